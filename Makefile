@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+#	make            build/memscan
+#	make demo       install what is missing, build, scan a bundled leaking program
+#	make check      install what is missing, build, run every test
+#	make check-unit, check-unit-san, check-e2e, layers, lint     the parts of it
+#	make bench      measure
+#	make install    PREFIX=, DESTDIR= and GNU's directory variables
+#	make clean
+#
+# A file added to a room, to tests/unit, tests/support, tests/targets or tests/bench
+# is found by itself.
+
+B           := build
+VERBOSE     ?=
+CFLAGS      ?= -O2 -g
+PREFIX      ?= /usr/local
+EXEC_PREFIX ?= $(PREFIX)
+bindir      ?= $(EXEC_PREFIX)/bin
+datarootdir ?= $(PREFIX)/share
+mandir      ?= $(datarootdir)/man
+INSTALL     ?= install
+
+WARNINGS := -Wall -Wextra -Wformat=2 -Wshadow -Wundef -Wvla -Wpointer-arith -Wwrite-strings \
+            -Wcast-qual -Wcast-align -Wstrict-prototypes -Wmissing-prototypes \
+            -Wnull-dereference -Wconversion -Wimplicit-fallthrough $(if $(CI),-Werror)
+# Empty until tools/install-deps has run, which is why check and demo call make again.
+PACKAGES := json-c libproc2
+FLAGS    := -std=gnu11 -D_GNU_SOURCE -Isrc -Iinclude -fvisibility=hidden $(WARNINGS) \
+            $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
+LIBS     := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null)
+CRITERION := $(shell pkg-config --libs criterion 2>/dev/null)
+SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+
+SRC     := $(sort $(wildcard src/*/*.c src/*/*/*.c))
+SUPPORT := $(sort $(wildcard tests/support/*.c))
+UNIT    := $(patsubst tests/unit/%.c,%,$(sort $(wildcard tests/unit/test_*.c)))
+BENCH   := $(patsubst tests/bench/%.c,$(B)/bench/%,$(sort $(wildcard tests/bench/*.c)))
+TARGET_SRC := $(sort $(wildcard tests/targets/*.c))
+# A target that asks for it in a comment is built in three ways.
+VARIED  := $(if $(TARGET_SRC),$(shell grep -l 'variants: static static-pie' $(TARGET_SRC)))
+TARGETS := $(TARGET_SRC:tests/targets/%.c=$(B)/targets/%) \
+           $(VARIED:tests/targets/%.c=$(B)/targets/%-static) \
+           $(VARIED:tests/targets/%.c=$(B)/targets/%-static-pie)
+MAIN    := src/cli/main
+PARTS   := $(filter-out $(MAIN),$(SRC:.c=))
+
+Q := $(if $(VERBOSE),,@)
+
+.PHONY: all demo demo-run check check-all check-unit check-unit-san check-e2e targets bench \
+        install clean lint lint-format lint-tidy lint-cppcheck lint-analyzer layers
+.SECONDARY:
+.DELETE_ON_ERROR:
+
+all: $(B)/memscan
+
+# ---- objects, and the archives that the program and its tests are linked from ----
+
+$(B)/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(FLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+$(B)/san/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(FLAGS) $(CFLAGS) $(SANITIZE) -MMD -MP -c -o $@ $<
+
+# Criterion's assertions do not tell the compiler that they end a test.
+$(B)/tests/%.o $(B)/san/tests/%.o: FLAGS += -Itests -Itests/support -Wno-null-dereference
+
+# "q": two rooms may have a file of the same name, which "r" would replace.
+define archive
+	@rm -f $@
+	$(Q)$(AR) cqs $@ $^
+endef
+
+$(B)/parts.a: $(PARTS:%=$(B)/%.o)
+	$(archive)
+$(B)/san/parts.a: $(PARTS:%=$(B)/san/%.o)
+	$(archive)
+$(B)/support.a: $(SUPPORT:%.c=$(B)/%.o)
+	$(archive)
+$(B)/san/support.a: $(SUPPORT:%.c=$(B)/san/%.o)
+	$(archive)
+
+$(B)/memscan: $(B)/$(MAIN).o $(B)/parts.a
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+# ---- tests ----
+
+$(B)/unit/%: $(B)/tests/unit/%.o $(B)/support.a $(B)/parts.a
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $(CRITERION)
+
+$(B)/san/unit/%: $(B)/san/tests/unit/%.o $(B)/san/support.a $(B)/san/parts.a
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(LIBS) $(CRITERION)
+
+$(B)/bench/%: $(B)/tests/bench/%.o $(B)/support.a $(B)/parts.a
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+# What memscan is tried on: ordinary programs, nothing of ours in them.
+TARGET_FLAGS := -std=gnu11 -O1 -g -pthread
+$(B)/targets/%-static-pie: tests/targets/%.c $(wildcard tests/targets/*.h) Makefile
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_FLAGS) -static-pie -o $@ $< -ldl -lrt
+$(B)/targets/%-static: tests/targets/%.c $(wildcard tests/targets/*.h) Makefile
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_FLAGS) -static -o $@ $< -ldl -lrt
+$(B)/targets/%: tests/targets/%.c $(wildcard tests/targets/*.h) Makefile
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_FLAGS) -o $@ $< -ldl -lrt
+
+targets: $(TARGETS)
+
+check:
+	tools/install-deps check
+	$(MAKE) check-all
+
+# One after the other, also under -j: later parts lean on what earlier ones prove.
+check-all:
+	$(MAKE) all targets
+	$(MAKE) layers
+	$(MAKE) check-unit
+	$(MAKE) check-unit-san
+	$(MAKE) check-e2e
+
+check-unit: $(UNIT:%=$(B)/unit/%)
+	@test -n "$^" || { echo "no unit tests found" >&2; exit 1; }
+	@failed=; for t in $^; do echo "== $$t"; $$t || failed="$$failed $$t"; done; \
+	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
+
+# Criterion does not see a leak that LeakSanitizer reports, so every report goes to a
+# file, and a file is a failure. A test whose source says "lsan: off" runs without.
+check-unit-san: $(UNIT:%=$(B)/san/unit/%)
+	@test -n "$^" || { echo "no unit tests found" >&2; exit 1; }
+	@rm -rf $(B)/san/log; mkdir -p $(B)/san/log; failed=; \
+	for t in $^; do \
+		name=$${t##*/}; leaks=1; ! grep -q 'lsan: off' tests/unit/$$name.c || leaks=0; \
+		options=abort_on_error=1:detect_leaks=$$leaks:log_path=$(B)/san/log/$$name; \
+		echo "== $$t"; \
+		ASAN_OPTIONS=$$options UBSAN_OPTIONS=abort_on_error=1:print_stacktrace=1 $$t || \
+			failed="$$failed $$t"; \
+	done; \
+	for log in $(B)/san/log/*; do \
+		test ! -e $$log || { cat $$log; failed="$$failed $$log"; }; \
+	done; \
+	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
+
+check-e2e: all targets
+	tests/e2e/run
+
+layers: $(SRC:%.c=$(B)/%.o)
+	tools/check-layers $(B)
+
+bench: $(BENCH)
+	@failed=; for b in $^; do echo "== $$b"; $$b || failed="$$failed $$b"; done; \
+	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
+
+# ---- the demonstration ----
+
+demo:
+	tools/install-deps build
+	$(MAKE) demo-run
+
+# memscan answers 1 when it finds leaks, which is the answer wanted here.
+demo-run: all $(B)/targets/demo_leaky
+	@$(B)/targets/demo_leaky >$(B)/demo.out & pid=$$!; trap 'kill $$pid' EXIT; \
+	for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do \
+		if grep -q READY $(B)/demo.out; then break; fi; sleep 0.1; \
+	done; \
+	echo "\$$ $(B)/memscan --pid $$pid --contents"; status=0; \
+	$(B)/memscan --pid $$pid --contents || status=$$?; \
+	test $$status -eq 1 || { echo "demo: memscan ended with $$status, not 1" >&2; exit 1; }
+
+# ---- checks of the text itself ----
+
+ALL_C := $(SRC) $(SUPPORT) $(sort $(wildcard tests/unit/*.c tests/bench/*.c))
+ALL_H := $(sort $(wildcard src/*/*.h src/*/*/*.h include/*/*.h tests/support/*.h))
+
+lint: lint-format lint-tidy lint-cppcheck lint-analyzer
+
+lint-format:
+	clang-format --dry-run --Werror $(ALL_C) $(ALL_H) $(TARGET_SRC)
+
+# One file a call: version 14 takes va_lists of one for those of the next.
+lint-tidy:
+	@failed=; for f in $(SRC); do \
+		clang-tidy --quiet $$f -- $(FLAGS) 2>$(B)/tidy.err || { cat $(B)/tidy.err; failed="$$failed $$f"; }; \
+	done; test -z "$$failed" || { echo "clang-tidy:$$failed" >&2; exit 1; }
+
+lint-cppcheck:
+	cppcheck --quiet --std=c11 -D_GNU_SOURCE -Isrc -Iinclude --inline-suppr --error-exitcode=1 \
+		--enable=warning,performance,portability $(SRC)
+
+lint-analyzer:
+	@failed=; for f in $(SRC); do \
+		gcc $(FLAGS) $(CFLAGS) -fanalyzer -Werror -c -o /dev/null $$f || failed="$$failed $$f"; \
+	done; test -z "$$failed" || { echo "-fanalyzer:$$failed" >&2; exit 1; }
+
+# ---- install, clean ----
+
+install: all
+	$(INSTALL) -d $(DESTDIR)$(bindir) $(DESTDIR)$(mandir)/man1
+	$(INSTALL) -m 755 $(B)/memscan $(DESTDIR)$(bindir)/memscan
+	$(INSTALL) -m 644 man/memscan.1 $(DESTDIR)$(mandir)/man1/memscan.1
+
+clean:
+	rm -rf $(B)
+
+OBJECTS := $(SRC:.c=) $(SUPPORT:.c=) $(UNIT:%=tests/unit/%) $(BENCH:$(B)/%=tests/%)
+-include $(OBJECTS:%=$(B)/%.d) $(OBJECTS:%=$(B)/san/%.d)

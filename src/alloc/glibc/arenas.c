@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "alloc/glibc/chunks.h"
+
+/*
+ * The ring of arenas, and the memory of each.
+ *
+ *	main arena   break memory from sbrk_base to the end of top. Where somebody
+ *	             else moved the break in between, a fence ends the segment and the
+ *	             next begins at some aligned address behind the stranger's bytes;
+ *	             where brk failed, segments are mappings anywhere.
+ *	the others   heaps, aligned to HEAP_MAX, linked from the newest to the first:
+ *	             ┌───────────┬───────┬────────────────────┬─────┬─ PROT_NONE ─┐
+ *	             │ heap_info │ arena │ chunks …           │ top │             │
+ *	             └───────────┴───────┴────────────────────┴─────┴─────────────┘
+ */
+
+enum {
+	MAX_ARENAS = 1 << 16,
+	MAX_HEAPS = 1 << 16,
+	HUGE_HEAP_PAGES = 4, /* HEAP_MAX in huge pages, 2.35 to 2.41 with hugetlb=2 */
+};
+
+static const uint64_t HEAP_MAX = UINT64_C(64) << 20;
+
+/* The start of each heap; pagesize and padding behind it differ. */
+struct heap_info {
+	uint64_t ar_ptr;
+	uint64_t prev;
+	uint64_t size;
+	uint64_t mprotect_size;
+};
+
+void ms_pt_disprove(struct ms_pt_arena *arena, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!arena->proved)
+		return;
+	arena->proved = false;
+	va_start(ap, fmt);
+	(void)vsnprintf(arena->problem, sizeof(arena->problem), fmt, ap);
+	va_end(ap);
+}
+
+/* [@begin, @end) is memory of the arena of @group, or of none (0). */
+static bool own(struct ms_ptmalloc *pt, uint32_t group, ms_addr begin, ms_addr end)
+{
+	struct ms_pt_share *share = ms_vec_push(pt->d->arena, &pt->shares);
+
+	if (!share)
+		return false;
+	*share = (struct ms_pt_share){ { begin, end }, group };
+	return ms_ranges_add(pt->d->arena, &pt->owned, begin, end);
+}
+
+static void add_tally(struct ms_pt_arena *arena, const struct ms_segment *segment)
+{
+	arena->segments++;
+	arena->tally.n_used += segment->tally.n_used;
+	arena->tally.used_bytes += segment->tally.used_bytes;
+	arena->tally.n_free += segment->tally.n_free;
+	arena->tally.free_bytes += segment->tally.free_bytes;
+}
+
+static enum ms_status read_segment(struct ms_ptmalloc *pt, struct ms_pt_arena *arena,
+                                   struct ms_segment *segment)
+{
+	enum ms_status st = ms_segment_read(pt, segment, arena->group);
+
+	if (st)
+		return st;
+	add_tally(arena, segment);
+	if (segment->how == MS_SEGMENT_BAD)
+		ms_pt_disprove(arena, "the chunk at 0x%llx contradicts its neighbours",
+		               (unsigned long long)segment->end);
+	return MS_OK;
+}
+
+/* The first address from @from on where a segment begins that ends at top or a fence; 0: none. */
+static ms_addr next_segment(struct ms_ptmalloc *pt, const struct ms_segment *after)
+{
+	for (ms_addr at = ms_align_up(after->end, MS_ALIGNMENT); at < after->limit;
+	     at += MS_ALIGNMENT) {
+		struct ms_segment trial = *after;
+
+		/* The first chunk of a segment has P set and nothing else. */
+		if ((ms_pt_word(pt, at + MS_WORD) & MS_SIZE_BITS) != MS_PREV_INUSE)
+			continue;
+		trial.begin = at;
+		ms_segment_try(pt, &trial);
+		if (trial.how != MS_SEGMENT_BAD)
+			return at;
+	}
+	return 0;
+}
+
+/* Break memory of the main arena, segment after segment. */
+static enum ms_status read_contiguous(struct ms_ptmalloc *pt, const struct ms_libc *libc,
+                                      struct ms_pt_arena *arena)
+{
+	uint64_t top_size = ms_pt_word(pt, arena->top + MS_WORD) & ~(uint64_t)MS_SIZE_BITS;
+	struct ms_segment s = { .begin = ms_align_up(libc->sbrk_base, MS_ALIGNMENT),
+		                .limit = arena->top + top_size,
+		                .top = arena->top,
+		                .main = true };
+
+	if (libc->sbrk_base + arena->system_mem != s.limit) {
+		ms_pt_disprove(arena, "its memory does not end where top does");
+		return own(pt, arena->group, libc->sbrk_base, s.limit) ? MS_OK : MS_E_NOMEM;
+	}
+	arena->covered_bytes = arena->system_mem;
+	while (s.begin) {
+		ms_addr begin = s.begin;
+		enum ms_status st = read_segment(pt, arena, &s);
+
+		if (st)
+			return st;
+		if (!own(pt, arena->group, begin, s.how == MS_SEGMENT_BAD ? s.limit : s.end))
+			return MS_E_NOMEM;
+		if (s.how != MS_SEGMENT_FENCE)
+			break;
+		s.begin = next_segment(pt, &s);
+		if (!s.begin)
+			ms_pt_disprove(arena, "no way from the fence at 0x%llx to top",
+			               (unsigned long long)s.end);
+	}
+	return MS_OK;
+}
+
+/* Try the page at @at as the first of a segment of the main arena. */
+static enum ms_status try_scattered(struct ms_ptmalloc *pt, struct ms_pt_arena *arena,
+                                    struct ms_segment *s, bool *ret_found)
+{
+	enum ms_status st;
+	uint64_t rest;
+
+	*ret_found = false;
+	if ((ms_pt_word(pt, s->begin + MS_WORD) & MS_SIZE_BITS) != MS_PREV_INUSE)
+		return MS_OK;
+	ms_segment_try(pt, s);
+	rest = ms_align_up(s->end, MS_PAGE) - s->end;
+	if (s->how == MS_SEGMENT_BAD || rest > MS_ALIGNMENT || !s->tally.n_used)
+		return MS_OK;
+	st = read_segment(pt, arena, s);
+	if (st)
+		return st;
+	*ret_found = true;
+	arena->covered_bytes += ms_align_up(s->end, MS_PAGE) - s->begin;
+	return own(pt, arena->group, s->begin, s->end) ? MS_OK : MS_E_NOMEM;
+}
+
+/* All segments in @run, which is readable anonymous memory. */
+static enum ms_status read_scattered_in(struct ms_ptmalloc *pt, struct ms_pt_arena *arena,
+                                        struct ms_range run)
+{
+	ms_addr at = ms_align_up(run.begin, MS_PAGE);
+	enum ms_status st = MS_OK;
+
+	while (at < run.end && !st) {
+		struct ms_segment s = { .begin = at, .limit = run.end, .top = arena->top,
+			                .main = true };
+		bool found;
+
+		st = try_scattered(pt, arena, &s, &found);
+		at = found ? ms_align_up(s.end, MS_PAGE) : at + MS_PAGE;
+	}
+	return st;
+}
+
+/*
+ * The main arena after brk has failed once. Its first segment may still be break
+ * memory, from sbrk_base on; that is not page-aligned in a static program.
+ */
+static enum ms_status read_scattered(struct ms_ptmalloc *pt, const struct ms_libc *libc,
+                                     struct ms_pt_arena *arena)
+{
+	const struct ms_regions *regions = pt->d->regions;
+	enum ms_status st = MS_OK;
+
+	for (size_t i = 0; i < regions->n && !st; i++) {
+		struct ms_range run = regions->at[i].range;
+		const struct ms_mapping *m = ms_region_mapping(pt->d->src, &regions->at[i]);
+		bool brk = regions->at[i].kind == MS_REGION_BRK;
+
+		if ((regions->at[i].kind != MS_REGION_MEMORY && !brk) || m->inode || m->shared)
+			continue;
+		while (i + 1 < regions->n && regions->at[i + 1].range.begin == run.end &&
+		       regions->at[i + 1].kind == regions->at[i].kind &&
+		       !ms_region_mapping(pt->d->src, &regions->at[i + 1])->inode)
+			run.end = regions->at[++i].range.end;
+		if (ms_range_has(run, libc->sbrk_base))
+			run.begin = ms_align_up(libc->sbrk_base, MS_ALIGNMENT);
+		st = read_scattered_in(pt, arena, run);
+	}
+	if (!st && arena->covered_bytes != arena->system_mem)
+		ms_pt_disprove(arena, "its segments hold %llu bytes, its counter says %llu",
+		               (unsigned long long)arena->covered_bytes,
+		               (unsigned long long)arena->system_mem);
+	return st;
+}
+
+static enum ms_status read_main(struct ms_ptmalloc *pt, const struct ms_libc *libc,
+                                struct ms_pt_arena *arena)
+{
+	enum { NONCONTIGUOUS = 2 };
+	ms_addr initial_top = arena->addr + libc->layout->bins - MS_HEADER;
+
+	if (libc->unused || arena->top == initial_top)
+		return MS_OK;
+	if (!libc->par_layout) {
+		ms_pt_disprove(arena, "malloc's parameters were not found");
+		return MS_OK;
+	}
+	if (arena->flags & NONCONTIGUOUS)
+		return read_scattered(pt, libc, arena);
+	return read_contiguous(pt, libc, arena);
+}
+
+static bool read_heap_info(const struct ms_ptmalloc *pt, ms_addr heap, uint64_t heap_max,
+                           ms_addr arena, struct heap_info *ret)
+{
+	return ms_source_read(pt->d->src, heap, ret, sizeof(*ret)) == sizeof(*ret) &&
+	       ret->ar_ptr == arena && ret->size && ret->size <= ret->mprotect_size &&
+	       ret->mprotect_size <= heap_max && ret->size % MS_PAGE == 0;
+}
+
+/* The length and alignment of the heaps of @arena, or 0 when top lies in none. */
+static uint64_t heap_max_of(const struct ms_ptmalloc *pt, const struct ms_libc *libc,
+                            const struct ms_pt_arena *arena)
+{
+	uint64_t sizes[] = { HEAP_MAX, HUGE_HEAP_PAGES * libc->hp_pagesize };
+	struct heap_info info;
+
+	for (size_t i = 0; i < 2; i++)
+		if (sizes[i] && read_heap_info(pt, ms_align_down(arena->top, sizes[i]), sizes[i],
+		                               arena->addr, &info))
+			return sizes[i];
+	return 0;
+}
+
+/* One heap; a first one holds the arena itself. */
+static enum ms_status read_heap(struct ms_ptmalloc *pt, const struct ms_libc *libc,
+                                struct ms_pt_arena *arena, struct ms_range heap)
+{
+	uint64_t info_size = arena->addr & (MS_PAGE - 1);
+	bool is_first = ms_range_has(heap, arena->addr);
+	bool has_top = ms_range_has(heap, arena->top);
+	struct ms_segment s = { .begin = heap.begin + info_size, .limit = heap.end,
+		                .top = arena->top };
+	enum ms_status st;
+
+	if (is_first)
+		s.begin = ms_align_up(arena->addr + libc->layout->size, MS_ALIGNMENT);
+	if (!own(pt, arena->group, heap.begin, heap.end))
+		return MS_E_NOMEM;
+	st = read_segment(pt, arena, &s);
+	if (st)
+		return st;
+	arena->covered_bytes += ms_range_len(heap);
+	if ((s.how == MS_SEGMENT_TOP) != has_top || (has_top && s.end != heap.end))
+		ms_pt_disprove(arena, "the heap at 0x%llx does not end as it should",
+		               (unsigned long long)heap.begin);
+	return MS_OK;
+}
+
+static enum ms_status read_heaps(struct ms_ptmalloc *pt, const struct ms_libc *libc,
+                                 struct ms_pt_arena *arena)
+{
+	uint64_t heap_max = heap_max_of(pt, libc, arena);
+	ms_addr heap = heap_max ? ms_align_down(arena->top, heap_max) : 0;
+	struct heap_info info;
+
+	if (!heap)
+		ms_pt_disprove(arena, "its top lies in no heap of its own");
+	for (int i = 0; heap && i < MAX_HEAPS; i++) {
+		enum ms_status st;
+
+		if (heap % heap_max || !read_heap_info(pt, heap, heap_max, arena->addr, &info)) {
+			ms_pt_disprove(arena, "no heap at 0x%llx", (unsigned long long)heap);
+			return MS_OK;
+		}
+		st = read_heap(pt, libc, arena, (struct ms_range){ heap, heap + info.size });
+		if (st)
+			return st;
+		heap = info.prev;
+	}
+	if (arena->covered_bytes != arena->system_mem)
+		ms_pt_disprove(arena, "its heaps hold %llu bytes, its counter says %llu",
+		               (unsigned long long)arena->covered_bytes,
+		               (unsigned long long)arena->system_mem);
+	return MS_OK;
+}
+
+static struct ms_pt_arena *push_arena(struct ms_ptmalloc *pt, const struct ms_libc *libc,
+                                      ms_addr addr)
+{
+	struct ms_pt_arena *arena = ms_vec_push(pt->d->arena, &pt->arenas);
+
+	if (!arena)
+		return NULL;
+	*arena = (struct ms_pt_arena){
+		.addr = addr,
+		.top = ms_pt_word(pt, addr + libc->layout->top),
+		.system_mem = ms_pt_word(pt, addr + libc->layout->system_mem),
+		.flags = ms_pt_word(pt, addr + libc->layout->flags) & UINT32_MAX,
+		.group = (uint32_t)pt->arenas.n,
+		.proved = true,
+	};
+	return arena;
+}
+
+static enum ms_status read_ring(struct ms_ptmalloc *pt, struct ms_libc *libc)
+{
+	ms_addr addr = libc->main_arena;
+
+	libc->first_arena = pt->arenas.n;
+	do {
+		struct ms_pt_arena *arena = push_arena(pt, libc, addr);
+		enum ms_status st;
+
+		if (!arena)
+			return MS_E_NOMEM;
+		libc->n_arenas++;
+		st = addr == libc->main_arena ? read_main(pt, libc, arena) :
+		                                read_heaps(pt, libc, arena);
+		if (st)
+			return st;
+		addr = ms_pt_word(pt, addr + libc->layout->next);
+	} while (addr && addr != libc->main_arena && libc->n_arenas < MAX_ARENAS);
+	return MS_OK;
+}
+
+enum ms_status ms_pt_read_arenas(struct ms_ptmalloc *pt)
+{
+	struct ms_libc *libc;
+
+	ms_vec_for_each(libc, &pt->libcs) {
+		enum ms_status st = read_ring(pt, libc);
+
+		if (st)
+			return st;
+		if (!own(pt, 0, libc->main_arena, libc->main_arena + libc->layout->size) ||
+		    (libc->par_layout &&
+		     !own(pt, 0, libc->par, libc->par + libc->par_layout->size)))
+			return MS_E_NOMEM;
+	}
+	return ms_ranges_tidy(pt->d->arena, &pt->owned) ? MS_OK : MS_E_NOMEM;
+}

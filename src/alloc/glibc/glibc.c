@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "alloc/decoders.h"
+#include "alloc/glibc/ptmalloc.h"
+
+/*
+ * The decoder of glibc's malloc. What the files of this room find is put together
+ * here, compared, and told as evidence; arenas that could not be proved are handed
+ * over as memory instead of blocks.
+ */
+
+enum {
+	BANNER_PIECE = 1 << 16,
+	BANNER_TEXT = 256,
+	POINTER_GUARD = 0x30, /* tcbhead_t.pointer_guard, x86_64 */
+};
+
+static void check_arenas(struct ms_ptmalloc *pt)
+{
+	const struct ms_libc *libc;
+
+	ms_vec_for_each(libc, &pt->libcs)
+		for (size_t i = 0; i < libc->n_arenas; i++) {
+			struct ms_pt_arena *arena = &pt->arenas.at[libc->first_arena + i];
+
+			if (arena->proved)
+				ms_pt_check_bins(pt, libc, arena);
+			if (arena->proved)
+				ms_pt_take_fastbins(pt, libc, arena);
+		}
+}
+
+/*
+ * What a thread has cached looks used. Where a cache could not be read, nobody can
+ * tell which blocks of which arena are in it, so all of them are in doubt.
+ */
+static void drop_doubtful(struct ms_ptmalloc *pt)
+{
+	struct ms_pt_arena *arena;
+
+	ms_vec_for_each(arena, &pt->arenas) {
+		if (pt->tcaches.n_failed)
+			ms_pt_disprove(arena, "a thread's cache contradicts itself");
+		if (!arena->proved)
+			ms_blocks_drop_group(pt->d->blocks, arena->group);
+	}
+}
+
+static bool is_proved(const struct ms_ptmalloc *pt, uint32_t group)
+{
+	return !group || pt->arenas.at[group - 1].proved;
+}
+
+static bool hand_over_memory(struct ms_ptmalloc *pt)
+{
+	const struct ms_pt_share *share;
+
+	ms_vec_for_each(share, &pt->shares) {
+		struct ms_range r = share->range;
+
+		if (!ms_ranges_add(pt->d->arena, &pt->d->owned, r.begin, r.end))
+			return false;
+		if (!is_proved(pt, share->group) &&
+		    !ms_ranges_add(pt->d->arena, &pt->d->unproved, r.begin, r.end))
+			return false;
+	}
+	return true;
+}
+
+/* Find `release version X` behind the banner in @bytes; false when it is not there. */
+static bool parse_banner(const char *bytes, size_t len, struct ms_heap *heap)
+{
+	static const char banner[] = "GNU C Library (";
+	static const char before[] = "version ";
+	const char *at = memmem(bytes, len, banner, sizeof(banner) - 1);
+	const char *end;
+	size_t left;
+	size_t n = 0;
+
+	if (!at)
+		return false;
+	left = len - (size_t)(at - bytes);
+	at = memmem(at, left < BANNER_TEXT ? left : BANNER_TEXT, before, sizeof(before) - 1);
+	if (!at)
+		return false;
+	at += sizeof(before) - 1;
+	end = bytes + len;
+	while (at + n < end && n + 1 < sizeof(heap->version) &&
+	       ((at[n] >= '0' && at[n] <= '9') || (at[n] == '.' && at + n + 1 < end &&
+	                                          at[n + 1] >= '0' && at[n + 1] <= '9')))
+		n++;
+	memcpy(heap->version, at, n);
+	return n > 0;
+}
+
+/* Shared libraries carry their version as text; it is for people, nothing depends on it. */
+static void read_version(const struct ms_ptmalloc *pt, const struct ms_libc *libc,
+                         struct ms_heap *heap)
+{
+	const struct ms_regions *regions = pt->d->regions;
+	const struct ms_region *region;
+	char piece[BANNER_PIECE];
+
+	ms_vec_for_each(region, regions) {
+		uint8_t prot = ms_region_mapping(pt->d->src, region)->prot;
+
+		if (region->kind != MS_REGION_GLOBALS || region->module != libc->data->module ||
+		    prot != MS_PROT_READ)
+			continue;
+		/* Pieces overlap, so that the text is whole in one of them. */
+		for (ms_addr at = region->range.begin; at < region->range.end;
+		     at += BANNER_PIECE - BANNER_TEXT) {
+			uint64_t left = region->range.end - at;
+			size_t n = ms_source_read(pt->d->src, at, piece,
+			                          left < BANNER_PIECE ? (size_t)left :
+			                                                (size_t)BANNER_PIECE);
+
+			if (!n || parse_banner(piece, n, heap))
+				break;
+		}
+		if (heap->version[0])
+			return;
+	}
+}
+
+#define NOTE(pt, ...) ms_note_add((pt)->d->arena, (pt)->d->evidence, __VA_ARGS__)
+
+static void tell_arena(struct ms_ptmalloc *pt, const struct ms_pt_arena *a, bool main)
+{
+	const char *what = main ? "main arena" : "arena";
+
+	if (a->proved)
+		NOTE(pt,
+		     "%s 0x%llx: %u segments of %llu bytes walked to their ends, %llu chunks in use, "
+		     "%llu free ones are those of its bins",
+		     what, (unsigned long long)a->addr, a->segments,
+		     (unsigned long long)a->covered_bytes, (unsigned long long)a->tally.n_used,
+		     (unsigned long long)a->tally.n_free);
+	else
+		NOTE(pt, "%s 0x%llx not proved: %s", what, (unsigned long long)a->addr, a->problem);
+}
+
+static void tell_rest(struct ms_ptmalloc *pt)
+{
+	const struct ms_tcaches *t = &pt->tcaches;
+
+	if (pt->mmapped.proved)
+		NOTE(pt, "%llu mmapped chunks of %llu bytes, as counted by malloc",
+		     (unsigned long long)pt->mmapped.n, (unsigned long long)pt->mmapped.total);
+	else
+		NOTE(pt, "mmapped chunks not proved: %s", pt->mmapped.problem);
+	if (t->versions)
+		NOTE(pt,
+		     "thread caches of glibc %s: %u decoded, %u contradicting, %u left by fork; %llu "
+		     "blocks cached",
+		     t->versions, t->n, t->n_failed, t->n_orphans,
+		     (unsigned long long)t->n_entries);
+	if (pt->fast_entries)
+		NOTE(pt, "%llu chunks in fastbins", (unsigned long long)pt->fast_entries);
+}
+
+/* Sums over one library's arenas; false when one is not proved. */
+static bool sum_arenas(const struct ms_ptmalloc *pt, const struct ms_libc *libc,
+                       struct ms_heap *heap)
+{
+	bool proved = true;
+
+	for (size_t i = 0; i < libc->n_arenas; i++) {
+		const struct ms_pt_arena *a = &pt->arenas.at[libc->first_arena + i];
+
+		proved &= a->proved;
+		heap->mapped_bytes += a->system_mem;
+		if (!a->proved)
+			continue;
+		heap->allocations += a->tally.n_used;
+		heap->allocation_bytes += a->tally.used_bytes;
+		heap->free_bytes += a->tally.free_bytes;
+	}
+	return proved;
+}
+
+/* What belongs to all libraries together is told with the first that is in use. */
+static void add_shared_sums(const struct ms_ptmalloc *pt, struct ms_heap *heap)
+{
+	uint64_t cached = pt->tcaches.n_entries + pt->fast_entries + pt->tcaches.n_orphans;
+	uint64_t bytes = pt->tcaches.bytes + pt->fast_bytes;
+
+	heap->allocations += pt->mmapped.n;
+	heap->allocation_bytes += pt->mmapped.bytes;
+	heap->mapped_bytes += pt->mmapped.total;
+	heap->allocations -= cached < heap->allocations ? cached : heap->allocations;
+	heap->allocation_bytes -= bytes < heap->allocation_bytes ? bytes : heap->allocation_bytes;
+	heap->free_bytes += bytes;
+}
+
+static enum ms_status tell_libc(struct ms_ptmalloc *pt, const struct ms_libc *libc, bool first)
+{
+	size_t before = pt->d->evidence->n;
+	struct ms_heap heap = { .allocator = "glibc" };
+	struct ms_heap *slot = ms_vec_push(pt->d->arena, pt->d->heaps);
+
+	if (!slot)
+		return MS_E_NOMEM;
+	read_version(pt, libc, &heap);
+	heap.verified = sum_arenas(pt, libc, &heap);
+	NOTE(pt, "main_arena at 0x%llx laid out as in glibc %s, malloc_par as in %s",
+	     (unsigned long long)libc->main_arena, libc->layout->versions,
+	     libc->par_layout ? libc->par_layout->versions : "none (not found)");
+	if (libc->unused)
+		NOTE(pt, "malloc was never called");
+	for (size_t i = 0; i < libc->n_arenas; i++)
+		tell_arena(pt, &pt->arenas.at[libc->first_arena + i], i == 0);
+	if (first) {
+		heap.verified &= pt->mmapped.proved && !pt->tcaches.n_failed;
+		add_shared_sums(pt, &heap);
+		tell_rest(pt);
+	}
+	heap.n_evidence = (uint32_t)(pt->d->evidence->n - before);
+	*slot = heap;
+	return MS_OK;
+}
+
+static enum ms_status tell(struct ms_ptmalloc *pt)
+{
+	bool first = true;
+
+	for (size_t i = 0; i < pt->libcs.n; i++) {
+		const struct ms_libc *libc = &pt->libcs.at[i];
+		bool last = i + 1 == pt->libcs.n;
+		enum ms_status st = tell_libc(pt, libc, first && (!libc->unused || last));
+
+		if (st)
+			return st;
+		first &= libc->unused;
+	}
+	return MS_OK;
+}
+
+static void read_guard(struct ms_decoding *d)
+{
+	const struct ms_thread *t;
+
+	ms_vec_for_each(t, &d->src->threads)
+		if (t->tp && ms_source_word(d->src, t->tp + POINTER_GUARD, &d->pointer_guard))
+			return;
+}
+
+static enum ms_status glibc_decode(struct ms_decoding *d, struct ms_error *err)
+{
+	struct ms_ptmalloc pt = { .d = d };
+	enum ms_status st = ms_pt_locate(&pt);
+
+	if (!st && !pt.libcs.n)
+		return MS_OK;
+	if (!st)
+		st = ms_pt_read_arenas(&pt);
+	if (!st)
+		st = ms_pt_read_mmapped(&pt);
+	if (!st)
+		st = ms_blocks_sort(d->blocks);
+	if (!st) {
+		check_arenas(&pt);
+		st = ms_pt_take_tcaches(&pt);
+		drop_doubtful(&pt);
+	}
+	if (!st && !hand_over_memory(&pt))
+		st = MS_E_NOMEM;
+	if (!st)
+		st = tell(&pt);
+	if (st)
+		return ms_fail(err, st, "no memory for the table of blocks");
+	read_guard(d);
+	return MS_OK;
+}
+
+const struct ms_decoder ms_glibc_decoder = { .name = "glibc", .decode = glibc_decode };

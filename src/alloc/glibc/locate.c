@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "alloc/glibc/ptmalloc.h"
+
+/*
+ * The anchor is the table of bins. An empty bin's two links both point 16 bytes
+ * before themselves, and of 127 bins some are always empty, so a main arena
+ * shows itself in any module's data as a word pair that points at itself. Which
+ * of the 127 bins the pair is, and in which family, is tried out: all bins must
+ * be plausible, and the ring of arenas must lead back to where the arena begins.
+ *
+ * malloc_par stands below main_arena in the same data, at a distance that varies.
+ * It is chosen by what its counters must satisfy, and by its defaults.
+ */
+
+enum {
+	MIN_EMPTY_BINS = 8,
+	MAX_ARENAS = 1 << 16,
+	PAR_REACH = 0x1000, /* malloc_par begins at most so far below main_arena */
+	BIN_BYTES = 16,
+	BINS_BYTES = MS_BINS * BIN_BYTES,
+	ATTACHED_MAX = 1 << 16,
+};
+
+/* A module's data, in one piece. */
+struct image {
+	struct ms_ptmalloc *pt;
+	const struct ms_region *region;
+	struct ms_range range;
+	const uint8_t *bytes;
+};
+
+static uint64_t word_at(const struct image *image, ms_addr addr)
+{
+	uint64_t word;
+
+	memcpy(&word, image->bytes + (addr - image->range.begin), sizeof(word));
+	return word;
+}
+
+static bool is_inside(const struct image *image, ms_addr addr, uint64_t len)
+{
+	return addr >= image->range.begin && addr < image->range.end &&
+	       image->range.end - addr >= len;
+}
+
+static bool is_writable(const struct ms_ptmalloc *pt, ms_addr addr)
+{
+	const struct ms_region *region = ms_region_of(pt->d->regions, addr);
+
+	return region && region->kind != MS_REGION_SKIP &&
+	       (ms_region_mapping(pt->d->src, region)->prot & MS_PROT_WRITE);
+}
+
+static bool is_link(const struct ms_ptmalloc *pt, uint64_t word)
+{
+	return word && word % MS_ALIGNMENT == 0 && is_writable(pt, word);
+}
+
+/* True when 127 plausible bins begin at @bins, enough of them empty. */
+static bool bins_begin_at(const struct image *image, ms_addr bins)
+{
+	unsigned int empty = 0;
+
+	if (!is_inside(image, bins, BINS_BYTES))
+		return false;
+	for (ms_addr bin = bins; bin < bins + BINS_BYTES; bin += BIN_BYTES) {
+		uint64_t fd = word_at(image, bin);
+		uint64_t bk = word_at(image, bin + MS_WORD);
+
+		if (fd == bin - MS_HEADER && bk == fd)
+			empty++;
+		else if (!is_link(image->pt, fd) || !is_link(image->pt, bk))
+			return false;
+	}
+	return empty >= MIN_EMPTY_BINS;
+}
+
+/* Follow the ring from @arena; true when it closes within bounds over sane arenas. */
+static bool ring_closes(const struct image *image, ms_addr arena,
+                        const struct ms_arena_layout *layout)
+{
+	ms_addr at = arena;
+
+	for (int i = 0; i < MAX_ARENAS; i++) {
+		uint64_t attached = ms_pt_word(image->pt, at + layout->attached);
+
+		if (attached > ATTACHED_MAX)
+			return false;
+		at = ms_pt_word(image->pt, at + layout->next);
+		if (at == arena)
+			return true;
+		if (!at || at % MS_ALIGNMENT || !is_writable(image->pt, at))
+			return false;
+	}
+	return false;
+}
+
+/*
+ * An arena that lies inside a heap of its own is not the main one, though its
+ * heap may look like a module's data (huge pages have an inode): heap_info
+ * begins the page and names the arena.
+ */
+static bool is_heap_arena(const struct ms_ptmalloc *pt, ms_addr arena)
+{
+	ms_addr page = ms_align_down(arena, MS_PAGE);
+	uint64_t below = arena - page;
+
+	return (below == 0x20 || below == 0x30) && ms_pt_word(pt, page) == arena;
+}
+
+static enum ms_status add_libc(const struct image *image, ms_addr arena,
+                               const struct ms_arena_layout *layout, bool unused)
+{
+	struct ms_libc *libc = ms_vec_push(image->pt->d->arena, &image->pt->libcs);
+
+	if (!libc)
+		return MS_E_NOMEM;
+	*libc = (struct ms_libc){ .layout = layout,
+		                  .data = image->region,
+		                  .main_arena = arena,
+		                  .unused = unused };
+	return MS_OK;
+}
+
+/* The bins of which the empty one at @pair is part, or 0. */
+static ms_addr bins_around(const struct image *image, ms_addr pair)
+{
+	for (ms_addr j = 0; j < MS_BINS; j++)
+		if (bins_begin_at(image, pair - j * BIN_BYTES))
+			return pair - j * BIN_BYTES;
+	return 0;
+}
+
+/* The empty bin at @pair may belong to a main arena; adds it and returns where it ends, or 0. */
+static enum ms_status try_pair(const struct image *image, ms_addr pair, ms_addr *ret_end)
+{
+	ms_addr bins = bins_around(image, pair);
+
+	for (size_t i = 0; bins && i < ms_n_arena_layouts; i++) {
+		const struct ms_arena_layout *layout = &ms_arena_layouts[i];
+		ms_addr arena = bins - layout->bins;
+
+		if (!is_inside(image, arena, layout->size) || is_heap_arena(image->pt, arena) ||
+		    !ring_closes(image, arena, layout))
+			continue;
+		*ret_end = arena + layout->size;
+		return add_libc(image, arena, layout, false);
+	}
+	return MS_OK;
+}
+
+/*
+ * Up to 2.41 an arena that was never used is as the linker left it: empty but for
+ * `next`, which is the arena's own address, and one attached thread.
+ */
+static bool is_unused_arena(const struct image *image, ms_addr next,
+                            const struct ms_arena_layout *layout)
+{
+	ms_addr arena = next - layout->next;
+
+	if (!is_inside(image, arena, layout->size) || word_at(image, next) != arena ||
+	    word_at(image, arena + layout->attached) != 1)
+		return false;
+	for (ms_addr at = arena + layout->top; at < arena + layout->next; at += MS_WORD)
+		if (word_at(image, at))
+			return false;
+	return !word_at(image, arena + layout->system_mem);
+}
+
+static enum ms_status try_unused(const struct image *image, ms_addr next, ms_addr *ret_end)
+{
+	for (size_t i = 0; i < ms_n_arena_layouts; i++) {
+		const struct ms_arena_layout *layout = &ms_arena_layouts[i];
+
+		if (word_at(image, next) != next - layout->next ||
+		    !is_unused_arena(image, next, layout))
+			continue;
+		*ret_end = next - layout->next + layout->size;
+		return add_libc(image, next - layout->next, layout, true);
+	}
+	return MS_OK;
+}
+
+static enum ms_status search_image(const struct image *image)
+{
+	ms_addr at = image->range.begin;
+
+	while (at + BIN_BYTES <= image->range.end) {
+		uint64_t word = word_at(image, at);
+		ms_addr end = 0;
+		enum ms_status st = MS_OK;
+
+		if (word == at - MS_HEADER && word_at(image, at + MS_WORD) == word)
+			st = try_pair(image, at, &end);
+		else if (at - word < 0x1000 && word)
+			st = try_unused(image, at, &end);
+		if (st)
+			return st;
+		at = end ? end : at + MS_WORD;
+	}
+	return MS_OK;
+}
+
+/* Data of one module, joined over the mappings it spreads over; begins at region @i. */
+static struct ms_range data_of_module(const struct ms_ptmalloc *pt, size_t *i)
+{
+	const struct ms_regions *regions = pt->d->regions;
+	struct ms_range range = regions->at[*i].range;
+	uint32_t module = regions->at[*i].module;
+
+	while (*i + 1 < regions->n && regions->at[*i + 1].kind == MS_REGION_GLOBALS &&
+	       regions->at[*i + 1].module == module &&
+	       regions->at[*i + 1].range.begin == range.end)
+		range.end = regions->at[++*i].range.end;
+	return range;
+}
+
+static uint32_t int_at(const struct ms_ptmalloc *pt, ms_addr addr)
+{
+	uint32_t value = UINT32_MAX;
+
+	(void)ms_source_read(pt->d->src, addr, &value, sizeof(value));
+	return value;
+}
+
+/* 0 or a power of two. */
+static bool is_page_size(uint64_t n)
+{
+	return (n & (n - 1)) == 0;
+}
+
+/* How well malloc_par fits @par: 0 not at all, else 1 and one for each default. */
+static unsigned int par_score(const struct ms_ptmalloc *pt, const struct ms_libc *libc,
+                              ms_addr par, const struct ms_par_layout *layout)
+{
+	uint32_t n_mmaps = int_at(pt, par + layout->n_mmaps);
+	uint32_t n_mmaps_max = int_at(pt, par + layout->n_mmaps + 4);
+	uint32_t max_n_mmaps = int_at(pt, par + layout->n_mmaps + 8);
+	uint32_t no_dyn = int_at(pt, par + layout->n_mmaps + 12);
+	uint64_t mem = ms_pt_word(pt, par + layout->mmapped_mem);
+	uint64_t max_mem = ms_pt_word(pt, par + layout->mmapped_mem + 8);
+	ms_addr sbrk_base = ms_pt_word(pt, par + layout->sbrk_base);
+	uint64_t trim = ms_pt_word(pt, par);
+	uint64_t threshold = ms_pt_word(pt, par + 16);
+	uint64_t bins = ms_pt_word(pt, par + layout->tcache_bins);
+	ms_addr top = ms_pt_word(pt, libc->main_arena + libc->layout->top);
+	uint64_t system_mem = ms_pt_word(pt, libc->main_arena + libc->layout->system_mem);
+	uint64_t top_size = ms_pt_word(pt, top + MS_WORD) & ~(uint64_t)MS_SIZE_BITS;
+
+	if (no_dyn > 1 || n_mmaps > max_n_mmaps || mem > max_mem || mem % MS_ALIGNMENT ||
+	    !max_n_mmaps != !max_mem || bins > MS_TCACHE_MAX_BINS ||
+	    (sbrk_base && !is_writable(pt, sbrk_base)) ||
+	    (layout->thp_pagesize && !is_page_size(ms_pt_word(pt, par + layout->thp_pagesize))) ||
+	    (layout->hp_pagesize && !is_page_size(ms_pt_word(pt, par + layout->hp_pagesize))))
+		return 0;
+	return 1u + (n_mmaps_max == 65536) + (ms_pt_word(pt, par + 24) == 8) +
+	       (ms_pt_word(pt, par + 8) == 0x20000) +
+	       (threshold == 0x20000 || (threshold && trim == 2 * threshold)) +
+	       (ms_pt_word(pt, par + layout->tcache_bins + 16) == 7 ||
+	        ms_pt_word(pt, par + layout->tcache_bins + 16) == 16) +
+	       (bins >= MS_TCACHE_SMALL_BINS) +
+	       4u * (system_mem && sbrk_base && sbrk_base + system_mem == top + top_size);
+}
+
+static void locate_par(struct ms_ptmalloc *pt, struct ms_libc *libc, struct ms_range data)
+{
+	ms_addr low = libc->main_arena - PAR_REACH;
+	unsigned int best = 0;
+
+	if (low < data.begin || low > libc->main_arena)
+		low = data.begin;
+	for (uint16_t i = libc->layout->first_par; i < libc->layout->end_par; i++)
+		for (ms_addr par = ms_align_up(low, MS_WORD);
+		     par + ms_par_layouts[i].size <= libc->main_arena; par += MS_WORD) {
+			unsigned int score = par_score(pt, libc, par, &ms_par_layouts[i]);
+
+			if (score <= best)
+				continue;
+			best = score;
+			libc->par = par;
+			libc->par_layout = &ms_par_layouts[i];
+		}
+	/* A run of zeros satisfies every bound; defaults it has none of. */
+	if (best < 3)
+		libc->par_layout = NULL;
+}
+
+static void read_par(const struct ms_ptmalloc *pt, struct ms_libc *libc)
+{
+	const struct ms_par_layout *layout = libc->par_layout;
+
+	if (!layout)
+		return;
+	libc->sbrk_base = ms_pt_word(pt, libc->par + layout->sbrk_base);
+	libc->n_mmaps = int_at(pt, libc->par + layout->n_mmaps);
+	libc->mmapped_mem = ms_pt_word(pt, libc->par + layout->mmapped_mem);
+	libc->tcache_count = ms_pt_word(pt, libc->par + layout->tcache_bins + 16);
+	if (layout->hp_pagesize)
+		libc->hp_pagesize = ms_pt_word(pt, libc->par + layout->hp_pagesize);
+}
+
+/* Search one stretch of data and complete the libraries found in it. */
+static enum ms_status locate_in(struct ms_ptmalloc *pt, const struct ms_region *region,
+                                struct ms_range data)
+{
+	struct image image = { pt, region, data, NULL };
+	size_t before = pt->libcs.n;
+	struct ms_range present;
+	enum ms_status st;
+
+	if (!ms_source_present(pt->d->src, data, &present))
+		return MS_OK;
+	image.bytes = ms_source_view(pt->d->src, data.begin, ms_range_len(data));
+	if (!image.bytes) {
+		uint8_t *copy = ms_arena_alloc(pt->d->arena, ms_range_len(data));
+
+		if (!copy)
+			return MS_E_NOMEM;
+		(void)ms_source_read(pt->d->src, data.begin, copy, ms_range_len(data));
+		image.bytes = copy;
+	}
+	st = search_image(&image);
+	for (size_t i = before; i < pt->libcs.n; i++) {
+		locate_par(pt, &pt->libcs.at[i], data);
+		read_par(pt, &pt->libcs.at[i]);
+	}
+	return st;
+}
+
+enum ms_status ms_pt_locate(struct ms_ptmalloc *pt)
+{
+	const struct ms_regions *regions = pt->d->regions;
+	enum ms_status st = MS_OK;
+
+	for (size_t i = 0; i < regions->n && !st; i++) {
+		const struct ms_region *region = &regions->at[i];
+		uint8_t prot = ms_region_mapping(pt->d->src, region)->prot;
+
+		/* Data is writable; huge-page heaps of an arena may look like it. */
+		if (region->kind != MS_REGION_GLOBALS || !(prot & MS_PROT_WRITE))
+			continue;
+		st = locate_in(pt, region, data_of_module(pt, &i));
+	}
+	return st;
+}

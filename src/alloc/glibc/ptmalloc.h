@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_ALLOC_GLIBC_PTMALLOC_H
+#define MS_ALLOC_GLIBC_PTMALLOC_H
+
+/*
+ * What the files of this room share: one C library's malloc, as far as it has
+ * been understood. A process can hold several (dlmopen), each with its own main
+ * arena and malloc_par; mmapped chunks and thread caches are told apart only in
+ * sum.
+ *
+ *	locate.c    main_arena and malloc_par in a module's data
+ *	arenas.c    the ring of arenas, and the segments of memory of each
+ *	chunks.c    one segment, chunk by chunk
+ *	bins.c      free chunks against the arena's lists; fastbins
+ *	mmapped.c   chunks with a mapping of their own
+ *	tcache.c    thread caches
+ *	glibc.c     the decoder: the order of these, and the evidence
+ */
+
+#include "alloc/glibc/layout.h"
+#include "engine/decoder.h"
+
+/* What a walk over chunks found. */
+struct ms_tally {
+	uint64_t n_used;
+	uint64_t used_bytes; /* usable */
+	uint64_t n_free;
+	uint64_t free_bytes;
+};
+
+/* One struct malloc_state and its memory. */
+struct ms_pt_arena {
+	ms_addr addr;
+	ms_addr top; /* its last chunk */
+	uint64_t system_mem;
+	uint64_t flags;
+	uint32_t group;    /* of its extents */
+	uint32_t segments; /* walked */
+	struct ms_tally tally;
+	uint64_t covered_bytes; /* by its segments */
+	bool proved;
+	char problem[MS_NOTE_TEXT / 2]; /* why not */
+};
+
+struct ms_pt_arenas MS_VEC(struct ms_pt_arena);
+
+/* One C library. */
+struct ms_libc {
+	const struct ms_arena_layout *layout;
+	const struct ms_par_layout *par_layout; /* NULL: malloc_par was not found */
+	const struct ms_region *data;           /* where main_arena is */
+	ms_addr main_arena;
+	ms_addr par;
+	bool unused; /* malloc was never called */
+	ms_addr sbrk_base;
+	uint64_t n_mmaps;
+	uint64_t mmapped_mem;
+	uint64_t hp_pagesize;
+	uint64_t tcache_count;
+	size_t first_arena; /* in ms_ptmalloc.arenas */
+	size_t n_arenas;
+};
+
+struct ms_libcs MS_VEC(struct ms_libc);
+
+struct ms_mmapped {
+	uint64_t n;
+	uint64_t bytes; /* usable */
+	uint64_t total; /* mapped */
+	bool proved;
+	char problem[MS_NOTE_TEXT / 2];
+};
+
+struct ms_tcaches {
+	uint32_t n;         /* threads whose cache was decoded */
+	uint32_t n_failed;  /* threads whose cache contradicted itself */
+	uint32_t n_orphans; /* caches that no thread has, left by fork() */
+	uint64_t n_entries;
+	uint64_t bytes;
+	const char *versions; /* of the layout that fits; NULL when there is no cache */
+};
+
+/* Memory that belongs to an arena. */
+struct ms_pt_share {
+	struct ms_range range;
+	uint32_t group;
+};
+
+struct ms_pt_shares MS_VEC(struct ms_pt_share);
+
+struct ms_ptmalloc {
+	struct ms_decoding *d;
+	struct ms_libcs libcs;
+	struct ms_pt_arenas arenas;
+	struct ms_mmapped mmapped;
+	struct ms_tcaches tcaches;
+	struct ms_pt_shares shares; /* of every arena */
+	struct ms_ranges owned;     /* the same; tidy when mmapped chunks are looked for */
+	uint64_t fast_entries;
+	uint64_t fast_bytes;
+};
+
+/* locate.c: fill pt->libcs but for their arenas. MS_E_NOMEM only. */
+ms_must_check enum ms_status ms_pt_locate(struct ms_ptmalloc *pt);
+
+/* arenas.c: fill pt->arenas, put their blocks, claim their memory. MS_E_NOMEM only. */
+ms_must_check enum ms_status ms_pt_read_arenas(struct ms_ptmalloc *pt);
+
+/* bins.c: compare the free chunks of @arena with its bins; clears proved on a difference. */
+void ms_pt_check_bins(struct ms_ptmalloc *pt, const struct ms_libc *libc,
+                      struct ms_pt_arena *arena);
+
+/* bins.c: take what is in @arena's fastbins for free. */
+void ms_pt_take_fastbins(struct ms_ptmalloc *pt, const struct ms_libc *libc,
+                         struct ms_pt_arena *arena);
+
+/* mmapped.c: find mmapped chunks and put them. MS_E_NOMEM only. */
+ms_must_check enum ms_status ms_pt_read_mmapped(struct ms_ptmalloc *pt);
+
+/* tcache.c: take what threads have cached for free. MS_E_NOMEM only. Blocks are sorted. */
+ms_must_check enum ms_status ms_pt_take_tcaches(struct ms_ptmalloc *pt);
+
+/* Note why @arena is not proved; the first reason stays. */
+void ms_pt_disprove(struct ms_pt_arena *arena, const char *fmt, ...)
+        __attribute__((format(printf, 2, 3)));
+
+/* The word at @addr, or 0 when it cannot be read. */
+static inline uint64_t ms_pt_word(const struct ms_ptmalloc *pt, ms_addr addr)
+{
+	uint64_t word;
+
+	return ms_source_word(pt->d->src, addr, &word) ? word : 0;
+}
+
+/*
+ * Undo safe-linking (glibc 2.32): a link is stored xored with the page number of
+ * the place it is stored at.
+ */
+static inline ms_addr ms_pt_reveal(ms_addr place, uint64_t stored)
+{
+	return place >> 12 ^ stored;
+}
+
+#endif

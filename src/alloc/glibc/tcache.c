@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "alloc/glibc/ptmalloc.h"
+
+/*
+ * A thread's cache is a block of its own, pointed to from the C library's static
+ * thread-local storage. The pointer stands at one distance below the thread
+ * pointer in all threads of a process, but which one depends on what else is
+ * linked; nor can it be seen whether the lists are safe-linked. So each pointer in
+ * reach that leads to a block of the right size is decoded in every way there is,
+ * and the distance and the way that fit most threads win.
+ *
+ * A cache fits when every bin's counter agrees with its list and every entry is
+ * the beginning of a used block of the bin's size.
+ */
+
+enum {
+	REACH = 32 * 1024, /* bytes below the thread pointer that are searched */
+	ALLOWANCE = 32,    /* a block may be so much larger than was asked for */
+	MAX_TRIALS = 4096,
+	ENOUGH_THREADS = 64, /* to learn the distance from */
+	KEY_OFFSET = 8,
+	MIN_ORPHAN = 2, /* entries that must carry one key when no thread's is known */
+};
+
+/* A way of reading a cache. */
+struct way {
+	const struct ms_tcache_layout *layout;
+	bool plain; /* not safe-linked */
+};
+
+struct decoded {
+	uint64_t n;
+	uint64_t bytes;
+	uint64_t key; /* of the first entry */
+	bool one_key; /* all entries carry it */
+};
+
+/* One thread's pointer read in one way, and fitting. */
+struct trial {
+	uint64_t distance;
+	struct way way;
+	uint64_t entries;
+};
+
+struct trials MS_VEC(struct trial);
+
+struct search {
+	struct ms_ptmalloc *pt;
+	struct trials trials;
+	struct ms_words seen; /* caches of living threads */
+	uint64_t tcache_count;
+	uint64_t key;
+	bool key_known;
+};
+
+static uint64_t chunk_size(const struct ms_ptmalloc *pt, ms_addr mem)
+{
+	return ms_pt_word(pt, mem - MS_WORD) & ~(uint64_t)MS_SIZE_BITS;
+}
+
+static void note_entry(struct ms_ptmalloc *pt, ms_addr mem, struct decoded *d)
+{
+	uint64_t key = ms_pt_word(pt, mem + KEY_OFFSET);
+
+	if (!d->n)
+		d->key = key;
+	d->one_key = (!d->n || d->one_key) && key == d->key;
+	d->n++;
+	d->bytes += chunk_size(pt, mem) - MS_WORD;
+}
+
+/* Follow the list of bin @bin; false when it does not hold @count used blocks of its size. */
+static bool decode_bin(struct ms_ptmalloc *pt, const struct way *way, ms_addr mem,
+                       uint64_t bin_and_count, struct decoded *d)
+{
+	uint64_t bin = bin_and_count >> 32;
+	uint64_t left = bin_and_count & UINT32_MAX;
+
+	for (; mem && left; left--) {
+		uint64_t stored;
+
+		if (!ms_blocks_begins(pt->d->blocks, mem))
+			return false;
+		if (bin < MS_TCACHE_SMALL_BINS &&
+		    (chunk_size(pt, mem) - MS_MIN_CHUNK) / MS_ALIGNMENT != bin)
+			return false;
+		note_entry(pt, mem, d);
+		stored = ms_pt_word(pt, mem);
+		mem = way->plain ? stored : ms_pt_reveal(mem, stored);
+	}
+	return !mem && !left;
+}
+
+/* How many entries bin @i of the cache @bytes holds; false when its counter makes no sense. */
+static bool count_of(const struct search *s, const struct way *way, const uint8_t *bytes,
+                     uint64_t i, uint64_t *ret)
+{
+	uint16_t count = 0;
+
+	memcpy(&count, bytes + i * way->layout->count_bytes, way->layout->count_bytes);
+	if (!way->layout->counts_free) {
+		*ret = count;
+		return true;
+	}
+	*ret = s->tcache_count - count;
+	return count <= s->tcache_count;
+}
+
+/* Decode the cache at @cache without changing anything; false when it does not fit. */
+static bool decode(const struct search *s, const struct way *way, ms_addr cache,
+                   struct decoded *ret)
+{
+	uint8_t bytes[2 * MS_TCACHE_MAX_BINS + MS_WORD * MS_TCACHE_MAX_BINS];
+	size_t len = way->layout->entries + (size_t)MS_WORD * way->layout->n_bins;
+
+	*ret = (struct decoded){ 0 };
+	if (ms_source_read(s->pt->d->src, cache, bytes, len) != len)
+		return false;
+	for (uint64_t i = 0; i < way->layout->n_bins; i++) {
+		uint64_t head;
+		uint64_t count;
+
+		memcpy(&head, bytes + way->layout->entries + i * MS_WORD, sizeof(head));
+		if (!count_of(s, way, bytes, i, &count) || !head != !count ||
+		    !decode_bin(s->pt, way, head, i << 32 | count, ret))
+			return false;
+	}
+	return true;
+}
+
+/* Take the entries of a cache that fits for free. */
+static void take(struct search *s, const struct way *way, ms_addr cache)
+{
+	for (uint64_t i = 0; i < way->layout->n_bins; i++) {
+		ms_addr mem = ms_pt_word(s->pt, cache + way->layout->entries + i * MS_WORD);
+
+		while (mem && ms_blocks_kill(s->pt->d->blocks, mem)) {
+			uint64_t stored = ms_pt_word(s->pt, mem);
+
+			mem = way->plain ? stored : ms_pt_reveal(mem, stored);
+		}
+	}
+}
+
+static bool has_size_of(const struct ms_ptmalloc *pt, ms_addr cache,
+                        const struct ms_tcache_layout *layout)
+{
+	uint64_t usable = chunk_size(pt, cache) - MS_WORD;
+
+	return usable >= layout->usable && usable <= layout->usable + (uint64_t)ALLOWANCE;
+}
+
+/* Try every way of reading the cache at @cache. */
+static enum ms_status try_cache(struct search *s, ms_addr cache, uint64_t distance)
+{
+	for (size_t i = 0; i < 2 * ms_n_tcache_layouts; i++) {
+		struct way way = { &ms_tcache_layouts[i / 2], i % 2 };
+		struct decoded d;
+		struct trial *trial;
+
+		if (!has_size_of(s->pt, cache, way.layout) || !decode(s, &way, cache, &d))
+			continue;
+		if (s->trials.n >= MAX_TRIALS)
+			return MS_OK;
+		trial = ms_vec_push(s->pt->d->arena, &s->trials);
+		if (!trial)
+			return MS_E_NOMEM;
+		*trial = (struct trial){ distance, way, d.n };
+	}
+	return MS_OK;
+}
+
+static enum ms_status try_thread(struct search *s, const struct ms_thread *t)
+{
+	uint64_t words[MS_PAGE / MS_WORD];
+	enum ms_status st = MS_OK;
+
+	for (ms_addr page = ms_align_down(t->tp - REACH, MS_PAGE); page < t->tp && !st;
+	     page += MS_PAGE) {
+		size_t n = ms_source_read(s->pt->d->src, page, words, MS_PAGE) / MS_WORD;
+
+		for (size_t i = 0; i < n && page + i * MS_WORD < t->tp && !st; i++)
+			if (words[i] && words[i] % MS_ALIGNMENT == 0 &&
+			    ms_blocks_begins(s->pt->d->blocks, words[i]))
+				st = try_cache(s, words[i], t->tp - (page + i * MS_WORD));
+	}
+	return st;
+}
+
+static bool same_trial(const struct trial *a, const struct trial *b)
+{
+	return a->distance == b->distance && a->way.layout == b->way.layout &&
+	       a->way.plain == b->way.plain;
+}
+
+/* The distance and way that fit most threads, of those the one with most entries; NULL: none. */
+static const struct trial *best_trial(const struct trials *trials)
+{
+	const struct trial *best = NULL;
+	uint64_t best_score = 0;
+	const struct trial *t;
+	const struct trial *u;
+
+	ms_vec_for_each(t, trials) {
+		uint64_t threads = 0;
+		uint64_t entries = 0;
+		uint64_t score;
+
+		ms_vec_for_each(u, trials) {
+			threads += same_trial(t, u);
+			entries += same_trial(t, u) ? u->entries : 0;
+		}
+		score = (threads << 32) + entries + 1;
+		if (score > best_score) {
+			best = t;
+			best_score = score;
+		}
+	}
+	return best;
+}
+
+static enum ms_status take_thread(struct search *s, const struct trial *best,
+                                  const struct ms_thread *t)
+{
+	struct ms_tcaches *tcaches = &s->pt->tcaches;
+	ms_addr cache = ms_pt_word(s->pt, t->tp - best->distance);
+	struct decoded d;
+	uint64_t *seen;
+
+	/* No cache yet; 2.43 then has a dummy, which is no block. */
+	if (!cache || !ms_blocks_begins(s->pt->d->blocks, cache))
+		return MS_OK;
+	seen = ms_vec_push(s->pt->d->arena, &s->seen);
+	if (!seen)
+		return MS_E_NOMEM;
+	*seen = cache;
+	if (!decode(s, &best->way, cache, &d)) {
+		tcaches->n_failed++;
+		return MS_OK;
+	}
+	if (d.n && d.one_key) {
+		s->key = d.key;
+		s->key_known = true;
+	}
+	take(s, &best->way, cache);
+	tcaches->n++;
+	tcaches->n_entries += d.n;
+	tcaches->bytes += d.bytes;
+	return MS_OK;
+}
+
+static bool was_seen(const struct search *s, ms_addr cache)
+{
+	const uint64_t *seen;
+
+	ms_vec_for_each(seen, &s->seen)
+		if (*seen == cache)
+			return true;
+	return false;
+}
+
+/* From 2.34 on all entries carry one random key, in 2.29 to 2.33 the address of their cache. */
+static bool key_fits(const struct search *s, ms_addr cache, const struct decoded *d)
+{
+	if (!d->n || !d->one_key || !d->key)
+		return false;
+	if (d->key == cache)
+		return true;
+	return s->key_known ? d->key == s->key : d->n >= MIN_ORPHAN;
+}
+
+/*
+ * A cache that no thread has: fork() of a process with threads leaves their caches
+ * to the child, with all they hold. The C library has lost these; nobody leaks.
+ */
+static void try_orphan(struct search *s, const struct way *way, ms_addr cache)
+{
+	struct ms_tcaches *tcaches = &s->pt->tcaches;
+	struct decoded d;
+
+	if (was_seen(s, cache) || !ms_blocks_begins(s->pt->d->blocks, cache) ||
+	    !decode(s, way, cache, &d) || !key_fits(s, cache, &d))
+		return;
+	take(s, way, cache);
+	(void)ms_blocks_kill(s->pt->d->blocks, cache);
+	tcaches->n_orphans++;
+	tcaches->n_entries += d.n;
+	tcaches->bytes += d.bytes + chunk_size(s->pt, cache) - MS_WORD;
+}
+
+static void find_orphans_in(struct search *s, const struct way *way, const struct ms_extent *e)
+{
+	const struct ms_blocks *blocks = s->pt->d->blocks;
+	size_t k = e->size0;
+
+	for (size_t i = 0; i < e->n_cells; i++) {
+		for (uint64_t left = blocks->cells.at[e->cell0 + i].starts; left;
+		     left &= left - 1, k++) {
+			uint64_t granule =
+			        i * MS_CELL_GRANULES + (uint64_t)__builtin_ctzll(left);
+
+			if (blocks->sizes.at[k] >= way->layout->usable &&
+			    blocks->sizes.at[k] <= way->layout->usable + (uint32_t)ALLOWANCE)
+				try_orphan(s, way, ms_block_begin(e, granule));
+		}
+	}
+}
+
+static void find_orphans(struct search *s, const struct way *way)
+{
+	const struct ms_extent *e;
+
+	ms_vec_for_each(e, &s->pt->d->blocks->extents)
+		if (e->kind == MS_EXTENT_HEAP && e->shift != MS_SINGLE_SHIFT && !e->dropped)
+			find_orphans_in(s, way, e);
+}
+
+/* Forget the trials of a distance that has been dealt with. */
+static void forget(struct trials *trials, uint64_t distance)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < trials->n; i++)
+		if (trials->at[i].distance != distance)
+			trials->at[kept++] = trials->at[i];
+	trials->n = kept;
+}
+
+/* Each C library of the process has its own distance. */
+static enum ms_status take_for_libc(struct search *s)
+{
+	const struct trial *found = best_trial(&s->trials);
+	const struct ms_thread *t;
+	struct trial best;
+
+	if (!found)
+		return MS_OK;
+	best = *found;
+	s->pt->tcaches.versions = best.way.layout->versions;
+	ms_vec_for_each(t, &s->pt->d->src->threads) {
+		enum ms_status st = t->tp ? take_thread(s, &best, t) : MS_OK;
+
+		if (st)
+			return st;
+	}
+	find_orphans(s, &best.way);
+	forget(&s->trials, best.distance);
+	return MS_OK;
+}
+
+enum ms_status ms_pt_take_tcaches(struct ms_ptmalloc *pt)
+{
+	struct search s = { .pt = pt };
+	const struct ms_libc *libc;
+	const struct ms_thread *t;
+	enum ms_status st = MS_OK;
+
+	ms_vec_for_each(libc, &pt->libcs)
+		if (libc->par_layout)
+			s.tcache_count = libc->tcache_count;
+	ms_vec_for_each(t, &pt->d->src->threads) {
+		if (t - pt->d->src->threads.at >= ENOUGH_THREADS && s.trials.n)
+			break;
+		st = t->tp ? try_thread(&s, t) : MS_OK;
+		if (st)
+			return st;
+	}
+	ms_vec_for_each(libc, &pt->libcs) {
+		st = libc->unused ? MS_OK : take_for_libc(&s);
+		if (st)
+			return st;
+	}
+	return st;
+}

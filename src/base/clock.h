@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_BASE_CLOCK_H
+#define MS_BASE_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+static inline uint64_t ms_clock_ns(clockid_t clock)
+{
+	struct timespec now;
+
+	(void)clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+/* Nanoseconds for measuring; no relation to the wall clock. */
+static inline uint64_t ms_now_ns(void)
+{
+	return ms_clock_ns(CLOCK_MONOTONIC);
+}
+
+#endif

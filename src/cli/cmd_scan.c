@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/tell.h"
+#include "cli/trio.h"
+#include "report/version.h"
+#include "target/target.h"
+
+static bool wants_colour(const struct ms_options *options)
+{
+	const char *term = getenv("TERM");
+	const char *refused = getenv("NO_COLOR"); /* https://no-color.org */
+
+	switch (options->colour) {
+	case MS_COLOUR_ALWAYS:
+		return true;
+	case MS_COLOUR_NEVER:
+		return false;
+	case MS_COLOUR_AUTO:
+		break;
+	}
+	return !options->output && isatty(STDOUT_FILENO) && !(refused && *refused) &&
+	       !(term && strcmp(term, "dumb") == 0);
+}
+
+static enum ms_status choose(const struct ms_options *options, pid_t *ret, struct ms_error *err)
+{
+	pid_t id = options->id;
+	enum ms_status st;
+
+	if (options->name) {
+		st = ms_target_find_by_name(options->name, &id, err);
+		if (st)
+			return st;
+	}
+	return ms_target_check(id, ret, err);
+}
+
+static enum ms_status scan(const struct ms_options *options, struct ms_arena *arena,
+                           struct ms_report *ret, struct ms_error *err)
+{
+	struct ms_progress progress;
+	struct ms_trio_call call = {
+		.timeout_ns = options->timeout_ns,
+		.scan = &options->scan,
+		.progress = &progress,
+		.verbose = options->verbose,
+	};
+	struct ms_target_facts target;
+	struct ms_host_facts host;
+	enum ms_status st;
+	uint32_t threads;
+
+	st = choose(options, &call.pid, err);
+	if (st)
+		return st;
+	memset(&target, 0, sizeof(target));
+	memset(&host, 0, sizeof(host));
+	ms_target_facts(call.pid, &target, &host);
+	ms_progress_begin(&progress, options->quiet);
+	st = ms_trio_scan(&call, arena, ret, err);
+	ms_progress_end(&progress);
+	if (st)
+		return st;
+	threads = ret->target.threads; /* those that were frozen, which is the better count */
+	ret->target = target;
+	ret->target.threads = threads;
+	ret->host = host;
+	ret->possible = options->scan.possible;
+	return MS_OK;
+}
+
+static int scan_and_report(const struct ms_options *options)
+{
+	struct ms_arena arena;
+	struct ms_report report;
+	struct ms_error err;
+	int status = MS_EXIT_CLEAN;
+
+	/* What cannot be kept need not be scanned. */
+	if (ms_output_check(options->output, &err)) {
+		ms_tell_error(&err);
+		return MS_EXIT_UNWRITTEN;
+	}
+	ms_arena_init(&arena);
+	if (scan(options, &arena, &report, &err)) {
+		ms_tell_error(&err);
+		status = MS_EXIT_REFUSED;
+		goto out;
+	}
+	if (options->verbose)
+		ms_tell_report(&report);
+	if (report.totals.leaked_allocations)
+		status = MS_EXIT_LEAKS;
+	if (ms_output_write(options->output, options->writer, &report, wants_colour(options),
+	                    &err)) {
+		ms_tell_error(&err);
+		status = MS_EXIT_UNWRITTEN;
+	}
+out:
+	ms_arena_deinit(&arena);
+	return status;
+}
+
+static int flushed(void)
+{
+	return fflush(stdout) == 0 ? MS_EXIT_CLEAN : MS_EXIT_UNWRITTEN;
+}
+
+int ms_cmd_scan(int argc, char **argv)
+{
+	struct ms_options options;
+	struct ms_error err;
+
+	if (!ms_options_parse(argc, argv, &options, &err)) {
+		ms_tell_error(&err);
+		return MS_EXIT_USAGE;
+	}
+	switch (options.request) {
+	case MS_REQUEST_HELP:
+		ms_options_help(stdout);
+		return flushed();
+	case MS_REQUEST_VERSION:
+		(void)puts("memscan " MS_VERSION);
+		return flushed();
+	case MS_REQUEST_SCAN:
+		break;
+	}
+	return scan_and_report(&options);
+}

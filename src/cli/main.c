@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/tell.h"
+
+static const struct command {
+	const char *name;
+	int (*run)(int argc, char **argv);
+} commands[] = {
+	{ "scan", ms_cmd_scan },
+};
+
+static const struct command *find(const char *name)
+{
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+		if (strcmp(commands[i].name, name) == 0)
+			return &commands[i];
+	}
+	return NULL;
+}
+
+/*
+ * Give standard descriptors that are closed something harmless, lest a socket of
+ * ours becomes number 1 and takes the report; writing there still fails.
+ */
+static void occupy_standard_descriptors(void)
+{
+	int fd;
+
+	do {
+		fd = open("/dev/null", O_RDONLY);
+	} while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		(void)close(fd);
+}
+
+int main(int argc, char **argv)
+{
+	const struct command *command;
+	struct ms_error err;
+
+	occupy_standard_descriptors();
+	/* A reader that goes away is a report that could not be written: status 4. */
+	(void)signal(SIGPIPE, SIG_IGN);
+	/* Ignored children could not be waited for. */
+	(void)signal(SIGCHLD, SIG_DFL);
+	if (argc < 2 || argv[1][0] == '-')
+		return ms_cmd_scan(argc, argv);
+	command = find(argv[1]);
+	if (command)
+		return command->run(argc - 1, argv + 1);
+	(void)ms_fail(&err, MS_E_UNSUPPORTED, "no command is named '%s'", argv[1]);
+	ms_advise(&err, "see memscan --help; to scan a process by name: memscan --name NAME");
+	ms_tell_error(&err);
+	return MS_EXIT_USAGE;
+}

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * One table says all of an option: its names, its line of --help and who takes it.
+ * getopt_long()'s own tables are made from it.
+ */
+
+#include "cli/options.h"
+
+#include <assert.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "report/version.h"
+
+enum { DEFAULT_LIMIT = 100, DEFAULT_TIMEOUT_S = 30, LONGEST_TIMEOUT_S = 24 * 3600 };
+
+static const uint64_t second_ns = UINT64_C(1000000000);
+
+static const char see_help[] = "see memscan --help";
+
+/* Each takes its option's argument (NULL when it has none); false when it is wrong. */
+typedef bool (*option_taker)(struct ms_options *options, const char *arg, struct ms_error *err);
+
+static bool __attribute__((format(printf, 3, 4)))
+wrong(struct ms_error *err, const char *advice, const char *fmt, ...)
+{
+	char text[MS_ERROR_TEXT];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	(void)ms_fail(err, MS_E_UNSUPPORTED, "%s", text);
+	ms_advise(err, "%s", advice);
+	return false;
+}
+
+/* Digits only: no sign, no blank, no unit; what strtoull() takes beyond that are typos. */
+static bool parse_number(const char *s, uint64_t most, uint64_t *ret)
+{
+	uint64_t n = 0;
+
+	if (*s == '\0')
+		return false;
+	for (; *s; s++) {
+		uint64_t digit = (uint64_t)(*s - '0');
+
+		if (*s < '0' || *s > '9' || n > (most - digit) / 10)
+			return false;
+		n = n * 10 + digit;
+	}
+	*ret = n;
+	return true;
+}
+
+static bool take_pid(struct ms_options *options, const char *arg, struct ms_error *err)
+{
+	uint64_t id = 0;
+
+	if (!parse_number(arg, INT_MAX, &id) || id == 0)
+		return wrong(err, "give the number that ps shows, or use --name NAME",
+		             "--pid takes the number of a process, not '%s'", arg);
+	options->id = (pid_t)id;
+	return true;
+}
+
+static bool take_name(struct ms_options *options, const char *arg, struct ms_error *err)
+{
+	if (*arg == '\0')
+		return wrong(err, see_help, "--name takes the name of a process");
+	options->name = arg;
+	return true;
+}
+
+static bool take_limit(struct ms_options *options, const char *arg, struct ms_error *err)
+{
+	if (strcmp(arg, "all") == 0) {
+		options->scan.limit = UINT64_MAX;
+		return true;
+	}
+	return parse_number(arg, UINT64_MAX, &options->scan.limit) ||
+	       wrong(err, see_help, "--limit takes a number or 'all', not '%s'", arg);
+}
+
+static bool take_no_fold(struct ms_options *options, const char *arg, struct ms_error *err)
+{
+	(void)arg;
+	(void)err;
+	return options->scan.no_fold = true;
+}
+
+static bool take_contents(struct ms_options *options, const char *arg, struct ms_error *err)
+{
+	(void)arg;
+	(void)err;
+	return options->scan.contents = true;
+}
+
+static bool take_possible(struct ms_options *options, const char *arg, struct ms_error *err)
+{
+	(void)arg;
+	(void)err;
+	return options->scan.possible = true;
+}
+
+static bool take_unaligned(struct ms_options *options, const char *arg, struct ms_error *err)
+{
+	(void)arg;
+	(void)err;
+	return options->scan.unaligned = true;
+}
+
+static bool take_min_size(struct ms_options *options, const char *arg, struct ms_error *err)
+{
+	return parse_number(arg, UINT64_MAX, &options->scan.min_size) ||
+	       wrong(err, see_help, "--min-size takes a number of bytes, not '%s'", arg);
+}
+
+static bool take_snapshot(struct ms_options *options, const char *arg, struct ms_error *err)
+{
+	(void)options;
+	if (strcmp(arg, "auto") == 0 || strcmp(arg, "copy") == 0)
+		return true;
+	if (strcmp(arg, "fork") == 0)
+		return wrong(err, "use --snapshot copy, or leave it to auto",
+		             "--snapshot fork is not in memscan " MS_VERSION);
+	return wrong(err, see_help, "--snapshot takes auto or copy, not '%s'", arg);
+}
+
+static bool take_format(struct ms_options *options, const char *arg, struct ms_error *err)
+{
+	options->writer = ms_writer_find(arg);
+	return options->writer ||
+	       wrong(err, see_help, "--format takes text or json, not '%s'", arg);
+}
+
+static bool take_json(struct ms_options *options, const char *arg, struct ms_error *err)
+{
+	(void)arg;
+	return take_format(options, "json", err);
+}
+
+static bool take_output(struct ms_options *options, const char *arg, struct ms_error *err)
+{
+	if (*arg == '\0')
+		return wrong(err, "leave --output away to write to standard output",
+		             "--output takes the name of a file");
+	options->output = arg;
+	return true;
+}
+
+static bool take_timeout(struct ms_options *options, const char *arg, struct ms_error *err)
+{
+	uint64_t seconds = 0;
+
+	if (!parse_number(arg, LONGEST_TIMEOUT_S, &seconds) || seconds == 0)
+		return wrong(err, "give whole seconds, 1 to 86400",
+		             "--timeout takes a number of seconds, not '%s'", arg);
+	options->timeout_ns = seconds * second_ns;
+	return true;
+}
+
+static bool take_quiet(struct ms_options *options, const char *arg, struct ms_error *err)
+{
+	(void)arg;
+	(void)err;
+	options->verbose = false;
+	return options->quiet = true;
+}
+
+static bool take_verbose(struct ms_options *options, const char *arg, struct ms_error *err)
+{
+	(void)arg;
+	(void)err;
+	options->quiet = false;
+	return options->verbose = true;
+}
+
+static bool take_colour(struct ms_options *options, const char *arg, struct ms_error *err)
+{
+	static const char *const names[] = {
+		[MS_COLOUR_AUTO] = "auto",
+		[MS_COLOUR_ALWAYS] = "always",
+		[MS_COLOUR_NEVER] = "never",
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (strcmp(arg, names[i]) == 0) {
+			options->colour = (enum ms_colour)i;
+			return true;
+		}
+	}
+	return wrong(err, see_help, "--color takes auto, always or never, not '%s'", arg);
+}
+
+static bool take_help(struct ms_options *options, const char *arg, struct ms_error *err)
+{
+	(void)arg;
+	(void)err;
+	options->request = MS_REQUEST_HELP;
+	return true;
+}
+
+static bool take_version(struct ms_options *options, const char *arg, struct ms_error *err)
+{
+	(void)arg;
+	(void)err;
+	options->request = MS_REQUEST_VERSION;
+	return true;
+}
+
+static const struct option_row {
+	int letter; /* 0 when it has none */
+	const char *name;
+	const char *arg; /* NULL when it takes none */
+	const char *help;
+	option_taker take;
+} rows[] = {
+	{ 'p', "pid", "N", "the process; any of its threads' ids works", take_pid },
+	{ 'n', "name", "NAME", "choose the process by name; there must be exactly one", take_name },
+	{ 'l', "limit", "N|all", "leaks to list; totals always count all (default 100)",
+	  take_limit },
+	{ 0, "no-fold", NULL, "list every unreachable block by itself, with its kind",
+	  take_no_fold },
+	{ 0, "contents", NULL, "hex and ASCII of the first 32 bytes of each leak", take_contents },
+	{ 0, "possible", NULL, "also tell blocks that may be leaks, with the reason",
+	  take_possible },
+	{ 0, "unaligned", NULL, "follow pointers at any byte offset, not only at words",
+	  take_unaligned },
+	{ 0, "min-size", "BYTES", "leave smaller leaks out of the list (default 0)",
+	  take_min_size },
+	{ 0, "snapshot", "auto|copy", "how memory is held still (default auto)", take_snapshot },
+	{ 'f', "format", "text|json", "the report's format (default text)", take_format },
+	{ 0, "json", NULL, "same as --format json", take_json },
+	{ 'o', "output", "FILE", "where the report goes, whole or not at all (default stdout)",
+	  take_output },
+	{ 0, "timeout", "SECONDS", "give up freezing after this (default 30)", take_timeout },
+	{ 'q', "quiet", NULL, "no progress on stderr", take_quiet },
+	{ 'v', "verbose", NULL, "phases, warnings and evidence on stderr", take_verbose },
+	{ 0, "color", "auto|always|never", "colours in the text report (default auto)",
+	  take_colour },
+	{ 'h', "help", NULL, "print this and end", take_help },
+	{ 0, "version", NULL, "print the version and end", take_version },
+};
+
+enum { ROWS = sizeof(rows) / sizeof(rows[0]), CODE_BASE = UCHAR_MAX + 1 };
+
+/* What getopt_long() returns for row @i: a number beyond every letter. */
+static void make_long_options(struct option ret[ROWS + 1])
+{
+	memset(ret, 0, (ROWS + 1) * sizeof(ret[0]));
+	for (int i = 0; i < ROWS; i++) {
+		ret[i].name = rows[i].name;
+		ret[i].has_arg = rows[i].arg ? required_argument : no_argument;
+		ret[i].val = CODE_BASE + i;
+	}
+}
+
+/* ":" first: a missing argument is told apart; then each letter, ":" when it takes one. */
+static void make_short_options(char ret[2 * ROWS + 2])
+{
+	*ret++ = ':';
+	for (int i = 0; i < ROWS; i++) {
+		if (rows[i].letter == 0)
+			continue;
+		*ret++ = (char)rows[i].letter;
+		if (rows[i].arg)
+			*ret++ = ':';
+	}
+	*ret = '\0';
+}
+
+/* The row of what getopt_long() returned, or left in optopt: a code or a letter of ours. */
+static const struct option_row *find_row(int code)
+{
+	int i = code - CODE_BASE;
+
+	if (code < CODE_BASE) {
+		for (i = 0; i < ROWS - 1 && rows[i].letter != code; i++)
+			;
+	}
+	assert(i < ROWS && (code >= CODE_BASE || rows[i].letter == code));
+	return &rows[i];
+}
+
+static bool unknown(const char *word, struct ms_error *err)
+{
+	if (optopt >= CODE_BASE)
+		return wrong(err, see_help, "--%s takes no argument", find_row(optopt)->name);
+	if (optopt)
+		return wrong(err, see_help, "there is no option -%c", optopt);
+	return wrong(err, see_help, "there is no option %s, or it is ambiguous", word);
+}
+
+static bool take_all(int argc, char **argv, struct ms_options *options, struct ms_error *err)
+{
+	struct option longs[ROWS + 1];
+	char shorts[2 * ROWS + 2];
+	int code;
+
+	make_long_options(longs);
+	make_short_options(shorts);
+	opterr = 0;
+	optind = 0; /* GNU: begin anew, also when tests call us twice */
+	while ((code = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
+		if (code == '?')
+			return unknown(argv[optind - 1], err);
+		if (code == ':')
+			return wrong(err, see_help, "--%s needs its argument, %s",
+			             find_row(optopt)->name, find_row(optopt)->arg);
+		if (!find_row(code)->take(options, optarg, err))
+			return false;
+		if (options->request != MS_REQUEST_SCAN)
+			return true;
+	}
+	if (optind < argc)
+		return wrong(err, "every option of a scan begins with '-'; see memscan --help",
+		             "'%s' is not an option", argv[optind]);
+	return true;
+}
+
+bool ms_options_parse(int argc, char **argv, struct ms_options *ret, struct ms_error *err)
+{
+	static const char choose[] = "say which process: memscan --pid N, or memscan --name NAME";
+	struct ms_options options = {
+		.scan.limit = DEFAULT_LIMIT,
+		.timeout_ns = DEFAULT_TIMEOUT_S * second_ns,
+		.writer = ms_writer_find("text"),
+	};
+
+	if (!take_all(argc, argv, &options, err))
+		return false;
+	if (options.request == MS_REQUEST_SCAN && !options.id && !options.name)
+		return wrong(err, choose, "no process was given");
+	if (options.id && options.name)
+		return wrong(err, choose, "--pid and --name exclude each other");
+	*ret = options;
+	return true;
+}
+
+void ms_options_help(FILE *to)
+{
+	(void)fputs("Usage: memscan [scan] --pid N [OPTION]...\n"
+	            "Tell which heap memory of a running process nothing can reach any more.\n\n",
+	            to);
+	for (int i = 0; i < ROWS; i++) {
+		char left[40];
+
+		(void)snprintf(left, sizeof(left), "--%s%s%s", rows[i].name, rows[i].arg ? " " : "",
+		               rows[i].arg ? rows[i].arg : "");
+		(void)fprintf(to, "  %c%c%s %-25s  %s\n", rows[i].letter ? '-' : ' ',
+		              rows[i].letter ? rows[i].letter : ' ', rows[i].letter ? "," : " ",
+		              left, rows[i].help);
+	}
+	(void)fputs("\nExit status: 0 no leaks, 1 leaks, 2 the call was wrong, 3 could not scan,\n"
+	            "4 the report could not be written.\n",
+	            to);
+}

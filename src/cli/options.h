@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_CLI_OPTIONS_H
+#define MS_CLI_OPTIONS_H
+
+/* The options of a scan, from the command line. */
+
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "base/status.h"
+#include "engine/scan.h"
+#include "report/writers.h"
+
+enum ms_colour { MS_COLOUR_AUTO, MS_COLOUR_ALWAYS, MS_COLOUR_NEVER };
+
+enum ms_request { MS_REQUEST_SCAN, MS_REQUEST_HELP, MS_REQUEST_VERSION };
+
+struct ms_options {
+	enum ms_request request;
+	pid_t id;         /* of a process or one of its threads; 0 when chosen by name */
+	const char *name; /* NULL when chosen by id; borrowed, as all strings here, from argv */
+	struct ms_scan_options scan;
+	const struct ms_writer *writer;
+	const char *output; /* NULL: stdout */
+	uint64_t timeout_ns;
+	enum ms_colour colour;
+	bool quiet;
+	bool verbose;
+};
+
+/*
+ * Read @argv, argv[0] being the command's name.
+ *
+ * Returns false when the call is wrong: err->text says what is, err->advice what
+ * to do. With --help or --version the rest of the line is not looked at.
+ */
+bool ms_options_parse(int argc, char **argv, struct ms_options *ret, struct ms_error *err);
+
+/* What --help prints. */
+void ms_options_help(FILE *to);
+
+#endif

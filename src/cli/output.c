@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { BUFFER_BYTES = 16 * 1024, TEMP_TRIES = 100 };
+
+/* What is behind a path; the temporary file's name is empty while there is none. */
+struct place {
+	bool special; /* exists and is no regular file: written in place */
+	char file[PATH_MAX];
+	char temp[PATH_MAX];
+};
+
+/* A sink that writes to a descriptor in large pieces and remembers the first failure. */
+struct fd_sink {
+	struct ms_sink base; /* first: writers hand it back */
+	int fd;
+	int sys_errno;
+	size_t used;
+	char buffer[BUFFER_BYTES];
+};
+
+static enum ms_status unwritable(const char *path, int sys_errno, struct ms_error *err)
+{
+	enum ms_status st = ms_fail_sys(err, sys_errno, "cannot write the report to %.120s", path);
+
+	ms_advise(err, "give --output a file in a folder that you may write to, with space left");
+	return st;
+}
+
+/* Follow @path to what it stands for, so that a link stays one and its target changes. */
+static int locate(const char *path, struct place *ret)
+{
+	struct stat st;
+
+	memset(ret, 0, sizeof(*ret));
+	if (stat(path, &st) == 0) {
+		ret->special = !S_ISREG(st.st_mode);
+		if (S_ISDIR(st.st_mode))
+			return EISDIR;
+		if (access(path, W_OK) != 0)
+			return errno;
+		/* The name of an open pipe (/dev/stdout) is none in the file system. */
+		if (!ret->special)
+			return realpath(path, ret->file) ? 0 : errno;
+	} else if (errno != ENOENT) {
+		return errno;
+	}
+	(void)snprintf(ret->file, sizeof(ret->file), "%s", path);
+	return strlen(path) < sizeof(ret->file) ? 0 : ENAMETOOLONG;
+}
+
+/* Make the temporary file beside place->file; its descriptor, or -1 with errno set. */
+static int make_temp(struct place *place)
+{
+	const char *slash = strrchr(place->file, '/');
+	int folder_len = slash ? (int)(slash - place->file) + 1 : 0;
+
+	for (int i = 0; i < TEMP_TRIES; i++) {
+		int len = snprintf(place->temp, sizeof(place->temp), "%.*s.memscan-%d-%d",
+		                   folder_len, place->file, (int)getpid(), i);
+		int fd;
+
+		if (len < 0 || (size_t)len >= sizeof(place->temp)) {
+			errno = ENAMETOOLONG;
+			return -1;
+		}
+		fd = open(place->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+		if (fd >= 0 || errno != EEXIST)
+			return fd;
+	}
+	return -1;
+}
+
+enum ms_status ms_output_check(const char *path, struct ms_error *err)
+{
+	struct place place;
+	int problem;
+	int fd;
+
+	if (!path)
+		return MS_OK;
+	problem = locate(path, &place);
+	if (problem)
+		return unwritable(path, problem, err);
+	if (place.special)
+		return MS_OK;
+	fd = make_temp(&place);
+	if (fd < 0)
+		return unwritable(path, errno, err);
+	(void)close(fd);
+	(void)unlink(place.temp);
+	return MS_OK;
+}
+
+static bool write_all(struct fd_sink *sink, const char *bytes, size_t len)
+{
+	while (len > 0 && sink->sys_errno == 0) {
+		ssize_t n = write(sink->fd, bytes, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0) {
+			sink->sys_errno = errno;
+			break;
+		}
+		bytes += n;
+		len -= (size_t)n;
+	}
+	return sink->sys_errno == 0;
+}
+
+static bool flush(struct fd_sink *sink)
+{
+	size_t used = sink->used;
+
+	sink->used = 0;
+	return write_all(sink, sink->buffer, used);
+}
+
+static bool sink_write(struct ms_sink *base, const char *bytes, size_t len)
+{
+	struct fd_sink *sink = (struct fd_sink *)base;
+
+	if (len > BUFFER_BYTES - sink->used && !flush(sink))
+		return false;
+	if (len > BUFFER_BYTES)
+		return write_all(sink, bytes, len);
+	memcpy(sink->buffer + sink->used, bytes, len);
+	sink->used += len;
+	return true;
+}
+
+/* Run @writer into @fd and close it; 0 or the errno that stopped it. */
+static int write_report(int fd, const struct ms_writer *writer, const struct ms_report *report,
+                        bool colour, bool durable)
+{
+	struct fd_sink sink = { .base = { sink_write, colour }, .fd = fd };
+	bool written = writer->write(report, &sink.base) && flush(&sink);
+
+	if (!written && sink.sys_errno == 0)
+		sink.sys_errno = ENOMEM;
+	if (written && durable && fsync(fd) != 0)
+		sink.sys_errno = errno;
+	if (close(fd) != 0 && sink.sys_errno == 0)
+		sink.sys_errno = errno;
+	return sink.sys_errno;
+}
+
+static int write_stdout(const struct ms_writer *writer, const struct ms_report *report, bool colour)
+{
+	int fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+
+	return fd < 0 ? errno : write_report(fd, writer, report, colour, false);
+}
+
+static int write_special(const struct place *place, const struct ms_writer *writer,
+                         const struct ms_report *report, bool colour)
+{
+	int fd = open(place->file, O_WRONLY | O_NOCTTY | O_CLOEXEC);
+
+	return fd < 0 ? errno : write_report(fd, writer, report, colour, false);
+}
+
+static int write_file(struct place *place, const struct ms_writer *writer,
+                      const struct ms_report *report, bool colour)
+{
+	int fd = make_temp(place);
+	int problem;
+
+	if (fd < 0)
+		return errno;
+	problem = write_report(fd, writer, report, colour, true);
+	if (problem == 0 && rename(place->temp, place->file) != 0)
+		problem = errno;
+	if (problem)
+		(void)unlink(place->temp);
+	return problem;
+}
+
+enum ms_status ms_output_write(const char *path, const struct ms_writer *writer,
+                               const struct ms_report *report, bool colour, struct ms_error *err)
+{
+	struct place place;
+	int problem;
+
+	if (!path) {
+		problem = write_stdout(writer, report, colour);
+		return problem ? unwritable("standard output", problem, err) : MS_OK;
+	}
+	problem = locate(path, &place);
+	if (!problem && place.special)
+		problem = write_special(&place, writer, report, colour);
+	else if (!problem)
+		problem = write_file(&place, writer, report, colour);
+	return problem ? unwritable(path, problem, err) : MS_OK;
+}

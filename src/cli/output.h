@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_CLI_OUTPUT_H
+#define MS_CLI_OUTPUT_H
+
+/*
+ * Where the report goes. A file is written whole or not at all: the bytes go to a
+ * temporary file in the same folder, which takes the name when all are on disk.
+ * What is no regular file (a FIFO, /dev/full) is written to as it is.
+ */
+
+#include "base/status.h"
+#include "report/writers.h"
+
+/*
+ * Find out, before anything else is done, whether @path can be written; @path NULL
+ * is standard output, which can. Leaves nothing behind.
+ */
+ms_must_check enum ms_status ms_output_check(const char *path, struct ms_error *err);
+
+/* Write @report to @path, or to standard output when it is NULL. */
+ms_must_check enum ms_status ms_output_write(const char *path, const struct ms_writer *writer,
+                                             const struct ms_report *report, bool colour,
+                                             struct ms_error *err);
+
+#endif

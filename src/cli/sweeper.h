@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_CLI_SWEEPER_H
+#define MS_CLI_SWEEPER_H
+
+/*
+ * The sweeper process: has the target frozen, copies it, lets it go, gives up its
+ * privileges, searches the copy and sends the report.
+ */
+
+#include <stdatomic.h>
+
+#include "engine/report.h"
+#include "engine/scan.h"
+#include "target/collection.h"
+
+enum ms_stage {
+	MS_STAGE_PREPARE,
+	MS_STAGE_FREEZE,  /* waits for the collection process */
+	MS_STAGE_HOLD,    /* the target is frozen and being copied */
+	MS_STAGE_RELEASE, /* waits for the collection process */
+	MS_STAGE_SEARCH,
+	MS_STAGE_SEND,
+	MS_STAGES
+};
+
+/* How far the sweeper is, in memory that the original sees. */
+struct ms_watch {
+	_Atomic uint32_t stage;
+	_Atomic uint64_t since_ns; /* ms_now_ns() when the stage began */
+	struct ms_report report;   /* as it grows; all but its scan.phase_ns is the sweeper's own */
+};
+
+struct ms_sweep {
+	struct ms_collection *shared;
+	const struct ms_scan_options *options;
+	struct ms_watch *watch;
+	int channel; /* to the collection process */
+	int report;  /* where the report is written */
+};
+
+/* Be the sweeper; _exit() with the result, 0 when the original has got everything. */
+int ms_sweep_serve(const struct ms_sweep *sweep);
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_CLI_TELL_H
+#define MS_CLI_TELL_H
+
+/* What goes to stderr, a line at a time, each beginning with "memscan: ". */
+
+#include "base/status.h"
+#include "engine/report.h"
+
+/* The two lines of a failure: what was refused, what to do. */
+void ms_tell_error(const struct ms_error *err);
+
+/* One line. */
+void ms_tell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* --verbose: phases, steps, tries, warnings and evidence of a finished scan. */
+void ms_tell_report(const struct ms_report *report);
+
+#endif

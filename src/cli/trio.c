@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/trio.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cli/sweeper.h"
+#include "cli/tell.h"
+#include "report/wire.h"
+
+enum { MAX_ATTEMPTS = 8, TICK_MS = 100 };
+
+static const uint64_t ms_in_ns = 1000000;
+/* What the collection process gets beyond its time limit before the original steps in. */
+static const uint64_t grace_ns = UINT64_C(2000000000);
+
+enum { OURS, THEIRS }; /* the ends of the channel: sweeper, collection */
+enum { READ, WRITE };
+
+struct trio {
+	const struct ms_trio_call *call;
+	struct ms_collection *shared;
+	struct ms_watch *watch;
+	int channel[2];
+	int report[2];
+	pid_t collection; /* 0 while there is none */
+	pid_t sweeper;
+	bool overdue; /* the collection process was killed for being late */
+	int collection_status;
+	int sweeper_status;
+	uint64_t sweeper_peak_bytes;
+};
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		(void)close(*fd);
+	*fd = -1;
+}
+
+/* ---- the children ---- */
+
+static int be_collection(struct trio *t)
+{
+	close_fd(&t->channel[OURS]);
+	close_fd(&t->report[READ]);
+	close_fd(&t->report[WRITE]);
+	return ms_collection_serve(t->shared, t->channel[THEIRS]);
+}
+
+static int be_sweeper(struct trio *t)
+{
+	const struct ms_sweep sweep = { t->shared, t->call->scan, t->watch, t->channel[OURS],
+		                        t->report[WRITE] };
+
+	close_fd(&t->channel[THEIRS]);
+	close_fd(&t->report[READ]);
+	return ms_sweep_serve(&sweep);
+}
+
+static enum ms_status spawn(struct trio *t, const char *title, int (*body)(struct trio *t),
+                            pid_t *ret, struct ms_error *err)
+{
+	pid_t original = getpid();
+	pid_t pid = fork();
+
+	if (pid < 0)
+		return ms_fail_sys(err, errno, "cannot start %s", title);
+	if (pid > 0) {
+		*ret = pid;
+		return MS_OK;
+	}
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != original) /* it died before that took effect */
+		_exit(1);
+	(void)prctl(PR_SET_NAME, title);
+	_exit(body(t));
+}
+
+/* ---- starting ---- */
+
+static enum ms_status open_trio(struct trio *t, struct ms_error *err)
+{
+	enum ms_status st;
+	void *page;
+
+	st = ms_collection_create(t->call->pid, t->call->timeout_ns, &t->shared, err);
+	if (st)
+		return st;
+	page = mmap(NULL, sizeof(*t->watch), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+	            0);
+	if (page == MAP_FAILED)
+		return ms_fail_sys(err, errno, "no shared memory for a scan");
+	t->watch = page;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, t->channel) != 0)
+		return ms_fail_sys(err, errno, "no socket for a scan");
+	if (pipe2(t->report, O_CLOEXEC) != 0)
+		return ms_fail_sys(err, errno, "no pipe for a scan");
+	return MS_OK;
+}
+
+static enum ms_status start(struct trio *t, struct ms_error *err)
+{
+	enum ms_status st = spawn(t, "memscan-collect", be_collection, &t->collection, err);
+
+	if (st == MS_OK)
+		st = spawn(t, "memscan-sweep", be_sweeper, &t->sweeper, err);
+	close_fd(&t->channel[OURS]);
+	close_fd(&t->channel[THEIRS]);
+	close_fd(&t->report[WRITE]);
+	return st;
+}
+
+static void close_trio(struct trio *t)
+{
+	close_fd(&t->channel[OURS]);
+	close_fd(&t->channel[THEIRS]);
+	close_fd(&t->report[READ]);
+	close_fd(&t->report[WRITE]);
+	if (t->watch)
+		(void)munmap(t->watch, sizeof(*t->watch));
+	if (t->shared)
+		ms_collection_destroy(t->shared);
+}
+
+/* ---- waiting for the report ---- */
+
+/* The first phase of the search that has taken no time yet is the one going on. */
+static const char *search_text(const struct ms_scan_facts *scan)
+{
+	enum ms_phase phase = MS_PHASE_CLASSIFY;
+
+	while (phase < MS_PHASE_FOLD && scan->phase_ns[phase])
+		phase++;
+	return ms_phase_name(phase);
+}
+
+static const char *stage_text(const struct ms_watch *watch)
+{
+	static const char *const texts[] = {
+		[MS_STAGE_PREPARE] = "looking for malloc",
+		[MS_STAGE_FREEZE] = "freeze",
+		[MS_STAGE_HOLD] = "hold",
+		[MS_STAGE_RELEASE] = "release",
+		[MS_STAGE_SEARCH] = "search",
+		[MS_STAGE_SEND] = "report",
+	};
+	uint32_t stage = atomic_load(&watch->stage);
+
+	static_assert(sizeof(texts) / sizeof(texts[0]) == MS_STAGES, "a stage without text");
+	if (stage == MS_STAGE_SEARCH)
+		return search_text(&watch->report.scan);
+	return stage < MS_STAGES ? texts[stage] : "scan";
+}
+
+/*
+ * The collection process keeps its own time limit; should it hang nevertheless, its
+ * death is what frees the target.
+ */
+static void watch(struct trio *t)
+{
+	uint32_t stage = atomic_load(&t->watch->stage);
+	uint64_t since_ns = atomic_load(&t->watch->since_ns);
+	uint64_t now_ns = ms_now_ns();
+
+	ms_progress_tick(t->call->progress, stage_text(t->watch));
+	if (stage != MS_STAGE_FREEZE && stage != MS_STAGE_RELEASE)
+		return;
+	if (now_ns > since_ns && now_ns - since_ns > t->call->timeout_ns + grace_ns &&
+	    !t->overdue) {
+		t->overdue = true;
+		(void)kill(t->collection, SIGKILL);
+	}
+}
+
+/* Read exactly @len bytes of the report, watching the children meanwhile. */
+static bool get_bytes(void *ctx, void *bytes, size_t len)
+{
+	struct trio *t = ctx;
+	char *at = bytes;
+
+	while (len > 0) {
+		struct pollfd ready = { t->report[READ], POLLIN, 0 };
+		ssize_t n;
+
+		if (poll(&ready, 1, TICK_MS) <= 0) {
+			watch(t);
+			continue;
+		}
+		n = read(t->report[READ], at, len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return false;
+		at += n;
+		len -= (size_t)n;
+	}
+	return true;
+}
+
+/* ---- ending ---- */
+
+static void pause_ns(uint64_t ns)
+{
+	const struct timespec span = { (time_t)(ns / (1000 * ms_in_ns)),
+		                       (long)(ns % (1000 * ms_in_ns)) };
+
+	(void)nanosleep(&span, NULL);
+}
+
+/* Wait for @pid to end; past the grace it is made to. */
+static int reap(pid_t pid, struct rusage *usage)
+{
+	uint64_t deadline_ns = ms_now_ns() + grace_ns;
+	int status = 0;
+
+	while (wait4(pid, &status, WNOHANG, usage) == 0) {
+		if (ms_now_ns() > deadline_ns)
+			(void)kill(pid, SIGKILL);
+		pause_ns(ms_in_ns / 4);
+	}
+	return status;
+}
+
+/*
+ * The sweeper first: its end closes the channel, on which the collection process
+ * releases the target in order. Killing that one comes last.
+ */
+static void reap_both(struct trio *t, enum ms_status st)
+{
+	struct rusage usage;
+
+	memset(&usage, 0, sizeof(usage));
+	close_fd(&t->report[READ]);
+	if (t->sweeper) {
+		if (st == MS_E_CORRUPT || st == MS_E_NOMEM)
+			(void)kill(t->sweeper, SIGKILL);
+		t->sweeper_status = reap(t->sweeper, &usage);
+		t->sweeper_peak_bytes = (uint64_t)usage.ru_maxrss * 1024;
+	}
+	if (t->collection)
+		t->collection_status = reap(t->collection, &usage);
+}
+
+static enum ms_status tell_death(const struct trio *t, const char *who, int status,
+                                 struct ms_error *err)
+{
+	const char *name = sigdescr_np(WTERMSIG(status));
+
+	(void)ms_fail(err, MS_E_DIED, "the %s process ended by signal %d (%s); %d runs on", who,
+	              WTERMSIG(status), name ? name : "unknown", (int)t->call->pid);
+	ms_advise(err, "try again; if it ends again, see dmesg for what killed it");
+	return MS_E_DIED;
+}
+
+/* Put what became of the children in place of what it looked like from outside. */
+static enum ms_status explain(const struct trio *t, enum ms_status st, struct ms_error *err)
+{
+	if (st == MS_OK)
+		return st;
+	if (t->overdue) {
+		(void)ms_fail(err, MS_E_TIMEOUT, "%d did not stop in %.0f s; it runs on",
+		              (int)t->call->pid, (double)t->call->timeout_ns / 1e9);
+		ms_advise(err, "try again when it is less busy, or with a longer --timeout");
+		return MS_E_TIMEOUT;
+	}
+	if (st != MS_E_GONE && kill(t->call->pid, 0) != 0 && errno == ESRCH) {
+		(void)ms_fail(err, MS_E_GONE, "process %d ended while it was scanned",
+		              (int)t->call->pid);
+		ms_advise(err, "scan it earlier in its life");
+		return MS_E_GONE;
+	}
+	if (WIFSIGNALED(t->collection_status))
+		return tell_death(t, "collection", t->collection_status, err);
+	if (st == MS_E_DIED && WIFSIGNALED(t->sweeper_status))
+		return tell_death(t, "sweeper", t->sweeper_status, err);
+	return st;
+}
+
+static enum ms_status attempt(const struct ms_trio_call *call, struct ms_arena *arena,
+                              struct ms_report *ret, struct ms_error *err)
+{
+	struct trio t = { .call = call, .channel = { -1, -1 }, .report = { -1, -1 } };
+	enum ms_status st = open_trio(&t, err);
+
+	if (st == MS_OK)
+		st = start(&t, err);
+	if (st == MS_OK)
+		st = ms_wire_receive(get_bytes, &t, arena, ret, err);
+	reap_both(&t, st);
+	st = explain(&t, st, err);
+	if (st == MS_OK)
+		ret->scan.peak_rss_bytes = t.sweeper_peak_bytes;
+	close_trio(&t);
+	return st;
+}
+
+static bool verified(const struct ms_report *report)
+{
+	const struct ms_heap *heap;
+
+	ms_vec_for_each (heap, &report->heaps) {
+		if (!heap->verified)
+			return false;
+	}
+	return true;
+}
+
+/* Why this answer is not yet good, or NULL. */
+static const char *doubt(enum ms_status st, const struct ms_report *report,
+                         const struct ms_error *err)
+{
+	if (st == MS_OK)
+		return verified(report) ? NULL : "the heap was in the middle of a change";
+	return st == MS_E_BUSY || st == MS_E_CORRUPT ? err->text : NULL;
+}
+
+enum ms_status ms_trio_scan(const struct ms_trio_call *call, struct ms_arena *arena,
+                            struct ms_report *ret, struct ms_error *err)
+{
+	uint64_t began_ns = ms_now_ns();
+	enum ms_status st;
+	uint32_t n = 1;
+
+	for (;; n++) {
+		const char *why;
+
+		ms_arena_deinit(arena);
+		st = attempt(call, arena, ret, err);
+		why = doubt(st, ret, err);
+		if (!why || n == MAX_ATTEMPTS)
+			break;
+		if (call->verbose)
+			ms_tell("try %u: %s; trying again", n, why);
+		pause_ns(ms_in_ns << n);
+	}
+	if (st)
+		return st;
+	ret->scan.attempts = n;
+	ret->scan.duration_ns = ms_now_ns() - began_ns;
+	if (n > 1)
+		ms_note_add(arena, &ret->warnings,
+		            "scanned %u times, for the heap was in the middle of a change; "
+		            "the process paused each time",
+		            n);
+	return MS_OK;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_CLI_TRIO_H
+#define MS_CLI_TRIO_H
+
+/*
+ * The three processes of a scan.
+ *
+ *	original    this one: starts the others, waits for the report, says what happened
+ *	collection  traces the target and nothing else (target/collection.h)
+ *	sweeper     copies the target's memory, searches it, sends the report (sweeper.h)
+ *
+ * The ends of the channel and of the report's pipe are closed wherever they are not
+ * used, so that the death of any process is an end of file for the others. If the
+ * original dies the kernel kills both children; if the collection process dies the
+ * kernel lets the target go; if the sweeper dies the collection process does.
+ */
+
+#include <sys/types.h>
+
+#include "cli/progress.h"
+#include "engine/scan.h"
+
+struct ms_trio_call {
+	pid_t pid;
+	uint64_t timeout_ns; /* for freezing */
+	const struct ms_scan_options *scan;
+	struct ms_progress *progress;
+	bool verbose; /* tell on stderr why a scan is tried again */
+};
+
+/*
+ * Scan call->pid. A heap that was caught in the middle of a change is looked at
+ * again, some times and a little later each time; the last answer counts.
+ *
+ * @ret: all but host and target; its vectors are in @arena, which is emptied first
+ */
+ms_must_check enum ms_status ms_trio_scan(const struct ms_trio_call *call, struct ms_arena *arena,
+                                          struct ms_report *ret, struct ms_error *err);
+
+#endif

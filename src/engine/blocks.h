@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_ENGINE_BLOCKS_H
+#define MS_ENGINE_BLOCKS_H
+
+/*
+ * The table of blocks: where each live block begins, how long it is, whether it
+ * is marked. Built once by the decoders, then asked billions of times by the walk.
+ *
+ * Heap memory comes in extents. An extent is cut into granules of 1 << shift
+ * bytes, 64 granules to a cell, and a cell holds one bit per granule for each
+ * question that the walk asks, so that one cache line answers them all:
+ *
+ *	extent   begin                                               end
+ *	         ├──────────────┬──────────────┬─────── … ───┬────────┤
+ *	cells    │ starts marks │ starts marks │             │        │
+ *	         │ tags   rank  │ tags   rank  │             │        │
+ *	         └──────────────┴──────────────┴─────── … ───┴────────┘
+ *	sizes    one uint32_t per set bit of starts, in address order
+ *
+ * The number of a block inside its extent is rank (blocks in the cells before)
+ * plus the set bits of starts below its own; with it goes its size. So a block of
+ * 64 bytes costs 6 bytes here.
+ *
+ * An extent with one block of any length (an mmapped chunk, or a mapping that is
+ * a node of the graph) uses SINGLE_SHIFT: every address falls into granule 0.
+ *
+ * While the table is built, `tags` holds the blocks that are free after all (in a
+ * thread cache, say) and `marks` belongs to the decoder; ms_blocks_seal() takes
+ * the free ones out and clears both.
+ */
+
+#include <stdint.h>
+
+#include "base/range.h"
+#include "base/status.h"
+#include "engine/source.h"
+
+enum { MS_SINGLE_SHIFT = 63, MS_CELL_GRANULES = 64 };
+
+struct ms_cell {
+	uint64_t starts; /* a block begins in this granule */
+	uint64_t marks;  /* that block has been reached */
+	uint64_t tags;   /* before seal: it is free; after: head of a leak (fold.c) */
+	uint32_t rank;   /* blocks of the extent in the cells before; after seal */
+	uint32_t unused;
+};
+
+enum ms_extent_kind { MS_EXTENT_HEAP, MS_EXTENT_MAPPING };
+
+struct ms_extent {
+	struct ms_range range;
+	const uint8_t *host; /* the bytes of range, or NULL when the source has no view */
+	size_t cell0;        /* its first cell in ms_blocks.cells */
+	size_t n_cells;
+	size_t size0;     /* its first entry in ms_blocks.sizes */
+	uint32_t first;   /* id of its first block; after seal */
+	uint32_t n;       /* blocks */
+	uint32_t group;   /* the decoder's: which arena it belongs to */
+	uint32_t mapping; /* of a MAPPING extent: its index in the source's mappings */
+	uint8_t shift;
+	uint8_t kind; /* enum ms_extent_kind */
+	bool dropped; /* could not be proved; gone after seal */
+};
+
+struct ms_big {
+	ms_addr begin;
+	uint64_t size;
+};
+
+struct ms_blocks {
+	struct MS_VEC(struct ms_extent) extents; /* by address after sort */
+	struct MS_VEC(struct ms_cell) cells;
+	struct MS_VEC(uint32_t) sizes;
+	struct MS_VEC(struct ms_big) bigs; /* blocks of 4 GiB and more inside extents */
+	uint64_t n;                                /* heap blocks; after seal */
+	uint64_t bytes;
+	struct ms_arena *arena;
+	struct ms_source *src;
+};
+
+/* A block, found: the extent's index and the granule in which it begins. */
+struct ms_block {
+	uint32_t extent;
+	uint64_t granule;
+};
+
+void ms_blocks_init(struct ms_blocks *blocks, struct ms_source *src, struct ms_arena *arena);
+
+/*
+ * Add an extent; blocks are put into it right after, in address order.
+ *
+ * @shift: log2 of the granule; no two blocks begin in one granule
+ * @ret:   its index, good until ms_blocks_sort()
+ */
+ms_must_check enum ms_status ms_blocks_open(struct ms_blocks *blocks, struct ms_range range,
+                                            uint8_t shift, uint32_t *ret);
+
+/* Add an extent that is one block. */
+ms_must_check enum ms_status ms_blocks_open_single(struct ms_blocks *blocks, struct ms_range range,
+                                                   enum ms_extent_kind kind, uint32_t *ret);
+
+/* Put a block of @size usable bytes into the extent that was opened last. */
+ms_must_check enum ms_status ms_blocks_put(struct ms_blocks *blocks, uint32_t extent, ms_addr begin,
+                                           uint64_t size);
+
+/* The extent opened last ends at @end after all: no block was put behind. */
+void ms_blocks_shrink(struct ms_blocks *blocks, ms_addr end);
+
+/* Order extents by address; find and kill need it, and it makes indexes stale. */
+ms_must_check enum ms_status ms_blocks_sort(struct ms_blocks *blocks);
+
+/* The extent that has @addr, or NULL. After sort. */
+struct ms_extent *ms_blocks_extent_of(const struct ms_blocks *blocks, ms_addr addr);
+
+/* True when a block that is not killed begins at @addr. After sort. */
+bool ms_blocks_begins(const struct ms_blocks *blocks, ms_addr addr);
+
+/* Take the block at @addr for free. False when none begins there, or it is free already. */
+bool ms_blocks_kill(struct ms_blocks *blocks, ms_addr addr);
+
+/* Forget the extents of an arena that could not be proved. */
+void ms_blocks_drop_group(struct ms_blocks *blocks, uint32_t group);
+
+/* Take out what is free or dropped and number the rest. The table is then fixed but for marks. */
+ms_must_check enum ms_status ms_blocks_seal(struct ms_blocks *blocks);
+
+/* Clear marks and tags. */
+void ms_blocks_unmark(struct ms_blocks *blocks);
+
+static inline struct ms_cell *ms_blocks_cell(const struct ms_blocks *blocks,
+                                             const struct ms_extent *extent, uint64_t granule)
+{
+	return &blocks->cells.at[extent->cell0 + granule / MS_CELL_GRANULES];
+}
+
+static inline uint64_t ms_granule_bit(uint64_t granule)
+{
+	return UINT64_C(1) << (granule % MS_CELL_GRANULES);
+}
+
+static inline uint64_t ms_granule_of(const struct ms_extent *extent, ms_addr addr)
+{
+	return (addr - extent->range.begin) >> extent->shift;
+}
+
+static inline ms_addr ms_block_begin(const struct ms_extent *extent, uint64_t granule)
+{
+	return extent->range.begin + (granule << extent->shift);
+}
+
+/* Usable bytes of the block that begins in @granule. After seal. */
+uint64_t ms_block_size(const struct ms_blocks *blocks, const struct ms_extent *extent,
+                       uint64_t granule);
+
+/*
+ * The granule where the block begins that has the address in @granule or ends
+ * before it; UINT64_MAX when the extent has none so low. After seal.
+ * Cost: O(log cells), O(1) when it begins in the same cell.
+ */
+uint64_t ms_block_start(const struct ms_blocks *blocks, const struct ms_extent *extent,
+                        uint64_t granule);
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_ENGINE_DECODER_H
+#define MS_ENGINE_DECODER_H
+
+/*
+ * Port: where an allocator's live blocks are, told from its own structures.
+ *
+ * A decoder reads a stopped process's memory and knows one allocator. It proves
+ * what it says: sums, ends and lists are compared with the allocator's own
+ * counters, each comparison is a line of evidence, and what could not be proved
+ * is handed over as `unproved` memory instead of blocks. It does not follow the
+ * program's pointers, know about leaks, or trace anything.
+ *
+ * To add a decoder:
+ *	1. src/alloc/foo.c (or a room src/alloc/foo/): `const struct ms_decoder ms_foo`;
+ *	2. a row in src/alloc/decoders.c;
+ *	3. tests/unit/test_foo.c, with a heap drawn by tests/support, and a program
+ *	   in tests/targets that uses the allocator.
+ */
+
+#include "engine/blocks.h"
+#include "engine/mapping.h"
+#include "engine/report.h"
+
+/* What decoders are given, and where they put what they found. */
+struct ms_decoding {
+	struct ms_source *src;
+	const struct ms_regions *regions; /* the classified mappings */
+	struct ms_arena *arena;
+
+	struct ms_blocks *blocks;  /* out: extents and blocks */
+	struct ms_ranges owned;    /* out: the allocator's memory and metadata, never a root */
+	struct ms_ranges unproved; /* out: heap memory without known blocks; all of it roots */
+	struct ms_heaps *heaps;    /* out: one entry per allocator found */
+	struct ms_notes *evidence; /* out: in the order of heaps */
+	struct ms_notes *warnings; /* out */
+	uint64_t pointer_guard;    /* out: what the C library xors into saved frame pointers, or 0 */
+};
+
+struct ms_decoder {
+	const char *name;
+
+	/*
+	 * Find this allocator and its blocks. Finding nothing is MS_OK.
+	 *
+	 * Returns MS_E_NOMEM, or what another failure of our own memory gives; the
+	 * state of the target's memory is never a failure.
+	 */
+	enum ms_status (*decode)(struct ms_decoding *d, struct ms_error *err);
+};
+
+#endif

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/leaks.h"
+
+#include <string.h>
+
+#include "base/sort.h"
+#include "engine/fold.h"
+
+static void count_block(struct ms_totals *totals, enum ms_leak_kind kind, uint64_t size)
+{
+	switch (kind) {
+	case MS_LEAK_DIRECT:
+		totals->direct_allocations++;
+		totals->direct_bytes += size;
+		break;
+	case MS_LEAK_INDIRECT:
+		totals->indirect_allocations++;
+		totals->indirect_bytes += size;
+		break;
+	case MS_LEAK_POSSIBLE:
+		totals->possible_allocations++;
+		totals->possible_bytes += size;
+		return;
+	case MS_LEAK_KINDS:
+		return;
+	}
+	totals->leaked_allocations++;
+	totals->leaked_bytes += size;
+}
+
+static enum ms_leak_kind kind_of(enum ms_reason reason, bool is_head)
+{
+	if (reason != MS_REASON_NONE)
+		return MS_LEAK_POSSIBLE;
+	return is_head ? MS_LEAK_DIRECT : MS_LEAK_INDIRECT;
+}
+
+static bool add_entry(struct ms_leak_list *list, const struct ms_entry *entry)
+{
+	struct ms_entry *slot;
+
+	list->report->totals.leaks++;
+	if (entry->size + entry->referenced_size < list->options->min_size)
+		return true;
+	slot = ms_vec_push(list->arena, &list->entries);
+	if (slot)
+		*slot = *entry;
+	return slot;
+}
+
+static bool add_heads(struct ms_leak_list *list, const struct ms_heads *heads,
+                      enum ms_reason reason)
+{
+	const struct ms_head *head;
+
+	ms_vec_for_each(head, heads) {
+		const struct ms_extent *extent = &list->blocks->extents.at[head->extent];
+		uint64_t size = ms_block_size(list->blocks, extent, head->granule);
+		struct ms_entry entry = { .address = ms_block_begin(extent, head->granule),
+			                  .size = size,
+			                  .referenced_count = head->count - 1,
+			                  .referenced_size = head->bytes - size,
+			                  .kind = (uint8_t)kind_of(reason, true),
+			                  .reason = (uint8_t)reason };
+
+		if (!head->absorbed && !add_entry(list, &entry))
+			return false;
+	}
+	return true;
+}
+
+/* Count the blocks that @before says were unmarked, and list each of them under --no-fold. */
+static bool take_cell(struct ms_leak_list *list, const struct ms_extent *extent, size_t cell,
+                      uint64_t unmarked, enum ms_reason reason)
+{
+	uint64_t tags = list->blocks->cells.at[extent->cell0 + cell].tags;
+
+	for (uint64_t left = unmarked; left; left &= left - 1) {
+		uint64_t bit = left & (~left + 1);
+		uint64_t granule = cell * MS_CELL_GRANULES + (uint64_t)__builtin_ctzll(left);
+		enum ms_leak_kind kind = kind_of(reason, tags & bit);
+		struct ms_entry entry = { .address = ms_block_begin(extent, granule),
+			                  .size = ms_block_size(list->blocks, extent, granule),
+			                  .kind = (uint8_t)kind,
+			                  .reason = (uint8_t)reason };
+
+		count_block(&list->report->totals, kind, entry.size);
+		if (list->options->no_fold && !add_entry(list, &entry))
+			return false;
+	}
+	return true;
+}
+
+/* Each cell's blocks that are not marked, in the order of extents and cells. */
+struct unmarked MS_VEC(uint64_t);
+
+static bool copy_unmarked(struct ms_leak_list *list, struct unmarked *ret)
+{
+	const struct ms_cell *cell;
+
+	if (!ms_vec_reserve(list->arena, ret, list->blocks->cells.n))
+		return false;
+	ms_vec_for_each(cell, &list->blocks->cells)
+		ret->at[ret->n++] = cell->starts & ~cell->marks;
+	return true;
+}
+
+static bool take_blocks(struct ms_leak_list *list, const struct unmarked *unmarked,
+                        enum ms_reason reason)
+{
+	const struct ms_extent *extent;
+
+	ms_vec_for_each(extent, &list->blocks->extents) {
+		if (extent->kind != MS_EXTENT_HEAP)
+			continue;
+		for (size_t i = 0; i < extent->n_cells; i++)
+			if (!take_cell(list, extent, i, unmarked->at[extent->cell0 + i], reason))
+				return false;
+	}
+	return true;
+}
+
+enum ms_status ms_leaks_take(struct ms_leak_list *list, enum ms_reason reason,
+                             struct ms_error *err)
+{
+	struct unmarked unmarked = { 0 };
+	struct ms_heads heads = { 0 };
+	enum ms_status st;
+
+	if (!copy_unmarked(list, &unmarked))
+		return ms_fail(err, MS_E_NOMEM, "no memory for the list of leaks");
+	st = ms_fold(list->blocks, list->options->unaligned, list->arena, &heads, err);
+	if (st)
+		return st;
+	if (!take_blocks(list, &unmarked, reason) ||
+	    (!list->options->no_fold && !add_heads(list, &heads, reason)))
+		return ms_fail(err, MS_E_NOMEM, "no memory for the list of leaks");
+	return MS_OK;
+}
+
+static uint64_t total_size(const struct ms_entry *entry)
+{
+	return entry->size + entry->referenced_size;
+}
+
+/* Largest first, then by address. */
+static bool entry_before(const void *a, const void *b)
+{
+	const struct ms_entry *x = a;
+	const struct ms_entry *y = b;
+
+	if (total_size(x) != total_size(y))
+		return total_size(x) > total_size(y);
+	return x->address < y->address;
+}
+
+static void write_leak(const struct ms_leak_list *list, const struct ms_entry *entry,
+                       struct ms_leak *ret)
+{
+	*ret = (struct ms_leak){ .id = list->report->leaks.n,
+		                 .address = entry->address,
+		                 .size = entry->size,
+		                 .referenced_count = entry->referenced_count,
+		                 .referenced_size = entry->referenced_size,
+		                 .total_size = total_size(entry),
+		                 .kind = entry->kind,
+		                 .reason = entry->reason };
+	if (list->options->contents)
+		ret->contents_len = (uint8_t)ms_source_read(
+		        list->blocks->src, entry->address, ret->contents,
+		        entry->size < MS_CONTENTS ? (size_t)entry->size : MS_CONTENTS);
+}
+
+enum ms_status ms_leaks_finish(struct ms_leak_list *list, struct ms_error *err)
+{
+	struct ms_leaks *leaks = &list->report->leaks;
+
+	if (!ms_sort(list->arena, list->entries.at, list->entries.n, sizeof(*list->entries.at),
+	             entry_before))
+		return ms_fail(err, MS_E_NOMEM, "no memory for sorting the leaks");
+	for (size_t i = 0; i < list->entries.n && i < list->options->limit; i++) {
+		struct ms_leak *leak = ms_vec_push(list->arena, leaks);
+
+		if (!leak)
+			return ms_fail(err, MS_E_NOMEM, "no memory for the leaks");
+		write_leak(list, &list->entries.at[i], leak);
+	}
+	return MS_OK;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_ENGINE_LEAKS_H
+#define MS_ENGINE_LEAKS_H
+
+/*
+ * From marks to the report's list: count the unmarked blocks, fold them, choose
+ * and sort the entries.
+ */
+
+#include "engine/blocks.h"
+#include "engine/report.h"
+#include "engine/scan.h"
+
+/* What an entry of the list needs until the list is cut to its limit. */
+struct ms_entry {
+	ms_addr address;
+	uint64_t size;
+	uint64_t referenced_count;
+	uint64_t referenced_size;
+	uint8_t kind;   /* enum ms_leak_kind */
+	uint8_t reason; /* enum ms_reason */
+};
+
+struct ms_entries MS_VEC(struct ms_entry);
+
+struct ms_leak_list {
+	struct ms_blocks *blocks;
+	const struct ms_scan_options *options;
+	struct ms_arena *arena;
+	struct ms_report *report; /* its totals and leaks are filled */
+	struct ms_entries entries;
+};
+
+/*
+ * Take every unmarked heap block for a leak of @reason: MS_REASON_NONE for
+ * certain ones, else possible ones. Marks them.
+ */
+ms_must_check enum ms_status ms_leaks_take(struct ms_leak_list *list, enum ms_reason reason,
+                                           struct ms_error *err);
+
+/* Sort the entries, cut them to the limit, and write them to the report. */
+ms_must_check enum ms_status ms_leaks_finish(struct ms_leak_list *list, struct ms_error *err);
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/report.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+static const char *const phase_names[] = {
+	[MS_PHASE_FREEZE] = "freeze", [MS_PHASE_HOLD] = "hold", [MS_PHASE_CLASSIFY] = "classify",
+	[MS_PHASE_DECODE] = "decode", [MS_PHASE_ROOT] = "root", [MS_PHASE_MARK] = "mark",
+	[MS_PHASE_FOLD] = "fold",
+};
+
+static_assert(sizeof(phase_names) / sizeof(phase_names[0]) == MS_PHASES, "a name for each phase");
+
+const char *ms_phase_name(enum ms_phase phase)
+{
+	return phase_names[phase];
+}
+
+void ms_note_add(struct ms_arena *arena, struct ms_notes *notes, const char *fmt, ...)
+{
+	struct ms_note *note = ms_vec_push(arena, notes);
+	va_list ap;
+
+	if (!note)
+		return;
+	va_start(ap, fmt);
+	(void)vsnprintf(note->text, sizeof(note->text), fmt, ap);
+	va_end(ap);
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_ENGINE_REPORT_H
+#define MS_ENGINE_REPORT_H
+
+/*
+ * The model of a scan's outcome: what the engine fills, the pipe carries and the
+ * writers print. Everything is plain data of fixed size in vectors, without
+ * pointers from one entry to another, so that a report travels between processes
+ * as bytes. Names and values are those of memscan.report/1 (README, "The JSON
+ * report").
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/range.h"
+#include "base/vec.h"
+
+enum { MS_NOTE_TEXT = 192, MS_NAME_TEXT = 128, MS_PATH_TEXT = 512, MS_CONTENTS = 32,
+       MS_CMDLINE_TEXT = 4096 };
+
+/* One sentence: a warning, or a heap's evidence. */
+struct ms_note {
+	char text[MS_NOTE_TEXT];
+};
+
+struct ms_notes MS_VEC(struct ms_note);
+
+enum ms_leak_kind { MS_LEAK_DIRECT, MS_LEAK_INDIRECT, MS_LEAK_POSSIBLE, MS_LEAK_KINDS };
+
+/* Why a possible leak is not called a leak. */
+enum ms_reason { MS_REASON_NONE, MS_REASON_INTERIOR, MS_REASON_MAPPING, MS_REASONS };
+
+struct ms_leak {
+	uint64_t id; /* 1 is the first of the list */
+	ms_addr address;
+	uint64_t size; /* bytes, as all sizes here */
+	uint64_t referenced_count;
+	uint64_t referenced_size;
+	uint64_t similar_count;
+	uint64_t similar_size;
+	uint64_t similar_referenced_count;
+	uint64_t similar_referenced_size;
+	uint64_t total_size;
+	uint8_t kind;         /* enum ms_leak_kind */
+	uint8_t reason;       /* enum ms_reason */
+	uint8_t contents_len; /* 0 when contents were not asked for */
+	uint8_t contents[MS_CONTENTS];
+};
+
+struct ms_leaks MS_VEC(struct ms_leak);
+
+/* One allocator found in the target; a process can have several. */
+struct ms_heap {
+	char allocator[32];
+	char version[32]; /* "" when it cannot be told */
+	bool verified;    /* every self-check of the decoder held */
+	uint64_t allocations;
+	uint64_t allocation_bytes;
+	uint64_t free_bytes;
+	uint64_t mapped_bytes;
+	uint32_t n_evidence; /* its entries in ms_report.evidence, which are in heap order */
+};
+
+struct ms_heaps MS_VEC(struct ms_heap);
+
+struct ms_lost_mapping {
+	struct ms_range range;
+	char name[MS_NAME_TEXT];
+};
+
+struct ms_lost_mappings MS_VEC(struct ms_lost_mapping);
+
+struct ms_totals {
+	uint64_t allocations, allocation_bytes;
+	uint64_t leaked_allocations, leaked_bytes;
+	uint64_t direct_allocations, direct_bytes;
+	uint64_t indirect_allocations, indirect_bytes;
+	uint64_t possible_allocations, possible_bytes;
+	uint64_t suppressed_allocations, suppressed_bytes;
+	uint64_t leaks; /* entries there would be without a limit */
+};
+
+enum ms_phase {
+	MS_PHASE_FREEZE,
+	MS_PHASE_HOLD,
+	MS_PHASE_CLASSIFY,
+	MS_PHASE_DECODE,
+	MS_PHASE_ROOT,
+	MS_PHASE_MARK,
+	MS_PHASE_FOLD,
+	MS_PHASES
+};
+
+/* The scan itself; times in nanoseconds. */
+struct ms_scan_facts {
+	int64_t time; /* wall clock at the freeze, since the epoch */
+	char source[8];
+	uint32_t attempts;
+	uint64_t pause_ns;
+	uint64_t duration_ns;
+	uint64_t bytes_read;
+	uint64_t peak_rss_bytes;
+	uint64_t steps; /* single steps that rolled threads out of malloc */
+	uint64_t phase_ns[MS_PHASES];
+};
+
+struct ms_target_facts {
+	int32_t pid;
+	uint32_t threads;
+	uint32_t word_size; /* bytes */
+	char arch[16];
+	char exe[MS_PATH_TEXT];
+	char cmdline[MS_CMDLINE_TEXT]; /* arguments, each with its NUL */
+	uint32_t cmdline_len;
+	int64_t start_time; /* ns since the epoch */
+};
+
+struct ms_host_facts {
+	char name[MS_NAME_TEXT];
+	char kernel[MS_NAME_TEXT];
+	char arch[32];
+};
+
+struct ms_report {
+	struct ms_host_facts host;
+	struct ms_target_facts target;
+	struct ms_scan_facts scan;
+	struct ms_totals totals;
+	bool possible; /* --possible was asked for */
+	struct ms_heaps heaps;
+	struct ms_notes evidence;
+	struct ms_leaks leaks;
+	struct ms_lost_mappings mappings;
+	struct ms_notes warnings;
+};
+
+/* The phase's name in the report ("freeze", "hold", …). */
+const char *ms_phase_name(enum ms_phase phase);
+
+/* Append a formatted note; it is dropped silently only when there is no memory for it. */
+void ms_note_add(struct ms_arena *arena, struct ms_notes *notes, const char *fmt, ...)
+        __attribute__((format(printf, 3, 4), nonnull(1, 2, 3)));
+
+#endif

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/scan.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "engine/leaks.h"
+#include "engine/roots.h"
+
+/*
+ * The marks of the blocks pass through these states; * only with --possible:
+ *
+ *	1 *  follow from the roots, pointers to beginnings only       S
+ *	2    follow from the roots, any pointer                       P
+ *	3 *  what is in P and not in S: possible, "interior"
+ *	4    follow from mappings that nothing reached                Q
+ *	5 *  what is in Q and not in P: possible, "mapping"
+ *	6    what is in neither: leaks
+ */
+
+struct scan {
+	struct ms_source *src;
+	const struct ms_scan_options *options;
+	struct ms_arena *arena;
+	struct ms_report *report;
+	struct ms_error *err;
+	struct ms_regions regions;
+	struct ms_blocks blocks;
+	struct ms_decoding decoding;
+	struct ms_roots roots;
+	struct ms_leak_list list;
+	uint64_t since; /* when the present phase began */
+};
+
+/* A copy of every cell's marks. */
+struct marks MS_VEC(uint64_t);
+
+static void end_phase(struct scan *s, enum ms_phase phase)
+{
+	uint64_t now = ms_now_ns();
+
+	s->report->scan.phase_ns[phase] += now - s->since;
+	s->since = now;
+}
+
+static enum ms_status no_memory(struct scan *s)
+{
+	enum ms_status st = ms_fail(s->err, MS_E_NOMEM, "no memory for the graph of blocks");
+
+	ms_advise(s->err, "free some memory on this machine, or raise the cgroup's limit");
+	return st;
+}
+
+static enum ms_status decode(struct scan *s, const struct ms_decoder *const *decoders)
+{
+	enum ms_status st;
+
+	ms_blocks_init(&s->blocks, s->src, s->arena);
+	s->decoding = (struct ms_decoding){ .src = s->src,
+		                            .regions = &s->regions,
+		                            .arena = s->arena,
+		                            .blocks = &s->blocks,
+		                            .heaps = &s->report->heaps,
+		                            .evidence = &s->report->evidence,
+		                            .warnings = &s->report->warnings };
+	for (; *decoders; decoders++) {
+		st = (*decoders)->decode(&s->decoding, s->err);
+		if (st)
+			return no_memory(s);
+	}
+	if (s->report->heaps.n)
+		return MS_OK;
+	st = ms_fail(s->err, MS_E_UNSUPPORTED,
+	             "no allocator that memscan understands was found in the process");
+	ms_advise(s->err, "memscan reads the heap of glibc's malloc, 2.26 to 2.43, 64-bit");
+	return st;
+}
+
+static enum ms_status find_roots(struct scan *s)
+{
+	if (!ms_ranges_tidy(s->arena, &s->decoding.owned) ||
+	    ms_roots_find(&s->decoding, &s->roots) || ms_blocks_sort(&s->blocks) ||
+	    ms_blocks_seal(&s->blocks))
+		return no_memory(s);
+	s->report->totals.allocations = s->blocks.n;
+	s->report->totals.allocation_bytes = s->blocks.bytes;
+	return MS_OK;
+}
+
+static enum ms_status mark_from_roots(struct scan *s, bool starts_only)
+{
+	struct ms_walk_options options = { .unaligned = s->options->unaligned,
+		                           .starts_only = starts_only,
+		                           .guard = s->decoding.pointer_guard };
+	struct ms_walk *walk = ms_walk_new(&s->blocks, &options, s->arena);
+
+	if (!walk)
+		return no_memory(s);
+	ms_roots_walk(&s->roots, s->src, walk);
+	return ms_walk_finish(walk, s->err);
+}
+
+/* Follow from every mapping that was not reached, and list it. */
+static enum ms_status mark_from_mappings(struct scan *s)
+{
+	struct ms_walk_options options = { .unaligned = s->options->unaligned };
+	struct ms_walk *walk = ms_walk_new(&s->blocks, &options, s->arena);
+
+	if (!walk)
+		return no_memory(s);
+	for (uint32_t i = 0; i < s->blocks.extents.n; i++) {
+		const struct ms_extent *extent = &s->blocks.extents.at[i];
+		struct ms_lost_mapping *lost;
+
+		if (extent->kind != MS_EXTENT_MAPPING ||
+		    ms_blocks_cell(&s->blocks, extent, 0)->marks)
+			continue;
+		lost = ms_vec_push(s->arena, &s->report->mappings);
+		if (!lost)
+			return no_memory(s);
+		lost->range = extent->range;
+		(void)strncpy(lost->name, s->src->mappings.at[extent->mapping].name,
+		              sizeof(lost->name) - 1);
+	}
+	for (uint32_t i = 0; i < s->blocks.extents.n; i++)
+		if (s->blocks.extents.at[i].kind == MS_EXTENT_MAPPING)
+			ms_walk_block(walk, (struct ms_block){ i, 0 });
+	return ms_walk_finish(walk, s->err);
+}
+
+static bool save_marks(struct scan *s, struct marks *ret)
+{
+	const struct ms_cell *cell;
+
+	if (!ms_vec_reserve(s->arena, ret, s->blocks.cells.n))
+		return false;
+	ret->n = 0;
+	ms_vec_for_each(cell, &s->blocks.cells)
+		ret->at[ret->n++] = cell->marks;
+	return true;
+}
+
+/* List the blocks whose marks are in @more and not in @less; restores the marks of @more. */
+static enum ms_status take_possible(struct scan *s, const struct marks *less,
+                                    const struct marks *more, enum ms_reason reason)
+{
+	enum ms_status st;
+
+	for (size_t i = 0; i < s->blocks.cells.n; i++)
+		s->blocks.cells.at[i].marks = ~(more->at[i] & ~less->at[i]);
+	st = ms_leaks_take(&s->list, reason, s->err);
+	ms_blocks_unmark(&s->blocks);
+	for (size_t i = 0; i < s->blocks.cells.n; i++)
+		s->blocks.cells.at[i].marks = more->at[i];
+	return st;
+}
+
+static enum ms_status mark(struct scan *s)
+{
+	struct marks starts = { 0 };
+	struct marks roots = { 0 };
+	struct marks mappings = { 0 };
+	bool possible = s->options->possible;
+	enum ms_status st = MS_OK;
+
+	if (possible) {
+		st = mark_from_roots(s, true);
+		if (!st && !save_marks(s, &starts))
+			st = no_memory(s);
+		ms_blocks_unmark(&s->blocks);
+	}
+	if (!st)
+		st = mark_from_roots(s, false);
+	if (!st && possible && !save_marks(s, &roots))
+		st = no_memory(s);
+	if (!st && possible)
+		st = take_possible(s, &starts, &roots, MS_REASON_INTERIOR);
+	if (!st)
+		st = mark_from_mappings(s);
+	if (!st && possible && !save_marks(s, &mappings))
+		st = no_memory(s);
+	if (!st && possible)
+		st = take_possible(s, &roots, &mappings, MS_REASON_MAPPING);
+	return st;
+}
+
+static void warn(struct scan *s)
+{
+	uint64_t unproved = 0;
+	const struct ms_range *r;
+
+	ms_vec_for_each(r, &s->decoding.unproved)
+		unproved += ms_range_len(*r);
+	if (unproved)
+		ms_note_add(s->arena, &s->report->warnings,
+		            "%zu heap ranges, %llu bytes, could not be proved: leaks in them are "
+		            "not told, and all they hold counts as roots",
+		            s->decoding.unproved.n, (unsigned long long)unproved);
+}
+
+enum ms_status ms_scan(struct ms_source *src, const struct ms_decoder *const *decoders,
+                       const struct ms_scan_options *options, struct ms_arena *arena,
+                       struct ms_report *report, struct ms_error *err)
+{
+	struct scan s = { .src = src, .options = options, .arena = arena, .report = report,
+		          .err = err, .since = ms_now_ns() };
+	enum ms_status st = ms_classify(src, arena, &s.regions, err);
+
+	report->possible = options->possible;
+	end_phase(&s, MS_PHASE_CLASSIFY);
+	if (!st)
+		st = decode(&s, decoders);
+	end_phase(&s, MS_PHASE_DECODE);
+	if (!st)
+		st = find_roots(&s);
+	end_phase(&s, MS_PHASE_ROOT);
+	s.list = (struct ms_leak_list){ &s.blocks, options, arena, report, { 0 } };
+	if (!st)
+		st = mark(&s);
+	end_phase(&s, MS_PHASE_MARK);
+	if (!st)
+		st = ms_leaks_take(&s.list, MS_REASON_NONE, err);
+	if (!st)
+		st = ms_leaks_finish(&s.list, err);
+	end_phase(&s, MS_PHASE_FOLD);
+	if (!st)
+		warn(&s);
+	return st;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_ENGINE_SCAN_H
+#define MS_ENGINE_SCAN_H
+
+/* Steps 3 to 7 of a scan, in order: classify, decode, root, mark, fold. */
+
+#include "engine/decoder.h"
+#include "engine/report.h"
+#include "engine/source.h"
+
+struct ms_scan_options {
+	uint64_t limit;    /* leaks to list; UINT64_MAX for every one */
+	uint64_t min_size; /* smaller leaks (total_size) are not listed, but counted */
+	bool no_fold;
+	bool contents;
+	bool possible;
+	bool unaligned;
+};
+
+/*
+ * Scan what @src shows.
+ *
+ * Fills in report: heaps, evidence, totals, leaks, mappings, warnings and the
+ * phases from CLASSIFY on; leaves the rest alone.
+ *
+ * @decoders: the allocators to look for, ended by NULL
+ * @arena:    owns everything that the report points to
+ *
+ * Returns MS_E_UNSUPPORTED when no allocator was understood, MS_E_NOMEM.
+ * Context: no malloc; needs nothing of the OS but memory and the clock.
+ */
+ms_must_check enum ms_status ms_scan(struct ms_source *src,
+                                     const struct ms_decoder *const *decoders,
+                                     const struct ms_scan_options *options, struct ms_arena *arena,
+                                     struct ms_report *report, struct ms_error *err);
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_ENGINE_SOURCE_H
+#define MS_ENGINE_SOURCE_H
+
+/*
+ * Port: where the engine's bytes come from.
+ *
+ * A source is one consistent view of one process: a copy of its memory, a
+ * copy-on-write clone, our own address space, a core file. The engine never
+ * learns which. Nothing here starts, stops or resumes a process.
+ *
+ * To add a source:
+ *	1. src/target/foo.c: define `struct ms_foo { struct ms_source base; ... }`, a
+ *	   `static const struct ms_source_ops`, and ms_foo_open();
+ *	2. fill base.mappings, base.threads and base.kernel_words before it is used;
+ *	3. tests/unit/test_foo.c: run the conformance suite of tests/support/source_suite.h.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/range.h"
+#include "base/status.h"
+
+enum ms_prot { MS_PROT_READ = 1, MS_PROT_WRITE = 2, MS_PROT_EXEC = 4 };
+
+/* One line of /proc/PID/maps. */
+struct ms_mapping {
+	struct ms_range range;
+	uint64_t offset; /* into the file, bytes */
+	uint64_t inode;  /* 0: no file */
+	uint32_t dev_major;
+	uint32_t dev_minor;
+	uint8_t prot;     /* enum ms_prot */
+	bool shared;      /* MAP_SHARED */
+	const char *name; /* as the kernel prints it; "" when it prints none; never NULL */
+};
+
+struct ms_mappings MS_VEC(struct ms_mapping);
+
+/* What one thread held when it was stopped. */
+struct ms_thread {
+	int32_t tid;
+	bool stopped; /* false: asleep in the kernel, only pc and sp are known */
+	ms_addr pc;
+	ms_addr sp;
+	ms_addr tp;            /* thread pointer (fs_base); 0 when not known */
+	const uint64_t *words; /* general, floating-point and vector registers; borrowed */
+	size_t n_words;
+};
+
+struct ms_threads MS_VEC(struct ms_thread);
+
+struct ms_words MS_VEC(uint64_t);
+
+struct ms_source;
+
+struct ms_source_ops {
+	const char *name; /* the report's scan.source: "copy", "fork", "self", "core" */
+
+	/*
+	 * Copy up to @len bytes at @addr into @buf.
+	 *
+	 * Returns how many bytes from @addr on were readable, 0 to @len. @len may
+	 * be 0. Memory that was mapped but never touched reads as zeros. Required.
+	 */
+	size_t (*read)(struct ms_source *src, ms_addr addr, void *buf, size_t len);
+
+	/*
+	 * The same bytes without copying: @len contiguous bytes at @addr, good until
+	 * close(), or NULL when the source cannot show them in one piece. Optional
+	 * (NULL member); callers then read().
+	 */
+	const void *(*view)(struct ms_source *src, ms_addr addr, size_t len);
+
+	/*
+	 * Find the first run of bytes in @within that can hold something other
+	 * than zeros or unchanged file content. Runs are page-aligned save where
+	 * @within cuts them. False when there is none. Required.
+	 */
+	bool (*present)(struct ms_source *src, struct ms_range within, struct ms_range *ret);
+
+	/* Release everything the source holds beside the arena it was made in. Required. */
+	void (*close)(struct ms_source *src);
+};
+
+struct ms_source {
+	const struct ms_source_ops *ops;
+	struct ms_mappings mappings; /* by address, no overlap */
+	struct ms_threads threads;
+	struct ms_words kernel_words; /* what only the kernel holds: epoll data, timer values */
+};
+
+static inline size_t ms_source_read(struct ms_source *src, ms_addr addr, void *buf, size_t len)
+{
+	return src->ops->read(src, addr, buf, len);
+}
+
+static inline const void *ms_source_view(struct ms_source *src, ms_addr addr, size_t len)
+{
+	return src->ops->view ? src->ops->view(src, addr, len) : NULL;
+}
+
+static inline bool ms_source_present(struct ms_source *src, struct ms_range within,
+                                     struct ms_range *ret)
+{
+	return src->ops->present(src, within, ret);
+}
+
+/* Read one word; false when not all of it is readable. */
+static inline bool ms_source_word(struct ms_source *src, ms_addr addr, uint64_t *ret)
+{
+	return ms_source_read(src, addr, ret, sizeof(*ret)) == sizeof(*ret);
+}
+
+#endif

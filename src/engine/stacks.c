@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/stacks.h"
+
+#include <string.h>
+
+/*
+ * struct pthread, 64-bit glibc 2.31 to 2.43 (nptl/descr.h, x86_64 tcbhead_t):
+ * word 0 and word 2 hold its own address, word 1 the dynamic thread vector; the
+ * thread's id is at 720; stackblock and stackblock_size are neighbours whose
+ * place varies, so they are looked for by what they must satisfy.
+ */
+enum {
+	TCB_BYTES = 2304,
+	TCB_ALIGN = 64,
+	TCB_DTV = 8,
+	TCB_SELF = 16,
+	TCB_HEADER = 704, /* tcbhead_t; own address again behind it: the thread is detached */
+	TCB_TID = 720,
+	DTV_BIAS = 16,         /* the vector is a block whose second entry it points to */
+	RED_ZONE = 128,        /* bytes below the stack pointer that a leaf function may use */
+	ABOVE_TCB = 64 * 1024, /* at most so much of the stack block lies behind the block */
+	PAGE = 4096,
+	PIECE = 1 << 16,
+};
+
+struct finder {
+	struct ms_source *src;
+	const struct ms_regions *regions;
+	struct ms_arena *arena;
+	struct ms_stacks *ret;
+	bool tid_known; /* every living thread's id stands at TCB_TID */
+	bool main_seen; /* some thread runs on the main stack */
+	bool ok;        /* false: no memory */
+};
+
+static void add(struct finder *f, struct ms_ranges *to, ms_addr begin, ms_addr end)
+{
+	f->ok &= ms_ranges_add(f->arena, to, begin, end);
+}
+
+static void add_word(struct finder *f, uint64_t word)
+{
+	uint64_t *slot = ms_vec_push(f->arena, &f->ret->words);
+
+	f->ok &= slot != NULL;
+	if (slot)
+		*slot = word;
+}
+
+/* The stack block that the thread control block at @tcb names; empty when none makes sense. */
+static struct ms_range stack_block(struct ms_source *src, ms_addr tcb)
+{
+	uint64_t words[TCB_BYTES / 8];
+	size_t n = ms_source_read(src, tcb, words, sizeof(words)) / 8;
+
+	for (size_t i = TCB_HEADER / 8; i + 1 < n; i++) {
+		ms_addr begin = words[i];
+		uint64_t len = words[i + 1];
+
+		if (begin <= tcb && begin % 16 == 0 && len >= PAGE && tcb - begin < len &&
+		    len - (tcb - begin) <= ABOVE_TCB)
+			return (struct ms_range){ begin, begin + len };
+	}
+	return (struct ms_range){ tcb, tcb };
+}
+
+/* The lowest word in [@from, @to) that points into @stack; its begin when there is none. */
+static ms_addr lowest_pointer_into(struct ms_source *src, struct ms_range from,
+                                   struct ms_range stack)
+{
+	ms_addr lowest = stack.end;
+	uint64_t word;
+
+	if (ms_range_len(from) > PIECE)
+		from.end = from.begin + PIECE;
+	for (ms_addr at = ms_align_up(from.begin, 8); at + 8 <= from.end; at += 8)
+		if (ms_source_word(src, at, &word) && ms_range_has(stack, word) && word < lowest)
+			lowest = word;
+	return lowest == stack.end ? stack.begin : lowest;
+}
+
+static const struct ms_region *main_stack(const struct ms_regions *regions)
+{
+	const struct ms_region *r;
+
+	ms_vec_for_each(r, regions)
+		if (r->kind == MS_REGION_STACK)
+			return r;
+	return NULL;
+}
+
+/* Where the frames end that begin at @sp, when no stack block is known. */
+static ms_addr end_of_frames(const struct ms_region *region, ms_addr sp, ms_addr tp)
+{
+	if (tp > sp && ms_range_has(region->range, tp)) {
+		ms_addr end = ms_align_up(tp + TCB_BYTES, PAGE);
+
+		return end < region->range.end ? end : region->range.end;
+	}
+	return region->range.end;
+}
+
+/*
+ * A thread that runs elsewhere than on its own stack: on a signal stack, or as a
+ * coroutine. The frames that it left are alive from the stack pointer saved there.
+ */
+static void add_left_stack(struct finder *f, struct ms_range running, struct ms_range own)
+{
+	add(f, &f->ret->live, lowest_pointer_into(f->src, running, own), own.end);
+	add(f, &f->ret->whole, own.begin, own.end);
+}
+
+static void add_thread(struct finder *f, const struct ms_thread *t)
+{
+	const struct ms_region *region = ms_region_of(f->regions, t->sp);
+	struct ms_range own = { 0, 0 };
+	struct ms_range running = { t->sp - RED_ZONE, t->sp };
+	uint64_t dtv;
+
+	if (t->tp) {
+		own = stack_block(f->src, t->tp);
+		if (ms_source_word(f->src, t->tp + TCB_DTV, &dtv))
+			add_word(f, dtv - DTV_BIAS);
+	}
+	if (ms_range_has(own, t->sp)) {
+		add(f, &f->ret->live, running.begin, own.end);
+		add(f, &f->ret->whole, own.begin, own.end);
+		return;
+	}
+	if (region) {
+		running.end = end_of_frames(region, t->sp, t->tp);
+		add(f, &f->ret->live, running.begin, running.end);
+		f->main_seen |= region->kind == MS_REGION_STACK;
+		add(f, &f->ret->whole,
+		    region->kind == MS_REGION_STACK ? region->range.begin : running.begin,
+		    running.end);
+	}
+	if (own.end > own.begin)
+		add_left_stack(f, running, own);
+}
+
+/* The main thread may have left its stack, like any other. */
+static void add_main_stack(struct finder *f)
+{
+	const struct ms_region *stack = main_stack(f->regions);
+	const struct ms_thread *t;
+
+	if (!stack || f->main_seen)
+		return;
+	ms_vec_for_each(t, &f->src->threads) {
+		const struct ms_region *region = ms_region_of(f->regions, t->sp);
+
+		if (!region || (t->tp && ms_range_has(stack_block(f->src, t->tp), t->sp)))
+			continue;
+		add_left_stack(f, (struct ms_range){ t->sp, region->range.end }, stack->range);
+		return;
+	}
+}
+
+/* True when every living thread has its id where TCB_TID says. */
+static bool tids_stand_at_offset(struct ms_source *src)
+{
+	const struct ms_thread *t;
+	uint32_t tid;
+
+	ms_vec_for_each(t, &src->threads) {
+		if (!t->tp)
+			continue;
+		if (ms_source_read(src, t->tp + TCB_TID, &tid, 4) != 4 || tid != (uint32_t)t->tid)
+			return false;
+	}
+	return true;
+}
+
+static bool is_living_thread(const struct ms_source *src, ms_addr tcb)
+{
+	const struct ms_thread *t;
+
+	ms_vec_for_each(t, &src->threads)
+		if (t->tp == tcb)
+			return true;
+	return false;
+}
+
+/*
+ * A thread that has ended, but may be joined still: the kernel has cleared its id
+ * (CLONE_CHILD_CLEARTID), pthread_join() has not yet set it to -1, and it was not
+ * detached, in which case `joinid` would hold its own address.
+ */
+static bool awaits_join(const struct finder *f, ms_addr tcb)
+{
+	uint64_t words[TCB_BYTES / 8];
+	size_t n = ms_source_read(f->src, tcb, words, sizeof(words)) / 8;
+	uint32_t tid;
+
+	if (!f->tid_known || ms_source_read(f->src, tcb + TCB_TID, &tid, 4) != 4)
+		return true;
+	for (size_t i = TCB_HEADER / 8; i < n; i++)
+		if (words[i] == tcb)
+			return false;
+	return tid == 0;
+}
+
+static void add_dead_stack(struct finder *f, ms_addr tcb)
+{
+	struct ms_range own = stack_block(f->src, tcb);
+	ms_addr end = tcb + TCB_BYTES < own.end ? tcb + TCB_BYTES : own.end;
+	uint64_t dtv;
+
+	if (own.end == own.begin)
+		return;
+	f->ret->n_dead++;
+	add(f, &f->ret->whole, own.begin, own.end);
+	if (ms_source_word(f->src, tcb + TCB_DTV, &dtv))
+		add_word(f, dtv - DTV_BIAS);
+	if (awaits_join(f, tcb))
+		add(f, &f->ret->live, tcb, end);
+}
+
+/* Look for control blocks: a word that holds its own address, as does the second behind it. */
+static void find_dead_in(struct finder *f, struct ms_range run)
+{
+	uint64_t piece[PIECE / 8];
+
+	for (ms_addr at = ms_align_up(run.begin, TCB_ALIGN); at < run.end; at += PIECE) {
+		uint64_t left = run.end - at;
+		size_t n = ms_source_read(f->src, at, piece,
+		                          left < PIECE ? (size_t)left : (size_t)PIECE);
+
+		for (size_t i = 0; i + TCB_SELF < n; i += TCB_ALIGN)
+			if (piece[i / 8] == at + i && piece[(i + TCB_SELF) / 8] == at + i &&
+			    !is_living_thread(f->src, at + i))
+				add_dead_stack(f, at + i);
+	}
+}
+
+static void find_dead_stacks(struct finder *f, const struct ms_ranges *owned)
+{
+	const struct ms_region *region;
+
+	ms_vec_for_each(region, f->regions) {
+		struct ms_range rest = region->range;
+		struct ms_range gap;
+		struct ms_range run;
+
+		if (region->kind != MS_REGION_MEMORY || ms_region_mapping(f->src, region)->inode)
+			continue;
+		while (ms_range_next_gap(&rest, owned, &gap))
+			while (ms_source_present(f->src, gap, &run)) {
+				find_dead_in(f, run);
+				gap.begin = run.end;
+			}
+	}
+}
+
+enum ms_status ms_stacks_find(struct ms_source *src, const struct ms_regions *regions,
+                              const struct ms_ranges *owned, struct ms_arena *arena,
+                              struct ms_stacks *ret)
+{
+	struct finder f = { src, regions, arena, ret, tids_stand_at_offset(src), false, true };
+	const struct ms_thread *t;
+
+	ms_vec_for_each(t, &src->threads)
+		add_thread(&f, t);
+	add_main_stack(&f);
+	find_dead_stacks(&f, owned);
+	if (!f.ok || !ms_ranges_tidy(arena, &ret->live) || !ms_ranges_tidy(arena, &ret->whole))
+		return MS_E_NOMEM;
+	return MS_OK;
+}

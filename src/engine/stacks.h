@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_ENGINE_STACKS_H
+#define MS_ENGINE_STACKS_H
+
+/*
+ * Which memory is stack, and which part of it lives.
+ *
+ * Knows stack pointers, thread pointers and how glibc lays out a thread's stack:
+ *
+ *	stackblock                     sp            tp                      end
+ *	├── guard ──┬── dead ───────────┬── live ─────┼── struct pthread ─────┤
+ *	                                 frames, TLS
+ *
+ * glibc keeps the stacks of threads that ended for the next thread. What their
+ * frames and thread-local storage held is dead, but looks like pointers; such
+ * stacks are found by their thread control block and taken out of the roots.
+ */
+
+#include "base/range.h"
+#include "base/status.h"
+#include "engine/mapping.h"
+#include "engine/source.h"
+
+struct ms_stacks {
+	struct ms_ranges live;  /* roots */
+	struct ms_ranges whole; /* all memory that is stack, alive or dead; tidy */
+	struct ms_words words;  /* roots: each thread's table of dynamic TLS, as malloc gave it */
+	uint32_t n_dead;        /* stacks of threads that ended */
+};
+
+/*
+ * Find the stacks of @src's threads and of threads that ended.
+ *
+ * @owned: memory of allocators; no stack of a dead thread is looked for there
+ */
+ms_must_check enum ms_status ms_stacks_find(struct ms_source *src, const struct ms_regions *regions,
+                                            const struct ms_ranges *owned, struct ms_arena *arena,
+                                            struct ms_stacks *ret);
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_ENGINE_WALK_H
+#define MS_ENGINE_WALK_H
+
+/*
+ * Step 6: follow pointers.
+ *
+ * The walk marks every block that words of a root, and words of marked blocks,
+ * point into. It knows words and blocks; it does not know what a root is, what a
+ * leak is, or which allocator the blocks came from.
+ *
+ * Nothing recurses: blocks to be read wait on a list of their own, one word each.
+ * The machine is kept busy instead of waiting for memory: a candidate's cell is
+ * prefetched and looked at some candidates later, a marked block's bytes are
+ * prefetched and read some blocks later (walk.c draws it).
+ */
+
+#include "base/status.h"
+#include "engine/blocks.h"
+
+struct ms_walk_options {
+	bool unaligned;     /* look for pointers at every byte offset */
+	bool starts_only;   /* pointers into the middle of a block do not count */
+	bool fold_heads;    /* an edge to a tagged block is reported to `absorb` */
+	uint64_t guard;     /* also try words as the C library mangles them; 0: do not */
+};
+
+struct ms_walk;
+
+/*
+ * Make a walk over sealed @blocks in @arena, or NULL without memory.
+ * @blocks' marks are the walk's output and its memory of what it has seen.
+ */
+struct ms_walk *ms_walk_new(struct ms_blocks *blocks, const struct ms_walk_options *options,
+                            struct ms_arena *arena);
+
+/* Take the word @value for a root. */
+void ms_walk_word(struct ms_walk *walk, uint64_t value);
+
+/* Take every word of @range for a root; what is not readable is skipped. */
+void ms_walk_range(struct ms_walk *walk, struct ms_range range);
+
+/*
+ * Mark the block that has @addr in it without following its words: the caller
+ * knows which of them count. Returns its range, empty when there is no block or
+ * it was marked before.
+ */
+struct ms_range ms_walk_claim(struct ms_walk *walk, ms_addr addr);
+
+/* Mark @block and put it on the list. */
+void ms_walk_block(struct ms_walk *walk, struct ms_block block);
+
+/*
+ * Follow pointers until nothing new is found.
+ *
+ * Returns MS_E_NOMEM when the list could not grow; marks are then incomplete.
+ */
+ms_must_check enum ms_status ms_walk_finish(struct ms_walk *walk, struct ms_error *err);
+
+/* Heap blocks marked and followed so far, and their bytes. */
+struct ms_walk_count {
+	uint64_t blocks;
+	uint64_t bytes;
+};
+
+struct ms_walk_count ms_walk_count(const struct ms_walk *walk);
+
+/*
+ * With fold_heads: the tagged blocks that were met, in the order of meeting, each
+ * as often as it was met. Emptied by the caller.
+ */
+struct ms_met MS_VEC(struct ms_block);
+
+struct ms_met *ms_walk_met(struct ms_walk *walk);
+
+#endif

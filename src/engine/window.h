@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_ENGINE_WINDOW_H
+#define MS_ENGINE_WINDOW_H
+
+/*
+ * Reading upwards through target memory, a few bytes at a time, at the cost of
+ * large reads: the window lies over the bytes asked for last and is moved when
+ * they are not in it. Where the source can be viewed it is never moved.
+ */
+
+#include <stddef.h>
+
+#include "engine/source.h"
+
+struct ms_window {
+	struct ms_source *src;
+	struct ms_range limits; /* nothing outside is ever shown */
+	struct ms_range shown;
+	const uint8_t *bytes; /* of shown */
+	uint8_t *buffer;      /* NULL until a source without a view asks for one */
+	struct ms_arena *arena;
+};
+
+void ms_window_init(struct ms_window *window, struct ms_source *src, struct ms_range limits,
+                    struct ms_arena *arena);
+
+/* Move the window; NULL when [@addr, @addr + @len) cannot be shown. For ms_window_at(). */
+const uint8_t *ms_window_move(struct ms_window *window, ms_addr addr, size_t len);
+
+/* The @len bytes at @addr, good until the next call, or NULL when they cannot be read. */
+static inline const uint8_t *ms_window_at(struct ms_window *window, ms_addr addr, size_t len)
+{
+	if (addr >= window->shown.begin && addr < window->shown.end &&
+	    window->shown.end - addr >= len)
+		return window->bytes + (addr - window->shown.begin);
+	return ms_window_move(window, addr, len);
+}
+
+#endif

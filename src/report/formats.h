@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_REPORT_FORMATS_H
+#define MS_REPORT_FORMATS_H
+
+/* The writers there are, one per file; for writers.c, which callers ask instead. */
+
+#include "report/writers.h"
+
+extern const struct ms_writer
+	ms_text_writer; /* text.c: for people, and for readers of Android's logs */
+extern const struct ms_writer ms_json_writer; /* json.c: memscan.report/1 */
+
+#endif

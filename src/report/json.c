@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * memscan.report/1 (CONTRACT: README, "The JSON report").
+ *
+ * The parts of fixed size are json-c trees; the leaks, of which there can be
+ * millions, are one small tree each, written and dropped. So the outermost object
+ * and its arrays are written by hand: one member a line, one leak a line, which
+ * also suits grep and line-wise tools.
+ */
+
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "report/formats.h"
+#include "report/utf8.h"
+#include "report/version.h"
+
+struct json {
+	struct ms_sink *sink;
+	bool ok; /* the sink takes bytes, and there was memory for every value */
+};
+
+static void put(struct json *j, const char *bytes, size_t len)
+{
+	j->ok = j->ok && j->sink->write(j->sink, bytes, len);
+}
+
+static void put_str(struct json *j, const char *s)
+{
+	put(j, s, strlen(s));
+}
+
+/* Write @value and drop it. */
+static void put_value(struct json *j, struct json_object *value)
+{
+	size_t len = 0;
+	const char *bytes = NULL;
+
+	if (value)
+		bytes = json_object_to_json_string_length(
+			value, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE, &len);
+	if (bytes)
+		put(j, bytes, len);
+	else
+		j->ok = false;
+	json_object_put(value);
+}
+
+/* Give @value to @object, which owns it from here; a value not made is a lost report. */
+static void add(struct json *j, struct json_object *object, const char *key,
+                struct json_object *value)
+{
+	if (value && object && json_object_object_add(object, key, value) == 0)
+		return;
+	json_object_put(value);
+	j->ok = false;
+}
+
+static void append(struct json *j, struct json_object *array, struct json_object *value)
+{
+	if (value && array && json_object_array_add(array, value) == 0)
+		return;
+	json_object_put(value);
+	j->ok = false;
+}
+
+/* Bytes of the target: what is no UTF-8 becomes U+FFFD, three bytes for one. */
+static struct json_object *text(const char *s, size_t len)
+{
+	char clean[3 * MS_CMDLINE_TEXT + 1];
+
+	ms_utf8_clean(s, len, false, clean, sizeof(clean));
+	return json_object_new_string(clean);
+}
+
+/* Empty means "cannot be told", and that is told by absence. */
+static void add_text(struct json *j, struct json_object *object, const char *key, const char *s)
+{
+	if (s[0])
+		add(j, object, key, text(s, strlen(s)));
+}
+
+static void add_number(struct json *j, struct json_object *object, const char *key, uint64_t n)
+{
+	add(j, object, key, json_object_new_uint64(n));
+}
+
+static void add_known(struct json *j, struct json_object *object, const char *key, uint64_t n)
+{
+	if (n)
+		add_number(j, object, key, n);
+}
+
+static void add_address(struct json *j, struct json_object *object, const char *key, ms_addr addr)
+{
+	char hex[32];
+
+	(void)snprintf(hex, sizeof(hex), "0x%" PRIx64, addr);
+	add(j, object, key, json_object_new_string(hex));
+}
+
+static struct json_object *tool(struct json *j)
+{
+	struct json_object *object = json_object_new_object();
+
+	add_text(j, object, "name", "memscan");
+	add_text(j, object, "version", MS_VERSION);
+	return object;
+}
+
+static struct json_object *host(struct json *j, const struct ms_host_facts *facts)
+{
+	struct json_object *object = json_object_new_object();
+
+	add_text(j, object, "name", facts->name);
+	add_text(j, object, "kernel", facts->kernel);
+	add_text(j, object, "arch", facts->arch);
+	return object;
+}
+
+static struct json_object *cmdline(struct json *j, const struct ms_target_facts *facts)
+{
+	struct json_object *array = json_object_new_array();
+	size_t at = 0;
+
+	while (at < facts->cmdline_len) {
+		size_t len = strnlen(facts->cmdline + at, facts->cmdline_len - at);
+
+		append(j, array, text(facts->cmdline + at, len));
+		at += len + 1;
+	}
+	return array;
+}
+
+static struct json_object *target(struct json *j, const struct ms_target_facts *facts)
+{
+	struct json_object *object = json_object_new_object();
+
+	add(j, object, "pid", json_object_new_int(facts->pid));
+	add_text(j, object, "exe", facts->exe);
+	if (facts->cmdline_len)
+		add(j, object, "cmdline", cmdline(j, facts));
+	add_text(j, object, "arch", facts->arch);
+	add_known(j, object, "word_size", facts->word_size);
+	add_known(j, object, "threads", facts->threads);
+	if (facts->start_time)
+		add(j, object, "start_time", json_object_new_int64(facts->start_time));
+	return object;
+}
+
+static struct json_object *phases(struct json *j, const struct ms_scan_facts *facts)
+{
+	struct json_object *array = json_object_new_array();
+
+	for (int i = 0; i < MS_PHASES; i++) {
+		struct json_object *phase = json_object_new_object();
+
+		add_text(j, phase, "name", ms_phase_name((enum ms_phase)i));
+		add_number(j, phase, "ns", facts->phase_ns[i]);
+		append(j, array, phase);
+	}
+	return array;
+}
+
+static struct json_object *scan(struct json *j, const struct ms_scan_facts *facts)
+{
+	struct json_object *object = json_object_new_object();
+
+	add(j, object, "time", json_object_new_int64(facts->time));
+	add_text(j, object, "source", facts->source);
+	add_number(j, object, "attempts", facts->attempts);
+	add_number(j, object, "pause_ns", facts->pause_ns);
+	add_number(j, object, "duration_ns", facts->duration_ns);
+	add_number(j, object, "bytes_read", facts->bytes_read);
+	add_known(j, object, "peak_rss_bytes", facts->peak_rss_bytes);
+	add(j, object, "phases", phases(j, facts));
+	return object;
+}
+
+/* Notes [@first, @first + @n) as an array of strings. */
+static struct json_object *strings(struct json *j, const struct ms_notes *notes, size_t first,
+                                   size_t n)
+{
+	struct json_object *array = json_object_new_array();
+
+	for (size_t i = first; i < first + n && i < notes->n; i++)
+		append(j, array, text(notes->at[i].text, strlen(notes->at[i].text)));
+	return array;
+}
+
+static struct json_object *heap_object(struct json *j, const struct ms_heap *heap)
+{
+	struct json_object *object = json_object_new_object();
+
+	add_text(j, object, "allocator", heap->allocator);
+	add_text(j, object, "version", heap->version);
+	add(j, object, "verified", json_object_new_boolean(heap->verified));
+	add_number(j, object, "allocations", heap->allocations);
+	add_number(j, object, "allocation_bytes", heap->allocation_bytes);
+	add_number(j, object, "free_bytes", heap->free_bytes);
+	add_number(j, object, "mapped_bytes", heap->mapped_bytes);
+	return object;
+}
+
+static struct json_object *heaps(struct json *j, const struct ms_report *report)
+{
+	struct json_object *array = json_object_new_array();
+	const struct ms_heap *heap;
+	size_t first = 0;
+
+	ms_vec_for_each (heap, &report->heaps) {
+		struct json_object *object = heap_object(j, heap);
+
+		add(j, object, "evidence", strings(j, &report->evidence, first, heap->n_evidence));
+		append(j, array, object);
+		first += heap->n_evidence;
+	}
+	return array;
+}
+
+static struct json_object *totals(struct json *j, const struct ms_report *report)
+{
+	const struct ms_totals *t = &report->totals;
+	struct json_object *object = json_object_new_object();
+
+	add_number(j, object, "allocations", t->allocations);
+	add_number(j, object, "allocation_bytes", t->allocation_bytes);
+	add_number(j, object, "leaked_allocations", t->leaked_allocations);
+	add_number(j, object, "leaked_bytes", t->leaked_bytes);
+	add_number(j, object, "direct_allocations", t->direct_allocations);
+	add_number(j, object, "direct_bytes", t->direct_bytes);
+	add_number(j, object, "indirect_allocations", t->indirect_allocations);
+	add_number(j, object, "indirect_bytes", t->indirect_bytes);
+	if (report->possible) {
+		add_number(j, object, "possible_allocations", t->possible_allocations);
+		add_number(j, object, "possible_bytes", t->possible_bytes);
+	}
+	add_number(j, object, "suppressed_allocations", t->suppressed_allocations);
+	add_number(j, object, "suppressed_bytes", t->suppressed_bytes);
+	return object;
+}
+
+static struct json_object *mappings(struct json *j, const struct ms_lost_mappings *lost)
+{
+	struct json_object *array = json_object_new_array();
+	const struct ms_lost_mapping *mapping;
+
+	ms_vec_for_each (mapping, lost) {
+		struct json_object *object = json_object_new_object();
+
+		add_address(j, object, "address", mapping->range.begin);
+		add_number(j, object, "size", ms_range_len(mapping->range));
+		add_text(j, object, "name", mapping->name);
+		append(j, array, object);
+	}
+	return array;
+}
+
+static const char *kind_name(enum ms_leak_kind kind)
+{
+	switch (kind) {
+	case MS_LEAK_DIRECT:
+		return "direct";
+	case MS_LEAK_INDIRECT:
+		return "indirect";
+	case MS_LEAK_POSSIBLE:
+		return "possible";
+	case MS_LEAK_KINDS:
+		break;
+	}
+	return "";
+}
+
+static const char *reason_name(enum ms_reason reason)
+{
+	switch (reason) {
+	case MS_REASON_INTERIOR:
+		return "interior";
+	case MS_REASON_MAPPING:
+		return "mapping";
+	case MS_REASON_NONE:
+	case MS_REASONS:
+		break;
+	}
+	return "";
+}
+
+static void add_contents(struct json *j, struct json_object *object, const struct ms_leak *leak)
+{
+	char hex[2 * MS_CONTENTS + 1] = "";
+
+	for (size_t i = 0; i < leak->contents_len; i++)
+		(void)snprintf(hex + 2 * i, 3, "%02x", leak->contents[i]);
+	add_text(j, object, "contents", hex);
+}
+
+static struct json_object *leak_object(struct json *j, const struct ms_leak *leak)
+{
+	struct json_object *object = json_object_new_object();
+
+	add_number(j, object, "id", leak->id);
+	add_text(j, object, "kind", kind_name((enum ms_leak_kind)leak->kind));
+	add_address(j, object, "address", leak->address);
+	add_number(j, object, "size", leak->size);
+	add_number(j, object, "referenced_count", leak->referenced_count);
+	add_number(j, object, "referenced_size", leak->referenced_size);
+	add_number(j, object, "similar_count", leak->similar_count);
+	add_number(j, object, "similar_size", leak->similar_size);
+	add_number(j, object, "similar_referenced_count", leak->similar_referenced_count);
+	add_number(j, object, "similar_referenced_size", leak->similar_referenced_size);
+	add_number(j, object, "total_size", leak->total_size);
+	add_contents(j, object, leak);
+	add_text(j, object, "reason", reason_name((enum ms_reason)leak->reason));
+	return object;
+}
+
+static void put_leaks(struct json *j, const struct ms_leaks *leaks)
+{
+	put_str(j, ",\n\"leaks\":[");
+	for (size_t i = 0; i < leaks->n && j->ok; i++) {
+		put_str(j, i ? ",\n" : "\n");
+		put_value(j, leak_object(j, &leaks->at[i]));
+	}
+	put_str(j, "]");
+}
+
+static void put_member(struct json *j, const char *key, struct json_object *value)
+{
+	put_str(j, ",\n\"");
+	put_str(j, key);
+	put_str(j, "\":");
+	put_value(j, value);
+}
+
+static bool write_json(const struct ms_report *report, struct ms_sink *sink)
+{
+	struct json j = { sink, true };
+
+	put_str(&j, "{\n\"schema\":\"memscan.report/1\"");
+	put_member(&j, "tool", tool(&j));
+	put_member(&j, "host", host(&j, &report->host));
+	put_member(&j, "target", target(&j, &report->target));
+	put_member(&j, "scan", scan(&j, &report->scan));
+	put_member(&j, "heaps", heaps(&j, report));
+	put_member(&j, "totals", totals(&j, report));
+	put_leaks(&j, &report->leaks);
+	put_member(&j, "unreachable_mappings", mappings(&j, &report->mappings));
+	put_member(&j, "warnings", strings(&j, &report->warnings, 0, report->warnings.n));
+	put_str(&j, "\n}\n");
+	return j.ok;
+}
+
+const struct ms_writer ms_json_writer = { "json", write_json };

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The report for people. The summary line and the lines of each leak are
+ * libmemunreachable's, to the letter, so that scripts which read Android's logs
+ * read ours; what it has no words for (the process, possible leaks, unreachable
+ * mappings) stands around them and never looks like one of its lines.
+ */
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "report/formats.h"
+#include "report/utf8.h"
+#include "report/version.h"
+
+enum { ROW = 16 };
+
+enum ink { INK_PLAIN, INK_TITLE, INK_LEAK, INK_CLEAN, INK_WARNING, INKS };
+
+static const char *const escapes[INKS] = {
+	[INK_PLAIN] = "\033[0m",  [INK_TITLE] = "\033[1m",    [INK_LEAK] = "\033[1;31m",
+	[INK_CLEAN] = "\033[32m", [INK_WARNING] = "\033[33m",
+};
+
+/* A sink, and whether it still takes bytes. */
+struct text {
+	struct ms_sink *sink;
+	bool ok;
+};
+
+static void put(struct text *t, const char *bytes, size_t len)
+{
+	t->ok = t->ok && t->sink->write(t->sink, bytes, len);
+}
+
+static void ink(struct text *t, enum ink colour)
+{
+	if (t->sink->colour)
+		put(t, escapes[colour], strlen(escapes[colour]));
+}
+
+/* One piece of a line, of ours alone and thus bounded; names go through put_name(). */
+static void __attribute__((format(printf, 2, 3))) print(struct text *t, const char *fmt, ...)
+{
+	char piece[512];
+	va_list ap;
+	int len;
+
+	va_start(ap, fmt);
+	len = vsnprintf(piece, sizeof(piece), fmt, ap);
+	va_end(ap);
+	if (len > 0)
+		put(t, piece, (size_t)len < sizeof(piece) ? (size_t)len : sizeof(piece) - 1);
+}
+
+/* What the target chose, made harmless to terminals. */
+static void put_name(struct text *t, const char *name, size_t len)
+{
+	char clean[256];
+
+	while (len > 0) {
+		size_t used = ms_utf8_clean(name, len, true, clean, sizeof(clean));
+
+		put(t, clean, strlen(clean));
+		name += used;
+		len -= used;
+	}
+}
+
+static const char *plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+static double ms(uint64_t ns)
+{
+	return (double)ns / 1e6;
+}
+
+static void write_command(struct text *t, const struct ms_target_facts *target)
+{
+	size_t at = 0;
+
+	if (target->cmdline_len == 0)
+		return;
+	print(t, "  command:");
+	while (at < target->cmdline_len) {
+		size_t len = strnlen(target->cmdline + at, target->cmdline_len - at);
+
+		print(t, " ");
+		put_name(t, target->cmdline + at, len);
+		at += len + 1;
+	}
+	print(t, "\n");
+}
+
+static void write_heap(struct text *t, const struct ms_heap *heap)
+{
+	print(t, "  allocator: ");
+	put_name(t, heap->allocator, strlen(heap->allocator));
+	if (heap->version[0]) {
+		print(t, " ");
+		put_name(t, heap->version, strlen(heap->version));
+	}
+	print(t, ", %s, %" PRIu64 " bytes in %" PRIu64 " allocation%s\n",
+	      heap->verified ? "verified" : "NOT verified", heap->allocation_bytes,
+	      heap->allocations, plural(heap->allocations));
+}
+
+static void write_warning(struct text *t, const struct ms_note *warning)
+{
+	ink(t, INK_WARNING);
+	print(t, "  warning: ");
+	put_name(t, warning->text, strlen(warning->text));
+	ink(t, INK_PLAIN);
+	print(t, "\n");
+}
+
+static void write_header(struct text *t, const struct ms_report *report)
+{
+	const struct ms_scan_facts *scan = &report->scan;
+	const struct ms_heap *heap;
+	const struct ms_note *warning;
+
+	ink(t, INK_TITLE);
+	print(t, "memscan %s: process %" PRId32, MS_VERSION, report->target.pid);
+	if (report->target.exe[0]) {
+		print(t, " ");
+		put_name(t, report->target.exe, strlen(report->target.exe));
+	}
+	ink(t, INK_PLAIN);
+	print(t, "\n");
+	write_command(t, &report->target);
+	ms_vec_for_each (heap, &report->heaps)
+		write_heap(t, heap);
+	print(t, "  scan: paused %.3f ms of %.3f ms, source %s\n", ms(scan->pause_ns),
+	      ms(scan->duration_ns), scan->source);
+	ms_vec_for_each (warning, &report->warnings)
+		write_warning(t, warning);
+	print(t, "\n");
+}
+
+static void write_summary(struct text *t, const struct ms_totals *totals)
+{
+	ink(t, totals->leaked_allocations ? INK_LEAK : INK_CLEAN);
+	print(t,
+	      "%" PRIu64 " bytes in %" PRIu64 " allocation%s unreachable out of %" PRIu64
+	      " bytes in %" PRIu64 " allocation%s",
+	      totals->leaked_bytes, totals->leaked_allocations, plural(totals->leaked_allocations),
+	      totals->allocation_bytes, totals->allocations, plural(totals->allocations));
+	ink(t, INK_PLAIN);
+	print(t, "\n");
+}
+
+static void write_row(struct text *t, const struct ms_leak *leak, size_t at)
+{
+	size_t n = leak->contents_len - at < ROW ? leak->contents_len - at : ROW;
+	char ascii[ROW + 1] = "";
+
+	print(t, "   %" PRIx64 ":", leak->address + at);
+	for (size_t i = 0; i < ROW; i++) {
+		uint8_t byte = i < n ? leak->contents[at + i] : 0;
+
+		if (i >= n) {
+			print(t, "   ");
+			continue;
+		}
+		print(t, " %02x", byte);
+		ascii[i] = (char)(byte >= 0x20 && byte <= 0x7e ? byte : '.');
+	}
+	print(t, " %s\n", ascii);
+}
+
+static void write_contents(struct text *t, const struct ms_leak *leak)
+{
+	if (leak->contents_len == 0)
+		return;
+	if (leak->size > leak->contents_len)
+		print(t, "   first %u bytes of contents:\n", leak->contents_len);
+	else
+		print(t, "   contents:\n");
+	for (size_t at = 0; at < leak->contents_len; at += ROW)
+		write_row(t, leak, at);
+}
+
+static void write_held(struct text *t, uint64_t size, uint64_t count)
+{
+	if (count)
+		print(t,
+		      "   referencing %" PRIu64 " unreachable bytes in %" PRIu64 " allocation%s\n",
+		      size, count, plural(count));
+}
+
+static const char *reason_text(const struct ms_leak *leak)
+{
+	switch ((enum ms_reason)leak->reason) {
+	case MS_REASON_INTERIOR:
+		return "only pointers into its middle hold it";
+	case MS_REASON_MAPPING:
+		return "only unreachable mappings hold it";
+	case MS_REASON_NONE:
+	case MS_REASONS:
+		break;
+	}
+	return "what holds it is not certain";
+}
+
+static void write_leak(struct text *t, const struct ms_leak *leak, bool kinds)
+{
+	bool possible = leak->kind == MS_LEAK_POSSIBLE;
+
+	ink(t, INK_TITLE);
+	print(t, "  %" PRIu64 " bytes %sunreachable at %" PRIx64, leak->size,
+	      possible ? "possibly " : "", leak->address);
+	ink(t, INK_PLAIN);
+	print(t, "\n");
+	if (possible)
+		print(t, "   reason: %s\n", reason_text(leak));
+	else if (kinds)
+		print(t, "   kind: %s\n", leak->kind == MS_LEAK_INDIRECT ? "indirect" : "direct");
+	write_held(t, leak->referenced_size, leak->referenced_count);
+	if (leak->similar_count)
+		print(t,
+		      "   and %" PRIu64 " similar unreachable bytes in %" PRIu64 " allocation%s\n",
+		      leak->similar_size, leak->similar_count, plural(leak->similar_count));
+	write_held(t, leak->similar_referenced_size, leak->similar_referenced_count);
+	write_contents(t, leak);
+	print(t, "\n");
+}
+
+/*
+ * Only an unfolded list has indirect leaks in it, and only there does the kind say
+ * something. A full list may come in millions: stop when the sink does.
+ */
+static void write_leaks(struct text *t, const struct ms_leaks *leaks, bool possible)
+{
+	const struct ms_leak *leak;
+	bool kinds = false;
+
+	ms_vec_for_each (leak, leaks)
+		kinds = kinds || leak->kind == MS_LEAK_INDIRECT;
+	for (leak = leaks->at; leak && leak < leaks->at + leaks->n && t->ok; leak++) {
+		if ((leak->kind == MS_LEAK_POSSIBLE) == possible)
+			write_leak(t, leak, kinds);
+	}
+}
+
+static void write_possible(struct text *t, const struct ms_report *report)
+{
+	const struct ms_totals *totals = &report->totals;
+
+	if (!report->possible)
+		return;
+	ink(t, INK_TITLE);
+	print(t, "Possible leaks: %" PRIu64 " bytes in %" PRIu64 " allocation%s",
+	      totals->possible_bytes, totals->possible_allocations,
+	      plural(totals->possible_allocations));
+	ink(t, INK_PLAIN);
+	print(t, "\n\n");
+	write_leaks(t, &report->leaks, true);
+}
+
+static void write_mappings(struct text *t, const struct ms_lost_mappings *mappings)
+{
+	const struct ms_lost_mapping *mapping;
+
+	if (mappings->n == 0)
+		return;
+	ink(t, INK_TITLE);
+	print(t, "Unreachable mappings: %zu that nothing points to", mappings->n);
+	ink(t, INK_PLAIN);
+	print(t, "\n\n");
+	ms_vec_for_each (mapping, mappings) {
+		print(t, "  %" PRIu64 " bytes mapped at %" PRIx64 " ", ms_range_len(mapping->range),
+		      mapping->range.begin);
+		put_name(t, mapping->name, strlen(mapping->name));
+		print(t, "\n");
+	}
+	print(t, "\n");
+}
+
+static void write_rest(struct text *t, const struct ms_report *report)
+{
+	uint64_t listed = report->leaks.n;
+	uint64_t rest = report->totals.leaks > listed ? report->totals.leaks - listed : 0;
+
+	if (rest)
+		print(t, "%" PRIu64 " more leak%s not listed: --limit all shows every one\n\n",
+		      rest, rest == 1 ? " is" : "s are");
+}
+
+static bool write_text(const struct ms_report *report, struct ms_sink *sink)
+{
+	struct text t = { sink, true };
+
+	write_header(&t, report);
+	write_summary(&t, &report->totals);
+	print(&t, "\n");
+	write_leaks(&t, &report->leaks, false);
+	write_possible(&t, report);
+	write_rest(&t, report);
+	write_mappings(&t, &report->mappings);
+	return t.ok;
+}
+
+const struct ms_writer ms_text_writer = { "text", write_text };

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "report/wire.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* "MSWR" and the layout's number, lest the two ends are ever not one build. */
+enum { MAGIC = 0x5257534d, LAYOUT = 1 };
+
+/* More of these than any scan makes; an honest sender never meets them. */
+enum { MAX_HEAPS = 4096, MAX_NOTES = 1 << 20, MAX_MAPPINGS = 1 << 20, MAX_LEAKS = 1 << 28 };
+
+enum { PIECE_BYTES = 1 << 20 }; /* a false count costs one piece of memory, not its product */
+
+struct wire_head {
+	uint32_t magic;
+	uint32_t layout;
+};
+
+/* What of a report is not a vector. */
+struct wire_fixed {
+	struct ms_host_facts host;
+	struct ms_target_facts target;
+	struct ms_scan_facts scan;
+	struct ms_totals totals;
+	uint64_t possible; /* not bool: any byte may arrive */
+};
+
+/* A vector of the report, whatever it holds. */
+struct wire_vec {
+	void *at; /* where the vector keeps its typed pointer */
+	size_t *n;
+	size_t *cap;
+	size_t size; /* of an entry */
+	uint64_t max;
+};
+
+enum { VECTORS = 5 };
+
+#define WIRE_VEC(vec, max)                                                  \
+	(struct wire_vec)                                                   \
+	{                                                                   \
+		&(vec)->at, &(vec)->n, &(vec)->cap, sizeof(*(vec)->at), max \
+	}
+
+/* The vectors in the order in which they travel. */
+static void list_vectors(struct ms_report *report, struct wire_vec ret[VECTORS])
+{
+	ret[0] = WIRE_VEC(&report->heaps, MAX_HEAPS);
+	ret[1] = WIRE_VEC(&report->evidence, MAX_NOTES);
+	ret[2] = WIRE_VEC(&report->leaks, MAX_LEAKS);
+	ret[3] = WIRE_VEC(&report->mappings, MAX_MAPPINGS);
+	ret[4] = WIRE_VEC(&report->warnings, MAX_NOTES);
+}
+
+/* The first entry of @vec, a pointer to whatever it holds. */
+static unsigned char *entries(const struct wire_vec *vec)
+{
+	unsigned char *at;
+
+	memcpy(&at, vec->at, sizeof(at));
+	return at;
+}
+
+static bool send_vectors(ms_wire_put put, void *ctx, struct ms_report report)
+{
+	struct wire_vec vectors[VECTORS];
+
+	list_vectors(&report, vectors);
+	for (size_t i = 0; i < VECTORS; i++) {
+		uint64_t n = *vectors[i].n;
+
+		if (!put(ctx, &n, sizeof(n)))
+			return false;
+		if (n && !put(ctx, entries(&vectors[i]), *vectors[i].n * vectors[i].size))
+			return false;
+	}
+	return true;
+}
+
+bool ms_wire_send(ms_wire_put put, void *ctx, const struct ms_error *error,
+                  const struct ms_report *report)
+{
+	const struct wire_head head = { MAGIC, LAYOUT };
+	struct wire_fixed fixed;
+
+	if (!put(ctx, &head, sizeof(head)) || !put(ctx, error, sizeof(*error)))
+		return false;
+	if (error->status != MS_OK)
+		return true;
+	memset(&fixed, 0, sizeof(fixed));
+	fixed.host = report->host;
+	fixed.target = report->target;
+	fixed.scan = report->scan;
+	fixed.totals = report->totals;
+	fixed.possible = report->possible;
+	return put(ctx, &fixed, sizeof(fixed)) && send_vectors(put, ctx, *report);
+}
+
+/* ---- the receiving side ---- */
+
+/* What the receiver works with, in one piece. */
+struct receiver {
+	ms_wire_get get;
+	void *ctx;
+	struct ms_arena *arena;
+	struct ms_error *err;
+};
+
+static enum ms_status ended(struct receiver *r)
+{
+	return ms_fail(r->err, MS_E_DIED, "the report ended in the middle");
+}
+
+static enum ms_status nonsense(struct receiver *r, const char *what)
+{
+	return ms_fail(r->err, MS_E_CORRUPT, "the sweeper's report makes no sense: %s", what);
+}
+
+static void end_string(char *text, size_t size)
+{
+	text[size - 1] = '\0';
+}
+
+#define END_STRING(array) end_string((array), sizeof(array))
+
+/* Read the status as the number that it is: an enum may hold no other values than its own. */
+static enum ms_status receive_outcome(struct receiver *r)
+{
+	struct ms_error sent;
+	unsigned int status;
+
+	static_assert(sizeof(status) == sizeof(sent.status), "an enum of another size");
+	if (!r->get(r->ctx, &sent, sizeof(sent)))
+		return ended(r);
+	memcpy(&status, &sent.status, sizeof(status));
+	if (status > MS_E_DIED)
+		return nonsense(r, "an unknown outcome");
+	END_STRING(sent.text);
+	END_STRING(sent.advice);
+	if (status != MS_OK)
+		*r->err = sent;
+	return (enum ms_status)status;
+}
+
+static enum ms_status receive_head(struct receiver *r)
+{
+	struct wire_head head;
+
+	if (!r->get(r->ctx, &head, sizeof(head)))
+		return ended(r);
+	if (head.magic != MAGIC || head.layout != LAYOUT)
+		return nonsense(r, "it begins otherwise");
+	return MS_OK;
+}
+
+static enum ms_status receive_fixed(struct receiver *r, struct ms_report *report)
+{
+	struct wire_fixed fixed;
+
+	if (!r->get(r->ctx, &fixed, sizeof(fixed)))
+		return ended(r);
+	if (fixed.target.cmdline_len > sizeof(fixed.target.cmdline) || fixed.possible > 1)
+		return nonsense(r, "a field out of range");
+	END_STRING(fixed.host.name);
+	END_STRING(fixed.host.kernel);
+	END_STRING(fixed.host.arch);
+	END_STRING(fixed.target.arch);
+	END_STRING(fixed.target.exe);
+	END_STRING(fixed.target.cmdline);
+	END_STRING(fixed.scan.source);
+	report->host = fixed.host;
+	report->target = fixed.target;
+	report->scan = fixed.scan;
+	report->totals = fixed.totals;
+	report->possible = fixed.possible == 1;
+	return MS_OK;
+}
+
+static enum ms_status receive_entries(struct receiver *r, const struct wire_vec *vec, uint64_t n)
+{
+	size_t piece = PIECE_BYTES / vec->size;
+
+	while (*vec->n < n) {
+		size_t more = n - *vec->n < piece ? (size_t)(n - *vec->n) : piece;
+		size_t want = *vec->n + more;
+
+		if (*vec->cap < want &&
+		    !ms_vec_reserve_bytes(r->arena, vec->at, vec->cap, want, vec->size))
+			return ms_fail(r->err, MS_E_NOMEM, "no memory for the report");
+		if (!r->get(r->ctx, entries(vec) + *vec->n * vec->size, more * vec->size))
+			return ended(r);
+		*vec->n = want;
+	}
+	return MS_OK;
+}
+
+static enum ms_status receive_vectors(struct receiver *r, struct ms_report *report)
+{
+	struct wire_vec vectors[VECTORS];
+
+	list_vectors(report, vectors);
+	for (size_t i = 0; i < VECTORS; i++) {
+		enum ms_status st;
+		uint64_t n;
+
+		if (!r->get(r->ctx, &n, sizeof(n)))
+			return ended(r);
+		if (n > vectors[i].max)
+			return nonsense(r, "an absurd count");
+		st = receive_entries(r, &vectors[i], n);
+		if (st)
+			return st;
+	}
+	return MS_OK;
+}
+
+/* A bool that came as bytes may be neither; look at the byte before it is used as one. */
+static bool heaps_sensible(struct ms_report *report)
+{
+	struct ms_heap *heap;
+	uint64_t evidence = 0;
+
+	ms_vec_for_each (heap, &report->heaps) {
+		unsigned char verified;
+
+		memcpy(&verified, &heap->verified, sizeof(verified));
+		if (verified > 1)
+			return false;
+		END_STRING(heap->allocator);
+		END_STRING(heap->version);
+		evidence += heap->n_evidence;
+	}
+	return evidence == report->evidence.n;
+}
+
+static bool leaks_sensible(const struct ms_report *report)
+{
+	const struct ms_leak *leak;
+
+	ms_vec_for_each (leak, &report->leaks) {
+		if (leak->kind >= MS_LEAK_KINDS || leak->reason >= MS_REASONS ||
+		    leak->contents_len > MS_CONTENTS)
+			return false;
+	}
+	return true;
+}
+
+static bool mappings_sensible(struct ms_report *report)
+{
+	struct ms_lost_mapping *mapping;
+
+	ms_vec_for_each (mapping, &report->mappings) {
+		if (mapping->range.end < mapping->range.begin)
+			return false;
+		END_STRING(mapping->name);
+	}
+	return true;
+}
+
+static void end_notes(struct ms_notes *notes)
+{
+	struct ms_note *note;
+
+	ms_vec_for_each (note, notes)
+		END_STRING(note->text);
+}
+
+enum ms_status ms_wire_receive(ms_wire_get get, void *ctx, struct ms_arena *arena,
+                               struct ms_report *ret, struct ms_error *err)
+{
+	struct receiver r = { get, ctx, arena, err };
+	struct ms_report report;
+	enum ms_status st;
+
+	memset(&report, 0, sizeof(report));
+	st = receive_head(&r);
+	st = st ? st : receive_outcome(&r);
+	st = st ? st : receive_fixed(&r, &report);
+	st = st ? st : receive_vectors(&r, &report);
+	if (st)
+		return st;
+	if (!heaps_sensible(&report) || !leaks_sensible(&report) || !mappings_sensible(&report))
+		return nonsense(&r, "an entry out of range");
+	end_notes(&report.evidence);
+	end_notes(&report.warnings);
+	*ret = report;
+	return MS_OK;
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <elf.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+
+#include "target/arch/arch.h"
+
+enum {
+	GENERAL_WORDS = sizeof(struct user_regs_struct) / sizeof(uint64_t),
+	SYSCALL_BYTES = 2, /* 0f 05 */
+	LONGEST_INSTRUCTION = 15,
+};
+
+static_assert(sizeof(struct user_regs_struct) == 27 * sizeof(uint64_t), "NT_PRSTATUS layout");
+
+/*
+ * The standard (never compacted) XSAVE image that NT_X86_XSTATE gives, in words.
+ * Source: Intel SDM volume 1, 13.4; the sizes of later parts come from CPUID and
+ * do not matter here, for all that follows the header is data.
+ */
+enum {
+	XSTATE_ST = 32 / 8, /* st/mm registers, then xmm; before them control words */
+	XSTATE_XMM_END = 416 / 8,
+	XSTATE_EXTENDED = 576 / 8, /* behind the reserved bytes and the XSAVE header */
+};
+
+static bool read_regset(pid_t tid, uintptr_t type, void *buf, size_t *bytes)
+{
+	struct iovec iov = { buf, *bytes };
+
+	if (ptrace(PTRACE_GETREGSET, tid, type, &iov))
+		return false;
+	*bytes = iov.iov_len;
+	return true;
+}
+
+static bool read_regs(pid_t tid, struct user_regs_struct *ret)
+{
+	size_t bytes = sizeof(*ret);
+
+	return read_regset(tid, NT_PRSTATUS, ret, &bytes) && bytes == sizeof(*ret);
+}
+
+static bool write_regs(pid_t tid, struct user_regs_struct *regs)
+{
+	struct iovec iov = { regs, sizeof(*regs) };
+
+	return !ptrace(PTRACE_SETREGSET, tid, (uintptr_t)NT_PRSTATUS, &iov);
+}
+
+/* Read the vector registers to @words and close the gaps. Returns how many words are left. */
+static size_t capture_vectors(pid_t tid, uint64_t *words, size_t max)
+{
+	size_t bytes = max * sizeof(*words);
+	size_t n = XSTATE_XMM_END - XSTATE_ST;
+
+	/* AMX and AVX-512 overflow the buffer; the kernel cuts, and what is cut are tiles. */
+	if (!read_regset(tid, NT_X86_XSTATE, words, &bytes)) {
+		bytes = sizeof(struct user_fpregs_struct);
+		if (!read_regset(tid, NT_FPREGSET, words, &bytes))
+			return 0;
+	}
+	memmove(words, words + XSTATE_ST, n * sizeof(*words));
+	if (bytes > XSTATE_EXTENDED * sizeof(*words)) {
+		size_t more = bytes / sizeof(*words) - XSTATE_EXTENDED;
+
+		memmove(words + n, words + XSTATE_EXTENDED, more * sizeof(*words));
+		n += more;
+	}
+	return n;
+}
+
+static bool capture(pid_t tid, struct ms_frozen_thread *ret)
+{
+	struct user_regs_struct regs;
+
+	if (!read_regs(tid, &regs))
+		return false;
+	memcpy(ret->words, &regs, sizeof(regs));
+	ret->pc = regs.rip;
+	ret->sp = regs.rsp;
+	ret->tp = regs.fs_base;
+	ret->n_words = GENERAL_WORDS + capture_vectors(tid, ret->words + GENERAL_WORDS,
+	                                               MS_THREAD_WORDS - GENERAL_WORDS);
+	return true;
+}
+
+static bool look(pid_t tid, struct ms_cpu *ret)
+{
+	struct user_regs_struct regs;
+
+	if (!read_regs(tid, &regs))
+		return false;
+	*ret = (struct ms_cpu){
+		.pc = regs.rip,
+		.sp = regs.rsp,
+		.result = (int64_t)regs.rax,
+		.call = (int64_t)regs.orig_rax,
+		.arg = regs.rdi,
+	};
+	return true;
+}
+
+static bool rewind_call(pid_t tid)
+{
+	struct user_regs_struct regs;
+
+	if (!read_regs(tid, &regs))
+		return false;
+	regs.rip -= SYSCALL_BYTES;
+	regs.rax = regs.orig_rax;
+	return write_regs(tid, &regs);
+}
+
+/*
+ * Source: signal(7), "Interruption of system calls and library functions by
+ * signal handlers" and "… by stop signals"; io_uring_enter(2). What that page
+ * lists and is missing here (poll, select, nanosleep, pause, sigsuspend, futex)
+ * the kernel restarts by itself when no handler runs: seen on 6.18. close() may
+ * have closed in spite of EINTR and is never made again.
+ */
+static const struct {
+	uint16_t call;
+	uint8_t restart;
+} restarts[] = {
+	{ SYS_epoll_wait, MS_RESTART_ALWAYS },     { SYS_epoll_pwait, MS_RESTART_ALWAYS },
+	{ SYS_epoll_pwait2, MS_RESTART_ALWAYS },   { SYS_semop, MS_RESTART_ALWAYS },
+	{ SYS_semtimedop, MS_RESTART_ALWAYS },     { SYS_rt_sigtimedwait, MS_RESTART_ALWAYS },
+	{ SYS_msgsnd, MS_RESTART_ALWAYS },         { SYS_msgrcv, MS_RESTART_ALWAYS },
+	{ SYS_io_getevents, MS_RESTART_ALWAYS },   { SYS_io_pgetevents, MS_RESTART_ALWAYS },
+	{ SYS_io_uring_enter, MS_RESTART_ALWAYS }, { SYS_accept, MS_RESTART_ALWAYS },
+	{ SYS_accept4, MS_RESTART_ALWAYS },        { SYS_connect, MS_RESTART_ALWAYS },
+	{ SYS_recvfrom, MS_RESTART_ALWAYS },       { SYS_recvmsg, MS_RESTART_ALWAYS },
+	{ SYS_recvmmsg, MS_RESTART_ALWAYS },       { SYS_sendto, MS_RESTART_ALWAYS },
+	{ SYS_sendmsg, MS_RESTART_ALWAYS },        { SYS_sendmmsg, MS_RESTART_ALWAYS },
+	{ SYS_read, MS_RESTART_SOCKET },           { SYS_readv, MS_RESTART_SOCKET },
+	{ SYS_write, MS_RESTART_SOCKET },          { SYS_writev, MS_RESTART_SOCKET },
+};
+
+static enum ms_restart restart(int64_t call)
+{
+	for (size_t i = 0; i < sizeof(restarts) / sizeof(restarts[0]); i++)
+		if (restarts[i].call == call)
+			return (enum ms_restart)restarts[i].restart;
+	return MS_RESTART_NEVER;
+}
+
+static bool pc(pid_t tid, ms_addr *ret)
+{
+	/* The raw call stores the word; glibc's wrapper returns it, with errno to tell -1. */
+	return !syscall(SYS_ptrace, PTRACE_PEEKUSER, tid, offsetof(struct user, regs.rip), ret);
+}
+
+/* Prefixes that may stand before a string instruction beside rep: size, segment, REX. */
+static bool is_prefix(uint8_t byte)
+{
+	return byte == 0x66 || byte == 0x67 || (byte & 0xf0) == 0x40 || byte == 0x26 ||
+	       byte == 0x2e || byte == 0x36 || byte == 0x3e || byte == 0x64 || byte == 0x65;
+}
+
+/* ins, outs, movs, cmps, stos, lods, scas */
+static bool is_string_operation(uint8_t opcode)
+{
+	return (opcode >= 0x6c && opcode <= 0x6f) || (opcode >= 0xa4 && opcode <= 0xa7) ||
+	       (opcode >= 0xaa && opcode <= 0xaf);
+}
+
+static size_t repeats(const uint8_t *code, size_t len)
+{
+	bool rep = false;
+	size_t i;
+
+	for (i = 0; i < len && i < LONGEST_INSTRUCTION; i++) {
+		if (code[i] == 0xf2 || code[i] == 0xf3)
+			rep = true;
+		else if (!is_prefix(code[i]))
+			return rep && is_string_operation(code[i]) ? i + 1 : 0;
+	}
+	return 0;
+}
+
+/* DR7 that enables DR0 for execution in this thread alone. */
+enum { DR7_EXECUTE_0 = 1 };
+
+static bool poke_debug(pid_t tid, size_t index, uint64_t value)
+{
+	return !ptrace(PTRACE_POKEUSER, tid,
+	               offsetof(struct user, u_debugreg) + index * sizeof(uint64_t), value);
+}
+
+static void clear_break(pid_t tid)
+{
+	(void)poke_debug(tid, 7, 0);
+	(void)poke_debug(tid, 0, 0);
+}
+
+static bool set_break(pid_t tid, ms_addr at)
+{
+	uint64_t control = 1;
+
+	/* Registers in use by someone else are left alone. */
+	if (syscall(SYS_ptrace, PTRACE_PEEKUSER, tid,
+	            offsetof(struct user, u_debugreg) + 7 * sizeof(uint64_t), &control) ||
+	    control)
+		return false;
+	if (poke_debug(tid, 0, at) && poke_debug(tid, 7, DR7_EXECUTE_0))
+		return true;
+	clear_break(tid);
+	return false;
+}
+
+static const struct ms_arch_stepping stepping = {
+	.pc = pc,
+	.repeats = repeats,
+	.set_break = set_break,
+	.clear_break = clear_break,
+};
+
+const struct ms_arch ms_arch_x86_64 = {
+	.name = "x86_64",
+	.capture = capture,
+	.look = look,
+	.rewind = rewind_call,
+	.restart = restart,
+	.stepping = &stepping,
+};

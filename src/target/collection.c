@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "target/collection.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "target/freeze/freeze.h"
+#include "target/proc.h"
+
+enum {
+	SPARE_THREADS = 1024,
+	PATIENCE_MS = 10000, /* beyond the time limit of the freeze itself */
+};
+
+/* What goes over the channel, a byte each. */
+enum message {
+	MESSAGE_FREEZE = 'f',
+	MESSAGE_RELEASE = 'r',
+	MESSAGE_DONE = 'd',
+	MESSAGE_FAILED = 'x'
+};
+
+enum ms_status ms_collection_create(pid_t pid, uint64_t timeout_ns, struct ms_collection **ret,
+                                    struct ms_error *err)
+{
+	char status[MS_PROC_STATUS_BYTES];
+	struct ms_collection *shared;
+	uint32_t max_threads;
+	size_t bytes;
+
+	if (ms_proc_read(pid, "status", status, sizeof(status)) <= 0)
+		return ms_fail(err, MS_E_GONE, "no process has the id %d", pid);
+	max_threads = 2 * (uint32_t)ms_proc_field(status, "Threads", 10) + SPARE_THREADS;
+	bytes = sizeof(*shared) + (size_t)max_threads * sizeof(shared->threads[0]);
+	shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+	              MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (shared == MAP_FAILED)
+		return ms_fail(err, MS_E_NOMEM, "no memory for the registers of %u threads",
+		               max_threads);
+	shared->pid = pid;
+	shared->timeout_ns = timeout_ns;
+	shared->max_threads = max_threads;
+	shared->map_bytes = bytes;
+	*ret = shared;
+	return MS_OK;
+}
+
+void ms_collection_destroy(struct ms_collection *shared)
+{
+	(void)munmap(shared, shared->map_bytes);
+}
+
+/* False when the other side is gone. */
+static bool tell(int channel, enum message message)
+{
+	char byte = (char)message;
+
+	return send(channel, &byte, 1, MSG_NOSIGNAL) == 1;
+}
+
+/* The next message, or 0 when the other side is gone. */
+static char hear(int channel)
+{
+	char byte = 0;
+	ssize_t n;
+
+	do {
+		n = recv(channel, &byte, 1, 0);
+	} while (n < 0 && errno == EINTR);
+	return n == 1 ? byte : '\0';
+}
+
+static void ignore_tick(int signal)
+{
+	(void)signal;
+}
+
+/*
+ * No signal may end this process while it holds threads, and no handler of the
+ * program that we may be a fork of may run here. SIGALRM ticks, to end a wait.
+ */
+static void set_signals(void)
+{
+	struct sigaction act = { .sa_handler = SIG_DFL };
+	sigset_t all;
+
+	(void)sigfillset(&all);
+	(void)sigprocmask(SIG_SETMASK, &all, NULL);
+	for (int i = 1; i < NSIG; i++)
+		(void)sigaction(i, &act, NULL);
+	act.sa_handler = ignore_tick;
+	(void)sigaction(SIGALRM, &act, NULL);
+	(void)sigdelset(&all, SIGALRM);
+	(void)sigprocmask(SIG_SETMASK, &all, NULL);
+}
+
+static void set_tick(suseconds_t every_us)
+{
+	const struct itimerval tick = { { 0, every_us }, { 0, every_us } };
+
+	(void)setitimer(ITIMER_REAL, &tick, NULL);
+}
+
+/*
+ * End with the parent, and out of reach of what is sent to its terminal or its
+ * process group. False when the parent ended meanwhile.
+ */
+static bool follow_parent(void)
+{
+	pid_t parent = getppid();
+
+	(void)setsid();
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	return getppid() == parent;
+}
+
+/* Map what the freeze will write, so that it does not fault while threads stand. */
+static void populate(struct ms_collection *shared)
+{
+	uint32_t n = shared->max_threads - SPARE_THREADS;
+
+	(void)madvise(shared, sizeof(*shared) + (n / 2 + 1) * sizeof(shared->threads[0]),
+	              MADV_POPULATE_WRITE);
+}
+
+static void clear_results(struct ms_collection *shared)
+{
+	memset(&shared->error, 0, sizeof(shared->error));
+	shared->live_tid = 0;
+	shared->n_threads = 0;
+	shared->n_rolled = 0;
+	shared->n_unrolled = 0;
+	shared->n_unstopped = 0;
+	shared->steps = 0;
+	shared->freeze_ns = 0;
+	shared->pause_ns = 0;
+}
+
+static int serve_frozen(struct ms_freezer *freezer, int channel)
+{
+	bool asked = false;
+	enum ms_status st;
+
+	set_tick(MS_TICK_NS / 1000);
+	st = ms_freeze(freezer, &freezer->shared->error);
+	set_tick(0);
+	if (!st && tell(channel, MESSAGE_DONE))
+		asked = hear(channel) == MESSAGE_RELEASE;
+	ms_freezer_release(freezer);
+	if (st)
+		(void)tell(channel, MESSAGE_FAILED);
+	return asked && tell(channel, MESSAGE_DONE) ? 0 : 1;
+}
+
+int ms_collection_serve(struct ms_collection *shared, int channel)
+{
+	struct ms_freezer freezer;
+	int status = 1;
+
+	set_signals();
+	if (!follow_parent())
+		return 1;
+	clear_results(shared);
+	populate(shared);
+	if (hear(channel) != MESSAGE_FREEZE)
+		return 1;
+	if (ms_freezer_init(&freezer, shared, &shared->error))
+		(void)tell(channel, MESSAGE_FAILED);
+	else
+		status = serve_frozen(&freezer, channel);
+	ms_arena_deinit(&freezer.arena);
+	return status;
+}
+
+static enum ms_status died(struct ms_error *err)
+{
+	enum ms_status st = ms_fail(err, MS_E_DIED, "the collection process ended unexpectedly");
+
+	ms_advise(err, "the target runs on; try again (was memscan killed for want of memory?)");
+	return st;
+}
+
+/* Send @message and wait for the answer, within @patience_ms. */
+static enum ms_status ask(struct ms_collection *shared, int channel, enum message message,
+                          struct ms_error *err)
+{
+	uint64_t limit_ms = shared->timeout_ns / 1000000 + PATIENCE_MS;
+	struct pollfd wait = { .fd = channel, .events = POLLIN };
+	int n;
+
+	if (!tell(channel, message))
+		return died(err);
+	do {
+		n = poll(&wait, 1, limit_ms < INT32_MAX ? (int)limit_ms : INT32_MAX);
+	} while (n < 0 && errno == EINTR);
+	if (!n)
+		return ms_fail(err, MS_E_TIMEOUT, "the collection process does not answer");
+	switch (hear(channel)) {
+	case MESSAGE_DONE:
+		return MS_OK;
+	case MESSAGE_FAILED:
+		*err = shared->error;
+		return err->status;
+	default:
+		return died(err);
+	}
+}
+
+enum ms_status ms_collection_freeze(struct ms_collection *shared, int channel, struct ms_error *err)
+{
+	return ask(shared, channel, MESSAGE_FREEZE, err);
+}
+
+enum ms_status ms_collection_release(struct ms_collection *shared, int channel,
+                                     struct ms_error *err)
+{
+	return ask(shared, channel, MESSAGE_RELEASE, err);
+}

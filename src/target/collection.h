@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_TARGET_COLLECTION_H
+#define MS_TARGET_COLLECTION_H
+
+/*
+ * The collection process: the only one that traces the target.
+ *
+ * It waits for the sweeper's word, freezes the target, rolls threads out of
+ * malloc, copies what each thread holds into memory shared with its two sisters,
+ * and lets the target go when the sweeper says so, or is gone. It allocates
+ * nothing and parses nothing of the target's memory.
+ *
+ *	sweeper                         collection
+ *	ms_collection_freeze()  ──go──▶ seize, interrupt, relist, roll, capture
+ *	        ◀──frozen (or failed)──
+ *	  holds the memory
+ *	ms_collection_release() ──go──▶ rewind, detach, exit
+ *	        ◀──released──
+ *
+ * If the sweeper dies the channel closes and the collection process releases
+ * the target; if the collection process dies the kernel detaches every thread.
+ */
+
+#include <signal.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/range.h"
+#include "base/status.h"
+#include "engine/source.h"
+
+enum { MS_THREAD_WORDS = 500, MS_CODE_RANGES = 32 };
+
+/* One captured thread, in shared memory; 4 KiB. */
+struct ms_frozen_thread {
+	int32_t tid;
+	uint32_t stopped;
+	uint64_t pc, sp, tp;
+	uint64_t n_words;
+	uint64_t words[MS_THREAD_WORDS];
+};
+
+/* Shared by original, sweeper and collection; made before the forks. */
+struct ms_collection {
+	/* set by the original */
+	pid_t pid;
+	uint64_t timeout_ns;
+	uint32_t max_threads;
+	size_t map_bytes; /* of this whole mapping */
+
+	/* set by the sweeper before it asks for the freeze */
+	uint32_t n_malloc_code;
+	uint32_t n_libc_code;
+	struct ms_range malloc_code[MS_CODE_RANGES]; /* instructions of malloc itself */
+	struct ms_range libc_code[MS_CODE_RANGES];   /* text of the library that has it */
+
+	/* set by the collection process */
+	struct ms_error error; /* why the freeze failed; read when freeze says so */
+	pid_t live_tid;        /* a thread whose /proc entry works, even under a zombie leader */
+	uint32_t n_threads;
+	uint32_t n_rolled;    /* threads that were inside malloc */
+	uint32_t n_unrolled;  /* threads that could not be led out of it */
+	uint32_t n_unstopped; /* threads asleep in the kernel, uninterruptible */
+	uint64_t steps;       /* single steps made */
+	uint64_t freeze_ns;   /* from the first interrupt to the last capture */
+	uint64_t pause_ns;    /* from the first interrupt to the last detach */
+	int64_t frozen_at;    /* wall clock, ns since the epoch */
+	struct ms_frozen_thread threads[];
+};
+
+/*
+ * Make the shared memory for a scan of @pid with room for twice its present
+ * threads and 1024 more. Returns MS_E_GONE when there is no such process.
+ */
+ms_must_check enum ms_status ms_collection_create(pid_t pid, uint64_t timeout_ns,
+                                                  struct ms_collection **ret, struct ms_error *err);
+void ms_collection_destroy(struct ms_collection *shared);
+
+/*
+ * Be the collection process: serve one freeze and one release over @channel (one
+ * end of a SOCK_SEQPACKET pair), then return the exit status, 0 when the target
+ * was released in order. Call in a process of its own and _exit() with the result.
+ */
+int ms_collection_serve(struct ms_collection *shared, int channel);
+
+/* The sweeper's side. On failure @err is the collection's own, or MS_E_DIED when it is gone. */
+ms_must_check enum ms_status ms_collection_freeze(struct ms_collection *shared, int channel,
+                                                  struct ms_error *err);
+ms_must_check enum ms_status ms_collection_release(struct ms_collection *shared, int channel,
+                                                   struct ms_error *err);
+
+#endif

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stopping every thread.
+ *
+ * All threads are seized and interrupted first and waited for afterwards, so
+ * that they stop in parallel; then the list is read again, because a thread that
+ * still ran may have made another. It is complete when everything in it is
+ * stopped and as long as the kernel says (the link count of the folder "task").
+ *
+ * Stops are looked at with WNOWAIT and never consumed. A thread may answer the
+ * interrupt by a signal-delivery stop instead; its signal is then in the thread's
+ * exit_code, from where wait_task_stopped() would take it away, and ptrace_stop()
+ * returns to ptrace_signal() what is still there. So, if we are killed,
+ * exit_ptrace() wakes the thread and the signal is delivered as if we had never
+ * been. In good order PTRACE_DETACH hands the same signal over, its siginfo
+ * untouched.
+ *
+ * A thread in uninterruptible sleep (the parent of a vfork) answers when it
+ * wakes, and cannot run user code before. When only such threads are left, they
+ * are taken as they are.
+ */
+#include "target/freeze/freeze.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "target/freeze/roll.h"
+#include "target/proc.h"
+#include "target/target.h"
+
+enum {
+	MAX_TIDS = 4 * 1024 * 1024, /* PID_MAX_LIMIT, include/linux/threads.h */
+	MAX_LISTINGS = 200,
+	FIRST_TICKS = 2,      /* for each thread while others are still to be asked */
+	ASLEEP_NS = 10000000, /* in uninterruptible sleep for so long: will not answer soon */
+	WORD_BITS = 64,
+};
+
+uint64_t ms_now_ns(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
+}
+
+enum ms_status ms_freezer_init(struct ms_freezer *freezer, struct ms_collection *shared,
+                               struct ms_error *err)
+{
+	memset(freezer, 0, sizeof(*freezer));
+	freezer->shared = shared;
+	freezer->arch = &ms_arch_x86_64;
+	freezer->seen = ms_arena_alloc(&freezer->arena, MAX_TIDS / 8);
+	freezer->list_buf = ms_arena_alloc(&freezer->arena, MS_PROC_LIST_BYTES);
+	if (!freezer->seen || !freezer->list_buf ||
+	    !ms_vec_reserve(&freezer->arena, &freezer->tracees, shared->max_threads))
+		return ms_fail(err, MS_E_NOMEM, "no memory for the list of threads");
+	return MS_OK;
+}
+
+static bool is_seen(const struct ms_freezer *freezer, pid_t tid)
+{
+	return freezer->seen[tid / WORD_BITS] >> (tid % WORD_BITS) & 1;
+}
+
+static void set_seen(struct ms_freezer *freezer, pid_t tid, bool seen)
+{
+	uint64_t bit = (uint64_t)1 << (tid % WORD_BITS);
+
+	if (seen)
+		freezer->seen[tid / WORD_BITS] |= bit;
+	else
+		freezer->seen[tid / WORD_BITS] &= ~bit;
+}
+
+static void record_stop(struct ms_tracee *tracee, int status)
+{
+	int signal = status & 0x7f;
+
+	tracee->state = MS_TRACEE_STOPPED;
+	tracee->signal = 0;
+	tracee->group_stop = false;
+	if (status >> 8 == PTRACE_EVENT_STOP)
+		tracee->group_stop = signal != SIGTRAP;
+	else
+		tracee->signal = (uint8_t)signal;
+}
+
+/* Take the end of a thread from the kernel, as the parent of a process would. */
+static void record_end(struct ms_tracee *tracee)
+{
+	siginfo_t info;
+
+	tracee->state = MS_TRACEE_GONE;
+	(void)waitid(P_PID, (id_t)tracee->tid, &info, WEXITED | __WALL | WNOHANG);
+}
+
+void ms_tracee_wait(struct ms_tracee *tracee, int ticks)
+{
+	int flags = WSTOPPED | WEXITED | __WALL | WNOWAIT | (ticks ? 0 : WNOHANG);
+
+	for (;;) {
+		siginfo_t info = { 0 };
+
+		if (!waitid(P_PID, (id_t)tracee->tid, &info, flags)) {
+			if (info.si_pid && info.si_code == CLD_TRAPPED)
+				record_stop(tracee, info.si_status);
+			else if (info.si_pid)
+				record_end(tracee);
+			return;
+		}
+		if (errno != EINTR) {
+			tracee->state = MS_TRACEE_GONE;
+			return;
+		}
+		if (--ticks <= 0)
+			return;
+	}
+}
+
+/* Forget a thread that ended; its id may come again. */
+static void drop_gone(struct ms_freezer *freezer, const struct ms_tracee *tracee)
+{
+	if (tracee->state == MS_TRACEE_GONE)
+		set_seen(freezer, tracee->tid, false);
+}
+
+/* Why the kernel refused to let us seize @tid. MS_OK when it is because the thread is ending. */
+static enum ms_status explain_refusal(const struct ms_freezer *freezer, pid_t tid, int error,
+                                      struct ms_error *err)
+{
+	char state = ms_proc_state(tid);
+	struct ms_proc_stat stat;
+
+	if (error == ESRCH || state == 'Z' || state == 'X')
+		return MS_OK;
+	/* PF_EXITING (0x4) is set a moment before the state shows it. */
+	if (error == EPERM && ms_proc_stat(tid, &stat) && stat.flags & 4)
+		return MS_OK;
+	if (error == EPERM)
+		return ms_target_explain_denied(freezer->shared->pid, err);
+	return ms_fail_sys(err, error, "seizing thread %d", tid);
+}
+
+static enum ms_status seize(struct ms_freezer *freezer, pid_t tid, struct ms_error *err)
+{
+	struct ms_tracee *tracee;
+
+	if (freezer->tracees.n == freezer->shared->max_threads)
+		return ms_fail(err, MS_E_BUSY,
+		               "process %d makes threads faster than they can be "
+		               "stopped (%zu so far)",
+		               freezer->shared->pid, freezer->tracees.n);
+	if (ptrace(PTRACE_SEIZE, tid, NULL, NULL))
+		return explain_refusal(freezer, tid, errno, err);
+	tracee = ms_vec_push(&freezer->arena, &freezer->tracees);
+	assert(tracee); /* reserved by ms_freezer_init() */
+	*tracee = (struct ms_tracee){ .tid = tid, .state = MS_TRACEE_RUNNING };
+	set_seen(freezer, tid, true);
+	(void)ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
+	return MS_OK;
+}
+
+/* How many threads the kernel counts, zombies too. */
+static size_t count_threads(const struct ms_proc_list *list)
+{
+	struct stat folder;
+
+	return fstat(list->fd, &folder) || folder.st_nlink < 2 ? 0 : folder.st_nlink - 2;
+}
+
+/* Seize every thread that is new. @ret_complete: there was none, and the list was whole. */
+static enum ms_status seize_new(struct ms_freezer *freezer, struct ms_proc_list *list,
+                                bool *ret_complete, struct ms_error *err)
+{
+	size_t before = freezer->tracees.n;
+	size_t listed = 0;
+	int32_t tid;
+
+	ms_proc_list_rewind(list);
+	while (ms_proc_list_next(list, &tid)) {
+		enum ms_status st = MS_OK;
+
+		listed++;
+		if (tid > 0 && tid < MAX_TIDS && !is_seen(freezer, tid))
+			st = seize(freezer, tid, err);
+		if (st)
+			return st;
+	}
+	*ret_complete = freezer->tracees.n == before && listed == count_threads(list);
+	return MS_OK;
+}
+
+static enum ms_status give_up(const struct ms_freezer *freezer, const struct ms_tracee *tracee,
+                              struct ms_error *err)
+{
+	enum ms_status st = ms_fail(err, MS_E_TIMEOUT,
+	                            "thread %d of process %d (state %c) did not stop within %.1f s",
+	                            tracee->tid, freezer->shared->pid, ms_proc_state(tracee->tid),
+	                            (double)freezer->shared->timeout_ns / 1e9);
+
+	ms_advise(err, "try again, or allow more time by --timeout");
+	return st;
+}
+
+/* A thread that is neither stopped nor gone; NULL when there is none from @from on. */
+static struct ms_tracee *next_running(struct ms_freezer *freezer, size_t from)
+{
+	for (size_t i = from; i < freezer->tracees.n; i++)
+		if (freezer->tracees.at[i].state == MS_TRACEE_RUNNING)
+			return &freezer->tracees.at[i];
+	return NULL;
+}
+
+/* Ask every running thread once more. Returns whether all that still run sleep in state D. */
+static bool ask_again(struct ms_freezer *freezer)
+{
+	bool all_asleep = true;
+
+	for (size_t i = 0; i < freezer->tracees.n; i++) {
+		struct ms_tracee *tracee = &freezer->tracees.at[i];
+		char state;
+
+		if (tracee->state != MS_TRACEE_RUNNING)
+			continue;
+		ms_tracee_wait(tracee, 0);
+		if (tracee->state != MS_TRACEE_RUNNING)
+			continue;
+		state = ms_proc_state(tracee->tid);
+		/* A leader that ends while others live is never reported by wait. */
+		if (state == 'Z' || state == 'X')
+			tracee->state = MS_TRACEE_GONE;
+		else
+			all_asleep &= state == 'D';
+	}
+	return all_asleep;
+}
+
+static void leave_asleep(struct ms_freezer *freezer)
+{
+	for (size_t i = 0; i < freezer->tracees.n; i++)
+		if (freezer->tracees.at[i].state == MS_TRACEE_RUNNING)
+			freezer->tracees.at[i].state = MS_TRACEE_ASLEEP;
+}
+
+/* Wait for those that did not answer at once. */
+static enum ms_status wait_late(struct ms_freezer *freezer, struct ms_error *err)
+{
+	uint64_t asleep_since = 0;
+	struct ms_tracee *late;
+
+	while ((late = next_running(freezer, 0))) {
+		uint64_t now = ms_now_ns();
+
+		if (now > freezer->deadline_ns)
+			return give_up(freezer, late, err);
+		if (!ask_again(freezer))
+			asleep_since = 0;
+		else if (!asleep_since)
+			asleep_since = now;
+		else if (now - asleep_since > ASLEEP_NS)
+			leave_asleep(freezer);
+		late = next_running(freezer, 0);
+		if (late)
+			ms_tracee_wait(late, 1);
+	}
+	return MS_OK;
+}
+
+static enum ms_status wait_all(struct ms_freezer *freezer, size_t from, struct ms_error *err)
+{
+	enum ms_status st;
+
+	for (size_t i = from; i < freezer->tracees.n; i++) {
+		struct ms_tracee *tracee = &freezer->tracees.at[i];
+
+		if (tracee->state == MS_TRACEE_RUNNING)
+			ms_tracee_wait(tracee, FIRST_TICKS);
+	}
+	st = wait_late(freezer, err);
+	for (size_t i = from; i < freezer->tracees.n; i++)
+		drop_gone(freezer, &freezer->tracees.at[i]);
+	return st;
+}
+
+/* Stop threads until a complete list shows no new one. */
+static enum ms_status stop_all(struct ms_freezer *freezer, struct ms_proc_list *list,
+                               struct ms_error *err)
+{
+	for (int i = 0; i < MAX_LISTINGS; i++) {
+		size_t before = freezer->tracees.n;
+		enum ms_status st;
+		bool complete;
+
+		st = seize_new(freezer, list, &complete, err);
+		if (!st && complete)
+			return MS_OK;
+		if (!st)
+			st = wait_all(freezer, before, err);
+		if (st)
+			return st;
+	}
+	return ms_fail(err, MS_E_BUSY,
+	               "threads of process %d come and go faster than they can be "
+	               "listed",
+	               freezer->shared->pid);
+}
+
+/* "NUMBER ARG1 … ARG6 SP PC" or "-1 SP PC": all that is known of a thread asleep. */
+static void capture_asleep(pid_t tid, struct ms_frozen_thread *ret)
+{
+	unsigned long long v[8] = { 0 };
+	char text[256];
+	int n;
+
+	(void)ms_proc_read(tid, "syscall", text, sizeof(text));
+	n = sscanf(text, "%*d %llx %llx %llx %llx %llx %llx %llx %llx", &v[0], &v[1], &v[2], &v[3],
+	           &v[4], &v[5], &v[6], &v[7]);
+	if (n < 2)
+		return;
+	ret->sp = v[n - 2];
+	ret->pc = v[n - 1];
+	for (int i = 0; i < n - 2; i++)
+		ret->words[ret->n_words++] = v[i];
+}
+
+static bool capture(const struct ms_freezer *freezer, struct ms_tracee *tracee,
+                    struct ms_frozen_thread *ret)
+{
+	ret->tid = tracee->tid;
+	ret->n_words = 0;
+	ret->stopped = tracee->state == MS_TRACEE_STOPPED;
+	if (tracee->state == MS_TRACEE_ASLEEP)
+		capture_asleep(tracee->tid, ret);
+	else if (tracee->state == MS_TRACEE_GONE || !freezer->arch->capture(tracee->tid, ret))
+		return false;
+	return true;
+}
+
+static enum ms_status capture_all(struct ms_freezer *freezer, struct ms_error *err)
+{
+	struct ms_collection *shared = freezer->shared;
+
+	for (size_t i = 0; i < freezer->tracees.n; i++) {
+		struct ms_tracee *tracee = &freezer->tracees.at[i];
+
+		if (!capture(freezer, tracee, &shared->threads[shared->n_threads]))
+			continue;
+		shared->n_unstopped += tracee->state == MS_TRACEE_ASLEEP;
+		shared->n_threads++;
+		if (!shared->live_tid || tracee->tid == shared->pid)
+			shared->live_tid = tracee->tid;
+	}
+	if (!shared->n_threads)
+		return ms_fail(err, MS_E_GONE, "process %d ended", shared->pid);
+	return MS_OK;
+}
+
+static enum ms_status freeze_listed(struct ms_freezer *freezer, struct ms_proc_list *list,
+                                    struct ms_error *err)
+{
+	enum ms_status st = stop_all(freezer, list, err);
+
+	if (st)
+		return st;
+	/* A thread on its way out of malloc may have made another one. */
+	if (ms_roll_all(freezer))
+		st = stop_all(freezer, list, err);
+	return st ? st : capture_all(freezer, err);
+}
+
+enum ms_status ms_freeze(struct ms_freezer *freezer, struct ms_error *err)
+{
+	struct ms_collection *shared = freezer->shared;
+	struct ms_proc_list list;
+	struct timespec wall;
+	enum ms_status st;
+
+	freezer->begun_ns = ms_now_ns();
+	freezer->deadline_ns = freezer->begun_ns + shared->timeout_ns;
+	if (ms_proc_list_open(&list, shared->pid, "task", freezer->list_buf) < 0)
+		return ms_fail(err, MS_E_GONE, "process %d ended", shared->pid);
+	st = freeze_listed(freezer, &list, err);
+	ms_proc_list_close(&list);
+	(void)clock_gettime(CLOCK_REALTIME, &wall);
+	shared->frozen_at = (int64_t)wall.tv_sec * 1000000000 + wall.tv_nsec;
+	shared->freeze_ns = ms_now_ns() - freezer->begun_ns;
+	return st;
+}

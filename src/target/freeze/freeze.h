@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_TARGET_FREEZE_H
+#define MS_TARGET_FREEZE_H
+
+/*
+ * Inside the collection process: the threads of the target and their stops.
+ *
+ *	freeze.c    seize, interrupt, wait, list again; capture
+ *	roll.c      lead threads out of malloc, one step after another
+ *	rewind.c    give broken-off system calls back
+ *	release.c   detach
+ *
+ * Nothing here is shared with another process but `shared`.
+ */
+
+#include "base/arena.h"
+#include "base/vec.h"
+#include "target/arch/arch.h"
+#include "target/collection.h"
+
+enum ms_tracee_state {
+	MS_TRACEE_RUNNING, /* seized and interrupted, has not answered */
+	MS_TRACEE_STOPPED,
+	MS_TRACEE_ASLEEP, /* uninterruptible; traps before it runs user code again */
+	MS_TRACEE_GONE,
+};
+
+struct ms_tracee {
+	pid_t tid;
+	uint8_t state;   /* enum ms_tracee_state */
+	uint8_t signal;  /* what a signal-delivery stop holds back, given with the detach; else 0 */
+	bool group_stop; /* stopped by SIGSTOP or the like before we came */
+	bool rolled;
+};
+
+struct ms_tracees MS_VEC(struct ms_tracee);
+
+struct ms_freezer {
+	struct ms_collection *shared;
+	const struct ms_arch *arch;
+	struct ms_arena arena;
+	struct ms_tracees tracees;
+	uint64_t *seen; /* a bit for each tid that is in tracees and not gone */
+	char *list_buf; /* MS_PROC_LIST_BYTES */
+	uint64_t begun_ns;
+	uint64_t deadline_ns;
+};
+
+/* Everything that needs memory, done before the target is touched. */
+ms_must_check enum ms_status ms_freezer_init(struct ms_freezer *freezer,
+                                             struct ms_collection *shared, struct ms_error *err);
+
+/* Stop every thread and write what each holds to shared->threads. */
+ms_must_check enum ms_status ms_freeze(struct ms_freezer *freezer, struct ms_error *err);
+
+/* Let go of every thread, whether ms_freeze() succeeded or not. */
+void ms_freezer_release(struct ms_freezer *freezer);
+
+/*
+ * Wait until @tracee stops or ends, for @ticks ticks of MS_TICK_NS at most (0: only look), and
+ * record what is seen. The stop is not consumed: see freeze.c.
+ */
+void ms_tracee_wait(struct ms_tracee *tracee, int ticks);
+
+enum { MS_TICK_NS = 1000000 };
+
+/* The clock that all of this room measures with. */
+uint64_t ms_now_ns(void);
+
+#endif

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A source that is a copy of a frozen process's memory.
+ *
+ * It takes as long as reading the resident bytes, all of it pause, and as much
+ * memory again; but it needs nothing of the target, and once it is made the
+ * target can do what it likes. Pages that hold a file's unchanged content are not
+ * copied but read through /proc/TID/mem when they are asked for.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "target/hold/transfer.h"
+#include "target/kernel_roots.h"
+#include "target/maps.h"
+#include "target/proc.h"
+#include "target/target.h"
+
+struct ms_copy {
+	struct ms_source base;
+	struct ms_mirrors mirrors;
+	struct ms_wanted_list pages; /* what the mirrors hold; the rest of them is zeros */
+	size_t last_page;            /* where the last search ended */
+	struct ms_ranges lost;       /* of the pages above, those that could not be read */
+	int mem_fd;
+	uint64_t bytes;
+};
+
+static struct ms_copy *copy_of(struct ms_source *src)
+{
+	return (struct ms_copy *)src; /* base is its first member */
+}
+
+/* The first of the copied runs that ends behind @addr; pages.n when there is none. */
+static size_t find_pages(struct ms_copy *copy, ms_addr addr)
+{
+	const struct ms_wanted *at = copy->pages.at;
+	size_t low = 0;
+	size_t high = copy->pages.n;
+
+	if (copy->last_page < high && ms_range_has(at[copy->last_page].range, addr))
+		return copy->last_page;
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (at[mid].range.end <= addr)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	copy->last_page = low;
+	return low;
+}
+
+/* The first lost page in @range. */
+static bool find_lost(const struct ms_copy *copy, struct ms_range range, ms_addr *ret)
+{
+	for (size_t i = 0; i < copy->lost.n; i++) {
+		struct ms_range lost = ms_range_common(copy->lost.at[i], range);
+
+		if (lost.begin < lost.end) {
+			*ret = lost.begin;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Cut @range, which begins readable, before its first lost page. */
+static struct ms_range before_lost(const struct ms_copy *copy, struct ms_range range)
+{
+	ms_addr lost;
+
+	if (copy->lost.n && find_lost(copy, range, &lost))
+		range.end = lost;
+	return range;
+}
+
+/* Bytes at @part, which lies in one mapping and was not copied. Returns how many. */
+static size_t read_absent(const struct ms_copy *copy, const struct ms_mapping *map,
+                          struct ms_range part, char *buf)
+{
+	ssize_t got;
+
+	switch (ms_absent_of(map)) {
+	case MS_ABSENT_ZERO:
+		memset(buf, 0, ms_range_len(part));
+		return ms_range_len(part);
+	case MS_ABSENT_FILE:
+		got = pread(copy->mem_fd, buf, ms_range_len(part), (off_t)part.begin);
+		return got > 0 ? (size_t)got : 0;
+	case MS_ABSENT_NONE:
+		break;
+	}
+	return 0;
+}
+
+/* Read from @addr to @end or to the next change between copied and not. Returns how many bytes. */
+static size_t read_part(struct ms_copy *copy, ms_addr addr, ms_addr end, char *buf)
+{
+	const struct ms_mapping *map = ms_maps_find(&copy->base.mappings, addr);
+	struct ms_range part = { addr, end };
+	const struct ms_mirror *mirror;
+	struct ms_range pages;
+	size_t i;
+
+	if (!map)
+		return 0;
+	i = find_pages(copy, addr);
+	pages = i < copy->pages.n ? copy->pages.at[i].range : (struct ms_range){ end, end };
+	if (pages.begin > addr) {
+		part = ms_range_common(part, (struct ms_range){ addr, pages.begin });
+		return read_absent(copy, map, ms_range_common(part, map->range), buf);
+	}
+	part = before_lost(copy, ms_range_common(part, pages));
+	mirror = ms_mirrors_find(&copy->mirrors, addr);
+	memcpy(buf, mirror->at + (addr - mirror->range.begin), ms_range_len(part));
+	return ms_range_len(part);
+}
+
+static size_t read_copy(struct ms_source *src, ms_addr addr, void *buf, size_t len)
+{
+	ms_addr end = addr + len < addr ? UINT64_MAX : addr + len;
+	size_t done = 0;
+
+	while (addr + done < end) {
+		size_t got = read_part(copy_of(src), addr + done, end, (char *)buf + done);
+
+		if (!got)
+			break;
+		done += got;
+	}
+	return done;
+}
+
+static const void *view_copy(struct ms_source *src, ms_addr addr, size_t len)
+{
+	struct ms_copy *copy = copy_of(src);
+	const struct ms_mirror *mirror = ms_mirrors_find(&copy->mirrors, addr);
+	struct ms_range range = { addr, addr + len };
+	ms_addr lost;
+
+	if (!mirror || len > mirror->range.end - addr)
+		return NULL;
+	if (copy->lost.n && find_lost(copy, range, &lost))
+		return NULL;
+	return mirror->at + (addr - mirror->range.begin);
+}
+
+static bool present_in_copy(struct ms_source *src, struct ms_range within, struct ms_range *ret)
+{
+	struct ms_copy *copy = copy_of(src);
+	size_t i = find_pages(copy, within.begin);
+	struct ms_range run;
+
+	if (i == copy->pages.n)
+		return false;
+	run = copy->pages.at[i].range;
+	while (++i < copy->pages.n && copy->pages.at[i].range.begin == run.end &&
+	       run.end < within.end)
+		run.end = copy->pages.at[i].range.end;
+	run = ms_range_common(run, within);
+	if (run.begin == run.end)
+		return false;
+	*ret = run;
+	return true;
+}
+
+static void close_copy(struct ms_source *src)
+{
+	struct ms_copy *copy = copy_of(src);
+
+	ms_mirrors_destroy(&copy->mirrors);
+	(void)close(copy->mem_fd);
+}
+
+static const struct ms_source_ops copy_ops = {
+	.name = "copy",
+	.read = read_copy,
+	.view = view_copy,
+	.present = present_in_copy,
+	.close = close_copy,
+};
+
+uint64_t ms_copy_bytes(const struct ms_source *copy)
+{
+	return ((const struct ms_copy *)copy)->bytes;
+}
+
+/* Memory that can be had without swapping, in bytes; UINT64_MAX when it cannot be told. */
+static uint64_t available_memory(void)
+{
+	char text[4096];
+	uint64_t kib;
+
+	if (ms_proc_read_path("/proc/meminfo", text, sizeof(text)) <= 0)
+		return UINT64_MAX;
+	kib = ms_proc_field(text, "MemAvailable", 10);
+	return kib ? kib << 10 : UINT64_MAX;
+}
+
+static enum ms_status check_memory(const struct ms_wanted_list *wanted, struct ms_error *err)
+{
+	uint64_t available = available_memory();
+	const struct ms_wanted *want;
+	uint64_t bytes = 0;
+
+	ms_vec_for_each (want, wanted)
+		bytes += ms_range_len(want->range);
+	if (bytes <= available)
+		return MS_OK;
+	(void)ms_fail(err, MS_E_NOMEM,
+	              "a copy of the target's %llu MiB does not fit in memory "
+	              "(%llu MiB available)",
+	              (unsigned long long)(bytes >> 20), (unsigned long long)(available >> 20));
+	ms_advise(err, "use --snapshot fork, which shares the memory instead of copying it");
+	return MS_E_NOMEM;
+}
+
+/* Choose the pages to copy. */
+static enum ms_status choose_pages(struct ms_copy *copy, pid_t tid, struct ms_arena *arena,
+                                   struct ms_notes *warnings, struct ms_error *err)
+{
+	struct ms_resident resident = {
+		.maps = &copy->base.mappings,
+		.arena = arena,
+		.warnings = warnings,
+	};
+	enum ms_status st = ms_resident_find(tid, &resident, err);
+
+	if (st)
+		return st;
+	if (!ms_wanted_choose(&resident, &copy->pages))
+		return ms_fail(err, MS_E_NOMEM, "no memory for the list of pages");
+	return check_memory(&copy->pages, err);
+}
+
+/* Say how much of each mapping is missing. */
+static void note_lost(const struct ms_copy *copy, struct ms_arena *arena, struct ms_notes *warnings)
+{
+	const struct ms_mapping *map;
+
+	ms_vec_for_each (map, &copy->base.mappings) {
+		uint64_t bytes = 0;
+
+		for (size_t i = 0; i < copy->lost.n; i++)
+			bytes += ms_range_len(ms_range_common(copy->lost.at[i], map->range));
+		if (bytes)
+			ms_note_add(arena, warnings, "%llu pages of %s at 0x%llx could not be read",
+			            (unsigned long long)(bytes >> 12),
+			            *map->name ? map->name : "anonymous memory",
+			            (unsigned long long)map->range.begin);
+	}
+}
+
+static enum ms_status copy_pages(struct ms_copy *copy, pid_t tid, struct ms_arena *arena,
+                                 struct ms_error *err)
+{
+	struct ms_transfer transfer = { .tid = tid, .mem_fd = copy->mem_fd, .arena = arena };
+	enum ms_status st;
+
+	st = ms_mirrors_create(&copy->mirrors, &copy->base.mappings, &copy->pages, arena, err);
+	if (!st)
+		st = ms_transfer_run(&transfer, &copy->pages, &copy->mirrors, err);
+	copy->lost = transfer.lost;
+	copy->bytes = transfer.bytes;
+	return st;
+}
+
+/* The threads as the collection process left them in shared memory. */
+static enum ms_status list_threads(const struct ms_collection *frozen, struct ms_arena *arena,
+                                   struct ms_threads *threads, struct ms_error *err)
+{
+	if (!ms_vec_reserve(arena, threads, frozen->n_threads))
+		return ms_fail(err, MS_E_NOMEM, "no memory for the list of threads");
+	for (uint32_t i = 0; i < frozen->n_threads; i++) {
+		const struct ms_frozen_thread *from = &frozen->threads[i];
+
+		threads->at[threads->n++] = (struct ms_thread){
+			.tid = from->tid,
+			.stopped = from->stopped,
+			.pc = from->pc,
+			.sp = from->sp,
+			.tp = from->tp,
+			.words = from->words,
+			.n_words = from->n_words,
+		};
+	}
+	return MS_OK;
+}
+
+static enum ms_status fill(struct ms_copy *copy, const struct ms_collection *frozen,
+                           struct ms_arena *arena, struct ms_notes *warnings, struct ms_error *err)
+{
+	pid_t tid = frozen->live_tid;
+	enum ms_status st = ms_maps_read(tid, arena, &copy->base.mappings, err);
+
+	if (!st)
+		st = choose_pages(copy, tid, arena, warnings, err);
+	if (!st)
+		st = copy_pages(copy, tid, arena, err);
+	if (!st)
+		st = list_threads(frozen, arena, &copy->base.threads, err);
+	if (st)
+		return st;
+	ms_kernel_roots_find(frozen, arena, &copy->base.kernel_words);
+	note_lost(copy, arena, warnings);
+	return MS_OK;
+}
+
+static enum ms_status open_mem(pid_t tid, int *ret, struct ms_error *err)
+{
+	int fd = ms_proc_open(tid, "mem", O_RDONLY);
+
+	if (fd == -ENOENT || fd == -ESRCH)
+		return ms_fail(err, MS_E_GONE, "process %d ended", tid);
+	if (fd == -EACCES || fd == -EPERM)
+		return ms_target_explain_denied(tid, err);
+	if (fd < 0)
+		return ms_fail_sys(err, -fd, "opening the memory of process %d", tid);
+	*ret = fd;
+	return MS_OK;
+}
+
+enum ms_status ms_copy_open(const struct ms_collection *frozen, struct ms_arena *arena,
+                            struct ms_notes *warnings, struct ms_source **ret, struct ms_error *err)
+{
+	struct ms_copy *copy = ms_arena_alloc(arena, sizeof(*copy));
+	enum ms_status st;
+
+	if (!copy)
+		return ms_fail(err, MS_E_NOMEM, "no memory for the copy");
+	copy->base.ops = &copy_ops;
+	st = open_mem(frozen->live_tid, &copy->mem_fd, err);
+	if (st)
+		return st;
+	st = fill(copy, frozen, arena, warnings, err);
+	if (st) {
+		close_copy(&copy->base);
+		return st;
+	}
+	*ret = &copy->base;
+	return MS_OK;
+}

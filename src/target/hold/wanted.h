@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_TARGET_WANTED_H
+#define MS_TARGET_WANTED_H
+
+/* Which pages of a process a copy must hold. */
+
+#include "target/hold/resident.h"
+
+/* How a page that is not in the copy reads afterwards. */
+enum ms_absent {
+	MS_ABSENT_ZERO, /* anonymous memory that was never touched */
+	MS_ABSENT_FILE, /* what the file has: read on from the target */
+	MS_ABSENT_NONE, /* not at all: devices, the kernel's own pages */
+};
+
+enum ms_absent ms_absent_of(const struct ms_mapping *map);
+
+/* Pages to copy, in a row and in one mapping. */
+struct ms_wanted {
+	struct ms_range range;
+	bool forced; /* PROT_NONE: only /proc/TID/mem reads it */
+};
+
+struct ms_wanted_list MS_VEC(struct ms_wanted);
+
+/*
+ * Choose from resident->runs. Sorted, no overlap.
+ *
+ * Returns false when there is no memory.
+ */
+bool ms_wanted_choose(const struct ms_resident *resident, struct ms_wanted_list *ret);
+
+#endif

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "target/kernel_roots.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "target/proc.h"
+
+enum { NAME_BYTES = 32, FIRST_READ = 64 * 1024 };
+
+struct text MS_VEC(char);
+
+static void add_word(struct ms_arena *arena, struct ms_words *words, uint64_t value)
+{
+	uint64_t *word = value ? ms_vec_push(arena, words) : NULL;
+
+	if (word)
+		*word = value;
+}
+
+/* Every hexadecimal number that follows @key. */
+static void add_after(const char *text, const char *key, struct ms_arena *arena,
+                      struct ms_words *words)
+{
+	for (const char *at = strstr(text, key); at; at = strstr(at, key)) {
+		at += strlen(key);
+		add_word(arena, words, strtoull(at, NULL, 16));
+	}
+}
+
+/* "tfd:        5 events:       19 data:     55d0c0ffee10  pos:0 ino:… sdev:…" */
+void ms_kernel_roots_parse_epoll(const char *text, struct ms_arena *arena, struct ms_words *words)
+{
+	add_after(text, " data:", arena, words);
+}
+
+/* "signal: 10/000055d0c0ffee10": the signal's number, and the value that comes with it */
+void ms_kernel_roots_parse_timers(const char *text, struct ms_arena *arena, struct ms_words *words)
+{
+	for (const char *at = strstr(text, "signal:"); at; at = strstr(at, "signal:")) {
+		const char *slash;
+
+		at += strlen("signal:");
+		slash = at + strcspn(at, "/\n");
+		if (*slash == '/')
+			add_word(arena, words, strtoull(slash + 1, NULL, 16));
+	}
+}
+
+/* All of /proc/@tid/@name as a string in @scratch, or NULL. */
+static const char *read_all(pid_t tid, const char *name, struct ms_arena *scratch,
+                            struct text *text)
+{
+	int fd = ms_proc_open(tid, name, O_RDONLY);
+	ssize_t n = -1;
+
+	text->n = 0;
+	while (fd >= 0 && ms_vec_reserve(scratch, text, text->n + FIRST_READ)) {
+		n = read(fd, text->at + text->n, text->cap - text->n - 1);
+		if (n <= 0)
+			break;
+		text->n += (size_t)n;
+	}
+	if (fd >= 0)
+		(void)close(fd);
+	if (n < 0)
+		return NULL;
+	text->at[text->n] = '\0';
+	return text->at;
+}
+
+static bool is_epoll(pid_t tid, int32_t fd)
+{
+	char name[NAME_BYTES];
+	char link[NAME_BYTES];
+
+	(void)snprintf(name, sizeof(name), "fd/%d", fd);
+	ms_proc_link(tid, name, link, sizeof(link));
+	return !strcmp(link, "anon_inode:[eventpoll]");
+}
+
+static void find_epoll(pid_t tid, struct ms_arena *arena, struct ms_arena *scratch,
+                       struct ms_words *words)
+{
+	char *buf = ms_arena_alloc(scratch, MS_PROC_LIST_BYTES);
+	struct text text = { 0 };
+	struct ms_proc_list list;
+	int32_t fd;
+
+	if (!buf || ms_proc_list_open(&list, tid, "fd", buf) < 0)
+		return;
+	while (ms_proc_list_next(&list, &fd)) {
+		char name[NAME_BYTES];
+		const char *info;
+
+		if (!is_epoll(tid, fd))
+			continue;
+		(void)snprintf(name, sizeof(name), "fdinfo/%d", fd);
+		info = read_all(tid, name, scratch, &text);
+		if (info)
+			ms_kernel_roots_parse_epoll(info, arena, words);
+	}
+	ms_proc_list_close(&list);
+}
+
+static void find_timers(pid_t tid, struct ms_arena *arena, struct ms_arena *scratch,
+                        struct ms_words *words)
+{
+	struct text text = { 0 };
+	const char *timers = read_all(tid, "timers", scratch, &text);
+
+	if (timers)
+		ms_kernel_roots_parse_timers(timers, arena, words);
+}
+
+void ms_kernel_roots_find(const struct ms_collection *frozen, struct ms_arena *arena,
+                          struct ms_words *words)
+{
+	struct ms_arena scratch = { 0 };
+
+	find_epoll(frozen->live_tid, arena, &scratch, words);
+	find_timers(frozen->live_tid, arena, &scratch, words);
+	ms_arena_deinit(&scratch);
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "target/maps.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "target/proc.h"
+
+enum { FIRST_READ = 256 * 1024 };
+
+struct text MS_VEC(char);
+
+/* A line being taken apart; `ok` turns false at the first surprise and stays so. */
+struct line {
+	const char *at;
+	const char *end;
+	bool ok;
+};
+
+static int digit_of(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : 16;
+}
+
+static uint64_t take_number(struct line *line, int base)
+{
+	const char *begin = line->at;
+	uint64_t value = 0;
+
+	while (line->at < line->end && digit_of(*line->at) < base)
+		value = value * (uint64_t)base + (uint64_t)digit_of(*line->at++);
+	line->ok &= line->at > begin && line->at - begin <= 20;
+	return value;
+}
+
+static void take_char(struct line *line, char c)
+{
+	if (line->at < line->end && *line->at == c)
+		line->at++;
+	else
+		line->ok = false;
+}
+
+static void take_flags(struct line *line, struct ms_mapping *map)
+{
+	const char *flags = line->at;
+
+	if (line->end - flags < 4) {
+		line->ok = false;
+		return;
+	}
+	map->prot = (uint8_t)((flags[0] == 'r' ? MS_PROT_READ : 0) |
+	                      (flags[1] == 'w' ? MS_PROT_WRITE : 0) |
+	                      (flags[2] == 'x' ? MS_PROT_EXEC : 0));
+	map->shared = flags[3] == 's';
+	line->at += 4;
+}
+
+/* "BEGIN-END rwxp OFFSET MAJOR:MINOR INODE", then blanks and the name, which may hold blanks. */
+static bool parse_line(struct line *line, struct ms_mapping *map)
+{
+	map->range.begin = take_number(line, 16);
+	take_char(line, '-');
+	map->range.end = take_number(line, 16);
+	take_char(line, ' ');
+	take_flags(line, map);
+	take_char(line, ' ');
+	map->offset = take_number(line, 16);
+	take_char(line, ' ');
+	map->dev_major = (uint32_t)take_number(line, 16);
+	take_char(line, ':');
+	map->dev_minor = (uint32_t)take_number(line, 16);
+	take_char(line, ' ');
+	map->inode = take_number(line, 10);
+	while (line->at < line->end && *line->at == ' ')
+		line->at++;
+	return line->ok && map->range.begin < map->range.end;
+}
+
+/* The name on @line, shared with the mapping before when it is the same. */
+static const char *name_of(const struct line *line, const struct ms_mappings *maps,
+                           struct ms_arena *arena)
+{
+	size_t len = (size_t)(line->end - line->at);
+
+	if (!len)
+		return "";
+	if (maps->n > 1) {
+		const char *before = maps->at[maps->n - 2].name;
+
+		if (!strncmp(before, line->at, len) && !before[len])
+			return before;
+	}
+	return ms_arena_strndup(arena, line->at, len);
+}
+
+static enum ms_status add_line(struct line *line, struct ms_arena *arena, struct ms_mappings *maps,
+                               struct ms_error *err)
+{
+	ms_addr floor = maps->n ? maps->at[maps->n - 1].range.end : 0;
+	struct ms_mapping *map = ms_vec_push(arena, maps);
+
+	if (!map)
+		return ms_fail(err, MS_E_NOMEM, "no memory for the list of mappings");
+	if (!parse_line(line, map) || map->range.begin < floor)
+		return ms_fail(err, MS_E_CORRUPT, "line %zu of the memory map is not understood",
+		               maps->n);
+	map->name = name_of(line, maps, arena);
+	if (!map->name)
+		return ms_fail(err, MS_E_NOMEM, "no memory for the names of mappings");
+	return MS_OK;
+}
+
+enum ms_status ms_maps_parse(const char *text, size_t len, struct ms_arena *arena,
+                             struct ms_mappings *ret, struct ms_error *err)
+{
+	struct ms_mappings maps = { 0 };
+	const char *at = text;
+
+	while (at < text + len) {
+		const char *newline = memchr(at, '\n', (size_t)(text + len - at));
+		struct line line = { at, newline ? newline : text + len, true };
+		enum ms_status st = add_line(&line, arena, &maps, err);
+
+		if (st)
+			return st;
+		at = line.end + 1;
+	}
+	*ret = maps;
+	return MS_OK;
+}
+
+static enum ms_status explain_errno(pid_t tid, int error, struct ms_error *err)
+{
+	if (error == ENOENT || error == ESRCH)
+		return ms_fail(err, MS_E_GONE, "process %d ended", tid);
+	if (error == EACCES || error == EPERM)
+		return ms_fail(err, MS_E_DENIED, "the memory map of process %d may not be read",
+		               tid);
+	return ms_fail_sys(err, error, "reading the memory map of process %d", tid);
+}
+
+static enum ms_status read_text(int fd, pid_t tid, struct ms_arena *arena, struct text *text,
+                                struct ms_error *err)
+{
+	ssize_t n;
+
+	do {
+		if (!ms_vec_reserve(arena, text, text->n + FIRST_READ))
+			return ms_fail(err, MS_E_NOMEM, "no memory for the memory map's text");
+		n = read(fd, text->at + text->n, text->cap - text->n);
+		if (n > 0)
+			text->n += (size_t)n;
+	} while (n > 0);
+	if (n < 0)
+		return explain_errno(tid, errno, err);
+	if (!text->n)
+		return ms_fail(err, MS_E_GONE, "process %d ended", tid);
+	return MS_OK;
+}
+
+enum ms_status ms_maps_read(pid_t tid, struct ms_arena *arena, struct ms_mappings *ret,
+                            struct ms_error *err)
+{
+	int fd = ms_proc_open(tid, "maps", O_RDONLY);
+	struct ms_arena scratch = { 0 };
+	struct text text = { 0 };
+	enum ms_status st;
+
+	if (fd < 0)
+		return explain_errno(tid, -fd, err);
+	st = read_text(fd, tid, &scratch, &text, err);
+	(void)close(fd);
+	if (!st)
+		st = ms_maps_parse(text.at, text.n, arena, ret, err);
+	ms_arena_deinit(&scratch);
+	return st;
+}
+
+const struct ms_mapping *ms_maps_find(const struct ms_mappings *maps, ms_addr addr)
+{
+	size_t low = 0;
+	size_t high = maps->n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (maps->at[mid].range.end <= addr)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	if (low == maps->n || !ms_range_has(maps->at[low].range, addr))
+		return NULL;
+	return &maps->at[low];
+}

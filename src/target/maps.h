@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_TARGET_MAPS_H
+#define MS_TARGET_MAPS_H
+
+/* The memory map of a process, from /proc/ID/maps. */
+
+#include <sys/types.h>
+
+#include "base/arena.h"
+#include "base/status.h"
+#include "engine/source.h"
+
+/*
+ * Read the map of the process that thread @tid belongs to, sorted by address.
+ *
+ * @ret: names are in @arena
+ *
+ * Returns MS_E_GONE when there is no such process or it has no memory left,
+ * MS_E_DENIED, MS_E_CORRUPT when a line is not in the kernel's format.
+ * Context: exact only while the target is frozen.
+ */
+ms_must_check enum ms_status ms_maps_read(pid_t tid, struct ms_arena *arena,
+                                          struct ms_mappings *ret, struct ms_error *err);
+
+/* The same from the file's text, @len bytes with a NUL behind them. */
+ms_must_check enum ms_status ms_maps_parse(const char *text, size_t len, struct ms_arena *arena,
+                                           struct ms_mappings *ret, struct ms_error *err);
+
+/* The mapping that holds @addr, or NULL. */
+const struct ms_mapping *ms_maps_find(const struct ms_mappings *maps, ms_addr addr);
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_TARGET_PROC_H
+#define MS_TARGET_PROC_H
+
+/*
+ * Reading /proc without malloc.
+ *
+ * @id is a process or any of its threads: /proc/TID answers for every thread,
+ * though it is not listed, and goes on doing so when the leader is a zombie.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum { MS_PROC_STATUS_BYTES = 4096, MS_PROC_LIST_BYTES = 64 * 1024 };
+
+/* Open /proc/@id/@name. Returns the descriptor, or minus errno. */
+int ms_proc_open(pid_t id, const char *name, int flags);
+
+/*
+ * Read /proc/@id/@name as a string, cut to @size - 1 bytes.
+ *
+ * Returns its length, or minus errno; @buf is "" then.
+ */
+ssize_t ms_proc_read(pid_t id, const char *name, char *buf, size_t size);
+
+/* The same of any file. */
+ssize_t ms_proc_read_path(const char *path, char *buf, size_t size);
+
+/* Resolve the link /proc/@id/@name as a string, cut to @size - 1 bytes; "" when it cannot be. */
+void ms_proc_link(pid_t id, const char *name, char *buf, size_t size);
+
+/* What /proc/ID/stat says. */
+struct ms_proc_stat {
+	char state;           /* 'R', 'S', 'D', 'T', 't', 'Z', 'X' … */
+	uint32_t flags;       /* PF_* of the kernel */
+	uint64_t start_ticks; /* clock ticks since boot */
+};
+
+/* False when there is no such process. */
+bool ms_proc_stat(pid_t id, struct ms_proc_stat *ret);
+
+/* The state of thread @tid as in ms_proc_stat, 'X' when it is gone. */
+char ms_proc_state(pid_t tid);
+
+/* Number after "\n@key:" in the text of a status file, in @base; 0 when there is none. */
+uint64_t ms_proc_field(const char *status, const char *key, int base);
+
+/* The entries of a /proc folder whose names are numbers: task, fd. */
+struct ms_proc_list {
+	int fd;
+	size_t pos;
+	size_t len;
+	char *buf; /* MS_PROC_LIST_BYTES, the caller's */
+};
+
+/* Start listing /proc/@id/@name. Returns 0, or minus errno. */
+int ms_proc_list_open(struct ms_proc_list *list, pid_t id, const char *name, char *buf);
+
+/* Start again from the first entry. */
+void ms_proc_list_rewind(struct ms_proc_list *list);
+
+/* False at the end of the list, and when the process ended. */
+bool ms_proc_list_next(struct ms_proc_list *list, int32_t *ret);
+void ms_proc_list_close(struct ms_proc_list *list);
+
+/* A thread of @pid that is no zombie, or 0: the leader whenever it lives. */
+pid_t ms_proc_living_thread(pid_t pid);
+
+#endif

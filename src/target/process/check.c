@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What can be refused before anything is touched. Only the kernel's answer to
+ * PTRACE_SEIZE is final; what is asked here is asked again there, but a refusal
+ * that names the reason and the remedy is worth a few reads of /proc.
+ */
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "target/proc.h"
+#include "target/target.h"
+
+enum {
+	KERNEL_THREAD = 0x200000, /* PF_KTHREAD, include/linux/sched.h */
+	CAPABILITY_PTRACE = 19,   /* CAP_SYS_PTRACE, linux/capability.h */
+	NAME_BYTES = 64,
+};
+
+static enum ms_status no_such_process(pid_t id, struct ms_error *err)
+{
+	enum ms_status st = ms_fail(err, MS_E_GONE, "no process or thread has the id %d", id);
+
+	ms_advise(err, "check the number (ps -e); inside a container ids differ from the host's");
+	return st;
+}
+
+/* What /proc calls the process, without the newline. */
+static void name_of(pid_t pid, char name[NAME_BYTES])
+{
+	(void)ms_proc_read(pid, "comm", name, NAME_BYTES);
+	name[strcspn(name, "\n")] = '\0';
+}
+
+static enum ms_status refuse_traced(pid_t pid, pid_t tracer, struct ms_error *err)
+{
+	char name[NAME_BYTES];
+	enum ms_status st;
+
+	name_of(tracer, name);
+	st = ms_fail(err, MS_E_DENIED, "process %d is traced already, by process %d (%s)", pid,
+	             tracer, name);
+	ms_advise(err, "end that tracer or let it detach: Linux allows one at a time");
+	return st;
+}
+
+static bool may_trace_others(void)
+{
+	char status[MS_PROC_STATUS_BYTES];
+
+	(void)ms_proc_read(getpid(), "status", status, sizeof(status));
+	return ms_proc_field(status, "CapEff", 16) >> CAPABILITY_PTRACE & 1;
+}
+
+/* Whether all three user ids of the process are ours, as the kernel's ptrace check demands. */
+static bool is_ours(const char *status, uid_t *owner)
+{
+	const char *line = strstr(status, "\nUid:");
+	unsigned real;
+	unsigned effective;
+	unsigned saved;
+
+	*owner = 0;
+	if (!line || sscanf(line, "\nUid: %u %u %u", &real, &effective, &saved) != 3)
+		return true;
+	*owner = effective;
+	return real == getuid() && effective == getuid() && saved == getuid();
+}
+
+static enum ms_status refuse_other_user(pid_t pid, uid_t owner, struct ms_error *err)
+{
+	enum ms_status st =
+		ms_fail(err, MS_E_DENIED, "process %d belongs to user %u, memscan runs as user %u",
+	                pid, owner, getuid());
+
+	ms_advise(err, "run as user %u or as root, or give memscan CAP_SYS_PTRACE", owner);
+	return st;
+}
+
+/* Yama's setting, -1 where the kernel has no Yama. */
+static int yama_scope(void)
+{
+	int fd = open("/proc/sys/kernel/yama/ptrace_scope", O_RDONLY | O_CLOEXEC);
+	char digit = 0;
+	ssize_t n;
+
+	if (fd < 0)
+		return -1;
+	n = read(fd, &digit, 1);
+	(void)close(fd);
+	return n == 1 && digit >= '0' && digit <= '9' ? digit - '0' : -1;
+}
+
+enum ms_status ms_target_explain_denied(pid_t pid, struct ms_error *err)
+{
+	char status[MS_PROC_STATUS_BYTES];
+	enum ms_status st;
+	pid_t tracer;
+	uid_t owner;
+
+	if (ms_proc_read(pid, "status", status, sizeof(status)) <= 0)
+		return no_such_process(pid, err);
+	tracer = (pid_t)ms_proc_field(status, "TracerPid", 10);
+	if (tracer && tracer != getpid())
+		return refuse_traced(pid, tracer, err);
+	if (!is_ours(status, &owner) && !may_trace_others())
+		return refuse_other_user(pid, owner, err);
+	st = ms_fail(err, MS_E_DENIED, "the kernel does not let memscan trace process %d", pid);
+	if (yama_scope() > 0 && !may_trace_others())
+		ms_advise(err,
+		          "Yama forbids it (kernel.yama.ptrace_scope is %d): run as root, "
+		          "or give memscan CAP_SYS_PTRACE, or set it to 0",
+		          yama_scope());
+	else
+		ms_advise(err, "the process is not dumpable, or a security module or container "
+		               "forbids it: run as root outside, with CAP_SYS_PTRACE");
+	return st;
+}
+
+/* The ELF header of the program that @tid runs; false when it may not be read. */
+static bool program_header(pid_t tid, Elf64_Ehdr *ret)
+{
+	int fd = ms_proc_open(tid, "exe", O_RDONLY);
+	ssize_t n;
+
+	if (fd < 0)
+		return false;
+	n = read(fd, ret, sizeof(*ret));
+	(void)close(fd);
+	return n == (ssize_t)sizeof(*ret) && !memcmp(ret->e_ident, ELFMAG, SELFMAG);
+}
+
+static enum ms_status check_machine(pid_t pid, pid_t tid, struct ms_error *err)
+{
+	enum ms_status st = MS_OK;
+	Elf64_Ehdr head;
+
+	if (!program_header(tid, &head))
+		return MS_OK;
+	if (head.e_ident[EI_CLASS] != ELFCLASS64) {
+		st = ms_fail(err, MS_E_UNSUPPORTED, "process %d is a 32-bit process", pid);
+		ms_advise(err, "this memscan reads 64-bit processes only");
+	} else if (head.e_machine != EM_X86_64) {
+		st = ms_fail(err, MS_E_UNSUPPORTED,
+		             "process %d runs a program for another machine (ELF machine %u)", pid,
+		             head.e_machine);
+		ms_advise(err, "this memscan reads x86-64 processes only");
+	}
+	return st;
+}
+
+static enum ms_status check_alive(pid_t pid, pid_t living, struct ms_error *err)
+{
+	struct ms_proc_stat stat;
+	enum ms_status st = MS_OK;
+
+	if (!ms_proc_stat(pid, &stat))
+		return no_such_process(pid, err);
+	if (stat.flags & KERNEL_THREAD) {
+		st = ms_fail(err, MS_E_UNSUPPORTED, "process %d is a thread of the kernel", pid);
+		ms_advise(err, "choose a user process: kernel threads have no heap of their own");
+	} else if (!living) {
+		st = ms_fail(err, MS_E_GONE,
+		             "process %d is a zombie: it ended, its parent did not "
+		             "notice yet",
+		             pid);
+		ms_advise(err, "there is no memory left to scan; look at its parent");
+	}
+	return st;
+}
+
+/* What the text of /proc/@pid/status tells: whose process it is, and who traces it. */
+static enum ms_status check_access(pid_t pid, const char *status, struct ms_error *err)
+{
+	pid_t tracer = (pid_t)ms_proc_field(status, "TracerPid", 10);
+	uid_t owner;
+
+	if (tracer)
+		return refuse_traced(pid, tracer, err);
+	if (!is_ours(status, &owner) && !may_trace_others())
+		return refuse_other_user(pid, owner, err);
+	return MS_OK;
+}
+
+enum ms_status ms_target_check(pid_t id, pid_t *ret_pid, struct ms_error *err)
+{
+	char status[MS_PROC_STATUS_BYTES];
+	enum ms_status st;
+	pid_t living;
+	pid_t pid;
+
+	if (id <= 0 || ms_proc_read(id, "status", status, sizeof(status)) <= 0)
+		return no_such_process(id, err);
+	pid = (pid_t)ms_proc_field(status, "Tgid", 10);
+	if (pid <= 0)
+		return no_such_process(id, err);
+	if (pid == getpid()) {
+		st = ms_fail(err, MS_E_UNSUPPORTED, "process %d is memscan itself", pid);
+		ms_advise(err,
+		          "choose another process; a program scans itself by libmemunreachable");
+		return st;
+	}
+	living = ms_proc_living_thread(pid);
+	st = check_alive(pid, living, err);
+	if (st)
+		return st;
+	(void)ms_proc_read(living, "status", status, sizeof(status));
+	st = check_access(pid, status, err);
+	if (st)
+		return st;
+	st = check_machine(pid, living, err);
+	if (st)
+		return st;
+	*ret_pid = pid;
+	return MS_OK;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_TARGET_TARGET_H
+#define MS_TARGET_TARGET_H
+
+/*
+ * The room's outside: what can be asked about a process before it is frozen, and
+ * how its memory is held. Freezing itself: collection.h.
+ */
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/arena.h"
+#include "base/status.h"
+#include "engine/report.h"
+#include "engine/source.h"
+#include "target/collection.h"
+
+/*
+ * Look at @id without touching it and refuse what cannot be scanned, with advice:
+ * no such process, a kernel thread, ourselves, a zombie (a zombie leader with
+ * living threads is fine), traced already (the tracer's pid and name), another
+ * user's process, a 32-bit process, another architecture.
+ *
+ * @ret_pid: the process that thread or process @id belongs to.
+ */
+ms_must_check enum ms_status ms_target_check(pid_t id, pid_t *ret_pid, struct ms_error *err);
+
+/* Explain a refused ptrace of @pid (EPERM): Yama's ptrace_scope, the capability, the uid, a tracer.
+ */
+enum ms_status ms_target_explain_denied(pid_t pid, struct ms_error *err);
+
+/* The one process of that name (comm, or the basename of argv[0] or exe), through libproc2. */
+ms_must_check enum ms_status ms_target_find_by_name(const char *name, pid_t *ret_pid,
+                                                    struct ms_error *err);
+
+/* What /proc says of @pid and of this host; fields that cannot be read stay empty. */
+void ms_target_facts(pid_t pid, struct ms_target_facts *target, struct ms_host_facts *host);
+
+/*
+ * Find the instructions of malloc in the running @pid, so that threads can be
+ * led out of it, and write them to shared->malloc_code and libc_code. A process
+ * without any is not an error: nothing is written.
+ */
+void ms_malloc_code_find(pid_t pid, struct ms_collection *shared, struct ms_arena *arena);
+
+/*
+ * Hold the frozen target by copying its memory. Everything the source owns is in
+ * @arena or ended by close(). Call between ms_collection_freeze() and _release().
+ *
+ * @warnings: what could not be read
+ */
+ms_must_check enum ms_status ms_copy_open(const struct ms_collection *frozen,
+                                          struct ms_arena *arena, struct ms_notes *warnings,
+                                          struct ms_source **ret, struct ms_error *err);
+
+/* Bytes of the target that the copy read. */
+uint64_t ms_copy_bytes(const struct ms_source *copy);
+
+/*
+ * Give up for this process, for good, every system call but those that reading
+ * the copy, growing memory and writing to open files need.
+ */
+ms_must_check enum ms_status ms_sandbox_enter(struct ms_error *err);
+
+#endif

@@ -1,0 +1,423 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every end-to-end test needs: build and start targets, scan, compare.
+
+Processes are ended by pid, and only those that a test started: each target
+gets a session of its own, and all that is left in it goes when the target is
+stopped. The test runner is a subreaper, so that whatever memscan should leave
+behind becomes our child and is noticed (`leftovers`).
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import pathlib
+import re
+import select
+import signal
+import subprocess
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build"
+E2E_BUILD = BUILD / "e2e"
+TARGETS = ROOT / "tests" / "targets"
+MEMSCAN = pathlib.Path(os.environ.get("MEMSCAN", BUILD / "memscan"))
+
+HOST = "bookworm"
+GLIBC = {"bullseye": "2.31", HOST: "2.36", "trixie": "2.41", "sid": "newest"}
+VARIANTS = ("dynamic", "static", "static-pie")
+
+SCANNED_CLEAN, SCANNED_LEAKS, USAGE, COULD_NOT_SCAN, COULD_NOT_WRITE = range(5)
+
+PR_SET_CHILD_SUBREAPER = 36
+libc = ctypes.CDLL(None, use_errno=True)
+libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+# ---- building ----
+
+def suite_root(suite):
+    """The unpacked root of another suite; fetched on first use."""
+    root = BUILD / "glibc" / suite / "root"
+    if not (BUILD / "glibc" / suite / "complete").exists():
+        subprocess.run([ROOT / "tools" / "fetch-glibc", suite], check=True, stdout=subprocess.DEVNULL)
+    return root
+
+
+def suite_flags(suite, variant):
+    if suite == HOST:
+        return []
+    root = suite_root(suite)
+    lib = root / "usr/lib/x86_64-linux-gnu"
+    # --sysroot alone does not do: Debian's gcc looks beside itself for crt1.o
+    # and libc.so before it looks into the sysroot.
+    flags = [f"--sysroot={root}", f"-B{lib}/", f"-L{lib}"]
+    if variant == "dynamic":
+        flags += [f"-Wl,--dynamic-linker={root}/lib64/ld-linux-x86-64.so.2", f"-Wl,-rpath,{lib}"]
+    elif suite == "bullseye":
+        # this machine's libgcc_eh.a asks libc (2.35) for it; -1 is "not found"
+        stub = E2E_BUILD / "no_find_object.c"
+        stub.parent.mkdir(parents=True, exist_ok=True)
+        stub.write_text("int _dl_find_object(void *pc, void *result);\n"
+                        "int _dl_find_object(void *pc, void *result)\n"
+                        "{ (void)pc; (void)result; return -1; }\n")
+        flags.append(str(stub))
+    return flags
+
+
+def compile_target(name, suite=HOST, variant="dynamic", compiler="gcc", flags=(), tag="", libs=("-ldl", "-lrt")):
+    """Build tests/targets/NAME into build/e2e, if it is older than its source."""
+    source = TARGETS / (name if "." in name else name + ".c")
+    out = E2E_BUILD / suite / (source.stem + tag + ("" if variant == "dynamic" else "-" + variant))
+    newest = max(f.stat().st_mtime for f in [source, *TARGETS.glob("*.h")])
+    if out.exists() and out.stat().st_mtime > newest:
+        return out
+    out.parent.mkdir(parents=True, exist_ok=True)
+    part = out.with_name(out.name + f".{os.getpid()}")
+    mode = [] if variant == "dynamic" else ["-" + variant]
+    command = [compiler, "-std=gnu11", "-O1", "-g", "-pthread", *mode, *suite_flags(suite, variant),
+               "-o", str(part), str(source), *flags, *libs]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    # ld warns of dlopen in static programs; that is no failure
+    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}"
+    part.rename(out)
+    return out
+
+
+SPECIAL = pathlib.Path(__file__).parent / "special"
+
+
+def compile_special(source, *flags, compiler="gcc", tag=""):
+    """Build tests/e2e/special/SOURCE, which is no plain program, into build/e2e."""
+    source = SPECIAL / source
+    out = E2E_BUILD / "special" / (source.stem + tag)
+    if out.exists() and out.stat().st_mtime > source.stat().st_mtime:
+        return out
+    out.parent.mkdir(parents=True, exist_ok=True)
+    command = [compiler, "-O1", "-g", *flags, "-o", str(out), str(source)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}"
+    return out
+
+
+def holder_library():
+    return compile_special("holder_library.c", "-shared", "-fPIC", "-nostdlib")
+
+
+def scenarios(name, variant="dynamic"):
+    done = subprocess.run([compile_target(name, variant=variant), "list"], stdout=subprocess.PIPE,
+                          stdin=subprocess.DEVNULL, text=True, check=True)
+    return done.stdout.split()
+
+
+def suite_program(suite, name):
+    """How to run a real program of another suite under its own glibc."""
+    if suite == HOST:
+        return [name]
+    root = suite_root(suite)
+    return [str(root / "lib64/ld-linux-x86-64.so.2"), "--library-path",
+            f"{root}/usr/lib/x86_64-linux-gnu:{root}/lib/x86_64-linux-gnu", str(root / "usr/bin" / name)]
+
+
+# ---- processes ----
+
+def stat_of(pid):
+    """State letter, parent and session of a process; None when it is gone."""
+    try:
+        text = pathlib.Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = text[text.rindex(")") + 2:].split()
+    return fields[0], int(fields[1]), int(fields[3])
+
+
+def state_of(pid):
+    found = stat_of(pid)
+    return found[0] if found else None
+
+
+def tracer_of(pid, tid=None):
+    text = pathlib.Path(f"/proc/{pid}/task/{tid or pid}/status").read_text()
+    return int(re.search(r"TracerPid:\s*(\d+)", text).group(1))
+
+
+def threads_of(pid):
+    return sorted(int(tid) for tid in os.listdir(f"/proc/{pid}/task"))
+
+
+def all_pids():
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def children_of(pid):
+    return [p for p in all_pids() if (s := stat_of(p)) and s[1] == pid]
+
+
+def in_session(session):
+    return [p for p in all_pids() if (s := stat_of(p)) and s[2] == session and s[0] != "Z"]
+
+
+def descendants_of(pid):
+    found = []
+    for child in children_of(pid):
+        found += [child, *descendants_of(child)]
+    return found
+
+
+def kill(pid, number=signal.SIGKILL):
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def wait_until(condition, seconds=10, what="condition"):
+    end = time.monotonic() + seconds
+    while not (result := condition()):
+        assert time.monotonic() < end, f"timed out: {what}"
+        time.sleep(0.005)
+    return result
+
+
+our_children = set()
+
+
+def leftovers():
+    """Children of ours that no test started: left behind by memscan."""
+    found = []
+    for pid in children_of(os.getpid()):
+        if pid not in our_children:
+            found.append((pid, state_of(pid)))
+            kill(pid)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+    return found
+
+
+class Process:
+    """A process that a test started, in a session of its own; a context manager."""
+
+    def __init__(self, argv, env=None, cwd=None, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                 stderr=None, **more):
+        self.argv = [str(word) for word in argv]
+        self.popen = subprocess.Popen(self.argv, stdin=stdin, stdout=stdout, stderr=stderr, cwd=cwd,
+                                      env={**os.environ, **(env or {})}, start_new_session=True, **more)
+        self.pid = self.popen.pid
+        our_children.add(self.pid)
+        self.unread = b""
+
+    def line(self, seconds=60):
+        """The next line of its standard output, without the newline."""
+        end = time.monotonic() + seconds
+        fd = self.popen.stdout.fileno()
+        while b"\n" not in self.unread:
+            left = end - time.monotonic()
+            ready = select.select([fd], [], [], max(left, 0))[0]
+            assert ready, f"{self.argv}: no line within {seconds} s, got {self.unread!r}"
+            more = os.read(fd, 1 << 16)
+            assert more, f"{self.argv}: ended early, status {self.popen.wait(10)}"
+            self.unread += more
+        line, self.unread = self.unread.split(b"\n", 1)
+        return line.decode()
+
+    def ask(self, text, seconds=60):
+        self.popen.stdin.write(text.encode())
+        self.popen.stdin.flush()
+        return self.line(seconds)
+
+    def running(self):
+        return self.popen.poll() is None
+
+    def finish(self, seconds=10):
+        """End its input and wait; the exit status."""
+        if self.popen.stdin:
+            with contextlib.suppress(BrokenPipeError):
+                self.popen.stdin.close()
+        return self.popen.wait(seconds)
+
+    def stop(self):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            if self.popen.stdin and self.running():
+                self.finish(0.3)
+        for pid in in_session(self.pid):
+            kill(pid, signal.SIGCONT)
+            kill(pid)
+        self.popen.wait(10)
+        for stream in (self.popen.stdin, self.popen.stdout, self.popen.stderr):
+            if stream:
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()
+        # what it left in its session may have become our child
+        with contextlib.suppress(ChildProcessError):
+            for pid in children_of(os.getpid()):
+                if (s := stat_of(pid)) and s[2] == self.pid:
+                    os.waitpid(pid, 0)
+        our_children.discard(self.pid)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+
+class Target(Process):
+    """One of tests/targets: reads its facts up to READY."""
+
+    def __init__(self, argv, env=None, seconds=60, **more):
+        super().__init__(argv, env, **more)
+        self.facts = []
+        self.scan_pid = self.pid
+        try:
+            self.read_facts(seconds)
+        except BaseException:
+            self.stop()
+            raise
+        self.save_for_fake()
+
+    def read_facts(self, seconds):
+        while (line := self.line(seconds)) != "READY":
+            words = line.split()
+            if words[0] == "pid":
+                self.scan_pid = int(words[1])
+            else:
+                self.facts.append((words[0], int(words[1], 16), int(words[2])))
+
+    def blocks(self, *kinds):
+        return {address: size for kind, address, size in self.facts if kind in kinds}
+
+    def leaks(self, unaligned=False):
+        kinds = ["leak", "leak-direct", "leak-indirect"]
+        return self.blocks(*kinds, *([] if unaligned else ["unaligned"]))
+
+    def save_for_fake(self):
+        """For trying the harness itself with a fake memscan."""
+        folder = os.environ.get("E2E_TRUTH_DIR")
+        if folder:
+            pathlib.Path(folder, str(self.scan_pid)).write_text(json.dumps(self.facts))
+
+
+# ---- scanning ----
+
+class Scan:
+    def __init__(self, status, stdout, stderr, seconds):
+        self.status, self.stdout, self.stderr, self.seconds = status, stdout, stderr, seconds
+
+    @property
+    def report(self):
+        try:
+            return json.loads(self.stdout)
+        except ValueError:
+            raise AssertionError(f"no JSON; status {self.status}\nstderr: {self.stderr}\n"
+                                 f"stdout: {self.stdout[:2000]}") from None
+
+    def __str__(self):
+        return f"status {self.status}\nstderr:\n{self.stderr}\nstdout:\n{self.stdout[:4000]}"
+
+
+def memscan(*args, timeout=90, **more):
+    """Run memscan with any arguments; kills it, and fails, after @timeout."""
+    start = time.monotonic()
+    popen = subprocess.Popen([str(MEMSCAN), *map(str, args)], stdin=subprocess.DEVNULL,
+                             stdout=more.pop("stdout", subprocess.PIPE), stderr=subprocess.PIPE, **more)
+    our_children.add(popen.pid)
+    try:
+        stdout, stderr = popen.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        for pid in [popen.pid, *descendants_of(popen.pid)]:
+            kill(pid)
+        _, stderr = popen.communicate()
+        raise AssertionError(f"memscan {args} hung for {timeout} s; stderr: {stderr[-2000:]!r}") from None
+    finally:
+        our_children.discard(popen.pid)
+    left = leftovers()
+    scan = Scan(popen.returncode, (stdout or b"").decode(), stderr.decode(errors="replace"),
+                time.monotonic() - start)
+    assert not left, f"memscan {args} left processes behind: {left}\n{scan}"
+    return scan
+
+
+def scan(pid, *args, timeout=90):
+    return memscan("--pid", pid, "--json", "--limit", "all", *args, timeout=timeout)
+
+
+def addresses(report, *kinds):
+    """Addresses and sizes of the listed blocks of these kinds."""
+    kinds = kinds or ("direct", "indirect")
+    return {int(leak["address"], 16): leak["size"] for leak in report["leaks"] if leak["kind"] in kinds}
+
+
+def kinds(report):
+    return {int(leak["address"], 16): leak["kind"] for leak in report["leaks"]}
+
+
+def hexes(numbers, most=12):
+    numbers = sorted(numbers)
+    text = " ".join(f"{n:#x}" for n in numbers[:most])
+    return f"{len(numbers)}: {text}" + (" …" if len(numbers) > most else "")
+
+
+def check_scanned(scan):
+    """The scan went well, and what the report says of itself agrees."""
+    assert scan.status in (SCANNED_CLEAN, SCANNED_LEAKS), str(scan)
+    report = scan.report
+    assert report["schema"] == "memscan.report/1"
+    totals = report["totals"]
+    assert scan.status == (SCANNED_LEAKS if totals["leaked_allocations"] else SCANNED_CLEAN), str(scan)
+    for heap in report["heaps"]:
+        assert heap["verified"] is True, f"not verified: {json.dumps(heap)}\n{report['warnings']}"
+    for unit in ("allocations", "bytes"):
+        assert totals[f"direct_{unit}"] + totals[f"indirect_{unit}"] == totals[f"leaked_{unit}"], totals
+    for part, whole in (("allocations", "allocations"), ("allocation_bytes", "allocation_bytes")):
+        assert sum(heap[part] for heap in report["heaps"]) == totals[whole], (report["heaps"], totals)
+    return report
+
+
+def check_unfolded(report):
+    """Under --no-fold --limit all each block stands by itself."""
+    totals = report["totals"]
+    told = [leak for leak in report["leaks"] if leak["kind"] != "possible"]
+    assert len(told) == totals["leaked_allocations"]
+    assert sum(leak["size"] for leak in told) == totals["leaked_bytes"]
+    assert len({leak["address"] for leak in told}) == len(told), "a block is listed twice"
+    for leak in told:
+        for field in ("referenced_count", "referenced_size", "similar_count", "similar_size"):
+            assert leak.get(field, 0) == 0, leak
+    check_sorted(report)
+
+
+def check_folded(report):
+    """With --limit all every unreachable block counts in exactly one leak."""
+    totals = report["totals"]
+    told = [leak for leak in report["leaks"] if leak["kind"] != "possible"]
+    count = sum(1 + leak.get("referenced_count", 0) + leak.get("similar_count", 0)
+                + leak.get("similar_referenced_count", 0) for leak in told)
+    assert sum(leak["total_size"] for leak in told) == totals["leaked_bytes"], totals
+    assert count == totals["leaked_allocations"], (count, totals)
+    check_sorted(report)
+
+
+def check_sorted(report):
+    order = [(-leak.get("total_size", leak["size"]), int(leak["address"], 16)) for leak in report["leaks"]]
+    assert order == sorted(order), "leaks[] is not sorted by total_size, then address"
+
+
+def check_truth(report, target, unaligned=False):
+    """The unfolded report tells the target's leaks, their sizes, and none besides."""
+    told, truth = addresses(report), target.leaks(unaligned)
+    missed, false = truth.keys() - told.keys(), told.keys() - truth.keys()
+    live = target.blocks("live", "interior", "possible").keys() & false
+    assert not missed and not false, (
+        f"{' '.join(target.argv)}: missed {hexes(missed)}; told but not leaked {hexes(false)}"
+        f" (sizes {sorted({told[a] for a in false})[:8]}); of these known live: {hexes(live)}\n"
+        f"truth: {len(truth)} leaks; warnings: {report['warnings']}")
+    wrong = {hex(a): (told[a], truth[a]) for a in told if told[a] != truth[a]}
+    assert not wrong, f"sizes told and true: {dict(list(wrong.items())[:8])}"
+
+
+def check_untouched(pid):
+    """After a scan nobody traces the process, and no thread of it is stopped."""
+    for tid in threads_of(pid):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            text = pathlib.Path(f"/proc/{pid}/task/{tid}/status").read_text()
+            assert re.search(r"TracerPid:\s*0", text), text
+            assert not re.search(r"State:\s*[tT]", text), text

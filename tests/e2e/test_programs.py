@@ -1,0 +1,453 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Unchanged programs from packages, scanned again and again while they work.
+
+Of each: the scan succeeds, every heap is verified, and the program's own work
+is right afterwards. What was found goes into a table at the end of the run.
+"""
+
+import contextlib
+import glob
+import hashlib
+import http.client
+import os
+import pty
+import pwd
+import random
+import select
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+
+import pytest
+
+import support
+from support import COULD_NOT_SCAN, GLIBC, HOST, Process, check_scanned, scan, suite_program
+
+
+def scan_working(pid, table, name, may_vanish=False):
+    """One scan of a program that works; a line for the table."""
+    done = scan(pid)
+    if may_vanish and done.status == COULD_NOT_SCAN and support.state_of(pid) is None:
+        return None
+    report = check_scanned(done)
+    support.check_folded(report)
+    assert report["heaps"], f"no heap was found: {done}"
+    support.check_untouched(pid)
+    table.append((name, report, done.seconds))
+    return report
+
+
+def need(*commands):
+    for command in commands:
+        if not shutil.which(command):
+            pytest.skip(f"{command} is not installed; tools/install-deps check")
+
+
+@pytest.fixture
+def folder():
+    """A short path that any user can enter (unlike pytest's)."""
+    path = tempfile.mkdtemp(prefix="memscan-e2e-")
+    os.chmod(path, 0o755)
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def free_port():
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
+
+
+# ---- nginx ----
+
+class Load(threading.Thread):
+    """Keeps asking until told to stop; counts what came back, right and wrong."""
+
+    def __init__(self, port, pages):
+        super().__init__(daemon=True)
+        self.port, self.pages, self.right, self.wrong, self.ended = port, pages, 0, [], False
+
+    def run(self):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        names = sorted(self.pages)
+        while not self.ended:
+            name = names[self.right % len(names)]
+            try:
+                connection.request("GET", "/" + name, headers={"Accept-Encoding": "gzip"} if self.right % 3 else {})
+                answer = connection.getresponse()
+                body = answer.read()
+                if answer.status == 200 and (answer.getheader("Content-Encoding") or body == self.pages[name]):
+                    self.right += 1
+                    continue
+                self.wrong.append((name, answer.status, len(body)))
+            except OSError as error:
+                self.wrong.append((name, error))
+                connection.close()
+            if len(self.wrong) > 20:
+                return
+        connection.close()
+
+
+def start_nginx(folder, port, pages):
+    for name, body in pages.items():
+        with open(f"{folder}/{name}", "wb") as out:
+            out.write(body)
+    user = "user root;" if os.getuid() == 0 else ""
+    with open(f"{folder}/nginx.conf", "w") as out:
+        out.write(f"""daemon off; worker_processes 2; {user} pid {folder}/pid; error_log {folder}/error.log;
+            events {{ worker_connections 64; }}
+            http {{ access_log off; gzip on; gzip_min_length 100; gzip_types *; sendfile off;
+                client_body_temp_path {folder}/t1; proxy_temp_path {folder}/t2; fastcgi_temp_path {folder}/t3;
+                uwsgi_temp_path {folder}/t4; scgi_temp_path {folder}/t5;
+                server {{ listen 127.0.0.1:{port}; root {folder}; keepalive_requests 50; }} }}""")
+    nginx = shutil.which("nginx") or "/usr/sbin/nginx"
+    return Process([nginx, "-c", f"{folder}/nginx.conf", "-e", f"{folder}/error.log"], stderr=subprocess.DEVNULL)
+
+
+def accepts(port):
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        return True
+    return False
+
+
+def test_nginx_serves_each_request(folder, table):
+    if not os.path.exists("/usr/sbin/nginx"):
+        pytest.skip("nginx is not installed; tools/install-deps check")
+    chance = random.Random(3)
+    pages = {f"page{i}": bytes(chance.choices(b"abcdefgh \n", k=10 ** (i + 2))) for i in range(4)}
+    port = free_port()
+    with start_nginx(folder, port, pages) as nginx:
+        support.wait_until(lambda: accepts(port), 10, "nginx listens")
+        loads = [Load(port, pages) for _ in range(4)]
+        for load in loads:
+            load.start()
+        support.wait_until(lambda: sum(load.right for load in loads) > 50, 10, "nginx serves")
+        for i in range(20):
+            pids = [nginx.pid, *support.children_of(nginx.pid)]
+            assert len(pids) == 3, pids
+            before = sum(load.right for load in loads)
+            pid = pids[1 + i % 2] if i else pids[0]
+            scan_working(pid, table, "nginx master" if pid == nginx.pid else "nginx worker under load")
+            support.wait_until(lambda: sum(load.right for load in loads) > before, 10, "nginx goes on serving")
+        for load in loads:
+            load.ended = True
+        for load in loads:
+            load.join(30)
+        assert [load.wrong for load in loads] == [[]] * 4
+        print(f"nginx: {sum(load.right for load in loads)} requests, each answered rightly")
+        os.kill(nginx.pid, 3)  # SIGQUIT: finish and leave
+        assert nginx.finish() == 0
+
+
+# ---- PostgreSQL ----
+
+def postgres_bin():
+    found = sorted(glob.glob("/usr/lib/postgresql/*/bin/postgres"))
+    if not found:
+        pytest.skip("PostgreSQL is not installed; tools/install-deps check")
+    return os.path.dirname(found[-1])
+
+
+def other_user():
+    """PostgreSQL refuses to be root."""
+    if os.getuid() != 0:
+        return {}
+    user = pwd.getpwnam("postgres")
+    return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+
+
+def test_postgresql_answers_agree(folder, table):
+    tools, user = postgres_bin(), other_user()
+    if user:
+        os.chown(folder, user["user"], user["group"])
+
+    def run(*command):
+        done = subprocess.run([f"{tools}/{command[0]}", *command[1:]], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True, cwd=folder, timeout=120, **user)
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+        return done.stdout
+
+    def query(sql):
+        return run("psql", "-h", folder, "-d", "postgres", "-AtX", "-c", sql).strip()
+
+    run("initdb", "-D", f"{folder}/data", "-A", "trust", "--no-sync", "-U", "postgres")
+    os.environ["PGUSER"] = "postgres"
+    with Process([f"{tools}/postgres", "-D", f"{folder}/data", "-k", folder, "-c", "listen_addresses=",
+                  "-c", "fsync=off", "-c", "shared_buffers=32MB"],
+                 stderr=subprocess.DEVNULL, cwd=folder, **user) as server:
+        support.wait_until(lambda: os.path.exists(f"{folder}/.s.PGSQL.5432"), 30, "the server's socket")
+        support.wait_until(lambda: subprocess.run([f"{tools}/pg_isready", "-h", folder, "-q"], **user,
+                                                  cwd=folder).returncode == 0, 30, "the server is ready")
+        run("pgbench", "-h", folder, "-i", "-s", "1", "-q", "postgres")
+        digest = "select md5(string_agg(bid::text || filler, ',' order by aid)) from pgbench_accounts"
+        before = query(digest)
+        with Process([f"{tools}/pgbench", "-h", folder, "-c", "4", "-t", "400", "-M", "prepared", "-n", "postgres"],
+                     stderr=subprocess.STDOUT, cwd=folder, **user) as bench:
+            scans = 0
+            while bench.running() and scans < 60:
+                for pid in [server.pid, *support.children_of(server.pid)]:
+                    name = "postgres " + title_of(pid)
+                    scans += scan_working(pid, table, name, may_vanish=True) is not None
+            assert bench.finish(120) == 0
+            said = bench.popen.stdout.read().decode()
+        assert "number of failed transactions: 0" in said and "1600/1600" in said, said
+        assert scans >= 10
+        sums = query("select (select sum(abalance) from pgbench_accounts) = (select sum(delta) from pgbench_history),"
+                     " (select sum(bbalance) from pgbench_branches) = (select sum(delta) from pgbench_history),"
+                     " (select sum(tbalance) from pgbench_tellers) = (select sum(delta) from pgbench_history),"
+                     " (select count(*) from pgbench_history)")
+        assert sums == "t|t|t|1600", sums
+        assert query(digest) == before
+        os.kill(server.pid, 2)  # fast shutdown
+        assert server.finish(30) == 0
+
+
+def title_of(pid):
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
+        words = file.read().split(b"\0")[0].decode().split()
+        if words[0] != "postgres:":
+            return "postmaster"
+        return "backend" if "[local]" in words else " ".join(words[1:3])
+    return "?"
+
+
+# ---- interpreters ----
+
+PYTHON_WORK = """
+import hashlib, sys, threading
+results = {}
+def work(n):
+    digest, table = hashlib.sha256(), {}
+    for i in range(ROUNDS):
+        table[i % 997] = [str(i * n)] * (i % 7)
+        digest.update(repr(table[i % 997]).encode())
+    results[n] = digest.hexdigest()
+threads = [threading.Thread(target=work, args=(n,)) for n in range(6)]
+print("READY", flush=True)
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(*[results[n] for n in range(6)], flush=True)
+sys.stdin.read()
+"""
+
+
+def python_answers(rounds):
+    answers = []
+    for n in range(6):
+        digest, table = hashlib.sha256(), {}
+        for i in range(rounds):
+            table[i % 997] = [str(i * n)] * (i % 7)
+            digest.update(repr(table[i % 997]).encode())
+        answers.append(digest.hexdigest())
+    return " ".join(answers)
+
+
+def test_python_with_busy_threads(table):
+    rounds = 120_000
+    with Process(["/usr/bin/python3", "-I", "-c", PYTHON_WORK.replace("ROUNDS", str(rounds))]) as python:
+        assert python.line() == "READY"
+        for _ in range(10):
+            scan_working(python.pid, table, "python3, 6 threads")
+        assert python.line(120) == python_answers(rounds)
+        scan_working(python.pid, table, "python3, idle")
+        assert python.finish() == 0
+
+
+NODE_WORK = """
+const { createHash } = require('crypto');
+const { Worker, isMainThread, parentPort } = require('worker_threads');
+function work(n) {
+  const hash = createHash('sha256'); let kept = [];
+  for (let i = 0; i < 150000; i++) {
+    kept.push({ i, text: 'x'.repeat(i % 50) }); if (kept.length > 1000) kept = [];
+    hash.update(String(i * n));
+  }
+  return hash.digest('hex');
+}
+console.log('READY');
+let turns = 0;
+const timer = setInterval(() => { turns++; }, 1);
+(async () => {
+  const answers = [];
+  for (let n = 1; n <= 5; n++) { answers.push(work(n)); await new Promise(r => setTimeout(r, 20)); }
+  console.log(answers.join(' '), turns > 0);
+  process.stdin.resume(); process.stdin.on('end', () => { clearInterval(timer); process.exit(0); });
+})();
+"""
+
+
+def node_answers():
+    answers = []
+    for n in range(1, 6):
+        digest = hashlib.sha256()
+        for i in range(150000):
+            digest.update(str(i * n).encode())
+        answers.append(digest.hexdigest())
+    return " ".join(answers) + " true"
+
+
+def test_node(table):
+    need("node")
+    with Process(["node", "-e", NODE_WORK]) as node:
+        assert node.line() == "READY"
+        for _ in range(8):
+            scan_working(node.pid, table, "node")
+        assert node.line(120) == node_answers()
+        scan_working(node.pid, table, "node")
+        assert node.finish() == 0
+
+
+def scan_while_asking(process, question, answer, table, name, times):
+    """Scan while a question is worked on, until the answer comes."""
+    process.popen.stdin.write(question.encode())
+    process.popen.stdin.flush()
+    for _ in range(times):
+        scan_working(process.pid, table, name)
+    assert process.line(120) == answer
+
+
+@pytest.mark.parametrize("suite", GLIBC)
+def test_bash(suite, table):
+    name = f"bash ({suite})"
+    with Process([*suite_program(suite, "bash"), "--norc", "-s"]) as bash:
+        assert bash.ask("declare -A seen; f() { local x=$1; echo got $x; }; f 1\n") == "got 1"
+        scan_working(bash.pid, table, name)
+        scan_while_asking(bash, "for ((i = 0; i < 30000; i++)); do seen[$((i % 1000))]=$i; s=$((s + i)); t=\"$t$i\";"
+                          " t=${t: -100}; done; echo $s ${#seen[@]} ${seen[77]}\n",
+                          f"{sum(range(30000))} 1000 29077", table, name, 5)
+        scan_while_asking(bash, "echo $(for i in 1 2 3; do (echo $((i * i)); sleep 0.05); done)\n", "1 4 9",
+                          table, name, 2)
+        assert bash.finish() == 0
+
+
+@pytest.mark.parametrize("suite", GLIBC)
+def test_sqlite3(suite, table):
+    if suite == HOST:
+        need("sqlite3")
+    name = f"sqlite3 ({suite})"
+    with Process([*suite_program(suite, "sqlite3"), "-batch", ":memory:"]) as sqlite:
+        assert sqlite.ask("create table t(a integer primary key, b text); select 'READY';\n") == "READY"
+        scan_working(sqlite.pid, table, name)
+        scan_while_asking(sqlite, "with recursive n(i) as (select 1 union all select i + 1 from n where i < 200000)"
+                          " insert into t select i, 'text ' || i from n; select count(*), sum(a) from t;\n",
+                          f"200000|{200000 * 200001 // 2}", table, name, 4)
+        scan_while_asking(sqlite, "create index tb on t(b); select a from t where b = 'text 4711';\n", "4711",
+                          table, name, 3)
+        assert sqlite.finish() == 0
+
+
+@pytest.mark.parametrize("suite", [suite for suite in GLIBC if suite != HOST])
+def test_python_of_other_suites(suite, table):
+    root = support.suite_root(suite)
+    rounds = 20_000
+    with Process([*suite_program(suite, "python3"), "-I", "-S", "-c", PYTHON_WORK.replace("ROUNDS", str(rounds))],
+                 env={"PYTHONHOME": f"{root}/usr"}) as python:
+        assert python.line() == "READY"
+        for _ in range(4):
+            scan_working(python.pid, table, f"python3 ({suite})")
+        assert python.line(120) == python_answers(rounds)
+        scan_working(python.pid, table, f"python3 ({suite})")
+        assert python.finish() == 0
+
+
+# ---- git, vim, redis ----
+
+def git(folder, *args, **more):
+    quiet = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null", "HOME": folder}
+    done = subprocess.run(["git", "-c", "user.name=t", "-c", "user.email=t@localhost", "-c", "gc.auto=0", *args],
+                          cwd=folder, env={**os.environ, **quiet}, stdout=subprocess.PIPE, check=True, **more)
+    return done.stdout
+
+
+def test_git_cat_file(folder, table):
+    need("git")
+    git(folder, "init", "-q")
+    for i in range(200):
+        with open(f"{folder}/file{i}", "w") as out:
+            out.write(f"content {i}\n" * (i + 1))
+    git(folder, "add", ".")
+    git(folder, "commit", "-q", "-m", "all")
+    git(folder, "repack", "-adq")
+    names = [line.split()[2].decode() for line in git(folder, "ls-tree", "-r", "HEAD").splitlines()]
+    with Process(["git", "cat-file", "--batch"], cwd=folder) as batch:
+        for turn, name in enumerate(names * 2):
+            head = batch.ask(name + "\n").split()
+            body = [batch.line() for _ in range(int(batch_lines(head, batch)))]
+            joined = "\n".join(body).encode()
+            assert hashlib.sha1(b"blob %d\0" % len(joined) + joined).hexdigest() == name
+            if turn % 50 == 0:
+                scan_working(batch.pid, table, "git cat-file")
+        assert batch.finish() == 0
+
+
+def batch_lines(head, batch):
+    """How many lines an object of so many bytes has: read until they are there."""
+    name, kind, size = head
+    assert kind == "blob", head
+    while len(batch.unread) < int(size) + 1:
+        batch.unread += os.read(batch.popen.stdout.fileno(), 1 << 16)
+    return batch.unread[:int(size) + 1].count(b"\n")
+
+
+def drain(fd, seconds):
+    end = time.monotonic() + seconds
+    while select.select([fd], [], [], max(0, end - time.monotonic()))[0]:
+        try:
+            if not os.read(fd, 1 << 16):
+                return
+        except OSError:
+            return
+
+
+def test_vim_in_a_terminal(folder, table):
+    need("vim")
+    master, slave = pty.openpty()
+    path = f"{folder}/text"
+    with Process(["vim", "-u", "NONE", "-N", "-n", "-i", "NONE", path], stdin=slave, stdout=slave, stderr=slave,
+                 env={"TERM": "xterm", "HOME": folder}) as vim:
+        os.close(slave)
+        drain(master, 1)
+        os.write(master, b"i")
+        for i in range(20):
+            os.write(master, b"line %d of the text\r" % i)
+            drain(master, 0.05)
+            if i % 4 == 0:
+                scan_working(vim.pid, table, "vim")
+        os.write(master, b"\x1b")
+        drain(master, 0.3)
+        os.write(master, b":%s/line/LINE/g\r")
+        drain(master, 0.3)
+        scan_working(vim.pid, table, "vim")
+        os.write(master, b":wq\r")
+        drain(master, 5)
+        assert vim.popen.wait(10) == 0
+        os.close(master)
+    with open(path) as text:
+        assert text.read().split("\n")[:20] == [f"LINE {i} of the text" for i in range(20)]
+
+
+def test_redis_is_not_harmed(folder, table):
+    """Debian's redis has jemalloc: not understood yet, and it must not suffer."""
+    need("redis-server")
+    path = f"{folder}/socket"
+    with Process(["redis-server", "--port", "0", "--unixsocket", path, "--save", "", "--dir", folder]) as redis:
+        support.wait_until(lambda: os.path.exists(path), 10, "redis's socket")
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(20)
+            client.connect(path)
+            answers = client.makefile("rb")
+            for i in range(2000):
+                client.sendall(b"SET key%d value%d\r\nGET key%d\r\n" % (i, i, i // 2))
+                assert answers.readline() == b"+OK\r\n"
+                answers.readline()
+                assert answers.readline() == b"value%d\r\n" % (i // 2)
+                if i % 400 == 0:
+                    done = scan(redis.pid)
+                    if done.status == COULD_NOT_SCAN:
+                        assert len(done.stderr.strip().split("\n")) == 2, str(done)
+                    else:
+                        table.append(("redis", check_scanned(done), done.seconds))
+                    support.check_untouched(redis.pid)

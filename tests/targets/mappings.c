@@ -1,0 +1,389 @@
+// variants: static static-pie
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Pointers to blocks outside of heap, globals and ordinary stacks:
+ * `mappings SCENARIO`, `mappings list`; see truth.h. Mapped memory of every
+ * kind, stacks that the program switches by itself, and what only the kernel
+ * holds.
+ */
+#include "truth.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/ipc.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+
+#define PAGE 4096
+/* Below the threshold for mmap, and enough for forget(). */
+#define STACK_BYTES (FORGET_BYTES + 64 * 1024)
+
+static void *volatile held[16];
+
+static void *new_live(size_t size)
+{
+	void *p = fresh(size);
+
+	tell("live", p);
+	return p;
+}
+
+static void *need(void *p)
+{
+	if (p == MAP_FAILED || p == NULL)
+		_exit(97);
+	return p;
+}
+
+/* A mapping with closed pages at both sides, so that it merges with none. */
+static void *map_apart(size_t bytes)
+{
+	char *p = need(mmap(NULL, bytes + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+
+	if (mprotect(p + PAGE, bytes, PROT_READ | PROT_WRITE) != 0)
+		_exit(97);
+	return p + PAGE;
+}
+
+static void anonymous(void)
+{
+	void **page = map_apart(3 * PAGE);
+
+	page[1000] = new_live(100);
+	held[1] = page;
+}
+
+/* mapping -> mapping -> block -> mapping -> block */
+static void anonymous_chain(void)
+{
+	void **first = map_apart(PAGE), **second = map_apart(5 * PAGE), **third = map_apart(PAGE);
+	void **block = new_live(100);
+
+	held[1] = &first[17];
+	first[200] = &second[3];
+	second[2000] = block;
+	block[3] = third;
+	third[5] = new_live(101);
+}
+
+static void anonymous_lost(void)
+{
+	void **page = map_apart(3 * PAGE), *block = fresh(100);
+
+	page[1000] = block;
+	tell("possible", block);
+	tell_sized("mapping", page, 3 * PAGE);
+}
+
+/* Two lost mappings that hold each other, and a chain of blocks. */
+static void anonymous_cycle_lost(void)
+{
+	void **first = map_apart(PAGE), **second = map_apart(PAGE);
+	void **block = fresh(100), *child = fresh(40);
+
+	first[1] = second;
+	second[1] = first;
+	second[2] = block;
+	block[0] = child;
+	tell("possible", block);
+	tell("possible", child);
+	tell_sized("mapping", first, PAGE);
+	tell_sized("mapping", second, PAGE);
+}
+
+static void shared_anonymous(void)
+{
+	void **page = need(mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+
+	page[100] = new_live(100);
+	held[1] = page;
+}
+
+NOINLINE static void *map_file(int fd, int flags)
+{
+	void *p;
+
+	if (fd < 0 || ftruncate(fd, 2 * PAGE) != 0)
+		_exit(97);
+	p = need(mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, flags, fd, 0));
+	close(fd);
+	return p;
+}
+
+static void hold_in_file(int fd, int flags)
+{
+	void **page = map_file(fd, flags);
+
+	page[600] = new_live(100);
+	held[1] = page;
+}
+
+static void memfd(void)
+{
+	hold_in_file((int)syscall(SYS_memfd_create, "memscan-test", 0), MAP_SHARED);
+}
+
+static void posix_shm(void)
+{
+	char name[64], *to = name;
+	int fd;
+
+	to = put_text(to, "/memscan-test-");
+	to = put_number(to, (uint64_t)getpid(), 10);
+	*to = '\0';
+	fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
+	shm_unlink(name);
+	hold_in_file(fd, MAP_SHARED);
+}
+
+static void sysv_shm(void)
+{
+	int id = shmget(IPC_PRIVATE, 2 * PAGE, IPC_CREAT | 0600);
+	void **page = need(shmat(id, NULL, 0));
+
+	shmctl(id, IPC_RMID, NULL);
+	page[300] = new_live(100);
+	held[1] = page;
+}
+
+static int temporary_file(void)
+{
+	char path[] = "/tmp/memscan-mapping-XXXXXX";
+	int fd = mkstemp(path);
+
+	unlink(path);
+	return fd;
+}
+
+static void file_shared(void)
+{
+	hold_in_file(temporary_file(), MAP_SHARED);
+}
+
+static void file_private(void)
+{
+	hold_in_file(temporary_file(), MAP_PRIVATE);
+}
+
+/* A block whose pages cannot all be read holds what the others hold. */
+static void guarded_page(void)
+{
+	char *block = new_live(100 * PAGE);
+	char *page = (char *)(((uintptr_t)block + 10 * PAGE) & ~(uintptr_t)(PAGE - 1));
+
+	held[1] = block;
+	*(void **)(page - 16) = new_live(100);
+	*(void **)(page + PAGE) = new_live(101);
+	*(void **)(page + 50 * PAGE) = new_live(102);
+	/* MADV_GUARD_INSTALL, Linux 6.13: neither we nor a tracer can read it */
+	madvise(page, PAGE, 102);
+}
+
+/* Reserved, hardly touched: must cost neither time nor memory. */
+static void sparse(void)
+{
+	char *area = need(mmap(NULL, (size_t)64 << 30, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+
+	held[1] = area;
+	*(void **)(area + ((size_t)33 << 30)) = new_live(100);
+	*(void **)(area + ((size_t)63 << 30)) = new_live(101);
+}
+
+/* ---- stacks that the program switches ---- */
+
+static ucontext_t of_main, of_routine;
+
+static void run_in_routine(void)
+{
+	void *volatile slot = new_live(100);
+
+	memset(&of_routine, 0, sizeof(of_routine));
+	ready();
+	OPAQUE(slot);
+}
+
+NOINLINE static void enter_routine(void *stack, size_t bytes, void (*routine)(void))
+{
+	getcontext(&of_routine);
+	of_routine.uc_stack.ss_sp = stack;
+	of_routine.uc_stack.ss_size = bytes;
+	of_routine.uc_link = NULL;
+	makecontext(&of_routine, routine, 0);
+	stack = NULL;
+	OPAQUE(stack);
+	swapcontext(&of_main, &of_routine);
+}
+
+/* Runs on a block that only its stack pointer points into. */
+static void routine_on_block(void)
+{
+	mallopt(M_MMAP_THRESHOLD, 4 * STACK_BYTES);
+	enter_routine(new_live(STACK_BYTES), STACK_BYTES, run_in_routine);
+}
+
+static void routine_on_mapped_block(void)
+{
+	enter_routine(new_live(STACK_BYTES), STACK_BYTES, run_in_routine);
+}
+
+static void routine_on_mapping(void)
+{
+	enter_routine(map_apart(STACK_BYTES), STACK_BYTES, run_in_routine);
+}
+
+/* Main's own stack waits: its pointer stands in of_main. */
+NOINLINE static void hold_and_enter(void)
+{
+	void *volatile slot = new_live(100);
+
+	enter_routine(map_apart(STACK_BYTES), STACK_BYTES, run_in_routine);
+	OPAQUE(slot);
+}
+
+static void stack_of_main_waits(void)
+{
+	hold_and_enter();
+}
+
+static void yield_holding(void)
+{
+	void *volatile slot = new_live(100);
+
+	swapcontext(&of_routine, &of_main);
+	OPAQUE(slot);
+}
+
+static void parked_on_block(void)
+{
+	enter_routine(new_live(STACK_BYTES), STACK_BYTES, yield_holding);
+}
+
+static void parked_on_mapping(void)
+{
+	enter_routine(map_apart(STACK_BYTES), STACK_BYTES, yield_holding);
+}
+
+static void handle_on_other_stack(int number)
+{
+	void *volatile slot = new_live(102);
+
+	(void)number;
+	ready();
+	OPAQUE(slot);
+}
+
+NOINLINE static void set_signal_stack(void *memory)
+{
+	stack_t stack = { .ss_sp = memory, .ss_size = STACK_BYTES };
+	struct sigaction action = { .sa_handler = handle_on_other_stack, .sa_flags = SA_ONSTACK };
+
+	if (sigaltstack(&stack, NULL) != 0 || sigaction(SIGUSR1, &action, NULL) != 0)
+		_exit(97);
+}
+
+NOINLINE static void be_interrupted(void)
+{
+	void *volatile slot = new_live(101);
+
+	raise(SIGUSR1);
+	OPAQUE(slot);
+}
+
+/* The interrupted frames' stack is alive, and so is the handler's. */
+static void signal_stack_on_mapping(void)
+{
+	set_signal_stack(map_apart(STACK_BYTES));
+	be_interrupted();
+}
+
+static void signal_stack_on_block(void)
+{
+	set_signal_stack(new_live(STACK_BYTES));
+	be_interrupted();
+}
+
+/* ---- what only the kernel holds ---- */
+
+static void epoll_data(void)
+{
+	int epoll = epoll_create1(0);
+
+	for (int i = 0; i < 20; i++) {
+		struct epoll_event event = { .events = EPOLLIN, .data.ptr = new_live(100) };
+
+		if (epoll_ctl(epoll, EPOLL_CTL_ADD, eventfd(0, 0), &event) != 0)
+			_exit(97);
+	}
+}
+
+static void timer_values(void)
+{
+	for (int i = 0; i < 5; i++) {
+		struct sigevent event = { .sigev_notify = i % 2 ? SIGEV_NONE : SIGEV_SIGNAL,
+					  .sigev_signo = SIGUSR1 };
+		struct itimerspec later = { .it_value.tv_sec = 1000 };
+		timer_t id;
+
+		event.sigev_value.sival_ptr = new_live(100);
+		if (timer_create(CLOCK_MONOTONIC, &event, &id) != 0 ||
+		    timer_settime(id, 0, &later, NULL) != 0)
+			_exit(97);
+	}
+}
+
+static void queued_signals(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGRTMIN + 3);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	for (int i = 0; i < 3; i++) {
+		union sigval value = { .sival_ptr = new_live(100) };
+
+		if (sigqueue(getpid(), SIGRTMIN + 3, value) != 0)
+			_exit(97);
+	}
+}
+
+static const struct scenario scenarios[] = {
+	{ "anonymous", anonymous, 0 },
+	{ "anonymous_chain", anonymous_chain, 0 },
+	{ "anonymous_lost", anonymous_lost, 0 },
+	{ "anonymous_cycle_lost", anonymous_cycle_lost, 0 },
+	{ "shared_anonymous", shared_anonymous, 0 },
+	{ "memfd", memfd, 0 },
+	{ "posix_shm", posix_shm, 0 },
+	{ "sysv_shm", sysv_shm, 0 },
+	{ "file_shared", file_shared, 0 },
+	{ "file_private", file_private, 0 },
+	{ "guarded_page", guarded_page, 0 },
+	{ "sparse", sparse, 0 },
+	{ "routine_on_block", routine_on_block, 0 },
+	{ "routine_on_mapped_block", routine_on_mapped_block, 0 },
+	{ "routine_on_mapping", routine_on_mapping, 0 },
+	{ "stack_of_main_waits", stack_of_main_waits, 0 },
+	{ "parked_on_block", parked_on_block, 0 },
+	{ "parked_on_mapping", parked_on_mapping, 0 },
+	{ "signal_stack_on_mapping", signal_stack_on_mapping, 0 },
+	{ "signal_stack_on_block", signal_stack_on_block, 0 },
+	{ "epoll_data", epoll_data, 0 },
+	{ "timer_values", timer_values, 0 },
+	{ "queued_signals", queued_signals, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	const char *name = argc > 1 ? argv[1] : "anonymous";
+
+	if (strcmp(name, "list") != 0)
+		leak(60);
+	return run_scenario(scenarios, sizeof(scenarios) / sizeof(scenarios[0]), name);
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "cli/options.h"
+
+enum { MAX_ARGS = 8 };
+
+static struct ms_options options;
+static struct ms_error err;
+
+/* Parse the words of @line as a command line after "memscan". */
+static bool parse(const char *line)
+{
+	static char words[256];
+	char *argv[MAX_ARGS + 2] = { (char[]){ "memscan" } };
+	char *rest = NULL;
+	int argc = 1;
+
+	snprintf(words, sizeof(words), "%s", line);
+	for (char *word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+		cr_assert_leq(argc, MAX_ARGS);
+		argv[argc++] = word;
+	}
+	memset(&err, 0, sizeof(err));
+	return ms_options_parse(argc, argv, &options, &err);
+}
+
+static const struct {
+	const char *line;
+	const char *text;
+} wrong_cases[] = {
+	{ "", "no process was given" },
+	{ "--contents", "no process was given" },
+	{ "--pid 1 --name x", "exclude each other" },
+	{ "--pid 0", "--pid takes the number of a process, not '0'" },
+	{ "--pid -1", "not '-1'" },
+	{ "--pid x", "not 'x'" },
+	{ "--pid 12x", "not '12x'" },
+	{ "--pid 2147483648", "not '2147483648'" },
+	{ "--pid 99999999999999999999", "--pid takes" },
+	{ "--pid", "--pid needs its argument, N" },
+	{ "-p", "--pid needs its argument, N" },
+	{ "--pid 1 --limit few", "--limit takes a number or 'all', not 'few'" },
+	{ "--pid 1 --limit -1", "not '-1'" },
+	{ "--pid 1 --limit 18446744073709551616", "--limit takes" },
+	{ "--pid 1 --min-size 1k", "--min-size takes a number of bytes, not '1k'" },
+	{ "--pid 1 --snapshot fork", "--snapshot fork is not in memscan" },
+	{ "--pid 1 --snapshot tape", "--snapshot takes auto or copy, not 'tape'" },
+	{ "--pid 1 --format xml", "--format takes text or json, not 'xml'" },
+	{ "--pid 1 --timeout 0", "--timeout takes" },
+	{ "--pid 1 --timeout 86401", "--timeout takes" },
+	{ "--pid 1 --timeout soon", "not 'soon'" },
+	{ "--pid 1 --color maybe", "--color takes auto, always or never, not 'maybe'" },
+	{ "--pid 1 --contents=yes", "--contents takes no argument" },
+	{ "--pid 1 --nonsense", "there is no option --nonsense" },
+	{ "--pid 1 -x", "there is no option -x" },
+	{ "--pid 1 -qx", "there is no option -x" },
+	{ "--pid 1 2", "'2' is not an option" },
+	{ "--pid= ", "--pid takes" },
+	{ "--name= ", "--name takes" },
+	{ "--pid 1 --output= ", "--output takes" },
+};
+
+Test(options, wrong_calls_are_told_and_advised)
+{
+	for (size_t i = 0; i < sizeof(wrong_cases) / sizeof(wrong_cases[0]); i++) {
+		const char *line = wrong_cases[i].line;
+
+		cr_assert_not(parse(line), "\"%s\" was taken", line);
+		cr_assert(strstr(err.text, wrong_cases[i].text), "\"%s\": %s", line, err.text);
+		cr_assert(err.advice[0], "\"%s\": no advice", line);
+		cr_assert_null(strchr(err.text, '\n'));
+	}
+}
+
+Test(options, defaults_are_those_of_the_contract)
+{
+	cr_assert(parse("--pid 42"), "%s", err.text);
+	cr_assert_eq(options.request, MS_REQUEST_SCAN);
+	cr_assert_eq(options.id, 42);
+	cr_assert_null(options.name);
+	cr_assert_eq(options.scan.limit, 100);
+	cr_assert_eq(options.scan.min_size, 0);
+	cr_assert_not(options.scan.no_fold || options.scan.contents);
+	cr_assert_not(options.scan.possible || options.scan.unaligned);
+	cr_assert_str_eq(options.writer->name, "text");
+	cr_assert_null(options.output);
+	cr_assert_eq(options.timeout_ns, UINT64_C(30000000000));
+	cr_assert_eq(options.colour, MS_COLOUR_AUTO);
+	cr_assert_not(options.quiet || options.verbose);
+}
+
+Test(options, each_sets_its_own_field)
+{
+	cr_assert(parse("-p7 --limit all --min-size 4096"));
+	cr_assert_eq(options.id, 7);
+	cr_assert_eq(options.scan.limit, UINT64_MAX);
+	cr_assert_eq(options.scan.min_size, 4096);
+	cr_assert(parse("--pid=7 --no-fold") && options.scan.no_fold && !options.scan.contents);
+	cr_assert(parse("--pid=7 --contents") && options.scan.contents && !options.scan.no_fold);
+	cr_assert(parse("--pid=7 --possible") && options.scan.possible && !options.scan.unaligned);
+	cr_assert(parse("--pid=7 --unaligned") && options.scan.unaligned && !options.scan.possible);
+	cr_assert(parse("--pid=7 --timeout 5") && options.timeout_ns == UINT64_C(5000000000));
+	cr_assert(parse("--pid=7 --color never") && options.colour == MS_COLOUR_NEVER);
+	cr_assert(parse("--pid=7 --color always") && options.colour == MS_COLOUR_ALWAYS);
+	cr_assert(parse("--pid=7 -l 0") && options.scan.limit == 0);
+	cr_assert(parse("--pid=7 --snapshot copy"));
+	cr_assert(parse("--pid=7 --snapshot auto"));
+}
+
+Test(options, name_output_and_format_are_kept)
+{
+	cr_assert(parse("-n cron -o out.json -f json"));
+	cr_assert_eq(options.id, 0);
+	cr_assert_str_eq(options.name, "cron");
+	cr_assert_str_eq(options.output, "out.json");
+	cr_assert_str_eq(options.writer->name, "json");
+	cr_assert(parse("-n cron --json"));
+	cr_assert_str_eq(options.writer->name, "json");
+}
+
+Test(options, the_later_of_quiet_and_verbose_counts)
+{
+	cr_assert(parse("-p 1 -q -v") && options.verbose && !options.quiet);
+	cr_assert(parse("-p 1 -v -q") && options.quiet && !options.verbose);
+}
+
+Test(options, help_and_version_need_nothing_else)
+{
+	cr_assert(parse("--help") && options.request == MS_REQUEST_HELP);
+	cr_assert(parse("-h") && options.request == MS_REQUEST_HELP);
+	cr_assert(parse("--version") && options.request == MS_REQUEST_VERSION);
+	cr_assert(parse("--pid 1 --help --nonsense") && options.request == MS_REQUEST_HELP);
+}
+
+Test(options, help_lists_what_works_and_nothing_else)
+{
+	static const char *const listed[] = {
+		"-p, --pid N", "-n, --name NAME", "-l, --limit", "--no-fold",   "--contents",
+		"--possible",  "--unaligned",     "--min-size",  "--snapshot",  "-f, --format",
+		"--json",      "-o, --output",    "--timeout",   "-q, --quiet", "-v, --verbose",
+		"--color",     "-h, --help",      "--version",
+	};
+	char text[8192] = "";
+	FILE *to = fmemopen(text, sizeof(text), "w");
+
+	ms_options_help(to);
+	fclose(to);
+	for (size_t i = 0; i < sizeof(listed) / sizeof(listed[0]); i++)
+		cr_assert(strstr(text, listed[i]), "no %s in:\n%s", listed[i], text);
+	cr_assert_null(strstr(text, "fork"));
+	cr_assert_null(strstr(text, "suppressions"));
+}

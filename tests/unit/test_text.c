@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+
+#include "golden/sample.h"
+#include "report/utf8.h"
+
+static struct ms_arena arena;
+static struct ms_report report;
+static struct keeper keeper;
+
+static void setup(void)
+{
+	ms_arena_init(&arena);
+	sample_report(&arena, &report);
+}
+
+static void teardown(void)
+{
+	ms_arena_deinit(&arena);
+}
+
+TestSuite(text, .init = setup, .fini = teardown);
+
+static const char *written(void)
+{
+	keep_report(&keeper, "text", &report);
+	return keeper.bytes;
+}
+
+#define assert_says(what) \
+	cr_assert(strstr(written(), what), "no \"%s\" in:\n%s", what, keeper.bytes)
+#define assert_not_says(what) cr_assert_null(strstr(written(), what), "in:\n%s", keeper.bytes)
+
+Test(text, full_report_is_the_golden_one)
+{
+	(void)written();
+	assert_golden(&keeper, "tests/golden/report.txt");
+}
+
+Test(text, colours_only_wrap_what_stands_there_anyway)
+{
+	keeper_init(&keeper);
+	keeper.base.colour = true;
+	cr_assert(ms_writer_find("text")->write(&report, &keeper.base));
+	assert_golden(&keeper, "tests/golden/report-colour.txt");
+}
+
+Test(text, no_leaks_is_the_summary_with_zeros)
+{
+	memset(&report.totals, 0, sizeof(report.totals));
+	report.totals.allocations = 1;
+	report.totals.allocation_bytes = 24;
+	report.leaks.n = 0;
+	report.possible = false;
+	report.mappings.n = 0;
+	assert_says("\n0 bytes in 0 allocations unreachable out of 24 bytes in 1 allocation\n");
+	assert_not_says("unreachable at");
+	assert_not_says("Possible");
+	assert_not_says("Unreachable mappings");
+	assert_not_says("not listed");
+}
+
+Test(text, kinds_are_told_where_they_differ)
+{
+	assert_not_says("kind:");
+	report.leaks.at[1].kind = MS_LEAK_INDIRECT;
+	assert_says("  20 bytes unreachable at 7a03454400\n   kind: direct\n");
+	assert_says("  40 bytes unreachable at 7a03450000\n   kind: indirect\n");
+}
+
+Test(text, counts_of_one_are_singular)
+{
+	report.leaks.at[0].referenced_count = 1;
+	report.leaks.at[0].similar_count = 1;
+	report.totals.leaked_allocations = 1;
+	report.totals.leaks = 4;
+	assert_says("referencing 48 unreachable bytes in 1 allocation\n");
+	assert_says("and 96 similar unreachable bytes in 1 allocation\n");
+	assert_says("214 bytes in 1 allocation unreachable out of 1564 bytes in 10 allocations\n");
+	assert_says("1 more leak is not listed: --limit all");
+}
+
+Test(text, names_cannot_command_the_terminal)
+{
+	static const char hostile[] = "a\033[2Jb\xc2\x9b"
+				      "c\xff\n0 bytes";
+
+	snprintf(report.target.exe, sizeof(report.target.exe), "%s", hostile);
+	snprintf(report.mappings.at[0].name, sizeof(report.mappings.at[0].name), "%s", hostile);
+	snprintf(report.warnings.at[0].text, sizeof(report.warnings.at[0].text), "%s", hostile);
+	snprintf(report.target.cmdline, sizeof(report.target.cmdline), "%s", hostile);
+	cr_assert_null(memchr(written(), '\033', keeper.len));
+	assert_says("process 4321 a?[2Jb?c\xef\xbf\xbd?0 bytes\n");
+	assert_says("warning: a?[2Jb?c");
+	assert_says("7f0000000000 a?[2Jb?c");
+	assert_says("command: a?[2Jb?c");
+}
+
+Test(text, long_names_come_whole)
+{
+	memset(report.target.cmdline, 'x', sizeof(report.target.cmdline));
+	report.target.cmdline_len = sizeof(report.target.cmdline);
+	cr_assert_eq(strspn(strchr(written(), 'x'), "x"), MS_CMDLINE_TEXT);
+}
+
+Test(text, stops_when_the_sink_does)
+{
+	(void)written();
+	for (size_t room = 0; room < keeper.len; room += 7) {
+		struct keeper small;
+
+		keeper_init(&small);
+		small.room = room;
+		cr_assert_not(ms_writer_find("text")->write(&report, &small.base));
+	}
+}
+
+Test(text, unknown_formats_have_no_writer)
+{
+	cr_assert_null(ms_writer_find("xml"));
+	cr_assert_null(ms_writer_find(""));
+}
+
+static const struct {
+	const char *in;
+	size_t len;
+	const char *out;
+} utf8_cases[] = {
+	{ "plain", 5, "plain" },
+	{ "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", 9, "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80" },
+	{ "\xc0\xaf", 2, "\xef\xbf\xbd\xef\xbf\xbd" },                 /* overlong '/' */
+	{ "\xe0\x80\xaf", 3, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" }, /* overlong too */
+	{ "\xed\xa0\x80", 3, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" }, /* surrogate */
+	{ "\xf4\x90\x80\x80", 4, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" },
+	{ "\xe2\x82", 2, "\xef\xbf\xbd\xef\xbf\xbd" },     /* cut off */
+	{ "\xe2\x82\xac", 2, "\xef\xbf\xbd\xef\xbf\xbd" }, /* the rest is not ours to read */
+	{ "a\0b", 3,
+	  "a\xef\xbf\xbd"
+	  "b" },
+};
+
+Test(utf8, takes_characters_and_nothing_else)
+{
+	char out[64];
+
+	for (size_t i = 0; i < sizeof(utf8_cases) / sizeof(utf8_cases[0]); i++) {
+		size_t used =
+			ms_utf8_clean(utf8_cases[i].in, utf8_cases[i].len, false, out, sizeof(out));
+
+		cr_assert_eq(used, utf8_cases[i].len, "case %zu", i);
+		cr_assert_str_eq(out, utf8_cases[i].out, "case %zu", i);
+	}
+}
+
+Test(utf8, cuts_between_characters)
+{
+	char out[5];
+
+	cr_assert_eq(ms_utf8_clean("ab\xe2\x82\xac", 5, false, out, sizeof(out)), 2);
+	cr_assert_str_eq(out, "ab");
+}
