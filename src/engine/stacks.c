@@ -47,18 +47,34 @@ static void add_word(struct finder *f, uint64_t word)
 		*slot = word;
 }
 
+/* True when memory is mapped from @range's begin to its end without a hole. */
+static bool is_mapped(const struct ms_regions *regions, struct ms_range range)
+{
+	const struct ms_region *r = ms_region_of(regions, range.begin);
+
+	while (r && r->range.end < range.end) {
+		const struct ms_region *next = r + 1;
+
+		if (next == regions->at + regions->n || next->range.begin != r->range.end)
+			return false;
+		r = next;
+	}
+	return r;
+}
+
 /* The stack block that the thread control block at @tcb names; empty when none makes sense. */
-static struct ms_range stack_block(struct ms_source *src, ms_addr tcb)
+static struct ms_range stack_block(const struct finder *f, ms_addr tcb)
 {
 	uint64_t words[TCB_BYTES / 8];
-	size_t n = ms_source_read(src, tcb, words, sizeof(words)) / 8;
+	size_t n = ms_source_read(f->src, tcb, words, sizeof(words)) / 8;
 
 	for (size_t i = TCB_HEADER / 8; i + 1 < n; i++) {
 		ms_addr begin = words[i];
 		uint64_t len = words[i + 1];
 
 		if (begin <= tcb && begin % 16 == 0 && len >= PAGE && tcb - begin < len &&
-		    len - (tcb - begin) <= ABOVE_TCB)
+		    len - (tcb - begin) <= ABOVE_TCB &&
+		    is_mapped(f->regions, (struct ms_range){ begin, begin + len }))
 			return (struct ms_range){ begin, begin + len };
 	}
 	return (struct ms_range){ tcb, tcb };
@@ -118,7 +134,7 @@ static void add_thread(struct finder *f, const struct ms_thread *t)
 	uint64_t dtv;
 
 	if (t->tp) {
-		own = stack_block(f->src, t->tp);
+		own = stack_block(f, t->tp);
 		if (ms_source_word(f->src, t->tp + TCB_DTV, &dtv))
 			add_word(f, dtv - DTV_BIAS);
 	}
@@ -150,7 +166,7 @@ static void add_main_stack(struct finder *f)
 	ms_vec_for_each(t, &f->src->threads) {
 		const struct ms_region *region = ms_region_of(f->regions, t->sp);
 
-		if (!region || (t->tp && ms_range_has(stack_block(f->src, t->tp), t->sp)))
+		if (!region || (t->tp && ms_range_has(stack_block(f, t->tp), t->sp)))
 			continue;
 		add_left_stack(f, (struct ms_range){ t->sp, region->range.end }, stack->range);
 		return;
@@ -203,7 +219,7 @@ static bool awaits_join(const struct finder *f, ms_addr tcb)
 
 static void add_dead_stack(struct finder *f, ms_addr tcb)
 {
-	struct ms_range own = stack_block(f->src, tcb);
+	struct ms_range own = stack_block(f, tcb);
 	ms_addr end = tcb + TCB_BYTES < own.end ? tcb + TCB_BYTES : own.end;
 	uint64_t dtv;
 

@@ -13,6 +13,7 @@ import os
 import pty
 import pwd
 import random
+import re
 import select
 import shutil
 import socket
@@ -184,7 +185,7 @@ def test_postgresql_answers_agree(folder, table):
         run("pgbench", "-h", folder, "-i", "-s", "1", "-q", "postgres")
         digest = "select md5(string_agg(bid::text || filler, ',' order by aid)) from pgbench_accounts"
         before = query(digest)
-        with Process([f"{tools}/pgbench", "-h", folder, "-c", "4", "-t", "400", "-M", "prepared", "-n", "postgres"],
+        with Process([f"{tools}/pgbench", "-h", folder, "-c", "4", "-T", "6", "-M", "prepared", "-n", "postgres"],
                      stderr=subprocess.STDOUT, cwd=folder, **user) as bench:
             scans = 0
             while bench.running() and scans < 60:
@@ -193,13 +194,14 @@ def test_postgresql_answers_agree(folder, table):
                     scans += scan_working(pid, table, name, may_vanish=True) is not None
             assert bench.finish(120) == 0
             said = bench.popen.stdout.read().decode()
-        assert "number of failed transactions: 0" in said and "1600/1600" in said, said
-        assert scans >= 10
+        assert "number of failed transactions: 0" in said, said
+        processed = re.search(r"transactions actually processed: (\d+)", said).group(1)
+        assert scans >= 10 and "postgres backend" in {row[0] for row in table}
         sums = query("select (select sum(abalance) from pgbench_accounts) = (select sum(delta) from pgbench_history),"
                      " (select sum(bbalance) from pgbench_branches) = (select sum(delta) from pgbench_history),"
                      " (select sum(tbalance) from pgbench_tellers) = (select sum(delta) from pgbench_history),"
                      " (select count(*) from pgbench_history)")
-        assert sums == "t|t|t|1600", sums
+        assert sums == f"t|t|t|{processed}", sums
         assert query(digest) == before
         os.kill(server.pid, 2)  # fast shutdown
         assert server.finish(30) == 0
@@ -246,7 +248,7 @@ def python_answers(rounds):
 
 
 def test_python_with_busy_threads(table):
-    rounds = 120_000
+    rounds = 300_000
     with Process(["/usr/bin/python3", "-I", "-c", PYTHON_WORK.replace("ROUNDS", str(rounds))]) as python:
         assert python.line() == "READY"
         for _ in range(10):
@@ -261,7 +263,7 @@ const { createHash } = require('crypto');
 const { Worker, isMainThread, parentPort } = require('worker_threads');
 function work(n) {
   const hash = createHash('sha256'); let kept = [];
-  for (let i = 0; i < 150000; i++) {
+  for (let i = 0; i < 400000; i++) {
     kept.push({ i, text: 'x'.repeat(i % 50) }); if (kept.length > 1000) kept = [];
     hash.update(String(i * n));
   }
@@ -283,7 +285,7 @@ def node_answers():
     answers = []
     for n in range(1, 6):
         digest = hashlib.sha256()
-        for i in range(150000):
+        for i in range(400000):
             digest.update(str(i * n).encode())
         answers.append(digest.hexdigest())
     return " ".join(answers) + " true"

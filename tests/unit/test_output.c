@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "cli/output.h"
@@ -160,12 +161,31 @@ Test(output, long_reports_come_whole)
 	cr_assert_eq(st.st_size, 100002);
 }
 
+/* A node of our own: were the code wrong, root's test would replace the machine's. */
+static const char *full_device(void)
+{
+	const char *path = in_folder("full");
+	int fd;
+
+	if (mknod(path, S_IFCHR | 0600, makedev(1, 7)) != 0)
+		return NULL;
+	fd = open(path, O_WRONLY);
+	if (fd < 0)
+		return NULL;
+	close(fd);
+	return path;
+}
+
 Test(output, a_full_disk_is_noticed)
 {
-	cr_assert_eq(ms_output_check("/dev/full", &err), MS_OK);
-	cr_assert_eq(write_to("/dev/full", &short_writer), MS_E_SYS);
+	const char *full = full_device();
+
+	if (!full)
+		cr_skip_test("no device node can be made here");
+	cr_assert_eq(ms_output_check(full, &err), MS_OK);
+	cr_assert_eq(write_to(full, &short_writer), MS_E_SYS);
 	cr_assert_eq(err.sys_errno, ENOSPC);
-	cr_assert_eq(write_to("/dev/full", &long_writer), MS_E_SYS);
+	cr_assert_eq(write_to(full, &long_writer), MS_E_SYS);
 	cr_assert_neq(err.advice[0], '\0');
 }
 

@@ -30,6 +30,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "target/freeze/roll.h"
 #include "target/proc.h"
 #include "target/target.h"
@@ -41,14 +42,6 @@ enum {
 	ASLEEP_NS = 10000000, /* in uninterruptible sleep for so long: will not answer soon */
 	WORD_BITS = 64,
 };
-
-uint64_t ms_now_ns(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
-}
 
 enum ms_status ms_freezer_init(struct ms_freezer *freezer, struct ms_collection *shared,
                                struct ms_error *err)
@@ -122,13 +115,6 @@ void ms_tracee_wait(struct ms_tracee *tracee, int ticks)
 		if (--ticks <= 0)
 			return;
 	}
-}
-
-/* Forget a thread that ended; its id may come again. */
-static void drop_gone(struct ms_freezer *freezer, const struct ms_tracee *tracee)
-{
-	if (tracee->state == MS_TRACEE_GONE)
-		set_seen(freezer, tracee->tid, false);
 }
 
 /* Why the kernel refused to let us seize @tid. MS_OK when it is because the thread is ending. */
@@ -209,12 +195,14 @@ static enum ms_status give_up(const struct ms_freezer *freezer, const struct ms_
 	return st;
 }
 
-/* A thread that is neither stopped nor gone; NULL when there is none from @from on. */
-static struct ms_tracee *next_running(struct ms_freezer *freezer, size_t from)
+/* A thread that has not answered, or NULL. */
+static struct ms_tracee *next_running(struct ms_freezer *freezer)
 {
-	for (size_t i = from; i < freezer->tracees.n; i++)
-		if (freezer->tracees.at[i].state == MS_TRACEE_RUNNING)
-			return &freezer->tracees.at[i];
+	struct ms_tracee *tracee;
+
+	ms_vec_for_each (tracee, &freezer->tracees)
+		if (tracee->state == MS_TRACEE_RUNNING)
+			return tracee;
 	return NULL;
 }
 
@@ -255,7 +243,7 @@ static enum ms_status wait_late(struct ms_freezer *freezer, struct ms_error *err
 	uint64_t asleep_since = 0;
 	struct ms_tracee *late;
 
-	while ((late = next_running(freezer, 0))) {
+	while ((late = next_running(freezer))) {
 		uint64_t now = ms_now_ns();
 
 		if (now > freezer->deadline_ns)
@@ -266,26 +254,26 @@ static enum ms_status wait_late(struct ms_freezer *freezer, struct ms_error *err
 			asleep_since = now;
 		else if (now - asleep_since > ASLEEP_NS)
 			leave_asleep(freezer);
-		late = next_running(freezer, 0);
+		late = next_running(freezer);
 		if (late)
 			ms_tracee_wait(late, 1);
 	}
 	return MS_OK;
 }
 
-static enum ms_status wait_all(struct ms_freezer *freezer, size_t from, struct ms_error *err)
+static enum ms_status wait_all(struct ms_freezer *freezer, struct ms_error *err)
 {
+	struct ms_tracee *tracee;
 	enum ms_status st;
 
-	for (size_t i = from; i < freezer->tracees.n; i++) {
-		struct ms_tracee *tracee = &freezer->tracees.at[i];
-
+	ms_vec_for_each (tracee, &freezer->tracees)
 		if (tracee->state == MS_TRACEE_RUNNING)
 			ms_tracee_wait(tracee, FIRST_TICKS);
-	}
 	st = wait_late(freezer, err);
-	for (size_t i = from; i < freezer->tracees.n; i++)
-		drop_gone(freezer, &freezer->tracees.at[i]);
+	/* Ids of threads that ended may come again. */
+	ms_vec_for_each (tracee, &freezer->tracees)
+		if (tracee->state == MS_TRACEE_GONE)
+			set_seen(freezer, tracee->tid, false);
 	return st;
 }
 
@@ -294,21 +282,19 @@ static enum ms_status stop_all(struct ms_freezer *freezer, struct ms_proc_list *
                                struct ms_error *err)
 {
 	for (int i = 0; i < MAX_LISTINGS; i++) {
-		size_t before = freezer->tracees.n;
 		enum ms_status st;
 		bool complete;
 
 		st = seize_new(freezer, list, &complete, err);
-		if (!st && complete)
+		if (!st && complete && !next_running(freezer))
 			return MS_OK;
 		if (!st)
-			st = wait_all(freezer, before, err);
+			st = wait_all(freezer, err);
 		if (st)
 			return st;
 	}
 	return ms_fail(err, MS_E_BUSY,
-	               "threads of process %d come and go faster than they can be "
-	               "listed",
+	               "threads of process %d come and go faster than they can be listed",
 	               freezer->shared->pid);
 }
 

@@ -29,8 +29,7 @@ struct ms_tracee {
 	pid_t tid;
 	uint8_t state;   /* enum ms_tracee_state */
 	uint8_t signal;  /* what a signal-delivery stop holds back, given with the detach; else 0 */
-	bool group_stop; /* stopped by SIGSTOP or the like before we came */
-	bool rolled;
+	bool group_stop; /* stopped by SIGSTOP or the like, not by us */
 };
 
 struct ms_tracees MS_VEC(struct ms_tracee);
@@ -44,6 +43,7 @@ struct ms_freezer {
 	char *list_buf; /* MS_PROC_LIST_BYTES */
 	uint64_t begun_ns;
 	uint64_t deadline_ns;
+	uint64_t roll_until_ns;
 };
 
 /* Everything that needs memory, done before the target is touched. */
@@ -63,8 +63,5 @@ void ms_freezer_release(struct ms_freezer *freezer);
 void ms_tracee_wait(struct ms_tracee *tracee, int ticks);
 
 enum { MS_TICK_NS = 1000000 };
-
-/* The clock that all of this room measures with. */
-uint64_t ms_now_ns(void);
 
 #endif

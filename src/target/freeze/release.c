@@ -6,6 +6,7 @@
  */
 #include <sys/ptrace.h>
 
+#include "base/clock.h"
 #include "target/freeze/freeze.h"
 #include "target/freeze/rewind.h"
 

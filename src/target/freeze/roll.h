@@ -6,6 +6,24 @@
 
 #include "target/freeze/freeze.h"
 
+enum { MS_ROLL_STACK_WORDS = 20 };
+
+/*
+ * Whether a thread at @pc is inside malloc: in its instructions, or in a function
+ * of the same library with a return address into them near the top of its stack.
+ *
+ * @stack:    the topmost words of its stack, n of them
+ * @ret_back: that return address; 0 when @pc itself is in malloc
+ */
+bool ms_roll_is_inside(const struct ms_collection *code, ms_addr pc, const uint64_t *stack,
+                       size_t n, ms_addr *ret_back);
+
+/*
+ * Whether a thread sleeps, or slept until we came, in a call that it will make
+ * once more: it changes nothing, and does so consistently.
+ */
+bool ms_roll_is_waiting(const struct ms_cpu *cpu);
+
 /* Returns whether any thread was made to run; counts are in shared. */
 bool ms_roll_all(struct ms_freezer *freezer);
 

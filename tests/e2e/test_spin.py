@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Threads that malloc and free without pause, frozen at any point of it.
+
+Every scan must succeed with every heap verified, and tell nothing: the target
+keeps all its live blocks reachable. SCANS is the number of scans for each kind
+of target (500 by hand: `make check SCANS=500`).
+"""
+
+import os
+import re
+
+import pytest
+
+import support
+from support import HOST, Process, check_scanned, compile_target, scan
+
+SCANS = int(os.environ.get("SCANS") or 60)
+
+
+def spread(numbers):
+    numbers = sorted(numbers)
+    at = lambda part: numbers[min(len(numbers) - 1, int(part * len(numbers)))]
+    return f"median {at(0.5)}, 90 % {at(0.9)}, 99 % {at(0.99)}, most {numbers[-1]}"
+
+
+def scan_often(pid, scans):
+    """Steps and tries of each scan; every one must be clean."""
+    steps, tries, pauses, failed = [], [], [], []
+    for i in range(scans):
+        done = scan(pid, "--no-fold", "--verbose")
+        try:
+            report = check_scanned(done)
+            assert report["heaps"] and report["leaks"] == [], f"told as leaked: {report['leaks'][:5]}"
+        except AssertionError as error:
+            failed.append(f"scan {i}: {error}")
+            if len(failed) > 5:
+                break
+            continue
+        tries.append(report["scan"]["attempts"])
+        pauses.append(round(report["scan"]["pause_ns"] / 1e6, 1))
+        if found := re.search(r"single steps (\d+)", done.stderr):
+            steps.append(int(found.group(1)))
+    return steps, tries, pauses, failed
+
+
+def check_spin(notes, label, program, threads, size, scans):
+    with Process([program, threads, size]) as spin:
+        assert spin.line() == "READY"
+        steps, tries, pauses, failed = scan_often(spin.pid, scans)
+        support.check_untouched(spin.pid)
+        assert spin.running()
+    notes.append(f"spin {label}: {len(tries)} of {scans} scans clean; steps {spread(steps or [0])}; "
+                 f"tries {spread(tries or [0])}; pause ms {spread(pauses or [0])}")
+    assert not failed, f"{len(failed)} of {scans}:\n" + "\n".join(failed)
+
+
+@pytest.mark.parametrize("size", [400, 10_000, 400_000])
+@pytest.mark.parametrize("threads", [1, 4])
+def test_nothing_live_is_told(threads, size, notes):
+    check_spin(notes, f"{threads} threads, up to {size} bytes", compile_target("spin"), threads, size, SCANS)
+
+
+@pytest.mark.parametrize("suite,variant", [("bullseye", "dynamic"), ("trixie", "dynamic"), ("sid", "dynamic"),
+                                           (HOST, "static"), (HOST, "static-pie"), ("sid", "static")])
+def test_nothing_live_is_told_elsewhere(suite, variant, notes):
+    program = compile_target("spin", suite, variant)
+    check_spin(notes, f"4 threads, up to 10000 bytes, {suite} {variant}", program, 4, 10_000, max(10, SCANS // 3))
