@@ -28,11 +28,17 @@ struct fd_sink {
 	char buffer[BUFFER_BYTES];
 };
 
+/* @path NULL: standard output. */
 static enum ms_status unwritable(const char *path, int sys_errno, struct ms_error *err)
 {
-	enum ms_status st = ms_fail_sys(err, sys_errno, "cannot write the report to %.120s", path);
+	enum ms_status st = ms_fail_sys(err, sys_errno, "cannot write the report to %.120s",
+	                                path ? path : "standard output");
 
-	ms_advise(err, "give --output a file in a folder that you may write to, with space left");
+	if (path)
+		ms_advise(err, "give --output a file in a folder where you may write and space is "
+		               "left");
+	else
+		ms_advise(err, "to keep the report in a file use --output FILE");
 	return st;
 }
 
@@ -194,7 +200,7 @@ enum ms_status ms_output_write(const char *path, const struct ms_writer *writer,
 
 	if (!path) {
 		problem = write_stdout(writer, report, colour);
-		return problem ? unwritable("standard output", problem, err) : MS_OK;
+		return problem ? unwritable(NULL, problem, err) : MS_OK;
 	}
 	problem = locate(path, &place);
 	if (!problem && place.special)

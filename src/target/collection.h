@@ -29,7 +29,7 @@
 #include "base/status.h"
 #include "engine/source.h"
 
-enum { MS_THREAD_WORDS = 500, MS_CODE_RANGES = 32 };
+enum { MS_THREAD_WORDS = 500, MS_CODE_RANGES = 32, MS_ALL_CODE_RANGES = 1024 };
 
 /* One captured thread, in shared memory; 4 KiB. */
 struct ms_frozen_thread {
@@ -53,6 +53,8 @@ struct ms_collection {
 	uint32_t n_libc_code;
 	struct ms_range malloc_code[MS_CODE_RANGES]; /* instructions of malloc itself */
 	struct ms_range libc_code[MS_CODE_RANGES];   /* text of the library that has it */
+	uint32_t n_all_code;
+	struct ms_range all_code[MS_ALL_CODE_RANGES]; /* executable mappings by address; the first */
 
 	/* set by the collection process */
 	struct ms_error error; /* why the freeze failed; read when freeze says so */

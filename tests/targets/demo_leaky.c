@@ -114,7 +114,7 @@ static void load_and_unload_users(void)
 	group->first = user; /* mistake 3 */
 }
 
-static void serve(void)
+__attribute__((noinline)) static void serve(void)
 {
 	for (uint64_t id = 1; id <= N_CONNECTIONS; id++) {
 		struct session **slot = &table[id % N_SLOTS];

@@ -152,11 +152,11 @@ static enum ms_status try_scattered(struct ms_ptmalloc *pt, struct ms_pt_arena *
 	return own(pt, arena->group, s->begin, s->end) ? MS_OK : MS_E_NOMEM;
 }
 
-/* All segments in @run, which is readable anonymous memory. */
+/* All segments in @run: one may stand at its begin, the others at the begin of a page. */
 static enum ms_status read_scattered_in(struct ms_ptmalloc *pt, struct ms_pt_arena *arena,
                                         struct ms_range run)
 {
-	ms_addr at = ms_align_up(run.begin, MS_PAGE);
+	ms_addr at = run.begin;
 	enum ms_status st = MS_OK;
 
 	while (at < run.end && !st) {
@@ -165,7 +165,7 @@ static enum ms_status read_scattered_in(struct ms_ptmalloc *pt, struct ms_pt_are
 		bool found;
 
 		st = try_scattered(pt, arena, &s, &found);
-		at = found ? ms_align_up(s.end, MS_PAGE) : at + MS_PAGE;
+		at = ms_align_up(found ? s.end : at + 1, MS_PAGE);
 	}
 	return st;
 }
@@ -191,7 +191,7 @@ static enum ms_status read_scattered(struct ms_ptmalloc *pt, const struct ms_lib
 		       regions->at[i + 1].kind == regions->at[i].kind &&
 		       !ms_region_mapping(pt->d->src, &regions->at[i + 1])->inode)
 			run.end = regions->at[++i].range.end;
-		if (ms_range_has(run, libc->sbrk_base))
+		if (brk && ms_range_has(run, libc->sbrk_base))
 			run.begin = ms_align_up(libc->sbrk_base, MS_ALIGNMENT);
 		st = read_scattered_in(pt, arena, run);
 	}

@@ -44,8 +44,9 @@ static bool is_fence(const struct walker *w)
 {
 	uint64_t size = size_of(w->head);
 
+	/* The first loses its P bit when malloc frees what was left of the segment. */
 	if (w->segment->main)
-		return size == MS_HEADER && w->head == w->next_head;
+		return size == MS_HEADER && w->next_head == (MS_HEADER | MS_PREV_INUSE);
 	return size <= MS_MIN_CHUNK && w->next_head == MS_PREV_INUSE;
 }
 

@@ -56,9 +56,15 @@ struct ms_arch_stepping {
 	 */
 	size_t (*repeats)(const uint8_t *code, size_t len);
 
-	/* Stop the thread when it comes to @at; false when there is no such register. */
-	bool (*set_break)(pid_t tid, ms_addr at);
-	void (*clear_break)(pid_t tid);
+	/*
+	 * Stop the thread when it comes to any of @n addresses, or of those that the
+	 * processor has registers for. False when there are none to be had.
+	 */
+	bool (*set_breaks)(pid_t tid, const ms_addr *at, size_t n);
+	void (*clear_breaks)(pid_t tid);
+
+	/* Whether the @len bytes in front of an address end with a call: it may be returned to. */
+	bool (*is_call)(const uint8_t *before, size_t len);
 };
 
 struct ms_arch {

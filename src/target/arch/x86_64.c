@@ -183,41 +183,64 @@ static size_t repeats(const uint8_t *code, size_t len)
 	return 0;
 }
 
-/* DR7 that enables DR0 for execution in this thread alone. */
-enum { DR7_EXECUTE_0 = 1 };
+enum { BREAKS = 4, DEBUG_CONTROL = 7 }; /* DR0 to DR3, and DR7 */
+
+static size_t debug_offset(size_t index)
+{
+	return offsetof(struct user, u_debugreg) + index * sizeof(uint64_t);
+}
 
 static bool poke_debug(pid_t tid, size_t index, uint64_t value)
 {
-	return !ptrace(PTRACE_POKEUSER, tid,
-	               offsetof(struct user, u_debugreg) + index * sizeof(uint64_t), value);
+	return !ptrace(PTRACE_POKEUSER, tid, debug_offset(index), value);
 }
 
-static void clear_break(pid_t tid)
+static void clear_breaks(pid_t tid)
 {
-	(void)poke_debug(tid, 7, 0);
-	(void)poke_debug(tid, 0, 0);
+	(void)poke_debug(tid, DEBUG_CONTROL, 0);
+	for (size_t i = 0; i < BREAKS; i++)
+		(void)poke_debug(tid, i, 0);
 }
 
-static bool set_break(pid_t tid, ms_addr at)
+static bool set_breaks(pid_t tid, const ms_addr *at, size_t n)
 {
 	uint64_t control = 1;
+	bool ok = true;
+	size_t i;
 
 	/* Registers in use by someone else are left alone. */
-	if (syscall(SYS_ptrace, PTRACE_PEEKUSER, tid,
-	            offsetof(struct user, u_debugreg) + 7 * sizeof(uint64_t), &control) ||
+	if (syscall(SYS_ptrace, PTRACE_PEEKUSER, tid, debug_offset(DEBUG_CONTROL), &control) ||
 	    control)
 		return false;
-	if (poke_debug(tid, 0, at) && poke_debug(tid, 7, DR7_EXECUTE_0))
+	for (i = 0; ok && i < n && i < BREAKS; i++) {
+		ok = poke_debug(tid, i, at[i]);
+		control |= (uint64_t)1 << (2 * i); /* enabled, for execution, in this thread */
+	}
+	ok = ok && i && poke_debug(tid, DEBUG_CONTROL, control);
+	if (!ok)
+		clear_breaks(tid);
+	return ok;
+}
+
+/* e8 rel32; or ff /2 with all the forms of its operand, two to seven bytes. */
+static bool is_call(const uint8_t *before, size_t len)
+{
+	enum { MODRM_REG = 0x38, MODRM_CALL = 0x10, SHORTEST = 2, LONGEST = 7 };
+
+	if (len >= 5 && before[len - 5] == 0xe8)
 		return true;
-	clear_break(tid);
+	for (size_t n = SHORTEST; n <= LONGEST && n <= len; n++)
+		if (before[len - n] == 0xff && (before[len - n + 1] & MODRM_REG) == MODRM_CALL)
+			return true;
 	return false;
 }
 
 static const struct ms_arch_stepping stepping = {
 	.pc = pc,
 	.repeats = repeats,
-	.set_break = set_break,
-	.clear_break = clear_break,
+	.set_breaks = set_breaks,
+	.clear_breaks = clear_breaks,
+	.is_call = is_call,
 };
 
 const struct ms_arch ms_arch_x86_64 = {

@@ -33,6 +33,12 @@ static void add_code(struct ms_collection *shared, struct ms_range code, struct 
 	shared->libc_code[shared->n_libc_code++] = text;
 }
 
+static void add_any(struct ms_collection *shared, struct ms_range text)
+{
+	if (shared->n_all_code < MS_ALL_CODE_RANGES)
+		shared->all_code[shared->n_all_code++] = text;
+}
+
 /* The first mapping of the file that @text maps a part of: its ELF header is there. */
 static const struct ms_mapping *head_of(const struct ms_mappings *maps,
                                         const struct ms_mapping *text)
@@ -69,23 +75,33 @@ static void look_at(int mem_fd, const struct ms_mappings *maps, const struct ms_
 	add_code(shared, code, text->range);
 }
 
+static void look_through(int mem_fd, const struct ms_mappings *maps, struct ms_collection *shared,
+                         struct ms_arena *arena)
+{
+	const struct ms_mapping *map;
+
+	ms_vec_for_each (map, maps) {
+		if (!(map->prot & MS_PROT_EXEC))
+			continue;
+		add_any(shared, map->range);
+		if (map->inode)
+			look_at(mem_fd, maps, map, shared, arena);
+	}
+}
+
 void ms_malloc_code_find(pid_t pid, struct ms_collection *shared, struct ms_arena *arena)
 {
-	int mem_fd = ms_proc_open(pid, "mem", O_RDONLY);
-	struct ms_arena scratch = { 0 };
-	struct ms_mappings maps;
-	const struct ms_mapping *map;
+	pid_t living = ms_proc_living_thread(pid);
+	int mem_fd = ms_proc_open(living, "mem", O_RDONLY);
+	struct ms_mappings maps = { 0 };
 	struct ms_error err;
 
-	(void)arena;
 	shared->n_malloc_code = 0;
 	shared->n_libc_code = 0;
+	shared->n_all_code = 0;
 	if (mem_fd < 0)
 		return;
-	if (!ms_maps_read(pid, &scratch, &maps, &err))
-		ms_vec_for_each (map, &maps)
-			if (map->prot & MS_PROT_EXEC && map->inode)
-				look_at(mem_fd, &maps, map, shared, &scratch);
-	ms_arena_deinit(&scratch);
+	if (!ms_maps_read(living, arena, &maps, &err))
+		look_through(mem_fd, &maps, shared, arena);
 	(void)close(mem_fd);
 }

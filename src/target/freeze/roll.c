@@ -7,12 +7,17 @@
  * programs and never for some, so with everything frozen each thread inside
  * malloc is let run alone until it has left:
  *
- *	in malloc's own instructions    one step at a time
- *	in memset, sbrk and the like    in one go, to a breakpoint (a debug register)
- *	                                at the return address into malloc
+ *	in malloc's own instructions    in one go, to breakpoints (debug registers) at
+ *	                                the return addresses on its stack that lead out
+ *	in memset, sbrk and the like    in one go, to the return address into malloc
+ *	not come to those in time       one step at a time
  *	at a repeating instruction,     in one go, to a breakpoint behind it: it traps
- *	which traps per iteration       once for each iteration otherwise
+ *	                                once for each iteration under stepping
  *	asleep (waiting for a lock)     not at all: who waits is consistent
+ *
+ * A step costs 20 to 50 us, so a breakpoint is worth a hundred of them. A word on
+ * the stack may be left from an earlier call; a thread that passes the right place
+ * unseen runs on as it does all day, and is looked at again when it is called back.
  *
  * Signals which arrive meanwhile are handed back to the kernel's queue: a
  * signal that is given to a thread which blocks it is queued again, siginfo and
@@ -50,9 +55,14 @@ enum {
 	MAX_STEPS = 20000, /* for one thread */
 	MAX_STALLS = 64,   /* steps that did not move the thread */
 	MAX_MISSES = 3,    /* breakpoints that it did not come to in time */
+	SPINS = 100,       /* looks before sleeping: being woken takes longer than a step */
 	STEP_TICKS = 2,
 	STOP_TICKS = 50,
 	CODE_BYTES = 16,
+	CALL_BYTES = 8,    /* before a return address, to hold any call instruction */
+	NEAR_WORDS = 20,   /* of the stack, where a callee's return address is */
+	FAR_WORDS = 128,   /* where malloc's own is */
+	MAX_WAYS_OUT = 4,
 };
 
 static const uint64_t MAX_ROLL_NS = 250000000;
@@ -83,6 +93,23 @@ static bool is_in(const struct ms_range *ranges, uint32_t n, ms_addr addr)
 	return false;
 }
 
+/* Whether @addr is in an executable mapping. */
+static bool is_code(const struct ms_collection *code, ms_addr addr)
+{
+	size_t low = 0;
+	size_t high = code->n_all_code;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (code->all_code[mid].end <= addr)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low < code->n_all_code && ms_range_has(code->all_code[low], addr);
+}
+
 bool ms_roll_is_inside(const struct ms_collection *code, ms_addr pc, const uint64_t *stack,
                        size_t n, ms_addr *ret_back)
 {
@@ -96,6 +123,9 @@ bool ms_roll_is_inside(const struct ms_collection *code, ms_addr pc, const uint6
 			*ret_back = stack[i];
 			return true;
 		}
+		/* Called from elsewhere: what lies deeper is the caller's, or stale. */
+		if (!is_in(code->libc_code, code->n_libc_code, stack[i]) && is_code(code, stack[i]))
+			return false;
 	}
 	return false;
 }
@@ -124,7 +154,7 @@ static bool is_inside(const struct ms_freezer *freezer, pid_t tid, struct ms_cpu
                       ms_addr *ret_back)
 {
 	const struct ms_collection *code = freezer->shared;
-	uint64_t stack[MS_ROLL_STACK_WORDS];
+	uint64_t stack[NEAR_WORDS];
 	size_t n = 0;
 
 	if (!freezer->arch->look(tid, cpu))
@@ -205,7 +235,10 @@ static enum run run_on(struct roll *roll, enum __ptrace_request how)
 	roll->steps++;
 	if (ptrace(how, tracee->tid, NULL, (uintptr_t)signal))
 		return RUN_OVER;
-	ms_tracee_wait(tracee, STEP_TICKS);
+	for (int i = 0; i < SPINS && tracee->state == MS_TRACEE_RUNNING; i++)
+		ms_tracee_wait(tracee, 0);
+	if (tracee->state == MS_TRACEE_RUNNING)
+		ms_tracee_wait(tracee, STEP_TICKS);
 	if (tracee->state == MS_TRACEE_RUNNING)
 		return call_back(roll);
 	if (tracee->state != MS_TRACEE_STOPPED)
@@ -216,45 +249,85 @@ static enum run run_on(struct roll *roll, enum __ptrace_request how)
 	return RUN_TRAPPED;
 }
 
-/* Let the thread run freely until it comes to @addr. */
-static enum run run_to(struct roll *roll, ms_addr addr)
+static enum run step(struct roll *roll)
+{
+	return run_on(roll, PTRACE_SINGLESTEP);
+}
+
+static bool is_at(const struct roll *roll, ms_addr pc)
+{
+	ms_addr now;
+
+	return roll->arch->stepping->pc(roll->tracee->tid, &now) && now == pc;
+}
+
+/* Let the thread run freely until it comes to one of @n addresses; step when that cannot be. */
+static enum run run_to(struct roll *roll, const ms_addr *at, size_t n)
 {
 	enum run run;
 
-	if (roll->no_breaks || roll->misses >= MAX_MISSES ||
-	    !roll->arch->stepping->set_break(roll->tracee->tid, addr)) {
+	if (!n || roll->no_breaks || roll->misses >= MAX_MISSES)
+		return step(roll);
+	if (!roll->arch->stepping->set_breaks(roll->tracee->tid, at, n)) {
 		roll->no_breaks = true;
-		return run_on(roll, PTRACE_SINGLESTEP);
+		return step(roll);
 	}
 	run = run_on(roll, PTRACE_CONT);
 	roll->misses += run == RUN_LATE;
 	if (run != RUN_OVER)
-		roll->arch->stepping->clear_break(roll->tracee->tid);
+		roll->arch->stepping->clear_breaks(roll->tracee->tid);
 	return run;
 }
 
-/* The thread stands where it stood: behind the repeating instruction, then, if it is at one. */
+/* The thread stands where it stood: go behind the repeating instruction, if it is at one. */
 static enum run pass_repeating(struct roll *roll, ms_addr pc)
 {
 	uint8_t code[CODE_BYTES];
 	size_t n = read_target(roll->tracee->tid, pc, code, sizeof(code));
 	size_t len = roll->arch->stepping->repeats(code, n);
+	ms_addr behind = pc + len;
 
 	roll->stalls += !len;
-	return len ? run_to(roll, pc + len) : RUN_TRAPPED;
+	return len && !roll->no_breaks ? run_to(roll, &behind, 1) : RUN_TRAPPED;
 }
 
-static enum run step(struct roll *roll, ms_addr pc)
+/* Whether execution may return to @addr, and is out of malloc then. */
+static bool leads_out(const struct roll *roll, ms_addr addr)
 {
-	enum run run = run_on(roll, PTRACE_SINGLESTEP);
-	ms_addr now;
+	const struct ms_collection *code = roll->freezer->shared;
+	uint8_t before[CALL_BYTES];
 
-	if (run == RUN_TRAPPED && roll->arch->stepping->pc(roll->tracee->tid, &now) && now == pc)
-		run = pass_repeating(roll, pc);
-	return run;
+	return is_code(code, addr) && !is_in(code->malloc_code, code->n_malloc_code, addr) &&
+	       read_target(roll->tracee->tid, addr - sizeof(before), before, sizeof(before)) ==
+	               sizeof(before) &&
+	       roll->arch->stepping->is_call(before, sizeof(before));
+}
+
+/* Where the thread, whose program counter is in malloc, may come out. Returns how many places. */
+static size_t find_ways_out(const struct roll *roll, ms_addr sp, ms_addr ways[MAX_WAYS_OUT])
+{
+	uint64_t stack[FAR_WORDS];
+	size_t words = read_target(roll->tracee->tid, sp, stack, sizeof(stack)) / sizeof(stack[0]);
+	size_t n = 0;
+
+	for (size_t i = 0; i < words && n < MAX_WAYS_OUT; i++)
+		if (leads_out(roll, stack[i]))
+			ways[n++] = stack[i];
+	return n;
 }
 
 /* Let a thread that is inside go on, by the shortest way. */
+static enum run go_on(struct roll *roll, const struct ms_cpu *cpu, ms_addr back)
+{
+	ms_addr ways[MAX_WAYS_OUT] = { back };
+	size_t n = 1;
+
+	if (!back)
+		n = roll->misses < MAX_MISSES ? find_ways_out(roll, cpu->sp, ways) : 0;
+	return run_to(roll, ways, n);
+}
+
+/* Lead the thread out, as far as that goes. */
 static enum outcome lead_out(struct roll *roll)
 {
 	while (roll->steps < MAX_STEPS && roll->stalls < MAX_STALLS) {
@@ -268,7 +341,9 @@ static enum outcome lead_out(struct roll *roll)
 			return OUTCOME_WAITING;
 		if (roll->tracee->signal && !can_wait(roll->tracee))
 			return OUTCOME_STUCK;
-		run = back ? run_to(roll, back) : step(roll, cpu.pc);
+		run = go_on(roll, &cpu, back);
+		if (run == RUN_TRAPPED && is_at(roll, cpu.pc))
+			run = pass_repeating(roll, cpu.pc);
 		if (run == RUN_OVER)
 			return OUTCOME_STUCK;
 		roll->stalls += run != RUN_TRAPPED;

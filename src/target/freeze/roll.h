@@ -6,14 +6,12 @@
 
 #include "target/freeze/freeze.h"
 
-enum { MS_ROLL_STACK_WORDS = 20 };
-
 /*
  * Whether a thread at @pc is inside malloc: in its instructions, or in a function
- * of the same library with a return address into them near the top of its stack.
+ * of the same library that was called from there.
  *
  * @stack:    the topmost words of its stack, n of them
- * @ret_back: that return address; 0 when @pc itself is in malloc
+ * @ret_back: where that function returns to in malloc; 0 when @pc itself is there
  */
 bool ms_roll_is_inside(const struct ms_collection *code, ms_addr pc, const uint64_t *stack,
                        size_t n, ms_addr *ret_back);
