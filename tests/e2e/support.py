@@ -7,6 +7,8 @@ stopped. The test runner is a subreaper, so that whatever memscan should leave
 behind becomes our child and is noticed (`leftovers`).
 """
 
+import array
+import bisect
 import contextlib
 import ctypes
 import json
@@ -412,6 +414,33 @@ def check_truth(report, target, unaligned=False):
         f"truth: {len(truth)} leaks; warnings: {report['warnings']}")
     wrong = {hex(a): (told[a], truth[a]) for a in told if told[a] != truth[a]}
     assert not wrong, f"sizes told and true: {dict(list(wrong.items())[:8])}"
+
+
+def words_into(pid, blocks):
+    """By our own look at all of a process's memory: who points into which block.
+
+    Any aligned word in any readable mapping counts, live or not, save those of
+    the block itself: what is not in the answer, nothing can possibly hold.
+    """
+    begins = sorted(blocks)
+    low, high = begins[0], max(begin + size for begin, size in blocks.items())
+    holders = {}
+    with open(f"/proc/{pid}/mem", "rb", 0) as memory, open(f"/proc/{pid}/maps") as maps:
+        for line in maps:
+            span, mode = line.split()[:2]
+            begin, end = (int(x, 16) for x in span.split("-"))
+            if mode[0] != "r" or mode[1] != "w" and "/" not in line or "[v" in line:
+                continue
+            memory.seek(begin)
+            with contextlib.suppress(OSError):
+                words = array.array("Q", memory.read(end - begin))
+                for index, word in enumerate(words):
+                    if low <= word < high:
+                        block = begins[bisect.bisect_right(begins, word) - 1]
+                        place = begin + 8 * index
+                        if word < block + blocks[block] and not block <= place < block + blocks[block]:
+                            holders.setdefault(block, place)
+    return holders
 
 
 def check_untouched(pid):

@@ -121,7 +121,7 @@ def test_process_of_another_user(binary_for_all):
         done = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", binary_for_all,
                                "--pid", str(target.pid), "--json"], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True, timeout=60, cwd="/")
-        check_refused(support.Scan(done.returncode, done.stdout, done.stderr, 0), "uid")
+        check_refused(support.Scan(done.returncode, done.stdout, done.stderr, 0), "user 0", "65534")
         check_works(target)
 
 
@@ -317,9 +317,17 @@ def processes_of(popen):
     return [popen.pid, *sorted(support.descendants_of(popen.pid))]
 
 
+def no_orphans():
+    """Those that became our children have ended; collects them."""
+    orphans = [pid for pid in support.children_of(os.getpid()) if pid not in support.our_children]
+    for pid in orphans:
+        if support.state_of(pid) == "Z":
+            os.waitpid(pid, 0)
+    return not orphans
+
+
 def settle(target):
-    support.wait_until(lambda: not [p for p in support.children_of(os.getpid()) if p not in support.our_children],
-                       10, "memscan's processes are gone")
+    support.wait_until(no_orphans, 10, "memscan's processes are gone")
     support.wait_until(lambda: support.state_of(target.pid) in "SR", 5, "the target runs")
     support.check_untouched(target.pid)
 
@@ -351,7 +359,6 @@ def test_one_of_the_three_dies(large_target, which, number):
             continue
         support.kill(victim, number)
         done = end_of(popen)
-        reap_orphans()
         settle(large_target)
         if done.status == 0:
             json.loads(done.stdout)
@@ -365,10 +372,3 @@ def test_one_of_the_three_dies(large_target, which, number):
     assert hits > 0, "no round hit memscan alive"
     # and all is still as it was
     assert check_scanned(scan(large_target.pid))["totals"]["leaked_allocations"] == 0
-
-
-def reap_orphans():
-    """Collect those that became our children and have ended."""
-    for pid in support.children_of(os.getpid()):
-        if pid not in support.our_children and support.state_of(pid) == "Z":
-            os.waitpid(pid, 0)

@@ -183,7 +183,8 @@ static bool sum_arenas(const struct ms_ptmalloc *pt, const struct ms_libc *libc,
 /* What belongs to all libraries together is told with the first that is in use. */
 static void add_shared_sums(const struct ms_ptmalloc *pt, struct ms_heap *heap)
 {
-	uint64_t cached = pt->tcaches.n_entries + pt->fast_entries + pt->tcaches.n_orphans;
+	uint64_t cached = pt->tcaches.n_entries + pt->fast_entries + pt->tcaches.n_orphans +
+	                  pt->tcaches.n;
 	uint64_t bytes = pt->tcaches.bytes + pt->fast_bytes;
 
 	heap->allocations += pt->mmapped.n;

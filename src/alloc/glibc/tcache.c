@@ -49,7 +49,6 @@ struct trials MS_VEC(struct trial);
 struct search {
 	struct ms_ptmalloc *pt;
 	struct trials trials;
-	struct ms_words seen; /* caches of living threads */
 	uint64_t tcache_count;
 	uint64_t key;
 	bool key_known;
@@ -195,70 +194,84 @@ static bool same_trial(const struct trial *a, const struct trial *b)
 	       a->way.plain == b->way.plain;
 }
 
-/* The distance and way that fit most threads, of those the one with most entries; NULL: none. */
+/* What speaks for a trial's distance and way. */
+struct score {
+	uint32_t threads; /* that it fits */
+	bool filled;      /* some of their caches hold something: zeros would fit anywhere */
+	uint64_t distance;
+};
+
+static struct score score_of(const struct trials *trials, const struct trial *t)
+{
+	struct score score = { .distance = t->distance };
+	const struct trial *other;
+
+	ms_vec_for_each(other, trials) {
+		score.threads += same_trial(t, other);
+		score.filled |= same_trial(t, other) && other->entries;
+	}
+	return score;
+}
+
+/* The C library's own thread-local storage is among the first below the thread pointer. */
+static bool is_better(const struct score *a, const struct score *b)
+{
+	if (a->threads != b->threads)
+		return a->threads > b->threads;
+	if (a->filled != b->filled)
+		return a->filled;
+	return a->distance < b->distance;
+}
+
+/* The distance and way that fit best; NULL when no cache was found. */
 static const struct trial *best_trial(const struct trials *trials)
 {
 	const struct trial *best = NULL;
-	uint64_t best_score = 0;
+	struct score best_score = { 0 };
 	const struct trial *t;
-	const struct trial *u;
 
 	ms_vec_for_each(t, trials) {
-		uint64_t threads = 0;
-		uint64_t entries = 0;
-		uint64_t score;
+		struct score score = score_of(trials, t);
 
-		ms_vec_for_each(u, trials) {
-			threads += same_trial(t, u);
-			entries += same_trial(t, u) ? u->entries : 0;
-		}
-		score = (threads << 32) + entries + 1;
-		if (score > best_score) {
-			best = t;
-			best_score = score;
-		}
+		if (best && !is_better(&score, &best_score))
+			continue;
+		best = t;
+		best_score = score;
 	}
 	return best;
 }
 
-static enum ms_status take_thread(struct search *s, const struct trial *best,
-                                  const struct ms_thread *t)
+/* Take what @cache holds for free, and the cache itself: it is no block of the program's. */
+static void take_cache(struct search *s, const struct way *way, ms_addr cache,
+                       const struct decoded *d)
+{
+	struct ms_tcaches *tcaches = &s->pt->tcaches;
+
+	take(s, way, cache);
+	(void)ms_blocks_kill(s->pt->d->blocks, cache);
+	tcaches->n_entries += d->n;
+	tcaches->bytes += d->bytes + chunk_size(s->pt, cache) - MS_WORD;
+}
+
+static void take_thread(struct search *s, const struct trial *best, const struct ms_thread *t)
 {
 	struct ms_tcaches *tcaches = &s->pt->tcaches;
 	ms_addr cache = ms_pt_word(s->pt, t->tp - best->distance);
 	struct decoded d;
-	uint64_t *seen;
 
 	/* No cache yet; 2.43 then has a dummy, which is no block. */
 	if (!cache || !ms_blocks_begins(s->pt->d->blocks, cache))
-		return MS_OK;
-	seen = ms_vec_push(s->pt->d->arena, &s->seen);
-	if (!seen)
-		return MS_E_NOMEM;
-	*seen = cache;
+		return;
 	if (!decode(s, &best->way, cache, &d)) {
 		tcaches->n_failed++;
-		return MS_OK;
+		return;
 	}
 	if (d.n && d.one_key) {
 		s->key = d.key;
 		s->key_known = true;
 	}
-	take(s, &best->way, cache);
+	take_cache(s, &best->way, cache, &d);
 	tcaches->n++;
-	tcaches->n_entries += d.n;
-	tcaches->bytes += d.bytes;
-	return MS_OK;
-}
-
-static bool was_seen(const struct search *s, ms_addr cache)
-{
-	const uint64_t *seen;
-
-	ms_vec_for_each(seen, &s->seen)
-		if (*seen == cache)
-			return true;
-	return false;
 }
 
 /* From 2.34 on all entries carry one random key, in 2.29 to 2.33 the address of their cache. */
@@ -277,17 +290,13 @@ static bool key_fits(const struct search *s, ms_addr cache, const struct decoded
  */
 static void try_orphan(struct search *s, const struct way *way, ms_addr cache)
 {
-	struct ms_tcaches *tcaches = &s->pt->tcaches;
 	struct decoded d;
 
-	if (was_seen(s, cache) || !ms_blocks_begins(s->pt->d->blocks, cache) ||
-	    !decode(s, way, cache, &d) || !key_fits(s, cache, &d))
+	if (!ms_blocks_begins(s->pt->d->blocks, cache) || !decode(s, way, cache, &d) ||
+	    !key_fits(s, cache, &d))
 		return;
-	take(s, way, cache);
-	(void)ms_blocks_kill(s->pt->d->blocks, cache);
-	tcaches->n_orphans++;
-	tcaches->n_entries += d.n;
-	tcaches->bytes += d.bytes + chunk_size(s->pt, cache) - MS_WORD;
+	take_cache(s, way, cache, &d);
+	s->pt->tcaches.n_orphans++;
 }
 
 static void find_orphans_in(struct search *s, const struct way *way, const struct ms_extent *e)
@@ -329,25 +338,21 @@ static void forget(struct trials *trials, uint64_t distance)
 }
 
 /* Each C library of the process has its own distance. */
-static enum ms_status take_for_libc(struct search *s)
+static void take_for_libc(struct search *s)
 {
 	const struct trial *found = best_trial(&s->trials);
 	const struct ms_thread *t;
 	struct trial best;
 
 	if (!found)
-		return MS_OK;
+		return;
 	best = *found;
 	s->pt->tcaches.versions = best.way.layout->versions;
-	ms_vec_for_each(t, &s->pt->d->src->threads) {
-		enum ms_status st = t->tp ? take_thread(s, &best, t) : MS_OK;
-
-		if (st)
-			return st;
-	}
+	ms_vec_for_each(t, &s->pt->d->src->threads)
+		if (t->tp)
+			take_thread(s, &best, t);
 	find_orphans(s, &best.way);
 	forget(&s->trials, best.distance);
-	return MS_OK;
 }
 
 enum ms_status ms_pt_take_tcaches(struct ms_ptmalloc *pt)
@@ -367,10 +372,8 @@ enum ms_status ms_pt_take_tcaches(struct ms_ptmalloc *pt)
 		if (st)
 			return st;
 	}
-	ms_vec_for_each(libc, &pt->libcs) {
-		st = libc->unused ? MS_OK : take_for_libc(&s);
-		if (st)
-			return st;
-	}
-	return st;
+	ms_vec_for_each(libc, &pt->libcs)
+		if (!libc->unused)
+			take_for_libc(&s);
+	return MS_OK;
 }

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "held.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { LIMIT_MS = 20000, PATIENCE_MS = 5000 };
+
+/* Where a child writes its readiness; the one variable of this file, set before each fork. */
+static int ready_fd = -1;
+
+pid_t child_start(void (*body)(void *arg), void *arg)
+{
+	char byte;
+	int fds[2];
+	pid_t pid;
+
+	if (pipe(fds))
+		abort();
+	ready_fd = fds[1];
+	pid = fork();
+	if (!pid) {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		body(arg);
+		_exit(0);
+	}
+	(void)close(fds[1]);
+	if (read(fds[0], &byte, 1) != 1)
+		abort();
+	(void)close(fds[0]);
+	return pid;
+}
+
+void child_ready(void)
+{
+	if (write(ready_fd, "r", 1) != 1)
+		_exit(1);
+	(void)close(ready_fd);
+}
+
+void child_end(pid_t pid)
+{
+	(void)kill(pid, SIGKILL);
+	(void)waitpid(pid, NULL, 0);
+}
+
+void *child_memory(size_t len)
+{
+	void *memory = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (memory == MAP_FAILED)
+		abort();
+	return memory;
+}
+
+int child_waits_for(volatile int *flag)
+{
+	for (int i = 0; i < PATIENCE_MS && !*flag; i++)
+		(void)usleep(1000);
+	return *flag;
+}
+
+static enum ms_status start_collection(struct held *held)
+{
+	int fds[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds))
+		abort();
+	held->collection = fork();
+	if (!held->collection) {
+		(void)close(fds[0]);
+		_exit(ms_collection_serve(held->shared, fds[1]));
+	}
+	(void)close(fds[1]);
+	held->channel = fds[0];
+	return ms_collection_freeze(held->shared, held->channel, &held->err);
+}
+
+enum ms_status held_freeze_within(struct held *held, pid_t pid, unsigned limit_ms)
+{
+	enum ms_status st;
+
+	memset(held, 0, sizeof(*held));
+	st = ms_collection_create(pid, (uint64_t)limit_ms * 1000000, &held->shared, &held->err);
+	if (st)
+		return st;
+	ms_malloc_code_find(pid, held->shared, &held->arena);
+	return start_collection(held);
+}
+
+enum ms_status held_freeze(struct held *held, pid_t pid)
+{
+	return held_freeze_within(held, pid, LIMIT_MS);
+}
+
+enum ms_status held_release(struct held *held)
+{
+	enum ms_status st = ms_collection_release(held->shared, held->channel, &held->err);
+	int status = 0;
+
+	(void)close(held->channel);
+	(void)waitpid(held->collection, &status, 0);
+	held->exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+	ms_collection_destroy(held->shared);
+	ms_arena_deinit(&held->arena);
+	return st;
+}

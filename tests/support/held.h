@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_TESTS_HELD_H
+#define MS_TESTS_HELD_H
+
+/*
+ * Processes for tests to scan, and a scan's first two steps by themselves.
+ *
+ *	pid_t pid = child_start(sleep_for_ever, NULL);
+ *	struct held held;
+ *
+ *	cr_assert_eq(held_freeze(&held, pid), MS_OK, "%s", held.err.text);
+ *	…
+ *	held_release(&held);
+ *	child_end(pid);
+ */
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "target/target.h"
+
+/*
+ * Run @body(@arg) in a child and wait until it called child_ready(). The child
+ * ends with the test, or when @body returns.
+ */
+pid_t child_start(void (*body)(void *arg), void *arg);
+void child_ready(void);
+
+/* Kill and reap it. */
+void child_end(pid_t pid);
+
+/* Zeroed memory that children share with the test. */
+void *child_memory(size_t len);
+
+/* Sleep until *@flag is not 0, for five seconds at most; whether it is. */
+int child_waits_for(volatile int *flag);
+
+struct held {
+	struct ms_collection *shared;
+	int channel;
+	pid_t collection;
+	int exit_status; /* of the collection process, after held_release() */
+	struct ms_error err;
+	struct ms_arena arena;
+	struct ms_notes warnings;
+};
+
+/* Start a collection process and freeze @pid; malloc's instructions are looked for before. */
+enum ms_status held_freeze(struct held *held, pid_t pid);
+
+/* The same with a time limit, milliseconds. */
+enum ms_status held_freeze_within(struct held *held, pid_t pid, unsigned limit_ms);
+
+/* Ask for the release, wait for the collection process, and give everything back. */
+enum ms_status held_release(struct held *held);
+
+#endif
