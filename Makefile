@@ -178,7 +178,8 @@ demo-run: all $(B)/targets/demo_leaky
 # ---- checks of the text itself ----
 
 ALL_C := $(SRC) $(SUPPORT) $(sort $(wildcard tests/unit/*.c tests/bench/*.c))
-ALL_H := $(sort $(wildcard src/*/*.h src/*/*/*.h include/*/*.h tests/support/*.h))
+ALL_H := $(sort $(wildcard src/*/*.h src/*/*/*.h include/*/*.h tests/support/*.h \
+         tests/golden/*.h))
 
 lint: lint-format lint-tidy lint-cppcheck lint-analyzer
 
@@ -187,7 +188,7 @@ lint-format:
 
 # One file a call: version 14 takes va_lists of one for those of the next.
 lint-tidy:
-	@failed=; for f in $(SRC); do \
+	@mkdir -p $(B); failed=; for f in $(SRC); do \
 		clang-tidy --quiet $$f -- $(FLAGS) 2>$(B)/tidy.err || { cat $(B)/tidy.err; failed="$$failed $$f"; }; \
 	done; test -z "$$failed" || { echo "clang-tidy:$$failed" >&2; exit 1; }
 

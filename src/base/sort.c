@@ -28,8 +28,8 @@ static void merge_runs(const struct merge *m, size_t low, size_t middle, size_t 
 
 	for (size_t out = low; out < high; out++) {
 		bool take_right = left == middle ||
-		                  (right < high && m->before(m->from + right * m->size,
-		                                             m->from + left * m->size));
+		                  (right < high &&
+		                   m->before(m->from + right * m->size, m->from + left * m->size));
 		size_t take = take_right ? right++ : left++;
 
 		memcpy(m->to + out * m->size, m->from + take * m->size, m->size);

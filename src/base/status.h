@@ -41,22 +41,22 @@ enum { MS_ERROR_TEXT = 200 };
 
 struct ms_error {
 	enum ms_status status;
-	int sys_errno;               /* 0 unless a system call was the cause */
-	uint64_t addr;               /* target address; 0 unless FAULT or CORRUPT */
-	char text[MS_ERROR_TEXT];    /* what was refused: one line, no newline */
-	char advice[MS_ERROR_TEXT];  /* what to do about it: one line, or empty */
+	int sys_errno;              /* 0 unless a system call was the cause */
+	uint64_t addr;              /* target address; 0 unless FAULT or CORRUPT */
+	char text[MS_ERROR_TEXT];   /* what was refused: one line, no newline */
+	char advice[MS_ERROR_TEXT]; /* what to do about it: one line, or empty */
 };
 
 /* Record a failure in @err and return @status, so that raising reads as one line. */
 enum ms_status ms_fail(struct ms_error *err, enum ms_status status, const char *fmt, ...)
-        __attribute__((format(printf, 3, 4), nonnull(1, 3)));
+	__attribute__((format(printf, 3, 4), nonnull(1, 3)));
 
 /* As ms_fail() with MS_E_SYS; keeps @sys_errno and appends its text after ": ". */
 enum ms_status ms_fail_sys(struct ms_error *err, int sys_errno, const char *fmt, ...)
-        __attribute__((format(printf, 3, 4), nonnull(1, 3)));
+	__attribute__((format(printf, 3, 4), nonnull(1, 3)));
 
 /* Add to the failure just recorded what the user can do. */
 void ms_advise(struct ms_error *err, const char *fmt, ...)
-        __attribute__((format(printf, 2, 3), nonnull(1, 2)));
+	__attribute__((format(printf, 2, 3), nonnull(1, 2)));
 
 #endif

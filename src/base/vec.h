@@ -20,11 +20,11 @@
 
 #include "base/arena.h"
 
-#define MS_VEC(type)                                                                               \
-	{                                                                                          \
-		type *at;                                                                          \
-		size_t n;                                                                          \
-		size_t cap;                                                                        \
+#define MS_VEC(type)        \
+	{                   \
+		type *at;   \
+		size_t n;   \
+		size_t cap; \
 	}
 
 /*
@@ -33,15 +33,15 @@
  */
 bool ms_vec_reserve_bytes(struct ms_arena *arena, void *at, size_t *cap, size_t want, size_t size);
 
-#define ms_vec_reserve(arena, vec, want)                                                           \
-	((vec)->cap >= (want) ||                                                                   \
+#define ms_vec_reserve(arena, vec, want) \
+	((vec)->cap >= (want) ||         \
 	 ms_vec_reserve_bytes((arena), &(vec)->at, &(vec)->cap, (want), sizeof(*(vec)->at)))
 
 /* A pointer to one more zeroed entry at the end, or NULL when the kernel refuses. */
-#define ms_vec_push(arena, vec)                                                                    \
+#define ms_vec_push(arena, vec) \
 	(ms_vec_reserve((arena), (vec), (vec)->n + 1) ? &(vec)->at[(vec)->n++] : NULL)
 
-#define ms_vec_for_each(item, vec)                                                                 \
+#define ms_vec_for_each(item, vec) \
 	for ((item) = (vec)->at; (item) && (item) < (vec)->at + (vec)->n; (item)++)
 
 #endif

@@ -165,7 +165,7 @@ void ms_blocks_drop_group(struct ms_blocks *blocks, uint32_t group)
 {
 	struct ms_extent *e;
 
-	ms_vec_for_each(e, &blocks->extents)
+	ms_vec_for_each (e, &blocks->extents)
 		if (e->group == group)
 			e->dropped = true;
 }
@@ -226,7 +226,7 @@ enum ms_status ms_blocks_seal(struct ms_blocks *blocks)
 	struct ms_extent *e;
 	struct ms_big *big;
 
-	ms_vec_for_each(e, &blocks->extents) {
+	ms_vec_for_each (e, &blocks->extents) {
 		if (e->dropped)
 			continue;
 		seal_extent(blocks, e);
@@ -243,7 +243,7 @@ enum ms_status ms_blocks_seal(struct ms_blocks *blocks)
 		blocks->extents.at[kept++] = *e;
 	}
 	blocks->extents.n = kept;
-	ms_vec_for_each(big, &blocks->bigs)
+	ms_vec_for_each (big, &blocks->bigs)
 		if (ms_blocks_begins(blocks, big->begin))
 			blocks->bytes += big->size;
 	return MS_OK;
@@ -253,7 +253,7 @@ void ms_blocks_unmark(struct ms_blocks *blocks)
 {
 	struct ms_cell *cell;
 
-	ms_vec_for_each(cell, &blocks->cells) {
+	ms_vec_for_each (cell, &blocks->cells) {
 		cell->marks = 0;
 		cell->tags = 0;
 	}
@@ -263,7 +263,7 @@ static uint64_t big_size(const struct ms_blocks *blocks, ms_addr begin)
 {
 	const struct ms_big *big;
 
-	ms_vec_for_each(big, &blocks->bigs)
+	ms_vec_for_each (big, &blocks->bigs)
 		if (big->begin == begin)
 			return big->size;
 	assert(!"every big block is listed");
@@ -279,8 +279,7 @@ uint64_t ms_block_size(const struct ms_blocks *blocks, const struct ms_extent *e
 
 	if (extent->shift == MS_SINGLE_SHIFT)
 		return ms_range_len(extent->range);
-	size = blocks->sizes.at[extent->size0 + cell->rank +
-	                        (size_t)__builtin_popcountll(below)];
+	size = blocks->sizes.at[extent->size0 + cell->rank + (size_t)__builtin_popcountll(below)];
 	return size == SIZE_IS_BIG ? big_size(blocks, ms_block_begin(extent, granule)) : size;
 }
 

@@ -72,7 +72,7 @@ struct ms_blocks {
 	struct MS_VEC(struct ms_cell) cells;
 	struct MS_VEC(uint32_t) sizes;
 	struct MS_VEC(struct ms_big) bigs; /* blocks of 4 GiB and more inside extents */
-	uint64_t n;                                /* heap blocks; after seal */
+	uint64_t n;                        /* heap blocks; after seal */
 	uint64_t bytes;
 	struct ms_arena *arena;
 	struct ms_source *src;

@@ -34,7 +34,7 @@ struct ms_decoding {
 	struct ms_heaps *heaps;    /* out: one entry per allocator found */
 	struct ms_notes *evidence; /* out: in the order of heaps */
 	struct ms_notes *warnings; /* out */
-	uint64_t pointer_guard;    /* out: what the C library xors into saved frame pointers, or 0 */
+	uint64_t pointer_guard; /* out: what the C library xors into saved frame pointers, or 0 */
 };
 
 struct ms_decoder {

@@ -52,7 +52,7 @@ static void absorb_met(const struct folding *f, struct ms_head *into)
 	struct ms_met *met = ms_walk_met(f->walk);
 	const struct ms_block *block;
 
-	ms_vec_for_each(block, met) {
+	ms_vec_for_each (block, met) {
 		struct ms_head *head = find_head(f->heads, block);
 		const struct ms_extent *extent = &f->blocks->extents.at[block->extent];
 
@@ -62,7 +62,7 @@ static void absorb_met(const struct folding *f, struct ms_head *into)
 		into->count += head->count;
 		into->bytes += head->bytes;
 		ms_blocks_cell(f->blocks, extent, block->granule)->tags &=
-		        ~ms_granule_bit(block->granule);
+			~ms_granule_bit(block->granule);
 	}
 	met->n = 0;
 }

@@ -16,9 +16,9 @@
 /* A head and what hangs on it. */
 struct ms_head {
 	uint32_t extent;
-	bool absorbed;    /* not a head after all: another one leads to it */
+	bool absorbed; /* not a head after all: another one leads to it */
 	uint64_t granule;
-	uint64_t count;   /* blocks, the head included */
+	uint64_t count; /* blocks, the head included */
 	uint64_t bytes;
 };
 

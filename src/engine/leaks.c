@@ -53,7 +53,7 @@ static bool add_heads(struct ms_leak_list *list, const struct ms_heads *heads,
 {
 	const struct ms_head *head;
 
-	ms_vec_for_each(head, heads) {
+	ms_vec_for_each (head, heads) {
 		const struct ms_extent *extent = &list->blocks->extents.at[head->extent];
 		uint64_t size = ms_block_size(list->blocks, extent, head->granule);
 		struct ms_entry entry = { .address = ms_block_begin(extent, head->granule),
@@ -100,7 +100,7 @@ static bool copy_unmarked(struct ms_leak_list *list, struct unmarked *ret)
 
 	if (!ms_vec_reserve(list->arena, ret, list->blocks->cells.n))
 		return false;
-	ms_vec_for_each(cell, &list->blocks->cells)
+	ms_vec_for_each (cell, &list->blocks->cells)
 		ret->at[ret->n++] = cell->starts & ~cell->marks;
 	return true;
 }
@@ -110,7 +110,7 @@ static bool take_blocks(struct ms_leak_list *list, const struct unmarked *unmark
 {
 	const struct ms_extent *extent;
 
-	ms_vec_for_each(extent, &list->blocks->extents) {
+	ms_vec_for_each (extent, &list->blocks->extents) {
 		if (extent->kind != MS_EXTENT_HEAP)
 			continue;
 		for (size_t i = 0; i < extent->n_cells; i++)
@@ -120,8 +120,7 @@ static bool take_blocks(struct ms_leak_list *list, const struct unmarked *unmark
 	return true;
 }
 
-enum ms_status ms_leaks_take(struct ms_leak_list *list, enum ms_reason reason,
-                             struct ms_error *err)
+enum ms_status ms_leaks_take(struct ms_leak_list *list, enum ms_reason reason, struct ms_error *err)
 {
 	struct unmarked unmarked = { 0 };
 	struct ms_heads heads = { 0 };
@@ -167,8 +166,8 @@ static void write_leak(const struct ms_leak_list *list, const struct ms_entry *e
 		                 .reason = entry->reason };
 	if (list->options->contents)
 		ret->contents_len = (uint8_t)ms_source_read(
-		        list->blocks->src, entry->address, ret->contents,
-		        entry->size < MS_CONTENTS ? (size_t)entry->size : MS_CONTENTS);
+			list->blocks->src, entry->address, ret->contents,
+			entry->size < MS_CONTENTS ? (size_t)entry->size : MS_CONTENTS);
 }
 
 enum ms_status ms_leaks_finish(struct ms_leak_list *list, struct ms_error *err)

@@ -117,8 +117,7 @@ static struct ms_range bss_part(const struct ms_mapping *m, const struct module 
 	if (m->inode || m->shared || m->range.begin < module->span.begin ||
 	    (kind != MS_REGION_MEMORY && kind != MS_REGION_BRK))
 		return none;
-	return ms_range_common(m->range,
-	                       (struct ms_range){ m->range.begin, module->data_end });
+	return ms_range_common(m->range, (struct ms_range){ m->range.begin, module->data_end });
 }
 
 /* Where the walk over the mappings stands. */
@@ -130,8 +129,7 @@ struct classify {
 
 static enum ms_region_kind kind_of(const struct classify *c, const struct ms_mapping *m)
 {
-	if (c->first && same_file(m, c->first) && !m->shared &&
-	    m->range.begin < c->module.span.end)
+	if (c->first && same_file(m, c->first) && !m->shared && m->range.begin < c->module.span.end)
 		return MS_REGION_GLOBALS;
 	return kind_by_itself(m);
 }

@@ -16,8 +16,13 @@
 #include "base/range.h"
 #include "base/vec.h"
 
-enum { MS_NOTE_TEXT = 192, MS_NAME_TEXT = 128, MS_PATH_TEXT = 512, MS_CONTENTS = 32,
-       MS_CMDLINE_TEXT = 4096 };
+enum {
+	MS_NOTE_TEXT = 192,
+	MS_NAME_TEXT = 128,
+	MS_PATH_TEXT = 512,
+	MS_CONTENTS = 32,
+	MS_CMDLINE_TEXT = 4096
+};
 
 /* One sentence: a warning, or a heap's evidence. */
 struct ms_note {
@@ -140,6 +145,6 @@ const char *ms_phase_name(enum ms_phase phase);
 
 /* Append a formatted note; it is dropped silently only when there is no memory for it. */
 void ms_note_add(struct ms_arena *arena, struct ms_notes *notes, const char *fmt, ...)
-        __attribute__((format(printf, 3, 4), nonnull(1, 2, 3)));
+	__attribute__((format(printf, 3, 4), nonnull(1, 2, 3)));
 
 #endif

@@ -19,10 +19,10 @@ static bool taken_memory(struct ms_decoding *d, const struct ms_stacks *stacks,
 {
 	const struct ms_range *r;
 
-	ms_vec_for_each(r, &d->owned)
+	ms_vec_for_each (r, &d->owned)
 		if (!ms_ranges_add(d->arena, ret, r->begin, r->end))
 			return false;
-	ms_vec_for_each(r, &stacks->whole)
+	ms_vec_for_each (r, &stacks->whole)
 		if (!ms_ranges_add(d->arena, ret, r->begin, r->end))
 			return false;
 	return ms_ranges_tidy(d->arena, ret);
@@ -91,11 +91,11 @@ enum ms_status ms_roots_find(struct ms_decoding *d, struct ms_roots *ret)
 		return st;
 	if (!taken_memory(d, &ret->stacks, &taken))
 		return MS_E_NOMEM;
-	ms_vec_for_each(region, d->regions)
+	ms_vec_for_each (region, d->regions)
 		if ((region->kind == MS_REGION_GLOBALS || region->kind == MS_REGION_BRK) &&
 		    !add_gaps(d->arena, &ret->ranges, region->range, &taken))
 			return MS_E_NOMEM;
-	ms_vec_for_each(r, &d->unproved)
+	ms_vec_for_each (r, &d->unproved)
 		if (!ms_ranges_add(d->arena, &ret->ranges, r->begin, r->end))
 			return MS_E_NOMEM;
 	return add_nodes(d, &taken);
@@ -108,17 +108,17 @@ void ms_roots_walk(const struct ms_roots *roots, struct ms_source *src, struct m
 	const uint64_t *word;
 
 	/* A stack in a heap block keeps the block, but only its live part is read. */
-	ms_vec_for_each(r, &roots->stacks.live)
+	ms_vec_for_each (r, &roots->stacks.live)
 		(void)ms_walk_claim(walk, r->begin);
-	ms_vec_for_each(r, &roots->stacks.live)
+	ms_vec_for_each (r, &roots->stacks.live)
 		ms_walk_range(walk, *r);
-	ms_vec_for_each(word, &roots->stacks.words)
+	ms_vec_for_each (word, &roots->stacks.words)
 		ms_walk_word(walk, *word);
-	ms_vec_for_each(t, &src->threads)
+	ms_vec_for_each (t, &src->threads)
 		for (size_t i = 0; i < t->n_words; i++)
 			ms_walk_word(walk, t->words[i]);
-	ms_vec_for_each(word, &src->kernel_words)
+	ms_vec_for_each (word, &src->kernel_words)
 		ms_walk_word(walk, *word);
-	ms_vec_for_each(r, &roots->ranges)
+	ms_vec_for_each (r, &roots->ranges)
 		ms_walk_range(walk, *r);
 }

@@ -135,7 +135,7 @@ static bool save_marks(struct scan *s, struct marks *ret)
 	if (!ms_vec_reserve(s->arena, ret, s->blocks.cells.n))
 		return false;
 	ret->n = 0;
-	ms_vec_for_each(cell, &s->blocks.cells)
+	ms_vec_for_each (cell, &s->blocks.cells)
 		ret->at[ret->n++] = cell->marks;
 	return true;
 }
@@ -189,7 +189,7 @@ static void warn(struct scan *s)
 	uint64_t unproved = 0;
 	const struct ms_range *r;
 
-	ms_vec_for_each(r, &s->decoding.unproved)
+	ms_vec_for_each (r, &s->decoding.unproved)
 		unproved += ms_range_len(*r);
 	if (unproved)
 		ms_note_add(s->arena, &s->report->warnings,
@@ -202,8 +202,12 @@ enum ms_status ms_scan(struct ms_source *src, const struct ms_decoder *const *de
                        const struct ms_scan_options *options, struct ms_arena *arena,
                        struct ms_report *report, struct ms_error *err)
 {
-	struct scan s = { .src = src, .options = options, .arena = arena, .report = report,
-		          .err = err, .since = ms_now_ns() };
+	struct scan s = { .src = src,
+		          .options = options,
+		          .arena = arena,
+		          .report = report,
+		          .err = err,
+		          .since = ms_now_ns() };
 	enum ms_status st = ms_classify(src, arena, &s.regions, err);
 
 	report->possible = options->possible;

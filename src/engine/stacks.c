@@ -8,6 +8,10 @@
  * word 0 and word 2 hold its own address, word 1 the dynamic thread vector; the
  * thread's id is at 720; stackblock and stackblock_size are neighbours whose
  * place varies, so they are looked for by what they must satisfy.
+ *
+ * `list` links the block into one of three lists: of threads on stacks of glibc's,
+ * of threads on others, and of stacks kept for the next thread. The heads are words
+ * of the C library's data. Near the last one stands the sum of its stacks' sizes.
  */
 enum {
 	TCB_BYTES = 2304,
@@ -15,9 +19,12 @@ enum {
 	TCB_DTV = 8,
 	TCB_SELF = 16,
 	TCB_HEADER = 704, /* tcbhead_t; own address again behind it: the thread is detached */
+	TCB_LIST = 704,
 	TCB_TID = 720,
-	DTV_BIAS = 16,         /* the vector is a block whose second entry it points to */
-	RED_ZONE = 128,        /* bytes below the stack pointer that a leaf function may use */
+	MAX_LIST = 1 << 16,
+	NEAR_HEAD = 4096, /* the sum of the cached stacks' sizes is not farther from the head */
+	DTV_BIAS = 16,    /* the vector is a block whose second entry it points to */
+	RED_ZONE = 128,   /* bytes below the stack pointer that a leaf function may use */
 	ABOVE_TCB = 64 * 1024, /* at most so much of the stack block lies behind the block */
 	PAGE = 4096,
 	PIECE = 1 << 16,
@@ -30,6 +37,8 @@ struct finder {
 	struct ms_stacks *ret;
 	bool tid_known; /* every living thread's id stands at TCB_TID */
 	bool main_seen; /* some thread runs on the main stack */
+	ms_addr head;   /* of the list looked at last */
+	bool is_cache;  /* and what it is */
 	bool ok;        /* false: no memory */
 };
 
@@ -99,7 +108,7 @@ static const struct ms_region *main_stack(const struct ms_regions *regions)
 {
 	const struct ms_region *r;
 
-	ms_vec_for_each(r, regions)
+	ms_vec_for_each (r, regions)
 		if (r->kind == MS_REGION_STACK)
 			return r;
 	return NULL;
@@ -163,7 +172,7 @@ static void add_main_stack(struct finder *f)
 
 	if (!stack || f->main_seen)
 		return;
-	ms_vec_for_each(t, &f->src->threads) {
+	ms_vec_for_each (t, &f->src->threads) {
 		const struct ms_region *region = ms_region_of(f->regions, t->sp);
 
 		if (!region || (t->tp && ms_range_has(stack_block(f, t->tp), t->sp)))
@@ -173,13 +182,65 @@ static void add_main_stack(struct finder *f)
 	}
 }
 
+/* The head of the list that the block at @tcb is in: the one link in a module's data, or 0. */
+static ms_addr list_head(const struct finder *f, ms_addr tcb)
+{
+	uint64_t link = tcb + TCB_LIST;
+
+	for (int i = 0; i < MAX_LIST && ms_source_word(f->src, link, &link); i++) {
+		const struct ms_region *region = ms_region_of(f->regions, link);
+
+		if (!region)
+			return 0;
+		if (region->kind == MS_REGION_GLOBALS)
+			return link;
+	}
+	return 0;
+}
+
+/* The sizes of all stacks in the list of @head. */
+static uint64_t list_bytes(const struct finder *f, ms_addr head)
+{
+	uint64_t bytes = 0;
+	uint64_t link = head;
+
+	for (int i = 0; i < MAX_LIST && ms_source_word(f->src, link, &link) && link != head; i++)
+		bytes += ms_range_len(stack_block(f, link - TCB_LIST));
+	return bytes;
+}
+
+static bool word_is_near(struct ms_source *src, ms_addr addr, uint64_t word)
+{
+	uint64_t words[2 * NEAR_HEAD / 8];
+	size_t n = ms_source_read(src, addr - NEAR_HEAD, words, sizeof(words)) / 8;
+
+	if (!n)
+		n = ms_source_read(src, addr, words, sizeof(words) / 2) / 8;
+	for (size_t i = 0; i < n; i++)
+		if (words[i] == word)
+			return true;
+	return false;
+}
+
+/* True when the stack of @tcb is in the cache, as far as the lists tell. */
+static bool is_cached(struct finder *f, ms_addr tcb)
+{
+	ms_addr head = list_head(f, tcb);
+
+	if (head && head != f->head) {
+		f->head = head;
+		f->is_cache = word_is_near(f->src, head, list_bytes(f, head));
+	}
+	return head && f->is_cache;
+}
+
 /* True when every living thread has its id where TCB_TID says. */
 static bool tids_stand_at_offset(struct ms_source *src)
 {
 	const struct ms_thread *t;
 	uint32_t tid;
 
-	ms_vec_for_each(t, &src->threads) {
+	ms_vec_for_each (t, &src->threads) {
 		if (!t->tp)
 			continue;
 		if (ms_source_read(src, t->tp + TCB_TID, &tid, 4) != 4 || tid != (uint32_t)t->tid)
@@ -192,18 +253,18 @@ static bool is_living_thread(const struct ms_source *src, ms_addr tcb)
 {
 	const struct ms_thread *t;
 
-	ms_vec_for_each(t, &src->threads)
+	ms_vec_for_each (t, &src->threads)
 		if (t->tp == tcb)
 			return true;
 	return false;
 }
 
 /*
- * A thread that has ended, but may be joined still: the kernel has cleared its id
- * (CLONE_CHILD_CLEARTID), pthread_join() has not yet set it to -1, and it was not
- * detached, in which case `joinid` would hold its own address.
+ * A thread that has ended, but may be joined still: its stack is not in the cache,
+ * and it was not detached, in which case `joinid` would hold its own address. Up
+ * to 2.41 the kernel has cleared its id, and pthread_join() not yet set it to -1.
  */
-static bool awaits_join(const struct finder *f, ms_addr tcb)
+static bool awaits_join(struct finder *f, ms_addr tcb)
 {
 	uint64_t words[TCB_BYTES / 8];
 	size_t n = ms_source_read(f->src, tcb, words, sizeof(words)) / 8;
@@ -211,10 +272,12 @@ static bool awaits_join(const struct finder *f, ms_addr tcb)
 
 	if (!f->tid_known || ms_source_read(f->src, tcb + TCB_TID, &tid, 4) != 4)
 		return true;
+	if (tid == UINT32_MAX || is_cached(f, tcb))
+		return false;
 	for (size_t i = TCB_HEADER / 8; i < n; i++)
 		if (words[i] == tcb)
 			return false;
-	return tid == 0;
+	return true;
 }
 
 static void add_dead_stack(struct finder *f, ms_addr tcb)
@@ -254,7 +317,7 @@ static void find_dead_stacks(struct finder *f, const struct ms_ranges *owned)
 {
 	const struct ms_region *region;
 
-	ms_vec_for_each(region, f->regions) {
+	ms_vec_for_each (region, f->regions) {
 		struct ms_range rest = region->range;
 		struct ms_range gap;
 		struct ms_range run;
@@ -273,10 +336,13 @@ enum ms_status ms_stacks_find(struct ms_source *src, const struct ms_regions *re
                               const struct ms_ranges *owned, struct ms_arena *arena,
                               struct ms_stacks *ret)
 {
-	struct finder f = { src, regions, arena, ret, tids_stand_at_offset(src), false, true };
+	struct finder f = {
+		.src = src, .regions = regions, .arena = arena, .ret = ret, .ok = true
+	};
 	const struct ms_thread *t;
 
-	ms_vec_for_each(t, &src->threads)
+	f.tid_known = tids_stand_at_offset(src);
+	ms_vec_for_each (t, &src->threads)
 		add_thread(&f, t);
 	add_main_stack(&f);
 	find_dead_stacks(&f, owned);

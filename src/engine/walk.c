@@ -294,9 +294,9 @@ struct ms_range ms_walk_claim(struct ms_walk *walk, ms_addr addr)
 	extent = extent_at(walk, addr);
 	if (!extent || extent->kind != MS_EXTENT_HEAP)
 		return none;
-	granule = block_hit(walk, extent,
-	                    ms_blocks_cell(walk->blocks, extent, ms_granule_of(extent, addr)),
-	                    addr);
+	granule =
+		block_hit(walk, extent,
+	                  ms_blocks_cell(walk->blocks, extent, ms_granule_of(extent, addr)), addr);
 	if (granule == UINT64_MAX)
 		return none;
 	cell = ms_blocks_cell(walk->blocks, extent, granule);
@@ -331,7 +331,7 @@ static void refill_jobs(struct ms_walk *walk)
 		__builtin_prefetch(walk->blocks->sizes.at + job->extent->size0 + cell->rank);
 		if (job->extent->host) {
 			const uint8_t *bytes =
-			        job->extent->host + (job->granule << job->extent->shift);
+				job->extent->host + (job->granule << job->extent->shift);
 
 			__builtin_prefetch(bytes);
 			__builtin_prefetch(bytes + LINE);

@@ -19,10 +19,10 @@
 #include "engine/blocks.h"
 
 struct ms_walk_options {
-	bool unaligned;     /* look for pointers at every byte offset */
-	bool starts_only;   /* pointers into the middle of a block do not count */
-	bool fold_heads;    /* an edge to a tagged block is reported to `absorb` */
-	uint64_t guard;     /* also try words as the C library mangles them; 0: do not */
+	bool unaligned;   /* look for pointers at every byte offset */
+	bool starts_only; /* pointers into the middle of a block do not count */
+	bool fold_heads;  /* an edge to a tagged block is reported to `absorb` */
+	uint64_t guard;   /* also try words as the C library mangles them; 0: do not */
 };
 
 struct ms_walk;

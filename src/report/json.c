@@ -290,10 +290,13 @@ static const char *reason_name(enum ms_reason reason)
 
 static void add_contents(struct json *j, struct json_object *object, const struct ms_leak *leak)
 {
+	static const char digits[] = "0123456789abcdef";
 	char hex[2 * MS_CONTENTS + 1] = "";
 
-	for (size_t i = 0; i < leak->contents_len; i++)
-		(void)snprintf(hex + 2 * i, 3, "%02x", leak->contents[i]);
+	for (size_t i = 0; i < leak->contents_len; i++) {
+		hex[2 * i] = digits[leak->contents[i] >> 4];
+		hex[2 * i + 1] = digits[leak->contents[i] & 15];
+	}
 	add_text(j, object, "contents", hex);
 }
 

@@ -135,6 +135,7 @@ static void clear_results(struct ms_collection *shared)
 	memset(&shared->error, 0, sizeof(shared->error));
 	shared->live_tid = 0;
 	shared->n_threads = 0;
+	shared->n_signal_words = 0;
 	shared->n_rolled = 0;
 	shared->n_unrolled = 0;
 	shared->n_unstopped = 0;

@@ -29,7 +29,12 @@
 #include "base/status.h"
 #include "engine/source.h"
 
-enum { MS_THREAD_WORDS = 500, MS_CODE_RANGES = 32, MS_ALL_CODE_RANGES = 1024 };
+enum {
+	MS_THREAD_WORDS = 500,
+	MS_CODE_RANGES = 32,
+	MS_ALL_CODE_RANGES = 1024,
+	MS_SIGNAL_WORDS = 512
+};
 
 /* One captured thread, in shared memory; 4 KiB. */
 struct ms_frozen_thread {
@@ -54,7 +59,8 @@ struct ms_collection {
 	struct ms_range malloc_code[MS_CODE_RANGES]; /* instructions of malloc itself */
 	struct ms_range libc_code[MS_CODE_RANGES];   /* text of the library that has it */
 	uint32_t n_all_code;
-	struct ms_range all_code[MS_ALL_CODE_RANGES]; /* executable mappings by address; the first */
+	struct ms_range
+		all_code[MS_ALL_CODE_RANGES]; /* executable mappings by address; the first */
 
 	/* set by the collection process */
 	struct ms_error error; /* why the freeze failed; read when freeze says so */
@@ -67,6 +73,8 @@ struct ms_collection {
 	uint64_t freeze_ns;   /* from the first interrupt to the last capture */
 	uint64_t pause_ns;    /* from the first interrupt to the last detach */
 	int64_t frozen_at;    /* wall clock, ns since the epoch */
+	uint32_t n_signal_words;
+	uint64_t signal_words[MS_SIGNAL_WORDS]; /* values that queued signals carry */
 	struct ms_frozen_thread threads[];
 };
 

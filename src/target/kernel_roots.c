@@ -122,6 +122,8 @@ void ms_kernel_roots_find(const struct ms_collection *frozen, struct ms_arena *a
 {
 	struct ms_arena scratch = { 0 };
 
+	for (uint32_t i = 0; i < frozen->n_signal_words && i < MS_SIGNAL_WORDS; i++)
+		add_word(arena, words, frozen->signal_words[i]);
 	find_epoll(frozen->live_tid, arena, &scratch, words);
 	find_timers(frozen->live_tid, arena, &scratch, words);
 	ms_arena_deinit(&scratch);

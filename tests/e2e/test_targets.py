@@ -95,9 +95,17 @@ def check_target(target):
 @pytest.mark.parametrize("suite,variant,name,scenario", EVERY,
                          ids=["-".join(parts[:2]) + ":" + "/".join(parts[2:]) for parts in EVERY])
 def test_tells_exactly_the_lost_blocks(suite, variant, name, scenario):
-    with start(suite, variant, name, scenario) as target:
-        check_target(target)
-        assert target.finish() == 0
+    # The heap of a program linked at fixed addresses begins so low that a plain
+    # number may point into it by chance; not three times.
+    for left in (2, 1, 0) if variant == "static" else (0,):
+        with start(suite, variant, name, scenario) as target:
+            try:
+                check_target(target)
+                assert target.finish() == 0
+                return
+            except AssertionError:
+                if not left:
+                    raise
 
 
 @pytest.mark.parametrize("suite", GLIBC)

@@ -112,10 +112,10 @@ static void check_present(struct ms_source *src, const struct source_sample *s)
 	cr_assert(ms_source_present(src, (struct ms_range){ filled.end - PAGE, untouched.end },
 	                            &got));
 	cr_assert_eq(got.end, filled.end);
-	cr_assert_not(ms_source_present(src, (struct ms_range){ filled.begin, filled.begin },
-	                                &got));
-	cr_assert_not(ms_source_present(src, (struct ms_range){ untouched.end,
-	                                                        untouched.end + PAGE }, &got));
+	cr_assert_not(
+		ms_source_present(src, (struct ms_range){ filled.begin, filled.begin }, &got));
+	cr_assert_not(ms_source_present(
+		src, (struct ms_range){ untouched.end, untouched.end + PAGE }, &got));
 }
 
 void source_suite_run(struct ms_source *src, const struct source_sample *sample)

@@ -458,12 +458,16 @@ static void threads_unjoined(void)
 	wait_until_alone();
 }
 
+/* All of them live at the same time, so that each has a stack of its own. */
+enum { N_CACHED = 60, CACHED_STACK_BYTES = FORGET_BYTES + 128 * 1024 };
+
 static void *lose_result(void *unused)
 {
 	void *result = fresh(334);
 
 	(void)unused;
 	tell("leak", result);
+	pthread_barrier_wait(&barrier);
 	forget();
 	return result;
 }
@@ -472,13 +476,14 @@ static void *lose_argument(void *argument)
 {
 	tell("leak", argument);
 	argument = NULL;
+	pthread_barrier_wait(&barrier);
 	forget();
 	return NULL;
 }
 
-NOINLINE static void start_with_block(pthread_t *id)
+NOINLINE static void start_with_block(pthread_t *id, pthread_attr_t *attr)
 {
-	pthread_create(id, NULL, lose_argument, fresh(70));
+	pthread_create(id, attr, lose_argument, fresh(70));
 }
 
 static __thread void *volatile thread_slot[4];
@@ -488,6 +493,7 @@ static void *lose_local(void *unused)
 	(void)unused;
 	thread_slot[2] = fresh(90);
 	tell("leak", thread_slot[2]);
+	pthread_barrier_wait(&barrier);
 	forget();
 	return NULL;
 }
@@ -498,18 +504,23 @@ static void *lose_local(void *unused)
  */
 static void cached_stacks(void)
 {
-	pthread_t ids[100];
+	pthread_t ids[N_CACHED];
+	pthread_attr_t attr;
 
-	for (int i = 0; i < 100; i++) {
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, CACHED_STACK_BYTES);
+	pthread_barrier_init(&barrier, NULL, N_CACHED);
+	for (int i = 0; i < N_CACHED; i++) {
 		if (i % 3 == 0)
-			pthread_create(&ids[i], NULL, lose_result, NULL);
+			pthread_create(&ids[i], &attr, lose_result, NULL);
 		else if (i % 3 == 1)
-			start_with_block(&ids[i]);
+			start_with_block(&ids[i], &attr);
 		else
-			pthread_create(&ids[i], NULL, lose_local, NULL);
+			pthread_create(&ids[i], &attr, lose_local, NULL);
 	}
-	for (int i = 0; i < 100; i++)
+	for (int i = 0; i < N_CACHED; i++)
 		pthread_join(ids[i], NULL);
+	pthread_attr_destroy(&attr);
 	memset(ids, 0, sizeof(ids));
 	OPAQUE(n_kept);
 }

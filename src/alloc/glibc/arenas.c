@@ -160,8 +160,9 @@ static enum ms_status read_scattered_in(struct ms_ptmalloc *pt, struct ms_pt_are
 	enum ms_status st = MS_OK;
 
 	while (at < run.end && !st) {
-		struct ms_segment s = { .begin = at, .limit = run.end, .top = arena->top,
-			                .main = true };
+		struct ms_segment s = {
+			.begin = at, .limit = run.end, .top = arena->top, .main = true
+		};
 		bool found;
 
 		st = try_scattered(pt, arena, &s, &found);
@@ -248,7 +249,8 @@ static enum ms_status read_heap(struct ms_ptmalloc *pt, const struct ms_libc *li
 	uint64_t info_size = arena->addr & (MS_PAGE - 1);
 	bool is_first = ms_range_has(heap, arena->addr);
 	bool has_top = ms_range_has(heap, arena->top);
-	struct ms_segment s = { .begin = heap.begin + info_size, .limit = heap.end,
+	struct ms_segment s = { .begin = heap.begin + info_size,
+		                .limit = heap.end,
 		                .top = arena->top };
 	enum ms_status st;
 
@@ -324,8 +326,8 @@ static enum ms_status read_ring(struct ms_ptmalloc *pt, struct ms_libc *libc)
 		if (!arena)
 			return MS_E_NOMEM;
 		libc->n_arenas++;
-		st = addr == libc->main_arena ? read_main(pt, libc, arena) :
-		                                read_heaps(pt, libc, arena);
+		st = addr == libc->main_arena ? read_main(pt, libc, arena)
+		                              : read_heaps(pt, libc, arena);
 		if (st)
 			return st;
 		addr = ms_pt_word(pt, addr + libc->layout->next);
@@ -337,7 +339,7 @@ enum ms_status ms_pt_read_arenas(struct ms_ptmalloc *pt)
 {
 	struct ms_libc *libc;
 
-	ms_vec_for_each(libc, &pt->libcs) {
+	ms_vec_for_each (libc, &pt->libcs) {
 		enum ms_status st = read_ring(pt, libc);
 
 		if (st)

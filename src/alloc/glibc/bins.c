@@ -48,8 +48,7 @@ static uint64_t check_bin(struct ms_ptmalloc *pt, struct ms_pt_arena *arena, ms_
 	return n;
 }
 
-void ms_pt_check_bins(struct ms_ptmalloc *pt, const struct ms_libc *libc,
-                      struct ms_pt_arena *arena)
+void ms_pt_check_bins(struct ms_ptmalloc *pt, const struct ms_libc *libc, struct ms_pt_arena *arena)
 {
 	ms_addr first = arena->addr + libc->layout->bins - LINK_FD;
 	uint64_t n = 0;
@@ -75,8 +74,9 @@ static bool follow_fastbin(struct ms_ptmalloc *pt, ms_addr chunk, bool plain, bo
 		if (take) {
 			(void)ms_blocks_kill(pt->d->blocks, addr);
 			pt->fast_entries++;
-			pt->fast_bytes += (ms_pt_word(pt, chunk + MS_WORD) &
-			                   ~(uint64_t)MS_SIZE_BITS) - MS_WORD;
+			pt->fast_bytes +=
+				(ms_pt_word(pt, chunk + MS_WORD) & ~(uint64_t)MS_SIZE_BITS) -
+				MS_WORD;
 		}
 		stored = ms_pt_word(pt, addr);
 		chunk = plain ? stored : ms_pt_reveal(addr, stored);

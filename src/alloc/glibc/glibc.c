@@ -20,7 +20,7 @@ static void check_arenas(struct ms_ptmalloc *pt)
 {
 	const struct ms_libc *libc;
 
-	ms_vec_for_each(libc, &pt->libcs)
+	ms_vec_for_each (libc, &pt->libcs)
 		for (size_t i = 0; i < libc->n_arenas; i++) {
 			struct ms_pt_arena *arena = &pt->arenas.at[libc->first_arena + i];
 
@@ -39,7 +39,7 @@ static void drop_doubtful(struct ms_ptmalloc *pt)
 {
 	struct ms_pt_arena *arena;
 
-	ms_vec_for_each(arena, &pt->arenas) {
+	ms_vec_for_each (arena, &pt->arenas) {
 		if (pt->tcaches.n_failed)
 			ms_pt_disprove(arena, "a thread's cache contradicts itself");
 		if (!arena->proved)
@@ -56,7 +56,7 @@ static bool hand_over_memory(struct ms_ptmalloc *pt)
 {
 	const struct ms_pt_share *share;
 
-	ms_vec_for_each(share, &pt->shares) {
+	ms_vec_for_each (share, &pt->shares) {
 		struct ms_range r = share->range;
 
 		if (!ms_ranges_add(pt->d->arena, &pt->d->owned, r.begin, r.end))
@@ -87,8 +87,8 @@ static bool parse_banner(const char *bytes, size_t len, struct ms_heap *heap)
 	at += sizeof(before) - 1;
 	end = bytes + len;
 	while (at + n < end && n + 1 < sizeof(heap->version) &&
-	       ((at[n] >= '0' && at[n] <= '9') || (at[n] == '.' && at + n + 1 < end &&
-	                                          at[n + 1] >= '0' && at[n + 1] <= '9')))
+	       ((at[n] >= '0' && at[n] <= '9') ||
+	        (at[n] == '.' && at + n + 1 < end && at[n + 1] >= '0' && at[n + 1] <= '9')))
 		n++;
 	memcpy(heap->version, at, n);
 	return n > 0;
@@ -102,7 +102,7 @@ static void read_version(const struct ms_ptmalloc *pt, const struct ms_libc *lib
 	const struct ms_region *region;
 	char piece[BANNER_PIECE];
 
-	ms_vec_for_each(region, regions) {
+	ms_vec_for_each (region, regions) {
 		uint8_t prot = ms_region_mapping(pt->d->src, region)->prot;
 
 		if (region->kind != MS_REGION_GLOBALS || region->module != libc->data->module ||
@@ -113,8 +113,8 @@ static void read_version(const struct ms_ptmalloc *pt, const struct ms_libc *lib
 		     at += BANNER_PIECE - BANNER_TEXT) {
 			uint64_t left = region->range.end - at;
 			size_t n = ms_source_read(pt->d->src, at, piece,
-			                          left < BANNER_PIECE ? (size_t)left :
-			                                                (size_t)BANNER_PIECE);
+			                          left < BANNER_PIECE ? (size_t)left
+			                                              : (size_t)BANNER_PIECE);
 
 			if (!n || parse_banner(piece, n, heap))
 				break;
@@ -183,8 +183,8 @@ static bool sum_arenas(const struct ms_ptmalloc *pt, const struct ms_libc *libc,
 /* What belongs to all libraries together is told with the first that is in use. */
 static void add_shared_sums(const struct ms_ptmalloc *pt, struct ms_heap *heap)
 {
-	uint64_t cached = pt->tcaches.n_entries + pt->fast_entries + pt->tcaches.n_orphans +
-	                  pt->tcaches.n;
+	uint64_t cached =
+		pt->tcaches.n_entries + pt->fast_entries + pt->tcaches.n_orphans + pt->tcaches.n;
 	uint64_t bytes = pt->tcaches.bytes + pt->fast_bytes;
 
 	heap->allocations += pt->mmapped.n;
@@ -242,7 +242,7 @@ static void read_guard(struct ms_decoding *d)
 {
 	const struct ms_thread *t;
 
-	ms_vec_for_each(t, &d->src->threads)
+	ms_vec_for_each (t, &d->src->threads)
 		if (t->tp && ms_source_word(d->src, t->tp + POINTER_GUARD, &d->pointer_guard))
 			return;
 }

@@ -52,7 +52,8 @@ struct ms_par_layout {
 	uint16_t n_mmaps;      /* followed by n_mmaps_max, max_n_mmaps, no_dyn_threshold: ints */
 	uint16_t mmapped_mem;  /* followed by max_mmapped_mem */
 	uint16_t sbrk_base;
-	uint16_t tcache_bins; /* followed by tcache_max_bytes, tcache_count; 0: there is no tcache */
+	uint16_t
+		tcache_bins; /* followed by tcache_max_bytes, tcache_count; 0: there is no tcache */
 	uint16_t size;
 	uint16_t mmap_extra; /* bytes of an mmapped chunk that its size leaves out */
 };

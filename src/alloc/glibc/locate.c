@@ -117,10 +117,9 @@ static enum ms_status add_libc(const struct image *image, ms_addr arena,
 
 	if (!libc)
 		return MS_E_NOMEM;
-	*libc = (struct ms_libc){ .layout = layout,
-		                  .data = image->region,
-		                  .main_arena = arena,
-		                  .unused = unused };
+	*libc = (struct ms_libc){
+		.layout = layout, .data = image->region, .main_arena = arena, .unused = unused
+	};
 	return MS_OK;
 }
 
@@ -211,8 +210,7 @@ static struct ms_range data_of_module(const struct ms_ptmalloc *pt, size_t *i)
 	uint32_t module = regions->at[*i].module;
 
 	while (*i + 1 < regions->n && regions->at[*i + 1].kind == MS_REGION_GLOBALS &&
-	       regions->at[*i + 1].module == module &&
-	       regions->at[*i + 1].range.begin == range.end)
+	       regions->at[*i + 1].module == module && regions->at[*i + 1].range.begin == range.end)
 		range.end = regions->at[++*i].range.end;
 	return range;
 }
@@ -232,8 +230,8 @@ static bool is_page_size(uint64_t n)
 }
 
 /* How well malloc_par fits @par: 0 not at all, else 1 and one for each default. */
-static unsigned int par_score(const struct ms_ptmalloc *pt, const struct ms_libc *libc,
-                              ms_addr par, const struct ms_par_layout *layout)
+static unsigned int par_score(const struct ms_ptmalloc *pt, const struct ms_libc *libc, ms_addr par,
+                              const struct ms_par_layout *layout)
 {
 	uint32_t n_mmaps = int_at(pt, par + layout->n_mmaps);
 	uint32_t n_mmaps_max = int_at(pt, par + layout->n_mmaps + 4);

@@ -34,8 +34,9 @@ struct run {
 };
 
 /* Offsets of a header in its page: 16 below each alignment, the last for whole pages. */
-static const uint16_t header_offsets[] = { 0x0,  0x10,  0x30,  0x70, 0xf0,
-	                                   0x1f0, 0x3f0, 0x7f0, 0xff0 };
+static const uint16_t header_offsets[] = {
+	0x0, 0x10, 0x30, 0x70, 0xf0, 0x1f0, 0x3f0, 0x7f0, 0xff0
+};
 
 /* 2.43 keeps a flag in the lowest bit of prev_size: the mapping is of huge pages. */
 static bool is_header(const struct run *run, ms_addr at, const uint8_t *bytes,
@@ -181,7 +182,7 @@ static void expected(const struct ms_ptmalloc *pt, uint64_t *n, uint64_t *mem, u
 	const struct ms_libc *libc;
 
 	*n = *mem = *extra = 0;
-	ms_vec_for_each(libc, &pt->libcs) {
+	ms_vec_for_each (libc, &pt->libcs) {
 		*n += libc->n_mmaps;
 		*mem += libc->mmapped_mem;
 		if (libc->par_layout)
@@ -216,7 +217,7 @@ enum ms_status ms_pt_read_mmapped(struct ms_ptmalloc *pt)
 	if (!ms_sort(pt->d->arena, found.at, found.n, sizeof(*found.at), candidate_before))
 		return MS_E_NOMEM;
 	sweep(&found);
-	ms_vec_for_each(c, &found)
+	ms_vec_for_each (c, &found)
 		total += c->total;
 	if (found.n != n || !sums_agree(total, mem, extra)) {
 		pt->mmapped.proved = false;
@@ -226,7 +227,7 @@ enum ms_status ms_pt_read_mmapped(struct ms_ptmalloc *pt)
 		               found.n, (unsigned long long)total, (unsigned long long)n,
 		               (unsigned long long)mem);
 	}
-	ms_vec_for_each(c, &found) {
+	ms_vec_for_each (c, &found) {
 		if (pt->mmapped.proved)
 			st = put(pt, c, extra);
 		else if (!ms_ranges_add(pt->d->arena, &pt->d->unproved, c->base,

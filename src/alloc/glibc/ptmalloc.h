@@ -122,7 +122,7 @@ ms_must_check enum ms_status ms_pt_take_tcaches(struct ms_ptmalloc *pt);
 
 /* Note why @arena is not proved; the first reason stays. */
 void ms_pt_disprove(struct ms_pt_arena *arena, const char *fmt, ...)
-        __attribute__((format(printf, 2, 3)));
+	__attribute__((format(printf, 2, 3)));
 
 /* The word at @addr, or 0 when it cannot be read. */
 static inline uint64_t ms_pt_word(const struct ms_ptmalloc *pt, ms_addr addr)

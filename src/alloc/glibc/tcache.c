@@ -206,7 +206,7 @@ static struct score score_of(const struct trials *trials, const struct trial *t)
 	struct score score = { .distance = t->distance };
 	const struct trial *other;
 
-	ms_vec_for_each(other, trials) {
+	ms_vec_for_each (other, trials) {
 		score.threads += same_trial(t, other);
 		score.filled |= same_trial(t, other) && other->entries;
 	}
@@ -230,7 +230,7 @@ static const struct trial *best_trial(const struct trials *trials)
 	struct score best_score = { 0 };
 	const struct trial *t;
 
-	ms_vec_for_each(t, trials) {
+	ms_vec_for_each (t, trials) {
 		struct score score = score_of(trials, t);
 
 		if (best && !is_better(&score, &best_score))
@@ -307,8 +307,7 @@ static void find_orphans_in(struct search *s, const struct way *way, const struc
 	for (size_t i = 0; i < e->n_cells; i++) {
 		for (uint64_t left = blocks->cells.at[e->cell0 + i].starts; left;
 		     left &= left - 1, k++) {
-			uint64_t granule =
-			        i * MS_CELL_GRANULES + (uint64_t)__builtin_ctzll(left);
+			uint64_t granule = i * MS_CELL_GRANULES + (uint64_t)__builtin_ctzll(left);
 
 			if (blocks->sizes.at[k] >= way->layout->usable &&
 			    blocks->sizes.at[k] <= way->layout->usable + (uint32_t)ALLOWANCE)
@@ -321,7 +320,7 @@ static void find_orphans(struct search *s, const struct way *way)
 {
 	const struct ms_extent *e;
 
-	ms_vec_for_each(e, &s->pt->d->blocks->extents)
+	ms_vec_for_each (e, &s->pt->d->blocks->extents)
 		if (e->kind == MS_EXTENT_HEAP && e->shift != MS_SINGLE_SHIFT && !e->dropped)
 			find_orphans_in(s, way, e);
 }
@@ -348,7 +347,7 @@ static void take_for_libc(struct search *s)
 		return;
 	best = *found;
 	s->pt->tcaches.versions = best.way.layout->versions;
-	ms_vec_for_each(t, &s->pt->d->src->threads)
+	ms_vec_for_each (t, &s->pt->d->src->threads)
 		if (t->tp)
 			take_thread(s, &best, t);
 	find_orphans(s, &best.way);
@@ -362,17 +361,17 @@ enum ms_status ms_pt_take_tcaches(struct ms_ptmalloc *pt)
 	const struct ms_thread *t;
 	enum ms_status st = MS_OK;
 
-	ms_vec_for_each(libc, &pt->libcs)
+	ms_vec_for_each (libc, &pt->libcs)
 		if (libc->par_layout)
 			s.tcache_count = libc->tcache_count;
-	ms_vec_for_each(t, &pt->d->src->threads) {
+	ms_vec_for_each (t, &pt->d->src->threads) {
 		if (t - pt->d->src->threads.at >= ENOUGH_THREADS && s.trials.n)
 			break;
 		st = t->tp ? try_thread(&s, t) : MS_OK;
 		if (st)
 			return st;
 	}
-	ms_vec_for_each(libc, &pt->libcs)
+	ms_vec_for_each (libc, &pt->libcs)
 		if (!libc->unused)
 			take_for_libc(&s);
 	return MS_OK;

@@ -189,8 +189,8 @@ static bool find_by_hash(const struct ms_image *image, const struct tables *tabl
 	for (uint32_t steps = 0; index && index < head.n_chain && steps < MAX_CHAIN; steps++) {
 		if (is_symbol(image, tables, index, name, ret))
 			return true;
-		if (!read_u32(image,
-		              tables->hash + 8 + ((uint64_t)head.n_buckets + index) * 4, &index))
+		if (!read_u32(image, tables->hash + 8 + ((uint64_t)head.n_buckets + index) * 4,
+		              &index))
 			return false;
 	}
 	return false;

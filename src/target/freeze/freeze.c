@@ -31,6 +31,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "target/freeze/capture.h"
 #include "target/freeze/roll.h"
 #include "target/proc.h"
 #include "target/target.h"
@@ -298,56 +299,6 @@ static enum ms_status stop_all(struct ms_freezer *freezer, struct ms_proc_list *
 	               freezer->shared->pid);
 }
 
-/* "NUMBER ARG1 … ARG6 SP PC" or "-1 SP PC": all that is known of a thread asleep. */
-static void capture_asleep(pid_t tid, struct ms_frozen_thread *ret)
-{
-	unsigned long long v[8] = { 0 };
-	char text[256];
-	int n;
-
-	(void)ms_proc_read(tid, "syscall", text, sizeof(text));
-	n = sscanf(text, "%*d %llx %llx %llx %llx %llx %llx %llx %llx", &v[0], &v[1], &v[2], &v[3],
-	           &v[4], &v[5], &v[6], &v[7]);
-	if (n < 2)
-		return;
-	ret->sp = v[n - 2];
-	ret->pc = v[n - 1];
-	for (int i = 0; i < n - 2; i++)
-		ret->words[ret->n_words++] = v[i];
-}
-
-static bool capture(const struct ms_freezer *freezer, struct ms_tracee *tracee,
-                    struct ms_frozen_thread *ret)
-{
-	ret->tid = tracee->tid;
-	ret->n_words = 0;
-	ret->stopped = tracee->state == MS_TRACEE_STOPPED;
-	if (tracee->state == MS_TRACEE_ASLEEP)
-		capture_asleep(tracee->tid, ret);
-	else if (tracee->state == MS_TRACEE_GONE || !freezer->arch->capture(tracee->tid, ret))
-		return false;
-	return true;
-}
-
-static enum ms_status capture_all(struct ms_freezer *freezer, struct ms_error *err)
-{
-	struct ms_collection *shared = freezer->shared;
-
-	for (size_t i = 0; i < freezer->tracees.n; i++) {
-		struct ms_tracee *tracee = &freezer->tracees.at[i];
-
-		if (!capture(freezer, tracee, &shared->threads[shared->n_threads]))
-			continue;
-		shared->n_unstopped += tracee->state == MS_TRACEE_ASLEEP;
-		shared->n_threads++;
-		if (!shared->live_tid || tracee->tid == shared->pid)
-			shared->live_tid = tracee->tid;
-	}
-	if (!shared->n_threads)
-		return ms_fail(err, MS_E_GONE, "process %d ended", shared->pid);
-	return MS_OK;
-}
-
 static enum ms_status freeze_listed(struct ms_freezer *freezer, struct ms_proc_list *list,
                                     struct ms_error *err)
 {
@@ -358,7 +309,7 @@ static enum ms_status freeze_listed(struct ms_freezer *freezer, struct ms_proc_l
 	/* A thread on its way out of malloc may have made another one. */
 	if (ms_roll_all(freezer))
 		st = stop_all(freezer, list, err);
-	return st ? st : capture_all(freezer, err);
+	return st ? st : ms_capture(freezer, err);
 }
 
 enum ms_status ms_freeze(struct ms_freezer *freezer, struct ms_error *err)

@@ -5,8 +5,9 @@
 /*
  * Inside the collection process: the threads of the target and their stops.
  *
- *	freeze.c    seize, interrupt, wait, list again; capture
+ *	freeze.c    seize, interrupt, wait, list again
  *	roll.c      lead threads out of malloc, one step after another
+ *	capture.c   registers, and signals in flight
  *	rewind.c    give broken-off system calls back
  *	release.c   detach
  *

@@ -59,9 +59,9 @@ enum {
 	STEP_TICKS = 2,
 	STOP_TICKS = 50,
 	CODE_BYTES = 16,
-	CALL_BYTES = 8,    /* before a return address, to hold any call instruction */
-	NEAR_WORDS = 20,   /* of the stack, where a callee's return address is */
-	FAR_WORDS = 128,   /* where malloc's own is */
+	CALL_BYTES = 8,  /* before a return address, to hold any call instruction */
+	NEAR_WORDS = 20, /* of the stack, where a callee's return address is */
+	FAR_WORDS = 128, /* where malloc's own is */
 	MAX_WAYS_OUT = 4,
 };
 
@@ -134,16 +134,17 @@ bool ms_roll_is_waiting(const struct ms_cpu *cpu)
 {
 	enum { ERESTARTSYS = 512, ERESTART_RESTARTBLOCK = 516 }; /* include/linux/errno.h */
 
-	return cpu->call >= 0 && ((cpu->result <= -ERESTARTSYS &&
-	                           cpu->result >= -ERESTART_RESTARTBLOCK) ||
-	                          cpu->result == -EINTR);
+	return cpu->call >= 0 &&
+	       ((cpu->result <= -ERESTARTSYS && cpu->result >= -ERESTART_RESTARTBLOCK) ||
+	        cpu->result == -EINTR);
 }
 
 /* Read up to @len bytes of the target. Returns how many. */
 static size_t read_target(pid_t tid, ms_addr addr, void *buf, size_t len)
 {
 	struct iovec local = { buf, len };
-	struct iovec remote = { (void *)(uintptr_t)addr, len }; /* NOLINT(performance-no-int-to-ptr) */
+	struct iovec remote = { (void *)(uintptr_t)addr,
+		                len }; /* NOLINT(performance-no-int-to-ptr) */
 	ssize_t n = process_vm_readv(tid, &local, 1, &remote, 1, 0);
 
 	return n > 0 ? (size_t)n : 0;
@@ -190,8 +191,7 @@ static bool is_our_trap(const struct ms_tracee *tracee)
 {
 	siginfo_t info;
 
-	return tracee->signal == SIGTRAP &&
-	       !ptrace(PTRACE_GETSIGINFO, tracee->tid, NULL, &info) &&
+	return tracee->signal == SIGTRAP && !ptrace(PTRACE_GETSIGINFO, tracee->tid, NULL, &info) &&
 	       (info.si_code == TRAP_TRACE || info.si_code == TRAP_HWBKPT ||
 	        info.si_code == TRAP_BRKPT); /* so a step over a system call reports itself */
 }
@@ -376,8 +376,8 @@ static bool roll_one(struct ms_freezer *freezer, struct ms_tracee *tracee)
 	struct ms_cpu cpu;
 	ms_addr back;
 
-	if (tracee->state != MS_TRACEE_STOPPED ||
-	    !is_inside(freezer, tracee->tid, &cpu, &back) || ms_roll_is_waiting(&cpu))
+	if (tracee->state != MS_TRACEE_STOPPED || !is_inside(freezer, tracee->tid, &cpu, &back) ||
+	    ms_roll_is_waiting(&cpu))
 		return false;
 	if (ms_now_ns() < freezer->roll_until_ns && begin(&roll)) {
 		outcome = lead_out(&roll);

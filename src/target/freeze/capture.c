@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "target/freeze/capture.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <sys/ptrace.h>
+
+#include "target/proc.h"
+
+enum { QUEUE_PIECE = 16 };
+
+/* "NUMBER ARG1 … ARG6 SP PC" or "-1 SP PC": all that is known of a thread asleep. */
+static void capture_asleep(pid_t tid, struct ms_frozen_thread *ret)
+{
+	unsigned long long v[8] = { 0 };
+	char text[256];
+	int n;
+
+	(void)ms_proc_read(tid, "syscall", text, sizeof(text));
+	n = sscanf(text, "%*d %llx %llx %llx %llx %llx %llx %llx %llx", &v[0], &v[1], &v[2], &v[3],
+	           &v[4], &v[5], &v[6], &v[7]);
+	if (n < 2)
+		return;
+	ret->sp = v[n - 2];
+	ret->pc = v[n - 1];
+	for (int i = 0; i < n - 2; i++)
+		ret->words[ret->n_words++] = v[i];
+}
+
+static bool capture(const struct ms_freezer *freezer, struct ms_tracee *tracee,
+                    struct ms_frozen_thread *ret)
+{
+	ret->tid = tracee->tid;
+	ret->n_words = 0;
+	ret->stopped = tracee->state == MS_TRACEE_STOPPED;
+	if (tracee->state == MS_TRACEE_ASLEEP)
+		capture_asleep(tracee->tid, ret);
+	else if (tracee->state == MS_TRACEE_GONE || !freezer->arch->capture(tracee->tid, ret))
+		return false;
+	return true;
+}
+
+/* Keep the value that a signal carries: a pointer, often the only one. */
+static void take_value(struct ms_collection *shared, const siginfo_t *info)
+{
+	bool carries = info->si_code == SI_QUEUE || info->si_code == SI_TIMER ||
+	               info->si_code == SI_MESGQ || info->si_code == SI_ASYNCIO;
+
+	if (carries && shared->n_signal_words < MS_SIGNAL_WORDS)
+		shared->signal_words[shared->n_signal_words++] =
+			(uintptr_t)info->si_value.sival_ptr;
+}
+
+/* The signals in the thread's queue, or with PTRACE_PEEKSIGINFO_SHARED in the process's. */
+static void take_queued(struct ms_collection *shared, const struct ms_tracee *tracee,
+                        uint32_t flags)
+{
+	struct __ptrace_peeksiginfo_args args = { .flags = flags, .nr = QUEUE_PIECE };
+	siginfo_t infos[QUEUE_PIECE];
+	long n;
+
+	if (tracee->state != MS_TRACEE_STOPPED)
+		return;
+	do {
+		n = ptrace(PTRACE_PEEKSIGINFO, tracee->tid, &args, infos);
+		for (long i = 0; i < n; i++)
+			take_value(shared, &infos[i]);
+		args.off += QUEUE_PIECE;
+	} while (n == QUEUE_PIECE && shared->n_signal_words < MS_SIGNAL_WORDS);
+}
+
+/* The one that the thread is stopped at. */
+static void take_delivered(struct ms_collection *shared, const struct ms_tracee *tracee)
+{
+	siginfo_t info;
+
+	if (tracee->state == MS_TRACEE_STOPPED && tracee->signal &&
+	    !ptrace(PTRACE_GETSIGINFO, tracee->tid, NULL, &info))
+		take_value(shared, &info);
+}
+
+static void take_shared(const struct ms_freezer *freezer)
+{
+	const struct ms_tracee *tracee;
+
+	ms_vec_for_each (tracee, &freezer->tracees) {
+		if (tracee->state != MS_TRACEE_STOPPED)
+			continue;
+		take_queued(freezer->shared, tracee, PTRACE_PEEKSIGINFO_SHARED);
+		return;
+	}
+}
+
+enum ms_status ms_capture(struct ms_freezer *freezer, struct ms_error *err)
+{
+	struct ms_collection *shared = freezer->shared;
+
+	for (size_t i = 0; i < freezer->tracees.n; i++) {
+		struct ms_tracee *tracee = &freezer->tracees.at[i];
+
+		if (!capture(freezer, tracee, &shared->threads[shared->n_threads]))
+			continue;
+		take_queued(shared, tracee, 0);
+		take_delivered(shared, tracee);
+		shared->n_unstopped += tracee->state == MS_TRACEE_ASLEEP;
+		shared->n_threads++;
+		if (!shared->live_tid || tracee->tid == shared->pid)
+			shared->live_tid = tracee->tid;
+	}
+	take_shared(freezer);
+	if (!shared->n_threads)
+		return ms_fail(err, MS_E_GONE, "process %d ended", shared->pid);
+	return MS_OK;
+}

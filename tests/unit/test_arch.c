@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <sys/syscall.h>
+
+#include "target/arch/arch.h"
+
+static const struct ms_arch *const arch = &ms_arch_x86_64;
+
+static const struct {
+	int64_t call;
+	enum ms_restart restart;
+} restarts[] = {
+	{ SYS_epoll_wait, MS_RESTART_ALWAYS },
+	{ SYS_epoll_pwait, MS_RESTART_ALWAYS },
+	{ SYS_semop, MS_RESTART_ALWAYS },
+	{ SYS_semtimedop, MS_RESTART_ALWAYS },
+	{ SYS_rt_sigtimedwait, MS_RESTART_ALWAYS },
+	{ SYS_io_uring_enter, MS_RESTART_ALWAYS },
+	{ SYS_recvfrom, MS_RESTART_ALWAYS },
+	{ SYS_connect, MS_RESTART_ALWAYS },
+	{ SYS_read, MS_RESTART_SOCKET },
+	{ SYS_writev, MS_RESTART_SOCKET },
+	/* Whether it closed before it was broken off cannot be told: never twice. */
+	{ SYS_close, MS_RESTART_NEVER },
+	{ SYS_ioctl, MS_RESTART_NEVER },
+	{ -1, MS_RESTART_NEVER },
+};
+
+Test(arch, calls_that_return_eintr_after_a_stop_are_known)
+{
+	for (size_t i = 0; i < sizeof(restarts) / sizeof(restarts[0]); i++)
+		cr_expect_eq(arch->restart(restarts[i].call), restarts[i].restart, "call %lld",
+		             (long long)restarts[i].call);
+}
+
+static const struct {
+	const char *what;
+	uint8_t code[8];
+	size_t len; /* of code */
+	size_t repeats;
+} instructions[] = {
+	{ "rep stosq", { 0xf3, 0x48, 0xab }, 8, 3 },
+	{ "rep movsb", { 0xf3, 0xa4 }, 8, 2 },
+	{ "repne scasb", { 0xf2, 0xae }, 8, 2 },
+	{ "rep stosw", { 0x66, 0xf3, 0xab }, 8, 3 },
+	{ "stosq without rep", { 0x48, 0xab }, 8, 0 },
+	{ "endbr64", { 0xf3, 0x0f, 0x1e, 0xfa }, 8, 0 },
+	{ "pause", { 0xf3, 0x90 }, 8, 0 },
+	{ "movss", { 0xf3, 0x0f, 0x10, 0x00 }, 8, 0 },
+	{ "cut short", { 0xf3, 0x48 }, 2, 0 },
+	{ "nothing", { 0 }, 0, 0 },
+};
+
+Test(arch, repeating_instructions_are_told_from_others_with_that_prefix)
+{
+	for (size_t i = 0; i < sizeof(instructions) / sizeof(instructions[0]); i++)
+		cr_expect_eq(arch->stepping->repeats(instructions[i].code, instructions[i].len),
+		             instructions[i].repeats, "%s", instructions[i].what);
+}
+
+static const struct {
+	const char *what;
+	uint8_t before[8];
+	bool call;
+} calls[] = {
+	{ "call rel32", { 0x90, 0x90, 0x90, 0xe8, 1, 2, 3, 4 }, true },
+	{ "call *%rax", { 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0xff, 0xd0 }, true },
+	{ "call *0x8(%rbx)", { 0x90, 0x90, 0x90, 0x90, 0x90, 0xff, 0x53, 0x08 }, true },
+	{ "call *0x1234(%rip)", { 0x90, 0x90, 0xff, 0x15, 0x34, 0x12, 0, 0 }, true },
+	{ "jmp *%rax", { 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0xff, 0xe0 }, false },
+	{ "nops", { 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90 }, false },
+};
+
+Test(arch, return_addresses_stand_behind_calls)
+{
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+		cr_expect_eq(arch->stepping->is_call(calls[i].before, sizeof(calls[i].before)),
+		             calls[i].call, "%s", calls[i].what);
+}

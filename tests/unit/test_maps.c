@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "target/maps.h"
+
+static struct ms_arena arena;
+static struct ms_mappings maps;
+static struct ms_error err;
+
+static void setup(void)
+{
+	memset(&maps, 0, sizeof(maps));
+	memset(&err, 0, sizeof(err));
+	ms_arena_init(&arena);
+}
+
+static void teardown(void)
+{
+	ms_arena_deinit(&arena);
+}
+
+TestSuite(maps, .init = setup, .fini = teardown);
+
+static enum ms_status parse(const char *text)
+{
+	return ms_maps_parse(text, strlen(text), &arena, &maps, &err);
+}
+
+Test(maps, reads_every_field_of_a_line)
+{
+	cr_assert_eq(
+		parse("55d0c0ffe000-55d0c1000000 r-xs 0001a000 fd:1f 123456789      /usr/bin/x\n"),
+		MS_OK, "%s", err.text);
+	cr_assert_eq(maps.n, 1);
+	cr_assert_eq(maps.at[0].range.begin, 0x55d0c0ffe000);
+	cr_assert_eq(maps.at[0].range.end, 0x55d0c1000000);
+	cr_assert_eq(maps.at[0].prot, MS_PROT_READ | MS_PROT_EXEC);
+	cr_assert(maps.at[0].shared);
+	cr_assert_eq(maps.at[0].offset, 0x1a000);
+	cr_assert_eq(maps.at[0].dev_major, 0xfd);
+	cr_assert_eq(maps.at[0].dev_minor, 0x1f);
+	cr_assert_eq(maps.at[0].inode, 123456789);
+	cr_assert_str_eq(maps.at[0].name, "/usr/bin/x");
+}
+
+Test(maps, a_mapping_without_name_has_an_empty_one)
+{
+	cr_assert_eq(parse("1000-2000 ---p 00000000 00:00 0 \n"), MS_OK);
+	cr_assert_str_eq(maps.at[0].name, "");
+	cr_assert_eq(maps.at[0].prot, 0);
+	cr_assert_not(maps.at[0].shared);
+}
+
+Test(maps, names_keep_blanks_marks_and_escapes)
+{
+	cr_assert_eq(parse("1000-2000 rw-p 0 0:0 7          /a b/c  d (deleted)\n"
+	                   "2000-3000 rw-p 0 0:0 8          /new\\012line\n"
+	                   "3000-4000 rw-p 0 0:0 0          [anon:x y]\n"),
+	             MS_OK, "%s", err.text);
+	cr_assert_str_eq(maps.at[0].name, "/a b/c  d (deleted)");
+	cr_assert_str_eq(maps.at[1].name, "/new\\012line");
+	cr_assert_str_eq(maps.at[2].name, "[anon:x y]");
+}
+
+Test(maps, a_name_is_not_taken_for_its_longer_neighbour)
+{
+	cr_assert_eq(parse("1000-2000 rw-p 0 0:0 7 /lib/a.so\n2000-3000 rw-p 0 0:0 7 /lib/a\n"
+	                   "3000-4000 rw-p 0 0:0 7 /lib/a\n"),
+	             MS_OK);
+	cr_assert_str_eq(maps.at[1].name, "/lib/a");
+	cr_assert_eq(maps.at[1].name, maps.at[2].name, "the same name is stored once");
+}
+
+Test(maps, the_last_line_may_lack_its_newline)
+{
+	cr_assert_eq(parse("1000-2000 rw-p 0 0:0 0\n2000-3000 rw-p 0 0:0 0 [heap]"), MS_OK);
+	cr_assert_eq(maps.n, 2);
+	cr_assert_str_eq(maps.at[1].name, "[heap]");
+}
+
+Test(maps, nonsense_is_corrupt_and_not_guessed)
+{
+	static const char *const bad[] = {
+		"\n",
+		"x\n",
+		"1000\n",
+		"1000-2000\n",
+		"1000-2000 rw\n",
+		"2000-1000 rw-p 0 0:0 0\n",
+		"1000-1000 rw-p 0 0:0 0\n",
+		"1000-2000 rw-p 0 0 0\n",
+		"1000-2000 rw-p  0:0 0\n",
+		"123456789012345678901-2 rw-p 0 0:0 0\n",
+		"2000-3000 rw-p 0 0:0 0\n1000-2000 rw-p 0 0:0 0\n",
+		"1000-3000 rw-p 0 0:0 0\n2000-4000 rw-p 0 0:0 0\n",
+	};
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		cr_assert_eq(parse(bad[i]), MS_E_CORRUPT, "\"%s\" was accepted", bad[i]);
+}
+
+Test(maps, finds_the_mapping_of_an_address)
+{
+	cr_assert_eq(
+		parse("1000-2000 rw-p 0 0:0 0\n2000-3000 r--p 0 0:0 0\n5000-6000 rw-p 0 0:0 0\n"),
+		MS_OK);
+	cr_assert_null(ms_maps_find(&maps, 0xfff));
+	cr_assert_eq(ms_maps_find(&maps, 0x1000), &maps.at[0]);
+	cr_assert_eq(ms_maps_find(&maps, 0x2000), &maps.at[1]);
+	cr_assert_null(ms_maps_find(&maps, 0x3000));
+	cr_assert_eq(ms_maps_find(&maps, 0x5fff), &maps.at[2]);
+	cr_assert_null(ms_maps_find(&maps, UINT64_MAX));
+}
+
+Test(maps, our_own_map_holds_our_own_code_and_stack)
+{
+	int local = 0;
+
+	cr_assert_eq(ms_maps_read(getpid(), &arena, &maps, &err), MS_OK, "%s", err.text);
+	cr_assert_not_null(ms_maps_find(&maps, (uintptr_t)&local));
+	cr_assert(ms_maps_find(&maps, (uintptr_t)setup)->prot & MS_PROT_EXEC);
+}
+
+Test(maps, a_process_that_is_not_there_is_gone)
+{
+	cr_assert_eq(ms_maps_read(0x3ffffff, &arena, &maps, &err), MS_E_GONE);
+}

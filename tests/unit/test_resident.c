@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "target/hold/wanted.h"
+#include "target/maps.h"
+#include "target/proc.h"
+
+enum { PAGE = 4096, PAGES = 64 };
+
+static struct ms_arena arena;
+static struct ms_mappings maps;
+static struct ms_notes warnings;
+static struct ms_error err;
+
+/* Every third page is written to, every third read; the map is read then. */
+static unsigned char *prepare(void)
+{
+	unsigned char *at = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE,
+	                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	(void)madvise(at, PAGES * PAGE, MADV_NOHUGEPAGE);
+	for (int i = 0; i < PAGES; i += 3) {
+		at[i * PAGE] = 1;
+		(void)*(volatile unsigned char *)&at[(i + 1) % PAGES * PAGE];
+	}
+	cr_assert_eq(ms_maps_read(getpid(), &arena, &maps, &err), MS_OK);
+	return at;
+}
+
+static bool has(const struct ms_resident *resident, const unsigned char *page)
+{
+	for (size_t i = 0; i < resident->runs.n; i++)
+		if (ms_range_has(resident->runs.at[i].range, (uintptr_t)page))
+			return true;
+	return false;
+}
+
+typedef enum ms_status find_fn(int pagemap, struct ms_resident *resident, struct ms_error *err);
+
+static void finds_written_pages(find_fn *find)
+{
+	struct ms_resident resident = { .maps = &maps, .arena = &arena, .warnings = &warnings };
+	const unsigned char *at = prepare();
+	int pagemap = ms_proc_open(getpid(), "pagemap", O_RDONLY);
+	enum ms_status st = find(pagemap, &resident, &err);
+
+	if (st == MS_E_UNSUPPORTED)
+		cr_skip_test("this kernel has no PAGEMAP_SCAN");
+	cr_assert_eq(st, MS_OK, "%s", err.text);
+	for (int i = 0; i < PAGES; i++)
+		cr_expect(has(&resident, at + i * PAGE) || i % 3 != 0, "page %d is missing", i);
+	for (int i = 2; i < PAGES; i += 3)
+		cr_expect_not(has(&resident, at + i * PAGE), "page %d was never touched", i);
+	for (size_t i = 1; i < resident.runs.n; i++)
+		cr_expect_geq(resident.runs.at[i].range.begin, resident.runs.at[i - 1].range.end);
+	(void)close(pagemap);
+	ms_arena_deinit(&arena);
+}
+
+Test(resident, scanning_finds_what_was_written)
+{
+	finds_written_pages(ms_resident_scan);
+}
+
+Test(resident, listing_finds_what_was_written)
+{
+	finds_written_pages(ms_resident_list);
+}
+
+static const struct {
+	const char *line;
+	enum ms_absent absent;
+} absents[] = {
+	{ "1000-2000 rw-p 0 0:0 0", MS_ABSENT_ZERO },
+	{ "1000-2000 rw-p 0 0:0 0 [heap]", MS_ABSENT_ZERO },
+	{ "1000-2000 r--p 0 8:1 9 /lib/x.so", MS_ABSENT_FILE },
+	{ "1000-2000 rw-s 0 0:1 9 /dev/zero (deleted)", MS_ABSENT_FILE },
+	{ "1000-2000 rw-s 0 0:1 9 /dev/shm/x", MS_ABSENT_FILE },
+	{ "1000-2000 rw-s 0 0:6 9 /dev/dri/card0", MS_ABSENT_NONE },
+	{ "1000-2000 r--p 0 0:0 0 [vvar]", MS_ABSENT_NONE },
+	{ "1000-2000 r-xp 0 0:0 0 [vdso]", MS_ABSENT_FILE },
+};
+
+Test(resident, what_is_not_copied_reads_as_its_mapping_says)
+{
+	for (size_t i = 0; i < sizeof(absents) / sizeof(absents[0]); i++) {
+		struct ms_mappings one = { 0 };
+
+		cr_assert_eq(
+			ms_maps_parse(absents[i].line, strlen(absents[i].line), &arena, &one, &err),
+			MS_OK);
+		cr_expect_eq(ms_absent_of(&one.at[0]), absents[i].absent, "%s", absents[i].line);
+	}
+	ms_arena_deinit(&arena);
+}
+
+static const struct {
+	const char *line;
+	size_t n;      /* runs chosen from one of a file's and one of changed pages */
+	ms_addr first; /* where they begin */
+} choices[] = {
+	{ "10000-20000 rw-p 0 0:0 0", 2, 0x11000 },
+	{ "10000-20000 rw-p 0 8:1 9 /lib/x.so", 1, 0x10000 },
+	{ "10000-20000 r--p 0 8:1 9 /lib/x.so", 1, 0x15000 },
+	{ "10000-20000 r--s 0 8:1 9 /lib/x.so", 0, 0 },
+	{ "10000-20000 rw-s 0 8:1 9 /var/db", 2, 0x11000 },
+	{ "10000-20000 r--s 0 0:1 9 /memfd:x (deleted)", 2, 0x11000 },
+	{ "10000-20000 rw-s 0 0:6 9 /dev/dri/card0", 0, 0 },
+};
+
+Test(resident, pages_are_chosen_by_their_mapping)
+{
+	struct ms_page_run runs[] = { { { 0x11000, 0x12000 }, true },
+		                      { { 0x15000, 0x16000 }, false } };
+
+	for (size_t i = 0; i < sizeof(choices) / sizeof(choices[0]); i++) {
+		struct ms_mappings one = { 0 };
+		struct ms_resident resident = { .maps = &one, .arena = &arena };
+		struct ms_wanted_list list = { 0 };
+
+		resident.runs.at = runs;
+		resident.runs.n = 2;
+		cr_assert_eq(
+			ms_maps_parse(choices[i].line, strlen(choices[i].line), &arena, &one, &err),
+			MS_OK);
+		cr_assert(ms_wanted_choose(&resident, &list));
+		cr_expect_eq(list.n, choices[i].n, "%s", choices[i].line);
+		cr_expect(!list.n || list.at[0].range.begin == choices[i].first, "%s",
+		          choices[i].line);
+	}
+	ms_arena_deinit(&arena);
+}

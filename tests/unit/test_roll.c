@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "held.h"
+#include "target/freeze/roll.h"
+
+/* A libc at 0x10000, its malloc at 0x14000; a program at 0x1000. */
+static const struct ms_collection code = {
+	.n_malloc_code = 1,
+	.n_libc_code = 1,
+	.malloc_code = { { 0x14000, 0x18000 } },
+	.libc_code = { { 0x10000, 0x20000 } },
+	.n_all_code = 2,
+	.all_code = { { 0x1000, 0x2000 }, { 0x10000, 0x20000 } },
+};
+
+static const struct {
+	const char *what;
+	ms_addr pc;
+	uint64_t stack[4];
+	bool inside;
+	ms_addr back;
+} cases[] = {
+	{ "in malloc", 0x14000, { 0 }, true, 0 },
+	{ "at malloc's last byte", 0x17fff, { 0 }, true, 0 },
+	{ "behind malloc", 0x18000, { 0 }, false, 0 },
+	{ "memset called from malloc", 0x19000, { 0x14abc }, true, 0x14abc },
+	{ "brk called from sbrk from malloc", 0x19000, { 0x1a000, 7, 0x14abc }, true, 0x14abc },
+	{ "memset called from the program, malloc's address left below",
+	  0x19000,
+	  { 0x1500, 0x14abc },
+	  false,
+	  0 },
+	{ "libc, not from malloc", 0x19000, { 1, 2, 3, 4 }, false, 0 },
+	{ "the program, malloc's address on the stack", 0x1500, { 0x14abc }, false, 0 },
+};
+
+Test(roll, inside_is_malloc_and_what_it_calls)
+{
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		ms_addr back = 1;
+
+		cr_expect_eq(ms_roll_is_inside(&code, cases[i].pc, cases[i].stack, 4, &back),
+		             cases[i].inside, "%s", cases[i].what);
+		cr_expect_eq(back, cases[i].back, "%s", cases[i].what);
+	}
+}
+
+static const struct {
+	const char *what;
+	struct ms_cpu cpu;
+	bool waiting;
+} waits[] = {
+	{ "futex that the kernel restarts", { .call = SYS_futex, .result = -512 }, true },
+	{ "with a time-out", { .call = SYS_futex, .result = -516 }, true },
+	{ "a call we broke off", { .call = SYS_epoll_wait, .result = -EINTR }, true },
+	{ "a call that is done", { .call = SYS_brk, .result = 0x5555 }, false },
+	{ "no call", { .call = -1, .result = -512 }, false },
+	{ "a call that failed", { .call = SYS_mmap, .result = -ENOMEM }, false },
+	{ "not a restart code", { .call = SYS_read, .result = -517 }, false },
+};
+
+Test(roll, who_waits_in_the_kernel_is_let_wait)
+{
+	for (size_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++)
+		cr_expect_eq(ms_roll_is_waiting(&waits[i].cpu), waits[i].waiting, "%s",
+		             waits[i].what);
+}
+
+/* ---- on a live process that does nothing but allocate ---- */
+
+struct counts {
+	volatile int stop;
+	volatile int handled;
+	volatile int bad;
+};
+
+static struct counts *counts;
+
+static void count_signal(int signal, siginfo_t *info, void *context)
+{
+	(void)signal;
+	(void)context;
+	counts->bad += info->si_value.sival_int != 4711;
+	__atomic_fetch_add(&counts->handled, 1, __ATOMIC_SEQ_CST);
+}
+
+static void *allocate(void *arg)
+{
+	void *blocks[64] = { NULL };
+	unsigned random = (unsigned)(uintptr_t)arg + 1;
+
+	while (!counts->stop) {
+		unsigned i = (random = random * 1103515245 + 12345) >> 16 & 63;
+
+		free(blocks[i]);
+		blocks[i] = random & 0x400 ? calloc(1, random >> 14) : malloc(random >> 20);
+	}
+	return NULL;
+}
+
+static void allocate_in_two_threads(void *arg)
+{
+	struct sigaction act = { .sa_sigaction = count_signal,
+		                 .sa_flags = SA_SIGINFO | SA_RESTART };
+	pthread_t thread;
+
+	sigaction(SIGUSR1, &act, NULL);
+	sigaction(SIGRTMIN, &act, NULL);
+	pthread_create(&thread, NULL, allocate, arg);
+	child_ready();
+	allocate(NULL);
+	pthread_join(thread, NULL);
+}
+
+/* As the collection process judges, but from what it captured. */
+static bool any_inside(const struct held *held)
+{
+	for (uint32_t i = 0; i < held->shared->n_threads; i++) {
+		const struct ms_frozen_thread *thread = &held->shared->threads[i];
+		ms_addr back;
+
+		/* words[10] is rax, words[15] orig_rax, of struct user_regs_struct. */
+		struct ms_cpu cpu = { .call = (int64_t)thread->words[15],
+			              .result = (int64_t)thread->words[10] };
+
+		if (!ms_roll_is_waiting(&cpu) &&
+		    ms_roll_is_inside(held->shared, thread->pc, NULL, 0, &back))
+			return true;
+	}
+	return false;
+}
+
+static void start_allocating(pid_t *ret)
+{
+	counts = child_memory(sizeof(*counts));
+	*ret = child_start(allocate_in_two_threads, NULL);
+}
+
+Test(roll, no_thread_is_left_in_malloc)
+{
+	uint32_t rolled = 0;
+	uint32_t stuck = 0;
+	pid_t pid;
+
+	start_allocating(&pid);
+	for (int i = 0; i < 100; i++) {
+		struct held held;
+
+		cr_assert_eq(held_freeze(&held, pid), MS_OK, "%s", held.err.text);
+		rolled += held.shared->n_rolled;
+		stuck += held.shared->n_unrolled;
+		cr_expect(held.shared->n_unrolled || !any_inside(&held), "scan %d", i);
+		cr_assert_eq(held_release(&held), MS_OK);
+	}
+	cr_expect_gt(rolled, 10, "this test must find threads in malloc");
+	cr_expect_eq(stuck, 0);
+	child_end(pid);
+}
+
+Test(roll, signals_that_come_meanwhile_are_delivered_with_what_they_carry)
+{
+	int sent = 0;
+	pid_t pid;
+
+	start_allocating(&pid);
+	for (int i = 0; i < 100; i++) {
+		struct held held;
+
+		for (int n = 0; n < 10; n++)
+			sent += !sigqueue(pid, SIGRTMIN, (union sigval){ .sival_int = 4711 });
+		cr_assert_eq(held_freeze(&held, pid), MS_OK, "%s", held.err.text);
+		for (int n = 0; n < 10; n++)
+			sent += !sigqueue(pid, SIGRTMIN, (union sigval){ .sival_int = 4711 });
+		cr_assert_eq(held_release(&held), MS_OK);
+	}
+	for (int i = 0; i < 2000 && counts->handled < sent; i++)
+		usleep(1000);
+	cr_expect_eq(counts->handled, sent);
+	cr_expect_eq(counts->bad, 0);
+	cr_expect_eq(kill(pid, 0), 0, "it must live");
+	child_end(pid);
+}
