@@ -14,7 +14,13 @@ struct ms_arena_chunk {
 	size_t pad;
 };
 
-enum { SMALL_CHUNK = 64 * 1024, LARGEST_SMALL = 8 * 1024, ALIGN = 16, PAGE = 4096 };
+enum {
+	SMALL_CHUNK = 64 * 1024,
+	LARGEST_SMALL = 8 * 1024,
+	ALIGN = 16,
+	PAGE = 4096,
+	HUGE_PAGES_FROM = 4 << 20, /* such a piece is walked at random: spare the TLB */
+};
 
 static_assert(sizeof(struct ms_arena_chunk) % ALIGN == 0, "pieces must stay aligned");
 
@@ -43,6 +49,8 @@ static struct ms_arena_chunk *map_chunk(struct ms_arena *arena, size_t len)
 	chunk = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (chunk == MAP_FAILED)
 		return NULL;
+	if (len >= HUGE_PAGES_FROM)
+		(void)madvise(chunk, len, MADV_HUGEPAGE);
 	chunk->len = len;
 	chunk->next = arena->chunks;
 	chunk->prev = NULL;
@@ -105,6 +113,8 @@ void *ms_arena_resize(struct ms_arena *arena, void *old, size_t len)
 	chunk = mremap(chunk, chunk->len, len, MREMAP_MAYMOVE);
 	if (chunk == MAP_FAILED)
 		return NULL;
+	if (len >= HUGE_PAGES_FROM)
+		(void)madvise(chunk, len, MADV_HUGEPAGE);
 	chunk->len = len;
 	link_chunk(arena, chunk);
 	return chunk + 1;

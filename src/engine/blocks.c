@@ -75,6 +75,8 @@ enum ms_status ms_blocks_put(struct ms_blocks *blocks, uint32_t extent, ms_addr 
 		*slot = SIZE_IS_BIG;
 	}
 	ms_blocks_cell(blocks, e, granule)->starts |= ms_granule_bit(granule);
+	granule = ms_granule_of(e, begin + size - 1);
+	ms_blocks_cell(blocks, e, granule)->ends |= ms_granule_bit(granule);
 	e->n++;
 	return MS_OK;
 }
@@ -201,7 +203,7 @@ static void seal_extent(struct ms_blocks *blocks, struct ms_extent *e)
 		cell->starts &= ~cell->tags;
 		cell->tags = 0;
 		cell->marks = 0;
-		cell->rank = e->n;
+		blocks->ranks.at[i] = e->n;
 		e->n += (uint32_t)__builtin_popcountll(cell->starts);
 	}
 }
@@ -226,6 +228,8 @@ enum ms_status ms_blocks_seal(struct ms_blocks *blocks)
 	struct ms_extent *e;
 	struct ms_big *big;
 
+	if (!ms_vec_reserve(blocks->arena, &blocks->ranks, blocks->cells.n))
+		return MS_E_NOMEM;
 	ms_vec_for_each (e, &blocks->extents) {
 		if (e->dropped)
 			continue;
@@ -270,30 +274,47 @@ static uint64_t big_size(const struct ms_blocks *blocks, ms_addr begin)
 	return 0;
 }
 
+ms_addr ms_block_words_end(const struct ms_blocks *blocks, const struct ms_extent *extent,
+                           uint64_t granule)
+{
+	const struct ms_cell *cell = ms_blocks_cell(blocks, extent, granule);
+	uint64_t ends = cell->ends & ~(ms_granule_bit(granule) - 1);
+
+	if (extent->shift == MS_SINGLE_SHIFT)
+		return extent->range.end;
+	granule -= granule % MS_CELL_GRANULES;
+	for (; !ends; ends = cell->ends) {
+		cell++;
+		granule += MS_CELL_GRANULES;
+	}
+	return ms_block_begin(extent, granule + (uint64_t)__builtin_ctzll(ends) + 1);
+}
+
 uint64_t ms_block_size(const struct ms_blocks *blocks, const struct ms_extent *extent,
                        uint64_t granule)
 {
-	const struct ms_cell *cell = ms_blocks_cell(blocks, extent, granule);
-	uint64_t below = cell->starts & (ms_granule_bit(granule) - 1);
+	size_t cell = extent->cell0 + granule / MS_CELL_GRANULES;
+	uint64_t below = blocks->cells.at[cell].starts & (ms_granule_bit(granule) - 1);
 	uint32_t size;
 
 	if (extent->shift == MS_SINGLE_SHIFT)
 		return ms_range_len(extent->range);
-	size = blocks->sizes.at[extent->size0 + cell->rank + (size_t)__builtin_popcountll(below)];
+	size = blocks->sizes.at[extent->size0 + blocks->ranks.at[cell] +
+	                        (size_t)__builtin_popcountll(below)];
 	return size == SIZE_IS_BIG ? big_size(blocks, ms_block_begin(extent, granule)) : size;
 }
 
-/* The last cell before @cell with a block in it; there is one, because rank says so. */
-static size_t last_full_cell(const struct ms_cell *cells, size_t cell)
+/* The last cell before @cell with a block in it; there is one, because ranks say so. */
+static size_t last_full_cell(const uint32_t *ranks, size_t cell)
 {
-	uint32_t rank = cells[cell].rank;
+	uint32_t rank = ranks[cell];
 	size_t low = 0;
 	size_t high = cell;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (cells[middle].rank < rank)
+		if (ranks[middle] < rank)
 			low = middle + 1;
 		else
 			high = middle;
@@ -305,14 +326,15 @@ uint64_t ms_block_start(const struct ms_blocks *blocks, const struct ms_extent *
                         uint64_t granule)
 {
 	const struct ms_cell *cells = &blocks->cells.at[extent->cell0];
+	const uint32_t *ranks = &blocks->ranks.at[extent->cell0];
 	size_t cell = (size_t)(granule / MS_CELL_GRANULES);
 	uint64_t bit = ms_granule_bit(granule);
 	uint64_t found = cells[cell].starts & (bit | (bit - 1));
 
 	if (!found) {
-		if (!cells[cell].rank)
+		if (!ranks[cell])
 			return UINT64_MAX;
-		cell = last_full_cell(cells, cell);
+		cell = last_full_cell(ranks, cell);
 		found = cells[cell].starts;
 	}
 	return cell * UINT64_C(64) + (uint64_t)(63 - __builtin_clzll(found));

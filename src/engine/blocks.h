@@ -12,14 +12,15 @@
  *
  *	extent   begin                                               end
  *	         ├──────────────┬──────────────┬─────── … ───┬────────┤
- *	cells    │ starts marks │ starts marks │             │        │
- *	         │ tags   rank  │ tags   rank  │             │        │
+ *	cells    │ starts  ends │ starts  ends │             │        │
+ *	         │ marks   tags │ marks   tags │             │        │
  *	         └──────────────┴──────────────┴─────── … ───┴────────┘
+ *	ranks    blocks of the extent in the cells before, one uint32_t per cell
  *	sizes    one uint32_t per set bit of starts, in address order
  *
- * The number of a block inside its extent is rank (blocks in the cells before)
- * plus the set bits of starts below its own; with it goes its size. So a block of
- * 64 bytes costs 6 bytes here.
+ * The number of a block inside its extent is its cell's rank plus the set bits of
+ * starts below its own; with it goes its exact size, which the walk rarely needs:
+ * which words to read is told by ends. A block of 64 bytes costs 6 bytes here.
  *
  * An extent with one block of any length (an mmapped chunk, or a mapping that is
  * a node of the graph) uses SINGLE_SHIFT: every address falls into granule 0.
@@ -39,10 +40,9 @@ enum { MS_SINGLE_SHIFT = 63, MS_CELL_GRANULES = 64 };
 
 struct ms_cell {
 	uint64_t starts; /* a block begins in this granule */
-	uint64_t marks;  /* that block has been reached */
-	uint64_t tags;   /* before seal: it is free; after: head of a leak (fold.c) */
-	uint32_t rank;   /* blocks of the extent in the cells before; after seal */
-	uint32_t unused;
+	uint64_t ends;   /* a block has its last byte in this granule */
+	uint64_t marks;  /* the block that begins here has been reached */
+	uint64_t tags;   /* before seal: it is free; after: it is the head of a leak (fold.c) */
 };
 
 enum ms_extent_kind { MS_EXTENT_HEAP, MS_EXTENT_MAPPING };
@@ -70,6 +70,7 @@ struct ms_big {
 struct ms_blocks {
 	struct MS_VEC(struct ms_extent) extents; /* by address after sort */
 	struct MS_VEC(struct ms_cell) cells;
+	struct MS_VEC(uint32_t) ranks; /* one for each cell; after seal */
 	struct MS_VEC(uint32_t) sizes;
 	struct MS_VEC(struct ms_big) bigs; /* blocks of 4 GiB and more inside extents */
 	uint64_t n;                        /* heap blocks; after seal */
@@ -147,6 +148,10 @@ static inline ms_addr ms_block_begin(const struct ms_extent *extent, uint64_t gr
 {
 	return extent->range.begin + (granule << extent->shift);
 }
+
+/* Where the words end that the block beginning in @granule may hold, up to a granule late. */
+ms_addr ms_block_words_end(const struct ms_blocks *blocks, const struct ms_extent *extent,
+                           uint64_t granule);
 
 /* Usable bytes of the block that begins in @granule. After seal. */
 uint64_t ms_block_size(const struct ms_blocks *blocks, const struct ms_extent *extent,

@@ -12,7 +12,7 @@
  *	words ─▶ range? ─▶ extent ─▶ [candidates: 16] ─▶ starts? marked? ─▶ list
  *	  ▲                         prefetch the cell                        │
  *	  └─────────── read ◀── [jobs: 16] ◀─────────────────────────────────┘
- *	                    prefetch the size and the first bytes
+ *	                    prefetch the first bytes
  *
  * The list is last in, first out, which keeps it short on trees; on a list of ten
  * million nodes it holds one entry. A queue entry is a position, never a pointer
@@ -305,7 +305,6 @@ struct ms_range ms_walk_claim(struct ms_walk *walk, ms_addr addr)
 	cell->marks |= ms_granule_bit(granule);
 	size = ms_block_size(walk->blocks, extent, granule);
 	walk->count.blocks++;
-	walk->count.bytes += size;
 	return (struct ms_range){ ms_block_begin(extent, granule),
 		                  ms_block_begin(extent, granule) + size };
 }
@@ -317,44 +316,44 @@ void ms_walk_block(struct ms_walk *walk, struct ms_block block)
 	mark(walk, extent, ms_blocks_cell(walk->blocks, extent, block.granule), block.granule);
 }
 
-/* Move blocks from the list to the queue of jobs, and have their memory fetched. */
-static void refill_jobs(struct ms_walk *walk)
+/* Move blocks from the list to the queue of jobs, and have their first bytes fetched. */
+static inline void refill_jobs(struct ms_walk *walk)
 {
 	while (walk->n_jobs < QUEUE && walk->list.n) {
 		uint64_t entry = walk->list.at[--walk->list.n];
 		struct job *job = &walk->jobs[(walk->first_job + walk->n_jobs++) % QUEUE];
-		const struct ms_cell *cell;
 
 		job->extent = &walk->blocks->extents.at[entry >> GRANULE_BITS];
 		job->granule = entry & ((UINT64_C(1) << GRANULE_BITS) - 1);
-		cell = ms_blocks_cell(walk->blocks, job->extent, job->granule);
-		__builtin_prefetch(walk->blocks->sizes.at + job->extent->size0 + cell->rank);
-		if (job->extent->host) {
-			const uint8_t *bytes =
-				job->extent->host + (job->granule << job->extent->shift);
-
-			__builtin_prefetch(bytes);
-			__builtin_prefetch(bytes + LINE);
-		}
+		if (job->extent->host)
+			__builtin_prefetch(job->extent->host +
+			                   (job->granule << job->extent->shift));
 	}
 }
 
-static void do_oldest_job(struct ms_walk *walk)
+static void count(struct ms_walk *walk, const struct job *job)
+{
+	if (job->extent->kind != MS_EXTENT_HEAP)
+		return;
+	walk->count.blocks++;
+	if (walk->options.fold_heads)
+		walk->count.bytes += ms_block_size(walk->blocks, job->extent, job->granule);
+}
+
+static inline void do_oldest_job(struct ms_walk *walk)
 {
 	struct job job = walk->jobs[walk->first_job % QUEUE];
 	ms_addr begin = ms_block_begin(job.extent, job.granule);
-	uint64_t size = ms_block_size(walk->blocks, job.extent, job.granule);
+	ms_addr end = ms_block_words_end(walk->blocks, job.extent, job.granule);
 
 	walk->first_job++;
 	walk->n_jobs--;
-	if (job.extent->kind == MS_EXTENT_HEAP) {
-		walk->count.blocks++;
-		walk->count.bytes += size;
-	}
-	if (job.extent->host && size < SPARSE_BYTES)
-		scan_bytes(walk, job.extent->host + (begin - job.extent->range.begin), size);
+	count(walk, &job);
+	if (job.extent->host && end - begin < SPARSE_BYTES)
+		scan_bytes(walk, job.extent->host + (begin - job.extent->range.begin),
+		           (size_t)(end - begin));
 	else
-		ms_walk_range(walk, (struct ms_range){ begin, begin + size });
+		ms_walk_range(walk, (struct ms_range){ begin, end });
 }
 
 enum ms_status ms_walk_finish(struct ms_walk *walk, struct ms_error *err)

@@ -57,10 +57,10 @@ void ms_walk_block(struct ms_walk *walk, struct ms_block block);
  */
 ms_must_check enum ms_status ms_walk_finish(struct ms_walk *walk, struct ms_error *err);
 
-/* Heap blocks marked and followed so far, and their bytes. */
+/* Heap blocks marked and followed so far. */
 struct ms_walk_count {
 	uint64_t blocks;
-	uint64_t bytes;
+	uint64_t bytes; /* of these, with fold_heads only: sizes are far from the walk's path */
 };
 
 struct ms_walk_count ms_walk_count(const struct ms_walk *walk);

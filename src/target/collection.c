@@ -154,7 +154,9 @@ static int serve_frozen(struct ms_freezer *freezer, int channel)
 	set_tick(0);
 	if (!st && tell(channel, MESSAGE_DONE))
 		asked = hear(channel) == MESSAGE_RELEASE;
+	set_tick(MS_TICK_NS / 1000);
 	ms_freezer_release(freezer);
+	set_tick(0);
 	if (st)
 		(void)tell(channel, MESSAGE_FAILED);
 	return asked && tell(channel, MESSAGE_DONE) ? 0 : 1;

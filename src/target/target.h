@@ -54,6 +54,21 @@ ms_must_check enum ms_status ms_copy_open(const struct ms_collection *frozen,
                                           struct ms_arena *arena, struct ms_notes *warnings,
                                           struct ms_source **ret, struct ms_error *err);
 
+/*
+ * The same in two steps, for a pause several times shorter: a page fault on fresh
+ * memory costs more than copying the page. Prepare while @pid runs, then fill
+ * between ms_collection_freeze() and _release(). What changed meanwhile costs
+ * as much as without preparation, and nothing else.
+ *
+ * @ret: no source yet; give it to ms_copy_fill(), or to close(). A fill that
+ *       fails has closed it.
+ */
+ms_must_check enum ms_status ms_copy_prepare(pid_t pid, struct ms_arena *arena,
+                                             struct ms_source **ret, struct ms_error *err);
+ms_must_check enum ms_status ms_copy_fill(struct ms_source *prepared,
+                                          const struct ms_collection *frozen,
+                                          struct ms_notes *warnings, struct ms_error *err);
+
 /* Bytes of the target that the copy read. */
 uint64_t ms_copy_bytes(const struct ms_source *copy);
 

@@ -7,6 +7,7 @@ Definitely and indirectly lost blocks must be as many as ours; where they are
 not, the reason is one of DIFFERENCES and stands in the table.
 """
 
+import os
 import re
 import shutil
 import subprocess
@@ -16,10 +17,28 @@ import pytest
 import support
 from support import Process, Target, check_scanned, compile_target, scan
 
-# (program, scenario): (blocks that Valgrind calls lost - blocks that we do, why)
-DIFFERENCES = {}
+# (program, scenario): (blocks that Valgrind calls lost and we do not, why)
+DIFFERENCES = {
+    ("roots", "read_only_page"): (1, "Valgrind skips pages that are read-only now"),
+    ("roots", "relro"): (1, "Valgrind skips pages that are read-only now"),
+    ("roots", "unreadable_page"): (1, "Valgrind skips pages that are unreadable now"),
+    ("roots", "vector_registers"): (4, "Valgrind does not look into vector registers"),
+    ("roots", "in_jmp_buf"): (1, "Valgrind does not undo glibc's mangling of rbp"),
+    ("mappings", "epoll_data"): (20, "only the kernel holds them: epoll data"),
+    ("mappings", "timer_values"): (5, "only the kernel holds them: timer values"),
+    ("mappings", "queued_signals"): (3, "only the kernel holds them: signals' values"),
+}
 
-OWN = [(p, name) for p in ("leaks","roots","mappings") for name in support.scenarios(p)]
+# Valgrind cannot map so much, or vgdb not enter such a process.
+NOT_UNDER_VALGRIND = {"sparse", "guarded_page", "signal_stack_on_mapping", "signal_stack_on_block"}
+
+# All of them take a minute; in CI those that say most.
+FEW = ["chain", "cycle_of_cycles", "shared_child", "big", "aligned", "among_freed", "before_headers", "disguised",
+       "library_leaks", "threads_joined", "cached_stacks"]
+ALL = bool(os.environ.get("VALGRIND_ALL"))
+OWN = [(name, scenario) for name in ("leaks", "roots", "mappings") for scenario in support.scenarios(name)
+       if scenario not in NOT_UNDER_VALGRIND
+       and (ALL or scenario in FEW or (name, scenario) in DIFFERENCES)]
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +48,7 @@ def need_valgrind():
 
 
 def under_valgrind(argv):
-    return ["valgrind", "--vgdb=yes", "--vgdb-error=0", "--leak-check=no", "--log-file=/dev/null", *map(str, argv)]
+    return ["valgrind", "--vgdb=yes", "--leak-check=no", "--log-file=/dev/null", *map(str, argv)]
 
 
 def lost_by_valgrind(pid):
@@ -50,6 +69,19 @@ def row(notes, name, theirs, possibly, ours, why=""):
     notes.append(f"valgrind: {name:<24} {theirs:>6} {possibly:>8} {ours:>6} {why}")
 
 
+def compare(notes, name, theirs, possibly, ours, expected=0, why=""):
+    """
+    Ours are Valgrind's, less what it cannot see (expected), and more those
+    that it calls possibly lost for a word somewhere inside of them: a number,
+    or the pthread structure of a thread that is gone.
+    """
+    more = ours - (theirs - expected)
+    if more > 0:
+        why += f"{', ' if why else ''}{more} of ours are Valgrind's possibly lost: dead words point inside"
+    row(notes, name, theirs, possibly, ours, why)
+    assert 0 <= more <= possibly, f"Valgrind {theirs} lost, {possibly} possibly; memscan {ours}; {why}"
+
+
 @pytest.mark.parametrize("name,scenario", OWN, ids=["/".join(pair) for pair in OWN])
 def test_own_targets(need_valgrind, notes, name, scenario):
     program = compile_target(name)
@@ -58,6 +90,37 @@ def test_own_targets(need_valgrind, notes, name, scenario):
         theirs, possibly = lost_by_valgrind(target.pid)
     with Target([program, scenario], env) as target:
         ours = check_scanned(scan(target.pid))["totals"]["leaked_allocations"]
-    difference, why = DIFFERENCES.get((name, scenario), (0, ""))
-    row(notes, f"{name} {scenario}", theirs, possibly, ours, why)
-    assert theirs - ours == difference
+    expected, why = DIFFERENCES.get((name, scenario), (0, ""))
+    compare(notes, f"{name} {scenario}", theirs, possibly, ours, expected, why)
+
+
+REAL = {
+    "demo_leaky": (lambda: [compile_target("demo_leaky")], None, "READY"),
+    "bash": (lambda: ["bash", "--norc", "-s"],
+             "declare -A m; for ((i = 0; i < 500; i++)); do m[$i]=x$i; done; f() { local a=1; }; f; echo ${#m[@]}\n", "500"),
+    "sqlite3": (lambda: ["sqlite3", "-batch", ":memory:"],
+                "create table t(a, b); insert into t values (1, 'x'), (2, 'y'); select count(*) from t;\n", "2"),
+    "python3": (lambda: ["/usr/bin/python3", "-I", "-i", "-q", "-S", "-c", ""],
+                "d = {i: str(i) for i in range(1000)}; print(len(d))\n", "1000"),
+}
+
+
+def to_the_same_point(argv, question, answer):
+    process = Process(argv, stderr=subprocess.DEVNULL)
+    try:
+        said = process.ask(question, 120) if question else process.line(120)
+        assert said == answer
+    except BaseException:
+        process.stop()
+        raise
+    return process
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_programs(need_valgrind, notes, name):
+    make, question, answer = REAL[name]
+    with to_the_same_point(under_valgrind(make()), question, answer) as process:
+        theirs, possibly = lost_by_valgrind(process.pid)
+    with to_the_same_point(make(), question, answer) as process:
+        ours = check_scanned(scan(process.pid))["totals"]["leaked_allocations"]
+    compare(notes, name, theirs, possibly, ours)

@@ -41,7 +41,7 @@ static uint32_t next_random(uint32_t *state, uint32_t below)
 NOINLINE static void mix(uint32_t seed, int n, uint32_t largest)
 {
 	void **table = mmap(NULL, (size_t)n * sizeof(void *), PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	uint32_t state = seed;
 
 	for (int i = 0; i < n; i++)
@@ -142,8 +142,8 @@ static void foreign_sbrk_holds(void)
 static void *block_brk(void)
 {
 	uintptr_t end = ((uintptr_t)sbrk(0) + PAGE - 1) & ~(uintptr_t)(PAGE - 1);
-	void *p = mmap((void *)end, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
-		       -1, 0);
+	void *p = mmap((void *)end, PAGE, PROT_READ,
+	               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 
 	if (p == MAP_FAILED)
 		_exit(97);
@@ -456,5 +456,5 @@ static const struct scenario scenarios[] = {
 int main(int argc, char **argv)
 {
 	return run_scenario(scenarios, sizeof(scenarios) / sizeof(scenarios[0]),
-			    argc > 1 ? argv[1] : "mixed");
+	                    argc > 1 ? argv[1] : "mixed");
 }

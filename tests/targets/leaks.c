@@ -349,7 +349,6 @@ NOINLINE static void library_leaks(void)
 
 static pthread_barrier_t barrier;
 
-
 static void *leak_and_stay(void *unused)
 {
 	(void)unused;
@@ -559,5 +558,5 @@ static const struct scenario scenarios[] = {
 int main(int argc, char **argv)
 {
 	return run_scenario(scenarios, sizeof(scenarios) / sizeof(scenarios[0]),
-			    argc > 1 ? argv[1] : "among_freed");
+	                    argc > 1 ? argv[1] : "among_freed");
 }

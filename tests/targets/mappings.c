@@ -99,7 +99,8 @@ static void anonymous_cycle_lost(void)
 
 static void shared_anonymous(void)
 {
-	void **page = need(mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+	void **page =
+		need(mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
 
 	page[100] = new_live(100);
 	held[1] = page;
@@ -189,7 +190,7 @@ static void guarded_page(void)
 static void sparse(void)
 {
 	char *area = need(mmap(NULL, (size_t)64 << 30, PROT_READ | PROT_WRITE,
-			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+	                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
 
 	held[1] = area;
 	*(void **)(area + ((size_t)33 << 30)) = new_live(100);
@@ -332,7 +333,7 @@ static void timer_values(void)
 
 	for (int i = 0; i < 5; i++) {
 		struct sigevent event = { .sigev_notify = i % 2 ? SIGEV_NONE : SIGEV_SIGNAL,
-					  .sigev_signo = SIGUSR1 };
+			                  .sigev_signo = SIGUSR1 };
 		struct itimerspec later = { .it_value.tv_sec = 1000 };
 
 		event.sigev_value.sival_ptr = new_live(100);

@@ -88,6 +88,69 @@ Test(copy, is_a_source)
 	let_go(pid);
 }
 
+/* Grows and shrinks between being prepared for and being frozen. */
+static void change_before(void *arg)
+{
+	(void)arg;
+	shared->at = source_suite_map(SAMPLE_PAGES * PAGE);
+	child_ready();
+	while (!shared->go)
+		usleep(1000);
+	shared->second = source_suite_map(64 * PAGE);
+	(void)madvise(shared->at, PAGE, MADV_DONTNEED);
+	(void)munmap(shared->at + 2 * PAGE, PAGE);
+	shared->done = 1;
+	for (;;)
+		pause();
+}
+
+static pid_t prepare_and_hold(void (*body)(void *arg))
+{
+	pid_t pid = child_start(body, NULL);
+	struct ms_source *prepared;
+	static struct ms_arena arena;
+
+	cr_assert_eq(ms_copy_prepare(pid, &arena, &prepared, &held.err), MS_OK, "%s",
+	             held.err.text);
+	shared->go = 1;
+	cr_assert(body != change_before || child_waits_for(&shared->done));
+	cr_assert_eq(held_freeze(&held, pid), MS_OK, "%s", held.err.text);
+	cr_assert_eq(ms_copy_fill(prepared, held.shared, &held.warnings, &held.err), MS_OK, "%s",
+	             held.err.text);
+	copy = prepared;
+	return pid;
+}
+
+Test(copy, is_a_source_after_preparation)
+{
+	static unsigned char bytes[SAMPLE_PAGES * PAGE];
+	pid_t pid = prepare_and_hold(make_sample);
+	struct source_sample sample = { addr_of(shared->at), sizeof(bytes), bytes };
+
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = source_suite_byte(i);
+	source_suite_run(copy, &sample);
+	let_go(pid);
+}
+
+Test(copy, preparation_is_corrected_by_what_changed_since)
+{
+	pid_t pid = prepare_and_hold(change_before);
+	unsigned char buf[4 * PAGE];
+	const unsigned char *view;
+
+	cr_assert_eq(ms_source_read(copy, addr_of(shared->at), buf, sizeof(buf)), 2 * PAGE);
+	cr_expect_eq(buf[0], 0, "dropped since");
+	cr_expect_eq(buf[PAGE], source_suite_byte(PAGE));
+	cr_expect_eq(ms_source_read(copy, addr_of(shared->at) + 3 * PAGE, buf, 1), 1);
+	cr_expect_eq(buf[0], source_suite_byte(3 * PAGE));
+	view = ms_source_view(copy, addr_of(shared->second), 64 * PAGE);
+	cr_assert_not_null(view, "mapped since");
+	for (size_t i = 0; i < 64 * PAGE; i++)
+		cr_assert_eq(view[i], source_suite_byte(i));
+	let_go(pid);
+}
+
 /* Changes its memory as soon as it runs again. */
 static void change_later(void *arg)
 {
@@ -223,9 +286,11 @@ Test(copy, terabytes_of_reserved_space_cost_nothing)
 /* A page of a file behind its end: mapped, and readable by nobody. */
 static void map_beyond_a_file(void *arg)
 {
-	int fd = memfd_create("short", 0);
+	char name[] = "/tmp/memscan-short-XXXXXX";
+	int fd = mkstemp(name);
 
 	(void)arg;
+	(void)unlink(name);
 	(void)!ftruncate(fd, 4 * PAGE);
 	shared->at = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
 	memset(shared->at, 7, PAGE);
@@ -240,6 +305,9 @@ Test(copy, what_cannot_be_read_ends_a_read_and_is_told)
 
 	cr_expect_eq(ms_source_read(copy, addr_of(shared->at), buf, sizeof(buf)), PAGE);
 	cr_expect_eq(ms_source_read(copy, addr_of(shared->at) + PAGE, buf, 8), 0);
+	cr_assert_eq(held.warnings.n, 1);
+	cr_expect(strstr(held.warnings.at[0].text, "3 pages of /tmp/memscan-short"), "%s",
+	          held.warnings.at[0].text);
 	let_go(pid);
 }
 

@@ -38,6 +38,11 @@ static const struct {
 	  { 0x1500, 0x14abc },
 	  false,
 	  0 },
+	{ "too deep to be malloc's callee",
+	  0x19000,
+	  { 0x1a000, 0x1a100, 0x1a200, 0x14abc },
+	  false,
+	  0 },
 	{ "libc, not from malloc", 0x19000, { 1, 2, 3, 4 }, false, 0 },
 	{ "the program, malloc's address on the stack", 0x1500, { 0x14abc }, false, 0 },
 };

@@ -1,12 +1,170 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * malloc in a static program, without any symbol.
+ *
+ * An empty bin of glibc's main_arena points to itself twice, and nearly all of
+ * its 127 bins are empty: a run of such words in the program's writable data is
+ * main_arena. Instructions that refer to it are malloc's, and the linker put them
+ * side by side:
+ *
+ *	.text   ───x──────[ xx x xx  x xxx x x ]─────────x──     x: a reference
+ *	                  the largest cluster
+ *
+ * There is no table of functions to go by: a static program has .eh_frame, but,
+ * unless it is position-independent, no .eh_frame_hdr. So the ends are guessed,
+ * with a margin for functions that do without main_arena.
+ */
 #include "target/code/static_code.h"
+
+#include <string.h>
+
+enum {
+	MIN_PAIRS = 60,
+	BINS = 127,
+	PAIR_BYTES = 16,
+	BINS_OFFSET = 0x70, /* in main_arena; glibc 2.27 to 2.42, facts in glibc-heap.md */
+	ARENA_BYTES = 0x898,
+	MAX_GAP = 0x1000,
+	MARGIN = 0x400,
+	MAX_TEXT = 64 << 20,
+	MAX_DATA = 64 << 20,
+	LEAST_REFERENCES = 20, /* glibc 2.36 has some 100 */
+};
+
+/* A piece of the target read into memory of ours. */
+struct piece {
+	struct ms_range range;
+	const unsigned char *bytes;
+};
+
+static bool read_piece(const struct ms_image *image, struct ms_range range, size_t max,
+                       struct ms_arena *arena, struct piece *ret)
+{
+	size_t len = ms_range_len(range) < max ? (size_t)ms_range_len(range) : max;
+	unsigned char *bytes = ms_arena_alloc(arena, len);
+
+	if (!bytes || !ms_image_read(image, range.begin, bytes, len))
+		return false;
+	*ret = (struct piece){ { range.begin, range.begin + len }, bytes };
+	return true;
+}
+
+static bool is_empty_bin(const struct piece *data, size_t at)
+{
+	uint64_t pair[2];
+
+	memcpy(pair, data->bytes + at, sizeof(pair));
+	return pair[0] == pair[1] && pair[0] == data->range.begin + at - PAIR_BYTES;
+}
+
+/* main_arena, reckoned from the last of its bins; the largest is as good as always empty. */
+static bool find_arena(const struct piece *data, struct ms_range *ret)
+{
+	size_t len = ms_range_len(data->range);
+	size_t first = 0;
+	size_t last = 0;
+	size_t n = 0;
+
+	for (size_t at = 0; at + PAIR_BYTES <= len; at += 8) {
+		if (!is_empty_bin(data, at))
+			continue;
+		if (!n || at - first >= BINS * PAIR_BYTES) {
+			if (n >= MIN_PAIRS)
+				break;
+			first = at;
+			n = 0;
+		}
+		last = at;
+		n++;
+	}
+	if (n < MIN_PAIRS)
+		return false;
+	ret->begin = data->range.begin + last - (BINS - 1) * PAIR_BYTES - BINS_OFFSET;
+	/* An immediate behind the operand shifts what it seems to refer to down by up to 4. */
+	ret->end = ret->begin + ARENA_BYTES - 8;
+	return true;
+}
+
+static bool find_arena_in_data(const struct ms_image *image, const struct ms_mappings *maps,
+                               struct ms_arena *arena, struct ms_range *ret)
+{
+	const struct ms_mapping *map;
+	struct piece data;
+
+	ms_vec_for_each (map, maps) {
+		struct ms_range part = ms_range_common(map->range, image->range);
+
+		if (map->prot & MS_PROT_WRITE && part.begin < part.end &&
+		    read_piece(image, part, MAX_DATA, arena, &data) && find_arena(&data, ret))
+			return true;
+	}
+	return false;
+}
+
+static bool refers_to(const struct piece *text, size_t at, struct ms_range to)
+{
+	int32_t value;
+
+	memcpy(&value, text->bytes + at, sizeof(value));
+	/* Relative to the next instruction, or absolute in a program at a fixed place. */
+	return ms_range_has(to, text->range.begin + at + 4 + (uint64_t)(int64_t)value) ||
+	       ms_range_has(to, (uint32_t)value);
+}
+
+/* References to main_arena that are near each other. */
+struct cluster {
+	struct ms_range range; /* from the first to the last */
+	size_t n;
+};
+
+static struct cluster largest_cluster(const struct piece *text, struct ms_range to)
+{
+	struct cluster best = { 0 };
+	struct cluster now = { 0 };
+
+	for (size_t i = 0; i + 4 <= ms_range_len(text->range); i++) {
+		ms_addr at = text->range.begin + i;
+
+		if (!refers_to(text, i, to))
+			continue;
+		if (!now.n || at - now.range.end > MAX_GAP)
+			now = (struct cluster){ .range = { at, at } };
+		now.range.end = at;
+		now.n++;
+		if (now.n > best.n)
+			best = now;
+	}
+	return best;
+}
+
+static bool read_text(const struct ms_image *image, const struct ms_mappings *maps,
+                      struct ms_arena *arena, struct piece *ret)
+{
+	const struct ms_mapping *map;
+
+	ms_vec_for_each (map, maps) {
+		struct ms_range part = ms_range_common(map->range, image->range);
+
+		if (map->prot & MS_PROT_EXEC && part.begin < part.end)
+			return read_piece(image, part, MAX_TEXT, arena, ret);
+	}
+	return false;
+}
 
 bool ms_static_code_find(const struct ms_image *image, const struct ms_mappings *maps,
                          struct ms_arena *arena, struct ms_range *ret)
 {
-	(void)image;
-	(void)maps;
-	(void)arena;
-	(void)ret;
-	return false;
+	struct ms_range main_arena;
+	struct cluster cluster;
+	struct piece text;
+
+	if (!find_arena_in_data(image, maps, arena, &main_arena) ||
+	    !read_text(image, maps, arena, &text))
+		return false;
+	cluster = largest_cluster(&text, main_arena);
+	if (cluster.n < LEAST_REFERENCES)
+		return false;
+	ret->begin = cluster.range.begin - MARGIN;
+	ret->end = cluster.range.end + MARGIN;
+	return true;
 }

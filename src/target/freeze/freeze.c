@@ -307,8 +307,13 @@ static enum ms_status freeze_listed(struct ms_freezer *freezer, struct ms_proc_l
 	if (st)
 		return st;
 	/* A thread on its way out of malloc may have made another one. */
-	if (ms_roll_all(freezer))
+	if (ms_roll_all(freezer)) {
+		struct ms_tracee *tracee;
+
 		st = stop_all(freezer, list, err);
+		ms_vec_for_each (tracee, &freezer->tracees)
+			ms_roll_disarm(freezer, tracee);
+	}
 	return st ? st : ms_capture(freezer, err);
 }
 

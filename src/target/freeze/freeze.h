@@ -31,6 +31,9 @@ struct ms_tracee {
 	uint8_t state;   /* enum ms_tracee_state */
 	uint8_t signal;  /* what a signal-delivery stop holds back, given with the detach; else 0 */
 	bool group_stop; /* stopped by SIGSTOP or the like, not by us */
+	bool armed;      /* was let run by us: see ms_roll_disarm() */
+	bool breaks;     /* has breakpoints of ours */
+	uint64_t mask;   /* while armed: the signals that it blocks itself */
 };
 
 struct ms_tracees MS_VEC(struct ms_tracee);

@@ -9,12 +9,16 @@
 #include "base/clock.h"
 #include "target/freeze/freeze.h"
 #include "target/freeze/rewind.h"
+#include "target/freeze/roll.h"
+
+enum { ARMED_TICKS = 1000 };
 
 static void release(const struct ms_freezer *freezer, struct ms_tracee *tracee)
 {
 	/* It may have woken, and trapped, since. */
 	if (tracee->state == MS_TRACEE_RUNNING || tracee->state == MS_TRACEE_ASLEEP)
 		ms_tracee_wait(tracee, 0);
+	ms_roll_disarm(freezer, tracee);
 	if (tracee->state != MS_TRACEE_STOPPED)
 		return;
 	ms_rewind(freezer, tracee);
@@ -22,10 +26,24 @@ static void release(const struct ms_freezer *freezer, struct ms_tracee *tracee)
 	tracee->state = MS_TRACEE_GONE;
 }
 
+/* To leave a thread armed is to kill it, so it is worth some more patience. */
+static void release_armed(const struct ms_freezer *freezer, struct ms_tracee *tracee)
+{
+	if (!tracee->armed || tracee->state == MS_TRACEE_GONE)
+		return;
+	tracee->state = MS_TRACEE_RUNNING;
+	ms_tracee_wait(tracee, ARMED_TICKS);
+	release(freezer, tracee);
+}
+
 void ms_freezer_release(struct ms_freezer *freezer)
 {
-	for (size_t i = 0; i < freezer->tracees.n; i++)
-		release(freezer, &freezer->tracees.at[i]);
+	struct ms_tracee *tracee;
+
+	ms_vec_for_each (tracee, &freezer->tracees)
+		release(freezer, tracee);
+	ms_vec_for_each (tracee, &freezer->tracees)
+		release_armed(freezer, tracee);
 	if (freezer->begun_ns)
 		freezer->shared->pause_ns = ms_now_ns() - freezer->begun_ns;
 }

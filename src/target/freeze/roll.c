@@ -57,12 +57,13 @@ enum {
 	MAX_MISSES = 3,    /* breakpoints that it did not come to in time */
 	SPINS = 100,       /* looks before sleeping: being woken takes longer than a step */
 	STEP_TICKS = 2,
-	STOP_TICKS = 50,
+	STOP_TICKS = 1000, /* a thread that cannot stop is asleep in the kernel, or starved */
 	CODE_BYTES = 16,
 	CALL_BYTES = 8,  /* before a return address, to hold any call instruction */
 	NEAR_WORDS = 20, /* of the stack, where a callee's return address is */
 	FAR_WORDS = 128, /* where malloc's own is */
 	MAX_WAYS_OUT = 4,
+	MAX_DEPTH = 3, /* of return addresses looked at */
 };
 
 static const uint64_t MAX_ROLL_NS = 250000000;
@@ -77,8 +78,7 @@ struct roll {
 	struct ms_freezer *freezer;
 	const struct ms_arch *arch;
 	struct ms_tracee *tracee;
-	uint64_t mask;     /* its own blocked signals */
-	uint64_t mask_now; /* what it has instead */
+	uint64_t mask_now; /* signals that it blocks now */
 	bool no_breaks;    /* debug registers were refused */
 	unsigned steps;
 	unsigned stalls;
@@ -118,14 +118,19 @@ bool ms_roll_is_inside(const struct ms_collection *code, ms_addr pc, const uint6
 		return true;
 	if (!is_in(code->libc_code, code->n_libc_code, pc))
 		return false;
-	for (size_t i = 0; i < n; i++) {
+	/* sysmalloc() calls sbrk() calls brk(): deeper than that, a word is the callers' or stale.
+	 */
+	for (size_t i = 0, n_code = 0; i < n && n_code < MAX_DEPTH; i++) {
 		if (is_in(code->malloc_code, code->n_malloc_code, stack[i])) {
 			*ret_back = stack[i];
 			return true;
 		}
-		/* Called from elsewhere: what lies deeper is the caller's, or stale. */
-		if (!is_in(code->libc_code, code->n_libc_code, stack[i]) && is_code(code, stack[i]))
+		if (!is_code(code, stack[i]))
+			continue;
+		/* Called from elsewhere. */
+		if (!is_in(code->libc_code, code->n_libc_code, stack[i]))
 			return false;
+		n_code++;
 	}
 	return false;
 }
@@ -179,10 +184,13 @@ static void set_mask(struct roll *roll, uint64_t mask)
 
 static bool begin(struct roll *roll)
 {
-	if (ptrace(PTRACE_GETSIGMASK, roll->tracee->tid, sizeof(roll->mask), &roll->mask))
+	struct ms_tracee *tracee = roll->tracee;
+
+	if (ptrace(PTRACE_GETSIGMASK, tracee->tid, sizeof(tracee->mask), &tracee->mask))
 		return false;
-	roll->mask_now = roll->mask;
-	set_mask(roll, roll->mask & ~signal_bit(SIGTRAP));
+	roll->mask_now = tracee->mask;
+	tracee->armed = true;
+	set_mask(roll, tracee->mask & ~signal_bit(SIGTRAP));
 	return true;
 }
 
@@ -212,12 +220,21 @@ static bool can_wait(const struct ms_tracee *tracee)
 	          tracee->signal == SIGSYS));
 }
 
-/* Stop a thread that did not come back by itself. */
-static enum run call_back(struct roll *roll)
+/* Wait for the thread's next stop; one that does not come to it by itself is interrupted. */
+static bool wait_or_interrupt(struct ms_tracee *tracee)
 {
-	(void)ptrace(PTRACE_INTERRUPT, roll->tracee->tid, NULL, NULL);
-	ms_tracee_wait(roll->tracee, STOP_TICKS);
-	return roll->tracee->state == MS_TRACEE_STOPPED ? RUN_LATE : RUN_OVER;
+	bool late;
+
+	for (int i = 0; i < SPINS && tracee->state == MS_TRACEE_RUNNING; i++)
+		ms_tracee_wait(tracee, 0);
+	if (tracee->state == MS_TRACEE_RUNNING)
+		ms_tracee_wait(tracee, STEP_TICKS);
+	late = tracee->state == MS_TRACEE_RUNNING;
+	if (late) {
+		(void)ptrace(PTRACE_INTERRUPT, tracee->tid, NULL, NULL);
+		ms_tracee_wait(tracee, STOP_TICKS);
+	}
+	return late;
 }
 
 /*
@@ -228,25 +245,23 @@ static enum run run_on(struct roll *roll, enum __ptrace_request how)
 {
 	struct ms_tracee *tracee = roll->tracee;
 	int signal = tracee->signal;
+	bool late;
 
 	if (signal)
 		set_mask(roll, roll->mask_now | signal_bit(signal));
-	tracee->state = MS_TRACEE_RUNNING;
 	roll->steps++;
 	if (ptrace(how, tracee->tid, NULL, (uintptr_t)signal))
 		return RUN_OVER;
-	for (int i = 0; i < SPINS && tracee->state == MS_TRACEE_RUNNING; i++)
-		ms_tracee_wait(tracee, 0);
-	if (tracee->state == MS_TRACEE_RUNNING)
-		ms_tracee_wait(tracee, STEP_TICKS);
-	if (tracee->state == MS_TRACEE_RUNNING)
-		return call_back(roll);
+	tracee->state = MS_TRACEE_RUNNING;
+	late = wait_or_interrupt(tracee);
 	if (tracee->state != MS_TRACEE_STOPPED)
 		return RUN_OVER;
-	if (!is_our_trap(tracee))
-		return RUN_OTHERWISE;
-	tracee->signal = 0;
-	return RUN_TRAPPED;
+	/* It may have come to a breakpoint just when it was interrupted. */
+	if (is_our_trap(tracee)) {
+		tracee->signal = 0;
+		return RUN_TRAPPED;
+	}
+	return late ? RUN_LATE : RUN_OTHERWISE;
 }
 
 static enum run step(struct roll *roll)
@@ -261,6 +276,14 @@ static bool is_at(const struct roll *roll, ms_addr pc)
 	return roll->arch->stepping->pc(roll->tracee->tid, &now) && now == pc;
 }
 
+static void clear_breaks(const struct ms_freezer *freezer, struct ms_tracee *tracee)
+{
+	if (!tracee->breaks || tracee->state != MS_TRACEE_STOPPED)
+		return;
+	freezer->arch->stepping->clear_breaks(tracee->tid);
+	tracee->breaks = false;
+}
+
 /* Let the thread run freely until it comes to one of @n addresses; step when that cannot be. */
 static enum run run_to(struct roll *roll, const ms_addr *at, size_t n)
 {
@@ -272,10 +295,10 @@ static enum run run_to(struct roll *roll, const ms_addr *at, size_t n)
 		roll->no_breaks = true;
 		return step(roll);
 	}
+	roll->tracee->breaks = true;
 	run = run_on(roll, PTRACE_CONT);
 	roll->misses += run == RUN_LATE;
-	if (run != RUN_OVER)
-		roll->arch->stepping->clear_breaks(roll->tracee->tid);
+	clear_breaks(roll->freezer, roll->tracee);
 	return run;
 }
 
@@ -330,7 +353,8 @@ static enum run go_on(struct roll *roll, const struct ms_cpu *cpu, ms_addr back)
 /* Lead the thread out, as far as that goes. */
 static enum outcome lead_out(struct roll *roll)
 {
-	while (roll->steps < MAX_STEPS && roll->stalls < MAX_STALLS) {
+	while (roll->steps < MAX_STEPS && roll->stalls < MAX_STALLS &&
+	       ms_now_ns() < roll->freezer->roll_until_ns) {
 		struct ms_cpu cpu;
 		ms_addr back;
 		enum run run;
@@ -352,20 +376,27 @@ static enum outcome lead_out(struct roll *roll)
 }
 
 /* Bring the thread into a stop from which it goes on unharmed whoever dies. */
-static void park(struct roll *roll)
+static void park(struct ms_tracee *tracee)
 {
-	struct ms_tracee *tracee = roll->tracee;
-
-	if (tracee->state != MS_TRACEE_STOPPED)
-		return;
-	set_mask(roll, roll->mask);
-	/* A signal that may not wait keeps the stop, as it would have without us. */
-	if (tracee->signal)
-		return;
 	(void)ptrace(PTRACE_INTERRUPT, tracee->tid, NULL, NULL);
+	if (ptrace(PTRACE_CONT, tracee->tid, NULL, NULL))
+		return;
 	tracee->state = MS_TRACEE_RUNNING;
-	if (!ptrace(PTRACE_CONT, tracee->tid, NULL, NULL))
-		ms_tracee_wait(tracee, STOP_TICKS);
+	ms_tracee_wait(tracee, STOP_TICKS);
+}
+
+void ms_roll_disarm(const struct ms_freezer *freezer, struct ms_tracee *tracee)
+{
+	if (!tracee->armed || tracee->state != MS_TRACEE_STOPPED)
+		return;
+	tracee->armed = false;
+	clear_breaks(freezer, tracee);
+	(void)ptrace(PTRACE_SETSIGMASK, tracee->tid, sizeof(tracee->mask), &tracee->mask);
+	if (is_our_trap(tracee))
+		tracee->signal = 0;
+	/* A signal that could not wait keeps the stop, as it would have without us. */
+	if (!tracee->signal)
+		park(tracee);
 }
 
 /* Returns whether the thread was made to run. */
@@ -381,7 +412,7 @@ static bool roll_one(struct ms_freezer *freezer, struct ms_tracee *tracee)
 		return false;
 	if (ms_now_ns() < freezer->roll_until_ns && begin(&roll)) {
 		outcome = lead_out(&roll);
-		park(&roll);
+		ms_roll_disarm(freezer, tracee);
 	}
 	freezer->shared->n_rolled++;
 	freezer->shared->n_unrolled += outcome == OUTCOME_STUCK;

@@ -25,4 +25,11 @@ bool ms_roll_is_waiting(const struct ms_cpu *cpu);
 /* Returns whether any thread was made to run; counts are in shared. */
 bool ms_roll_all(struct ms_freezer *freezer);
 
+/*
+ * Make a stopped thread safe to let go: no breakpoint, no trap flag, no SIGTRAP
+ * of ours on its way, its own signal mask. One that did not stop in time while
+ * it was rolled is still armed, and would die of the next trap.
+ */
+void ms_roll_disarm(const struct ms_freezer *freezer, struct ms_tracee *tracee);
+
 #endif

@@ -27,6 +27,8 @@ struct ms_copy {
 	struct ms_ranges lost;       /* of the pages above, those that could not be read */
 	int mem_fd;
 	uint64_t bytes;
+	uint64_t prepared_bytes; /* memory that ms_copy_prepare() took */
+	struct ms_arena *arena;
 };
 
 static struct ms_copy *copy_of(struct ms_source *src)
@@ -174,7 +176,8 @@ static void close_copy(struct ms_source *src)
 	struct ms_copy *copy = copy_of(src);
 
 	ms_mirrors_destroy(&copy->mirrors);
-	(void)close(copy->mem_fd);
+	if (copy->mem_fd >= 0)
+		(void)close(copy->mem_fd);
 }
 
 static const struct ms_source_ops copy_ops = {
@@ -202,15 +205,22 @@ static uint64_t available_memory(void)
 	return kib ? kib << 10 : UINT64_MAX;
 }
 
-static enum ms_status check_memory(const struct ms_wanted_list *wanted, struct ms_error *err)
+static uint64_t bytes_of(const struct ms_wanted_list *wanted)
 {
-	uint64_t available = available_memory();
 	const struct ms_wanted *want;
 	uint64_t bytes = 0;
 
 	ms_vec_for_each (want, wanted)
 		bytes += ms_range_len(want->range);
-	if (bytes <= available)
+	return bytes;
+}
+
+static enum ms_status check_memory(const struct ms_copy *copy, struct ms_error *err)
+{
+	uint64_t available = available_memory();
+	uint64_t bytes = bytes_of(&copy->pages);
+
+	if (bytes <= copy->prepared_bytes || bytes - copy->prepared_bytes <= available)
 		return MS_OK;
 	(void)ms_fail(err, MS_E_NOMEM,
 	              "a copy of the target's %llu MiB does not fit in memory "
@@ -220,61 +230,73 @@ static enum ms_status check_memory(const struct ms_wanted_list *wanted, struct m
 	return MS_E_NOMEM;
 }
 
-/* Choose the pages to copy. */
-static enum ms_status choose_pages(struct ms_copy *copy, pid_t tid, struct ms_arena *arena,
-                                   struct ms_notes *warnings, struct ms_error *err)
+/* Read the map, choose the pages to copy and make mirrors for them. */
+static enum ms_status make_room(struct ms_copy *copy, pid_t tid, struct ms_notes *warnings,
+                                struct ms_error *err)
 {
-	struct ms_resident resident = {
-		.maps = &copy->base.mappings,
-		.arena = arena,
-		.warnings = warnings,
-	};
-	enum ms_status st = ms_resident_find(tid, &resident, err);
+	struct ms_resident resident = { .arena = copy->arena, .warnings = warnings };
+	struct ms_mirror_plan plan = { .wanted = &copy->pages, .arena = copy->arena };
+	struct ms_mappings maps;
+	enum ms_status st;
 
+	st = ms_maps_read(tid, copy->arena, &maps, err);
 	if (st)
 		return st;
+	copy->base.mappings = maps;
+	resident.maps = &copy->base.mappings;
+	plan.maps = &copy->base.mappings;
+	st = ms_resident_find(tid, &resident, err);
+	if (st)
+		return st;
+	copy->pages = (struct ms_wanted_list){ 0 };
 	if (!ms_wanted_choose(&resident, &copy->pages))
 		return ms_fail(err, MS_E_NOMEM, "no memory for the list of pages");
-	return check_memory(&copy->pages, err);
+	st = check_memory(copy, err);
+	return st ? st : ms_mirrors_create(&copy->mirrors, &plan, err);
+}
+
+static enum ms_status copy_pages(struct ms_copy *copy, pid_t tid, struct ms_error *err)
+{
+	struct ms_transfer transfer = {
+		.tid = tid,
+		.mem_fd = copy->mem_fd,
+		.arena = copy->arena,
+	};
+	enum ms_status st = ms_transfer_run(&transfer, &copy->pages, &copy->mirrors, err);
+
+	copy->lost = transfer.lost;
+	copy->bytes = transfer.bytes;
+	return st;
 }
 
 /* Say how much of each mapping is missing. */
-static void note_lost(const struct ms_copy *copy, struct ms_arena *arena, struct ms_notes *warnings)
+static void note_lost(const struct ms_copy *copy, struct ms_notes *warnings)
 {
 	const struct ms_mapping *map;
 
+	if (!copy->lost.n)
+		return;
 	ms_vec_for_each (map, &copy->base.mappings) {
 		uint64_t bytes = 0;
 
 		for (size_t i = 0; i < copy->lost.n; i++)
 			bytes += ms_range_len(ms_range_common(copy->lost.at[i], map->range));
 		if (bytes)
-			ms_note_add(arena, warnings, "%llu pages of %s at 0x%llx could not be read",
+			ms_note_add(copy->arena, warnings,
+			            "%llu pages of %s at 0x%llx could not be read",
 			            (unsigned long long)(bytes >> 12),
 			            *map->name ? map->name : "anonymous memory",
 			            (unsigned long long)map->range.begin);
 	}
 }
 
-static enum ms_status copy_pages(struct ms_copy *copy, pid_t tid, struct ms_arena *arena,
-                                 struct ms_error *err)
-{
-	struct ms_transfer transfer = { .tid = tid, .mem_fd = copy->mem_fd, .arena = arena };
-	enum ms_status st;
-
-	st = ms_mirrors_create(&copy->mirrors, &copy->base.mappings, &copy->pages, arena, err);
-	if (!st)
-		st = ms_transfer_run(&transfer, &copy->pages, &copy->mirrors, err);
-	copy->lost = transfer.lost;
-	copy->bytes = transfer.bytes;
-	return st;
-}
-
 /* The threads as the collection process left them in shared memory. */
-static enum ms_status list_threads(const struct ms_collection *frozen, struct ms_arena *arena,
-                                   struct ms_threads *threads, struct ms_error *err)
+static enum ms_status list_threads(struct ms_copy *copy, const struct ms_collection *frozen,
+                                   struct ms_error *err)
 {
-	if (!ms_vec_reserve(arena, threads, frozen->n_threads))
+	struct ms_threads *threads = &copy->base.threads;
+
+	if (!ms_vec_reserve(copy->arena, threads, frozen->n_threads))
 		return ms_fail(err, MS_E_NOMEM, "no memory for the list of threads");
 	for (uint32_t i = 0; i < frozen->n_threads; i++) {
 		const struct ms_frozen_thread *from = &frozen->threads[i];
@@ -292,25 +314,6 @@ static enum ms_status list_threads(const struct ms_collection *frozen, struct ms
 	return MS_OK;
 }
 
-static enum ms_status fill(struct ms_copy *copy, const struct ms_collection *frozen,
-                           struct ms_arena *arena, struct ms_notes *warnings, struct ms_error *err)
-{
-	pid_t tid = frozen->live_tid;
-	enum ms_status st = ms_maps_read(tid, arena, &copy->base.mappings, err);
-
-	if (!st)
-		st = choose_pages(copy, tid, arena, warnings, err);
-	if (!st)
-		st = copy_pages(copy, tid, arena, err);
-	if (!st)
-		st = list_threads(frozen, arena, &copy->base.threads, err);
-	if (st)
-		return st;
-	ms_kernel_roots_find(frozen, arena, &copy->base.kernel_words);
-	note_lost(copy, arena, warnings);
-	return MS_OK;
-}
-
 static enum ms_status open_mem(pid_t tid, int *ret, struct ms_error *err)
 {
 	int fd = ms_proc_open(tid, "mem", O_RDONLY);
@@ -325,23 +328,82 @@ static enum ms_status open_mem(pid_t tid, int *ret, struct ms_error *err)
 	return MS_OK;
 }
 
-enum ms_status ms_copy_open(const struct ms_collection *frozen, struct ms_arena *arena,
-                            struct ms_notes *warnings, struct ms_source **ret, struct ms_error *err)
+static enum ms_status fill(struct ms_copy *copy, const struct ms_collection *frozen,
+                           struct ms_notes *warnings, struct ms_error *err)
+{
+	pid_t tid = frozen->live_tid;
+	enum ms_status st;
+
+	/* Not before: the target may have become another program since. */
+	st = open_mem(tid, &copy->mem_fd, err);
+	if (!st)
+		st = make_room(copy, tid, warnings, err);
+	if (!st)
+		st = copy_pages(copy, tid, err);
+	if (!st)
+		st = list_threads(copy, frozen, err);
+	if (st)
+		return st;
+	ms_kernel_roots_find(frozen, copy->arena, &copy->base.kernel_words);
+	note_lost(copy, warnings);
+	return MS_OK;
+}
+
+static struct ms_copy *new_copy(struct ms_arena *arena, struct ms_error *err)
 {
 	struct ms_copy *copy = ms_arena_alloc(arena, sizeof(*copy));
+
+	if (!copy) {
+		(void)ms_fail(err, MS_E_NOMEM, "no memory for the copy");
+		return NULL;
+	}
+	copy->base.ops = &copy_ops;
+	copy->mem_fd = -1;
+	copy->arena = arena;
+	return copy;
+}
+
+enum ms_status ms_copy_prepare(pid_t pid, struct ms_arena *arena, struct ms_source **ret,
+                               struct ms_error *err)
+{
+	struct ms_copy *copy = new_copy(arena, err);
+	struct ms_notes unused = { 0 };
 	enum ms_status st;
 
 	if (!copy)
-		return ms_fail(err, MS_E_NOMEM, "no memory for the copy");
-	copy->base.ops = &copy_ops;
-	st = open_mem(frozen->live_tid, &copy->mem_fd, err);
-	if (st)
-		return st;
-	st = fill(copy, frozen, arena, warnings, err);
+		return err->status;
+	st = make_room(copy, ms_proc_living_thread(pid), &unused, err);
 	if (st) {
 		close_copy(&copy->base);
 		return st;
 	}
+	ms_mirrors_populate(&copy->mirrors, &copy->pages);
+	copy->prepared_bytes = bytes_of(&copy->pages);
+	*ret = &copy->base;
+	return MS_OK;
+}
+
+enum ms_status ms_copy_fill(struct ms_source *prepared, const struct ms_collection *frozen,
+                            struct ms_notes *warnings, struct ms_error *err)
+{
+	enum ms_status st = fill(copy_of(prepared), frozen, warnings, err);
+
+	if (st)
+		close_copy(prepared);
+	return st;
+}
+
+enum ms_status ms_copy_open(const struct ms_collection *frozen, struct ms_arena *arena,
+                            struct ms_notes *warnings, struct ms_source **ret, struct ms_error *err)
+{
+	struct ms_copy *copy = new_copy(arena, err);
+	enum ms_status st;
+
+	if (!copy)
+		return err->status;
+	st = ms_copy_fill(&copy->base, frozen, warnings, err);
+	if (st)
+		return st;
 	*ret = &copy->base;
 	return MS_OK;
 }

@@ -53,16 +53,19 @@ static bool lay_out(struct layout *layout, struct ms_range range)
 	struct ms_mirror *last = list->n ? &list->at[list->n - 1] : NULL;
 	struct ms_range around;
 
-	if (last && range.end <= last->range.end)
+	if (last && range.end <= last->range.end) {
+		last->need.end = range.end;
 		return true;
+	}
 	around = zeros_around(layout, range);
 	if (last && around.begin <= last->range.end) {
 		last->range.end = around.end;
+		last->need.end = range.end;
 		return true;
 	}
 	last = ms_vec_push(layout->arena, list);
 	if (last)
-		last->range = around;
+		*last = (struct ms_mirror){ .range = around, .need = range };
 	return last;
 }
 
@@ -87,41 +90,74 @@ static void advise_huge(struct ms_mirrors *mirrors, const struct ms_wanted_list 
 	}
 }
 
-enum ms_status ms_mirrors_create(struct ms_mirrors *mirrors, const struct ms_mappings *maps,
-                                 const struct ms_wanted_list *wanted, struct ms_arena *arena,
-                                 struct ms_error *err)
+/* Take the place of an old mirror that has all @mirror needs, cutting both to what they share. */
+static void take_over(struct ms_mirrors *old, struct ms_mirror *mirror)
 {
-	struct layout layout = { .maps = maps, .list = &mirrors->list, .arena = arena };
-	const struct ms_wanted *want;
+	const struct ms_mirror *had = ms_mirrors_find(old, mirror->need.begin);
+
+	if (!had || had->range.end < mirror->need.end)
+		return;
+	mirror->range = ms_range_common(mirror->range, had->range);
+	mirror->at = had->at + (mirror->range.begin - had->range.begin);
+}
+
+/* Give memory to the mirrors that have none. */
+static enum ms_status map_memory(struct ms_mirrors *mirrors, struct ms_error *err)
+{
 	struct ms_mirror *mirror;
+	size_t len = 0;
 	char *at;
 
-	ms_vec_for_each (want, wanted)
-		if (!lay_out(&layout, want->range))
-			return ms_fail(err, MS_E_NOMEM, "no memory for the layout of the copy");
 	ms_vec_for_each (mirror, &mirrors->list)
-		mirrors->memory_len += ms_range_len(mirror->range);
-	if (!mirrors->memory_len)
+		len += mirror->at ? 0 : ms_range_len(mirror->range);
+	if (!len)
 		return MS_OK;
-	at = mmap(NULL, mirrors->memory_len, PROT_READ | PROT_WRITE,
-	          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	assert(mirrors->n_memories < MS_MIRROR_MEMORIES);
+	at = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+	          -1, 0);
 	if (at == MAP_FAILED)
 		return ms_fail(err, MS_E_NOMEM, "no address space for a copy of %zu MiB",
-		               mirrors->memory_len >> 20);
-	mirrors->memory = at;
+		               len >> 20);
+	/* A fork would make every page shared, and copying to it a fault again. */
+	(void)madvise(at, len, MADV_DONTFORK);
+	mirrors->memory[mirrors->n_memories] = at;
+	mirrors->memory_len[mirrors->n_memories++] = len;
 	ms_vec_for_each (mirror, &mirrors->list) {
+		if (mirror->at)
+			continue;
 		mirror->at = at;
 		at += ms_range_len(mirror->range);
 	}
-	advise_huge(mirrors, wanted);
 	return MS_OK;
+}
+
+enum ms_status ms_mirrors_create(struct ms_mirrors *mirrors, const struct ms_mirror_plan *plan,
+                                 struct ms_error *err)
+{
+	struct ms_mirrors old = *mirrors;
+	struct layout layout = { plan->maps, 0, &mirrors->list, plan->arena };
+	const struct ms_wanted *want;
+	struct ms_mirror *mirror;
+	enum ms_status st;
+
+	mirrors->list = (struct ms_mirror_list){ 0 };
+	mirrors->last = 0;
+	ms_vec_for_each (want, plan->wanted)
+		if (!lay_out(&layout, want->range))
+			return ms_fail(err, MS_E_NOMEM, "no memory for the layout of the copy");
+	ms_vec_for_each (mirror, &mirrors->list)
+		take_over(&old, mirror);
+	st = map_memory(mirrors, err);
+	if (!st)
+		advise_huge(mirrors, plan->wanted);
+	return st;
 }
 
 void ms_mirrors_destroy(struct ms_mirrors *mirrors)
 {
-	if (mirrors->memory)
-		(void)munmap(mirrors->memory, mirrors->memory_len);
-	mirrors->memory = NULL;
+	for (size_t i = 0; i < mirrors->n_memories; i++)
+		(void)munmap(mirrors->memory[i], mirrors->memory_len[i]);
+	mirrors->n_memories = 0;
 }
 
 const struct ms_mirror *ms_mirrors_find(struct ms_mirrors *mirrors, ms_addr addr)

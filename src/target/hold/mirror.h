@@ -20,27 +20,39 @@
 
 struct ms_mirror {
 	struct ms_range range; /* of the target */
-	char *at;              /* the same bytes here */
+	struct ms_range need;  /* in it, from the first page to copy to the last */
+	char *at;              /* the same bytes as range, here */
 };
 
 struct ms_mirror_list MS_VEC(struct ms_mirror);
 
+enum { MS_MIRROR_MEMORIES = 2 }; /* made before the freeze, and what that does not cover */
+
 struct ms_mirrors {
 	struct ms_mirror_list list; /* by address */
-	char *memory;
-	size_t memory_len;
+	char *memory[MS_MIRROR_MEMORIES];
+	size_t memory_len[MS_MIRROR_MEMORIES];
+	size_t n_memories;
 	size_t last; /* where the last search ended */
 };
 
+/* What of a process is to be mirrored. */
+struct ms_mirror_plan {
+	const struct ms_mappings *maps;
+	const struct ms_wanted_list *wanted;
+	struct ms_arena *arena;
+};
+
 /*
- * Make mirrors in which all of @wanted has a place.
+ * Make mirrors in which all of plan->wanted has a place. Called again, after the
+ * process changed, it keeps the memory of those that still fit; nothing may have
+ * been written to them.
  *
  * Returns MS_E_NOMEM.
  */
 ms_must_check enum ms_status ms_mirrors_create(struct ms_mirrors *mirrors,
-                                               const struct ms_mappings *maps,
-                                               const struct ms_wanted_list *wanted,
-                                               struct ms_arena *arena, struct ms_error *err);
+                                               const struct ms_mirror_plan *plan,
+                                               struct ms_error *err);
 void ms_mirrors_destroy(struct ms_mirrors *mirrors);
 
 /* The mirror that has @addr, or NULL. */

@@ -11,9 +11,9 @@ static long call(long number, long a, const void *b, long c)
 	long result;
 
 	__asm__ volatile("syscall"
-			 : "=a"(result)
-			 : "0"(number), "D"(a), "S"(b), "d"(c)
-			 : "rcx", "r11", "memory");
+	                 : "=a"(result)
+	                 : "0"(number), "D"(a), "S"(b), "d"(c)
+	                 : "rcx", "r11", "memory");
 	return result;
 }
 

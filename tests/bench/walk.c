@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The walk against a plain chase of the same pointers.
+ *
+ * A binary tree of N blocks of 48 bytes, laid out in random order, is followed
+ * once by plain C with a stack of pointers, and once by the engine. Prints the
+ * best of three runs of each and their ratio. Aim: at most 1.5.
+ *
+ *	build/bench/walk [MILLIONS...]
+ */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/clock.h"
+#include "engine/walk.h"
+
+enum { STRIDE = 64, USABLE = 48, RUNS = 3, DEFAULTS = 3 };
+
+struct node {
+	struct node *child[2];
+};
+
+struct heap {
+	struct ms_source base;
+	unsigned char *bytes;
+	size_t len;
+	size_t n;
+};
+
+static size_t heap_read(struct ms_source *src, ms_addr addr, void *buf, size_t len)
+{
+	struct heap *heap = (struct heap *)src;
+
+	memcpy(buf, heap->bytes + (addr - (uintptr_t)heap->bytes), len);
+	return len;
+}
+
+static const void *heap_view(struct ms_source *src, ms_addr addr, size_t len)
+{
+	struct heap *heap = (struct heap *)src;
+
+	(void)len;
+	return heap->bytes + (addr - (uintptr_t)heap->bytes);
+}
+
+static bool heap_present(struct ms_source *src, struct ms_range within, struct ms_range *ret)
+{
+	(void)src;
+	*ret = within;
+	return within.end > within.begin;
+}
+
+static const struct ms_source_ops heap_ops = {
+	.name = "bench", .read = heap_read, .view = heap_view, .present = heap_present
+};
+
+static void *must_map(size_t len)
+{
+	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED) {
+		perror("walk: mmap");
+		exit(1);
+	}
+	return p;
+}
+
+static uint64_t next_random(uint64_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state;
+}
+
+static struct node *node_at(const struct heap *heap, uint32_t place)
+{
+	return (struct node *)(void *)(heap->bytes + (size_t)place * STRIDE);
+}
+
+/* Node i of the tree stands at a random place. */
+static void plant(struct heap *heap)
+{
+	uint32_t *place = must_map(heap->n * sizeof(*place));
+	uint64_t state = 88172645463325252;
+
+	for (uint32_t i = 0; i < heap->n; i++) {
+		uint32_t j = (uint32_t)(next_random(&state) % (i + 1));
+
+		place[i] = place[j];
+		place[j] = i;
+	}
+	for (size_t i = 0; i < heap->n; i++)
+		for (size_t c = 0; c < 2; c++)
+			if (2 * i + c + 1 < heap->n)
+				node_at(heap, place[i])->child[c] =
+					node_at(heap, place[2 * i + c + 1]);
+	/* The root is where the first block is, for both to begin at. */
+	heap->base.kernel_words.n = place[0];
+	munmap(place, heap->n * sizeof(*place));
+}
+
+static uint64_t chase(const struct heap *heap, struct node **stack)
+{
+	uint64_t since = ms_now_ns();
+	size_t depth = 0;
+	size_t n = 0;
+
+	stack[depth++] = node_at(heap, (uint32_t)heap->base.kernel_words.n);
+	while (depth) {
+		struct node *node = stack[--depth];
+
+		n++;
+		for (int c = 0; c < 2; c++)
+			if (node->child[c])
+				stack[depth++] = node->child[c];
+	}
+	if (n != heap->n)
+		abort();
+	return ms_now_ns() - since;
+}
+
+static uint64_t walk(const struct heap *heap, struct ms_blocks *blocks, struct ms_arena *arena)
+{
+	struct ms_walk_options options = { 0 };
+	struct ms_error err;
+	struct ms_walk *walk;
+	uint64_t since;
+
+	ms_blocks_unmark(blocks);
+	walk = ms_walk_new(blocks, &options, arena);
+	since = ms_now_ns();
+	ms_walk_word(walk, (uintptr_t)node_at(heap, (uint32_t)heap->base.kernel_words.n));
+	if (ms_walk_finish(walk, &err) || ms_walk_count(walk).blocks != heap->n)
+		abort();
+	return ms_now_ns() - since;
+}
+
+static void make_table(struct heap *heap, struct ms_blocks *blocks, struct ms_arena *arena)
+{
+	struct ms_range range = { (uintptr_t)heap->bytes, (uintptr_t)heap->bytes + heap->len };
+	uint32_t extent;
+
+	ms_blocks_init(blocks, &heap->base, arena);
+	if (ms_blocks_open(blocks, range, 4, &extent))
+		abort();
+	for (size_t i = 0; i < heap->n; i++)
+		if (ms_blocks_put(blocks, extent, range.begin + i * STRIDE, USABLE))
+			abort();
+	if (ms_blocks_sort(blocks) || ms_blocks_seal(blocks))
+		abort();
+}
+
+static void measure(size_t n)
+{
+	struct heap heap = { .base.ops = &heap_ops, .len = n * STRIDE, .n = n };
+	struct ms_arena arena = { 0 };
+	struct ms_blocks blocks;
+	uint64_t best_chase = UINT64_MAX;
+	uint64_t best_walk = UINT64_MAX;
+	struct node **stack = must_map(n * sizeof(*stack));
+
+	heap.bytes = must_map(heap.len);
+	plant(&heap);
+	make_table(&heap, &blocks, &arena);
+	for (int i = 0; i < RUNS; i++) {
+		uint64_t chased = chase(&heap, stack);
+		uint64_t walked = walk(&heap, &blocks, &arena);
+
+		best_chase = chased < best_chase ? chased : best_chase;
+		best_walk = walked < best_walk ? walked : best_walk;
+	}
+	printf("%10zu blocks: chase %8.1f ms, walk %8.1f ms, ratio %.2f\n", n,
+	       (double)best_chase / 1e6, (double)best_walk / 1e6,
+	       (double)best_walk / (double)best_chase);
+	ms_arena_deinit(&arena);
+	munmap(heap.bytes, heap.len);
+	munmap(stack, n * sizeof(*stack));
+}
+
+int main(int argc, char **argv)
+{
+	static const size_t defaults[DEFAULTS] = { 1000000, 5000000, 20000000 };
+
+	printf("walk of a shuffled tree, best of %d (aim: ratio at most 1.5)\n", RUNS);
+	for (int i = 1; i < argc; i++)
+		measure(strtoul(argv[i], NULL, 10) * 1000000);
+	for (int i = 0; argc == 1 && i < DEFAULTS; i++)
+		measure(defaults[i]);
+	return 0;
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fake.h"
+
+#include <assert.h>
+#include <string.h>
+
+static struct ms_fake *fake_of(struct ms_source *src)
+{
+	return (struct ms_fake *)src; /* base is its first member */
+}
+
+/* The index of the mapping that has @addr, or -1. */
+static int index_at(const struct ms_fake *fake, ms_addr addr)
+{
+	for (size_t i = 0; i < fake->base.mappings.n; i++)
+		if (ms_range_has(fake->base.mappings.at[i].range, addr))
+			return (int)i;
+	return -1;
+}
+
+static size_t fake_read(struct ms_source *src, ms_addr addr, void *buf, size_t len)
+{
+	struct ms_fake *fake = fake_of(src);
+	size_t done = 0;
+
+	while (done < len) {
+		int i = index_at(fake, addr + done);
+		struct ms_range range;
+		size_t n;
+
+		if (i < 0)
+			break;
+		range = src->mappings.at[i].range;
+		n = (size_t)(range.end - (addr + done));
+		n = n < len - done ? n : len - done;
+		memcpy((char *)buf + done, fake->bytes[i] + (addr + done - range.begin), n);
+		done += n;
+	}
+	return done;
+}
+
+static const void *fake_view(struct ms_source *src, ms_addr addr, size_t len)
+{
+	struct ms_fake *fake = fake_of(src);
+	int i = index_at(fake, addr);
+
+	if (i < 0 || fake->no_view || src->mappings.at[i].range.end - addr < len)
+		return NULL;
+	return fake->bytes[i] + (addr - src->mappings.at[i].range.begin);
+}
+
+static bool fake_present(struct ms_source *src, struct ms_range within, struct ms_range *ret)
+{
+	for (size_t i = 0; i < src->mappings.n; i++) {
+		struct ms_range common = ms_range_common(src->mappings.at[i].range, within);
+
+		if (common.end == common.begin || fake_of(src)->absent[i])
+			continue;
+		*ret = common;
+		return true;
+	}
+	return false;
+}
+
+static void fake_close(struct ms_source *src)
+{
+	(void)src;
+}
+
+static const struct ms_source_ops fake_ops = {
+	.name = "fake",
+	.read = fake_read,
+	.view = fake_view,
+	.present = fake_present,
+	.close = fake_close,
+};
+
+void ms_fake_init(struct ms_fake *fake)
+{
+	memset(fake, 0, sizeof(*fake));
+	fake->base.ops = &fake_ops;
+}
+
+void ms_fake_deinit(struct ms_fake *fake)
+{
+	ms_arena_deinit(&fake->arena);
+}
+
+/* A number for the file of that name, the same for each of its mappings; 0 for none. */
+static uint64_t inode_of(const struct ms_fake *fake, const char *name, uint64_t *ret_offset)
+{
+	const struct ms_mapping *m;
+
+	*ret_offset = 0;
+	if (name[0] != '/')
+		return 0;
+	ms_vec_for_each (m, &fake->base.mappings) {
+		if (strcmp(m->name, name) != 0)
+			continue;
+		*ret_offset = m->offset + ms_range_len(m->range);
+		return m->inode;
+	}
+	return fake->base.mappings.n + 1;
+}
+
+void *ms_fake_map(struct ms_fake *fake, ms_addr addr, size_t len, int prot, const char *name)
+{
+	size_t i = fake->base.mappings.n;
+	struct ms_mapping m = { .range = { addr, addr + len }, .prot = (uint8_t)prot };
+	struct ms_mapping *slot;
+
+	assert(i < MS_FAKE_MAPS && (!i || fake->base.mappings.at[i - 1].range.end <= addr));
+	m.inode = inode_of(fake, name, &m.offset);
+	m.name = ms_arena_strndup(&fake->arena, name, 100);
+	slot = ms_vec_push(&fake->arena, &fake->base.mappings);
+	fake->bytes[i] = ms_arena_alloc(&fake->arena, len);
+	assert(slot && m.name && fake->bytes[i]);
+	*slot = m;
+	return fake->bytes[i];
+}
+
+void *ms_fake_at(struct ms_fake *fake, ms_addr addr)
+{
+	int i = index_at(fake, addr);
+
+	assert(i >= 0);
+	return fake->bytes[i] + (addr - fake->base.mappings.at[i].range.begin);
+}
+
+void ms_fake_put(struct ms_fake *fake, ms_addr addr, uint64_t value)
+{
+	memcpy(ms_fake_at(fake, addr), &value, sizeof(value));
+}
+
+struct ms_thread *ms_fake_thread(struct ms_fake *fake, int tid, ms_addr sp, ms_addr tp)
+{
+	struct ms_thread *t = ms_vec_push(&fake->arena, &fake->base.threads);
+
+	assert(t);
+	*t = (struct ms_thread){ .tid = tid, .stopped = true, .sp = sp, .tp = tp };
+	return t;
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "graph.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+ms_addr graph_addr(char name)
+{
+	switch (name) {
+	case 'r':
+		return GRAPH_ROOT;
+	case 'm':
+		return GRAPH_NODE_M;
+	case 'n':
+		return GRAPH_NODE_N;
+	default:
+		assert(name >= 'A' && name <= 'Z');
+		return GRAPH_HEAP + (ms_addr)(name - 'A') * GRAPH_SLOT;
+	}
+}
+
+char graph_name(ms_addr addr)
+{
+	return (char)('A' + (addr - GRAPH_HEAP) / GRAPH_SLOT);
+}
+
+struct ms_range graph_root(void)
+{
+	return (struct ms_range){ GRAPH_ROOT, GRAPH_ROOT + GRAPH_PAGE };
+}
+
+/* What the picture says of each name. */
+struct drawing {
+	bool drawn[128];
+	unsigned int words[128];
+	unsigned int pointers[128]; /* stored so far */
+};
+
+static void draw_arrow(struct graph *g, struct drawing *d, const char *arrow)
+{
+	unsigned char from = (unsigned char)arrow[0];
+	ms_addr value = graph_addr(arrow[2]);
+
+	if (arrow[3] == '+' || arrow[3] == '-')
+		value += (ms_addr)strtol(arrow + 3, NULL, 10);
+	assert(from >= 'a' || d->pointers[from] < GRAPH_FANOUT);
+	ms_fake_put(&g->fake, graph_addr((char)from) + 8 * d->pointers[from]++, value);
+	d->drawn[from] = true;
+	d->drawn[(unsigned char)arrow[2]] = true;
+}
+
+static void draw_token(struct graph *g, struct drawing *d, const char *token)
+{
+	if (token[1] == '>') {
+		draw_arrow(g, d, token);
+		return;
+	}
+	d->drawn[(unsigned char)token[0]] = true;
+	if (token[1] == ':')
+		d->words[(unsigned char)token[0]] = (unsigned int)strtol(token + 2, NULL, 10);
+}
+
+static void put_blocks(struct graph *g, const struct drawing *d)
+{
+	uint32_t extent;
+
+	assert(!ms_blocks_open(
+		&g->blocks, (struct ms_range){ GRAPH_HEAP, GRAPH_HEAP + GRAPH_BLOCKS * GRAPH_SLOT },
+		4, &extent));
+	for (char c = 'A'; c <= 'Z'; c++) {
+		unsigned int pointers = d->pointers[(unsigned char)c];
+		unsigned int words = d->words[(unsigned char)c];
+
+		if (!d->drawn[(unsigned char)c])
+			continue;
+		words = words ? words : pointers > 2 ? pointers : 2;
+		assert(!ms_blocks_put(&g->blocks, extent, graph_addr(c), 8 * words));
+	}
+	for (const char *c = "mn"; *c; c++)
+		if (d->drawn[(unsigned char)*c])
+			assert(!ms_blocks_open_single(
+				&g->blocks,
+				(struct ms_range){ graph_addr(*c), graph_addr(*c) + GRAPH_PAGE },
+				MS_EXTENT_MAPPING, &extent));
+}
+
+void graph_draw(struct graph *g, const char *picture)
+{
+	struct drawing d = { 0 };
+	char copy[200];
+	char *rest = copy;
+	char *token;
+
+	ms_fake_init(&g->fake);
+	g->fake.no_view = g->no_view;
+	ms_fake_map(&g->fake, GRAPH_HEAP, GRAPH_PAGE, MS_PROT_READ | MS_PROT_WRITE, "[heap]");
+	ms_fake_map(&g->fake, GRAPH_ROOT, GRAPH_PAGE, MS_PROT_READ | MS_PROT_WRITE, "");
+	ms_fake_map(&g->fake, GRAPH_NODE_M, GRAPH_PAGE, MS_PROT_READ | MS_PROT_WRITE, "m");
+	ms_fake_map(&g->fake, GRAPH_NODE_N, GRAPH_PAGE, MS_PROT_READ | MS_PROT_WRITE, "n");
+	ms_blocks_init(&g->blocks, &g->fake.base, &g->fake.arena);
+	strncpy(copy, picture, sizeof(copy) - 1);
+	copy[sizeof(copy) - 1] = '\0';
+	while ((token = strsep(&rest, " ")) != NULL)
+		if (*token)
+			draw_token(g, &d, token);
+	put_blocks(g, &d);
+	assert(!ms_blocks_sort(&g->blocks) && !ms_blocks_seal(&g->blocks));
+}
+
+void graph_erase(struct graph *g)
+{
+	ms_fake_deinit(&g->fake);
+}
+
+const char *graph_marked(struct graph *g)
+{
+	const struct ms_extent *e;
+	size_t n = 0;
+
+	ms_vec_for_each (e, &g->blocks.extents) {
+		for (size_t i = 0; i < e->n_cells * MS_CELL_GRANULES; i++) {
+			const struct ms_cell *cell = ms_blocks_cell(&g->blocks, e, i);
+
+			if (!(cell->starts & cell->marks & ms_granule_bit(i)))
+				continue;
+			g->marked[n++] = e->kind == MS_EXTENT_HEAP
+			                         ? graph_name(ms_block_begin(e, i))
+			                 : e->range.begin == GRAPH_NODE_M ? 'm'
+			                                                  : 'n';
+		}
+	}
+	g->marked[n] = '\0';
+	return g->marked;
+}

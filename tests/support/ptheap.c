@@ -1,0 +1,835 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ptheap.h"
+
+#include <assert.h>
+#include <elf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "alloc/decoders.h"
+#include "alloc/glibc/layout.h"
+
+/*
+ * Where things are. One library's addresses, from its base:
+ *
+ *	0        break memory, or the main arena's first mapping
+ *	PIECES   its further pieces, the last one lowest, then mmapped chunks: all
+ *	         of this adjoins, as the kernel would have it
+ *	ARENAS   heaps of other arenas, 64 MiB each
+ *	MODULE   the library: a page of headers, two of data
+ */
+enum { RW = MS_PROT_READ | MS_PROT_WRITE, MAPPED_BYTES = 1 << 20, DATA_BYTES = 2 * MS_PAGE };
+
+static const ms_addr TLS = 0x10000000;
+static const ms_addr TLS_BYTES = 0x10000; /* a thread's */
+static const ms_addr BASE = 0x100000000000;
+static const ms_addr PIECES = 0x1000000;
+static const ms_addr ARENAS = 0x100000000;
+static const ms_addr HEAP_MAX = 0x4000000;
+static const ms_addr MODULE = 0x200000000;
+static const uint64_t RANDOM_KEY = 0x6b657920656e6f21;
+
+enum key { KEY_NONE, KEY_CACHE, KEY_RANDOM };
+
+struct ptheap_version {
+	const char *name;
+	uint8_t arena;  /* index in ms_arena_layouts */
+	uint8_t par;    /* in ms_par_layouts */
+	uint8_t tcache; /* in ms_tcache_layouts */
+	bool safe;      /* links are safe-linked */
+	uint8_t key;
+	uint8_t heap_info; /* bytes before the first arena of a heap */
+	uint8_t tcache_count;
+};
+
+static const struct ptheap_version versions[] = {
+	{ "2.26", 0, 0, 0, false, KEY_NONE, 0x20, 7 },  { "2.27", 1, 0, 0, false, KEY_NONE, 0x20, 7 },
+	{ "2.31", 1, 0, 1, false, KEY_CACHE, 0x20, 7 }, { "2.33", 1, 0, 1, true, KEY_CACHE, 0x20, 7 },
+	{ "2.36", 1, 1, 1, true, KEY_RANDOM, 0x30, 7 }, { "2.42", 1, 1, 2, true, KEY_RANDOM, 0x30, 7 },
+	{ "2.43", 2, 2, 2, true, KEY_RANDOM, 0x30, 16 },
+};
+
+/* The pen: where the next chunk goes. */
+struct pen {
+	struct ptheap *h;
+	struct ptheap_libc *libc;
+	ms_addr base; /* the library's */
+	ms_addr arena;
+	bool main;
+	ms_addr at;         /* the next chunk */
+	ms_addr end;        /* of the piece */
+	uint64_t prev_free; /* size of the free chunk before, or 0 */
+	ms_addr pieces; /* the last one is the lowest */
+	unsigned int arenas;
+	unsigned int threads;
+	ms_addr cache; /* drawn last */
+	ms_addr mapped;
+};
+
+void ptheap_init(struct ptheap *h)
+{
+	memset(h, 0, sizeof(*h));
+	ms_fake_init(&h->fake);
+	(void)ms_fake_map(&h->fake, TLS, PTHEAP_ARENAS * TLS_BYTES, RW, "");
+}
+
+void ptheap_deinit(struct ptheap *h)
+{
+	ms_arena_deinit(&h->arena);
+	ms_fake_deinit(&h->fake);
+}
+
+static uint64_t get(const struct ptheap *h, ms_addr addr)
+{
+	struct ms_source *src = (struct ms_source *)(uintptr_t)&h->fake.base;
+	uint64_t word = 0;
+
+	(void)ms_source_word(src, addr, &word);
+	return word;
+}
+
+static void put(struct pen *pen, ms_addr addr, uint64_t word)
+{
+	ms_fake_put(&pen->h->fake, addr, word);
+}
+
+static void put_int(struct pen *pen, ms_addr addr, uint32_t value)
+{
+	memcpy(ms_fake_at(&pen->h->fake, addr), &value, sizeof(value));
+}
+
+static void add(struct pen *pen, ms_addr addr, uint64_t more)
+{
+	put(pen, addr, get(pen->h, addr) + more);
+}
+
+static const struct ms_arena_layout *arena_layout(const struct pen *pen)
+{
+	return &ms_arena_layouts[pen->libc->version->arena];
+}
+
+static const struct ms_par_layout *par_layout(const struct pen *pen)
+{
+	return &ms_par_layouts[pen->libc->version->par];
+}
+
+static const struct ms_tcache_layout *tcache_layout(const struct pen *pen)
+{
+	return &ms_tcache_layouts[pen->libc->version->tcache];
+}
+
+/* A link as it is stored at @place. */
+static uint64_t link_at(const struct ptheap_version *version, ms_addr place, ms_addr to)
+{
+	return version->safe ? place >> 12 ^ to : to;
+}
+
+/* ---- the parts of the process ---- */
+
+/* The fake source wants its maps in address order, so all that the picture needs come first. */
+static void map_memory(struct pen *pen, const char *picture)
+{
+	ms_addr pieces = 0;
+	ms_addr heaps = 0;
+
+	for (const char *c = picture; *c; c++) {
+		heaps += *c == ';' || (heaps && *c == '|');
+		pieces += *c == 't' || *c == '|' ? !heaps : 0;
+	}
+	if (pieces)
+		(void)ms_fake_map(&pen->h->fake, pen->base, PTHEAP_PIECE, RW,
+		                  pen->h->n_libcs > 1 ? "" : "[heap]");
+	pieces -= pieces > 0;
+	for (ms_addr i = 0; i < pieces; i++)
+		(void)ms_fake_map(&pen->h->fake, pen->base + PIECES + i * PTHEAP_PIECE,
+		                  PTHEAP_PIECE, RW, "");
+	pen->pieces = pen->mapped = pen->base + PIECES + pieces * PTHEAP_PIECE;
+	if (strpbrk(picture, "ma"))
+		(void)ms_fake_map(&pen->h->fake, pen->mapped, MAPPED_BYTES, RW, "");
+	for (ms_addr i = 0; i < heaps; i++)
+		(void)ms_fake_map(&pen->h->fake, pen->base + ARENAS + i * HEAP_MAX, PTHEAP_PIECE,
+		                  RW, "");
+}
+
+static void draw_module(struct pen *pen)
+{
+	static const char banner[] = "GNU C Library (Fake GLIBC) stable release version %s.\n";
+	Elf64_Phdr phdr = { .p_type = PT_LOAD,
+		            .p_flags = PF_R | PF_W,
+		            .p_memsz = MS_PAGE + DATA_BYTES };
+	Elf64_Ehdr ehdr = { .e_ident = ELFMAG,
+		            .e_phoff = sizeof(ehdr),
+		            .e_phnum = 1,
+		            .e_phentsize = sizeof(phdr) };
+	const char *name = pen->h->n_libcs == 1 ? "/libc.so.6" : "/other/libc.so.6";
+	char *header = ms_fake_map(&pen->h->fake, pen->base + MODULE, MS_PAGE, MS_PROT_READ, name);
+
+	ehdr.e_ident[EI_CLASS] = ELFCLASS64;
+	memcpy(header, &ehdr, sizeof(ehdr));
+	memcpy(header + sizeof(ehdr), &phdr, sizeof(phdr));
+	(void)snprintf(header + 512, 512, banner, pen->libc->version->name);
+	pen->libc->data = pen->base + MODULE + MS_PAGE;
+	(void)ms_fake_map(&pen->h->fake, pen->libc->data, DATA_BYTES, RW, name);
+	pen->libc->par = pen->libc->data + 0x80;
+	pen->libc->arena = pen->libc->data + 0xa00;
+}
+
+/* malloc_par as it is before the first malloc(). */
+static void draw_par(struct pen *pen)
+{
+	const struct ms_par_layout *layout = par_layout(pen);
+	ms_addr par = pen->libc->par;
+
+	put(pen, par, 0x20000);
+	put(pen, par + 8, 0x20000);
+	put(pen, par + 16, 0x20000);
+	put(pen, par + 24, 8);
+	put_int(pen, par + layout->n_mmaps + 4, 65536);
+	put(pen, par + layout->tcache_bins, tcache_layout(pen)->n_bins);
+	put(pen, par + layout->tcache_bins + 8, 1032);
+	put(pen, par + layout->tcache_bins + 16, pen->libc->version->tcache_count);
+}
+
+/* An arena with empty bins, in the ring behind the main one. */
+static void draw_arena(struct pen *pen, ms_addr arena)
+{
+	const struct ms_arena_layout *layout = arena_layout(pen);
+	ms_addr bins = arena + layout->bins;
+	ms_addr next = pen->libc->arena + layout->next;
+
+	for (ms_addr bin = bins; bin < bins + (ms_addr)MS_BINS * 16; bin += 16) {
+		put(pen, bin, bin - MS_HEADER);
+		put(pen, bin + MS_WORD, bin - MS_HEADER);
+	}
+	put(pen, arena + layout->top, bins - MS_HEADER);
+	put(pen, arena + layout->attached, 1);
+	put(pen, arena + layout->next, get(pen->h, next));
+	put(pen, next, arena);
+	pen->arena = arena;
+	pen->prev_free = 0;
+}
+
+/* Up to 2.41 an arena nobody used has nothing but its own address and one attached thread. */
+static void draw_unused(struct pen *pen)
+{
+	const struct ms_arena_layout *layout = arena_layout(pen);
+
+	put(pen, pen->libc->arena + layout->next, pen->libc->arena);
+	put(pen, pen->libc->arena + layout->attached, 1);
+}
+
+static void go_to_piece(struct pen *pen, ms_addr addr)
+{
+	pen->at = addr;
+	pen->end = addr + PTHEAP_PIECE;
+	pen->prev_free = 0;
+}
+
+static void own(struct pen *pen, uint64_t bytes)
+{
+	add(pen, pen->arena + arena_layout(pen)->system_mem, bytes);
+}
+
+static void draw_main(struct pen *pen)
+{
+	draw_arena(pen, pen->libc->arena);
+	pen->main = true;
+	go_to_piece(pen, pen->base);
+	put(pen, pen->libc->par + par_layout(pen)->sbrk_base, pen->base);
+	if (pen->h->n_libcs > 1)
+		put_int(pen, pen->arena + arena_layout(pen)->flags, 2);
+	own(pen, PTHEAP_PIECE);
+}
+
+/* A heap of an arena of its own; the first holds the arena. */
+static void draw_heap(struct pen *pen, ms_addr arena, ms_addr prev)
+{
+	uint64_t info = pen->libc->version->heap_info;
+	ms_addr heap = pen->base + ARENAS + pen->arenas++ * HEAP_MAX;
+
+	go_to_piece(pen, heap);
+	pen->h->heaps[pen->h->n_heaps++] = heap;
+	if (!arena) {
+		arena = heap + info;
+		draw_arena(pen, arena);
+		pen->h->arenas[pen->h->n_arenas++] = arena;
+		info = ms_align_up(info + arena_layout(pen)->size, MS_ALIGNMENT);
+	}
+	put(pen, heap, arena);
+	put(pen, heap + 8, prev);
+	put(pen, heap + 16, PTHEAP_PIECE);
+	put(pen, heap + 24, PTHEAP_PIECE);
+	pen->at = heap + info;
+	own(pen, PTHEAP_PIECE);
+}
+
+/* ---- chunks ---- */
+
+static struct ptheap_chunk *note_chunk(struct pen *pen, char kind, ms_addr addr, uint64_t size)
+{
+	struct ptheap_chunk *chunk = &pen->h->chunks[pen->h->n_chunks++];
+
+	assert(pen->h->n_chunks <= PTHEAP_CHUNKS);
+	*chunk = (struct ptheap_chunk){ kind, addr, size, size - MS_WORD };
+	return chunk;
+}
+
+static uint64_t size_for(uint64_t request)
+{
+	uint64_t size = ms_align_up(request + MS_WORD, MS_ALIGNMENT);
+
+	return size < MS_MIN_CHUNK ? (uint64_t)MS_MIN_CHUNK : size;
+}
+
+/* Write the header at pen->at; leaves the pen there. */
+static void put_header(struct pen *pen, uint64_t size, uint64_t bits)
+{
+	if (pen->prev_free)
+		put(pen, pen->at, pen->prev_free);
+	put(pen, pen->at + MS_WORD, size | bits | (pen->prev_free ? 0 : (uint64_t)MS_PREV_INUSE));
+}
+
+/* A chunk in use, as far as its header tells; returns its mem. */
+static ms_addr draw_used(struct pen *pen, char kind, uint64_t request)
+{
+	uint64_t size = size_for(request);
+
+	assert(pen->end - pen->at >= size + MS_MIN_CHUNK);
+	put_header(pen, size, pen->main ? 0 : (uint64_t)MS_NON_MAIN);
+	(void)note_chunk(pen, kind, pen->at, size);
+	pen->prev_free = 0;
+	pen->at += size;
+	return pen->at - size + MS_HEADER;
+}
+
+/* Put the chunk at @chunk at the front of bin @bin of the pen's arena. */
+static void link_free(struct pen *pen, ms_addr chunk, uint64_t bin)
+{
+	ms_addr header = pen->arena + arena_layout(pen)->bins + bin * 16 - MS_HEADER;
+	ms_addr first = get(pen->h, header + 16);
+
+	put(pen, chunk + 16, first);
+	put(pen, chunk + 24, header);
+	put(pen, first + 24, chunk);
+	put(pen, header + 16, chunk);
+}
+
+static void draw_free(struct pen *pen, char kind, uint64_t size)
+{
+	enum { UNSORTED = 0 };
+
+	put_header(pen, size, 0);
+	(void)note_chunk(pen, kind, pen->at, size);
+	link_free(pen, pen->at, kind == 'b' ? size / 16 - 1 : (uint64_t)UNSORTED);
+	pen->prev_free = size;
+	pen->at += size;
+}
+
+static void draw_fast(struct pen *pen, uint64_t request)
+{
+	ms_addr mem = draw_used(pen, 'q', request);
+	uint64_t bin = size_for(request) / 16 - 2;
+	ms_addr head = pen->arena + arena_layout(pen)->fastbins + bin * MS_WORD;
+
+	assert(bin < arena_layout(pen)->n_fastbins);
+	put(pen, mem, link_at(pen->libc->version, mem, get(pen->h, head)));
+	put(pen, head, mem - MS_HEADER);
+}
+
+/* The bin of a cache for chunks of @size. */
+static uint64_t cache_bin(const struct pen *pen, uint64_t size)
+{
+	uint64_t bin = (size - MS_MIN_CHUNK) / MS_ALIGNMENT;
+
+	if (bin < MS_TCACHE_SMALL_BINS)
+		return bin;
+	assert(tcache_layout(pen)->n_bins > MS_TCACHE_SMALL_BINS);
+	return MS_TCACHE_SMALL_BINS;
+}
+
+static void draw_cached(struct pen *pen, uint64_t request)
+{
+	const struct ms_tcache_layout *layout = tcache_layout(pen);
+	ms_addr mem = draw_used(pen, 'c', request);
+	uint64_t bin = cache_bin(pen, size_for(request));
+	ms_addr head = pen->cache + layout->entries + bin * MS_WORD;
+	ms_addr count = pen->cache + bin * layout->count_bytes;
+	uint8_t key = pen->libc->version->key;
+
+	assert(pen->cache);
+	put(pen, mem, link_at(pen->libc->version, mem, get(pen->h, head)));
+	if (key)
+		put(pen, mem + 8, key == KEY_CACHE ? pen->cache : RANDOM_KEY);
+	put(pen, head, mem);
+	/* Counters never carry into the next one. */
+	add(pen, count, layout->counts_free ? UINT64_MAX : 1);
+}
+
+static ms_addr tls_slot(ms_addr tp, size_t libc)
+{
+	return tp - 0x48 - libc * 0x100;
+}
+
+static void draw_thread(struct pen *pen)
+{
+	const struct ms_tcache_layout *layout = tcache_layout(pen);
+	unsigned int n = pen->threads++;
+	ms_addr tp = TLS + (n + 1) * TLS_BYTES - 0x800;
+
+	pen->cache = draw_used(pen, 'T', layout->usable);
+	for (unsigned int i = 0; layout->counts_free && i < layout->n_bins; i++)
+		add(pen, pen->cache + i * 2, pen->libc->version->tcache_count);
+	if (n >= pen->h->fake.base.threads.n)
+		(void)ms_fake_thread(&pen->h->fake, (int)n + 1, tp - 0x1000, tp);
+	put(pen, tls_slot(tp, pen->h->n_libcs - 1), pen->cache);
+	put(pen, tp + 0x30, 0x1122334455667788);
+}
+
+static void draw_top(struct pen *pen)
+{
+	uint64_t size = pen->end - pen->at;
+
+	put_header(pen, size, 0);
+	put(pen, pen->arena + arena_layout(pen)->top, pen->at);
+	(void)note_chunk(pen, 't', pen->at, size);
+	pen->at = pen->end;
+	pen->prev_free = 0;
+}
+
+/* As sysmalloc() closes a segment, with @left bytes before it too few for a free chunk. */
+static void draw_fence(struct pen *pen, uint64_t left)
+{
+	put_header(pen, MS_HEADER + (pen->main ? 0 : left), 0);
+	pen->at += MS_HEADER + left;
+	pen->prev_free = 0;
+	if (pen->main && left)
+		put(pen, pen->at - MS_WORD, MS_HEADER | MS_PREV_INUSE);
+	put_header(pen, pen->main ? (uint64_t)MS_HEADER : 0, 0);
+	pen->at += MS_HEADER;
+}
+
+/* Bytes of somebody else's behind a fence, none of which looks like a header. */
+static void draw_stranger(struct pen *pen, uint64_t len)
+{
+	draw_fence(pen, 0);
+	memset(ms_fake_at(&pen->h->fake, pen->at), 0xa2, len);
+	pen->at = ms_align_up(pen->at + len, MS_ALIGNMENT);
+}
+
+static void draw_next_piece(struct pen *pen)
+{
+	uint64_t left = pen->end - pen->at - MS_MIN_CHUNK;
+
+	if (left >= MS_MIN_CHUNK)
+		draw_free(pen, 'f', left);
+	draw_fence(pen, left < MS_MIN_CHUNK ? left : 0);
+	if (!pen->main) {
+		draw_heap(pen, pen->arena, ms_align_down(pen->at - 1, HEAP_MAX));
+		return;
+	}
+	put_int(pen, pen->arena + arena_layout(pen)->flags, 2);
+	pen->pieces -= PTHEAP_PIECE;
+	go_to_piece(pen, pen->pieces);
+	own(pen, PTHEAP_PIECE);
+}
+
+/* The first @len bytes of break memory are not malloc's. */
+static void draw_offset(struct pen *pen, uint64_t len)
+{
+	pen->at = ms_align_up(pen->base + len, MS_ALIGNMENT);
+	put(pen, pen->libc->par + par_layout(pen)->sbrk_base, pen->base + len);
+	own(pen, -len);
+}
+
+/* Count one mmapped chunk of @total bytes. */
+static void count_mapped(struct pen *pen, uint64_t total)
+{
+	const struct ms_par_layout *layout = par_layout(pen);
+	uint32_t n = (uint32_t)get(pen->h, pen->libc->par + layout->n_mmaps) + 1;
+
+	put_int(pen, pen->libc->par + layout->n_mmaps, n);
+	put_int(pen, pen->libc->par + layout->n_mmaps + 8, n);
+	add(pen, pen->libc->par + layout->mmapped_mem, total);
+	add(pen, pen->libc->par + layout->mmapped_mem + 8, total);
+}
+
+static void draw_mapped(struct pen *pen, char kind, uint64_t request)
+{
+	uint64_t extra = par_layout(pen)->mmap_extra;
+	uint64_t prev = kind == 'a' ? MS_PAGE - MS_HEADER : 0;
+	uint64_t total = ms_align_up(prev + request + MS_HEADER + extra, MS_PAGE);
+	ms_addr chunk = pen->mapped + prev;
+	struct ptheap_chunk *c;
+
+	put(pen, pen->mapped + MS_WORD, (total - extra) | MS_IS_MMAPPED);
+	put(pen, chunk, prev);
+	put(pen, chunk + MS_WORD, (total - prev - extra) | MS_IS_MMAPPED);
+	c = note_chunk(pen, kind, chunk, total - prev - extra);
+	c->usable = c->size - (extra ? MS_WORD : MS_HEADER);
+	pen->mapped += total;
+	count_mapped(pen, total);
+}
+
+static void draw_one(struct pen *pen, char kind, uint64_t n)
+{
+	switch (kind) {
+	case 'u':
+		(void)draw_used(pen, kind, n);
+		return;
+	case 'f':
+	case 'b':
+		draw_free(pen, kind, size_for(n));
+		return;
+	case 'c':
+		draw_cached(pen, n);
+		return;
+	case 'q':
+		draw_fast(pen, n);
+		return;
+	case 'T':
+		draw_thread(pen);
+		return;
+	case 't':
+		draw_top(pen);
+		return;
+	case 'x':
+		draw_stranger(pen, n);
+		return;
+	case '|':
+		draw_next_piece(pen);
+		return;
+	case 'o':
+		draw_offset(pen, n);
+		return;
+	case 'm':
+	case 'a':
+		draw_mapped(pen, kind, n);
+		return;
+	case ';':
+		pen->main = false;
+		draw_heap(pen, 0, 0);
+		return;
+	}
+	assert(!"a letter of the picture");
+}
+
+/* An arena's part of a picture begins with ";"; before any other letter main's begins. */
+static void draw_picture(struct pen *pen, const char *picture)
+{
+	const char *c = picture;
+
+	while (*(c += strspn(c, " "))) {
+		char kind = *c++;
+		char *end;
+		uint64_t n = strtoull(c, &end, 10);
+
+		if (!pen->arena && !strchr("ma;", kind))
+			draw_main(pen);
+		else if (!pen->arena && kind == ';')
+			draw_arena(pen, pen->libc->arena);
+		draw_one(pen, kind, n);
+		c = end;
+	}
+}
+
+void ptheap_draw(struct ptheap *h, const char *version, const char *picture)
+{
+	struct ptheap_libc *libc = &h->libcs[h->n_libcs++];
+	struct pen pen = { .h = h, .libc = libc, .base = BASE * h->n_libcs };
+
+	assert(h->n_libcs <= PTHEAP_LIBCS);
+	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++)
+		if (!strcmp(version, versions[i].name))
+			libc->version = &versions[i];
+	assert(libc->version);
+	map_memory(&pen, picture);
+	draw_module(&pen);
+	draw_par(&pen);
+	draw_unused(&pen);
+	draw_picture(&pen, picture);
+}
+
+/* ---- breaking ---- */
+
+/* Fields of a thing, by offset; those with a number come @step bytes apart. */
+struct field {
+	const char *name;
+	uint64_t offset;
+	uint64_t step;
+};
+
+static ms_addr offset_of(const struct field *fields, const char *name)
+{
+	size_t len = strcspn(name, "0123456789");
+	uint64_t n = strtoull(name + len, NULL, 10);
+
+	for (; fields->name; fields++)
+		if (strlen(fields->name) == len && !strncmp(fields->name, name, len))
+			return fields->offset + n * fields->step;
+	assert(!"a field of that thing");
+	return 0;
+}
+
+static ms_addr field_of_chunk(const struct ptheap_chunk *chunk, const char *field)
+{
+	const struct field fields[] = { { "prev", 0, 0 },
+		                        { "size", 8, 0 },
+		                        { "mem", 16, 0 },
+		                        { "fd", 16, 0 },
+		                        { "bk", 24, 0 },
+		                        { "foot", chunk->size, 0 },
+		                        { "next_size", chunk->size + 8, 0 },
+		                        { NULL, 0, 0 } };
+
+	return chunk->addr + offset_of(fields, field);
+}
+
+static ms_addr field_of_arena(const struct ptheap_libc *libc, const char *field)
+{
+	const struct ms_arena_layout *layout = &ms_arena_layouts[libc->version->arena];
+	const struct field fields[] = { { "flags", layout->flags, 0 },
+		                        { "top", layout->top, 0 },
+		                        { "next", layout->next, 0 },
+		                        { "attached", layout->attached, 0 },
+		                        { "system_mem", layout->system_mem, 0 },
+		                        { "fast", layout->fastbins, 8 },
+		                        { "fd", layout->bins, 16 },
+		                        { "bk", layout->bins + 8u, 16 },
+		                        { NULL, 0, 0 } };
+
+	return offset_of(fields, field);
+}
+
+static ms_addr field_of_par(const struct ptheap_libc *libc, const char *field)
+{
+	const struct ms_par_layout *layout = &ms_par_layouts[libc->version->par];
+	const struct field fields[] = { { "trim", 0, 0 },
+		                        { "n_mmaps", layout->n_mmaps, 0 },
+		                        { "mmapped_mem", layout->mmapped_mem, 0 },
+		                        { "sbrk_base", layout->sbrk_base, 0 },
+		                        { "tcache_count", layout->tcache_bins + 16u, 0 },
+		                        { NULL, 0, 0 } };
+
+	return offset_of(fields, field);
+}
+
+static ms_addr field_of_heap(const char *field)
+{
+	static const struct field fields[] = { { "ar_ptr", 0, 0 },
+		                               { "prev_heap", 8, 0 },
+		                               { "heap_size", 16, 0 },
+		                               { "mprotect_size", 24, 0 },
+		                               { NULL, 0, 0 } };
+
+	return offset_of(fields, field);
+}
+
+static ms_addr field_of_cache(const struct ptheap_libc *libc, const char *field)
+{
+	const struct ms_tcache_layout *layout = &ms_tcache_layouts[libc->version->tcache];
+	const struct field fields[] = { { "count", 0, layout->count_bytes },
+		                        { "entry", layout->entries, 8 },
+		                        { NULL, 0, 0 } };
+
+	return offset_of(fields, field);
+}
+
+/* The @n-th cache that was drawn. */
+static ms_addr cache_at(const struct ptheap *h, uint64_t n)
+{
+	for (size_t i = 0; i < h->n_chunks; i++)
+		if (h->chunks[i].kind == 'T' && !n--)
+			return h->chunks[i].addr + MS_HEADER;
+	assert(!"a cache of that number");
+	return 0;
+}
+
+ms_addr ptheap_place(const struct ptheap *h, const char *name)
+{
+	char thing[16];
+	const char *dot = strchr(name, '.');
+	const char *field = dot ? dot + 1 : NULL;
+	size_t len = strcspn(name, "0123456789.");
+	uint64_t n = strtoull(name + len, NULL, 10);
+
+	(void)snprintf(thing, sizeof(thing), "%.*s", (int)len, name);
+	if (!strcmp(thing, "chunk"))
+		return field ? field_of_chunk(&h->chunks[n], field) : h->chunks[n].addr;
+	if (!strcmp(thing, "main"))
+		return h->libcs[n].arena + (field ? field_of_arena(&h->libcs[n], field) : 0);
+	if (!strcmp(thing, "arena"))
+		return h->arenas[n] + (field ? field_of_arena(&h->libcs[0], field) : 0);
+	if (!strcmp(thing, "par"))
+		return h->libcs[n].par + (field ? field_of_par(&h->libcs[n], field) : 0);
+	if (!strcmp(thing, "heap"))
+		return h->heaps[n] + (field ? field_of_heap(field) : 0);
+	if (!strcmp(thing, "cache"))
+		return cache_at(h, n) + (field ? field_of_cache(&h->libcs[0], field) : 0);
+	if (!strcmp(thing, "tls"))
+		return tls_slot(h->fake.base.threads.at[n].tp, 0);
+	assert(!"a place");
+	return 0;
+}
+
+static uint64_t value_of(const struct ptheap *h, const char *text)
+{
+	bool is_number = (*text >= '0' && *text <= '9') || *text == '-';
+
+	return is_number ? (uint64_t)strtoll(text, NULL, 0) : ptheap_place(h, text);
+}
+
+static uint64_t changed(const struct ptheap *h, ms_addr place, const char *operator, uint64_t value)
+{
+	uint64_t old = get(h, place);
+
+	switch (*operator) {
+	case '=':
+		return value;
+	case '+':
+		return old + value;
+	case '|':
+		return old | value;
+	case '^':
+		return old ^ value;
+	case '-':
+		return operator[1] == '>' ? link_at(h->libcs[0].version, place, value)
+		                          : old - value;
+	}
+	assert(!"an operator");
+	return 0;
+}
+
+void ptheap_break(struct ptheap *h, const char *damage)
+{
+	while (*damage) {
+		char name[32];
+		char operator[3];
+		char value[32];
+		int len = 0;
+		int n = sscanf(damage, " %31s %2s %31[^, ]%n", name, operator, value, &len);
+		ms_addr place;
+
+		assert(n == 3);
+		place = ptheap_place(h, name);
+		ms_fake_put(&h->fake, place, changed(h, place, operator, value_of(h, value)));
+		damage += len;
+		damage += strspn(damage, ", ");
+	}
+}
+
+/* ---- decoding, and what came of it ---- */
+
+static void forget(struct ptheap *h)
+{
+	ms_arena_deinit(&h->arena);
+	memset(&h->regions, 0, sizeof(h->regions));
+	memset(&h->found, 0, sizeof(h->found));
+	memset(&h->evidence, 0, sizeof(h->evidence));
+	memset(&h->warnings, 0, sizeof(h->warnings));
+	ms_blocks_init(&h->blocks, &h->fake.base, &h->arena);
+	h->decoding = (struct ms_decoding){ .src = &h->fake.base,
+		                            .regions = &h->regions,
+		                            .arena = &h->arena,
+		                            .blocks = &h->blocks,
+		                            .heaps = &h->found,
+		                            .evidence = &h->evidence,
+		                            .warnings = &h->warnings };
+}
+
+enum ms_status ptheap_decode(struct ptheap *h)
+{
+	enum ms_status st;
+
+	forget(h);
+	st = ms_classify(&h->fake.base, &h->arena, &h->regions, &h->err);
+	if (!st)
+		st = ms_glibc_decoder.decode(&h->decoding, &h->err);
+	if (!st)
+		st = ms_blocks_sort(&h->blocks);
+	if (!st)
+		st = ms_blocks_seal(&h->blocks);
+	return st;
+}
+
+/* Room for "begin:usable " of @n blocks. */
+static char *new_text(struct ptheap *h, uint64_t n)
+{
+	return ms_arena_resize(&h->arena, NULL, (n + 1) * 40);
+}
+
+static char *tell_block(char *to, ms_addr begin, uint64_t usable)
+{
+	return to + sprintf(to, "%llx:%llu ", (unsigned long long)begin,
+	                    (unsigned long long)usable);
+}
+
+const char *ptheap_told(struct ptheap *h)
+{
+	char *text = new_text(h, h->blocks.n);
+	char *to = text;
+	const struct ms_extent *e;
+
+	ms_vec_for_each (e, &h->blocks.extents)
+		for (uint64_t cell = 0; cell < e->n_cells; cell++)
+			for (uint64_t left = h->blocks.cells.at[e->cell0 + cell].starts; left;
+			     left &= left - 1) {
+				uint64_t granule = cell * MS_CELL_GRANULES +
+				                   (uint64_t)__builtin_ctzll(left);
+
+				to = tell_block(to, ms_block_begin(e, granule),
+				                ms_block_size(&h->blocks, e, granule));
+			}
+	return text;
+}
+
+static int by_address(const void *a, const void *b)
+{
+	const struct ptheap_chunk *x = a;
+	const struct ptheap_chunk *y = b;
+
+	return x->addr < y->addr ? -1 : x->addr > y->addr;
+}
+
+const char *ptheap_drawn(struct ptheap *h)
+{
+	struct ptheap_chunk chunks[PTHEAP_CHUNKS];
+	char *text = new_text(h, h->n_chunks);
+	char *to = text;
+
+	memcpy(chunks, h->chunks, sizeof(chunks));
+	qsort(chunks, h->n_chunks, sizeof(chunks[0]), by_address);
+	for (size_t i = 0; i < h->n_chunks; i++)
+		if (strchr("uma", chunks[i].kind))
+			to = tell_block(to, chunks[i].addr + MS_HEADER, chunks[i].usable);
+	return text;
+}
+
+bool ptheap_says(const struct ptheap *h, const char *text)
+{
+	const struct ms_note *note;
+
+	ms_vec_for_each (note, &h->evidence)
+		if (strstr(note->text, text))
+			return true;
+	return false;
+}
+
+bool ptheap_is_unproved(const struct ptheap *h, ms_addr addr)
+{
+	const struct ms_range *r;
+
+	ms_vec_for_each (r, &h->decoding.unproved)
+		if (ms_range_has(*r, addr))
+			return true;
+	return false;
+}
+
+bool ptheap_is_verified(const struct ptheap *h)
+{
+	bool verified = h->found.n > 0;
+
+	for (size_t i = 0; i < h->found.n; i++)
+		verified &= h->found.at[i].verified;
+	return verified;
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/range.h"
+#include "base/sort.h"
+#include "base/status.h"
+
+Test(arena, gives_zeroed_memory_aligned_to_16)
+{
+	static const size_t sizes[] = { 0, 1, 15, 17, 4000, 8192, 8193, 100000, 5 << 20 };
+	struct ms_arena arena = { 0 };
+
+	for (int round = 0; round < 50; round++)
+		for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+			unsigned char *p = ms_arena_alloc(&arena, sizes[i]);
+
+			cr_assert_not_null(p);
+			cr_assert_eq((uintptr_t)p % 16, 0);
+			for (size_t k = 0; k < sizes[i] && k < 9000; k++)
+				cr_assert_eq(p[k], 0);
+			memset(p, 0xff, sizes[i]);
+		}
+	ms_arena_deinit(&arena);
+	cr_assert_null(arena.chunks);
+}
+
+Test(arena, grows_a_piece_and_keeps_its_bytes)
+{
+	struct ms_arena arena = { 0 };
+	unsigned char *piece = ms_arena_resize(&arena, NULL, 5000);
+	unsigned char *other = ms_arena_resize(&arena, NULL, 5000);
+
+	memset(piece, 7, 5000);
+	memset(other, 9, 5000);
+	piece = ms_arena_resize(&arena, piece, 50 << 20);
+	cr_assert_not_null(piece);
+	cr_assert_eq(piece[4999], 7);
+	cr_assert_eq(piece[(50 << 20) - 1], 0);
+	cr_assert_eq(other[4999], 9);
+	ms_arena_deinit(&arena);
+}
+
+Test(arena, refuses_what_nobody_has)
+{
+	struct ms_arena arena = { 0 };
+
+	cr_assert_null(ms_arena_alloc(&arena, SIZE_MAX));
+	cr_assert_null(ms_arena_alloc(&arena, (size_t)1 << 62));
+	cr_assert_not_null(ms_arena_alloc(&arena, 10));
+	ms_arena_deinit(&arena);
+}
+
+Test(vec, keeps_entries_while_it_grows)
+{
+	struct MS_VEC(uint64_t) vec = { 0 };
+	struct ms_arena arena = { 0 };
+
+	for (uint64_t i = 0; i < 300000; i++) {
+		uint64_t *slot = ms_vec_push(&arena, &vec);
+
+		cr_assert_not_null(slot);
+		cr_assert_eq(*slot, 0);
+		*slot = i * i;
+	}
+	for (uint64_t i = 0; i < 300000; i++)
+		cr_assert_eq(vec.at[i], i * i);
+	ms_arena_deinit(&arena);
+}
+
+struct pair {
+	int key;
+	int order;
+};
+
+static bool pair_before(const void *a, const void *b)
+{
+	const struct pair *x = a;
+	const struct pair *y = b;
+
+	return x->key < y->key;
+}
+
+Test(sort, orders_and_keeps_equals_in_place)
+{
+	struct ms_arena arena = { 0 };
+	struct pair pairs[1000];
+
+	for (int n = 0; n < 1000; n += 1 + n / 7) {
+		for (int i = 0; i < n; i++)
+			pairs[i] = (struct pair){ (i * 7919) % 31, i };
+		cr_assert(ms_sort(&arena, pairs, (size_t)n, sizeof(pairs[0]), pair_before));
+		for (int i = 1; i < n; i++) {
+			cr_assert_leq(pairs[i - 1].key, pairs[i].key, "n %d", n);
+			if (pairs[i - 1].key == pairs[i].key)
+				cr_assert_lt(pairs[i - 1].order, pairs[i].order, "n %d", n);
+		}
+	}
+	ms_arena_deinit(&arena);
+}
+
+struct gap_case {
+	char title[40];
+	struct ms_range holes[4];
+	int n_holes;
+	struct ms_range gaps[4];
+	int n_gaps;
+};
+
+/* Holes in [100, 200), and what they leave. */
+static struct gap_case gap_cases[] = {
+	{ "no holes", { { 0, 0 } }, 0, { { 100, 200 } }, 1 },
+	{ "a hole inside", { { 120, 130 } }, 1, { { 100, 120 }, { 130, 200 } }, 2 },
+	{ "at both ends", { { 90, 110 }, { 190, 210 } }, 2, { { 110, 190 } }, 1 },
+	{ "over all of it", { { 50, 250 } }, 1, { { 0, 0 } }, 0 },
+	{ "holes that touch",
+	  { { 120, 130 }, { 130, 140 } },
+	  2,
+	  { { 100, 120 }, { 140, 200 } },
+	  2 },
+	{ "overlapping, unsorted",
+	  { { 150, 170 }, { 120, 160 } },
+	  2,
+	  { { 100, 120 }, { 170, 200 } },
+	  2 },
+	{ "one inside another",
+	  { { 110, 180 }, { 120, 130 } },
+	  2,
+	  { { 100, 110 }, { 180, 200 } },
+	  2 },
+	{ "outside", { { 10, 20 }, { 200, 300 } }, 2, { { 100, 200 } }, 1 },
+};
+
+ParameterizedTestParameters(range, leaves_the_gaps_between_holes)
+{
+	return cr_make_param_array(struct gap_case, gap_cases,
+	                           sizeof(gap_cases) / sizeof(gap_cases[0]));
+}
+
+ParameterizedTest(struct gap_case *c, range, leaves_the_gaps_between_holes)
+{
+	struct ms_range rest = { 100, 200 };
+	struct ms_ranges holes = { 0 };
+	struct ms_arena arena = { 0 };
+	struct ms_range gap;
+	int n = 0;
+
+	for (int i = 0; i < c->n_holes; i++)
+		cr_assert(ms_ranges_add(&arena, &holes, c->holes[i].begin, c->holes[i].end));
+	cr_assert(ms_ranges_tidy(&arena, &holes));
+	for (; ms_range_next_gap(&rest, &holes, &gap); n++) {
+		cr_assert_lt(n, c->n_gaps, "%s: a gap too many", c->title);
+		cr_expect_eq(gap.begin, c->gaps[n].begin, "%s", c->title);
+		cr_expect_eq(gap.end, c->gaps[n].end, "%s", c->title);
+	}
+	cr_expect_eq(n, c->n_gaps, "%s: %d gaps", c->title, n);
+	ms_arena_deinit(&arena);
+}
+
+Test(range, knows_its_bounds)
+{
+	struct ms_range r = { 10, 20 };
+
+	cr_assert(ms_range_has(r, 10) && ms_range_has(r, 19));
+	cr_assert(!ms_range_has(r, 9) && !ms_range_has(r, 20));
+	cr_assert_eq(ms_range_len(ms_range_common(r, (struct ms_range){ 15, 30 })), 5);
+	cr_assert_eq(ms_range_len(ms_range_common(r, (struct ms_range){ 20, 30 })), 0);
+	cr_assert_eq(ms_range_len(ms_range_common(r, (struct ms_range){ 0, 5 })), 0);
+}
+
+Test(status, keeps_text_errno_and_advice)
+{
+	struct ms_error err;
+
+	cr_assert_eq(ms_fail_sys(&err, ENOENT, "opening %s", "x"), MS_E_SYS);
+	cr_assert_str_eq(err.text, "opening x: No such file or directory");
+	cr_assert_eq(err.sys_errno, ENOENT);
+	ms_advise(&err, "make it");
+	cr_assert_str_eq(err.advice, "make it");
+	cr_assert_eq(ms_fail(&err, MS_E_GONE, "%s", "gone"), MS_E_GONE);
+	cr_assert_str_eq(err.advice, "");
+	cr_assert_eq(err.sys_errno, 0);
+}
+
+Test(status, cuts_a_text_that_is_too_long)
+{
+	struct ms_error err;
+	char longer[2 * MS_ERROR_TEXT];
+
+	memset(longer, 'x', sizeof(longer) - 1);
+	longer[sizeof(longer) - 1] = '\0';
+	cr_assert_eq(ms_fail_sys(&err, EPERM, "%s", longer), MS_E_SYS);
+	cr_assert_eq(strlen(err.text), MS_ERROR_TEXT - 1);
+}
