@@ -21,10 +21,11 @@ enum {
 
 /* What goes over the channel, a byte each. */
 enum message {
+	MESSAGE_NONE = 0, /* the other side is gone */
 	MESSAGE_FREEZE = 'f',
 	MESSAGE_RELEASE = 'r',
 	MESSAGE_DONE = 'd',
-	MESSAGE_FAILED = 'x'
+	MESSAGE_FAILED = 'x',
 };
 
 enum ms_status ms_collection_create(pid_t pid, uint64_t timeout_ns, struct ms_collection **ret,
@@ -60,21 +61,21 @@ void ms_collection_destroy(struct ms_collection *shared)
 /* False when the other side is gone. */
 static bool tell(int channel, enum message message)
 {
-	char byte = (char)message;
+	uint8_t byte = (uint8_t)message;
 
 	return send(channel, &byte, 1, MSG_NOSIGNAL) == 1;
 }
 
-/* The next message, or 0 when the other side is gone. */
-static char hear(int channel)
+/* The next message. */
+static enum message hear(int channel)
 {
-	char byte = 0;
+	uint8_t byte = 0;
 	ssize_t n;
 
 	do {
 		n = recv(channel, &byte, 1, 0);
 	} while (n < 0 && errno == EINTR);
-	return n == 1 ? byte : '\0';
+	return n == 1 ? (enum message)byte : MESSAGE_NONE;
 }
 
 static void ignore_tick(int signal)

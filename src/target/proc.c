@@ -68,7 +68,7 @@ void ms_proc_link(pid_t id, const char *name, char *buf, size_t size)
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/%s", id, name);
 	n = readlink(path, buf, size - 1);
-	buf[n < 0 ? 0 : n] = '\0';
+	buf[n > 0 ? n : 0] = '\0';
 }
 
 bool ms_proc_stat(pid_t id, struct ms_proc_stat *ret)
@@ -90,7 +90,9 @@ char ms_proc_state(pid_t tid)
 {
 	struct ms_proc_stat stat;
 
-	return ms_proc_stat(tid, &stat) ? stat.state : 'X';
+	if (!ms_proc_stat(tid, &stat))
+		return 'X';
+	return stat.state;
 }
 
 uint64_t ms_proc_field(const char *status, const char *key, int base)

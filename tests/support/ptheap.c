@@ -44,9 +44,12 @@ struct ptheap_version {
 };
 
 static const struct ptheap_version versions[] = {
-	{ "2.26", 0, 0, 0, false, KEY_NONE, 0x20, 7 },  { "2.27", 1, 0, 0, false, KEY_NONE, 0x20, 7 },
-	{ "2.31", 1, 0, 1, false, KEY_CACHE, 0x20, 7 }, { "2.33", 1, 0, 1, true, KEY_CACHE, 0x20, 7 },
-	{ "2.36", 1, 1, 1, true, KEY_RANDOM, 0x30, 7 }, { "2.42", 1, 1, 2, true, KEY_RANDOM, 0x30, 7 },
+	{ "2.26", 0, 0, 0, false, KEY_NONE, 0x20, 7 },
+	{ "2.27", 1, 0, 0, false, KEY_NONE, 0x20, 7 },
+	{ "2.31", 1, 0, 1, false, KEY_CACHE, 0x20, 7 },
+	{ "2.33", 1, 0, 1, true, KEY_CACHE, 0x20, 7 },
+	{ "2.36", 1, 1, 1, true, KEY_RANDOM, 0x30, 7 },
+	{ "2.42", 1, 1, 2, true, KEY_RANDOM, 0x30, 7 },
 	{ "2.43", 2, 2, 2, true, KEY_RANDOM, 0x30, 16 },
 };
 
@@ -60,11 +63,12 @@ struct pen {
 	ms_addr at;         /* the next chunk */
 	ms_addr end;        /* of the piece */
 	uint64_t prev_free; /* size of the free chunk before, or 0 */
-	ms_addr pieces; /* the last one is the lowest */
+	ms_addr pieces;     /* the last one is the lowest */
 	unsigned int arenas;
 	unsigned int threads;
-	ms_addr cache; /* drawn last */
-	ms_addr mapped;
+	ms_addr cache;  /* drawn last */
+	ms_addr mapped; /* the next mmapped chunk's mapping */
+	char owner;
 };
 
 void ptheap_init(struct ptheap *h)
@@ -145,7 +149,7 @@ static void map_memory(struct pen *pen, const char *picture)
 		(void)ms_fake_map(&pen->h->fake, pen->base + PIECES + i * PTHEAP_PIECE,
 		                  PTHEAP_PIECE, RW, "");
 	pen->pieces = pen->mapped = pen->base + PIECES + pieces * PTHEAP_PIECE;
-	if (strpbrk(picture, "ma"))
+	if (strpbrk(picture, "maA"))
 		(void)ms_fake_map(&pen->h->fake, pen->mapped, MAPPED_BYTES, RW, "");
 	for (ms_addr i = 0; i < heaps; i++)
 		(void)ms_fake_map(&pen->h->fake, pen->base + ARENAS + i * HEAP_MAX, PTHEAP_PIECE,
@@ -235,6 +239,7 @@ static void draw_main(struct pen *pen)
 {
 	draw_arena(pen, pen->libc->arena);
 	pen->main = true;
+	pen->owner = pen->h->n_libcs == 1 ? 'M' : 'N';
 	go_to_piece(pen, pen->base);
 	put(pen, pen->libc->par + par_layout(pen)->sbrk_base, pen->base);
 	if (pen->h->n_libcs > 1)
@@ -271,7 +276,7 @@ static struct ptheap_chunk *note_chunk(struct pen *pen, char kind, ms_addr addr,
 	struct ptheap_chunk *chunk = &pen->h->chunks[pen->h->n_chunks++];
 
 	assert(pen->h->n_chunks <= PTHEAP_CHUNKS);
-	*chunk = (struct ptheap_chunk){ kind, addr, size, size - MS_WORD };
+	*chunk = (struct ptheap_chunk){ kind, pen->owner, addr, size, size - MS_WORD };
 	return chunk;
 }
 
@@ -457,7 +462,7 @@ static void count_mapped(struct pen *pen, uint64_t total)
 static void draw_mapped(struct pen *pen, char kind, uint64_t request)
 {
 	uint64_t extra = par_layout(pen)->mmap_extra;
-	uint64_t prev = kind == 'a' ? MS_PAGE - MS_HEADER : 0;
+	uint64_t prev = kind == 'm' ? 0 : (kind == 'a' ? MS_PAGE : 64) - MS_HEADER;
 	uint64_t total = ms_align_up(prev + request + MS_HEADER + extra, MS_PAGE);
 	ms_addr chunk = pen->mapped + prev;
 	struct ptheap_chunk *c;
@@ -467,6 +472,7 @@ static void draw_mapped(struct pen *pen, char kind, uint64_t request)
 	put(pen, chunk + MS_WORD, (total - prev - extra) | MS_IS_MMAPPED);
 	c = note_chunk(pen, kind, chunk, total - prev - extra);
 	c->usable = c->size - (extra ? MS_WORD : MS_HEADER);
+	c->owner = 'm';
 	pen->mapped += total;
 	count_mapped(pen, total);
 }
@@ -504,10 +510,12 @@ static void draw_one(struct pen *pen, char kind, uint64_t n)
 		return;
 	case 'm':
 	case 'a':
+	case 'A':
 		draw_mapped(pen, kind, n);
 		return;
 	case ';':
 		pen->main = false;
+		pen->owner = (char)('0' + pen->h->n_arenas);
 		draw_heap(pen, 0, 0);
 		return;
 	}
@@ -524,7 +532,7 @@ static void draw_picture(struct pen *pen, const char *picture)
 		char *end;
 		uint64_t n = strtoull(c, &end, 10);
 
-		if (!pen->arena && !strchr("ma;", kind))
+		if (!pen->arena && !strchr("maA;", kind))
 			draw_main(pen);
 		else if (!pen->arena && kind == ';')
 			draw_arena(pen, pen->libc->arena);
@@ -594,6 +602,7 @@ static ms_addr field_of_arena(const struct ptheap_libc *libc, const char *field)
 		                        { "attached", layout->attached, 0 },
 		                        { "system_mem", layout->system_mem, 0 },
 		                        { "fast", layout->fastbins, 8 },
+		                        { "bin", layout->bins - 16u, 16 },
 		                        { "fd", layout->bins, 16 },
 		                        { "bk", layout->bins + 8u, 16 },
 		                        { NULL, 0, 0 } };
@@ -606,9 +615,10 @@ static ms_addr field_of_par(const struct ptheap_libc *libc, const char *field)
 	const struct ms_par_layout *layout = &ms_par_layouts[libc->version->par];
 	const struct field fields[] = { { "trim", 0, 0 },
 		                        { "n_mmaps", layout->n_mmaps, 0 },
+		                        { "max_n_mmaps", layout->n_mmaps + 8u, 0 },
 		                        { "mmapped_mem", layout->mmapped_mem, 0 },
+		                        { "max_mmapped_mem", layout->mmapped_mem + 8u, 0 },
 		                        { "sbrk_base", layout->sbrk_base, 0 },
-		                        { "tcache_count", layout->tcache_bins + 16u, 0 },
 		                        { NULL, 0, 0 } };
 
 	return offset_of(fields, field);
@@ -760,8 +770,8 @@ static char *new_text(struct ptheap *h, uint64_t n)
 
 static char *tell_block(char *to, ms_addr begin, uint64_t usable)
 {
-	return to + sprintf(to, "%llx:%llu ", (unsigned long long)begin,
-	                    (unsigned long long)usable);
+	return to +
+	       sprintf(to, "%llx:%llu ", (unsigned long long)begin, (unsigned long long)usable);
 }
 
 const char *ptheap_told(struct ptheap *h)
@@ -774,8 +784,8 @@ const char *ptheap_told(struct ptheap *h)
 		for (uint64_t cell = 0; cell < e->n_cells; cell++)
 			for (uint64_t left = h->blocks.cells.at[e->cell0 + cell].starts; left;
 			     left &= left - 1) {
-				uint64_t granule = cell * MS_CELL_GRANULES +
-				                   (uint64_t)__builtin_ctzll(left);
+				uint64_t granule =
+					cell * MS_CELL_GRANULES + (uint64_t)__builtin_ctzll(left);
 
 				to = tell_block(to, ms_block_begin(e, granule),
 				                ms_block_size(&h->blocks, e, granule));
@@ -783,26 +793,102 @@ const char *ptheap_told(struct ptheap *h)
 	return text;
 }
 
-static int by_address(const void *a, const void *b)
+/* Whether the chunk was told as it is drawn; none of another size begins there. */
+static bool is_told(const char *told, const struct ptheap_chunk *chunk)
 {
-	const struct ptheap_chunk *x = a;
-	const struct ptheap_chunk *y = b;
+	char text[48];
 
-	return x->addr < y->addr ? -1 : x->addr > y->addr;
+	(void)tell_block(text, chunk->addr + MS_HEADER, chunk->usable);
+	return strstr(told, text) != NULL;
 }
 
-const char *ptheap_drawn(struct ptheap *h)
+static bool is_lost(const struct ptheap_chunk *chunk, const char *lost)
 {
-	struct ptheap_chunk chunks[PTHEAP_CHUNKS];
-	char *text = new_text(h, h->n_chunks);
-	char *to = text;
+	return strchr(lost, chunk->owner) || (chunk->owner == 'm' && strchr(lost, 'n'));
+}
 
-	memcpy(chunks, h->chunks, sizeof(chunks));
-	qsort(chunks, h->n_chunks, sizeof(chunks[0]), by_address);
-	for (size_t i = 0; i < h->n_chunks; i++)
-		if (strchr("uma", chunks[i].kind))
-			to = tell_block(to, chunks[i].addr + MS_HEADER, chunks[i].usable);
+/* What is wrong with how @chunk was told, or NULL. */
+static const char *wrong_with(const struct ptheap *h, const char *told,
+                              const struct ptheap_chunk *chunk, const char *lost)
+{
+	bool in_use = strchr("umaA", chunk->kind);
+	bool unproved = ptheap_is_unproved(h, chunk->addr + MS_HEADER);
+
+	if (is_told(told, chunk) != (in_use && !is_lost(chunk, lost)))
+		return in_use && !is_lost(chunk, lost) ? "not told" : "told";
+	if (unproved && !is_lost(chunk, lost))
+		return "not proved";
+	return !unproved && strchr(lost, chunk->owner) ? "not handed over" : NULL;
+}
+
+/* Compare what was told with the picture; false, and h->wrong filled, where they differ. */
+static bool is_as_drawn(struct ptheap *h, const char *lost)
+{
+	const char *told = ptheap_told(h);
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < h->n_chunks; i++) {
+		const struct ptheap_chunk *chunk = &h->chunks[i];
+		const char *wrong = wrong_with(h, told, chunk, lost);
+
+		n += strchr("umaA", chunk->kind) && !is_lost(chunk, lost);
+		if (!wrong)
+			continue;
+		(void)snprintf(h->wrong, sizeof(h->wrong), "chunk%zu (%c) is %s", i, chunk->kind,
+		               wrong);
+		return false;
+	}
+	if (n != h->blocks.n)
+		(void)snprintf(h->wrong, sizeof(h->wrong), "more told than drawn: %.200s", told);
+	return n == h->blocks.n;
+}
+
+static bool decode_and_compare(struct ptheap *h, bool no_view, const char *lost)
+{
+	enum ms_status st;
+
+	h->fake.no_view = no_view;
+	st = ptheap_decode(h);
+	if (st)
+		(void)snprintf(h->wrong, sizeof(h->wrong), "%s", h->err.text);
+	else if (ptheap_is_verified(h) == (*lost != '\0'))
+		(void)snprintf(h->wrong, sizeof(h->wrong), "%sverified", *lost ? "" : "not ");
+	else
+		return is_as_drawn(h, lost);
+	return false;
+}
+
+/* All that was told for people, in one text. */
+static char *evidence_of(const struct ptheap *h)
+{
+	char *text = calloc(h->evidence.n + 1, sizeof(struct ms_note));
+	char *to = text;
+	const struct ms_note *note;
+
+	assert(text);
+	ms_vec_for_each (note, &h->evidence)
+		to += sprintf(to, "%s\n", note->text);
 	return text;
+}
+
+const char *ptheap_try(struct ptheap *h, const char *lost)
+{
+	char *viewed;
+	char *read;
+
+	if (!decode_and_compare(h, true, lost))
+		return h->wrong;
+	read = evidence_of(h);
+	if (!decode_and_compare(h, false, lost)) {
+		free(read);
+		return h->wrong;
+	}
+	viewed = evidence_of(h);
+	(void)snprintf(h->wrong, sizeof(h->wrong), "%s",
+	               strcmp(read, viewed) ? "view() makes a difference" : "");
+	free(read);
+	free(viewed);
+	return h->wrong;
 }
 
 bool ptheap_says(const struct ptheap *h, const char *text)

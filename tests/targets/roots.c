@@ -122,8 +122,8 @@ NOINLINE static void deep_frames(int depth)
 	OPAQUE(depth);
 	if (depth > 0)
 		deep_frames(depth - 1);
-	wait_for_end();
-	_exit(0);
+	else
+		wait_for_end();
 	__asm__ volatile("" : : "r"(filler) : "memory");
 }
 
@@ -135,6 +135,7 @@ static void stack_far_up(void)
 	forget();
 	deep_frames(400);
 	OPAQUE(slot);
+	_exit(0);
 }
 
 static volatile int n_ready;

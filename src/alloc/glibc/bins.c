@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
 #include "alloc/glibc/ptmalloc.h"
 
 /*
@@ -10,39 +12,66 @@
  * address of the chunk's header.
  */
 
-enum { LINK_FD = 16, LINK_BK = 24, MAX_FAST = 1 << 26 };
+enum { LINK_FD = 16, MAX_FAST = 1 << 26 };
 
-/* Take the free bit of @chunk away; false when it has none. */
-static bool take_free_bit(struct ms_ptmalloc *pt, ms_addr chunk)
+/* Where the walk through the bins stands: lists stay in one extent for long. */
+struct bins {
+	struct ms_ptmalloc *pt;
+	const struct ms_extent *extent;
+};
+
+/* The links of a free chunk, where malloc would put the first bytes of a used one. */
+struct links {
+	uint64_t fd;
+	uint64_t bk;
+};
+
+static const struct ms_extent *extent_at(struct bins *bins, ms_addr addr)
+{
+	if (!bins->extent || !ms_range_has(bins->extent->range, addr))
+		bins->extent = ms_blocks_extent_of(bins->pt->d->blocks, addr);
+	return bins->extent;
+}
+
+/* Take the free bit of @chunk away and read its links; false when it is not free. */
+static bool take_free(struct bins *bins, ms_addr chunk, struct links *ret)
 {
 	ms_addr addr = chunk + MS_HEADER;
-	struct ms_extent *e = ms_blocks_extent_of(pt->d->blocks, addr);
+	const struct ms_extent *e = extent_at(bins, addr);
 	struct ms_cell *cell;
 	uint64_t granule;
 
 	if (!e || e->shift == MS_SINGLE_SHIFT)
 		return false;
 	granule = ms_granule_of(e, addr);
-	cell = ms_blocks_cell(pt->d->blocks, e, granule);
+	cell = ms_blocks_cell(bins->pt->d->blocks, e, granule);
 	if (ms_block_begin(e, granule) != addr || !(cell->marks & ms_granule_bit(granule)))
 		return false;
 	cell->marks &= ~ms_granule_bit(granule);
+	if (e->host && e->range.end - addr >= sizeof(*ret))
+		memcpy(ret, e->host + (addr - e->range.begin), sizeof(*ret));
+	else if (ms_source_read(bins->pt->d->src, addr, ret, sizeof(*ret)) != sizeof(*ret))
+		return false;
 	return true;
 }
 
 /* Go through one bin; returns how many chunks were in it. */
-static uint64_t check_bin(struct ms_ptmalloc *pt, struct ms_pt_arena *arena, ms_addr header)
+static uint64_t check_bin(struct bins *bins, struct ms_pt_arena *arena, ms_addr header)
 {
+	ms_addr chunk = ms_pt_word(bins->pt, header + LINK_FD);
 	ms_addr prev = header;
-	ms_addr chunk = ms_pt_word(pt, header + LINK_FD);
 	uint64_t n = 0;
 
 	while (chunk != header && arena->proved) {
-		if (!take_free_bit(pt, chunk) || ms_pt_word(pt, chunk + LINK_BK) != prev)
+		struct links links;
+
+		if (!take_free(bins, chunk, &links) || links.bk != prev) {
 			ms_pt_disprove(arena, "0x%llx is in a bin, but not free",
 			               (unsigned long long)chunk);
+			break;
+		}
 		prev = chunk;
-		chunk = ms_pt_word(pt, chunk + LINK_FD);
+		chunk = links.fd;
 		n++;
 	}
 	return n;
@@ -51,35 +80,76 @@ static uint64_t check_bin(struct ms_ptmalloc *pt, struct ms_pt_arena *arena, ms_
 void ms_pt_check_bins(struct ms_ptmalloc *pt, const struct ms_libc *libc, struct ms_pt_arena *arena)
 {
 	ms_addr first = arena->addr + libc->layout->bins - LINK_FD;
+	struct bins bins = { pt, NULL };
 	uint64_t n = 0;
 
 	if (libc->unused)
 		return;
 	for (ms_addr i = 0; i < MS_BINS && arena->proved; i++)
-		n += check_bin(pt, arena, first + i * MS_HEADER);
+		n += check_bin(&bins, arena, first + i * MS_HEADER);
 	if (n != arena->tally.n_free)
 		ms_pt_disprove(arena, "%llu free chunks, but %llu in bins",
 		               (unsigned long long)arena->tally.n_free, (unsigned long long)n);
 }
 
-/* Follow one fastbin; false when an entry is no used block. Nothing is taken unless @take. */
-static bool follow_fastbin(struct ms_ptmalloc *pt, ms_addr chunk, bool plain, bool take)
+/* The used block that begins at @addr: its cell and bit in it; NULL when there is none. */
+static struct ms_cell *used_block(struct bins *bins, ms_addr addr, uint64_t *ret_bit)
+{
+	const struct ms_extent *e = extent_at(bins, addr);
+	struct ms_cell *cell;
+	uint64_t granule;
+
+	if (!e || e->shift == MS_SINGLE_SHIFT)
+		return NULL;
+	granule = ms_granule_of(e, addr);
+	cell = ms_blocks_cell(bins->pt->d->blocks, e, granule);
+	*ret_bit = ms_granule_bit(granule);
+	if (ms_block_begin(e, granule) != addr || !(cell->starts & ~cell->tags & *ret_bit))
+		return NULL;
+	return cell;
+}
+
+/* The size field of the chunk whose bytes begin at @addr, and its first word. */
+static bool read_fast_chunk(struct bins *bins, ms_addr addr, uint64_t ret[2])
+{
+	const struct ms_extent *e = extent_at(bins, addr - MS_WORD);
+
+	if (!e || !e->host)
+		return ms_source_read(bins->pt->d->src, addr - MS_WORD, ret, 2 * MS_WORD) ==
+		       2 * MS_WORD;
+	memcpy(ret, e->host + (addr - MS_WORD - e->range.begin), 2 * MS_WORD);
+	return true;
+}
+
+/*
+ * What the link @stored in the chunk at @addr means: the next chunk, or 0. From
+ * 2.32 on it is xored with its place; then the last one reveals itself as 0.
+ */
+static ms_addr next_fast_chunk(struct bins *bins, ms_addr addr, uint64_t stored)
+{
+	ms_addr revealed = ms_pt_reveal(addr, stored);
+	uint64_t bit;
+
+	if (!revealed || used_block(bins, revealed + MS_HEADER, &bit))
+		return revealed;
+	return stored;
+}
+
+/* Take the chunks of one fastbin for free; false when one of them is no used block. */
+static bool take_fastbin(struct bins *bins, ms_addr chunk)
 {
 	for (int i = 0; chunk && i < MAX_FAST; i++) {
 		ms_addr addr = chunk + MS_HEADER;
-		uint64_t stored;
+		uint64_t words[2];
+		uint64_t bit;
+		struct ms_cell *cell = used_block(bins, addr, &bit);
 
-		if (!ms_blocks_begins(pt->d->blocks, addr))
+		if (!cell || !read_fast_chunk(bins, addr, words))
 			return false;
-		if (take) {
-			(void)ms_blocks_kill(pt->d->blocks, addr);
-			pt->fast_entries++;
-			pt->fast_bytes +=
-				(ms_pt_word(pt, chunk + MS_WORD) & ~(uint64_t)MS_SIZE_BITS) -
-				MS_WORD;
-		}
-		stored = ms_pt_word(pt, addr);
-		chunk = plain ? stored : ms_pt_reveal(addr, stored);
+		cell->tags |= bit;
+		bins->pt->fast_entries++;
+		bins->pt->fast_bytes += (words[0] & ~(uint64_t)MS_SIZE_BITS) - MS_WORD;
+		chunk = next_fast_chunk(bins, addr, words[1]);
 	}
 	return !chunk;
 }
@@ -87,16 +157,12 @@ static bool follow_fastbin(struct ms_ptmalloc *pt, ms_addr chunk, bool plain, bo
 void ms_pt_take_fastbins(struct ms_ptmalloc *pt, const struct ms_libc *libc,
                          struct ms_pt_arena *arena)
 {
-	for (ms_addr i = 0; i < libc->layout->n_fastbins; i++) {
-		ms_addr chunk = ms_pt_word(pt, arena->addr + libc->layout->fastbins + i * MS_WORD);
-		bool plain = follow_fastbin(pt, chunk, true, false);
+	struct bins bins = { pt, NULL };
 
-		if (!chunk)
-			continue;
-		/* The end of a list tells: it is stored as 0, or as its own page number. */
-		if (plain || follow_fastbin(pt, chunk, false, false))
-			(void)follow_fastbin(pt, chunk, plain, true);
-		else
+	for (ms_addr i = 0; i < libc->layout->n_fastbins; i++) {
+		ms_addr head = arena->addr + libc->layout->fastbins + i * MS_WORD;
+
+		if (!take_fastbin(&bins, ms_pt_word(pt, head)))
 			ms_pt_disprove(arena, "fastbin %llu holds what is no used chunk",
 			               (unsigned long long)i);
 	}

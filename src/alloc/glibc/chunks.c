@@ -5,6 +5,8 @@
 
 #include "engine/window.h"
 
+enum { AHEAD = 2048, LINE = 64 }; /* bytes */
+
 /* The walk and where it stands. */
 struct walker {
 	struct ms_segment *segment;
@@ -30,6 +32,9 @@ static inline bool read_header(struct walker *w, ms_addr addr, uint64_t *prev, u
 
 	if (!bytes)
 		return false;
+	/* Sizes vary too much for the machine to see that this goes upwards. */
+	__builtin_prefetch(bytes + AHEAD);
+	__builtin_prefetch(bytes + AHEAD + LINE);
 	memcpy(prev, bytes, MS_WORD);
 	memcpy(head, bytes + MS_WORD, MS_WORD);
 	return true;

@@ -51,7 +51,7 @@ bool ms_image_open(int mem_fd, ms_addr base, struct ms_image *ret)
 	Elf64_Ehdr head;
 
 	if (!ms_image_read(&image, base, &head, sizeof(head)) ||
-	    memcmp(head.e_ident, ELFMAG, SELFMAG) || head.e_ident[EI_CLASS] != ELFCLASS64 ||
+	    memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64 ||
 	    head.e_phentsize != sizeof(heads[0]) || !head.e_phnum || head.e_phnum > MAX_SEGMENTS ||
 	    !ms_image_read(&image, base + head.e_phoff, heads, head.e_phnum * sizeof(heads[0])))
 		return false;
@@ -111,7 +111,8 @@ static bool is_symbol(const struct ms_image *image, const struct tables *tables,
 	    symbol.st_name >= tables->strings_len || len > sizeof(have))
 		return false;
 	if (!ms_image_read(image, tables->strings + symbol.st_name, have, len) ||
-	    memcmp(have, name, len) || !ms_range_has(image->range, image->bias + symbol.st_value))
+	    memcmp(have, name, len) != 0 ||
+	    !ms_range_has(image->range, image->bias + symbol.st_value))
 		return false;
 	*ret = image->bias + symbol.st_value;
 	return true;

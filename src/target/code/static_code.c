@@ -68,7 +68,7 @@ static bool find_arena(const struct piece *data, struct ms_range *ret)
 	for (size_t at = 0; at + PAIR_BYTES <= len; at += 8) {
 		if (!is_empty_bin(data, at))
 			continue;
-		if (!n || at - first >= BINS * PAIR_BYTES) {
+		if (!n || at - first >= (size_t)BINS * PAIR_BYTES) {
 			if (n >= MIN_PAIRS)
 				break;
 			first = at;
@@ -79,7 +79,7 @@ static bool find_arena(const struct piece *data, struct ms_range *ret)
 	}
 	if (n < MIN_PAIRS)
 		return false;
-	ret->begin = data->range.begin + last - (BINS - 1) * PAIR_BYTES - BINS_OFFSET;
+	ret->begin = data->range.begin + last - (size_t)(BINS - 1) * PAIR_BYTES - BINS_OFFSET;
 	/* An immediate behind the operand shifts what it seems to refer to down by up to 4. */
 	ret->end = ret->begin + ARENA_BYTES - 8;
 	return true;

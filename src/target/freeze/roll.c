@@ -54,7 +54,7 @@
 enum {
 	MAX_STEPS = 20000, /* for one thread */
 	MAX_STALLS = 64,   /* steps that did not move the thread */
-	MAX_MISSES = 3,    /* breakpoints that it did not come to in time */
+	MAX_MISSES = 4,    /* breakpoints that it did not come to in time */
 	SPINS = 100,       /* looks before sleeping: being woken takes longer than a step */
 	STEP_TICKS = 2,
 	STOP_TICKS = 1000, /* a thread that cannot stop is asleep in the kernel, or starved */
@@ -63,6 +63,8 @@ enum {
 	NEAR_WORDS = 20, /* of the stack, where a callee's return address is */
 	FAR_WORDS = 128, /* where malloc's own is */
 	MAX_WAYS_OUT = 4,
+	MAX_DRAINS = 8,
+	QUEUE_PIECE = 16,
 	MAX_DEPTH = 3, /* of return addresses looked at */
 };
 
@@ -148,8 +150,8 @@ bool ms_roll_is_waiting(const struct ms_cpu *cpu)
 static size_t read_target(pid_t tid, ms_addr addr, void *buf, size_t len)
 {
 	struct iovec local = { buf, len };
-	struct iovec remote = { (void *)(uintptr_t)addr,
-		                len }; /* NOLINT(performance-no-int-to-ptr) */
+	/* NOLINTNEXTLINE(performance-no-int-to-ptr): the kernel's interface wants it so */
+	struct iovec remote = { (void *)(uintptr_t)addr, len };
 	ssize_t n = process_vm_readv(tid, &local, 1, &remote, 1, 0);
 
 	return n > 0 ? (size_t)n : 0;
@@ -194,14 +196,38 @@ static bool begin(struct roll *roll)
 	return true;
 }
 
-/* Whether the signal-delivery stop that the thread is in reports a step or breakpoint of ours. */
+/* Whether a signal reports a step or breakpoint of ours; nobody else can send it like that. */
+static bool is_trap(const siginfo_t *info)
+{
+	return info->si_signo == SIGTRAP &&
+	       (info->si_code == TRAP_TRACE || info->si_code == TRAP_HWBKPT ||
+	        info->si_code == TRAP_BRKPT); /* so a step over a system call reports itself */
+}
+
+/* Whether the signal-delivery stop that the thread is in is one of ours. */
 static bool is_our_trap(const struct ms_tracee *tracee)
 {
 	siginfo_t info;
 
 	return tracee->signal == SIGTRAP && !ptrace(PTRACE_GETSIGINFO, tracee->tid, NULL, &info) &&
-	       (info.si_code == TRAP_TRACE || info.si_code == TRAP_HWBKPT ||
-	        info.si_code == TRAP_BRKPT); /* so a step over a system call reports itself */
+	       is_trap(&info);
+}
+
+/* Whether a trap of ours is queued: the interrupt overtook it. */
+static bool has_queued_trap(const struct ms_tracee *tracee)
+{
+	struct __ptrace_peeksiginfo_args args = { .nr = QUEUE_PIECE };
+	siginfo_t infos[QUEUE_PIECE];
+	long n;
+
+	do {
+		n = ptrace(PTRACE_PEEKSIGINFO, tracee->tid, &args, infos);
+		for (long i = 0; i < n; i++)
+			if (is_trap(&infos[i]))
+				return true;
+		args.off += QUEUE_PIECE;
+	} while (n == QUEUE_PIECE);
+	return false;
 }
 
 /* Whether the stop's signal can wait until the thread has left: nobody needs it now. */
@@ -221,14 +247,14 @@ static bool can_wait(const struct ms_tracee *tracee)
 }
 
 /* Wait for the thread's next stop; one that does not come to it by itself is interrupted. */
-static bool wait_or_interrupt(struct ms_tracee *tracee)
+static bool wait_or_interrupt(struct ms_tracee *tracee, int ticks)
 {
 	bool late;
 
 	for (int i = 0; i < SPINS && tracee->state == MS_TRACEE_RUNNING; i++)
 		ms_tracee_wait(tracee, 0);
 	if (tracee->state == MS_TRACEE_RUNNING)
-		ms_tracee_wait(tracee, STEP_TICKS);
+		ms_tracee_wait(tracee, ticks);
 	late = tracee->state == MS_TRACEE_RUNNING;
 	if (late) {
 		(void)ptrace(PTRACE_INTERRUPT, tracee->tid, NULL, NULL);
@@ -253,7 +279,8 @@ static enum run run_on(struct roll *roll, enum __ptrace_request how)
 	if (ptrace(how, tracee->tid, NULL, (uintptr_t)signal))
 		return RUN_OVER;
 	tracee->state = MS_TRACEE_RUNNING;
-	late = wait_or_interrupt(tracee);
+	/* On a crowded machine a thread waits for its turn: more patience each time. */
+	late = wait_or_interrupt(tracee, STEP_TICKS << roll->misses);
 	if (tracee->state != MS_TRACEE_STOPPED)
 		return RUN_OVER;
 	/* It may have come to a breakpoint just when it was interrupted. */
@@ -375,28 +402,47 @@ static enum outcome lead_out(struct roll *roll)
 	return OUTCOME_STUCK;
 }
 
-/* Bring the thread into a stop from which it goes on unharmed whoever dies. */
-static void park(struct ms_tracee *tracee)
+/* Let the thread go on to its next stop, which comes before it runs an instruction. */
+static void go_to_stop(struct ms_tracee *tracee)
 {
-	(void)ptrace(PTRACE_INTERRUPT, tracee->tid, NULL, NULL);
 	if (ptrace(PTRACE_CONT, tracee->tid, NULL, NULL))
 		return;
 	tracee->state = MS_TRACEE_RUNNING;
 	ms_tracee_wait(tracee, STOP_TICKS);
 }
 
+/*
+ * Take our traps out of the thread's way. It may be stopped at one, or, where
+ * get_signal() saw the interrupt first, have one queued; a forced signal is the
+ * first that it stops at when it goes on.
+ */
+static void drain_traps(struct ms_tracee *tracee)
+{
+	for (int i = 0; i < MAX_DRAINS && tracee->state == MS_TRACEE_STOPPED; i++) {
+		if (is_our_trap(tracee))
+			tracee->signal = 0;
+		if (tracee->signal || !has_queued_trap(tracee))
+			return;
+		go_to_stop(tracee);
+	}
+}
+
 void ms_roll_disarm(const struct ms_freezer *freezer, struct ms_tracee *tracee)
 {
 	if (!tracee->armed || tracee->state != MS_TRACEE_STOPPED)
 		return;
-	tracee->armed = false;
 	clear_breaks(freezer, tracee);
+	drain_traps(tracee);
+	if (tracee->state != MS_TRACEE_STOPPED)
+		return;
+	tracee->armed = false;
 	(void)ptrace(PTRACE_SETSIGMASK, tracee->tid, sizeof(tracee->mask), &tracee->mask);
-	if (is_our_trap(tracee))
-		tracee->signal = 0;
 	/* A signal that could not wait keeps the stop, as it would have without us. */
-	if (!tracee->signal)
-		park(tracee);
+	if (tracee->signal)
+		return;
+	/* Out of the stop of a step, in which the trap flag is set, into one that we ask for. */
+	(void)ptrace(PTRACE_INTERRUPT, tracee->tid, NULL, NULL);
+	go_to_stop(tracee);
 }
 
 /* Returns whether the thread was made to run. */

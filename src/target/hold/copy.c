@@ -105,7 +105,6 @@ static size_t read_part(struct ms_copy *copy, ms_addr addr, ms_addr end, char *b
 {
 	const struct ms_mapping *map = ms_maps_find(&copy->base.mappings, addr);
 	struct ms_range part = { addr, end };
-	const struct ms_mirror *mirror;
 	struct ms_range pages;
 	size_t i;
 
@@ -118,8 +117,7 @@ static size_t read_part(struct ms_copy *copy, ms_addr addr, ms_addr end, char *b
 		return read_absent(copy, map, ms_range_common(part, map->range), buf);
 	}
 	part = before_lost(copy, ms_range_common(part, pages));
-	mirror = ms_mirrors_find(&copy->mirrors, addr);
-	memcpy(buf, mirror->at + (addr - mirror->range.begin), ms_range_len(part));
+	memcpy(buf, ms_mirrors_at(&copy->mirrors, addr), ms_range_len(part));
 	return ms_range_len(part);
 }
 

@@ -75,18 +75,15 @@ static void advise_huge(struct ms_mirrors *mirrors, const struct ms_wanted_list 
 	const struct ms_wanted *want;
 
 	ms_vec_for_each (want, wanted) {
-		const struct ms_mirror *mirror;
-		uintptr_t begin;
-		uintptr_t end;
+		uint64_t len = ms_range_len(want->range);
+		uint64_t skip;
+		char *at;
 
-		if (ms_range_len(want->range) < HUGE_FROM)
+		if (len < HUGE_FROM)
 			continue;
-		mirror = ms_mirrors_find(mirrors, want->range.begin);
-		begin = (uintptr_t)mirror->at + (want->range.begin - mirror->range.begin);
-		end = (begin + ms_range_len(want->range)) & ~(HUGE_PAGE - 1);
-		begin = ms_align_up(begin, HUGE_PAGE);
-		(void)madvise(mirror->at + (begin - (uintptr_t)mirror->at), end - begin,
-		              MADV_HUGEPAGE);
+		at = ms_mirrors_at(mirrors, want->range.begin);
+		skip = ms_align_up((uintptr_t)at, HUGE_PAGE) - (uintptr_t)at;
+		(void)madvise(at + skip, ms_align_down(len - skip, HUGE_PAGE), MADV_HUGEPAGE);
 	}
 }
 
@@ -182,14 +179,20 @@ const struct ms_mirror *ms_mirrors_find(struct ms_mirrors *mirrors, ms_addr addr
 	return &list->at[low];
 }
 
+char *ms_mirrors_at(struct ms_mirrors *mirrors, ms_addr addr)
+{
+	const struct ms_mirror *mirror = ms_mirrors_find(mirrors, addr);
+
+	assert(mirror);
+	return mirror->at + (addr - mirror->range.begin);
+}
+
 void ms_mirrors_populate(struct ms_mirrors *mirrors, const struct ms_wanted_list *wanted)
 {
 	const struct ms_wanted *want;
 
 	ms_vec_for_each (want, wanted) {
-		const struct ms_mirror *mirror = ms_mirrors_find(mirrors, want->range.begin);
-
-		(void)madvise(mirror->at + (want->range.begin - mirror->range.begin),
-		              ms_range_len(want->range), MADV_POPULATE_WRITE);
+		(void)madvise(ms_mirrors_at(mirrors, want->range.begin), ms_range_len(want->range),
+		              MADV_POPULATE_WRITE);
 	}
 }

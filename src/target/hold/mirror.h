@@ -58,6 +58,9 @@ void ms_mirrors_destroy(struct ms_mirrors *mirrors);
 /* The mirror that has @addr, or NULL. */
 const struct ms_mirror *ms_mirrors_find(struct ms_mirrors *mirrors, ms_addr addr);
 
+/* Our place for @addr, which is in a mirror. */
+char *ms_mirrors_at(struct ms_mirrors *mirrors, ms_addr addr);
+
 /* Touch the places of @wanted, so that copying there does not fault. */
 void ms_mirrors_populate(struct ms_mirrors *mirrors, const struct ms_wanted_list *wanted);
 

@@ -169,8 +169,7 @@ enum ms_status ms_transfer_run(struct ms_transfer *transfer, const struct ms_wan
 	if (!batch)
 		return ms_fail(err, MS_E_NOMEM, "no memory for copying");
 	ms_vec_for_each (want, wanted) {
-		const struct ms_mirror *mirror = ms_mirrors_find(mirrors, want->range.begin);
-		char *local = mirror->at + (want->range.begin - mirror->range.begin);
+		char *local = ms_mirrors_at(mirrors, want->range.begin);
 
 		st = copy_one(transfer, batch, want, local, err);
 		if (st)

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+
+#include "ptheap.h"
+
+/* Segments of the main arena, and the heaps of the others. Pictures: ptheap.h. */
+
+#define PARAMS(rows) cr_make_param_array(struct row, rows, sizeof(rows) / sizeof(rows[0]))
+
+struct row {
+	char what[64];
+	char picture[96];
+	char damage[96];
+	char lost[8];
+	char says[48];
+};
+
+static struct ptheap h;
+
+static void check(const struct row *row, const char *version)
+{
+	ptheap_init(&h);
+	ptheap_draw(&h, version, row->picture);
+	ptheap_break(&h, row->damage);
+	cr_expect_str_empty(ptheap_try(&h, row->lost), "%s, %s: %s", version, row->what, h.wrong);
+	cr_expect(ptheap_says(&h, row->says), "%s, %s: not told: %s", version, row->what,
+	          row->says);
+	ptheap_deinit(&h);
+}
+
+static void check_all(const struct row *row)
+{
+	check(row, "2.26");
+	check(row, "2.31");
+	check(row, "2.36");
+	check(row, "2.43");
+}
+
+ParameterizedTestParameters(glibc_arenas, break_memory_goes_on_behind_a_strangers_bytes)
+{
+	static struct row rows[] = {
+		{ "a page", "u24 f64 u24 x4096 u40 f24 u24 t", "", "", "2 segments" },
+		{ "an odd length", "u24 x77 u40 t", "", "", "2 segments" },
+		{ "nothing", "u24 x0 u40 t", "", "", "2 segments" },
+		{ "twice", "u24 x16 u40 u24 x1000 u24 t", "", "", "3 segments" },
+		{ "behind a free chunk", "u24 f64 x100 u24 t", "", "", "1 free ones" },
+		{ "before top", "u24 x100 t", "", "", "2 segments" },
+	};
+
+	return PARAMS(rows);
+}
+
+ParameterizedTest(struct row *row, glibc_arenas, break_memory_goes_on_behind_a_strangers_bytes,
+                  .timeout = 20)
+{
+	check_all(row);
+}
+
+ParameterizedTestParameters(glibc_arenas, the_main_arena_goes_on_anywhere_when_brk_fails)
+{
+	static struct row rows[] = {
+		{ "one more", "T u24 f64 u24 | u24 f64 u40 t", "", "", "2 segments of 32768" },
+		{ "several", "T u24 | u24 | u24 | f24 u40 t", "", "", "4 segments of 65536" },
+		{ "a full one", "u24 | u16344 | u24 t", "", "", "3 segments" },
+		{ "16 bytes before the fence", "u24 | u16328 | u24 t", "", "", "3 segments" },
+		{ "a static program's", "o1232 u24 f64 u24 | u24 t", "", "",
+		  "2 segments of 31536" },
+		{ "all of the newest is free", "u24 | u24 | t", "", "", "3 segments" },
+		{ "all of a middle one is free", "u24 | | u24 t", "", "", "3 segments" },
+		{ "mmapped chunks adjoin", "u24 | u24 | u24 t m9000 a9000", "", "", "2 mmapped" },
+		{ "mmapped chunks behind 16 bytes", "u24 | u16328 | u24 t m9000 A70 a9000", "", "",
+		  "3 mmapped" },
+	};
+
+	return PARAMS(rows);
+}
+
+ParameterizedTest(struct row *row, glibc_arenas, the_main_arena_goes_on_anywhere_when_brk_fails,
+                  .timeout = 20)
+{
+	check_all(row);
+}
+
+ParameterizedTestParameters(glibc_arenas, every_arena_of_the_ring_is_read)
+{
+	static struct row rows[] = {
+		{ "one more", "u24 t ; T u24 f64 u40 t", "", "", "1 free ones" },
+		{ "several", "T u24 c24 t ; T u24 t ; T f24 u24 c24 t ; u40 t", "", "",
+		  "3 decoded" },
+		{ "only another", "; T u24 f64 u40 t", "", "", "0 segments of 0 bytes" },
+		{ "of two heaps", "u9 t ; T u24 f64 u40 | u24 f24 u24 t", "", "", "2 segments" },
+		{ "of three", "u9 t ; T u24 | u24 | u24 f24 u24 t", "", "", "of 49152 bytes" },
+		{ "a full heap", "u9 t ; T u24 | u16280 | u24 t", "", "", "of 49152 bytes" },
+		{ "nearly full", "u9 t ; T u24 | u16264 | u24 t", "", "", "of 49152 bytes" },
+		{ "less full", "u9 t ; T u24 | u16248 | u24 t", "", "", "of 49152 bytes" },
+	};
+
+	return PARAMS(rows);
+}
+
+ParameterizedTest(struct row *row, glibc_arenas, every_arena_of_the_ring_is_read, .timeout = 20)
+{
+	check_all(row);
+}
+
+#define BRK "T u24 f64 u40 t"
+
+ParameterizedTestParameters(glibc_arenas, a_main_arena_that_does_not_add_up_is_not_proved)
+{
+	static struct row rows[] = {
+		{ "top above the heap", BRK, "main.top = 0x200000000000", "M", "where top does" },
+		{ "top below the heap", BRK, "main.top = 0x7000", "M", "where top does" },
+		{ "top in the middle", BRK, "main.top = chunk3", "M", "where top does" },
+		{ "no top", BRK, "main.top = 0", "M", "where top does" },
+		{ "top is in the cache", BRK, "main.top = cache0.entry63", "M", "where top does" },
+		{ "too much memory", BRK, "main.system_mem += 4096", "M", "where top does" },
+		{ "too little memory", BRK, "main.system_mem -= 16", "M", "where top does" },
+		{ "top and memory beyond the heap", BRK,
+		  "main.system_mem += 0x300000000000, chunk4.size += 0x300000000000", "M",
+		  "where" },
+		{ "top that ends before the heap", BRK,
+		  "main.system_mem -= 0x50000000, chunk4.size -= 0x50000000", "M", "where" },
+		{ "no begin", BRK, "par.sbrk_base = 0", "M", "not proved" },
+		{ "a fence before its end", "u24 x100 u24 t", "chunk1.size = 0x71", "M", "no way" },
+		{ "its segments elsewhere", BRK, "main.flags |= 2, main.system_mem += 4096", "M",
+		  "segments hold" },
+		{ "a scattered one broken", "u24 | u40 u24 | u24 t", "chunk2.size = 1", "M",
+		  "segments hold 32768 bytes" },
+	};
+
+	return PARAMS(rows);
+}
+
+ParameterizedTest(struct row *row, glibc_arenas, a_main_arena_that_does_not_add_up_is_not_proved,
+                  .timeout = 20)
+{
+	check(row, "2.36");
+}
+
+#define TWO "u24 t ; u24 f64 u40 | u24 f64 u40 t"
+
+ParameterizedTestParameters(glibc_arenas, an_arena_that_does_not_add_up_is_not_proved)
+{
+	static struct row rows[] = {
+		{ "top in no heap", TWO, "arena0.top = 0x7000", "0", "top lies in no heap" },
+		{ "top in the main heap", TWO, "arena0.top = chunk1", "0", "top lies in no heap" },
+		{ "top in the older heap", TWO, "arena0.top = chunk4", "0",
+		  "not end as it should" },
+		{ "top that is another chunk", TWO, "arena0.top = chunk8", "0", "not end as" },
+		{ "too much memory", TWO, "arena0.system_mem += 4096", "0", "its heaps hold" },
+		{ "too little memory", TWO, "arena0.system_mem -= 4096", "0", "its heaps hold" },
+		{ "a heap of another arena", TWO, "heap0.ar_ptr = main", "0", "no heap at" },
+		{ "top's heap of another arena", TWO, "heap1.ar_ptr = main", "0", "no heap" },
+		{ "a heap without size", TWO, "heap0.heap_size = 0", "0", "no heap at" },
+		{ "a heap too long", TWO, "heap0.heap_size += 4096", "0", "no heap at" },
+		{ "a heap too short", TWO, "heap1.heap_size -= 4096", "0", "contradicts" },
+		{ "a heap that is not all there", TWO,
+		  "heap1.heap_size += 4096, heap1.mprotect_size += 4096, arena0.system_mem += 4096",
+		  "0", "not end as it should" },
+		{ "heaps in a ring", TWO, "heap0.prev_heap = heap1", "0", "its heaps hold" },
+		{ "a heap in a ring with itself", TWO, "heap1.prev_heap = heap1", "0",
+		  "its heaps hold" },
+		{ "a heap nowhere", TWO, "heap0.prev_heap = 0x8000000", "0",
+		  "no heap at 0x8000000" },
+		{ "a heap that is not aligned", TWO, "heap0.prev_heap = chunk3", "0",
+		  "no heap at" },
+		{ "a heap is missing", TWO, "heap1.prev_heap = 0", "0", "its heaps hold" },
+		{ "a fence too early", "u24 t ; u24 u40 u14008 | u24 t", "chunk3.size = 1", "0",
+		  "not end as it should" },
+	};
+
+	return PARAMS(rows);
+}
+
+ParameterizedTest(struct row *row, glibc_arenas, an_arena_that_does_not_add_up_is_not_proved,
+                  .timeout = 20)
+{
+	check(row, "2.36");
+}
+
+/* The arena's structure may be said to stand where its heap has no room for it. */
+Test(glibc_arenas, an_arena_at_the_end_of_its_heap_is_not_proved, .timeout = 20)
+{
+	ms_addr arena;
+
+	ptheap_init(&h);
+	ptheap_draw(&h, "2.36", "u24 t ; u24 u13000 t");
+	arena = h.heaps[0] + PTHEAP_PIECE - 0x100;
+	ms_fake_put(&h.fake, ptheap_place(&h, "main.next"), arena);
+	ms_fake_put(&h.fake, h.heaps[0], arena);
+	cr_expect_eq(ptheap_decode(&h), MS_OK, "%s", h.err.text);
+	cr_expect_not(ptheap_is_verified(&h));
+	ptheap_deinit(&h);
+}

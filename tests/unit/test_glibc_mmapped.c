@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+
+#include "ptheap.h"
+
+/* Chunks with a mapping of their own. Pictures: ptheap.h. */
+
+#define PARAMS(rows) cr_make_param_array(struct row, rows, sizeof(rows) / sizeof(rows[0]))
+
+struct row {
+	char what[64];
+	char picture[96];
+	char damage[96];
+	char lost[8];
+	char says[64];
+};
+
+static struct ptheap h;
+
+static void check(const struct row *row, const char *version)
+{
+	ptheap_init(&h);
+	ptheap_draw(&h, version, row->picture);
+	ptheap_break(&h, row->damage);
+	cr_expect_str_empty(ptheap_try(&h, row->lost), "%s, %s: %s", version, row->what, h.wrong);
+	cr_expect(ptheap_says(&h, row->says), "%s, %s: not told: %s", version, row->what,
+	          row->says);
+	ptheap_deinit(&h);
+}
+
+ParameterizedTestParameters(glibc_mmapped, a_header_tells_where_its_mapping_begins_and_ends)
+{
+	static struct row rows[] = {
+		{ "none", "T u24 t", "", "", "0 mmapped chunks of 0 bytes" },
+		{ "one", "T u24 t m200000", "", "", "1 mmapped chunks of 200704 bytes" },
+		{ "of a page", "T u24 t m1", "", "", "1 mmapped chunks of 4096 bytes" },
+		{ "adjoining", "T u24 t m200000 m5000 m1 m130000", "", "", "4 mmapped chunks" },
+		{ "aligned to a page", "T u24 t a9000", "", "", "1 mmapped chunks of 16384" },
+		{ "aligned to 64", "T u24 t A9000", "", "", "1 mmapped chunks" },
+		{ "aligned in between", "T u24 t m1 a9000 m1 A1 a1 m90000", "", "", "6 mmapped" },
+		{ "without any other", "m200000", "", "", "1 mmapped chunks" },
+	};
+
+	return PARAMS(rows);
+}
+
+ParameterizedTest(struct row *row, glibc_mmapped, a_header_tells_where_its_mapping_begins_and_ends,
+                  .timeout = 20)
+{
+	check(row, "2.26");
+	check(row, "2.36");
+	check(row, "2.42");
+	check(row, "2.43");
+}
+
+#define SOME "T u24 t m9000 a9000 m5000"
+#define MORE "par.n_mmaps += 1, par.max_n_mmaps += 1"
+
+ParameterizedTestParameters(glibc_mmapped, numbers_and_sums_must_be_those_of_the_counters)
+{
+	static struct row rows[] = {
+		{ "more counted", SOME, MORE, "m", "3 mmapped chunks of 36864 bytes found, the" },
+		{ "fewer counted", SOME, "par.n_mmaps -= 1", "m", "say 2 of 36864" },
+		{ "more bytes counted", SOME,
+		  "par.mmapped_mem += 4096, par.max_mmapped_mem += 4096", "m", "say 3 of 40960" },
+		{ "fewer bytes counted", SOME, "par.mmapped_mem -= 4096", "m", "say 3 of 32768" },
+		{ "a chunk shorter than counted", SOME, "chunk3.size -= 4096", "m", "found" },
+		{ "begins before its run", SOME, "chunk3.prev = 0x100000", "n", "found" },
+		{ "begins inside a page", SOME, "chunk3.prev = 8", "n", "found" },
+		{ "ends behind its run", SOME, "chunk5.size = 0x200002", "n", "found" },
+		{ "its end wraps around", SOME, "chunk3.size = -4094", "n", "found" },
+		{ "size 0", SOME, "chunk3.size = 2", "n", "found" },
+		{ "a size of no whole pages", SOME, "chunk3.size += 16", "n", "found" },
+		{ "not mmapped", SOME, "chunk3.size ^= 2", "n", "found" },
+		{ "its neighbour below in use", SOME, "chunk3.size |= 1", "n", "found" },
+		{ "another arena's", SOME, "chunk3.size |= 4", "n", "found" },
+		{ "over the next", SOME, "chunk3.size += 0x1000", "n", "found" },
+	};
+
+	return PARAMS(rows);
+}
+
+ParameterizedTest(struct row *row, glibc_mmapped, numbers_and_sums_must_be_those_of_the_counters,
+                  .timeout = 20)
+{
+	check(row, "2.31");
+	check(row, "2.36");
+}
+
+ParameterizedTestParameters(glibc_mmapped, from_2_43_on)
+{
+	static struct row rows[] = {
+		{ "a mapping of huge pages", SOME, "chunk3.prev |= 1", "", "3 mmapped" },
+		{ "mremap counted 16 bytes more", SOME,
+		  "par.mmapped_mem += 16, par.max_mmapped_mem += 16", "", "3 mmapped" },
+		{ "fewer bytes counted", SOME, "par.mmapped_mem -= 16", "m", "found, the" },
+	};
+
+	return PARAMS(rows);
+}
+
+ParameterizedTest(struct row *row, glibc_mmapped, from_2_43_on, .timeout = 20)
+{
+	check(row, "2.43");
+}
+
+/* A stale header, or the program's bytes, inside a chunk. */
+Test(glibc_mmapped, what_looks_like_a_chunk_inside_one_is_none)
+{
+	ms_addr inside;
+
+	ptheap_init(&h);
+	ptheap_draw(&h, "2.36", "T u24 t m50000 m5000");
+	inside = ptheap_place(&h, "chunk3") + 0x2000;
+	ms_fake_put(&h.fake, inside + 8, 0x1002);
+	cr_expect_str_empty(ptheap_try(&h, ""), "%s", h.wrong);
+	ptheap_deinit(&h);
+}
+
+Test(glibc_mmapped, malloc_maps_no_files)
+{
+	ptheap_init(&h);
+	ptheap_draw(&h, "2.36", "T u24 t m50000");
+	h.fake.base.mappings.at[2].inode = 4711;
+	cr_expect_str_empty(ptheap_try(&h, "n"), "%s", h.wrong);
+	h.fake.base.mappings.at[2].inode = 0;
+	h.fake.base.mappings.at[2].shared = true;
+	cr_expect_str_empty(ptheap_try(&h, "n"), "%s", h.wrong);
+	ptheap_deinit(&h);
+}
+
+Test(glibc_mmapped, but_huge_pages_have_an_inode)
+{
+	ptheap_init(&h);
+	ptheap_draw(&h, "2.36", "T u24 t m50000");
+	h.fake.base.mappings.at[2].inode = 4711;
+	h.fake.base.mappings.at[2].name = "/anon_hugepage (deleted)";
+	cr_expect_str_empty(ptheap_try(&h, ""), "%s", h.wrong);
+	ptheap_deinit(&h);
+}
+
+/* Nothing was written there, so no header either. */
+Test(glibc_mmapped, memory_that_was_never_touched_is_passed_over)
+{
+	ptheap_init(&h);
+	ptheap_draw(&h, "2.36", "T u24 t m50000");
+	h.fake.absent[2] = true;
+	cr_expect_str_empty(ptheap_try(&h, "n"), "%s", h.wrong);
+	cr_expect(ptheap_says(&h, "0 mmapped chunks of 0 bytes found"));
+	ptheap_deinit(&h);
+}
+
+/* Where the counters are is then not known; that nothing is counted must not be told. */
+Test(glibc_mmapped, without_malloc_par_nothing_is_proved)
+{
+	ptheap_init(&h);
+	ptheap_draw(&h, "2.36", "m50000 ; T u24 t");
+	ptheap_break(&h, "par.n_mmaps = -1, par.trim = 0");
+	cr_expect_str_empty(ptheap_try(&h, "n"), "%s", h.wrong);
+	cr_expect_not(ptheap_says(&h, "as counted by malloc"));
+	ptheap_deinit(&h);
+}
