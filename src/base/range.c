@@ -50,22 +50,17 @@ static size_t first_hole_behind(const struct ms_ranges *holes, ms_addr addr)
 
 bool ms_range_next_gap(struct ms_range *rest, const struct ms_ranges *holes, struct ms_range *ret)
 {
-	while (rest->begin < rest->end) {
-		size_t i = first_hole_behind(holes, rest->begin);
-		ms_addr end = rest->end;
+	size_t i = first_hole_behind(holes, rest->begin);
 
-		if (i < holes->n && holes->at[i].begin < end) {
-			if (holes->at[i].begin <= rest->begin) {
-				rest->begin = holes->at[i].end;
-				continue;
-			}
-			end = holes->at[i].begin;
-		}
-		*ret = (struct ms_range){ rest->begin, end };
-		rest->begin = end;
-		return true;
-	}
-	return false;
+	if (i < holes->n && holes->at[i].begin <= rest->begin)
+		rest->begin = holes->at[i++].end;
+	if (rest->begin >= rest->end)
+		return false;
+	*ret = *rest;
+	if (i < holes->n && holes->at[i].begin < rest->end)
+		ret->end = holes->at[i].begin;
+	rest->begin = ret->end;
+	return true;
 }
 
 bool ms_ranges_add(struct ms_arena *arena, struct ms_ranges *ranges, ms_addr begin, ms_addr end)

@@ -20,11 +20,12 @@
 
 #include "base/arena.h"
 
-#define MS_VEC(type)        \
-	{                   \
-		type *at;   \
-		size_t n;   \
-		size_t cap; \
+/* A type cannot stand in parentheses. */
+#define MS_VEC(type)                                               \
+	{                                                          \
+		type *at; /* NOLINT(bugprone-macro-parentheses) */ \
+		size_t n;                                          \
+		size_t cap;                                        \
 	}
 
 /*

@@ -17,7 +17,10 @@ static void enter(const struct ms_sweep *sweep, enum ms_stage stage)
 	atomic_store(&sweep->watch->stage, stage);
 }
 
-/* Freeze, copy, let go. The target is let go whether the copy succeeded or not. */
+/*
+ * Make room, freeze, copy, let go. The target is let go whether the copy succeeded
+ * or not.
+ */
 static enum ms_status hold(const struct ms_sweep *sweep, struct ms_arena *arena,
                            struct ms_report *report, struct ms_source **ret, struct ms_error *err)
 {
@@ -25,13 +28,16 @@ static enum ms_status hold(const struct ms_sweep *sweep, struct ms_arena *arena,
 	enum ms_status st, release_st;
 	uint64_t began_ns;
 
+	st = ms_copy_prepare(sweep->shared->pid, arena, ret, err);
+	if (st)
+		return st;
 	enter(sweep, MS_STAGE_FREEZE);
 	st = ms_collection_freeze(sweep->shared, sweep->channel, err);
 	if (st)
 		return st;
 	enter(sweep, MS_STAGE_HOLD);
 	began_ns = ms_now_ns();
-	st = ms_copy_open(sweep->shared, arena, &report->warnings, ret, err);
+	st = ms_copy_fill(*ret, sweep->shared, &report->warnings, err);
 	report->scan.phase_ns[MS_PHASE_HOLD] = ms_now_ns() - began_ns;
 	enter(sweep, MS_STAGE_RELEASE);
 	release_st = ms_collection_release(sweep->shared, sweep->channel, &release_err);
@@ -74,6 +80,7 @@ static void warn(const struct ms_collection *shared, struct ms_arena *arena,
 static enum ms_status sweep_copy(const struct ms_sweep *sweep, struct ms_arena *arena,
                                  struct ms_report *report, struct ms_error *err)
 {
+	struct ms_scan_options options = *sweep->options;
 	struct ms_source *copy = NULL;
 	enum ms_status st = hold(sweep, arena, report, &copy, err);
 
@@ -85,7 +92,8 @@ static enum ms_status sweep_copy(const struct ms_sweep *sweep, struct ms_arena *
 	fill_facts(sweep->shared, copy, report);
 	warn(sweep->shared, arena, &report->warnings);
 	enter(sweep, MS_STAGE_SEARCH);
-	return ms_scan(copy, ms_decoders, sweep->options, arena, report, err);
+	options.decoders = ms_decoders;
+	return ms_scan(copy, &options, arena, report, err);
 }
 
 static bool put_bytes(void *ctx, const void *bytes, size_t len)

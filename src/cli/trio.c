@@ -327,25 +327,65 @@ static const char *doubt(enum ms_status st, const struct ms_report *report,
 	return st == MS_E_BUSY || st == MS_E_CORRUPT ? err->text : NULL;
 }
 
+/* A report without a single proved block says nothing about leaks. */
+static enum ms_status refuse_corrupt(const struct ms_trio_call *call,
+                                     const struct ms_report *report, struct ms_error *err)
+{
+	const struct ms_note *note;
+	const char *why = "its structures contradict each other";
+
+	if (verified(report) || report->totals.allocations)
+		return MS_OK;
+	ms_vec_for_each (note, &report->evidence)
+		if (strstr(note->text, "not proved")) {
+			why = note->text;
+			break;
+		}
+	(void)ms_fail(err, MS_E_CORRUPT, "the heap of process %d is corrupt: %s", (int)call->pid,
+	              why);
+	ms_advise(err, "it was likely overwritten; look for the culprit with a debug malloc or "
+	               "AddressSanitizer");
+	return MS_E_CORRUPT;
+}
+
+/* A number that tells one answer's evidence from another's (FNV-1a). */
+static uint64_t digest(const struct ms_report *report)
+{
+	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+	const struct ms_note *note;
+
+	ms_vec_for_each (note, &report->evidence)
+		for (const char *c = note->text; *c; c++)
+			hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+	return hash;
+}
+
 enum ms_status ms_trio_scan(const struct ms_trio_call *call, struct ms_arena *arena,
                             struct ms_report *ret, struct ms_error *err)
 {
 	uint64_t began_ns = ms_now_ns();
+	uint64_t seen = 0;
 	enum ms_status st;
 	uint32_t n = 1;
 
 	for (;; n++) {
 		const char *why;
+		uint64_t now;
 
 		ms_arena_deinit(arena);
 		st = attempt(call, arena, ret, err);
 		why = doubt(st, ret, err);
-		if (!why || n == MAX_ATTEMPTS)
+		now = st == MS_OK ? digest(ret) : 0;
+		/* The same contradiction twice is no change under way, but damage. */
+		if (!why || n == MAX_ATTEMPTS || (now && now == seen))
 			break;
+		seen = now;
 		if (call->verbose)
 			ms_tell("try %u: %s; trying again", n, why);
 		pause_ns(ms_in_ns << n);
 	}
+	if (st == MS_OK)
+		st = refuse_corrupt(call, ret, err);
 	if (st)
 		return st;
 	ret->scan.attempts = n;

@@ -270,7 +270,7 @@ static uint64_t big_size(const struct ms_blocks *blocks, ms_addr begin)
 	ms_vec_for_each (big, &blocks->bigs)
 		if (big->begin == begin)
 			return big->size;
-	assert(!"every big block is listed");
+	assert(false && "every big block is listed");
 	return 0;
 }
 
@@ -304,17 +304,18 @@ uint64_t ms_block_size(const struct ms_blocks *blocks, const struct ms_extent *e
 	return size == SIZE_IS_BIG ? big_size(blocks, ms_block_begin(extent, granule)) : size;
 }
 
-/* The last cell before @cell with a block in it; there is one, because ranks say so. */
-static size_t last_full_cell(const uint32_t *ranks, size_t cell)
+/* The last of the extent's cells before @cell with a block in it; ranks say that there is one. */
+static size_t last_full_cell(const struct ms_blocks *blocks, const struct ms_extent *extent,
+                             size_t cell)
 {
-	uint32_t rank = ranks[cell];
-	size_t low = 0;
+	uint32_t rank = blocks->ranks.at[cell];
+	size_t low = extent->cell0;
 	size_t high = cell;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (ranks[middle] < rank)
+		if (blocks->ranks.at[middle] < rank)
 			low = middle + 1;
 		else
 			high = middle;
@@ -325,17 +326,15 @@ static size_t last_full_cell(const uint32_t *ranks, size_t cell)
 uint64_t ms_block_start(const struct ms_blocks *blocks, const struct ms_extent *extent,
                         uint64_t granule)
 {
-	const struct ms_cell *cells = &blocks->cells.at[extent->cell0];
-	const uint32_t *ranks = &blocks->ranks.at[extent->cell0];
-	size_t cell = (size_t)(granule / MS_CELL_GRANULES);
+	size_t cell = extent->cell0 + granule / MS_CELL_GRANULES;
 	uint64_t bit = ms_granule_bit(granule);
-	uint64_t found = cells[cell].starts & (bit | (bit - 1));
+	uint64_t found = blocks->cells.at[cell].starts & (bit | (bit - 1));
 
 	if (!found) {
-		if (!ranks[cell])
+		if (!blocks->ranks.at[cell])
 			return UINT64_MAX;
-		cell = last_full_cell(ranks, cell);
-		found = cells[cell].starts;
+		cell = last_full_cell(blocks, extent, cell);
+		found = blocks->cells.at[cell].starts;
 	}
-	return cell * UINT64_C(64) + (uint64_t)(63 - __builtin_clzll(found));
+	return (cell - extent->cell0) * MS_CELL_GRANULES + (uint64_t)(63 - __builtin_clzll(found));
 }

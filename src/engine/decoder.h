@@ -43,8 +43,9 @@ struct ms_decoder {
 	/*
 	 * Find this allocator and its blocks. Finding nothing is MS_OK.
 	 *
-	 * Returns MS_E_NOMEM, or what another failure of our own memory gives; the
-	 * state of the target's memory is never a failure.
+	 * Returns MS_E_NOMEM; MS_E_UNSUPPORTED when the process plainly uses an
+	 * allocator that nobody here decodes, with its name in @err. The state of
+	 * the target's memory is never a failure.
 	 */
 	enum ms_status (*decode)(struct ms_decoding *d, struct ms_error *err);
 };

@@ -91,22 +91,20 @@ static bool take_cell(struct ms_leak_list *list, const struct ms_extent *extent,
 	return true;
 }
 
-/* Each cell's blocks that are not marked, in the order of extents and cells. */
-struct unmarked MS_VEC(uint64_t);
-
-static bool copy_unmarked(struct ms_leak_list *list, struct unmarked *ret)
+/* Each cell's blocks that are not marked; NULL without memory. */
+static uint64_t *copy_unmarked(const struct ms_leak_list *list)
 {
-	const struct ms_cell *cell;
+	uint64_t *copy = ms_arena_alloc(list->arena, list->blocks->cells.n * sizeof(*copy));
 
-	if (!ms_vec_reserve(list->arena, ret, list->blocks->cells.n))
-		return false;
-	ms_vec_for_each (cell, &list->blocks->cells)
-		ret->at[ret->n++] = cell->starts & ~cell->marks;
-	return true;
+	for (size_t i = 0; copy && i < list->blocks->cells.n; i++) {
+		const struct ms_cell *cell = &list->blocks->cells.at[i];
+
+		copy[i] = cell->starts & ~cell->marks;
+	}
+	return copy;
 }
 
-static bool take_blocks(struct ms_leak_list *list, const struct unmarked *unmarked,
-                        enum ms_reason reason)
+static bool take_blocks(struct ms_leak_list *list, const uint64_t *unmarked, enum ms_reason reason)
 {
 	const struct ms_extent *extent;
 
@@ -114,7 +112,7 @@ static bool take_blocks(struct ms_leak_list *list, const struct unmarked *unmark
 		if (extent->kind != MS_EXTENT_HEAP)
 			continue;
 		for (size_t i = 0; i < extent->n_cells; i++)
-			if (!take_cell(list, extent, i, unmarked->at[extent->cell0 + i], reason))
+			if (!take_cell(list, extent, i, unmarked[extent->cell0 + i], reason))
 				return false;
 	}
 	return true;
@@ -122,16 +120,16 @@ static bool take_blocks(struct ms_leak_list *list, const struct unmarked *unmark
 
 enum ms_status ms_leaks_take(struct ms_leak_list *list, enum ms_reason reason, struct ms_error *err)
 {
-	struct unmarked unmarked = { 0 };
+	uint64_t *unmarked = copy_unmarked(list);
 	struct ms_heads heads = { 0 };
 	enum ms_status st;
 
-	if (!copy_unmarked(list, &unmarked))
+	if (!unmarked)
 		return ms_fail(err, MS_E_NOMEM, "no memory for the list of leaks");
 	st = ms_fold(list->blocks, list->options->unaligned, list->arena, &heads, err);
 	if (st)
 		return st;
-	if (!take_blocks(list, &unmarked, reason) ||
+	if (!take_blocks(list, unmarked, reason) ||
 	    (!list->options->no_fold && !add_heads(list, &heads, reason)))
 		return ms_fail(err, MS_E_NOMEM, "no memory for the list of leaks");
 	return MS_OK;

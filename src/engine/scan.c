@@ -51,8 +51,9 @@ static enum ms_status no_memory(struct scan *s)
 	return st;
 }
 
-static enum ms_status decode(struct scan *s, const struct ms_decoder *const *decoders)
+static enum ms_status decode(struct scan *s)
 {
+	const struct ms_decoder *const *decoders = s->options->decoders;
 	enum ms_status st;
 
 	ms_blocks_init(&s->blocks, s->src, s->arena);
@@ -66,7 +67,7 @@ static enum ms_status decode(struct scan *s, const struct ms_decoder *const *dec
 	for (; *decoders; decoders++) {
 		st = (*decoders)->decode(&s->decoding, s->err);
 		if (st)
-			return no_memory(s);
+			return st == MS_E_NOMEM ? no_memory(s) : st;
 	}
 	if (s->report->heaps.n)
 		return MS_OK;
@@ -198,9 +199,8 @@ static void warn(struct scan *s)
 		            s->decoding.unproved.n, (unsigned long long)unproved);
 }
 
-enum ms_status ms_scan(struct ms_source *src, const struct ms_decoder *const *decoders,
-                       const struct ms_scan_options *options, struct ms_arena *arena,
-                       struct ms_report *report, struct ms_error *err)
+enum ms_status ms_scan(struct ms_source *src, const struct ms_scan_options *options,
+                       struct ms_arena *arena, struct ms_report *report, struct ms_error *err)
 {
 	struct scan s = { .src = src,
 		          .options = options,
@@ -213,7 +213,7 @@ enum ms_status ms_scan(struct ms_source *src, const struct ms_decoder *const *de
 	report->possible = options->possible;
 	end_phase(&s, MS_PHASE_CLASSIFY);
 	if (!st)
-		st = decode(&s, decoders);
+		st = decode(&s);
 	end_phase(&s, MS_PHASE_DECODE);
 	if (!st)
 		st = find_roots(&s);

@@ -9,6 +9,8 @@
 #include "engine/source.h"
 
 struct ms_scan_options {
+	/* Of the allocators to look for; ended by NULL. */
+	const struct ms_decoder *const *decoders;
 	uint64_t limit;    /* leaks to list; UINT64_MAX for every one */
 	uint64_t min_size; /* smaller leaks (total_size) are not listed, but counted */
 	bool no_fold;
@@ -23,15 +25,13 @@ struct ms_scan_options {
  * Fills in report: heaps, evidence, totals, leaks, mappings, warnings and the
  * phases from CLASSIFY on; leaves the rest alone.
  *
- * @decoders: the allocators to look for, ended by NULL
- * @arena:    owns everything that the report points to
+ * @arena: owns everything that the report points to
  *
  * Returns MS_E_UNSUPPORTED when no allocator was understood, MS_E_NOMEM.
  * Context: no malloc; needs nothing of the OS but memory and the clock.
  */
-ms_must_check enum ms_status ms_scan(struct ms_source *src,
-                                     const struct ms_decoder *const *decoders,
-                                     const struct ms_scan_options *options, struct ms_arena *arena,
-                                     struct ms_report *report, struct ms_error *err);
+ms_must_check enum ms_status ms_scan(struct ms_source *src, const struct ms_scan_options *options,
+                                     struct ms_arena *arena, struct ms_report *report,
+                                     struct ms_error *err);
 
 #endif

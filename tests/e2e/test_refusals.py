@@ -222,6 +222,27 @@ def test_no_allocator_understood(source, compiler, flags, word, request):
 
 # ---- the report cannot be written ----
 
+def first_used_chunk(pid):
+    """Where the heap's first chunk behind the thread cache has its size field."""
+    [heap] = [line for line in open(f"/proc/{pid}/maps") if line.endswith("[heap]\n")]
+    return int(heap.split("-")[0], 16) + 0x298
+
+
+def test_heap_found_corrupt():
+    """Somebody wrote over a chunk's size: nothing of that heap can be believed."""
+    with start_leaky() as target:
+        with open(f"/proc/{target.pid}/mem", "r+b", buffering=0) as memory:
+            memory.seek(first_used_chunk(target.pid))
+            size = memory.read(8)
+            memory.seek(-8, os.SEEK_CUR)
+            memory.write(b"\x71\x77\x77\x07\0\0\0\0")
+            check_refused(scan(target.pid), "corrupt", f"{first_used_chunk(target.pid) - 8:#x}")
+            memory.seek(-8, os.SEEK_CUR)
+            memory.write(size)
+        check_scanned(scan(target.pid))
+        check_works(target)
+
+
 def test_output_folder_missing(tmp_path):
     with start_leaky() as target:
         missing = tmp_path / "no" / "such" / "report.json"

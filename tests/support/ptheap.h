@@ -114,7 +114,7 @@ const char *ptheap_told(struct ptheap *h);
  * Decode and compare with the picture: u, m, a and A must be told, and nothing else.
  *
  * @lost: owners (struct ptheap_chunk) whose chunks must not be told, but handed
- *        over as not proved; n stands for m without the second demand
+ *        over as not proved; the second is not demanded of those behind a "~"
  *
  * Tried with view() and without, which must give the same. Returns "" or what is
  * wrong, good until the next decode.

@@ -98,7 +98,7 @@ ParameterizedTestParameters(glibc_chunks, a_segment_that_cannot_be_walked_is_not
 		  "contradicts" },
 		{ "an mmapped chunk's bit", HEAP, "chunk1.size |= 2", "M", "contradicts" },
 		{ "another arena's bit", HEAP, "chunk1.size |= 4", "M", "contradicts" },
-		{ "no arena's bit", "u9 t ; u24 u24 t", "chunk3.size ^= 4", "0", "contradicts" },
+		{ "no arena's bit", "T u9 t ; u24 u24 t", "chunk4.size ^= 4", "0", "contradicts" },
 		{ "a wrong footer", HEAP, "chunk2.foot = 64", "M", "0x1000000002b0 contradicts" },
 		{ "no footer", HEAP, "chunk2.foot = 0", "M", "0x1000000002b0 contradicts" },
 		{ "free chunks side by side", "u24 f64 f64 u24 t", "", "M", "contradicts" },

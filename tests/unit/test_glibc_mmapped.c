@@ -66,16 +66,16 @@ ParameterizedTestParameters(glibc_mmapped, numbers_and_sums_must_be_those_of_the
 		  "par.mmapped_mem += 4096, par.max_mmapped_mem += 4096", "m", "say 3 of 40960" },
 		{ "fewer bytes counted", SOME, "par.mmapped_mem -= 4096", "m", "say 3 of 32768" },
 		{ "a chunk shorter than counted", SOME, "chunk3.size -= 4096", "m", "found" },
-		{ "begins before its run", SOME, "chunk3.prev = 0x100000", "n", "found" },
-		{ "begins inside a page", SOME, "chunk3.prev = 8", "n", "found" },
-		{ "ends behind its run", SOME, "chunk5.size = 0x200002", "n", "found" },
-		{ "its end wraps around", SOME, "chunk3.size = -4094", "n", "found" },
-		{ "size 0", SOME, "chunk3.size = 2", "n", "found" },
-		{ "a size of no whole pages", SOME, "chunk3.size += 16", "n", "found" },
-		{ "not mmapped", SOME, "chunk3.size ^= 2", "n", "found" },
-		{ "its neighbour below in use", SOME, "chunk3.size |= 1", "n", "found" },
-		{ "another arena's", SOME, "chunk3.size |= 4", "n", "found" },
-		{ "over the next", SOME, "chunk3.size += 0x1000", "n", "found" },
+		{ "begins before its run", SOME, "chunk3.prev = 0x100000", "~m", "found" },
+		{ "begins inside a page", SOME, "chunk3.prev = 8", "~m", "found" },
+		{ "ends behind its run", SOME, "chunk5.size = 0x200002", "~m", "found" },
+		{ "its end wraps around", SOME, "chunk3.size = -4094", "~m", "found" },
+		{ "size 0", SOME, "chunk3.size = 2", "~m", "found" },
+		{ "a size of no whole pages", SOME, "chunk3.size += 16", "~m", "found" },
+		{ "not mmapped", SOME, "chunk3.size ^= 2", "~m", "found" },
+		{ "its neighbour below in use", SOME, "chunk3.size |= 1", "~m", "found" },
+		{ "another arena's", SOME, "chunk3.size |= 4", "~m", "found" },
+		{ "over the next", SOME, "chunk3.size += 0x1000", "~m", "found" },
 	};
 
 	return PARAMS(rows);
@@ -123,10 +123,10 @@ Test(glibc_mmapped, malloc_maps_no_files)
 	ptheap_init(&h);
 	ptheap_draw(&h, "2.36", "T u24 t m50000");
 	h.fake.base.mappings.at[2].inode = 4711;
-	cr_expect_str_empty(ptheap_try(&h, "n"), "%s", h.wrong);
+	cr_expect_str_empty(ptheap_try(&h, "~m"), "%s", h.wrong);
 	h.fake.base.mappings.at[2].inode = 0;
 	h.fake.base.mappings.at[2].shared = true;
-	cr_expect_str_empty(ptheap_try(&h, "n"), "%s", h.wrong);
+	cr_expect_str_empty(ptheap_try(&h, "~m"), "%s", h.wrong);
 	ptheap_deinit(&h);
 }
 
@@ -146,7 +146,7 @@ Test(glibc_mmapped, memory_that_was_never_touched_is_passed_over)
 	ptheap_init(&h);
 	ptheap_draw(&h, "2.36", "T u24 t m50000");
 	h.fake.absent[2] = true;
-	cr_expect_str_empty(ptheap_try(&h, "n"), "%s", h.wrong);
+	cr_expect_str_empty(ptheap_try(&h, "~m"), "%s", h.wrong);
 	cr_expect(ptheap_says(&h, "0 mmapped chunks of 0 bytes found"));
 	ptheap_deinit(&h);
 }
@@ -157,7 +157,7 @@ Test(glibc_mmapped, without_malloc_par_nothing_is_proved)
 	ptheap_init(&h);
 	ptheap_draw(&h, "2.36", "m50000 ; T u24 t");
 	ptheap_break(&h, "par.n_mmaps = -1, par.trim = 0");
-	cr_expect_str_empty(ptheap_try(&h, "n"), "%s", h.wrong);
+	cr_expect_str_empty(ptheap_try(&h, "~m"), "%s", h.wrong);
 	cr_expect_not(ptheap_says(&h, "as counted by malloc"));
 	ptheap_deinit(&h);
 }

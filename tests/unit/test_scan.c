@@ -81,10 +81,11 @@ static void scan(struct ms_scan_options options)
 {
 	struct ms_error err;
 
+	options.decoders = decoders;
 	if (!options.limit)
 		options.limit = UINT64_MAX;
-	cr_assert_eq(ms_scan(&fake.base, decoders, &options, &fake.arena, &report, &err), MS_OK,
-	             "%s", err.text);
+	cr_assert_eq(ms_scan(&fake.base, &options, &fake.arena, &report, &err), MS_OK, "%s",
+	             err.text);
 }
 
 Test(scan, takes_globals_stack_registers_and_kernel_words_for_roots)
@@ -235,12 +236,11 @@ Test(scan, tells_no_leaks_where_the_heap_is_not_proved_and_says_so)
 Test(scan, refuses_a_process_without_an_allocator)
 {
 	static const struct ms_decoder *const none[] = { NULL };
-	struct ms_scan_options options = { 0 };
+	struct ms_scan_options options = { .decoders = none };
 	struct ms_error err;
 
 	draw(1);
-	cr_assert_eq(ms_scan(&fake.base, none, &options, &fake.arena, &report, &err),
-	             MS_E_UNSUPPORTED);
+	cr_assert_eq(ms_scan(&fake.base, &options, &fake.arena, &report, &err), MS_E_UNSUPPORTED);
 	cr_assert_neq(err.advice[0], '\0');
 	ms_fake_deinit(&fake);
 }

@@ -113,11 +113,11 @@ static struct ms_cell *used_block(struct bins *bins, ms_addr addr, uint64_t *ret
 static bool read_fast_chunk(struct bins *bins, ms_addr addr, uint64_t ret[2])
 {
 	const struct ms_extent *e = extent_at(bins, addr - MS_WORD);
+	size_t len = 2 * sizeof(*ret);
 
 	if (!e || !e->host)
-		return ms_source_read(bins->pt->d->src, addr - MS_WORD, ret, 2 * MS_WORD) ==
-		       2 * MS_WORD;
-	memcpy(ret, e->host + (addr - MS_WORD - e->range.begin), 2 * MS_WORD);
+		return ms_source_read(bins->pt->d->src, addr - MS_WORD, ret, len) == len;
+	memcpy(ret, e->host + (addr - MS_WORD - e->range.begin), len);
 	return true;
 }
 

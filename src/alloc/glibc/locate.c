@@ -132,6 +132,14 @@ static ms_addr bins_around(const struct image *image, ms_addr pair)
 	return 0;
 }
 
+/* From 2.42 on an arena is set up before it is used: its top is then no chunk, but a bin. */
+static bool is_untouched(const struct image *image, ms_addr arena,
+                         const struct ms_arena_layout *layout)
+{
+	return word_at(image, arena + layout->top) == arena + layout->bins - MS_HEADER &&
+	       word_at(image, arena + layout->next) == arena;
+}
+
 /* The empty bin at @pair may belong to a main arena; adds it and returns where it ends, or 0. */
 static enum ms_status try_pair(const struct image *image, ms_addr pair, ms_addr *ret_end)
 {
@@ -145,7 +153,7 @@ static enum ms_status try_pair(const struct image *image, ms_addr pair, ms_addr 
 		    !ring_closes(image, arena, layout))
 			continue;
 		*ret_end = arena + layout->size;
-		return add_libc(image, arena, layout, false);
+		return add_libc(image, arena, layout, is_untouched(image, arena, layout));
 	}
 	return MS_OK;
 }

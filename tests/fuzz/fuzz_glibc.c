@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fuzzing the decoder of glibc's malloc: a drawn process (ptheap.h), some of whose
+ * words are then written over. What the words become is mostly taken from what is
+ * there already, addresses and sizes, because random ones are refused at once.
+ *
+ *	clang -std=gnu11 -D_GNU_SOURCE -Isrc -Itests/support -g -O1 \
+ *		-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
+ *		-o build/fuzz_glibc tests/fuzz/fuzz_glibc.c \
+ *		tests/support/ptheap.c tests/support/fake.c \
+ *		src/alloc/decoders.c src/alloc/glibc/[a-z]*.c src/base/[a-z]*.c \
+ *		src/engine/blocks.c src/engine/mapping.c src/engine/report.c \
+ *		src/engine/window.c
+ *	mkdir -p build/corpus
+ *	build/fuzz_glibc -max_total_time=300 -timeout=10 -rss_limit_mb=4096 \
+ *		-max_len=128 build/corpus
+ *
+ * The first byte of an input chooses the version, the second the picture, the third
+ * whether the source can be viewed; then come writes of four bytes each:
+ *
+ *	place   where: a chunk's header or links, or a word of main_arena, …
+ *	word    which of its words
+ *	how     set, add, flip bits; to a number, an address, a link
+ *	value   which
+ *
+ * It must neither crash nor run on; blocks that are told must be sorted, and inside
+ * of memory that is mapped, and no two may overlap; a process that nothing was
+ * written to must be told as it is drawn.
+ */
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "alloc/glibc/layout.h"
+#include "ptheap.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static const char *const versions[] = { "2.26", "2.27", "2.31", "2.33", "2.36", "2.42", "2.43" };
+
+static const char *const pictures[] = {
+	"T u24 u100 f64 u40 b100 u24 c24 c24 c40 u500 t",
+	"T u24 f64 u24 x100 u40 f24 u24 t m9000 a9000 A70",
+	"T u24 f64 u24 c24 | u24 f64 u40 | u24 t m5000",
+	"T u24 c40 t m5000 ; T u24 f64 c24 u40 | u24 f64 u40 t ; u24 t",
+	"o1000 u24 f64 u100 t ; T u24 c24 t",
+	"",
+};
+
+enum { N_VERSIONS = sizeof(versions) / sizeof(versions[0]) };
+enum { N_PICTURES = sizeof(pictures) / sizeof(pictures[0]) };
+
+static struct ptheap h;
+
+/* One write's four bytes. */
+struct write {
+	uint8_t place;
+	uint8_t word;
+	uint8_t how;
+	uint8_t value;
+};
+
+/* An address that means something: of a chunk, its bytes, an arena, a heap, a cache. */
+static ms_addr address(uint8_t n)
+{
+	size_t chunks = h.n_chunks ? h.n_chunks : 1;
+
+	switch (n % 8) {
+	case 0:
+		return h.libcs[0].arena;
+	case 1:
+		return h.libcs[0].par;
+	case 2:
+		return h.n_arenas ? h.arenas[n / 8 % h.n_arenas] : h.libcs[0].arena;
+	case 3:
+		return h.n_heaps ? h.heaps[n / 8 % h.n_heaps] : 0;
+	case 4:
+		return h.fake.base.threads.n ? h.fake.base.threads.at[0].tp - 0x48 : 0x1000;
+	case 5:
+		return h.chunks[n / 8 % chunks].addr + 16;
+	}
+	return h.chunks[n / 8 % chunks].addr;
+}
+
+static uint64_t value(uint8_t n)
+{
+	static const uint64_t numbers[] = {
+		0,          1,          2,          4,
+		8,          16,         17,         32,
+		0x1000,     0x4000,     0x4000000,  UINT64_C(1) << 32,
+		1ull << 47, 1ull << 63, UINT64_MAX, 0xfffffffffffffff0
+	};
+
+	return n < 64 ? numbers[n % 16] : address(n);
+}
+
+static void apply(struct write w)
+{
+	ms_addr place = address(w.place) + (w.place % 8 < 2 ? w.word * 8u : w.word % 8 * 8u);
+	uint64_t old;
+	uint64_t new = value(w.value);
+
+	if (ms_source_read(&h.fake.base, place, &old, sizeof(old)) != sizeof(old))
+		return;
+	switch (w.how % 6) {
+	case 1:
+		new = old + new;
+		break;
+	case 2:
+		new = old ^ new;
+		break;
+	case 3:
+		new = old - new;
+		break;
+	case 4:
+		new ^= place >> 12; /* safe-linked */
+		break;
+	case 5:
+		new = (old & UINT64_C(0xffffffff00000000)) | (uint32_t) new;
+		break;
+	}
+	ms_fake_put(&h.fake, place, new);
+}
+
+static void require(bool holds, const char *what)
+{
+	if (holds)
+		return;
+	(void)fprintf(stderr, "not so: %s\n", what);
+	abort();
+}
+
+static bool is_mapped(ms_addr begin, uint64_t len)
+{
+	uint8_t byte;
+
+	return len && ms_source_read(&h.fake.base, begin, &byte, 1) == 1 &&
+	       ms_source_read(&h.fake.base, begin + len - 1, &byte, 1) == 1;
+}
+
+/* Blocks in order, mapped, without overlap. */
+static void check_blocks(void)
+{
+	const char *told = ptheap_told(&h);
+	ms_addr end = 0;
+	unsigned long long begin;
+	unsigned long long usable;
+	int len;
+
+	while (sscanf(told, "%llx:%llu %n", &begin, &usable, &len) == 2) {
+		require(begin >= end, "blocks do not overlap");
+		require(is_mapped(begin, usable), "a block is mapped");
+		end = begin + usable;
+		told += len;
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	enum { MAX_WRITES = 32 };
+
+	if (size < 3)
+		return -1;
+	ptheap_init(&h);
+	ptheap_draw(&h, versions[data[0] % N_VERSIONS], pictures[data[1] % N_PICTURES]);
+	for (size_t i = 3; i + 4 <= size && i < 3 + 4 * MAX_WRITES; i += 4)
+		apply((struct write){ data[i], data[i + 1], data[i + 2], data[i + 3] });
+	h.fake.no_view = data[2] & 1;
+	require(ptheap_decode(&h) == MS_OK, "the target's memory is never a failure");
+	check_blocks();
+	if (size < 7)
+		require(!*ptheap_try(&h, ""), h.wrong);
+	ptheap_deinit(&h);
+	return 0;
+}
