@@ -13,7 +13,7 @@
  *		src/engine/window.c
  *	mkdir -p build/corpus
  *	build/fuzz_glibc -max_total_time=300 -timeout=10 -rss_limit_mb=4096 \
- *		-max_len=128 build/corpus
+ *		-max_len=128 -len_control=0 build/corpus
  *
  * The first byte of an input chooses the version, the second the picture, the third
  * whether the source can be viewed; then come writes of four bytes each:

@@ -63,15 +63,17 @@ static void draw_token(struct graph *g, struct drawing *d, const char *token)
 
 static void put_blocks(struct graph *g, const struct drawing *d)
 {
-	uint32_t extent;
+	uint32_t extent = 0;
 
-	assert(!ms_blocks_open(
-		&g->blocks, (struct ms_range){ GRAPH_HEAP, GRAPH_HEAP + GRAPH_BLOCKS * GRAPH_SLOT },
-		4, &extent));
 	for (char c = 'A'; c <= 'Z'; c++) {
 		unsigned int pointers = d->pointers[(unsigned char)c];
 		unsigned int words = d->words[(unsigned char)c];
+		ms_addr begin = graph_addr(c);
+		ms_addr end = c < 'S' ? graph_addr('S') : graph_addr('Z') + GRAPH_SLOT;
 
+		if (c == 'A' || c == 'S')
+			assert(!ms_blocks_open(&g->blocks, (struct ms_range){ begin, end }, 4,
+			                       &extent));
 		if (!d->drawn[(unsigned char)c])
 			continue;
 		words = words ? words : pointers > 2 ? pointers : 2;

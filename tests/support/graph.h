@@ -7,10 +7,10 @@
  *
  *	"r>A A>B+8 C>C m>D A:4"
  *
- * A to Z are blocks; r is a root range; m and n are mappings that are nodes of the
- * graph. An arrow is a pointer to the beginning, or so many bytes behind it. `A:4`
- * makes A four words long; others are two. The picture is the test; nothing else
- * in an engine test builds a heap by hand.
+ * A to Z are blocks, S to Z in an extent of their own; r is a root range; m and n
+ * are mappings that are nodes of the graph. An arrow is a pointer to the beginning,
+ * or so many bytes behind it. `A:4` makes A four words long; others are two. The
+ * picture is the test; nothing else in an engine test builds a heap by hand.
  */
 
 #include "engine/blocks.h"

@@ -15,11 +15,11 @@
  *
  *	0        break memory, or the main arena's first mapping
  *	PIECES   its further pieces, the last one lowest, then mmapped chunks: all
- *	         of this adjoins, as the kernel would have it
+ *	         one mapping, as the kernel would have it
  *	ARENAS   heaps of other arenas, 64 MiB each
  *	MODULE   the library: a page of headers, two of data
  */
-enum { RW = MS_PROT_READ | MS_PROT_WRITE, MAPPED_BYTES = 1 << 20, DATA_BYTES = 2 * MS_PAGE };
+enum { RW = MS_PROT_READ | MS_PROT_WRITE, MAPPED_BYTES = 1 << 19, DATA_BYTES = 2 * MS_PAGE };
 
 static const ms_addr TLS = 0x10000000;
 static const ms_addr TLS_BYTES = 0x10000; /* a thread's */
@@ -143,6 +143,7 @@ static void map_memory(struct pen *pen, const char *picture)
 {
 	ms_addr pieces = 0;
 	ms_addr heaps = 0;
+	uint64_t further;
 
 	for (const char *c = picture; *c; c++) {
 		heaps += *c == ';' || (heaps && *c == '|');
@@ -151,18 +152,17 @@ static void map_memory(struct pen *pen, const char *picture)
 	if (pieces)
 		(void)ms_fake_map(&pen->h->fake, pen->base, PTHEAP_PIECE, RW,
 		                  pen->h->n_libcs > 1 ? "" : "[heap]");
-	pieces -= pieces > 0;
-	for (ms_addr i = 0; i < pieces; i++)
-		(void)ms_fake_map(&pen->h->fake, pen->base + PIECES + i * PTHEAP_PIECE,
-		                  PTHEAP_PIECE, RW, "");
-	pen->pieces = pen->mapped = pen->base + PIECES + pieces * PTHEAP_PIECE;
-	if (strpbrk(picture, "maA"))
-		(void)ms_fake_map(&pen->h->fake, pen->mapped, MAPPED_BYTES, RW, "");
+	further = (pieces - (pieces > 0)) * PTHEAP_PIECE;
+	pen->pieces = pen->mapped = pen->base + PIECES + further;
+	if (further || strpbrk(picture, "maA"))
+		(void)ms_fake_map(&pen->h->fake, pen->base + PIECES, further + MAPPED_BYTES, RW,
+		                  "");
 	for (ms_addr i = 0; i < heaps; i++)
 		(void)ms_fake_map(&pen->h->fake, pen->base + ARENAS + i * HEAP_MAX, PTHEAP_PIECE,
 		                  RW, "");
 }
 
+/* An ELF header, one loadable segment, and the banner that tells the version. */
 static void draw_module(struct pen *pen)
 {
 	static const char banner[] = "GNU C Library (Fake GLIBC) stable release version %s.\n";
@@ -215,7 +215,7 @@ static void draw_arena(struct pen *pen, ms_addr arena)
 	}
 	put(pen, arena + layout->top, bins - MS_HEADER);
 	put(pen, arena + layout->attached, 1);
-	put(pen, arena + layout->next, get(pen->h, next));
+	put(pen, arena + layout->next, get(pen->h, next) ? get(pen->h, next) : arena);
 	put(pen, next, arena);
 	pen->arena = arena;
 	pen->prev_free = 0;
@@ -226,6 +226,11 @@ static void draw_unused(struct pen *pen)
 {
 	const struct ms_arena_layout *layout = arena_layout(pen);
 
+	if (tcache_layout(pen)->counts_free) {
+		draw_arena(pen, pen->libc->arena);
+		pen->arena = 0;
+		return;
+	}
 	put(pen, pen->libc->arena + layout->next, pen->libc->arena);
 	put(pen, pen->libc->arena + layout->attached, 1);
 }

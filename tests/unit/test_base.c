@@ -3,6 +3,7 @@
 #include <criterion/parameterized.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/range.h"
 #include "base/sort.h"
@@ -53,6 +54,61 @@ Test(arena, refuses_what_nobody_has)
 	ms_arena_deinit(&arena);
 }
 
+Test(arena, keeps_a_piece_that_cannot_grow)
+{
+	struct ms_arena arena = { 0 };
+	unsigned char *piece = ms_arena_resize(&arena, NULL, 5000);
+
+	piece[4999] = 7;
+	cr_assert_null(ms_arena_resize(&arena, piece, SIZE_MAX));
+	cr_assert_null(ms_arena_resize(&arena, piece, PTRDIFF_MAX - 10000));
+	cr_assert_eq(piece[4999], 7);
+	ms_arena_deinit(&arena);
+}
+
+static bool is_mapped(const void *piece)
+{
+	return msync((void *)((uintptr_t)piece & ~(uintptr_t)4095), 1, MS_ASYNC) == 0;
+}
+
+Test(arena, gives_back_every_piece_also_those_that_moved)
+{
+	struct ms_arena arena = { 0 };
+	void *pieces[3];
+
+	for (int i = 0; i < 3; i++)
+		pieces[i] = ms_arena_resize(&arena, NULL, 5000);
+	for (int i = 0; i < 3; i++) {
+		pieces[i] = ms_arena_resize(&arena, pieces[i], 50 << 20);
+		cr_assert(is_mapped(pieces[i]));
+	}
+	ms_arena_deinit(&arena);
+	for (int i = 0; i < 3; i++)
+		cr_assert(!is_mapped(pieces[i]), "piece %d", i);
+}
+
+Test(arena, copies_a_string_up_to_its_end_or_the_limit)
+{
+	static const char text[] = "0123456789abcdef, and more";
+	struct ms_arena arena = { 0 };
+	char *cut = ms_arena_strndup(&arena, text, 16);
+
+	memset(ms_arena_alloc(&arena, 16), 0xff, 16);
+	cr_assert_str_eq(cut, "0123456789abcdef");
+	cr_assert_str_eq(ms_arena_strndup(&arena, text, 1000), text);
+	ms_arena_deinit(&arena);
+}
+
+Test(vec, refuses_what_nobody_has)
+{
+	struct MS_VEC(uint64_t) vec = { 0 };
+	struct ms_arena arena = { 0 };
+
+	cr_assert(!ms_vec_reserve(&arena, &vec, SIZE_MAX / 8 + 2));
+	cr_assert_null(vec.at);
+	ms_arena_deinit(&arena);
+}
+
 Test(vec, keeps_entries_while_it_grows)
 {
 	struct MS_VEC(uint64_t) vec = { 0 };
@@ -63,6 +119,7 @@ Test(vec, keeps_entries_while_it_grows)
 
 		cr_assert_not_null(slot);
 		cr_assert_eq(*slot, 0);
+		cr_assert_leq(vec.n, vec.cap);
 		*slot = i * i;
 	}
 	for (uint64_t i = 0; i < 300000; i++)
@@ -130,6 +187,8 @@ static struct gap_case gap_cases[] = {
 	  2,
 	  { { 100, 110 }, { 180, 200 } },
 	  2 },
+	{ "far behind", { { 250, 300 } }, 1, { { 100, 200 } }, 1 },
+	{ "empty or reversed", { { 150, 150 }, { 170, 160 } }, 2, { { 100, 200 } }, 1 },
 	{ "outside", { { 10, 20 }, { 200, 300 } }, 2, { { 100, 200 } }, 1 },
 };
 
@@ -170,18 +229,36 @@ Test(range, knows_its_bounds)
 	cr_assert_eq(ms_range_len(ms_range_common(r, (struct ms_range){ 0, 5 })), 0);
 }
 
+Test(range, aligns_to_powers_of_two)
+{
+	cr_assert_eq(ms_align_down(4097, 4096), 4096);
+	cr_assert_eq(ms_align_down(4096, 4096), 4096);
+	cr_assert_eq(ms_align_up(4097, 4096), 8192);
+	cr_assert_eq(ms_align_up(4096, 4096), 4096);
+}
+
 Test(status, keeps_text_errno_and_advice)
 {
-	struct ms_error err;
+	struct ms_error err = { .addr = 1 };
 
 	cr_assert_eq(ms_fail_sys(&err, ENOENT, "opening %s", "x"), MS_E_SYS);
 	cr_assert_str_eq(err.text, "opening x: No such file or directory");
+	cr_assert_eq(err.status, MS_E_SYS);
+	cr_assert_eq(err.addr, 0);
 	cr_assert_eq(err.sys_errno, ENOENT);
 	ms_advise(&err, "make it");
 	cr_assert_str_eq(err.advice, "make it");
 	cr_assert_eq(ms_fail(&err, MS_E_GONE, "%s", "gone"), MS_E_GONE);
 	cr_assert_str_eq(err.advice, "");
 	cr_assert_eq(err.sys_errno, 0);
+}
+
+Test(status, has_words_for_an_errno_that_nobody_knows)
+{
+	struct ms_error err;
+
+	cr_assert_eq(ms_fail_sys(&err, 99999, "opening"), MS_E_SYS);
+	cr_assert_str_eq(err.text, "opening: unknown error");
 }
 
 Test(status, cuts_a_text_that_is_too_long)

@@ -74,6 +74,7 @@ Test(blocks, takes_killed_blocks_out_and_keeps_the_others_sizes)
 		cr_assert(ms_blocks_kill(&blocks, BASE + i * 64));
 	cr_assert(!ms_blocks_kill(&blocks, BASE), "killed twice");
 	cr_assert(!ms_blocks_kill(&blocks, BASE + 64 + 16), "no block begins there");
+	cr_assert(!ms_blocks_kill(&blocks, BASE + 64 + 1), "nor there");
 	cr_assert_eq(ms_blocks_seal(&blocks), MS_OK);
 	cr_assert_eq(blocks.n, 666);
 	for (uint64_t i = 0; i < 1000; i++) {
@@ -84,23 +85,85 @@ Test(blocks, takes_killed_blocks_out_and_keeps_the_others_sizes)
 	ms_fake_deinit(&fake);
 }
 
-Test(blocks, drops_a_group)
+Test(blocks, keeps_sizes_behind_the_only_one_killed)
 {
 	struct ms_blocks blocks;
 	uint32_t e;
 
 	init(&blocks);
-	for (uint32_t group = 1; group < 4; group++) {
-		e = open_extent(&blocks, BASE + group * 4096, BASE + (group + 1) * 4096);
-		blocks.extents.at[e].group = group;
-		put(&blocks, e, BASE + group * 4096, 100 * group);
-	}
-	ms_blocks_drop_group(&blocks, 2);
-	finish(&blocks);
-	cr_assert_eq(blocks.n, 2);
-	cr_assert_eq(blocks.bytes, 400);
-	cr_assert_null(ms_blocks_extent_of(&blocks, BASE + 2 * 4096));
+	e = open_extent(&blocks, BASE, BASE + LEN);
+	for (uint64_t i = 0; i < 1000; i++)
+		put(&blocks, e, BASE + i * 64, 1 + i % 60);
+	cr_assert_eq(ms_blocks_sort(&blocks), MS_OK);
+	cr_assert(ms_blocks_kill(&blocks, BASE + 3 * 64));
+	cr_assert_eq(ms_blocks_seal(&blocks), MS_OK);
+	for (uint64_t i = 4; i < 1000; i++)
+		cr_assert_eq(size_at(&blocks, BASE + i * 64), 1 + i % 60);
 	ms_fake_deinit(&fake);
+}
+
+Test(blocks, are_clean_once_sealed_or_unmarked)
+{
+	struct ms_blocks blocks;
+	struct ms_cell *cell;
+	uint32_t e;
+
+	init(&blocks);
+	e = open_extent(&blocks, BASE, BASE + 512);
+	put(&blocks, e, BASE, 16);
+	put(&blocks, e, BASE + 64, 16);
+	cell = &blocks.cells.at[0];
+	for (int round = 0; round < 2; round++) {
+		cell->marks = 1;
+		cell->tags = 1;
+		if (round)
+			ms_blocks_unmark(&blocks);
+		else
+			finish(&blocks);
+		cr_assert_eq(cell->marks, 0);
+		cr_assert_eq(cell->tags, 0);
+	}
+	cr_assert_eq(blocks.n, 1);
+	ms_fake_deinit(&fake);
+}
+
+Test(blocks, forget_an_extent_without_any)
+{
+	struct ms_blocks blocks;
+	uint32_t e;
+
+	init(&blocks);
+	(void)open_extent(&blocks, BASE, BASE + 4096);
+	e = open_extent(&blocks, BASE + 4096, BASE + 8192);
+	put(&blocks, e, BASE + 4096, 16);
+	finish(&blocks);
+	cr_assert_eq(blocks.extents.n, 1);
+	cr_assert_eq(size_at(&blocks, BASE + 4096), 16);
+	ms_fake_deinit(&fake);
+}
+
+Test(blocks, drops_a_group)
+{
+	for (uint32_t dropped = 1; dropped < 4; dropped++) {
+		ms_addr gone = BASE + dropped * 4096;
+		struct ms_blocks blocks;
+
+		init(&blocks);
+		for (uint32_t group = 1; group < 4; group++) {
+			ms_addr begin = BASE + group * 4096;
+			uint32_t e = open_extent(&blocks, begin, begin + 4096);
+
+			blocks.extents.at[e].group = group;
+			put(&blocks, e, begin, 100 * group);
+		}
+		ms_blocks_drop_group(&blocks, dropped);
+		cr_assert(!ms_blocks_begins(&blocks, gone));
+		finish(&blocks);
+		cr_assert_eq(blocks.n, 2);
+		cr_assert_eq(blocks.bytes, 600 - 100 * dropped);
+		cr_assert_null(ms_blocks_extent_of(&blocks, gone));
+		ms_fake_deinit(&fake);
+	}
 }
 
 Test(blocks, finds_where_a_block_starts_from_far_inside)
@@ -110,6 +173,9 @@ Test(blocks, finds_where_a_block_starts_from_far_inside)
 	uint32_t extent;
 
 	init(&blocks);
+	extent = open_extent(&blocks, BASE - 8192, BASE - 4096);
+	for (ms_addr at = BASE - 8192; at < BASE - 4096; at += 256)
+		put(&blocks, extent, at, 16);
 	extent = open_extent(&blocks, BASE, BASE + LEN);
 	put(&blocks, extent, BASE + 32, 64);
 	put(&blocks, extent, BASE + 4096, 700000);
@@ -162,6 +228,52 @@ Test(blocks, holds_a_block_of_gigabytes)
 	cr_assert_eq(size_at(&blocks, BASE + 2 * huge), huge);
 	cr_assert_eq(size_at(&blocks, BASE + 3 * huge), 8);
 	ms_fake_deinit(&fake);
+}
+
+Test(blocks, tells_big_blocks_apart_and_counts_those_that_stay)
+{
+	static const uint64_t sizes[] = { UINT64_C(5) << 30, UINT32_MAX, UINT64_C(6) << 30,
+		                          UINT32_MAX - 1 };
+	struct ms_blocks blocks;
+	uint64_t step = UINT64_C(6) << 30;
+	uint32_t e;
+
+	init(&blocks);
+	e = open_extent(&blocks, BASE, BASE + 4 * step);
+	for (uint64_t i = 0; i < 4; i++)
+		put(&blocks, e, BASE + i * step, sizes[i]);
+	cr_assert_eq(ms_blocks_sort(&blocks), MS_OK);
+	cr_assert(ms_blocks_kill(&blocks, BASE));
+	cr_assert_eq(ms_blocks_seal(&blocks), MS_OK);
+	cr_assert_eq(blocks.bytes, sizes[1] + sizes[2] + sizes[3]);
+	for (uint64_t i = 1; i < 4; i++)
+		cr_assert_eq(size_at(&blocks, BASE + i * step), sizes[i]);
+	ms_fake_deinit(&fake);
+}
+
+Test(blocks, shrinks_to_what_is_needed_and_never_grows)
+{
+	/* Where the extent of 4096 bytes is to end, and where it does; 64 granules are 1024. */
+	static const struct {
+		int wanted;
+		int end;
+		size_t n_cells;
+	} cases[] = {
+		{ 1024, 1024, 1 }, { 1025, 1025, 2 }, { 0, 1, 1 }, { -8, 1, 1 }, { 8192, 4096, 5 },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct ms_blocks blocks;
+		struct ms_extent *e;
+
+		init(&blocks);
+		(void)open_extent(&blocks, BASE, BASE + 4096);
+		e = &blocks.extents.at[0];
+		ms_blocks_shrink(&blocks, BASE + (ms_addr)cases[i].wanted);
+		cr_expect_eq(ms_range_len(e->range), cases[i].end, "wanted %d", cases[i].wanted);
+		cr_expect_eq(e->n_cells, cases[i].n_cells, "wanted %d", cases[i].wanted);
+		ms_fake_deinit(&fake);
+	}
 }
 
 Test(blocks, shrinks_the_last_extent)

@@ -19,6 +19,7 @@ enum { PAGE = 4096, SAMPLE_PAGES = 3000 };
 struct shared {
 	unsigned char *at;
 	unsigned char *second;
+	unsigned char *grown;
 	volatile int go;
 	volatile int done;
 };
@@ -91,12 +92,23 @@ Test(copy, is_a_source)
 /* Grows and shrinks between being prepared for and being frozen. */
 static void change_before(void *arg)
 {
+	/* Room to grow into, kept free until then. */
+	unsigned char *room =
+		mmap(NULL, 128 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
 	(void)arg;
 	shared->at = source_suite_map(SAMPLE_PAGES * PAGE);
+	shared->grown = room + 32 * PAGE;
+	(void)munmap(room, 32 * PAGE);
+	(void)munmap(room + 64 * PAGE, 64 * PAGE);
+	memset(shared->grown, 5, PAGE);
 	child_ready();
 	while (!shared->go)
 		usleep(1000);
 	shared->second = source_suite_map(64 * PAGE);
+	(void)mmap(room + 64 * PAGE, 32 * PAGE, PROT_READ | PROT_WRITE,
+	           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	memset(room + 64 * PAGE, 6, 32 * PAGE);
 	(void)madvise(shared->at, PAGE, MADV_DONTNEED);
 	(void)munmap(shared->at + 2 * PAGE, PAGE);
 	shared->done = 1;
@@ -148,6 +160,12 @@ Test(copy, preparation_is_corrected_by_what_changed_since)
 	cr_assert_not_null(view, "mapped since");
 	for (size_t i = 0; i < 64 * PAGE; i++)
 		cr_assert_eq(view[i], source_suite_byte(i));
+	view = ms_source_view(copy, addr_of(shared->grown), 64 * PAGE);
+	cr_assert_not_null(view, "grown since");
+	cr_expect_eq(view[0], 5);
+	cr_expect_eq(view[PAGE], 0);
+	for (size_t i = 32 * PAGE; i < 64 * PAGE; i++)
+		cr_assert_eq(view[i], 6);
 	let_go(pid);
 }
 

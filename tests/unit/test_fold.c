@@ -34,6 +34,9 @@ static struct fold_case fold_cases[] = {
 	{ "two heads of one chain", "B>A A>C D>A", "B2/32 D0/0" },
 	{ "three cycles in a row", "A>B B>A B>C C>D D>C D>E E>F F>E", "A5/80" },
 	{ "the same, told from the end", "E>F F>E F>C C>D D>C D>A A>B B>A", "E5/80" },
+	{ "two pointers to one head", "B>A B>A", "B1/16" },
+	{ "heads farther up", "Q R>Q", "R1/16" },
+	{ "heads in two extents", "A B S T U>S U>A", "B0/0 T0/0 U2/32" },
 	{ "interior pointers fold as well", "A>B+8", "A1/16" },
 };
 

@@ -92,6 +92,10 @@ ParameterizedTestParameters(glibc_chunks, a_segment_that_cannot_be_walked_is_not
 		{ "size 0", HEAP, "chunk1.size = 1", "M", "0x100000000290 contradicts" },
 		{ "a size below the smallest", HEAP, "chunk1.size = 17", "M", "contradicts" },
 		{ "a size that is not aligned", HEAP, "chunk1.size += 8", "M", "contradicts" },
+		{ "two that are not aligned, but lead on", "u24 u24 u40 u24 t",
+		  "chunk1.size = 41, chunk2.mem = 41", "M", "contradicts" },
+		{ "size 0 of another arena", "T u9 t ; u24 u24 t", "chunk3.size = 1", "0",
+		  "contradicts" },
 		{ "a size that leads into the next chunk", HEAP, "chunk1.size += 32", "M",
 		  "contradicts" },
 		{ "a size that leads over a free chunk", HEAP, "chunk1.size += 80", "M",
@@ -137,8 +141,8 @@ ParameterizedTestParameters(glibc_chunks, free_chunks_and_bins_must_agree)
 		{ "another back", HEAP, "chunk2.bk = chunk5", "M", "but not free" },
 		{ "no way back", HEAP, "chunk4.bk = 0", "M", "but not free" },
 		{ "mmapped", HEAP " m9000", "main.fd5 = chunk9", "M", "but not free" },
-		{ "another arena's", "f24 u24 t ; f24 u24 t",
-		  "main.fd0 = chunk3, chunk3.bk = main.bin0, chunk3.fd = main.bin0", "M0",
+		{ "another arena's", "T f24 u24 t ; f24 u24 t",
+		  "main.fd0 = chunk4, chunk4.bk = main.bin0, chunk4.fd = main.bin0", "M0",
 		  "is in a bin, but not free" },
 	};
 

@@ -90,14 +90,43 @@ Test(glibc_locate, an_arena_may_spread_over_data_and_bss)
 
 /* ---- an arena that nobody used ---- */
 
+static void expect_unused(const char *version)
+{
+	ptheap_init(&h);
+	ptheap_draw(&h, version, "");
+	cr_expect_str_empty(ptheap_try(&h, ""), "%s: %s", version, h.wrong);
+	cr_assert_eq(h.found.n, 1, "%s", version);
+	cr_expect_eq(h.found.at[0].allocations, 0, "%s", version);
+	cr_expect(ptheap_says(&h, "malloc was never called"), "%s", version);
+	cr_expect_eq(h.warnings.n, 1, "%s", version);
+	ptheap_deinit(&h);
+}
+
 Test(glibc_locate, an_unused_malloc_is_found_and_told)
+{
+	expect_unused("2.26");
+	expect_unused("2.36");
+	expect_unused("2.42");
+	expect_unused("2.43");
+}
+
+Test(glibc_locate, a_malloc_that_only_mapped_was_called)
+{
+	ptheap_init(&h);
+	ptheap_draw(&h, "2.43", "m200000");
+	cr_expect_str_empty(ptheap_try(&h, ""), "%s", h.wrong);
+	cr_expect_not(ptheap_says(&h, "malloc was never called"));
+	cr_expect_eq(h.warnings.n, 0);
+	ptheap_deinit(&h);
+}
+
+Test(glibc_locate, where_another_malloc_is_loaded_an_unused_one_is_refused)
 {
 	ptheap_init(&h);
 	ptheap_draw(&h, "2.36", "");
-	cr_expect_str_empty(ptheap_try(&h, ""), "%s", h.wrong);
-	cr_assert_eq(h.found.n, 1);
-	cr_expect_eq(h.found.at[0].allocations, 0);
-	cr_expect(ptheap_says(&h, "malloc was never called"));
+	(void)ms_fake_map(&h.fake, 0x7f0000000000, 4096, MS_PROT_READ, "/usr/lib/libjemalloc.so.2");
+	cr_expect_eq(ptheap_decode(&h), MS_E_UNSUPPORTED);
+	cr_expect(strstr(h.err.text, "libjemalloc.so.2"), "%s", h.err.text);
 	ptheap_deinit(&h);
 }
 

@@ -15,6 +15,8 @@ static void classify(void)
 	struct ms_error err;
 
 	cr_assert_eq(ms_classify(&fake.base, &fake.arena, &regions, &err), MS_OK);
+	for (size_t i = 0; i < regions.n; i++)
+		cr_assert_lt(regions.at[i].range.begin, regions.at[i].range.end);
 }
 
 static enum ms_region_kind kind_at(ms_addr addr)
@@ -25,16 +27,19 @@ static enum ms_region_kind kind_at(ms_addr addr)
 	return r->kind;
 }
 
-/* Text at 0x400000, data of 0x1000 file and 0x3000 memory bytes at 0x402000. */
+/* Text from 0x400100 on, data of 0x1000 file and 0x2080 memory bytes at 0x402000. */
 static void map_program(void)
 {
 	Elf64_Phdr *phdr;
 
 	ms_fake_init(&fake);
-	phdr = elf_write(ms_fake_map(&fake, 0x400000, 0x1000, R, "/bin/p"), 3);
-	phdr[0] = elf_load(0x400000, 0x1000, PF_R);
-	phdr[1] = elf_load(0x401000, 0x1000, PF_R | PF_X);
-	phdr[2] = elf_load(0x402000, 0x2800, PF_R | PF_W);
+	phdr = elf_write(ms_fake_map(&fake, 0x400000, 0x1000, R, "/bin/p"), 5);
+	phdr[0] = elf_load(0, 0x800000, PF_R | PF_W);
+	phdr[0].p_type = PT_GNU_STACK;
+	phdr[1] = elf_load(0x400100, 0xf00, PF_R);
+	phdr[2] = elf_load(0x401000, 0x1000, PF_R | PF_X);
+	phdr[3] = elf_load(0x402000, 0x2080, PF_R | PF_W);
+	phdr[4] = elf_load(0x409000, 0x1000, PF_R);
 	ms_fake_map(&fake, 0x401000, 0x1000, RX, "/bin/p");
 	ms_fake_map(&fake, 0x402000, 0x1000, RW, "/bin/p");
 }
@@ -48,6 +53,10 @@ Test(mapping, gives_zero_filled_data_to_its_program)
 	cr_assert_eq(kind_at(0x403000), MS_REGION_GLOBALS);
 	cr_assert_eq(kind_at(0x404fff), MS_REGION_GLOBALS);
 	cr_assert_eq(kind_at(0x405000), MS_REGION_MEMORY, "what was mapped behind is not bss");
+	cr_assert_eq(ms_region_of(&regions, 0x403000)->module,
+	             ms_region_of(&regions, 0x402000)->module);
+	cr_assert_null(ms_region_of(&regions, 0x3fffff));
+	cr_assert_null(ms_region_of(&regions, 0x408000));
 	ms_fake_deinit(&fake);
 }
 
@@ -85,6 +94,9 @@ Test(mapping, takes_private_files_that_are_no_modules_for_memory)
 	ms_fake_map(&fake, 0x600000, 0x1000, RW, "/var/data");
 	classify();
 	cr_assert_eq(kind_at(0x600000), MS_REGION_MEMORY);
+	cr_assert_null(ms_region_of(&regions, 0x5fffff), "a hole");
+	cr_assert_str_eq(ms_region_mapping(&fake.base, ms_region_of(&regions, 0x600000))->name,
+	                 "/var/data");
 	ms_fake_deinit(&fake);
 }
 
@@ -97,6 +109,8 @@ Test(mapping, passes_over_kernel_pages_and_devices)
 	ms_fake_map(&fake, 0x40000, 0x1000, R, "[vvar]");
 	ms_fake_map(&fake, 0x50000, 0x1000, RX, "[vdso]");
 	ms_fake_map(&fake, 0x60000, 0x1000, RW, "[stack]");
+	ms_fake_map(&fake, 0x70000, 0x1000, R, "[vvar_vclock]");
+	ms_fake_map(&fake, 0x80000, 0x1000, RX, "[vsyscall]");
 	classify();
 	cr_assert_eq(kind_at(0x10000), MS_REGION_SKIP);
 	cr_assert_eq(kind_at(0x20000), MS_REGION_MEMORY);
@@ -104,6 +118,8 @@ Test(mapping, passes_over_kernel_pages_and_devices)
 	cr_assert_eq(kind_at(0x40000), MS_REGION_SKIP);
 	cr_assert_eq(kind_at(0x50000), MS_REGION_SKIP);
 	cr_assert_eq(kind_at(0x60000), MS_REGION_STACK);
+	cr_assert_eq(kind_at(0x70000), MS_REGION_SKIP);
+	cr_assert_eq(kind_at(0x80000), MS_REGION_SKIP);
 	ms_fake_deinit(&fake);
 }
 
@@ -118,5 +134,113 @@ Test(mapping, does_not_believe_a_header_that_makes_no_sense)
 	ms_fake_map(&fake, 0x401000, 0x1000, RW, "");
 	classify();
 	cr_assert_eq(kind_at(0x401000), MS_REGION_MEMORY);
+	ms_fake_deinit(&fake);
+}
+
+/* A mapping where a program's bss would be, or the same file's, and what it is. */
+struct guest_case {
+	const char *name;
+	size_t len;
+	bool shared;
+	uint32_t dev_major;
+	uint32_t dev_minor;
+	enum ms_region_kind kind;
+};
+
+Test(mapping, leaves_out_of_a_program_what_is_not_its_own)
+{
+	static const struct guest_case cases[] = {
+		{ "", 0x2000, false, 0, 0, MS_REGION_GLOBALS },
+		{ "", 0x2000, true, 0, 0, MS_REGION_MEMORY },
+		{ "/bin/p", 0x1000, false, 0, 0, MS_REGION_GLOBALS },
+		{ "/bin/p", 0x1000, true, 0, 0, MS_REGION_MEMORY },
+		{ "/bin/p", 0x1000, false, 1, 0, MS_REGION_MEMORY },
+		{ "/bin/p", 0x1000, false, 0, 1, MS_REGION_MEMORY },
+		{ "/var/data", 0x1000, false, 0, 0, MS_REGION_MEMORY },
+		{ "[vvar]", 0x1000, false, 0, 0, MS_REGION_SKIP },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct guest_case *c = &cases[i];
+		struct ms_mapping *m;
+
+		memset(&regions, 0, sizeof(regions));
+		map_program();
+		ms_fake_map(&fake, 0x403000, c->len, RW, c->name);
+		m = &fake.base.mappings.at[3];
+		m->shared = c->shared;
+		m->dev_major = c->dev_major;
+		m->dev_minor = c->dev_minor;
+		ms_fake_map(&fake, 0x40a000, 0x1000, RW, "/bin/p");
+		classify();
+		cr_expect_eq(kind_at(0x403000), c->kind, "case %zu", i);
+		cr_expect_eq(kind_at(0x40a000), MS_REGION_MEMORY, "behind its end");
+		ms_fake_deinit(&fake);
+	}
+}
+
+/* What is wrong with a program's header; nothing for 0. */
+static void break_header(Elf64_Ehdr *ehdr, int how)
+{
+	switch (how) {
+	case 0:
+		ehdr->e_phnum = 128;
+		break;
+	case 1:
+		ehdr->e_ident[EI_MAG0] = 0;
+		break;
+	case 2:
+		ehdr->e_ident[EI_CLASS] = ELFCLASS32;
+		break;
+	case 3:
+		ehdr->e_phentsize = 32;
+		break;
+	case 4:
+		ehdr->e_phnum = 129;
+		break;
+	default:
+		memcpy((char *)ehdr + 0x10008, (char *)ehdr + ehdr->e_phoff, 0x200);
+		ehdr->e_phoff = 0x10008;
+	}
+}
+
+Test(mapping, believes_only_headers_of_its_own_kind)
+{
+	for (int how = 0; how < 6; how++) {
+		char *page;
+
+		ms_fake_init(&fake);
+		memset(&regions, 0, sizeof(regions));
+		page = ms_fake_map(&fake, 0x400000, 0x11000, R, "/bin/p");
+		elf_write(page, 1)[0] = elf_load(0x400000, 0x13000, PF_R | PF_W);
+		break_header((Elf64_Ehdr *)(void *)page, how);
+		ms_fake_map(&fake, 0x411000, 0x1000, RW, "");
+		classify();
+		cr_expect_eq(kind_at(0x411000), how ? MS_REGION_MEMORY : MS_REGION_GLOBALS,
+		             "broken in way %d", how);
+		ms_fake_deinit(&fake);
+	}
+}
+
+Test(mapping, finds_headers_at_the_begin_of_files_only)
+{
+	map_program();
+	elf_write(ms_fake_at(&fake, 0x402000), 1)[0] = elf_load(0, 0x1000, PF_R | PF_W);
+	elf_write(ms_fake_map(&fake, 0x700000, 0x1000, RW, ""), 1)[0] =
+		elf_load(0, 0x2000, PF_R | PF_W);
+	classify();
+	cr_assert_eq(ms_region_of(&regions, 0x402000)->module,
+	             ms_region_of(&regions, 0x400000)->module);
+	cr_assert_eq(kind_at(0x700000), MS_REGION_MEMORY);
+	ms_fake_deinit(&fake);
+}
+
+Test(mapping, is_not_led_astray_by_a_header_without_segments)
+{
+	map_program();
+	elf_write(ms_fake_map(&fake, 0x403000, 0x1000, R, "/bin/q"), 0);
+	ms_fake_map(&fake, 0x404000, 0x1000, RW, "");
+	classify();
+	cr_assert_eq(kind_at(0x404000), MS_REGION_GLOBALS);
 	ms_fake_deinit(&fake);
 }

@@ -4,30 +4,35 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "engine/scan.h"
 #include "fake.h"
 #include "module.h"
 
 /*
- * A whole scan of a fake process: a module's data at DATA, a heap at HEAP with a
- * block of 32 bytes at every 64, a stack, and anonymous memory at NODE. The
- * decoder says what the test drew.
+ * A whole scan of a fake process: a stack, a module's data at DATA, a heap at HEAP
+ * with a block of 32 bytes at every 64 and break memory before and behind it, and
+ * anonymous memory at NODE, behind which a test can map more. The decoder says what
+ * the test drew, in two extents, the upper one first.
  */
 enum {
 	RW = MS_PROT_READ | MS_PROT_WRITE,
+	STACK = 0x300000,
 	MODULE = 0x400000,
 	DATA = 0x401000,
 	HEAP = 0x500000,
 	NODE = 0x700000,
-	STACK = 0x900000,
 	SLOT = 64,
 	USABLE = 32,
 	PAGE = 4096,
+	IN_LOWER = 2, /* blocks in the lower extent */
 };
 
 static struct ms_fake fake;
 static struct ms_report report;
 static unsigned int n_blocks;
+static uint64_t usable;
+static uint64_t guard;
 static bool unproved;
 
 static ms_addr block(unsigned int i)
@@ -35,25 +40,43 @@ static ms_addr block(unsigned int i)
 	return HEAP + (ms_addr)i * SLOT;
 }
 
+static bool put_blocks(struct ms_decoding *d, unsigned int from, unsigned int to,
+                       struct ms_range range)
+{
+	uint32_t extent;
+
+	if (ms_blocks_open(d->blocks, range, 4, &extent))
+		return false;
+	for (unsigned int i = from; i < to; i++)
+		if (ms_blocks_put(d->blocks, extent, block(i), usable))
+			return false;
+	return true;
+}
+
 static enum ms_status drawn_decode(struct ms_decoding *d, struct ms_error *err)
 {
 	struct ms_heap *heap = ms_vec_push(d->arena, d->heaps);
-	uint32_t extent;
+	unsigned int lower = n_blocks < IN_LOWER ? n_blocks : IN_LOWER;
 
 	(void)err;
+	ms_note_add(d->arena, d->evidence, "drawn");
+	d->pointer_guard = guard;
 	strcpy(heap->allocator, "drawn");
 	heap->verified = !unproved;
 	if (!ms_ranges_add(d->arena, &d->owned, HEAP, HEAP + PAGE))
 		return MS_E_NOMEM;
 	if (unproved)
-		return ms_ranges_add(d->arena, &d->unproved, HEAP, HEAP + PAGE / 2) ? MS_OK
-		                                                                    : MS_E_NOMEM;
-	if (ms_blocks_open(d->blocks, (struct ms_range){ HEAP, HEAP + PAGE }, 4, &extent))
-		return MS_E_NOMEM;
-	for (unsigned int i = 0; i < n_blocks; i++)
-		if (ms_blocks_put(d->blocks, extent, block(i), USABLE))
-			return MS_E_NOMEM;
-	return MS_OK;
+		ms_note_add(d->arena, d->warnings, "drawn");
+	if (unproved)
+		return ms_ranges_add(d->arena, &d->unproved, HEAP, HEAP + PAGE / 4) &&
+		                       ms_ranges_add(d->arena, &d->unproved, HEAP + PAGE / 4,
+		                                     HEAP + PAGE / 2)
+		               ? MS_OK
+		               : MS_E_NOMEM;
+	return put_blocks(d, lower, n_blocks, (struct ms_range){ block(IN_LOWER), HEAP + PAGE }) &&
+	                       put_blocks(d, 0, lower, (struct ms_range){ HEAP, block(IN_LOWER) })
+	               ? MS_OK
+	               : MS_E_NOMEM;
 }
 
 static const struct ms_decoder drawn = { .name = "drawn", .decode = drawn_decode };
@@ -66,14 +89,16 @@ static void draw(unsigned int n)
 	ms_fake_init(&fake);
 	memset(&report, 0, sizeof(report));
 	n_blocks = n;
+	usable = USABLE;
+	guard = 0;
 	unproved = false;
+	ms_fake_map(&fake, STACK, PAGE, RW, "[stack]");
 	phdr = elf_write(ms_fake_map(&fake, MODULE, PAGE, MS_PROT_READ, "/bin/p"), 2);
 	phdr[0] = elf_load(0, PAGE, PF_R);
 	phdr[1] = elf_load(PAGE, PAGE, PF_R | PF_W);
 	ms_fake_map(&fake, DATA, PAGE, RW, "/bin/p");
-	ms_fake_map(&fake, HEAP, PAGE, RW, "");
+	ms_fake_map(&fake, HEAP - PAGE, 3 * PAGE, RW, "[heap]");
 	ms_fake_map(&fake, NODE, PAGE, RW, "");
-	ms_fake_map(&fake, STACK, PAGE, RW, "[stack]");
 	ms_fake_thread(&fake, 1, STACK + PAGE / 2, 0);
 }
 
@@ -90,15 +115,15 @@ static void scan(struct ms_scan_options options)
 
 Test(scan, takes_globals_stack_registers_and_kernel_words_for_roots)
 {
-	uint64_t word = block(2);
+	uint64_t words[] = { 0, block(2) };
 	uint64_t kernel = block(3);
 	uint64_t *slot;
 
 	draw(5);
 	ms_fake_put(&fake, DATA + 8, block(0));
 	ms_fake_put(&fake, STACK + PAGE / 2 + 16, block(1));
-	fake.base.threads.at[0].words = &word;
-	fake.base.threads.at[0].n_words = 1;
+	fake.base.threads.at[0].words = words;
+	fake.base.threads.at[0].n_words = 2;
 	slot = ms_vec_push(&fake.arena, &fake.base.kernel_words);
 	*slot = kernel;
 	scan((struct ms_scan_options){ 0 });
@@ -106,6 +131,114 @@ Test(scan, takes_globals_stack_registers_and_kernel_words_for_roots)
 	cr_assert_eq(report.leaks.at[0].address, block(4));
 	cr_assert_eq(report.totals.allocations, 5);
 	cr_assert_eq(report.totals.allocation_bytes, 5 * USABLE);
+	cr_assert_eq(report.warnings.n, 0);
+	cr_assert_eq(report.evidence.n, 1);
+	ms_fake_deinit(&fake);
+}
+
+Test(scan, takes_break_memory_around_the_heap_for_roots)
+{
+	draw(3);
+	ms_fake_put(&fake, HEAP - 8, block(0));
+	ms_fake_put(&fake, HEAP + PAGE, block(1));
+	scan((struct ms_scan_options){ 0 });
+	cr_assert_eq(report.leaks.n, 1);
+	cr_assert_eq(report.leaks.at[0].address, block(2));
+	ms_fake_deinit(&fake);
+}
+
+Test(scan, keeps_a_threads_table_of_dynamic_storage)
+{
+	draw(2);
+	fake.base.threads.at[0].tp = NODE;
+	ms_fake_put(&fake, NODE + 8, block(1) + 16);
+	scan((struct ms_scan_options){ .possible = true });
+	cr_assert_eq(report.leaks.n, 1);
+	cr_assert_eq(report.leaks.at[0].address, block(0));
+	cr_assert(report.possible);
+	ms_fake_deinit(&fake);
+}
+
+Test(scan, knows_the_secret_that_frame_pointers_are_mangled_with)
+{
+	uint64_t mangled;
+
+	draw(1);
+	guard = 0x9d1f3a5b7c2e4f60;
+	mangled = block(0) ^ guard;
+	ms_fake_put(&fake, DATA, mangled << 17 | mangled >> 47);
+	scan((struct ms_scan_options){ 0 });
+	cr_assert_eq(report.leaks.n, 0);
+	ms_fake_deinit(&fake);
+}
+
+/* A root, a block, a lost mapping and a leak that point from odd addresses. */
+Test(scan, looks_at_odd_addresses_all_over_when_asked)
+{
+	draw(5);
+	ms_fake_put(&fake, DATA + 5, block(0));
+	ms_fake_put(&fake, block(0) + 3, block(1));
+	ms_fake_put(&fake, NODE + 1, block(2));
+	ms_fake_put(&fake, block(3) + 1, block(4));
+	scan((struct ms_scan_options){ .unaligned = true, .possible = true });
+	cr_assert_eq(report.leaks.n, 2);
+	cr_assert_eq(report.leaks.at[0].address, block(3));
+	cr_assert_eq(report.leaks.at[0].referenced_count, 1);
+	cr_assert_eq(report.leaks.at[1].address, block(2));
+	cr_assert_eq(report.leaks.at[1].reason, MS_REASON_MAPPING);
+	ms_fake_deinit(&fake);
+}
+
+/* A page mapped right behind the page at NODE: one piece of memory with it, or not. */
+Test(scan, takes_neighbours_that_are_alike_for_one_mapping)
+{
+	static const struct {
+		const char *name;
+		int prot;
+		bool shared;
+		size_t n;
+		size_t first_len;
+	} cases[] = {
+		{ "", RW, false, 1, 2 * PAGE },   { "", MS_PROT_READ, false, 2, PAGE },
+		{ "", RW, true, 2, PAGE },        { "/var/data", RW, false, 2, PAGE },
+		{ "[vvar]", RW, false, 1, PAGE },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		draw(0);
+		ms_fake_map(&fake, NODE + PAGE, PAGE, cases[i].prot, cases[i].name);
+		fake.base.mappings.at[fake.base.mappings.n - 1].shared = cases[i].shared;
+		scan((struct ms_scan_options){ 0 });
+		cr_expect_eq(report.mappings.n, cases[i].n, "case %zu", i);
+		cr_expect_eq(ms_range_len(report.mappings.at[0].range), cases[i].first_len,
+		             "case %zu", i);
+		cr_expect_str_eq(report.mappings.at[report.mappings.n - 1].name,
+		                 cases[i].n == 1 ? "" : cases[i].name);
+		ms_fake_deinit(&fake);
+	}
+}
+
+Test(scan, passes_over_mappings_that_hold_nothing)
+{
+	draw(0);
+	fake.absent[fake.base.mappings.n - 1] = true;
+	scan((struct ms_scan_options){ 0 });
+	cr_assert_eq(report.mappings.n, 0);
+	ms_fake_deinit(&fake);
+}
+
+Test(scan, measures_its_phases_one_after_the_other)
+{
+	uint64_t began = ms_now_ns();
+	uint64_t sum = 0;
+
+	draw(5);
+	scan((struct ms_scan_options){ 0 });
+	for (int i = 0; i < MS_PHASES; i++)
+		sum += report.scan.phase_ns[i];
+	cr_assert_gt(sum, 0);
+	cr_assert_leq(sum, ms_now_ns() - began);
+	cr_assert_str_eq(ms_phase_name(MS_PHASE_FOLD), "fold");
 	ms_fake_deinit(&fake);
 }
 
@@ -167,20 +300,39 @@ Test(scan, calls_possible_what_only_interior_pointers_hold)
 	ms_fake_deinit(&fake);
 }
 
+Test(scan, keeps_possible_leaks_and_certain_ones_apart)
+{
+	draw(4);
+	ms_fake_put(&fake, DATA, block(0));         /* alive */
+	ms_fake_put(&fake, block(0), block(1) + 8); /* possible */
+	ms_fake_put(&fake, DATA + 8, block(3) + 8); /* possible */
+	ms_fake_put(&fake, block(2), block(1));     /* a leak, of the same size */
+	scan((struct ms_scan_options){ .possible = true });
+	cr_assert_eq(report.leaks.n, 3);
+	for (uint64_t i = 0; i < 3; i++) {
+		cr_assert_eq(report.leaks.at[i].address, block((unsigned int)i + 1));
+		cr_assert_eq(report.leaks.at[i].referenced_count, 0);
+		cr_assert_eq(report.leaks.at[i].kind, i == 1 ? MS_LEAK_DIRECT : MS_LEAK_POSSIBLE);
+	}
+	ms_fake_deinit(&fake);
+}
+
 Test(scan, lists_largest_first_then_by_address_up_to_the_limit)
 {
 	draw(6);
-	ms_fake_put(&fake, block(3), block(4));
+	ms_fake_put(&fake, block(4), block(3));
 	scan((struct ms_scan_options){ .limit = 3 });
 	cr_assert_eq(report.leaks.n, 3);
-	cr_assert_eq(report.leaks.at[0].address, block(3));
+	cr_assert_eq(report.leaks.at[0].address, block(4));
 	cr_assert_eq(report.leaks.at[0].total_size, 2 * USABLE);
 	cr_assert_eq(report.leaks.at[1].address, block(0));
 	cr_assert_eq(report.leaks.at[2].address, block(1));
 	cr_assert_eq(report.leaks.at[2].id, 3);
 	cr_assert_eq(report.totals.leaks, 5);
 	cr_assert_eq(report.totals.direct_allocations, 5);
+	cr_assert_eq(report.totals.direct_bytes, 5 * USABLE);
 	cr_assert_eq(report.totals.indirect_allocations, 1);
+	cr_assert_eq(report.totals.indirect_bytes, USABLE);
 	ms_fake_deinit(&fake);
 }
 
@@ -198,11 +350,52 @@ Test(scan, lists_each_block_by_itself_without_folding)
 	ms_fake_deinit(&fake);
 }
 
+Test(scan, knows_each_of_many_blocks_by_its_address)
+{
+	draw(40);
+	scan((struct ms_scan_options){ .no_fold = true });
+	cr_assert_eq(report.leaks.n, 40);
+	for (unsigned int i = 0; i < 40; i++)
+		cr_assert_eq(report.leaks.at[i].address, block(i));
+	ms_fake_deinit(&fake);
+}
+
+Test(scan, keeps_the_block_that_a_thread_has_its_stack_in)
+{
+	draw(1);
+	fake.base.threads.at[0].sp = block(0) + 16 + 128;
+	scan((struct ms_scan_options){ 0 });
+	cr_assert_eq(report.leaks.n, 0);
+	ms_fake_deinit(&fake);
+}
+
+Test(scan, takes_memory_below_and_behind_a_stack_for_mappings)
+{
+	draw(0);
+	ms_fake_map(&fake, NODE + PAGE, 2 * PAGE, RW, "");
+	ms_fake_thread(&fake, 2, NODE + PAGE + 0x300, NODE + PAGE + 0x400);
+	scan((struct ms_scan_options){ 0 });
+	cr_assert_eq(report.mappings.n, 2);
+	cr_assert_eq(report.mappings.at[0].range.end, NODE + PAGE + 0x300 - 128);
+	cr_assert_eq(report.mappings.at[1].range.begin, NODE + 2 * PAGE);
+	ms_fake_deinit(&fake);
+}
+
+Test(scan, takes_a_stack_that_nobody_runs_on_for_a_mapping)
+{
+	draw(0);
+	fake.base.threads.n = 0;
+	scan((struct ms_scan_options){ 0 });
+	cr_assert_eq(report.mappings.n, 2);
+	cr_assert_str_eq(report.mappings.at[0].name, "[stack]");
+	ms_fake_deinit(&fake);
+}
+
 Test(scan, leaves_small_leaks_out_of_the_list_but_counts_them)
 {
 	draw(3);
 	ms_fake_put(&fake, block(1), block(2));
-	scan((struct ms_scan_options){ .min_size = USABLE + 1 });
+	scan((struct ms_scan_options){ .min_size = 2 * USABLE });
 	cr_assert_eq(report.leaks.n, 1);
 	cr_assert_eq(report.leaks.at[0].address, block(1));
 	cr_assert_eq(report.totals.leaked_allocations, 3);
@@ -221,15 +414,31 @@ Test(scan, shows_contents_only_when_asked)
 	}
 }
 
+Test(scan, shows_no_more_than_the_block_or_its_first_bytes)
+{
+	for (usable = 8; usable <= 48; usable += 40) {
+		uint64_t size = usable;
+
+		draw(1);
+		usable = size;
+		scan((struct ms_scan_options){ .contents = true });
+		cr_assert_eq(report.leaks.at[0].contents_len,
+		             size < MS_CONTENTS ? size : MS_CONTENTS);
+		ms_fake_deinit(&fake);
+	}
+}
+
 Test(scan, tells_no_leaks_where_the_heap_is_not_proved_and_says_so)
 {
 	draw(3);
 	unproved = true;
+	ms_fake_put(&fake, HEAP + 8, NODE);
 	scan((struct ms_scan_options){ 0 });
 	cr_assert_eq(report.leaks.n, 0);
 	cr_assert_eq(report.totals.allocations, 0);
-	cr_assert_eq(report.warnings.n, 1);
-	cr_assert_not_null(strstr(report.warnings.at[0].text, "2048 bytes, could not be proved"));
+	cr_assert_eq(report.mappings.n, 0, "all it holds counts as roots");
+	cr_assert_eq(report.warnings.n, 2);
+	cr_assert_not_null(strstr(report.warnings.at[1].text, "2048 bytes, could not be proved"));
 	ms_fake_deinit(&fake);
 }
 

@@ -17,7 +17,8 @@ enum {
 	USED_HEAD = DATA + 0x200,
 	THREADS = 0x500000,
 	STACK_BYTES = 0x10000,
-	TCB_PLACE = STACK_BYTES - 0x900,
+	TCB_BYTES = 2304,
+	TCB_PLACE = STACK_BYTES - 0x940,
 	MAIN_STACK = 0x900000,
 	LIST = 704,
 	TID = 720,
@@ -28,10 +29,17 @@ enum {
 static struct ms_fake fake;
 static struct ms_regions regions;
 static struct ms_stacks stacks;
+static struct ms_ranges owned;
 
 static ms_addr tcb_of(int i)
 {
 	return THREADS + (ms_addr)i * STACK_BYTES + TCB_PLACE;
+}
+
+static void link_stack(ms_addr from, ms_addr to)
+{
+	ms_fake_put(&fake, from, to);
+	ms_fake_put(&fake, to + 8, from);
 }
 
 /* A stack with its control block, alone in the list of @head. */
@@ -42,10 +50,8 @@ static void draw_stack(int i, int tid, ms_addr head)
 	ms_fake_put(&fake, tcb, tcb);
 	ms_fake_put(&fake, tcb + 8, 0x12340 + 16);
 	ms_fake_put(&fake, tcb + 16, tcb);
-	ms_fake_put(&fake, tcb + LIST, head);
-	ms_fake_put(&fake, tcb + LIST + 8, head);
-	ms_fake_put(&fake, head, tcb + LIST);
-	ms_fake_put(&fake, head + 8, tcb + LIST);
+	link_stack(head, tcb + LIST);
+	link_stack(tcb + LIST, head);
 	ms_fake_put(&fake, tcb + TID, (uint32_t)tid);
 	ms_fake_put(&fake, tcb + BLOCK, THREADS + (ms_addr)i * STACK_BYTES);
 	ms_fake_put(&fake, tcb + BLOCK + 8, STACK_BYTES);
@@ -66,7 +72,6 @@ static void draw(void)
 
 static void find(void)
 {
-	struct ms_ranges owned = { 0 };
 	struct ms_error err;
 
 	memset(&regions, 0, sizeof(regions));
@@ -99,6 +104,8 @@ Test(stacks, live_from_the_red_zone_to_the_end_of_the_block)
 	cr_assert(!is_in(&stacks.live, THREADS + STACK_BYTES));
 	cr_assert(is_in(&stacks.whole, THREADS));
 	cr_assert_eq(stacks.n_dead, 0);
+	cr_assert_eq(stacks.words.n, 1, "the table of dynamic TLS");
+	cr_assert_eq(stacks.words.at[0], 0x12340);
 	ms_fake_deinit(&fake);
 }
 
@@ -122,6 +129,144 @@ Test(stacks, left_for_a_signal_stack_live_from_the_saved_pointer)
 	cr_assert(is_in(&stacks.live, THREADS + 0x5000));
 	cr_assert(!is_in(&stacks.live, MAIN_STACK + 0x8fff));
 	cr_assert(is_in(&stacks.live, MAIN_STACK + 0x9000));
+	cr_assert(is_in(&stacks.whole, MAIN_STACK));
+	ms_fake_deinit(&fake);
+}
+
+/* Words on the stack that runs, at most 64 KiB of it; the lowest pointer counts. */
+Test(stacks, left_live_from_the_lowest_pointer_to_them)
+{
+	static const struct {
+		ms_addr at;
+		ms_addr from;
+	} cases[] = {
+		{ THREADS + 0x5000, 0x9000 },
+		{ THREADS + 0x5040, 0x8800 }, /* the other one, saved behind it, is higher */
+		{ THREADS + 0x14ff8, 0x8800 },
+		{ THREADS + 0x15000, 0x9800 }, /* too far; that of the other counts */
+		{ THREADS + 0x4ff8, 0x9800 },  /* below the stack pointer */
+		{ 0, 0 },                      /* none: all of it */
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		ms_addr from = MAIN_STACK + cases[i].from;
+
+		draw();
+		if (from > MAIN_STACK) {
+			ms_fake_put(&fake, THREADS + 0x5048, MAIN_STACK + 0x9800);
+			ms_fake_put(&fake, cases[i].at,
+			            from < MAIN_STACK + 0x9800 ? from : from - 0x1000);
+		}
+		ms_fake_thread(&fake, 7, THREADS + 0x5000, 0);
+		find();
+		cr_expect(is_in(&stacks.live, from), "case %zu", i);
+		cr_expect(!is_in(&stacks.live, from - 1), "case %zu", i);
+		ms_fake_deinit(&fake);
+	}
+}
+
+Test(stacks, left_for_a_coroutine_live_from_the_saved_pointer)
+{
+	ms_addr sp = THREADS + 2 * STACK_BYTES + 0x5000;
+
+	draw();
+	draw_stack(0, 7, USED_HEAD);
+	ms_fake_put(&fake, sp + 8, THREADS + 0x6000);
+	ms_fake_thread(&fake, 7, sp, tcb_of(0));
+	find();
+	cr_assert(is_in(&stacks.live, sp));
+	cr_assert(is_in(&stacks.live, THREADS + 0x6000));
+	cr_assert(!is_in(&stacks.live, THREADS + 0x5fff));
+	cr_assert(is_in(&stacks.whole, THREADS));
+	ms_fake_deinit(&fake);
+}
+
+Test(stacks, of_the_main_thread_are_not_left_by_threads_on_their_own)
+{
+	draw();
+	draw_stack(0, 8, USED_HEAD);
+	ms_fake_put(&fake, THREADS + 3 * STACK_BYTES + 0x40, MAIN_STACK + 0x9000);
+	ms_fake_thread(&fake, 9, 0x10, 0);
+	ms_fake_thread(&fake, 8, tcb_of(0) - 0x100, tcb_of(0));
+	ms_fake_thread(&fake, 7, THREADS + 3 * STACK_BYTES, 0);
+	find();
+	cr_assert(!is_in(&stacks.live, MAIN_STACK + 0x8fff));
+	cr_assert(is_in(&stacks.live, MAIN_STACK + 0x9000));
+	ms_fake_deinit(&fake);
+}
+
+/* The main thread of a static program: nothing names its stack, TLS is not far above. */
+Test(stacks, of_no_known_size_end_behind_the_control_block_or_with_the_mapping)
+{
+	static const struct {
+		ms_addr tp;
+		ms_addr end;
+	} cases[] = {
+		{ THREADS + 0x8000, THREADS + 0x9000 },
+		{ THREADS + 0x1000, THREADS + 4 * STACK_BYTES },
+		{ THREADS + 4 * STACK_BYTES - 0x100, THREADS + 4 * STACK_BYTES },
+		{ 0, THREADS + 4 * STACK_BYTES },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		draw();
+		ms_fake_thread(&fake, 7, THREADS + 0x5000, cases[i].tp);
+		find();
+		cr_expect_eq(stacks.live.at[0].begin, THREADS + 0x5000 - 128, "case %zu", i);
+		cr_expect_eq(stacks.live.at[0].end, cases[i].end, "case %zu", i);
+		cr_expect_eq(stacks.whole.at[0].begin, THREADS + 0x5000 - 128, "case %zu", i);
+		ms_fake_deinit(&fake);
+	}
+}
+
+/* Two words of a control block before the true ones: taken for a stack, or not. */
+Test(stacks, are_believed_only_when_they_make_sense)
+{
+	static const struct {
+		int i;
+		ms_addr begin;
+		uint64_t len;
+		bool believed;
+	} cases[] = {
+		{ 0, 0x500000, 0x18000, true },
+		{ 0, 0x500000, 0x21000, false },          /* too much above the control block */
+		{ 0, 0x500008, 0xfff8, false },           /* odd */
+		{ 0, THREADS + TCB_PLACE, 0x800, false }, /* short */
+		{ 0, 0x4ff000, 0x11000, false },          /* not mapped below, */
+		{ 3, 0x530000, 0x11000, false },          /* and above */
+		{ 3, 0x500000, 0x40000, true },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		ms_addr tcb = tcb_of(cases[i].i);
+		ms_addr begin = THREADS + (ms_addr)cases[i].i * STACK_BYTES;
+
+		draw();
+		draw_stack(cases[i].i, 7, USED_HEAD);
+		ms_fake_put(&fake, tcb + BLOCK - 32, cases[i].begin);
+		ms_fake_put(&fake, tcb + BLOCK - 24, cases[i].len);
+		ms_fake_thread(&fake, 7, tcb - 0x2000, tcb);
+		find();
+		if (cases[i].believed)
+			begin = cases[i].begin;
+		cr_expect_eq(stacks.whole.at[0].begin, begin, "case %zu", i);
+		cr_expect_eq(stacks.whole.at[0].end,
+		             begin + (cases[i].believed ? cases[i].len : STACK_BYTES), "case %zu",
+		             i);
+		ms_fake_deinit(&fake);
+	}
+}
+
+Test(stacks, come_in_the_order_of_addresses)
+{
+	draw();
+	for (int i = 2; i >= 0; i -= 2) {
+		draw_stack(i, i, USED_HEAD);
+		ms_fake_thread(&fake, i, tcb_of(i) - 0x100, tcb_of(i));
+	}
+	find();
+	cr_assert_eq(stacks.whole.at[0].begin, THREADS);
+	cr_assert_eq(stacks.live.at[0].begin, tcb_of(0) - 0x180);
 	ms_fake_deinit(&fake);
 }
 
@@ -134,6 +279,8 @@ static void check_dead(bool block_is_live)
 	cr_assert(is_in(&stacks.whole, THREADS));
 	cr_assert(!is_in(&stacks.live, tcb_of(0) - 8));
 	cr_assert_eq(is_in(&stacks.live, tcb_of(0)), block_is_live);
+	cr_assert_eq(is_in(&stacks.live, tcb_of(0) + TCB_BYTES - 1), block_is_live);
+	cr_assert(!is_in(&stacks.live, tcb_of(0) + TCB_BYTES));
 	cr_assert_eq(stacks.words.n, 1, "the table of dynamic TLS stays");
 	cr_assert_eq(stacks.words.at[0], 0x12340);
 	ms_fake_deinit(&fake);
@@ -180,4 +327,84 @@ Test(stacks, are_not_believed_where_nothing_is_mapped)
 	cr_assert(!is_in(&stacks.live, THREADS));
 	cr_assert(!is_in(&stacks.live, 0x1000));
 	ms_fake_deinit(&fake);
+}
+
+/* One that awaits a join, two in the cache, whose sum stands before its head, and one in no list.
+ */
+Test(stacks, in_the_cache_are_told_from_those_in_other_lists)
+{
+	draw();
+	draw_stack(0, 0, USED_HEAD);
+	draw_stack(1, 0, CACHE_HEAD);
+	draw_stack(2, 0, CACHE_HEAD);
+	draw_stack(3, 0, DATA + 0x300);
+	link_stack(CACHE_HEAD, tcb_of(1) + LIST);
+	link_stack(tcb_of(1) + LIST, tcb_of(2) + LIST);
+	link_stack(tcb_of(2) + LIST, CACHE_HEAD);
+	ms_fake_put(&fake, CACHE_HEAD - 0x80, 2 * STACK_BYTES);
+	ms_fake_put(&fake, tcb_of(3) + LIST, 0x10);
+	find();
+	cr_assert_eq(stacks.n_dead, 4);
+	for (int i = 0; i < 4; i++)
+		cr_expect_eq(is_in(&stacks.live, tcb_of(i)), i == 0 || i == 3, "stack %d", i);
+	ms_fake_deinit(&fake);
+}
+
+Test(stacks, of_the_dead_are_kept_when_ids_are_not_where_expected)
+{
+	draw();
+	draw_stack(0, -1, USED_HEAD);
+	draw_stack(1, 99, USED_HEAD);
+	ms_fake_thread(&fake, 8, tcb_of(1) - 0x100, tcb_of(1));
+	find();
+	cr_assert_eq(stacks.n_dead, 1);
+	cr_assert(is_in(&stacks.live, tcb_of(0)));
+	ms_fake_deinit(&fake);
+}
+
+Test(stacks, of_the_dead_live_no_farther_than_they_go)
+{
+	draw();
+	draw_stack(0, 0, USED_HEAD);
+	ms_fake_put(&fake, tcb_of(0) + BLOCK + 8, TCB_PLACE + 0x700);
+	find();
+	cr_assert(is_in(&stacks.live, tcb_of(0) + 0x6ff));
+	cr_assert(!is_in(&stacks.live, tcb_of(0) + 0x700));
+	ms_fake_deinit(&fake);
+}
+
+Test(stacks, of_the_dead_need_both_own_addresses_and_a_block)
+{
+	static const ms_addr missing[] = { 0, 16, BLOCK + 8 };
+
+	for (int i = 0; i < 3; i++) {
+		draw();
+		draw_stack(0, 0, USED_HEAD);
+		ms_fake_put(&fake, tcb_of(0) + missing[i], 0);
+		find();
+		cr_expect_eq(stacks.n_dead, 0, "without the word at %d", (int)missing[i]);
+		ms_fake_deinit(&fake);
+	}
+}
+
+Test(stacks, of_the_dead_are_not_looked_for_in_files_the_break_or_a_heap)
+{
+	for (int where = 0; where < 3; where++) {
+		struct ms_mapping *m;
+
+		draw();
+		draw_stack(0, 0, USED_HEAD);
+		m = &fake.base.mappings.at[2];
+		memset(&owned, 0, sizeof(owned));
+		if (where == 0)
+			m->inode = 99;
+		else if (where == 1)
+			m->name = "[heap]";
+		else
+			cr_assert(
+				ms_ranges_add(&fake.arena, &owned, THREADS, THREADS + STACK_BYTES));
+		find();
+		cr_expect_eq(stacks.n_dead, 0, "where %d", where);
+		ms_fake_deinit(&fake);
+	}
 }

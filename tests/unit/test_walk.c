@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
 
 #include "graph.h"
 
@@ -24,6 +27,9 @@ static struct walk_case walk_cases[] = {
 	{ "one past the end does not", "r>A+32 A:4", "", false },
 	{ "between blocks is nobody's", "r>A+40 A:4 B", "", false },
 	{ "before the first block is nobody's", "r>A-8 A", "", false },
+	{ "behind a short block neither", "r>A+16 A", "", false },
+	{ "below the first block is nobody's", "r>B-8 B", "", false },
+	{ "far into the heap", "r>Z Z>R R>A", "ARZ", false },
 	{ "the middle does not count with starts_only", "r>A+8 r>B", "B", true },
 	{ "the first byte but one neither", "r>A+1", "", true },
 	{ "a pointer from the last word counts", "r>A A>C A>C A>C A>D", "ACD", false },
@@ -140,4 +146,158 @@ Test(walk, counts_heap_blocks_and_their_bytes)
 	cr_assert_eq(ms_walk_count(walk).blocks, 2);
 	cr_assert_eq(ms_walk_count(walk).bytes, 16 + 40);
 	graph_erase(&g);
+}
+
+Test(walk, reads_whole_aligned_words_of_a_range_only)
+{
+	struct ms_walk_options options = { 0 };
+	struct graph g = { 0 };
+	struct ms_walk *walk;
+
+	graph_draw(&g, "A B");
+	ms_fake_put(&g.fake, GRAPH_ROOT + 8, graph_addr('A'));
+	ms_fake_put(&g.fake, GRAPH_ROOT + 16, graph_addr('B'));
+	walk = ms_walk_new(&g.blocks, &options, &g.fake.arena);
+	ms_walk_range(walk, (struct ms_range){ GRAPH_ROOT + 4, GRAPH_ROOT + 20 });
+	cr_assert_eq(ms_walk_finish(walk, &g.err), MS_OK);
+	cr_assert_str_eq(graph_marked(&g), "A");
+	graph_erase(&g);
+}
+
+static bool all_present(struct ms_source *src, struct ms_range within, struct ms_range *ret)
+{
+	(void)src;
+	*ret = within;
+	return true;
+}
+
+/* Two pages with a hole between them, told by present(), or met while reading. */
+Test(walk, goes_on_behind_a_hole)
+{
+	for (int met = 0; met < 2; met++) {
+		struct ms_walk_options options = { 0 };
+		struct graph g = { .no_view = met };
+		struct ms_source_ops ops;
+		struct ms_walk *walk;
+
+		graph_draw(&g, "A B");
+		ms_fake_put(&g.fake, GRAPH_ROOT + 8, graph_addr('A'));
+		ms_fake_put(&g.fake, GRAPH_NODE_M, graph_addr('B'));
+		ops = *g.fake.base.ops;
+		if (met)
+			ops.present = all_present;
+		g.fake.base.ops = &ops;
+		walk = ms_walk_new(&g.blocks, &options, &g.fake.arena);
+		ms_walk_range(walk, (struct ms_range){ GRAPH_ROOT + 8, GRAPH_NODE_M + 16 });
+		cr_assert_eq(ms_walk_finish(walk, &g.err), MS_OK);
+		cr_expect_str_eq(graph_marked(&g), "AB", "met %d", met);
+		graph_erase(&g);
+	}
+}
+
+Test(walk, claims_nothing_where_no_block_of_the_heap_is)
+{
+	struct ms_walk_options options = { 0 };
+	struct graph g = { 0 };
+	struct ms_walk *walk;
+
+	graph_draw(&g, "B m");
+	walk = ms_walk_new(&g.blocks, &options, &g.fake.arena);
+	for (const ms_addr *at = (ms_addr[]){ GRAPH_HEAP, graph_addr('B') + 16, GRAPH_ROOT,
+	                                      GRAPH_NODE_M, 8, 0 };
+	     *at; at++)
+		cr_expect_eq(ms_range_len(ms_walk_claim(walk, *at)), 0, "0x%lx", (long)*at);
+	cr_expect_str_eq(graph_marked(&g), "");
+	cr_expect_eq(ms_walk_count(walk).blocks, 0);
+	(void)ms_walk_claim(walk, graph_addr('B'));
+	cr_expect_eq(ms_walk_count(walk).blocks, 1);
+	graph_erase(&g);
+}
+
+/* More than its queues hold: 26 blocks, of which the first 16 are shorter. */
+Test(walk, loses_nothing_when_much_is_found_at_once)
+{
+	struct ms_walk_options options = { .fold_heads = true };
+	struct graph g = { 0 };
+	struct ms_walk *walk;
+	char picture[200] = "";
+
+	for (char c = 'A'; c <= 'Z'; c++)
+		snprintf(picture + strlen(picture), 8, "%c:%d ", c, c <= 'P' ? 2 : 4);
+	graph_draw(&g, picture);
+	walk = ms_walk_new(&g.blocks, &options, &g.fake.arena);
+	for (int i = 0; i < 2 * 26; i++)
+		ms_walk_word(walk, graph_addr((char)('A' + i % 26)));
+	cr_assert_eq(ms_walk_finish(walk, &g.err), MS_OK);
+	cr_assert_str_eq(graph_marked(&g), "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+	cr_assert_eq(ms_walk_count(walk).blocks, 26);
+	cr_assert_eq(ms_walk_count(walk).bytes, 16 * 16 + 10 * 32);
+	graph_erase(&g);
+}
+
+Test(walk, says_when_the_list_cannot_grow)
+{
+	struct ms_walk_options options = { 0 };
+	struct graph g = { 0 };
+	struct rlimit old, none;
+	struct ms_walk *walk;
+	enum ms_status st;
+
+	graph_draw(&g, "A>B");
+	walk = ms_walk_new(&g.blocks, &options, &g.fake.arena);
+	cr_assert_eq(getrlimit(RLIMIT_AS, &old), 0);
+	none = old;
+	none.rlim_cur = 0;
+	setrlimit(RLIMIT_AS, &none);
+	ms_walk_word(walk, graph_addr('A'));
+	st = ms_walk_finish(walk, &g.err);
+	setrlimit(RLIMIT_AS, &old);
+	cr_assert_eq(st, MS_E_NOMEM);
+	graph_erase(&g);
+}
+
+/* Extents that are one block each: neighbours, over a border of 2 MiB, and 8 GiB farther. */
+static const struct ms_range singles[] = {
+	{ 0x100000, 0x101000 }, { 0x101000, 0x102000 }, { 0x103000, 0x104000 },
+	{ 0x3ff000, 0x401000 }, { 0x402000, 0x403000 }, { 0x200100000, 0x200101000 },
+};
+
+enum { N_SINGLES = sizeof(singles) / sizeof(singles[0]) };
+
+Test(walk, finds_the_extent_among_many)
+{
+	/* An address, and the block that has it; asked for by one walk, one after the other. */
+	static const struct {
+		ms_addr addr;
+		int block;
+	} cases[] = {
+		{ 0x100000, 0 },    { 0x101000, 1 },     { 0x100fff, 0 },
+		{ 0x102000, -1 },   { 0x102fff, -1 },    { 0x103000, 2 },
+		{ 0x104000, -1 },   { 0x3ff000, 3 },     { 0x400fff, 3 },
+		{ 0x401000, -1 },   { 0x402800, 4 },     { 0x600000, -1 },
+		{ 0x200100000, 5 }, { 0x100000, 0 },     { 0x200100fff, 5 },
+		{ 0x0fffff, -1 },   { 0x200101000, -1 }, { 0x200100000 << 17, -1 },
+	};
+	struct ms_walk_options options = { 0 };
+	struct ms_blocks blocks;
+	struct ms_fake fake;
+	struct ms_error err;
+	struct ms_walk *walk;
+	uint32_t extent;
+
+	ms_fake_init(&fake);
+	ms_blocks_init(&blocks, &fake.base, &fake.arena);
+	for (int i = 0; i < N_SINGLES; i++)
+		cr_assert(!ms_blocks_open_single(&blocks, singles[i], MS_EXTENT_MAPPING, &extent));
+	cr_assert(!ms_blocks_seal(&blocks));
+	walk = ms_walk_new(&blocks, &options, &fake.arena);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		ms_walk_word(walk, cases[i].addr);
+		cr_assert(!ms_walk_finish(walk, &err));
+		for (int k = 0; k < N_SINGLES; k++)
+			cr_expect_eq(blocks.cells.at[k].marks, cases[i].block == k,
+			             "0x%lx: block %d", (long)cases[i].addr, k);
+		ms_blocks_unmark(&blocks);
+	}
+	ms_fake_deinit(&fake);
 }

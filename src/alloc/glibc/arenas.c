@@ -19,7 +19,6 @@
 
 enum {
 	MAX_ARENAS = 1 << 16,
-	MAX_HEAPS = 1 << 16,
 	HUGE_HEAP_PAGES = 4, /* HEAP_MAX in huge pages, 2.35 to 2.41 with hugetlb=2 */
 };
 
@@ -79,6 +78,19 @@ static enum ms_status read_segment(struct ms_ptmalloc *pt, struct ms_pt_arena *a
 	return MS_OK;
 }
 
+/* Where the memory ends that is mapped from @addr on without a gap. */
+static ms_addr end_of_run(const struct ms_ptmalloc *pt, ms_addr addr)
+{
+	const struct ms_regions *regions = pt->d->regions;
+	const struct ms_region *region = ms_region_of(regions, addr);
+
+	if (!region)
+		return addr;
+	while (region + 1 < regions->at + regions->n && region[1].range.begin == region->range.end)
+		region++;
+	return region->range.end;
+}
+
 /* The first address from @from on where a segment begins that ends at top or a fence; 0: none. */
 static ms_addr next_segment(struct ms_ptmalloc *pt, const struct ms_segment *after)
 {
@@ -106,10 +118,11 @@ static enum ms_status read_contiguous(struct ms_ptmalloc *pt, const struct ms_li
 		                .limit = arena->top + top_size,
 		                .top = arena->top,
 		                .main = true };
+	ms_addr end = end_of_run(pt, libc->sbrk_base);
 
-	if (libc->sbrk_base + arena->system_mem != s.limit) {
+	if (libc->sbrk_base + arena->system_mem != s.limit || s.limit <= s.begin || s.limit > end) {
 		ms_pt_disprove(arena, "its memory does not end where top does");
-		return own(pt, arena->group, libc->sbrk_base, s.limit) ? MS_OK : MS_E_NOMEM;
+		return own(pt, arena->group, libc->sbrk_base, end) ? MS_OK : MS_E_NOMEM;
 	}
 	arena->covered_bytes = arena->system_mem;
 	while (s.begin) {
@@ -123,9 +136,11 @@ static enum ms_status read_contiguous(struct ms_ptmalloc *pt, const struct ms_li
 		if (s.how != MS_SEGMENT_FENCE)
 			break;
 		s.begin = next_segment(pt, &s);
-		if (!s.begin)
-			ms_pt_disprove(arena, "no way from the fence at 0x%llx to top",
-			               (unsigned long long)s.end);
+		if (s.begin)
+			continue;
+		ms_pt_disprove(arena, "no way from the fence at 0x%llx to top",
+		               (unsigned long long)s.end);
+		return own(pt, arena->group, s.end, s.limit) ? MS_OK : MS_E_NOMEM;
 	}
 	return MS_OK;
 }
@@ -142,7 +157,9 @@ static enum ms_status try_scattered(struct ms_ptmalloc *pt, struct ms_pt_arena *
 		return MS_OK;
 	ms_segment_try(pt, s);
 	rest = ms_align_up(s->end, MS_PAGE) - s->end;
-	if (s->how == MS_SEGMENT_BAD || rest > MS_ALIGNMENT || !s->tally.n_used)
+	/* A fence alone proves nothing. */
+	if (s->how == MS_SEGMENT_BAD || rest > MS_ALIGNMENT ||
+	    (s->how == MS_SEGMENT_FENCE && !s->tally.n_used && !s->tally.n_free))
 		return MS_OK;
 	st = read_segment(pt, arena, s);
 	if (st)
@@ -262,7 +279,7 @@ static enum ms_status read_heap(struct ms_ptmalloc *pt, const struct ms_libc *li
 	if (st)
 		return st;
 	arena->covered_bytes += ms_range_len(heap);
-	if ((s.how == MS_SEGMENT_TOP) != has_top || (has_top && s.end != heap.end))
+	if ((s.how == MS_SEGMENT_TOP) != has_top || s.end != heap.end)
 		ms_pt_disprove(arena, "the heap at 0x%llx does not end as it should",
 		               (unsigned long long)heap.begin);
 	return MS_OK;
@@ -277,7 +294,7 @@ static enum ms_status read_heaps(struct ms_ptmalloc *pt, const struct ms_libc *l
 
 	if (!heap)
 		ms_pt_disprove(arena, "its top lies in no heap of its own");
-	for (int i = 0; heap && i < MAX_HEAPS; i++) {
+	while (heap && arena->covered_bytes <= arena->system_mem) {
 		enum ms_status st;
 
 		if (heap % heap_max || !read_heap_info(pt, heap, heap_max, arena->addr, &info)) {

@@ -18,6 +18,7 @@ enum { LINK_FD = 16, MAX_FAST = 1 << 26 };
 struct bins {
 	struct ms_ptmalloc *pt;
 	const struct ms_extent *extent;
+	uint32_t group; /* of the arena whose bins they are */
 };
 
 /* The links of a free chunk, where malloc would put the first bytes of a used one. */
@@ -41,7 +42,7 @@ static bool take_free(struct bins *bins, ms_addr chunk, struct links *ret)
 	struct ms_cell *cell;
 	uint64_t granule;
 
-	if (!e || e->shift == MS_SINGLE_SHIFT)
+	if (!e || e->group != bins->group)
 		return false;
 	granule = ms_granule_of(e, addr);
 	cell = ms_blocks_cell(bins->pt->d->blocks, e, granule);
@@ -80,7 +81,7 @@ static uint64_t check_bin(struct bins *bins, struct ms_pt_arena *arena, ms_addr 
 void ms_pt_check_bins(struct ms_ptmalloc *pt, const struct ms_libc *libc, struct ms_pt_arena *arena)
 {
 	ms_addr first = arena->addr + libc->layout->bins - LINK_FD;
-	struct bins bins = { pt, NULL };
+	struct bins bins = { pt, NULL, arena->group };
 	uint64_t n = 0;
 
 	if (libc->unused)
@@ -99,7 +100,7 @@ static struct ms_cell *used_block(struct bins *bins, ms_addr addr, uint64_t *ret
 	struct ms_cell *cell;
 	uint64_t granule;
 
-	if (!e || e->shift == MS_SINGLE_SHIFT)
+	if (!e || e->group != bins->group)
 		return NULL;
 	granule = ms_granule_of(e, addr);
 	cell = ms_blocks_cell(bins->pt->d->blocks, e, granule);
@@ -135,8 +136,8 @@ static ms_addr next_fast_chunk(struct bins *bins, ms_addr addr, uint64_t stored)
 	return stored;
 }
 
-/* Take the chunks of one fastbin for free; false when one of them is no used block. */
-static bool take_fastbin(struct bins *bins, ms_addr chunk)
+/* Take the chunks of one fastbin for free; false when one of them is no used block of @size. */
+static bool take_fastbin(struct bins *bins, ms_addr chunk, uint64_t size)
 {
 	for (int i = 0; chunk && i < MAX_FAST; i++) {
 		ms_addr addr = chunk + MS_HEADER;
@@ -144,11 +145,12 @@ static bool take_fastbin(struct bins *bins, ms_addr chunk)
 		uint64_t bit;
 		struct ms_cell *cell = used_block(bins, addr, &bit);
 
-		if (!cell || !read_fast_chunk(bins, addr, words))
+		if (!cell || !read_fast_chunk(bins, addr, words) ||
+		    (words[0] & ~(uint64_t)MS_SIZE_BITS) != size)
 			return false;
 		cell->tags |= bit;
 		bins->pt->fast_entries++;
-		bins->pt->fast_bytes += (words[0] & ~(uint64_t)MS_SIZE_BITS) - MS_WORD;
+		bins->pt->fast_bytes += size - MS_WORD;
 		chunk = next_fast_chunk(bins, addr, words[1]);
 	}
 	return !chunk;
@@ -157,12 +159,12 @@ static bool take_fastbin(struct bins *bins, ms_addr chunk)
 void ms_pt_take_fastbins(struct ms_ptmalloc *pt, const struct ms_libc *libc,
                          struct ms_pt_arena *arena)
 {
-	struct bins bins = { pt, NULL };
+	struct bins bins = { pt, NULL, arena->group };
 
 	for (ms_addr i = 0; i < libc->layout->n_fastbins; i++) {
 		ms_addr head = arena->addr + libc->layout->fastbins + i * MS_WORD;
 
-		if (!take_fastbin(&bins, ms_pt_word(pt, head)))
+		if (!take_fastbin(&bins, ms_pt_word(pt, head), MS_MIN_CHUNK + i * MS_ALIGNMENT))
 			ms_pt_disprove(arena, "fastbin %llu holds what is no used chunk",
 			               (unsigned long long)i);
 	}

@@ -151,7 +151,7 @@ enum ms_status ms_segment_read(struct ms_ptmalloc *pt, struct ms_segment *segmen
 	struct ms_range range = { segment->begin + MS_HEADER, segment->limit };
 	enum ms_status st;
 
-	if (segment->limit - segment->begin <= MS_HEADER) {
+	if (segment->limit < segment->begin || segment->limit - segment->begin <= MS_HEADER) {
 		segment->how = MS_SEGMENT_BAD;
 		segment->end = segment->begin;
 		return MS_OK;

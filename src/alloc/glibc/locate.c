@@ -68,10 +68,12 @@ static bool bins_begin_at(const struct image *image, ms_addr bins)
 	for (ms_addr bin = bins; bin < bins + BINS_BYTES; bin += BIN_BYTES) {
 		uint64_t fd = word_at(image, bin);
 		uint64_t bk = word_at(image, bin + MS_WORD);
+		bool ends = fd == bin - MS_HEADER;
+		bool begins = bk == bin - MS_HEADER;
 
-		if (fd == bin - MS_HEADER && bk == fd)
+		if (ends && begins)
 			empty++;
-		else if (!is_link(image->pt, fd) || !is_link(image->pt, bk))
+		else if ((!ends && !is_link(image->pt, fd)) || (!begins && !is_link(image->pt, bk)))
 			return false;
 	}
 	return empty >= MIN_EMPTY_BINS;
@@ -331,6 +333,8 @@ static enum ms_status locate_in(struct ms_ptmalloc *pt, const struct ms_region *
 	for (size_t i = before; i < pt->libcs.n; i++) {
 		locate_par(pt, &pt->libcs.at[i], data);
 		read_par(pt, &pt->libcs.at[i]);
+		/* From 2.42 on a program may have mapped chunks only. */
+		pt->libcs.at[i].unused &= !pt->libcs.at[i].n_mmaps;
 	}
 	return st;
 }

@@ -80,10 +80,12 @@ static enum ms_status search_present(const struct run *run, struct ms_range pres
 {
 	struct ms_source *src = run->pt->d->src;
 	const uint8_t *view = ms_source_view(src, present.begin, ms_range_len(present));
+	/* Behind an arena's segment, whose last 16 bytes may belong to nobody. */
+	ms_addr first = ms_align_up(present.begin, MS_PAGE);
 	enum ms_status st = MS_OK;
 	uint8_t copy[MS_PAGE];
 
-	for (ms_addr page = present.begin; page + MS_PAGE <= present.end && !st; page += MS_PAGE) {
+	for (ms_addr page = first; page + MS_PAGE <= present.end && !st; page += MS_PAGE) {
 		const uint8_t *bytes = view ? view + (page - present.begin) : copy;
 
 		if (!view && ms_source_read(src, page, copy, MS_PAGE) != MS_PAGE)
@@ -176,18 +178,21 @@ static enum ms_status put(struct ms_ptmalloc *pt, const struct candidate *c, uin
 	return st;
 }
 
-/* What the counters of all libraries say. */
-static void expected(const struct ms_ptmalloc *pt, uint64_t *n, uint64_t *mem, uint64_t *extra)
+/* What the counters of all libraries say; false when one's were not found. */
+static bool expected(const struct ms_ptmalloc *pt, uint64_t *n, uint64_t *mem, uint64_t *extra)
 {
 	const struct ms_libc *libc;
+	bool known = true;
 
 	*n = *mem = *extra = 0;
 	ms_vec_for_each (libc, &pt->libcs) {
+		known &= libc->unused || libc->par_layout;
 		*n += libc->n_mmaps;
 		*mem += libc->mmapped_mem;
 		if (libc->par_layout)
 			*extra = libc->par_layout->mmap_extra;
 	}
+	return known;
 }
 
 /* 2.43 counts the extra bytes once more at each mremap(). */
@@ -207,9 +212,11 @@ enum ms_status ms_pt_read_mmapped(struct ms_ptmalloc *pt)
 	uint64_t total = 0;
 	enum ms_status st;
 
-	expected(pt, &n, &mem, &extra);
-	pt->mmapped.proved = true;
-	if (!n && !mem)
+	pt->mmapped.proved = expected(pt, &n, &mem, &extra);
+	if (!pt->mmapped.proved)
+		(void)snprintf(pt->mmapped.problem, sizeof(pt->mmapped.problem),
+		               "malloc's counters were not found");
+	if (!pt->mmapped.proved || (!n && !mem))
 		return MS_OK;
 	st = search(pt, extra, &found);
 	if (st)
