@@ -189,3 +189,43 @@ Test(glibc_tcache, a_counter_of_free_places_beyond_the_limit_is_a_contradiction)
 	check(&row, "2.42");
 	check(&row, "2.43");
 }
+
+#define ONE "T u24 c24 c24 u100 f200 u24 t"
+
+/* With one thread there is no other to learn from where caches are. */
+ParameterizedTestParameters(glibc_tcache, an_only_cache_that_contradicts_itself_is_noticed)
+{
+	static struct row rows[] = {
+		{ "a counter too large", ONE, "cache0.count0 += 1", "M", "cache" },
+		{ "a list that leads to itself", ONE, "chunk2.fd -> chunk2.mem", "M", "cache" },
+		{ "an entry outside", ONE, "cache0.entry0 = 0x12345670", "M", "cache" },
+		{ "the thread's arena is broken", "T u24 c24 t ; c24 u24 t", "chunk0.size = 1",
+		  "M0", "cache" },
+	};
+
+	return PARAMS(rows);
+}
+
+ParameterizedTest(struct row *row, glibc_tcache, an_only_cache_that_contradicts_itself_is_noticed,
+                  .timeout = 20)
+{
+	check(row, "2.27");
+	check(row, "2.36");
+}
+
+ParameterizedTestParameters(glibc_tcache, a_cache_in_a_broken_arena_puts_all_in_doubt)
+{
+	static struct row rows[] = {
+		{ "before the cache", "T u24 c24 t ; T c24 u24 t", "chunk0.size = 1", "M0",
+		  "cache" },
+		{ "before what it holds", "T u24 c24 t ; T c24 u24 t", "chunk1.size = 1", "M0",
+		  "cache" },
+	};
+
+	return PARAMS(rows);
+}
+
+ParameterizedTest(struct row *row, glibc_tcache, a_cache_in_a_broken_arena_puts_all_in_doubt)
+{
+	check(row, "2.36");
+}

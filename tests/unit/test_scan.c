@@ -53,30 +53,31 @@ static bool put_blocks(struct ms_decoding *d, unsigned int from, unsigned int to
 	return true;
 }
 
+static bool put_unproved(struct ms_decoding *d)
+{
+	ms_note_add(d->arena, d->warnings, "drawn");
+	return ms_ranges_add(d->arena, &d->unproved, HEAP, HEAP + PAGE / 4) &&
+	       ms_ranges_add(d->arena, &d->unproved, HEAP + PAGE / 4, HEAP + PAGE / 2);
+}
+
 static enum ms_status drawn_decode(struct ms_decoding *d, struct ms_error *err)
 {
 	struct ms_heap *heap = ms_vec_push(d->arena, d->heaps);
 	unsigned int lower = n_blocks < IN_LOWER ? n_blocks : IN_LOWER;
+	bool ok = ms_ranges_add(d->arena, &d->owned, HEAP, HEAP + PAGE);
 
 	(void)err;
 	ms_note_add(d->arena, d->evidence, "drawn");
 	d->pointer_guard = guard;
 	strcpy(heap->allocator, "drawn");
 	heap->verified = !unproved;
-	if (!ms_ranges_add(d->arena, &d->owned, HEAP, HEAP + PAGE))
-		return MS_E_NOMEM;
 	if (unproved)
-		ms_note_add(d->arena, d->warnings, "drawn");
-	if (unproved)
-		return ms_ranges_add(d->arena, &d->unproved, HEAP, HEAP + PAGE / 4) &&
-		                       ms_ranges_add(d->arena, &d->unproved, HEAP + PAGE / 4,
-		                                     HEAP + PAGE / 2)
-		               ? MS_OK
-		               : MS_E_NOMEM;
-	return put_blocks(d, lower, n_blocks, (struct ms_range){ block(IN_LOWER), HEAP + PAGE }) &&
-	                       put_blocks(d, 0, lower, (struct ms_range){ HEAP, block(IN_LOWER) })
-	               ? MS_OK
-	               : MS_E_NOMEM;
+		ok &= put_unproved(d);
+	else
+		ok &= put_blocks(d, lower, n_blocks,
+		                 (struct ms_range){ block(IN_LOWER), HEAP + PAGE }) &&
+		      put_blocks(d, 0, lower, (struct ms_range){ HEAP, block(IN_LOWER) });
+	return ok ? MS_OK : MS_E_NOMEM;
 }
 
 static const struct ms_decoder drawn = { .name = "drawn", .decode = drawn_decode };

@@ -408,3 +408,49 @@ Test(stacks, of_the_dead_are_not_looked_for_in_files_the_break_or_a_heap)
 		ms_fake_deinit(&fake);
 	}
 }
+
+Test(stacks, of_several_threads_awaiting_a_join_are_all_kept)
+{
+	draw();
+	draw_stack(0, 0, USED_HEAD);
+	draw_stack(1, 0, USED_HEAD);
+	link_stack(USED_HEAD, tcb_of(0) + LIST);
+	link_stack(tcb_of(0) + LIST, tcb_of(1) + LIST);
+	link_stack(tcb_of(1) + LIST, USED_HEAD);
+	find();
+	cr_assert(is_in(&stacks.live, tcb_of(0)));
+	cr_assert(is_in(&stacks.live, tcb_of(1)));
+	ms_fake_deinit(&fake);
+}
+
+static bool page_present(struct ms_source *src, struct ms_range within, struct ms_range *ret)
+{
+	(void)src;
+	*ret = within;
+	if (ms_range_len(within) > 4096)
+		ret->end = ms_align_down(within.begin, 4096) + 4096;
+	return within.begin < within.end;
+}
+
+Test(stacks, of_the_dead_are_looked_for_in_every_run_of_pages)
+{
+	struct ms_source_ops ops;
+
+	draw();
+	draw_stack(1, 0, USED_HEAD);
+	ops = *fake.base.ops;
+	ops.present = page_present;
+	fake.base.ops = &ops;
+	find();
+	cr_assert_eq(stacks.n_dead, 1);
+	ms_fake_deinit(&fake);
+}
+
+Test(stacks, have_no_table_of_dynamic_storage_where_memory_ends)
+{
+	draw();
+	ms_fake_thread(&fake, 7, MAIN_STACK + 0x8000, MAIN_STACK + STACK_BYTES - 12);
+	find();
+	cr_assert_eq(stacks.words.n, 0);
+	ms_fake_deinit(&fake);
+}

@@ -285,6 +285,30 @@ static enum ms_status read_heap(struct ms_ptmalloc *pt, const struct ms_libc *li
 	return MS_OK;
 }
 
+/*
+ * Claim what can be a heap of @arena, because its list of heaps cannot be
+ * believed: the heap it lies in, and those that name it.
+ */
+static enum ms_status own_heaps(struct ms_ptmalloc *pt, const struct ms_pt_arena *arena)
+{
+	const struct ms_region *r;
+
+	ms_vec_for_each (r, pt->d->regions) {
+		if (r->kind != MS_REGION_MEMORY)
+			continue;
+		for (ms_addr heap = ms_align_up(r->range.begin, HEAP_MAX); heap < r->range.end;
+		     heap += HEAP_MAX) {
+			struct ms_range all = { heap, heap + HEAP_MAX };
+
+			if (!ms_range_has(all, arena->addr) && ms_pt_word(pt, heap) != arena->addr)
+				continue;
+			if (!own(pt, arena->group, heap, ms_range_common(all, r->range).end))
+				return MS_E_NOMEM;
+		}
+	}
+	return MS_OK;
+}
+
 static enum ms_status read_heaps(struct ms_ptmalloc *pt, const struct ms_libc *libc,
                                  struct ms_pt_arena *arena)
 {
@@ -299,7 +323,7 @@ static enum ms_status read_heaps(struct ms_ptmalloc *pt, const struct ms_libc *l
 
 		if (heap % heap_max || !read_heap_info(pt, heap, heap_max, arena->addr, &info)) {
 			ms_pt_disprove(arena, "no heap at 0x%llx", (unsigned long long)heap);
-			return MS_OK;
+			break;
 		}
 		st = read_heap(pt, libc, arena, (struct ms_range){ heap, heap + info.size });
 		if (st)
@@ -310,7 +334,7 @@ static enum ms_status read_heaps(struct ms_ptmalloc *pt, const struct ms_libc *l
 		ms_pt_disprove(arena, "its heaps hold %llu bytes, its counter says %llu",
 		               (unsigned long long)arena->covered_bytes,
 		               (unsigned long long)arena->system_mem);
-	return MS_OK;
+	return arena->proved ? MS_OK : own_heaps(pt, arena);
 }
 
 static struct ms_pt_arena *push_arena(struct ms_ptmalloc *pt, const struct ms_libc *libc,

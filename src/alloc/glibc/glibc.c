@@ -65,7 +65,7 @@ static bool hand_over_memory(struct ms_ptmalloc *pt)
 		    !ms_ranges_add(pt->d->arena, &pt->d->unproved, r.begin, r.end))
 			return false;
 	}
-	return true;
+	return ms_ranges_tidy(pt->d->arena, &pt->d->unproved);
 }
 
 /* Find `release version X` behind the banner in @bytes; false when it is not there. */

@@ -52,6 +52,7 @@ struct search {
 	uint64_t tcache_count;
 	uint64_t key;
 	bool key_known;
+	bool misfit; /* what may be a cache fits in no way */
 };
 
 static uint64_t chunk_size(const struct ms_ptmalloc *pt, ms_addr mem)
@@ -159,8 +160,12 @@ static enum ms_status try_cache(struct search *s, ms_addr cache, uint64_t distan
 		struct decoded d;
 		struct trial *trial;
 
-		if (!has_size_of(s->pt, cache, way.layout) || !decode(s, &way, cache, &d))
+		if (!has_size_of(s->pt, cache, way.layout))
 			continue;
+		if (!decode(s, &way, cache, &d)) {
+			s->misfit = true;
+			continue;
+		}
 		if (s->trials.n >= MAX_TRIALS)
 			return MS_OK;
 		trial = ms_vec_push(s->pt->d->arena, &s->trials);
@@ -253,6 +258,18 @@ static void take_cache(struct search *s, const struct way *way, ms_addr cache,
 	tcaches->bytes += d->bytes + chunk_size(s->pt, cache) - MS_WORD;
 }
 
+/* True when @addr is in memory of an arena that could not be proved. */
+static bool is_in_doubt(const struct ms_ptmalloc *pt, ms_addr addr)
+{
+	const struct ms_pt_share *share;
+
+	ms_vec_for_each (share, &pt->shares)
+		if (share->group && !pt->arenas.at[share->group - 1].proved &&
+		    ms_range_has(share->range, addr))
+			return true;
+	return false;
+}
+
 static void take_thread(struct search *s, const struct trial *best, const struct ms_thread *t)
 {
 	struct ms_tcaches *tcaches = &s->pt->tcaches;
@@ -260,8 +277,10 @@ static void take_thread(struct search *s, const struct trial *best, const struct
 	struct decoded d;
 
 	/* No cache yet; 2.43 then has a dummy, which is no block. */
-	if (!cache || !ms_blocks_begins(s->pt->d->blocks, cache))
+	if (!cache || !ms_blocks_begins(s->pt->d->blocks, cache)) {
+		tcaches->n_failed += is_in_doubt(s->pt, cache);
 		return;
+	}
 	if (!decode(s, &best->way, cache, &d)) {
 		tcaches->n_failed++;
 		return;
@@ -354,6 +373,20 @@ static void take_for_libc(struct search *s)
 	forget(&s->trials, best.distance);
 }
 
+static bool any_in_doubt(const struct ms_ptmalloc *pt)
+{
+	const struct ms_pt_arena *arena;
+
+	ms_vec_for_each (arena, &pt->arenas)
+		if (!arena->proved)
+			return true;
+	return false;
+}
+
+/*
+ * Where none was found, but there is what may be one that fits no way, or memory
+ * that could hold one, nobody can tell what is cached.
+ */
 enum ms_status ms_pt_take_tcaches(struct ms_ptmalloc *pt)
 {
 	struct search s = { .pt = pt };
@@ -374,5 +407,7 @@ enum ms_status ms_pt_take_tcaches(struct ms_ptmalloc *pt)
 	ms_vec_for_each (libc, &pt->libcs)
 		if (!libc->unused)
 			take_for_libc(&s);
+	if (!pt->tcaches.versions)
+		pt->tcaches.n_failed += s.misfit || any_in_doubt(pt);
 	return MS_OK;
 }
