@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What the decoder makes of a drawn heap, held against the picture. */
+
+#include "ptheap.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "alloc/decoders.h"
+#include "alloc/glibc/layout.h"
+
+static void forget(struct ptheap *h)
+{
+	ms_arena_deinit(&h->arena);
+	memset(&h->regions, 0, sizeof(h->regions));
+	memset(&h->found, 0, sizeof(h->found));
+	memset(&h->evidence, 0, sizeof(h->evidence));
+	memset(&h->warnings, 0, sizeof(h->warnings));
+	ms_blocks_init(&h->blocks, &h->fake.base, &h->arena);
+	h->decoding = (struct ms_decoding){ .src = &h->fake.base,
+		                            .regions = &h->regions,
+		                            .arena = &h->arena,
+		                            .blocks = &h->blocks,
+		                            .heaps = &h->found,
+		                            .evidence = &h->evidence,
+		                            .warnings = &h->warnings };
+}
+
+enum ms_status ptheap_decode(struct ptheap *h)
+{
+	enum ms_status st;
+
+	forget(h);
+	st = ms_classify(&h->fake.base, &h->arena, &h->regions, &h->err);
+	if (!st)
+		st = ms_glibc_decoder.decode(&h->decoding, &h->err);
+	if (!st)
+		st = ms_blocks_sort(&h->blocks);
+	if (!st)
+		st = ms_blocks_seal(&h->blocks);
+	return st;
+}
+
+/* Room for "begin:usable " of @n blocks. */
+static char *new_text(struct ptheap *h, uint64_t n)
+{
+	return ms_arena_resize(&h->arena, NULL, (n + 1) * 40);
+}
+
+static char *tell_block(char *to, ms_addr begin, uint64_t usable)
+{
+	return to +
+	       sprintf(to, "%llx:%llu ", (unsigned long long)begin, (unsigned long long)usable);
+}
+
+const char *ptheap_told(struct ptheap *h)
+{
+	char *text = new_text(h, h->blocks.n);
+	char *to = text;
+	const struct ms_extent *e;
+
+	ms_vec_for_each (e, &h->blocks.extents)
+		for (uint64_t cell = 0; cell < e->n_cells; cell++)
+			for (uint64_t left = h->blocks.cells.at[e->cell0 + cell].starts; left;
+			     left &= left - 1) {
+				uint64_t granule =
+					cell * MS_CELL_GRANULES + (uint64_t)__builtin_ctzll(left);
+
+				to = tell_block(to, ms_block_begin(e, granule),
+				                ms_block_size(&h->blocks, e, granule));
+			}
+	return text;
+}
+
+/* Whether the chunk was told as it is drawn; none of another size begins there. */
+static bool is_told(const char *told, const struct ptheap_chunk *chunk)
+{
+	char text[48];
+
+	(void)tell_block(text, chunk->addr + MS_HEADER, chunk->usable);
+	return strstr(told, text) != NULL;
+}
+
+static bool is_lost(const struct ptheap_chunk *chunk, const char *lost)
+{
+	return strchr(lost, chunk->owner);
+}
+
+/* What is wrong with how @chunk was told, or NULL. */
+static const char *wrong_with(const struct ptheap *h, const char *told,
+                              const struct ptheap_chunk *chunk, const char *lost)
+{
+	bool in_use = strchr("umaA", chunk->kind);
+	bool unproved = ptheap_is_unproved(h, chunk->addr + MS_HEADER);
+
+	if (is_told(told, chunk) != (in_use && !is_lost(chunk, lost)))
+		return in_use && !is_lost(chunk, lost) ? "not told" : "told";
+	if (unproved && !is_lost(chunk, lost))
+		return "not proved";
+	if (!unproved && memchr(lost, chunk->owner, strcspn(lost, "~")))
+		return "not handed over";
+	return NULL;
+}
+
+/* Compare what was told with the picture; false, and h->wrong filled, where they differ. */
+static bool is_as_drawn(struct ptheap *h, const char *lost)
+{
+	const char *told = ptheap_told(h);
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < h->n_chunks; i++) {
+		const struct ptheap_chunk *chunk = &h->chunks[i];
+		const char *wrong = wrong_with(h, told, chunk, lost);
+
+		n += strchr("umaA", chunk->kind) && !is_lost(chunk, lost);
+		if (!wrong)
+			continue;
+		(void)snprintf(h->wrong, sizeof(h->wrong), "chunk%zu (%c) is %s", i, chunk->kind,
+		               wrong);
+		return false;
+	}
+	if (n != h->blocks.n)
+		(void)snprintf(h->wrong, sizeof(h->wrong), "more told than drawn: %.200s", told);
+	return n == h->blocks.n;
+}
+
+static bool decode_and_compare(struct ptheap *h, bool no_view, const char *lost)
+{
+	enum ms_status st;
+
+	h->fake.no_view = no_view;
+	st = ptheap_decode(h);
+	if (st)
+		(void)snprintf(h->wrong, sizeof(h->wrong), "%s", h->err.text);
+	else if (ptheap_is_verified(h) == (*lost != '\0'))
+		(void)snprintf(h->wrong, sizeof(h->wrong), "%sverified", *lost ? "" : "not ");
+	else
+		return is_as_drawn(h, lost);
+	return false;
+}
+
+/* All that was told for people, in one text. */
+static char *evidence_of(const struct ptheap *h)
+{
+	char *text = calloc(h->evidence.n + 1, sizeof(struct ms_note));
+	char *to = text;
+	const struct ms_note *note;
+
+	assert(text);
+	ms_vec_for_each (note, &h->evidence)
+		to += sprintf(to, "%s\n", note->text);
+	return text;
+}
+
+const char *ptheap_try(struct ptheap *h, const char *lost)
+{
+	char *viewed;
+	char *read;
+
+	if (!decode_and_compare(h, true, lost))
+		return h->wrong;
+	read = evidence_of(h);
+	if (!decode_and_compare(h, false, lost)) {
+		free(read);
+		return h->wrong;
+	}
+	viewed = evidence_of(h);
+	(void)snprintf(h->wrong, sizeof(h->wrong), "%s",
+	               strcmp(read, viewed) ? "view() makes a difference" : "");
+	free(read);
+	free(viewed);
+	return h->wrong;
+}
+
+bool ptheap_says(const struct ptheap *h, const char *text)
+{
+	const struct ms_note *note;
+
+	ms_vec_for_each (note, &h->evidence)
+		if (strstr(note->text, text))
+			return true;
+	return false;
+}
+
+bool ptheap_is_unproved(const struct ptheap *h, ms_addr addr)
+{
+	const struct ms_range *r;
+
+	ms_vec_for_each (r, &h->decoding.unproved)
+		if (ms_range_has(*r, addr))
+			return true;
+	return false;
+}
+
+bool ptheap_is_verified(const struct ptheap *h)
+{
+	bool verified = h->found.n > 0;
+
+	for (size_t i = 0; i < h->found.n; i++)
+		verified &= h->found.at[i].verified;
+	return verified;
+}
