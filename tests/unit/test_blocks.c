@@ -256,7 +256,7 @@ Test(blocks, shrinks_to_what_is_needed_and_never_grows)
 	/* Where the extent of 4096 bytes is to end, and where it does; 64 granules are 1024. */
 	static const struct {
 		int wanted;
-		int end;
+		uint64_t end;
 		size_t n_cells;
 	} cases[] = {
 		{ 1024, 1024, 1 }, { 1025, 1025, 2 }, { 0, 1, 1 }, { -8, 1, 1 }, { 8192, 4096, 5 },
