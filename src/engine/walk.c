@@ -6,30 +6,32 @@
 
 /*
  * A heap does not fit into any cache, and what a pointer leads to is nowhere near
- * what was read before, so nearly all time would be spent waiting for memory. Two
- * short queues turn the waits into overlapping ones:
+ * what was read before, so nearly all time would be spent waiting for memory. A
+ * short queue turns the waits into overlapping ones:
  *
- *	words ─▶ range? ─▶ extent ─▶ [candidates: 16] ─▶ starts? marked? ─▶ list
- *	  ▲                         prefetch the cell                        │
- *	  └─────────── read ◀── [jobs: 16] ◀─────────────────────────────────┘
- *	                    prefetch the first bytes
+ *	words ─▶ range? ─▶ extent ─▶ [candidates: 8] ─▶ starts? marked? ─▶ list
+ *	  ▲             prefetch the cell, and the bytes pointed to         │
+ *	  └─────────────────────────────────────────────────────────────────┘
+ *
+ * When a candidate's turn comes, its cell is there; when it turns out to be new,
+ * so are its first bytes. Longer queues are slower: the machine has room for only
+ * so many misses at once.
  *
  * The list is last in, first out, which keeps it short on trees; on a list of ten
- * million nodes it holds one entry. A queue entry is a position, never a pointer
- * of the target that is followed unchecked.
+ * million nodes it holds one entry. An entry is a position, never a pointer of the
+ * target that is followed unchecked.
  *
  * The extent of an address is found by the slot of 2 MiB it lies in. A slot knows
  * which extents touch it, and is filled when first asked for.
  */
 
 enum {
-	QUEUE = 16,
+	QUEUE = 8,
 	SLOTS = 4096,
 	SLOT_SHIFT = 21,
 	GRANULE_BITS = 40, /* of a list entry; the rest is the extent */
 	READ_BYTES = 1 << 16,
 	SPARSE_BYTES = 1 << 18, /* blocks from this size on are read by their present pages */
-	LINE = 64,
 };
 
 struct slot {
@@ -44,11 +46,6 @@ struct candidate {
 	uint64_t value;
 };
 
-struct job {
-	const struct ms_extent *extent;
-	uint64_t granule;
-};
-
 struct ms_walk {
 	struct ms_blocks *blocks;
 	struct ms_arena *arena;
@@ -56,9 +53,7 @@ struct ms_walk {
 	ms_addr low; /* every extent lies in [low, low + span) */
 	uint64_t span;
 	uint32_t n_candidates, first_candidate;
-	uint32_t n_jobs, first_job;
 	struct candidate candidates[QUEUE];
-	struct job jobs[QUEUE];
 	struct slot slots[SLOTS];
 	struct MS_VEC(uint64_t) list; /* marked, words not read: extent << GRANULE_BITS | granule */
 	struct ms_met met;
@@ -214,6 +209,8 @@ static inline void consider(struct ms_walk *walk, uint64_t value)
 	slot->value = value;
 	slot->cell = ms_blocks_cell(walk->blocks, extent, ms_granule_of(extent, value));
 	__builtin_prefetch(slot->cell, 1);
+	if (extent->host)
+		__builtin_prefetch(extent->host + (value - extent->range.begin));
 }
 
 /*
@@ -316,41 +313,27 @@ void ms_walk_block(struct ms_walk *walk, struct ms_block block)
 	mark(walk, extent, ms_blocks_cell(walk->blocks, extent, block.granule), block.granule);
 }
 
-/* Move blocks from the list to the queue of jobs, and have their first bytes fetched. */
-static inline void refill_jobs(struct ms_walk *walk)
+static void count(struct ms_walk *walk, const struct ms_extent *extent, uint64_t granule)
 {
-	while (walk->n_jobs < QUEUE && walk->list.n) {
-		uint64_t entry = walk->list.at[--walk->list.n];
-		struct job *job = &walk->jobs[(walk->first_job + walk->n_jobs++) % QUEUE];
-
-		job->extent = &walk->blocks->extents.at[entry >> GRANULE_BITS];
-		job->granule = entry & ((UINT64_C(1) << GRANULE_BITS) - 1);
-		if (job->extent->host)
-			__builtin_prefetch(job->extent->host +
-			                   (job->granule << job->extent->shift));
-	}
-}
-
-static void count(struct ms_walk *walk, const struct job *job)
-{
-	if (job->extent->kind != MS_EXTENT_HEAP)
+	if (extent->kind != MS_EXTENT_HEAP)
 		return;
 	walk->count.blocks++;
 	if (walk->options.fold_heads)
-		walk->count.bytes += ms_block_size(walk->blocks, job->extent, job->granule);
+		walk->count.bytes += ms_block_size(walk->blocks, extent, granule);
 }
 
-static inline void do_oldest_job(struct ms_walk *walk)
+/* Read the words of the block put on the list last. */
+static inline void follow_last(struct ms_walk *walk)
 {
-	struct job job = walk->jobs[walk->first_job % QUEUE];
-	ms_addr begin = ms_block_begin(job.extent, job.granule);
-	ms_addr end = ms_block_words_end(walk->blocks, job.extent, job.granule);
+	uint64_t entry = walk->list.at[--walk->list.n];
+	const struct ms_extent *extent = &walk->blocks->extents.at[entry >> GRANULE_BITS];
+	uint64_t granule = entry & ((UINT64_C(1) << GRANULE_BITS) - 1);
+	ms_addr begin = ms_block_begin(extent, granule);
+	ms_addr end = ms_block_words_end(walk->blocks, extent, granule);
 
-	walk->first_job++;
-	walk->n_jobs--;
-	count(walk, &job);
-	if (job.extent->host && end - begin < SPARSE_BYTES)
-		scan_bytes(walk, job.extent->host + (begin - job.extent->range.begin),
+	count(walk, extent, granule);
+	if (extent->host && end - begin < SPARSE_BYTES)
+		scan_bytes(walk, extent->host + (begin - extent->range.begin),
 		           (size_t)(end - begin));
 	else
 		ms_walk_range(walk, (struct ms_range){ begin, end });
@@ -359,9 +342,8 @@ static inline void do_oldest_job(struct ms_walk *walk)
 enum ms_status ms_walk_finish(struct ms_walk *walk, struct ms_error *err)
 {
 	for (;;) {
-		refill_jobs(walk);
-		if (walk->n_jobs)
-			do_oldest_job(walk);
+		if (walk->list.n)
+			follow_last(walk);
 		else if (walk->n_candidates)
 			resolve_oldest(walk);
 		else
