@@ -31,26 +31,9 @@ bool ms_ranges_tidy(struct ms_arena *arena, struct ms_ranges *ranges)
 	return true;
 }
 
-/* The first hole that ends behind @addr, or the number of holes. */
-static size_t first_hole_behind(const struct ms_ranges *holes, ms_addr addr)
-{
-	size_t low = 0;
-	size_t high = holes->n;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (holes->at[middle].end <= addr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
 bool ms_range_next_gap(struct ms_range *rest, const struct ms_ranges *holes, struct ms_range *ret)
 {
-	size_t i = first_hole_behind(holes, rest->begin);
+	size_t i = ms_range_search(holes->at, holes->n, sizeof(*holes->at), rest->begin);
 
 	if (i < holes->n && holes->at[i].begin <= rest->begin)
 		rest->begin = holes->at[i++].end;

@@ -39,6 +39,41 @@ static inline struct ms_range ms_range_common(struct ms_range a, struct ms_range
 	return (struct ms_range){ begin, end > begin ? end : begin };
 }
 
+/*
+ * The first of @n entries that ends behind @addr, or @n. Entries are in address
+ * order, do not overlap, have @size bytes each and begin with their struct ms_range.
+ */
+static inline size_t ms_range_search(const void *entries, size_t n, size_t size, ms_addr addr)
+{
+	size_t low = 0;
+	size_t high = n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const void *entry = (const char *)entries + middle * size;
+
+		if (((const struct ms_range *)entry)->end <= addr)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* The entry of the vector @vec that has @addr, or NULL; entries as above. */
+#define ms_range_find(vec, addr) \
+	((__typeof__((vec)->at))ms_range_entry((vec)->at, (vec)->n, sizeof(*(vec)->at), (addr)))
+
+static inline void *ms_range_entry(const void *entries, size_t n, size_t size, ms_addr addr)
+{
+	size_t i = ms_range_search(entries, n, size, addr);
+	const char *entry = (const char *)entries + i * size;
+
+	if (i == n || !ms_range_has(*(const struct ms_range *)(const void *)entry, addr))
+		return NULL;
+	return (void *)(uintptr_t)entry;
+}
+
 static inline ms_addr ms_align_down(ms_addr addr, uint64_t to)
 {
 	return addr & ~(to - 1);

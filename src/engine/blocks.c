@@ -112,20 +112,7 @@ enum ms_status ms_blocks_sort(struct ms_blocks *blocks)
 
 struct ms_extent *ms_blocks_extent_of(const struct ms_blocks *blocks, ms_addr addr)
 {
-	size_t low = 0;
-	size_t high = blocks->extents.n;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (blocks->extents.at[middle].range.end <= addr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == blocks->extents.n || !ms_range_has(blocks->extents.at[low].range, addr))
-		return NULL;
-	return &blocks->extents.at[low];
+	return ms_range_find(&blocks->extents, addr);
 }
 
 /* The cell of the living block that begins at @addr, or NULL. */

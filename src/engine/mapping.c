@@ -177,18 +177,5 @@ enum ms_status ms_classify(struct ms_source *src, struct ms_arena *arena, struct
 
 const struct ms_region *ms_region_of(const struct ms_regions *regions, ms_addr addr)
 {
-	size_t low = 0;
-	size_t high = regions->n;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (regions->at[middle].range.end <= addr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == regions->n || !ms_range_has(regions->at[low].range, addr))
-		return NULL;
-	return &regions->at[low];
+	return ms_range_find(regions, addr);
 }

@@ -81,19 +81,12 @@ struct ms_walk *ms_walk_new(struct ms_blocks *blocks, const struct ms_walk_optio
 	return walk;
 }
 
-/* The first extent that ends behind @addr. */
-static uint32_t first_ending_behind(const struct ms_blocks *blocks, ms_addr addr, uint32_t low,
-                                    uint32_t high)
+/* The first of the extents [@low, @high) that ends behind @addr, or @high. */
+static inline uint32_t search_extents(const struct ms_blocks *blocks, ms_addr addr, uint32_t low,
+                                      uint32_t high)
 {
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (blocks->extents.at[middle].range.end <= addr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return low + (uint32_t)ms_range_search(blocks->extents.at + low, high - low,
+	                                       sizeof(*blocks->extents.at), addr);
 }
 
 static void fill_slot(const struct ms_walk *walk, struct slot *slot, uint64_t number)
@@ -103,7 +96,7 @@ static void fill_slot(const struct ms_walk *walk, struct slot *slot, uint64_t nu
 	ms_addr end = (number + 1) << SLOT_SHIFT;
 
 	slot->tag = number + 1;
-	slot->low = first_ending_behind(blocks, number << SLOT_SHIFT, 0, n);
+	slot->low = search_extents(blocks, number << SLOT_SHIFT, 0, n);
 	slot->high = slot->low;
 	while (slot->high < n && blocks->extents.at[slot->high].range.begin < end)
 		slot->high++;
@@ -120,7 +113,7 @@ static inline const struct ms_extent *extent_at(struct ms_walk *walk, ms_addr ad
 		fill_slot(walk, slot, number);
 	i = slot->low;
 	if (slot->high - i > 1)
-		i = first_ending_behind(walk->blocks, addr, i, slot->high);
+		i = search_extents(walk->blocks, addr, i, slot->high);
 	if (i == slot->high)
 		return NULL;
 	extent = &walk->blocks->extents.at[i];

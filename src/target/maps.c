@@ -184,18 +184,5 @@ enum ms_status ms_maps_read(pid_t tid, struct ms_arena *arena, struct ms_mapping
 
 const struct ms_mapping *ms_maps_find(const struct ms_mappings *maps, ms_addr addr)
 {
-	size_t low = 0;
-	size_t high = maps->n;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (maps->at[mid].range.end <= addr)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	if (low == maps->n || !ms_range_has(maps->at[low].range, addr))
-		return NULL;
-	return &maps->at[low];
+	return ms_range_find(maps, addr);
 }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "engine/window.h"
+#include "alloc/window.h"
 
 enum { AHEAD = 2048, LINE = 64 }; /* bytes */
 

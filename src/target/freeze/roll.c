@@ -98,18 +98,7 @@ static bool is_in(const struct ms_range *ranges, uint32_t n, ms_addr addr)
 /* Whether @addr is in an executable mapping. */
 static bool is_code(const struct ms_collection *code, ms_addr addr)
 {
-	size_t low = 0;
-	size_t high = code->n_all_code;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (code->all_code[mid].end <= addr)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low < code->n_all_code && ms_range_has(code->all_code[low], addr);
+	return ms_range_entry(code->all_code, code->n_all_code, sizeof(code->all_code[0]), addr);
 }
 
 bool ms_roll_is_inside(const struct ms_collection *code, ms_addr pc, const uint64_t *stack,

@@ -39,22 +39,11 @@ static struct ms_copy *copy_of(struct ms_source *src)
 /* The first of the copied runs that ends behind @addr; pages.n when there is none. */
 static size_t find_pages(struct ms_copy *copy, ms_addr addr)
 {
-	const struct ms_wanted *at = copy->pages.at;
-	size_t low = 0;
-	size_t high = copy->pages.n;
+	const struct ms_wanted_list *pages = &copy->pages;
 
-	if (copy->last_page < high && ms_range_has(at[copy->last_page].range, addr))
-		return copy->last_page;
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (at[mid].range.end <= addr)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	copy->last_page = low;
-	return low;
+	if (copy->last_page >= pages->n || !ms_range_has(pages->at[copy->last_page].range, addr))
+		copy->last_page = ms_range_search(pages->at, pages->n, sizeof(*pages->at), addr);
+	return copy->last_page;
 }
 
 /* The first lost page in @range. */
@@ -224,7 +213,8 @@ static enum ms_status check_memory(const struct ms_copy *copy, struct ms_error *
 	              "a copy of the target's %llu MiB does not fit in memory "
 	              "(%llu MiB available)",
 	              (unsigned long long)(bytes >> 20), (unsigned long long)(available >> 20));
-	ms_advise(err, "use --snapshot fork, which shares the memory instead of copying it");
+	ms_advise(err, "free so much memory, or raise the cgroup's limit: the copy is as large "
+	               "as what the target has resident");
 	return MS_E_NOMEM;
 }
 

@@ -160,23 +160,14 @@ void ms_mirrors_destroy(struct ms_mirrors *mirrors)
 const struct ms_mirror *ms_mirrors_find(struct ms_mirrors *mirrors, ms_addr addr)
 {
 	const struct ms_mirror_list *list = &mirrors->list;
-	size_t low = 0;
-	size_t high = list->n;
+	const struct ms_mirror *found;
 
 	if (mirrors->last < list->n && ms_range_has(list->at[mirrors->last].range, addr))
 		return &list->at[mirrors->last];
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (list->at[mid].range.end <= addr)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	if (low == list->n || !ms_range_has(list->at[low].range, addr))
-		return NULL;
-	mirrors->last = low;
-	return &list->at[low];
+	found = ms_range_find(list, addr);
+	if (found)
+		mirrors->last = (size_t)(found - list->at);
+	return found;
 }
 
 char *ms_mirrors_at(struct ms_mirrors *mirrors, ms_addr addr)

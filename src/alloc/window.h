@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MS_ENGINE_WINDOW_H
-#define MS_ENGINE_WINDOW_H
+#ifndef MS_ALLOC_WINDOW_H
+#define MS_ALLOC_WINDOW_H
 
 /*
  * Reading upwards through target memory, a few bytes at a time, at the cost of

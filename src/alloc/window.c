@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/window.h"
+#include "alloc/window.h"
 
 #include <string.h>
 
