@@ -60,19 +60,17 @@ static inline size_t ms_range_search(const void *entries, size_t n, size_t size,
 	return low;
 }
 
-/* The entry of the vector @vec that has @addr, or NULL; entries as above. */
-#define ms_range_find(vec, addr) \
-	((__typeof__((vec)->at))ms_range_entry((vec)->at, (vec)->n, sizeof(*(vec)->at), (addr)))
-
-static inline void *ms_range_entry(const void *entries, size_t n, size_t size, ms_addr addr)
+/* The entry that has @addr, or NULL; entries as above. */
+static inline void *ms_range_entry(void *entries, size_t n, size_t size, ms_addr addr)
 {
 	size_t i = ms_range_search(entries, n, size, addr);
-	const char *entry = (const char *)entries + i * size;
+	void *entry = (char *)entries + i * size;
 
-	if (i == n || !ms_range_has(*(const struct ms_range *)(const void *)entry, addr))
-		return NULL;
-	return (void *)(uintptr_t)entry;
+	return i < n && ms_range_has(*(const struct ms_range *)entry, addr) ? entry : NULL;
 }
+
+/* The same for the vector @vec. */
+#define ms_range_find(vec, addr) ms_range_entry((vec)->at, (vec)->n, sizeof(*(vec)->at), (addr))
 
 static inline ms_addr ms_align_down(ms_addr addr, uint64_t to)
 {

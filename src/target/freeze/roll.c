@@ -98,7 +98,9 @@ static bool is_in(const struct ms_range *ranges, uint32_t n, ms_addr addr)
 /* Whether @addr is in an executable mapping. */
 static bool is_code(const struct ms_collection *code, ms_addr addr)
 {
-	return ms_range_entry(code->all_code, code->n_all_code, sizeof(code->all_code[0]), addr);
+	size_t i = ms_range_search(code->all_code, code->n_all_code, sizeof(*code->all_code), addr);
+
+	return i < code->n_all_code && ms_range_has(code->all_code[i], addr);
 }
 
 bool ms_roll_is_inside(const struct ms_collection *code, ms_addr pc, const uint64_t *stack,
