@@ -1,33 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <criterion/criterion.h>
-#include <criterion/parameterized.h>
-
-#include "ptheap.h"
+#include "ptrow.h"
 
 /* Chunks of one segment, the bins, and the fastbins. Pictures: ptheap.h. */
-
-#define PARAMS(rows) cr_make_param_array(struct row, rows, sizeof(rows) / sizeof(rows[0]))
-
-struct row {
-	char what[64];
-	char picture[96];
-	char damage[96];
-	char lost[8];
-	char says[48];
-};
-
-static struct ptheap h;
-
-static void check(const struct row *row, const char *version)
-{
-	ptheap_init(&h);
-	ptheap_draw(&h, version, row->picture);
-	ptheap_break(&h, row->damage);
-	cr_expect_str_empty(ptheap_try(&h, row->lost), "%s, %s: %s", version, row->what, h.wrong);
-	cr_expect(ptheap_says(&h, row->says), "%s, %s: not told: %s", version, row->what,
-	          row->says);
-	ptheap_deinit(&h);
-}
 
 ParameterizedTestParameters(glibc_chunks, blocks_are_the_chunks_in_use)
 {
