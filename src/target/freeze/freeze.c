@@ -29,6 +29,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "target/freeze/capture.h"
@@ -38,7 +39,8 @@
 
 enum {
 	MAX_TIDS = 4 * 1024 * 1024, /* PID_MAX_LIMIT, include/linux/threads.h */
-	MAX_LISTINGS = 200,
+	QUICK_LISTINGS = 50,        /* then the rest is given time: threads take long to end */
+	PAUSE_US = 200,
 	FIRST_TICKS = 2,      /* for each thread while others are still to be asked */
 	ASLEEP_NS = 10000000, /* in uninterruptible sleep for so long: will not answer soon */
 	WORD_BITS = 64,
@@ -262,6 +264,22 @@ static enum ms_status wait_late(struct ms_freezer *freezer, struct ms_error *err
 	return MS_OK;
 }
 
+/* Forget threads that ended: their ids may come again, and others want their places. */
+static void drop_gone(struct ms_freezer *freezer)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < freezer->tracees.n; i++) {
+		const struct ms_tracee *tracee = &freezer->tracees.at[i];
+
+		if (tracee->state == MS_TRACEE_GONE)
+			set_seen(freezer, tracee->tid, false);
+		else
+			freezer->tracees.at[kept++] = *tracee;
+	}
+	freezer->tracees.n = kept;
+}
+
 static enum ms_status wait_all(struct ms_freezer *freezer, struct ms_error *err)
 {
 	struct ms_tracee *tracee;
@@ -271,10 +289,7 @@ static enum ms_status wait_all(struct ms_freezer *freezer, struct ms_error *err)
 		if (tracee->state == MS_TRACEE_RUNNING)
 			ms_tracee_wait(tracee, FIRST_TICKS);
 	st = wait_late(freezer, err);
-	/* Ids of threads that ended may come again. */
-	ms_vec_for_each (tracee, &freezer->tracees)
-		if (tracee->state == MS_TRACEE_GONE)
-			set_seen(freezer, tracee->tid, false);
+	drop_gone(freezer);
 	return st;
 }
 
@@ -282,10 +297,12 @@ static enum ms_status wait_all(struct ms_freezer *freezer, struct ms_error *err)
 static enum ms_status stop_all(struct ms_freezer *freezer, struct ms_proc_list *list,
                                struct ms_error *err)
 {
-	for (int i = 0; i < MAX_LISTINGS; i++) {
+	for (int i = 0; i < QUICK_LISTINGS || ms_now_ns() < freezer->deadline_ns; i++) {
 		enum ms_status st;
 		bool complete;
 
+		if (i >= QUICK_LISTINGS)
+			(void)usleep(PAUSE_US);
 		st = seize_new(freezer, list, &complete, err);
 		if (!st && complete && !next_running(freezer))
 			return MS_OK;
