@@ -34,26 +34,44 @@ static const struct ms_extent *extent_at(struct bins *bins, ms_addr addr)
 	return bins->extent;
 }
 
+/* The cell and bit of a block that would begin at @addr; NULL outside of the arena's memory. */
+static struct ms_cell *cell_at(struct bins *bins, ms_addr addr, uint64_t *ret_bit)
+{
+	const struct ms_extent *e = extent_at(bins, addr);
+	uint64_t granule;
+
+	if (!e || e->group != bins->group)
+		return NULL;
+	granule = ms_granule_of(e, addr);
+	if (ms_block_begin(e, granule) != addr)
+		return NULL;
+	*ret_bit = ms_granule_bit(granule);
+	return ms_blocks_cell(bins->pt->d->blocks, e, granule);
+}
+
+/* The two words at @addr; false when they cannot be read. */
+static bool read_pair(struct bins *bins, ms_addr addr, void *ret)
+{
+	const struct ms_extent *e = extent_at(bins, addr);
+	size_t len = 2 * sizeof(uint64_t);
+
+	if (!e || !e->host || e->range.end - addr < len)
+		return ms_source_read(bins->pt->d->src, addr, ret, len) == len;
+	memcpy(ret, e->host + (addr - e->range.begin), len);
+	return true;
+}
+
 /* Take the free bit of @chunk away and read its links; false when it is not free. */
 static bool take_free(struct bins *bins, ms_addr chunk, struct links *ret)
 {
 	ms_addr addr = chunk + MS_HEADER;
-	const struct ms_extent *e = extent_at(bins, addr);
-	struct ms_cell *cell;
-	uint64_t granule;
+	uint64_t bit;
+	struct ms_cell *cell = cell_at(bins, addr, &bit);
 
-	if (!e || e->group != bins->group)
+	if (!cell || !(cell->marks & bit))
 		return false;
-	granule = ms_granule_of(e, addr);
-	cell = ms_blocks_cell(bins->pt->d->blocks, e, granule);
-	if (ms_block_begin(e, granule) != addr || !(cell->marks & ms_granule_bit(granule)))
-		return false;
-	cell->marks &= ~ms_granule_bit(granule);
-	if (e->host && e->range.end - addr >= sizeof(*ret))
-		memcpy(ret, e->host + (addr - e->range.begin), sizeof(*ret));
-	else if (ms_source_read(bins->pt->d->src, addr, ret, sizeof(*ret)) != sizeof(*ret))
-		return false;
-	return true;
+	cell->marks &= ~bit;
+	return read_pair(bins, addr, ret);
 }
 
 /* Go through one bin; returns how many chunks were in it. */
@@ -96,30 +114,9 @@ void ms_pt_check_bins(struct ms_ptmalloc *pt, const struct ms_libc *libc, struct
 /* The used block that begins at @addr: its cell and bit in it; NULL when there is none. */
 static struct ms_cell *used_block(struct bins *bins, ms_addr addr, uint64_t *ret_bit)
 {
-	const struct ms_extent *e = extent_at(bins, addr);
-	struct ms_cell *cell;
-	uint64_t granule;
+	struct ms_cell *cell = cell_at(bins, addr, ret_bit);
 
-	if (!e || e->group != bins->group)
-		return NULL;
-	granule = ms_granule_of(e, addr);
-	cell = ms_blocks_cell(bins->pt->d->blocks, e, granule);
-	*ret_bit = ms_granule_bit(granule);
-	if (ms_block_begin(e, granule) != addr || !(cell->starts & ~cell->tags & *ret_bit))
-		return NULL;
-	return cell;
-}
-
-/* The size field of the chunk whose bytes begin at @addr, and its first word. */
-static bool read_fast_chunk(struct bins *bins, ms_addr addr, uint64_t ret[2])
-{
-	const struct ms_extent *e = extent_at(bins, addr - MS_WORD);
-	size_t len = 2 * sizeof(*ret);
-
-	if (!e || !e->host)
-		return ms_source_read(bins->pt->d->src, addr - MS_WORD, ret, len) == len;
-	memcpy(ret, e->host + (addr - MS_WORD - e->range.begin), len);
-	return true;
+	return cell && (cell->starts & ~cell->tags & *ret_bit) ? cell : NULL;
 }
 
 /*
@@ -141,11 +138,11 @@ static bool take_fastbin(struct bins *bins, ms_addr chunk, uint64_t size)
 {
 	for (int i = 0; chunk && i < MAX_FAST; i++) {
 		ms_addr addr = chunk + MS_HEADER;
-		uint64_t words[2];
+		uint64_t words[2]; /* the chunk's size field, and its link */
 		uint64_t bit;
 		struct ms_cell *cell = used_block(bins, addr, &bit);
 
-		if (!cell || !read_fast_chunk(bins, addr, words) ||
+		if (!cell || !read_pair(bins, addr - MS_WORD, words) ||
 		    (words[0] & ~(uint64_t)MS_SIZE_BITS) != size)
 			return false;
 		cell->tags |= bit;
