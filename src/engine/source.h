@@ -7,7 +7,8 @@
  *
  * A source is one consistent view of one process: a copy of its memory, a
  * copy-on-write clone, our own address space, a core file. The engine never
- * learns which. Nothing here starts, stops or resumes a process.
+ * learns which. Nothing here starts, stops or resumes a process. Several threads
+ * may ask one source at once.
  *
  * To add a source:
  *	1. src/target/foo.c: define `struct ms_foo { struct ms_source base; ... }`, a
