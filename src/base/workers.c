@@ -46,6 +46,8 @@ static void *serve(void *arg)
 	struct ms_workers *all = self->all;
 
 	(void)pthread_mutex_lock(&all->lock);
+	if (!--all->busy)
+		(void)pthread_cond_signal(&all->done);
 	for (unsigned long seen = 0;;) {
 		while (all->round == seen && !all->over)
 			(void)pthread_cond_wait(&all->begun, &all->lock);
@@ -60,6 +62,14 @@ static void *serve(void *arg)
 	}
 	(void)pthread_mutex_unlock(&all->lock);
 	return NULL;
+}
+
+static void wait_until_idle(struct ms_workers *workers)
+{
+	(void)pthread_mutex_lock(&workers->lock);
+	while (workers->busy)
+		(void)pthread_cond_wait(&workers->done, &workers->lock);
+	(void)pthread_mutex_unlock(&workers->lock);
 }
 
 enum ms_status ms_workers_start(unsigned n, struct ms_workers **ret, struct ms_error *err)
@@ -81,9 +91,13 @@ enum ms_status ms_workers_start(unsigned n, struct ms_workers **ret, struct ms_e
 		struct worker *w = &workers->at[workers->n];
 
 		*w = (struct worker){ .all = workers, .number = workers->n };
+		(void)pthread_mutex_lock(&workers->lock);
 		error = pthread_create(&w->thread, NULL, serve, w);
+		workers->busy += !error;
+		(void)pthread_mutex_unlock(&workers->lock);
 	}
 	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	wait_until_idle(workers);
 	if (error) {
 		ms_workers_stop(workers);
 		return ms_fail_sys(err, error, "starting %u workers", n);
@@ -129,8 +143,5 @@ void ms_workers_run(struct ms_workers *workers, size_t n_items,
 	(void)pthread_cond_broadcast(&workers->begun);
 	(void)pthread_mutex_unlock(&workers->lock);
 	take_items(workers, 0);
-	(void)pthread_mutex_lock(&workers->lock);
-	while (workers->busy)
-		(void)pthread_cond_wait(&workers->done, &workers->lock);
-	(void)pthread_mutex_unlock(&workers->lock);
+	wait_until_idle(workers);
 }

@@ -21,7 +21,8 @@ enum { MS_WORKERS_MAX = 64 };
 struct ms_workers;
 
 /*
- * Start @n workers, the caller among them: 1 to MS_WORKERS_MAX.
+ * Start @n workers, the caller among them: 1 to MS_WORKERS_MAX. They wait for work when
+ * this returns, and make no system call but futex from then on.
  *
  * Returns MS_E_NOMEM, MS_E_SYS.
  */

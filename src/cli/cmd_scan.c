@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/workers.h"
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -41,6 +43,17 @@ static enum ms_status choose(const struct ms_options *options, pid_t *ret, struc
 	return ms_target_check(id, ret, err);
 }
 
+/* Processors that this process may run on. */
+static unsigned processors(void)
+{
+	cpu_set_t set;
+	int n = 1;
+
+	if (!sched_getaffinity(0, sizeof(set), &set))
+		n = CPU_COUNT(&set);
+	return n < MS_WORKERS_MAX ? (unsigned)n : MS_WORKERS_MAX;
+}
+
 static enum ms_status scan(const struct ms_options *options, struct ms_arena *arena,
                            struct ms_report *ret, struct ms_error *err)
 {
@@ -48,6 +61,8 @@ static enum ms_status scan(const struct ms_options *options, struct ms_arena *ar
 	struct ms_trio_call call = {
 		.timeout_ns = options->timeout_ns,
 		.scan = &options->scan,
+		.how = options->how,
+		.jobs = options->jobs ? options->jobs : processors(),
 		.progress = &progress,
 		.verbose = options->verbose,
 	};

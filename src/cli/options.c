@@ -13,6 +13,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "base/workers.h"
 #include "report/version.h"
 
 enum { DEFAULT_LIMIT = 100, DEFAULT_TIMEOUT_S = 30, LONGEST_TIMEOUT_S = 24 * 3600 };
@@ -121,13 +122,30 @@ static bool take_min_size(struct ms_options *options, const char *arg, struct ms
 
 static bool take_snapshot(struct ms_options *options, const char *arg, struct ms_error *err)
 {
-	(void)options;
-	if (strcmp(arg, "auto") == 0 || strcmp(arg, "copy") == 0)
-		return true;
-	if (strcmp(arg, "fork") == 0)
-		return wrong(err, "use --snapshot copy, or leave it to auto",
-		             "--snapshot fork is not in memscan " MS_VERSION);
-	return wrong(err, see_help, "--snapshot takes auto or copy, not '%s'", arg);
+	static const char *const names[] = {
+		[MS_SNAPSHOT_AUTO] = "auto",
+		[MS_SNAPSHOT_FORK] = "fork",
+		[MS_SNAPSHOT_COPY] = "copy",
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (strcmp(arg, names[i]) == 0) {
+			options->how = (enum ms_snapshot_how)i;
+			return true;
+		}
+	}
+	return wrong(err, see_help, "--snapshot takes auto, fork or copy, not '%s'", arg);
+}
+
+static bool take_jobs(struct ms_options *options, const char *arg, struct ms_error *err)
+{
+	uint64_t jobs = 0;
+
+	if (!parse_number(arg, MS_WORKERS_MAX, &jobs) || jobs == 0)
+		return wrong(err, "give a number from 1 to 64, or leave --jobs away",
+		             "--jobs takes a number of threads, not '%s'", arg);
+	options->jobs = (unsigned)jobs;
+	return true;
 }
 
 static bool take_format(struct ms_options *options, const char *arg, struct ms_error *err)
@@ -232,7 +250,9 @@ static const struct option_row {
 	  take_unaligned },
 	{ 0, "min-size", "BYTES", "leave smaller leaks out of the list (default 0)",
 	  take_min_size },
-	{ 0, "snapshot", "auto|copy", "how memory is held still (default auto)", take_snapshot },
+	{ 0, "snapshot", "auto|fork|copy", "how memory is held still (default auto)",
+	  take_snapshot },
+	{ 'j', "jobs", "N", "threads to search with (default: one per processor)", take_jobs },
 	{ 'f', "format", "text|json", "the report's format (default text)", take_format },
 	{ 0, "json", NULL, "same as --format json", take_json },
 	{ 'o', "output", "FILE", "where the report goes, whole or not at all (default stdout)",

@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "engine/scan.h"
 #include "report/writers.h"
+#include "target/snapshot.h"
 
 enum ms_colour { MS_COLOUR_AUTO, MS_COLOUR_ALWAYS, MS_COLOUR_NEVER };
 
@@ -22,6 +23,8 @@ struct ms_options {
 	struct ms_scan_options scan;
 	const struct ms_writer *writer;
 	const char *output; /* NULL: stdout */
+	enum ms_snapshot_how how;
+	unsigned jobs; /* threads to search with */
 	uint64_t timeout_ns;
 	enum ms_colour colour;
 	bool quiet;

@@ -8,7 +8,9 @@
 
 #include "alloc/decoders.h"
 #include "base/clock.h"
+#include "base/workers.h"
 #include "report/wire.h"
+#include "target/snapshot.h"
 #include "target/target.h"
 
 static void enter(const struct ms_sweep *sweep, enum ms_stage stage)
@@ -17,48 +19,28 @@ static void enter(const struct ms_sweep *sweep, enum ms_stage stage)
 	atomic_store(&sweep->watch->stage, stage);
 }
 
-/*
- * Make room, freeze, copy, let go. The target is let go whether the copy succeeded
- * or not.
- */
-static enum ms_status hold(const struct ms_sweep *sweep, struct ms_arena *arena,
-                           struct ms_report *report, struct ms_source **ret, struct ms_error *err)
+static void enter_step(void *ctx, enum ms_snapshot_step step)
 {
-	struct ms_error release_err;
-	enum ms_status st, release_st;
-	uint64_t began_ns;
+	static const enum ms_stage stages[] = {
+		[MS_STEP_FREEZE] = MS_STAGE_FREEZE,
+		[MS_STEP_HOLD] = MS_STAGE_HOLD,
+		[MS_STEP_RELEASE] = MS_STAGE_RELEASE,
+	};
 
-	st = ms_copy_prepare(sweep->shared->pid, arena, ret, err);
-	if (st)
-		return st;
-	enter(sweep, MS_STAGE_FREEZE);
-	st = ms_collection_freeze(sweep->shared, sweep->channel, err);
-	if (st)
-		return st;
-	enter(sweep, MS_STAGE_HOLD);
-	began_ns = ms_now_ns();
-	st = ms_copy_fill(*ret, sweep->shared, &report->warnings, err);
-	report->scan.phase_ns[MS_PHASE_HOLD] = ms_now_ns() - began_ns;
-	enter(sweep, MS_STAGE_RELEASE);
-	release_st = ms_collection_release(sweep->shared, sweep->channel, &release_err);
-	if (st == MS_OK && release_st != MS_OK) {
-		*err = release_err;
-		st = release_st;
-	}
-	return st;
+	enter(ctx, stages[step]);
 }
 
-static void fill_facts(const struct ms_collection *shared, const struct ms_source *copy,
+static void fill_facts(const struct ms_collection *shared, const struct ms_snapshot *snapshot,
                        struct ms_report *report)
 {
 	struct ms_scan_facts *scan = &report->scan;
 
 	scan->time = shared->frozen_at;
-	(void)snprintf(scan->source, sizeof(scan->source), "%s", copy->ops->name);
+	(void)snprintf(scan->source, sizeof(scan->source), "%s", snapshot->src->ops->name);
 	scan->pause_ns = shared->pause_ns;
 	scan->phase_ns[MS_PHASE_FREEZE] = shared->freeze_ns;
+	scan->phase_ns[MS_PHASE_HOLD] = snapshot->hold_ns;
 	scan->steps = shared->steps;
-	scan->bytes_read = ms_copy_bytes(copy);
 	report->target.threads = shared->n_threads;
 }
 
@@ -77,23 +59,50 @@ static void warn(const struct ms_collection *shared, struct ms_arena *arena,
 		            shared->n_unstopped, shared->n_threads);
 }
 
-static enum ms_status sweep_copy(const struct ms_sweep *sweep, struct ms_arena *arena,
-                                 struct ms_report *report, struct ms_error *err)
+/* Search what is held; the rest of the process's life needs few system calls. */
+static enum ms_status search(const struct ms_sweep *sweep, struct ms_snapshot *snapshot,
+                             struct ms_arena *arena, struct ms_error *err)
 {
+	struct ms_report *report = &sweep->watch->report;
 	struct ms_scan_options options = *sweep->options;
-	struct ms_source *copy = NULL;
-	enum ms_status st = hold(sweep, arena, report, &copy, err);
+	enum ms_status st;
 
-	if (st)
-		return st;
-	/* The target is untouched by this failure, and its memory is in our hands already. */
+	/* A failure of either leaves the target untouched and its memory in our hands. */
+	if (ms_workers_start(sweep->jobs, &options.workers, err)) {
+		options.workers = NULL;
+		ms_note_add(arena, &report->warnings, "the search ran alone: %s", err->text);
+	}
 	if (ms_sandbox_enter(err))
 		ms_note_add(arena, &report->warnings, "the search ran unconfined: %s", err->text);
-	fill_facts(sweep->shared, copy, report);
+	fill_facts(sweep->shared, snapshot, report);
 	warn(sweep->shared, arena, &report->warnings);
 	enter(sweep, MS_STAGE_SEARCH);
 	options.decoders = ms_decoders;
-	return ms_scan(copy, &options, arena, report, err);
+	st = ms_scan(snapshot->src, &options, arena, report, err);
+	report->scan.bytes_read = ms_snapshot_bytes(snapshot);
+	return st ? st : ms_snapshot_check(snapshot, err);
+}
+
+static enum ms_status sweep_target(const struct ms_sweep *sweep, struct ms_arena *arena,
+                                   struct ms_error *err)
+{
+	const struct ms_snapshot_call call = {
+		.shared = sweep->shared,
+		.channel = sweep->channel,
+		.how = sweep->how,
+		.refusal = sweep->refusal,
+		.enter = enter_step,
+		.ctx = (void *)(uintptr_t)sweep,
+	};
+	struct ms_snapshot snapshot = { 0 };
+	enum ms_status st =
+		ms_snapshot_take(&call, arena, &sweep->watch->report.warnings, &snapshot, err);
+
+	if (!st)
+		st = search(sweep, &snapshot, arena, err);
+	/* With the channel's end the clone goes. */
+	(void)close(sweep->channel);
+	return st;
 }
 
 static bool put_bytes(void *ctx, const void *bytes, size_t len)
@@ -126,9 +135,9 @@ int ms_sweep_serve(const struct ms_sweep *sweep)
 	ms_arena_init(&arena);
 	enter(sweep, MS_STAGE_PREPARE);
 	ms_malloc_code_find(sweep->shared->pid, sweep->shared, &arena);
-	err.status = sweep_copy(sweep, &arena, report, &err);
+	err.status = sweep_target(sweep, &arena, &err);
 	enter(sweep, MS_STAGE_SEND);
 	sent = ms_wire_send(put_bytes, &fd, &err, report);
-	/* The arena and the copy go with the process. */
+	/* The arena and what is held go with the process. */
 	return sent ? 0 : 1;
 }

@@ -3,20 +3,20 @@
 #define MS_CLI_SWEEPER_H
 
 /*
- * The sweeper process: has the target frozen, copies it, lets it go, gives up its
- * privileges, searches the copy and sends the report.
+ * The sweeper process: has the target frozen, holds its memory, lets it go, gives up
+ * its privileges, searches what it holds and sends the report.
  */
 
 #include <stdatomic.h>
 
 #include "engine/report.h"
 #include "engine/scan.h"
-#include "target/collection.h"
+#include "target/snapshot.h"
 
 enum ms_stage {
 	MS_STAGE_PREPARE,
 	MS_STAGE_FREEZE,  /* waits for the collection process */
-	MS_STAGE_HOLD,    /* the target is frozen and being copied */
+	MS_STAGE_HOLD,    /* the target is frozen and being cloned or copied */
 	MS_STAGE_RELEASE, /* waits for the collection process */
 	MS_STAGE_SEARCH,
 	MS_STAGE_SEND,
@@ -33,6 +33,9 @@ struct ms_watch {
 struct ms_sweep {
 	struct ms_collection *shared;
 	const struct ms_scan_options *options;
+	unsigned jobs; /* threads to search with */
+	enum ms_snapshot_how how;
+	const char *refusal; /* why the target was not cloned when that was tried; or NULL */
 	struct ms_watch *watch;
 	int channel; /* to the collection process */
 	int report;  /* where the report is written */

@@ -31,6 +31,7 @@ enum { READ, WRITE };
 
 struct trio {
 	const struct ms_trio_call *call;
+	struct ms_error *refusal; /* why the target was not cloned; status MS_OK: not known to be */
 	struct ms_collection *shared;
 	struct ms_watch *watch;
 	int channel[2];
@@ -62,8 +63,16 @@ static int be_collection(struct trio *t)
 
 static int be_sweeper(struct trio *t)
 {
-	const struct ms_sweep sweep = { t->shared, t->call->scan, t->watch, t->channel[OURS],
-		                        t->report[WRITE] };
+	const struct ms_sweep sweep = {
+		.shared = t->shared,
+		.options = t->call->scan,
+		.jobs = t->call->jobs,
+		.how = t->call->how,
+		.refusal = t->refusal->status ? t->refusal->text : NULL,
+		.watch = t->watch,
+		.channel = t->channel[OURS],
+		.report = t->report[WRITE],
+	};
 
 	close_fd(&t->channel[THEIRS]);
 	close_fd(&t->report[READ]);
@@ -289,10 +298,12 @@ static enum ms_status explain(const struct trio *t, enum ms_status st, struct ms
 	return st;
 }
 
-static enum ms_status attempt(const struct ms_trio_call *call, struct ms_arena *arena,
-                              struct ms_report *ret, struct ms_error *err)
+static enum ms_status attempt(const struct ms_trio_call *call, struct ms_error *refusal,
+                              struct ms_arena *arena, struct ms_report *ret, struct ms_error *err)
 {
-	struct trio t = { .call = call, .channel = { -1, -1 }, .report = { -1, -1 } };
+	struct trio t = {
+		.call = call, .refusal = refusal, .channel = { -1, -1 }, .report = { -1, -1 }
+	};
 	enum ms_status st = open_trio(&t, err);
 
 	if (st == MS_OK)
@@ -303,8 +314,26 @@ static enum ms_status attempt(const struct ms_trio_call *call, struct ms_arena *
 	st = explain(&t, st, err);
 	if (st == MS_OK)
 		ret->scan.peak_rss_bytes = t.sweeper_peak_bytes;
+	else if (t.shared && t.shared->clone_error.status && !refusal->status)
+		*refusal = t.shared->clone_error;
 	close_trio(&t);
 	return st;
+}
+
+/* The same; when the target can be frozen but not cloned, once more with a copy. */
+static enum ms_status attempt_either(const struct ms_trio_call *call, struct ms_error *refusal,
+                                     struct ms_arena *arena, struct ms_report *ret,
+                                     struct ms_error *err)
+{
+	bool refused = refusal->status;
+	enum ms_status st = attempt(call, refusal, arena, ret, err);
+
+	if (!st || refused || !refusal->status)
+		return st;
+	if (call->verbose)
+		ms_tell("cannot clone: %s; copying", refusal->text);
+	ms_arena_deinit(arena);
+	return attempt(call, refusal, arena, ret, err);
 }
 
 static bool verified(const struct ms_report *report)
@@ -364,6 +393,7 @@ enum ms_status ms_trio_scan(const struct ms_trio_call *call, struct ms_arena *ar
                             struct ms_report *ret, struct ms_error *err)
 {
 	uint64_t began_ns = ms_now_ns();
+	struct ms_error refusal = { 0 };
 	uint64_t seen = 0;
 	enum ms_status st;
 	uint32_t n = 1;
@@ -373,7 +403,7 @@ enum ms_status ms_trio_scan(const struct ms_trio_call *call, struct ms_arena *ar
 		uint64_t now;
 
 		ms_arena_deinit(arena);
-		st = attempt(call, arena, ret, err);
+		st = attempt_either(call, &refusal, arena, ret, err);
 		why = doubt(st, ret, err);
 		now = st == MS_OK ? digest(ret) : 0;
 		/* The same contradiction twice is no change under way, but damage. */

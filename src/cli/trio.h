@@ -7,7 +7,7 @@
  *
  *	original    this one: starts the others, waits for the report, says what happened
  *	collection  traces the target and nothing else (target/collection.h)
- *	sweeper     copies the target's memory, searches it, sends the report (sweeper.h)
+ *	sweeper     holds the target's memory, searches it, sends the report (sweeper.h)
  *
  * The ends of the channel and of the report's pipe are closed wherever they are not
  * used, so that the death of any process is an end of file for the others. If the
@@ -19,18 +19,22 @@
 
 #include "cli/progress.h"
 #include "engine/scan.h"
+#include "target/snapshot.h"
 
 struct ms_trio_call {
 	pid_t pid;
 	uint64_t timeout_ns; /* for freezing */
 	const struct ms_scan_options *scan;
+	enum ms_snapshot_how how;
+	unsigned jobs; /* threads to search with */
 	struct ms_progress *progress;
 	bool verbose; /* tell on stderr why a scan is tried again */
 };
 
 /*
  * Scan call->pid. A heap that was caught in the middle of a change is looked at
- * again, some times and a little later each time; the last answer counts.
+ * again, some times and a little later each time; the last answer counts. One that
+ * refused to be cloned is copied.
  *
  * @ret: all but host and target; its vectors are in @arena, which is emptied first
  */

@@ -4,6 +4,7 @@
 
 /* Steps 3 to 7 of a scan, in order: classify, decode, root, mark, fold. */
 
+#include "base/workers.h"
 #include "engine/decoder.h"
 #include "engine/report.h"
 #include "engine/source.h"
@@ -17,6 +18,7 @@ struct ms_scan_options {
 	bool contents;
 	bool possible;
 	bool unaligned;
+	struct ms_workers *workers; /* threads to search with; NULL: alone */
 };
 
 /*

@@ -11,6 +11,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "target/clone/clone.h"
 #include "target/freeze/freeze.h"
 #include "target/proc.h"
 
@@ -23,6 +25,7 @@ enum {
 enum message {
 	MESSAGE_NONE = 0, /* the other side is gone */
 	MESSAGE_FREEZE = 'f',
+	MESSAGE_CLONE = 'c',
 	MESSAGE_RELEASE = 'r',
 	MESSAGE_DONE = 'd',
 	MESSAGE_FAILED = 'x',
@@ -134,7 +137,11 @@ static void populate(struct ms_collection *shared)
 static void clear_results(struct ms_collection *shared)
 {
 	memset(&shared->error, 0, sizeof(shared->error));
+	memset(&shared->clone_error, 0, sizeof(shared->clone_error));
 	shared->live_tid = 0;
+	shared->n_inside = 0;
+	shared->image = 0;
+	shared->clone_ns = 0;
 	shared->n_threads = 0;
 	shared->n_signal_words = 0;
 	shared->n_rolled = 0;
@@ -145,27 +152,93 @@ static void clear_results(struct ms_collection *shared)
 	shared->pause_ns = 0;
 }
 
-static int serve_frozen(struct ms_freezer *freezer, int channel)
+/* What the collection process works with. */
+struct server {
+	struct ms_collection *shared;
+	int channel;
+	struct ms_freezer freezer;
+	struct ms_cloner cloner;
+};
+
+/* Answer the last request. */
+static bool answer(const struct server *s, enum ms_status st)
+{
+	return tell(s->channel, st ? MESSAGE_FAILED : MESSAGE_DONE);
+}
+
+static enum ms_status make_clone(struct server *s)
+{
+	struct ms_collection *shared = s->shared;
+	uint64_t since_ns = ms_now_ns();
+	enum ms_status st = shared->clone_error.status;
+
+	if (!st)
+		st = ms_clone_make(&s->cloner, &shared->clone_error);
+	shared->image = s->cloner.image;
+	shared->clone_ns = ms_now_ns() - since_ns;
+	return st;
+}
+
+/* Serve what is asked while the target stands. Returns whether its release was among it. */
+static bool serve_standing(struct server *s)
+{
+	for (;;) {
+		switch (hear(s->channel)) {
+		case MESSAGE_CLONE:
+			set_tick(MS_TICK_NS / 1000);
+			if (!answer(s, make_clone(s)))
+				return false;
+			break;
+		case MESSAGE_RELEASE:
+			return true;
+		default:
+			return false;
+		}
+	}
+}
+
+/* With a clone: lead its threads out of malloc, and keep it until the sweeper is done. */
+static bool serve_image(struct server *s)
+{
+	bool told;
+
+	set_tick(MS_TICK_NS / 1000);
+	ms_clone_finish_malloc(&s->cloner);
+	set_tick(0);
+	told = answer(s, MS_OK);
+	while (hear(s->channel) != MESSAGE_NONE)
+		;
+	return told;
+}
+
+static int serve_frozen(struct server *s)
 {
 	bool asked = false;
+	bool told = false;
 	enum ms_status st;
 
 	set_tick(MS_TICK_NS / 1000);
-	st = ms_freeze(freezer, &freezer->shared->error);
+	st = ms_freeze(&s->freezer, &s->shared->error);
+	if (!st && s->shared->clone_wanted)
+		st = ms_clone_note_inside(&s->cloner, &s->shared->error);
 	set_tick(0);
-	if (!st && tell(channel, MESSAGE_DONE))
-		asked = hear(channel) == MESSAGE_RELEASE;
+	if (!st && answer(s, MS_OK))
+		asked = serve_standing(s);
 	set_tick(MS_TICK_NS / 1000);
-	ms_freezer_release(freezer);
+	ms_freezer_release(&s->freezer);
 	set_tick(0);
 	if (st)
-		(void)tell(channel, MESSAGE_FAILED);
-	return asked && tell(channel, MESSAGE_DONE) ? 0 : 1;
+		(void)answer(s, st);
+	else if (asked)
+		told = s->cloner.image ? serve_image(s) : answer(s, MS_OK);
+	ms_clone_end(&s->cloner);
+	return told ? 0 : 1;
 }
 
 int ms_collection_serve(struct ms_collection *shared, int channel)
 {
-	struct ms_freezer freezer;
+	struct server s = { .shared = shared, .channel = channel };
+	enum ms_status st;
 	int status = 1;
 
 	set_signals();
@@ -175,11 +248,16 @@ int ms_collection_serve(struct ms_collection *shared, int channel)
 	populate(shared);
 	if (hear(channel) != MESSAGE_FREEZE)
 		return 1;
-	if (ms_freezer_init(&freezer, shared, &shared->error))
-		(void)tell(channel, MESSAGE_FAILED);
+	st = ms_freezer_init(&s.freezer, shared, &shared->error);
+	/* A target that cannot be cloned can still be frozen. */
+	if (!st && shared->clone_wanted &&
+	    ms_cloner_init(&s.cloner, &s.freezer, &shared->clone_error) == MS_E_NOMEM)
+		st = ms_fail(&shared->error, MS_E_NOMEM, "%s", shared->clone_error.text);
+	if (st)
+		(void)answer(&s, st);
 	else
-		status = serve_frozen(&freezer, channel);
-	ms_arena_deinit(&freezer.arena);
+		status = serve_frozen(&s);
+	ms_arena_deinit(&s.freezer.arena);
 	return status;
 }
 
@@ -210,7 +288,7 @@ static enum ms_status ask(struct ms_collection *shared, int channel, enum messag
 	case MESSAGE_DONE:
 		return MS_OK;
 	case MESSAGE_FAILED:
-		*err = shared->error;
+		*err = message == MESSAGE_CLONE ? shared->clone_error : shared->error;
 		return err->status;
 	default:
 		return died(err);
@@ -220,6 +298,11 @@ static enum ms_status ask(struct ms_collection *shared, int channel, enum messag
 enum ms_status ms_collection_freeze(struct ms_collection *shared, int channel, struct ms_error *err)
 {
 	return ask(shared, channel, MESSAGE_FREEZE, err);
+}
+
+enum ms_status ms_collection_clone(struct ms_collection *shared, int channel, struct ms_error *err)
+{
+	return ask(shared, channel, MESSAGE_CLONE, err);
 }
 
 enum ms_status ms_collection_release(struct ms_collection *shared, int channel,

@@ -13,12 +13,16 @@
  *	sweeper                         collection
  *	ms_collection_freeze()  ──go──▶ seize, interrupt, relist, roll, capture
  *	        ◀──frozen (or failed)──
+ *	ms_collection_clone()   ──go──▶ (not always) clone the target
+ *	        ◀──cloned (or refused)─
  *	  holds the memory
- *	ms_collection_release() ──go──▶ rewind, detach, exit
+ *	ms_collection_release() ──go──▶ rewind, detach; roll in the clone
  *	        ◀──released──
+ *	  closes the channel            kill the clone, exit
  *
  * If the sweeper dies the channel closes and the collection process releases
- * the target; if the collection process dies the kernel detaches every thread.
+ * the target; if the collection process dies the kernel detaches every thread and
+ * kills the clone.
  */
 
 #include <signal.h>
@@ -34,6 +38,12 @@ enum {
 	MS_CODE_RANGES = 32,
 	MS_ALL_CODE_RANGES = 1024,
 	MS_SIGNAL_WORDS = 512
+};
+
+/* Where in its own code a thread can be sent to. */
+struct ms_gadgets {
+	ms_addr call;    /* makes a system call and returns; 0: not found */
+	ms_addr restore; /* makes the call rt_sigreturn; 0: not found */
 };
 
 /* One captured thread, in shared memory; 4 KiB. */
@@ -61,10 +71,16 @@ struct ms_collection {
 	uint32_t n_all_code;
 	struct ms_range
 		all_code[MS_ALL_CODE_RANGES]; /* executable mappings by address; the first */
+	struct ms_gadgets gadgets;            /* for cloning */
+	bool clone_wanted;                    /* be ready to; then threads are not rolled */
 
 	/* set by the collection process */
-	struct ms_error error; /* why the freeze failed; read when freeze says so */
-	pid_t live_tid;        /* a thread whose /proc entry works, even under a zombie leader */
+	uint32_t n_inside;           /* of the threads that clone_wanted left inside malloc */
+	pid_t image;                 /* the clone; 0: none */
+	uint64_t clone_ns;           /* taken to make it */
+	struct ms_error clone_error; /* why there is none; status MS_OK when nobody asked */
+	struct ms_error error;       /* why the freeze failed; read when freeze says so */
+	pid_t live_tid; /* a thread whose /proc entry works, even under a zombie leader */
 	uint32_t n_threads;
 	uint32_t n_rolled;    /* threads that were inside malloc */
 	uint32_t n_unrolled;  /* threads that could not be led out of it */
@@ -96,6 +112,16 @@ int ms_collection_serve(struct ms_collection *shared, int channel);
 /* The sweeper's side. On failure @err is the collection's own, or MS_E_DIED when it is gone. */
 ms_must_check enum ms_status ms_collection_freeze(struct ms_collection *shared, int channel,
                                                   struct ms_error *err);
+
+/*
+ * Clone the frozen target; shared->image is a process like any, stopped, and lives until
+ * @channel is closed. Only after a freeze with shared->clone_wanted.
+ *
+ * Returns MS_E_UNSUPPORTED or MS_E_DENIED when it cannot be cloned, with the reason;
+ * it is still frozen then.
+ */
+ms_must_check enum ms_status ms_collection_clone(struct ms_collection *shared, int channel,
+                                                 struct ms_error *err);
 ms_must_check enum ms_status ms_collection_release(struct ms_collection *shared, int channel,
                                                    struct ms_error *err);
 

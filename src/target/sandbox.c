@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include "target/target.h"
 
@@ -55,7 +56,7 @@ enum ms_status ms_sandbox_enter(struct ms_error *err)
 	memcpy(code, filter, sizeof(code));
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		return ms_fail_sys(err, errno, "giving up privileges");
-	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program))
 		return ms_fail_sys(err, errno, "giving up system calls");
 	return MS_OK;
 }

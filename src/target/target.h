@@ -45,6 +45,12 @@ void ms_target_facts(pid_t pid, struct ms_target_facts *target, struct ms_host_f
 void ms_malloc_code_find(pid_t pid, struct ms_collection *shared, struct ms_arena *arena);
 
 /*
+ * Find the code in @pid by which one of its threads can be made to clone it, and
+ * write it to shared->gadgets; zeros when there is none. After ms_malloc_code_find().
+ */
+void ms_gadgets_find(pid_t pid, struct ms_collection *shared, struct ms_arena *arena);
+
+/*
  * Hold the frozen target by copying its memory. Everything the source owns is in
  * @arena or ended by close(). Call between ms_collection_freeze() and _release().
  *
@@ -71,6 +77,38 @@ ms_must_check enum ms_status ms_copy_fill(struct ms_source *prepared,
 
 /* Bytes of the target that the copy read. */
 uint64_t ms_copy_bytes(const struct ms_source *copy);
+
+/*
+ * Hold the target by a clone of it, in three steps: prepare while it runs; hold while it
+ * is frozen and cloned (ms_collection_clone()); open when it runs again. The clone must
+ * live until close(). A step that fails has closed the source.
+ *
+ * @ret:      no source until it is opened
+ * @warnings: what is not as it was at the clone's moment
+ */
+ms_must_check enum ms_status ms_fork_prepare(pid_t pid, struct ms_arena *arena,
+                                             struct ms_source **ret, struct ms_error *err);
+ms_must_check enum ms_status ms_fork_hold(struct ms_source *prepared,
+                                          const struct ms_collection *frozen,
+                                          struct ms_notes *warnings, struct ms_error *err);
+ms_must_check enum ms_status ms_fork_open(struct ms_source *held,
+                                          const struct ms_collection *released,
+                                          struct ms_notes *warnings, struct ms_error *err);
+
+/* Bytes that were read so far. */
+uint64_t ms_fork_bytes(const struct ms_source *fork);
+
+/* False when the clone was killed by someone while it was read: what was read is not to be used. */
+bool ms_fork_is_whole(struct ms_source *fork);
+
+/*
+ * Refuse what is known beforehand to make a clone impossible or unwise: an init of its
+ * pid namespace, a cgroup with little room left. Returns MS_E_UNSUPPORTED with the reason.
+ */
+ms_must_check enum ms_status ms_fork_check(pid_t pid, struct ms_error *err);
+
+/* Bytes that a copy would have to move in the pause and a clone has not. */
+uint64_t ms_fork_saves(pid_t pid);
 
 /*
  * Give up for this process, for good, every system call but those that reading

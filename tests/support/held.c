@@ -99,9 +99,27 @@ enum ms_status held_freeze(struct held *held, pid_t pid)
 	return held_freeze_within(held, pid, LIMIT_MS);
 }
 
-enum ms_status held_release(struct held *held)
+enum ms_status held_freeze_to_clone(struct held *held, pid_t pid)
 {
-	enum ms_status st = ms_collection_release(held->shared, held->channel, &held->err);
+	enum ms_status st;
+
+	memset(held, 0, sizeof(*held));
+	st = ms_collection_create(pid, (uint64_t)LIMIT_MS * 1000000, &held->shared, &held->err);
+	if (st)
+		return st;
+	ms_malloc_code_find(pid, held->shared, &held->arena);
+	ms_gadgets_find(pid, held->shared, &held->arena);
+	held->shared->clone_wanted = true;
+	return start_collection(held);
+}
+
+enum ms_status held_clone(struct held *held)
+{
+	return ms_collection_clone(held->shared, held->channel, &held->err);
+}
+
+void held_end(struct held *held)
+{
 	int status = 0;
 
 	(void)close(held->channel);
@@ -109,5 +127,35 @@ enum ms_status held_release(struct held *held)
 	held->exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 	ms_collection_destroy(held->shared);
 	ms_arena_deinit(&held->arena);
+}
+
+enum ms_status held_fork(struct held *held, pid_t pid, struct ms_source **ret)
+{
+	struct ms_arena early = { 0 };
+	struct ms_error err;
+	enum ms_status st = ms_fork_prepare(pid, &early, ret, &err);
+
+	if (st)
+		abort();
+	st = held_freeze_to_clone(held, pid);
+	held->arena = early;
+	if (!st)
+		st = held_clone(held);
+	if (!st)
+		st = ms_fork_hold(*ret, held->shared, &held->warnings, &held->err);
+	if (!st)
+		st = ms_collection_release(held->shared, held->channel, &held->err);
+	if (!st)
+		st = ms_fork_open(*ret, held->shared, &held->warnings, &held->err);
+	if (st)
+		held_end(held);
+	return st;
+}
+
+enum ms_status held_release(struct held *held)
+{
+	enum ms_status st = ms_collection_release(held->shared, held->channel, &held->err);
+
+	held_end(held);
 	return st;
 }

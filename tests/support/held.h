@@ -51,6 +51,17 @@ enum ms_status held_freeze(struct held *held, pid_t pid);
 /* The same with a time limit, milliseconds. */
 enum ms_status held_freeze_within(struct held *held, pid_t pid, unsigned limit_ms);
 
+/* The same, ready to be cloned by held_clone(). */
+enum ms_status held_freeze_to_clone(struct held *held, pid_t pid);
+enum ms_status held_clone(struct held *held);
+
+/*
+ * Freeze, clone and let go: the source lives until held_end(). Returns what failed, with
+ * all given back.
+ */
+enum ms_status held_fork(struct held *held, pid_t pid, struct ms_source **ret);
+void held_end(struct held *held);
+
 /* Ask for the release, wait for the collection process, and give everything back. */
 enum ms_status held_release(struct held *held);
 

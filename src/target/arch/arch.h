@@ -13,9 +13,10 @@
  *	3. look(), rewind() and restart(): how the kernel shows an interrupted
  *	   system call, and which calls it never restarts (signal(7));
  *	4. stepping: leave the members NULL where the processor has no such thing;
- *	5. ms_arch_native() and check_machine() in process/check.c know it by its
+ *	5. calls: leave NULL, and memory is copied instead of cloned;
+ *	6. ms_arch_native() and check_machine() in process/check.c know it by its
  *	   ELF machine;
- *	6. tests/unit/test_arch.c: a row for each call of the table.
+ *	7. tests/unit/test_arch.c: a row for each call of the table.
  *
  * All functions are called on a thread in a ptrace stop and answer false when
  * the kernel refuses, which means that the thread was killed.
@@ -67,6 +68,57 @@ struct ms_arch_stepping {
 	bool (*is_call)(const uint8_t *before, size_t len);
 };
 
+/* A system call, by its number and arguments. */
+struct ms_call {
+	int64_t nr;
+	uint64_t args[6];
+};
+
+/* The registers of a thread but for vectors; what is where is the architecture's. */
+struct ms_registers {
+	uint64_t words[32];
+};
+
+enum { MS_VECTORS_BYTES = 16 * 1024, MS_FRAME_BYTES = 512 };
+
+/* The vector registers as a signal frame holds them, to lie at a multiple of 64. */
+struct ms_vectors {
+	size_t n; /* bytes */
+	uint8_t bytes[MS_VECTORS_BYTES];
+};
+
+/*
+ * How a thread is made to execute system calls of ours, so that it returns by itself
+ * to where it was, whatever becomes of us: the call's return address leads to
+ * rt_sigreturn, and behind it lies a signal frame.
+ *
+ *	sp ─▶ gadgets.restore
+ *	      frame: registers, signal mask, address of the vectors
+ */
+struct ms_arch_calls {
+	/* Look for what @ret still lacks in @len bytes of code that lie at @at. */
+	void (*find)(const uint8_t *code, size_t len, ms_addr at, struct ms_gadgets *ret);
+
+	/* Without @vectors these are left alone. */
+	bool (*save)(pid_t tid, struct ms_registers *registers, struct ms_vectors *vectors);
+	bool (*restore)(pid_t tid, const struct ms_registers *registers,
+	                const struct ms_vectors *vectors);
+
+	/*
+	 * Write return address and frame, at most MS_FRAME_BYTES, from which a thread
+	 * goes on with @registers; a call of its own that was broken off is made once more.
+	 *
+	 * @vectors: their address; 0: none
+	 * Returns how many bytes.
+	 */
+	size_t (*frame)(const struct ms_registers *registers, const struct ms_gadgets *gadgets,
+	                uint64_t mask, ms_addr vectors, uint8_t *buf);
+
+	/* Change @registers so that their thread makes @call and returns to the frame at @sp. */
+	void (*call)(struct ms_registers *registers, const struct ms_gadgets *gadgets,
+	             const struct ms_call *call, ms_addr sp);
+};
+
 struct ms_arch {
 	const char *name;
 
@@ -78,8 +130,10 @@ struct ms_arch {
 	bool (*rewind)(pid_t tid);
 	enum ms_restart (*restart)(int64_t call);
 	const struct ms_arch_stepping *stepping;
+	const struct ms_arch_calls *calls;
 };
 
 extern const struct ms_arch ms_arch_x86_64;
+extern const struct ms_arch_calls ms_calls_x86_64;
 
 #endif

@@ -250,4 +250,5 @@ const struct ms_arch ms_arch_x86_64 = {
 	.rewind = rewind_call,
 	.restart = restart,
 	.stepping = &stepping,
+	.calls = &ms_calls_x86_64,
 };

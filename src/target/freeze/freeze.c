@@ -324,7 +324,7 @@ static enum ms_status freeze_listed(struct ms_freezer *freezer, struct ms_proc_l
 	if (st)
 		return st;
 	/* A thread on its way out of malloc may have made another one. */
-	if (ms_roll_all(freezer)) {
+	if (!freezer->shared->clone_wanted && ms_roll_all(freezer)) {
 		struct ms_tracee *tracee;
 
 		st = stop_all(freezer, list, err);

@@ -436,16 +436,22 @@ void ms_roll_disarm(const struct ms_freezer *freezer, struct ms_tracee *tracee)
 	go_to_stop(tracee);
 }
 
-/* Returns whether the thread was made to run. */
-static bool roll_one(struct ms_freezer *freezer, struct ms_tracee *tracee)
+bool ms_roll_is_thread_inside(const struct ms_freezer *freezer, const struct ms_tracee *tracee)
 {
-	struct roll roll = { .freezer = freezer, .arch = freezer->arch, .tracee = tracee };
-	enum outcome outcome = OUTCOME_STUCK;
 	struct ms_cpu cpu;
 	ms_addr back;
 
-	if (tracee->state != MS_TRACEE_STOPPED || !is_inside(freezer, tracee->tid, &cpu, &back) ||
-	    ms_roll_is_waiting(&cpu))
+	return tracee->state == MS_TRACEE_STOPPED && is_inside(freezer, tracee->tid, &cpu, &back) &&
+	       !ms_roll_is_waiting(&cpu);
+}
+
+/* Returns whether the thread was made to run. */
+bool ms_roll_thread(struct ms_freezer *freezer, struct ms_tracee *tracee)
+{
+	struct roll roll = { .freezer = freezer, .arch = freezer->arch, .tracee = tracee };
+	enum outcome outcome = OUTCOME_STUCK;
+
+	if (!ms_roll_is_thread_inside(freezer, tracee))
 		return false;
 	if (ms_now_ns() < freezer->roll_until_ns && begin(&roll)) {
 		outcome = lead_out(&roll);
@@ -478,7 +484,7 @@ static bool roll_spared(struct ms_freezer *freezer)
 	write_score("-1000");
 	(void)prctl(PR_SET_PDEATHSIG, 0);
 	ms_vec_for_each (tracee, &freezer->tracees)
-		ran |= roll_one(freezer, tracee);
+		ran |= ms_roll_thread(freezer, tracee);
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	write_score(score);
 	return ran;
@@ -489,14 +495,9 @@ static bool is_any_inside(const struct ms_freezer *freezer)
 {
 	const struct ms_tracee *tracee;
 
-	ms_vec_for_each (tracee, &freezer->tracees) {
-		struct ms_cpu cpu;
-		ms_addr back;
-
-		if (tracee->state == MS_TRACEE_STOPPED &&
-		    is_inside(freezer, tracee->tid, &cpu, &back) && !ms_roll_is_waiting(&cpu))
+	ms_vec_for_each (tracee, &freezer->tracees)
+		if (ms_roll_is_thread_inside(freezer, tracee))
 			return true;
-	}
 	return false;
 }
 

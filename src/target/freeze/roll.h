@@ -22,7 +22,15 @@ bool ms_roll_is_inside(const struct ms_collection *code, ms_addr pc, const uint6
  */
 bool ms_roll_is_waiting(const struct ms_cpu *cpu);
 
-/* Returns whether any thread was made to run; counts are in shared. */
+bool ms_roll_is_thread_inside(const struct ms_freezer *freezer, const struct ms_tracee *tracee);
+
+/*
+ * Lead one thread out, until freezer->roll_until_ns. Returns whether it was made to run;
+ * counts are in shared.
+ */
+bool ms_roll_thread(struct ms_freezer *freezer, struct ms_tracee *tracee);
+
+/* The same with all of the target's. Returns whether any was made to run. */
 bool ms_roll_all(struct ms_freezer *freezer);
 
 /*

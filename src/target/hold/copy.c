@@ -7,12 +7,12 @@
  * target can do what it likes. Pages that hold a file's unchanged content are not
  * copied but read through /proc/TID/mem when they are asked for.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "target/hold/hold.h"
+#include "target/hold/pages.h"
 #include "target/hold/transfer.h"
 #include "target/kernel_roots.h"
 #include "target/maps.h"
@@ -22,9 +22,8 @@
 struct ms_copy {
 	struct ms_source base;
 	struct ms_mirrors mirrors;
-	struct ms_wanted_list pages; /* what the mirrors hold; the rest of them is zeros */
-	size_t last_page;            /* where the last search ended */
-	struct ms_ranges lost;       /* of the pages above, those that could not be read */
+	struct ms_pages pages; /* what the mirrors hold; the rest of them is zeros */
+	struct ms_ranges lost; /* of the pages above, those that could not be read */
 	int mem_fd;
 	uint64_t bytes;
 	uint64_t prepared_bytes; /* memory that ms_copy_prepare() took */
@@ -34,16 +33,6 @@ struct ms_copy {
 static struct ms_copy *copy_of(struct ms_source *src)
 {
 	return (struct ms_copy *)src; /* base is its first member */
-}
-
-/* The first of the copied runs that ends behind @addr; pages.n when there is none. */
-static size_t find_pages(struct ms_copy *copy, ms_addr addr)
-{
-	const struct ms_wanted_list *pages = &copy->pages;
-
-	if (copy->last_page >= pages->n || !ms_range_has(pages->at[copy->last_page].range, addr))
-		copy->last_page = ms_range_search(pages->at, pages->n, sizeof(*pages->at), addr);
-	return copy->last_page;
 }
 
 /* The first lost page in @range. */
@@ -70,44 +59,30 @@ static struct ms_range before_lost(const struct ms_copy *copy, struct ms_range r
 	return range;
 }
 
-/* Bytes at @part, which lies in one mapping and was not copied. Returns how many. */
-static size_t read_absent(const struct ms_copy *copy, const struct ms_mapping *map,
-                          struct ms_range part, char *buf)
+/* Read from @addr to @end or to the next change in how it is read. Returns how many bytes. */
+static size_t read_part(struct ms_copy *copy, ms_addr addr, ms_addr end, char *buf)
 {
-	ssize_t got;
+	struct ms_part part;
+	ssize_t got = 0;
 
-	switch (ms_absent_of(map)) {
+	if (!ms_pages_part(&copy->pages, addr, end, &part))
+		return 0;
+	if (part.page) {
+		part.range = before_lost(copy, part.range);
+		memcpy(buf, ms_mirrors_at(&copy->mirrors, addr), ms_range_len(part.range));
+		return ms_range_len(part.range);
+	}
+	switch (part.absent) {
 	case MS_ABSENT_ZERO:
-		memset(buf, 0, ms_range_len(part));
-		return ms_range_len(part);
+		memset(buf, 0, ms_range_len(part.range));
+		return ms_range_len(part.range);
 	case MS_ABSENT_FILE:
-		got = pread(copy->mem_fd, buf, ms_range_len(part), (off_t)part.begin);
-		return got > 0 ? (size_t)got : 0;
+		got = pread(copy->mem_fd, buf, ms_range_len(part.range), (off_t)addr);
+		break;
 	case MS_ABSENT_NONE:
 		break;
 	}
-	return 0;
-}
-
-/* Read from @addr to @end or to the next change between copied and not. Returns how many bytes. */
-static size_t read_part(struct ms_copy *copy, ms_addr addr, ms_addr end, char *buf)
-{
-	const struct ms_mapping *map = ms_maps_find(&copy->base.mappings, addr);
-	struct ms_range part = { addr, end };
-	struct ms_range pages;
-	size_t i;
-
-	if (!map)
-		return 0;
-	i = find_pages(copy, addr);
-	pages = i < copy->pages.n ? copy->pages.at[i].range : (struct ms_range){ end, end };
-	if (pages.begin > addr) {
-		part = ms_range_common(part, (struct ms_range){ addr, pages.begin });
-		return read_absent(copy, map, ms_range_common(part, map->range), buf);
-	}
-	part = before_lost(copy, ms_range_common(part, pages));
-	memcpy(buf, ms_mirrors_at(&copy->mirrors, addr), ms_range_len(part));
-	return ms_range_len(part);
+	return got > 0 ? (size_t)got : 0;
 }
 
 static size_t read_copy(struct ms_source *src, ms_addr addr, void *buf, size_t len)
@@ -141,21 +116,7 @@ static const void *view_copy(struct ms_source *src, ms_addr addr, size_t len)
 
 static bool present_in_copy(struct ms_source *src, struct ms_range within, struct ms_range *ret)
 {
-	struct ms_copy *copy = copy_of(src);
-	size_t i = find_pages(copy, within.begin);
-	struct ms_range run;
-
-	if (i == copy->pages.n)
-		return false;
-	run = copy->pages.at[i].range;
-	while (++i < copy->pages.n && copy->pages.at[i].range.begin == run.end &&
-	       run.end < within.end)
-		run.end = copy->pages.at[i].range.end;
-	run = ms_range_common(run, within);
-	if (run.begin == run.end)
-		return false;
-	*ret = run;
-	return true;
+	return ms_pages_present(&copy_of(src)->pages, within, ret);
 }
 
 static void close_copy(struct ms_source *src)
@@ -192,20 +153,10 @@ static uint64_t available_memory(void)
 	return kib ? kib << 10 : UINT64_MAX;
 }
 
-static uint64_t bytes_of(const struct ms_wanted_list *wanted)
-{
-	const struct ms_wanted *want;
-	uint64_t bytes = 0;
-
-	ms_vec_for_each (want, wanted)
-		bytes += ms_range_len(want->range);
-	return bytes;
-}
-
 static enum ms_status check_memory(const struct ms_copy *copy, struct ms_error *err)
 {
 	uint64_t available = available_memory();
-	uint64_t bytes = bytes_of(&copy->pages);
+	uint64_t bytes = ms_wanted_bytes(&copy->pages.list);
 
 	if (bytes <= copy->prepared_bytes || bytes - copy->prepared_bytes <= available)
 		return MS_OK;
@@ -223,7 +174,7 @@ static enum ms_status make_room(struct ms_copy *copy, pid_t tid, struct ms_notes
                                 struct ms_error *err)
 {
 	struct ms_resident resident = { .arena = copy->arena, .warnings = warnings };
-	struct ms_mirror_plan plan = { .wanted = &copy->pages, .arena = copy->arena };
+	struct ms_mirror_plan plan = { .wanted = &copy->pages.list, .arena = copy->arena };
 	struct ms_mappings maps;
 	enum ms_status st;
 
@@ -236,8 +187,8 @@ static enum ms_status make_room(struct ms_copy *copy, pid_t tid, struct ms_notes
 	st = ms_resident_find(tid, &resident, err);
 	if (st)
 		return st;
-	copy->pages = (struct ms_wanted_list){ 0 };
-	if (!ms_wanted_choose(&resident, &copy->pages))
+	copy->pages.list = (struct ms_wanted_list){ 0 };
+	if (!ms_wanted_choose(&resident, &copy->pages.list))
 		return ms_fail(err, MS_E_NOMEM, "no memory for the list of pages");
 	st = check_memory(copy, err);
 	return st ? st : ms_mirrors_create(&copy->mirrors, &plan, err);
@@ -250,7 +201,7 @@ static enum ms_status copy_pages(struct ms_copy *copy, pid_t tid, struct ms_erro
 		.mem_fd = copy->mem_fd,
 		.arena = copy->arena,
 	};
-	enum ms_status st = ms_transfer_run(&transfer, &copy->pages, &copy->mirrors, err);
+	enum ms_status st = ms_transfer_run(&transfer, &copy->pages.list, &copy->mirrors, err);
 
 	copy->lost = transfer.lost;
 	copy->bytes = transfer.bytes;
@@ -278,44 +229,6 @@ static void note_lost(const struct ms_copy *copy, struct ms_notes *warnings)
 	}
 }
 
-/* The threads as the collection process left them in shared memory. */
-static enum ms_status list_threads(struct ms_copy *copy, const struct ms_collection *frozen,
-                                   struct ms_error *err)
-{
-	struct ms_threads *threads = &copy->base.threads;
-
-	if (!ms_vec_reserve(copy->arena, threads, frozen->n_threads))
-		return ms_fail(err, MS_E_NOMEM, "no memory for the list of threads");
-	for (uint32_t i = 0; i < frozen->n_threads; i++) {
-		const struct ms_frozen_thread *from = &frozen->threads[i];
-
-		threads->at[threads->n++] = (struct ms_thread){
-			.tid = from->tid,
-			.stopped = from->stopped,
-			.pc = from->pc,
-			.sp = from->sp,
-			.tp = from->tp,
-			.words = from->words,
-			.n_words = from->n_words,
-		};
-	}
-	return MS_OK;
-}
-
-static enum ms_status open_mem(pid_t tid, int *ret, struct ms_error *err)
-{
-	int fd = ms_proc_open(tid, "mem", O_RDONLY);
-
-	if (fd == -ENOENT || fd == -ESRCH)
-		return ms_fail(err, MS_E_GONE, "process %d ended", tid);
-	if (fd == -EACCES || fd == -EPERM)
-		return ms_target_explain_denied(tid, err);
-	if (fd < 0)
-		return ms_fail_sys(err, -fd, "opening the memory of process %d", tid);
-	*ret = fd;
-	return MS_OK;
-}
-
 static enum ms_status fill(struct ms_copy *copy, const struct ms_collection *frozen,
                            struct ms_notes *warnings, struct ms_error *err)
 {
@@ -323,13 +236,13 @@ static enum ms_status fill(struct ms_copy *copy, const struct ms_collection *fro
 	enum ms_status st;
 
 	/* Not before: the target may have become another program since. */
-	st = open_mem(tid, &copy->mem_fd, err);
+	st = ms_hold_open_mem(tid, &copy->mem_fd, err);
 	if (!st)
 		st = make_room(copy, tid, warnings, err);
 	if (!st)
 		st = copy_pages(copy, tid, err);
 	if (!st)
-		st = list_threads(copy, frozen, err);
+		st = ms_hold_threads(frozen, copy->arena, &copy->base.threads, err);
 	if (st)
 		return st;
 	ms_kernel_roots_find(frozen, copy->arena, &copy->base.kernel_words);
@@ -346,6 +259,7 @@ static struct ms_copy *new_copy(struct ms_arena *arena, struct ms_error *err)
 		return NULL;
 	}
 	copy->base.ops = &copy_ops;
+	copy->pages.maps = &copy->base.mappings;
 	copy->mem_fd = -1;
 	copy->arena = arena;
 	return copy;
@@ -365,8 +279,8 @@ enum ms_status ms_copy_prepare(pid_t pid, struct ms_arena *arena, struct ms_sour
 		close_copy(&copy->base);
 		return st;
 	}
-	ms_mirrors_populate(&copy->mirrors, &copy->pages);
-	copy->prepared_bytes = bytes_of(&copy->pages);
+	ms_mirrors_populate(&copy->mirrors, &copy->pages.list);
+	copy->prepared_bytes = ms_wanted_bytes(&copy->pages.list);
 	*ret = &copy->base;
 	return MS_OK;
 }

@@ -160,13 +160,15 @@ void ms_mirrors_destroy(struct ms_mirrors *mirrors)
 const struct ms_mirror *ms_mirrors_find(struct ms_mirrors *mirrors, ms_addr addr)
 {
 	const struct ms_mirror_list *list = &mirrors->list;
+	size_t last = atomic_load_explicit(&mirrors->last, memory_order_relaxed);
 	const struct ms_mirror *found;
 
-	if (mirrors->last < list->n && ms_range_has(list->at[mirrors->last].range, addr))
-		return &list->at[mirrors->last];
+	if (last < list->n && ms_range_has(list->at[last].range, addr))
+		return &list->at[last];
 	found = ms_range_find(list, addr);
 	if (found)
-		mirrors->last = (size_t)(found - list->at);
+		atomic_store_explicit(&mirrors->last, (size_t)(found - list->at),
+		                      memory_order_relaxed);
 	return found;
 }
 

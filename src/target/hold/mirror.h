@@ -16,6 +16,8 @@
  * keeps. A mirror ends SLACK behind the last page to copy.
  */
 
+#include <stdatomic.h>
+
 #include "target/hold/wanted.h"
 
 struct ms_mirror {
@@ -33,7 +35,7 @@ struct ms_mirrors {
 	char *memory[MS_MIRROR_MEMORIES];
 	size_t memory_len[MS_MIRROR_MEMORIES];
 	size_t n_memories;
-	size_t last; /* where the last search ended */
+	atomic_size_t last; /* where the last search ended */
 };
 
 /* What of a process is to be mirrored. */

@@ -76,7 +76,7 @@ static bool add(const struct ms_resident *resident, const struct ms_mapping *map
 	}
 	last = ms_vec_push(resident->arena, list);
 	if (last)
-		*last = (struct ms_wanted){ range, forced };
+		*last = (struct ms_wanted){ .range = range, .forced = forced };
 	return last;
 }
 

@@ -18,7 +18,8 @@ enum ms_absent ms_absent_of(const struct ms_mapping *map);
 /* Pages to copy, in a row and in one mapping. */
 struct ms_wanted {
 	struct ms_range range;
-	bool forced; /* PROT_NONE: only /proc/TID/mem reads it */
+	bool forced;   /* PROT_NONE: only /proc/TID/mem reads it */
+	bool in_clone; /* not copied: read from the clone */
 };
 
 struct ms_wanted_list MS_VEC(struct ms_wanted);

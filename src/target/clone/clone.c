@@ -1,0 +1,539 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Nothing that happens to us may hurt the target, so each step leaves a state from
+ * which everyone finds the way out without us. Before a register is changed, a block
+ * is written below the thread's stack:
+ *
+ *	thread's sp ─▶ ┌──────────────────────────────┐
+ *	               │ red zone, 128 bytes          │ not touched
+ *	               ├──────────────────────────────┤
+ *	               │ vectors        (XSAVE)       │◀─┐
+ *	               │ frame: true registers, mask ─┼──┘
+ *	   call_sp ──▶ │ restorer                     │
+ *	               │ frame: exit(0)               │
+ *	  child_sp ──▶ │ restorer                     │
+ *	    scratch ─▶ │ 8 bytes for results          │
+ *	               └──────────────────────────────┘
+ *
+ * A thread that is let go behind a call returns to the restorer, which is libc's way
+ * out of a signal handler, and so to the registers that it had; helper and image,
+ * to exit(0). Signals are blocked meanwhile, and the frame gives the mask back.
+ *
+ * What remains, should we be killed in that moment: the thread's poll() or
+ * nanosleep() begins its time-out anew, a call that returned EINTR keeps it, a helper
+ * that had not been reaped stays a zombie that only wait4(__WALL) sees, and the bytes
+ * below the stack pointer, which are nobody's, are not what they were.
+ *
+ * The thread must be one whose stack can be trusted to go on downwards: the main
+ * thread in [stack], or one whose thread pointer lies above its stack pointer in the
+ * same mapping. Coroutines, whose stack may end at any byte, are not.
+ */
+#include "target/clone/clone.h"
+
+#include <errno.h>
+#include <linux/audit.h>
+#include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "target/clone/inject.h"
+#include "target/maps.h"
+#include "target/proc.h"
+
+enum {
+	RED_ZONE = 128,
+	ALIGNMENT = 64, /* XRSTOR wants it */
+	SCRATCH_BYTES = 64,
+	BLOCK_BYTES = MS_VECTORS_BYTES + 2 * MS_FRAME_BYTES + SCRATCH_BYTES,
+	MAX_LOOKS = 256,       /* threads that are looked at for a fit one */
+	GET_DISPATCH = 0x4210, /* PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG, Linux 6.4 */
+	GET_RSEQ = 0x420f,     /* PTRACE_GET_RSEQ_CONFIGURATION, Linux 5.13 */
+	RSEQ_CS = 8,           /* offset in struct rseq */
+	SHADOW_STACK = 0x204,  /* NT_X86_SHSTK */
+	UNSHARE = 2,           /* CLOSE_RANGE_UNSHARE */
+};
+
+/* The block, in the target. */
+struct block {
+	struct ms_range range;
+	ms_addr call_sp;
+	ms_addr child_sp;
+	ms_addr scratch;
+};
+
+/* One making of a clone. */
+struct making {
+	struct ms_cloner *cloner;
+	const struct ms_arch_calls *calls;
+	struct ms_injection thread;
+	struct ms_injection helper;
+	struct ms_injection image;
+	uint64_t mask; /* the thread's own */
+	struct block block;
+	int64_t helper_pid; /* as the target calls it; 0: not made or reaped */
+};
+
+static size_t move(pid_t tid, ms_addr addr, void *buf, size_t len, bool write)
+{
+	struct iovec local = { buf, len };
+	/* NOLINTNEXTLINE(performance-no-int-to-ptr): the kernel's interface wants it so */
+	struct iovec remote = { (void *)(uintptr_t)addr, len };
+	/* Not through /proc/TID/mem, which writes to read-only pages, too. */
+	ssize_t n = write ? process_vm_writev(tid, &local, 1, &remote, 1, 0)
+	                  : process_vm_readv(tid, &local, 1, &remote, 1, 0);
+
+	return n > 0 ? (size_t)n : 0;
+}
+
+/* ---- before the freeze ---- */
+
+static bool add_place(struct ms_cloner *cloner, const struct ms_mapping *map)
+{
+	bool main = !strcmp(map->name, "[stack]");
+	struct ms_stack_place *place;
+
+	if (map->inode || map->shared || !(map->prot & MS_PROT_WRITE) ||
+	    !(map->prot & MS_PROT_READ) || !strcmp(map->name, "[heap]"))
+		return true;
+	place = ms_vec_push(&cloner->freezer->arena, &cloner->places);
+	if (place)
+		*place = (struct ms_stack_place){ map->range, main };
+	return place;
+}
+
+static enum ms_status find_places(struct ms_cloner *cloner, struct ms_error *err)
+{
+	struct ms_mappings maps = { 0 };
+	const struct ms_mapping *map;
+	enum ms_status st = ms_maps_read(ms_proc_living_thread(cloner->freezer->shared->pid),
+	                                 &cloner->freezer->arena, &maps, err);
+
+	if (st)
+		return st;
+	ms_vec_for_each (map, &maps)
+		if (!add_place(cloner, map))
+			return ms_fail(err, MS_E_NOMEM, "no memory for the list of stacks");
+	return MS_OK;
+}
+
+enum ms_status ms_cloner_init(struct ms_cloner *cloner, struct ms_freezer *freezer,
+                              struct ms_error *err)
+{
+	struct ms_arena *arena = &freezer->arena;
+
+	memset(cloner, 0, sizeof(*cloner));
+	cloner->freezer = freezer;
+	if (!freezer->arch->calls)
+		return ms_fail(err, MS_E_UNSUPPORTED, "no way to clone is known on %s",
+		               freezer->arch->name);
+	if (!freezer->shared->gadgets.call || !freezer->shared->gadgets.restore)
+		return ms_fail(err, MS_E_UNSUPPORTED,
+		               "it has no C library's code to make a clone by");
+	if (syscall(SYS_close_range, 1, 0, 0) && errno == ENOSYS)
+		return ms_fail(err, MS_E_UNSUPPORTED,
+		               "this kernel has no close_range() (Linux 5.9)");
+	cloner->seccomp = ms_arena_alloc(arena, sizeof(*cloner->seccomp));
+	cloner->block = ms_arena_alloc(arena, BLOCK_BYTES);
+	cloner->saved = ms_arena_alloc(arena, BLOCK_BYTES);
+	cloner->vectors = ms_arena_alloc(arena, sizeof(*cloner->vectors));
+	if (!cloner->seccomp || !cloner->block || !cloner->saved || !cloner->vectors)
+		return ms_fail(err, MS_E_NOMEM, "no memory for cloning");
+	memset(cloner->seccomp, 0, sizeof(*cloner->seccomp)); /* so that it does not fault later */
+	memset(cloner->block, 0, BLOCK_BYTES);
+	memset(cloner->saved, 0, BLOCK_BYTES);
+	memset(cloner->vectors, 0, sizeof(*cloner->vectors));
+	return find_places(cloner, err);
+}
+
+/* ---- the choice of a thread ---- */
+
+/* Where the block fits below @sp. */
+static bool find_room(const struct ms_cloner *cloner, const struct ms_thread *at,
+                      struct ms_range *ret)
+{
+	const struct ms_stack_places *places = &cloner->places;
+	size_t i = ms_range_search(places->at, places->n, sizeof(*places->at), at->sp);
+	const struct ms_stack_place *place = &places->at[i];
+
+	if (i == places->n || !ms_range_has(place->range, at->sp))
+		return false;
+	if (!place->main && !(at->tp > at->sp && ms_range_has(place->range, at->tp)))
+		return false;
+	ret->end = ms_align_down(at->sp - RED_ZONE, ALIGNMENT);
+	ret->begin = ret->end - BLOCK_BYTES;
+	return ret->end < at->sp && ret->begin >= place->range.begin && ret->begin < ret->end;
+}
+
+/* Inside a restartable sequence, which a detour would break unseen. */
+static bool is_in_sequence(pid_t tid)
+{
+	struct {
+		uint64_t at;
+		uint32_t size;
+		uint32_t signature;
+		uint32_t flags;
+		uint32_t padding;
+	} rseq = { 0 };
+	uint64_t cs = 0;
+	long n = ptrace((enum __ptrace_request)GET_RSEQ, tid, sizeof(rseq), &rseq);
+
+	if (n <= 0 || !rseq.at)
+		return false;
+	return move(tid, rseq.at + RSEQ_CS, &cs, sizeof(cs), false) != sizeof(cs) || cs;
+}
+
+static bool fits(const struct ms_cloner *cloner, size_t i, bool asleep, struct ms_range *ret)
+{
+	const struct ms_freezer *freezer = cloner->freezer;
+	const struct ms_tracee *tracee = &freezer->tracees.at[i];
+	struct ms_frozen_thread *captured = &freezer->shared->threads[i];
+	const struct ms_thread at = { .sp = captured->sp, .tp = captured->tp };
+	struct ms_cpu cpu;
+
+	if (tracee->state != MS_TRACEE_STOPPED || tracee->signal || tracee->group_stop ||
+	    captured->tid != tracee->tid || !find_room(cloner, &at, ret))
+		return false;
+	if (!freezer->arch->look(tracee->tid, &cpu) || (asleep && cpu.call < 0))
+		return false;
+	return cpu.call >= 0 || !is_in_sequence(tracee->tid);
+}
+
+/*
+ * A thread that sleeps in a system call if there is one: its stack is as the ABI
+ * wants it, and it is in the middle of nothing.
+ */
+static pid_t choose(const struct ms_cloner *cloner, struct ms_range *ret)
+{
+	const struct ms_freezer *freezer = cloner->freezer;
+	size_t n = freezer->tracees.n < freezer->shared->n_threads ? freezer->tracees.n
+	                                                           : freezer->shared->n_threads;
+
+	for (int asleep = 1; asleep >= 0; asleep--)
+		for (size_t i = 0; i < n && i < MAX_LOOKS; i++)
+			if (fits(cloner, i, asleep, ret))
+				return freezer->tracees.at[i].tid;
+	return 0;
+}
+
+/* ---- the calls ---- */
+
+static struct ms_call call_subreaper(const struct making *m)
+{
+	return (struct ms_call){ SYS_prctl, { PR_GET_CHILD_SUBREAPER, m->block.scratch } };
+}
+
+static struct ms_call call_helper(const struct making *m)
+{
+	return (struct ms_call){ SYS_clone,
+		                 { CLONE_VM | CLONE_FILES | CLONE_FS, m->block.child_sp } };
+}
+
+static struct ms_call call_image(void)
+{
+	return (struct ms_call){ SYS_clone, { CLONE_FILES } };
+}
+
+static struct ms_call call_exit(void)
+{
+	return (struct ms_call){ SYS_exit, { 0 } };
+}
+
+static struct ms_call call_reap(const struct making *m)
+{
+	return (struct ms_call){ SYS_wait4, { (uint64_t)m->helper_pid, 0, __WALL } };
+}
+
+static struct ms_call call_close(void)
+{
+	return (struct ms_call){ SYS_close_range, { 0, UINT32_MAX, UNSHARE } };
+}
+
+static struct ms_wanted_call wanted(const struct making *m, const char *name, struct ms_call call)
+{
+	struct ms_wanted_call ret = {
+		.name = name,
+		.data = { .nr = (int)call.nr,
+		          .arch = AUDIT_ARCH_X86_64,
+		          .instruction_pointer = m->thread.gadgets->call + 2 },
+	};
+
+	for (size_t i = 0; i < 6; i++)
+		ret.data.args[i] = call.args[i];
+	return ret;
+}
+
+static enum ms_status check_seccomp(const struct making *m, struct ms_error *err)
+{
+	const struct ms_wanted_call calls[] = {
+		wanted(m, "prctl", call_subreaper(m)),
+		wanted(m, "clone", call_helper(m)),
+		wanted(m, "clone", call_image()),
+		wanted(m, "exit", call_exit()),
+		wanted(m, "wait4", call_reap(m)),
+		wanted(m, "close_range", call_close()),
+		wanted(m, "rt_sigreturn", (struct ms_call){ SYS_rt_sigreturn, { 0 } }),
+	};
+
+	return ms_seccomp_check(m->thread.tid, calls, sizeof(calls) / sizeof(calls[0]),
+	                        m->cloner->seccomp, err);
+}
+
+/* What would make a return to the frame fail. */
+static enum ms_status check_thread(const struct making *m, struct ms_error *err)
+{
+	struct {
+		uint64_t mode;
+		uint64_t selector;
+		uint64_t offset;
+		uint64_t len;
+	} dispatch = { 0 };
+	uint64_t shadow_stack = 0;
+	struct iovec iov = { &shadow_stack, sizeof(shadow_stack) };
+	pid_t tid = m->thread.tid;
+
+	if (!ptrace((enum __ptrace_request)GET_DISPATCH, tid, sizeof(dispatch), &dispatch) &&
+	    dispatch.mode)
+		return ms_fail(err, MS_E_UNSUPPORTED, "its system calls are dispatched by itself");
+	if (!ptrace(PTRACE_GETREGSET, tid, (uintptr_t)SHADOW_STACK, &iov) && shadow_stack)
+		return ms_fail(err, MS_E_UNSUPPORTED, "its return addresses are guarded (SHSTK)");
+	return check_seccomp(m, err);
+}
+
+/* ---- the block ---- */
+
+static size_t put_frame(const struct making *m, const struct ms_registers *registers, uint64_t mask,
+                        ms_addr vectors, size_t offset)
+{
+	return m->calls->frame(registers, m->thread.gadgets, mask, vectors,
+	                       m->cloner->block + offset);
+}
+
+/* Lay the block out from its lower end and write it. */
+static bool write_block(struct making *m)
+{
+	struct ms_cloner *cloner = m->cloner;
+	struct ms_registers leave = m->thread.registers;
+	struct ms_call exit_call = call_exit();
+	ms_addr begin = m->block.range.begin;
+	size_t child = SCRATCH_BYTES;
+	size_t own = child + MS_FRAME_BYTES;
+	size_t vectors = own + MS_FRAME_BYTES;
+
+	m->block.scratch = begin;
+	m->block.child_sp = begin + child;
+	m->block.call_sp = begin + own;
+	m->calls->call(&leave, m->thread.gadgets, &exit_call, m->block.child_sp);
+	(void)put_frame(m, &leave, UINT64_MAX, 0, child);
+	memcpy(cloner->block + vectors, cloner->vectors->bytes, cloner->vectors->n);
+	(void)put_frame(m, &m->thread.registers, m->mask, begin + vectors, own);
+	return move(m->thread.tid, begin, cloner->saved, BLOCK_BYTES, false) == BLOCK_BYTES &&
+	       move(m->thread.tid, begin, cloner->block, BLOCK_BYTES, true) == BLOCK_BYTES;
+}
+
+/* ---- the thread, taken and given back ---- */
+
+static bool set_mask(pid_t tid, uint64_t mask)
+{
+	return !ptrace(PTRACE_SETSIGMASK, tid, sizeof(mask), &mask);
+}
+
+static bool set_options(pid_t tid, uintptr_t options)
+{
+	return !ptrace(PTRACE_SETOPTIONS, tid, NULL, options);
+}
+
+static enum ms_status take(struct making *m, struct ms_error *err)
+{
+	struct ms_freezer *freezer = m->cloner->freezer;
+	enum ms_status st;
+
+	m->thread = (struct ms_injection){ .arch = freezer->arch,
+		                           .gadgets = &freezer->shared->gadgets,
+		                           .deadline_ns = freezer->deadline_ns };
+	m->calls = freezer->arch->calls;
+	m->thread.tid = choose(m->cloner, &m->block.range);
+	if (!m->thread.tid)
+		return ms_fail(err, MS_E_UNSUPPORTED,
+		               "none of its threads is fit to make a clone (stopped by a signal, "
+		               "or on a stack of unknown size)");
+	m->block.scratch = m->block.range.begin;
+	st = check_thread(m, err);
+	if (st)
+		return st;
+	if (!m->calls->save(m->thread.tid, &m->thread.registers, m->cloner->vectors) ||
+	    ptrace(PTRACE_GETSIGMASK, m->thread.tid, sizeof(m->mask), &m->mask) || !write_block(m))
+		return ms_fail(err, MS_E_UNSUPPORTED, "thread %d has no room on its stack",
+		               m->thread.tid);
+	m->thread.sp = m->block.call_sp;
+	return MS_OK;
+}
+
+/*
+ * Send the thread on its way to the first call before its signals are blocked: from
+ * there the frame would unblock them.
+ */
+static bool divert(const struct making *m)
+{
+	struct ms_registers registers = m->thread.registers;
+	struct ms_call call = call_subreaper(m);
+
+	m->calls->call(&registers, m->thread.gadgets, &call, m->thread.sp);
+	return set_options(m->thread.tid, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE) &&
+	       m->calls->restore(m->thread.tid, &registers, NULL) &&
+	       set_mask(m->thread.tid, UINT64_MAX);
+}
+
+/* In the opposite order; the frame is needed until the registers are back. */
+static void give_back(struct making *m)
+{
+	pid_t tid = m->thread.tid;
+
+	if (!ms_inject_park(&m->thread))
+		return;
+	(void)set_mask(tid, m->mask);
+	if (m->calls->restore(tid, &m->thread.registers, NULL))
+		(void)move(tid, m->block.range.begin, m->cloner->saved, BLOCK_BYTES, true);
+	(void)set_options(tid, 0);
+}
+
+/* ---- what the thread does ---- */
+
+static enum ms_status lost(const struct making *m, struct ms_error *err)
+{
+	return ms_fail(err, MS_E_UNSUPPORTED, "thread %d ended, or did not answer", m->thread.tid);
+}
+
+static enum ms_status explain_errno(int64_t result, struct ms_error *err)
+{
+	if (result == -EAGAIN)
+		return ms_fail(err, MS_E_DENIED,
+		               "it may not have another process (RLIMIT_NPROC, or pids.max of its "
+		               "cgroup)");
+	if (result == -ENOMEM)
+		return ms_fail(err, MS_E_DENIED,
+		               "the kernel does not let it share so much memory "
+		               "(vm.overcommit_memory)");
+	(void)ms_fail_sys(err, (int)-result, "its clone failed");
+	return err->status;
+}
+
+/* A target that adopts orphans would adopt the image. */
+static enum ms_status check_subreaper(struct making *m, struct ms_error *err)
+{
+	struct ms_call call = call_subreaper(m);
+	int64_t result;
+	int32_t adopts = 0;
+
+	if (!ms_inject(&m->thread, &call, &result))
+		return lost(m, err);
+	if (!result &&
+	    move(m->thread.tid, m->block.scratch, &adopts, sizeof(adopts), false) ==
+	            sizeof(adopts) &&
+	    adopts)
+		return ms_fail(
+			err, MS_E_UNSUPPORTED,
+			"it adopts orphans (PR_SET_CHILD_SUBREAPER), and would see the clone "
+			"end");
+	return MS_OK;
+}
+
+static enum ms_status make_helper(struct making *m, struct ms_error *err)
+{
+	struct ms_call call = call_helper(m);
+	int64_t result = 0;
+
+	if (!ms_inject(&m->thread, &call, &result))
+		return lost(m, err);
+	if (result < 0)
+		return explain_errno(result, err);
+	m->helper_pid = result;
+	m->helper = m->thread;
+	m->helper.tid = m->thread.child;
+	m->helper.sp = m->block.child_sp;
+	m->helper.lost = !ms_inject_await(m->helper.tid, m->thread.deadline_ns) ||
+	                 !set_options(m->helper.tid, PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD |
+	                                                     PTRACE_O_TRACECLONE) ||
+	                 !m->calls->save(m->helper.tid, &m->helper.registers, NULL);
+	return m->helper.lost ? lost(m, err) : MS_OK;
+}
+
+static enum ms_status make_image(struct making *m, struct ms_error *err)
+{
+	struct ms_call call = call_image();
+	int64_t result = 0;
+
+	if (!ms_inject(&m->helper, &call, &result))
+		return lost(m, err);
+	if (result < 0)
+		return explain_errno(result, err);
+	m->image = m->helper;
+	m->image.tid = m->helper.child;
+	m->cloner->image = m->image.tid;
+	m->image.lost = !ms_inject_await(m->image.tid, m->thread.deadline_ns) ||
+	                !m->calls->save(m->image.tid, &m->image.registers, NULL);
+	return m->image.lost ? lost(m, err) : MS_OK;
+}
+
+/* Take the image out of the table of files; no file was open through it alone. */
+static enum ms_status leave_files(struct making *m, struct ms_error *err)
+{
+	struct ms_call call = call_close();
+	int64_t result = 0;
+
+	if (!ms_inject(&m->image, &call, &result))
+		return lost(m, err);
+	if (result < 0)
+		return explain_errno(result, err);
+	return MS_OK;
+}
+
+/* End the helper and have the thread reap it. */
+static void end_helper(struct making *m)
+{
+	struct ms_call last = call_exit();
+	struct ms_call reap = call_reap(m);
+	int64_t result;
+
+	if (m->helper_pid && ms_inject_last(&m->helper, &last))
+		(void)ms_inject(&m->thread, &reap, &result);
+}
+
+enum ms_status ms_clone_make(struct ms_cloner *cloner, struct ms_error *err)
+{
+	struct making m = { .cloner = cloner };
+	enum ms_status st = take(&m, err);
+
+	if (st)
+		return st;
+	if (!divert(&m))
+		st = lost(&m, err);
+	if (!st)
+		st = check_subreaper(&m, err);
+	if (!st)
+		st = make_helper(&m, err);
+	if (!st)
+		st = make_image(&m, err);
+	if (!st)
+		st = leave_files(&m, err);
+	end_helper(&m);
+	give_back(&m);
+	if (st)
+		ms_clone_end(cloner);
+	return st;
+}
+
+void ms_clone_end(struct ms_cloner *cloner)
+{
+	if (!cloner->image)
+		return;
+	(void)kill(cloner->image, SIGKILL);
+	(void)waitpid(cloner->image, NULL, __WALL);
+	cloner->image = 0;
+}

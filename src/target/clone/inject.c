@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "target/clone/inject.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+
+enum {
+	SPINS = 2000,   /* looks before sleeping: being woken takes longer than a call */
+	MAX_STOPS = 64, /* others than those asked for: the group's stops */
+	CALL_STOP = SIGTRAP | 0x80,
+	ENDED = -1,
+};
+
+/*
+ * The status of the next stop of @tid, or ENDED. Waits until the deadline; a sleep is
+ * ended by the ticks that the collection process gives itself.
+ */
+static int next_stop(pid_t tid, uint64_t deadline_ns)
+{
+	for (int looks = 0;; looks++) {
+		siginfo_t info = { 0 };
+		int flags = WSTOPPED | WEXITED | __WALL | (looks < SPINS ? WNOHANG : 0);
+
+		if (waitid(P_PID, (id_t)tid, &info, flags) && errno != EINTR)
+			return ENDED;
+		if (info.si_pid)
+			return info.si_code == CLD_TRAPPED ? info.si_status : ENDED;
+		if (looks > SPINS && ms_now_ns() > deadline_ns)
+			return ENDED;
+	}
+}
+
+/* Go on to the stop before or behind a system call; what is made on the way goes to in->child. */
+static bool go_to_call(struct ms_injection *in)
+{
+	for (int i = 0; i < MAX_STOPS; i++) {
+		unsigned long child;
+		int status;
+
+		if (ptrace(PTRACE_SYSCALL, in->tid, NULL, NULL))
+			return false;
+		status = next_stop(in->tid, in->deadline_ns);
+		if (status == CALL_STOP)
+			return true;
+		if (status == ENDED)
+			return false;
+		if (status >> 8 == PTRACE_EVENT_CLONE &&
+		    !ptrace(PTRACE_GETEVENTMSG, in->tid, NULL, &child))
+			in->child = (pid_t)child;
+	}
+	return false;
+}
+
+static bool set_call(const struct ms_injection *in, const struct ms_call *call)
+{
+	struct ms_registers registers = in->registers;
+
+	in->arch->calls->call(&registers, in->gadgets, call, in->sp);
+	return in->arch->calls->restore(in->tid, &registers, NULL);
+}
+
+bool ms_inject(struct ms_injection *in, const struct ms_call *call, int64_t *ret)
+{
+	struct ms_cpu cpu;
+
+	in->child = 0;
+	in->lost = in->lost || !set_call(in, call) || !go_to_call(in) || !go_to_call(in) ||
+	           !in->arch->look(in->tid, &cpu);
+	if (!in->lost)
+		*ret = cpu.result;
+	return !in->lost;
+}
+
+bool ms_inject_park(struct ms_injection *in)
+{
+	int status = 0;
+
+	for (int i = 0; i < MAX_STOPS && !in->lost; i++) {
+		(void)ptrace(PTRACE_INTERRUPT, in->tid, NULL, NULL);
+		in->lost = ptrace(PTRACE_CONT, in->tid, NULL, NULL) != 0;
+		if (!in->lost)
+			status = next_stop(in->tid, in->deadline_ns);
+		in->lost = in->lost || status == ENDED;
+		if (status >> 8 == PTRACE_EVENT_STOP)
+			break;
+	}
+	return !in->lost;
+}
+
+bool ms_inject_await(pid_t tid, uint64_t deadline_ns)
+{
+	return next_stop(tid, deadline_ns) != ENDED;
+}
+
+bool ms_inject_last(struct ms_injection *in, const struct ms_call *call)
+{
+	if (in->lost || !set_call(in, call) || ptrace(PTRACE_CONT, in->tid, NULL, NULL))
+		return false;
+	in->lost = true;
+	return next_stop(in->tid, in->deadline_ns) == ENDED;
+}

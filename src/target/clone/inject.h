@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_TARGET_INJECT_H
+#define MS_TARGET_INJECT_H
+
+/*
+ * A stopped thread that executes system calls of ours.
+ *
+ * The thread goes from one ptrace stop to the next; no single step and no breakpoint
+ * is used, for these would outlive us in the thread. Its return address always leads
+ * to a signal frame (arch.h), so it can be let go at any moment and finds its own way.
+ */
+
+#include "target/arch/arch.h"
+
+struct ms_injection {
+	const struct ms_arch *arch;
+	const struct ms_gadgets *gadgets;
+	pid_t tid;
+	ms_addr sp;                    /* its return address, with a frame behind it */
+	struct ms_registers registers; /* when it was taken; calls change few of them */
+	uint64_t deadline_ns;
+	pid_t child; /* process that the last call made; 0: none. Stopped or about to stop */
+	bool lost;   /* it ended, or did not come to its stop */
+};
+
+/*
+ * Have the thread make @call. It is stopped before and, unless lost, behind the call.
+ *
+ * @ret: the call's result; minus errno
+ *
+ * Returns false when the thread was lost, with nothing left to do about it.
+ */
+bool ms_inject(struct ms_injection *in, const struct ms_call *call, int64_t *ret);
+
+/* Bring the thread from behind a call to a stop in which its registers can be given back. */
+bool ms_inject_park(struct ms_injection *in);
+
+/* Wait for the stop in which a process made by a call begins. */
+bool ms_inject_await(pid_t tid, uint64_t deadline_ns);
+
+/* Have the thread make @call, from which it does not return, and take its end. */
+bool ms_inject_last(struct ms_injection *in, const struct ms_call *call);
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two pieces of code that every C library has, found by their bytes: symbols would not
+ * do, for the one is no function of its own and the other is hidden.
+ */
+#include <fcntl.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "target/arch/arch.h"
+#include "target/proc.h"
+#include "target/target.h"
+
+enum {
+	PIECE = 1 << 20,
+	OVERLAP = 16, /* longer than either piece of code */
+	MAX_PIECES = 256,
+};
+
+/* Look through @text, until enough has been read in all. */
+static void search(int mem_fd, struct ms_range text, uint8_t *buf, unsigned *pieces,
+                   struct ms_gadgets *ret)
+{
+	for (ms_addr at = text.begin; at < text.end && *pieces < MAX_PIECES;
+	     at += PIECE - OVERLAP, ++*pieces) {
+		uint64_t left = text.end - at;
+		ssize_t n = pread(mem_fd, buf, left < PIECE ? (size_t)left : PIECE, (off_t)at);
+
+		if (n <= 0 || (ret->call && ret->restore))
+			return;
+		ms_calls_x86_64.find(buf, (size_t)n, at, ret);
+	}
+}
+
+void ms_gadgets_find(pid_t pid, struct ms_collection *shared, struct ms_arena *arena)
+{
+	int mem_fd = ms_proc_open(ms_proc_living_thread(pid), "mem", O_RDONLY);
+	uint8_t *buf = ms_arena_alloc(arena, PIECE);
+	unsigned pieces = 0;
+
+	shared->gadgets = (struct ms_gadgets){ 0 };
+	if (mem_fd < 0 || !buf)
+		goto out;
+	/* The C library's first: then few others need to be read. */
+	for (uint32_t i = 0; i < shared->n_libc_code; i++)
+		search(mem_fd, shared->libc_code[i], buf, &pieces, &shared->gadgets);
+	for (uint32_t i = 0; i < shared->n_all_code; i++)
+		search(mem_fd, shared->all_code[i], buf, &pieces, &shared->gadgets);
+out:
+	if (mem_fd >= 0)
+		(void)close(mem_fd);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "target/hold/pages.h"
+
+#include "target/maps.h"
+
+/* The first of the held runs that ends behind @addr; list.n when there is none. */
+static size_t find(struct ms_pages *pages, ms_addr addr)
+{
+	const struct ms_wanted_list *list = &pages->list;
+	size_t i = atomic_load_explicit(&pages->last, memory_order_relaxed);
+
+	if (i >= list->n || !ms_range_has(list->at[i].range, addr)) {
+		i = ms_range_search(list->at, list->n, sizeof(*list->at), addr);
+		atomic_store_explicit(&pages->last, i, memory_order_relaxed);
+	}
+	return i;
+}
+
+bool ms_pages_part(struct ms_pages *pages, ms_addr addr, ms_addr end, struct ms_part *ret)
+{
+	const struct ms_mapping *map = ms_maps_find(pages->maps, addr);
+	struct ms_range part = { addr, end };
+	const struct ms_wanted *page;
+	size_t i;
+
+	if (!map)
+		return false;
+	i = find(pages, addr);
+	page = i < pages->list.n ? &pages->list.at[i] : NULL;
+	if (page && page->range.begin <= addr) {
+		*ret = (struct ms_part){ ms_range_common(part, page->range), page, MS_ABSENT_NONE };
+		return true;
+	}
+	if (page && page->range.begin < part.end)
+		part.end = page->range.begin;
+	*ret = (struct ms_part){ ms_range_common(part, map->range), NULL, ms_absent_of(map) };
+	return true;
+}
+
+bool ms_pages_present(struct ms_pages *pages, struct ms_range within, struct ms_range *ret)
+{
+	const struct ms_wanted_list *list = &pages->list;
+	size_t i = find(pages, within.begin);
+	struct ms_range run;
+
+	if (i == list->n)
+		return false;
+	run = list->at[i].range;
+	while (++i < list->n && list->at[i].range.begin == run.end && run.end < within.end)
+		run.end = list->at[i].range.end;
+	run = ms_range_common(run, within);
+	if (run.begin == run.end)
+		return false;
+	*ret = run;
+	return true;
+}
+
+uint64_t ms_wanted_bytes(const struct ms_wanted_list *list)
+{
+	const struct ms_wanted *want;
+	uint64_t bytes = 0;
+
+	ms_vec_for_each (want, list)
+		bytes += ms_range_len(want->range);
+	return bytes;
+}

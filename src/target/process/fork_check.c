@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is known of a process, before it is touched, about a clone of it.
+ *
+ * A clone costs the target's memory cgroup a page for each page that the target writes
+ * to while it is read. Where little room is left the kernel would end a process of the
+ * group, the target perhaps; a copy is charged to us.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "target/proc.h"
+#include "target/target.h"
+
+enum { PATH_BYTES = 4096, SHARE = 8 }; /* of its memory that must fit once more */
+
+/* Version 2 of cgroups has one tree, version 1 a tree for memory. */
+struct version {
+	const char *mark; /* in a line of /proc/PID/cgroup, before the path */
+	const char *root;
+	const char *limit;
+	const char *usage;
+};
+
+static const struct version versions[] = {
+	{ ":memory:", "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes" },
+	{ "0::", "/sys/fs/cgroup", "memory.max", "memory.current" },
+};
+
+/* Read @file of the group at @folder; false when there is no number in it ("max"). */
+static bool read_bytes(const char *folder, const char *file, uint64_t *ret)
+{
+	char path[2 * PATH_BYTES];
+	char text[64];
+	char *end;
+
+	(void)snprintf(path, sizeof(path), "%s/%s", folder, file);
+	if (ms_proc_read_path(path, text, sizeof(text)) <= 0)
+		return false;
+	*ret = strtoull(text, &end, 10);
+	return end != text;
+}
+
+/* Bytes of files in memory that the kernel takes back first. */
+static uint64_t reclaimable(const char *folder)
+{
+	char path[2 * PATH_BYTES];
+	char text[2 * PATH_BYTES];
+	const char *at;
+
+	(void)snprintf(path, sizeof(path), "%s/memory.stat", folder);
+	(void)ms_proc_read_path(path, text, sizeof(text));
+	at = strstr(text, "\ninactive_file ");
+	return at ? strtoull(at + strlen("\ninactive_file "), NULL, 10) : 0;
+}
+
+/* Bytes that the group at @folder may still take; UINT64_MAX when it has no limit. */
+static uint64_t room_in(const struct version *v, const char *folder)
+{
+	uint64_t limit;
+	uint64_t usage;
+	uint64_t back;
+
+	if (!read_bytes(folder, v->limit, &limit) || !read_bytes(folder, v->usage, &usage))
+		return UINT64_MAX;
+	back = reclaimable(folder);
+	usage -= back < usage ? back : usage;
+	return limit > usage ? limit - usage : 0;
+}
+
+/* The least room of the group of @pid and of those that it lies in. */
+static uint64_t least_room(pid_t pid, const struct version *v)
+{
+	char text[PATH_BYTES];
+	char folder[PATH_BYTES + 64];
+	uint64_t least = UINT64_MAX;
+	size_t root = strlen(v->root);
+	char *path;
+
+	(void)ms_proc_read(pid, "cgroup", text, sizeof(text));
+	path = strstr(text, v->mark);
+	if (!path)
+		return UINT64_MAX;
+	path += strlen(v->mark);
+	path[strcspn(path, "\n")] = '\0';
+	(void)snprintf(folder, sizeof(folder), "%s%s", v->root, path);
+	for (char *slash; (slash = strrchr(folder, '/')) && slash >= folder + root; *slash = '\0') {
+		uint64_t room = room_in(v, folder);
+
+		least = room < least ? room : least;
+	}
+	return least;
+}
+
+static bool is_init(const char *status)
+{
+	const char *ids = strstr(status, "\nNSpid:");
+	size_t len = ids ? strcspn(ids + 1, "\n") + 1 : 0;
+
+	return len > 2 && ids[len - 1] == '1' && ids[len - 2] == '\t';
+}
+
+enum ms_status ms_fork_check(pid_t pid, struct ms_error *err)
+{
+	char status[MS_PROC_STATUS_BYTES];
+	uint64_t bytes;
+
+	(void)ms_proc_read(pid, "status", status, sizeof(status));
+	if (is_init(status))
+		return ms_fail(err, MS_E_UNSUPPORTED,
+		               "it is the init of its pid namespace, and would see the clone end");
+	bytes = ms_proc_field(status, "RssAnon", 10) << 10;
+	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
+		uint64_t room = least_room(pid, &versions[i]);
+
+		if (room < bytes / SHARE)
+			return ms_fail(err, MS_E_UNSUPPORTED,
+			               "its memory cgroup has only %llu MiB left for what it "
+			               "writes meanwhile",
+			               (unsigned long long)(room >> 20));
+	}
+	return MS_OK;
+}
+
+uint64_t ms_fork_saves(pid_t pid)
+{
+	char status[MS_PROC_STATUS_BYTES];
+
+	(void)ms_proc_read(pid, "status", status, sizeof(status));
+	return (ms_proc_field(status, "RssAnon", 10) + ms_proc_field(status, "VmSwap", 10)) << 10;
+}

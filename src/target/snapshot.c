@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "target/snapshot.h"
+
+#include "base/clock.h"
+#include "target/target.h"
+
+/* To copy so much takes about as long as to clone a small process. */
+static const uint64_t SMALL_BYTES = (uint64_t)16 << 20;
+
+static void enter(const struct ms_snapshot_call *call, enum ms_snapshot_step step)
+{
+	call->enter(call->ctx, step);
+}
+
+static enum ms_status freeze(const struct ms_snapshot_call *call, bool clone_wanted,
+                             struct ms_error *err)
+{
+	enter(call, MS_STEP_FREEZE);
+	call->shared->clone_wanted = clone_wanted;
+	return ms_collection_freeze(call->shared, call->channel, err);
+}
+
+/* Let the target go; @st and @err are what became of the holding, which matters more. */
+static enum ms_status release(const struct ms_snapshot_call *call, enum ms_status st,
+                              struct ms_error *err)
+{
+	struct ms_error release_err;
+	enum ms_status release_st;
+
+	enter(call, MS_STEP_RELEASE);
+	release_st = ms_collection_release(call->shared, call->channel, &release_err);
+	if (!st && release_st) {
+		*err = release_err;
+		st = release_st;
+	}
+	return st;
+}
+
+static enum ms_status take_copy(const struct ms_snapshot_call *call, struct ms_arena *arena,
+                                struct ms_notes *warnings, struct ms_snapshot *ret,
+                                struct ms_error *err)
+{
+	enum ms_status st = ms_copy_prepare(call->shared->pid, arena, &ret->src, err);
+	uint64_t since_ns;
+
+	if (!st)
+		st = freeze(call, false, err);
+	if (st)
+		return st;
+	enter(call, MS_STEP_HOLD);
+	since_ns = ms_now_ns();
+	st = ms_copy_fill(ret->src, call->shared, warnings, err);
+	ret->hold_ns = ms_now_ns() - since_ns;
+	return release(call, st, err);
+}
+
+/* The target is frozen: clone it and let it go. */
+static enum ms_status hold_clone(const struct ms_snapshot_call *call, struct ms_notes *warnings,
+                                 struct ms_snapshot *ret, struct ms_error *err)
+{
+	uint64_t since_ns = ms_now_ns();
+	enum ms_status st;
+
+	enter(call, MS_STEP_HOLD);
+	st = ms_collection_clone(call->shared, call->channel, err);
+	if (!st)
+		st = ms_fork_hold(ret->src, call->shared, warnings, err);
+	ret->hold_ns = ms_now_ns() - since_ns;
+	st = release(call, st, err);
+	if (!st)
+		st = ms_fork_open(ret->src, call->shared, warnings, err);
+	ret->cloned = true;
+	return st;
+}
+
+static enum ms_status take_clone(const struct ms_snapshot_call *call, struct ms_arena *arena,
+                                 struct ms_notes *warnings, struct ms_snapshot *ret,
+                                 struct ms_error *err)
+{
+	enum ms_status st = ms_fork_prepare(call->shared->pid, arena, &ret->src, err);
+
+	if (!st)
+		st = freeze(call, true, err);
+	return st ? st : hold_clone(call, warnings, ret, err);
+}
+
+/* Be ready for both, and see where the threads are. */
+static enum ms_status take_small(const struct ms_snapshot_call *call, struct ms_arena *arena,
+                                 struct ms_notes *warnings, struct ms_snapshot *ret,
+                                 struct ms_error *err)
+{
+	struct ms_source *copy;
+	enum ms_status st = ms_copy_prepare(call->shared->pid, arena, &copy, err);
+	uint64_t since_ns;
+
+	if (!st)
+		st = ms_fork_prepare(call->shared->pid, arena, &ret->src, err);
+	if (!st)
+		st = freeze(call, true, err);
+	if (st)
+		return st;
+	if (call->shared->n_inside) {
+		copy->ops->close(copy);
+		return hold_clone(call, warnings, ret, err);
+	}
+	ret->src->ops->close(ret->src);
+	ret->src = copy;
+	enter(call, MS_STEP_HOLD);
+	since_ns = ms_now_ns();
+	st = ms_copy_fill(copy, call->shared, warnings, err);
+	ret->hold_ns = ms_now_ns() - since_ns;
+	return release(call, st, err);
+}
+
+enum ms_status ms_snapshot_take(const struct ms_snapshot_call *call, struct ms_arena *arena,
+                                struct ms_notes *warnings, struct ms_snapshot *ret,
+                                struct ms_error *err)
+{
+	pid_t pid = call->shared->pid;
+	struct ms_error refusal;
+	const char *why = call->refusal;
+
+	if (!why && call->how != MS_SNAPSHOT_COPY && ms_fork_check(pid, &refusal))
+		why = refusal.text;
+	if (why)
+		ms_note_add(arena, warnings, "the memory was copied, not cloned: %s", why);
+	if (why || call->how == MS_SNAPSHOT_COPY)
+		return take_copy(call, arena, warnings, ret, err);
+	ms_gadgets_find(pid, call->shared, arena);
+	if (call->how == MS_SNAPSHOT_AUTO && ms_fork_saves(pid) < SMALL_BYTES)
+		return take_small(call, arena, warnings, ret, err);
+	return take_clone(call, arena, warnings, ret, err);
+}
+
+uint64_t ms_snapshot_bytes(const struct ms_snapshot *snapshot)
+{
+	return snapshot->cloned ? ms_fork_bytes(snapshot->src) : ms_copy_bytes(snapshot->src);
+}
+
+enum ms_status ms_snapshot_check(const struct ms_snapshot *snapshot, struct ms_error *err)
+{
+	if (!snapshot->cloned || ms_fork_is_whole(snapshot->src))
+		return MS_OK;
+	(void)ms_fail(err, MS_E_DIED, "the clone of the process was killed while it was read");
+	ms_advise(err, "try again, or scan with --snapshot copy; the process itself runs on");
+	return MS_E_DIED;
+}

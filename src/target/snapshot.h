@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_TARGET_SNAPSHOT_H
+#define MS_TARGET_SNAPSHOT_H
+
+/*
+ * Steps 1 and 2 of a scan as the sweeper sees them: have the target frozen, hold its
+ * memory, let it go.
+ *
+ *	auto   a copy when there is little to copy and no thread is inside malloc, else
+ *	       a clone
+ *	fork   a clone
+ *	copy   a copy
+ *
+ * A clone is the shorter pause for all but small processes, and the safer way to deal
+ * with threads inside malloc (clone/clone.h). Where it is refused, the memory is copied.
+ */
+
+#include "engine/report.h"
+#include "engine/source.h"
+#include "target/collection.h"
+
+enum ms_snapshot_how { MS_SNAPSHOT_AUTO, MS_SNAPSHOT_FORK, MS_SNAPSHOT_COPY };
+
+enum ms_snapshot_step { MS_STEP_FREEZE, MS_STEP_HOLD, MS_STEP_RELEASE };
+
+struct ms_snapshot_call {
+	struct ms_collection *shared;
+	int channel; /* to the collection process */
+	enum ms_snapshot_how how;
+	const char *refusal; /* why the target was not cloned when that was tried; or NULL */
+	void (*enter)(void *ctx, enum ms_snapshot_step step); /* told when a step begins */
+	void *ctx;
+};
+
+struct ms_snapshot {
+	struct ms_source *src;
+	bool cloned;      /* the clone lives until the channel is closed */
+	uint64_t hold_ns; /* taken while the target stood */
+};
+
+/*
+ * Take a snapshot. The target is let go whether that succeeds or not.
+ *
+ * @warnings: what could not be read, and why the target was not cloned
+ *
+ * Returns what freezing and copying do. When the target refused to be cloned only once
+ * it was frozen, that is shared->clone_error, and the caller tries again with a copy.
+ */
+ms_must_check enum ms_status ms_snapshot_take(const struct ms_snapshot_call *call,
+                                              struct ms_arena *arena, struct ms_notes *warnings,
+                                              struct ms_snapshot *ret, struct ms_error *err);
+
+/* Bytes of the target that were read so far. */
+uint64_t ms_snapshot_bytes(const struct ms_snapshot *snapshot);
+
+/* Check after the last read that all of it was the target's. Returns MS_E_DIED. */
+ms_must_check enum ms_status ms_snapshot_check(const struct ms_snapshot *snapshot,
+                                               struct ms_error *err);
+
+#endif

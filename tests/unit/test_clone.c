@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A copy-on-write clone of a frozen child, and what the child notices of it. lsan: off */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "held.h"
+#include "source_suite.h"
+#include "target/proc.h"
+
+enum { PAGE = 4096, SAMPLE_PAGES = 300, PATIENCE_MS = 2000 };
+
+/* Between a test and its child. */
+struct shared {
+	unsigned char *at;
+	volatile unsigned char byte; /* in shared memory */
+	volatile int go;
+	volatile int done;
+	volatile int interrupted;
+	volatile int signals;
+	volatile int children;
+	volatile unsigned long rounds;
+	volatile int wrong;
+};
+
+static struct shared *shared;
+static struct held held;
+static struct ms_source *source;
+static int ends[2]; /* a pipe, made before the child */
+
+static void setup(void)
+{
+	shared = child_memory(sizeof(*shared));
+	if (pipe2(ends, O_CLOEXEC))
+		abort();
+}
+
+TestSuite(clone, .init = setup, .timeout = 60);
+
+static ms_addr addr_of(const volatile void *pointer)
+{
+	return (uintptr_t)pointer;
+}
+
+static unsigned char byte_at(const volatile void *pointer)
+{
+	unsigned char byte = 0xee;
+
+	cr_assert_eq(ms_source_read(source, addr_of(pointer), &byte, 1), 1);
+	return byte;
+}
+
+static pid_t hold(void (*body)(void *arg))
+{
+	pid_t pid = child_start(body, NULL);
+
+	cr_assert_eq(held_fork(&held, pid, &source), MS_OK, "%s", held.err.text);
+	return pid;
+}
+
+static void let_go(pid_t pid)
+{
+	pid_t image = held.shared->image;
+	char state;
+
+	source->ops->close(source);
+	held_end(&held);
+	cr_expect_eq(held.exit_status, 0);
+	/* Reaped by its tracer, it may still wait for the init that adopted it. */
+	state = ms_proc_state(image);
+	cr_expect(state == 'X' || state == 'Z', "the image is in state %c", state);
+	cr_expect(!strchr("XZTt", ms_proc_state(pid)), "the target is in state %c",
+	          ms_proc_state(pid));
+	child_end(pid);
+}
+
+static void sleep_for_ever(void)
+{
+	child_ready();
+	for (;;)
+		pause();
+}
+
+static void make_sample(void *arg)
+{
+	(void)arg;
+	shared->at = source_suite_map(SAMPLE_PAGES * PAGE);
+	sleep_for_ever();
+}
+
+Test(clone, is_a_source)
+{
+	static unsigned char bytes[SAMPLE_PAGES * PAGE];
+	pid_t pid = hold(make_sample);
+	struct source_sample sample = { addr_of(shared->at), sizeof(bytes), bytes };
+
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = source_suite_byte(i);
+	cr_expect_str_eq(source->ops->name, "fork");
+	source_suite_run(source, &sample);
+	cr_expect_null(ms_source_view(source, sample.filled, PAGE));
+	cr_expect_eq(ms_source_read(source, sample.filled, bytes, sizeof(bytes)), sizeof(bytes));
+	cr_expect_geq(ms_fork_bytes(source), sizeof(bytes));
+	cr_expect(ms_fork_is_whole(source));
+	cr_expect_eq(source->threads.n, 1);
+	cr_expect_eq(source->threads.at[0].tid, pid);
+	cr_expect_eq(held.warnings.n, 0, "%s", held.warnings.at[0].text);
+	let_go(pid);
+}
+
+static void change_after(void *arg)
+{
+	(void)arg;
+	shared->at = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	shared->at[0] = 1;
+	shared->byte = 1;
+	child_ready();
+	while (!shared->go)
+		usleep(1000);
+	shared->at[0] = 2;
+	shared->byte = 2;
+	shared->done = 1;
+	for (;;)
+		pause();
+}
+
+Test(clone, shows_memory_as_it_was)
+{
+	pid_t pid = hold(change_after);
+
+	shared->go = 1;
+	cr_assert(child_waits_for(&shared->done));
+	cr_expect_eq(byte_at(shared->at), 1);
+	cr_expect_eq(byte_at(&shared->byte), 1, "shared memory is not as it was");
+	let_go(pid);
+}
+
+static void keep_from_forks(void *arg)
+{
+	(void)arg;
+	shared->at =
+		mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	(void)madvise(shared->at + PAGE, 2 * PAGE, MADV_DONTFORK);
+	shared->at[0] = 7;
+	shared->at[PAGE] = 8;
+	shared->at[3 * PAGE] = 9;
+	sleep_for_ever();
+}
+
+Test(clone, has_memory_that_is_kept_from_forks)
+{
+	pid_t pid = hold(keep_from_forks);
+	struct ms_range all = { addr_of(shared->at), addr_of(shared->at) + 4 * PAGE };
+	struct ms_range run;
+
+	cr_expect_eq(byte_at(shared->at), 7);
+	cr_expect_eq(byte_at(shared->at + PAGE), 8);
+	cr_expect_eq(byte_at(shared->at + 2 * PAGE), 0);
+	cr_expect_eq(byte_at(shared->at + 3 * PAGE), 9);
+	cr_assert(ms_source_present(source, all, &run));
+	cr_expect_eq(run.begin, all.begin);
+	cr_expect_eq(run.end, all.begin + 2 * PAGE);
+	cr_assert_eq(held.warnings.n, 1);
+	cr_expect(strstr(held.warnings.at[0].text, "MADV_DONTFORK"));
+	let_go(pid);
+}
+
+static void count_signal(int signal)
+{
+	(void)signal;
+	shared->signals++;
+}
+
+/* Sleep in one call throughout, then look for children and signals. */
+static void sleep_once(void *arg)
+{
+	struct sigaction act = { .sa_handler = count_signal };
+	struct timespec span = { 0, 700 * 1000 * 1000 };
+
+	(void)arg;
+	for (int i = 1; i < NSIG; i++)
+		(void)sigaction(i, &act, NULL);
+	child_ready();
+	shared->interrupted = nanosleep(&span, NULL) != 0;
+	shared->children = waitpid(-1, NULL, __WALL | WNOHANG) >= 0 || errno != ECHILD;
+	shared->done = 1;
+	for (;;)
+		pause();
+}
+
+Test(clone, is_not_noticed_by_a_sleeper)
+{
+	pid_t pid = hold(sleep_once);
+
+	cr_expect_eq(shared->done, 0, "the sleep ended before the clone was made");
+	cr_assert(child_waits_for(&shared->done));
+	cr_expect_eq(shared->interrupted, 0);
+	cr_expect_eq(shared->signals, 0);
+	cr_expect_eq(shared->children, 0);
+	let_go(pid);
+}
+
+/* Work with all kinds of registers, and never call the kernel. */
+static void compute(void *arg)
+{
+	child_ready();
+	for (;;) {
+		double x = 1.0;
+		long double y = 1.0L;
+		unsigned long z = 1;
+
+		for (int i = 0; i < 1000; i++) {
+			x = x * 1.0000001 + 0.5;
+			y = y * 1.0000001L + 0.5L;
+			z = z * 6364136223846793005UL + 1442695040888963407UL;
+		}
+		if (!shared->rounds++) {
+			((double *)arg)[0] = x;
+			((double *)arg)[1] = (double)y;
+			((unsigned long *)arg)[2] = z;
+		}
+		shared->wrong |= x != ((double *)arg)[0] || (double)y != ((double *)arg)[1] ||
+		                 z != ((unsigned long *)arg)[2];
+	}
+}
+
+Test(clone, does_not_disturb_computing)
+{
+	double sums[3];
+	pid_t pid = child_start(compute, sums);
+
+	for (int i = 0; i < 20; i++) {
+		unsigned long before;
+
+		cr_assert_eq(held_fork(&held, pid, &source), MS_OK, "%s", held.err.text);
+		source->ops->close(source);
+		held_end(&held);
+		before = shared->rounds;
+		for (int wait = 0; wait < PATIENCE_MS && shared->rounds == before; wait++)
+			usleep(1000);
+		cr_assert_neq(shared->rounds, before, "it stands still");
+	}
+	cr_expect_eq(shared->wrong, 0);
+	child_end(pid);
+}
+
+static void close_end(void *arg)
+{
+	(void)arg;
+	child_ready();
+	while (!shared->go)
+		usleep(1000);
+	(void)close(ends[1]);
+	for (;;)
+		pause();
+}
+
+Test(clone, holds_no_file_open)
+{
+	struct pollfd end = { .fd = ends[0] };
+	pid_t pid = child_start(close_end, NULL);
+
+	/* Before the collection process inherits it. */
+	(void)close(ends[1]);
+	cr_assert_eq(held_fork(&held, pid, &source), MS_OK, "%s", held.err.text);
+	shared->go = 1;
+	cr_expect_eq(poll(&end, 1, PATIENCE_MS), 1, "the pipe's other end is still open");
+	cr_expect(end.revents & POLLHUP);
+	let_go(pid);
+}
+
+static void adopt(void *arg)
+{
+	(void)arg;
+	(void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+	sleep_for_ever();
+}
+
+Test(clone, is_refused_by_who_adopts_orphans)
+{
+	pid_t pid = child_start(adopt, NULL);
+
+	cr_assert_eq(held_freeze_to_clone(&held, pid), MS_OK, "%s", held.err.text);
+	cr_expect_eq(held_clone(&held), MS_E_UNSUPPORTED);
+	cr_expect(strstr(held.err.text, "adopts orphans"), "%s", held.err.text);
+	cr_expect_eq(held.shared->image, 0);
+	cr_expect_eq(held_release(&held), MS_OK);
+	cr_expect_eq(ms_proc_state(pid), 'S');
+	child_end(pid);
+}
+
+/* Mark all that a signal could overwrite, and wait. */
+static void mark_stack(void *arg)
+{
+	volatile unsigned char below[8 * PAGE];
+
+	(void)arg;
+	for (size_t i = 0; i < sizeof(below); i++)
+		below[i] = 0x5a;
+	sleep_for_ever();
+}
+
+Test(clone, leaves_no_trace_on_the_stack)
+{
+	static unsigned char live[6 * PAGE];
+	static unsigned char cloned[6 * PAGE];
+	pid_t pid = hold(mark_stack);
+	ms_addr at = source->threads.at[0].sp - sizeof(live);
+	int mem = ms_proc_open(pid, "mem", O_RDONLY);
+	int before = ms_proc_open(held.shared->image, "mem", O_RDONLY);
+	unsigned char sum = 0;
+
+	/* The clone was made when frames lay there, and has them still. */
+	cr_expect_eq(pread(mem, live, sizeof(live), (off_t)at), sizeof(live));
+	cr_expect_eq(pread(before, cloned, sizeof(cloned), (off_t)at), sizeof(cloned));
+	cr_expect_neq(memcmp(live, cloned, sizeof(live)), 0);
+	/* Nothing but calls that have returned was there, and no address of the C library's. */
+	for (size_t i = 0; i + 8 <= sizeof(live) - 512; i += 8)
+		sum |= !memcmp(live + i, &held.shared->gadgets.restore, 8);
+	cr_expect_eq(sum, 0, "a frame is still there");
+	(void)close(mem);
+	(void)close(before);
+	let_go(pid);
+}
+
+Test(clone, that_is_killed_by_others_is_told)
+{
+	pid_t pid = hold(make_sample);
+	unsigned char byte;
+
+	cr_expect_eq(kill(held.shared->image, SIGKILL), 0);
+	for (int i = 0; i < PATIENCE_MS && ms_fork_is_whole(source); i++)
+		usleep(1000);
+	(void)ms_source_read(source, addr_of(shared->at), &byte, 1);
+	cr_expect_not(ms_fork_is_whole(source));
+	source->ops->close(source);
+	held_end(&held);
+	cr_expect_eq(ms_proc_state(pid), 'S');
+	child_end(pid);
+}
