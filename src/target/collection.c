@@ -310,3 +310,24 @@ enum ms_status ms_collection_release(struct ms_collection *shared, int channel,
 {
 	return ask(shared, channel, MESSAGE_RELEASE, err);
 }
+
+enum ms_status ms_collection_threads(const struct ms_collection *frozen, struct ms_arena *arena,
+                                     struct ms_threads *ret, struct ms_error *err)
+{
+	if (!ms_vec_reserve(arena, ret, frozen->n_threads))
+		return ms_fail(err, MS_E_NOMEM, "no memory for the list of threads");
+	for (uint32_t i = 0; i < frozen->n_threads; i++) {
+		const struct ms_frozen_thread *from = &frozen->threads[i];
+
+		ret->at[ret->n++] = (struct ms_thread){
+			.tid = from->tid,
+			.stopped = from->stopped,
+			.pc = from->pc,
+			.sp = from->sp,
+			.tp = from->tp,
+			.words = from->words,
+			.n_words = from->n_words,
+		};
+	}
+	return MS_OK;
+}

@@ -29,6 +29,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/arena.h"
 #include "base/range.h"
 #include "base/status.h"
 #include "engine/source.h"
@@ -123,6 +124,11 @@ ms_must_check enum ms_status ms_collection_freeze(struct ms_collection *shared, 
 ms_must_check enum ms_status ms_collection_clone(struct ms_collection *shared, int channel,
                                                  struct ms_error *err);
 ms_must_check enum ms_status ms_collection_release(struct ms_collection *shared, int channel,
+                                                   struct ms_error *err);
+
+/* The threads as they were captured; their words stay in @shared. MS_E_NOMEM only. */
+ms_must_check enum ms_status ms_collection_threads(const struct ms_collection *shared,
+                                                   struct ms_arena *arena, struct ms_threads *ret,
                                                    struct ms_error *err);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -178,6 +179,58 @@ enum ms_status ms_maps_read(pid_t tid, struct ms_arena *arena, struct ms_mapping
 	(void)close(fd);
 	if (!st)
 		st = ms_maps_parse(text.at, text.n, arena, ret, err);
+	ms_arena_deinit(&scratch);
+	return st;
+}
+
+/* The mapping's own line before its details: "begin-end rw-p ..."; they begin with a word. */
+static bool parse_range(const char *line, struct ms_range *ret)
+{
+	char *end;
+	ms_addr begin = strtoull(line, &end, 16);
+
+	if (end == line || *end != '-')
+		return false;
+	*ret = (struct ms_range){ begin, strtoull(end + 1, NULL, 16) };
+	return true;
+}
+
+static enum ms_status find_wiped(char *text, struct ms_arena *arena, struct ms_ranges *ret,
+                                 struct ms_error *err)
+{
+	struct ms_range range = { 0 };
+	char *rest;
+
+	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+		if (!parse_range(line, &range) && !strncmp(line, "VmFlags:", 8) &&
+		    strstr(line, " wf") && !ms_ranges_add(arena, ret, range.begin, range.end))
+			return ms_fail(err, MS_E_NOMEM, "no memory for the list of mappings");
+	return MS_OK;
+}
+
+enum ms_status ms_maps_wiped(pid_t pid, struct ms_arena *arena, struct ms_ranges *ret,
+                             struct ms_error *err)
+{
+	int fd = ms_proc_open(pid, "smaps", O_RDONLY);
+	struct ms_arena scratch = { 0 };
+	struct text text = { 0 };
+	char *end;
+	enum ms_status st;
+
+	if (fd < 0)
+		return explain_errno(pid, -fd, err);
+	st = read_text(fd, pid, &scratch, &text, err);
+	(void)close(fd);
+	if (st)
+		goto out;
+	end = ms_vec_push(&scratch, &text);
+	if (!end) {
+		st = ms_fail(err, MS_E_NOMEM, "no memory for the memory map's text");
+		goto out;
+	}
+	*end = '\0';
+	st = find_wiped(text.at, arena, ret, err);
+out:
 	ms_arena_deinit(&scratch);
 	return st;
 }

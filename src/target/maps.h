@@ -26,6 +26,14 @@ ms_must_check enum ms_status ms_maps_read(pid_t tid, struct ms_arena *arena,
 ms_must_check enum ms_status ms_maps_parse(const char *text, size_t len, struct ms_arena *arena,
                                            struct ms_mappings *ret, struct ms_error *err);
 
+/*
+ * List the mappings of process @pid that its forks find empty (MADV_WIPEONFORK), from
+ * /proc/PID/smaps. MS_E_NOMEM, MS_E_GONE.
+ * Cost: the kernel looks at every page of the process.
+ */
+ms_must_check enum ms_status ms_maps_wiped(pid_t pid, struct ms_arena *arena, struct ms_ranges *ret,
+                                           struct ms_error *err);
+
 /* The mapping that holds @addr, or NULL. */
 const struct ms_mapping *ms_maps_find(const struct ms_mappings *maps, ms_addr addr);
 

@@ -30,6 +30,9 @@ ms_must_check enum ms_status ms_target_check(pid_t id, pid_t *ret_pid, struct ms
  */
 enum ms_status ms_target_explain_denied(pid_t pid, struct ms_error *err);
 
+/* Open /proc/@tid/mem for reading. Returns MS_E_GONE, MS_E_DENIED with advice, MS_E_SYS. */
+ms_must_check enum ms_status ms_target_open_mem(pid_t tid, int *ret, struct ms_error *err);
+
 /* The one process of that name (comm, or the basename of argv[0] or exe), through libproc2. */
 ms_must_check enum ms_status ms_target_find_by_name(const char *name, pid_t *ret_pid,
                                                     struct ms_error *err);

@@ -174,6 +174,26 @@ Test(clone, has_memory_that_is_kept_from_forks)
 	let_go(pid);
 }
 
+static void keep_wiped(void *arg)
+{
+	(void)arg;
+	shared->at =
+		mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	(void)madvise(shared->at + PAGE, PAGE, MADV_WIPEONFORK);
+	memset(shared->at, 3, 2 * PAGE);
+	sleep_for_ever();
+}
+
+Test(clone, has_memory_that_forks_find_wiped)
+{
+	pid_t pid = hold(keep_wiped);
+
+	cr_expect_eq(byte_at(shared->at), 3);
+	cr_expect_eq(byte_at(shared->at + PAGE), 3);
+	cr_expect_eq(byte_at(shared->at + 2 * PAGE), 0);
+	let_go(pid);
+}
+
 static void count_signal(int signal)
 {
 	(void)signal;

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "target/hold/hold.h"
 #include "target/hold/pages.h"
 #include "target/hold/transfer.h"
 #include "target/kernel_roots.h"
@@ -236,13 +235,13 @@ static enum ms_status fill(struct ms_copy *copy, const struct ms_collection *fro
 	enum ms_status st;
 
 	/* Not before: the target may have become another program since. */
-	st = ms_hold_open_mem(tid, &copy->mem_fd, err);
+	st = ms_target_open_mem(tid, &copy->mem_fd, err);
 	if (!st)
 		st = make_room(copy, tid, warnings, err);
 	if (!st)
 		st = copy_pages(copy, tid, err);
 	if (!st)
-		st = ms_hold_threads(frozen, copy->arena, &copy->base.threads, err);
+		st = ms_collection_threads(frozen, copy->arena, &copy->base.threads, err);
 	if (st)
 		return st;
 	ms_kernel_roots_find(frozen, copy->arena, &copy->base.kernel_words);

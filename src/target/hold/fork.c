@@ -4,12 +4,14 @@
  *
  * The pause is that of a fork, and no second copy of the memory exists but of what the
  * target writes to meanwhile; but it is read through a file, which is quick in large
- * pieces only. Two kinds of memory are not in a clone as they were, and are copied while
- * the target stands:
+ * pieces only. Three kinds of memory are not in a clone as they were:
  *
- *	shared mappings    the target goes on writing to the same pages; beyond a limit
- *	                   they are read late, and the report says so
- *	MADV_DONTFORK      missing; told by the size of the address space
+ *	shared mappings    the target goes on writing to the same pages. Copied while it
+ *	                   stands; beyond a limit read late, which the report says
+ *	MADV_DONTFORK      missing; told by the size of the address space. Copied while it
+ *	                   stands
+ *	MADV_WIPEONFORK    zeros. Told late, by pages that the target has and the clone has
+ *	                   not, and copied then: a C library keeps random numbers there
  *
  * /proc/PID/mem is read, never process_vm_readv(): that pins pages, and to pin a shared
  * page is to copy it.
@@ -21,10 +23,8 @@
 #include <unistd.h>
 
 #include "base/sort.h"
+#include "target/hold/beside.h"
 #include "target/hold/cache.h"
-#include "target/hold/hold.h"
-#include "target/hold/pages.h"
-#include "target/hold/transfer.h"
 #include "target/kernel_roots.h"
 #include "target/maps.h"
 #include "target/proc.h"
@@ -42,11 +42,8 @@ struct ms_fork {
 	atomic_uint_least64_t bytes;
 	struct ms_arena *arena;
 
-	/* What is not in the clone. */
-	struct ms_mappings beside;
-	struct ms_wanted_list beside_pages;
-	struct ms_mirrors mirrors;
-	struct ms_ranges lost; /* of the pages above, those that could not be read */
+	struct ms_beside beside; /* copied in the pause */
+	struct ms_beside wiped;  /* copied behind it */
 };
 
 static struct ms_fork *fork_of(struct ms_source *src)
@@ -76,30 +73,19 @@ static size_t read_clone(struct ms_fork *f, struct ms_range part, char *buf)
 	return (size_t)got;
 }
 
-/* Read what was copied, up to the first page that could not be. */
-static size_t read_beside(struct ms_fork *f, struct ms_range part, char *buf)
-{
-	const struct ms_range *lost;
-
-	ms_vec_for_each (lost, &f->lost) {
-		struct ms_range common = ms_range_common(*lost, part);
-
-		if (common.begin < common.end)
-			part.end = common.begin;
-	}
-	memcpy(buf, ms_mirrors_at(&f->mirrors, part.begin), ms_range_len(part));
-	return ms_range_len(part);
-}
-
 static size_t read_part(struct ms_fork *f, ms_addr addr, ms_addr end, char *buf)
 {
 	struct ms_part part;
+	size_t got;
 
 	if (!ms_pages_part(&f->pages, addr, end, &part))
 		return 0;
+	if (part.page && !part.page->in_clone &&
+	    (ms_beside_read(&f->beside, part.range, buf, &got) ||
+	     ms_beside_read(&f->wiped, part.range, buf, &got)))
+		return got;
 	if (part.page)
-		return part.page->in_clone ? read_clone(f, part.range, buf)
-		                           : read_beside(f, part.range, buf);
+		return read_clone(f, part.range, buf);
 	switch (part.absent) {
 	case MS_ABSENT_ZERO:
 		memset(buf, 0, ms_range_len(part.range));
@@ -136,7 +122,8 @@ static void close_fork(struct ms_source *src)
 {
 	struct ms_fork *f = fork_of(src);
 
-	ms_mirrors_destroy(&f->mirrors);
+	ms_beside_close(&f->beside);
+	ms_beside_close(&f->wiped);
 	if (f->mem_fd >= 0)
 		(void)close(f->mem_fd);
 }
@@ -150,7 +137,9 @@ static const struct ms_source_ops fork_ops = {
 
 uint64_t ms_fork_bytes(const struct ms_source *src)
 {
-	return ((const struct ms_fork *)src)->bytes;
+	const struct ms_fork *f = (const struct ms_fork *)src;
+
+	return f->bytes + f->beside.bytes + f->wiped.bytes;
 }
 
 bool ms_fork_is_whole(struct ms_source *src)
@@ -172,45 +161,10 @@ static enum ms_status no_memory(struct ms_error *err)
 	return ms_fail(err, MS_E_NOMEM, "no memory for the layout of the clone");
 }
 
-static bool add_beside(struct ms_fork *f, const struct ms_mapping *map)
-{
-	struct ms_mapping *slot = ms_vec_push(f->arena, &f->beside);
-
-	if (slot)
-		*slot = *map;
-	return slot;
-}
-
-/* Resident pages of the mappings beside, chosen for a copy. */
-static enum ms_status choose_beside(struct ms_fork *f, pid_t tid, struct ms_notes *warnings,
-                                    struct ms_error *err)
-{
-	struct ms_resident resident = { .maps = &f->beside,
-		                        .arena = f->arena,
-		                        .warnings = warnings };
-	struct ms_mirror_plan plan = { &f->beside, &f->beside_pages, f->arena };
-	enum ms_status st;
-
-	f->beside_pages.n = 0;
-	if (!f->beside.n)
-		return MS_OK;
-	st = ms_resident_find(tid, &resident, err);
-	if (st)
-		return st;
-	if (!ms_wanted_choose(&resident, &f->beside_pages))
-		return no_memory(err);
-	if (ms_wanted_bytes(&f->beside_pages) <= MAX_COPIED_BYTES)
-		return ms_mirrors_create(&f->mirrors, &plan, err);
-	for (size_t i = 0; i < f->beside_pages.n; i++)
-		f->beside_pages.at[i].in_clone = true;
-	return MS_OK;
-}
-
 enum ms_status ms_fork_prepare(pid_t pid, struct ms_arena *arena, struct ms_source **ret,
                                struct ms_error *err)
 {
 	struct ms_fork *f = ms_arena_alloc(arena, sizeof(*f));
-	struct ms_notes unused = { 0 };
 	struct ms_mappings maps = { 0 };
 	const struct ms_mapping *map;
 	enum ms_status st;
@@ -228,15 +182,16 @@ enum ms_status ms_fork_prepare(pid_t pid, struct ms_arena *arena, struct ms_sour
 	if (st)
 		return st;
 	ms_vec_for_each (map, &maps)
-		if (map->shared && map->prot & MS_PROT_WRITE && !add_beside(f, map))
+		if (map->shared && map->prot & MS_PROT_WRITE &&
+		    !ms_beside_add(&f->beside, map, arena))
 			return no_memory(err);
-	st = choose_beside(f, ms_proc_living_thread(pid), &unused, err);
+	st = ms_beside_choose(&f->beside, ms_proc_living_thread(pid), MAX_COPIED_BYTES, arena, err);
 	if (st) {
 		close_fork(&f->base);
 		return st;
 	}
-	if (f->mirrors.n_memories)
-		ms_mirrors_populate(&f->mirrors, &f->beside_pages);
+	if (f->beside.mirrors.n_memories)
+		ms_mirrors_populate(&f->beside.mirrors, &f->beside.pages);
 	*ret = &f->base;
 	return MS_OK;
 }
@@ -277,33 +232,15 @@ static enum ms_status find_missing(struct ms_fork *f, const struct ms_collection
 		if (ms_maps_find(&cloned, map->range.begin))
 			continue;
 		bytes += ms_range_len(map->range);
-		if (!ms_maps_find(&f->beside, map->range.begin) && !add_beside(f, map))
+		if (!ms_maps_find(&f->beside.maps, map->range.begin) &&
+		    !ms_beside_add(&f->beside, map, f->arena))
 			return no_memory(err);
 	}
 	if (bytes)
 		ms_note_add(f->arena, warnings,
 		            "%llu KiB of memory that no clone has (MADV_DONTFORK) were copied",
 		            (unsigned long long)(bytes >> 10));
-	return ms_sort(f->arena, f->beside.at, f->beside.n, sizeof(*f->beside.at), mapping_before)
-	               ? MS_OK
-	               : no_memory(err);
-}
-
-static enum ms_status copy_beside(struct ms_fork *f, pid_t tid, struct ms_error *err)
-{
-	struct ms_transfer transfer = { .tid = tid, .arena = f->arena };
-	enum ms_status st;
-
-	if (!f->beside_pages.n || f->beside_pages.at[0].in_clone)
-		return MS_OK;
-	st = ms_hold_open_mem(tid, &transfer.mem_fd, err);
-	if (st)
-		return st;
-	st = ms_transfer_run(&transfer, &f->beside_pages, &f->mirrors, err);
-	f->lost = transfer.lost;
-	f->bytes += transfer.bytes;
-	(void)close(transfer.mem_fd);
-	return st;
+	return ms_beside_sort(&f->beside, f->arena) ? MS_OK : no_memory(err);
 }
 
 enum ms_status ms_fork_hold(struct ms_source *prepared, const struct ms_collection *frozen,
@@ -313,9 +250,10 @@ enum ms_status ms_fork_hold(struct ms_source *prepared, const struct ms_collecti
 	enum ms_status st = find_missing(f, frozen, warnings, err);
 
 	if (!st)
-		st = choose_beside(f, frozen->live_tid, warnings, err);
+		st = ms_beside_choose(&f->beside, frozen->live_tid, MAX_COPIED_BYTES, f->arena,
+		                      err);
 	if (!st)
-		st = copy_beside(f, frozen->live_tid, err);
+		st = ms_beside_copy(&f->beside, frozen->live_tid, f->arena, err);
 	if (st) {
 		close_fork(prepared);
 		return st;
@@ -346,14 +284,14 @@ static enum ms_status list_mappings(struct ms_fork *f, pid_t image, struct ms_ma
 	for (size_t i = 0; i < n; i++) {
 		struct ms_mapping *slot;
 
-		if (ms_maps_find(&f->beside, all->at[i].range.begin))
+		if (ms_maps_find(&f->beside.maps, all->at[i].range.begin))
 			continue;
 		slot = ms_vec_push(f->arena, own);
 		if (!slot)
 			return no_memory(err);
 		*slot = all->at[i];
 	}
-	ms_vec_for_each (map, &f->beside) {
+	ms_vec_for_each (map, &f->beside.maps) {
 		struct ms_mappings cloned = { all->at, n, n };
 		struct ms_mapping *slot;
 
@@ -369,30 +307,78 @@ static enum ms_status list_mappings(struct ms_fork *f, pid_t image, struct ms_ma
 	               : no_memory(err);
 }
 
-static enum ms_status list_pages(struct ms_fork *f, pid_t image, struct ms_notes *warnings,
-                                 struct ms_error *err)
+static bool add_pages(struct ms_fork *f, const struct ms_beside *beside)
+{
+	const struct ms_wanted *page;
+
+	ms_vec_for_each (page, &beside->pages) {
+		struct ms_wanted *slot = ms_vec_push(f->arena, &f->pages.list);
+
+		if (!slot)
+			return false;
+		*slot = *page;
+	}
+	return true;
+}
+
+/* Private memory of which the clone has no page: never touched, or wiped. */
+static bool may_be_wiped(struct ms_fork *f, const struct ms_mapping *map)
+{
+	struct ms_range run;
+
+	return !map->inode && !map->shared && map->prot & MS_PROT_WRITE &&
+	       !ms_pages_present(&f->pages, map->range, &run);
+}
+
+/* Copy what the target has in such memory, if the kernel says that it is wiped. */
+static enum ms_status copy_wiped(struct ms_fork *f, const struct ms_collection *released,
+                                 const struct ms_mappings *own, struct ms_error *err)
+{
+	pid_t tid = released->live_tid;
+	struct ms_ranges wiped = { 0 };
+	const struct ms_mapping *map;
+	const struct ms_range *r;
+	enum ms_status st;
+
+	ms_vec_for_each (map, own)
+		if (may_be_wiped(f, map) && !ms_beside_add(&f->wiped, map, f->arena))
+			return no_memory(err);
+	st = ms_beside_choose(&f->wiped, tid, 0, f->arena, err);
+	if (st || !f->wiped.pages.n)
+		return st;
+	/* It may be that the target has touched it since; the answer takes long, and is rare. */
+	st = ms_maps_wiped(released->image, f->arena, &wiped, err);
+	f->wiped = (struct ms_beside){ 0 };
+	ms_vec_for_each (r, &wiped) {
+		map = ms_maps_find(own, r->begin);
+		if (map && !ms_beside_add(&f->wiped, map, f->arena))
+			return no_memory(err);
+	}
+	if (!st)
+		st = ms_beside_choose(&f->wiped, tid, MAX_COPIED_BYTES, f->arena, err);
+	return st ? st : ms_beside_copy(&f->wiped, tid, f->arena, err);
+}
+
+static enum ms_status list_pages(struct ms_fork *f, const struct ms_collection *released,
+                                 struct ms_notes *warnings, struct ms_error *err)
 {
 	struct ms_mappings own = { 0 };
 	struct ms_resident resident = { .maps = &own, .arena = f->arena, .warnings = warnings };
 	struct ms_wanted_list *list = &f->pages.list;
-	const struct ms_wanted *page;
-	enum ms_status st = list_mappings(f, image, &own, err);
+	enum ms_status st = list_mappings(f, released->image, &own, err);
 
 	if (!st)
-		st = ms_resident_find(image, &resident, err);
+		st = ms_resident_find(released->image, &resident, err);
 	if (st)
 		return st;
 	if (!ms_wanted_choose(&resident, list))
 		return no_memory(err);
 	for (size_t i = 0; i < list->n; i++)
 		list->at[i].in_clone = true;
-	ms_vec_for_each (page, &f->beside_pages) {
-		struct ms_wanted *slot = ms_vec_push(f->arena, list);
-
-		if (!slot)
-			return no_memory(err);
-		*slot = *page;
-	}
+	st = copy_wiped(f, released, &own, err);
+	/* The target may have ended by now, which is no matter of this scan. */
+	if (st == MS_E_NOMEM || !add_pages(f, &f->beside) || !add_pages(f, &f->wiped))
+		return no_memory(err);
 	return ms_sort(f->arena, list->at, list->n, sizeof(*list->at), wanted_before)
 	               ? MS_OK
 	               : no_memory(err);
@@ -400,23 +386,23 @@ static enum ms_status list_pages(struct ms_fork *f, pid_t image, struct ms_notes
 
 static void note_shared(const struct ms_fork *f, struct ms_notes *warnings)
 {
-	if (f->beside_pages.n && f->beside_pages.at[0].in_clone)
+	if (f->beside.in_clone)
 		ms_note_add(f->arena, warnings,
 		            "%llu MiB of shared memory were read while the process ran: too much "
 		            "to copy in the pause",
-		            (unsigned long long)(ms_wanted_bytes(&f->beside_pages) >> 20));
+		            (unsigned long long)(ms_wanted_bytes(&f->beside.pages) >> 20));
 }
 
 enum ms_status ms_fork_open(struct ms_source *held, const struct ms_collection *released,
                             struct ms_notes *warnings, struct ms_error *err)
 {
 	struct ms_fork *f = fork_of(held);
-	enum ms_status st = ms_hold_open_mem(released->image, &f->mem_fd, err);
+	enum ms_status st = ms_target_open_mem(released->image, &f->mem_fd, err);
 
 	if (!st)
-		st = list_pages(f, released->image, warnings, err);
+		st = list_pages(f, released, warnings, err);
 	if (!st)
-		st = ms_hold_threads(released, f->arena, &f->base.threads, err);
+		st = ms_collection_threads(released, f->arena, &f->base.threads, err);
 	if (st) {
 		close_fork(held);
 		return st;

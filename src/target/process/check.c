@@ -218,3 +218,17 @@ enum ms_status ms_target_check(pid_t id, pid_t *ret_pid, struct ms_error *err)
 	*ret_pid = pid;
 	return MS_OK;
 }
+
+enum ms_status ms_target_open_mem(pid_t tid, int *ret, struct ms_error *err)
+{
+	int fd = ms_proc_open(tid, "mem", O_RDONLY);
+
+	if (fd == -ENOENT || fd == -ESRCH)
+		return ms_fail(err, MS_E_GONE, "process %d ended", tid);
+	if (fd == -EACCES || fd == -EPERM)
+		return ms_target_explain_denied(tid, err);
+	if (fd < 0)
+		return ms_fail_sys(err, -fd, "opening the memory of process %d", tid);
+	*ret = fd;
+	return MS_OK;
+}
