@@ -19,7 +19,7 @@ static void enter(const struct ms_sweep *sweep, enum ms_stage stage)
 	atomic_store(&sweep->watch->stage, stage);
 }
 
-static void enter_step(void *ctx, enum ms_snapshot_step step)
+static void enter_step(const void *ctx, enum ms_snapshot_step step)
 {
 	static const enum ms_stage stages[] = {
 		[MS_STEP_FREEZE] = MS_STAGE_FREEZE,
@@ -92,7 +92,7 @@ static enum ms_status sweep_target(const struct ms_sweep *sweep, struct ms_arena
 		.how = sweep->how,
 		.refusal = sweep->refusal,
 		.enter = enter_step,
-		.ctx = (void *)(uintptr_t)sweep,
+		.ctx = sweep,
 	};
 	struct ms_snapshot snapshot = { 0 };
 	enum ms_status st =

@@ -102,7 +102,7 @@ struct ms_arch_calls {
 	/* Without @vectors these are left alone. */
 	bool (*save)(pid_t tid, struct ms_registers *registers, struct ms_vectors *vectors);
 	bool (*restore)(pid_t tid, const struct ms_registers *registers,
-	                const struct ms_vectors *vectors);
+	                struct ms_vectors *vectors);
 
 	/*
 	 * Write return address and frame, at most MS_FRAME_BYTES, from which a thread

@@ -78,19 +78,18 @@ static const uint8_t syscall_ret[] = { 0x0f, 0x05, 0xc3 };
 /* mov $15,%rax; syscall: gdb knows signal frames by it, so it has never changed. */
 static const uint8_t restorer[] = { 0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05 };
 
-static void find_bytes(const uint8_t *code, size_t len, ms_addr at, const uint8_t *what,
-                       size_t what_len, ms_addr *ret)
+/* The address of @hit, in code that lies at @at; 0 when there is none. */
+static ms_addr place(const uint8_t *code, ms_addr at, const uint8_t *hit)
 {
-	const uint8_t *hit = *ret ? NULL : memmem(code, len, what, what_len);
-
-	if (hit)
-		*ret = at + (ms_addr)(hit - code);
+	return hit ? at + (ms_addr)(hit - code) : 0;
 }
 
 static void find(const uint8_t *code, size_t len, ms_addr at, struct ms_gadgets *ret)
 {
-	find_bytes(code, len, at, syscall_ret, sizeof(syscall_ret), &ret->call);
-	find_bytes(code, len, at, restorer, sizeof(restorer), &ret->restore);
+	if (!ret->call)
+		ret->call = place(code, at, memmem(code, len, syscall_ret, sizeof(syscall_ret)));
+	if (!ret->restore)
+		ret->restore = place(code, at, memmem(code, len, restorer, sizeof(restorer)));
 }
 
 static struct user_regs_struct regs_of(const struct ms_registers *registers)
@@ -130,8 +129,7 @@ static bool save(pid_t tid, struct ms_registers *registers, struct ms_vectors *v
 	       (!vectors || save_vectors(tid, vectors));
 }
 
-static bool restore(pid_t tid, const struct ms_registers *registers,
-                    const struct ms_vectors *vectors)
+static bool restore(pid_t tid, const struct ms_registers *registers, struct ms_vectors *vectors)
 {
 	struct user_regs_struct regs = regs_of(registers);
 	struct iovec iov = { &regs, sizeof(regs) };
@@ -141,7 +139,7 @@ static bool restore(pid_t tid, const struct ms_registers *registers,
 	if (!vectors)
 		return true;
 	/* Without the second magic word; the first and its like the kernel does not look at. */
-	iov.iov_base = (uint8_t *)(uintptr_t)vectors->bytes;
+	iov.iov_base = vectors->bytes;
 	iov.iov_len = vectors->n - sizeof(uint32_t);
 	return !ptrace(PTRACE_SETREGSET, tid, (uintptr_t)NT_X86_XSTATE, &iov);
 }

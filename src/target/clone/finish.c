@@ -41,8 +41,7 @@ enum ms_status ms_clone_note_inside(struct ms_cloner *cloner, struct ms_error *e
 	return st;
 }
 
-static void finish(struct ms_cloner *cloner, struct ms_tracee *image,
-                   const struct ms_insider *insider)
+static void finish(struct ms_cloner *cloner, struct ms_tracee *image, struct ms_insider *insider)
 {
 	struct ms_freezer *freezer = cloner->freezer;
 	struct ms_frozen_thread *thread = &freezer->shared->threads[insider->index];
@@ -62,7 +61,7 @@ static void finish(struct ms_cloner *cloner, struct ms_tracee *image,
 void ms_clone_finish_malloc(struct ms_cloner *cloner)
 {
 	struct ms_tracee image = { .tid = cloner->image, .state = MS_TRACEE_STOPPED };
-	const struct ms_insider *insider;
+	struct ms_insider *insider;
 	uint64_t none = 0;
 
 	if (!cloner->insiders.n)

@@ -135,16 +135,16 @@ static const struct ms_source_ops fork_ops = {
 	.close = close_fork,
 };
 
-uint64_t ms_fork_bytes(const struct ms_source *src)
+uint64_t ms_fork_bytes(const struct ms_source *fork)
 {
-	const struct ms_fork *f = (const struct ms_fork *)src;
+	const struct ms_fork *f = (const struct ms_fork *)fork;
 
 	return f->bytes + f->beside.bytes + f->wiped.bytes;
 }
 
-bool ms_fork_is_whole(struct ms_source *src)
+bool ms_fork_is_whole(struct ms_source *fork)
 {
-	struct ms_fork *f = fork_of(src);
+	struct ms_fork *f = fork_of(fork);
 	char byte;
 
 	for (size_t i = 0; i < f->pages.list.n; i++)
