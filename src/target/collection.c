@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -113,6 +114,17 @@ static void set_tick(suseconds_t every_us)
 }
 
 /*
+ * Threads that are let go want to run at once, and thousands of them would keep us from
+ * letting go the others. Needs a privilege, and is not missed without.
+ */
+static void set_urgent(bool urgent)
+{
+	const struct sched_param param = { .sched_priority = urgent };
+
+	(void)sched_setscheduler(0, urgent ? SCHED_FIFO : SCHED_OTHER, &param);
+}
+
+/*
  * End with the parent, and out of reach of what is sent to its terminal or its
  * process group. False when the parent ended meanwhile.
  */
@@ -218,6 +230,7 @@ static int serve_frozen(struct server *s)
 	enum ms_status st;
 
 	set_tick(MS_TICK_NS / 1000);
+	set_urgent(true);
 	st = ms_freeze(&s->freezer, &s->shared->error);
 	if (!st && s->shared->clone_wanted)
 		st = ms_clone_note_inside(&s->cloner, &s->shared->error);
@@ -227,6 +240,7 @@ static int serve_frozen(struct server *s)
 	set_tick(MS_TICK_NS / 1000);
 	ms_freezer_release(&s->freezer);
 	set_tick(0);
+	set_urgent(false);
 	if (st)
 		(void)answer(s, st);
 	else if (asked)

@@ -114,6 +114,9 @@ struct ms_arch_calls {
 	size_t (*frame)(const struct ms_registers *registers, const struct ms_gadgets *gadgets,
 	                uint64_t mask, ms_addr vectors, uint8_t *buf);
 
+	/* Where in a frame the register of a call's first argument is; 32 bits may be put there. */
+	size_t first_argument;
+
 	/* Change @registers so that their thread makes @call and returns to the frame at @sp. */
 	void (*call)(struct ms_registers *registers, const struct ms_gadgets *gadgets,
 	             const struct ms_call *call, ms_addr sp);
@@ -122,8 +125,8 @@ struct ms_arch_calls {
 struct ms_arch {
 	const char *name;
 
-	/* Fill @ret except its tid; @ret is shared memory, zeroed. */
-	bool (*capture)(pid_t tid, struct ms_frozen_thread *ret);
+	/* Fill @ret except its tid; @ret is shared memory, zeroed. @ret_cpu is as from look(). */
+	bool (*capture)(pid_t tid, struct ms_frozen_thread *ret, struct ms_cpu *ret_cpu);
 	bool (*look)(pid_t tid, struct ms_cpu *ret);
 
 	/* Make the thread enter the call that it came from once more when it goes on. */

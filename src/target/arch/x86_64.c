@@ -74,12 +74,24 @@ static size_t capture_vectors(pid_t tid, uint64_t *words, size_t max)
 	return n;
 }
 
-static bool capture(pid_t tid, struct ms_frozen_thread *ret)
+static struct ms_cpu cpu_of(const struct user_regs_struct *regs)
+{
+	return (struct ms_cpu){
+		.pc = regs->rip,
+		.sp = regs->rsp,
+		.result = (int64_t)regs->rax,
+		.call = (int64_t)regs->orig_rax,
+		.arg = regs->rdi,
+	};
+}
+
+static bool capture(pid_t tid, struct ms_frozen_thread *ret, struct ms_cpu *ret_cpu)
 {
 	struct user_regs_struct regs;
 
 	if (!read_regs(tid, &regs))
 		return false;
+	*ret_cpu = cpu_of(&regs);
 	memcpy(ret->words, &regs, sizeof(regs));
 	ret->pc = regs.rip;
 	ret->sp = regs.rsp;
@@ -95,13 +107,7 @@ static bool look(pid_t tid, struct ms_cpu *ret)
 
 	if (!read_regs(tid, &regs))
 		return false;
-	*ret = (struct ms_cpu){
-		.pc = regs.rip,
-		.sp = regs.rsp,
-		.result = (int64_t)regs.rax,
-		.call = (int64_t)regs.orig_rax,
-		.arg = regs.rdi,
-	};
+	*ret = cpu_of(&regs);
 	return true;
 }
 

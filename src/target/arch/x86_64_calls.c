@@ -15,6 +15,7 @@
 #include <assert.h>
 #include <elf.h>
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
@@ -224,5 +225,6 @@ const struct ms_arch_calls ms_calls_x86_64 = {
 	.save = save,
 	.restore = restore,
 	.frame = frame,
+	.first_argument = offsetof(struct frame, context.di),
 	.call = call,
 };

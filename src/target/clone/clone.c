@@ -9,6 +9,8 @@
  *	               ├──────────────────────────────┤
  *	               │ vectors        (XSAVE)       │◀─┐
  *	               │ frame: true registers, mask ─┼──┘
+ *	               │ restorer                     │◀─┐
+ *	               │ frame: wait4(helper, __WALL) ┼──┘
  *	   call_sp ──▶ │ restorer                     │
  *	               │ frame: exit(0)               │
  *	  child_sp ──▶ │ restorer                     │
@@ -16,13 +18,14 @@
  *	               └──────────────────────────────┘
  *
  * A thread that is let go behind a call returns to the restorer, which is libc's way
- * out of a signal handler, and so to the registers that it had; helper and image,
- * to exit(0). Signals are blocked meanwhile, and the frame gives the mask back.
+ * out of a signal handler; so it reaps the helper, and then has the registers that it
+ * had. Helper and image come to exit(0). The helper's number is written to the frame by
+ * the kernel, as it makes it (CLONE_PARENT_SETTID); until then it is one that no process
+ * has. Signals are blocked meanwhile, and the last frame gives the mask back.
  *
- * What remains, should we be killed in that moment: the thread's poll() or
- * nanosleep() begins its time-out anew, a call that returned EINTR keeps it, a helper
- * that had not been reaped stays a zombie that only wait4(__WALL) sees, and the bytes
- * below the stack pointer, which are nobody's, are not what they were.
+ * What remains, should we be killed in that moment: the thread's poll() or nanosleep()
+ * begins its time-out anew, or returns EINTR when it had been restarted once before, and
+ * the bytes below the stack pointer, which are nobody's, are not what they were.
  *
  * The thread must be one whose stack can be trusted to go on downwards: the main
  * thread in [stack], or one whose thread pointer lies above its stack pointer in the
@@ -51,9 +54,10 @@ enum {
 	RED_ZONE = 128,
 	ALIGNMENT = 64, /* XRSTOR wants it */
 	SCRATCH_BYTES = 64,
-	BLOCK_BYTES = MS_VECTORS_BYTES + 2 * MS_FRAME_BYTES + SCRATCH_BYTES,
+	BLOCK_BYTES = MS_VECTORS_BYTES + 3 * MS_FRAME_BYTES + SCRATCH_BYTES,
+	NO_PROCESS = INT32_MAX,
 	MAX_LOOKS = 256,       /* threads that are looked at for a fit one */
-	GET_DISPATCH = 0x4210, /* PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG, Linux 6.4 */
+	GET_DISPATCH = 0x4211, /* PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG, Linux 6.4 */
 	GET_RSEQ = 0x420f,     /* PTRACE_GET_RSEQ_CONFIGURATION, Linux 5.13 */
 	RSEQ_CS = 8,           /* offset in struct rseq */
 	SHADOW_STACK = 0x204,  /* NT_X86_SHSTK */
@@ -66,6 +70,7 @@ struct block {
 	ms_addr call_sp;
 	ms_addr child_sp;
 	ms_addr scratch;
+	ms_addr reaped; /* number of the process that the thread reaps on its way */
 };
 
 /* One making of a clone. */
@@ -200,7 +205,7 @@ static bool fits(const struct ms_cloner *cloner, size_t i, bool asleep, struct m
 	if (tracee->state != MS_TRACEE_STOPPED || tracee->signal || tracee->group_stop ||
 	    captured->tid != tracee->tid || !find_room(cloner, &at, ret))
 		return false;
-	if (!freezer->arch->look(tracee->tid, &cpu) || (asleep && cpu.call < 0))
+	if (!ms_tracee_look(freezer, tracee, &cpu) || (asleep && cpu.call < 0))
 		return false;
 	return cpu.call >= 0 || !is_in_sequence(tracee->tid);
 }
@@ -232,7 +237,8 @@ static struct ms_call call_subreaper(const struct making *m)
 static struct ms_call call_helper(const struct making *m)
 {
 	return (struct ms_call){ SYS_clone,
-		                 { CLONE_VM | CLONE_FILES | CLONE_FS, m->block.child_sp } };
+		                 { CLONE_VM | CLONE_FILES | CLONE_FS | CLONE_PARENT_SETTID,
+		                   m->block.child_sp, m->block.reaped } };
 }
 
 static struct ms_call call_image(void)
@@ -245,9 +251,9 @@ static struct ms_call call_exit(void)
 	return (struct ms_call){ SYS_exit, { 0 } };
 }
 
-static struct ms_call call_reap(const struct making *m)
+static struct ms_call call_reap(int64_t pid)
 {
-	return (struct ms_call){ SYS_wait4, { (uint64_t)m->helper_pid, 0, __WALL } };
+	return (struct ms_call){ SYS_wait4, { (uint64_t)pid, 0, __WALL } };
 }
 
 static struct ms_call call_close(void)
@@ -276,7 +282,7 @@ static enum ms_status check_seccomp(const struct making *m, struct ms_error *err
 		wanted(m, "clone", call_helper(m)),
 		wanted(m, "clone", call_image()),
 		wanted(m, "exit", call_exit()),
-		wanted(m, "wait4", call_reap(m)),
+		wanted(m, "wait4", call_reap(NO_PROCESS)),
 		wanted(m, "close_range", call_close()),
 		wanted(m, "rt_sigreturn", (struct ms_call){ SYS_rt_sigreturn, { 0 } }),
 	};
@@ -320,17 +326,22 @@ static bool write_block(struct making *m)
 {
 	struct ms_cloner *cloner = m->cloner;
 	struct ms_registers leave = m->thread.registers;
+	struct ms_registers reap = m->thread.registers;
 	struct ms_call exit_call = call_exit();
+	struct ms_call reap_call = call_reap(NO_PROCESS);
 	ms_addr begin = m->block.range.begin;
 	size_t child = SCRATCH_BYTES;
-	size_t own = child + MS_FRAME_BYTES;
+	size_t first = child + MS_FRAME_BYTES;
+	size_t own = first + MS_FRAME_BYTES;
 	size_t vectors = own + MS_FRAME_BYTES;
 
-	m->block.scratch = begin;
 	m->block.child_sp = begin + child;
-	m->block.call_sp = begin + own;
+	m->block.call_sp = begin + first;
+	m->block.reaped = begin + first + m->calls->first_argument;
 	m->calls->call(&leave, m->thread.gadgets, &exit_call, m->block.child_sp);
 	(void)put_frame(m, &leave, UINT64_MAX, 0, child);
+	m->calls->call(&reap, m->thread.gadgets, &reap_call, begin + own);
+	(void)put_frame(m, &reap, UINT64_MAX, 0, first);
 	memcpy(cloner->block + vectors, cloner->vectors->bytes, cloner->vectors->n);
 	(void)put_frame(m, &m->thread.registers, m->mask, begin + vectors, own);
 	return move(m->thread.tid, begin, cloner->saved, BLOCK_BYTES, false) == BLOCK_BYTES &&
@@ -498,7 +509,7 @@ static enum ms_status leave_files(struct making *m, struct ms_error *err)
 static void end_helper(struct making *m)
 {
 	struct ms_call last = call_exit();
-	struct ms_call reap = call_reap(m);
+	struct ms_call reap = call_reap(m->helper_pid);
 	int64_t result;
 
 	if (m->helper_pid && ms_inject_last(&m->helper, &last))

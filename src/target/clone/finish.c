@@ -54,7 +54,8 @@ static void finish(struct ms_cloner *cloner, struct ms_tracee *image, struct ms_
 	}
 	(void)ms_roll_thread(freezer, image);
 	/* What it was about to return is held by its registers alone. */
-	if (image->state != MS_TRACEE_STOPPED || !freezer->arch->capture(image->tid, thread))
+	if (image->state != MS_TRACEE_STOPPED ||
+	    !freezer->arch->capture(image->tid, thread, &image->cpu))
 		*thread = before;
 }
 

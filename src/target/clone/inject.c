@@ -9,7 +9,7 @@
 #include "base/clock.h"
 
 enum {
-	SPINS = 2000,   /* looks before sleeping: being woken takes longer than a call */
+	SPINS = 200,    /* looks before sleeping: being woken takes longer than a call */
 	MAX_STOPS = 64, /* others than those asked for: the group's stops */
 	CALL_STOP = SIGTRAP | 0x80,
 	ENDED = -1,

@@ -35,9 +35,9 @@ static bool capture(const struct ms_freezer *freezer, struct ms_tracee *tracee,
 	ret->stopped = tracee->state == MS_TRACEE_STOPPED;
 	if (tracee->state == MS_TRACEE_ASLEEP)
 		capture_asleep(tracee->tid, ret);
-	else if (tracee->state == MS_TRACEE_GONE || !freezer->arch->capture(tracee->tid, ret))
-		return false;
-	return true;
+	else if (tracee->state == MS_TRACEE_STOPPED)
+		tracee->known = freezer->arch->capture(tracee->tid, ret, &tracee->cpu);
+	return tracee->known || tracee->state == MS_TRACEE_ASLEEP;
 }
 
 /* Keep the value that a signal carries: a pointer, often the only one. */

@@ -80,6 +80,7 @@ static void record_stop(struct ms_tracee *tracee, int status)
 	int signal = status & 0x7f;
 
 	tracee->state = MS_TRACEE_STOPPED;
+	tracee->known = false;
 	tracee->signal = 0;
 	tracee->group_stop = false;
 	if (status >> 8 == PTRACE_EVENT_STOP)
@@ -118,6 +119,15 @@ void ms_tracee_wait(struct ms_tracee *tracee, int ticks)
 		if (--ticks <= 0)
 			return;
 	}
+}
+
+bool ms_tracee_look(const struct ms_freezer *freezer, const struct ms_tracee *tracee,
+                    struct ms_cpu *ret)
+{
+	if (!tracee->known)
+		return freezer->arch->look(tracee->tid, ret);
+	*ret = tracee->cpu;
+	return true;
 }
 
 /* Why the kernel refused to let us seize @tid. MS_OK when it is because the thread is ending. */

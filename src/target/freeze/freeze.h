@@ -34,6 +34,8 @@ struct ms_tracee {
 	bool armed;      /* was let run by us: see ms_roll_disarm() */
 	bool breaks;     /* has breakpoints of ours */
 	uint64_t mask;   /* while armed: the signals that it blocks itself */
+	bool known;      /* cpu is where it stands */
+	struct ms_cpu cpu;
 };
 
 struct ms_tracees MS_VEC(struct ms_tracee);
@@ -65,6 +67,10 @@ void ms_freezer_release(struct ms_freezer *freezer);
  * record what is seen. The stop is not consumed: see freeze.c.
  */
 void ms_tracee_wait(struct ms_tracee *tracee, int ticks);
+
+/* Where a stopped thread is; false when it was killed. */
+bool ms_tracee_look(const struct ms_freezer *freezer, const struct ms_tracee *tracee,
+                    struct ms_cpu *ret);
 
 enum { MS_TICK_NS = 1000000 };
 

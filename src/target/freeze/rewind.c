@@ -93,7 +93,7 @@ void ms_rewind(const struct ms_freezer *freezer, const struct ms_tracee *tracee)
 	struct ms_broken_call broken = { .group_stop = tracee->group_stop };
 	struct ms_cpu cpu;
 
-	if (!freezer->arch->look(tracee->tid, &cpu) || cpu.result != -EINTR || cpu.call < 0)
+	if (!ms_tracee_look(freezer, tracee, &cpu) || cpu.result != -EINTR || cpu.call < 0)
 		return;
 	broken.result = cpu.result;
 	broken.call = cpu.call;

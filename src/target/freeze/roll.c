@@ -149,17 +149,17 @@ static size_t read_target(pid_t tid, ms_addr addr, void *buf, size_t len)
 }
 
 /* Where the thread is: inside malloc, and whether it waits there. */
-static bool is_inside(const struct ms_freezer *freezer, pid_t tid, struct ms_cpu *cpu,
-                      ms_addr *ret_back)
+static bool is_inside(const struct ms_freezer *freezer, const struct ms_tracee *tracee,
+                      struct ms_cpu *cpu, ms_addr *ret_back)
 {
 	const struct ms_collection *code = freezer->shared;
 	uint64_t stack[NEAR_WORDS];
 	size_t n = 0;
 
-	if (!freezer->arch->look(tid, cpu))
+	if (!ms_tracee_look(freezer, tracee, cpu))
 		return false;
 	if (is_in(code->libc_code, code->n_libc_code, cpu->pc))
-		n = read_target(tid, cpu->sp, stack, sizeof(stack)) / sizeof(stack[0]);
+		n = read_target(tracee->tid, cpu->sp, stack, sizeof(stack)) / sizeof(stack[0]);
 	return ms_roll_is_inside(code, cpu->pc, stack, n, ret_back);
 }
 
@@ -377,7 +377,7 @@ static enum outcome lead_out(struct roll *roll)
 		ms_addr back;
 		enum run run;
 
-		if (!is_inside(roll->freezer, roll->tracee->tid, &cpu, &back))
+		if (!is_inside(roll->freezer, roll->tracee, &cpu, &back))
 			return OUTCOME_OUT;
 		if (ms_roll_is_waiting(&cpu))
 			return OUTCOME_WAITING;
@@ -441,8 +441,9 @@ bool ms_roll_is_thread_inside(const struct ms_freezer *freezer, const struct ms_
 	struct ms_cpu cpu;
 	ms_addr back;
 
-	return tracee->state == MS_TRACEE_STOPPED && is_inside(freezer, tracee->tid, &cpu, &back) &&
-	       !ms_roll_is_waiting(&cpu);
+	/* Who waits is most often told by the registers alone. */
+	return tracee->state == MS_TRACEE_STOPPED && ms_tracee_look(freezer, tracee, &cpu) &&
+	       !ms_roll_is_waiting(&cpu) && is_inside(freezer, tracee, &cpu, &back);
 }
 
 /* Returns whether the thread was made to run. */
@@ -490,7 +491,7 @@ static bool roll_spared(struct ms_freezer *freezer)
 	return ran;
 }
 
-/* Whether there is anyone to lead out, seen from the registers alone. */
+/* Whether there is anyone to lead out. */
 static bool is_any_inside(const struct ms_freezer *freezer)
 {
 	const struct ms_tracee *tracee;
