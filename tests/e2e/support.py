@@ -184,14 +184,21 @@ our_children = set()
 
 
 def leftovers():
-    """Children of ours that no test started: left behind by memscan."""
+    """Children of ours that no test started: left behind by memscan.
+
+    Not a clone that memscan has killed: an orphan, it is reaped by whoever adopts
+    orphans, which here is us.
+    """
     found = []
     for pid in children_of(os.getpid()):
-        if pid not in our_children:
-            found.append((pid, state_of(pid)))
-            kill(pid)
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(pid, 0)
+        if pid in our_children:
+            continue
+        state, status = state_of(pid), None
+        kill(pid)
+        with contextlib.suppress(ChildProcessError):
+            status = os.waitpid(pid, 0)[1]
+        if not (state == "Z" and status == signal.SIGKILL):
+            found.append((pid, state))
     return found
 
 
@@ -338,8 +345,12 @@ def memscan(*args, timeout=90, **more):
     return scan
 
 
+# SNAPSHOT=fork or copy: all tests in that way, where they do not ask for one themselves
+SNAPSHOT = ["--snapshot", os.environ["SNAPSHOT"]] if os.environ.get("SNAPSHOT") else []
+
+
 def scan(pid, *args, timeout=90):
-    return memscan("--pid", pid, "--json", "--limit", "all", *args, timeout=timeout)
+    return memscan("--pid", pid, "--json", "--limit", "all", *SNAPSHOT, *args, timeout=timeout)
 
 
 def addresses(report, *kinds):
@@ -450,3 +461,20 @@ def check_untouched(pid):
             text = pathlib.Path(f"/proc/{pid}/task/{tid}/status").read_text()
             assert re.search(r"TracerPid:\s*0", text), text
             assert not re.search(r"State:\s*[tT]", text), text
+
+
+# ---- kinds of snapshot ----
+
+def snapshots():
+    """What --snapshot takes, as the built memscan's own help says."""
+    done = subprocess.run([MEMSCAN, "--help"], stdout=subprocess.PIPE, text=True, check=True)
+    return re.search(r"--snapshot (\S+)", done.stdout).group(1).split("|")
+
+
+def children_by_thread(pid):
+    """Children of a process, ended ones too, without a look at all of /proc."""
+    found = set()
+    for path in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found.update(map(int, path.read_text().split()))
+    return found
