@@ -22,7 +22,8 @@ struct ms_workers;
 
 /*
  * Start @n workers, the caller among them: 1 to MS_WORKERS_MAX. They wait for work when
- * this returns, and make no system call but futex from then on.
+ * this returns, and make no system call but futex from then on. Caller and workers are
+ * bound to a processor each where there are enough.
  *
  * Returns MS_E_NOMEM, MS_E_SYS.
  */
