@@ -3,35 +3,50 @@
 
 #include <string.h>
 
-enum { WINDOW_BYTES = 1 << 20 };
+enum { PAGE = 4096, FAR = 16 * 1024 };
 
 void ms_window_init(struct ms_window *window, struct ms_source *src, struct ms_range limits,
-                    struct ms_arena *arena)
+                    uint8_t *buffer)
 {
 	memset(window, 0, sizeof(*window));
 	window->src = src;
 	window->limits = limits;
-	window->arena = arena;
+	window->stop = limits.end;
+	window->buffer = buffer;
 	window->bytes = ms_source_view(src, limits.begin, ms_range_len(limits));
 	window->shown.begin = limits.begin;
 	window->shown.end = window->bytes ? limits.end : limits.begin;
 }
 
+/* How much to read from @begin on, to show what ends at @end. */
+static size_t piece_for(struct ms_window *window, ms_addr begin, ms_addr end)
+{
+	bool far = end < window->shown.end || begin > window->shown.end + FAR;
+	uint64_t most = window->limits.end - begin;
+
+	window->piece = far || !window->piece ? (size_t)PAGE : 2 * window->piece;
+	if (window->piece > MS_WINDOW_BYTES)
+		window->piece = MS_WINDOW_BYTES;
+	if (window->stop > begin && window->stop - begin < most)
+		most = window->stop - begin;
+	if (most > window->piece)
+		most = window->piece;
+	return (size_t)(most < end - begin ? end - begin : most);
+}
+
 const uint8_t *ms_window_move(struct ms_window *window, ms_addr addr, size_t len)
 {
-	uint64_t left = window->limits.end - addr;
+	ms_addr begin = ms_align_down(addr, PAGE);
 	size_t got;
 
-	if (addr < window->limits.begin || addr >= window->limits.end || left < len ||
-	    len > WINDOW_BYTES)
+	if (addr < window->limits.begin || addr >= window->limits.end ||
+	    window->limits.end - addr < len || len > MS_WINDOW_BYTES - PAGE)
 		return NULL;
-	if (!window->buffer)
-		window->buffer = ms_arena_alloc(window->arena, WINDOW_BYTES);
-	if (!window->buffer)
-		return NULL;
-	got = ms_source_read(window->src, addr, window->buffer,
-	                     left < WINDOW_BYTES ? (size_t)left : WINDOW_BYTES);
+	if (begin < window->limits.begin)
+		begin = window->limits.begin;
+	got = ms_source_read(window->src, begin, window->buffer,
+	                     piece_for(window, begin, addr + len));
 	window->bytes = window->buffer;
-	window->shown = (struct ms_range){ addr, addr + got };
-	return got < len ? NULL : window->buffer;
+	window->shown = (struct ms_range){ begin, begin + got };
+	return begin + got < addr + len ? NULL : window->buffer + (addr - begin);
 }

@@ -6,23 +6,32 @@
  * Reading upwards through target memory, a few bytes at a time, at the cost of
  * large reads: the window lies over the bytes asked for last and is moved when
  * they are not in it. Where the source can be viewed it is never moved.
+ *
+ * A read of a clone's memory costs as much as nine more kilobytes do. So a window
+ * that is asked for what comes next grows, up to MS_WINDOW_BYTES, and one that is
+ * asked for something far away shrinks to a page: large blocks are jumped over.
+ * Reads begin with a page, because others cost the kernel two pages for each.
  */
 
 #include <stddef.h>
 
 #include "engine/source.h"
 
+enum { MS_WINDOW_BYTES = 1 << 20 };
+
 struct ms_window {
 	struct ms_source *src;
 	struct ms_range limits; /* nothing outside is ever shown */
+	ms_addr stop;           /* nothing behind is read ahead; limits.end unless set */
 	struct ms_range shown;
 	const uint8_t *bytes; /* of shown */
-	uint8_t *buffer;      /* NULL until a source without a view asks for one */
-	struct ms_arena *arena;
+	uint8_t *buffer;      /* borrowed */
+	size_t piece;         /* read last */
 };
 
+/* @buffer: of MS_WINDOW_BYTES, for as long as the window is used */
 void ms_window_init(struct ms_window *window, struct ms_source *src, struct ms_range limits,
-                    struct ms_arena *arena);
+                    uint8_t *buffer);
 
 /* Move the window; NULL when [@addr, @addr + @len) cannot be shown. For ms_window_at(). */
 const uint8_t *ms_window_move(struct ms_window *window, ms_addr addr, size_t len);

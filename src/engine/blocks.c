@@ -8,9 +8,6 @@
 
 static_assert(sizeof(struct ms_cell) == 32, "two cells to a cache line");
 
-/* Stands in ms_blocks.sizes for a block whose length is in ms_blocks.bigs. */
-static const uint32_t SIZE_IS_BIG = UINT32_MAX;
-
 void ms_blocks_init(struct ms_blocks *blocks, struct ms_source *src, struct ms_arena *arena)
 {
 	memset(blocks, 0, sizeof(*blocks));
@@ -35,7 +32,6 @@ enum ms_status ms_blocks_open(struct ms_blocks *blocks, struct ms_range range, u
 		                                             ms_range_len(range)),
 		                      .cell0 = blocks->cells.n,
 		                      .n_cells = n_cells,
-		                      .size0 = blocks->sizes.n,
 		                      .shift = shift };
 	blocks->cells.n += n_cells;
 	*ret = (uint32_t)(blocks->extents.n - 1);
@@ -51,7 +47,22 @@ enum ms_status ms_blocks_open_single(struct ms_blocks *blocks, struct ms_range r
 		return st;
 	blocks->extents.at[*ret].kind = (uint8_t)kind;
 	blocks->extents.at[*ret].n = 1;
+	blocks->extents.at[*ret].bytes = ms_range_len(range);
 	blocks->cells.at[blocks->extents.at[*ret].cell0].starts = 1;
+	return MS_OK;
+}
+
+static enum ms_status put_odd(struct ms_blocks *blocks, struct ms_extent *e, ms_addr begin,
+                              uint64_t size)
+{
+	struct ms_odd *odd = ms_vec_push(blocks->arena, &blocks->odds);
+
+	if (!odd)
+		return MS_E_NOMEM;
+	*odd = (struct ms_odd){ begin, size };
+	if (!e->n_odds)
+		e->odd0 = blocks->odds.n - 1;
+	e->n_odds++;
 	return MS_OK;
 }
 
@@ -59,31 +70,21 @@ enum ms_status ms_blocks_put(struct ms_blocks *blocks, uint32_t extent, ms_addr 
                              uint64_t size)
 {
 	struct ms_extent *e = &blocks->extents.at[extent];
-	uint64_t granule = ms_granule_of(e, begin);
-	uint32_t *slot = ms_vec_push(blocks->arena, &blocks->sizes);
+	uint64_t last = ms_granule_of(e, begin + size - 1);
+	uint64_t slack = ms_block_begin(e, last + 1) - (begin + size);
 
 	assert(extent == blocks->extents.n - 1);
-	if (!slot)
-		return MS_E_NOMEM;
-	*slot = (uint32_t)size;
-	if (size >= SIZE_IS_BIG) {
-		struct ms_big *big = ms_vec_push(blocks->arena, &blocks->bigs);
-
-		if (!big)
-			return MS_E_NOMEM;
-		*big = (struct ms_big){ begin, size };
-		*slot = SIZE_IS_BIG;
-	}
-	ms_blocks_cell(blocks, e, granule)->starts |= ms_granule_bit(granule);
-	granule = ms_granule_of(e, begin + size - 1);
-	ms_blocks_cell(blocks, e, granule)->ends |= ms_granule_bit(granule);
+	if (!e->n)
+		e->slack = slack;
 	e->n++;
-	return MS_OK;
+	e->bytes += size;
+	ms_cells_put(&blocks->cells.at[e->cell0], ms_granule_of(e, begin), last);
+	return slack == e->slack ? MS_OK : put_odd(blocks, e, begin, size);
 }
 
-void ms_blocks_shrink(struct ms_blocks *blocks, ms_addr end)
+void ms_blocks_shrink(struct ms_blocks *blocks, uint32_t extent, ms_addr end)
 {
-	struct ms_extent *e = &blocks->extents.at[blocks->extents.n - 1];
+	struct ms_extent *e = &blocks->extents.at[extent];
 
 	if (end <= e->range.begin)
 		end = e->range.begin + 1;
@@ -91,7 +92,19 @@ void ms_blocks_shrink(struct ms_blocks *blocks, ms_addr end)
 		return;
 	e->range.end = end;
 	e->n_cells = (size_t)(ms_granule_of(e, end - 1) / MS_CELL_GRANULES + 1);
-	blocks->cells.n = e->cell0 + e->n_cells;
+	if (extent == blocks->extents.n - 1)
+		blocks->cells.n = e->cell0 + e->n_cells;
+}
+
+void ms_blocks_cancel(struct ms_blocks *blocks, uint32_t extent)
+{
+	struct ms_extent *e = &blocks->extents.at[extent];
+
+	assert(extent == blocks->extents.n - 1);
+	memset(&blocks->cells.at[e->cell0], 0, e->n_cells * sizeof(struct ms_cell));
+	blocks->cells.n = e->cell0;
+	memset(e, 0, sizeof(*e));
+	blocks->extents.n--;
 }
 
 static bool extent_before(const void *a, const void *b)
@@ -115,16 +128,15 @@ struct ms_extent *ms_blocks_extent_of(const struct ms_blocks *blocks, ms_addr ad
 	return ms_range_find(&blocks->extents, addr);
 }
 
-/* The cell of the living block that begins at @addr, or NULL. */
-static struct ms_cell *cell_of_live(const struct ms_blocks *blocks, ms_addr addr, uint64_t *bit)
+/* The cell of the living block that begins at @addr in @e, or NULL. */
+static struct ms_cell *cell_of_live(const struct ms_blocks *blocks, const struct ms_extent *e,
+                                    ms_addr addr, uint64_t *bit)
 {
-	const struct ms_extent *e = ms_blocks_extent_of(blocks, addr);
-	uint64_t granule;
+	uint64_t granule = ms_granule_of(e, addr);
 	struct ms_cell *cell;
 
-	if (!e || e->dropped)
+	if (e->dropped)
 		return NULL;
-	granule = ms_granule_of(e, addr);
 	cell = ms_blocks_cell(blocks, e, granule);
 	*bit = ms_granule_bit(granule);
 	if (ms_block_begin(e, granule) != addr || !(cell->starts & ~cell->tags & *bit))
@@ -134,19 +146,32 @@ static struct ms_cell *cell_of_live(const struct ms_blocks *blocks, ms_addr addr
 
 bool ms_blocks_begins(const struct ms_blocks *blocks, ms_addr addr)
 {
+	const struct ms_extent *e = ms_blocks_extent_of(blocks, addr);
 	uint64_t bit;
 
-	return cell_of_live(blocks, addr, &bit) != NULL;
+	return e && cell_of_live(blocks, e, addr, &bit);
+}
+
+uint64_t ms_blocks_usable(const struct ms_blocks *blocks, ms_addr addr)
+{
+	const struct ms_extent *e = ms_blocks_extent_of(blocks, addr);
+	uint64_t bit;
+
+	if (!e || !cell_of_live(blocks, e, addr, &bit))
+		return 0;
+	return ms_block_size(blocks, e, ms_granule_of(e, addr));
 }
 
 bool ms_blocks_kill(struct ms_blocks *blocks, ms_addr addr)
 {
+	struct ms_extent *e = ms_blocks_extent_of(blocks, addr);
 	uint64_t bit;
-	struct ms_cell *cell = cell_of_live(blocks, addr, &bit);
+	struct ms_cell *cell = e ? cell_of_live(blocks, e, addr, &bit) : NULL;
 
 	if (!cell)
 		return false;
 	cell->tags |= bit;
+	e->bytes -= ms_block_size(blocks, e, ms_granule_of(e, addr));
 	return true;
 }
 
@@ -159,34 +184,12 @@ void ms_blocks_drop_group(struct ms_blocks *blocks, uint32_t group)
 			e->dropped = true;
 }
 
-/* Move the sizes of the blocks that stay to the front of the extent's share of sizes. */
-static void drop_sizes(struct ms_blocks *blocks, const struct ms_extent *e, struct ms_cell *cell,
-                       size_t *from, size_t *to)
-{
-	if (e->shift == MS_SINGLE_SHIFT)
-		return;
-	for (uint64_t left = cell->starts; left; left &= left - 1) {
-		uint64_t bit = left & (~left + 1);
-
-		if (!(cell->tags & bit))
-			blocks->sizes.at[(*to)++] = blocks->sizes.at[*from];
-		(*from)++;
-	}
-}
-
 static void seal_extent(struct ms_blocks *blocks, struct ms_extent *e)
 {
-	size_t from = e->size0;
-	size_t to = e->size0;
-
 	e->n = 0;
 	for (size_t i = e->cell0; i < e->cell0 + e->n_cells; i++) {
 		struct ms_cell *cell = &blocks->cells.at[i];
 
-		if (cell->tags || from != to)
-			drop_sizes(blocks, e, cell, &from, &to);
-		else if (e->shift != MS_SINGLE_SHIFT)
-			from = to += (size_t)__builtin_popcountll(cell->starts);
 		cell->starts &= ~cell->tags;
 		cell->tags = 0;
 		cell->marks = 0;
@@ -195,25 +198,11 @@ static void seal_extent(struct ms_blocks *blocks, struct ms_extent *e)
 	}
 }
 
-/* Bytes of all blocks of a sealed extent. */
-static uint64_t extent_bytes(const struct ms_blocks *blocks, const struct ms_extent *e)
-{
-	uint64_t bytes = 0;
-
-	if (e->shift == MS_SINGLE_SHIFT)
-		return ms_range_len(e->range);
-	for (size_t i = e->size0; i < e->size0 + e->n; i++)
-		if (blocks->sizes.at[i] != SIZE_IS_BIG)
-			bytes += blocks->sizes.at[i];
-	return bytes;
-}
-
 enum ms_status ms_blocks_seal(struct ms_blocks *blocks)
 {
 	size_t kept = 0;
 	uint64_t id = 0;
 	struct ms_extent *e;
-	struct ms_big *big;
 
 	if (!ms_vec_reserve(blocks->arena, &blocks->ranks, blocks->cells.n))
 		return MS_E_NOMEM;
@@ -229,14 +218,11 @@ enum ms_status ms_blocks_seal(struct ms_blocks *blocks)
 			return MS_E_NOMEM;
 		if (e->kind == MS_EXTENT_HEAP) {
 			blocks->n += e->n;
-			blocks->bytes += extent_bytes(blocks, e);
+			blocks->bytes += e->bytes;
 		}
 		blocks->extents.at[kept++] = *e;
 	}
 	blocks->extents.n = kept;
-	ms_vec_for_each (big, &blocks->bigs)
-		if (ms_blocks_begins(blocks, big->begin))
-			blocks->bytes += big->size;
 	return MS_OK;
 }
 
@@ -248,17 +234,6 @@ void ms_blocks_unmark(struct ms_blocks *blocks)
 		cell->marks = 0;
 		cell->tags = 0;
 	}
-}
-
-static uint64_t big_size(const struct ms_blocks *blocks, ms_addr begin)
-{
-	const struct ms_big *big;
-
-	ms_vec_for_each (big, &blocks->bigs)
-		if (big->begin == begin)
-			return big->size;
-	assert(false && "every big block is listed");
-	return 0;
 }
 
 ms_addr ms_block_words_end(const struct ms_blocks *blocks, const struct ms_extent *extent,
@@ -277,18 +252,35 @@ ms_addr ms_block_words_end(const struct ms_blocks *blocks, const struct ms_exten
 	return ms_block_begin(extent, granule + (uint64_t)__builtin_ctzll(ends) + 1);
 }
 
+/* The size of the block at @begin when it is one of the extent's odd ones, or 0. */
+static uint64_t odd_size(const struct ms_blocks *blocks, const struct ms_extent *extent,
+                         ms_addr begin)
+{
+	size_t low = extent->odd0;
+	size_t high = extent->odd0 + extent->n_odds;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (blocks->odds.at[middle].begin == begin)
+			return blocks->odds.at[middle].size;
+		if (blocks->odds.at[middle].begin < begin)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return 0;
+}
+
 uint64_t ms_block_size(const struct ms_blocks *blocks, const struct ms_extent *extent,
                        uint64_t granule)
 {
-	size_t cell = extent->cell0 + granule / MS_CELL_GRANULES;
-	uint64_t below = blocks->cells.at[cell].starts & (ms_granule_bit(granule) - 1);
-	uint32_t size;
+	ms_addr begin = ms_block_begin(extent, granule);
+	uint64_t odd = extent->n_odds ? odd_size(blocks, extent, begin) : 0;
 
 	if (extent->shift == MS_SINGLE_SHIFT)
 		return ms_range_len(extent->range);
-	size = blocks->sizes.at[extent->size0 + blocks->ranks.at[cell] +
-	                        (size_t)__builtin_popcountll(below)];
-	return size == SIZE_IS_BIG ? big_size(blocks, ms_block_begin(extent, granule)) : size;
+	return odd ? odd : ms_block_words_end(blocks, extent, granule) - begin - extent->slack;
 }
 
 /* The last of the extent's cells before @cell with a block in it; ranks say that there is one. */

@@ -16,11 +16,13 @@
  *	         │ marks   tags │ marks   tags │             │        │
  *	         └──────────────┴──────────────┴─────── … ───┴────────┘
  *	ranks    blocks of the extent in the cells before, one uint32_t per cell
- *	sizes    one uint32_t per set bit of starts, in address order
  *
  * The number of a block inside its extent is its cell's rank plus the set bits of
- * starts below its own; with it goes its exact size, which the walk rarely needs:
- * which words to read is told by ends. A block of 64 bytes costs 6 bytes here.
+ * starts below its own. A block of 64 bytes costs 3 bytes here.
+ *
+ * Where a block ends in its last granule is the same for all blocks of an extent as
+ * a rule (glibc's leave 8 bytes), so this `slack` is told once, and with the ends it
+ * gives every size; blocks that leave another slack are listed beside (odds).
  *
  * An extent with one block of any length (an mmapped chunk, or a mapping that is
  * a node of the graph) uses SINGLE_SHIFT: every address falls into granule 0.
@@ -52,7 +54,10 @@ struct ms_extent {
 	const uint8_t *host; /* the bytes of range, or NULL when the source has no view */
 	size_t cell0;        /* its first cell in ms_blocks.cells */
 	size_t n_cells;
-	size_t size0;     /* its first entry in ms_blocks.sizes */
+	size_t odd0; /* its first entry in ms_blocks.odds */
+	size_t n_odds;
+	uint64_t bytes;   /* of its blocks that are not killed */
+	uint64_t slack;   /* bytes of a block's last granule that are not the block's */
 	uint32_t first;   /* id of its first block; after seal */
 	uint32_t n;       /* blocks */
 	uint32_t group;   /* the decoder's: which arena it belongs to */
@@ -62,7 +67,8 @@ struct ms_extent {
 	bool dropped; /* could not be proved; gone after seal */
 };
 
-struct ms_big {
+/* A block whose slack is not its extent's. */
+struct ms_odd {
 	ms_addr begin;
 	uint64_t size;
 };
@@ -70,9 +76,8 @@ struct ms_big {
 struct ms_blocks {
 	struct MS_VEC(struct ms_extent) extents; /* by address after sort */
 	struct MS_VEC(struct ms_cell) cells;
-	struct MS_VEC(uint32_t) ranks; /* one for each cell; after seal */
-	struct MS_VEC(uint32_t) sizes;
-	struct MS_VEC(struct ms_big) bigs; /* blocks of 4 GiB and more inside extents */
+	struct MS_VEC(uint32_t) ranks;     /* one for each cell; after seal */
+	struct MS_VEC(struct ms_odd) odds; /* by address within an extent */
 	uint64_t n;                        /* heap blocks; after seal */
 	uint64_t bytes;
 	struct ms_arena *arena;
@@ -88,7 +93,8 @@ struct ms_block {
 void ms_blocks_init(struct ms_blocks *blocks, struct ms_source *src, struct ms_arena *arena);
 
 /*
- * Add an extent; blocks are put into it right after, in address order.
+ * Add an extent; blocks are put into it right after, in address order. Its slack is
+ * that of the block put first, unless the caller sets it.
  *
  * @shift: log2 of the granule; no two blocks begin in one granule
  * @ret:   its index, good until ms_blocks_sort()
@@ -104,8 +110,14 @@ ms_must_check enum ms_status ms_blocks_open_single(struct ms_blocks *blocks, str
 ms_must_check enum ms_status ms_blocks_put(struct ms_blocks *blocks, uint32_t extent, ms_addr begin,
                                            uint64_t size);
 
-/* The extent opened last ends at @end after all: no block was put behind. */
-void ms_blocks_shrink(struct ms_blocks *blocks, ms_addr end);
+/*
+ * The extent ends at @end after all: there is no block behind. Only the one opened
+ * last gives its cells back, which others may leave as they were: zeros.
+ */
+void ms_blocks_shrink(struct ms_blocks *blocks, uint32_t extent, ms_addr end);
+
+/* Take back the extent that was opened last, and its blocks. */
+void ms_blocks_cancel(struct ms_blocks *blocks, uint32_t extent);
 
 /* Order extents by address; find and kill need it, and it makes indexes stale. */
 ms_must_check enum ms_status ms_blocks_sort(struct ms_blocks *blocks);
@@ -115,6 +127,9 @@ struct ms_extent *ms_blocks_extent_of(const struct ms_blocks *blocks, ms_addr ad
 
 /* True when a block that is not killed begins at @addr. After sort. */
 bool ms_blocks_begins(const struct ms_blocks *blocks, ms_addr addr);
+
+/* Usable bytes of the block at @addr, 0 when none that is not killed begins there. After sort. */
+uint64_t ms_blocks_usable(const struct ms_blocks *blocks, ms_addr addr);
 
 /* Take the block at @addr for free. False when none begins there, or it is free already. */
 bool ms_blocks_kill(struct ms_blocks *blocks, ms_addr addr);
@@ -139,6 +154,18 @@ static inline uint64_t ms_granule_bit(uint64_t granule)
 	return UINT64_C(1) << (granule % MS_CELL_GRANULES);
 }
 
+/*
+ * The bits of a block of the extent's own slack, without its bytes, for decoders
+ * that fill one extent with several threads.
+ *
+ * @cells: of the extent, from its first on; the caller's alone, those of both granules
+ */
+static inline void ms_cells_put(struct ms_cell *cells, uint64_t first, uint64_t last)
+{
+	cells[first / MS_CELL_GRANULES].starts |= ms_granule_bit(first);
+	cells[last / MS_CELL_GRANULES].ends |= ms_granule_bit(last);
+}
+
 static inline uint64_t ms_granule_of(const struct ms_extent *extent, ms_addr addr)
 {
 	return (addr - extent->range.begin) >> extent->shift;
@@ -153,7 +180,7 @@ static inline ms_addr ms_block_begin(const struct ms_extent *extent, uint64_t gr
 ms_addr ms_block_words_end(const struct ms_blocks *blocks, const struct ms_extent *extent,
                            uint64_t granule);
 
-/* Usable bytes of the block that begins in @granule. After seal. */
+/* Usable bytes of the block that begins in @granule. */
 uint64_t ms_block_size(const struct ms_blocks *blocks, const struct ms_extent *extent,
                        uint64_t granule);
 

@@ -18,6 +18,7 @@
  *	   in tests/targets that uses the allocator.
  */
 
+#include "base/workers.h"
 #include "engine/blocks.h"
 #include "engine/mapping.h"
 #include "engine/report.h"
@@ -27,6 +28,7 @@ struct ms_decoding {
 	struct ms_source *src;
 	const struct ms_regions *regions; /* the classified mappings */
 	struct ms_arena *arena;
+	struct ms_workers *workers; /* threads to decode with; NULL: alone */
 
 	struct ms_blocks *blocks;  /* out: extents and blocks */
 	struct ms_ranges owned;    /* out: the allocator's memory and metadata, never a root */

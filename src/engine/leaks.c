@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/sort.h"
-#include "engine/fold.h"
+#include "engine/graph/fold.h"
 
 static void count_block(struct ms_totals *totals, enum ms_leak_kind kind, uint64_t size)
 {
@@ -121,12 +121,14 @@ static bool take_blocks(struct ms_leak_list *list, const uint64_t *unmarked, enu
 enum ms_status ms_leaks_take(struct ms_leak_list *list, enum ms_reason reason, struct ms_error *err)
 {
 	uint64_t *unmarked = copy_unmarked(list);
+	struct ms_walk_options like = { .unaligned = list->options->unaligned,
+		                        .edges = list->edges };
 	struct ms_heads heads = { 0 };
 	enum ms_status st;
 
 	if (!unmarked)
 		return ms_fail(err, MS_E_NOMEM, "no memory for the list of leaks");
-	st = ms_fold(list->blocks, list->options->unaligned, list->arena, &heads, err);
+	st = ms_fold(list->blocks, &like, list->arena, &heads, err);
 	if (st)
 		return st;
 	if (!take_blocks(list, unmarked, reason) ||

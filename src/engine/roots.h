@@ -13,8 +13,8 @@
  */
 
 #include "engine/decoder.h"
+#include "engine/graph/walk.h"
 #include "engine/stacks.h"
-#include "engine/walk.h"
 
 struct ms_roots {
 	struct ms_ranges ranges;

@@ -28,6 +28,8 @@ struct scan {
 	struct ms_blocks blocks;
 	struct ms_decoding decoding;
 	struct ms_roots roots;
+	struct ms_edges edges;
+	const struct ms_edges *followed; /* these, or NULL: blocks are read */
 	struct ms_leak_list list;
 	uint64_t since; /* when the present phase began */
 };
@@ -60,6 +62,7 @@ static enum ms_status decode(struct scan *s)
 	s->decoding = (struct ms_decoding){ .src = s->src,
 		                            .regions = &s->regions,
 		                            .arena = s->arena,
+		                            .workers = s->options->workers,
 		                            .blocks = &s->blocks,
 		                            .heaps = &s->report->heaps,
 		                            .evidence = &s->report->evidence,
@@ -88,11 +91,28 @@ static enum ms_status find_roots(struct scan *s)
 	return MS_OK;
 }
 
+/* Where blocks cannot be looked at in place, keep what they point to. */
+static enum ms_status gather(struct scan *s)
+{
+	struct ms_edge_options options = { .unaligned = s->options->unaligned,
+		                           .guard = s->decoding.pointer_guard };
+
+	if (!ms_edges_wanted(&s->blocks))
+		return MS_OK;
+	s->followed = &s->edges;
+	s->list.edges = s->followed;
+	if (ms_edges_gather(&s->blocks, &options, s->options->workers, &s->edges, s->err))
+		return no_memory(s);
+	return MS_OK;
+}
+
 static enum ms_status mark_from_roots(struct scan *s, bool starts_only)
 {
 	struct ms_walk_options options = { .unaligned = s->options->unaligned,
 		                           .starts_only = starts_only,
-		                           .guard = s->decoding.pointer_guard };
+		                           .guard = s->decoding.pointer_guard,
+		                           .edges = s->followed,
+		                           .workers = s->options->workers };
 	struct ms_walk *walk = ms_walk_new(&s->blocks, &options, s->arena);
 
 	if (!walk)
@@ -104,7 +124,9 @@ static enum ms_status mark_from_roots(struct scan *s, bool starts_only)
 /* Follow from every mapping that was not reached, and list it. */
 static enum ms_status mark_from_mappings(struct scan *s)
 {
-	struct ms_walk_options options = { .unaligned = s->options->unaligned };
+	struct ms_walk_options options = { .unaligned = s->options->unaligned,
+		                           .edges = s->followed,
+		                           .workers = s->options->workers };
 	struct ms_walk *walk = ms_walk_new(&s->blocks, &options, s->arena);
 
 	if (!walk)
@@ -218,7 +240,11 @@ enum ms_status ms_scan(struct ms_source *src, const struct ms_scan_options *opti
 	if (!st)
 		st = find_roots(&s);
 	end_phase(&s, MS_PHASE_ROOT);
-	s.list = (struct ms_leak_list){ &s.blocks, options, arena, report, { 0 } };
+	s.list = (struct ms_leak_list){
+		.blocks = &s.blocks, .options = options, .arena = arena, .report = report
+	};
+	if (!st)
+		st = gather(&s);
 	if (!st)
 		st = mark(&s);
 	end_phase(&s, MS_PHASE_MARK);

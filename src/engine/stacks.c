@@ -12,6 +12,9 @@
  * `list` links the block into one of three lists: of threads on stacks of glibc's,
  * of threads on others, and of stacks kept for the next thread. The heads are words
  * of the C library's data. Near the last one stands the sum of its stacks' sizes.
+ *
+ * A read can cost as much as copying some KiB, so whatever is searched is read in large
+ * pieces, and a list is followed once for all its stacks.
  */
 enum {
 	TCB_BYTES = 2304,
@@ -27,7 +30,14 @@ enum {
 	RED_ZONE = 128,   /* bytes below the stack pointer that a leaf function may use */
 	ABOVE_TCB = 64 * 1024, /* at most so much of the stack block lies behind the block */
 	PAGE = 4096,
-	PIECE = 1 << 16,
+	MAX_FRAMES = 1 << 16, /* of a stack that runs, looked through for one that was left */
+	PIECE = 1 << 20,
+};
+
+/* A stack in a list of glibc's. */
+struct link {
+	ms_addr at;
+	ms_addr head;
 };
 
 struct finder {
@@ -35,11 +45,13 @@ struct finder {
 	const struct ms_regions *regions;
 	struct ms_arena *arena;
 	struct ms_stacks *ret;
-	bool tid_known; /* every living thread's id stands at TCB_TID */
-	bool main_seen; /* some thread runs on the main stack */
-	ms_addr head;   /* of the list looked at last */
-	bool is_cache;  /* and what it is */
-	bool ok;        /* false: no memory */
+	bool tid_known;                   /* every living thread's id stands at TCB_TID */
+	bool main_seen;                   /* some thread runs on the main stack */
+	struct MS_VEC(struct link) links; /* of the lists followed so far */
+	ms_addr head;                     /* of the list looked at last */
+	bool is_cache;                    /* and what it is */
+	uint64_t *piece;                  /* PIECE bytes to read into */
+	bool ok;                          /* false: no memory */
 };
 
 static void add(struct finder *f, struct ms_ranges *to, ms_addr begin, ms_addr end)
@@ -90,17 +102,23 @@ static struct ms_range stack_block(const struct finder *f, ms_addr tcb)
 }
 
 /* The lowest word in [@from, @to) that points into @stack; its begin when there is none. */
-static ms_addr lowest_pointer_into(struct ms_source *src, struct ms_range from,
+static ms_addr lowest_pointer_into(const struct finder *f, struct ms_range from,
                                    struct ms_range stack)
 {
 	ms_addr lowest = stack.end;
-	uint64_t word;
 
-	if (ms_range_len(from) > PIECE)
-		from.end = from.begin + PIECE;
-	for (ms_addr at = ms_align_up(from.begin, 8); at + 8 <= from.end; at += 8)
-		if (ms_source_word(src, at, &word) && ms_range_has(stack, word) && word < lowest)
-			lowest = word;
+	if (ms_range_len(from) > MAX_FRAMES)
+		from.end = from.begin + MAX_FRAMES;
+	from.begin = ms_align_up(from.begin, 8);
+	while (from.begin + 8 <= from.end) {
+		size_t n = ms_source_read(f->src, from.begin, f->piece, ms_range_len(from)) / 8;
+
+		for (size_t i = 0; i < n; i++)
+			if (ms_range_has(stack, f->piece[i]) && f->piece[i] < lowest)
+				lowest = f->piece[i];
+		/* Go on behind what is not readable. */
+		from.begin = ms_align_up(from.begin + 8 * n + 1, n ? 8 : PAGE);
+	}
 	return lowest == stack.end ? stack.begin : lowest;
 }
 
@@ -131,7 +149,7 @@ static ms_addr end_of_frames(const struct ms_region *region, ms_addr sp, ms_addr
  */
 static void add_left_stack(struct finder *f, struct ms_range running, struct ms_range own)
 {
-	add(f, &f->ret->live, lowest_pointer_into(f->src, running, own), own.end);
+	add(f, &f->ret->live, lowest_pointer_into(f, running, own), own.end);
 	add(f, &f->ret->whole, own.begin, own.end);
 }
 
@@ -182,20 +200,42 @@ static void add_main_stack(struct finder *f)
 	}
 }
 
-/* The head of the list that the block at @tcb is in: the one link in a module's data, or 0. */
-static ms_addr list_head(const struct finder *f, ms_addr tcb)
+/* Follow the list that has @link to its head: the one link in a module's data, or 0. */
+static ms_addr follow_list(struct finder *f, ms_addr link)
 {
-	uint64_t link = tcb + TCB_LIST;
+	size_t first = f->links.n;
+	ms_addr head = 0;
 
-	for (int i = 0; i < MAX_LIST && ms_source_word(f->src, link, &link); i++) {
-		const struct ms_region *region = ms_region_of(f->regions, link);
+	while (!head && f->links.n < MAX_LIST) {
+		struct link *known = ms_vec_push(f->arena, &f->links);
+		const struct ms_region *region;
 
+		f->ok &= known != NULL;
+		if (!known)
+			break;
+		known->at = link;
+		if (!ms_source_word(f->src, link, &link))
+			break;
+		region = ms_region_of(f->regions, link);
 		if (!region)
-			return 0;
+			break;
 		if (region->kind == MS_REGION_GLOBALS)
-			return link;
+			head = link;
 	}
-	return 0;
+	while (f->links.at && first < f->links.n)
+		f->links.at[first++].head = head;
+	return head;
+}
+
+/* The head of the list that the block at @tcb is in, or 0. */
+static ms_addr list_head(struct finder *f, ms_addr tcb)
+{
+	const struct link *known;
+
+	ms_vec_for_each (known, &f->links)
+		if (known->at == tcb + TCB_LIST)
+			return known->head;
+	return follow_list(f, tcb + TCB_LIST);
 }
 
 /* The sizes of all stacks in the list of @head. */
@@ -299,11 +339,11 @@ static void add_dead_stack(struct finder *f, ms_addr tcb)
 /* Look for control blocks: a word that holds its own address, as does the second behind it. */
 static void find_dead_in(struct finder *f, struct ms_range run)
 {
-	uint64_t piece[PIECE / 8];
+	const uint64_t *piece = f->piece;
 
 	for (ms_addr at = ms_align_up(run.begin, TCB_ALIGN); at < run.end; at += PIECE) {
 		uint64_t left = run.end - at;
-		size_t n = ms_source_read(f->src, at, piece,
+		size_t n = ms_source_read(f->src, at, f->piece,
 		                          left < PIECE ? (size_t)left : (size_t)PIECE);
 
 		for (size_t i = 0; i + TCB_SELF < n; i += TCB_ALIGN)
@@ -341,6 +381,9 @@ enum ms_status ms_stacks_find(struct ms_source *src, const struct ms_regions *re
 	};
 	const struct ms_thread *t;
 
+	f.piece = ms_arena_alloc(arena, PIECE);
+	if (!f.piece)
+		return MS_E_NOMEM;
 	f.tid_known = tids_stand_at_offset(src);
 	ms_vec_for_each (t, &src->threads)
 		add_thread(&f, t);

@@ -7,16 +7,16 @@
  *	clang -std=gnu11 -D_GNU_SOURCE -Isrc -Itests/support -g -O1 \
  *		-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
  *		-o build/fuzz_glibc tests/fuzz/fuzz_glibc.c \
- *		tests/support/ptheap.c tests/support/fake.c \
- *		src/alloc/decoders.c src/alloc/glibc/[a-z]*.c src/base/[a-z]*.c \
- *		src/engine/blocks.c src/engine/mapping.c src/engine/report.c \
- *		src/engine/window.c
+ *		tests/support/ptheap.c tests/support/ptheap_told.c tests/support/fake.c \
+ *		src/alloc/[a-z]*.c src/alloc/glibc/[a-z]*.c src/base/[a-z]*.c \
+ *		src/engine/blocks.c src/engine/mapping.c src/engine/report.c -pthread
  *	mkdir -p build/corpus
  *	build/fuzz_glibc -max_total_time=300 -timeout=10 -rss_limit_mb=4096 \
  *		-max_len=128 -len_control=0 build/corpus
  *
  * The first byte of an input chooses the version, the second the picture, the third
- * whether the source can be viewed; then come writes of four bytes each:
+ * whether the source can be viewed, and whether two threads decode it in the smallest
+ * parts there are; then come writes of four bytes each:
  *
  *	place   where: a chunk's header or links, or a word of main_arena, …
  *	word    which of its words
@@ -24,12 +24,13 @@
  *	value   which
  *
  * It must neither crash nor run on; blocks that are told must be sorted, and inside
- * of memory that is mapped, and no two may overlap; a process that nothing was
- * written to must be told as it is drawn.
+ * of memory that is mapped, and no two may overlap; two threads must tell what one
+ * does; a process that nothing was written to must be told as it is drawn.
  */
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "alloc/glibc/layout.h"
 #include "ptheap.h"
@@ -155,6 +156,16 @@ static void check_blocks(void)
 	}
 }
 
+static void check_parts(void)
+{
+	char *alone = ptheap_account(&h, 1, 0);
+	char *shared = ptheap_account(&h, 2, 1024);
+
+	require(!strcmp(alone, shared), "two threads tell what one does");
+	free(alone);
+	free(shared);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	enum { MAX_WRITES = 32 };
@@ -165,6 +176,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	ptheap_draw(&h, versions[data[0] % N_VERSIONS], pictures[data[1] % N_PICTURES]);
 	for (size_t i = 3; i + 4 <= size && i < 3 + 4 * MAX_WRITES; i += 4)
 		apply((struct write){ data[i], data[i + 1], data[i + 2], data[i + 3] });
+	if (data[2] & 2)
+		check_parts();
 	h.fake.no_view = data[2] & 1;
 	require(ptheap_decode(&h) == MS_OK, "the target's memory is never a failure");
 	check_blocks();

@@ -23,6 +23,7 @@ static size_t fake_read(struct ms_source *src, ms_addr addr, void *buf, size_t l
 	struct ms_fake *fake = fake_of(src);
 	size_t done = 0;
 
+	fake->reads++;
 	while (done < len) {
 		int i = index_at(fake, addr + done);
 		struct ms_range range;

@@ -95,7 +95,9 @@ void graph_draw(struct graph *g, const char *picture)
 	char *token;
 
 	ms_fake_init(&g->fake);
-	g->fake.no_view = g->no_view;
+	g->fake.no_view = g->mode != GRAPH_VIEW && g->mode != GRAPH_VIEW_SHARED;
+	if (g->mode == GRAPH_VIEW_SHARED || g->mode == GRAPH_EDGES_SHARED)
+		assert(!ms_workers_start(3, &g->workers, &g->err));
 	ms_fake_map(&g->fake, GRAPH_HEAP, GRAPH_PAGE, MS_PROT_READ | MS_PROT_WRITE, "[heap]");
 	ms_fake_map(&g->fake, GRAPH_ROOT, GRAPH_PAGE, MS_PROT_READ | MS_PROT_WRITE, "");
 	ms_fake_map(&g->fake, GRAPH_NODE_M, GRAPH_PAGE, MS_PROT_READ | MS_PROT_WRITE, "m");
@@ -110,8 +112,32 @@ void graph_draw(struct graph *g, const char *picture)
 	assert(!ms_blocks_sort(&g->blocks) && !ms_blocks_seal(&g->blocks));
 }
 
+const struct ms_edges *graph_edges(struct graph *g, const struct ms_walk_options *options)
+{
+	struct ms_edge_options wanted = { options->unaligned, options->guard };
+
+	if (g->mode != GRAPH_EDGES && g->mode != GRAPH_EDGES_SHARED)
+		return NULL;
+	memset(&g->edges, 0, sizeof(g->edges));
+	assert(!ms_edges_gather(&g->blocks, &wanted, g->workers, &g->edges, &g->err));
+	return &g->edges;
+}
+
+struct ms_walk *graph_walk(struct graph *g, struct ms_walk_options options)
+{
+	struct ms_walk *walk;
+
+	options.edges = graph_edges(g, &options);
+	options.workers = options.fold_heads ? NULL : g->workers;
+	walk = ms_walk_new(&g->blocks, &options, &g->fake.arena);
+	assert(walk);
+	return walk;
+}
+
 void graph_erase(struct graph *g)
 {
+	if (g->workers)
+		ms_workers_stop(g->workers);
 	ms_fake_deinit(&g->fake);
 }
 

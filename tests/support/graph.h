@@ -13,8 +13,10 @@
  * picture is the test; nothing else in an engine test builds a heap by hand.
  */
 
+#include "base/workers.h"
 #include "engine/blocks.h"
-#include "engine/walk.h"
+#include "engine/graph/edges.h"
+#include "engine/graph/walk.h"
 #include "fake.h"
 
 enum {
@@ -28,17 +30,35 @@ enum {
 	GRAPH_PAGE = 4096,
 };
 
+/* How a walk gets at the words of blocks; all must find the same. */
+enum graph_mode {
+	GRAPH_VIEW,
+	GRAPH_READ,  /* the source has no view */
+	GRAPH_EDGES, /* nor that, and edges were gathered */
+	GRAPH_VIEW_SHARED,
+	GRAPH_EDGES_SHARED, /* by several workers */
+	GRAPH_MODES,
+};
+
 struct graph {
 	struct ms_fake fake;
 	struct ms_blocks blocks; /* sealed */
 	struct ms_error err;
 	char marked[GRAPH_BLOCKS + 3];
-	bool no_view; /* set before graph_draw() to have blocks without host bytes */
+	enum graph_mode mode; /* set before graph_draw() */
+	struct ms_workers *workers;
+	struct ms_edges edges;
 };
 
 /* Draw @picture; a graph is zeroed before. */
 void graph_draw(struct graph *g, const char *picture);
 void graph_erase(struct graph *g);
+
+/* A walk as the mode wants it; edges are gathered now. */
+struct ms_walk *graph_walk(struct graph *g, struct ms_walk_options options);
+
+/* The edges of the mode, gathered now; or NULL. */
+const struct ms_edges *graph_edges(struct graph *g, const struct ms_walk_options *options);
 
 struct ms_range graph_root(void);
 

@@ -77,10 +77,24 @@ struct pen {
 	char owner;
 };
 
+/* The fake source, with its reads counted. */
+static size_t count_read(struct ms_source *src, ms_addr addr, void *buf, size_t len)
+{
+	struct ptheap *h = (struct ptheap *)src; /* fake is its first member, base of that */
+
+	(void)__atomic_add_fetch(&h->reads, 1, __ATOMIC_RELAXED);
+	(void)__atomic_add_fetch(&h->read_bytes, len, __ATOMIC_RELAXED);
+	return h->fake_ops->read(src, addr, buf, len);
+}
+
 void ptheap_init(struct ptheap *h)
 {
 	memset(h, 0, sizeof(*h));
 	ms_fake_init(&h->fake);
+	h->fake_ops = h->fake.base.ops;
+	h->ops = *h->fake_ops;
+	h->ops.read = count_read;
+	h->fake.base.ops = &h->ops;
 	(void)ms_fake_map(&h->fake, TLS, PTHEAP_ARENAS * TLS_BYTES, RW, "");
 }
 
@@ -167,7 +181,7 @@ static void draw_module(struct pen *pen)
 	static const char banner[] = "GNU C Library (Fake GLIBC) stable release version %s.\n";
 	Elf64_Phdr phdr = { .p_type = PT_LOAD,
 		            .p_flags = PF_R | PF_W,
-		            .p_memsz = MS_PAGE + DATA_BYTES };
+		            .p_memsz = MS_PAGE + pen->h->data_before + DATA_BYTES };
 	Elf64_Ehdr ehdr = { .e_ident = ELFMAG,
 		            .e_phoff = sizeof(ehdr),
 		            .e_phnum = 1,
@@ -180,9 +194,10 @@ static void draw_module(struct pen *pen)
 	memcpy(header + sizeof(ehdr), &phdr, sizeof(phdr));
 	(void)snprintf(header + 512, 512, banner, pen->libc->version->name);
 	pen->libc->data = pen->base + MODULE + MS_PAGE;
-	(void)ms_fake_map(&pen->h->fake, pen->libc->data, DATA_BYTES, RW, name);
-	pen->libc->par = pen->libc->data + 0x80;
-	pen->libc->arena = pen->libc->data + 0xa00;
+	(void)ms_fake_map(&pen->h->fake, pen->libc->data, pen->h->data_before + DATA_BYTES, RW,
+	                  name);
+	pen->libc->par = pen->libc->data + pen->h->data_before + 0x80;
+	pen->libc->arena = pen->libc->data + pen->h->data_before + 0xa00;
 }
 
 /* malloc_par as it is before the first malloc(). */

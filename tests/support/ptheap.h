@@ -57,6 +57,8 @@ struct ptheap_libc {
 
 struct ptheap {
 	struct ms_fake fake;
+	const struct ms_source_ops *fake_ops; /* of fake; it has ops, which count */
+	struct ms_source_ops ops;
 	struct ptheap_libc libcs[PTHEAP_LIBCS];
 	size_t n_libcs;
 	struct ptheap_chunk chunks[PTHEAP_CHUNKS]; /* in the picture's order */
@@ -65,6 +67,15 @@ struct ptheap {
 	size_t n_arenas;
 	ms_addr heaps[PTHEAP_HEAPS]; /* of these */
 	size_t n_heaps;
+
+	uint64_t data_before; /* bytes of the module's data before malloc's; to be set before
+	                         drawing */
+
+	/* How it is decoded. */
+	struct ms_workers *workers;
+	uint64_t part_bytes; /* 0: as always */
+	uint64_t reads;      /* of the source, since it was last set to 0 */
+	uint64_t read_bytes;
 
 	/* What the decoder told; the blocks are sealed. */
 	struct ms_arena arena;
@@ -116,10 +127,17 @@ const char *ptheap_told(struct ptheap *h);
  * @lost: owners (struct ptheap_chunk) whose chunks must not be told, but handed
  *        over as not proved; the second is not demanded of those behind a "~"
  *
- * Tried with view() and without, which must give the same. Returns "" or what is
- * wrong, good until the next decode.
+ * Tried with view() and without, by one thread and by several in the smallest parts
+ * there are, which must give the same. Returns "" or what is wrong, good until the
+ * next decode.
  */
 const char *ptheap_try(struct ptheap *h, const char *lost);
+
+/*
+ * Decode by @n_workers in parts of @part_bytes (0: as always), without view(), and
+ * tell everything: blocks, evidence, what is not proved. The caller frees it.
+ */
+char *ptheap_account(struct ptheap *h, unsigned int n_workers, uint64_t part_bytes);
 
 /* Whether all evidence together has @text. */
 bool ptheap_says(const struct ptheap *h, const char *text);

@@ -11,6 +11,10 @@
 
 #include "alloc/decoders.h"
 #include "alloc/glibc/layout.h"
+#include "alloc/glibc/ptmalloc.h"
+#include "base/workers.h"
+
+enum { SMALLEST_PART = 1024 };
 
 static void forget(struct ptheap *h)
 {
@@ -23,6 +27,7 @@ static void forget(struct ptheap *h)
 	h->decoding = (struct ms_decoding){ .src = &h->fake.base,
 		                            .regions = &h->regions,
 		                            .arena = &h->arena,
+		                            .workers = h->workers,
 		                            .blocks = &h->blocks,
 		                            .heaps = &h->found,
 		                            .evidence = &h->evidence,
@@ -35,7 +40,9 @@ enum ms_status ptheap_decode(struct ptheap *h)
 
 	forget(h);
 	st = ms_classify(&h->fake.base, &h->arena, &h->regions, &h->err);
-	if (!st)
+	if (!st && h->part_bytes)
+		st = ms_pt_decode(&h->decoding, h->part_bytes, &h->err);
+	else if (!st)
 		st = ms_glibc_decoder.decode(&h->decoding, &h->err);
 	if (!st)
 		st = ms_blocks_sort(&h->blocks);
@@ -127,12 +134,34 @@ static bool is_as_drawn(struct ptheap *h, const char *lost)
 	return n == h->blocks.n;
 }
 
-static bool decode_and_compare(struct ptheap *h, bool no_view, const char *lost)
+/* Decode by @n workers. */
+static enum ms_status decode_by(struct ptheap *h, unsigned int n, uint64_t part_bytes)
+{
+	enum ms_status st = ms_workers_start(n, &h->workers, &h->err);
+
+	h->part_bytes = part_bytes;
+	if (!st) {
+		st = ptheap_decode(h);
+		ms_workers_stop(h->workers);
+	}
+	h->workers = NULL;
+	h->part_bytes = 0;
+	return st;
+}
+
+/* A way of decoding that must make no difference. */
+struct manner {
+	bool no_view;
+	unsigned int n_workers;
+	uint64_t part_bytes;
+};
+
+static bool decode_and_compare(struct ptheap *h, const struct manner *how, const char *lost)
 {
 	enum ms_status st;
 
-	h->fake.no_view = no_view;
-	st = ptheap_decode(h);
+	h->fake.no_view = how->no_view;
+	st = decode_by(h, how->n_workers, how->part_bytes);
 	if (st)
 		(void)snprintf(h->wrong, sizeof(h->wrong), "%s", h->err.text);
 	else if (ptheap_is_verified(h) == (*lost != '\0'))
@@ -142,37 +171,62 @@ static bool decode_and_compare(struct ptheap *h, bool no_view, const char *lost)
 	return false;
 }
 
-/* All that was told for people, in one text. */
-static char *evidence_of(const struct ptheap *h)
+/* All that was told, for people and for programs, in one text. */
+static char *account_of(struct ptheap *h)
 {
-	char *text = calloc(h->evidence.n + 1, sizeof(struct ms_note));
+	const char *told = ptheap_told(h);
+	size_t len = strlen(told) + h->evidence.n * sizeof(struct ms_note) +
+	             h->decoding.unproved.n * 64 + 64;
+	char *text = calloc(len, 1);
 	char *to = text;
 	const struct ms_note *note;
+	const struct ms_range *r;
 
 	assert(text);
+	to += sprintf(to, "%s\n%llu bytes\n", told, (unsigned long long)h->blocks.bytes);
 	ms_vec_for_each (note, &h->evidence)
 		to += sprintf(to, "%s\n", note->text);
+	ms_vec_for_each (r, &h->decoding.unproved)
+		to += sprintf(to, "not proved: %llx-%llx\n", (unsigned long long)r->begin,
+		              (unsigned long long)r->end);
 	return text;
 }
 
 const char *ptheap_try(struct ptheap *h, const char *lost)
 {
-	char *viewed;
-	char *read;
+	static const struct manner manners[] = {
+		{ true, 1, 0 }, { false, 1, 0 }, { true, 2, SMALLEST_PART }, { false, 5, 4096 }
+	};
+	char *first = NULL;
 
-	if (!decode_and_compare(h, true, lost))
-		return h->wrong;
-	read = evidence_of(h);
-	if (!decode_and_compare(h, false, lost)) {
-		free(read);
-		return h->wrong;
+	for (size_t i = 0; i < sizeof(manners) / sizeof(manners[0]); i++) {
+		bool fine = decode_and_compare(h, &manners[i], lost);
+		char *account = fine ? account_of(h) : NULL;
+
+		if (fine && first && strcmp(first, account) != 0)
+			(void)snprintf(h->wrong, sizeof(h->wrong), "manner %zu makes a difference",
+			               i);
+		else if (fine)
+			h->wrong[0] = '\0';
+		if (!first)
+			first = account;
+		else
+			free(account);
+		if (h->wrong[0])
+			break;
 	}
-	viewed = evidence_of(h);
-	(void)snprintf(h->wrong, sizeof(h->wrong), "%s",
-	               strcmp(read, viewed) ? "view() makes a difference" : "");
-	free(read);
-	free(viewed);
+	free(first);
 	return h->wrong;
+}
+
+char *ptheap_account(struct ptheap *h, unsigned int n_workers, uint64_t part_bytes)
+{
+	enum ms_status st;
+
+	h->fake.no_view = true;
+	st = decode_by(h, n_workers, part_bytes);
+	assert(!st);
+	return account_of(h);
 }
 
 bool ptheap_says(const struct ptheap *h, const char *text)

@@ -269,7 +269,7 @@ Test(blocks, shrinks_to_what_is_needed_and_never_grows)
 		init(&blocks);
 		(void)open_extent(&blocks, BASE, BASE + 4096);
 		e = &blocks.extents.at[0];
-		ms_blocks_shrink(&blocks, BASE + (ms_addr)cases[i].wanted);
+		ms_blocks_shrink(&blocks, 0, BASE + (ms_addr)cases[i].wanted);
 		cr_expect_eq(ms_range_len(e->range), cases[i].end, "wanted %d", cases[i].wanted);
 		cr_expect_eq(e->n_cells, cases[i].n_cells, "wanted %d", cases[i].wanted);
 		ms_fake_deinit(&fake);
@@ -284,7 +284,7 @@ Test(blocks, shrinks_the_last_extent)
 	init(&blocks);
 	extent = open_extent(&blocks, BASE, BASE + LEN);
 	put(&blocks, extent, BASE + 16, 32);
-	ms_blocks_shrink(&blocks, BASE + 64);
+	ms_blocks_shrink(&blocks, extent, BASE + 64);
 	extent = open_extent(&blocks, BASE + 4096, BASE + 8192);
 	put(&blocks, extent, BASE + 4096, 40);
 	finish(&blocks);
@@ -292,6 +292,69 @@ Test(blocks, shrinks_the_last_extent)
 	cr_assert_eq(size_at(&blocks, BASE + 4096), 40);
 	cr_assert_null(ms_blocks_extent_of(&blocks, BASE + 64));
 	cr_assert_leq(blocks.cells.n, 7);
+	ms_fake_deinit(&fake);
+}
+
+Test(blocks, measures_what_lives_before_it_is_sealed)
+{
+	struct ms_blocks blocks;
+	uint32_t e;
+
+	init(&blocks);
+	e = open_extent(&blocks, BASE, BASE + LEN);
+	put(&blocks, e, BASE, 40);
+	put(&blocks, e, BASE + 64, 5000);
+	put(&blocks, e, BASE + 6000 / 16 * 16, 33);
+	cr_assert_eq(ms_blocks_sort(&blocks), MS_OK);
+	cr_expect_eq(ms_blocks_usable(&blocks, BASE), 40);
+	cr_expect_eq(ms_blocks_usable(&blocks, BASE + 64), 5000);
+	cr_expect_eq(ms_blocks_usable(&blocks, BASE + 6000 / 16 * 16), 33);
+	cr_expect_eq(ms_blocks_usable(&blocks, BASE + 16), 0, "no block begins there");
+	cr_expect_eq(ms_blocks_usable(&blocks, BASE + LEN), 0, "nor there");
+	cr_expect(ms_blocks_kill(&blocks, BASE + 64));
+	cr_expect_eq(ms_blocks_usable(&blocks, BASE + 64), 0, "killed");
+	cr_assert_eq(ms_blocks_seal(&blocks), MS_OK);
+	cr_expect_eq(blocks.bytes, 40 + 33);
+	ms_fake_deinit(&fake);
+}
+
+Test(blocks, that_are_taken_back_leave_nothing)
+{
+	struct ms_blocks blocks;
+	uint32_t e;
+
+	init(&blocks);
+	e = open_extent(&blocks, BASE, BASE + 4096);
+	put(&blocks, e, BASE, 24);
+	e = open_extent(&blocks, BASE + 4096, BASE + 8192);
+	for (ms_addr at = BASE + 4096; at < BASE + 8192; at += 32)
+		put(&blocks, e, at, 24);
+	ms_blocks_cancel(&blocks, e);
+	e = open_extent(&blocks, BASE + 4096, BASE + 8192);
+	put(&blocks, e, BASE + 4096 + 1024, 24);
+	finish(&blocks);
+	cr_expect_eq(blocks.n, 2);
+	cr_expect_eq(blocks.bytes, 48);
+	cr_expect(!ms_blocks_begins(&blocks, BASE + 4096));
+	ms_fake_deinit(&fake);
+}
+
+Test(blocks, that_end_alike_cost_nothing_but_cells)
+{
+	struct ms_blocks blocks;
+	uint32_t e;
+
+	init(&blocks);
+	e = open_extent(&blocks, BASE, BASE + LEN);
+	for (ms_addr at = BASE; at < BASE + LEN; at += 64)
+		put(&blocks, e, at, at % 256 ? 56 : 24);
+	cr_expect_eq(blocks.odds.n, 0);
+	put(&blocks, open_extent(&blocks, BASE + LEN, BASE + 2 * LEN), BASE + LEN, 16);
+	finish(&blocks);
+	cr_expect_eq(blocks.odds.n, 0);
+	cr_expect_eq(size_at(&blocks, BASE + 64), 56);
+	cr_expect_eq(size_at(&blocks, BASE + 256), 24);
+	cr_expect_eq(size_at(&blocks, BASE + LEN), 16);
 	ms_fake_deinit(&fake);
 }
 

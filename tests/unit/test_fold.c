@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/fold.h"
+#include "engine/graph/fold.h"
 #include "graph.h"
 
 /* Words count 8 bytes; "A2/16" is a leak A that references 2 blocks of 16 bytes in all. */
@@ -68,20 +68,33 @@ static uint64_t describe(struct graph *g, const struct ms_heads *heads, char *te
 	return blocks;
 }
 
-ParameterizedTest(struct fold_case *c, fold, puts_each_block_under_one_leak)
+static void fold(struct graph *g, struct ms_heads *ret)
 {
+	struct ms_walk_options like = { 0 };
+
+	like.edges = graph_edges(g, &like);
+	cr_assert_eq(ms_fold(&g->blocks, &like, &g->fake.arena, ret, &g->err), MS_OK);
+}
+
+static void check(const struct fold_case *c, enum graph_mode mode)
+{
+	struct graph g = { .mode = mode };
 	struct ms_heads heads = { 0 };
-	struct graph g = { 0 };
 	char text[100];
 
 	graph_draw(&g, c->picture);
-	cr_assert_eq(ms_fold(&g.blocks, false, &g.fake.arena, &heads, &g.err), MS_OK);
+	fold(&g, &heads);
 	cr_expect_eq(describe(&g, &heads, text, sizeof(text)), g.blocks.n, "%s: blocks are missing",
 	             c->title);
-	cr_expect_str_eq(text, c->leaks, "%s: drew \"%s\", folded to %s", c->title, c->picture,
-	                 text);
+	cr_expect_str_eq(text, c->leaks, "%s: drew \"%s\", mode %d", c->title, c->picture, mode);
 	cr_expect_eq(strlen(graph_marked(&g)), g.blocks.n);
 	graph_erase(&g);
+}
+
+ParameterizedTest(struct fold_case *c, fold, puts_each_block_under_one_leak)
+{
+	for (enum graph_mode mode = 0; mode < GRAPH_MODES; mode++)
+		check(c, mode);
 }
 
 Test(fold, leaves_marked_blocks_alone)
@@ -92,7 +105,7 @@ Test(fold, leaves_marked_blocks_alone)
 
 	graph_draw(&g, "A>B B>C C>D");
 	ms_blocks_cell(&g.blocks, &g.blocks.extents.at[0], 8)->marks |= ms_granule_bit(8); /* C */
-	cr_assert_eq(ms_fold(&g.blocks, false, &g.fake.arena, &heads, &g.err), MS_OK);
+	fold(&g, &heads);
 	cr_assert_eq(describe(&g, &heads, text, sizeof(text)), 3);
 	cr_assert_str_eq(text, "A1/16 D0/0");
 	graph_erase(&g);
@@ -104,7 +117,7 @@ Test(fold, tags_the_heads_that_are_left)
 	struct graph g = { 0 };
 
 	graph_draw(&g, "A C>A B>C");
-	cr_assert_eq(ms_fold(&g.blocks, false, &g.fake.arena, &heads, &g.err), MS_OK);
+	fold(&g, &heads);
 	cr_assert_eq(g.blocks.cells.at[0].tags, ms_granule_bit(4)); /* B, 64 bytes in */
 	graph_erase(&g);
 }

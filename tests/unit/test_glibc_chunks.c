@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "ptrow.h"
 
 /* Chunks of one segment, the bins, and the fastbins. Pictures: ptheap.h. */
@@ -50,6 +53,21 @@ ParameterizedTest(struct row *row, glibc_chunks, chunks_in_fastbins_are_free, .t
 	check(row, "2.31");
 	check(row, "2.33");
 	check(row, "2.42");
+}
+
+/* So many that all short blocks are read at once. */
+Test(glibc_chunks, chunks_in_fastbins_may_lie_anywhere, .timeout = 20)
+{
+	char picture[512];
+	char *to = picture + sprintf(picture, "u9 t ; ");
+
+	for (int i = 0; i < 12; i++)
+		to += sprintf(to, "u24 q24 u1000 q40 u16 q120 u136 q24 %c ", i < 11 ? '|' : 't');
+	ptheap_init(&h);
+	ptheap_draw(&h, "2.36", picture);
+	cr_expect_str_empty(ptheap_try(&h, ""), "%s", h.wrong);
+	cr_expect(ptheap_says(&h, "48 chunks in fastbins"));
+	ptheap_deinit(&h);
 }
 
 #define HEAP "T u24 f64 u40 f200 u24 u40 u64 t"
@@ -201,4 +219,138 @@ Test(glibc_chunks, every_comparison_is_a_line_of_evidence)
 	cr_expect(ptheap_says(&h, "of glibc 2.30 to 2.41: 2 decoded, 0 contradicting"));
 	cr_expect(ptheap_says(&h, "1 chunks in fastbins"));
 	ptheap_deinit(&h);
+}
+
+/*
+ * Free chunks are proved to be those of the bins by what the walk has seen of them
+ * (bins.c): nothing is read twice.
+ */
+Test(glibc_chunks, no_bin_of_a_good_heap_is_followed)
+{
+	uint64_t few;
+	uint64_t many;
+
+	ptheap_init(&h);
+	ptheap_draw(&h, "2.36", "u24 u3000 u24 u3000 u24 u3000 u24 t");
+	h.fake.no_view = true;
+	h.reads = 0;
+	cr_assert_eq(ptheap_decode(&h), MS_OK);
+	few = h.reads;
+	ptheap_deinit(&h);
+	ptheap_init(&h);
+	ptheap_draw(&h, "2.36", "u24 f3000 u24 f3000 u24 f3000 u24 t");
+	h.fake.no_view = true;
+	h.reads = 0;
+	cr_assert_eq(ptheap_decode(&h), MS_OK);
+	many = h.reads;
+	cr_expect(ptheap_says(&h, "3 free ones"));
+	cr_expect_eq(few, many, "%llu reads, then %llu", (unsigned long long)few,
+	             (unsigned long long)many);
+	ptheap_deinit(&h);
+}
+
+/* ---- parts ---- */
+
+static uint32_t next_random(uint32_t *state)
+{
+	*state = *state * 1664525 + 1013904223;
+	return *state >> 8;
+}
+
+/* A picture of one random heap after the other, for several arenas and segments. */
+static void draw_random(uint32_t *state)
+{
+	static const char *const ends[] = { "t", "x77 u24 u40 t", "| u24 u2000 t",
+		                            "t ; u24 T u9 t" };
+	char picture[1200];
+	char *to = picture + sprintf(picture, "T ");
+	uint32_t bytes = 1000;
+
+	while (bytes < 12000) {
+		uint32_t size = next_random(state) % 8 ? 24 + next_random(state) % 200
+		                                       : next_random(state) % 5000;
+
+		if (bytes + size > 14000)
+			break;
+		to += sprintf(to, "u%u ", size);
+		bytes += size + 32;
+		if (next_random(state) % 3 == 0)
+			to += sprintf(to, "f%u u24 ", 32 + size / 2);
+		bytes += size / 2 + 64;
+	}
+	(void)sprintf(to, "%s", ends[next_random(state) % 4]);
+	ptheap_init(&h);
+	ptheap_draw(&h, "2.36", picture);
+}
+
+/*
+ * Headers of chunks that are none, inside of blocks: a chain of some that leads to the
+ * block's end, as freed and joined chunks leave it, or elsewhere.
+ */
+static void write_stale(const struct ptheap_chunk *chunk, uint32_t *state)
+{
+	ms_addr end = chunk->addr + chunk->size;
+	ms_addr at = chunk->addr + 32;
+
+	while (at + 32 <= end) {
+		uint64_t size = 32 + next_random(state) % 6 * 16;
+
+		if (at + size + 32 > end)
+			size = end - at + (next_random(state) % 4 ? 0 : 16);
+		ms_fake_put(&h.fake, at + 8, size | 1);
+		at += size;
+	}
+}
+
+static void write_all_stale(uint32_t *state)
+{
+	for (size_t i = 0; i < h.n_chunks; i++)
+		if (h.chunks[i].kind == 'u' && h.chunks[i].size >= 96 && next_random(state) % 4)
+			write_stale(&h.chunks[i], state);
+}
+
+static void expect_no_difference(uint32_t seed)
+{
+	static const unsigned int workers[] = { 2, 5 };
+	static const uint64_t parts[] = { 1024, 2048, 5120 };
+	char *alone = ptheap_account(&h, 1, 0);
+
+	for (size_t i = 0; i < 6; i++) {
+		char *shared = ptheap_account(&h, workers[i % 2], parts[i / 2]);
+
+		cr_expect_str_eq(shared, alone, "seed %u, %u workers, parts of %llu", seed,
+		                 workers[i % 2], (unsigned long long)parts[i / 2]);
+		free(shared);
+	}
+	free(alone);
+}
+
+Test(glibc_chunks, parts_walked_by_themselves_are_one_walk, .timeout = 60)
+{
+	for (uint32_t seed = 0; seed < 100; seed++) {
+		uint32_t state = seed;
+
+		draw_random(&state);
+		write_all_stale(&state);
+		cr_expect_str_empty(ptheap_try(&h, ""), "seed %u: %s", seed, h.wrong);
+		expect_no_difference(seed);
+		ptheap_deinit(&h);
+	}
+}
+
+/* Any word of any chunk's header or links. */
+Test(glibc_chunks, parts_of_a_bad_heap_end_where_one_walk_does, .timeout = 60)
+{
+	for (uint32_t seed = 1000; seed < 1200; seed++) {
+		uint32_t state = seed;
+		const struct ptheap_chunk *chunk;
+
+		draw_random(&state);
+		write_all_stale(&state);
+		chunk = &h.chunks[next_random(&state) % h.n_chunks];
+		ms_fake_put(&h.fake, chunk->addr + next_random(&state) % 4 * 8,
+		            next_random(&state) % 100 * 16 + next_random(&state) % 2);
+		expect_no_difference(seed);
+		ptheap_deinit(&h);
+	}
 }

@@ -270,3 +270,19 @@ Test(glibc_locate, a_process_without_glibc_has_no_heap)
 	cr_expect_eq(h.found.n, 0);
 	ptheap_deinit(&h);
 }
+
+/* Data is searched in pieces of less than 1 MiB; an arena may lie across two. */
+Test(glibc_locate, an_arena_is_found_wherever_pieces_are_cut)
+{
+	enum { PIECE = (1 << 20) - 2 * 4096, SPAN = 0xa00 + 0x898 };
+
+	for (uint64_t before = PIECE - SPAN - 64; before < PIECE + 64; before += 0x88) {
+		ptheap_init(&h);
+		h.data_before = before & ~UINT64_C(7);
+		ptheap_draw(&h, before % 16 ? "2.36" : "2.43", "T u24 c24 f64 t ; u24 t m5000");
+		cr_expect_str_empty(ptheap_try(&h, ""), "%llx before: %s",
+		                    (unsigned long long)before, h.wrong);
+		cr_expect_eq(h.found.n, 1, "found %zu times", h.found.n);
+		ptheap_deinit(&h);
+	}
+}

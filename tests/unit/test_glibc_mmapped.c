@@ -140,3 +140,81 @@ Test(glibc_mmapped, without_malloc_par_nothing_is_proved)
 	cr_expect_not(ptheap_says(&h, "as counted by malloc"));
 	ptheap_deinit(&h);
 }
+
+/* Bytes read without view() in decoding what is drawn. */
+static uint64_t bytes_read(void)
+{
+	h.fake.no_view = true;
+	h.read_bytes = 0;
+	cr_assert_eq(ptheap_decode(&h), MS_OK);
+	return h.read_bytes;
+}
+
+Test(glibc_mmapped, large_blocks_are_not_read_through)
+{
+	uint64_t without;
+	uint64_t with;
+
+	ptheap_init(&h);
+	ptheap_draw(&h, "2.36", "T u24 t");
+	without = bytes_read();
+	ptheap_deinit(&h);
+	ptheap_init(&h);
+	ptheap_draw(&h, "2.36", "T u24 t m200000 a9000 m200000");
+	with = bytes_read();
+	cr_expect(ptheap_says(&h, "3 mmapped chunks of"));
+	cr_expect_lt(with, without + 40000, "%llu more", (unsigned long long)(with - without));
+	ptheap_deinit(&h);
+}
+
+/* Nor those behind what is none of malloc's, but that itself. */
+Test(glibc_mmapped, the_way_is_found_again_behind_strangers)
+{
+	uint64_t with;
+
+	ptheap_init(&h);
+	ptheap_draw(&h, "2.36", "T u24 t m5000 m9000 m100000 m300000");
+	ptheap_break(&h, "chunk4.size = 0, par.n_mmaps -= 1, par.mmapped_mem -= 12288");
+	h.fake.absent[0] = true; /* threads' memory, where it would be looked for as well */
+	with = bytes_read();
+	cr_expect(ptheap_says(&h, "3 mmapped chunks of"));
+	cr_expect_lt(with, 250000, "%llu read", (unsigned long long)with);
+	cr_expect_not_null(strstr(ptheap_told(&h), "100001005010:102384 "), "%s", ptheap_told(&h));
+	ptheap_deinit(&h);
+}
+
+/* memalign() to more than a page: the true header stands pages behind a stale one. */
+Test(glibc_mmapped, an_aligned_block_begins_where_its_last_header_says)
+{
+	ms_addr base;
+
+	for (uint64_t align = 0x2000; align <= 0x10000; align *= 2) {
+		ptheap_init(&h);
+		ptheap_draw(&h, "2.36", "T u24 t m100000 m5000");
+		base = ptheap_place(&h, "chunk3");
+		ms_fake_put(&h.fake, base + align - 16, align - 16);
+		ms_fake_put(&h.fake, base + align - 8, (102400 - (align - 16)) | 2);
+		h.chunks[3].addr += align - 16;
+		h.chunks[3].usable -= align - 16;
+		cr_expect_str_empty(ptheap_try(&h, ""), "%llx: %s", (unsigned long long)align,
+		                    h.wrong);
+		ptheap_deinit(&h);
+	}
+}
+
+/* Aligned, then moved by mremap(): the true header stands anywhere, the stale one says less. */
+Test(glibc_mmapped, where_headers_lead_astray_every_place_is_looked_at)
+{
+	ms_addr base;
+
+	ptheap_init(&h);
+	ptheap_draw(&h, "2.36", "T u24 t m5000 m100000 m5000");
+	base = ptheap_place(&h, "chunk4");
+	ms_fake_put(&h.fake, base + 8, 0x9000 | 2);
+	ms_fake_put(&h.fake, base + 0x2ff0, 0x2ff0);
+	ms_fake_put(&h.fake, base + 0x2ff8, (102400 - 0x2ff0) | 2);
+	h.chunks[4].addr += 0x2ff0;
+	h.chunks[4].usable -= 0x2ff0;
+	cr_expect_str_empty(ptheap_try(&h, ""), "%s", h.wrong);
+	ptheap_deinit(&h);
+}

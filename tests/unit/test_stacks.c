@@ -316,6 +316,26 @@ Test(stacks, in_the_cache_are_told_by_its_sum_of_sizes)
 	check_dead(false);
 }
 
+/* Each is in the list of the others; it is followed once, and not for each of them. */
+Test(stacks, in_one_list_are_found_with_few_reads)
+{
+	draw();
+	for (int i = 0; i < 4; i++)
+		draw_stack(i, 0, CACHE_HEAD);
+	link_stack(CACHE_HEAD, tcb_of(0) + LIST);
+	for (int i = 1; i < 4; i++)
+		link_stack(tcb_of(i - 1) + LIST, tcb_of(i) + LIST);
+	link_stack(tcb_of(3) + LIST, CACHE_HEAD);
+	ms_fake_put(&fake, CACHE_HEAD + 16, 4 * STACK_BYTES);
+	ms_fake_thread(&fake, 7, MAIN_STACK + 0x8000, 0);
+	fake.reads = 0;
+	find();
+	cr_assert_eq(stacks.n_dead, 4);
+	cr_assert(!is_in(&stacks.live, tcb_of(3)));
+	cr_expect_leq(fake.reads, 36, "%zu reads", (size_t)fake.reads);
+	ms_fake_deinit(&fake);
+}
+
 Test(stacks, are_not_believed_where_nothing_is_mapped)
 {
 	draw();

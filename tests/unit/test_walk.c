@@ -48,9 +48,8 @@ ParameterizedTestParameters(walk, marks_what_roots_reach)
 
 static void walk_from_root(struct graph *g, const struct ms_walk_options *options)
 {
-	struct ms_walk *walk = ms_walk_new(&g->blocks, options, &g->fake.arena);
+	struct ms_walk *walk = graph_walk(g, *options);
 
-	cr_assert_not_null(walk);
 	ms_walk_range(walk, graph_root());
 	cr_assert_eq(ms_walk_finish(walk, &g->err), MS_OK);
 }
@@ -59,109 +58,122 @@ ParameterizedTest(struct walk_case *c, walk, marks_what_roots_reach)
 {
 	struct ms_walk_options options = { .starts_only = c->starts_only };
 
-	for (int no_view = 0; no_view < 2; no_view++) {
-		struct graph g = { .no_view = no_view };
+	for (enum graph_mode mode = 0; mode < GRAPH_MODES; mode++) {
+		struct graph g = { .mode = mode };
 
 		graph_draw(&g, c->picture);
 		walk_from_root(&g, &options);
-		cr_expect_str_eq(graph_marked(&g), c->marked, "%s: drew \"%s\", marked %s",
-		                 c->title, c->picture, graph_marked(&g));
+		cr_expect_str_eq(graph_marked(&g), c->marked, "%s: drew \"%s\", mode %d", c->title,
+		                 c->picture, mode);
 		graph_erase(&g);
 	}
 }
 
+/* In a root and in a block; the second word of the block begins behind its end. */
 Test(walk, finds_pointers_at_odd_offsets_only_when_asked)
 {
-	for (int unaligned = 0; unaligned < 2; unaligned++) {
-		struct ms_walk_options options = { .unaligned = unaligned };
-		struct graph g = { 0 };
+	for (int i = 0; i < 2 * GRAPH_MODES; i++) {
+		struct ms_walk_options options = { .unaligned = i % 2 };
+		struct graph g = { .mode = (enum graph_mode)(i / 2) };
 
-		graph_draw(&g, "A");
+		graph_draw(&g, "A B C");
 		ms_fake_put(&g.fake, GRAPH_ROOT + 5, graph_addr('A'));
+		ms_fake_put(&g.fake, graph_addr('A') + 1, graph_addr('B'));
+		ms_fake_put(&g.fake, graph_addr('A') + 9, graph_addr('C'));
 		walk_from_root(&g, &options);
-		cr_expect_str_eq(graph_marked(&g), unaligned ? "A" : "");
+		cr_expect_str_eq(graph_marked(&g), options.unaligned ? "AB" : "", "mode %d", i / 2);
 		graph_erase(&g);
 	}
 }
 
 Test(walk, reads_a_root_up_to_where_memory_ends)
 {
-	struct ms_walk_options options = { 0 };
-	struct graph g = { 0 };
-	struct ms_walk *walk;
+	for (enum graph_mode mode = 0; mode < GRAPH_MODES; mode++) {
+		struct ms_walk_options options = { 0 };
+		struct graph g = { .mode = mode };
+		struct ms_walk *walk;
 
-	graph_draw(&g, "A>B");
-	ms_fake_put(&g.fake, GRAPH_ROOT + GRAPH_PAGE - 8, graph_addr('A'));
-	walk = ms_walk_new(&g.blocks, &options, &g.fake.arena);
-	ms_walk_range(walk, (struct ms_range){ GRAPH_ROOT + GRAPH_PAGE - 16,
-	                                       GRAPH_ROOT + 3 * GRAPH_PAGE });
-	cr_assert_eq(ms_walk_finish(walk, &g.err), MS_OK);
-	cr_assert_str_eq(graph_marked(&g), "AB");
-	graph_erase(&g);
+		graph_draw(&g, "A>B");
+		ms_fake_put(&g.fake, GRAPH_ROOT + GRAPH_PAGE - 8, graph_addr('A'));
+		walk = graph_walk(&g, options);
+		ms_walk_range(walk, (struct ms_range){ GRAPH_ROOT + GRAPH_PAGE - 16,
+		                                       GRAPH_ROOT + 3 * GRAPH_PAGE });
+		cr_assert_eq(ms_walk_finish(walk, &g.err), MS_OK);
+		cr_assert_str_eq(graph_marked(&g), "AB");
+		graph_erase(&g);
+	}
 }
 
 Test(walk, undoes_the_mangling_of_saved_frame_pointers)
 {
-	uint64_t guard = 0x9d1f3a5b7c2e4f60;
-	struct ms_walk_options options = { .guard = guard };
-	struct graph g = { 0 };
-	uint64_t mangled;
+	for (enum graph_mode mode = 0; mode < GRAPH_MODES; mode++) {
+		uint64_t guard = 0x9d1f3a5b7c2e4f60;
+		struct ms_walk_options options = { .guard = guard };
+		struct graph g = { .mode = mode };
+		uint64_t mangled;
 
-	graph_draw(&g, "A");
-	mangled = graph_addr('A') ^ guard;
-	ms_fake_put(&g.fake, GRAPH_ROOT, mangled << 17 | mangled >> 47);
-	walk_from_root(&g, &options);
-	cr_assert_str_eq(graph_marked(&g), "A");
-	graph_erase(&g);
+		graph_draw(&g, "A");
+		mangled = graph_addr('A') ^ guard;
+		ms_fake_put(&g.fake, GRAPH_ROOT, mangled << 17 | mangled >> 47);
+		walk_from_root(&g, &options);
+		cr_assert_str_eq(graph_marked(&g), "A");
+		graph_erase(&g);
+	}
 }
 
 Test(walk, claims_a_block_without_following_it)
 {
-	struct ms_walk_options options = { 0 };
-	struct graph g = { 0 };
-	struct ms_walk *walk;
-	struct ms_range claimed;
+	for (enum graph_mode mode = 0; mode < GRAPH_MODES; mode++) {
+		struct ms_walk_options options = { 0 };
+		struct graph g = { .mode = mode };
+		struct ms_walk *walk;
+		struct ms_range claimed;
 
-	graph_draw(&g, "A>B A:4");
-	walk = ms_walk_new(&g.blocks, &options, &g.fake.arena);
-	claimed = ms_walk_claim(walk, graph_addr('A') + 9);
-	cr_assert_eq(claimed.begin, graph_addr('A'));
-	cr_assert_eq(claimed.end, graph_addr('A') + 32);
-	cr_assert_eq(ms_walk_finish(walk, &g.err), MS_OK);
-	cr_assert_str_eq(graph_marked(&g), "A");
-	cr_assert_eq(ms_walk_claim(walk, graph_addr('A')).end, graph_addr('A'));
-	graph_erase(&g);
+		graph_draw(&g, "A>B A:4");
+		walk = graph_walk(&g, options);
+		claimed = ms_walk_claim(walk, graph_addr('A') + 9);
+		cr_assert_eq(claimed.begin, graph_addr('A'));
+		cr_assert_eq(claimed.end, graph_addr('A') + 32);
+		cr_assert_eq(ms_walk_finish(walk, &g.err), MS_OK);
+		cr_assert_str_eq(graph_marked(&g), "A");
+		cr_assert_eq(ms_walk_claim(walk, graph_addr('A')).end, graph_addr('A'));
+		graph_erase(&g);
+	}
 }
 
 Test(walk, counts_heap_blocks_and_their_bytes)
 {
-	struct ms_walk_options options = { .fold_heads = true };
-	struct graph g = { 0 };
-	struct ms_walk *walk;
+	for (enum graph_mode mode = 0; mode < GRAPH_MODES; mode++) {
+		struct ms_walk_options options = { .fold_heads = true };
+		struct graph g = { .mode = mode };
+		struct ms_walk *walk;
 
-	graph_draw(&g, "r>A A>B A>m B:5");
-	walk = ms_walk_new(&g.blocks, &options, &g.fake.arena);
-	ms_walk_range(walk, graph_root());
-	cr_assert_eq(ms_walk_finish(walk, &g.err), MS_OK);
-	cr_assert_eq(ms_walk_count(walk).blocks, 2);
-	cr_assert_eq(ms_walk_count(walk).bytes, 16 + 40);
-	graph_erase(&g);
+		graph_draw(&g, "r>A A>B A>m B:5");
+		walk = graph_walk(&g, options);
+		ms_walk_range(walk, graph_root());
+		cr_assert_eq(ms_walk_finish(walk, &g.err), MS_OK);
+		cr_assert_eq(ms_walk_count(walk).blocks, 2);
+		cr_assert_eq(ms_walk_count(walk).bytes, 16 + 40);
+		graph_erase(&g);
+	}
 }
 
 Test(walk, reads_whole_aligned_words_of_a_range_only)
 {
-	struct ms_walk_options options = { 0 };
-	struct graph g = { 0 };
-	struct ms_walk *walk;
+	for (enum graph_mode mode = 0; mode < GRAPH_MODES; mode++) {
+		struct ms_walk_options options = { 0 };
+		struct graph g = { .mode = mode };
+		struct ms_walk *walk;
 
-	graph_draw(&g, "A B");
-	ms_fake_put(&g.fake, GRAPH_ROOT + 8, graph_addr('A'));
-	ms_fake_put(&g.fake, GRAPH_ROOT + 16, graph_addr('B'));
-	walk = ms_walk_new(&g.blocks, &options, &g.fake.arena);
-	ms_walk_range(walk, (struct ms_range){ GRAPH_ROOT + 4, GRAPH_ROOT + 20 });
-	cr_assert_eq(ms_walk_finish(walk, &g.err), MS_OK);
-	cr_assert_str_eq(graph_marked(&g), "A");
-	graph_erase(&g);
+		graph_draw(&g, "A B");
+		ms_fake_put(&g.fake, GRAPH_ROOT + 8, graph_addr('A'));
+		ms_fake_put(&g.fake, GRAPH_ROOT + 16, graph_addr('B'));
+		walk = graph_walk(&g, options);
+		ms_walk_range(walk, (struct ms_range){ GRAPH_ROOT + 4, GRAPH_ROOT + 20 });
+		cr_assert_eq(ms_walk_finish(walk, &g.err), MS_OK);
+		cr_assert_str_eq(graph_marked(&g), "A");
+		graph_erase(&g);
+	}
 }
 
 static bool all_present(struct ms_source *src, struct ms_range within, struct ms_range *ret)
@@ -176,7 +188,7 @@ Test(walk, goes_on_behind_a_hole)
 {
 	for (int met = 0; met < 2; met++) {
 		struct ms_walk_options options = { 0 };
-		struct graph g = { .no_view = met };
+		struct graph g = { .mode = met ? GRAPH_READ : GRAPH_VIEW };
 		struct ms_source_ops ops;
 		struct ms_walk *walk;
 
@@ -187,7 +199,7 @@ Test(walk, goes_on_behind_a_hole)
 		if (met)
 			ops.present = all_present;
 		g.fake.base.ops = &ops;
-		walk = ms_walk_new(&g.blocks, &options, &g.fake.arena);
+		walk = graph_walk(&g, options);
 		ms_walk_range(walk, (struct ms_range){ GRAPH_ROOT + 8, GRAPH_NODE_M + 16 });
 		cr_assert_eq(ms_walk_finish(walk, &g.err), MS_OK);
 		cr_expect_str_eq(graph_marked(&g), "AB", "met %d", met);
@@ -197,42 +209,46 @@ Test(walk, goes_on_behind_a_hole)
 
 Test(walk, claims_nothing_where_no_block_of_the_heap_is)
 {
-	struct ms_walk_options options = { 0 };
-	struct graph g = { 0 };
-	struct ms_walk *walk;
+	for (enum graph_mode mode = 0; mode < GRAPH_MODES; mode++) {
+		struct ms_walk_options options = { 0 };
+		struct graph g = { .mode = mode };
+		struct ms_walk *walk;
 
-	graph_draw(&g, "B m");
-	walk = ms_walk_new(&g.blocks, &options, &g.fake.arena);
-	for (const ms_addr *at = (ms_addr[]){ GRAPH_HEAP, graph_addr('B') + 16, GRAPH_ROOT,
-	                                      GRAPH_NODE_M, 8, 0 };
-	     *at; at++)
-		cr_expect_eq(ms_range_len(ms_walk_claim(walk, *at)), 0, "0x%lx", (long)*at);
-	cr_expect_str_eq(graph_marked(&g), "");
-	cr_expect_eq(ms_walk_count(walk).blocks, 0);
-	(void)ms_walk_claim(walk, graph_addr('B'));
-	cr_expect_eq(ms_walk_count(walk).blocks, 1);
-	graph_erase(&g);
+		graph_draw(&g, "B m");
+		walk = graph_walk(&g, options);
+		for (const ms_addr *at = (ms_addr[]){ GRAPH_HEAP, graph_addr('B') + 16, GRAPH_ROOT,
+		                                      GRAPH_NODE_M, 8, 0 };
+		     *at; at++)
+			cr_expect_eq(ms_range_len(ms_walk_claim(walk, *at)), 0, "0x%lx", (long)*at);
+		cr_expect_str_eq(graph_marked(&g), "");
+		cr_expect_eq(ms_walk_count(walk).blocks, 0);
+		(void)ms_walk_claim(walk, graph_addr('B'));
+		cr_expect_eq(ms_walk_count(walk).blocks, 1);
+		graph_erase(&g);
+	}
 }
 
 /* More than its queues hold: 26 blocks, of which the first 16 are shorter. */
 Test(walk, loses_nothing_when_much_is_found_at_once)
 {
-	struct ms_walk_options options = { .fold_heads = true };
-	struct graph g = { 0 };
-	struct ms_walk *walk;
-	char picture[200] = "";
+	for (enum graph_mode mode = 0; mode < GRAPH_MODES; mode++) {
+		struct ms_walk_options options = { .fold_heads = true };
+		struct graph g = { .mode = mode };
+		struct ms_walk *walk;
+		char picture[200] = "";
 
-	for (char c = 'A'; c <= 'Z'; c++)
-		snprintf(picture + strlen(picture), 8, "%c:%d ", c, c <= 'P' ? 2 : 4);
-	graph_draw(&g, picture);
-	walk = ms_walk_new(&g.blocks, &options, &g.fake.arena);
-	for (int i = 0; i < 2 * 26; i++)
-		ms_walk_word(walk, graph_addr((char)('A' + i % 26)));
-	cr_assert_eq(ms_walk_finish(walk, &g.err), MS_OK);
-	cr_assert_str_eq(graph_marked(&g), "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
-	cr_assert_eq(ms_walk_count(walk).blocks, 26);
-	cr_assert_eq(ms_walk_count(walk).bytes, 16 * 16 + 10 * 32);
-	graph_erase(&g);
+		for (char c = 'A'; c <= 'Z'; c++)
+			snprintf(picture + strlen(picture), 8, "%c:%d ", c, c <= 'P' ? 2 : 4);
+		graph_draw(&g, picture);
+		walk = graph_walk(&g, options);
+		for (int i = 0; i < 2 * 26; i++)
+			ms_walk_word(walk, graph_addr((char)('A' + i % 26)));
+		cr_assert_eq(ms_walk_finish(walk, &g.err), MS_OK);
+		cr_assert_str_eq(graph_marked(&g), "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+		cr_assert_eq(ms_walk_count(walk).blocks, 26);
+		cr_assert_eq(ms_walk_count(walk).bytes, 16 * 16 + 10 * 32);
+		graph_erase(&g);
+	}
 }
 
 Test(walk, says_when_the_list_cannot_grow)
@@ -244,7 +260,7 @@ Test(walk, says_when_the_list_cannot_grow)
 	enum ms_status st;
 
 	graph_draw(&g, "A>B");
-	walk = ms_walk_new(&g.blocks, &options, &g.fake.arena);
+	walk = graph_walk(&g, options);
 	cr_assert_eq(getrlimit(RLIMIT_AS, &old), 0);
 	none = old;
 	none.rlim_cur = 0;

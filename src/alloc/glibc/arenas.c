@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "alloc/glibc/chunks.h"
+#include "alloc/window.h"
 
 /*
  * The ring of arenas, and the memory of each.
@@ -19,6 +21,8 @@
 
 enum {
 	MAX_ARENAS = 1 << 16,
+	MAX_LONG_TRIES = 16, /* of where a segment begins, each longer than LONG_TRY bytes */
+	LONG_TRY = 1 << 20,
 	HUGE_HEAP_PAGES = 4, /* HEAP_MAX in huge pages, 2.35 to 2.41 with hugetlb=2 */
 };
 
@@ -55,27 +59,51 @@ static bool own(struct ms_ptmalloc *pt, uint32_t group, ms_addr begin, ms_addr e
 	return ms_ranges_add(pt->d->arena, &pt->owned, begin, end);
 }
 
-static void add_tally(struct ms_pt_arena *arena, const struct ms_segment *segment)
+/* Count @segment, which has been walked, as one of @arena's. */
+static void add_segment(struct ms_pt_arena *arena, const struct ms_segment *segment)
 {
 	arena->segments++;
 	arena->tally.n_used += segment->tally.n_used;
 	arena->tally.used_bytes += segment->tally.used_bytes;
 	arena->tally.n_free += segment->tally.n_free;
 	arena->tally.free_bytes += segment->tally.free_bytes;
-}
-
-static enum ms_status read_segment(struct ms_ptmalloc *pt, struct ms_pt_arena *arena,
-                                   struct ms_segment *segment)
-{
-	enum ms_status st = ms_segment_read(pt, segment, arena->group);
-
-	if (st)
-		return st;
-	add_tally(arena, segment);
+	arena->tally.links += segment->tally.links;
 	if (segment->how == MS_SEGMENT_BAD)
 		ms_pt_disprove(arena, "the chunk at 0x%llx contradicts its neighbours",
 		               (unsigned long long)segment->end);
-	return MS_OK;
+}
+
+/* Have @segment walked with all others of which nothing else depends. */
+static enum ms_status plan(struct ms_ptmalloc *pt, struct ms_pt_arena *arena,
+                           struct ms_segment segment)
+{
+	struct ms_segment *slot = ms_vec_push(pt->d->arena, pt->planned);
+
+	if (!slot)
+		return MS_E_NOMEM;
+	*slot = segment;
+	arena->n_planned++;
+	return ms_segment_open(pt, slot, arena->group);
+}
+
+/*
+ * Walk @segment, whose begin is not certain, and keep it when it is not bad. A first
+ * trial is short: most are refused at once.
+ */
+static enum ms_status try_segment(struct ms_ptmalloc *pt, struct ms_pt_arena *arena,
+                                  struct ms_segment *segment)
+{
+	enum ms_status st;
+
+	ms_segment_try(pt, segment);
+	if (segment->how == MS_SEGMENT_BAD)
+		return MS_OK;
+	st = ms_segment_open(pt, segment, arena->group);
+	if (!st)
+		st = ms_segments_read(pt, segment, 1);
+	if (!st && segment->how == MS_SEGMENT_BAD)
+		ms_blocks_cancel(pt->d->blocks, segment->extent);
+	return st;
 }
 
 /* Where the memory ends that is mapped from @addr on without a gap. */
@@ -91,33 +119,53 @@ static ms_addr end_of_run(const struct ms_ptmalloc *pt, ms_addr addr)
 	return region->range.end;
 }
 
-/* The first address from @from on where a segment begins that ends at top or a fence; 0: none. */
-static ms_addr next_segment(struct ms_ptmalloc *pt, const struct ms_segment *after)
+/*
+ * Find and walk the segment behind @s, which ended at a fence; it ends at top or at a
+ * fence, too. Clears s->begin when there is none.
+ */
+static enum ms_status next_segment(struct ms_ptmalloc *pt, struct ms_pt_arena *arena,
+                                   struct ms_segment *s)
 {
-	for (ms_addr at = ms_align_up(after->end, MS_ALIGNMENT); at < after->limit;
-	     at += MS_ALIGNMENT) {
-		struct ms_segment trial = *after;
+	int tries = 0;
+
+	for (ms_addr at = ms_align_up(s->end, MS_ALIGNMENT);
+	     at < s->limit && tries < MAX_LONG_TRIES; at += MS_ALIGNMENT) {
+		struct ms_segment trial = *s;
+		enum ms_status st;
 
 		/* The first chunk of a segment has P set and nothing else. */
 		if ((ms_pt_word(pt, at + MS_WORD) & MS_SIZE_BITS) != MS_PREV_INUSE)
 			continue;
 		trial.begin = at;
-		ms_segment_try(pt, &trial);
-		if (trial.how != MS_SEGMENT_BAD)
-			return at;
+		st = try_segment(pt, arena, &trial);
+		if (st)
+			return st;
+		tries += trial.end - at > LONG_TRY;
+		if (trial.how == MS_SEGMENT_BAD)
+			continue;
+		*s = trial;
+		return MS_OK;
 	}
-	return 0;
+	s->begin = 0;
+	return MS_OK;
 }
 
-/* Break memory of the main arena, segment after segment. */
-static enum ms_status read_contiguous(struct ms_ptmalloc *pt, const struct ms_libc *libc,
-                                      struct ms_pt_arena *arena)
+static struct ms_segment contiguous(const struct ms_ptmalloc *pt, const struct ms_libc *libc,
+                                    const struct ms_pt_arena *arena)
 {
 	uint64_t top_size = ms_pt_word(pt, arena->top + MS_WORD) & ~(uint64_t)MS_SIZE_BITS;
-	struct ms_segment s = { .begin = ms_align_up(libc->sbrk_base, MS_ALIGNMENT),
-		                .limit = arena->top + top_size,
-		                .top = arena->top,
-		                .main = true };
+
+	return (struct ms_segment){ .begin = ms_align_up(libc->sbrk_base, MS_ALIGNMENT),
+		                    .limit = arena->top + top_size,
+		                    .top = arena->top,
+		                    .main = true };
+}
+
+/* Break memory of the main arena: its first segment. */
+static enum ms_status plan_contiguous(struct ms_ptmalloc *pt, const struct ms_libc *libc,
+                                      struct ms_pt_arena *arena)
+{
+	struct ms_segment s = contiguous(pt, libc, arena);
 	ms_addr end = end_of_run(pt, libc->sbrk_base);
 
 	if (libc->sbrk_base + arena->system_mem != s.limit || s.limit <= s.begin || s.limit > end) {
@@ -125,22 +173,32 @@ static enum ms_status read_contiguous(struct ms_ptmalloc *pt, const struct ms_li
 		return own(pt, arena->group, libc->sbrk_base, end) ? MS_OK : MS_E_NOMEM;
 	}
 	arena->covered_bytes = arena->system_mem;
-	while (s.begin) {
-		ms_addr begin = s.begin;
-		enum ms_status st = read_segment(pt, arena, &s);
+	return plan(pt, arena, s);
+}
 
-		if (st)
-			return st;
-		if (!own(pt, arena->group, begin, s.how == MS_SEGMENT_BAD ? s.limit : s.end))
+/* The first segment has been walked; the others follow it. */
+static enum ms_status read_contiguous(struct ms_ptmalloc *pt, struct ms_pt_arena *arena)
+{
+	struct ms_segment s = pt->planned->at[arena->first_planned];
+
+	while (s.begin) {
+		ms_addr fence;
+		enum ms_status st;
+
+		add_segment(arena, &s);
+		if (!own(pt, arena->group, s.begin, s.how == MS_SEGMENT_BAD ? s.limit : s.end))
 			return MS_E_NOMEM;
 		if (s.how != MS_SEGMENT_FENCE)
 			break;
-		s.begin = next_segment(pt, &s);
+		fence = s.end;
+		st = next_segment(pt, arena, &s);
+		if (st)
+			return st;
 		if (s.begin)
 			continue;
 		ms_pt_disprove(arena, "no way from the fence at 0x%llx to top",
-		               (unsigned long long)s.end);
-		return own(pt, arena->group, s.end, s.limit) ? MS_OK : MS_E_NOMEM;
+		               (unsigned long long)fence);
+		return own(pt, arena->group, fence, s.limit) ? MS_OK : MS_E_NOMEM;
 	}
 	return MS_OK;
 }
@@ -149,21 +207,19 @@ static enum ms_status read_contiguous(struct ms_ptmalloc *pt, const struct ms_li
 static enum ms_status try_scattered(struct ms_ptmalloc *pt, struct ms_pt_arena *arena,
                                     struct ms_segment *s, bool *ret_found)
 {
-	enum ms_status st;
-	uint64_t rest;
+	enum ms_status st = try_segment(pt, arena, s);
+	uint64_t rest = ms_align_up(s->end, MS_PAGE) - s->end;
 
 	*ret_found = false;
-	if ((ms_pt_word(pt, s->begin + MS_WORD) & MS_SIZE_BITS) != MS_PREV_INUSE)
-		return MS_OK;
-	ms_segment_try(pt, s);
-	rest = ms_align_up(s->end, MS_PAGE) - s->end;
-	/* A fence alone proves nothing. */
-	if (s->how == MS_SEGMENT_BAD || rest > MS_ALIGNMENT ||
-	    (s->how == MS_SEGMENT_FENCE && !s->tally.n_used && !s->tally.n_free))
-		return MS_OK;
-	st = read_segment(pt, arena, s);
-	if (st)
+	if (st || s->how == MS_SEGMENT_BAD)
 		return st;
+	/* A fence alone proves nothing. */
+	if (rest > MS_ALIGNMENT ||
+	    (s->how == MS_SEGMENT_FENCE && !s->tally.n_used && !s->tally.n_free)) {
+		ms_blocks_cancel(pt->d->blocks, s->extent);
+		return MS_OK;
+	}
+	add_segment(arena, s);
 	*ret_found = true;
 	arena->covered_bytes += ms_align_up(s->end, MS_PAGE) - s->begin;
 	return own(pt, arena->group, s->begin, s->end) ? MS_OK : MS_E_NOMEM;
@@ -173,16 +229,23 @@ static enum ms_status try_scattered(struct ms_ptmalloc *pt, struct ms_pt_arena *
 static enum ms_status read_scattered_in(struct ms_ptmalloc *pt, struct ms_pt_arena *arena,
                                         struct ms_range run)
 {
+	struct ms_window window;
 	ms_addr at = run.begin;
 	enum ms_status st = MS_OK;
 
+	ms_window_init(&window, pt->d->src, run, pt->search_buffer);
 	while (at < run.end && !st) {
 		struct ms_segment s = {
 			.begin = at, .limit = run.end, .top = arena->top, .main = true
 		};
-		bool found;
+		const uint8_t *bytes = ms_window_at(&window, at, MS_HEADER);
+		bool found = false;
+		uint64_t head = 0;
 
-		st = try_scattered(pt, arena, &s, &found);
+		if (bytes)
+			memcpy(&head, bytes + MS_WORD, sizeof(head));
+		if ((head & MS_SIZE_BITS) == MS_PREV_INUSE)
+			st = try_scattered(pt, arena, &s, &found);
 		at = ms_align_up(found ? s.end : at + 1, MS_PAGE);
 	}
 	return st;
@@ -220,10 +283,11 @@ static enum ms_status read_scattered(struct ms_ptmalloc *pt, const struct ms_lib
 	return st;
 }
 
-static enum ms_status read_main(struct ms_ptmalloc *pt, const struct ms_libc *libc,
+enum { NONCONTIGUOUS = 2 };
+
+static enum ms_status plan_main(struct ms_ptmalloc *pt, const struct ms_libc *libc,
                                 struct ms_pt_arena *arena)
 {
-	enum { NONCONTIGUOUS = 2 };
 	ms_addr initial_top = arena->addr + libc->layout->bins - MS_HEADER;
 
 	if (libc->unused || arena->top == initial_top)
@@ -232,17 +296,27 @@ static enum ms_status read_main(struct ms_ptmalloc *pt, const struct ms_libc *li
 		ms_pt_disprove(arena, "malloc's parameters were not found");
 		return MS_OK;
 	}
+	return arena->flags & NONCONTIGUOUS ? MS_OK : plan_contiguous(pt, libc, arena);
+}
+
+static enum ms_status read_main(struct ms_ptmalloc *pt, const struct ms_libc *libc,
+                                struct ms_pt_arena *arena)
+{
+	ms_addr initial_top = arena->addr + libc->layout->bins - MS_HEADER;
+
+	if (libc->unused || arena->top == initial_top || !arena->proved)
+		return MS_OK;
 	if (arena->flags & NONCONTIGUOUS)
 		return read_scattered(pt, libc, arena);
-	return read_contiguous(pt, libc, arena);
+	return read_contiguous(pt, arena);
 }
 
 static bool read_heap_info(const struct ms_ptmalloc *pt, ms_addr heap, uint64_t heap_max,
                            ms_addr arena, struct heap_info *ret)
 {
-	return ms_source_read(pt->d->src, heap, ret, sizeof(*ret)) == sizeof(*ret) &&
-	       ret->ar_ptr == arena && ret->size && ret->size <= ret->mprotect_size &&
-	       ret->mprotect_size <= heap_max && ret->size % MS_PAGE == 0;
+	return ms_pt_read(pt, heap, ret, sizeof(*ret)) == sizeof(*ret) && ret->ar_ptr == arena &&
+	       ret->size && ret->size <= ret->mprotect_size && ret->mprotect_size <= heap_max &&
+	       ret->size % MS_PAGE == 0;
 }
 
 /* The length and alignment of the heaps of @arena, or 0 when top lies in none. */
@@ -260,29 +334,21 @@ static uint64_t heap_max_of(const struct ms_ptmalloc *pt, const struct ms_libc *
 }
 
 /* One heap; a first one holds the arena itself. */
-static enum ms_status read_heap(struct ms_ptmalloc *pt, const struct ms_libc *libc,
+static enum ms_status plan_heap(struct ms_ptmalloc *pt, const struct ms_libc *libc,
                                 struct ms_pt_arena *arena, struct ms_range heap)
 {
 	uint64_t info_size = arena->addr & (MS_PAGE - 1);
-	bool is_first = ms_range_has(heap, arena->addr);
-	bool has_top = ms_range_has(heap, arena->top);
 	struct ms_segment s = { .begin = heap.begin + info_size,
 		                .limit = heap.end,
+		                .heap = heap.begin,
 		                .top = arena->top };
-	enum ms_status st;
 
-	if (is_first)
+	if (ms_range_has(heap, arena->addr))
 		s.begin = ms_align_up(arena->addr + libc->layout->size, MS_ALIGNMENT);
 	if (!own(pt, arena->group, heap.begin, heap.end))
 		return MS_E_NOMEM;
-	st = read_segment(pt, arena, &s);
-	if (st)
-		return st;
 	arena->covered_bytes += ms_range_len(heap);
-	if ((s.how == MS_SEGMENT_TOP) != has_top || s.end != heap.end)
-		ms_pt_disprove(arena, "the heap at 0x%llx does not end as it should",
-		               (unsigned long long)heap.begin);
-	return MS_OK;
+	return plan(pt, arena, s);
 }
 
 /*
@@ -309,27 +375,59 @@ static enum ms_status own_heaps(struct ms_ptmalloc *pt, const struct ms_pt_arena
 	return MS_OK;
 }
 
-static enum ms_status read_heaps(struct ms_ptmalloc *pt, const struct ms_libc *libc,
+/* Bytes of all that is mapped. */
+static uint64_t mapped_bytes(const struct ms_ptmalloc *pt)
+{
+	const struct ms_region *r;
+	uint64_t bytes = 0;
+
+	ms_vec_for_each (r, pt->d->regions)
+		bytes += ms_range_len(r->range);
+	return bytes;
+}
+
+/* The heaps of @arena, from the newest on. */
+static enum ms_status plan_heaps(struct ms_ptmalloc *pt, const struct ms_libc *libc,
                                  struct ms_pt_arena *arena)
 {
 	uint64_t heap_max = heap_max_of(pt, libc, arena);
 	ms_addr heap = heap_max ? ms_align_down(arena->top, heap_max) : 0;
+	uint64_t mapped = mapped_bytes(pt);
 	struct heap_info info;
 
 	if (!heap)
 		ms_pt_disprove(arena, "its top lies in no heap of its own");
-	while (heap && arena->covered_bytes <= arena->system_mem) {
+	while (heap && arena->covered_bytes <= arena->system_mem &&
+	       arena->covered_bytes <= mapped) {
 		enum ms_status st;
 
 		if (heap % heap_max || !read_heap_info(pt, heap, heap_max, arena->addr, &info)) {
-			ms_pt_disprove(arena, "no heap at 0x%llx", (unsigned long long)heap);
+			arena->lost_heap = heap;
+			arena->heap_is_lost = true;
 			break;
 		}
-		st = read_heap(pt, libc, arena, (struct ms_range){ heap, heap + info.size });
+		st = plan_heap(pt, libc, arena, (struct ms_range){ heap, heap + info.size });
 		if (st)
 			return st;
 		heap = info.prev;
 	}
+	return MS_OK;
+}
+
+/* The heaps have been walked: compare. */
+static enum ms_status read_heaps(struct ms_ptmalloc *pt, struct ms_pt_arena *arena)
+{
+	for (size_t i = 0; i < arena->n_planned; i++) {
+		const struct ms_segment *s = &pt->planned->at[arena->first_planned + i];
+		bool has_top = arena->top >= s->heap && arena->top < s->limit;
+
+		add_segment(arena, s);
+		if ((s->how == MS_SEGMENT_TOP) != has_top || s->end != s->limit)
+			ms_pt_disprove(arena, "the heap at 0x%llx does not end as it should",
+			               (unsigned long long)s->heap);
+	}
+	if (arena->heap_is_lost)
+		ms_pt_disprove(arena, "no heap at 0x%llx", (unsigned long long)arena->lost_heap);
 	if (arena->covered_bytes != arena->system_mem)
 		ms_pt_disprove(arena, "its heaps hold %llu bytes, its counter says %llu",
 		               (unsigned long long)arena->covered_bytes,
@@ -350,12 +448,14 @@ static struct ms_pt_arena *push_arena(struct ms_ptmalloc *pt, const struct ms_li
 		.system_mem = ms_pt_word(pt, addr + libc->layout->system_mem),
 		.flags = ms_pt_word(pt, addr + libc->layout->flags) & UINT32_MAX,
 		.group = (uint32_t)pt->arenas.n,
+		.first_planned = pt->planned->n,
 		.proved = true,
 	};
 	return arena;
 }
 
-static enum ms_status read_ring(struct ms_ptmalloc *pt, struct ms_libc *libc)
+/* Find the arenas of @libc, and what of their memory can be told without walking it. */
+static enum ms_status plan_ring(struct ms_ptmalloc *pt, struct ms_libc *libc)
 {
 	ms_addr addr = libc->main_arena;
 
@@ -367,8 +467,8 @@ static enum ms_status read_ring(struct ms_ptmalloc *pt, struct ms_libc *libc)
 		if (!arena)
 			return MS_E_NOMEM;
 		libc->n_arenas++;
-		st = addr == libc->main_arena ? read_main(pt, libc, arena)
-		                              : read_heaps(pt, libc, arena);
+		st = addr == libc->main_arena ? plan_main(pt, libc, arena)
+		                              : plan_heaps(pt, libc, arena);
 		if (st)
 			return st;
 		addr = ms_pt_word(pt, addr + libc->layout->next);
@@ -376,19 +476,45 @@ static enum ms_status read_ring(struct ms_ptmalloc *pt, struct ms_libc *libc)
 	return MS_OK;
 }
 
+static enum ms_status read_ring(struct ms_ptmalloc *pt, const struct ms_libc *libc)
+{
+	enum ms_status st = MS_OK;
+
+	for (size_t i = 0; i < libc->n_arenas && !st; i++) {
+		struct ms_pt_arena *arena = &pt->arenas.at[libc->first_arena + i];
+
+		st = i ? read_heaps(pt, arena) : read_main(pt, libc, arena);
+	}
+	return st;
+}
+
+/* Of one C library: main_arena and malloc_par themselves. */
+static bool own_data(struct ms_ptmalloc *pt, const struct ms_libc *libc)
+{
+	return own(pt, 0, libc->main_arena, libc->main_arena + libc->layout->size) &&
+	       (!libc->par_layout || own(pt, 0, libc->par, libc->par + libc->par_layout->size));
+}
+
 enum ms_status ms_pt_read_arenas(struct ms_ptmalloc *pt)
 {
+	struct ms_pt_segments planned = { 0 };
+	enum ms_status st = MS_OK;
 	struct ms_libc *libc;
 
+	pt->planned = &planned;
+	ms_vec_for_each (libc, &pt->libcs)
+		if (!st)
+			st = plan_ring(pt, libc);
+	if (!st)
+		st = ms_segments_read(pt, planned.at, planned.n);
 	ms_vec_for_each (libc, &pt->libcs) {
-		enum ms_status st = read_ring(pt, libc);
-
-		if (st)
-			return st;
-		if (!own(pt, 0, libc->main_arena, libc->main_arena + libc->layout->size) ||
-		    (libc->par_layout &&
-		     !own(pt, 0, libc->par, libc->par + libc->par_layout->size)))
-			return MS_E_NOMEM;
+		if (!st)
+			st = read_ring(pt, libc);
+		if (!st && !own_data(pt, libc))
+			st = MS_E_NOMEM;
 	}
+	pt->planned = NULL;
+	if (st)
+		return st;
 	return ms_ranges_tidy(pt->d->arena, &pt->owned) ? MS_OK : MS_E_NOMEM;
 }

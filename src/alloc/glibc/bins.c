@@ -1,24 +1,60 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <string.h>
 
 #include "alloc/glibc/ptmalloc.h"
+#include "alloc/window.h"
 
 /*
- * The chunks that the walk found free must be exactly those in the arena's bins.
- * The walk left a bit for each in `marks`; going through the bins takes them away
- * again, so that none must be missing and none may be left.
+ * The chunks that the walk found free must be exactly those in the arena's bins,
+ * whose lists are doubly linked rings through a header each.
+ *
+ * To follow them would cost a read for every chunk, wherever it lies. The walk sees
+ * the links of every free chunk anyway, so it adds them up: for each chunk c the
+ * pair (c, fd(c)), and, to be taken away, the pair (bk(c), c); each pair becomes a
+ * number that depends on a key nobody in the target knows (ms_pt_edge()). With those
+ * of the headers added, nothing is left exactly when both sets of pairs are the
+ * same: then fd leads from each free chunk and header to one of them, to each from
+ * one, and bk leads back. So every free chunk is in a ring of free chunks and
+ * headers, and nothing else is.
+ *
+ * That does not prove that each ring has one header: free chunks that are linked in
+ * a ring of their own, all links whole, would not be noticed. No error that writes
+ * over a link or two makes such a ring, and its chunks are free by their neighbours'
+ * word as well.
+ *
+ * When something is left, the lists are followed after all, to tell which chunk is
+ * wrong. The walk left a bit for each free one in `marks`; going through the bins
+ * takes them away again, so that none must be missing and none may be left.
  *
  * Chunks in fastbins look used to the walk; their lists are singly linked, by the
- * address of the chunk's header.
+ * address of the chunk's header. There can be millions, far from each other: where
+ * the source has no view, the first words of all short blocks around one are read with
+ * it and kept while the arena's fastbins last; and when many are, those of all.
  */
 
-enum { LINK_FD = 16, MAX_FAST = 1 << 26 };
+enum {
+	LINK_FD = 16,
+	MAX_FAST = 1 << 26,
+	MAX_FASTBINS = 10,
+	CELL_BYTES = MS_CELL_GRANULES * MS_ALIGNMENT,
+	READ_CELLS = 16,   /* around a chunk */
+	ITEM_CELLS = 1024, /* for one worker at once: a buffer of MS_WINDOW_BYTES */
+	ENOUGH_OF = 8,     /* when one of so many pieces has been read, the others follow */
+};
+
+static_assert((size_t)ITEM_CELLS * CELL_BYTES <= MS_WINDOW_BYTES, "an item fits a buffer");
 
 /* Where the walk through the bins stands: lists stay in one extent for long. */
 struct bins {
 	struct ms_ptmalloc *pt;
-	const struct ms_extent *extent;
+	struct ms_extent *extent;
 	uint32_t group; /* of the arena whose bins they are */
+	struct ms_arena scratch[MS_WORKERS_MAX];
+	uint64_t **first_words; /* of the short blocks of each of ms_blocks.cells; NULL: not read */
+	size_t n_read;          /* pieces of READ_CELLS */
+	size_t n_enough;        /* of them make it worth to read all */
+	bool all_read;
 };
 
 /* The links of a free chunk, where malloc would put the first bytes of a used one. */
@@ -27,7 +63,7 @@ struct links {
 	uint64_t bk;
 };
 
-static const struct ms_extent *extent_at(struct bins *bins, ms_addr addr)
+static struct ms_extent *extent_at(struct bins *bins, ms_addr addr)
 {
 	if (!bins->extent || !ms_range_has(bins->extent->range, addr))
 		bins->extent = ms_blocks_extent_of(bins->pt->d->blocks, addr);
@@ -49,18 +85,6 @@ static struct ms_cell *cell_at(struct bins *bins, ms_addr addr, uint64_t *ret_bi
 	return ms_blocks_cell(bins->pt->d->blocks, e, granule);
 }
 
-/* The two words at @addr; false when they cannot be read. */
-static bool read_pair(struct bins *bins, ms_addr addr, void *ret)
-{
-	const struct ms_extent *e = extent_at(bins, addr);
-	size_t len = 2 * sizeof(uint64_t);
-
-	if (!e || !e->host || e->range.end - addr < len)
-		return ms_source_read(bins->pt->d->src, addr, ret, len) == len;
-	memcpy(ret, e->host + (addr - e->range.begin), len);
-	return true;
-}
-
 /* Take the free bit of @chunk away and read its links; false when it is not free. */
 static bool take_free(struct bins *bins, ms_addr chunk, struct links *ret)
 {
@@ -68,10 +92,10 @@ static bool take_free(struct bins *bins, ms_addr chunk, struct links *ret)
 	uint64_t bit;
 	struct ms_cell *cell = cell_at(bins, addr, &bit);
 
-	if (!cell || !(cell->marks & bit))
+	if (!cell || !(cell->marks & ~cell->starts & bit))
 		return false;
 	cell->marks &= ~bit;
-	return read_pair(bins, addr, ret);
+	return ms_pt_read(bins->pt, addr, ret, sizeof(*ret)) == sizeof(*ret);
 }
 
 /* Go through one bin; returns how many chunks were in it. */
@@ -96,19 +120,39 @@ static uint64_t check_bin(struct bins *bins, struct ms_pt_arena *arena, ms_addr 
 	return n;
 }
 
-void ms_pt_check_bins(struct ms_ptmalloc *pt, const struct ms_libc *libc, struct ms_pt_arena *arena)
+/* Follow the lists; whatever is wrong is found. */
+static void follow_bins(struct ms_ptmalloc *pt, struct ms_pt_arena *arena, ms_addr first)
 {
-	ms_addr first = arena->addr + libc->layout->bins - LINK_FD;
-	struct bins bins = { pt, NULL, arena->group };
+	struct bins bins = { .pt = pt, .group = arena->group };
 	uint64_t n = 0;
 
-	if (libc->unused)
-		return;
 	for (ms_addr i = 0; i < MS_BINS && arena->proved; i++)
 		n += check_bin(&bins, arena, first + i * MS_HEADER);
 	if (n != arena->tally.n_free)
 		ms_pt_disprove(arena, "%llu free chunks, but %llu in bins",
 		               (unsigned long long)arena->tally.n_free, (unsigned long long)n);
+}
+
+void ms_pt_check_bins(struct ms_ptmalloc *pt, const struct ms_libc *libc, struct ms_pt_arena *arena)
+{
+	ms_addr bins = arena->addr + libc->layout->bins;
+	struct links headers[MS_BINS];
+	uint64_t left = arena->tally.links;
+
+	if (libc->unused)
+		return;
+	if (ms_pt_read(pt, bins, headers, sizeof(headers)) != sizeof(headers)) {
+		ms_pt_disprove(arena, "its bins cannot be read");
+		return;
+	}
+	for (ms_addr i = 0; i < MS_BINS; i++) {
+		ms_addr header = bins - LINK_FD + i * sizeof(*headers);
+
+		left += ms_pt_edge(pt, header, headers[i].fd) -
+		        ms_pt_edge(pt, headers[i].bk, header);
+	}
+	if (left)
+		follow_bins(pt, arena, bins - LINK_FD);
 }
 
 /* The used block that begins at @addr: its cell and bit in it; NULL when there is none. */
@@ -133,36 +177,210 @@ static ms_addr next_fast_chunk(struct bins *bins, ms_addr addr, uint64_t stored)
 	return stored;
 }
 
-/* Take the chunks of one fastbin for free; false when one of them is no used block of @size. */
-static bool take_fastbin(struct bins *bins, ms_addr chunk, uint64_t size)
+/* The blocks of @cell that are no longer than fastbins hold: those that end soon. */
+static uint64_t short_starts(const struct ms_cell *cell, bool is_last)
 {
-	for (int i = 0; chunk && i < MAX_FAST; i++) {
-		ms_addr addr = chunk + MS_HEADER;
-		uint64_t words[2]; /* the chunk's size field, and its link */
-		uint64_t bit;
-		struct ms_cell *cell = used_block(bins, addr, &bit);
+	unsigned __int128 ends = cell->ends;
 
-		if (!cell || !read_pair(bins, addr - MS_WORD, words) ||
-		    (words[0] & ~(uint64_t)MS_SIZE_BITS) != size)
-			return false;
-		cell->tags |= bit;
-		bins->pt->fast_entries++;
-		bins->pt->fast_bytes += size - MS_WORD;
-		chunk = next_fast_chunk(bins, addr, words[1]);
+	if (!is_last)
+		ends |= (unsigned __int128)cell[1].ends << MS_CELL_GRANULES;
+	ends |= ends >> 1;
+	ends |= ends >> 2;
+	ends |= ends >> 4;
+	return cell->starts & (uint64_t)ends;
+}
+
+static uint64_t short_starts_of(const struct bins *bins, const struct ms_extent *e, size_t cell)
+{
+	return short_starts(&bins->pt->d->blocks->cells.at[e->cell0 + cell],
+	                    cell + 1 == e->n_cells);
+}
+
+/*
+ * Read @n cells of @e from @first on, by @worker, and keep the first words of their
+ * short blocks. What cannot be read, or kept, is left as it is.
+ */
+static void read_cells(struct bins *bins, const struct ms_extent *e, size_t first, size_t n,
+                       unsigned worker)
+{
+	ms_addr begin = e->range.begin + first * CELL_BYTES;
+	uint64_t left = e->range.end - begin;
+	size_t len = left < n * CELL_BYTES ? (size_t)left : n * CELL_BYTES;
+	uint8_t *buffer = bins->pt->buffers[worker];
+	uint64_t *words;
+	size_t n_words = 0;
+
+	for (size_t i = first; i < first + n; i++)
+		n_words += (size_t)__builtin_popcountll(short_starts_of(bins, e, i));
+	words = ms_arena_alloc(&bins->scratch[worker], n_words * sizeof(*words));
+	if (!words || ms_source_read(bins->pt->d->src, begin, buffer, len) != len)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		bins->first_words[e->cell0 + first + i] = words;
+		for (uint64_t s = short_starts_of(bins, e, first + i); s; s &= s - 1)
+			memcpy(words++,
+			       buffer + i * CELL_BYTES + (size_t)__builtin_ctzll(s) * MS_ALIGNMENT,
+			       sizeof(*words));
 	}
-	return !chunk;
+}
+
+/* Read @cell of @e and some beside it. */
+static void read_around(struct bins *bins, const struct ms_extent *e, size_t cell)
+{
+	size_t first = cell / READ_CELLS * READ_CELLS;
+	size_t n = e->n_cells - first < READ_CELLS ? e->n_cells - first : (size_t)READ_CELLS;
+
+	bins->n_read++;
+	read_cells(bins, e, first, n, 0);
+}
+
+/* One item of reading all: what of @item's MiB of memory has not been read. */
+static void read_item(void *ctx, unsigned worker, size_t item)
+{
+	struct bins *bins = ctx;
+	const struct ms_extent *e;
+
+	ms_vec_for_each (e, &bins->pt->d->blocks->extents) {
+		size_t n_items = (e->n_cells - 1) / ITEM_CELLS + 1;
+		size_t first = item * ITEM_CELLS;
+
+		if (e->group != bins->group)
+			continue;
+		if (item < n_items) {
+			size_t n = e->n_cells - first;
+
+			read_cells(bins, e, first, n < ITEM_CELLS ? n : (size_t)ITEM_CELLS, worker);
+			return;
+		}
+		item -= n_items;
+	}
+}
+
+/*
+ * When much of the arena's memory has been read here and there, the rest is read at
+ * once, by all workers.
+ */
+static void read_all(struct bins *bins)
+{
+	const struct ms_extent *e;
+	size_t n_items = 0;
+
+	ms_vec_for_each (e, &bins->pt->d->blocks->extents)
+		if (e->group == bins->group)
+			n_items += (e->n_cells - 1) / ITEM_CELLS + 1;
+	bins->all_read = true;
+	ms_workers_run(bins->pt->d->workers, n_items, read_item, bins);
+}
+
+/* False without memory. */
+static bool keep_words(struct bins *bins)
+{
+	const struct ms_blocks *blocks = bins->pt->d->blocks;
+	const struct ms_extent *e;
+
+	if (bins->first_words)
+		return true;
+	ms_vec_for_each (e, &blocks->extents)
+		if (e->group == bins->group)
+			bins->n_enough += e->n_cells / READ_CELLS / ENOUGH_OF;
+	bins->first_words =
+		ms_arena_alloc(&bins->scratch[0], blocks->cells.n * sizeof(*bins->first_words));
+	return bins->first_words;
+}
+
+/* The first word of the block that begins at @addr in bins->extent, which is a short one. */
+static bool first_word(struct bins *bins, ms_addr addr, uint64_t *ret)
+{
+	const struct ms_extent *e = bins->extent;
+	uint64_t granule = ms_granule_of(e, addr);
+	size_t cell = granule / MS_CELL_GRANULES;
+	uint64_t below = short_starts_of(bins, e, cell) & (ms_granule_bit(granule) - 1);
+	uint64_t **words;
+
+	if (e->host) {
+		memcpy(ret, e->host + (addr - e->range.begin), sizeof(*ret));
+		return true;
+	}
+	if (!keep_words(bins))
+		return ms_pt_read(bins->pt, addr, ret, sizeof(*ret)) == sizeof(*ret);
+	words = &bins->first_words[e->cell0 + cell];
+	if (!*words && !bins->all_read && bins->n_read >= ENOUGH_OF &&
+	    bins->n_read >= bins->n_enough)
+		read_all(bins);
+	if (!*words)
+		read_around(bins, e, cell);
+	if (!*words)
+		return ms_pt_read(bins->pt, addr, ret, sizeof(*ret)) == sizeof(*ret);
+	*ret = (*words)[__builtin_popcountll(below)];
+	return true;
+}
+
+/* A fastbin, and where in its list we are. */
+struct fastbin {
+	ms_addr chunk;
+	uint64_t usable; /* of its blocks */
+	uint32_t n;
+	bool bad;
+};
+
+/* Take the next chunk of @bin for free; false when it is no used block of its size. */
+static bool take_fast_chunk(struct bins *bins, struct fastbin *bin)
+{
+	ms_addr addr = bin->chunk + MS_HEADER;
+	uint64_t bit;
+	struct ms_cell *cell = used_block(bins, addr, &bit);
+	uint64_t link;
+
+	if (!cell || bin->n++ >= MAX_FAST ||
+	    ms_block_size(bins->pt->d->blocks, bins->extent, ms_granule_of(bins->extent, addr)) !=
+	            bin->usable ||
+	    !first_word(bins, addr, &link))
+		return false;
+	cell->tags |= bit;
+	bins->extent->bytes -= bin->usable;
+	bins->pt->fast_entries++;
+	bins->pt->fast_bytes += bin->usable;
+	bin->chunk = next_fast_chunk(bins, addr, link);
+	return true;
+}
+
+/*
+ * One chunk of each list in turn: the lists do not depend on each other, so that the
+ * machine fetches what it lacks for several at once.
+ */
+static void take_fast_chunks(struct bins *bins, struct fastbin *lists, size_t n)
+{
+	bool going = true;
+
+	while (going) {
+		going = false;
+		for (size_t i = 0; i < n; i++) {
+			if (!lists[i].chunk)
+				continue;
+			going = true;
+			if (take_fast_chunk(bins, &lists[i]))
+				continue;
+			lists[i].bad = true;
+			lists[i].chunk = 0;
+		}
+	}
 }
 
 void ms_pt_take_fastbins(struct ms_ptmalloc *pt, const struct ms_libc *libc,
                          struct ms_pt_arena *arena)
 {
-	struct bins bins = { pt, NULL, arena->group };
+	struct bins bins = { .pt = pt, .group = arena->group };
+	struct fastbin lists[MAX_FASTBINS] = { 0 };
+	size_t n = libc->layout->n_fastbins;
 
-	for (ms_addr i = 0; i < libc->layout->n_fastbins; i++) {
-		ms_addr head = arena->addr + libc->layout->fastbins + i * MS_WORD;
-
-		if (!take_fastbin(&bins, ms_pt_word(pt, head), MS_MIN_CHUNK + i * MS_ALIGNMENT))
-			ms_pt_disprove(arena, "fastbin %llu holds what is no used chunk",
-			               (unsigned long long)i);
+	for (size_t i = 0; i < n; i++) {
+		lists[i].chunk = ms_pt_word(pt, arena->addr + libc->layout->fastbins + i * MS_WORD);
+		lists[i].usable = MS_MIN_CHUNK + i * MS_ALIGNMENT - MS_WORD;
 	}
+	take_fast_chunks(&bins, lists, n);
+	for (size_t i = 0; i < n; i++)
+		if (lists[i].bad)
+			ms_pt_disprove(arena, "fastbin %zu holds what is no used chunk", i);
+	for (unsigned i = 0; i < ms_workers_count(pt->d->workers); i++)
+		ms_arena_deinit(&bins.scratch[i]);
 }

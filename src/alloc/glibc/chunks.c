@@ -5,19 +5,32 @@
 
 #include "alloc/window.h"
 
-enum { AHEAD = 2048, LINE = 64 }; /* bytes */
+enum {
+	AHEAD = 2048,
+	LINE = 64,         /* bytes */
+	LINKED = 32,       /* a header and the links of a free chunk */
+	CACHE_MIN = 0x250, /* sizes of chunks that hold a thread's cache */
+	CACHE_MAX = 0x320,
+	PLAUSIBLE = 64, /* chunks that follow each other are no accident */
+	GUESS_BYTES = 1 << 20,
+};
+
+static const uint64_t NONE = UINT64_MAX;
 
 /* The walk and where it stands. */
 struct walker {
-	struct ms_segment *segment;
+	const struct ms_ptmalloc *pt;
+	const struct ms_segment *segment;
+	struct ms_part *part;
 	struct ms_window window;
-	struct ms_blocks *blocks; /* NULL: keep nothing */
-	uint32_t extent;
 	ms_addr at;
-	uint64_t head;      /* size field of the chunk at `at` */
-	uint64_t next_head; /* of the chunk behind it */
-	uint64_t foot;      /* prev_size field of the chunk behind it */
-	bool no_memory;
+	const uint8_t *here;   /* LINKED bytes of the chunk at `at` */
+	uint64_t head;         /* its size field */
+	uint64_t next_head;    /* of the chunk behind it */
+	uint64_t foot;         /* prev_size field of the chunk behind it */
+	uint64_t end_granule;  /* of the part; later ones are not ours to write to */
+	uint8_t saved[LINKED]; /* what `here` points to when the window has moved on */
+	uint8_t edge[LINKED];  /* a header at the very end */
 };
 
 static inline uint64_t size_of(uint64_t head)
@@ -25,19 +38,46 @@ static inline uint64_t size_of(uint64_t head)
 	return head & ~(uint64_t)MS_SIZE_BITS;
 }
 
-/* Read prev_size and size of the chunk at @addr. */
-static inline bool read_header(struct walker *w, ms_addr addr, uint64_t *prev, uint64_t *head)
+static inline uint64_t load(const uint8_t *bytes)
 {
-	const uint8_t *bytes = ms_window_at(&w->window, addr, MS_HEADER);
+	uint64_t word;
 
+	memcpy(&word, bytes, sizeof(word));
+	return word;
+}
+
+/* The header at @addr, outside of the window; the last 16 bytes need not be there. */
+static const uint8_t *move_to(struct walker *w, ms_addr addr)
+{
+	const uint8_t *bytes;
+
+	if (w->here && w->here != w->saved)
+		memcpy(w->saved, w->here, LINKED);
+	w->here = w->saved;
+	bytes = ms_window_at(&w->window, addr, LINKED);
+	if (bytes)
+		return bytes;
+	bytes = ms_window_at(&w->window, addr, MS_HEADER);
 	if (!bytes)
-		return false;
+		return NULL;
+	memset(w->edge, 0, LINKED);
+	memcpy(w->edge, bytes, MS_HEADER);
+	return w->edge;
+}
+
+static inline const uint8_t *header_at(struct walker *w, ms_addr addr)
+{
+	const struct ms_window *window = &w->window;
+	uint64_t in = addr - window->shown.begin;
+	const uint8_t *bytes;
+
+	if (addr < window->shown.begin || in + LINKED > ms_range_len(window->shown))
+		return move_to(w, addr);
+	bytes = window->bytes + in;
 	/* Sizes vary too much for the machine to see that this goes upwards. */
 	__builtin_prefetch(bytes + AHEAD);
 	__builtin_prefetch(bytes + AHEAD + LINE);
-	memcpy(prev, bytes, MS_WORD);
-	memcpy(head, bytes + MS_WORD, MS_WORD);
-	return true;
+	return bytes;
 }
 
 /*
@@ -55,25 +95,49 @@ static bool is_fence(const struct walker *w)
 	return size <= MS_MIN_CHUNK && w->next_head == MS_PREV_INUSE;
 }
 
-static inline void keep_used(struct walker *w, uint64_t size)
+/* Whether the used chunk at w->at may hold a thread's cache, as far as is in the window. */
+static bool may_be_cache(const struct walker *w, uint64_t size)
 {
-	w->segment->tally.n_used++;
-	w->segment->tally.used_bytes += size - MS_WORD;
-	if (w->blocks)
-		w->no_memory |= ms_blocks_put(w->blocks, w->extent, w->at + MS_HEADER,
-		                              size - MS_WORD) != MS_OK;
+	const uint8_t *end = w->window.bytes + ms_range_len(w->window.shown);
+	size_t n = 0;
+
+	if (w->here != w->saved && w->here != w->edge)
+		n = (size_t)(end - w->here) - MS_HEADER;
+	return ms_pt_may_be_cache(w->pt, w->here + MS_HEADER, n, size - MS_WORD);
 }
 
-static void keep_free(struct walker *w, uint64_t size)
+static inline void keep_used(struct walker *w, uint64_t size)
 {
-	w->segment->tally.n_free++;
-	w->segment->tally.free_bytes += size;
-	if (w->blocks) {
-		struct ms_extent *e = &w->blocks->extents.at[w->extent];
-		uint64_t granule = ms_granule_of(e, w->at + MS_HEADER);
+	struct ms_cell *cells = w->part->cells;
+	uint64_t granule = (w->at - w->segment->begin) / MS_ALIGNMENT;
+	uint64_t last = granule + size / MS_ALIGNMENT - 1;
 
-		ms_blocks_cell(w->blocks, e, granule)->marks |= ms_granule_bit(granule);
+	w->part->tally.n_used++;
+	w->part->tally.used_bytes += size - MS_WORD;
+	if (!cells)
+		return;
+	if (last >= w->end_granule) {
+		w->part->late_end = last;
+		cells[granule / MS_CELL_GRANULES].starts |= ms_granule_bit(granule);
+	} else {
+		ms_cells_put(cells, granule, last);
 	}
+	if (size - CACHE_MIN <= CACHE_MAX - CACHE_MIN && may_be_cache(w, size))
+		cells[granule / MS_CELL_GRANULES].marks |= ms_granule_bit(granule);
+}
+
+static inline void keep_free(struct walker *w, uint64_t size)
+{
+	struct ms_tally *tally = &w->part->tally;
+	struct ms_cell *cells = w->part->cells;
+	uint64_t granule = (w->at - w->segment->begin) / MS_ALIGNMENT;
+
+	tally->n_free++;
+	tally->free_bytes += size;
+	tally->links += ms_pt_edge(w->pt, w->at, load(w->here + MS_HEADER)) -
+	                ms_pt_edge(w->pt, load(w->here + MS_HEADER + MS_WORD), w->at);
+	if (cells)
+		cells[granule / MS_CELL_GRANULES].marks |= ms_granule_bit(granule);
 }
 
 /* Look at the chunk at w->at, whose head is known; false when it cannot be one. */
@@ -97,15 +161,17 @@ static inline bool step(struct walker *w)
 	return true;
 }
 
-static enum ms_segment_end walk(struct walker *w)
+static enum ms_segment_end walk(struct walker *w, uint64_t max_chunks)
 {
-	struct ms_segment *s = w->segment;
-	uint64_t unused;
+	const struct ms_segment *s = w->segment;
+	const uint8_t *next;
 
-	w->at = s->begin;
-	if (!read_header(w, w->at, &unused, &w->head))
+	w->here = NULL;
+	w->here = header_at(w, w->at);
+	if (!w->here)
 		return MS_SEGMENT_BAD;
-	for (;;) {
+	w->head = load(w->here + MS_WORD);
+	for (; w->at < w->part->stop && max_chunks; max_chunks--) {
 		uint64_t size = size_of(w->head);
 
 		if (w->at == s->top) {
@@ -114,53 +180,103 @@ static enum ms_segment_end walk(struct walker *w)
 			w->at += fits ? size : 0;
 			return fits ? MS_SEGMENT_TOP : MS_SEGMENT_BAD;
 		}
-		if (size < MS_HEADER || size >= s->limit - w->at ||
-		    !read_header(w, w->at + size, &w->foot, &w->next_head))
+		if (size < MS_HEADER || size >= s->limit - w->at)
 			return MS_SEGMENT_BAD;
+		next = header_at(w, w->at + size);
+		if (!next)
+			return MS_SEGMENT_BAD;
+		w->foot = load(next);
+		w->next_head = load(next + MS_WORD);
 		if (size <= MS_MIN_CHUNK && is_fence(w)) {
 			w->at += size + MS_HEADER;
 			return MS_SEGMENT_FENCE;
 		}
-		if (!step(w) || w->no_memory)
+		if (!step(w))
 			return MS_SEGMENT_BAD;
 		w->at += size;
 		w->head = w->next_head;
+		w->here = next;
 	}
+	return MS_SEGMENT_ON;
 }
 
-static void run(struct walker *w, struct ms_ptmalloc *pt, struct ms_segment *segment)
+/* Walk @part by @w, whose window may already show something. */
+static void walk_part(struct walker *w, struct ms_part *part)
 {
+	w->part = part;
+	w->at = part->begin;
+	w->end_granule = (part->stop - w->segment->begin) / MS_ALIGNMENT;
+	memset(&part->tally, 0, sizeof(part->tally));
+	part->late_end = NONE;
+	part->how = walk(w, part->max_chunks ? part->max_chunks : UINT64_MAX);
+	part->end = w->at;
+}
+
+static void init(struct walker *w, const struct ms_ptmalloc *pt, const struct ms_segment *segment,
+                 uint8_t *buffer)
+{
+	w->pt = pt;
 	w->segment = segment;
-	memset(&segment->tally, 0, sizeof(segment->tally));
 	ms_window_init(&w->window, pt->d->src, (struct ms_range){ segment->begin, segment->limit },
-	               pt->d->arena);
-	segment->how = walk(w);
-	segment->end = w->at;
+	               buffer);
 }
 
-void ms_segment_try(struct ms_ptmalloc *pt, struct ms_segment *segment)
+void ms_part_walk(const struct ms_ptmalloc *pt, struct ms_part *part, uint8_t *buffer)
 {
-	struct walker w = { 0 };
+	struct walker w;
 
-	run(&w, pt, segment);
+	init(&w, pt, part->segment, buffer);
+	/* The header of the chunk behind is needed as well. */
+	w.window.stop = part->stop < part->segment->limit - LINKED ? part->stop + LINKED
+	                                                           : part->segment->limit;
+	walk_part(&w, part);
 }
 
-enum ms_status ms_segment_read(struct ms_ptmalloc *pt, struct ms_segment *segment, uint32_t group)
+/* Whether a header at @at could be a chunk's; cheap, because most words are none. */
+static bool looks_like_chunk(struct walker *w, ms_addr at)
 {
-	struct walker w = { .blocks = pt->d->blocks };
-	struct ms_range range = { segment->begin + MS_HEADER, segment->limit };
-	enum ms_status st;
+	const uint8_t *bytes = ms_window_at(&w->window, at, MS_HEADER);
+	uint64_t head = bytes ? load(bytes + MS_WORD) : 0;
+	uint64_t size = size_of(head);
 
-	if (segment->limit < segment->begin || segment->limit - segment->begin <= MS_HEADER) {
-		segment->how = MS_SEGMENT_BAD;
-		segment->end = segment->begin;
-		return MS_OK;
+	return size >= MS_MIN_CHUNK && size % MS_ALIGNMENT == 0 && size < w->segment->limit - at &&
+	       !(head & MS_IS_MMAPPED) && !(w->segment->main && (head & MS_NON_MAIN));
+}
+
+void ms_part_guess(const struct ms_ptmalloc *pt, struct ms_part *part, uint8_t *buffer)
+{
+	ms_addr end =
+		part->stop - part->first > GUESS_BYTES ? part->first + GUESS_BYTES : part->stop;
+	struct walker w;
+
+	init(&w, pt, part->segment, buffer);
+	for (ms_addr at = part->first; at < end; at += MS_ALIGNMENT) {
+		struct ms_part trial = { .segment = part->segment,
+			                 .stop = part->segment->limit,
+			                 .max_chunks = PLAUSIBLE,
+			                 .begin = at };
+
+		if (!looks_like_chunk(&w, at))
+			continue;
+		walk_part(&w, &trial);
+		if (trial.how == MS_SEGMENT_BAD)
+			continue;
+		part->begin = at;
+		return;
 	}
-	st = ms_blocks_open(pt->d->blocks, range, 4, &w.extent);
-	if (st)
-		return st;
-	pt->d->blocks->extents.at[w.extent].group = group;
-	run(&w, pt, segment);
-	ms_blocks_shrink(pt->d->blocks, segment->end);
-	return w.no_memory ? MS_E_NOMEM : MS_OK;
+}
+
+void ms_segment_try(const struct ms_ptmalloc *pt, struct ms_segment *segment)
+{
+	struct ms_part part = { .segment = segment,
+		                .stop = segment->limit,
+		                .max_chunks = PLAUSIBLE,
+		                .begin = segment->begin };
+	struct walker w;
+
+	init(&w, pt, segment, pt->trial_buffer);
+	walk_part(&w, &part);
+	segment->how = part.how;
+	segment->end = part.end;
+	segment->tally = part.tally;
 }

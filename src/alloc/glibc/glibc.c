@@ -3,6 +3,7 @@
 
 #include "alloc/decoders.h"
 #include "alloc/glibc/ptmalloc.h"
+#include "alloc/window.h"
 
 /*
  * The decoder of glibc's malloc. What the files of this room find is put together
@@ -13,6 +14,7 @@
 enum {
 	BANNER_PIECE = 1 << 16,
 	BANNER_TEXT = 256,
+	PART_BYTES = 16 << 20,
 	POINTER_GUARD = 0x30, /* tcbhead_t.pointer_guard, x86_64 */
 };
 
@@ -291,10 +293,41 @@ static void read_guard(struct ms_decoding *d)
 			return;
 }
 
-static enum ms_status glibc_decode(struct ms_decoding *d, struct ms_error *err)
+/* What the files of this room work with. */
+static bool prepare(struct ms_ptmalloc *pt, struct ms_peek *peek)
 {
-	struct ms_ptmalloc pt = { .d = d };
-	enum ms_status st = ms_pt_locate(&pt);
+	struct ms_arena *arena = pt->d->arena;
+
+	for (unsigned i = 0; i < ms_workers_count(pt->d->workers); i++) {
+		pt->buffers[i] = ms_arena_alloc(arena, MS_WINDOW_BYTES);
+		if (!pt->buffers[i])
+			return false;
+	}
+	pt->trial_buffer = ms_arena_alloc(arena, MS_WINDOW_BYTES);
+	pt->search_buffer = ms_arena_alloc(arena, MS_WINDOW_BYTES);
+	pt->peek = peek;
+	/* Where the kernel has put things in our own process. */
+	pt->key = ms_pt_mum((uintptr_t)pt ^ 0x9e3779b97f4a7c15,
+	                    (uintptr_t)pt->trial_buffer ^ 0xd1342543de82ef95);
+	return pt->trial_buffer && pt->search_buffer && ms_peek_init(peek, pt->d->src, arena);
+}
+
+static enum ms_status locate(struct ms_ptmalloc *pt)
+{
+	enum ms_status st = ms_pt_locate(pt);
+	const struct ms_libc *libc;
+
+	ms_vec_for_each (libc, &pt->libcs)
+		if (libc->par_layout)
+			pt->tcache_count = libc->tcache_count;
+	return st;
+}
+
+enum ms_status ms_pt_decode(struct ms_decoding *d, uint64_t part_bytes, struct ms_error *err)
+{
+	struct ms_ptmalloc pt = { .d = d, .part_bytes = part_bytes };
+	struct ms_peek peek;
+	enum ms_status st = prepare(&pt, &peek) ? locate(&pt) : MS_E_NOMEM;
 
 	if (!st && !pt.libcs.n)
 		return MS_OK;
@@ -319,6 +352,11 @@ static enum ms_status glibc_decode(struct ms_decoding *d, struct ms_error *err)
 		return ms_fail(err, st, "no memory for the table of blocks");
 	read_guard(d);
 	return MS_OK;
+}
+
+static enum ms_status glibc_decode(struct ms_decoding *d, struct ms_error *err)
+{
+	return ms_pt_decode(d, PART_BYTES, err);
 }
 
 const struct ms_decoder ms_glibc_decoder = { .name = "glibc", .decode = glibc_decode };

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "alloc/glibc/ptmalloc.h"
+#include "alloc/window.h"
 
 /*
  * The anchor is the table of bins. An empty bin's two links both point 16 bytes
@@ -21,9 +22,11 @@ enum {
 	BIN_BYTES = 16,
 	BINS_BYTES = MS_BINS * BIN_BYTES,
 	ATTACHED_MAX = 1 << 16,
+	MARGIN = MS_PAGE, /* no arena is larger */
+	PIECE = MS_WINDOW_BYTES - 2 * MARGIN,
 };
 
-/* A module's data, in one piece. */
+/* A module's data, or a piece of it. */
 struct image {
 	struct ms_ptmalloc *pt;
 	const struct ms_region *region;
@@ -192,11 +195,11 @@ static enum ms_status try_unused(const struct image *image, ms_addr next, ms_add
 	return MS_OK;
 }
 
-static enum ms_status search_image(const struct image *image)
+static enum ms_status search_image(const struct image *image, struct ms_range piece, ms_addr *ret)
 {
-	ms_addr at = image->range.begin;
+	ms_addr at = piece.begin;
 
-	while (at + BIN_BYTES <= image->range.end) {
+	while (at < piece.end && at + BIN_BYTES <= image->range.end) {
 		uint64_t word = word_at(image, at);
 		ms_addr end = 0;
 		enum ms_status st = MS_OK;
@@ -209,6 +212,7 @@ static enum ms_status search_image(const struct image *image)
 			return st;
 		at = end ? end : at + MS_WORD;
 	}
+	*ret = at < piece.end ? piece.end : at;
 	return MS_OK;
 }
 
@@ -229,7 +233,7 @@ static uint32_t int_at(const struct ms_ptmalloc *pt, ms_addr addr)
 {
 	uint32_t value = UINT32_MAX;
 
-	(void)ms_source_read(pt->d->src, addr, &value, sizeof(value));
+	(void)ms_pt_read(pt, addr, &value, sizeof(value));
 	return value;
 }
 
@@ -239,9 +243,26 @@ static bool is_page_size(uint64_t n)
 	return (n & (n - 1)) == 0;
 }
 
+/* What main_arena says of its memory, which begins at sbrk_base. */
+struct main_memory {
+	uint64_t bytes;
+	ms_addr end; /* of top */
+};
+
+static struct main_memory main_memory_of(const struct ms_ptmalloc *pt, const struct ms_libc *libc)
+{
+	ms_addr top = ms_pt_word(pt, libc->main_arena + libc->layout->top);
+	uint64_t top_size = ms_pt_word(pt, top + MS_WORD) & ~(uint64_t)MS_SIZE_BITS;
+
+	return (struct main_memory){
+		.bytes = ms_pt_word(pt, libc->main_arena + libc->layout->system_mem),
+		.end = top + top_size,
+	};
+}
+
 /* How well malloc_par fits @par: 0 not at all, else 1 and one for each default. */
-static unsigned int par_score(const struct ms_ptmalloc *pt, const struct ms_libc *libc, ms_addr par,
-                              const struct ms_par_layout *layout)
+static unsigned int par_score(const struct ms_ptmalloc *pt, const struct main_memory *main,
+                              ms_addr par, const struct ms_par_layout *layout)
 {
 	uint32_t n_mmaps = int_at(pt, par + layout->n_mmaps);
 	uint32_t n_mmaps_max = int_at(pt, par + layout->n_mmaps + 4);
@@ -253,9 +274,6 @@ static unsigned int par_score(const struct ms_ptmalloc *pt, const struct ms_libc
 	uint64_t trim = ms_pt_word(pt, par);
 	uint64_t threshold = ms_pt_word(pt, par + 16);
 	uint64_t bins = ms_pt_word(pt, par + layout->tcache_bins);
-	ms_addr top = ms_pt_word(pt, libc->main_arena + libc->layout->top);
-	uint64_t system_mem = ms_pt_word(pt, libc->main_arena + libc->layout->system_mem);
-	uint64_t top_size = ms_pt_word(pt, top + MS_WORD) & ~(uint64_t)MS_SIZE_BITS;
 
 	if (no_dyn > 1 || n_mmaps > max_n_mmaps || mem > max_mem || mem % MS_ALIGNMENT ||
 	    !max_n_mmaps != !max_mem || bins > MS_TCACHE_MAX_BINS ||
@@ -269,11 +287,12 @@ static unsigned int par_score(const struct ms_ptmalloc *pt, const struct ms_libc
 	       (ms_pt_word(pt, par + layout->tcache_bins + 16) == 7 ||
 	        ms_pt_word(pt, par + layout->tcache_bins + 16) == 16) +
 	       (bins >= MS_TCACHE_SMALL_BINS) +
-	       4u * (system_mem && sbrk_base && sbrk_base + system_mem == top + top_size);
+	       4u * (main->bytes && sbrk_base && sbrk_base + main->bytes == main->end);
 }
 
 static void locate_par(struct ms_ptmalloc *pt, struct ms_libc *libc, struct ms_range data)
 {
+	struct main_memory main = main_memory_of(pt, libc);
 	ms_addr low = libc->main_arena - PAR_REACH;
 	unsigned int best = 0;
 
@@ -282,7 +301,7 @@ static void locate_par(struct ms_ptmalloc *pt, struct ms_libc *libc, struct ms_r
 	for (uint16_t i = libc->layout->first_par; i < libc->layout->end_par; i++)
 		for (ms_addr par = ms_align_up(low, MS_WORD);
 		     par + ms_par_layouts[i].size <= libc->main_arena; par += MS_WORD) {
-			unsigned int score = par_score(pt, libc, par, &ms_par_layouts[i]);
+			unsigned int score = par_score(pt, &main, par, &ms_par_layouts[i]);
 
 			if (score <= best)
 				continue;
@@ -309,27 +328,47 @@ static void read_par(const struct ms_ptmalloc *pt, struct ms_libc *libc)
 		libc->hp_pagesize = ms_pt_word(pt, libc->par + layout->hp_pagesize);
 }
 
+/*
+ * Search [@at, @end) of @data, a piece small enough to be held with what an arena
+ * there can reach out of it. Sets @ret to where the search is to go on.
+ */
+static enum ms_status locate_in_piece(struct ms_ptmalloc *pt, const struct ms_region *region,
+                                      struct ms_range data, struct ms_range piece, ms_addr *ret)
+{
+	struct image image = { .pt = pt, .region = region, .range = data };
+	size_t len;
+
+	if (piece.begin - data.begin > MARGIN)
+		image.range.begin = piece.begin - MARGIN;
+	if (data.end - piece.end > MARGIN)
+		image.range.end = piece.end + MARGIN;
+	len = (size_t)ms_range_len(image.range);
+	image.bytes = ms_source_view(pt->d->src, image.range.begin, len);
+	if (!image.bytes) {
+		size_t got = ms_source_read(pt->d->src, image.range.begin, pt->search_buffer, len);
+
+		memset(pt->search_buffer + got, 0, len - got);
+		image.bytes = pt->search_buffer;
+	}
+	return search_image(&image, piece, ret);
+}
+
 /* Search one stretch of data and complete the libraries found in it. */
 static enum ms_status locate_in(struct ms_ptmalloc *pt, const struct ms_region *region,
                                 struct ms_range data)
 {
-	struct image image = { pt, region, data, NULL };
+	struct ms_range piece = data;
 	size_t before = pt->libcs.n;
 	struct ms_range present;
-	enum ms_status st;
+	enum ms_status st = MS_OK;
 
-	if (!ms_source_present(pt->d->src, data, &present))
-		return MS_OK;
-	image.bytes = ms_source_view(pt->d->src, data.begin, ms_range_len(data));
-	if (!image.bytes) {
-		uint8_t *copy = ms_arena_alloc(pt->d->arena, ms_range_len(data));
-
-		if (!copy)
-			return MS_E_NOMEM;
-		(void)ms_source_read(pt->d->src, data.begin, copy, ms_range_len(data));
-		image.bytes = copy;
+	for (; piece.begin < data.end && !st; piece.begin = piece.end) {
+		piece.end = data.end;
+		if (ms_range_len(piece) > PIECE)
+			piece.end = piece.begin + PIECE;
+		if (ms_source_present(pt->d->src, piece, &present))
+			st = locate_in_piece(pt, region, data, piece, &piece.end);
 	}
-	st = search_image(&image);
 	for (size_t i = before; i < pt->libcs.n; i++) {
 		locate_par(pt, &pt->libcs.at[i], data);
 		read_par(pt, &pt->libcs.at[i]);

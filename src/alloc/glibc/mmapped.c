@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "alloc/glibc/ptmalloc.h"
+#include "alloc/window.h"
 #include "base/sort.h"
 
 /*
@@ -15,7 +16,16 @@
  * An aligned chunk may have a stale header at its mapping's begin; of several
  * headers that claim one begin the last is the true one. What is found must agree
  * in number and in sum with malloc_par's counters.
+ *
+ * To look at all of those places is to read every page there is, most of them inside
+ * of large blocks. So first the headers are followed from the begin of each mapping,
+ * one chunk ending where the next begins; when the counters do not agree with that,
+ * then from any page at which this comes to no header; and only when they still do
+ * not, which is rare, every place is looked at.
  */
+
+/* How to look for chunks, the cheapest first. */
+enum effort { FOLLOW, FOLLOW_PATIENTLY, LOOK_EVERYWHERE };
 
 struct candidate {
 	ms_addr base; /* of the mapping */
@@ -30,6 +40,7 @@ struct run {
 	struct ms_ptmalloc *pt;
 	struct ms_range range;
 	uint64_t extra; /* ms_par_layout.mmap_extra */
+	enum effort effort;
 	struct candidates *found;
 };
 
@@ -60,37 +71,118 @@ static bool is_header(const struct run *run, ms_addr at, const uint8_t *bytes,
 	       ret->total <= run->range.end - ret->base;
 }
 
-static enum ms_status search_page(const struct run *run, ms_addr page, const uint8_t *bytes)
+static enum ms_status add(const struct run *run, const struct candidate *c)
 {
-	for (size_t i = 0; i < sizeof(header_offsets) / sizeof(header_offsets[0]); i++) {
-		struct candidate c;
-		struct candidate *slot;
+	struct candidate *slot = ms_vec_push(run->pt->d->arena, run->found);
 
-		if (!is_header(run, page + header_offsets[i], bytes + header_offsets[i], &c))
-			continue;
-		slot = ms_vec_push(run->pt->d->arena, run->found);
-		if (!slot)
-			return MS_E_NOMEM;
-		*slot = c;
-	}
+	if (!slot)
+		return MS_E_NOMEM;
+	*slot = *c;
 	return MS_OK;
 }
 
+enum { N_OFFSETS = sizeof(header_offsets) / sizeof(header_offsets[0]) };
+
+static enum ms_status search_page(const struct run *run, ms_addr page, const uint8_t *bytes)
+{
+	enum ms_status st = MS_OK;
+
+	for (size_t i = 0; i < N_OFFSETS && !st; i++) {
+		struct candidate c;
+
+		if (is_header(run, page + header_offsets[i], bytes + header_offsets[i], &c))
+			st = add(run, &c);
+	}
+	return st;
+}
+
+/*
+ * The lowest chunk not below @low whose header is in @page; of several headers for it
+ * the last one.
+ */
+static bool chunk_in_page(const struct run *run, ms_addr low, ms_addr page, const uint8_t *bytes,
+                          struct candidate *ret)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < N_OFFSETS; i++) {
+		struct candidate c;
+
+		if (!is_header(run, page + header_offsets[i], bytes + header_offsets[i], &c) ||
+		    c.base < low || (found && c.base > ret->base))
+			continue;
+		*ret = c;
+		found = true;
+	}
+	return found;
+}
+
+/*
+ * The header of @c may be stale, and the true one in a later page: where a block
+ * would begin that is aligned to some power of two.
+ */
+static void find_last_header(const struct run *run, struct candidate *c)
+{
+	struct candidate last = *c;
+
+	for (uint64_t to = UINT64_C(2) * MS_PAGE; to < c->total; to *= 2) {
+		ms_addr at = ms_align_up(c->base + MS_HEADER, to) - MS_HEADER;
+		uint8_t bytes[MS_HEADER];
+		struct candidate other;
+
+		if (at >= last.mem && at - c->base < c->total &&
+		    ms_source_read(run->pt->d->src, at, bytes, MS_HEADER) == MS_HEADER &&
+		    is_header(run, at, bytes, &other) && other.base == c->base)
+			last = other;
+	}
+	*c = last;
+}
+
+/* Where to go on behind @page, where no chunk begins. */
+static ms_addr next_place(const struct run *run, ms_addr page)
+{
+	const struct ms_region *region = ms_region_of(run->pt->d->regions, page);
+
+	return run->effort == FOLLOW && region ? region->range.end : page + MS_PAGE;
+}
+
+/* Follow headers through @present; *low is where the last chunk ended, and moves on. */
+static enum ms_status follow(const struct run *run, struct ms_range present, ms_addr *low)
+{
+	/* Behind an arena's segment, whose last 16 bytes may belong to nobody. */
+	ms_addr page = ms_align_up(present.begin, MS_PAGE);
+	struct ms_window window;
+	enum ms_status st = MS_OK;
+
+	ms_window_init(&window, run->pt->d->src, present, run->pt->search_buffer);
+	while (!st && page < present.end) {
+		const uint8_t *bytes = ms_window_at(&window, page, MS_PAGE);
+		struct candidate c;
+
+		if (!bytes || !chunk_in_page(run, *low, page, bytes, &c)) {
+			page = next_place(run, page);
+			continue;
+		}
+		find_last_header(run, &c);
+		st = add(run, &c);
+		page = *low = c.base + c.total;
+	}
+	return st;
+}
+
+/* Look at every place in @present. */
 static enum ms_status search_present(const struct run *run, struct ms_range present)
 {
-	struct ms_source *src = run->pt->d->src;
-	const uint8_t *view = ms_source_view(src, present.begin, ms_range_len(present));
-	/* Behind an arena's segment, whose last 16 bytes may belong to nobody. */
 	ms_addr first = ms_align_up(present.begin, MS_PAGE);
+	struct ms_window window;
 	enum ms_status st = MS_OK;
-	uint8_t copy[MS_PAGE];
 
+	ms_window_init(&window, run->pt->d->src, present, run->pt->search_buffer);
 	for (ms_addr page = first; page + MS_PAGE <= present.end && !st; page += MS_PAGE) {
-		const uint8_t *bytes = view ? view + (page - present.begin) : copy;
+		const uint8_t *bytes = ms_window_at(&window, page, MS_PAGE);
 
-		if (!view && ms_source_read(src, page, copy, MS_PAGE) != MS_PAGE)
-			continue;
-		st = search_page(run, page, bytes);
+		if (bytes)
+			st = search_page(run, page, bytes);
 	}
 	return st;
 }
@@ -102,11 +194,16 @@ static enum ms_status search_run(const struct run *run)
 	struct ms_range present;
 	enum ms_status st = MS_OK;
 
-	while (!st && ms_range_next_gap(&rest, &run->pt->owned, &gap))
-		while (!st && ms_source_present(run->pt->d->src, gap, &present)) {
-			st = search_present(run, present);
-			gap.begin = present.end;
+	while (!st && ms_range_next_gap(&rest, &run->pt->owned, &gap)) {
+		ms_addr low = gap.begin;
+
+		while (!st && gap.begin < gap.end &&
+		       ms_source_present(run->pt->d->src, gap, &present)) {
+			st = run->effort == LOOK_EVERYWHERE ? search_present(run, present)
+			                                    : follow(run, present, &low);
+			gap.begin = present.end > low ? present.end : low;
 		}
+	}
 	return st;
 }
 
@@ -119,13 +216,14 @@ static bool can_hold_chunks(const struct ms_source *src, const struct ms_region 
 	       (!m->inode || !strncmp(m->name, "/anon_hugepage", 14));
 }
 
-static enum ms_status search(struct ms_ptmalloc *pt, uint64_t extra, struct candidates *found)
+static enum ms_status search(struct ms_ptmalloc *pt, uint64_t extra, enum effort effort,
+                             struct candidates *found)
 {
 	const struct ms_regions *regions = pt->d->regions;
 	enum ms_status st = MS_OK;
 
 	for (size_t i = 0; i < regions->n && !st; i++) {
-		struct run run = { pt, regions->at[i].range, extra, found };
+		struct run run = { pt, regions->at[i].range, extra, effort, found };
 
 		if (!can_hold_chunks(pt->d->src, &regions->at[i]))
 			continue;
@@ -202,46 +300,64 @@ static bool sums_agree(uint64_t found, uint64_t counted, uint64_t extra)
 	       (extra && counted > found && (counted - found) % MS_ALIGNMENT == 0);
 }
 
-enum ms_status ms_pt_read_mmapped(struct ms_ptmalloc *pt)
-{
-	struct candidates found = { 0 };
-	const struct candidate *c;
+/* What the counters of all libraries together demand. */
+struct demand {
 	uint64_t n;
 	uint64_t mem;
 	uint64_t extra;
-	uint64_t total = 0;
+};
+
+/* Search with @effort; sets *ret_total to the bytes found. */
+static enum ms_status find(struct ms_ptmalloc *pt, const struct demand *d, enum effort effort,
+                           struct candidates *found, uint64_t *ret_total)
+{
+	const struct candidate *c;
 	enum ms_status st;
 
-	pt->mmapped.proved = expected(pt, &n, &mem, &extra);
+	found->n = 0;
+	*ret_total = 0;
+	st = search(pt, d->extra, effort, found);
+	if (st)
+		return st;
+	if (!ms_sort(pt->d->arena, found->at, found->n, sizeof(*found->at), candidate_before))
+		return MS_E_NOMEM;
+	sweep(found);
+	ms_vec_for_each (c, found)
+		*ret_total += c->total;
+	pt->mmapped.proved = found->n == d->n && sums_agree(*ret_total, d->mem, d->extra);
+	return MS_OK;
+}
+
+enum ms_status ms_pt_read_mmapped(struct ms_ptmalloc *pt)
+{
+	struct candidates found = { 0 };
+	struct demand d;
+	const struct candidate *c;
+	uint64_t total = 0;
+	enum ms_status st = MS_OK;
+
+	pt->mmapped.proved = expected(pt, &d.n, &d.mem, &d.extra);
 	if (!pt->mmapped.proved)
 		(void)snprintf(pt->mmapped.problem, sizeof(pt->mmapped.problem),
 		               "malloc's counters were not found");
-	if (!pt->mmapped.proved || (!n && !mem))
+	if (!pt->mmapped.proved || (!d.n && !d.mem))
 		return MS_OK;
-	st = search(pt, extra, &found);
-	if (st)
-		return st;
-	if (!ms_sort(pt->d->arena, found.at, found.n, sizeof(*found.at), candidate_before))
-		return MS_E_NOMEM;
-	sweep(&found);
-	ms_vec_for_each (c, &found)
-		total += c->total;
-	if (found.n != n || !sums_agree(total, mem, extra)) {
-		pt->mmapped.proved = false;
+	pt->mmapped.proved = false;
+	for (int e = FOLLOW; e <= LOOK_EVERYWHERE && !pt->mmapped.proved && !st; e++)
+		st = find(pt, &d, (enum effort)e, &found, &total);
+	if (!pt->mmapped.proved)
 		(void)snprintf(pt->mmapped.problem, sizeof(pt->mmapped.problem),
 		               "%zu mmapped chunks of %llu bytes found, the counters say %llu of "
 		               "%llu",
-		               found.n, (unsigned long long)total, (unsigned long long)n,
-		               (unsigned long long)mem);
-	}
-	ms_vec_for_each (c, &found) {
+		               found.n, (unsigned long long)total, (unsigned long long)d.n,
+		               (unsigned long long)d.mem);
+	for (size_t i = 0; i < found.n && !st; i++) {
+		c = &found.at[i];
 		if (pt->mmapped.proved)
-			st = put(pt, c, extra);
+			st = put(pt, c, d.extra);
 		else if (!ms_ranges_add(pt->d->arena, &pt->d->unproved, c->base,
 		                        c->base + c->total))
 			st = MS_E_NOMEM;
-		if (st)
-			return st;
 	}
-	return MS_OK;
+	return st;
 }

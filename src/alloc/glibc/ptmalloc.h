@@ -11,6 +11,7 @@
  *	locate.c    main_arena and malloc_par in a module's data
  *	arenas.c    the ring of arenas, and the segments of memory of each
  *	chunks.c    one segment, chunk by chunk
+ *	parts.c     many segments, and parts of large ones, by several threads
  *	bins.c      free chunks against the arena's lists; fastbins
  *	mmapped.c   chunks with a mapping of their own
  *	tcache.c    thread caches
@@ -18,6 +19,8 @@
  */
 
 #include "alloc/glibc/layout.h"
+#include "alloc/peek.h"
+#include "base/workers.h"
 #include "engine/decoder.h"
 
 /* What a walk over chunks found. */
@@ -26,6 +29,7 @@ struct ms_tally {
 	uint64_t used_bytes; /* usable */
 	uint64_t n_free;
 	uint64_t free_bytes;
+	uint64_t links; /* of the free ones, as ms_pt_edge() sums them up; see bins.c */
 };
 
 /* One struct malloc_state and its memory. */
@@ -34,8 +38,12 @@ struct ms_pt_arena {
 	ms_addr top; /* its last chunk */
 	uint64_t system_mem;
 	uint64_t flags;
-	uint32_t group;    /* of its extents */
-	uint32_t segments; /* walked */
+	uint32_t group;       /* of its extents */
+	uint32_t segments;    /* walked */
+	size_t first_planned; /* in ms_ptmalloc.planned: segments that are walked together */
+	size_t n_planned;
+	ms_addr lost_heap; /* where the list of heaps leads to none */
+	bool heap_is_lost;
 	struct ms_tally tally;
 	uint64_t covered_bytes; /* by its segments */
 	bool proved;
@@ -88,8 +96,18 @@ struct ms_pt_share {
 
 struct ms_pt_shares MS_VEC(struct ms_pt_share);
 
+struct ms_pt_segments;
+
 struct ms_ptmalloc {
 	struct ms_decoding *d;
+	struct ms_peek *peek;
+	uint8_t *buffers[MS_WORKERS_MAX]; /* of MS_WINDOW_BYTES, one for each worker */
+	uint8_t *trial_buffer;            /* of the same size, for chunks.c; by one thread only, */
+	uint8_t *search_buffer; /* and for who looks for something, meanwhile trying chunks */
+	uint64_t part_bytes;    /* large segments are cut at multiples of it */
+	uint64_t key;           /* which the target cannot know */
+	uint64_t tcache_count;  /* how many a bin of a cache may hold; 0: not known */
+	struct ms_pt_segments *planned;
 	struct ms_libcs libcs;
 	struct ms_pt_arenas arenas;
 	struct ms_mmapped mmapped;
@@ -99,6 +117,10 @@ struct ms_ptmalloc {
 	uint64_t fast_entries;
 	uint64_t fast_bytes;
 };
+
+/* glibc.c: the decoder with segments cut at multiples of @part_bytes, whole KiB. */
+ms_must_check enum ms_status ms_pt_decode(struct ms_decoding *d, uint64_t part_bytes,
+                                          struct ms_error *err);
 
 /* locate.c: fill pt->libcs but for their arenas. MS_E_NOMEM only. */
 ms_must_check enum ms_status ms_pt_locate(struct ms_ptmalloc *pt);
@@ -124,12 +146,43 @@ ms_must_check enum ms_status ms_pt_take_tcaches(struct ms_ptmalloc *pt);
 void ms_pt_disprove(struct ms_pt_arena *arena, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/*
+ * tcache.c: whether a block of @usable bytes may be a thread's cache that is not
+ * empty. @bytes: @n of its first ones. Any thread.
+ */
+bool ms_pt_may_be_cache(const struct ms_ptmalloc *pt, const uint8_t *bytes, size_t n,
+                        uint64_t usable);
+
+/* As ms_source_read(), for little. */
+static inline size_t ms_pt_read(const struct ms_ptmalloc *pt, ms_addr addr, void *buf, size_t len)
+{
+	return ms_peek_read(pt->peek, addr, buf, len);
+}
+
 /* The word at @addr, or 0 when it cannot be read. */
 static inline uint64_t ms_pt_word(const struct ms_ptmalloc *pt, ms_addr addr)
 {
 	uint64_t word;
 
-	return ms_source_word(pt->d->src, addr, &word) ? word : 0;
+	return ms_pt_read(pt, addr, &word, sizeof(word)) == sizeof(word) ? word : 0;
+}
+
+/* Both halves of a product, as one word: every bit depends on all bits of both. */
+static inline uint64_t ms_pt_mum(uint64_t a, uint64_t b)
+{
+	unsigned __int128 product = (unsigned __int128)a * b;
+
+	return (uint64_t)(product >> 64) ^ (uint64_t)product;
+}
+
+/* A number for the link from @from to @to; sums of them tell sets of links apart. */
+static inline uint64_t ms_pt_edge(const struct ms_ptmalloc *pt, ms_addr from, ms_addr to)
+{
+	static const uint64_t odd[] = { 0x9e3779b97f4a7c15, 0xd1342543de82ef95,
+		                        0xa24baed4963ee407 };
+	uint64_t one = ms_pt_mum(from ^ pt->key ^ odd[0], to ^ pt->key * odd[1]);
+
+	return ms_pt_mum(one ^ odd[2], pt->key ^ odd[1]);
 }
 
 /*

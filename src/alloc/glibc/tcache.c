@@ -49,26 +49,18 @@ struct trials MS_VEC(struct trial);
 struct search {
 	struct ms_ptmalloc *pt;
 	struct trials trials;
-	uint64_t tcache_count;
 	uint64_t key;
 	bool key_known;
 	bool misfit; /* what may be a cache fits in no way */
 };
 
-static uint64_t chunk_size(const struct ms_ptmalloc *pt, ms_addr mem)
+static void note_entry(uint64_t key, uint64_t usable, struct decoded *d)
 {
-	return ms_pt_word(pt, mem - MS_WORD) & ~(uint64_t)MS_SIZE_BITS;
-}
-
-static void note_entry(struct ms_ptmalloc *pt, ms_addr mem, struct decoded *d)
-{
-	uint64_t key = ms_pt_word(pt, mem + KEY_OFFSET);
-
 	if (!d->n)
 		d->key = key;
 	d->one_key = (!d->n || d->one_key) && key == d->key;
 	d->n++;
-	d->bytes += chunk_size(pt, mem) - MS_WORD;
+	d->bytes += usable;
 }
 
 /* Follow the list of bin @bin; false when it does not hold @count used blocks of its size. */
@@ -79,16 +71,15 @@ static bool decode_bin(struct ms_ptmalloc *pt, const struct way *way, ms_addr me
 	uint64_t left = bin_and_count & UINT32_MAX;
 
 	for (; mem && left; left--) {
-		uint64_t stored;
+		uint64_t usable = ms_blocks_usable(pt->d->blocks, mem);
+		uint64_t words[2] = { 0 }; /* link, key */
 
-		if (!ms_blocks_begins(pt->d->blocks, mem))
+		if (!usable || (bin < MS_TCACHE_SMALL_BINS &&
+		                (usable + MS_WORD - MS_MIN_CHUNK) / MS_ALIGNMENT != bin))
 			return false;
-		if (bin < MS_TCACHE_SMALL_BINS &&
-		    (chunk_size(pt, mem) - MS_MIN_CHUNK) / MS_ALIGNMENT != bin)
-			return false;
-		note_entry(pt, mem, d);
-		stored = ms_pt_word(pt, mem);
-		mem = way->plain ? stored : ms_pt_reveal(mem, stored);
+		(void)ms_pt_read(pt, mem, words, sizeof(words));
+		note_entry(words[KEY_OFFSET / MS_WORD], usable, d);
+		mem = way->plain ? words[0] : ms_pt_reveal(mem, words[0]);
 	}
 	return !mem && !left;
 }
@@ -104,8 +95,8 @@ static bool count_of(const struct search *s, const struct way *way, const uint8_
 		*ret = count;
 		return true;
 	}
-	*ret = s->tcache_count - count;
-	return count <= s->tcache_count;
+	*ret = s->pt->tcache_count - count;
+	return count <= s->pt->tcache_count;
 }
 
 /* Decode the cache at @cache without changing anything; false when it does not fit. */
@@ -116,7 +107,7 @@ static bool decode(const struct search *s, const struct way *way, ms_addr cache,
 	size_t len = way->layout->entries + (size_t)MS_WORD * way->layout->n_bins;
 
 	*ret = (struct decoded){ 0 };
-	if (ms_source_read(s->pt->d->src, cache, bytes, len) != len)
+	if (ms_pt_read(s->pt, cache, bytes, len) != len)
 		return false;
 	for (uint64_t i = 0; i < way->layout->n_bins; i++) {
 		uint64_t head;
@@ -147,9 +138,50 @@ static void take(struct search *s, const struct way *way, ms_addr cache)
 static bool has_size_of(const struct ms_ptmalloc *pt, ms_addr cache,
                         const struct ms_tcache_layout *layout)
 {
-	uint64_t usable = chunk_size(pt, cache) - MS_WORD;
+	uint64_t usable = ms_blocks_usable(pt->d->blocks, cache);
 
 	return usable >= layout->usable && usable <= layout->usable + (uint64_t)ALLOWANCE;
+}
+
+/*
+ * Whether @bytes, as many as there are of one, can be a cache of @layout with entries:
+ * each bin counts some and leads to them, or neither.
+ */
+static bool looks_like(const struct ms_ptmalloc *pt, const struct ms_tcache_layout *layout,
+                       const uint8_t *bytes)
+{
+	bool filled = false;
+
+	for (size_t i = 0; i < layout->n_bins; i++) {
+		uint16_t count = 0;
+		uint64_t head;
+
+		memcpy(&count, bytes + i * layout->count_bytes, layout->count_bytes);
+		memcpy(&head, bytes + layout->entries + i * MS_WORD, sizeof(head));
+		if (pt->tcache_count && count > pt->tcache_count)
+			return false;
+		if (layout->counts_free)
+			count = (uint16_t)(pt->tcache_count - count);
+		if (!count != !head || head % MS_ALIGNMENT)
+			return false;
+		filled |= head != 0;
+	}
+	return filled;
+}
+
+bool ms_pt_may_be_cache(const struct ms_ptmalloc *pt, const uint8_t *bytes, size_t n,
+                        uint64_t usable)
+{
+	for (size_t i = 0; i < ms_n_tcache_layouts; i++) {
+		const struct ms_tcache_layout *layout = &ms_tcache_layouts[i];
+
+		if (usable < layout->usable || usable > layout->usable + (uint64_t)ALLOWANCE)
+			continue;
+		if (n < layout->entries + (size_t)MS_WORD * layout->n_bins ||
+		    looks_like(pt, layout, bytes))
+			return true;
+	}
+	return false;
 }
 
 /* Try every way of reading the cache at @cache. */
@@ -252,10 +284,10 @@ static void take_cache(struct search *s, const struct way *way, ms_addr cache,
 {
 	struct ms_tcaches *tcaches = &s->pt->tcaches;
 
+	tcaches->n_entries += d->n;
+	tcaches->bytes += d->bytes + ms_blocks_usable(s->pt->d->blocks, cache);
 	take(s, way, cache);
 	(void)ms_blocks_kill(s->pt->d->blocks, cache);
-	tcaches->n_entries += d->n;
-	tcaches->bytes += d->bytes + chunk_size(s->pt, cache) - MS_WORD;
 }
 
 /* True when @addr is in memory of an arena that could not be proved. */
@@ -318,19 +350,20 @@ static void try_orphan(struct search *s, const struct way *way, ms_addr cache)
 	s->pt->tcaches.n_orphans++;
 }
 
+/* The walk has marked what may be a cache. */
 static void find_orphans_in(struct search *s, const struct way *way, const struct ms_extent *e)
 {
 	const struct ms_blocks *blocks = s->pt->d->blocks;
-	size_t k = e->size0;
 
 	for (size_t i = 0; i < e->n_cells; i++) {
-		for (uint64_t left = blocks->cells.at[e->cell0 + i].starts; left;
-		     left &= left - 1, k++) {
-			uint64_t granule = i * MS_CELL_GRANULES + (uint64_t)__builtin_ctzll(left);
+		const struct ms_cell *cell = &blocks->cells.at[e->cell0 + i];
 
-			if (blocks->sizes.at[k] >= way->layout->usable &&
-			    blocks->sizes.at[k] <= way->layout->usable + (uint32_t)ALLOWANCE)
-				try_orphan(s, way, ms_block_begin(e, granule));
+		for (uint64_t left = cell->starts & cell->marks; left; left &= left - 1) {
+			uint64_t granule = i * MS_CELL_GRANULES + (uint64_t)__builtin_ctzll(left);
+			ms_addr cache = ms_block_begin(e, granule);
+
+			if (has_size_of(s->pt, cache, way->layout))
+				try_orphan(s, way, cache);
 		}
 	}
 }
@@ -394,9 +427,6 @@ enum ms_status ms_pt_take_tcaches(struct ms_ptmalloc *pt)
 	const struct ms_thread *t;
 	enum ms_status st = MS_OK;
 
-	ms_vec_for_each (libc, &pt->libcs)
-		if (libc->par_layout)
-			s.tcache_count = libc->tcache_count;
 	ms_vec_for_each (t, &pt->d->src->threads) {
 		if (t - pt->d->src->threads.at >= ENOUGH_THREADS && s.trials.n)
 			break;

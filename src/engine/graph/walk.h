@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MS_ENGINE_WALK_H
-#define MS_ENGINE_WALK_H
+#ifndef MS_ENGINE_GRAPH_WALK_H
+#define MS_ENGINE_GRAPH_WALK_H
 
 /*
  * Step 6: follow pointers.
@@ -13,16 +13,22 @@
  * The machine is kept busy instead of waiting for memory: a candidate's cell is
  * prefetched and looked at some candidates later, a marked block's bytes are
  * prefetched and read some blocks later (walk.c draws it).
+ *
+ * What is marked is a closure, and so the same however many workers there are.
  */
 
 #include "base/status.h"
+#include "base/workers.h"
 #include "engine/blocks.h"
+#include "engine/graph/edges.h"
 
 struct ms_walk_options {
-	bool unaligned;   /* look for pointers at every byte offset */
-	bool starts_only; /* pointers into the middle of a block do not count */
-	bool fold_heads;  /* an edge to a tagged block is reported to `absorb` */
-	uint64_t guard;   /* also try words as the C library mangles them; 0: do not */
+	bool unaligned;               /* look for pointers at every byte offset */
+	bool starts_only;             /* pointers into the middle of a block do not count */
+	bool fold_heads;              /* an edge to a tagged block is reported to `absorb`; alone */
+	uint64_t guard;               /* also try words as the C library mangles them; 0: do not */
+	const struct ms_edges *edges; /* follow these instead of bytes; NULL: bytes */
+	struct ms_workers *workers;   /* to mark with; NULL: alone */
 };
 
 struct ms_walk;
@@ -37,7 +43,7 @@ struct ms_walk *ms_walk_new(struct ms_blocks *blocks, const struct ms_walk_optio
 /* Take the word @value for a root. */
 void ms_walk_word(struct ms_walk *walk, uint64_t value);
 
-/* Take every word of @range for a root; what is not readable is skipped. */
+/* Take every word of @range for a root, at finish; what is not readable is skipped. */
 void ms_walk_range(struct ms_walk *walk, struct ms_range range);
 
 /*
@@ -66,8 +72,8 @@ struct ms_walk_count {
 struct ms_walk_count ms_walk_count(const struct ms_walk *walk);
 
 /*
- * With fold_heads: the tagged blocks that were met, in the order of meeting, each
- * as often as it was met. Emptied by the caller.
+ * With fold_heads: the tagged blocks that were met, each as often as it was met.
+ * Emptied by the caller.
  */
 struct ms_met MS_VEC(struct ms_block);
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/fold.h"
-
-#include "engine/walk.h"
+#include "engine/graph/fold.h"
 
 /*
  * No strongly connected components are computed, because only their order
@@ -112,10 +110,12 @@ static enum ms_status fold_extent(const struct folding *f, uint32_t index, struc
 	return st;
 }
 
-enum ms_status ms_fold(struct ms_blocks *blocks, bool unaligned, struct ms_arena *arena,
-                       struct ms_heads *ret, struct ms_error *err)
+enum ms_status ms_fold(struct ms_blocks *blocks, const struct ms_walk_options *like,
+                       struct ms_arena *arena, struct ms_heads *ret, struct ms_error *err)
 {
-	struct ms_walk_options options = { .unaligned = unaligned, .fold_heads = true };
+	struct ms_walk_options options = { .unaligned = like->unaligned,
+		                           .edges = like->edges,
+		                           .fold_heads = true };
 	struct folding f = { blocks, arena, ms_walk_new(blocks, &options, arena), ret };
 	enum ms_status st = MS_OK;
 

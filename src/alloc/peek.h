@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_ALLOC_PEEK_H
+#define MS_ALLOC_PEEK_H
+
+/*
+ * Reading single words of target memory here and there, at the cost of a read for
+ * each page: some pages read last are kept. Structures that an allocator's lists
+ * lead to lie close together as a rule. Not for several threads at once.
+ */
+
+#include <stddef.h>
+
+#include "engine/source.h"
+
+enum { MS_PEEK_PAGE = 4096, MS_PEEK_PAGES = 256 };
+
+struct ms_peek_page {
+	bool kept;
+	ms_addr addr;
+	size_t len; /* bytes that can be read, from its begin on */
+	uint8_t bytes[MS_PEEK_PAGE];
+};
+
+struct ms_peek {
+	struct ms_source *src;
+	struct ms_peek_page *pages;
+};
+
+/* False without memory. */
+ms_must_check bool ms_peek_init(struct ms_peek *peek, struct ms_source *src,
+                                struct ms_arena *arena);
+
+/* As ms_source_read(). */
+size_t ms_peek_read(struct ms_peek *peek, ms_addr addr, void *buf, size_t len);
+
+#endif

@@ -1,0 +1,695 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/graph/edges.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/sort.h"
+#include "engine/graph/lookup.h"
+#include "engine/graph/shared.h"
+
+/*
+ * Each worker reads a piece at a time through a buffer that stays in its cache, and
+ * looks at the words in groups: first which of them lie between the lowest and the
+ * highest block, without a branch for each word, then at those alone. Of most, the
+ * first byte of a granule, it is not asked whether a block begins there: the walk
+ * will, with the cell at hand. For a word that points elsewhere the block is looked up
+ * some words later, like in walk.c, when its cell has been prefetched. The queue is
+ * first in, first out, so that edges come out by source.
+ *
+ * A worker writes edges where its last piece's end. Where they run out of room, it
+ * takes a new slab and moves the edges of the present piece there.
+ */
+
+enum {
+	QUEUE = 8,
+	BUFFER = 1 << 18,
+	TAIL = 8,     /* bytes behind the last position that words may reach into */
+	GROUP = 1024, /* bytes looked at in one go */
+	PART_BYTES = 1 << 22,
+	SLAB = 1 << 24,
+	PAGE = 4096,
+	SPARSE = 128, /* one edge in so many bytes, or less, is kept for large blocks */
+	CELL_BITS = MS_CELL_GRANULES,
+};
+
+struct candidate {
+	const struct ms_cell *cell; /* of value; NULL: value is a place, of its first byte */
+	const struct ms_extent *extent;
+	uint64_t value;
+	uint64_t self;   /* place of the block that holds the word */
+	size_t from;     /* cell that holds it */
+	uint64_t source; /* an edge without its target */
+	bool large;
+};
+
+/* What is known of the cell that is read. */
+struct reading {
+	const struct ms_extent *extent;
+	size_t cell;
+	uint64_t starts;
+	uint64_t ends;
+	uint64_t live;    /* granules that a block has */
+	uint64_t large;   /* and a large one */
+	uint64_t carried; /* place of the block that goes on from the cell before; UINT64_MAX */
+	uint64_t carries; /* the same for the next cell */
+	bool carries_large;
+};
+
+struct gathering;
+
+struct gatherer {
+	struct gathering *all;
+	struct ms_lookup lookup;
+	struct candidate queue[QUEUE];
+	uint32_t n_candidates, first_candidate;
+	struct reading reading;
+
+	uint8_t *slab; /* where the edges of the present piece, or part, begin */
+	size_t room;
+	uint32_t n;
+	size_t cell;    /* whose edges are being added */
+	uint32_t begin; /* its first */
+	uint32_t n_large;
+	uint64_t large; /* granules that these come from */
+	uint32_t limit; /* more than so many are not kept */
+	bool out_of_memory;
+	uint8_t buffer[BUFFER + TAIL];
+};
+
+struct gathering {
+	struct ms_edges *edges;
+	struct ms_edge_options options;
+	struct ms_shared_arena arena;
+	size_t n_pieces;
+	struct gatherer *gatherers[MS_WORKERS_MAX];
+};
+
+bool ms_edges_wanted(const struct ms_blocks *blocks)
+{
+	const struct ms_extent *e;
+
+	ms_vec_for_each (e, &blocks->extents)
+		if (e->host)
+			return false;
+	return blocks->extents.n;
+}
+
+const struct ms_edge_span *ms_edges_span(const struct ms_edges *edges, size_t cell)
+{
+	size_t low = 0;
+	size_t high = edges->spans.n;
+
+	while (high - low > 1) {
+		size_t middle = low + (high - low) / 2;
+
+		if (edges->spans.at[middle].cell0 <= cell)
+			low = middle;
+		else
+			high = middle;
+	}
+	return &edges->spans.at[low];
+}
+
+/* ---- what was found ---- */
+
+static bool make_room(struct gatherer *g)
+{
+	size_t used = (size_t)g->n * MS_EDGE_BYTES;
+	size_t want = 2 * used < SLAB ? SLAB : 2 * used;
+	uint8_t *slab;
+
+	if (used + sizeof(uint64_t) + MS_EDGE_BYTES <= g->room)
+		return true;
+	slab = ms_arena_alloc(ms_shared_take(&g->all->arena), want);
+	ms_shared_give(&g->all->arena);
+	if (!slab || g->n == MS_FIRST_COUNT) {
+		g->out_of_memory = true;
+		return false;
+	}
+	if (used)
+		memcpy(slab, g->slab, used);
+	g->slab = slab;
+	g->room = want;
+	return true;
+}
+
+static uint8_t *edge_at(const struct gatherer *g, uint32_t i)
+{
+	return g->slab + (size_t)i * MS_EDGE_BYTES;
+}
+
+static uint64_t source_of(uint64_t edge)
+{
+	return edge >> MS_EDGE_SOURCE;
+}
+
+/* Take out the edges of large blocks from the cell that is being added to, if there are many. */
+static void drop_large(struct gatherer *g)
+{
+	uint32_t kept = g->begin;
+
+	for (uint32_t i = g->begin; i < g->n; i++) {
+		uint64_t edge = ms_edge_load(edge_at(g, i));
+
+		if (!(g->large >> source_of(edge) & 1))
+			memmove(edge_at(g, kept++), &edge, MS_EDGE_BYTES);
+	}
+	g->n = kept;
+	g->all->edges->first[g->cell + g->cell / MS_EDGE_CELLS] |= MS_FIRST_AGAIN;
+}
+
+static void end_cell(struct gatherer *g)
+{
+	if (g->n_large > g->limit)
+		drop_large(g);
+	g->n_large = 0;
+	g->large = 0;
+}
+
+/* Go on to @cell, whose edges begin behind those there are. */
+static void begin_cell(struct gatherer *g, size_t cell)
+{
+	uint32_t *first = g->all->edges->first;
+
+	end_cell(g);
+	while (g->cell < cell) {
+		g->cell++;
+		/* The flag of a single may be there. */
+		first[g->cell + g->cell / MS_EDGE_CELLS] |= g->n;
+	}
+	g->begin = g->n;
+}
+
+/* Put the edge behind all others of its cell that have no higher source. */
+static void keep(struct gatherer *g, const struct candidate *c, uint64_t edge)
+{
+	uint32_t i;
+
+	if (c->from != g->cell)
+		begin_cell(g, c->from);
+	if (!make_room(g))
+		return;
+	for (i = g->n; i > g->begin; i--) {
+		if (source_of(ms_edge_load(edge_at(g, i - 1))) <= source_of(edge))
+			break;
+		memmove(edge_at(g, i), edge_at(g, i - 1), MS_EDGE_BYTES);
+	}
+	memcpy(edge_at(g, i), &edge, MS_EDGE_BYTES);
+	g->n++;
+	g->n_large += c->large;
+	g->large |= (uint64_t)c->large << source_of(edge);
+}
+
+static void resolve_oldest(struct gatherer *g)
+{
+	const struct candidate *c = &g->queue[g->first_candidate++ % QUEUE];
+	uint64_t place = c->value | MS_EDGE_EXACT;
+	uint64_t granule;
+
+	g->n_candidates--;
+	if (c->cell) {
+		granule = ms_lookup_hit(g->lookup.blocks, c->extent, c->cell, c->value, false);
+		if (granule == UINT64_MAX)
+			return;
+		place = c->extent->cell0 * MS_CELL_GRANULES + granule;
+		if (c->extent->kind == MS_EXTENT_MAPPING)
+			place |= MS_EDGE_EXACT;
+	}
+	if ((place & MS_EDGE_PLACE) != c->self)
+		keep(g, c, place | c->source);
+}
+
+static void resolve_all(struct gatherer *g)
+{
+	while (g->n_candidates)
+		resolve_oldest(g);
+}
+
+/* ---- looking at words ---- */
+
+/* The word at @offset of the cell that is read has @value, or was mangled to hold it. */
+static void consider(struct gatherer *g, uint64_t offset, uint64_t value, uint64_t mangled)
+{
+	const struct reading *r = &g->reading;
+	uint64_t granule = offset >> r->extent->shift;
+	uint64_t bit = UINT64_C(1) << granule;
+	const struct ms_extent *extent;
+	uint64_t below = r->starts & (bit | (bit - 1));
+	struct candidate *c;
+
+	if (!(r->live & bit))
+		return;
+	if ((r->ends & bit) && (offset + sizeof(value) - 1) >> r->extent->shift != granule)
+		return;
+	extent = ms_lookup_extent(&g->lookup, value);
+	if (!extent)
+		return;
+	if (g->n_candidates == QUEUE)
+		resolve_oldest(g);
+	c = &g->queue[(g->first_candidate + g->n_candidates++) % QUEUE];
+	*c = (struct candidate){
+		.extent = extent,
+		.value = value,
+		.self = below ? r->cell * MS_CELL_GRANULES + (uint64_t)(63 - __builtin_clzll(below))
+		              : r->carried,
+		.from = r->cell,
+		.source = granule << MS_EDGE_SOURCE | mangled,
+		.large = r->large & bit,
+	};
+	granule = ms_granule_of(extent, value);
+	if (ms_block_begin(extent, granule) == value)
+		c->value = extent->cell0 * MS_CELL_GRANULES + granule;
+	else
+		c->cell = ms_blocks_cell(g->lookup.blocks, extent, granule);
+	if (c->cell)
+		__builtin_prefetch(c->cell);
+	else if (g->n_candidates == 1)
+		resolve_oldest(g);
+}
+
+static inline uint64_t word_at(const uint8_t *bytes)
+{
+	uint64_t value;
+
+	memcpy(&value, bytes, sizeof(value));
+	return value;
+}
+
+/* Words that lie in the lookup's span, by where they begin. */
+struct found {
+	size_t n;
+	uint64_t all; /* bits that any word has, found or not */
+	uint16_t at[GROUP];
+};
+
+static inline void find_words(const struct ms_lookup *lookup, const uint8_t *bytes, size_t len,
+                              size_t step, struct found *ret)
+{
+	uint64_t low = lookup->low;
+	uint64_t span = lookup->span;
+	uint64_t all = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < len; i += step) {
+		uint64_t value = word_at(bytes + i);
+
+		ret->at[n] = (uint16_t)i;
+		n += value - low < span;
+		all |= value;
+	}
+	ret->all = all;
+	ret->n = n;
+}
+
+static void look_for_mangled(struct gatherer *g, const uint8_t *bytes, size_t len, uint64_t offset)
+{
+	size_t step = g->all->options.unaligned ? 1 : sizeof(uint64_t);
+
+	for (size_t i = 0; i < len; i += step) {
+		uint64_t value = word_at(bytes + i);
+		uint64_t plain = ms_demangle(value, g->all->options.guard);
+
+		if (ms_may_be_mangled(value) && plain - g->lookup.low < g->lookup.span)
+			consider(g, offset + i, plain, MS_EDGE_MANGLED);
+	}
+}
+
+/* The words that begin in the first @len bytes, which are at @offset of the cell that is read. */
+static void look_at(struct gatherer *g, const uint8_t *bytes, size_t len, uint64_t offset)
+{
+	struct found found;
+
+	if (!g->reading.live)
+		return;
+	if (g->all->options.unaligned)
+		find_words(&g->lookup, bytes, len, 1, &found);
+	else
+		find_words(&g->lookup, bytes, len, sizeof(uint64_t), &found);
+	for (size_t i = 0; i < found.n; i++)
+		consider(g, offset + found.at[i], word_at(bytes + found.at[i]), 0);
+	if (g->all->options.guard && ms_may_be_mangled(found.all))
+		look_for_mangled(g, bytes, len, offset);
+}
+
+/* ---- cells ---- */
+
+/* True when the block that begins in @granule of @cell, and goes on behind it, is large. */
+static bool is_large(const struct ms_blocks *blocks, const struct ms_extent *extent, size_t cell,
+                     uint64_t granule)
+{
+	uint64_t large = (uint64_t)MS_LARGE_BYTES >> extent->shift;
+	uint64_t n = MS_CELL_GRANULES - granule;
+
+	for (cell++; n < large && cell < extent->cell0 + extent->n_cells; cell++) {
+		uint64_t ends = blocks->cells.at[cell].ends;
+
+		if (ends)
+			return n + (uint64_t)__builtin_ctzll(ends) + 1 >= large;
+		n += MS_CELL_GRANULES;
+	}
+	return true;
+}
+
+/*
+ * ~ends + starts carries from a block's first granule to its last, and so changes
+ * just the bits of the block; ends without a block, of those that were taken out of
+ * the table, are not reached.
+ */
+static void begin_reading(struct gatherer *g, size_t cell)
+{
+	const struct ms_cell *c = &g->lookup.blocks->cells.at[cell];
+	struct reading *r = &g->reading;
+	bool carried = r->carries != UINT64_MAX;
+	uint64_t sum;
+	bool over = __builtin_add_overflow(~c->ends, c->starts, &sum);
+
+	over |= __builtin_add_overflow(sum, (uint64_t)carried, &sum);
+	r->cell = cell;
+	r->starts = c->starts;
+	r->ends = c->ends;
+	r->live = sum ^ ~c->ends;
+	r->large = 0;
+	r->carried = r->carries;
+	if (carried && r->carries_large)
+		r->large = c->ends ^ (c->ends - 1);
+	if (!over)
+		r->carries = UINT64_MAX;
+	if (over && c->starts) {
+		uint64_t granule = (uint64_t)(63 - __builtin_clzll(c->starts));
+
+		r->carries = cell * MS_CELL_GRANULES + granule;
+		r->carries_large = is_large(g->lookup.blocks, r->extent, cell, granule);
+		if (r->carries_large)
+			r->large |= UINT64_MAX << granule;
+	}
+}
+
+/* Fill the buffer with @len bytes at @addr; what is not readable is zeros. */
+static void fill_buffer(struct gatherer *g, ms_addr addr, size_t len)
+{
+	size_t done = 0;
+
+	while (done < len) {
+		size_t skip;
+
+		done += ms_source_read(g->lookup.blocks->src, addr + done, g->buffer + done,
+		                       len - done);
+		if (done == len)
+			break;
+		skip = PAGE - (size_t)((addr + done) % PAGE);
+		skip = skip < len - done ? skip : len - done;
+		memset(g->buffer + done, 0, skip);
+		done += skip;
+	}
+}
+
+/* Look at the words that begin in the first @n bytes of the buffer, which are those at @begin. */
+static void look_at_buffer(struct gatherer *g, ms_addr begin, size_t n)
+{
+	const struct ms_extent *extent = g->reading.extent;
+	uint64_t cell_bytes = (uint64_t)MS_CELL_GRANULES << extent->shift;
+	size_t group = cell_bytes < GROUP ? (size_t)cell_bytes : GROUP;
+
+	for (size_t i = 0; i < n; i += group) {
+		uint64_t offset = (begin + i - extent->range.begin) % cell_bytes;
+
+		if (!offset)
+			begin_reading(g,
+			              extent->cell0 + (size_t)((begin + i - extent->range.begin) /
+			                                       cell_bytes));
+		look_at(g, g->buffer + i, n - i < group ? n - i : group, offset);
+	}
+}
+
+/* The same in an extent that is one block, until there are too many. */
+static void look_at_single(struct gatherer *g, size_t n)
+{
+	for (size_t i = 0; i < n && g->n <= g->limit; i += GROUP)
+		look_at(g, g->buffer + i, n - i < GROUP ? n - i : GROUP, 0);
+}
+
+/* Look at the words that begin in [@begin, @end) of the extent that is read and end by @limit. */
+static void read_words(struct gatherer *g, ms_addr begin, ms_addr end, ms_addr limit)
+{
+	for (; begin < end && begin + sizeof(uint64_t) <= limit; begin += BUFFER) {
+		uint64_t left = limit - begin;
+		size_t got = left < sizeof(g->buffer) ? (size_t)left : sizeof(g->buffer);
+		size_t n = got - (sizeof(uint64_t) - 1);
+
+		n = n < end - begin ? n : (size_t)(end - begin);
+		n = n < BUFFER ? n : BUFFER;
+		fill_buffer(g, begin, got);
+		if (g->reading.extent->shift == MS_SINGLE_SHIFT)
+			look_at_single(g, n);
+		else
+			look_at_buffer(g, begin, n);
+	}
+}
+
+/* Edges of the cells [@from, @to) of @extent, which are of one piece. */
+static void gather_cells(struct gatherer *g, const struct ms_extent *extent, size_t from, size_t to)
+{
+	uint64_t cell_bytes = (uint64_t)MS_CELL_GRANULES << extent->shift;
+	uint64_t granules = ms_granule_of(extent, extent->range.end - 1) + 1;
+	ms_addr limit = extent->range.begin + (granules << extent->shift);
+	ms_addr begin = extent->range.begin + (from - extent->cell0) * cell_bytes;
+	ms_addr end = extent->range.begin + (to - extent->cell0) * cell_bytes;
+	const struct ms_edge_piece *piece = &g->all->edges->pieces[from / MS_EDGE_CELLS];
+
+	g->limit = (uint32_t)(cell_bytes / SPARSE);
+	g->reading = (struct reading){ .extent = extent, .carries = UINT64_MAX };
+	if (from > extent->cell0 && piece->carried != UINT64_MAX) {
+		g->reading.carries = piece->carried;
+		g->reading.carries_large =
+			is_large(g->lookup.blocks, extent, piece->carried / MS_CELL_GRANULES,
+		                 piece->carried % MS_CELL_GRANULES);
+	}
+	end = end < limit ? end : limit;
+	if (end + sizeof(uint64_t) < limit)
+		limit = end + sizeof(uint64_t);
+	read_words(g, begin, end, limit);
+	resolve_all(g);
+	end_cell(g);
+}
+
+static void gather_piece(struct gatherer *g, size_t index)
+{
+	struct ms_edges *edges = g->all->edges;
+	size_t from = index * MS_EDGE_CELLS;
+	size_t to = from + MS_EDGE_CELLS;
+	const struct ms_edge_span *span = ms_edges_span(edges, from);
+
+	to = to < edges->blocks->cells.n ? to : edges->blocks->cells.n;
+	g->n = 0;
+	g->begin = 0;
+	g->cell = from;
+	for (; span < edges->spans.at + edges->spans.n && span->cell0 < to; span++) {
+		const struct ms_extent *extent = &edges->blocks->extents.at[span->extent];
+		size_t end = extent->cell0 + extent->n_cells;
+
+		if (extent->shift == MS_SINGLE_SHIFT && span->cell0 >= from)
+			edges->first[span->cell0 + index] |= MS_FIRST_SINGLE;
+		else if (end > from)
+			gather_cells(g, extent, span->cell0 < from ? from : span->cell0,
+			             end < to ? end : to);
+	}
+	/* The entry behind the last cell is the piece's end. */
+	begin_cell(g, to - 1);
+	edges->first[to + index] = g->n;
+	edges->pieces[index].at = g->slab;
+}
+
+static void gather_part(struct gatherer *g, struct ms_edge_part *part)
+{
+	const struct ms_extent *extent = &g->lookup.blocks->extents.at[part->extent];
+	struct ms_range rest = { part->range.begin, part->limit };
+	struct ms_range run;
+	uint64_t bytes = 0;
+
+	while (rest.begin < rest.end && ms_source_present(g->lookup.blocks->src, rest, &run)) {
+		bytes += ms_range_len(run);
+		rest.begin = run.end;
+	}
+	g->n = 0;
+	g->cell = extent->cell0;
+	g->begin = 0;
+	g->limit = (uint32_t)(bytes / SPARSE);
+	g->reading = (struct reading){ .extent = extent,
+		                       .cell = extent->cell0,
+		                       .starts = 1,
+		                       .live = 1,
+		                       .carried = UINT64_MAX };
+	rest.begin = part->range.begin;
+	while (rest.begin < rest.end && ms_source_present(g->lookup.blocks->src, rest, &run)) {
+		read_words(g, run.begin, run.end < part->range.end ? run.end : part->range.end,
+		           run.end);
+		rest.begin = run.end;
+	}
+	resolve_all(g);
+	part->again = g->n > g->limit;
+	part->n = part->again ? 0 : g->n;
+	part->at = g->slab;
+	g->n = part->n;
+}
+
+static void gather_item(void *ctx, unsigned worker, size_t item)
+{
+	struct gathering *all = ctx;
+	struct gatherer *g = all->gatherers[worker];
+	size_t used;
+
+	if (g->out_of_memory)
+		return;
+	if (item < all->n_pieces)
+		gather_piece(g, item);
+	else
+		gather_part(g, &all->edges->parts.at[item - all->n_pieces]);
+	used = (size_t)g->n * MS_EDGE_BYTES;
+	if (!used)
+		return;
+	g->slab += used;
+	g->room -= used;
+}
+
+/* ---- what there is to do ---- */
+
+static bool span_before(const void *a, const void *b)
+{
+	const struct ms_edge_span *x = a;
+	const struct ms_edge_span *y = b;
+
+	return x->cell0 < y->cell0;
+}
+
+/* Cut the present memory of an extent that is one block. */
+static bool add_parts(struct ms_edges *edges, struct ms_edge_span *span)
+{
+	const struct ms_blocks *blocks = edges->blocks;
+	struct ms_range rest = blocks->extents.at[span->extent].range;
+	struct ms_range run;
+
+	span->part0 = (uint32_t)edges->parts.n;
+	rest.begin = ms_align_up(rest.begin, sizeof(uint64_t));
+	while (rest.begin < rest.end && ms_source_present(blocks->src, rest, &run)) {
+		struct ms_edge_part *part = ms_vec_push(blocks->arena, &edges->parts);
+		ms_addr end = rest.end;
+
+		if (!part)
+			return false;
+		if (end - run.begin > PART_BYTES)
+			end = run.begin + PART_BYTES;
+		*part = (struct ms_edge_part){ .range = { run.begin, end },
+			                       .limit = rest.end - end < sizeof(uint64_t)
+			                                        ? rest.end
+			                                        : end + sizeof(uint64_t) - 1,
+			                       .extent = span->extent };
+		rest.begin = end;
+	}
+	span->n_parts = (uint32_t)edges->parts.n - span->part0;
+	return true;
+}
+
+static bool add_spans(struct ms_edges *edges)
+{
+	const struct ms_blocks *blocks = edges->blocks;
+	struct ms_edge_span *span;
+
+	for (uint32_t i = 0; i < blocks->extents.n; i++) {
+		span = ms_vec_push(blocks->arena, &edges->spans);
+		if (!span)
+			return false;
+		*span = (struct ms_edge_span){ .cell0 = blocks->extents.at[i].cell0, .extent = i };
+	}
+	if (!ms_sort(blocks->arena, edges->spans.at, edges->spans.n, sizeof(*span), span_before))
+		return false;
+	ms_vec_for_each (span, &edges->spans)
+		if (blocks->extents.at[span->extent].shift == MS_SINGLE_SHIFT &&
+		    !add_parts(edges, span))
+			return false;
+	return true;
+}
+
+/*
+ * Note for each piece the block that begins before it and goes on in it. A block of
+ * many pieces is followed once: what was seen for one piece goes for the next.
+ */
+static void find_carried(struct ms_edges *edges, const struct ms_extent *extent)
+{
+	const struct ms_blocks *blocks = edges->blocks;
+	size_t seen_from = SIZE_MAX; /* no block ends between this cell and the last piece */
+	size_t end = extent->cell0 + extent->n_cells;
+
+	for (size_t at = (extent->cell0 / MS_EDGE_CELLS + 1) * MS_EDGE_CELLS; at < end;
+	     at += MS_EDGE_CELLS) {
+		uint64_t start =
+			ms_block_start(blocks, extent, (at - extent->cell0) * MS_CELL_GRANULES - 1);
+		size_t cell = extent->cell0 + (size_t)(start / MS_CELL_GRANULES);
+		uint64_t ends;
+		size_t i;
+
+		if (start == UINT64_MAX)
+			continue;
+		ends = blocks->cells.at[cell].ends & ~(ms_granule_bit(start) - 1);
+		i = seen_from == cell && !ends ? at - MS_EDGE_CELLS - 1 : cell;
+		while (!ends && ++i < at)
+			ends = blocks->cells.at[i].ends;
+		seen_from = ends ? SIZE_MAX : cell;
+		if (!ends)
+			edges->pieces[at / MS_EDGE_CELLS].carried =
+				extent->cell0 * MS_CELL_GRANULES + start;
+	}
+}
+
+static bool plan(struct gathering *all)
+{
+	struct ms_edges *edges = all->edges;
+	const struct ms_blocks *blocks = edges->blocks;
+	const struct ms_extent *extent;
+	size_t n = all->n_pieces;
+
+	edges->first =
+		ms_arena_alloc(blocks->arena, (blocks->cells.n + n + 1) * sizeof(*edges->first));
+	edges->pieces = ms_arena_alloc(blocks->arena, n * sizeof(*edges->pieces));
+	if (!edges->first || !edges->pieces || !add_spans(edges))
+		return false;
+	for (size_t i = 0; i < n; i++)
+		edges->pieces[i].carried = UINT64_MAX;
+	ms_vec_for_each (extent, &blocks->extents)
+		if (extent->shift != MS_SINGLE_SHIFT)
+			find_carried(edges, extent);
+	return true;
+}
+
+enum ms_status ms_edges_gather(struct ms_blocks *blocks, const struct ms_edge_options *options,
+                               struct ms_workers *workers, struct ms_edges *ret,
+                               struct ms_error *err)
+{
+	struct gathering all = { .edges = ret,
+		                 .options = *options,
+		                 .n_pieces =
+		                         (blocks->cells.n + MS_EDGE_CELLS - 1) / MS_EDGE_CELLS };
+	unsigned n = ms_workers_count(workers);
+	bool ok;
+
+	assert(blocks->cells.n <= MS_EDGE_PLACE / MS_CELL_GRANULES);
+	ret->blocks = blocks;
+	ret->unaligned = options->unaligned;
+	ms_shared_init(&all.arena, blocks->arena);
+	ok = plan(&all);
+	for (unsigned i = 0; i < n && ok; i++) {
+		struct gatherer *g = ms_arena_alloc(blocks->arena, sizeof(*g));
+
+		ok = g != NULL;
+		if (!ok)
+			break;
+		g->all = &all;
+		ms_lookup_init(&g->lookup, blocks);
+		all.gatherers[i] = g;
+	}
+	if (ok)
+		ms_workers_run(workers, all.n_pieces + ret->parts.n, gather_item, &all);
+	for (unsigned i = 0; i < n && ok; i++)
+		ok = !all.gatherers[i]->out_of_memory;
+	return ok ? MS_OK : ms_fail(err, MS_E_NOMEM, "no memory for the pointers between blocks");
+}
