@@ -4,7 +4,8 @@
 #	make demo       install what is missing, build, scan a bundled leaking program
 #	make check      install what is missing, build, run every test
 #	make check-unit, check-unit-san, check-e2e, layers, lint     the parts of it
-#	make bench      measure
+#	make bench      measure a scan against its peers; BENCH=full, or BENCH="PART..."
+#	make bench-parts     measure single parts of the engine
 #	make install    PREFIX=, DESTDIR= and GNU's directory variables
 #	make clean
 #
@@ -35,7 +36,7 @@ SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-om
 SRC     := $(sort $(wildcard src/*/*.c src/*/*/*.c))
 SUPPORT := $(sort $(wildcard tests/support/*.c))
 UNIT    := $(patsubst tests/unit/%.c,%,$(sort $(wildcard tests/unit/test_*.c)))
-BENCH   := $(patsubst tests/bench/%.c,$(B)/bench/%,$(sort $(wildcard tests/bench/*.c)))
+BENCHES := $(patsubst tests/bench/%.c,$(B)/bench/%,$(sort $(wildcard tests/bench/*.c)))
 TARGET_SRC := $(sort $(wildcard tests/targets/*.c))
 # A target that asks for it in a comment is built in three ways.
 VARIED  := $(if $(TARGET_SRC),$(shell grep -l 'variants: static static-pie' $(TARGET_SRC)))
@@ -47,8 +48,9 @@ PARTS   := $(filter-out $(MAIN),$(SRC:.c=))
 
 Q := $(if $(VERBOSE),,@)
 
-.PHONY: all demo demo-run check check-all check-unit check-unit-san check-e2e targets bench \
-        install clean lint lint-format lint-tidy lint-cppcheck lint-analyzer layers
+.PHONY: all demo demo-run check check-all check-unit check-unit-san check-e2e targets \
+        bench bench-programs bench-parts install clean lint lint-format lint-tidy \
+        lint-cppcheck lint-analyzer layers
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -153,7 +155,28 @@ check-e2e: all targets
 layers: $(SRC:%.c=$(B)/%.o)
 	tools/check-layers $(B)
 
-bench: $(BENCH)
+# ---- measuring ----
+
+# BENCH, given in the environment or to make, chooses: "full", or the names of parts.
+bench:
+	tools/install-deps bench
+	$(MAKE) all bench-programs
+	BENCH='$(BENCH)' tests/bench/bench
+
+# The heaps that are measured, and a peer; nothing of ours in them.
+HEAPS := $(B)/bench/heap $(B)/bench/heap-lsan $(B)/bench/read_mem
+HEAP_FLAGS := -std=gnu11 -D_GNU_SOURCE -O2 -g -pthread
+$(B)/bench/heap $(B)/bench/read_mem: $(B)/bench/%: tests/bench/%.c Makefile
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(HEAP_FLAGS) -o $@ $<
+$(B)/bench/heap-lsan: tests/bench/heap.c Makefile
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(HEAP_FLAGS) -fsanitize=leak -o $@ $<
+
+bench-programs: $(HEAPS)
+
+# Single parts of the engine against what bounds them.
+bench-parts: $(filter-out $(HEAPS),$(BENCHES))
 	@failed=; for b in $^; do echo "== $$b"; $$b || failed="$$failed $$b"; done; \
 	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
 
@@ -211,5 +234,5 @@ install: all
 clean:
 	rm -rf $(B)
 
-OBJECTS := $(SRC:.c=) $(SUPPORT:.c=) $(UNIT:%=tests/unit/%) $(BENCH:$(B)/%=tests/%)
+OBJECTS := $(SRC:.c=) $(SUPPORT:.c=) $(UNIT:%=tests/unit/%) $(BENCHES:$(B)/%=tests/%)
 -include $(OBJECTS:%=$(B)/%.d) $(OBJECTS:%=$(B)/san/%.d)
