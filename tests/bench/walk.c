@@ -3,13 +3,13 @@
 /*
  * The walk against a plain chase of the same pointers, and against reading.
  *
- * A binary tree of N blocks of 64 bytes in chunks of 80, laid out in random order, is
+ * A binary tree of N blocks of 48 bytes, laid out in random order, is
  * followed once by plain C with a stack of pointers, and once by the engine. Aim: the
  * engine takes at most 1.5 times as long.
  *
- * Then the same is done through the memory file of a copy-on-write clone, which
- * cannot be viewed: edges are gathered, and followed. Both are compared with
- * reading the heap once in pieces of 1 MiB. Prints the best of three runs of each.
+ * Then blocks of 64 bytes in chunks of 80 are read through the memory file of a
+ * copy-on-write clone, which cannot be viewed: edges are gathered, and followed. Both are compared
+ *with reading the heap once in pieces of 1 MiB. Prints the best of three runs of each.
  *
  *	build/bench/walk [MILLIONS...]
  */
@@ -26,7 +26,7 @@
 #include "base/clock.h"
 #include "engine/graph/walk.h"
 
-enum { STRIDE = 80, USABLE = 72, RUNS = 3, DEFAULTS = 3, WORKERS = 2 };
+enum { STRIDE = 64, USABLE = 48, CHUNK = 80, PAYLOAD = 72, RUNS = 3, DEFAULTS = 3, WORKERS = 2 };
 
 struct node {
 	struct node *child[2];
@@ -37,6 +37,8 @@ struct heap {
 	unsigned char *bytes;
 	size_t len;
 	size_t n;
+	size_t stride;
+	size_t usable;
 	int mem_fd; /* of the clone */
 };
 
@@ -99,7 +101,7 @@ static uint64_t next_random(uint64_t *state)
 
 static struct node *node_at(const struct heap *heap, uint32_t place)
 {
-	return (struct node *)(void *)(heap->bytes + (size_t)place * STRIDE);
+	return (struct node *)(void *)(heap->bytes + (size_t)place * heap->stride);
 }
 
 /* Node i of the tree stands at a random place. */
@@ -169,7 +171,7 @@ static void make_table(struct heap *heap, struct ms_blocks *blocks, struct ms_ar
 	if (ms_blocks_open(blocks, range, 4, &extent))
 		abort();
 	for (size_t i = 0; i < heap->n; i++)
-		if (ms_blocks_put(blocks, extent, range.begin + i * STRIDE, USABLE))
+		if (ms_blocks_put(blocks, extent, range.begin + i * heap->stride, heap->usable))
 			abort();
 	if (ms_blocks_sort(blocks) || ms_blocks_seal(blocks))
 		abort();
@@ -240,7 +242,6 @@ static void measure_clone(struct heap *heap)
 		pause();
 	snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
 	heap->mem_fd = open(path, O_RDONLY | O_CLOEXEC);
-	heap->base.ops = &clone_ops;
 	if (heap->mem_fd < 0)
 		abort();
 	for (unsigned n = 1; n <= WORKERS; n++)
@@ -273,13 +274,21 @@ static void measure_view(struct heap *heap)
 
 static void measure(size_t n)
 {
-	struct heap heap = { .base.ops = &heap_ops, .len = n * STRIDE, .n = n };
+	struct heap viewed = {
+		.base.ops = &heap_ops, .len = n * STRIDE, .n = n, .stride = STRIDE, .usable = USABLE
+	};
+	struct heap cloned = {
+		.base.ops = &clone_ops, .len = n * CHUNK, .n = n, .stride = CHUNK, .usable = PAYLOAD
+	};
 
-	heap.bytes = must_map(heap.len);
-	plant(&heap);
-	measure_view(&heap);
-	measure_clone(&heap);
-	munmap(heap.bytes, heap.len);
+	viewed.bytes = must_map(viewed.len);
+	plant(&viewed);
+	measure_view(&viewed);
+	munmap(viewed.bytes, viewed.len);
+	cloned.bytes = must_map(cloned.len);
+	plant(&cloned);
+	measure_clone(&cloned);
+	munmap(cloned.bytes, cloned.len);
 }
 
 int main(int argc, char **argv)

@@ -386,3 +386,53 @@ Test(edges, of_large_blocks_full_of_pointers_are_not_kept)
 		cr_expect_eq(count.blocks, 2, "case %zu", i);
 	}
 }
+
+/* A tree in the first half, a chain in the second: far more than one item of work follows. */
+Test(edges, lead_several_workers_through_trees_and_chains)
+{
+	enum { N = 60000, STRIDE = 64 };
+
+	for (unsigned n = 1; n <= WORKERS; n += 2) {
+		struct ms_walk_options options = { 0 };
+		struct ms_edge_options wanted = { 0 };
+		struct ms_edges edges = { 0 };
+		struct ms_blocks blocks;
+		struct ms_error err;
+		struct ms_fake fake;
+		struct ms_walk *walk;
+		uint32_t extent;
+
+		ms_fake_init(&fake);
+		fake.no_view = true;
+		ms_fake_map(&fake, UPPER, UPPER_BYTES, RW, "");
+		ms_blocks_init(&blocks, &fake.base, &fake.arena);
+		cr_assert(!ms_blocks_open(&blocks, (struct ms_range){ UPPER, UPPER + UPPER_BYTES },
+		                          4, &extent));
+		for (uint64_t i = 0; i < N; i++) {
+			uint64_t at = UPPER + i * STRIDE;
+
+			cr_assert(!ms_blocks_put(&blocks, extent, at, 40));
+			if (i < N / 2)
+				ms_fake_put(&fake, at, UPPER + (2 * i + 1) % (N / 2) * STRIDE);
+			if (i < N / 2)
+				ms_fake_put(&fake, at + 8, UPPER + (2 * i + 2) % (N / 2) * STRIDE);
+			else if (i + 1 < N)
+				ms_fake_put(&fake, at + 16, at + STRIDE);
+			/* Nobody's word. */
+			ms_fake_put(&fake, at + 48, UPPER);
+		}
+		cr_assert(!ms_blocks_sort(&blocks) && !ms_blocks_seal(&blocks));
+		cr_assert(!ms_workers_start(n, &options.workers, &err));
+		cr_assert(!ms_edges_gather(&blocks, &wanted, options.workers, &edges, &err));
+		cr_expect_eq(edges.first[MS_EDGE_CELLS] & MS_FIRST_COUNT,
+		             N + N / 2 - 3); /* two point to themselves */
+		options.edges = &edges;
+		walk = ms_walk_new(&blocks, &options, &fake.arena);
+		ms_walk_word(walk, UPPER);
+		ms_walk_word(walk, UPPER + N / 2 * STRIDE);
+		cr_assert(!ms_walk_finish(walk, &err));
+		cr_expect_eq(ms_walk_count(walk).blocks, N, "%u workers", n);
+		ms_workers_stop(options.workers);
+		ms_fake_deinit(&fake);
+	}
+}
