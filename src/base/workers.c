@@ -30,6 +30,7 @@ struct ms_workers {
 	size_t n_items;
 	atomic_size_t next;
 
+	cpu_set_t before;                 /* processors of the caller */
 	struct worker at[MS_WORKERS_MAX]; /* the first is the caller */
 };
 
@@ -83,9 +84,9 @@ static void spread(struct ms_workers *workers)
 {
 	int here = sched_getcpu();
 	size_t processor = here < 0 ? 0 : (size_t)here;
-	cpu_set_t all;
+	cpu_set_t all = workers->before;
 
-	if (sched_getaffinity(0, sizeof(all), &all) || CPU_COUNT(&all) < (int)workers->n)
+	if (CPU_COUNT(&all) < (int)workers->n)
 		return;
 	for (unsigned i = 0; i < workers->n; i++) {
 		cpu_set_t own;
@@ -103,18 +104,19 @@ static void spread(struct ms_workers *workers)
 enum ms_status ms_workers_start(unsigned n, struct ms_workers **ret, struct ms_error *err)
 {
 	struct ms_workers *workers = calloc(1, sizeof(*workers));
-	sigset_t all, before;
+	sigset_t all, mask;
 	int error = 0;
 
 	if (!workers)
 		return ms_fail(err, MS_E_NOMEM, "no memory for %u workers", n);
+	(void)sched_getaffinity(0, sizeof(workers->before), &workers->before);
 	(void)pthread_mutex_init(&workers->lock, NULL);
 	(void)pthread_cond_init(&workers->begun, NULL);
 	(void)pthread_cond_init(&workers->done, NULL);
 	workers->n = 1;
 	/* Signals are the caller's. */
 	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &mask);
 	for (; workers->n < n && !error; workers->n += !error) {
 		struct worker *w = &workers->at[workers->n];
 
@@ -124,7 +126,7 @@ enum ms_status ms_workers_start(unsigned n, struct ms_workers **ret, struct ms_e
 		workers->busy += !error;
 		(void)pthread_mutex_unlock(&workers->lock);
 	}
-	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	(void)pthread_sigmask(SIG_SETMASK, &mask, NULL);
 	wait_until_idle(workers);
 	if (error) {
 		ms_workers_stop(workers);
@@ -143,6 +145,7 @@ void ms_workers_stop(struct ms_workers *workers)
 	(void)pthread_mutex_unlock(&workers->lock);
 	for (unsigned i = 1; i < workers->n; i++)
 		(void)pthread_join(workers->at[i].thread, NULL);
+	(void)sched_setaffinity(0, sizeof(workers->before), &workers->before);
 	(void)pthread_cond_destroy(&workers->begun);
 	(void)pthread_cond_destroy(&workers->done);
 	(void)pthread_mutex_destroy(&workers->lock);

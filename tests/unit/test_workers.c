@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <sched.h>
 #include <stdatomic.h>
 
 #include "base/workers.h"
@@ -45,6 +46,20 @@ Test(workers, do_each_item_once)
 			run_and_check(workers);
 		ms_workers_stop(workers);
 	}
+}
+
+Test(workers, give_the_caller_its_processors_back)
+{
+	struct ms_workers *workers;
+	struct ms_error err;
+	cpu_set_t before;
+	cpu_set_t behind;
+
+	cr_assert_eq(sched_getaffinity(0, sizeof(before), &before), 0);
+	cr_assert_eq(ms_workers_start(2, &workers, &err), MS_OK);
+	ms_workers_stop(workers);
+	cr_assert_eq(sched_getaffinity(0, sizeof(behind), &behind), 0);
+	cr_assert(CPU_EQUAL(&before, &behind));
 }
 
 Test(workers, are_the_caller_alone_without_a_pool)
