@@ -2,6 +2,9 @@
 /*
  * Leading threads out of malloc.
  *
+ * Mostly those of a clone (clone/finish.c), where nothing can go wrong for the target; in
+ * the target itself only when its memory is to be copied.
+ *
  * A heap that is frozen while one thread changes it does not decode: a chunk is
  * free by its neighbour's word, but in no list yet. Trying again works for most
  * programs and never for some, so with everything frozen each thread inside
@@ -31,10 +34,10 @@
  * a step its trap flag would still be set, and our death would let it run into a
  * SIGTRAP of its own.
  *
- * That is the danger while rolling: should this process be killed meanwhile, the
- * thread that it steps would die of SIGTRAP. Therefore it is not to die with its
- * parent just then, is no choice for the kernel when memory runs out, and the
- * time is limited. A program that runs a signal handler inside malloc is not
+ * That is the danger while rolling the target's own threads: should this process be
+ * killed meanwhile, the thread that it steps would die of SIGTRAP. Therefore it is not
+ * to die with its parent just then, is no choice for the kernel when memory runs out,
+ * and the time is limited. A program that runs a signal handler inside malloc is not
  * recognised.
  */
 #include "target/freeze/roll.h"
