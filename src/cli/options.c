@@ -120,6 +120,16 @@ static bool take_min_size(struct ms_options *options, const char *arg, struct ms
 	       wrong(err, see_help, "--min-size takes a number of bytes, not '%s'", arg);
 }
 
+/* Which of @n names @arg is; @n when it is none. */
+static size_t find_name(const char *const *names, size_t n, const char *arg)
+{
+	size_t i = 0;
+
+	while (i < n && strcmp(arg, names[i]) != 0)
+		i++;
+	return i;
+}
+
 static bool take_snapshot(struct ms_options *options, const char *arg, struct ms_error *err)
 {
 	static const char *const names[] = {
@@ -127,14 +137,11 @@ static bool take_snapshot(struct ms_options *options, const char *arg, struct ms
 		[MS_SNAPSHOT_FORK] = "fork",
 		[MS_SNAPSHOT_COPY] = "copy",
 	};
+	size_t n = sizeof(names) / sizeof(names[0]);
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		if (strcmp(arg, names[i]) == 0) {
-			options->how = (enum ms_snapshot_how)i;
-			return true;
-		}
-	}
-	return wrong(err, see_help, "--snapshot takes auto, fork or copy, not '%s'", arg);
+	options->how = (enum ms_snapshot_how)find_name(names, n, arg);
+	return options->how < n ||
+	       wrong(err, see_help, "--snapshot takes auto, fork or copy, not '%s'", arg);
 }
 
 static bool take_jobs(struct ms_options *options, const char *arg, struct ms_error *err)
@@ -204,14 +211,11 @@ static bool take_colour(struct ms_options *options, const char *arg, struct ms_e
 		[MS_COLOUR_ALWAYS] = "always",
 		[MS_COLOUR_NEVER] = "never",
 	};
+	size_t n = sizeof(names) / sizeof(names[0]);
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		if (strcmp(arg, names[i]) == 0) {
-			options->colour = (enum ms_colour)i;
-			return true;
-		}
-	}
-	return wrong(err, see_help, "--color takes auto, always or never, not '%s'", arg);
+	options->colour = (enum ms_colour)find_name(names, n, arg);
+	return options->colour < n ||
+	       wrong(err, see_help, "--color takes auto, always or never, not '%s'", arg);
 }
 
 static bool take_help(struct ms_options *options, const char *arg, struct ms_error *err)

@@ -82,7 +82,7 @@ static enum ms_status start_collection(struct held *held)
 	return ms_collection_freeze(held->shared, held->channel, &held->err);
 }
 
-enum ms_status held_freeze_within(struct held *held, pid_t pid, unsigned limit_ms)
+static enum ms_status freeze(struct held *held, pid_t pid, unsigned limit_ms, bool to_clone)
 {
 	enum ms_status st;
 
@@ -91,26 +91,25 @@ enum ms_status held_freeze_within(struct held *held, pid_t pid, unsigned limit_m
 	if (st)
 		return st;
 	ms_malloc_code_find(pid, held->shared, &held->arena);
+	if (to_clone)
+		ms_gadgets_find(pid, held->shared, &held->arena);
+	held->shared->clone_wanted = to_clone;
 	return start_collection(held);
+}
+
+enum ms_status held_freeze_within(struct held *held, pid_t pid, unsigned limit_ms)
+{
+	return freeze(held, pid, limit_ms, false);
 }
 
 enum ms_status held_freeze(struct held *held, pid_t pid)
 {
-	return held_freeze_within(held, pid, LIMIT_MS);
+	return freeze(held, pid, LIMIT_MS, false);
 }
 
 enum ms_status held_freeze_to_clone(struct held *held, pid_t pid)
 {
-	enum ms_status st;
-
-	memset(held, 0, sizeof(*held));
-	st = ms_collection_create(pid, (uint64_t)LIMIT_MS * 1000000, &held->shared, &held->err);
-	if (st)
-		return st;
-	ms_malloc_code_find(pid, held->shared, &held->arena);
-	ms_gadgets_find(pid, held->shared, &held->arena);
-	held->shared->clone_wanted = true;
-	return start_collection(held);
+	return freeze(held, pid, LIMIT_MS, true);
 }
 
 enum ms_status held_clone(struct held *held)
