@@ -4,7 +4,8 @@
 For each scenario the report must tell exactly the blocks that the program
 knows to be unreachable, with their sizes and none besides; its totals must add
 up, folded and not; every heap must be verified; and a second scan must tell the
-same, for the first may leave nothing behind.
+same, for the first may leave nothing behind, and a clone is no other process than
+a copy.
 """
 
 import os
@@ -75,8 +76,23 @@ def lost(report):
     return {name: n for name, n in report["totals"].items() if name not in ("allocations", "allocation_bytes")}
 
 
+def check_clone_and_copy(target):
+    """Two ways to hold memory, one answer; and on however many threads. The clone's is returned."""
+    reports = {}
+    for how, jobs in (("fork", 3), ("copy", 1)):
+        report = check_scanned(scan(target.scan_pid, "--no-fold", "--snapshot", how, "--jobs", jobs))
+        # a thread on a stack of the program's own, and no other, cannot be asked to clone
+        unfit = any("none of its threads is fit" in warning for warning in report["warnings"])
+        assert report["scan"]["source"] == ("copy" if unfit else how), report["warnings"]
+        reports[how] = report
+    for field in ("leaks", "totals", "unreachable_mappings"):
+        one, other = (lost(r) if field == "totals" else r[field] for r in reports.values())
+        assert one == other, f"{field} of a clone and of a copy differ:\n{one}\n{other}"
+    return reports["fork"]
+
+
 def check_target(target):
-    report = check_scanned(scan(target.scan_pid, "--no-fold"))
+    report = check_clone_and_copy(target)
     support.check_unfolded(report)
     support.check_truth(report, target)
     check_kinds(report, target)

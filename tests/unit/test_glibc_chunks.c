@@ -40,6 +40,8 @@ ParameterizedTestParameters(glibc_chunks, chunks_in_fastbins_are_free)
 		{ "one", "u24 q24 u24 t", "", "", "1 chunks in fastbins" },
 		{ "two of one size", "q40 u40 q40 t", "", "", "2 chunks in fastbins" },
 		{ "every size", "q24 q40 q56 q72 q88 q104 q120 u24 t", "", "", "7 chunks" },
+		{ "as long as M_MXFAST allows", "u24 q136 u24 q152 u24 q168 q168 u24 t", "", "",
+		  "4 chunks" },
 		{ "of each arena", "q24 u24 t ; q24 u24 q40 t", "", "", "3 chunks in fastbins" },
 		{ "beside a cache", "T c24 q24 c24 q24 u24 t", "", "", "2 chunks in fastbins" },
 	};

@@ -184,8 +184,10 @@ static uint64_t short_starts(const struct ms_cell *cell, bool is_last)
 
 	if (!is_last)
 		ends |= (unsigned __int128)cell[1].ends << MS_CELL_GRANULES;
+	/* An end in the same granule, or in one of the next 11. */
 	ends |= ends >> 1;
 	ends |= ends >> 2;
+	ends |= ends >> 4;
 	ends |= ends >> 4;
 	return cell->starts & (uint64_t)ends;
 }
