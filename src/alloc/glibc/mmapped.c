@@ -293,19 +293,27 @@ static bool expected(const struct ms_ptmalloc *pt, uint64_t *n, uint64_t *mem, u
 	return known;
 }
 
-/* 2.43 counts the extra bytes once more at each mremap(). */
-static bool sums_agree(uint64_t found, uint64_t counted, uint64_t extra)
-{
-	return found == counted ||
-	       (extra && counted > found && (counted - found) % MS_ALIGNMENT == 0);
-}
-
 /* What the counters of all libraries together demand. */
 struct demand {
 	uint64_t n;
 	uint64_t mem;
 	uint64_t extra;
 };
+
+/*
+ * 2.43 counts the extra bytes once more at each mremap(). Less than a page of them is
+ * believed: a stale header's size, from before the block grew, is wrong by whole pages.
+ * Only when everything has been looked at there is no better answer.
+ */
+static bool sums_agree(uint64_t found, const struct demand *d, enum effort effort)
+{
+	uint64_t more = d->mem - found;
+
+	if (found == d->mem)
+		return true;
+	return d->extra && d->mem > found && more % MS_ALIGNMENT == 0 &&
+	       (more < MS_PAGE || effort == LOOK_EVERYWHERE);
+}
 
 /* Search with @effort; sets *ret_total to the bytes found. */
 static enum ms_status find(struct ms_ptmalloc *pt, const struct demand *d, enum effort effort,
@@ -324,7 +332,7 @@ static enum ms_status find(struct ms_ptmalloc *pt, const struct demand *d, enum 
 	sweep(found);
 	ms_vec_for_each (c, found)
 		*ret_total += c->total;
-	pt->mmapped.proved = found->n == d->n && sums_agree(*ret_total, d->mem, d->extra);
+	pt->mmapped.proved = found->n == d->n && sums_agree(*ret_total, d, effort);
 	return MS_OK;
 }
 
