@@ -65,6 +65,9 @@ static enum ms_status hold_clone(const struct ms_snapshot_call *call, struct ms_
 	st = ms_collection_clone(call->shared, call->channel, err);
 	if (!st)
 		st = ms_fork_hold(ret->src, call->shared, warnings, err);
+	/* A clone that lacks too much is as good as none. */
+	if (st == MS_E_UNSUPPORTED)
+		call->shared->clone_error = *err;
 	ret->hold_ns = ms_now_ns() - since_ns;
 	st = release(call, st, err);
 	if (!st)

@@ -174,6 +174,26 @@ Test(clone, has_memory_that_is_kept_from_forks)
 	let_go(pid);
 }
 
+static void keep_much_from_forks(void *arg)
+{
+	const size_t much = (size_t)65 << 20;
+
+	(void)arg;
+	shared->at = mmap(NULL, much, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	(void)madvise(shared->at, much, MADV_DONTFORK);
+	memset(shared->at, 1, much);
+	sleep_for_ever();
+}
+
+Test(clone, is_refused_where_much_is_kept_from_it)
+{
+	pid_t pid = child_start(keep_much_from_forks, NULL);
+
+	cr_expect_eq(held_fork(&held, pid, &source), MS_E_UNSUPPORTED);
+	cr_expect(strstr(held.err.text, "MADV_DONTFORK"), "%s", held.err.text);
+	child_end(pid);
+}
+
 static void keep_wiped(void *arg)
 {
 	(void)arg;

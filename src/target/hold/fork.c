@@ -212,13 +212,12 @@ static bool mapping_before(const void *a, const void *b)
 }
 
 /* Find the mappings that the clone has not. */
-static enum ms_status find_missing(struct ms_fork *f, const struct ms_collection *frozen,
-                                   struct ms_notes *warnings, struct ms_error *err)
+static enum ms_status find_missing(struct ms_fork *f, const struct ms_collection *frozen, bool *ret,
+                                   struct ms_error *err)
 {
 	struct ms_mappings all = { 0 };
 	struct ms_mappings cloned = { 0 };
 	const struct ms_mapping *map;
-	uint64_t bytes = 0;
 	enum ms_status st;
 
 	if (mapped_pages(frozen->live_tid) == mapped_pages(frozen->image))
@@ -231,15 +230,11 @@ static enum ms_status find_missing(struct ms_fork *f, const struct ms_collection
 	ms_vec_for_each (map, &all) {
 		if (ms_maps_find(&cloned, map->range.begin))
 			continue;
-		bytes += ms_range_len(map->range);
+		*ret = true;
 		if (!ms_maps_find(&f->beside.maps, map->range.begin) &&
 		    !ms_beside_add(&f->beside, map, f->arena))
 			return no_memory(err);
 	}
-	if (bytes)
-		ms_note_add(f->arena, warnings,
-		            "%llu KiB of memory that no clone has (MADV_DONTFORK) were copied",
-		            (unsigned long long)(bytes >> 10));
 	return ms_beside_sort(&f->beside, f->arena) ? MS_OK : no_memory(err);
 }
 
@@ -247,17 +242,25 @@ enum ms_status ms_fork_hold(struct ms_source *prepared, const struct ms_collecti
                             struct ms_notes *warnings, struct ms_error *err)
 {
 	struct ms_fork *f = fork_of(prepared);
-	enum ms_status st = find_missing(f, frozen, warnings, err);
+	bool missing = false;
+	enum ms_status st = find_missing(f, frozen, &missing, err);
 
 	if (!st)
 		st = ms_beside_choose(&f->beside, frozen->live_tid, MAX_COPIED_BYTES, f->arena,
 		                      err);
+	if (!st && missing && f->beside.in_clone)
+		st = ms_fail(err, MS_E_UNSUPPORTED,
+		             "it keeps much of its memory from clones (MADV_DONTFORK)");
 	if (!st)
 		st = ms_beside_copy(&f->beside, frozen->live_tid, f->arena, err);
 	if (st) {
 		close_fork(prepared);
 		return st;
 	}
+	if (missing)
+		ms_note_add(f->arena, warnings,
+		            "memory that the process keeps from clones (MADV_DONTFORK) was copied "
+		            "beside its clone");
 	ms_kernel_roots_find(frozen, f->arena, &f->base.kernel_words);
 	return MS_OK;
 }
