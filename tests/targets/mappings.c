@@ -201,6 +201,24 @@ static void sparse(void)
 
 static ucontext_t of_main, of_routine;
 
+/* Eight terabytes of address space and half a gigabyte of huge pages: almost nothing is there. */
+static void terabytes(void)
+{
+	const size_t terabyte = (size_t)1 << 40;
+	const size_t huge = (size_t)512 << 20;
+	int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+	char *closed = need(mmap(NULL, 4 * terabyte, PROT_NONE, flags, -1, 0));
+	char *open = need(mmap(NULL, 4 * terabyte, PROT_READ | PROT_WRITE, flags, -1, 0));
+	char *pages = need(mmap(NULL, huge, PROT_READ | PROT_WRITE, flags, -1, 0));
+
+	(void)madvise(pages, huge, MADV_HUGEPAGE);
+	*(void **)(open + 3 * terabyte + 64) = new_live(100);
+	*(void **)(pages + huge / 2 + 64) = new_live(101);
+	held[1] = open;
+	held[2] = pages;
+	held[3] = closed;
+}
+
 static void run_in_routine(void)
 {
 	void *volatile slot = new_live(100);
@@ -371,6 +389,7 @@ static const struct scenario scenarios[] = {
 	{ "file_private", file_private, 0 },
 	{ "guarded_page", guarded_page, 0 },
 	{ "sparse", sparse, 0 },
+	{ "terabytes", terabytes, 0 },
 	{ "routine_on_block", routine_on_block, 0 },
 	{ "routine_on_mapped_block", routine_on_mapped_block, 0 },
 	{ "routine_on_mapping", routine_on_mapping, 0 },
