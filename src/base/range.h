@@ -64,9 +64,12 @@ static inline size_t ms_range_search(const void *entries, size_t n, size_t size,
 static inline void *ms_range_entry(void *entries, size_t n, size_t size, ms_addr addr)
 {
 	size_t i = ms_range_search(entries, n, size, addr);
-	void *entry = (char *)entries + i * size;
+	void *entry;
 
-	return i < n && ms_range_has(*(const struct ms_range *)entry, addr) ? entry : NULL;
+	if (i == n)
+		return NULL;
+	entry = (char *)entries + i * size;
+	return ms_range_has(*(const struct ms_range *)entry, addr) ? entry : NULL;
 }
 
 /* The same for the vector @vec. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "engine/graph/fold.h"
+#include "engine/graph/words.h"
 #include "fake.h"
 
 /*
@@ -434,5 +435,39 @@ Test(edges, lead_several_workers_through_trees_and_chains)
 		cr_expect_eq(ms_walk_count(walk).blocks, N, "%u workers", n);
 		ms_workers_stop(options.workers);
 		ms_fake_deinit(&fake);
+	}
+}
+
+/* Words about both ends of the range, in any place of any number of words. */
+Test(words, that_lie_in_a_range_are_found_among_others)
+{
+	static const uint64_t low = UINT64_C(0x555500001230);
+	static const uint64_t span = UINT64_C(0x2a0000000000);
+	const uint64_t about[] = {
+		low - 1, low, low + 1,        low + span - 1, low + span,
+		0,       1,   low + span / 2, UINT64_MAX,     low ^ UINT64_C(1) << 63
+	};
+	enum { ABOUT = sizeof(about) / sizeof(about[0]), MOST = 64, ROUNDS = 4096 };
+	uint64_t words[MOST + 1] = { 0 };
+	struct heap h = { .random = 88172645463325252 };
+
+	for (int round = 0; round < ROUNDS; round++) {
+		size_t n = (size_t)round % (MOST + 1);
+		uint64_t in = 0;
+		uint64_t bits = 0;
+		uint64_t all = 0;
+		uint64_t found;
+
+		for (size_t i = 0; i < n; i++) {
+			words[i] = about[next_random(&h) % ABOUT];
+			in |= (uint64_t)(words[i] - low < span) << i;
+			bits |= words[i];
+		}
+		found = ms_words_between((const uint8_t *)words, n, low, span, &all);
+		cr_assert_eq(found & in, in);
+		cr_assert_eq(all, bits);
+		for (size_t i = 0; i < n; i++)
+			cr_assert(!(found >> i & 1) || words[i] - low < span + (UINT64_C(1) << 32));
+		cr_assert(n == MOST || !(found >> n));
 	}
 }

@@ -7,6 +7,7 @@
 #include "base/sort.h"
 #include "engine/graph/lookup.h"
 #include "engine/graph/shared.h"
+#include "engine/graph/words.h"
 
 /*
  * Each worker reads a piece at a time through a buffer that stays in its cache, and
@@ -17,7 +18,8 @@
  * some words later, like in walk.c, when its cell has been prefetched. The queue is
  * first in, first out, so that edges come out by source.
  *
- * A worker writes edges where its last piece's end. Where they run out of room, it
+ * A cell's edges are held until all are there, and then packed. A worker
+ * writes edges where its last piece's end. Where they run out of room, it
  * takes a new slab and moves the edges of the present piece there.
  */
 
@@ -28,9 +30,10 @@ enum {
 	GROUP = 1024, /* bytes looked at in one go */
 	PART_BYTES = 1 << 22,
 	SLAB = 1 << 24,
+	WORDS = 64,
+	HELD = 1 << 11,
 	PAGE = 4096,
 	SPARSE = 128, /* one edge in so many bytes, or less, is kept for large blocks */
-	CELL_BITS = MS_CELL_GRANULES,
 };
 
 struct candidate {
@@ -65,11 +68,14 @@ struct gatherer {
 	uint32_t n_candidates, first_candidate;
 	struct reading reading;
 
+	const struct ms_extent *recent; /* that a word pointed into; NULL */
+
 	uint8_t *slab; /* where the edges of the present piece, or part, begin */
 	size_t room;
-	uint32_t n;
+	uint32_t n;     /* packed */
 	size_t cell;    /* whose edges are being added */
-	uint32_t begin; /* its first */
+	uint64_t *held; /* these, not packed yet, by source */
+	uint32_t n_held, room_held;
 	uint32_t n_large;
 	uint64_t large; /* granules that these come from */
 	uint32_t limit; /* more than so many are not kept */
@@ -113,17 +119,19 @@ const struct ms_edge_span *ms_edges_span(const struct ms_edges *edges, size_t ce
 
 /* ---- what was found ---- */
 
+/* Room for the edges that are held. */
 static bool make_room(struct gatherer *g)
 {
 	size_t used = (size_t)g->n * MS_EDGE_BYTES;
-	size_t want = 2 * used < SLAB ? SLAB : 2 * used;
+	size_t need = used + (size_t)g->n_held * MS_EDGE_BYTES + MS_EDGE_BEHIND;
+	size_t want = 2 * need < SLAB ? SLAB : 2 * need;
 	uint8_t *slab;
 
-	if (used + sizeof(uint64_t) + MS_EDGE_BYTES <= g->room)
+	if (need <= g->room)
 		return true;
 	slab = ms_arena_alloc(ms_shared_take(&g->all->arena), want);
 	ms_shared_give(&g->all->arena);
-	if (!slab || g->n == MS_FIRST_COUNT) {
+	if (!slab || g->n >= MS_FIRST_COUNT - g->n_held) {
 		g->out_of_memory = true;
 		return false;
 	}
@@ -134,9 +142,20 @@ static bool make_room(struct gatherer *g)
 	return true;
 }
 
-static uint8_t *edge_at(const struct gatherer *g, uint32_t i)
+static bool hold_more(struct gatherer *g)
 {
-	return g->slab + (size_t)i * MS_EDGE_BYTES;
+	uint32_t want = 2 * g->room_held < HELD ? HELD : 2 * g->room_held;
+	uint64_t *held =
+		ms_arena_resize(ms_shared_take(&g->all->arena), g->held, want * sizeof(*held));
+
+	ms_shared_give(&g->all->arena);
+	if (!held) {
+		g->out_of_memory = true;
+		return false;
+	}
+	g->held = held;
+	g->room_held = want;
+	return true;
 }
 
 static uint64_t source_of(uint64_t edge)
@@ -147,16 +166,33 @@ static uint64_t source_of(uint64_t edge)
 /* Take out the edges of large blocks from the cell that is being added to, if there are many. */
 static void drop_large(struct gatherer *g)
 {
-	uint32_t kept = g->begin;
+	uint32_t kept = 0;
 
-	for (uint32_t i = g->begin; i < g->n; i++) {
-		uint64_t edge = ms_edge_load(edge_at(g, i));
-
-		if (!(g->large >> source_of(edge) & 1))
-			memmove(edge_at(g, kept++), &edge, MS_EDGE_BYTES);
-	}
-	g->n = kept;
+	for (uint32_t i = 0; i < g->n_held; i++)
+		if (!(g->large >> source_of(g->held[i]) & 1))
+			g->held[kept++] = g->held[i];
+	g->n_held = kept;
 	g->all->edges->first[g->cell + g->cell / MS_EDGE_CELLS] |= MS_FIRST_AGAIN;
+}
+
+/* Put the edges that are held behind those of the cells before. */
+static void pack(struct gatherer *g)
+{
+	const uint64_t *held = g->held;
+	uint32_t n = g->n_held;
+	uint8_t *at;
+
+	if (n && !make_room(g))
+		n = 0;
+	g->n_held = 0;
+	if (!n)
+		return;
+	at = g->slab + (size_t)g->n * MS_EDGE_BYTES;
+	for (uint32_t i = 0; i < n; i++, at += MS_EDGE_PLACE_BYTES)
+		memcpy(at, &held[i], sizeof(held[i]));
+	for (uint32_t i = 0; i < n; i++)
+		at[i] = (uint8_t)(held[i] >> MS_EDGE_FLAGS);
+	g->n += n;
 }
 
 static void end_cell(struct gatherer *g)
@@ -165,6 +201,7 @@ static void end_cell(struct gatherer *g)
 		drop_large(g);
 	g->n_large = 0;
 	g->large = 0;
+	pack(g);
 }
 
 /* Go on to @cell, whose edges begin behind those there are. */
@@ -178,27 +215,24 @@ static void begin_cell(struct gatherer *g, size_t cell)
 		/* The flag of a single may be there. */
 		first[g->cell + g->cell / MS_EDGE_CELLS] |= g->n;
 	}
-	g->begin = g->n;
 }
 
 /* Put the edge behind all others of its cell that have no higher source. */
-static void keep(struct gatherer *g, const struct candidate *c, uint64_t edge)
+static inline void keep(struct gatherer *g, const struct candidate *c, uint64_t edge)
 {
 	uint32_t i;
 
 	if (c->from != g->cell)
 		begin_cell(g, c->from);
-	if (!make_room(g))
+	if (g->n_held == g->room_held && !hold_more(g))
 		return;
-	for (i = g->n; i > g->begin; i--) {
-		if (source_of(ms_edge_load(edge_at(g, i - 1))) <= source_of(edge))
-			break;
-		memmove(edge_at(g, i), edge_at(g, i - 1), MS_EDGE_BYTES);
+	for (i = g->n_held++; i && source_of(g->held[i - 1]) > source_of(edge); i--)
+		g->held[i] = g->held[i - 1];
+	g->held[i] = edge;
+	if (c->large) {
+		g->n_large++;
+		g->large |= UINT64_C(1) << source_of(edge);
 	}
-	memcpy(edge_at(g, i), &edge, MS_EDGE_BYTES);
-	g->n++;
-	g->n_large += c->large;
-	g->large |= (uint64_t)c->large << source_of(edge);
 }
 
 static void resolve_oldest(struct gatherer *g)
@@ -228,27 +262,34 @@ static void resolve_all(struct gatherer *g)
 
 /* ---- looking at words ---- */
 
-/* The word at @offset of the cell that is read has @value, or was mangled to hold it. */
-static void consider(struct gatherer *g, uint64_t offset, uint64_t value, uint64_t mangled)
+static inline const struct ms_extent *extent_of(struct gatherer *g, uint64_t value)
+{
+	if (!g->recent || !ms_range_has(g->recent->range, value))
+		g->recent = ms_lookup_extent(&g->lookup, value);
+	return g->recent;
+}
+
+/*
+ * The word at @offset of the cell that is read has @value, or was mangled to hold it.
+ * Nothing is to be waited for when it is exact, unless by others before it.
+ */
+static inline void consider(struct gatherer *g, uint64_t offset, uint64_t value, uint64_t mangled)
 {
 	const struct reading *r = &g->reading;
 	uint64_t granule = offset >> r->extent->shift;
 	uint64_t bit = UINT64_C(1) << granule;
-	const struct ms_extent *extent;
 	uint64_t below = r->starts & (bit | (bit - 1));
-	struct candidate *c;
+	const struct ms_extent *extent;
+	struct candidate c;
 
 	if (!(r->live & bit))
 		return;
 	if ((r->ends & bit) && (offset + sizeof(value) - 1) >> r->extent->shift != granule)
 		return;
-	extent = ms_lookup_extent(&g->lookup, value);
+	extent = extent_of(g, value);
 	if (!extent)
 		return;
-	if (g->n_candidates == QUEUE)
-		resolve_oldest(g);
-	c = &g->queue[(g->first_candidate + g->n_candidates++) % QUEUE];
-	*c = (struct candidate){
+	c = (struct candidate){
 		.extent = extent,
 		.value = value,
 		.self = below ? r->cell * MS_CELL_GRANULES + (uint64_t)(63 - __builtin_clzll(below))
@@ -258,48 +299,20 @@ static void consider(struct gatherer *g, uint64_t offset, uint64_t value, uint64
 		.large = r->large & bit,
 	};
 	granule = ms_granule_of(extent, value);
-	if (ms_block_begin(extent, granule) == value)
-		c->value = extent->cell0 * MS_CELL_GRANULES + granule;
-	else
-		c->cell = ms_blocks_cell(g->lookup.blocks, extent, granule);
-	if (c->cell)
-		__builtin_prefetch(c->cell);
-	else if (g->n_candidates == 1)
-		resolve_oldest(g);
-}
-
-static inline uint64_t word_at(const uint8_t *bytes)
-{
-	uint64_t value;
-
-	memcpy(&value, bytes, sizeof(value));
-	return value;
-}
-
-/* Words that lie in the lookup's span, by where they begin. */
-struct found {
-	size_t n;
-	uint64_t all; /* bits that any word has, found or not */
-	uint16_t at[GROUP];
-};
-
-static inline void find_words(const struct ms_lookup *lookup, const uint8_t *bytes, size_t len,
-                              size_t step, struct found *ret)
-{
-	uint64_t low = lookup->low;
-	uint64_t span = lookup->span;
-	uint64_t all = 0;
-	size_t n = 0;
-
-	for (size_t i = 0; i < len; i += step) {
-		uint64_t value = word_at(bytes + i);
-
-		ret->at[n] = (uint16_t)i;
-		n += value - low < span;
-		all |= value;
+	if (ms_block_begin(extent, granule) != value) {
+		c.cell = ms_blocks_cell(g->lookup.blocks, extent, granule);
+		__builtin_prefetch(c.cell);
+	} else {
+		c.value = extent->cell0 * MS_CELL_GRANULES + granule;
+		if (!g->n_candidates) {
+			if (c.value != c.self)
+				keep(g, &c, c.value | MS_EDGE_EXACT | c.source);
+			return;
+		}
 	}
-	ret->all = all;
-	ret->n = n;
+	if (g->n_candidates == QUEUE)
+		resolve_oldest(g);
+	g->queue[(g->first_candidate + g->n_candidates++) % QUEUE] = c;
 }
 
 static void look_for_mangled(struct gatherer *g, const uint8_t *bytes, size_t len, uint64_t offset)
@@ -307,7 +320,7 @@ static void look_for_mangled(struct gatherer *g, const uint8_t *bytes, size_t le
 	size_t step = g->all->options.unaligned ? 1 : sizeof(uint64_t);
 
 	for (size_t i = 0; i < len; i += step) {
-		uint64_t value = word_at(bytes + i);
+		uint64_t value = ms_word_at(bytes + i);
 		uint64_t plain = ms_demangle(value, g->all->options.guard);
 
 		if (ms_may_be_mangled(value) && plain - g->lookup.low < g->lookup.span)
@@ -315,20 +328,56 @@ static void look_for_mangled(struct gatherer *g, const uint8_t *bytes, size_t le
 	}
 }
 
+/* All words that begin in the first @len bytes, whatever their alignment. Returns all their bits.
+ */
+static uint64_t look_at_unaligned(struct gatherer *g, const uint8_t *bytes, size_t len,
+                                  uint64_t offset)
+{
+	uint64_t all = 0;
+
+	for (size_t i = 0; i < len; i++) {
+		uint64_t value = ms_word_at(bytes + i);
+
+		all |= value;
+		if (value - g->lookup.low < g->lookup.span)
+			consider(g, offset + i, value, 0);
+	}
+	return all;
+}
+
+static uint64_t look_at_aligned(struct gatherer *g, const uint8_t *bytes, size_t len,
+                                uint64_t offset)
+{
+	uint64_t low = g->lookup.low;
+	uint64_t span = g->lookup.span;
+	uint64_t all = 0;
+
+	for (size_t i = 0; i < len; i += WORDS * sizeof(uint64_t)) {
+		size_t n = (len - i + sizeof(uint64_t) - 1) / sizeof(uint64_t);
+		uint64_t found =
+			ms_words_between(bytes + i, n < WORDS ? n : WORDS, low, span, &all);
+
+		for (; found; found &= found - 1) {
+			size_t at = i + (size_t)__builtin_ctzll(found) * sizeof(uint64_t);
+			uint64_t value = ms_word_at(bytes + at);
+
+			if (value - low < span)
+				consider(g, offset + at, value, 0);
+		}
+	}
+	return all;
+}
+
 /* The words that begin in the first @len bytes, which are at @offset of the cell that is read. */
 static void look_at(struct gatherer *g, const uint8_t *bytes, size_t len, uint64_t offset)
 {
-	struct found found;
+	uint64_t all;
 
 	if (!g->reading.live)
 		return;
-	if (g->all->options.unaligned)
-		find_words(&g->lookup, bytes, len, 1, &found);
-	else
-		find_words(&g->lookup, bytes, len, sizeof(uint64_t), &found);
-	for (size_t i = 0; i < found.n; i++)
-		consider(g, offset + found.at[i], word_at(bytes + found.at[i]), 0);
-	if (g->all->options.guard && ms_may_be_mangled(found.all))
+	all = g->all->options.unaligned ? look_at_unaligned(g, bytes, len, offset)
+	                                : look_at_aligned(g, bytes, len, offset);
+	if (g->all->options.guard && ms_may_be_mangled(all))
 		look_for_mangled(g, bytes, len, offset);
 }
 
@@ -425,7 +474,7 @@ static void look_at_buffer(struct gatherer *g, ms_addr begin, size_t n)
 /* The same in an extent that is one block, until there are too many. */
 static void look_at_single(struct gatherer *g, size_t n)
 {
-	for (size_t i = 0; i < n && g->n <= g->limit; i += GROUP)
+	for (size_t i = 0; i < n && g->n_held <= g->limit; i += GROUP)
 		look_at(g, g->buffer + i, n - i < GROUP ? n - i : GROUP, 0);
 }
 
@@ -482,7 +531,6 @@ static void gather_piece(struct gatherer *g, size_t index)
 
 	to = to < edges->blocks->cells.n ? to : edges->blocks->cells.n;
 	g->n = 0;
-	g->begin = 0;
 	g->cell = from;
 	for (; span < edges->spans.at + edges->spans.n && span->cell0 < to; span++) {
 		const struct ms_extent *extent = &edges->blocks->extents.at[span->extent];
@@ -513,7 +561,6 @@ static void gather_part(struct gatherer *g, struct ms_edge_part *part)
 	}
 	g->n = 0;
 	g->cell = extent->cell0;
-	g->begin = 0;
 	g->limit = (uint32_t)(bytes / SPARSE);
 	g->reading = (struct reading){ .extent = extent,
 		                       .cell = extent->cell0,
@@ -527,10 +574,12 @@ static void gather_part(struct gatherer *g, struct ms_edge_part *part)
 		rest.begin = run.end;
 	}
 	resolve_all(g);
-	part->again = g->n > g->limit;
-	part->n = part->again ? 0 : g->n;
+	part->again = g->n_held > g->limit;
+	if (part->again)
+		g->n_held = 0;
+	pack(g);
+	part->n = g->n;
 	part->at = g->slab;
-	g->n = part->n;
 }
 
 static void gather_item(void *ctx, unsigned worker, size_t item)

@@ -10,13 +10,17 @@
  * order of addresses, and the walk then follows edges instead of bytes.
  *
  * A place is a cell's index * 64 + a granule in it, and so a block of the table
- * without its extent. The edges out of a cell stand together, by source granule;
- * the cells of a piece, and its edges, are one thread's work:
+ * without its extent. The edges out of a cell stand together, by source granule: first
+ * all places, then all sources, so that eight of these can be looked at in one go. The
+ * cells of a piece, and its edges, are one thread's work:
  *
  *	pieces   ├─ 4096 cells ─┤─ 4096 cells ─┤ …
  *	first    one number for each cell: where its edges begin in its piece's
- *	edge     47 ─────── 42 ┬── 41 ───┬── 40 ──┬ 39 ───────────── 0
- *	         source granule│ mangled │ exact  │ place of the target
+ *	cell     place place place … (5 bytes each)   source source source … (1 byte each)
+ *	source   7 ─────── 2 ┬── 1 ───┬── 0 ──┐
+ *	             granule │ mangled │ exact │
+ *
+ * While they are gathered an edge is one number, its place below its source.
  *
  * An exact edge is from a pointer to a granule's first byte, and has the place of that
  * granule, whether a block begins there or not. Others have that of a block.
@@ -31,9 +35,12 @@
 #include "engine/blocks.h"
 
 enum {
-	MS_EDGE_BYTES = 6,
+	MS_EDGE_BYTES = 6, /* of these one is for source and flags */
+	MS_EDGE_PLACE_BYTES = 5,
+	MS_EDGE_BEHIND = 16,  /* bytes behind the last that are readable */
 	MS_EDGE_CELLS = 4096, /* of a piece */
-	MS_EDGE_SOURCE = 42,  /* bit where the source's granule begins */
+	MS_EDGE_FLAGS = 40,
+	MS_EDGE_SOURCE = 42, /* bit where the source's granule begins */
 	MS_LARGE_BYTES = 2048,
 };
 
@@ -110,13 +117,13 @@ static inline const uint32_t *ms_edges_first(const struct ms_edges *edges, size_
 	return &edges->first[cell + cell / MS_EDGE_CELLS];
 }
 
-/* The edge at @at; two bytes behind it are readable. */
-static inline uint64_t ms_edge_load(const uint8_t *at)
+/* Place of edge @i of those at @at. */
+static inline uint64_t ms_edge_place(const uint8_t *at, size_t i)
 {
-	uint64_t edge;
+	uint64_t place;
 
-	__builtin_memcpy(&edge, at, sizeof(edge));
-	return edge & ((UINT64_C(1) << 48) - 1);
+	__builtin_memcpy(&place, at + i * MS_EDGE_PLACE_BYTES, sizeof(place));
+	return place & MS_EDGE_PLACE;
 }
 
 #endif
