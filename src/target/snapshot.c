@@ -126,7 +126,8 @@ enum ms_status ms_snapshot_take(const struct ms_snapshot_call *call, struct ms_a
 	if (!why && call->how != MS_SNAPSHOT_COPY && ms_fork_check(pid, &refusal))
 		why = refusal.text;
 	if (why)
-		ms_note_add(arena, warnings, "the memory was copied, not cloned: %s", why);
+		ms_note_add(arena, warnings, "the memory was copied, not cloned: %s%s", why,
+		            call->refusal ? "; the process paused a first time for that" : "");
 	if (why || call->how == MS_SNAPSHOT_COPY)
 		return take_copy(call, arena, warnings, ret, err);
 	ms_gadgets_find(pid, call->shared, arena);

@@ -38,6 +38,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -46,6 +47,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "target/clone/inject.h"
 #include "target/maps.h"
 #include "target/proc.h"
@@ -360,6 +362,22 @@ static bool set_options(pid_t tid, uintptr_t options)
 	return !ptrace(PTRACE_SETOPTIONS, tid, NULL, options);
 }
 
+/*
+ * Several times what cloning takes. It can take for ever: where the target is to be told
+ * of forks by userfaultfd, a thread of it would have to listen.
+ */
+static uint64_t patience_ns(const struct ms_freezer *freezer)
+{
+	const uint64_t least_ns = UINT64_C(500000000);
+	const uint64_t page_ns = 400; /* 100 ms for 1 GiB */
+	char text[128];
+	char *end;
+
+	(void)ms_proc_read(freezer->shared->live_tid, "statm", text, sizeof(text));
+	(void)strtoull(text, &end, 10);
+	return least_ns + page_ns * strtoull(end, NULL, 10); /* the second number: resident */
+}
+
 static enum ms_status take(struct making *m, struct ms_error *err)
 {
 	struct ms_freezer *freezer = m->cloner->freezer;
@@ -367,7 +385,7 @@ static enum ms_status take(struct making *m, struct ms_error *err)
 
 	m->thread = (struct ms_injection){ .arch = freezer->arch,
 		                           .gadgets = &freezer->shared->gadgets,
-		                           .deadline_ns = freezer->deadline_ns };
+		                           .deadline_ns = ms_now_ns() + 2 * patience_ns(freezer) };
 	m->calls = freezer->arch->calls;
 	m->thread.tid = choose(m->cloner, &m->block.range);
 	if (!m->thread.tid)
@@ -468,6 +486,7 @@ static enum ms_status make_helper(struct making *m, struct ms_error *err)
 	m->helper = m->thread;
 	m->helper.tid = m->thread.child;
 	m->helper.sp = m->block.child_sp;
+	m->helper.deadline_ns = ms_now_ns() + patience_ns(m->cloner->freezer);
 	m->helper.lost = !ms_inject_await(m->helper.tid, m->thread.deadline_ns) ||
 	                 !set_options(m->helper.tid, PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD |
 	                                                     PTRACE_O_TRACECLONE) ||
@@ -505,15 +524,21 @@ static enum ms_status leave_files(struct making *m, struct ms_error *err)
 	return MS_OK;
 }
 
-/* End the helper and have the thread reap it. */
+/* End the helper, one way or the other, and have the thread reap it. */
 static void end_helper(struct making *m)
 {
 	struct ms_call last = call_exit();
 	struct ms_call reap = call_reap(m->helper_pid);
 	int64_t result;
 
-	if (m->helper_pid && ms_inject_last(&m->helper, &last))
-		(void)ms_inject(&m->thread, &reap, &result);
+	if (!m->helper_pid)
+		return;
+	if (!ms_inject_last(&m->helper, &last)) {
+		(void)kill(m->helper.tid, SIGKILL);
+		while (ms_inject_await(m->helper.tid, m->thread.deadline_ns))
+			;
+	}
+	(void)ms_inject(&m->thread, &reap, &result);
 }
 
 enum ms_status ms_clone_make(struct ms_cloner *cloner, struct ms_error *err)
