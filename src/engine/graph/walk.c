@@ -26,9 +26,7 @@
  *	edges ─▶ [places: 8] ─▶ marked? ─▶ list ─▶ [ahead: 8] ─▶ edges of the block
  *	       prefetch the cell and the entry     prefetch the edges
  *
- * Following edges is bound by the number of cache lines that are waited for, about four a
- * block. To go by batches instead, all places and then all blocks, is slower by half:
- * what is prefetched in one burst is more than the machine takes on, and the rest dropped.
+ * To go by batches instead, all places and then all blocks, was slower by half.
  *
  * The list is last in, first out, which keeps it short on trees; on a list of ten
  * million nodes it holds one entry. An entry is a position, never a pointer of the
@@ -668,8 +666,7 @@ static inline void follow_edges(struct walker *w, const struct ms_edges *edges, 
 
 /*
  * Take an entry and prefetch the edges of its block's cell, by their first line and their
- * last. (To prefetch just where the block's own would be, were they spread evenly, is slower:
- * one miss in six that is not foreseen costs more than a line.)
+ * last. (To prefetch just where the block's own would be, were they spread evenly, was slower.)
  */
 static inline void add_entry(uint64_t *slot, const struct ms_edges *edges, uint64_t entry)
 {
