@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -30,6 +31,7 @@ struct shared {
 	volatile int children;
 	volatile unsigned long rounds;
 	volatile int wrong;
+	volatile int strangers;
 };
 
 static struct shared *shared;
@@ -290,6 +292,43 @@ Test(clone, does_not_disturb_computing)
 		cr_assert_neq(shared->rounds, before, "it stands still");
 	}
 	cr_expect_eq(shared->wrong, 0);
+	child_end(pid);
+}
+
+/* Nearly always inside malloc; who is not the one that was started counts itself. */
+static void allocate(void *arg)
+{
+	pid_t self = (pid_t)syscall(SYS_getpid);
+
+	(void)arg;
+	child_ready();
+	for (size_t i = 0;; i++) {
+		char *volatile block = calloc(1, 100 + i * 997 % 100000);
+
+		if (syscall(SYS_getpid) != self)
+			shared->strangers++;
+		block = realloc(block, 50 + i * 991 % 1000);
+		if (syscall(SYS_getpid) != self)
+			shared->strangers++;
+		free(block);
+	}
+}
+
+Test(clone, finishes_malloc_and_runs_nothing_of_the_program)
+{
+	pid_t pid = child_start(allocate, NULL);
+	unsigned inside = 0;
+
+	for (int i = 0; i < 40; i++) {
+		cr_assert_eq(held_fork(&held, pid, &source), MS_OK, "%s", held.err.text);
+		inside += held.shared->n_inside;
+		cr_expect_eq(held.shared->n_unrolled, 0);
+		cr_expect_neq(ms_proc_state(held.shared->image), 'R');
+		source->ops->close(source);
+		held_end(&held);
+	}
+	cr_expect_gt(inside, 0, "it was never caught inside malloc");
+	cr_expect_eq(shared->strangers, 0);
 	child_end(pid);
 }
 

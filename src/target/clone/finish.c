@@ -52,7 +52,7 @@ static void finish(struct ms_cloner *cloner, struct ms_tracee *image, struct ms_
 		freezer->shared->n_unrolled++;
 		return;
 	}
-	(void)ms_roll_thread(freezer, image);
+	(void)ms_roll_thread(freezer, image, true);
 	/* What it was about to return is held by its registers alone. */
 	if (image->state != MS_TRACEE_STOPPED ||
 	    !freezer->arch->capture(image->tid, thread, &image->cpu))

@@ -21,6 +21,9 @@
  * A step costs 20 to 50 us, so a breakpoint is worth a hundred of them. A word on
  * the stack may be left from an earlier call; a thread that passes the right place
  * unseen runs on as it does all day, and is looked at again when it is called back.
+ * The clone's thread must not: what it did beyond malloc would be done twice, to shared
+ * memory, say. It goes step by step, and to a breakpoint only where a function without a
+ * frame of its own (memset() and the like) returns to malloc.
  *
  * Signals which arrive meanwhile are handed back to the kernel's queue: a
  * signal that is given to a thread which blocks it is queued again, siginfo and
@@ -84,6 +87,7 @@ struct roll {
 	const struct ms_arch *arch;
 	struct ms_tracee *tracee;
 	uint64_t mask_now; /* signals that it blocks now */
+	bool exact;        /* not an instruction beyond malloc's */
 	bool no_breaks;    /* debug registers were refused */
 	unsigned steps;
 	unsigned stalls;
@@ -335,16 +339,32 @@ static enum run pass_repeating(struct roll *roll, ms_addr pc)
 	return len && !roll->no_breaks ? run_to(roll, &behind, 1) : RUN_TRAPPED;
 }
 
+/* Whether @addr, a word of the stack, is where a call returns to. */
+static bool is_behind_call(const struct roll *roll, ms_addr addr)
+{
+	uint8_t before[CALL_BYTES];
+
+	return read_target(roll->tracee->tid, addr - sizeof(before), before, sizeof(before)) ==
+	               sizeof(before) &&
+	       roll->arch->stepping->is_call(before, sizeof(before));
+}
+
 /* Whether execution may return to @addr, and is out of malloc then. */
 static bool leads_out(const struct roll *roll, ms_addr addr)
 {
 	const struct ms_collection *code = roll->freezer->shared;
-	uint8_t before[CALL_BYTES];
 
 	return is_code(code, addr) && !is_in(code->malloc_code, code->n_malloc_code, addr) &&
-	       read_target(roll->tracee->tid, addr - sizeof(before), before, sizeof(before)) ==
-	               sizeof(before) &&
-	       roll->arch->stepping->is_call(before, sizeof(before));
+	       is_behind_call(roll, addr);
+}
+
+/* Whether the function that the thread is in, memset() and the like, returns to @back next. */
+static bool returns_to(const struct roll *roll, ms_addr sp, ms_addr back)
+{
+	ms_addr top;
+
+	return read_target(roll->tracee->tid, sp, &top, sizeof(top)) == sizeof(top) &&
+	       top == back && is_behind_call(roll, back);
 }
 
 /* Where the thread, whose program counter is in malloc, may come out. Returns how many places. */
@@ -366,7 +386,9 @@ static enum run go_on(struct roll *roll, const struct ms_cpu *cpu, ms_addr back)
 	ms_addr ways[MAX_WAYS_OUT] = { back };
 	size_t n = 1;
 
-	if (!back)
+	if (roll->exact)
+		n = back && returns_to(roll, cpu->sp, back);
+	else if (!back)
 		n = roll->misses < MAX_MISSES ? find_ways_out(roll, cpu->sp, ways) : 0;
 	return run_to(roll, ways, n);
 }
@@ -450,9 +472,11 @@ bool ms_roll_is_thread_inside(const struct ms_freezer *freezer, const struct ms_
 }
 
 /* Returns whether the thread was made to run. */
-bool ms_roll_thread(struct ms_freezer *freezer, struct ms_tracee *tracee)
+bool ms_roll_thread(struct ms_freezer *freezer, struct ms_tracee *tracee, bool exact)
 {
-	struct roll roll = { .freezer = freezer, .arch = freezer->arch, .tracee = tracee };
+	struct roll roll = {
+		.freezer = freezer, .arch = freezer->arch, .tracee = tracee, .exact = exact
+	};
 	enum outcome outcome = OUTCOME_STUCK;
 
 	if (!ms_roll_is_thread_inside(freezer, tracee))
@@ -488,7 +512,7 @@ static bool roll_spared(struct ms_freezer *freezer)
 	write_score("-1000");
 	(void)prctl(PR_SET_PDEATHSIG, 0);
 	ms_vec_for_each (tracee, &freezer->tracees)
-		ran |= ms_roll_thread(freezer, tracee);
+		ran |= ms_roll_thread(freezer, tracee, false);
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	write_score(score);
 	return ran;

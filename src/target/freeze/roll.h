@@ -27,8 +27,10 @@ bool ms_roll_is_thread_inside(const struct ms_freezer *freezer, const struct ms_
 /*
  * Lead one thread out, until freezer->roll_until_ns. Returns whether it was made to run;
  * counts are in shared.
+ *
+ * @exact: it executes no instruction beyond malloc, which takes longer
  */
-bool ms_roll_thread(struct ms_freezer *freezer, struct ms_tracee *tracee);
+bool ms_roll_thread(struct ms_freezer *freezer, struct ms_tracee *tracee, bool exact);
 
 /* The same with all of the target's. Returns whether any was made to run. */
 bool ms_roll_all(struct ms_freezer *freezer);
