@@ -54,6 +54,13 @@ static enum ms_status take_copy(const struct ms_snapshot_call *call, struct ms_a
 	return release(call, st, err);
 }
 
+static enum ms_status clone_died(struct ms_error *err)
+{
+	(void)ms_fail(err, MS_E_DIED, "the clone of the process was killed while it was read");
+	ms_advise(err, "try again, or scan with --snapshot copy; the process itself runs on");
+	return MS_E_DIED;
+}
+
 /* The target is frozen: clone it and let it go. */
 static enum ms_status hold_clone(const struct ms_snapshot_call *call, struct ms_notes *warnings,
                                  struct ms_snapshot *ret, struct ms_error *err)
@@ -70,10 +77,11 @@ static enum ms_status hold_clone(const struct ms_snapshot_call *call, struct ms_
 		call->shared->clone_error = *err;
 	ret->hold_ns = ms_now_ns() - since_ns;
 	st = release(call, st, err);
-	if (!st)
-		st = ms_fork_open(ret->src, call->shared, warnings, err);
+	if (st)
+		return st;
 	ret->cloned = true;
-	return st;
+	st = ms_fork_open(ret->src, call->shared, warnings, err);
+	return st == MS_E_GONE ? clone_died(err) : st;
 }
 
 static enum ms_status take_clone(const struct ms_snapshot_call *call, struct ms_arena *arena,
@@ -145,7 +153,5 @@ enum ms_status ms_snapshot_check(const struct ms_snapshot *snapshot, struct ms_e
 {
 	if (!snapshot->cloned || ms_fork_is_whole(snapshot->src))
 		return MS_OK;
-	(void)ms_fail(err, MS_E_DIED, "the clone of the process was killed while it was read");
-	ms_advise(err, "try again, or scan with --snapshot copy; the process itself runs on");
-	return MS_E_DIED;
+	return clone_died(err);
 }
