@@ -17,6 +17,12 @@
 #include "source_suite.h"
 #include "target/proc.h"
 
+#ifdef __SANITIZE_ADDRESS__
+enum { SANITIZED = 1 }; /* with a malloc that is not glibc's */
+#else
+enum { SANITIZED = 0 };
+#endif
+
 enum { PAGE = 4096, SAMPLE_PAGES = 300, PATIENCE_MS = 2000 };
 
 /* Between a test and its child. */
@@ -82,6 +88,14 @@ static void let_go(pid_t pid)
 	cr_expect(!strchr("XZTt", ms_proc_state(pid)), "the target is in state %c",
 	          ms_proc_state(pid));
 	child_end(pid);
+}
+
+/* Just let go, it may still be on its way back to sleep. */
+static bool sleeps(pid_t pid)
+{
+	for (int i = 0; i < PATIENCE_MS && ms_proc_state(pid) != 'S'; i++)
+		usleep(1000);
+	return ms_proc_state(pid) == 'S';
 }
 
 static void sleep_for_ever(void)
@@ -327,7 +341,7 @@ Test(clone, finishes_malloc_and_runs_nothing_of_the_program)
 		source->ops->close(source);
 		held_end(&held);
 	}
-	cr_expect_gt(inside, 0, "it was never caught inside malloc");
+	cr_expect(inside || SANITIZED, "it was never caught inside malloc");
 	cr_expect_eq(shared->strangers, 0);
 	child_end(pid);
 }
@@ -373,7 +387,7 @@ Test(clone, is_refused_by_who_adopts_orphans)
 	cr_expect(strstr(held.err.text, "adopts orphans"), "%s", held.err.text);
 	cr_expect_eq(held.shared->image, 0);
 	cr_expect_eq(held_release(&held), MS_OK);
-	cr_expect_eq(ms_proc_state(pid), 'S');
+	cr_expect(sleeps(pid), "the target is in state %c", ms_proc_state(pid));
 	child_end(pid);
 }
 
@@ -423,6 +437,6 @@ Test(clone, that_is_killed_by_others_is_told)
 	cr_expect_not(ms_fork_is_whole(source));
 	source->ops->close(source);
 	held_end(&held);
-	cr_expect_eq(ms_proc_state(pid), 'S');
+	cr_expect(sleeps(pid), "the target is in state %c", ms_proc_state(pid));
 	child_end(pid);
 }

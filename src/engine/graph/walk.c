@@ -4,8 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "engine/graph/lookup.h"
-#include "engine/graph/shared.h"
+#include "engine/graph/walker.h"
 
 /*
  * A heap does not fit into any cache, and what a pointer leads to is nowhere near
@@ -38,10 +37,6 @@
  */
 
 enum {
-	QUEUE = 8,
-	AHEAD = 8,
-	PLACES = 8,
-	GRANULE_BITS = 40, /* of a list entry; the rest is the extent */
 	READ_BYTES = 1 << 18,
 	AGAIN_BYTES = 1 << 16,   /* read of a block at a time when its edges were not kept */
 	SPARSE_BYTES = 1 << 18,  /* blocks from this size on are read by their present pages */
@@ -55,56 +50,6 @@ enum {
 
 #define EXACT_FLAG   (MS_EDGE_EXACT >> MS_EDGE_FLAGS)
 #define MANGLED_FLAG (MS_EDGE_MANGLED >> MS_EDGE_FLAGS)
-
-/* A list entry that is not a place: a part of an extent that is one block. */
-#define PART (UINT64_C(1) << 63)
-
-/* From a word. */
-struct candidate {
-	struct ms_cell *cell;
-	const struct ms_extent *extent;
-	uint64_t value;
-};
-
-/* Words that begin in range and end by limit. */
-struct stretch {
-	struct ms_range range;
-	ms_addr limit;
-};
-
-struct list MS_VEC(uint64_t);
-
-struct walker {
-	struct ms_walk *walk;
-	uint32_t n_candidates, first_candidate;
-	struct candidate candidates[QUEUE];
-	uint8_t flags_asked;  /* an edge is followed if these of its flags */
-	uint8_t flags_wanted; /* are so */
-	uint32_t n_places, first_place;
-	uint32_t n_ahead, first_ahead;
-	uint64_t places[PLACES]; /* that edges lead to; their cells are waited for */
-	uint64_t ahead[AHEAD];   /* blocks whose edges are waited for */
-	struct list list;        /* marked, words not read; see entry_of() */
-	int64_t budget;
-	struct ms_walk_count count;
-	const struct ms_edge_span *span; /* that was asked for last */
-	bool out_of_memory;
-	uint8_t *buffer; /* for sources that cannot be viewed */
-	struct ms_lookup lookup;
-};
-
-struct ms_walk {
-	struct ms_blocks *blocks;
-	const struct ms_edges *edges;
-	struct ms_walk_options options;
-	struct ms_shared_arena arena;
-	struct ms_met met;
-	struct MS_VEC(struct stretch) stretches; /* of roots, not read yet */
-	struct list pool;                        /* what waits between two rounds */
-	size_t share;                            /* entries of it in one item */
-	unsigned n_walkers;
-	struct walker *walkers[MS_WORKERS_MAX];
-};
 
 struct ms_walk *ms_walk_new(struct ms_blocks *blocks, const struct ms_walk_options *options,
                             struct ms_arena *arena)

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_ENGINE_GRAPH_WALKER_H
+#define MS_ENGINE_GRAPH_WALKER_H
+
+/* The state of a walk, and of each of its workers; walk.c draws how they move. */
+
+#include "engine/graph/lookup.h"
+#include "engine/graph/shared.h"
+#include "engine/graph/walk.h"
+
+enum {
+	QUEUE = 8,
+	AHEAD = 8,
+	PLACES = 8,
+	GRANULE_BITS = 40, /* of a list entry; the rest is the extent */
+};
+
+/* A list entry that is not a place: a part of an extent that is one block. */
+#define PART (UINT64_C(1) << 63)
+
+/* From a word. */
+struct candidate {
+	struct ms_cell *cell;
+	const struct ms_extent *extent;
+	uint64_t value;
+};
+
+/* Words that begin in range and end by limit. */
+struct stretch {
+	struct ms_range range;
+	ms_addr limit;
+};
+
+struct list MS_VEC(uint64_t);
+
+struct walker {
+	struct ms_walk *walk;
+	uint32_t n_candidates, first_candidate;
+	struct candidate candidates[QUEUE];
+	uint8_t flags_asked;  /* an edge is followed if these of its flags */
+	uint8_t flags_wanted; /* are so */
+	uint32_t n_places, first_place;
+	uint32_t n_ahead, first_ahead;
+	uint64_t places[PLACES]; /* that edges lead to; their cells are waited for */
+	uint64_t ahead[AHEAD];   /* blocks whose edges are waited for */
+	struct list list;        /* marked, words not read; see entry_of() */
+	int64_t budget;
+	struct ms_walk_count count;
+	const struct ms_edge_span *span; /* that was asked for last */
+	bool out_of_memory;
+	uint8_t *buffer; /* for sources that cannot be viewed */
+	struct ms_lookup lookup;
+};
+
+struct ms_walk {
+	struct ms_blocks *blocks;
+	const struct ms_edges *edges;
+	struct ms_walk_options options;
+	struct ms_shared_arena arena;
+	struct ms_met met;
+	struct MS_VEC(struct stretch) stretches; /* of roots, not read yet */
+	struct list pool;                        /* what waits between two rounds */
+	size_t share;                            /* entries of it in one item */
+	unsigned n_walkers;
+	struct walker *walkers[MS_WORKERS_MAX];
+};
+
+#endif
