@@ -10,7 +10,7 @@
 
 #include "target/proc.h"
 
-enum { FIRST_READ = 256 * 1024 };
+enum { MAX_READS = 20, FIRST_READ = 256 * 1024 };
 
 struct text MS_VEC(char);
 
@@ -165,8 +165,8 @@ static enum ms_status read_text(int fd, pid_t tid, struct ms_arena *arena, struc
 	return MS_OK;
 }
 
-enum ms_status ms_maps_read(pid_t tid, struct ms_arena *arena, struct ms_mappings *ret,
-                            struct ms_error *err)
+static enum ms_status read_once(pid_t tid, struct ms_arena *arena, struct ms_mappings *ret,
+                                struct ms_error *err)
 {
 	int fd = ms_proc_open(tid, "maps", O_RDONLY);
 	struct ms_arena scratch = { 0 };
@@ -180,6 +180,21 @@ enum ms_status ms_maps_read(pid_t tid, struct ms_arena *arena, struct ms_mapping
 	if (!st)
 		st = ms_maps_parse(text.at, text.n, arena, ret, err);
 	ms_arena_deinit(&scratch);
+	return st;
+}
+
+enum ms_status ms_maps_read(pid_t tid, struct ms_arena *arena, struct ms_mappings *ret,
+                            struct ms_error *err)
+{
+	enum ms_status st = MS_E_CORRUPT;
+	struct ms_error last = { 0 };
+
+	/* Of a process that runs the kernel tells one piece after the other, and they may not fit.
+	 */
+	for (int i = 0; i < MAX_READS && st == MS_E_CORRUPT; i++)
+		st = read_once(tid, arena, ret, &last);
+	if (st)
+		*err = last;
 	return st;
 }
 
