@@ -6,7 +6,7 @@
 #include "target/clone/clone.h"
 #include "target/freeze/roll.h"
 
-static const uint64_t MAX_FINISH_NS = UINT64_C(2000000000);
+static const uint64_t MAX_FINISH_NS = UINT64_C(8000000000);
 
 static enum ms_status note(struct ms_cloner *cloner, uint32_t index, struct ms_error *err)
 {

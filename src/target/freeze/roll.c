@@ -59,10 +59,12 @@
 
 enum {
 	MAX_STEPS = 20000, /* for one thread */
-	MAX_STALLS = 64,   /* steps that did not move the thread */
-	MAX_MISSES = 4,    /* breakpoints that it did not come to in time */
-	SPINS = 100,       /* looks before sleeping: being woken takes longer than a step */
+	MAX_EXACT_STEPS = 1000000,
+	MAX_STALLS = 64, /* steps that did not move the thread */
+	MAX_MISSES = 4,  /* breakpoints that it did not come to in time */
+	SPINS = 100,     /* looks before sleeping: being woken takes longer than a step */
 	STEP_TICKS = 2,
+	EXACT_TICKS = 200, /* nobody stands still meanwhile, and the target is as busy as ever */
 	STOP_TICKS = 1000, /* a thread that cannot stop is asleep in the kernel, or starved */
 	CODE_BYTES = 16,
 	CALL_BYTES = 8,  /* before a return address, to hold any call instruction */
@@ -278,7 +280,7 @@ static enum run run_on(struct roll *roll, enum __ptrace_request how)
 		return RUN_OVER;
 	tracee->state = MS_TRACEE_RUNNING;
 	/* On a crowded machine a thread waits for its turn: more patience each time. */
-	late = wait_or_interrupt(tracee, STEP_TICKS << roll->misses);
+	late = wait_or_interrupt(tracee, roll->exact ? EXACT_TICKS : STEP_TICKS << roll->misses);
 	if (tracee->state != MS_TRACEE_STOPPED)
 		return RUN_OVER;
 	/* It may have come to a breakpoint just when it was interrupted. */
@@ -396,7 +398,9 @@ static enum run go_on(struct roll *roll, const struct ms_cpu *cpu, ms_addr back)
 /* Lead the thread out, as far as that goes. */
 static enum outcome lead_out(struct roll *roll)
 {
-	while (roll->steps < MAX_STEPS && roll->stalls < MAX_STALLS &&
+	unsigned max_steps = roll->exact ? MAX_EXACT_STEPS : MAX_STEPS;
+
+	while (roll->steps < max_steps && roll->stalls < MAX_STALLS &&
 	       ms_now_ns() < roll->freezer->roll_until_ns) {
 		struct ms_cpu cpu;
 		ms_addr back;
