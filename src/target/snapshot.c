@@ -36,22 +36,28 @@ static enum ms_status release(const struct ms_snapshot_call *call, enum ms_statu
 	return st;
 }
 
+/* The target is frozen: copy it to ret->src and let it go. */
+static enum ms_status hold_copy(const struct ms_snapshot_call *call, struct ms_notes *warnings,
+                                struct ms_snapshot *ret, struct ms_error *err)
+{
+	uint64_t since_ns = ms_now_ns();
+	enum ms_status st;
+
+	enter(call, MS_STEP_HOLD);
+	st = ms_copy_fill(ret->src, call->shared, warnings, err);
+	ret->hold_ns = ms_now_ns() - since_ns;
+	return release(call, st, err);
+}
+
 static enum ms_status take_copy(const struct ms_snapshot_call *call, struct ms_arena *arena,
                                 struct ms_notes *warnings, struct ms_snapshot *ret,
                                 struct ms_error *err)
 {
 	enum ms_status st = ms_copy_prepare(call->shared->pid, arena, &ret->src, err);
-	uint64_t since_ns;
 
 	if (!st)
 		st = freeze(call, false, err);
-	if (st)
-		return st;
-	enter(call, MS_STEP_HOLD);
-	since_ns = ms_now_ns();
-	st = ms_copy_fill(ret->src, call->shared, warnings, err);
-	ret->hold_ns = ms_now_ns() - since_ns;
-	return release(call, st, err);
+	return st ? st : hold_copy(call, warnings, ret, err);
 }
 
 static enum ms_status clone_died(struct ms_error *err)
@@ -102,7 +108,6 @@ static enum ms_status take_small(const struct ms_snapshot_call *call, struct ms_
 {
 	struct ms_source *copy;
 	enum ms_status st = ms_copy_prepare(call->shared->pid, arena, &copy, err);
-	uint64_t since_ns;
 
 	if (!st)
 		st = ms_fork_prepare(call->shared->pid, arena, &ret->src, err);
@@ -116,11 +121,7 @@ static enum ms_status take_small(const struct ms_snapshot_call *call, struct ms_
 	}
 	ret->src->ops->close(ret->src);
 	ret->src = copy;
-	enter(call, MS_STEP_HOLD);
-	since_ns = ms_now_ns();
-	st = ms_copy_fill(copy, call->shared, warnings, err);
-	ret->hold_ns = ms_now_ns() - since_ns;
-	return release(call, st, err);
+	return hold_copy(call, warnings, ret, err);
 }
 
 enum ms_status ms_snapshot_take(const struct ms_snapshot_call *call, struct ms_arena *arena,
