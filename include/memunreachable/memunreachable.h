@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MEMUNREACHABLE_MEMUNREACHABLE_H
+#define MEMUNREACHABLE_MEMUNREACHABLE_H
+
+/*
+ * A program asks about itself: which of its heap blocks can nothing reach any more?
+ *
+ *	if (!NoLeaks())
+ *		LogUnreachableMemory(true, 10);
+ *
+ * All other threads stand still for about as long as a fork() takes; the search is made
+ * by another process on a copy-on-write copy of the memory, and the caller waits for it.
+ * Calls may come from any thread, one after the other is served. Nothing is allocated by
+ * the program's malloc before the search is over.
+ *
+ * A failure is told on standard error, each line beginning with "libmemunreachable: ".
+ *
+ * In C++ the same is in namespace android, with the signatures of Android's
+ * libmemunreachable (below).
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+/* The C names would stand beside those of namespace android, so they have one of their own. */
+namespace memunreachable_c
+{
+extern "C" {
+#endif
+
+enum { MEMUNREACHABLE_CONTENTS = 32, MEMUNREACHABLE_FRAMES = 16 };
+
+struct UnreachableMemoryBacktrace {
+	size_t num_frames; /* 0: not known */
+	uintptr_t frames[MEMUNREACHABLE_FRAMES];
+	size_t reserved[8];
+};
+
+/* A block that nothing reaches, with all that only it leads to. Sizes are bytes. */
+struct UnreachableMemoryLeak {
+	uintptr_t begin;
+	size_t size;
+	size_t referenced_count; /* unreachable blocks that it leads to */
+	size_t referenced_size;
+	size_t similar_count; /* leaks with the same backtrace, which are not listed */
+	size_t similar_size;
+	size_t similar_referenced_count;
+	size_t similar_referenced_size;
+	size_t total_size; /* of all these together */
+	char contents[MEMUNREACHABLE_CONTENTS];
+	struct UnreachableMemoryBacktrace backtrace;
+	size_t reserved[8];
+};
+
+struct UnreachableMemoryInfo {
+	size_t version; /* in: 0, or the call fails */
+	size_t num_listed;
+	struct UnreachableMemoryLeak *leaks; /* num_listed of them, largest total_size first */
+	size_t num_leaks;                    /* all unreachable blocks, listed or not */
+	size_t leak_bytes;
+	size_t num_allocations; /* all blocks */
+	size_t allocation_bytes;
+	size_t reserved[8];
+};
+
+/*
+ * Log the unreachable memory of this process, at most @limit leaks, to standard error.
+ *
+ * Returns false when it could not be searched. Finding leaks is no failure.
+ */
+bool LogUnreachableMemory(bool log_contents, size_t limit);
+
+/* True when this process was searched and no block is unreachable. */
+bool NoLeaks(void);
+
+/*
+ * Find the unreachable memory of this process.
+ *
+ * @info:  version 0, the rest is written only when this returns true. What it points to
+ *         is never searched for pointers, so it hides no leak from the next call.
+ * @limit: leaks to list; the counts always count all
+ *
+ * Returns false when @info is NULL, when its version is not one of this library's, and
+ * when the process could not be searched: it is traced already, not dumpable, may have
+ * no more processes, or its malloc is not understood. The reason is logged.
+ */
+bool GetUnreachableMemory(struct UnreachableMemoryInfo *info, size_t limit);
+
+/* Release what GetUnreachableMemory() made; @info is empty then, and NULL is allowed. */
+void FreeUnreachableMemory(struct UnreachableMemoryInfo *info);
+
+/*
+ * The same as text, of malloc and to be freed by free(); when the process could not be
+ * searched, text that says so. NULL without memory.
+ */
+char *GetUnreachableMemoryString(bool log_contents, size_t limit);
+
+/*
+ * Write one leak as text to @text, at most @size bytes with the NUL.
+ *
+ * Returns the bytes that the whole text has, without the NUL, as snprintf() does.
+ */
+size_t memunreachable_leak_text(const struct UnreachableMemoryLeak *leak, bool log_contents,
+                                char *text, size_t size);
+
+/*
+ * Do not search @size bytes at @p for pointers, or do so again. For memory that holds
+ * addresses which are no references, such as copies of what is found here.
+ */
+void memunreachable_hide(const void *p, size_t size);
+void memunreachable_unhide(const void *p, size_t size);
+
+#ifdef __cplusplus
+} /* extern "C" */
+} /* namespace memunreachable_c */
+
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+extern "C" {
+using memunreachable_c::LogUnreachableMemory;
+using memunreachable_c::NoLeaks;
+}
+
+namespace android
+{
+
+struct Leak {
+	static const size_t contents_length = memunreachable_c::MEMUNREACHABLE_CONTENTS;
+
+	uintptr_t begin = 0;
+	size_t size = 0;
+	size_t referenced_count = 0;
+	size_t referenced_size = 0;
+	size_t similar_count = 0;
+	size_t similar_size = 0;
+	size_t similar_referenced_count = 0;
+	size_t similar_referenced_size = 0;
+	size_t total_size = 0;
+	char contents[contents_length] = {};
+	struct Backtrace {
+		static const size_t max_frames = memunreachable_c::MEMUNREACHABLE_FRAMES;
+
+		size_t num_frames = 0;
+		uintptr_t frames[max_frames] = {};
+		size_t reserved[8] = {};
+	} backtrace;
+	size_t reserved[8] = {};
+
+	std::string ToString(bool log_contents) const
+	{
+		const auto *leak = reinterpret_cast<const memunreachable_c::UnreachableMemoryLeak *>(this);
+		const size_t length =
+			memunreachable_c::memunreachable_leak_text(leak, log_contents, nullptr, 0);
+		std::string text(length + 1, '\0');
+
+		memunreachable_c::memunreachable_leak_text(leak, log_contents, &text[0], length + 1);
+		text.resize(length);
+		return text;
+	}
+};
+
+static_assert(sizeof(Leak) == sizeof(memunreachable_c::UnreachableMemoryLeak),
+              "one layout in both languages");
+
+struct UnreachableMemoryInfo {
+	std::vector<Leak> leaks;
+	size_t num_leaks = 0;
+	size_t leak_bytes = 0;
+	size_t num_allocations = 0;
+	size_t allocation_bytes = 0;
+	size_t version = 0; /* in: 0, or the call fails */
+	size_t reserved[8] = {};
+
+	UnreachableMemoryInfo() = default;
+	UnreachableMemoryInfo(const UnreachableMemoryInfo &) = delete;
+	UnreachableMemoryInfo &operator=(const UnreachableMemoryInfo &) = delete;
+
+	/* The addresses would look like references to the next search, even when freed. */
+	~UnreachableMemoryInfo()
+	{
+		Forget();
+	}
+
+	void Forget()
+	{
+		if (leaks.capacity() == 0)
+			return;
+		leaks.resize(leaks.capacity());
+		memset(static_cast<void *>(leaks.data()), 0, leaks.size() * sizeof(Leak));
+		memunreachable_c::memunreachable_unhide(leaks.data(), leaks.size() * sizeof(Leak));
+		leaks.clear();
+	}
+
+	std::string ToString(bool log_contents) const
+	{
+		std::string text = "  " + std::to_string(leak_bytes) + " bytes in " +
+		                   std::to_string(num_leaks) + " unreachable allocation" +
+		                   (num_leaks == 1 ? "" : "s") + "\n";
+
+#if defined(__x86_64__)
+		text += "  ABI: 'x86_64'\n";
+#elif defined(__aarch64__)
+		text += "  ABI: 'arm64'\n";
+#endif
+		text += "\n";
+		for (const Leak &leak : leaks)
+			text += leak.ToString(log_contents) + "\n";
+		return text;
+	}
+};
+
+inline bool GetUnreachableMemory(UnreachableMemoryInfo &info, size_t limit = 100)
+{
+	memunreachable_c::UnreachableMemoryInfo found = {};
+
+	found.version = info.version;
+	if (!memunreachable_c::GetUnreachableMemory(&found, limit))
+		return false;
+	info.Forget();
+	info.leaks.reserve(found.num_listed);
+	if (found.num_listed) {
+		memunreachable_c::memunreachable_hide(info.leaks.data(),
+		                                      info.leaks.capacity() * sizeof(Leak));
+		info.leaks.resize(found.num_listed);
+		memcpy(static_cast<void *>(info.leaks.data()), found.leaks,
+		       found.num_listed * sizeof(Leak));
+	}
+	info.num_leaks = found.num_leaks;
+	info.leak_bytes = found.leak_bytes;
+	info.num_allocations = found.num_allocations;
+	info.allocation_bytes = found.allocation_bytes;
+	memunreachable_c::FreeUnreachableMemory(&found);
+	return true;
+}
+
+inline std::string GetUnreachableMemoryString(bool log_contents = false, size_t limit = 100)
+{
+	UnreachableMemoryInfo info;
+
+	if (!GetUnreachableMemory(info, limit))
+		return "Failed to get unreachable memory\n"
+		       "If the process is not dumpable: prctl(PR_SET_DUMPABLE, 1), or run as root\n"
+		       "If it is traced (gdb, strace): let the tracer go\n"
+		       "For the reason see standard error\n";
+	return info.ToString(log_contents);
+}
+
+} /* namespace android */
+#endif /* __cplusplus */
+
+#endif
