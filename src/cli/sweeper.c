@@ -30,35 +30,6 @@ static void enter_step(const void *ctx, enum ms_snapshot_step step)
 	enter(ctx, stages[step]);
 }
 
-static void fill_facts(const struct ms_collection *shared, const struct ms_snapshot *snapshot,
-                       struct ms_report *report)
-{
-	struct ms_scan_facts *scan = &report->scan;
-
-	scan->time = shared->frozen_at;
-	(void)snprintf(scan->source, sizeof(scan->source), "%s", snapshot->src->ops->name);
-	scan->pause_ns = shared->pause_ns;
-	scan->phase_ns[MS_PHASE_FREEZE] = shared->freeze_ns;
-	scan->phase_ns[MS_PHASE_HOLD] = snapshot->hold_ns;
-	scan->steps = shared->steps;
-	report->target.threads = shared->n_threads;
-}
-
-static void warn(const struct ms_collection *shared, struct ms_arena *arena,
-                 struct ms_notes *warnings)
-{
-	if (shared->n_unrolled)
-		ms_note_add(arena, warnings,
-		            "%u of %u threads could not be led out of malloc: "
-		            "blocks in their hands may look leaked or live wrongly",
-		            shared->n_unrolled, shared->n_threads);
-	if (shared->n_unstopped)
-		ms_note_add(arena, warnings,
-		            "%u of %u threads sleep in the kernel and did not stop: "
-		            "what only their registers hold looks leaked",
-		            shared->n_unstopped, shared->n_threads);
-}
-
 /* Search what is held; the rest of the process's life needs few system calls. */
 static enum ms_status search(const struct ms_sweep *sweep, struct ms_snapshot *snapshot,
                              struct ms_arena *arena, struct ms_error *err)
@@ -74,8 +45,7 @@ static enum ms_status search(const struct ms_sweep *sweep, struct ms_snapshot *s
 	}
 	if (ms_sandbox_enter(err))
 		ms_note_add(arena, &report->warnings, "the search ran unconfined: %s", err->text);
-	fill_facts(sweep->shared, snapshot, report);
-	warn(sweep->shared, arena, &report->warnings);
+	ms_snapshot_describe(snapshot, sweep->shared, arena, report);
 	enter(sweep, MS_STAGE_SEARCH);
 	options.decoders = ms_decoders;
 	st = ms_scan(snapshot->src, &options, arena, report, err);

@@ -18,9 +18,10 @@
 #include "base/clock.h"
 #include "cli/sweeper.h"
 #include "cli/tell.h"
+#include "report/trust.h"
 #include "report/wire.h"
 
-enum { MAX_ATTEMPTS = 8, TICK_MS = 100 };
+enum { TICK_MS = 100 };
 
 static const uint64_t ms_in_ns = 1000000;
 /* What the collection process gets beyond its time limit before the original steps in. */
@@ -336,94 +337,29 @@ static enum ms_status attempt_either(const struct ms_trio_call *call, struct ms_
 	return attempt(call, refusal, arena, ret, err);
 }
 
-static bool verified(const struct ms_report *report)
-{
-	const struct ms_heap *heap;
-
-	ms_vec_for_each (heap, &report->heaps) {
-		if (!heap->verified)
-			return false;
-	}
-	return true;
-}
-
-/* Why this answer is not yet good, or NULL. */
-static const char *doubt(enum ms_status st, const struct ms_report *report,
-                         const struct ms_error *err)
-{
-	if (st == MS_OK)
-		return verified(report) ? NULL : "the heap was in the middle of a change";
-	return st == MS_E_BUSY || st == MS_E_CORRUPT ? err->text : NULL;
-}
-
-/* A report without a single proved block says nothing about leaks. */
-static enum ms_status refuse_corrupt(const struct ms_trio_call *call,
-                                     const struct ms_report *report, struct ms_error *err)
-{
-	const struct ms_note *note;
-	const char *why = "its structures contradict each other";
-
-	if (verified(report) || report->totals.allocations)
-		return MS_OK;
-	ms_vec_for_each (note, &report->evidence)
-		if (strstr(note->text, "not proved")) {
-			why = note->text;
-			break;
-		}
-	(void)ms_fail(err, MS_E_CORRUPT, "the heap of process %d is corrupt: %s", (int)call->pid,
-	              why);
-	ms_advise(err, "it was likely overwritten; look for the culprit with a debug malloc or "
-	               "AddressSanitizer");
-	return MS_E_CORRUPT;
-}
-
-/* A number that tells one answer's evidence from another's (FNV-1a). */
-static uint64_t digest(const struct ms_report *report)
-{
-	uint64_t hash = UINT64_C(0xcbf29ce484222325);
-	const struct ms_note *note;
-
-	ms_vec_for_each (note, &report->evidence)
-		for (const char *c = note->text; *c; c++)
-			hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
-	return hash;
-}
-
 enum ms_status ms_trio_scan(const struct ms_trio_call *call, struct ms_arena *arena,
                             struct ms_report *ret, struct ms_error *err)
 {
 	uint64_t began_ns = ms_now_ns();
 	struct ms_error refusal = { 0 };
-	uint64_t seen = 0;
+	struct ms_trust trust = { 0 };
 	enum ms_status st;
-	uint32_t n = 1;
 
-	for (;; n++) {
+	for (;;) {
 		const char *why;
-		uint64_t now;
 
 		ms_arena_deinit(arena);
 		st = attempt_either(call, &refusal, arena, ret, err);
-		why = doubt(st, ret, err);
-		now = st == MS_OK ? digest(ret) : 0;
-		/* The same contradiction twice is no change under way, but damage. */
-		if (!why || n == MAX_ATTEMPTS || (now && now == seen))
+		why = ms_trust_doubt(&trust, st, ret, err);
+		if (!why)
 			break;
-		seen = now;
 		if (call->verbose)
-			ms_tell("try %u: %s; trying again", n, why);
-		pause_ns(ms_in_ns << n);
+			ms_tell("try %u: %s; trying again", trust.attempts, why);
+		pause_ns(ms_trust_pause_ns(&trust));
 	}
 	if (st == MS_OK)
-		st = refuse_corrupt(call, ret, err);
-	if (st)
-		return st;
-	ret->scan.attempts = n;
-	ret->scan.duration_ns = ms_now_ns() - began_ns;
-	if (n > 1)
-		ms_note_add(arena, &ret->warnings,
-		            "scanned %u times, for the heap was in the middle of a change; "
-		            "the process paused each time",
-		            n);
-	return MS_OK;
+		st = ms_trust_take(&trust, call->pid, arena, ret, err);
+	if (st == MS_OK)
+		ret->scan.duration_ns = ms_now_ns() - began_ns;
+	return st;
 }

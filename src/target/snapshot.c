@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "target/snapshot.h"
 
+#include <stdio.h>
+
 #include "base/clock.h"
 #include "target/target.h"
 
@@ -155,4 +157,34 @@ enum ms_status ms_snapshot_check(const struct ms_snapshot *snapshot, struct ms_e
 	if (!snapshot->cloned || ms_fork_is_whole(snapshot->src))
 		return MS_OK;
 	return clone_died(err);
+}
+
+static void warn(const struct ms_collection *shared, struct ms_arena *arena,
+                 struct ms_notes *warnings)
+{
+	if (shared->n_unrolled)
+		ms_note_add(arena, warnings,
+		            "%u of %u threads could not be led out of malloc: "
+		            "blocks in their hands may look leaked or live wrongly",
+		            shared->n_unrolled, shared->n_threads);
+	if (shared->n_unstopped)
+		ms_note_add(arena, warnings,
+		            "%u of %u threads sleep in the kernel and did not stop: "
+		            "what only their registers hold looks leaked",
+		            shared->n_unstopped, shared->n_threads);
+}
+
+void ms_snapshot_describe(const struct ms_snapshot *snapshot, const struct ms_collection *shared,
+                          struct ms_arena *arena, struct ms_report *report)
+{
+	struct ms_scan_facts *scan = &report->scan;
+
+	scan->time = shared->frozen_at;
+	(void)snprintf(scan->source, sizeof(scan->source), "%s", snapshot->src->ops->name);
+	scan->pause_ns = shared->pause_ns;
+	scan->phase_ns[MS_PHASE_FREEZE] = shared->freeze_ns;
+	scan->phase_ns[MS_PHASE_HOLD] = snapshot->hold_ns;
+	scan->steps = shared->steps;
+	report->target.threads = shared->n_threads;
+	warn(shared, arena, &report->warnings);
 }

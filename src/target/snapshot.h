@@ -50,6 +50,10 @@ ms_must_check enum ms_status ms_snapshot_take(const struct ms_snapshot_call *cal
                                               struct ms_arena *arena, struct ms_notes *warnings,
                                               struct ms_snapshot *ret, struct ms_error *err);
 
+/* Write to @report what freezing and holding were like, and warn of what they left undone. */
+void ms_snapshot_describe(const struct ms_snapshot *snapshot, const struct ms_collection *shared,
+                          struct ms_arena *arena, struct ms_report *report);
+
 /* Bytes of the target that were read so far. */
 uint64_t ms_snapshot_bytes(const struct ms_snapshot *snapshot);
 

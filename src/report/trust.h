@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_REPORT_TRUST_H
+#define MS_REPORT_TRUST_H
+
+/*
+ * Whether what a scan answered can be believed, or is to be asked again: a heap may be
+ * caught in the middle of a change, and then contradicts itself.
+ */
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/status.h"
+#include "engine/report.h"
+
+enum { MS_TRUST_ATTEMPTS = 8 };
+
+/* What is remembered from one attempt to the next; zeros to begin with. */
+struct ms_trust {
+	unsigned attempts;
+	uint64_t seen; /* tells the last answer's evidence from another's */
+};
+
+/*
+ * Judge the answer of one more attempt.
+ *
+ * Returns why it is worth asking again, or NULL: the answer is good, will not get
+ * better, or was asked for often enough. Wait ms_trust_pause_ns() before the next.
+ */
+const char *ms_trust_doubt(struct ms_trust *trust, enum ms_status st,
+                           const struct ms_report *report, const struct ms_error *err);
+uint64_t ms_trust_pause_ns(const struct ms_trust *trust);
+
+/*
+ * Take the last answer, and note in it how often was asked. Returns MS_E_CORRUPT when
+ * it has not a single proved block, and so says nothing about leaks.
+ */
+ms_must_check enum ms_status ms_trust_take(const struct ms_trust *trust, pid_t pid,
+                                           struct ms_arena *arena, struct ms_report *report,
+                                           struct ms_error *err);
+
+#endif
