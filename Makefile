@@ -18,6 +18,8 @@ CFLAGS      ?= -O2 -g
 PREFIX      ?= /usr/local
 EXEC_PREFIX ?= $(PREFIX)
 bindir      ?= $(EXEC_PREFIX)/bin
+libdir      ?= $(EXEC_PREFIX)/lib
+includedir  ?= $(PREFIX)/include
 datarootdir ?= $(PREFIX)/share
 mandir      ?= $(datarootdir)/man
 INSTALL     ?= install
@@ -54,7 +56,7 @@ Q := $(if $(VERBOSE),,@)
 .SECONDARY:
 .DELETE_ON_ERROR:
 
-all: $(B)/memscan
+all: $(B)/memscan $(B)/libmemunreachable.so $(B)/libmemunreachable.a
 
 # ---- objects, and the archives that the program and its tests are linked from ----
 
@@ -86,6 +88,27 @@ $(B)/san/support.a: $(SUPPORT:%.c=$(B)/san/%.o)
 
 $(B)/memscan: $(B)/$(MAIN).o $(B)/parts.a
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+# ---- the library that programs link; it depends on the C library alone ----
+
+NOT_IN_LIBRARY := src/report/json.c src/report/writers.c src/target/process/find.c \
+                  $(wildcard src/cli/*.c src/sym/*.c)
+LIBRARY := $(filter-out $(NOT_IN_LIBRARY),$(SRC))
+SONAME  := libmemunreachable.so.1
+
+$(B)/pic/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(FLAGS) $(CFLAGS) -fPIC -ftls-model=initial-exec -MMD -MP -c -o $@ $<
+
+$(B)/$(SONAME): $(LIBRARY:%.c=$(B)/pic/%.o) src/inproc/libmemunreachable.map
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -pthread -Wl,-soname,$(SONAME) -Wl,-z,defs -Wl,-z,now \
+		-Wl,--version-script=src/inproc/libmemunreachable.map -o $@ $(filter %.o,$^)
+
+$(B)/libmemunreachable.so: $(B)/$(SONAME)
+	@ln -sf $(SONAME) $@
+
+$(B)/libmemunreachable.a: $(LIBRARY:%.c=$(B)/pic/%.o)
+	$(archive)
 
 # ---- tests ----
 
@@ -227,7 +250,15 @@ lint-analyzer:
 # ---- install, clean ----
 
 install: all
-	$(INSTALL) -d $(DESTDIR)$(bindir) $(DESTDIR)$(mandir)/man1
+	$(INSTALL) -d $(DESTDIR)$(bindir) $(DESTDIR)$(mandir)/man1 $(DESTDIR)$(libdir)/pkgconfig \
+		$(DESTDIR)$(includedir)/memunreachable
+	$(INSTALL) -m 755 $(B)/$(SONAME) $(DESTDIR)$(libdir)/$(SONAME)
+	ln -sf $(SONAME) $(DESTDIR)$(libdir)/libmemunreachable.so
+	$(INSTALL) -m 644 $(B)/libmemunreachable.a $(DESTDIR)$(libdir)/libmemunreachable.a
+	$(INSTALL) -m 644 include/memunreachable/*.h $(DESTDIR)$(includedir)/memunreachable/
+	sed -e 's|@prefix@|$(PREFIX)|; s|@libdir@|$(libdir)|; s|@includedir@|$(includedir)|' \
+		-e "s|@version@|$$(sed -n 's/.*MS_VERSION "\(.*\)"/\1/p' src/report/version.h)|" \
+		src/inproc/libmemunreachable.pc.in >$(DESTDIR)$(libdir)/pkgconfig/libmemunreachable.pc
 	$(INSTALL) -m 755 $(B)/memscan $(DESTDIR)$(bindir)/memscan
 	$(INSTALL) -m 644 man/memscan.1 $(DESTDIR)$(mandir)/man1/memscan.1
 
@@ -235,4 +266,4 @@ clean:
 	rm -rf $(B)
 
 OBJECTS := $(SRC:.c=) $(SUPPORT:.c=) $(UNIT:%=tests/unit/%) $(BENCHES:$(B)/%=tests/%)
--include $(OBJECTS:%=$(B)/%.d) $(OBJECTS:%=$(B)/san/%.d)
+-include $(OBJECTS:%=$(B)/%.d) $(OBJECTS:%=$(B)/san/%.d) $(LIBRARY:%.c=$(B)/pic/%.d)

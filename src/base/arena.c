@@ -120,6 +120,16 @@ void *ms_arena_resize(struct ms_arena *arena, void *old, size_t len)
 	return chunk + 1;
 }
 
+const void *ms_arena_next(const struct ms_arena *arena, const void *before, size_t *ret_len)
+{
+	const struct ms_arena_chunk *chunk = before;
+
+	chunk = chunk ? chunk->next : arena->chunks;
+	if (chunk)
+		*ret_len = chunk->len;
+	return chunk;
+}
+
 char *ms_arena_strndup(struct ms_arena *arena, const char *s, size_t max)
 {
 	size_t len = strnlen(s, max);

@@ -41,6 +41,9 @@ void *ms_arena_alloc(struct ms_arena *arena, size_t len);
  */
 void *ms_arena_resize(struct ms_arena *arena, void *old, size_t len);
 
+/* The mapping after @before, NULL for the first, or NULL behind the last; in no order. */
+const void *ms_arena_next(const struct ms_arena *arena, const void *before, size_t *ret_len);
+
 /* Copy the string @s of at most @max bytes, or NULL. */
 char *ms_arena_strndup(struct ms_arena *arena, const char *s, size_t max);
 

@@ -43,6 +43,8 @@ static void end_phase(struct scan *s, enum ms_phase phase)
 
 	s->report->scan.phase_ns[phase] += now - s->since;
 	s->since = now;
+	if (s->options->phase_ended)
+		s->options->phase_ended(s->options->ctx, phase);
 }
 
 static enum ms_status no_memory(struct scan *s)

@@ -19,6 +19,8 @@ struct ms_scan_options {
 	bool possible;
 	bool unaligned;
 	struct ms_workers *workers; /* threads to search with; NULL: alone */
+	void (*phase_ended)(void *ctx, enum ms_phase phase); /* told when it is; or NULL */
+	void *ctx;
 };
 
 /*

@@ -306,4 +306,18 @@ static bool write_text(const struct ms_report *report, struct ms_sink *sink)
 	return t.ok;
 }
 
+void ms_text_summary(const struct ms_totals *totals, struct ms_sink *sink)
+{
+	struct text t = { sink, true };
+
+	write_summary(&t, totals);
+}
+
+void ms_text_leak(const struct ms_leak *leak, struct ms_sink *sink)
+{
+	struct text t = { sink, true };
+
+	write_leak(&t, leak, false);
+}
+
 const struct ms_writer ms_text_writer = { "text", write_text };

@@ -8,7 +8,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -20,6 +22,7 @@
 enum {
 	SPARE_THREADS = 1024,
 	PATIENCE_MS = 10000, /* beyond the time limit of the freeze itself */
+	STOP_TICKS = 1000,   /* for the sweeper to stop, which sleeps */
 };
 
 /* What goes over the channel, a byte each. */
@@ -91,7 +94,7 @@ static void ignore_tick(int signal)
  * No signal may end this process while it holds threads, and no handler of the
  * program that we may be a fork of may run here. SIGALRM ticks, to end a wait.
  */
-static void set_signals(void)
+void ms_collection_set_signals(void)
 {
 	struct sigaction act = { .sa_handler = SIG_DFL };
 	sigset_t all;
@@ -255,7 +258,7 @@ int ms_collection_serve(struct ms_collection *shared, int channel)
 	enum ms_status st;
 	int status = 1;
 
-	set_signals();
+	ms_collection_set_signals();
 	if (!follow_parent())
 		return 1;
 	clear_results(shared);
@@ -273,6 +276,132 @@ int ms_collection_serve(struct ms_collection *shared, int channel)
 		status = serve_frozen(&s);
 	ms_arena_deinit(&s.freezer.arena);
 	return status;
+}
+
+/* ---- a program that searches itself ---- */
+
+/* Fork the frozen program's memory: no handler of fork() is to run, and no lock to be taken. */
+static enum ms_status fork_sweeper(const struct ms_self_collection *self, const int channel[2],
+                                   pid_t *ret, struct ms_error *err)
+{
+	pid_t collection = getpid();
+	long pid = syscall(SYS_clone, (long)SIGCHLD, NULL, NULL, NULL, NULL);
+
+	if (pid < 0)
+		return ms_fail_sys(err, errno, "cannot fork the sweeper process");
+	if (pid > 0) {
+		*ret = (pid_t)pid;
+		return MS_OK;
+	}
+	(void)close(channel[0]);
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != collection)
+		_exit(1);
+	_exit(self->sweep(self->ctx, channel[1]));
+}
+
+/* Have the sweeper execute what the program's threads had left to do in malloc. */
+static bool finish_stopped(struct server *s, pid_t sweeper, struct ms_vectors *vectors)
+{
+	const struct ms_arch_calls *calls = s->freezer.arch->calls;
+	struct ms_registers registers;
+	uint64_t mask;
+
+	if (!calls->save(sweeper, &registers, vectors) ||
+	    ptrace(PTRACE_GETSIGMASK, sweeper, sizeof(mask), &mask))
+		return false;
+	s->cloner.image = sweeper;
+	ms_clone_finish_malloc(&s->cloner);
+	if (!calls->restore(sweeper, &registers, vectors))
+		(void)kill(sweeper, SIGKILL);
+	(void)ptrace(PTRACE_SETSIGMASK, sweeper, sizeof(mask), &mask);
+	return true;
+}
+
+static void finish_in(struct server *s, pid_t sweeper)
+{
+	struct ms_tracee tracee = { .tid = sweeper, .state = MS_TRACEE_RUNNING };
+	struct ms_vectors *vectors = ms_arena_alloc(&s->freezer.arena, sizeof(*vectors));
+	bool done = false;
+
+	if (!s->cloner.insiders.n)
+		return;
+	set_tick(MS_TICK_NS / 1000);
+	if (vectors && !ptrace(PTRACE_SEIZE, sweeper, NULL, NULL) &&
+	    !ptrace(PTRACE_INTERRUPT, sweeper, NULL, NULL))
+		ms_tracee_wait(&tracee, STOP_TICKS);
+	if (tracee.state == MS_TRACEE_STOPPED)
+		done = finish_stopped(s, sweeper, vectors);
+	(void)ptrace(PTRACE_DETACH, sweeper, NULL, NULL);
+	if (!done)
+		s->shared->n_unrolled += (uint32_t)s->cloner.insiders.n;
+	set_tick(0);
+}
+
+static bool add_own(const struct ms_self_collection *self, const struct ms_arena *arena)
+{
+	const void *piece = NULL;
+	size_t len;
+
+	while ((piece = ms_arena_next(arena, piece, &len)))
+		if (!ms_ranges_add(self->arena, self->own, (uintptr_t)piece,
+		                   (uintptr_t)piece + len))
+			return false;
+	return ms_ranges_tidy(self->arena, self->own);
+}
+
+static enum ms_status serve_self_frozen(struct server *s, const struct ms_self_collection *self,
+                                        const int channel[2], pid_t *ret, struct ms_error *err)
+{
+	enum ms_status st;
+	bool asked = false;
+
+	set_tick(MS_TICK_NS / 1000);
+	set_urgent(true);
+	st = ms_freeze(&s->freezer, err);
+	if (!st)
+		st = ms_clone_note_inside(&s->cloner, err);
+	set_tick(0);
+	if (!st && !add_own(self, &s->freezer.arena))
+		st = ms_fail(err, MS_E_NOMEM, "no memory for the list of our own memory");
+	if (!st)
+		st = fork_sweeper(self, channel, ret, err);
+	(void)close(channel[1]);
+	if (!st)
+		asked = serve_standing(s);
+	set_tick(MS_TICK_NS / 1000);
+	ms_freezer_release(&s->freezer);
+	set_tick(0);
+	set_urgent(false);
+	if (asked) {
+		finish_in(s, *ret);
+		(void)answer(s, MS_OK);
+	}
+	return st;
+}
+
+enum ms_status ms_collection_serve_self(const struct ms_self_collection *self, pid_t *ret,
+                                        struct ms_error *err)
+{
+	struct server s = { .shared = self->shared };
+	int channel[2];
+	enum ms_status st;
+
+	clear_results(self->shared);
+	populate(self->shared);
+	self->shared->clone_wanted = true; /* that is: no thread is rolled while it stands */
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel))
+		return ms_fail_sys(err, errno, "no socket for a scan");
+	s.channel = channel[0];
+	st = ms_freezer_init(&s.freezer, self->shared, err);
+	s.cloner.freezer = &s.freezer;
+	if (!st)
+		st = serve_self_frozen(&s, self, channel, ret, err);
+	else
+		(void)close(channel[1]);
+	(void)close(channel[0]);
+	ms_arena_deinit(&s.freezer.arena);
+	return st;
 }
 
 static enum ms_status died(struct ms_error *err)

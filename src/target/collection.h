@@ -110,6 +110,31 @@ void ms_collection_destroy(struct ms_collection *shared);
  */
 int ms_collection_serve(struct ms_collection *shared, int channel);
 
+/* Block all signals of this process and forget its handlers; SIGALRM ticks. */
+void ms_collection_set_signals(void);
+
+/* A program that searches itself, as its collection process sees it. */
+struct ms_self_collection {
+	struct ms_collection *shared;
+	struct ms_arena *arena;
+	struct ms_ranges *own;                /* out: memory that freezing takes is added */
+	int (*sweep)(void *ctx, int channel); /* the sweeper's life */
+	void *ctx;
+};
+
+/*
+ * Be the collection process of a program that searches itself, whose memory this process
+ * shares (CLONE_VM): freeze it, fork the sweeper, which is a copy of that memory, and let
+ * the program go when the sweeper says so. Threads that were inside malloc are led out of
+ * it in the sweeper, which is asleep in ms_collection_release() then.
+ *
+ * @ret: the sweeper, a child that is to be waited for
+ *
+ * Context: after ms_collection_set_signals().
+ */
+ms_must_check enum ms_status ms_collection_serve_self(const struct ms_self_collection *self,
+                                                      pid_t *ret, struct ms_error *err);
+
 /* The sweeper's side. On failure @err is the collection's own, or MS_E_DIED when it is gone. */
 ms_must_check enum ms_status ms_collection_freeze(struct ms_collection *shared, int channel,
                                                   struct ms_error *err);

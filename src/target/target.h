@@ -98,6 +98,15 @@ ms_must_check enum ms_status ms_fork_open(struct ms_source *held,
                                           const struct ms_collection *released,
                                           struct ms_notes *warnings, struct ms_error *err);
 
+/*
+ * The clone, as which the rest is called, is the process that reads: the source looks at
+ * memory in place. Call before ms_fork_hold().
+ *
+ * @own: what in this address space is not the target's, sorted; what the source
+ *       allocates, and all else in its arena, need not be in it. Borrowed.
+ */
+void ms_fork_set_self(struct ms_source *prepared, const struct ms_ranges *own);
+
 /* Bytes that were read so far. */
 uint64_t ms_fork_bytes(const struct ms_source *fork);
 

@@ -15,6 +15,9 @@
  *
  * /proc/PID/mem is read, never process_vm_readv(): that pins pages, and to pin a shared
  * page is to copy it.
+ *
+ * The clone may also be the process that reads: a program that searches a copy of itself.
+ * It looks at its memory in place.
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -27,6 +30,7 @@
 #include "target/hold/cache.h"
 #include "target/kernel_roots.h"
 #include "target/maps.h"
+#include "target/own.h"
 #include "target/proc.h"
 #include "target/target.h"
 
@@ -44,6 +48,9 @@ struct ms_fork {
 
 	struct ms_beside beside; /* copied in the pause */
 	struct ms_beside wiped;  /* copied behind it */
+
+	const struct ms_ranges
+		*own; /* not NULL: the clone reads itself, and this is not the target's */
 };
 
 static struct ms_fork *fork_of(struct ms_source *src)
@@ -113,6 +120,31 @@ static size_t read_fork(struct ms_source *src, ms_addr addr, void *buf, size_t l
 	return done;
 }
 
+/* Whether all of @map is anonymous memory that no one but the target has, and the clone has it. */
+static bool is_in_place(const struct ms_fork *f, const struct ms_mapping *map)
+{
+	return map->prot & MS_PROT_READ && !map->shared && !map->inode &&
+	       ms_absent_of(map) == MS_ABSENT_ZERO &&
+	       !ms_maps_find(&f->beside.maps, map->range.begin) &&
+	       !ms_maps_find(&f->wiped.maps, map->range.begin);
+}
+
+static const void *view_self(struct ms_source *src, ms_addr addr, size_t len)
+{
+	const struct ms_fork *f = fork_of(src);
+	ms_addr end = addr + len;
+
+	for (ms_addr at = addr; at < end;) {
+		const struct ms_mapping *map = ms_maps_find(&f->base.mappings, at);
+
+		if (!map || !is_in_place(f, map))
+			return NULL;
+		at = map->range.end;
+	}
+	/* NOLINTNEXTLINE(performance-no-int-to-ptr): the target's addresses are ours here */
+	return len ? (const void *)(uintptr_t)addr : NULL;
+}
+
 static bool present_in_fork(struct ms_source *src, struct ms_range within, struct ms_range *ret)
 {
 	return ms_pages_present(&fork_of(src)->pages, within, ret);
@@ -131,6 +163,14 @@ static void close_fork(struct ms_source *src)
 static const struct ms_source_ops fork_ops = {
 	.name = "fork",
 	.read = read_fork,
+	.present = present_in_fork,
+	.close = close_fork,
+};
+
+static const struct ms_source_ops self_ops = {
+	.name = "self",
+	.read = read_fork,
+	.view = view_self,
 	.present = present_in_fork,
 	.close = close_fork,
 };
@@ -194,6 +234,20 @@ enum ms_status ms_fork_prepare(pid_t pid, struct ms_arena *arena, struct ms_sour
 		ms_mirrors_populate(&f->beside.mirrors, &f->beside.pages);
 	*ret = &f->base;
 	return MS_OK;
+}
+
+void ms_fork_set_self(struct ms_source *prepared, const struct ms_ranges *own)
+{
+	struct ms_fork *f = fork_of(prepared);
+	struct ms_mappings *shared = &f->beside.maps;
+	size_t kept = 0;
+
+	f->base.ops = &self_ops;
+	f->own = own;
+	for (size_t i = 0; i < shared->n; i++)
+		if (!ms_range_find(own, shared->at[i].range.begin))
+			shared->at[kept++] = shared->at[i];
+	shared->n = kept;
 }
 
 /* Pages of address space that the process has, by /proc/@pid/statm; 0 when it is gone. */
@@ -273,13 +327,42 @@ static bool wanted_before(const void *a, const void *b)
 	       ((const struct ms_wanted *)b)->range.begin;
 }
 
+/* The memory of both @mirrors is ours. */
+static bool add_mirrors(struct ms_arena *arena, struct ms_ranges *own,
+                        const struct ms_mirrors *mirrors)
+{
+	for (size_t i = 0; i < mirrors->n_memories; i++) {
+		ms_addr at = (uintptr_t)mirrors->memory[i];
+
+		if (!ms_ranges_add(arena, own, at, at + mirrors->memory_len[i]))
+			return false;
+	}
+	return true;
+}
+
+static enum ms_status read_maps(struct ms_fork *f, pid_t image, struct ms_mappings *ret,
+                                struct ms_error *err)
+{
+	struct ms_ranges own = { 0 };
+	const struct ms_range *r;
+
+	if (!f->own)
+		return ms_maps_read(image, f->arena, ret, err);
+	ms_vec_for_each (r, f->own)
+		if (!ms_ranges_add(f->arena, &own, r->begin, r->end))
+			return no_memory(err);
+	if (!add_mirrors(f->arena, &own, &f->beside.mirrors))
+		return no_memory(err);
+	return ms_own_maps(&own, f->arena, ret, err);
+}
+
 /* Those of the clone's mappings that are not beside; then add those that it has not. */
 static enum ms_status list_mappings(struct ms_fork *f, pid_t image, struct ms_mappings *own,
                                     struct ms_error *err)
 {
 	struct ms_mappings *all = &f->base.mappings;
 	const struct ms_mapping *map;
-	enum ms_status st = ms_maps_read(image, f->arena, all, err);
+	enum ms_status st = read_maps(f, image, all, err);
 	size_t n = all->n;
 
 	if (st)

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "inproc/export.h"
+#include "inproc/hidden.h"
+#include "inproc/lock.h"
+#include "inproc/log.h"
+#include "inproc/search.h"
+#include "memunreachable/memunreachable.h"
+#include "report/formats.h"
+
+/* One call after the other. */
+static struct {
+	struct ms_lock lock;
+} calls;
+
+/* What a call wants, and what it gets; written by the collection process. */
+struct wanted {
+	bool leaks;
+	bool text;
+	bool log;
+	bool contents;
+
+	struct UnreachableMemoryInfo info;
+	char *string; /* of mapped memory, of string_bytes */
+	size_t string_bytes;
+};
+
+/* The memory of a result begins with its length. */
+struct result {
+	size_t bytes;
+	struct UnreachableMemoryLeak leaks[];
+};
+
+static_assert((int)MEMUNREACHABLE_CONTENTS == (int)MS_CONTENTS, "one size of contents");
+
+static void *map(size_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+/* ---- in the collection process ---- */
+
+static void copy_leak(const struct ms_leak *leak, struct UnreachableMemoryLeak *ret)
+{
+	ret->begin = (uintptr_t)leak->address;
+	ret->size = leak->size;
+	ret->referenced_count = leak->referenced_count;
+	ret->referenced_size = leak->referenced_size;
+	ret->similar_count = leak->similar_count;
+	ret->similar_size = leak->similar_size;
+	ret->similar_referenced_count = leak->similar_referenced_count;
+	ret->similar_referenced_size = leak->similar_referenced_size;
+	ret->total_size = leak->total_size;
+	memcpy(ret->contents, leak->contents, leak->contents_len);
+}
+
+static bool give_leaks(const struct ms_report *report, struct UnreachableMemoryInfo *ret)
+{
+	size_t bytes = sizeof(struct result) + report->leaks.n * sizeof(ret->leaks[0]);
+	struct result *result = report->leaks.n ? map(bytes) : NULL;
+
+	if (report->leaks.n && !result)
+		return false;
+	for (size_t i = 0; i < report->leaks.n; i++)
+		copy_leak(&report->leaks.at[i], &result->leaks[i]);
+	if (result) {
+		result->bytes = bytes;
+		ret->leaks = result->leaks;
+	}
+	ret->num_listed = report->leaks.n;
+	return true;
+}
+
+static void give_counts(const struct ms_totals *totals, struct UnreachableMemoryInfo *ret)
+{
+	ret->num_leaks = totals->leaked_allocations;
+	ret->leak_bytes = totals->leaked_bytes;
+	ret->num_allocations = totals->allocations;
+	ret->allocation_bytes = totals->allocation_bytes;
+}
+
+/* A sink that counts first and keeps then. */
+struct string {
+	struct ms_sink sink; /* first */
+	char *at;
+	size_t n;
+};
+
+static bool take(struct ms_sink *sink, const char *bytes, size_t len)
+{
+	struct string *string = (struct string *)sink;
+
+	if (string->at)
+		memcpy(string->at + string->n, bytes, len);
+	string->n += len;
+	return true;
+}
+
+static void write_string(const struct ms_report *report, struct string *string)
+{
+	char line[96];
+	const struct ms_totals *totals = &report->totals;
+	const struct ms_leak *leak;
+	int len = snprintf(line, sizeof(line),
+	                   "  %" PRIu64 " bytes in %" PRIu64 " unreachable allocation%s\n"
+	                   "  ABI: '%s'\n\n",
+	                   totals->leaked_bytes, totals->leaked_allocations,
+	                   totals->leaked_allocations == 1 ? "" : "s", report->target.arch);
+
+	string->n = 0;
+	take(&string->sink, line, (size_t)len);
+	ms_vec_for_each (leak, &report->leaks)
+		ms_text_leak(leak, &string->sink);
+}
+
+static bool give_string(const struct ms_report *report, struct wanted *wanted)
+{
+	struct string string = { .sink.write = take };
+
+	write_string(report, &string);
+	wanted->string_bytes = string.n + 1;
+	string.at = map(wanted->string_bytes);
+	if (!string.at)
+		return false;
+	write_string(report, &string);
+	wanted->string = string.at;
+	return true;
+}
+
+static void log_report(const struct ms_report *report)
+{
+	struct ms_log_lines lines;
+	const struct ms_leak *leak;
+
+	ms_log_begin(&lines);
+	ms_text_summary(&report->totals, &lines.sink);
+	ms_vec_for_each (leak, &report->leaks)
+		ms_text_leak(leak, &lines.sink);
+	ms_log_end(&lines);
+}
+
+static void give(struct ms_search *search)
+{
+	struct wanted *wanted = search->ctx;
+	bool ok = true;
+
+	if (search->st) {
+		ms_log("%s", search->err.text);
+		if (search->err.advice[0])
+			ms_log("%s", search->err.advice);
+		return;
+	}
+	give_counts(&search->report.totals, &wanted->info);
+	if (wanted->leaks)
+		ok = give_leaks(&search->report, &wanted->info);
+	if (ok && wanted->text)
+		ok = give_string(&search->report, wanted);
+	if (!ok)
+		search->st = ms_fail(&search->err, MS_E_NOMEM, "no memory for the result");
+	else if (wanted->log)
+		log_report(&search->report);
+}
+
+/* ---- in the program ---- */
+
+static bool under_valgrind(void)
+{
+	const char *preload = getenv("LD_PRELOAD");
+
+	return preload && strstr(preload, "vgpreload_");
+}
+
+static bool run(struct wanted *wanted, size_t limit)
+{
+	struct ms_process *process =
+		ms_process_new(sizeof(struct ms_search) + sizeof(*wanted), ms_search_run);
+	struct ms_search *search;
+	struct wanted *given;
+	bool found;
+
+	if (!process) {
+		ms_log("no memory for a search");
+		return false;
+	}
+	search = process->ctx;
+	given = (struct wanted *)(search + 1);
+	*given = *wanted;
+	search->process = process;
+	search->options.limit = limit;
+	search->options.contents = wanted->contents;
+	search->told = wanted->log;
+	search->done = give;
+	search->ctx = given;
+	search->st = MS_E_DIED;
+	if (ms_process_start(process, &search->err)) {
+		ms_log("%s", search->err.text);
+	} else {
+		ms_process_join(process);
+		if (search->st == MS_E_DIED)
+			ms_log("the collection process ended unexpectedly");
+	}
+	found = search->st == MS_OK;
+	if (found)
+		*wanted = *given;
+	ms_arena_deinit(&search->arena);
+	ms_process_free(process);
+	return found;
+}
+
+/* Returns false, with the reason logged, when the process could not be searched. */
+static bool search_self(struct wanted *wanted, size_t limit)
+{
+	int error = errno;
+	bool found;
+
+	if (under_valgrind()) {
+		ms_log("this process runs under Valgrind, which cannot run a search; use its own "
+		       "--leak-check=full");
+		return false;
+	}
+	if (!ms_lock_take(&calls.lock)) {
+		ms_log("a search was asked for from within a search, by a signal handler");
+		return false;
+	}
+	found = run(wanted, limit);
+	ms_lock_give(&calls.lock);
+	errno = error;
+	return found;
+}
+
+MS_EXPORT bool GetUnreachableMemory(struct UnreachableMemoryInfo *info, size_t limit)
+{
+	struct wanted wanted = { .leaks = true, .contents = true };
+
+	if (!info) {
+		ms_log("GetUnreachableMemory was called without an UnreachableMemoryInfo");
+		return false;
+	}
+	if (info->version > 0) {
+		ms_log("unsupported UnreachableMemoryInfo.version %zu in GetUnreachableMemory",
+		       info->version);
+		return false;
+	}
+	if (!search_self(&wanted, limit))
+		return false;
+	*info = wanted.info;
+	if (info->leaks) {
+		struct result *result =
+			(struct result *)((char *)info->leaks - sizeof(struct result));
+
+		ms_hidden_add(result, result->bytes);
+	}
+	return true;
+}
+
+MS_EXPORT void FreeUnreachableMemory(struct UnreachableMemoryInfo *info)
+{
+	struct result *result;
+
+	if (!info || !info->leaks)
+		return;
+	result = (struct result *)((char *)info->leaks - sizeof(struct result));
+	ms_hidden_remove(result, result->bytes);
+	(void)munmap(result, result->bytes);
+	memset(info, 0, sizeof(*info));
+}
+
+MS_EXPORT bool LogUnreachableMemory(bool log_contents, size_t limit)
+{
+	struct wanted wanted = { .log = true, .contents = log_contents };
+
+	return search_self(&wanted, limit);
+}
+
+MS_EXPORT bool NoLeaks(void)
+{
+	struct wanted wanted = { 0 };
+
+	return search_self(&wanted, 0) && wanted.info.num_leaks == 0;
+}
+
+MS_EXPORT char *GetUnreachableMemoryString(bool log_contents, size_t limit)
+{
+	static const char failed[] =
+		"Failed to get unreachable memory\n"
+		"If the process is not dumpable: prctl(PR_SET_DUMPABLE, 1), or run as root\n"
+		"If it is traced (gdb, strace): let the tracer go\n"
+		"For the reason see standard error\n";
+	struct wanted wanted = { .text = true, .contents = log_contents };
+	char *copy;
+
+	if (!search_self(&wanted, limit))
+		return strdup(failed);
+	copy = strdup(wanted.string);
+	(void)munmap(wanted.string, wanted.string_bytes);
+	return copy;
+}
+
+MS_EXPORT void memunreachable_hide(const void *p, size_t size)
+{
+	ms_hidden_add(p, size);
+}
+
+MS_EXPORT void memunreachable_unhide(const void *p, size_t size)
+{
+	ms_hidden_remove(p, size);
+}
+
+/* ---- one leak as text ---- */
+
+struct bounded {
+	struct ms_sink sink; /* first */
+	char *at;
+	size_t size;
+	size_t n;
+};
+
+static bool take_bounded(struct ms_sink *sink, const char *bytes, size_t len)
+{
+	struct bounded *text = (struct bounded *)sink;
+
+	for (size_t i = 0; i < len; i++, text->n++)
+		if (text->n + 1 < text->size)
+			text->at[text->n] = bytes[i];
+	return true;
+}
+
+MS_EXPORT size_t memunreachable_leak_text(const struct UnreachableMemoryLeak *leak,
+                                          bool log_contents, char *text, size_t size)
+{
+	struct bounded bounded = { .sink.write = take_bounded, .at = text, .size = size };
+	struct ms_leak like = {
+		.address = leak->begin,
+		.size = leak->size,
+		.referenced_count = leak->referenced_count,
+		.referenced_size = leak->referenced_size,
+		.similar_count = leak->similar_count,
+		.similar_size = leak->similar_size,
+		.similar_referenced_count = leak->similar_referenced_count,
+		.similar_referenced_size = leak->similar_referenced_size,
+		.total_size = leak->total_size,
+	};
+
+	if (log_contents) {
+		like.contents_len = (uint8_t)(leak->size < MS_CONTENTS ? leak->size : MS_CONTENTS);
+		memcpy(like.contents, leak->contents, like.contents_len);
+	}
+	ms_text_leak(&like, &bounded.sink);
+	/* Between leaks stands an empty line, which is the caller's. */
+	if (bounded.n)
+		bounded.n--;
+	if (size)
+		text[bounded.n < size ? bounded.n : size - 1] = '\0';
+	return bounded.n;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_INPROC_HIDDEN_H
+#define MS_INPROC_HIDDEN_H
+
+/*
+ * Memory that is not to be searched for pointers, such as results: they are full of the
+ * addresses of leaks, and would hide these from the next search.
+ */
+
+#include <stddef.h>
+
+/* Empty @size bytes at @p where they are searched, or stop doing so. Nonsense is ignored. */
+void ms_hidden_add(const void *p, size_t size);
+void ms_hidden_remove(const void *p, size_t size);
+
+/* Empty them all. In the sweeper, whose memory is a copy. */
+void ms_hidden_wipe(void);
+
+#endif

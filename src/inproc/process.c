@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The C library finds errno, its canary and more by the thread pointer, so a process of
+ * its own needs a thread control block of its own:
+ *
+ *	block        tp
+ *	├── static TLS ┼── struct pthread ──┤     a copy of the starting thread's
+ *
+ * How much lies below the thread pointer is the same for all threads, and the dynamic
+ * linker tells it (dl_iterate_phdr). What would need more than such a copy, a lock that
+ * notes its owner, or TLS of libraries loaded later, is not used in there.
+ */
+#include "inproc/process.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <link.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "target/collection.h"
+
+enum {
+	PAGE = 4096,
+	STACK_BYTES = 512 * 1024,
+	SMALL_STACK_BYTES = 16 * 1024,
+	/* glibc's struct pthread has had 2304 bytes and more since 2.26; none of the rest matters.
+	 */
+	THREAD_BYTES = 2048,
+	MAX_TLS_BYTES = 1024 * 1024,
+	TLS_ALIGN = 64,
+	TCB_WORD = 0, /* words of the header, tcbhead_t */
+	SELF_WORD = 2,
+	FIRST_KEPT_FD = 2, /* messages go there */
+	WAIT_S = 1,
+};
+
+/*
+ * The memory of a process:
+ *
+ *	│ guard │ stack │ guard │ small stack │ TLS, thread │ struct ms_process │ ctx │
+ */
+struct layout {
+	size_t tls_bytes;
+	size_t stack; /* where it begins */
+	size_t small_stack;
+	size_t thread; /* where the thread pointer points */
+	size_t process;
+	size_t ctx;
+	size_t len;
+};
+
+static size_t round_up(size_t n, size_t to)
+{
+	return (n + to - 1) / to * to;
+}
+
+static char *thread_pointer(void)
+{
+	return __builtin_thread_pointer();
+}
+
+/* How far below the thread pointer the TLS of any module begins. */
+static int measure_tls(struct dl_phdr_info *info, size_t size, void *ctx)
+{
+	size_t *most = ctx;
+	uintptr_t tp = (uintptr_t)thread_pointer();
+	uintptr_t at = (uintptr_t)info->dlpi_tls_data;
+
+	if (size >= sizeof(*info) && at && at < tp && tp - at < MAX_TLS_BYTES && tp - at > *most)
+		*most = tp - at;
+	return 0;
+}
+
+static struct layout lay_out(size_t tls_bytes, size_t ctx_bytes)
+{
+	struct layout l = { .tls_bytes = round_up(tls_bytes, TLS_ALIGN) };
+
+	l.stack = PAGE;
+	l.small_stack = l.stack + STACK_BYTES + PAGE;
+	l.thread = l.small_stack + SMALL_STACK_BYTES + l.tls_bytes;
+	l.process = l.thread + THREAD_BYTES;
+	l.ctx = l.process + round_up(sizeof(struct ms_process), TLS_ALIGN);
+	l.len = round_up(l.ctx + ctx_bytes, PAGE);
+	return l;
+}
+
+struct ms_process *ms_process_new(size_t bytes, void (*body)(void *ctx))
+{
+	struct ms_process *process;
+	size_t tls_bytes = 0;
+	struct layout l;
+	char *memory;
+
+	(void)dl_iterate_phdr(measure_tls, &tls_bytes);
+	l = lay_out(tls_bytes, bytes);
+	memory = mmap(NULL, l.len, PROT_READ | PROT_WRITE,
+	              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (memory == MAP_FAILED)
+		return NULL;
+	(void)mprotect(memory, PAGE, PROT_NONE);
+	(void)mprotect(memory + l.small_stack - PAGE, PAGE, PROT_NONE);
+	process = (struct ms_process *)(memory + l.process);
+	process->memory = (struct ms_range){ (uintptr_t)memory, (uintptr_t)memory + l.len };
+	process->body = body;
+	process->ctx = memory + l.ctx;
+	return process;
+}
+
+void ms_process_free(struct ms_process *process)
+{
+	/* NOLINTNEXTLINE(performance-no-int-to-ptr): an address of ours */
+	(void)munmap((void *)(uintptr_t)process->memory.begin, ms_range_len(process->memory));
+}
+
+static char *place(const struct ms_process *process, size_t offset)
+{
+	/* NOLINTNEXTLINE(performance-no-int-to-ptr): an address of ours */
+	return (char *)(uintptr_t)process->memory.begin + offset;
+}
+
+static struct layout layout_of(const struct ms_process *process)
+{
+	struct layout l = lay_out(0, 0);
+
+	l.tls_bytes = (size_t)((uintptr_t)process - process->memory.begin) - l.process;
+	l.thread += l.tls_bytes;
+	l.process += l.tls_bytes;
+	return l;
+}
+
+/* ---- in the new process ---- */
+
+static void drop_descriptors(void)
+{
+	struct rlimit limit = { 0 };
+
+	if (!syscall(SYS_close_range, FIRST_KEPT_FD + 1, UINT_MAX, 0)) {
+		(void)close(0);
+		(void)close(1);
+		return;
+	}
+	(void)getrlimit(RLIMIT_NOFILE, &limit);
+	for (rlim_t fd = 0; fd < limit.rlim_max && fd < INT_MAX; fd++)
+		if (fd != FIRST_KEPT_FD)
+			(void)close((int)fd);
+}
+
+static void futex_wait(uint32_t *word, uint32_t value)
+{
+	const struct timespec span = { WAIT_S, 0 };
+
+	/* Not FUTEX_PRIVATE: the kernel's own wake at the end of a process is none. */
+	(void)syscall(SYS_futex, word, FUTEX_WAIT, value, &span, NULL, 0);
+}
+
+static int live(void *arg)
+{
+	struct ms_process *process = arg;
+
+	ms_collection_set_signals();
+	if (!process->orphan)
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	while (!__atomic_load_n(&process->go, __ATOMIC_ACQUIRE)) {
+		/* The program may have ended before that took effect. */
+		if (!process->orphan && getppid() != process->program)
+			return 1;
+		futex_wait(&process->go, 0);
+	}
+	(void)setsid();
+	drop_descriptors();
+	process->body(process->ctx);
+	return 0;
+}
+
+/* ---- in the program ---- */
+
+static void copy_thread(const struct ms_process *process, const struct layout *l)
+{
+	char *tp = place(process, l->thread);
+	uintptr_t self = (uintptr_t)tp;
+
+	memcpy(tp - l->tls_bytes, thread_pointer() - l->tls_bytes, l->tls_bytes + THREAD_BYTES);
+	memcpy(tp + TCB_WORD * sizeof(self), &self, sizeof(self));
+	memcpy(tp + SELF_WORD * sizeof(self), &self, sizeof(self));
+}
+
+/* Returns its number, or -1. */
+static pid_t make(struct ms_process *process)
+{
+	const struct layout l = layout_of(process);
+	const int flags = CLONE_VM | CLONE_SETTLS | CLONE_CHILD_CLEARTID | CLONE_PARENT_SETTID;
+
+	copy_thread(process, &l);
+	return clone(live, place(process, l.stack + STACK_BYTES), flags, process, &process->lives,
+	             place(process, l.thread), &process->lives);
+}
+
+/* Be the parent that is gone when its child goes on: init adopts that. */
+static int be_parent(void *arg)
+{
+	struct ms_process *process = arg;
+
+	process->pid = make(process);
+	return 0;
+}
+
+static void make_orphan(struct ms_process *process)
+{
+	const struct layout l = layout_of(process);
+	pid_t parent;
+
+	process->pid = -1;
+	/* The parent runs to its end before this goes on, and uses errno as we would. */
+	parent = clone(be_parent, place(process, l.small_stack + SMALL_STACK_BYTES),
+	               CLONE_VM | CLONE_VFORK, process);
+	while (parent > 0 && wait4(parent, NULL, __WALL, NULL) < 0 && errno == EINTR)
+		;
+}
+
+enum ms_status ms_process_start(struct ms_process *process, struct ms_error *err)
+{
+	sigset_t all;
+	sigset_t before;
+
+	(void)sigfillset(&all);
+	process->program = getpid();
+	process->go = 0;
+	/* No handler of the program's may run in there before it has forgotten them. */
+	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
+	if (process->orphan)
+		make_orphan(process);
+	else
+		process->pid = make(process);
+	if (process->pid < 0)
+		process->lives = 0;
+	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (process->pid < 0)
+		return ms_fail_sys(err, errno, "cannot start the collection process");
+	/* Fails where there is no Yama, and is not needed there. */
+	(void)prctl(PR_SET_PTRACER, (unsigned long)process->pid, 0, 0, 0);
+	__atomic_store_n(&process->go, 1, __ATOMIC_RELEASE);
+	(void)syscall(SYS_futex, &process->go, FUTEX_WAKE, 1, NULL, NULL, 0);
+	return MS_OK;
+}
+
+bool ms_process_lives(const struct ms_process *process)
+{
+	return __atomic_load_n(&process->lives, __ATOMIC_ACQUIRE);
+}
+
+void ms_process_join(struct ms_process *process)
+{
+	uint32_t pid;
+
+	while ((pid = __atomic_load_n(&process->lives, __ATOMIC_ACQUIRE)))
+		futex_wait(&process->lives, pid);
+	while (wait4(process->pid, NULL, __WALL, NULL) < 0 && errno == EINTR)
+		;
+}

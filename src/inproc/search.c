@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "inproc/search.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "inproc/log.h"
+#include "report/trust.h"
+#include "report/wire.h"
+#include "target/target.h"
+
+static const uint64_t FREEZE_NS = UINT64_C(30000000000);
+static const uint64_t SECOND_NS = UINT64_C(1000000000);
+
+static bool get_bytes(void *ctx, void *bytes, size_t len)
+{
+	const struct ms_search *search = ctx;
+	char *at = bytes;
+
+	while (len > 0) {
+		ssize_t n = read(search->pipe[0], at, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return false;
+		at += n;
+		len -= (size_t)n;
+	}
+	return true;
+}
+
+/* Everything that needs memory or time, done while the program runs. */
+static enum ms_status prepare(struct ms_search *s)
+{
+	pid_t program = s->process->program;
+	struct ms_range memory = s->process->memory;
+	enum ms_status st = ms_collection_create(program, FREEZE_NS, &s->shared, &s->err);
+
+	if (st)
+		return st;
+	if (!ms_ranges_add(&s->arena, &s->own, memory.begin, memory.end) ||
+	    !ms_ranges_add(&s->arena, &s->own, (uintptr_t)s->shared,
+	                   (uintptr_t)s->shared + s->shared->map_bytes) ||
+	    !ms_ranges_tidy(&s->arena, &s->own))
+		return ms_fail(&s->err, MS_E_NOMEM, "no memory for the list of our own memory");
+	ms_malloc_code_find(program, s->shared, &s->arena);
+	st = ms_fork_prepare(program, &s->arena, &s->src, &s->err);
+	if (!st)
+		ms_fork_set_self(s->src, &s->own);
+	if (!st && pipe2(s->pipe, O_CLOEXEC))
+		st = ms_fail_sys(&s->err, errno, "no pipe for a scan");
+	return st;
+}
+
+static enum ms_status collect(struct ms_search *s)
+{
+	const struct ms_self_collection self = {
+		.shared = s->shared,
+		.arena = &s->arena,
+		.own = &s->own,
+		.sweep = ms_search_sweep,
+		.ctx = s,
+	};
+	enum ms_status st;
+
+	if (s->told)
+		ms_log("collecting thread info for process %d...", (int)s->process->program);
+	st = ms_collection_serve_self(&self, &s->sweeper, &s->err);
+	if (!st && s->told)
+		ms_log("collection thread done");
+	return st;
+}
+
+/* Wait for the sweeper's end, which is near when all was received. */
+static void reap(struct ms_search *s, enum ms_status st)
+{
+	struct rusage usage = { 0 };
+	int status = 0;
+
+	if (!s->sweeper)
+		return;
+	if (st == MS_E_CORRUPT || st == MS_E_NOMEM)
+		(void)kill(s->sweeper, SIGKILL);
+	while (wait4(s->sweeper, &status, 0, &usage) < 0 && errno == EINTR)
+		;
+	s->report.scan.peak_rss_bytes = (uint64_t)usage.ru_maxrss * 1024;
+	if (st == MS_E_DIED && WIFSIGNALED(status)) {
+		(void)ms_fail(&s->err, MS_E_DIED, "the sweeper process ended by signal %d",
+		              WTERMSIG(status));
+		ms_advise(&s->err, "was there memory for it? see dmesg");
+	}
+}
+
+static void close_pipe(struct ms_search *s, int end)
+{
+	if (s->pipe[end] >= 0)
+		(void)close(s->pipe[end]);
+	s->pipe[end] = -1;
+}
+
+static enum ms_status attempt(struct ms_search *s)
+{
+	enum ms_status st;
+
+	ms_arena_deinit(&s->arena);
+	s->own = (struct ms_ranges){ 0 };
+	s->shared = NULL;
+	s->src = NULL;
+	s->sweeper = 0;
+	s->pipe[0] = -1;
+	s->pipe[1] = -1;
+	st = prepare(s);
+	if (!st)
+		st = collect(s);
+	close_pipe(s, 1);
+	if (!st)
+		st = ms_wire_receive(get_bytes, s, &s->arena, &s->report, &s->err);
+	close_pipe(s, 0);
+	reap(s, st);
+	if (s->src)
+		s->src->ops->close(s->src);
+	if (s->shared)
+		ms_collection_destroy(s->shared);
+	return st;
+}
+
+static void sleep_ns(uint64_t ns)
+{
+	const struct timespec span = { (time_t)(ns / SECOND_NS), (long)(ns % SECOND_NS) };
+
+	(void)nanosleep(&span, NULL);
+}
+
+void ms_search_run(void *ctx)
+{
+	struct ms_search *s = ctx;
+	uint64_t began_ns = ms_now_ns();
+	struct ms_trust trust = { 0 };
+
+	for (;;) {
+		s->st = attempt(s);
+		if (!ms_trust_doubt(&trust, s->st, &s->report, &s->err))
+			break;
+		sleep_ns(ms_trust_pause_ns(&trust));
+	}
+	if (!s->st)
+		s->st = ms_trust_take(&trust, s->process->program, &s->arena, &s->report, &s->err);
+	if (!s->st)
+		s->report.scan.duration_ns = ms_now_ns() - began_ns;
+	if (s->told && !s->st)
+		ms_log("unreachable memory detection done");
+	s->done(s);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_INPROC_SEARCH_H
+#define MS_INPROC_SEARCH_H
+
+/*
+ * A program's search of itself, by three processes:
+ *
+ *	original    the program. Its calling thread waits, all others run on
+ *	collection  shares its memory (process.h): freezes it, forks the sweeper, lets it
+ *	            go; then waits for the report
+ *	sweeper     that fork: searches its own memory, which is the program's as it was
+ */
+
+#include "engine/report.h"
+#include "engine/scan.h"
+#include "inproc/process.h"
+#include "target/collection.h"
+
+struct ms_search {
+	struct ms_scan_options options; /* decoders, workers: not the caller's business */
+	bool told;                      /* log what is going on */
+
+	/* Called in the collection process with what came out; sees this struct. */
+	void (*done)(struct ms_search *search);
+	void *ctx;
+
+	/* what came out */
+	enum ms_status st;
+	struct ms_error err;
+	struct ms_report report;
+	struct ms_arena arena; /* of the report; to be released by the program */
+
+	/* while it goes on */
+	const struct ms_process *process;
+	struct ms_collection *shared;
+	struct ms_source *src;
+	struct ms_ranges own; /* what in this memory is not the program's */
+	int pipe[2];
+	pid_t sweeper;
+};
+
+/* Search, several times if need be. In the collection process; @ctx is a struct ms_search. */
+void ms_search_run(void *ctx);
+
+/* Be the sweeper: hold what is there, let the program go, search, send the report. */
+int ms_search_sweep(void *ctx, int channel);
+
+#endif

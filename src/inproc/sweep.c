@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "alloc/decoders.h"
+#include "base/clock.h"
+#include "inproc/hidden.h"
+#include "inproc/log.h"
+#include "inproc/search.h"
+#include "report/wire.h"
+#include "target/maps.h"
+#include "target/snapshot.h"
+#include "target/target.h"
+
+enum { PAGE = 4096, MAX_SKIPPED = 65536 };
+
+/* For the handler of faults; of the sweeper alone, which has one thread. */
+static struct {
+	const struct ms_mappings *maps;
+	uint32_t n;
+} skipped;
+
+/*
+ * What the map says is readable may not be, such as a page that the kernel has lost or
+ * one guarded in a way of its own: it is as if it were empty.
+ */
+static void skip_page(int signal, siginfo_t *info, void *context)
+{
+	ms_addr at = (uintptr_t)info->si_addr & ~(ms_addr)(PAGE - 1);
+	/* NOLINTNEXTLINE(performance-no-int-to-ptr): a page of this process */
+	void *page = (void *)(uintptr_t)at;
+
+	(void)context;
+	if (!ms_maps_find(skipped.maps, at) || ++skipped.n > MAX_SKIPPED ||
+	    mmap(page, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != page)
+		(void)sigaction(signal, &(struct sigaction){ .sa_handler = SIG_DFL }, NULL);
+}
+
+static void expect_faults(const struct ms_mappings *maps)
+{
+	struct sigaction act = { .sa_sigaction = skip_page, .sa_flags = SA_SIGINFO };
+	sigset_t faults;
+
+	skipped.maps = maps;
+	skipped.n = 0;
+	(void)sigemptyset(&faults);
+	(void)sigaddset(&faults, SIGSEGV);
+	(void)sigaddset(&faults, SIGBUS);
+	(void)sigaction(SIGSEGV, &act, NULL);
+	(void)sigaction(SIGBUS, &act, NULL);
+	(void)sigprocmask(SIG_UNBLOCK, &faults, NULL);
+}
+
+static enum ms_status hold(struct ms_search *s, int channel, struct ms_snapshot *ret,
+                           struct ms_error *err)
+{
+	uint64_t since_ns = ms_now_ns();
+	enum ms_status st;
+
+	s->shared->image = getpid();
+	st = ms_fork_hold(s->src, s->shared, &s->report.warnings, err);
+	*ret = (struct ms_snapshot){ s->src, true, ms_now_ns() - since_ns };
+	return st ? st : ms_collection_release(s->shared, channel, err);
+}
+
+/* Tell in the words of libmemunreachable that a part of the search is over. */
+static void tell_phase(void *ctx, enum ms_phase phase)
+{
+	const struct ms_search *s = ctx;
+
+	switch (phase) {
+	case MS_PHASE_DECODE:
+		ms_log("searching done");
+		ms_log("sweeping process %d for unreachable memory", (int)s->process->program);
+		break;
+	case MS_PHASE_MARK:
+		ms_log("sweeping done");
+		ms_log("folding related leaks");
+		break;
+	case MS_PHASE_FOLD:
+		ms_log("folding done");
+		break;
+	case MS_PHASE_FREEZE:
+	case MS_PHASE_HOLD:
+	case MS_PHASE_CLASSIFY:
+	case MS_PHASE_ROOT:
+	case MS_PHASES:
+		break;
+	}
+}
+
+static enum ms_status search(struct ms_search *s, const struct ms_snapshot *snapshot,
+                             struct ms_error *err)
+{
+	struct ms_report *report = &s->report;
+	struct ms_scan_options options = s->options;
+	enum ms_status st;
+
+	ms_hidden_wipe();
+	ms_target_facts(s->process->program, &report->target, &report->host);
+	st = ms_fork_open(s->src, s->shared, &report->warnings, err);
+	if (st)
+		return st;
+	ms_snapshot_describe(snapshot, s->shared, &s->arena, report);
+	if (s->told)
+		ms_log("searching process %d for allocations", (int)s->process->program);
+	if (ms_sandbox_enter(err))
+		ms_note_add(&s->arena, &report->warnings, "the search ran unconfined: %s",
+		            err->text);
+	options.decoders = ms_decoders;
+	options.phase_ended = s->told ? tell_phase : NULL;
+	options.ctx = s;
+	st = ms_scan(s->src, &options, &s->arena, report, err);
+	report->scan.bytes_read = ms_snapshot_bytes(snapshot);
+	if (skipped.n && s->told)
+		ms_log("%u pages skipped due to segfaults", skipped.n);
+	if (skipped.n)
+		ms_note_add(&s->arena, &report->warnings,
+		            "%u pages could not be read and were taken as empty", skipped.n);
+	return st;
+}
+
+static bool put_bytes(void *ctx, const void *bytes, size_t len)
+{
+	const struct ms_search *s = ctx;
+	const char *at = bytes;
+
+	while (len > 0) {
+		ssize_t n = write(s->pipe[1], at, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return false;
+		at += n;
+		len -= (size_t)n;
+	}
+	return true;
+}
+
+int ms_search_sweep(void *ctx, int channel)
+{
+	struct ms_search *s = ctx;
+	struct ms_snapshot snapshot;
+	struct ms_error err = { 0 };
+	enum ms_status st;
+
+	memset(&s->report, 0, sizeof(s->report));
+	expect_faults(&s->src->mappings);
+	st = hold(s, channel, &snapshot, &err);
+	if (!st)
+		st = search(s, &snapshot, &err);
+	err.status = st;
+	return ms_wire_send(put_bytes, s, &err, &s->report) ? 0 : 1;
+}
