@@ -112,6 +112,18 @@ size_t memunreachable_leak_text(const struct UnreachableMemoryLeak *leak, bool l
 void memunreachable_hide(const void *p, size_t size);
 void memunreachable_unhide(const void *p, size_t size);
 
+/*
+ * Install the handler of signal 35 (SIGRTMIN + 1), which makes the process tell its
+ * unreachable memory, or with value 1 its stacks, to `memscan trigger PID`, or to a file
+ * in the folder that the environment variable MEMUNREACHABLE_FOLDER names (/tmp).
+ *
+ * The shared library does so by itself when it is loaded and the signal has its default
+ * action, unless MEMUNREACHABLE_TRIGGER is 0. Programs with the static library call it.
+ *
+ * Returns false, with the reason logged, without memory.
+ */
+bool memunreachable_install_handler(void);
+
 #ifdef __cplusplus
 } /* extern "C" */
 } /* namespace memunreachable_c */
@@ -123,6 +135,7 @@ void memunreachable_unhide(const void *p, size_t size);
 
 extern "C" {
 using memunreachable_c::LogUnreachableMemory;
+using memunreachable_c::memunreachable_install_handler;
 using memunreachable_c::NoLeaks;
 }
 

@@ -7,19 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "inproc/export.h"
 #include "inproc/hidden.h"
-#include "inproc/lock.h"
 #include "inproc/log.h"
 #include "inproc/search.h"
 #include "memunreachable/memunreachable.h"
 #include "report/formats.h"
-
-/* One call after the other. */
-static struct {
-	struct ms_lock lock;
-} calls;
 
 /* What a call wants, and what it gets; written by the collection process. */
 struct wanted {
@@ -228,12 +223,12 @@ static bool search_self(struct wanted *wanted, size_t limit)
 		       "--leak-check=full");
 		return false;
 	}
-	if (!ms_lock_take(&calls.lock)) {
+	if (!ms_search_enter(getpid())) {
 		ms_log("a search was asked for from within a search, by a signal handler");
 		return false;
 	}
 	found = run(wanted, limit);
-	ms_lock_give(&calls.lock);
+	ms_search_leave();
 	errno = error;
 	return found;
 }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/range.h"
 #include "inproc/lock.h"
@@ -41,7 +42,7 @@ void ms_hidden_add(const void *p, size_t size)
 	int error = errno;
 	struct ms_range range = { (uintptr_t)p, (uintptr_t)p + size };
 
-	if (!p || range.end <= range.begin || !ms_lock_take(&hidden.lock))
+	if (!p || range.end <= range.begin || !ms_lock_take(&hidden.lock, getpid()))
 		return;
 	if (hidden.n < hidden.cap || grow()) {
 		hidden.at[hidden.n] = range;
@@ -56,7 +57,7 @@ void ms_hidden_remove(const void *p, size_t size)
 	int error = errno;
 	ms_addr begin = (uintptr_t)p;
 
-	if (!ms_lock_take(&hidden.lock))
+	if (!ms_lock_take(&hidden.lock, getpid()))
 		return;
 	for (size_t i = 0; i < hidden.n; i++) {
 		if (hidden.at[i].begin != begin || hidden.at[i].end != begin + size)

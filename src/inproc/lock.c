@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "inproc/lock.h"
 
+#include <errno.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -15,26 +16,35 @@ static uint32_t *thread_half(struct ms_lock *lock)
 	return (uint32_t *)(void *)&lock->owner;
 }
 
-bool ms_lock_take(struct ms_lock *lock)
+static bool try_to_take(struct ms_lock *lock, uint64_t expected, uint64_t mine)
 {
-	uint64_t process = (uint32_t)getpid();
-	uint64_t mine = process << 32 | (uint32_t)gettid();
+	return __atomic_compare_exchange_n(&lock->owner, &expected, mine, false, __ATOMIC_ACQUIRE,
+	                                   __ATOMIC_RELAXED);
+}
 
-	for (;;) {
-		uint64_t seen = 0;
+/* Whoever has it will never give it back. */
+static bool is_orphaned(uint64_t owner, uint64_t process)
+{
+	return owner >> 32 != process ||
+	       (syscall(SYS_tkill, (pid_t)owner, 0) != 0 && errno == ESRCH);
+}
 
-		if (__atomic_compare_exchange_n(&lock->owner, &seen, mine, false, __ATOMIC_ACQUIRE,
-		                                __ATOMIC_RELAXED))
-			return true;
-		if (seen == mine)
+bool ms_lock_take(struct ms_lock *lock, pid_t process)
+{
+	uint64_t mine = (uint64_t)(uint32_t)process << 32 | (uint32_t)gettid();
+
+	while (!try_to_take(lock, 0, mine)) {
+		uint64_t owner = __atomic_load_n(&lock->owner, __ATOMIC_RELAXED);
+
+		if (owner == mine)
 			return false;
-		if (seen >> 32 != process &&
-		    __atomic_compare_exchange_n(&lock->owner, &seen, mine, false, __ATOMIC_ACQUIRE,
-		                                __ATOMIC_RELAXED))
+		if (owner && is_orphaned(owner, (uint32_t)process) &&
+		    try_to_take(lock, owner, mine))
 			return true;
-		(void)syscall(SYS_futex, thread_half(lock), FUTEX_WAIT_PRIVATE, (uint32_t)seen,
+		(void)syscall(SYS_futex, thread_half(lock), FUTEX_WAIT_PRIVATE, (uint32_t)owner,
 		              &LOOK_AGAIN, NULL, 0);
 	}
+	return true;
 }
 
 void ms_lock_give(struct ms_lock *lock)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "inproc/lock.h"
 #include "inproc/log.h"
 #include "report/trust.h"
 #include "report/wire.h"
@@ -16,6 +17,19 @@
 
 static const uint64_t FREEZE_NS = UINT64_C(30000000000);
 static const uint64_t SECOND_NS = UINT64_C(1000000000);
+
+/* Of a process; two searches would meet each other's tracer. */
+static struct ms_lock one_at_a_time;
+
+bool ms_search_enter(pid_t program)
+{
+	return ms_lock_take(&one_at_a_time, program);
+}
+
+void ms_search_leave(void)
+{
+	ms_lock_give(&one_at_a_time);
+}
 
 static bool get_bytes(void *ctx, void *bytes, size_t len)
 {

@@ -19,6 +19,7 @@
 struct ms_search {
 	struct ms_scan_options options; /* decoders, workers: not the caller's business */
 	bool told;                      /* log what is going on */
+	unsigned limit_s;               /* the sweeper is ended after this; 0: never */
 
 	/* Called in the collection process with what came out; sees this struct. */
 	void (*done)(struct ms_search *search);
@@ -38,6 +39,13 @@ struct ms_search {
 	int pipe[2];
 	pid_t sweeper;
 };
+
+/*
+ * One search of process @program at a time: to be held around the start, the end and the
+ * result. Returns false when this thread holds it already.
+ */
+bool ms_search_enter(pid_t program);
+void ms_search_leave(void);
 
 /* Search, several times if need be. In the collection process; @ctx is a struct ms_search. */
 void ms_search_run(void *ctx);

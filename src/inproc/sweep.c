@@ -54,6 +54,20 @@ static void expect_faults(const struct ms_mappings *maps)
 	(void)sigprocmask(SIG_UNBLOCK, &faults, NULL);
 }
 
+/* The kernel ends what takes longer; the collection process tells so. */
+static void limit_time(unsigned seconds)
+{
+	sigset_t alarms;
+
+	if (!seconds)
+		return;
+	(void)sigemptyset(&alarms);
+	(void)sigaddset(&alarms, SIGALRM);
+	(void)sigaction(SIGALRM, &(struct sigaction){ .sa_handler = SIG_DFL }, NULL);
+	(void)sigprocmask(SIG_UNBLOCK, &alarms, NULL);
+	(void)alarm(seconds);
+}
+
 static enum ms_status hold(struct ms_search *s, int channel, struct ms_snapshot *ret,
                            struct ms_error *err)
 {
@@ -150,6 +164,7 @@ int ms_search_sweep(void *ctx, int channel)
 
 	memset(&s->report, 0, sizeof(s->report));
 	expect_faults(&s->src->mappings);
+	limit_time(s->limit_s);
 	st = hold(s, channel, &snapshot, &err);
 	if (!st)
 		st = search(s, &snapshot, &err);

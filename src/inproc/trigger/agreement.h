@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_INPROC_AGREEMENT_H
+#define MS_INPROC_AGREEMENT_H
+
+/*
+ * What a process with the handler and memscan trigger agree on.
+ *
+ * The signal is debuggerd's: SIGRTMIN + 1 of glibc, 35. The value that comes with it says
+ * what is wanted: 1 the stacks, all else (kill sends none) the leaks.
+ *
+ * Whoever wants the answer binds a stream socket in the process's folder before, named
+ * MS_ANSWER_SOCKET with the process's number as itself sees it, and reads from what
+ * connects until its end. Root and the process's own user are answered, nobody else.
+ */
+
+enum { MS_TRIGGER_SIGNAL = 35, MS_TRIGGER_STACKS = 1 };
+
+#define MS_ANSWER_SOCKET ".memunreachable.%d"
+
+/* The environment of a process with the handler. */
+#define MS_ENV_TRIGGER    "MEMUNREACHABLE_TRIGGER"
+#define MS_ENV_FOLDER     "MEMUNREACHABLE_FOLDER"
+#define MS_ENV_RSS        "MEMUNREACHABLE_RSS"
+#define MS_ENV_INTERVAL   "MEMUNREACHABLE_INTERVAL"
+#define MS_ENV_MEMSCAN    "MEMUNREACHABLE_MEMSCAN"
+
+#define MS_DEFAULT_FOLDER "/tmp"
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_INPROC_TRIGGER_H
+#define MS_INPROC_TRIGGER_H
+
+/*
+ * A process that is made to look at itself: by a signal, by its size, by the clock.
+ *
+ *	settings.c  what the environment says
+ *	handler.c   the signal, and the process that serves requests one after the other
+ *	watch.c     the thread that watches size and clock
+ *	answer.c    where the answer goes: to memscan trigger, which waits for it, or to a
+ *	            file
+ *
+ * What the two sides agree on, memscan trigger being the other (cli/cmd_trigger.c), is
+ * below.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "inproc/trigger/agreement.h"
+
+enum ms_request_kind { MS_TELL_LEAKS = 1, MS_TELL_STACKS = 2 };
+
+enum { MS_FOLDER_BYTES = 512 };
+
+struct ms_trigger_settings {
+	bool off;
+	char folder[MS_FOLDER_BYTES];  /* of the files */
+	char memscan[MS_FOLDER_BYTES]; /* the program, for stacks; "" when it was not found */
+	uint64_t rss_bytes;            /* 0: not watched */
+	uint64_t interval_s;           /* 0: not watched */
+};
+
+/* Read the environment; what makes no sense there is logged and left out. */
+void ms_trigger_read_settings(struct ms_trigger_settings *ret);
+
+/* The settings that hold; after the handler was installed. */
+const struct ms_trigger_settings *ms_trigger_settings(void);
+
+/* Ask for an answer. It is given later, by a process beside. Async-signal-safe. */
+void ms_trigger_request(enum ms_request_kind kind);
+
+/* Start the thread that watches, also in children, when the settings say so. */
+void ms_trigger_watch(void);
+
+/* Where one answer is written to. */
+struct ms_answer {
+	int fd;
+	bool is_file;
+	char path[MS_FOLDER_BYTES + 64]; /* of the file that is being written */
+};
+
+/*
+ * Open the way to whoever waits for an answer of process @pid, or else a file. False, with
+ * the reason logged, when there is neither.
+ */
+bool ms_answer_open(const char *folder, pid_t pid, struct ms_answer *ret);
+
+/* Give a file its name, the next in turn, and log it. */
+void ms_answer_close(const char *folder, struct ms_answer *answer);
+
+#endif
