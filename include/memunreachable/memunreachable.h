@@ -166,12 +166,14 @@ struct Leak {
 
 	std::string ToString(bool log_contents) const
 	{
-		const auto *leak = reinterpret_cast<const memunreachable_c::UnreachableMemoryLeak *>(this);
+		const auto *leak =
+			reinterpret_cast<const memunreachable_c::UnreachableMemoryLeak *>(this);
 		const size_t length =
 			memunreachable_c::memunreachable_leak_text(leak, log_contents, nullptr, 0);
 		std::string text(length + 1, '\0');
 
-		memunreachable_c::memunreachable_leak_text(leak, log_contents, &text[0], length + 1);
+		memunreachable_c::memunreachable_leak_text(leak, log_contents, &text[0],
+		                                           length + 1);
 		text.resize(length);
 		return text;
 	}

@@ -19,7 +19,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "inproc/trigger/agreement.h"
+#include "memunreachable/trigger.h"
 
 enum ms_request_kind { MS_TELL_LEAKS = 1, MS_TELL_STACKS = 2 };
 

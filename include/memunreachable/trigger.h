@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MS_INPROC_AGREEMENT_H
-#define MS_INPROC_AGREEMENT_H
+#ifndef MEMUNREACHABLE_TRIGGER_H
+#define MEMUNREACHABLE_TRIGGER_H
 
 /*
  * What a process with the handler and memscan trigger agree on.
