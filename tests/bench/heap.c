@@ -17,10 +17,12 @@
  *	gap       the longest time between two of its looks since it was last asked
  *	still     end that thread
  *	lsan      LeakSanitizer's recoverable check: its ns, and 1 if it found leaks
+ *	self      libmemunreachable's search from inside: its ns, and the leaks it found
  *	valgrind  Valgrind's leak check: its ns, and the bytes lost
  *	quit
  *
- * One source, built plainly for memscan and with -fsanitize=leak for its peer. The
+ * One source, built plainly for memscan, with -fsanitize=leak for its peer, and linked
+ * with libmemunreachable to search itself. The
  * blocks are full of words that are no pointers, because nobody's heap is zeros.
  * What building needs besides the heap is mapped, and unmapped before READY.
  */
@@ -37,6 +39,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "memunreachable/memunreachable.h"
 
 #if __has_include(<valgrind/memcheck.h>)
 #include <valgrind/memcheck.h>
@@ -73,6 +77,8 @@ static pthread_barrier_t built;
 
 /* Defined in the build with -fsanitize=leak only. */
 extern int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
+extern __typeof__(GetUnreachableMemory) GetUnreachableMemory __attribute__((weak));
+extern __typeof__(FreeUnreachableMemory) FreeUnreachableMemory __attribute__((weak));
 
 static void die(const char *what)
 {
@@ -411,6 +417,22 @@ static void do_lsan(void)
 	printf("lsan %lu %d\n", (unsigned long)(now_ns() - since), found);
 }
 
+static void do_self(void)
+{
+	struct UnreachableMemoryInfo info = { 0 };
+	uint64_t since = now_ns();
+	bool found;
+
+	if (!GetUnreachableMemory)
+		die("built without libmemunreachable");
+	found = GetUnreachableMemory(&info, 100);
+	since = now_ns() - since;
+	if (!found)
+		die("the search failed");
+	printf("self %lu %zu\n", (unsigned long)since, info.num_leaks);
+	FreeUnreachableMemory(&info);
+}
+
 static void do_valgrind(void)
 {
 	unsigned long lost = 0, maybe = 0, reachable = 0, suppressed = 0;
@@ -437,7 +459,7 @@ static const struct command {
 } commands[] = {
 	{ "fork", do_fork }, { "touch", do_touch },       { "watch", do_watch },
 	{ "gap", do_gap },   { "still", do_still },       { "lsan", do_lsan },
-	{ "quit", do_quit }, { "valgrind", do_valgrind },
+	{ "quit", do_quit }, { "valgrind", do_valgrind }, { "self", do_self },
 };
 
 static void obey(const char *line)

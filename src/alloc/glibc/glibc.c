@@ -243,7 +243,8 @@ static enum ms_status tell(struct ms_ptmalloc *pt)
 /* Libraries that put themselves in the place of glibc's malloc. */
 static const char *const rivals[] = { "libjemalloc", "libtcmalloc", "libmimalloc",
 	                              "libsnmalloc", "librpmalloc", "libtbbmalloc_proxy",
-	                              "libhoard" };
+	                              "libhoard",    "libasan",     "libtsan",
+	                              "liblsan",     "libhwasan" };
 
 /* The file name of such a library in the process, or NULL. */
 static const char *find_rival(const struct ms_source *src)
