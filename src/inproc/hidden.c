@@ -12,6 +12,7 @@
 enum { FIRST_PLACES = 128 };
 
 /* Of the process, as its memory is. */
+/* NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables) */
 static struct {
 	struct ms_lock lock;
 	size_t n;
@@ -19,6 +20,7 @@ static struct {
 	struct ms_range *at; /* in no order; an entry is whole before n counts it */
 	struct ms_range first[FIRST_PLACES];
 } hidden = { .cap = FIRST_PLACES, .at = hidden.first };
+/* NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables) */
 
 static bool grow(void)
 {

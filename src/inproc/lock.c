@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 /* A waiter looks again after this: whoever held it may have been in a parent. */
-static const struct timespec LOOK_AGAIN = { 0, 100 * 1000 * 1000 };
+static const struct timespec LOOK_AGAIN = { 0, 100000000L };
 
 /* The half that tells threads apart, which futexes can wait for. */
 static uint32_t *thread_half(struct ms_lock *lock)

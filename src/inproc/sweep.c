@@ -18,10 +18,12 @@
 enum { PAGE = 4096, MAX_SKIPPED = 65536 };
 
 /* For the handler of faults; of the sweeper alone, which has one thread. */
+/* NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables) */
 static struct {
 	const struct ms_mappings *maps;
 	uint32_t n;
 } skipped;
+/* NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables) */
 
 /*
  * What the map says is readable may not be, such as a page that the kernel has lost or

@@ -245,7 +245,7 @@ void ms_fork_set_self(struct ms_source *prepared, const struct ms_ranges *own)
 	f->base.ops = &self_ops;
 	f->own = own;
 	for (size_t i = 0; i < shared->n; i++)
-		if (!ms_range_find(own, shared->at[i].range.begin))
+		if (!own->n || !ms_range_find(own, shared->at[i].range.begin))
 			shared->at[kept++] = shared->at[i];
 	shared->n = kept;
 }
