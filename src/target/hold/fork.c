@@ -19,6 +19,7 @@
  * The clone may also be the process that reads: a program that searches a copy of itself.
  * It looks at its memory in place.
  */
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -242,10 +243,11 @@ void ms_fork_set_self(struct ms_source *prepared, const struct ms_ranges *own)
 	struct ms_mappings *shared = &f->beside.maps;
 	size_t kept = 0;
 
+	assert(own->at); /* whoever reads has a stack at least */
 	f->base.ops = &self_ops;
 	f->own = own;
 	for (size_t i = 0; i < shared->n; i++)
-		if (!own->n || !ms_range_find(own, shared->at[i].range.begin))
+		if (!ms_range_find(own, shared->at[i].range.begin))
 			shared->at[kept++] = shared->at[i];
 	shared->n = kept;
 }
