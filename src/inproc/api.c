@@ -150,7 +150,8 @@ static void give(struct ms_search *search)
 	bool ok = true;
 
 	if (search->st) {
-		ms_log("%s", search->err.text);
+		ms_log("%s%s", search->st == MS_E_DENIED ? "failed to attach: " : "",
+		       search->err.text);
 		if (search->err.advice[0])
 			ms_log("%s", search->err.advice);
 		return;

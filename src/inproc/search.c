@@ -57,6 +57,10 @@ static enum ms_status prepare(struct ms_search *s)
 	struct ms_range memory = s->process->memory;
 	enum ms_status st = ms_collection_create(program, FREEZE_NS, &s->shared, &s->err);
 
+	if (st == MS_E_GONE) {
+		st = ms_fail(&s->err, MS_E_UNSUPPORTED, "/proc shows nothing of this process");
+		ms_advise(&s->err, "mount /proc where the program runs");
+	}
 	if (st)
 		return st;
 	if (!ms_ranges_add(&s->arena, &s->own, memory.begin, memory.end) ||
