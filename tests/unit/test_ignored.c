@@ -5,7 +5,9 @@
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -134,6 +136,30 @@ Test(ignored, keeps_errno)
 	for (size_t i = 0; i < 10000; i++)
 		cr_assert(ms_ignored_add(set, at(nth(i))));
 	cr_assert_eq(errno, 12345);
+	free(set);
+}
+
+static bool can_read(const char *p)
+{
+	char byte;
+	struct iovec to = { &byte, 1 };
+	struct iovec from = { (void *)(uintptr_t)p, 1 };
+
+	return process_vm_readv(getpid(), &to, 1, &from, 1, 0) == 1;
+}
+
+/* Or the kernel would make one mapping of it and of its neighbour, and all be reached. */
+Test(ignored, stands_apart_from_other_mappings)
+{
+	struct ms_ignored *set = new_set();
+	const char *table;
+
+	cr_assert(ms_ignored_add(set, at(nth(0))));
+	table = (const char *)set->tables[0];
+	cr_assert(can_read(table));
+	cr_assert(can_read(table + 4095));
+	cr_assert_not(can_read(table - 1));
+	cr_assert_not(can_read(table + 4096));
 	free(set);
 }
 

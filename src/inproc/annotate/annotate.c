@@ -63,6 +63,7 @@ MS_EXPORT void memunreachable_ignore(const void *p)
 
 MS_EXPORT void memunreachable_disable(void)
 {
+	check_in_front();
 	ms_malloc_disable();
 }
 
