@@ -46,14 +46,21 @@ def check_told(target):
     support.check_untouched(target.scan_pid)
 
 
+# Lines on stderr about wrong calls.
+COMPLAINTS = {"unmatched": 2}
+
+
 @pytest.mark.parametrize("how", ("linked", "preloaded"))
 @pytest.mark.parametrize("scenario", scenarios())
 def test_tells_what_is_not_annotated(scenario, how):
     argv, env = ([annotated(), scenario], {}) if how == "linked" else (
         [preloadable(), scenario], {"LD_PRELOAD": str(LIBRARY)})
-    with Target(argv, env) as target:
+    with Target(argv, env, stderr=subprocess.PIPE) as target:
         check_told(target)
         assert target.finish() == 0
+        complaints = target.popen.stderr.read().decode().splitlines()
+    assert all(line.startswith("libmemunreachable: ") for line in complaints), complaints
+    assert len(complaints) == COMPLAINTS.get(scenario, 0), complaints
 
 
 # ---- LeakSanitizer's own verdict ----
@@ -99,6 +106,11 @@ def test_leaves_a_sanitized_program_its_sanitizer(compiler):
     both = compile_special(SOURCES[compiler], "-fsanitize=leak", "-fno-omit-frame-pointer", "-pthread", *LINK,
                            compiler=compiler, tag="-both")
     assert lsan_sizes(both, {"LSAN_OPTIONS": "detect_leaks=1"}) == lsan_sizes(sanitized(compiler))
+    # with this it goes on behind its check, to where ours would be
+    done = subprocess.run([both], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          env={**os.environ, "LSAN_OPTIONS": "detect_leaks=1:exitcode=0"}, timeout=60)
+    assert done.returncode == 0 and "LeakSanitizer" in done.stderr
+    assert not re.search("libmemunreachable:|unreachable allocation", done.stderr)
 
 
 # ---- checks that a program makes itself ----

@@ -63,7 +63,8 @@ static void ignored_nonsense(void)
 	__lsan_ignore_object(&local);
 	__lsan_register_root_region(NULL, 100);
 	__lsan_register_root_region(&local, 0);
-	__lsan_unregister_root_region(NULL, 100);
+	__lsan_unregister_root_region(NULL, 200);
+	__lsan_unregister_root_region(&local, 0);
 	leak(100);
 }
 

@@ -231,6 +231,7 @@ Test(ignored, works_in_the_child_of_threads_that_were_in_it, .timeout = 60)
 	}
 	pthread_join(id, NULL);
 	cr_assert_eq(one.wrong, 0);
+	free(one.set);
 }
 
 static struct {
