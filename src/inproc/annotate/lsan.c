@@ -17,7 +17,8 @@
 /*
  * Weak, for a static sanitizer's own may stand in the same program. In a program that was
  * built with a sanitizer that one's are called, and at exit it looks by itself: ours
- * stays silent.
+ * stays silent. (Preloaded into such a program ours come first, and the sanitizer tells what
+ * is annotated. They cannot pass on: the sanitizer calls these names itself, inside dlsym().)
  */
 #define LSAN MS_EXPORT __attribute__((weak))
 

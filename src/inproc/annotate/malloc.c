@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "inproc/annotate/ignored.h"
 #include "inproc/export.h"
@@ -78,7 +79,7 @@ static void *early_alloc(size_t size)
 	size_t whole = (size + 2 * (size_t)EARLY_ALIGN - 1) & ~(size_t)(EARLY_ALIGN - 1);
 	size_t at;
 
-	if (size > EARLY_BYTES)
+	if (size > EARLY_BYTES - 2 * (size_t)EARLY_ALIGN)
 		return NULL;
 	at = __atomic_fetch_add(&state.early_used, whole, __ATOMIC_RELAXED);
 	if (at > EARLY_BYTES - whole)
@@ -106,23 +107,52 @@ extern void *__libc_realloc(void *p, size_t size) __attribute__((weak));
 extern void __libc_free(void *p) __attribute__((weak));
 extern void *__libc_memalign(size_t align, size_t size) __attribute__((weak));
 
-static void *found(const char *name, void *otherwise)
+/* The C library has no other names for these. */
+static int by_memalign(void **ret, size_t align, size_t size)
 {
-	void *p = dlsym(RTLD_NEXT, name);
+	void *p;
 
-	return p ? p : otherwise;
+	if (align < sizeof(void *) || (align & (align - 1)) != 0)
+		return EINVAL;
+	p = state.next.memalign(align, size);
+	if (!p)
+		return ENOMEM;
+	*ret = p;
+	return 0;
 }
 
-/* Only the allocator that free() belongs to knows a block's size. */
-static void *usable_size_of(void *next_free)
+static size_t page_bytes(void)
 {
-	void *usable_size = found("malloc_usable_size", NULL);
+	return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static void *page_aligned(size_t size)
+{
+	return state.next.memalign(page_bytes(), size);
+}
+
+static void *whole_pages(size_t size)
+{
+	size_t more;
+
+	if (__builtin_add_overflow(size, page_bytes() - 1, &more)) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	return page_aligned(more & ~(page_bytes() - 1));
+}
+
+/* Only the allocator that free() belongs to knows a block's size; NULL without it. */
+static size_t (*usable_size_of(void (*next_free)(void *)))(void *)
+{
+	void *p = dlsym(RTLD_NEXT, "malloc_usable_size");
+	size_t (*usable_size)(void *) = NULL;
 	Dl_info of_free;
 	Dl_info of_size;
 
-	if (!usable_size || !dladdr(next_free, &of_free) || !dladdr(usable_size, &of_size) ||
-	    of_free.dli_fbase != of_size.dli_fbase)
-		return NULL;
+	if (p && dladdr((void *)next_free, &of_free) && dladdr(p, &of_size) &&
+	    of_free.dli_fbase == of_size.dli_fbase)
+		memcpy(&usable_size, &p, sizeof(p));
 	return usable_size;
 }
 
@@ -143,37 +173,47 @@ static void look_who_is_in_front(void)
 }
 
 /*
- * Fill in state.next. Several threads may do so at once: all find the same. An address
- * of a function stands in a void *, as POSIX has it for dlsym().
+ * Fill in state.next. Several threads may do so at once: all find the same.
  */
 static void resolve(void)
 {
-	int kept = errno;
-	struct {
+	static const struct {
 		const char *name;
-		void *otherwise;
-		void *to;
+		size_t at;
 	} wanted[] = {
-		{ "calloc", (void *)__libc_calloc, &state.next.calloc },
-		{ "realloc", (void *)__libc_realloc, &state.next.realloc },
-		{ "memalign", (void *)__libc_memalign, &state.next.memalign },
-		{ "aligned_alloc", (void *)__libc_memalign, &state.next.aligned_alloc },
-		{ "posix_memalign", NULL, &state.next.posix_memalign },
-		{ "valloc", NULL, &state.next.valloc },
-		{ "pvalloc", NULL, &state.next.pvalloc },
-		{ "free", (void *)__libc_free, &state.next.free },
-		{ "malloc", (void *)__libc_malloc, &state.next.malloc },
+		{ "malloc", offsetof(struct next, malloc) },
+		{ "calloc", offsetof(struct next, calloc) },
+		{ "realloc", offsetof(struct next, realloc) },
+		{ "free", offsetof(struct next, free) },
+		{ "memalign", offsetof(struct next, memalign) },
+		{ "aligned_alloc", offsetof(struct next, aligned_alloc) },
+		{ "posix_memalign", offsetof(struct next, posix_memalign) },
+		{ "valloc", offsetof(struct next, valloc) },
+		{ "pvalloc", offsetof(struct next, pvalloc) },
 	};
-	void *usable_size;
+	/* what a static program has, where dlsym() finds nothing */
+	struct next next = {
+		.malloc = __libc_malloc,
+		.calloc = __libc_calloc,
+		.realloc = __libc_realloc,
+		.free = __libc_free,
+		.memalign = __libc_memalign,
+		.aligned_alloc = __libc_memalign,
+		.posix_memalign = by_memalign,
+		.valloc = page_aligned,
+		.pvalloc = whole_pages,
+	};
+	int kept = errno;
 
 	own.resolving = true;
 	for (size_t i = 0; i < sizeof(wanted) / sizeof(*wanted); i++) {
-		void *p = found(wanted[i].name, wanted[i].otherwise);
+		void *p = dlsym(RTLD_NEXT, wanted[i].name);
 
-		__atomic_store((void **)wanted[i].to, &p, __ATOMIC_RELAXED);
+		if (p)
+			memcpy((char *)&next + wanted[i].at, &p, sizeof(p));
 	}
-	usable_size = usable_size_of((void *)state.next.free);
-	__atomic_store((void **)&state.next.usable_size, &usable_size, __ATOMIC_RELAXED);
+	next.usable_size = usable_size_of(next.free);
+	state.next = next;
 	look_who_is_in_front();
 	__atomic_store_n(&state.ready, true, __ATOMIC_RELEASE);
 	own.resolving = false;
