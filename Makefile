@@ -46,7 +46,7 @@ TARGETS := $(TARGET_SRC:tests/targets/%.c=$(B)/targets/%) \
            $(VARIED:tests/targets/%.c=$(B)/targets/%-static) \
            $(VARIED:tests/targets/%.c=$(B)/targets/%-static-pie)
 MAIN    := src/cli/main
-PARTS   := $(filter-out $(MAIN),$(SRC:.c=))
+PARTS   := $(filter-out $(MAIN) src/inproc/annotate/malloc src/inproc/annotate/lsan,$(SRC:.c=))
 
 Q := $(if $(VERBOSE),,@)
 

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "memunreachable/annotate.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "inproc/annotate/malloc.h"
+#include "inproc/annotate/regions.h"
+#include "inproc/annotate/say.h"
+#include "inproc/export.h"
+
+/*
+ * Where LeakSanitizer ends the process because of a wrong call, this says so and goes on:
+ * no library may end a program that is in production.
+ */
+
+/* The first page is never mapped: what is below is a number or an error code. */
+enum { NONSENSE_BELOW = 4096, LINE = 256 };
+
+/* Told once each, not for every call of a loop. */
+static struct {
+	bool not_in_front;
+	bool no_memory;
+} told; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
+
+void ms_annotate_say(const char *text)
+{
+	int kept = errno;
+	char line[LINE];
+	int length = snprintf(line, sizeof(line), "libmemunreachable: %s\n", text);
+
+	(void)!write(STDERR_FILENO, line, (size_t)length);
+	errno = kept;
+}
+
+/* NOLINTNEXTLINE(readability-non-const-parameter): the check does not see the exchange */
+static void say_once(bool *already, const char *text)
+{
+	if (!__atomic_exchange_n(already, true, __ATOMIC_RELAXED))
+		ms_annotate_say(text);
+}
+
+/* Without our free() in front nobody tells us that an ignored block is gone. */
+static void check_in_front(void)
+{
+	if (!ms_malloc_in_front())
+		say_once(&told.not_in_front,
+		         "another malloc stands in front: memory freed and allocated anew at the "
+		         "address of an ignored block is ignored too, and disable does nothing");
+}
+
+MS_EXPORT void memunreachable_ignore(const void *p)
+{
+	if ((uintptr_t)p < NONSENSE_BELOW)
+		return;
+	check_in_front();
+	if (!ms_malloc_ignore(p))
+		say_once(&told.no_memory, "no memory to remember what to ignore");
+}
+
+MS_EXPORT void memunreachable_disable(void)
+{
+	check_in_front();
+	ms_malloc_disable();
+}
+
+MS_EXPORT void memunreachable_enable(void)
+{
+	if (!ms_malloc_enable())
+		ms_annotate_say("unmatched call of memunreachable_enable() or __lsan_enable()");
+}
+
+MS_EXPORT void memunreachable_register_root(const void *p, size_t size)
+{
+	if ((uintptr_t)p < NONSENSE_BELOW || size == 0)
+		return;
+	if (size > UINTPTR_MAX - (uintptr_t)p)
+		ms_annotate_say("a root region to be registered has no end");
+	else if (!ms_regions_add(p, size))
+		ms_annotate_say("a root region could not be registered: there is no memory, "
+		                "or there are 4096 already");
+}
+
+MS_EXPORT void memunreachable_unregister_root(const void *p, size_t size)
+{
+	if ((uintptr_t)p < NONSENSE_BELOW || size == 0)
+		return;
+	if (!ms_regions_remove(p, size))
+		ms_annotate_say("a root region to be unregistered was not registered with this "
+		                "address and size");
+}
