@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libunwind asks for registers, memory and unwind tables through callbacks; all of
+ * them are answered from what was copied or is in memory, none by ptrace. The ready
+ * callbacks of libunwind-ptrace are not used: they want the process stopped, and its
+ * files to be where its mount namespace has them.
+ */
+#include <assert.h>
+#include <libunwind.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "target/arch/arch.h"
+#include "target/maps.h"
+#include "target/proc.h"
+#include "target/stacks/stacks.h"
+
+/* Exported for users of remote tables (perf is one), but declared in no header. */
+extern int _Ux86_64_dwarf_search_unwind_table(unw_addr_space_t as, unw_word_t ip,
+                                              unw_dyn_info_t *di, unw_proc_info_t *pi,
+                                              int need_unwind_info, void *arg);
+
+enum { PAGE = 4096, CACHE_PAGES = 64 };
+
+static_assert(UNW_X86_64_RIP + 1 == MS_DWARF_REGISTERS, "libunwind numbers as DWARF does");
+
+/* A page of tables or code: they are read a few bytes at a time. */
+struct cached {
+	ms_addr page;
+	bool valid;
+	char bytes[PAGE];
+};
+
+struct unwinder {
+	const struct ms_stacks *stacks;
+	const struct ms_thread *thread;
+	ms_addr pc;
+	ms_addr sp;
+	uint64_t deadline_ns;
+	struct ms_unwind_table *tables; /* one for each mapping */
+	struct cached *cache;           /* CACHE_PAGES */
+	unw_addr_space_t space;
+};
+
+/* ---- what libunwind asks ---- */
+
+static const char *cached_page(struct unwinder *u, ms_addr page)
+{
+	struct cached *cached = &u->cache[page / PAGE % CACHE_PAGES];
+
+	if (cached->valid && cached->page == page)
+		return cached->bytes;
+	cached->page = page;
+	cached->valid = ms_stacks_read(u->stacks, page, cached->bytes, PAGE) == PAGE;
+	return cached->valid ? cached->bytes : NULL;
+}
+
+static bool read_word(struct unwinder *u, ms_addr addr, uint64_t *ret)
+{
+	ms_addr page = ms_align_down(addr, PAGE);
+	const char *bytes = NULL;
+
+	/* A stack is read once, and when the process is gone only the copy is there. */
+	if (!ms_range_find(&u->stacks->copied, addr) && addr - page <= PAGE - sizeof(*ret))
+		bytes = cached_page(u, page);
+	if (!bytes)
+		return ms_stacks_read(u->stacks, addr, ret, sizeof(*ret)) == sizeof(*ret);
+	memcpy(ret, bytes + (addr - page), sizeof(*ret));
+	return true;
+}
+
+static int access_mem(unw_addr_space_t space, unw_word_t addr, unw_word_t *word, int write,
+                      void *arg)
+{
+	struct unwinder *u = arg;
+
+	(void)space;
+	/* Tables are the target's to forge: no loop over them may last for ever. */
+	if (write || ms_now_ns() > u->deadline_ns)
+		return -UNW_ESTOPUNWIND;
+	return read_word(u, addr, word) ? 0 : -UNW_EINVAL;
+}
+
+static int access_reg(unw_addr_space_t space, unw_regnum_t number, unw_word_t *word, int write,
+                      void *arg)
+{
+	const struct unwinder *u = arg;
+
+	(void)space;
+	if (write)
+		return -UNW_EREADONLYREG;
+	if (number == UNW_X86_64_RIP)
+		*word = u->pc;
+	else if (number == UNW_X86_64_RSP)
+		*word = u->sp;
+	else if (u->thread->stopped && number >= 0 && number < MS_DWARF_REGISTERS)
+		*word = u->thread->words[ms_arch_x86_64.dwarf[number]];
+	else
+		return -UNW_EBADREG;
+	return 0;
+}
+
+static int access_fpreg(unw_addr_space_t space, unw_regnum_t number, unw_fpreg_t *value, int write,
+                        void *arg)
+{
+	(void)space;
+	(void)number;
+	(void)value;
+	(void)write;
+	(void)arg;
+	return -UNW_EBADREG;
+}
+
+static int find_proc_info(unw_addr_space_t space, unw_word_t ip, unw_proc_info_t *pi,
+                          int need_unwind_info, void *arg)
+{
+	struct unwinder *u = arg;
+	const struct ms_mapping *map = ms_maps_find(&u->stacks->maps, ip);
+	struct ms_unwind_table *table;
+	unw_dyn_info_t info;
+
+	if (!map)
+		return -UNW_ENOINFO;
+	table = &u->tables[map - u->stacks->maps.at];
+	if (!table->looked)
+		(void)ms_unwind_table_find(u->stacks, map, table);
+	if (!table->header)
+		return -UNW_ENOINFO;
+	memset(&info, 0, sizeof(info));
+	info.format = UNW_INFO_FORMAT_REMOTE_TABLE;
+	info.start_ip = map->range.begin;
+	info.end_ip = map->range.end;
+	info.u.rti.segbase = table->header;
+	info.u.rti.table_data = table->entries;
+	info.u.rti.table_len = table->n; /* in words; an entry has as many bytes */
+	return _Ux86_64_dwarf_search_unwind_table(space, ip, &info, pi, need_unwind_info, arg);
+}
+
+/* What find_proc_info() gives is libunwind's own. */
+static void put_unwind_info(unw_addr_space_t space, unw_proc_info_t *pi, void *arg)
+{
+	(void)space;
+	(void)pi;
+	(void)arg;
+}
+
+static int get_dyn_info_list_addr(unw_addr_space_t space, unw_word_t *list, void *arg)
+{
+	(void)space;
+	(void)list;
+	(void)arg;
+	return -UNW_ENOINFO;
+}
+
+static int resume(unw_addr_space_t space, unw_cursor_t *cursor, void *arg)
+{
+	(void)space;
+	(void)cursor;
+	(void)arg;
+	return -UNW_EINVAL;
+}
+
+/* ---- walking a stack ---- */
+
+static bool is_code(const struct ms_stacks *stacks, ms_addr addr)
+{
+	const struct ms_mapping *map = ms_maps_find(&stacks->maps, addr);
+
+	return map && map->prot & MS_PROT_EXEC;
+}
+
+static bool add_frame(struct ms_arena *arena, struct ms_backtrace *trace, ms_addr pc)
+{
+	struct ms_frame *frame = ms_vec_push(arena, &trace->frames);
+
+	if (!frame)
+		return false;
+	frame->pc = pc;
+	return true;
+}
+
+static void fail(struct ms_backtrace *trace, const char *why)
+{
+	(void)snprintf(trace->failure, sizeof(trace->failure), "%s", why);
+}
+
+/* Whether there is one more call; the reason goes to trace->failure when that is not known. */
+static bool step(struct unwinder *u, unw_cursor_t *cursor, struct ms_backtrace *trace)
+{
+	unw_word_t before[2] = { 0, 0 };
+	unw_word_t after[2] = { 0, 0 };
+	int n;
+
+	(void)unw_get_reg(cursor, UNW_REG_IP, &before[0]);
+	(void)unw_get_reg(cursor, UNW_REG_SP, &before[1]);
+	n = unw_step(cursor);
+	if (ms_now_ns() > u->deadline_ns) {
+		fail(trace, "the time for it ran out");
+		return false;
+	}
+	if (n < 0)
+		fail(trace, unw_strerror(n));
+	if (n <= 0)
+		return false;
+	(void)unw_get_reg(cursor, UNW_REG_IP, &after[0]);
+	(void)unw_get_reg(cursor, UNW_REG_SP, &after[1]);
+	if (!after[0])
+		return false;
+	if (memcmp(before, after, sizeof(before)) == 0) {
+		fail(trace, "the stack leads back to itself");
+		return false;
+	}
+	return true;
+}
+
+/* Follow the calls from where u->pc and u->sp are. False without memory. */
+static bool walk(struct unwinder *u, struct ms_arena *arena, struct ms_backtrace *trace)
+{
+	unw_cursor_t cursor;
+	bool exact = trace->frames.n == 0; /* pc is no return address */
+	int n = unw_init_remote(&cursor, u->space, u);
+
+	if (n < 0) {
+		fail(trace, unw_strerror(n));
+		return true;
+	}
+	do {
+		unw_word_t pc = 0;
+
+		if (trace->frames.n == MS_MAX_FRAMES) {
+			fail(trace, "the stack is deeper than what is shown");
+			return true;
+		}
+		(void)unw_get_reg(&cursor, UNW_REG_IP, &pc);
+		/* A signal handler returns to the begin of its trampoline, and that to
+		   where the signal came; neither was called from in front of that. */
+		if (unw_is_signal_frame(&cursor) > 0)
+			exact = true;
+		if (!add_frame(arena, trace, exact ? pc : pc - 1))
+			return false;
+		exact = unw_is_signal_frame(&cursor) > 0;
+	} while (step(u, &cursor, trace));
+	return true;
+}
+
+/* A call through a bad pointer: pc leads nowhere, but the caller's address was pushed. */
+static bool step_over_bad_call(struct unwinder *u, struct ms_arena *arena,
+                               struct ms_backtrace *trace)
+{
+	uint64_t caller = 0;
+
+	if (is_code(u->stacks, u->pc) || !read_word(u, u->sp, &caller) ||
+	    !is_code(u->stacks, caller))
+		return true;
+	if (!add_frame(arena, trace, u->pc))
+		return false;
+	u->pc = caller;
+	u->sp += sizeof(caller);
+	return true;
+}
+
+static void name_thread(struct ms_backtrace *trace)
+{
+	size_t len;
+
+	(void)ms_proc_read(trace->tid, "comm", trace->name, sizeof(trace->name));
+	len = strlen(trace->name);
+	if (len && trace->name[len - 1] == '\n')
+		trace->name[len - 1] = '\0';
+}
+
+static bool unwind_thread(struct unwinder *u, const struct ms_thread *thread,
+                          struct ms_arena *arena, struct ms_backtrace *trace)
+{
+	u->thread = thread;
+	u->pc = thread->pc;
+	u->sp = thread->sp;
+	trace->tid = thread->tid;
+	name_thread(trace);
+	if (!thread->pc && !thread->sp) {
+		fail(trace, "it sleeps in the kernel, its registers are not known");
+		return true;
+	}
+	return step_over_bad_call(u, arena, trace) && walk(u, arena, trace);
+}
+
+/* ---- all threads ---- */
+
+static int by_tid(const void *a, const void *b)
+{
+	const struct ms_thread *left = *(const struct ms_thread *const *)a;
+	const struct ms_thread *right = *(const struct ms_thread *const *)b;
+
+	return (left->tid > right->tid) - (left->tid < right->tid);
+}
+
+/* The process's own thread, then the others by their ids. */
+static const struct ms_thread **order(const struct ms_stacks *stacks, struct ms_arena *arena)
+{
+	size_t n = stacks->threads.n;
+	const struct ms_thread **list = ms_arena_alloc(arena, (n + 1) * sizeof(const void *));
+	size_t first = 0;
+
+	if (!list)
+		return NULL;
+	for (size_t i = 0; i < n; i++)
+		list[i] = &stacks->threads.at[i];
+	qsort(list, n, sizeof(list[0]), by_tid);
+	while (first < n && list[first]->tid != stacks->pid)
+		first++;
+	if (first < n) {
+		const struct ms_thread *leader = list[first];
+
+		memmove(list + 1, list, first * sizeof(list[0]));
+		list[0] = leader;
+	}
+	return list;
+}
+
+static bool unwind_all(struct unwinder *u, const struct ms_thread **list, struct ms_arena *arena,
+                       struct ms_backtraces *ret)
+{
+	for (size_t i = 0; i < u->stacks->threads.n; i++) {
+		struct ms_backtrace *trace = ms_vec_push(arena, ret);
+
+		if (!trace || !unwind_thread(u, list[i], arena, trace))
+			return false;
+	}
+	return true;
+}
+
+enum ms_status ms_stacks_unwind(const struct ms_stacks *stacks, uint64_t deadline_ns,
+                                struct ms_arena *arena, struct ms_backtraces *ret,
+                                struct ms_error *err)
+{
+	unw_accessors_t accessors = {
+		.find_proc_info = find_proc_info,
+		.put_unwind_info = put_unwind_info,
+		.get_dyn_info_list_addr = get_dyn_info_list_addr,
+		.access_mem = access_mem,
+		.access_reg = access_reg,
+		.access_fpreg = access_fpreg,
+		.resume = resume,
+	};
+	struct unwinder u = { .stacks = stacks, .deadline_ns = deadline_ns };
+	const struct ms_thread **list = order(stacks, arena);
+	bool enough;
+
+	u.tables = ms_arena_alloc(arena, (stacks->maps.n + 1) * sizeof(u.tables[0]));
+	u.cache = ms_arena_alloc(arena, CACHE_PAGES * sizeof(u.cache[0]));
+	u.space = unw_create_addr_space(&accessors, 0);
+	enough = list && u.tables && u.cache && u.space;
+	if (enough) {
+		(void)unw_set_caching_policy(u.space, UNW_CACHE_GLOBAL);
+		enough = unwind_all(&u, list, arena, ret);
+	}
+	if (u.space)
+		unw_destroy_addr_space(u.space);
+	return enough ? MS_OK : ms_fail(err, MS_E_NOMEM, "no memory for the stacks");
+}
