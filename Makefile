@@ -26,10 +26,11 @@ WARNINGS := -Wall -Wextra -Wformat=2 -Wshadow -Wundef -Wvla -Wpointer-arith -Wwr
             -Wcast-qual -Wcast-align -Wstrict-prototypes -Wmissing-prototypes \
             -Wnull-dereference -Wconversion -Wimplicit-fallthrough $(if $(CI),-Werror)
 # Empty until tools/install-deps has run, which is why check and demo call make again.
-PACKAGES := json-c libproc2
+PACKAGES := json-c libproc2 libdw libelf libunwind-generic
 FLAGS    := -std=gnu11 -D_GNU_SOURCE -Isrc -Iinclude -fvisibility=hidden -pthread $(WARNINGS) \
             $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
-LIBS     := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null)
+# libiberty has no file for pkg-config.
+LIBS     := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -liberty
 CRITERION := $(shell pkg-config --libs criterion 2>/dev/null)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 
