@@ -13,6 +13,7 @@ static const struct command {
 	int (*run)(int argc, char **argv);
 } commands[] = {
 	{ "scan", ms_cmd_scan },
+	{ "stacks", ms_cmd_stacks },
 };
 
 static const struct command *find(const char *name)
