@@ -52,7 +52,7 @@ struct text MS_VEC(char);
 struct job {
 	const struct ms_stacks *stacks;
 	struct ms_stack_dump dump;
-	bool named;
+	bool named; /* files are read */
 };
 
 /* ---- the worker ---- */
@@ -149,8 +149,8 @@ static bool collect(int fd, struct ms_arena *arena, struct text *ret)
 }
 
 /* Have the worker do it. Returns MS_E_DIED when it did not come to an end. */
-static enum ms_status unwind(struct job *job, struct ms_arena *arena, struct text *ret,
-                             struct ms_error *err)
+static enum ms_status have_worked(struct job *job, struct ms_arena *arena, struct text *ret,
+                                  struct ms_error *err)
 {
 	int status = 0;
 	int ends[2];
@@ -173,6 +173,18 @@ static enum ms_status unwind(struct job *job, struct ms_arena *arena, struct tex
 		return MS_OK;
 	return ms_fail(err, MS_E_DIED, "the process that unwound the stacks of %d did not finish",
 	               (int)job->dump.pid);
+}
+
+static enum ms_status unwind(struct job *job, struct ms_arena *arena, struct text *ret,
+                             struct ms_error *err)
+{
+	enum ms_status st = have_worked(job, arena, ret, err);
+
+	if (st != MS_E_DIED)
+		return st;
+	ms_tell("%s; functions are not named", err->text);
+	job->named = false;
+	return have_worked(job, arena, ret, err);
 }
 
 static void format_time(int64_t at, char ret[64])

@@ -93,8 +93,7 @@ static int open_file(const struct ms_module *module)
 	if (fd >= 0 || map->name[0] != '/' || ends_with(map->name, deleted))
 		return fd;
 	(void)snprintf(path, sizeof(path), "/proc/%d/root%s", tid, map->name);
-	fd = open_regular(path, map->inode);
-	return fd >= 0 ? fd : open_regular(map->name, map->inode);
+	return open_regular(path, map->inode);
 }
 
 static Elf *vdso_elf(const struct ms_module *module)
@@ -135,6 +134,8 @@ int ms_module_elf(struct ms_module *module, Elf **ret_elf)
 		*ret_elf = vdso_elf(module);
 		return -1;
 	}
+	if (!module->call->tid)
+		return -1;
 	fd = open_file(module);
 	if (fd < 0 || module->first->offset == 0)
 		return fd;

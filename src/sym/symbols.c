@@ -16,7 +16,8 @@ struct ms_symbols {
 	Dwfl *dwfl;           /* NULL: nothing can be named */
 };
 
-/* libdwfl's signature: the file of a module, when it is first asked for. */
+/* The file of a module, when it is first asked for; how many parameters is libdwfl's choice. */
+/* NOLINTNEXTLINE(readability-function-size) */
 static int find_elf(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base,
                     char **file_name, Elf **elfp)
 {

@@ -24,7 +24,8 @@
 #include "engine/source.h"
 
 struct ms_symbols_call {
-	pid_t tid; /* a living thread, through whose /proc entry files are opened */
+	pid_t tid; /* a living thread, through whose /proc entry files are opened; 0: they are not
+	            */
 	const struct ms_mappings *maps;
 	/* Reads the process's memory; returns how many bytes from @addr on were readable. */
 	size_t (*read)(const void *ctx, ms_addr addr, void *buf, size_t len);

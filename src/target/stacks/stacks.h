@@ -37,6 +37,7 @@ struct ms_stacks {
 	struct ms_threads threads;
 	struct ms_ranges copied; /* tidy; their bytes one behind the other in `bytes` */
 	char *bytes;
+	struct ms_ranges missing; /* tidy: of stacks that are larger than what is copied */
 	int mem; /* /proc/PID/mem, for all else */
 	struct ms_collection *shared;
 };

@@ -79,40 +79,45 @@ static bool map_fits(const struct ms_stacks *stacks)
 	return true;
 }
 
-/* The part of a thread's stack that is in use, as far as it is copied. */
-static struct ms_range stack_in_use(const struct ms_stacks *stacks, const struct ms_thread *thread)
+/* List the stack of @thread as far as it is copied, and the rest of it. */
+static bool list_stack(struct ms_stacks *stacks, const struct ms_thread *thread,
+                       struct ms_arena *arena)
 {
 	uint64_t most = thread->tid == stacks->pid ? MS_MAIN_STACK_BYTES : MS_STACK_BYTES;
 	const struct ms_mapping *map = ms_maps_find(&stacks->maps, thread->sp);
+	struct ms_range in_use;
 
 	if (!map)
-		return (struct ms_range){ 0, 0 };
-	return ms_range_common(map->range,
-	                       (struct ms_range){ thread->sp - RED_ZONE, thread->sp + most });
+		return true;
+	in_use = ms_range_common(map->range,
+	                         (struct ms_range){ thread->sp - RED_ZONE, thread->sp + most });
+	return ms_ranges_add(arena, &stacks->copied, in_use.begin, in_use.end) &&
+	       ms_ranges_add(arena, &stacks->missing, in_use.end, map->range.end);
 }
 
 /* List what to copy. Two stacks may lie in one mapping: then they are copied once. */
 static bool list_stacks(struct ms_stacks *stacks, struct ms_arena *arena, uint64_t *ret_bytes)
 {
 	const struct ms_thread *thread;
-	uint64_t bytes = 0;
 	struct ms_range *range;
+	uint64_t bytes = 0;
 
-	ms_vec_for_each (thread, &stacks->threads) {
-		struct ms_range in_use = stack_in_use(stacks, thread);
-
-		if (!ms_ranges_add(arena, &stacks->copied, in_use.begin, in_use.end))
+	ms_vec_for_each (thread, &stacks->threads)
+		if (!list_stack(stacks, thread, arena))
 			return false;
-	}
 	if (!ms_ranges_tidy(arena, &stacks->copied))
 		return false;
 	ms_vec_for_each (range, &stacks->copied) {
-		if (bytes + ms_range_len(*range) > MS_ALL_STACK_BYTES)
-			range->end = range->begin;
-		bytes += ms_range_len(*range);
+		if (bytes + ms_range_len(*range) <= MS_ALL_STACK_BYTES) {
+			bytes += ms_range_len(*range);
+			continue;
+		}
+		if (!ms_ranges_add(arena, &stacks->missing, range->begin, range->end))
+			return false;
+		range->end = range->begin;
 	}
 	*ret_bytes = bytes;
-	return true;
+	return ms_ranges_tidy(arena, &stacks->missing);
 }
 
 static uint64_t read_memory(const struct ms_stacks *stacks, struct ms_range range, char *ret)

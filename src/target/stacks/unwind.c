@@ -39,6 +39,7 @@ struct unwinder {
 	ms_addr pc;
 	ms_addr sp;
 	uint64_t deadline_ns;
+	bool cut;                       /* what was not copied of a stack was asked for */
 	struct ms_unwind_table *tables; /* one for each mapping */
 	struct cached *cache;           /* CACHE_PAGES */
 	unw_addr_space_t space;
@@ -62,8 +63,14 @@ static bool read_word(struct unwinder *u, ms_addr addr, uint64_t *ret)
 	ms_addr page = ms_align_down(addr, PAGE);
 	const char *bytes = NULL;
 
-	/* A stack is read once, and when the process is gone only the copy is there. */
-	if (!ms_range_find(&u->stacks->copied, addr) && addr - page <= PAGE - sizeof(*ret))
+	if (ms_range_find(&u->stacks->copied, addr))
+		return ms_stacks_read(u->stacks, addr, ret, sizeof(*ret)) == sizeof(*ret);
+	/* What it holds by now has nothing to do with the rest. */
+	if (ms_range_find(&u->stacks->missing, addr)) {
+		u->cut = true;
+		return false;
+	}
+	if (addr - page <= PAGE - sizeof(*ret))
 		bytes = cached_page(u, page);
 	if (!bytes)
 		return ms_stacks_read(u->stacks, addr, ret, sizeof(*ret)) == sizeof(*ret);
@@ -102,17 +109,6 @@ static int access_reg(unw_addr_space_t space, unw_regnum_t number, unw_word_t *w
 	return 0;
 }
 
-static int access_fpreg(unw_addr_space_t space, unw_regnum_t number, unw_fpreg_t *value, int write,
-                        void *arg)
-{
-	(void)space;
-	(void)number;
-	(void)value;
-	(void)write;
-	(void)arg;
-	return -UNW_EBADREG;
-}
-
 static int find_proc_info(unw_addr_space_t space, unw_word_t ip, unw_proc_info_t *pi,
                           int need_unwind_info, void *arg)
 {
@@ -149,8 +145,8 @@ static void put_unwind_info(unw_addr_space_t space, unw_proc_info_t *pi, void *a
 static int get_dyn_info_list_addr(unw_addr_space_t space, unw_word_t *list, void *arg)
 {
 	(void)space;
-	(void)list;
 	(void)arg;
+	*list = 0;
 	return -UNW_ENOINFO;
 }
 
@@ -201,7 +197,7 @@ static bool step(struct unwinder *u, unw_cursor_t *cursor, struct ms_backtrace *
 		return false;
 	}
 	if (n < 0)
-		fail(trace, unw_strerror(n));
+		fail(trace, u->cut ? "the stack is larger than what is copied" : unw_strerror(n));
 	if (n <= 0)
 		return false;
 	(void)unw_get_reg(cursor, UNW_REG_IP, &after[0]);
@@ -275,6 +271,7 @@ static bool unwind_thread(struct unwinder *u, const struct ms_thread *thread,
                           struct ms_arena *arena, struct ms_backtrace *trace)
 {
 	u->thread = thread;
+	u->cut = false;
 	u->pc = thread->pc;
 	u->sp = thread->sp;
 	trace->tid = thread->tid;
@@ -290,42 +287,42 @@ static bool unwind_thread(struct unwinder *u, const struct ms_thread *thread,
 
 static int by_tid(const void *a, const void *b)
 {
-	const struct ms_thread *left = *(const struct ms_thread *const *)a;
-	const struct ms_thread *right = *(const struct ms_thread *const *)b;
+	const struct ms_thread *left = a;
+	const struct ms_thread *right = b;
 
 	return (left->tid > right->tid) - (left->tid < right->tid);
 }
 
 /* The process's own thread, then the others by their ids. */
-static const struct ms_thread **order(const struct ms_stacks *stacks, struct ms_arena *arena)
+static bool order(const struct ms_stacks *stacks, struct ms_arena *arena, struct ms_threads *ret)
 {
-	size_t n = stacks->threads.n;
-	const struct ms_thread **list = ms_arena_alloc(arena, (n + 1) * sizeof(const void *));
-	size_t first = 0;
+	const struct ms_thread *thread;
+	size_t leaders = 0;
 
-	if (!list)
-		return NULL;
-	for (size_t i = 0; i < n; i++)
-		list[i] = &stacks->threads.at[i];
-	qsort(list, n, sizeof(list[0]), by_tid);
-	while (first < n && list[first]->tid != stacks->pid)
-		first++;
-	if (first < n) {
-		const struct ms_thread *leader = list[first];
-
-		memmove(list + 1, list, first * sizeof(list[0]));
-		list[0] = leader;
-	}
-	return list;
+	if (!ms_vec_reserve(arena, ret, stacks->threads.n))
+		return false;
+	ms_vec_for_each (thread, &stacks->threads)
+		if (thread->tid == stacks->pid) {
+			ret->at[ret->n++] = *thread;
+			leaders = 1;
+		}
+	ms_vec_for_each (thread, &stacks->threads)
+		if (thread->tid != stacks->pid)
+			ret->at[ret->n++] = *thread;
+	if (ret->n)
+		qsort(ret->at + leaders, ret->n - leaders, sizeof(ret->at[0]), by_tid);
+	return true;
 }
 
-static bool unwind_all(struct unwinder *u, const struct ms_thread **list, struct ms_arena *arena,
+static bool unwind_all(struct unwinder *u, const struct ms_threads *threads, struct ms_arena *arena,
                        struct ms_backtraces *ret)
 {
-	for (size_t i = 0; i < u->stacks->threads.n; i++) {
+	const struct ms_thread *thread;
+
+	ms_vec_for_each (thread, threads) {
 		struct ms_backtrace *trace = ms_vec_push(arena, ret);
 
-		if (!trace || !unwind_thread(u, list[i], arena, trace))
+		if (!trace || !unwind_thread(u, thread, arena, trace))
 			return false;
 	}
 	return true;
@@ -341,20 +338,19 @@ enum ms_status ms_stacks_unwind(const struct ms_stacks *stacks, uint64_t deadlin
 		.get_dyn_info_list_addr = get_dyn_info_list_addr,
 		.access_mem = access_mem,
 		.access_reg = access_reg,
-		.access_fpreg = access_fpreg,
 		.resume = resume,
 	};
 	struct unwinder u = { .stacks = stacks, .deadline_ns = deadline_ns };
-	const struct ms_thread **list = order(stacks, arena);
-	bool enough;
+	struct ms_threads threads = { 0 };
+	bool enough = order(stacks, arena, &threads);
 
 	u.tables = ms_arena_alloc(arena, (stacks->maps.n + 1) * sizeof(u.tables[0]));
 	u.cache = ms_arena_alloc(arena, CACHE_PAGES * sizeof(u.cache[0]));
 	u.space = unw_create_addr_space(&accessors, 0);
-	enough = list && u.tables && u.cache && u.space;
+	enough = enough && u.tables && u.cache && u.space;
 	if (enough) {
 		(void)unw_set_caching_policy(u.space, UNW_CACHE_GLOBAL);
-		enough = unwind_all(&u, list, arena, ret);
+		enough = unwind_all(&u, &threads, arena, ret);
 	}
 	if (u.space)
 		unw_destroy_addr_space(u.space);
