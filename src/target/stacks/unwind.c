@@ -35,9 +35,8 @@ struct cached {
 
 struct unwinder {
 	const struct ms_stacks *stacks;
-	const struct ms_thread *thread;
-	ms_addr pc;
-	ms_addr sp;
+	uint64_t registers[MS_DWARF_REGISTERS]; /* to begin from */
+	bool known[MS_DWARF_REGISTERS];
 	uint64_t deadline_ns;
 	bool cut;                       /* what was not copied of a stack was asked for */
 	struct ms_unwind_table *tables; /* one for each mapping */
@@ -98,14 +97,9 @@ static int access_reg(unw_addr_space_t space, unw_regnum_t number, unw_word_t *w
 	(void)space;
 	if (write)
 		return -UNW_EREADONLYREG;
-	if (number == UNW_X86_64_RIP)
-		*word = u->pc;
-	else if (number == UNW_X86_64_RSP)
-		*word = u->sp;
-	else if (u->thread->stopped && number >= 0 && number < MS_DWARF_REGISTERS)
-		*word = u->thread->words[ms_arch_x86_64.dwarf[number]];
-	else
+	if (number < 0 || number >= MS_DWARF_REGISTERS || !u->known[number])
 		return -UNW_EBADREG;
+	*word = u->registers[number];
 	return 0;
 }
 
@@ -167,14 +161,10 @@ static bool is_code(const struct ms_stacks *stacks, ms_addr addr)
 	return map && map->prot & MS_PROT_EXEC;
 }
 
-static bool add_frame(struct ms_arena *arena, struct ms_backtrace *trace, ms_addr pc)
+static void set_register(struct unwinder *u, int number, uint64_t value)
 {
-	struct ms_frame *frame = ms_vec_push(arena, &trace->frames);
-
-	if (!frame)
-		return false;
-	frame->pc = pc;
-	return true;
+	u->registers[number] = value;
+	u->known[number] = true;
 }
 
 static void fail(struct ms_backtrace *trace, const char *why)
@@ -182,16 +172,38 @@ static void fail(struct ms_backtrace *trace, const char *why)
 	(void)snprintf(trace->failure, sizeof(trace->failure), "%s", why);
 }
 
+/*
+ * A call through a bad pointer: pc leads nowhere, but where it came from was pushed. Go on
+ * from there. False when this is no such case.
+ */
+static bool step_over_bad_call(struct unwinder *u, unw_cursor_t *cursor)
+{
+	uint64_t caller = 0;
+	unw_word_t pc = 0;
+	unw_word_t sp = 0;
+
+	(void)unw_get_reg(cursor, UNW_REG_IP, &pc);
+	(void)unw_get_reg(cursor, UNW_REG_SP, &sp);
+	if (is_code(u->stacks, pc) || !read_word(u, sp, &caller) || !is_code(u->stacks, caller))
+		return false;
+	for (int i = 0; i < MS_DWARF_REGISTERS; i++)
+		u->known[i] = unw_get_reg(cursor, i, &u->registers[i]) == 0;
+	set_register(u, UNW_X86_64_RIP, caller);
+	set_register(u, UNW_X86_64_RSP, sp + sizeof(caller));
+	return unw_init_remote(cursor, u->space, u) == 0;
+}
+
 /* Whether there is one more call; the reason goes to trace->failure when that is not known. */
 static bool step(struct unwinder *u, unw_cursor_t *cursor, struct ms_backtrace *trace)
 {
 	unw_word_t before[2] = { 0, 0 };
 	unw_word_t after[2] = { 0, 0 };
-	int n;
+	int n = 1;
 
 	(void)unw_get_reg(cursor, UNW_REG_IP, &before[0]);
 	(void)unw_get_reg(cursor, UNW_REG_SP, &before[1]);
-	n = unw_step(cursor);
+	if (!step_over_bad_call(u, cursor))
+		n = unw_step(cursor);
 	if (ms_now_ns() > u->deadline_ns) {
 		fail(trace, "the time for it ran out");
 		return false;
@@ -211,11 +223,33 @@ static bool step(struct unwinder *u, unw_cursor_t *cursor, struct ms_backtrace *
 	return true;
 }
 
-/* Follow the calls from where u->pc and u->sp are. False without memory. */
+/*
+ * Add where @cursor is. A return address stands behind its call; but the trampoline of a
+ * signal handler, and what the signal interrupted, were not called from in front of
+ * where they are. libunwind tells such a frame when it has come to the second.
+ */
+static bool add_frame(unw_cursor_t *cursor, struct ms_arena *arena, struct ms_backtrace *trace)
+{
+	bool interrupted = unw_is_signal_frame(cursor) > 0;
+	bool first = trace->frames.n == 0;
+	struct ms_frame *frame = ms_vec_push(arena, &trace->frames);
+
+	if (!frame)
+		return false;
+	(void)unw_get_reg(cursor, UNW_REG_IP, &frame->pc);
+	if (first)
+		return true;
+	if (!interrupted)
+		frame->pc--;
+	else if (trace->frames.n > 2)
+		frame[-1].pc++;
+	return true;
+}
+
+/* Follow the calls from u->registers on. False without memory. */
 static bool walk(struct unwinder *u, struct ms_arena *arena, struct ms_backtrace *trace)
 {
 	unw_cursor_t cursor;
-	bool exact = trace->frames.n == 0; /* pc is no return address */
 	int n = unw_init_remote(&cursor, u->space, u);
 
 	if (n < 0) {
@@ -223,37 +257,13 @@ static bool walk(struct unwinder *u, struct ms_arena *arena, struct ms_backtrace
 		return true;
 	}
 	do {
-		unw_word_t pc = 0;
-
 		if (trace->frames.n == MS_MAX_FRAMES) {
 			fail(trace, "the stack is deeper than what is shown");
 			return true;
 		}
-		(void)unw_get_reg(&cursor, UNW_REG_IP, &pc);
-		/* A signal handler returns to the begin of its trampoline, and that to
-		   where the signal came; neither was called from in front of that. */
-		if (unw_is_signal_frame(&cursor) > 0)
-			exact = true;
-		if (!add_frame(arena, trace, exact ? pc : pc - 1))
+		if (!add_frame(&cursor, arena, trace))
 			return false;
-		exact = unw_is_signal_frame(&cursor) > 0;
 	} while (step(u, &cursor, trace));
-	return true;
-}
-
-/* A call through a bad pointer: pc leads nowhere, but the caller's address was pushed. */
-static bool step_over_bad_call(struct unwinder *u, struct ms_arena *arena,
-                               struct ms_backtrace *trace)
-{
-	uint64_t caller = 0;
-
-	if (is_code(u->stacks, u->pc) || !read_word(u, u->sp, &caller) ||
-	    !is_code(u->stacks, caller))
-		return true;
-	if (!add_frame(arena, trace, u->pc))
-		return false;
-	u->pc = caller;
-	u->sp += sizeof(caller);
 	return true;
 }
 
@@ -267,20 +277,32 @@ static void name_thread(struct ms_backtrace *trace)
 		trace->name[len - 1] = '\0';
 }
 
+/* Of a thread that sleeps in the kernel and did not stop only its call's arguments are known. */
+static void set_registers(struct unwinder *u, const struct ms_thread *thread)
+{
+	const struct ms_arch *arch = &ms_arch_x86_64;
+
+	memset(u->known, 0, sizeof(u->known));
+	for (int i = 0; thread->stopped && i < MS_DWARF_REGISTERS; i++)
+		set_register(u, i, thread->words[arch->dwarf[i]]);
+	for (size_t i = 0; !thread->stopped && i < thread->n_words && i < 6; i++)
+		set_register(u, arch->dwarf_args[i], thread->words[i]);
+	set_register(u, UNW_X86_64_RIP, thread->pc);
+	set_register(u, UNW_X86_64_RSP, thread->sp);
+}
+
 static bool unwind_thread(struct unwinder *u, const struct ms_thread *thread,
                           struct ms_arena *arena, struct ms_backtrace *trace)
 {
-	u->thread = thread;
 	u->cut = false;
-	u->pc = thread->pc;
-	u->sp = thread->sp;
 	trace->tid = thread->tid;
 	name_thread(trace);
 	if (!thread->pc && !thread->sp) {
 		fail(trace, "it sleeps in the kernel, its registers are not known");
 		return true;
 	}
-	return step_over_bad_call(u, arena, trace) && walk(u, arena, trace);
+	set_registers(u, thread);
+	return walk(u, arena, trace);
 }
 
 /* ---- all threads ---- */
