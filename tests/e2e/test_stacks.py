@@ -2,6 +2,7 @@
 """memscan stacks PID: the calls that are known to be there, and a target that runs on."""
 
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -71,11 +72,18 @@ def check_follows(functions, *chain):
     assert " < ".join(chain) in text, text
 
 
+def settled(target):
+    """All threads of call_chains are where they stay: main last, in read()."""
+    assert target.line() == "READY"
+    call = pathlib.Path(f"/proc/{target.pid}/syscall")
+    support.wait_until(lambda: call.read_text().startswith("0 "), 10, "main reads its input")
+    return target
+
+
 @pytest.fixture(scope="module", params=["dynamic", "static", "static-pie"])
 def chains(request):
     with Process([compile_target("call_chains", variant=request.param)]) as target:
-        assert target.line() == "READY"
-        yield target
+        yield settled(target)
 
 
 def by_name(pid):
@@ -162,7 +170,7 @@ def gdb_stacks(pid):
 
 def test_as_gdb_has_it():
     with Process([compile_target("call_chains")]) as target:
-        assert target.line() == "READY"
+        settled(target)
         ours = stacks(target.pid)
         theirs = gdb_stacks(target.pid)
         compared = 0
@@ -198,7 +206,7 @@ def test_stripped(tmp_path):
     program = tmp_path / "call_chains"
     subprocess.run(["strip", "-o", str(program), str(compile_target("call_chains"))], check=True)
     with Process([program]) as target:
-        assert target.line() == "READY"
+        settled(target)
         chain = by_name(target.pid)["chain"]
         mine = [f for f in chain.frames if f.module == str(program)]
         assert len(mine) == 4 and chain.failure is None
@@ -211,7 +219,7 @@ def test_deleted_and_replaced(tmp_path):
     program = tmp_path / "call_chains"
     shutil.copy(compile_target("call_chains"), program)
     with Process([program]) as target:
-        assert target.line() == "READY"
+        settled(target)
         program.unlink()
         shutil.copy("/bin/true", program)
         chain = by_name(target.pid)["chain"]
@@ -227,7 +235,7 @@ def test_another_mount_namespace(tmp_path):
     script = f"mount -t tmpfs none {tmp_path} && cp {program} {tmp_path}/hidden && exec {tmp_path}/hidden"
     with Process(["unshare", "-m", "sh", "-c", script], stderr=subprocess.DEVNULL) as target:
         try:
-            assert target.line() == "READY"
+            settled(target)
         except AssertionError:
             pytest.skip("no mount namespace to be had")
         assert not (tmp_path / "hidden").exists()
@@ -245,7 +253,7 @@ def test_sqlite():
 
 def test_asleep_in_the_kernel():
     with Process([compile_target("call_chains"), "vfork"]) as target:
-        assert target.line() == "READY"
+        settled(target)
         found = by_name(target.pid)
         check_follows([f.strip("_") for f in found["vfork"].functions()], "vfork", "vfork_thread")
         support.check_untouched(target.pid)
@@ -276,7 +284,7 @@ def test_killed_meanwhile():
     """Whatever moment it ends at: the stacks, or a refusal in two lines."""
     for delay in range(0, 24, 2):
         with Process([compile_target("call_chains")]) as target:
-            assert target.line() == "READY"
+            settled(target)
             look = subprocess.Popen([MEMSCAN, "stacks", str(target.pid)], stdout=subprocess.PIPE,
                                     stderr=subprocess.PIPE, text=True)
             support.our_children.add(look.pid)
@@ -317,7 +325,7 @@ def test_itself():
 
 def test_traced_already():
     with Process([compile_target("call_chains")]) as target:
-        assert target.line() == "READY"
+        settled(target)
         with Process(["strace", "-qq", "-o", "/dev/null", "-p", str(target.pid)]) as tracer:
             support.wait_until(lambda: support.tracer_of(target.pid), 10, "it is traced")
             check_refused(memscan("stacks", target.pid), "strace")
@@ -326,7 +334,7 @@ def test_traced_already():
 
 def test_unwritten():
     with Process([compile_target("call_chains")]) as target, open("/dev/full", "w") as full:
-        assert target.line() == "READY"
+        settled(target)
         check_refused(memscan("stacks", target.pid, stdout=full), "cannot write", status=COULD_NOT_WRITE)
         support.check_untouched(target.pid)
 

@@ -38,7 +38,7 @@ struct ms_stacks {
 	struct ms_ranges copied; /* tidy; their bytes one behind the other in `bytes` */
 	char *bytes;
 	struct ms_ranges missing; /* tidy: of stacks that are larger than what is copied */
-	int mem; /* /proc/PID/mem, for all else */
+	int mem;                  /* /proc/PID/mem, for all else */
 	struct ms_collection *shared;
 };
 
@@ -72,16 +72,27 @@ ms_must_check enum ms_status ms_stacks_unwind(const struct ms_stacks *stacks, ui
                                               struct ms_arena *arena, struct ms_backtraces *ret,
                                               struct ms_error *err);
 
-/* Where the unwind table of a program or library is: a sorted list, which eh_frame_hdr begins. */
-struct ms_unwind_table {
-	bool looked;
-	ms_addr header; /* 0: there is none */
-	ms_addr entries;
-	uint64_t n; /* pairs of 32-bit words */
+/* One function and where its unwind information is; relative to the table's base. */
+struct ms_unwind_entry {
+	int32_t pc;
+	int32_t frame;
 };
 
-/* Find the table for the code in @map, one of stacks->maps. False when it has none. */
-bool ms_unwind_table_find(const struct ms_stacks *stacks, const struct ms_mapping *map,
-                          struct ms_unwind_table *ret);
+/* Where no process can have memory: a table that we made is read as if it were there. */
+#define MS_MADE_TABLE ((ms_addr)1 << 63)
+
+/* The unwind table of a program or library: entries sorted by pc. */
+struct ms_unwind_table {
+	bool looked; /* all else is known */
+	bool found;
+	ms_addr base;
+	ms_addr entries; /* in the process's memory, or MS_MADE_TABLE */
+	uint64_t n;
+	const struct ms_unwind_entry *made; /* in ours */
+};
+
+/* Find the table for the code in @map, one of stacks->maps; what is made of it is in @arena. */
+void ms_unwind_table_find(const struct ms_stacks *stacks, const struct ms_mapping *map,
+                          struct ms_arena *arena, struct ms_unwind_table *ret);
 
 #endif

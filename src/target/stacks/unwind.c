@@ -38,9 +38,11 @@ struct unwinder {
 	uint64_t registers[MS_DWARF_REGISTERS]; /* to begin from */
 	bool known[MS_DWARF_REGISTERS];
 	uint64_t deadline_ns;
-	bool cut;                       /* what was not copied of a stack was asked for */
-	struct ms_unwind_table *tables; /* one for each mapping */
-	struct cached *cache;           /* CACHE_PAGES */
+	bool cut;                               /* what was not copied of a stack was asked for */
+	struct ms_unwind_table *tables;         /* one for each mapping */
+	const struct ms_unwind_table *searched; /* that libunwind reads in now */
+	struct cached *cache;                   /* CACHE_PAGES */
+	struct ms_arena *arena;
 	unw_addr_space_t space;
 };
 
@@ -57,11 +59,24 @@ static const char *cached_page(struct unwinder *u, ms_addr page)
 	return cached->valid ? cached->bytes : NULL;
 }
 
+/* From the table that we made ourselves. */
+static bool read_made(const struct ms_unwind_table *table, ms_addr addr, uint64_t *ret)
+{
+	uint64_t at = addr - MS_MADE_TABLE;
+
+	if (!table || !table->made || at + sizeof(*ret) > table->n * sizeof(table->made[0]))
+		return false;
+	memcpy(ret, (const char *)table->made + at, sizeof(*ret));
+	return true;
+}
+
 static bool read_word(struct unwinder *u, ms_addr addr, uint64_t *ret)
 {
 	ms_addr page = ms_align_down(addr, PAGE);
 	const char *bytes = NULL;
 
+	if (addr >= MS_MADE_TABLE)
+		return read_made(u->searched, addr, ret);
 	if (ms_range_find(&u->stacks->copied, addr))
 		return ms_stacks_read(u->stacks, addr, ret, sizeof(*ret)) == sizeof(*ret);
 	/* What it holds by now has nothing to do with the rest. */
@@ -115,14 +130,15 @@ static int find_proc_info(unw_addr_space_t space, unw_word_t ip, unw_proc_info_t
 		return -UNW_ENOINFO;
 	table = &u->tables[map - u->stacks->maps.at];
 	if (!table->looked)
-		(void)ms_unwind_table_find(u->stacks, map, table);
-	if (!table->header)
+		ms_unwind_table_find(u->stacks, map, u->arena, table);
+	if (!table->found)
 		return -UNW_ENOINFO;
+	u->searched = table;
 	memset(&info, 0, sizeof(info));
 	info.format = UNW_INFO_FORMAT_REMOTE_TABLE;
 	info.start_ip = map->range.begin;
 	info.end_ip = map->range.end;
-	info.u.rti.segbase = table->header;
+	info.u.rti.segbase = table->base;
 	info.u.rti.table_data = table->entries;
 	info.u.rti.table_len = table->n; /* in words; an entry has as many bytes */
 	return _Ux86_64_dwarf_search_unwind_table(space, ip, &info, pi, need_unwind_info, arg);
@@ -362,7 +378,7 @@ enum ms_status ms_stacks_unwind(const struct ms_stacks *stacks, uint64_t deadlin
 		.access_reg = access_reg,
 		.resume = resume,
 	};
-	struct unwinder u = { .stacks = stacks, .deadline_ns = deadline_ns };
+	struct unwinder u = { .stacks = stacks, .deadline_ns = deadline_ns, .arena = arena };
 	struct ms_threads threads = { 0 };
 	bool enough = order(stacks, arena, &threads);
 
