@@ -134,8 +134,6 @@ int ms_module_elf(struct ms_module *module, Elf **ret_elf)
 		*ret_elf = vdso_elf(module);
 		return -1;
 	}
-	if (!module->call->tid)
-		return -1;
 	fd = open_file(module);
 	if (fd < 0 || module->first->offset == 0)
 		return fd;

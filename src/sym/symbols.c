@@ -13,7 +13,7 @@ struct ms_symbols {
 	struct ms_modules modules;
 	Dwfl_Callbacks callbacks;
 	char *debuginfo_path; /* NULL: where distributions put it */
-	Dwfl *dwfl;           /* NULL: nothing can be named */
+	Dwfl *dwfl;           /* NULL: no file is to be opened */
 };
 
 /* The file of a module, when it is first asked for; how many parameters is libdwfl's choice. */
@@ -22,13 +22,16 @@ static int find_elf(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_A
                     char **file_name, Elf **elfp)
 {
 	struct ms_module *module = *userdata;
+	int fd;
 
 	(void)mod;
 	(void)name;
 	(void)base;
-	/* A name by which debug information beside the file is looked for. */
-	*file_name = strdup(module->first->name);
-	return ms_module_elf(module, elfp);
+	fd = ms_module_elf(module, elfp);
+	/* Debug information is looked for beside a name; a name alone libdwfl would open. */
+	if (fd >= 0 || *elfp)
+		*file_name = strdup(module->first->name);
+	return fd;
 }
 
 static void report_modules(struct ms_symbols *s)
@@ -64,12 +67,14 @@ enum ms_status ms_symbols_open(const struct ms_symbols_call *call, struct ms_are
 	};
 	if (!ms_modules_list(call, arena, &s->modules))
 		return ms_fail(err, MS_E_NOMEM, "no memory for the list of modules");
+	*ret = s;
+	if (!call->tid)
+		return MS_OK;
 	(void)elf_version(EV_CURRENT);
 	s->dwfl = dwfl_begin(&s->callbacks);
 	if (!s->dwfl)
 		return ms_fail(err, MS_E_NOMEM, "no memory for symbols");
 	report_modules(s);
-	*ret = s;
 	return MS_OK;
 }
 
@@ -77,7 +82,8 @@ void ms_symbols_close(struct ms_symbols *symbols)
 {
 	struct ms_module *module;
 
-	dwfl_end(symbols->dwfl);
+	if (symbols->dwfl)
+		dwfl_end(symbols->dwfl);
 	ms_vec_for_each (module, &symbols->modules)
 		ms_module_close(module);
 }
@@ -143,7 +149,7 @@ void ms_symbols_name(struct ms_symbols *symbols, ms_addr addr, struct ms_symbol 
 		return;
 	ret->elf_offset = module->first->offset;
 	ret->rel_pc -= map->inode ? ret->elf_offset : 0;
-	mod = dwfl_addrmodule(symbols->dwfl, addr);
+	mod = symbols->dwfl ? dwfl_addrmodule(symbols->dwfl, addr) : NULL;
 	if (!mod || !dwfl_module_getelf(mod, &bias))
 		return;
 	ret->rel_pc = addr - bias;
