@@ -25,6 +25,7 @@
 #include "cli/tell.h"
 #include "report/stacks.h"
 #include "sym/symbols.h"
+#include "target/proc.h"
 #include "target/stacks/stacks.h"
 #include "target/target.h"
 
@@ -45,6 +46,9 @@ static const char usage[] =
 	"  -h, --help  print this and end\n\n"
 	"Exit status: 0 printed, 2 the call was wrong, 3 could not look at the process,\n"
 	"4 the stacks could not be written.\n";
+
+/* How a line begins that tells of a stack which could not be followed. */
+static const char failed[] = "    Unwind failed: ";
 
 struct text MS_VEC(char);
 
@@ -97,15 +101,20 @@ static int work(struct job *job, int fd)
 	struct ms_arena arena;
 	struct ms_error err;
 
-	ms_arena_init(&arena);
-	if (!sink.to ||
-	    ms_stacks_unwind(job->stacks, ms_now_ns() + UNWIND_S * second_ns, &arena,
-	                     &job->dump.threads, &err) ||
-	    ms_symbols_open(&call, &arena, &symbols, &err))
+	bool done;
+
+	if (!sink.to)
 		return 1;
-	name_frames(symbols, &job->dump);
-	/* Everything goes with the process. */
-	return ms_stacks_write(&job->dump, &sink.base) && fclose(sink.to) == 0 ? 0 : 1;
+	ms_arena_init(&arena);
+	done = !ms_stacks_unwind(job->stacks, ms_now_ns() + UNWIND_S * second_ns, &arena,
+	                         &job->dump.threads, &err) &&
+	       !ms_symbols_open(&call, &arena, &symbols, &err);
+	if (done) {
+		name_frames(symbols, &job->dump);
+		done = ms_stacks_write(&job->dump, &sink.base);
+	}
+	/* Everything else goes with the process. */
+	return fclose(sink.to) == 0 && done ? 0 : 1;
 }
 
 static pid_t start(struct job *job, int ends[2])
@@ -178,13 +187,20 @@ static enum ms_status have_worked(struct job *job, struct ms_arena *arena, struc
 static enum ms_status unwind(struct job *job, struct ms_arena *arena, struct text *ret,
                              struct ms_error *err)
 {
+	pid_t pid = job->dump.pid;
 	enum ms_status st = have_worked(job, arena, ret, err);
 
-	if (st != MS_E_DIED)
-		return st;
-	ms_tell("%s; functions are not named", err->text);
-	job->named = false;
-	return have_worked(job, arena, ret, err);
+	if (st == MS_E_DIED) {
+		ms_tell("%s; functions are not named", err->text);
+		job->named = false;
+		st = have_worked(job, arena, ret, err);
+	}
+	/* Tables and code go with the process; what was unwound before that is good. */
+	if (!st && ret->at && !ms_proc_living_thread(pid) &&
+	    memmem(ret->at, ret->n, failed, strlen(failed)))
+		st = ms_fail(err, MS_E_GONE, "process %d ended while its stacks were unwound",
+		             (int)pid);
+	return st;
 }
 
 static void format_time(int64_t at, char ret[64])

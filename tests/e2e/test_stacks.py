@@ -299,6 +299,18 @@ def test_killed_meanwhile():
                 assert out == "" and len(err.strip().split("\n")) == 2, err
 
 
+def test_a_library_that_dies_of_a_file():
+    """Then there are stacks without names, and the target does not notice."""
+    with Process([compile_target("call_chains")]) as target:
+        settled(target)
+        library = support.compile_special("dying_symbols.c", "-shared", "-fPIC")
+        done = memscan("stacks", target.pid, env={**os.environ, "LD_PRELOAD": str(library)})
+        assert done.status == 0 and "functions are not named" in done.stderr, str(done)
+        chain = next(t for t in parse(done.stdout, target.pid) if t.name == "chain")
+        assert len(chain.frames) == 7 and set(chain.functions()) == {None}
+        support.check_untouched(target.pid)
+
+
 def check_refused(done, *words, status=COULD_NOT_SCAN):
     assert done.status == status and done.stdout == "", str(done)
     lines = done.stderr.strip().split("\n")
