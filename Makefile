@@ -28,10 +28,11 @@ WARNINGS := -Wall -Wextra -Wformat=2 -Wshadow -Wundef -Wvla -Wpointer-arith -Wwr
             -Wcast-qual -Wcast-align -Wstrict-prototypes -Wmissing-prototypes \
             -Wnull-dereference -Wconversion -Wimplicit-fallthrough $(if $(CI),-Werror)
 # Empty until tools/install-deps has run, which is why check and demo call make again.
-PACKAGES := json-c libproc2
+PACKAGES := json-c libproc2 libdw libelf libunwind-generic
 FLAGS    := -std=gnu11 -D_GNU_SOURCE -Isrc -Iinclude -fvisibility=hidden -pthread $(WARNINGS) \
             $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
-LIBS     := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null)
+# libiberty has no file for pkg-config.
+LIBS     := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -liberty
 CRITERION := $(shell pkg-config --libs criterion 2>/dev/null)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 
@@ -91,8 +92,9 @@ $(B)/memscan: $(B)/$(MAIN).o $(B)/parts.a
 
 # ---- the library that programs link; it depends on the C library alone ----
 
-NOT_IN_LIBRARY := src/report/json.c src/report/writers.c src/target/process/find.c \
-                  $(wildcard src/cli/*.c src/sym/*.c)
+NOT_IN_LIBRARY := src/report/json.c src/report/stacks.c src/report/writers.c \
+                  src/target/process/find.c \
+                  $(wildcard src/target/stacks/*.c src/cli/*.c src/cli/*/*.c src/sym/*.c)
 LIBRARY := $(filter-out $(NOT_IN_LIBRARY),$(SRC))
 SONAME  := libmemunreachable.so.1
 
@@ -101,7 +103,7 @@ $(B)/pic/%.o: %.c Makefile
 	$(Q)$(CC) $(FLAGS) $(CFLAGS) -fPIC -ftls-model=initial-exec -MMD -MP -c -o $@ $<
 
 $(B)/$(SONAME): $(LIBRARY:%.c=$(B)/pic/%.o) src/inproc/libmemunreachable.map
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -pthread -Wl,-soname,$(SONAME) -Wl,-z,defs -Wl,-z,now \
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -pthread -Wl,-soname,$(SONAME) -Wl,-z,defs -Wl,-z,now -Wl,-z,nodelete \
 		-Wl,--version-script=src/inproc/libmemunreachable.map -o $@ $(filter %.o,$^)
 
 $(B)/libmemunreachable.so: $(B)/$(SONAME)

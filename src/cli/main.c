@@ -14,6 +14,7 @@ static const struct command {
 } commands[] = {
 	{ "scan", ms_cmd_scan },
 	{ "trigger", ms_cmd_trigger },
+	{ "stacks", ms_cmd_stacks },
 };
 
 static const struct command *find(const char *name)

@@ -122,8 +122,16 @@ struct ms_arch_calls {
 	             const struct ms_call *call, ms_addr sp);
 };
 
+enum { MS_DWARF_REGISTERS = 17 };
+
 struct ms_arch {
 	const char *name;
+
+	/* Which of the words that capture() writes is the register that DWARF numbers so. */
+	uint8_t dwarf[MS_DWARF_REGISTERS];
+
+	/* DWARF's number of the register that has a system call's argument. */
+	uint8_t dwarf_args[6];
 
 	/* Fill @ret except its tid; @ret is shared memory, zeroed. @ret_cpu is as from look(). */
 	bool (*capture)(pid_t tid, struct ms_frozen_thread *ret, struct ms_cpu *ret_cpu);

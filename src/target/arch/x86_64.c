@@ -249,8 +249,15 @@ static const struct ms_arch_stepping stepping = {
 	.is_call = is_call,
 };
 
+#define WORD(name) (offsetof(struct user_regs_struct, name) / sizeof(uint64_t))
+
 const struct ms_arch ms_arch_x86_64 = {
 	.name = "x86_64",
+	/* System V ABI, AMD64 supplement, figure 3.36 */
+	.dwarf = { WORD(rax), WORD(rdx), WORD(rcx), WORD(rbx), WORD(rsi), WORD(rdi), WORD(rbp),
+	           WORD(rsp), WORD(r8), WORD(r9), WORD(r10), WORD(r11), WORD(r12), WORD(r13),
+	           WORD(r14), WORD(r15), WORD(rip) },
+	.dwarf_args = { 5, 4, 1, 10, 8, 9 },
 	.capture = capture,
 	.look = look,
 	.rewind = rewind_call,

@@ -38,6 +38,8 @@ static void take_segment(struct ms_image *image, const Elf64_Phdr *head, struct 
 			load->end = head->p_vaddr + head->p_memsz;
 	} else if (head->p_type == PT_DYNAMIC) {
 		image->dynamic = head->p_vaddr;
+	} else if (head->p_type == PT_GNU_EH_FRAME) {
+		image->frame_header = head->p_vaddr;
 	} else if (head->p_type == PT_INTERP) {
 		image->has_interpreter = true;
 	}
@@ -62,6 +64,7 @@ bool ms_image_open(int mem_fd, ms_addr base, struct ms_image *ret)
 	image.bias = base - load.begin;
 	image.range = (struct ms_range){ base, load.end + image.bias };
 	image.dynamic += image.dynamic ? image.bias : 0;
+	image.frame_header += image.frame_header ? image.bias : 0;
 	*ret = image;
 	return true;
 }

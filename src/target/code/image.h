@@ -21,6 +21,7 @@ struct ms_image {
 	struct ms_range range; /* all of its segments */
 	ms_addr bias;          /* added to addresses in the file */
 	ms_addr dynamic;       /* PT_DYNAMIC; 0 when there is none */
+	ms_addr frame_header;  /* PT_GNU_EH_FRAME; 0 when there is none */
 	bool has_interpreter;  /* PT_INTERP: linked dynamically */
 };
 

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sym/modules.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/modules.h"
+
+enum { MAX_VDSO_BYTES = 1 << 20 };
+
+static const char deleted[] = " (deleted)";
+
+static bool is_vdso(const struct ms_mapping *map)
+{
+	return strcmp(map->name, "[vdso]") == 0;
+}
+
+static bool begins_elf(const struct ms_symbols_call *call, const struct ms_mapping *map)
+{
+	char magic[SELFMAG];
+
+	return (map->inode || is_vdso(map)) &&
+	       call->read(call->ctx, map->range.begin, magic, sizeof(magic)) == sizeof(magic) &&
+	       memcmp(magic, ELFMAG, SELFMAG) == 0;
+}
+
+bool ms_modules_list(const struct ms_symbols_call *call, struct ms_arena *arena,
+                     struct ms_modules *ret)
+{
+	const struct ms_mapping *map;
+
+	ms_vec_for_each (map, call->maps) {
+		struct ms_module *last = ret->n ? &ret->at[ret->n - 1] : NULL;
+
+		if (last && ms_module_first(call->maps, map) == last->first && map != last->first) {
+			last->range.end = map->range.end;
+			continue;
+		}
+		if (ms_module_first(call->maps, map) != map || !begins_elf(call, map))
+			continue;
+		last = ms_vec_push(arena, ret);
+		if (!last)
+			return false;
+		*last = (struct ms_module){
+			.range = map->range, .first = map, .call = call, .arena = arena
+		};
+	}
+	return true;
+}
+
+static bool ends_with(const char *s, const char *end)
+{
+	size_t len = strlen(s);
+	size_t end_len = strlen(end);
+
+	return len >= end_len && strcmp(s + len - end_len, end) == 0;
+}
+
+/* A regular file: whatever else stands in its place now might block us for ever. */
+static int open_regular(const char *path, uint64_t inode)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat st;
+
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (!inode || st.st_ino == inode))
+		return fd;
+	if (fd >= 0)
+		(void)close(fd);
+	return -1;
+}
+
+/*
+ * By the mapping itself, which is the file whatever became of its name, but takes a
+ * privilege; else by name, if that is still the file's.
+ */
+static int open_file(const struct ms_module *module)
+{
+	const struct ms_mapping *map = module->first;
+	pid_t tid = module->call->tid;
+	char path[PATH_MAX];
+	int fd;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, tid,
+	               map->range.begin, map->range.end);
+	fd = open_regular(path, 0);
+	if (fd >= 0 || map->name[0] != '/' || ends_with(map->name, deleted))
+		return fd;
+	(void)snprintf(path, sizeof(path), "/proc/%d/root%s", tid, map->name);
+	return open_regular(path, map->inode);
+}
+
+static Elf *vdso_elf(const struct ms_module *module)
+{
+	size_t len = ms_range_len(module->range);
+	char *bytes = len <= MAX_VDSO_BYTES ? ms_arena_alloc(module->arena, len) : NULL;
+
+	if (!bytes || module->call->read(module->call->ctx, module->range.begin, bytes, len) != len)
+		return NULL;
+	return elf_memory(bytes, len);
+}
+
+/* An ELF file inside of another file: what is mapped from somewhere in its middle. */
+static Elf *inner_elf(struct ms_module *module, int fd)
+{
+	uint64_t offset = module->first->offset;
+	struct stat st;
+	void *bytes;
+
+	if (fstat(fd, &st) != 0 || (uint64_t)st.st_size <= offset)
+		return NULL;
+	/* Private and writable: libelf may swap bytes in place. */
+	bytes = mmap(NULL, (size_t)st.st_size - offset, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd,
+	             (off_t)offset);
+	if (bytes == MAP_FAILED)
+		return NULL;
+	module->file = bytes;
+	module->file_len = (size_t)st.st_size - offset;
+	return elf_memory(bytes, module->file_len);
+}
+
+int ms_module_elf(struct ms_module *module, Elf **ret_elf)
+{
+	int fd;
+
+	*ret_elf = NULL;
+	if (is_vdso(module->first)) {
+		*ret_elf = vdso_elf(module);
+		return -1;
+	}
+	fd = open_file(module);
+	if (fd < 0 || module->first->offset == 0)
+		return fd;
+	*ret_elf = inner_elf(module, fd);
+	(void)close(fd);
+	return -1;
+}
+
+void ms_module_close(struct ms_module *module)
+{
+	if (module->file)
+		(void)munmap(module->file, module->file_len);
+	module->file = NULL;
+}

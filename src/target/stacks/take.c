@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "target/maps.h"
+#include "target/proc.h"
+#include "target/stacks/stacks.h"
+#include "target/target.h"
+
+enum { RED_ZONE = 128 }; /* below sp, in use by leaf functions: System V ABI, AMD64, 3.2.2 */
+
+/* What the collection process gets to end by itself. */
+static const uint64_t grace_ns = UINT64_C(2000000000);
+
+/* The collection process and our end of the channel to it. */
+struct collector {
+	struct ms_collection *shared;
+	int channel;
+	pid_t pid;
+};
+
+static enum ms_status start(struct collector *c, struct ms_error *err)
+{
+	pid_t original = getpid();
+	int ends[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+		return ms_fail_sys(err, errno, "no socket for the collection process");
+	c->channel = ends[0];
+	c->pid = fork();
+	if (c->pid < 0) {
+		(void)close(ends[1]);
+		return ms_fail_sys(err, errno, "cannot start the collection process");
+	}
+	if (c->pid == 0) {
+		(void)close(ends[0]);
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != original) /* it died before that took effect */
+			_exit(1);
+		(void)prctl(PR_SET_NAME, "memscan-collect");
+		_exit(ms_collection_serve(c->shared, ends[1]));
+	}
+	(void)close(ends[1]);
+	return MS_OK;
+}
+
+/* Closing the channel frees the target; should that fail, the end of its tracer does. */
+static void end(struct collector *c)
+{
+	uint64_t deadline_ns = ms_now_ns() + grace_ns;
+	const struct timespec nap = { 0, 250000 };
+
+	if (c->channel >= 0)
+		(void)close(c->channel);
+	while (c->pid > 0 && waitpid(c->pid, NULL, WNOHANG) == 0) {
+		if (ms_now_ns() > deadline_ns)
+			(void)kill(c->pid, SIGKILL);
+		(void)nanosleep(&nap, NULL);
+	}
+}
+
+/* Whether the map, read while threads ran, still has where they are now. */
+static bool map_fits(const struct ms_stacks *stacks)
+{
+	const struct ms_thread *thread;
+
+	ms_vec_for_each (thread, &stacks->threads)
+		if (!ms_maps_find(&stacks->maps, thread->sp) ||
+		    !ms_maps_find(&stacks->maps, thread->pc))
+			return false;
+	return true;
+}
+
+/* List the stack of @thread as far as it is copied, and the rest of it. */
+static bool list_stack(struct ms_stacks *stacks, const struct ms_thread *thread,
+                       struct ms_arena *arena)
+{
+	uint64_t most = thread->tid == stacks->pid ? MS_MAIN_STACK_BYTES : MS_STACK_BYTES;
+	const struct ms_mapping *map = ms_maps_find(&stacks->maps, thread->sp);
+	struct ms_range in_use;
+
+	if (!map)
+		return true;
+	in_use = ms_range_common(map->range,
+	                         (struct ms_range){ thread->sp - RED_ZONE, thread->sp + most });
+	return ms_ranges_add(arena, &stacks->copied, in_use.begin, in_use.end) &&
+	       ms_ranges_add(arena, &stacks->missing, in_use.end, map->range.end);
+}
+
+/* List what to copy. Two stacks may lie in one mapping: then they are copied once. */
+static bool list_stacks(struct ms_stacks *stacks, struct ms_arena *arena, uint64_t *ret_bytes)
+{
+	const struct ms_thread *thread;
+	struct ms_range *range;
+	uint64_t bytes = 0;
+
+	ms_vec_for_each (thread, &stacks->threads)
+		if (!list_stack(stacks, thread, arena))
+			return false;
+	if (!ms_ranges_tidy(arena, &stacks->copied))
+		return false;
+	ms_vec_for_each (range, &stacks->copied) {
+		if (bytes + ms_range_len(*range) <= MS_ALL_STACK_BYTES) {
+			bytes += ms_range_len(*range);
+			continue;
+		}
+		if (!ms_ranges_add(arena, &stacks->missing, range->begin, range->end))
+			return false;
+		range->end = range->begin;
+	}
+	*ret_bytes = bytes;
+	return ms_ranges_tidy(arena, &stacks->missing);
+}
+
+static uint64_t read_memory(const struct ms_stacks *stacks, struct ms_range range, char *ret)
+{
+	uint64_t done = 0;
+
+	while (range.begin + done < range.end && range.end <= INT64_MAX) {
+		ssize_t n = pread(stacks->mem, ret + done, range.end - range.begin - done,
+		                  (off_t)(range.begin + done));
+
+		if (n <= 0)
+			break;
+		done += (uint64_t)n;
+	}
+	return done;
+}
+
+/* The target is frozen: copy its stacks. */
+static enum ms_status copy(struct ms_stacks *stacks, struct ms_arena *arena, struct ms_error *err)
+{
+	enum ms_status st = ms_collection_threads(stacks->shared, arena, &stacks->threads, err);
+	struct ms_range *range;
+	uint64_t bytes;
+	char *at;
+
+	stacks->living = stacks->shared->live_tid;
+	if (!st && !map_fits(stacks))
+		st = ms_maps_read(stacks->living, arena, &stacks->maps, err);
+	if (st)
+		return st;
+	if (!list_stacks(stacks, arena, &bytes))
+		return ms_fail(err, MS_E_NOMEM, "no memory for the list of stacks");
+	stacks->bytes = at = ms_arena_alloc(arena, bytes);
+	if (!at)
+		return ms_fail(err, MS_E_NOMEM, "no memory for the stacks");
+	ms_vec_for_each (range, &stacks->copied) {
+		range->end = range->begin + read_memory(stacks, *range, at);
+		at += ms_range_len(*range);
+	}
+	return MS_OK;
+}
+
+static enum ms_status freeze_and_copy(struct ms_stacks *stacks, struct ms_arena *arena,
+                                      struct ms_error *err)
+{
+	struct collector c = { .shared = stacks->shared, .channel = -1 };
+	enum ms_status st = start(&c, err);
+
+	/* No code of malloc is told to the collection process: threads stay where they are. */
+	if (!st)
+		st = ms_collection_freeze(c.shared, c.channel, err);
+	if (!st) {
+		struct ms_error ignored;
+		enum ms_status copied = copy(stacks, arena, err);
+
+		st = ms_collection_release(c.shared, c.channel, copied ? &ignored : err);
+		st = copied ? copied : st;
+	}
+	end(&c);
+	return st;
+}
+
+enum ms_status ms_stacks_take(pid_t pid, uint64_t timeout_ns, struct ms_arena *arena,
+                              struct ms_stacks *ret, struct ms_error *err)
+{
+	enum ms_status st;
+
+	*ret = (struct ms_stacks){ .pid = pid, .living = ms_proc_living_thread(pid), .mem = -1 };
+	if (!ret->living)
+		return ms_fail(err, MS_E_GONE, "process %d ended", pid);
+	st = ms_maps_read(ret->living, arena, &ret->maps, err);
+	if (!st)
+		st = ms_target_open_mem(ret->living, &ret->mem, err);
+	if (!st)
+		st = ms_collection_create(pid, timeout_ns, &ret->shared, err);
+	return st ? st : freeze_and_copy(ret, arena, err);
+}
+
+void ms_stacks_close(struct ms_stacks *stacks)
+{
+	if (stacks->mem >= 0)
+		(void)close(stacks->mem);
+	if (stacks->shared)
+		ms_collection_destroy(stacks->shared);
+}
+
+/* Read what is at @addr in one piece: from a copy, or up to the next one. */
+static size_t read_piece(const struct ms_stacks *stacks, ms_addr addr, char *buf, size_t len)
+{
+	struct ms_range live = { addr, addr + len >= addr ? addr + len : UINT64_MAX };
+	const char *bytes = stacks->bytes;
+	const struct ms_range *range;
+
+	ms_vec_for_each (range, &stacks->copied) {
+		if (ms_range_has(*range, addr)) {
+			size_t n = len < range->end - addr ? len : range->end - addr;
+
+			memcpy(buf, bytes + (addr - range->begin), n);
+			return n;
+		}
+		if (range->begin > addr) {
+			live.end = live.end < range->begin ? live.end : range->begin;
+			break;
+		}
+		bytes += ms_range_len(*range);
+	}
+	return read_memory(stacks, live, buf);
+}
+
+size_t ms_stacks_read(const struct ms_stacks *stacks, ms_addr addr, void *buf, size_t len)
+{
+	size_t done = 0;
+
+	while (done < len && addr + done >= addr) {
+		size_t n = read_piece(stacks, addr + done, (char *)buf + done, len - done);
+
+		if (!n)
+			break;
+		done += n;
+	}
+	return done;
+}
