@@ -36,6 +36,13 @@ struct api_case {
 /* Inverted addresses; 0: none. */
 static volatile uintptr_t hidden[N_HIDDEN];
 
+/*
+ * Blocks behind them, which stay alive. The header of the chunk behind a block begins in
+ * the block's last word, so malloc and whoever called it for the next block may have an
+ * address in their frames that points into the hidden one.
+ */
+static void *volatile fences[N_HIDDEN];
+
 /* Set by a case that says "ok" itself, later. */
 static volatile bool ends_later;
 
@@ -66,6 +73,7 @@ __attribute__((format(printf, 2, 3), noreturn, cold)) static void fail(int line,
 NOINLINE UNUSED static void hide_new(size_t i, size_t size)
 {
 	hidden[i] = ~(uintptr_t)fresh(size);
+	fences[i] = fresh(8);
 }
 
 NOINLINE UNUSED static void *revealed(size_t i)
@@ -111,6 +119,8 @@ NOINLINE UNUSED static void free_hidden(size_t i)
 {
 	free(revealed(i));
 	hidden[i] = 0;
+	free(fences[i]);
+	fences[i] = NULL;
 }
 
 /* ---- searching ---- */

@@ -356,6 +356,7 @@ NOINLINE static void hide_new_pages(void)
 	EXPECT(!posix_memalign(&p, PAGE, 3 * PAGE), "no memory");
 	memset(p, 0, 3 * PAGE);
 	hidden[0] = ~(uintptr_t)p;
+	fences[0] = fresh(8);
 }
 
 NOINLINE static void protect_second_page(int protection)
