@@ -9,8 +9,8 @@
 #	make install    PREFIX=, DESTDIR= and GNU's directory variables
 #	make clean
 #
-# A file added to a room, to tests/unit, tests/support, tests/targets or tests/bench
-# is found by itself.
+# A file added to a room, to tests/unit, tests/support, tests/targets, tests/targets/api
+# or tests/bench is found by itself.
 
 B           := build
 VERBOSE     ?=
@@ -43,9 +43,12 @@ BENCHES := $(patsubst tests/bench/%.c,$(B)/bench/%,$(sort $(wildcard tests/bench
 TARGET_SRC := $(sort $(wildcard tests/targets/*.c))
 # A target that asks for it in a comment is built in three ways.
 VARIED  := $(if $(TARGET_SRC),$(shell grep -l 'variants: static static-pie' $(TARGET_SRC)))
+API_SRC := $(sort $(wildcard tests/targets/api/*.c tests/targets/api/*.cc))
+API     := $(basename $(API_SRC:tests/targets/%=$(B)/%))
 TARGETS := $(TARGET_SRC:tests/targets/%.c=$(B)/targets/%) \
            $(VARIED:tests/targets/%.c=$(B)/targets/%-static) \
-           $(VARIED:tests/targets/%.c=$(B)/targets/%-static-pie)
+           $(VARIED:tests/targets/%.c=$(B)/targets/%-static-pie) \
+           $(API) $(API:%=%-archived)
 MAIN    := src/cli/main
 PARTS   := $(filter-out $(MAIN) src/inproc/annotate/malloc src/inproc/annotate/lsan,$(SRC:.c=))
 
@@ -137,6 +140,23 @@ $(B)/targets/%-static: tests/targets/%.c $(wildcard tests/targets/*.h) Makefile
 $(B)/targets/%: tests/targets/%.c $(wildcard tests/targets/*.h) Makefile
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_FLAGS) -o $@ $< -ldl -lrt
+
+# Programs that search themselves, with the library shared and archived.
+API_FLAGS := -O1 -g -pthread -Wall -Wextra $(if $(CI),-Werror) -Iinclude
+API_DEPS  := $(wildcard tests/targets/*.h tests/targets/api/*.h include/memunreachable/*.h) Makefile
+API_LINK  := -L$(B) -lmemunreachable -Wl,-rpath,$(abspath $(B))
+$(B)/api/%-archived: tests/targets/api/%.c $(API_DEPS) $(B)/libmemunreachable.a
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE $(API_FLAGS) -o $@ $< $(B)/libmemunreachable.a
+$(B)/api/%-archived: tests/targets/api/%.cc $(API_DEPS) $(B)/libmemunreachable.a
+	@mkdir -p $(@D)
+	$(Q)$(CXX) -std=gnu++17 $(API_FLAGS) -o $@ $< $(B)/libmemunreachable.a
+$(B)/api/%: tests/targets/api/%.c $(API_DEPS) $(B)/libmemunreachable.so
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE $(API_FLAGS) -o $@ $< $(API_LINK)
+$(B)/api/%: tests/targets/api/%.cc $(API_DEPS) $(B)/libmemunreachable.so
+	@mkdir -p $(@D)
+	$(Q)$(CXX) -std=gnu++17 $(API_FLAGS) -o $@ $< $(API_LINK)
 
 targets: $(TARGETS)
 
@@ -235,7 +255,7 @@ ALL_H := $(sort $(wildcard src/*/*.h src/*/*/*.h include/*/*.h tests/support/*.h
 lint: lint-format lint-tidy lint-cppcheck lint-analyzer
 
 lint-format:
-	clang-format --dry-run --Werror $(ALL_C) $(ALL_H) $(TARGET_SRC)
+	clang-format --dry-run --Werror $(ALL_C) $(ALL_H) $(TARGET_SRC) $(API_SRC)
 
 # One file a call: version 14 takes va_lists of one for those of the next.
 lint-tidy:

@@ -51,6 +51,8 @@ static struct ms_arena_chunk *map_chunk(struct ms_arena *arena, size_t len)
 		return NULL;
 	if (len >= HUGE_PAGES_FROM)
 		(void)madvise(chunk, len, MADV_HUGEPAGE);
+	if (arena->unforked)
+		(void)madvise(chunk, len, MADV_DONTFORK);
 	chunk->len = len;
 	chunk->next = arena->chunks;
 	chunk->prev = NULL;

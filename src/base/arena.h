@@ -15,6 +15,7 @@
  * All memory comes zeroed. Not thread-safe.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct ms_arena_chunk;
@@ -23,6 +24,7 @@ struct ms_arena {
 	struct ms_arena_chunk *chunks; /* every mapping, newest first */
 	char *bump;                    /* next free byte of the current small chunk */
 	char *bump_end;
+	bool unforked; /* children of fork() do not get what is mapped from now on */
 };
 
 /* Start empty: { 0 } is a valid arena as well. */

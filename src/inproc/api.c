@@ -59,19 +59,21 @@ static void copy_leak(const struct ms_leak *leak, struct UnreachableMemoryLeak *
 	memcpy(ret->contents, leak->contents, leak->contents_len);
 }
 
-static bool give_leaks(const struct ms_report *report, struct UnreachableMemoryInfo *ret)
+static bool give_leaks(const struct ms_search *search, struct UnreachableMemoryInfo *ret)
 {
+	const struct ms_report *report = &search->report;
 	size_t bytes = sizeof(struct result) + report->leaks.n * sizeof(ret->leaks[0]);
 	struct result *result = report->leaks.n ? map(bytes) : NULL;
 
 	if (report->leaks.n && !result)
 		return false;
-	for (size_t i = 0; i < report->leaks.n; i++)
-		copy_leak(&report->leaks.at[i], &result->leaks[i]);
 	if (result) {
+		ms_hidden_add(search->process->program, result, bytes);
 		result->bytes = bytes;
 		ret->leaks = result->leaks;
 	}
+	for (size_t i = 0; i < report->leaks.n; i++)
+		copy_leak(&report->leaks.at[i], &result->leaks[i]);
 	ret->num_listed = report->leaks.n;
 	return true;
 }
@@ -158,7 +160,7 @@ static void give(struct ms_search *search)
 	}
 	give_counts(&search->report.totals, &wanted->info);
 	if (wanted->leaks)
-		ok = give_leaks(&search->report, &wanted->info);
+		ok = give_leaks(search, &wanted->info);
 	if (ok && wanted->text)
 		ok = give_string(&search->report, wanted);
 	if (!ok)
@@ -208,7 +210,7 @@ static bool run(struct wanted *wanted, size_t limit)
 	search->process = process;
 	search->options.limit = limit;
 	search->options.contents = wanted->contents;
-	search->told = wanted->log;
+	search->logged = wanted->log;
 	search->done = give;
 	search->ctx = given;
 	search->st = MS_E_DIED;
@@ -223,6 +225,7 @@ static bool run(struct wanted *wanted, size_t limit)
 	if (found)
 		*wanted = *given;
 	ms_arena_deinit(&search->arena);
+	ms_arena_deinit(&search->told);
 	ms_process_free(process);
 	return found;
 }
@@ -264,12 +267,6 @@ MS_EXPORT bool GetUnreachableMemory(struct UnreachableMemoryInfo *info, size_t l
 	if (!search_self(&wanted, limit))
 		return false;
 	*info = wanted.info;
-	if (info->leaks) {
-		struct result *result =
-			(struct result *)((char *)info->leaks - sizeof(struct result));
-
-		ms_hidden_add(result, result->bytes);
-	}
 	return true;
 }
 
@@ -280,7 +277,7 @@ MS_EXPORT void FreeUnreachableMemory(struct UnreachableMemoryInfo *info)
 	if (!info || !info->leaks)
 		return;
 	result = (struct result *)((char *)info->leaks - sizeof(struct result));
-	ms_hidden_remove(result, result->bytes);
+	ms_hidden_remove(getpid(), result, result->bytes);
 	(void)munmap(result, result->bytes);
 	memset(info, 0, sizeof(*info));
 }
@@ -318,12 +315,12 @@ MS_EXPORT char *GetUnreachableMemoryString(bool log_contents, size_t limit)
 
 MS_EXPORT void memunreachable_hide(const void *p, size_t size)
 {
-	ms_hidden_add(p, size);
+	ms_hidden_add(getpid(), p, size);
 }
 
 MS_EXPORT void memunreachable_unhide(const void *p, size_t size)
 {
-	ms_hidden_remove(p, size);
+	ms_hidden_remove(getpid(), p, size);
 }
 
 /* ---- one leak as text ---- */

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/range.h"
 #include "inproc/lock.h"
@@ -39,12 +38,12 @@ static bool grow(void)
 	return true;
 }
 
-void ms_hidden_add(const void *p, size_t size)
+void ms_hidden_add(pid_t process, const void *p, size_t size)
 {
 	int error = errno;
 	struct ms_range range = { (uintptr_t)p, (uintptr_t)p + size };
 
-	if (!p || range.end <= range.begin || !ms_lock_take(&hidden.lock, getpid()))
+	if (!p || range.end <= range.begin || !ms_lock_take(&hidden.lock, process))
 		return;
 	if (hidden.n < hidden.cap || grow()) {
 		hidden.at[hidden.n] = range;
@@ -54,12 +53,12 @@ void ms_hidden_add(const void *p, size_t size)
 	errno = error;
 }
 
-void ms_hidden_remove(const void *p, size_t size)
+void ms_hidden_remove(pid_t process, const void *p, size_t size)
 {
 	int error = errno;
 	ms_addr begin = (uintptr_t)p;
 
-	if (!ms_lock_take(&hidden.lock, getpid()))
+	if (!ms_lock_take(&hidden.lock, process))
 		return;
 	for (size_t i = 0; i < hidden.n; i++) {
 		if (hidden.at[i].begin != begin || hidden.at[i].end != begin + size)

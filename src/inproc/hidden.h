@@ -8,10 +8,15 @@
  */
 
 #include <stddef.h>
+#include <sys/types.h>
 
-/* Empty @size bytes at @p where they are searched, or stop doing so. Nonsense is ignored. */
-void ms_hidden_add(const void *p, size_t size);
-void ms_hidden_remove(const void *p, size_t size);
+/*
+ * Empty @size bytes at @p where they are searched, or stop doing so. Nonsense is ignored.
+ *
+ * @process: whose memory it is; the caller's own, or the one beside which it runs
+ */
+void ms_hidden_add(pid_t process, const void *p, size_t size);
+void ms_hidden_remove(pid_t process, const void *p, size_t size);
 
 /* Empty them all. In the sweeper, whose memory is a copy. */
 void ms_hidden_wipe(void);

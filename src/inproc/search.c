@@ -88,10 +88,10 @@ static enum ms_status collect(struct ms_search *s)
 	};
 	enum ms_status st;
 
-	if (s->told)
+	if (s->logged)
 		ms_log("collecting thread info for process %d...", (int)s->process->program);
 	st = ms_collection_serve_self(&self, &s->sweeper, &s->err);
-	if (!st && s->told)
+	if (!st && s->logged)
 		ms_log("collection thread done");
 	return st;
 }
@@ -128,6 +128,9 @@ static enum ms_status attempt(struct ms_search *s)
 	enum ms_status st;
 
 	ms_arena_deinit(&s->arena);
+	ms_arena_deinit(&s->told);
+	/* A child would have the addresses of leaks, and take them for references. */
+	s->told.unforked = true;
 	s->own = (struct ms_ranges){ 0 };
 	s->shared = NULL;
 	s->src = NULL;
@@ -139,7 +142,7 @@ static enum ms_status attempt(struct ms_search *s)
 		st = collect(s);
 	close_pipe(s, 1);
 	if (!st)
-		st = ms_wire_receive(get_bytes, s, &s->arena, &s->report, &s->err);
+		st = ms_wire_receive(get_bytes, s, &s->told, &s->report, &s->err);
 	close_pipe(s, 0);
 	reap(s, st);
 	if (s->src)
@@ -169,10 +172,10 @@ void ms_search_run(void *ctx)
 		sleep_ns(ms_trust_pause_ns(&trust));
 	}
 	if (!s->st)
-		s->st = ms_trust_take(&trust, s->process->program, &s->arena, &s->report, &s->err);
+		s->st = ms_trust_take(&trust, s->process->program, &s->told, &s->report, &s->err);
 	if (!s->st)
 		s->report.scan.duration_ns = ms_now_ns() - began_ns;
-	if (s->told && !s->st)
+	if (s->logged && !s->st)
 		ms_log("unreachable memory detection done");
 	s->done(s);
 }

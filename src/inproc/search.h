@@ -18,7 +18,7 @@
 
 struct ms_search {
 	struct ms_scan_options options; /* decoders, workers: not the caller's business */
-	bool told;                      /* log what is going on */
+	bool logged;                    /* log what is going on */
 	unsigned limit_s;               /* the sweeper is ended after this; 0: never */
 
 	/* Called in the collection process with what came out; sees this struct. */
@@ -29,7 +29,8 @@ struct ms_search {
 	enum ms_status st;
 	struct ms_error err;
 	struct ms_report report;
-	struct ms_arena arena; /* of the report; to be released by the program */
+	struct ms_arena told; /* of the report; to be released by the program, as the next is */
+	struct ms_arena arena;
 
 	/* while it goes on */
 	const struct ms_process *process;

@@ -121,17 +121,17 @@ static enum ms_status search(struct ms_search *s, const struct ms_snapshot *snap
 	if (st)
 		return st;
 	ms_snapshot_describe(snapshot, s->shared, &s->arena, report);
-	if (s->told)
+	if (s->logged)
 		ms_log("searching process %d for allocations", (int)s->process->program);
 	if (ms_sandbox_enter(err))
 		ms_note_add(&s->arena, &report->warnings, "the search ran unconfined: %s",
 		            err->text);
 	options.decoders = ms_decoders;
-	options.phase_ended = s->told ? tell_phase : NULL;
+	options.phase_ended = s->logged ? tell_phase : NULL;
 	options.ctx = s;
 	st = ms_scan(s->src, &options, &s->arena, report, err);
 	report->scan.bytes_read = ms_snapshot_bytes(snapshot);
-	if (skipped.n && s->told)
+	if (skipped.n && s->logged)
 		ms_log("%u pages skipped due to segfaults", skipped.n);
 	if (skipped.n)
 		ms_note_add(&s->arena, &report->warnings,

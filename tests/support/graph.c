@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/leaks.h"
+
 ms_addr graph_addr(char name)
 {
 	switch (name) {
@@ -132,6 +134,22 @@ struct ms_walk *graph_walk(struct graph *g, struct ms_walk_options options)
 	walk = ms_walk_new(&g->blocks, &options, &g->fake.arena);
 	assert(walk);
 	return walk;
+}
+
+void graph_scan(struct graph *g, struct ms_range root, struct ms_report *ret)
+{
+	struct ms_scan_options options = { .limit = UINT64_MAX };
+	struct ms_walk *walk = graph_walk(g, (struct ms_walk_options){ 0 });
+	struct ms_leak_list list = {
+		.blocks = &g->blocks, .options = &options, .arena = &g->fake.arena, .report = ret
+	};
+
+	memset(ret, 0, sizeof(*ret));
+	ms_walk_range(walk, root);
+	assert(!ms_walk_finish(walk, &g->err));
+	list.edges = graph_edges(g, &(struct ms_walk_options){ 0 });
+	assert(!ms_leaks_take(&list, MS_REASON_NONE, &g->err));
+	assert(!ms_leaks_finish(&list, &g->err));
 }
 
 void graph_erase(struct graph *g)

@@ -17,6 +17,7 @@
 #include "engine/blocks.h"
 #include "engine/graph/edges.h"
 #include "engine/graph/walk.h"
+#include "engine/report.h"
 #include "fake.h"
 
 enum {
@@ -61,6 +62,9 @@ struct ms_walk *graph_walk(struct graph *g, struct ms_walk_options options);
 const struct ms_edges *graph_edges(struct graph *g, const struct ms_walk_options *options);
 
 struct ms_range graph_root(void);
+
+/* Mark from @root and take what is left for leaks, all listed. */
+void graph_scan(struct graph *g, struct ms_range root, struct ms_report *ret);
 
 /* "ABm": names of the blocks and nodes that are marked, in order. Valid until the next call. */
 const char *graph_marked(struct graph *g);

@@ -7,6 +7,7 @@
  * ends; requests that come meanwhile are noted as well, equal ones as one.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -92,6 +93,7 @@ static void tell_leaks(struct ms_answer *answer)
 	ms_search_run(search);
 	ms_search_leave();
 	ms_arena_deinit(&search->arena);
+	ms_arena_deinit(&search->told);
 }
 
 /* The stacks are told by memscan itself: to name what is on them takes more than is here. */
@@ -118,7 +120,10 @@ static void tell_stacks(const struct ms_answer *answer)
 
 		(void)sigemptyset(&none);
 		(void)sigprocmask(SIG_SETMASK, &none, NULL);
-		(void)dup2(answer->fd, STDOUT_FILENO);
+		if (answer->fd == STDOUT_FILENO)
+			(void)fcntl(answer->fd, F_SETFD, 0);
+		else
+			(void)dup2(answer->fd, STDOUT_FILENO);
 		(void)alarm(LIMIT_S);
 		(void)execve(memscan, argv, envp);
 		_exit(127);

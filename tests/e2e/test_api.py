@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that search themselves by libmemunreachable, in C and in C++.
+
+Each case of tests/targets/api is a process of its own, which says "ok" or what was
+wrong; with the library shared and archived.
+"""
+
+import subprocess
+
+import pytest
+
+import support
+
+PROGRAMS = sorted(source.stem for source in (support.TARGETS / "api").glob("*.c*"))
+VARIANTS = ("shared", "archived")
+SECONDS = 120
+
+
+def program(name, variant):
+    return support.BUILD / "api" / (name + ("-archived" if variant == "archived" else ""))
+
+
+def cases(name, variant):
+    if not program(name, variant).exists():
+        raise RuntimeError(f"{program(name, variant)} does not exist; run make targets first")
+    return subprocess.run([program(name, variant), "list"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          text=True, check=True).stdout.split()
+
+
+EVERY = [(name, variant, case) for name in PROGRAMS for variant in VARIANTS for case in cases(name, variant)]
+
+
+@pytest.mark.parametrize("name,variant,case", EVERY, ids=["-".join(parts[:2]) + ":" + parts[2] for parts in EVERY])
+def test_searches_itself(name, variant, case):
+    with support.Process([program(name, variant), case], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        try:
+            out, err = (text.decode(errors="replace") for text in process.popen.communicate(timeout=SECONDS))
+        except subprocess.TimeoutExpired:
+            states = {pid: support.state_of(pid) for pid in support.in_session(process.pid)}
+            pytest.fail(f"it hangs after {SECONDS} s: {states}")
+        assert (process.popen.returncode, out) == (0, "ok\n"), err[-2000:]
