@@ -97,6 +97,66 @@ ParameterizedTest(struct fold_case *c, fold, puts_each_block_under_one_leak)
 		check(c, mode);
 }
 
+/* ---- any graph, against the definition ---- */
+
+enum { MOST_BLOCKS = 9, MOST_ARROWS = 16, GRAPHS = 3000 };
+
+static unsigned random_below(unsigned n)
+{
+	static uint32_t state = 1;
+
+	state = state * 1664525 + 1013904223;
+	return (unsigned)((uint64_t)state * n >> 32);
+}
+
+/* Draw any blocks and arrows, and note in @reaches what can be reached from what. */
+static void draw_any(char *picture, unsigned n, bool reaches[MOST_BLOCKS][MOST_BLOCKS])
+{
+	for (unsigned i = 0; i < n; i++)
+		picture += sprintf(picture, "%c:8 ", (char)('A' + i));
+	for (unsigned left = random_below(MOST_ARROWS); left; left--) {
+		unsigned from = random_below(n);
+		unsigned to = random_below(n);
+
+		if (!reaches[from][to])
+			picture += sprintf(picture, "%c>%c ", (char)('A' + from), (char)('A' + to));
+		reaches[from][to] = true;
+	}
+	for (unsigned k = 0; k < n; k++)
+		for (unsigned i = 0; i < n; i++)
+			for (unsigned j = 0; j < n; j++)
+				reaches[i][j] |= reaches[i][k] && reaches[k][j];
+}
+
+/* All that lead to it, it leads to as well, and it is the lowest of them. */
+static bool is_head(unsigned i, unsigned n, bool reaches[MOST_BLOCKS][MOST_BLOCKS])
+{
+	for (unsigned j = 0; j < n; j++)
+		if (j != i && reaches[j][i] && (!reaches[i][j] || j < i))
+			return false;
+	return true;
+}
+
+Test(fold, finds_the_heads_of_any_graph)
+{
+	for (int round = 0; round < GRAPHS; round++) {
+		bool reaches[MOST_BLOCKS][MOST_BLOCKS] = { 0 };
+		struct graph g = { .mode = GRAPH_VIEW };
+		unsigned n = 1 + random_below(MOST_BLOCKS);
+		struct ms_heads heads = { 0 };
+		char picture[200], text[100];
+
+		draw_any(picture, n, reaches);
+		graph_draw(&g, picture);
+		fold(&g, &heads);
+		cr_expect_eq(describe(&g, &heads, text, sizeof(text)), n, "%s", picture);
+		for (unsigned i = 0; i < n; i++)
+			cr_expect_eq(strchr(text, (char)('A' + i)) != NULL, is_head(i, n, reaches),
+			             "\"%s\": %s", picture, text);
+		graph_erase(&g);
+	}
+}
+
 Test(fold, leaves_marked_blocks_alone)
 {
 	struct ms_heads heads = { 0 };

@@ -41,7 +41,10 @@ static struct fold_case fold_cases[] = {
 	  "A3/6 B3/6 C3/6 D3/6" },
 	/* The same with the head, or a cycle's first member, at the highest address. */
 	{ "dominator, backwards", "A:1 B:1 B>A", 2, 2, "B1/1", "B1/1" },
+	{ "cycle, backwards", "A:1 B:1 C:1 C>B B>A A>B", 3, 3, "C2/2", "C2/2" },
 	{ "dominator cycle, backwards", "A:1 B:2 C:2 C>B B>C B>A", 3, 5, "B2/3", "B2/3 C2/3" },
+	{ "two cycles, backwards", "A:1 B:1 C:1 D:1 E:1 F:1 F>D D>C C>D E>B B>A A>B", 6, 6,
+	  "E2/2 F2/2", "E2/2 F2/2" },
 	{ "multipath, backwards", "A:1 B:1 C:1 D:2 D>C D>B C>A B>A", 4, 5, "D3/3", "D3/3" },
 	{ "multicycle, backwards", "A:2 B:2 C:2 D:2 D>C C>B C>A A>B B>D", 4, 8, "A3/6",
 	  "A3/6 B3/6 C3/6 D3/6" },
@@ -128,11 +131,11 @@ static void draw_ring(struct graph *g, int head)
 Test(scenarios_fold, giant_rings_are_one_leak_with_a_head_and_without)
 {
 	static const enum graph_mode modes[] = { GRAPH_VIEW, GRAPH_READ, GRAPH_EDGES };
-	static const int heads[] = { NO_HEAD, 0 };
+	static const int heads[] = { NO_HEAD, 0, RING };
 
-	for (int i = 0; i < 6; i++) {
-		struct graph g = { .mode = modes[i / 2] };
-		int head = heads[i % 2];
+	for (int i = 0; i < 9; i++) {
+		struct graph g = { .mode = modes[i / 3] };
+		int head = heads[i % 3];
 		uint64_t n = RING + (head != NO_HEAD);
 		struct ms_report report;
 
