@@ -26,15 +26,6 @@ static void search_in_little_room(void)
 	EXPECT(found == 1, "%zu leaks, not 1", found);
 }
 
-/* Beside others, whose results may not be out of sight yet. */
-static void search_in_company(void)
-{
-	size_t found = 0;
-
-	EXPECT(search(&found), "failed");
-	EXPECT(found <= 1, "%zu leaks, not 1", found);
-}
-
 static void *search_in_thread(void *arg)
 {
 	search_in_little_room();
@@ -139,12 +130,8 @@ static pid_t fork_to_search(bool alone)
 
 	EXPECT(pid >= 0, "fork: %s", strerror(errno));
 	if (!pid) {
-		size_t found = 0;
-
 		alarm(PATIENCE_S);
-		forget();
-		EXPECT(search(&found), "failed");
-		EXPECT(found == 1 || (!alone && !found), "%zu leaks, not 1", found);
+		EXPECT_LEAKS(1);
 		if (alone)
 			expect_nothing_left(count_fds(), 1);
 		_exit(0);
@@ -163,11 +150,10 @@ static void in_a_forked_child(void)
 static void *search_until_told(void *arg)
 {
 	while (!go_on)
-		search_in_company();
+		search_in_little_room();
 	return arg;
 }
 
-/* The search must neither hang nor fail there. */
 static void in_a_child_forked_meanwhile(void)
 {
 	pthread_t thread;
@@ -277,7 +263,7 @@ static void *search_together(void *arg)
 {
 	pthread_barrier_wait(&barrier);
 	for (int i = 0; i < ROUNDS; i++)
-		search_in_company();
+		search_in_little_room();
 	return arg;
 }
 
