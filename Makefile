@@ -42,7 +42,9 @@ BENCHES := $(patsubst tests/bench/%.c,$(B)/bench/%,$(sort $(wildcard tests/bench
 TARGET_SRC := $(sort $(wildcard tests/targets/*.c))
 # A target that asks for it in a comment is built in three ways.
 VARIED  := $(if $(TARGET_SRC),$(shell grep -l 'variants: static static-pie' $(TARGET_SRC)))
+CC_TARGET_SRC := $(sort $(wildcard tests/targets/*.cc))
 TARGETS := $(TARGET_SRC:tests/targets/%.c=$(B)/targets/%) \
+           $(CC_TARGET_SRC:tests/targets/%.cc=$(B)/targets/%) \
            $(VARIED:tests/targets/%.c=$(B)/targets/%-static) \
            $(VARIED:tests/targets/%.c=$(B)/targets/%-static-pie)
 MAIN    := src/cli/main
@@ -135,6 +137,10 @@ $(B)/targets/%-static: tests/targets/%.c $(wildcard tests/targets/*.h) Makefile
 $(B)/targets/%: tests/targets/%.c $(wildcard tests/targets/*.h) Makefile
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_FLAGS) -o $@ $< -ldl -lrt
+
+$(B)/targets/%: tests/targets/%.cc $(wildcard tests/targets/*.h) Makefile
+	@mkdir -p $(@D)
+	$(Q)$(CXX) -std=gnu++17 -O1 -g -pthread -o $@ $< -ldl
 
 targets: $(TARGETS)
 
@@ -233,7 +239,7 @@ ALL_H := $(sort $(wildcard src/*/*.h src/*/*/*.h include/*/*.h tests/support/*.h
 lint: lint-format lint-tidy lint-cppcheck lint-analyzer
 
 lint-format:
-	clang-format --dry-run --Werror $(ALL_C) $(ALL_H) $(TARGET_SRC)
+	clang-format --dry-run --Werror $(ALL_C) $(ALL_H) $(TARGET_SRC) $(CC_TARGET_SRC)
 
 # One file a call: version 14 takes va_lists of one for those of the next.
 lint-tidy:

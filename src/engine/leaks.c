@@ -164,6 +164,9 @@ static void write_leak(const struct ms_leak_list *list, const struct ms_entry *e
 		                 .total_size = total_size(entry),
 		                 .kind = entry->kind,
 		                 .reason = entry->reason };
+	ret->type = ms_types_report(list->types,
+	                            ms_types_of_block(list->types, entry->address, entry->size),
+	                            list->report);
 	if (list->options->contents)
 		ret->contents_len = (uint8_t)ms_source_read(
 			list->blocks->src, entry->address, ret->contents,

@@ -9,6 +9,7 @@
 
 #include "engine/blocks.h"
 #include "engine/graph/edges.h"
+#include "engine/names/types.h"
 #include "engine/report.h"
 #include "engine/scan.h"
 
@@ -27,6 +28,7 @@ struct ms_entries MS_VEC(struct ms_entry);
 struct ms_leak_list {
 	struct ms_blocks *blocks;
 	const struct ms_edges *edges; /* NULL: blocks are read */
+	struct ms_types *types;
 	const struct ms_scan_options *options;
 	struct ms_arena *arena;
 	struct ms_report *report; /* its totals and leaks are filled */
