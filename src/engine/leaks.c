@@ -5,6 +5,7 @@
 
 #include "base/sort.h"
 #include "engine/graph/fold.h"
+#include "engine/suppress.h"
 
 static void count_block(struct ms_totals *totals, enum ms_leak_kind kind, uint64_t size)
 {
@@ -128,6 +129,11 @@ enum ms_status ms_leaks_take(struct ms_leak_list *list, enum ms_reason reason, s
 
 	if (!unmarked)
 		return ms_fail(err, MS_E_NOMEM, "no memory for the list of leaks");
+	if (list->options->suppressions) {
+		st = ms_suppress(list, unmarked, err);
+		if (st)
+			return st;
+	}
 	st = ms_fold(list->blocks, &like, list->arena, &heads, err);
 	if (st)
 		return st;

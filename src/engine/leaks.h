@@ -37,7 +37,8 @@ struct ms_leak_list {
 
 /*
  * Take every unmarked heap block for a leak of @reason: MS_REASON_NONE for
- * certain ones, else possible ones. Marks them.
+ * certain ones, else possible ones; but not those that are suppressed. Marks them
+ * all.
  */
 ms_must_check enum ms_status ms_leaks_take(struct ms_leak_list *list, enum ms_reason reason,
                                            struct ms_error *err);

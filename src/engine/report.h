@@ -94,6 +94,15 @@ struct ms_lost_mapping {
 
 struct ms_lost_mappings MS_VEC(struct ms_lost_mapping);
 
+/* A suppression, and the leaks that it matched. */
+struct ms_suppressed {
+	char pattern[MS_TYPE_TEXT];
+	uint64_t allocations; /* that match; what only they hold is in the totals alone */
+	uint64_t bytes;
+};
+
+struct ms_suppressed_list MS_VEC(struct ms_suppressed);
+
 struct ms_totals {
 	uint64_t allocations, allocation_bytes;
 	uint64_t leaked_allocations, leaked_bytes;
@@ -154,7 +163,8 @@ struct ms_report {
 	struct ms_heaps heaps;
 	struct ms_notes evidence;
 	struct ms_leaks leaks;
-	struct ms_types_told types; /* of the leaks listed */
+	struct ms_types_told types;           /* of the leaks listed */
+	struct ms_suppressed_list suppressed; /* in the order of their files */
 	struct ms_lost_mappings mappings;
 	struct ms_notes warnings;
 };

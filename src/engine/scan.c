@@ -7,6 +7,7 @@
 #include "engine/leaks.h"
 #include "engine/names/types.h"
 #include "engine/roots.h"
+#include "engine/suppress.h"
 
 /*
  * The marks of the blocks pass through these states; * only with --possible:
@@ -101,7 +102,7 @@ static enum ms_status prepare_list(struct scan *s)
 		                         .options = s->options,
 		                         .arena = s->arena,
 		                         .report = s->report };
-	if (!s->list.types)
+	if (!s->list.types || (s->options->suppressions && !ms_suppress_prepare(&s->list)))
 		return no_memory(s);
 	return MS_OK;
 }
@@ -267,6 +268,8 @@ enum ms_status ms_scan(struct ms_source *src, const struct ms_scan_options *opti
 	if (!st)
 		st = ms_leaks_finish(&s.list, err);
 	end_phase(&s, MS_PHASE_FOLD);
+	if (!st && options->suppressions)
+		ms_suppress_warn(&s.list);
 	if (!st)
 		warn(&s);
 	return st;

@@ -259,6 +259,22 @@ static struct json_object *mappings(struct json *j, const struct ms_lost_mapping
 	return array;
 }
 
+static struct json_object *suppressions(struct json *j, const struct ms_suppressed_list *list)
+{
+	struct json_object *array = json_object_new_array();
+	const struct ms_suppressed *suppressed;
+
+	ms_vec_for_each (suppressed, list) {
+		struct json_object *object = json_object_new_object();
+
+		add(j, object, "pattern", text(suppressed->pattern, strlen(suppressed->pattern)));
+		add_number(j, object, "allocations", suppressed->allocations);
+		add_number(j, object, "bytes", suppressed->bytes);
+		append(j, array, object);
+	}
+	return array;
+}
+
 static const char *kind_name(enum ms_leak_kind kind)
 {
 	switch (kind) {
@@ -383,6 +399,8 @@ static bool write_json(const struct ms_report *report, struct ms_sink *sink)
 	put_member(&j, "totals", totals(&j, report));
 	put_leaks(&j, report);
 	put_member(&j, "unreachable_mappings", mappings(&j, &report->mappings));
+	if (report->suppressed.n)
+		put_member(&j, "suppressions", suppressions(&j, &report->suppressed));
 	put_member(&j, "warnings", strings(&j, &report->warnings, 0, report->warnings.n));
 	put_str(&j, "\n}\n");
 	return j.ok;

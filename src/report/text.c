@@ -313,6 +313,26 @@ static void write_rest(struct text *t, const struct ms_report *report)
 		      rest, rest == 1 ? " is" : "s are");
 }
 
+/* As LeakSanitizer prints it; what matched nothing is among the warnings. */
+static void write_suppressed(struct text *t, const struct ms_report *report)
+{
+	const struct ms_suppressed *s;
+
+	if (!report->totals.suppressed_allocations)
+		return;
+	print(t, "Suppressions used:\n  count      bytes template\n");
+	ms_vec_for_each (s, &report->suppressed) {
+		if (!s->allocations)
+			continue;
+		print(t, "%7" PRIu64 " %10" PRIu64 " ", s->allocations, s->bytes);
+		put_name(t, s->pattern, strlen(s->pattern));
+		print(t, "\n");
+	}
+	print(t, "Suppressed in all: %" PRIu64 " bytes in %" PRIu64 " allocation%s\n\n",
+	      report->totals.suppressed_bytes, report->totals.suppressed_allocations,
+	      plural(report->totals.suppressed_allocations));
+}
+
 static bool write_text(const struct ms_report *report, struct ms_sink *sink)
 {
 	struct text t = { sink, true };
@@ -324,6 +344,7 @@ static bool write_text(const struct ms_report *report, struct ms_sink *sink)
 	write_possible(&t, report);
 	write_rest(&t, report);
 	write_mappings(&t, &report->mappings);
+	write_suppressed(&t, report);
 	return t.ok;
 }
 

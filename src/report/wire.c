@@ -13,7 +13,8 @@ enum {
 	MAX_NOTES = 1 << 20,
 	MAX_MAPPINGS = 1 << 20,
 	MAX_LEAKS = 1 << 28,
-	MAX_TYPES = 1 << 16
+	MAX_TYPES = 1 << 16,
+	MAX_SUPPRESSED = 1 << 16
 };
 
 enum { PIECE_BYTES = 1 << 20 }; /* a false count costs one piece of memory, not its product */
@@ -41,7 +42,7 @@ struct wire_vec {
 	uint64_t max;
 };
 
-enum { VECTORS = 6 };
+enum { VECTORS = 7 };
 
 #define WIRE_VEC(vec, max)                                                  \
 	(struct wire_vec)                                                   \
@@ -58,6 +59,7 @@ static void list_vectors(struct ms_report *report, struct wire_vec ret[VECTORS])
 	ret[3] = WIRE_VEC(&report->mappings, MAX_MAPPINGS);
 	ret[4] = WIRE_VEC(&report->warnings, MAX_NOTES);
 	ret[5] = WIRE_VEC(&report->types, MAX_TYPES);
+	ret[6] = WIRE_VEC(&report->suppressed, MAX_SUPPRESSED);
 }
 
 /* The first entry of @vec, a pointer to whatever it holds. */
@@ -278,6 +280,14 @@ static bool mappings_sensible(struct ms_report *report)
 	return true;
 }
 
+static void end_patterns(struct ms_suppressed_list *list)
+{
+	struct ms_suppressed *suppressed;
+
+	ms_vec_for_each (suppressed, list)
+		END_STRING(suppressed->pattern);
+}
+
 static void end_notes(struct ms_notes *notes)
 {
 	struct ms_note *note;
@@ -303,6 +313,7 @@ enum ms_status ms_wire_receive(ms_wire_get get, void *ctx, struct ms_arena *aren
 	if (!heaps_sensible(&report) || !leaks_sensible(&report) || !types_sensible(&report) ||
 	    !mappings_sensible(&report))
 		return nonsense(&r, "an entry out of range");
+	end_patterns(&report.suppressed);
 	end_notes(&report.evidence);
 	end_notes(&report.warnings);
 	*ret = report;

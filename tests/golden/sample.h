@@ -111,11 +111,18 @@ static inline void sample_leaks(struct ms_arena *arena, struct ms_report *report
 static inline void sample_types(struct ms_arena *arena, struct ms_report *report)
 {
 	struct ms_type *type = ms_vec_push(arena, &report->types);
+	struct ms_suppressed *suppressed;
 
 	*type = (struct ms_type){ "", "/usr/lib/libops.so.2", MS_HOW_FUNCTIONS };
 	type = ms_vec_push(arena, &report->types);
 	*type = (struct ms_type){ "pool::Box<int, char const*>", "/opt/my lib/pool.so",
 		                  MS_HOW_VTABLE };
+	suppressed = ms_vec_push(arena, &report->suppressed);
+	*suppressed = (struct ms_suppressed){ "^pool::*", 11, 12 };
+	suppressed = ms_vec_push(arena, &report->suppressed);
+	*suppressed = (struct ms_suppressed){ "nothing", 0, 0 };
+	suppressed = ms_vec_push(arena, &report->suppressed);
+	*suppressed = (struct ms_suppressed){ "libold.so", 1234567, 98765432101 };
 }
 
 /* The full report; its vectors are in @arena. */

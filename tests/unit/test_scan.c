@@ -410,6 +410,7 @@ Test(scan, tells_the_types_of_the_leaks_it_lists)
 	cr_assert_str_eq(report.types.at[report.leaks.at[2].type - 1].name, "Item");
 	cr_assert_str_eq(report.types.at[0].module, "/lib/libshop.so");
 	cr_assert_eq(report.leaks.at[3].type, 0);
+	cr_assert_eq(report.suppressed.n, 0);
 	ms_fake_deinit(&fake);
 }
 
@@ -419,6 +420,30 @@ Test(scan, has_no_types_in_the_report_but_those_of_leaks_listed)
 	scan((struct ms_scan_options){ .limit = 1 });
 	cr_assert_eq(report.types.n, 1);
 	cr_assert_eq(report.totals.leaks, 4);
+	ms_fake_deinit(&fake);
+}
+
+Test(scan, suppresses_possible_leaks_as_it_does_others)
+{
+	struct ms_suppression items = { "^Item$", "file", 1 };
+	struct ms_suppression nothing = { "nothing", "file", 2 };
+	struct ms_suppression both[] = { items, nothing };
+	struct ms_suppressions suppressions = { both, 2, 2 };
+
+	draw_classes();
+	ms_fake_put(&fake, DATA, block(0) + 8);     /* possible, with what it holds */
+	ms_fake_put(&fake, block(0) + 8, block(3)); /* as here */
+	ms_fake_put(&fake, NODE, block(1));         /* possible */
+	scan((struct ms_scan_options){ .possible = true, .suppressions = &suppressions });
+	cr_assert_eq(report.leaks.n, 1);
+	cr_assert_eq(report.leaks.at[0].address, block(1));
+	cr_assert_eq(report.totals.possible_allocations, 1);
+	cr_assert_eq(report.totals.leaked_allocations, 0);
+	cr_assert_eq(report.totals.suppressed_allocations, 3);
+	cr_assert_eq(report.suppressed.n, 2);
+	cr_assert_eq(report.suppressed.at[0].allocations, 2);
+	cr_assert_eq(report.suppressed.at[0].bytes, 2 * USABLE);
+	cr_assert_eq(report.warnings.n, 1);
 	ms_fake_deinit(&fake);
 }
 

@@ -95,17 +95,21 @@ Test(wire, what_is_sent_arrives)
 	assert_vector(mappings);
 	assert_vector(warnings);
 	assert_vector(types);
+	assert_vector(suppressed);
 	cr_assert_eq(wire.at, wire.len);
 }
 
-Test(wire, names_of_types_end)
+Test(wire, names_of_types_and_patterns_end)
 {
 	size_t type = find(sent.types.at, sizeof(*sent.types.at));
+	size_t suppressed = find(sent.suppressed.at, sizeof(*sent.suppressed.at));
 
 	memset(wire.bytes + type, 'x', offsetof(struct ms_type, how));
+	memset(wire.bytes + suppressed, 'x', offsetof(struct ms_suppressed, allocations));
 	cr_assert_eq(receive(), MS_OK);
 	cr_assert_eq(strlen(got.types.at[0].name), MS_TYPE_TEXT - 1);
 	cr_assert_eq(strlen(got.types.at[0].module), MS_TYPE_TEXT - 1);
+	cr_assert_eq(strlen(got.suppressed.at[0].pattern), MS_TYPE_TEXT - 1);
 }
 
 Test(wire, a_vector_of_many_pieces_arrives)
@@ -222,6 +226,7 @@ Test(wire, absurd_counts_are_refused_or_end_early_and_cost_no_memory)
 		find(sent.mappings.at, sizeof(*sent.mappings.at)) - 8,
 		find(sent.warnings.at, sizeof(*sent.warnings.at)) - 8,
 		find(sent.types.at, sizeof(*sent.types.at)) - 8,
+		find(sent.suppressed.at, sizeof(*sent.suppressed.at)) - 8,
 	};
 
 	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
