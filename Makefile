@@ -45,7 +45,9 @@ TARGET_SRC := $(sort $(wildcard tests/targets/*.c))
 VARIED  := $(if $(TARGET_SRC),$(shell grep -l 'variants: static static-pie' $(TARGET_SRC)))
 API_SRC := $(sort $(wildcard tests/targets/api/*.c tests/targets/api/*.cc))
 API     := $(basename $(API_SRC:tests/targets/%=$(B)/%))
+CC_TARGET_SRC := $(sort $(wildcard tests/targets/*.cc))
 TARGETS := $(TARGET_SRC:tests/targets/%.c=$(B)/targets/%) \
+           $(CC_TARGET_SRC:tests/targets/%.cc=$(B)/targets/%) \
            $(VARIED:tests/targets/%.c=$(B)/targets/%-static) \
            $(VARIED:tests/targets/%.c=$(B)/targets/%-static-pie) \
            $(API) $(API:%=%-archived)
@@ -157,6 +159,9 @@ $(B)/api/%: tests/targets/api/%.c $(API_DEPS) $(B)/libmemunreachable.so
 $(B)/api/%: tests/targets/api/%.cc $(API_DEPS) $(B)/libmemunreachable.so
 	@mkdir -p $(@D)
 	$(Q)$(CXX) -std=gnu++17 $(API_FLAGS) -o $@ $< $(API_LINK)
+$(B)/targets/%: tests/targets/%.cc $(wildcard tests/targets/*.h) Makefile
+	@mkdir -p $(@D)
+	$(Q)$(CXX) -std=gnu++17 -O1 -g -pthread -o $@ $< -ldl
 
 targets: $(TARGETS)
 
@@ -255,7 +260,7 @@ ALL_H := $(sort $(wildcard src/*/*.h src/*/*/*.h include/*/*.h tests/support/*.h
 lint: lint-format lint-tidy lint-cppcheck lint-analyzer
 
 lint-format:
-	clang-format --dry-run --Werror $(ALL_C) $(ALL_H) $(TARGET_SRC) $(API_SRC)
+	clang-format --dry-run --Werror $(ALL_C) $(ALL_H) $(TARGET_SRC) $(CC_TARGET_SRC) $(API_SRC)
 
 # One file a call: version 14 takes va_lists of one for those of the next.
 lint-tidy:

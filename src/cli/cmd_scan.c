@@ -6,6 +6,7 @@
 
 #include "base/workers.h"
 #include "cli/cli.h"
+#include "cli/files/suppressions.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/tell.h"
@@ -158,8 +159,11 @@ static int flushed(void)
 
 int ms_cmd_scan(int argc, char **argv)
 {
+	struct ms_suppressions suppressions = { 0 };
 	struct ms_options options;
-	struct ms_error err;
+	struct ms_arena arena;
+	struct ms_error err = { 0 };
+	int status;
 
 	if (!ms_options_parse(argc, argv, &options, &err)) {
 		ms_tell_error(&err);
@@ -175,5 +179,14 @@ int ms_cmd_scan(int argc, char **argv)
 	case MS_REQUEST_SCAN:
 		break;
 	}
-	return scan_and_report(&options);
+	ms_arena_init(&arena);
+	if (ms_suppressions_read(&options, &arena, &suppressions, &err)) {
+		ms_tell_error(&err);
+		status = MS_EXIT_USAGE;
+	} else {
+		options.scan.suppressions = suppressions.n ? &suppressions : NULL;
+		status = scan_and_report(&options);
+	}
+	ms_arena_deinit(&arena);
+	return status;
 }

@@ -120,6 +120,17 @@ static bool take_min_size(struct ms_options *options, const char *arg, struct ms
 	       wrong(err, see_help, "--min-size takes a number of bytes, not '%s'", arg);
 }
 
+static bool take_suppressions(struct ms_options *options, const char *arg, struct ms_error *err)
+{
+	if (*arg == '\0')
+		return wrong(err, see_help, "--suppressions takes the name of a file");
+	if (options->n_suppressions == MS_SUPPRESSION_FILES)
+		return wrong(err, "put them into fewer files",
+		             "--suppressions was given more than %d times", MS_SUPPRESSION_FILES);
+	options->suppressions[options->n_suppressions++] = arg;
+	return true;
+}
+
 /* Which of @n names @arg is; @n when it is none. */
 static size_t find_name(const char *const *names, size_t n, const char *arg)
 {
@@ -254,6 +265,8 @@ static const struct option_row {
 	  take_unaligned },
 	{ 0, "min-size", "BYTES", "leave smaller leaks out of the list (default 0)",
 	  take_min_size },
+	{ 0, "suppressions", "FILE", "leaks not to tell, in LeakSanitizer's format; repeatable",
+	  take_suppressions },
 	{ 0, "snapshot", "auto|fork|copy", "how memory is held still (default auto)",
 	  take_snapshot },
 	{ 'j', "jobs", "N", "threads to search with (default: one per processor)", take_jobs },

@@ -16,6 +16,8 @@ enum ms_colour { MS_COLOUR_AUTO, MS_COLOUR_ALWAYS, MS_COLOUR_NEVER };
 
 enum ms_request { MS_REQUEST_SCAN, MS_REQUEST_HELP, MS_REQUEST_VERSION };
 
+enum { MS_SUPPRESSION_FILES = 64 };
+
 struct ms_options {
 	enum ms_request request;
 	pid_t id;         /* of a process or one of its threads; 0 when chosen by name */
@@ -23,6 +25,8 @@ struct ms_options {
 	struct ms_scan_options scan;
 	const struct ms_writer *writer;
 	const char *output; /* NULL: stdout */
+	const char *suppressions[MS_SUPPRESSION_FILES];
+	size_t n_suppressions;
 	enum ms_snapshot_how how;
 	unsigned jobs; /* threads to search with */
 	uint64_t timeout_ns;

@@ -5,6 +5,7 @@
 
 #include "base/sort.h"
 #include "engine/graph/fold.h"
+#include "engine/suppress.h"
 
 static void count_block(struct ms_totals *totals, enum ms_leak_kind kind, uint64_t size)
 {
@@ -128,6 +129,11 @@ enum ms_status ms_leaks_take(struct ms_leak_list *list, enum ms_reason reason, s
 
 	if (!unmarked)
 		return ms_fail(err, MS_E_NOMEM, "no memory for the list of leaks");
+	if (list->options->suppressions) {
+		st = ms_suppress(list, unmarked, err);
+		if (st)
+			return st;
+	}
 	st = ms_fold(list->blocks, &like, list->arena, &heads, err);
 	if (st)
 		return st;
@@ -164,6 +170,9 @@ static void write_leak(const struct ms_leak_list *list, const struct ms_entry *e
 		                 .total_size = total_size(entry),
 		                 .kind = entry->kind,
 		                 .reason = entry->reason };
+	ret->type = ms_types_report(list->types,
+	                            ms_types_of_block(list->types, entry->address, entry->size),
+	                            list->report);
 	if (list->options->contents)
 		ret->contents_len = (uint8_t)ms_source_read(
 			list->blocks->src, entry->address, ret->contents,

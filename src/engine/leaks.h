@@ -9,6 +9,7 @@
 
 #include "engine/blocks.h"
 #include "engine/graph/edges.h"
+#include "engine/names/types.h"
 #include "engine/report.h"
 #include "engine/scan.h"
 
@@ -27,6 +28,7 @@ struct ms_entries MS_VEC(struct ms_entry);
 struct ms_leak_list {
 	struct ms_blocks *blocks;
 	const struct ms_edges *edges; /* NULL: blocks are read */
+	struct ms_types *types;
 	const struct ms_scan_options *options;
 	struct ms_arena *arena;
 	struct ms_report *report; /* its totals and leaks are filled */
@@ -35,7 +37,8 @@ struct ms_leak_list {
 
 /*
  * Take every unmarked heap block for a leak of @reason: MS_REASON_NONE for
- * certain ones, else possible ones. Marks them.
+ * certain ones, else possible ones; but not those that are suppressed. Marks them
+ * all.
  */
 ms_must_check enum ms_status ms_leaks_take(struct ms_leak_list *list, enum ms_reason reason,
                                            struct ms_error *err);

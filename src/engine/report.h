@@ -20,6 +20,7 @@ enum {
 	MS_NOTE_TEXT = 192,
 	MS_NAME_TEXT = 128,
 	MS_PATH_TEXT = 512,
+	MS_TYPE_TEXT = 256, /* template names are long */
 	MS_CONTENTS = 32,
 	MS_CMDLINE_TEXT = 4096
 };
@@ -36,6 +37,22 @@ enum ms_leak_kind { MS_LEAK_DIRECT, MS_LEAK_INDIRECT, MS_LEAK_POSSIBLE, MS_LEAK_
 /* Why a possible leak is not called a leak. */
 enum ms_reason { MS_REASON_NONE, MS_REASON_INTERIOR, MS_REASON_MAPPING, MS_REASONS };
 
+/* How the type of a block was told. */
+enum ms_how {
+	MS_HOW_VTABLE,    /* its first word points to a C++ class's virtual table */
+	MS_HOW_FUNCTIONS, /* its first word points to a constant table of functions: no name */
+	MS_HOWS
+};
+
+/* What blocks seem to be; a leak names one by its place in ms_report.types. */
+struct ms_type {
+	char name[MS_TYPE_TEXT];   /* demangled where that could be done; "" when not known */
+	char module[MS_TYPE_TEXT]; /* the program or library that has it: its file's path */
+	uint8_t how;               /* enum ms_how */
+};
+
+struct ms_types_told MS_VEC(struct ms_type);
+
 struct ms_leak {
 	uint64_t id; /* 1 is the first of the list */
 	ms_addr address;
@@ -49,6 +66,7 @@ struct ms_leak {
 	uint64_t total_size;
 	uint8_t kind;         /* enum ms_leak_kind */
 	uint8_t reason;       /* enum ms_reason */
+	uint32_t type;        /* its entry in ms_report.types, from 1 on; 0: not known */
 	uint8_t contents_len; /* 0 when contents were not asked for */
 	uint8_t contents[MS_CONTENTS];
 };
@@ -75,6 +93,15 @@ struct ms_lost_mapping {
 };
 
 struct ms_lost_mappings MS_VEC(struct ms_lost_mapping);
+
+/* A suppression, and the leaks that it matched. */
+struct ms_suppressed {
+	char pattern[MS_TYPE_TEXT];
+	uint64_t allocations; /* that match; what only they hold is in the totals alone */
+	uint64_t bytes;
+};
+
+struct ms_suppressed_list MS_VEC(struct ms_suppressed);
 
 struct ms_totals {
 	uint64_t allocations, allocation_bytes;
@@ -136,6 +163,8 @@ struct ms_report {
 	struct ms_heaps heaps;
 	struct ms_notes evidence;
 	struct ms_leaks leaks;
+	struct ms_types_told types;           /* of the leaks listed */
+	struct ms_suppressed_list suppressed; /* in the order of their files */
 	struct ms_lost_mappings mappings;
 	struct ms_notes warnings;
 };

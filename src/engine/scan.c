@@ -5,7 +5,9 @@
 
 #include "base/clock.h"
 #include "engine/leaks.h"
+#include "engine/names/types.h"
 #include "engine/roots.h"
+#include "engine/suppress.h"
 
 /*
  * The marks of the blocks pass through these states; * only with --possible:
@@ -90,6 +92,18 @@ static enum ms_status find_roots(struct scan *s)
 		return no_memory(s);
 	s->report->totals.allocations = s->blocks.n;
 	s->report->totals.allocation_bytes = s->blocks.bytes;
+	return MS_OK;
+}
+
+static enum ms_status prepare_list(struct scan *s)
+{
+	s->list = (struct ms_leak_list){ .blocks = &s->blocks,
+		                         .types = ms_types_new(s->src, &s->regions, s->arena),
+		                         .options = s->options,
+		                         .arena = s->arena,
+		                         .report = s->report };
+	if (!s->list.types || (s->options->suppressions && !ms_suppress_prepare(&s->list)))
+		return no_memory(s);
 	return MS_OK;
 }
 
@@ -242,9 +256,8 @@ enum ms_status ms_scan(struct ms_source *src, const struct ms_scan_options *opti
 	if (!st)
 		st = find_roots(&s);
 	end_phase(&s, MS_PHASE_ROOT);
-	s.list = (struct ms_leak_list){
-		.blocks = &s.blocks, .options = options, .arena = arena, .report = report
-	};
+	if (!st)
+		st = prepare_list(&s);
 	if (!st)
 		st = gather(&s);
 	if (!st)
@@ -255,6 +268,8 @@ enum ms_status ms_scan(struct ms_source *src, const struct ms_scan_options *opti
 	if (!st)
 		st = ms_leaks_finish(&s.list, err);
 	end_phase(&s, MS_PHASE_FOLD);
+	if (!st && options->suppressions)
+		ms_suppress_warn(&s.list);
 	if (!st)
 		warn(&s);
 	return st;

@@ -6,6 +6,7 @@
 
 #include "base/workers.h"
 #include "engine/decoder.h"
+#include "engine/names/suppressions.h"
 #include "engine/report.h"
 #include "engine/source.h"
 
@@ -18,7 +19,8 @@ struct ms_scan_options {
 	bool contents;
 	bool possible;
 	bool unaligned;
-	struct ms_workers *workers; /* threads to search with; NULL: alone */
+	const struct ms_suppressions *suppressions; /* leaks not to tell; NULL: none */
+	struct ms_workers *workers;                 /* threads to search with; NULL: alone */
 	void (*phase_ended)(void *ctx, enum ms_phase phase); /* told when it is; or NULL */
 	void *ctx;
 };

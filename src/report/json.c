@@ -259,6 +259,22 @@ static struct json_object *mappings(struct json *j, const struct ms_lost_mapping
 	return array;
 }
 
+static struct json_object *suppressions(struct json *j, const struct ms_suppressed_list *list)
+{
+	struct json_object *array = json_object_new_array();
+	const struct ms_suppressed *suppressed;
+
+	ms_vec_for_each (suppressed, list) {
+		struct json_object *object = json_object_new_object();
+
+		add(j, object, "pattern", text(suppressed->pattern, strlen(suppressed->pattern)));
+		add_number(j, object, "allocations", suppressed->allocations);
+		add_number(j, object, "bytes", suppressed->bytes);
+		append(j, array, object);
+	}
+	return array;
+}
+
 static const char *kind_name(enum ms_leak_kind kind)
 {
 	switch (kind) {
@@ -300,7 +316,35 @@ static void add_contents(struct json *j, struct json_object *object, const struc
 	add_text(j, object, "contents", hex);
 }
 
-static struct json_object *leak_object(struct json *j, const struct ms_leak *leak)
+static const char *how_name(enum ms_how how)
+{
+	switch (how) {
+	case MS_HOW_VTABLE:
+		return "vtable";
+	case MS_HOW_FUNCTIONS:
+		return "functions";
+	case MS_HOWS:
+		break;
+	}
+	return "";
+}
+
+/* The module stands by itself: it is known also where no name is. */
+static void add_type(struct json *j, struct json_object *object, const struct ms_type *type)
+{
+	struct json_object *told;
+
+	if (type->name[0]) {
+		told = json_object_new_object();
+		add_text(j, told, "name", type->name);
+		add_text(j, told, "how", how_name((enum ms_how)type->how));
+		add(j, object, "type", told);
+	}
+	add_text(j, object, "module", type->module);
+}
+
+static struct json_object *leak_object(struct json *j, const struct ms_report *report,
+                                       const struct ms_leak *leak)
 {
 	struct json_object *object = json_object_new_object();
 
@@ -316,16 +360,20 @@ static struct json_object *leak_object(struct json *j, const struct ms_leak *lea
 	add_number(j, object, "similar_referenced_size", leak->similar_referenced_size);
 	add_number(j, object, "total_size", leak->total_size);
 	add_contents(j, object, leak);
+	if (leak->type)
+		add_type(j, object, &report->types.at[leak->type - 1]);
 	add_text(j, object, "reason", reason_name((enum ms_reason)leak->reason));
 	return object;
 }
 
-static void put_leaks(struct json *j, const struct ms_leaks *leaks)
+static void put_leaks(struct json *j, const struct ms_report *report)
 {
+	const struct ms_leaks *leaks = &report->leaks;
+
 	put_str(j, ",\n\"leaks\":[");
 	for (size_t i = 0; i < leaks->n && j->ok; i++) {
 		put_str(j, i ? ",\n" : "\n");
-		put_value(j, leak_object(j, &leaks->at[i]));
+		put_value(j, leak_object(j, report, &leaks->at[i]));
 	}
 	put_str(j, "]");
 }
@@ -349,8 +397,10 @@ static bool write_json(const struct ms_report *report, struct ms_sink *sink)
 	put_member(&j, "scan", scan(&j, &report->scan));
 	put_member(&j, "heaps", heaps(&j, report));
 	put_member(&j, "totals", totals(&j, report));
-	put_leaks(&j, &report->leaks);
+	put_leaks(&j, report);
 	put_member(&j, "unreachable_mappings", mappings(&j, &report->mappings));
+	if (report->suppressed.n)
+		put_member(&j, "suppressions", suppressions(&j, &report->suppressed));
 	put_member(&j, "warnings", strings(&j, &report->warnings, 0, report->warnings.n));
 	put_str(&j, "\n}\n");
 	return j.ok;

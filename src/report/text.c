@@ -208,7 +208,23 @@ static const char *reason_text(const struct ms_leak *leak)
 	return "what holds it is not certain";
 }
 
-static void write_leak(struct text *t, const struct ms_leak *leak, bool kinds)
+static void write_type(struct text *t, const struct ms_type *type)
+{
+	const char *slash = strrchr(type->module, '/');
+	const char *module = slash ? slash + 1 : type->module;
+
+	print(t, type->name[0] ? "   type: " : "   module: ");
+	if (type->name[0]) {
+		put_name(t, type->name, strlen(type->name));
+		print(t, " (vtable of ");
+	}
+	put_name(t, module, strlen(module));
+	print(t, type->name[0] ? ")\n" : " (table of functions)\n");
+}
+
+/* @type: NULL when it is not known, or not to be told */
+static void write_leak(struct text *t, const struct ms_leak *leak, const struct ms_type *type,
+                       bool kinds)
 {
 	bool possible = leak->kind == MS_LEAK_POSSIBLE;
 
@@ -227,6 +243,8 @@ static void write_leak(struct text *t, const struct ms_leak *leak, bool kinds)
 		      "   and %" PRIu64 " similar unreachable bytes in %" PRIu64 " allocation%s\n",
 		      leak->similar_size, leak->similar_count, plural(leak->similar_count));
 	write_held(t, leak->similar_referenced_size, leak->similar_referenced_count);
+	if (type)
+		write_type(t, type);
 	write_contents(t, leak);
 	print(t, "\n");
 }
@@ -235,16 +253,19 @@ static void write_leak(struct text *t, const struct ms_leak *leak, bool kinds)
  * Only an unfolded list has indirect leaks in it, and only there does the kind say
  * something. A full list may come in millions: stop when the sink does.
  */
-static void write_leaks(struct text *t, const struct ms_leaks *leaks, bool possible)
+static void write_leaks(struct text *t, const struct ms_report *report, bool possible)
 {
+	const struct ms_leaks *leaks = &report->leaks;
 	const struct ms_leak *leak;
 	bool kinds = false;
 
 	ms_vec_for_each (leak, leaks)
 		kinds = kinds || leak->kind == MS_LEAK_INDIRECT;
 	for (leak = leaks->at; leak && leak < leaks->at + leaks->n && t->ok; leak++) {
+		const struct ms_type *type = leak->type ? &report->types.at[leak->type - 1] : NULL;
+
 		if ((leak->kind == MS_LEAK_POSSIBLE) == possible)
-			write_leak(t, leak, kinds);
+			write_leak(t, leak, type, kinds);
 	}
 }
 
@@ -260,7 +281,7 @@ static void write_possible(struct text *t, const struct ms_report *report)
 	      plural(totals->possible_allocations));
 	ink(t, INK_PLAIN);
 	print(t, "\n\n");
-	write_leaks(t, &report->leaks, true);
+	write_leaks(t, report, true);
 }
 
 static void write_mappings(struct text *t, const struct ms_lost_mappings *mappings)
@@ -292,6 +313,26 @@ static void write_rest(struct text *t, const struct ms_report *report)
 		      rest, rest == 1 ? " is" : "s are");
 }
 
+/* As LeakSanitizer prints it; what matched nothing is among the warnings. */
+static void write_suppressed(struct text *t, const struct ms_report *report)
+{
+	const struct ms_suppressed *s;
+
+	if (!report->totals.suppressed_allocations)
+		return;
+	print(t, "Suppressions used:\n  count      bytes template\n");
+	ms_vec_for_each (s, &report->suppressed) {
+		if (!s->allocations)
+			continue;
+		print(t, "%7" PRIu64 " %10" PRIu64 " ", s->allocations, s->bytes);
+		put_name(t, s->pattern, strlen(s->pattern));
+		print(t, "\n");
+	}
+	print(t, "Suppressed in all: %" PRIu64 " bytes in %" PRIu64 " allocation%s\n\n",
+	      report->totals.suppressed_bytes, report->totals.suppressed_allocations,
+	      plural(report->totals.suppressed_allocations));
+}
+
 static bool write_text(const struct ms_report *report, struct ms_sink *sink)
 {
 	struct text t = { sink, true };
@@ -299,10 +340,11 @@ static bool write_text(const struct ms_report *report, struct ms_sink *sink)
 	write_header(&t, report);
 	write_summary(&t, &report->totals);
 	print(&t, "\n");
-	write_leaks(&t, &report->leaks, false);
+	write_leaks(&t, report, false);
 	write_possible(&t, report);
 	write_rest(&t, report);
 	write_mappings(&t, &report->mappings);
+	write_suppressed(&t, report);
 	return t.ok;
 }
 
@@ -317,7 +359,7 @@ void ms_text_leak(const struct ms_leak *leak, struct ms_sink *sink)
 {
 	struct text t = { sink, true };
 
-	write_leak(&t, leak, false);
+	write_leak(&t, leak, NULL, false);
 }
 
 const struct ms_writer ms_text_writer = { "text", write_text };

@@ -5,10 +5,17 @@
 #include <string.h>
 
 /* "MSWR" and the layout's number, lest the two ends are ever not one build. */
-enum { MAGIC = 0x5257534d, LAYOUT = 1 };
+enum { MAGIC = 0x5257534d, LAYOUT = 2 };
 
 /* More of these than any scan makes; an honest sender never meets them. */
-enum { MAX_HEAPS = 4096, MAX_NOTES = 1 << 20, MAX_MAPPINGS = 1 << 20, MAX_LEAKS = 1 << 28 };
+enum {
+	MAX_HEAPS = 4096,
+	MAX_NOTES = 1 << 20,
+	MAX_MAPPINGS = 1 << 20,
+	MAX_LEAKS = 1 << 28,
+	MAX_TYPES = 1 << 16,
+	MAX_SUPPRESSED = 1 << 16
+};
 
 enum { PIECE_BYTES = 1 << 20 }; /* a false count costs one piece of memory, not its product */
 
@@ -35,7 +42,7 @@ struct wire_vec {
 	uint64_t max;
 };
 
-enum { VECTORS = 5 };
+enum { VECTORS = 7 };
 
 #define WIRE_VEC(vec, max)                                                  \
 	(struct wire_vec)                                                   \
@@ -51,6 +58,8 @@ static void list_vectors(struct ms_report *report, struct wire_vec ret[VECTORS])
 	ret[2] = WIRE_VEC(&report->leaks, MAX_LEAKS);
 	ret[3] = WIRE_VEC(&report->mappings, MAX_MAPPINGS);
 	ret[4] = WIRE_VEC(&report->warnings, MAX_NOTES);
+	ret[5] = WIRE_VEC(&report->types, MAX_TYPES);
+	ret[6] = WIRE_VEC(&report->suppressed, MAX_SUPPRESSED);
 }
 
 /* The first entry of @vec, a pointer to whatever it holds. */
@@ -240,8 +249,21 @@ static bool leaks_sensible(const struct ms_report *report)
 
 	ms_vec_for_each (leak, &report->leaks) {
 		if (leak->kind >= MS_LEAK_KINDS || leak->reason >= MS_REASONS ||
-		    leak->contents_len > MS_CONTENTS)
+		    leak->contents_len > MS_CONTENTS || leak->type > report->types.n)
 			return false;
+	}
+	return true;
+}
+
+static bool types_sensible(struct ms_report *report)
+{
+	struct ms_type *type;
+
+	ms_vec_for_each (type, &report->types) {
+		if (type->how >= MS_HOWS)
+			return false;
+		END_STRING(type->name);
+		END_STRING(type->module);
 	}
 	return true;
 }
@@ -256,6 +278,14 @@ static bool mappings_sensible(struct ms_report *report)
 		END_STRING(mapping->name);
 	}
 	return true;
+}
+
+static void end_patterns(struct ms_suppressed_list *list)
+{
+	struct ms_suppressed *suppressed;
+
+	ms_vec_for_each (suppressed, list)
+		END_STRING(suppressed->pattern);
 }
 
 static void end_notes(struct ms_notes *notes)
@@ -280,8 +310,10 @@ enum ms_status ms_wire_receive(ms_wire_get get, void *ctx, struct ms_arena *aren
 	st = st ? st : receive_vectors(&r, &report);
 	if (st)
 		return st;
-	if (!heaps_sensible(&report) || !leaks_sensible(&report) || !mappings_sensible(&report))
+	if (!heaps_sensible(&report) || !leaks_sensible(&report) || !types_sensible(&report) ||
+	    !mappings_sensible(&report))
 		return nonsense(&r, "an entry out of range");
+	end_patterns(&report.suppressed);
 	end_notes(&report.evidence);
 	end_notes(&report.warnings);
 	*ret = report;

@@ -78,7 +78,8 @@ def compile_target(name, suite=HOST, variant="dynamic", compiler="gcc", flags=()
     out.parent.mkdir(parents=True, exist_ok=True)
     part = out.with_name(out.name + f".{os.getpid()}")
     mode = [] if variant == "dynamic" else ["-" + variant]
-    command = [compiler, "-std=gnu11", "-O1", "-g", "-pthread", *mode, *suite_flags(suite, variant),
+    standard = "gnu++17" if source.suffix == ".cc" else "gnu11"
+    command = [compiler, f"-std={standard}", "-O1", "-g", "-pthread", *mode, *suite_flags(suite, variant),
                "-o", str(part), str(source), *flags, *libs]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     # ld warns of dlopen in static programs; that is no failure
@@ -349,8 +350,8 @@ def memscan(*args, timeout=90, **more):
 SNAPSHOT = ["--snapshot", os.environ["SNAPSHOT"]] if os.environ.get("SNAPSHOT") else []
 
 
-def scan(pid, *args, timeout=90):
-    return memscan("--pid", pid, "--json", "--limit", "all", *SNAPSHOT, *args, timeout=timeout)
+def scan(pid, *args, timeout=90, **more):
+    return memscan("--pid", pid, "--json", "--limit", "all", *SNAPSHOT, *args, timeout=timeout, **more)
 
 
 def addresses(report, *kinds):

@@ -71,6 +71,7 @@ static inline void sample_leaks(struct ms_arena *arena, struct ms_report *report
 		                  .similar_referenced_size = 10,
 		                  .total_size = 174,
 		                  .kind = MS_LEAK_DIRECT,
+		                  .type = 2,
 		                  .contents_len = 20,
 		                  .contents = { 0x1f, 0x20, 'A', 0x7e, 0x7f, 0x80, 0xff,
 		                                0,    1,    2,   3,    4,    5,    6,
@@ -81,6 +82,7 @@ static inline void sample_leaks(struct ms_arena *arena, struct ms_report *report
 		                  .size = 40,
 		                  .total_size = 40,
 		                  .kind = MS_LEAK_DIRECT,
+		                  .type = 1,
 		                  .contents_len = 32,
 		                  .contents = "thirty-two bytes of many, 32 lon" };
 	leak = ms_vec_push(arena, &report->leaks);
@@ -106,6 +108,23 @@ static inline void sample_leaks(struct ms_arena *arena, struct ms_report *report
 		                             .leaks = 5 };
 }
 
+static inline void sample_types(struct ms_arena *arena, struct ms_report *report)
+{
+	struct ms_type *type = ms_vec_push(arena, &report->types);
+	struct ms_suppressed *suppressed;
+
+	*type = (struct ms_type){ "", "/usr/lib/libops.so.2", MS_HOW_FUNCTIONS };
+	type = ms_vec_push(arena, &report->types);
+	*type = (struct ms_type){ "pool::Box<int, char const*>", "/opt/my lib/pool.so",
+		                  MS_HOW_VTABLE };
+	suppressed = ms_vec_push(arena, &report->suppressed);
+	*suppressed = (struct ms_suppressed){ "^pool::*", 11, 12 };
+	suppressed = ms_vec_push(arena, &report->suppressed);
+	*suppressed = (struct ms_suppressed){ "nothing", 0, 0 };
+	suppressed = ms_vec_push(arena, &report->suppressed);
+	*suppressed = (struct ms_suppressed){ "libold.so", 1234567, 98765432101 };
+}
+
 /* The full report; its vectors are in @arena. */
 static inline void sample_report(struct ms_arena *arena, struct ms_report *report)
 {
@@ -116,6 +135,7 @@ static inline void sample_report(struct ms_arena *arena, struct ms_report *repor
 	sample_scan(report);
 	sample_heaps(arena, report);
 	sample_leaks(arena, report);
+	sample_types(arena, report);
 	mapping = ms_vec_push(arena, &report->mappings);
 	mapping->range = (struct ms_range){ 0x7f0000000000, 0x7f0000100000 };
 	snprintf(mapping->name, sizeof(mapping->name), "[anon: pool]");

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "classes.h"
 #include "engine/leaks.h"
 
 ms_addr graph_addr(char name)
@@ -59,6 +60,11 @@ static void draw_token(struct graph *g, struct drawing *d, const char *token)
 		return;
 	}
 	d->drawn[(unsigned char)token[0]] = true;
+	if (token[1] == '=') {
+		assert(!d->pointers[(unsigned char)token[0]]++);
+		ms_fake_put(&g->fake, graph_addr(token[0]),
+		            classes_vtable(GRAPH_CLASSES, (unsigned int)(token[2] - 'a')));
+	}
 	if (token[1] == ':')
 		d->words[(unsigned char)token[0]] = (unsigned int)strtol(token + 2, NULL, 10);
 }

@@ -9,8 +9,10 @@
  *
  * A to Z are blocks, S to Z in an extent of their own; r is a root range; m and n
  * are mappings that are nodes of the graph. An arrow is a pointer to the beginning,
- * or so many bytes behind it. `A:4` makes A four words long; others are two. The
- * picture is the test; nothing else in an engine test builds a heap by hand.
+ * or so many bytes behind it. `A:4` makes A four words long; others are two. `A=c`,
+ * before its arrows, makes A an object of class c of a module that the test maps
+ * (classes.h). The picture is the test; nothing else in an engine test builds a heap
+ * by hand.
  */
 
 #include "base/workers.h"
@@ -28,6 +30,7 @@ enum {
 	GRAPH_ROOT = 0x20000,
 	GRAPH_NODE_M = 0x30000,
 	GRAPH_NODE_N = 0x40000,
+	GRAPH_CLASSES = 0x50000,
 	GRAPH_PAGE = 4096,
 };
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "classes.h"
 #include "engine/scan.h"
 #include "fake.h"
 #include "module.h"
@@ -22,6 +23,7 @@ enum {
 	DATA = 0x401000,
 	HEAP = 0x500000,
 	NODE = 0x700000,
+	LIBRARY = 0x800000,
 	SLOT = 64,
 	USABLE = 32,
 	PAGE = 4096,
@@ -109,6 +111,9 @@ static void expect_the_same(const struct ms_report *other)
 	cr_expect_eq(other->leaks.n, report.leaks.n);
 	for (size_t i = 0; i < other->leaks.n && i < report.leaks.n; i++)
 		cr_expect_arr_eq(&other->leaks.at[i], &report.leaks.at[i], sizeof(struct ms_leak));
+	cr_expect_eq(other->types.n, report.types.n);
+	for (size_t i = 0; i < other->types.n && i < report.types.n; i++)
+		cr_expect_arr_eq(&other->types.at[i], &report.types.at[i], sizeof(struct ms_type));
 	cr_expect_eq(other->mappings.n, report.mappings.n);
 	for (size_t i = 0; i < other->mappings.n && i < report.mappings.n; i++)
 		cr_expect_arr_eq(&other->mappings.at[i], &report.mappings.at[i],
@@ -380,6 +385,65 @@ Test(scan, knows_each_of_many_blocks_by_its_address)
 	cr_assert_eq(report.leaks.n, 40);
 	for (unsigned int i = 0; i < 40; i++)
 		cr_assert_eq(report.leaks.at[i].address, block(i));
+	ms_fake_deinit(&fake);
+}
+
+/* Two classes; blocks 0 and 2 are of the first, block 1 of the second. */
+static void draw_classes(void)
+{
+	draw(4);
+	classes_map(&fake, LIBRARY, "/lib/libshop.so");
+	classes_add(&fake, LIBRARY, 0, "4Item");
+	classes_add(&fake, LIBRARY, 1, "4Book");
+	ms_fake_put(&fake, block(0), classes_vtable(LIBRARY, 0));
+	ms_fake_put(&fake, block(1), classes_vtable(LIBRARY, 1));
+	ms_fake_put(&fake, block(2), classes_vtable(LIBRARY, 0));
+}
+
+Test(scan, tells_the_types_of_the_leaks_it_lists)
+{
+	draw_classes();
+	scan((struct ms_scan_options){ 0 });
+	cr_assert_eq(report.types.n, 2);
+	cr_assert_str_eq(report.types.at[report.leaks.at[0].type - 1].name, "Item");
+	cr_assert_str_eq(report.types.at[report.leaks.at[1].type - 1].name, "Book");
+	cr_assert_str_eq(report.types.at[report.leaks.at[2].type - 1].name, "Item");
+	cr_assert_str_eq(report.types.at[0].module, "/lib/libshop.so");
+	cr_assert_eq(report.leaks.at[3].type, 0);
+	cr_assert_eq(report.suppressed.n, 0);
+	ms_fake_deinit(&fake);
+}
+
+Test(scan, has_no_types_in_the_report_but_those_of_leaks_listed)
+{
+	draw_classes();
+	scan((struct ms_scan_options){ .limit = 1 });
+	cr_assert_eq(report.types.n, 1);
+	cr_assert_eq(report.totals.leaks, 4);
+	ms_fake_deinit(&fake);
+}
+
+Test(scan, suppresses_possible_leaks_as_it_does_others)
+{
+	struct ms_suppression items = { "^Item$", "file", 1 };
+	struct ms_suppression nothing = { "nothing", "file", 2 };
+	struct ms_suppression both[] = { items, nothing };
+	struct ms_suppressions suppressions = { both, 2, 2 };
+
+	draw_classes();
+	ms_fake_put(&fake, DATA, block(0) + 8);     /* possible, with what it holds */
+	ms_fake_put(&fake, block(0) + 8, block(3)); /* as here */
+	ms_fake_put(&fake, NODE, block(1));         /* possible */
+	scan((struct ms_scan_options){ .possible = true, .suppressions = &suppressions });
+	cr_assert_eq(report.leaks.n, 1);
+	cr_assert_eq(report.leaks.at[0].address, block(1));
+	cr_assert_eq(report.totals.possible_allocations, 1);
+	cr_assert_eq(report.totals.leaked_allocations, 0);
+	cr_assert_eq(report.totals.suppressed_allocations, 3);
+	cr_assert_eq(report.suppressed.n, 2);
+	cr_assert_eq(report.suppressed.at[0].allocations, 2);
+	cr_assert_eq(report.suppressed.at[0].bytes, 2 * USABLE);
+	cr_assert_eq(report.warnings.n, 1);
 	ms_fake_deinit(&fake);
 }
 

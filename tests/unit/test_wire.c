@@ -94,7 +94,22 @@ Test(wire, what_is_sent_arrives)
 	assert_vector(leaks);
 	assert_vector(mappings);
 	assert_vector(warnings);
+	assert_vector(types);
+	assert_vector(suppressed);
 	cr_assert_eq(wire.at, wire.len);
+}
+
+Test(wire, names_of_types_and_patterns_end)
+{
+	size_t type = find(sent.types.at, sizeof(*sent.types.at));
+	size_t suppressed = find(sent.suppressed.at, sizeof(*sent.suppressed.at));
+
+	memset(wire.bytes + type, 'x', offsetof(struct ms_type, how));
+	memset(wire.bytes + suppressed, 'x', offsetof(struct ms_suppressed, allocations));
+	cr_assert_eq(receive(), MS_OK);
+	cr_assert_eq(strlen(got.types.at[0].name), MS_TYPE_TEXT - 1);
+	cr_assert_eq(strlen(got.types.at[0].module), MS_TYPE_TEXT - 1);
+	cr_assert_eq(strlen(got.suppressed.at[0].pattern), MS_TYPE_TEXT - 1);
 }
 
 Test(wire, a_vector_of_many_pieces_arrives)
@@ -186,11 +201,15 @@ Test(wire, numbers_out_of_range_are_refused)
 	size_t leak = find(sent.leaks.at, sizeof(*sent.leaks.at));
 	size_t heap = find(sent.heaps.at, sizeof(*sent.heaps.at));
 	size_t mapping = find(sent.mappings.at, sizeof(*sent.mappings.at));
+	size_t type = find(sent.types.at, sizeof(*sent.types.at));
 	size_t target = find(&sent.target, sizeof(sent.target));
 
 	assert_refuses(leak + offsetof(struct ms_leak, kind), MS_LEAK_KINDS);
 	assert_refuses(leak + offsetof(struct ms_leak, reason), MS_REASONS);
 	assert_refuses(leak + offsetof(struct ms_leak, contents_len), MS_CONTENTS + 1);
+	assert_refuses(leak + offsetof(struct ms_leak, type), (unsigned char)(sent.types.n + 1));
+	assert_refuses(leak + offsetof(struct ms_leak, type) + 3, 0xff);
+	assert_refuses(type + offsetof(struct ms_type, how), MS_HOWS);
 	assert_refuses(heap + offsetof(struct ms_heap, verified), 2);
 	assert_refuses(heap + offsetof(struct ms_heap, n_evidence), 3);
 	assert_refuses(mapping + offsetof(struct ms_lost_mapping, range.begin) + 7, 0x80);
@@ -206,6 +225,8 @@ Test(wire, absurd_counts_are_refused_or_end_early_and_cost_no_memory)
 		find(sent.leaks.at, sizeof(*sent.leaks.at)) - 8,
 		find(sent.mappings.at, sizeof(*sent.mappings.at)) - 8,
 		find(sent.warnings.at, sizeof(*sent.warnings.at)) - 8,
+		find(sent.types.at, sizeof(*sent.types.at)) - 8,
+		find(sent.suppressed.at, sizeof(*sent.suppressed.at)) - 8,
 	};
 
 	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {

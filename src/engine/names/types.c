@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/names/types.h"
+
+#include <string.h>
+
+#include "engine/names/demangle.h"
+
+/*
+ * An object of a C++ class with virtual functions begins with a pointer into its
+ * class's virtual table (Itanium C++ ABI, 2.5.2 and 2.9):
+ *
+ *	block          vtable                     type_info        vtable of its class
+ *	┌──────────┐   ┌──────────────────┐     ┌──────────────┐   ┌──────────────────┐
+ *	│ vptr   ──┼─┐ │ offset to top: 0 │  ┌─▶│ vptr       ──┼─┐ │ 0                │
+ *	│ …        │ │ │ type_info      ──┼──┘  │ name "3Foo"  │ │ │ type_info      ──┼─▶ name
+ *	└──────────┘ └▶│ functions …      │     └──────────────┘ └▶│ functions …      │
+ *	               └──────────────────┘                        └──────────────────┘
+ *
+ * The name at the right end is one of three: a type_info is itself an object of
+ * __class_type_info or a class derived from it. A block that leads there by chance does
+ * not exist in practice, so the type is certain as far as the first word is: a block
+ * that was given out again and not written to yet shows what was there before.
+ *
+ * In C, a table of functions in memory that nobody writes tells whose block it is, not
+ * what. A pointer to a single function tells neither: often it is libc's free().
+ */
+
+enum { WORD = 8, PAGE = 4096, MAX_MANGLED = 1024, MIN_SLOTS = 256 };
+
+/* What was found out of one first word. */
+struct known {
+	uint64_t word;
+	uint32_t type; /* entry of ms_types.types, from 1 on; 0: tells nothing */
+};
+
+struct ms_types {
+	struct ms_source *src;
+	const struct ms_regions *regions;
+	struct ms_arena *arena;
+	struct MS_VEC(struct ms_type) types;
+	struct MS_VEC(uint32_t) reported; /* of each type: its number in the report, or 0 */
+	/* First words seen, by open addressing; n_slots is a power of two, half are free. */
+	struct known *slots;
+	size_t n_slots;
+	size_t n_known;
+	ms_addr page; /* what `bytes` holds: neighbours are asked for one after the other */
+	size_t page_len;
+	unsigned char bytes[PAGE];
+};
+
+struct ms_types *ms_types_new(struct ms_source *src, const struct ms_regions *regions,
+                              struct ms_arena *arena)
+{
+	struct ms_types *types = ms_arena_alloc(arena, sizeof(*types));
+
+	if (!types)
+		return NULL;
+	types->src = src;
+	types->regions = regions;
+	types->arena = arena;
+	return types;
+}
+
+/* ---- reading a module ---- */
+
+/* The module's region that has the word at @addr, or NULL. */
+static const struct ms_region *module_of(const struct ms_types *t, ms_addr addr)
+{
+	const struct ms_region *region = ms_region_of(t->regions, addr);
+
+	if (!region || region->kind != MS_REGION_GLOBALS || addr % WORD)
+		return NULL;
+	return region;
+}
+
+static uint8_t prot_of(const struct ms_types *t, const struct ms_region *region)
+{
+	return ms_region_mapping(t->src, region)->prot;
+}
+
+/* Read the name at @addr; false when none ends within @cap bytes there. */
+static bool read_name(const struct ms_types *t, ms_addr addr, char *ret, size_t cap)
+{
+	const struct ms_region *region = ms_region_of(t->regions, addr);
+	size_t len;
+
+	if (!region || region->kind != MS_REGION_GLOBALS)
+		return false;
+	len = ms_source_read(t->src, addr, ret, cap);
+	return memchr(ret, '\0', len) != NULL;
+}
+
+/* The type_info that stands before the virtual table at @vptr, and whose subobject it is. */
+static bool read_type_info(const struct ms_types *t, ms_addr vptr, ms_addr *ret)
+{
+	uint64_t before[2];
+
+	if (!module_of(t, vptr) || vptr < sizeof(before) ||
+	    ms_source_read(t->src, vptr - sizeof(before), before, sizeof(before)) != sizeof(before))
+		return false;
+	/* A block's first word is of the whole object: it is its own top. */
+	if (before[0] != 0 || !module_of(t, before[1]))
+		return false;
+	*ret = before[1];
+	return true;
+}
+
+/* A type_info's two words. */
+struct type_info {
+	uint64_t vptr;
+	uint64_t name;
+};
+
+static bool read_info(const struct ms_types *t, ms_addr addr, struct type_info *ret)
+{
+	return ms_source_read(t->src, addr, ret, sizeof(*ret)) == sizeof(*ret);
+}
+
+/* Whether the object whose virtual table is at @vptr is a type_info of a class. */
+static bool is_class_info(const struct ms_types *t, ms_addr vptr)
+{
+	static const char *const classes[] = {
+		"N10__cxxabiv117__class_type_infoE",
+		"N10__cxxabiv120__si_class_type_infoE",
+		"N10__cxxabiv121__vmi_class_type_infoE",
+	};
+	struct type_info info;
+	char name[64];
+	ms_addr addr;
+
+	if (!read_type_info(t, vptr, &addr) || !read_info(t, addr, &info) ||
+	    !read_name(t, info.name, name, sizeof(name)))
+		return false;
+	for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++)
+		if (!strcmp(name, classes[i]))
+			return true;
+	return false;
+}
+
+/* What compilers write into names; others' letters come as UTF-8. */
+static bool is_mangled(const char *name)
+{
+	static const char letters[] = "0123456789_.$"
+				      "abcdefghijklmnopqrstuvwxyz"
+				      "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+	if (!*name)
+		return false;
+	for (; *name; name++)
+		if (!((unsigned char)*name & 0x80) && !strchr(letters, *name))
+			return false;
+	return true;
+}
+
+/* The file of @of's module: zero-filled data has no name of its own. */
+static void module_name(const struct ms_types *t, const struct ms_region *of, struct ms_type *ret)
+{
+	const struct ms_region *r;
+
+	ms_vec_for_each (r, t->regions) {
+		const struct ms_mapping *mapping = ms_region_mapping(t->src, r);
+
+		if (r->kind != MS_REGION_GLOBALS || r->module != of->module || !mapping->inode)
+			continue;
+		(void)strncpy(ret->module, mapping->name, sizeof(ret->module) - 1);
+		return;
+	}
+}
+
+/*
+ * The module is the one that has the name. The table itself may be a copy: where a
+ * program uses one of a library, its linker can put one into the program (R_X86_64_COPY).
+ */
+static bool read_class(const struct ms_types *t, ms_addr vptr, struct ms_type *ret)
+{
+	struct type_info info;
+	char mangled[MAX_MANGLED];
+	const char *name = mangled;
+	size_t len;
+	ms_addr addr;
+
+	if (!read_type_info(t, vptr, &addr) || !read_info(t, addr, &info) ||
+	    !is_class_info(t, info.vptr) || !read_name(t, info.name, mangled, sizeof(mangled)))
+		return false;
+	/* A star: compare this type by its name's address, as others have the same. */
+	name += *name == '*';
+	if (!is_mangled(name))
+		return false;
+	module_name(t, ms_region_of(t->regions, info.name), ret);
+	if (ms_demangle_type(name, ret->name, sizeof(ret->name)))
+		return true;
+	len = strnlen(name, sizeof(ret->name) - 1);
+	memcpy(ret->name, name, len);
+	return true;
+}
+
+/* Whether two functions of its own module are what the word at @addr begins with. */
+static bool is_function_table(const struct ms_types *t, ms_addr addr)
+{
+	const struct ms_region *table = module_of(t, addr);
+	uint64_t functions[2];
+
+	if (!table || (prot_of(t, table) & (MS_PROT_WRITE | MS_PROT_EXEC)) ||
+	    ms_source_read(t->src, addr, functions, sizeof(functions)) != sizeof(functions))
+		return false;
+	for (size_t i = 0; i < 2; i++) {
+		const struct ms_region *code = ms_region_of(t->regions, functions[i]);
+
+		if (!code || code->kind != MS_REGION_GLOBALS || code->module != table->module ||
+		    !(prot_of(t, code) & MS_PROT_EXEC))
+			return false;
+	}
+	return true;
+}
+
+static bool tell(const struct ms_types *t, uint64_t word, struct ms_type *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	if (read_class(t, word, ret)) {
+		ret->how = MS_HOW_VTABLE;
+		return true;
+	}
+	if (!is_function_table(t, word))
+		return false;
+	ret->how = MS_HOW_FUNCTIONS;
+	module_name(t, ms_region_of(t->regions, word), ret);
+	return true;
+}
+
+/* ---- what is known already ---- */
+
+/* The slot of @word, or the free one where it belongs. */
+static struct known *slot_of(struct known *slots, size_t n, uint64_t word)
+{
+	size_t i = (size_t)((word >> 3) * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+
+	while (slots[i & (n - 1)].word && slots[i & (n - 1)].word != word)
+		i++;
+	return &slots[i & (n - 1)];
+}
+
+static bool grow(struct ms_types *t)
+{
+	size_t n = t->n_slots ? 2 * t->n_slots : MIN_SLOTS;
+	struct known *slots = ms_arena_alloc(t->arena, n * sizeof(*slots));
+
+	if (!slots)
+		return false;
+	for (size_t i = 0; i < t->n_slots; i++)
+		if (t->slots[i].word)
+			*slot_of(slots, n, t->slots[i].word) = t->slots[i];
+	t->slots = slots;
+	t->n_slots = n;
+	return true;
+}
+
+static uint32_t add_type(struct ms_types *t, const struct ms_type *type)
+{
+	uint32_t *reported = ms_vec_push(t->arena, &t->reported);
+	struct ms_type *slot = reported ? ms_vec_push(t->arena, &t->types) : NULL;
+
+	if (!slot)
+		return MS_TYPE_UNKNOWN;
+	*slot = *type;
+	return (uint32_t)t->types.n;
+}
+
+static uint32_t type_of_word(struct ms_types *t, uint64_t word)
+{
+	struct known *slot;
+	struct ms_type type;
+
+	if (!module_of(t, word) || (2 * t->n_known >= t->n_slots && !grow(t)))
+		return MS_TYPE_UNKNOWN;
+	slot = slot_of(t->slots, t->n_slots, word);
+	if (slot->word)
+		return slot->type;
+	slot->word = word;
+	t->n_known++;
+	if (t->types.n < MS_TYPES_MOST && tell(t, word, &type))
+		slot->type = add_type(t, &type);
+	return slot->type;
+}
+
+static bool first_word(struct ms_types *t, ms_addr addr, uint64_t *ret)
+{
+	const void *view = ms_source_view(t->src, addr, sizeof(*ret));
+	ms_addr page = ms_align_down(addr, PAGE);
+
+	if (view) {
+		memcpy(ret, view, sizeof(*ret));
+		return true;
+	}
+	if (!t->page_len || t->page != page) {
+		t->page = page;
+		t->page_len = ms_source_read(t->src, page, t->bytes, PAGE);
+	}
+	if (addr - page + sizeof(*ret) > t->page_len)
+		return ms_source_word(t->src, addr, ret);
+	memcpy(ret, t->bytes + (addr - page), sizeof(*ret));
+	return true;
+}
+
+uint32_t ms_types_of_block(struct ms_types *types, ms_addr addr, uint64_t size)
+{
+	uint64_t word;
+
+	if (size < sizeof(word) || !first_word(types, addr, &word) || !word)
+		return MS_TYPE_UNKNOWN;
+	return type_of_word(types, word);
+}
+
+const struct ms_type *ms_types_at(const struct ms_types *types, uint32_t number)
+{
+	return &types->types.at[number - 1];
+}
+
+uint32_t ms_types_report(struct ms_types *types, uint32_t number, struct ms_report *report)
+{
+	struct ms_type *slot;
+
+	if (number == MS_TYPE_UNKNOWN)
+		return MS_TYPE_UNKNOWN;
+	if (types->reported.at[number - 1])
+		return types->reported.at[number - 1];
+	slot = ms_vec_push(types->arena, &report->types);
+	if (!slot)
+		return MS_TYPE_UNKNOWN;
+	*slot = *ms_types_at(types, number);
+	types->reported.at[number - 1] = (uint32_t)report->types.n;
+	return (uint32_t)report->types.n;
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/suppress.h"
+
+#include <string.h>
+
+#include "engine/graph/walk.h"
+
+/* What is found out of a type once for all its blocks. */
+enum { NOT_ASKED = 0, NONE = 1, FIRST = 2 /* and on: the index of a suppression */ };
+
+struct suppressing {
+	struct ms_leak_list *list;
+	struct ms_walk *walk;
+	struct MS_VEC(size_t) by_type; /* of a type's number: one of the above */
+	bool any;
+	bool out_of_memory;
+};
+
+bool ms_suppress_prepare(struct ms_leak_list *list)
+{
+	const struct ms_suppression *s;
+
+	ms_vec_for_each (s, list->options->suppressions) {
+		struct ms_suppressed *entry = ms_vec_push(list->arena, &list->report->suppressed);
+
+		if (!entry)
+			return false;
+		(void)strncpy(entry->pattern, s->pattern, sizeof(entry->pattern) - 1);
+	}
+	return true;
+}
+
+static size_t suppression_of(struct suppressing *s, uint32_t number)
+{
+	const struct ms_suppressions *all = s->list->options->suppressions;
+	const struct ms_type *type = ms_types_at(s->list->types, number);
+	const char *names[] = { type->name, type->module };
+	size_t found;
+
+	if (number >= s->by_type.n) {
+		if (!ms_vec_reserve(s->list->arena, &s->by_type, (size_t)number + 1)) {
+			s->out_of_memory = true;
+			return all->n;
+		}
+		s->by_type.n = (size_t)number + 1;
+	}
+	if (s->by_type.at[number] == NOT_ASKED) {
+		found = ms_suppressions_find(all, names, sizeof(names) / sizeof(names[0]));
+		s->by_type.at[number] = found == all->n ? NONE : FIRST + found;
+	}
+	return s->by_type.at[number] == NONE ? all->n : s->by_type.at[number] - FIRST;
+}
+
+static void look_at(struct suppressing *s, uint32_t extent_index, uint64_t granule)
+{
+	struct ms_leak_list *list = s->list;
+	const struct ms_extent *extent = &list->blocks->extents.at[extent_index];
+	uint64_t size = ms_block_size(list->blocks, extent, granule);
+	uint32_t type = ms_types_of_block(list->types, ms_block_begin(extent, granule), size);
+	struct ms_suppressed *entry;
+	size_t found;
+
+	if (type == MS_TYPE_UNKNOWN)
+		return;
+	found = suppression_of(s, type);
+	if (found == list->options->suppressions->n)
+		return;
+	entry = &list->report->suppressed.at[found];
+	entry->allocations++;
+	entry->bytes += size;
+	ms_walk_block(s->walk, (struct ms_block){ extent_index, granule });
+	s->any = true;
+}
+
+static void look_at_all(struct suppressing *s, const uint64_t *unmarked)
+{
+	const struct ms_blocks *blocks = s->list->blocks;
+
+	for (uint32_t i = 0; i < blocks->extents.n; i++) {
+		const struct ms_extent *extent = &blocks->extents.at[i];
+
+		for (size_t k = 0; extent->kind == MS_EXTENT_HEAP && k < extent->n_cells; k++)
+			for (uint64_t left = unmarked[extent->cell0 + k]; left; left &= left - 1)
+				look_at(s, i,
+				        k * MS_CELL_GRANULES + (uint64_t)__builtin_ctzll(left));
+	}
+}
+
+/* Move what was marked since from @unmarked to the totals. */
+static void count(struct ms_leak_list *list, uint64_t *unmarked)
+{
+	struct ms_totals *totals = &list->report->totals;
+	const struct ms_extent *extent;
+
+	ms_vec_for_each (extent, &list->blocks->extents)
+		for (size_t i = 0; extent->kind == MS_EXTENT_HEAP && i < extent->n_cells; i++) {
+			uint64_t marks = list->blocks->cells.at[extent->cell0 + i].marks;
+			uint64_t taken = unmarked[extent->cell0 + i] & marks;
+
+			unmarked[extent->cell0 + i] &= ~marks;
+			for (; taken; taken &= taken - 1) {
+				totals->suppressed_allocations++;
+				totals->suppressed_bytes += ms_block_size(
+					list->blocks, extent,
+					i * MS_CELL_GRANULES + (uint64_t)__builtin_ctzll(taken));
+			}
+		}
+}
+
+enum ms_status ms_suppress(struct ms_leak_list *list, uint64_t *unmarked, struct ms_error *err)
+{
+	struct ms_walk_options options = { .unaligned = list->options->unaligned,
+		                           .edges = list->edges,
+		                           .workers = list->options->workers };
+	struct suppressing s = { .list = list,
+		                 .walk = ms_walk_new(list->blocks, &options, list->arena) };
+	enum ms_status st;
+
+	if (!s.walk)
+		return ms_fail(err, MS_E_NOMEM, "no memory for suppressing leaks");
+	look_at_all(&s, unmarked);
+	if (s.out_of_memory)
+		return ms_fail(err, MS_E_NOMEM, "no memory for suppressing leaks");
+	if (!s.any)
+		return MS_OK;
+	st = ms_walk_finish(s.walk, err);
+	if (!st)
+		count(list, unmarked);
+	return st;
+}
+
+void ms_suppress_warn(const struct ms_leak_list *list)
+{
+	const struct ms_suppressions *all = list->options->suppressions;
+
+	for (size_t i = 0; i < all->n; i++)
+		if (!list->report->suppressed.at[i].allocations)
+			ms_note_add(list->arena, &list->report->warnings,
+			            "%s:%zu: the suppression leak:%.60s matched nothing",
+			            all->at[i].file, all->at[i].line, all->at[i].pattern);
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "classes.h"
+#include "engine/leaks.h"
+#include "engine/mapping.h"
+#include "engine/suppress.h"
+#include "graph.h"
+
+/*
+ * Blocks of classes a to d, whose names are "a" to "d"; words count 8 bytes. What is
+ * left is written as in test_fold.c: "A2/16" is a leak A that references 2 blocks of 16
+ * bytes in all. The suppressed are counted in blocks.
+ */
+struct suppress_case {
+	char title[64];
+	char picture[80];
+	char file[64];
+	char leaks[64];
+	unsigned int suppressed;
+	char matched[32]; /* of each pattern, how many blocks did */
+};
+
+static struct suppress_case suppress_cases[] = {
+	{ "nothing matches", "A=a B", "leak:^x$", "A0/0 B0/0", 0, "0" },
+	{ "one block", "A=a B=b", "leak:^a$", "B0/0", 1, "1" },
+	{ "by its module", "A=a B", "leak:libshop", "B0/0", 1, "1" },
+	{ "with what it alone holds", "A=a A>B B>C D", "leak:^a$", "D0/0", 3, "1" },
+	{ "with what another leak holds too", "A=a A>B C>B C>D", "leak:^a$", "C1/16", 2, "1" },
+	{ "whichever comes first", "C=a C>B A>B A>D", "leak:^a$", "A1/16", 2, "1" },
+	{ "one that is held by a leak", "A>B B=a B>C", "leak:^a$", "A0/0", 2, "1" },
+	{ "a part in the middle of a leak", "A>B B=a B>C A>D C>D", "leak:^a$", "A0/0", 3, "1" },
+	{ "a cycle by one of its blocks", "A>B B>C C=a C>A D", "leak:^a$", "D0/0", 3, "1" },
+	{ "a cycle that leads to one", "A>B B>A B>C C=a C>D", "leak:^a$", "A1/16", 2, "1" },
+	{ "a leak that leads to the cycle", "D>A A=a A>B B>A", "leak:^a$", "D0/0", 2, "1" },
+	{ "one that holds another", "A=a A>B B=a B>C", "leak:^a$", "", 3, "2" },
+	{ "one inside of another", "A=a A>B B=b B>C", "leak:^a$\nleak:^b$", "", 3, "1 1" },
+	{ "the first that matches counts", "A=a B=b", "leak:shop\nleak:^a$\nleak:b", "", 2,
+	  "2 0 0" },
+	{ "patterns in order, not blocks", "A=b B=a", "leak:^a$\nleak:^b$", "", 2, "1 1" },
+	{ "what is alive does not match", "r>A A=a A>B C=a", "leak:^a$", "", 1, "1" },
+	{ "but may be led to", "r>B A=a A>B B>C", "leak:^a$", "", 1, "1" },
+	{ "two extents", "A=a A>S S>T U=b U>T U>V", "leak:^a$", "U1/16", 3, "1" },
+	{ "by an interior pointer", "A=a A>B+8 C", "leak:^a$", "C0/0", 2, "1" },
+	{ "a leak falls apart without its head", "A=a B>A B>C D>B", "leak:^a$", "D2/32", 1, "1" },
+	{ "all", "A=a B=b C=c C>D", "leak:shop", "", 4, "3" },
+	{ "no name at all", "A B>A", "leak:*", "B1/16", 0, "0" },
+};
+
+static struct ms_report report;
+
+static void parse(struct graph *g, const char *text, struct ms_suppressions *ret)
+{
+	const struct ms_suppression_file file = { "file", text, strlen(text) };
+
+	cr_assert_eq(ms_suppressions_parse(&file, &g->fake.arena, ret, &g->err), MS_OK, "%s",
+	             g->err.text);
+}
+
+static struct ms_types *classes(struct graph *g)
+{
+	struct ms_regions *regions = ms_arena_alloc(&g->fake.arena, sizeof(*regions));
+
+	classes_map(&g->fake, GRAPH_CLASSES, "/opt/libshop.so");
+	classes_add(&g->fake, GRAPH_CLASSES, 0, "1a");
+	classes_add(&g->fake, GRAPH_CLASSES, 1, "1b");
+	classes_add(&g->fake, GRAPH_CLASSES, 2, "1c");
+	cr_assert_eq(ms_classify(&g->fake.base, &g->fake.arena, regions, &g->err), MS_OK);
+	return ms_types_new(&g->fake.base, regions, &g->fake.arena);
+}
+
+static void mark_roots(struct graph *g)
+{
+	struct ms_walk *walk = graph_walk(g, (struct ms_walk_options){ 0 });
+
+	ms_walk_range(walk, graph_root());
+	cr_assert_eq(ms_walk_finish(walk, &g->err), MS_OK);
+}
+
+/* Draw, mark from the roots, and make the list of leaks. */
+static void take(struct graph *g, const char *picture, const char *file, bool no_fold)
+{
+	struct ms_suppressions *suppressions;
+	struct ms_walk_options like = { 0 };
+	struct ms_scan_options options = { .limit = UINT64_MAX, .no_fold = no_fold };
+	struct ms_leak_list list;
+
+	graph_draw(g, picture);
+	memset(&report, 0, sizeof(report));
+	suppressions = ms_arena_alloc(&g->fake.arena, sizeof(*suppressions));
+	parse(g, file, suppressions);
+	options.suppressions = suppressions;
+	options.workers = g->workers;
+	list = (struct ms_leak_list){ .blocks = &g->blocks,
+		                      .types = classes(g),
+		                      .options = &options,
+		                      .arena = &g->fake.arena,
+		                      .report = &report };
+	mark_roots(g);
+	list.edges = graph_edges(g, &like);
+	cr_assert(ms_suppress_prepare(&list));
+	cr_assert_eq(ms_leaks_take(&list, MS_REASON_NONE, &g->err), MS_OK);
+	cr_assert_eq(ms_leaks_finish(&list, &g->err), MS_OK);
+	ms_suppress_warn(&list);
+}
+
+/* The leaks by address, as text. */
+static const char *told(void)
+{
+	static char text[512];
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (char name = 'A'; name <= 'Z'; name++) {
+		const struct ms_leak *leak;
+
+		ms_vec_for_each (leak, &report.leaks)
+			if (leak->address == graph_addr(name))
+				used += (size_t)snprintf(text + used, sizeof(text) - used,
+				                         "%s%c%d/%d", used ? " " : "", name,
+				                         (int)leak->referenced_count,
+				                         (int)leak->referenced_size);
+	}
+	return text;
+}
+
+static const char *matched(void)
+{
+	static char text[64];
+	size_t used = 0;
+
+	for (size_t i = 0; i < report.suppressed.n; i++)
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%d", i ? " " : "",
+		                         (int)report.suppressed.at[i].allocations);
+	return text;
+}
+
+ParameterizedTestParameters(suppress, leaves_what_is_left)
+{
+	return cr_make_param_array(struct suppress_case, suppress_cases,
+	                           sizeof(suppress_cases) / sizeof(suppress_cases[0]));
+}
+
+ParameterizedTest(struct suppress_case *c, suppress, leaves_what_is_left)
+{
+	for (unsigned int mode = 0; mode < 2 * GRAPH_MODES; mode++) {
+		struct graph g = { .mode = (enum graph_mode)(mode / 2) };
+		struct ms_totals folded;
+
+		take(&g, c->picture, c->file, false);
+		folded = report.totals;
+		cr_expect_str_eq(told(), c->leaks, "%s: %s", c->title, told());
+		cr_expect_str_eq(matched(), c->matched, "%s: %s", c->title, matched());
+		cr_expect_eq(report.totals.suppressed_allocations, c->suppressed, "%s: %d",
+		             c->title, (int)report.totals.suppressed_allocations);
+		graph_erase(&g);
+		g = (struct graph){ .mode = (enum graph_mode)(mode / 2) };
+		take(&g, c->picture, c->file, true);
+		cr_expect_eq(report.leaks.n, folded.leaked_allocations, "%s", c->title);
+		folded.leaks = report.totals.leaks;
+		cr_expect_arr_eq(&folded, &report.totals, sizeof(folded), "%s", c->title);
+		cr_expect_str_eq(matched(), c->matched, "%s: %s", c->title, matched());
+		graph_erase(&g);
+	}
+}
+
+Test(suppress, counts_bytes_of_what_matched_and_of_all)
+{
+	struct graph g = { 0 };
+
+	take(&g, "A=a A:5 A>B B:7 C", "leak:^a$", false);
+	cr_assert_eq(report.suppressed.at[0].bytes, 5 * 8);
+	cr_assert_eq(report.totals.suppressed_bytes, 12 * 8);
+	cr_assert_eq(report.totals.leaked_bytes, 2 * 8);
+	cr_assert_eq(report.totals.direct_allocations, 1);
+	cr_assert_eq(report.totals.indirect_allocations, 0);
+	graph_erase(&g);
+}
+
+Test(suppress, warns_of_patterns_that_matched_nothing)
+{
+	struct graph g = { 0 };
+
+	take(&g, "A=a", "# two\nleak:nowhere\nleak:^a$\n\nleak:^a$", false);
+	cr_assert_eq(report.warnings.n, 2);
+	cr_assert_str_eq(report.warnings.at[0].text,
+	                 "file:2: the suppression leak:nowhere matched nothing");
+	cr_assert_str_eq(report.warnings.at[1].text,
+	                 "file:5: the suppression leak:^a$ matched nothing");
+	graph_erase(&g);
+}
+
+Test(suppress, is_done_before_the_list_is_cut)
+{
+	struct graph g = { 0 };
+
+	take(&g, "A=a A:20 B=a B:30 C D", "leak:^a$", false);
+	cr_assert_eq(report.totals.leaks, 2);
+	cr_assert_eq(report.leaks.at[0].address, graph_addr('C'));
+	graph_erase(&g);
+}
