@@ -147,6 +147,17 @@ enum ms_status ms_snapshot_take(const struct ms_snapshot_call *call, struct ms_a
 	return take_clone(call, arena, warnings, ret, err);
 }
 
+enum ms_status ms_snapshot_take_standing(const struct ms_collection *standing,
+                                         struct ms_arena *arena, struct ms_notes *warnings,
+                                         struct ms_snapshot *ret, struct ms_error *err)
+{
+	uint64_t since_ns = ms_now_ns();
+	enum ms_status st = ms_copy_open(standing, arena, warnings, &ret->src, err);
+
+	ret->hold_ns = ms_now_ns() - since_ns;
+	return st;
+}
+
 uint64_t ms_snapshot_bytes(const struct ms_snapshot *snapshot)
 {
 	return snapshot->cloned ? ms_fork_bytes(snapshot->src) : ms_copy_bytes(snapshot->src);

@@ -54,6 +54,18 @@ ms_must_check enum ms_status ms_snapshot_take(const struct ms_snapshot_call *cal
 void ms_snapshot_describe(const struct ms_snapshot *snapshot, const struct ms_collection *shared,
                           struct ms_arena *arena, struct ms_report *report);
 
+/*
+ * The same of a target whose threads all stand, and stand until the scan has ended:
+ * nothing is frozen and nothing let go.
+ *
+ * @standing: with the threads as they were captured
+ */
+ms_must_check enum ms_status ms_snapshot_take_standing(const struct ms_collection *standing,
+                                                       struct ms_arena *arena,
+                                                       struct ms_notes *warnings,
+                                                       struct ms_snapshot *ret,
+                                                       struct ms_error *err);
+
 /* Bytes of the target that were read so far. */
 uint64_t ms_snapshot_bytes(const struct ms_snapshot *snapshot);
 

@@ -26,6 +26,9 @@
  */
 ms_must_check enum ms_status ms_target_check(pid_t id, pid_t *ret_pid, struct ms_error *err);
 
+/* The part of it that asks for the machine: MS_E_UNSUPPORTED for a program that is not x86-64. */
+ms_must_check enum ms_status ms_target_check_machine(pid_t pid, struct ms_error *err);
+
 /* Explain a refused ptrace of @pid (EPERM): Yama's ptrace_scope, the capability, the uid, a tracer.
  */
 enum ms_status ms_target_explain_denied(pid_t pid, struct ms_error *err);
