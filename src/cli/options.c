@@ -263,13 +263,13 @@ enum row_use {
 
 static const struct option_row {
 	int letter; /* 0 when it has none */
+	enum row_use use;
 	const char *name;
 	const char *arg; /* NULL when it takes none */
 	const char *help;
 	option_taker take;
-	enum row_use use;
 } rows[] = {
-	{ 'p', "pid", "N", "the process; any of its threads' ids works", take_pid, USE_SCAN },
+	{ 'p', USE_SCAN, "pid", "N", "the process; any of its threads' ids works", take_pid },
 	{ 'n', "name", "NAME", "choose the process by name; there must be exactly one", take_name,
 	  USE_SCAN },
 	{ 'l', "limit", "N|all", "leaks to list; totals always count all (default 100)", take_limit,
@@ -280,29 +280,29 @@ static const struct option_row {
 	  USE_BOTH },
 	{ 0, "possible", NULL, "also tell blocks that may be leaks, with the reason", take_possible,
 	  USE_BOTH },
-	{ 0, "unaligned", NULL, "follow pointers at any byte offset, not only at words",
-	  take_unaligned, USE_BOTH },
+	{ 0, USE_BOTH, "unaligned", NULL, "follow pointers at any byte offset, not only at words",
+	  take_unaligned },
 	{ 0, "min-size", "BYTES", "leave smaller leaks out of the list (default 0)", take_min_size,
 	  USE_BOTH },
 	{ 0, "snapshot", "auto|fork|copy", "how memory is held still (default auto)", take_snapshot,
 	  USE_SCAN },
 	{ 'j', "jobs", "N", "threads to search with (default: one per processor)", take_jobs,
 	  USE_BOTH },
-	{ 'f', "format", "text|json", "the report's format (default text)", take_format, USE_BOTH },
-	{ 0, "json", NULL, "same as --format json", take_json, USE_BOTH },
-	{ 'o', "output", "FILE", "where the report goes, whole or not at all (default stdout)",
-	  take_output, USE_BOTH },
+	{ 'f', USE_BOTH, "format", "text|json", "the report's format (default text)", take_format },
+	{ 0, USE_BOTH, "json", NULL, "same as --format json", take_json },
+	{ 'o', USE_BOTH, "output", "FILE", "where the report goes, whole or not at all",
+	  take_output },
 	{ 0, "timeout", "SECONDS", "give up freezing after this (default 30)", take_timeout,
 	  USE_SCAN },
-	{ 0, "error-exitcode", "N", "end with N when there are leaks, else as the program did",
-	  take_error_status, USE_RUN },
-	{ 0, "follow", NULL, "scan what the program forks, too", take_follow, USE_RUN },
-	{ 'q', "quiet", NULL, "no progress on stderr", take_quiet, USE_BOTH },
-	{ 'v', "verbose", NULL, "phases, warnings and evidence on stderr", take_verbose, USE_BOTH },
+	{ 0, USE_RUN, "error-exitcode", "N",
+	  "end with N when there are leaks, else as the program did", take_error_status },
+	{ 0, USE_RUN, "follow", NULL, "scan what the program forks, too", take_follow },
+	{ 'q', USE_BOTH, "quiet", NULL, "no progress on stderr", take_quiet },
+	{ 'v', USE_BOTH, "verbose", NULL, "phases, warnings and evidence on stderr", take_verbose },
 	{ 0, "color", "auto|always|never", "colours in the text report (default auto)", take_colour,
 	  USE_BOTH },
-	{ 'h', "help", NULL, "print this and end", take_help, USE_BOTH },
-	{ 0, "version", NULL, "print the version and end", take_version, USE_BOTH },
+	{ 'h', USE_BOTH, "help", NULL, "print this and end", take_help },
+	{ 0, USE_BOTH, "version", NULL, "print the version and end", take_version },
 };
 
 enum { ROWS = sizeof(rows) / sizeof(rows[0]), CODE_BASE = UCHAR_MAX + 1 };

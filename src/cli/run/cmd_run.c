@@ -200,7 +200,7 @@ static int check_and_run(const struct ms_options *options)
 	if (!options->output)
 		return run_program(options);
 	/* What cannot be kept need not be scanned; ours is a pid as long as another. */
-	if (!output_name(options->output, getpid(), true, name)) {
+	if (!output_name(options->output, getpid(), options->follow, name)) {
 		(void)ms_fail(&err, MS_E_UNSUPPORTED, "the name of the report is too long");
 		ms_advise(&err, "give --output a shorter one");
 	} else if (!ms_output_check(name, &err)) {

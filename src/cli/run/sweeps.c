@@ -133,26 +133,26 @@ static enum ms_status receive(const struct ms_standing_sweep *run, struct ms_are
 	return st;
 }
 
-void ms_sweep_take(const struct ms_standing_sweep *run, bool whole, struct ms_arena *arena,
+void ms_sweep_take(const struct ms_standing_sweep *sweep, bool whole, struct ms_arena *arena,
                    struct ms_swept *ret)
 {
 	struct ms_report *report = &ret->report;
 
-	ret->pid = run->standing->pid;
-	ret->followed = run->followed;
+	ret->pid = sweep->standing->pid;
+	ret->followed = sweep->followed;
 	if (!whole) {
 		ret->status = ms_fail(&ret->err, MS_E_GONE, "it was killed while it was scanned");
 		return;
 	}
-	ret->status = receive(run, arena, report, &ret->err);
+	ret->status = receive(sweep, arena, report, &ret->err);
 	if (ret->status)
 		return;
-	report->target = run->target;
-	report->target.threads = run->standing->n_threads;
-	report->host = run->host;
-	report->possible = run->possible;
-	report->scan.pause_ns = run->standing->pause_ns;
-	report->scan.duration_ns = ms_now_ns() - run->began_ns;
+	report->target = sweep->target;
+	report->target.threads = sweep->standing->n_threads;
+	report->host = sweep->host;
+	report->possible = sweep->possible;
+	report->scan.pause_ns = sweep->standing->pause_ns;
+	report->scan.duration_ns = ms_now_ns() - sweep->began_ns;
 }
 
 struct ms_standing_sweep *ms_sweep_unlist(struct ms_standing_sweep **list, pid_t pid)

@@ -35,7 +35,7 @@ struct roll_call {
 static void resume_with(const struct ms_task *task, int signal)
 {
 	/* A failure says that it was killed, which wait() will tell. */
-	(void)ptrace(PTRACE_CONT, task->tid, NULL, (void *)(uintptr_t)(unsigned)signal);
+	(void)ptrace(PTRACE_CONT, task->tid, NULL, (uintptr_t)(unsigned)signal);
 }
 
 void ms_task_resume(struct ms_task *task)

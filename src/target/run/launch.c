@@ -39,7 +39,7 @@ static enum ms_status trace(const struct ms_run *run, pid_t pid, struct ms_error
 
 	if (run->call->follow)
 		options |= PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK;
-	if (!ptrace(PTRACE_SEIZE, pid, NULL, (void *)(uintptr_t)options))
+	if (!ptrace(PTRACE_SEIZE, pid, NULL, (uintptr_t)options))
 		return MS_OK;
 	if (errno != EPERM)
 		return ms_fail_sys(err, errno, "cannot trace a program");
