@@ -121,7 +121,7 @@ static void on_leave(struct ms_run *run, struct ms_task *task, int status)
 	struct ms_process *process = task->process;
 
 	if (process->stage == MS_LIVING && !process->fresh && !process->borrowed &&
-	    !process->replacing && !ms_task_has_company(run, task))
+	    !process->replacing && ms_task_ends_process(run, task))
 		ms_gather_begin(task, status);
 	else
 		ms_task_resume(task);

@@ -74,14 +74,6 @@ static long call_of(pid_t tid)
 	return strtol(text, NULL, 10);
 }
 
-/* Whether a stopped thread ends by itself alone: it has called exit(2), not exit_group(2). */
-static bool ends_alone(pid_t tid)
-{
-	struct ms_cpu cpu;
-
-	return ms_arch_x86_64.look(tid, &cpu) && cpu.call == SYS_exit;
-}
-
 static void note_tracee(struct ms_freezer *everyone, pid_t tid, const struct ms_task *task)
 {
 	struct ms_tracee tracee = { .tid = tid, .state = MS_TRACEE_ASLEEP };
@@ -133,13 +125,17 @@ static bool call_roll(const struct ms_run *run, const struct ms_process *process
 	return true;
 }
 
-bool ms_task_has_company(const struct ms_run *run, const struct ms_task *task)
+bool ms_task_ends_process(const struct ms_run *run, const struct ms_task *task)
 {
 	struct roll_call roll;
+	struct ms_cpu cpu;
 
-	/* Looking is cheaper than listing, and most processes have a single thread. */
-	return ends_alone(task->tid) && call_roll(run, task->process, NULL, &roll) &&
-	       roll.n_missing > 1;
+	/* It is not in that stop any more: SIGKILL came, or for an exec of another's. */
+	if (!ms_arch_x86_64.look(task->tid, &cpu))
+		return false;
+	/* exit(2) ends the thread alone. The roll counts @task as well. */
+	return cpu.call != SYS_exit || !call_roll(run, task->process, NULL, &roll) ||
+	       roll.n_missing <= 1;
 }
 
 /* ---- to stand ---- */

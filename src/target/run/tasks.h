@@ -116,7 +116,7 @@ void ms_gather_spoil(struct ms_run *run, struct ms_process *process);
 /* Let @task go on from the stop in task->status. */
 void ms_task_resume(struct ms_task *task);
 
-/* Whether a thread of @task's process lives beside it. */
-bool ms_task_has_company(const struct ms_run *run, const struct ms_task *task);
+/* Whether @task, which is at the beginning of its exit, takes its process with it. */
+bool ms_task_ends_process(const struct ms_run *run, const struct ms_task *task);
 
 #endif
