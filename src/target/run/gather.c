@@ -130,12 +130,16 @@ bool ms_task_ends_process(const struct ms_run *run, const struct ms_task *task)
 	struct roll_call roll;
 	struct ms_cpu cpu;
 
-	/* It is not in that stop any more: SIGKILL came, or for an exec of another's. */
 	if (!ms_arch_x86_64.look(task->tid, &cpu))
 		return false;
-	/* exit(2) ends the thread alone. The roll counts @task as well. */
-	return cpu.call != SYS_exit || !call_roll(run, task->process, NULL, &roll) ||
-	       roll.n_missing <= 1;
+	if (cpu.call != SYS_exit || !call_roll(run, task->process, NULL, &roll))
+		return true;
+	/*
+	 * exit(2) ends the thread alone; the roll counts @task as well. For another's exec
+	 * it may have been killed out of its stop since, and be no more: then its
+	 * registers cannot be read again, and the roll means nothing.
+	 */
+	return roll.n_missing <= 1 && ms_arch_x86_64.look(task->tid, &cpu);
 }
 
 /* ---- to stand ---- */
