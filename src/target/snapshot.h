@@ -34,7 +34,8 @@ struct ms_snapshot_call {
 
 struct ms_snapshot {
 	struct ms_source *src;
-	bool cloned;      /* the clone lives until the channel is closed */
+	bool cloned;      /* src reads a clone, which lives until the channel is closed; or one that
+	                     stands */
 	uint64_t hold_ns; /* taken while the target stood */
 };
 

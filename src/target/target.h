@@ -110,6 +110,15 @@ ms_must_check enum ms_status ms_fork_open(struct ms_source *held,
  */
 void ms_fork_set_self(struct ms_source *prepared, const struct ms_ranges *own);
 
+/*
+ * Read a target that stands, and stands until close(), where it is: no copy and no clone,
+ * so that it takes next to no memory. Its bytes are counted and its wholeness is asked
+ * for as of a clone.
+ */
+ms_must_check enum ms_status ms_standing_open(const struct ms_collection *standing,
+                                              struct ms_arena *arena, struct ms_notes *warnings,
+                                              struct ms_source **ret, struct ms_error *err);
+
 /* Bytes that were read so far. */
 uint64_t ms_fork_bytes(const struct ms_source *fork);
 

@@ -126,6 +126,16 @@ def test_threads_in_malloc(run, how, status):
             assert b"was not scanned" in ran.stderr
 
 
+@pytest.mark.parametrize("how,status", [("exit", STATUS), ("-15", -15)])
+def test_large_memory(run, how, status):
+    """It is read where it stands, and not had twice."""
+    ran = run(*leave(how, "ballast"))
+    assert ran.status == status
+    check_leaks(ran)
+    assert ran.report["totals"]["allocations"] > 400000
+    assert ran.report["scan"]["peak_rss_bytes"] < 20 << 20
+
+
 @pytest.mark.parametrize("scenario", support.scenarios("leaks"))
 def test_truth(run, scenario):
     ran = run(compile_target("leaks"), scenario)

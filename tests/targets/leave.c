@@ -3,7 +3,8 @@
  *
  * leave HOW [WHO]: makes leaks and leaves at once in the way HOW, for memscan run. WHO
  * else is there at that time: "sleepers", which hold blocks on their stacks and in a
- * register, or "workers", which are in malloc all the time.
+ * register; "workers", which are in malloc all the time; or "ballast", which is no thread
+ * but some 30 MiB of blocks.
  */
 #include "truth.h"
 
@@ -55,6 +56,19 @@ static void start(void *(*body)(void *))
 	for (int i = 0; i < N_THREADS; i++)
 		pthread_create(&id, NULL, body, NULL);
 	pthread_barrier_wait(&barrier);
+}
+
+/* A list of blocks that are alive, more than is copied to be scanned. */
+static void load(void)
+{
+	static void *volatile list;
+
+	for (int i = 0; i < 400000; i++) {
+		void **block = fresh(64);
+
+		block[0] = list;
+		list = block;
+	}
 }
 
 NOINLINE static void make(void)
@@ -218,6 +232,8 @@ int main(int argc, char **argv)
 		start(sleep_on);
 	if (strcmp(who, "workers") == 0)
 		start(work);
+	if (strcmp(who, "ballast") == 0)
+		load();
 	make();
 	if (strcmp(how, "fork") == 0)
 		by_fork();
