@@ -104,13 +104,30 @@ def test_the_last_thread_ends(run, how, status):
 
 @pytest.mark.parametrize("who", ["", "sleepers"])
 @pytest.mark.parametrize("how,number", [
-    ("abort", signal.SIGABRT), ("fault", signal.SIGSEGV), ("-15", signal.SIGTERM), ("-9", signal.SIGKILL),
+    ("abort", signal.SIGABRT), ("fault", signal.SIGSEGV), ("-15", signal.SIGTERM),
     ("-2", signal.SIGINT), ("-8", signal.SIGFPE), ("-40", 40)])
 def test_fatal_signal(run, how, number, who):
     ran = run(*leave(how, who))
     assert ran.status == -number, ran.stderr
     check_leaks(ran)
     assert ran.report["target"]["threads"] == (7 if who else 1)
+
+
+@pytest.mark.parametrize("who", ["", "sleepers"])
+def test_sigkill(run, who):
+    """Who sends it wants the process gone at once."""
+    ran = run(*leave("-9", who))
+    assert ran.status == -signal.SIGKILL and not ran.reports
+    assert ran.stderr.count(b"\n") == 1 and b"SIGKILL" in ran.stderr
+
+
+def test_kernel_workers(run):
+    """Threads that io_uring has in the process stop for nobody."""
+    ran = run(*leave("io_uring"))
+    if ran.status == 77:
+        pytest.skip("no io_uring here")
+    assert ran.status == STATUS
+    check_leaks(ran)
 
 
 @pytest.mark.parametrize("how,status", [("exit", STATUS), ("-15", -15), ("abort", -6)])
@@ -557,7 +574,7 @@ os.%s
 @pytest.mark.parametrize("who", ["memscan", "program", "sweeper"])
 def test_killed_while_it_is_scanned(who, how):
     options = ("--jobs", "1")
-    with start("/usr/bin/python3", "-X", "int_max_str_digits=0", "-c", BIG % how, options=options,
+    with start("/usr/bin/python3", "-c", BIG % how, options=options,
                env={"PYTHONMALLOC": "malloc"}, stderr=subprocess.PIPE) as memscan:
         child = the_child(memscan)
         assert memscan.line() == "ready"
@@ -575,6 +592,22 @@ def test_killed_while_it_is_scanned(who, how):
         assert status == (-9 if who == "memscan" else expected)
         if who == "sweeper":
             assert b"was not scanned" in memscan.popen.stderr.read()
+
+
+PF_SIGNALED = 0x400  # it has begun to die of a signal, and has written its core
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGABRT])
+def test_scanned_before_the_signal_is_delivered(number):
+    with start("/usr/bin/python3", "-c", BIG % f"kill(os.getpid(), {int(number)})", options=("-q", "--jobs", "1"),
+               env={"PYTHONMALLOC": "malloc"}, preexec_fn=lambda: resource.setrlimit(
+                   resource.RLIMIT_CORE, (0, 0))) as memscan:
+        child = the_child(memscan)
+        assert memscan.line() == "ready"
+        held(memscan)
+        text = open(f"/proc/{child}/stat").read()
+        assert not int(text[text.rindex(")") + 2:].split()[6]) & PF_SIGNALED
+        assert memscan.popen.wait(30) == -number
 
 
 # ---- real programs ----

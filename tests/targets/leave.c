@@ -8,10 +8,12 @@
  */
 #include "truth.h"
 
+#include <linux/io_uring.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -187,6 +189,40 @@ static void by_tracing(void)
 		_exit(96);
 }
 
+/* Have a worker of the kernel's: a read of an empty pipe that was to be asynchronous. */
+static void by_io_uring(void)
+{
+	struct io_uring_params params = { 0 };
+	int fd = (int)syscall(SYS_io_uring_setup, 4, &params);
+	int ends[2];
+	unsigned *index, *tail, *mask;
+	struct io_uring_sqe *entries;
+	static char byte;
+	char *ring;
+
+	if (fd < 0 || pipe(ends) != 0)
+		_exit(77);
+	ring = mmap(NULL, params.sq_off.array + params.sq_entries * sizeof(unsigned),
+	            PROT_READ | PROT_WRITE, MAP_SHARED, fd, IORING_OFF_SQ_RING);
+	entries = mmap(NULL, params.sq_entries * sizeof(*entries), PROT_READ | PROT_WRITE,
+	               MAP_SHARED, fd, IORING_OFF_SQES);
+	if (ring == MAP_FAILED || entries == MAP_FAILED)
+		_exit(77);
+	entries[0].opcode = IORING_OP_READ;
+	entries[0].flags = IOSQE_ASYNC;
+	entries[0].fd = ends[0];
+	entries[0].addr = (uintptr_t)&byte;
+	entries[0].len = 1;
+	index = (unsigned *)(ring + params.sq_off.array);
+	tail = (unsigned *)(ring + params.sq_off.tail);
+	mask = (unsigned *)(ring + params.sq_off.ring_mask);
+	index[*tail & *mask] = 0;
+	__atomic_store_n(tail, *tail + 1, __ATOMIC_RELEASE);
+	if (syscall(SYS_io_uring_enter, fd, 1, 0, 0, NULL, 0) != 1)
+		_exit(77);
+	usleep(50000);
+}
+
 static void die_by(int number)
 {
 	raise(number);
@@ -245,6 +281,8 @@ int main(int argc, char **argv)
 		by_clone();
 	if (strcmp(how, "tracing") == 0)
 		by_tracing();
+	if (strcmp(how, "io_uring") == 0)
+		by_io_uring();
 	forget();
 	leave(how);
 	return STATUS;

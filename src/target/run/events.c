@@ -116,15 +116,31 @@ static void on_exec(struct ms_run *run, struct ms_task *task)
 	ms_task_resume(task);
 }
 
+/*
+ * Whether SIGKILL ends @task's process. Who sends it wants it gone at once; if it was the
+ * kernel for want of memory, that is being taken away already.
+ */
+static bool is_killed(const struct ms_task *task)
+{
+	unsigned long status = 0;
+
+	return !ptrace(PTRACE_GETEVENTMSG, task->tid, NULL, &status) && WIFSIGNALED((int)status) &&
+	       WTERMSIG((int)status) == SIGKILL;
+}
+
 static void on_leave(struct ms_run *run, struct ms_task *task, int status)
 {
 	struct ms_process *process = task->process;
 
-	if (process->stage == MS_LIVING && !process->fresh && !process->borrowed &&
-	    !process->replacing && ms_task_ends_process(run, task))
-		ms_gather_begin(task, status);
-	else
+	if (process->stage != MS_LIVING || process->fresh || process->borrowed ||
+	    process->replacing || !ms_task_ends_process(run, task)) {
 		ms_task_resume(task);
+	} else if (is_killed(task)) {
+		ms_task_resume(task);
+		ms_gather_miss(run, process, "SIGKILL ended it");
+	} else {
+		ms_gather_begin(task, status);
+	}
 }
 
 static void on_stop(struct ms_run *run, struct ms_task *task, int status)

@@ -25,6 +25,12 @@
 static const uint64_t ASLEEP_NS = 10000000;      /* in state D for so long: stays there */
 static const uint64_t PATIENCE_NS = 5000000000U; /* with a thread that does not come */
 
+/*
+ * PF_IO_WORKER and PF_USER_WORKER: a thread of the kernel, listed among those of the process
+ * that uses io_uring or vhost. It runs no code of the program, stops for nobody and ends late.
+ */
+static const uint32_t KERNEL_WORKER = 0x10 | 0x4000;
+
 /* Threads of a process, as /proc counts them now. */
 struct roll_call {
 	unsigned n_missing;
@@ -56,12 +62,13 @@ void ms_task_resume(struct ms_task *task)
 
 /* ---- who is there ---- */
 
-/* Whether @tid has ended but for its entry in /proc. */
-static bool is_dead(pid_t tid)
+/* Whether @tid has ended but for its entry in /proc, or never was a thread of the program's. */
+static bool is_nobody(pid_t tid)
 {
-	char state = ms_proc_state(tid);
+	struct ms_proc_stat stat;
 
-	return state == 'Z' || state == 'X';
+	return !ms_proc_stat(tid, &stat) || stat.state == 'Z' || stat.state == 'X' ||
+	       stat.flags & KERNEL_WORKER;
 }
 
 /* The number of the system call that a sleeping thread is in; -1 when it runs. */
@@ -96,7 +103,7 @@ static void note_thread(const struct ms_run *run, pid_t tid, struct ms_freezer *
 	bool stands = task && task->state == MS_TASK_STANDING;
 	long call;
 
-	if ((task && task->state == MS_TASK_ENDING) || (!stands && is_dead(tid)))
+	if ((task && task->state == MS_TASK_ENDING) || (!stands && is_nobody(tid)))
 		return;
 	if (everyone)
 		note_tracee(everyone, tid, stands ? task : NULL);
@@ -180,7 +187,7 @@ void ms_gather_release(struct ms_process *process)
 			ms_task_resume(task);
 }
 
-static void give_up(struct ms_run *run, struct ms_process *process, const char *why)
+void ms_gather_miss(struct ms_run *run, struct ms_process *process, const char *why)
 {
 	ms_gather_release(process);
 	run->call->ops->missed(run->call->ctx, process->pid, why);
@@ -190,7 +197,7 @@ void ms_gather_spoil(struct ms_run *run, struct ms_process *process)
 {
 	process->whole = false;
 	if (process->stage == MS_GATHERING)
-		give_up(run, process, "it was killed before all of its threads stood");
+		ms_gather_miss(run, process, "it was killed before all of its threads stood");
 	if (process->sweeper)
 		(void)kill(process->sweeper, SIGKILL);
 }
@@ -229,7 +236,7 @@ static void sweep(struct ms_run *run, struct ms_process *process)
 	if (process->sweeper)
 		return;
 	if (st)
-		give_up(run, process, err.text);
+		ms_gather_miss(run, process, err.text);
 	else
 		ms_gather_release(process);
 	if (process->frozen)
@@ -243,7 +250,7 @@ void ms_gather_check(struct ms_run *run, struct ms_process *process)
 	struct roll_call roll;
 
 	if (!call_roll(run, process, NULL, &roll)) {
-		give_up(run, process, "it is gone");
+		ms_gather_miss(run, process, "it is gone");
 	} else if (!roll.n_missing || (roll.n_missing == roll.n_asleep && passed_ns > ASLEEP_NS)) {
 		sweep(run, process);
 	} else if (roll.in_exec && !process->doomed) {
@@ -251,7 +258,7 @@ void ms_gather_check(struct ms_run *run, struct ms_process *process)
 		process->stage = MS_LIVING;
 		process->replacing = true;
 	} else if (passed_ns > PATIENCE_NS) {
-		give_up(run, process, "one of its threads does not stop");
+		ms_gather_miss(run, process, "one of its threads does not stop");
 		process->stage = MS_LIVING;
 	}
 }
