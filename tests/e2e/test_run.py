@@ -121,13 +121,15 @@ def test_sigkill(run, who):
     assert ran.stderr.count(b"\n") == 1 and b"SIGKILL" in ran.stderr
 
 
-def test_kernel_workers(run):
+@pytest.mark.parametrize("how,status", [("exit", STATUS), ("-15", -15)])
+def test_kernel_workers(run, how, status):
     """Threads that io_uring has in the process stop for nobody."""
-    ran = run(*leave("io_uring"))
+    ran = run(*leave(how, "io_uring"))
     if ran.status == 77:
         pytest.skip("no io_uring here")
-    assert ran.status == STATUS
+    assert ran.status == status, ran.stderr
     check_leaks(ran)
+    assert ran.stderr == b""
 
 
 @pytest.mark.parametrize("how,status", [("exit", STATUS), ("-15", -15), ("abort", -6)])

@@ -4,7 +4,7 @@
  * leave HOW [WHO]: makes leaks and leaves at once in the way HOW, for memscan run. WHO
  * else is there at that time: "sleepers", which hold blocks on their stacks and in a
  * register; "workers", which are in malloc all the time; or "ballast", which is no thread
- * but some 30 MiB of blocks.
+ * but some 30 MiB of blocks; or "io_uring", a thread that the kernel has in the process.
  */
 #include "truth.h"
 
@@ -190,7 +190,7 @@ static void by_tracing(void)
 }
 
 /* Have a worker of the kernel's: a read of an empty pipe that was to be asynchronous. */
-static void by_io_uring(void)
+static void start_io_uring(void)
 {
 	struct io_uring_params params = { 0 };
 	int fd = (int)syscall(SYS_io_uring_setup, 4, &params);
@@ -268,6 +268,8 @@ int main(int argc, char **argv)
 		start(sleep_on);
 	if (strcmp(who, "workers") == 0)
 		start(work);
+	if (strcmp(who, "io_uring") == 0)
+		start_io_uring();
 	if (strcmp(who, "ballast") == 0)
 		load();
 	make();
@@ -281,8 +283,6 @@ int main(int argc, char **argv)
 		by_clone();
 	if (strcmp(how, "tracing") == 0)
 		by_tracing();
-	if (strcmp(how, "io_uring") == 0)
-		by_io_uring();
 	forget();
 	leave(how);
 	return STATUS;
