@@ -20,6 +20,8 @@
 /* More than any report; a sweeper that went wild does not fill the memory. */
 static const rlim_t MAX_REPORT_BYTES = (rlim_t)4 << 30;
 
+static const uint64_t SMALL_BYTES = (uint64_t)16 << 20;
+
 struct ms_standing_sweep {
 	struct ms_collection *standing;
 	struct ms_target_facts target;
@@ -32,6 +34,17 @@ struct ms_standing_sweep {
 	struct ms_standing_sweep *next;
 };
 
+/*
+ * To search a small process with several threads takes longer than with one, all the
+ * more when other processors are at work for the program.
+ */
+static unsigned jobs_for(const struct ms_options *options, pid_t pid)
+{
+	if (options->jobs)
+		return options->jobs;
+	return ms_fork_saves(pid) < SMALL_BYTES ? 1 : ms_workers_wanted();
+}
+
 static _Noreturn void be_sweeper(const struct ms_standing_sweep *run,
                                  const struct ms_options *options, pid_t parent)
 {
@@ -40,7 +53,7 @@ static _Noreturn void be_sweeper(const struct ms_standing_sweep *run,
 	struct ms_sweep sweep = {
 		.shared = run->standing,
 		.options = &options->scan,
-		.jobs = options->jobs ? options->jobs : ms_workers_wanted(),
+		.jobs = jobs_for(options, run->standing->pid),
 		.watch = ms_arena_alloc(&arena, sizeof(*sweep.watch)),
 		.channel = -1,
 		.report = run->report,
