@@ -113,6 +113,13 @@ def test_fatal_signal(run, how, number, who):
     assert ran.report["target"]["threads"] == (7 if who else 1)
 
 
+def test_signals_that_end_nothing(run):
+    """The scan is not made too early, or its leaks would be missed."""
+    ran = run(*leave("signals"))
+    assert ran.status == STATUS
+    check_leaks(ran)
+
+
 @pytest.mark.parametrize("who", ["", "sleepers"])
 def test_sigkill(run, who):
     """Who sends it wants the process gone at once."""

@@ -223,6 +223,29 @@ static void start_io_uring(void)
 	usleep(50000);
 }
 
+static void ignore(int number)
+{
+	(void)number;
+}
+
+/* Signals that end nothing: caught, ignored, blocked, without effect. */
+static void survive_signals(void)
+{
+	sigset_t set;
+
+	signal(SIGUSR1, ignore);
+	signal(SIGUSR2, SIG_IGN);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	raise(SIGUSR1);
+	raise(SIGUSR2);
+	raise(SIGTERM);
+	raise(SIGCHLD);
+	raise(SIGWINCH);
+	raise(SIGCONT);
+}
+
 static void die_by(int number)
 {
 	raise(number);
@@ -272,6 +295,8 @@ int main(int argc, char **argv)
 		start_io_uring();
 	if (strcmp(who, "ballast") == 0)
 		load();
+	if (strcmp(how, "signals") == 0)
+		survive_signals();
 	make();
 	if (strcmp(how, "fork") == 0)
 		by_fork();
