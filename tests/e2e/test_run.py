@@ -175,12 +175,15 @@ def test_core_is_written_before_it_is_gone(tmp_path):
     pattern = open("/proc/sys/kernel/core_pattern").read().strip()
     if pattern != "core":
         pytest.skip(f"cores go to {pattern}")
-    done = subprocess.run([MEMSCAN, "run", "-q", "-o", tmp_path / "report", *leave("abort")], cwd=tmp_path,
-                          stdout=subprocess.DEVNULL, timeout=60, preexec_fn=lambda: resource.setrlimit(
-                              resource.RLIMIT_CORE, (1 << 30, 1 << 30)))
-    assert done.returncode == -signal.SIGABRT
+    popen = subprocess.Popen([MEMSCAN, "run", "-q", "-o", tmp_path / "report", *leave("abort")], cwd=tmp_path,
+                             stdout=subprocess.DEVNULL, preexec_fn=lambda: resource.setrlimit(
+                                 resource.RLIMIT_CORE, (1 << 30, 1 << 30)))
+    status = os.waitpid(popen.pid, 0)[1]
+    popen.returncode = os.waitstatus_to_exitcode(status)
+    assert popen.returncode == -signal.SIGABRT
+    assert not os.WCOREDUMP(status), "memscan has written a core of its own"
     cores = list(tmp_path.glob("core*"))
-    assert len(cores) == 1, "PROG's core, and none of memscan's"
+    assert len(cores) == 1 and str(leave()[0]).encode() in cores[0].read_bytes()
 
 
 # ---- exec, and processes that it makes ----
