@@ -170,13 +170,14 @@ void ms_sweep_take(const struct ms_standing_sweep *sweep, bool whole, struct ms_
 
 struct ms_standing_sweep *ms_sweep_unlist(struct ms_standing_sweep **list, pid_t pid)
 {
-	struct ms_standing_sweep *run;
+	struct ms_standing_sweep *found;
 
-	while ((run = *list) && run->pid != pid)
-		list = &run->next;
-	if (run)
-		*list = run->next;
-	return run;
+	while (*list && (*list)->pid != pid)
+		list = &(*list)->next;
+	found = *list;
+	if (found)
+		*list = found->next;
+	return found;
 }
 
 void ms_sweep_list(struct ms_standing_sweep **list, struct ms_standing_sweep *sweep)
