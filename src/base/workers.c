@@ -177,3 +177,13 @@ void ms_workers_run(struct ms_workers *workers, size_t n_items,
 	take_items(workers, 0);
 	wait_until_idle(workers);
 }
+
+unsigned ms_workers_wanted(void)
+{
+	cpu_set_t set;
+	int n = 1;
+
+	if (!sched_getaffinity(0, sizeof(set), &set))
+		n = CPU_COUNT(&set);
+	return n < MS_WORKERS_MAX ? (unsigned)n : MS_WORKERS_MAX;
+}

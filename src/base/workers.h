@@ -31,6 +31,9 @@ ms_must_check enum ms_status ms_workers_start(unsigned n, struct ms_workers **re
                                               struct ms_error *err);
 void ms_workers_stop(struct ms_workers *workers);
 
+/* As many as there are processors that this process may run on. */
+unsigned ms_workers_wanted(void);
+
 /* How many; 1 for NULL. */
 unsigned ms_workers_count(const struct ms_workers *workers);
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,23 +13,6 @@
 #include "report/version.h"
 #include "target/target.h"
 
-static bool wants_colour(const struct ms_options *options)
-{
-	const char *term = getenv("TERM");
-	const char *refused = getenv("NO_COLOR"); /* https://no-color.org */
-
-	switch (options->colour) {
-	case MS_COLOUR_ALWAYS:
-		return true;
-	case MS_COLOUR_NEVER:
-		return false;
-	case MS_COLOUR_AUTO:
-		break;
-	}
-	return !options->output && isatty(STDOUT_FILENO) && !(refused && *refused) &&
-	       !(term && strcmp(term, "dumb") == 0);
-}
-
 static enum ms_status choose(const struct ms_options *options, pid_t *ret, struct ms_error *err)
 {
 	pid_t id = options->id;
@@ -44,17 +26,6 @@ static enum ms_status choose(const struct ms_options *options, pid_t *ret, struc
 	return ms_target_check(id, ret, err);
 }
 
-/* Processors that this process may run on. */
-static unsigned processors(void)
-{
-	cpu_set_t set;
-	int n = 1;
-
-	if (!sched_getaffinity(0, sizeof(set), &set))
-		n = CPU_COUNT(&set);
-	return n < MS_WORKERS_MAX ? (unsigned)n : MS_WORKERS_MAX;
-}
-
 static enum ms_status scan(const struct ms_options *options, struct ms_arena *arena,
                            struct ms_report *ret, struct ms_error *err)
 {
@@ -63,7 +34,7 @@ static enum ms_status scan(const struct ms_options *options, struct ms_arena *ar
 		.timeout_ns = options->timeout_ns,
 		.scan = &options->scan,
 		.how = options->how,
-		.jobs = options->jobs ? options->jobs : processors(),
+		.jobs = options->jobs ? options->jobs : ms_workers_wanted(),
 		.progress = &progress,
 		.verbose = options->verbose,
 	};
@@ -142,7 +113,8 @@ static int scan_and_report(const struct ms_options *options)
 		ms_tell_report(&report);
 	if (report.totals.leaked_allocations)
 		status = MS_EXIT_LEAKS;
-	if (ms_output_write(options->output, options->writer, &report, wants_colour(options),
+	if (ms_output_write(options->output, options->writer, &report,
+	                    ms_output_is_coloured(options->colour, options->output, STDOUT_FILENO),
 	                    &err)) {
 		ms_tell_error(&err);
 		status = MS_EXIT_UNWRITTEN;

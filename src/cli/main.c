@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,10 +12,12 @@
 static const struct command {
 	const char *name;
 	int (*run)(int argc, char **argv);
+	bool inherits; /* starts with the dispositions of signals that memscan was given */
 } commands[] = {
-	{ "scan", ms_cmd_scan },
-	{ "trigger", ms_cmd_trigger },
-	{ "stacks", ms_cmd_stacks },
+	{ "scan", ms_cmd_scan, false },
+	{ "run", ms_cmd_run, true },
+	{ "trigger", ms_cmd_trigger, false },
+	{ "stacks", ms_cmd_stacks, false },
 };
 
 static const struct command *find(const char *name)
@@ -28,14 +31,15 @@ static const struct command *find(const char *name)
 
 /*
  * Give standard descriptors that are closed something harmless, lest a socket of
- * ours becomes number 1 and takes the report; writing there still fails.
+ * ours becomes number 1 and takes the report; writing there still fails. A program
+ * that we start finds them closed.
  */
 static void occupy_standard_descriptors(void)
 {
 	int fd;
 
 	do {
-		fd = open("/dev/null", O_RDONLY);
+		fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	} while (fd >= 0 && fd <= STDERR_FILENO);
 	if (fd >= 0)
 		(void)close(fd);
@@ -43,17 +47,18 @@ static void occupy_standard_descriptors(void)
 
 int main(int argc, char **argv)
 {
-	const struct command *command;
+	const struct command *command = argc > 1 ? find(argv[1]) : NULL;
 	struct ms_error err;
 
 	occupy_standard_descriptors();
-	/* A reader that goes away is a report that could not be written: status 4. */
-	(void)signal(SIGPIPE, SIG_IGN);
-	/* Ignored children could not be waited for. */
-	(void)signal(SIGCHLD, SIG_DFL);
+	if (!command || !command->inherits) {
+		/* A reader that goes away is a report that could not be written: status 4. */
+		(void)signal(SIGPIPE, SIG_IGN);
+		/* Ignored children could not be waited for. */
+		(void)signal(SIGCHLD, SIG_DFL);
+	}
 	if (argc < 2 || argv[1][0] == '-')
 		return ms_cmd_scan(argc, argv);
-	command = find(argv[1]);
 	if (command)
 		return command->run(argc - 1, argv + 1);
 	(void)ms_fail(&err, MS_E_UNSUPPORTED, "no command is named '%s'", argv[1]);

@@ -199,6 +199,26 @@ static bool take_timeout(struct ms_options *options, const char *arg, struct ms_
 	return true;
 }
 
+static bool take_follow(struct ms_options *options, const char *arg, struct ms_error *err)
+{
+	(void)arg;
+	(void)err;
+	return options->follow = true;
+}
+
+static bool take_error_status(struct ms_options *options, const char *arg, struct ms_error *err)
+{
+	uint64_t status = 0;
+
+	if (!parse_number(arg, UCHAR_MAX, &status) || status == 0)
+		return wrong(
+			err,
+			"give a number from 1 to 255 that the program itself does not end with",
+			"--error-exitcode takes an exit status, not '%s'", arg);
+	options->error_status = (int)status;
+	return true;
+}
+
 static bool take_quiet(struct ms_options *options, const char *arg, struct ms_error *err)
 {
 	(void)arg;
@@ -245,60 +265,83 @@ static bool take_version(struct ms_options *options, const char *arg, struct ms_
 	return true;
 }
 
+/* Which command an option belongs to. */
+enum row_use {
+	USE_BOTH,
+	USE_SCAN, /* run starts its process and stops it at its end: refused with that reason */
+	USE_RUN,  /* scan does not know it */
+};
+
 static const struct option_row {
 	int letter; /* 0 when it has none */
+	enum row_use use;
 	const char *name;
 	const char *arg; /* NULL when it takes none */
 	const char *help;
 	option_taker take;
 } rows[] = {
-	{ 'p', "pid", "N", "the process; any of its threads' ids works", take_pid },
-	{ 'n', "name", "NAME", "choose the process by name; there must be exactly one", take_name },
-	{ 'l', "limit", "N|all", "leaks to list; totals always count all (default 100)",
+	{ 'p', USE_SCAN, "pid", "N", "the process; any of its threads' ids works", take_pid },
+	{ 'n', USE_SCAN, "name", "NAME", "choose the process by name; there must be exactly one",
+	  take_name },
+	{ 'l', USE_BOTH, "limit", "N|all", "leaks to list; totals always count all (default 100)",
 	  take_limit },
-	{ 0, "no-fold", NULL, "list every unreachable block by itself, with its kind",
+	{ 0, USE_BOTH, "no-fold", NULL, "list every unreachable block by itself, with its kind",
 	  take_no_fold },
-	{ 0, "contents", NULL, "hex and ASCII of the first 32 bytes of each leak", take_contents },
-	{ 0, "possible", NULL, "also tell blocks that may be leaks, with the reason",
+	{ 0, USE_BOTH, "contents", NULL, "hex and ASCII of the first 32 bytes of each leak",
+	  take_contents },
+	{ 0, USE_BOTH, "possible", NULL, "also tell blocks that may be leaks, with the reason",
 	  take_possible },
-	{ 0, "unaligned", NULL, "follow pointers at any byte offset, not only at words",
+	{ 0, USE_BOTH, "unaligned", NULL, "follow pointers at any byte offset, not only at words",
 	  take_unaligned },
-	{ 0, "min-size", "BYTES", "leave smaller leaks out of the list (default 0)",
+	{ 0, USE_BOTH, "min-size", "BYTES", "leave smaller leaks out of the list (default 0)",
 	  take_min_size },
-	{ 0, "suppressions", "FILE", "leaks not to tell, in LeakSanitizer's format; repeatable",
-	  take_suppressions },
-	{ 0, "snapshot", "auto|fork|copy", "how memory is held still (default auto)",
+	{ 0, USE_BOTH, "suppressions", "FILE",
+	  "leaks not to tell, in LeakSanitizer's format; repeatable", take_suppressions },
+	{ 0, USE_SCAN, "snapshot", "auto|fork|copy", "how memory is held still (default auto)",
 	  take_snapshot },
-	{ 'j', "jobs", "N", "threads to search with (default: one per processor)", take_jobs },
-	{ 'f', "format", "text|json", "the report's format (default text)", take_format },
-	{ 0, "json", NULL, "same as --format json", take_json },
-	{ 'o', "output", "FILE", "where the report goes, whole or not at all (default stdout)",
+	{ 'j', USE_BOTH, "jobs", "N", "threads to search with (default: one per processor)",
+	  take_jobs },
+	{ 'f', USE_BOTH, "format", "text|json", "the report's format (default text)", take_format },
+	{ 0, USE_BOTH, "json", NULL, "same as --format json", take_json },
+	{ 'o', USE_BOTH, "output", "FILE", "where the report goes, whole or not at all",
 	  take_output },
-	{ 0, "timeout", "SECONDS", "give up freezing after this (default 30)", take_timeout },
-	{ 'q', "quiet", NULL, "no progress on stderr", take_quiet },
-	{ 'v', "verbose", NULL, "phases, warnings and evidence on stderr", take_verbose },
-	{ 0, "color", "auto|always|never", "colours in the text report (default auto)",
+	{ 0, USE_SCAN, "timeout", "SECONDS", "give up freezing after this (default 30)",
+	  take_timeout },
+	{ 0, USE_RUN, "error-exitcode", "N",
+	  "end with N when there are leaks, else as the program did", take_error_status },
+	{ 0, USE_RUN, "follow", NULL, "scan what the program forks, too", take_follow },
+	{ 'q', USE_BOTH, "quiet", NULL, "no progress on stderr", take_quiet },
+	{ 'v', USE_BOTH, "verbose", NULL, "phases, warnings and evidence on stderr", take_verbose },
+	{ 0, USE_BOTH, "color", "auto|always|never", "colours in the text report (default auto)",
 	  take_colour },
-	{ 'h', "help", NULL, "print this and end", take_help },
-	{ 0, "version", NULL, "print the version and end", take_version },
+	{ 'h', USE_BOTH, "help", NULL, "print this and end", take_help },
+	{ 0, USE_BOTH, "version", NULL, "print the version and end", take_version },
 };
 
 enum { ROWS = sizeof(rows) / sizeof(rows[0]), CODE_BASE = UCHAR_MAX + 1 };
 
-/* What getopt_long() returns for row @i: a number beyond every letter. */
-static void make_long_options(struct option ret[ROWS + 1])
+/* What getopt_long() returns for row i: a number beyond every letter. */
+static void make_long_options(struct option ret[ROWS + 1], bool run)
 {
 	memset(ret, 0, (ROWS + 1) * sizeof(ret[0]));
 	for (int i = 0; i < ROWS; i++) {
-		ret[i].name = rows[i].name;
-		ret[i].has_arg = rows[i].arg ? required_argument : no_argument;
-		ret[i].val = CODE_BASE + i;
+		if (rows[i].use == USE_RUN && !run)
+			continue;
+		ret->name = rows[i].name;
+		ret->has_arg = rows[i].arg ? required_argument : no_argument;
+		ret->val = CODE_BASE + i;
+		ret++;
 	}
 }
 
-/* ":" first: a missing argument is told apart; then each letter, ":" when it takes one. */
-static void make_short_options(char ret[2 * ROWS + 2])
+/*
+ * "+" first under run: what is behind the program is its own. ":" then: a missing
+ * argument is told apart; then each letter, ":" when it takes one.
+ */
+static void make_short_options(char ret[2 * ROWS + 3], bool run)
 {
+	if (run)
+		*ret++ = '+';
 	*ret++ = ':';
 	for (int i = 0; i < ROWS; i++) {
 		if (rows[i].letter == 0)
@@ -335,11 +378,11 @@ static bool unknown(const char *word, struct ms_error *err)
 static bool take_all(int argc, char **argv, struct ms_options *options, struct ms_error *err)
 {
 	struct option longs[ROWS + 1];
-	char shorts[2 * ROWS + 2];
+	char shorts[2 * ROWS + 3];
 	int code;
 
-	make_long_options(longs);
-	make_short_options(shorts);
+	make_long_options(longs, options->run);
+	make_short_options(shorts, options->run);
 	opterr = 0;
 	optind = 0; /* GNU: begin anew, also when tests call us twice */
 	while ((code = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
@@ -348,10 +391,21 @@ static bool take_all(int argc, char **argv, struct ms_options *options, struct m
 		if (code == ':')
 			return wrong(err, see_help, "--%s needs its argument, %s",
 			             find_row(optopt)->name, find_row(optopt)->arg);
+		if (options->run && find_row(code)->use == USE_SCAN)
+			return wrong(
+				err,
+				"leave it away: run starts PROG itself, and scans it at its end",
+				"--%s is not for memscan run", find_row(code)->name);
 		if (!find_row(code)->take(options, optarg, err))
 			return false;
 		if (options->request != MS_REQUEST_SCAN)
 			return true;
+	}
+	if (options->run) {
+		options->program = argv + optind;
+		return optind < argc ||
+		       wrong(err, "say which: memscan run [OPTION]... -- PROG [ARG]...",
+		             "no program was given");
 	}
 	if (optind < argc)
 		return wrong(err, "every option of a scan begins with '-'; see memscan --help",
@@ -359,15 +413,29 @@ static bool take_all(int argc, char **argv, struct ms_options *options, struct m
 	return true;
 }
 
+static const struct ms_options defaults = {
+	.scan.limit = DEFAULT_LIMIT,
+	.timeout_ns = DEFAULT_TIMEOUT_S * UINT64_C(1000000000),
+};
+
+bool ms_options_parse_run(int argc, char **argv, struct ms_options *ret, struct ms_error *err)
+{
+	struct ms_options options = defaults;
+
+	options.writer = ms_writer_find("text");
+	options.run = true;
+	if (!take_all(argc, argv, &options, err))
+		return false;
+	*ret = options;
+	return true;
+}
+
 bool ms_options_parse(int argc, char **argv, struct ms_options *ret, struct ms_error *err)
 {
 	static const char choose[] = "say which process: memscan --pid N, or memscan --name NAME";
-	struct ms_options options = {
-		.scan.limit = DEFAULT_LIMIT,
-		.timeout_ns = DEFAULT_TIMEOUT_S * second_ns,
-		.writer = ms_writer_find("text"),
-	};
+	struct ms_options options = defaults;
 
+	options.writer = ms_writer_find("text");
 	if (!take_all(argc, argv, &options, err))
 		return false;
 	if (options.request == MS_REQUEST_SCAN && !options.id && !options.name)
@@ -378,21 +446,45 @@ bool ms_options_parse(int argc, char **argv, struct ms_options *ret, struct ms_e
 	return true;
 }
 
-void ms_options_help(FILE *to)
+/* The options that the command has not: @other. */
+static void list_options(FILE *to, enum row_use other)
 {
-	(void)fputs("Usage: memscan [scan] --pid N [OPTION]...\n"
-	            "Tell which heap memory of a running process nothing can reach any more.\n\n",
-	            to);
 	for (int i = 0; i < ROWS; i++) {
 		char left[40];
 
+		if (rows[i].use == other)
+			continue;
 		(void)snprintf(left, sizeof(left), "--%s%s%s", rows[i].name, rows[i].arg ? " " : "",
 		               rows[i].arg ? rows[i].arg : "");
 		(void)fprintf(to, "  %c%c%s %-25s  %s\n", rows[i].letter ? '-' : ' ',
 		              rows[i].letter ? rows[i].letter : ' ', rows[i].letter ? "," : " ",
 		              left, rows[i].help);
 	}
+}
+
+void ms_options_help(FILE *to)
+{
+	(void)fputs("Usage: memscan [scan] --pid N [OPTION]...\n"
+	            "       memscan run [OPTION]... [--] PROG [ARG]...   (memscan run --help)\n"
+	            "Tell which heap memory of a running process nothing can reach any more.\n\n",
+	            to);
+	list_options(to, USE_RUN);
 	(void)fputs("\nExit status: 0 no leaks, 1 leaks, 2 the call was wrong, 3 could not scan,\n"
 	            "4 the report could not be written.\n",
 	            to);
+}
+
+void ms_options_help_run(FILE *to)
+{
+	(void)fputs("Usage: memscan run [OPTION]... [--] PROG [ARG]...\n"
+	            "Run PROG at full speed, and tell which of its heap memory nothing can reach\n"
+	            "just before it ends. The report goes to standard error, or to --output FILE,\n"
+	            "in whose name %p stands for the process.\n\n",
+	            to);
+	list_options(to, USE_SCAN);
+	(void)fputs(
+		"\nExit status: PROG's own (127 not found, 126 cannot be executed), or N of\n"
+		"--error-exitcode; 2 the call was wrong, 3 PROG could not be traced, 4 the report\n"
+		"cannot be written: PROG was not started then.\n",
+		to);
 }

@@ -33,6 +33,12 @@ struct ms_options {
 	enum ms_colour colour;
 	bool quiet;
 	bool verbose;
+
+	/* memscan run only */
+	bool run;
+	bool follow;      /* scan what the program forks, too */
+	int error_status; /* to end with when there are leaks; 0: with the program's own */
+	char **program;   /* its name and arguments, ended by NULL */
 };
 
 /*
@@ -43,7 +49,11 @@ struct ms_options {
  */
 bool ms_options_parse(int argc, char **argv, struct ms_options *ret, struct ms_error *err);
 
+/* The same of memscan run: the first word that is no option begins the program. */
+bool ms_options_parse_run(int argc, char **argv, struct ms_options *ret, struct ms_error *err);
+
 /* What --help prints. */
 void ms_options_help(FILE *to);
+void ms_options_help_run(FILE *to);
 
 #endif

@@ -161,9 +161,10 @@ static int write_report(int fd, const struct ms_writer *writer, const struct ms_
 	return sink.sys_errno;
 }
 
-static int write_stdout(const struct ms_writer *writer, const struct ms_report *report, bool colour)
+static int write_open(int to, const struct ms_writer *writer, const struct ms_report *report,
+                      bool colour)
 {
-	int fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+	int fd = fcntl(to, F_DUPFD_CLOEXEC, 0);
 
 	return fd < 0 ? errno : write_report(fd, writer, report, colour, false);
 }
@@ -192,20 +193,43 @@ static int write_file(struct place *place, const struct ms_writer *writer,
 	return problem;
 }
 
+enum ms_status ms_output_write_fd(int fd, const struct ms_writer *writer,
+                                  const struct ms_report *report, bool colour, struct ms_error *err)
+{
+	int problem = write_open(fd, writer, report, colour);
+
+	return problem ? unwritable(NULL, problem, err) : MS_OK;
+}
+
 enum ms_status ms_output_write(const char *path, const struct ms_writer *writer,
                                const struct ms_report *report, bool colour, struct ms_error *err)
 {
 	struct place place;
 	int problem;
 
-	if (!path) {
-		problem = write_stdout(writer, report, colour);
-		return problem ? unwritable(NULL, problem, err) : MS_OK;
-	}
+	if (!path)
+		return ms_output_write_fd(STDOUT_FILENO, writer, report, colour, err);
 	problem = locate(path, &place);
 	if (!problem && place.special)
 		problem = write_special(&place, writer, report, colour);
 	else if (!problem)
 		problem = write_file(&place, writer, report, colour);
 	return problem ? unwritable(path, problem, err) : MS_OK;
+}
+
+bool ms_output_is_coloured(enum ms_colour wanted, const char *path, int fd)
+{
+	const char *term = getenv("TERM");
+	const char *refused = getenv("NO_COLOR"); /* https://no-color.org */
+
+	switch (wanted) {
+	case MS_COLOUR_ALWAYS:
+		return true;
+	case MS_COLOUR_NEVER:
+		return false;
+	case MS_COLOUR_AUTO:
+		break;
+	}
+	return !path && isatty(fd) && !(refused && *refused) &&
+	       !(term && strcmp(term, "dumb") == 0);
 }

@@ -9,6 +9,7 @@
  */
 
 #include "base/status.h"
+#include "cli/options.h"
 #include "report/writers.h"
 
 /*
@@ -21,5 +22,13 @@ ms_must_check enum ms_status ms_output_check(const char *path, struct ms_error *
 ms_must_check enum ms_status ms_output_write(const char *path, const struct ms_writer *writer,
                                              const struct ms_report *report, bool colour,
                                              struct ms_error *err);
+
+/* Write @report to the open descriptor @fd, which stays open. */
+ms_must_check enum ms_status ms_output_write_fd(int fd, const struct ms_writer *writer,
+                                                const struct ms_report *report, bool colour,
+                                                struct ms_error *err);
+
+/* Whether a report to @path, or to @fd when it is NULL, is to be coloured. */
+bool ms_output_is_coloured(enum ms_colour wanted, const char *path, int fd);
 
 #endif

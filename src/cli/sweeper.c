@@ -65,8 +65,10 @@ static enum ms_status sweep_target(const struct ms_sweep *sweep, struct ms_arena
 		.ctx = sweep,
 	};
 	struct ms_snapshot snapshot = { 0 };
-	enum ms_status st =
-		ms_snapshot_take(&call, arena, &sweep->watch->report.warnings, &snapshot, err);
+	enum ms_status st;
+
+	ms_malloc_code_find(sweep->shared->pid, sweep->shared, arena);
+	st = ms_snapshot_take(&call, arena, &sweep->watch->report.warnings, &snapshot, err);
 
 	if (!st)
 		st = search(sweep, &snapshot, arena, err);
@@ -93,9 +95,20 @@ static bool put_bytes(void *ctx, const void *bytes, size_t len)
 	return true;
 }
 
-int ms_sweep_serve(const struct ms_sweep *sweep)
+static enum ms_status sweep_standing(const struct ms_sweep *sweep, struct ms_arena *arena,
+                                     struct ms_error *err)
 {
-	struct ms_report *report = &sweep->watch->report;
+	struct ms_snapshot snapshot = { 0 };
+	enum ms_status st = ms_snapshot_take_standing(
+		sweep->shared, arena, &sweep->watch->report.warnings, &snapshot, err);
+
+	return st ? st : search(sweep, &snapshot, arena, err);
+}
+
+static int serve(const struct ms_sweep *sweep,
+                 enum ms_status (*body)(const struct ms_sweep *sweep, struct ms_arena *arena,
+                                        struct ms_error *err))
+{
 	struct ms_arena arena;
 	struct ms_error err;
 	int fd = sweep->report;
@@ -104,10 +117,19 @@ int ms_sweep_serve(const struct ms_sweep *sweep)
 	memset(&err, 0, sizeof(err));
 	ms_arena_init(&arena);
 	enter(sweep, MS_STAGE_PREPARE);
-	ms_malloc_code_find(sweep->shared->pid, sweep->shared, &arena);
-	err.status = sweep_target(sweep, &arena, &err);
+	err.status = body(sweep, &arena, &err);
 	enter(sweep, MS_STAGE_SEND);
-	sent = ms_wire_send(put_bytes, &fd, &err, report);
+	sent = ms_wire_send(put_bytes, &fd, &err, &sweep->watch->report);
 	/* The arena and what is held go with the process. */
 	return sent ? 0 : 1;
+}
+
+int ms_sweep_serve(const struct ms_sweep *sweep)
+{
+	return serve(sweep, sweep_target);
+}
+
+int ms_sweep_serve_standing(const struct ms_sweep *sweep)
+{
+	return serve(sweep, sweep_standing);
 }

@@ -44,4 +44,7 @@ struct ms_sweep {
 /* Be the sweeper; _exit() with the result, 0 when the original has got everything. */
 int ms_sweep_serve(const struct ms_sweep *sweep);
 
+/* The same of a target that stands all the time; there is no channel then. */
+int ms_sweep_serve_standing(const struct ms_sweep *sweep);
+
 #endif

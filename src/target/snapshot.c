@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "target/target.h"
+#include <stdlib.h>
 
 /* To copy so much takes about as long as to clone a small process. */
 static const uint64_t SMALL_BYTES = (uint64_t)16 << 20;
@@ -145,6 +146,23 @@ enum ms_status ms_snapshot_take(const struct ms_snapshot_call *call, struct ms_a
 	if (call->how == MS_SNAPSHOT_AUTO && ms_fork_saves(pid) < SMALL_BYTES)
 		return take_small(call, arena, warnings, ret, err);
 	return take_clone(call, arena, warnings, ret, err);
+}
+
+enum ms_status ms_snapshot_take_standing(const struct ms_collection *standing,
+                                         struct ms_arena *arena, struct ms_notes *warnings,
+                                         struct ms_snapshot *ret, struct ms_error *err)
+{
+	uint64_t since_ns = ms_now_ns();
+	enum ms_status st;
+
+	/* Large memory is not had twice, nor is a copy the quicker way to read it once. */
+	ret->cloned = ms_fork_saves(standing->pid) >= SMALL_BYTES;
+	if (ret->cloned)
+		st = ms_standing_open(standing, arena, warnings, &ret->src, err);
+	else
+		st = ms_copy_open(standing, arena, warnings, &ret->src, err);
+	ret->hold_ns = ms_now_ns() - since_ns;
+	return st;
 }
 
 uint64_t ms_snapshot_bytes(const struct ms_snapshot *snapshot)

@@ -34,7 +34,8 @@ struct ms_snapshot_call {
 
 struct ms_snapshot {
 	struct ms_source *src;
-	bool cloned;      /* the clone lives until the channel is closed */
+	bool cloned;      /* src reads a clone, which lives until the channel is closed; or one that
+	                     stands */
 	uint64_t hold_ns; /* taken while the target stood */
 };
 
@@ -53,6 +54,18 @@ ms_must_check enum ms_status ms_snapshot_take(const struct ms_snapshot_call *cal
 /* Write to @report what freezing and holding were like, and warn of what they left undone. */
 void ms_snapshot_describe(const struct ms_snapshot *snapshot, const struct ms_collection *shared,
                           struct ms_arena *arena, struct ms_report *report);
+
+/*
+ * The same of a target whose threads all stand, and stand until the scan has ended:
+ * nothing is frozen and nothing let go.
+ *
+ * @standing: with the threads as they were captured
+ */
+ms_must_check enum ms_status ms_snapshot_take_standing(const struct ms_collection *standing,
+                                                       struct ms_arena *arena,
+                                                       struct ms_notes *warnings,
+                                                       struct ms_snapshot *ret,
+                                                       struct ms_error *err);
 
 /* Bytes of the target that were read so far. */
 uint64_t ms_snapshot_bytes(const struct ms_snapshot *snapshot);

@@ -26,6 +26,9 @@
  */
 ms_must_check enum ms_status ms_target_check(pid_t id, pid_t *ret_pid, struct ms_error *err);
 
+/* The part of it that asks for the machine: MS_E_UNSUPPORTED for a program that is not x86-64. */
+ms_must_check enum ms_status ms_target_check_machine(pid_t pid, struct ms_error *err);
+
 /* Explain a refused ptrace of @pid (EPERM): Yama's ptrace_scope, the capability, the uid, a tracer.
  */
 enum ms_status ms_target_explain_denied(pid_t pid, struct ms_error *err);
@@ -106,6 +109,15 @@ ms_must_check enum ms_status ms_fork_open(struct ms_source *held,
  *       allocates, and all else in its arena, need not be in it. Borrowed.
  */
 void ms_fork_set_self(struct ms_source *prepared, const struct ms_ranges *own);
+
+/*
+ * Read a target that stands, and stands until close(), where it is: no copy and no clone,
+ * so that it takes next to no memory. Its bytes are counted and its wholeness is asked
+ * for as of a clone.
+ */
+ms_must_check enum ms_status ms_standing_open(const struct ms_collection *standing,
+                                              struct ms_arena *arena, struct ms_notes *warnings,
+                                              struct ms_source **ret, struct ms_error *err);
 
 /* Bytes that were read so far. */
 uint64_t ms_fork_bytes(const struct ms_source *fork);

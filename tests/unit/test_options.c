@@ -172,4 +172,58 @@ Test(options, help_lists_what_works_and_nothing_else)
 	for (size_t i = 0; i < sizeof(listed) / sizeof(listed[0]); i++)
 		cr_assert(strstr(text, listed[i]), "no %s in:\n%s", listed[i], text);
 	cr_assert_null(strstr(text, "html"));
+	cr_assert_null(strstr(text, "--follow"));
+}
+
+static bool parse_run(char **argv)
+{
+	int argc = 0;
+
+	while (argv[argc])
+		argc++;
+	memset(&err, 0, sizeof(err));
+	return ms_options_parse_run(argc, argv, &options, &err);
+}
+
+#define WORDS(...) ((char *[]){ (char[]){ "run" }, __VA_ARGS__, NULL })
+#define WORD(text) ((char[]){ text })
+
+Test(options, of_a_run_end_where_its_program_begins)
+{
+	char **argv = WORDS(WORD("-q"), WORD("prog"), WORD("--follow"));
+
+	cr_assert(parse_run(argv));
+	cr_assert_eq(options.program, argv + 2);
+	cr_assert(options.quiet && !options.follow);
+
+	argv = WORDS(WORD("--follow"), WORD("--error-exitcode"), WORD("9"), WORD("--"), WORD("-p"));
+	cr_assert(parse_run(argv));
+	cr_assert_eq(options.program, argv + 5);
+	cr_assert(options.follow);
+	cr_assert_eq(options.error_status, 9);
+}
+
+Test(options, of_a_run_are_refused_with_the_reason)
+{
+	cr_assert(!parse_run(WORDS(WORD("-q"))));
+	cr_assert_str_eq(err.text, "no program was given");
+	cr_assert(!parse_run(WORDS(WORD("--pid"), WORD("1"), WORD("prog"))));
+	cr_assert_str_eq(err.text, "--pid is not for memscan run");
+	cr_assert(!parse_run(WORDS(WORD("--timeout"), WORD("1"), WORD("prog"))));
+	cr_assert_str_eq(err.text, "--timeout is not for memscan run");
+	cr_assert(!parse_run(WORDS(WORD("--error-exitcode"), WORD("256"), WORD("prog"))));
+	cr_assert_str_eq(err.text, "--error-exitcode takes an exit status, not '256'");
+	cr_assert(!parse("--pid 1 --follow"));
+	cr_assert_str_eq(err.text, "there is no option --follow, or it is ambiguous");
+}
+
+Test(options, help_of_a_run_lists_its_own)
+{
+	char text[8192] = "";
+	FILE *to = fmemopen(text, sizeof(text), "w");
+
+	ms_options_help_run(to);
+	fclose(to);
+	cr_assert(strstr(text, "--follow") && strstr(text, "--error-exitcode N"));
+	cr_assert(!strstr(text, "--pid") && !strstr(text, "--timeout"));
 }

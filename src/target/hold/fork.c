@@ -176,6 +176,13 @@ static const struct ms_source_ops self_ops = {
 	.close = close_fork,
 };
 
+static const struct ms_source_ops standing_ops = {
+	.name = "copy", /* the nearest of the names that the report knows */
+	.read = read_fork,
+	.present = present_in_fork,
+	.close = close_fork,
+};
+
 uint64_t ms_fork_bytes(const struct ms_source *fork)
 {
 	const struct ms_fork *f = (const struct ms_fork *)fork;
@@ -202,22 +209,29 @@ static enum ms_status no_memory(struct ms_error *err)
 	return ms_fail(err, MS_E_NOMEM, "no memory for the layout of the clone");
 }
 
-enum ms_status ms_fork_prepare(pid_t pid, struct ms_arena *arena, struct ms_source **ret,
-                               struct ms_error *err)
+static struct ms_fork *new_fork(struct ms_arena *arena)
 {
 	struct ms_fork *f = ms_arena_alloc(arena, sizeof(*f));
-	struct ms_mappings maps = { 0 };
-	const struct ms_mapping *map;
-	enum ms_status st;
 
 	if (!f)
-		return no_memory(err);
+		return NULL;
 	f->base.ops = &fork_ops;
 	f->pages.maps = &f->base.mappings;
 	f->mem_fd = -1;
 	f->arena = arena;
 	f->cache = ms_cache_new(arena);
-	if (!f->cache)
+	return f->cache ? f : NULL;
+}
+
+enum ms_status ms_fork_prepare(pid_t pid, struct ms_arena *arena, struct ms_source **ret,
+                               struct ms_error *err)
+{
+	struct ms_fork *f = new_fork(arena);
+	struct ms_mappings maps = { 0 };
+	const struct ms_mapping *map;
+	enum ms_status st;
+
+	if (!f)
 		return no_memory(err);
 	st = ms_maps_read(ms_proc_living_thread(pid), arena, &maps, err);
 	if (st)
@@ -496,5 +510,50 @@ enum ms_status ms_fork_open(struct ms_source *held, const struct ms_collection *
 		return st;
 	}
 	note_shared(f, warnings);
+	return MS_OK;
+}
+
+/* ---- a target that stands, as if it were its own clone ---- */
+
+static enum ms_status list_own_pages(struct ms_fork *f, pid_t tid, struct ms_notes *warnings,
+                                     struct ms_error *err)
+{
+	struct ms_resident resident = { .arena = f->arena, .warnings = warnings };
+	struct ms_wanted_list *list = &f->pages.list;
+	enum ms_status st = ms_maps_read(tid, f->arena, &f->base.mappings, err);
+
+	resident.maps = &f->base.mappings;
+	if (!st)
+		st = ms_resident_find(tid, &resident, err);
+	if (st)
+		return st;
+	if (!ms_wanted_choose(&resident, list))
+		return no_memory(err);
+	for (size_t i = 0; i < list->n; i++)
+		list->at[i].in_clone = true;
+	return MS_OK;
+}
+
+enum ms_status ms_standing_open(const struct ms_collection *standing, struct ms_arena *arena,
+                                struct ms_notes *warnings, struct ms_source **ret,
+                                struct ms_error *err)
+{
+	struct ms_fork *f = new_fork(arena);
+	enum ms_status st;
+
+	if (!f)
+		return no_memory(err);
+	f->base.ops = &standing_ops;
+	st = ms_target_open_mem(standing->live_tid, &f->mem_fd, err);
+	if (!st)
+		st = list_own_pages(f, standing->live_tid, warnings, err);
+	if (!st)
+		st = ms_collection_threads(standing, arena, &f->base.threads, err);
+	if (st) {
+		close_fork(&f->base);
+		return st;
+	}
+	ms_kernel_roots_find(standing, arena, &f->base.kernel_words);
+	*ret = &f->base;
 	return MS_OK;
 }

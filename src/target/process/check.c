@@ -153,6 +153,11 @@ static enum ms_status check_machine(pid_t pid, pid_t tid, struct ms_error *err)
 	return st;
 }
 
+enum ms_status ms_target_check_machine(pid_t pid, struct ms_error *err)
+{
+	return check_machine(pid, ms_proc_living_thread(pid), err);
+}
+
 static enum ms_status check_alive(pid_t pid, pid_t living, struct ms_error *err)
 {
 	struct ms_proc_stat stat;

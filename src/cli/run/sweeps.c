@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/run/sweeps.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/workers.h"
+#include "cli/sweeper.h"
+#include "report/trust.h"
+#include "report/wire.h"
+#include "target/target.h"
+
+/* More than any report; a sweeper that went wild does not fill the memory. */
+static const rlim_t MAX_REPORT_BYTES = (rlim_t)4 << 30;
+
+static const uint64_t SMALL_BYTES = (uint64_t)16 << 20;
+
+struct ms_standing_sweep {
+	struct ms_collection *standing;
+	struct ms_target_facts target;
+	struct ms_host_facts host;
+	uint64_t began_ns;
+	bool possible;
+	bool followed;
+	int report; /* the file */
+	pid_t pid;
+	struct ms_standing_sweep *next;
+};
+
+/*
+ * To search a small process with several threads takes longer than with one, all the
+ * more when other processors are at work for the program.
+ */
+static unsigned jobs_for(const struct ms_options *options, pid_t pid)
+{
+	if (options->jobs)
+		return options->jobs;
+	return ms_fork_saves(pid) < SMALL_BYTES ? 1 : ms_workers_wanted();
+}
+
+static _Noreturn void be_sweeper(const struct ms_standing_sweep *run,
+                                 const struct ms_options *options, pid_t parent)
+{
+	const struct rlimit most = { MAX_REPORT_BYTES, MAX_REPORT_BYTES };
+	struct ms_arena arena = { 0 };
+	struct ms_sweep sweep = {
+		.shared = run->standing,
+		.options = &options->scan,
+		.jobs = jobs_for(options, run->standing->pid),
+		.watch = ms_arena_alloc(&arena, sizeof(*sweep.watch)),
+		.channel = -1,
+		.report = run->report,
+	};
+
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent || !sweep.watch) /* it died before that took effect */
+		_exit(1);
+	(void)prctl(PR_SET_NAME, "memscan-sweep");
+	(void)setrlimit(RLIMIT_FSIZE, &most);
+	_exit(ms_sweep_serve_standing(&sweep));
+}
+
+static enum ms_status start(struct ms_standing_sweep *run, const struct ms_options *options,
+                            struct ms_error *err)
+{
+	enum ms_status st = ms_target_check_machine(run->standing->pid, err);
+	pid_t parent = getpid();
+
+	if (st)
+		return st;
+	run->report = memfd_create("memscan-report", MFD_CLOEXEC);
+	if (run->report < 0)
+		return ms_fail_sys(err, errno, "no file for a report");
+	run->pid = fork();
+	if (run->pid < 0)
+		return ms_fail_sys(err, errno, "cannot start the sweeper process");
+	if (!run->pid)
+		be_sweeper(run, options, parent);
+	return MS_OK;
+}
+
+struct ms_standing_sweep *ms_sweep_start(const struct ms_options *options,
+                                         struct ms_collection *standing, bool followed,
+                                         struct ms_error *err)
+{
+	struct ms_standing_sweep *run = calloc(1, sizeof(*run));
+
+	if (!run) {
+		(void)ms_fail(err, MS_E_NOMEM, "no memory for a scan");
+		return NULL;
+	}
+	run->standing = standing;
+	run->followed = followed;
+	run->began_ns = ms_now_ns();
+	run->possible = options->scan.possible;
+	run->report = -1;
+	if (start(run, options, err)) {
+		ms_sweep_free(run);
+		return NULL;
+	}
+	ms_target_facts(standing->pid, &run->target, &run->host);
+	return run;
+}
+
+pid_t ms_sweep_pid(const struct ms_standing_sweep *sweep)
+{
+	return sweep->pid;
+}
+
+static bool get_bytes(void *ctx, void *bytes, size_t len)
+{
+	const int *fd = ctx;
+	char *at = bytes;
+
+	while (len > 0) {
+		ssize_t n = read(*fd, at, len);
+
+		if (n <= 0)
+			return false;
+		at += n;
+		len -= (size_t)n;
+	}
+	return true;
+}
+
+static enum ms_status receive(const struct ms_standing_sweep *run, struct ms_arena *arena,
+                              struct ms_report *ret, struct ms_error *err)
+{
+	struct ms_trust trust = { 0 };
+	int fd = run->report;
+	enum ms_status st;
+
+	(void)lseek(fd, 0, SEEK_SET);
+	st = ms_wire_receive(get_bytes, &fd, arena, ret, err);
+	/* There is no asking again: it will stand like this for good. */
+	(void)ms_trust_doubt(&trust, st, ret, err);
+	if (!st)
+		st = ms_trust_take(&trust, run->standing->pid, arena, ret, err);
+	return st;
+}
+
+void ms_sweep_take(const struct ms_standing_sweep *sweep, bool whole, struct ms_arena *arena,
+                   struct ms_swept *ret)
+{
+	struct ms_report *report = &ret->report;
+
+	ret->pid = sweep->standing->pid;
+	ret->followed = sweep->followed;
+	if (!whole) {
+		ret->status = ms_fail(&ret->err, MS_E_GONE, "it was killed while it was scanned");
+		return;
+	}
+	ret->status = receive(sweep, arena, report, &ret->err);
+	if (ret->status)
+		return;
+	report->target = sweep->target;
+	report->target.threads = sweep->standing->n_threads;
+	report->host = sweep->host;
+	report->possible = sweep->possible;
+	report->scan.pause_ns = sweep->standing->pause_ns;
+	report->scan.duration_ns = ms_now_ns() - sweep->began_ns;
+}
+
+struct ms_standing_sweep *ms_sweep_unlist(struct ms_standing_sweep **list, pid_t pid)
+{
+	struct ms_standing_sweep *found;
+
+	while (*list && (*list)->pid != pid)
+		list = &(*list)->next;
+	found = *list;
+	if (found)
+		*list = found->next;
+	return found;
+}
+
+void ms_sweep_list(struct ms_standing_sweep **list, struct ms_standing_sweep *sweep)
+{
+	sweep->next = *list;
+	*list = sweep;
+}
+
+void ms_sweep_free(struct ms_standing_sweep *sweep)
+{
+	if (sweep->report >= 0)
+		(void)close(sweep->report);
+	free(sweep);
+}
