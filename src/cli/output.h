@@ -9,7 +9,7 @@
  */
 
 #include "base/status.h"
-#include "cli/options.h"
+#include "cli/scan/options.h"
 #include "report/writers.h"
 
 /*

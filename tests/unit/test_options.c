@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "cli/options.h"
+#include "cli/scan/options.h"
 
 enum { MAX_ARGS = 80 };
 

@@ -11,9 +11,10 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/run/sweeps.h"
+#include "cli/scan/options.h"
+#include "cli/scan/suppressions.h"
 #include "cli/tell.h"
 #include "report/version.h"
 #include "target/run/run.h"
@@ -217,8 +218,11 @@ static int flushed(void)
 
 int ms_cmd_run(int argc, char **argv)
 {
+	struct ms_suppressions suppressions = { 0 };
 	struct ms_options options;
-	struct ms_error err;
+	struct ms_arena arena;
+	struct ms_error err = { 0 };
+	int status;
 
 	if (!ms_options_parse_run(argc, argv, &options, &err)) {
 		ms_tell_error(&err);
@@ -234,5 +238,14 @@ int ms_cmd_run(int argc, char **argv)
 	case MS_REQUEST_SCAN:
 		break;
 	}
-	return check_and_run(&options);
+	ms_arena_init(&arena);
+	if (ms_suppressions_read(&options, &arena, &suppressions, &err)) {
+		ms_tell_error(&err);
+		status = MS_EXIT_USAGE;
+	} else {
+		options.scan.suppressions = suppressions.n ? &suppressions : NULL;
+		status = check_and_run(&options);
+	}
+	ms_arena_deinit(&arena);
+	return status;
 }

@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/workers.h"
-#include "cli/sweeper.h"
+#include "cli/scan/sweeper.h"
 #include "report/trust.h"
 #include "report/wire.h"
 #include "target/target.h"

@@ -8,7 +8,7 @@
  * without a name. So the process that traces never waits for one.
  */
 
-#include "cli/options.h"
+#include "cli/scan/options.h"
 #include "engine/report.h"
 #include "target/collection.h"
 

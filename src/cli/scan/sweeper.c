@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/sweeper.h"
+#include "cli/scan/sweeper.h"
 
 #include <errno.h>
 #include <stdio.h>

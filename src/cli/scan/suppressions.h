@@ -2,7 +2,7 @@
 #ifndef MS_CLI_FILES_SUPPRESSIONS_H
 #define MS_CLI_FILES_SUPPRESSIONS_H
 
-#include "cli/options.h"
+#include "cli/scan/options.h"
 #include "engine/names/suppressions.h"
 
 /*

@@ -5,11 +5,11 @@
 
 #include "base/workers.h"
 #include "cli/cli.h"
-#include "cli/files/suppressions.h"
-#include "cli/options.h"
 #include "cli/output.h"
+#include "cli/scan/options.h"
+#include "cli/scan/suppressions.h"
+#include "cli/scan/trio.h"
 #include "cli/tell.h"
-#include "cli/trio.h"
 #include "report/version.h"
 #include "target/target.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/trio.h"
+#include "cli/scan/trio.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "cli/sweeper.h"
+#include "cli/scan/sweeper.h"
 #include "cli/tell.h"
 #include "report/trust.h"
 #include "report/wire.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/files/suppressions.h"
+#include "cli/scan/suppressions.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -17,7 +17,7 @@
 
 #include <sys/types.h>
 
-#include "cli/progress.h"
+#include "cli/scan/progress.h"
 #include "engine/scan.h"
 #include "target/snapshot.h"
 

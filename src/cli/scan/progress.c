@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/progress.h"
+#include "cli/scan/progress.h"
 
 #include <stdio.h>
 #include <unistd.h>

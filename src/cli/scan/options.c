@@ -5,7 +5,7 @@
  * getopt_long()'s own tables are made from it.
  */
 
-#include "cli/options.h"
+#include "cli/scan/options.h"
 
 #include <assert.h>
 #include <getopt.h>
