@@ -146,9 +146,12 @@ void graph_scan(struct graph *g, struct ms_range root, struct ms_report *ret)
 {
 	struct ms_scan_options options = { .limit = UINT64_MAX };
 	struct ms_walk *walk = graph_walk(g, (struct ms_walk_options){ 0 });
-	struct ms_leak_list list = {
-		.blocks = &g->blocks, .options = &options, .arena = &g->fake.arena, .report = ret
-	};
+	const struct ms_regions none = { 0 };
+	struct ms_leak_list list = { .blocks = &g->blocks,
+		                     .types = ms_types_new(&g->fake.base, &none, &g->fake.arena),
+		                     .options = &options,
+		                     .arena = &g->fake.arena,
+		                     .report = ret };
 
 	memset(ret, 0, sizeof(*ret));
 	ms_walk_range(walk, root);
