@@ -214,6 +214,7 @@ static bool run(struct wanted *wanted, size_t limit)
 	search->done = give;
 	search->ctx = given;
 	search->st = MS_E_DIED;
+	ms_suppress_ask(&search->suppressed);
 	if (ms_process_start(process, &search->err)) {
 		ms_log("%s", search->err.text);
 	} else {

@@ -68,6 +68,11 @@ static enum ms_status prepare(struct ms_search *s)
 	                   (uintptr_t)s->shared + s->shared->map_bytes) ||
 	    !ms_ranges_tidy(&s->arena, &s->own))
 		return ms_fail(&s->err, MS_E_NOMEM, "no memory for the list of our own memory");
+	s->suppressions = (struct ms_suppressions){ 0 };
+	st = ms_suppress_read(&s->suppressed, &s->arena, &s->suppressions, &s->err);
+	if (st)
+		return st;
+	s->options.suppressions = s->suppressions.n ? &s->suppressions : NULL;
 	ms_malloc_code_find(program, s->shared, &s->arena);
 	st = ms_fork_prepare(program, &s->arena, &s->src, &s->err);
 	if (!st)

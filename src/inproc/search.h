@@ -14,12 +14,14 @@
 #include "engine/report.h"
 #include "engine/scan.h"
 #include "inproc/process.h"
+#include "inproc/suppress.h"
 #include "target/collection.h"
 
 struct ms_search {
 	struct ms_scan_options options; /* decoders, workers: not the caller's business */
 	bool logged;                    /* log what is going on */
-	unsigned limit_s;               /* the sweeper is ended after this; 0: never */
+	struct ms_suppress_sources suppressed;
+	unsigned limit_s; /* the sweeper is ended after this; 0: never */
 
 	/* Called in the collection process with what came out; sees this struct. */
 	void (*done)(struct ms_search *search);
@@ -33,6 +35,7 @@ struct ms_search {
 	struct ms_arena arena;
 
 	/* while it goes on */
+	struct ms_suppressions suppressions;
 	const struct ms_process *process;
 	struct ms_collection *shared;
 	struct ms_source *src;

@@ -87,6 +87,7 @@ static void tell_leaks(struct ms_answer *answer)
 	search->options.contents = true;
 	search->limit_s = LIMIT_S;
 	search->done = write_leaks;
+	search->suppressed.files[0] = service.settings.suppressions;
 	search->ctx = answer;
 	if (!ms_search_enter(service.process->program))
 		return;

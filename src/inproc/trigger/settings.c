@@ -105,6 +105,9 @@ void ms_trigger_read_settings(struct ms_trigger_settings *ret)
 	ret->off = trigger && !strcmp(trigger, "0");
 	take_folder(ret->folder);
 	find_memscan(ret->memscan);
+	ret->suppressions = getenv("MEMUNREACHABLE_SUPPRESSIONS");
+	if (ret->suppressions && !*ret->suppressions)
+		ret->suppressions = NULL;
 	ret->rss_bytes = take_size(MS_ENV_RSS, "500M");
 	ret->interval_s = take_size(MS_ENV_INTERVAL, "600");
 }

@@ -29,6 +29,7 @@ struct ms_trigger_settings {
 	bool off;
 	char folder[MS_FOLDER_BYTES];  /* of the files */
 	char memscan[MS_FOLDER_BYTES]; /* the program, for stacks; "" when it was not found */
+	const char *suppressions;      /* a file, or NULL */
 	uint64_t rss_bytes;            /* 0: not watched */
 	uint64_t interval_s;           /* 0: not watched */
 };

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+enum { PIECE = 64 * 1024, MOST = 64 * 1024 * 1024 };
+
+/* Read on to the end: nobody knows the length of a pipe. Returns 0 or errno. */
+static int read_all(int fd, struct ms_arena *arena, struct ms_bytes *ret)
+{
+	for (;;) {
+		ssize_t n;
+
+		if (!ms_vec_reserve(arena, ret, ret->n + PIECE))
+			return ENOMEM;
+		n = read(fd, ret->at + ret->n, PIECE);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return errno;
+		if (n == 0)
+			return 0;
+		ret->n += (size_t)n;
+		if (ret->n > MOST)
+			return EFBIG;
+	}
+}
+
+enum ms_status ms_file_read(const char *path, struct ms_arena *arena, struct ms_bytes *ret,
+                            struct ms_error *err)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	int error = fd < 0 ? errno : read_all(fd, arena, ret);
+
+	if (fd >= 0)
+		(void)close(fd);
+	return error ? ms_fail_sys(err, error, "cannot read %.120s", path) : MS_OK;
+}
