@@ -138,7 +138,10 @@ static void log_report(const struct ms_report *report)
 {
 	struct ms_log_lines lines;
 	const struct ms_leak *leak;
+	const struct ms_note *warning;
 
+	ms_vec_for_each (warning, &report->warnings)
+		ms_log("warning: %s", warning->text);
 	ms_log_begin(&lines);
 	ms_text_summary(&report->totals, &lines.sink);
 	ms_vec_for_each (leak, &report->leaks)
