@@ -8,12 +8,10 @@
  */
 
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "report/formats.h"
-#include "report/utf8.h"
+#include "report/print.h"
 #include "report/version.h"
 
 enum { ROW = 16 };
@@ -25,49 +23,10 @@ static const char *const escapes[INKS] = {
 	[INK_CLEAN] = "\033[32m", [INK_WARNING] = "\033[33m",
 };
 
-/* A sink, and whether it still takes bytes. */
-struct text {
-	struct ms_sink *sink;
-	bool ok;
-};
-
-static void put(struct text *t, const char *bytes, size_t len)
-{
-	t->ok = t->ok && t->sink->write(t->sink, bytes, len);
-}
-
-static void ink(struct text *t, enum ink colour)
+static void ink(struct ms_text *t, enum ink colour)
 {
 	if (t->sink->colour)
-		put(t, escapes[colour], strlen(escapes[colour]));
-}
-
-/* One piece of a line, of ours alone and thus bounded; names go through put_name(). */
-static void __attribute__((format(printf, 2, 3))) print(struct text *t, const char *fmt, ...)
-{
-	char piece[512];
-	va_list ap;
-	int len;
-
-	va_start(ap, fmt);
-	len = vsnprintf(piece, sizeof(piece), fmt, ap);
-	va_end(ap);
-	if (len > 0)
-		put(t, piece, (size_t)len < sizeof(piece) ? (size_t)len : sizeof(piece) - 1);
-}
-
-/* What the target chose, made harmless to terminals. */
-static void put_name(struct text *t, const char *name, size_t len)
-{
-	char clean[256];
-
-	while (len > 0) {
-		size_t used = ms_utf8_clean(name, len, true, clean, sizeof(clean));
-
-		put(t, clean, strlen(clean));
-		name += used;
-		len -= used;
-	}
+		ms_text_put(t, escapes[colour], strlen(escapes[colour]));
 }
 
 static const char *plural(uint64_t n)
@@ -80,118 +39,120 @@ static double ms(uint64_t ns)
 	return (double)ns / 1e6;
 }
 
-static void write_command(struct text *t, const struct ms_target_facts *target)
+static void write_command(struct ms_text *t, const struct ms_target_facts *target)
 {
 	size_t at = 0;
 
 	if (target->cmdline_len == 0)
 		return;
-	print(t, "  command:");
+	ms_text_print(t, "  command:");
 	while (at < target->cmdline_len) {
 		size_t len = strnlen(target->cmdline + at, target->cmdline_len - at);
 
-		print(t, " ");
-		put_name(t, target->cmdline + at, len);
+		ms_text_print(t, " ");
+		ms_text_name(t, target->cmdline + at, len);
 		at += len + 1;
 	}
-	print(t, "\n");
+	ms_text_print(t, "\n");
 }
 
-static void write_heap(struct text *t, const struct ms_heap *heap)
+static void write_heap(struct ms_text *t, const struct ms_heap *heap)
 {
-	print(t, "  allocator: ");
-	put_name(t, heap->allocator, strlen(heap->allocator));
+	ms_text_print(t, "  allocator: ");
+	ms_text_name(t, heap->allocator, strlen(heap->allocator));
 	if (heap->version[0]) {
-		print(t, " ");
-		put_name(t, heap->version, strlen(heap->version));
+		ms_text_print(t, " ");
+		ms_text_name(t, heap->version, strlen(heap->version));
 	}
-	print(t, ", %s, %" PRIu64 " bytes in %" PRIu64 " allocation%s\n",
-	      heap->verified ? "verified" : "NOT verified", heap->allocation_bytes,
-	      heap->allocations, plural(heap->allocations));
+	ms_text_print(t, ", %s, %" PRIu64 " bytes in %" PRIu64 " allocation%s\n",
+	              heap->verified ? "verified" : "NOT verified", heap->allocation_bytes,
+	              heap->allocations, plural(heap->allocations));
 }
 
-static void write_warning(struct text *t, const struct ms_note *warning)
+static void write_warning(struct ms_text *t, const struct ms_note *warning)
 {
 	ink(t, INK_WARNING);
-	print(t, "  warning: ");
-	put_name(t, warning->text, strlen(warning->text));
+	ms_text_print(t, "  warning: ");
+	ms_text_name(t, warning->text, strlen(warning->text));
 	ink(t, INK_PLAIN);
-	print(t, "\n");
+	ms_text_print(t, "\n");
 }
 
-static void write_header(struct text *t, const struct ms_report *report)
+static void write_header(struct ms_text *t, const struct ms_report *report)
 {
 	const struct ms_scan_facts *scan = &report->scan;
 	const struct ms_heap *heap;
 	const struct ms_note *warning;
 
 	ink(t, INK_TITLE);
-	print(t, "memscan %s: process %" PRId32, MS_VERSION, report->target.pid);
+	ms_text_print(t, "memscan %s: process %" PRId32, MS_VERSION, report->target.pid);
 	if (report->target.exe[0]) {
-		print(t, " ");
-		put_name(t, report->target.exe, strlen(report->target.exe));
+		ms_text_print(t, " ");
+		ms_text_name(t, report->target.exe, strlen(report->target.exe));
 	}
 	ink(t, INK_PLAIN);
-	print(t, "\n");
+	ms_text_print(t, "\n");
 	write_command(t, &report->target);
 	ms_vec_for_each (heap, &report->heaps)
 		write_heap(t, heap);
-	print(t, "  scan: paused %.3f ms of %.3f ms, source %s\n", ms(scan->pause_ns),
-	      ms(scan->duration_ns), scan->source);
+	ms_text_print(t, "  scan: paused %.3f ms of %.3f ms, source %s\n", ms(scan->pause_ns),
+	              ms(scan->duration_ns), scan->source);
 	ms_vec_for_each (warning, &report->warnings)
 		write_warning(t, warning);
-	print(t, "\n");
+	ms_text_print(t, "\n");
 }
 
-static void write_summary(struct text *t, const struct ms_totals *totals)
+static void write_summary(struct ms_text *t, const struct ms_totals *totals)
 {
 	ink(t, totals->leaked_allocations ? INK_LEAK : INK_CLEAN);
-	print(t,
-	      "%" PRIu64 " bytes in %" PRIu64 " allocation%s unreachable out of %" PRIu64
-	      " bytes in %" PRIu64 " allocation%s",
-	      totals->leaked_bytes, totals->leaked_allocations, plural(totals->leaked_allocations),
-	      totals->allocation_bytes, totals->allocations, plural(totals->allocations));
+	ms_text_print(t,
+	              "%" PRIu64 " bytes in %" PRIu64 " allocation%s unreachable out of %" PRIu64
+	              " bytes in %" PRIu64 " allocation%s",
+	              totals->leaked_bytes, totals->leaked_allocations,
+	              plural(totals->leaked_allocations), totals->allocation_bytes,
+	              totals->allocations, plural(totals->allocations));
 	ink(t, INK_PLAIN);
-	print(t, "\n");
+	ms_text_print(t, "\n");
 }
 
-static void write_row(struct text *t, const struct ms_leak *leak, size_t at)
+static void write_row(struct ms_text *t, const struct ms_leak *leak, size_t at)
 {
 	size_t n = leak->contents_len - at < ROW ? leak->contents_len - at : ROW;
 	char ascii[ROW + 1] = "";
 
-	print(t, "   %" PRIx64 ":", leak->address + at);
+	ms_text_print(t, "   %" PRIx64 ":", leak->address + at);
 	for (size_t i = 0; i < ROW; i++) {
 		uint8_t byte = i < n ? leak->contents[at + i] : 0;
 
 		if (i >= n) {
-			print(t, "   ");
+			ms_text_print(t, "   ");
 			continue;
 		}
-		print(t, " %02x", byte);
+		ms_text_print(t, " %02x", byte);
 		ascii[i] = (char)(byte >= 0x20 && byte <= 0x7e ? byte : '.');
 	}
-	print(t, " %s\n", ascii);
+	ms_text_print(t, " %s\n", ascii);
 }
 
-static void write_contents(struct text *t, const struct ms_leak *leak)
+static void write_contents(struct ms_text *t, const struct ms_leak *leak)
 {
 	if (leak->contents_len == 0)
 		return;
 	if (leak->size > leak->contents_len)
-		print(t, "   first %u bytes of contents:\n", leak->contents_len);
+		ms_text_print(t, "   first %u bytes of contents:\n", leak->contents_len);
 	else
-		print(t, "   contents:\n");
+		ms_text_print(t, "   contents:\n");
 	for (size_t at = 0; at < leak->contents_len; at += ROW)
 		write_row(t, leak, at);
 }
 
-static void write_held(struct text *t, uint64_t size, uint64_t count)
+static void write_held(struct ms_text *t, uint64_t size, uint64_t count)
 {
 	if (count)
-		print(t,
-		      "   referencing %" PRIu64 " unreachable bytes in %" PRIu64 " allocation%s\n",
-		      size, count, plural(count));
+		ms_text_print(t,
+		              "   referencing %" PRIu64 " unreachable bytes in %" PRIu64
+		              " allocation%s\n",
+		              size, count, plural(count));
 }
 
 static const char *reason_text(const struct ms_leak *leak)
@@ -208,52 +169,54 @@ static const char *reason_text(const struct ms_leak *leak)
 	return "what holds it is not certain";
 }
 
-static void write_type(struct text *t, const struct ms_type *type)
+static void write_type(struct ms_text *t, const struct ms_type *type)
 {
 	const char *slash = strrchr(type->module, '/');
 	const char *module = slash ? slash + 1 : type->module;
 
-	print(t, type->name[0] ? "   type: " : "   module: ");
+	ms_text_print(t, type->name[0] ? "   type: " : "   module: ");
 	if (type->name[0]) {
-		put_name(t, type->name, strlen(type->name));
-		print(t, " (vtable of ");
+		ms_text_name(t, type->name, strlen(type->name));
+		ms_text_print(t, " (vtable of ");
 	}
-	put_name(t, module, strlen(module));
-	print(t, type->name[0] ? ")\n" : " (table of functions)\n");
+	ms_text_name(t, module, strlen(module));
+	ms_text_print(t, type->name[0] ? ")\n" : " (table of functions)\n");
 }
 
 /* @type: NULL when it is not known, or not to be told */
-static void write_leak(struct text *t, const struct ms_leak *leak, const struct ms_type *type,
+static void write_leak(struct ms_text *t, const struct ms_leak *leak, const struct ms_type *type,
                        bool kinds)
 {
 	bool possible = leak->kind == MS_LEAK_POSSIBLE;
 
 	ink(t, INK_TITLE);
-	print(t, "  %" PRIu64 " bytes %sunreachable at %" PRIx64, leak->size,
-	      possible ? "possibly " : "", leak->address);
+	ms_text_print(t, "  %" PRIu64 " bytes %sunreachable at %" PRIx64, leak->size,
+	              possible ? "possibly " : "", leak->address);
 	ink(t, INK_PLAIN);
-	print(t, "\n");
+	ms_text_print(t, "\n");
 	if (possible)
-		print(t, "   reason: %s\n", reason_text(leak));
+		ms_text_print(t, "   reason: %s\n", reason_text(leak));
 	else if (kinds)
-		print(t, "   kind: %s\n", leak->kind == MS_LEAK_INDIRECT ? "indirect" : "direct");
+		ms_text_print(t, "   kind: %s\n",
+		              leak->kind == MS_LEAK_INDIRECT ? "indirect" : "direct");
 	write_held(t, leak->referenced_size, leak->referenced_count);
 	if (leak->similar_count)
-		print(t,
-		      "   and %" PRIu64 " similar unreachable bytes in %" PRIu64 " allocation%s\n",
-		      leak->similar_size, leak->similar_count, plural(leak->similar_count));
+		ms_text_print(t,
+		              "   and %" PRIu64 " similar unreachable bytes in %" PRIu64
+		              " allocation%s\n",
+		              leak->similar_size, leak->similar_count, plural(leak->similar_count));
 	write_held(t, leak->similar_referenced_size, leak->similar_referenced_count);
 	if (type)
 		write_type(t, type);
 	write_contents(t, leak);
-	print(t, "\n");
+	ms_text_print(t, "\n");
 }
 
 /*
  * Only an unfolded list has indirect leaks in it, and only there does the kind say
  * something. A full list may come in millions: stop when the sink does.
  */
-static void write_leaks(struct text *t, const struct ms_report *report, bool possible)
+static void write_leaks(struct ms_text *t, const struct ms_report *report, bool possible)
 {
 	const struct ms_leaks *leaks = &report->leaks;
 	const struct ms_leak *leak;
@@ -269,77 +232,78 @@ static void write_leaks(struct text *t, const struct ms_report *report, bool pos
 	}
 }
 
-static void write_possible(struct text *t, const struct ms_report *report)
+static void write_possible(struct ms_text *t, const struct ms_report *report)
 {
 	const struct ms_totals *totals = &report->totals;
 
 	if (!report->possible)
 		return;
 	ink(t, INK_TITLE);
-	print(t, "Possible leaks: %" PRIu64 " bytes in %" PRIu64 " allocation%s",
-	      totals->possible_bytes, totals->possible_allocations,
-	      plural(totals->possible_allocations));
+	ms_text_print(t, "Possible leaks: %" PRIu64 " bytes in %" PRIu64 " allocation%s",
+	              totals->possible_bytes, totals->possible_allocations,
+	              plural(totals->possible_allocations));
 	ink(t, INK_PLAIN);
-	print(t, "\n\n");
+	ms_text_print(t, "\n\n");
 	write_leaks(t, report, true);
 }
 
-static void write_mappings(struct text *t, const struct ms_lost_mappings *mappings)
+static void write_mappings(struct ms_text *t, const struct ms_lost_mappings *mappings)
 {
 	const struct ms_lost_mapping *mapping;
 
 	if (mappings->n == 0)
 		return;
 	ink(t, INK_TITLE);
-	print(t, "Unreachable mappings: %zu that nothing points to", mappings->n);
+	ms_text_print(t, "Unreachable mappings: %zu that nothing points to", mappings->n);
 	ink(t, INK_PLAIN);
-	print(t, "\n\n");
+	ms_text_print(t, "\n\n");
 	ms_vec_for_each (mapping, mappings) {
-		print(t, "  %" PRIu64 " bytes mapped at %" PRIx64 " ", ms_range_len(mapping->range),
-		      mapping->range.begin);
-		put_name(t, mapping->name, strlen(mapping->name));
-		print(t, "\n");
+		ms_text_print(t, "  %" PRIu64 " bytes mapped at %" PRIx64 " ",
+		              ms_range_len(mapping->range), mapping->range.begin);
+		ms_text_name(t, mapping->name, strlen(mapping->name));
+		ms_text_print(t, "\n");
 	}
-	print(t, "\n");
+	ms_text_print(t, "\n");
 }
 
-static void write_rest(struct text *t, const struct ms_report *report)
+static void write_rest(struct ms_text *t, const struct ms_report *report)
 {
 	uint64_t listed = report->leaks.n;
 	uint64_t rest = report->totals.leaks > listed ? report->totals.leaks - listed : 0;
 
 	if (rest)
-		print(t, "%" PRIu64 " more leak%s not listed: --limit all shows every one\n\n",
-		      rest, rest == 1 ? " is" : "s are");
+		ms_text_print(t,
+		              "%" PRIu64 " more leak%s not listed: --limit all shows every one\n\n",
+		              rest, rest == 1 ? " is" : "s are");
 }
 
 /* As LeakSanitizer prints it; what matched nothing is among the warnings. */
-static void write_suppressed(struct text *t, const struct ms_report *report)
+static void write_suppressed(struct ms_text *t, const struct ms_report *report)
 {
 	const struct ms_suppressed *s;
 
 	if (!report->totals.suppressed_allocations)
 		return;
-	print(t, "Suppressions used:\n  count      bytes template\n");
+	ms_text_print(t, "Suppressions used:\n  count      bytes template\n");
 	ms_vec_for_each (s, &report->suppressed) {
 		if (!s->allocations)
 			continue;
-		print(t, "%7" PRIu64 " %10" PRIu64 " ", s->allocations, s->bytes);
-		put_name(t, s->pattern, strlen(s->pattern));
-		print(t, "\n");
+		ms_text_print(t, "%7" PRIu64 " %10" PRIu64 " ", s->allocations, s->bytes);
+		ms_text_name(t, s->pattern, strlen(s->pattern));
+		ms_text_print(t, "\n");
 	}
-	print(t, "Suppressed in all: %" PRIu64 " bytes in %" PRIu64 " allocation%s\n\n",
-	      report->totals.suppressed_bytes, report->totals.suppressed_allocations,
-	      plural(report->totals.suppressed_allocations));
+	ms_text_print(t, "Suppressed in all: %" PRIu64 " bytes in %" PRIu64 " allocation%s\n\n",
+	              report->totals.suppressed_bytes, report->totals.suppressed_allocations,
+	              plural(report->totals.suppressed_allocations));
 }
 
 static bool write_text(const struct ms_report *report, struct ms_sink *sink)
 {
-	struct text t = { sink, true };
+	struct ms_text t = { sink, true };
 
 	write_header(&t, report);
 	write_summary(&t, &report->totals);
-	print(&t, "\n");
+	ms_text_print(&t, "\n");
 	write_leaks(&t, report, false);
 	write_possible(&t, report);
 	write_rest(&t, report);
@@ -350,14 +314,14 @@ static bool write_text(const struct ms_report *report, struct ms_sink *sink)
 
 void ms_text_summary(const struct ms_totals *totals, struct ms_sink *sink)
 {
-	struct text t = { sink, true };
+	struct ms_text t = { sink, true };
 
 	write_summary(&t, totals);
 }
 
 void ms_text_leak(const struct ms_leak *leak, struct ms_sink *sink)
 {
-	struct text t = { sink, true };
+	struct ms_text t = { sink, true };
 
 	write_leak(&t, leak, NULL, false);
 }

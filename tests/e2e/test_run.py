@@ -236,7 +236,7 @@ def test_output_names(run, tmp_path):
 def test_make(run, tmp_path, options):
     (tmp_path / "Makefile").write_text("all: a b c d e f\n"
                                        "a b c d e f:\n\t@echo $@ | cat | tr a-f A-F\n\t@(true | false) || true\n")
-    ran = run("make", "-s", "-j3", "-C", tmp_path, options=options)
+    ran = run("make", "-s", "--no-print-directory", "-j3", "-C", tmp_path, options=options)
     assert ran.status == 0, ran.stderr
     assert sorted(ran.stdout.decode().split()) == list("ABCDEF")
     assert bool(ran.followed) == bool(options)

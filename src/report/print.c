@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "report/print.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "report/utf8.h"
+
+void ms_text_put(struct ms_text *t, const char *bytes, size_t len)
+{
+	t->ok = t->ok && t->sink->write(t->sink, bytes, len);
+}
+
+void ms_text_print(struct ms_text *t, const char *fmt, ...)
+{
+	char piece[512];
+	va_list ap;
+	int len;
+
+	va_start(ap, fmt);
+	len = vsnprintf(piece, sizeof(piece), fmt, ap);
+	va_end(ap);
+	if (len > 0)
+		ms_text_put(t, piece,
+		            (size_t)len < sizeof(piece) ? (size_t)len : sizeof(piece) - 1);
+}
+
+void ms_text_name(struct ms_text *t, const char *name, size_t len)
+{
+	char clean[256];
+
+	while (len > 0) {
+		size_t used = ms_utf8_clean(name, len, true, clean, sizeof(clean));
+
+		ms_text_put(t, clean, strlen(clean));
+		name += used;
+		len -= used;
+	}
+}

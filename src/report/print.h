@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_REPORT_PRINT_H
+#define MS_REPORT_PRINT_H
+
+/* Text for people, piece by piece, into a sink. */
+
+#include "report/writers.h"
+
+struct ms_text {
+	struct ms_sink *sink;
+	bool ok; /* it still takes bytes */
+};
+
+void ms_text_put(struct ms_text *t, const char *bytes, size_t len);
+
+/* One piece of a line, of ours alone and thus bounded to 511 bytes; names go the other way. */
+void ms_text_print(struct ms_text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* What the target chose, made harmless to terminals. */
+void ms_text_name(struct ms_text *t, const char *name, size_t len);
+
+#endif
