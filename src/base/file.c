@@ -38,3 +38,39 @@ enum ms_status ms_file_read(const char *path, struct ms_arena *arena, struct ms_
 		(void)close(fd);
 	return error ? ms_fail_sys(err, error, "cannot read %.120s", path) : MS_OK;
 }
+
+bool ms_fd_read_all(int fd, void *bytes, size_t len)
+{
+	char *at = bytes;
+
+	while (len > 0) {
+		ssize_t n = read(fd, at, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n == 0)
+			errno = 0;
+		if (n <= 0)
+			return false;
+		at += n;
+		len -= (size_t)n;
+	}
+	return true;
+}
+
+bool ms_fd_write_all(int fd, const void *bytes, size_t len)
+{
+	const char *at = bytes;
+
+	while (len > 0) {
+		ssize_t n = write(fd, at, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return false;
+		at += n;
+		len -= (size_t)n;
+	}
+	return true;
+}

@@ -2,6 +2,9 @@
 #ifndef MS_BASE_FILE_H
 #define MS_BASE_FILE_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "base/status.h"
 #include "base/vec.h"
 
@@ -14,5 +17,9 @@ struct ms_bytes MS_VEC(char);
  */
 ms_must_check enum ms_status ms_file_read(const char *path, struct ms_arena *arena,
                                           struct ms_bytes *ret, struct ms_error *err);
+
+/* Move exactly @len bytes. False with errno when that fails, which is 0 at an end of file. */
+bool ms_fd_read_all(int fd, void *bytes, size_t len);
+bool ms_fd_write_all(int fd, const void *bytes, size_t len);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/output.h"
+#include "base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -109,18 +110,8 @@ enum ms_status ms_output_check(const char *path, struct ms_error *err)
 
 static bool write_all(struct fd_sink *sink, const char *bytes, size_t len)
 {
-	while (len > 0 && sink->sys_errno == 0) {
-		ssize_t n = write(sink->fd, bytes, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0) {
-			sink->sys_errno = errno;
-			break;
-		}
-		bytes += n;
-		len -= (size_t)n;
-	}
+	if (sink->sys_errno == 0 && !ms_fd_write_all(sink->fd, bytes, len))
+		sink->sys_errno = errno;
 	return sink->sys_errno == 0;
 }
 

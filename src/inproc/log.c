@@ -6,21 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 #define TAG "libmemunreachable: "
 
 enum { TAG_BYTES = sizeof(TAG) - 1 };
-
-static void write_all(const char *bytes, size_t len)
-{
-	while (len > 0) {
-		ssize_t n = write(STDERR_FILENO, bytes, len);
-
-		if (n <= 0)
-			return;
-		bytes += n;
-		len -= (size_t)n;
-	}
-}
 
 /* In one call, so that lines of several processes do not mix. */
 static void write_line(const char *line, size_t len)
@@ -30,7 +20,7 @@ static void write_line(const char *line, size_t len)
 	memcpy(whole, TAG, TAG_BYTES);
 	memcpy(whole + TAG_BYTES, line, len);
 	whole[TAG_BYTES + len] = '\n';
-	write_all(whole, TAG_BYTES + len + 1);
+	(void)ms_fd_write_all(STDERR_FILENO, whole, TAG_BYTES + len + 1);
 }
 
 void ms_log(const char *fmt, ...)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "inproc/lock.h"
 #include "inproc/log.h"
 #include "report/trust.h"
@@ -35,19 +36,8 @@ void ms_search_leave(void)
 static bool get_bytes(void *ctx, void *bytes, size_t len)
 {
 	const struct ms_search *search = ctx;
-	char *at = bytes;
 
-	while (len > 0) {
-		ssize_t n = read(search->pipe[0], at, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		at += n;
-		len -= (size_t)n;
-	}
-	return true;
+	return ms_fd_read_all(search->pipe[0], bytes, len);
 }
 
 /* Everything that needs memory or time, done while the program runs. */

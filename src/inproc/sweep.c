@@ -7,6 +7,7 @@
 
 #include "alloc/decoders.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "inproc/hidden.h"
 #include "inproc/log.h"
 #include "inproc/search.h"
@@ -141,20 +142,9 @@ static enum ms_status search(struct ms_search *s, const struct ms_snapshot *snap
 
 static bool put_bytes(void *ctx, const void *bytes, size_t len)
 {
-	const struct ms_search *s = ctx;
-	const char *at = bytes;
+	const struct ms_search *search = ctx;
 
-	while (len > 0) {
-		ssize_t n = write(s->pipe[1], at, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		at += n;
-		len -= (size_t)n;
-	}
-	return true;
+	return ms_fd_write_all(search->pipe[1], bytes, len);
 }
 
 int ms_search_sweep(void *ctx, int channel)

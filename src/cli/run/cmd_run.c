@@ -13,10 +13,8 @@
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/run/sweeps.h"
-#include "cli/scan/options.h"
-#include "cli/scan/suppressions.h"
+#include "cli/scan/command.h"
 #include "cli/tell.h"
-#include "report/version.h"
 #include "target/run/run.h"
 
 /* As shells end when they cannot start a program. */
@@ -211,41 +209,13 @@ static int check_and_run(const struct ms_options *options)
 	return MS_EXIT_UNWRITTEN;
 }
 
-static int flushed(void)
-{
-	return fflush(stdout) == 0 ? MS_EXIT_CLEAN : MS_EXIT_UNWRITTEN;
-}
-
 int ms_cmd_run(int argc, char **argv)
 {
-	struct ms_suppressions suppressions = { 0 };
-	struct ms_options options;
-	struct ms_arena arena;
-	struct ms_error err = { 0 };
-	int status;
+	static const struct ms_scan_command command = {
+		.parse = ms_options_parse_run,
+		.help = ms_options_help_run,
+		.act = check_and_run,
+	};
 
-	if (!ms_options_parse_run(argc, argv, &options, &err)) {
-		ms_tell_error(&err);
-		return MS_EXIT_USAGE;
-	}
-	switch (options.request) {
-	case MS_REQUEST_HELP:
-		ms_options_help_run(stdout);
-		return flushed();
-	case MS_REQUEST_VERSION:
-		(void)puts("memscan " MS_VERSION);
-		return flushed();
-	case MS_REQUEST_SCAN:
-		break;
-	}
-	ms_arena_init(&arena);
-	if (ms_suppressions_read(&options, &arena, &suppressions, &err)) {
-		ms_tell_error(&err);
-		status = MS_EXIT_USAGE;
-	} else {
-		options.scan.suppressions = suppressions.n ? &suppressions : NULL;
-		status = check_and_run(&options);
-	}
-	ms_arena_deinit(&arena);
-	return status;
+	return ms_scan_command(&command, argc, argv);
 }

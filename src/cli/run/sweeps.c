@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/run/sweeps.h"
+#include "base/file.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -117,17 +118,8 @@ pid_t ms_sweep_pid(const struct ms_standing_sweep *sweep)
 static bool get_bytes(void *ctx, void *bytes, size_t len)
 {
 	const int *fd = ctx;
-	char *at = bytes;
 
-	while (len > 0) {
-		ssize_t n = read(*fd, at, len);
-
-		if (n <= 0)
-			return false;
-		at += n;
-		len -= (size_t)n;
-	}
-	return true;
+	return ms_fd_read_all(*fd, bytes, len);
 }
 
 static enum ms_status receive(const struct ms_standing_sweep *run, struct ms_arena *arena,

@@ -6,11 +6,9 @@
 #include "base/workers.h"
 #include "cli/cli.h"
 #include "cli/output.h"
-#include "cli/scan/options.h"
-#include "cli/scan/suppressions.h"
+#include "cli/scan/command.h"
 #include "cli/scan/trio.h"
 #include "cli/tell.h"
-#include "report/version.h"
 #include "target/target.h"
 
 static enum ms_status choose(const struct ms_options *options, pid_t *ret, struct ms_error *err)
@@ -124,41 +122,13 @@ out:
 	return status;
 }
 
-static int flushed(void)
-{
-	return fflush(stdout) == 0 ? MS_EXIT_CLEAN : MS_EXIT_UNWRITTEN;
-}
-
 int ms_cmd_scan(int argc, char **argv)
 {
-	struct ms_suppressions suppressions = { 0 };
-	struct ms_options options;
-	struct ms_arena arena;
-	struct ms_error err = { 0 };
-	int status;
+	static const struct ms_scan_command command = {
+		.parse = ms_options_parse,
+		.help = ms_options_help,
+		.act = scan_and_report,
+	};
 
-	if (!ms_options_parse(argc, argv, &options, &err)) {
-		ms_tell_error(&err);
-		return MS_EXIT_USAGE;
-	}
-	switch (options.request) {
-	case MS_REQUEST_HELP:
-		ms_options_help(stdout);
-		return flushed();
-	case MS_REQUEST_VERSION:
-		(void)puts("memscan " MS_VERSION);
-		return flushed();
-	case MS_REQUEST_SCAN:
-		break;
-	}
-	ms_arena_init(&arena);
-	if (ms_suppressions_read(&options, &arena, &suppressions, &err)) {
-		ms_tell_error(&err);
-		status = MS_EXIT_USAGE;
-	} else {
-		options.scan.suppressions = suppressions.n ? &suppressions : NULL;
-		status = scan_and_report(&options);
-	}
-	ms_arena_deinit(&arena);
-	return status;
+	return ms_scan_command(&command, argc, argv);
 }

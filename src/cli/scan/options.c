@@ -464,13 +464,14 @@ static void list_options(FILE *to, enum row_use other)
 
 void ms_options_help(FILE *to)
 {
-	(void)fputs("Usage: memscan [scan] --pid N [OPTION]...\n"
-	            "       memscan run [OPTION]... [--] PROG [ARG]...   scan it just before it ends\n"
-	            "       memscan stacks PID                           the stack of every thread\n"
-	            "       memscan trigger [--stacks] PID               have it search itself\n"
-	            "Each command has its own --help.\n"
-	            "Tell which heap memory of a running process nothing can reach any more.\n\n",
-	            to);
+	(void)fputs(
+		"Usage: memscan [scan] --pid N [OPTION]...\n"
+		"       memscan run [OPTION]... [--] PROG [ARG]...   scan it just before it ends\n"
+		"       memscan stacks PID                           the stack of every thread\n"
+		"       memscan trigger [--stacks] PID               have it search itself\n"
+		"Each command has its own --help.\n"
+		"Tell which heap memory of a running process nothing can reach any more.\n\n",
+		to);
 	list_options(to, USE_RUN);
 	(void)fputs("\nExit status: 0 no leaks, 1 leaks, 2 the call was wrong, 3 could not scan,\n"
 	            "4 the report could not be written.\n",

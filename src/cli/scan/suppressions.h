@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MS_CLI_FILES_SUPPRESSIONS_H
-#define MS_CLI_FILES_SUPPRESSIONS_H
+#ifndef MS_CLI_SCAN_SUPPRESSIONS_H
+#define MS_CLI_SCAN_SUPPRESSIONS_H
 
 #include "cli/scan/options.h"
 #include "engine/names/suppressions.h"

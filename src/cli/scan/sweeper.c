@@ -8,6 +8,7 @@
 
 #include "alloc/decoders.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/workers.h"
 #include "report/wire.h"
 #include "target/snapshot.h"
@@ -80,19 +81,8 @@ static enum ms_status sweep_target(const struct ms_sweep *sweep, struct ms_arena
 static bool put_bytes(void *ctx, const void *bytes, size_t len)
 {
 	const int *fd = ctx;
-	const char *at = bytes;
 
-	while (len > 0) {
-		ssize_t n = write(*fd, at, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		at += n;
-		len -= (size_t)n;
-	}
-	return true;
+	return ms_fd_write_all(*fd, bytes, len);
 }
 
 static enum ms_status sweep_standing(const struct ms_sweep *sweep, struct ms_arena *arena,

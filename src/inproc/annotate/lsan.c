@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "inproc/annotate/options.h"
 #include "inproc/export.h"
 #include "memunreachable/annotate.h"
@@ -143,16 +144,10 @@ const char *ms_lsan_suppressions_file(void)
 
 /* ---- checks ---- */
 
+/* Nobody is there to be told of a failure. */
 static void print(const char *text, size_t length)
 {
-	while (length > 0) {
-		ssize_t n = write(STDERR_FILENO, text, length);
-
-		if (n <= 0)
-			return; /* nobody is there to be told */
-		text += n;
-		length -= (size_t)n;
-	}
+	(void)ms_fd_write_all(STDERR_FILENO, text, length);
 }
 
 static void print_leak(const struct UnreachableMemoryLeak *leak)

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/scan/command.h"
+
+#include "cli/cli.h"
+#include "cli/scan/suppressions.h"
+#include "cli/tell.h"
+#include "report/version.h"
+
+static int flushed(void)
+{
+	return fflush(stdout) == 0 ? MS_EXIT_CLEAN : MS_EXIT_UNWRITTEN;
+}
+
+static int act(const struct ms_scan_command *command, struct ms_options *options)
+{
+	struct ms_suppressions suppressions = { 0 };
+	struct ms_arena arena;
+	struct ms_error err = { 0 };
+	int status;
+
+	ms_arena_init(&arena);
+	if (ms_suppressions_read(options, &arena, &suppressions, &err)) {
+		ms_tell_error(&err);
+		status = MS_EXIT_USAGE;
+	} else {
+		options->scan.suppressions = suppressions.n ? &suppressions : NULL;
+		status = command->act(options);
+	}
+	ms_arena_deinit(&arena);
+	return status;
+}
+
+int ms_scan_command(const struct ms_scan_command *command, int argc, char **argv)
+{
+	struct ms_options options;
+	struct ms_error err = { 0 };
+
+	if (!command->parse(argc, argv, &options, &err)) {
+		ms_tell_error(&err);
+		return MS_EXIT_USAGE;
+	}
+	switch (options.request) {
+	case MS_REQUEST_HELP:
+		command->help(stdout);
+		return flushed();
+	case MS_REQUEST_VERSION:
+		(void)puts("memscan " MS_VERSION);
+		return flushed();
+	case MS_REQUEST_SCAN:
+		break;
+	}
+	return act(command, &options);
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_CLI_SCAN_COMMAND_H
+#define MS_CLI_SCAN_COMMAND_H
+
+#include "cli/scan/options.h"
+
+/* A command that scans. */
+struct ms_scan_command {
+	bool (*parse)(int argc, char **argv, struct ms_options *ret, struct ms_error *err);
+	void (*help)(FILE *to);
+	int (*act)(const struct ms_options *options); /* answers enum ms_exit, or any status */
+};
+
+/* Take the options of @command, read the files that they name, and act; or tell what is wrong. */
+int ms_scan_command(const struct ms_scan_command *command, int argc, char **argv);
+
+#endif
