@@ -663,3 +663,23 @@ def test_debugger(run, program):
     ran = run(*program, *leave("exit"), options=["-q"])
     assert ran.status == STATUS, ran.stderr
     assert b"leak 0x" in ran.stdout
+
+
+def blocks(log, kind):
+    """What Valgrind's summary says of a kind: blocks."""
+    found = re.search(kind + r": [\d,]+ bytes in ([\d,]+) blocks", log)
+    return int(found[1].replace(",", "")) if found else 0
+
+
+@pytest.mark.parametrize("program", [
+    ["perl", "-e", "print 1"], ["tar", "cf", "/dev/null", "/etc/default"], ["jq", "-n", "[1, {\"a\": 2}]"],
+    ["sqlite3", ":memory:", "select 1;"], ["find", "/etc/default"], ["bash", "-c", "x=(1 2 3); echo ${x[1]}"],
+    ["git", "--version"], [support.BUILD / "targets" / "demo_leaky"],
+], ids=lambda program: os.path.basename(program[0]))
+def test_valgrind_agrees(run, program, tmp_path):
+    ran = run(*program)
+    log = tmp_path / "valgrind.log"
+    done = subprocess.run(["valgrind", "--leak-check=full", "--show-leak-kinds=none", f"--log-file={log}", *program],
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300)
+    lost = blocks(log.read_text(), "definitely lost") + blocks(log.read_text(), "indirectly lost")
+    assert (ran.status, ran.report["totals"]["leaked_allocations"]) == (done.returncode, lost)
