@@ -103,18 +103,18 @@ static enum ms_status search_page(const struct run *run, ms_addr page, const uin
 static bool chunk_in_page(const struct run *run, ms_addr low, ms_addr page, const uint8_t *bytes,
                           struct candidate *ret)
 {
-	bool found = false;
+	ms_addr lowest = UINT64_MAX;
 
 	for (size_t i = 0; i < N_OFFSETS; i++) {
 		struct candidate c;
 
 		if (!is_header(run, page + header_offsets[i], bytes + header_offsets[i], &c) ||
-		    c.base < low || (found && c.base > ret->base))
+		    c.base < low || c.base > lowest)
 			continue;
 		*ret = c;
-		found = true;
+		lowest = c.base;
 	}
-	return found;
+	return lowest < UINT64_MAX;
 }
 
 /*
