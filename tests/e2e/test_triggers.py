@@ -144,9 +144,9 @@ def descriptors(pid):
     return sorted(os.listdir(f"/proc/{pid}/fd"))
 
 
-def start_trigger(pid):
+def start_trigger(pid, *words):
     """A memscan trigger that goes on; to be ended with finish_trigger()."""
-    popen = subprocess.Popen([MEMSCAN, "trigger", str(pid)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    popen = subprocess.Popen([MEMSCAN, "trigger", *words, str(pid)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, text=True)
     support.our_children.add(popen.pid)
     return popen
@@ -177,6 +177,16 @@ def test_answers_and_leaves_nothing(folder, mode, static):
         target.quiet()
         if mode not in ("malloc", "forks"):
             assert (mappings(target.pid), descriptors(target.pid)) == before
+        target.well()
+
+
+def test_stacks(folder):
+    with Triggered(folder, "malloc") as target:
+        for _ in range(3):
+            status, out, err = finish_trigger(start_trigger(target.pid, "--stacks"))
+            assert status == SCANNED_CLEAN, (status, err)
+            told = {int(tid) for tid in re.findall(r"sysTid=(\d+)", out)}
+            assert told == set(support.threads_of(target.pid)), out
         target.well()
 
 
