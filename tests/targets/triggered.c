@@ -130,6 +130,7 @@ static void *call(void *arg)
 		errno = SENTINEL;
 		for (volatile int i = 0; i < 1000000; i++)
 			;
+		__asm__ volatile("" : : : "memory");
 		must(errno == SENTINEL, "errno was not kept");
 		must(close(-1) < 0 && errno == EBADF, "close");
 		must(read(tube[0], &byte, 1) == 1, "read");
