@@ -103,9 +103,11 @@ NOT_IN_LIBRARY := src/report/json.c src/report/stacks.c src/report/writers.c \
 LIBRARY := $(filter-out $(NOT_IN_LIBRARY),$(SRC))
 SONAME  := libmemunreachable.so.1
 
+# Without a PLT nothing is bound at the first call, which takes kilobytes of the stack that
+# the handler of a signal was given.
 $(B)/pic/%.o: %.c Makefile
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(FLAGS) $(CFLAGS) -fPIC -ftls-model=initial-exec -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(FLAGS) $(CFLAGS) -fPIC -fno-plt -ftls-model=initial-exec -MMD -MP -c -o $@ $<
 
 $(B)/$(SONAME): $(LIBRARY:%.c=$(B)/pic/%.o) src/inproc/libmemunreachable.map
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -pthread -Wl,-soname,$(SONAME) -Wl,-z,defs -Wl,-z,now -Wl,-z,nodelete \
@@ -280,7 +282,8 @@ lint-analyzer:
 # ---- install, clean ----
 
 install: all
-	$(INSTALL) -d $(DESTDIR)$(bindir) $(DESTDIR)$(mandir)/man1 $(DESTDIR)$(libdir)/pkgconfig \
+	$(INSTALL) -d $(DESTDIR)$(bindir) $(DESTDIR)$(mandir)/man1 $(DESTDIR)$(mandir)/man3 \
+		$(DESTDIR)$(libdir)/pkgconfig \
 		$(DESTDIR)$(includedir)/memunreachable
 	$(INSTALL) -m 755 $(B)/$(SONAME) $(DESTDIR)$(libdir)/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(libdir)/libmemunreachable.so
@@ -291,6 +294,7 @@ install: all
 		src/inproc/libmemunreachable.pc.in >$(DESTDIR)$(libdir)/pkgconfig/libmemunreachable.pc
 	$(INSTALL) -m 755 $(B)/memscan $(DESTDIR)$(bindir)/memscan
 	$(INSTALL) -m 644 man/memscan.1 $(DESTDIR)$(mandir)/man1/memscan.1
+	$(INSTALL) -m 644 man/libmemunreachable.3 $(DESTDIR)$(mandir)/man3/libmemunreachable.3
 
 clean:
 	rm -rf $(B)

@@ -8,13 +8,22 @@
  * The signal is debuggerd's: SIGRTMIN + 1 of glibc, 35. The value that comes with it says
  * what is wanted: 1 the stacks, all else (kill sends none) the leaks.
  *
+ * A process with the handler has a mapping of a file that has no place, named MS_SIGN and
+ * the folder in which it answers. A program that later gives the signal a handler of its
+ * own has the mapping, too; it gets the signal.
+ *
  * Whoever wants the answer binds a stream socket in the process's folder before, named
  * MS_ANSWER_SOCKET with the process's number as itself sees it, and reads from what
- * connects until its end. Root and the process's own user are answered, nobody else.
+ * connects until its end. An answer that is whole ends with a byte 0. Root and the process's own
+ * user are answered, nobody else.
  */
 
 enum { MS_TRIGGER_SIGNAL = 35, MS_TRIGGER_STACKS = 1 };
 
+/* The longest name of a file that has no place is 249 bytes. */
+enum { MS_FOLDER_BYTES = 200 };
+
+#define MS_SIGN          "memunreachable:"
 #define MS_ANSWER_SOCKET ".memunreachable.%d"
 
 /* The environment of a process with the handler. */

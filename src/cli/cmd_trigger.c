@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -25,7 +24,12 @@
 #include "target/maps.h"
 #include "target/proc.h"
 
-enum { BEGIN_MS = 10000, SILENCE_MS = 90000, PIECE = 64 * 1024, ENVIRON_BYTES = 128 * 1024 };
+enum {
+	BEGIN_MS = 10000,
+	SILENCE_MS = 90000,
+	PIECE = 64 * 1024,
+	FOLDER_BYTES = MS_FOLDER_BYTES + 32
+};
 
 static const char usage[] =
 	"Usage: memscan trigger [--stacks] PID\n"
@@ -39,7 +43,7 @@ static const char usage[] =
 struct asking {
 	pid_t pid;
 	bool stacks;
-	char folder[PATH_MAX]; /* as this process sees it */
+	char folder[FOLDER_BYTES]; /* first as the process sees it, then as we do */
 	int dir;
 	int listener;
 	bool bound;
@@ -59,6 +63,17 @@ static enum ms_status refuse(struct ms_error *err, pid_t pid)
 	return MS_E_UNSUPPORTED;
 }
 
+/* A thread's id stands for its process. */
+static pid_t process_of(pid_t id)
+{
+	char status[MS_PROC_STATUS_BYTES];
+	pid_t pid = 0;
+
+	if (ms_proc_read(id, "status", status, sizeof(status)) > 0)
+		pid = (pid_t)ms_proc_field(status, "Tgid", 10);
+	return pid ? pid : id;
+}
+
 static bool catches_signal(pid_t pid)
 {
 	char status[MS_PROC_STATUS_BYTES];
@@ -68,8 +83,11 @@ static bool catches_signal(pid_t pid)
 	return ms_proc_field(status, "SigCgt", 16) >> (MS_TRIGGER_SIGNAL - 1) & 1;
 }
 
-static bool maps_library(pid_t pid)
+/* The folder that the sign of the handler names, in the process's own tree; or no sign. */
+static bool read_sign(pid_t pid, char *ret, size_t size)
 {
+	static const char before[] = "/memfd:" MS_SIGN;
+	static const char behind[] = " (deleted)";
 	struct ms_arena arena = { 0 };
 	struct ms_mappings maps = { 0 };
 	const struct ms_mapping *map;
@@ -77,40 +95,27 @@ static bool maps_library(pid_t pid)
 	bool found = false;
 
 	if (!ms_maps_read(pid, &arena, &maps, &err))
-		ms_vec_for_each (map, &maps)
-			found = found || strstr(map->name, "/libmemunreachable.so");
+		ms_vec_for_each (map, &maps) {
+			size_t len = strlen(map->name);
+
+			if (found || strncmp(map->name, before, sizeof(before) - 1) != 0 ||
+			    len < sizeof(before) + sizeof(behind))
+				continue;
+			found = true;
+			len -= sizeof(before) - 1 + sizeof(behind) - 1;
+			(void)snprintf(ret, size, "%.*s", (int)len, map->name + sizeof(before) - 1);
+		}
 	ms_arena_deinit(&arena);
 	return found;
 }
 
-/* A program that was linked with the static library has the names of its environment in it. */
-static bool contains_library(pid_t pid)
-{
-	int fd = ms_proc_open(pid, "exe", O_RDONLY);
-	struct stat file = { 0 };
-	bool found = false;
-	void *text;
-
-	if (fd < 0)
-		return false;
-	if (!fstat(fd, &file) && file.st_size > 0) {
-		text = mmap(NULL, (size_t)file.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-		if (text != MAP_FAILED) {
-			found = memmem(text, (size_t)file.st_size, MS_ENV_FOLDER,
-			               sizeof(MS_ENV_FOLDER));
-			(void)munmap(text, (size_t)file.st_size);
-		}
-	}
-	(void)close(fd);
-	return found;
-}
-
-static enum ms_status check(pid_t pid, struct ms_error *err)
+/* @ret_folder: of MS_FOLDER_BYTES */
+static enum ms_status check(pid_t pid, char *ret_folder, struct ms_error *err)
 {
 	enum ms_status st;
 
 	if (kill(pid, 0) == 0) {
-		if (catches_signal(pid) && (maps_library(pid) || contains_library(pid)))
+		if (catches_signal(pid) && read_sign(pid, ret_folder, MS_FOLDER_BYTES))
 			return MS_OK;
 		return refuse(err, pid);
 	}
@@ -126,30 +131,16 @@ static enum ms_status check(pid_t pid, struct ms_error *err)
 
 /* ---- where it answers ---- */
 
-/* The value of @name in the environment that the process was started with, or NULL. */
-static const char *find_variable(const char *text, size_t len, const char *name)
+/* Look at the folder from here. */
+static void translate_folder(struct asking *a)
 {
-	size_t name_len = strlen(name);
+	char inside[FOLDER_BYTES];
 
-	for (const char *at = text; at < text + len; at += strlen(at) + 1)
-		if (!strncmp(at, name, name_len) && at[name_len] == '=')
-			return at + name_len + 1;
-	return NULL;
-}
-
-/* The folder, in the process's own tree of files. */
-static void find_folder(struct asking *a)
-{
-	static char text[ENVIRON_BYTES];
-	ssize_t n = ms_proc_read(a->pid, "environ", text, sizeof(text));
-	const char *folder = n > 0 ? find_variable(text, (size_t)n, MS_ENV_FOLDER) : NULL;
-
-	if (!folder || *folder != '/')
-		folder = MS_DEFAULT_FOLDER;
-	(void)snprintf(a->folder, sizeof(a->folder), "/proc/%d/root%s", (int)a->pid, folder);
-	/* Without the right to look into its tree, which is likely the same. */
-	if (access(a->folder, W_OK | X_OK))
-		(void)snprintf(a->folder, sizeof(a->folder), "%s", folder);
+	(void)snprintf(inside, sizeof(inside), "/proc/%d/root%.*s", (int)a->pid, MS_FOLDER_BYTES,
+	               a->folder);
+	/* Without the right to look into its tree, that is likely the same as ours. */
+	if (!access(inside, W_OK | X_OK))
+		memcpy(a->folder, inside, sizeof(inside));
 }
 
 /* Its number as itself sees it: the last of all those it has. */
@@ -194,10 +185,13 @@ static void name_socket(const struct asking *a, struct sockaddr_un *ret)
 	               a->name);
 }
 
-/* A socket that was left there refuses; nobody is behind it. */
+/*
+ * A socket that was left there refuses; nobody is behind it. One of another kind is looked
+ * for, lest whoever waits there takes this for the answer.
+ */
 static void remove_stale(const struct asking *a, const struct sockaddr_un *name)
 {
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
 		return;
@@ -206,11 +200,39 @@ static void remove_stale(const struct asking *a, const struct sockaddr_un *name)
 	(void)close(fd);
 }
 
+/* What an end by a signal would leave behind. */
+/* NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables) */
+static struct {
+	int dir;
+	const char *name;
+} bound;
+/* NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables) */
+
+static void on_end(int signal)
+{
+	(void)unlinkat(bound.dir, bound.name, 0);
+	(void)raise(signal); /* by SA_RESETHAND it ends this process */
+}
+
+static void clean_up_on_signals(const struct asking *a)
+{
+	static const int ends[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM };
+	struct sigaction act = { .sa_handler = on_end, .sa_flags = (int)SA_RESETHAND };
+	struct sigaction before;
+
+	bound.dir = a->dir;
+	bound.name = a->name;
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		/* nohup and shells have them ignored */
+		if (!sigaction(ends[i], NULL, &before) && before.sa_handler != SIG_IGN)
+			(void)sigaction(ends[i], &act, NULL);
+}
+
 static enum ms_status begin_listening(struct asking *a, struct ms_error *err)
 {
 	struct sockaddr_un name;
 
-	find_folder(a);
+	translate_folder(a);
 	(void)snprintf(a->name, sizeof(a->name), MS_ANSWER_SOCKET, (int)inner_pid(a->pid));
 	a->dir = open(a->folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	a->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -221,6 +243,7 @@ static enum ms_status begin_listening(struct asking *a, struct ms_error *err)
 	if (bind(a->listener, (const struct sockaddr *)&name, sizeof(name)))
 		return cannot_listen(a, err);
 	a->bound = true;
+	clean_up_on_signals(a);
 	/* The process may be another user's; who it is is looked at when it comes. */
 	if (fchmodat(a->dir, a->name, 0666, 0) || listen(a->listener, 1))
 		return cannot_listen(a, err);
@@ -277,11 +300,17 @@ static bool wait_for(int fd, int ms)
 	return n > 0;
 }
 
-/* Copy what comes to standard output. @ret_written: false when that failed. */
+/*
+ * Copy what comes to standard output, without the byte that says that it is whole.
+ *
+ * @ret_written: false when that failed
+ */
 static enum ms_status copy_answer(const struct asking *a, int fd, bool *ret_written,
                                   struct ms_error *err)
 {
 	static char piece[PIECE];
+	enum ms_status st;
+	bool whole = false;
 
 	for (;;) {
 		ssize_t n;
@@ -293,12 +322,18 @@ static enum ms_status copy_answer(const struct asking *a, int fd, bool *ret_writ
 			continue;
 		if (n <= 0)
 			break;
+		whole = !piece[n - 1];
+		n -= whole;
 		if (fwrite(piece, 1, (size_t)n, stdout) != (size_t)n)
 			*ret_written = false;
 	}
 	if (fflush(stdout))
 		*ret_written = false;
-	return MS_OK;
+	if (whole)
+		return MS_OK;
+	st = ms_fail(err, MS_E_DIED, "the answer of process %d was cut off", (int)a->pid);
+	ms_advise(err, "the process that made it was ended, or ran out of time; try again");
+	return st;
 }
 
 static enum ms_status ask(struct asking *a, bool *ret_written, struct ms_error *err)
@@ -366,7 +401,8 @@ int ms_cmd_trigger(int argc, char **argv)
 		ms_tell_error(&err);
 		return MS_EXIT_USAGE;
 	}
-	st = check(asking.pid, &err);
+	asking.pid = process_of(asking.pid);
+	st = check(asking.pid, asking.folder, &err);
 	if (!st)
 		st = ask(&asking, &written, &err);
 	end_listening(&asking);

@@ -7,6 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "target/proc.h"
+
 /* A waiter looks again after this: whoever held it may have been in a parent. */
 static const struct timespec LOOK_AGAIN = { 0, 100000000L };
 
@@ -22,11 +24,18 @@ static bool try_to_take(struct ms_lock *lock, uint64_t expected, uint64_t mine)
 	                                   __ATOMIC_RELAXED);
 }
 
-/* Whoever has it will never give it back. */
+/*
+ * Whoever has it will never give it back. One that was killed has its number until someone
+ * waits for it, which for ever nobody may do.
+ */
 static bool is_orphaned(uint64_t owner, uint64_t process)
 {
-	return owner >> 32 != process ||
-	       (syscall(SYS_tkill, (pid_t)owner, 0) != 0 && errno == ESRCH);
+	struct ms_proc_stat stat;
+	pid_t thread = (pid_t)owner;
+
+	if (owner >> 32 != process || (syscall(SYS_tkill, thread, 0) != 0 && errno == ESRCH))
+		return true;
+	return ms_proc_stat(thread, &stat) && (stat.state == 'Z' || stat.state == 'X');
 }
 
 bool ms_lock_take(struct ms_lock *lock, pid_t process)

@@ -14,6 +14,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <link.h>
 #include <linux/futex.h>
@@ -25,6 +26,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "target/collection.h"
@@ -40,8 +42,9 @@ enum {
 	TLS_ALIGN = 64,
 	TCB_WORD = 0, /* words of the header, tcbhead_t */
 	SELF_WORD = 2,
-	FIRST_KEPT_FD = 2, /* messages go there */
+	MESSAGES_FD = 2, /* the only descriptor that is kept */
 	WAIT_S = 1,
+	WAITS_TO_BEGIN = 10,
 };
 
 /*
@@ -144,15 +147,28 @@ static void drop_descriptors(void)
 {
 	struct rlimit limit = { 0 };
 
-	if (!syscall(SYS_close_range, FIRST_KEPT_FD + 1, UINT_MAX, 0)) {
-		(void)close(0);
-		(void)close(1);
+	(void)close(0);
+	(void)close(1);
+	if (!syscall(SYS_close_range, MESSAGES_FD + 1, UINT_MAX, 0))
 		return;
-	}
 	(void)getrlimit(RLIMIT_NOFILE, &limit);
-	for (rlim_t fd = 0; fd < limit.rlim_max && fd < INT_MAX; fd++)
-		if (fd != FIRST_KEPT_FD)
-			(void)close((int)fd);
+	for (rlim_t fd = MESSAGES_FD + 1; fd < limit.rlim_max && fd < INT_MAX; fd++)
+		(void)close((int)fd);
+}
+
+/*
+ * No socket or file of ours may become number 1 or 2: a message would go there, and a
+ * program that is started would lose its output. Nothing can be read or written here.
+ */
+static void occupy_standard_descriptors(void)
+{
+	int fd;
+
+	do {
+		fd = open("/", O_PATH | O_CLOEXEC);
+	} while (fd >= 0 && fd <= MESSAGES_FD);
+	if (fd >= 0)
+		(void)close(fd);
 }
 
 static void futex_wait(uint32_t *word, uint32_t value)
@@ -163,21 +179,62 @@ static void futex_wait(uint32_t *word, uint32_t value)
 	(void)syscall(SYS_futex, word, FUTEX_WAIT, value, &span, NULL, 0);
 }
 
+static void end_at_once(int signal)
+{
+	(void)signal;
+	(void)syscall(SYS_kill, getpid(), SIGKILL);
+}
+
+/*
+ * Linux before 5.16 ends every process that shares the memory of one that dumps core,
+ * whatever the limit of the core's size: ours may fail, but not so.
+ */
+static void never_dump_core(struct ms_process *process)
+{
+	static const int fatal[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS, SIGABRT };
+	const struct layout l = layout_of(process);
+	const stack_t stack = { .ss_sp = place(process, l.small_stack),
+		                .ss_size = SMALL_STACK_BYTES };
+	struct sigaction act = { .sa_handler = end_at_once, .sa_flags = SA_ONSTACK };
+	sigset_t set;
+
+	(void)sigemptyset(&set);
+	(void)sigaltstack(&stack, NULL);
+	for (size_t i = 0; i < sizeof(fatal) / sizeof(fatal[0]); i++) {
+		(void)sigaction(fatal[i], &act, NULL);
+		(void)sigaddset(&set, fatal[i]);
+	}
+	/* A blocked signal of these ends a process as if there were no handler. */
+	(void)sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
+/*
+ * False when the program ended before it said so. An orphan is told within moments; it
+ * cannot see the end of a program that nobody waits for.
+ */
+static bool may_begin(struct ms_process *process)
+{
+	for (int i = 0; !__atomic_load_n(&process->go, __ATOMIC_ACQUIRE); i++) {
+		if (process->orphan ? i == WAITS_TO_BEGIN : getppid() != process->program)
+			return false;
+		futex_wait(&process->go, 0);
+	}
+	return true;
+}
+
 static int live(void *arg)
 {
 	struct ms_process *process = arg;
 
 	ms_collection_set_signals();
+	never_dump_core(process);
+	drop_descriptors();
 	if (!process->orphan)
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	while (!__atomic_load_n(&process->go, __ATOMIC_ACQUIRE)) {
-		/* The program may have ended before that took effect. */
-		if (!process->orphan && getppid() != process->program)
-			return 1;
-		futex_wait(&process->go, 0);
-	}
+	if (!may_begin(process))
+		return 1;
 	(void)setsid();
-	drop_descriptors();
+	occupy_standard_descriptors();
 	process->body(process->ctx);
 	return 0;
 }
@@ -214,6 +271,16 @@ static int be_parent(void *arg)
 	return 0;
 }
 
+/*
+ * From here on nothing is a point where a thread can be cancelled, as the C library's own
+ * wait4() and usleep() are: a handler may have interrupted malloc with its lock held.
+ */
+static void reap(pid_t pid)
+{
+	while (syscall(SYS_wait4, pid, NULL, __WALL, NULL) < 0 && errno == EINTR)
+		;
+}
+
 static void make_orphan(struct ms_process *process)
 {
 	const struct layout l = layout_of(process);
@@ -223,34 +290,54 @@ static void make_orphan(struct ms_process *process)
 	/* The parent runs to its end before this goes on, and uses errno as we would. */
 	parent = clone(be_parent, place(process, l.small_stack + SMALL_STACK_BYTES),
 	               CLONE_VM | CLONE_VFORK, process);
-	while (parent > 0 && wait4(parent, NULL, __WALL, NULL) < 0 && errno == EINTR)
-		;
+	if (parent > 0)
+		reap(parent);
 }
 
-enum ms_status ms_process_start(struct ms_process *process, struct ms_error *err)
+int ms_process_begin(struct ms_process *process)
 {
-	sigset_t all;
-	sigset_t before;
+	uint64_t before = ms_process_block_signals();
+	int error;
 
-	(void)sigfillset(&all);
 	process->program = getpid();
 	process->go = 0;
-	/* No handler of the program's may run in there before it has forgotten them. */
-	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
+	errno = 0;
 	if (process->orphan)
 		make_orphan(process);
 	else
 		process->pid = make(process);
+	error = process->pid < 0 ? errno : 0;
 	if (process->pid < 0)
 		process->lives = 0;
-	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	ms_process_restore_signals(before);
 	if (process->pid < 0)
-		return ms_fail_sys(err, errno, "cannot start the collection process");
+		return error ? error : EAGAIN;
 	/* Fails where there is no Yama, and is not needed there. */
 	(void)prctl(PR_SET_PTRACER, (unsigned long)process->pid, 0, 0, 0);
 	__atomic_store_n(&process->go, 1, __ATOMIC_RELEASE);
 	(void)syscall(SYS_futex, &process->go, FUTEX_WAKE, 1, NULL, NULL, 0);
-	return MS_OK;
+	return 0;
+}
+
+enum ms_status ms_process_start(struct ms_process *process, struct ms_error *err)
+{
+	int error = ms_process_begin(process);
+
+	return error ? ms_fail_sys(err, error, "cannot start the collection process") : MS_OK;
+}
+
+uint64_t ms_process_block_signals(void)
+{
+	const uint64_t all = UINT64_MAX;
+	uint64_t before = 0;
+
+	(void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof(all));
+	return before;
+}
+
+void ms_process_restore_signals(uint64_t before)
+{
+	(void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before));
 }
 
 bool ms_process_lives(const struct ms_process *process)
@@ -258,12 +345,18 @@ bool ms_process_lives(const struct ms_process *process)
 	return __atomic_load_n(&process->lives, __ATOMIC_ACQUIRE);
 }
 
+bool ms_process_wait(struct ms_process *process)
+{
+	uint32_t pid = __atomic_load_n(&process->lives, __ATOMIC_ACQUIRE);
+
+	if (pid)
+		futex_wait(&process->lives, pid);
+	return !ms_process_lives(process);
+}
+
 void ms_process_join(struct ms_process *process)
 {
-	uint32_t pid;
-
-	while ((pid = __atomic_load_n(&process->lives, __ATOMIC_ACQUIRE)))
-		futex_wait(&process->lives, pid);
-	while (wait4(process->pid, NULL, __WALL, NULL) < 0 && errno == EINTR)
+	while (!ms_process_wait(process))
 		;
+	reap(process->pid);
 }

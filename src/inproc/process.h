@@ -8,7 +8,18 @@
  * and works when the program has no descriptor left, holds the lock of its malloc, or
  * was interrupted by a signal at any instruction.
  *
- * It is a child that makes no SIGCHLD and that only wait4(__WALL) sees.
+ * It is a child that makes no SIGCHLD and that only wait4(__WALL) sees. An orphan is init's
+ * child; where the program itself adopts orphans, as the first process of a pid namespace
+ * or by PR_SET_CHILD_SUBREAPER, the program is sent SIGCHLD for it, and has to wait for it
+ * like for any orphan.
+ *
+ * What a seccomp filter of the program forbids is forbidden here, too. Where it returns an
+ * error (clone, futex, ptrace, prctl) there is no answer, or one that says why, and nothing
+ * more; where it kills, it kills.
+ *
+ * A shadow stack (CET) is the kernel's to make for a process that shares memory, and the
+ * short-lived parent of an orphan borrows its starter's, which it never returns above.
+ * Neither restartable sequences nor a list of robust locks is registered in there.
  */
 
 #include <stdbool.h>
@@ -38,12 +49,26 @@ struct ms_process *ms_process_new(size_t bytes, void (*body)(void *ctx));
 void ms_process_free(struct ms_process *process);
 
 /*
- * Start it. Under Yama the program allows it, and those that it starts, to trace it.
+ * Start it. Under Yama the program allows it, and those that it starts, to trace it; that
+ * takes the place of what the program may have allowed before, which cannot be asked for.
  *
  * Returns MS_E_SYS when the program may have no more processes.
- * Context: any, also a signal handler: nothing but system calls on the caller's stack.
  */
 ms_must_check enum ms_status ms_process_start(struct ms_process *process, struct ms_error *err);
+
+/*
+ * The same; returns 0, or errno.
+ *
+ * Context: any, also a signal handler on a small stack: nothing but system calls.
+ */
+int ms_process_begin(struct ms_process *process);
+
+/* Block every signal, those of the C library itself too; returns what was blocked. */
+uint64_t ms_process_block_signals(void);
+void ms_process_restore_signals(uint64_t before);
+
+/* Wait a second at most for its end; true when it has left the program's memory. */
+bool ms_process_wait(struct ms_process *process);
 
 /* Wait until it has ended, and take its end from the kernel. It is no orphan. */
 void ms_process_join(struct ms_process *process);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -118,16 +119,32 @@ static void close_pipe(struct ms_search *s, int end)
 	s->pipe[end] = -1;
 }
 
+/* Forgotten first: whoever is killed in here shall leave nothing to be released twice. */
+void ms_search_release(struct ms_search *s)
+{
+	struct ms_arena arena = s->arena;
+	struct ms_arena told = s->told;
+	struct ms_collection *shared = s->shared;
+
+	memset(&s->arena, 0, sizeof(s->arena));
+	memset(&s->told, 0, sizeof(s->told));
+	s->shared = NULL;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	ms_arena_deinit(&arena);
+	ms_arena_deinit(&told);
+	if (shared)
+		ms_collection_destroy(shared);
+}
+
 static enum ms_status attempt(struct ms_search *s)
 {
+	struct ms_collection *shared;
 	enum ms_status st;
 
-	ms_arena_deinit(&s->arena);
-	ms_arena_deinit(&s->told);
+	ms_search_release(s);
 	/* A child would have the addresses of leaks, and take them for references. */
 	s->told.unforked = true;
 	s->own = (struct ms_ranges){ 0 };
-	s->shared = NULL;
 	s->src = NULL;
 	s->sweeper = 0;
 	s->pipe[0] = -1;
@@ -142,8 +159,10 @@ static enum ms_status attempt(struct ms_search *s)
 	reap(s, st);
 	if (s->src)
 		s->src->ops->close(s->src);
-	if (s->shared)
-		ms_collection_destroy(s->shared);
+	shared = s->shared;
+	s->shared = NULL;
+	if (shared)
+		ms_collection_destroy(shared);
 	return st;
 }
 

@@ -54,6 +54,9 @@ void ms_search_leave(void);
 /* Search, several times if need be. In the collection process; @ctx is a struct ms_search. */
 void ms_search_run(void *ctx);
 
+/* Release what came out, or what a collection process that was killed has left. */
+void ms_search_release(struct ms_search *search);
+
 /* Be the sweeper: hold what is there, let the program go, search, send the report. */
 int ms_search_sweep(void *ctx, int channel);
 

@@ -13,6 +13,14 @@
 
 enum { FILES = 32, PATIENCE_S = 10 };
 
+/* strerror() may translate, for which it uses malloc; here that is not ours to use. */
+static const char *explain(int error)
+{
+	const char *text = strerrordesc_np(error);
+
+	return text ? text : "unknown error";
+}
+
 /* Whoever listens was root or this user when it began to. */
 static bool may_know(int fd)
 {
@@ -53,20 +61,21 @@ bool ms_answer_open(const char *folder, pid_t pid, struct ms_answer *ret)
 {
 	int dir = open_folder(folder);
 
+	(void)snprintf(ret->path, sizeof(ret->path), "%s/.tombstone.%d", folder, (int)pid);
+	(void)unlink(ret->path); /* of one that was killed */
 	ret->is_file = false;
+	ret->error = 0;
 	ret->fd = dir < 0 ? -1 : connect_asker(dir, pid);
 	if (dir >= 0)
 		(void)close(dir);
 	if (ret->fd >= 0)
 		return true;
 	ret->is_file = true;
-	(void)snprintf(ret->path, sizeof(ret->path), "%s/.tombstone.%d", folder, (int)pid);
-	(void)unlink(ret->path); /* of one that was killed */
 	ret->fd = open(ret->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (ret->fd >= 0)
 		return true;
 	ms_log("cannot write to the folder '%s': %s; set " MS_ENV_FOLDER " to another", folder,
-	       strerror(errno));
+	       explain(errno));
 	return false;
 }
 
@@ -82,8 +91,26 @@ static void name_file(const char *folder, int i, char *ret, size_t size)
 	(void)snprintf(ret, size, "%s/tombstone_%02d", folder, i);
 }
 
-/* Take the first name that is free, or else that of the oldest file. */
-static bool give_name(const char *folder, const char *path, char *ret, size_t size)
+/* In a folder that many may write to, the files of others are not ours to replace. */
+static bool is_ours(const struct stat *file)
+{
+	return S_ISREG(file->st_mode) && (file->st_uid == geteuid() || geteuid() == 0);
+}
+
+/* Take a name that is free. Not all filesystems have links. */
+static bool take_name(const char *path, const char *name)
+{
+	struct stat file;
+
+	if (!link(path, name)) {
+		(void)unlink(path);
+		return true;
+	}
+	return errno != EEXIST && lstat(name, &file) && errno == ENOENT && !rename(path, name);
+}
+
+/* Take the first name that is free, or else that of the oldest file. Returns 0, or errno. */
+static int give_name(const char *folder, const char *path, char *ret, size_t size)
 {
 	struct stat oldest = { 0 };
 	int which = -1;
@@ -92,32 +119,38 @@ static bool give_name(const char *folder, const char *path, char *ret, size_t si
 		struct stat file;
 
 		name_file(folder, i, ret, size);
-		if (!link(path, ret)) {
-			(void)unlink(path);
-			return true;
-		}
-		if (!lstat(ret, &file) && (which < 0 || older(&file, &oldest))) {
+		if (take_name(path, ret))
+			return 0;
+		if (!lstat(ret, &file) && is_ours(&file) && (which < 0 || older(&file, &oldest))) {
 			oldest = file;
 			which = i;
 		}
 	}
 	if (which < 0)
-		return false;
+		return EEXIST;
 	name_file(folder, which, ret, size);
-	return !rename(path, ret);
+	return rename(path, ret) ? errno : 0;
 }
 
 void ms_answer_close(const char *folder, struct ms_answer *answer)
 {
 	char name[sizeof(answer->path)];
+	int error = answer->error;
 
-	(void)close(answer->fd);
-	if (!answer->is_file)
+	if (!answer->is_file) {
+		/* It sees an answer without this as cut off. */
+		if (!error)
+			(void)send(answer->fd, "", 1, MSG_NOSIGNAL);
+		(void)close(answer->fd);
 		return;
-	if (give_name(folder, answer->path, name, sizeof(name))) {
+	}
+	(void)close(answer->fd);
+	if (!error)
+		error = give_name(folder, answer->path, name, sizeof(name));
+	if (!error) {
 		ms_log("Tombstone written to: %s", name);
 		return;
 	}
-	ms_log("cannot write to the folder '%s': %s", folder, strerror(errno));
+	ms_log("cannot write to the folder '%s': %s", folder, explain(error));
 	(void)unlink(answer->path);
 }

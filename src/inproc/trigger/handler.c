@@ -5,13 +5,21 @@
  * come at any instruction, with every lock held and no descriptor left, and the thread
  * goes on at once. That process serves what was noted, one thing after the other, and
  * ends; requests that come meanwhile are noted as well, equal ones as one.
+ *
+ * Children. A forked one finds its struct state empty, for the kernel empties it, and so
+ * begins anew, whatever its parent was in the middle of. A child of vfork() finds that of
+ * the parent whose memory it uses: it answers nothing.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,17 +30,25 @@
 #include "memunreachable/memunreachable.h"
 #include "report/formats.h"
 
-enum { LEAKS_LISTED = 100, LIMIT_S = 60 };
+enum { LEAKS_LISTED = 100, LIMIT_S = 60, PAGE = 4096, WAITS_FOR_END = 3 };
 
 enum phase { SERVING, CLOSING };
 
+/* Alone in a page that a forked child finds empty. */
+struct state {
+	pid_t owner;       /* whose memory this is; 0: of a child that has not been asked yet */
+	uint32_t wanted;   /* of enum ms_request_kind */
+	uint32_t phase;    /* of the process: past CLOSING it looks at nothing more */
+	uint32_t starting; /* someone starts it */
+};
+
+/* NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables) */
 static struct {
 	struct ms_trigger_settings settings;
 	struct ms_process *process; /* NULL: not installed */
-	uint32_t wanted;            /* of enum ms_request_kind */
-	uint32_t phase;             /* of the process: past CLOSING it looks at nothing more */
-	uint32_t starting;          /* someone starts it */
+	struct state *state;
 } service;
+/* NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables) */
 
 const struct ms_trigger_settings *ms_trigger_settings(void)
 {
@@ -43,44 +59,60 @@ const struct ms_trigger_settings *ms_trigger_settings(void)
 
 struct writing {
 	struct ms_sink sink; /* first */
-	int fd;
+	struct ms_answer *answer;
 };
 
 static bool put(struct ms_sink *sink, const char *bytes, size_t len)
 {
-	const struct writing *writing = (const struct writing *)sink;
+	struct ms_answer *answer = ((struct writing *)sink)->answer;
 
 	while (len > 0) {
-		ssize_t n = write(writing->fd, bytes, len);
+		ssize_t n = write(answer->fd, bytes, len);
 
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n <= 0)
+		if (n <= 0) {
+			answer->error = n ? errno : EIO;
 			return false;
+		}
 		bytes += n;
 		len -= (size_t)n;
 	}
 	return true;
 }
 
+/* Not dprintf(), which takes a buffer from malloc, and that belongs to the program. */
+static void say(struct ms_answer *answer, const char *text, const char *advice)
+{
+	struct writing writing = { .answer = answer };
+	char line[MS_ERROR_TEXT + 16];
+
+	(void)snprintf(line, sizeof(line), "memscan: %s\n", text);
+	if (put(&writing.sink, line, strlen(line)) && *advice) {
+		(void)snprintf(line, sizeof(line), "memscan: %s\n", advice);
+		(void)put(&writing.sink, line, strlen(line));
+	}
+}
+
 static void write_leaks(struct ms_search *search)
 {
 	struct ms_answer *answer = search->ctx;
-	struct writing writing = { .sink.write = put, .fd = answer->fd };
+	struct writing writing = { .sink.write = put, .answer = answer };
 
 	if (search->st) {
 		ms_log("%s", search->err.text);
-		(void)dprintf(answer->fd, "memscan: %s\nmemscan: %s\n", search->err.text,
-		              search->err.advice);
+		say(answer, search->err.text, search->err.advice);
 		return;
 	}
-	(void)ms_text_writer.write(&search->report, &writing.sink);
+	if (!ms_text_writer.write(&search->report, &writing.sink) && !answer->error)
+		answer->error = ENOMEM;
 }
 
 static void tell_leaks(struct ms_answer *answer)
 {
 	struct ms_search *search = service.process->ctx;
 
+	ms_search_release(search); /* of one that was killed */
 	memset(search, 0, sizeof(*search));
 	search->process = service.process;
 	search->options.limit = LEAKS_LISTED;
@@ -93,12 +125,11 @@ static void tell_leaks(struct ms_answer *answer)
 		return;
 	ms_search_run(search);
 	ms_search_leave();
-	ms_arena_deinit(&search->arena);
-	ms_arena_deinit(&search->told);
+	ms_search_release(search);
 }
 
 /* The stacks are told by memscan itself: to name what is on them takes more than is here. */
-static void tell_stacks(const struct ms_answer *answer)
+static void tell_stacks(struct ms_answer *answer)
 {
 	const char *memscan = service.settings.memscan;
 	char number[16];
@@ -106,15 +137,16 @@ static void tell_stacks(const struct ms_answer *answer)
 	char command[] = "stacks";
 	char *const argv[] = { name, command, number, NULL };
 	char *const envp[] = { NULL };
+	int status = 0;
 	pid_t child;
 
 	(void)snprintf(number, sizeof(number), "%d", (int)service.process->program);
 	if (!memscan[0]) {
-		(void)dprintf(answer->fd,
-		              "memscan: no program memscan was found beside the library\n"
-		              "memscan: set " MS_ENV_MEMSCAN " to its path\n");
+		say(answer, "no program memscan was found beside the library",
+		    "set " MS_ENV_MEMSCAN " to its path");
 		return;
 	}
+	/* NOLINTBEGIN(clang-analyzer-unix.Vfork): system calls alone, on what is its own */
 	child = vfork(); /* NOLINT(clang-analyzer-security.insecureAPI.vfork): it only execs */
 	if (!child) {
 		sigset_t none;
@@ -129,8 +161,13 @@ static void tell_stacks(const struct ms_answer *answer)
 		(void)execve(memscan, argv, envp);
 		_exit(127);
 	}
-	while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR)
+	/* NOLINTEND(clang-analyzer-unix.Vfork) */
+	while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
 		;
+	if (child < 0)
+		answer->error = errno;
+	else if (!WIFEXITED(status))
+		answer->error = ETIMEDOUT;
 }
 
 static void serve_kind(enum ms_request_kind kind)
@@ -150,7 +187,7 @@ static void serve_kind(enum ms_request_kind kind)
 /* True while something was wanted; else nothing noted from now on will be seen. */
 static bool serve_wanted(void)
 {
-	uint32_t wanted = __atomic_exchange_n(&service.wanted, 0, __ATOMIC_ACQ_REL);
+	uint32_t wanted = __atomic_exchange_n(&service.state->wanted, 0, __ATOMIC_ACQ_REL);
 
 	if (wanted & MS_TELL_STACKS)
 		serve_kind(MS_TELL_STACKS);
@@ -158,10 +195,10 @@ static bool serve_wanted(void)
 		serve_kind(MS_TELL_LEAKS);
 	if (wanted)
 		return true;
-	__atomic_store_n(&service.phase, CLOSING, __ATOMIC_SEQ_CST);
-	if (!__atomic_load_n(&service.wanted, __ATOMIC_SEQ_CST))
+	__atomic_store_n(&service.state->phase, CLOSING, __ATOMIC_SEQ_CST);
+	if (!__atomic_load_n(&service.state->wanted, __ATOMIC_SEQ_CST))
 		return false;
-	__atomic_store_n(&service.phase, SERVING, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&service.state->phase, SERVING, __ATOMIC_SEQ_CST);
 	return true;
 }
 
@@ -175,71 +212,175 @@ static void serve(void *ctx)
 
 /* ---- in the program ---- */
 
-/* Whether the process beside lives and will still see what was noted. */
-static bool will_serve(void)
+/* The process beside that a forked child knows of is its parent's, and so is its memory. */
+static void adopt(void)
 {
-	const struct ms_process *process = service.process;
+	struct ms_search *search = service.process->ctx;
+	pid_t self = getpid();
 
-	/* In a forked child it is the parent's, and nobody here will ever see its end. */
-	if (process->program != getpid())
-		return false;
-	if (!ms_process_lives(process))
-		return false;
-	if (__atomic_load_n(&service.phase, __ATOMIC_SEQ_CST) == SERVING)
-		return true;
-	/* It is at its last instructions; until then its memory is in use. */
-	while (ms_process_lives(process) &&
-	       __atomic_load_n(&service.phase, __ATOMIC_SEQ_CST) == CLOSING)
-		(void)usleep(10);
-	return ms_process_lives(process);
+	if (service.state->owner == self)
+		return;
+	service.process->lives = 0;
+	memset(search, 0, sizeof(*search));
+	__atomic_store_n(&service.state->owner, self, __ATOMIC_SEQ_CST);
 }
 
-void ms_trigger_request(enum ms_request_kind kind)
+/* As early as can be: whoever uses the child's memory later shall find its owner. */
+static void in_child(void)
 {
-	struct ms_error err;
+	uint64_t before = ms_process_block_signals();
+	struct state *state = service.state;
 
-	(void)__atomic_fetch_or(&service.wanted, (uint32_t)kind, __ATOMIC_SEQ_CST);
-	if (__atomic_exchange_n(&service.starting, 1, __ATOMIC_ACQ_REL))
-		return;
-	if (!will_serve()) {
-		service.phase = SERVING;
-		if (ms_process_start(service.process, &err))
-			ms_log("%s", err.text);
+	/* Where the kernel does not know of MADV_WIPEONFORK, before Linux 4.14. */
+	if (state->owner != getpid())
+		memset(state, 0, sizeof(*state));
+	adopt();
+	ms_process_restore_signals(before);
+}
+
+static bool is_serving(void)
+{
+	return ms_process_lives(service.process) &&
+	       __atomic_load_n(&service.state->phase, __ATOMIC_SEQ_CST) == SERVING;
+}
+
+bool ms_trigger_is_answering(void)
+{
+	return service.state->owner == getpid() && ms_process_lives(service.process);
+}
+
+/* Start the process beside, unless one will still see what was noted. */
+static int start_if_needed(void)
+{
+	adopt();
+	if (is_serving())
+		return 0;
+	/* It is at its last instructions; until then its memory is in use. */
+	for (int i = 0; ms_process_lives(service.process); i++) {
+		if (i == WAITS_FOR_END)
+			return ETIMEDOUT;
+		(void)ms_process_wait(service.process);
 	}
-	__atomic_store_n(&service.starting, 0, __ATOMIC_RELEASE);
+	service.state->phase = SERVING;
+	return ms_process_begin(service.process);
+}
+
+int ms_trigger_request(enum ms_request_kind kind)
+{
+	struct state *state = service.state;
+	pid_t owner = __atomic_load_n(&state->owner, __ATOMIC_SEQ_CST);
+	uint64_t before;
+	int error = 0;
+
+	if (owner && owner != getpid())
+		return 0;
+	/* Nothing may lead this thread away, not even its cancellation, while it starts one. */
+	before = ms_process_block_signals();
+	(void)__atomic_fetch_or(&state->wanted, (uint32_t)kind, __ATOMIC_SEQ_CST);
+	do {
+		/* Whoever it is looks at what is wanted again, below. */
+		if (__atomic_exchange_n(&state->starting, 1, __ATOMIC_SEQ_CST))
+			break;
+		error = start_if_needed();
+		__atomic_store_n(&state->starting, 0, __ATOMIC_SEQ_CST);
+	} while (!error && __atomic_load_n(&state->wanted, __ATOMIC_SEQ_CST) && !is_serving());
+	ms_process_restore_signals(before);
+	return error;
+}
+
+/* Nothing here may block, raise SIGPIPE, or take much of the stack. */
+static void tell_failure(int error)
+{
+	static const char text[] = "libmemunreachable: cannot start the process that answers: ";
+	struct pollfd ready = { .fd = STDERR_FILENO, .events = POLLOUT };
+	const char *why = strerrordesc_np(error);
+	char line[sizeof(text) + 64];
+	size_t n = sizeof(text) - 1;
+	size_t len = why ? strnlen(why, sizeof(line) - n - 1) : 0;
+
+	memcpy(line, text, n);
+	if (why)
+		memcpy(line + n, why, len);
+	n += len;
+	line[n++] = '\n';
+	if (syscall(SYS_poll, &ready, 1, 0) == 1 && ready.revents == POLLOUT)
+		(void)syscall(SYS_write, STDERR_FILENO, line, n);
 }
 
 static void on_signal(int signal, siginfo_t *info, void *context)
 {
 	int error = errno;
 	bool stacks = info->si_code == SI_QUEUE && info->si_value.sival_int == MS_TRIGGER_STACKS;
+	int failed;
 
 	(void)signal;
 	(void)context;
-	ms_trigger_request(stacks ? MS_TELL_STACKS : MS_TELL_LEAKS);
+	failed = ms_trigger_request(stacks ? MS_TELL_STACKS : MS_TELL_LEAKS);
+	if (failed)
+		tell_failure(failed);
 	errno = error;
+}
+
+static struct state *make_state(void)
+{
+	struct state *state =
+		mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (state == MAP_FAILED)
+		return NULL;
+	(void)madvise(state, PAGE, MADV_WIPEONFORK);
+	state->owner = getpid();
+	return state;
+}
+
+/* A mapping with a name that says to memscan trigger: here is one, and this is its folder. */
+static bool put_up_sign(void)
+{
+	char name[sizeof(MS_SIGN) + MS_FOLDER_BYTES];
+	int fd;
+	void *sign;
+
+	(void)snprintf(name, sizeof(name), MS_SIGN "%s", service.settings.folder);
+	fd = memfd_create(name, MFD_CLOEXEC);
+	if (fd < 0)
+		return false;
+	sign = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE, fd, 0);
+	(void)close(fd);
+	return sign != MAP_FAILED;
+}
+
+static bool make_service(void)
+{
+	struct ms_process *process = ms_process_new(sizeof(struct ms_search), serve);
+	struct state *state = make_state();
+
+	if (!process || !state)
+		return false;
+	process->orphan = true;
+	service.state = state;
+	service.process = process;
+	(void)pthread_atfork(NULL, NULL, in_child);
+	if (!put_up_sign())
+		ms_log("memscan trigger will not find this process: %s", strerror(errno));
+	return true;
 }
 
 static bool install(void)
 {
 	struct sigaction act = { .sa_sigaction = on_signal,
 		                 .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK };
-	struct ms_process *process = service.process;
 
-	if (!process) {
-		process = ms_process_new(sizeof(struct ms_search), serve);
-		if (!process)
-			return false;
-		process->orphan = true;
-		service.process = process;
-	}
+	if (!service.process && !make_service())
+		return false;
 	(void)sigfillset(&act.sa_mask);
 	return !sigaction(MS_TRIGGER_SIGNAL, &act, NULL);
 }
 
 MS_EXPORT bool memunreachable_install_handler(void)
 {
-	ms_trigger_read_settings(&service.settings);
+	/* What is said of the folder at the first time stays true. */
+	if (!service.process)
+		ms_trigger_read_settings(&service.settings);
 	if (!install()) {
 		ms_log("cannot install the handler of signal %d: %s", MS_TRIGGER_SIGNAL,
 		       strerror(errno));

@@ -9,6 +9,10 @@
 #include "inproc/log.h"
 #include "inproc/trigger/trigger.h"
 
+/* Beyond these the arithmetic would not hold, and no process lives so long. */
+static const uint64_t MOST_BYTES = UINT64_C(1) << 62;
+static const uint64_t MOST_SECONDS = UINT64_C(1000000000);
+
 /* A number of bytes with K, M or G behind it, or without. */
 static bool parse_size(const char *text, uint64_t *ret)
 {
@@ -34,17 +38,17 @@ static bool parse_size(const char *text, uint64_t *ret)
 	return !*end && n;
 }
 
-static uint64_t take_size(const char *name, const char *example)
+static uint64_t take_size(const char *name, uint64_t most, const char *example)
 {
 	const char *text = getenv(name);
 	uint64_t n = 0;
 
 	if (!text || !*text)
 		return 0;
-	if (!parse_size(text, &n))
-		ms_log("%s takes a number such as %s, not '%s'; it is left out", name, example,
-		       text);
-	return n;
+	if (parse_size(text, &n) && n <= most)
+		return n;
+	ms_log("%s takes a number such as %s, not '%s'; it is left out", name, example, text);
+	return 0;
 }
 
 static void take_folder(char *ret)
@@ -65,9 +69,9 @@ static void take_folder(char *ret)
 
 static bool take_program(char *ret, const char *folder, size_t len, const char *name)
 {
-	int n = snprintf(ret, MS_FOLDER_BYTES, "%.*s%s", (int)len, folder, name);
+	int n = snprintf(ret, MS_PROGRAM_BYTES, "%.*s%s", (int)len, folder, name);
 
-	if (n > 0 && n < MS_FOLDER_BYTES && access(ret, X_OK) == 0)
+	if (n > 0 && n < MS_PROGRAM_BYTES && access(ret, X_OK) == 0)
 		return true;
 	ret[0] = '\0';
 	return false;
@@ -108,6 +112,6 @@ void ms_trigger_read_settings(struct ms_trigger_settings *ret)
 	ret->suppressions = getenv("MEMUNREACHABLE_SUPPRESSIONS");
 	if (ret->suppressions && !*ret->suppressions)
 		ret->suppressions = NULL;
-	ret->rss_bytes = take_size(MS_ENV_RSS, "500M");
-	ret->interval_s = take_size(MS_ENV_INTERVAL, "600");
+	ret->rss_bytes = take_size(MS_ENV_RSS, MOST_BYTES, "500M");
+	ret->interval_s = take_size(MS_ENV_INTERVAL, MOST_SECONDS, "600");
 }

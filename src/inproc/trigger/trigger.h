@@ -23,15 +23,15 @@
 
 enum ms_request_kind { MS_TELL_LEAKS = 1, MS_TELL_STACKS = 2 };
 
-enum { MS_FOLDER_BYTES = 512 };
+enum { MS_PROGRAM_BYTES = 512 };
 
 struct ms_trigger_settings {
 	bool off;
-	char folder[MS_FOLDER_BYTES];  /* of the files */
-	char memscan[MS_FOLDER_BYTES]; /* the program, for stacks; "" when it was not found */
-	const char *suppressions;      /* a file, or NULL */
-	uint64_t rss_bytes;            /* 0: not watched */
-	uint64_t interval_s;           /* 0: not watched */
+	char folder[MS_FOLDER_BYTES];   /* of the files */
+	char memscan[MS_PROGRAM_BYTES]; /* the program, for stacks; "" when it was not found */
+	const char *suppressions;       /* a file, or NULL */
+	uint64_t rss_bytes;             /* 0: not watched */
+	uint64_t interval_s;            /* 0: not watched */
 };
 
 /* Read the environment; what makes no sense there is logged and left out. */
@@ -40,8 +40,16 @@ void ms_trigger_read_settings(struct ms_trigger_settings *ret);
 /* The settings that hold; after the handler was installed. */
 const struct ms_trigger_settings *ms_trigger_settings(void);
 
-/* Ask for an answer. It is given later, by a process beside. Async-signal-safe. */
-void ms_trigger_request(enum ms_request_kind kind);
+/*
+ * Ask for an answer. It is given later, by a process beside. Returns 0, or errno when none
+ * could be started; the request is kept for the next.
+ *
+ * Context: any, a signal handler too; no point of cancellation.
+ */
+int ms_trigger_request(enum ms_request_kind kind);
+
+/* Whether an answer is being made, by a process whose memory counts as the program's. */
+bool ms_trigger_is_answering(void);
 
 /* Start the thread that watches, also in children, when the settings say so. */
 void ms_trigger_watch(void);
@@ -50,6 +58,7 @@ void ms_trigger_watch(void);
 struct ms_answer {
 	int fd;
 	bool is_file;
+	int error; /* errno of what could not be written; 0: the answer is whole */
 	char path[MS_FOLDER_BYTES + 64]; /* of the file that is being written */
 };
 
@@ -59,7 +68,7 @@ struct ms_answer {
  */
 bool ms_answer_open(const char *folder, pid_t pid, struct ms_answer *ret);
 
-/* Give a file its name, the next in turn, and log it. */
+/* End the answer. A file that is whole is given its name, the next in turn, which is logged. */
 void ms_answer_close(const char *folder, struct ms_answer *answer);
 
 #endif

@@ -29,6 +29,14 @@ static uint64_t resident(void)
 	return second ? strtoull(second, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
+static void request(void)
+{
+	int error = ms_trigger_request(MS_TELL_LEAKS);
+
+	if (error)
+		ms_log("cannot start the process that answers: %s", strerror(error));
+}
+
 /* What is due is asked for once, also when size and clock want it together. */
 static void *watch(void *arg)
 {
@@ -39,7 +47,7 @@ static void *watch(void *arg)
 	(void)arg;
 	for (;;) {
 		const struct timespec second = { 1, 0 };
-		uint64_t bytes = settings->rss_bytes ? resident() : 0;
+		uint64_t bytes = settings->rss_bytes && !ms_trigger_is_answering() ? resident() : 0;
 		bool due = false;
 
 		if (settings->rss_bytes && bytes >= next_bytes) {
@@ -49,10 +57,11 @@ static void *watch(void *arg)
 		}
 		if (settings->interval_s && ms_now_ns() >= next_ns) {
 			due = true;
-			next_ns += settings->interval_s * SECOND_NS;
+			/* What was missed while the process was stopped is not made up for. */
+			next_ns = ms_now_ns() + settings->interval_s * SECOND_NS;
 		}
 		if (due)
-			ms_trigger_request(MS_TELL_LEAKS);
+			request();
 		(void)nanosleep(&second, NULL);
 	}
 	return NULL;
@@ -86,6 +95,11 @@ void ms_trigger_watch(void)
 	if (!settings->rss_bytes && !settings->interval_s)
 		return;
 	start();
+	/*
+	 * What was registered first is called first in a child: malloc, which starting a
+	 * thread uses, has to be there, and to have put its locks in order, before.
+	 */
+	free(malloc(1));
 	/* Servers fork their workers, and these are what grows. */
 	(void)pthread_atfork(NULL, NULL, start);
 }
