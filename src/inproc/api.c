@@ -174,27 +174,6 @@ static void give(struct ms_search *search)
 
 /* ---- in the program ---- */
 
-/* Their runtimes bring a malloc of their own and follow each thread of a program. */
-void __asan_init(void) __attribute__((weak));
-void __hwasan_init(void) __attribute__((weak));
-void __lsan_init(void) __attribute__((weak));
-void __msan_init(void) __attribute__((weak));
-void __tsan_init(void) __attribute__((weak));
-
-/* What this process runs under that leaves no room for a search, or NULL. */
-static const char *find_other_checker(void)
-{
-	const char *preload = getenv("LD_PRELOAD");
-
-	if (preload && strstr(preload, "vgpreload_"))
-		return "Valgrind: use its --leak-check=full";
-	if (__tsan_init)
-		return "ThreadSanitizer";
-	if (__asan_init || __lsan_init || __hwasan_init || __msan_init)
-		return "a sanitizer: use LeakSanitizer (__lsan_do_leak_check)";
-	return NULL;
-}
-
 static bool run(struct wanted *wanted, size_t limit)
 {
 	struct ms_process *process =
@@ -237,7 +216,7 @@ static bool run(struct wanted *wanted, size_t limit)
 /* Returns false, with the reason logged, when the process could not be searched. */
 static bool search_self(struct wanted *wanted, size_t limit)
 {
-	const char *other = find_other_checker();
+	const char *other = ms_search_other_checker();
 	int error = errno;
 	bool found;
 

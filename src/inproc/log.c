@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "inproc/log.h"
 
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +13,16 @@
 
 enum { TAG_BYTES = sizeof(TAG) - 1 };
 
+enum { PATIENCE_MS = 1000 };
+
+/* A reader that has gone to sleep must not keep us, and with us the next search. */
+static bool is_read(void)
+{
+	struct pollfd wait = { .fd = STDERR_FILENO, .events = POLLOUT };
+
+	return poll(&wait, 1, PATIENCE_MS) > 0 && wait.revents & POLLOUT;
+}
+
 /* In one call, so that lines of several processes do not mix. */
 static void write_line(const char *line, size_t len)
 {
@@ -20,7 +31,8 @@ static void write_line(const char *line, size_t len)
 	memcpy(whole, TAG, TAG_BYTES);
 	memcpy(whole + TAG_BYTES, line, len);
 	whole[TAG_BYTES + len] = '\n';
-	(void)ms_fd_write_all(STDERR_FILENO, whole, TAG_BYTES + len + 1);
+	if (is_read())
+		(void)ms_fd_write_all(STDERR_FILENO, whole, TAG_BYTES + len + 1);
 }
 
 void ms_log(const char *fmt, ...)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -32,6 +33,26 @@ bool ms_search_enter(pid_t program)
 void ms_search_leave(void)
 {
 	ms_lock_give(&one_at_a_time);
+}
+
+/* Their runtimes bring a malloc of their own and follow each thread of a program. */
+void __asan_init(void) __attribute__((weak));
+void __hwasan_init(void) __attribute__((weak));
+void __lsan_init(void) __attribute__((weak));
+void __msan_init(void) __attribute__((weak));
+void __tsan_init(void) __attribute__((weak));
+
+const char *ms_search_other_checker(void)
+{
+	const char *preload = getenv("LD_PRELOAD");
+
+	if (preload && strstr(preload, "vgpreload_"))
+		return "Valgrind: use its --leak-check=full";
+	if (__tsan_init)
+		return "ThreadSanitizer";
+	if (__asan_init || __lsan_init || __hwasan_init || __msan_init)
+		return "a sanitizer: use LeakSanitizer (__lsan_do_leak_check)";
+	return NULL;
 }
 
 static bool get_bytes(void *ctx, void *bytes, size_t len)

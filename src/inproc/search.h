@@ -44,6 +44,9 @@ struct ms_search {
 	pid_t sweeper;
 };
 
+/* What this process runs under that leaves no room for a search, or NULL. */
+const char *ms_search_other_checker(void);
+
 /*
  * One search of process @program at a time: to be held around the start, the end and the
  * result. Returns false when this thread holds it already.

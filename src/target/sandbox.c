@@ -33,6 +33,7 @@ static const struct sock_filter filter[] = {
 	ALLOW(read),
 	ALLOW(pread64),
 	ALLOW(write),
+	ALLOW(poll), /* before what may not be written at once */
 	ALLOW(close),
 	ALLOW(mmap),
 	ALLOW(munmap),

@@ -119,7 +119,8 @@ static void tell_leaks(struct ms_answer *answer)
 	search->options.contents = true;
 	search->limit_s = LIMIT_S;
 	search->done = write_leaks;
-	search->suppressed.files[0] = service.settings.suppressions;
+	search->suppressed.files[0] =
+		service.settings.suppressions[0] ? service.settings.suppressions : NULL;
 	search->ctx = answer;
 	if (!ms_search_enter(service.process->program))
 		return;
@@ -378,6 +379,12 @@ static bool install(void)
 
 MS_EXPORT bool memunreachable_install_handler(void)
 {
+	const char *other = ms_search_other_checker();
+
+	if (other) {
+		ms_log("no handler is installed in a process that runs under %s", other);
+		return false;
+	}
 	/* What is said of the folder at the first time stays true. */
 	if (!service.process)
 		ms_trigger_read_settings(&service.settings);
@@ -394,6 +401,8 @@ __attribute__((constructor)) static void begin(void)
 {
 	struct sigaction before;
 
+	if (ms_search_other_checker())
+		return;
 	ms_trigger_read_settings(&service.settings);
 	if (service.settings.off || sigaction(MS_TRIGGER_SIGNAL, NULL, &before) ||
 	    before.sa_handler != SIG_DFL || !install())

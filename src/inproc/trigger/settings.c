@@ -67,6 +67,18 @@ static void take_folder(char *ret)
 	(void)snprintf(ret, MS_FOLDER_BYTES, "%s", MS_DEFAULT_FOLDER);
 }
 
+/* A copy, for the program may change its environment. */
+static void take_suppressions(char *ret)
+{
+	const char *file = getenv("MEMUNREACHABLE_SUPPRESSIONS");
+
+	ret[0] = '\0';
+	if (file && strlen(file) < MS_PROGRAM_BYTES)
+		(void)snprintf(ret, MS_PROGRAM_BYTES, "%s", file);
+	else if (file)
+		ms_log("MEMUNREACHABLE_SUPPRESSIONS has too long a name; it is left out");
+}
+
 static bool take_program(char *ret, const char *folder, size_t len, const char *name)
 {
 	int n = snprintf(ret, MS_PROGRAM_BYTES, "%.*s%s", (int)len, folder, name);
@@ -109,9 +121,7 @@ void ms_trigger_read_settings(struct ms_trigger_settings *ret)
 	ret->off = trigger && !strcmp(trigger, "0");
 	take_folder(ret->folder);
 	find_memscan(ret->memscan);
-	ret->suppressions = getenv("MEMUNREACHABLE_SUPPRESSIONS");
-	if (ret->suppressions && !*ret->suppressions)
-		ret->suppressions = NULL;
+	take_suppressions(ret->suppressions);
 	ret->rss_bytes = take_size(MS_ENV_RSS, MOST_BYTES, "500M");
 	ret->interval_s = take_size(MS_ENV_INTERVAL, MOST_SECONDS, "600");
 }

@@ -27,11 +27,11 @@ enum { MS_PROGRAM_BYTES = 512 };
 
 struct ms_trigger_settings {
 	bool off;
-	char folder[MS_FOLDER_BYTES];   /* of the files */
-	char memscan[MS_PROGRAM_BYTES]; /* the program, for stacks; "" when it was not found */
-	const char *suppressions;       /* a file, or NULL */
-	uint64_t rss_bytes;             /* 0: not watched */
-	uint64_t interval_s;            /* 0: not watched */
+	char folder[MS_FOLDER_BYTES];        /* of the files */
+	char memscan[MS_PROGRAM_BYTES];      /* the program, for stacks; "" when it was not found */
+	char suppressions[MS_PROGRAM_BYTES]; /* a file; "" for none */
+	uint64_t rss_bytes;                  /* 0: not watched */
+	uint64_t interval_s;                 /* 0: not watched */
 };
 
 /* Read the environment; what makes no sense there is logged and left out. */
