@@ -329,7 +329,7 @@ def test_the_process_beside_never_uses_malloc(folder):
             target.quiet()
             # one that fails, as the second tracer is refused
             with Process(["strace", "-o", "/dev/null", "-p", str(target.pid)], stderr=subprocess.PIPE):
-                wait_until(lambda: support.tracer_of(target.pid), what="a tracer")
+                wait_until(lambda: support.tracer_of(target.pid), 60, "a tracer")
                 trigger(target.pid)
             subprocess.run([MEMSCAN, "trigger", "--stacks", str(target.pid)], capture_output=True)
             target.quiet()

@@ -53,7 +53,7 @@ static void *watch(void *arg)
 		if (settings->rss_bytes && bytes >= next_bytes) {
 			due = true;
 			/* Again when it has grown by as much once more. */
-			next_bytes = (bytes / settings->rss_bytes + 1) * settings->rss_bytes;
+			next_bytes = bytes + settings->rss_bytes;
 		}
 		if (settings->interval_s && ms_now_ns() >= next_ns) {
 			due = true;
