@@ -176,8 +176,8 @@ static void give(struct ms_search *search)
 
 static bool run(struct wanted *wanted, size_t limit)
 {
-	struct ms_process *process =
-		ms_process_new(sizeof(struct ms_search) + sizeof(*wanted), ms_search_run);
+	struct ms_companion *process =
+		ms_companion_new(sizeof(struct ms_search) + sizeof(*wanted), ms_search_run);
 	struct ms_search *search;
 	struct wanted *given;
 	bool found;
@@ -197,10 +197,10 @@ static bool run(struct wanted *wanted, size_t limit)
 	search->ctx = given;
 	search->st = MS_E_DIED;
 	ms_suppress_ask(&search->suppressed);
-	if (ms_process_start(process, &search->err)) {
+	if (ms_companion_start(process, &search->err)) {
 		ms_log("%s", search->err.text);
 	} else {
-		ms_process_join(process);
+		ms_companion_join(process);
 		if (search->st == MS_E_DIED)
 			ms_log("the collection process ended unexpectedly");
 	}
@@ -209,7 +209,7 @@ static bool run(struct wanted *wanted, size_t limit)
 		*wanted = *given;
 	ms_arena_deinit(&search->arena);
 	ms_arena_deinit(&search->told);
-	ms_process_free(process);
+	ms_companion_free(process);
 	return found;
 }
 

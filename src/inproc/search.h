@@ -6,14 +6,14 @@
  * A program's search of itself, by three processes:
  *
  *	original    the program. Its calling thread waits, all others run on
- *	collection  shares its memory (process.h): freezes it, forks the sweeper, lets it
+ *	collection  shares its memory (companion.h): freezes it, forks the sweeper, lets it
  *	            go; then waits for the report
  *	sweeper     that fork: searches its own memory, which is the program's as it was
  */
 
 #include "engine/report.h"
 #include "engine/scan.h"
-#include "inproc/process.h"
+#include "inproc/companion.h"
 #include "inproc/suppress.h"
 #include "target/collection.h"
 
@@ -36,7 +36,7 @@ struct ms_search {
 
 	/* while it goes on */
 	struct ms_suppressions suppressions;
-	const struct ms_process *process;
+	const struct ms_companion *process;
 	struct ms_collection *shared;
 	struct ms_source *src;
 	struct ms_ranges own; /* what in this memory is not the program's */

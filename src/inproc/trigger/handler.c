@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The handler does next to nothing: it notes what is wanted and starts a process beside
- * (process.h), whose memory has been ready since the handler was installed. So it may
+ * (companion.h), whose memory has been ready since the handler was installed. So it may
  * come at any instruction, with every lock held and no descriptor left, and the thread
  * goes on at once. That process serves what was noted, one thing after the other, and
  * ends; requests that come meanwhile are noted as well, equal ones as one.
@@ -45,7 +45,7 @@ struct state {
 /* NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables) */
 static struct {
 	struct ms_trigger_settings settings;
-	struct ms_process *process; /* NULL: not installed */
+	struct ms_companion *process; /* NULL: not installed */
 	struct state *state;
 } service;
 /* NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables) */
@@ -241,13 +241,13 @@ static void in_child(void)
 
 static bool is_serving(void)
 {
-	return ms_process_lives(service.process) &&
+	return ms_companion_lives(service.process) &&
 	       __atomic_load_n(&service.state->phase, __ATOMIC_SEQ_CST) == SERVING;
 }
 
 bool ms_trigger_is_answering(void)
 {
-	return service.state->owner == getpid() && ms_process_lives(service.process);
+	return service.state->owner == getpid() && ms_companion_lives(service.process);
 }
 
 /* Start the process beside, unless one will still see what was noted. */
@@ -257,13 +257,13 @@ static int start_if_needed(void)
 	if (is_serving())
 		return 0;
 	/* It is at its last instructions; until then its memory is in use. */
-	for (int i = 0; ms_process_lives(service.process); i++) {
+	for (int i = 0; ms_companion_lives(service.process); i++) {
 		if (i == WAITS_FOR_END)
 			return ETIMEDOUT;
-		(void)ms_process_wait(service.process);
+		(void)ms_companion_wait(service.process);
 	}
 	service.state->phase = SERVING;
-	return ms_process_begin(service.process);
+	return ms_companion_begin(service.process);
 }
 
 int ms_trigger_request(enum ms_request_kind kind)
@@ -352,7 +352,7 @@ static bool put_up_sign(void)
 
 static bool make_service(void)
 {
-	struct ms_process *process = ms_process_new(sizeof(struct ms_search), serve);
+	struct ms_companion *process = ms_companion_new(sizeof(struct ms_search), serve);
 	struct state *state = make_state();
 
 	if (!process || !state)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MS_INPROC_PROCESS_H
-#define MS_INPROC_PROCESS_H
+#ifndef MS_INPROC_COMPANION_H
+#define MS_INPROC_COMPANION_H
 
 /*
- * A process beside the program that shares its memory and nothing else: descriptors,
- * signal handlers, errno and stack are its own. So it can trace the program's threads,
- * and works when the program has no descriptor left, holds the lock of its malloc, or
- * was interrupted by a signal at any instruction.
+ * A companion is a process beside the program that shares its memory and nothing else:
+ * descriptors, signal handlers, errno and stack are its own. So it can trace the
+ * program's threads, and works when the program has no descriptor left, holds the lock of
+ * its malloc, or was interrupted by a signal at any instruction.
  *
  * It is a child that makes no SIGCHLD and that only wait4(__WALL) sees. An orphan is init's
  * child; where the program itself adopts orphans, as the first process of a pid namespace
@@ -29,7 +29,7 @@
 #include "base/range.h"
 #include "base/status.h"
 
-struct ms_process {
+struct ms_companion {
 	void (*body)(void *ctx);
 	void *ctx;
 	bool orphan; /* outlives the thread that starts it, and is nobody's to wait for */
@@ -45,8 +45,8 @@ struct ms_process {
  * Make the memory for a process whose @body gets @ctx, @bytes that come zeroed. Returns
  * NULL without memory.
  */
-struct ms_process *ms_process_new(size_t bytes, void (*body)(void *ctx));
-void ms_process_free(struct ms_process *process);
+struct ms_companion *ms_companion_new(size_t bytes, void (*body)(void *ctx));
+void ms_companion_free(struct ms_companion *process);
 
 /*
  * Start it. Under Yama the program allows it, and those that it starts, to trace it; that
@@ -54,26 +54,26 @@ void ms_process_free(struct ms_process *process);
  *
  * Returns MS_E_SYS when the program may have no more processes.
  */
-ms_must_check enum ms_status ms_process_start(struct ms_process *process, struct ms_error *err);
+ms_must_check enum ms_status ms_companion_start(struct ms_companion *process, struct ms_error *err);
 
 /*
  * The same; returns 0, or errno.
  *
  * Context: any, also a signal handler on a small stack: nothing but system calls.
  */
-int ms_process_begin(struct ms_process *process);
+int ms_companion_begin(struct ms_companion *process);
 
 /* Block every signal, those of the C library itself too; returns what was blocked. */
 uint64_t ms_process_block_signals(void);
 void ms_process_restore_signals(uint64_t before);
 
 /* Wait a second at most for its end; true when it has left the program's memory. */
-bool ms_process_wait(struct ms_process *process);
+bool ms_companion_wait(struct ms_companion *process);
 
 /* Wait until it has ended, and take its end from the kernel. It is no orphan. */
-void ms_process_join(struct ms_process *process);
+void ms_companion_join(struct ms_companion *process);
 
 /* True while it has not left the program's memory. */
-bool ms_process_lives(const struct ms_process *process);
+bool ms_companion_lives(const struct ms_companion *process);
 
 #endif

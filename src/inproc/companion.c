@@ -10,7 +10,7 @@
  * linker tells it (dl_iterate_phdr). What would need more than such a copy, a lock that
  * notes its owner, or TLS of libraries loaded later, is not used in there.
  */
-#include "inproc/process.h"
+#include "inproc/companion.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -50,7 +50,7 @@ enum {
 /*
  * The memory of a process:
  *
- *	│ guard │ stack │ guard │ small stack │ TLS, thread │ struct ms_process │ ctx │
+ *	│ guard │ stack │ guard │ small stack │ TLS, thread │ struct ms_companion │ ctx │
  */
 struct layout {
 	size_t tls_bytes;
@@ -92,14 +92,14 @@ static struct layout lay_out(size_t tls_bytes, size_t ctx_bytes)
 	l.small_stack = l.stack + STACK_BYTES + PAGE;
 	l.thread = l.small_stack + SMALL_STACK_BYTES + l.tls_bytes;
 	l.process = l.thread + THREAD_BYTES;
-	l.ctx = l.process + round_up(sizeof(struct ms_process), TLS_ALIGN);
+	l.ctx = l.process + round_up(sizeof(struct ms_companion), TLS_ALIGN);
 	l.len = round_up(l.ctx + ctx_bytes, PAGE);
 	return l;
 }
 
-struct ms_process *ms_process_new(size_t bytes, void (*body)(void *ctx))
+struct ms_companion *ms_companion_new(size_t bytes, void (*body)(void *ctx))
 {
-	struct ms_process *process;
+	struct ms_companion *process;
 	size_t tls_bytes = 0;
 	struct layout l;
 	char *memory;
@@ -112,26 +112,26 @@ struct ms_process *ms_process_new(size_t bytes, void (*body)(void *ctx))
 		return NULL;
 	(void)mprotect(memory, PAGE, PROT_NONE);
 	(void)mprotect(memory + l.small_stack - PAGE, PAGE, PROT_NONE);
-	process = (struct ms_process *)(memory + l.process);
+	process = (struct ms_companion *)(memory + l.process);
 	process->memory = (struct ms_range){ (uintptr_t)memory, (uintptr_t)memory + l.len };
 	process->body = body;
 	process->ctx = memory + l.ctx;
 	return process;
 }
 
-void ms_process_free(struct ms_process *process)
+void ms_companion_free(struct ms_companion *process)
 {
 	/* NOLINTNEXTLINE(performance-no-int-to-ptr): an address of ours */
 	(void)munmap((void *)(uintptr_t)process->memory.begin, ms_range_len(process->memory));
 }
 
-static char *place(const struct ms_process *process, size_t offset)
+static char *place(const struct ms_companion *process, size_t offset)
 {
 	/* NOLINTNEXTLINE(performance-no-int-to-ptr): an address of ours */
 	return (char *)(uintptr_t)process->memory.begin + offset;
 }
 
-static struct layout layout_of(const struct ms_process *process)
+static struct layout layout_of(const struct ms_companion *process)
 {
 	struct layout l = lay_out(0, 0);
 
@@ -189,7 +189,7 @@ static void end_at_once(int signal)
  * Linux before 5.16 ends every process that shares the memory of one that dumps core,
  * whatever the limit of the core's size: ours may fail, but not so.
  */
-static void never_dump_core(struct ms_process *process)
+static void never_dump_core(struct ms_companion *process)
 {
 	static const int fatal[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS, SIGABRT };
 	const struct layout l = layout_of(process);
@@ -212,7 +212,7 @@ static void never_dump_core(struct ms_process *process)
  * False when the program ended before it said so. An orphan is told within moments; it
  * cannot see the end of a program that nobody waits for.
  */
-static bool may_begin(struct ms_process *process)
+static bool may_begin(struct ms_companion *process)
 {
 	for (int i = 0; !__atomic_load_n(&process->go, __ATOMIC_ACQUIRE); i++) {
 		if (process->orphan ? i == WAITS_TO_BEGIN : getppid() != process->program)
@@ -224,7 +224,7 @@ static bool may_begin(struct ms_process *process)
 
 static int live(void *arg)
 {
-	struct ms_process *process = arg;
+	struct ms_companion *process = arg;
 
 	ms_collection_set_signals();
 	never_dump_core(process);
@@ -241,7 +241,7 @@ static int live(void *arg)
 
 /* ---- in the program ---- */
 
-static void copy_thread(const struct ms_process *process, const struct layout *l)
+static void copy_thread(const struct ms_companion *process, const struct layout *l)
 {
 	char *tp = place(process, l->thread);
 	uintptr_t self = (uintptr_t)tp;
@@ -252,7 +252,7 @@ static void copy_thread(const struct ms_process *process, const struct layout *l
 }
 
 /* Returns its number, or -1. */
-static pid_t make(struct ms_process *process)
+static pid_t make(struct ms_companion *process)
 {
 	const struct layout l = layout_of(process);
 	const int flags = CLONE_VM | CLONE_SETTLS | CLONE_CHILD_CLEARTID | CLONE_PARENT_SETTID;
@@ -265,7 +265,7 @@ static pid_t make(struct ms_process *process)
 /* Be the parent that is gone when its child goes on: init adopts that. */
 static int be_parent(void *arg)
 {
-	struct ms_process *process = arg;
+	struct ms_companion *process = arg;
 
 	process->pid = make(process);
 	return 0;
@@ -281,7 +281,7 @@ static void reap(pid_t pid)
 		;
 }
 
-static void make_orphan(struct ms_process *process)
+static void make_orphan(struct ms_companion *process)
 {
 	const struct layout l = layout_of(process);
 	pid_t parent;
@@ -294,7 +294,7 @@ static void make_orphan(struct ms_process *process)
 		reap(parent);
 }
 
-int ms_process_begin(struct ms_process *process)
+int ms_companion_begin(struct ms_companion *process)
 {
 	uint64_t before = ms_process_block_signals();
 	int error;
@@ -319,9 +319,9 @@ int ms_process_begin(struct ms_process *process)
 	return 0;
 }
 
-enum ms_status ms_process_start(struct ms_process *process, struct ms_error *err)
+enum ms_status ms_companion_start(struct ms_companion *process, struct ms_error *err)
 {
-	int error = ms_process_begin(process);
+	int error = ms_companion_begin(process);
 
 	return error ? ms_fail_sys(err, error, "cannot start the collection process") : MS_OK;
 }
@@ -340,23 +340,23 @@ void ms_process_restore_signals(uint64_t before)
 	(void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before));
 }
 
-bool ms_process_lives(const struct ms_process *process)
+bool ms_companion_lives(const struct ms_companion *process)
 {
 	return __atomic_load_n(&process->lives, __ATOMIC_ACQUIRE);
 }
 
-bool ms_process_wait(struct ms_process *process)
+bool ms_companion_wait(struct ms_companion *process)
 {
 	uint32_t pid = __atomic_load_n(&process->lives, __ATOMIC_ACQUIRE);
 
 	if (pid)
 		futex_wait(&process->lives, pid);
-	return !ms_process_lives(process);
+	return !ms_companion_lives(process);
 }
 
-void ms_process_join(struct ms_process *process)
+void ms_companion_join(struct ms_companion *process)
 {
-	while (!ms_process_wait(process))
+	while (!ms_companion_wait(process))
 		;
 	reap(process->pid);
 }
