@@ -296,7 +296,7 @@ static void make_orphan(struct ms_companion *process)
 
 int ms_companion_begin(struct ms_companion *process)
 {
-	uint64_t before = ms_process_block_signals();
+	uint64_t before = ms_companion_block_signals();
 	int error;
 
 	process->program = getpid();
@@ -309,7 +309,7 @@ int ms_companion_begin(struct ms_companion *process)
 	error = process->pid < 0 ? errno : 0;
 	if (process->pid < 0)
 		process->lives = 0;
-	ms_process_restore_signals(before);
+	ms_companion_restore_signals(before);
 	if (process->pid < 0)
 		return error ? error : EAGAIN;
 	/* Fails where there is no Yama, and is not needed there. */
@@ -326,7 +326,7 @@ enum ms_status ms_companion_start(struct ms_companion *process, struct ms_error 
 	return error ? ms_fail_sys(err, error, "cannot start the collection process") : MS_OK;
 }
 
-uint64_t ms_process_block_signals(void)
+uint64_t ms_companion_block_signals(void)
 {
 	const uint64_t all = UINT64_MAX;
 	uint64_t before = 0;
@@ -335,7 +335,7 @@ uint64_t ms_process_block_signals(void)
 	return before;
 }
 
-void ms_process_restore_signals(uint64_t before)
+void ms_companion_restore_signals(uint64_t before)
 {
 	(void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before));
 }

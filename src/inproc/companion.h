@@ -64,8 +64,8 @@ ms_must_check enum ms_status ms_companion_start(struct ms_companion *process, st
 int ms_companion_begin(struct ms_companion *process);
 
 /* Block every signal, those of the C library itself too; returns what was blocked. */
-uint64_t ms_process_block_signals(void);
-void ms_process_restore_signals(uint64_t before);
+uint64_t ms_companion_block_signals(void);
+void ms_companion_restore_signals(uint64_t before);
 
 /* Wait a second at most for its end; true when it has left the program's memory. */
 bool ms_companion_wait(struct ms_companion *process);

@@ -6,9 +6,9 @@
  * goes on at once. That process serves what was noted, one thing after the other, and
  * ends; requests that come meanwhile are noted as well, equal ones as one.
  *
- * Children. A forked one finds its struct state empty, for the kernel empties it, and so
- * begins anew, whatever its parent was in the middle of. A child of vfork() finds that of
- * the parent whose memory it uses: it answers nothing.
+ * Children. A forked one begins anew, whatever its parent was in the middle of. A child of
+ * vfork() finds another owner, the parent whose memory it uses, and answers nothing; so does
+ * one that was made past the C library.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,9 +34,8 @@ enum { LEAKS_LISTED = 100, LIMIT_S = 60, PAGE = 4096, WAITS_FOR_END = 3 };
 
 enum phase { SERVING, CLOSING };
 
-/* Alone in a page that a forked child finds empty. */
 struct state {
-	pid_t owner;       /* whose memory this is; 0: of a child that has not been asked yet */
+	pid_t owner;       /* whose memory this is */
 	uint32_t wanted;   /* of enum ms_request_kind */
 	uint32_t phase;    /* of the process: past CLOSING it looks at nothing more */
 	uint32_t starting; /* someone starts it */
@@ -46,7 +45,7 @@ struct state {
 static struct {
 	struct ms_trigger_settings settings;
 	struct ms_companion *process; /* NULL: not installed */
-	struct state *state;
+	struct state state;
 } service;
 /* NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables) */
 
@@ -188,7 +187,7 @@ static void serve_kind(enum ms_request_kind kind)
 /* True while something was wanted; else nothing noted from now on will be seen. */
 static bool serve_wanted(void)
 {
-	uint32_t wanted = __atomic_exchange_n(&service.state->wanted, 0, __ATOMIC_ACQ_REL);
+	uint32_t wanted = __atomic_exchange_n(&service.state.wanted, 0, __ATOMIC_ACQ_REL);
 
 	if (wanted & MS_TELL_STACKS)
 		serve_kind(MS_TELL_STACKS);
@@ -196,10 +195,10 @@ static bool serve_wanted(void)
 		serve_kind(MS_TELL_LEAKS);
 	if (wanted)
 		return true;
-	__atomic_store_n(&service.state->phase, CLOSING, __ATOMIC_SEQ_CST);
-	if (!__atomic_load_n(&service.state->wanted, __ATOMIC_SEQ_CST))
+	__atomic_store_n(&service.state.phase, CLOSING, __ATOMIC_SEQ_CST);
+	if (!__atomic_load_n(&service.state.wanted, __ATOMIC_SEQ_CST))
 		return false;
-	__atomic_store_n(&service.state->phase, SERVING, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&service.state.phase, SERVING, __ATOMIC_SEQ_CST);
 	return true;
 }
 
@@ -214,46 +213,32 @@ static void serve(void *ctx)
 /* ---- in the program ---- */
 
 /* The process beside that a forked child knows of is its parent's, and so is its memory. */
-static void adopt(void)
-{
-	struct ms_search *search = service.process->ctx;
-	pid_t self = getpid();
-
-	if (service.state->owner == self)
-		return;
-	service.process->lives = 0;
-	memset(search, 0, sizeof(*search));
-	__atomic_store_n(&service.state->owner, self, __ATOMIC_SEQ_CST);
-}
-
-/* As early as can be: whoever uses the child's memory later shall find its owner. */
 static void in_child(void)
 {
-	uint64_t before = ms_process_block_signals();
-	struct state *state = service.state;
+	uint64_t before = ms_companion_block_signals();
+	struct ms_search *search = service.process->ctx;
 
-	/* Where the kernel does not know of MADV_WIPEONFORK, before Linux 4.14. */
-	if (state->owner != getpid())
-		memset(state, 0, sizeof(*state));
-	adopt();
-	ms_process_restore_signals(before);
+	service.process->lives = 0;
+	memset(search, 0, sizeof(*search));
+	memset(&service.state, 0, sizeof(service.state));
+	__atomic_store_n(&service.state.owner, getpid(), __ATOMIC_SEQ_CST);
+	ms_companion_restore_signals(before);
 }
 
 static bool is_serving(void)
 {
 	return ms_companion_lives(service.process) &&
-	       __atomic_load_n(&service.state->phase, __ATOMIC_SEQ_CST) == SERVING;
+	       __atomic_load_n(&service.state.phase, __ATOMIC_SEQ_CST) == SERVING;
 }
 
 bool ms_trigger_is_answering(void)
 {
-	return service.state->owner == getpid() && ms_companion_lives(service.process);
+	return service.state.owner == getpid() && ms_companion_lives(service.process);
 }
 
 /* Start the process beside, unless one will still see what was noted. */
 static int start_if_needed(void)
 {
-	adopt();
 	if (is_serving())
 		return 0;
 	/* It is at its last instructions; until then its memory is in use. */
@@ -262,21 +247,21 @@ static int start_if_needed(void)
 			return ETIMEDOUT;
 		(void)ms_companion_wait(service.process);
 	}
-	service.state->phase = SERVING;
+	service.state.phase = SERVING;
 	return ms_companion_begin(service.process);
 }
 
 int ms_trigger_request(enum ms_request_kind kind)
 {
-	struct state *state = service.state;
+	struct state *state = &service.state;
 	pid_t owner = __atomic_load_n(&state->owner, __ATOMIC_SEQ_CST);
 	uint64_t before;
 	int error = 0;
 
-	if (owner && owner != getpid())
+	if (owner != getpid())
 		return 0;
 	/* Nothing may lead this thread away, not even its cancellation, while it starts one. */
-	before = ms_process_block_signals();
+	before = ms_companion_block_signals();
 	(void)__atomic_fetch_or(&state->wanted, (uint32_t)kind, __ATOMIC_SEQ_CST);
 	do {
 		/* Whoever it is looks at what is wanted again, below. */
@@ -285,7 +270,7 @@ int ms_trigger_request(enum ms_request_kind kind)
 		error = start_if_needed();
 		__atomic_store_n(&state->starting, 0, __ATOMIC_SEQ_CST);
 	} while (!error && __atomic_load_n(&state->wanted, __ATOMIC_SEQ_CST) && !is_serving());
-	ms_process_restore_signals(before);
+	ms_companion_restore_signals(before);
 	return error;
 }
 
@@ -322,18 +307,6 @@ static void on_signal(int signal, siginfo_t *info, void *context)
 	errno = error;
 }
 
-static struct state *make_state(void)
-{
-	struct state *state =
-		mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (state == MAP_FAILED)
-		return NULL;
-	(void)madvise(state, PAGE, MADV_WIPEONFORK);
-	state->owner = getpid();
-	return state;
-}
-
 /* A mapping with a name that says to memscan trigger: here is one, and this is its folder. */
 static bool put_up_sign(void)
 {
@@ -353,12 +326,11 @@ static bool put_up_sign(void)
 static bool make_service(void)
 {
 	struct ms_companion *process = ms_companion_new(sizeof(struct ms_search), serve);
-	struct state *state = make_state();
 
-	if (!process || !state)
+	if (!process)
 		return false;
 	process->orphan = true;
-	service.state = state;
+	service.state.owner = getpid();
 	service.process = process;
 	(void)pthread_atfork(NULL, NULL, in_child);
 	if (!put_up_sign())
