@@ -117,7 +117,7 @@ static void write_string(const struct ms_report *report, struct string *string)
 	string->n = 0;
 	take(&string->sink, line, (size_t)len);
 	ms_vec_for_each (leak, &report->leaks)
-		ms_text_leak(leak, &string->sink);
+		ms_text_leak(leak, report, &string->sink);
 }
 
 static bool give_string(const struct ms_report *report, struct wanted *wanted)
@@ -145,7 +145,7 @@ static void log_report(const struct ms_report *report)
 	ms_log_begin(&lines);
 	ms_text_summary(&report->totals, &lines.sink);
 	ms_vec_for_each (leak, &report->leaks)
-		ms_text_leak(leak, &lines.sink);
+		ms_text_leak(leak, report, &lines.sink);
 	ms_log_end(&lines);
 }
 
@@ -345,7 +345,7 @@ MS_EXPORT size_t memunreachable_leak_text(const struct UnreachableMemoryLeak *le
 		like.contents_len = (uint8_t)(leak->size < MS_CONTENTS ? leak->size : MS_CONTENTS);
 		memcpy(like.contents, leak->contents, like.contents_len);
 	}
-	ms_text_leak(&like, &bounded.sink);
+	ms_text_leak(&like, NULL, &bounded.sink);
 	/* Between leaks stands an empty line, which is the caller's. */
 	if (bounded.n)
 		bounded.n--;

@@ -212,6 +212,12 @@ static void write_leak(struct ms_text *t, const struct ms_leak *leak, const stru
 	ms_text_print(t, "\n");
 }
 
+/* NULL when it is not known. */
+static const struct ms_type *type_of(const struct ms_report *report, const struct ms_leak *leak)
+{
+	return leak->type ? &report->types.at[leak->type - 1] : NULL;
+}
+
 /*
  * Only an unfolded list has indirect leaks in it, and only there does the kind say
  * something. A full list may come in millions: stop when the sink does.
@@ -225,10 +231,8 @@ static void write_leaks(struct ms_text *t, const struct ms_report *report, bool 
 	ms_vec_for_each (leak, leaks)
 		kinds = kinds || leak->kind == MS_LEAK_INDIRECT;
 	for (leak = leaks->at; leak && leak < leaks->at + leaks->n && t->ok; leak++) {
-		const struct ms_type *type = leak->type ? &report->types.at[leak->type - 1] : NULL;
-
 		if ((leak->kind == MS_LEAK_POSSIBLE) == possible)
-			write_leak(t, leak, type, kinds);
+			write_leak(t, leak, type_of(report, leak), kinds);
 	}
 }
 
@@ -319,11 +323,11 @@ void ms_text_summary(const struct ms_totals *totals, struct ms_sink *sink)
 	write_summary(&t, totals);
 }
 
-void ms_text_leak(const struct ms_leak *leak, struct ms_sink *sink)
+void ms_text_leak(const struct ms_leak *leak, const struct ms_report *report, struct ms_sink *sink)
 {
 	struct ms_text t = { sink, true };
 
-	write_leak(&t, leak, NULL, false);
+	write_leak(&t, leak, report ? type_of(report, leak) : NULL, false);
 }
 
 const struct ms_writer ms_text_writer = { "text", write_text };
