@@ -8,7 +8,7 @@
 enum { PIECE = 64 * 1024, MOST = 64 * 1024 * 1024 };
 
 /* Read on to the end: nobody knows the length of a pipe. Returns 0 or errno. */
-static int read_all(int fd, struct ms_arena *arena, struct ms_bytes *ret)
+static int read_all(int fd, size_t most, struct ms_arena *arena, struct ms_bytes *ret)
 {
 	for (;;) {
 		ssize_t n;
@@ -23,7 +23,7 @@ static int read_all(int fd, struct ms_arena *arena, struct ms_bytes *ret)
 		if (n == 0)
 			return 0;
 		ret->n += (size_t)n;
-		if (ret->n > MOST)
+		if (ret->n > most)
 			return EFBIG;
 	}
 }
@@ -31,8 +31,14 @@ static int read_all(int fd, struct ms_arena *arena, struct ms_bytes *ret)
 enum ms_status ms_file_read(const char *path, struct ms_arena *arena, struct ms_bytes *ret,
                             struct ms_error *err)
 {
+	return ms_file_read_most(path, MOST, arena, ret, err);
+}
+
+enum ms_status ms_file_read_most(const char *path, size_t most, struct ms_arena *arena,
+                                 struct ms_bytes *ret, struct ms_error *err)
+{
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	int error = fd < 0 ? errno : read_all(fd, arena, ret);
+	int error = fd < 0 ? errno : read_all(fd, most, arena, ret);
 
 	if (fd >= 0)
 		(void)close(fd);

@@ -18,6 +18,11 @@ struct ms_bytes MS_VEC(char);
 ms_must_check enum ms_status ms_file_read(const char *path, struct ms_arena *arena,
                                           struct ms_bytes *ret, struct ms_error *err);
 
+/* The same, of at most @most bytes; MS_E_SYS (EFBIG) when there are more. */
+ms_must_check enum ms_status ms_file_read_most(const char *path, size_t most,
+                                               struct ms_arena *arena, struct ms_bytes *ret,
+                                               struct ms_error *err);
+
 /* Move exactly @len bytes. False with errno when that fails, which is 0 at an end of file. */
 bool ms_fd_read_all(int fd, void *bytes, size_t len);
 bool ms_fd_write_all(int fd, const void *bytes, size_t len);

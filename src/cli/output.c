@@ -136,12 +136,11 @@ static bool sink_write(struct ms_sink *base, const char *bytes, size_t len)
 	return true;
 }
 
-/* Run @writer into @fd and close it; 0 or the errno that stopped it. */
-static int write_report(int fd, const struct ms_writer *writer, const struct ms_report *report,
-                        bool colour, bool durable)
+/* Write into @fd and close it; 0 or the errno that stopped it. */
+static int write_and_close(int fd, const struct ms_printed *printed, bool durable)
 {
-	struct fd_sink sink = { .base = { sink_write, colour }, .fd = fd };
-	bool written = writer->write(report, &sink.base) && flush(&sink);
+	struct fd_sink sink = { .base = { sink_write, printed->colour }, .fd = fd };
+	bool written = printed->write(printed->what, &sink.base) && flush(&sink);
 
 	if (!written && sink.sys_errno == 0)
 		sink.sys_errno = ENOMEM;
@@ -152,31 +151,28 @@ static int write_report(int fd, const struct ms_writer *writer, const struct ms_
 	return sink.sys_errno;
 }
 
-static int write_open(int to, const struct ms_writer *writer, const struct ms_report *report,
-                      bool colour)
+static int write_open(int to, const struct ms_printed *printed)
 {
 	int fd = fcntl(to, F_DUPFD_CLOEXEC, 0);
 
-	return fd < 0 ? errno : write_report(fd, writer, report, colour, false);
+	return fd < 0 ? errno : write_and_close(fd, printed, false);
 }
 
-static int write_special(const struct place *place, const struct ms_writer *writer,
-                         const struct ms_report *report, bool colour)
+static int write_special(const struct place *place, const struct ms_printed *printed)
 {
 	int fd = open(place->file, O_WRONLY | O_NOCTTY | O_CLOEXEC);
 
-	return fd < 0 ? errno : write_report(fd, writer, report, colour, false);
+	return fd < 0 ? errno : write_and_close(fd, printed, false);
 }
 
-static int write_file(struct place *place, const struct ms_writer *writer,
-                      const struct ms_report *report, bool colour)
+static int write_file(struct place *place, const struct ms_printed *printed)
 {
 	int fd = make_temp(place);
 	int problem;
 
 	if (fd < 0)
 		return errno;
-	problem = write_report(fd, writer, report, colour, true);
+	problem = write_and_close(fd, printed, true);
 	if (problem == 0 && rename(place->temp, place->file) != 0)
 		problem = errno;
 	if (problem)
@@ -184,28 +180,55 @@ static int write_file(struct place *place, const struct ms_writer *writer,
 	return problem;
 }
 
-enum ms_status ms_output_write_fd(int fd, const struct ms_writer *writer,
-                                  const struct ms_report *report, bool colour, struct ms_error *err)
+static enum ms_status print_to_fd(int fd, const struct ms_printed *printed, struct ms_error *err)
 {
-	int problem = write_open(fd, writer, report, colour);
+	int problem = write_open(fd, printed);
 
 	return problem ? unwritable(NULL, problem, err) : MS_OK;
 }
 
-enum ms_status ms_output_write(const char *path, const struct ms_writer *writer,
-                               const struct ms_report *report, bool colour, struct ms_error *err)
+enum ms_status ms_output_print(const char *path, const struct ms_printed *printed,
+                               struct ms_error *err)
 {
 	struct place place;
 	int problem;
 
 	if (!path)
-		return ms_output_write_fd(STDOUT_FILENO, writer, report, colour, err);
+		return print_to_fd(STDOUT_FILENO, printed, err);
 	problem = locate(path, &place);
 	if (!problem && place.special)
-		problem = write_special(&place, writer, report, colour);
+		problem = write_special(&place, printed);
 	else if (!problem)
-		problem = write_file(&place, writer, report, colour);
+		problem = write_file(&place, printed);
 	return problem ? unwritable(path, problem, err) : MS_OK;
+}
+
+struct written_report {
+	const struct ms_writer *writer;
+	const struct ms_report *report;
+};
+
+static bool write_report(const void *what, struct ms_sink *sink)
+{
+	const struct written_report *written = what;
+
+	return written->writer->write(written->report, sink);
+}
+
+enum ms_status ms_output_write_fd(int fd, const struct ms_writer *writer,
+                                  const struct ms_report *report, bool colour, struct ms_error *err)
+{
+	const struct written_report written = { writer, report };
+
+	return print_to_fd(fd, &(struct ms_printed){ write_report, &written, colour }, err);
+}
+
+enum ms_status ms_output_write(const char *path, const struct ms_writer *writer,
+                               const struct ms_report *report, bool colour, struct ms_error *err)
+{
+	const struct written_report written = { writer, report };
+
+	return ms_output_print(path, &(struct ms_printed){ write_report, &written, colour }, err);
 }
 
 bool ms_output_is_coloured(enum ms_colour wanted, const char *path, int fd)

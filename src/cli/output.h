@@ -18,7 +18,19 @@
  */
 ms_must_check enum ms_status ms_output_check(const char *path, struct ms_error *err);
 
-/* Write @report to @path, or to standard output when it is NULL. */
+/* Something that can be written. */
+struct ms_printed {
+	/* Returns false when the sink stopped it, or memory ran out. */
+	bool (*write)(const void *what, struct ms_sink *sink);
+	const void *what;
+	bool colour;
+};
+
+/* Write it to @path, or to standard output when it is NULL. */
+ms_must_check enum ms_status ms_output_print(const char *path, const struct ms_printed *printed,
+                                             struct ms_error *err);
+
+/* The same for a report. */
 ms_must_check enum ms_status ms_output_write(const char *path, const struct ms_writer *writer,
                                              const struct ms_report *report, bool colour,
                                              struct ms_error *err);
