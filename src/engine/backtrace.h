@@ -27,6 +27,15 @@ struct ms_symbol {
 	uint32_t line;
 };
 
+/* A function at an address. Where calls were inlined several stand at one. */
+struct ms_function {
+	const char *name; /* demangled */
+	const char *file; /* source of the line that is being executed, or that makes the call */
+	uint32_t line;
+};
+
+struct ms_functions MS_VEC(struct ms_function);
+
 /* One call on a stack. */
 struct ms_frame {
 	ms_addr pc; /* in the calling instruction, which the return address stands behind */

@@ -63,8 +63,7 @@ static bool ends_with(const char *s, const char *end)
 	return len >= end_len && strcmp(s + len - end_len, end) == 0;
 }
 
-/* A regular file: whatever else stands in its place now might block us for ever. */
-static int open_regular(const char *path, uint64_t inode)
+int ms_module_open(const char *path, uint64_t inode)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
@@ -89,11 +88,11 @@ static int open_file(const struct ms_module *module)
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, tid,
 	               map->range.begin, map->range.end);
-	fd = open_regular(path, 0);
+	fd = ms_module_open(path, 0);
 	if (fd >= 0 || map->name[0] != '/' || ends_with(map->name, deleted))
 		return fd;
 	(void)snprintf(path, sizeof(path), "/proc/%d/root%s", tid, map->name);
-	return open_regular(path, map->inode);
+	return ms_module_open(path, map->inode);
 }
 
 static Elf *vdso_elf(const struct ms_module *module)
