@@ -18,6 +18,7 @@ static const struct command {
 	{ "run", ms_cmd_run, true },
 	{ "trigger", ms_cmd_trigger, false },
 	{ "stacks", ms_cmd_stacks, false },
+	{ "heapdump", ms_cmd_heapdump, false },
 };
 
 static const struct command *find(const char *name)

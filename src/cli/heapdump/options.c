@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/heapdump/options.h"
+
+#include <getopt.h>
+#include <stdarg.h>
+#include <string.h>
+
+enum { OPTION_SYMBOLS = 256, OPTION_APP_SYMBOLS, OPTION_BY, OPTION_HTML, OPTION_JSON };
+
+static const struct option longs[] = {
+	{ "app-symbols", required_argument, NULL, OPTION_APP_SYMBOLS },
+	{ "by", required_argument, NULL, OPTION_BY },
+	{ "format", required_argument, NULL, 'f' },
+	{ "help", no_argument, NULL, 'h' },
+	{ "html", no_argument, NULL, OPTION_HTML },
+	{ "json", no_argument, NULL, OPTION_JSON },
+	{ "output", required_argument, NULL, 'o' },
+	{ "reverse", no_argument, NULL, 'r' },
+	{ "symbols", required_argument, NULL, OPTION_SYMBOLS },
+	{ "verbose", no_argument, NULL, 'v' },
+	{ NULL, 0, NULL, 0 },
+};
+
+static const char usage[] =
+	"Usage: memscan heapdump [OPTION]... FILE\n"
+	"       memscan heapdump [OPTION]... OLD NEW\n"
+	"Read a native heap dump of Android's Malloc Debug (v1.0, v1.1, v1.2), and print which\n"
+	"calls hold how much memory, as Android's native_heapdump_viewer does; of two dumps,\n"
+	"what changed from OLD to NEW.\n\n"
+	"  --symbols DIR          where libraries with symbols are, by their paths; by default\n"
+	"                         $ANDROID_PRODUCT_OUT/symbols, else ./symbols, else this machine\n"
+	"                         itself, where a file is the very one that was mapped\n"
+	"  --app-symbols DIR      look there first; the libraries may lie in DIR itself, too\n"
+	"  -r, --reverse          from the allocating function outwards\n"
+	"  --by stack|size        size: the sizes of blocks first, then who allocated them\n"
+	"  -f, --format text|html|folded|json\n"
+	"                         folded: stacks for flame graphs\n"
+	"  --html, --json         the same as --format html, --format json\n"
+	"  -o, --output FILE      where the output goes, whole or not at all\n"
+	"  -v, --verbose          facts of the dump on stderr; whole paths in HTML\n"
+	"  -h, --help             print this and end\n\n"
+	"Exit status: 0 printed, 2 the call was wrong, 3 a dump could not be read or is damaged,\n"
+	"4 the output could not be written.\n";
+
+static bool __attribute__((format(printf, 2, 3))) wrong(struct ms_error *err, const char *fmt, ...)
+{
+	char text[MS_ERROR_TEXT];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	(void)ms_fail(err, MS_E_UNSUPPORTED, "%s", text);
+	ms_advise(err, "memscan heapdump [OPTION]... [OLD] FILE; see memscan heapdump --help");
+	return false;
+}
+
+static bool take_format(struct ms_heapdump_options *options, const char *name, struct ms_error *err)
+{
+	options->writer = ms_heapdump_writer_find(name);
+	return options->writer ||
+	       wrong(err, "--format takes text, html, folded or json, not '%.60s'", name);
+}
+
+static bool take_by(struct ms_heapdump_options *options, const char *name, struct ms_error *err)
+{
+	options->by_size = strcmp(name, "size") == 0;
+	return options->by_size || strcmp(name, "stack") == 0 ||
+	       wrong(err, "--by takes stack or size, not '%.60s'", name);
+}
+
+static bool take_name(const char **ret, const char *option, struct ms_error *err)
+{
+	*ret = optarg;
+	return *optarg || wrong(err, "%s takes a name", option);
+}
+
+/* @word: as the option was written. */
+static bool take(struct ms_heapdump_options *options, int option, const char *word,
+                 struct ms_error *err)
+{
+	switch (option) {
+	case OPTION_SYMBOLS:
+		return take_name(&options->symbols, "--symbols", err);
+	case OPTION_APP_SYMBOLS:
+		return take_name(&options->app_symbols, "--app-symbols", err);
+	case OPTION_BY:
+		return take_by(options, optarg, err);
+	case OPTION_HTML:
+		return take_format(options, "html", err);
+	case OPTION_JSON:
+		return take_format(options, "json", err);
+	case 'f':
+		return take_format(options, optarg, err);
+	case 'o':
+		return take_name(&options->output, "--output", err);
+	case 'r':
+		return options->reversed = true;
+	case 'v':
+		return options->verbose = true;
+	case 'h':
+		return options->help = true;
+	case ':':
+		return wrong(err, "%.60s takes an argument", word);
+	default:
+		return wrong(err, "there is no option %.60s", word);
+	}
+}
+
+static bool take_files(struct ms_heapdump_options *options, int n, char **words,
+                       struct ms_error *err)
+{
+	if (n < 1)
+		return wrong(err, "no dump was given");
+	if (n > 2)
+		return wrong(err, "one dump, or two against each other: unexpected '%.60s'",
+		             words[2]);
+	options->n_files = (size_t)n;
+	for (int i = 0; i < n; i++)
+		options->files[i] = words[n - 1 - i];
+	return true;
+}
+
+bool ms_heapdump_options_parse(int argc, char **argv, struct ms_heapdump_options *ret,
+                               struct ms_error *err)
+{
+	*ret = (struct ms_heapdump_options){ .writer = ms_heapdump_writer_find("text") };
+	optind = 0; /* begin anew */
+	opterr = 0;
+	for (;;) {
+		/* With short options in one word, optind still is at that word. */
+		int at = optind ? optind : 1;
+		int option = getopt_long(argc, argv, ":f:o:rvh", longs, NULL);
+
+		if (option == -1)
+			break;
+		if (option == ':' || option == '?')
+			at = optind > at ? optind - 1 : at;
+		if (!take(ret, option, at < argc ? argv[at] : "", err))
+			return false;
+		if (ret->help)
+			return true;
+	}
+	return take_files(ret, argc - optind, argv + optind, err);
+}
+
+void ms_heapdump_options_help(FILE *to)
+{
+	(void)fputs(usage, to);
+}
