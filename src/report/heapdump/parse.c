@@ -255,8 +255,12 @@ static enum ms_status parse_record(struct parser *p, struct text rest)
 	return keep_record(p, &record);
 }
 
-/* '{"MAP" RELPC "FUNCTION" OFFSET}': names are in quotes, and may have quotes inside. */
-static bool take_name_and_number(struct text *rest, struct text *ret_name, uint64_t *ret)
+/*
+ * '{"MAP" RELPC "FUNCTION" OFFSET}': names are in quotes, and may have quotes inside, so
+ * that the first quote which a number and @behind follow is the one that ends it.
+ */
+static bool take_name_and_number(struct text *rest, const char *behind, struct text *ret_name,
+                                 uint64_t *ret)
 {
 	const char *begin = rest->at + 1;
 
@@ -269,7 +273,7 @@ static bool take_name_and_number(struct text *rest, struct text *ret_name, uint6
 			continue;
 		while (number.end < rest->end && digit_of(*number.end) < 16)
 			number.end++;
-		if (number.end == rest->end || (*number.end != ' ' && *number.end != '}') ||
+		if (!begins((struct text){ number.end, rest->end }, behind) ||
 		    !is_number(number, 16, ret))
 			continue;
 		*ret_name = (struct text){ begin, at };
@@ -291,9 +295,9 @@ static enum ms_status parse_info(struct parser *p, struct text *rest)
 		return no_memory(p);
 	whole = begins(*rest, "{");
 	rest->at += whole;
-	whole = whole && take_name_and_number(rest, &library, &info->rel_pc) && begins(*rest, " ");
+	whole = whole && take_name_and_number(rest, " \"", &library, &info->rel_pc);
 	rest->at += whole;
-	whole = whole && take_name_and_number(rest, &function, &offset) && begins(*rest, "}");
+	whole = whole && take_name_and_number(rest, "}", &function, &offset);
 	if (!whole)
 		return corrupt(p, "a frame of bt_info is not whole");
 	rest->at++;

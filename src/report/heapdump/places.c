@@ -73,8 +73,11 @@ static bool list_frames(const struct ms_heapdump_view *view, struct ms_arena *ar
 			const struct ms_heapdump_mapping *mapping =
 				view->n_dumps > 1 ? find_mapping(dump, pc) : NULL;
 			bool moves = mapping && mapping->inode;
+			struct frame *frame = ms_vec_push(arena, ret);
 
-			ret->at[ret->n++] = (struct frame){
+			if (!frame)
+				return false;
+			*frame = (struct frame){
 				.library = moves ? mapping->name : NULL,
 				.key = moves ? file_offset(mapping, pc) : pc,
 				.dump = d,
