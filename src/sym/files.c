@@ -16,7 +16,7 @@ struct ms_symbol_file {
 	char debug_folders[PATH_MAX + 64];
 	char *debug_folders_at;
 	Dwfl *dwfl;
-	Dwfl_Module *mod;
+	struct ms_function_source source;
 	Elf *elf;
 	GElf_Addr bias;
 };
@@ -81,13 +81,13 @@ static bool begin(struct ms_symbol_file *file, const char *path, int fd)
 	file->dwfl = dwfl_begin(&file->callbacks);
 	if (file->dwfl) {
 		dwfl_report_begin(file->dwfl);
-		file->mod = dwfl_report_elf(file->dwfl, path, path, fd, 0, false);
+		file->source.mod = dwfl_report_elf(file->dwfl, path, path, fd, 0, false);
 		(void)dwfl_report_end(file->dwfl, NULL, NULL);
 	}
-	if (!file->mod)
+	if (!file->source.mod)
 		(void)close(fd);
 	else
-		file->elf = dwfl_module_getelf(file->mod, &file->bias);
+		file->elf = dwfl_module_getelf(file->source.mod, &file->bias);
 	return file->elf;
 }
 
@@ -108,6 +108,7 @@ struct ms_symbol_file *ms_symbol_file_open(const struct ms_symbol_folder *folder
 			(void)close(fd);
 			return NULL;
 		}
+		file->source.arena = arena;
 		(void)snprintf(file->debug_folders, sizeof(file->debug_folders),
 		               ":.debug:%s/usr/lib/debug:/usr/lib/debug", folders[i].path);
 		if (begin(file, path, fd))
@@ -146,14 +147,13 @@ static bool find_address(const struct ms_symbol_file *file, uint64_t offset, ms_
 	return false;
 }
 
-bool ms_symbol_file_name(struct ms_symbol_file *file, uint64_t offset, struct ms_arena *arena,
-                         struct ms_functions *ret)
+bool ms_symbol_file_name(struct ms_symbol_file *file, uint64_t offset, struct ms_functions *ret)
 {
 	ms_addr addr;
 
 	ret->n = 0;
 	if (!find_address(file, offset, &addr))
 		return false;
-	ms_functions_find(file->mod, addr + file->bias, arena, ret);
+	ms_functions_find(&file->source, addr + file->bias, ret);
 	return true;
 }

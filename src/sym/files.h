@@ -32,7 +32,10 @@ struct ms_mapped_file {
 
 struct ms_symbol_file;
 
-/* Open @mapped's file in the first folder that has it; NULL when none has an ELF file. */
+/*
+ * Open @mapped's file in the first folder that has it; NULL when none has an ELF file. It,
+ * and all that it tells, is in @arena.
+ */
 struct ms_symbol_file *ms_symbol_file_open(const struct ms_symbol_folder *folders, size_t n,
                                            const struct ms_mapped_file *mapped,
                                            struct ms_arena *arena);
@@ -41,11 +44,10 @@ void ms_symbol_file_close(struct ms_symbol_file *file);
 
 /*
  * The functions of the code at @offset in the file, innermost first, in place of what
- * @ret had; none when nothing is known of it. Strings are in @arena.
+ * @ret had; none when nothing is known of it. Strings outlive @file.
  *
  * Returns false when no code is there: this is not the file that was mapped.
  */
-bool ms_symbol_file_name(struct ms_symbol_file *file, uint64_t offset, struct ms_arena *arena,
-                         struct ms_functions *ret);
+bool ms_symbol_file_name(struct ms_symbol_file *file, uint64_t offset, struct ms_functions *ret);
 
 #endif

@@ -5,16 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "sym/symbols.h"
 
 enum { LONGEST = 64 * 1024 };
 
 /* What is being told, and from where. */
 struct lookup {
-	Dwfl_Module *mod;
 	struct ms_arena *arena;
 	struct ms_functions *functions;
 	Dwarf_Die *unit; /* the compilation unit of the address; NULL: none is known */
+	ms_addr addr;    /* as the unit has it */
 };
 
 static const char *keep(struct ms_arena *arena, const char *s)
@@ -45,14 +46,14 @@ static struct ms_function *add(struct lookup *l, const char *name)
 }
 
 /* Where the innermost function is. */
-static void tell_line(struct lookup *l, ms_addr addr, struct ms_function *ret)
+static void tell_line(struct lookup *l, struct ms_function *ret)
 {
-	Dwfl_Line *line = dwfl_module_getsrc(l->mod, addr);
+	Dwarf_Line *line = l->unit ? dwarf_getsrc_die(l->unit, l->addr) : NULL;
+	const char *file = line ? dwarf_linesrc(line, NULL, NULL) : NULL;
 	int number = 0;
-	const char *file = line ? dwfl_lineinfo(line, NULL, &number, NULL, NULL, NULL) : NULL;
 
 	/* Line 0 is the compiler's word for code that stands in no source. */
-	if (!file || number <= 0)
+	if (!file || dwarf_lineno(line, &number) != 0 || number <= 0)
 		return;
 	ret->file = keep(l->arena, file);
 	ret->line = (uint32_t)number;
@@ -80,7 +81,7 @@ static void tell_call(struct lookup *l, Dwarf_Die *die, struct ms_function *ret)
 }
 
 /* Add what encloses the address, from the inside to the function that is not inlined. */
-static void add_scopes(struct lookup *l, Dwarf_Die *scopes, int n, ms_addr addr)
+static void add_scopes(struct lookup *l, Dwarf_Die *scopes, int n)
 {
 	Dwarf_Die *inlined = NULL; /* the one before */
 
@@ -96,7 +97,7 @@ static void add_scopes(struct lookup *l, Dwarf_Die *scopes, int n, ms_addr addr)
 		if (inlined)
 			tell_call(l, inlined, function);
 		else
-			tell_line(l, addr, function);
+			tell_line(l, function);
 		inlined = &scopes[i];
 		if (tag == DW_TAG_subprogram)
 			return;
@@ -107,38 +108,95 @@ static void add_scopes(struct lookup *l, Dwarf_Die *scopes, int n, ms_addr addr)
  * dwarf_getscopes() goes on from an inlined function to where that was written; the
  * parents of the innermost entry are where it was inlined to.
  */
-static void add_from_debug_info(struct lookup *l, ms_addr addr)
+static void add_from_debug_info(struct lookup *l)
 {
-	Dwarf_Addr bias = 0;
 	Dwarf_Die *scopes = NULL;
 	Dwarf_Die *parents = NULL;
-	int n;
+	int n = dwarf_getscopes(l->unit, l->addr, &scopes);
 
-	l->unit = dwfl_module_addrdie(l->mod, addr, &bias);
-	if (!l->unit)
-		return;
-	n = dwarf_getscopes(l->unit, addr - bias, &scopes);
 	if (n > 0) {
 		Dwarf_Die innermost = scopes[0];
 
 		n = dwarf_getscopes_die(&innermost, &parents);
-		add_scopes(l, parents, n, addr);
+		add_scopes(l, parents, n);
 	}
 	free(scopes);
 	free(parents);
 }
 
-void ms_functions_find(Dwfl_Module *mod, ms_addr addr, struct ms_arena *arena,
-                       struct ms_functions *ret)
+/* ---- compilation units ---- */
+
+static void list_unit(struct ms_function_source *source, Dwarf_Die *die)
 {
-	struct lookup l = { .mod = mod, .arena = arena, .functions = ret };
+	Dwarf_Addr base = 0;
+	Dwarf_Addr begin;
+	Dwarf_Addr end;
+	ptrdiff_t at = 0;
+
+	while ((at = dwarf_ranges(die, at, &base, &begin, &end)) > 0) {
+		struct ms_unit *unit;
+
+		/* Code that the linker left out stands at 0 or 1. */
+		if (begin <= 1 || begin >= end)
+			continue;
+		unit = ms_vec_push(source->arena, &source->units);
+		if (!unit)
+			return;
+		*unit = (struct ms_unit){ { begin, end }, die };
+	}
+}
+
+static bool unit_before(const void *a, const void *b)
+{
+	const struct ms_unit *x = a;
+	const struct ms_unit *y = b;
+
+	return x->range.begin < y->range.begin;
+}
+
+/* clang, and so all of Android, writes no table of them (.debug_aranges). */
+static void list_units(struct ms_function_source *source)
+{
+	struct ms_units *units = &source->units;
+	Dwarf_Die *die = NULL;
+	Dwarf_Addr bias;
+
+	source->listed = true;
+	while ((die = dwfl_module_nextcu(source->mod, die, &bias)))
+		list_unit(source, die);
+	if (!ms_sort(source->arena, units->at, units->n, sizeof(*units->at), unit_before))
+		units->n = 0;
+}
+
+/* The unit of @addr, and that as the unit has it. */
+static Dwarf_Die *find_unit(struct ms_function_source *source, ms_addr addr, ms_addr *ret)
+{
+	Dwarf_Addr bias = 0;
+	Dwarf_Die *die = dwfl_module_addrdie(source->mod, addr, &bias);
+	const struct ms_unit *unit;
+
+	*ret = addr - bias;
+	if (die || !dwfl_module_getdwarf(source->mod, &bias))
+		return die;
+	if (!source->listed)
+		list_units(source);
+	*ret = addr - bias;
+	unit = ms_range_find(&source->units, *ret);
+	return unit ? unit->die : NULL;
+}
+
+void ms_functions_find(struct ms_function_source *source, ms_addr addr, struct ms_functions *ret)
+{
+	struct lookup l = { .arena = source->arena, .functions = ret };
 	struct ms_function *function;
 	const char *symbol;
 
-	add_from_debug_info(&l, addr);
-	symbol = dwfl_module_addrname(mod, addr);
+	l.unit = find_unit(source, addr, &l.addr);
+	if (l.unit)
+		add_from_debug_info(&l);
+	symbol = dwfl_module_addrname(source->mod, addr);
 	if (symbol)
-		symbol = keep(arena, ms_demangle(symbol, arena));
+		symbol = keep(l.arena, ms_demangle(symbol, l.arena));
 	if (ret->n) {
 		/* An entry without a name is of code that the compiler made. */
 		function = &ret->at[ret->n - 1];
@@ -150,5 +208,5 @@ void ms_functions_find(Dwfl_Module *mod, ms_addr addr, struct ms_arena *arena,
 		return;
 	function = add(&l, symbol);
 	if (function)
-		tell_line(&l, addr, function);
+		tell_line(&l, function);
 }

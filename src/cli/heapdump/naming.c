@@ -64,7 +64,7 @@ static bool name_library(struct naming *naming, struct ms_heapdump_place **place
 		return unnamed;
 	}
 	for (size_t i = 0; i < n && ok; i++) {
-		fits |= ms_symbol_file_name(file, places[i]->offset, naming->arena, &naming->found);
+		fits |= ms_symbol_file_name(file, places[i]->offset, &naming->found);
 		ok = keep(naming, places[i]);
 	}
 	ms_symbol_file_close(file);
