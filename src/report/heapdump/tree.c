@@ -249,6 +249,7 @@ enum ms_status ms_heapdump_grow(struct ms_heapdump_view *view, struct ms_arena *
 {
 	struct grower g = { .view = view, .arena = arena };
 
+	view->nodes.n = 0;
 	if (!list_paths(&g) || !make_nodes(&g) || !order_nodes(&g)) {
 		(void)ms_fail(err, MS_E_NOMEM, "no memory for the tree of the dump");
 		ms_advise(err, "it needs several times the dump's own size");

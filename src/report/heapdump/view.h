@@ -82,7 +82,7 @@ struct ms_heapdump_view {
 ms_must_check enum ms_status ms_heapdump_list_places(struct ms_heapdump_view *view,
                                                      struct ms_arena *arena, struct ms_error *err);
 
-/* Make the trees. Returns MS_E_NOMEM. */
+/* Make the trees, in place of any that were made. Returns MS_E_NOMEM. */
 ms_must_check enum ms_status ms_heapdump_grow(struct ms_heapdump_view *view, struct ms_arena *arena,
                                               struct ms_error *err);
 
