@@ -298,10 +298,13 @@ lint-analyzer:
 
 install: all
 	$(INSTALL) -d $(DESTDIR)$(bindir) $(DESTDIR)$(mandir)/man1 $(DESTDIR)$(libdir)/pkgconfig \
-		$(DESTDIR)$(includedir)/memunreachable
+		$(DESTDIR)$(includedir)/memunreachable $(DESTDIR)$(includedir)/malloc_debug
 	$(INSTALL) -m 755 $(B)/$(SONAME) $(DESTDIR)$(libdir)/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(libdir)/libmemunreachable.so
 	$(INSTALL) -m 644 $(B)/libmemunreachable.a $(DESTDIR)$(libdir)/libmemunreachable.a
+	$(INSTALL) -m 755 $(B)/$(SHIM_SONAME) $(DESTDIR)$(libdir)/$(SHIM_SONAME)
+	ln -sf $(SHIM_SONAME) $(DESTDIR)$(libdir)/libmalloc_debug.so
+	$(INSTALL) -m 644 include/malloc_debug/*.h $(DESTDIR)$(includedir)/malloc_debug/
 	$(INSTALL) -m 644 include/memunreachable/*.h $(DESTDIR)$(includedir)/memunreachable/
 	sed -e 's|@prefix@|$(PREFIX)|; s|@libdir@|$(libdir)|; s|@includedir@|$(includedir)|' \
 		-e "s|@version@|$$(sed -n 's/.*MS_VERSION "\(.*\)"/\1/p' src/report/version.h)|" \

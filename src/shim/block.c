@@ -197,7 +197,7 @@ size_t ms_block_usable(const void *p)
 {
 	if (ms_shim_has(MS_OPT_HEADER))
 		return ms_guard_header(&ms_shim.options, p)->usable;
-	return ms_next.usable_size((void *)(uintptr_t)p);
+	return ms_next.usable_size(ms_guard_unconst(p));
 }
 
 bool ms_block_take(const void *p, const char *function, struct ms_live *ret)
@@ -241,7 +241,7 @@ static void *chunk_of(const void *p)
 {
 	if (ms_shim_has(MS_OPT_HEADER))
 		return ms_guard_header(&ms_shim.options, p)->orig;
-	return (void *)(uintptr_t)p;
+	return ms_guard_unconst(p);
 }
 
 static void check_and_free(const struct ms_freed *block)
@@ -272,6 +272,8 @@ void ms_block_release(void *p)
 	}
 	if (ms_shim_has(MS_OPT_FILL_ON_FREE))
 		memset(p, MS_FREE_BYTE, least(usable, ms_shim.options.fill_on_free));
+	start_clock();
+	stop_clock(); /* it may only be kept */
 	if (ms_shim_has(MS_OPT_FREE_TRACK))
 		keep_for_a_while(p, usable);
 	else

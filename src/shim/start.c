@@ -40,6 +40,7 @@ static void tell_leaks(void)
 {
 	struct ms_arena arena = { 0 };
 	struct ms_live_blocks blocks = { 0 };
+	struct ms_places places;
 	size_t n = 0;
 
 	if (ms_listing_blocks(&arena, &blocks)) {
@@ -48,8 +49,10 @@ static void tell_leaks(void)
 				blocks.at[n++] = blocks.at[i];
 		}
 	}
+	ms_places_init(&places);
 	for (size_t i = 0; i < n; i++)
-		ms_report_leak(&blocks.at[i], i + 1, n);
+		ms_report_leak(&places, &blocks.at[i], i + 1, n);
+	ms_places_deinit(&places);
 	ms_arena_deinit(&arena);
 }
 

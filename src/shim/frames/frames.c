@@ -98,28 +98,25 @@ static void text_of_plain(const struct ms_place *place, size_t n, char *ret)
 	               place->pc, named ? place->module->name : "<unknown>", offset);
 }
 
-void ms_frame_text(const struct ms_modules *modules, size_t n, uintptr_t pc, bool full, char *ret)
+void ms_frame_text(const struct ms_place *place, size_t n, bool full, char *ret)
 {
-	struct ms_place place;
-
-	ms_modules_place(modules, pc, &place);
 	if (full)
-		text_of_full(&place, n, ret);
+		text_of_full(place, n, ret);
 	else
-		text_of_plain(&place, n, ret);
-	append_function(&place, full, ret);
+		text_of_plain(place, n, ret);
+	append_function(place, full, ret);
 }
 
-void ms_frames_say(const uintptr_t *pc, size_t n, bool full)
+void ms_frames_say(struct ms_places *places, const char *title, const uintptr_t *pc, size_t n,
+                   bool full)
 {
-	struct ms_arena arena = { 0 };
-	struct ms_modules modules = { 0 };
+	struct ms_say_batch batch = { .used = 0 };
 	char text[MS_FRAME_TEXT];
 
-	ms_modules_read(&arena, &modules);
+	ms_say_add(&batch, "%s", title);
 	for (size_t i = 0; i < n; i++) {
-		ms_frame_text(&modules, i, pc[i], full, text);
-		ms_say("%s", text);
+		ms_frame_text(ms_places_find(places, pc[i]), i, full, text);
+		ms_say_add(&batch, "%s", text);
 	}
-	ms_arena_deinit(&arena);
+	ms_say_flush(&batch);
 }

@@ -25,10 +25,11 @@ bool ms_frames_init(void);
  */
 size_t ms_frames_take(uintptr_t *pc, size_t max);
 
-/* Log them as backtrace_full does if @full, each on a line. */
-void ms_frames_say(const uintptr_t *pc, size_t n, bool full);
+/* Log @title and the frames, as backtrace_full does if @full, each on a line. */
+void ms_frames_say(struct ms_places *places, const char *title, const uintptr_t *pc, size_t n,
+                   bool full);
 
 /* The @n-th frame's line as ms_frames_say() has it, to @ret of MS_FRAME_TEXT bytes. */
-void ms_frame_text(const struct ms_modules *modules, size_t n, uintptr_t pc, bool full, char *ret);
+void ms_frame_text(const struct ms_place *place, size_t n, bool full, char *ret);
 
 #endif

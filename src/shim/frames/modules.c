@@ -40,7 +40,8 @@ void ms_modules_read(struct ms_arena *arena, struct ms_modules *ret)
 	struct ms_error err;
 	char *line;
 
-	if (ms_file_read("/proc/self/maps", arena, &text, &err) || !ms_vec_reserve(arena, &text, text.n + 1))
+	if (ms_file_read("/proc/self/maps", arena, &text, &err) ||
+	    !ms_vec_reserve(arena, &text, text.n + 1))
 		return;
 	text.at[text.n] = '\0';
 	line = text.at;

@@ -30,6 +30,22 @@ struct ms_place {
 	char function[MS_SYMBOL_NAME];  /* demangled when the program can; or empty */
 };
 
+/* What was looked up, kept: many stacks have few addresses. */
+struct ms_places {
+	struct ms_arena arena;
+	struct ms_modules modules;
+	size_t n;
+	size_t n_slots; /* a power of two */
+	struct ms_place_slot *slot;
+};
+
+/* The process's modules as they are now. */
+void ms_places_init(struct ms_places *places);
+void ms_places_deinit(struct ms_places *places);
+
+/* Where @pc is; good until the next call. */
+const struct ms_place *ms_places_find(struct ms_places *places, uintptr_t pc);
+
 /* Read /proc/self/maps. Without memory, or without /proc, the list is short or empty. */
 void ms_modules_read(struct ms_arena *arena, struct ms_modules *ret);
 

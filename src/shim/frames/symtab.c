@@ -83,6 +83,17 @@ static bool name_in(struct image image, const Elf64_Ehdr *ehdr, uint32_t type,
 	return false;
 }
 
+static void unmap_file(struct image image)
+{
+	union {
+		const char *given;
+		void *plain;
+	} same = { image.bytes };
+
+	if (same.plain)
+		(void)munmap(same.plain, image.len);
+}
+
 static struct image map_file(const char *path)
 {
 	struct image image = { NULL, 0 };
@@ -119,7 +130,6 @@ bool ms_symtab_find(const char *path, uint64_t elf_offset, uint64_t at, struct m
 		if (!name_in(image, ehdr, SHT_SYMTAB, ret))
 			(void)name_in(image, ehdr, SHT_DYNSYM, ret);
 	}
-	if (file.bytes)
-		(void)munmap((void *)(uintptr_t)file.bytes, file.len);
+	unmap_file(file);
 	return ehdr != NULL;
 }

@@ -19,7 +19,8 @@ size_t ms_guard_extra(const struct ms_opts *options, size_t align)
 
 struct ms_header *ms_guard_header(const struct ms_opts *options, const void *p)
 {
-	return (struct ms_header *)((uintptr_t)p - options->front_guard - MS_HEADER_BYTES);
+	return (struct ms_header *)ms_guard_unconst((const char *)p - options->front_guard -
+	                                            MS_HEADER_BYTES);
 }
 
 void *ms_guard_make(const struct ms_opts *options, void *orig, size_t whole, size_t align,
@@ -67,6 +68,7 @@ size_t ms_guard_differs(const void *p, uint8_t expected, size_t n)
 }
 
 /* The kernel reads for us: it does not mind an address that is none. */
+/* NOLINTNEXTLINE(readability-non-const-parameter): the kernel writes it */
 bool ms_guard_probe_tag(const struct ms_opts *options, const void *p, uint32_t *ret)
 {
 	struct iovec local = { ret, sizeof(*ret) };

@@ -16,12 +16,12 @@ enum ms_opt_takes {
 struct ms_opt_row {
 	const char *name;
 	const char *alias;
-	enum ms_opt_takes takes;
 	size_t bare;
 	size_t min;
 	size_t max;
-	uint32_t sets;
 	const char *path;
+	enum ms_opt_takes takes;
+	uint32_t sets;
 	/* what is more than setting bits; the number is one within bounds */
 	void (*apply)(struct ms_opts *options, size_t number, const char *path);
 };

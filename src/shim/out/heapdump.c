@@ -71,7 +71,8 @@ static void put_fingerprint(struct output *out, struct ms_arena *arena)
 	const char *begin;
 	int len = 0;
 
-	if (ms_file_read("/etc/os-release", arena, &text, &err) || !ms_vec_reserve(arena, &text, text.n + 1))
+	if (ms_file_read("/etc/os-release", arena, &text, &err) ||
+	    !ms_vec_reserve(arena, &text, text.n + 1))
 		text.at = NULL;
 	else
 		text.at[text.n] = '\0';
@@ -84,23 +85,21 @@ static void put_fingerprint(struct output *out, struct ms_arena *arena)
 	    begin ? begin : "unknown");
 }
 
-static void put_info(struct output *out, const struct ms_modules *modules,
-                     const struct ms_trace *trace)
+static void put_info(struct output *out, struct ms_places *places, const struct ms_trace *trace)
 {
-	struct ms_place place;
 
 	put(out, "  bt_info");
 	for (uint32_t i = 0; i < trace->n; i++) {
-		ms_modules_place(modules, trace->pc[i], &place);
+		const struct ms_place *place = ms_places_find(places, trace->pc[i]);
+
 		put(out, " {\"%s\" %" PRIx64 " \"%s\" %" PRIx64 "}",
-		    place.module ? place.module->name : "", place.pc, place.function,
-		    place.function[0] ? place.offset : 0);
+		    place->module ? place->module->name : "", place->pc, place->function,
+		    place->function[0] ? place->offset : 0);
 	}
 	put(out, "\n");
 }
 
-static void put_group(struct output *out, const struct ms_modules *modules,
-                      const struct ms_group *group)
+static void put_group(struct output *out, struct ms_places *places, const struct ms_group *group)
 {
 	const struct ms_trace *trace = ms_trace_find(group->trace);
 
@@ -108,13 +107,13 @@ static void put_group(struct output *out, const struct ms_modules *modules,
 	for (uint32_t i = 0; trace && i < trace->n && trace->pc[i]; i++)
 		put(out, " %" PRIxPTR, trace->pc[i]);
 	put(out, "\n");
-	if (trace && modules)
-		put_info(out, modules, trace);
+	if (trace && places)
+		put_info(out, places, trace);
 }
 
 static bool write_dump(struct output *out, struct ms_arena *arena)
 {
-	struct ms_modules modules = { 0 };
+	struct ms_places places;
 	struct ms_groups groups = { 0 };
 	bool full = ms_shim_has(MS_OPT_BACKTRACE_FULL);
 	size_t total = 0;
@@ -122,7 +121,7 @@ static bool write_dump(struct output *out, struct ms_arena *arena)
 	if (!ms_listing_groups(arena, true, &groups))
 		return false;
 	if (full)
-		ms_modules_read(arena, &modules);
+		ms_places_init(&places);
 	for (size_t i = 0; i < groups.n; i++)
 		total += groups.at[i].size * groups.at[i].count;
 	put(out, "Android Native Heap Dump v1.2\n\n");
@@ -130,7 +129,9 @@ static bool write_dump(struct output *out, struct ms_arena *arena)
 	put(out, "Total memory: %zu\nAllocation records: %zu\nBacktrace size: %zu\n\n", total,
 	    groups.n, ms_shim.options.frames);
 	for (size_t i = 0; i < groups.n; i++)
-		put_group(out, full ? &modules : NULL, &groups.at[i]);
+		put_group(out, full ? &places : NULL, &groups.at[i]);
+	if (full)
+		ms_places_deinit(&places);
 	put(out, "MAPS\n");
 	put_file(out, "/proc/self/maps");
 	put(out, "END\n");

@@ -24,14 +24,21 @@ static void end(void)
 		abort();
 }
 
+static void say_frames(const char *title, const uintptr_t *pc, size_t n)
+{
+	struct ms_places places;
+
+	ms_places_init(&places);
+	ms_frames_say(&places, title, pc, n, ms_shim_has(MS_OPT_BACKTRACE_FULL));
+	ms_places_deinit(&places);
+}
+
 static void say_trace(const char *title, uint32_t id)
 {
 	const struct ms_trace *trace = ms_trace_find(id);
 
-	if (!trace)
-		return;
-	ms_say("%s", title);
-	ms_frames_say(trace->pc, trace->n, ms_shim_has(MS_OPT_BACKTRACE_FULL));
+	if (trace)
+		say_frames(title, trace->pc, trace->n);
 }
 
 static void say_here(void)
@@ -39,14 +46,12 @@ static void say_here(void)
 	uintptr_t pc[MS_FRAMES_MAX];
 	size_t n = ms_frames_take(pc, MS_FRAMES_MAX);
 
-	ms_say("Backtrace at time of failure:");
-	if (n)
-		ms_frames_say(pc, n, ms_shim_has(MS_OPT_BACKTRACE_FULL));
-	else
+	say_frames("Backtrace at time of failure:", pc, n);
+	if (!n)
 		ms_say("  Backtrace failed to get any frames.");
 }
 
-/* What is wrong with @p by its tag; NULL when it has the one of a live block. */
+/* Tell what is wrong with @p by its tag; false when it has the one of a live block. */
 static bool say_tag(const void *p, const char *function)
 {
 	uint32_t tag = 0;
@@ -83,6 +88,7 @@ static void say_bytes(const void *p, const void *from, size_t n, uint8_t expecte
 	const uint8_t *bytes = from;
 
 	for (size_t i = 0; i < n; i++) {
+		/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): freed->p is no null */
 		if (bytes[i] != expected)
 			ms_say("  allocation[%td] = 0x%02x (expected 0x%02x)",
 			       &bytes[i] - (const uint8_t *)p, bytes[i], expected);
@@ -148,9 +154,14 @@ bool ms_report_freed(const struct ms_freed *block)
 	return true;
 }
 
-void ms_report_leak(const struct ms_live_block *block, size_t nth, size_t n)
+void ms_report_leak(struct ms_places *places, const struct ms_live_block *block, size_t nth,
+                    size_t n)
 {
+	const struct ms_trace *trace = ms_trace_find(block->trace);
+
 	ms_say("+++ %s leaked block of size %zu at 0x%" PRIxPTR " (leak %zu of %zu)",
 	       ms_shim.program, block->size, block->p, nth, n);
-	say_trace("Backtrace at time of allocation:", block->trace);
+	if (trace)
+		ms_frames_say(places, "Backtrace at time of allocation:", trace->pc, trace->n,
+		              ms_shim_has(MS_OPT_BACKTRACE_FULL));
 }

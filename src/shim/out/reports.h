@@ -6,6 +6,7 @@
 
 #include <stdint.h>
 
+#include "shim/frames/modules.h"
 #include "shim/track/freed.h"
 #include "shim/track/live.h"
 
@@ -19,6 +20,7 @@ void ms_report_guards(const void *p);
 bool ms_report_freed(const struct ms_freed *block);
 
 /* @block is the @nth of @n leaks. */
-void ms_report_leak(const struct ms_live_block *block, size_t nth, size_t n);
+void ms_report_leak(struct ms_places *places, const struct ms_live_block *block, size_t nth,
+                    size_t n);
 
 #endif

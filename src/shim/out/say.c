@@ -35,7 +35,9 @@ void ms_say_init(void)
 
 	(void)getrlimit(RLIMIT_NOFILE, &limit);
 	if (limit.rlim_cur < (rlim_t)HIGHEST_FD + BELOW_LIMIT)
-		lowest = limit.rlim_cur > 2 * BELOW_LIMIT ? (int)limit.rlim_cur - BELOW_LIMIT : 3;
+		lowest = limit.rlim_cur > 2 * (rlim_t)BELOW_LIMIT
+		                 ? (int)limit.rlim_cur - BELOW_LIMIT
+		                 : 3;
 	fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, lowest);
 	if (fd < 0 || fstat(fd, &st) != 0)
 		return;
@@ -54,36 +56,63 @@ static int log_fd(void)
 	return STDERR_FILENO;
 }
 
-__attribute__((format(printf, 2, 0))) static void say(const char *tag, const char *fmt, va_list ap)
+/* One line to @line of LINE_BYTES, cut if need be; its length. */
+__attribute__((format(printf, 3, 0))) static size_t make_line(char *line, const char *tag,
+                                                              const char *fmt, va_list ap)
 {
-	char line[LINE_BYTES];
-	int saved = errno;
-	int used = snprintf(line, sizeof(line), "%s: ", tag);
+	int used = snprintf(line, LINE_BYTES, "%s: ", tag);
 	size_t len;
 
-	(void)vsnprintf(line + used, sizeof(line) - (size_t)used, fmt, ap);
+	(void)vsnprintf(line + used, LINE_BYTES - (size_t)used, fmt, ap);
 	len = strlen(line);
-	if (len == sizeof(line) - 1)
+	if (len == LINE_BYTES - 1)
 		len--;
 	line[len] = '\n';
-	(void)ms_fd_write_all(log_fd(), line, len + 1);
+	return len + 1;
+}
+
+static void put_out(const char *text, size_t len)
+{
+	int saved = errno;
+
+	(void)ms_fd_write_all(log_fd(), text, len);
 	errno = saved;
 }
 
 void ms_say(const char *fmt, ...)
 {
+	char line[LINE_BYTES];
 	va_list ap;
 
 	va_start(ap, fmt);
-	say("malloc_debug", fmt, ap);
+	put_out(line, make_line(line, "malloc_debug", fmt, ap));
 	va_end(ap);
 }
 
 void ms_say_libc(const char *fmt, ...)
 {
+	char line[LINE_BYTES];
 	va_list ap;
 
 	va_start(ap, fmt);
-	say("libc", fmt, ap);
+	put_out(line, make_line(line, "libc", fmt, ap));
 	va_end(ap);
+}
+
+void ms_say_add(struct ms_say_batch *batch, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (sizeof(batch->text) - batch->used < LINE_BYTES)
+		ms_say_flush(batch);
+	va_start(ap, fmt);
+	batch->used += make_line(batch->text + batch->used, "malloc_debug", fmt, ap);
+	va_end(ap);
+}
+
+void ms_say_flush(struct ms_say_batch *batch)
+{
+	if (batch->used)
+		put_out(batch->text, batch->used);
+	batch->used = 0;
 }
