@@ -200,6 +200,13 @@ size_t ms_block_usable(const void *p)
 	return ms_next.usable_size(ms_guard_unconst(p));
 }
 
+static bool is_damaged(const void *p)
+{
+	return ms_shim_has(MS_OPT_HEADER) &&
+	       (ms_guard_header(&ms_shim.options, p)->tag != MS_TAG_LIVE ||
+	        !ms_guard_is_whole(&ms_shim.options, p));
+}
+
 bool ms_block_take(const void *p, const char *function, struct ms_live *ret)
 {
 	bool found;
@@ -210,22 +217,21 @@ bool ms_block_take(const void *p, const char *function, struct ms_live *ret)
 	found = ms_live_remove(p, ret);
 	if (!ms_shim_knows_all())
 		return true;
-	if (found && ms_shim_has(MS_OPT_HEADER) &&
-	    ms_guard_header(&ms_shim.options, p)->tag != MS_TAG_LIVE) {
+	if (found && !is_damaged(p))
+		return true;
+	if (found)
 		(void)ms_live_add(p, *ret);
-		found = false;
-	}
-	if (!found)
-		ms_report_pointer(p, function);
-	return found;
+	ms_report_pointer(p, function, found);
+	return false;
 }
 
 bool ms_block_find(const void *p, const char *function, struct ms_live *ret)
 {
-	if (ms_live_find(p, ret) && (!ms_shim_has(MS_OPT_HEADER) ||
-	                             ms_guard_header(&ms_shim.options, p)->tag == MS_TAG_LIVE))
+	bool found = ms_live_find(p, ret);
+
+	if (found && !is_damaged(p))
 		return true;
-	ms_report_pointer(p, function);
+	ms_report_pointer(p, function, found);
 	return false;
 }
 

@@ -6,6 +6,8 @@
  * sees the bug, or takes it away.
  */
 
+#include <dlfcn.h>
+#include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -182,6 +184,165 @@ static void interactive(void)
 	}
 }
 
+static void *allocate_often(void *stop)
+{
+	while (!__atomic_load_n((int *)stop, __ATOMIC_RELAXED)) {
+		char *p = malloc(100);
+
+		p = realloc(p, 300);
+		release(p);
+	}
+	return NULL;
+}
+
+/* Children of a process whose threads allocate: what locks they held stays locked. */
+static void forks(void)
+{
+	pthread_t thread[3];
+	int stop = 0;
+	int failed = 0;
+
+	for (int i = 0; i < 3; i++)
+		pthread_create(&thread[i], NULL, allocate_often, &stop);
+	for (int i = 0; i < 100; i++) {
+		pid_t pid = i % 4 == 3 ? vfork() : fork();
+		int status = 0;
+
+		if (pid == 0) {
+			release(malloc(1000));
+			_exit(7);
+		}
+		waitpid(pid, &status, 0);
+		failed += !WIFEXITED(status) || WEXITSTATUS(status) != 7;
+	}
+	stop = 1;
+	for (int i = 0; i < 3; i++)
+		pthread_join(thread[i], NULL);
+	printf("%d failed\n", failed);
+}
+
+/* Threads that never stop, when the process does. */
+static void others_at_exit(void)
+{
+	pthread_t thread;
+	static int never;
+
+	for (int i = 0; i < 3; i++)
+		pthread_create(&thread, NULL, allocate_often, &never);
+	usleep(20000);
+}
+
+static void *function(const char *name)
+{
+	void *p = dlsym(RTLD_DEFAULT, name);
+
+	if (!p) {
+		printf("no %s\n", name);
+		exit(1);
+	}
+	return p;
+}
+
+struct found {
+	uintptr_t p;
+	size_t size;
+};
+
+static void find(uintptr_t p, size_t size, void *arg)
+{
+	struct found *found = arg;
+
+	if (p == found->p)
+		found->size = size;
+	free(malloc(10));
+}
+
+static HIDDEN void *block_for_api(size_t size)
+{
+	return malloc(size);
+}
+
+static void api(void)
+{
+	void (*get)(uint8_t **, size_t *, size_t *, size_t *, size_t *) =
+		function("get_malloc_leak_info");
+	void (*put)(uint8_t *) = function("free_malloc_leak_info");
+	size_t (*backtrace)(const void *, uintptr_t *, size_t) = function("malloc_backtrace");
+	int (*iterate)(uintptr_t, size_t, void (*)(uintptr_t, size_t, void *), void *) =
+		function("malloc_iterate");
+	int (*dump)(FILE *) = function("write_malloc_leak_info");
+	void *a = block_for_api(77777);
+	void *b = block_for_api(77777);
+	struct found found = { (uintptr_t)a, 0 };
+	size_t sizes[4] = { 1, 1, 1, 1 };
+	uintptr_t frame[4] = { 0 };
+	uint8_t *info = NULL;
+	size_t n;
+
+	get(NULL, sizes, sizes, sizes, sizes);
+	get(&info, &sizes[0], &sizes[1], &sizes[2], &sizes[3]);
+	printf("info %d %d %zu\n", info != NULL, sizes[0] % (sizes[1] ? sizes[1] : 1) == 0,
+	       sizes[3]);
+	for (size_t i = 0; info && i < sizes[0]; i += sizes[1]) {
+		size_t *record = (size_t *)(void *)(info + i);
+
+		if (record[0] == 77777)
+			printf("record %zu %d\n", record[1], record[2] != 0);
+	}
+	put(info);
+	n = backtrace(a, frame, 2);
+	printf("frames %zu %d %zu\n", n, frame[0] - (uintptr_t)block_for_api < 100 && frame[2] == 0,
+	       backtrace(&found, frame, 2));
+	n = (size_t)iterate(0, 0, find, &found);
+	printf("iterate %d %d\n", (int)n, found.size >= 77777);
+	printf("dump %d\n", dump(fopen("/dev/null", "w")) & 1);
+	malloc_info(0, stdout);
+	printf("mallopt %d %d %d\n", mallopt(-104, 0), mallopt(-4711, 0), mallopt(M_MMAP_MAX, 100));
+	printf("mallinfo %d\n", mallinfo2().arena > 0);
+	errno = 0;
+	printf("aligned %d", aligned_alloc(24, 48) == NULL && errno == EINVAL);
+	printf(" %d", aligned_alloc(64, 65) == NULL);
+	printf(" %d\n", calloc(SIZE_MAX / 2, 4) == NULL && errno == ENOMEM);
+	free(b);
+	free(a);
+}
+
+static int pipe_end;
+
+static void *allocate_one(void *done)
+{
+	char byte;
+
+	if (read(pipe_end, &byte, 1) != 1)
+		abort();
+	release(malloc(10));
+	*(volatile int *)done = 1;
+	return NULL;
+}
+
+static void disabled(void)
+{
+	void (*disable)(void) = function("malloc_disable");
+	void (*enable)(void) = function("malloc_enable");
+	int go[2];
+	volatile int done = 0;
+	pthread_t thread;
+	int before;
+
+	if (pipe(go))
+		abort();
+	pipe_end = go[0];
+	pthread_create(&thread, NULL, allocate_one, (void *)&done);
+	disable();
+	if (write(go[1], "x", 1) != 1)
+		abort();
+	usleep(100000);
+	before = done;
+	enable();
+	pthread_join(thread, NULL);
+	printf("disabled %d, then %d\n", before, done);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -201,6 +362,10 @@ static const struct {
 	{ "calls", calls },
 	{ "bytes", bytes },
 	{ "interactive", interactive },
+	{ "forks", forks },
+	{ "others_at_exit", others_at_exit },
+	{ "api", api },
+	{ "disabled", disabled },
 };
 
 int main(int argc, char **argv)

@@ -23,6 +23,22 @@ struct ms_header *ms_guard_header(const struct ms_opts *options, const void *p)
 	                                            MS_HEADER_BYTES);
 }
 
+static uint32_t sum_of(const struct ms_header *header)
+{
+	uint64_t sum = (uint64_t)(uintptr_t)header->orig;
+
+	sum = (sum ^ header->size) * UINT64_C(0x9e3779b97f4a7c15);
+	sum = (sum ^ header->usable) * UINT64_C(0x9e3779b97f4a7c15);
+	return (uint32_t)(sum >> 32);
+}
+
+bool ms_guard_is_whole(const struct ms_opts *options, const void *p)
+{
+	const struct ms_header *header = ms_guard_header(options, p);
+
+	return header->sum == sum_of(header);
+}
+
 void *ms_guard_make(const struct ms_opts *options, void *orig, size_t whole, size_t align,
                     size_t size)
 {
@@ -36,10 +52,7 @@ void *ms_guard_make(const struct ms_opts *options, void *orig, size_t whole, siz
 	header->orig = orig;
 	header->usable = whole - (size_t)(user - (char *)orig);
 	memset(user - options->front_guard, MS_FRONT_BYTE, options->front_guard);
-	if (options->on & MS_OPT_REAR_GUARD)
-		ms_guard_shrink(options, user, size);
-	else
-		header->size = size;
+	ms_guard_shrink(options, user, size);
 	return user;
 }
 
@@ -48,10 +61,11 @@ void ms_guard_shrink(const struct ms_opts *options, void *p, size_t size)
 	struct ms_header *header = ms_guard_header(options, p);
 
 	header->size = size;
-	if (!(options->on & MS_OPT_REAR_GUARD))
-		return;
-	header->usable = size;
-	memset((char *)p + size, MS_REAR_BYTE, options->rear_guard);
+	if (options->on & MS_OPT_REAR_GUARD) {
+		header->usable = size;
+		memset((char *)p + size, MS_REAR_BYTE, options->rear_guard);
+	}
+	header->sum = sum_of(header);
 }
 
 size_t ms_guard_differs(const void *p, uint8_t expected, size_t n)

@@ -7,7 +7,7 @@
  *
  *	chunk      header        front guard    user          rear guard
  *	| 32 bytes | 32 bytes    | 0xaa ...     | as asked    | 0xbb ...      |
- *	           tag orig size usable         ^ a multiple of 16
+ *	           tag orig size usable sum     ^ a multiple of 16
  *
  * The next allocator keeps its lists in the first bytes of free chunks, 32 at most; those
  * are before the header, so a freed block's tag can still be told.
@@ -26,6 +26,7 @@ struct ms_header {
 	void *orig; /* of the next allocator */
 	size_t size;
 	size_t usable;
+	uint32_t sum; /* of orig, size and usable: nothing else guards them without a front guard */
 } __attribute__((packed));
 
 enum { MS_HEADER_BYTES = 32, MS_HEADER_BEFORE = 32, MS_BLOCK_ALIGN = 16 };
@@ -65,6 +66,9 @@ void ms_guard_shrink(const struct ms_opts *options, void *p, size_t size);
 size_t ms_guard_differs(const void *p, uint8_t expected, size_t n);
 
 enum { MS_FRONT_BYTE = 0xaa, MS_REAR_BYTE = 0xbb, MS_ALLOC_BYTE = 0xeb, MS_FREE_BYTE = 0xef };
+
+/* Whether the header of a block, live or freed, has what was written to it, but for the tag. */
+bool ms_guard_is_whole(const struct ms_opts *options, const void *p);
 
 /* The tag of a block that may be none: false when the memory cannot be read. */
 bool ms_guard_probe_tag(const struct ms_opts *options, const void *p, uint32_t *ret);

@@ -52,14 +52,14 @@ static void say_here(void)
 }
 
 /* Tell what is wrong with @p by its tag; false when it has the one of a live block. */
-static bool say_tag(const void *p, const char *function)
+static bool say_tag(const void *p, const char *function, bool known)
 {
 	uint32_t tag = 0;
 
 	if (!ms_shim_has(MS_OPT_HEADER))
 		return false;
 	(void)ms_guard_probe_tag(&ms_shim.options, p, &tag);
-	if (tag == MS_TAG_LIVE)
+	if (tag == MS_TAG_LIVE && !known)
 		return false;
 	if (tag == MS_TAG_FREED)
 		ms_say("+++ ALLOCATION 0x%" PRIxPTR " USED AFTER FREE (%s)", P(p), function);
@@ -69,12 +69,12 @@ static bool say_tag(const void *p, const char *function)
 	return true;
 }
 
-void ms_report_pointer(const void *p, const char *function)
+void ms_report_pointer(const void *p, const char *function, bool known)
 {
 	struct ms_freed freed;
 
 	begin();
-	if (!say_tag(p, function))
+	if (!say_tag(p, function, known))
 		ms_say("+++ ALLOCATION 0x%" PRIxPTR " UNKNOWN POINTER (%s)", P(p), function);
 	if (ms_shim_has(MS_OPT_FREE_TRACK) && ms_freed_find(p, &freed))
 		say_trace("Backtrace of original free:", freed.trace);
@@ -127,7 +127,8 @@ static bool check_freed_tag(const struct ms_freed *block)
 	if (!ms_shim_has(MS_OPT_HEADER))
 		return true;
 	tag = ms_guard_header(&ms_shim.options, (const char *)NULL + block->p)->tag;
-	if (tag == MS_TAG_FREED)
+	if (tag == MS_TAG_FREED &&
+	    ms_guard_is_whole(&ms_shim.options, (const char *)NULL + block->p))
 		return true;
 	begin();
 	ms_say("+++ ALLOCATION 0x%" PRIxPTR " HAS CORRUPTED HEADER TAG 0x%" PRIx32 " AFTER FREE",

@@ -10,8 +10,11 @@
 #include "shim/track/freed.h"
 #include "shim/track/live.h"
 
-/* @p, given to @function, is no live block; what it may be is found out here. */
-void ms_report_pointer(const void *p, const char *function);
+/*
+ * @p, given to @function, is no live block, or @known to be one whose header is damaged;
+ * what it may be is found out here.
+ */
+void ms_report_pointer(const void *p, const char *function, bool known);
 
 /* Check the guards of a live block and tell of those that are damaged. */
 void ms_report_guards(const void *p);
