@@ -11,6 +11,7 @@
 #include "shim/out/heapdump.h"
 #include "shim/out/listing.h"
 #include "shim/out/say.h"
+#include "shim/pointer.h"
 #include "shim/shim.h"
 #include "shim/track/outside.h"
 
@@ -152,7 +153,7 @@ MS_SHIM_EXPORT size_t malloc_backtrace(const void *pointer, uintptr_t *frames, s
 
 static size_t usable_of(uintptr_t p)
 {
-	return ms_block_usable((const char *)NULL + p);
+	return ms_block_usable(ms_pointer(p));
 }
 
 /* Of a copy of the table, so that the callback may allocate and free. */

@@ -9,6 +9,7 @@
 #include "shim/guard/guard.h"
 #include "shim/next.h"
 #include "shim/out/reports.h"
+#include "shim/pointer.h"
 #include "shim/shim.h"
 #include "shim/track/freed.h"
 #include "shim/track/trace.h"
@@ -197,7 +198,7 @@ size_t ms_block_usable(const void *p)
 {
 	if (ms_shim_has(MS_OPT_HEADER))
 		return ms_guard_header(&ms_shim.options, p)->usable;
-	return ms_next.usable_size(ms_guard_unconst(p));
+	return ms_next.usable_size(ms_pointer((uintptr_t)p));
 }
 
 static bool is_damaged(const void *p)
@@ -247,13 +248,13 @@ static void *chunk_of(const void *p)
 {
 	if (ms_shim_has(MS_OPT_HEADER))
 		return ms_guard_header(&ms_shim.options, p)->orig;
-	return ms_guard_unconst(p);
+	return ms_pointer((uintptr_t)p);
 }
 
 static void check_and_free(const struct ms_freed *block)
 {
 	if (ms_report_freed(block))
-		give_chunk(chunk_of((const char *)NULL + block->p));
+		give_chunk(chunk_of(ms_pointer(block->p)));
 }
 
 /* A damaged header is left alone: its chunk is lost. */

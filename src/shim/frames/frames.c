@@ -34,7 +34,7 @@ bool ms_frames_init(void)
 
 static bool is_ours(uintptr_t pc)
 {
-	return pc - (uintptr_t)__ehdr_start < (uintptr_t)(_end - __ehdr_start);
+	return pc - (uintptr_t)__ehdr_start < (uintptr_t)_end - (uintptr_t)__ehdr_start;
 }
 
 /* A return address is behind its call, which may end a function; in front is the call. */

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "shim/pointer.h"
+
 struct image {
 	const char *bytes;
 	size_t len;
@@ -83,17 +85,6 @@ static bool name_in(struct image image, const Elf64_Ehdr *ehdr, uint32_t type,
 	return false;
 }
 
-static void unmap_file(struct image image)
-{
-	union {
-		const char *given;
-		void *plain;
-	} same = { image.bytes };
-
-	if (same.plain)
-		(void)munmap(same.plain, image.len);
-}
-
 static struct image map_file(const char *path)
 {
 	struct image image = { NULL, 0 };
@@ -130,6 +121,7 @@ bool ms_symtab_find(const char *path, uint64_t elf_offset, uint64_t at, struct m
 		if (!name_in(image, ehdr, SHT_SYMTAB, ret))
 			(void)name_in(image, ehdr, SHT_DYNSYM, ret);
 	}
-	unmap_file(file);
+	if (file.bytes)
+		(void)munmap(ms_pointer((uintptr_t)file.bytes), file.len);
 	return ehdr != NULL;
 }

@@ -6,6 +6,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "shim/pointer.h"
+
 size_t ms_guard_offset(const struct ms_opts *options)
 {
 	return MS_HEADER_BEFORE + MS_HEADER_BYTES + options->front_guard;
@@ -19,8 +21,7 @@ size_t ms_guard_extra(const struct ms_opts *options, size_t align)
 
 struct ms_header *ms_guard_header(const struct ms_opts *options, const void *p)
 {
-	return (struct ms_header *)ms_guard_unconst((const char *)p - options->front_guard -
-	                                            MS_HEADER_BYTES);
+	return ms_pointer((uintptr_t)p - options->front_guard - MS_HEADER_BYTES);
 }
 
 static uint32_t sum_of(const struct ms_header *header)

@@ -39,17 +39,6 @@ size_t ms_guard_offset(const struct ms_opts *options);
 /* What a block needs besides the user's bytes, at @align, a power of two, at least 16. */
 size_t ms_guard_extra(const struct ms_opts *options, size_t align);
 
-/* Blocks are looked at as const, and belong to allocators that take them otherwise. */
-static inline void *ms_guard_unconst(const void *p)
-{
-	union {
-		const void *given;
-		void *plain;
-	} same = { p };
-
-	return same.plain;
-}
-
 struct ms_header *ms_guard_header(const struct ms_opts *options, const void *p);
 
 /*

@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "shim/block.h"
 #include "shim/out/say.h"
+#include "shim/pointer.h"
 
 enum { LINE_BYTES = 160, BUFFER_BYTES = 8192, LAST_PASS = 4 };
 
@@ -37,7 +38,7 @@ static void thread_done(void *pass)
 	uintptr_t n = (uintptr_t)pass;
 
 	if (n < LAST_PASS)
-		(void)pthread_setspecific(state.key, (const char *)NULL + n + 1);
+		(void)pthread_setspecific(state.key, ms_pointer(n + 1));
 	else
 		add(MS_RECORD_THREAD_DONE);
 }
@@ -90,7 +91,7 @@ void ms_record_fill(uint64_t slot, const struct ms_record *record)
 	to->end_ns = record->what == MS_RECORD_THREAD_DONE ? ms_now_ns() : times.end_ns;
 	__atomic_store_n(&to->generation, generation, __ATOMIC_RELEASE);
 	if (record->what != MS_RECORD_THREAD_DONE && !pthread_getspecific(state.key))
-		(void)pthread_setspecific(state.key, (const char *)NULL + 1);
+		(void)pthread_setspecific(state.key, ms_pointer(1));
 }
 
 static int text_of(const struct ms_record *r, char *line)

@@ -7,6 +7,7 @@
 #include "shim/frames/frames.h"
 #include "shim/guard/guard.h"
 #include "shim/out/say.h"
+#include "shim/pointer.h"
 #include "shim/shim.h"
 #include "shim/track/trace.h"
 
@@ -126,9 +127,8 @@ static bool check_freed_tag(const struct ms_freed *block)
 
 	if (!ms_shim_has(MS_OPT_HEADER))
 		return true;
-	tag = ms_guard_header(&ms_shim.options, (const char *)NULL + block->p)->tag;
-	if (tag == MS_TAG_FREED &&
-	    ms_guard_is_whole(&ms_shim.options, (const char *)NULL + block->p))
+	tag = ms_guard_header(&ms_shim.options, ms_pointer(block->p))->tag;
+	if (tag == MS_TAG_FREED && ms_guard_is_whole(&ms_shim.options, ms_pointer(block->p)))
 		return true;
 	begin();
 	ms_say("+++ ALLOCATION 0x%" PRIxPTR " HAS CORRUPTED HEADER TAG 0x%" PRIx32 " AFTER FREE",
@@ -141,7 +141,7 @@ bool ms_report_freed(const struct ms_freed *block)
 {
 	size_t filled = ms_shim.options.fill_on_free;
 	size_t n = block->usable < filled ? block->usable : filled;
-	const void *p = (const char *)NULL + block->p;
+	const void *p = ms_pointer(block->p);
 
 	if (!check_freed_tag(block))
 		return false;
