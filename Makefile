@@ -297,7 +297,7 @@ lint-analyzer:
 # ---- install, clean ----
 
 install: all
-	$(INSTALL) -d $(DESTDIR)$(bindir) $(DESTDIR)$(mandir)/man1 $(DESTDIR)$(libdir)/pkgconfig \
+	$(INSTALL) -d $(DESTDIR)$(bindir) $(DESTDIR)$(mandir)/man1 $(DESTDIR)$(mandir)/man7 $(DESTDIR)$(libdir)/pkgconfig \
 		$(DESTDIR)$(includedir)/memunreachable $(DESTDIR)$(includedir)/malloc_debug
 	$(INSTALL) -m 755 $(B)/$(SONAME) $(DESTDIR)$(libdir)/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(libdir)/libmemunreachable.so
@@ -311,6 +311,7 @@ install: all
 		src/inproc/libmemunreachable.pc.in >$(DESTDIR)$(libdir)/pkgconfig/libmemunreachable.pc
 	$(INSTALL) -m 755 $(B)/memscan $(DESTDIR)$(bindir)/memscan
 	$(INSTALL) -m 644 man/memscan.1 $(DESTDIR)$(mandir)/man1/memscan.1
+	$(INSTALL) -m 644 man/malloc_debug.7 $(DESTDIR)$(mandir)/man7/malloc_debug.7
 
 clean:
 	rm -rf $(B)
