@@ -195,6 +195,16 @@ static void *allocate_often(void *stop)
 	return NULL;
 }
 
+static HIDDEN void allocate_much(void)
+{
+	void *p[500];
+
+	for (size_t i = 0; i < 500; i++)
+		p[i] = malloc(i);
+	for (size_t i = 0; i < 500; i++)
+		free(p[i]);
+}
+
 /* Children of a process whose threads allocate: what locks they held stays locked. */
 static void forks(void)
 {
@@ -204,12 +214,13 @@ static void forks(void)
 
 	for (int i = 0; i < 3; i++)
 		pthread_create(&thread[i], NULL, allocate_often, &stop);
-	for (int i = 0; i < 100; i++) {
+	for (int i = 0; i < 40; i++) {
 		pid_t pid = i % 4 == 3 ? vfork() : fork();
 		int status = 0;
 
 		if (pid == 0) {
-			release(malloc(1000));
+			alarm(10);
+			allocate_much();
 			_exit(7);
 		}
 		waitpid(pid, &status, 0);
