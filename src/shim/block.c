@@ -96,6 +96,14 @@ static bool is_sampled(size_t size)
 	return true;
 }
 
+bool ms_block_skips(size_t size)
+{
+	if (size >= own.until_sample)
+		return false;
+	own.until_sample -= size;
+	return true;
+}
+
 static bool is_filtered(size_t size)
 {
 	return size < ms_shim.options.min_size || size > ms_shim.options.max_size;

@@ -21,6 +21,9 @@
 void *ms_block_make(size_t align, size_t size);
 void *ms_block_make_zeroed(size_t size);
 
+/* Count @size bytes towards the next sample; false, nothing counted, when it is reached. */
+bool ms_block_skips(size_t size);
+
 /*
  * Take @p out of the table, for @function to free or resize it. False, with that reported,
  * when it is no live block.

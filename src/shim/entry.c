@@ -18,6 +18,7 @@
 #include "shim/next.h"
 #include "shim/out/record.h"
 #include "shim/shim.h"
+#include "shim/track/live.h"
 #include "shim/track/outside.h"
 #include "shim/triggers.h"
 
@@ -50,7 +51,7 @@ static void free_inside(void *p)
 	uint64_t record;
 	struct ms_live was;
 
-	if (ms_outside_take(p)) {
+	if (ms_shim_knows_all() && ms_outside_take(p)) {
 		ms_next.free(p);
 		return;
 	}
@@ -85,10 +86,23 @@ static inline bool enter(void)
 	return true;
 }
 
+/* With sampling alone: whether nothing is to be done about these bytes, or @p. */
+static inline bool skips(const void *p, size_t size)
+{
+	return ms_shim.light && !ms_triggers_pending() && !(p && ms_live_maybe(p)) &&
+	       ms_block_skips(size);
+}
+
+/* Whether blocks of ours are told apart from others, or may have to be. */
+static inline bool remembers(void)
+{
+	return ms_shim.phase == MS_SHIM_STARTING ||
+	       (ms_shim.phase == MS_SHIM_ON && ms_shim_knows_all());
+}
+
 static void *outside(void *p)
 {
-	if (ms_shim.phase == MS_SHIM_STARTING ||
-	    (ms_shim.phase == MS_SHIM_ON && ms_shim_knows_all()))
+	if (remembers())
 		ms_outside_add(p);
 	return p;
 }
@@ -114,7 +128,7 @@ static void *allocate(size_t align, size_t size)
 
 	if (!ms_next_ready())
 		return align <= MS_EARLY_ALIGN ? ms_early_alloc(size) : NULL;
-	if (!enter())
+	if (skips(NULL, size) || !enter())
 		return outside(align ? ms_next.memalign(align, size) : ms_next.malloc(size));
 	p = allocate_inside(align, size);
 	ms_gate_leave();
@@ -143,7 +157,7 @@ MS_SHIM_EXPORT void *calloc(size_t nmemb, size_t size)
 	}
 	if (!ms_next_ready())
 		return ms_early_alloc(bytes);
-	if (!enter())
+	if (skips(NULL, bytes) || !enter())
 		return outside(ms_next.calloc(1, bytes));
 	record = ms_record_reserve();
 	p = ms_block_make_zeroed(bytes);
@@ -209,7 +223,9 @@ MS_SHIM_EXPORT void free(void *ptr)
 
 	if (!ptr || ms_is_early(ptr) || !ms_next_ready())
 		return;
-	if (enter()) {
+	if (ms_shim.light && !ms_triggers_pending() && !ms_live_maybe(ptr)) {
+		ms_next.free(ptr);
+	} else if (enter()) {
 		free_inside(ptr);
 		ms_gate_leave();
 	} else if (ms_shim.phase == MS_SHIM_ON && ms_shim_tracks() && !ms_outside_take(ptr)) {
@@ -291,7 +307,9 @@ MS_SHIM_EXPORT void *realloc(void *ptr, size_t size)
 		return move(ptr, ms_early_size(ptr), size);
 	if (!ms_next_ready())
 		return ms_early_alloc(size);
-	if (ptr && ms_shim.phase != MS_SHIM_OFF && ms_outside_has(ptr))
+	if (skips(ptr, size))
+		return ms_next.realloc(ptr, size);
+	if (ptr && remembers() && ms_outside_has(ptr))
 		return realloc_outside(ptr, size);
 	if (enter()) {
 		p = realloc_inside(ptr, size);

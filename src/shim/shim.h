@@ -20,6 +20,7 @@ enum ms_shim_phase {
 struct ms_shim {
 	enum ms_shim_phase phase;
 	uint32_t capturing; /* backtraces: 0 or 1 */
+	bool light;         /* nothing is done but to sample: most calls go straight past */
 	struct ms_opts options;
 	char program[256]; /* its name, without folders */
 };

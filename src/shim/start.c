@@ -169,6 +169,11 @@ static void start(void)
 	}
 	if (ms_shim_has(MS_OPT_VERBOSE))
 		ms_say("%s: malloc debug enabled", ms_shim.program);
+	ms_shim.light = !ms_shim_has(MS_OPT_HEADER | MS_OPT_TRACK | MS_OPT_FILL_ON_ALLOC |
+	                             MS_OPT_FILL_ON_FREE | MS_OPT_EXPAND | MS_OPT_RECORD) &&
+	                ms_shim_has(MS_OPT_BACKTRACE);
+	if (ms_shim.light)
+		ms_live_filter();
 	ms_shim.capturing = ms_shim_has(MS_OPT_CAPTURE);
 	ms_shim.phase = MS_SHIM_ON;
 }

@@ -263,6 +263,21 @@ def test_signals_switch_and_dump(tmp_path):
     assert [records_of(last)[n * 11111][1] for n in (1, 2, 3, 4)] == [0, 5, 5, 0]
 
 
+def test_samples_what_is_large_enough(tmp_path):
+    prefix = tmp_path / "heap"
+    # between 1 and 2000 bytes from sample to sample
+    with Interactive(f"backtrace_sample=1000 bt_dmp_on_ex bt_dmp_pre={prefix}", tmp_path / "log") as target:
+        for size in (5000, 5001, 1, 5002):
+            target.ask(f"{size}\n")
+        assert target.finish() == 0
+    records = records_of(pathlib.Path(f"{prefix}.{target.pid}.exit.txt").read_text())
+    assert all(records[size][0] == 1 and records[size][1] > 1 for size in (5000, 5001, 5002)), records
+    assert all(frames for _, frames in records.values()), "a block without a stack is in the table"
+    done = run("forks", f"backtrace_sample=300 bt_dmp_on_ex bt_dmp_pre={prefix}")
+    records = records_of(pathlib.Path(f"{prefix}.{done.pid}.exit.txt").read_text())
+    assert done.out == ["0 failed", "done"] and not {100, 300, *range(305, 472)} & records.keys(), records
+
+
 def test_dump_tells_what_full_frames_are(tmp_path):
     prefix = tmp_path / "heap"
     done = run("leak", f"backtrace=2 backtrace_full bt_dmp_on_ex bt_dmp_pre={prefix}")

@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
+enum { FILTER = 1 << 14 };
+
 enum { SHARDS = 128, LINE_BYTES = 64, FIRST_SLOTS = 256, SHARD_SHIFT = 57 };
 
 struct slot {
@@ -21,7 +23,9 @@ struct shard {
 
 static struct {
 	struct shard shard[SHARDS];
-} state; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
+	bool filtered;
+	uint32_t filter[FILTER]; /* how many entries have this hash */
+} state;                         /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
 
 /* All zeros is what PTHREAD_MUTEX_INITIALIZER is; the table is ready before main(). */
 _Static_assert(1U << (64 - SHARD_SHIFT) == SHARDS, "the top bits choose the shard");
@@ -29,6 +33,27 @@ _Static_assert(1U << (64 - SHARD_SHIFT) == SHARDS, "the top bits choose the shar
 static uint64_t hash_of(uintptr_t p)
 {
 	return ((uint64_t)p >> 4) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+static uint32_t *filter_of(uintptr_t p)
+{
+	return &state.filter[(hash_of(p) >> 20) % FILTER];
+}
+
+void ms_live_filter(void)
+{
+	state.filtered = true;
+}
+
+bool ms_live_maybe(const void *p)
+{
+	return __atomic_load_n(filter_of((uintptr_t)p), __ATOMIC_RELAXED) != 0;
+}
+
+static void count_in_filter(uintptr_t p, uint32_t change)
+{
+	if (state.filtered)
+		(void)__atomic_fetch_add(filter_of(p), change, __ATOMIC_RELAXED);
 }
 
 static struct shard *lock_shard(uintptr_t p)
@@ -81,8 +106,10 @@ static bool put(struct shard *shard, uintptr_t p, struct ms_live live)
 	if (4 * (shard->n + 1) > 3 * shard->n_slots && !grow(shard))
 		return false;
 	slot = slot_of(shard, p);
-	if (!slot->inverted)
+	if (!slot->inverted) {
 		shard->n++;
+		count_in_filter(p, 1);
+	}
 	*slot = (struct slot){ ~p, live.size, live.trace };
 	return true;
 }
@@ -124,6 +151,7 @@ static bool look(const void *p, struct ms_live *ret, bool remove)
 		if (remove) {
 			close_hole(shard, slot);
 			shard->n--;
+			count_in_filter((uintptr_t)p, UINT32_MAX);
 		}
 	}
 	(void)pthread_mutex_unlock(&shard->lock);

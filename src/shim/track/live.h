@@ -39,6 +39,11 @@ bool ms_live_add(const void *p, struct ms_live live);
 bool ms_live_remove(const void *p, struct ms_live *ret);
 bool ms_live_find(const void *p, struct ms_live *ret);
 
+/* From now on, ms_live_maybe() can be asked. Before any block is entered. */
+void ms_live_filter(void);
+/* False when @p is surely not in the table. Without a lock. */
+bool ms_live_maybe(const void *p);
+
 /*
  * Copy the table to @ret in @arena, in no order; @usable, called under a lock, tells each
  * block's usable size, and may be NULL. False without memory.
