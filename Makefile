@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-#	make            build/memscan
+#	make            build/memscan and the libraries
 #	make demo       install what is missing, build, scan a bundled leaking program
 #	make check      install what is missing, build, run every test
 #	make check-unit, check-unit-san, check-e2e, layers, lint     the parts of it
@@ -52,7 +52,9 @@ TARGETS := $(TARGET_SRC:tests/targets/%.c=$(B)/targets/%) \
            $(VARIED:tests/targets/%.c=$(B)/targets/%-static-pie) \
            $(API) $(API:%=%-archived)
 MAIN    := src/cli/main
-PARTS   := $(filter-out $(MAIN) src/inproc/annotate/malloc src/inproc/annotate/lsan,$(SRC:.c=))
+# What stands in front of malloc is in the libraries alone.
+PARTS   := $(filter-out $(MAIN) src/inproc/annotate/malloc src/inproc/annotate/lsan \
+                        src/shim/entry src/shim/other src/shim/start src/shim/api,$(SRC:.c=))
 
 Q := $(if $(VERBOSE),,@)
 
@@ -62,7 +64,7 @@ Q := $(if $(VERBOSE),,@)
 .SECONDARY:
 .DELETE_ON_ERROR:
 
-all: $(B)/memscan $(B)/libmemunreachable.so $(B)/libmemunreachable.a
+all: $(B)/memscan $(B)/libmemunreachable.so $(B)/libmemunreachable.a $(B)/libmalloc_debug.so
 
 # ---- objects, and the archives that the program and its tests are linked from ----
 
@@ -100,7 +102,7 @@ $(B)/memscan: $(B)/$(MAIN).o $(B)/parts.a
 NOT_IN_LIBRARY := src/report/json.c src/report/stacks.c src/report/writers.c \
                   src/target/process/find.c \
                   $(wildcard src/report/heapdump/*.c src/target/run/*.c src/target/stacks/*.c \
-                             src/cli/*.c src/cli/*/*.c src/sym/*.c)
+                             src/cli/*.c src/cli/*/*.c src/sym/*.c src/shim/*.c src/shim/*/*.c)
 LIBRARY := $(filter-out $(NOT_IN_LIBRARY),$(SRC))
 SONAME  := libmemunreachable.so.1
 
@@ -119,6 +121,20 @@ $(B)/libmemunreachable.so: $(B)/$(SONAME)
 
 $(B)/libmemunreachable.a: $(LIBRARY:%.c=$(B)/pic/%.o)
 	$(archive)
+
+# ---- the library that programs are started with; it loads libunwind by itself ----
+
+SHIM        := $(wildcard src/shim/*.c src/shim/*/*.c) \
+               src/base/arena.c src/base/file.c src/base/range.c src/base/sort.c \
+               src/base/status.c src/base/vec.c
+SHIM_SONAME := libmalloc_debug.so.1
+
+$(B)/$(SHIM_SONAME): $(SHIM:%.c=$(B)/pic/%.o) src/shim/libmalloc_debug.map
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -pthread -Wl,-soname,$(SHIM_SONAME) -Wl,-z,defs -Wl,-z,now -Wl,-z,nodelete \
+		-Wl,--version-script=src/shim/libmalloc_debug.map -o $@ $(filter %.o,$^)
+
+$(B)/libmalloc_debug.so: $(B)/$(SHIM_SONAME)
+	@ln -sf $(SHIM_SONAME) $@
 
 # ---- tests ----
 
@@ -283,12 +299,15 @@ lint-analyzer:
 # ---- install, clean ----
 
 install: all
-	$(INSTALL) -d $(DESTDIR)$(bindir) $(DESTDIR)$(mandir)/man1 $(DESTDIR)$(mandir)/man3 \
-		$(DESTDIR)$(libdir)/pkgconfig \
-		$(DESTDIR)$(includedir)/memunreachable
+	$(INSTALL) -d $(DESTDIR)$(bindir) $(DESTDIR)$(libdir)/pkgconfig \
+		$(DESTDIR)$(mandir)/man1 $(DESTDIR)$(mandir)/man3 $(DESTDIR)$(mandir)/man7 \
+		$(DESTDIR)$(includedir)/memunreachable $(DESTDIR)$(includedir)/malloc_debug
 	$(INSTALL) -m 755 $(B)/$(SONAME) $(DESTDIR)$(libdir)/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(libdir)/libmemunreachable.so
 	$(INSTALL) -m 644 $(B)/libmemunreachable.a $(DESTDIR)$(libdir)/libmemunreachable.a
+	$(INSTALL) -m 755 $(B)/$(SHIM_SONAME) $(DESTDIR)$(libdir)/$(SHIM_SONAME)
+	ln -sf $(SHIM_SONAME) $(DESTDIR)$(libdir)/libmalloc_debug.so
+	$(INSTALL) -m 644 include/malloc_debug/*.h $(DESTDIR)$(includedir)/malloc_debug/
 	$(INSTALL) -m 644 include/memunreachable/*.h $(DESTDIR)$(includedir)/memunreachable/
 	sed -e 's|@prefix@|$(PREFIX)|; s|@libdir@|$(libdir)|; s|@includedir@|$(includedir)|' \
 		-e "s|@version@|$$(sed -n 's/.*MS_VERSION "\(.*\)"/\1/p' src/report/version.h)|" \
@@ -296,9 +315,10 @@ install: all
 	$(INSTALL) -m 755 $(B)/memscan $(DESTDIR)$(bindir)/memscan
 	$(INSTALL) -m 644 man/memscan.1 $(DESTDIR)$(mandir)/man1/memscan.1
 	$(INSTALL) -m 644 man/libmemunreachable.3 $(DESTDIR)$(mandir)/man3/libmemunreachable.3
+	$(INSTALL) -m 644 man/malloc_debug.7 $(DESTDIR)$(mandir)/man7/malloc_debug.7
 
 clean:
 	rm -rf $(B)
 
 OBJECTS := $(SRC:.c=) $(SUPPORT:.c=) $(UNIT:%=tests/unit/%) $(BENCHES:$(B)/%=tests/%)
--include $(OBJECTS:%=$(B)/%.d) $(OBJECTS:%=$(B)/san/%.d) $(LIBRARY:%.c=$(B)/pic/%.d)
+-include $(OBJECTS:%=$(B)/%.d) $(OBJECTS:%=$(B)/san/%.d) $(LIBRARY:%.c=$(B)/pic/%.d) $(SHIM:%.c=$(B)/pic/%.d)

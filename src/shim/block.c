@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/block.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "shim/frames/frames.h"
+#include "shim/guard/guard.h"
+#include "shim/next.h"
+#include "shim/out/reports.h"
+#include "shim/pointer.h"
+#include "shim/shim.h"
+#include "shim/track/freed.h"
+#include "shim/track/trace.h"
+
+/* Per thread: what was measured, and how far it is to the next sample. */
+static MS_SHIM_TLS struct {
+	struct ms_block_times times;
+	size_t until_sample;
+	uint64_t random;
+} own; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
+
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* ---- the next allocator ---- */
+
+static void start_clock(void)
+{
+	if (ms_shim_has(MS_OPT_RECORD))
+		own.times.start_ns = ms_now_ns();
+}
+
+static void stop_clock(void)
+{
+	if (ms_shim_has(MS_OPT_RECORD))
+		own.times.end_ns = ms_now_ns();
+}
+
+struct ms_block_times ms_block_times(void)
+{
+	return own.times;
+}
+
+static void *get_chunk(size_t align, size_t size, bool zeroed)
+{
+	void *p;
+
+	start_clock();
+	if (zeroed)
+		p = ms_next.calloc(1, size);
+	else if (align)
+		p = ms_next.memalign(align, size);
+	else
+		p = ms_next.malloc(size);
+	stop_clock();
+	return p;
+}
+
+static void give_chunk(void *orig)
+{
+	start_clock();
+	ms_next.free(orig);
+	stop_clock();
+}
+
+/* ---- which stack ---- */
+
+/* Between one byte and twice the distance, so that no pattern of sizes is left out. */
+static size_t next_distance(void)
+{
+	size_t sample = ms_shim.options.sample;
+
+	if (!own.random)
+		own.random = ms_now_ns() ^ (uint64_t)(uintptr_t)&own;
+	own.random ^= own.random << 13;
+	own.random ^= own.random >> 7;
+	own.random ^= own.random << 17;
+	return 1 + (size_t)(own.random % (sample < SIZE_MAX / 2 ? 2 * sample : SIZE_MAX));
+}
+
+static bool is_sampled(size_t size)
+{
+	if (!ms_shim.options.sample)
+		return true;
+	if (!own.until_sample)
+		own.until_sample = next_distance();
+	if (size < own.until_sample) {
+		own.until_sample -= size;
+		return false;
+	}
+	own.until_sample = next_distance();
+	return true;
+}
+
+bool ms_block_skips(size_t size)
+{
+	if (size >= own.until_sample)
+		return false;
+	own.until_sample -= size;
+	return true;
+}
+
+static bool is_filtered(size_t size)
+{
+	return size < ms_shim.options.min_size || size > ms_shim.options.max_size;
+}
+
+static uint32_t take_trace(size_t size, size_t frames)
+{
+	uintptr_t pc[MS_FRAMES_MAX];
+
+	if (is_filtered(size))
+		return MS_TRACE_NONE;
+	return ms_trace_keep(pc, ms_frames_take(pc, frames));
+}
+
+/* Enter a new block; with sampling alone the table has those with a stack. */
+static void track(const void *p, size_t size)
+{
+	struct ms_live live = { size, MS_TRACE_OFF };
+
+	if (!p || !ms_shim_tracks())
+		return;
+	if (ms_shim_has(MS_OPT_BACKTRACE) && __atomic_load_n(&ms_shim.capturing, __ATOMIC_RELAXED))
+		live.trace =
+			is_sampled(size) ? take_trace(size, ms_shim.options.frames) : MS_TRACE_NONE;
+	if (ms_shim_knows_all() || live.trace >= MS_TRACE_FIRST)
+		(void)ms_live_add(p, live);
+}
+
+/* ---- making ---- */
+
+static void fill_new(void *p, size_t from)
+{
+	size_t n = least(ms_block_usable(p), ms_shim.options.fill_on_alloc);
+
+	if (n > from)
+		memset((char *)p + from, MS_ALLOC_BYTE, n - from);
+}
+
+static void *make_with_header(size_t align, size_t size, bool zeroed)
+{
+	size_t whole;
+	void *orig;
+
+	if (align < MS_BLOCK_ALIGN)
+		align = MS_BLOCK_ALIGN;
+	while (align & (align - 1))
+		align += align & -align; /* to the next power of two */
+	if (__builtin_add_overflow(size, ms_guard_extra(&ms_shim.options, align), &whole)) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	orig = get_chunk(0, whole, zeroed);
+	if (!orig)
+		return NULL;
+	return ms_guard_make(&ms_shim.options, orig, ms_next.usable_size(orig), align, size);
+}
+
+static void *make_plain(size_t align, size_t size, bool zeroed)
+{
+	size_t whole;
+
+	if (__builtin_add_overflow(size, ms_shim.options.expand, &whole)) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	return get_chunk(align, whole, zeroed);
+}
+
+static void *make(size_t align, size_t size, bool zeroed)
+{
+	void *p;
+
+	if (!size)
+		size = 1;
+	if (ms_shim_has(MS_OPT_HEADER))
+		p = make_with_header(align, size, zeroed);
+	else
+		p = make_plain(align, size, zeroed);
+	track(p, size);
+	return p;
+}
+
+void *ms_block_make(size_t align, size_t size)
+{
+	void *p = make(align, size, false);
+
+	if (p && ms_shim_has(MS_OPT_FILL_ON_ALLOC))
+		fill_new(p, 0);
+	return p;
+}
+
+void *ms_block_make_zeroed(size_t size)
+{
+	return make(0, size, true);
+}
+
+/* ---- looking ---- */
+
+size_t ms_block_usable(const void *p)
+{
+	if (ms_shim_has(MS_OPT_HEADER))
+		return ms_guard_header(&ms_shim.options, p)->usable;
+	return ms_next.usable_size(ms_pointer((uintptr_t)p));
+}
+
+static bool is_damaged(const void *p)
+{
+	return ms_shim_has(MS_OPT_HEADER) &&
+	       (ms_guard_header(&ms_shim.options, p)->tag != MS_TAG_LIVE ||
+	        !ms_guard_is_whole(&ms_shim.options, p));
+}
+
+bool ms_block_take(const void *p, const char *function, struct ms_live *ret)
+{
+	bool found;
+
+	*ret = (struct ms_live){ 0 };
+	if (!ms_shim_tracks())
+		return true;
+	found = ms_live_remove(p, ret);
+	if (!ms_shim_knows_all())
+		return true;
+	if (found && !is_damaged(p))
+		return true;
+	if (found)
+		(void)ms_live_add(p, *ret);
+	ms_report_pointer(p, function, found);
+	return false;
+}
+
+bool ms_block_find(const void *p, const char *function, struct ms_live *ret)
+{
+	bool found = ms_live_find(p, ret);
+
+	if (found && !is_damaged(p))
+		return true;
+	ms_report_pointer(p, function, found);
+	return false;
+}
+
+void ms_block_untake(const void *p, struct ms_live was)
+{
+	if (ms_shim_knows_all() || was.trace >= MS_TRACE_FIRST)
+		(void)ms_live_add(p, was);
+}
+
+/* ---- releasing ---- */
+
+static void *chunk_of(const void *p)
+{
+	if (ms_shim_has(MS_OPT_HEADER))
+		return ms_guard_header(&ms_shim.options, p)->orig;
+	return ms_pointer((uintptr_t)p);
+}
+
+static void check_and_free(const struct ms_freed *block)
+{
+	if (ms_report_freed(block))
+		give_chunk(chunk_of(ms_pointer(block->p)));
+}
+
+/* A damaged header is left alone: its chunk is lost. */
+static void keep_for_a_while(const void *p, size_t usable)
+{
+	struct ms_freed block = { (uintptr_t)p, usable, MS_TRACE_OFF };
+	struct ms_freed oldest;
+
+	if (ms_shim.options.free_frames)
+		block.trace = take_trace(usable, ms_shim.options.free_frames);
+	if (ms_freed_push(block, &oldest))
+		check_and_free(&oldest);
+}
+
+void ms_block_release(void *p)
+{
+	size_t usable = ms_block_usable(p);
+
+	if (ms_shim_has(MS_OPT_HEADER)) {
+		ms_report_guards(p);
+		ms_guard_header(&ms_shim.options, p)->tag = MS_TAG_FREED;
+	}
+	if (ms_shim_has(MS_OPT_FILL_ON_FREE))
+		memset(p, MS_FREE_BYTE, least(usable, ms_shim.options.fill_on_free));
+	start_clock();
+	stop_clock(); /* it may only be kept */
+	if (ms_shim_has(MS_OPT_FREE_TRACK))
+		keep_for_a_while(p, usable);
+	else
+		give_chunk(chunk_of(p));
+}
+
+void ms_block_flush_freed(void)
+{
+	struct ms_freed block;
+
+	while (ms_freed_pop(&block))
+		check_and_free(&block);
+}
+
+/* ---- resizing ---- */
+
+/* The guard behind is where the block's end is now, and moves with it. */
+static void *resize_with_header(void *p, size_t size, struct ms_live was)
+{
+	struct ms_header *header = ms_guard_header(&ms_shim.options, p);
+	size_t wanted;
+	void *grown;
+
+	if (__builtin_add_overflow(size, ms_shim.options.expand, &wanted)) {
+		errno = ENOMEM;
+		ms_block_untake(p, was);
+		return NULL;
+	}
+	if (wanted == header->size || wanted < header->usable) {
+		if (wanted != header->size)
+			ms_guard_shrink(&ms_shim.options, p, wanted);
+		track(p, size);
+		return p;
+	}
+	grown = ms_block_make(0, size);
+	if (!grown) {
+		ms_block_untake(p, was);
+		return NULL;
+	}
+	memcpy(grown, p, least(header->usable, ms_block_usable(grown)));
+	ms_block_release(p);
+	return grown;
+}
+
+void *ms_block_resize(void *p, size_t size, struct ms_live was)
+{
+	size_t usable;
+	size_t whole;
+	void *grown = NULL;
+
+	if (ms_shim_has(MS_OPT_HEADER))
+		return resize_with_header(p, size, was);
+	usable = ms_next.usable_size(p);
+	if (!__builtin_add_overflow(size, ms_shim.options.expand, &whole)) {
+		start_clock();
+		grown = ms_next.realloc(p, whole);
+		stop_clock();
+	} else {
+		errno = ENOMEM;
+	}
+	if (!grown) {
+		ms_block_untake(p, was);
+		return NULL;
+	}
+	track(grown, size);
+	if (ms_shim_has(MS_OPT_FILL_ON_ALLOC))
+		fill_new(grown, usable);
+	return grown;
+}

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The functions that stand in front of the C library's. Each has three ways: before the
+ * next allocator is known, from early bytes; inside the gate, as the options want it; and
+ * otherwise (before the start, without the shim, or called from inside of it) straight to
+ * the next allocator, which is remembered as long as blocks of ours are told apart.
+ */
+
+#include <errno.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "shim/block.h"
+#include "shim/gate.h"
+#include "shim/next.h"
+#include "shim/out/record.h"
+#include "shim/shim.h"
+#include "shim/track/live.h"
+#include "shim/track/outside.h"
+#include "shim/triggers.h"
+
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+
+enum { DEFERRED = 256 };
+
+/* Blocks of ours that were freed from inside of the shim, by a signal handler perhaps. */
+static struct {
+	uint32_t n;
+	void *p[DEFERRED];
+} deferred; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
+
+/* With more at once, one is lost. */
+static void defer(void *p)
+{
+	for (unsigned i = 0; i < DEFERRED; i++) {
+		void *expected = NULL;
+
+		if (!__atomic_compare_exchange_n(&deferred.p[i], &expected, p, false,
+		                                 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			continue;
+		(void)__atomic_fetch_add(&deferred.n, 1, __ATOMIC_RELEASE);
+		return;
+	}
+}
+
+static void free_inside(void *p)
+{
+	uint64_t record;
+	struct ms_live was;
+
+	if (ms_shim_knows_all() && ms_outside_take(p)) {
+		ms_next.free(p);
+		return;
+	}
+	record = ms_record_reserve();
+	if (!ms_block_take(p, "free", &was))
+		return;
+	ms_block_release(p);
+	ms_record_fill(record, &(struct ms_record){ .what = MS_RECORD_FREE, .p = (uintptr_t)p });
+}
+
+static void free_deferred(void)
+{
+	for (unsigned i = 0; i < DEFERRED; i++) {
+		void *p = __atomic_exchange_n(&deferred.p[i], NULL, __ATOMIC_ACQ_REL);
+
+		if (!p)
+			continue;
+		(void)__atomic_fetch_sub(&deferred.n, 1, __ATOMIC_RELAXED);
+		free_inside(p);
+	}
+}
+
+/* True inside the gate, which the caller then leaves. */
+static inline bool enter(void)
+{
+	if (!LIKELY(ms_shim.phase == MS_SHIM_ON) || !ms_gate_enter())
+		return false;
+	if (!LIKELY(!ms_triggers_pending()))
+		ms_triggers_run();
+	if (!LIKELY(!__atomic_load_n(&deferred.n, __ATOMIC_RELAXED)))
+		free_deferred();
+	return true;
+}
+
+/* With sampling alone: whether nothing is to be done about these bytes, or @p. */
+static inline bool skips(const void *p, size_t size)
+{
+	return ms_shim.light && !ms_triggers_pending() && !(p && ms_live_maybe(p)) &&
+	       ms_block_skips(size);
+}
+
+/* Whether blocks of ours are told apart from others, or may have to be. */
+static inline bool remembers(void)
+{
+	return ms_shim.phase == MS_SHIM_STARTING ||
+	       (ms_shim.phase == MS_SHIM_ON && ms_shim_knows_all());
+}
+
+static void *outside(void *p)
+{
+	if (remembers())
+		ms_outside_add(p);
+	return p;
+}
+
+/* ---- allocating ---- */
+
+static void *allocate_inside(size_t align, size_t size)
+{
+	uint64_t record = ms_record_reserve();
+	void *p = ms_block_make(align, size);
+
+	ms_record_fill(record,
+	               &(struct ms_record){ .what = align ? MS_RECORD_MEMALIGN : MS_RECORD_MALLOC,
+	                                    .p = (uintptr_t)p,
+	                                    .size = size,
+	                                    .more = align });
+	return p;
+}
+
+static void *allocate(size_t align, size_t size)
+{
+	void *p;
+
+	if (!ms_next_ready())
+		return align <= MS_EARLY_ALIGN ? ms_early_alloc(size) : NULL;
+	if (skips(NULL, size) || !enter())
+		return outside(align ? ms_next.memalign(align, size) : ms_next.malloc(size));
+	p = allocate_inside(align, size);
+	ms_gate_leave();
+	return p;
+}
+
+MS_SHIM_EXPORT void *malloc(size_t size)
+{
+	return allocate(0, size);
+}
+
+MS_SHIM_EXPORT void *memalign(size_t alignment, size_t size)
+{
+	return allocate(alignment ? alignment : 1, size);
+}
+
+MS_SHIM_EXPORT void *calloc(size_t nmemb, size_t size)
+{
+	uint64_t record;
+	size_t bytes;
+	void *p;
+
+	if (__builtin_mul_overflow(nmemb, size, &bytes)) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	if (!ms_next_ready())
+		return ms_early_alloc(bytes);
+	if (skips(NULL, bytes) || !enter())
+		return outside(ms_next.calloc(1, bytes));
+	record = ms_record_reserve();
+	p = ms_block_make_zeroed(bytes);
+	ms_record_fill(record, &(struct ms_record){ .what = MS_RECORD_CALLOC,
+	                                            .p = (uintptr_t)p,
+	                                            .size = size,
+	                                            .more = nmemb });
+	ms_gate_leave();
+	return p;
+}
+
+/* Stricter than the C library up to 2.37, as Android is. */
+MS_SHIM_EXPORT void *aligned_alloc(size_t alignment, size_t size)
+{
+	if (!alignment || (alignment & (alignment - 1)) != 0 || size % alignment != 0) {
+		errno = EINVAL;
+		return NULL;
+	}
+	return allocate(alignment, size);
+}
+
+MS_SHIM_EXPORT int posix_memalign(void **memptr, size_t alignment, size_t size)
+{
+	int kept = errno;
+	void *p;
+
+	if (alignment < sizeof(void *) || (alignment & (alignment - 1)) != 0)
+		return EINVAL;
+	p = allocate(alignment, size);
+	errno = kept;
+	if (!p)
+		return ENOMEM;
+	*memptr = p;
+	return 0;
+}
+
+static size_t page_bytes(void)
+{
+	return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+MS_SHIM_EXPORT void *valloc(size_t size)
+{
+	return allocate(page_bytes(), size);
+}
+
+MS_SHIM_EXPORT void *pvalloc(size_t size)
+{
+	size_t more;
+
+	if (__builtin_add_overflow(size ? size : 1, page_bytes() - 1, &more)) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	return allocate(page_bytes(), more & ~(page_bytes() - 1));
+}
+
+/* ---- freeing ---- */
+
+MS_SHIM_EXPORT void free(void *ptr)
+{
+	int kept = errno;
+
+	if (!ptr || ms_is_early(ptr) || !ms_next_ready())
+		return;
+	if (ms_shim.light && !ms_triggers_pending() && !ms_live_maybe(ptr)) {
+		ms_next.free(ptr);
+	} else if (enter()) {
+		free_inside(ptr);
+		ms_gate_leave();
+	} else if (ms_shim.phase == MS_SHIM_ON && ms_shim_tracks() && !ms_outside_take(ptr)) {
+		defer(ptr);
+	} else {
+		if (ms_shim.phase == MS_SHIM_STARTING)
+			(void)ms_outside_take(ptr);
+		ms_next.free(ptr);
+	}
+	errno = kept;
+}
+
+/* ---- resizing ---- */
+
+static void *realloc_inside(void *ptr, size_t size)
+{
+	uint64_t record = ms_record_reserve();
+	struct ms_record done = { .what = MS_RECORD_REALLOC, .size = size, .more = (uintptr_t)ptr };
+	struct ms_live was;
+	void *p = NULL;
+
+	if (!ptr) {
+		p = ms_block_make(0, size);
+	} else if (!ms_block_take(ptr, "realloc", &was)) {
+		return NULL;
+	} else if (!size) {
+		ms_block_release(ptr);
+	} else {
+		p = ms_block_resize(ptr, size, was);
+	}
+	done.p = (uintptr_t)p;
+	if (p != ptr)
+		ms_record_fill(record, &done);
+	return p;
+}
+
+/* Into a block that is made as this call would make one. */
+static void *move(const void *from, size_t usable, size_t size)
+{
+	void *p = malloc(size);
+
+	return p ? memcpy(p, from, usable < size ? usable : size) : NULL;
+}
+
+/* Of the next allocator's own. NULL with @size 0, for then it is freed. */
+static void *realloc_outside(void *ptr, size_t size)
+{
+	void *p;
+
+	if (!size) {
+		free(ptr);
+		return NULL;
+	}
+	p = move(ptr, ms_next.usable_size(ptr), size);
+	if (p)
+		free(ptr);
+	return p;
+}
+
+/* Ours, called from inside of the shim. The table may be locked; the header is not. */
+static void *realloc_from_inside(void *ptr, size_t size)
+{
+	void *p = NULL;
+
+	if (size) {
+		p = move(ptr, ms_block_usable(ptr), size);
+		if (!p)
+			return NULL;
+	}
+	defer(ptr);
+	return p;
+}
+
+MS_SHIM_EXPORT void *realloc(void *ptr, size_t size)
+{
+	void *p;
+
+	if (ms_is_early(ptr))
+		return move(ptr, ms_early_size(ptr), size);
+	if (!ms_next_ready())
+		return ms_early_alloc(size);
+	if (skips(ptr, size))
+		return ms_next.realloc(ptr, size);
+	if (ptr && remembers() && ms_outside_has(ptr))
+		return realloc_outside(ptr, size);
+	if (enter()) {
+		p = realloc_inside(ptr, size);
+		ms_gate_leave();
+		return p;
+	}
+	if (ptr && ms_shim.phase == MS_SHIM_ON && ms_shim_tracks())
+		return realloc_from_inside(ptr, size);
+	return outside(ms_next.realloc(ptr, size));
+}
+
+MS_SHIM_EXPORT void *reallocarray(void *ptr, size_t nmemb, size_t size)
+{
+	size_t bytes;
+
+	if (__builtin_mul_overflow(nmemb, size, &bytes)) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	return realloc(ptr, bytes);
+}
+
+/* ---- asking ---- */
+
+static size_t usable_inside(void *ptr)
+{
+	struct ms_live live;
+
+	if (ms_outside_has(ptr))
+		return ms_next.usable_size(ptr);
+	if (ms_shim_knows_all() && !ms_block_find(ptr, "malloc_usable_size", &live))
+		return 0;
+	return ms_block_usable(ptr);
+}
+
+MS_SHIM_EXPORT size_t malloc_usable_size(void *ptr)
+{
+	size_t size;
+
+	if (!ptr)
+		return 0;
+	if (ms_is_early(ptr))
+		return ms_early_size(ptr);
+	if (!ms_next_ready())
+		return 0;
+	if (enter()) {
+		size = usable_inside(ptr);
+		ms_gate_leave();
+		return size;
+	}
+	if (ms_shim.phase == MS_SHIM_ON && ms_shim_tracks() && !ms_outside_has(ptr))
+		return ms_block_usable(ptr);
+	return ms_next.usable_size(ptr);
+}
+
+/* No header of this C library declares these: of old programs, and of C23's. */
+void cfree(void *ptr);
+void free_sized(void *ptr, size_t size);
+void free_aligned_sized(void *ptr, size_t alignment, size_t size);
+
+MS_SHIM_EXPORT void cfree(void *ptr)
+{
+	free(ptr);
+}
+
+MS_SHIM_EXPORT void free_sized(void *ptr, size_t size)
+{
+	(void)size;
+	free(ptr);
+}
+
+MS_SHIM_EXPORT void free_aligned_sized(void *ptr, size_t alignment, size_t size)
+{
+	(void)alignment;
+	(void)size;
+	free(ptr);
+}

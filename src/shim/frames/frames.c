@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/frames/frames.h"
+
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "shim/out/say.h"
+
+/* Ours on the way to the unwinder, at most. */
+enum { OWN_FRAMES = 16 };
+
+/*
+ * Loaded for ourselves alone: linked, its _Unwind_* functions would stand before those of
+ * the C++ run-time library in programs that get that one indirectly.
+ */
+static struct {
+	int (*backtrace)(void **buffer, int size);
+} unwinder; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
+
+/* Where this library is: from its first byte to its last, by the linker. */
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char _end[] __attribute__((visibility("hidden")));
+
+bool ms_frames_init(void)
+{
+	void *library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
+	void *symbol = library ? dlsym(library, "unw_backtrace") : NULL;
+
+	memcpy(&unwinder.backtrace, &symbol, sizeof(symbol));
+	return symbol != NULL;
+}
+
+static bool is_ours(uintptr_t pc)
+{
+	return pc - (uintptr_t)__ehdr_start < (uintptr_t)_end - (uintptr_t)__ehdr_start;
+}
+
+/* A return address is behind its call, which may end a function; in front is the call. */
+size_t ms_frames_take(uintptr_t *pc, size_t max)
+{
+	void *taken[MS_FRAMES_MAX + OWN_FRAMES];
+	size_t n = 0;
+	int found;
+
+	if (!unwinder.backtrace)
+		return 0;
+	found = unwinder.backtrace(taken, (int)max + OWN_FRAMES);
+	for (int i = 0; i < found && n < max; i++) {
+		if (!is_ours((uintptr_t)taken[i]))
+			pc[n++] = (uintptr_t)taken[i] - 1;
+	}
+	return n;
+}
+
+/* What stands in parentheses behind the module. */
+static void append_function(const struct ms_place *place, bool full, char *ret)
+{
+	size_t used = strlen(ret);
+
+	if (!place->function[0])
+		return;
+	if (full && !place->offset)
+		(void)snprintf(ret + used, MS_FRAME_TEXT - used, " (%s)", place->function);
+	else
+		(void)snprintf(ret + used, MS_FRAME_TEXT - used, " (%s+%" PRIu64 ")",
+		               place->function, place->offset);
+}
+
+static void text_of_full(const struct ms_place *place, size_t n, char *ret)
+{
+	char offset[40] = "";
+	char anonymous[40];
+	const char *name = place->module ? place->module->name : "<unknown>";
+
+	if (place->module && place->module->elf_offset)
+		(void)snprintf(offset, sizeof(offset), "(offset 0x%" PRIx64 ") ",
+		               place->module->elf_offset);
+	if (!name[0]) {
+		(void)snprintf(anonymous, sizeof(anonymous), "<anonymous:%" PRIx64 ">",
+		               place->module->range.begin);
+		name = anonymous;
+	}
+	(void)snprintf(ret, MS_FRAME_TEXT, "          #%zu  pc %016" PRIx64 "  %s%s", n, place->pc,
+	               offset, name);
+}
+
+static void text_of_plain(const struct ms_place *place, size_t n, char *ret)
+{
+	char offset[40] = "";
+	bool named = place->module && place->module->name[0];
+
+	if (place->module && place->module->elf_offset)
+		(void)snprintf(offset, sizeof(offset), " (offset 0x%" PRIx64 ")",
+		               place->module->elf_offset);
+	(void)snprintf(ret, MS_FRAME_TEXT, "          #%02zu  pc %016" PRIx64 "  %s%s", n,
+	               place->pc, named ? place->module->name : "<unknown>", offset);
+}
+
+void ms_frame_text(const struct ms_place *place, size_t n, bool full, char *ret)
+{
+	if (full)
+		text_of_full(place, n, ret);
+	else
+		text_of_plain(place, n, ret);
+	append_function(place, full, ret);
+}
+
+void ms_frames_say(struct ms_places *places, const char *title, const uintptr_t *pc, size_t n,
+                   bool full)
+{
+	struct ms_say_batch batch = { .used = 0 };
+	char text[MS_FRAME_TEXT];
+
+	ms_say_add(&batch, "%s", title);
+	for (size_t i = 0; i < n; i++) {
+		ms_frame_text(ms_places_find(places, pc[i]), i, full, text);
+		ms_say_add(&batch, "%s", text);
+	}
+	ms_say_flush(&batch);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_SHIM_FRAMES_FRAMES_H
+#define MS_SHIM_FRAMES_FRAMES_H
+
+/* Backtraces: taking them, and telling them. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "shim/frames/modules.h"
+
+enum { MS_FRAMES_MAX = 256, MS_FRAME_TEXT = 1024 };
+
+/*
+ * Load the unwinder. False when there is none, and then no backtrace has a frame.
+ * Context: start-up; dlopen() allocates.
+ */
+bool ms_frames_init(void);
+
+/*
+ * The addresses of the calls that led here, innermost first, ours left out, to @pc, which
+ * has room for @max; their number. The unwinder may wait for the loader's lock: hold none.
+ */
+size_t ms_frames_take(uintptr_t *pc, size_t max);
+
+/* Log @title and the frames, as backtrace_full does if @full, each on a line. */
+void ms_frames_say(struct ms_places *places, const char *title, const uintptr_t *pc, size_t n,
+                   bool full);
+
+/* The @n-th frame's line as ms_frames_say() has it, to @ret of MS_FRAME_TEXT bytes. */
+void ms_frame_text(const struct ms_place *place, size_t n, bool full, char *ret);
+
+#endif

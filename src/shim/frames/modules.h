@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_SHIM_FRAMES_MODULES_H
+#define MS_SHIM_FRAMES_MODULES_H
+
+/* What is mapped where in this process, and the names of its functions. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/range.h"
+
+struct ms_module {
+	struct ms_range range; /* of one mapping */
+	uint64_t offset;       /* of the mapping in the file */
+	uint64_t elf_offset;   /* where in the file its ELF image begins */
+	const char *name;      /* a path, [a name], or empty */
+};
+
+struct ms_modules MS_VEC(struct ms_module);
+
+enum { MS_SYMBOL_NAME = 512 };
+
+/* Where an address is. */
+struct ms_place {
+	const struct ms_module *module; /* NULL: nowhere */
+	uint64_t pc;                    /* as the ELF file counts */
+	uint64_t offset;                /* from the beginning of the function */
+	char function[MS_SYMBOL_NAME];  /* demangled when the program can; or empty */
+};
+
+/* What was looked up, kept: many stacks have few addresses. */
+struct ms_places {
+	struct ms_arena arena;
+	struct ms_modules modules;
+	size_t n;
+	size_t n_slots; /* a power of two */
+	struct ms_place_slot *slot;
+};
+
+/* The process's modules as they are now. */
+void ms_places_init(struct ms_places *places);
+void ms_places_deinit(struct ms_places *places);
+
+/* Where @pc is; good until the next call. */
+const struct ms_place *ms_places_find(struct ms_places *places, uintptr_t pc);
+
+/* Read /proc/self/maps. Without memory, or without /proc, the list is short or empty. */
+void ms_modules_read(struct ms_arena *arena, struct ms_modules *ret);
+
+void ms_modules_place(const struct ms_modules *modules, uintptr_t pc, struct ms_place *ret);
+
+#endif

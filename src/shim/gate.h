@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_SHIM_GATE_H
+#define MS_SHIM_GATE_H
+
+/*
+ * Who is in the shim.
+ *
+ * A thread enters for each call. Inside, its own calls of malloc (by the unwinder, the
+ * loader, or a signal handler that came just then) are not let in, and go to the next
+ * allocator. The gate can be closed: then nobody is inside, so no lock of ours or of the
+ * unwinder is held, which is what fork() and the end of the process need.
+ */
+
+#include <stdbool.h>
+
+/* False when this thread is inside already. Waits while the gate is closed. */
+bool ms_gate_enter(void);
+void ms_gate_leave(void);
+
+/*
+ * Keep all threads from entering and wait until none is inside, but not for ever: one may
+ * have left by longjmp() from a signal handler. One closer at a time.
+ */
+void ms_gate_close(void);
+void ms_gate_open(void);
+
+/* In a forked child: only this thread is left. */
+void ms_gate_reset(void);
+
+/* From now on, this thread is not let in. Answers what it was. */
+bool ms_gate_exclude(void);
+void ms_gate_include(bool was_inside);
+
+#endif

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "shim/block.h"
+#include "shim/frames/frames.h"
+#include "shim/gate.h"
+#include "shim/next.h"
+#include "shim/out/heapdump.h"
+#include "shim/out/listing.h"
+#include "shim/out/record.h"
+#include "shim/out/reports.h"
+#include "shim/out/say.h"
+#include "shim/shim.h"
+#include "shim/track/freed.h"
+#include "shim/triggers.h"
+
+#define CONFIG_FILE "/etc/malloc_debug.conf"
+
+struct ms_shim ms_shim; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
+
+int __cxa_atexit(void (*function)(void *), void *argument, void *dso);
+
+/* ---- the end ---- */
+
+/* The C library frees these after us. */
+static bool is_stream_buffer(uintptr_t p)
+{
+	return p == (uintptr_t)stdin->_IO_buf_base || p == (uintptr_t)stdout->_IO_buf_base ||
+	       p == (uintptr_t)stderr->_IO_buf_base;
+}
+
+static void tell_leaks(void)
+{
+	struct ms_arena arena = { 0 };
+	struct ms_live_blocks blocks = { 0 };
+	struct ms_places places;
+	size_t n = 0;
+
+	if (ms_listing_blocks(&arena, &blocks)) {
+		for (size_t i = 0; i < blocks.n; i++) {
+			if (!is_stream_buffer(blocks.at[i].p))
+				blocks.at[n++] = blocks.at[i];
+		}
+	}
+	ms_places_init(&places);
+	for (size_t i = 0; i < n; i++)
+		ms_report_leak(&places, &blocks.at[i], i + 1, n);
+	ms_places_deinit(&places);
+	ms_arena_deinit(&arena);
+}
+
+/* Nobody comes in any more, so nothing changes while it is told. */
+static void finish(void *unused)
+{
+	char path[MS_OPT_PATH + 16];
+
+	(void)unused;
+	if (ms_gate_exclude())
+		return; /* a signal handler that came inside of the shim calls exit() */
+	ms_gate_close();
+	if (ms_shim_has(MS_OPT_FREE_TRACK))
+		ms_block_flush_freed();
+	if (ms_shim_has(MS_OPT_LEAK_TRACK))
+		tell_leaks();
+	if (ms_shim_has(MS_OPT_RECORD) && ms_shim_has(MS_OPT_RECORD_ON_EXIT)) {
+		(void)snprintf(path, sizeof(path), "%s.%d", ms_shim.options.record_file, getpid());
+		ms_record_write(path);
+	}
+	if (ms_shim_has(MS_OPT_BACKTRACE) && ms_shim_has(MS_OPT_DUMP_ON_EXIT))
+		ms_heapdump_write(".exit.txt");
+	if (ms_shim_has(MS_OPT_STATS_ON_EXIT))
+		ms_stats_log();
+}
+
+/* ---- the start ---- */
+
+/* What the configuration file says; false when it says nothing. */
+static bool read_config(char *ret, size_t size)
+{
+	const char *path = getenv("MALLOC_DEBUG_CONFIG");
+	struct ms_arena arena = { 0 };
+	struct ms_bytes text = { 0 };
+	struct ms_error err;
+	bool found = ms_file_read(path ? path : CONFIG_FILE, &arena, &text, &err) == MS_OK &&
+	             ms_config_options(text.at, text.n, ms_shim.program, ret, size);
+
+	ms_arena_deinit(&arena);
+	return found;
+}
+
+static bool parse(const char *text)
+{
+	char error[MS_OPT_ERROR];
+
+	ms_opt_init(&ms_shim.options);
+	if (ms_opt_parse(&ms_shim.options, text, error))
+		return true;
+	ms_say("%s: %s", ms_shim.program, error);
+	ms_say("For malloc debug option descriptions go to:");
+	ms_say("  https://android.googlesource.com/platform/bionic/+/main/libc/malloc_debug/"
+	       "README.md");
+	return false;
+}
+
+/* Only what asks for backtraces fails without the unwinder. */
+static bool prepare_frames(void)
+{
+	uintptr_t pc[1];
+
+	if (!ms_frames_init()) {
+		if (!ms_shim_has(MS_OPT_BACKTRACE))
+			return true;
+		ms_say("Unable to load libunwind.so.8: %s", dlerror());
+		return false;
+	}
+	/* now, and not first inside of a signal handler or a forked child */
+	(void)ms_frames_take(pc, 1);
+	return true;
+}
+
+static void before_fork(void)
+{
+	ms_gate_close();
+}
+
+static bool prepare(const char *text)
+{
+	if (dlsym(RTLD_DEFAULT, "__asan_init")) {
+		ms_say("malloc debug cannot be enabled alongside ASAN");
+		return false;
+	}
+	if (!parse(text) || !prepare_frames())
+		return false;
+	if (ms_shim_has(MS_OPT_FREE_TRACK) && !ms_freed_init(ms_shim.options.free_track))
+		return false;
+	if (ms_shim_has(MS_OPT_RECORD) && !ms_record_init(ms_shim.options.records))
+		return false;
+	return ms_triggers_init() &&
+	       pthread_atfork(before_fork, ms_gate_open, ms_gate_reset) == 0 &&
+	       __cxa_atexit(finish, NULL, NULL) == 0;
+}
+
+static void start(void)
+{
+	const char *text = getenv("LIBC_DEBUG_MALLOC_OPTIONS");
+	char configured[MS_OPT_PATH];
+
+	(void)snprintf(ms_shim.program, sizeof(ms_shim.program), "%s",
+	               program_invocation_short_name);
+	if (!text || !text[0]) {
+		if (!read_config(configured, sizeof(configured))) {
+			ms_shim.phase = MS_SHIM_OFF;
+			return;
+		}
+		text = configured;
+	}
+	ms_say_init();
+	if (!prepare(text)) {
+		ms_say_libc("%s: failed to enable malloc debug", ms_shim.program);
+		ms_shim.phase = MS_SHIM_OFF;
+		return;
+	}
+	if (ms_shim_has(MS_OPT_VERBOSE))
+		ms_say("%s: malloc debug enabled", ms_shim.program);
+	ms_shim.light = !ms_shim_has(MS_OPT_HEADER | MS_OPT_TRACK | MS_OPT_FILL_ON_ALLOC |
+	                             MS_OPT_FILL_ON_FREE | MS_OPT_EXPAND | MS_OPT_RECORD) &&
+	                ms_shim_has(MS_OPT_BACKTRACE);
+	if (ms_shim.light)
+		ms_live_filter();
+	ms_shim.capturing = ms_shim_has(MS_OPT_CAPTURE);
+	ms_shim.phase = MS_SHIM_ON;
+}
+
+/* Of no DSO's own: so the handler of the end is the last to run. */
+__attribute__((constructor)) static void start_once(void)
+{
+	if (ms_next_ready())
+		start();
+}

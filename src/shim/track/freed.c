@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/track/freed.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+
+/* A ring; pointers inverted, as what is freed must not look referenced. */
+static struct {
+	pthread_mutex_t lock;
+	struct ms_freed *block;
+	size_t max;
+	size_t first;
+	size_t n;
+} ring; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
+
+bool ms_freed_init(size_t max)
+{
+	void *p = mmap(NULL, max * sizeof(*ring.block), PROT_READ | PROT_WRITE,
+	               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		return false;
+	ring.block = p;
+	ring.max = max;
+	return true;
+}
+
+static struct ms_freed *nth(size_t i)
+{
+	return &ring.block[(ring.first + i) % ring.max];
+}
+
+static void take_first(struct ms_freed *ret)
+{
+	*ret = *nth(0);
+	ret->p = ~ret->p;
+	ring.first = (ring.first + 1) % ring.max;
+	ring.n--;
+}
+
+bool ms_freed_push(struct ms_freed block, struct ms_freed *oldest)
+{
+	bool full;
+
+	block.p = ~block.p;
+	(void)pthread_mutex_lock(&ring.lock);
+	full = ring.n == ring.max;
+	if (full)
+		take_first(oldest);
+	*nth(ring.n++) = block;
+	(void)pthread_mutex_unlock(&ring.lock);
+	return full;
+}
+
+bool ms_freed_pop(struct ms_freed *ret)
+{
+	bool any;
+
+	(void)pthread_mutex_lock(&ring.lock);
+	any = ring.n > 0;
+	if (any)
+		take_first(ret);
+	(void)pthread_mutex_unlock(&ring.lock);
+	return any;
+}
+
+/* From the newest: an address may have been freed before, and is then there twice. */
+bool ms_freed_find(const void *p, struct ms_freed *ret)
+{
+	bool found = false;
+
+	(void)pthread_mutex_lock(&ring.lock);
+	for (size_t i = ring.n; i-- > 0 && !found;) {
+		found = nth(i)->p == ~(uintptr_t)p;
+		if (found)
+			*ret = *nth(i);
+	}
+	(void)pthread_mutex_unlock(&ring.lock);
+	ret->p = (uintptr_t)p;
+	return found;
+}

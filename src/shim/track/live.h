@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_SHIM_TRACK_LIVE_H
+#define MS_SHIM_TRACK_LIVE_H
+
+/*
+ * The table of live blocks.
+ *
+ * Shards by address, each an open-addressed table in a mapping of its own under a lock of
+ * its own, so that threads seldom meet. Pointers are kept inverted: what looks for leaks
+ * must not find every block here. A block is removed before it is freed, so what is in the
+ * table under a shard's lock may be read.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/vec.h"
+
+/* What the table knows of a block. */
+struct ms_live {
+	size_t size;    /* as asked for */
+	uint32_t trace; /* of its allocation: trace.h */
+};
+
+struct ms_live_block {
+	uintptr_t p;
+	size_t size;
+	size_t usable;
+	uint32_t trace;
+};
+
+struct ms_live_blocks MS_VEC(struct ms_live_block);
+
+/* False without memory: the block is not in the table then. */
+bool ms_live_add(const void *p, struct ms_live live);
+/* False when it is not in the table; @ret is untouched then. */
+bool ms_live_remove(const void *p, struct ms_live *ret);
+bool ms_live_find(const void *p, struct ms_live *ret);
+
+/* From now on, ms_live_maybe() can be asked. Before any block is entered. */
+void ms_live_filter(void);
+/* False when @p is surely not in the table. Without a lock. */
+bool ms_live_maybe(const void *p);
+
+/*
+ * Copy the table to @ret in @arena, in no order; @usable, called under a lock, tells each
+ * block's usable size, and may be NULL. False without memory.
+ */
+bool ms_live_list(struct ms_arena *arena, size_t (*usable)(uintptr_t p),
+                  struct ms_live_blocks *ret);
+
+#endif

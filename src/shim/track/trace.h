@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_SHIM_TRACK_TRACE_H
+#define MS_SHIM_TRACK_TRACE_H
+
+/*
+ * Stacks, each stored once, found by number.
+ *
+ * They are never dropped: programs have far fewer stacks than blocks, and so neither
+ * finding one nor reading one takes a lock.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	MS_TRACE_OFF = 0,  /* capture was off */
+	MS_TRACE_NONE = 1, /* left out by a filter, or nothing could be unwound */
+	MS_TRACE_FIRST = 2,
+};
+
+struct ms_trace {
+	struct ms_trace *next; /* of the same hash */
+	uint64_t hash;
+	uint32_t id;
+	uint32_t n;
+	uintptr_t pc[]; /* n of them, innermost first */
+};
+
+/* The number of the stack @pc; MS_TRACE_NONE when it is empty, or there is no memory. */
+uint32_t ms_trace_keep(const uintptr_t *pc, size_t n);
+
+/* NULL when @id stands for none. */
+const struct ms_trace *ms_trace_find(uint32_t id);
+
+#endif

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Programs with one memory bug each, for libmalloc_debug.so to find: `debugged NAME`.
+ * Prints the address of the block in question. Each is volatile enough that no compiler
+ * sees the bug, or takes it away.
+ */
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define HIDDEN __attribute__((noipa, noinline))
+
+static HIDDEN char *told(void *p)
+{
+	printf("%#lx\n", (unsigned long)(uintptr_t)p);
+	fflush(stdout);
+	return p;
+}
+
+static HIDDEN void put(char *p, long at, int byte)
+{
+	((volatile char *)p)[at] = (char)byte;
+}
+
+static HIDDEN void release(void *p)
+{
+	free(p);
+}
+
+static void write_before(void)
+{
+	char *p = told(malloc(100));
+
+	put(p, -15, 0x02);
+	put(p, -1, 0x03);
+	release(p);
+}
+
+static void write_after(void)
+{
+	char *p = told(malloc(100));
+
+	put(p, 100, 0x41);
+	put(p, 131, 0x42);
+	release(p);
+}
+
+static void write_after_realloc(void)
+{
+	char *p = told(malloc(100));
+
+	put(p, 100, 0x41);
+	release(realloc(p, 5000));
+}
+
+static void use_after_free(void)
+{
+	char *p = told(malloc(100));
+
+	release(p);
+	put(p, 20, 0xaf);
+}
+
+static void double_free(void)
+{
+	char *p = told(malloc(100));
+
+	release(p);
+	release(p);
+}
+
+static void wild_free(void)
+{
+	static char bytes[4096];
+
+	release(told(bytes + 2048));
+}
+
+static void unmapped_free(void)
+{
+	release(told((void *)(uintptr_t)0x10020));
+}
+
+static void realloc_freed(void)
+{
+	char *p = told(malloc(100));
+
+	release(p);
+	if (realloc(p, 200))
+		puts("a block");
+}
+
+static void size_of_freed(void)
+{
+	char *p = told(malloc(100));
+
+	release(p);
+	printf("%zu\n", malloc_usable_size(p));
+}
+
+static void header_after_free(void)
+{
+	char *p = told(malloc(100));
+
+	release(p);
+	put(p, -64, 0x00);
+}
+
+static HIDDEN char *allocate_leak(void)
+{
+	return malloc(1024);
+}
+
+static void leak(void)
+{
+	told(allocate_leak());
+}
+
+static void *in_thread(void *unused)
+{
+	release(malloc(10));
+	return unused;
+}
+
+static void threads(void)
+{
+	for (int i = 0; i < 4; i++) {
+		pthread_t thread;
+
+		pthread_create(&thread, NULL, in_thread, NULL);
+		pthread_join(thread, NULL);
+	}
+}
+
+static void calls(void)
+{
+	char *a = malloc(16);
+	char *b = calloc(3, 5);
+	char *c = realloc(a, 100000);
+	char *d = memalign(64, 10);
+	void *e = NULL;
+
+	if (posix_memalign(&e, 128, 20))
+		abort();
+	free(b);
+	free(c);
+	free(d);
+	free(e);
+	printf("%p %p %p %p %p\n", (void *)a, (void *)b, (void *)c, (void *)d, e);
+}
+
+static void bytes(void)
+{
+	unsigned char *p = malloc(40);
+	unsigned char *zero = calloc(1, 40);
+
+	printf("%02x %02x %02x %zu\n", p[0], p[39], zero[0], malloc_usable_size(p));
+	free(zero);
+	free(p);
+}
+
+/* Waits for lines; each makes a block and tells it, so that a signal can be answered. */
+static void interactive(void)
+{
+	char line[64];
+	char *kept[64];
+	unsigned n = 0;
+
+	puts("READY");
+	fflush(stdout);
+	while (n < 64 && fgets(line, sizeof(line), stdin)) {
+		kept[n] = malloc((size_t)atoi(line));
+		told(kept[n++]);
+	}
+}
+
+static void *allocate_often(void *stop)
+{
+	while (!__atomic_load_n((int *)stop, __ATOMIC_RELAXED)) {
+		char *p = malloc(100);
+
+		p = realloc(p, 300);
+		release(p);
+	}
+	return NULL;
+}
+
+static HIDDEN void allocate_much(void)
+{
+	void *p[500];
+
+	for (size_t i = 0; i < 500; i++)
+		p[i] = malloc(i);
+	for (size_t i = 0; i < 500; i++)
+		free(p[i]);
+}
+
+/* Children of a process whose threads allocate: what locks they held stays locked. */
+static void forks(void)
+{
+	pthread_t thread[3];
+	int stop = 0;
+	int failed = 0;
+
+	for (int i = 0; i < 3; i++)
+		pthread_create(&thread[i], NULL, allocate_often, &stop);
+	for (int i = 0; i < 40; i++) {
+		pid_t pid = i % 4 == 3 ? vfork() : fork();
+		int status = 0;
+
+		if (pid == 0) {
+			alarm(10);
+			allocate_much();
+			_exit(7);
+		}
+		waitpid(pid, &status, 0);
+		failed += !WIFEXITED(status) || WEXITSTATUS(status) != 7;
+	}
+	stop = 1;
+	for (int i = 0; i < 3; i++)
+		pthread_join(thread[i], NULL);
+	printf("%d failed\n", failed);
+}
+
+/* Threads that never stop, when the process does. */
+static void others_at_exit(void)
+{
+	pthread_t thread;
+	static int never;
+
+	for (int i = 0; i < 3; i++)
+		pthread_create(&thread, NULL, allocate_often, &never);
+	usleep(20000);
+}
+
+static void *function(const char *name)
+{
+	void *p = dlsym(RTLD_DEFAULT, name);
+
+	if (!p) {
+		printf("no %s\n", name);
+		exit(1);
+	}
+	return p;
+}
+
+struct found {
+	uintptr_t p;
+	size_t size;
+};
+
+static void find(uintptr_t p, size_t size, void *arg)
+{
+	struct found *found = arg;
+
+	if (p == found->p)
+		found->size = size;
+	free(malloc(10));
+}
+
+static HIDDEN void *block_for_api(size_t size)
+{
+	return malloc(size);
+}
+
+static void api(void)
+{
+	void (*get)(uint8_t **, size_t *, size_t *, size_t *, size_t *) =
+		function("get_malloc_leak_info");
+	void (*put)(uint8_t *) = function("free_malloc_leak_info");
+	size_t (*backtrace)(const void *, uintptr_t *, size_t) = function("malloc_backtrace");
+	int (*iterate)(uintptr_t, size_t, void (*)(uintptr_t, size_t, void *), void *) =
+		function("malloc_iterate");
+	int (*dump)(FILE *) = function("write_malloc_leak_info");
+	void *a = block_for_api(77777);
+	void *b = block_for_api(77777);
+	struct found found = { (uintptr_t)a, 0 };
+	size_t sizes[4] = { 1, 1, 1, 1 };
+	uintptr_t frame[4] = { 0 };
+	uint8_t *info = NULL;
+	size_t n;
+
+	get(NULL, sizes, sizes, sizes, sizes);
+	get(&info, &sizes[0], &sizes[1], &sizes[2], &sizes[3]);
+	printf("info %d %d %zu\n", info != NULL, sizes[0] % (sizes[1] ? sizes[1] : 1) == 0,
+	       sizes[3]);
+	for (size_t i = 0; info && i < sizes[0]; i += sizes[1]) {
+		size_t *record = (size_t *)(void *)(info + i);
+
+		if (record[0] == 77777)
+			printf("record %zu %d\n", record[1], record[2] != 0);
+	}
+	put(info);
+	n = backtrace(a, frame, 2);
+	printf("frames %zu %d %zu\n", n, frame[0] - (uintptr_t)block_for_api < 100 && frame[2] == 0,
+	       backtrace(&found, frame, 2));
+	n = (size_t)iterate(0, 0, find, &found);
+	printf("iterate %d %d\n", (int)n, found.size >= 77777);
+	printf("dump %d\n", dump(fopen("/dev/null", "w")) & 1);
+	malloc_info(0, stdout);
+	printf("mallopt %d %d %d\n", mallopt(-104, 0), mallopt(-4711, 0), mallopt(M_MMAP_MAX, 100));
+	printf("mallinfo %d\n", mallinfo2().arena > 0);
+	errno = 0;
+	printf("aligned %d", aligned_alloc(24, 48) == NULL && errno == EINVAL);
+	printf(" %d", aligned_alloc(64, 65) == NULL);
+	printf(" %d\n", calloc(SIZE_MAX / 2, 4) == NULL && errno == ENOMEM);
+	free(b);
+	free(a);
+}
+
+static int pipe_end;
+
+static void *allocate_one(void *done)
+{
+	char byte;
+
+	if (read(pipe_end, &byte, 1) != 1)
+		abort();
+	release(malloc(10));
+	*(volatile int *)done = 1;
+	return NULL;
+}
+
+static void disabled(void)
+{
+	void (*disable)(void) = function("malloc_disable");
+	void (*enable)(void) = function("malloc_enable");
+	int go[2];
+	volatile int done = 0;
+	pthread_t thread;
+	int before;
+
+	if (pipe(go))
+		abort();
+	pipe_end = go[0];
+	pthread_create(&thread, NULL, allocate_one, (void *)&done);
+	disable();
+	if (write(go[1], "x", 1) != 1)
+		abort();
+	usleep(100000);
+	before = done;
+	enable();
+	pthread_join(thread, NULL);
+	printf("disabled %d, then %d\n", before, done);
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} rows[] = {
+	{ "write_before", write_before },
+	{ "write_after", write_after },
+	{ "write_after_realloc", write_after_realloc },
+	{ "use_after_free", use_after_free },
+	{ "double_free", double_free },
+	{ "wild_free", wild_free },
+	{ "unmapped_free", unmapped_free },
+	{ "realloc_freed", realloc_freed },
+	{ "size_of_freed", size_of_freed },
+	{ "header_after_free", header_after_free },
+	{ "leak", leak },
+	{ "threads", threads },
+	{ "calls", calls },
+	{ "bytes", bytes },
+	{ "interactive", interactive },
+	{ "forks", forks },
+	{ "others_at_exit", others_at_exit },
+	{ "api", api },
+	{ "disabled", disabled },
+};
+
+int main(int argc, char **argv)
+{
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		if (argc == 2 && strcmp(argv[1], rows[i].name) == 0) {
+			rows[i].run();
+			puts("done");
+			return 0;
+		}
+	}
+	fputs("usage: debugged NAME\n", stderr);
+	return 2;
+}
