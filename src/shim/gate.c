@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -14,7 +15,7 @@
 enum { STRIPES = 64, LINE_BYTES = 64 };
 
 /* Longer than anybody is inside who will ever leave. */
-enum { ROUNDS = 2000, ROUND_NS = 500000 };
+enum { YIELDS = 100, ROUNDS = 2000, ROUND_NS = 500000 };
 
 static struct {
 	uint32_t closed; /* a futex */
@@ -91,8 +92,12 @@ void ms_gate_close(void)
 		wait_for_opening();
 		open = 0;
 	}
-	for (unsigned i = 0; i < ROUNDS && others_inside(); i++)
-		(void)nanosleep(&round, NULL);
+	for (unsigned i = 0; i < ROUNDS && others_inside(); i++) {
+		if (i < YIELDS)
+			(void)sched_yield();
+		else
+			(void)nanosleep(&round, NULL);
+	}
 }
 
 void ms_gate_open(void)

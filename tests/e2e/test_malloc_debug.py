@@ -406,3 +406,14 @@ def test_program_works_as_without(name):
         assert outcome(environment(options)) == plain, options
     status, out, _ = outcome(environment("leak_track"))
     assert (status, out) == plain[:2]
+
+
+# ---- under memscan ----
+
+@pytest.mark.parametrize("options", ("backtrace verify_pointers", "record_allocs=100000 leak_track"))
+def test_its_tables_hold_no_leak(options):
+    target = compile_target("leaks")
+    with support.Target([target, "chain"], environment(options), stderr=subprocess.DEVNULL) as process:
+        report = support.check_scanned(support.scan(process.scan_pid, "--no-fold"))
+        missed = process.leaks().keys() - support.addresses(report).keys()
+        assert process.leaks() and not missed, f"{len(missed)} of {len(process.leaks())} leaks are held"

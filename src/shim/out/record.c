@@ -86,6 +86,9 @@ void ms_record_fill(uint64_t slot, const struct ms_record *record)
 	to = &state.slot[(uint32_t)slot];
 	__atomic_store_n(&to->generation, 0, __ATOMIC_RELAXED);
 	*to = *record;
+	/* inverted: to what looks for leaks, records are no references */
+	to->p = ~record->p;
+	to->more = ~record->more;
 	to->tid = gettid();
 	to->start_ns = times.start_ns;
 	to->end_ns = record->what == MS_RECORD_THREAD_DONE ? ms_now_ns() : times.end_ns;
@@ -94,15 +97,20 @@ void ms_record_fill(uint64_t slot, const struct ms_record *record)
 		(void)pthread_setspecific(state.key, ms_pointer(1));
 }
 
-static int text_of(const struct ms_record *r, char *line)
+static int text_of(const struct ms_record *kept, char *line)
 {
 	static const char *const names[] = {
 		[MS_RECORD_MALLOC] = "malloc",   [MS_RECORD_CALLOC] = "calloc",
 		[MS_RECORD_REALLOC] = "realloc", [MS_RECORD_MEMALIGN] = "memalign",
 		[MS_RECORD_FREE] = "free",       [MS_RECORD_THREAD_DONE] = "thread_done",
 	};
+	struct ms_record record = *kept;
+	const struct ms_record *r = &record;
 	char middle[64] = "";
 	int n = 0;
+
+	record.p = ~kept->p;
+	record.more = ~kept->more;
 
 	if (r->what == MS_RECORD_MALLOC)
 		n = snprintf(middle, sizeof(middle), " %" PRIu64, r->size);
