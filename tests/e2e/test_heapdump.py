@@ -272,6 +272,23 @@ def test_two_runs_at_other_addresses(program, tmp_path):
     assert "     -4000      5500      1500       -4 ZYGOTE\n" in back.stdout
 
 
+# ---- a dump of our own ----
+
+@pytest.mark.parametrize("full", ["", " backtrace_full"], ids=["plain", "full"])
+def test_dump_that_we_wrote(full, tmp_path):
+    options = f"backtrace=16{full} backtrace_dump_on_exit backtrace_dump_prefix={tmp_path}/dump"
+    subprocess.run(["ls", "/"], check=True, capture_output=True, env={
+        **os.environ, "LD_PRELOAD": str(support.BUILD / "libmalloc_debug.so"), "LIBC_DEBUG_MALLOC_OPTIONS": options})
+    dump, = tmp_path.glob("dump.*.txt")
+    assert ("bt_info" in dump.read_text()) == bool(full)
+    done = heapdump("--json", dump, cwd=tmp_path)
+    report = json.loads(done.stdout)
+    assert done.stderr == "" and report["dump"]["warnings"] == []
+    assert report["dump"]["bytes"] + report["dump"]["stackless_bytes"] == report["dump"]["total_bytes"] > 0
+    names = [f.get("function") for n in report["nodes"] for f in n.get("functions", [])]
+    assert any("setlocale" in (name or "") for name in names), names
+
+
 # ---- libraries inside the package of an app ----
 
 def packed(program, path, method=zipfile.ZIP_STORED):
