@@ -67,6 +67,17 @@ static int find_in(const struct ms_symbol_folder *folder, const struct ms_mapped
 	return fd;
 }
 
+int ms_symbol_folders_open(const struct ms_symbol_folder *folders, size_t n,
+                           const struct ms_mapped_file *mapped)
+{
+	char path[PATH_MAX];
+	int fd = -1;
+
+	for (size_t i = 0; i < n && fd < 0; i++)
+		fd = find_in(&folders[i], mapped, path);
+	return fd;
+}
+
 /* Libraries of one address space each: nothing can overlap. Takes @fd in every case. */
 static bool begin(struct ms_symbol_file *file, const char *path, int fd)
 {

@@ -11,6 +11,7 @@
  * counts when its build-id is the file's, which libdwfl sees to.
  *
  *	files.c      from a library to a file, from there to names
+ *	zip.c        libraries inside the package of an app
  *	functions.c  the functions at an address, inlined ones too
  */
 
@@ -31,6 +32,10 @@ struct ms_mapped_file {
 };
 
 struct ms_symbol_file;
+
+/* Open @mapped's file, whatever it is, in the first folder that has one; -1: none has. */
+int ms_symbol_folders_open(const struct ms_symbol_folder *folders, size_t n,
+                           const struct ms_mapped_file *mapped);
 
 /*
  * Open @mapped's file in the first folder that has it; NULL when none has an ELF file. It,

@@ -8,6 +8,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import zipfile
 
 import pytest
 
@@ -269,6 +270,93 @@ def test_two_runs_at_other_addresses(program, tmp_path):
     assert "outer" not in done.stdout, "what did not change is left out"
     back = heapdump("--symbols", "/", new, old)
     assert "     -4000      5500      1500       -4 ZYGOTE\n" in back.stdout
+
+
+# ---- a dump of our own ----
+
+@pytest.mark.parametrize("full", ["", " backtrace_full"], ids=["plain", "full"])
+def test_dump_that_we_wrote(full, tmp_path):
+    options = f"backtrace=16{full} backtrace_dump_on_exit backtrace_dump_prefix={tmp_path}/dump"
+    subprocess.run(["ls", "/"], check=True, capture_output=True, env={
+        **os.environ, "LD_PRELOAD": str(support.BUILD / "libmalloc_debug.so"), "LIBC_DEBUG_MALLOC_OPTIONS": options})
+    dump, = tmp_path.glob("dump.*.txt")
+    assert ("bt_info" in dump.read_text()) == bool(full)
+    done = heapdump("--json", dump, cwd=tmp_path)
+    report = json.loads(done.stdout)
+    assert done.stderr == "" and report["dump"]["warnings"] == []
+    assert report["dump"]["bytes"] + report["dump"]["stackless_bytes"] == report["dump"]["total_bytes"] > 0
+    names = [f.get("function") for n in report["nodes"] for f in n.get("functions", [])]
+    assert any("setlocale" in (name or "") for name in names), names
+
+
+# ---- libraries inside the package of an app ----
+
+def packed(program, path, method=zipfile.ZIP_STORED):
+    """Store the program in a package, on a page, as zipalign does; where its bytes begin."""
+    with zipfile.ZipFile(path, "w", method) as package:
+        package.writestr("AndroidManifest.xml", "x" * 100)
+        info = zipfile.ZipInfo("lib/x86_64/libapp.so")
+        info.compress_type = method
+        info.extra = bytes(4096 - (package.fp.tell() + 30 + len(info.filename)) % 4096)
+        package.writestr(info, program.read_bytes())
+        return info.header_offset + 30 + len(info.filename) + len(info.extra)
+
+
+def dump_of_package(program, tmp_path, begin):
+    dump = take_dump(program, tmp_path / "dump")
+    moved = lambda m: f"{m[1]}{int(m[2], 16) + begin:08x}{m[3]}/data/app/base.apk\n"
+    dump.write_text(re.sub(rf"(.{{4}} )([0-9a-f]{{8}})( .*){re.escape(str(program))}\n", moved, dump.read_text()))
+    return dump
+
+
+def check_packed(done):
+    assert "/data/app/base.apk!/lib/x86_64/libapp.so inner" in done.stdout, done.stdout
+    assert re.search(r" main \S+heapdump\.c:\d+\n", done.stdout)
+
+
+def test_library_in_a_package(program, tmp_path):
+    app = tmp_path / "app"
+    app.mkdir()
+    begin = packed(program, app / "base.apk")
+    assert begin % 4096 == 0
+    dump = dump_of_package(program, tmp_path, begin)
+    none = tmp_path / "none"
+    none.mkdir()
+    shutil.copy(program, app / "libapp.so")
+    check_packed(heapdump("--app-symbols", app, "--symbols", none, dump))
+    (app / "libapp.so").unlink()
+    shutil.copy(program, under(app, "/lib/x86_64/libapp.so"))
+    check_packed(heapdump("--app-symbols", app, "--symbols", none, dump))
+    shutil.rmtree(app / "lib")
+    done = heapdump("--app-symbols", app, "--symbols", none, dump)
+    assert "/data/app/base.apk!/lib/x86_64/libapp.so not found for symbol resolution\n" in done.stdout
+
+
+def test_packages_that_are_damaged(program, tmp_path):
+    app = tmp_path / "app"
+    app.mkdir()
+    package = app / "base.apk"
+    begin = packed(program, package)
+    dump = dump_of_package(program, tmp_path, begin)
+    whole = package.read_bytes()
+    directory = whole.rindex(b"PK\1\2", 0, whole.rindex(b"PK\1\2"))
+    for content in (b"", b"PK", whole[:-1], whole[:2000], whole[:-22] + whole[-22:].replace(b"PK\5\6", b"PK\5\7")):
+        package.write_bytes(content)
+        done = heapdump("--app-symbols", app, dump)
+        assert "warning: /data/app/base.apk is no zip file, or a damaged one\n" in done.stderr, content[:9]
+    for at in [*range(directory, directory + 46, 3), *range(len(whole) - 22, len(whole), 2)]:
+        for byte in (0, 255):
+            package.write_bytes(whole[:at] + bytes([byte]) + whole[at + 1:])
+            heapdump("--app-symbols", app, dump)
+
+
+def test_compressed_member_is_no_library(program, tmp_path):
+    app = tmp_path / "app"
+    app.mkdir()
+    begin = packed(program, app / "base.apk", zipfile.ZIP_DEFLATED)
+    dump = dump_of_package(program, tmp_path, begin)
+    shutil.copy(program, app / "libapp.so")
+    assert "libapp.so" not in heapdump("--app-symbols", app, dump).stdout
 
 
 # ---- another processor ----

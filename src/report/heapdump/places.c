@@ -147,6 +147,8 @@ enum ms_status ms_heapdump_list_places(struct ms_heapdump_view *view, struct ms_
 
 const char *ms_heapdump_library(const struct ms_heapdump_place *place)
 {
+	if (place->member)
+		return place->member;
 	if (place->mapping)
 		return place->mapping->name[0] ? place->mapping->name : "<anonymous>";
 	return place->info && place->info->library[0] ? place->info->library : "???";

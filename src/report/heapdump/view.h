@@ -27,8 +27,10 @@ struct ms_heapdump_place {
 	ms_addr pc;                                /* in the newer dump, when that has it */
 	const struct ms_heapdump_mapping *mapping; /* NULL: no mapping has it */
 	uint64_t offset;                           /* in the mapping's file */
-	const struct ms_heapdump_info *info;       /* what the dump itself tells, or NULL */
-	struct ms_functions functions;             /* innermost first; none: not named */
+	/* "PACKAGE!/LIBRARY", in which the offset is then, if the file is an app's package. */
+	const char *member;
+	const struct ms_heapdump_info *info; /* what the dump itself tells, or NULL */
+	struct ms_functions functions;       /* innermost first; none: not named */
 };
 
 struct ms_heapdump_places MS_VEC(struct ms_heapdump_place);
