@@ -14,10 +14,8 @@ static const struct command {
 	int (*run)(int argc, char **argv);
 	bool inherits; /* starts with the dispositions of signals that memscan was given */
 } commands[] = {
-	{ "scan", ms_cmd_scan, false },
-	{ "run", ms_cmd_run, true },
-	{ "trigger", ms_cmd_trigger, false },
-	{ "stacks", ms_cmd_stacks, false },
+	{ "scan", ms_cmd_scan, false },         { "run", ms_cmd_run, true },
+	{ "trigger", ms_cmd_trigger, false },   { "stacks", ms_cmd_stacks, false },
 	{ "heapdump", ms_cmd_heapdump, false },
 };
 
