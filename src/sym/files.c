@@ -16,7 +16,7 @@ struct ms_symbol_file {
 	char debug_folders[PATH_MAX + 64];
 	char *debug_folders_at;
 	Dwfl *dwfl;
-	struct ms_function_source source;
+	struct ms_unit_source source;
 	Elf *elf;
 	GElf_Addr bias;
 };

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/sort.h"
 #include "sym/symbols.h"
 
 enum { LONGEST = 64 * 1024 };
@@ -124,77 +123,16 @@ static void add_from_debug_info(struct lookup *l)
 	free(parents);
 }
 
-/* ---- compilation units ---- */
-
-static void list_unit(struct ms_function_source *source, Dwarf_Die *die)
+void ms_functions_find(struct ms_unit_source *units, ms_addr addr, struct ms_functions *ret)
 {
-	Dwarf_Addr base = 0;
-	Dwarf_Addr begin;
-	Dwarf_Addr end;
-	ptrdiff_t at = 0;
-
-	while ((at = dwarf_ranges(die, at, &base, &begin, &end)) > 0) {
-		struct ms_unit *unit;
-
-		/* Code that the linker left out stands at 0 or 1. */
-		if (begin <= 1 || begin >= end)
-			continue;
-		unit = ms_vec_push(source->arena, &source->units);
-		if (!unit)
-			return;
-		*unit = (struct ms_unit){ { begin, end }, die };
-	}
-}
-
-static bool unit_before(const void *a, const void *b)
-{
-	const struct ms_unit *x = a;
-	const struct ms_unit *y = b;
-
-	return x->range.begin < y->range.begin;
-}
-
-/* clang, and so all of Android, writes no table of them (.debug_aranges). */
-static void list_units(struct ms_function_source *source)
-{
-	struct ms_units *units = &source->units;
-	Dwarf_Die *die = NULL;
-	Dwarf_Addr bias;
-
-	source->listed = true;
-	while ((die = dwfl_module_nextcu(source->mod, die, &bias)))
-		list_unit(source, die);
-	if (!ms_sort(source->arena, units->at, units->n, sizeof(*units->at), unit_before))
-		units->n = 0;
-}
-
-/* The unit of @addr, and that as the unit has it. */
-static Dwarf_Die *find_unit(struct ms_function_source *source, ms_addr addr, ms_addr *ret)
-{
-	Dwarf_Addr bias = 0;
-	Dwarf_Die *die = dwfl_module_addrdie(source->mod, addr, &bias);
-	const struct ms_unit *unit;
-
-	*ret = addr - bias;
-	if (die || !dwfl_module_getdwarf(source->mod, &bias))
-		return die;
-	if (!source->listed)
-		list_units(source);
-	*ret = addr - bias;
-	unit = ms_range_find(&source->units, *ret);
-	return unit ? unit->die : NULL;
-}
-
-void ms_functions_find(struct ms_function_source *source, ms_addr addr, struct ms_functions *ret)
-{
-	struct lookup l = { .arena = source->arena, .functions = ret };
+	struct lookup l = { .arena = units->arena, .functions = ret };
 	struct ms_function *function;
 	const char *symbol;
 
-	l.unit = find_unit(source, addr, &l.addr);
+	l.unit = ms_unit_find(units, addr, &l.addr);
 	if (l.unit)
 		add_from_debug_info(&l);
-	symbol = dwfl_module_addrname(source->mod, addr);
+	symbol = dwfl_module_addrname(units->mod, addr);
 	if (symbol)
 		symbol = keep(l.arena, ms_demangle(symbol, l.arena));
 	if (ret->n) {

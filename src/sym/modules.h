@@ -5,6 +5,7 @@
 #include <libelf.h>
 
 #include "sym/symbols.h"
+#include "sym/units.h"
 
 enum { MS_BUILD_ID_TEXT = 2 * 64 + 1 };
 
@@ -17,6 +18,7 @@ struct ms_module {
 	void *file; /* mapped by us, file_len bytes; NULL: not */
 	size_t file_len;
 	char build_id[MS_BUILD_ID_TEXT];
+	struct ms_unit_source units; /* of its debug information */
 };
 
 struct ms_modules MS_VEC(struct ms_module);

@@ -115,17 +115,16 @@ static void name_function(struct ms_symbols *s, Dwfl_Module *mod, ms_addr addr,
 	ret->function_offset = offset;
 }
 
-static void name_line(Dwfl_Module *mod, ms_addr addr, struct ms_symbol *ret)
+static void name_line(struct ms_unit_source *units, ms_addr addr, struct ms_symbol *ret)
 {
-	Dwfl_Line *line = dwfl_module_getsrc(mod, addr);
-	const char *file;
+	ms_addr in_unit;
+	Dwarf_Die *unit = ms_unit_find(units, addr, &in_unit);
+	Dwarf_Line *line = unit ? dwarf_getsrc_die(unit, in_unit) : NULL;
+	const char *file = line ? dwarf_linesrc(line, NULL, NULL) : NULL;
 	int number = 0;
 
-	if (!line)
-		return;
-	file = dwfl_lineinfo(line, NULL, &number, NULL, NULL, NULL);
 	/* Line 0 is the compiler's word for code that stands in no source. */
-	if (!file || number <= 0)
+	if (!file || dwarf_lineno(line, &number) || number <= 0)
 		return;
 	ret->file = file;
 	ret->line = (uint32_t)number;
@@ -155,5 +154,7 @@ void ms_symbols_name(struct ms_symbols *symbols, ms_addr addr, struct ms_symbol 
 	ret->rel_pc = addr - bias;
 	name_build_id(mod, module, ret);
 	name_function(symbols, mod, addr, ret);
-	name_line(mod, addr, ret);
+	module->units.mod = mod;
+	module->units.arena = symbols->arena;
+	name_line(&module->units, addr, ret);
 }

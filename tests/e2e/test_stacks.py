@@ -280,6 +280,21 @@ def test_cplusplus_names(tmp_path):
         assert "ns::T::wait(int)" in stacks(target.pid)[0].functions()
 
 
+def test_lines_of_clang(tmp_path):
+    """It writes no table of addresses (.debug_aranges)."""
+    source, program = tmp_path / "clang.c", tmp_path / "clang"
+    source.write_text("#include <stdio.h>\n#include <unistd.h>\n"
+                      "__attribute__((noinline)) static int inner(int x)\n{\n\tputs(\"READY\");\n\tfflush(stdout);\n"
+                      "\tpause();\n\treturn x + 1;\n}\n"
+                      "int main(void)\n{\n\treturn inner(3) + 1;\n}\n")
+    subprocess.run(["clang", "-g", "-O1", "-o", program, source], check=True)
+    with Process([program]) as target:
+        assert target.line() == "READY"
+        support.wait_until(lambda: support.state_of(target.pid) == "S")
+        frames = {frame.function: frame.place for frame in stacks(target.pid)[0].frames}
+        assert (frames["inner"], frames["main"]) == ("clang.c:7", "clang.c:12")
+
+
 def test_killed_meanwhile():
     """Whatever moment it ends at: the stacks, or a refusal in two lines."""
     for delay in range(0, 24, 2):
