@@ -23,7 +23,8 @@
  * unseen runs on as it does all day, and is looked at again when it is called back.
  * The clone's thread must not: what it did beyond malloc would be done twice, to shared
  * memory, say. It goes step by step, and to a breakpoint only where a function without a
- * frame of its own (memset() and the like) returns to malloc.
+ * frame of its own (memset() and the like) returns to malloc; and only after it has been
+ * there for long, for the word that seems to be its return address may be a stale one.
  *
  * Signals which arrive meanwhile are handed back to the kernel's queue: a
  * signal that is given to a thread which blocks it is queued again, siginfo and
@@ -51,6 +52,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -73,7 +75,8 @@ enum {
 	MAX_WAYS_OUT = 4,
 	MAX_DRAINS = 8,
 	QUEUE_PIECE = 16,
-	MAX_DEPTH = 3, /* of return addresses looked at */
+	MAX_DEPTH = 3,     /* of return addresses looked at */
+	LONG_STEPS = 2000, /* in one function: some milliseconds */
 };
 
 static const uint64_t MAX_ROLL_NS = 250000000;
@@ -94,6 +97,8 @@ struct roll {
 	unsigned steps;
 	unsigned stalls;
 	unsigned misses;
+	ms_addr sp;        /* as it was at the last step */
+	unsigned in_place; /* steps since it was another */
 };
 
 static bool is_in(const struct ms_range *ranges, uint32_t n, ms_addr addr)
@@ -388,8 +393,10 @@ static enum run go_on(struct roll *roll, const struct ms_cpu *cpu, ms_addr back)
 	ms_addr ways[MAX_WAYS_OUT] = { back };
 	size_t n = 1;
 
+	roll->in_place = roll->sp == cpu->sp ? roll->in_place + 1 : 0;
+	roll->sp = cpu->sp;
 	if (roll->exact)
-		n = back && returns_to(roll, cpu->sp, back);
+		n = back && roll->in_place > LONG_STEPS && returns_to(roll, cpu->sp, back);
 	else if (!back)
 		n = roll->misses < MAX_MISSES ? find_ways_out(roll, cpu->sp, ways) : 0;
 	return run_to(roll, ways, n);
@@ -465,6 +472,25 @@ void ms_roll_disarm(const struct ms_freezer *freezer, struct ms_tracee *tracee)
 	go_to_stop(tracee);
 }
 
+/* Whether malloc makes such a call; what is below another one's frame is stale. */
+static bool is_malloc_call(int64_t call)
+{
+	switch (call) {
+	case SYS_brk:
+	case SYS_futex:
+	case SYS_getrandom:
+	case SYS_madvise:
+	case SYS_mmap:
+	case SYS_mprotect:
+	case SYS_mremap:
+	case SYS_munmap:
+	case SYS_sched_getaffinity:
+		return true;
+	default:
+		return call < 0;
+	}
+}
+
 bool ms_roll_is_thread_inside(const struct ms_freezer *freezer, const struct ms_tracee *tracee)
 {
 	struct ms_cpu cpu;
@@ -472,7 +498,8 @@ bool ms_roll_is_thread_inside(const struct ms_freezer *freezer, const struct ms_
 
 	/* Who waits is most often told by the registers alone. */
 	return tracee->state == MS_TRACEE_STOPPED && ms_tracee_look(freezer, tracee, &cpu) &&
-	       !ms_roll_is_waiting(&cpu) && is_inside(freezer, tracee, &cpu, &back);
+	       is_malloc_call(cpu.call) && !ms_roll_is_waiting(&cpu) &&
+	       is_inside(freezer, tracee, &cpu, &back);
 }
 
 /* Returns whether the thread was made to run. */
