@@ -174,12 +174,19 @@ static void give(struct ms_search *search)
 
 /* ---- in the program ---- */
 
+static void hide(struct ms_range memory, void (*how)(pid_t process, const void *p, size_t size))
+{
+	/* NOLINTNEXTLINE(performance-no-int-to-ptr): an address of ours */
+	how(getpid(), (const void *)(uintptr_t)memory.begin, ms_range_len(memory));
+}
+
 static bool run(struct wanted *wanted, size_t limit)
 {
 	struct ms_companion *process =
 		ms_companion_new(sizeof(struct ms_search) + sizeof(*wanted), ms_search_run);
 	struct ms_search *search;
 	struct wanted *given;
+	struct ms_range memory;
 	bool found;
 
 	if (!process) {
@@ -189,6 +196,8 @@ static bool run(struct wanted *wanted, size_t limit)
 	search = process->ctx;
 	given = (struct wanted *)(search + 1);
 	*given = *wanted;
+	/* A child forked meanwhile keeps it, with addresses of leaks on its stack. */
+	hide(process->memory, ms_hidden_add);
 	search->process = process;
 	search->options.limit = limit;
 	search->options.contents = wanted->contents;
@@ -209,7 +218,9 @@ static bool run(struct wanted *wanted, size_t limit)
 		*wanted = *given;
 	ms_arena_deinit(&search->arena);
 	ms_arena_deinit(&search->told);
+	memory = process->memory;
 	ms_companion_free(process);
+	hide(memory, ms_hidden_remove);
 	return found;
 }
 
@@ -256,12 +267,16 @@ MS_EXPORT bool GetUnreachableMemory(struct UnreachableMemoryInfo *info, size_t l
 MS_EXPORT void FreeUnreachableMemory(struct UnreachableMemoryInfo *info)
 {
 	struct result *result;
+	size_t bytes;
 
 	if (!info || !info->leaks)
 		return;
 	result = (struct result *)((char *)info->leaks - sizeof(struct result));
-	ms_hidden_remove(getpid(), result, result->bytes);
-	(void)munmap(result, result->bytes);
+	bytes = result->bytes;
+	/* Emptied first: a child may be forked before it is gone. */
+	explicit_bzero(result, bytes);
+	ms_hidden_remove(getpid(), result, bytes);
+	(void)munmap(result, bytes);
 	memset(info, 0, sizeof(*info));
 }
 

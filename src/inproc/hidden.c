@@ -8,7 +8,7 @@
 #include "base/range.h"
 #include "inproc/lock.h"
 
-enum { FIRST_PLACES = 128 };
+enum { FIRST_PLACES = 128, PAGE = 4096 };
 
 /* Of the process, as its memory is. */
 /* NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables) */
@@ -71,12 +71,18 @@ void ms_hidden_remove(pid_t process, const void *p, size_t size)
 	errno = error;
 }
 
-void ms_hidden_wipe(void)
+void ms_hidden_wipe(struct ms_range own)
 {
 	for (size_t i = 0; i < hidden.n; i++) {
+		if (hidden.at[i].begin == own.begin)
+			continue;
 		/* NOLINTNEXTLINE(performance-no-int-to-ptr): an address of this process */
 		char *at = (char *)(uintptr_t)hidden.at[i].begin;
 
-		memset(at, 0, ms_range_len(hidden.at[i]));
+		/* Whole pages may be guards, or gone since: no write may be tried. */
+		if ((hidden.at[i].begin | hidden.at[i].end) % PAGE == 0)
+			(void)madvise(at, ms_range_len(hidden.at[i]), MADV_DONTNEED);
+		else
+			memset(at, 0, ms_range_len(hidden.at[i]));
 	}
 }

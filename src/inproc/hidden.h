@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "base/range.h"
+
 /*
  * Empty @size bytes at @p where they are searched, or stop doing so. Nonsense is ignored.
  *
@@ -18,7 +20,7 @@
 void ms_hidden_add(pid_t process, const void *p, size_t size);
 void ms_hidden_remove(pid_t process, const void *p, size_t size);
 
-/* Empty them all. In the sweeper, whose memory is a copy. */
-void ms_hidden_wipe(void);
+/* Empty them all but @own. In the sweeper, whose memory is a copy. */
+void ms_hidden_wipe(struct ms_range own);
 
 #endif

@@ -116,7 +116,7 @@ static enum ms_status search(struct ms_search *s, const struct ms_snapshot *snap
 	struct ms_scan_options options = s->options;
 	enum ms_status st;
 
-	ms_hidden_wipe();
+	ms_hidden_wipe(s->process->memory);
 	ms_target_facts(s->process->program, &report->target, &report->host);
 	st = ms_fork_open(s->src, s->shared, &report->warnings, err);
 	if (st)
