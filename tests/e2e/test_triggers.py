@@ -328,9 +328,15 @@ def test_the_process_beside_never_uses_malloc(folder):
             wait_until(lambda: "folder" in target.said() or target.files(), what="an answer")
             target.quiet()
             # one that fails, as the second tracer is refused
-            with Process(["strace", "-o", "/dev/null", "-p", str(target.pid)], stderr=subprocess.PIPE):
-                wait_until(lambda: support.tracer_of(target.pid), 60, "a tracer")
-                trigger(target.pid)
+            told = False
+            while not told:  # strace may come while the last answer's freeze still goes on
+                with Process(["strace", "-o", "/dev/null", "-p", str(target.pid)],
+                             stderr=subprocess.PIPE) as strace:
+                    wait_until(lambda: support.tracer_of(target.pid) or strace.popen.poll() is not None,
+                               60, "a tracer")
+                    told = strace.popen.poll() is None
+                    if told:
+                        trigger(target.pid)
             subprocess.run([MEMSCAN, "trigger", "--stacks", str(target.pid)], capture_output=True)
             target.quiet()
             assert "malloc of another process" not in target.said(), target.said()
