@@ -23,6 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "inproc/export.h"
 #include "inproc/log.h"
 #include "inproc/search.h"
@@ -65,17 +66,10 @@ static bool put(struct ms_sink *sink, const char *bytes, size_t len)
 {
 	struct ms_answer *answer = ((struct writing *)sink)->answer;
 
-	while (len > 0) {
-		ssize_t n = write(answer->fd, bytes, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0) {
-			answer->error = n ? errno : EIO;
-			return false;
-		}
-		bytes += n;
-		len -= (size_t)n;
+	errno = 0;
+	if (!ms_fd_write_all(answer->fd, bytes, len)) {
+		answer->error = errno ? errno : EIO;
+		return false;
 	}
 	return true;
 }

@@ -10,18 +10,24 @@ static uint32_t frames_of(uint32_t trace)
 	return found ? found->n : 0;
 }
 
-static bool block_before(const void *a, const void *b)
+/* The larger first, then the one with more frames; 0 when they are alike in both. */
+static int compare(const struct ms_live_block *one, const struct ms_live_block *other)
 {
-	const struct ms_live_block *one = a;
-	const struct ms_live_block *other = b;
 	uint32_t frames = frames_of(one->trace);
 	uint32_t other_frames = frames_of(other->trace);
 
 	if (one->size != other->size)
-		return one->size > other->size;
-	if (frames != other_frames)
-		return frames > other_frames;
-	return one->p < other->p;
+		return one->size > other->size ? -1 : 1;
+	return (frames < other_frames) - (frames > other_frames);
+}
+
+static bool block_before(const void *a, const void *b)
+{
+	const struct ms_live_block *one = a;
+	const struct ms_live_block *other = b;
+	int order = compare(one, other);
+
+	return order ? order < 0 : one->p < other->p;
 }
 
 bool ms_listing_blocks(struct ms_arena *arena, struct ms_live_blocks *ret)
@@ -35,14 +41,9 @@ static bool group_before(const void *a, const void *b)
 {
 	const struct ms_live_block *one = a;
 	const struct ms_live_block *other = b;
-	uint32_t frames = frames_of(one->trace);
-	uint32_t other_frames = frames_of(other->trace);
+	int order = compare(one, other);
 
-	if (one->size != other->size)
-		return one->size > other->size;
-	if (frames != other_frames)
-		return frames > other_frames;
-	return one->trace < other->trace;
+	return order ? order < 0 : one->trace < other->trace;
 }
 
 static bool merge(struct ms_arena *arena, const struct ms_live_block *block, struct ms_groups *ret)
