@@ -23,6 +23,19 @@
 #include "engine/mapping.h"
 #include "engine/report.h"
 
+/* A block of known origin. */
+struct ms_origin {
+	ms_addr begin;  /* as the blocks have it */
+	uint32_t stack; /* an index in ms_origins.stacks */
+};
+
+/* Where blocks were allocated. */
+struct ms_origins {
+	struct MS_VEC(struct ms_origin) blocks; /* by address, no two alike */
+	struct ms_stack_list stacks;            /* no two alike */
+	struct ms_pcs pcs;
+};
+
 /* What decoders are given, and where they put what they found. */
 struct ms_decoding {
 	struct ms_source *src;
@@ -37,6 +50,7 @@ struct ms_decoding {
 	struct ms_notes *evidence; /* out: in the order of heaps */
 	struct ms_notes *warnings; /* out */
 	uint64_t pointer_guard; /* out: what the C library xors into saved frame pointers, or 0 */
+	struct ms_origins *origins; /* out: who allocated which block, where something kept that */
 };
 
 struct ms_decoder {

@@ -4,10 +4,10 @@
 
 /*
  * The model of a scan's outcome: what the engine fills, the pipe carries and the
- * writers print. Everything is plain data of fixed size in vectors, without
- * pointers from one entry to another, so that a report travels between processes
- * as bytes. Names and values are those of memscan.report/1 (README, "The JSON
- * report").
+ * writers print. Everything but the names of functions, which are added last, is
+ * plain data of fixed size in vectors, without pointers from one entry to another,
+ * so that a report travels between processes as bytes. Names and values are those of
+ * memscan.report/1 (README, "The JSON report").
  */
 
 #include <stdbool.h>
@@ -15,6 +15,7 @@
 
 #include "base/range.h"
 #include "base/vec.h"
+#include "engine/backtrace.h"
 
 enum {
 	MS_NOTE_TEXT = 192,
@@ -53,6 +54,42 @@ struct ms_type {
 
 struct ms_types_told MS_VEC(struct ms_type);
 
+/* The calls that led to an allocation: a run of ms_report.pcs, innermost first. */
+struct ms_stack {
+	uint32_t first;
+	uint32_t n;
+};
+
+struct ms_stack_list MS_VEC(struct ms_stack);
+
+/* Addresses in the calling instructions, which return addresses stand behind. */
+struct ms_pcs MS_VEC(ms_addr);
+
+enum { MS_BUILD_ID_BYTES = 32 };
+
+/* A mapping of a file that some of these addresses lie in, as it was at the scan. */
+struct ms_code {
+	struct ms_range range; /* first: searched by it */
+	uint64_t offset;
+	uint64_t inode;
+	uint32_t dev_major;
+	uint32_t dev_minor;
+	uint8_t prot;         /* enum ms_prot */
+	uint8_t build_id_len; /* 0: not known */
+	uint8_t build_id[MS_BUILD_ID_BYTES];
+	char name[MS_PATH_TEXT];
+};
+
+struct ms_codes MS_VEC(struct ms_code);
+
+/* What an address is called: the functions that stand there, innermost first, or its symbol. */
+struct ms_named {
+	struct ms_symbol symbol;
+	struct ms_functions functions; /* empty: the symbol's is all that is known */
+};
+
+struct ms_names MS_VEC(struct ms_named);
+
 struct ms_leak {
 	uint64_t id; /* 1 is the first of the list */
 	ms_addr address;
@@ -67,6 +104,7 @@ struct ms_leak {
 	uint8_t kind;         /* enum ms_leak_kind */
 	uint8_t reason;       /* enum ms_reason */
 	uint32_t type;        /* its entry in ms_report.types, from 1 on; 0: not known */
+	uint32_t stack;       /* its entry in ms_report.stacks, from 1 on; 0: not known */
 	uint8_t contents_len; /* 0 when contents were not asked for */
 	uint8_t contents[MS_CONTENTS];
 };
@@ -163,7 +201,11 @@ struct ms_report {
 	struct ms_heaps heaps;
 	struct ms_notes evidence;
 	struct ms_leaks leaks;
-	struct ms_types_told types;           /* of the leaks listed */
+	struct ms_types_told types;  /* of the leaks listed */
+	struct ms_stack_list stacks; /* of the leaks listed, each once */
+	struct ms_pcs pcs;
+	struct ms_codes code;  /* all mappings of the files that pcs lie in, by address */
+	struct ms_names names; /* of pcs, one each; empty until they are named; not on the wire */
 	struct ms_suppressed_list suppressed; /* in the order of their files */
 	struct ms_lost_mappings mappings;
 	struct ms_notes warnings;

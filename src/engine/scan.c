@@ -29,6 +29,7 @@ struct scan {
 	struct ms_regions regions;
 	struct ms_blocks blocks;
 	struct ms_decoding decoding;
+	struct ms_origins origins;
 	struct ms_roots roots;
 	struct ms_edges edges;
 	const struct ms_edges *followed; /* these, or NULL: blocks are read */
@@ -70,7 +71,8 @@ static enum ms_status decode(struct scan *s)
 		                            .blocks = &s->blocks,
 		                            .heaps = &s->report->heaps,
 		                            .evidence = &s->report->evidence,
-		                            .warnings = &s->report->warnings };
+		                            .warnings = &s->report->warnings,
+		                            .origins = &s->origins };
 	for (; *decoders; decoders++) {
 		st = (*decoders)->decode(&s->decoding, s->err);
 		if (st)

@@ -20,7 +20,15 @@ struct ms_scan_options {
 	bool possible;
 	bool unaligned;
 	const struct ms_suppressions *suppressions; /* leaks not to tell; NULL: none */
-	struct ms_workers *workers;                 /* threads to search with; NULL: alone */
+	/*
+	 * Say which suppression each of @asked's stacks matches, by its index from 1 on, or
+	 * 0: only stacks, pcs and code of @asked are filled. False when nobody can say, with
+	 * the reason in @err, and then no stack matches. NULL: stacks are not looked at.
+	 */
+	bool (*judge)(void *ctx, const struct ms_report *asked, uint32_t *verdicts,
+	              struct ms_error *err);
+	void *judge_ctx;
+	struct ms_workers *workers; /* threads to search with; NULL: alone */
 	void (*phase_ended)(void *ctx, enum ms_phase phase); /* told when it is; or NULL */
 	void *ctx;
 };
