@@ -51,16 +51,17 @@ static bool append(const struct ms_origin_teller *teller, const struct ms_stack 
 {
 	struct ms_report *report = teller->report;
 	const ms_addr *pcs = teller->origins->pcs.at + stack->first;
+	uint32_t n = stack->n < MS_STACK_FRAMES ? stack->n : MS_STACK_FRAMES;
 	struct ms_stack *slot;
 
-	if (report->pcs.n + stack->n > UINT32_MAX || report->stacks.n == UINT32_MAX ||
-	    !ms_vec_reserve(teller->arena, &report->pcs, report->pcs.n + stack->n))
+	if (report->pcs.n + n > UINT32_MAX ||
+	    !ms_vec_reserve(teller->arena, &report->pcs, report->pcs.n + n))
 		return false;
 	slot = ms_vec_push(teller->arena, &report->stacks);
 	if (!slot)
 		return false;
-	*slot = (struct ms_stack){ (uint32_t)report->pcs.n, stack->n };
-	for (uint32_t i = 0; i < stack->n; i++)
+	*slot = (struct ms_stack){ (uint32_t)report->pcs.n, n };
+	for (uint32_t i = 0; i < n; i++)
 		report->pcs.at[report->pcs.n++] = pcs[i];
 	return true;
 }
