@@ -45,7 +45,17 @@ static void *map(size_t bytes)
 
 /* ---- in the collection process ---- */
 
-static void copy_leak(const struct ms_leak *leak, struct UnreachableMemoryLeak *ret)
+static void copy_stack(const struct ms_report *report, const struct ms_leak *leak,
+                       struct UnreachableMemoryBacktrace *ret)
+{
+	const struct ms_stack *stack = leak->stack ? &report->stacks.at[leak->stack - 1] : NULL;
+
+	for (uint32_t i = 0; stack && i < stack->n && i < MEMUNREACHABLE_FRAMES; i++)
+		ret->frames[ret->num_frames++] = (uintptr_t)report->pcs.at[stack->first + i];
+}
+
+static void copy_leak(const struct ms_report *report, const struct ms_leak *leak,
+                      struct UnreachableMemoryLeak *ret)
 {
 	ret->begin = (uintptr_t)leak->address;
 	ret->size = leak->size;
@@ -57,6 +67,7 @@ static void copy_leak(const struct ms_leak *leak, struct UnreachableMemoryLeak *
 	ret->similar_referenced_size = leak->similar_referenced_size;
 	ret->total_size = leak->total_size;
 	memcpy(ret->contents, leak->contents, leak->contents_len);
+	copy_stack(report, leak, &ret->backtrace);
 }
 
 static bool give_leaks(const struct ms_search *search, struct UnreachableMemoryInfo *ret)
@@ -73,7 +84,7 @@ static bool give_leaks(const struct ms_search *search, struct UnreachableMemoryI
 		ret->leaks = result->leaks;
 	}
 	for (size_t i = 0; i < report->leaks.n; i++)
-		copy_leak(&report->leaks.at[i], &result->leaks[i]);
+		copy_leak(report, &report->leaks.at[i], &result->leaks[i]);
 	ret->num_listed = report->leaks.n;
 	return true;
 }
