@@ -354,6 +354,25 @@ def test_public_functions():
                                           "option 'backtrace'.")
 
 
+NO_DUMP = ["Native heap dump not available. To enable, run these commands (requires root):", "# adb shell stop",
+           "# adb shell setprop libc.debug.malloc.options backtrace", "# adb shell start"]
+
+
+@pytest.mark.parametrize("options, more, expected", (
+    ("backtrace=4", {}, ["6 1 0: 1 4", "7 1 0", "5 1 0", "Android Native Heap Dump v1.2", "", "P", ""]),
+    ("guard", {}, ["6 1 0: 0 0", "7 1 0", "5 0 1", *NO_DUMP]),
+    (None, {}, ["6 0 1: 1 1", "7 0 1", "5 0 1", *NO_DUMP]),
+    (None, {"LIBC_HOOKS_ENABLE": "1"}, ["6 1 0: 0 0", "7 1 0", "5 0 1", *NO_DUMP]),
+))
+def test_android_mallopt(options, more, expected):
+    done = run("mallopts", options, **more)
+    refused = ["5 0 1 0 1", "6 0 1 0 1", "7 0 1 0 1", "4 0 1"]
+    out = ["P" if line.startswith("Build fingerprint: '") else line for line in done.out]
+    assert out == [*refused, *expected, "done"]
+    assert done.log == (["get_malloc_leak_info: Allocations not being tracked, to enable set the option 'backtrace'."]
+                        if options == "guard" else [])
+
+
 def test_disable_keeps_others_out():
     assert run("disabled", "guard backtrace").out[0] == "disabled 0, then 1"
 

@@ -11,6 +11,7 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -318,6 +319,51 @@ static void api(void)
 	free(a);
 }
 
+/* Android's opcodes: 5 writes to a file, 6 lists, 7 frees the list. */
+static void mallopts(void)
+{
+	bool (*tell)(int, void *, size_t) = function("android_mallopt");
+	struct {
+		uint8_t *buffer;
+		size_t overall_size;
+		size_t info_size;
+		size_t total_memory;
+		size_t backtrace_size;
+	} info = { (uint8_t *)&pipe, 1, 1, 1, 1 };
+	FILE *file = tmpfile();
+	char line[256];
+	bool done;
+
+	for (int opcode = 5; opcode <= 7; opcode++) {
+		void *arg = opcode == 5 ? (void *)file : &info;
+
+		errno = 0;
+		printf("%d %d", opcode, tell(opcode, NULL, sizeof(void *)));
+		printf(" %d", errno == EINVAL);
+		errno = 0;
+		printf(" %d", tell(opcode, arg, 7));
+		printf(" %d\n", errno == EINVAL);
+	}
+	errno = 0;
+	done = tell(4, &info, sizeof(info));
+	printf("4 %d %d\n", done, errno == ENOTSUP);
+	errno = 0;
+	done = tell(6, &info, sizeof(info));
+	printf("6 %d %d: %d %zu\n", done, errno == ENOTSUP, info.buffer && info.overall_size > 0,
+	       info.backtrace_size);
+	if (!done)
+		info.buffer = NULL;
+	errno = 0;
+	done = tell(7, &info, sizeof(info));
+	printf("7 %d %d\n", done, errno == ENOTSUP);
+	errno = 0;
+	done = tell(5, file, sizeof(file));
+	printf("5 %d %d\n", done, errno == ENOTSUP);
+	rewind(file);
+	for (int i = 0; i < 4 && fgets(line, sizeof(line), file); i++)
+		fputs(line, stdout);
+}
+
 static int pipe_end;
 
 static void *allocate_one(void *done)
@@ -376,6 +422,7 @@ static const struct {
 	{ "forks", forks },
 	{ "others_at_exit", others_at_exit },
 	{ "api", api },
+	{ "mallopts", mallopts },
 	{ "disabled", disabled },
 };
 

@@ -232,3 +232,24 @@ Test(shim_config, says_what_is_for_the_program)
 		                 rows[i].text);
 	}
 }
+
+Test(shim_config, enables_hooks_for_any_program)
+{
+	static const struct {
+		const char *text;
+		bool hooks;
+	} rows[] = {
+		{ "libc.debug.hooks.enable=1\n", true },
+		{ " libc.debug.hooks.enable = yes", true },
+		{ "libc.debug.hooks.enable=1\nlibc.debug.malloc.program=other\n", true },
+		{ "libc.debug.hooks.enable=0\n", false },
+		{ "libc.debug.hooks.enable=01\n", false },
+		{ "libc.debug.hooks.enable=\n", false },
+		{ "libc.debug.hooks=1\n", false },
+		{ "", false },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		cr_expect_eq(ms_config_hooks(rows[i].text, strlen(rows[i].text)), rows[i].hooks,
+		             "%s", rows[i].text);
+}
