@@ -277,7 +277,8 @@ static void *realloc_inside(void *ptr, size_t size)
 		p = ms_block_resize(ptr, size, was);
 	}
 	done.p = (uintptr_t)p;
-	if (p != ptr)
+	/* as on Android, what fails is not recorded, nor what stays where it is by its header */
+	if (!ptr || !size || (p && (p != ptr || !ms_shim_has(MS_OPT_HEADER))))
 		ms_record_fill(record, &done);
 	return p;
 }

@@ -156,8 +156,11 @@ static bool prepare(const char *text)
 	}
 	if (!parse(text) || !prepare_frames())
 		return false;
-	if (ms_shim_has(MS_OPT_FREE_TRACK) && !ms_freed_init(ms_shim.options.free_track))
+	if (ms_shim_has(MS_OPT_FREE_TRACK) && !ms_freed_init(ms_shim.options.free_track)) {
+		ms_say("Unable to make room for %zu freed blocks: %s", ms_shim.options.free_track,
+		       strerror(errno));
 		return false;
+	}
 	if (ms_shim_has(MS_OPT_RECORD) && !ms_record_init(ms_shim.options.records))
 		return false;
 	return ms_triggers_init() &&

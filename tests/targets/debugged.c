@@ -44,7 +44,7 @@ static void write_before(void)
 
 	put(p, -15, 0x02);
 	put(p, -1, 0x03);
-	release(p);
+	release(p); /* told: write_before */
 }
 
 static void write_after(void)
@@ -53,7 +53,7 @@ static void write_after(void)
 
 	put(p, 100, 0x41);
 	put(p, 131, 0x42);
-	release(p);
+	release(p); /* told: write_after */
 }
 
 static void write_after_realloc(void)
@@ -68,7 +68,7 @@ static void use_after_free(void)
 {
 	char *p = told(malloc(100));
 
-	release(p);
+	release(p); /* told: use_after_free */
 	put(p, 20, 0xaf);
 }
 
@@ -76,15 +76,15 @@ static void double_free(void)
 {
 	char *p = told(malloc(100));
 
-	release(p);
-	release(p);
+	release(p); /* told: double_free */
+	release(p); /* told: double_free */
 }
 
 static void wild_free(void)
 {
 	static char bytes[4096];
 
-	release(told(bytes + 2048));
+	release(told(bytes + 2048)); /* told: wild_free */
 }
 
 static void unmapped_free(void)
@@ -96,8 +96,9 @@ static void realloc_freed(void)
 {
 	char *p = told(malloc(100));
 
-	release(p);
-	if (realloc(p, 200))
+	release(p);          /* told: realloc_freed */
+	p = realloc(p, 200); /* told: realloc_freed */
+	if (p)
 		puts("a block");
 }
 
@@ -117,9 +118,119 @@ static void header_after_free(void)
 	put(p, -64, 0x00);
 }
 
+static void size_of_wild(void)
+{
+	static char bytes[4096];
+
+	printf("%zu\n", malloc_usable_size(told(bytes + 2048)));
+}
+
+static void realloc_wild(void)
+{
+	static uint32_t words[1024];
+
+	words[512 - 64 / 4] = 0x12345678; /* where a header's tag would be */
+	if (realloc(told(&words[512]), 200))
+		puts("a block");
+}
+
+static void write_around(void)
+{
+	char *p = told(malloc(100));
+
+	put(p, -1, 0x01);
+	put(p, 100, 0x02);
+	release(p);
+}
+
+static void realloc_to_nothing(void)
+{
+	char *p = told(malloc(100));
+
+	put(p, 101, 0x41);
+	if (realloc(p, 0))
+		puts("a block");
+}
+
+static void shrink(void)
+{
+	char *p = told(malloc(100));
+
+	put(p, 100, 0x41);
+	if (realloc(p, 50) != p)
+		puts("moved");
+	put(p, 50, 0x42);
+	release(p);
+}
+
+static void use_large_after_free(void)
+{
+	char *p = told(malloc(3000000));
+
+	release(p);
+	put(p, 20, 0x01);
+	put(p, 2000000, 0x02);
+}
+
+/* The first leaves a list of one when the second comes. */
+static void use_two_after_free(void)
+{
+	char *p = told(malloc(100));
+	char *q = told(malloc(100));
+
+	release(p);
+	put(p, 1, 0x11);
+	release(q);
+	put(q, 2, 0x12);
+}
+
+static HIDDEN void *move_leak(void *p)
+{
+	return realloc(p, 5000);
+}
+
+static void leak_moved(void)
+{
+	told(move_leak(malloc(100)));
+}
+
+static void leak_of_nothing(void)
+{
+	told(malloc(0));
+}
+
+static HIDDEN void *allocate(size_t size)
+{
+	return malloc(size);
+}
+
+/* The stack of the one from allocate() is longer. */
+static void leaks_in_order(void)
+{
+	void *p = allocate(300);
+	void *r = malloc(300);
+
+	told(p);
+	told(malloc(5000));
+	told(r);
+	told(calloc(3, 5));
+}
+
+static void leaves_at_once(void)
+{
+	char *p = told(malloc(100));
+
+	release(p);
+	put(p, 20, 0xaf);
+	told(malloc(100));
+	puts("done");
+	fflush(stdout);
+	_exit(0);
+}
+
 static HIDDEN char *allocate_leak(void)
 {
-	return malloc(1024);
+	return malloc(1024); /* told: allocate_leak */
 }
 
 static void leak(void)
@@ -414,6 +525,17 @@ static const struct {
 	{ "realloc_freed", realloc_freed },
 	{ "size_of_freed", size_of_freed },
 	{ "header_after_free", header_after_free },
+	{ "size_of_wild", size_of_wild },
+	{ "realloc_wild", realloc_wild },
+	{ "write_around", write_around },
+	{ "realloc_to_nothing", realloc_to_nothing },
+	{ "shrink", shrink },
+	{ "use_large_after_free", use_large_after_free },
+	{ "use_two_after_free", use_two_after_free },
+	{ "leak_moved", leak_moved },
+	{ "leak_of_nothing", leak_of_nothing },
+	{ "leaks_in_order", leaks_in_order },
+	{ "leaves_at_once", leaves_at_once },
 	{ "leak", leak },
 	{ "threads", threads },
 	{ "calls", calls },
@@ -432,6 +554,7 @@ int main(int argc, char **argv)
 		if (argc == 2 && strcmp(argv[1], rows[i].name) == 0) {
 			rows[i].run();
 			puts("done");
+			fflush(stdout);
 			return 0;
 		}
 	}
