@@ -196,6 +196,13 @@ def test_public_functions():
                                           "option 'backtrace'.")
 
 
+@pytest.mark.parametrize("options", (" ", "fill"))
+def test_public_functions_without_a_table(options):
+    done = run("untracked", options)
+    assert done.out[:4] == ["iterate -1 1", "dump 0 0", "stats 1", '<malloc version="1">'], done.out
+    assert len(done.log) == 1 and "in use" in done.log[0]
+
+
 NO_DUMP = ["Native heap dump not available. To enable, run these commands (requires root):", "# adb shell stop",
            "# adb shell setprop libc.debug.malloc.options backtrace", "# adb shell start"]
 

@@ -271,6 +271,57 @@ static void calls(void)
 	printf("%p %p %p %p %p\n", (void *)a, (void *)b, (void *)c, (void *)d, e);
 }
 
+static void calls_at_the_edges(void)
+{
+	void *(*volatile make)(size_t) = malloc;
+	void *(*volatile resize)(void *, size_t) = realloc;
+	char *a = resize(NULL, 30);
+	char *b = aligned_alloc(64, 128);
+	char *c = valloc(10);
+	char *d = pvalloc(11);
+	char *e = calloc(2, 50);
+	char *f = malloc(5000);
+	char *g = resize(f, 4000);
+	int failed = make(SIZE_MAX - 4096) != NULL;
+
+	failed += resize(a, SIZE_MAX - 4096) != NULL;
+	printf("%p %p %p %p %p %p %d\n", (void *)a, (void *)b, (void *)c, (void *)d, (void *)e,
+	       (void *)g, failed);
+	failed += resize(a, 0) != NULL;
+	free(b);
+	free(NULL);
+}
+
+static void at_exit(void)
+{
+	char *p = told(malloc(100));
+
+	release(p);
+	put(p, 20, 0xaf);
+	told(allocate_leak());
+}
+
+static HIDDEN void *allocate_here(size_t size)
+{
+	return malloc(size);
+}
+
+static HIDDEN void *allocate_there(size_t size)
+{
+	return malloc(size);
+}
+
+/* By turns, so that no two neighbours have the same stack. */
+static void leaks_by_turns(void)
+{
+	for (int i = 0; i < 20; i++) {
+		allocate_here(600);
+		allocate_there(600);
+	}
+	for (volatile int i = 0; i < 3; i++)
+		allocate_here(7000);
+}
+
 static void bytes(void)
 {
 	unsigned char *p = malloc(40);
@@ -281,7 +332,10 @@ static void bytes(void)
 	free(p);
 }
 
-/* Waits for lines; each makes a block and tells it, so that a signal can be answered. */
+/*
+ * Waits for lines; each makes a block and tells it, so that a signal can be answered; or,
+ * "-N", frees the Nth.
+ */
 static void interactive(void)
 {
 	char line[64];
@@ -291,6 +345,11 @@ static void interactive(void)
 	puts("READY");
 	fflush(stdout);
 	while (n < 64 && fgets(line, sizeof(line), stdin)) {
+		if (line[0] == '-') {
+			free(kept[atoi(line + 1)]);
+			told(NULL);
+			continue;
+		}
 		kept[n] = malloc((size_t)atoi(line));
 		told(kept[n++]);
 	}
@@ -475,6 +534,23 @@ static void mallopts(void)
 		fputs(line, stdout);
 }
 
+static void untracked(void)
+{
+	int (*iterate)(uintptr_t, size_t, void (*)(uintptr_t, size_t, void *), void *) =
+		function("malloc_iterate");
+	bool (*dump)(const char *) = function("debug_dump_heap");
+	bool (*tell)(FILE *) = function("write_malloc_leak_info");
+	struct found found = { 0, 0 };
+	int done;
+
+	errno = 0;
+	done = iterate(0, 0, find, &found);
+	printf("iterate %d %d\n", done, errno == ENOTSUP);
+	printf("dump %d %d\n", dump("/nowhere/heap"), tell(stdout));
+	printf("stats %d\n", mallopt(-205, 0));
+	malloc_info(0, stdout);
+}
+
 static int pipe_end;
 
 static void *allocate_one(void *done)
@@ -539,6 +615,10 @@ static const struct {
 	{ "leak", leak },
 	{ "threads", threads },
 	{ "calls", calls },
+	{ "calls_at_the_edges", calls_at_the_edges },
+	{ "at_exit", at_exit },
+	{ "leaks_by_turns", leaks_by_turns },
+	{ "untracked", untracked },
 	{ "bytes", bytes },
 	{ "interactive", interactive },
 	{ "forks", forks },
