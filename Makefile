@@ -54,7 +54,7 @@ TARGETS := $(TARGET_SRC:tests/targets/%.c=$(B)/targets/%) \
 MAIN    := src/cli/main
 # What stands in front of malloc is in the libraries alone.
 PARTS   := $(filter-out $(MAIN) src/inproc/annotate/malloc src/inproc/annotate/lsan \
-                        src/shim/entry src/shim/other src/shim/start src/shim/api,$(SRC:.c=))
+                        src/shim/entry src/shim/other src/shim/start src/shim/api src/shim/hooks/hooks,$(SRC:.c=))
 
 Q := $(if $(VERBOSE),,@)
 
