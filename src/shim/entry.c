@@ -18,33 +18,12 @@
 #include "shim/next.h"
 #include "shim/out/record.h"
 #include "shim/shim.h"
+#include "shim/track/deferred.h"
 #include "shim/track/live.h"
 #include "shim/track/outside.h"
 #include "shim/triggers.h"
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
-
-enum { DEFERRED = 256 };
-
-/* Blocks of ours that were freed from inside of the shim, by a signal handler perhaps. */
-static struct {
-	uint32_t n;
-	void *p[DEFERRED];
-} deferred; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
-
-/* With more at once, one is lost. */
-static void defer(void *p)
-{
-	for (unsigned i = 0; i < DEFERRED; i++) {
-		void *expected = NULL;
-
-		if (!__atomic_compare_exchange_n(&deferred.p[i], &expected, p, false,
-		                                 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-			continue;
-		(void)__atomic_fetch_add(&deferred.n, 1, __ATOMIC_RELEASE);
-		return;
-	}
-}
 
 static void free_inside(void *p)
 {
@@ -64,14 +43,11 @@ static void free_inside(void *p)
 
 static void free_deferred(void)
 {
-	for (unsigned i = 0; i < DEFERRED; i++) {
-		void *p = __atomic_exchange_n(&deferred.p[i], NULL, __ATOMIC_ACQ_REL);
+	unsigned at = 0;
+	void *p;
 
-		if (!p)
-			continue;
-		(void)__atomic_fetch_sub(&deferred.n, 1, __ATOMIC_RELAXED);
+	while ((at = ms_deferred_take(at, &p)) < MS_DEFERRED)
 		free_inside(p);
-	}
 }
 
 /* True inside the gate, which the caller then leaves. */
@@ -81,7 +57,7 @@ static inline bool enter(void)
 		return false;
 	if (!LIKELY(!ms_triggers_pending()))
 		ms_triggers_run();
-	if (!LIKELY(!__atomic_load_n(&deferred.n, __ATOMIC_RELAXED)))
+	if (!LIKELY(!ms_deferred_any()))
 		free_deferred();
 	return true;
 }
@@ -229,7 +205,7 @@ MS_SHIM_EXPORT void free(void *ptr)
 		free_inside(ptr);
 		ms_gate_leave();
 	} else if (ms_shim.phase == MS_SHIM_ON && ms_shim_tracks() && !ms_outside_take(ptr)) {
-		defer(ptr);
+		ms_deferred_add(ptr);
 	} else {
 		if (ms_shim.phase == MS_SHIM_STARTING)
 			(void)ms_outside_take(ptr);
@@ -295,7 +271,7 @@ static void *realloc_from_inside(void *ptr, size_t size)
 		if (!p)
 			return NULL;
 	}
-	defer(ptr);
+	ms_deferred_add(ptr);
 	return p;
 }
 

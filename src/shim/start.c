@@ -17,6 +17,7 @@
 #include "shim/out/record.h"
 #include "shim/out/reports.h"
 #include "shim/out/say.h"
+#include "shim/registry.h"
 #include "shim/shim.h"
 #include "shim/track/freed.h"
 #include "shim/triggers.h"
@@ -175,6 +176,8 @@ static void start(void)
 	if (ms_shim.light)
 		ms_live_filter();
 	ms_shim.capturing = ms_shim_has(MS_OPT_CAPTURE);
+	if (ms_shim_tracks() || ms_shim_has(MS_OPT_RECORD))
+		ms_registry_publish();
 	ms_shim.phase = MS_SHIM_ON;
 }
 
