@@ -26,7 +26,7 @@
 /* Small, and the same register as the thread's other variables: no call to find it. */
 #define OWN_TLS _Thread_local __attribute__((tls_model("initial-exec")))
 
-enum { EARLY_BYTES = 16384, EARLY_ALIGN = 16 };
+enum { EARLY_BYTES = 16384, EARLY_ALIGN = 16, MOST_BEHIND = 65536 };
 
 struct next {
 	void *(*malloc)(size_t size);
@@ -55,6 +55,8 @@ static struct {
 	struct next next;
 	bool ready;
 	bool in_front;
+	bool reached;  /* not in front, but whoever is passes on to ours */
+	size_t behind; /* what who is in front puts before its caller's bytes in a block of ours */
 	size_t early_used;
 	struct sets sets;
 	char early[EARLY_BYTES] __attribute__((aligned(EARLY_ALIGN)));
@@ -64,7 +66,9 @@ static struct {
 static OWN_TLS struct {
 	unsigned windows; /* open ones */
 	bool resolving;
-} own; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
+	bool probing;
+	void *probe; /* what came out of ours meanwhile */
+} own;               /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
 
 /* ---- before the next definitions are known ---- */
 
@@ -239,11 +243,19 @@ __attribute__((constructor)) static void resolve_early(void)
 
 /* ---- what ours add ---- */
 
-static inline void *made(void *p)
+/* In the open window of a thread. */
+__attribute__((noinline)) static void *made(void *p)
 {
-	if (UNLIKELY(own.windows != 0) && p)
-		(void)ms_ignored_add(&state.sets.made, p);
+	if (own.probing)
+		own.probe = p;
+	else if (p)
+		(void)ms_ignored_add(&state.sets.made, (const char *)p + state.behind);
 	return p;
+}
+
+static inline bool in_window(void)
+{
+	return UNLIKELY(own.windows != 0);
 }
 
 static inline bool any_ignored(void)
@@ -253,7 +265,7 @@ static inline bool any_ignored(void)
 
 __attribute__((noinline)) static bool forget(void *p)
 {
-	bool was = ms_ignored_remove(&state.sets.made, p, 1);
+	bool was = ms_ignored_remove(&state.sets.made, (const char *)p + state.behind, 1);
 	size_t size;
 
 	if (!ms_ignored_any(&state.sets.chosen))
@@ -267,10 +279,46 @@ bool ms_malloc_ignore(const void *p)
 	return ms_ignored_add(&state.sets.chosen, p);
 }
 
-bool ms_malloc_in_front(void)
+static bool in_front(void)
 {
 	(void)ready();
 	return __atomic_load_n(&state.in_front, __ATOMIC_RELAXED);
+}
+
+/*
+ * Who is in front may put something of its own before what it gives its caller, as a
+ * malloc does that guards its blocks: see at one block how much. One that is aligned to
+ * more than usual has more before it, and is not ignored.
+ */
+static void look_behind(void)
+{
+	void *(*volatile theirs)(size_t) = malloc;
+	void (*volatile give_back)(void *) = free;
+	char *outer;
+	size_t behind;
+
+	own.windows++;
+	own.probing = true;
+	outer = theirs(1);
+	own.probing = false;
+	own.windows--;
+	behind = (uintptr_t)outer - (uintptr_t)own.probe;
+	if (own.probe && behind < MOST_BEHIND) {
+		state.reached = true;
+		state.behind = behind;
+	}
+	own.probe = NULL; /* no reference to what is there next */
+	give_back(outer);
+}
+
+bool ms_malloc_reached(void)
+{
+	if (in_front())
+		return true;
+	/* A malloc that has not started yet may pass everything on. */
+	if (!state.behind && !own.probing)
+		look_behind();
+	return state.reached;
 }
 
 void ms_malloc_disable(void)
@@ -292,7 +340,10 @@ INTERPOSE void *malloc(size_t size)
 {
 	if (UNLIKELY(!ready()))
 		return early_alloc(size);
-	return made(state.next.malloc(size));
+	/* Else it is not there in the backtraces that who is behind takes. */
+	if (in_window())
+		return made(state.next.malloc(size));
+	return state.next.malloc(size);
 }
 
 INTERPOSE void *calloc(size_t nmemb, size_t size)
@@ -301,7 +352,9 @@ INTERPOSE void *calloc(size_t nmemb, size_t size)
 
 	if (UNLIKELY(!ready()))
 		return __builtin_mul_overflow(nmemb, size, &bytes) ? NULL : early_alloc(bytes);
-	return made(state.next.calloc(nmemb, size));
+	if (in_window())
+		return made(state.next.calloc(nmemb, size));
+	return state.next.calloc(nmemb, size);
 }
 
 INTERPOSE void free(void *ptr)
@@ -325,10 +378,12 @@ INTERPOSE void *realloc(void *ptr, size_t size)
 		return early_alloc(size);
 	if (UNLIKELY(any_ignored()) && ptr)
 		was = forget(ptr);
+	if (!was && !in_window())
+		return state.next.realloc(ptr, size);
 	grown = state.next.realloc(ptr, size);
 	if (UNLIKELY(was) && !grown && size > 0)
 		(void)ms_malloc_ignore(ptr); /* it failed, the block lives on */
-	return made(grown);
+	return in_window() ? made(grown) : grown;
 }
 
 INTERPOSE void *reallocarray(void *ptr, size_t nmemb, size_t size)
@@ -344,31 +399,47 @@ INTERPOSE void *reallocarray(void *ptr, size_t nmemb, size_t size)
 
 INTERPOSE void *memalign(size_t alignment, size_t size)
 {
-	return ready() ? made(state.next.memalign(alignment, size)) : NULL;
+	if (!ready())
+		return NULL;
+	if (in_window())
+		return made(state.next.memalign(alignment, size));
+	return state.next.memalign(alignment, size);
 }
 
 INTERPOSE void *aligned_alloc(size_t alignment, size_t size)
 {
-	return ready() ? made(state.next.aligned_alloc(alignment, size)) : NULL;
+	if (!ready())
+		return NULL;
+	if (in_window())
+		return made(state.next.aligned_alloc(alignment, size));
+	return state.next.aligned_alloc(alignment, size);
 }
 
 INTERPOSE int posix_memalign(void **memptr, size_t alignment, size_t size)
 {
 	int failed = ready() ? state.next.posix_memalign(memptr, alignment, size) : ENOMEM;
 
-	if (!failed)
+	if (!failed && in_window())
 		(void)made(*memptr);
 	return failed;
 }
 
 INTERPOSE void *valloc(size_t size)
 {
-	return ready() ? made(state.next.valloc(size)) : NULL;
+	if (!ready())
+		return NULL;
+	if (in_window())
+		return made(state.next.valloc(size));
+	return state.next.valloc(size);
 }
 
 INTERPOSE void *pvalloc(size_t size)
 {
-	return ready() ? made(state.next.pvalloc(size)) : NULL;
+	if (!ready())
+		return NULL;
+	if (in_window())
+		return made(state.next.pvalloc(size));
+	return state.next.pvalloc(size);
 }
 
 /* No header of this C library declares the rest: of old programs, and of C23's. */
