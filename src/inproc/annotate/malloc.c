@@ -54,8 +54,6 @@ struct sets {
 static struct {
 	struct next next;
 	bool ready;
-	bool in_front;
-	bool reached;  /* not in front, but whoever is passes on to ours */
 	size_t behind; /* what who is in front puts before its caller's bytes in a block of ours */
 	size_t early_used;
 	struct sets sets;
@@ -161,22 +159,6 @@ static size_t (*usable_size_of(void (*next_free)(void *)))(void *)
 }
 
 /*
- * Call malloc() as the program does: if that comes to ours, which has nothing but early
- * bytes yet, ours is in front. Not by comparing addresses: the address of a function may
- * be that of a jump to it in the program.
- */
-static void look_who_is_in_front(void)
-{
-	void *(*volatile theirs)(size_t) = malloc;
-	void (*volatile give_back)(void *) = free;
-	void *probe = theirs(1);
-
-	if (is_early(probe))
-		__atomic_store_n(&state.in_front, true, __ATOMIC_RELAXED);
-	give_back(probe);
-}
-
-/*
  * Fill in state.next. Several threads may do so at once: all find the same.
  */
 static void resolve(void)
@@ -218,7 +200,6 @@ static void resolve(void)
 	}
 	next.usable_size = usable_size_of(next.free);
 	state.next = next;
-	look_who_is_in_front();
 	__atomic_store_n(&state.ready, true, __ATOMIC_RELEASE);
 	own.resolving = false;
 	errno = kept;
@@ -279,46 +260,35 @@ bool ms_malloc_ignore(const void *p)
 	return ms_ignored_add(&state.sets.chosen, p);
 }
 
-static bool in_front(void)
-{
-	(void)ready();
-	return __atomic_load_n(&state.in_front, __ATOMIC_RELAXED);
-}
-
 /*
+ * Call malloc() as the program does, and see whether that comes to ours. Not by comparing
+ * addresses: the address of a function may be that of a jump to it in the program.
+ *
  * Who is in front may put something of its own before what it gives its caller, as a
- * malloc does that guards its blocks: see at one block how much. One that is aligned to
- * more than usual has more before it, and is not ignored.
+ * malloc does that guards its blocks: this block shows how much. It is asked each time,
+ * for one that has not started yet passes everything on. A block that is aligned to more
+ * than usual has more before it, and is not ignored.
  */
-static void look_behind(void)
+bool ms_malloc_reached(void)
 {
 	void *(*volatile theirs)(size_t) = malloc;
 	void (*volatile give_back)(void *) = free;
+	bool reached;
 	char *outer;
-	size_t behind;
 
+	if (state.behind || own.probing || !ready())
+		return true;
 	own.windows++;
 	own.probing = true;
 	outer = theirs(1);
 	own.probing = false;
 	own.windows--;
-	behind = (uintptr_t)outer - (uintptr_t)own.probe;
-	if (own.probe && behind < MOST_BEHIND) {
-		state.reached = true;
-		state.behind = behind;
-	}
+	reached = own.probe != NULL;
+	if (reached && (uintptr_t)outer - (uintptr_t)own.probe < MOST_BEHIND)
+		state.behind = (uintptr_t)outer - (uintptr_t)own.probe;
 	own.probe = NULL; /* no reference to what is there next */
 	give_back(outer);
-}
-
-bool ms_malloc_reached(void)
-{
-	if (in_front())
-		return true;
-	/* A malloc that has not started yet may pass everything on. */
-	if (!state.behind && !own.probing)
-		look_behind();
-	return state.reached;
+	return reached;
 }
 
 void ms_malloc_disable(void)
