@@ -54,6 +54,7 @@ struct sets {
 static struct {
 	struct next next;
 	bool ready;
+	bool reached;  /* the program's calls come to ours */
 	size_t behind; /* what who is in front puts before its caller's bytes in a block of ours */
 	size_t early_used;
 	struct sets sets;
@@ -216,12 +217,6 @@ static inline bool ready(void)
 	return true;
 }
 
-/* Early, so that no signal handler's malloc() is the first. */
-__attribute__((constructor)) static void resolve_early(void)
-{
-	(void)ready();
-}
-
 /* ---- what ours add ---- */
 
 /* In the open window of a thread. */
@@ -265,30 +260,43 @@ bool ms_malloc_ignore(const void *p)
  * addresses: the address of a function may be that of a jump to it in the program.
  *
  * Who is in front may put something of its own before what it gives its caller, as a
- * malloc does that guards its blocks: this block shows how much. It is asked each time,
- * for one that has not started yet passes everything on. A block that is aligned to more
- * than usual has more before it, and is not ignored.
+ * malloc does that guards its blocks: this block shows how much. A block that is aligned
+ * to more than usual has more before it, and is not ignored.
  */
-bool ms_malloc_reached(void)
+static void look_in_front(void)
 {
 	void *(*volatile theirs)(size_t) = malloc;
 	void (*volatile give_back)(void *) = free;
-	bool reached;
 	char *outer;
 
-	if (state.behind || own.probing || !ready())
-		return true;
 	own.windows++;
 	own.probing = true;
 	outer = theirs(1);
 	own.probing = false;
 	own.windows--;
-	reached = own.probe != NULL;
-	if (reached && (uintptr_t)outer - (uintptr_t)own.probe < MOST_BEHIND)
+	state.reached = own.probe != NULL;
+	if (own.probe && (uintptr_t)outer - (uintptr_t)own.probe < MOST_BEHIND)
 		state.behind = (uintptr_t)outer - (uintptr_t)own.probe;
 	own.probe = NULL; /* no reference to what is there next */
 	give_back(outer);
-	return reached;
+}
+
+/* Early, so that no signal handler's malloc() is the first. */
+__attribute__((constructor)) static void resolve_early(void)
+{
+	if (ready())
+		look_in_front();
+}
+
+/* One that is in front may start later, and passes everything on until then. */
+MS_EXPORT void memunreachable_malloc_started(void)
+{
+	resolve_early();
+}
+
+bool ms_malloc_reached(void)
+{
+	return state.reached;
 }
 
 void ms_malloc_disable(void)

@@ -23,6 +23,9 @@ bool ms_malloc_ignore(const void *p);
  */
 bool ms_malloc_reached(void);
 
+/* Told by libmalloc_debug when it has started, which may be after this library has. */
+void memunreachable_malloc_started(void);
+
 /* Open a window of this thread in which every new block is ignored. */
 void ms_malloc_disable(void);
 
