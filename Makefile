@@ -124,7 +124,7 @@ $(B)/libmemunreachable.a: $(LIBRARY:%.c=$(B)/pic/%.o)
 
 # ---- the library that programs are started with; it loads libunwind by itself ----
 
-SHIM        := $(wildcard src/shim/*.c src/shim/*/*.c) \
+SHIM        := $(wildcard src/shim/*.c src/shim/*/*.c src/elf/*.c) \
                src/base/arena.c src/base/file.c src/base/range.c src/base/sort.c \
                src/base/status.c src/base/vec.c
 SHIM_SONAME := libmalloc_debug.so.1

@@ -258,6 +258,12 @@ def test_ends_while_threads_allocate(options):
     assert done.status == 0 and done.out[-1] == "done"
 
 
+@pytest.mark.parametrize("options", ("backtrace", "free_track", "backtrace_sample=100"))
+def test_low_descriptors_are_the_program_s(options):
+    done = run("descriptors", options)
+    assert done.out == [*(f"{fd}: word, at 0 of 4" for fd in range(3, 9)), "done"] and done.log == []
+
+
 # ---- real programs ----
 
 SQL = ("create table t(a,b); with recursive c(x) as (select 1 union all select x+1 from c where x<2000) insert into t "

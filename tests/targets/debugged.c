@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -608,6 +609,50 @@ static void disabled(void)
 	printf("disabled %d, then %d\n", before, done);
 }
 
+/* A word that a program wrote, by the number it is known by; whoever wrote more is told. */
+static HIDDEN void print_file(int fd)
+{
+	char text[64] = "";
+	ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
+
+	printf("%d: %s, at %ld of %zd\n", fd, text, (long)lseek(fd, 0, SEEK_CUR), n);
+}
+
+static HIDDEN void allocate_in_between(void)
+{
+	release(malloc(100));
+}
+
+/* push %rbp; mov %rsp,%rbp; call *%rdi; pop %rbp; ret: as a compiler at run time makes it */
+static const unsigned char call_without_tables[] = {
+	0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3
+};
+
+/* The lowest numbers are the program's, and calls come through code without tables. */
+static void descriptors(void)
+{
+	void *code = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+	                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void (*call)(void (*)(void));
+
+	memcpy(code, call_without_tables, sizeof(call_without_tables));
+	memcpy(&call, &code, sizeof(code));
+	for (int fd = 3; fd < 9; fd++) {
+		int file = memfd_create("words", 0);
+
+		if (dup2(file, fd) != fd || write(fd, "word", 4) != 4 || lseek(fd, 0, SEEK_SET))
+			abort();
+		if (file != fd) {
+			printf("%d was not free\n", fd);
+			(void)close(file);
+		}
+	}
+	for (int i = 0; i < 100; i++)
+		call(allocate_in_between);
+	for (int fd = 3; fd < 9; fd++)
+		print_file(fd);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -648,6 +693,7 @@ static const struct {
 	{ "api", api },
 	{ "mallopts", mallopts },
 	{ "disabled", disabled },
+	{ "descriptors", descriptors },
 };
 
 int main(int argc, char **argv)
