@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What lives: one block an address, and behind it perhaps a late one: a block that had the
- * address before, whose free stands in the file only behind the line that gave the address
- * out again (recording.h). A late block does not live.
+ * What lives: one block an address, and behind it perhaps late ones, the newest first: blocks
+ * that had the address before, whose free stands in the file only behind the line that gave
+ * the address out again (recording.h). Late blocks do not live. There is one for each call
+ * that was held up at that moment.
  */
 #include <string.h>
 
 #include "report/records/recording.h"
+
+enum { MOST_LATE = 16 };
 
 /* A step of a replay; @failed is set when memory ran out. */
 struct step {
@@ -90,73 +93,99 @@ static unsigned age_of(uint64_t ns)
 	return ns ? 64 - (unsigned)__builtin_clzll(ns) : 0;
 }
 
-/* No free of it will come. */
+/* No free of block @i and of those behind it will come. */
 static void lose(struct step *s, uint32_t i)
 {
-	set_live(s, block_at(s, i), false);
-	s->recording->lost++;
-	keep_chain(s->recording, block_at(s, i));
-	drop_block(s, i);
+	while (i) {
+		uint32_t late = block_at(s, i)->late;
+
+		s->recording->lost++;
+		keep_chain(s->recording, block_at(s, i));
+		drop_block(s, i);
+		i = late;
+	}
 }
 
-static bool is_timed(const struct step *s, const struct ms_recorded_block *block)
+/* Whether the operation is of a block that had the address before this one. */
+static bool is_before(const struct step *s, const struct ms_recorded_block *block)
 {
-	return s->op->timed && block->since_ns;
+	if (s->op->timed && block->since_ns)
+		return s->op->start_ns < block->since_ns;
+	return block->late != 0;
 }
 
 /*
  * Take the block that an operation takes back from @address: it lives no longer, and is no
- * longer found there. 0: the recording has not seen it.
+ * longer found there. What had the address before it is lost: the free of that would have
+ * begun, and so stand in the file, before this one. 0: the recording has not seen it.
  */
 static uint32_t take(struct step *s, ms_addr address)
 {
 	uint32_t i = ms_index_find(&s->reader->by_address, address);
-	struct ms_recorded_block *block = block_at(s, i);
-	uint32_t late;
-	bool before;
+	uint32_t newer = 0;
 
+	while (i && is_before(s, block_at(s, i))) {
+		newer = i;
+		i = block_at(s, i)->late;
+	}
 	if (!i)
 		return 0;
-	late = block->late;
-	before = is_timed(s, block) ? s->op->start_ns < block->since_ns : late != 0;
-	if (before) {
-		block->late = 0;
-		return late;
+	lose(s, block_at(s, i)->late);
+	block_at(s, i)->late = 0;
+	if (newer) {
+		block_at(s, newer)->late = 0;
+		return i;
 	}
-	if (late)
-		lose(s, late);
-	block->late = 0;
-	set_live(s, block, false);
+	set_live(s, block_at(s, i), false);
 	ms_index_remove(&s->reader->by_address, address);
 	return i;
+}
+
+/* Keep as many late blocks as there may be. */
+static void trim(struct step *s, uint32_t i)
+{
+	struct ms_recorded_block *block = block_at(s, i);
+
+	for (int n = s->op->timed ? MOST_LATE : 1; n > 0 && block->late; n--)
+		block = block_at(s, block->late);
+	lose(s, block->late);
+	block->late = 0;
+}
+
+/* Block @i had the address before @newer, whose line came first. */
+static void place_late(struct step *s, uint32_t i, uint32_t newer)
+{
+	struct ms_recorded_block *block = block_at(s, i);
+	struct ms_recorded_block *before = block_at(s, newer);
+
+	while (before->late && block_at(s, before->late)->since_ns > block->since_ns)
+		before = block_at(s, before->late);
+	block->late = before->late;
+	before->late = i;
+	trim(s, newer);
 }
 
 /* Put block @i where it says that it is. */
 static void place(struct step *s, uint32_t i)
 {
 	struct ms_recorded_block *block = block_at(s, i);
-	uint32_t other = ms_index_find(&s->reader->by_address, block->address);
-	struct ms_recorded_block *there = block_at(s, other);
+	struct ms_index *index = &s->reader->by_address;
+	uint32_t other = ms_index_find(index, block->address);
+	bool is_newest =
+		!other || !block->since_ns || block_at(s, other)->since_ns <= block->since_ns;
 
-	if (!other) {
-		set_live(s, block, true);
-		s->failed |=
-			!ms_index_add(&s->reader->by_address, s->reader->arena, block->address, i);
+	if (!is_newest) {
+		place_late(s, i, other);
 		return;
 	}
-	if (there->late) {
-		lose(s, there->late);
-		there->late = 0;
+	if (other) {
+		set_live(s, block_at(s, other), false);
+		ms_index_remove(index, block->address);
+		block->late = other;
+		trim(s, i);
 	}
-	if (is_timed(s, there) && there->since_ns > block->since_ns) {
-		there->late = i;
-		return;
-	}
-	set_live(s, there, false);
 	set_live(s, block, true);
-	block->late = other;
-	ms_index_remove(&s->reader->by_address, block->address);
-	s->failed |= !ms_index_add(&s->reader->by_address, s->reader->arena, block->address, i);
+	s->failed |= !ms_index_add(index, s->reader->arena, block->address, i);
 }
 
 /* ---- sizes and threads ---- */
@@ -395,10 +424,9 @@ void ms_recording_settle(struct ms_recording_reader *reader)
 	struct ms_recorded_block *block;
 
 	ms_vec_for_each (block, &reader->recording->blocks) {
-		if (block->live && block->late)
-			lose(&s, block->late);
 		if (!block->live)
 			continue;
+		lose(&s, block->late);
 		block->late = 0;
 		keep_chain(reader->recording, block);
 	}
