@@ -108,6 +108,9 @@ Test(records_replay, does_what_each_operation_does)
 		{ "the end of a thread", "1: malloc 0x1 5\n1: thread_done 0x0\n", S(5, 1, 5, 1) },
 		{ "given out again, no times, freed late",
 		  "1: malloc 0x1 5\n2: malloc 0x1 9\n1: free 0x1\n", S(9, 1, 9, 2, .freed = 1) },
+		{ "given out three times, no times, freed twice",
+		  "1: malloc 0x1 5\n2: malloc 0x1 9\n3: malloc 0x1 7\n1: free 0x1\n3: free 0x1\n",
+		  S(0, 0, 9, 3, .freed = 2, .foreign = 1, .lost = 1) },
 		{ "given out again and never freed", "1: malloc 0x1 5 1 2\n2: malloc 0x1 9 3 4\n",
 		  S(9, 1, 9, 2, .lost = 1) },
 		{ "given out again, freed once",
@@ -177,6 +180,13 @@ Test(records_replay, finds_the_peak_and_the_span)
 	cr_assert_eq(recording.end.bytes, 21);
 	cr_assert_eq(recording.end.ns, 1095);
 	cr_assert_eq(recording.end.line, 6);
+}
+
+Test(records_replay, tells_the_first_of_equal_peaks)
+{
+	replay("1: malloc 0x1 5\n1: free 0x1\n1: malloc 0x1 5\n");
+	cr_assert_eq(recording.peak.line, 1);
+	cr_assert_eq(recording.end.bytes, 5);
 }
 
 /* A block is there from the end of its call to the beginning of its free. */
