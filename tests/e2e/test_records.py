@@ -3,10 +3,10 @@
 
 import json
 import os
-import pathlib
 import re
 import shutil
 import subprocess
+import threading
 
 import pytest
 
@@ -80,7 +80,7 @@ def test_a_program_that_is_known(program, tmp_path):
     report = report_of("--limit", "all", file)
     sizes = {entry["size"]: entry for entry in report["live_sizes"]}
     assert sizes[10007] == {"size": 10007, "live_blocks": 3, "live_bytes": 30021, "allocations": 10}
-    assert sizes[30011] == {"size": 30011, "live_blocks": 2, "live_bytes": 60022, "allocations": 2}
+    assert sizes[30013] == {"size": 30013, "live_blocks": 2, "live_bytes": 60026, "allocations": 2}
     assert sizes[1009]["live_blocks"] == 8
     assert sizes[100011]["live_blocks"] == 1 and 20011 not in sizes
     totals = report["totals"]
@@ -91,8 +91,8 @@ def test_a_program_that_is_known(program, tmp_path):
     assert (longest["first_size"], longest["size"], longest["resized"]) == (20011, 100011, 8)
     assert longest["copied_bytes"] == totals["copied_bytes"]
     other, = (thread for thread in report["threads"] if thread["ended"])
-    assert (other["live_blocks"], other["live_bytes"], other["frees"]) == (2, 60022, 3)
-    assert report["oldest"][-1]["size"] == 30011
+    assert (other["live_blocks"], other["live_bytes"], other["frees"]) == (2, 60026, 3)
+    assert report["oldest"][-1]["size"] == 30013
     at_peak = report_of("--at", "peak", "--limit", "all", file)
     assert at_peak["live"] == at_peak["peak"] == report["peak"]
 
@@ -164,7 +164,7 @@ def check_against(path):
 
 def test_threads_that_hand_blocks_on(program, tmp_path):
     report = check_against(record([program, "busy"], tmp_path))
-    assert report["totals"]["threads"] == 5 and report["totals"]["freed_by_other_thread"] > 1000
+    assert report["totals"]["threads"] == 5 and report["totals"]["freed_by_other_thread"] > 100
 
 
 @pytest.mark.parametrize("command", [
@@ -230,8 +230,10 @@ def test_a_file_cut_off_anywhere(tmp_path):
 def test_pipes(tmp_path):
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    with subprocess.Popen(["cp", GOLDEN / "threads.txt", fifo]):
-        assert report_of(fifo)["totals"]["operations"] == 13
+    writer = threading.Thread(target=lambda: fifo.write_bytes((GOLDEN / "threads.txt").read_bytes()))
+    writer.start()
+    assert report_of(fifo)["totals"]["operations"] == 13
+    writer.join()
     read, write = os.pipe()
     os.write(write, b"1: free 0x1\n")
     os.close(write)

@@ -5,7 +5,7 @@
  *	clang -std=gnu11 -D_GNU_SOURCE -Isrc -g -O1 \
  *		-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
  *		-o build/fuzz_records tests/fuzz/fuzz_records.c src/report/records/[a-z]*.c \
- *		src/report/print.c src/report/utf8.c src/report/values.c src/base/[a-z]*.c \
+ *		src/report/print.c src/report/utf8.c src/report/json/values.c src/base/[a-z]*.c \
  *		-ljson-c -pthread
  *	mkdir -p build/corpus_records
  *	build/fuzz_records -max_total_time=60 -timeout=10 -max_len=4096 \

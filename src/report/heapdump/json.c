@@ -5,7 +5,7 @@
  * line, each with its parent's number: stacks are deeper than some parsers nest.
  */
 #include "report/heapdump/formats.h"
-#include "report/values.h"
+#include "report/json/values.h"
 #include "report/version.h"
 
 struct json {

@@ -3,11 +3,12 @@
 /*
  * A program whose blocks are known, by sizes that nobody else asks for: of ten of 10007 bytes
  * four are freed, and three by another thread; one grows from 20011 bytes in eight steps,
- * with something behind it that makes it move; the other thread leaves two of 30011.
+ * with something behind it that makes it move; the other thread leaves two of 30013.
  * "recorded busy": four threads that hand blocks of 1 to 200 bytes to each other.
  */
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,13 +20,14 @@ static char *volatile others[2];
 static char *volatile grown;
 static char *volatile behind;
 static _Atomic(char *) shared[SHARED];
+static pthread_barrier_t barrier;
 
 static void *other(void *unused)
 {
 	for (int i = 4; i < 7; i++)
 		free(kept[i]);
 	for (int i = 0; i < 2; i++)
-		others[i] = malloc(30011);
+		others[i] = malloc(30013);
 	return unused;
 }
 
@@ -33,6 +35,7 @@ static void *hand_on(void *seed)
 {
 	unsigned state = *(unsigned *)seed;
 
+	pthread_barrier_wait(&barrier);
 	for (int i = 0; i < ROUNDS; i++) {
 		char *p;
 
@@ -42,6 +45,8 @@ static void *hand_on(void *seed)
 		if (p && state & 0x200000)
 			p = realloc(p, 1 + (state >> 9) % 200);
 		free(p);
+		if (i % 32 == 0)
+			sched_yield();
 	}
 	return NULL;
 }
@@ -51,6 +56,7 @@ static void busy(void)
 	unsigned seeds[4] = { 1, 2, 3, 4 };
 	pthread_t threads[4];
 
+	pthread_barrier_init(&barrier, NULL, 4);
 	for (int i = 0; i < 4; i++)
 		pthread_create(&threads[i], NULL, hand_on, &seeds[i]);
 	for (int i = 0; i < 4; i++)

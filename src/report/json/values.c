@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "report/values.h"
+#include "report/json/values.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MS_REPORT_VALUES_H
-#define MS_REPORT_VALUES_H
+#ifndef MS_REPORT_JSON_VALUES_H
+#define MS_REPORT_JSON_VALUES_H
 
 /*
  * JSON of many small trees: the outermost object and its long arrays are written by hand,
