@@ -4,24 +4,28 @@
 #include <assert.h>
 #include <string.h>
 
+#define NAME(name) (name), sizeof(name) - 1
+
 /* How a line goes on behind its address. */
 static const struct kind {
 	const char *name;
+	size_t len; /* of the name */
 	const char *form;
 	bool has_old;
 	bool has_number;
 	bool has_size;
 } kinds[] = {
-	[MS_OP_MALLOC] = { "malloc", "TID: malloc 0xADDRESS SIZE [START END]", .has_size = true },
-	[MS_OP_CALLOC] = { "calloc", "TID: calloc 0xADDRESS NUMBER SIZE [START END]",
+	[MS_OP_MALLOC] = { NAME("malloc"), "TID: malloc 0xADDRESS SIZE [START END]",
+	                   .has_size = true },
+	[MS_OP_CALLOC] = { NAME("calloc"), "TID: calloc 0xADDRESS NUMBER SIZE [START END]",
 	                   .has_number = true, .has_size = true },
-	[MS_OP_REALLOC] = { "realloc", "TID: realloc 0xNEW 0xOLD SIZE [START END]", .has_old = true,
-	                    .has_size = true },
-	[MS_OP_MEMALIGN] = { "memalign", "TID: memalign 0xADDRESS ALIGNMENT SIZE [START END]",
+	[MS_OP_REALLOC] = { NAME("realloc"), "TID: realloc 0xNEW 0xOLD SIZE [START END]",
+	                    .has_old = true, .has_size = true },
+	[MS_OP_MEMALIGN] = { NAME("memalign"), "TID: memalign 0xADDRESS ALIGNMENT SIZE [START END]",
 	                     .has_number = true, .has_size = true },
-	[MS_OP_FREE] = { "free", "TID: free 0xADDRESS [START END]" },
-	[MS_OP_THREAD_DONE] = { "thread_done", "TID: thread_done 0x0 [END]" },
-	[MS_OP_KINDS] = { "",
+	[MS_OP_FREE] = { NAME("free"), "TID: free 0xADDRESS [START END]" },
+	[MS_OP_THREAD_DONE] = { NAME("thread_done"), "TID: thread_done 0x0 [END]" },
+	[MS_OP_KINDS] = { NAME(""),
 	                  "TID: malloc|calloc|realloc|memalign|free|thread_done 0xADDRESS ..." },
 };
 
@@ -64,9 +68,11 @@ static bool take_decimal(struct rest *rest, char stop, uint64_t *ret)
 	uint64_t n = 0;
 
 	for (; rest->at < rest->end && *rest->at >= '0' && *rest->at <= '9'; rest->at++) {
-		if (__builtin_mul_overflow(n, 10, &n) ||
-		    __builtin_add_overflow(n, (uint64_t)(*rest->at - '0'), &n))
+		uint64_t digit = (uint64_t)(*rest->at - '0');
+
+		if (n >= UINT64_MAX / 10 && (n > UINT64_MAX / 10 || digit > UINT64_MAX % 10))
 			return false;
+		n = n * 10 + digit;
 	}
 	*ret = n;
 	return rest->at > begin && is_ended(rest, stop);
@@ -103,15 +109,16 @@ static bool take_address(struct rest *rest, ms_addr *ret)
 
 static enum ms_operation_kind take_kind(struct rest *rest)
 {
-	const char *begin = rest->at;
-	size_t len;
+	size_t left = (size_t)(rest->end - rest->at);
 
-	while (rest->at < rest->end && *rest->at != ' ' && *rest->at != '\t')
-		rest->at++;
-	len = (size_t)(rest->at - begin);
 	for (int i = 0; i < MS_OP_KINDS; i++) {
-		if (strlen(kinds[i].name) == len && memcmp(kinds[i].name, begin, len) == 0)
+		const struct kind *kind = &kinds[i];
+
+		if (left > kind->len && rest->at[0] == kind->name[0] &&
+		    memcmp(rest->at, kind->name, kind->len) == 0) {
+			rest->at += kind->len;
 			return (enum ms_operation_kind)i;
+		}
 	}
 	return MS_OP_KINDS;
 }
