@@ -339,6 +339,15 @@ def test_unreachable_memory_by_signal(tmp_path):
     assert "libmemunreachable: unreachable memory detection done" in lines, lines
 
 
+def test_unreachable_memory_beside_shared_memory():
+    with Process([debugged(), "shared_memory"], environment("check_unreachable_on_signal"),
+                 stderr=subprocess.PIPE) as target:
+        out, err = target.popen.communicate(timeout=60)
+    told = [line.removeprefix("libmemunreachable: ") for line in err.decode().splitlines()]
+    assert target.popen.returncode == 0 and out == b"done\n", err.decode()
+    assert "unreachable memory detection done" in told and told[-1].startswith("0 bytes in 0 allocations"), told
+
+
 # ---- the public functions, forks, threads ----
 
 def test_public_functions():
