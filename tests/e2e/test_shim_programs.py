@@ -76,8 +76,7 @@ def environment(folder, options):
         if not os.path.exists(f"{folder}/{name}"):
             shutil.copy(BUILD / name, f"{folder}/{name}")
             os.chmod(f"{folder}/{name}", 0o755)
-    env = {"LD_PRELOAD": f"{folder}/libmalloc_debug.so", "LIBC_DEBUG_MALLOC_OPTIONS": options.text,
-           "LD_LIBRARY_PATH": folder}
+    env = {"LD_PRELOAD": f"{folder}/libmalloc_debug.so", "LIBC_DEBUG_MALLOC_OPTIONS": options.text}
     return {**env, **({"SIGNAL": str(int(options.number))} if options.number else {})}
 
 
