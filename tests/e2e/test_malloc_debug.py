@@ -243,12 +243,6 @@ def test_low_descriptors_are_the_program_s(options):
     assert done.out == [*(f"{fd}: word, at 0 of 4" for fd in range(3, 9)), "done"] and done.log == []
 
 
-@pytest.mark.parametrize("options", ("backtrace", "free_track", "backtrace_sample=100"))
-def test_low_descriptors_are_the_program_s(options):
-    done = run("descriptors", options)
-    assert done.out == [*(f"{fd}: word, at 0 of 4" for fd in range(3, 9)), "done"] and done.log == []
-
-
 def test_unreachable_memory_beside_shared_memory():
     with Process([debugged(), "shared_memory"], environment("check_unreachable_on_signal"),
                  stderr=subprocess.PIPE) as target:
