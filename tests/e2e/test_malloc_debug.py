@@ -264,6 +264,15 @@ def test_low_descriptors_are_the_program_s(options):
     assert done.out == [*(f"{fd}: word, at 0 of 4" for fd in range(3, 9)), "done"] and done.log == []
 
 
+def test_unreachable_memory_beside_shared_memory():
+    with Process([debugged(), "shared_memory"], environment("check_unreachable_on_signal"),
+                 stderr=subprocess.PIPE) as target:
+        out, err = target.popen.communicate(timeout=60)
+    told = [line.removeprefix("libmemunreachable: ") for line in err.decode().splitlines()]
+    assert target.popen.returncode == 0 and out == b"done\n", err.decode()
+    assert "unreachable memory detection done" in told and told[-1].startswith("0 bytes in 0 allocations"), told
+
+
 # ---- real programs ----
 
 SQL = ("create table t(a,b); with recursive c(x) as (select 1 union all select x+1 from c where x<2000) insert into t "

@@ -653,6 +653,20 @@ static void descriptors(void)
 		print_file(fd);
 }
 
+/* A block that only memory shared with others refers to, and a search for leaks. */
+static void shared_memory(void)
+{
+	const size_t bytes = 8 << 20;
+	void **shared =
+		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	memset(shared, 0x5a, bytes);
+	shared[bytes / sizeof(*shared) / 2] = malloc(12345);
+	raise(SIGRTMAX - 16);
+	release(malloc(10));
+	release(shared[bytes / sizeof(*shared) / 2]);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -694,6 +708,7 @@ static const struct {
 	{ "mallopts", mallopts },
 	{ "disabled", disabled },
 	{ "descriptors", descriptors },
+	{ "shared_memory", shared_memory },
 };
 
 int main(int argc, char **argv)
