@@ -415,7 +415,7 @@ enum ms_status ms_wire_serve(const struct ms_wire_link *link, struct ms_arena *a
 	struct receiver r = { link->get, link->ctx, arena, err };
 	unsigned int questions = 0;
 	struct ms_report report;
-	bool question;
+	bool question = false;
 	enum ms_status st;
 
 	memset(&report, 0, sizeof(report));
