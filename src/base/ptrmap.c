@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/ptrmap.h"
 
+#include <assert.h>
+
 enum { FEWEST = 1024 };
 
 /* The slot of @key, or the free one where it would be. */
@@ -22,6 +24,7 @@ static bool grow(struct ms_arena *arena, struct ms_ptrmap *map)
 
 	if (!ms_vec_reserve(arena, &larger.slots, n))
 		return false;
+	assert(larger.slots.at);
 	larger.slots.n = n;
 	ms_vec_for_each (slot, &map->slots)
 		if (slot->key)

@@ -90,7 +90,7 @@ static void tell_name(struct teller *t, size_t i, const struct ms_named *named)
 		.file = number_of(t, symbol->file),
 		.line = symbol->line,
 	};
-	struct ms_name_function told[MS_NAME_FUNCTIONS];
+	struct ms_name_function told[MS_NAME_FUNCTIONS] = { 0 };
 
 	for (size_t k = 0; k < functions->n && k < MS_NAME_FUNCTIONS; k++)
 		told[record.n++] = (struct ms_name_function){

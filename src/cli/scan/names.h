@@ -58,8 +58,8 @@ struct ms_names_job {
 	const struct ms_suppressions *suppressions; /* verdicts are wanted; NULL: names are */
 };
 
-/* What the process does: ms_worker_call.work for a struct ms_names_job. */
-int ms_names_work(void *job, int fd);
+/* What the process does: ms_worker_call.work, with a struct ms_names_job for @ctx. */
+int ms_names_work(void *ctx, int fd);
 
 /*
  * How many of @job's addresses from @i on are in one file, that of @ret_code; NULL when
