@@ -304,7 +304,9 @@ def test_a_fifo_in_the_place_of_the_debug_file(tmp_path):
     identity = build_id(program)
     split(program).unlink()
     os.mkfifo(by_build_id(tmp_path / "debug", identity))
-    unnamed_leak(report_of(program, "--debug-dir", tmp_path / "debug"))
+    report = report_of(program, "--debug-dir", tmp_path / "debug")
+    unnamed_leak(report)
+    assert not warned(report, "did not finish")
 
 
 def test_garbage_in_the_debug_information_costs_that_files_names_alone(tmp_path):

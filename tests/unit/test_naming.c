@@ -138,6 +138,25 @@ Test(naming, each_address_has_its_names_in_any_order)
 	check_is_setup(&report->names.at[3]);
 }
 
+/* It stands behind all code that has lines, in a file of its own of the C library. */
+extern void _fini(void);
+
+Test(naming, code_without_lines_has_not_those_of_another_address)
+{
+	const struct ms_named *named;
+
+	add_pc(in_setup());
+	add_pc((uintptr_t)_fini + 1);
+	fill();
+	check_is_setup(&report->names.at[0]);
+	named = &report->names.at[1];
+	cr_assert_str_eq(named->symbol.function, "_fini");
+	cr_assert_null(named->symbol.file);
+	cr_assert_eq(named->functions.n, 1);
+	cr_assert_null(named->functions.at[0].file);
+	cr_assert_eq(named->functions.at[0].line, 0);
+}
+
 Test(naming, a_process_that_has_ended_is_named_by_its_files)
 {
 	naming.pid = 0;
