@@ -392,6 +392,7 @@ Test(wire, an_answer_that_ends_early_is_none)
 	for (reply.ends = 0; reply.ends < reply.len; reply.ends++) {
 		reply.at = wire.len = 0;
 		cr_assert_not(read_answer(verdicts), "%zu", reply.ends);
+		cr_assert_str_eq(err.text, "the answer ended in the middle");
 	}
 }
 
