@@ -11,16 +11,29 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "target/proc.h"
 
 enum { TICK_MS = 100 };
 
-/* Beyond that debug information is made to fill the memory. */
-static const rlim_t most_data_bytes = (rlim_t)8 << 30;
+/* Who takes more than that is made to fill the memory. */
+static const rlim_t most_new_bytes = (rlim_t)8 << 30;
+
+/* To what we have by now: a report may be large, and so is what sanitizers keep. */
+static void limit_memory(void)
+{
+	char status[MS_PROC_STATUS_BYTES];
+	struct rlimit most;
+
+	if (ms_proc_read(getpid(), "status", status, sizeof(status)) <= 0)
+		return;
+	most.rlim_cur = ms_proc_field(status, "VmData", 10) * 1024 + most_new_bytes;
+	most.rlim_max = most.rlim_cur;
+	(void)setrlimit(RLIMIT_DATA, &most);
+}
 
 static _Noreturn void be_worker(const struct ms_worker_call *call, const int ends[2], pid_t parent)
 {
 	const struct rlimit none = { 0, 0 };
-	const struct rlimit most = { most_data_bytes, most_data_bytes };
 
 	(void)close(ends[0]);
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -28,7 +41,7 @@ static _Noreturn void be_worker(const struct ms_worker_call *call, const int end
 		_exit(1);
 	(void)prctl(PR_SET_NAME, call->title);
 	(void)setrlimit(RLIMIT_CORE, &none);
-	(void)setrlimit(RLIMIT_DATA, &most);
+	limit_memory();
 	_exit(call->work(call->ctx, ends[1]));
 }
 

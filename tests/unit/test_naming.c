@@ -110,7 +110,7 @@ static void check_is_setup(const struct ms_named *named)
 	cr_assert_str_eq(named->symbol.function, "setup");
 	cr_assert_eq(named->symbol.function_offset, 2);
 	cr_assert_not_null(strstr(named->symbol.file, "test_naming.c"));
-	cr_assert_gt(named->symbol.line, 40);
+	cr_assert_gt(named->symbol.line, 30);
 	cr_assert_not_null(strstr(named->symbol.module, "test_naming"));
 	cr_assert_eq(named->symbol.map_begin, own_code()->range.begin);
 }
@@ -170,7 +170,7 @@ Test(naming, another_build_is_not_believed)
 	struct ms_code *code;
 
 	add_pc(in_setup());
-	add_pc((uintptr_t)dlsym(RTLD_DEFAULT, "fopen") + 2);
+	add_pc((uintptr_t)dlsym(RTLD_DEFAULT, "gnu_get_libc_version") + 2);
 	ms_vec_for_each (code, &report->code)
 		if (strcmp(code->name, own_code()->name) == 0)
 			code->build_id[0] ^= 1;
@@ -207,8 +207,8 @@ Test(naming, code_that_the_file_has_not_has_no_name)
 
 Test(naming, all_addresses_of_the_c_library_in_little_time)
 {
-	struct ms_code *code =
-		ms_range_find(&report->code, (uintptr_t)dlsym(RTLD_DEFAULT, "fopen"));
+	struct ms_code *code = ms_range_find(
+		&report->code, (uintptr_t)dlsym(RTLD_DEFAULT, "gnu_get_libc_version"));
 	size_t named = 0;
 
 	cr_assert_not_null(code);
@@ -237,7 +237,7 @@ static uint32_t verdict_of(const char *pattern)
 Test(naming, judges_by_function_file_and_module)
 {
 	add_pc(in_setup());
-	add_pc((uintptr_t)dlsym(RTLD_DEFAULT, "fopen") + 2);
+	add_pc((uintptr_t)dlsym(RTLD_DEFAULT, "gnu_get_libc_version") + 2);
 	add_stack(2);
 	add_pc(8);
 	add_stack(1);
