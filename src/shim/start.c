@@ -149,12 +149,14 @@ static bool prepare(const char *text)
 }
 
 /* libmemunreachable behind us ignores blocks by where the program's bytes begin in them. */
-static void tell_who_is_behind(void)
+static void begin(void)
 {
+	/* before, because a name that is not found leaves blocks behind */
 	void *symbol = dlsym(RTLD_DEFAULT, "memunreachable_malloc_started");
 	void (*started)(void) = NULL;
 
 	memcpy(&started, &symbol, sizeof(symbol));
+	ms_shim.phase = MS_SHIM_ON;
 	if (started)
 		started();
 }
@@ -189,8 +191,7 @@ static void start(void)
 	ms_shim.capturing = ms_shim_has(MS_OPT_CAPTURE);
 	if (ms_shim_tracks() || ms_shim_has(MS_OPT_RECORD))
 		ms_registry_publish();
-	ms_shim.phase = MS_SHIM_ON;
-	tell_who_is_behind();
+	begin();
 }
 
 /* Of no DSO's own: so the handler of the end is the last to run. */
