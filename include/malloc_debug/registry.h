@@ -51,8 +51,9 @@ extern "C" {
 enum { MALLOC_DEBUG_REGISTRY_VERSION = 1 };
 
 enum malloc_debug_registry_flags {
-	MALLOC_DEBUG_ALL_BLOCKS = 1, /* every live block is in the table, not only sampled ones */
-	MALLOC_DEBUG_HEADERS = 2,    /* blocks begin behind a header in the allocator's chunk */
+	MALLOC_DEBUG_ALL_BLOCKS = 1,  /* every live block is in the table, not only sampled ones */
+	MALLOC_DEBUG_HEADERS = 2,     /* blocks begin behind a header in the allocator's chunk */
+	MALLOC_DEBUG_REAR_GUARDS = 4, /* the program may not use a byte beyond a block's size */
 };
 
 /* The stack of a block: a number. Others stand for none. */

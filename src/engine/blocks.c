@@ -272,19 +272,6 @@ static struct ms_odd *find_odd(const struct ms_blocks *blocks, const struct ms_e
 	return NULL;
 }
 
-uint64_t ms_block_usable(const struct ms_blocks *blocks, const struct ms_extent *extent,
-                         uint64_t granule)
-{
-	ms_addr begin = ms_block_begin(extent, granule);
-	const struct ms_odd *odd = extent->n_odds ? find_odd(blocks, extent, begin) : NULL;
-
-	if (extent->shift == MS_SINGLE_SHIFT)
-		return ms_range_len(extent->range);
-	if (odd)
-		return odd->size;
-	return ms_block_words_end(blocks, extent, granule) - begin - extent->slack;
-}
-
 /* How many of the extent's blocks begin before @granule. */
 static size_t rank_of(const struct ms_blocks *blocks, const struct ms_extent *extent,
                       uint64_t granule)
@@ -295,14 +282,36 @@ static size_t rank_of(const struct ms_blocks *blocks, const struct ms_extent *ex
 	return blocks->ranks.at[cell] + (size_t)__builtin_popcountll(before);
 }
 
+static uint64_t less_of(const struct ms_blocks *blocks, const struct ms_extent *extent,
+                        uint64_t granule)
+{
+	return blocks->less.at[extent->less0 + rank_of(blocks, extent, granule)];
+}
+
+uint64_t ms_block_usable(const struct ms_blocks *blocks, const struct ms_extent *extent,
+                         uint64_t granule)
+{
+	ms_addr begin = ms_block_begin(extent, granule);
+	const struct ms_odd *odd = extent->n_odds ? find_odd(blocks, extent, begin) : NULL;
+
+	if (extent->shift == MS_SINGLE_SHIFT)
+		return ms_range_len(extent->range);
+	if (odd)
+		return odd->size;
+	if (extent->exact)
+		return ms_block_words_end(blocks, extent, granule) - begin -
+		       less_of(blocks, extent, granule);
+	return ms_block_words_end(blocks, extent, granule) - begin - extent->slack;
+}
+
 uint64_t ms_block_size(const struct ms_blocks *blocks, const struct ms_extent *extent,
                        uint64_t granule)
 {
 	uint64_t usable = ms_block_usable(blocks, extent, granule);
 
-	if (!extent->trimmed)
+	if (!extent->trimmed || extent->exact)
 		return usable;
-	return usable - blocks->less.at[extent->less0 + rank_of(blocks, extent, granule)];
+	return usable - less_of(blocks, extent, granule);
 }
 
 /* The last of the extent's cells before @cell with a block in it; ranks say that there is one. */
@@ -382,6 +391,18 @@ bool ms_blocks_at(const struct ms_blocks *blocks, ms_addr addr, struct ms_number
 	return true;
 }
 
+void ms_blocks_fetch(const struct ms_blocks *blocks, ms_addr addr)
+{
+	const struct ms_extent *e = ms_blocks_extent_of(blocks, addr);
+	size_t cell;
+
+	if (!e)
+		return;
+	cell = e->cell0 + ms_granule_of(e, addr) / MS_CELL_GRANULES;
+	__builtin_prefetch(&blocks->cells.at[cell]);
+	__builtin_prefetch(&blocks->ranks.at[cell]);
+}
+
 /* Let the block in @granule begin @front bytes later. */
 static void move_begin(struct ms_blocks *blocks, struct ms_extent *e, uint64_t granule,
                        uint64_t front)
@@ -403,49 +424,77 @@ static void move_begin(struct ms_blocks *blocks, struct ms_extent *e, uint64_t g
 	ms_blocks_cell(blocks, e, later)->starts |= ms_granule_bit(later);
 }
 
-static void trim_block(struct ms_blocks *blocks, struct ms_extent *e, uint64_t granule,
-                       uint64_t front, uint32_t less)
+/* Let the block of @usable bytes in @granule end @less bytes sooner; what is less then. */
+static uint32_t move_end(struct ms_blocks *blocks, struct ms_extent *e, uint64_t granule,
+                         uint64_t usable, uint32_t less)
 {
+	ms_addr begin = ms_block_begin(e, granule);
+	uint64_t was = ms_granule_of(e, begin + usable - 1);
+	uint64_t last = ms_granule_of(e, begin + usable - less - 1);
+
+	if (e->shift == MS_SINGLE_SHIFT) {
+		e->range.end -= less;
+		return 0;
+	}
+	ms_blocks_cell(blocks, e, was)->ends &= ~ms_granule_bit(was);
+	ms_blocks_cell(blocks, e, last)->ends |= ms_granule_bit(last);
+	return (uint32_t)(ms_block_begin(e, last + 1) - (begin + usable - less));
+}
+
+/* What is less of the block afterwards. */
+static uint32_t trim_block(struct ms_blocks *blocks, struct ms_extent *e, uint64_t granule,
+                           const struct ms_trims *trims, uint64_t number)
+{
+	uint64_t usable = ms_block_usable(blocks, e, granule);
+	uint64_t front = trims->front ? (uint64_t)trims->front[number] * MS_TRIM_UNIT : 0;
+	uint32_t less = trims->less[number];
+
 	if (less == MS_TRIM_FREE) {
-		e->bytes -= ms_block_usable(blocks, e, granule);
+		e->bytes -= usable;
 		ms_blocks_cell(blocks, e, granule)->starts &= ~ms_granule_bit(granule);
-		return;
+		return less;
 	}
 	e->bytes -= front + less;
+	if (trims->exact)
+		less = move_end(blocks, e, granule, usable, less);
 	if (front)
 		move_begin(blocks, e, granule, front);
+	return less;
 }
 
 /* From the last block on, so that one that begins later is not met again. */
-static void trim_extent(struct ms_blocks *blocks, struct ms_extent *e, const uint32_t *front,
-                        const uint32_t *less)
+static void trim_extent(struct ms_blocks *blocks, struct ms_extent *e, const struct ms_trims *trims)
 {
 	uint64_t number = (uint64_t)e->first + e->n;
 
 	for (size_t i = e->n_cells; i-- > 0;) {
 		uint64_t starts = blocks->cells.at[e->cell0 + i].starts;
 
-		for (; starts; number--) {
+		while (starts) {
 			unsigned bit = 63 - (unsigned)__builtin_clzll(starts);
 
 			starts ^= UINT64_C(1) << bit;
-			trim_block(blocks, e, i * MS_CELL_GRANULES + bit,
-			           front ? (uint64_t)front[number - 1] * MS_TRIM_UNIT : 0,
-			           less[number - 1]);
+			number--;
+			trims->less[number] =
+				trim_block(blocks, e, i * MS_CELL_GRANULES + bit, trims, number);
 		}
 	}
+	e->trimmed = true;
+	e->exact = trims->exact && e->shift != MS_SINGLE_SHIFT;
+	if (e->exact)
+		e->n_odds = 0;
 }
 
-void ms_blocks_trim(struct ms_blocks *blocks, const uint32_t *front, uint32_t *less)
+void ms_blocks_trim(struct ms_blocks *blocks, const struct ms_trims *trims)
 {
+	uint32_t *less = trims->less;
 	size_t kept = 0;
 	struct ms_extent *e;
 
 	ms_vec_for_each (e, &blocks->extents) {
 		if (e->dropped || !e->n)
 			continue;
-		trim_extent(blocks, e, front, less);
-		e->trimmed = true;
+		trim_extent(blocks, e, trims);
 		e->less0 = kept;
 		for (uint64_t i = e->first; i < (uint64_t)e->first + e->n; i++)
 			if (less[i] != MS_TRIM_FREE)

@@ -68,6 +68,7 @@ struct ms_extent {
 	uint32_t mapping; /* of a MAPPING extent: its index in the source's mappings */
 	size_t less0;     /* of a trimmed extent: its first entry in ms_blocks.less */
 	bool trimmed;
+	bool exact; /* trimmed, and its blocks' usable bytes are those asked for */
 	uint8_t shift;
 	uint8_t kind; /* enum ms_extent_kind */
 	bool dropped; /* could not be proved; gone after seal */
@@ -162,21 +163,26 @@ struct ms_numbered {
 /* The block that has the usable byte at @addr; false when there is none. After number. */
 bool ms_blocks_at(const struct ms_blocks *blocks, ms_addr addr, struct ms_numbered *ret);
 
+/* Fetch into the cache what ms_blocks_at() will want for @addr. */
+void ms_blocks_fetch(const struct ms_blocks *blocks, ms_addr addr);
+
 enum { MS_TRIM_UNIT = 16 };
 
 /* A block that is free after all, in place of how much less it is. */
 #define MS_TRIM_FREE UINT32_MAX
 
+/* How far each numbered block is from what the allocator gave. */
+struct ms_trims {
+	const uint32_t *front; /* units in front that are not the block's; NULL: none of any */
+	uint32_t *less; /* usable bytes behind these that were not asked for, or MS_TRIM_FREE */
+	bool exact;     /* nor may the program use these */
+};
+
 /*
- * Say of each numbered block how far it is from what the allocator gave.
- *
- * @front: units in front that are not the block's, or NULL: none of any
- * @less:  usable bytes behind these that were not asked for, or MS_TRIM_FREE; kept, and
- *         changed
- *
- * Both together must leave a byte of the block. Once, and it ends ms_blocks_at().
+ * Apply @trims, which must leave a byte of each block. Once, and it ends ms_blocks_at();
+ * the array of what is less is kept, and changed.
  */
-void ms_blocks_trim(struct ms_blocks *blocks, const uint32_t *front, uint32_t *less);
+void ms_blocks_trim(struct ms_blocks *blocks, const struct ms_trims *trims);
 
 /* Take out what is free or dropped and number the rest. The table is then fixed but for marks. */
 ms_must_check enum ms_status ms_blocks_seal(struct ms_blocks *blocks);

@@ -359,7 +359,7 @@ static struct json_object *frame_object(struct json *j, const struct ms_told_fra
 	add_address(j, object, "pc", frame->pc);
 	add_known_text(j, object, "module", symbol->module);
 	add_known_text(j, object, "build_id", symbol->build_id);
-	if (symbol->module)
+	if (symbol->module && symbol->module[0])
 		add_address(j, object, "offset", symbol->rel_pc);
 	add_known_text(j, object, "function", symbol->function);
 	if (frame->inlined)

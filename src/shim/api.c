@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "malloc_debug/malloc_debug.h"
 #include "shim/block.h"
@@ -72,8 +70,9 @@ MS_SHIM_EXPORT void get_malloc_leak_info(uint8_t **info, size_t *overall_size, s
 		return;
 	}
 	if (!is_on(MS_OPT_BACKTRACE)) {
-		ms_say("get_malloc_leak_info: Allocations not being tracked, to enable set the "
-		       "option 'backtrace'.");
+		if (ms_shim.phase != MS_SHIM_HOOKS)
+			ms_say("get_malloc_leak_info: Allocations not being tracked, to enable set the "
+			       "option 'backtrace'.");
 	} else if (ms_gate_enter()) {
 		leaks = list_leaks(&arena);
 		ms_arena_deinit(&arena);
@@ -97,37 +96,75 @@ MS_SHIM_EXPORT void free_malloc_leak_info(uint8_t *info)
 
 /* ---- heap dumps ---- */
 
-static bool dump_to(int fd)
+MS_SHIM_EXPORT bool write_malloc_leak_info(FILE *stream)
 {
 	bool done;
 
-	if (!ms_gate_enter())
+	if (!is_on(MS_OPT_BACKTRACE) || fflush(stream) != 0 || !ms_gate_enter())
 		return false;
-	done = ms_heapdump_to(fd);
+	done = ms_heapdump_to(fileno(stream));
 	ms_gate_leave();
 	return done;
-}
-
-MS_SHIM_EXPORT bool write_malloc_leak_info(FILE *stream)
-{
-	return is_on(MS_OPT_BACKTRACE) && fflush(stream) == 0 && dump_to(fileno(stream));
 }
 
 MS_SHIM_EXPORT bool debug_dump_heap(const char *path)
 {
 	bool done;
-	int fd;
 
-	if (!is_on(MS_OPT_BACKTRACE))
+	if (!is_on(MS_OPT_BACKTRACE) || !ms_gate_enter())
 		return false;
-	fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_TRUNC | O_CLOEXEC, 0644);
-	if (fd < 0) {
-		ms_say("Unable to create file: %s", path);
+	done = ms_heapdump_file(path);
+	ms_gate_leave();
+	return done;
+}
+
+/* ---- the same, as Android's programs ask for it ---- */
+
+/* On Linux it is an environment variable; the text is what programs know. */
+static bool write_or_tell(FILE *stream)
+{
+	if (write_malloc_leak_info(stream))
+		return true;
+	(void)fputs("Native heap dump not available. To enable, run these commands "
+	            "(requires root):\n"
+	            "# adb shell stop\n"
+	            "# adb shell setprop libc.debug.malloc.options backtrace\n"
+	            "# adb shell start\n",
+	            stream);
+	errno = ENOTSUP;
+	return false;
+}
+
+static void get_info(android_mallopt_leak_info_t *ret)
+{
+	get_malloc_leak_info(&ret->buffer, &ret->overall_size, &ret->info_size, &ret->total_memory,
+	                     &ret->backtrace_size);
+}
+
+MS_SHIM_EXPORT bool android_mallopt(int opcode, void *arg, size_t arg_size)
+{
+	bool writes = opcode == M_WRITE_MALLOC_LEAK_INFO_TO_FILE;
+	bool loaded = ms_shim.phase == MS_SHIM_ON || ms_shim.phase == MS_SHIM_HOOKS;
+
+	if (!writes && opcode != M_GET_MALLOC_LEAK_INFO && opcode != M_FREE_MALLOC_LEAK_INFO) {
+		errno = ENOTSUP;
 		return false;
 	}
-	done = dump_to(fd);
-	(void)close(fd);
-	return done;
+	if (!arg || arg_size != (writes ? sizeof(FILE *) : sizeof(android_mallopt_leak_info_t))) {
+		errno = EINVAL;
+		return false;
+	}
+	if (writes)
+		return write_or_tell(arg);
+	if (!loaded) {
+		errno = ENOTSUP;
+		return false;
+	}
+	if (opcode == M_GET_MALLOC_LEAK_INFO)
+		get_info(arg);
+	else
+		free_malloc_leak_info(((android_mallopt_leak_info_t *)arg)->buffer);
+	return true;
 }
 
 /* ---- single blocks ---- */
@@ -167,6 +204,8 @@ MS_SHIM_EXPORT int malloc_iterate(uintptr_t base, size_t size,
 
 	(void)base;
 	(void)size;
+	if (ms_shim.phase == MS_SHIM_HOOKS)
+		return 0;
 	if (!is_on(MS_OPT_TRACK)) {
 		errno = ENOTSUP;
 		return -1;

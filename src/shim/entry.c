@@ -4,7 +4,8 @@
  * The functions that stand in front of the C library's. Each has three ways: before the
  * next allocator is known, from early bytes; inside the gate, as the options want it; and
  * otherwise (before the start, without the shim, or called from inside of it) straight to
- * the next allocator, which is remembered as long as blocks of ours are told apart.
+ * the next allocator, or the program's hooks; that is remembered as long as blocks of ours
+ * are told apart.
  */
 
 #include <errno.h>
@@ -15,6 +16,7 @@
 
 #include "shim/block.h"
 #include "shim/gate.h"
+#include "shim/hooks/hooks.h"
 #include "shim/next.h"
 #include "shim/out/record.h"
 #include "shim/shim.h"
@@ -72,8 +74,8 @@ static inline bool skips(const void *p, size_t size)
 /* Whether blocks of ours are told apart from others, or may have to be. */
 static inline bool remembers(void)
 {
-	return ms_shim.phase == MS_SHIM_STARTING ||
-	       (ms_shim.phase == MS_SHIM_ON && ms_shim_knows_all());
+	return ms_shim.phase < MS_SHIM_OFF &&
+	       (ms_shim.phase == MS_SHIM_STARTING || ms_shim_knows_all());
 }
 
 static void *outside(void *p)
@@ -98,14 +100,26 @@ static void *allocate_inside(size_t align, size_t size)
 	return p;
 }
 
-static void *allocate(size_t align, size_t size)
+/* Not through the gate. In line, as allocate(), so that who called is the program. */
+static inline __attribute__((always_inline)) void *allocate_past(size_t align, size_t size)
+{
+	const bool hooked = ms_shim.phase == MS_SHIM_HOOKS;
+
+	if (hooked && align)
+		return ms_hooks_memalign(align, size, __builtin_return_address(0));
+	if (hooked)
+		return ms_hooks_malloc(size, __builtin_return_address(0));
+	return outside(align ? ms_next.memalign(align, size) : ms_next.malloc(size));
+}
+
+static inline __attribute__((always_inline)) void *allocate(size_t align, size_t size)
 {
 	void *p;
 
 	if (!ms_next_ready())
 		return align <= MS_EARLY_ALIGN ? ms_early_alloc(size) : NULL;
 	if (skips(NULL, size) || !enter())
-		return outside(align ? ms_next.memalign(align, size) : ms_next.malloc(size));
+		return allocate_past(align, size);
 	p = allocate_inside(align, size);
 	ms_gate_leave();
 	return p;
@@ -134,7 +148,9 @@ MS_SHIM_EXPORT void *calloc(size_t nmemb, size_t size)
 	if (!ms_next_ready())
 		return ms_early_alloc(bytes);
 	if (skips(NULL, bytes) || !enter())
-		return outside(ms_next.calloc(1, bytes));
+		return ms_shim.phase == MS_SHIM_HOOKS
+		               ? ms_hooks_calloc(bytes, __builtin_return_address(0))
+		               : outside(ms_next.calloc(1, bytes));
 	record = ms_record_reserve();
 	p = ms_block_make_zeroed(bytes);
 	ms_record_fill(record, &(struct ms_record){ .what = MS_RECORD_CALLOC,
@@ -197,6 +213,8 @@ MS_SHIM_EXPORT void free(void *ptr)
 {
 	int kept = errno;
 
+	if (!ptr && ms_shim.phase == MS_SHIM_HOOKS)
+		ms_hooks_free(NULL, __builtin_return_address(0));
 	if (!ptr || ms_is_early(ptr) || !ms_next_ready())
 		return;
 	if (ms_shim.light && !ms_triggers_pending() && !ms_live_maybe(ptr)) {
@@ -206,6 +224,8 @@ MS_SHIM_EXPORT void free(void *ptr)
 		ms_gate_leave();
 	} else if (ms_shim.phase == MS_SHIM_ON && ms_shim_tracks() && !ms_outside_take(ptr)) {
 		ms_deferred_add(ptr);
+	} else if (ms_shim.phase == MS_SHIM_HOOKS) {
+		ms_hooks_free(ptr, __builtin_return_address(0));
 	} else {
 		if (ms_shim.phase == MS_SHIM_STARTING)
 			(void)ms_outside_take(ptr);
@@ -233,7 +253,8 @@ static void *realloc_inside(void *ptr, size_t size)
 		p = ms_block_resize(ptr, size, was);
 	}
 	done.p = (uintptr_t)p;
-	if (p != ptr)
+	/* as on Android, what fails is not recorded, nor what stays where it is by its header */
+	if (!ptr || !size || (p && (p != ptr || !ms_shim_has(MS_OPT_HEADER))))
 		ms_record_fill(record, &done);
 	return p;
 }
@@ -294,6 +315,8 @@ MS_SHIM_EXPORT void *realloc(void *ptr, size_t size)
 	}
 	if (ptr && ms_shim.phase == MS_SHIM_ON && ms_shim_tracks())
 		return realloc_from_inside(ptr, size);
+	if (ms_shim.phase == MS_SHIM_HOOKS)
+		return ms_hooks_realloc(ptr, size, __builtin_return_address(0));
 	return outside(ms_next.realloc(ptr, size));
 }
 

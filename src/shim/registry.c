@@ -10,11 +10,14 @@
 #include "shim/track/live.h"
 #include "shim/track/trace.h"
 
-/* The version puts it into the data of the file, where it is looked for. */
+/*
+ * The version puts it into the data of the file, where it is looked for.
+ * NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
+ */
 static struct malloc_debug_registry registry = {
 	.version = MALLOC_DEBUG_REGISTRY_VERSION,
 	.bytes = sizeof(registry),
-}; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
+};
 
 void ms_registry_publish(void)
 {
@@ -24,6 +27,8 @@ void ms_registry_publish(void)
 		registry.flags |= MALLOC_DEBUG_HEADERS;
 		registry.least_offset = (uint32_t)ms_guard_offset(&ms_shim.options);
 	}
+	if (ms_shim_has(MS_OPT_REAR_GUARD))
+		registry.flags |= MALLOC_DEBUG_REAR_GUARDS;
 	registry.shards = ms_live_shards();
 	registry.slot_bytes = sizeof(struct malloc_debug_slot);
 	registry.stack_pages = ms_trace_pages(&registry.stacks_a_page);

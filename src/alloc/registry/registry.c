@@ -121,12 +121,15 @@ static void tell(struct ms_registry *r)
 
 static bool apply(struct ms_registry *r)
 {
+	struct ms_trims trims = { .front = r->front,
+		                  .less = r->less,
+		                  .exact = r->told.flags & MALLOC_DEBUG_REAR_GUARDS };
 	uint64_t before = bytes_of(r->d->blocks);
 	uint64_t n = leave_out_freed(r);
 
 	if (!ms_registry_read_stacks(r, n))
 		return false;
-	ms_blocks_trim(r->d->blocks, r->front, r->less);
+	ms_blocks_trim(r->d->blocks, &trims);
 	if (!tell_origins(r, n) || !hand_over_memory(r))
 		return false;
 	correct_heap(r, before - bytes_of(r->d->blocks));

@@ -9,6 +9,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -34,6 +35,7 @@ struct ms_standing_sweep {
 	bool followed;
 	int report; /* the file */
 	pid_t pid;
+	pid_t judge; /* 0: there is none */
 	struct ms_standing_sweep *next;
 };
 
@@ -97,14 +99,11 @@ static _Noreturn void be_judge(struct judging *judging, int fd)
 	_exit(0);
 }
 
-/*
- * Start a process for that, a child of the sweeper, which may make none later. Returns
- * where it is asked; -1 when there is none.
- */
-static int start_judge(const struct ms_standing_sweep *run, const struct ms_options *options)
+/* Start a process for that. Returns where it is asked; -1 when there is none. */
+static int start_judge(struct ms_standing_sweep *run, const struct ms_options *options)
 {
 	struct judging judging = { run->standing->pid, options->scan.suppressions };
-	pid_t sweeper = getpid();
+	pid_t parent = getpid();
 	int ends[2];
 	pid_t pid;
 
@@ -114,22 +113,33 @@ static int start_judge(const struct ms_standing_sweep *run, const struct ms_opti
 	pid = fork();
 	if (!pid) {
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (getppid() != sweeper)
+		if (getppid() != parent)
 			_exit(1);
 		(void)close(ends[0]);
 		be_judge(&judging, ends[1]);
 	}
 	(void)close(ends[1]);
-	if (pid > 0)
+	if (pid > 0) {
+		run->judge = pid;
 		return ends[0];
+	}
 	(void)close(ends[0]);
 	return -1;
+}
+
+/* It ends with the sweeper, and whoever waits for all children may have seen that. */
+static void end_judge(const struct ms_standing_sweep *run)
+{
+	if (!run->judge || waitpid(run->judge, NULL, WNOHANG) != 0)
+		return;
+	(void)kill(run->judge, SIGKILL);
+	(void)waitpid(run->judge, NULL, 0);
 }
 
 /* ---- the sweeper ---- */
 
 static _Noreturn void be_sweeper(const struct ms_standing_sweep *run,
-                                 const struct ms_options *options, pid_t parent)
+                                 const struct ms_options *options, int judge, pid_t parent)
 {
 	const struct rlimit most = { MAX_REPORT_BYTES, MAX_REPORT_BYTES };
 	struct ms_arena arena = { 0 };
@@ -140,7 +150,7 @@ static _Noreturn void be_sweeper(const struct ms_standing_sweep *run,
 		.watch = ms_arena_alloc(&arena, sizeof(*sweep.watch)),
 		.channel = -1,
 		.report = run->report,
-		.judge = -1,
+		.judge = judge,
 	};
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -149,7 +159,6 @@ static _Noreturn void be_sweeper(const struct ms_standing_sweep *run,
 	(void)prctl(PR_SET_NAME, "memscan-sweep");
 	/* Without an answer there is a report nevertheless. */
 	(void)signal(SIGPIPE, SIG_IGN);
-	sweep.judge = start_judge(run, options);
 	(void)setrlimit(RLIMIT_FSIZE, &most);
 	_exit(ms_sweep_serve_standing(&sweep));
 }
@@ -159,18 +168,22 @@ static enum ms_status start(struct ms_standing_sweep *run, const struct ms_optio
 {
 	enum ms_status st = ms_target_check_machine(run->standing->pid, err);
 	pid_t parent = getpid();
+	int judge;
 
 	if (st)
 		return st;
 	run->report = memfd_create("memscan-report", MFD_CLOEXEC);
 	if (run->report < 0)
 		return ms_fail_sys(err, errno, "no file for a report");
+	judge = start_judge(run, options);
 	run->pid = fork();
-	if (run->pid < 0)
-		return ms_fail_sys(err, errno, "cannot start the sweeper process");
 	if (!run->pid)
-		be_sweeper(run, options, parent);
-	return MS_OK;
+		be_sweeper(run, options, judge, parent);
+	if (run->pid < 0)
+		st = ms_fail_sys(err, errno, "cannot start the sweeper process");
+	if (judge >= 0)
+		(void)close(judge);
+	return st;
 }
 
 struct ms_standing_sweep *ms_sweep_start(const struct ms_options *options,
@@ -259,6 +272,7 @@ void ms_sweep_list(struct ms_standing_sweep **list, struct ms_standing_sweep *sw
 
 void ms_sweep_free(struct ms_standing_sweep *sweep)
 {
+	end_judge(sweep);
 	if (sweep->report >= 0)
 		(void)close(sweep->report);
 	free(sweep);
