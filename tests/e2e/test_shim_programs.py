@@ -64,8 +64,8 @@ OPTIONS = {
     "stats": Options("log_allocator_stats_on_exit", STATS),
     "unreachable": Options("check_unreachable_on_signal", SEARCHES, UNREACHABLE),
 }
-# these without the others in a usual run: what is most like all of them
-FEW = ("abort", "backtrace")
+# in a usual run: what is most like all of them, and for each program another one
+FEW = ("abort",)
 
 
 def environment(folder, options):
@@ -186,7 +186,7 @@ PROGRAMS = {
     "curl": Program("curl", "-s", "file:///etc/services", "--compressed"),
     "Qt": Program(PYTHON, SOURCES / "window.py", env={"QT_QPA_PLATFORM": "offscreen"}),
     "awk and sort": Program("bash", "-c", "awk 'BEGIN{for(i=0;i<60000;i++){a[i%5000]=a[i%5000] i; print (i*7919)%100003, i}}'"
-                            " | sort -S 1M -n | tee f | gzip -n | gunzip | tail -2; find / -maxdepth 2 -name 'b*' | sort;"
+                            " | sort -S 1M -n | tee f | gzip -n | gunzip | tail -2; find /usr/share -maxdepth 1 -name 'p*' | sort;"
                             " tar --sort=name --mtime=@0 -cf - f | xz -T2 | sha1sum; diff <(seq 900) <(seq 2 901); true"),
     "make": Program("make", "-s", "-j3", "-f", SOURCES / "Makefile"),
     "with little stack": limited("-s 256", "bash", SOURCES / "forks.sh"),
@@ -206,16 +206,19 @@ def chosen(variable, names, usual):
 
 
 def options_for(name):
-    """With few options each: two that every program has, and one that is its turn."""
+    """With few options each: those that every program has, and one that is its turn."""
     others = [option for option in OPTIONS if option not in FEW]
-    mine = others[sorted(PROGRAMS).index(name) % len(others)] if name in PROGRAMS else "leak_track"
+    mine = others[sorted(PROGRAMS).index(name) % len(others)] if name in PROGRAMS else None
     left = PROGRAMS[name].leave if name in PROGRAMS else ()
     return [option for option in chosen("SHIM_OPTIONS", OPTIONS, (*FEW, mine)) if option not in left]
 
 
+SECOND = ("g++", "git", "make", "with little stack", "awk and sort", "jq", "curl")
+
+
 def usual_programs():
-    quick = ("json", "struct", "fork1")
-    return [name for name in PROGRAMS if not name.startswith("test_") or name.removeprefix("test_") in quick]
+    """Those that are quick, and each of a kind of its own."""
+    return [name for name in PROGRAMS if name == "test_struct" or not (name.startswith("test_") or name in SECOND)]
 
 
 @pytest.mark.parametrize("name", chosen("SHIM_PROGRAMS", PROGRAMS, usual_programs()))
@@ -260,8 +263,9 @@ def nginx_master_and_workers(folder, env, err, number):
             load.ended = True
         for load in loads:
             load.join(60)
-        # a connection that was idle is closed by the worker that goes
-        assert all(len(load.wrong) < 3 for load in loads), [load.wrong for load in loads]
+        # a connection that was idle is closed by the worker that goes, at each of three turns
+        wrong = [what for load in loads for what in load.wrong]
+        assert len(wrong) <= 3 * len(loads) and all(isinstance(what[-1], ConnectionError) for what in wrong), wrong
         os.kill(nginx.pid, signal.SIGQUIT)  # finish and leave
         assert nginx.finish(60) == 0
     errors = pathlib.Path(f"{folder}/error.log").read_text()
@@ -293,7 +297,7 @@ def redis_with_its_jemalloc(folder, env, err, number):
         number and support.kill(redis.pid, number)
         with socket.socket(socket.AF_UNIX) as client:
             client.settimeout(60)
-            client.connect(path)
+            support.wait_until(lambda: client.connect_ex(path) == 0, 20, "redis listens")
             answers = client.makefile("rb")
             for i in range(2000):
                 client.sendall(b"SET key%d %s\r\nRPUSH list v%d\r\nGET key%d\r\n" % (i, b"v" * (i % 300 + 1), i, i // 2))
@@ -357,7 +361,7 @@ def leaks_of(pid):
     return report["totals"]["leaked_allocations"]
 
 
-@pytest.mark.parametrize("name", chosen("SHIM_PROGRAMS", WAITING, WAITING))
+@pytest.mark.parametrize("name", chosen("SHIM_PROGRAMS", WAITING, ("python3", "node")))
 def test_memscan_tells_no_more_leaks_of_a_program(name, folder):
     need(WAITING[name][0])
     found = {}
