@@ -14,12 +14,13 @@
 #include "shim/track/freed.h"
 #include "shim/track/trace.h"
 
-/* Per thread: what was measured, and how far it is to the next sample. */
+/* Per thread. */
 static MS_SHIM_TLS struct {
 	struct ms_block_times times;
-	size_t until_sample;
 	uint64_t random;
 } own; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
+
+MS_SHIM_TLS size_t ms_until_sample; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
 
 static size_t least(size_t a, size_t b)
 {
@@ -86,21 +87,13 @@ static bool is_sampled(size_t size)
 {
 	if (!ms_shim.options.sample)
 		return true;
-	if (!own.until_sample)
-		own.until_sample = next_distance();
-	if (size < own.until_sample) {
-		own.until_sample -= size;
+	if (!ms_until_sample)
+		ms_until_sample = next_distance();
+	if (size < ms_until_sample) {
+		ms_until_sample -= size;
 		return false;
 	}
-	own.until_sample = next_distance();
-	return true;
-}
-
-bool ms_block_skips(size_t size)
-{
-	if (size >= own.until_sample)
-		return false;
-	own.until_sample -= size;
+	ms_until_sample = next_distance();
 	return true;
 }
 

@@ -86,11 +86,17 @@ static inline bool enter(void)
 	return true;
 }
 
-/* With sampling alone: whether nothing is to be done about these bytes, or @p. */
-static inline bool skips(const void *p, size_t size)
+/* With sampling alone: whether nothing is to be done about @p, a block of whatever origin. */
+static inline bool is_plain(const void *p)
 {
-	return ms_shim.light && !ms_triggers_pending() && !(p && ms_live_maybe(p)) &&
-	       ms_block_skips(size);
+	return ms_shim.light && LIKELY(!ms_triggers_pending()) && LIKELY(!ms_live_maybe(p));
+}
+
+/* Whether a new block of @size bytes is none of our business. */
+static inline bool passes(size_t size)
+{
+	return LIKELY(ms_shim.phase == MS_SHIM_OFF) ||
+	       (ms_shim.light && LIKELY(!ms_triggers_pending()) && LIKELY(ms_block_skips(size)));
 }
 
 /* Whether blocks of ours are told apart from others, or may have to be. */
@@ -128,7 +134,7 @@ static void *allocate(size_t align, size_t size)
 
 	if (!ms_next_ready())
 		return align <= MS_EARLY_ALIGN ? ms_early_alloc(size) : NULL;
-	if (skips(NULL, size) || !enter())
+	if (!enter())
 		return outside(align ? ms_next.memalign(align, size) : ms_next.malloc(size));
 	p = allocate_inside(align, size);
 	ms_gate_leave();
@@ -137,12 +143,18 @@ static void *allocate(size_t align, size_t size)
 
 MS_SHIM_EXPORT void *malloc(size_t size)
 {
+	if (passes(size))
+		return ms_next.malloc(size);
 	return allocate(0, size);
 }
 
 MS_SHIM_EXPORT void *memalign(size_t alignment, size_t size)
 {
-	return allocate(alignment ? alignment : 1, size);
+	if (!alignment)
+		alignment = 1;
+	if (passes(size))
+		return ms_next.memalign(alignment, size);
+	return allocate(alignment, size);
 }
 
 MS_SHIM_EXPORT void *calloc(size_t nmemb, size_t size)
@@ -155,9 +167,11 @@ MS_SHIM_EXPORT void *calloc(size_t nmemb, size_t size)
 		errno = ENOMEM;
 		return NULL;
 	}
+	if (passes(bytes))
+		return ms_next.calloc(1, bytes);
 	if (!ms_next_ready())
 		return ms_early_alloc(bytes);
-	if (skips(NULL, bytes) || !enter())
+	if (!enter())
 		return outside(ms_next.calloc(1, bytes));
 	record = ms_record_reserve();
 	p = ms_block_make_zeroed(bytes);
@@ -217,15 +231,14 @@ MS_SHIM_EXPORT void *pvalloc(size_t size)
 
 /* ---- freeing ---- */
 
-MS_SHIM_EXPORT void free(void *ptr)
+/* Apart, so that free() itself saves no registers. */
+__attribute__((noinline)) static void free_with_care(void *ptr)
 {
 	int kept = errno;
 
-	if (!ptr || ms_is_early(ptr) || !ms_next_ready())
+	if (!ptr || !ms_next_ready())
 		return;
-	if (ms_shim.light && !ms_triggers_pending() && !ms_live_maybe(ptr)) {
-		ms_next.free(ptr);
-	} else if (enter()) {
+	if (enter()) {
 		free_inside(ptr);
 		ms_gate_leave();
 	} else if (ms_shim.phase == MS_SHIM_ON && ms_shim_tracks() && !ms_outside_take(ptr)) {
@@ -236,6 +249,16 @@ MS_SHIM_EXPORT void free(void *ptr)
 		ms_next.free(ptr);
 	}
 	errno = kept;
+}
+
+MS_SHIM_EXPORT void free(void *ptr)
+{
+	if (!LIKELY(!ms_is_early(ptr)))
+		return;
+	if (LIKELY(ms_shim.phase == MS_SHIM_OFF) || is_plain(ptr))
+		ms_next.free(ptr);
+	else
+		free_with_care(ptr);
 }
 
 /* ---- resizing ---- */
@@ -307,7 +330,7 @@ MS_SHIM_EXPORT void *realloc(void *ptr, size_t size)
 		return move(ptr, ms_early_size(ptr), size);
 	if (!ms_next_ready())
 		return ms_early_alloc(size);
-	if (skips(ptr, size))
+	if (passes(size) && !(ptr && ms_shim.light && ms_live_maybe(ptr)))
 		return ms_next.realloc(ptr, size);
 	if (ptr && remembers() && ms_outside_has(ptr))
 		return realloc_outside(ptr, size);

@@ -4,8 +4,6 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
-enum { FILTER = 1 << 14 };
-
 enum { SHARDS = 128, LINE_BYTES = 64, FIRST_SLOTS = 256, SHARD_SHIFT = 57 };
 
 struct slot {
@@ -24,8 +22,10 @@ struct shard {
 static struct {
 	struct shard shard[SHARDS];
 	bool filtered;
-	uint32_t filter[FILTER]; /* how many entries have this hash */
-} state;                         /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
+} state; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
+
+uint8_t ms_live_filter_of[MS_LIVE_FILTER]; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+                                            */
 
 /* All zeros is what PTHREAD_MUTEX_INITIALIZER is; the table is ready before main(). */
 _Static_assert(1U << (64 - SHARD_SHIFT) == SHARDS, "the top bits choose the shard");
@@ -35,25 +35,21 @@ static uint64_t hash_of(uintptr_t p)
 	return ((uint64_t)p >> 4) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-static uint32_t *filter_of(uintptr_t p)
-{
-	return &state.filter[(hash_of(p) >> 20) % FILTER];
-}
-
 void ms_live_filter(void)
 {
 	state.filtered = true;
 }
 
-bool ms_live_maybe(const void *p)
+/* A count that reached the most it can say is not known any more, and stays. */
+static void count_in_filter(uintptr_t p, int change)
 {
-	return __atomic_load_n(filter_of((uintptr_t)p), __ATOMIC_RELAXED) != 0;
-}
+	uint8_t *count = &ms_live_filter_of[ms_live_filter_hash(p)];
+	uint8_t was = __atomic_load_n(count, __ATOMIC_RELAXED);
 
-static void count_in_filter(uintptr_t p, uint32_t change)
-{
-	if (state.filtered)
-		(void)__atomic_fetch_add(filter_of(p), change, __ATOMIC_RELAXED);
+	while (state.filtered && was != UINT8_MAX &&
+	       !__atomic_compare_exchange_n(count, &was, (uint8_t)(was + change), true,
+	                                    __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
 }
 
 static struct shard *lock_shard(uintptr_t p)
@@ -151,7 +147,7 @@ static bool look(const void *p, struct ms_live *ret, bool remove)
 		if (remove) {
 			close_hole(shard, slot);
 			shard->n--;
-			count_in_filter((uintptr_t)p, UINT32_MAX);
+			count_in_filter((uintptr_t)p, -1);
 		}
 	}
 	(void)pthread_mutex_unlock(&shard->lock);
