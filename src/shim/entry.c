@@ -14,6 +14,8 @@
 #include <unistd.h>
 
 #include "shim/block.h"
+#include "shim/frames/frames.h"
+#include "shim/frames/walk.h"
 #include "shim/gate.h"
 #include "shim/next.h"
 #include "shim/out/record.h"
@@ -74,16 +76,28 @@ static void free_deferred(void)
 	}
 }
 
-/* True inside the gate, which the caller then leaves. */
-static inline bool enter(void)
+/*
+ * True inside the gate, which the caller then leaves by leave(). In line, as the frame is
+ * to be that of a function which returns later than that.
+ */
+static inline __attribute__((always_inline)) bool enter(void)
 {
 	if (!LIKELY(ms_shim.phase == MS_SHIM_ON) || !ms_gate_enter())
 		return false;
+	ms_frames_from = __builtin_frame_address(0);
+	if (!LIKELY(!ms_walk_is_loader((uintptr_t)__builtin_return_address(0))))
+		ms_walk_doubt();
 	if (!LIKELY(!ms_triggers_pending()))
 		ms_triggers_run();
 	if (!LIKELY(!__atomic_load_n(&deferred.n, __ATOMIC_RELAXED)))
 		free_deferred();
 	return true;
+}
+
+static inline void leave(void)
+{
+	ms_frames_from = NULL;
+	ms_gate_leave();
 }
 
 /* With sampling alone: whether nothing is to be done about @p, a block of whatever origin. */
@@ -128,7 +142,8 @@ static void *allocate_inside(size_t align, size_t size)
 	return p;
 }
 
-static void *allocate(size_t align, size_t size)
+/* In line, so that it is called by the program, or tells at least who called us. */
+static inline __attribute__((always_inline)) void *allocate(size_t align, size_t size)
 {
 	void *p;
 
@@ -137,38 +152,35 @@ static void *allocate(size_t align, size_t size)
 	if (!enter())
 		return outside(align ? ms_next.memalign(align, size) : ms_next.malloc(size));
 	p = allocate_inside(align, size);
-	ms_gate_leave();
+	leave();
 	return p;
+}
+
+/*
+ * What may pass at once does so in a function that needs no frame: the other one is called
+ * last, by a jump, so that it returns to the program.
+ */
+__attribute__((noinline)) static void *malloc_with_care(size_t size)
+{
+	return allocate(0, size);
 }
 
 MS_SHIM_EXPORT void *malloc(size_t size)
 {
-	if (passes(size))
-		return ms_next.malloc(size);
-	return allocate(0, size);
+	return passes(size) ? ms_next.malloc(size) : malloc_with_care(size);
 }
 
 MS_SHIM_EXPORT void *memalign(size_t alignment, size_t size)
 {
-	if (!alignment)
-		alignment = 1;
-	if (passes(size))
-		return ms_next.memalign(alignment, size);
-	return allocate(alignment, size);
+	return allocate(alignment ? alignment : 1, size);
 }
 
-MS_SHIM_EXPORT void *calloc(size_t nmemb, size_t size)
+__attribute__((noinline)) static void *calloc_with_care(size_t nmemb, size_t size)
 {
+	size_t bytes = nmemb * size;
 	uint64_t record;
-	size_t bytes;
 	void *p;
 
-	if (__builtin_mul_overflow(nmemb, size, &bytes)) {
-		errno = ENOMEM;
-		return NULL;
-	}
-	if (passes(bytes))
-		return ms_next.calloc(1, bytes);
 	if (!ms_next_ready())
 		return ms_early_alloc(bytes);
 	if (!enter())
@@ -179,8 +191,19 @@ MS_SHIM_EXPORT void *calloc(size_t nmemb, size_t size)
 	                                            .p = (uintptr_t)p,
 	                                            .size = size,
 	                                            .more = nmemb });
-	ms_gate_leave();
+	leave();
 	return p;
+}
+
+MS_SHIM_EXPORT void *calloc(size_t nmemb, size_t size)
+{
+	size_t bytes;
+
+	if (__builtin_mul_overflow(nmemb, size, &bytes)) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	return passes(bytes) ? ms_next.calloc(nmemb, size) : calloc_with_care(nmemb, size);
 }
 
 /* Stricter than the C library up to 2.37, as Android is. */
@@ -231,7 +254,6 @@ MS_SHIM_EXPORT void *pvalloc(size_t size)
 
 /* ---- freeing ---- */
 
-/* Apart, so that free() itself saves no registers. */
 __attribute__((noinline)) static void free_with_care(void *ptr)
 {
 	int kept = errno;
@@ -240,7 +262,7 @@ __attribute__((noinline)) static void free_with_care(void *ptr)
 		return;
 	if (enter()) {
 		free_inside(ptr);
-		ms_gate_leave();
+		leave();
 	} else if (ms_shim.phase == MS_SHIM_ON && ms_shim_tracks() && !ms_outside_take(ptr)) {
 		defer(ptr);
 	} else {
@@ -322,7 +344,7 @@ static void *realloc_from_inside(void *ptr, size_t size)
 	return p;
 }
 
-MS_SHIM_EXPORT void *realloc(void *ptr, size_t size)
+__attribute__((noinline)) static void *realloc_with_care(void *ptr, size_t size)
 {
 	void *p;
 
@@ -330,18 +352,23 @@ MS_SHIM_EXPORT void *realloc(void *ptr, size_t size)
 		return move(ptr, ms_early_size(ptr), size);
 	if (!ms_next_ready())
 		return ms_early_alloc(size);
-	if (passes(size) && !(ptr && ms_shim.light && ms_live_maybe(ptr)))
-		return ms_next.realloc(ptr, size);
 	if (ptr && remembers() && ms_outside_has(ptr))
 		return realloc_outside(ptr, size);
 	if (enter()) {
 		p = realloc_inside(ptr, size);
-		ms_gate_leave();
+		leave();
 		return p;
 	}
 	if (ptr && ms_shim.phase == MS_SHIM_ON && ms_shim_tracks())
 		return realloc_from_inside(ptr, size);
 	return outside(ms_next.realloc(ptr, size));
+}
+
+MS_SHIM_EXPORT void *realloc(void *ptr, size_t size)
+{
+	if (!ms_is_early(ptr) && (ms_shim.phase == MS_SHIM_OFF || is_plain(ptr)) && passes(size))
+		return ms_next.realloc(ptr, size);
+	return realloc_with_care(ptr, size);
 }
 
 MS_SHIM_EXPORT void *reallocarray(void *ptr, size_t nmemb, size_t size)
@@ -380,7 +407,7 @@ MS_SHIM_EXPORT size_t malloc_usable_size(void *ptr)
 		return 0;
 	if (enter()) {
 		size = usable_inside(ptr);
-		ms_gate_leave();
+		leave();
 		return size;
 	}
 	if (ms_shim.phase == MS_SHIM_ON && ms_shim_tracks() && !ms_outside_has(ptr))

@@ -6,10 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "shim/frames/walk.h"
 #include "shim/out/say.h"
 
 /* Ours on the way to the unwinder, at most. */
 enum { OWN_FRAMES = 16 };
+
+MS_SHIM_TLS const void
+	*ms_frames_from; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
 
 /*
  * Loaded for ourselves alone: linked, its _Unwind_* functions would stand before those of
@@ -17,6 +21,7 @@ enum { OWN_FRAMES = 16 };
  */
 static struct {
 	int (*backtrace)(void **buffer, int size);
+	bool walks;
 } unwinder; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
 
 /* Where this library is: from its first byte to its last, by the linker. */
@@ -29,6 +34,7 @@ bool ms_frames_init(void)
 	void *symbol = library ? dlsym(library, "unw_backtrace") : NULL;
 
 	memcpy(&unwinder.backtrace, &symbol, sizeof(symbol));
+	unwinder.walks = ms_walk_init();
 	return symbol != NULL;
 }
 
@@ -37,12 +43,34 @@ static bool is_ours(uintptr_t pc)
 	return pc - (uintptr_t)__ehdr_start < (uintptr_t)_end - (uintptr_t)__ehdr_start;
 }
 
+/* Some of the functions that stand before malloc call others of them. */
+static size_t walk(uintptr_t *pc, size_t max)
+{
+	uintptr_t taken[MS_FRAMES_MAX + OWN_FRAMES];
+	size_t found = ms_walk(ms_frames_from, pc, max);
+	size_t n = 0;
+
+	if (!found || !is_ours(pc[0]))
+		return found;
+	found = ms_walk(ms_frames_from, taken, max + OWN_FRAMES);
+	for (size_t i = 0; i < found && n < max; i++) {
+		if (!is_ours(taken[i]))
+			pc[n++] = taken[i];
+	}
+	return n;
+}
+
 /* A return address is behind its call, which may end a function; in front is the call. */
 size_t ms_frames_take(uintptr_t *pc, size_t max)
 {
 	void *taken[MS_FRAMES_MAX + OWN_FRAMES];
 	size_t n = 0;
 	int found;
+
+	if (unwinder.walks && ms_frames_from)
+		n = walk(pc, max);
+	if (n)
+		return n;
 
 	if (!unwinder.backtrace)
 		return 0;
