@@ -44,6 +44,7 @@ _Static_assert(KIND_BITS + CFA_BITS + RBP_BITS == GENERATION_SHIFT, "a rule has 
 
 static struct {
 	int (*find_object)(void *pc, struct dl_find_object *ret);
+	void (*forget)(void);
 	struct ms_range loader;
 	uint32_t doubt;
 	uint32_t generation;
@@ -51,7 +52,7 @@ static struct {
 	struct known line[LINES][WAYS] __attribute__((aligned(LINE_BYTES)));
 } state; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
 
-bool ms_walk_init(void)
+bool ms_walk_init(void (*forget)(void))
 {
 	void *symbol = dlsym(RTLD_DEFAULT, "_dl_find_object");
 	struct dl_find_object loader;
@@ -64,6 +65,7 @@ bool ms_walk_init(void)
 	}
 	state.loader = (struct ms_range){ (uintptr_t)loader.dlfo_map_start,
 		                          (uintptr_t)loader.dlfo_map_end };
+	state.forget = forget;
 	ms_walk_doubt();
 	return true;
 }
@@ -94,8 +96,10 @@ static void settle(void)
 	if (!__atomic_exchange_n(&state.doubt, 0, __ATOMIC_ACQ_REL))
 		return;
 	(void)dl_iterate_phdr(see_gone, &gone);
-	if (__atomic_exchange_n(&state.gone, gone, __ATOMIC_ACQ_REL) != gone)
-		(void)__atomic_add_fetch(&state.generation, 1, __ATOMIC_RELEASE);
+	if (__atomic_exchange_n(&state.gone, gone, __ATOMIC_ACQ_REL) == gone)
+		return;
+	(void)__atomic_add_fetch(&state.generation, 1, __ATOMIC_RELEASE);
+	state.forget();
 }
 
 /* ---- rules ---- */

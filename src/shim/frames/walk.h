@@ -8,8 +8,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* False when the C library cannot tell which module an address is in; then do not walk. */
-bool ms_walk_init(void);
+/*
+ * @forget: called by a walk that finds that modules have gone since the last time
+ *
+ * False when the C library cannot tell which module an address is in; then do not walk.
+ */
+bool ms_walk_init(void (*forget)(void));
 
 /*
  * @frame: of a function that has not returned, by __builtin_frame_address(0): where the
