@@ -54,7 +54,7 @@ TARGETS := $(TARGET_SRC:tests/targets/%.c=$(B)/targets/%) \
 MAIN    := src/cli/main
 # What stands in front of malloc is in the libraries alone.
 PARTS   := $(filter-out $(MAIN) src/inproc/annotate/malloc src/inproc/annotate/lsan \
-                        src/shim/entry src/shim/other src/shim/start src/shim/api,$(SRC:.c=))
+                        src/shim/entry src/shim/other src/shim/start src/shim/api src/shim/hooks/hooks,$(SRC:.c=))
 
 Q := $(if $(VERBOSE),,@)
 
@@ -124,7 +124,7 @@ $(B)/libmemunreachable.a: $(LIBRARY:%.c=$(B)/pic/%.o)
 
 # ---- the library that programs are started with; it loads libunwind by itself ----
 
-SHIM        := $(wildcard src/shim/*.c src/shim/*/*.c) \
+SHIM        := $(wildcard src/shim/*.c src/shim/*/*.c src/elf/*.c) \
                src/base/arena.c src/base/file.c src/base/range.c src/base/sort.c \
                src/base/status.c src/base/vec.c
 SHIM_SONAME := libmalloc_debug.so.1

@@ -45,6 +45,32 @@ bool write_malloc_leak_info(FILE *stream);
 /* The same to the file @path, which is replaced. */
 bool debug_dump_heap(const char *path);
 
+/* As Android names it: what get_malloc_leak_info() gives. */
+typedef struct {
+	uint8_t *buffer;
+	size_t overall_size;
+	size_t info_size;
+	size_t total_memory;
+	size_t backtrace_size;
+} android_mallopt_leak_info_t;
+
+enum {
+	M_WRITE_MALLOC_LEAK_INFO_TO_FILE = 5,
+	M_GET_MALLOC_LEAK_INFO = 6,
+	M_FREE_MALLOC_LEAK_INFO = 7,
+};
+
+/*
+ * What the functions above do, for programs that are written for Android.
+ *
+ * @arg: for 5 a FILE *, and @arg_size is the size of that pointer; for 6 and 7 a pointer to an
+ *       android_mallopt_leak_info_t, and @arg_size is its size
+ *
+ * False with EINVAL when they are anything else; with ENOTSUP for other opcodes, without
+ * Malloc Debug, and when nothing can be written: then the FILE gets a text that says so.
+ */
+bool android_mallopt(int opcode, void *arg, size_t arg_size);
+
 /*
  * The stack of the allocation of @pointer: its @frame_count innermost frames at most. Their
  * number, 0 when the block is not known or has no stack.
@@ -65,6 +91,26 @@ int malloc_iterate(uintptr_t base, size_t size,
  */
 void malloc_disable(void);
 void malloc_enable(void);
+
+/*
+ * Malloc Hooks: with LIBC_HOOKS_ENABLE=1, and no option of Malloc Debug, functions of the
+ * program's own are called in the place of malloc (calloc, too), realloc, free and memalign
+ * (and all others that align); @caller is where that was called. A hook has what the variable
+ * held before to allocate with; one that calls malloc itself is called again by that.
+ * Without a hook, or with NULL, the C library's are called.
+ *
+ * C libraries before 2.34 declare them in malloc.h, and call them themselves.
+ */
+#if __GLIBC__ > 2 || __GLIBC_MINOR__ >= 34
+/* NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables) */
+extern void *(*volatile __malloc_hook)(size_t size, const void *caller);
+extern void *(*volatile __realloc_hook)(void *pointer, size_t size, const void *caller);
+extern void (*volatile __free_hook)(void *pointer, const void *caller);
+extern void *(*volatile __memalign_hook)(size_t alignment, size_t size, const void *caller);
+/* NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables) */
+#else
+#include <malloc.h>
+#endif
 
 #ifdef __cplusplus
 }

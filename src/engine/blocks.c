@@ -159,7 +159,7 @@ uint64_t ms_blocks_usable(const struct ms_blocks *blocks, ms_addr addr)
 
 	if (!e || !cell_of_live(blocks, e, addr, &bit))
 		return 0;
-	return ms_block_size(blocks, e, ms_granule_of(e, addr));
+	return ms_block_usable(blocks, e, ms_granule_of(e, addr));
 }
 
 bool ms_blocks_kill(struct ms_blocks *blocks, ms_addr addr)
@@ -171,7 +171,7 @@ bool ms_blocks_kill(struct ms_blocks *blocks, ms_addr addr)
 	if (!cell)
 		return false;
 	cell->tags |= bit;
-	e->bytes -= ms_block_size(blocks, e, ms_granule_of(e, addr));
+	e->bytes -= ms_block_usable(blocks, e, ms_granule_of(e, addr));
 	return true;
 }
 
@@ -252,9 +252,9 @@ ms_addr ms_block_words_end(const struct ms_blocks *blocks, const struct ms_exten
 	return ms_block_begin(extent, granule + (uint64_t)__builtin_ctzll(ends) + 1);
 }
 
-/* The size of the block at @begin when it is one of the extent's odd ones, or 0. */
-static uint64_t odd_size(const struct ms_blocks *blocks, const struct ms_extent *extent,
-                         ms_addr begin)
+/* The entry of the block at @begin when it is one of the extent's odd ones, or NULL. */
+static struct ms_odd *find_odd(const struct ms_blocks *blocks, const struct ms_extent *extent,
+                               ms_addr begin)
 {
 	size_t low = extent->odd0;
 	size_t high = extent->odd0 + extent->n_odds;
@@ -263,24 +263,55 @@ static uint64_t odd_size(const struct ms_blocks *blocks, const struct ms_extent 
 		size_t middle = low + (high - low) / 2;
 
 		if (blocks->odds.at[middle].begin == begin)
-			return blocks->odds.at[middle].size;
+			return &blocks->odds.at[middle];
 		if (blocks->odds.at[middle].begin < begin)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return 0;
+	return NULL;
+}
+
+/* How many of the extent's blocks begin before @granule. */
+static size_t rank_of(const struct ms_blocks *blocks, const struct ms_extent *extent,
+                      uint64_t granule)
+{
+	size_t cell = extent->cell0 + granule / MS_CELL_GRANULES;
+	uint64_t before = blocks->cells.at[cell].starts & (ms_granule_bit(granule) - 1);
+
+	return blocks->ranks.at[cell] + (size_t)__builtin_popcountll(before);
+}
+
+static uint64_t less_of(const struct ms_blocks *blocks, const struct ms_extent *extent,
+                        uint64_t granule)
+{
+	return blocks->less.at[extent->less0 + rank_of(blocks, extent, granule)];
+}
+
+uint64_t ms_block_usable(const struct ms_blocks *blocks, const struct ms_extent *extent,
+                         uint64_t granule)
+{
+	ms_addr begin = ms_block_begin(extent, granule);
+	const struct ms_odd *odd = extent->n_odds ? find_odd(blocks, extent, begin) : NULL;
+
+	if (extent->shift == MS_SINGLE_SHIFT)
+		return ms_range_len(extent->range);
+	if (odd)
+		return odd->size;
+	if (extent->exact)
+		return ms_block_words_end(blocks, extent, granule) - begin -
+		       less_of(blocks, extent, granule);
+	return ms_block_words_end(blocks, extent, granule) - begin - extent->slack;
 }
 
 uint64_t ms_block_size(const struct ms_blocks *blocks, const struct ms_extent *extent,
                        uint64_t granule)
 {
-	ms_addr begin = ms_block_begin(extent, granule);
-	uint64_t odd = extent->n_odds ? odd_size(blocks, extent, begin) : 0;
+	uint64_t usable = ms_block_usable(blocks, extent, granule);
 
-	if (extent->shift == MS_SINGLE_SHIFT)
-		return ms_range_len(extent->range);
-	return odd ? odd : ms_block_words_end(blocks, extent, granule) - begin - extent->slack;
+	if (!extent->trimmed || extent->exact)
+		return usable;
+	return usable - less_of(blocks, extent, granule);
 }
 
 /* The last of the extent's cells before @cell with a block in it; ranks say that there is one. */
@@ -316,4 +347,148 @@ uint64_t ms_block_start(const struct ms_blocks *blocks, const struct ms_extent *
 		found = blocks->cells.at[cell].starts;
 	}
 	return (cell - extent->cell0) * MS_CELL_GRANULES + (uint64_t)(63 - __builtin_clzll(found));
+}
+
+/* ---- trimming ---- */
+
+enum ms_status ms_blocks_number(struct ms_blocks *blocks, uint64_t *ret)
+{
+	uint64_t number = 0;
+	struct ms_extent *e;
+
+	if (!ms_vec_reserve(blocks->arena, &blocks->ranks, blocks->cells.n))
+		return MS_E_NOMEM;
+	ms_vec_for_each (e, &blocks->extents) {
+		if (e->dropped)
+			continue;
+		seal_extent(blocks, e);
+		if (number + e->n > UINT32_MAX)
+			return MS_E_NOMEM;
+		e->first = (uint32_t)number;
+		number += e->n;
+	}
+	*ret = number;
+	return MS_OK;
+}
+
+bool ms_blocks_at(const struct ms_blocks *blocks, ms_addr addr, struct ms_numbered *ret)
+{
+	const struct ms_extent *e = ms_blocks_extent_of(blocks, addr);
+	struct ms_numbered found;
+	uint64_t granule;
+
+	if (!e || e->dropped || !e->n)
+		return false;
+	granule = ms_block_start(blocks, e, ms_granule_of(e, addr));
+	if (granule == UINT64_MAX)
+		return false;
+	found.begin = ms_block_begin(e, granule);
+	found.usable = ms_block_usable(blocks, e, granule);
+	found.number = e->first + rank_of(blocks, e, granule);
+	if (addr - found.begin >= found.usable)
+		return false;
+	*ret = found;
+	return true;
+}
+
+/* Let the block in @granule begin @front bytes later. */
+static void move_begin(struct ms_blocks *blocks, struct ms_extent *e, uint64_t granule,
+                       uint64_t front)
+{
+	struct ms_odd *odd = e->n_odds ? find_odd(blocks, e, ms_block_begin(e, granule)) : NULL;
+	uint64_t later = granule + (front >> e->shift);
+
+	if (e->shift == MS_SINGLE_SHIFT) {
+		e->range.begin += front;
+		if (e->host)
+			e->host += front;
+		return;
+	}
+	if (odd) {
+		odd->begin += front;
+		odd->size -= front;
+	}
+	ms_blocks_cell(blocks, e, granule)->starts &= ~ms_granule_bit(granule);
+	ms_blocks_cell(blocks, e, later)->starts |= ms_granule_bit(later);
+}
+
+/* Let the block of @usable bytes in @granule end @less bytes sooner; what is less then. */
+static uint32_t move_end(struct ms_blocks *blocks, struct ms_extent *e, uint64_t granule,
+                         uint64_t usable, uint32_t less)
+{
+	ms_addr begin = ms_block_begin(e, granule);
+	uint64_t was = ms_granule_of(e, begin + usable - 1);
+	uint64_t last = ms_granule_of(e, begin + usable - less - 1);
+
+	if (e->shift == MS_SINGLE_SHIFT) {
+		e->range.end -= less;
+		return 0;
+	}
+	ms_blocks_cell(blocks, e, was)->ends &= ~ms_granule_bit(was);
+	ms_blocks_cell(blocks, e, last)->ends |= ms_granule_bit(last);
+	return (uint32_t)(ms_block_begin(e, last + 1) - (begin + usable - less));
+}
+
+/* What is less of the block afterwards. */
+static uint32_t trim_block(struct ms_blocks *blocks, struct ms_extent *e, uint64_t granule,
+                           const struct ms_trims *trims, uint64_t number)
+{
+	uint64_t usable = ms_block_usable(blocks, e, granule);
+	uint64_t front = trims->front ? (uint64_t)trims->front[number] * MS_TRIM_UNIT : 0;
+	uint32_t less = trims->less[number];
+
+	if (less == MS_TRIM_FREE) {
+		e->bytes -= usable;
+		ms_blocks_cell(blocks, e, granule)->starts &= ~ms_granule_bit(granule);
+		return less;
+	}
+	e->bytes -= front + less;
+	if (trims->exact)
+		less = move_end(blocks, e, granule, usable, less);
+	if (front)
+		move_begin(blocks, e, granule, front);
+	return less;
+}
+
+/* From the last block on, so that one that begins later is not met again. */
+static void trim_extent(struct ms_blocks *blocks, struct ms_extent *e, const struct ms_trims *trims)
+{
+	uint64_t number = (uint64_t)e->first + e->n;
+
+	for (size_t i = e->n_cells; i-- > 0;) {
+		uint64_t starts = blocks->cells.at[e->cell0 + i].starts;
+
+		while (starts) {
+			unsigned bit = 63 - (unsigned)__builtin_clzll(starts);
+
+			starts ^= UINT64_C(1) << bit;
+			number--;
+			trims->less[number] =
+				trim_block(blocks, e, i * MS_CELL_GRANULES + bit, trims, number);
+		}
+	}
+	e->trimmed = true;
+	e->exact = trims->exact && e->shift != MS_SINGLE_SHIFT;
+	if (e->exact)
+		e->n_odds = 0;
+}
+
+void ms_blocks_trim(struct ms_blocks *blocks, const struct ms_trims *trims)
+{
+	uint32_t *less = trims->less;
+	size_t kept = 0;
+	struct ms_extent *e;
+
+	ms_vec_for_each (e, &blocks->extents) {
+		if (e->dropped || !e->n)
+			continue;
+		trim_extent(blocks, e, trims);
+		e->less0 = kept;
+		for (uint64_t i = e->first; i < (uint64_t)e->first + e->n; i++)
+			if (less[i] != MS_TRIM_FREE)
+				less[kept++] = less[i];
+	}
+	blocks->less.at = less;
+	blocks->less.n = kept;
+	blocks->less.cap = kept;
 }

@@ -30,6 +30,10 @@
  * While the table is built, `tags` holds the blocks that are free after all (in a
  * thread cache, say) and `marks` belongs to the decoder; ms_blocks_seal() takes
  * the free ones out and clears both.
+ *
+ * All this is about usable bytes: what the program may write to, and point into. Where
+ * something kept the size that was asked for, ms_blocks_trim() has how much less it is,
+ * for each block by its number, and that size is the one told.
  */
 
 #include <stdint.h>
@@ -62,6 +66,9 @@ struct ms_extent {
 	uint32_t n;       /* blocks */
 	uint32_t group;   /* the decoder's: which arena it belongs to */
 	uint32_t mapping; /* of a MAPPING extent: its index in the source's mappings */
+	size_t less0;     /* of a trimmed extent: its first entry in ms_blocks.less */
+	bool trimmed;
+	bool exact; /* trimmed, and its blocks' usable bytes are those asked for */
 	uint8_t shift;
 	uint8_t kind; /* enum ms_extent_kind */
 	bool dropped; /* could not be proved; gone after seal */
@@ -78,6 +85,7 @@ struct ms_blocks {
 	struct MS_VEC(struct ms_cell) cells;
 	struct MS_VEC(uint32_t) ranks;     /* one for each cell; after seal */
 	struct MS_VEC(struct ms_odd) odds; /* by address within an extent */
+	struct MS_VEC(uint32_t) less;      /* usable bytes that were not asked for; after trim */
 	uint64_t n;                        /* heap blocks; after seal */
 	uint64_t bytes;
 	struct ms_arena *arena;
@@ -137,6 +145,42 @@ bool ms_blocks_kill(struct ms_blocks *blocks, ms_addr addr);
 /* Forget the extents of an arena that could not be proved. */
 void ms_blocks_drop_group(struct ms_blocks *blocks, uint32_t group);
 
+/*
+ * Take out what is free, and number the other blocks by address, from 0 on; for
+ * ms_blocks_at() and ms_blocks_trim(). After sort; nothing is put or killed between.
+ *
+ * @ret: how many there are
+ */
+ms_must_check enum ms_status ms_blocks_number(struct ms_blocks *blocks, uint64_t *ret);
+
+/* A block that was numbered. */
+struct ms_numbered {
+	uint64_t number;
+	ms_addr begin;
+	uint64_t usable;
+};
+
+/* The block that has the usable byte at @addr; false when there is none. After number. */
+bool ms_blocks_at(const struct ms_blocks *blocks, ms_addr addr, struct ms_numbered *ret);
+
+enum { MS_TRIM_UNIT = 16 };
+
+/* A block that is free after all, in place of how much less it is. */
+#define MS_TRIM_FREE UINT32_MAX
+
+/* How far each numbered block is from what the allocator gave. */
+struct ms_trims {
+	const uint32_t *front; /* units in front that are not the block's; NULL: none of any */
+	uint32_t *less; /* usable bytes behind these that were not asked for, or MS_TRIM_FREE */
+	bool exact;     /* nor may the program use these */
+};
+
+/*
+ * Apply @trims, which must leave a byte of each block. Once, and it ends ms_blocks_at();
+ * the array of what is less is kept, and changed.
+ */
+void ms_blocks_trim(struct ms_blocks *blocks, const struct ms_trims *trims);
+
 /* Take out what is free or dropped and number the rest. The table is then fixed but for marks. */
 ms_must_check enum ms_status ms_blocks_seal(struct ms_blocks *blocks);
 
@@ -181,6 +225,10 @@ ms_addr ms_block_words_end(const struct ms_blocks *blocks, const struct ms_exten
                            uint64_t granule);
 
 /* Usable bytes of the block that begins in @granule. */
+uint64_t ms_block_usable(const struct ms_blocks *blocks, const struct ms_extent *extent,
+                         uint64_t granule);
+
+/* The same as asked for, where that is known; after seal. */
 uint64_t ms_block_size(const struct ms_blocks *blocks, const struct ms_extent *extent,
                        uint64_t granule);
 

@@ -36,17 +36,52 @@ static enum ms_leak_kind kind_of(enum ms_reason reason, bool is_head)
 	return is_head ? MS_LEAK_DIRECT : MS_LEAK_INDIRECT;
 }
 
+static uint64_t total_size(const struct ms_entry *entry)
+{
+	return entry->size + entry->referenced_size + entry->similar_size +
+	       entry->similar_referenced_size;
+}
+
+/* Where to find the entry that @entry merges into; NULL when it does not, or without memory. */
+static size_t *same_calls(struct ms_leak_list *list, const struct ms_entry *entry)
+{
+	size_t n = list->finder.origins ? list->finder.origins->stacks.n : 0;
+
+	if (entry->stack == MS_STACK_NONE || list->options->no_fold)
+		return NULL;
+	if (!list->merged)
+		list->merged = ms_arena_alloc(list->arena, n * MS_REASONS * sizeof(*list->merged));
+	return list->merged ? &list->merged[entry->reason * n + entry->stack] : NULL;
+}
+
+static void merge(struct ms_entry *into, const struct ms_entry *entry)
+{
+	into->similar_count++;
+	into->similar_size += entry->size;
+	into->similar_referenced_count += entry->referenced_count;
+	into->similar_referenced_size += entry->referenced_size;
+}
+
+/* Entries of one reason come in address order, so that the first of its stack is the lowest. */
 static bool add_entry(struct ms_leak_list *list, const struct ms_entry *entry)
 {
+	size_t *same = same_calls(list, entry);
 	struct ms_entry *slot;
 
+	if (same && *same) {
+		merge(&list->entries.at[*same - 1], entry);
+		return true;
+	}
 	list->report->totals.leaks++;
-	if (entry->size + entry->referenced_size < list->options->min_size)
+	if (!same && total_size(entry) < list->options->min_size)
 		return true;
 	slot = ms_vec_push(list->arena, &list->entries);
-	if (slot)
-		*slot = *entry;
-	return slot;
+	if (!slot)
+		return false;
+	*slot = *entry;
+	if (same)
+		*same = list->entries.n;
+	return true;
 }
 
 static bool add_heads(struct ms_leak_list *list, const struct ms_heads *heads,
@@ -56,15 +91,20 @@ static bool add_heads(struct ms_leak_list *list, const struct ms_heads *heads,
 
 	ms_vec_for_each (head, heads) {
 		const struct ms_extent *extent = &list->blocks->extents.at[head->extent];
+		ms_addr begin = ms_block_begin(extent, head->granule);
 		uint64_t size = ms_block_size(list->blocks, extent, head->granule);
-		struct ms_entry entry = { .address = ms_block_begin(extent, head->granule),
+		struct ms_entry entry = { .address = begin,
 			                  .size = size,
 			                  .referenced_count = head->count - 1,
 			                  .referenced_size = head->bytes - size,
+			                  .stack = MS_STACK_NONE,
 			                  .kind = (uint8_t)kind_of(reason, true),
 			                  .reason = (uint8_t)reason };
 
-		if (!head->absorbed && !add_entry(list, &entry))
+		if (head->absorbed)
+			continue;
+		entry.stack = ms_origin_find(&list->finder, begin);
+		if (!add_entry(list, &entry))
 			return false;
 	}
 	return true;
@@ -82,11 +122,15 @@ static bool take_cell(struct ms_leak_list *list, const struct ms_extent *extent,
 		enum ms_leak_kind kind = kind_of(reason, tags & bit);
 		struct ms_entry entry = { .address = ms_block_begin(extent, granule),
 			                  .size = ms_block_size(list->blocks, extent, granule),
+			                  .stack = MS_STACK_NONE,
 			                  .kind = (uint8_t)kind,
 			                  .reason = (uint8_t)reason };
 
 		count_block(&list->report->totals, kind, entry.size);
-		if (list->options->no_fold && !add_entry(list, &entry))
+		if (!list->options->no_fold)
+			continue;
+		entry.stack = ms_origin_find(&list->finder, entry.address);
+		if (!add_entry(list, &entry))
 			return false;
 	}
 	return true;
@@ -143,11 +187,6 @@ enum ms_status ms_leaks_take(struct ms_leak_list *list, enum ms_reason reason, s
 	return MS_OK;
 }
 
-static uint64_t total_size(const struct ms_entry *entry)
-{
-	return entry->size + entry->referenced_size;
-}
-
 /* Largest first, then by address. */
 static bool entry_before(const void *a, const void *b)
 {
@@ -160,16 +199,21 @@ static bool entry_before(const void *a, const void *b)
 }
 
 static void write_leak(const struct ms_leak_list *list, const struct ms_entry *entry,
-                       struct ms_leak *ret)
+                       struct ms_origin_teller *teller, struct ms_leak *ret)
 {
 	*ret = (struct ms_leak){ .id = list->report->leaks.n,
 		                 .address = entry->address,
 		                 .size = entry->size,
 		                 .referenced_count = entry->referenced_count,
 		                 .referenced_size = entry->referenced_size,
+		                 .similar_count = entry->similar_count,
+		                 .similar_size = entry->similar_size,
+		                 .similar_referenced_count = entry->similar_referenced_count,
+		                 .similar_referenced_size = entry->similar_referenced_size,
 		                 .total_size = total_size(entry),
 		                 .kind = entry->kind,
-		                 .reason = entry->reason };
+		                 .reason = entry->reason,
+		                 .stack = ms_origin_tell(teller, entry->stack) };
 	ret->type = ms_types_report(list->types,
 	                            ms_types_of_block(list->types, entry->address, entry->size),
 	                            list->report);
@@ -179,19 +223,36 @@ static void write_leak(const struct ms_leak_list *list, const struct ms_entry *e
 			entry->size < MS_CONTENTS ? (size_t)entry->size : MS_CONTENTS);
 }
 
-enum ms_status ms_leaks_finish(struct ms_leak_list *list, struct ms_error *err)
+static bool write_leaks(struct ms_leak_list *list, struct ms_origin_teller *teller)
 {
 	struct ms_leaks *leaks = &list->report->leaks;
+
+	for (size_t i = 0; i < list->entries.n && leaks->n < list->options->limit; i++) {
+		const struct ms_entry *entry = &list->entries.at[i];
+		struct ms_leak *leak;
+
+		/* Those behind are smaller still. */
+		if (total_size(entry) < list->options->min_size)
+			break;
+		leak = ms_vec_push(list->arena, leaks);
+		if (!leak)
+			return false;
+		write_leak(list, entry, teller, leak);
+	}
+	return true;
+}
+
+enum ms_status ms_leaks_finish(struct ms_leak_list *list, struct ms_error *err)
+{
+	struct ms_origin_teller teller = { .origins = list->finder.origins,
+		                           .src = list->blocks->src,
+		                           .arena = list->arena,
+		                           .report = list->report };
 
 	if (!ms_sort(list->arena, list->entries.at, list->entries.n, sizeof(*list->entries.at),
 	             entry_before))
 		return ms_fail(err, MS_E_NOMEM, "no memory for sorting the leaks");
-	for (size_t i = 0; i < list->entries.n && i < list->options->limit; i++) {
-		struct ms_leak *leak = ms_vec_push(list->arena, leaks);
-
-		if (!leak)
-			return ms_fail(err, MS_E_NOMEM, "no memory for the leaks");
-		write_leak(list, &list->entries.at[i], leak);
-	}
+	if (!write_leaks(list, &teller) || !ms_origin_tell_code(&teller))
+		return ms_fail(err, MS_E_NOMEM, "no memory for the leaks");
 	return MS_OK;
 }

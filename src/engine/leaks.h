@@ -5,11 +5,15 @@
 /*
  * From marks to the report's list: count the unmarked blocks, fold them, choose
  * and sort the entries.
+ *
+ * Entries whose blocks come from the same calls are one, that of the lowest address; the
+ * others are "similar" to it. Not so when every block is to be listed.
  */
 
 #include "engine/blocks.h"
 #include "engine/graph/edges.h"
 #include "engine/names/types.h"
+#include "engine/origins/origins.h"
 #include "engine/report.h"
 #include "engine/scan.h"
 
@@ -19,6 +23,11 @@ struct ms_entry {
 	uint64_t size;
 	uint64_t referenced_count;
 	uint64_t referenced_size;
+	uint64_t similar_count; /* of the same stack, and merged into this one */
+	uint64_t similar_size;
+	uint64_t similar_referenced_count;
+	uint64_t similar_referenced_size;
+	uint32_t stack; /* an index in the origins' stacks, or MS_STACK_NONE */
 	uint8_t kind;   /* enum ms_leak_kind */
 	uint8_t reason; /* enum ms_reason */
 };
@@ -31,8 +40,12 @@ struct ms_leak_list {
 	struct ms_types *types;
 	const struct ms_scan_options *options;
 	struct ms_arena *arena;
-	struct ms_report *report; /* its totals and leaks are filled */
+	struct ms_report *report;       /* its totals and leaks are filled */
+	struct ms_origin_finder finder; /* its origins: NULL when nobody kept any */
 	struct ms_entries entries;
+	size_t *merged;     /* of each reason and stack: the entry that has it, from 1 on, or 0 */
+	uint32_t *verdicts; /* of each stack (suppress.c) */
+	bool no_judge;      /* it failed */
 };
 
 /*
@@ -43,7 +56,10 @@ struct ms_leak_list {
 ms_must_check enum ms_status ms_leaks_take(struct ms_leak_list *list, enum ms_reason reason,
                                            struct ms_error *err);
 
-/* Sort the entries, cut them to the limit, and write them to the report. */
+/*
+ * Sort the entries, leave out the small ones, cut them to the limit, and write them to the
+ * report, with their stacks.
+ */
 ms_must_check enum ms_status ms_leaks_finish(struct ms_leak_list *list, struct ms_error *err);
 
 #endif

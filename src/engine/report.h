@@ -54,6 +54,8 @@ struct ms_type {
 
 struct ms_types_told MS_VEC(struct ms_type);
 
+enum { MS_STACK_FRAMES = 1024 }; /* more of one stack are not told */
+
 /* The calls that led to an allocation: a run of ms_report.pcs, innermost first. */
 struct ms_stack {
 	uint32_t first;

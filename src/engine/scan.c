@@ -103,7 +103,8 @@ static enum ms_status prepare_list(struct scan *s)
 		                         .types = ms_types_new(s->src, &s->regions, s->arena),
 		                         .options = s->options,
 		                         .arena = s->arena,
-		                         .report = s->report };
+		                         .report = s->report,
+		                         .finder = { .origins = &s->origins } };
 	if (!s->list.types || (s->options->suppressions && !ms_suppress_prepare(&s->list)))
 		return no_memory(s);
 	return MS_OK;

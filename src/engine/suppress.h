@@ -5,9 +5,10 @@
 /*
  * Leaks that the user does not want to be told.
  *
- * As LeakSanitizer has it: every unreachable block, direct or not, whose names match a
- * suppression becomes a root of a further marking. What it leads to is suppressed
- * with it, also when another leak leads there as well; what is then left is told.
+ * As LeakSanitizer has it: every unreachable block, direct or not, whose names (its type,
+ * its module, and those of the calls that allocated it) match a suppression becomes a root of a
+ * further marking. What it leads to is suppressed with it, also when another leak leads there as
+ * well; what is then left is told.
  *
  * To be called only when there are suppressions.
  */

@@ -12,6 +12,7 @@
 #include "inproc/export.h"
 #include "inproc/hidden.h"
 #include "inproc/log.h"
+#include "inproc/names/leak.h"
 #include "inproc/search.h"
 #include "memunreachable/memunreachable.h"
 #include "report/formats.h"
@@ -45,7 +46,17 @@ static void *map(size_t bytes)
 
 /* ---- in the collection process ---- */
 
-static void copy_leak(const struct ms_leak *leak, struct UnreachableMemoryLeak *ret)
+static void copy_stack(const struct ms_report *report, const struct ms_leak *leak,
+                       struct UnreachableMemoryBacktrace *ret)
+{
+	const struct ms_stack *stack = leak->stack ? &report->stacks.at[leak->stack - 1] : NULL;
+
+	for (uint32_t i = 0; stack && i < stack->n && i < MEMUNREACHABLE_FRAMES; i++)
+		ret->frames[ret->num_frames++] = (uintptr_t)report->pcs.at[stack->first + i];
+}
+
+static void copy_leak(const struct ms_report *report, const struct ms_leak *leak,
+                      struct UnreachableMemoryLeak *ret)
 {
 	ret->begin = (uintptr_t)leak->address;
 	ret->size = leak->size;
@@ -57,6 +68,7 @@ static void copy_leak(const struct ms_leak *leak, struct UnreachableMemoryLeak *
 	ret->similar_referenced_size = leak->similar_referenced_size;
 	ret->total_size = leak->total_size;
 	memcpy(ret->contents, leak->contents, leak->contents_len);
+	copy_stack(report, leak, &ret->backtrace);
 }
 
 static bool give_leaks(const struct ms_search *search, struct UnreachableMemoryInfo *ret)
@@ -73,7 +85,7 @@ static bool give_leaks(const struct ms_search *search, struct UnreachableMemoryI
 		ret->leaks = result->leaks;
 	}
 	for (size_t i = 0; i < report->leaks.n; i++)
-		copy_leak(&report->leaks.at[i], &result->leaks[i]);
+		copy_leak(report, &report->leaks.at[i], &result->leaks[i]);
 	ret->num_listed = report->leaks.n;
 	return true;
 }
@@ -340,11 +352,9 @@ static bool take_bounded(struct ms_sink *sink, const char *bytes, size_t len)
 	return true;
 }
 
-MS_EXPORT size_t memunreachable_leak_text(const struct UnreachableMemoryLeak *leak,
-                                          bool log_contents, char *text, size_t size)
+static struct ms_leak as_reported(const struct UnreachableMemoryLeak *leak, bool log_contents)
 {
-	struct bounded bounded = { .sink.write = take_bounded, .at = text, .size = size };
-	struct ms_leak like = {
+	struct ms_leak ret = {
 		.address = leak->begin,
 		.size = leak->size,
 		.referenced_count = leak->referenced_count,
@@ -357,10 +367,26 @@ MS_EXPORT size_t memunreachable_leak_text(const struct UnreachableMemoryLeak *le
 	};
 
 	if (log_contents) {
-		like.contents_len = (uint8_t)(leak->size < MS_CONTENTS ? leak->size : MS_CONTENTS);
-		memcpy(like.contents, leak->contents, like.contents_len);
+		ret.contents_len = (uint8_t)(leak->size < MS_CONTENTS ? leak->size : MS_CONTENTS);
+		memcpy(ret.contents, leak->contents, ret.contents_len);
 	}
-	ms_text_leak(&like, NULL, &bounded.sink);
+	return ret;
+}
+
+MS_EXPORT size_t memunreachable_leak_text(const struct UnreachableMemoryLeak *leak,
+                                          bool log_contents, char *text, size_t size)
+{
+	struct bounded bounded = { .sink.write = take_bounded, .at = text, .size = size };
+	struct ms_leak like = as_reported(leak, log_contents);
+	struct ms_report report = { 0 };
+	struct ms_arena arena = { .unforked = true };
+	int error = errno;
+
+	like.stack = leak->backtrace.num_frames &&
+	             ms_names_of_backtrace(&leak->backtrace, &arena, &report);
+	ms_text_leak(&like, &report, &bounded.sink);
+	ms_arena_deinit(&arena);
+	errno = error;
 	/* Between leaks stands an empty line, which is the caller's. */
 	if (bounded.n)
 		bounded.n--;

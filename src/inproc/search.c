@@ -194,6 +194,14 @@ static void sleep_ns(uint64_t ns)
 	(void)nanosleep(&span, NULL);
 }
 
+static void name_stacks(struct ms_search *s)
+{
+	struct ms_elf_files files = { .arena = &s->told };
+
+	ms_names_fill(&files, &s->report);
+	ms_elf_files_close(&files);
+}
+
 void ms_search_run(void *ctx)
 {
 	struct ms_search *s = ctx;
@@ -208,8 +216,10 @@ void ms_search_run(void *ctx)
 	}
 	if (!s->st)
 		s->st = ms_trust_take(&trust, s->process->program, &s->told, &s->report, &s->err);
-	if (!s->st)
+	if (!s->st) {
 		s->report.scan.duration_ns = ms_now_ns() - began_ns;
+		name_stacks(s);
+	}
 	if (s->logged && !s->st)
 		ms_log("unreachable memory detection done");
 	s->done(s);

@@ -14,6 +14,7 @@
 #include "engine/report.h"
 #include "engine/scan.h"
 #include "inproc/companion.h"
+#include "inproc/names/naming.h"
 #include "inproc/suppress.h"
 #include "target/collection.h"
 
@@ -36,6 +37,7 @@ struct ms_search {
 
 	/* while it goes on */
 	struct ms_suppressions suppressions;
+	struct ms_names_judge judging; /* in the sweeper */
 	const struct ms_companion *process;
 	struct ms_collection *shared;
 	struct ms_source *src;

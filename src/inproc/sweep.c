@@ -109,6 +109,16 @@ static void tell_phase(void *ctx, enum ms_phase phase)
 	}
 }
 
+/* The files that name functions are opened while that is possible. */
+static void prepare_judge(struct ms_search *s, struct ms_scan_options *options)
+{
+	s->judging = (struct ms_names_judge){ .files.arena = &s->arena,
+		                              .suppressions = options->suppressions };
+	ms_names_open(&s->judging.files, &s->src->mappings);
+	options->judge = ms_names_judge;
+	options->judge_ctx = &s->judging;
+}
+
 static enum ms_status search(struct ms_search *s, const struct ms_snapshot *snapshot,
                              struct ms_error *err)
 {
@@ -124,6 +134,8 @@ static enum ms_status search(struct ms_search *s, const struct ms_snapshot *snap
 	ms_snapshot_describe(snapshot, s->shared, &s->arena, report);
 	if (s->logged)
 		ms_log("searching process %d for allocations", (int)s->process->program);
+	if (options.suppressions)
+		prepare_judge(s, &options);
 	if (ms_sandbox_enter(err))
 		ms_note_add(&s->arena, &report->warnings, "the search ran unconfined: %s",
 		            err->text);

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "report/formats.h"
+#include "report/frames.h"
 #include "report/utf8.h"
 #include "report/version.h"
 
@@ -343,6 +344,50 @@ static void add_type(struct json *j, struct json_object *object, const struct ms
 	add_text(j, object, "module", type->module);
 }
 
+static void add_known_text(struct json *j, struct json_object *object, const char *key,
+                           const char *s)
+{
+	if (s)
+		add_text(j, object, key, s);
+}
+
+static struct json_object *frame_object(struct json *j, const struct ms_told_frame *frame)
+{
+	const struct ms_symbol *symbol = &frame->symbol;
+	struct json_object *object = json_object_new_object();
+
+	add_address(j, object, "pc", frame->pc);
+	add_known_text(j, object, "module", symbol->module);
+	add_known_text(j, object, "build_id", symbol->build_id);
+	if (symbol->module && symbol->module[0])
+		add_address(j, object, "offset", symbol->rel_pc);
+	add_known_text(j, object, "function", symbol->function);
+	if (frame->inlined)
+		add(j, object, "inlined", json_object_new_boolean(true));
+	add_known_text(j, object, "file", symbol->file);
+	if (symbol->file)
+		add_known(j, object, "line", symbol->line);
+	return object;
+}
+
+static struct json_object *backtrace(struct json *j, const struct ms_report *report,
+                                     const struct ms_stack *stack)
+{
+	struct json_object *array = json_object_new_array();
+
+	for (size_t pc = stack->first; pc < (size_t)stack->first + stack->n; pc++) {
+		size_t n = ms_frames_at(report, pc);
+
+		for (size_t i = 0; i < n && j->ok; i++) {
+			struct ms_told_frame frame;
+
+			ms_frame_tell(report, pc, i, &frame);
+			append(j, array, frame_object(j, &frame));
+		}
+	}
+	return array;
+}
+
 static struct json_object *leak_object(struct json *j, const struct ms_report *report,
                                        const struct ms_leak *leak)
 {
@@ -363,6 +408,9 @@ static struct json_object *leak_object(struct json *j, const struct ms_report *r
 	if (leak->type)
 		add_type(j, object, &report->types.at[leak->type - 1]);
 	add_text(j, object, "reason", reason_name((enum ms_reason)leak->reason));
+	if (leak->stack)
+		add(j, object, "backtrace",
+		    backtrace(j, report, &report->stacks.at[leak->stack - 1]));
 	return object;
 }
 

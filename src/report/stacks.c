@@ -4,41 +4,11 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "report/print.h"
+#include "report/frames.h"
 
 static void put_name(struct ms_text *t, const char *name)
 {
 	ms_text_name(t, name, strlen(name));
-}
-
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash && slash[1] ? slash + 1 : path;
-}
-
-static void put_module(struct ms_text *t, const struct ms_symbol *symbol)
-{
-	if (!symbol->module)
-		ms_text_print(t, "<unknown>");
-	else if (!symbol->module[0])
-		ms_text_print(t, "<anonymous:%" PRIx64 ">", symbol->map_begin);
-	else
-		put_name(t, symbol->module);
-	if (symbol->elf_offset)
-		ms_text_print(t, " (offset 0x%" PRIx64 ")", symbol->elf_offset);
-}
-
-static void put_function(struct ms_text *t, const struct ms_symbol *symbol)
-{
-	if (!symbol->function)
-		return;
-	ms_text_print(t, " (");
-	put_name(t, symbol->function);
-	if (symbol->function_offset)
-		ms_text_print(t, "+%" PRIu64, symbol->function_offset);
-	ms_text_print(t, ")");
 }
 
 static void put_frame(struct ms_text *t, const struct ms_frame *frame, size_t number)
@@ -47,8 +17,7 @@ static void put_frame(struct ms_text *t, const struct ms_frame *frame, size_t nu
 
 	ms_text_print(t, "    #%02zu pc %016" PRIx64 "  ", number,
 	              symbol->module ? symbol->rel_pc : frame->pc);
-	put_module(t, symbol);
-	put_function(t, symbol);
+	ms_frame_put_place(t, symbol, MS_FRAME_ANONYMOUS);
 	if (symbol->build_id) {
 		ms_text_print(t, " (BuildId: ");
 		put_name(t, symbol->build_id);
@@ -56,8 +25,7 @@ static void put_frame(struct ms_text *t, const struct ms_frame *frame, size_t nu
 	}
 	if (symbol->file) {
 		ms_text_print(t, " at ");
-		put_name(t, base_name(symbol->file));
-		ms_text_print(t, ":%" PRIu32, symbol->line);
+		ms_frame_put_line(t, symbol);
 	}
 	ms_text_print(t, "\n");
 }

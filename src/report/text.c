@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "report/formats.h"
+#include "report/frames.h"
 #include "report/print.h"
 #include "report/version.h"
 
@@ -183,9 +184,9 @@ static void write_type(struct ms_text *t, const struct ms_type *type)
 	ms_text_print(t, type->name[0] ? ")\n" : " (table of functions)\n");
 }
 
-/* @type: NULL when it is not known, or not to be told */
-static void write_leak(struct ms_text *t, const struct ms_leak *leak, const struct ms_type *type,
-                       bool kinds)
+/* @report: what the leak's type and stack are in; NULL when these are not to be told */
+static void write_leak(struct ms_text *t, const struct ms_leak *leak,
+                       const struct ms_report *report, bool kinds)
 {
 	bool possible = leak->kind == MS_LEAK_POSSIBLE;
 
@@ -206,16 +207,12 @@ static void write_leak(struct ms_text *t, const struct ms_leak *leak, const stru
 		              " allocation%s\n",
 		              leak->similar_size, leak->similar_count, plural(leak->similar_count));
 	write_held(t, leak->similar_referenced_size, leak->similar_referenced_count);
-	if (type)
-		write_type(t, type);
+	if (report && leak->type)
+		write_type(t, &report->types.at[leak->type - 1]);
 	write_contents(t, leak);
+	if (report)
+		ms_frames_put(t, report, leak);
 	ms_text_print(t, "\n");
-}
-
-/* NULL when it is not known. */
-static const struct ms_type *type_of(const struct ms_report *report, const struct ms_leak *leak)
-{
-	return leak->type ? &report->types.at[leak->type - 1] : NULL;
 }
 
 /*
@@ -232,7 +229,7 @@ static void write_leaks(struct ms_text *t, const struct ms_report *report, bool 
 		kinds = kinds || leak->kind == MS_LEAK_INDIRECT;
 	for (leak = leaks->at; leak && leak < leaks->at + leaks->n && t->ok; leak++) {
 		if ((leak->kind == MS_LEAK_POSSIBLE) == possible)
-			write_leak(t, leak, type_of(report, leak), kinds);
+			write_leak(t, leak, report, kinds);
 	}
 }
 
@@ -327,7 +324,7 @@ void ms_text_leak(const struct ms_leak *leak, const struct ms_report *report, st
 {
 	struct ms_text t = { sink, true };
 
-	write_leak(&t, leak, report ? type_of(report, leak) : NULL, false);
+	write_leak(&t, leak, report, false);
 }
 
 const struct ms_writer ms_text_writer = { "text", write_text };

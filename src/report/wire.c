@@ -4,8 +4,8 @@
 #include <assert.h>
 #include <string.h>
 
-/* "MSWR" and the layout's number, lest the two ends are ever not one build. */
-enum { MAGIC = 0x5257534d, LAYOUT = 2 };
+/* "MSWR", "MSWQ" and the layout's number, lest the two ends are ever not one build. */
+enum { MAGIC = 0x5257534d, MAGIC_QUESTION = 0x5157534d, LAYOUT = 3 };
 
 /* More of these than any scan makes; an honest sender never meets them. */
 enum {
@@ -14,7 +14,10 @@ enum {
 	MAX_MAPPINGS = 1 << 20,
 	MAX_LEAKS = 1 << 28,
 	MAX_TYPES = 1 << 16,
-	MAX_SUPPRESSED = 1 << 16
+	MAX_SUPPRESSED = 1 << 16,
+	MAX_STACKS = 1 << 26,
+	MAX_PCS = 1 << 30,
+	MAX_CODE = 1 << 20
 };
 
 enum { PIECE_BYTES = 1 << 20 }; /* a false count costs one piece of memory, not its product */
@@ -42,7 +45,8 @@ struct wire_vec {
 	uint64_t max;
 };
 
-enum { VECTORS = 7 };
+/* The last of them are those of a question, too. */
+enum { VECTORS = 10, FIRST_ASKED = 7 };
 
 #define WIRE_VEC(vec, max)                                                  \
 	(struct wire_vec)                                                   \
@@ -60,6 +64,9 @@ static void list_vectors(struct ms_report *report, struct wire_vec ret[VECTORS])
 	ret[4] = WIRE_VEC(&report->warnings, MAX_NOTES);
 	ret[5] = WIRE_VEC(&report->types, MAX_TYPES);
 	ret[6] = WIRE_VEC(&report->suppressed, MAX_SUPPRESSED);
+	ret[7] = WIRE_VEC(&report->stacks, MAX_STACKS);
+	ret[8] = WIRE_VEC(&report->pcs, MAX_PCS);
+	ret[9] = WIRE_VEC(&report->code, MAX_CODE);
 }
 
 /* The first entry of @vec, a pointer to whatever it holds. */
@@ -71,12 +78,13 @@ static unsigned char *entries(const struct wire_vec *vec)
 	return at;
 }
 
-static bool send_vectors(ms_wire_put put, void *ctx, struct ms_report report)
+/* From the one of number @first on. */
+static bool send_vectors(ms_wire_put put, void *ctx, struct ms_report report, size_t first)
 {
 	struct wire_vec vectors[VECTORS];
 
 	list_vectors(&report, vectors);
-	for (size_t i = 0; i < VECTORS; i++) {
+	for (size_t i = first; i < VECTORS; i++) {
 		uint64_t n = *vectors[i].n;
 
 		if (!put(ctx, &n, sizeof(n)))
@@ -103,7 +111,7 @@ bool ms_wire_send(ms_wire_put put, void *ctx, const struct ms_error *error,
 	fixed.scan = report->scan;
 	fixed.totals = report->totals;
 	fixed.possible = report->possible;
-	return put(ctx, &fixed, sizeof(fixed)) && send_vectors(put, ctx, *report);
+	return put(ctx, &fixed, sizeof(fixed)) && send_vectors(put, ctx, *report, 0);
 }
 
 /* ---- the receiving side ---- */
@@ -152,14 +160,15 @@ static enum ms_status receive_outcome(struct receiver *r)
 	return (enum ms_status)status;
 }
 
-static enum ms_status receive_head(struct receiver *r)
+static enum ms_status receive_head(struct receiver *r, bool *ret_question)
 {
 	struct wire_head head;
 
 	if (!r->get(r->ctx, &head, sizeof(head)))
 		return ended(r);
-	if (head.magic != MAGIC || head.layout != LAYOUT)
+	if ((head.magic != MAGIC && head.magic != MAGIC_QUESTION) || head.layout != LAYOUT)
 		return nonsense(r, "it begins otherwise");
+	*ret_question = head.magic == MAGIC_QUESTION;
 	return MS_OK;
 }
 
@@ -204,12 +213,12 @@ static enum ms_status receive_entries(struct receiver *r, const struct wire_vec 
 	return MS_OK;
 }
 
-static enum ms_status receive_vectors(struct receiver *r, struct ms_report *report)
+static enum ms_status receive_vectors(struct receiver *r, struct ms_report *report, size_t first)
 {
 	struct wire_vec vectors[VECTORS];
 
 	list_vectors(report, vectors);
-	for (size_t i = 0; i < VECTORS; i++) {
+	for (size_t i = first; i < VECTORS; i++) {
 		enum ms_status st;
 		uint64_t n;
 
@@ -249,7 +258,8 @@ static bool leaks_sensible(const struct ms_report *report)
 
 	ms_vec_for_each (leak, &report->leaks) {
 		if (leak->kind >= MS_LEAK_KINDS || leak->reason >= MS_REASONS ||
-		    leak->contents_len > MS_CONTENTS || leak->type > report->types.n)
+		    leak->contents_len > MS_CONTENTS || leak->type > report->types.n ||
+		    leak->stack > report->stacks.n)
 			return false;
 	}
 	return true;
@@ -296,26 +306,139 @@ static void end_notes(struct ms_notes *notes)
 		END_STRING(note->text);
 }
 
-enum ms_status ms_wire_receive(ms_wire_get get, void *ctx, struct ms_arena *arena,
-                               struct ms_report *ret, struct ms_error *err)
+/* They share no frames, lest a short report takes for ever to write. */
+static bool stacks_sensible(const struct ms_report *report)
 {
-	struct receiver r = { get, ctx, arena, err };
+	const struct ms_stack *stack;
+	uint64_t frames = 0;
+
+	ms_vec_for_each (stack, &report->stacks) {
+		frames += stack->n;
+		if ((uint64_t)stack->first + stack->n > report->pcs.n || stack->n > MS_STACK_FRAMES)
+			return false;
+	}
+	return frames <= report->pcs.n;
+}
+
+static bool code_sensible(struct ms_report *report)
+{
+	ms_addr end = 0;
+	struct ms_code *code;
+
+	ms_vec_for_each (code, &report->code) {
+		if (code->range.begin < end || code->range.end <= code->range.begin ||
+		    code->build_id_len > MS_BUILD_ID_BYTES)
+			return false;
+		end = code->range.end;
+		END_STRING(code->name);
+	}
+	return true;
+}
+
+static enum ms_status receive_report(struct receiver *r, struct ms_report *ret)
+{
+	enum ms_status st = receive_outcome(r);
+
+	st = st ? st : receive_fixed(r, ret);
+	st = st ? st : receive_vectors(r, ret, 0);
+	if (st)
+		return st;
+	if (!heaps_sensible(ret) || !leaks_sensible(ret) || !types_sensible(ret) ||
+	    !mappings_sensible(ret) || !stacks_sensible(ret) || !code_sensible(ret))
+		return nonsense(r, "an entry out of range");
+	end_patterns(&ret->suppressed);
+	end_notes(&ret->evidence);
+	end_notes(&ret->warnings);
+	return MS_OK;
+}
+
+/* ---- questions ---- */
+
+bool ms_wire_ask(const struct ms_wire_link *link, const struct ms_report *asked, uint32_t *verdicts,
+                 struct ms_error *err)
+{
+	const struct wire_head head = { MAGIC_QUESTION, LAYOUT };
+	struct receiver r = { link->get, link->ctx, NULL, err };
+
+	if (!link->put(link->ctx, &head, sizeof(head)) ||
+	    !send_vectors(link->put, link->ctx, *asked, FIRST_ASKED)) {
+		(void)ms_fail(err, MS_E_DIED, "nobody is there to be asked");
+		return false;
+	}
+	if (receive_outcome(&r))
+		return false;
+	if (link->get(link->ctx, verdicts, asked->stacks.n * sizeof(*verdicts)))
+		return true;
+	(void)ms_fail(err, MS_E_DIED, "the answer ended in the middle");
+	return false;
+}
+
+static enum ms_status answer(const struct ms_wire_link *link, const struct ms_report *asked,
+                             struct receiver *r)
+{
+	size_t len = asked->stacks.n * sizeof(uint32_t);
+	uint32_t *verdicts = ms_arena_alloc(r->arena, len);
+	struct ms_error outcome;
+
+	memset(&outcome, 0, sizeof(outcome));
+	if (!verdicts)
+		return ms_fail(r->err, MS_E_NOMEM, "no memory for an answer to the sweeper");
+	if (!link->judge(link->judge_ctx, asked, verdicts, &outcome) && !outcome.status)
+		(void)ms_fail(&outcome, MS_E_UNSUPPORTED, "no reason is known");
+	if (!link->put(link->ctx, &outcome, sizeof(outcome)) ||
+	    (!outcome.status && !link->put(link->ctx, verdicts, len)))
+		return ended(r);
+	return MS_OK;
+}
+
+/* In an arena of its own: it is not needed any more when it is answered. */
+static enum ms_status receive_question(const struct ms_wire_link *link, struct receiver whole)
+{
+	struct ms_arena arena = { 0 };
+	struct receiver r = { whole.get, whole.ctx, &arena, whole.err };
+	struct ms_report asked;
+	enum ms_status st;
+
+	memset(&asked, 0, sizeof(asked));
+	st = receive_vectors(&r, &asked, FIRST_ASKED);
+	if (!st && (!stacks_sensible(&asked) || !code_sensible(&asked)))
+		st = nonsense(&r, "a question out of range");
+	if (!st)
+		st = answer(link, &asked, &r);
+	ms_arena_deinit(&arena);
+	return st;
+}
+
+enum ms_status ms_wire_serve(const struct ms_wire_link *link, struct ms_arena *arena,
+                             struct ms_report *ret, struct ms_error *err)
+{
+	struct receiver r = { link->get, link->ctx, arena, err };
+	unsigned int questions = 0;
 	struct ms_report report;
+	bool question;
 	enum ms_status st;
 
 	memset(&report, 0, sizeof(report));
-	st = receive_head(&r);
-	st = st ? st : receive_outcome(&r);
-	st = st ? st : receive_fixed(&r, &report);
-	st = st ? st : receive_vectors(&r, &report);
-	if (st)
-		return st;
-	if (!heaps_sensible(&report) || !leaks_sensible(&report) || !types_sensible(&report) ||
-	    !mappings_sensible(&report))
-		return nonsense(&r, "an entry out of range");
-	end_patterns(&report.suppressed);
-	end_notes(&report.evidence);
-	end_notes(&report.warnings);
-	*ret = report;
-	return MS_OK;
+	for (;;) {
+		st = receive_head(&r, &question);
+		if (st || !question)
+			break;
+		if (!link->judge || ++questions > MS_WIRE_QUESTIONS)
+			return nonsense(&r, "a question that nobody expects");
+		st = receive_question(link, r);
+		if (st)
+			return st;
+	}
+	st = st ? st : receive_report(&r, &report);
+	if (!st)
+		*ret = report;
+	return st;
+}
+
+enum ms_status ms_wire_receive(ms_wire_get get, void *ctx, struct ms_arena *arena,
+                               struct ms_report *ret, struct ms_error *err)
+{
+	const struct ms_wire_link link = { .get = get, .ctx = ctx };
+
+	return ms_wire_serve(&link, arena, ret, err);
 }

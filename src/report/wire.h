@@ -12,7 +12,11 @@
  *	magic, version │ outcome: struct ms_error │ fixed part of the report │ for each
  *	vector: count (u64), entries
  *
- * A failure ends after its outcome.
+ * A failure ends after its outcome. Before it the sweeper may ask which stacks match a
+ * suppression, and the answer goes the other way:
+ *
+ *	magic of a question, version │ the vectors stacks, pcs, code
+ *	outcome: struct ms_error │ unless that is a failure: a number (u32) for each stack
  */
 
 #include "base/status.h"
@@ -21,6 +25,19 @@
 /* Move exactly @len bytes; false on end of file or error. */
 typedef bool (*ms_wire_put)(void *ctx, const void *bytes, size_t len);
 typedef bool (*ms_wire_get)(void *ctx, void *bytes, size_t len);
+
+/* One end of a channel on which there are questions as well. */
+struct ms_wire_link {
+	ms_wire_get get;
+	ms_wire_put put;
+	void *ctx; /* of both */
+	/* What answers, as ms_scan_options.judge does; at the receiving end alone. */
+	bool (*judge)(void *ctx, const struct ms_report *asked, uint32_t *verdicts,
+	              struct ms_error *err);
+	void *judge_ctx;
+};
+
+enum { MS_WIRE_QUESTIONS = 8 };
 
 /* Send @report, or, when error->status is not MS_OK, the failure alone. */
 bool ms_wire_send(ms_wire_put put, void *ctx, const struct ms_error *error,
@@ -35,5 +52,19 @@ bool ms_wire_send(ms_wire_put put, void *ctx, const struct ms_error *error,
  */
 ms_must_check enum ms_status ms_wire_receive(ms_wire_get get, void *ctx, struct ms_arena *arena,
                                              struct ms_report *ret, struct ms_error *err);
+
+/* The same, and answer what is asked before; more than MS_WIRE_QUESTIONS make no sense. */
+ms_must_check enum ms_status ms_wire_serve(const struct ms_wire_link *link, struct ms_arena *arena,
+                                           struct ms_report *ret, struct ms_error *err);
+
+/*
+ * Ask which suppression each of @asked's stacks matches, and wait for the answer.
+ *
+ * @verdicts: out; one for each stack: a suppression's number from 1 on, or 0
+ *
+ * False with the reason in @err.
+ */
+bool ms_wire_ask(const struct ms_wire_link *link, const struct ms_report *asked, uint32_t *verdicts,
+                 struct ms_error *err);
 
 #endif

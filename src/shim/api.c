@@ -72,8 +72,9 @@ MS_SHIM_EXPORT void get_malloc_leak_info(uint8_t **info, size_t *overall_size, s
 		return;
 	}
 	if (!is_on(MS_OPT_BACKTRACE)) {
-		ms_say("get_malloc_leak_info: Allocations not being tracked, to enable set the "
-		       "option 'backtrace'.");
+		if (ms_shim.phase != MS_SHIM_HOOKS)
+			ms_say("get_malloc_leak_info: Allocations not being tracked, to enable set the "
+			       "option 'backtrace'.");
 	} else if (ms_gate_enter()) {
 		leaks = list_leaks(&arena);
 		ms_arena_deinit(&arena);
@@ -130,6 +131,55 @@ MS_SHIM_EXPORT bool debug_dump_heap(const char *path)
 	return done;
 }
 
+/* ---- the same, as Android's programs ask for it ---- */
+
+/* On Linux it is an environment variable; the text is what programs know. */
+static bool write_or_tell(FILE *stream)
+{
+	if (write_malloc_leak_info(stream))
+		return true;
+	(void)fputs("Native heap dump not available. To enable, run these commands "
+	            "(requires root):\n"
+	            "# adb shell stop\n"
+	            "# adb shell setprop libc.debug.malloc.options backtrace\n"
+	            "# adb shell start\n",
+	            stream);
+	errno = ENOTSUP;
+	return false;
+}
+
+static void get_info(android_mallopt_leak_info_t *ret)
+{
+	get_malloc_leak_info(&ret->buffer, &ret->overall_size, &ret->info_size, &ret->total_memory,
+	                     &ret->backtrace_size);
+}
+
+MS_SHIM_EXPORT bool android_mallopt(int opcode, void *arg, size_t arg_size)
+{
+	bool writes = opcode == M_WRITE_MALLOC_LEAK_INFO_TO_FILE;
+	bool loaded = ms_shim.phase == MS_SHIM_ON || ms_shim.phase == MS_SHIM_HOOKS;
+
+	if (!writes && opcode != M_GET_MALLOC_LEAK_INFO && opcode != M_FREE_MALLOC_LEAK_INFO) {
+		errno = ENOTSUP;
+		return false;
+	}
+	if (!arg || arg_size != (writes ? sizeof(FILE *) : sizeof(android_mallopt_leak_info_t))) {
+		errno = EINVAL;
+		return false;
+	}
+	if (writes)
+		return write_or_tell(arg);
+	if (!loaded) {
+		errno = ENOTSUP;
+		return false;
+	}
+	if (opcode == M_GET_MALLOC_LEAK_INFO)
+		get_info(arg);
+	else
+		free_malloc_leak_info(((android_mallopt_leak_info_t *)arg)->buffer);
+	return true;
+}
+
 /* ---- single blocks ---- */
 
 MS_SHIM_EXPORT size_t malloc_backtrace(const void *pointer, uintptr_t *frames, size_t frame_count)
@@ -167,6 +217,8 @@ MS_SHIM_EXPORT int malloc_iterate(uintptr_t base, size_t size,
 
 	(void)base;
 	(void)size;
+	if (ms_shim.phase == MS_SHIM_HOOKS)
+		return 0;
 	if (!is_on(MS_OPT_TRACK)) {
 		errno = ENOTSUP;
 		return -1;

@@ -9,6 +9,7 @@
 #include "shim/guard/guard.h"
 #include "shim/next.h"
 #include "shim/out/reports.h"
+#include "shim/out/say.h"
 #include "shim/pointer.h"
 #include "shim/shim.h"
 #include "shim/track/freed.h"
@@ -111,6 +112,48 @@ static uint32_t take_trace(size_t size, size_t frames)
 	return ms_trace_keep(pc, ms_frames_take(pc, frames));
 }
 
+/* ---- blocks that the table has no room for ---- */
+
+/* Without memory for it; nothing then tells them from what is no block. */
+static size_t untracked; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
+
+static void enter(const void *p, struct ms_live live)
+{
+	static bool told;
+
+	if (ms_live_add(p, live) || !ms_shim_knows_all())
+		return;
+	(void)__atomic_fetch_add(&untracked, 1, __ATOMIC_RELAXED);
+	if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
+		ms_say("Unable to track all blocks: out of memory.");
+}
+
+/* What the header and the list of freed blocks say of a pointer that is not in the table. */
+static bool may_be_untracked(const void *p)
+{
+	struct ms_freed freed;
+	uint32_t tag;
+
+	if (!__atomic_load_n(&untracked, __ATOMIC_RELAXED))
+		return false;
+	if (ms_shim_has(MS_OPT_HEADER))
+		return ms_guard_probe_tag(&ms_shim.options, p, &tag) && tag == MS_TAG_LIVE &&
+		       ms_guard_is_whole(&ms_shim.options, p);
+	return !ms_shim_has(MS_OPT_FREE_TRACK) || !ms_freed_find(p, &freed);
+}
+
+static bool take_untracked(const void *p)
+{
+	size_t n = __atomic_load_n(&untracked, __ATOMIC_RELAXED);
+
+	if (!may_be_untracked(p))
+		return false;
+	while (n && !__atomic_compare_exchange_n(&untracked, &n, n - 1, true, __ATOMIC_RELAXED,
+	                                         __ATOMIC_RELAXED))
+		;
+	return n > 0;
+}
+
 /* Enter a new block; with sampling alone the table has those with a stack. */
 static void track(const void *p, size_t size)
 {
@@ -122,7 +165,7 @@ static void track(const void *p, size_t size)
 		live.trace =
 			is_sampled(size) ? take_trace(size, ms_shim.options.frames) : MS_TRACE_NONE;
 	if (ms_shim_knows_all() || live.trace >= MS_TRACE_FIRST)
-		(void)ms_live_add(p, live);
+		enter(p, live);
 }
 
 /* ---- making ---- */
@@ -144,7 +187,8 @@ static void *make_with_header(size_t align, size_t size, bool zeroed)
 		align = MS_BLOCK_ALIGN;
 	while (align & (align - 1))
 		align += align & -align; /* to the next power of two */
-	if (__builtin_add_overflow(size, ms_guard_extra(&ms_shim.options, align), &whole)) {
+	if (!align ||
+	    __builtin_add_overflow(size, ms_guard_extra(&ms_shim.options, align), &whole)) {
 		errno = ENOMEM;
 		return NULL;
 	}
@@ -219,10 +263,10 @@ bool ms_block_take(const void *p, const char *function, struct ms_live *ret)
 	found = ms_live_remove(p, ret);
 	if (!ms_shim_knows_all())
 		return true;
-	if (found && !is_damaged(p))
+	if (found ? !is_damaged(p) : take_untracked(p))
 		return true;
 	if (found)
-		(void)ms_live_add(p, *ret);
+		enter(p, *ret);
 	ms_report_pointer(p, function, found);
 	return false;
 }
@@ -231,7 +275,7 @@ bool ms_block_find(const void *p, const char *function, struct ms_live *ret)
 {
 	bool found = ms_live_find(p, ret);
 
-	if (found && !is_damaged(p))
+	if (found ? !is_damaged(p) : may_be_untracked(p))
 		return true;
 	ms_report_pointer(p, function, found);
 	return false;
@@ -240,7 +284,7 @@ bool ms_block_find(const void *p, const char *function, struct ms_live *ret)
 void ms_block_untake(const void *p, struct ms_live was)
 {
 	if (ms_shim_knows_all() || was.trace >= MS_TRACE_FIRST)
-		(void)ms_live_add(p, was);
+		enter(p, was);
 }
 
 /* ---- releasing ---- */

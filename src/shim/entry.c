@@ -4,7 +4,8 @@
  * The functions that stand in front of the C library's. Each has three ways: before the
  * next allocator is known, from early bytes; inside the gate, as the options want it; and
  * otherwise (before the start, without the shim, or called from inside of it) straight to
- * the next allocator, which is remembered as long as blocks of ours are told apart.
+ * the next allocator, or the program's hooks; that is remembered as long as blocks of ours
+ * are told apart.
  */
 
 #include <errno.h>
@@ -17,36 +18,16 @@
 #include "shim/frames/frames.h"
 #include "shim/frames/walk.h"
 #include "shim/gate.h"
+#include "shim/hooks/hooks.h"
 #include "shim/next.h"
 #include "shim/out/record.h"
 #include "shim/shim.h"
+#include "shim/track/deferred.h"
 #include "shim/track/live.h"
 #include "shim/track/outside.h"
 #include "shim/triggers.h"
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
-
-enum { DEFERRED = 256 };
-
-/* Blocks of ours that were freed from inside of the shim, by a signal handler perhaps. */
-static struct {
-	uint32_t n;
-	void *p[DEFERRED];
-} deferred; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
-
-/* With more at once, one is lost. */
-static void defer(void *p)
-{
-	for (unsigned i = 0; i < DEFERRED; i++) {
-		void *expected = NULL;
-
-		if (!__atomic_compare_exchange_n(&deferred.p[i], &expected, p, false,
-		                                 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-			continue;
-		(void)__atomic_fetch_add(&deferred.n, 1, __ATOMIC_RELEASE);
-		return;
-	}
-}
 
 static void free_inside(void *p)
 {
@@ -66,14 +47,11 @@ static void free_inside(void *p)
 
 static void free_deferred(void)
 {
-	for (unsigned i = 0; i < DEFERRED; i++) {
-		void *p = __atomic_exchange_n(&deferred.p[i], NULL, __ATOMIC_ACQ_REL);
+	unsigned at = 0;
+	void *p;
 
-		if (!p)
-			continue;
-		(void)__atomic_fetch_sub(&deferred.n, 1, __ATOMIC_RELAXED);
+	while ((at = ms_deferred_take(at, &p)) < MS_DEFERRED)
 		free_inside(p);
-	}
 }
 
 /*
@@ -89,7 +67,7 @@ static inline __attribute__((always_inline)) bool enter(void)
 		ms_walk_doubt();
 	if (!LIKELY(!ms_triggers_pending()))
 		ms_triggers_run();
-	if (!LIKELY(!__atomic_load_n(&deferred.n, __ATOMIC_RELAXED)))
+	if (!LIKELY(!ms_deferred_any()))
 		free_deferred();
 	return true;
 }
@@ -116,8 +94,8 @@ static inline bool passes(size_t size)
 /* Whether blocks of ours are told apart from others, or may have to be. */
 static inline bool remembers(void)
 {
-	return ms_shim.phase == MS_SHIM_STARTING ||
-	       (ms_shim.phase == MS_SHIM_ON && ms_shim_knows_all());
+	return ms_shim.phase < MS_SHIM_OFF &&
+	       (ms_shim.phase == MS_SHIM_STARTING || ms_shim_knows_all());
 }
 
 static void *outside(void *p)
@@ -142,7 +120,21 @@ static void *allocate_inside(size_t align, size_t size)
 	return p;
 }
 
-/* In line, so that it is called by the program, or tells at least who called us. */
+/*
+ * Not through the gate. In line, as allocate(), so that who called, and whose frame it is,
+ * is the program; or at least one of us that the program called.
+ */
+static inline __attribute__((always_inline)) void *allocate_past(size_t align, size_t size)
+{
+	const bool hooked = ms_shim.phase == MS_SHIM_HOOKS;
+
+	if (hooked && align)
+		return ms_hooks_memalign(align, size, __builtin_return_address(0));
+	if (hooked)
+		return ms_hooks_malloc(size, __builtin_return_address(0));
+	return outside(align ? ms_next.memalign(align, size) : ms_next.malloc(size));
+}
+
 static inline __attribute__((always_inline)) void *allocate(size_t align, size_t size)
 {
 	void *p;
@@ -150,7 +142,7 @@ static inline __attribute__((always_inline)) void *allocate(size_t align, size_t
 	if (!ms_next_ready())
 		return align <= MS_EARLY_ALIGN ? ms_early_alloc(size) : NULL;
 	if (!enter())
-		return outside(align ? ms_next.memalign(align, size) : ms_next.malloc(size));
+		return allocate_past(align, size);
 	p = allocate_inside(align, size);
 	leave();
 	return p;
@@ -184,7 +176,9 @@ __attribute__((noinline)) static void *calloc_with_care(size_t nmemb, size_t siz
 	if (!ms_next_ready())
 		return ms_early_alloc(bytes);
 	if (!enter())
-		return outside(ms_next.calloc(1, bytes));
+		return ms_shim.phase == MS_SHIM_HOOKS
+		               ? ms_hooks_calloc(bytes, __builtin_return_address(0))
+		               : outside(ms_next.calloc(1, bytes));
 	record = ms_record_reserve();
 	p = ms_block_make_zeroed(bytes);
 	ms_record_fill(record, &(struct ms_record){ .what = MS_RECORD_CALLOC,
@@ -258,13 +252,17 @@ __attribute__((noinline)) static void free_with_care(void *ptr)
 {
 	int kept = errno;
 
+	if (!ptr && ms_shim.phase == MS_SHIM_HOOKS)
+		ms_hooks_free(NULL, __builtin_return_address(0));
 	if (!ptr || !ms_next_ready())
 		return;
 	if (enter()) {
 		free_inside(ptr);
 		leave();
 	} else if (ms_shim.phase == MS_SHIM_ON && ms_shim_tracks() && !ms_outside_take(ptr)) {
-		defer(ptr);
+		ms_deferred_add(ptr);
+	} else if (ms_shim.phase == MS_SHIM_HOOKS) {
+		ms_hooks_free(ptr, __builtin_return_address(0));
 	} else {
 		if (ms_shim.phase == MS_SHIM_STARTING)
 			(void)ms_outside_take(ptr);
@@ -302,7 +300,8 @@ static void *realloc_inside(void *ptr, size_t size)
 		p = ms_block_resize(ptr, size, was);
 	}
 	done.p = (uintptr_t)p;
-	if (p != ptr)
+	/* as on Android, what fails is not recorded, nor what stays where it is by its header */
+	if (!ptr || !size || (p && (p != ptr || !ms_shim_has(MS_OPT_HEADER))))
 		ms_record_fill(record, &done);
 	return p;
 }
@@ -340,7 +339,7 @@ static void *realloc_from_inside(void *ptr, size_t size)
 		if (!p)
 			return NULL;
 	}
-	defer(ptr);
+	ms_deferred_add(ptr);
 	return p;
 }
 
@@ -361,6 +360,8 @@ __attribute__((noinline)) static void *realloc_with_care(void *ptr, size_t size)
 	}
 	if (ptr && ms_shim.phase == MS_SHIM_ON && ms_shim_tracks())
 		return realloc_from_inside(ptr, size);
+	if (ms_shim.phase == MS_SHIM_HOOKS)
+		return ms_hooks_realloc(ptr, size, __builtin_return_address(0));
 	return outside(ms_next.realloc(ptr, size));
 }
 

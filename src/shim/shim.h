@@ -13,8 +13,10 @@
 
 enum ms_shim_phase {
 	MS_SHIM_STARTING, /* what is allocated is remembered as not ours */
-	MS_SHIM_OFF,      /* for good: everything goes to the next allocator */
 	MS_SHIM_ON,
+	/* for good, and no block is ours: */
+	MS_SHIM_OFF,   /* everything goes to the next allocator */
+	MS_SHIM_HOOKS, /* to the program's hooks */
 };
 
 struct ms_shim {

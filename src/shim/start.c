@@ -10,13 +10,16 @@
 #include "base/file.h"
 #include "shim/block.h"
 #include "shim/frames/frames.h"
+#include "shim/frames/memory.h"
 #include "shim/gate.h"
+#include "shim/hooks/hooks.h"
 #include "shim/next.h"
 #include "shim/out/heapdump.h"
 #include "shim/out/listing.h"
 #include "shim/out/record.h"
 #include "shim/out/reports.h"
 #include "shim/out/say.h"
+#include "shim/registry.h"
 #include "shim/shim.h"
 #include "shim/track/freed.h"
 #include "shim/triggers.h"
@@ -81,18 +84,35 @@ static void finish(void *unused)
 
 /* ---- the start ---- */
 
-/* What the configuration file says; false when it says nothing. */
-static bool read_config(char *ret, size_t size)
+/* What is chosen: the options, or an empty string, and whether there are hooks otherwise. */
+struct choice {
+	const char *options;
+	bool hooks;
+	char configured[MS_OPT_PATH];
+};
+
+/* The environment comes before the configuration file. */
+static void choose(struct choice *ret)
 {
+	const char *options = getenv("LIBC_DEBUG_MALLOC_OPTIONS");
+	const char *hooks = getenv("LIBC_HOOKS_ENABLE");
 	const char *path = getenv("MALLOC_DEBUG_CONFIG");
 	struct ms_arena arena = { 0 };
 	struct ms_bytes text = { 0 };
 	struct ms_error err;
-	bool found = ms_file_read(path ? path : CONFIG_FILE, &arena, &text, &err) == MS_OK &&
-	             ms_config_options(text.at, text.n, ms_shim.program, ret, size);
 
+	*ret = (struct choice){ .hooks = hooks && hooks[0] && hooks[0] != '0' };
+	ret->options = options ? options : "";
+	if (ret->options[0])
+		return;
+	ret->options = ret->configured;
+	if (ms_file_read(path ? path : CONFIG_FILE, &arena, &text, &err) == MS_OK) {
+		if (!ms_config_options(text.at, text.n, ms_shim.program, ret->configured,
+		                       sizeof(ret->configured)))
+			ret->configured[0] = '\0';
+		ret->hooks = ret->hooks || ms_config_hooks(text.at, text.n);
+	}
 	ms_arena_deinit(&arena);
-	return found;
 }
 
 static bool parse(const char *text)
@@ -120,6 +140,7 @@ static bool prepare_frames(void)
 		ms_say("Unable to load libunwind.so.8: %s", dlerror());
 		return false;
 	}
+	ms_memory_init();
 	/* now, and not first inside of a signal handler or a forked child */
 	(void)ms_frames_take(pc, 1);
 	return true;
@@ -138,8 +159,11 @@ static bool prepare(const char *text)
 	}
 	if (!parse(text) || !prepare_frames())
 		return false;
-	if (ms_shim_has(MS_OPT_FREE_TRACK) && !ms_freed_init(ms_shim.options.free_track))
+	if (ms_shim_has(MS_OPT_FREE_TRACK) && !ms_freed_init(ms_shim.options.free_track)) {
+		ms_say("Unable to make room for %zu freed blocks: %s", ms_shim.options.free_track,
+		       strerror(errno));
 		return false;
+	}
 	if (ms_shim_has(MS_OPT_RECORD) && !ms_record_init(ms_shim.options.records))
 		return false;
 	return ms_gate_init() && ms_triggers_init() &&
@@ -149,20 +173,19 @@ static bool prepare(const char *text)
 
 static void start(void)
 {
-	const char *text = getenv("LIBC_DEBUG_MALLOC_OPTIONS");
-	char configured[MS_OPT_PATH];
+	struct choice choice;
 
 	(void)snprintf(ms_shim.program, sizeof(ms_shim.program), "%s",
 	               program_invocation_short_name);
-	if (!text || !text[0]) {
-		if (!read_config(configured, sizeof(configured))) {
-			ms_shim.phase = MS_SHIM_OFF;
-			return;
-		}
-		text = configured;
+	choose(&choice);
+	if (!choice.options[0]) {
+		if (choice.hooks)
+			ms_hooks_init();
+		ms_shim.phase = choice.hooks ? MS_SHIM_HOOKS : MS_SHIM_OFF;
+		return;
 	}
 	ms_say_init();
-	if (!prepare(text)) {
+	if (!prepare(choice.options)) {
 		ms_say_libc("%s: failed to enable malloc debug", ms_shim.program);
 		ms_shim.phase = MS_SHIM_OFF;
 		return;
@@ -175,6 +198,8 @@ static void start(void)
 	if (ms_shim.light)
 		ms_live_filter();
 	ms_shim.capturing = ms_shim_has(MS_OPT_CAPTURE);
+	if (ms_shim_tracks() || ms_shim_has(MS_OPT_RECORD))
+		ms_registry_publish();
 	ms_shim.phase = MS_SHIM_ON;
 }
 

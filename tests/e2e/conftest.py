@@ -1,4 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
+import os
+import shutil
+import tempfile
+
 import pytest
 
 import support
@@ -16,6 +20,15 @@ def nothing_left_behind():
     yield
     left = support.leftovers()
     assert not left, f"processes left behind: {left}"
+
+
+@pytest.fixture
+def folder():
+    """A short path that any user can enter (unlike pytest's)."""
+    path = tempfile.mkdtemp(prefix="memscan-e2e-")
+    os.chmod(path, 0o755)
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

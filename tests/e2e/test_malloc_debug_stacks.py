@@ -5,10 +5,10 @@ import re
 
 import pytest
 
+from shim_support import environment, needs_library
 from support import Process, compile_special, compile_target
-from test_malloc_debug import LIBRARY, environment
 
-pytestmark = pytest.mark.skipif(not LIBRARY.exists(), reason=f"{LIBRARY} is not built")
+pytestmark = needs_library
 
 FORMS = {
     "O1": ["-O1"],

@@ -5,26 +5,19 @@ Of each: the scan succeeds, every heap is verified, and the program's own work
 is right afterwards. What was found goes into a table at the end of the run.
 """
 
-import contextlib
-import glob
 import hashlib
-import http.client
 import os
 import pty
-import pwd
 import random
-import re
 import select
-import shutil
 import socket
 import subprocess
-import tempfile
-import threading
 import time
 
 import pytest
 
 import support
+from servers import Load, Postgres, accepts, free_port, need, start_nginx, title_of
 from support import COULD_NOT_SCAN, GLIBC, HOST, Process, check_scanned, scan, suite_program
 
 
@@ -41,78 +34,7 @@ def scan_working(pid, table, name, may_vanish=False):
     return report
 
 
-def need(*commands):
-    for command in commands:
-        if not shutil.which(command):
-            pytest.skip(f"{command} is not installed; tools/install-deps check")
-
-
-@pytest.fixture
-def folder():
-    """A short path that any user can enter (unlike pytest's)."""
-    path = tempfile.mkdtemp(prefix="memscan-e2e-")
-    os.chmod(path, 0o755)
-    yield path
-    shutil.rmtree(path, ignore_errors=True)
-
-
-def free_port():
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
-
-
 # ---- nginx ----
-
-class Load(threading.Thread):
-    """Keeps asking until told to stop; counts what came back, right and wrong."""
-
-    def __init__(self, port, pages):
-        super().__init__(daemon=True)
-        self.port, self.pages, self.right, self.wrong, self.ended = port, pages, 0, [], False
-
-    def run(self):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
-        names = sorted(self.pages)
-        while not self.ended:
-            name = names[self.right % len(names)]
-            try:
-                connection.request("GET", "/" + name, headers={"Accept-Encoding": "gzip"} if self.right % 3 else {})
-                answer = connection.getresponse()
-                body = answer.read()
-                if answer.status == 200 and (answer.getheader("Content-Encoding") or body == self.pages[name]):
-                    self.right += 1
-                    continue
-                self.wrong.append((name, answer.status, len(body)))
-            except OSError as error:
-                self.wrong.append((name, error))
-                connection.close()
-            if len(self.wrong) > 20:
-                return
-        connection.close()
-
-
-def start_nginx(folder, port, pages):
-    for name, body in pages.items():
-        with open(f"{folder}/{name}", "wb") as out:
-            out.write(body)
-    user = "user root;" if os.getuid() == 0 else ""
-    with open(f"{folder}/nginx.conf", "w") as out:
-        out.write(f"""daemon off; worker_processes 2; {user} pid {folder}/pid; error_log {folder}/error.log;
-            events {{ worker_connections 64; }}
-            http {{ access_log off; gzip on; gzip_min_length 100; gzip_types *; sendfile off;
-                client_body_temp_path {folder}/t1; proxy_temp_path {folder}/t2; fastcgi_temp_path {folder}/t3;
-                uwsgi_temp_path {folder}/t4; scgi_temp_path {folder}/t5;
-                server {{ listen 127.0.0.1:{port}; root {folder}; keepalive_requests 50; }} }}""")
-    nginx = shutil.which("nginx") or "/usr/sbin/nginx"
-    return Process([nginx, "-c", f"{folder}/nginx.conf", "-e", f"{folder}/error.log"], stderr=subprocess.DEVNULL)
-
-
-def accepts(port):
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-        return True
-    return False
-
 
 def test_nginx_serves_each_request(folder, table):
     if not os.path.exists("/usr/sbin/nginx"):
@@ -145,75 +67,22 @@ def test_nginx_serves_each_request(folder, table):
 
 # ---- PostgreSQL ----
 
-def postgres_bin():
-    found = sorted(glob.glob("/usr/lib/postgresql/*/bin/postgres"))
-    if not found:
-        pytest.skip("PostgreSQL is not installed; tools/install-deps check")
-    return os.path.dirname(found[-1])
-
-
-def other_user():
-    """PostgreSQL refuses to be root."""
-    if os.getuid() != 0:
-        return {}
-    user = pwd.getpwnam("postgres")
-    return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
-
-
 def test_postgresql_answers_agree(folder, table):
-    tools, user = postgres_bin(), other_user()
-    if user:
-        os.chown(folder, user["user"], user["group"])
-
-    def run(*command):
-        done = subprocess.run([f"{tools}/{command[0]}", *command[1:]], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              text=True, cwd=folder, timeout=120, **user)
-        assert done.returncode == 0, f"{command}: {done.stderr}"
-        return done.stdout
-
-    def query(sql):
-        return run("psql", "-h", folder, "-d", "postgres", "-AtX", "-c", sql).strip()
-
-    run("initdb", "-D", f"{folder}/data", "-A", "trust", "--no-sync", "-U", "postgres")
-    os.environ["PGUSER"] = "postgres"
-    with Process([f"{tools}/postgres", "-D", f"{folder}/data", "-k", folder, "-c", "listen_addresses=",
-                  "-c", "fsync=off", "-c", "shared_buffers=32MB"],
-                 stderr=subprocess.DEVNULL, cwd=folder, **user) as server:
-        support.wait_until(lambda: os.path.exists(f"{folder}/.s.PGSQL.5432"), 30, "the server's socket")
-        support.wait_until(lambda: subprocess.run([f"{tools}/pg_isready", "-h", folder, "-q"], **user,
-                                                  cwd=folder).returncode == 0, 30, "the server is ready")
-        run("pgbench", "-h", folder, "-i", "-s", "1", "-q", "postgres")
+    with Postgres(folder) as server:
         digest = "select md5(string_agg(bid::text || filler, ',' order by aid)) from pgbench_accounts"
-        before = query(digest)
-        with Process([f"{tools}/pgbench", "-h", folder, "-c", "4", "-T", "6", "-M", "prepared", "-n", "postgres"],
-                     stderr=subprocess.STDOUT, cwd=folder, **user) as bench:
+        server.run("pgbench", "-i", "-s", "1", "-q", "postgres")
+        before = server.query(digest)
+        with server.start("pgbench", "-c", "4", "-T", "6", "-M", "prepared", "-n", "postgres") as bench:
             scans = 0
             while bench.running() and scans < 60:
                 for pid in [server.pid, *support.children_of(server.pid)]:
                     name = "postgres " + title_of(pid)
                     scans += scan_working(pid, table, name, may_vanish=True) is not None
-            assert bench.finish(120) == 0
-            said = bench.popen.stdout.read().decode()
-        assert "number of failed transactions: 0" in said, said
-        processed = re.search(r"transactions actually processed: (\d+)", said).group(1)
+            processed = server.finish_bench(bench)
         assert scans >= 10 and "postgres backend" in {row[0] for row in table}
-        sums = query("select (select sum(abalance) from pgbench_accounts) = (select sum(delta) from pgbench_history),"
-                     " (select sum(bbalance) from pgbench_branches) = (select sum(delta) from pgbench_history),"
-                     " (select sum(tbalance) from pgbench_tellers) = (select sum(delta) from pgbench_history),"
-                     " (select count(*) from pgbench_history)")
-        assert sums == f"t|t|t|{processed}", sums
-        assert query(digest) == before
-        os.kill(server.pid, 2)  # fast shutdown
-        assert server.finish(30) == 0
-
-
-def title_of(pid):
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
-        words = file.read().split(b"\0")[0].decode().split()
-        if words[0] != "postgres:":
-            return "postmaster"
-        return "backend" if "[local]" in words else " ".join(words[1:3])
-    return "?"
+        server.check_sums(processed)
+        assert server.query(digest) == before
+        server.shut_down()
 
 
 # ---- interpreters ----

@@ -113,15 +113,20 @@ def check_target(target):
 def test_tells_exactly_the_lost_blocks(suite, variant, name, scenario):
     # The heap of a program linked at fixed addresses begins so low that a plain
     # number may point into it by chance; not three times.
-    for left in (2, 1, 0) if variant == "static" else (0,):
+    for left in (2, 1, 0):
         with start(suite, variant, name, scenario) as target:
             try:
                 check_target(target)
                 assert target.finish() == 0
                 return
             except AssertionError:
-                if not left:
+                if not left or not (variant == "static" or has_round_address(target)):
                     raise
+
+
+def has_round_address(target):
+    """Half of an old pointer with zeros in the other half is an address in such a block."""
+    return any(address >> 32 != address + size >> 32 for address, size in target.leaks().items())
 
 
 @pytest.mark.parametrize("suite", GLIBC)

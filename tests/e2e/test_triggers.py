@@ -244,6 +244,17 @@ def test_a_forked_child_answers_for_itself(folder, blocks):
         target.quiet()
 
 
+def test_a_signal_before_a_child_has_begun_is_answered(folder):
+    with Triggered(folder, "idle", static=True, env={"RAISE_IN_CHILD": "1"}) as target:
+        child = int(target.ask("fork\n").split()[1])
+        wait_until(target.files, what="a file")
+        target.quiet()
+        assert len(target.files()) == 1
+        assert f"process {child} " in target.answers()[0] and target.named_by(target.answers()[0])
+        kill(child)
+        target.quiet()
+
+
 def test_a_child_of_vfork_leaves_its_parents_memory_alone(folder):
     with Triggered(folder, "idle", MANY) as target:
         child = int(target.ask("vfork\n").split()[1])
@@ -292,6 +303,7 @@ def test_hammer(folder, mode):
             if n % 50 == 0:
                 time.sleep(random.random() / 50)
         # the last signal is answered, also when it came while an answer was being made
+        wait_until(target.files, what="a file")
         target.quiet()
         assert target.files() and all(target.named_by(text) for text in target.answers())
         assert target.named_by(trigger(target.pid).stdout)

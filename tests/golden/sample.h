@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/source.h"
 #include "report/writers.h"
 
 static inline void sample_target(struct ms_report *report)
@@ -72,6 +73,7 @@ static inline void sample_leaks(struct ms_arena *arena, struct ms_report *report
 		                  .total_size = 174,
 		                  .kind = MS_LEAK_DIRECT,
 		                  .type = 2,
+		                  .stack = 2,
 		                  .contents_len = 20,
 		                  .contents = { 0x1f, 0x20, 'A', 0x7e, 0x7f, 0x80, 0xff,
 		                                0,    1,    2,   3,    4,    5,    6,
@@ -83,6 +85,7 @@ static inline void sample_leaks(struct ms_arena *arena, struct ms_report *report
 		                  .total_size = 40,
 		                  .kind = MS_LEAK_DIRECT,
 		                  .type = 1,
+		                  .stack = 1,
 		                  .contents_len = 32,
 		                  .contents = "thirty-two bytes of many, 32 lon" };
 	leak = ms_vec_push(arena, &report->leaks);
@@ -125,6 +128,86 @@ static inline void sample_types(struct ms_arena *arena, struct ms_report *report
 	*suppressed = (struct ms_suppressed){ "libold.so", 1234567, 98765432101 };
 }
 
+static inline void sample_code(struct ms_arena *arena, struct ms_report *report)
+{
+	static const struct ms_code code[] = {
+		{ .range = { 0x200000, 0x201000 }, .prot = MS_PROT_EXEC },
+		{ .range = { 0x7f0000000000, 0x7f0000001000 },
+		  .offset = 0x3000,
+		  .inode = 9,
+		  .dev_major = 8,
+		  .dev_minor = 1,
+		  .prot = MS_PROT_READ,
+		  .build_id_len = 4,
+		  .build_id = { 0x01, 0xfe, 0x23, 0xab },
+		  .name = "/opt/my lib/pool.so (deleted)" },
+		{ .range = { 0x7f0000002000, 0x7f0000004000 },
+		  .offset = 0x4000,
+		  .inode = 9,
+		  .dev_major = 8,
+		  .dev_minor = 1,
+		  .prot = MS_PROT_EXEC,
+		  .build_id_len = 4,
+		  .build_id = { 0x01, 0xfe, 0x23, 0xab },
+		  .name = "/opt/my lib/pool.so (deleted)" },
+		{ .range = { 0x7f0000005000, 0x7f0000006000 },
+		  .inode = 9,
+		  .dev_major = 8,
+		  .dev_minor = 2,
+		  .prot = MS_PROT_EXEC,
+		  .name = "/usr/lib/libops.so.2" },
+	};
+
+	for (size_t i = 0; i < sizeof(code) / sizeof(code[0]); i++)
+		*(struct ms_code *)ms_vec_push(arena, &report->code) = code[i];
+}
+
+/* Two stacks, each leak's own. */
+static inline void sample_stacks(struct ms_arena *arena, struct ms_report *report)
+{
+	static const ms_addr pcs[] = { 0x7f0000005123, 0x200010, 0x7f0000002abc, 0x7f0000003000,
+		                       0x600000 };
+
+	*(struct ms_stack *)ms_vec_push(arena, &report->stacks) = (struct ms_stack){ 0, 2 };
+	*(struct ms_stack *)ms_vec_push(arena, &report->stacks) = (struct ms_stack){ 2, 3 };
+	for (size_t i = 0; i < sizeof(pcs) / sizeof(pcs[0]); i++)
+		*(ms_addr *)ms_vec_push(arena, &report->pcs) = pcs[i];
+	sample_code(arena, report);
+}
+
+/* What only the original adds: the first address is in two functions, the last has no name. */
+static inline void sample_names(struct ms_arena *arena, struct ms_report *report)
+{
+	static const struct ms_function inlined[] = {
+		{ "pool::grow(unsigned long)", "/src/pool/grow.hh", 12 },
+		{ "pool::take()", "/src/pool/take.cc", 34 },
+	};
+	static const struct ms_named names[] = {
+		{ .symbol = { .module = "/usr/lib/libops.so.2",
+		              .map_begin = 0x7f0000005000,
+		              .rel_pc = 0x11123,
+		              .function = "ops_new" } },
+		{ .symbol = { .module = "", .map_begin = 0x200000, .rel_pc = 0x10 } },
+		{ .symbol = { .module = "/opt/my lib/pool.so (deleted)",
+		              .map_begin = 0x7f0000002000,
+		              .rel_pc = 0x1abc,
+		              .elf_offset = 0x3000,
+		              .build_id = "01fe23ab",
+		              .function = "pool::take()",
+		              .function_offset = 24,
+		              .file = "/src/pool/grow.hh",
+		              .line = 12 } },
+		{ .symbol = { .function = "main", .function_offset = 7 } },
+		{ .symbol = { .module = NULL } },
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		*(struct ms_named *)ms_vec_push(arena, &report->names) = names[i];
+	for (size_t i = 0; i < sizeof(inlined) / sizeof(inlined[0]); i++)
+		*(struct ms_function *)ms_vec_push(arena, &report->names.at[2].functions) =
+			inlined[i];
+}
+
 /* The full report; its vectors are in @arena. */
 static inline void sample_report(struct ms_arena *arena, struct ms_report *report)
 {
@@ -136,6 +219,8 @@ static inline void sample_report(struct ms_arena *arena, struct ms_report *repor
 	sample_heaps(arena, report);
 	sample_leaks(arena, report);
 	sample_types(arena, report);
+	sample_stacks(arena, report);
+	sample_names(arena, report);
 	mapping = ms_vec_push(arena, &report->mappings);
 	mapping->range = (struct ms_range){ 0x7f0000000000, 0x7f0000100000 };
 	snprintf(mapping->name, sizeof(mapping->name), "[anon: pool]");

@@ -11,10 +11,12 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -43,7 +45,7 @@ static void write_before(void)
 
 	put(p, -15, 0x02);
 	put(p, -1, 0x03);
-	release(p);
+	release(p); /* told: write_before */
 }
 
 static void write_after(void)
@@ -52,7 +54,7 @@ static void write_after(void)
 
 	put(p, 100, 0x41);
 	put(p, 131, 0x42);
-	release(p);
+	release(p); /* told: write_after */
 }
 
 static void write_after_realloc(void)
@@ -67,7 +69,7 @@ static void use_after_free(void)
 {
 	char *p = told(malloc(100));
 
-	release(p);
+	release(p); /* told: use_after_free */
 	put(p, 20, 0xaf);
 }
 
@@ -75,15 +77,15 @@ static void double_free(void)
 {
 	char *p = told(malloc(100));
 
-	release(p);
-	release(p);
+	release(p); /* told: double_free */
+	release(p); /* told: double_free */
 }
 
 static void wild_free(void)
 {
 	static char bytes[4096];
 
-	release(told(bytes + 2048));
+	release(told(bytes + 2048)); /* told: wild_free */
 }
 
 static void unmapped_free(void)
@@ -95,8 +97,9 @@ static void realloc_freed(void)
 {
 	char *p = told(malloc(100));
 
-	release(p);
-	if (realloc(p, 200))
+	release(p);          /* told: realloc_freed */
+	p = realloc(p, 200); /* told: realloc_freed */
+	if (p)
 		puts("a block");
 }
 
@@ -116,9 +119,119 @@ static void header_after_free(void)
 	put(p, -64, 0x00);
 }
 
+static void size_of_wild(void)
+{
+	static char bytes[4096];
+
+	printf("%zu\n", malloc_usable_size(told(bytes + 2048)));
+}
+
+static void realloc_wild(void)
+{
+	static uint32_t words[1024];
+
+	words[512 - 64 / 4] = 0x12345678; /* where a header's tag would be */
+	if (realloc(told(&words[512]), 200))
+		puts("a block");
+}
+
+static void write_around(void)
+{
+	char *p = told(malloc(100));
+
+	put(p, -1, 0x01);
+	put(p, 100, 0x02);
+	release(p);
+}
+
+static void realloc_to_nothing(void)
+{
+	char *p = told(malloc(100));
+
+	put(p, 101, 0x41);
+	if (realloc(p, 0))
+		puts("a block");
+}
+
+static void shrink(void)
+{
+	char *p = told(malloc(100));
+
+	put(p, 100, 0x41);
+	if (realloc(p, 50) != p)
+		puts("moved");
+	put(p, 50, 0x42);
+	release(p);
+}
+
+static void use_large_after_free(void)
+{
+	char *p = told(malloc(3000000));
+
+	release(p);
+	put(p, 20, 0x01);
+	put(p, 2000000, 0x02);
+}
+
+/* The first leaves a list of one when the second comes. */
+static void use_two_after_free(void)
+{
+	char *p = told(malloc(100));
+	char *q = told(malloc(100));
+
+	release(p);
+	put(p, 1, 0x11);
+	release(q);
+	put(q, 2, 0x12);
+}
+
+static HIDDEN void *move_leak(void *p)
+{
+	return realloc(p, 5000);
+}
+
+static void leak_moved(void)
+{
+	told(move_leak(malloc(100)));
+}
+
+static void leak_of_nothing(void)
+{
+	told(malloc(0));
+}
+
+static HIDDEN void *allocate(size_t size)
+{
+	return malloc(size);
+}
+
+/* The stack of the one from allocate() is longer. */
+static void leaks_in_order(void)
+{
+	void *p = allocate(300);
+	void *r = malloc(300);
+
+	told(p);
+	told(malloc(5000));
+	told(r);
+	told(calloc(3, 5));
+}
+
+static void leaves_at_once(void)
+{
+	char *p = told(malloc(100));
+
+	release(p);
+	put(p, 20, 0xaf);
+	told(malloc(100));
+	puts("done");
+	fflush(stdout);
+	_exit(0);
+}
+
 static HIDDEN char *allocate_leak(void)
 {
-	return malloc(1024);
+	return malloc(1024); /* told: allocate_leak */
 }
 
 static void leak(void)
@@ -159,6 +272,57 @@ static void calls(void)
 	printf("%p %p %p %p %p\n", (void *)a, (void *)b, (void *)c, (void *)d, e);
 }
 
+static void calls_at_the_edges(void)
+{
+	void *(*volatile make)(size_t) = malloc;
+	void *(*volatile resize)(void *, size_t) = realloc;
+	char *a = resize(NULL, 30);
+	char *b = aligned_alloc(64, 128);
+	char *c = valloc(10);
+	char *d = pvalloc(11);
+	char *e = calloc(2, 50);
+	char *f = malloc(5000);
+	char *g = resize(f, 4000);
+	int failed = make(SIZE_MAX - 4096) != NULL;
+
+	failed += resize(a, SIZE_MAX - 4096) != NULL;
+	printf("%p %p %p %p %p %p %d\n", (void *)a, (void *)b, (void *)c, (void *)d, (void *)e,
+	       (void *)g, failed);
+	failed += resize(a, 0) != NULL;
+	free(b);
+	free(NULL);
+}
+
+static void at_exit(void)
+{
+	char *p = told(malloc(100));
+
+	release(p);
+	put(p, 20, 0xaf);
+	told(allocate_leak());
+}
+
+static HIDDEN void *allocate_here(size_t size)
+{
+	return malloc(size);
+}
+
+static HIDDEN void *allocate_there(size_t size)
+{
+	return malloc(size);
+}
+
+/* By turns, so that no two neighbours have the same stack. */
+static void leaks_by_turns(void)
+{
+	for (int i = 0; i < 20; i++) {
+		allocate_here(600);
+		allocate_there(600);
+	}
+	for (volatile int i = 0; i < 3; i++)
+		allocate_here(7000);
+}
+
 static void bytes(void)
 {
 	unsigned char *p = malloc(40);
@@ -169,7 +333,10 @@ static void bytes(void)
 	free(p);
 }
 
-/* Waits for lines; each makes a block and tells it, so that a signal can be answered. */
+/*
+ * Waits for lines; each makes a block and tells it, so that a signal can be answered; or,
+ * "-N", frees the Nth.
+ */
 static void interactive(void)
 {
 	char line[64];
@@ -179,6 +346,11 @@ static void interactive(void)
 	puts("READY");
 	fflush(stdout);
 	while (n < 64 && fgets(line, sizeof(line), stdin)) {
+		if (line[0] == '-') {
+			free(kept[atoi(line + 1)]);
+			told(NULL);
+			continue;
+		}
 		kept[n] = malloc((size_t)atoi(line));
 		told(kept[n++]);
 	}
@@ -318,6 +490,68 @@ static void api(void)
 	free(a);
 }
 
+/* Android's opcodes: 5 writes to a file, 6 lists, 7 frees the list. */
+static void mallopts(void)
+{
+	bool (*tell)(int, void *, size_t) = function("android_mallopt");
+	struct {
+		uint8_t *buffer;
+		size_t overall_size;
+		size_t info_size;
+		size_t total_memory;
+		size_t backtrace_size;
+	} info = { (uint8_t *)&pipe, 1, 1, 1, 1 };
+	FILE *file = tmpfile();
+	char line[256];
+	bool done;
+
+	for (int opcode = 5; opcode <= 7; opcode++) {
+		void *arg = opcode == 5 ? (void *)file : &info;
+
+		errno = 0;
+		printf("%d %d", opcode, tell(opcode, NULL, sizeof(void *)));
+		printf(" %d", errno == EINVAL);
+		errno = 0;
+		printf(" %d", tell(opcode, arg, 7));
+		printf(" %d\n", errno == EINVAL);
+	}
+	errno = 0;
+	done = tell(4, &info, sizeof(info));
+	printf("4 %d %d\n", done, errno == ENOTSUP);
+	errno = 0;
+	done = tell(6, &info, sizeof(info));
+	printf("6 %d %d: %d %zu\n", done, errno == ENOTSUP, info.buffer && info.overall_size > 0,
+	       info.backtrace_size);
+	if (!done)
+		info.buffer = NULL;
+	errno = 0;
+	done = tell(7, &info, sizeof(info));
+	printf("7 %d %d\n", done, errno == ENOTSUP);
+	errno = 0;
+	done = tell(5, file, sizeof(file));
+	printf("5 %d %d\n", done, errno == ENOTSUP);
+	rewind(file);
+	for (int i = 0; i < 4 && fgets(line, sizeof(line), file); i++)
+		fputs(line, stdout);
+}
+
+static void untracked(void)
+{
+	int (*iterate)(uintptr_t, size_t, void (*)(uintptr_t, size_t, void *), void *) =
+		function("malloc_iterate");
+	bool (*dump)(const char *) = function("debug_dump_heap");
+	bool (*tell)(FILE *) = function("write_malloc_leak_info");
+	struct found found = { 0, 0 };
+	int done;
+
+	errno = 0;
+	done = iterate(0, 0, find, &found);
+	printf("iterate %d %d\n", done, errno == ENOTSUP);
+	printf("dump %d %d\n", dump("/nowhere/heap"), tell(stdout));
+	printf("stats %d\n", mallopt(-205, 0));
+	malloc_info(0, stdout);
+}
+
 static int pipe_end;
 
 static void *allocate_one(void *done)
@@ -354,6 +588,50 @@ static void disabled(void)
 	printf("disabled %d, then %d\n", before, done);
 }
 
+/* A word that a program wrote, by the number it is known by; whoever wrote more is told. */
+static HIDDEN void print_file(int fd)
+{
+	char text[64] = "";
+	ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
+
+	printf("%d: %s, at %ld of %zd\n", fd, text, (long)lseek(fd, 0, SEEK_CUR), n);
+}
+
+static HIDDEN void allocate_in_between(void)
+{
+	release(malloc(100));
+}
+
+/* push %rbp; mov %rsp,%rbp; call *%rdi; pop %rbp; ret: as a compiler at run time makes it */
+static const unsigned char call_without_tables[] = {
+	0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3
+};
+
+/* The lowest numbers are the program's, and calls come through code without tables. */
+static void descriptors(void)
+{
+	void *code = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+	                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void (*call)(void (*)(void));
+
+	memcpy(code, call_without_tables, sizeof(call_without_tables));
+	memcpy(&call, &code, sizeof(code));
+	for (int fd = 3; fd < 9; fd++) {
+		int file = memfd_create("words", 0);
+
+		if (dup2(file, fd) != fd || write(fd, "word", 4) != 4 || lseek(fd, 0, SEEK_SET))
+			abort();
+		if (file != fd) {
+			printf("%d was not free\n", fd);
+			(void)close(file);
+		}
+	}
+	for (int i = 0; i < 100; i++)
+		call(allocate_in_between);
+	for (int fd = 3; fd < 9; fd++)
+		print_file(fd);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -368,15 +646,32 @@ static const struct {
 	{ "realloc_freed", realloc_freed },
 	{ "size_of_freed", size_of_freed },
 	{ "header_after_free", header_after_free },
+	{ "size_of_wild", size_of_wild },
+	{ "realloc_wild", realloc_wild },
+	{ "write_around", write_around },
+	{ "realloc_to_nothing", realloc_to_nothing },
+	{ "shrink", shrink },
+	{ "use_large_after_free", use_large_after_free },
+	{ "use_two_after_free", use_two_after_free },
+	{ "leak_moved", leak_moved },
+	{ "leak_of_nothing", leak_of_nothing },
+	{ "leaks_in_order", leaks_in_order },
+	{ "leaves_at_once", leaves_at_once },
 	{ "leak", leak },
 	{ "threads", threads },
 	{ "calls", calls },
+	{ "calls_at_the_edges", calls_at_the_edges },
+	{ "at_exit", at_exit },
+	{ "leaks_by_turns", leaks_by_turns },
+	{ "untracked", untracked },
 	{ "bytes", bytes },
 	{ "interactive", interactive },
 	{ "forks", forks },
 	{ "others_at_exit", others_at_exit },
 	{ "api", api },
+	{ "mallopts", mallopts },
 	{ "disabled", disabled },
+	{ "descriptors", descriptors },
 };
 
 int main(int argc, char **argv)
@@ -385,6 +680,7 @@ int main(int argc, char **argv)
 		if (argc == 2 && strcmp(argv[1], rows[i].name) == 0) {
 			rows[i].run();
 			puts("done");
+			fflush(stdout);
 			return 0;
 		}
 	}

@@ -331,6 +331,18 @@ static NOINLINE void plant(void)
 	leak(70);
 }
 
+/* In a child, before the library knows that it is one: its handler of forks comes later. */
+static void raise_trigger(void)
+{
+	(void)raise(SIGRTMIN + 1);
+}
+
+__attribute__((constructor(101))) static void come_before_the_library(void)
+{
+	if (getenv("RAISE_IN_CHILD"))
+		must(!pthread_atfork(NULL, NULL, raise_trigger), "no handler of forks");
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "idle";

@@ -179,6 +179,21 @@ Test(json, what_does_not_apply_is_absent_and_never_null)
 	cr_assert_null(strstr(keeper.bytes, "null"));
 }
 
+Test(json, frames_without_names_have_their_modules)
+{
+	report.names.n = 0;
+	read_back();
+	cr_assert_eq(json_object_array_length(at("leaks.0.backtrace")), 3);
+	cr_assert_str_eq(json_object_get_string(at("leaks.0.backtrace.1.offset")), "0x2000");
+	cr_assert_str_eq(json_object_get_string(at("leaks.0.backtrace.1.build_id")), "01fe23ab");
+	cr_assert_null(at("leaks.0.backtrace.1.function"));
+	cr_assert_null(at("leaks.0.backtrace.2.module"));
+	cr_assert_null(at("leaks.0.backtrace.2.offset"));
+	cr_assert_null(at("leaks.1.backtrace.0.build_id"));
+	cr_assert_null(at("leaks.1.backtrace.1.offset"));
+	cr_assert_null(at("leaks.2.backtrace"));
+}
+
 Test(json, empty_lists_are_there_as_lists)
 {
 	static const char *const lists[] = { "heaps", "leaks", "unreachable_mappings", "warnings" };

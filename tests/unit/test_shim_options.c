@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/types.h>
 
 #include "shim/options/options.h"
 
@@ -91,6 +94,8 @@ Test(shim_options, have_values)
 		{ "front_guard=1", FIELD(front_guard), 16 },
 		{ "rear_guard = 16384", FIELD(rear_guard), 16384 },
 		{ "rear_guard =\t7\tverbose", FIELD(rear_guard), 7 },
+		{ "rear_guard\n=\v7\f\rverbose", FIELD(rear_guard), 7 },
+		{ "rear_guard=+7", FIELD(rear_guard), 7 },
 		{ "rear_guard=7 guard=9", FIELD(rear_guard), 9 },
 		{ "backtrace", FIELD(frames), 16 },
 		{ "bt=256", FIELD(frames), 256 },
@@ -133,6 +138,115 @@ Test(shim_options, have_values)
 	}
 }
 
+/* The names that take a number; 0 is no limit. */
+static const struct number {
+	const char *name;
+	size_t min;
+	size_t max;
+} NUMBERS[] = {
+	{ "guard", 1, 16384 },
+	{ "front_guard", 1, 16384 },
+	{ "rear_guard", 1, 16384 },
+	{ "backtrace", 1, 256 },
+	{ "bt", 1, 256 },
+	{ "backtrace_enable_on_signal", 1, 256 },
+	{ "bt_en_on_sig", 1, 256 },
+	{ "backtrace_size", 1, LONG_MAX },
+	{ "bt_sz", 1, LONG_MAX },
+	{ "backtrace_min_size", 1, LONG_MAX },
+	{ "bt_min_sz", 1, LONG_MAX },
+	{ "backtrace_max_size", 1, LONG_MAX },
+	{ "bt_max_sz", 1, LONG_MAX },
+	{ "backtrace_sample", 1, LONG_MAX },
+	{ "fill", 1, LONG_MAX },
+	{ "fill_on_alloc", 1, LONG_MAX },
+	{ "fill_on_free", 1, LONG_MAX },
+	{ "expand_alloc", 1, 16384 },
+	{ "free_track", 1, 16384 },
+	{ "free_track_backtrace_num_frames", 0, 256 },
+	{ "record_allocs", 1, 50000000 },
+};
+
+static void expect_refused(const char *text, const char *error)
+{
+	char found[MS_OPT_ERROR] = "";
+	struct ms_opts options;
+
+	ms_opt_init(&options);
+	cr_expect_not(ms_opt_parse(&options, text, found), "%s", text);
+	cr_expect_str_eq(found, error, "%s: %s", text, found);
+}
+
+Test(shim_options, have_limits)
+{
+	char text[MS_OPT_ERROR];
+	char error[MS_OPT_ERROR];
+
+	for (size_t i = 0; i < sizeof(NUMBERS) / sizeof(*NUMBERS); i++) {
+		const struct number *row = &NUMBERS[i];
+
+		(void)snprintf(text, sizeof(text), "%s=%zu %s=%zu", row->name, row->min, row->name,
+		               row->max);
+		(void)parsed(text);
+		(void)snprintf(text, sizeof(text), "%s=%zd", row->name, (ssize_t)row->min - 1);
+		(void)snprintf(error, sizeof(error),
+		               row->min ? "bad value for option '%s', value must be >= %zu: 0"
+		                        : "bad value for option '%s', value cannot be negative: -1",
+		               row->name, row->min);
+		expect_refused(text, error);
+		(void)snprintf(text, sizeof(text), "%s=%zu", row->name, row->max + 1);
+		(void)snprintf(error, sizeof(error),
+		               row->max < LONG_MAX
+		                       ? "bad value for option '%s', value must be <= %zu: %zu"
+		                       : "bad value for option '%s': Numerical result out of range",
+		               row->name, row->max, row->max + 1);
+		expect_refused(text, error);
+	}
+}
+
+Test(shim_options, take_no_value_where_there_is_none)
+{
+	static const char *const names[] = {
+		"backtrace_dump_on_exit",
+		"bt_dmp_on_ex",
+		"backtrace_full",
+		"bt_full",
+		"leak_track",
+		"record_allocs_on_exit",
+		"verify_pointers",
+		"abort_on_error",
+		"verbose",
+		"check_unreachable_on_signal",
+		"log_allocator_stats_on_signal",
+		"log_allocator_stats_on_exit",
+	};
+	char text[MS_OPT_ERROR];
+	char error[MS_OPT_ERROR];
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		(void)snprintf(text, sizeof(text), "%s= %s", names[i], names[i]);
+		(void)snprintf(error, sizeof(error),
+		               "value set for option '%s' which does not take a value", names[i]);
+		expect_refused(text, error); /* the second is the first one's value */
+		(void)snprintf(text, sizeof(text), "%s %s=", names[i], names[i]);
+		(void)parsed(text);
+	}
+}
+
+/* No others have an alias. */
+Test(shim_options, have_no_more_names)
+{
+	static const char *const names[] = { "Guard",       "bt_sample", "bt_sz_",  "fg",
+		                             "leak_track_", "ft",        "abort",   "backtrac",
+		                             "backtraces",  "--guard",   "guard,2", "bt_signal" };
+	char error[MS_OPT_ERROR];
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		(void)snprintf(error, sizeof(error), "unknown option %s", names[i]);
+		expect_refused(names[i], error);
+	}
+}
+
 Test(shim_options, have_paths_with_equals_signs)
 {
 	struct ms_opts options = parsed("bt_dmp_pre = /a=b record_allocs_file=/c");
@@ -156,6 +270,12 @@ Test(shim_options, say_what_is_wrong)
 		{ "bt_sz=", "bad value for option 'bt_sz'" },
 		{ "bt=99999999999999999999",
 		  "bad value for option 'bt': Numerical result out of range" },
+		{ "guard=0x10", "bad value for option 'guard', non space found after option: x10" },
+		{ "guard=1=2", "bad value for option 'guard', non space found after option: =2" },
+		{ "guard=--1", "bad value for option 'guard'" },
+		{ "guard = = 1", "bad value for option 'guard'" },
+		{ "guard= verbose", "bad value for option 'guard'" },
+		{ "= =", "unknown option " },
 		{ "guard=5x7", "bad value for option 'guard', non space found after option: x7" },
 		{ "guard=-1", "bad value for option 'guard', value cannot be negative: -1" },
 		{ "guard=0", "bad value for option 'guard', value must be >= 1: 0" },
@@ -231,4 +351,25 @@ Test(shim_config, says_what_is_for_the_program)
 		cr_expect_str_eq(options, rows[i].options ? rows[i].options : "", "%s",
 		                 rows[i].text);
 	}
+}
+
+Test(shim_config, enables_hooks_for_any_program)
+{
+	static const struct {
+		const char *text;
+		bool hooks;
+	} rows[] = {
+		{ "libc.debug.hooks.enable=1\n", true },
+		{ " libc.debug.hooks.enable = yes", true },
+		{ "libc.debug.hooks.enable=1\nlibc.debug.malloc.program=other\n", true },
+		{ "libc.debug.hooks.enable=0\n", false },
+		{ "libc.debug.hooks.enable=01\n", false },
+		{ "libc.debug.hooks.enable=\n", false },
+		{ "libc.debug.hooks=1\n", false },
+		{ "", false },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		cr_expect_eq(ms_config_hooks(rows[i].text, strlen(rows[i].text)), rows[i].hooks,
+		             "%s", rows[i].text);
 }

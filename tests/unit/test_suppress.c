@@ -9,6 +9,7 @@
 #include "engine/mapping.h"
 #include "engine/suppress.h"
 #include "graph.h"
+#include "origins.h"
 
 /*
  * Blocks of classes a to d, whose names are "a" to "d"; words count 8 bytes. What is
@@ -80,6 +81,47 @@ static void mark_roots(struct graph *g)
 	cr_assert_eq(ms_walk_finish(walk, &g->err), MS_OK);
 }
 
+/* ---- a judge of stacks: whose name is that of a suppression matches it ---- */
+
+static struct {
+	const char *origins; /* NULL: nobody kept any */
+	const struct ms_suppressions *suppressions;
+	unsigned int asked; /* times */
+	unsigned int stacks;
+	bool fails;
+	uint32_t beyond; /* added to each verdict */
+} court;
+
+static bool judge(void *ctx, const struct ms_report *asked, uint32_t *verdicts,
+                  struct ms_error *err)
+{
+	cr_assert_eq(ctx, &court);
+	court.asked++;
+	court.stacks += (unsigned int)asked->stacks.n;
+	if (court.fails) {
+		(void)ms_fail(err, MS_E_DIED, "no names today");
+		return false;
+	}
+	for (uint32_t i = 0; i < asked->stacks.n; i++) {
+		char letter[] = { origins_letter(asked, i + 1), '\0' };
+		const char *names[] = { letter };
+		size_t found = ms_suppressions_find(court.suppressions, names, 1);
+
+		verdicts[i] = found == court.suppressions->n ? 0 : (uint32_t)found + 1;
+		verdicts[i] += court.beyond;
+	}
+	return true;
+}
+
+static const struct ms_origins *court_origins(struct graph *g)
+{
+	struct ms_origins *origins = ms_arena_alloc(&g->fake.arena, sizeof(*origins));
+
+	if (court.origins)
+		origins_draw(&g->fake.arena, court.origins, origins);
+	return origins;
+}
+
 /* Draw, mark from the roots, and make the list of leaks. */
 static void take(struct graph *g, const char *picture, const char *file, bool no_fold)
 {
@@ -94,11 +136,15 @@ static void take(struct graph *g, const char *picture, const char *file, bool no
 	parse(g, file, suppressions);
 	options.suppressions = suppressions;
 	options.workers = g->workers;
+	options.judge = judge;
+	options.judge_ctx = &court;
+	court.suppressions = suppressions;
 	list = (struct ms_leak_list){ .blocks = &g->blocks,
 		                      .types = classes(g),
 		                      .options = &options,
 		                      .arena = &g->fake.arena,
-		                      .report = &report };
+		                      .report = &report,
+		                      .finder = { .origins = court_origins(g) } };
 	mark_roots(g);
 	list.edges = graph_edges(g, &like);
 	cr_assert(ms_suppress_prepare(&list));
@@ -200,5 +246,116 @@ Test(suppress, is_done_before_the_list_is_cut)
 	take(&g, "A=a A:20 B=a B:30 C D", "leak:^a$", false);
 	cr_assert_eq(report.totals.leaks, 2);
 	cr_assert_eq(report.leaks.at[0].address, graph_addr('C'));
+	graph_erase(&g);
+}
+
+/* ---- by the calls that allocated them ---- */
+
+/* Stacks are called by letters, as classes are. */
+struct stack_case {
+	char title[64];
+	char picture[64];
+	char origins[64];
+	char file[64];
+	char leaks[64];
+	unsigned int suppressed;
+	char matched[32];
+	unsigned int stacks; /* that were asked about */
+};
+
+static struct stack_case stack_cases[] = {
+	{ "by its stack", "A B", "A=x B=y", "leak:x", "B0/0", 1, "1", 2 },
+	{ "with what it holds", "A>B B>C D", "A=x D=y", "leak:x", "D0/0", 3, "1", 2 },
+	{ "one that is held by a leak", "A>B B>C", "A=x B=y", "leak:y", "A0/0", 2, "1", 2 },
+	{ "all of one stack", "A B C", "A=x B=x C=y", "leak:x", "C0/0", 2, "2", 2 },
+	{ "by type before stack", "A=a", "A=x", "leak:^a$\nleak:x", "", 1, "1 0", 1 },
+	{ "by stack before type", "A=a", "A=x", "leak:x\nleak:^a$", "", 1, "1 0", 1 },
+	{ "by both it counts once", "A=a B", "A=a B=y", "leak:^a$", "B0/0", 1, "1", 2 },
+	{ "nothing matches", "A B", "A=x B=y", "leak:z", "A0/0 B0/0", 0, "0", 2 },
+	{ "what is alive is not asked about", "r>A B", "A=x B=y", "leak:x", "B0/0", 0, "0", 1 },
+	{ "without frames nothing is asked", "A B", "A=- B=-", "leak:x", "A0/0 B0/0", 0, "0", 0 },
+	{ "the same stack twice", "A S>T U", "A=x S=x T=y U=y", "leak:y", "A0/0", 2, "2", 2 },
+};
+
+ParameterizedTestParameters(suppress, asks_whose_stacks_match)
+{
+	return cr_make_param_array(struct stack_case, stack_cases,
+	                           sizeof(stack_cases) / sizeof(stack_cases[0]));
+}
+
+ParameterizedTest(struct stack_case *c, suppress, asks_whose_stacks_match)
+{
+	for (unsigned int mode = 0; mode < 2 * GRAPH_MODES; mode++) {
+		struct graph g = { .mode = (enum graph_mode)(mode / 2) };
+		bool no_fold = mode % 2;
+
+		memset(&court, 0, sizeof(court));
+		court.origins = c->origins;
+		take(&g, c->picture, c->file, no_fold);
+		cr_expect_eq(report.totals.suppressed_allocations, c->suppressed, "%s: %d",
+		             c->title, (int)report.totals.suppressed_allocations);
+		cr_expect_str_eq(matched(), c->matched, "%s: %s", c->title, matched());
+		if (!no_fold)
+			cr_expect_str_eq(told(), c->leaks, "%s: %s", c->title, told());
+		cr_expect_eq(court.stacks, c->stacks, "%s: %u", c->title, court.stacks);
+		cr_expect_eq(court.asked, c->stacks ? 1 : 0, "%s: %u", c->title, court.asked);
+		graph_erase(&g);
+	}
+}
+
+Test(suppress, says_that_stacks_could_not_be_named)
+{
+	struct graph g = { 0 };
+
+	court.fails = true;
+	court.origins = "A=x B=x";
+	take(&g, "A=a B", "leak:x\nleak:^a$", false);
+	cr_assert_str_eq(told(), "B0/0");
+	cr_assert_str_eq(report.warnings.at[0].text,
+	                 "leaks were not suppressed by the functions that allocated them: no "
+	                 "names today");
+	graph_erase(&g);
+}
+
+Test(suppress, takes_a_verdict_that_is_none_for_none)
+{
+	struct graph g = { 0 };
+
+	court.beyond = 7;
+	court.origins = "A=x B=y";
+	take(&g, "A B", "leak:x", false);
+	cr_assert_str_eq(told(), "A0/0 B0/0");
+	graph_erase(&g);
+}
+
+Test(suppress, asks_about_a_stack_once)
+{
+	static const struct ms_regions none = { 0 };
+	const struct ms_suppressions *suppressions;
+	struct ms_scan_options options = { .judge = judge, .judge_ctx = &court };
+	struct graph g = { 0 };
+	struct ms_leak_list list;
+
+	court.origins = "A=x B=y C=x D=z";
+	take(&g, "A B C D", "leak:x", false);
+	suppressions = court.suppressions;
+	options.suppressions = suppressions;
+	memset(&report, 0, sizeof(report));
+	court.asked = court.stacks = 0;
+	list = (struct ms_leak_list){ .blocks = &g.blocks,
+		                      .types = ms_types_new(&g.fake.base, &none, &g.fake.arena),
+		                      .options = &options,
+		                      .arena = &g.fake.arena,
+		                      .report = &report,
+		                      .finder = { .origins = court_origins(&g) } };
+	cr_assert(ms_suppress_prepare(&list));
+	ms_blocks_unmark(&g.blocks);
+	for (unsigned int i = 0; i < 2; i++) {
+		cr_assert_eq(ms_leaks_take(&list, MS_REASON_NONE, &g.err), MS_OK);
+		ms_blocks_unmark(&g.blocks);
+	}
+	cr_assert_eq(court.asked, 1);
+	cr_assert_eq(court.stacks, 3);
+	cr_assert_eq(report.suppressed.at[0].allocations, 4);
 	graph_erase(&g);
 }

@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 
 #include "golden/sample.h"
+#include "report/formats.h"
 #include "report/utf8.h"
 
 static struct ms_arena arena;
@@ -94,6 +95,44 @@ Test(text, names_cannot_command_the_terminal)
 	assert_says("warning: a?[2Jb?c");
 	assert_says("7f0000000000 a?[2Jb?c");
 	assert_says("command: a?[2Jb?c");
+}
+
+/* What is not named is told by its module alone, at its place there. */
+Test(text, frames_without_names_have_their_modules)
+{
+	report.names.n = 0;
+	assert_says(
+		"last\n"
+		"          #00  pc 0000000000001abc  /opt/my lib/pool.so (deleted) (offset 0x3000)\n"
+		"          #01  pc 0000000000002000  /opt/my lib/pool.so (deleted) (offset 0x3000)\n"
+		"          #02  pc 0000000000600000  <unknown>\n\n");
+	assert_says("          #00  pc 0000000000000123  /usr/lib/libops.so.2\n"
+	            "          #01  pc 0000000000000010  <unknown>\n\n");
+}
+
+Test(text, frames_of_small_programs_are_short)
+{
+	report.target.word_size = 4;
+	assert_says("          #02  pc 00002000  /opt/my lib/pool.so (deleted)");
+}
+
+Test(text, frames_cannot_command_the_terminal)
+{
+	report.names.at[3].symbol.function = "a\033[2J\nb";
+	report.names.at[3].symbol.file = "/x/\033[2J";
+	report.names.at[3].symbol.module = "/\033[2J";
+	assert_says("  /?[2J (a?[2J?b+7) ?[2J:0\n");
+	cr_assert_null(memchr(keeper.bytes, '\033', keeper.len));
+}
+
+Test(text, a_leak_by_itself_has_its_frames_when_the_report_is_there)
+{
+	keeper_init(&keeper);
+	ms_text_leak(&report.leaks.at[1], NULL, &keeper.base);
+	cr_assert_null(strstr(keeper.bytes, "#00"));
+	ms_text_leak(&report.leaks.at[1], &report, &keeper.base);
+	cr_assert(strstr(keeper.bytes, "          #00  pc 0000000000011123  "
+	                               "/usr/lib/libops.so.2 (ops_new+0)\n"));
 }
 
 Test(text, long_names_come_whole)

@@ -96,6 +96,10 @@ Test(wire, what_is_sent_arrives)
 	assert_vector(warnings);
 	assert_vector(types);
 	assert_vector(suppressed);
+	assert_vector(stacks);
+	assert_vector(pcs);
+	assert_vector(code);
+	cr_assert_eq(got.names.n, 0);
 	cr_assert_eq(wire.at, wire.len);
 }
 
@@ -216,6 +220,219 @@ Test(wire, numbers_out_of_range_are_refused)
 	assert_refuses(target + offsetof(struct ms_target_facts, cmdline_len) + 3, 0xff);
 }
 
+Test(wire, stacks_out_of_range_are_refused)
+{
+	size_t leak = find(sent.leaks.at, sizeof(*sent.leaks.at));
+	size_t stack = find(sent.stacks.at, sent.stacks.n * sizeof(*sent.stacks.at));
+	size_t last = stack + sizeof(struct ms_stack);
+
+	assert_refuses(leak + offsetof(struct ms_leak, stack), (unsigned char)(sent.stacks.n + 1));
+	assert_refuses(leak + offsetof(struct ms_leak, stack) + 3, 0xff);
+	assert_refuses(stack + offsetof(struct ms_stack, n), 3); /* more frames than there are */
+	assert_refuses(stack + offsetof(struct ms_stack, n) + 3, 0xff);
+	assert_refuses(last + offsetof(struct ms_stack, first), 3);
+	assert_refuses(last + offsetof(struct ms_stack, first) + 3, 0xff);
+}
+
+/* The second mapping of four begins at 7f0000000000, and the third at 7f0000002000. */
+Test(wire, code_out_of_order_is_refused)
+{
+	size_t second = find(sent.code.at + 1, sizeof(*sent.code.at));
+	size_t third = second + sizeof(*sent.code.at);
+
+	assert_refuses(second + offsetof(struct ms_code, range.begin) + 1, 0x10); /* no bytes */
+	assert_refuses(second + offsetof(struct ms_code, range.begin) + 1, 0x20);
+	assert_refuses(second + offsetof(struct ms_code, range.end) + 1, 0x21);
+	assert_refuses(third + offsetof(struct ms_code, range.begin) + 1, 0x00);
+	assert_refuses(third + offsetof(struct ms_code, build_id_len), MS_BUILD_ID_BYTES + 1);
+}
+
+Test(wire, names_of_code_end)
+{
+	size_t code = find(sent.code.at, sizeof(*sent.code.at));
+
+	memset(wire.bytes + code + offsetof(struct ms_code, name), 'x', MS_PATH_TEXT);
+	cr_assert_eq(receive(), MS_OK);
+	cr_assert_eq(strlen(got.code.at[0].name), MS_PATH_TEXT - 1);
+}
+
+/* ---- questions on the way ---- */
+
+/* The sweeper's side of a conversation is written down first; the answers stand in `reply`. */
+static struct wire reply;
+static unsigned int judged;
+static bool refuses;
+
+static bool reply_put(void *ctx, const void *bytes, size_t len)
+{
+	(void)ctx;
+	return wire_put(&reply, bytes, len);
+}
+
+static bool reply_get(void *ctx, void *bytes, size_t len)
+{
+	(void)ctx;
+	return wire_get(&reply, bytes, len);
+}
+
+static bool sent_put(void *ctx, const void *bytes, size_t len)
+{
+	(void)ctx;
+	return wire_put(&wire, bytes, len);
+}
+
+static bool sent_get(void *ctx, void *bytes, size_t len)
+{
+	(void)ctx;
+	return wire_get(&wire, bytes, len);
+}
+
+static bool number_stacks(void *ctx, const struct ms_report *asked, uint32_t *verdicts,
+                          struct ms_error *error)
+{
+	cr_assert_eq(ctx, &judged);
+	judged++;
+	cr_assert_eq(asked->stacks.n, sent.stacks.n);
+	cr_assert_arr_eq(asked->pcs.at, sent.pcs.at, sent.pcs.n * sizeof(*sent.pcs.at));
+	cr_assert_arr_eq(asked->code.at, sent.code.at, sent.code.n * sizeof(*sent.code.at));
+	if (refuses)
+		return false;
+	for (uint32_t i = 0; i < asked->stacks.n; i++)
+		verdicts[i] = 100 + i;
+	(void)error;
+	return true;
+}
+
+static const struct ms_wire_link original = {
+	.get = sent_get, .put = reply_put, .judge = number_stacks, .judge_ctx = &judged
+};
+static const struct ms_wire_link sweeper = { .get = reply_get, .put = sent_put };
+
+/* Put a question on the wire; there is no answer yet. */
+static void put_question(void)
+{
+	uint32_t verdicts[2];
+
+	cr_assert_not(ms_wire_ask(&sweeper, &sent, verdicts, &err));
+}
+
+static void put_report(void)
+{
+	const struct ms_error none = { .status = MS_OK };
+
+	cr_assert(ms_wire_send(wire_put, &wire, &none, &sent));
+}
+
+static void begin_talk(void)
+{
+	memset(&wire, 0, sizeof(wire));
+	memset(&reply, 0, sizeof(reply));
+	wire.ends = reply.ends = SIZE_MAX;
+}
+
+static enum ms_status serve(void)
+{
+	wire.at = reply.len = reply.at = 0;
+	judged = 0;
+	return ms_wire_serve(&original, &arena, &got, &err);
+}
+
+/* Ask again, now that there is an answer: what was sent must not change. */
+static bool read_answer(uint32_t *verdicts)
+{
+	return ms_wire_ask(&sweeper, &sent, verdicts, &err);
+}
+
+Test(wire, a_question_is_answered_before_the_report)
+{
+	uint32_t verdicts[2] = { 0 };
+
+	begin_talk();
+	put_question();
+	put_report();
+	cr_assert_eq(serve(), MS_OK, "%s", err.text);
+	cr_assert_eq(judged, 1);
+	assert_vector(leaks);
+	cr_assert(read_answer(verdicts));
+	cr_assert_eq(verdicts[0], 100);
+	cr_assert_eq(verdicts[1], 101);
+	cr_assert_eq(reply.at, reply.len);
+}
+
+Test(wire, a_refusal_to_judge_arrives_with_its_reason)
+{
+	uint32_t verdicts[2];
+
+	begin_talk();
+	put_question();
+	put_report();
+	refuses = true;
+	cr_assert_eq(serve(), MS_OK);
+	cr_assert_not(read_answer(verdicts));
+	cr_assert_str_eq(err.text, "no reason is known");
+	cr_assert_eq(reply.at, reply.len);
+}
+
+Test(wire, an_answer_that_ends_early_is_none)
+{
+	uint32_t verdicts[2];
+
+	begin_talk();
+	put_question();
+	put_report();
+	cr_assert_eq(serve(), MS_OK);
+	for (reply.ends = 0; reply.ends < reply.len; reply.ends++) {
+		reply.at = wire.len = 0;
+		cr_assert_not(read_answer(verdicts), "%zu", reply.ends);
+	}
+}
+
+Test(wire, endless_questions_are_refused)
+{
+	begin_talk();
+	for (int i = 0; i < MS_WIRE_QUESTIONS; i++)
+		put_question();
+	put_report();
+	cr_assert_eq(serve(), MS_OK);
+	cr_assert_eq(judged, MS_WIRE_QUESTIONS);
+	begin_talk();
+	for (int i = 0; i <= MS_WIRE_QUESTIONS; i++)
+		put_question();
+	put_report();
+	cr_assert_eq(serve(), MS_E_CORRUPT);
+	cr_assert_eq(judged, MS_WIRE_QUESTIONS);
+}
+
+Test(wire, questions_are_refused_where_nobody_judges)
+{
+	begin_talk();
+	put_question();
+	cr_assert_eq(receive(), MS_E_CORRUPT);
+	cr_assert_eq(judged, 0);
+}
+
+Test(wire, a_question_that_ends_early_is_a_death)
+{
+	begin_talk();
+	put_question();
+	for (wire.ends = 0; wire.ends < wire.len; wire.ends++) {
+		cr_assert_eq(serve(), MS_E_DIED, "at %zu", wire.ends);
+		cr_assert_eq(judged, 0);
+	}
+}
+
+Test(wire, a_question_out_of_range_is_refused)
+{
+	size_t stack;
+
+	begin_talk();
+	put_question();
+	stack = find(sent.stacks.at, sent.stacks.n * sizeof(*sent.stacks.at));
+	wire.bytes[stack + offsetof(struct ms_stack, first)] = 0xff;
+	cr_assert_eq(serve(), MS_E_CORRUPT);
+	cr_assert_eq(judged, 0);
+}
+
 Test(wire, absurd_counts_are_refused_or_end_early_and_cost_no_memory)
 {
 	/* The count stands right before the entries. */
@@ -227,6 +444,9 @@ Test(wire, absurd_counts_are_refused_or_end_early_and_cost_no_memory)
 		find(sent.warnings.at, sizeof(*sent.warnings.at)) - 8,
 		find(sent.types.at, sizeof(*sent.types.at)) - 8,
 		find(sent.suppressed.at, sizeof(*sent.suppressed.at)) - 8,
+		find(sent.stacks.at, sent.stacks.n * sizeof(*sent.stacks.at)) - 8,
+		find(sent.pcs.at, sent.pcs.n * sizeof(*sent.pcs.at)) - 8,
+		find(sent.code.at, sizeof(*sent.code.at)) - 8,
 	};
 
 	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {

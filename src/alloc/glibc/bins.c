@@ -334,7 +334,7 @@ static bool take_fast_chunk(struct bins *bins, struct fastbin *bin)
 	uint64_t link;
 
 	if (!cell || bin->n++ >= MAX_FAST ||
-	    ms_block_size(bins->pt->d->blocks, bins->extent, ms_granule_of(bins->extent, addr)) !=
+	    ms_block_usable(bins->pt->d->blocks, bins->extent, ms_granule_of(bins->extent, addr)) !=
 	            bin->usable ||
 	    !first_word(bins, addr, &link))
 		return false;

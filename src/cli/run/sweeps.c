@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/run/sweeps.h"
-#include "base/file.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -9,10 +8,14 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/workers.h"
+#include "cli/scan/naming.h"
 #include "cli/scan/sweeper.h"
 #include "report/trust.h"
 #include "report/wire.h"
@@ -32,6 +35,7 @@ struct ms_standing_sweep {
 	bool followed;
 	int report; /* the file */
 	pid_t pid;
+	pid_t judge; /* 0: there is none */
 	struct ms_standing_sweep *next;
 };
 
@@ -46,8 +50,96 @@ static unsigned jobs_for(const struct ms_options *options, pid_t pid)
 	return ms_fork_saves(pid) < SMALL_BYTES ? 1 : ms_workers_wanted();
 }
 
+/* ---- who says which stacks to suppress: the tracer does not wait for the sweeper ---- */
+
+static bool put_bytes(void *ctx, const void *bytes, size_t len)
+{
+	const int *fd = ctx;
+
+	return ms_fd_write_all(*fd, bytes, len);
+}
+
+static bool get_bytes(void *ctx, void *bytes, size_t len)
+{
+	const int *fd = ctx;
+
+	return ms_fd_read_all(*fd, bytes, len);
+}
+
+struct judging {
+	pid_t pid;
+	const struct ms_suppressions *suppressions;
+};
+
+static bool judge(void *ctx, const struct ms_report *asked, uint32_t *verdicts,
+                  struct ms_error *err)
+{
+	const struct judging *judging = ctx;
+
+	return ms_naming_judge(judging->pid, asked, judging->suppressions, verdicts, err);
+}
+
+/* Answer until there is no sweeper at the other end any more. */
+static _Noreturn void be_judge(struct judging *judging, int fd)
+{
+	const struct ms_wire_link link = {
+		.get = get_bytes,
+		.put = put_bytes,
+		.ctx = &fd,
+		.judge = judge,
+		.judge_ctx = judging,
+	};
+	struct ms_arena arena = { 0 };
+	struct ms_report *report = ms_arena_alloc(&arena, sizeof(*report));
+	struct ms_error err;
+
+	(void)prctl(PR_SET_NAME, "memscan-names");
+	if (!report || ms_wire_serve(&link, &arena, report, &err))
+		_exit(1);
+	_exit(0);
+}
+
+/* Start a process for that. Returns where it is asked; -1 when there is none. */
+static int start_judge(struct ms_standing_sweep *run, const struct ms_options *options)
+{
+	struct judging judging = { run->standing->pid, options->scan.suppressions };
+	pid_t parent = getpid();
+	int ends[2];
+	pid_t pid;
+
+	if (!options->scan.suppressions ||
+	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+		return -1;
+	pid = fork();
+	if (!pid) {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != parent)
+			_exit(1);
+		(void)close(ends[0]);
+		be_judge(&judging, ends[1]);
+	}
+	(void)close(ends[1]);
+	if (pid > 0) {
+		run->judge = pid;
+		return ends[0];
+	}
+	(void)close(ends[0]);
+	return -1;
+}
+
+/* It ends with the sweeper, and whoever waits for all children may have seen that. */
+static void end_judge(const struct ms_standing_sweep *run)
+{
+	if (!run->judge || waitpid(run->judge, NULL, WNOHANG) != 0)
+		return;
+	(void)kill(run->judge, SIGKILL);
+	(void)waitpid(run->judge, NULL, 0);
+}
+
+/* ---- the sweeper ---- */
+
 static _Noreturn void be_sweeper(const struct ms_standing_sweep *run,
-                                 const struct ms_options *options, pid_t parent)
+                                 const struct ms_options *options, int judge, pid_t parent)
 {
 	const struct rlimit most = { MAX_REPORT_BYTES, MAX_REPORT_BYTES };
 	struct ms_arena arena = { 0 };
@@ -58,12 +150,15 @@ static _Noreturn void be_sweeper(const struct ms_standing_sweep *run,
 		.watch = ms_arena_alloc(&arena, sizeof(*sweep.watch)),
 		.channel = -1,
 		.report = run->report,
+		.judge = judge,
 	};
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent || !sweep.watch) /* it died before that took effect */
 		_exit(1);
 	(void)prctl(PR_SET_NAME, "memscan-sweep");
+	/* Without an answer there is a report nevertheless. */
+	(void)signal(SIGPIPE, SIG_IGN);
 	(void)setrlimit(RLIMIT_FSIZE, &most);
 	_exit(ms_sweep_serve_standing(&sweep));
 }
@@ -73,18 +168,22 @@ static enum ms_status start(struct ms_standing_sweep *run, const struct ms_optio
 {
 	enum ms_status st = ms_target_check_machine(run->standing->pid, err);
 	pid_t parent = getpid();
+	int judge;
 
 	if (st)
 		return st;
 	run->report = memfd_create("memscan-report", MFD_CLOEXEC);
 	if (run->report < 0)
 		return ms_fail_sys(err, errno, "no file for a report");
+	judge = start_judge(run, options);
 	run->pid = fork();
-	if (run->pid < 0)
-		return ms_fail_sys(err, errno, "cannot start the sweeper process");
 	if (!run->pid)
-		be_sweeper(run, options, parent);
-	return MS_OK;
+		be_sweeper(run, options, judge, parent);
+	if (run->pid < 0)
+		st = ms_fail_sys(err, errno, "cannot start the sweeper process");
+	if (judge >= 0)
+		(void)close(judge);
+	return st;
 }
 
 struct ms_standing_sweep *ms_sweep_start(const struct ms_options *options,
@@ -113,13 +212,6 @@ struct ms_standing_sweep *ms_sweep_start(const struct ms_options *options,
 pid_t ms_sweep_pid(const struct ms_standing_sweep *sweep)
 {
 	return sweep->pid;
-}
-
-static bool get_bytes(void *ctx, void *bytes, size_t len)
-{
-	const int *fd = ctx;
-
-	return ms_fd_read_all(*fd, bytes, len);
 }
 
 static enum ms_status receive(const struct ms_standing_sweep *run, struct ms_arena *arena,
@@ -180,6 +272,7 @@ void ms_sweep_list(struct ms_standing_sweep **list, struct ms_standing_sweep *sw
 
 void ms_sweep_free(struct ms_standing_sweep *sweep)
 {
+	end_judge(sweep);
 	if (sweep->report >= 0)
 		(void)close(sweep->report);
 	free(sweep);

@@ -31,12 +31,35 @@ static void enter_step(const void *ctx, enum ms_snapshot_step step)
 	enter(ctx, stages[step]);
 }
 
+static bool put_bytes(void *ctx, const void *bytes, size_t len)
+{
+	const int *fd = ctx;
+
+	return ms_fd_write_all(*fd, bytes, len);
+}
+
+static bool get_bytes(void *ctx, void *bytes, size_t len)
+{
+	const int *fd = ctx;
+
+	return ms_fd_read_all(*fd, bytes, len);
+}
+
+static bool ask_judge(void *ctx, const struct ms_report *asked, uint32_t *verdicts,
+                      struct ms_error *err)
+{
+	const struct ms_wire_link link = { .get = get_bytes, .put = put_bytes, .ctx = ctx };
+
+	return ms_wire_ask(&link, asked, verdicts, err);
+}
+
 /* Search what is held; the rest of the process's life needs few system calls. */
 static enum ms_status search(const struct ms_sweep *sweep, struct ms_snapshot *snapshot,
                              struct ms_arena *arena, struct ms_error *err)
 {
 	struct ms_report *report = &sweep->watch->report;
 	struct ms_scan_options options = *sweep->options;
+	int judge = sweep->judge;
 	enum ms_status st;
 
 	/* A failure of either leaves the target untouched and its memory in our hands. */
@@ -49,6 +72,10 @@ static enum ms_status search(const struct ms_sweep *sweep, struct ms_snapshot *s
 	ms_snapshot_describe(snapshot, sweep->shared, arena, report);
 	enter(sweep, MS_STAGE_SEARCH);
 	options.decoders = ms_decoders;
+	if (judge >= 0) {
+		options.judge = ask_judge;
+		options.judge_ctx = &judge;
+	}
 	st = ms_scan(snapshot->src, &options, arena, report, err);
 	report->scan.bytes_read = ms_snapshot_bytes(snapshot);
 	return st ? st : ms_snapshot_check(snapshot, err);
@@ -76,13 +103,6 @@ static enum ms_status sweep_target(const struct ms_sweep *sweep, struct ms_arena
 	/* With the channel's end the clone goes. */
 	(void)close(sweep->channel);
 	return st;
-}
-
-static bool put_bytes(void *ctx, const void *bytes, size_t len)
-{
-	const int *fd = ctx;
-
-	return ms_fd_write_all(*fd, bytes, len);
 }
 
 static enum ms_status sweep_standing(const struct ms_sweep *sweep, struct ms_arena *arena,

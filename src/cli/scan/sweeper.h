@@ -39,6 +39,7 @@ struct ms_sweep {
 	struct ms_watch *watch;
 	int channel; /* to the collection process */
 	int report;  /* where the report is written */
+	int judge;   /* where somebody answers which stacks to suppress (report/wire.h); or -1 */
 };
 
 /* Be the sweeper; _exit() with the result, 0 when the original has got everything. */

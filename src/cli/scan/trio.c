@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "cli/scan/naming.h"
 #include "cli/scan/sweeper.h"
 #include "cli/tell.h"
 #include "report/trust.h"
@@ -27,8 +28,8 @@ static const uint64_t ms_in_ns = 1000000;
 /* What the collection process gets beyond its time limit before the original steps in. */
 static const uint64_t grace_ns = UINT64_C(2000000000);
 
-enum { OURS, THEIRS }; /* the ends of the channel: sweeper, collection */
-enum { READ, WRITE };
+enum { OURS, THEIRS };   /* the ends of the channel: sweeper, collection */
+enum { READER, WRITER }; /* those of the report: original, sweeper */
 
 struct trio {
 	const struct ms_trio_call *call;
@@ -36,7 +37,7 @@ struct trio {
 	struct ms_collection *shared;
 	struct ms_watch *watch;
 	int channel[2];
-	int report[2];
+	int report[2];    /* both ways: the sweeper may ask, too */
 	pid_t collection; /* 0 while there is none */
 	pid_t sweeper;
 	bool overdue; /* the collection process was killed for being late */
@@ -57,8 +58,8 @@ static void close_fd(int *fd)
 static int be_collection(struct trio *t)
 {
 	close_fd(&t->channel[OURS]);
-	close_fd(&t->report[READ]);
-	close_fd(&t->report[WRITE]);
+	close_fd(&t->report[READER]);
+	close_fd(&t->report[WRITER]);
 	return ms_collection_serve(t->shared, t->channel[THEIRS]);
 }
 
@@ -72,11 +73,12 @@ static int be_sweeper(struct trio *t)
 		.refusal = t->refusal->status ? t->refusal->text : NULL,
 		.watch = t->watch,
 		.channel = t->channel[OURS],
-		.report = t->report[WRITE],
+		.report = t->report[WRITER],
+		.judge = t->call->scan->suppressions ? t->report[WRITER] : -1,
 	};
 
 	close_fd(&t->channel[THEIRS]);
-	close_fd(&t->report[READ]);
+	close_fd(&t->report[READER]);
 	return ms_sweep_serve(&sweep);
 }
 
@@ -116,8 +118,8 @@ static enum ms_status open_trio(struct trio *t, struct ms_error *err)
 	t->watch = page;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, t->channel) != 0)
 		return ms_fail_sys(err, errno, "no socket for a scan");
-	if (pipe2(t->report, O_CLOEXEC) != 0)
-		return ms_fail_sys(err, errno, "no pipe for a scan");
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, t->report) != 0)
+		return ms_fail_sys(err, errno, "no socket for a scan's report");
 	return MS_OK;
 }
 
@@ -129,7 +131,7 @@ static enum ms_status start(struct trio *t, struct ms_error *err)
 		st = spawn(t, "memscan-sweep", be_sweeper, &t->sweeper, err);
 	close_fd(&t->channel[OURS]);
 	close_fd(&t->channel[THEIRS]);
-	close_fd(&t->report[WRITE]);
+	close_fd(&t->report[WRITER]);
 	return st;
 }
 
@@ -137,8 +139,8 @@ static void close_trio(struct trio *t)
 {
 	close_fd(&t->channel[OURS]);
 	close_fd(&t->channel[THEIRS]);
-	close_fd(&t->report[READ]);
-	close_fd(&t->report[WRITE]);
+	close_fd(&t->report[READER]);
+	close_fd(&t->report[WRITER]);
 	if (t->watch)
 		(void)munmap(t->watch, sizeof(*t->watch));
 	if (t->shared)
@@ -195,21 +197,26 @@ static void watch(struct trio *t)
 	}
 }
 
-/* Read exactly @len bytes of the report, watching the children meanwhile. */
+/* Until the report's channel is ready, watch the children. */
+static void await(struct trio *t, short events)
+{
+	struct pollfd ready = { t->report[READER], events, 0 };
+
+	while (poll(&ready, 1, TICK_MS) <= 0)
+		watch(t);
+}
+
+/* Read exactly @len bytes of the report. */
 static bool get_bytes(void *ctx, void *bytes, size_t len)
 {
 	struct trio *t = ctx;
 	char *at = bytes;
 
 	while (len > 0) {
-		struct pollfd ready = { t->report[READ], POLLIN, 0 };
 		ssize_t n;
 
-		if (poll(&ready, 1, TICK_MS) <= 0) {
-			watch(t);
-			continue;
-		}
-		n = read(t->report[READ], at, len);
+		await(t, POLLIN);
+		n = read(t->report[READER], at, len);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
@@ -218,6 +225,50 @@ static bool get_bytes(void *ctx, void *bytes, size_t len)
 		len -= (size_t)n;
 	}
 	return true;
+}
+
+/* Write exactly @len bytes of an answer. A sweeper that has died meanwhile is told by no signal. */
+static bool put_bytes(void *ctx, const void *bytes, size_t len)
+{
+	struct trio *t = ctx;
+	const char *at = bytes;
+
+	while (len > 0) {
+		ssize_t n;
+
+		await(t, POLLOUT);
+		n = send(t->report[READER], at, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n < 0 && (errno == EINTR || errno == EAGAIN))
+			continue;
+		if (n <= 0)
+			return false;
+		at += n;
+		len -= (size_t)n;
+	}
+	return true;
+}
+
+static bool judge(void *ctx, const struct ms_report *asked, uint32_t *verdicts,
+                  struct ms_error *err)
+{
+	const struct trio *t = ctx;
+
+	ms_progress_tick(t->call->progress, "naming functions");
+	return ms_naming_judge(t->call->pid, asked, t->call->scan->suppressions, verdicts, err);
+}
+
+static enum ms_status receive(struct trio *t, struct ms_arena *arena, struct ms_report *ret,
+                              struct ms_error *err)
+{
+	const struct ms_wire_link link = {
+		.get = get_bytes,
+		.put = put_bytes,
+		.ctx = t,
+		.judge = t->call->scan->suppressions ? judge : NULL,
+		.judge_ctx = t,
+	};
+
+	return ms_wire_serve(&link, arena, ret, err);
 }
 
 /* ---- ending ---- */
@@ -253,7 +304,7 @@ static void reap_both(struct trio *t, enum ms_status st)
 	struct rusage usage;
 
 	memset(&usage, 0, sizeof(usage));
-	close_fd(&t->report[READ]);
+	close_fd(&t->report[READER]);
 	if (t->sweeper) {
 		if (st == MS_E_CORRUPT || st == MS_E_NOMEM)
 			(void)kill(t->sweeper, SIGKILL);
@@ -310,7 +361,7 @@ static enum ms_status attempt(const struct ms_trio_call *call, struct ms_error *
 	if (st == MS_OK)
 		st = start(&t, err);
 	if (st == MS_OK)
-		st = ms_wire_receive(get_bytes, &t, arena, ret, err);
+		st = receive(&t, arena, ret, err);
 	reap_both(&t, st);
 	st = explain(&t, st, err);
 	if (st == MS_OK)

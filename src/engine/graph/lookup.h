@@ -106,7 +106,7 @@ static inline uint64_t ms_lookup_hit(const struct ms_blocks *blocks, const struc
 		return granule;
 	if (starts_only)
 		return UINT64_MAX;
-	if (offset >= sizeof(uint64_t) && offset >= ms_block_size(blocks, extent, granule))
+	if (offset >= sizeof(uint64_t) && offset >= ms_block_usable(blocks, extent, granule))
 		return UINT64_MAX;
 	return granule;
 }

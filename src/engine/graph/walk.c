@@ -339,7 +339,7 @@ struct ms_range ms_walk_claim(struct ms_walk *walk, ms_addr addr)
 	if (cell->marks & ms_granule_bit(granule))
 		return none;
 	cell->marks |= ms_granule_bit(granule);
-	size = ms_block_size(walk->blocks, extent, granule);
+	size = ms_block_usable(walk->blocks, extent, granule);
 	w->count.blocks++;
 	return (struct ms_range){ ms_block_begin(extent, granule),
 		                  ms_block_begin(extent, granule) + size };

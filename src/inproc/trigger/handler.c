@@ -6,9 +6,10 @@
  * goes on at once. That process serves what was noted, one thing after the other, and
  * ends; requests that come meanwhile are noted as well, equal ones as one.
  *
- * Children. A forked one begins anew, whatever its parent was in the middle of. A child of
- * vfork() finds another owner, the parent whose memory it uses, and answers nothing; so does
- * one that was made past the C library.
+ * Children. A forked one begins anew, whatever its parent was in the middle of; a request
+ * that comes before it has begun is kept until then. A child of vfork() finds another owner,
+ * the parent whose memory it uses, and answers nothing; so does one that was made past the
+ * C library.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,6 +36,12 @@ enum { LEAKS_LISTED = 100, LIMIT_S = 60, PAGE = 4096, WAITS_FOR_END = 3 };
 
 enum phase { SERVING, CLOSING };
 
+/* What came to a process that is not the owner: a child's, before it has begun. */
+struct early {
+	pid_t pid;
+	uint32_t wanted;
+};
+
 struct state {
 	pid_t owner;       /* whose memory this is */
 	uint32_t wanted;   /* of enum ms_request_kind */
@@ -47,6 +54,7 @@ static struct {
 	struct ms_trigger_settings settings;
 	struct ms_companion *process; /* NULL: not installed */
 	struct state state;
+	struct early early; /* written and read by one thread: a forked child has one */
 } service;
 /* NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables) */
 
@@ -206,19 +214,6 @@ static void serve(void *ctx)
 
 /* ---- in the program ---- */
 
-/* The process beside that a forked child knows of is its parent's, and so is its memory. */
-static void in_child(void)
-{
-	uint64_t before = ms_companion_block_signals();
-	struct ms_search *search = service.process->ctx;
-
-	service.process->lives = 0;
-	memset(search, 0, sizeof(*search));
-	memset(&service.state, 0, sizeof(service.state));
-	__atomic_store_n(&service.state.owner, getpid(), __ATOMIC_SEQ_CST);
-	ms_companion_restore_signals(before);
-}
-
 static bool is_serving(void)
 {
 	return ms_companion_lives(service.process) &&
@@ -245,18 +240,28 @@ static int start_if_needed(void)
 	return ms_companion_begin(service.process);
 }
 
-int ms_trigger_request(enum ms_request_kind kind)
+/* The child may be one of vfork(), and this the parent's memory; then nobody looks at it. */
+static void keep_for_child(pid_t pid, uint32_t wanted)
+{
+	if (service.early.pid != pid)
+		service.early = (struct early){ pid, 0 };
+	service.early.wanted |= wanted;
+}
+
+int ms_trigger_request(uint32_t wanted)
 {
 	struct state *state = &service.state;
 	pid_t owner = __atomic_load_n(&state->owner, __ATOMIC_SEQ_CST);
 	uint64_t before;
 	int error = 0;
 
-	if (owner != getpid())
+	if (owner != getpid()) {
+		keep_for_child(getpid(), wanted);
 		return 0;
+	}
 	/* Nothing may lead this thread away, not even its cancellation, while it starts one. */
 	before = ms_companion_block_signals();
-	(void)__atomic_fetch_or(&state->wanted, (uint32_t)kind, __ATOMIC_SEQ_CST);
+	(void)__atomic_fetch_or(&state->wanted, wanted, __ATOMIC_SEQ_CST);
 	do {
 		/* Whoever it is looks at what is wanted again, below. */
 		if (__atomic_exchange_n(&state->starting, 1, __ATOMIC_SEQ_CST))
@@ -287,18 +292,40 @@ static void tell_failure(int error)
 		(void)syscall(SYS_write, STDERR_FILENO, line, n);
 }
 
+static void answer(uint32_t wanted)
+{
+	int failed = ms_trigger_request(wanted);
+
+	if (failed)
+		tell_failure(failed);
+}
+
 static void on_signal(int signal, siginfo_t *info, void *context)
 {
 	int error = errno;
 	bool stacks = info->si_code == SI_QUEUE && info->si_value.sival_int == MS_TRIGGER_STACKS;
-	int failed;
 
 	(void)signal;
 	(void)context;
-	failed = ms_trigger_request(stacks ? MS_TELL_STACKS : MS_TELL_LEAKS);
-	if (failed)
-		tell_failure(failed);
+	answer(stacks ? MS_TELL_STACKS : MS_TELL_LEAKS);
 	errno = error;
+}
+
+/* The process beside that a forked child knows of is its parent's, and so is its memory. */
+static void in_child(void)
+{
+	uint64_t before = ms_companion_block_signals();
+	struct ms_search *search = service.process->ctx;
+	struct early early = service.early;
+
+	service.process->lives = 0;
+	memset(search, 0, sizeof(*search));
+	memset(&service.state, 0, sizeof(service.state));
+	memset(&service.early, 0, sizeof(service.early));
+	__atomic_store_n(&service.state.owner, getpid(), __ATOMIC_SEQ_CST);
+	if (early.pid == getpid())
+		answer(early.wanted);
+	ms_companion_restore_signals(before);
 }
 
 /* A mapping with a name that says to memscan trigger: here is one, and this is its folder. */

@@ -41,12 +41,12 @@ void ms_trigger_read_settings(struct ms_trigger_settings *ret);
 const struct ms_trigger_settings *ms_trigger_settings(void);
 
 /*
- * Ask for an answer. It is given later, by a process beside. Returns 0, or errno when none
- * could be started; the request is kept for the next.
+ * Ask for answers, of enum ms_request_kind. They are given later, by a process beside.
+ * Returns 0, or errno when none could be started; the request is kept for the next.
  *
  * Context: any, a signal handler too; no point of cancellation.
  */
-int ms_trigger_request(enum ms_request_kind kind);
+int ms_trigger_request(uint32_t wanted);
 
 /* Whether an answer is being made, by a process whose memory counts as the program's. */
 bool ms_trigger_is_answering(void);

@@ -8,16 +8,15 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "shim/frames/symtab.h"
 
 /* One line of /proc/self/maps, NUL-terminated. */
-static bool parse_line(const char *line, struct ms_module *ret)
+static bool parse_line(const char *line, struct ms_shim_module *ret)
 {
 	char mode[5];
 	int path = 0;
 
-	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %*s %n", &ret->range.begin,
-	           &ret->range.end, mode, &ret->offset, &path) < 4)
+	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %" SCNu64 " %n",
+	           &ret->range.begin, &ret->range.end, mode, &ret->offset, &ret->inode, &path) < 5)
 		return false;
 	ret->name = path ? line + path : "";
 	ret->elf_offset = ret->offset;
@@ -25,16 +24,16 @@ static bool parse_line(const char *line, struct ms_module *ret)
 }
 
 /* The mappings of one file follow each other; its image begins with the first. */
-static void join(const struct ms_modules *modules, struct ms_module *module)
+static void join(const struct ms_shim_modules *modules, struct ms_shim_module *module)
 {
-	const struct ms_module *before = modules->n > 1 ? module - 1 : NULL;
+	const struct ms_shim_module *before = modules->n > 1 ? module - 1 : NULL;
 
 	if (before && module->name[0] && strcmp(before->name, module->name) == 0 &&
 	    before->offset < module->offset)
 		module->elf_offset = before->elf_offset;
 }
 
-void ms_modules_read(struct ms_arena *arena, struct ms_modules *ret)
+void ms_shim_modules_read(struct ms_arena *arena, struct ms_shim_modules *ret)
 {
 	struct ms_bytes text = { 0 };
 	struct ms_error err;
@@ -46,7 +45,7 @@ void ms_modules_read(struct ms_arena *arena, struct ms_modules *ret)
 	text.at[text.n] = '\0';
 	line = text.at;
 	for (char *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
-		struct ms_module *module = ms_vec_push(arena, ret);
+		struct ms_shim_module *module = ms_vec_push(arena, ret);
 
 		if (!module)
 			return;
@@ -76,20 +75,25 @@ static void demangle(char *name, size_t size)
 	free(plain);
 }
 
-void ms_modules_place(const struct ms_modules *modules, uintptr_t pc, struct ms_place *ret)
+void ms_place_find(struct ms_places *places, uintptr_t pc, struct ms_place *ret)
 {
-	const struct ms_module *module = ms_range_find(modules, pc);
-	struct ms_symbol symbol;
+	const struct ms_shim_module *module = ms_range_find(&places->modules, pc);
+	struct ms_elf_mapped mapped;
+	struct ms_elf_file *file;
+	struct ms_elf_place place;
 
 	*ret = (struct ms_place){ .module = module, .pc = pc };
 	if (!module)
 		return;
 	ret->pc = pc - module->range.begin + module->offset - module->elf_offset;
-	if (module->name[0] != '/' ||
-	    !ms_symtab_find(module->name, module->elf_offset, ret->pc, &symbol))
+	mapped = (struct ms_elf_mapped){ module->name, module->inode, module->elf_offset,
+		                         module->range };
+	file = module->inode ? ms_elf_files_open(&places->files, &mapped) : NULL;
+	if (!file || !ms_elf_find(&places->files, file, ret->pc, &place))
 		return;
-	ret->pc = symbol.pc;
-	ret->offset = symbol.offset;
-	(void)snprintf(ret->function, sizeof(ret->function), "%s", symbol.name);
+	ret->pc = place.pc;
+	ret->offset = place.offset;
+	(void)snprintf(ret->function, sizeof(ret->function), "%.*s", (int)place.name_len,
+	               place.name);
 	demangle(ret->function, sizeof(ret->function));
 }

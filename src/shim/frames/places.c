@@ -11,11 +11,13 @@ struct ms_place_slot {
 void ms_places_init(struct ms_places *places)
 {
 	*places = (struct ms_places){ 0 };
-	ms_modules_read(&places->arena, &places->modules);
+	places->files.arena = &places->arena;
+	ms_shim_modules_read(&places->arena, &places->modules);
 }
 
 void ms_places_deinit(struct ms_places *places)
 {
+	ms_elf_files_close(&places->files);
 	ms_arena_deinit(&places->arena);
 }
 
@@ -63,6 +65,6 @@ const struct ms_place *ms_places_find(struct ms_places *places, uintptr_t pc)
 		return &nowhere;
 	slot->pc = pc;
 	places->n++;
-	ms_modules_place(&places->modules, pc, slot->place);
+	ms_place_find(places, pc, slot->place);
 	return slot->place;
 }

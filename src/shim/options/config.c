@@ -74,3 +74,10 @@ bool ms_config_options(const char *text, size_t len, const char *program, char *
 	}
 	return false;
 }
+
+bool ms_config_hooks(const char *text, size_t len)
+{
+	struct piece value = value_of(text, len, "libc.debug.hooks.enable");
+
+	return value.len && value.at[0] != '0';
+}

@@ -80,4 +80,10 @@ bool ms_opt_parse(struct ms_opts *options, const char *text, char *error);
  */
 bool ms_config_options(const char *text, size_t len, const char *program, char *ret, size_t size);
 
+/*
+ * Whether it enables Malloc Hooks, for any program: by libc.debug.hooks.enable, with a value
+ * that does not begin with 0.
+ */
+bool ms_config_hooks(const char *text, size_t len);
+
 #endif

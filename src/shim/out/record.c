@@ -169,3 +169,9 @@ void ms_record_write(const char *path)
 	}
 	(void)close(fd);
 }
+
+struct malloc_debug_list ms_record_slots(void)
+{
+	return (struct malloc_debug_list){ (uintptr_t)state.slot, (uint32_t)state.max,
+		                           sizeof(*state.slot) };
+}

@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "malloc_debug/registry.h"
+
 enum ms_record_what {
 	MS_RECORD_MALLOC,
 	MS_RECORD_CALLOC,
@@ -45,5 +47,8 @@ void ms_record_fill(uint64_t slot, const struct ms_record *record);
 
 /* Write all to @path and begin anew. Context: any, signal handlers too. */
 void ms_record_write(const char *path);
+
+/* The slots themselves, for the registry. */
+struct malloc_debug_list ms_record_slots(void);
 
 #endif

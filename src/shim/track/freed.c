@@ -4,10 +4,10 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
-/* A ring; pointers inverted, as what is freed must not look referenced. */
+/* A ring; pointers inverted, as what is freed must not look referenced. 0: empty. */
 static struct {
 	pthread_mutex_t lock;
-	struct ms_freed *block;
+	struct malloc_debug_freed *block;
 	size_t max;
 	size_t first;
 	size_t n;
@@ -25,29 +25,38 @@ bool ms_freed_init(size_t max)
 	return true;
 }
 
-static struct ms_freed *nth(size_t i)
+static struct malloc_debug_freed *nth(size_t i)
 {
 	return &ring.block[(ring.first + i) % ring.max];
 }
 
+static struct ms_freed plain(const struct malloc_debug_freed *block)
+{
+	return (struct ms_freed){ ~block->inverted, block->usable, block->stack };
+}
+
+/* It is out of the ring before it is freed: who looks meanwhile takes no other block for it. */
 static void take_first(struct ms_freed *ret)
 {
-	*ret = *nth(0);
-	ret->p = ~ret->p;
+	*ret = plain(nth(0));
+	__atomic_store_n(&nth(0)->inverted, 0, __ATOMIC_RELEASE);
 	ring.first = (ring.first + 1) % ring.max;
 	ring.n--;
 }
 
 bool ms_freed_push(struct ms_freed block, struct ms_freed *oldest)
 {
+	struct malloc_debug_freed *last;
 	bool full;
 
-	block.p = ~block.p;
 	(void)pthread_mutex_lock(&ring.lock);
 	full = ring.n == ring.max;
 	if (full)
 		take_first(oldest);
-	*nth(ring.n++) = block;
+	last = nth(ring.n++);
+	last->usable = block.usable;
+	last->stack = block.trace;
+	__atomic_store_n(&last->inverted, ~block.p, __ATOMIC_RELEASE);
 	(void)pthread_mutex_unlock(&ring.lock);
 	return full;
 }
@@ -71,11 +80,16 @@ bool ms_freed_find(const void *p, struct ms_freed *ret)
 
 	(void)pthread_mutex_lock(&ring.lock);
 	for (size_t i = ring.n; i-- > 0 && !found;) {
-		found = nth(i)->p == ~(uintptr_t)p;
+		found = nth(i)->inverted == ~(uintptr_t)p;
 		if (found)
-			*ret = *nth(i);
+			*ret = plain(nth(i));
 	}
 	(void)pthread_mutex_unlock(&ring.lock);
-	ret->p = (uintptr_t)p;
 	return found;
+}
+
+struct malloc_debug_list ms_freed_kept(void)
+{
+	return (struct malloc_debug_list){ (uintptr_t)ring.block, (uint32_t)ring.max,
+		                           sizeof(*ring.block) };
 }

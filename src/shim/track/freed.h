@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "malloc_debug/registry.h"
+
 struct ms_freed {
 	uintptr_t p;
 	size_t usable;
@@ -25,5 +27,8 @@ bool ms_freed_pop(struct ms_freed *ret);
 
 /* The one at @p, if it is there. */
 bool ms_freed_find(const void *p, struct ms_freed *ret);
+
+/* The ring itself, for the registry. */
+struct malloc_debug_list ms_freed_kept(void);
 
 #endif

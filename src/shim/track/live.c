@@ -4,28 +4,30 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
+#include "malloc_debug/registry.h"
+
 enum { SHARDS = 128, LINE_BYTES = 64, FIRST_SLOTS = 256, SHARD_SHIFT = 57 };
 
-struct slot {
-	uintptr_t inverted; /* 0: empty */
-	size_t size;
-	uint32_t trace;
-};
-
+/* As registry.h has it, which says what those see who look while something changes. */
 struct shard {
+	struct malloc_debug_table *table;
 	pthread_mutex_t lock;
 	size_t n;
-	size_t n_slots; /* a power of two, at most 3/4 full */
-	struct slot *slot;
+	size_t n_slots; /* of the table: a power of two, at most 3/4 full */
 } __attribute__((aligned(LINE_BYTES)));
+
+_Static_assert(offsetof(struct shard, table) == offsetof(struct malloc_debug_shard, table),
+               "the registry's");
+_Static_assert(sizeof(((struct shard *)NULL)->table) == sizeof(uint64_t), "the registry's");
 
 static struct {
 	struct shard shard[SHARDS];
 	bool filtered;
 } state; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
 
-uint8_t ms_live_filter_of[MS_LIVE_FILTER]; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
-                                            */
+uint8_t ms_live_filter_of
+	[MS_LIVE_FILTER]; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+                           */
 
 /* All zeros is what PTHREAD_MUTEX_INITIALIZER is; the table is ready before main(). */
 _Static_assert(1U << (64 - SHARD_SHIFT) == SHARDS, "the top bits choose the shard");
@@ -65,39 +67,71 @@ static size_t home_of(const struct shard *shard, uintptr_t p)
 	return (size_t)(hash_of(p) >> 24) & (shard->n_slots - 1);
 }
 
-/* The slot of @p, or the empty one where it belongs. */
-static struct slot *slot_of(const struct shard *shard, uintptr_t p)
+static struct malloc_debug_slot *slots_of(const struct shard *shard)
 {
-	size_t i = home_of(shard, p);
-
-	while (shard->slot[i].inverted && shard->slot[i].inverted != ~p)
-		i = (i + 1) & (shard->n_slots - 1);
-	return &shard->slot[i];
+	return (struct malloc_debug_slot *)(void *)(shard->table + 1);
 }
 
+/* The slot of @p, or the empty one where it belongs. */
+static struct malloc_debug_slot *slot_of(const struct shard *shard, uintptr_t p)
+{
+	struct malloc_debug_slot *slots = slots_of(shard);
+	size_t i = home_of(shard, p);
+
+	while (slots[i].inverted && slots[i].inverted != ~p)
+		i = (i + 1) & (shard->n_slots - 1);
+	return &slots[i];
+}
+
+static void clear(struct malloc_debug_slot *slot)
+{
+	__atomic_store_n(&slot->inverted, 0, __ATOMIC_RELAXED);
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+}
+
+/* Nobody who looks meanwhile finds parts of two entries. */
+static void fill(struct malloc_debug_slot *slot, const struct malloc_debug_slot *with)
+{
+	clear(slot);
+	slot->size = with->size;
+	slot->stack = with->stack;
+	__atomic_store_n(&slot->inverted, with->inverted, __ATOMIC_RELEASE);
+}
+
+static size_t table_bytes(size_t n_slots)
+{
+	return sizeof(struct malloc_debug_table) + n_slots * sizeof(struct malloc_debug_slot);
+}
+
+/* The number of slots stands in the table, so that both change together. */
 static bool grow(struct shard *shard)
 {
-	struct shard more = *shard;
+	struct shard more = { .n_slots = shard->n_slots ? 2 * shard->n_slots : FIRST_SLOTS };
+	struct malloc_debug_table *was = shard->table;
+	size_t had = shard->n_slots;
 
-	more.n_slots = shard->n_slots ? 2 * shard->n_slots : FIRST_SLOTS;
-	more.slot = mmap(NULL, more.n_slots * sizeof(struct slot), PROT_READ | PROT_WRITE,
-	                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (more.slot == MAP_FAILED)
+	more.table = mmap(NULL, table_bytes(more.n_slots), PROT_READ | PROT_WRITE,
+	                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (more.table == MAP_FAILED)
 		return false;
-	for (size_t i = 0; i < shard->n_slots; i++) {
-		if (shard->slot[i].inverted)
-			*slot_of(&more, ~shard->slot[i].inverted) = shard->slot[i];
+	more.table->n_slots = more.n_slots;
+	for (size_t i = 0; i < had; i++) {
+		const struct malloc_debug_slot *slot = &slots_of(shard)[i];
+
+		if (slot->inverted)
+			*slot_of(&more, ~slot->inverted) = *slot;
 	}
-	if (shard->slot)
-		(void)munmap(shard->slot, shard->n_slots * sizeof(struct slot));
-	shard->slot = more.slot;
 	shard->n_slots = more.n_slots;
+	__atomic_store_n(&shard->table, more.table, __ATOMIC_RELEASE);
+	if (was)
+		(void)munmap(was, table_bytes(had));
 	return true;
 }
 
 static bool put(struct shard *shard, uintptr_t p, struct ms_live live)
 {
-	struct slot *slot;
+	struct malloc_debug_slot entry = { .inverted = ~p, .size = live.size, .stack = live.trace };
+	struct malloc_debug_slot *slot;
 
 	if (4 * (shard->n + 1) > 3 * shard->n_slots && !grow(shard))
 		return false;
@@ -106,7 +140,7 @@ static bool put(struct shard *shard, uintptr_t p, struct ms_live live)
 		shard->n++;
 		count_in_filter(p, 1);
 	}
-	*slot = (struct slot){ ~p, live.size, live.trace };
+	fill(slot, &entry);
 	return true;
 }
 
@@ -120,30 +154,31 @@ bool ms_live_add(const void *p, struct ms_live live)
 }
 
 /* Move back what the hole would hide: entries whose home is not behind it. */
-static void close_hole(struct shard *shard, struct slot *hole)
+static void close_hole(struct shard *shard, struct malloc_debug_slot *hole)
 {
+	struct malloc_debug_slot *slots = slots_of(shard);
 	size_t mask = shard->n_slots - 1;
-	size_t empty = (size_t)(hole - shard->slot);
+	size_t empty = (size_t)(hole - slots);
 
-	for (size_t i = (empty + 1) & mask; shard->slot[i].inverted; i = (i + 1) & mask) {
-		size_t home = home_of(shard, ~shard->slot[i].inverted);
+	for (size_t i = (empty + 1) & mask; slots[i].inverted; i = (i + 1) & mask) {
+		size_t home = home_of(shard, ~slots[i].inverted);
 
 		if (((i - home) & mask) < ((i - empty) & mask))
 			continue;
-		shard->slot[empty] = shard->slot[i];
+		fill(&slots[empty], &slots[i]);
 		empty = i;
 	}
-	shard->slot[empty].inverted = 0;
+	clear(&slots[empty]);
 }
 
 static bool look(const void *p, struct ms_live *ret, bool remove)
 {
 	struct shard *shard = lock_shard((uintptr_t)p);
-	struct slot *slot = shard->slot ? slot_of(shard, (uintptr_t)p) : NULL;
+	struct malloc_debug_slot *slot = shard->table ? slot_of(shard, (uintptr_t)p) : NULL;
 	bool found = slot && slot->inverted;
 
 	if (found) {
-		*ret = (struct ms_live){ slot->size, slot->trace };
+		*ret = (struct ms_live){ slot->size, slot->stack };
 		if (remove) {
 			close_hole(shard, slot);
 			shard->n--;
@@ -168,7 +203,7 @@ static bool list_shard(const struct shard *shard, struct ms_arena *arena,
                        size_t (*usable)(uintptr_t p), struct ms_live_blocks *ret)
 {
 	for (size_t i = 0; i < shard->n_slots; i++) {
-		const struct slot *slot = &shard->slot[i];
+		const struct malloc_debug_slot *slot = &slots_of(shard)[i];
 		struct ms_live_block *block;
 
 		if (!slot->inverted)
@@ -178,7 +213,7 @@ static bool list_shard(const struct shard *shard, struct ms_arena *arena,
 			return false;
 		*block =
 			(struct ms_live_block){ ~slot->inverted, slot->size,
-			                        usable ? usable(~slot->inverted) : 0, slot->trace };
+			                        usable ? usable(~slot->inverted) : 0, slot->stack };
 	}
 	return true;
 }
@@ -193,4 +228,9 @@ bool ms_live_list(struct ms_arena *arena, size_t (*usable)(uintptr_t p), struct 
 		(void)pthread_mutex_unlock(&state.shard[i].lock);
 	}
 	return done;
+}
+
+struct malloc_debug_list ms_live_shards(void)
+{
+	return (struct malloc_debug_list){ (uintptr_t)state.shard, SHARDS, sizeof(struct shard) };
 }

@@ -17,6 +17,7 @@
 
 #include "base/arena.h"
 #include "base/vec.h"
+#include "malloc_debug/registry.h"
 
 /* What the table knows of a block. */
 struct ms_live {
@@ -65,5 +66,8 @@ static inline bool ms_live_maybe(const void *p)
  */
 bool ms_live_list(struct ms_arena *arena, size_t (*usable)(uintptr_t p),
                   struct ms_live_blocks *ret);
+
+/* The table itself, for the registry. */
+struct malloc_debug_list ms_live_shards(void);
 
 #endif

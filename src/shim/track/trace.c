@@ -14,6 +14,13 @@ struct page {
 	struct ms_trace *trace[PAGE];
 };
 
+_Static_assert(offsetof(struct ms_trace, id) == offsetof(struct malloc_debug_stack, id) &&
+                       offsetof(struct ms_trace, n) == offsetof(struct malloc_debug_stack, n) &&
+                       offsetof(struct ms_trace, pc) == offsetof(struct malloc_debug_stack, pc) &&
+                       sizeof(uintptr_t) == sizeof(uint64_t),
+               "the registry's");
+_Static_assert((int)MS_TRACE_FIRST == (int)MALLOC_DEBUG_FIRST_STACK, "the registry's");
+
 /* Additions are under the lock, and readers see a trace once it is whole. */
 static struct {
 	pthread_mutex_t lock;
@@ -105,4 +112,10 @@ const struct ms_trace *ms_trace_find(uint32_t id)
 		return NULL;
 	page = __atomic_load_n(&state.page[i / PAGE], __ATOMIC_ACQUIRE);
 	return __atomic_load_n(&page->trace[i % PAGE], __ATOMIC_ACQUIRE);
+}
+
+struct malloc_debug_list ms_trace_pages(uint32_t *ret_a_page)
+{
+	*ret_a_page = PAGE;
+	return (struct malloc_debug_list){ (uintptr_t)state.page, PAGES, sizeof(*state.page) };
 }

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "malloc_debug/registry.h"
+
 enum {
 	MS_TRACE_OFF = 0,  /* capture was off */
 	MS_TRACE_NONE = 1, /* left out by a filter, or nothing could be unwound */
@@ -31,5 +33,8 @@ uint32_t ms_trace_keep(const uintptr_t *pc, size_t n);
 
 /* NULL when @id stands for none. */
 const struct ms_trace *ms_trace_find(uint32_t id);
+
+/* The pages by which numbers lead to stacks, for the registry. */
+struct malloc_debug_list ms_trace_pages(uint32_t *ret_a_page);
 
 #endif

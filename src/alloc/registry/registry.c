@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "alloc/registry/registry.h"
+
+#include "alloc/decoders.h"
+
+/*
+ * The decoder beside the others: it finds no blocks, but says more of those that the
+ * allocator's own decoder has found.
+ */
+
+static uint64_t bytes_of(const struct ms_blocks *blocks)
+{
+	const struct ms_extent *e;
+	uint64_t bytes = 0;
+
+	ms_vec_for_each (e, &blocks->extents)
+		if (!e->dropped)
+			bytes += e->bytes;
+	return bytes;
+}
+
+/* Blocks that are no more leave the arrays; how many are left. */
+static uint64_t leave_out_freed(struct ms_registry *r)
+{
+	uint64_t n = 0;
+
+	for (uint64_t i = 0; i < r->n_blocks; i++)
+		if (r->less[i] != MS_TRIM_FREE)
+			r->stack[n++] = r->stack[i];
+	return n;
+}
+
+/* The origins of an extent's blocks, the first of which is number *@n; room is there. */
+static void add_origins(struct ms_registry *r, const struct ms_extent *e, uint64_t *n)
+{
+	struct ms_origins *origins = r->d->origins;
+
+	for (size_t i = 0; i < e->n_cells; i++) {
+		uint64_t starts = r->d->blocks->cells.at[e->cell0 + i].starts;
+
+		for (; starts; starts &= starts - 1, (*n)++) {
+			uint64_t granule = i * MS_CELL_GRANULES + (uint64_t)__builtin_ctzll(starts);
+
+			if (r->stack[*n])
+				origins->blocks.at[origins->blocks.n++] =
+					(struct ms_origin){ ms_block_begin(e, granule),
+					                    r->stack[*n] - 1 };
+		}
+	}
+}
+
+static bool tell_origins(struct ms_registry *r, uint64_t n)
+{
+	const struct ms_extent *e;
+	size_t known = 0;
+	uint64_t number = 0;
+
+	for (uint64_t i = 0; i < n; i++)
+		known += r->stack[i] != 0;
+	if (!ms_vec_reserve(r->d->arena, &r->d->origins->blocks, known))
+		return false;
+	ms_vec_for_each (e, &r->d->blocks->extents)
+		if (!e->dropped)
+			add_origins(r, e, &number);
+	return true;
+}
+
+static bool hand_over_memory(struct ms_registry *r)
+{
+	const struct ms_range *range;
+
+	ms_vec_for_each (range, &r->memory)
+		if (!ms_ranges_add(r->d->arena, &r->d->owned, range->begin, range->end))
+			return false;
+	return true;
+}
+
+static void subtract(uint64_t *from, uint64_t bytes)
+{
+	*from -= bytes < *from ? bytes : *from;
+}
+
+/* The blocks are those of the heap with the most; as a rule there is no other. */
+static void correct_heap(struct ms_registry *r, uint64_t fewer_bytes)
+{
+	struct ms_heap *most = NULL;
+	struct ms_heap *heap;
+
+	ms_vec_for_each (heap, r->d->heaps)
+		if (!most || heap->allocations > most->allocations)
+			most = heap;
+	if (!most)
+		return;
+	subtract(&most->allocations, r->n_freed);
+	subtract(&most->allocation_bytes, fewer_bytes);
+	most->free_bytes += r->freed_bytes;
+}
+
+static void tell(struct ms_registry *r)
+{
+	bool all = r->told.flags & MALLOC_DEBUG_ALL_BLOCKS;
+	struct ms_decoding *d = r->d;
+	struct ms_heap *heap;
+
+	ms_note_add(d->arena, d->evidence,
+	            "malloc_debug registry %u: %llu of %llu %s are live blocks, %zu stacks; %llu "
+	            "blocks kept after free()",
+	            r->told.version, (unsigned long long)r->n_believed,
+	            (unsigned long long)r->n_entries, all ? "entries" : "sampled entries",
+	            d->origins->stacks.n, (unsigned long long)r->n_freed);
+	ms_vec_for_each (heap, d->heaps)
+		if (heap + 1 == d->heaps->at + d->heaps->n)
+			heap->n_evidence++;
+	if (r->n_lost_stacks)
+		ms_note_add(
+			d->arena, d->warnings,
+			"malloc_debug's registry: %llu stacks of allocations could not be read, "
+			"or make no sense",
+			(unsigned long long)r->n_lost_stacks);
+}
+
+static bool apply(struct ms_registry *r)
+{
+	struct ms_trims trims = { .front = r->front,
+		                  .less = r->less,
+		                  .exact = r->told.flags & MALLOC_DEBUG_REAR_GUARDS };
+	uint64_t before = bytes_of(r->d->blocks);
+	uint64_t n = leave_out_freed(r);
+
+	if (!ms_registry_read_stacks(r, n))
+		return false;
+	ms_blocks_trim(r->d->blocks, &trims);
+	if (!tell_origins(r, n) || !hand_over_memory(r))
+		return false;
+	correct_heap(r, before - bytes_of(r->d->blocks));
+	tell(r);
+	return true;
+}
+
+static void tell_problem(const struct ms_registry *r)
+{
+	ms_note_add(r->d->arena, r->d->warnings,
+	            "malloc_debug's registry at 0x%llx is not believed: %s; stacks and exact sizes "
+	            "are not known",
+	            (unsigned long long)r->at, r->problem);
+}
+
+static bool read_all(struct ms_registry *r)
+{
+	r->buffer = ms_arena_alloc(r->d->arena, MS_WINDOW_BYTES);
+	if (!r->buffer || !ms_peek_init(&r->peek, r->d->src, r->d->arena))
+		return false;
+	ms_registry_find(r);
+	if (!r->at || r->problem)
+		return true;
+	return !ms_blocks_number(r->d->blocks, &r->n_blocks) && ms_registry_read_entries(r);
+}
+
+static enum ms_status registry_decode(struct ms_decoding *d, struct ms_error *err)
+{
+	struct ms_registry r = { .d = d };
+	bool done;
+
+	if (!d->heaps->n)
+		return MS_OK;
+	done = read_all(&r);
+	if (done && r.problem)
+		tell_problem(&r);
+	else if (done && r.at)
+		done = apply(&r);
+	return done ? MS_OK : ms_fail(err, MS_E_NOMEM, "no memory for the origins of blocks");
+}
+
+const struct ms_decoder ms_registry_decoder = { .name = "registry", .decode = registry_decode };

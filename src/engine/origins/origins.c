@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/origins/origins.h"
+
+/* The first entry from @low on that does not begin before @begin. */
+static size_t search(const struct ms_origins *origins, size_t low, size_t high, ms_addr begin)
+{
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (origins->blocks.at[middle].begin < begin)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* In growing steps from where we are: the next one is near as a rule. */
+static size_t seek(const struct ms_origins *origins, size_t at, ms_addr begin)
+{
+	size_t n = origins->blocks.n;
+	size_t step = 1;
+
+	if (at >= n || origins->blocks.at[at].begin > begin)
+		return search(origins, 0, at < n ? at : n, begin);
+	while (at + step < n && origins->blocks.at[at + step].begin < begin) {
+		at += step;
+		step *= 2;
+	}
+	return search(origins, at, at + step < n ? at + step : n, begin);
+}
+
+uint32_t ms_origin_find(struct ms_origin_finder *finder, ms_addr begin)
+{
+	const struct ms_origins *origins = finder->origins;
+	const struct ms_origin *found;
+
+	if (!origins || !origins->blocks.n)
+		return MS_STACK_NONE;
+	finder->at = seek(origins, finder->at, begin);
+	if (finder->at == origins->blocks.n)
+		return MS_STACK_NONE;
+	found = &origins->blocks.at[finder->at];
+	if (found->begin != begin || found->stack >= origins->stacks.n ||
+	    !origins->stacks.at[found->stack].n)
+		return MS_STACK_NONE;
+	return found->stack;
+}
+
+static bool append(const struct ms_origin_teller *teller, const struct ms_stack *stack)
+{
+	struct ms_report *report = teller->report;
+	const ms_addr *pcs = teller->origins->pcs.at + stack->first;
+	uint32_t n = stack->n < MS_STACK_FRAMES ? stack->n : MS_STACK_FRAMES;
+	struct ms_stack *slot;
+
+	if (report->pcs.n + n > UINT32_MAX ||
+	    !ms_vec_reserve(teller->arena, &report->pcs, report->pcs.n + n))
+		return false;
+	slot = ms_vec_push(teller->arena, &report->stacks);
+	if (!slot)
+		return false;
+	*slot = (struct ms_stack){ (uint32_t)report->pcs.n, n };
+	for (uint32_t i = 0; i < n; i++)
+		report->pcs.at[report->pcs.n++] = pcs[i];
+	return true;
+}
+
+uint32_t ms_origin_tell(struct ms_origin_teller *teller, uint32_t stack)
+{
+	if (stack == MS_STACK_NONE)
+		return 0;
+	if (!teller->numbers)
+		teller->numbers = ms_arena_alloc(teller->arena, teller->origins->stacks.n *
+		                                                        sizeof(*teller->numbers));
+	if (!teller->numbers)
+		return 0;
+	if (!teller->numbers[stack] && append(teller, &teller->origins->stacks.at[stack]))
+		teller->numbers[stack] = (uint32_t)teller->report->stacks.n;
+	return teller->numbers[stack];
+}

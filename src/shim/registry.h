@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_SHIM_REGISTRY_H
+#define MS_SHIM_REGISTRY_H
+
+/* Let those who look at this process's memory find our tables (malloc_debug/registry.h). */
+void ms_registry_publish(void);
+
+#endif
