@@ -161,6 +161,7 @@ static void track(const void *p, size_t size)
 
 	if (!p || !ms_shim_tracks())
 		return;
+	ms_live_prefetch(p);
 	if (ms_shim_has(MS_OPT_BACKTRACE) && __atomic_load_n(&ms_shim.capturing, __ATOMIC_RELAXED))
 		live.trace =
 			is_sampled(size) ? take_trace(size, ms_shim.options.frames) : MS_TRACE_NONE;
@@ -316,8 +317,10 @@ static void keep_for_a_while(const void *p, size_t usable)
 
 void ms_block_release(void *p)
 {
-	size_t usable = ms_block_usable(p);
+	size_t usable = 0;
 
+	if (ms_shim_has(MS_OPT_FILL_ON_FREE | MS_OPT_FREE_TRACK))
+		usable = ms_block_usable(p);
 	if (ms_shim_has(MS_OPT_HEADER)) {
 		ms_report_guards(p);
 		ms_guard_header(&ms_shim.options, p)->tag = MS_TAG_FREED;

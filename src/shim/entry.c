@@ -34,6 +34,8 @@ static void free_inside(void *p)
 	uint64_t record;
 	struct ms_live was;
 
+	ms_live_prefetch(p);
+	__builtin_prefetch((const char *)p - sizeof(void *)); /* what allocators keep of it */
 	if (ms_shim_knows_all() && ms_outside_take(p)) {
 		ms_next.free(p);
 		return;

@@ -45,12 +45,13 @@ _Static_assert(KIND_BITS + CFA_BITS + RBP_BITS == GENERATION_SHIFT, "a rule has 
 static struct {
 	int (*find_object)(void *pc, struct dl_find_object *ret);
 	void (*forget)(void);
-	struct ms_range loader;
 	uint32_t doubt;
 	uint32_t generation;
 	uint64_t gone; /* modules, so far */
 	struct known line[LINES][WAYS] __attribute__((aligned(LINE_BYTES)));
 } state; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
+
+struct ms_range ms_walk_loader; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
 
 bool ms_walk_init(void (*forget)(void))
 {
@@ -63,16 +64,11 @@ bool ms_walk_init(void (*forget)(void))
 		state.find_object = NULL;
 		return false;
 	}
-	state.loader = (struct ms_range){ (uintptr_t)loader.dlfo_map_start,
-		                          (uintptr_t)loader.dlfo_map_end };
+	ms_walk_loader = (struct ms_range){ (uintptr_t)loader.dlfo_map_start,
+		                            (uintptr_t)loader.dlfo_map_end };
 	state.forget = forget;
 	ms_walk_doubt();
 	return true;
-}
-
-bool ms_walk_is_loader(uintptr_t pc)
-{
-	return ms_range_has(state.loader, pc);
 }
 
 void ms_walk_doubt(void)

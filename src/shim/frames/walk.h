@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/range.h"
+
 /*
  * @forget: called by a walk that finds that modules have gone since the last time
  *
@@ -24,8 +26,15 @@ bool ms_walk_init(void (*forget)(void));
  */
 size_t ms_walk(const void *frame, uintptr_t *pc, size_t max);
 
+/* Where the loader is; empty without walks. */
+extern struct ms_range
+	ms_walk_loader; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
+
 /* Whether the loader called: modules may come and go. */
-bool ms_walk_is_loader(uintptr_t pc);
+static inline bool ms_walk_is_loader(uintptr_t pc)
+{
+	return ms_range_has(ms_walk_loader, pc);
+}
 
 /* Look, with the next walk, whether modules have gone. */
 void ms_walk_doubt(void);

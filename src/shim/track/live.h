@@ -40,6 +40,9 @@ bool ms_live_add(const void *p, struct ms_live live);
 bool ms_live_remove(const void *p, struct ms_live *ret);
 bool ms_live_find(const void *p, struct ms_live *ret);
 
+/* Have the place of @p in the table fetched into the cache: it will be looked at. */
+void ms_live_prefetch(const void *p);
+
 /* From now on, ms_live_maybe() can be asked. Before any block is entered. */
 void ms_live_filter(void);
 
