@@ -427,12 +427,11 @@ static struct ms_cfi_rule rule_of(const struct row *row)
 	    !fits(row->rbp.offset) || row->rbp.how > SAVED ||
 	    (row->rbp.how == SAVED && !row->rbp.offset))
 		return rule;
+	if (row->cfa_register != RSP && row->cfa_register != RBP)
+		return rule;
+	rule.kind = row->cfa_register == RSP ? MS_CFI_RSP : MS_CFI_RBP;
 	rule.cfa = (int32_t)row->cfa_offset;
 	rule.rbp = (int32_t)row->rbp.offset;
-	if (row->cfa_register == RSP)
-		rule.kind = MS_CFI_RSP;
-	else if (row->cfa_register == RBP)
-		rule.kind = MS_CFI_RBP;
 	return rule;
 }
 
