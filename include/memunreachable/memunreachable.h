@@ -32,6 +32,10 @@ extern "C" {
 
 enum { MEMUNREACHABLE_CONTENTS = 32, MEMUNREACHABLE_FRAMES = 16 };
 
+/*
+ * Where the block was allocated, innermost call first: known when the program runs with
+ * libmalloc_debug.so and one of its backtrace options.
+ */
 struct UnreachableMemoryBacktrace {
 	size_t num_frames; /* 0: not known */
 	uintptr_t frames[MEMUNREACHABLE_FRAMES];
@@ -98,7 +102,8 @@ void FreeUnreachableMemory(struct UnreachableMemoryInfo *info);
 char *GetUnreachableMemoryString(bool log_contents, size_t limit);
 
 /*
- * Write one leak as text to @text, at most @size bytes with the NUL.
+ * Write one leak as text to @text, at most @size bytes with the NUL. Frames are named by
+ * what this process has mapped now.
  *
  * Returns the bytes that the whole text has, without the NUL, as snprintf() does.
  */
@@ -168,12 +173,13 @@ struct Leak {
 	{
 		const auto *leak =
 			reinterpret_cast<const memunreachable_c::UnreachableMemoryLeak *>(this);
-		const size_t length =
-			memunreachable_c::memunreachable_leak_text(leak, log_contents, nullptr, 0);
-		std::string text(length + 1, '\0');
+		std::string text(4096, '\0');
+		size_t length;
 
-		memunreachable_c::memunreachable_leak_text(leak, log_contents, &text[0],
-		                                           length + 1);
+		/* Names are looked up each time: seldom more than once. */
+		while ((length = memunreachable_c::memunreachable_leak_text(
+				leak, log_contents, &text[0], text.size())) >= text.size())
+			text.resize(length + 1);
 		text.resize(length);
 		return text;
 	}

@@ -21,6 +21,7 @@ int ms_cmd_scan(int argc, char **argv);
 int ms_cmd_trigger(int argc, char **argv);
 int ms_cmd_stacks(int argc, char **argv);
 int ms_cmd_heapdump(int argc, char **argv);
+int ms_cmd_records(int argc, char **argv);
 int ms_cmd_run(int argc, char **argv); /* or the exit status of the program that it runs */
 
 #endif

@@ -16,7 +16,7 @@ static const struct command {
 } commands[] = {
 	{ "scan", ms_cmd_scan, false },         { "run", ms_cmd_run, true },
 	{ "trigger", ms_cmd_trigger, false },   { "stacks", ms_cmd_stacks, false },
-	{ "heapdump", ms_cmd_heapdump, false },
+	{ "heapdump", ms_cmd_heapdump, false }, { "records", ms_cmd_records, false },
 };
 
 static const struct command *find(const char *name)

@@ -63,6 +63,8 @@ struct ms_elf_file *ms_elf_files_open(struct ms_elf_files *files,
 {
 	struct ms_elf_file *file = look_up(files, mapped);
 
+	if (!file && files->sealed)
+		return NULL;
 	if (!file) {
 		file = ms_vec_push(files->arena, &files->list);
 		if (!file)

@@ -33,6 +33,7 @@ struct ms_elf_file {
 
 struct ms_elf_files {
 	struct ms_arena *arena; /* of all that is read */
+	bool sealed;            /* no file may be opened any more */
 	struct MS_VEC(struct ms_elf_file) list;
 };
 

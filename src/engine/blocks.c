@@ -391,6 +391,18 @@ bool ms_blocks_at(const struct ms_blocks *blocks, ms_addr addr, struct ms_number
 	return true;
 }
 
+void ms_blocks_fetch(const struct ms_blocks *blocks, ms_addr addr)
+{
+	const struct ms_extent *e = ms_blocks_extent_of(blocks, addr);
+	size_t cell;
+
+	if (!e)
+		return;
+	cell = e->cell0 + ms_granule_of(e, addr) / MS_CELL_GRANULES;
+	__builtin_prefetch(&blocks->cells.at[cell]);
+	__builtin_prefetch(&blocks->ranks.at[cell]);
+}
+
 /* Let the block in @granule begin @front bytes later. */
 static void move_begin(struct ms_blocks *blocks, struct ms_extent *e, uint64_t granule,
                        uint64_t front)

@@ -163,6 +163,9 @@ struct ms_numbered {
 /* The block that has the usable byte at @addr; false when there is none. After number. */
 bool ms_blocks_at(const struct ms_blocks *blocks, ms_addr addr, struct ms_numbered *ret);
 
+/* Fetch into the cache what ms_blocks_at() will want for @addr. */
+void ms_blocks_fetch(const struct ms_blocks *blocks, ms_addr addr);
+
 enum { MS_TRIM_UNIT = 16 };
 
 /* A block that is free after all, in place of how much less it is. */

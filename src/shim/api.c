@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "malloc_debug/malloc_debug.h"
 #include "shim/block.h"
@@ -98,36 +96,25 @@ MS_SHIM_EXPORT void free_malloc_leak_info(uint8_t *info)
 
 /* ---- heap dumps ---- */
 
-static bool dump_to(int fd)
+MS_SHIM_EXPORT bool write_malloc_leak_info(FILE *stream)
 {
 	bool done;
 
-	if (!ms_gate_enter())
+	if (!is_on(MS_OPT_BACKTRACE) || fflush(stream) != 0 || !ms_gate_enter())
 		return false;
-	done = ms_heapdump_to(fd);
+	done = ms_heapdump_to(fileno(stream));
 	ms_gate_leave();
 	return done;
-}
-
-MS_SHIM_EXPORT bool write_malloc_leak_info(FILE *stream)
-{
-	return is_on(MS_OPT_BACKTRACE) && fflush(stream) == 0 && dump_to(fileno(stream));
 }
 
 MS_SHIM_EXPORT bool debug_dump_heap(const char *path)
 {
 	bool done;
-	int fd;
 
-	if (!is_on(MS_OPT_BACKTRACE))
+	if (!is_on(MS_OPT_BACKTRACE) || !ms_gate_enter())
 		return false;
-	fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_TRUNC | O_CLOEXEC, 0644);
-	if (fd < 0) {
-		ms_say("Unable to create file: %s", path);
-		return false;
-	}
-	done = dump_to(fd);
-	(void)close(fd);
+	done = ms_heapdump_file(path);
+	ms_gate_leave();
 	return done;
 }
 

@@ -10,11 +10,14 @@
 #include "shim/track/live.h"
 #include "shim/track/trace.h"
 
-/* The version puts it into the data of the file, where it is looked for. */
+/*
+ * The version puts it into the data of the file, where it is looked for.
+ * NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
+ */
 static struct malloc_debug_registry registry = {
 	.version = MALLOC_DEBUG_REGISTRY_VERSION,
 	.bytes = sizeof(registry),
-}; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
+};
 
 void ms_registry_publish(void)
 {

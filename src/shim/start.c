@@ -91,22 +91,37 @@ struct choice {
 	char configured[MS_OPT_PATH];
 };
 
-/* The environment comes before the configuration file. */
+/* Only a file that was named must be there. */
+static bool read_config(struct ms_arena *arena, struct ms_bytes *ret)
+{
+	const char *path = secure_getenv("MALLOC_DEBUG_CONFIG");
+	bool named = path && path[0];
+	struct ms_error err;
+
+	if (ms_file_read(named ? path : CONFIG_FILE, arena, ret, &err) == MS_OK)
+		return true;
+	if (named)
+		ms_say("MALLOC_DEBUG_CONFIG: %s", err.text);
+	return false;
+}
+
+/*
+ * The environment comes before the configuration file; but who starts a program of more
+ * rights than his own has no say in which files it writes.
+ */
 static void choose(struct choice *ret)
 {
-	const char *options = getenv("LIBC_DEBUG_MALLOC_OPTIONS");
-	const char *hooks = getenv("LIBC_HOOKS_ENABLE");
-	const char *path = getenv("MALLOC_DEBUG_CONFIG");
+	const char *options = secure_getenv("LIBC_DEBUG_MALLOC_OPTIONS");
+	const char *hooks = secure_getenv("LIBC_HOOKS_ENABLE");
 	struct ms_arena arena = { 0 };
 	struct ms_bytes text = { 0 };
-	struct ms_error err;
 
 	*ret = (struct choice){ .hooks = hooks && hooks[0] && hooks[0] != '0' };
 	ret->options = options ? options : "";
 	if (ret->options[0])
 		return;
 	ret->options = ret->configured;
-	if (ms_file_read(path ? path : CONFIG_FILE, &arena, &text, &err) == MS_OK) {
+	if (read_config(&arena, &text)) {
 		if (!ms_config_options(text.at, text.n, ms_shim.program, ret->configured,
 		                       sizeof(ret->configured)))
 			ret->configured[0] = '\0';
@@ -171,6 +186,17 @@ static bool prepare(const char *text)
 	       __cxa_atexit(finish, NULL, NULL) == 0;
 }
 
+/* libmemunreachable behind us ignores blocks by where the program's bytes begin in them. */
+static void tell_who_is_behind(void)
+{
+	void *symbol = dlsym(RTLD_DEFAULT, "memunreachable_malloc_started");
+	void (*started)(void) = NULL;
+
+	memcpy(&started, &symbol, sizeof(symbol));
+	if (started)
+		started();
+}
+
 static void start(void)
 {
 	struct choice choice;
@@ -201,6 +227,7 @@ static void start(void)
 	if (ms_shim_tracks() || ms_shim_has(MS_OPT_RECORD))
 		ms_registry_publish();
 	ms_shim.phase = MS_SHIM_ON;
+	tell_who_is_behind();
 }
 
 /* Of no DSO's own: so the handler of the end is the last to run. */

@@ -3,7 +3,9 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -61,14 +63,31 @@ static bool install(int below, const char *what)
 	return false;
 }
 
-/* The library beside us; a copy that the program is linked with comes first. */
+/* From the folder that we are from ourselves, or else from where libraries are. */
+static void *load_unreachable(void)
+{
+	static const char name[] = "libmemunreachable.so.1";
+	char path[PATH_MAX];
+	void *library = NULL;
+	const char *slash;
+	Dl_info own;
+
+	if (dladdr(&state, &own) && own.dli_fname && (slash = strrchr(own.dli_fname, '/'))) {
+		(void)snprintf(path, sizeof(path), "%.*s/%s", (int)(slash - own.dli_fname),
+		               own.dli_fname, name);
+		library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	}
+	return library ? library : dlopen(name, RTLD_NOW | RTLD_LOCAL);
+}
+
+/* A copy that the program is linked with comes first. */
 static void find_unreachable(void)
 {
 	void *symbol = dlsym(RTLD_DEFAULT, "LogUnreachableMemory");
 	void *library;
 
 	if (!symbol) {
-		library = dlopen("libmemunreachable.so.1", RTLD_NOW | RTLD_LOCAL);
+		library = load_unreachable();
 		symbol = library ? dlsym(library, "LogUnreachableMemory") : NULL;
 	}
 	memcpy(&state.log_unreachable, &symbol, sizeof(symbol));

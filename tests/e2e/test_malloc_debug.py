@@ -63,6 +63,12 @@ FREED_IN = lambda *functions: ["Backtrace of original free:", *(f"#{f}" for f in
     ("double_free", "free_track", block(
         "+++ ALLOCATION P UNKNOWN POINTER (free)", *FREED_IN("release", "double_free"),
         *FAILED_IN("release", "double_free"))),
+    # the filter of sizes is for these stacks, too; 104 bytes are usable
+    ("double_free", "free_track bt_min_sz=104", block(
+        "+++ ALLOCATION P UNKNOWN POINTER (free)", *FREED_IN("release", "double_free"),
+        *FAILED_IN("release", "double_free"))),
+    ("double_free", "free_track bt_min_sz=105", block(
+        "+++ ALLOCATION P UNKNOWN POINTER (free)", *FAILED_IN("release", "double_free"))),
     ("double_free", "verify_pointers", block(
         "+++ ALLOCATION P UNKNOWN POINTER (free)", *FAILED_IN("release", "double_free"))),
     ("wild_free", "verify_pointers", block(
@@ -118,6 +124,12 @@ FREED_IN = lambda *functions: ["Backtrace of original free:", *(f"#{f}" for f in
         "#allocate", "#leaks_in_order", "#main",
         "+++ debugged leaked block of size 300 at R (leak 3 of 4)", "Backtrace at time of allocation:",
         "#leaks_in_order", "#main",
+        "+++ debugged leaked block of size 15 at S (leak 4 of 4)", "Backtrace at time of allocation:",
+        "#leaks_in_order", "#main"]),
+    ("leaks_in_order", "leak_track backtrace bt_sz=15", [
+        "+++ debugged leaked block of size 5000 at Q (leak 1 of 4)",
+        "+++ debugged leaked block of size 300 at P (leak 2 of 4)",
+        "+++ debugged leaked block of size 300 at R (leak 3 of 4)",
         "+++ debugged leaked block of size 15 at S (leak 4 of 4)", "Backtrace at time of allocation:",
         "#leaks_in_order", "#main"]),
     ("leaves_at_once", "leak_track free_track", []),
@@ -181,18 +193,26 @@ def test_fills_and_sizes(options, expected):
     assert run("bytes", options).out[0] == expected
 
 
+@pytest.mark.parametrize("options", ("fill", "fill guard", "fill expand_alloc", "fill_on_alloc verify_pointers", "fill front_guard"))
+def test_resized_block_keeps_its_bytes_and_fills_the_rest(options):
+    assert run("grown_bytes", options).out[0] == "11 11 eb eb"
+
+
 # ---- the public functions, forks, threads ----
 
 def test_public_functions():
     done = run("api", "guard backtrace=4")
     assert done.out == [
-        "info 1 1 4", "record 1 1", "record 1 1", "frames 2 1 0", "iterate 0 1", "dump 1", done.out[6],
+        "info 1 1 4", "record 1 1", "record 1 1", "frames 2 1 0", "iterate 0 1", "dump 1 1 0", done.out[6],
         "mallopt 1 0 1", "mallinfo 1", "aligned 1 1 1", "done"]
     assert re.fullmatch(r'<malloc version="debug-malloc-1"><allocation nr="0"><size>77777</size><total>2</total>'
                         r'</allocation>(<allocation nr="\d+"><size>\d+</size><total>\d+</total></allocation>)*</malloc>',
                         done.out[6])
-    assert done.log == ["get_malloc_leak_info: At least one invalid parameter."]
-    assert run("api", "guard").log[1] == ("get_malloc_leak_info: Allocations not being tracked, to enable set the "
+    assert done.log == ["get_malloc_leak_info: At least one invalid parameter."] * 5 + [
+        "Dumping to file: /dev/null", "", "Unable to create file: /nowhere/heap"]
+    # no stack for these: one record of zeros
+    assert run("api", "backtrace=4 bt_max_sz=77776").out[:3] == ["info 1 1 4", "record 2 0", "frames 0 0 0"]
+    assert run("api", "guard").log[5] == ("get_malloc_leak_info: Allocations not being tracked, to enable set the "
                                           "option 'backtrace'.")
 
 
@@ -209,6 +229,7 @@ NO_DUMP = ["Native heap dump not available. To enable, run these commands (requi
 
 @pytest.mark.parametrize("options, more, expected", (
     ("backtrace=4", {}, ["6 1 0: 1 4", "7 1 0", "5 1 0", "Android Native Heap Dump v1.2", "", "P", ""]),
+    ("bt_en_on_sig=4", {}, ["6 1 0: 0 0", "7 1 0", "5 1 0", "Android Native Heap Dump v1.2", "", "P", ""]),
     ("guard", {}, ["6 1 0: 0 0", "7 1 0", "5 0 1", *NO_DUMP]),
     (None, {}, ["6 0 1: 1 1", "7 0 1", "5 0 1", *NO_DUMP]),
     (None, {"LIBC_HOOKS_ENABLE": "1"}, ["6 1 0: 0 0", "7 1 0", "5 0 1", *NO_DUMP]),
@@ -241,6 +262,15 @@ def test_ends_while_threads_allocate(options):
 def test_low_descriptors_are_the_program_s(options):
     done = run("descriptors", options)
     assert done.out == [*(f"{fd}: word, at 0 of 4" for fd in range(3, 9)), "done"] and done.log == []
+
+
+def test_unreachable_memory_beside_shared_memory():
+    with Process([debugged(), "shared_memory"], environment("check_unreachable_on_signal"),
+                 stderr=subprocess.PIPE) as target:
+        out, err = target.popen.communicate(timeout=60)
+    told = [line.removeprefix("libmemunreachable: ") for line in err.decode().splitlines()]
+    assert target.popen.returncode == 0 and out == b"done\n", err.decode()
+    assert "unreachable memory detection done" in told and told[-1].startswith("0 bytes in 0 allocations"), told
 
 
 # ---- real programs ----

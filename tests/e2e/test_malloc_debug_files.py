@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from shim_support import DIVIDER, RT, Interactive, debugged, environment, needs_library, records_of, run
+from shim_support import DIVIDER, RT, Interactive, Run, debugged, environment, needs_library, records_of, run
 from support import BUILD, Process
 
 pytestmark = needs_library
@@ -122,6 +122,12 @@ def test_samples_what_is_large_enough(tmp_path):
     done = run("forks", f"backtrace_sample=300 bt_dmp_on_ex bt_dmp_pre={prefix}")
     records = records_of(pathlib.Path(f"{prefix}.{done.pid}.exit.txt").read_text())
     assert done.out == ["0 failed", "done"] and not {100, 300, *range(305, 472)} & records.keys(), records
+
+
+def test_forked_child_writes_its_own_dump(tmp_path):
+    Run(["bash", "-c", "(exit 0); exit 0"], f"backtrace bt_dmp_on_ex bt_dmp_pre={tmp_path}/heap")
+    dumps = [file.read_text() for file in tmp_path.glob("heap.*.exit.txt")]
+    assert len(dumps) == 2 and all(dump.endswith("\nEND\n") for dump in dumps)
 
 
 def test_dump_tells_what_full_frames_are(tmp_path):

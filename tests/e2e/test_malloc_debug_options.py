@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """libmalloc_debug.so: how it is enabled, the options' grammar and errors, and the signals."""
 
+import os
 import pathlib
 import re
 import resource
+import shutil
 import subprocess
+import tempfile
 
 import pytest
 
 from shim_support import DIVIDER, LIBRARY, USAGE, Interactive, Run, debugged, environment, needs_library, run
-from support import Process, compile_special
+from support import SPECIAL, Process, compile_special
 
 pytestmark = needs_library
 
@@ -115,3 +118,31 @@ def test_configuration_file(tmp_path):
     file.write_text("libc.debug.malloc=10\n")
     told = run("write_after", None, MALLOC_DEBUG_CONFIG=str(file)).told()
     assert told[1] == "+++ ALLOCATION P SIZE 100 HAS A CORRUPTED REAR GUARD"
+
+
+def test_configuration_file_that_is_not_there(tmp_path):
+    done = run("bytes", None, MALLOC_DEBUG_CONFIG=str(tmp_path / "none"))
+    assert done.log == [f"MALLOC_DEBUG_CONFIG: cannot read {tmp_path}/none: No such file or directory"]
+    assert done.status == 0
+    assert run("bytes", None, MALLOC_DEBUG_CONFIG="").log == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes programs of root's")
+def test_set_user_id_program_does_not_listen_to_the_environment():
+    """Linked with the library, for preloaded into such a program it is only by the administrator."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        shutil.copy(LIBRARY, f"{folder}/libmalloc_debug.so.1")
+        program = f"{folder}/program"
+        subprocess.run(["gcc", "-o", program, SPECIAL / "plain.c",
+                        f"{folder}/libmalloc_debug.so.1", f"-Wl,--no-as-needed,-rpath,{folder}"], check=True)
+
+        def log(mode):
+            os.chmod(program, mode)
+            done = subprocess.run([program], env={**os.environ, "LIBC_DEBUG_MALLOC_OPTIONS": "verbose"}, user=65534,
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            assert (done.returncode, done.stdout) == (0, "READY\n"), done.stderr
+            return done.stderr
+
+        assert log(0o755) == "malloc_debug: program: malloc debug enabled\n"
+        assert log(0o4755) == ""

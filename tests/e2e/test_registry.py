@@ -12,6 +12,7 @@ import pytest
 
 import support
 from support import BUILD, Process, Target, addresses, check_scanned, compile_target, scan
+from test_api import cases, program
 from test_targets import ENVIRONMENT
 
 LIBRARY = BUILD / "libmalloc_debug.so"
@@ -148,3 +149,13 @@ def test_malloc_debug_itself_loses_nothing(program, options):
     n, report = lost(argv, environment(options))
     check_registry(report)
     assert n <= alone, [leak for leak in report["leaks"]]
+
+
+# ---- from inside ----
+
+@pytest.mark.parametrize("case", cases("c_api", "shared"))
+def test_programs_search_themselves_as_without(case):
+    with Process([program("c_api", "shared"), case], environment("guard free_track"), stdin=subprocess.DEVNULL,
+                 stderr=subprocess.PIPE) as process:
+        out, err = (text.decode(errors="replace") for text in process.popen.communicate(timeout=120))
+        assert (process.popen.returncode, out) == (0, "ok\n"), err[-2000:]

@@ -19,7 +19,7 @@ import time
 import pytest
 
 import support
-from servers import Load, Postgres, accepts, free_port, need, start_nginx
+from servers import Load, Postgres, accepts, free_port, need, start_nginx, title_of
 from support import BUILD, Process, TARGETS
 
 LIBRARY = BUILD / "libmalloc_debug.so"
@@ -76,8 +76,7 @@ def environment(folder, options):
         if not os.path.exists(f"{folder}/{name}"):
             shutil.copy(BUILD / name, f"{folder}/{name}")
             os.chmod(f"{folder}/{name}", 0o755)
-    env = {"LD_PRELOAD": f"{folder}/libmalloc_debug.so", "LIBC_DEBUG_MALLOC_OPTIONS": options.text,
-           "LD_LIBRARY_PATH": folder}
+    env = {"LD_PRELOAD": f"{folder}/libmalloc_debug.so", "LIBC_DEBUG_MALLOC_OPTIONS": options.text}
     return {**env, **({"SIGNAL": str(int(options.number))} if options.number else {})}
 
 
@@ -117,11 +116,11 @@ class Outcome:
 # ---- programs that end by themselves ----
 
 class Program:
-    """@argv; @clean takes out of its output what differs from run to run."""
+    """@argv; @clean takes out of its output what differs from run to run; @leave: options that are not for it."""
 
-    def __init__(self, *argv, given=b"", env=None, clean=lambda text: text, needs=None, seconds=240):
+    def __init__(self, *argv, given=b"", env=None, clean=lambda text: text, needs=None, seconds=240, leave=()):
         self.argv, self.given, self.env, self.clean = argv, given, env or {}, clean
-        self.needs, self.seconds = needs or argv[0], seconds
+        self.needs, self.seconds, self.leave = needs or argv[0], seconds, leave
 
     def run(self, folder, options):
         need(self.needs)
@@ -160,8 +159,12 @@ MODULES = ("json", "re", "threading", "subprocess", "mmap", "ctypes", "struct", 
            "array", "bytes", "memoryview", "thread", "queue", "weakref", "gc", "pickle", "collections", "io", "fork1",
            "sqlite3", "hashlib", "decimal", "xml_etree", "signal", "multiprocessing_fork", "concurrent_futures",
            "asyncio")
-SLOW = ("subprocess", "io", "multiprocessing_fork", "concurrent_futures", "asyncio", "signal", "re", "decimal",
-        "pickle", "sqlite3", "ctypes", "unicode", "threading")
+# they look at what their children write to stderr, which these options have them do
+TALKING = ("leak_track", "stats")
+# a minute each; and what it compares is the list of all descriptors, of which the log has one
+SLOW = {"subprocess": ("-i", "test_pass_fds_redirected"), "threading": (), "io": (), "concurrent_futures": (),
+        "asyncio": (), "pickle": (), "signal": (), "multiprocessing_fork": ()}
+LONG = tuple(option for option in OPTIONS if option not in ("none", "backtrace", "free_track", "sample", "abort"))
 
 PROGRAMS = {
     "bash": Program("bash", SOURCES / "forks.sh"),
@@ -191,8 +194,8 @@ PROGRAMS = {
     "with few descriptors": limited("-n 40", PYTHON, SOURCES / "work.py"),
     "python3 without stderr": Program("bash", "-c", f"exec 2>&-; {PYTHON} {SOURCES}/work.py; git --version | wc -l"),
 }
-PROGRAMS |= {f"test_{name}": Program(PYTHON, "-m", "test", f"test_{name}",
-                                     clean=results_of_tests, seconds=600) for name in MODULES}
+PROGRAMS |= {f"test_{name}": Program(PYTHON, "-m", "test", f"test_{name}", *SLOW.get(name, ()), clean=results_of_tests,
+                                     seconds=600, leave=LONG if name in SLOW else TALKING) for name in MODULES}
 
 
 def chosen(variable, names, usual):
@@ -206,7 +209,8 @@ def options_for(name):
     """With few options each: two that every program has, and one that is its turn."""
     others = [option for option in OPTIONS if option not in FEW]
     mine = others[sorted(PROGRAMS).index(name) % len(others)] if name in PROGRAMS else "leak_track"
-    return chosen("SHIM_OPTIONS", OPTIONS, (*FEW, mine))
+    left = PROGRAMS[name].leave if name in PROGRAMS else ()
+    return [option for option in chosen("SHIM_OPTIONS", OPTIONS, (*FEW, mine)) if option not in left]
 
 
 def usual_programs():
@@ -326,3 +330,79 @@ def test_server(name, folder):
             result = "FAILED"
         print(f"{name:<24} {option:<16} {time.monotonic() - start:6.1f} s {result}")
     assert not failed, "\n\n".join(failed)
+
+
+# ---- under memscan ----
+
+WAITING = {
+    "python3": [PYTHON, "-c", "import json, re, sys, threading\n"
+                "kept = [json.loads(json.dumps({'a': list(range(50))})) for _ in range(50)]\n"
+                "threads = [threading.Thread(target=lambda: re.compile('a+b*' * n)) for n in range(4)]\n"
+                "[t.start() for t in threads]; [t.join() for t in threads]\n"
+                "print('READY', flush=True); sys.stdin.read()"],
+    "node": ["node", "-e", "const {Worker} = require('worker_threads');"
+             "new Worker('setInterval(() => 0, 1000)', {eval: true}).on('online', () => console.log('READY'));"
+             "process.stdin.resume(); process.stdin.on('end', () => process.exit(0))"],
+    "bash": ["bash", "--norc", "-c", "declare -A s; for ((i = 0; i < 2000; i++)); do s[$i]=$i; done; echo READY; read x"],
+    "perl": ["perl", "-e", "$| = 1; %h = map { $_ => [$_] } 1 .. 5000; print qq(READY\\n); <STDIN>"],
+}
+WITH = {"without": None, "backtrace": OPTIONS["backtrace"], "all": Options(f"{GUARDS} backtrace")}
+
+
+def leaks_of(pid):
+    """How many leaks memscan tells; what it says of itself must hold."""
+    report = support.check_scanned(support.scan(pid, "--no-fold"))
+    assert report["heaps"], report["warnings"]
+    support.check_untouched(pid)
+    return report["totals"]["leaked_allocations"]
+
+
+@pytest.mark.parametrize("name", chosen("SHIM_PROGRAMS", WAITING, WAITING))
+def test_memscan_tells_no_more_leaks_of_a_program(name, folder):
+    need(WAITING[name][0])
+    found = {}
+    for with_, options in WITH.items():
+        with Process(WAITING[name], environment(folder, options), stderr=subprocess.DEVNULL) as process:
+            assert process.line() == "READY"
+            found[with_] = leaks_of(process.pid)
+            assert process.finish(60) in (0, 1)
+    print(f"leaks that memscan tells of {name}: {found}")
+    assert max(found.values()) == found["without"], found
+
+
+def test_memscan_tells_no_more_leaks_of_nginx(folder):
+    found = {}
+    for with_, options in WITH.items():
+        port = free_port()
+        pages = {"page": b"abcdefgh\n" * 500}
+        with start_nginx(folder, port, pages, environment(folder, options)) as nginx:
+            support.wait_until(lambda: accepts(port), 20, "nginx listens")
+            load = Load(port, pages)
+            load.start()
+            support.wait_until(lambda: load.right > 50, 20, "nginx serves")
+            found[with_] = [leaks_of(pid) for pid in (nginx.pid, *support.children_of(nginx.pid)) for _ in range(3)]
+            load.ended = True
+            load.join(60)
+            os.kill(nginx.pid, signal.SIGQUIT)
+            assert not load.wrong and nginx.finish(60) == 0
+    print(f"leaks that memscan tells of nginx: {found}")
+    assert all(max(leaks) <= max(found["without"]) for leaks in found.values()), found
+
+
+def test_memscan_tells_no_more_leaks_of_postgres(folder):
+    found = {}
+    for with_, options in WITH.items():
+        mine = f"{folder}/{with_}"
+        os.mkdir(mine)
+        os.chmod(mine, 0o755)
+        with Postgres(mine, environment(folder, options)) as server:
+            session = Process([f"{server.tools}/psql", "-d", "postgres", "-AtXq"], server.env, cwd=mine, **server.user)
+            with session:
+                assert session.ask("create table t as select i, md5(i::text) m from generate_series(1, 3000) i;"
+                                   "select count(*) from t where m > '8';\n") != "0"
+                backend = [pid for pid in support.children_of(server.pid) if title_of(pid) == "backend"]
+                assert len(backend) == 1
+                found[with_] = [leaks_of(pid) for pid in (server.pid, backend[0])]
+            server.shut_down()
+    print(f"leaks that memscan tells of PostgreSQL: {found}")
+    assert all(now <= before for leaks in found.values() for now, before in zip(leaks, found["without"])), found

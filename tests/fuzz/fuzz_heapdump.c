@@ -5,7 +5,8 @@
  *	clang -std=gnu11 -D_GNU_SOURCE -Isrc -g -O1 \
  *		-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
  *		-o build/fuzz_heapdump tests/fuzz/fuzz_heapdump.c src/report/heapdump/[a-z]*.c \
- *		src/report/print.c src/report/utf8.c src/base/[a-z]*.c -ljson-c -pthread
+ *		src/report/print.c src/report/utf8.c src/report/json/values.c src/base/[a-z]*.c \
+ *		-ljson-c -pthread
  *	mkdir -p build/corpus_heapdump
  *	build/fuzz_heapdump -max_total_time=60 -timeout=10 -max_len=4096 \
  *		build/corpus_heapdump tests/golden/heapdump

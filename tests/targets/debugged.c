@@ -333,6 +333,20 @@ static void bytes(void)
 	free(p);
 }
 
+/* What realloc() adds is new, and what was there is as it was. */
+static void grown_bytes(void)
+{
+	size_t usable;
+	unsigned char *p = malloc(40);
+
+	memset(p, 0x11, 40);
+	usable = malloc_usable_size(p);
+	p = realloc(p, 5000);
+	if (p)
+		printf("%02x %02x %02x %02x\n", p[0], p[39], p[usable], p[4999]);
+	free(p);
+}
+
 /*
  * Waits for lines; each makes a block and tells it, so that a signal can be answered; or,
  * "-N", frees the Nth.
@@ -454,6 +468,7 @@ static void api(void)
 	int (*iterate)(uintptr_t, size_t, void (*)(uintptr_t, size_t, void *), void *) =
 		function("malloc_iterate");
 	int (*dump)(FILE *) = function("write_malloc_leak_info");
+	bool (*dump_to)(const char *) = function("debug_dump_heap");
 	void *a = block_for_api(77777);
 	void *b = block_for_api(77777);
 	struct found found = { (uintptr_t)a, 0 };
@@ -463,6 +478,10 @@ static void api(void)
 	size_t n;
 
 	get(NULL, sizes, sizes, sizes, sizes);
+	get(&info, NULL, sizes, sizes, sizes);
+	get(&info, sizes, NULL, sizes, sizes);
+	get(&info, sizes, sizes, NULL, sizes);
+	get(&info, sizes, sizes, sizes, NULL);
 	get(&info, &sizes[0], &sizes[1], &sizes[2], &sizes[3]);
 	printf("info %d %d %zu\n", info != NULL, sizes[0] % (sizes[1] ? sizes[1] : 1) == 0,
 	       sizes[3]);
@@ -478,7 +497,9 @@ static void api(void)
 	       backtrace(&found, frame, 2));
 	n = (size_t)iterate(0, 0, find, &found);
 	printf("iterate %d %d\n", (int)n, found.size >= 77777);
-	printf("dump %d\n", dump(fopen("/dev/null", "w")) & 1);
+	printf("dump %d", dump(fopen("/dev/null", "w")) & 1);
+	printf(" %d", dump_to("/dev/null"));
+	printf(" %d\n", dump_to("/nowhere/heap"));
 	malloc_info(0, stdout);
 	printf("mallopt %d %d %d\n", mallopt(-104, 0), mallopt(-4711, 0), mallopt(M_MMAP_MAX, 100));
 	printf("mallinfo %d\n", mallinfo2().arena > 0);
@@ -632,6 +653,20 @@ static void descriptors(void)
 		print_file(fd);
 }
 
+/* A block that only memory shared with others refers to, and a search for leaks. */
+static void shared_memory(void)
+{
+	const size_t bytes = 8 << 20;
+	void **shared =
+		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	memset(shared, 0x5a, bytes);
+	shared[bytes / sizeof(*shared) / 2] = malloc(12345);
+	raise(SIGRTMAX - 16);
+	release(malloc(10));
+	release(shared[bytes / sizeof(*shared) / 2]);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -665,6 +700,7 @@ static const struct {
 	{ "leaks_by_turns", leaks_by_turns },
 	{ "untracked", untracked },
 	{ "bytes", bytes },
+	{ "grown_bytes", grown_bytes },
 	{ "interactive", interactive },
 	{ "forks", forks },
 	{ "others_at_exit", others_at_exit },
@@ -672,6 +708,7 @@ static const struct {
 	{ "mallopts", mallopts },
 	{ "disabled", disabled },
 	{ "descriptors", descriptors },
+	{ "shared_memory", shared_memory },
 };
 
 int main(int argc, char **argv)

@@ -25,6 +25,7 @@ static void *(*volatile zeroed)(size_t n, size_t size) = calloc;
 static void *(*volatile resize)(void *p, size_t size) = realloc;
 static void *(*volatile resize_array)(void *p, size_t n, size_t size) = reallocarray;
 static void *(*volatile aligned)(size_t align, size_t size) = memalign;
+static int (*volatile place)(void **p, size_t align, size_t size) = posix_memalign;
 static void (*volatile release)(void *p) = free;
 
 static void need(int condition, const char *what)
@@ -60,7 +61,7 @@ static void resizes_aligned(void)
 			size_t kept = sizes[i] < 100 ? sizes[i] : 100;
 			void *p = NULL;
 
-			need(posix_memalign(&p, align, 100) == 0, "posix_memalign");
+			need(place(&p, align, 100) == 0, "posix_memalign");
 			need((uintptr_t)p % align == 0, "alignment");
 			fill(p, 100, 3);
 			p = resize(p, sizes[i]);
@@ -104,8 +105,8 @@ static void edges(void)
 	need(!aligned(((size_t)1 << 63) + 1, 8), "alignment beyond the last");
 	need(!aligned((size_t)1 << 63, 8), "the last alignment");
 	errno = 7;
-	need(posix_memalign(&q, 4, 8) == EINVAL && posix_memalign(&q, 24, 8) == EINVAL &&
-	             posix_memalign(&q, 64, most - 16) == ENOMEM && errno == 7 && q == &p,
+	need(place(&q, 4, 8) == EINVAL && place(&q, 24, 8) == EINVAL &&
+	             place(&q, 64, most - 16) == ENOMEM && errno == 7 && q == &p,
 	     "posix_memalign");
 	errno = 7;
 	release(make(10));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <string.h>
 
 #include "engine/blocks.h"
 #include "fake.h"
@@ -375,4 +376,130 @@ Test(blocks, sorts_extents_by_address)
 	for (size_t i = 0; i < 100; i++)
 		cr_assert_eq(blocks.extents.at[i].first, i);
 	ms_fake_deinit(&fake);
+}
+
+/* ---- what something else knows of them ---- */
+
+enum { BLOCKS = 300 };
+
+static ms_addr nth(size_t i)
+{
+	return BASE + i * 208;
+}
+
+/* An extent of BLOCKS blocks of 200 bytes, every third a bit shorter, and one by itself. */
+static uint64_t draw_numbered(struct ms_blocks *blocks)
+{
+	struct ms_range single = { BASE + LEN + 16, BASE + LEN + 6000 };
+	uint64_t n;
+	uint32_t e;
+
+	init(blocks);
+	e = open_extent(blocks, BASE, BASE + LEN);
+	for (size_t i = 0; i < BLOCKS; i++)
+		put(blocks, e, nth(i), i % 3 ? 200 : 197);
+	cr_assert_eq(ms_blocks_open_single(blocks, single, MS_EXTENT_HEAP, &e), MS_OK);
+	cr_assert_eq(ms_blocks_sort(blocks), MS_OK);
+	cr_assert(ms_blocks_kill(blocks, nth(7)));
+	cr_assert_eq(ms_blocks_number(blocks, &n), MS_OK);
+	return n;
+}
+
+Test(blocks, are_numbered_by_address)
+{
+	struct ms_blocks blocks;
+	struct ms_numbered found;
+
+	cr_expect_eq(draw_numbered(&blocks), BLOCKS);
+	cr_assert(ms_blocks_at(&blocks, nth(6) + 199 - 2 - 1, &found));
+	cr_expect_eq(found.number, 6);
+	cr_expect_eq(found.begin, nth(6));
+	cr_expect_eq(found.usable, 197);
+	cr_expect_not(ms_blocks_at(&blocks, nth(6) + 197, &found));
+	cr_expect_not(ms_blocks_at(&blocks, nth(7), &found), "killed");
+	cr_assert(ms_blocks_at(&blocks, nth(8) + 5, &found));
+	cr_expect_eq(found.number, 7);
+	cr_assert(ms_blocks_at(&blocks, BASE + LEN + 5999, &found));
+	cr_expect_eq(found.number, BLOCKS - 1);
+	cr_expect_eq(found.usable, 6000 - 16);
+	cr_expect_not(ms_blocks_at(&blocks, BASE + LEN, &found));
+	ms_fake_deinit(&fake);
+}
+
+/* Blocks that begin @front units later, and have so much less; every tenth is free. */
+static uint64_t trim(struct ms_blocks *blocks, bool exact)
+{
+	static uint32_t front[BLOCKS];
+	static uint32_t less[BLOCKS];
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < BLOCKS; i++) {
+		front[i] = i % 7;
+		less[i] = i % 10 == 9 ? MS_TRIM_FREE : i % 80;
+	}
+	ms_blocks_trim(blocks, &(struct ms_trims){ front, less, exact });
+	cr_assert_eq(ms_blocks_seal(blocks), MS_OK);
+	for (uint32_t i = 0; i < BLOCKS - 1; i++) {
+		size_t drawn = i < 7 ? i : i + 1;
+
+		if (i % 10 == 9) {
+			cr_expect_not(ms_blocks_begins(blocks, nth(drawn)));
+			continue;
+		}
+		cr_expect_eq(size_at(blocks, nth(drawn) + i % 7 * 16),
+		             (drawn % 3 ? 200 : 197) - i % 7 * 16 - i % 80, "%u", i);
+		bytes += size_at(blocks, nth(drawn) + i % 7 * 16);
+	}
+	return bytes;
+}
+
+Test(blocks, are_told_as_they_were_asked_for)
+{
+	struct ms_blocks blocks;
+	const struct ms_extent *e;
+
+	cr_assert_eq(draw_numbered(&blocks), BLOCKS);
+	cr_expect_eq(trim(&blocks, false), blocks.bytes);
+	cr_expect_eq(blocks.n, BLOCKS - BLOCKS / 10);
+	e = ms_blocks_extent_of(&blocks, BASE);
+	cr_expect_eq(ms_block_usable(&blocks, e, ms_granule_of(e, nth(5) + 80)), 120);
+	cr_expect_eq(ms_block_usable(&blocks, e, ms_granule_of(e, nth(6) + 96)), 101);
+	ms_fake_deinit(&fake);
+}
+
+Test(blocks, may_end_where_they_were_asked_to)
+{
+	struct ms_blocks blocks;
+	const struct ms_extent *e;
+	uint64_t granule;
+
+	cr_assert_eq(draw_numbered(&blocks), BLOCKS);
+	cr_expect_eq(trim(&blocks, true), blocks.bytes);
+	e = ms_blocks_extent_of(&blocks, BASE);
+	granule = ms_granule_of(e, nth(76) + 5 * 16);
+	cr_expect_eq(ms_block_usable(&blocks, e, granule), 200 - 80 - 75);
+	cr_expect_eq(ms_block_words_end(&blocks, e, granule), nth(76) + 5 * 16 + 48);
+	ms_fake_deinit(&fake);
+}
+
+Test(blocks, that_stand_alone_are_trimmed_too)
+{
+	static uint32_t less[BLOCKS];
+	struct ms_blocks blocks;
+
+	for (int exact = 0; exact < 2; exact++) {
+		static uint32_t front[BLOCKS];
+
+		cr_assert_eq(draw_numbered(&blocks), BLOCKS);
+		memset(less, 0, sizeof(less));
+		front[BLOCKS - 1] = 10;
+		less[BLOCKS - 1] = 84;
+		ms_blocks_trim(&blocks, &(struct ms_trims){ front, less, exact });
+		cr_assert_eq(ms_blocks_seal(&blocks), MS_OK);
+		cr_expect_null(ms_blocks_extent_of(&blocks, BASE + LEN + 16 + 159));
+		cr_expect_eq(size_at(&blocks, BASE + LEN + 16 + 160), 6000 - 16 - 160 - 84);
+		cr_expect_eq(ms_blocks_usable(&blocks, BASE + LEN + 16 + 160),
+		             6000 - 16 - 160 - (exact ? 84 : 0));
+		ms_fake_deinit(&fake);
+	}
 }

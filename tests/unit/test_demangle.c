@@ -25,6 +25,7 @@ static const struct {
 	{ "Sd", "std::basic_iostream<char, std::char_traits<char> >" },
 	{ "Dn", "decltype(nullptr)" },
 	{ "3BoxIiE", "Box<int>" },
+	{ "St8functionIFvvEE", "std::function<void ()>" },
 	{ "3BoxIjjbE", "Box<unsigned int, unsigned int, bool>" },
 	{ "3BoxIS_IiEE", "Box<Box<int> >" },
 	{ "3BoxI1AS0_E", "Box<A, A>" },
@@ -79,7 +80,7 @@ Test(demangle, refuses_what_it_does_not_know_or_makes_no_sense)
 		"3BoxI",
 		"3BoxIi",
 		"3BoxIiEE",
-		"FvvE",
+		"Fvv",
 		"A3_i",
 		"3BoxIXsz1EE",
 		"3BoxIS5_E",
@@ -177,4 +178,110 @@ Test(demangle, wants_room_for_the_whole)
 
 	cr_assert(ms_demangle_type("3Foo", name, 4));
 	cr_assert_not(ms_demangle_type("3Foo", name, 3));
+}
+
+/* ---- functions ---- */
+
+/* What c++filt says of them. */
+static const struct {
+	const char *mangled;
+	const char *name;
+} functions[] = {
+	{ "_Z4makev", "make()" },
+	{ "_ZL4makev", "make()" },
+	{ "_Z3fooiPKc", "foo(int, char const*)" },
+	{ "_ZN1a1bEv", "a::b()" },
+	{ "_ZNK1a1bERKS_", "a::b(a const&) const" },
+	{ "_ZNK4pool5CacheIiE4fillEiPKc", "pool::Cache<int>::fill(int, char const*) const" },
+	{ "_ZN3FooC1Ev", "Foo::Foo()" },
+	{ "_ZN3FooD2Ev", "Foo::~Foo()" },
+	{ "_ZN1a3BoxIS_IiEEC2ERKS1_", "a::Box<a<int> >::Box(a<int> const&)" },
+	{ "_ZN3FooC1IiEET_", "Foo::Foo<int>(int)" },
+	{ "_Z3maxIiET_S0_S0_", "int max<int>(int, int)" },
+	{ "_Z3useIP3FooEvRKT_", "void use<Foo*>(Foo* const&)" },
+	{ "_Z3putIiEvOT_", "void put<int>(int&&)" },
+	{ "_Z3putIRiEvOT_", "void put<int&>(int&)" },
+	{ "_ZN3FooIiE3barIdEEvT_", "void Foo<int>::bar<double>(double)" },
+	{ "_ZN3FooplERKS_", "Foo::operator+(Foo const&)" },
+	{ "_ZN3FoocvbEv", "Foo::operator bool()" },
+	{ "_ZN3FooixEm", "Foo::operator[](unsigned long)" },
+	{ "_ZN3FoonwEm", "Foo::operator new(unsigned long)" },
+	{ "_Znwm", "operator new(unsigned long)" },
+	{ "_ZdlPv", "operator delete(void*)" },
+	{ "_ZN12_GLOBAL__N_17StringsEv", "(anonymous namespace)::Strings()" },
+	{ "_ZZ4mainENKUlvE_clEv", "main::{lambda()#1}::operator()() const" },
+	{ "_ZZ3fooiENKUliE_clEi", "foo(int)::{lambda(int)#1}::operator()(int) const" },
+	{ "_Z4sortPvmPFiPKvS1_E", "sort(void*, unsigned long, int (*)(void const*, void const*))" },
+	{ "_ZSt4moveIRiEONSt16remove_referenceIT_E4typeEOS2_",
+	  "std::remove_reference<int&>::type&& std::move<int&>(int&)" },
+	{ "_ZNSt6vectorIiSaIiEE9push_backERKi",
+	  "std::vector<int, std::allocator<int> >::push_back(int const&)" },
+	{ "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE9_M_createERmm",
+	  "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> "
+	  ">::_M_create(unsigned long&, unsigned long)" },
+	{ "_ZN9__gnu_cxx13new_allocatorIcE8allocateEmPKv",
+	  "__gnu_cxx::new_allocator<char>::allocate(unsigned long, void const*)" },
+	{ "_Z4makev.cold", "make() [clone .cold]" },
+	{ "_ZN1a1bEv.isra.0.part.1", "a::b() [clone .isra.0] [clone .part.1]" },
+	{ "_Z3fooz", "foo(...)" },
+	{ "_ZNKR3Foo3barEv", "Foo::bar() const &" },
+	{ "_ZNSt8ios_base7failureB5cxx11C1EPKc",
+	  "std::ios_base::failure[abi:cxx11]::failure(char const*)" },
+	{ "_ZNO3Foo3barEv", "Foo::bar() &&" },
+	{ "_ZltI3FooEbT_", "bool operator< <Foo>(Foo)" },
+	{ "_Z1fSt8functionIFviEE", "f(std::function<void (int)>)" },
+};
+
+Test(demangle, functions_as_c_filt_does)
+{
+	char name[CAP];
+
+	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+		cr_expect(ms_demangle_function(functions[i].mangled, name, sizeof(name)), "%s",
+		          functions[i].mangled);
+		cr_expect_str_eq(name, functions[i].name);
+	}
+}
+
+Test(demangle, refuses_what_is_no_function_it_knows)
+{
+	static const char *const none[] = { "main",
+		                            "_Z",
+		                            "_ZTV3Foo",
+		                            "_ZThn16_N1a1bEv",
+		                            "_Z3foo1",
+		                            "_Z1fIiEvT0_",
+		                            "_Z1fvT_",
+		                            "_ZN3FooC9Ev",
+		                            "_ZN3Foo",
+		                            "_Z1fv.",
+		                            "_Z1fPFvvES1_S0_S9_",
+		                            "_Z1fPPFvvE",
+		                            "_Z1fRSt1gIFvvEEPS0_" };
+	char name[CAP];
+
+	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
+		cr_expect_not(ms_demangle_function(none[i], name, sizeof(name)), "%s is %s",
+		              none[i], name);
+	cr_expect_not(ms_demangle_function("_Z4makev", name, 6));
+	cr_expect(ms_demangle_function("_Z4makev", name, 7));
+}
+
+Test(demangle, survives_functions_that_were_damaged)
+{
+	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+		size_t len = strlen(functions[i].mangled);
+
+		for (size_t at = 0; at < len; at++) {
+			static const char others[] = "\0EINKZSTCDPF_0v9.";
+			char copy[CAP];
+			char name[CAP];
+
+			for (size_t k = 0; k < sizeof(others); k++) {
+				memcpy(copy, functions[i].mangled, len + 1);
+				copy[at] = others[k];
+				(void)ms_demangle_function(copy, name, sizeof(name));
+			}
+		}
+	}
 }

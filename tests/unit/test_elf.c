@@ -227,6 +227,10 @@ Test(elf, what_was_opened_is_read_whatever_became_of_its_name)
 	struct ms_elf_place found;
 
 	cr_assert(ms_elf_files_open(&files, &mapped));
+	files.sealed = true;
+	mapped.begin = 1;
+	cr_assert_null(ms_elf_files_open(&files, &mapped));
+	mapped.begin = 0;
 	unlink(path);
 	cr_assert(ms_elf_find(&files, ms_elf_files_open(&files, &mapped), CODE_AT, &found));
 	cr_assert_eq(found.name_len, strlen("first"));

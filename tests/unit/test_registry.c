@@ -158,12 +158,13 @@ Test(registry, entries_that_fit_no_block_are_counted_only)
 	(void)regdrawn_enter(&r, 0x1000, 1, 2);
 	(void)regdrawn_enter(&r, UINT64_MAX - 1, UINT64_MAX, 2);
 	(void)regdrawn_enter(&r, p[3], 39, 1);
+	(void)regdrawn_enter(&r, p[0], UINT64_MAX - 3, 2);
 	decode();
 	for (unsigned i = 0; i < 3; i++)
 		cr_expect_eq(regdrawn_size(&r, p[i]), 40);
 	cr_expect_eq(regdrawn_size(&r, p[3]), 39);
 	cr_expect_eq(r.origins.blocks.n, 0);
-	cr_expect(is_told("1 of 7 entries"));
+	cr_expect(is_told("1 of 8 entries"));
 }
 
 Test(registry, headers_have_their_room_and_users_bytes_their_alignment)

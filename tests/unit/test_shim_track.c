@@ -5,6 +5,8 @@
 
 #include "shim/guard/guard.h"
 #include "shim/out/listing.h"
+#include "shim/pointer.h"
+#include "shim/track/deferred.h"
 #include "shim/track/freed.h"
 #include "shim/track/live.h"
 #include "shim/track/outside.h"
@@ -147,6 +149,111 @@ Test(shim_freed, gives_the_oldest_when_full)
 		cr_expect_eq(out.usable, i);
 	}
 	cr_expect_not(ms_freed_pop(&out));
+}
+
+Test(shim_freed, has_no_word_of_what_it_gave_back)
+{
+	struct ms_freed out = { 0 };
+	struct malloc_debug_list list;
+	const struct malloc_debug_freed *kept;
+	unsigned n = 0;
+
+	cr_assert(ms_freed_init(3));
+	for (size_t i = 0; i < 5; i++)
+		(void)ms_freed_push((struct ms_freed){ (uintptr_t)nth(i), i, 7 }, &out);
+	cr_assert(ms_freed_pop(&out));
+	list = ms_freed_kept();
+	cr_assert_eq(list.n, 3);
+	kept = ms_pointer((uintptr_t)list.at);
+	for (unsigned i = 0; i < 3; i++) {
+		uintptr_t p = ~kept[i].inverted;
+
+		n += kept[i].inverted && (p == (uintptr_t)nth(3) || p == (uintptr_t)nth(4));
+		cr_expect(!kept[i].inverted || kept[i].stack == 7);
+	}
+	cr_expect_eq(n, 2);
+	cr_expect_eq((kept[0].inverted != 0) + (kept[1].inverted != 0) + (kept[2].inverted != 0),
+	             2);
+}
+
+Test(shim_deferred, gives_each_once_and_keeps_it_inverted)
+{
+	struct malloc_debug_list list = ms_deferred_list();
+	const uint64_t *kept = ms_pointer((uintptr_t)list.at);
+	unsigned at = 0;
+	unsigned n = 0;
+	void *p;
+
+	for (size_t i = 0; i <= MS_DEFERRED; i++)
+		ms_deferred_add(nth(i));
+	cr_expect(ms_deferred_any());
+	cr_expect_eq(kept[5], ~(uint64_t)(uintptr_t)nth(5));
+	while ((at = ms_deferred_take(at, &p)) < MS_DEFERRED)
+		cr_expect_eq(p, nth(n++));
+	cr_expect_eq(n, MS_DEFERRED, "one was too many");
+	cr_expect_not(ms_deferred_any());
+	cr_expect_eq(kept[5], 0);
+}
+
+/* ---- as the registry shows them ---- */
+
+/* The blocks in the shards, each address added up. */
+static size_t count_slots(uint64_t *ret_sum)
+{
+	struct malloc_debug_list list = ms_live_shards();
+	size_t n = 0;
+
+	*ret_sum = 0;
+	for (uint32_t i = 0; i < list.n; i++) {
+		const struct malloc_debug_shard *shard =
+			ms_pointer((uintptr_t)list.at + (uintptr_t)i * list.bytes);
+		const struct malloc_debug_table *table = ms_pointer((uintptr_t)shard->table);
+		const struct malloc_debug_slot *slot =
+			table ? ms_pointer((uintptr_t)(table + 1)) : NULL;
+
+		for (uint64_t k = 0; table && k < table->n_slots; k++) {
+			n += slot[k].inverted != 0;
+			*ret_sum += slot[k].inverted ? ~slot[k].inverted + slot[k].size : 0;
+		}
+	}
+	return n;
+}
+
+Test(shim_live, is_laid_out_as_the_registry_says)
+{
+	uint64_t sum = 0;
+	uint64_t told;
+	struct ms_live was;
+
+	for (size_t i = 0; i < MANY; i++) {
+		cr_assert(ms_live_add(nth(i), (struct ms_live){ i, 0 }));
+		sum += (uintptr_t)nth(i) + i;
+	}
+	for (size_t i = 0; i < MANY; i += 3) {
+		cr_assert(ms_live_remove(nth(i), &was));
+		sum -= (uintptr_t)nth(i) + i;
+	}
+	cr_expect_eq(count_slots(&told), MANY - (MANY + 2) / 3);
+	cr_expect_eq(told, sum);
+}
+
+Test(shim_trace, is_laid_out_as_the_registry_says)
+{
+	uint32_t a_page;
+	struct malloc_debug_list pages = ms_trace_pages(&a_page);
+
+	for (uintptr_t pc = 1; pc < 10000; pc += 1000) {
+		uint32_t id = ms_trace_keep(&pc, 1);
+		uint32_t i = id - MALLOC_DEBUG_FIRST_STACK;
+		const uint64_t *page = ms_pointer((uintptr_t)pages.at);
+		const struct malloc_debug_stack *stack;
+
+		page = ms_pointer((uintptr_t)page[i / a_page]);
+		stack = ms_pointer((uintptr_t)page[i % a_page]);
+		cr_expect_eq(stack->id, id);
+		cr_expect_eq(stack->n, 1);
+		cr_expect_eq(stack->pc[0], pc);
+	}
 }
 
 Test(shim_listing, merges_what_has_one_size_and_stack)

@@ -4,11 +4,20 @@
 #include "alloc/registry/registry.h"
 
 /*
- * Entries come in no order, so each is put straight to its block's number, which costs
- * a few cache misses; that is less than sorting them, and takes no memory for them.
+ * Entries come in no order, so each is put straight to its block's number: sorting them
+ * takes longer, and memory for all of them. What that costs is waiting for memory, so
+ * some are looked up at once.
  */
+enum { AT_ONCE = 64 };
 
-typedef void (*take_entry)(struct ms_registry *r, const uint8_t *entry);
+/* The block of an entry. */
+struct found {
+	bool any;
+	struct ms_numbered block;
+	uint64_t front; /* bytes from its beginning to the user's first */
+};
+
+typedef void (*take_entry)(struct ms_registry *r, const uint8_t *entry, const struct found *found);
 
 static uint64_t word_at(const uint8_t *bytes)
 {
@@ -18,19 +27,22 @@ static uint64_t word_at(const uint8_t *bytes)
 	return word;
 }
 
-/* The block whose user's first byte is @p, and what is in front of that. */
-static bool find_block(const struct ms_registry *r, ms_addr p, struct ms_numbered *ret,
-                       uint64_t *ret_front)
+/* The block whose user's first byte is @p. */
+static struct found find_block(const struct ms_registry *r, ms_addr p)
 {
 	bool headers = r->told.flags & MALLOC_DEBUG_HEADERS;
+	struct found found = { .any = false };
 
-	if (!ms_blocks_at(r->d->blocks, p, ret))
-		return false;
-	*ret_front = p - ret->begin;
-	if (!headers)
-		return !*ret_front;
-	return *ret_front >= r->told.least_offset && *ret_front % MS_TRIM_UNIT == 0 &&
-	       *ret_front / MS_TRIM_UNIT <= UINT32_MAX;
+	if (!ms_blocks_at(r->d->blocks, p, &found.block))
+		return found;
+	__builtin_prefetch(&r->stack[found.block.number], 1);
+	__builtin_prefetch(&r->less[found.block.number], 1);
+	found.front = p - found.block.begin;
+	found.any = headers ? found.front >= r->told.least_offset &&
+	                              found.front % MS_TRIM_UNIT == 0 &&
+	                              found.front / MS_TRIM_UNIT <= UINT32_MAX
+	                    : !found.front;
+	return found;
 }
 
 /* A stack's number, as far as there may be one of it. */
@@ -43,48 +55,61 @@ static uint32_t stack_of(const struct ms_registry *r, uint32_t id)
 	return id;
 }
 
-static void take_slot(struct ms_registry *r, const uint8_t *entry)
+static void take_slot(struct ms_registry *r, const uint8_t *entry, const struct found *found)
 {
+	uint64_t number = found->block.number;
 	struct malloc_debug_slot slot;
-	struct ms_numbered block;
-	uint64_t front;
 	uint64_t room;
 
 	memcpy(&slot, entry, sizeof(slot));
-	if (!slot.inverted)
-		return;
 	r->n_entries++;
-	if (!find_block(r, ~slot.inverted, &block, &front))
+	if (!found->any)
 		return;
-	room = block.usable - front;
+	room = found->block.usable - found->front;
 	if (!slot.size || slot.size > room || room - slot.size >= MS_TRIM_FREE)
 		return;
-	r->n_believed++;
-	if (r->stack[block.number] != MS_ENTRY_MISSING) {
-		/* It was being moved. */
-		r->n_entries--;
-		r->n_believed--;
+	if (r->stack[number] != MS_ENTRY_MISSING) {
+		r->n_entries--; /* there a second time, for it was being moved */
 		return;
 	}
-	r->stack[block.number] = stack_of(r, slot.stack);
-	r->less[block.number] = (uint32_t)(room - slot.size);
+	r->n_believed++;
+	r->stack[number] = stack_of(r, slot.stack);
+	r->less[number] = (uint32_t)(room - slot.size);
 	if (r->front)
-		r->front[block.number] = (uint32_t)(front / MS_TRIM_UNIT);
+		r->front[number] = (uint32_t)(found->front / MS_TRIM_UNIT);
 }
 
 /* Freed by the program, whatever the table still says. */
-static void take_freed(struct ms_registry *r, const uint8_t *entry)
+static void take_freed(struct ms_registry *r, const uint8_t *entry, const struct found *found)
 {
-	uint64_t inverted = word_at(entry);
-	struct ms_numbered block;
-	uint64_t front;
-
-	if (!inverted || !find_block(r, ~inverted, &block, &front) ||
-	    r->less[block.number] == MS_TRIM_FREE)
+	(void)entry;
+	if (!found->any || r->less[found->block.number] == MS_TRIM_FREE)
 		return;
-	r->less[block.number] = MS_TRIM_FREE;
+	r->less[found->block.number] = MS_TRIM_FREE;
 	r->n_freed++;
-	r->freed_bytes += block.usable;
+	r->freed_bytes += found->block.usable;
+}
+
+/* Take the entries that are not empty of @n, AT_ONCE at most, @bytes_each apart. */
+static void take_some(struct ms_registry *r, const uint8_t *bytes, size_t n, size_t bytes_each,
+                      take_entry take)
+{
+	const uint8_t *entry[AT_ONCE];
+	struct found found[AT_ONCE];
+	size_t used = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		uint64_t inverted = word_at(bytes + i * bytes_each);
+
+		if (!inverted)
+			continue;
+		entry[used++] = bytes + i * bytes_each;
+		ms_blocks_fetch(r->d->blocks, ~inverted);
+	}
+	for (size_t i = 0; i < used; i++)
+		found[i] = find_block(r, ~word_at(entry[i]));
+	for (size_t i = 0; i < used; i++)
+		take(r, entry[i], &found[i]);
 }
 
 /* Take entries [@first, @end) of @list; false when they cannot be read. */
@@ -103,8 +128,9 @@ static bool read_run(struct ms_registry *r, const struct malloc_debug_list *list
 			return false;
 		if (!bytes)
 			bytes = r->buffer;
-		for (uint64_t i = 0; i < n; i++)
-			take(r, bytes + i * list->bytes);
+		for (uint64_t i = 0; i < n; i += AT_ONCE)
+			take_some(r, bytes + i * list->bytes, n - i < AT_ONCE ? n - i : AT_ONCE,
+			          list->bytes, take);
 	}
 	return true;
 }

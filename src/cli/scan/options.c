@@ -470,6 +470,7 @@ void ms_options_help(FILE *to)
 		"       memscan stacks PID                           the stack of every thread\n"
 		"       memscan trigger [--stacks] PID               have it search itself\n"
 		"       memscan heapdump [OPTION]... [OLD] FILE      read Android native heap dumps\n"
+		"       memscan records [OPTION]... FILE             read recordings of malloc and free\n"
 		"Each command has its own --help.\n"
 		"Tell which heap memory of a running process nothing can reach any more.\n\n",
 		to);

@@ -16,11 +16,23 @@
  * the caller then shows the name as it is.
  */
 
-enum { MAX_OUT = 1024, MAX_SUBSTITUTIONS = 128, MAX_DEPTH = 64, MAX_ARGS = 256 };
+enum {
+	MAX_OUT = 1024,
+	MAX_SUBSTITUTIONS = 128,
+	MAX_DEPTH = 64,
+	MAX_ARGS = 256,
+	MAX_NAMED_ARGS = 16
+};
 
 struct piece {
 	uint16_t begin;
 	uint16_t end;
+};
+
+/* Of a template, what T_, T0_, … stand for in the types behind its name. */
+struct arguments {
+	size_t n;
+	struct piece at[MAX_NAMED_ARGS];
 };
 
 struct demangling {
@@ -30,6 +42,14 @@ struct demangling {
 	struct piece substitutions[MAX_SUBSTITUTIONS];
 	size_t n_substitutions;
 	unsigned depth;
+
+	/* of the name that ended last */
+	bool is_const;
+	char ref;        /* R: of an object that has a name, O: that has none */
+	bool is_special; /* of a function without a result: a constructor, a conversion */
+	bool has_result; /* the function's type begins with that of its result */
+	struct arguments arguments;
+	const struct arguments *params; /* what T_ may refer to; NULL: nothing */
 };
 
 static_assert(MAX_OUT <= UINT16_MAX, "a piece's ends fit");
@@ -141,8 +161,52 @@ static bool parameters(struct demangling *d)
 	return true;
 }
 
+static bool operator_name(struct demangling *d)
+{
+	static const struct {
+		char code[3];
+		char text[10];
+	} known[] = {
+		{ "nw", " new" },      { "na", " new[]" },    { "dl", " delete" },
+		{ "da", " delete[]" }, { "aw", " co_await" }, { "ps", "+" },
+		{ "ng", "-" },         { "ad", "&" },         { "de", "*" },
+		{ "co", "~" },         { "pl", "+" },         { "mi", "-" },
+		{ "ml", "*" },         { "dv", "/" },         { "rm", "%" },
+		{ "an", "&" },         { "or", "|" },         { "eo", "^" },
+		{ "aS", "=" },         { "pL", "+=" },        { "mI", "-=" },
+		{ "mL", "*=" },        { "dV", "/=" },        { "rM", "%=" },
+		{ "aN", "&=" },        { "oR", "|=" },        { "eO", "^=" },
+		{ "ls", "<<" },        { "rs", ">>" },        { "lS", "<<=" },
+		{ "rS", ">>=" },       { "eq", "==" },        { "ne", "!=" },
+		{ "lt", "<" },         { "gt", ">" },         { "le", "<=" },
+		{ "ge", ">=" },        { "ss", "<=>" },       { "nt", "!" },
+		{ "aa", "&&" },        { "oo", "||" },        { "pp", "++" },
+		{ "mm", "--" },        { "cm", "," },         { "pm", "->*" },
+		{ "pt", "->" },        { "cl", "()" },        { "ix", "[]" },
+		{ "qu", "?" },
+	};
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		if (strncmp(d->at, known[i].code, 2) != 0)
+			continue;
+		d->at += 2;
+		return put_text(d, "operator") && put_text(d, known[i].text);
+	}
+	if (strncmp(d->at, "cv", 2) != 0)
+		return false;
+	d->at += 2;
+	if (!put_text(d, "operator ") || !type(d))
+		return false;
+	d->is_special = true;
+	return true;
+}
+
 static bool unqualified_name(struct demangling *d)
 {
+	if (*d->at >= 'a' && *d->at <= 'z')
+		return operator_name(d);
+	if (d->at[0] == 'L' && is_digit(d->at[1]))
+		d->at++; /* static */
 	if (*d->at != 'U')
 		return source_name(d);
 	d->at++;
@@ -174,6 +238,8 @@ static bool numbered_substitution(struct demangling *d)
 	if (!take(d, '_') || i >= d->n_substitutions)
 		return false;
 	piece = d->substitutions[i];
+	if (piece.begin > piece.end)
+		return false;
 	return put(d, d->out + piece.begin, (size_t)(piece.end - piece.begin));
 }
 
@@ -240,21 +306,70 @@ static bool template_argument(struct demangling *d, unsigned *n)
 	return take(d, 'L') ? literal(d) : type(d);
 }
 
+/* The next argument can be referred to by its number; a pack cannot. */
+static bool numbered_argument(struct demangling *d, unsigned *n, struct arguments *ret)
+{
+	bool is_pack = *d->at == 'J';
+	size_t begin = d->n + (*n ? strlen(", ") : 0);
+
+	if (!template_argument(d, n))
+		return false;
+	if (ret->n < MAX_NAMED_ARGS)
+		ret->at[ret->n++] = is_pack ? (struct piece){ 0 }
+		                            : (struct piece){ (uint16_t)begin, (uint16_t)d->n };
+	return true;
+}
+
 /* What follows an I. */
 static bool template_arguments(struct demangling *d)
 {
+	struct arguments arguments = { 0 };
 	unsigned n = 0;
 
-	if (!put_text(d, "<"))
+	if (!put_text(d, d->n && d->out[d->n - 1] == '<' ? " <" : "<"))
 		return false;
 	while (*d->at != 'E')
-		if (!template_argument(d, &n))
+		if (!numbered_argument(d, &n, &arguments))
 			return false;
 	d->at++;
+	d->arguments = arguments;
 	return put_text(d, d->out[d->n - 1] == '>' ? " >" : ">");
 }
 
 /* ---- names ---- */
+
+/* The last part of the class that was put since @begin, without its arguments. */
+static struct piece class_of(const struct demangling *d, size_t begin)
+{
+	size_t end = d->n;
+	size_t at = d->n;
+	unsigned depth = 0;
+
+	while (at > begin && (depth || at - begin < 2 || memcmp(d->out + at - 2, "::", 2) != 0)) {
+		at--;
+		if (d->out[at] == '[' && !depth)
+			end = at;
+		if (d->out[at] == '>')
+			depth++;
+		if (d->out[at] == '<' && depth && !--depth)
+			end = at;
+	}
+	return (struct piece){ (uint16_t)at, (uint16_t)end };
+}
+
+/* C or D and a digit: a constructor or a destructor. */
+static bool structor(struct demangling *d, size_t begin)
+{
+	struct piece piece = class_of(d, begin);
+	bool destroys = *d->at == 'D';
+
+	if (d->at[1] < '0' || d->at[1] > '5')
+		return false;
+	d->at += 2;
+	d->is_special = true;
+	return put_text(d, destroys ? "::~" : "::") &&
+	       put(d, d->out + piece.begin, (size_t)(piece.end - piece.begin));
+}
 
 /* One part of a nested name; *@kept: it can be referred to already. */
 static bool nested_part(struct demangling *d, size_t begin, bool *kept)
@@ -264,6 +379,8 @@ static bool nested_part(struct demangling *d, size_t begin, bool *kept)
 	*kept = false;
 	if (take(d, 'I'))
 		return !is_first && template_arguments(d);
+	if (!is_first && (*d->at == 'C' || *d->at == 'D'))
+		return structor(d, begin);
 	if (is_first && d->at[0] == 'S' && d->at[1] == 't') {
 		d->at += 2;
 		*kept = true;
@@ -283,15 +400,27 @@ static bool nested_part(struct demangling *d, size_t begin, bool *kept)
 static bool nested_name(struct demangling *d)
 {
 	size_t begin = d->n;
+	size_t qualifiers = strspn(d->at, "rVK"); /* of a member function: not part of its name */
+	bool is_const = memchr(d->at, 'K', qualifiers);
+	bool has_result = false;
+	bool special = true; /* the part before */
+	char ref;
 	bool kept = true;
 
-	d->at += strspn(d->at, "rVK"); /* of a member function: not part of its name */
+	d->at += qualifiers;
+	ref = *d->at;
 	d->at += strspn(d->at, "RO");
 	while (*d->at != 'E') {
+		has_result = *d->at == 'I' && !special;
+		d->is_special = false;
 		if ((!kept && !keep(d, begin)) || !nested_part(d, begin, &kept))
 			return false;
+		special = d->is_special;
 	}
 	d->at++;
+	d->is_const = is_const;
+	d->ref = ref;
+	d->has_result = has_result;
 	return d->n > begin;
 }
 
@@ -327,6 +456,9 @@ static bool unscoped_name(struct demangling *d)
 	size_t begin = d->n;
 	bool kept = false;
 
+	d->is_const = false;
+	d->ref = 0;
+	d->has_result = false;
 	if (d->at[0] == 'S' && d->at[1] == 't') {
 		d->at += 2;
 		if (!put_text(d, "std::") || !unqualified_name(d))
@@ -340,7 +472,10 @@ static bool unscoped_name(struct demangling *d)
 	}
 	if (!take(d, 'I'))
 		return true;
-	return (kept || keep(d, begin)) && template_arguments(d);
+	if ((!kept && !keep(d, begin)) || !template_arguments(d))
+		return false;
+	d->has_result = true;
+	return true;
 }
 
 static bool name(struct demangling *d)
@@ -431,18 +566,78 @@ static bool class_type(struct demangling *d)
 	return name(d) && (is_plain_substitution(from, d->at) || keep(d, begin));
 }
 
+/* What follows a T: "_" is the first argument of the template, "0_" the second, … */
+static bool template_parameter(struct demangling *d)
+{
+	size_t begin = d->n;
+	struct piece piece;
+	size_t i = 0;
+
+	if (*d->at != '_') {
+		if (!number(d, &i))
+			return false;
+		i++;
+	}
+	if (!take(d, '_') || !d->params || i >= d->params->n || *d->at == 'I')
+		return false;
+	piece = d->params->at[i];
+	return piece.end && put(d, d->out + piece.begin, (size_t)(piece.end - piece.begin)) &&
+	       keep(d, begin);
+}
+
+/* What follows PF: the pointed-to function is in no piece, but has its number. */
+static bool function_pointer(struct demangling *d)
+{
+	static const struct piece none = { 1, 0 };
+	size_t begin = d->n;
+
+	if (!type(d) || !put_text(d, " (*)(") || !parameters(d) || !put_text(d, ")") ||
+	    d->n_substitutions == MAX_SUBSTITUTIONS)
+		return false;
+	d->substitutions[d->n_substitutions++] = none;
+	return keep(d, begin);
+}
+
+/* What follows an F. */
+static bool function_type(struct demangling *d)
+{
+	size_t begin = d->n;
+
+	return type(d) && put_text(d, " (") && parameters(d) && put_text(d, ")") && keep(d, begin);
+}
+
+/* A reference to a reference is one; what is behind a function would belong inside of it. */
+static bool put_modifier(struct demangling *d, const char *text)
+{
+	static const char null[] = "nullptr)";
+
+	if (d->out[d->n - 1] == ')' &&
+	    (d->n < strlen(null) || memcmp(d->out + d->n - strlen(null), null, strlen(null)) != 0))
+		return false;
+	return (*text == '&' && d->out[d->n - 1] == '&') || put_text(d, text);
+}
+
 static bool any_type(struct demangling *d)
 {
 	const char *behind = modifier(*d->at);
 	const char *simple = builtin(*d->at);
 	size_t begin = d->n;
 
+	if (take(d, 'T'))
+		return template_parameter(d);
+	if (take(d, 'F'))
+		return function_type(d);
+	if (d->at[0] == 'P' && d->at[1] == 'F') {
+		d->at += 2;
+		return function_pointer(d);
+	}
 	if (behind) {
 		/* "VK" is one step of two: both belong to the same type. */
 		bool both = d->at[0] == 'V' && d->at[1] == 'K';
 
 		d->at += both ? 2 : 1;
-		return type(d) && put_text(d, both ? " const volatile" : behind) && keep(d, begin);
+		return type(d) && put_modifier(d, both ? " const volatile" : behind) &&
+		       keep(d, begin);
 	}
 	if (simple) {
 		d->at++;
@@ -470,17 +665,107 @@ static bool type(struct demangling *d)
 	return ok;
 }
 
+static void begin(struct demangling *d, const char *mangled)
+{
+	d->at = mangled;
+	d->n = 0;
+	d->n_substitutions = 0;
+	d->depth = 0;
+	d->is_const = false;
+	d->ref = 0;
+	d->is_special = false;
+	d->has_result = false;
+	d->arguments.n = 0;
+	d->params = NULL;
+}
+
 bool ms_demangle_type(const char *mangled, char *ret, size_t cap)
 {
 	struct demangling d;
 
-	d.at = mangled;
-	d.n = 0;
-	d.n_substitutions = 0;
-	d.depth = 0;
+	begin(&d, mangled);
 	if (!type(&d) || *d.at || d.n >= cap)
 		return false;
 	memcpy(ret, d.out, d.n);
+	ret[d.n] = '\0';
+	return true;
+}
+
+/* ---- functions ---- */
+
+/* At the end of a function's name and types: nothing, or what a compiler made of it. */
+static bool is_end(const char *at)
+{
+	return !*at || *at == '.';
+}
+
+/* The types of a function's parameters, in parentheses. */
+static bool function_types(struct demangling *d)
+{
+	if (!put_text(d, "("))
+		return false;
+	if (d->at[0] == 'v' && is_end(d->at + 1))
+		d->at++;
+	else
+		for (unsigned i = 0; !is_end(d->at); i++)
+			if ((i && !put_text(d, ", ")) || !type(d))
+				return false;
+	return put_text(d, ")");
+}
+
+/* ".part.0", ".cold": each as [clone …]; letters, then numbers. */
+static bool clones(struct demangling *d)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyz_";
+	static const char digits[] = "0123456789";
+
+	while (*d->at) {
+		size_t len = 1 + strspn(d->at + 1, letters);
+
+		while (d->at[len] == '.' && is_digit(d->at[len + 1]))
+			len += 1 + strspn(d->at + len + 1, digits);
+		if (*d->at != '.' || len == 1 || !put_text(d, " [clone ") || !put(d, d->at, len) ||
+		    !put_text(d, "]"))
+			return false;
+		d->at += len;
+	}
+	return true;
+}
+
+/*
+ * The result of a template's function stands behind the name, and is told in front of it:
+ *
+ *	out   name │ result │ (types) const
+ */
+bool ms_demangle_function(const char *mangled, char *ret, size_t cap)
+{
+	struct demangling d;
+	struct arguments arguments;
+	size_t name_end;
+	size_t result_end;
+	bool is_const;
+	char ref;
+
+	if (strncmp(mangled, "_Z", 2) != 0)
+		return false;
+	begin(&d, mangled + 2);
+	if (!name(&d))
+		return false;
+	arguments = d.arguments;
+	d.params = &arguments;
+	is_const = d.is_const;
+	ref = d.ref;
+	name_end = d.n;
+	if (d.has_result && !is_end(d.at) && (!type(&d) || !put_text(&d, " ")))
+		return false;
+	result_end = d.n;
+	if ((!is_end(d.at) && !function_types(&d)) || (is_const && !put_text(&d, " const")) ||
+	    (ref == 'R' && !put_text(&d, " &")) || (ref == 'O' && !put_text(&d, " &&")) ||
+	    !clones(&d) || d.n >= cap)
+		return false;
+	memcpy(ret, d.out + name_end, result_end - name_end);
+	memcpy(ret + result_end - name_end, d.out, name_end);
+	memcpy(ret + result_end, d.out + result_end, d.n - result_end);
 	ret[d.n] = '\0';
 	return true;
 }

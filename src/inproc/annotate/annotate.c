@@ -46,7 +46,7 @@ static void say_once(bool *already, const char *text)
 /* Without our free() in front nobody tells us that an ignored block is gone. */
 static void check_in_front(void)
 {
-	if (!ms_malloc_in_front())
+	if (!ms_malloc_reached())
 		say_once(&told.not_in_front,
 		         "another malloc stands in front: memory freed and allocated anew at the "
 		         "address of an ignored block is ignored too, and disable does nothing");

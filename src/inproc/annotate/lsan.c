@@ -23,7 +23,7 @@
  */
 #define LSAN MS_EXPORT __attribute__((weak))
 
-enum { EXITCODE = 23, LISTED = 100, LEAK_TEXT = 4096, DECIMAL = 10 };
+enum { EXITCODE = 23, LISTED = 100, LEAK_TEXT = 16384, DECIMAL = 10 };
 
 /* <sanitizer/lsan_interface.h> comes with a compiler, not with the C library. */
 void __lsan_ignore_object(const void *p);

@@ -26,7 +26,7 @@
 /* Small, and the same register as the thread's other variables: no call to find it. */
 #define OWN_TLS _Thread_local __attribute__((tls_model("initial-exec")))
 
-enum { EARLY_BYTES = 16384, EARLY_ALIGN = 16 };
+enum { EARLY_BYTES = 16384, EARLY_ALIGN = 16, MOST_BEHIND = 65536 };
 
 struct next {
 	void *(*malloc)(size_t size);
@@ -54,7 +54,8 @@ struct sets {
 static struct {
 	struct next next;
 	bool ready;
-	bool in_front;
+	bool reached;  /* the program's calls come to ours */
+	size_t behind; /* what who is in front puts before its caller's bytes in a block of ours */
 	size_t early_used;
 	struct sets sets;
 	char early[EARLY_BYTES] __attribute__((aligned(EARLY_ALIGN)));
@@ -64,7 +65,9 @@ static struct {
 static OWN_TLS struct {
 	unsigned windows; /* open ones */
 	bool resolving;
-} own; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
+	bool probing;
+	void *probe; /* what came out of ours meanwhile */
+} own;               /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
 
 /* ---- before the next definitions are known ---- */
 
@@ -157,22 +160,6 @@ static size_t (*usable_size_of(void (*next_free)(void *)))(void *)
 }
 
 /*
- * Call malloc() as the program does: if that comes to ours, which has nothing but early
- * bytes yet, ours is in front. Not by comparing addresses: the address of a function may
- * be that of a jump to it in the program.
- */
-static void look_who_is_in_front(void)
-{
-	void *(*volatile theirs)(size_t) = malloc;
-	void (*volatile give_back)(void *) = free;
-	void *probe = theirs(1);
-
-	if (is_early(probe))
-		__atomic_store_n(&state.in_front, true, __ATOMIC_RELAXED);
-	give_back(probe);
-}
-
-/*
  * Fill in state.next. Several threads may do so at once: all find the same.
  */
 static void resolve(void)
@@ -214,7 +201,6 @@ static void resolve(void)
 	}
 	next.usable_size = usable_size_of(next.free);
 	state.next = next;
-	look_who_is_in_front();
 	__atomic_store_n(&state.ready, true, __ATOMIC_RELEASE);
 	own.resolving = false;
 	errno = kept;
@@ -231,19 +217,21 @@ static inline bool ready(void)
 	return true;
 }
 
-/* Early, so that no signal handler's malloc() is the first. */
-__attribute__((constructor)) static void resolve_early(void)
-{
-	(void)ready();
-}
-
 /* ---- what ours add ---- */
 
-static inline void *made(void *p)
+/* In the open window of a thread. */
+__attribute__((noinline)) static void *made(void *p)
 {
-	if (UNLIKELY(own.windows != 0) && p)
-		(void)ms_ignored_add(&state.sets.made, p);
+	if (own.probing)
+		own.probe = p;
+	else if (p)
+		(void)ms_ignored_add(&state.sets.made, (const char *)p + state.behind);
 	return p;
+}
+
+static inline bool in_window(void)
+{
+	return UNLIKELY(own.windows != 0);
 }
 
 static inline bool any_ignored(void)
@@ -253,7 +241,7 @@ static inline bool any_ignored(void)
 
 __attribute__((noinline)) static bool forget(void *p)
 {
-	bool was = ms_ignored_remove(&state.sets.made, p, 1);
+	bool was = ms_ignored_remove(&state.sets.made, (const char *)p + state.behind, 1);
 	size_t size;
 
 	if (!ms_ignored_any(&state.sets.chosen))
@@ -267,10 +255,48 @@ bool ms_malloc_ignore(const void *p)
 	return ms_ignored_add(&state.sets.chosen, p);
 }
 
-bool ms_malloc_in_front(void)
+/*
+ * Call malloc() as the program does, and see whether that comes to ours. Not by comparing
+ * addresses: the address of a function may be that of a jump to it in the program.
+ *
+ * Who is in front may put something of its own before what it gives its caller, as a
+ * malloc does that guards its blocks: this block shows how much. A block that is aligned
+ * to more than usual has more before it, and is not ignored.
+ */
+static void look_in_front(void)
 {
-	(void)ready();
-	return __atomic_load_n(&state.in_front, __ATOMIC_RELAXED);
+	void *(*volatile theirs)(size_t) = malloc;
+	void (*volatile give_back)(void *) = free;
+	char *outer;
+
+	own.windows++;
+	own.probing = true;
+	outer = theirs(1);
+	own.probing = false;
+	own.windows--;
+	state.reached = own.probe != NULL;
+	if (own.probe && (uintptr_t)outer - (uintptr_t)own.probe < MOST_BEHIND)
+		state.behind = (uintptr_t)outer - (uintptr_t)own.probe;
+	own.probe = NULL; /* no reference to what is there next */
+	give_back(outer);
+}
+
+/* Early, so that no signal handler's malloc() is the first. */
+__attribute__((constructor)) static void resolve_early(void)
+{
+	if (ready())
+		look_in_front();
+}
+
+/* One that is in front may start later, and passes everything on until then. */
+MS_EXPORT void memunreachable_malloc_started(void)
+{
+	resolve_early();
+}
+
+bool ms_malloc_reached(void)
+{
+	return state.reached;
 }
 
 void ms_malloc_disable(void)
@@ -292,7 +318,10 @@ INTERPOSE void *malloc(size_t size)
 {
 	if (UNLIKELY(!ready()))
 		return early_alloc(size);
-	return made(state.next.malloc(size));
+	/* Else it is not there in the backtraces that who is behind takes. */
+	if (in_window())
+		return made(state.next.malloc(size));
+	return state.next.malloc(size);
 }
 
 INTERPOSE void *calloc(size_t nmemb, size_t size)
@@ -301,7 +330,9 @@ INTERPOSE void *calloc(size_t nmemb, size_t size)
 
 	if (UNLIKELY(!ready()))
 		return __builtin_mul_overflow(nmemb, size, &bytes) ? NULL : early_alloc(bytes);
-	return made(state.next.calloc(nmemb, size));
+	if (in_window())
+		return made(state.next.calloc(nmemb, size));
+	return state.next.calloc(nmemb, size);
 }
 
 INTERPOSE void free(void *ptr)
@@ -325,10 +356,12 @@ INTERPOSE void *realloc(void *ptr, size_t size)
 		return early_alloc(size);
 	if (UNLIKELY(any_ignored()) && ptr)
 		was = forget(ptr);
+	if (!was && !in_window())
+		return state.next.realloc(ptr, size);
 	grown = state.next.realloc(ptr, size);
 	if (UNLIKELY(was) && !grown && size > 0)
 		(void)ms_malloc_ignore(ptr); /* it failed, the block lives on */
-	return made(grown);
+	return in_window() ? made(grown) : grown;
 }
 
 INTERPOSE void *reallocarray(void *ptr, size_t nmemb, size_t size)
@@ -344,31 +377,47 @@ INTERPOSE void *reallocarray(void *ptr, size_t nmemb, size_t size)
 
 INTERPOSE void *memalign(size_t alignment, size_t size)
 {
-	return ready() ? made(state.next.memalign(alignment, size)) : NULL;
+	if (!ready())
+		return NULL;
+	if (in_window())
+		return made(state.next.memalign(alignment, size));
+	return state.next.memalign(alignment, size);
 }
 
 INTERPOSE void *aligned_alloc(size_t alignment, size_t size)
 {
-	return ready() ? made(state.next.aligned_alloc(alignment, size)) : NULL;
+	if (!ready())
+		return NULL;
+	if (in_window())
+		return made(state.next.aligned_alloc(alignment, size));
+	return state.next.aligned_alloc(alignment, size);
 }
 
 INTERPOSE int posix_memalign(void **memptr, size_t alignment, size_t size)
 {
 	int failed = ready() ? state.next.posix_memalign(memptr, alignment, size) : ENOMEM;
 
-	if (!failed)
+	if (!failed && in_window())
 		(void)made(*memptr);
 	return failed;
 }
 
 INTERPOSE void *valloc(size_t size)
 {
-	return ready() ? made(state.next.valloc(size)) : NULL;
+	if (!ready())
+		return NULL;
+	if (in_window())
+		return made(state.next.valloc(size));
+	return state.next.valloc(size);
 }
 
 INTERPOSE void *pvalloc(size_t size)
 {
-	return ready() ? made(state.next.pvalloc(size)) : NULL;
+	if (!ready())
+		return NULL;
+	if (in_window())
+		return made(state.next.pvalloc(size));
+	return state.next.pvalloc(size);
 }
 
 /* No header of this C library declares the rest: of old programs, and of C23's. */

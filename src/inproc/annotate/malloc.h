@@ -17,8 +17,14 @@
 /* Keep a reference to the block that has @p until it is freed. False without memory. */
 bool ms_malloc_ignore(const void *p);
 
-/* Whether the program's calls of malloc and free come to ours. */
-bool ms_malloc_in_front(void);
+/*
+ * Whether the program's calls of malloc and free come to ours, perhaps by way of another
+ * malloc in front, as that of libmalloc_debug.
+ */
+bool ms_malloc_reached(void);
+
+/* Told by libmalloc_debug when it has started, which may be after this library has. */
+void memunreachable_malloc_started(void);
 
 /* Open a window of this thread in which every new block is ignored. */
 void ms_malloc_disable(void);

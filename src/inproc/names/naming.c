@@ -4,6 +4,9 @@
 #include <string.h>
 
 #include "engine/modules.h"
+#include "engine/names/demangle.h"
+
+enum { FUNCTION_BYTES = 1024 };
 
 static bool is_same_file(const struct ms_code *a, const struct ms_code *b)
 {
@@ -38,6 +41,16 @@ static const char *hexadecimal(const struct ms_code *code, struct ms_arena *aren
 	return n ? ms_arena_strndup(arena, text, n) : NULL;
 }
 
+static const char *function_name(const struct ms_elf_place *place, struct ms_arena *arena)
+{
+	char plain[FUNCTION_BYTES];
+	const char *linked = ms_arena_strndup(arena, place->name, place->name_len);
+
+	if (linked && ms_demangle_function(linked, plain, sizeof(plain)))
+		return ms_arena_strndup(arena, plain, sizeof(plain));
+	return linked;
+}
+
 static void name(struct ms_elf_files *files, const struct ms_codes *code, ms_addr pc,
                  struct ms_symbol *ret)
 {
@@ -62,7 +75,7 @@ static void name(struct ms_elf_files *files, const struct ms_codes *code, ms_add
 	ret->rel_pc = place.pc;
 	ret->function_offset = place.offset;
 	if (place.name_len)
-		ret->function = ms_arena_strndup(files->arena, place.name, place.name_len);
+		ret->function = function_name(&place, files->arena);
 }
 
 void ms_names_fill(struct ms_elf_files *files, struct ms_report *report)

@@ -20,7 +20,7 @@
  */
 void ms_names_fill(struct ms_elf_files *files, struct ms_report *report);
 
-/* Open the files of all code in @maps, for a process that may open none later. */
+/* Open the files of all code in @maps, and none later, for a process that may not. */
 void ms_names_open(struct ms_elf_files *files, const struct ms_mappings *maps);
 
 /* For ms_scan_options.judge. */

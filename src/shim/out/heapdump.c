@@ -149,20 +149,27 @@ bool ms_heapdump_to(int fd)
 	return done;
 }
 
-void ms_heapdump_write(const char *suffix)
+bool ms_heapdump_file(const char *path)
 {
-	char path[MS_OPT_PATH + 64];
-	int fd;
+	int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_TRUNC | O_CLOEXEC, 0644);
+	bool done;
 
-	(void)snprintf(path, sizeof(path), "%s.%d%s", ms_shim.options.dump_prefix, getpid(),
-	               suffix);
-	fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_TRUNC | O_CLOEXEC, 0644);
 	if (fd < 0) {
 		ms_say("Unable to create file: %s", path);
-		return;
+		return false;
 	}
 	ms_say("Dumping to file: %s", path);
 	ms_say("%s", "");
-	(void)ms_heapdump_to(fd);
+	done = ms_heapdump_to(fd);
 	(void)close(fd);
+	return done;
+}
+
+void ms_heapdump_write(const char *suffix)
+{
+	char path[MS_OPT_PATH + 64];
+
+	(void)snprintf(path, sizeof(path), "%s.%d%s", ms_shim.options.dump_prefix, getpid(),
+	               suffix);
+	(void)ms_heapdump_file(path);
 }

@@ -9,6 +9,9 @@
 /* Write it to the file of the options' prefix, this process and @suffix; that is logged. */
 void ms_heapdump_write(const char *suffix);
 
+/* Write it to the file @path, which is replaced; that is logged, too. False as below. */
+bool ms_heapdump_file(const char *path);
+
 /* Write it to @fd. False when that failed, or without memory. */
 bool ms_heapdump_to(int fd);
 

@@ -23,7 +23,7 @@ struct shard {
 
 _Static_assert(offsetof(struct shard, table) == offsetof(struct malloc_debug_shard, table),
                "the registry's");
-_Static_assert(sizeof(((struct shard *)NULL)->table) == sizeof(uint64_t), "the registry's");
+_Static_assert(sizeof(void *) == sizeof(uint64_t), "addresses are as the registry has them");
 
 static struct {
 	struct shard shard[SHARDS];

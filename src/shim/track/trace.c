@@ -117,5 +117,5 @@ const struct ms_trace *ms_trace_find(uint32_t id)
 struct malloc_debug_list ms_trace_pages(uint32_t *ret_a_page)
 {
 	*ret_a_page = PAGE;
-	return (struct malloc_debug_list){ (uintptr_t)state.page, PAGES, sizeof(*state.page) };
+	return (struct malloc_debug_list){ (uintptr_t)state.page, PAGES, sizeof(uint64_t) };
 }

@@ -264,6 +264,9 @@ void ms_fork_set_self(struct ms_source *prepared, const struct ms_ranges *own)
 		if (!ms_range_find(own, shared->at[i].range.begin))
 			shared->at[kept++] = shared->at[i];
 	shared->n = kept;
+	/* A clone has none of this memory: it makes its own. */
+	ms_mirrors_destroy(&f->beside.mirrors);
+	f->beside.mirrors = (struct ms_mirrors){ 0 };
 }
 
 /* Pages of address space that the process has, by /proc/@pid/statm; 0 when it is gone. */

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "report/json/values.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "report/utf8.h"
+
+enum { LONGEST_NAME = 16 * 1024 };
+
+void ms_json_put(struct ms_json *j, struct json_object *value)
+{
+	size_t len = 0;
+	const char *bytes = NULL;
+
+	if (value)
+		bytes = json_object_to_json_string_length(
+			value, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE, &len);
+	if (bytes)
+		ms_text_put(&j->text, bytes, len);
+	else
+		j->text.ok = false;
+	json_object_put(value);
+}
+
+void ms_json_add(struct ms_json *j, struct json_object *object, const char *key,
+                 struct json_object *value)
+{
+	if (value && object && json_object_object_add(object, key, value) == 0)
+		return;
+	json_object_put(value);
+	j->text.ok = false;
+}
+
+void ms_json_append(struct ms_json *j, struct json_object *array, struct json_object *value)
+{
+	if (value && array && json_object_array_add(array, value) == 0)
+		return;
+	json_object_put(value);
+	j->text.ok = false;
+}
+
+void ms_json_add_number(struct ms_json *j, struct json_object *object, const char *key, uint64_t n)
+{
+	ms_json_add(j, object, key, json_object_new_uint64(n));
+}
+
+void ms_json_add_address(struct ms_json *j, struct json_object *object, const char *key,
+                         uint64_t addr)
+{
+	char text[24];
+
+	(void)snprintf(text, sizeof(text), "0x%" PRIx64, addr);
+	ms_json_add(j, object, key, json_object_new_string(text));
+}
+
+struct json_object *ms_json_name(const char *name)
+{
+	char clean[LONGEST_NAME];
+
+	ms_utf8_clean(name, strlen(name), false, clean, sizeof(clean));
+	return json_object_new_string(clean);
+}
