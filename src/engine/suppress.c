@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/suppress.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "engine/graph/walk.h"
@@ -131,6 +132,7 @@ static void learn(struct suppressing *s, const uint32_t *verdicts)
 {
 	size_t n = s->list->options->suppressions->n;
 
+	assert(s->teller.numbers); /* something was asked */
 	for (size_t i = 0; i < s->list->finder.origins->stacks.n; i++) {
 		uint32_t number = s->teller.numbers[i];
 

@@ -122,11 +122,12 @@ struct receiver {
 	void *ctx;
 	struct ms_arena *arena;
 	struct ms_error *err;
+	const char *what; /* is received */
 };
 
 static enum ms_status ended(struct receiver *r)
 {
-	return ms_fail(r->err, MS_E_DIED, "the report ended in the middle");
+	return ms_fail(r->err, MS_E_DIED, "the %s ended in the middle", r->what);
 }
 
 static enum ms_status nonsense(struct receiver *r, const char *what)
@@ -358,7 +359,7 @@ bool ms_wire_ask(const struct ms_wire_link *link, const struct ms_report *asked,
                  struct ms_error *err)
 {
 	const struct wire_head head = { MAGIC_QUESTION, LAYOUT };
-	struct receiver r = { link->get, link->ctx, NULL, err };
+	struct receiver r = { link->get, link->ctx, NULL, err, "answer" };
 
 	if (!link->put(link->ctx, &head, sizeof(head)) ||
 	    !send_vectors(link->put, link->ctx, *asked, FIRST_ASKED)) {
@@ -369,7 +370,7 @@ bool ms_wire_ask(const struct ms_wire_link *link, const struct ms_report *asked,
 		return false;
 	if (link->get(link->ctx, verdicts, asked->stacks.n * sizeof(*verdicts)))
 		return true;
-	(void)ms_fail(err, MS_E_DIED, "the answer ended in the middle");
+	(void)ended(&r);
 	return false;
 }
 
@@ -395,7 +396,7 @@ static enum ms_status answer(const struct ms_wire_link *link, const struct ms_re
 static enum ms_status receive_question(const struct ms_wire_link *link, struct receiver whole)
 {
 	struct ms_arena arena = { 0 };
-	struct receiver r = { whole.get, whole.ctx, &arena, whole.err };
+	struct receiver r = { whole.get, whole.ctx, &arena, whole.err, whole.what };
 	struct ms_report asked;
 	enum ms_status st;
 
@@ -412,10 +413,10 @@ static enum ms_status receive_question(const struct ms_wire_link *link, struct r
 enum ms_status ms_wire_serve(const struct ms_wire_link *link, struct ms_arena *arena,
                              struct ms_report *ret, struct ms_error *err)
 {
-	struct receiver r = { link->get, link->ctx, arena, err };
+	struct receiver r = { link->get, link->ctx, arena, err, "report" };
 	unsigned int questions = 0;
 	struct ms_report report;
-	bool question;
+	bool question = false;
 	enum ms_status st;
 
 	memset(&report, 0, sizeof(report));

@@ -10,10 +10,8 @@
 #include "shim/track/live.h"
 #include "shim/track/trace.h"
 
-/*
- * The version puts it into the data of the file, where it is looked for.
- * NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
- */
+/* The version puts it into the data of the file, where it is looked for. */
+/* NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables) */
 static struct malloc_debug_registry registry = {
 	.version = MALLOC_DEBUG_REGISTRY_VERSION,
 	.bytes = sizeof(registry),

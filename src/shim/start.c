@@ -187,18 +187,23 @@ static bool prepare(const char *text)
 }
 
 /* libmemunreachable behind us ignores blocks by where the program's bytes begin in them. */
-static void tell_who_is_behind(void)
+struct behind {
+	void (*started)(void);
+};
+
+/* Before our start: what dlsym() keeps of a failure is no block of the program's. */
+static struct behind find_behind(void)
 {
 	void *symbol = dlsym(RTLD_DEFAULT, "memunreachable_malloc_started");
-	void (*started)(void) = NULL;
+	struct behind behind = { NULL };
 
-	memcpy(&started, &symbol, sizeof(symbol));
-	if (started)
-		started();
+	memcpy(&behind.started, &symbol, sizeof(symbol));
+	return behind;
 }
 
 static void start(void)
 {
+	struct behind behind;
 	struct choice choice;
 
 	(void)snprintf(ms_shim.program, sizeof(ms_shim.program), "%s",
@@ -226,8 +231,10 @@ static void start(void)
 	ms_shim.capturing = ms_shim_has(MS_OPT_CAPTURE);
 	if (ms_shim_tracks() || ms_shim_has(MS_OPT_RECORD))
 		ms_registry_publish();
+	behind = find_behind();
 	ms_shim.phase = MS_SHIM_ON;
-	tell_who_is_behind();
+	if (behind.started)
+		behind.started();
 }
 
 /* Of no DSO's own: so the handler of the end is the last to run. */

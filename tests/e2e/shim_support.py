@@ -68,10 +68,10 @@ ALL = "guard fill expand_alloc free_track verify_pointers backtrace record_alloc
 
 
 class Interactive(Process):
-    def __init__(self, options, log):
+    def __init__(self, options, log, **more):
         self.log = log
         self.stderr = open(log, "wb")
-        super().__init__([debugged(), "interactive"], environment(options), stderr=self.stderr)
+        super().__init__([debugged(), "interactive"], environment(options, **more), stderr=self.stderr)
         assert self.line() == "READY"
 
     def signal(self, below):

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from shim_support import DIVIDER, RT, Interactive, Run, debugged, environment, needs_library, records_of, run
-from support import BUILD, Process
+from shim_support import DIVIDER, LIBRARY, RT, Interactive, Run, debugged, environment, needs_library, records_of, run
+from support import BUILD, Process, compile_special
 
 pytestmark = needs_library
 
@@ -250,7 +250,9 @@ def test_unreachable_memory_by_signal(tmp_path):
 
 
 def test_unreachable_memory_without_the_library(tmp_path):
-    with Interactive("check_unreachable_on_signal", tmp_path / "log") as target:
+    refuser = compile_special("refuser.c", "-shared", "-fPIC")
+    more = {"LD_PRELOAD": f"{LIBRARY}:{refuser}", "REFUSE_LIBRARY": "libmemunreachable.so.1"}
+    with Interactive("check_unreachable_on_signal", tmp_path / "log", **more) as target:
         target.signal(16)
         target.ask("500\n")
         assert target.logged() == ["Starting to check for unreachable memory.",

@@ -76,7 +76,7 @@ Test(origins, of_a_stack_that_is_none_are_not_found)
 	struct ms_origin_finder finder = { .origins = &origins };
 
 	fill();
-	origins.blocks.at[1].stack = N;
+	origins.blocks.at[1].stack = UINT32_MAX - 1;
 	cr_assert_eq(ms_origin_find(&finder, ELF + STEP), MS_STACK_NONE);
 	ms_arena_deinit(&arena);
 }
@@ -100,9 +100,12 @@ static void map_process(void)
 	ms_fake_map(&fake, 0x300000, PAGE, RX, "/b (deleted)");
 	ms_fake_map(&fake, 0x301000, PAGE, RW, "/b (deleted)");
 	ms_fake_map(&fake, 0x302000, PAGE, RX, "/c");
-	/* Another run of the first file's: it is loaded twice. */
-	ms_fake_map(&fake, 0x400000, PAGE, RX, "/a");
+	/* Other runs of files that are loaded twice. */
+	ms_fake_map(&fake, 0x303000, PAGE, RX, "/c");
 	fake.base.mappings.at[8].offset = 0;
+	fake.base.mappings.at[7].offset = PAGE;
+	ms_fake_map(&fake, 0x400000, PAGE, RX, "/a");
+	fake.base.mappings.at[9].offset = 0;
 	ms_fake_map(&fake, 0x500000, PAGE, RX, "[vdso]");
 }
 
@@ -154,7 +157,8 @@ static struct code_case code_cases[] = {
 	{ "another run of a file", { 0x400010 }, "/a 400000+0" },
 	{ "several, by address",
 	  { 0x500001, 0x302010, 0x200010 },
-	  " 200000+0, /c 302000+0, [vdso] 500000+0" },
+	  " 200000+0, /c 302000+1000, [vdso] 500000+0" },
+	{ "the run behind it", { 0x303010 }, "/c 303000+0" },
 	{ "nothing is there", { 0x600000, 0x1000 }, "" },
 	{ "in a hole of a file", { 0x102010 }, " 102000+0" },
 };
@@ -315,9 +319,13 @@ Test(build_id, is_not_taken_from_a_file_that_lies)
 
 Test(build_id, ends_among_endless_notes)
 {
+	enum { MANY = 256, READS = 400 };
+
 	map_library();
+	ms_fake_map(&fake, ELF + PAGE, (size_t)MANY * PAGE, MS_PROT_READ, "");
 	memset(notes, 0, PAGE - NOTES);
 	segments[1].p_memsz = UINT64_MAX;
 	cr_assert_eq(read_id(), 0);
+	cr_assert_lt(fake.reads, READS);
 	ms_fake_deinit(&fake);
 }

@@ -36,6 +36,7 @@ static unsigned int n_blocks;
 static uint64_t usable;
 static uint64_t guard;
 static bool unproved;
+static const char *allocators; /* of each block a letter, its stack; NULL: nobody kept any */
 
 static ms_addr block(unsigned int i)
 {
@@ -62,6 +63,28 @@ static bool put_unproved(struct ms_decoding *d)
 	       ms_ranges_add(d->arena, &d->unproved, HEAP + PAGE / 4, HEAP + PAGE / 2);
 }
 
+/* A stack by its letter: two frames in the module, at that letter's place and behind it. */
+static bool put_origins(struct ms_decoding *d)
+{
+	for (unsigned int i = 0; allocators && i < n_blocks; i++) {
+		struct ms_origin *origin = ms_vec_push(d->arena, &d->origins->blocks);
+
+		if (!origin)
+			return false;
+		*origin = (struct ms_origin){ block(i), (uint32_t)(allocators[i] - 'a') };
+	}
+	for (uint32_t i = 0; allocators && i < 26; i++) {
+		struct ms_stack *stack = ms_vec_push(d->arena, &d->origins->stacks);
+
+		if (!stack || !ms_vec_reserve(d->arena, &d->origins->pcs, 52))
+			return false;
+		*stack = (struct ms_stack){ 2 * i, 2 };
+		d->origins->pcs.at[d->origins->pcs.n++] = MODULE + 16 * i;
+		d->origins->pcs.at[d->origins->pcs.n++] = DATA + 16 * i;
+	}
+	return true;
+}
+
 static enum ms_status drawn_decode(struct ms_decoding *d, struct ms_error *err)
 {
 	struct ms_heap *heap = ms_vec_push(d->arena, d->heaps);
@@ -79,6 +102,7 @@ static enum ms_status drawn_decode(struct ms_decoding *d, struct ms_error *err)
 		ok &= put_blocks(d, lower, n_blocks,
 		                 (struct ms_range){ block(IN_LOWER), HEAP + PAGE }) &&
 		      put_blocks(d, 0, lower, (struct ms_range){ HEAP, block(IN_LOWER) });
+	ok &= put_origins(d);
 	return ok ? MS_OK : MS_E_NOMEM;
 }
 
@@ -95,6 +119,7 @@ static void draw(unsigned int n)
 	usable = USABLE;
 	guard = 0;
 	unproved = false;
+	allocators = NULL;
 	ms_fake_map(&fake, STACK, PAGE, RW, "[stack]");
 	phdr = elf_write(ms_fake_map(&fake, MODULE, PAGE, MS_PROT_READ, "/bin/p"), 2);
 	phdr[0] = elf_load(0, PAGE, PF_R);
@@ -114,6 +139,9 @@ static void expect_the_same(const struct ms_report *other)
 	cr_expect_eq(other->types.n, report.types.n);
 	for (size_t i = 0; i < other->types.n && i < report.types.n; i++)
 		cr_expect_arr_eq(&other->types.at[i], &report.types.at[i], sizeof(struct ms_type));
+	cr_expect_eq(other->stacks.n, report.stacks.n);
+	cr_expect_eq(other->pcs.n, report.pcs.n);
+	cr_expect_eq(other->code.n, report.code.n);
 	cr_expect_eq(other->mappings.n, report.mappings.n);
 	for (size_t i = 0; i < other->mappings.n && i < report.mappings.n; i++)
 		cr_expect_arr_eq(&other->mappings.at[i], &report.mappings.at[i],
@@ -573,4 +601,94 @@ Test(scan, of_a_source_without_view_reads_little_more_for_many_blocks)
 		ms_fake_deinit(&fake);
 	}
 	cr_assert_leq(reads[1], reads[0] + 1);
+}
+
+/* ---- where blocks were allocated ---- */
+
+Test(scan, makes_one_leak_of_blocks_of_the_same_calls)
+{
+	draw(5);
+	allocators = "xyxzx";
+	ms_fake_put(&fake, DATA, block(2));
+	ms_fake_put(&fake, block(1), block(3));
+	scan((struct ms_scan_options){ 0 });
+	cr_assert_eq(report.leaks.n, 2);
+	cr_assert_eq(report.leaks.at[0].address, block(0));
+	cr_assert_eq(report.leaks.at[0].similar_count, 1);
+	cr_assert_eq(report.leaks.at[0].similar_size, USABLE);
+	cr_assert_eq(report.leaks.at[0].total_size, 2 * USABLE);
+	cr_assert_eq(report.leaks.at[1].address, block(1));
+	cr_assert_eq(report.leaks.at[1].referenced_count, 1);
+	cr_assert_eq(report.totals.leaks, 2);
+	cr_assert_eq(report.totals.leaked_allocations, 4);
+	cr_assert_eq(report.stacks.n, 2);
+	cr_assert_eq(report.pcs.at[0], MODULE + 16 * ('x' - 'a'));
+	cr_assert_eq(report.code.n, 2);
+	cr_assert_str_eq(report.code.at[0].name, "/bin/p");
+	cr_assert_eq(report.code.at[1].range.begin, DATA);
+	ms_fake_deinit(&fake);
+}
+
+Test(scan, keeps_leaks_of_other_reasons_apart)
+{
+	draw(5);
+	allocators = "xxxxx";
+	ms_fake_put(&fake, DATA, block(1) + 8);
+	ms_fake_put(&fake, DATA + 8, block(3) + 8);
+	ms_fake_put(&fake, NODE, block(2));
+	scan((struct ms_scan_options){ .possible = true });
+	cr_assert_eq(report.leaks.n, 3);
+	cr_assert_eq(report.leaks.at[0].address, block(0));
+	cr_assert_eq(report.leaks.at[0].kind, MS_LEAK_DIRECT);
+	cr_assert_eq(report.leaks.at[0].similar_count, 1);
+	cr_assert_eq(report.leaks.at[1].address, block(1));
+	cr_assert_eq(report.leaks.at[1].reason, MS_REASON_INTERIOR);
+	cr_assert_eq(report.leaks.at[1].similar_count, 1);
+	cr_assert_eq(report.leaks.at[2].address, block(2));
+	cr_assert_eq(report.leaks.at[2].reason, MS_REASON_MAPPING);
+	cr_assert_eq(report.leaks.at[2].similar_count, 0);
+	cr_assert_eq(report.stacks.n, 1);
+	ms_fake_deinit(&fake);
+}
+
+Test(scan, lists_stacks_of_listed_leaks_alone)
+{
+	draw(4);
+	allocators = "wxyz";
+	scan((struct ms_scan_options){ .limit = 2 });
+	cr_assert_eq(report.leaks.n, 2);
+	cr_assert_eq(report.stacks.n, 2);
+	cr_assert_eq(report.pcs.n, 4);
+	cr_assert_eq(report.totals.leaks, 4);
+	ms_fake_deinit(&fake);
+}
+
+/* The question shows code; what is suppressed is the stack whose first frame is x's. */
+static bool suppress_x(void *ctx, const struct ms_report *asked, uint32_t *verdicts,
+                       struct ms_error *err)
+{
+	(void)ctx;
+	(void)err;
+	cr_assert_eq(asked->code.n, 2);
+	for (size_t i = 0; i < asked->stacks.n; i++)
+		verdicts[i] = asked->pcs.at[asked->stacks.at[i].first] ==
+		              MODULE + 16 * (ms_addr)('x' - 'a');
+	return true;
+}
+
+Test(scan, suppresses_what_the_judge_says)
+{
+	struct ms_suppression pattern = { "x", "file", 1 };
+	const struct ms_suppressions suppressions = { &pattern, 1, 1 };
+
+	draw(4);
+	allocators = "yxyx";
+	ms_fake_put(&fake, block(3), block(0));
+	scan((struct ms_scan_options){ .suppressions = &suppressions, .judge = suppress_x });
+	cr_assert_eq(report.leaks.n, 1);
+	cr_assert_eq(report.leaks.at[0].address, block(2));
+	cr_assert_eq(report.totals.suppressed_allocations, 3);
+	cr_assert_eq(report.suppressed.at[0].allocations, 2);
+	cr_assert_eq(report.warnings.n, 0);
+	ms_fake_deinit(&fake);
 }

@@ -234,6 +234,14 @@ Test(wire, stacks_out_of_range_are_refused)
 	assert_refuses(last + offsetof(struct ms_stack, first) + 3, 0xff);
 }
 
+Test(wire, a_stack_that_begins_beyond_all_is_refused)
+{
+	size_t stack = find(sent.stacks.at, sent.stacks.n * sizeof(*sent.stacks.at));
+
+	memset(wire.bytes + stack + offsetof(struct ms_stack, first), 0xff, sizeof(uint32_t));
+	cr_assert_eq(receive(), MS_E_CORRUPT);
+}
+
 /* The second mapping of four begins at 7f0000000000, and the third at 7f0000002000. */
 Test(wire, code_out_of_order_is_refused)
 {
@@ -384,6 +392,7 @@ Test(wire, an_answer_that_ends_early_is_none)
 	for (reply.ends = 0; reply.ends < reply.len; reply.ends++) {
 		reply.at = wire.len = 0;
 		cr_assert_not(read_answer(verdicts), "%zu", reply.ends);
+		cr_assert_str_eq(err.text, "the answer ended in the middle");
 	}
 }
 

@@ -91,7 +91,7 @@ static _Noreturn void be_judge(struct judging *judging, int fd)
 	};
 	struct ms_arena arena = { 0 };
 	struct ms_report *report = ms_arena_alloc(&arena, sizeof(*report));
-	struct ms_error err;
+	struct ms_error err = { 0 };
 
 	(void)prctl(PR_SET_NAME, "memscan-names");
 	if (!report || ms_wire_serve(&link, &arena, report, &err))

@@ -4,8 +4,8 @@
 #include <elf.h>
 #include <string.h>
 
-/* Of no file more is believed; the linkers write a dozen segments and five notes. */
-enum { MAX_PHDRS = 128, MAX_NOTES = 64, MAX_NOTE_BYTES = 1 << 16 };
+/* Of no file more is looked at; the linkers write a dozen segments, and some 100 bytes of notes. */
+enum { MAX_PHDRS = 128, MAX_NOTE_BYTES = 4096 };
 
 static bool read_all(struct ms_source *src, ms_addr addr, void *ret, size_t len)
 {
@@ -41,7 +41,7 @@ static uint8_t search_notes(struct ms_source *src, ms_addr at, const Elf64_Phdr 
 	uint64_t align = segment->p_align == 8 ? 8 : 4;
 	uint64_t left = segment->p_memsz < MAX_NOTE_BYTES ? segment->p_memsz : MAX_NOTE_BYTES;
 
-	for (unsigned int i = 0; i < MAX_NOTES && left > sizeof(Elf64_Nhdr); i++) {
+	while (left > sizeof(Elf64_Nhdr)) {
 		uint8_t len;
 		Elf64_Nhdr note;
 		uint64_t next;

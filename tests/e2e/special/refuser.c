@@ -33,7 +33,7 @@ void *dlopen(const char *file, int mode)
 	void *(*next)(const char *, int) = dlsym(RTLD_NEXT, "dlopen");
 	const char *refuse = getenv("REFUSE_LIBRARY");
 
-	refused = file && refuse && strcmp(file, refuse) == 0;
+	refused = file && refuse && strstr(file, refuse) != NULL;
 	return refused ? NULL : next(file, mode);
 }
 
