@@ -233,12 +233,13 @@ bench:
 	BENCH='$(BENCH)' tests/bench/bench
 
 # The heaps that are measured, and a peer; nothing of ours in them.
-HEAPS := $(B)/bench/heap $(B)/bench/heap-lsan $(B)/bench/heap-self $(B)/bench/read_mem
+HEAPS := $(B)/bench/heap $(B)/bench/heap-lsan $(B)/bench/heap-self $(B)/bench/read_mem \
+         $(B)/bench/pairs $(B)/bench/pairs-lsan
 HEAP_FLAGS := -std=gnu11 -D_GNU_SOURCE -Iinclude -O2 -g -pthread
-$(B)/bench/heap $(B)/bench/read_mem: $(B)/bench/%: tests/bench/%.c Makefile
+$(B)/bench/heap $(B)/bench/read_mem $(B)/bench/pairs: $(B)/bench/%: tests/bench/%.c Makefile
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(HEAP_FLAGS) -o $@ $<
-$(B)/bench/heap-lsan: tests/bench/heap.c Makefile
+$(B)/bench/heap-lsan $(B)/bench/pairs-lsan: $(B)/bench/%-lsan: tests/bench/%.c Makefile
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(HEAP_FLAGS) -fsanitize=leak -o $@ $<
 $(B)/bench/heap-self: tests/bench/heap.c $(B)/libmemunreachable.a Makefile
