@@ -240,6 +240,13 @@ static void start(void)
 /* Of no DSO's own: so the handler of the end is the last to run. */
 __attribute__((constructor)) static void start_once(void)
 {
-	if (ms_next_ready())
-		start();
+	if (!ms_next_ready())
+		return;
+	start();
+	if (!ms_early_any() && ms_shim.phase == MS_SHIM_OFF)
+		ms_shim.usual = MS_SHIM_PAST;
+	if (!ms_early_any() && ms_shim.phase == MS_SHIM_ON && ms_shim.light)
+		ms_shim.usual = MS_SHIM_LIGHT;
+	if (!ms_triggers_pending())
+		ms_shim.way = ms_shim.usual;
 }

@@ -48,7 +48,8 @@ void ms_live_filter(void);
 
 /* By hash: how many entries have it. So small that it stays in the nearest cache. */
 enum { MS_LIVE_FILTER_BITS = 13, MS_LIVE_FILTER = 1 << MS_LIVE_FILTER_BITS };
-extern uint8_t ms_live_filter_of[]; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
+extern __attribute__((visibility("hidden")))
+uint8_t ms_live_filter_of[]; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
 
 static inline size_t ms_live_filter_hash(uintptr_t p)
 {
