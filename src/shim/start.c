@@ -24,6 +24,9 @@
 #include "shim/track/freed.h"
 #include "shim/triggers.h"
 
+/* Bytes to a sample, from which on threads seldom have one at once. */
+enum { SELDOM = 65536 };
+
 #define CONFIG_FILE "/etc/malloc_debug.conf"
 
 struct ms_shim ms_shim; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
@@ -227,7 +230,7 @@ static void start(void)
 	                             MS_OPT_FILL_ON_FREE | MS_OPT_EXPAND | MS_OPT_RECORD) &&
 	                ms_shim_has(MS_OPT_BACKTRACE);
 	if (ms_shim.light)
-		ms_live_filter();
+		ms_live_filter(ms_shim.options.sample >= SELDOM);
 	ms_shim.capturing = ms_shim_has(MS_OPT_CAPTURE);
 	if (ms_shim_tracks() || ms_shim_has(MS_OPT_RECORD))
 		ms_registry_publish();
