@@ -29,8 +29,9 @@
 enum { LINE_BITS = 14, LINES = 1 << LINE_BITS, WAYS = 4, LINE_BYTES = 64, WORD = 8 };
 
 /*
- * In a rule: its generation, and above it its kind and both offsets in words. So halves of
- * two entries of one line together stand for an address that is far from either.
+ * In a rule: its generation, and above it its kind and both offsets in words; that which
+ * each frame needs on top. So halves of two entries of one line together stand for an
+ * address that is far from either.
  */
 enum { GENERATION_BITS = 32, KIND_BITS = 2, CFA_BITS = 15, RBP_BITS = 15 };
 
@@ -53,8 +54,11 @@ static struct {
 	uint32_t settled; /* of them; not before all is forgotten that is to be */
 	uint32_t generation;
 	uint64_t gone; /* modules, so far */
-	struct known line[LINES][WAYS] __attribute__((aligned(LINE_BYTES)));
-} state; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
+} state;               /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
+
+/* By itself, so that a line's address is known soon. */
+static struct known lines[LINES][WAYS] __attribute__((
+	aligned(LINE_BYTES))); /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
 
 struct ms_range ms_walk_loader; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
 
@@ -119,7 +123,7 @@ static uint64_t pack(struct ms_cfi_rule rule, uint32_t generation)
 	uint64_t rbp = (uint64_t)((int64_t)rule.rbp / WORD) & ((1U << RBP_BITS) - 1);
 
 	return generation | (uint64_t)rule.kind << GENERATION_BITS |
-	       cfa << (GENERATION_BITS + KIND_BITS) | rbp << (64 - RBP_BITS);
+	       rbp << (GENERATION_BITS + KIND_BITS) | cfa << (64 - CFA_BITS);
 }
 
 static inline enum ms_cfi_kind kind_of(uint64_t rule)
@@ -130,17 +134,17 @@ static inline enum ms_cfi_kind kind_of(uint64_t rule)
 /* Sign-extended: the field's high bit is moved to the top and back. Bytes. */
 static inline intptr_t cfa_of(uint64_t rule)
 {
-	return (intptr_t)((int64_t)(rule << RBP_BITS) >> (64 - CFA_BITS)) * WORD;
+	return (intptr_t)((int64_t)rule >> (64 - CFA_BITS)) * WORD;
 }
 
 static inline intptr_t rbp_of(uint64_t rule)
 {
-	return (intptr_t)((int64_t)rule >> (64 - RBP_BITS)) * WORD;
+	return (intptr_t)((int64_t)(rule << CFA_BITS) >> (64 - RBP_BITS)) * WORD;
 }
 
 static struct known *line_of(uintptr_t pc)
 {
-	return state.line[(uint64_t)pc * UINT64_C(0x9e3779b97f4a7c15) >> (64 - LINE_BITS)];
+	return lines[pc % LINES];
 }
 
 /* Of code that is in no module nothing is remembered: it may go unseen. */
