@@ -102,7 +102,7 @@ $(B)/memscan: $(B)/$(MAIN).o $(B)/parts.a
 NOT_IN_LIBRARY := src/report/json.c src/report/stacks.c src/report/json/values.c src/report/writers.c \
                   src/target/process/find.c \
                   $(wildcard src/report/heapdump/*.c src/report/records/*.c src/target/run/*.c \
-                             src/target/stacks/*.c src/cli/*.c src/cli/*/*.c src/sym/*.c src/shim/*.c src/shim/*/*.c)
+                             src/target/stacks/*.c src/cli/*.c src/cli/*/*.c src/sym/*.c src/sym/*/*.c src/shim/*.c src/shim/*/*.c)
 LIBRARY := $(filter-out $(NOT_IN_LIBRARY),$(SRC))
 SONAME  := libmemunreachable.so.1
 
@@ -233,12 +233,13 @@ bench:
 	BENCH='$(BENCH)' tests/bench/bench
 
 # The heaps that are measured, and a peer; nothing of ours in them.
-HEAPS := $(B)/bench/heap $(B)/bench/heap-lsan $(B)/bench/heap-self $(B)/bench/read_mem
+HEAPS := $(B)/bench/heap $(B)/bench/heap-lsan $(B)/bench/heap-self $(B)/bench/read_mem \
+         $(B)/bench/pairs $(B)/bench/pairs-lsan
 HEAP_FLAGS := -std=gnu11 -D_GNU_SOURCE -Iinclude -O2 -g -pthread
-$(B)/bench/heap $(B)/bench/read_mem: $(B)/bench/%: tests/bench/%.c Makefile
+$(B)/bench/heap $(B)/bench/read_mem $(B)/bench/pairs: $(B)/bench/%: tests/bench/%.c Makefile
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(HEAP_FLAGS) -o $@ $<
-$(B)/bench/heap-lsan: tests/bench/heap.c Makefile
+$(B)/bench/heap-lsan $(B)/bench/pairs-lsan: $(B)/bench/%-lsan: tests/bench/%.c Makefile
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(HEAP_FLAGS) -fsanitize=leak -o $@ $<
 $(B)/bench/heap-self: tests/bench/heap.c $(B)/libmemunreachable.a Makefile

@@ -10,19 +10,16 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
+#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/tell.h"
+#include "cli/worker.h"
 #include "report/stacks.h"
 #include "sym/symbols.h"
 #include "target/proc.h"
@@ -35,15 +32,18 @@ enum {
 	FREEZE_S = 30,
 	UNWIND_S = 20, /* of the worker's time */
 	WORK_S = 60,
+	ASK_SERVERS_S = 600,
 	MOST_TEXT = 512 << 20,
 	PIECE = 64 * 1024,
 };
 
 static const char usage[] =
-	"Usage: memscan stacks PID\n"
+	"Usage: memscan stacks [OPTION]... PID\n"
 	"Print the stack of every thread of a running process, as debuggerd -b does.\n"
 	"PID may be the id of any of its threads.\n\n"
-	"  -h, --help  print this and end\n\n"
+	"  --debug-dir DIR  where separate debug files are, too\n"
+	"  --debuginfod     ask the servers in $DEBUGINFOD_URLS for debug files\n"
+	"  -h, --help       print this and end\n\n"
 	"Exit status: 0 printed, 2 the call was wrong, 3 could not look at the process,\n"
 	"4 the stacks could not be written.\n";
 
@@ -52,8 +52,17 @@ static const char failed[] = "    Unwind failed: ";
 
 struct text MS_VEC(char);
 
+/* What was asked for. */
+struct request {
+	pid_t id;
+	const char *debug_folder; /* NULL: none */
+	bool debuginfod;
+	bool help;
+};
+
 /* What the worker needs. */
 struct job {
+	const struct request *request;
 	const struct ms_stacks *stacks;
 	struct ms_stack_dump dump;
 	bool named; /* files are read */
@@ -88,19 +97,21 @@ static void name_frames(struct ms_symbols *symbols, struct ms_stack_dump *dump)
 }
 
 /* The exit status: 0 when all is in the pipe. */
-static int work(struct job *job, int fd)
+static int work(void *ctx, int fd)
 {
+	struct job *job = ctx;
 	const struct ms_symbols_call call = {
 		.tid = job->named ? job->stacks->living : 0,
 		.maps = &job->stacks->maps,
 		.read = read_stacks,
 		.ctx = job->stacks,
+		.debug_folder = job->request->debug_folder,
+		.debuginfod = job->request->debuginfod,
 	};
 	struct pipe_sink sink = { .base = { sink_write, false }, .to = fdopen(fd, "w") };
 	struct ms_symbols *symbols;
 	struct ms_arena arena;
 	struct ms_error err;
-
 	bool done;
 
 	if (!sink.to)
@@ -117,39 +128,17 @@ static int work(struct job *job, int fd)
 	return fclose(sink.to) == 0 && done ? 0 : 1;
 }
 
-static pid_t start(struct job *job, int ends[2])
-{
-	pid_t original = getpid();
-	pid_t pid = fork();
-
-	if (pid != 0)
-		return pid;
-	(void)close(ends[0]);
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != original) /* it died before that took effect */
-		_exit(1);
-	(void)prctl(PR_SET_NAME, "memscan-unwind");
-	_exit(work(job, ends[1]));
-}
-
 /* ---- the original ---- */
 
-/* Read all that comes. False when the worker does not end in time, or there is too much. */
-static bool collect(int fd, struct ms_arena *arena, struct text *ret)
+/* Read all that comes. False when it does not end in time, or there is too much. */
+static bool collect(const struct ms_worker *worker, struct ms_arena *arena, struct text *ret)
 {
-	uint64_t deadline_ns = ms_now_ns() + WORK_S * second_ns;
-
-	while (ret->n < MOST_TEXT && ms_now_ns() < deadline_ns) {
-		struct pollfd ready = { fd, POLLIN, 0 };
+	while (ret->n < MOST_TEXT) {
 		ssize_t n;
 
-		if (poll(&ready, 1, 100) <= 0)
-			continue;
 		if (!ms_vec_reserve(arena, ret, ret->n + PIECE))
 			return false;
-		n = read(fd, ret->at + ret->n, PIECE);
-		if (n < 0 && errno == EINTR)
-			continue;
+		n = ms_worker_read(worker, ret->at + ret->n, PIECE);
 		if (n <= 0)
 			return n == 0;
 		ret->n += (size_t)n;
@@ -161,24 +150,19 @@ static bool collect(int fd, struct ms_arena *arena, struct text *ret)
 static enum ms_status have_worked(struct job *job, struct ms_arena *arena, struct text *ret,
                                   struct ms_error *err)
 {
-	int status = 0;
-	int ends[2];
-	pid_t pid;
+	const struct ms_worker_call call = {
+		.title = "memscan-unwind",
+		.work = work,
+		.ctx = job,
+		.limit_ns = (job->request->debuginfod ? ASK_SERVERS_S : WORK_S) * second_ns,
+	};
+	struct ms_worker worker;
+	enum ms_status st = ms_worker_start(&call, &worker, err);
 
+	if (st)
+		return st;
 	ret->n = 0;
-	if (pipe(ends) != 0)
-		return ms_fail_sys(err, errno, "no pipe for the stacks");
-	pid = start(job, ends);
-	(void)close(ends[1]);
-	if (pid < 0) {
-		(void)close(ends[0]);
-		return ms_fail_sys(err, errno, "cannot start the unwinding process");
-	}
-	if (!collect(ends[0], arena, ret))
-		(void)kill(pid, SIGKILL);
-	(void)close(ends[0]);
-	(void)waitpid(pid, &status, 0);
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+	if (ms_worker_end(&worker, collect(&worker, arena, ret)))
 		return MS_OK;
 	return ms_fail(err, MS_E_DIED, "the process that unwound the stacks of %d did not finish",
 	               (int)job->dump.pid);
@@ -218,13 +202,13 @@ static void format_time(int64_t at, char ret[64])
 }
 
 /* The stacks of @pid as text. */
-static enum ms_status dump(pid_t pid, struct ms_arena *arena, struct text *ret,
-                           struct ms_error *err)
+static enum ms_status dump(pid_t pid, const struct request *request, struct ms_arena *arena,
+                           struct text *ret, struct ms_error *err)
 {
 	struct ms_target_facts target;
 	struct ms_host_facts host;
 	struct ms_stacks stacks;
-	struct job job = { .stacks = &stacks, .named = true };
+	struct job job = { .request = request, .stacks = &stacks, .named = true };
 	enum ms_status st;
 	char at[64];
 
@@ -295,31 +279,75 @@ static pid_t parse_pid(const char *word)
 	return id <= INT_MAX ? (pid_t)id : 0;
 }
 
+static bool is_folder(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* The exit status when the call is wrong, else 0. */
+static int take_option(struct request *request, char **argv, int *at)
+{
+	const char *word = argv[*at];
+
+	if (strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0) {
+		request->help = true;
+	} else if (strcmp(word, "--debuginfod") == 0) {
+		request->debuginfod = true;
+	} else if (strcmp(word, "--debug-dir") == 0) {
+		request->debug_folder = argv[*at + 1];
+		if (!argv[*at + 1] || !is_folder(argv[*at + 1]))
+			return wrong("--debug-dir takes a folder, not ",
+			             argv[*at + 1] ? argv[*at + 1] : "nothing");
+		++*at;
+	} else {
+		return wrong("there is no option ", word);
+	}
+	return 0;
+}
+
+/* The exit status when the call is wrong, else 0. */
+static int parse(int argc, char **argv, struct request *ret)
+{
+	const char *process = NULL;
+	int status = 0;
+
+	for (int i = 1; i < argc && !status && !ret->help; i++) {
+		if (argv[i][0] == '-')
+			status = take_option(ret, argv, &i);
+		else if (process)
+			status = wrong("one process at a time: unexpected ", argv[i]);
+		else
+			process = argv[i];
+	}
+	if (status || ret->help)
+		return status;
+	if (!process)
+		return wrong("no process was given", "");
+	ret->id = parse_pid(process);
+	return ret->id ? 0 : wrong("this is not the id of a process: ", process);
+}
+
 int ms_cmd_stacks(int argc, char **argv)
 {
+	struct request request = { 0 };
 	struct text text = { 0 };
 	struct ms_arena arena;
 	struct ms_error err;
 	pid_t pid;
-	int status;
+	int status = parse(argc, argv, &request);
 
-	for (int i = 1; i < argc; i++) {
-		if (strcmp(argv[i], "-h") == 0 || strcmp(argv[i], "--help") == 0)
-			return print(usage, strlen(usage));
-		if (argv[i][0] == '-')
-			return wrong("there is no option ", argv[i]);
-	}
-	if (argc < 2)
-		return wrong("no process was given", "");
-	if (argc > 2)
-		return wrong("one process at a time: unexpected ", argv[2]);
-	pid = parse_pid(argv[1]);
-	if (pid == 0)
-		return wrong("this is not the id of a process: ", argv[1]);
-	if (ms_target_check(pid, &pid, &err))
+	if (status)
+		return status;
+	if (request.help)
+		return print(usage, strlen(usage));
+	if (request.debuginfod)
+		ms_tell_servers();
+	if (ms_target_check(request.id, &pid, &err))
 		return refuse(&err);
 	ms_arena_init(&arena);
-	if (dump(pid, &arena, &text, &err))
+	if (dump(pid, &request, &arena, &text, &err))
 		status = refuse(&err);
 	else
 		status = print(text.at, text.n);

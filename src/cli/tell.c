@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/tell.h"
 
+#include <dlfcn.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "report/utf8.h"
@@ -33,6 +35,19 @@ void ms_tell(const char *fmt, ...)
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	tell_line(text);
+}
+
+void ms_tell_servers(void)
+{
+	const char *urls = getenv("DEBUGINFOD_URLS");
+	void *client = dlopen("libdebuginfod.so.1", RTLD_LAZY);
+
+	if (!urls || !urls[strspn(urls, " ")])
+		ms_tell("--debuginfod: DEBUGINFOD_URLS names no server, so none is asked");
+	else if (!client)
+		ms_tell("--debuginfod: no server is asked without libdebuginfod1; install it");
+	if (client)
+		(void)dlclose(client);
 }
 
 static void tell_notes(const char *what, const struct ms_notes *notes)

@@ -13,6 +13,9 @@ void ms_tell_error(const struct ms_error *err);
 /* One line. */
 void ms_tell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* --debuginfod was given: say so when there are no servers to ask. */
+void ms_tell_servers(void);
+
 /* --verbose: phases, steps, tries, warnings and evidence of a finished scan. */
 void ms_tell_report(const struct ms_report *report);
 

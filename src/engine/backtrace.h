@@ -29,8 +29,9 @@ struct ms_symbol {
 
 /* A function at an address. Where calls were inlined several stand at one. */
 struct ms_function {
-	const char *name; /* demangled */
-	const char *file; /* source of the line that is being executed, or that makes the call */
+	const char *name;    /* demangled */
+	const char *mangled; /* as the linker has it; NULL: the same */
+	const char *file;    /* source of the line that is being executed, or that makes the call */
 	uint32_t line;
 };
 

@@ -15,12 +15,13 @@
 #include "shim/track/freed.h"
 #include "shim/track/trace.h"
 
-/* Per thread: what was measured, and how far it is to the next sample. */
+/* Per thread. */
 static MS_SHIM_TLS struct {
 	struct ms_block_times times;
-	size_t until_sample;
 	uint64_t random;
 } own; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
+
+MS_SHIM_TLS size_t ms_until_sample; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
 
 static size_t least(size_t a, size_t b)
 {
@@ -87,21 +88,13 @@ static bool is_sampled(size_t size)
 {
 	if (!ms_shim.options.sample)
 		return true;
-	if (!own.until_sample)
-		own.until_sample = next_distance();
-	if (size < own.until_sample) {
-		own.until_sample -= size;
+	if (!ms_until_sample)
+		ms_until_sample = next_distance();
+	if (size < ms_until_sample) {
+		ms_until_sample -= size;
 		return false;
 	}
-	own.until_sample = next_distance();
-	return true;
-}
-
-bool ms_block_skips(size_t size)
-{
-	if (size >= own.until_sample)
-		return false;
-	own.until_sample -= size;
+	ms_until_sample = next_distance();
 	return true;
 }
 
@@ -168,6 +161,7 @@ static void track(const void *p, size_t size)
 
 	if (!p || !ms_shim_tracks())
 		return;
+	ms_live_prefetch(p);
 	if (ms_shim_has(MS_OPT_BACKTRACE) && __atomic_load_n(&ms_shim.capturing, __ATOMIC_RELAXED))
 		live.trace =
 			is_sampled(size) ? take_trace(size, ms_shim.options.frames) : MS_TRACE_NONE;
@@ -323,8 +317,10 @@ static void keep_for_a_while(const void *p, size_t usable)
 
 void ms_block_release(void *p)
 {
-	size_t usable = ms_block_usable(p);
+	size_t usable = 0;
 
+	if (ms_shim_has(MS_OPT_FILL_ON_FREE | MS_OPT_FREE_TRACK))
+		usable = ms_block_usable(p);
 	if (ms_shim_has(MS_OPT_HEADER)) {
 		ms_report_guards(p);
 		ms_guard_header(&ms_shim.options, p)->tag = MS_TAG_FREED;

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "shim/next.h"
 #include "shim/track/live.h"
 
 /*
@@ -21,8 +22,18 @@
 void *ms_block_make(size_t align, size_t size);
 void *ms_block_make_zeroed(size_t size);
 
+/* How many bytes this thread's next sample is away; 0 at its start. */
+extern MS_SHIM_TLS size_t
+	ms_until_sample; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
+
 /* Count @size bytes towards the next sample; false, nothing counted, when it is reached. */
-bool ms_block_skips(size_t size);
+static inline bool ms_block_skips(size_t size)
+{
+	if (size >= ms_until_sample)
+		return false;
+	ms_until_sample -= size;
+	return true;
+}
 
 /*
  * Take @p out of the table, for @function to free or resize it. False, with that reported,

@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 #include "shim/block.h"
+#include "shim/frames/frames.h"
+#include "shim/frames/walk.h"
 #include "shim/gate.h"
 #include "shim/hooks/hooks.h"
 #include "shim/next.h"
@@ -32,6 +34,8 @@ static void free_inside(void *p)
 	uint64_t record;
 	struct ms_live was;
 
+	ms_live_prefetch(p);
+	__builtin_prefetch((const char *)p - sizeof(void *)); /* what allocators keep of it */
 	if (ms_shim_knows_all() && ms_outside_take(p)) {
 		ms_next.free(p);
 		return;
@@ -52,11 +56,17 @@ static void free_deferred(void)
 		free_inside(p);
 }
 
-/* True inside the gate, which the caller then leaves. */
-static inline bool enter(void)
+/*
+ * True inside the gate, which the caller then leaves by leave(). In line, as the frame is
+ * to be that of a function which returns later than that.
+ */
+static inline __attribute__((always_inline)) bool enter(void)
 {
 	if (!LIKELY(ms_shim.phase == MS_SHIM_ON) || !ms_gate_enter())
 		return false;
+	ms_frames_from = __builtin_frame_address(0);
+	if (!LIKELY(!ms_walk_is_loader((uintptr_t)__builtin_return_address(0))))
+		ms_walk_doubt();
 	if (!LIKELY(!ms_triggers_pending()))
 		ms_triggers_run();
 	if (!LIKELY(!ms_deferred_any()))
@@ -64,11 +74,23 @@ static inline bool enter(void)
 	return true;
 }
 
-/* With sampling alone: whether nothing is to be done about these bytes, or @p. */
-static inline bool skips(const void *p, size_t size)
+static inline void leave(void)
 {
-	return ms_shim.light && !ms_triggers_pending() && !(p && ms_live_maybe(p)) &&
-	       ms_block_skips(size);
+	ms_frames_from = NULL;
+	ms_gate_leave();
+}
+
+/* With sampling alone: whether nothing is to be done about @p, a block of whatever origin. */
+static inline bool is_plain(const void *p)
+{
+	return ms_shim.light && LIKELY(!ms_triggers_pending()) && LIKELY(!ms_live_maybe(p));
+}
+
+/* Whether a new block of @size bytes is none of our business. */
+static inline bool passes(size_t size)
+{
+	return LIKELY(ms_shim.phase == MS_SHIM_OFF) ||
+	       (ms_shim.light && LIKELY(!ms_triggers_pending()) && LIKELY(ms_block_skips(size)));
 }
 
 /* Whether blocks of ours are told apart from others, or may have to be. */
@@ -100,7 +122,10 @@ static void *allocate_inside(size_t align, size_t size)
 	return p;
 }
 
-/* Not through the gate. In line, as allocate(), so that who called is the program. */
+/*
+ * Not through the gate. In line, as allocate(), so that who called, and whose frame it is,
+ * is the program; or at least one of us that the program called.
+ */
 static inline __attribute__((always_inline)) void *allocate_past(size_t align, size_t size)
 {
 	const bool hooked = ms_shim.phase == MS_SHIM_HOOKS;
@@ -118,16 +143,25 @@ static inline __attribute__((always_inline)) void *allocate(size_t align, size_t
 
 	if (!ms_next_ready())
 		return align <= MS_EARLY_ALIGN ? ms_early_alloc(size) : NULL;
-	if (skips(NULL, size) || !enter())
+	if (!enter())
 		return allocate_past(align, size);
 	p = allocate_inside(align, size);
-	ms_gate_leave();
+	leave();
 	return p;
+}
+
+/*
+ * What may pass at once does so in a function that needs no frame: the other one is called
+ * last, by a jump, so that it returns to the program.
+ */
+__attribute__((noinline)) static void *malloc_with_care(size_t size)
+{
+	return allocate(0, size);
 }
 
 MS_SHIM_EXPORT void *malloc(size_t size)
 {
-	return allocate(0, size);
+	return passes(size) ? ms_next.malloc(size) : malloc_with_care(size);
 }
 
 MS_SHIM_EXPORT void *memalign(size_t alignment, size_t size)
@@ -135,19 +169,15 @@ MS_SHIM_EXPORT void *memalign(size_t alignment, size_t size)
 	return allocate(alignment ? alignment : 1, size);
 }
 
-MS_SHIM_EXPORT void *calloc(size_t nmemb, size_t size)
+__attribute__((noinline)) static void *calloc_with_care(size_t nmemb, size_t size)
 {
+	size_t bytes = nmemb * size;
 	uint64_t record;
-	size_t bytes;
 	void *p;
 
-	if (__builtin_mul_overflow(nmemb, size, &bytes)) {
-		errno = ENOMEM;
-		return NULL;
-	}
 	if (!ms_next_ready())
 		return ms_early_alloc(bytes);
-	if (skips(NULL, bytes) || !enter())
+	if (!enter())
 		return ms_shim.phase == MS_SHIM_HOOKS
 		               ? ms_hooks_calloc(bytes, __builtin_return_address(0))
 		               : outside(ms_next.calloc(1, bytes));
@@ -157,8 +187,19 @@ MS_SHIM_EXPORT void *calloc(size_t nmemb, size_t size)
 	                                            .p = (uintptr_t)p,
 	                                            .size = size,
 	                                            .more = nmemb });
-	ms_gate_leave();
+	leave();
 	return p;
+}
+
+MS_SHIM_EXPORT void *calloc(size_t nmemb, size_t size)
+{
+	size_t bytes;
+
+	if (__builtin_mul_overflow(nmemb, size, &bytes)) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	return passes(bytes) ? ms_next.calloc(nmemb, size) : calloc_with_care(nmemb, size);
 }
 
 /* Stricter than the C library up to 2.37, as Android is. */
@@ -209,19 +250,17 @@ MS_SHIM_EXPORT void *pvalloc(size_t size)
 
 /* ---- freeing ---- */
 
-MS_SHIM_EXPORT void free(void *ptr)
+__attribute__((noinline)) static void free_with_care(void *ptr)
 {
 	int kept = errno;
 
 	if (!ptr && ms_shim.phase == MS_SHIM_HOOKS)
 		ms_hooks_free(NULL, __builtin_return_address(0));
-	if (!ptr || ms_is_early(ptr) || !ms_next_ready())
+	if (!ptr || !ms_next_ready())
 		return;
-	if (ms_shim.light && !ms_triggers_pending() && !ms_live_maybe(ptr)) {
-		ms_next.free(ptr);
-	} else if (enter()) {
+	if (enter()) {
 		free_inside(ptr);
-		ms_gate_leave();
+		leave();
 	} else if (ms_shim.phase == MS_SHIM_ON && ms_shim_tracks() && !ms_outside_take(ptr)) {
 		ms_deferred_add(ptr);
 	} else if (ms_shim.phase == MS_SHIM_HOOKS) {
@@ -232,6 +271,16 @@ MS_SHIM_EXPORT void free(void *ptr)
 		ms_next.free(ptr);
 	}
 	errno = kept;
+}
+
+MS_SHIM_EXPORT void free(void *ptr)
+{
+	if (!LIKELY(!ms_is_early(ptr)))
+		return;
+	if (LIKELY(ms_shim.phase == MS_SHIM_OFF) || is_plain(ptr))
+		ms_next.free(ptr);
+	else
+		free_with_care(ptr);
 }
 
 /* ---- resizing ---- */
@@ -296,7 +345,7 @@ static void *realloc_from_inside(void *ptr, size_t size)
 	return p;
 }
 
-MS_SHIM_EXPORT void *realloc(void *ptr, size_t size)
+__attribute__((noinline)) static void *realloc_with_care(void *ptr, size_t size)
 {
 	void *p;
 
@@ -304,13 +353,11 @@ MS_SHIM_EXPORT void *realloc(void *ptr, size_t size)
 		return move(ptr, ms_early_size(ptr), size);
 	if (!ms_next_ready())
 		return ms_early_alloc(size);
-	if (skips(ptr, size))
-		return ms_next.realloc(ptr, size);
 	if (ptr && remembers() && ms_outside_has(ptr))
 		return realloc_outside(ptr, size);
 	if (enter()) {
 		p = realloc_inside(ptr, size);
-		ms_gate_leave();
+		leave();
 		return p;
 	}
 	if (ptr && ms_shim.phase == MS_SHIM_ON && ms_shim_tracks())
@@ -318,6 +365,13 @@ MS_SHIM_EXPORT void *realloc(void *ptr, size_t size)
 	if (ms_shim.phase == MS_SHIM_HOOKS)
 		return ms_hooks_realloc(ptr, size, __builtin_return_address(0));
 	return outside(ms_next.realloc(ptr, size));
+}
+
+MS_SHIM_EXPORT void *realloc(void *ptr, size_t size)
+{
+	if (!ms_is_early(ptr) && (ms_shim.phase == MS_SHIM_OFF || is_plain(ptr)) && passes(size))
+		return ms_next.realloc(ptr, size);
+	return realloc_with_care(ptr, size);
 }
 
 MS_SHIM_EXPORT void *reallocarray(void *ptr, size_t nmemb, size_t size)
@@ -356,7 +410,7 @@ MS_SHIM_EXPORT size_t malloc_usable_size(void *ptr)
 		return 0;
 	if (enter()) {
 		size = usable_inside(ptr);
-		ms_gate_leave();
+		leave();
 		return size;
 	}
 	if (ms_shim.phase == MS_SHIM_ON && ms_shim_tracks() && !ms_outside_has(ptr))

@@ -13,6 +13,9 @@
 
 #include <stdbool.h>
 
+/* False without resources. Before any thread enters. */
+bool ms_gate_init(void);
+
 /* False when this thread is inside already. Waits while the gate is closed. */
 bool ms_gate_enter(void);
 void ms_gate_leave(void);

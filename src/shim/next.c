@@ -5,23 +5,18 @@
 #include <errno.h>
 #include <string.h>
 
-enum { EARLY_BYTES = 16384 };
-
 /* An interposer has no caller that could hold its state. */
 struct ms_next ms_next; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
 
 static struct {
 	bool ready;
 	size_t early_used;
-	char early[EARLY_BYTES] __attribute__((aligned(MS_EARLY_ALIGN)));
 } state; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
 
-static MS_SHIM_TLS bool resolving; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
+/* NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables) */
+char ms_early[MS_EARLY_BYTES] __attribute__((aligned(MS_EARLY_ALIGN)));
 
-bool ms_is_early(const void *p)
-{
-	return (uintptr_t)p - (uintptr_t)state.early < EARLY_BYTES;
-}
+static MS_SHIM_TLS bool resolving; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
 
 /* The size stands in front. */
 void *ms_early_alloc(size_t size)
@@ -29,13 +24,13 @@ void *ms_early_alloc(size_t size)
 	size_t whole = (size + 2 * (size_t)MS_EARLY_ALIGN - 1) & ~(size_t)(MS_EARLY_ALIGN - 1);
 	size_t at;
 
-	if (size > EARLY_BYTES - 2 * (size_t)MS_EARLY_ALIGN)
+	if (size > MS_EARLY_BYTES - 2 * (size_t)MS_EARLY_ALIGN)
 		return NULL;
 	at = __atomic_fetch_add(&state.early_used, whole, __ATOMIC_RELAXED);
-	if (at > EARLY_BYTES - whole)
+	if (at > MS_EARLY_BYTES - whole)
 		return NULL;
-	memcpy(state.early + at, &size, sizeof(size));
-	return state.early + at + MS_EARLY_ALIGN;
+	memcpy(ms_early + at, &size, sizeof(size));
+	return ms_early + at + MS_EARLY_ALIGN;
 }
 
 size_t ms_early_size(const void *p)

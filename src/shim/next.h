@@ -38,11 +38,18 @@ extern struct ms_next ms_next; /* NOLINT(cppcoreguidelines-avoid-non-const-globa
 /* False only while this thread looks for them. */
 bool ms_next_ready(void);
 
-enum { MS_EARLY_ALIGN = 16 };
+enum { MS_EARLY_ALIGN = 16, MS_EARLY_BYTES = 16384 };
+
+extern char
+	ms_early[MS_EARLY_BYTES]; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
+
+static inline bool ms_is_early(const void *p)
+{
+	return (uintptr_t)p - (uintptr_t)ms_early < MS_EARLY_BYTES;
+}
 
 /* Zeroed and aligned so, or NULL when they are used up. */
 void *ms_early_alloc(size_t size);
-bool ms_is_early(const void *p);
 size_t ms_early_size(const void *p);
 
 #endif

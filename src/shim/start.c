@@ -181,7 +181,7 @@ static bool prepare(const char *text)
 	}
 	if (ms_shim_has(MS_OPT_RECORD) && !ms_record_init(ms_shim.options.records))
 		return false;
-	return ms_triggers_init() &&
+	return ms_gate_init() && ms_triggers_init() &&
 	       pthread_atfork(before_fork, ms_gate_open, ms_gate_reset) == 0 &&
 	       __cxa_atexit(finish, NULL, NULL) == 0;
 }

@@ -8,15 +8,18 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "sym/functions.h"
+#include "sym/elf/functions.h"
 #include "sym/modules.h"
 
 struct ms_symbol_file {
 	Dwfl_Callbacks callbacks;
-	char debug_folders[PATH_MAX + 64];
-	char *debug_folders_at;
+	char no_folders[sizeof(MS_DEBUG_NO_FOLDERS)];
+	char *no_folders_at;
 	Dwfl *dwfl;
-	struct ms_unit_source source;
+	Dwfl_Module *mod;
+	struct ms_function_source source;
+	struct ms_debug debug;
+	struct ms_debug_places places;
 	Elf *elf;
 	GElf_Addr bias;
 };
@@ -67,66 +70,103 @@ static int find_in(const struct ms_symbol_folder *folder, const struct ms_mapped
 	return fd;
 }
 
-int ms_symbol_folders_open(const struct ms_symbol_folder *folders, size_t n,
+int ms_symbol_folders_open(const struct ms_symbol_folders *folders,
                            const struct ms_mapped_file *mapped)
 {
 	char path[PATH_MAX];
 	int fd = -1;
 
-	for (size_t i = 0; i < n && fd < 0; i++)
-		fd = find_in(&folders[i], mapped, path);
+	for (size_t i = 0; i < folders->n && fd < 0; i++)
+		fd = find_in(&folders->at[i], mapped, path);
 	return fd;
+}
+
+/* A callback of libdwfl: how many parameters is its choice. */
+/* NOLINTNEXTLINE(readability-function-size) */
+static int find_debug(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base,
+                      const char *file, const char *link, GElf_Word crc, char **ret_name)
+{
+	(void)name;
+	(void)base;
+	(void)file;
+	(void)crc;
+	return ms_debug_find(*userdata, mod, link, ret_name);
 }
 
 /* Libraries of one address space each: nothing can overlap. Takes @fd in every case. */
 static bool begin(struct ms_symbol_file *file, const char *path, int fd)
 {
+	void **userdata;
+
 	file->callbacks = (Dwfl_Callbacks){
 		.find_elf = dwfl_build_id_find_elf,
-		.find_debuginfo = dwfl_standard_find_debuginfo,
+		.find_debuginfo = find_debug,
 		.section_address = dwfl_offline_section_address,
-		.debuginfo_path = &file->debug_folders_at,
+		.debuginfo_path = &file->no_folders_at,
 	};
-	file->debug_folders_at = file->debug_folders;
+	memcpy(file->no_folders, MS_DEBUG_NO_FOLDERS, sizeof(file->no_folders));
+	file->no_folders_at = file->no_folders;
 	(void)elf_version(EV_CURRENT);
 	file->dwfl = dwfl_begin(&file->callbacks);
 	if (file->dwfl) {
 		dwfl_report_begin(file->dwfl);
-		file->source.mod = dwfl_report_elf(file->dwfl, path, path, fd, 0, false);
+		file->mod = dwfl_report_elf(file->dwfl, path, path, fd, 0, false);
 		(void)dwfl_report_end(file->dwfl, NULL, NULL);
 	}
-	if (!file->source.mod)
+	if (!file->mod) {
 		(void)close(fd);
-	else
-		file->elf = dwfl_module_getelf(file->source.mod, &file->bias);
+		return false;
+	}
+	(void)dwfl_module_info(file->mod, &userdata, NULL, NULL, NULL, NULL, NULL, NULL);
+	*userdata = &file->debug;
+	file->source.units.mod = file->mod;
+	file->source.table.mod = file->mod;
+	file->elf = dwfl_module_getelf(file->mod, &file->bias);
 	return file->elf;
 }
 
-struct ms_symbol_file *ms_symbol_file_open(const struct ms_symbol_folder *folders, size_t n,
+struct ms_symbol_file *ms_symbol_file_take(int fd, const char *path,
+                                           const struct ms_debug_places *places,
+                                           struct ms_arena *arena)
+{
+	struct ms_symbol_file *file = ms_arena_alloc(arena, sizeof(*file));
+	const char *kept = ms_arena_strndup(arena, path, PATH_MAX);
+
+	if (!file || !kept) {
+		(void)close(fd);
+		return NULL;
+	}
+	file->source.units.arena = arena;
+	file->source.table.arena = arena;
+	file->places = *places;
+	file->debug = (struct ms_debug){ .places = &file->places, .path = kept, .arena = arena };
+	if (begin(file, kept, fd))
+		return file;
+	ms_symbol_file_close(file);
+	return NULL;
+}
+
+struct ms_symbol_file *ms_symbol_file_open(const struct ms_symbol_folders *folders,
                                            const struct ms_mapped_file *mapped,
                                            struct ms_arena *arena)
 {
+	struct ms_symbol_file *file = NULL;
 	char path[PATH_MAX];
 
-	for (size_t i = 0; i < n; i++) {
-		int fd = find_in(&folders[i], mapped, path);
-		struct ms_symbol_file *file;
+	for (size_t i = 0; i < folders->n && !file; i++) {
+		const char *folder = folders->at[i].path;
+		/* Where only the very file counts the folder is this machine's root. */
+		bool is_here = folders->at[i].same_inode;
+		const struct ms_debug_places places = {
+			.roots = { is_here ? NULL : folder, "" },
+			.debuginfod = folders->debuginfod,
+		};
+		int fd = find_in(&folders->at[i], mapped, path);
 
-		if (fd < 0)
-			continue;
-		file = ms_arena_alloc(arena, sizeof(*file));
-		if (!file) {
-			(void)close(fd);
-			return NULL;
-		}
-		file->source.arena = arena;
-		(void)snprintf(file->debug_folders, sizeof(file->debug_folders),
-		               ":.debug:%s/usr/lib/debug:/usr/lib/debug", folders[i].path);
-		if (begin(file, path, fd))
-			return file;
-		ms_symbol_file_close(file);
+		if (fd >= 0)
+			file = ms_symbol_file_take(fd, path + strlen(folder), &places, arena);
 	}
-	return NULL;
+	return file;
 }
 
 void ms_symbol_file_close(struct ms_symbol_file *file)
@@ -167,4 +207,39 @@ bool ms_symbol_file_name(struct ms_symbol_file *file, uint64_t offset, struct ms
 		return false;
 	ms_functions_find(&file->source, addr + file->bias, ret);
 	return true;
+}
+
+bool ms_symbol_file_tell(struct ms_symbol_file *file, uint64_t offset, struct ms_named *ret)
+{
+	const struct ms_table_entry *entry;
+	const struct ms_functions *functions = &ret->functions;
+	struct ms_symbol *symbol = &ret->symbol;
+	ms_addr addr;
+
+	if (!ms_symbol_file_name(file, offset, &ret->functions) ||
+	    !find_address(file, offset, &addr))
+		return false;
+	symbol->rel_pc = addr;
+	if (functions->n) {
+		symbol->file = functions->at[0].file;
+		symbol->line = functions->at[0].line;
+		symbol->function = functions->at[functions->n - 1].name;
+	}
+	entry = ms_symbol_table_find(&file->source.table, addr + file->bias);
+	if (entry)
+		symbol->function_offset = addr + file->bias - entry->range.begin;
+	return true;
+}
+
+size_t ms_symbol_file_build_id(const struct ms_symbol_file *file, const unsigned char **ret)
+{
+	GElf_Addr vaddr;
+	int len = dwfl_module_build_id(file->mod, ret, &vaddr);
+
+	return len > 0 ? (size_t)len : 0;
+}
+
+const struct ms_debug *ms_symbol_file_debug(const struct ms_symbol_file *file)
+{
+	return &file->debug;
 }

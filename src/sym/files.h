@@ -7,22 +7,32 @@
  * device that is not here. The processor is whatever elfutils knows.
  *
  * Separate debug information is looked for in the folder's usr/lib/debug, beside the
- * file and where this system has it; from debuginfod when DEBUGINFOD_URLS is set. It
- * counts when its build-id is the file's, which libdwfl sees to.
+ * file and where this system has it; on debuginfod's servers only when that is asked for.
  *
- *	files.c      from a library to a file, from there to names
- *	zip.c        libraries inside the package of an app
- *	functions.c  the functions at an address, inlined ones too
+ *	files.c          from a library to a file, from there to names
+ *	codes.c          the same for the files of a process
+ *	zip.c            libraries inside the package of an app
+ *	elf/debug.c      separate debug information
+ *	elf/functions.c  the functions at an address, inlined ones too
+ *	elf/units.c      the compilation unit of an address
+ *	elf/table.c      the symbol of an address
  */
 
 #include "base/arena.h"
-#include "engine/backtrace.h"
+#include "engine/report.h"
+#include "sym/elf/debug.h"
 
 /* Where files are looked for. */
 struct ms_symbol_folder {
 	const char *path;
 	bool same_inode; /* only a file with the inode that was mapped will do */
 	bool flat;       /* also a file of the library's name in the folder itself */
+};
+
+struct ms_symbol_folders {
+	const struct ms_symbol_folder *at;
+	size_t n;
+	bool debuginfod; /* the servers of DEBUGINFOD_URLS are asked, too */
 };
 
 /* A file as it was mapped. */
@@ -34,15 +44,24 @@ struct ms_mapped_file {
 struct ms_symbol_file;
 
 /* Open @mapped's file, whatever it is, in the first folder that has one; -1: none has. */
-int ms_symbol_folders_open(const struct ms_symbol_folder *folders, size_t n,
+int ms_symbol_folders_open(const struct ms_symbol_folders *folders,
                            const struct ms_mapped_file *mapped);
 
 /*
  * Open @mapped's file in the first folder that has it; NULL when none has an ELF file. It,
  * and all that it tells, is in @arena.
  */
-struct ms_symbol_file *ms_symbol_file_open(const struct ms_symbol_folder *folders, size_t n,
+struct ms_symbol_file *ms_symbol_file_open(const struct ms_symbol_folders *folders,
                                            const struct ms_mapped_file *mapped,
+                                           struct ms_arena *arena);
+
+/*
+ * The same of the open ELF file @fd, which becomes the symbol file's, in every case.
+ *
+ * @path: its path in the roots of @places, where its debug information is looked for
+ */
+struct ms_symbol_file *ms_symbol_file_take(int fd, const char *path,
+                                           const struct ms_debug_places *places,
                                            struct ms_arena *arena);
 
 void ms_symbol_file_close(struct ms_symbol_file *file);
@@ -54,5 +73,14 @@ void ms_symbol_file_close(struct ms_symbol_file *file);
  * Returns false when no code is there: this is not the file that was mapped.
  */
 bool ms_symbol_file_name(struct ms_symbol_file *file, uint64_t offset, struct ms_functions *ret);
+
+/* The same, and the symbol with the address in the ELF file. */
+bool ms_symbol_file_tell(struct ms_symbol_file *file, uint64_t offset, struct ms_named *ret);
+
+/* The build-id's bytes; 0 of them when it has none. */
+size_t ms_symbol_file_build_id(const struct ms_symbol_file *file, const unsigned char **ret);
+
+/* What became of its separate debug information. */
+const struct ms_debug *ms_symbol_file_debug(const struct ms_symbol_file *file);
 
 #endif

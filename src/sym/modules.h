@@ -4,8 +4,10 @@
 
 #include <libelf.h>
 
+#include "sym/elf/debug.h"
+#include "sym/elf/table.h"
+#include "sym/elf/units.h"
 #include "sym/symbols.h"
-#include "sym/units.h"
 
 enum { MS_BUILD_ID_TEXT = 2 * 64 + 1 };
 
@@ -19,6 +21,8 @@ struct ms_module {
 	size_t file_len;
 	char build_id[MS_BUILD_ID_TEXT];
 	struct ms_unit_source units; /* of its debug information */
+	struct ms_symbol_table table;
+	struct ms_debug debug;
 };
 
 struct ms_modules MS_VEC(struct ms_module);

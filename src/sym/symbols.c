@@ -12,8 +12,11 @@ struct ms_symbols {
 	struct ms_arena *arena;
 	struct ms_modules modules;
 	Dwfl_Callbacks callbacks;
-	char *debuginfo_path; /* NULL: where distributions put it */
-	Dwfl *dwfl;           /* NULL: no file is to be opened */
+	char no_folders[sizeof(MS_DEBUG_NO_FOLDERS)];
+	char *no_folders_at;
+	struct ms_debug_places places;
+	char root[32]; /* the process's */
+	Dwfl *dwfl;    /* NULL: no file is to be opened */
 };
 
 /* The file of a module, when it is first asked for; how many parameters is libdwfl's choice. */
@@ -34,6 +37,19 @@ static int find_elf(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_A
 	return fd;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): as above */
+static int find_debug(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base,
+                      const char *file, const char *link, GElf_Word crc, char **ret_name)
+{
+	struct ms_module *module = *userdata;
+
+	(void)name;
+	(void)base;
+	(void)file;
+	(void)crc;
+	return ms_debug_find(&module->debug, mod, link, ret_name);
+}
+
 static void report_modules(struct ms_symbols *s)
 {
 	struct ms_module *module;
@@ -46,6 +62,11 @@ static void report_modules(struct ms_symbols *s)
 
 		if (mod && dwfl_module_info(mod, &userdata, NULL, NULL, NULL, NULL, NULL, NULL))
 			*userdata = module;
+		module->units = (struct ms_unit_source){ .mod = mod, .arena = s->arena };
+		module->table = (struct ms_symbol_table){ .mod = mod, .arena = s->arena };
+		module->debug = (struct ms_debug){ .places = &s->places,
+			                           .path = module->first->name,
+			                           .arena = s->arena };
 	}
 	(void)dwfl_report_end(s->dwfl, NULL, NULL);
 }
@@ -61,9 +82,17 @@ enum ms_status ms_symbols_open(const struct ms_symbols_call *call, struct ms_are
 	s->arena = arena;
 	s->callbacks = (Dwfl_Callbacks){
 		.find_elf = find_elf,
-		.find_debuginfo = dwfl_standard_find_debuginfo,
+		.find_debuginfo = find_debug,
 		.section_address = dwfl_offline_section_address,
-		.debuginfo_path = &s->debuginfo_path,
+		.debuginfo_path = &s->no_folders_at,
+	};
+	memcpy(s->no_folders, MS_DEBUG_NO_FOLDERS, sizeof(s->no_folders));
+	s->no_folders_at = s->no_folders;
+	(void)snprintf(s->root, sizeof(s->root), "/proc/%d/root", (int)call->tid);
+	s->places = (struct ms_debug_places){
+		.folder = call->debug_folder,
+		.roots = { s->root, "" },
+		.debuginfod = call->debuginfod,
 	};
 	if (!ms_modules_list(call, arena, &s->modules))
 		return ms_fail(err, MS_E_NOMEM, "no memory for the list of modules");
@@ -102,17 +131,15 @@ static void name_build_id(Dwfl_Module *mod, struct ms_module *module, struct ms_
 	ret->build_id = module->build_id;
 }
 
-static void name_function(struct ms_symbols *s, Dwfl_Module *mod, ms_addr addr,
+static void name_function(struct ms_symbols *s, struct ms_module *module, ms_addr addr,
                           struct ms_symbol *ret)
 {
-	GElf_Off offset = 0;
-	GElf_Sym sym;
-	const char *name = dwfl_module_addrinfo(mod, addr, &offset, &sym, NULL, NULL, NULL);
+	const struct ms_table_entry *entry = ms_symbol_table_find(&module->table, addr);
 
-	if (!name || !*name)
+	if (!entry)
 		return;
-	ret->function = ms_demangle(name, s->arena);
-	ret->function_offset = offset;
+	ret->function = ms_demangle(entry->name, s->arena);
+	ret->function_offset = addr - entry->range.begin;
 }
 
 static void name_line(struct ms_unit_source *units, ms_addr addr, struct ms_symbol *ret)
@@ -153,8 +180,6 @@ void ms_symbols_name(struct ms_symbols *symbols, ms_addr addr, struct ms_symbol 
 		return;
 	ret->rel_pc = addr - bias;
 	name_build_id(mod, module, ret);
-	name_function(symbols, mod, addr, ret);
-	module->units.mod = mod;
-	module->units.arena = symbols->arena;
+	name_function(symbols, module, addr, ret);
 	name_line(&module->units, addr, ret);
 }

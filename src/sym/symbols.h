@@ -6,10 +6,10 @@
  * Names for addresses of a process: module, build-id, function, source line.
  *
  * Reads the ELF files that the process has mapped, and separate debug information
- * where the distribution puts it, through elfutils; also from debuginfod when
- * DEBUGINFOD_URLS is set. A file is opened when the first address in it is named.
- * The files are those of the process's mount namespace and may be anything: call this
- * in a process that may die of it.
+ * where the distribution puts it, in the process's root and then in ours, through
+ * elfutils; from debuginfod's servers only when that is asked for. A file is opened when the first
+ *address in it is named. The files are those of the process's mount namespace and may be anything:
+ *call this in a process that may die of it.
  *
  *	symbols.c   the questions, asked of libdwfl
  *	modules.c   which mappings are one ELF file, and how to get at it
@@ -30,6 +30,8 @@ struct ms_symbols_call {
 	/* Reads the process's memory; returns how many bytes from @addr on were readable. */
 	size_t (*read)(const void *ctx, ms_addr addr, void *buf, size_t len);
 	const void *ctx;
+	const char *debug_folder; /* where separate debug information is, too; or NULL */
+	bool debuginfod;          /* the servers of DEBUGINFOD_URLS are asked, too */
 };
 
 struct ms_symbols;

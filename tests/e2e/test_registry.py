@@ -54,6 +54,7 @@ def check_exact(target, *args):
     check_registry(report)
     support.check_unfolded(report)
     support.check_truth(report, target)
+    assert not report.get("unreachable_mappings") or target.blocks("mapping"), report["unreachable_mappings"][:4]
     return report
 
 

@@ -368,4 +368,4 @@ def test_unwritten():
 
 def test_help():
     done = memscan("stacks", "--help")
-    assert done.status == 0 and done.stderr == "" and done.stdout.startswith("Usage: memscan stacks PID\n")
+    assert done.status == 0 and done.stderr == "" and done.stdout.startswith("Usage: memscan stacks [OPTION]... PID\n")

@@ -136,6 +136,7 @@ Test(records, refuses_what_is_no_line)
 		{ "1: malloc 0x1 -5", MS_OP_NO_DATA, { 0 } },
 		{ "1: malloc 0x1 5x", MS_OP_NO_DATA, { 0 } },
 		{ "1: malloc 0x1 18446744073709551616", MS_OP_NO_DATA, { 0 } },
+		{ "1: malloc 0x1 20000000000000000000", MS_OP_NO_DATA, { 0 } },
 		{ "1: calloc 0x1 5", MS_OP_NO_DATA, { 0 } },
 		{ "1: calloc 0x1 99999999999 99999999999", MS_OP_NO_DATA, { 0 } },
 		{ "1: realloc 0x1 0x2", MS_OP_NO_DATA, { 0 } },

@@ -264,6 +264,15 @@ Test(records_replay, lists_what_stands_first)
 	cr_assert_eq(recording.sizes.at[recording.all_sizes.at[0]].size, 5);
 	cr_assert_eq(recording.sizes.at[recording.all_sizes.at[0]].allocations, 3);
 	cr_assert_eq(recording.threads.at[recording.by_thread.at[0]].tid, 2);
+	replay("1: malloc 0x1 1\n1: free 0x9\n1: free 0x9\n2: malloc 0x2 9\n");
+	cr_assert_eq(ms_recording_list(&recording, 2, &arena, &err), MS_OK);
+	cr_assert_eq(recording.threads.at[recording.by_thread.at[0]].tid, 2);
+}
+
+Test(records_replay, lists_the_threads_with_most_bytes_and_the_oldest_blocks)
+{
+	replay("1: malloc 0x1 10 1 2\n1: malloc 0x2 10 3 4\n2: malloc 0x3 30 5 6\n2: malloc 0x6 5 15 16\n");
+	cr_assert_eq(ms_recording_list(&recording, 2, &arena, &err), MS_OK);
 	cr_assert_eq(recording.threads.at[recording.by_thread.at[0]].live_bytes, 35);
 	cr_assert_eq(recording.oldest.n, 2);
 	cr_assert_eq(recording.blocks.at[recording.oldest.at[0]].address, 1);

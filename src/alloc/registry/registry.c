@@ -8,6 +8,8 @@
  * allocator's own decoder has found.
  */
 
+enum { PAGE_BYTES = 4096 };
+
 static uint64_t bytes_of(const struct ms_blocks *blocks)
 {
 	const struct ms_extent *e;
@@ -65,13 +67,17 @@ static bool tell_origins(struct ms_registry *r, uint64_t n)
 	return true;
 }
 
+/* Each was mapped by itself, so the rest of its last page is nobody else's. */
 static bool hand_over_memory(struct ms_registry *r)
 {
 	const struct ms_range *range;
 
-	ms_vec_for_each (range, &r->memory)
-		if (!ms_ranges_add(r->d->arena, &r->d->owned, range->begin, range->end))
+	ms_vec_for_each (range, &r->memory) {
+		ms_addr end = range->end + PAGE_BYTES - 1;
+
+		if (!ms_ranges_add(r->d->arena, &r->d->owned, range->begin, end - end % PAGE_BYTES))
 			return false;
+	}
 	return true;
 }
 

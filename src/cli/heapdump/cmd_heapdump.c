@@ -116,6 +116,17 @@ static void tell_dump(const struct job *job, size_t i)
 		        dump->bytes, dump->backtrace_size, dump->mappings.n);
 }
 
+static enum ms_status name_places(struct job *job, struct ms_error *err)
+{
+	const struct ms_symbol_folders folders = {
+		.at = job->folders.at,
+		.n = job->folders.n,
+		.debuginfod = job->options->debuginfod,
+	};
+
+	return ms_heapdump_name(&job->view, &folders, &job->arena, err);
+}
+
 static enum ms_status make_view(struct job *job, struct ms_error *err)
 {
 	const struct ms_heapdump_options *options = job->options;
@@ -137,7 +148,7 @@ static enum ms_status make_view(struct job *job, struct ms_error *err)
 	view->symbols = job->folders.symbols;
 	st = ms_heapdump_list_places(view, &job->arena, err);
 	if (!st)
-		st = ms_heapdump_name(view, job->folders.at, job->folders.n, &job->arena, err);
+		st = name_places(job, err);
 	return st ? st : ms_heapdump_grow(view, &job->arena, err);
 }
 
@@ -161,6 +172,8 @@ static int act(struct job *job)
 
 	if (check_folder(options->symbols, &err) || check_folder(options->app_symbols, &err))
 		return failed(&err, MS_EXIT_USAGE);
+	if (options->debuginfod)
+		ms_tell_servers();
 	choose_folders(options, &job->folders);
 	if (ms_output_check(options->output, &err))
 		return failed(&err, MS_EXIT_UNWRITTEN);

@@ -13,8 +13,7 @@
 
 struct naming {
 	struct ms_heapdump_view *view;
-	const struct ms_symbol_folder *folders;
-	size_t n_folders;
+	const struct ms_symbol_folders *folders;
 	struct ms_arena *arena;
 	struct ms_functions found; /* of one place */
 };
@@ -69,7 +68,7 @@ static bool name_library(struct naming *naming, struct ms_heapdump_place **place
 	bool fits = false;
 	bool ok = true;
 
-	file = ms_symbol_file_open(naming->folders, naming->n_folders, &mapped, naming->arena);
+	file = ms_symbol_file_open(naming->folders, &mapped, naming->arena);
 	if (!file) {
 		const char **unnamed = ms_vec_push(naming->arena, &naming->view->unnamed);
 
@@ -156,7 +155,7 @@ static bool enter_package(struct naming *naming, struct ms_heapdump_place **plac
 
 	if (len < 4 || strcmp(mapping->name + len - 4, ".apk") != 0 || strchr(mapping->name, '!'))
 		return true;
-	fd = ms_symbol_folders_open(naming->folders, naming->n_folders, &mapped);
+	fd = ms_symbol_folders_open(naming->folders, &mapped);
 	if (fd < 0)
 		return true;
 	if (!ms_zip_list(fd, naming->arena, &members)) {
@@ -181,10 +180,10 @@ static bool name_all(struct naming *naming)
 }
 
 enum ms_status ms_heapdump_name(struct ms_heapdump_view *view,
-                                const struct ms_symbol_folder *folders, size_t n,
-                                struct ms_arena *arena, struct ms_error *err)
+                                const struct ms_symbol_folders *folders, struct ms_arena *arena,
+                                struct ms_error *err)
 {
-	struct naming naming = { .view = view, .folders = folders, .n_folders = n, .arena = arena };
+	struct naming naming = { .view = view, .folders = folders, .arena = arena };
 
 	return name_all(&naming) ? MS_OK : ms_fail(err, MS_E_NOMEM, "no memory for names");
 }

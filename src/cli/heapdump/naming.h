@@ -10,7 +10,7 @@
  * none. Tells on stderr of files that are not those of the dump. Returns MS_E_NOMEM.
  */
 ms_must_check enum ms_status ms_heapdump_name(struct ms_heapdump_view *view,
-                                              const struct ms_symbol_folder *folders, size_t n,
+                                              const struct ms_symbol_folders *folders,
                                               struct ms_arena *arena, struct ms_error *err);
 
 #endif

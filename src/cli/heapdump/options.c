@@ -5,11 +5,19 @@
 #include <stdarg.h>
 #include <string.h>
 
-enum { OPTION_SYMBOLS = 256, OPTION_APP_SYMBOLS, OPTION_BY, OPTION_HTML, OPTION_JSON };
+enum {
+	OPTION_SYMBOLS = 256,
+	OPTION_APP_SYMBOLS,
+	OPTION_BY,
+	OPTION_HTML,
+	OPTION_JSON,
+	OPTION_DEBUGINFOD
+};
 
 static const struct option longs[] = {
 	{ "app-symbols", required_argument, NULL, OPTION_APP_SYMBOLS },
 	{ "by", required_argument, NULL, OPTION_BY },
+	{ "debuginfod", no_argument, NULL, OPTION_DEBUGINFOD },
 	{ "format", required_argument, NULL, 'f' },
 	{ "help", no_argument, NULL, 'h' },
 	{ "html", no_argument, NULL, OPTION_HTML },
@@ -31,6 +39,7 @@ static const char usage[] =
 	"                         $ANDROID_PRODUCT_OUT/symbols, else ./symbols, else this machine\n"
 	"                         itself, where a file is the very one that was mapped\n"
 	"  --app-symbols DIR      look there first; the libraries may lie in DIR itself, too\n"
+	"  --debuginfod           ask the servers of DEBUGINFOD_URLS for debug information\n"
 	"  -r, --reverse          from the allocating function outwards\n"
 	"  --by stack|size        size: the sizes of blocks first, then who allocated them\n"
 	"  -f, --format text|html|folded|json\n"
@@ -86,6 +95,8 @@ static bool take(struct ms_heapdump_options *options, int option, const char *wo
 		return take_name(&options->app_symbols, "--app-symbols", err);
 	case OPTION_BY:
 		return take_by(options, optarg, err);
+	case OPTION_DEBUGINFOD:
+		return options->debuginfod = true;
 	case OPTION_HTML:
 		return take_format(options, "html", err);
 	case OPTION_JSON:

@@ -14,6 +14,7 @@ struct ms_heapdump_options {
 	bool reversed;
 	bool by_size;
 	bool verbose;
+	bool debuginfod;
 	const struct ms_heapdump_writer *writer;
 	const char *output;      /* NULL: standard output */
 	const char *symbols;     /* NULL: where they usually are */

@@ -31,6 +31,7 @@ struct ms_standing_sweep {
 	struct ms_target_facts target;
 	struct ms_host_facts host;
 	uint64_t began_ns;
+	struct ms_naming naming;
 	bool possible;
 	bool followed;
 	int report; /* the file */
@@ -67,7 +68,7 @@ static bool get_bytes(void *ctx, void *bytes, size_t len)
 }
 
 struct judging {
-	pid_t pid;
+	struct ms_naming naming;
 	const struct ms_suppressions *suppressions;
 };
 
@@ -76,7 +77,7 @@ static bool judge(void *ctx, const struct ms_report *asked, uint32_t *verdicts,
 {
 	const struct judging *judging = ctx;
 
-	return ms_naming_judge(judging->pid, asked, judging->suppressions, verdicts, err);
+	return ms_naming_judge(&judging->naming, asked, judging->suppressions, verdicts, err);
 }
 
 /* Answer until there is no sweeper at the other end any more. */
@@ -102,7 +103,7 @@ static _Noreturn void be_judge(struct judging *judging, int fd)
 /* Start a process for that. Returns where it is asked; -1 when there is none. */
 static int start_judge(struct ms_standing_sweep *run, const struct ms_options *options)
 {
-	struct judging judging = { run->standing->pid, options->scan.suppressions };
+	struct judging judging = { run->naming, options->scan.suppressions };
 	pid_t parent = getpid();
 	int ends[2];
 	pid_t pid;
@@ -199,6 +200,8 @@ struct ms_standing_sweep *ms_sweep_start(const struct ms_options *options,
 	run->standing = standing;
 	run->followed = followed;
 	run->began_ns = ms_now_ns();
+	run->naming =
+		(struct ms_naming){ standing->pid, options->debug_folder, options->debuginfod };
 	run->possible = options->scan.possible;
 	run->report = -1;
 	if (start(run, options, err)) {
@@ -230,6 +233,16 @@ static enum ms_status receive(const struct ms_standing_sweep *run, struct ms_are
 	return st;
 }
 
+/* Without names it still is a report. */
+static void name_stacks(const struct ms_standing_sweep *sweep, struct ms_arena *arena,
+                        struct ms_report *report)
+{
+	struct ms_error err;
+
+	if (ms_naming_fill(&sweep->naming, arena, report, &err))
+		ms_note_add(arena, &report->warnings, "functions are not named: %s", err.text);
+}
+
 void ms_sweep_take(const struct ms_standing_sweep *sweep, bool whole, struct ms_arena *arena,
                    struct ms_swept *ret)
 {
@@ -250,6 +263,7 @@ void ms_sweep_take(const struct ms_standing_sweep *sweep, bool whole, struct ms_
 	report->possible = sweep->possible;
 	report->scan.pause_ns = sweep->standing->pause_ns;
 	report->scan.duration_ns = ms_now_ns() - sweep->began_ns;
+	name_stacks(sweep, arena, report);
 }
 
 struct ms_standing_sweep *ms_sweep_unlist(struct ms_standing_sweep **list, pid_t pid)

@@ -27,8 +27,13 @@ static enum ms_status choose(const struct ms_options *options, pid_t *ret, struc
 static enum ms_status scan(const struct ms_options *options, struct ms_arena *arena,
                            struct ms_report *ret, struct ms_error *err)
 {
+	struct ms_naming naming = {
+		.debug_folder = options->debug_folder,
+		.debuginfod = options->debuginfod,
+	};
 	struct ms_progress progress;
 	struct ms_trio_call call = {
+		.naming = &naming,
 		.timeout_ns = options->timeout_ns,
 		.scan = &options->scan,
 		.how = options->how,
@@ -44,11 +49,15 @@ static enum ms_status scan(const struct ms_options *options, struct ms_arena *ar
 	st = choose(options, &call.pid, err);
 	if (st)
 		return st;
+	naming.pid = call.pid;
 	memset(&target, 0, sizeof(target));
 	memset(&host, 0, sizeof(host));
 	ms_target_facts(call.pid, &target, &host);
 	ms_progress_begin(&progress, options->quiet);
 	st = ms_trio_scan(&call, arena, ret, err);
+	/* Without names it still is a report. */
+	if (!st && ms_naming_fill(&naming, arena, ret, err))
+		ms_note_add(arena, &ret->warnings, "functions are not named: %s", err->text);
 	ms_progress_end(&progress);
 	if (st)
 		return st;

@@ -23,6 +23,8 @@ static int act(const struct ms_scan_command *command, struct ms_options *options
 		ms_tell_error(&err);
 		status = MS_EXIT_USAGE;
 	} else {
+		if (options->debuginfod)
+			ms_tell_servers();
 		options->scan.suppressions = suppressions.n ? &suppressions : NULL;
 		status = command->act(options);
 	}

@@ -2,22 +2,43 @@
 #ifndef MS_CLI_NAMING_H
 #define MS_CLI_NAMING_H
 
+/*
+ * Names for the stacks of a report, in a process of their own (cli/scan/names.h): when it
+ * dies of a file, or hangs, the names of that file alone are missing.
+ */
+
 #include <sys/types.h>
 
 #include "engine/names/suppressions.h"
 #include "engine/report.h"
 
+struct ms_naming {
+	pid_t pid;                /* the process that was scanned; it may have ended */
+	const char *debug_folder; /* where separate debug information is, too; or NULL */
+	bool debuginfod;          /* the servers of DEBUGINFOD_URLS are asked, too */
+};
+
+/*
+ * Name the addresses of @report, of which stacks, pcs and code are looked at.
+ *
+ * @arena: where names and strings are put
+ *
+ * What could not be named is told among the report's warnings.
+ * Returns MS_E_NOMEM, and MS_E_SYS when there can be no other process.
+ */
+ms_must_check enum ms_status ms_naming_fill(const struct ms_naming *naming, struct ms_arena *arena,
+                                            struct ms_report *report, struct ms_error *err);
+
 /*
  * Say which of @suppressions each of @asked's stacks matches: the first that matches a
- * name of any of its frames.
+ * name of any of its frames: a function's, mangled or not, a source file's or a module's.
  *
- * @pid:      the process that was scanned
  * @asked:    its stacks, pcs and code are filled; from the sweeper, but in bounds
  * @verdicts: out; for each stack a suppression's number from 1 on, or 0
  *
  * False with the reason in @err.
  */
-bool ms_naming_judge(pid_t pid, const struct ms_report *asked,
+bool ms_naming_judge(const struct ms_naming *naming, const struct ms_report *asked,
                      const struct ms_suppressions *suppressions, uint32_t *verdicts,
                      struct ms_error *err);
 

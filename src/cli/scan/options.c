@@ -12,6 +12,7 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/workers.h"
 #include "report/version.h"
@@ -129,6 +130,24 @@ static bool take_suppressions(struct ms_options *options, const char *arg, struc
 		             "--suppressions was given more than %d times", MS_SUPPRESSION_FILES);
 	options->suppressions[options->n_suppressions++] = arg;
 	return true;
+}
+
+static bool take_debug_folder(struct ms_options *options, const char *arg, struct ms_error *err)
+{
+	struct stat st;
+
+	if (stat(arg, &st) != 0 || !S_ISDIR(st.st_mode))
+		return wrong(err, "give the folder in which .build-id is, or the debug files are",
+		             "--debug-dir takes a folder, which '%.100s' is not", arg);
+	options->debug_folder = arg;
+	return true;
+}
+
+static bool take_debuginfod(struct ms_options *options, const char *arg, struct ms_error *err)
+{
+	(void)arg;
+	(void)err;
+	return options->debuginfod = true;
 }
 
 /* Which of @n names @arg is; @n when it is none. */
@@ -297,6 +316,10 @@ static const struct option_row {
 	  take_min_size },
 	{ 0, USE_BOTH, "suppressions", "FILE",
 	  "leaks not to tell, in LeakSanitizer's format; repeatable", take_suppressions },
+	{ 0, USE_BOTH, "debug-dir", "DIR", "where separate debug files are, too, for the stacks",
+	  take_debug_folder },
+	{ 0, USE_BOTH, "debuginfod", NULL, "ask the servers in $DEBUGINFOD_URLS for debug files",
+	  take_debuginfod },
 	{ 0, USE_SCAN, "snapshot", "auto|fork|copy", "how memory is held still (default auto)",
 	  take_snapshot },
 	{ 'j', USE_BOTH, "jobs", "N", "threads to search with (default: one per processor)",

@@ -27,6 +27,8 @@ struct ms_options {
 	const char *output; /* NULL: stdout */
 	const char *suppressions[MS_SUPPRESSION_FILES];
 	size_t n_suppressions;
+	const char *debug_folder; /* where separate debug information is, too; or NULL */
+	bool debuginfod;          /* the servers of DEBUGINFOD_URLS are asked for it */
 	enum ms_snapshot_how how;
 	unsigned jobs; /* threads to search with */
 	uint64_t timeout_ns;

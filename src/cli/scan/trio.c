@@ -254,7 +254,7 @@ static bool judge(void *ctx, const struct ms_report *asked, uint32_t *verdicts,
 	const struct trio *t = ctx;
 
 	ms_progress_tick(t->call->progress, "naming functions");
-	return ms_naming_judge(t->call->pid, asked, t->call->scan->suppressions, verdicts, err);
+	return ms_naming_judge(t->call->naming, asked, t->call->scan->suppressions, verdicts, err);
 }
 
 static enum ms_status receive(struct trio *t, struct ms_arena *arena, struct ms_report *ret,

@@ -17,6 +17,7 @@
 
 #include <sys/types.h>
 
+#include "cli/scan/naming.h"
 #include "cli/scan/progress.h"
 #include "engine/scan.h"
 #include "target/snapshot.h"
@@ -26,7 +27,8 @@ struct ms_trio_call {
 	uint64_t timeout_ns; /* for freezing */
 	const struct ms_scan_options *scan;
 	enum ms_snapshot_how how;
-	unsigned jobs; /* threads to search with */
+	unsigned jobs;                  /* threads to search with */
+	const struct ms_naming *naming; /* of stacks, which suppressions need */
 	struct ms_progress *progress;
 	bool verbose; /* tell on stderr why a scan is tried again */
 };

@@ -314,9 +314,11 @@ static bool numbered_argument(struct demangling *d, unsigned *n, struct argument
 
 	if (!template_argument(d, n))
 		return false;
-	if (ret->n < MAX_NAMED_ARGS)
-		ret->at[ret->n++] = is_pack ? (struct piece){ 0 }
-		                            : (struct piece){ (uint16_t)begin, (uint16_t)d->n };
+	if (ret->n < MAX_NAMED_ARGS) {
+		struct piece piece = { (uint16_t)begin, (uint16_t)(is_pack ? begin : d->n) };
+
+		ret->at[ret->n++] = piece;
+	}
 	return true;
 }
 
@@ -581,8 +583,8 @@ static bool template_parameter(struct demangling *d)
 	if (!take(d, '_') || !d->params || i >= d->params->n || *d->at == 'I')
 		return false;
 	piece = d->params->at[i];
-	return piece.end && put(d, d->out + piece.begin, (size_t)(piece.end - piece.begin)) &&
-	       keep(d, begin);
+	return piece.end > piece.begin &&
+	       put(d, d->out + piece.begin, (size_t)(piece.end - piece.begin)) && keep(d, begin);
 }
 
 /* What follows PF: the pointed-to function is in no piece, but has its number. */

@@ -127,7 +127,8 @@ bool ms_names_judge(void *ctx, const struct ms_report *asked, uint32_t *verdicts
 		(void)ms_fail(err, MS_E_NOMEM, "no memory for the names of functions");
 		return false;
 	}
-	for (size_t i = 0; i < asked->stacks.n; i++)
+	memset(verdicts, 0, asked->stacks.n * sizeof(*verdicts));
+	for (size_t i = 0; named.names.at && i < asked->stacks.n; i++)
 		verdicts[i] =
 			judge(judging->suppressions, named.names.at + asked->stacks.at[i].first,
 		              asked->stacks.at[i].n);

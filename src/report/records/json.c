@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* memscan.records/1: one object; each entry of a list on a line of its own. */
-#include "report/records/formats.h"
 #include "report/json/values.h"
+#include "report/records/formats.h"
 #include "report/version.h"
 
 /* A list, and how entry @i of what it is a list of is made. */

@@ -52,7 +52,7 @@ static void cut(struct ranking *ranking)
 		                           sizeof(*ranking->at), before);
 	if (ranking->n > ranking->limit)
 		ranking->n = ranking->limit;
-	ranking->cut = ranking->n == ranking->limit;
+	ranking->cut = true;
 }
 
 static void offer(struct ranking *ranking, struct ranked entry)

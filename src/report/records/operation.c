@@ -160,13 +160,13 @@ static bool take_trailing(struct rest *rest, uint64_t *ret, unsigned *ret_n)
 	unsigned n = 0;
 
 	for (;;) {
-		bool parted = skip_blanks(rest);
 		bool unknown;
 
+		(void)skip_blanks(rest);
 		*ret_n = n;
 		if (rest->at == rest->end)
 			return true;
-		if (!parted || n == MOST_TRAILING)
+		if (n == MOST_TRAILING)
 			return false;
 		unknown = take_char(rest, '-');
 		if (!take_decimal(rest, ' ', &ret[n]) || (unknown && ret[n] != 1))

@@ -3,13 +3,20 @@
 
 #include <dlfcn.h>
 #include <inttypes.h>
+#define UNW_LOCAL_ONLY
+#include <libunwind.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "shim/frames/walk.h"
 #include "shim/out/say.h"
+#include "shim/pointer.h"
 
 /* Ours on the way to the unwinder, at most. */
 enum { OWN_FRAMES = 16 };
+
+MS_SHIM_TLS const void
+	*ms_frames_from; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
 
 /*
  * Loaded for ourselves alone: linked, its _Unwind_* functions would stand before those of
@@ -17,24 +24,97 @@ enum { OWN_FRAMES = 16 };
  */
 static struct {
 	int (*backtrace)(void **buffer, int size);
-} unwinder; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
+	int (*getcontext)(unw_context_t *context);
+	int (*init_local)(unw_cursor_t *cursor, unw_context_t *context);
+	int (*step)(unw_cursor_t *cursor);
+	int (*get_reg)(unw_cursor_t *cursor, unw_regnum_t reg, unw_word_t *ret);
+	void (*flush_cache)(unw_addr_space_t space, unw_word_t begin, unw_word_t end);
+	unw_addr_space_t *space;
+	bool walks;
+	bool forgot; /* a module has gone, and what backtrace() remembers may be of it */
+} unwinder;          /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
 
 /* Where this library is: from its first byte to its last, by the linker. */
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern const char _end[] __attribute__((visibility("hidden")));
 
+/* What its backtrace() knew of modules that are gone cannot be flushed; its steps' can. */
+static void forget(void)
+{
+	unwinder.flush_cache(*unwinder.space, 0, 0);
+	__atomic_store_n(&unwinder.forgot, true, __ATOMIC_RELEASE);
+}
+
+/* The header's names are macros for the library's. */
+#define NAME_OF(macro)   NAME_AS_IS(macro)
+#define NAME_AS_IS(name) #name
+
 bool ms_frames_init(void)
 {
+	const struct {
+		const char *name;
+		void *to;
+	} wanted[] = {
+		{ "unw_backtrace", &unwinder.backtrace },
+		{ NAME_OF(unw_tdep_getcontext), &unwinder.getcontext },
+		{ NAME_OF(unw_init_local), &unwinder.init_local },
+		{ NAME_OF(unw_step), &unwinder.step },
+		{ NAME_OF(unw_get_reg), &unwinder.get_reg },
+		{ NAME_OF(unw_flush_cache), &unwinder.flush_cache },
+		{ NAME_OF(unw_local_addr_space), &unwinder.space },
+	};
 	void *library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
-	void *symbol = library ? dlsym(library, "unw_backtrace") : NULL;
+	void *symbol;
 
-	memcpy(&unwinder.backtrace, &symbol, sizeof(symbol));
-	return symbol != NULL;
+	for (size_t i = sizeof(wanted) / sizeof(*wanted); i-- > 0;) {
+		symbol = library ? dlsym(library, wanted[i].name) : NULL;
+		if (!symbol) {
+			unwinder.backtrace = NULL;
+			return false;
+		}
+		memcpy(wanted[i].to, &symbol, sizeof(symbol));
+	}
+	unwinder.walks = ms_walk_init(forget);
+	return true;
 }
 
 static bool is_ours(uintptr_t pc)
 {
 	return pc - (uintptr_t)__ehdr_start < (uintptr_t)_end - (uintptr_t)__ehdr_start;
+}
+
+/* Some of the functions that stand before malloc call others of them. */
+static size_t walk(uintptr_t *pc, size_t max)
+{
+	uintptr_t taken[MS_FRAMES_MAX + OWN_FRAMES];
+	size_t found = ms_walk(ms_frames_from, pc, max);
+	size_t n = 0;
+
+	if (!found || !is_ours(pc[0]))
+		return found;
+	found = ms_walk(ms_frames_from, taken, max + OWN_FRAMES);
+	for (size_t i = 0; i < found && n < max; i++) {
+		if (!is_ours(taken[i]))
+			pc[n++] = taken[i];
+	}
+	return n;
+}
+
+/* As backtrace() does, but forgetting what is gone. */
+static int step_through(void **ret, int max)
+{
+	unw_context_t context;
+	unw_cursor_t cursor;
+	unw_word_t pc;
+	int n = 0;
+
+	(void)unwinder.getcontext(&context);
+	if (unwinder.init_local(&cursor, &context) < 0)
+		return 0;
+	while (n < max && unwinder.step(&cursor) > 0 &&
+	       unwinder.get_reg(&cursor, UNW_REG_IP, &pc) == 0 && pc)
+		ret[n++] = ms_pointer(pc);
+	return n;
 }
 
 /* A return address is behind its call, which may end a function; in front is the call. */
@@ -44,9 +124,14 @@ size_t ms_frames_take(uintptr_t *pc, size_t max)
 	size_t n = 0;
 	int found;
 
-	if (!unwinder.backtrace)
-		return 0;
-	found = unwinder.backtrace(taken, (int)max + OWN_FRAMES);
+	if (unwinder.walks && ms_frames_from)
+		n = walk(pc, max);
+	if (n || !unwinder.backtrace)
+		return n;
+	if (__atomic_load_n(&unwinder.forgot, __ATOMIC_ACQUIRE))
+		found = step_through(taken, (int)max + OWN_FRAMES);
+	else
+		found = unwinder.backtrace(taken, (int)max + OWN_FRAMES);
 	for (int i = 0; i < found && n < max; i++) {
 		if (!is_ours((uintptr_t)taken[i]))
 			pc[n++] = (uintptr_t)taken[i] - 1;

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/track/live.h"
 
-#include <pthread.h>
+#include <sched.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include "malloc_debug/registry.h"
-
-enum { FILTER = 1 << 14 };
+#include "shim/pointer.h"
 
 enum { SHARDS = 128, LINE_BYTES = 64, FIRST_SLOTS = 256, SHARD_SHIFT = 57 };
+
+/* A lock is held for some instructions, or a mapping; then its holder waits for a processor. */
+enum { YIELDS = 1000, ROUND_NS = 100000 };
 
 /* As registry.h has it, which says what those see who look while something changes. */
 struct shard {
 	struct malloc_debug_table *table;
-	pthread_mutex_t lock;
+	uint32_t locked;
 	size_t n;
 	size_t n_slots; /* of the table: a power of two, at most 3/4 full */
 } __attribute__((aligned(LINE_BYTES)));
@@ -25,10 +28,12 @@ _Static_assert(sizeof(void *) == sizeof(uint64_t), "addresses are as the registr
 static struct {
 	struct shard shard[SHARDS];
 	bool filtered;
-	uint32_t filter[FILTER]; /* how many entries have this hash */
-} state;                         /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
+} state; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
 
-/* All zeros is what PTHREAD_MUTEX_INITIALIZER is; the table is ready before main(). */
+uint8_t ms_live_filter_of
+	[MS_LIVE_FILTER]; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+                           */
+
 _Static_assert(1U << (64 - SHARD_SHIFT) == SHARDS, "the top bits choose the shard");
 
 static uint64_t hash_of(uintptr_t p)
@@ -36,33 +41,21 @@ static uint64_t hash_of(uintptr_t p)
 	return ((uint64_t)p >> 4) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-static uint32_t *filter_of(uintptr_t p)
-{
-	return &state.filter[(hash_of(p) >> 20) % FILTER];
-}
-
 void ms_live_filter(void)
 {
 	state.filtered = true;
 }
 
-bool ms_live_maybe(const void *p)
+/* A count that reached the most it can say is not known any more, and stays. */
+static void count_in_filter(uintptr_t p, int change)
 {
-	return __atomic_load_n(filter_of((uintptr_t)p), __ATOMIC_RELAXED) != 0;
-}
+	uint8_t *count = &ms_live_filter_of[ms_live_filter_hash(p)];
+	uint8_t was = __atomic_load_n(count, __ATOMIC_RELAXED);
 
-static void count_in_filter(uintptr_t p, uint32_t change)
-{
-	if (state.filtered)
-		(void)__atomic_fetch_add(filter_of(p), change, __ATOMIC_RELAXED);
-}
-
-static struct shard *lock_shard(uintptr_t p)
-{
-	struct shard *shard = &state.shard[hash_of(p) >> SHARD_SHIFT];
-
-	(void)pthread_mutex_lock(&shard->lock);
-	return shard;
+	while (state.filtered && was != UINT8_MAX &&
+	       !__atomic_compare_exchange_n(count, &was, (uint8_t)(was + change), true,
+	                                    __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
 }
 
 static size_t home_of(const struct shard *shard, uintptr_t p)
@@ -73,6 +66,49 @@ static size_t home_of(const struct shard *shard, uintptr_t p)
 static struct malloc_debug_slot *slots_of(const struct shard *shard)
 {
 	return (struct malloc_debug_slot *)(void *)(shard->table + 1);
+}
+
+/* Unlocking is a plain store, which with a mutex it is not. */
+static void lock(struct shard *shard)
+{
+	static const struct timespec round = { 0, ROUND_NS };
+
+	for (unsigned i = 0; __atomic_exchange_n(&shard->locked, 1, __ATOMIC_ACQUIRE); i++) {
+		if (i < YIELDS)
+			(void)sched_yield();
+		else
+			(void)nanosleep(&round, NULL);
+	}
+}
+
+static void unlock(struct shard *shard)
+{
+	__atomic_store_n(&shard->locked, 0, __ATOMIC_RELEASE);
+}
+
+static struct shard *shard_of(uintptr_t p)
+{
+	return &state.shard[hash_of(p) >> SHARD_SHIFT];
+}
+
+/* No load passes the exchange in a lock; what was on its way before it is there after it. */
+void ms_live_prefetch(const void *p)
+{
+	const struct shard *shard = shard_of((uintptr_t)p);
+	size_t mask = __atomic_load_n(&shard->n_slots, __ATOMIC_RELAXED) - 1;
+	uintptr_t slots = (uintptr_t)__atomic_load_n(&shard->table, __ATOMIC_RELAXED) +
+	                  sizeof(struct malloc_debug_table);
+	size_t home = (size_t)(hash_of((uintptr_t)p) >> 24) & mask;
+
+	__builtin_prefetch(ms_pointer(slots + home * sizeof(struct malloc_debug_slot)), 1);
+}
+
+static struct shard *lock_shard(uintptr_t p)
+{
+	struct shard *shard = shard_of(p);
+
+	lock(shard);
+	return shard;
 }
 
 /* The slot of @p, or the empty one where it belongs. */
@@ -152,7 +188,7 @@ bool ms_live_add(const void *p, struct ms_live live)
 	struct shard *shard = lock_shard((uintptr_t)p);
 	bool done = put(shard, (uintptr_t)p, live);
 
-	(void)pthread_mutex_unlock(&shard->lock);
+	unlock(shard);
 	return done;
 }
 
@@ -185,10 +221,10 @@ static bool look(const void *p, struct ms_live *ret, bool remove)
 		if (remove) {
 			close_hole(shard, slot);
 			shard->n--;
-			count_in_filter((uintptr_t)p, UINT32_MAX);
+			count_in_filter((uintptr_t)p, -1);
 		}
 	}
-	(void)pthread_mutex_unlock(&shard->lock);
+	unlock(shard);
 	return found;
 }
 
@@ -226,9 +262,9 @@ bool ms_live_list(struct ms_arena *arena, size_t (*usable)(uintptr_t p), struct 
 	bool done = true;
 
 	for (unsigned i = 0; i < SHARDS && done; i++) {
-		(void)pthread_mutex_lock(&state.shard[i].lock);
+		lock(&state.shard[i]);
 		done = list_shard(&state.shard[i], arena, usable, ret);
-		(void)pthread_mutex_unlock(&state.shard[i].lock);
+		unlock(&state.shard[i]);
 	}
 	return done;
 }

@@ -40,10 +40,28 @@ bool ms_live_add(const void *p, struct ms_live live);
 bool ms_live_remove(const void *p, struct ms_live *ret);
 bool ms_live_find(const void *p, struct ms_live *ret);
 
+/* Have the place of @p in the table fetched into the cache: it will be looked at. */
+void ms_live_prefetch(const void *p);
+
 /* From now on, ms_live_maybe() can be asked. Before any block is entered. */
 void ms_live_filter(void);
+
+/* By hash: how many entries have it. So small that it stays in the nearest cache. */
+enum { MS_LIVE_FILTER_BITS = 13, MS_LIVE_FILTER = 1 << MS_LIVE_FILTER_BITS };
+extern uint8_t ms_live_filter_of[]; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
+
+static inline size_t ms_live_filter_hash(uintptr_t p)
+{
+	return (size_t)(((uint64_t)p >> 4) * UINT64_C(0x9e3779b97f4a7c15) >>
+	                (64 - MS_LIVE_FILTER_BITS));
+}
+
 /* False when @p is surely not in the table. Without a lock. */
-bool ms_live_maybe(const void *p);
+static inline bool ms_live_maybe(const void *p)
+{
+	return __atomic_load_n(&ms_live_filter_of[ms_live_filter_hash((uintptr_t)p)],
+	                       __ATOMIC_RELAXED) != 0;
+}
 
 /*
  * Copy the table to @ret in @arena, in no order; @usable, called under a lock, tells each

@@ -9,7 +9,7 @@
  * nothing ever moves and an empty slot ends no search. Inverted, so that they are no
  * references to what looks for leaks.
  */
-enum { SLOTS = 4096, TRIED = 8 };
+enum { SLOTS = 4096, TRIED = 8, SEEN = 4096 };
 
 struct chunk {
 	struct chunk *next;
@@ -17,13 +17,30 @@ struct chunk {
 };
 
 static struct {
-	size_t live; /* never too small: counted before it is entered */
+	size_t live;              /* never too small: counted before it is entered */
+	uint64_t seen[SEEN / 64]; /* bit by hash: some pointer was entered that has it */
 	struct chunk first;
 } state; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
 
 static size_t hash_of(const void *p)
 {
 	return (size_t)(((uint64_t)(uintptr_t)p >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+}
+
+static uint64_t *seen_of(const void *p)
+{
+	return &state.seen[hash_of(p) % SEEN / 64];
+}
+
+static uint64_t seen_bit(const void *p)
+{
+	return UINT64_C(1) << hash_of(p) % 64;
+}
+
+/* False when @p surely was never entered. */
+static bool is_seen(const void *p)
+{
+	return (__atomic_load_n(seen_of(p), __ATOMIC_RELAXED) & seen_bit(p)) != 0;
 }
 
 static uintptr_t *slot_of(struct chunk *chunk, const void *p, unsigned nth)
@@ -54,7 +71,8 @@ static bool swap_in(struct chunk *chunk, const void *p, uintptr_t from, uintptr_
 	for (unsigned i = 0; i < TRIED; i++) {
 		uintptr_t expected = from;
 
-		if (__atomic_compare_exchange_n(slot_of(chunk, p, i), &expected, to, false,
+		if (__atomic_load_n(slot_of(chunk, p, i), __ATOMIC_RELAXED) == from &&
+		    __atomic_compare_exchange_n(slot_of(chunk, p, i), &expected, to, false,
 		                                __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 			return true;
 	}
@@ -66,6 +84,7 @@ void ms_outside_add(const void *p)
 	if (!p)
 		return;
 	(void)__atomic_fetch_add(&state.live, 1, __ATOMIC_RELAXED);
+	(void)__atomic_fetch_or(seen_of(p), seen_bit(p), __ATOMIC_RELAXED);
 	for (struct chunk *chunk = &state.first; chunk; chunk = after(chunk)) {
 		if (swap_in(chunk, p, 0, ~(uintptr_t)p))
 			return;
@@ -74,7 +93,7 @@ void ms_outside_add(const void *p)
 
 bool ms_outside_has(const void *p)
 {
-	if (!__atomic_load_n(&state.live, __ATOMIC_RELAXED))
+	if (!__atomic_load_n(&state.live, __ATOMIC_RELAXED) || !is_seen(p))
 		return false;
 	for (struct chunk *chunk = &state.first; chunk;
 	     chunk = __atomic_load_n(&chunk->next, __ATOMIC_ACQUIRE)) {
@@ -89,7 +108,7 @@ bool ms_outside_has(const void *p)
 
 bool ms_outside_take(const void *p)
 {
-	if (!__atomic_load_n(&state.live, __ATOMIC_RELAXED))
+	if (!__atomic_load_n(&state.live, __ATOMIC_RELAXED) || !is_seen(p))
 		return false;
 	for (struct chunk *chunk = &state.first; chunk;
 	     chunk = __atomic_load_n(&chunk->next, __ATOMIC_ACQUIRE)) {

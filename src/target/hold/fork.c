@@ -284,17 +284,6 @@ static bool mapping_before(const void *a, const void *b)
 	       ((const struct ms_mapping *)b)->range.begin;
 }
 
-/* What this process made for itself, when that is the target. */
-static bool is_mirror(const struct ms_fork *f, ms_addr addr)
-{
-	const struct ms_mirrors *mirrors = &f->beside.mirrors;
-
-	for (size_t i = 0; f->own && i < mirrors->n_memories; i++)
-		if (addr - (uintptr_t)mirrors->memory[i] < mirrors->memory_len[i])
-			return true;
-	return false;
-}
-
 /* Find the mappings that the clone has not. */
 static enum ms_status find_missing(struct ms_fork *f, const struct ms_collection *frozen, bool *ret,
                                    struct ms_error *err)
@@ -312,7 +301,7 @@ static enum ms_status find_missing(struct ms_fork *f, const struct ms_collection
 	if (st)
 		return st;
 	ms_vec_for_each (map, &all) {
-		if (ms_maps_find(&cloned, map->range.begin) || is_mirror(f, map->range.begin))
+		if (ms_maps_find(&cloned, map->range.begin))
 			continue;
 		*ret = true;
 		if (!ms_maps_find(&f->beside.maps, map->range.begin) &&
@@ -411,7 +400,7 @@ static enum ms_status list_mappings(struct ms_fork *f, pid_t image, struct ms_ma
 		struct ms_mappings cloned = { all->at, n, n };
 		struct ms_mapping *slot;
 
-		if (ms_maps_find(&cloned, map->range.begin) || is_mirror(f, map->range.begin))
+		if (ms_maps_find(&cloned, map->range.begin))
 			continue;
 		slot = ms_vec_push(f->arena, all);
 		if (!slot)

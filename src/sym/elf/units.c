@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sym/units.h"
+#include "sym/elf/units.h"
 
 #include "base/sort.h"
 
@@ -52,6 +52,9 @@ Dwarf_Die *ms_unit_find(struct ms_unit_source *source, ms_addr addr, ms_addr *re
 	const struct ms_unit *unit;
 
 	*ret = addr - bias;
+	/* In a gap between units libdwfl answers with the one before it. */
+	if (die && dwarf_haspc(die, addr - bias) == 0)
+		die = NULL;
 	if (die || !dwfl_module_getdwarf(source->mod, &bias))
 		return die;
 	if (!source->listed)

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/scan/names.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/ptrmap.h"
+
+struct teller {
+	const struct ms_names_job *job;
+	FILE *to;
+	struct ms_arena arena;
+	struct ms_ptrmap sent;     /* the numbers of strings */
+	struct ms_ptrmap verdicts; /* of strings: a suppression's number, + 1 */
+	uint32_t n_sent;
+};
+
+static bool same_file(const struct ms_code *a, const struct ms_code *b)
+{
+	return a == b || (a && b && a->inode && a->inode == b->inode &&
+	                  a->dev_major == b->dev_major && a->dev_minor == b->dev_minor);
+}
+
+size_t ms_names_group(const struct ms_names_job *job, size_t i, const struct ms_code **ret_code)
+{
+	size_t end = i + 1;
+
+	*ret_code = ms_range_find(job->code, job->pcs[i]);
+	while (end < job->n && same_file(ms_range_find(job->code, job->pcs[end]), *ret_code))
+		end++;
+	return end - i;
+}
+
+/* ---- telling ---- */
+
+static void put(struct teller *t, const void *bytes, size_t len)
+{
+	(void)fwrite(bytes, 1, len, t->to);
+}
+
+static void put_record(struct teller *t, const struct ms_name_record *record)
+{
+	put(t, record, sizeof(*record));
+}
+
+/* The number of @s, which is sent when it is the first time. */
+static uint32_t number_of(struct teller *t, const char *s)
+{
+	uint64_t *number = s ? ms_ptrmap_at(&t->arena, &t->sent, s) : NULL;
+	struct ms_name_record record = { .kind = MS_NAME_STRING };
+
+	if (!number)
+		return 0;
+	if (!*number) {
+		record.n = (uint32_t)strnlen(s, MS_NAME_LONGEST);
+		put_record(t, &record);
+		put(t, s, record.n);
+		*number = ++t->n_sent;
+	}
+	return (uint32_t)*number;
+}
+
+static void __attribute__((format(printf, 2, 3))) warn(struct teller *t, const char *fmt, ...)
+{
+	struct ms_name_record record = { .kind = MS_NAME_WARNING };
+	char text[MS_NOTE_TEXT];
+	const char *kept;
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	kept = ms_arena_strndup(&t->arena, text, sizeof(text));
+	record.text = number_of(t, kept);
+	if (record.text)
+		put_record(t, &record);
+}
+
+static void tell_name(struct teller *t, size_t i, const struct ms_named *named)
+{
+	const struct ms_symbol *symbol = &named->symbol;
+	const struct ms_functions *functions = &named->functions;
+	struct ms_name_record record = {
+		.kind = MS_NAME_NAME,
+		.index = i,
+		.rel_pc = symbol->rel_pc,
+		.function_offset = symbol->function_offset,
+		.text = number_of(t, symbol->function),
+		.file = number_of(t, symbol->file),
+		.line = symbol->line,
+	};
+	struct ms_name_function told[MS_NAME_FUNCTIONS] = { 0 };
+
+	for (size_t k = 0; k < functions->n && k < MS_NAME_FUNCTIONS; k++)
+		told[record.n++] = (struct ms_name_function){
+			.name = number_of(t, functions->at[k].name),
+			.file = number_of(t, functions->at[k].file),
+			.line = functions->at[k].line,
+		};
+	put_record(t, &record);
+	put(t, told, record.n * sizeof(told[0]));
+}
+
+/* ---- judging ---- */
+
+/* Make @first the number of the suppression that matches @name, if that is an earlier one. */
+static void judge_name(struct teller *t, const char *name, uint32_t *first)
+{
+	const struct ms_suppressions *suppressions = t->job->suppressions;
+	uint64_t *kept = name ? ms_ptrmap_at(&t->arena, &t->verdicts, name) : NULL;
+	uint32_t number;
+
+	if (!kept)
+		return;
+	if (!*kept)
+		*kept = ms_suppressions_find(suppressions, &name, 1) + 1;
+	number = (uint32_t)*kept;
+	if (number <= suppressions->n && (!*first || number < *first))
+		*first = number;
+}
+
+/* Both names of a function count: who writes suppressions sees one or the other. */
+static void tell_verdict(struct teller *t, size_t i, const struct ms_named *named)
+{
+	struct ms_name_record record = { .kind = MS_NAME_VERDICT, .index = i };
+	const struct ms_function *function;
+
+	judge_name(t, named->symbol.function, &record.verdict);
+	judge_name(t, named->symbol.file, &record.verdict);
+	ms_vec_for_each (function, &named->functions) {
+		judge_name(t, function->name, &record.verdict);
+		judge_name(t, function->mangled, &record.verdict);
+		judge_name(t, function->file, &record.verdict);
+	}
+	if (record.verdict)
+		put_record(t, &record);
+}
+
+/* ---- file by file ---- */
+
+/* The end of a long path, lest it pushes out what else a line has to say. */
+static const char *end_of_path(const char *path)
+{
+	enum { SHOWN = 70 };
+	size_t len = strlen(path);
+
+	return len > SHOWN ? path + len - SHOWN : path;
+}
+
+static void tell_unopened(struct teller *t, const struct ms_code *code, enum ms_code_state state)
+{
+	const char *name = end_of_path(code->name);
+
+	switch (state) {
+	case MS_CODE_ABSENT:
+		warn(t, "functions of %s are not named: it cannot be opened", name);
+		break;
+	case MS_CODE_CHANGED:
+		warn(t, "functions of %s are not named: it is another build than was mapped", name);
+		break;
+	case MS_CODE_NO_ELF:
+		warn(t, "functions of %s are not named: it is damaged", name);
+		break;
+	case MS_CODE_OPEN:
+		break;
+	}
+}
+
+static void tell_group(struct teller *t, const struct ms_code *code, size_t begin, size_t end)
+{
+	struct ms_symbol_file *file = NULL;
+	struct ms_named named = { 0 };
+	const struct ms_debug *debug;
+	enum ms_code_state state = ms_code_open(&t->job->call, code, &t->arena, &file);
+
+	if (state != MS_CODE_OPEN) {
+		tell_unopened(t, code, state);
+		return;
+	}
+	for (size_t i = begin; i < end; i++) {
+		ms_addr pc = t->job->pcs[i];
+
+		code = ms_range_find(t->job->code, pc);
+		memset(&named.symbol, 0, sizeof(named.symbol));
+		if (!code ||
+		    !ms_symbol_file_tell(file, pc - code->range.begin + code->offset, &named))
+			continue;
+		if (t->job->suppressions)
+			tell_verdict(t, i, &named);
+		else
+			tell_name(t, i, &named);
+	}
+	debug = ms_symbol_file_debug(file);
+	if (debug->refused && !debug->found)
+		warn(t, "%s is not used: it is damaged, or of another build than %s",
+		     end_of_path(debug->refused), end_of_path(debug->path));
+	ms_symbol_file_close(file);
+}
+
+int ms_names_work(void *ctx, int fd)
+{
+	const struct ms_names_job *job = ctx;
+	struct teller t = { .job = job, .to = fdopen(fd, "w") };
+	const struct ms_name_record end = { .kind = MS_NAME_END };
+
+	if (!t.to)
+		return 1;
+	for (size_t i = job->from; i < job->n && !ferror(t.to);) {
+		const struct ms_code *code;
+		size_t n = ms_names_group(job, i, &code);
+		const struct ms_name_record group = { .kind = MS_NAME_GROUP, .index = i + n };
+
+		put_record(&t, &group);
+		/* Should it die of this file, then the next is begun with. */
+		(void)fflush(t.to);
+		if (code)
+			tell_group(&t, code, i, i + n);
+		i += n;
+	}
+	put_record(&t, &end);
+	/* Everything else goes with the process. */
+	return fclose(t.to) == 0 ? 0 : 1;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sym/elf/table.h"
+
+#include <gelf.h>
+
+#include "base/sort.h"
+
+/* So many symbols may begin inside of another one. */
+enum { DEEPEST = 64 };
+
+enum { RANK_LOCAL, RANK_WEAK, RANK_GLOBAL, RANK_SIZED = 4 };
+
+static uint8_t rank_of(const GElf_Sym *sym)
+{
+	int bind = GELF_ST_BIND(sym->st_info);
+	int rank = bind == STB_GLOBAL ? RANK_GLOBAL : bind == STB_WEAK ? RANK_WEAK : RANK_LOCAL;
+
+	return (uint8_t)(rank | (sym->st_size ? RANK_SIZED : 0));
+}
+
+static bool is_code(const GElf_Sym *sym, GElf_Word section)
+{
+	int type = GELF_ST_TYPE(sym->st_info);
+
+	return section != SHN_UNDEF && section != SHN_ABS &&
+	       (type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE);
+}
+
+/* How far one without a size may reach: to the end of its section. */
+static uint64_t room_behind(Elf *elf, const GElf_Sym *sym, GElf_Word section)
+{
+	Elf_Scn *scn = elf_getscn(elf, section);
+	GElf_Shdr header;
+
+	if (!scn || !gelf_getshdr(scn, &header) || !(header.sh_flags & SHF_EXECINSTR) ||
+	    sym->st_value - header.sh_addr >= header.sh_size)
+		return 0;
+	return header.sh_addr + header.sh_size - sym->st_value;
+}
+
+static bool entry_before(const void *a, const void *b)
+{
+	const struct ms_table_entry *x = a;
+	const struct ms_table_entry *y = b;
+
+	return x->range.begin != y->range.begin ? x->range.begin < y->range.begin
+	                                        : x->rank < y->rank;
+}
+
+static void list(struct ms_symbol_table *table)
+{
+	int n = dwfl_module_getsymtab(table->mod);
+
+	table->listed = true;
+	for (int i = 1; i < n; i++) {
+		struct ms_table_entry *entry;
+		GElf_Word section = 0;
+		GElf_Addr addr = 0;
+		GElf_Addr bias = 0;
+		GElf_Sym sym;
+		Elf *elf = NULL;
+		const char *name =
+			dwfl_module_getsym_info(table->mod, i, &sym, &addr, &section, &elf, &bias);
+		uint64_t len;
+
+		if (!name || !*name || !is_code(&sym, section))
+			continue;
+		len = sym.st_size ? sym.st_size : elf ? room_behind(elf, &sym, section) : 0;
+		if (!len || addr + len < addr)
+			continue;
+		entry = ms_vec_push(table->arena, &table->entries);
+		if (!entry)
+			break;
+		*entry = (struct ms_table_entry){ { addr, addr + len }, name, rank_of(&sym) };
+	}
+	if (!ms_sort(table->arena, table->entries.at, table->entries.n, sizeof(*table->entries.at),
+	             entry_before))
+		table->entries.n = 0;
+}
+
+/* How many entries begin at or before @addr. */
+static size_t count_until(const struct ms_symbol_table *table, ms_addr addr)
+{
+	size_t low = 0;
+	size_t high = table->entries.n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (table->entries.at[middle].range.begin <= addr)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+const struct ms_table_entry *ms_symbol_table_find(struct ms_symbol_table *table, ms_addr addr)
+{
+	const struct ms_table_entry *unsized = NULL;
+	size_t i;
+
+	if (!table->listed)
+		list(table);
+	i = count_until(table, addr);
+	for (size_t left = DEEPEST; i-- > 0 && left > 0; left--) {
+		const struct ms_table_entry *entry = &table->entries.at[i];
+
+		if (!ms_range_has(entry->range, addr))
+			continue;
+		if (entry->rank & RANK_SIZED)
+			return entry;
+		if (!unsized)
+			unsized = entry;
+	}
+	return unsized;
+}

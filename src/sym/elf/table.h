@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_SYM_ELF_TABLE_H
+#define MS_SYM_ELF_TABLE_H
+
+/* The symbols of a file by address, which libdwfl goes through one by one. */
+
+#include <elfutils/libdwfl.h>
+
+#include "base/arena.h"
+#include "base/range.h"
+
+struct ms_table_entry {
+	struct ms_range range; /* first: searched by it */
+	const char *name;      /* as the linker has it; libdwfl's */
+	uint8_t rank;          /* of two at one address the one with more is told */
+};
+
+/* Begins as { .mod, .arena }. */
+struct ms_symbol_table {
+	Dwfl_Module *mod;
+	struct ms_arena *arena;
+	struct MS_VEC(struct ms_table_entry) entries;
+	bool listed;
+};
+
+/* The symbol of the function at @addr, as the module is loaded; NULL when none is known. */
+const struct ms_table_entry *ms_symbol_table_find(struct ms_symbol_table *table, ms_addr addr);
+
+#endif
