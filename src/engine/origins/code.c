@@ -2,8 +2,6 @@
 
 /* What code addresses lie in: whole files, for it takes the first mapping to name one. */
 
-#include <string.h>
-
 #include "engine/modules.h"
 #include "engine/origins/build_id.h"
 #include "engine/origins/origins.h"
@@ -30,13 +28,7 @@ static void describe(struct ms_source *src, const struct ms_mapping *map, struct
 {
 	const struct ms_mapping *first = ms_module_first(&src->mappings, map);
 
-	*ret = (struct ms_code){ .range = map->range,
-		                 .offset = map->offset,
-		                 .inode = map->inode,
-		                 .dev_major = map->dev_major,
-		                 .dev_minor = map->dev_minor,
-		                 .prot = map->prot };
-	(void)strncpy(ret->name, map->name, sizeof(ret->name) - 1);
+	ms_code_init(ret, map);
 	if (map->inode)
 		ret->build_id_len = ms_build_id_read(src, first->range.begin, ret->build_id);
 }
