@@ -299,9 +299,13 @@ lint-cppcheck:
 	cppcheck --quiet --std=c11 -D_GNU_SOURCE -Isrc -Iinclude --inline-suppr --error-exitcode=1 \
 		--enable=warning,performance,portability $(SRC)
 
+# Where malloc itself is, version 12 takes a call of it for two: that of C, and that of the file.
+OWN_MALLOC := src/inproc/annotate/malloc.c src/shim/entry.c
 lint-analyzer:
-	@failed=; for f in $(SRC); do \
-		gcc $(FLAGS) $(CFLAGS) -fanalyzer -Werror -c -o /dev/null $$f || failed="$$failed $$f"; \
+	@failed=; for f in $(SRC); do own=; \
+		case " $(OWN_MALLOC) " in \
+		*" $$f "*) own="-Wno-analyzer-malloc-leak -Wno-analyzer-double-free" ;; esac; \
+		gcc $(FLAGS) $(CFLAGS) -fanalyzer $$own -Werror -c -o /dev/null $$f || failed="$$failed $$f"; \
 	done; test -z "$$failed" || { echo "-fanalyzer:$$failed" >&2; exit 1; }
 
 # ---- install, clean ----

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/ptrmap.h"
+#include "engine/modules.h"
 
 struct teller {
 	const struct ms_names_job *job;
@@ -18,8 +19,7 @@ struct teller {
 
 static bool same_file(const struct ms_code *a, const struct ms_code *b)
 {
-	return a == b || (a && b && a->inode && a->inode == b->inode &&
-	                  a->dev_major == b->dev_major && a->dev_minor == b->dev_minor);
+	return a == b || (a && b && ms_code_same_file(a, b));
 }
 
 size_t ms_names_group(const struct ms_names_job *job, size_t i, const struct ms_code **ret_code)

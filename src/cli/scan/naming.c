@@ -87,7 +87,7 @@ static bool take_string(struct listener *l, const struct ms_name_record *record)
 
 static bool take_functions(struct listener *l, size_t n, struct ms_functions *ret)
 {
-	struct ms_name_function told[MS_NAME_FUNCTIONS];
+	struct ms_name_function told[MS_NAME_FUNCTIONS] = { 0 };
 
 	if (n > MS_NAME_FUNCTIONS || !get(l, told, n * sizeof(told[0])))
 		return false;

@@ -29,13 +29,7 @@ static void want(const struct ms_mappings *maps, const struct ms_mapping *map, b
 static void describe(const struct ms_mapping *map, const struct ms_loaded *loaded,
                      struct ms_code *ret)
 {
-	*ret = (struct ms_code){ .range = map->range,
-		                 .offset = map->offset,
-		                 .inode = map->inode,
-		                 .dev_major = map->dev_major,
-		                 .dev_minor = map->dev_minor,
-		                 .prot = map->prot };
-	(void)strncpy(ret->name, map->name, sizeof(ret->name) - 1);
+	ms_code_init(ret, map);
 	if (!map->inode)
 		return;
 	ret->bias = loaded->bias;
