@@ -260,16 +260,23 @@ demo:
 	$(MAKE) demo-run
 
 # The program runs until its input ends. memscan answers 1 when it finds leaks, which is
-# the answer wanted here.
-demo-run: all $(B)/targets/demo_leaky
+# the answer wanted here. $(1): its environment; $(2): options of the scan
+define scan_demo
 	@rm -f $(B)/demo.in; mkfifo $(B)/demo.in; exec 3<>$(B)/demo.in; \
-	$(B)/targets/demo_leaky <$(B)/demo.in >$(B)/demo.out & pid=$$!; trap 'kill $$pid' EXIT; \
+	echo "\$$ $(1) $(B)/targets/demo_leaky &"; \
+	env $(1) $(B)/targets/demo_leaky <$(B)/demo.in >$(B)/demo.out & pid=$$!; trap 'kill $$pid' EXIT; \
 	tries=50; until grep -q READY $(B)/demo.out; do \
 		tries=$$((tries - 1)); test $$tries -gt 0 || exit 1; sleep 0.1; \
 	done; \
-	echo "\$$ $(B)/memscan --pid $$pid --contents"; status=0; \
-	$(B)/memscan --pid $$pid --contents || status=$$?; \
+	echo "\$$ $(B)/memscan --pid $$pid $(2)"; status=0; \
+	$(B)/memscan --pid $$pid $(2) || status=$$?; \
 	test $$status -eq 1 || { echo "demo: memscan ended with $$status, not 1" >&2; exit 1; }
+endef
+
+# Once as it is, and once with who allocated what.
+demo-run: all $(B)/targets/demo_leaky
+	$(call scan_demo,,--contents --limit 5)
+	$(call scan_demo,LD_PRELOAD=$(B)/libmalloc_debug.so LIBC_DEBUG_MALLOC_OPTIONS=backtrace)
 
 # ---- checks of the text itself ----
 
@@ -292,9 +299,13 @@ lint-cppcheck:
 	cppcheck --quiet --std=c11 -D_GNU_SOURCE -Isrc -Iinclude --inline-suppr --error-exitcode=1 \
 		--enable=warning,performance,portability $(SRC)
 
+# Where malloc itself is, version 12 takes a call of it for two: that of C, and that of the file.
+OWN_MALLOC := src/inproc/annotate/malloc.c src/shim/entry.c
 lint-analyzer:
-	@failed=; for f in $(SRC); do \
-		gcc $(FLAGS) $(CFLAGS) -fanalyzer -Werror -c -o /dev/null $$f || failed="$$failed $$f"; \
+	@failed=; for f in $(SRC); do own=; \
+		case " $(OWN_MALLOC) " in \
+		*" $$f "*) own="-Wno-analyzer-malloc-leak -Wno-analyzer-double-free" ;; esac; \
+		gcc $(FLAGS) $(CFLAGS) -fanalyzer $$own -Werror -c -o /dev/null $$f || failed="$$failed $$f"; \
 	done; test -z "$$failed" || { echo "-fanalyzer:$$failed" >&2; exit 1; }
 
 # ---- install, clean ----

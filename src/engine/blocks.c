@@ -184,7 +184,8 @@ void ms_blocks_drop_group(struct ms_blocks *blocks, uint32_t group)
 			e->dropped = true;
 }
 
-static void seal_extent(struct ms_blocks *blocks, struct ms_extent *e)
+/* Its blocks are numbered from @number on; false when numbers have no more bits. */
+static bool seal_extent(struct ms_blocks *blocks, struct ms_extent *e, uint64_t *number)
 {
 	e->n = 0;
 	for (size_t i = e->cell0; i < e->cell0 + e->n_cells; i++) {
@@ -196,12 +197,15 @@ static void seal_extent(struct ms_blocks *blocks, struct ms_extent *e)
 		blocks->ranks.at[i] = e->n;
 		e->n += (uint32_t)__builtin_popcountll(cell->starts);
 	}
+	e->first = (uint32_t)*number;
+	*number += e->n;
+	return *number <= UINT32_MAX;
 }
 
 enum ms_status ms_blocks_seal(struct ms_blocks *blocks)
 {
 	size_t kept = 0;
-	uint64_t id = 0;
+	uint64_t number = 0;
 	struct ms_extent *e;
 
 	if (!ms_vec_reserve(blocks->arena, &blocks->ranks, blocks->cells.n))
@@ -209,13 +213,10 @@ enum ms_status ms_blocks_seal(struct ms_blocks *blocks)
 	ms_vec_for_each (e, &blocks->extents) {
 		if (e->dropped)
 			continue;
-		seal_extent(blocks, e);
+		if (!seal_extent(blocks, e, &number))
+			return MS_E_NOMEM;
 		if (!e->n)
 			continue;
-		e->first = (uint32_t)id;
-		id += e->n;
-		if (id > UINT32_MAX)
-			return MS_E_NOMEM;
 		if (e->kind == MS_EXTENT_HEAP) {
 			blocks->n += e->n;
 			blocks->bytes += e->bytes;
@@ -359,13 +360,8 @@ enum ms_status ms_blocks_number(struct ms_blocks *blocks, uint64_t *ret)
 	if (!ms_vec_reserve(blocks->arena, &blocks->ranks, blocks->cells.n))
 		return MS_E_NOMEM;
 	ms_vec_for_each (e, &blocks->extents) {
-		if (e->dropped)
-			continue;
-		seal_extent(blocks, e);
-		if (number + e->n > UINT32_MAX)
+		if (!e->dropped && !seal_extent(blocks, e, &number))
 			return MS_E_NOMEM;
-		e->first = (uint32_t)number;
-		number += e->n;
 	}
 	*ret = number;
 	return MS_OK;

@@ -4,6 +4,8 @@
 #include <elf.h>
 #include <string.h>
 
+#include "engine/modules.h"
+
 /*
  * A program or library is recognised by its ELF header at the mapping of its
  * file's first bytes. Its loadable segments say how far its writable memory
@@ -21,12 +23,6 @@ struct module {
 	struct ms_range span; /* from its ELF header to the end of its last segment */
 	ms_addr data_end;     /* end of its last writable segment; 0 when it has none */
 };
-
-static bool same_file(const struct ms_mapping *a, const struct ms_mapping *b)
-{
-	return a->inode && a->inode == b->inode && a->dev_major == b->dev_major &&
-	       a->dev_minor == b->dev_minor;
-}
 
 static bool has_prefix(const char *s, const char *prefix)
 {
@@ -129,7 +125,8 @@ struct classify {
 
 static enum ms_region_kind kind_of(const struct classify *c, const struct ms_mapping *m)
 {
-	if (c->first && same_file(m, c->first) && !m->shared && m->range.begin < c->module.span.end)
+	if (c->first && ms_mapping_same_file(m, c->first) && !m->shared &&
+	    m->range.begin < c->module.span.end)
 		return MS_REGION_GLOBALS;
 	return kind_by_itself(m);
 }

@@ -4,6 +4,9 @@
 
 /* Which mappings are of one program or library. */
 
+#include <string.h>
+
+#include "engine/report.h"
 #include "engine/source.h"
 
 static inline bool ms_mapping_same_file(const struct ms_mapping *a, const struct ms_mapping *b)
@@ -33,6 +36,35 @@ static inline const struct ms_mapping *ms_module_first(const struct ms_mappings 
 		first = m;
 	}
 	return first;
+}
+
+/* ---- the same of what a report carries, where holes between a file's mappings are left out ----
+ */
+
+static inline void ms_code_init(struct ms_code *ret, const struct ms_mapping *map)
+{
+	*ret = (struct ms_code){ .range = map->range,
+		                 .offset = map->offset,
+		                 .inode = map->inode,
+		                 .dev_major = map->dev_major,
+		                 .dev_minor = map->dev_minor,
+		                 .prot = map->prot };
+	(void)strncpy(ret->name, map->name, sizeof(ret->name) - 1);
+}
+
+static inline bool ms_code_same_file(const struct ms_code *a, const struct ms_code *b)
+{
+	return a->inode && a->inode == b->inode && a->dev_major == b->dev_major &&
+	       a->dev_minor == b->dev_minor;
+}
+
+static inline const struct ms_code *ms_code_first(const struct ms_codes *all,
+                                                  const struct ms_code *code)
+{
+	while (code > all->at && ms_code_same_file(code - 1, code) &&
+	       code[-1].offset <= code->offset)
+		code--;
+	return code;
 }
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "inproc/log.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -38,6 +39,7 @@ static void write_line(const char *line, size_t len)
 void ms_log(const char *fmt, ...)
 {
 	char line[sizeof(((struct ms_log_lines *)NULL)->line)];
+	int kept = errno;
 	va_list ap;
 	int len;
 
@@ -46,6 +48,7 @@ void ms_log(const char *fmt, ...)
 	va_end(ap);
 	if (len >= 0)
 		write_line(line, strnlen(line, sizeof(line)));
+	errno = kept;
 }
 
 /* Longer lines are broken, empty ones left out. */

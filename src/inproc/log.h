@@ -4,11 +4,12 @@
 
 /*
  * Messages on standard error, as Android's log writes them where there is no log: each
- * line begins with "libmemunreachable: ".
+ * line begins with "libmemunreachable: ". Without malloc.
  */
 
 #include "report/writers.h"
 
+/* errno is kept: an annotation logs within the program's own code. */
 void ms_log(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* A sink of lines, each of which is a message; the last one ends with ms_log_end(). */

@@ -4,21 +4,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "engine/modules.h"
+
 /* ---- what is known ---- */
-
-static bool same_file(const struct ms_code *a, const struct ms_code *b)
-{
-	return a->inode && a->inode == b->inode && a->dev_major == b->dev_major &&
-	       a->dev_minor == b->dev_minor;
-}
-
-/* The mapping that has the ELF header, as engine/modules.h has it: the run is in the report. */
-static const struct ms_code *first_of(const struct ms_codes *all, const struct ms_code *code)
-{
-	while (code > all->at && same_file(code - 1, code) && code[-1].offset <= code->offset)
-		code--;
-	return code;
-}
 
 static void tell_build_id(const struct ms_code *code, struct ms_told_frame *ret)
 {
@@ -33,10 +21,7 @@ static void tell_build_id(const struct ms_code *code, struct ms_told_frame *ret)
 	ret->symbol.build_id = ret->build_id;
 }
 
-/*
- * By the mappings alone: what the linker moved between file and memory is not known, so
- * the address is that in the file, and no other one in nearly every file.
- */
+/* By the mappings alone: without the bias it is the place in the file, as a rule the same. */
 static void tell_place(const struct ms_report *report, struct ms_told_frame *ret)
 {
 	const struct ms_code *code = ms_range_find(&report->code, ret->pc);
@@ -44,7 +29,7 @@ static void tell_place(const struct ms_report *report, struct ms_told_frame *ret
 
 	if (!code)
 		return;
-	first = first_of(&report->code, code);
+	first = ms_code_first(&report->code, code);
 	ret->symbol.module = code->name;
 	ret->symbol.map_begin = code->range.begin;
 	ret->symbol.rel_pc = ret->pc - code->range.begin;
@@ -52,6 +37,8 @@ static void tell_place(const struct ms_report *report, struct ms_told_frame *ret
 		ret->symbol.rel_pc += code->offset - first->offset;
 		ret->symbol.elf_offset = first->offset;
 	}
+	if (code->has_bias)
+		ret->symbol.rel_pc = ret->pc - code->bias;
 	tell_build_id(code, ret);
 }
 

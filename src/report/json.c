@@ -4,69 +4,17 @@
  * memscan.report/1 (CONTRACT: README, "The JSON report").
  *
  * The parts of fixed size are json-c trees; the leaks, of which there can be
- * millions, are one small tree each, written and dropped. So the outermost object
- * and its arrays are written by hand: one member a line, one leak a line, which
- * also suits grep and line-wise tools.
+ * millions, are one small tree each (json/values.h). One member a line, one leak a line:
+ * that also suits grep and line-wise tools.
  */
 
-#include <inttypes.h>
-#include <json-c/json.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "report/formats.h"
 #include "report/frames.h"
+#include "report/json/values.h"
 #include "report/utf8.h"
 #include "report/version.h"
-
-struct json {
-	struct ms_sink *sink;
-	bool ok; /* the sink takes bytes, and there was memory for every value */
-};
-
-static void put(struct json *j, const char *bytes, size_t len)
-{
-	j->ok = j->ok && j->sink->write(j->sink, bytes, len);
-}
-
-static void put_str(struct json *j, const char *s)
-{
-	put(j, s, strlen(s));
-}
-
-/* Write @value and drop it. */
-static void put_value(struct json *j, struct json_object *value)
-{
-	size_t len = 0;
-	const char *bytes = NULL;
-
-	if (value)
-		bytes = json_object_to_json_string_length(
-			value, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE, &len);
-	if (bytes)
-		put(j, bytes, len);
-	else
-		j->ok = false;
-	json_object_put(value);
-}
-
-/* Give @value to @object, which owns it from here; a value not made is a lost report. */
-static void add(struct json *j, struct json_object *object, const char *key,
-                struct json_object *value)
-{
-	if (value && object && json_object_object_add(object, key, value) == 0)
-		return;
-	json_object_put(value);
-	j->ok = false;
-}
-
-static void append(struct json *j, struct json_object *array, struct json_object *value)
-{
-	if (value && array && json_object_array_add(array, value) == 0)
-		return;
-	json_object_put(value);
-	j->ok = false;
-}
 
 /* Bytes of the target: what is no UTF-8 becomes U+FFFD, three bytes for one. */
 static struct json_object *text(const char *s, size_t len)
@@ -78,32 +26,19 @@ static struct json_object *text(const char *s, size_t len)
 }
 
 /* Empty means "cannot be told", and that is told by absence. */
-static void add_text(struct json *j, struct json_object *object, const char *key, const char *s)
+static void add_text(struct ms_json *j, struct json_object *object, const char *key, const char *s)
 {
 	if (s[0])
-		add(j, object, key, text(s, strlen(s)));
+		ms_json_add(j, object, key, text(s, strlen(s)));
 }
 
-static void add_number(struct json *j, struct json_object *object, const char *key, uint64_t n)
-{
-	add(j, object, key, json_object_new_uint64(n));
-}
-
-static void add_known(struct json *j, struct json_object *object, const char *key, uint64_t n)
+static void add_known(struct ms_json *j, struct json_object *object, const char *key, uint64_t n)
 {
 	if (n)
-		add_number(j, object, key, n);
+		ms_json_add_number(j, object, key, n);
 }
 
-static void add_address(struct json *j, struct json_object *object, const char *key, ms_addr addr)
-{
-	char hex[32];
-
-	(void)snprintf(hex, sizeof(hex), "0x%" PRIx64, addr);
-	add(j, object, key, json_object_new_string(hex));
-}
-
-static struct json_object *tool(struct json *j)
+static struct json_object *tool(struct ms_json *j)
 {
 	struct json_object *object = json_object_new_object();
 
@@ -112,7 +47,7 @@ static struct json_object *tool(struct json *j)
 	return object;
 }
 
-static struct json_object *host(struct json *j, const struct ms_host_facts *facts)
+static struct json_object *host(struct ms_json *j, const struct ms_host_facts *facts)
 {
 	struct json_object *object = json_object_new_object();
 
@@ -122,7 +57,7 @@ static struct json_object *host(struct json *j, const struct ms_host_facts *fact
 	return object;
 }
 
-static struct json_object *cmdline(struct json *j, const struct ms_target_facts *facts)
+static struct json_object *cmdline(struct ms_json *j, const struct ms_target_facts *facts)
 {
 	struct json_object *array = json_object_new_array();
 	size_t at = 0;
@@ -130,29 +65,29 @@ static struct json_object *cmdline(struct json *j, const struct ms_target_facts 
 	while (at < facts->cmdline_len) {
 		size_t len = strnlen(facts->cmdline + at, facts->cmdline_len - at);
 
-		append(j, array, text(facts->cmdline + at, len));
+		ms_json_append(j, array, text(facts->cmdline + at, len));
 		at += len + 1;
 	}
 	return array;
 }
 
-static struct json_object *target(struct json *j, const struct ms_target_facts *facts)
+static struct json_object *target(struct ms_json *j, const struct ms_target_facts *facts)
 {
 	struct json_object *object = json_object_new_object();
 
-	add(j, object, "pid", json_object_new_int(facts->pid));
+	ms_json_add(j, object, "pid", json_object_new_int(facts->pid));
 	add_text(j, object, "exe", facts->exe);
 	if (facts->cmdline_len)
-		add(j, object, "cmdline", cmdline(j, facts));
+		ms_json_add(j, object, "cmdline", cmdline(j, facts));
 	add_text(j, object, "arch", facts->arch);
 	add_known(j, object, "word_size", facts->word_size);
 	add_known(j, object, "threads", facts->threads);
 	if (facts->start_time)
-		add(j, object, "start_time", json_object_new_int64(facts->start_time));
+		ms_json_add(j, object, "start_time", json_object_new_int64(facts->start_time));
 	return object;
 }
 
-static struct json_object *phases(struct json *j, const struct ms_scan_facts *facts)
+static struct json_object *phases(struct ms_json *j, const struct ms_scan_facts *facts)
 {
 	struct json_object *array = json_object_new_array();
 
@@ -160,53 +95,53 @@ static struct json_object *phases(struct json *j, const struct ms_scan_facts *fa
 		struct json_object *phase = json_object_new_object();
 
 		add_text(j, phase, "name", ms_phase_name((enum ms_phase)i));
-		add_number(j, phase, "ns", facts->phase_ns[i]);
-		append(j, array, phase);
+		ms_json_add_number(j, phase, "ns", facts->phase_ns[i]);
+		ms_json_append(j, array, phase);
 	}
 	return array;
 }
 
-static struct json_object *scan(struct json *j, const struct ms_scan_facts *facts)
+static struct json_object *scan(struct ms_json *j, const struct ms_scan_facts *facts)
 {
 	struct json_object *object = json_object_new_object();
 
-	add(j, object, "time", json_object_new_int64(facts->time));
+	ms_json_add(j, object, "time", json_object_new_int64(facts->time));
 	add_text(j, object, "source", facts->source);
-	add_number(j, object, "attempts", facts->attempts);
-	add_number(j, object, "pause_ns", facts->pause_ns);
-	add_number(j, object, "duration_ns", facts->duration_ns);
-	add_number(j, object, "bytes_read", facts->bytes_read);
+	ms_json_add_number(j, object, "attempts", facts->attempts);
+	ms_json_add_number(j, object, "pause_ns", facts->pause_ns);
+	ms_json_add_number(j, object, "duration_ns", facts->duration_ns);
+	ms_json_add_number(j, object, "bytes_read", facts->bytes_read);
 	add_known(j, object, "peak_rss_bytes", facts->peak_rss_bytes);
-	add(j, object, "phases", phases(j, facts));
+	ms_json_add(j, object, "phases", phases(j, facts));
 	return object;
 }
 
 /* Notes [@first, @first + @n) as an array of strings. */
-static struct json_object *strings(struct json *j, const struct ms_notes *notes, size_t first,
+static struct json_object *strings(struct ms_json *j, const struct ms_notes *notes, size_t first,
                                    size_t n)
 {
 	struct json_object *array = json_object_new_array();
 
 	for (size_t i = first; i < first + n && i < notes->n; i++)
-		append(j, array, text(notes->at[i].text, strlen(notes->at[i].text)));
+		ms_json_append(j, array, text(notes->at[i].text, strlen(notes->at[i].text)));
 	return array;
 }
 
-static struct json_object *heap_object(struct json *j, const struct ms_heap *heap)
+static struct json_object *heap_object(struct ms_json *j, const struct ms_heap *heap)
 {
 	struct json_object *object = json_object_new_object();
 
 	add_text(j, object, "allocator", heap->allocator);
 	add_text(j, object, "version", heap->version);
-	add(j, object, "verified", json_object_new_boolean(heap->verified));
-	add_number(j, object, "allocations", heap->allocations);
-	add_number(j, object, "allocation_bytes", heap->allocation_bytes);
-	add_number(j, object, "free_bytes", heap->free_bytes);
-	add_number(j, object, "mapped_bytes", heap->mapped_bytes);
+	ms_json_add(j, object, "verified", json_object_new_boolean(heap->verified));
+	ms_json_add_number(j, object, "allocations", heap->allocations);
+	ms_json_add_number(j, object, "allocation_bytes", heap->allocation_bytes);
+	ms_json_add_number(j, object, "free_bytes", heap->free_bytes);
+	ms_json_add_number(j, object, "mapped_bytes", heap->mapped_bytes);
 	return object;
 }
 
-static struct json_object *heaps(struct json *j, const struct ms_report *report)
+static struct json_object *heaps(struct ms_json *j, const struct ms_report *report)
 {
 	struct json_object *array = json_object_new_array();
 	const struct ms_heap *heap;
@@ -215,36 +150,37 @@ static struct json_object *heaps(struct json *j, const struct ms_report *report)
 	ms_vec_for_each (heap, &report->heaps) {
 		struct json_object *object = heap_object(j, heap);
 
-		add(j, object, "evidence", strings(j, &report->evidence, first, heap->n_evidence));
-		append(j, array, object);
+		ms_json_add(j, object, "evidence",
+		            strings(j, &report->evidence, first, heap->n_evidence));
+		ms_json_append(j, array, object);
 		first += heap->n_evidence;
 	}
 	return array;
 }
 
-static struct json_object *totals(struct json *j, const struct ms_report *report)
+static struct json_object *totals(struct ms_json *j, const struct ms_report *report)
 {
 	const struct ms_totals *t = &report->totals;
 	struct json_object *object = json_object_new_object();
 
-	add_number(j, object, "allocations", t->allocations);
-	add_number(j, object, "allocation_bytes", t->allocation_bytes);
-	add_number(j, object, "leaked_allocations", t->leaked_allocations);
-	add_number(j, object, "leaked_bytes", t->leaked_bytes);
-	add_number(j, object, "direct_allocations", t->direct_allocations);
-	add_number(j, object, "direct_bytes", t->direct_bytes);
-	add_number(j, object, "indirect_allocations", t->indirect_allocations);
-	add_number(j, object, "indirect_bytes", t->indirect_bytes);
+	ms_json_add_number(j, object, "allocations", t->allocations);
+	ms_json_add_number(j, object, "allocation_bytes", t->allocation_bytes);
+	ms_json_add_number(j, object, "leaked_allocations", t->leaked_allocations);
+	ms_json_add_number(j, object, "leaked_bytes", t->leaked_bytes);
+	ms_json_add_number(j, object, "direct_allocations", t->direct_allocations);
+	ms_json_add_number(j, object, "direct_bytes", t->direct_bytes);
+	ms_json_add_number(j, object, "indirect_allocations", t->indirect_allocations);
+	ms_json_add_number(j, object, "indirect_bytes", t->indirect_bytes);
 	if (report->possible) {
-		add_number(j, object, "possible_allocations", t->possible_allocations);
-		add_number(j, object, "possible_bytes", t->possible_bytes);
+		ms_json_add_number(j, object, "possible_allocations", t->possible_allocations);
+		ms_json_add_number(j, object, "possible_bytes", t->possible_bytes);
 	}
-	add_number(j, object, "suppressed_allocations", t->suppressed_allocations);
-	add_number(j, object, "suppressed_bytes", t->suppressed_bytes);
+	ms_json_add_number(j, object, "suppressed_allocations", t->suppressed_allocations);
+	ms_json_add_number(j, object, "suppressed_bytes", t->suppressed_bytes);
 	return object;
 }
 
-static struct json_object *mappings(struct json *j, const struct ms_lost_mappings *lost)
+static struct json_object *mappings(struct ms_json *j, const struct ms_lost_mappings *lost)
 {
 	struct json_object *array = json_object_new_array();
 	const struct ms_lost_mapping *mapping;
@@ -252,15 +188,15 @@ static struct json_object *mappings(struct json *j, const struct ms_lost_mapping
 	ms_vec_for_each (mapping, lost) {
 		struct json_object *object = json_object_new_object();
 
-		add_address(j, object, "address", mapping->range.begin);
-		add_number(j, object, "size", ms_range_len(mapping->range));
+		ms_json_add_address(j, object, "address", mapping->range.begin);
+		ms_json_add_number(j, object, "size", ms_range_len(mapping->range));
 		add_text(j, object, "name", mapping->name);
-		append(j, array, object);
+		ms_json_append(j, array, object);
 	}
 	return array;
 }
 
-static struct json_object *suppressions(struct json *j, const struct ms_suppressed_list *list)
+static struct json_object *suppressions(struct ms_json *j, const struct ms_suppressed_list *list)
 {
 	struct json_object *array = json_object_new_array();
 	const struct ms_suppressed *suppressed;
@@ -268,10 +204,11 @@ static struct json_object *suppressions(struct json *j, const struct ms_suppress
 	ms_vec_for_each (suppressed, list) {
 		struct json_object *object = json_object_new_object();
 
-		add(j, object, "pattern", text(suppressed->pattern, strlen(suppressed->pattern)));
-		add_number(j, object, "allocations", suppressed->allocations);
-		add_number(j, object, "bytes", suppressed->bytes);
-		append(j, array, object);
+		ms_json_add(j, object, "pattern",
+		            text(suppressed->pattern, strlen(suppressed->pattern)));
+		ms_json_add_number(j, object, "allocations", suppressed->allocations);
+		ms_json_add_number(j, object, "bytes", suppressed->bytes);
+		ms_json_append(j, array, object);
 	}
 	return array;
 }
@@ -305,7 +242,7 @@ static const char *reason_name(enum ms_reason reason)
 	return "";
 }
 
-static void add_contents(struct json *j, struct json_object *object, const struct ms_leak *leak)
+static void add_contents(struct ms_json *j, struct json_object *object, const struct ms_leak *leak)
 {
 	static const char digits[] = "0123456789abcdef";
 	char hex[2 * MS_CONTENTS + 1] = "";
@@ -331,7 +268,7 @@ static const char *how_name(enum ms_how how)
 }
 
 /* The module stands by itself: it is known also where no name is. */
-static void add_type(struct json *j, struct json_object *object, const struct ms_type *type)
+static void add_type(struct ms_json *j, struct json_object *object, const struct ms_type *type)
 {
 	struct json_object *told;
 
@@ -339,38 +276,38 @@ static void add_type(struct json *j, struct json_object *object, const struct ms
 		told = json_object_new_object();
 		add_text(j, told, "name", type->name);
 		add_text(j, told, "how", how_name((enum ms_how)type->how));
-		add(j, object, "type", told);
+		ms_json_add(j, object, "type", told);
 	}
 	add_text(j, object, "module", type->module);
 }
 
-static void add_known_text(struct json *j, struct json_object *object, const char *key,
+static void add_known_text(struct ms_json *j, struct json_object *object, const char *key,
                            const char *s)
 {
 	if (s)
 		add_text(j, object, key, s);
 }
 
-static struct json_object *frame_object(struct json *j, const struct ms_told_frame *frame)
+static struct json_object *frame_object(struct ms_json *j, const struct ms_told_frame *frame)
 {
 	const struct ms_symbol *symbol = &frame->symbol;
 	struct json_object *object = json_object_new_object();
 
-	add_address(j, object, "pc", frame->pc);
+	ms_json_add_address(j, object, "pc", frame->pc);
 	add_known_text(j, object, "module", symbol->module);
 	add_known_text(j, object, "build_id", symbol->build_id);
 	if (symbol->module && symbol->module[0])
-		add_address(j, object, "offset", symbol->rel_pc);
+		ms_json_add_address(j, object, "offset", symbol->rel_pc);
 	add_known_text(j, object, "function", symbol->function);
 	if (frame->inlined)
-		add(j, object, "inlined", json_object_new_boolean(true));
+		ms_json_add(j, object, "inlined", json_object_new_boolean(true));
 	add_known_text(j, object, "file", symbol->file);
 	if (symbol->file)
 		add_known(j, object, "line", symbol->line);
 	return object;
 }
 
-static struct json_object *backtrace(struct json *j, const struct ms_report *report,
+static struct json_object *backtrace(struct ms_json *j, const struct ms_report *report,
                                      const struct ms_stack *stack)
 {
 	struct json_object *array = json_object_new_array();
@@ -378,67 +315,65 @@ static struct json_object *backtrace(struct json *j, const struct ms_report *rep
 	for (size_t pc = stack->first; pc < (size_t)stack->first + stack->n; pc++) {
 		size_t n = ms_frames_at(report, pc);
 
-		for (size_t i = 0; i < n && j->ok; i++) {
+		for (size_t i = 0; i < n && j->text.ok; i++) {
 			struct ms_told_frame frame;
 
 			ms_frame_tell(report, pc, i, &frame);
-			append(j, array, frame_object(j, &frame));
+			ms_json_append(j, array, frame_object(j, &frame));
 		}
 	}
 	return array;
 }
 
-static struct json_object *leak_object(struct json *j, const struct ms_report *report,
+static struct json_object *leak_object(struct ms_json *j, const struct ms_report *report,
                                        const struct ms_leak *leak)
 {
 	struct json_object *object = json_object_new_object();
 
-	add_number(j, object, "id", leak->id);
+	ms_json_add_number(j, object, "id", leak->id);
 	add_text(j, object, "kind", kind_name((enum ms_leak_kind)leak->kind));
-	add_address(j, object, "address", leak->address);
-	add_number(j, object, "size", leak->size);
-	add_number(j, object, "referenced_count", leak->referenced_count);
-	add_number(j, object, "referenced_size", leak->referenced_size);
-	add_number(j, object, "similar_count", leak->similar_count);
-	add_number(j, object, "similar_size", leak->similar_size);
-	add_number(j, object, "similar_referenced_count", leak->similar_referenced_count);
-	add_number(j, object, "similar_referenced_size", leak->similar_referenced_size);
-	add_number(j, object, "total_size", leak->total_size);
+	ms_json_add_address(j, object, "address", leak->address);
+	ms_json_add_number(j, object, "size", leak->size);
+	ms_json_add_number(j, object, "referenced_count", leak->referenced_count);
+	ms_json_add_number(j, object, "referenced_size", leak->referenced_size);
+	ms_json_add_number(j, object, "similar_count", leak->similar_count);
+	ms_json_add_number(j, object, "similar_size", leak->similar_size);
+	ms_json_add_number(j, object, "similar_referenced_count", leak->similar_referenced_count);
+	ms_json_add_number(j, object, "similar_referenced_size", leak->similar_referenced_size);
+	ms_json_add_number(j, object, "total_size", leak->total_size);
 	add_contents(j, object, leak);
 	if (leak->type)
 		add_type(j, object, &report->types.at[leak->type - 1]);
 	add_text(j, object, "reason", reason_name((enum ms_reason)leak->reason));
 	if (leak->stack)
-		add(j, object, "backtrace",
-		    backtrace(j, report, &report->stacks.at[leak->stack - 1]));
+		ms_json_add(j, object, "backtrace",
+		            backtrace(j, report, &report->stacks.at[leak->stack - 1]));
 	return object;
 }
 
-static void put_leaks(struct json *j, const struct ms_report *report)
+static void put_leaks(struct ms_json *j, const struct ms_report *report)
 {
 	const struct ms_leaks *leaks = &report->leaks;
 
-	put_str(j, ",\n\"leaks\":[");
-	for (size_t i = 0; i < leaks->n && j->ok; i++) {
-		put_str(j, i ? ",\n" : "\n");
-		put_value(j, leak_object(j, report, &leaks->at[i]));
+	ms_text_print(&j->text, ",\n\"leaks\":[");
+	for (size_t i = 0; i < leaks->n && j->text.ok; i++) {
+		ms_text_print(&j->text, i ? ",\n" : "\n");
+		ms_json_put(j, leak_object(j, report, &leaks->at[i]));
 	}
-	put_str(j, "]");
+	ms_text_print(&j->text, "]");
 }
 
-static void put_member(struct json *j, const char *key, struct json_object *value)
+static void put_member(struct ms_json *j, const char *key, struct json_object *value)
 {
-	put_str(j, ",\n\"");
-	put_str(j, key);
-	put_str(j, "\":");
-	put_value(j, value);
+	ms_text_print(&j->text, ",\n\"%s\":", key);
+	ms_json_put(j, value);
 }
 
 static bool write_json(const struct ms_report *report, struct ms_sink *sink)
 {
-	struct json j = { sink, true };
+	struct ms_json j = { { sink, true } };
 
-	put_str(&j, "{\n\"schema\":\"memscan.report/1\"");
+	ms_text_print(&j.text, "{\n\"schema\":\"memscan.report/1\"");
 	put_member(&j, "tool", tool(&j));
 	put_member(&j, "host", host(&j, &report->host));
 	put_member(&j, "target", target(&j, &report->target));
@@ -450,8 +385,8 @@ static bool write_json(const struct ms_report *report, struct ms_sink *sink)
 	if (report->suppressed.n)
 		put_member(&j, "suppressions", suppressions(&j, &report->suppressed));
 	put_member(&j, "warnings", strings(&j, &report->warnings, 0, report->warnings.n));
-	put_str(&j, "\n}\n");
-	return j.ok;
+	ms_text_print(&j.text, "\n}\n");
+	return j.text.ok;
 }
 
 const struct ms_writer ms_json_writer = { "json", write_json };

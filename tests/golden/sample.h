@@ -179,8 +179,8 @@ static inline void sample_stacks(struct ms_arena *arena, struct ms_report *repor
 static inline void sample_names(struct ms_arena *arena, struct ms_report *report)
 {
 	static const struct ms_function inlined[] = {
-		{ "pool::grow(unsigned long)", "/src/pool/grow.hh", 12 },
-		{ "pool::take()", "/src/pool/take.cc", 34 },
+		{ "pool::grow(unsigned long)", NULL, "/src/pool/grow.hh", 12 },
+		{ "pool::take()", NULL, "/src/pool/take.cc", 34 },
 	};
 	static const struct ms_named names[] = {
 		{ .symbol = { .module = "/usr/lib/libops.so.2",

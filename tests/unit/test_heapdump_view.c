@@ -164,8 +164,8 @@ Test(heapdump_view, tells_blocks_of_no_size)
 
 Test(heapdump_view, tells_inlined_functions)
 {
-	static const struct ms_function functions[] = { { "in", "/src/in.c", 3 },
-		                                        { "out", NULL, 0 } };
+	static const struct ms_function functions[] = { { "in", NULL, "/src/in.c", 3 },
+		                                        { "out", NULL, NULL, 0 } };
 
 	add_dump("z 0  sz 1  num 1  bt 1 2\n");
 	list_places();
@@ -179,7 +179,9 @@ Test(heapdump_view, tells_inlined_functions)
 /* Names are others' choice. */
 Test(heapdump_view, makes_names_harmless)
 {
-	static const struct ms_function evil = { "a;b\n\033[1m<script>&\"'", "x", 1 };
+	static const struct ms_function evil = { .name = "a;b\n\033[1m<script>&\"'",
+		                                 .file = "x",
+		                                 .line = 1 };
 
 	add_dump("z 0  sz 1  num 1  bt 1\n");
 	list_places();
@@ -192,7 +194,7 @@ Test(heapdump_view, makes_names_harmless)
 
 Test(heapdump_view, names_by_the_dump_where_no_file_does)
 {
-	static const struct ms_function better = { "from_file", NULL, 0 };
+	static const struct ms_function better = { .name = "from_file" };
 
 	add_dump("z 0  sz 1  num 1  bt 1 2\n"
 	         "  bt_info {\"/lib/a.so\" 1 \"f(int)\" 4} {\"/lib/b.so\" 2 \"g\" 0}\n");

@@ -2,8 +2,9 @@
 #include "cli/heapdump/options.h"
 
 #include <getopt.h>
-#include <stdarg.h>
 #include <string.h>
+
+#include "cli/args.h"
 
 enum {
 	OPTION_SYMBOLS = 256,
@@ -51,37 +52,28 @@ static const char usage[] =
 	"Exit status: 0 printed, 2 the call was wrong, 3 a dump could not be read or is damaged,\n"
 	"4 the output could not be written.\n";
 
-static bool __attribute__((format(printf, 2, 3))) wrong(struct ms_error *err, const char *fmt, ...)
-{
-	char text[MS_ERROR_TEXT];
-	va_list ap;
-
-	va_start(ap, fmt);
-	(void)vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	(void)ms_fail(err, MS_E_UNSUPPORTED, "%s", text);
-	ms_advise(err, "memscan heapdump [OPTION]... [OLD] FILE; see memscan heapdump --help");
-	return false;
-}
+static const char see_help[] =
+	"memscan heapdump [OPTION]... [OLD] FILE; see memscan heapdump --help";
 
 static bool take_format(struct ms_heapdump_options *options, const char *name, struct ms_error *err)
 {
 	options->writer = ms_heapdump_writer_find(name);
 	return options->writer ||
-	       wrong(err, "--format takes text, html, folded or json, not '%.60s'", name);
+	       ms_args_wrong(err, see_help,
+	                     "--format takes text, html, folded or json, not '%.60s'", name);
 }
 
 static bool take_by(struct ms_heapdump_options *options, const char *name, struct ms_error *err)
 {
 	options->by_size = strcmp(name, "size") == 0;
 	return options->by_size || strcmp(name, "stack") == 0 ||
-	       wrong(err, "--by takes stack or size, not '%.60s'", name);
+	       ms_args_wrong(err, see_help, "--by takes stack or size, not '%.60s'", name);
 }
 
 static bool take_name(const char **ret, const char *option, struct ms_error *err)
 {
 	*ret = optarg;
-	return *optarg || wrong(err, "%s takes a name", option);
+	return *optarg || ms_args_wrong(err, see_help, "%s takes a name", option);
 }
 
 /* @word: as the option was written. */
@@ -112,9 +104,9 @@ static bool take(struct ms_heapdump_options *options, int option, const char *wo
 	case 'h':
 		return options->help = true;
 	case ':':
-		return wrong(err, "%.60s takes an argument", word);
+		return ms_args_wrong(err, see_help, "%.60s takes an argument", word);
 	default:
-		return wrong(err, "there is no option %.60s", word);
+		return ms_args_wrong(err, see_help, "there is no option %.60s", word);
 	}
 }
 
@@ -122,10 +114,11 @@ static bool take_files(struct ms_heapdump_options *options, int n, char **words,
                        struct ms_error *err)
 {
 	if (n < 1)
-		return wrong(err, "no dump was given");
+		return ms_args_wrong(err, see_help, "no dump was given");
 	if (n > 2)
-		return wrong(err, "one dump, or two against each other: unexpected '%.60s'",
-		             words[2]);
+		return ms_args_wrong(err, see_help,
+		                     "one dump, or two against each other: unexpected '%.60s'",
+		                     words[2]);
 	options->n_files = (size_t)n;
 	for (int i = 0; i < n; i++)
 		options->files[i] = words[n - 1 - i];
@@ -135,19 +128,12 @@ static bool take_files(struct ms_heapdump_options *options, int n, char **words,
 bool ms_heapdump_options_parse(int argc, char **argv, struct ms_heapdump_options *ret,
                                struct ms_error *err)
 {
-	*ret = (struct ms_heapdump_options){ .writer = ms_heapdump_writer_find("text") };
-	optind = 0; /* begin anew */
-	opterr = 0;
-	for (;;) {
-		/* With short options in one word, optind still is at that word. */
-		int at = optind ? optind : 1;
-		int option = getopt_long(argc, argv, ":f:o:rvh", longs, NULL);
+	struct ms_args args = { argc, argv, ":f:o:rvh", longs, NULL, false };
+	int option;
 
-		if (option == -1)
-			break;
-		if (option == ':' || option == '?')
-			at = optind > at ? optind - 1 : at;
-		if (!take(ret, option, at < argc ? argv[at] : "", err))
+	*ret = (struct ms_heapdump_options){ .writer = ms_heapdump_writer_find("text") };
+	while ((option = ms_args_next(&args)) != -1) {
+		if (!take(ret, option, args.word, err))
 			return false;
 		if (ret->help)
 			return true;

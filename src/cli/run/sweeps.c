@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/workers.h"
 #include "cli/scan/naming.h"
 #include "cli/scan/sweeper.h"
@@ -53,20 +52,6 @@ static unsigned jobs_for(const struct ms_options *options, pid_t pid)
 
 /* ---- who says which stacks to suppress: the tracer does not wait for the sweeper ---- */
 
-static bool put_bytes(void *ctx, const void *bytes, size_t len)
-{
-	const int *fd = ctx;
-
-	return ms_fd_write_all(*fd, bytes, len);
-}
-
-static bool get_bytes(void *ctx, void *bytes, size_t len)
-{
-	const int *fd = ctx;
-
-	return ms_fd_read_all(*fd, bytes, len);
-}
-
 struct judging {
 	struct ms_naming naming;
 	const struct ms_suppressions *suppressions;
@@ -84,8 +69,8 @@ static bool judge(void *ctx, const struct ms_report *asked, uint32_t *verdicts,
 static _Noreturn void be_judge(struct judging *judging, int fd)
 {
 	const struct ms_wire_link link = {
-		.get = get_bytes,
-		.put = put_bytes,
+		.get = ms_sweep_get,
+		.put = ms_sweep_put,
 		.ctx = &fd,
 		.judge = judge,
 		.judge_ctx = judging,
@@ -225,7 +210,7 @@ static enum ms_status receive(const struct ms_standing_sweep *run, struct ms_are
 	enum ms_status st;
 
 	(void)lseek(fd, 0, SEEK_SET);
-	st = ms_wire_receive(get_bytes, &fd, arena, ret, err);
+	st = ms_wire_receive(ms_sweep_get, &fd, arena, ret, err);
 	/* There is no asking again: it will stand like this for good. */
 	(void)ms_trust_doubt(&trust, st, ret, err);
 	if (!st)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/ptrmap.h"
+#include "engine/modules.h"
 
 struct teller {
 	const struct ms_names_job *job;
@@ -18,8 +19,7 @@ struct teller {
 
 static bool same_file(const struct ms_code *a, const struct ms_code *b)
 {
-	return a == b || (a && b && a->inode && a->inode == b->inode &&
-	                  a->dev_major == b->dev_major && a->dev_minor == b->dev_minor);
+	return a == b || (a && b && ms_code_same_file(a, b));
 }
 
 size_t ms_names_group(const struct ms_names_job *job, size_t i, const struct ms_code **ret_code)
@@ -172,8 +172,12 @@ static void tell_group(struct teller *t, const struct ms_code *code, size_t begi
 	struct ms_symbol_file *file = NULL;
 	struct ms_named named = { 0 };
 	const struct ms_debug *debug;
-	enum ms_code_state state = ms_code_open(&t->job->call, code, &t->arena, &file);
+	enum ms_code_state state;
 
+	/* What a program wrote itself, or the kernel, is in no file. */
+	if (!code->inode)
+		return;
+	state = ms_code_open(&t->job->call, code, &t->arena, &file);
 	if (state != MS_CODE_OPEN) {
 		tell_unopened(t, code, state);
 		return;

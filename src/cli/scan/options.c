@@ -10,11 +10,11 @@
 #include <assert.h>
 #include <getopt.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/workers.h"
+#include "cli/args.h"
 #include "report/version.h"
 
 enum { DEFAULT_LIMIT = 100, DEFAULT_TIMEOUT_S = 30, LONGEST_TIMEOUT_S = 24 * 3600 };
@@ -26,45 +26,13 @@ static const char see_help[] = "see memscan --help";
 /* Each takes its option's argument (NULL when it has none); false when it is wrong. */
 typedef bool (*option_taker)(struct ms_options *options, const char *arg, struct ms_error *err);
 
-static bool __attribute__((format(printf, 3, 4)))
-wrong(struct ms_error *err, const char *advice, const char *fmt, ...)
-{
-	char text[MS_ERROR_TEXT];
-	va_list ap;
-
-	va_start(ap, fmt);
-	(void)vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	(void)ms_fail(err, MS_E_UNSUPPORTED, "%s", text);
-	ms_advise(err, "%s", advice);
-	return false;
-}
-
-/* Digits only: no sign, no blank, no unit; what strtoull() takes beyond that are typos. */
-static bool parse_number(const char *s, uint64_t most, uint64_t *ret)
-{
-	uint64_t n = 0;
-
-	if (*s == '\0')
-		return false;
-	for (; *s; s++) {
-		uint64_t digit = (uint64_t)(*s - '0');
-
-		if (*s < '0' || *s > '9' || n > (most - digit) / 10)
-			return false;
-		n = n * 10 + digit;
-	}
-	*ret = n;
-	return true;
-}
-
 static bool take_pid(struct ms_options *options, const char *arg, struct ms_error *err)
 {
 	uint64_t id = 0;
 
-	if (!parse_number(arg, INT_MAX, &id) || id == 0)
-		return wrong(err, "give the number that ps shows, or use --name NAME",
-		             "--pid takes the number of a process, not '%s'", arg);
+	if (!ms_args_number(arg, INT_MAX, &id) || id == 0)
+		return ms_args_wrong(err, "give the number that ps shows, or use --name NAME",
+		                     "--pid takes the number of a process, not '%s'", arg);
 	options->id = (pid_t)id;
 	return true;
 }
@@ -72,19 +40,15 @@ static bool take_pid(struct ms_options *options, const char *arg, struct ms_erro
 static bool take_name(struct ms_options *options, const char *arg, struct ms_error *err)
 {
 	if (*arg == '\0')
-		return wrong(err, see_help, "--name takes the name of a process");
+		return ms_args_wrong(err, see_help, "--name takes the name of a process");
 	options->name = arg;
 	return true;
 }
 
 static bool take_limit(struct ms_options *options, const char *arg, struct ms_error *err)
 {
-	if (strcmp(arg, "all") == 0) {
-		options->scan.limit = UINT64_MAX;
-		return true;
-	}
-	return parse_number(arg, UINT64_MAX, &options->scan.limit) ||
-	       wrong(err, see_help, "--limit takes a number or 'all', not '%s'", arg);
+	return ms_args_limit(arg, &options->scan.limit) ||
+	       ms_args_wrong(err, see_help, "--limit takes a number or 'all', not '%s'", arg);
 }
 
 static bool take_no_fold(struct ms_options *options, const char *arg, struct ms_error *err)
@@ -117,17 +81,18 @@ static bool take_unaligned(struct ms_options *options, const char *arg, struct m
 
 static bool take_min_size(struct ms_options *options, const char *arg, struct ms_error *err)
 {
-	return parse_number(arg, UINT64_MAX, &options->scan.min_size) ||
-	       wrong(err, see_help, "--min-size takes a number of bytes, not '%s'", arg);
+	return ms_args_number(arg, UINT64_MAX, &options->scan.min_size) ||
+	       ms_args_wrong(err, see_help, "--min-size takes a number of bytes, not '%s'", arg);
 }
 
 static bool take_suppressions(struct ms_options *options, const char *arg, struct ms_error *err)
 {
 	if (*arg == '\0')
-		return wrong(err, see_help, "--suppressions takes the name of a file");
+		return ms_args_wrong(err, see_help, "--suppressions takes the name of a file");
 	if (options->n_suppressions == MS_SUPPRESSION_FILES)
-		return wrong(err, "put them into fewer files",
-		             "--suppressions was given more than %d times", MS_SUPPRESSION_FILES);
+		return ms_args_wrong(err, "put them into fewer files",
+		                     "--suppressions was given more than %d times",
+		                     MS_SUPPRESSION_FILES);
 	options->suppressions[options->n_suppressions++] = arg;
 	return true;
 }
@@ -137,8 +102,9 @@ static bool take_debug_folder(struct ms_options *options, const char *arg, struc
 	struct stat st;
 
 	if (stat(arg, &st) != 0 || !S_ISDIR(st.st_mode))
-		return wrong(err, "give the folder in which .build-id is, or the debug files are",
-		             "--debug-dir takes a folder, which '%.100s' is not", arg);
+		return ms_args_wrong(
+			err, "give the folder in which .build-id is, or the debug files are",
+			"--debug-dir takes a folder, which '%.100s' is not", arg);
 	options->debug_folder = arg;
 	return true;
 }
@@ -171,16 +137,16 @@ static bool take_snapshot(struct ms_options *options, const char *arg, struct ms
 
 	options->how = (enum ms_snapshot_how)find_name(names, n, arg);
 	return options->how < n ||
-	       wrong(err, see_help, "--snapshot takes auto, fork or copy, not '%s'", arg);
+	       ms_args_wrong(err, see_help, "--snapshot takes auto, fork or copy, not '%s'", arg);
 }
 
 static bool take_jobs(struct ms_options *options, const char *arg, struct ms_error *err)
 {
 	uint64_t jobs = 0;
 
-	if (!parse_number(arg, MS_WORKERS_MAX, &jobs) || jobs == 0)
-		return wrong(err, "give a number from 1 to 64, or leave --jobs away",
-		             "--jobs takes a number of threads, not '%s'", arg);
+	if (!ms_args_number(arg, MS_WORKERS_MAX, &jobs) || jobs == 0)
+		return ms_args_wrong(err, "give a number from 1 to 64, or leave --jobs away",
+		                     "--jobs takes a number of threads, not '%s'", arg);
 	options->jobs = (unsigned)jobs;
 	return true;
 }
@@ -189,7 +155,7 @@ static bool take_format(struct ms_options *options, const char *arg, struct ms_e
 {
 	options->writer = ms_writer_find(arg);
 	return options->writer ||
-	       wrong(err, see_help, "--format takes text or json, not '%s'", arg);
+	       ms_args_wrong(err, see_help, "--format takes text or json, not '%s'", arg);
 }
 
 static bool take_json(struct ms_options *options, const char *arg, struct ms_error *err)
@@ -201,8 +167,8 @@ static bool take_json(struct ms_options *options, const char *arg, struct ms_err
 static bool take_output(struct ms_options *options, const char *arg, struct ms_error *err)
 {
 	if (*arg == '\0')
-		return wrong(err, "leave --output away to write to standard output",
-		             "--output takes the name of a file");
+		return ms_args_wrong(err, "leave --output away to write to standard output",
+		                     "--output takes the name of a file");
 	options->output = arg;
 	return true;
 }
@@ -211,9 +177,9 @@ static bool take_timeout(struct ms_options *options, const char *arg, struct ms_
 {
 	uint64_t seconds = 0;
 
-	if (!parse_number(arg, LONGEST_TIMEOUT_S, &seconds) || seconds == 0)
-		return wrong(err, "give whole seconds, 1 to 86400",
-		             "--timeout takes a number of seconds, not '%s'", arg);
+	if (!ms_args_number(arg, LONGEST_TIMEOUT_S, &seconds) || seconds == 0)
+		return ms_args_wrong(err, "give whole seconds, 1 to 86400",
+		                     "--timeout takes a number of seconds, not '%s'", arg);
 	options->timeout_ns = seconds * second_ns;
 	return true;
 }
@@ -229,8 +195,8 @@ static bool take_error_status(struct ms_options *options, const char *arg, struc
 {
 	uint64_t status = 0;
 
-	if (!parse_number(arg, UCHAR_MAX, &status) || status == 0)
-		return wrong(
+	if (!ms_args_number(arg, UCHAR_MAX, &status) || status == 0)
+		return ms_args_wrong(
 			err,
 			"give a number from 1 to 255 that the program itself does not end with",
 			"--error-exitcode takes an exit status, not '%s'", arg);
@@ -265,7 +231,7 @@ static bool take_colour(struct ms_options *options, const char *arg, struct ms_e
 
 	options->colour = (enum ms_colour)find_name(names, n, arg);
 	return options->colour < n ||
-	       wrong(err, see_help, "--color takes auto, always or never, not '%s'", arg);
+	       ms_args_wrong(err, see_help, "--color takes auto, always or never, not '%s'", arg);
 }
 
 static bool take_help(struct ms_options *options, const char *arg, struct ms_error *err)
@@ -392,10 +358,11 @@ static const struct option_row *find_row(int code)
 static bool unknown(const char *word, struct ms_error *err)
 {
 	if (optopt >= CODE_BASE)
-		return wrong(err, see_help, "--%s takes no argument", find_row(optopt)->name);
+		return ms_args_wrong(err, see_help, "--%s takes no argument",
+		                     find_row(optopt)->name);
 	if (optopt)
-		return wrong(err, see_help, "there is no option -%c", optopt);
-	return wrong(err, see_help, "there is no option %s, or it is ambiguous", word);
+		return ms_args_wrong(err, see_help, "there is no option -%c", optopt);
+	return ms_args_wrong(err, see_help, "there is no option %s, or it is ambiguous", word);
 }
 
 static bool take_all(int argc, char **argv, struct ms_options *options, struct ms_error *err)
@@ -412,10 +379,10 @@ static bool take_all(int argc, char **argv, struct ms_options *options, struct m
 		if (code == '?')
 			return unknown(argv[optind - 1], err);
 		if (code == ':')
-			return wrong(err, see_help, "--%s needs its argument, %s",
-			             find_row(optopt)->name, find_row(optopt)->arg);
+			return ms_args_wrong(err, see_help, "--%s needs its argument, %s",
+			                     find_row(optopt)->name, find_row(optopt)->arg);
 		if (options->run && find_row(code)->use == USE_SCAN)
-			return wrong(
+			return ms_args_wrong(
 				err,
 				"leave it away: run starts PROG itself, and scans it at its end",
 				"--%s is not for memscan run", find_row(code)->name);
@@ -427,12 +394,13 @@ static bool take_all(int argc, char **argv, struct ms_options *options, struct m
 	if (options->run) {
 		options->program = argv + optind;
 		return optind < argc ||
-		       wrong(err, "say which: memscan run [OPTION]... -- PROG [ARG]...",
-		             "no program was given");
+		       ms_args_wrong(err, "say which: memscan run [OPTION]... -- PROG [ARG]...",
+		                     "no program was given");
 	}
 	if (optind < argc)
-		return wrong(err, "every option of a scan begins with '-'; see memscan --help",
-		             "'%s' is not an option", argv[optind]);
+		return ms_args_wrong(err,
+		                     "every option of a scan begins with '-'; see memscan --help",
+		                     "'%s' is not an option", argv[optind]);
 	return true;
 }
 
@@ -462,9 +430,9 @@ bool ms_options_parse(int argc, char **argv, struct ms_options *ret, struct ms_e
 	if (!take_all(argc, argv, &options, err))
 		return false;
 	if (options.request == MS_REQUEST_SCAN && !options.id && !options.name)
-		return wrong(err, choose, "no process was given");
+		return ms_args_wrong(err, choose, "no process was given");
 	if (options.id && options.name)
-		return wrong(err, choose, "--pid and --name exclude each other");
+		return ms_args_wrong(err, choose, "--pid and --name exclude each other");
 	*ret = options;
 	return true;
 }

@@ -31,24 +31,20 @@ static void enter_step(const void *ctx, enum ms_snapshot_step step)
 	enter(ctx, stages[step]);
 }
 
-static bool put_bytes(void *ctx, const void *bytes, size_t len)
+bool ms_sweep_put(void *fd, const void *bytes, size_t len)
 {
-	const int *fd = ctx;
-
-	return ms_fd_write_all(*fd, bytes, len);
+	return ms_fd_write_all(*(const int *)fd, bytes, len);
 }
 
-static bool get_bytes(void *ctx, void *bytes, size_t len)
+bool ms_sweep_get(void *fd, void *bytes, size_t len)
 {
-	const int *fd = ctx;
-
-	return ms_fd_read_all(*fd, bytes, len);
+	return ms_fd_read_all(*(const int *)fd, bytes, len);
 }
 
 static bool ask_judge(void *ctx, const struct ms_report *asked, uint32_t *verdicts,
                       struct ms_error *err)
 {
-	const struct ms_wire_link link = { .get = get_bytes, .put = put_bytes, .ctx = ctx };
+	const struct ms_wire_link link = { .get = ms_sweep_get, .put = ms_sweep_put, .ctx = ctx };
 
 	return ms_wire_ask(&link, asked, verdicts, err);
 }
@@ -129,7 +125,7 @@ static int serve(const struct ms_sweep *sweep,
 	enter(sweep, MS_STAGE_PREPARE);
 	err.status = body(sweep, &arena, &err);
 	enter(sweep, MS_STAGE_SEND);
-	sent = ms_wire_send(put_bytes, &fd, &err, &sweep->watch->report);
+	sent = ms_wire_send(ms_sweep_put, &fd, &err, &sweep->watch->report);
 	/* The arena and what is held go with the process. */
 	return sent ? 0 : 1;
 }

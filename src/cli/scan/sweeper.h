@@ -48,4 +48,8 @@ int ms_sweep_serve(const struct ms_sweep *sweep);
 /* The same of a target that stands all the time; there is no channel then. */
 int ms_sweep_serve_standing(const struct ms_sweep *sweep);
 
+/* The wire's bytes (report/wire.h) through the descriptor that @fd, an int, points to. */
+bool ms_sweep_put(void *fd, const void *bytes, size_t len);
+bool ms_sweep_get(void *fd, void *bytes, size_t len);
+
 #endif

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "memunreachable/annotate.h"
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <unistd.h>
 
 #include "inproc/annotate/malloc.h"
 #include "inproc/annotate/regions.h"
-#include "inproc/annotate/say.h"
 #include "inproc/export.h"
+#include "inproc/log.h"
 
 /*
  * Where LeakSanitizer ends the process because of a wrong call, this says so and goes on:
@@ -18,7 +15,7 @@
  */
 
 /* The first page is never mapped: what is below is a number or an error code. */
-enum { NONSENSE_BELOW = 4096, LINE = 256 };
+enum { NONSENSE_BELOW = 4096 };
 
 /* Told once each, not for every call of a loop. */
 static struct {
@@ -26,21 +23,11 @@ static struct {
 	bool no_memory;
 } told; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
 
-void ms_annotate_say(const char *text)
-{
-	int kept = errno;
-	char line[LINE];
-	int length = snprintf(line, sizeof(line), "libmemunreachable: %s\n", text);
-
-	(void)!write(STDERR_FILENO, line, (size_t)length);
-	errno = kept;
-}
-
 /* NOLINTNEXTLINE(readability-non-const-parameter): the check does not see the exchange */
 static void say_once(bool *already, const char *text)
 {
 	if (!__atomic_exchange_n(already, true, __ATOMIC_RELAXED))
-		ms_annotate_say(text);
+		ms_log("%s", text);
 }
 
 /* Without our free() in front nobody tells us that an ignored block is gone. */
@@ -70,7 +57,7 @@ MS_EXPORT void memunreachable_disable(void)
 MS_EXPORT void memunreachable_enable(void)
 {
 	if (!ms_malloc_enable())
-		ms_annotate_say("unmatched call of memunreachable_enable() or __lsan_enable()");
+		ms_log("unmatched call of memunreachable_enable() or __lsan_enable()");
 }
 
 MS_EXPORT void memunreachable_register_root(const void *p, size_t size)
@@ -78,10 +65,10 @@ MS_EXPORT void memunreachable_register_root(const void *p, size_t size)
 	if ((uintptr_t)p < NONSENSE_BELOW || size == 0)
 		return;
 	if (size > UINTPTR_MAX - (uintptr_t)p)
-		ms_annotate_say("a root region to be registered has no end");
+		ms_log("a root region to be registered has no end");
 	else if (!ms_regions_add(p, size))
-		ms_annotate_say("a root region could not be registered: there is no memory, "
-		                "or there are 4096 already");
+		ms_log("a root region could not be registered: there is no memory, "
+		       "or there are 4096 already");
 }
 
 MS_EXPORT void memunreachable_unregister_root(const void *p, size_t size)
@@ -89,6 +76,6 @@ MS_EXPORT void memunreachable_unregister_root(const void *p, size_t size)
 	if ((uintptr_t)p < NONSENSE_BELOW || size == 0)
 		return;
 	if (!ms_regions_remove(p, size))
-		ms_annotate_say("a root region to be unregistered was not registered with this "
-		                "address and size");
+		ms_log("a root region to be unregistered was not registered with this "
+		       "address and size");
 }

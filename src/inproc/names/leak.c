@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "inproc/names/leak.h"
 
-#include <stdio.h>
 #include <unistd.h>
 
 #include "engine/modules.h"
@@ -24,16 +23,9 @@ static bool add_code(const struct ms_mapping *map, struct ms_arena *arena, struc
 {
 	struct ms_code *entry = ms_vec_push(arena, code);
 
-	if (!entry)
-		return false;
-	entry->range = map->range;
-	entry->offset = map->offset;
-	entry->inode = map->inode;
-	entry->dev_major = map->dev_major;
-	entry->dev_minor = map->dev_minor;
-	entry->prot = map->prot;
-	(void)snprintf(entry->name, sizeof(entry->name), "%s", map->name);
-	return true;
+	if (entry)
+		ms_code_init(entry, map);
+	return entry;
 }
 
 bool ms_names_of_backtrace(const struct UnreachableMemoryBacktrace *backtrace,

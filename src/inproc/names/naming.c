@@ -8,26 +8,6 @@
 
 enum { FUNCTION_BYTES = 1024 };
 
-static bool is_same_file(const struct ms_code *a, const struct ms_code *b)
-{
-	return a->inode && a->inode == b->inode && a->dev_major == b->dev_major &&
-	       a->dev_minor == b->dev_minor;
-}
-
-/* As ms_module_first(): where the run of mappings begins that show one image of a file. */
-static const struct ms_code *first_of(const struct ms_codes *code, const struct ms_code *of)
-{
-	const struct ms_code *first = of;
-
-	for (const struct ms_code *c = of; c > code->at;) {
-		c--;
-		if (!is_same_file(c, of) || c->offset > first->offset)
-			break;
-		first = c;
-	}
-	return first;
-}
-
 static const char *hexadecimal(const struct ms_code *code, struct ms_arena *arena)
 {
 	static const char digits[] = "0123456789abcdef";
@@ -62,7 +42,7 @@ static void name(struct ms_elf_files *files, const struct ms_codes *code, ms_add
 
 	if (!map)
 		return;
-	first = first_of(code, map);
+	first = ms_code_first(code, map);
 	ret->module = map->name;
 	ret->map_begin = map->range.begin;
 	ret->rel_pc = pc - map->range.begin + map->offset - first->offset;

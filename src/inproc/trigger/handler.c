@@ -175,7 +175,7 @@ static void tell_stacks(struct ms_answer *answer)
 static void serve_kind(enum ms_request_kind kind)
 {
 	const char *folder = service.settings.folder;
-	struct ms_answer answer;
+	struct ms_answer answer = { .fd = -1 };
 
 	if (!ms_answer_open(folder, service.process->program, &answer))
 		return;

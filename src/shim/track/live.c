@@ -31,9 +31,8 @@ static struct {
 	bool few; /* blocks, for which one shard is enough */
 } state;               /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
 
-uint8_t ms_live_filter_of
-	[MS_LIVE_FILTER]; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
-                           */
+/* NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables) */
+uint8_t ms_live_filter_of[MS_LIVE_FILTER];
 
 _Static_assert(1U << (64 - SHARD_SHIFT) == SHARDS, "the top bits choose the shard");
 
