@@ -26,7 +26,7 @@
 #include "shim/frames/cfi.h"
 #include "shim/pointer.h"
 
-enum { LINE_BITS = 14, LINES = 1 << LINE_BITS, WAYS = 4, LINE_BYTES = 64, WORD = 8 };
+enum { LINES = 1 << 14, WAYS = 4, LINE_BYTES = 64, WORD = 8 };
 
 /*
  * In a rule: its generation, and above it its kind and both offsets in words; that which
@@ -57,8 +57,8 @@ static struct {
 } state;               /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
 
 /* By itself, so that a line's address is known soon. */
-static struct known lines[LINES][WAYS] __attribute__((
-	aligned(LINE_BYTES))); /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
+/* NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables) */
+static struct known lines[LINES][WAYS] __attribute__((aligned(LINE_BYTES)));
 
 struct ms_range ms_walk_loader; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
 
