@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -81,14 +82,31 @@ ssize_t ms_worker_read(const struct ms_worker *worker, void *buf, size_t len)
 	return -1;
 }
 
+/* Wait for it; false when its time is over. */
+static bool ends(const struct ms_worker *worker, int *ret_status)
+{
+	static const struct timespec pause = { .tv_nsec = 1000000 };
+
+	for (;;) {
+		pid_t ended = waitpid(worker->pid, ret_status, WNOHANG);
+
+		if (ended > 0 || (ended < 0 && errno != EINTR))
+			return true;
+		if (ms_now_ns() >= worker->deadline_ns)
+			return false;
+		(void)nanosleep(&pause, NULL);
+	}
+}
+
 bool ms_worker_end(const struct ms_worker *worker, bool heard)
 {
 	int status = 0;
 
 	(void)close(worker->fd);
-	if (!heard)
+	if (!heard || !ends(worker, &status)) {
 		(void)kill(worker->pid, SIGKILL);
-	while (waitpid(worker->pid, &status, 0) < 0 && errno == EINTR)
-		;
+		while (waitpid(worker->pid, &status, 0) < 0 && errno == EINTR)
+			;
+	}
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }

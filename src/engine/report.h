@@ -74,9 +74,11 @@ struct ms_code {
 	struct ms_range range; /* first: searched by it */
 	uint64_t offset;
 	uint64_t inode;
+	uint64_t bias; /* what the loader added to the addresses in the file, if has_bias */
 	uint32_t dev_major;
 	uint32_t dev_minor;
 	uint8_t prot;         /* enum ms_prot */
+	uint8_t has_bias;     /* not bool: any byte may arrive */
 	uint8_t build_id_len; /* 0: not known */
 	uint8_t build_id[MS_BUILD_ID_BYTES];
 	char name[MS_PATH_TEXT];

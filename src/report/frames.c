@@ -21,10 +21,7 @@ static void tell_build_id(const struct ms_code *code, struct ms_told_frame *ret)
 	ret->symbol.build_id = ret->build_id;
 }
 
-/*
- * By the mappings alone: what the linker moved between file and memory is not known, so
- * the address is that in the file, and no other one in nearly every file.
- */
+/* By the mappings alone: without the bias it is the place in the file, as a rule the same. */
 static void tell_place(const struct ms_report *report, struct ms_told_frame *ret)
 {
 	const struct ms_code *code = ms_range_find(&report->code, ret->pc);
@@ -40,6 +37,8 @@ static void tell_place(const struct ms_report *report, struct ms_told_frame *ret
 		ret->symbol.rel_pc += code->offset - first->offset;
 		ret->symbol.elf_offset = first->offset;
 	}
+	if (code->has_bias)
+		ret->symbol.rel_pc = ret->pc - code->bias;
 	tell_build_id(code, ret);
 }
 

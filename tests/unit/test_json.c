@@ -179,6 +179,17 @@ Test(json, what_does_not_apply_is_absent_and_never_null)
 	cr_assert_null(strstr(keeper.bytes, "null"));
 }
 
+Test(json, frames_without_names_have_their_places_as_linked)
+{
+	struct ms_code *code = ms_range_find(&report.code, 0x7f0000003000);
+
+	report.names.n = 0;
+	code->bias = 0x7f0000003000 - 0x402000;
+	code->has_bias = 1;
+	read_back();
+	cr_assert_str_eq(json_object_get_string(at("leaks.0.backtrace.1.offset")), "0x402000");
+}
+
 Test(json, frames_without_names_have_their_modules)
 {
 	report.names.n = 0;

@@ -205,6 +205,16 @@ Test(naming, code_that_the_file_has_not_has_no_name)
 	cr_assert_null(report->names.at[0].symbol.function);
 }
 
+Test(naming, code_that_is_in_no_file_is_no_reason_to_warn)
+{
+	own_code()->inode = 0;
+	own_code()->name[0] = '\0';
+	add_pc(in_setup());
+	fill();
+	cr_assert_eq(report->warnings.n, 0);
+	cr_assert_null(report->names.at[0].symbol.module);
+}
+
 Test(naming, all_addresses_of_the_c_library_in_little_time)
 {
 	struct ms_code *code = ms_range_find(

@@ -85,8 +85,8 @@ Test(types, passes_over_the_star_before_a_name)
 
 Test(types, leaves_mangled_what_it_cannot_demangle)
 {
-	classes_add(&fake, LIBRARY, 0, "3BoxIFvvEE");
-	cr_assert_str_eq(type_of(VTABLE)->name, "3BoxIFvvEE");
+	classes_add(&fake, LIBRARY, 0, "3BoxIDv4_fE");
+	cr_assert_str_eq(type_of(VTABLE)->name, "3BoxIDv4_fE");
 }
 
 Test(types, cuts_names_that_are_too_long)

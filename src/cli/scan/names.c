@@ -172,8 +172,12 @@ static void tell_group(struct teller *t, const struct ms_code *code, size_t begi
 	struct ms_symbol_file *file = NULL;
 	struct ms_named named = { 0 };
 	const struct ms_debug *debug;
-	enum ms_code_state state = ms_code_open(&t->job->call, code, &t->arena, &file);
+	enum ms_code_state state;
 
+	/* What a program wrote itself, or the kernel, is in no file. */
+	if (!code->inode)
+		return;
+	state = ms_code_open(&t->job->call, code, &t->arena, &file);
 	if (state != MS_CODE_OPEN) {
 		tell_unopened(t, code, state);
 		return;

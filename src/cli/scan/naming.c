@@ -12,7 +12,7 @@
 enum { NAME_S = 60, ASK_SERVERS_S = 600, MOST_TRIES = 4 };
 
 static const uint64_t second_ns = UINT64_C(1000000000);
-static const size_t most_string_bytes = (size_t)1 << 30;
+static const size_t most_kept_bytes = (size_t)1 << 30;
 
 /* What comes from the worker, which may be the target's by now: nothing is believed. */
 struct listener {
@@ -22,7 +22,8 @@ struct listener {
 	char bytes[64 * 1024]; /* read, but not looked at yet */
 	size_t begin, end;
 	struct MS_VEC(const char *) strings;
-	size_t string_bytes;
+	size_t kept_bytes;
+	uint64_t n_records;            /* of this try */
 	size_t group_begin, group_end; /* the addresses of the file it is at */
 	bool complete;
 	struct ms_named *names; /* for each address; NULL: verdicts are wanted */
@@ -62,13 +63,19 @@ static const char *string(const struct listener *l, uint32_t number)
 	return number && number <= l->strings.n ? l->strings.at[number - 1] : NULL;
 }
 
+/* Whether @bytes more may be kept; what the arena needs for them counts, too. */
+static bool afford(struct listener *l, size_t bytes)
+{
+	l->kept_bytes += bytes + 2 * sizeof(void *);
+	return l->kept_bytes <= most_kept_bytes;
+}
+
 static bool take_string(struct listener *l, const struct ms_name_record *record)
 {
 	const char **entry;
 	char *bytes;
 
-	l->string_bytes += record->n;
-	if (record->n > MS_NAME_LONGEST || l->string_bytes > most_string_bytes)
+	if (record->n > MS_NAME_LONGEST || !afford(l, record->n + sizeof(*entry)))
 		return false;
 	entry = ms_vec_push(l->arena, &l->strings);
 	bytes = ms_arena_alloc(l->arena, (size_t)record->n + 1);
@@ -86,6 +93,8 @@ static bool take_functions(struct listener *l, size_t n, struct ms_functions *re
 		return false;
 	if (!n)
 		return true;
+	if (!afford(l, n * sizeof(*ret->at)))
+		return false;
 	/* A vector is a mapping of its own, which for each address would be too many. */
 	ret->at = ms_arena_alloc(l->arena, n * sizeof(*ret->at));
 	if (!ret->at)
@@ -142,14 +151,26 @@ static bool take_warning(struct listener *l, const struct ms_name_record *record
 {
 	const char *text = string(l, record->text);
 
+	if (!afford(l, sizeof(struct ms_note)))
+		return false;
 	if (text && l->warnings)
 		ms_note_add(l->arena, l->warnings, "%s", text);
 	return text;
 }
 
+/* More records no worker has to send: of an address these, and its strings. */
+static uint64_t most_records(const struct ms_names_job *job)
+{
+	enum { FOR_EACH = 2 * MS_NAME_FUNCTIONS + 8 };
+
+	return (job->n + UINT64_C(1)) * FOR_EACH;
+}
+
 /* False when it is nonsense, and when the worker told its last. */
 static bool take(struct listener *l, const struct ms_name_record *record)
 {
+	if (++l->n_records > most_records(l->job))
+		return false;
 	switch ((enum ms_name_kind)record->kind) {
 	case MS_NAME_GROUP:
 		return take_group(l, record);
@@ -200,6 +221,7 @@ static enum ms_status try_once(struct listener *l, struct ms_names_job *job, str
 		return st;
 	l->begin = l->end = 0;
 	l->strings.n = 0;
+	l->n_records = 0;
 	l->group_begin = l->group_end = job->from;
 	while (get(l, &record, sizeof(record)) && take(l, &record))
 		;

@@ -19,18 +19,19 @@ static bool read_header(struct ms_source *src, ms_addr at, Elf64_Ehdr *ret)
 	       ret->e_phnum <= MAX_PHDRS;
 }
 
-/* Its name is "GNU" and the NUL behind it. */
-static uint8_t take(struct ms_source *src, ms_addr at, const Elf64_Nhdr *note,
+/* The id that a note of @left bytes holds. Its name is "GNU" and the NUL behind it. */
+static uint8_t take(const uint8_t *at, uint64_t left, const Elf64_Nhdr *note,
                     uint8_t ret[MS_BUILD_ID_BYTES])
 {
 	static const char gnu[] = ELF_NOTE_GNU;
-	char name[sizeof(gnu)];
 
-	if (note->n_type != NT_GNU_BUILD_ID || note->n_namesz != sizeof(name) || !note->n_descsz ||
-	    note->n_descsz > MS_BUILD_ID_BYTES || !read_all(src, at, name, sizeof(name)) ||
-	    memcmp(name, gnu, sizeof(name)) != 0 ||
-	    !read_all(src, at + sizeof(name), ret, note->n_descsz))
+	at += sizeof(*note);
+	if (note->n_type != NT_GNU_BUILD_ID || note->n_namesz != sizeof(gnu) || !note->n_descsz ||
+	    note->n_descsz > MS_BUILD_ID_BYTES ||
+	    left < sizeof(*note) + sizeof(gnu) + note->n_descsz ||
+	    memcmp(at, gnu, sizeof(gnu)) != 0)
 		return 0;
+	memcpy(ret, at + sizeof(gnu), note->n_descsz);
 	return (uint8_t)note->n_descsz;
 }
 
@@ -39,52 +40,55 @@ static uint8_t search_notes(struct ms_source *src, ms_addr at, const Elf64_Phdr 
                             uint8_t ret[MS_BUILD_ID_BYTES])
 {
 	uint64_t align = segment->p_align == 8 ? 8 : 4;
-	uint64_t left = segment->p_memsz < MAX_NOTE_BYTES ? segment->p_memsz : MAX_NOTE_BYTES;
+	uint8_t notes[MAX_NOTE_BYTES];
+	uint64_t left =
+		ms_source_read(src, at, notes,
+	                       segment->p_memsz < sizeof(notes) ? segment->p_memsz : sizeof(notes));
 
-	while (left > sizeof(Elf64_Nhdr)) {
+	for (const uint8_t *from = notes; left > sizeof(Elf64_Nhdr);) {
 		uint8_t len;
 		Elf64_Nhdr note;
 		uint64_t next;
 
-		if (!read_all(src, at, &note, sizeof(note)))
-			return 0;
+		memcpy(&note, from, sizeof(note));
 		/* Of two 32-bit numbers: no sum of these overflows. */
 		next = ms_align_up(sizeof(note) + ms_align_up(note.n_namesz, 4), align);
 		next = ms_align_up(next + note.n_descsz, align);
 		if (next > left)
 			return 0;
-		len = take(src, at + sizeof(note), &note, ret);
+		len = take(from, left, &note, ret);
 		if (len)
 			return len;
-		at += next;
+		from += next;
 		left -= next;
 	}
 	return 0;
 }
 
-uint8_t ms_build_id_read(struct ms_source *src, ms_addr header, uint8_t ret[MS_BUILD_ID_BYTES])
+void ms_loaded_read(struct ms_source *src, ms_addr header, struct ms_loaded *ret)
 {
-	uint64_t bias = 0;
-	bool has_bias = false;
+	Elf64_Phdr segments[MAX_PHDRS];
 	Elf64_Ehdr ehdr;
-	uint8_t len = 0;
 
-	if (!read_header(src, header, &ehdr))
-		return 0;
-	for (size_t i = 0; i < ehdr.e_phnum && !len; i++) {
-		Elf64_Phdr phdr;
-
-		if (!read_all(src, header + ehdr.e_phoff + i * sizeof(phdr), &phdr, sizeof(phdr)))
-			return 0;
+	memset(ret, 0, sizeof(*ret));
+	if (!read_header(src, header, &ehdr) ||
+	    !read_all(src, header + ehdr.e_phoff, segments, ehdr.e_phnum * sizeof(segments[0])))
+		return;
+	for (size_t i = 0; i < ehdr.e_phnum && !ret->has_bias; i++) {
 		/* The segment that has the header says what is added to all addresses. */
-		if (phdr.p_type == PT_LOAD && !has_bias) {
-			bias = header - (phdr.p_vaddr - phdr.p_offset);
-			has_bias = true;
-		}
-		if (phdr.p_type == PT_NOTE)
-			len = search_notes(src,
-			                   has_bias ? bias + phdr.p_vaddr : header + phdr.p_offset,
-			                   &phdr, ret);
+		if (segments[i].p_type != PT_LOAD)
+			continue;
+		ret->bias = header - (segments[i].p_vaddr - segments[i].p_offset);
+		ret->has_bias = true;
 	}
-	return len;
+	for (size_t i = 0; i < ehdr.e_phnum && !ret->build_id_len; i++) {
+		const Elf64_Phdr *segment = &segments[i];
+
+		if (segment->p_type == PT_NOTE)
+			ret->build_id_len =
+				search_notes(src,
+			                     ret->has_bias ? ret->bias + segment->p_vaddr
+			                                   : header + segment->p_offset,
+			                     segment, ret->build_id);
+	}
 }

@@ -5,12 +5,15 @@
 #include "engine/report.h"
 #include "engine/source.h"
 
-/*
- * The build-id of the ELF file whose header is at @header, from its notes in memory.
- *
- * Returns its length in bytes; 0 when there is none, when it is longer than
- * MS_BUILD_ID_BYTES, or when the bytes make no sense.
- */
-uint8_t ms_build_id_read(struct ms_source *src, ms_addr header, uint8_t ret[MS_BUILD_ID_BYTES]);
+/* What an ELF file that is mapped says of itself. */
+struct ms_loaded {
+	uint64_t bias; /* what the loader added to the addresses in the file */
+	bool has_bias;
+	uint8_t build_id_len; /* 0: there is none, or a longer one than fits */
+	uint8_t build_id[MS_BUILD_ID_BYTES];
+};
+
+/* Read it from memory, its header at @header; where the bytes make no sense nothing is set. */
+void ms_loaded_read(struct ms_source *src, ms_addr header, struct ms_loaded *ret);
 
 #endif

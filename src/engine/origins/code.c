@@ -2,6 +2,8 @@
 
 /* What code addresses lie in: whole files, for it takes the first mapping to name one. */
 
+#include <string.h>
+
 #include "engine/modules.h"
 #include "engine/origins/build_id.h"
 #include "engine/origins/origins.h"
@@ -24,13 +26,16 @@ static void want(const struct ms_mappings *maps, const struct ms_mapping *map, b
 	}
 }
 
-static void describe(struct ms_source *src, const struct ms_mapping *map, struct ms_code *ret)
+static void describe(const struct ms_mapping *map, const struct ms_loaded *loaded,
+                     struct ms_code *ret)
 {
-	const struct ms_mapping *first = ms_module_first(&src->mappings, map);
-
 	ms_code_init(ret, map);
-	if (map->inode)
-		ret->build_id_len = ms_build_id_read(src, first->range.begin, ret->build_id);
+	if (!map->inode)
+		return;
+	ret->bias = loaded->bias;
+	ret->has_bias = loaded->has_bias;
+	ret->build_id_len = loaded->build_id_len;
+	memcpy(ret->build_id, loaded->build_id, sizeof(ret->build_id));
 }
 
 /* In each mapping many addresses lie: the last one is asked first. */
@@ -48,26 +53,47 @@ static void want_all(const struct ms_mappings *maps, const struct ms_pcs *pcs, b
 	}
 }
 
-bool ms_origin_tell_code(const struct ms_origin_teller *teller)
+/* Whether @map goes on with the file of @before, as ms_module_first() has it. */
+static bool goes_on(const struct ms_mapping *before, const struct ms_mapping *map)
+{
+	return before && ms_mapping_same_file(before, map) && before->offset <= map->offset;
+}
+
+/* The list of those that are @wanted; false without memory. */
+static bool list(const struct ms_origin_teller *teller, const bool *wanted)
 {
 	const struct ms_mappings *maps = &teller->src->mappings;
-	bool *wanted;
+	const struct ms_mapping *before = NULL;
+	const struct ms_mapping *map;
+	struct ms_loaded loaded = { 0 };
 
-	if (!teller->report->pcs.n)
-		return true;
-	wanted = ms_arena_alloc(teller->arena, maps->n * sizeof(*wanted));
-	if (!wanted)
-		return false;
-	want_all(maps, &teller->report->pcs, wanted);
-	for (size_t i = 0; i < maps->n; i++) {
+	ms_vec_for_each (map, maps) {
 		struct ms_code *code;
 
-		if (!wanted[i])
+		/* All mappings of a file are wanted, or none. */
+		if (map->inode && wanted[map - maps->at] && !goes_on(before, map))
+			ms_loaded_read(teller->src, map->range.begin, &loaded);
+		if (map->inode)
+			before = map;
+		if (!wanted[map - maps->at])
 			continue;
 		code = ms_vec_push(teller->arena, &teller->report->code);
 		if (!code)
 			return false;
-		describe(teller->src, &maps->at[i], code);
+		describe(map, &loaded, code);
 	}
 	return true;
+}
+
+bool ms_origin_tell_code(const struct ms_origin_teller *teller)
+{
+	bool *wanted;
+
+	if (!teller->report->pcs.n)
+		return true;
+	wanted = ms_arena_alloc(teller->arena, teller->src->mappings.n * sizeof(*wanted));
+	if (!wanted)
+		return false;
+	want_all(&teller->src->mappings, &teller->report->pcs, wanted);
+	return list(teller, wanted);
 }
