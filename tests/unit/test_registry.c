@@ -248,8 +248,7 @@ Test(registry, its_tables_are_no_memory_to_follow)
 	cr_assert(ms_source_word(&r.fake.base, r.registry->shards.at, &table));
 	cr_expect(is_owned(table));
 	cr_expect(is_owned(r.registry->kept.at));
-	/* to the end of their page */
-	cr_expect(is_owned(0x700000 + 4095));
+	cr_expect(is_owned(0x700000 + 4095)); /* to the end of its last page */
 	cr_expect_not(is_owned(0x700000 + 4096));
 	cr_expect_not(is_owned(r.at));
 }
