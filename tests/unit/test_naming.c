@@ -215,6 +215,34 @@ Test(naming, code_that_is_in_no_file_is_no_reason_to_warn)
 	cr_assert_null(report->names.at[0].symbol.module);
 }
 
+/* A function whose length nobody tells, one whose length is told, and code of none. */
+__asm__(".text\n"
+        ".type without_size, @function\n"
+        "without_size: nop\n"
+        "nop\n"
+        ".type with_size, @function\n"
+        "with_size: nop\n"
+        "nop\n"
+        ".size with_size, . - with_size\n"
+        ".Lof_none: nop\n"
+        "nop\n"
+        ".section .data.rel.local, \"aw\"\n"
+        ".balign 8\n"
+        "places: .quad without_size, with_size, .Lof_none\n"
+        ".text\n");
+extern const ms_addr places[3];
+
+Test(naming, a_function_without_a_size_ends_where_one_with_a_size_does)
+{
+	for (size_t i = 0; i < 3; i++)
+		add_pc(places[i] + 1);
+	fill();
+	cr_assert_str_eq(report->names.at[0].symbol.function, "without_size");
+	cr_assert_str_eq(report->names.at[1].symbol.function, "with_size");
+	cr_assert_null(report->names.at[2].symbol.function);
+	cr_assert_not_null(report->names.at[2].symbol.module);
+}
+
 Test(naming, all_addresses_of_the_c_library_in_little_time)
 {
 	struct ms_code *code = ms_range_find(

@@ -177,7 +177,7 @@ static const char *read_table(struct ms_registry *r, ms_addr at)
 	if (!ms_registry_is_mapped(r, &slots))
 		return "a table of live blocks is longer than its mapping";
 	r->table_bytes += head.n_slots * slots.bytes;
-	if (r->table_bytes > mapped_bytes(r->d->src))
+	if (r->table_bytes > r->mapped_bytes)
 		return "its tables of live blocks overlap";
 	if (!ms_ranges_add(r->d->arena, &r->memory, at, slots.at + head.n_slots * slots.bytes))
 		return "there is no memory to read it";
@@ -189,6 +189,8 @@ static const char *read_tables(struct ms_registry *r)
 	const struct malloc_debug_list *shards = &r->told.shards;
 	const char *problem = NULL;
 
+	/* Once: both mappings and shards may be many. */
+	r->mapped_bytes = mapped_bytes(r->d->src);
 	for (uint32_t i = 0; i < shards->n && !problem; i++) {
 		struct malloc_debug_shard shard;
 		ms_addr at = shards->at + (uint64_t)i * shards->bytes;

@@ -32,6 +32,7 @@ struct ms_registry {
 
 	struct ms_ranges memory; /* the library's, without references to blocks */
 	uint64_t table_bytes;
+	uint64_t mapped_bytes; /* all tables together are no longer */
 	uint64_t n_entries;
 	uint64_t n_believed; /* entries that are a live block each */
 	uint64_t n_freed;    /* blocks that were freed, but that the allocator has not back */

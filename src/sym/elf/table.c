@@ -98,6 +98,7 @@ static size_t count_until(const struct ms_symbol_table *table, ms_addr addr)
 const struct ms_table_entry *ms_symbol_table_find(struct ms_symbol_table *table, ms_addr addr)
 {
 	const struct ms_table_entry *unsized = NULL;
+	bool passed = false; /* the end of a symbol: one without a size does not reach beyond */
 	size_t i;
 
 	if (!table->listed)
@@ -105,12 +106,14 @@ const struct ms_table_entry *ms_symbol_table_find(struct ms_symbol_table *table,
 	i = count_until(table, addr);
 	for (size_t left = DEEPEST; i-- > 0 && left > 0; left--) {
 		const struct ms_table_entry *entry = &table->entries.at[i];
+		bool has = ms_range_has(entry->range, addr);
 
-		if (!ms_range_has(entry->range, addr))
-			continue;
-		if (entry->rank & RANK_SIZED)
-			return entry;
-		if (!unsized)
+		if (entry->rank & RANK_SIZED) {
+			if (has)
+				return entry;
+			passed = true;
+		}
+		if (has && !passed && !unsized)
 			unsized = entry;
 	}
 	return unsized;
