@@ -23,7 +23,7 @@ void *ms_block_make(size_t align, size_t size);
 void *ms_block_make_zeroed(size_t size);
 
 /* How many bytes this thread's next sample is away; 0 at its start. */
-extern MS_SHIM_TLS size_t
+extern MS_SHIM_OWN MS_SHIM_TLS size_t
 	ms_until_sample; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
 
 /* Count @size bytes towards the next sample; false, nothing counted, when it is reached. */

@@ -65,9 +65,10 @@ static inline __attribute__((always_inline)) bool enter(void)
 	if (!LIKELY(ms_shim.phase == MS_SHIM_ON) || !ms_gate_enter())
 		return false;
 	ms_frames_from = __builtin_frame_address(0);
-	if (!LIKELY(!ms_walk_is_loader((uintptr_t)__builtin_return_address(0))))
+	/* with samples alone, most calls by the loader do not come here */
+	if (ms_shim.light || !LIKELY(!ms_walk_is_loader((uintptr_t)__builtin_return_address(0))))
 		ms_walk_doubt();
-	if (!LIKELY(!ms_triggers_pending()))
+	if (!LIKELY(ms_shim_way() == ms_shim.usual) || !LIKELY(!ms_triggers_pending()))
 		ms_triggers_run();
 	if (!LIKELY(!ms_deferred_any()))
 		free_deferred();
@@ -80,17 +81,18 @@ static inline void leave(void)
 	ms_gate_leave();
 }
 
-/* With sampling alone: whether nothing is to be done about @p, a block of whatever origin. */
+/* Whether nothing is to be done about @p, a block of whatever origin, which is not early. */
 static inline bool is_plain(const void *p)
 {
-	return ms_shim.light && LIKELY(!ms_triggers_pending()) && LIKELY(!ms_live_maybe(p));
+	return LIKELY(ms_shim_way() == MS_SHIM_LIGHT) ? LIKELY(!ms_live_maybe(p))
+	                                              : ms_shim_way() == MS_SHIM_PAST;
 }
 
 /* Whether a new block of @size bytes is none of our business. */
 static inline bool passes(size_t size)
 {
-	return LIKELY(ms_shim.phase == MS_SHIM_OFF) ||
-	       (ms_shim.light && LIKELY(!ms_triggers_pending()) && LIKELY(ms_block_skips(size)));
+	return LIKELY(ms_shim_way() == MS_SHIM_LIGHT) ? LIKELY(ms_block_skips(size))
+	                                              : ms_shim_way() == MS_SHIM_PAST;
 }
 
 /* Whether blocks of ours are told apart from others, or may have to be. */
@@ -256,7 +258,7 @@ __attribute__((noinline)) static void free_with_care(void *ptr)
 
 	if (!ptr && ms_shim.phase == MS_SHIM_HOOKS)
 		ms_hooks_free(NULL, __builtin_return_address(0));
-	if (!ptr || !ms_next_ready())
+	if (!ptr || ms_is_early(ptr) || !ms_next_ready())
 		return;
 	if (enter()) {
 		free_inside(ptr);
@@ -275,9 +277,8 @@ __attribute__((noinline)) static void free_with_care(void *ptr)
 
 MS_SHIM_EXPORT void free(void *ptr)
 {
-	if (!LIKELY(!ms_is_early(ptr)))
-		return;
-	if (LIKELY(ms_shim.phase == MS_SHIM_OFF) || is_plain(ptr))
+	/* early blocks are told from others behind this, or there are none */
+	if (LIKELY(is_plain(ptr)))
 		ms_next.free(ptr);
 	else
 		free_with_care(ptr);
@@ -369,7 +370,7 @@ __attribute__((noinline)) static void *realloc_with_care(void *ptr, size_t size)
 
 MS_SHIM_EXPORT void *realloc(void *ptr, size_t size)
 {
-	if (!ms_is_early(ptr) && (ms_shim.phase == MS_SHIM_OFF || is_plain(ptr)) && passes(size))
+	if (is_plain(ptr) && passes(size))
 		return ms_next.realloc(ptr, size);
 	return realloc_with_care(ptr, size);
 }

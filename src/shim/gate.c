@@ -34,7 +34,9 @@ struct slot {
 } __attribute__((aligned(LINE_BYTES)));
 
 static struct {
-	uint32_t closed; /* a futex */
+	uint32_t closed;    /* a futex */
+	uint32_t again;     /* how often more, by the same thread */
+	const void *closer; /* that thread's `own`: it comes in nevertheless */
 	uint32_t threads;
 	uint32_t used; /* slots that ever had an owner; they are the first */
 	bool has_slots;
@@ -82,6 +84,13 @@ static void wait_for_opening(void)
 	while (__atomic_load_n(&gate.closed, __ATOMIC_ACQUIRE))
 		(void)syscall(SYS_futex, &gate.closed, FUTEX_WAIT_PRIVATE, 1, NULL, NULL, 0);
 	errno = kept;
+}
+
+/* Of pthread_atfork()'s handlers, some run while ours keep the gate closed, and allocate. */
+static bool is_closed_to_us(void)
+{
+	return __builtin_expect(__atomic_load_n(&gate.closed, __ATOMIC_SEQ_CST), 0) &&
+	       __atomic_load_n(&gate.closer, __ATOMIC_RELAXED) != &own;
 }
 
 /* ---- who counts where ---- */
@@ -133,7 +142,7 @@ static bool enter_by_slot(void)
 {
 	__atomic_store_n(&own.slot->inside, 1, __ATOMIC_RELAXED);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	if (__builtin_expect(!__atomic_load_n(&gate.closed, __ATOMIC_ACQUIRE), 1))
+	if (!is_closed_to_us())
 		return true;
 	__atomic_store_n(&own.slot->inside, 0, __ATOMIC_RELEASE);
 	return false;
@@ -144,7 +153,7 @@ static bool enter_by_stripe(void)
 	uint32_t *inside = &own_stripe()->inside;
 
 	(void)__atomic_fetch_add(inside, 1, __ATOMIC_SEQ_CST);
-	if (!__atomic_load_n(&gate.closed, __ATOMIC_SEQ_CST))
+	if (!is_closed_to_us())
 		return true;
 	(void)__atomic_fetch_sub(inside, 1, __ATOMIC_SEQ_CST);
 	return false;
@@ -182,8 +191,9 @@ static uint32_t others_inside(void)
 	for (unsigned i = 0; i < STRIPES; i++)
 		n += __atomic_load_n(&gate.stripe[i].inside, __ATOMIC_SEQ_CST);
 	for (unsigned i = 0; i < __atomic_load_n(&gate.used, __ATOMIC_SEQ_CST); i++)
-		n += __atomic_load_n(&gate.slot[i].inside, __ATOMIC_SEQ_CST);
-	return n - (own.counted ? 1 : 0);
+		n += &gate.slot[i] != own.slot &&
+		     __atomic_load_n(&gate.slot[i].inside, __ATOMIC_SEQ_CST);
+	return n - (own.counted && !own.slot ? 1 : 0);
 }
 
 /* From here on, every other thread with a slot is seen inside, or sees the gate closed. */
@@ -203,11 +213,16 @@ void ms_gate_close(void)
 	static const struct timespec round = { 0, ROUND_NS };
 	uint32_t open = 0;
 
+	if (__atomic_load_n(&gate.closer, __ATOMIC_RELAXED) == &own) {
+		gate.again++;
+		return;
+	}
 	while (!__atomic_compare_exchange_n(&gate.closed, &open, 1, false, __ATOMIC_SEQ_CST,
 	                                    __ATOMIC_SEQ_CST)) {
 		wait_for_opening();
 		open = 0;
 	}
+	__atomic_store_n(&gate.closer, &own, __ATOMIC_RELAXED);
 	order_others();
 	for (unsigned i = 0; i < ROUNDS && others_inside(); i++) {
 		if (i < YIELDS)
@@ -219,6 +234,11 @@ void ms_gate_close(void)
 
 void ms_gate_open(void)
 {
+	if (gate.again) {
+		gate.again--;
+		return;
+	}
+	__atomic_store_n(&gate.closer, NULL, __ATOMIC_RELAXED);
 	__atomic_store_n(&gate.closed, 0, __ATOMIC_SEQ_CST);
 	(void)syscall(SYS_futex, &gate.closed, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }
@@ -228,7 +248,7 @@ void ms_gate_reset(void)
 {
 	for (unsigned i = 0; i < STRIPES; i++)
 		gate.stripe[i].inside = 0;
-	for (unsigned i = 0; i < SLOTS; i++)
+	for (unsigned i = 0; i < gate.used; i++)
 		gate.slot[i] = (struct slot){ .owned = &gate.slot[i] == own.slot };
 	if (gate.has_slots)
 		gate.has_slots = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);

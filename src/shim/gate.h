@@ -22,7 +22,8 @@ void ms_gate_leave(void);
 
 /*
  * Keep all threads from entering and wait until none is inside, but not for ever: one may
- * have left by longjmp() from a signal handler. One closer at a time.
+ * have left by longjmp() from a signal handler. One closer at a time, which itself may
+ * still enter, and may close it again: it is open after as many openings.
  */
 void ms_gate_close(void);
 void ms_gate_open(void);

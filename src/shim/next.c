@@ -41,6 +41,11 @@ size_t ms_early_size(const void *p)
 	return size;
 }
 
+bool ms_early_any(void)
+{
+	return __atomic_load_n(&state.early_used, __ATOMIC_RELAXED) != 0;
+}
+
 /* Several threads may do so at once: all find the same. */
 static void resolve(void)
 {

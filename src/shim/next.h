@@ -17,6 +17,9 @@
 /* Small, and the same register as the thread's other variables: no call to find it. */
 #define MS_SHIM_TLS _Thread_local __attribute__((tls_model("initial-exec")))
 
+/* Of a variable that headers declare: no detour through the table of those that others have. */
+#define MS_SHIM_OWN __attribute__((visibility("hidden")))
+
 struct ms_next {
 	void *(*malloc)(size_t size);
 	void *(*calloc)(size_t n, size_t size);
@@ -33,14 +36,15 @@ struct ms_next {
 };
 
 /* Its functions may be called once ms_next_ready() has said so; those not found are NULL. */
-extern struct ms_next ms_next; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
+extern MS_SHIM_OWN struct ms_next
+	ms_next; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
 
 /* False only while this thread looks for them. */
 bool ms_next_ready(void);
 
 enum { MS_EARLY_ALIGN = 16, MS_EARLY_BYTES = 16384 };
 
-extern char
+extern MS_SHIM_OWN char
 	ms_early[MS_EARLY_BYTES]; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
 
 static inline bool ms_is_early(const void *p)
@@ -51,5 +55,7 @@ static inline bool ms_is_early(const void *p)
 /* Zeroed and aligned so, or NULL when they are used up. */
 void *ms_early_alloc(size_t size);
 size_t ms_early_size(const void *p);
+/* Whether there are any. */
+bool ms_early_any(void);
 
 #endif

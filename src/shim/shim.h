@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "shim/next.h"
 #include "shim/options/options.h"
 
 #define MS_SHIM_EXPORT __attribute__((visibility("default")))
@@ -19,7 +20,16 @@ enum ms_shim_phase {
 	MS_SHIM_HOOKS, /* to the program's hooks */
 };
 
+/* How malloc() and free() go, in one word that says all that they must know at once. */
+enum ms_shim_way {
+	MS_SHIM_CARE, /* look at all else */
+	MS_SHIM_PAST, /* to the next allocator */
+	MS_SHIM_LIGHT /* so, too, but for samples; no trigger is pending, no block is early */
+};
+
 struct ms_shim {
+	enum ms_shim_way way;   /* a trigger, by a signal, makes it MS_SHIM_CARE for a while */
+	enum ms_shim_way usual; /* which it is otherwise */
 	enum ms_shim_phase phase;
 	uint32_t capturing; /* backtraces: 0 or 1 */
 	bool light;         /* nothing is done but to sample: most calls go straight past */
@@ -27,8 +37,14 @@ struct ms_shim {
 	char program[256]; /* its name, without folders */
 };
 
-/* Written at the start, but for `capturing`, which a signal switches. */
-extern struct ms_shim ms_shim; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
+/* Written at the start, but for `way` and `capturing`, which signals switch. */
+extern MS_SHIM_OWN struct ms_shim
+	ms_shim; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
+
+static inline enum ms_shim_way ms_shim_way(void)
+{
+	return __atomic_load_n(&ms_shim.way, __ATOMIC_RELAXED);
+}
 
 static inline bool ms_shim_has(uint32_t bits)
 {

@@ -24,6 +24,9 @@
 #include "shim/track/freed.h"
 #include "shim/triggers.h"
 
+/* Bytes to a sample, from which on threads seldom have one at once. */
+enum { SELDOM = 65536 };
+
 #define CONFIG_FILE "/etc/malloc_debug.conf"
 
 struct ms_shim ms_shim; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
@@ -227,7 +230,7 @@ static void start(void)
 	                             MS_OPT_FILL_ON_FREE | MS_OPT_EXPAND | MS_OPT_RECORD) &&
 	                ms_shim_has(MS_OPT_BACKTRACE);
 	if (ms_shim.light)
-		ms_live_filter();
+		ms_live_filter(ms_shim.options.sample >= SELDOM);
 	ms_shim.capturing = ms_shim_has(MS_OPT_CAPTURE);
 	if (ms_shim_tracks() || ms_shim_has(MS_OPT_RECORD))
 		ms_registry_publish();
@@ -240,6 +243,13 @@ static void start(void)
 /* Of no DSO's own: so the handler of the end is the last to run. */
 __attribute__((constructor)) static void start_once(void)
 {
-	if (ms_next_ready())
-		start();
+	if (!ms_next_ready())
+		return;
+	start();
+	if (!ms_early_any() && ms_shim.phase == MS_SHIM_OFF)
+		ms_shim.usual = MS_SHIM_PAST;
+	if (!ms_early_any() && ms_shim.phase == MS_SHIM_ON && ms_shim.light)
+		ms_shim.usual = MS_SHIM_LIGHT;
+	if (!ms_triggers_pending())
+		ms_shim.way = ms_shim.usual;
 }

@@ -49,6 +49,8 @@ static void handle(int number, siginfo_t *info, void *context)
 		(void)__atomic_or_fetch(&ms_triggered, WANT_UNREACHABLE, __ATOMIC_RELAXED);
 	else
 		(void)__atomic_or_fetch(&ms_triggered, WANT_STATS, __ATOMIC_RELAXED);
+	if (ms_triggers_pending())
+		__atomic_store_n(&ms_shim.way, MS_SHIM_CARE, __ATOMIC_SEQ_CST);
 	errno = kept;
 }
 
@@ -157,8 +159,12 @@ void ms_stats_log(void)
 
 void ms_triggers_run(void)
 {
-	uint32_t wanted = __atomic_exchange_n(&ms_triggered, 0, __ATOMIC_RELAXED);
 	int kept = errno;
+	uint32_t wanted;
+
+	/* first: what comes after it makes it the other again */
+	__atomic_store_n(&ms_shim.way, ms_shim.usual, __ATOMIC_SEQ_CST);
+	wanted = __atomic_exchange_n(&ms_triggered, 0, __ATOMIC_SEQ_CST);
 
 	if (wanted & WANT_UNREACHABLE)
 		check_unreachable();

@@ -10,7 +10,8 @@ pytestmark = needs_library
 
 OPTIONS = (None, " ", "guard", "rear_guard free_track", "verify_pointers backtrace=4", "backtrace_sample=1000",
            "record_allocs=1000 expand_alloc", ALL)
-PROGRAMS = ("resizes_aligned", "edges", "huge", "freed_by_others", "thread_ends", "vforks", "handlers", "opens")
+PROGRAMS = ("resizes_aligned", "edges", "huge", "freed_by_others", "thread_ends", "vforks", "handlers", "forks",
+            "forks_disabled", "opens")
 
 
 def live(name, options, **more):

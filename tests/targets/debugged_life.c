@@ -295,6 +295,90 @@ static void handlers(void)
 	}
 }
 
+/* ---- fork ---- */
+
+static void *early[3];
+
+static void before_forks(void)
+{
+	early[0] = make(10);
+}
+
+static void after_forks(void)
+{
+	early[1] = make(20);
+}
+
+static void in_children(void)
+{
+	early[2] = make(30);
+}
+
+/* Before any constructor, so its handler is called last before a fork, and first after it. */
+static void handle_forks_early(int argc, char **argv)
+{
+	if (argc == 2 && strcmp(argv[1], "forks") == 0)
+		pthread_atfork(before_forks, after_forks, in_children);
+}
+
+__attribute__((section(".preinit_array"),
+               used)) static void (*const first)(int, char **) = handle_forks_early;
+
+static void free_early(void)
+{
+	for (size_t i = 0; i < sizeof(early) / sizeof(*early); i++)
+		release(early[i]);
+}
+
+static int child_of_fork(void)
+{
+	int status = 1;
+	pid_t child = fork();
+
+	need(child >= 0, "fork");
+	if (!child) {
+		need(early[0] && !early[1] && early[2], "blocks of the child's handlers");
+		free_early();
+		_exit(0);
+	}
+	(void)waitpid(child, &status, 0);
+	return status;
+}
+
+static void forks(void)
+{
+	for (int i = 0; i < 20; i++) {
+		need(child_of_fork() == 0, "child");
+		need(early[0] && early[1] && !early[2], "blocks of the parent's handlers");
+		free_early();
+		memset(early, 0, sizeof(early));
+	}
+}
+
+/* While the shim lets nobody else in. */
+static void forks_disabled(void)
+{
+	void (*disable)(void) = NULL;
+	void (*enable)(void) = NULL;
+	int status = 1;
+	pid_t child;
+
+	*(void **)&disable = dlsym(RTLD_DEFAULT, "malloc_disable");
+	*(void **)&enable = dlsym(RTLD_DEFAULT, "malloc_enable");
+	if (!disable || !enable)
+		return;
+	disable();
+	child = fork();
+	need(child >= 0, "fork");
+	release(make(10));
+	enable();
+	release(make(10));
+	if (!child)
+		_exit(0);
+	(void)waitpid(child, &status, 0);
+	need(status == 0, "child");
+}
+
 /* ---- libraries ---- */
 
 static void *opened;
@@ -371,6 +455,8 @@ static const struct {
 	{ "thread_ends", thread_ends },
 	{ "vforks", vforks },
 	{ "handlers", handlers },
+	{ "forks", forks },
+	{ "forks_disabled", forks_disabled },
 	{ "opens", opens },
 	{ "limited", limited },
 };

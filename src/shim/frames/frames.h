@@ -18,7 +18,7 @@ enum { MS_FRAMES_MAX = 256, MS_FRAME_TEXT = 1024 };
  * The frame, by __builtin_frame_address(0), of the function that the program called, while
  * that one runs; or NULL. Backtraces from there are cheaper.
  */
-extern MS_SHIM_TLS const void
+extern MS_SHIM_OWN MS_SHIM_TLS const void
 	*ms_frames_from; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
 
 /*

@@ -12,7 +12,8 @@
  * takes the end of a module: while one is in any stack, it stays. The loader frees the
  * module's description with our free() and allocates that of the next one with our
  * calloc(), before any of its code runs. So after a call by the loader the next walk asks
- * how many modules have gone, and if it is another number all is forgotten.
+ * how many modules have gone, and if it is another number all is forgotten. Where not all
+ * calls are seen, each walk asks.
  */
 
 #include "shim/frames/walk.h"
@@ -27,8 +28,12 @@
 
 enum { LINE_BITS = 14, LINES = 1 << LINE_BITS, WAYS = 4, LINE_BYTES = 64, WORD = 8 };
 
-/* In a rule: its kind, both offsets in words, and above them its generation. */
-enum { KIND_BITS = 2, CFA_BITS = 15, RBP_BITS = 15, GENERATION_SHIFT = 32 };
+/*
+ * In a rule: its generation, and above it its kind and both offsets in words; that which
+ * each frame needs on top. So halves of two entries of one line together stand for an
+ * address that is far from either.
+ */
+enum { GENERATION_BITS = 32, KIND_BITS = 2, CFA_BITS = 15, RBP_BITS = 15 };
 
 /*
  * Written and read without a lock: what is half of one entry and half of another is none,
@@ -40,16 +45,20 @@ struct known {
 };
 
 _Static_assert(sizeof(struct known) * WAYS == LINE_BYTES, "a line of the cache each");
-_Static_assert(KIND_BITS + CFA_BITS + RBP_BITS == GENERATION_SHIFT, "a rule has 32 bits");
+_Static_assert(GENERATION_BITS + KIND_BITS + CFA_BITS + RBP_BITS == 64, "one word");
 
 static struct {
 	int (*find_object)(void *pc, struct dl_find_object *ret);
 	void (*forget)(void);
-	uint32_t doubt;
+	uint32_t doubts;  /* so far */
+	uint32_t settled; /* of them; not before all is forgotten that is to be */
 	uint32_t generation;
 	uint64_t gone; /* modules, so far */
-	struct known line[LINES][WAYS] __attribute__((aligned(LINE_BYTES)));
-} state; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
+} state;               /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
+
+/* By itself, so that a line's address is known soon. */
+static struct known lines[LINES][WAYS] __attribute__((
+	aligned(LINE_BYTES))); /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
 
 struct ms_range ms_walk_loader; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
 
@@ -73,7 +82,7 @@ bool ms_walk_init(void (*forget)(void))
 
 void ms_walk_doubt(void)
 {
-	__atomic_store_n(&state.doubt, 1, __ATOMIC_RELEASE);
+	(void)__atomic_add_fetch(&state.doubts, 1, __ATOMIC_RELEASE);
 }
 
 /* ---- forgetting ---- */
@@ -85,17 +94,25 @@ static int see_gone(struct dl_phdr_info *info, size_t size, void *ret)
 	return 1;
 }
 
+static bool is_settled(void)
+{
+	return __atomic_load_n(&state.settled, __ATOMIC_ACQUIRE) ==
+	       __atomic_load_n(&state.doubts, __ATOMIC_ACQUIRE);
+}
+
+/* Two threads may both do so: what was forgotten twice is only learned again. */
 static void settle(void)
 {
+	uint32_t doubts = __atomic_load_n(&state.doubts, __ATOMIC_ACQUIRE);
 	uint64_t gone = 0;
 
-	if (!__atomic_exchange_n(&state.doubt, 0, __ATOMIC_ACQ_REL))
-		return;
 	(void)dl_iterate_phdr(see_gone, &gone);
-	if (__atomic_exchange_n(&state.gone, gone, __ATOMIC_ACQ_REL) == gone)
-		return;
-	(void)__atomic_add_fetch(&state.generation, 1, __ATOMIC_RELEASE);
-	state.forget();
+	if (__atomic_load_n(&state.gone, __ATOMIC_ACQUIRE) != gone) {
+		(void)__atomic_add_fetch(&state.generation, 1, __ATOMIC_RELEASE);
+		state.forget();
+		__atomic_store_n(&state.gone, gone, __ATOMIC_RELEASE);
+	}
+	__atomic_store_n(&state.settled, doubts, __ATOMIC_RELEASE);
 }
 
 /* ---- rules ---- */
@@ -105,29 +122,29 @@ static uint64_t pack(struct ms_cfi_rule rule, uint32_t generation)
 	uint64_t cfa = (uint64_t)((int64_t)rule.cfa / WORD) & ((1U << CFA_BITS) - 1);
 	uint64_t rbp = (uint64_t)((int64_t)rule.rbp / WORD) & ((1U << RBP_BITS) - 1);
 
-	return rule.kind | cfa << KIND_BITS | rbp << (KIND_BITS + CFA_BITS) |
-	       (uint64_t)generation << GENERATION_SHIFT;
+	return generation | (uint64_t)rule.kind << GENERATION_BITS |
+	       rbp << (GENERATION_BITS + KIND_BITS) | cfa << (64 - CFA_BITS);
 }
 
 static inline enum ms_cfi_kind kind_of(uint64_t rule)
 {
-	return (enum ms_cfi_kind)(rule & ((1U << KIND_BITS) - 1));
+	return (enum ms_cfi_kind)(rule >> GENERATION_BITS & ((1U << KIND_BITS) - 1));
 }
 
 /* Sign-extended: the field's high bit is moved to the top and back. Bytes. */
 static inline intptr_t cfa_of(uint64_t rule)
 {
-	return (intptr_t)((int64_t)(rule << (64 - KIND_BITS - CFA_BITS)) >> (64 - CFA_BITS)) * WORD;
+	return (intptr_t)((int64_t)rule >> (64 - CFA_BITS)) * WORD;
 }
 
 static inline intptr_t rbp_of(uint64_t rule)
 {
-	return (intptr_t)((int64_t)(rule << GENERATION_SHIFT) >> (64 - RBP_BITS)) * WORD;
+	return (intptr_t)((int64_t)(rule << CFA_BITS) >> (64 - RBP_BITS)) * WORD;
 }
 
 static struct known *line_of(uintptr_t pc)
 {
-	return state.line[(uint64_t)pc * UINT64_C(0x9e3779b97f4a7c15) >> (64 - LINE_BITS)];
+	return lines[pc % LINES];
 }
 
 /* Of code that is in no module nothing is remembered: it may go unseen. */
@@ -148,7 +165,7 @@ static uint64_t learn(uintptr_t pc, uint32_t generation)
 	packed = pack(rule, generation);
 	/* the first that is empty or of the past, or else any */
 	while (way < WAYS && __atomic_load_n(&line[way].check, __ATOMIC_RELAXED) &&
-	       __atomic_load_n(&line[way].rule, __ATOMIC_RELAXED) >> GENERATION_SHIFT == generation)
+	       (uint32_t)__atomic_load_n(&line[way].rule, __ATOMIC_RELAXED) == generation)
 		way++;
 	way = way < WAYS ? way : pc % WAYS;
 	__atomic_store_n(&line[way].rule, packed, __ATOMIC_RELAXED);
@@ -164,7 +181,7 @@ static inline uint64_t rule_at(uintptr_t pc, uint32_t generation)
 		uint64_t rule = __atomic_load_n(&line[way].rule, __ATOMIC_RELAXED);
 
 		if ((__atomic_load_n(&line[way].check, __ATOMIC_RELAXED) ^ rule) == pc &&
-		    rule >> GENERATION_SHIFT == generation)
+		    (uint32_t)rule == generation)
 			return rule;
 	}
 	return learn(pc, generation);
@@ -183,7 +200,7 @@ size_t ms_walk(const void *frame, uintptr_t *pc, size_t max)
 	uintptr_t cfa = (uintptr_t)frame + 2 * (uintptr_t)WORD;
 	uint32_t generation;
 
-	if (__builtin_expect(__atomic_load_n(&state.doubt, __ATOMIC_RELAXED), 0))
+	if (__builtin_expect(!is_settled(), 0))
 		settle();
 	generation = __atomic_load_n(&state.generation, __ATOMIC_ACQUIRE);
 	for (size_t n = 0;;) {

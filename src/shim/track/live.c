@@ -28,7 +28,8 @@ _Static_assert(sizeof(void *) == sizeof(uint64_t), "addresses are as the registr
 static struct {
 	struct shard shard[SHARDS];
 	bool filtered;
-} state; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
+	bool few; /* blocks, for which one shard is enough */
+} state;               /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
 
 /* NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables) */
 uint8_t ms_live_filter_of[MS_LIVE_FILTER];
@@ -40,9 +41,10 @@ static uint64_t hash_of(uintptr_t p)
 	return ((uint64_t)p >> 4) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-void ms_live_filter(void)
+void ms_live_filter(bool few)
 {
 	state.filtered = true;
+	state.few = few;
 }
 
 /* A count that reached the most it can say is not known any more, and stays. */
@@ -87,7 +89,7 @@ static void unlock(struct shard *shard)
 
 static struct shard *shard_of(uintptr_t p)
 {
-	return &state.shard[hash_of(p) >> SHARD_SHIFT];
+	return &state.shard[state.few ? 0 : hash_of(p) >> SHARD_SHIFT];
 }
 
 /* No load passes the exchange in a lock; what was on its way before it is there after it. */
@@ -95,11 +97,13 @@ void ms_live_prefetch(const void *p)
 {
 	const struct shard *shard = shard_of((uintptr_t)p);
 	size_t mask = __atomic_load_n(&shard->n_slots, __ATOMIC_RELAXED) - 1;
-	uintptr_t slots = (uintptr_t)__atomic_load_n(&shard->table, __ATOMIC_RELAXED) +
-	                  sizeof(struct malloc_debug_table);
+	uintptr_t table = (uintptr_t)__atomic_load_n(&shard->table, __ATOMIC_RELAXED);
 	size_t home = (size_t)(hash_of((uintptr_t)p) >> 24) & mask;
 
-	__builtin_prefetch(ms_pointer(slots + home * sizeof(struct malloc_debug_slot)), 1);
+	if (table) /* that of an address which is none takes long */
+		__builtin_prefetch(ms_pointer(table + sizeof(struct malloc_debug_table) +
+		                              home * sizeof(struct malloc_debug_slot)),
+		                   1);
 }
 
 static struct shard *lock_shard(uintptr_t p)

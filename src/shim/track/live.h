@@ -43,12 +43,16 @@ bool ms_live_find(const void *p, struct ms_live *ret);
 /* Have the place of @p in the table fetched into the cache: it will be looked at. */
 void ms_live_prefetch(const void *p);
 
-/* From now on, ms_live_maybe() can be asked. Before any block is entered. */
-void ms_live_filter(void);
+/*
+ * From now on, ms_live_maybe() can be asked. Before any block is entered.
+ * @few: blocks are entered so seldom that threads do not meet
+ */
+void ms_live_filter(bool few);
 
 /* By hash: how many entries have it. So small that it stays in the nearest cache. */
 enum { MS_LIVE_FILTER_BITS = 13, MS_LIVE_FILTER = 1 << MS_LIVE_FILTER_BITS };
-extern uint8_t ms_live_filter_of[]; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
+extern __attribute__((visibility("hidden")))
+uint8_t ms_live_filter_of[]; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
 
 static inline size_t ms_live_filter_hash(uintptr_t p)
 {

@@ -8,7 +8,11 @@
 #include "base/arena.h"
 
 /* Chains begin in BUCKETS heads; numbers lead through pages of PAGE entries. */
-enum { BUCKETS = 1 << 16, PAGE = 4096, PAGES = 4096 };
+enum { BUCKET_BITS = 16, BUCKETS = 1 << BUCKET_BITS, PAGE = 4096, PAGES = 4096 };
+
+enum { LINE_BITS = 12, WAYS = 4, LINE_BYTES = 64 };
+
+#define MIX UINT64_C(0x9e3779b97f4a7c15)
 
 struct page {
 	struct ms_trace *trace[PAGE];
@@ -21,6 +25,18 @@ _Static_assert(offsetof(struct ms_trace, id) == offsetof(struct malloc_debug_sta
                "the registry's");
 _Static_assert((int)MS_TRACE_FIRST == (int)MALLOC_DEBUG_FIRST_STACK, "the registry's");
 
+/*
+ * A number by its stack's hash, in one line of the cache: among a million of stacks, two
+ * have the same 64 bits once in thirty million programs. Written and read without a lock:
+ * halves of two entries stand for a hash that no stack has.
+ */
+struct recent {
+	uint64_t check; /* the hash xor the number mixed */
+	uint64_t id;    /* 0: empty */
+};
+
+_Static_assert(sizeof(struct recent) * WAYS == LINE_BYTES, "a line of the cache each");
+
 /* Additions are under the lock, and readers see a trace once it is whole. */
 static struct {
 	pthread_mutex_t lock;
@@ -28,23 +44,30 @@ static struct {
 	uint32_t n;
 	struct page *page[PAGES];
 	struct ms_trace *bucket[BUCKETS];
+	struct recent recent[1 << LINE_BITS][WAYS] __attribute__((aligned(LINE_BYTES)));
 } state; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
 
+/* Each address times a number of its place: no step waits for the one before. */
 static uint64_t hash_of(const uintptr_t *pc, size_t n)
 {
 	uint64_t hash = n;
+	uint64_t factor = MIX;
 
 	for (size_t i = 0; i < n; i++) {
-		hash = (hash ^ pc[i]) * UINT64_C(0x9e3779b97f4a7c15);
-		hash ^= hash >> 29;
+		hash += pc[i] * factor;
+		factor *= MIX;
 	}
-	return hash;
+	return (hash ^ hash >> 32) * MIX;
+}
+
+static struct ms_trace **bucket_of(uint64_t hash)
+{
+	return &state.bucket[hash >> (64 - BUCKET_BITS)];
 }
 
 static const struct ms_trace *look(uint64_t hash, const uintptr_t *pc, size_t n)
 {
-	const struct ms_trace *trace =
-		__atomic_load_n(&state.bucket[hash % BUCKETS], __ATOMIC_ACQUIRE);
+	const struct ms_trace *trace = __atomic_load_n(bucket_of(hash), __ATOMIC_ACQUIRE);
 
 	while (trace && (trace->hash != hash || trace->n != n ||
 	                 memcmp(trace->pc, pc, n * sizeof(*pc)) != 0))
@@ -68,8 +91,8 @@ static bool enter(struct ms_trace *trace)
 	trace->id = MS_TRACE_FIRST + state.n;
 	__atomic_store_n(&(*page)->trace[state.n % PAGE], trace, __ATOMIC_RELEASE);
 	__atomic_store_n(&state.n, state.n + 1, __ATOMIC_RELEASE);
-	trace->next = state.bucket[trace->hash % BUCKETS];
-	__atomic_store_n(&state.bucket[trace->hash % BUCKETS], trace, __ATOMIC_RELEASE);
+	trace->next = *bucket_of(trace->hash);
+	__atomic_store_n(bucket_of(trace->hash), trace, __ATOMIC_RELEASE);
 	return true;
 }
 
@@ -85,13 +108,43 @@ static const struct ms_trace *add(uint64_t hash, const uintptr_t *pc, size_t n)
 	return enter(trace) ? trace : NULL;
 }
 
-uint32_t ms_trace_keep(const uintptr_t *pc, size_t n)
+static struct recent *recent_of(uint64_t hash)
 {
-	uint64_t hash = hash_of(pc, n);
+	return state.recent[hash >> (64 - LINE_BITS)];
+}
+
+static uint32_t recall(uint64_t hash)
+{
+	const struct recent *line = recent_of(hash);
+	uint64_t found = MS_TRACE_NONE;
+
+	/* all of them, without a branch: which one it is nobody foresees */
+	for (unsigned way = 0; way < WAYS; way++) {
+		uint64_t id = __atomic_load_n(&line[way].id, __ATOMIC_RELAXED);
+		uint64_t check = __atomic_load_n(&line[way].check, __ATOMIC_RELAXED);
+
+		found = (check ^ id * MIX) == hash ? id : found;
+	}
+	return (uint32_t)found;
+}
+
+static void remember(uint64_t hash, uint32_t id)
+{
+	struct recent *line = recent_of(hash);
+	unsigned way = 0;
+
+	while (way < WAYS && __atomic_load_n(&line[way].id, __ATOMIC_RELAXED))
+		way++;
+	way = way < WAYS ? way : id % WAYS;
+	__atomic_store_n(&line[way].id, id, __ATOMIC_RELAXED);
+	__atomic_store_n(&line[way].check, hash ^ id * MIX, __ATOMIC_RELAXED);
+}
+
+/* Of a stack that was not kept recently. */
+__attribute__((noinline)) static uint32_t keep(uint64_t hash, const uintptr_t *pc, size_t n)
+{
 	const struct ms_trace *trace;
 
-	if (!n)
-		return MS_TRACE_NONE;
 	trace = look(hash, pc, n);
 	if (!trace) {
 		(void)pthread_mutex_lock(&state.lock);
@@ -100,7 +153,21 @@ uint32_t ms_trace_keep(const uintptr_t *pc, size_t n)
 			trace = add(hash, pc, n);
 		(void)pthread_mutex_unlock(&state.lock);
 	}
-	return trace ? trace->id : MS_TRACE_NONE;
+	if (!trace)
+		return MS_TRACE_NONE;
+	remember(hash, trace->id);
+	return trace->id;
+}
+
+uint32_t ms_trace_keep(const uintptr_t *pc, size_t n)
+{
+	uint64_t hash = hash_of(pc, n);
+	uint32_t id;
+
+	if (!n)
+		return MS_TRACE_NONE;
+	id = recall(hash);
+	return id >= MS_TRACE_FIRST ? id : keep(hash, pc, n);
 }
 
 const struct ms_trace *ms_trace_find(uint32_t id)
