@@ -436,12 +436,13 @@ def test_stacks_asks_servers_when_that_is_wanted(served):
     assert "(main+" in done.stdout, done
 
 
-def test_stacks_looks_into_the_debug_dir(tmp_path):
+@pytest.mark.parametrize("option", [["--debug-dir", "{}"], ["--debug-dir={}"]])
+def test_stacks_looks_into_the_debug_dir(option, tmp_path):
     program = build(tmp_path / "leak_names")
     identity = build_id(program)
     split(program).rename(by_build_id(tmp_path / "debug", identity))
     with started(program) as process:
-        done = memscan("stacks", "--debug-dir", tmp_path / "debug", process.pid)
+        done = memscan("stacks", *(word.format(tmp_path / "debug") for word in option), process.pid)
     assert "(main+" in done.stdout, done
 
 
