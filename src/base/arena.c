@@ -78,6 +78,15 @@ void ms_arena_deinit(struct ms_arena *arena)
 	ms_arena_init(arena);
 }
 
+/* The first page has the header; the rest is the kernel's to empty, which takes no writing. */
+void ms_arena_wipe(struct ms_arena *arena)
+{
+	for (struct ms_arena_chunk *chunk = arena->chunks; chunk; chunk = chunk->next) {
+		memset(chunk + 1, 0, PAGE - sizeof(*chunk));
+		(void)madvise((char *)chunk + PAGE, chunk->len - PAGE, MADV_DONTNEED);
+	}
+}
+
 void *ms_arena_alloc(struct ms_arena *arena, size_t len)
 {
 	void *piece;

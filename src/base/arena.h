@@ -33,6 +33,9 @@ void ms_arena_init(struct ms_arena *arena);
 /* Give every mapping back; the arena is empty and usable again. */
 void ms_arena_deinit(struct ms_arena *arena);
 
+/* Empty every piece; the mappings stay, to be given back. Nothing may be got from it before. */
+void ms_arena_wipe(struct ms_arena *arena);
+
 /* @len zeroed bytes aligned to 16, or NULL when the kernel refuses. */
 void *ms_arena_alloc(struct ms_arena *arena, size_t len);
 

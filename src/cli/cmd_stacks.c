@@ -287,23 +287,30 @@ static bool is_folder(const char *path)
 }
 
 /* The exit status when the call is wrong, else 0. */
+static int take_folder(struct request *request, const char *path)
+{
+	if (!path || !is_folder(path))
+		return wrong("--debug-dir takes a folder, not ", path ? path : "nothing");
+	request->debug_folder = path;
+	return 0;
+}
+
+/* The exit status when the call is wrong, else 0. */
 static int take_option(struct request *request, char **argv, int *at)
 {
+	static const char folder[] = "--debug-dir=";
 	const char *word = argv[*at];
 
-	if (strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0) {
+	if (strcmp(word, "--debug-dir") == 0)
+		return take_folder(request, argv[++*at]);
+	if (strncmp(word, folder, strlen(folder)) == 0)
+		return take_folder(request, word + strlen(folder));
+	if (strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0)
 		request->help = true;
-	} else if (strcmp(word, "--debuginfod") == 0) {
+	else if (strcmp(word, "--debuginfod") == 0)
 		request->debuginfod = true;
-	} else if (strcmp(word, "--debug-dir") == 0) {
-		request->debug_folder = argv[*at + 1];
-		if (!argv[*at + 1] || !is_folder(argv[*at + 1]))
-			return wrong("--debug-dir takes a folder, not ",
-			             argv[*at + 1] ? argv[*at + 1] : "nothing");
-		++*at;
-	} else {
+	else
 		return wrong("there is no option ", word);
-	}
 	return 0;
 }
 

@@ -140,13 +140,18 @@ static void close_pipe(struct ms_search *s, int end)
 	s->pipe[end] = -1;
 }
 
-/* Forgotten first: whoever is killed in here shall leave nothing to be released twice. */
+/*
+ * Forgotten first: whoever is killed in here shall leave nothing to be released twice. What
+ * is left then is empty, lest it hide leaks.
+ */
 void ms_search_release(struct ms_search *s)
 {
 	struct ms_arena arena = s->arena;
 	struct ms_arena told = s->told;
 	struct ms_collection *shared = s->shared;
 
+	ms_arena_wipe(&s->arena);
+	ms_arena_wipe(&s->told);
 	memset(&s->arena, 0, sizeof(s->arena));
 	memset(&s->told, 0, sizeof(s->told));
 	s->shared = NULL;

@@ -28,15 +28,20 @@ def cases(name, variant):
                           text=True, check=True).stdout.split()
 
 
-EVERY = [(name, variant, case) for name in PROGRAMS for variant in VARIANTS for case in cases(name, variant)]
-
-
-@pytest.mark.parametrize("name,variant,case", EVERY, ids=["-".join(parts[:2]) + ":" + parts[2] for parts in EVERY])
-def test_searches_itself(name, variant, case):
-    with support.Process([program(name, variant), case], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+def run_case(name, variant, case, env=None):
+    with support.Process([program(name, variant), case], env, stdin=subprocess.DEVNULL,
+                         stderr=subprocess.PIPE) as process:
         try:
             out, err = (text.decode(errors="replace") for text in process.popen.communicate(timeout=SECONDS))
         except subprocess.TimeoutExpired:
             states = {pid: support.state_of(pid) for pid in support.in_session(process.pid)}
             pytest.fail(f"it hangs after {SECONDS} s: {states}")
         assert (process.popen.returncode, out) == (0, "ok\n"), err[-2000:]
+
+
+EVERY = [(name, variant, case) for name in PROGRAMS for variant in VARIANTS for case in cases(name, variant)]
+
+
+@pytest.mark.parametrize("name,variant,case", EVERY, ids=["-".join(parts[:2]) + ":" + parts[2] for parts in EVERY])
+def test_searches_itself(name, variant, case):
+    run_case(name, variant, case)

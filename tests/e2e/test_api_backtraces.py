@@ -7,33 +7,22 @@ two libraries stand. Without the shim test_api.py runs the same cases.
 
 import re
 import signal
-import subprocess
 
 import pytest
 
-import support
+from shim_support import LIBRARY as SHIM, environment, needs_library
 from support import BUILD, Process, compile_target
-from test_api import cases, program
+from test_api import cases, run_case
 
-SHIM = BUILD / "libmalloc_debug.so"
 LIBRARY = BUILD / "libmemunreachable.so"
-SECONDS = 120
 ALL = "backtrace guard free_track fill expand_alloc verify_pointers"
 
-pytestmark = pytest.mark.skipif(not SHIM.exists(), reason=f"{SHIM} is not built")
+pytestmark = needs_library
 
 
 def check(name, variant, case, options, *preload):
-    preload = preload or (SHIM,)
-    environment = {"LD_PRELOAD": " ".join(map(str, preload)), "LIBC_DEBUG_MALLOC_OPTIONS": options}
-    with Process([program(name, variant), case], environment, stdin=subprocess.DEVNULL,
-                 stderr=subprocess.PIPE) as process:
-        try:
-            out, err = (text.decode(errors="replace") for text in process.popen.communicate(timeout=SECONDS))
-        except subprocess.TimeoutExpired:
-            states = {pid: support.state_of(pid) for pid in support.in_session(process.pid)}
-            pytest.fail(f"it hangs after {SECONDS} s: {states}")
-        assert (process.popen.returncode, out) == (0, "ok\n"), err[-2000:]
+    more = {"LD_PRELOAD": " ".join(map(str, preload))} if preload else {}
+    run_case(name, variant, case, environment(options, **more))
 
 
 BACKTRACES = [(name, variant, case) for name in ("c_backtraces", "cc_backtraces")
@@ -68,8 +57,7 @@ def test_by_signal(tmp_path):
     """check_unreachable_on_signal: the shim's own search tells the stacks that it keeps."""
     with open(tmp_path / "log", "wb") as log, Process(
             [compile_target("loses")],
-            {"LD_PRELOAD": str(SHIM), "LD_LIBRARY_PATH": str(BUILD),
-             "LIBC_DEBUG_MALLOC_OPTIONS": "check_unreachable_on_signal backtrace guard"}, stderr=log) as target:
+            environment("check_unreachable_on_signal backtrace guard", LD_LIBRARY_PATH=str(BUILD)), stderr=log) as target:
         assert target.line() == "READY"
         for _ in range(2):
             target.ask("4000\n")

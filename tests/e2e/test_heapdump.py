@@ -12,7 +12,7 @@ import zipfile
 
 import pytest
 
-import support
+from shim_support import environment
 from support import COULD_NOT_SCAN, COULD_NOT_WRITE, ROOT, USAGE, compile_special, memscan
 
 GOLDEN = ROOT / "tests/golden/heapdump"
@@ -277,8 +277,7 @@ def test_two_runs_at_other_addresses(program, tmp_path):
 @pytest.mark.parametrize("full", ["", " backtrace_full"], ids=["plain", "full"])
 def test_dump_that_we_wrote(full, tmp_path):
     options = f"backtrace=16{full} backtrace_dump_on_exit backtrace_dump_prefix={tmp_path}/dump"
-    subprocess.run(["ls", "/"], check=True, capture_output=True, env={
-        **os.environ, "LD_PRELOAD": str(support.BUILD / "libmalloc_debug.so"), "LIBC_DEBUG_MALLOC_OPTIONS": options})
+    subprocess.run(["ls", "/"], check=True, capture_output=True, env={**os.environ, **environment(options)})
     dump, = tmp_path.glob("dump.*.txt")
     assert ("bt_info" in dump.read_text()) == bool(full)
     done = heapdump("--json", dump, cwd=tmp_path)

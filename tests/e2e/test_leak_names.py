@@ -17,11 +17,11 @@ import threading
 import pytest
 
 import support
+from shim_support import LIBRARY, environment
 from support import Process, check_scanned, memscan, scan
 
-SHIM = support.BUILD / "libmalloc_debug.so"
 HERE = pathlib.Path(__file__).parent / "special"
-TRACED = {"LD_PRELOAD": str(SHIM), "LIBC_DEBUG_MALLOC_OPTIONS": "backtrace"}
+TRACED = environment("backtrace")
 
 
 def here(mark, source="leak_names.c"):
@@ -185,14 +185,14 @@ def root(tmp_path):
     root = tmp_path / "root"
     program = build(tmp_path / "leak_names")
     identity = build_id(program)
-    for path in [SHIM.resolve(), pathlib.Path(shutil.which("sh")).resolve()]:
+    for path in [LIBRARY.resolve(), pathlib.Path(shutil.which("sh")).resolve()]:
         libraries = re.findall(r"(/\S+) \(0x", subprocess.run(["ldd", path], stdout=subprocess.PIPE, text=True).stdout)
         for library in [*libraries, "/usr/lib/x86_64-linux-gnu/libunwind.so.8", "/lib/x86_64-linux-gnu/liblzma.so.5"]:
             target = root / library.lstrip("/")
             target.parent.mkdir(parents=True, exist_ok=True)
             if not target.exists() and os.path.exists(library):
                 shutil.copy(library, target)
-    shutil.copy(SHIM, root / "libmalloc_debug.so.1")
+    shutil.copy(LIBRARY, root / "libmalloc_debug.so.1")
     debug = split(program)
     place = by_build_id(root / "usr/lib/debug", identity)
     # an absolute link leads inside of that root, not of ours
@@ -436,12 +436,13 @@ def test_stacks_asks_servers_when_that_is_wanted(served):
     assert "(main+" in done.stdout, done
 
 
-def test_stacks_looks_into_the_debug_dir(tmp_path):
+@pytest.mark.parametrize("option", [["--debug-dir", "{}"], ["--debug-dir={}"]])
+def test_stacks_looks_into_the_debug_dir(option, tmp_path):
     program = build(tmp_path / "leak_names")
     identity = build_id(program)
     split(program).rename(by_build_id(tmp_path / "debug", identity))
     with started(program) as process:
-        done = memscan("stacks", "--debug-dir", tmp_path / "debug", process.pid)
+        done = memscan("stacks", *(word.format(tmp_path / "debug") for word in option), process.pid)
     assert "(main+" in done.stdout, done
 
 

@@ -6,19 +6,19 @@ import subprocess
 import pytest
 
 import support
-from support import BUILD, GLIBC, HOST, Process, compile_target
+from shim_support import LIBRARY, environment, needs_library
+from support import GLIBC, HOST, Process, compile_target
 
-LIBRARY = BUILD / "libmalloc_debug.so"
 USAGE = ["malloc_debug: For malloc debug option descriptions go to:",
          "malloc_debug:   https://android.googlesource.com/platform/bionic/+/main/libc/malloc_debug/README.md"]
 NO_FILE = {"MALLOC_DEBUG_CONFIG": "/dev/null"}
 
-pytestmark = pytest.mark.skipif(not LIBRARY.exists(), reason=f"{LIBRARY} is not built")
+pytestmark = needs_library
 
 
 def run(name, program=None, log=(), **env):
-    environment = {"LD_PRELOAD": str(LIBRARY), **NO_FILE, **(env or {"LIBC_HOOKS_ENABLE": "1"})}
-    with Process([program or compile_target("hooked"), name], environment, stdin=subprocess.DEVNULL,
+    env = environment("", **{**NO_FILE, **(env or {"LIBC_HOOKS_ENABLE": "1"})})
+    with Process([program or compile_target("hooked"), name], env, stdin=subprocess.DEVNULL,
                  stderr=subprocess.PIPE) as process:
         out, err = process.popen.communicate(timeout=60)
     assert (process.popen.returncode, err.decode().splitlines()) == (0, list(log))
@@ -96,7 +96,7 @@ def test_program_without_hooks_works_as_before(command):
         with Process(command, env, stderr=subprocess.PIPE) as process:
             return process.popen.communicate(timeout=60), process.popen.returncode
 
-    assert outcome({"LD_PRELOAD": str(LIBRARY), **NO_FILE, "LIBC_HOOKS_ENABLE": "1"}) == outcome({})
+    assert outcome(environment("", **NO_FILE, LIBC_HOOKS_ENABLE="1")) == outcome({})
 
 
 EXPORTED = """aligned_alloc android_mallopt calloc cfree debug_dump_heap free free_aligned_sized free_malloc_leak_info

@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-import support
+from shim_support import environment
 from support import COULD_NOT_SCAN, COULD_NOT_WRITE, ROOT, USAGE, compile_special, memscan
 
 GOLDEN = ROOT / "tests/golden/records"
@@ -64,8 +64,7 @@ def test_every_golden_is_used():
 
 def record(command, folder, **more):
     """Run it, and return the file with its operations."""
-    env = {**os.environ, "LD_PRELOAD": str(support.BUILD / "libmalloc_debug.so"),
-           "LIBC_DEBUG_MALLOC_OPTIONS": f"record_allocs record_allocs_on_exit record_allocs_file={folder}/record"}
+    env = {**os.environ, **environment(f"record_allocs record_allocs_on_exit record_allocs_file={folder}/record")}
     subprocess.run([str(word) for word in command], check=True, stdout=subprocess.DEVNULL, env=env, timeout=120, **more)
     return max(folder.glob("record.*"), key=lambda path: path.stat().st_size)
 

@@ -19,7 +19,7 @@ import time
 import pytest
 
 import support
-from support import (COULD_NOT_SCAN, COULD_NOT_WRITE, MEMSCAN, SCANNED_LEAKS, USAGE, Process, Target,
+from support import (COULD_NOT_SCAN, COULD_NOT_WRITE, MEMSCAN, USAGE, Process, Target,
                      check_scanned, compile_special, compile_target, memscan, scan)
 
 PTRACE_DETACH, PTRACE_SEIZE = 17, 0x4206

@@ -11,22 +11,18 @@ import subprocess
 import pytest
 
 import support
-from support import BUILD, Process, Target, addresses, check_scanned, compile_target, scan
+from shim_support import environment, needs_library
+from support import Process, Target, addresses, check_scanned, compile_target, scan
 from test_api import cases, program
 from test_targets import ENVIRONMENT
 
-LIBRARY = BUILD / "libmalloc_debug.so"
 ALL = ("backtrace", "backtrace guard", "leak_track", "free_track fill_on_free=8",
        "guard free_track fill_on_free=8 backtrace", "rear_guard=16 verify_pointers", "front_guard=100 backtrace",
        "backtrace expand_alloc=100 record_allocs")
 SAMPLED = "backtrace_sample=300"
 SCANS = 200
 
-pytestmark = pytest.mark.skipif(not LIBRARY.exists(), reason=f"{LIBRARY} is not built")
-
-
-def environment(options, **more):
-    return {"LD_PRELOAD": str(LIBRARY), "LIBC_DEBUG_MALLOC_OPTIONS": options, **more}
+pytestmark = needs_library
 
 
 def start(options, name, scenario):

@@ -7,7 +7,6 @@ stops.
 """
 
 import contextlib
-import fcntl
 import json
 import os
 import pty
@@ -16,7 +15,6 @@ import resource
 import shutil
 import signal
 import subprocess
-import termios
 import time
 
 import pytest

@@ -20,15 +20,15 @@ import pytest
 
 import support
 from servers import Load, Postgres, accepts, free_port, need, start_nginx, title_of
+from shim_support import needs_library
 from support import BUILD, Process, TARGETS
 
-LIBRARY = BUILD / "libmalloc_debug.so"
 SOURCES = pathlib.Path(__file__).parent / "programs"
 ENABLE = signal.SIGRTMAX - 19
 UNREACHABLE = signal.SIGRTMAX - 16
 PYTHON = "/usr/bin/python3"
 
-pytestmark = pytest.mark.skipif(not LIBRARY.exists(), reason=f"{LIBRARY} is not built")
+pytestmark = needs_library
 
 GUARDS = "guard fill free_track verify_pointers expand_alloc"
 STATS = r"Logging allocator stats\.\.\.|arena \d+ bytes, in use .*"

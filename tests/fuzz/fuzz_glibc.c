@@ -4,11 +4,12 @@
  * words are then written over. What the words become is mostly taken from what is
  * there already, addresses and sizes, because random ones are refused at once.
  *
- *	clang -std=gnu11 -D_GNU_SOURCE -Isrc -Itests/support -g -O1 \
+ *	clang -std=gnu11 -D_GNU_SOURCE -Isrc -Iinclude -Itests/support -g -O1 \
  *		-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
  *		-o build/fuzz_glibc tests/fuzz/fuzz_glibc.c \
  *		tests/support/ptheap.c tests/support/ptheap_told.c tests/support/fake.c \
- *		src/alloc/[a-z]*.c src/alloc/glibc/[a-z]*.c src/base/[a-z]*.c \
+ *		src/alloc/[a-z]*.c src/alloc/glibc/[a-z]*.c src/alloc/registry/[a-z]*.c \
+ *		src/base/[a-z]*.c \
  *		src/engine/blocks.c src/engine/mapping.c src/engine/report.c -pthread
  *	mkdir -p build/corpus
  *	build/fuzz_glibc -max_total_time=300 -timeout=10 -rss_limit_mb=4096 \
@@ -34,8 +35,7 @@
 
 #include "alloc/glibc/layout.h"
 #include "ptheap.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "writes.h"
 
 static const char *const versions[] = { "2.26", "2.27", "2.31", "2.33", "2.36", "2.42", "2.43" };
 
@@ -52,14 +52,6 @@ enum { N_VERSIONS = sizeof(versions) / sizeof(versions[0]) };
 enum { N_PICTURES = sizeof(pictures) / sizeof(pictures[0]) };
 
 static struct ptheap h;
-
-/* One write's four bytes. */
-struct write {
-	uint8_t place;
-	uint8_t word;
-	uint8_t how;
-	uint8_t value;
-};
 
 /* An address that means something: of a chunk, its bytes, an arena, a heap, a cache. */
 static ms_addr address(uint8_t n)
@@ -83,52 +75,12 @@ static ms_addr address(uint8_t n)
 	return h.chunks[n / 8 % chunks].addr;
 }
 
-static uint64_t value(uint8_t n)
-{
-	static const uint64_t numbers[] = {
-		0,          1,          2,          4,
-		8,          16,         17,         32,
-		0x1000,     0x4000,     0x4000000,  UINT64_C(1) << 32,
-		1ull << 47, 1ull << 63, UINT64_MAX, 0xfffffffffffffff0
-	};
-
-	return n < 64 ? numbers[n % 16] : address(n);
-}
-
 static void apply(struct write w)
 {
 	ms_addr place = address(w.place) + (w.place % 8 < 2 ? w.word * 8u : w.word % 8 * 8u);
-	uint64_t old;
-	uint64_t new = value(w.value);
+	uint64_t value = w.value < 64 ? number(w.value) : address(w.value);
 
-	if (ms_source_read(&h.fake.base, place, &old, sizeof(old)) != sizeof(old))
-		return;
-	switch (w.how % 6) {
-	case 1:
-		new = old + new;
-		break;
-	case 2:
-		new = old ^ new;
-		break;
-	case 3:
-		new = old - new;
-		break;
-	case 4:
-		new ^= place >> 12; /* safe-linked */
-		break;
-	case 5:
-		new = (old & UINT64_C(0xffffffff00000000)) | (uint32_t) new;
-		break;
-	}
-	ms_fake_put(&h.fake, place, new);
-}
-
-static void require(bool holds, const char *what)
-{
-	if (holds)
-		return;
-	(void)fprintf(stderr, "not so: %s\n", what);
-	abort();
+	write_word(&h.fake, place, w.how, value, value ^ place >> 12); /* safe-linked */
 }
 
 static bool is_mapped(ms_addr begin, uint64_t len)

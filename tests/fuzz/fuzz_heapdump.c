@@ -17,22 +17,11 @@
  * and a branch can only be as large as the one printed before it.
  */
 
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "report/heapdump/view.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool holds, const char *what)
-{
-	if (holds)
-		return;
-	(void)fprintf(stderr, "not so: %s\n", what);
-	abort();
-}
+#include "fuzz.h"
 
 static bool parse(const char *text, size_t size, struct ms_arena *arena, struct ms_heapdump *ret)
 {

@@ -15,23 +15,13 @@
  * found by what it does not match; a name must fit.
  */
 
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/names/demangle.h"
 #include "engine/names/suppressions.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool holds, const char *what)
-{
-	if (holds)
-		return;
-	(void)fprintf(stderr, "not so: %s\n", what);
-	abort();
-}
+#include "fuzz.h"
 
 static void check_patterns(const struct ms_suppressions *parsed, size_t size)
 {

@@ -16,22 +16,12 @@
  * and what was alive at the peak, replayed up to there, must be that many bytes.
  */
 
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "report/records/formats.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool holds, const char *what)
-{
-	if (holds)
-		return;
-	(void)fprintf(stderr, "not so: %s\n", what);
-	abort();
-}
+#include "fuzz.h"
 
 /* A file, and in pieces of how many bytes it comes. */
 struct input {

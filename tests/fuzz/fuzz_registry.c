@@ -28,32 +28,14 @@
  */
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "regdrawn.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "writes.h"
 
 enum { MAX_WRITES = 48, STACKS = 12 };
 
 static struct regdrawn r;
-
-/* One write's four bytes. */
-struct write {
-	uint8_t place;
-	uint8_t word;
-	uint8_t how;
-	uint8_t value;
-};
-
-static void require(bool holds, const char *what)
-{
-	if (holds)
-		return;
-	(void)fprintf(stderr, "not so: %s\n", what);
-	abort();
-}
 
 static ms_addr address(uint8_t n)
 {
@@ -83,44 +65,12 @@ static ms_addr address(uint8_t n)
 	return r.n_blocks ? r.blocks[n / 8 % r.n_blocks].begin : 0;
 }
 
-static uint64_t value(uint8_t n)
-{
-	static const uint64_t numbers[] = {
-		0,          1,          2,          3,
-		8,          16,         24,         64,
-		0x1000,     0x10000,    0x4000000,  UINT64_C(1) << 32,
-		1ull << 47, 1ull << 63, UINT64_MAX, 0xfffffffffffffff0
-	};
-
-	return n < 64 ? numbers[n % 16] : address(n);
-}
-
 static void apply(struct write w)
 {
 	ms_addr place = address(w.place) + w.word * UINT64_C(8);
-	uint64_t old;
-	uint64_t new = value(w.value);
+	uint64_t value = w.value < 64 ? number(w.value) : address(w.value);
 
-	if (ms_source_read(&r.fake.base, place, &old, sizeof(old)) != sizeof(old))
-		return;
-	switch (w.how % 6) {
-	case 1:
-		new = old + new;
-		break;
-	case 2:
-		new = old ^ new;
-		break;
-	case 3:
-		new = old - new;
-		break;
-	case 4:
-		new = ~new;
-		break;
-	case 5:
-		new = (old & UINT64_C(0xffffffff00000000)) | (uint32_t) new;
-		break;
-	}
-	ms_fake_put(&r.fake, place, new);
+	write_word(&r.fake, place, w.how, value, ~value);
 }
 
 /* So that all of them fit, and some are freed. */

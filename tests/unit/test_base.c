@@ -44,6 +44,24 @@ Test(arena, grows_a_piece_and_keeps_its_bytes)
 	ms_arena_deinit(&arena);
 }
 
+Test(arena, wipes_every_byte_of_every_piece)
+{
+	struct ms_arena arena = { 0 };
+	size_t lens[] = { 10, 64, 100 * 1024 - 100, 5 << 20 };
+	char *pieces[4];
+
+	for (size_t i = 0; i < 4; i++) {
+		pieces[i] = ms_arena_alloc(&arena, lens[i]);
+		cr_assert(pieces[i]);
+		memset(pieces[i], 0xa5, lens[i]);
+	}
+	ms_arena_wipe(&arena);
+	for (size_t i = 0; i < 4; i++)
+		for (size_t k = 0; k < lens[i]; k++)
+			cr_assert_eq(pieces[i][k], 0, "piece %zu, byte %zu", i, k);
+	ms_arena_deinit(&arena);
+}
+
 Test(arena, refuses_what_nobody_has)
 {
 	struct ms_arena arena = { 0 };

@@ -219,90 +219,81 @@ Test(heapdump, survives_any_damaged_byte)
 }
 
 /* Line 7 is the first behind the head of 1.0 and 1.1. */
-Test(heapdump, says_what_is_wrong_and_where)
-{
-	static const struct {
-		const char *text;
-		const char *error;
-	} cases[] = {
+static const struct {
+	const char *text;
+	const char *error;
+} wrong[] = {
 #define BAD(line) HEAD_1("1") line "\nMAPS\nEND\n"
 #define MAP(line) HEAD_1("1") "MAPS\n" line "\nEND\n"
-		{ "", "a.txt is empty" },
-		{ "hello\nworld\n", "a.txt is no Android heap dump" },
-		{ "\n", "a.txt is no Android heap dump" },
-		{ "MAPS\nEND\n", "a.txt is no Android heap dump" },
-		{ "Native heap dump not available. To enable, run these commands:\n",
-		  "a.txt: its process kept no backtraces" },
-		{ "Android Native Heap Dump\n",
-		  "a.txt, line 1: the version of the dump is missing" },
-		{ "Android Native Heap Dump v1\n", "a.txt, line 1: this is no version of a dump" },
-		{ "Android Native Heap Dump v1.x\n",
-		  "a.txt, line 1: this is no version of a dump" },
-		{ "Android Native Heap Dump v1.99999999999999999\n",
-		  "a.txt, line 1: this is no version of a dump" },
-		{ HEAD_1("1"),
-		  "a.txt, line 6: the file ends before the dump does: END is missing" },
-		{ BAD("z"), "a.txt, line 7: a record must begin with z 0 or z 1" },
-		{ BAD("z 2  sz 1  num 1  bt a"),
-		  "a.txt, line 7: a record must begin with z 0 or z 1" },
-		{ BAD("z 0  xx 1  num 1  bt a"),
-		  "a.txt, line 7: the size of a record is missing, or too large" },
-		{ BAD("z 0  sz -1  num 1  bt a"),
-		  "a.txt, line 7: the size of a record is missing, or too large" },
-		{ BAD("z 0  sz 18446744073709551616  num 1  bt a"),
-		  "a.txt, line 7: the size of a record is missing, or too large" },
-		{ BAD("z 0  sz 1  num 18446744073709551616  bt a"),
-		  "a.txt, line 7: the number of blocks of a record is missing, or too large" },
-		{ BAD("z 0  sz 1  num 1"), "a.txt, line 7: the backtrace of a record is missing" },
-		{ BAD("z 0  sz 1  num 1  bt a xyz"),
-		  "a.txt, line 7: this is no address of a frame: xyz" },
-		{ BAD("z 0  sz 1  num 1  bt 10000000000000000"),
-		  "a.txt, line 7: this is no address of a frame: 1000000000000000" },
-		{ BAD("z 0  sz 1  num 1  bt a\nz 0  sz 9223372036854775807  num 2  bt a"),
-		  "a.txt, line 8: the sizes of all records exceed 64 bits" },
-		{ BAD("z 0  sz 9223372036854775807  num 1  bt a\nz 0  sz 1  num 1  bt a"),
-		  "a.txt, line 8: the sizes of all records exceed 64 bits" },
-		{ BAD("z 0  sz 0  num 9223372036854775807  bt a\nz 0  sz 0  num 1  bt a"),
-		  "a.txt, line 8: the sizes of all records exceed 64 bits" },
-		{ BAD("  bt_info {\"a\" 1 \"b\" 2}"),
-		  "a.txt, line 7: bt_info without a record above it" },
-		{ BAD("z 0  sz 1  num 1  bt a\n  bt_info {\"a\" 1 \"b\" 2"),
-		  "a.txt, line 8: a frame of bt_info is not whole" },
-		{ BAD("z 0  sz 1  num 1  bt a\n  bt_info {\"a\" 1}"),
-		  "a.txt, line 8: a frame of bt_info is not whole" },
-		{ BAD("z 0  sz 1  num 1  bt a\n  bt_info {\"a\" x \"b\" 2}"),
-		  "a.txt, line 8: a frame of bt_info is not whole" },
-		{ BAD("z 0  sz 1  num 1  bt a\n  bt_info {\"a\" 1 \"b\" 2}\n  bt_info {\"a\" 1 \"b\" 2}"),
-		  "a.txt, line 9: a second bt_info for one record" },
-		{ MAP("hello"), "a.txt, line 8: this is no line of /proc/PID/maps" },
-		{ MAP("1000-2000 r-xp 0 fd:00"),
-		  "a.txt, line 8: this is no line of /proc/PID/maps" },
-		{ MAP("1000-2000 r-xp 0 fd00 5 /a"),
-		  "a.txt, line 8: this is no line of /proc/PID/maps" },
-		{ MAP("1000-2000 rwxpp 0 fd:00 5 /a"),
-		  "a.txt, line 8: this is no line of /proc/PID/maps" },
-		{ MAP("2000-1000 r-xp 0 fd:00 5 /a"),
-		  "a.txt, line 8: a mapping that ends before it begins" },
-		{ MAP("1000-3000 r-xp 0 fd:00 5 /a\n2000-4000 r-xp 0 fd:00 5 /a"),
-		  "a.txt, line 9: a mapping that overlaps the one of line 8" },
-		{ HEAD_1("1") HEAD_1("1"), "a.txt, line 7: a second dump begins here" },
-		{ "Android Native Heap Dump v1.2\nBuild fingerprint: x\n",
-		  "a.txt, line 2: the build fingerprint does not stand in quotes" },
-		{ "Android Native Heap Dump v1.2\nBuild fingerprint: '\n",
-		  "a.txt, line 2: the build fingerprint does not stand in quotes" },
-		{ "Android Native Heap Dump v1.2\nTotal memory: x\n",
-		  "a.txt, line 2: a number should stand here" },
-		{ "Android Native Heap Dump v1.2\nAllocation records: \n",
-		  "a.txt, line 2: a number should stand here" },
-		{ "Android Native Heap Dump v1.2\nBacktrace size: 1 2\n",
-		  "a.txt, line 2: a number should stand here" },
+	{ "", "a.txt is empty" },
+	{ "hello\nworld\n", "a.txt is no Android heap dump" },
+	{ "\n", "a.txt is no Android heap dump" },
+	{ "MAPS\nEND\n", "a.txt is no Android heap dump" },
+	{ "Native heap dump not available. To enable, run these commands:\n",
+	  "a.txt: its process kept no backtraces" },
+	{ "Android Native Heap Dump\n", "a.txt, line 1: the version of the dump is missing" },
+	{ "Android Native Heap Dump v1\n", "a.txt, line 1: this is no version of a dump" },
+	{ "Android Native Heap Dump v1.x\n", "a.txt, line 1: this is no version of a dump" },
+	{ "Android Native Heap Dump v1.99999999999999999\n",
+	  "a.txt, line 1: this is no version of a dump" },
+	{ HEAD_1("1"), "a.txt, line 6: the file ends before the dump does: END is missing" },
+	{ BAD("z"), "a.txt, line 7: a record must begin with z 0 or z 1" },
+	{ BAD("z 2  sz 1  num 1  bt a"), "a.txt, line 7: a record must begin with z 0 or z 1" },
+	{ BAD("z 0  xx 1  num 1  bt a"),
+	  "a.txt, line 7: the size of a record is missing, or too large" },
+	{ BAD("z 0  sz -1  num 1  bt a"),
+	  "a.txt, line 7: the size of a record is missing, or too large" },
+	{ BAD("z 0  sz 18446744073709551616  num 1  bt a"),
+	  "a.txt, line 7: the size of a record is missing, or too large" },
+	{ BAD("z 0  sz 1  num 18446744073709551616  bt a"),
+	  "a.txt, line 7: the number of blocks of a record is missing, or too large" },
+	{ BAD("z 0  sz 1  num 1"), "a.txt, line 7: the backtrace of a record is missing" },
+	{ BAD("z 0  sz 1  num 1  bt a xyz"), "a.txt, line 7: this is no address of a frame: xyz" },
+	{ BAD("z 0  sz 1  num 1  bt 10000000000000000"),
+	  "a.txt, line 7: this is no address of a frame: 1000000000000000" },
+	{ BAD("z 0  sz 1  num 1  bt a\nz 0  sz 9223372036854775807  num 2  bt a"),
+	  "a.txt, line 8: the sizes of all records exceed 64 bits" },
+	{ BAD("z 0  sz 9223372036854775807  num 1  bt a\nz 0  sz 1  num 1  bt a"),
+	  "a.txt, line 8: the sizes of all records exceed 64 bits" },
+	{ BAD("z 0  sz 0  num 9223372036854775807  bt a\nz 0  sz 0  num 1  bt a"),
+	  "a.txt, line 8: the sizes of all records exceed 64 bits" },
+	{ BAD("  bt_info {\"a\" 1 \"b\" 2}"), "a.txt, line 7: bt_info without a record above it" },
+	{ BAD("z 0  sz 1  num 1  bt a\n  bt_info {\"a\" 1 \"b\" 2"),
+	  "a.txt, line 8: a frame of bt_info is not whole" },
+	{ BAD("z 0  sz 1  num 1  bt a\n  bt_info {\"a\" 1}"),
+	  "a.txt, line 8: a frame of bt_info is not whole" },
+	{ BAD("z 0  sz 1  num 1  bt a\n  bt_info {\"a\" x \"b\" 2}"),
+	  "a.txt, line 8: a frame of bt_info is not whole" },
+	{ BAD("z 0  sz 1  num 1  bt a\n  bt_info {\"a\" 1 \"b\" 2}\n  bt_info {\"a\" 1 \"b\" 2}"),
+	  "a.txt, line 9: a second bt_info for one record" },
+	{ MAP("hello"), "a.txt, line 8: this is no line of /proc/PID/maps" },
+	{ MAP("1000-2000 r-xp 0 fd:00"), "a.txt, line 8: this is no line of /proc/PID/maps" },
+	{ MAP("1000-2000 r-xp 0 fd00 5 /a"), "a.txt, line 8: this is no line of /proc/PID/maps" },
+	{ MAP("1000-2000 rwxpp 0 fd:00 5 /a"), "a.txt, line 8: this is no line of /proc/PID/maps" },
+	{ MAP("2000-1000 r-xp 0 fd:00 5 /a"),
+	  "a.txt, line 8: a mapping that ends before it begins" },
+	{ MAP("1000-3000 r-xp 0 fd:00 5 /a\n2000-4000 r-xp 0 fd:00 5 /a"),
+	  "a.txt, line 9: a mapping that overlaps the one of line 8" },
+	{ HEAD_1("1") HEAD_1("1"), "a.txt, line 7: a second dump begins here" },
+	{ "Android Native Heap Dump v1.2\nBuild fingerprint: x\n",
+	  "a.txt, line 2: the build fingerprint does not stand in quotes" },
+	{ "Android Native Heap Dump v1.2\nBuild fingerprint: '\n",
+	  "a.txt, line 2: the build fingerprint does not stand in quotes" },
+	{ "Android Native Heap Dump v1.2\nTotal memory: x\n",
+	  "a.txt, line 2: a number should stand here" },
+	{ "Android Native Heap Dump v1.2\nAllocation records: \n",
+	  "a.txt, line 2: a number should stand here" },
+	{ "Android Native Heap Dump v1.2\nBacktrace size: 1 2\n",
+	  "a.txt, line 2: a number should stand here" },
 #undef BAD
 #undef MAP
-	};
+};
 
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		cr_assert_eq(parse(cases[i].text), MS_E_CORRUPT, "%s", cases[i].text);
-		cr_assert_str_eq(err.text, cases[i].error);
+Test(heapdump, says_what_is_wrong_and_where)
+{
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		cr_assert_eq(parse(wrong[i].text), MS_E_CORRUPT, "%s", wrong[i].text);
+		cr_assert_str_eq(err.text, wrong[i].error);
 		cr_assert(err.advice[0]);
 	}
 }
