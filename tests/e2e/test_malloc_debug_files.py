@@ -258,3 +258,19 @@ def test_unreachable_memory_without_the_library(tmp_path):
         assert target.logged() == ["Starting to check for unreachable memory.",
                                    "Unreachable check failed, libmemunreachable.so.1 cannot be loaded."]
         assert target.finish() == 0
+
+
+def test_dumps_at_once_though_no_sample_comes(tmp_path):
+    """Of the calls that go straight past, the next one after the signal does not."""
+    dump = tmp_path / "heap"
+    with Interactive(f"backtrace_sample={1 << 40} bt_dmp_pre={dump}", tmp_path / "log") as target:
+        target.ask("5\n")
+        dump = tmp_path / f"heap.{target.pid}.txt"
+        for _ in range(3):
+            target.ask("5\n")
+            assert not dump.exists()
+            target.signal(17)
+            target.ask("5\n")
+            assert "END" in dump.read_text()
+            dump.unlink()
+        assert target.finish() == 0
