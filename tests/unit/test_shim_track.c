@@ -123,13 +123,18 @@ Test(shim_trace, stores_a_stack_once)
 
 Test(shim_trace, stores_many)
 {
+	const struct ms_trace *first = NULL;
+
 	for (uintptr_t i = 1; i < 3 * (uintptr_t)MANY; i++) {
 		uintptr_t pc[] = { i, i * 7 };
 		const struct ms_trace *trace = ms_trace_find(ms_trace_keep(pc, 2));
 
 		cr_assert(trace);
 		cr_assert_eq(trace->pc[0], i);
+		first = i == 1 ? trace : first;
 	}
+	cr_expect_eq(ms_trace_find(ms_trace_keep((const uintptr_t[]){ 1, 7 }, 2)), first,
+	             "stored again, as others came meanwhile");
 }
 
 Test(shim_freed, gives_the_oldest_when_full)
