@@ -29,7 +29,7 @@ static struct {
 	struct shard shard[SHARDS];
 	bool filtered;
 	bool few; /* blocks, for which one shard is enough */
-} state;               /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
+} state;          /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
 
 /* NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables) */
 uint8_t ms_live_filter_of[MS_LIVE_FILTER];
