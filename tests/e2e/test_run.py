@@ -675,9 +675,15 @@ def blocks(log, kind):
     ["git", "--version"], [support.BUILD / "targets" / "demo_leaky"],
 ], ids=lambda program: os.path.basename(program[0]))
 def test_valgrind_agrees(run, program, tmp_path):
-    ran = run(*program)
     log = tmp_path / "valgrind.log"
     done = subprocess.run(["valgrind", "--leak-check=full", "--show-leak-kinds=none", f"--log-file={log}", *program],
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300)
     lost = blocks(log.read_text(), "definitely lost") + blocks(log.read_text(), "indirectly lost")
-    assert (ran.status, ran.report["totals"]["leaked_allocations"]) == (done.returncode, lost)
+    # a dead word of a stack may still hold a block (perl: 1 run in 12), but not three times
+    for left in (2, 1, 0):
+        ran = run(*program)
+        told = ran.report["totals"]["leaked_allocations"]
+        assert ran.status == done.returncode and told <= lost, (ran.status, told, lost)
+        if told == lost:
+            return
+        assert left, (told, lost)
