@@ -186,9 +186,9 @@ targets: $(TARGETS)
 
 check:
 	tools/install-deps check
-	$(MAKE) check-all
+	$(MAKE) -j$$(nproc) check-all
 
-# One after the other, also under -j: later parts lean on what earlier ones prove.
+# The parts one after the other, also under -j: later ones lean on what earlier ones prove.
 check-all:
 	$(MAKE) all targets
 	$(MAKE) layers
@@ -257,7 +257,7 @@ bench-parts: $(filter-out $(HEAPS),$(BENCHES))
 
 demo:
 	tools/install-deps build
-	$(MAKE) demo-run
+	$(MAKE) -j$$(nproc) demo-run
 
 # The program runs until its input ends. memscan answers 1 when it finds leaks, which is
 # the answer wanted here. $(1): its environment; $(2): options of the scan
