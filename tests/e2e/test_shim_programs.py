@@ -33,7 +33,9 @@ pytestmark = needs_library
 GUARDS = "guard fill free_track verify_pointers expand_alloc"
 STATS = r"Logging allocator stats\.\.\.|arena \d+ bytes, in use .*"
 SEARCHES = (r"Starting to check for unreachable memory\.|Unreachable check failed, .*|.*unreachable.*"
-            r"|warning: .*|collect.*|search.*|sweep.*|fold.*| .*")
+            r"|warning: .*|collect.*|search.*|sweep.*|fold.*| .*"
+            # redis
+            r"|the process allocates by libjemalloc\.so\.2, .*|run the program without it, .*")
 LEAKS = r"\+\+\+ .* leaked block of size .*|Backtrace at time of allocation:| {10}#.*"
 
 
