@@ -263,12 +263,12 @@ demo:
 # the answer wanted here. $(1): its environment; $(2): options of the scan
 define scan_demo
 	@rm -f $(B)/demo.in; mkfifo $(B)/demo.in; exec 3<>$(B)/demo.in; \
-	echo "\$$ $(1) $(B)/targets/demo_leaky &"; \
+	echo "\$$ $(strip $(1) $(B)/targets/demo_leaky) &"; \
 	env $(1) $(B)/targets/demo_leaky <$(B)/demo.in >$(B)/demo.out & pid=$$!; trap 'kill $$pid' EXIT; \
 	tries=50; until grep -q READY $(B)/demo.out; do \
 		tries=$$((tries - 1)); test $$tries -gt 0 || exit 1; sleep 0.1; \
 	done; \
-	echo "\$$ $(B)/memscan --pid $$pid $(2)"; status=0; \
+	echo "\$$ $(strip $(B)/memscan --pid $$pid $(2))"; status=0; \
 	$(B)/memscan --pid $$pid $(2) || status=$$?; \
 	test $$status -eq 1 || { echo "demo: memscan ended with $$status, not 1" >&2; exit 1; }
 endef
