@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/sort.h"
+#include "engine/confirm.h"
 #include "engine/graph/fold.h"
 #include "engine/suppress.h"
 
@@ -149,6 +150,26 @@ static uint64_t *copy_unmarked(const struct ms_leak_list *list)
 	return copy;
 }
 
+void ms_leaks_strike(const struct ms_leak_list *list, uint64_t *unmarked, uint64_t *allocations,
+                     uint64_t *bytes)
+{
+	const struct ms_extent *extent;
+
+	ms_vec_for_each (extent, &list->blocks->extents)
+		for (size_t i = 0; extent->kind == MS_EXTENT_HEAP && i < extent->n_cells; i++) {
+			uint64_t marks = list->blocks->cells.at[extent->cell0 + i].marks;
+			uint64_t taken = unmarked[extent->cell0 + i] & marks;
+
+			unmarked[extent->cell0 + i] &= ~marks;
+			for (; taken; taken &= taken - 1) {
+				++*allocations;
+				*bytes += ms_block_size(list->blocks, extent,
+				                        i * MS_CELL_GRANULES +
+				                                (uint64_t)__builtin_ctzll(taken));
+			}
+		}
+}
+
 static bool take_blocks(struct ms_leak_list *list, const uint64_t *unmarked, enum ms_reason reason)
 {
 	const struct ms_extent *extent;
@@ -173,6 +194,13 @@ enum ms_status ms_leaks_take(struct ms_leak_list *list, enum ms_reason reason, s
 
 	if (!unmarked)
 		return ms_fail(err, MS_E_NOMEM, "no memory for the list of leaks");
+	if (list->options->keep_lost)
+		return ms_lost_list(list, unmarked, reason, err);
+	if (list->options->lost) {
+		st = ms_confirm(list, unmarked, reason, err);
+		if (st)
+			return st;
+	}
 	if (list->options->suppressions) {
 		st = ms_suppress(list, unmarked, err);
 		if (st)

@@ -50,11 +50,19 @@ struct ms_leak_list {
 
 /*
  * Take every unmarked heap block for a leak of @reason: MS_REASON_NONE for
- * certain ones, else possible ones; but not those that are suppressed. Marks them
- * all.
+ * certain ones, else possible ones; but not those that are suppressed, or not confirmed.
+ * Marks them all. The first of two scans only keeps them (confirm.h).
  */
 ms_must_check enum ms_status ms_leaks_take(struct ms_leak_list *list, enum ms_reason reason,
                                            struct ms_error *err);
+
+/*
+ * Take the blocks that were marked since out of @unmarked, and add them to the sums.
+ *
+ * @unmarked: in/out; of each cell, the blocks that were not marked
+ */
+void ms_leaks_strike(const struct ms_leak_list *list, uint64_t *unmarked, uint64_t *allocations,
+                     uint64_t *bytes);
 
 /*
  * Sort the entries, leave out the small ones, cut them to the limit, and write them to the

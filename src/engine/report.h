@@ -136,6 +136,15 @@ struct ms_lost_mapping {
 
 struct ms_lost_mappings MS_VEC(struct ms_lost_mapping);
 
+/* An unreachable block, as the first of two scans leaves it to the second (confirm.h). */
+struct ms_lost {
+	ms_addr address;
+	uint64_t size;
+	uint64_t print; /* a hash of how it looks; odd: it was lost for certain */
+};
+
+struct ms_lost_blocks MS_VEC(struct ms_lost);
+
 /* A suppression, and the leaks that it matched. */
 struct ms_suppressed {
 	char pattern[MS_TYPE_TEXT];
@@ -152,6 +161,7 @@ struct ms_totals {
 	uint64_t indirect_allocations, indirect_bytes;
 	uint64_t possible_allocations, possible_bytes;
 	uint64_t suppressed_allocations, suppressed_bytes;
+	uint64_t unconfirmed_allocations, unconfirmed_bytes; /* unreachable in one scan only */
 	uint64_t leaks; /* entries there would be without a limit */
 };
 
@@ -201,7 +211,9 @@ struct ms_report {
 	struct ms_target_facts target;
 	struct ms_scan_facts scan;
 	struct ms_totals totals;
-	bool possible; /* --possible was asked for */
+	bool possible;       /* --possible was asked for */
+	bool confirm;        /* --confirm was asked for */
+	uint64_t confirm_ns; /* how long was waited for the second scan; 0: there was none */
 	struct ms_heaps heaps;
 	struct ms_notes evidence;
 	struct ms_leaks leaks;
@@ -211,6 +223,7 @@ struct ms_report {
 	struct ms_codes code;  /* all mappings of the files that pcs lie in, by address */
 	struct ms_names names; /* of pcs, one each; empty until they are named; not on the wire */
 	struct ms_suppressed_list suppressed; /* in the order of their files */
+	struct ms_lost_blocks lost; /* of a first scan: all that is unreachable, by address */
 	struct ms_lost_mappings mappings;
 	struct ms_notes warnings;
 };

@@ -20,6 +20,8 @@ struct ms_scan_options {
 	bool possible;
 	bool unaligned;
 	const struct ms_suppressions *suppressions; /* leaks not to tell; NULL: none */
+	bool keep_lost; /* the first of two scans (confirm.h): fill report.lost, list no leaks */
+	const struct ms_lost_blocks *lost; /* of the second: what the first kept; NULL: one scan */
 	/*
 	 * Say which suppression each of @asked's stacks matches, by its index from 1 on, or
 	 * 0: only stacks, pcs and code of @asked are filled. False when nobody can say, with

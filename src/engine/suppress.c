@@ -190,32 +190,12 @@ static void judge(struct suppressing *s, const uint64_t *unmarked)
 		ask(s);
 }
 
-/* Move what was marked since from @unmarked to the totals. */
-static void count(struct ms_leak_list *list, uint64_t *unmarked)
-{
-	struct ms_totals *totals = &list->report->totals;
-	const struct ms_extent *extent;
-
-	ms_vec_for_each (extent, &list->blocks->extents)
-		for (size_t i = 0; extent->kind == MS_EXTENT_HEAP && i < extent->n_cells; i++) {
-			uint64_t marks = list->blocks->cells.at[extent->cell0 + i].marks;
-			uint64_t taken = unmarked[extent->cell0 + i] & marks;
-
-			unmarked[extent->cell0 + i] &= ~marks;
-			for (; taken; taken &= taken - 1) {
-				totals->suppressed_allocations++;
-				totals->suppressed_bytes += ms_block_size(
-					list->blocks, extent,
-					i * MS_CELL_GRANULES + (uint64_t)__builtin_ctzll(taken));
-			}
-		}
-}
-
 enum ms_status ms_suppress(struct ms_leak_list *list, uint64_t *unmarked, struct ms_error *err)
 {
 	struct ms_walk_options options = { .unaligned = list->options->unaligned,
 		                           .edges = list->edges,
 		                           .workers = list->options->workers };
+	struct ms_totals *totals = &list->report->totals;
 	struct suppressing s = { .list = list,
 		                 .walk = ms_walk_new(list->blocks, &options, list->arena) };
 	enum ms_status st;
@@ -230,7 +210,8 @@ enum ms_status ms_suppress(struct ms_leak_list *list, uint64_t *unmarked, struct
 		return MS_OK;
 	st = ms_walk_finish(s.walk, err);
 	if (!st)
-		count(list, unmarked);
+		ms_leaks_strike(list, unmarked, &totals->suppressed_allocations,
+		                &totals->suppressed_bytes);
 	return st;
 }
 

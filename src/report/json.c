@@ -101,8 +101,9 @@ static struct json_object *phases(struct ms_json *j, const struct ms_scan_facts 
 	return array;
 }
 
-static struct json_object *scan(struct ms_json *j, const struct ms_scan_facts *facts)
+static struct json_object *scan(struct ms_json *j, const struct ms_report *report)
 {
+	const struct ms_scan_facts *facts = &report->scan;
 	struct json_object *object = json_object_new_object();
 
 	ms_json_add(j, object, "time", json_object_new_int64(facts->time));
@@ -110,6 +111,7 @@ static struct json_object *scan(struct ms_json *j, const struct ms_scan_facts *f
 	ms_json_add_number(j, object, "attempts", facts->attempts);
 	ms_json_add_number(j, object, "pause_ns", facts->pause_ns);
 	ms_json_add_number(j, object, "duration_ns", facts->duration_ns);
+	add_known(j, object, "confirm_ns", report->confirm_ns);
 	ms_json_add_number(j, object, "bytes_read", facts->bytes_read);
 	add_known(j, object, "peak_rss_bytes", facts->peak_rss_bytes);
 	ms_json_add(j, object, "phases", phases(j, facts));
@@ -177,6 +179,11 @@ static struct json_object *totals(struct ms_json *j, const struct ms_report *rep
 	}
 	ms_json_add_number(j, object, "suppressed_allocations", t->suppressed_allocations);
 	ms_json_add_number(j, object, "suppressed_bytes", t->suppressed_bytes);
+	if (report->confirm) {
+		ms_json_add_number(j, object, "unconfirmed_allocations",
+		                   t->unconfirmed_allocations);
+		ms_json_add_number(j, object, "unconfirmed_bytes", t->unconfirmed_bytes);
+	}
 	return object;
 }
 
@@ -377,7 +384,7 @@ static bool write_json(const struct ms_report *report, struct ms_sink *sink)
 	put_member(&j, "tool", tool(&j));
 	put_member(&j, "host", host(&j, &report->host));
 	put_member(&j, "target", target(&j, &report->target));
-	put_member(&j, "scan", scan(&j, &report->scan));
+	put_member(&j, "scan", scan(&j, report));
 	put_member(&j, "heaps", heaps(&j, report));
 	put_member(&j, "totals", totals(&j, report));
 	put_leaks(&j, report);

@@ -79,6 +79,23 @@ static void write_warning(struct ms_text *t, const struct ms_note *warning)
 	ms_text_print(t, "\n");
 }
 
+static void write_confirm(struct ms_text *t, const struct ms_report *report)
+{
+	const struct ms_totals *totals = &report->totals;
+
+	if (!report->confirm)
+		return;
+	if (report->confirm_ns)
+		ms_text_print(t,
+		              "  confirm: scanned again after %.1f s; not confirmed: %" PRIu64
+		              " bytes in %" PRIu64 " allocation%s\n",
+		              ms(report->confirm_ns) / 1e3, totals->unconfirmed_bytes,
+		              totals->unconfirmed_allocations,
+		              plural(totals->unconfirmed_allocations));
+	else
+		ms_text_print(t, "  confirm: nothing to be confirmed, scanned once\n");
+}
+
 static void write_header(struct ms_text *t, const struct ms_report *report)
 {
 	const struct ms_scan_facts *scan = &report->scan;
@@ -98,6 +115,7 @@ static void write_header(struct ms_text *t, const struct ms_report *report)
 		write_heap(t, heap);
 	ms_text_print(t, "  scan: paused %.3f ms of %.3f ms, source %s\n", ms(scan->pause_ns),
 	              ms(scan->duration_ns), scan->source);
+	write_confirm(t, report);
 	ms_vec_for_each (warning, &report->warnings)
 		write_warning(t, warning);
 	ms_text_print(t, "\n");

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* "MSWR", "MSWQ" and the layout's number, lest the two ends are ever not one build. */
-enum { MAGIC = 0x5257534d, MAGIC_QUESTION = 0x5157534d, LAYOUT = 4 };
+enum { MAGIC = 0x5257534d, MAGIC_QUESTION = 0x5157534d, LAYOUT = 5 };
 
 /* More of these than any scan makes; an honest sender never meets them. */
 enum {
@@ -15,6 +15,7 @@ enum {
 	MAX_LEAKS = 1 << 28,
 	MAX_TYPES = 1 << 16,
 	MAX_SUPPRESSED = 1 << 16,
+	MAX_LOST = 1 << 28,
 	MAX_STACKS = 1 << 26,
 	MAX_PCS = 1 << 30,
 	MAX_CODE = 1 << 20
@@ -46,7 +47,7 @@ struct wire_vec {
 };
 
 /* The last of them are those of a question, too. */
-enum { VECTORS = 10, FIRST_ASKED = 7 };
+enum { VECTORS = 11, FIRST_ASKED = 8 };
 
 #define WIRE_VEC(vec, max)                                                  \
 	(struct wire_vec)                                                   \
@@ -64,9 +65,10 @@ static void list_vectors(struct ms_report *report, struct wire_vec ret[VECTORS])
 	ret[4] = WIRE_VEC(&report->warnings, MAX_NOTES);
 	ret[5] = WIRE_VEC(&report->types, MAX_TYPES);
 	ret[6] = WIRE_VEC(&report->suppressed, MAX_SUPPRESSED);
-	ret[7] = WIRE_VEC(&report->stacks, MAX_STACKS);
-	ret[8] = WIRE_VEC(&report->pcs, MAX_PCS);
-	ret[9] = WIRE_VEC(&report->code, MAX_CODE);
+	ret[7] = WIRE_VEC(&report->lost, MAX_LOST);
+	ret[8] = WIRE_VEC(&report->stacks, MAX_STACKS);
+	ret[9] = WIRE_VEC(&report->pcs, MAX_PCS);
+	ret[10] = WIRE_VEC(&report->code, MAX_CODE);
 }
 
 /* The first entry of @vec, a pointer to whatever it holds. */
@@ -336,6 +338,14 @@ static bool code_sensible(struct ms_report *report)
 	return true;
 }
 
+static bool lost_sensible(const struct ms_report *report)
+{
+	for (size_t i = 1; i < report->lost.n; i++)
+		if (report->lost.at[i].address <= report->lost.at[i - 1].address)
+			return false;
+	return true;
+}
+
 static enum ms_status receive_report(struct receiver *r, struct ms_report *ret)
 {
 	enum ms_status st = receive_outcome(r);
@@ -345,7 +355,8 @@ static enum ms_status receive_report(struct receiver *r, struct ms_report *ret)
 	if (st)
 		return st;
 	if (!heaps_sensible(ret) || !leaks_sensible(ret) || !types_sensible(ret) ||
-	    !mappings_sensible(ret) || !stacks_sensible(ret) || !code_sensible(ret))
+	    !mappings_sensible(ret) || !stacks_sensible(ret) || !code_sensible(ret) ||
+	    !lost_sensible(ret))
 		return nonsense(r, "an entry out of range");
 	end_patterns(&ret->suppressed);
 	end_notes(&ret->evidence);

@@ -96,6 +96,8 @@ static inline void sample_leaks(struct ms_arena *arena, struct ms_report *report
 		                  .kind = MS_LEAK_POSSIBLE,
 		                  .reason = MS_REASON_INTERIOR };
 	report->possible = true;
+	report->confirm = true;
+	report->confirm_ns = 1500000001;
 	report->totals = (struct ms_totals){ .allocations = 10,
 		                             .allocation_bytes = 1564,
 		                             .leaked_allocations = 9,
@@ -108,6 +110,8 @@ static inline void sample_leaks(struct ms_arena *arena, struct ms_report *report
 		                             .possible_bytes = 24,
 		                             .suppressed_allocations = 12,
 		                             .suppressed_bytes = 13,
+		                             .unconfirmed_allocations = 14,
+		                             .unconfirmed_bytes = 15,
 		                             .leaks = 5 };
 }
 
@@ -175,6 +179,15 @@ static inline void sample_stacks(struct ms_arena *arena, struct ms_report *repor
 	sample_code(arena, report);
 }
 
+/* What a first scan leaves to the second. */
+static inline void sample_lost(struct ms_arena *arena, struct ms_report *report)
+{
+	*(struct ms_lost *)ms_vec_push(arena, &report->lost) =
+		(struct ms_lost){ 0x7a03454400, 20, 0x1122334455667788 };
+	*(struct ms_lost *)ms_vec_push(arena, &report->lost) =
+		(struct ms_lost){ 0x7a03460010, 24, 0x99aabbccddeeff01 };
+}
+
 /* What only the original adds: the first address is in two functions, the last has no name. */
 static inline void sample_names(struct ms_arena *arena, struct ms_report *report)
 {
@@ -220,6 +233,7 @@ static inline void sample_report(struct ms_arena *arena, struct ms_report *repor
 	sample_leaks(arena, report);
 	sample_types(arena, report);
 	sample_stacks(arena, report);
+	sample_lost(arena, report);
 	sample_names(arena, report);
 	mapping = ms_vec_push(arena, &report->mappings);
 	mapping->range = (struct ms_range){ 0x7f0000000000, 0x7f0000100000 };

@@ -112,6 +112,9 @@ static const struct {
 	{ "totals.possible_bytes", json_type_int, 24, NULL },
 	{ "totals.suppressed_allocations", json_type_int, 12, NULL },
 	{ "totals.suppressed_bytes", json_type_int, 13, NULL },
+	{ "totals.unconfirmed_allocations", json_type_int, 14, NULL },
+	{ "totals.unconfirmed_bytes", json_type_int, 15, NULL },
+	{ "scan.confirm_ns", json_type_int, 1500000001, NULL },
 	{ "leaks.0.id", json_type_int, 1, NULL },
 	{ "leaks.0.kind", json_type_string, 0, "direct" },
 	{ "leaks.0.address", json_type_string, 0, "0x7a03454400" },
@@ -159,6 +162,9 @@ static const char *const absent[] = {
 	"leaks.0.contents",
 	"leaks.0.reason",
 	"totals.possible_allocations",
+	"totals.unconfirmed_allocations",
+	"totals.unconfirmed_bytes",
+	"scan.confirm_ns",
 	"unreachable_mappings.0.name",
 };
 
@@ -171,6 +177,8 @@ Test(json, what_does_not_apply_is_absent_and_never_null)
 	report.host.name[0] = '\0';
 	report.scan.peak_rss_bytes = 0;
 	report.possible = false;
+	report.confirm = false;
+	report.confirm_ns = 0;
 	report.leaks.at[0].contents_len = 0;
 	report.mappings.at[0].name[0] = '\0';
 	read_back();

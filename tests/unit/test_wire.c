@@ -99,6 +99,7 @@ Test(wire, what_is_sent_arrives)
 	assert_vector(stacks);
 	assert_vector(pcs);
 	assert_vector(code);
+	assert_vector(lost);
 	cr_assert_eq(got.names.n, 0);
 	cr_assert_eq(wire.at, wire.len);
 }
@@ -253,6 +254,17 @@ Test(wire, code_out_of_order_is_refused)
 	assert_refuses(second + offsetof(struct ms_code, range.end) + 1, 0x21);
 	assert_refuses(third + offsetof(struct ms_code, range.begin) + 1, 0x00);
 	assert_refuses(third + offsetof(struct ms_code, build_id_len), MS_BUILD_ID_BYTES + 1);
+}
+
+Test(wire, lost_blocks_out_of_order_are_refused)
+{
+	size_t first = find(sent.lost.at, 2 * sizeof(*sent.lost.at));
+	size_t second = first + sizeof(*sent.lost.at);
+
+	assert_refuses(first + offsetof(struct ms_lost, address) + 2, 0x46);
+	assert_refuses(second + offsetof(struct ms_lost, address) + 2, 0x44);
+	memcpy(wire.bytes + second, sent.lost.at, sizeof(ms_addr));
+	cr_assert_eq(receive(), MS_E_CORRUPT);
 }
 
 Test(wire, names_of_code_end)
