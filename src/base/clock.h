@@ -19,4 +19,13 @@ static inline uint64_t ms_now_ns(void)
 	return ms_clock_ns(CLOCK_MONOTONIC);
 }
 
+/* A signal may end it early. */
+static inline void ms_sleep_ns(uint64_t ns)
+{
+	const struct timespec span = { (time_t)(ns / UINT64_C(1000000000)),
+		                       (long)(ns % UINT64_C(1000000000)) };
+
+	(void)nanosleep(&span, NULL);
+}
+
 #endif

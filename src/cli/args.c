@@ -36,6 +36,27 @@ bool ms_args_number(const char *s, uint64_t most, uint64_t *ret)
 	return true;
 }
 
+bool ms_args_seconds(const char *s, uint64_t most_s, uint64_t *ret_ns)
+{
+	enum { DIGITS = 9 };
+	char digits[32] = "";
+	size_t whole = strspn(s, "0123456789");
+	size_t parts = s[whole] == '.' ? strspn(s + whole + 1, "0123456789") : 0;
+	bool pointed = s[whole] == '.';
+	uint64_t ns = 0;
+
+	if (!whole || whole + DIGITS >= sizeof(digits) || parts > DIGITS || (pointed && !parts) ||
+	    s[whole + pointed + parts] != '\0')
+		return false;
+	memcpy(digits, s, whole);
+	memset(digits + whole, '0', DIGITS);
+	memcpy(digits + whole, s + whole + pointed, parts);
+	if (!ms_args_number(digits, most_s * UINT64_C(1000000000), &ns) || !ns)
+		return false;
+	*ret_ns = ns;
+	return true;
+}
+
 bool ms_args_limit(const char *s, uint64_t *ret)
 {
 	if (strcmp(s, "all") != 0)

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -19,7 +18,6 @@
 #include "target/target.h"
 
 static const uint64_t FREEZE_NS = UINT64_C(30000000000);
-static const uint64_t SECOND_NS = UINT64_C(1000000000);
 
 /* Of a process; two searches would meet each other's tracer. */
 /* NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables) */
@@ -192,13 +190,6 @@ static enum ms_status attempt(struct ms_search *s)
 	return st;
 }
 
-static void sleep_ns(uint64_t ns)
-{
-	const struct timespec span = { (time_t)(ns / SECOND_NS), (long)(ns % SECOND_NS) };
-
-	(void)nanosleep(&span, NULL);
-}
-
 static void name_stacks(struct ms_search *s)
 {
 	struct ms_elf_files files = { .arena = &s->told };
@@ -217,7 +208,7 @@ void ms_search_run(void *ctx)
 		s->st = attempt(s);
 		if (!ms_trust_doubt(&trust, s->st, &s->report, &s->err))
 			break;
-		sleep_ns(ms_trust_pause_ns(&trust));
+		ms_sleep_ns(ms_trust_pause_ns(&trust));
 	}
 	if (!s->st)
 		s->st = ms_trust_take(&trust, s->process->program, &s->told, &s->report, &s->err);

@@ -185,8 +185,9 @@ struct ms_standing_sweep *ms_sweep_start(const struct ms_options *options,
 	run->standing = standing;
 	run->followed = followed;
 	run->began_ns = ms_now_ns();
-	run->naming =
-		(struct ms_naming){ standing->pid, options->debug_folder, options->debuginfod };
+	run->naming = (struct ms_naming){ .pid = standing->pid,
+		                          .debug_folder = options->debug_folder,
+		                          .debuginfod = options->debuginfod };
 	run->possible = options->scan.possible;
 	run->report = -1;
 	if (start(run, options, err)) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/sort.h"
 #include "cli/scan/names.h"
 #include "cli/worker.h"
@@ -19,6 +20,7 @@ struct listener {
 	const struct ms_names_job *job;
 	struct ms_arena *arena;
 	struct ms_worker worker;
+	uint64_t deadline_ns;  /* of the caller; 0: none */
 	char bytes[64 * 1024]; /* read, but not looked at yet */
 	size_t begin, end;
 	struct MS_VEC(const char *) strings;
@@ -206,13 +208,24 @@ static void tell_unfinished(const struct listener *l)
 		            code ? code->name : "some files");
 }
 
+/* What a worker may take. */
+static uint64_t limit_ns(const struct listener *l)
+{
+	uint64_t most_ns = (l->job->call.debuginfod ? ASK_SERVERS_S : NAME_S) * second_ns;
+	uint64_t now_ns = ms_now_ns();
+
+	if (!l->deadline_ns || now_ns + most_ns < l->deadline_ns)
+		return most_ns;
+	return now_ns < l->deadline_ns ? l->deadline_ns - now_ns : 0;
+}
+
 static enum ms_status try_once(struct listener *l, struct ms_names_job *job, struct ms_error *err)
 {
 	const struct ms_worker_call call = {
 		.title = "memscan-names",
 		.work = ms_names_work,
 		.ctx = job,
-		.limit_ns = (job->call.debuginfod ? ASK_SERVERS_S : NAME_S) * second_ns,
+		.limit_ns = limit_ns(l),
 	};
 	enum ms_status st = ms_worker_start(&call, &l->worker, err);
 	struct ms_name_record record;
@@ -327,6 +340,7 @@ enum ms_status ms_naming_fill(const struct ms_naming *naming, struct ms_arena *a
 		return ms_fail(err, MS_E_NOMEM, "no memory for the names of functions");
 	l->job = &job;
 	l->arena = arena;
+	l->deadline_ns = naming->deadline_ns;
 	l->warnings = &report->warnings;
 	l->names = ms_arena_alloc(arena, job.n * sizeof(*l->names));
 	if (!l->names || !ms_vec_reserve(arena, &report->names, report->pcs.n))
@@ -385,6 +399,7 @@ static bool judge(const struct ms_naming *naming, const struct ms_report *asked,
 		return false;
 	job->suppressions = suppressions;
 	l->job = job;
+	l->deadline_ns = naming->deadline_ns;
 	l->verdicts = ms_arena_alloc(l->arena, (job->n + 1) * sizeof(*l->verdicts));
 	return l->verdicts;
 }

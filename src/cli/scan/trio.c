@@ -12,7 +12,6 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -25,6 +24,7 @@
 enum { TICK_MS = 100 };
 
 static const uint64_t ms_in_ns = 1000000;
+static const uint64_t reap_tick_ns = 250000;
 /* What the collection process gets beyond its time limit before the original steps in. */
 static const uint64_t grace_ns = UINT64_C(2000000000);
 
@@ -41,6 +41,7 @@ struct trio {
 	pid_t collection; /* 0 while there is none */
 	pid_t sweeper;
 	bool overdue; /* the collection process was killed for being late */
+	bool late;    /* the sweeper was killed at the deadline */
 	int collection_status;
 	int sweeper_status;
 	uint64_t sweeper_peak_bytes;
@@ -177,9 +178,16 @@ static const char *stage_text(const struct ms_watch *watch)
 	return stage < MS_STAGES ? texts[stage] : "scan";
 }
 
+/* Whether the deadline is no more than @ahead_ns away. */
+static bool is_late(const struct ms_trio_call *call, uint64_t ahead_ns)
+{
+	return call->deadline_ns && ms_now_ns() + ahead_ns >= call->deadline_ns;
+}
+
 /*
  * The collection process keeps its own time limit; should it hang nevertheless, its
- * death is what frees the target.
+ * death is what frees the target. At the deadline of all it is enough to end the sweeper,
+ * for then the target is let go in order.
  */
 static void watch(struct trio *t)
 {
@@ -188,6 +196,10 @@ static void watch(struct trio *t)
 	uint64_t now_ns = ms_now_ns();
 
 	ms_progress_tick(t->call->progress, stage_text(t->watch));
+	if (is_late(t->call, 0) && !t->late) {
+		t->late = true;
+		(void)kill(t->sweeper, SIGKILL);
+	}
 	if (stage != MS_STAGE_FREEZE && stage != MS_STAGE_RELEASE)
 		return;
 	if (now_ns > since_ns && now_ns - since_ns > t->call->timeout_ns + grace_ns &&
@@ -197,12 +209,27 @@ static void watch(struct trio *t)
 	}
 }
 
-/* Until the report's channel is ready, watch the children. */
+/* Milliseconds to the next look at the children. */
+static int tick_ms(const struct trio *t)
+{
+	uint64_t now_ns = ms_now_ns();
+	uint64_t left_ms;
+
+	if (!t->call->deadline_ns || t->late)
+		return TICK_MS;
+	left_ms =
+		now_ns < t->call->deadline_ns ? (t->call->deadline_ns - now_ns) / ms_in_ns + 1 : 0;
+	return left_ms < TICK_MS ? (int)left_ms : TICK_MS;
+}
+
+/* Until the report's channel is ready, watch the children; past the deadline, also if it is. */
 static void await(struct trio *t, short events)
 {
 	struct pollfd ready = { t->report[READER], events, 0 };
 
-	while (poll(&ready, 1, TICK_MS) <= 0)
+	while (poll(&ready, 1, tick_ms(t)) <= 0)
+		watch(t);
+	if (is_late(t->call, 0))
 		watch(t);
 }
 
@@ -273,14 +300,6 @@ static enum ms_status receive(struct trio *t, struct ms_arena *arena, struct ms_
 
 /* ---- ending ---- */
 
-static void pause_ns(uint64_t ns)
-{
-	const struct timespec span = { (time_t)(ns / (1000 * ms_in_ns)),
-		                       (long)(ns % (1000 * ms_in_ns)) };
-
-	(void)nanosleep(&span, NULL);
-}
-
 /* Wait for @pid to end; past the grace it is made to. */
 static int reap(pid_t pid, struct rusage *usage)
 {
@@ -290,7 +309,7 @@ static int reap(pid_t pid, struct rusage *usage)
 	while (wait4(pid, &status, WNOHANG, usage) == 0) {
 		if (ms_now_ns() > deadline_ns)
 			(void)kill(pid, SIGKILL);
-		pause_ns(ms_in_ns / 4);
+		ms_sleep_ns(reap_tick_ns);
 	}
 	return status;
 }
@@ -331,8 +350,15 @@ static enum ms_status explain(const struct trio *t, enum ms_status st, struct ms
 {
 	if (st == MS_OK)
 		return st;
+	if (t->late) {
+		(void)ms_fail(err, MS_E_TIMEOUT,
+		              "process %d was not scanned within the time limit; it runs on",
+		              (int)t->call->pid);
+		ms_advise(err, "give more time by --timeout, or leave that option out");
+		return MS_E_TIMEOUT;
+	}
 	if (t->overdue) {
-		(void)ms_fail(err, MS_E_TIMEOUT, "%d did not stop in %.0f s; it runs on",
+		(void)ms_fail(err, MS_E_TIMEOUT, "%d did not stop in %g s; it runs on",
 		              (int)t->call->pid, (double)t->call->timeout_ns / 1e9);
 		ms_advise(err, "try again when it is less busy, or with a longer --timeout");
 		return MS_E_TIMEOUT;
@@ -402,11 +428,11 @@ enum ms_status ms_trio_scan(const struct ms_trio_call *call, struct ms_arena *ar
 		ms_arena_deinit(arena);
 		st = attempt_either(call, &refusal, arena, ret, err);
 		why = ms_trust_doubt(&trust, st, ret, err);
-		if (!why)
+		if (!why || is_late(call, ms_trust_pause_ns(&trust)))
 			break;
 		if (call->verbose)
 			ms_tell("try %u: %s; trying again", trust.attempts, why);
-		pause_ns(ms_trust_pause_ns(&trust));
+		ms_sleep_ns(ms_trust_pause_ns(&trust));
 	}
 	if (st == MS_OK)
 		st = ms_trust_take(&trust, call->pid, arena, ret, err);

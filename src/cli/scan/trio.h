@@ -24,7 +24,8 @@
 
 struct ms_trio_call {
 	pid_t pid;
-	uint64_t timeout_ns; /* for freezing */
+	uint64_t timeout_ns;  /* for freezing */
+	uint64_t deadline_ns; /* ms_now_ns() when all has to be over; 0: none */
 	const struct ms_scan_options *scan;
 	enum ms_snapshot_how how;
 	unsigned jobs;                  /* threads to search with */
@@ -35,8 +36,8 @@ struct ms_trio_call {
 
 /*
  * Scan call->pid. A heap that was caught in the middle of a change is looked at
- * again, some times and a little later each time; the last answer counts. One that
- * refused to be cloned is copied.
+ * again, some times and a little later each time, but not past the deadline; the last
+ * answer counts. One that refused to be cloned is copied.
  *
  * @ret: all but host and target; its vectors are in @arena, which is emptied first
  */
