@@ -28,6 +28,12 @@ static const struct command *find(const char *name)
 	return NULL;
 }
 
+/* A lone number is a process to scan. */
+static bool is_number(const char *word)
+{
+	return *word && word[strspn(word, "0123456789")] == '\0';
+}
+
 /*
  * Give standard descriptors that are closed something harmless, lest a socket of
  * ours becomes number 1 and takes the report; writing there still fails. A program
@@ -56,7 +62,7 @@ int main(int argc, char **argv)
 		/* Ignored children could not be waited for. */
 		(void)signal(SIGCHLD, SIG_DFL);
 	}
-	if (argc < 2 || argv[1][0] == '-')
+	if (argc < 2 || argv[1][0] == '-' || is_number(argv[1]))
 		return ms_cmd_scan(argc, argv);
 	if (command)
 		return command->run(argc - 1, argv + 1);

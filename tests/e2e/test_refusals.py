@@ -360,6 +360,14 @@ def large_target():
         yield target
 
 
+@pytest.mark.parametrize("how", ["fork", "copy"])
+def test_the_whole_takes_too_long(large_target, how):
+    done = scan(large_target.pid, "--timeout", "0.1", "--jobs", 1, "--snapshot", how)
+    check_refused(done, large_target.pid, "time limit", "--timeout")
+    settle(large_target)
+    check_scanned(scan(large_target.pid, "--timeout", 60, "--snapshot", how))
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
 @pytest.mark.parametrize("which", ["original", "a child"])
 def test_one_of_the_three_dies(large_target, which, number):

@@ -53,6 +53,24 @@ static const struct {
 	{ "--pid 1 --timeout 0", "--timeout takes" },
 	{ "--pid 1 --timeout 86401", "--timeout takes" },
 	{ "--pid 1 --timeout soon", "not 'soon'" },
+	{ "--pid 1 --timeout 1.", "--timeout takes a number of seconds, not '1.'" },
+	{ "--pid 1 --timeout .5", "not '.5'" },
+	{ "--pid 1 --timeout 0.0", "not '0.0'" },
+	{ "--pid 1 --timeout 86400.000000001", "--timeout takes" },
+	{ "--pid 1 --timeout 1e3", "not '1e3'" },
+	{ "--pid 1 --confirm=0", "--confirm takes a number of seconds, not '0'" },
+	{ "--pid 1 --confirm=", "--confirm takes" },
+	{ "--pid 1 --confirm=-1", "not '-1'" },
+	{ "--pid 1 --confirm=1.0000000001", "not '1.0000000001'" },
+	{ "--pid 1 --confirm=99999999999999999999999", "--confirm takes" },
+	{ "--pid 1 --confirm 2", "'2' is not an option" },
+	{ "1 2", "'2' is not an option" },
+	{ "1 x", "'x' is not an option" },
+	{ "1x", "'1x' is not an option" },
+	{ "0", "--pid takes the number of a process, not '0'" },
+	{ "2147483648", "not '2147483648'" },
+	{ "1 --pid 2", "'1' is not an option" },
+	{ "--name x 2", "'2' is not an option" },
 	{ "--pid 1 --color maybe", "--color takes auto, always or never, not 'maybe'" },
 	{ "--pid 1 --contents=yes", "--contents takes no argument" },
 	{ "--pid 1 --nonsense", "there is no option --nonsense" },
@@ -91,6 +109,8 @@ Test(options, defaults_are_those_of_the_contract)
 	cr_assert_str_eq(options.writer->name, "text");
 	cr_assert_null(options.output);
 	cr_assert_eq(options.timeout_ns, UINT64_C(30000000000));
+	cr_assert_eq(options.limit_ns, 0);
+	cr_assert_eq(options.confirm_ns, 0);
 	cr_assert_eq(options.colour, MS_COLOUR_AUTO);
 	cr_assert_not(options.quiet || options.verbose);
 }
@@ -114,6 +134,44 @@ Test(options, each_sets_its_own_field)
 	cr_assert(parse("--pid=7 --snapshot auto") && options.how == MS_SNAPSHOT_AUTO);
 	cr_assert(parse("--pid=7 --jobs 3") && options.jobs == 3);
 	cr_assert(parse("--pid=7") && options.how == MS_SNAPSHOT_AUTO && !options.jobs);
+}
+
+Test(options, seconds_may_have_a_fraction)
+{
+	static const struct {
+		const char *seconds;
+		uint64_t ns;
+	} cases[] = {
+		{ "1", 1000000000 },
+		{ "0.5", 500000000 },
+		{ "2.000000001", 2000000001 },
+		{ "0.000000001", 1 },
+		{ "0010.10", 10100000000 },
+		{ "86400", 86400 * UINT64_C(1000000000) },
+		{ "86400.0", 86400 * UINT64_C(1000000000) },
+	};
+	char line[64];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		snprintf(line, sizeof(line), "-p 7 --confirm=%s", cases[i].seconds);
+		cr_expect(parse(line), "%s", err.text);
+		cr_expect_eq(options.confirm_ns, cases[i].ns, "%s", line);
+		cr_expect_eq(options.limit_ns, 0);
+		snprintf(line, sizeof(line), "-p 7 --timeout %s", cases[i].seconds);
+		cr_expect(parse(line), "%s", err.text);
+		cr_expect_eq(options.timeout_ns, cases[i].ns, "%s", line);
+		cr_expect_eq(options.limit_ns, cases[i].ns, "%s", line);
+	}
+	cr_assert(parse("--confirm --pid 7"));
+	cr_assert_eq(options.confirm_ns, 1000000000);
+}
+
+Test(options, a_lone_number_is_the_process)
+{
+	cr_assert(parse("42") && options.id == 42);
+	cr_assert(parse("42 --json --confirm") && options.id == 42 && options.confirm_ns);
+	cr_assert(parse("--limit 3 42") && options.id == 42 && options.scan.limit == 3);
+	cr_assert(parse("-- 42") && options.id == 42);
 }
 
 Test(options, name_output_and_format_are_kept)
@@ -158,11 +216,12 @@ Test(options, help_and_version_need_nothing_else)
 Test(options, help_lists_what_works_and_nothing_else)
 {
 	static const char *const listed[] = {
-		"-p, --pid N", "-n, --name NAME", "-l, --limit",   "--no-fold",
-		"--contents",  "--possible",      "--unaligned",   "--min-size",
-		"--snapshot",  "-f, --format",    "--json",        "-o, --output",
-		"--timeout",   "-q, --quiet",     "-v, --verbose", "--color",
-		"-h, --help",  "--version",       "-j, --jobs",    "--suppressions FILE",
+		"-p, --pid N",         "-n, --name NAME", "-l, --limit",   "--no-fold",
+		"--contents",          "--possible",      "--unaligned",   "--min-size",
+		"--snapshot",          "-f, --format",    "--json",        "-o, --output",
+		"--timeout",           "-q, --quiet",     "-v, --verbose", "--color",
+		"-h, --help",          "--version",       "-j, --jobs",    "--suppressions FILE",
+		"--confirm[=SECONDS]",
 	};
 	char text[8192] = "";
 	FILE *to = fmemopen(text, sizeof(text), "w");
@@ -211,6 +270,9 @@ Test(options, of_a_run_are_refused_with_the_reason)
 	cr_assert_str_eq(err.text, "--pid is not for memscan run");
 	cr_assert(!parse_run(WORDS(WORD("--timeout"), WORD("1"), WORD("prog"))));
 	cr_assert_str_eq(err.text, "--timeout is not for memscan run");
+	cr_assert(!parse_run(WORDS(WORD("--confirm"), WORD("prog"))));
+	cr_assert_str_eq(err.text, "--confirm is not for memscan run");
+	cr_assert(strstr(err.advice, "stands still"), "%s", err.advice);
 	cr_assert(!parse_run(WORDS(WORD("--error-exitcode"), WORD("256"), WORD("prog"))));
 	cr_assert_str_eq(err.text, "--error-exitcode takes an exit status, not '256'");
 	cr_assert(!parse("--pid 1 --follow"));
@@ -226,4 +288,5 @@ Test(options, help_of_a_run_lists_its_own)
 	fclose(to);
 	cr_assert(strstr(text, "--follow") && strstr(text, "--error-exitcode N"));
 	cr_assert(!strstr(text, "--pid") && !strstr(text, "--timeout"));
+	cr_assert(!strstr(text, "--confirm"));
 }

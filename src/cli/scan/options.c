@@ -17,7 +17,7 @@
 #include "cli/args.h"
 #include "report/version.h"
 
-enum { DEFAULT_LIMIT = 100, DEFAULT_TIMEOUT_S = 30, LONGEST_TIMEOUT_S = 24 * 3600 };
+enum { DEFAULT_LIMIT = 100, DEFAULT_TIMEOUT_S = 30, LONGEST_S = 24 * 3600 };
 
 static const uint64_t second_ns = UINT64_C(1000000000);
 
@@ -175,13 +175,19 @@ static bool take_output(struct ms_options *options, const char *arg, struct ms_e
 
 static bool take_timeout(struct ms_options *options, const char *arg, struct ms_error *err)
 {
-	uint64_t seconds = 0;
-
-	if (!ms_args_number(arg, LONGEST_TIMEOUT_S, &seconds) || seconds == 0)
-		return ms_args_wrong(err, "give whole seconds, 1 to 86400",
+	if (!ms_args_seconds(arg, LONGEST_S, &options->limit_ns))
+		return ms_args_wrong(err, "give seconds, as 5 or 0.5, up to 86400",
 		                     "--timeout takes a number of seconds, not '%s'", arg);
-	options->timeout_ns = seconds * second_ns;
+	options->timeout_ns = options->limit_ns;
 	return true;
+}
+
+static bool take_confirm(struct ms_options *options, const char *arg, struct ms_error *err)
+{
+	options->confirm_ns = second_ns;
+	return !arg || ms_args_seconds(arg, LONGEST_S, &options->confirm_ns) ||
+	       ms_args_wrong(err, "give seconds, as --confirm=5 or --confirm=0.5, up to 86400",
+	                     "--confirm takes a number of seconds, not '%s'", arg);
 }
 
 static bool take_follow(struct ms_options *options, const char *arg, struct ms_error *err)
@@ -254,7 +260,14 @@ static bool take_version(struct ms_options *options, const char *arg, struct ms_
 enum row_use {
 	USE_BOTH,
 	USE_SCAN, /* run starts its process and stops it at its end: refused with that reason */
+	USE_LIVE, /* the same, because nothing happens any more at the end */
 	USE_RUN,  /* scan does not know it */
+};
+
+/* What to do instead under run. */
+static const char *const not_in_run[] = {
+	[USE_SCAN] = "leave it away: run starts PROG itself, and scans it at its end",
+	[USE_LIVE] = "omit it: PROG stands still at its end, and a second scan would find the same",
 };
 
 static const struct option_row {
@@ -276,6 +289,8 @@ static const struct option_row {
 	  take_contents },
 	{ 0, USE_BOTH, "possible", NULL, "also tell blocks that may be leaks, with the reason",
 	  take_possible },
+	{ 0, USE_LIVE, "confirm", "[=SECONDS]",
+	  "scan again (after 1 s); a leak is what is unreachable both times", take_confirm },
 	{ 0, USE_BOTH, "unaligned", NULL, "follow pointers at any byte offset, not only at words",
 	  take_unaligned },
 	{ 0, USE_BOTH, "min-size", "BYTES", "leave smaller leaks out of the list (default 0)",
@@ -294,8 +309,8 @@ static const struct option_row {
 	{ 0, USE_BOTH, "json", NULL, "same as --format json", take_json },
 	{ 'o', USE_BOTH, "output", "FILE", "where the report goes, whole or not at all",
 	  take_output },
-	{ 0, USE_SCAN, "timeout", "SECONDS", "give up freezing after this (default 30)",
-	  take_timeout },
+	{ 0, USE_SCAN, "timeout", "SECONDS",
+	  "give up a scan after this (default: freezing after 30)", take_timeout },
 	{ 0, USE_RUN, "error-exitcode", "N",
 	  "end with N when there are leaks, else as the program did", take_error_status },
 	{ 0, USE_RUN, "follow", NULL, "scan what the program forks, too", take_follow },
@@ -317,7 +332,9 @@ static void make_long_options(struct option ret[ROWS + 1], bool run)
 		if (rows[i].use == USE_RUN && !run)
 			continue;
 		ret->name = rows[i].name;
-		ret->has_arg = rows[i].arg ? required_argument : no_argument;
+		ret->has_arg = !rows[i].arg            ? no_argument
+		               : rows[i].arg[0] == '[' ? optional_argument
+		                                       : required_argument;
 		ret->val = CODE_BASE + i;
 		ret++;
 	}
@@ -365,10 +382,25 @@ static bool unknown(const char *word, struct ms_error *err)
 	return ms_args_wrong(err, see_help, "there is no option %s, or it is ambiguous", word);
 }
 
+/* What is no option of a scan: a lone number is the process. */
+static bool take_words(int n, char **words, struct ms_options *options, struct ms_error *err)
+{
+	bool lone = n > 0 && !options->id && !options->name &&
+	            words[0][strspn(words[0], "0123456789")] == '\0';
+
+	if (lone && !take_pid(options, words[0], err))
+		return false;
+	if (n == lone)
+		return true;
+	return ms_args_wrong(err, "every option of a scan begins with '-'; see memscan --help",
+	                     "'%s' is not an option", words[lone]);
+}
+
 static bool take_all(int argc, char **argv, struct ms_options *options, struct ms_error *err)
 {
 	struct option longs[ROWS + 1];
 	char shorts[2 * ROWS + 3];
+	const struct option_row *row;
 	int code;
 
 	make_long_options(longs, options->run);
@@ -381,12 +413,11 @@ static bool take_all(int argc, char **argv, struct ms_options *options, struct m
 		if (code == ':')
 			return ms_args_wrong(err, see_help, "--%s needs its argument, %s",
 			                     find_row(optopt)->name, find_row(optopt)->arg);
-		if (options->run && find_row(code)->use == USE_SCAN)
-			return ms_args_wrong(
-				err,
-				"leave it away: run starts PROG itself, and scans it at its end",
-				"--%s is not for memscan run", find_row(code)->name);
-		if (!find_row(code)->take(options, optarg, err))
+		row = find_row(code);
+		if (options->run && (row->use == USE_SCAN || row->use == USE_LIVE))
+			return ms_args_wrong(err, not_in_run[row->use],
+			                     "--%s is not for memscan run", row->name);
+		if (!row->take(options, optarg, err))
 			return false;
 		if (options->request != MS_REQUEST_SCAN)
 			return true;
@@ -397,11 +428,7 @@ static bool take_all(int argc, char **argv, struct ms_options *options, struct m
 		       ms_args_wrong(err, "say which: memscan run [OPTION]... -- PROG [ARG]...",
 		                     "no program was given");
 	}
-	if (optind < argc)
-		return ms_args_wrong(err,
-		                     "every option of a scan begins with '-'; see memscan --help",
-		                     "'%s' is not an option", argv[optind]);
-	return true;
+	return take_words(argc - optind, argv + optind, options, err);
 }
 
 static const struct ms_options defaults = {
@@ -423,7 +450,7 @@ bool ms_options_parse_run(int argc, char **argv, struct ms_options *ret, struct 
 
 bool ms_options_parse(int argc, char **argv, struct ms_options *ret, struct ms_error *err)
 {
-	static const char choose[] = "say which process: memscan --pid N, or memscan --name NAME";
+	static const char choose[] = "say which process: memscan PID, or memscan --name NAME";
 	struct ms_options options = defaults;
 
 	options.writer = ms_writer_find("text");
@@ -437,15 +464,20 @@ bool ms_options_parse(int argc, char **argv, struct ms_options *ret, struct ms_e
 	return true;
 }
 
-/* The options that the command has not: @other. */
-static void list_options(FILE *to, enum row_use other)
+static bool is_listed(const struct option_row *row, bool run)
+{
+	return row->use == USE_BOTH || (row->use == USE_RUN) == run;
+}
+
+static void list_options(FILE *to, bool run)
 {
 	for (int i = 0; i < ROWS; i++) {
 		char left[40];
 
-		if (rows[i].use == other)
+		if (!is_listed(&rows[i], run))
 			continue;
-		(void)snprintf(left, sizeof(left), "--%s%s%s", rows[i].name, rows[i].arg ? " " : "",
+		(void)snprintf(left, sizeof(left), "--%s%s%s", rows[i].name,
+		               rows[i].arg && rows[i].arg[0] != '[' ? " " : "",
 		               rows[i].arg ? rows[i].arg : "");
 		(void)fprintf(to, "  %c%c%s %-25s  %s\n", rows[i].letter ? '-' : ' ',
 		              rows[i].letter ? rows[i].letter : ' ', rows[i].letter ? "," : " ",
@@ -456,7 +488,7 @@ static void list_options(FILE *to, enum row_use other)
 void ms_options_help(FILE *to)
 {
 	(void)fputs(
-		"Usage: memscan [scan] --pid N [OPTION]...\n"
+		"Usage: memscan [scan] [--pid] N [OPTION]...\n"
 		"       memscan run [OPTION]... [--] PROG [ARG]...   scan it just before it ends\n"
 		"       memscan stacks PID                           the stack of every thread\n"
 		"       memscan trigger [--stacks] PID               have it search itself\n"
@@ -465,7 +497,7 @@ void ms_options_help(FILE *to)
 		"Each command has its own --help.\n"
 		"Tell which heap memory of a running process nothing can reach any more.\n\n",
 		to);
-	list_options(to, USE_RUN);
+	list_options(to, false);
 	(void)fputs("\nExit status: 0 no leaks, 1 leaks, 2 the call was wrong, 3 could not scan,\n"
 	            "4 the report could not be written.\n",
 	            to);
@@ -478,7 +510,7 @@ void ms_options_help_run(FILE *to)
 	            "just before it ends. The report goes to standard error, or to --output FILE,\n"
 	            "in whose name %p stands for the process.\n\n",
 	            to);
-	list_options(to, USE_SCAN);
+	list_options(to, true);
 	(void)fputs(
 		"\nExit status: PROG's own (127 not found, 126 cannot be executed), or N of\n"
 		"--error-exitcode; 2 the call was wrong, 3 PROG could not be traced, 4 the report\n"

@@ -30,8 +30,10 @@ struct ms_options {
 	const char *debug_folder; /* where separate debug information is, too; or NULL */
 	bool debuginfod;          /* the servers of DEBUGINFOD_URLS are asked for it */
 	enum ms_snapshot_how how;
-	unsigned jobs; /* threads to search with */
-	uint64_t timeout_ns;
+	unsigned jobs;       /* threads to search with */
+	uint64_t timeout_ns; /* for freezing */
+	uint64_t limit_ns;   /* for a whole scan; 0: none */
+	uint64_t confirm_ns; /* wait so long, then scan once more; 0: scan once */
 	enum ms_colour colour;
 	bool quiet;
 	bool verbose;
