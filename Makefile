@@ -53,7 +53,8 @@ TARGETS := $(TARGET_SRC:tests/targets/%.c=$(B)/targets/%) \
            $(API) $(API:%=%-archived)
 MAIN    := src/cli/main
 # What stands in front of malloc is in the libraries alone.
-PARTS   := $(filter-out $(MAIN) src/inproc/annotate/malloc src/inproc/annotate/lsan \
+PARTS   := $(filter-out $(MAIN) src/inproc/annotate/malloc src/inproc/annotate/front \
+                        src/inproc/annotate/kin src/inproc/annotate/lsan \
                         src/shim/entry src/shim/other src/shim/start src/shim/api src/shim/hooks/hooks,$(SRC:.c=))
 
 Q := $(if $(VERBOSE),,@)
@@ -300,7 +301,7 @@ lint-cppcheck:
 		--enable=warning,performance,portability $(SRC)
 
 # Where malloc itself is, version 12 takes a call of it for two: that of C, and that of the file.
-OWN_MALLOC := src/inproc/annotate/malloc.c src/shim/entry.c
+OWN_MALLOC := src/inproc/annotate/front.c src/inproc/annotate/malloc.c src/shim/entry.c
 lint-analyzer:
 	@failed=; for f in $(SRC); do own=; \
 		case " $(OWN_MALLOC) " in \

@@ -27,7 +27,8 @@ void memunreachable_ignore(const void *p);
 
 /*
  * Ignore every block that this thread allocates between the two. They nest. Works with a
- * malloc that this library can stand in front of: not in a statically linked program.
+ * malloc that this library can stand in front of: not in a statically linked program,
+ * where the first call says so on standard error.
  */
 void memunreachable_disable(void);
 void memunreachable_enable(void);

@@ -33,10 +33,17 @@ static void say_once(bool *already, const char *text)
 /* Without our free() in front nobody tells us that an ignored block is gone. */
 static void check_in_front(void)
 {
-	if (!ms_malloc_reached())
-		say_once(&told.not_in_front,
-		         "another malloc stands in front: memory freed and allocated anew at the "
-		         "address of an ignored block is ignored too, and disable does nothing");
+	if (ms_malloc_reached())
+		return;
+	say_once(&told.not_in_front,
+	         ms_malloc_is_library()
+	                 ? "the program calls the C library's malloc directly, for it is linked "
+	                   "statically or loaded this library late: memory freed and allocated "
+	                   "anew at the address of an ignored block is ignored too, and disable "
+	                   "does nothing"
+	                 : "another malloc stands in front: memory freed and allocated anew at "
+	                   "the address of an ignored block is ignored too, and disable does "
+	                   "nothing");
 }
 
 MS_EXPORT void memunreachable_ignore(const void *p)

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that are linked statically with libmemunreachable.a.
+
+There the C library's malloc is called directly: a search works as ever, ignored blocks
+are ignored, and what needs to stand in front of malloc says that it cannot.
+"""
+
+import subprocess
+
+import pytest
+
+import support
+from support import BUILD, HOST, SPECIAL, TARGETS
+
+ARCHIVE = BUILD / "libmemunreachable.a"
+INCLUDE = support.ROOT / "include"
+VARIANTS = ("static", "static-pie")
+# The archive is built here, and asks for what an older C library has not.
+SUITES = (HOST, "trixie", "sid")
+STANDARD = {".c": ("gcc", "-std=gnu11"), ".cc": ("g++", "-std=gnu++17")}
+
+pytestmark = pytest.mark.skipif(not ARCHIVE.exists(), reason=f"{ARCHIVE} is not built")
+
+
+def build(source, variant, suite=HOST, *flags, tag=""):
+    out = support.E2E_BUILD / "static" / suite / f"{source.stem}-{source.suffix[1:]}-{variant}{tag}"
+    if out.exists() and out.stat().st_mtime > max(source.stat().st_mtime, ARCHIVE.stat().st_mtime):
+        return out
+    out.parent.mkdir(parents=True, exist_ok=True)
+    compiler, standard = STANDARD[source.suffix]
+    command = [compiler, standard, "-D_GNU_SOURCE", "-O1", "-g", "-pthread", f"-I{INCLUDE}", f"-{variant}", *flags,
+               *support.suite_flags(suite, variant), "-o", out, source, ARCHIVE]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}"
+    return out
+
+
+def run(program, *args, seconds=120):
+    done = subprocess.run([program, *args], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("suite", SUITES)
+def test_searches_itself(suite, variant):
+    status, out, err = run(build(SPECIAL / "static_self.c", variant, suite))
+    # The block of 200 bytes is ignored; that made while it was disabled is not.
+    assert (status, out) == (0, "1 3 504 152 104\n"), err
+    [line] = err.splitlines()
+    assert "linked statically" in line and "disable does nothing" in line
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_searches_itself_in_cxx(variant):
+    assert run(build(SPECIAL / "static_self.cc", variant)) == (0, "1 1 344\n", "")
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_stands_beside_a_malloc_of_the_programs_own(variant):
+    """Nor does the archive bring the C library's, which the linker would refuse."""
+    program = build(SPECIAL / "static_self.c", variant, HOST, "-DOWN_MALLOC", "-fno-builtin", tag="-own")
+    status, out, err = run(program)
+    assert (status, out) == (0, "0 0\n"), err
+    assert "another malloc stands in front" in err and "no allocator" in err
+
+
+SOURCES = {"c_api": ".c", "android_api": ".cc"}
+
+
+def cases(name):
+    """Those of the archive's other programs, which `make targets` has built."""
+    return subprocess.run([BUILD / "api" / f"{name}-archived", "list"], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("name,case", [(name, case) for name in SOURCES for case in cases(name)])
+def test_whole_api(name, case, variant):
+    status, out, err = run(build(TARGETS / "api" / (name + SOURCES[name]), variant), case)
+    assert (status, out) == (0, "ok\n"), err[-2000:]
