@@ -87,7 +87,9 @@ int malloc_iterate(uintptr_t base, size_t size,
 
 /*
  * Make all threads wait that allocate or free, until malloc_enable(). A thread that does
- * so between its own two calls waits for ever.
+ * so between its own two calls waits for ever, and so does one that calls fork() there, or
+ * malloc_disable() again; as on Android (libmemunreachable, tests/DisableMalloc_test.cpp).
+ * Without options for Malloc Debug both do nothing.
  */
 void malloc_disable(void);
 void malloc_enable(void);

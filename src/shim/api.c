@@ -219,10 +219,16 @@ MS_SHIM_EXPORT int malloc_iterate(uintptr_t base, size_t size,
 	return 0;
 }
 
+/*
+ * Who samples goes past the gate most times, and is made to look at it. That is undone by
+ * the first thread that enters again (triggers.c).
+ */
 MS_SHIM_EXPORT void malloc_disable(void)
 {
-	if (ms_shim.phase == MS_SHIM_ON)
-		ms_gate_close();
+	if (ms_shim.phase != MS_SHIM_ON)
+		return;
+	ms_gate_close_to_all();
+	__atomic_store_n(&ms_shim.way, MS_SHIM_CARE, __ATOMIC_SEQ_CST);
 }
 
 MS_SHIM_EXPORT void malloc_enable(void)

@@ -36,7 +36,8 @@ struct slot {
 static struct {
 	uint32_t closed;    /* a futex */
 	uint32_t again;     /* how often more, by the same thread */
-	const void *closer; /* that thread's `own`: it comes in nevertheless */
+	const void *closer; /* that thread's `own`: it comes in nevertheless, */
+	uint32_t to_all;    /* but not then */
 	uint32_t threads;
 	uint32_t used; /* slots that ever had an owner; they are the first */
 	bool has_slots;
@@ -77,6 +78,11 @@ bool ms_gate_init(void)
 	return gate.has_slots;
 }
 
+bool ms_gate_is_ours(void)
+{
+	return __atomic_load_n(&gate.closer, __ATOMIC_RELAXED) == &own;
+}
+
 static void wait_for_opening(void)
 {
 	int kept = errno;
@@ -90,7 +96,7 @@ static void wait_for_opening(void)
 static bool is_closed_to_us(void)
 {
 	return __builtin_expect(__atomic_load_n(&gate.closed, __ATOMIC_SEQ_CST), 0) &&
-	       __atomic_load_n(&gate.closer, __ATOMIC_RELAXED) != &own;
+	       (!ms_gate_is_ours() || __atomic_load_n(&gate.to_all, __ATOMIC_RELAXED));
 }
 
 /* ---- who counts where ---- */
@@ -213,7 +219,7 @@ void ms_gate_close(void)
 	static const struct timespec round = { 0, ROUND_NS };
 	uint32_t open = 0;
 
-	if (__atomic_load_n(&gate.closer, __ATOMIC_RELAXED) == &own) {
+	if (ms_gate_is_ours() && !gate.to_all) {
 		gate.again++;
 		return;
 	}
@@ -232,8 +238,15 @@ void ms_gate_close(void)
 	}
 }
 
+void ms_gate_close_to_all(void)
+{
+	ms_gate_close();
+	__atomic_store_n(&gate.to_all, 1, __ATOMIC_RELAXED);
+}
+
 void ms_gate_open(void)
 {
+	__atomic_store_n(&gate.to_all, 0, __ATOMIC_RELAXED);
 	if (gate.again) {
 		gate.again--;
 		return;

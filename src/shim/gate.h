@@ -26,7 +26,13 @@ void ms_gate_leave(void);
  * still enter, and may close it again: it is open after as many openings.
  */
 void ms_gate_close(void);
+
+/* The same for the closer, too: who enters, or closes it, waits until another opens it. */
+void ms_gate_close_to_all(void);
 void ms_gate_open(void);
+
+/* Whether this thread has closed it. */
+bool ms_gate_is_ours(void);
 
 /* In a forked child: only this thread is left. */
 void ms_gate_reset(void);

@@ -27,7 +27,7 @@ MS_SHIM_EXPORT int mallopt(int param, int val)
 {
 	if (!ms_next_ready() || !ms_next.mallopt)
 		return 0;
-	if (ms_shim.phase != MS_SHIM_ON)
+	if (ms_shim.phase != MS_SHIM_ON && ms_shim.phase != MS_SHIM_HOOKS)
 		return ms_next.mallopt(param, val);
 	if (param == PURGE || param == PURGE_ALL) {
 		if (ms_next.malloc_trim)

@@ -69,8 +69,9 @@ static void finish(void *unused)
 
 	(void)unused;
 	if (ms_gate_exclude())
-		return; /* a signal handler that came inside of the shim calls exit() */
-	ms_gate_close();
+		return;         /* a signal handler that came inside of the shim calls exit() */
+	if (!ms_gate_is_ours()) /* as between malloc_disable() and malloc_enable() */
+		ms_gate_close();
 	if (ms_shim_has(MS_OPT_FREE_TRACK))
 		ms_block_flush_freed();
 	if (ms_shim_has(MS_OPT_LEAK_TRACK))

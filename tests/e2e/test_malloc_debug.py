@@ -243,8 +243,9 @@ def test_android_mallopt(options, more, expected):
                         if options == "guard" else [])
 
 
-def test_disable_keeps_others_out():
-    assert run("disabled", "guard backtrace").out[0] == "disabled 0, then 1"
+@pytest.mark.parametrize("options", ("guard backtrace", " ", "backtrace_sample=100000000"))
+def test_disable_keeps_others_out(options):
+    assert run("disabled", options).out[0] == "disabled 0, then 1"
 
 
 @pytest.mark.parametrize("options", ("guard", "backtrace", ALL))

@@ -11,7 +11,7 @@ pytestmark = needs_library
 OPTIONS = (None, " ", "guard", "rear_guard free_track", "verify_pointers backtrace=4", "backtrace_sample=1000",
            "record_allocs=1000 expand_alloc", ALL)
 PROGRAMS = ("resizes_aligned", "edges", "huge", "freed_by_others", "thread_ends", "vforks", "handlers", "forks",
-            "forks_disabled", "opens")
+            "exits_disabled", "opens")
 
 
 def live(name, options, **more):
@@ -25,6 +25,13 @@ def test_right_program_runs_as_without(name, options):
     full = ["Maximum number of records added, all new operations will be dropped."]
     assert (done.status, done.out[-1]) == (0, "done"), done.out
     assert done.log in ([], full if "record_allocs" in (options or "") else [])
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_disabled_calls_wait_in_the_same_thread(options):
+    """As Android's tests of malloc_disable() want it; without Malloc Debug there is none."""
+    done = live("waits_disabled", options)
+    assert (done.status, done.out) == (0, [" ".join(4 * ["passes" if options is None else "waits"]), "done"])
 
 
 @pytest.mark.parametrize("options, rounded", ((None, False), ("verify_pointers", False), ("guard", True), (ALL, True)))

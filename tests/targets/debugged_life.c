@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -355,28 +356,84 @@ static void forks(void)
 	}
 }
 
-/* While the shim lets nobody else in. */
-static void forks_disabled(void)
+/* ---- while calls are disabled ---- */
+
+static void *volatile block_before;
+
+static void waits_to_allocate(void)
 {
+	release(make(10));
+}
+
+static void waits_to_free(void)
+{
+	release(block_before);
+}
+
+static void waits_to_resize(void)
+{
+	block_before = realloc(block_before, 100);
+}
+
+static void waits_to_fork(void)
+{
+	(void)!fork();
+}
+
+/* How a child ends that calls @what with malloc disabled, and half a second to live then. */
+static int end_of_disabled(void (*what)(void))
+{
+	const struct itimerval limit = { .it_value = { 0, 500000 } };
 	void (*disable)(void) = NULL;
 	void (*enable)(void) = NULL;
-	int status = 1;
+	int status = 0;
 	pid_t child;
 
 	*(void **)&disable = dlsym(RTLD_DEFAULT, "malloc_disable");
 	*(void **)&enable = dlsym(RTLD_DEFAULT, "malloc_enable");
-	if (!disable || !enable)
-		return;
-	disable();
+	block_before = make(10);
 	child = fork();
 	need(child >= 0, "fork");
-	release(make(10));
-	enable();
-	release(make(10));
-	if (!child)
+	if (!child) {
+		(void)signal(SIGALRM, SIG_DFL);
+		(void)setitimer(ITIMER_REAL, &limit, NULL);
+		if (disable && enable) {
+			disable();
+			enable();
+			release(make(10));
+			disable();
+		}
+		what();
 		_exit(0);
+	}
 	(void)waitpid(child, &status, 0);
-	need(status == 0, "child");
+	release(block_before);
+	return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+/* The thread that disabled them waits as all others. */
+static void waits_disabled(void)
+{
+	void (*const calls[])(void) = { waits_to_allocate, waits_to_free, waits_to_resize,
+		                        waits_to_fork };
+
+	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++)
+		printf("%s%s", i ? " " : "",
+		       end_of_disabled(calls[i]) == SIGALRM ? "waits" : "passes");
+	puts("");
+}
+
+/* It ends nevertheless, with all that is told then. */
+static void exits_disabled(void)
+{
+	void (*disable)(void) = NULL;
+
+	*(void **)&disable = dlsym(RTLD_DEFAULT, "malloc_disable");
+	puts("done");
+	(void)alarm(10);
+	if (disable)
+		disable();
+	exit(0);
 }
 
 /* ---- libraries ---- */
@@ -456,7 +513,8 @@ static const struct {
 	{ "vforks", vforks },
 	{ "handlers", handlers },
 	{ "forks", forks },
-	{ "forks_disabled", forks_disabled },
+	{ "waits_disabled", waits_disabled },
+	{ "exits_disabled", exits_disabled },
 	{ "opens", opens },
 	{ "limited", limited },
 };

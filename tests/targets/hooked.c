@@ -345,6 +345,7 @@ static void asks(void)
 	get(&info, &n[0], &n[1], &n[2], &n[3]);
 	printf("%d %zu %zu %zu %zu\n", info == NULL, n[0], n[1], n[2], n[3]);
 	printf("%zu %d\n", backtrace(&seen, frame, 1), iterate(0, SIZE_MAX, NULL, NULL));
+	printf("%d %d %d\n", mallopt(-1000, -1000), mallopt(-101, 0), mallopt(M_MMAP_MAX, 100));
 }
 
 static const struct {

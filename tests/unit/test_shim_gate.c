@@ -2,8 +2,10 @@
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -123,4 +125,79 @@ Test(gate, of_a_forked_child_has_only_its_thread, .init = start)
 	(void)pthread_join(thread, NULL);
 	cr_assert_eq(waitpid(child, &status, 0), child);
 	cr_assert_eq(status, 0);
+}
+
+/* ---- closed to all ---- */
+
+/* How a child ends that calls @what behind a gate that it has closed to all. */
+static int end_behind(void (*what)(void))
+{
+	const struct itimerval limit = { .it_value = { 0, 300000 } };
+	int status = 0;
+	pid_t child = fork();
+
+	cr_assert_geq(child, 0);
+	if (child == 0) {
+		(void)signal(SIGALRM, SIG_DFL);
+		ms_gate_close_to_all();
+		(void)setitimer(ITIMER_REAL, &limit, NULL);
+		what();
+		_exit(0);
+	}
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	return status;
+}
+
+static void enter(void)
+{
+	(void)ms_gate_enter();
+}
+
+static void open_and_enter(void)
+{
+	cr_assert(ms_gate_is_ours());
+	ms_gate_open();
+	cr_assert_not(ms_gate_is_ours());
+	cr_assert(ms_gate_enter());
+	ms_gate_leave();
+	ms_gate_close();
+	cr_assert(ms_gate_is_ours());
+	cr_assert(ms_gate_enter());
+	ms_gate_leave();
+	ms_gate_close();
+	ms_gate_open();
+	ms_gate_open();
+	cr_assert_not(ms_gate_is_ours());
+}
+
+static void *open_later(void *unused)
+{
+	(void)usleep(50000);
+	ms_gate_open();
+	return unused;
+}
+
+static void have_it_opened(void)
+{
+	pthread_t thread;
+
+	cr_assert_eq(pthread_create(&thread, NULL, open_later, NULL), 0);
+	cr_assert(ms_gate_enter());
+	ms_gate_leave();
+	(void)pthread_join(thread, NULL);
+}
+
+Test(gate, closed_to_all_keeps_its_closer_waiting, .init = start)
+{
+	cr_assert(WIFSIGNALED(end_behind(enter)));
+	cr_assert(WIFSIGNALED(end_behind(ms_gate_close)));
+	cr_assert(WIFSIGNALED(end_behind(ms_gate_close_to_all)));
+	cr_assert_eq(end_behind(open_and_enter), 0);
+	cr_assert_eq(end_behind(have_it_opened), 0);
+}
+
+Test(gate, closed_to_all_without_slots)
+{
+	cr_assert(WIFSIGNALED(end_behind(enter)));
+	cr_assert_eq(end_behind(have_it_opened), 0);
 }
