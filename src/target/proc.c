@@ -175,3 +175,19 @@ pid_t ms_proc_living_thread(pid_t pid)
 	ms_proc_list_close(&list);
 	return living;
 }
+
+pid_t ms_proc_thread_of(pid_t pid)
+{
+	pid_t living = ms_proc_living_thread(pid);
+
+	return living ? living : pid;
+}
+
+bool ms_proc_is_over(pid_t pid)
+{
+	pid_t living = ms_proc_living_thread(pid);
+	char pages[64];
+
+	return !living || ms_proc_read(living, "statm", pages, sizeof(pages)) <= 0 ||
+	       !strncmp(pages, "0 ", 2);
+}

@@ -69,4 +69,10 @@ void ms_proc_list_close(struct ms_proc_list *list);
 /* A thread of @pid that is no zombie, or 0: the leader whenever it lives. */
 pid_t ms_proc_living_thread(pid_t pid);
 
+/* True when @pid has ended, or has given its memory back already on the way. */
+bool ms_proc_is_over(pid_t pid);
+
+/* A living thread of @pid, or @pid itself, so that whoever finds nothing there names it. */
+pid_t ms_proc_thread_of(pid_t pid);
+
 #endif

@@ -327,7 +327,7 @@ def test_target_vanishes_in_the_middle(how):
             done = end_of(popen)
             outcomes[done.status] = outcomes.get(done.status, 0) + 1
             if done.status == COULD_NOT_SCAN:
-                check_refused(done)
+                check_refused(done, f"process {target.pid} ")
             else:
                 check_scanned(done)
             assert support.leftovers() == []

@@ -63,7 +63,7 @@ static enum ms_status wait_between(struct scanning *s, uint64_t start_ticks, str
 	for (;;) {
 		/* Another process may have its number by now. */
 		if (!ms_proc_stat(pid, &stat) || stat.start_ticks != start_ticks ||
-		    !ms_proc_living_thread(pid))
+		    ms_proc_is_over(pid))
 			return ms_fail(err, MS_E_GONE, "process %d ended while it was scanned",
 			               (int)pid);
 		now_ns = ms_now_ns();

@@ -20,6 +20,7 @@
 #include "cli/tell.h"
 #include "report/trust.h"
 #include "report/wire.h"
+#include "target/proc.h"
 
 enum { TICK_MS = 100 };
 
@@ -363,7 +364,8 @@ static enum ms_status explain(const struct trio *t, enum ms_status st, struct ms
 		ms_advise(err, "try again when it is less busy, or with a longer --timeout");
 		return MS_E_TIMEOUT;
 	}
-	if (st != MS_E_GONE && kill(t->call->pid, 0) != 0 && errno == ESRCH) {
+	/* Its end looks like much else; and whoever met it may know of one thread only. */
+	if (st == MS_E_GONE || ms_proc_is_over(t->call->pid)) {
 		(void)ms_fail(err, MS_E_GONE, "process %d ended while it was scanned",
 		              (int)t->call->pid);
 		ms_advise(err, "scan it earlier in its life");

@@ -119,7 +119,7 @@ static enum ms_status find_places(struct ms_cloner *cloner, struct ms_error *err
 {
 	struct ms_mappings maps = { 0 };
 	const struct ms_mapping *map;
-	enum ms_status st = ms_maps_read(ms_proc_living_thread(cloner->freezer->shared->pid),
+	enum ms_status st = ms_maps_read(ms_proc_thread_of(cloner->freezer->shared->pid),
 	                                 &cloner->freezer->arena, &maps, err);
 
 	if (st)

@@ -273,7 +273,7 @@ enum ms_status ms_copy_prepare(pid_t pid, struct ms_arena *arena, struct ms_sour
 
 	if (!copy)
 		return err->status;
-	st = make_room(copy, ms_proc_living_thread(pid), &unused, err);
+	st = make_room(copy, ms_proc_thread_of(pid), &unused, err);
 	if (st) {
 		close_copy(&copy->base);
 		return st;

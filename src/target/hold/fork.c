@@ -233,14 +233,14 @@ enum ms_status ms_fork_prepare(pid_t pid, struct ms_arena *arena, struct ms_sour
 
 	if (!f)
 		return no_memory(err);
-	st = ms_maps_read(ms_proc_living_thread(pid), arena, &maps, err);
+	st = ms_maps_read(ms_proc_thread_of(pid), arena, &maps, err);
 	if (st)
 		return st;
 	ms_vec_for_each (map, &maps)
 		if (map->shared && map->prot & MS_PROT_WRITE &&
 		    !ms_beside_add(&f->beside, map, arena))
 			return no_memory(err);
-	st = ms_beside_choose(&f->beside, ms_proc_living_thread(pid), MAX_COPIED_BYTES, arena, err);
+	st = ms_beside_choose(&f->beside, ms_proc_thread_of(pid), MAX_COPIED_BYTES, arena, err);
 	if (st) {
 		close_fork(&f->base);
 		return st;
