@@ -14,11 +14,12 @@
  *
  * Whoever wants the answer binds a stream socket in the process's folder before, named
  * MS_ANSWER_SOCKET with the process's number as itself sees it, and reads from what
- * connects until its end. An answer that is whole ends with a byte 0. Root and the process's own
- * user are answered, nobody else.
+ * connects until its end. An answer that is whole ends with a byte 0. One that begins with
+ * a byte MS_ANSWER_REFUSED is a line that says why there is none, and one that says what
+ * to do. Root and the process's own user are answered, nobody else.
  */
 
-enum { MS_TRIGGER_SIGNAL = 35, MS_TRIGGER_STACKS = 1 };
+enum { MS_TRIGGER_SIGNAL = 35, MS_TRIGGER_STACKS = 1, MS_ANSWER_REFUSED = 1 };
 
 /* The longest name of a file that has no place is 249 bytes. */
 enum { MS_FOLDER_BYTES = 200 };

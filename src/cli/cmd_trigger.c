@@ -36,8 +36,8 @@ static const char usage[] =
 	"Have a process that has libmemunreachable's handler search itself; print its answer.\n\n"
 	"  --stacks  the stacks of its threads instead of its leaks\n"
 	"  --help    print this and end\n\n"
-	"Exit status: 0 it answered, 2 the call was wrong, 3 it did not, 4 the answer could\n"
-	"not be written.\n";
+	"Exit status: 0 it answered, 2 the call was wrong, 3 it did not, or could not search\n"
+	"itself, 4 the answer could not be written.\n";
 
 /* Where the answer of a process arrives. */
 struct asking {
@@ -300,8 +300,66 @@ static bool wait_for(int fd, int ms)
 	return n > 0;
 }
 
+/* The first line of @text, which is left behind it, without the other's name for itself. */
+static const char *cut_line(char **text)
+{
+	static const char name[] = "memscan: ";
+	const char *line = strsep(text, "\n");
+
+	if (!line)
+		return "";
+	return strncmp(line, name, sizeof(name) - 1) ? line : line + sizeof(name) - 1;
+}
+
+/* It says @why there is no answer: that in a line, and in one what to do. */
+static enum ms_status refused(const struct asking *a, char *why, struct ms_error *err)
+{
+	const char *reason = cut_line(&why);
+	const char *advice = cut_line(&why);
+
+	(void)ms_fail(err, MS_E_UNSUPPORTED, "%s",
+	              *reason ? reason : "the process could not search itself");
+	if (*advice)
+		ms_advise(err, "%s", advice);
+	else
+		ms_advise(err, "see what process %d has on its standard error", (int)a->pid);
+	return MS_E_UNSUPPORTED;
+}
+
+/* What has come of an answer so far. */
+struct hearing {
+	bool begun;
+	bool refused; /* it says why there is none */
+	bool whole;
+	bool written; /* false when it could not be */
+	char why[3 * MS_ERROR_TEXT];
+	size_t n_why;
+};
+
+/* Take a piece, without the bytes that are marks. */
+static void hear(struct hearing *h, const char *piece, size_t n)
+{
+	size_t room = sizeof(h->why) - 1 - h->n_why;
+
+	if (!h->begun && piece[0] == MS_ANSWER_REFUSED) {
+		h->refused = true;
+		piece++;
+		n--;
+	}
+	h->begun = true;
+	h->whole = n && !piece[n - 1];
+	n -= h->whole;
+	if (!h->refused) {
+		h->written &= fwrite(piece, 1, n, stdout) == n;
+		return;
+	}
+	n = n < room ? n : room;
+	memcpy(h->why + h->n_why, piece, n);
+	h->n_why += n;
+}
+
 /*
- * Copy what comes to standard output, without the byte that says that it is whole.
+ * Copy what comes to standard output.
  *
  * @ret_written: false when that failed
  */
@@ -309,8 +367,8 @@ static enum ms_status copy_answer(const struct asking *a, int fd, bool *ret_writ
                                   struct ms_error *err)
 {
 	static char piece[PIECE];
+	struct hearing hearing = { .written = true };
 	enum ms_status st;
-	bool whole = false;
 
 	for (;;) {
 		ssize_t n;
@@ -322,15 +380,11 @@ static enum ms_status copy_answer(const struct asking *a, int fd, bool *ret_writ
 			continue;
 		if (n <= 0)
 			break;
-		whole = !piece[n - 1];
-		n -= whole;
-		if (fwrite(piece, 1, (size_t)n, stdout) != (size_t)n)
-			*ret_written = false;
+		hear(&hearing, piece, (size_t)n);
 	}
-	if (fflush(stdout))
-		*ret_written = false;
-	if (whole)
-		return MS_OK;
+	*ret_written = hearing.written && !fflush(stdout);
+	if (hearing.whole)
+		return hearing.refused ? refused(a, hearing.why, err) : MS_OK;
 	st = ms_fail(err, MS_E_DIED, "the answer of process %d was cut off", (int)a->pid);
 	ms_advise(err, "the process that made it was ended, or ran out of time; try again");
 	return st;

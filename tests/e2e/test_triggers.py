@@ -6,6 +6,7 @@ status 0 only when all was right. TRIGGERS is how often the hammers strike (10,0
 """
 
 import contextlib
+import ctypes
 import os
 import pathlib
 import random
@@ -24,6 +25,7 @@ from support import (BUILD, COULD_NOT_SCAN, MEMSCAN, Process, SCANNED_CLEAN, Tar
 TRIGGERS = int(os.environ.get("TRIGGERS") or 200)
 
 SIGNAL, FILES, MANY = 35, 32, 400_000
+STACKS = ctypes.c_void_p(1)  # union sigval, as sigqueue(3) takes it
 LIBRARY = BUILD / "libmemunreachable.so"
 HELPER = "memunreachable"
 NOBODY = 65534
@@ -353,6 +355,51 @@ def test_the_process_beside_never_uses_malloc(folder):
             target.quiet()
             assert "malloc of another process" not in target.said(), target.said()
             target.well()
+
+
+def refused_by(target, *words):
+    """What memscan trigger says of a process that cannot answer: two lines, and nothing else."""
+    status, out, err = finish_trigger(start_trigger(target.pid, *words))
+    assert (status, out) == (COULD_NOT_SCAN, ""), (status, out, err)
+    lines = err.splitlines()
+    assert len(lines) == 2 and all(re.match("memscan: [^:]+", line) for line in lines), err
+    return err
+
+
+@pytest.mark.parametrize("words", ([], ["--stacks"]), ids=("leaks", "stacks"))
+def test_an_answer_that_is_an_error(folder, words):
+    with Triggered(folder, "idle") as target:
+        told = False
+        while not told:  # strace may come while the last answer's freeze still goes on
+            with Process(["strace", "-o", "/dev/null", "-p", str(target.pid)], stderr=subprocess.PIPE) as strace:
+                wait_until(lambda: support.tracer_of(target.pid) or strace.popen.poll() is not None, 60, "a tracer")
+                told = strace.popen.poll() is None
+                if told:
+                    err = refused_by(target, *words)
+                    assert f"traced already, by process {strace.pid} (strace)" in err
+        assert trigger(target.pid).status == SCANNED_CLEAN
+        target.well()
+
+
+def test_stacks_that_cannot_be_told(folder):
+    missing = folder / "no-memscan"
+    for text, program in (("no program memscan", "/nonexistent"), ("ended with the status 127", missing),
+                          ("ended with the status 9", missing)):
+        if program is missing:
+            missing.write_text("no program\n" if "127" in text else "#!/bin/sh\nexit 9\n")
+            missing.chmod(0o755)
+        with Triggered(folder, "idle", env={"MEMUNREACHABLE_MEMSCAN": str(program)}) as target:
+            assert text in refused_by(target, "--stacks")
+            target.well()
+
+
+def test_a_file_of_an_error_has_no_marks(folder):
+    with Triggered(folder, "idle", env={"MEMUNREACHABLE_MEMSCAN": "/nonexistent"}) as target:
+        assert support.libc.sigqueue(target.pid, SIGNAL, STACKS) == 0
+        wait_until(target.files, what="a file")
+        assert re.fullmatch("memscan: no program memscan .*\nmemscan: set MEMUNREACHABLE_MEMSCAN .*\n",
+                            target.files()[0].read_text())
+        target.well()
 
 
 # ---- size and clock ----

@@ -82,12 +82,18 @@ static bool put(struct ms_sink *sink, const char *bytes, size_t len)
 	return true;
 }
 
-/* Not dprintf(), which takes a buffer from malloc, and that belongs to the program. */
-static void say(struct ms_answer *answer, const char *text, const char *advice)
+/*
+ * Say why there is no answer. Not by dprintf(), which takes a buffer from malloc, and that
+ * belongs to the program.
+ */
+static void refuse(struct ms_answer *answer, const char *text, const char *advice)
 {
+	static const char mark[] = { MS_ANSWER_REFUSED };
 	struct writing writing = { .answer = answer };
 	char line[MS_ERROR_TEXT + 16];
 
+	if (!answer->is_file && !put(&writing.sink, mark, sizeof(mark)))
+		return;
 	(void)snprintf(line, sizeof(line), "memscan: %s\n", text);
 	if (put(&writing.sink, line, strlen(line)) && *advice) {
 		(void)snprintf(line, sizeof(line), "memscan: %s\n", advice);
@@ -102,7 +108,7 @@ static void write_leaks(struct ms_search *search)
 
 	if (search->st) {
 		ms_log("%s", search->err.text);
-		say(answer, search->err.text, search->err.advice);
+		refuse(answer, search->err.text, search->err.advice);
 		return;
 	}
 	if (!ms_text_writer.write(&search->report, &writing.sink) && !answer->error)
@@ -123,14 +129,79 @@ static void tell_leaks(struct ms_answer *answer)
 	search->suppressed.files[0] =
 		service.settings.suppressions[0] ? service.settings.suppressions : NULL;
 	search->ctx = answer;
-	if (!ms_search_enter(service.process->program))
+	if (!ms_search_enter(service.process->program)) {
+		refuse(answer, "the process is searching itself already", "try again");
 		return;
+	}
 	ms_search_run(search);
 	ms_search_leave();
 	ms_search_release(search);
 }
 
-/* The stacks are told by memscan itself: to name what is on them takes more than is here. */
+/* ---- stacks: memscan itself tells them, for naming what is on them takes more than is here ----
+ */
+
+/* What it says on its standard error. */
+struct saying {
+	int fd;       /* of this process; -1: it goes where ours goes */
+	int fd_child; /* beyond the standard ones */
+};
+
+static struct saying saying_open(void)
+{
+	struct saying saying = { -1, -1 };
+	int ends[2];
+
+	/* Nobody reads until it has ended: then what is too much is lost. */
+	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK))
+		return saying;
+	saying.fd = ends[0];
+	saying.fd_child = fcntl(ends[1], F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	(void)close(ends[1]);
+	return saying;
+}
+
+static void saying_close(struct saying *saying)
+{
+	if (saying->fd >= 0)
+		(void)close(saying->fd);
+	if (saying->fd_child >= 0)
+		(void)close(saying->fd_child);
+}
+
+/* Cut the first line off @text: returns it, without the program's name. */
+static char *cut_line(char **text)
+{
+	static const char name[] = "memscan: ";
+	char *line = *text;
+	size_t len = strcspn(line, "\n");
+
+	*text += len + (line[len] == '\n');
+	line[len] = '\0';
+	return strncmp(line, name, sizeof(name) - 1) ? line : line + sizeof(name) - 1;
+}
+
+static void hear_end(struct ms_answer *answer, const struct saying *saying, int status)
+{
+	char said[2 * MS_ERROR_TEXT] = "";
+	char *rest = said;
+	char own[MS_ERROR_TEXT];
+	const char *text;
+
+	if (saying->fd >= 0)
+		(void)!read(saying->fd, said, sizeof(said) - 1);
+	text = cut_line(&rest);
+	if (!WIFEXITED(status)) {
+		answer->error = ETIMEDOUT;
+	} else if (WEXITSTATUS(status)) {
+		(void)snprintf(own, sizeof(own), "%.120s stacks ended with the status %d",
+		               service.settings.memscan, WEXITSTATUS(status));
+		refuse(answer, *text ? text : own, cut_line(&rest));
+	} else if (*text) {
+		ms_log("%s", text);
+	}
+}
+
 static void tell_stacks(struct ms_answer *answer)
 {
 	const char *memscan = service.settings.memscan;
@@ -139,15 +210,17 @@ static void tell_stacks(struct ms_answer *answer)
 	char command[] = "stacks";
 	char *const argv[] = { name, command, number, NULL };
 	char *const envp[] = { NULL };
+	struct saying saying;
 	int status = 0;
 	pid_t child;
 
 	(void)snprintf(number, sizeof(number), "%d", (int)service.process->program);
 	if (!memscan[0]) {
-		say(answer, "no program memscan was found beside the library",
-		    "set " MS_ENV_MEMSCAN " to its path");
+		refuse(answer, "no program memscan was found beside the library",
+		       "set " MS_ENV_MEMSCAN " to its path");
 		return;
 	}
+	saying = saying_open();
 	/* NOLINTBEGIN(clang-analyzer-unix.Vfork): system calls alone, on what is its own */
 	child = vfork(); /* NOLINT(clang-analyzer-security.insecureAPI.vfork): it only execs */
 	if (!child) {
@@ -159,6 +232,8 @@ static void tell_stacks(struct ms_answer *answer)
 			(void)fcntl(answer->fd, F_SETFD, 0);
 		else
 			(void)dup2(answer->fd, STDOUT_FILENO);
+		if (saying.fd_child >= 0)
+			(void)dup2(saying.fd_child, STDERR_FILENO);
 		(void)alarm(LIMIT_S);
 		(void)execve(memscan, argv, envp);
 		_exit(127);
@@ -168,8 +243,9 @@ static void tell_stacks(struct ms_answer *answer)
 		;
 	if (child < 0)
 		answer->error = errno;
-	else if (!WIFEXITED(status))
-		answer->error = ETIMEDOUT;
+	else
+		hear_end(answer, &saying, status);
+	saying_close(&saying);
 }
 
 static void serve_kind(enum ms_request_kind kind)
