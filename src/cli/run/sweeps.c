@@ -29,7 +29,6 @@ struct ms_standing_sweep {
 	struct ms_collection *standing;
 	struct ms_target_facts target;
 	struct ms_host_facts host;
-	uint64_t began_ns;
 	struct ms_naming naming;
 	bool possible;
 	bool followed;
@@ -184,7 +183,6 @@ struct ms_standing_sweep *ms_sweep_start(const struct ms_options *options,
 	}
 	run->standing = standing;
 	run->followed = followed;
-	run->began_ns = ms_now_ns();
 	run->naming = (struct ms_naming){ .pid = standing->pid,
 		                          .debug_folder = options->debug_folder,
 		                          .debuginfod = options->debuginfod };
@@ -233,6 +231,7 @@ void ms_sweep_take(const struct ms_standing_sweep *sweep, bool whole, struct ms_
                    struct ms_swept *ret)
 {
 	struct ms_report *report = &ret->report;
+	uint64_t released_ns = ms_now_ns();
 
 	ret->pid = sweep->standing->pid;
 	ret->followed = sweep->followed;
@@ -248,7 +247,8 @@ void ms_sweep_take(const struct ms_standing_sweep *sweep, bool whole, struct ms_
 	report->host = sweep->host;
 	report->possible = sweep->possible;
 	report->scan.pause_ns = sweep->standing->pause_ns;
-	report->scan.duration_ns = ms_now_ns() - sweep->began_ns;
+	/* The scan began with the pause, when the first thread stood. */
+	report->scan.duration_ns = report->scan.pause_ns + ms_now_ns() - released_ns;
 	name_stacks(sweep, arena, report);
 }
 

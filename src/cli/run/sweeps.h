@@ -32,7 +32,7 @@ struct ms_standing_sweep *ms_sweep_start(const struct ms_options *options,
 pid_t ms_sweep_pid(const struct ms_standing_sweep *sweep);
 
 /*
- * Take the result of a sweep whose process has ended.
+ * Take the result of a sweep whose process has ended; its target was let go just before.
  *
  * @whole: false: it was killed meanwhile
  */
