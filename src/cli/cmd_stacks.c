@@ -234,7 +234,7 @@ static const char *advice(enum ms_status status)
 	if (status == MS_E_GONE)
 		return "look at it earlier in its life";
 	if (status == MS_E_DENIED)
-		return "run memscan as root, or as the user whose process it is";
+		return "see ptrace(2) for whom the kernel lets trace it";
 	return "try again";
 }
 

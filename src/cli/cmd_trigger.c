@@ -125,7 +125,9 @@ static enum ms_status check(pid_t pid, char *ret_folder, struct ms_error *err)
 		return st;
 	}
 	st = ms_fail(err, MS_E_DENIED, "process %d may not be signalled from here", (int)pid);
-	ms_advise(err, "run memscan as root, or as the user whose process it is");
+	ms_advise(err, geteuid() ? "run memscan as root, or as the user whose process it is"
+	                         : "this root may not signal it: a user namespace or a security "
+	                           "module is between");
 	return st;
 }
 

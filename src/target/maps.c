@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "target/proc.h"
+#include "target/target.h"
 
 enum { MAX_READS = 20, FIRST_READ = 256 * 1024 };
 
@@ -141,8 +142,7 @@ static enum ms_status explain_errno(pid_t tid, int error, struct ms_error *err)
 	if (error == ENOENT || error == ESRCH)
 		return ms_fail(err, MS_E_GONE, "process %d ended", tid);
 	if (error == EACCES || error == EPERM)
-		return ms_fail(err, MS_E_DENIED, "the memory map of process %d may not be read",
-		               tid);
+		return ms_target_explain_denied(tid, err);
 	return ms_fail_sys(err, error, "reading the memory map of process %d", tid);
 }
 

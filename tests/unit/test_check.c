@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lsan: off */
 #include <criterion/criterion.h>
+#include <linux/capability.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include "held.h"
+#include "target/maps.h"
 #include "target/proc.h"
 
 static struct ms_error err;
@@ -163,6 +165,159 @@ Test(check, another_users_process_is_refused_without_the_capability)
 	cr_assert_eq(waitpid(looker, &status, 0), looker);
 	cr_expect_eq(status, 0);
 	child_end(pid);
+}
+
+/* ---- what the kernel refuses ---- */
+
+enum { NOBODY = 65534, CAP_PTRACE = 19 };
+
+/* Give @capability up in this process. */
+static void drop_capability(unsigned capability)
+{
+	struct __user_cap_header_struct head = { _LINUX_CAPABILITY_VERSION_3, 0 };
+	struct __user_cap_data_struct data[2];
+
+	if (syscall(SYS_capget, &head, data))
+		_exit(9);
+	data[0].effective &= ~(1U << capability);
+	data[0].permitted &= ~(1U << capability);
+	if (syscall(SYS_capset, &head, data))
+		_exit(9);
+}
+
+/* A process that a child of this test may not look at, and why. */
+struct denial {
+	void (*target)(void);
+	void (*looker)(void);
+	const char *advice;
+	const char *without; /* what it does not say; or NULL */
+};
+
+static void change_nothing(void)
+{
+}
+
+static void drop_ptrace(void)
+{
+	drop_capability(CAP_PTRACE);
+}
+
+static void become_nobody(void)
+{
+	if (setgid(NOBODY) || setuid(NOBODY))
+		_exit(9);
+}
+
+static void become_nobody_of_other_group(void)
+{
+	if (setgid(NOBODY - 1) || setuid(NOBODY))
+		_exit(9);
+}
+
+static void be_undumpable_nobody(void)
+{
+	become_nobody();
+	(void)prctl(PR_SET_DUMPABLE, 0);
+}
+
+static void be_dumpable_nobody(void)
+{
+	become_nobody();
+	(void)prctl(PR_SET_DUMPABLE, 1);
+}
+
+static void prepare_and_sleep(void *prepare)
+{
+	((const struct denial *)prepare)->target();
+	sleep_for_ever(NULL);
+}
+
+/* In a child: 0 when it was refused as expected. */
+static int look_at_denied(const struct denial *d, pid_t pid)
+{
+	struct ms_arena arena = { 0 };
+	struct ms_mappings maps;
+	enum ms_status st;
+	int fd = -1;
+
+	d->looker();
+	if (!refused(ms_target_open_mem(pid, &fd, &err), MS_E_DENIED, "does not let memscan"))
+		return 1;
+	/* newer kernels let CAP_PERFMON and CAP_SYS_ADMIN read it, of which root has both */
+	st = ms_maps_read(pid, &arena, &maps, &err);
+	if (st && !refused(st, MS_E_DENIED, "does not let memscan"))
+		return 2;
+	if (!strstr(err.advice, d->advice))
+		return 3;
+	return d->without && strstr(err.advice, d->without) ? 4 : 0;
+}
+
+static void expect_denial(const struct denial *d)
+{
+	pid_t pid = child_start(prepare_and_sleep, (void *)(uintptr_t)d);
+	int status = 0;
+	pid_t looker = fork();
+
+	if (!looker)
+		_exit(look_at_denied(d, pid));
+	cr_assert_eq(waitpid(looker, &status, 0), looker);
+	cr_expect_eq(status, 0, "%s: %d", d->advice, status >> 8);
+	child_end(pid);
+}
+
+/* In a child. */
+static int look_as_weak_root(pid_t pid)
+{
+	drop_ptrace();
+	if (!refused(ms_target_check(pid, &found, &err), MS_E_DENIED, "belongs to user 65534"))
+		return 1;
+	return strstr(err.advice, "as root") || !strstr(err.advice, "this root has not");
+}
+
+Test(check, root_without_the_capability_is_not_sent_for_root)
+{
+	static const struct denial nobody = { .target = be_dumpable_nobody };
+	pid_t looker;
+	int status = 0;
+	pid_t pid;
+
+	if (getuid())
+		cr_skip_test("only root can become another user");
+	pid = child_start(prepare_and_sleep, (void *)(uintptr_t)&nobody);
+	looker = fork();
+	if (!looker)
+		_exit(look_as_weak_root(pid));
+	cr_assert_eq(waitpid(looker, &status, 0), looker);
+	cr_expect_eq(status, 0);
+	child_end(pid);
+}
+
+Test(check, a_denial_is_explained)
+{
+	static const struct denial cases[] = {
+		{ change_nothing, drop_ptrace, "capabilities that memscan has not", "run memscan" },
+		{ be_undumpable_nobody, become_nobody, "not dumpable", "this root" },
+		{ be_undumpable_nobody, become_nobody, "run memscan as root", "this root" },
+		{ be_dumpable_nobody, become_nobody_of_other_group, "other group ids",
+		  "this root" },
+	};
+
+	if (getuid())
+		cr_skip_test("only root can become another user");
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		expect_denial(&cases[i]);
+}
+
+Test(check, who_has_the_capability_is_not_sent_for_it)
+{
+	int fd;
+
+	if (ms_target_open_mem(1, &fd, &err) != MS_E_DENIED)
+		cr_skip_test("process 1 may be looked at");
+	if (strstr(err.advice, "has CAP_SYS_PTRACE"))
+		cr_expect(!strstr(err.advice, "as root"), "%s", err.advice);
+	else
+		cr_expect(strstr(err.advice, "CAP_SYS_PTRACE"), "%s", err.advice);
 }
 
 Test(check, a_stopped_process_passes_and_stays_stopped)

@@ -208,7 +208,7 @@ static const char *advice(enum ms_status status)
 	case MS_E_GONE:
 		return "scan it earlier in its life";
 	case MS_E_DENIED:
-		return "run memscan as root, or as the user whose process it is";
+		return "see ptrace(2) for whom the kernel lets trace it";
 	case MS_E_TIMEOUT:
 		return "try again when it is less busy, or with a longer --timeout";
 	case MS_E_NOMEM:

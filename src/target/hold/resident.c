@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "target/proc.h"
+#include "target/target.h"
 
 enum { PAGE = 4096, REGIONS_PER_CALL = 8192, ENTRIES_PER_READ = 64 * 1024 };
 
@@ -199,8 +200,10 @@ enum ms_status ms_resident_find(pid_t tid, struct ms_resident *resident, struct 
 
 	if (pagemap == -ENOENT || pagemap == -ESRCH)
 		return ms_fail(err, MS_E_GONE, "process %d ended", tid);
+	if (pagemap == -EACCES || pagemap == -EPERM)
+		return ms_target_explain_denied(tid, err);
 	if (pagemap < 0)
-		return ms_fail(err, MS_E_DENIED, "the page map of process %d may not be read", tid);
+		return ms_fail_sys(err, -pagemap, "opening the page map of process %d", tid);
 	st = ms_resident_scan(pagemap, resident, err);
 	if (st == MS_E_UNSUPPORTED) {
 		resident->runs.n = 0;

@@ -18,6 +18,7 @@
 enum {
 	KERNEL_THREAD = 0x200000, /* PF_KTHREAD, include/linux/sched.h */
 	CAPABILITY_PTRACE = 19,   /* CAP_SYS_PTRACE, linux/capability.h */
+	YAMA_FORBIDS_ALL = 3,
 	NAME_BYTES = 64,
 };
 
@@ -48,27 +49,58 @@ static enum ms_status refuse_traced(pid_t pid, pid_t tracer, struct ms_error *er
 	return st;
 }
 
-static bool may_trace_others(void)
+static uint64_t own_field(const char *key, int base)
 {
 	char status[MS_PROC_STATUS_BYTES];
 
 	(void)ms_proc_read(getpid(), "status", status, sizeof(status));
-	return ms_proc_field(status, "CapEff", 16) >> CAPABILITY_PTRACE & 1;
+	return ms_proc_field(status, key, base);
+}
+
+static bool may_trace_others(void)
+{
+	return own_field("CapEff", 16) >> CAPABILITY_PTRACE & 1;
+}
+
+/* The real, effective and saved id in the line @key of @status; false when it has none. */
+static bool read_ids(const char *status, const char *key, unsigned ret[3])
+{
+	const char *line = strstr(status, key);
+
+	return line && sscanf(line + strlen(key), " %u %u %u", &ret[0], &ret[1], &ret[2]) == 3;
+}
+
+static bool all_are(const unsigned ids[3], unsigned id)
+{
+	return ids[0] == id && ids[1] == id && ids[2] == id;
 }
 
 /* Whether all three user ids of the process are ours, as the kernel's ptrace check demands. */
 static bool is_ours(const char *status, uid_t *owner)
 {
-	const char *line = strstr(status, "\nUid:");
-	unsigned real;
-	unsigned effective;
-	unsigned saved;
+	unsigned ids[3];
 
 	*owner = 0;
-	if (!line || sscanf(line, "\nUid: %u %u %u", &real, &effective, &saved) != 3)
+	if (!read_ids(status, "\nUid:", ids))
 		return true;
-	*owner = effective;
-	return real == getuid() && effective == getuid() && saved == getuid();
+	*owner = ids[1];
+	return all_are(ids, getuid());
+}
+
+/* The same of its groups. */
+static bool has_our_group(const char *status)
+{
+	unsigned ids[3];
+
+	return !read_ids(status, "\nGid:", ids) || all_are(ids, getgid());
+}
+
+/* How to get what is missing, for whoever runs us. */
+static const char *how_to_get_capability(void)
+{
+	return getuid() ? "run memscan as root, or give it CAP_SYS_PTRACE"
+	                : "give memscan CAP_SYS_PTRACE, which this root has not (in a container: "
+	                  "--cap-add SYS_PTRACE)";
 }
 
 static enum ms_status refuse_other_user(pid_t pid, uid_t owner, struct ms_error *err)
@@ -77,7 +109,7 @@ static enum ms_status refuse_other_user(pid_t pid, uid_t owner, struct ms_error 
 		ms_fail(err, MS_E_DENIED, "process %d belongs to user %u, memscan runs as user %u",
 	                pid, owner, getuid());
 
-	ms_advise(err, "run as user %u or as root, or give memscan CAP_SYS_PTRACE", owner);
+	ms_advise(err, "run it as user %u; or %s", owner, how_to_get_capability());
 	return st;
 }
 
@@ -95,6 +127,37 @@ static int yama_scope(void)
 	return n == 1 && digit >= '0' && digit <= '9' ? digit - '0' : -1;
 }
 
+/*
+ * Which of the kernel's rules it is, as far as can be seen from here.
+ * Source: ptrace(2), "Ptrace access mode checking"; kernel/ptrace.c, __ptrace_may_access();
+ * security/commoncap.c, cap_ptrace_access_check().
+ */
+static void advise_denied(const char *status, struct ms_error *err)
+{
+	const char *how = how_to_get_capability();
+	int scope = yama_scope();
+
+	if (scope >= YAMA_FORBIDS_ALL)
+		ms_advise(err,
+		          "Yama forbids all tracing until the next boot "
+		          "(kernel.yama.ptrace_scope is %d)",
+		          scope);
+	else if (may_trace_others())
+		ms_advise(err, "memscan has CAP_SYS_PTRACE: a security module (AppArmor, SELinux, "
+		               "Landlock) or a user namespace forbids it; run memscan outside of "
+		               "what confines it");
+	else if (scope > 0)
+		ms_advise(err,
+		          "Yama forbids it (kernel.yama.ptrace_scope is %d): %s, or set it to 0",
+		          scope, how);
+	else if (!has_our_group(status))
+		ms_advise(err, "it runs with other group ids than memscan: %s", how);
+	else if (ms_proc_field(status, "CapPrm", 16) & ~own_field("CapPrm", 16))
+		ms_advise(err, "it has capabilities that memscan has not: %s", how);
+	else
+		ms_advise(err, "it is not dumpable, or a security module forbids it: %s", how);
+}
+
 enum ms_status ms_target_explain_denied(pid_t pid, struct ms_error *err)
 {
 	char status[MS_PROC_STATUS_BYTES];
@@ -110,14 +173,7 @@ enum ms_status ms_target_explain_denied(pid_t pid, struct ms_error *err)
 	if (!is_ours(status, &owner) && !may_trace_others())
 		return refuse_other_user(pid, owner, err);
 	st = ms_fail(err, MS_E_DENIED, "the kernel does not let memscan trace process %d", pid);
-	if (yama_scope() > 0 && !may_trace_others())
-		ms_advise(err,
-		          "Yama forbids it (kernel.yama.ptrace_scope is %d): run as root, "
-		          "or give memscan CAP_SYS_PTRACE, or set it to 0",
-		          yama_scope());
-	else
-		ms_advise(err, "the process is not dumpable, or a security module or container "
-		               "forbids it: run as root outside, with CAP_SYS_PTRACE");
+	advise_denied(status, err);
 	return st;
 }
 
