@@ -13,7 +13,9 @@
  * LeakSanitizer's names, declared by <sanitizer/lsan_interface.h>, do the same:
  * __lsan_ignore_object, __lsan_disable, __lsan_enable, __lsan_register_root_region,
  * __lsan_unregister_root_region, __lsan_do_leak_check, __lsan_do_recoverable_leak_check;
- * a program's own __lsan_default_suppressions() and __lsan_is_turned_off() are asked.
+ * a program's own __lsan_default_suppressions() and __lsan_is_turned_off() are asked. Of
+ * LSAN_OPTIONS and __lsan_default_options(), exitcode, detect_leaks, leak_check_at_exit,
+ * suppressions and use_unaligned count.
  */
 
 #include <stddef.h>

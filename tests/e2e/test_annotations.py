@@ -161,6 +161,14 @@ CHECKS = [
     ("l", "", AT_EXIT, ("-DTURNED_OFF=1",), (5, "l0 end", 0)),
     ("l", "", AT_EXIT, ("-DTURNED_OFF=0",), (23, "l0 end", 1)),
     ("l", "", {}, ('-DDEFAULT_OPTIONS="detect_leaks=1:exitcode=3"',), (3, "l0 end", 1)),
+    ("uc", "", {}, (), (23, "", 1)),
+    ("uc", "use_unaligned=1", {}, (), (5, "u0 c0 end", 0)),
+    ("ur", "use_unaligned=0", {}, (), (5, "u0 r1 end", 1)),
+    ("ulr", "use_unaligned=1", {}, (), (5, "u0 l0 r1 end", 1)),
+    ("u", "use_unaligned=1", AT_EXIT, (), (5, "u0 end", 0)),
+    ("u", "", AT_EXIT, (), (23, "u0 end", 1)),
+    ("ur", "", {}, ('-DDEFAULT_OPTIONS="use_unaligned=true"',), (5, "u0 r0 end", 0)),
+    ("ur", "use_unaligned=0", {}, ('-DDEFAULT_OPTIONS="use_unaligned=true"',), (5, "u0 r1 end", 1)),
     ("l", "exitcode=4", {}, ('-DDEFAULT_OPTIONS="detect_leaks=1:exitcode=3"',), (4, "l0 end", 1)),
 ]
 

@@ -48,6 +48,7 @@ extern int __cxa_atexit(void (*f)(void *arg), void *arg, void *dso);
 static struct {
 	char suppressions[PATH_MAX]; /* empty: none */
 	int exitcode;
+	bool unaligned;
 	bool checks;  /* of LeakSanitizer's names */
 	bool at_exit; /* asked for */
 	bool done;    /* the one check that may end the process */
@@ -104,6 +105,7 @@ static void read_options(const char *text, bool *leak_check_at_exit)
 	read_flag(text, "leak_check_at_exit", leak_check_at_exit);
 	if (ms_option_find(text, "exitcode", number, sizeof(number)) > 0)
 		state.exitcode = (int)strtol(number, NULL, DECIMAL);
+	read_flag(text, "use_unaligned", &state.unaligned);
 	(void)ms_option_find(text, "suppressions", state.suppressions, sizeof(state.suppressions));
 }
 
@@ -135,6 +137,11 @@ __attribute__((constructor)) static void begin(void)
 const char *ms_lsan_default_suppressions(void)
 {
 	return __lsan_default_suppressions ? __lsan_default_suppressions() : NULL;
+}
+
+bool ms_lsan_unaligned(void)
+{
+	return state.unaligned;
 }
 
 const char *ms_lsan_suppressions_file(void)

@@ -7,13 +7,19 @@
  * for, except leaks found by __lsan_do_leak_check(), is only told.
  *
  * Its options that mean something here, from the program's __lsan_default_options() and
- * then from LSAN_OPTIONS: exitcode, detect_leaks, leak_check_at_exit, suppressions.
+ * then from LSAN_OPTIONS: exitcode, detect_leaks, leak_check_at_exit, suppressions,
+ * use_unaligned. The last two hold for every search.
  */
+
+#include <stdbool.h>
 
 /* The program's __lsan_default_suppressions(): lines of "leak:PATTERN"; NULL for none. */
 const char *ms_lsan_default_suppressions(void);
 
 /* The file that the option suppressions names, or NULL. Lives as long as the process. */
 const char *ms_lsan_suppressions_file(void);
+
+/* Whether pointers at any byte offset are to be followed. */
+bool ms_lsan_unaligned(void);
 
 #endif

@@ -4,6 +4,7 @@
  * A program that has itself checked: `lsan_checks LETTERS`, one deed each:
  *
  *	l leak a block      c __lsan_do_leak_check()     r __lsan_do_recoverable_leak_check()
+ *	u keep one by a pointer at an odd address alone
  *
  * It prints the letter and what the call answered, which stdio holds back until the end.
  * TURNED_OFF and DEFAULT_OPTIONS, when it is built with them, are what its functions say.
@@ -38,6 +39,16 @@ NOINLINE static void lose(void)
 	(void)p;
 }
 
+static volatile struct {
+	char first;
+	void *kept;
+} __attribute__((packed, aligned(8))) odd;
+
+NOINLINE static void keep_unaligned(void)
+{
+	odd.kept = memset(malloc(1000), 0, 1000);
+}
+
 NOINLINE static void forget(void)
 {
 	char dead[65536];
@@ -59,6 +70,8 @@ int main(int argc, char **argv)
 
 		if (*deed == 'l')
 			lose();
+		if (*deed == 'u')
+			keep_unaligned();
 		forget();
 		if (*deed == 'c')
 			__lsan_do_leak_check();
