@@ -7,6 +7,8 @@ nothing here depends on how fast anything is.
 """
 
 import contextlib
+import os
+import pty
 import subprocess
 import threading
 import time
@@ -126,6 +128,21 @@ def test_text_says_what_was_dropped():
         assert done.status == SCANNED_LEAKS, str(done)
         assert (f"  confirm: scanned again after 0.3 s; not confirmed: {sum(live.values())} bytes "
                 f"in {len(live)} allocations\n") in done.stdout, str(done)
+
+
+def test_a_terminal_sees_that_it_waits():
+    with hiding("pipe") as target:
+        ours, theirs = pty.openpty()
+        with support.Process([MEMSCAN, "--pid", target.pid, "--confirm=1.5"], stderr=theirs) as scanning:
+            os.close(theirs)
+            said = b""
+            with contextlib.suppress(OSError):  # at its end
+                while more := os.read(ours, 4096):
+                    said += more
+            assert scanning.popen.wait(60) == SCANNED_LEAKS
+        os.close(ours)
+        assert b"memscan: waiting for the second scan, " in said
+        assert said.endswith(b"\r\x1b[K"), said
 
 
 def test_a_target_that_ends_in_between():
