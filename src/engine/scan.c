@@ -271,7 +271,8 @@ enum ms_status ms_scan(struct ms_source *src, const struct ms_scan_options *opti
 	if (!st)
 		st = ms_leaks_finish(&s.list, err);
 	end_phase(&s, MS_PHASE_FOLD);
-	if (!st && options->suppressions)
+	/* The first of two scans has suppressed nothing. */
+	if (!st && options->suppressions && !report->lost.n)
 		ms_suppress_warn(&s.list);
 	if (!st)
 		warn(&s);

@@ -150,6 +150,10 @@ def check_graph(tmp_path, text, left, suppressed):
         assert folded["suppressions"] == report["suppressions"]
         cut = check_scanned(support.memscan("--pid", target.pid, "--json", "--limit", 1, "--min-size", 1, *args))
         assert cut["totals"] == totals and cut["leaks"] == folded["leaks"][:1]
+        twice = check_scanned(scan(target.pid, "--confirm=0.05", *args))
+        assert twice["totals"] == {**totals, "unconfirmed_allocations": 0, "unconfirmed_bytes": 0}
+        for part in ("leaks", "suppressions", "warnings"):
+            assert twice[part] == folded[part]
         return report
 
 
