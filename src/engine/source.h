@@ -39,10 +39,18 @@ struct ms_mapping {
 
 struct ms_mappings MS_VEC(struct ms_mapping);
 
+/* Whether a thread was caught inside malloc, and could not be led out of it. */
+enum ms_in_malloc {
+	MS_MALLOC_OUT,
+	MS_MALLOC_WAITS, /* for a lock: it has begun nothing in the heap that others see */
+	MS_MALLOC_WORKS, /* the heap may be in the middle of a change */
+};
+
 /* What one thread held when it was stopped. */
 struct ms_thread {
 	int32_t tid;
-	bool stopped; /* false: asleep in the kernel, only pc and sp are known */
+	bool stopped;      /* false: asleep in the kernel, only pc and sp are known */
+	uint8_t in_malloc; /* enum ms_in_malloc */
 	ms_addr pc;
 	ms_addr sp;
 	ms_addr tp;            /* thread pointer (fs_base); 0 when not known */

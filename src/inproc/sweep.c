@@ -12,9 +12,11 @@
 #include "inproc/log.h"
 #include "inproc/search.h"
 #include "report/wire.h"
+#include "target/freeze/inside.h"
 #include "target/maps.h"
 #include "target/snapshot.h"
 #include "target/target.h"
+#include "target/urgent.h"
 
 enum { PAGE = 4096, MAX_SKIPPED = 65536 };
 
@@ -80,7 +82,10 @@ static enum ms_status hold(struct ms_search *s, int channel, struct ms_snapshot 
 	s->shared->image = getpid();
 	st = ms_fork_hold(s->src, s->shared, &s->report.warnings, err);
 	*ret = (struct ms_snapshot){ s->src, true, ms_now_ns() - since_ns };
-	return st ? st : ms_collection_release(s->shared, channel, err);
+	if (!st)
+		st = ms_collection_release(s->shared, channel, err);
+	ms_urgent_end(s->shared->sweeper_urgency);
+	return st;
 }
 
 /* Tell in the words of libmemunreachable that a part of the search is over. */
@@ -131,6 +136,7 @@ static enum ms_status search(struct ms_search *s, const struct ms_snapshot *snap
 	st = ms_fork_open(s->src, s->shared, &report->warnings, err);
 	if (st)
 		return st;
+	ms_inside_mark(s->shared, s->src);
 	ms_snapshot_describe(snapshot, s->shared, &s->arena, report);
 	if (s->logged)
 		ms_log("searching process %d for allocations", (int)s->process->program);

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -18,6 +17,7 @@
 #include "target/clone/clone.h"
 #include "target/freeze/freeze.h"
 #include "target/proc.h"
+#include "target/urgent.h"
 
 enum {
 	SPARE_THREADS = 1024,
@@ -114,17 +114,6 @@ static void set_tick(suseconds_t every_us)
 	const struct itimerval tick = { { 0, every_us }, { 0, every_us } };
 
 	(void)setitimer(ITIMER_REAL, &tick, NULL);
-}
-
-/*
- * Threads that are let go want to run at once, and thousands of them would keep us from
- * letting go the others. Needs a privilege, and is not missed without.
- */
-static void set_urgent(bool urgent)
-{
-	const struct sched_param param = { .sched_priority = urgent };
-
-	(void)sched_setscheduler(0, urgent ? SCHED_FIFO : SCHED_OTHER, &param);
 }
 
 /*
@@ -228,12 +217,12 @@ static bool serve_image(struct server *s)
 
 static int serve_frozen(struct server *s)
 {
+	int urgency = ms_urgent_begin();
 	bool asked = false;
 	bool told = false;
 	enum ms_status st;
 
 	set_tick(MS_TICK_NS / 1000);
-	set_urgent(true);
 	st = ms_freeze(&s->freezer, &s->shared->error);
 	if (!st && s->shared->clone_wanted)
 		st = ms_clone_note_inside(&s->cloner, &s->shared->error);
@@ -243,7 +232,7 @@ static int serve_frozen(struct server *s)
 	set_tick(MS_TICK_NS / 1000);
 	ms_freezer_release(&s->freezer);
 	set_tick(0);
-	set_urgent(false);
+	ms_urgent_end(urgency);
 	if (st)
 		(void)answer(s, st);
 	else if (asked)
@@ -353,11 +342,12 @@ static bool add_own(const struct ms_self_collection *self, const struct ms_arena
 static enum ms_status serve_self_frozen(struct server *s, const struct ms_self_collection *self,
                                         const int channel[2], pid_t *ret, struct ms_error *err)
 {
+	int urgency = ms_urgent_begin();
 	enum ms_status st;
 	bool asked = false;
 
+	self->shared->sweeper_urgency = urgency; /* it is our child */
 	set_tick(MS_TICK_NS / 1000);
-	set_urgent(true);
 	st = ms_freeze(&s->freezer, err);
 	if (!st)
 		st = ms_clone_note_inside(&s->cloner, err);
@@ -372,7 +362,7 @@ static enum ms_status serve_self_frozen(struct server *s, const struct ms_self_c
 	set_tick(MS_TICK_NS / 1000);
 	ms_freezer_release(&s->freezer);
 	set_tick(0);
-	set_urgent(false);
+	ms_urgent_end(urgency);
 	if (asked) {
 		finish_in(s, *ret);
 		(void)answer(s, MS_OK);

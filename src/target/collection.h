@@ -52,6 +52,7 @@ struct ms_frozen_thread {
 	int32_t tid;
 	uint32_t stopped;
 	uint64_t pc, sp, tp;
+	int64_t call, result; /* as in struct ms_cpu */
 	uint64_t n_words;
 	uint64_t words[MS_THREAD_WORDS];
 };
@@ -74,6 +75,7 @@ struct ms_collection {
 		all_code[MS_ALL_CODE_RANGES]; /* executable mappings by address; the first */
 	struct ms_gadgets gadgets;            /* for cloning */
 	bool clone_wanted;                    /* be ready to; then threads are not rolled */
+	int sweeper_urgency;                  /* what it gives to ms_urgent_end() */
 
 	/* set by the collection process */
 	uint32_t n_inside;           /* of the threads that clone_wanted left inside malloc */

@@ -4,8 +4,9 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "target/freeze/inside.h"
 #include "target/target.h"
-#include <stdlib.h>
+#include "target/urgent.h"
 
 /* To copy so much takes about as long as to clone a small process. */
 static const uint64_t SMALL_BYTES = (uint64_t)16 << 20;
@@ -18,9 +19,15 @@ static void enter(const struct ms_snapshot_call *call, enum ms_snapshot_step ste
 static enum ms_status freeze(const struct ms_snapshot_call *call, bool clone_wanted,
                              struct ms_error *err)
 {
+	enum ms_status st;
+
 	enter(call, MS_STEP_FREEZE);
 	call->shared->clone_wanted = clone_wanted;
-	return ms_collection_freeze(call->shared, call->channel, err);
+	call->shared->sweeper_urgency = ms_urgent_begin();
+	st = ms_collection_freeze(call->shared, call->channel, err);
+	if (st)
+		ms_urgent_end(call->shared->sweeper_urgency);
+	return st;
 }
 
 /* Let the target go; @st and @err are what became of the holding, which matters more. */
@@ -32,6 +39,7 @@ static enum ms_status release(const struct ms_snapshot_call *call, enum ms_statu
 
 	enter(call, MS_STEP_RELEASE);
 	release_st = ms_collection_release(call->shared, call->channel, &release_err);
+	ms_urgent_end(call->shared->sweeper_urgency);
 	if (!st && release_st) {
 		*err = release_err;
 		st = release_st;
@@ -127,9 +135,8 @@ static enum ms_status take_small(const struct ms_snapshot_call *call, struct ms_
 	return hold_copy(call, warnings, ret, err);
 }
 
-enum ms_status ms_snapshot_take(const struct ms_snapshot_call *call, struct ms_arena *arena,
-                                struct ms_notes *warnings, struct ms_snapshot *ret,
-                                struct ms_error *err)
+static enum ms_status take(const struct ms_snapshot_call *call, struct ms_arena *arena,
+                           struct ms_notes *warnings, struct ms_snapshot *ret, struct ms_error *err)
 {
 	pid_t pid = call->shared->pid;
 	struct ms_error refusal;
@@ -148,6 +155,17 @@ enum ms_status ms_snapshot_take(const struct ms_snapshot_call *call, struct ms_a
 	return take_clone(call, arena, warnings, ret, err);
 }
 
+enum ms_status ms_snapshot_take(const struct ms_snapshot_call *call, struct ms_arena *arena,
+                                struct ms_notes *warnings, struct ms_snapshot *ret,
+                                struct ms_error *err)
+{
+	enum ms_status st = take(call, arena, warnings, ret, err);
+
+	if (!st)
+		ms_inside_mark(call->shared, ret->src);
+	return st;
+}
+
 enum ms_status ms_snapshot_take_standing(const struct ms_collection *standing,
                                          struct ms_arena *arena, struct ms_notes *warnings,
                                          struct ms_snapshot *ret, struct ms_error *err)
@@ -162,6 +180,8 @@ enum ms_status ms_snapshot_take_standing(const struct ms_collection *standing,
 	else
 		st = ms_copy_open(standing, arena, warnings, &ret->src, err);
 	ret->hold_ns = ms_now_ns() - since_ns;
+	if (!st)
+		ms_inside_mark(standing, ret->src);
 	return st;
 }
 
@@ -180,11 +200,6 @@ enum ms_status ms_snapshot_check(const struct ms_snapshot *snapshot, struct ms_e
 static void warn(const struct ms_collection *shared, struct ms_arena *arena,
                  struct ms_notes *warnings)
 {
-	if (shared->n_unrolled)
-		ms_note_add(arena, warnings,
-		            "%u of %u threads could not be led out of malloc: "
-		            "blocks in their hands may look leaked or live wrongly",
-		            shared->n_unrolled, shared->n_threads);
 	if (shared->n_unstopped)
 		ms_note_add(arena, warnings,
 		            "%u of %u threads sleep in the kernel and did not stop: "

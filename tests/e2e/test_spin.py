@@ -23,11 +23,11 @@ def spread(numbers):
     return f"median {at(0.5)}, 90 % {at(0.9)}, 99 % {at(0.99)}, most {numbers[-1]}"
 
 
-def scan_often(pid, scans):
+def scan_often(pid, scans, *options):
     """Steps and tries of each scan; every one must be clean."""
     steps, tries, pauses, failed = [], [], [], []
     for i in range(scans):
-        done = scan(pid, "--no-fold", "--verbose")
+        done = scan(pid, "--no-fold", "--verbose", *options)
         try:
             report = check_scanned(done)
             assert report["heaps"] and report["leaks"] == [], f"told as leaked: {report['leaks'][:5]}"
@@ -43,10 +43,10 @@ def scan_often(pid, scans):
     return steps, tries, pauses, failed
 
 
-def check_spin(notes, label, program, threads, size, scans):
+def check_spin(notes, label, program, threads, size, scans, *options):
     with Process([program, threads, size]) as spin:
         assert spin.line() == "READY"
-        steps, tries, pauses, failed = scan_often(spin.pid, scans)
+        steps, tries, pauses, failed = scan_often(spin.pid, scans, *options)
         ended = spin.popen.poll()
         if ended is None:
             support.check_untouched(spin.pid)
@@ -69,3 +69,29 @@ def test_nothing_live_is_told(threads, size, notes):
 def test_nothing_live_is_told_elsewhere(suite, variant, notes):
     program = compile_target("spin", suite, variant)
     check_spin(notes, f"4 threads, up to 10000 bytes, {suite} {variant}", program, 4, 10_000, max(10, SCANS // 3))
+
+
+@pytest.mark.parametrize("variant", ["dynamic", "static"])
+@pytest.mark.parametrize("threads", [1, 4])
+def test_a_long_walk_of_malloc_is_waited_for(threads, variant, notes):
+    """malloc_consolidate() holds all that the fastbins had, for tens of milliseconds."""
+    check_spin(notes, f"{threads} threads consolidating, {variant}", compile_target("consolidate", variant=variant),
+               threads, 100_000, max(10, SCANS // 3))
+
+
+def test_a_long_walk_is_told_as_nothing_by_a_copy(notes):
+    """The target stands meanwhile: what does not end soon is not verified, and nothing is reported of it."""
+    verified, tries = 0, []
+    with Process([compile_target("consolidate"), 2, 300_000]) as spin:
+        assert spin.line() == "READY"
+        for _ in range(max(10, SCANS // 6)):
+            done = scan(spin.pid, "--snapshot", "copy")
+            if done.status == support.COULD_NOT_SCAN:
+                assert "inside malloc" in done.stderr, done.stderr
+                continue
+            assert done.report["totals"]["leaked_allocations"] == 0, done.report["leaks"][:5]
+            verified += all(heap["verified"] for heap in done.report["heaps"])
+            tries.append(done.report["scan"]["attempts"])
+        assert spin.finish() == 0
+    notes.append(f"spin by copies: {verified} verified; tries {spread(tries or [0])}")
+    assert verified

@@ -12,8 +12,11 @@
 
 enum { LIMIT_MS = 20000, PATIENCE_MS = 5000 };
 
-/* Where a child writes its readiness; the one variable of this file, set before each fork. */
+/* Where a child writes its readiness; set before each fork. */
 static int ready_fd = -1;
+
+/* What a test says is malloc's code, too. */
+static struct ms_range claimed;
 
 pid_t child_start(void (*body)(void *arg), void *arg)
 {
@@ -82,6 +85,11 @@ static enum ms_status start_collection(struct held *held)
 	return ms_collection_freeze(held->shared, held->channel, &held->err);
 }
 
+void held_claim_malloc(struct ms_range code)
+{
+	claimed = code;
+}
+
 static enum ms_status freeze(struct held *held, pid_t pid, unsigned limit_ms, bool to_clone)
 {
 	enum ms_status st;
@@ -91,6 +99,8 @@ static enum ms_status freeze(struct held *held, pid_t pid, unsigned limit_ms, bo
 	if (st)
 		return st;
 	ms_malloc_code_find(pid, held->shared, &held->arena);
+	if (claimed.end)
+		held->shared->malloc_code[held->shared->n_malloc_code++] = claimed;
 	if (to_clone)
 		ms_gadgets_find(pid, held->shared, &held->arena);
 	held->shared->clone_wanted = to_clone;

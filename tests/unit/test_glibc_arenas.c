@@ -166,3 +166,21 @@ Test(glibc_arenas, an_arena_at_the_end_of_its_heap_is_not_proved, .timeout = 20)
 	cr_expect_str_empty(ptheap_try(&h, "0"), "%s", h.wrong);
 	ptheap_deinit(&h);
 }
+
+/* Whoever changes a heap has chunks in hand that look used: in which arena nobody can tell. */
+Test(glibc_arenas, a_thread_inside_malloc_puts_all_in_doubt)
+{
+	struct ms_thread *t;
+
+	ptheap_init(&h);
+	ptheap_draw(&h, "2.36", "T u24 u40 t ; u100 t");
+	t = &h.fake.base.threads.at[0];
+	t->in_malloc = MS_MALLOC_WAITS;
+	cr_expect_str_empty(ptheap_try(&h, ""), "%s", h.wrong);
+	cr_expect(ptheap_is_verified(&h));
+	t->in_malloc = MS_MALLOC_WORKS;
+	cr_expect_str_empty(ptheap_try(&h, "M0"), "%s", h.wrong);
+	cr_expect(!ptheap_is_verified(&h));
+	cr_expect(ptheap_says(&h, "thread 1 is inside malloc"));
+	ptheap_deinit(&h);
+}

@@ -11,74 +11,6 @@
 #include "held.h"
 #include "target/freeze/roll.h"
 
-/* A libc at 0x10000, its malloc at 0x14000; a program at 0x1000. */
-static const struct ms_collection code = {
-	.n_malloc_code = 1,
-	.n_libc_code = 1,
-	.malloc_code = { { 0x14000, 0x18000 } },
-	.libc_code = { { 0x10000, 0x20000 } },
-	.n_all_code = 2,
-	.all_code = { { 0x1000, 0x2000 }, { 0x10000, 0x20000 } },
-};
-
-static const struct {
-	const char *what;
-	ms_addr pc;
-	uint64_t stack[4];
-	bool inside;
-	ms_addr back;
-} cases[] = {
-	{ "in malloc", 0x14000, { 0 }, true, 0 },
-	{ "at malloc's last byte", 0x17fff, { 0 }, true, 0 },
-	{ "behind malloc", 0x18000, { 0 }, false, 0 },
-	{ "memset called from malloc", 0x19000, { 0x14abc }, true, 0x14abc },
-	{ "brk called from sbrk from malloc", 0x19000, { 0x1a000, 7, 0x14abc }, true, 0x14abc },
-	{ "memset called from the program, malloc's address left below",
-	  0x19000,
-	  { 0x1500, 0x14abc },
-	  false,
-	  0 },
-	{ "too deep to be malloc's callee",
-	  0x19000,
-	  { 0x1a000, 0x1a100, 0x1a200, 0x14abc },
-	  false,
-	  0 },
-	{ "libc, not from malloc", 0x19000, { 1, 2, 3, 4 }, false, 0 },
-	{ "the program, malloc's address on the stack", 0x1500, { 0x14abc }, false, 0 },
-};
-
-Test(roll, inside_is_malloc_and_what_it_calls)
-{
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		ms_addr back = 1;
-
-		cr_expect_eq(ms_roll_is_inside(&code, cases[i].pc, cases[i].stack, 4, &back),
-		             cases[i].inside, "%s", cases[i].what);
-		cr_expect_eq(back, cases[i].back, "%s", cases[i].what);
-	}
-}
-
-static const struct {
-	const char *what;
-	struct ms_cpu cpu;
-	bool waiting;
-} waits[] = {
-	{ "futex that the kernel restarts", { .call = SYS_futex, .result = -512 }, true },
-	{ "with a time-out", { .call = SYS_futex, .result = -516 }, true },
-	{ "a call we broke off", { .call = SYS_epoll_wait, .result = -EINTR }, true },
-	{ "a call that is done", { .call = SYS_brk, .result = 0x5555 }, false },
-	{ "no call", { .call = -1, .result = -512 }, false },
-	{ "a call that failed", { .call = SYS_mmap, .result = -ENOMEM }, false },
-	{ "not a restart code", { .call = SYS_read, .result = -517 }, false },
-};
-
-Test(roll, who_waits_in_the_kernel_is_let_wait)
-{
-	for (size_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++)
-		cr_expect_eq(ms_roll_is_waiting(&waits[i].cpu), waits[i].waiting, "%s",
-		             waits[i].what);
-}
-
 /* ---- on a live process that does nothing but allocate ---- */
 
 struct counts {
@@ -136,8 +68,8 @@ static bool any_inside(const struct held *held)
 		struct ms_cpu cpu = { .call = (int64_t)thread->words[15],
 			              .result = (int64_t)thread->words[10] };
 
-		if (!ms_roll_is_waiting(&cpu) &&
-		    ms_roll_is_inside(held->shared, thread->pc, NULL, 0, &back))
+		if (!ms_inside_is_waiting(&cpu) &&
+		    ms_inside_is(held->shared, thread->pc, NULL, 0, &back))
 			return true;
 	}
 	return false;

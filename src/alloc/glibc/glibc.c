@@ -33,14 +33,29 @@ static void check_arenas(struct ms_ptmalloc *pt)
 		}
 }
 
+/* Whether the arenas can be believed, after what @t was doing. */
+static void doubt_for(struct ms_ptmalloc *pt, const struct ms_thread *t)
+{
+	struct ms_pt_arena *arena;
+
+	/* What it has taken off a list, and not yet put into another, looks used. */
+	if (t->in_malloc != MS_MALLOC_WORKS)
+		return;
+	ms_vec_for_each (arena, &pt->arenas)
+		ms_pt_disprove(arena, "thread %d is inside malloc", (int)t->tid);
+}
+
 /*
  * What a thread has cached looks used. Where a cache could not be read, nobody can
  * tell which blocks of which arena are in it, so all of them are in doubt.
  */
 static void drop_doubtful(struct ms_ptmalloc *pt)
 {
+	const struct ms_thread *t;
 	struct ms_pt_arena *arena;
 
+	ms_vec_for_each (t, &pt->d->src->threads)
+		doubt_for(pt, t);
 	ms_vec_for_each (arena, &pt->arenas) {
 		if (pt->tcaches.n_failed)
 			ms_pt_disprove(arena, "a thread's cache contradicts itself");

@@ -105,9 +105,11 @@ static enum ms_status sweep_standing(const struct ms_sweep *sweep, struct ms_are
                                      struct ms_error *err)
 {
 	struct ms_snapshot snapshot = { 0 };
-	enum ms_status st = ms_snapshot_take_standing(
-		sweep->shared, arena, &sweep->watch->report.warnings, &snapshot, err);
+	enum ms_status st;
 
+	ms_malloc_code_find(sweep->shared->pid, sweep->shared, arena);
+	st = ms_snapshot_take_standing(sweep->shared, arena, &sweep->watch->report.warnings,
+	                               &snapshot, err);
 	return st ? st : search(sweep, &snapshot, arena, err);
 }
 

@@ -34,9 +34,9 @@
 struct ms_cpu {
 	ms_addr pc;
 	ms_addr sp;
-	int64_t result; /* of the system call that it was in; minus errno */
-	int64_t call;   /* that call's number; -1 when it was in none */
-	uint64_t arg;   /* that call's first argument */
+	int64_t result;   /* of the system call that it was in; minus errno */
+	int64_t call;     /* that call's number; -1 when it was in none */
+	uint64_t args[3]; /* that call's first arguments */
 };
 
 /* When a call that a stop broke off with EINTR may be made once more. */
@@ -46,10 +46,20 @@ enum ms_restart {
 	MS_RESTART_SOCKET, /* so it does when the first argument is a socket */
 };
 
+/* An instruction that stops whoever comes to it. */
+struct ms_trap {
+	uint8_t code[4];
+	uint8_t len;
+	uint8_t behind; /* how far behind its begin the program counter is then */
+};
+
 /* How to get a thread out of malloc quickly. */
 struct ms_arch_stepping {
+	struct ms_trap trap;
+
 	/* The program counter alone. */
 	bool (*pc)(pid_t tid, ms_addr *ret);
+	bool (*set_pc)(pid_t tid, ms_addr pc);
 
 	/*
 	 * Length of the instruction at @code when it traps once per iteration
@@ -122,6 +132,16 @@ struct ms_arch_calls {
 	             const struct ms_call *call, ms_addr sp);
 };
 
+/*
+ * A signal frame that the kernel has put on a stack: by a word in it that hardly anything
+ * else has, with the registers of who was interrupted so many words before.
+ */
+struct ms_signal_mark {
+	uint64_t word;
+	uint8_t pc;
+	uint8_t sp;
+};
+
 enum { MS_DWARF_REGISTERS = 17 };
 
 struct ms_arch {
@@ -133,11 +153,16 @@ struct ms_arch {
 	/* DWARF's number of the register that has a system call's argument. */
 	uint8_t dwarf_args[6];
 
+	struct ms_signal_mark signal_mark;
+
 	/* Fill @ret except its tid; @ret is shared memory, zeroed. @ret_cpu is as from look(). */
 	bool (*capture)(pid_t tid, struct ms_frozen_thread *ret, struct ms_cpu *ret_cpu);
 	bool (*look)(pid_t tid, struct ms_cpu *ret);
 
-	/* Make the thread enter the call that it came from once more when it goes on. */
+	/*
+	 * Make the thread enter the call that it came from, or was about to make, once
+	 * more when it goes on.
+	 */
 	bool (*rewind)(pid_t tid);
 	enum ms_restart (*restart)(int64_t call);
 	const struct ms_arch_stepping *stepping;

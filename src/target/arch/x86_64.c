@@ -81,7 +81,7 @@ static struct ms_cpu cpu_of(const struct user_regs_struct *regs)
 		.sp = regs->rsp,
 		.result = (int64_t)regs->rax,
 		.call = (int64_t)regs->orig_rax,
-		.arg = regs->rdi,
+		.args = { regs->rdi, regs->rsi, regs->rdx },
 	};
 }
 
@@ -96,6 +96,8 @@ static bool capture(pid_t tid, struct ms_frozen_thread *ret, struct ms_cpu *ret_
 	ret->pc = regs.rip;
 	ret->sp = regs.rsp;
 	ret->tp = regs.fs_base;
+	ret->call = ret_cpu->call;
+	ret->result = ret_cpu->result;
 	ret->n_words = GENERAL_WORDS + capture_vectors(tid, ret->words + GENERAL_WORDS,
 	                                               MS_THREAD_WORDS - GENERAL_WORDS);
 	return true;
@@ -159,6 +161,11 @@ static bool pc(pid_t tid, ms_addr *ret)
 {
 	/* The raw call stores the word; glibc's wrapper returns it, with errno to tell -1. */
 	return !syscall(SYS_ptrace, PTRACE_PEEKUSER, tid, offsetof(struct user, regs.rip), ret);
+}
+
+static bool set_pc(pid_t tid, ms_addr pc)
+{
+	return !ptrace(PTRACE_POKEUSER, tid, offsetof(struct user, regs.rip), pc);
 }
 
 /* Prefixes that may stand before a string instruction beside rep: size, segment, REX. */
@@ -242,7 +249,9 @@ static bool is_call(const uint8_t *before, size_t len)
 }
 
 static const struct ms_arch_stepping stepping = {
+	.trap = { .code = { 0xcc }, .len = 1, .behind = 1 }, /* int3 */
 	.pc = pc,
+	.set_pc = set_pc,
 	.repeats = repeats,
 	.set_breaks = set_breaks,
 	.clear_breaks = clear_breaks,
@@ -258,6 +267,9 @@ const struct ms_arch ms_arch_x86_64 = {
 	           WORD(rsp), WORD(r8), WORD(r9), WORD(r10), WORD(r11), WORD(r12), WORD(r13),
 	           WORD(r14), WORD(r15), WORD(rip) },
 	.dwarf_args = { 5, 4, 1, 10, 8, 9 },
+	/* The segments of 64-bit code, cs to ss, in struct sigcontext; before them flags, ip, sp.
+	 */
+	.signal_mark = { .word = 0x002b000000000033, .pc = 2, .sp = 3 },
 	.capture = capture,
 	.look = look,
 	.rewind = rewind_call,

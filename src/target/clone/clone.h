@@ -30,8 +30,9 @@ struct ms_stack_places MS_VEC(struct ms_stack_place);
 /* A thread that was inside malloc when it was frozen. */
 struct ms_insider {
 	uint32_t index; /* in shared->threads */
+	bool done;      /* it was led out, or cannot be */
 	struct ms_registers registers;
-	struct ms_vectors vectors;
+	struct ms_vectors *vectors; /* NULL: they do not matter */
 };
 
 struct ms_insiders MS_VEC(struct ms_insider);
@@ -71,7 +72,7 @@ ms_must_check enum ms_status ms_clone_make(struct ms_cloner *cloner, struct ms_e
  * end there, while the target has long gone on, and no trap flag or breakpoint is ever
  * set in the target. Note them while it is frozen; finish when it runs again.
  *
- * shared gets: n_inside; then n_rolled, n_unrolled, steps, and what the threads hold.
+ * shared gets: n_inside; then n_rolled, n_unrolled, and what the threads hold.
  */
 ms_must_check enum ms_status ms_clone_note_inside(struct ms_cloner *cloner, struct ms_error *err);
 void ms_clone_finish_malloc(struct ms_cloner *cloner);

@@ -1,25 +1,55 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <signal.h>
+#include <string.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 
 #include "base/clock.h"
 #include "target/clone/clone.h"
+#include "target/clone/lead.h"
+#include "target/freeze/inside.h"
 #include "target/freeze/roll.h"
 
-static const uint64_t MAX_FINISH_NS = UINT64_C(8000000000);
+/* Nobody stands still meanwhile, but the answer waits. */
+static const uint64_t MAX_FINISH_NS = UINT64_C(400000000);
+
+static struct ms_insider *add_insider(struct ms_cloner *cloner, uint32_t index)
+{
+	struct ms_insider *insider = ms_vec_push(&cloner->freezer->arena, &cloner->insiders);
+
+	if (insider)
+		*insider = (struct ms_insider){ .index = index };
+	return insider;
+}
 
 static enum ms_status note(struct ms_cloner *cloner, uint32_t index, struct ms_error *err)
 {
 	struct ms_freezer *freezer = cloner->freezer;
-	struct ms_insider *insider = ms_vec_push(&freezer->arena, &cloner->insiders);
+	struct ms_insider *insider = add_insider(cloner, index);
 
-	if (!insider)
+	if (insider)
+		insider->vectors = ms_arena_alloc(&freezer->arena, sizeof(*insider->vectors));
+	if (!insider || !insider->vectors)
 		return ms_fail(err, MS_E_NOMEM, "no memory for a thread's registers");
-	insider->index = index;
 	if (!freezer->arch->calls->save(freezer->shared->threads[index].tid, &insider->registers,
-	                                &insider->vectors))
+	                                insider->vectors))
 		cloner->insiders.n--; /* it was killed */
 	return MS_OK;
+}
+
+/* The tracee that was captured as thread @index of shared; *at is where to look from on. */
+static const struct ms_tracee *tracee_of(const struct ms_freezer *freezer, uint32_t index,
+                                         size_t *at)
+{
+	/* Captured threads are those of the tracees that still lived, in the same order. */
+	while (*at < freezer->tracees.n) {
+		const struct ms_tracee *tracee = &freezer->tracees.at[(*at)++];
+
+		if (tracee->tid == freezer->shared->threads[index].tid)
+			return tracee;
+	}
+	return NULL;
 }
 
 enum ms_status ms_clone_note_inside(struct ms_cloner *cloner, struct ms_error *err)
@@ -27,49 +57,127 @@ enum ms_status ms_clone_note_inside(struct ms_cloner *cloner, struct ms_error *e
 	struct ms_freezer *freezer = cloner->freezer;
 	struct ms_collection *shared = freezer->shared;
 	enum ms_status st = MS_OK;
-	uint32_t index = 0;
+	size_t at = 0;
 
-	/* Captured threads are those of the tracees that still lived, in the same order. */
-	for (size_t i = 0; i < freezer->tracees.n && index < shared->n_threads && !st; i++) {
-		if (freezer->tracees.at[i].tid != shared->threads[index].tid)
-			continue;
-		if (ms_roll_is_thread_inside(freezer, &freezer->tracees.at[i]))
-			st = note(cloner, index, err);
-		index++;
+	for (uint32_t i = 0; i < shared->n_threads && !st; i++) {
+		const struct ms_tracee *tracee = tracee_of(freezer, i, &at);
+
+		if (tracee && ms_roll_is_thread_inside(freezer, tracee))
+			st = note(cloner, i, err);
 	}
 	shared->n_inside = (uint32_t)cloner->insiders.n;
 	return st;
 }
 
-static void finish(struct ms_cloner *cloner, struct ms_tracee *image, struct ms_insider *insider)
+/* Whether @thread, by what was captured, waits inside malloc for a lock. */
+static bool waits_inside(const struct ms_cloner *cloner, const struct ms_frozen_thread *thread)
+{
+	const struct ms_cpu cpu = { .call = thread->call, .result = thread->result };
+	uint64_t stack[MS_NEAR_WORDS];
+	struct iovec local = { stack, sizeof(stack) };
+	/* NOLINTNEXTLINE(performance-no-int-to-ptr): the kernel's interface wants it so */
+	struct iovec remote = { (void *)(uintptr_t)thread->sp, sizeof(stack) };
+	ms_addr back;
+	ssize_t n;
+
+	if (!thread->stopped || thread->call != SYS_futex || !ms_inside_is_waiting(&cpu))
+		return false;
+	n = process_vm_readv(cloner->image, &local, 1, &remote, 1, 0);
+	return ms_inside_is(cloner->freezer->shared, thread->pc, stack,
+	                    n > 0 ? (size_t)n / sizeof(stack[0]) : 0, &back);
+}
+
+/*
+ * Threads that wait for a lock can go on when those that hold one have left. They sleep in
+ * a system call, where no vector register holds anything that is needed again.
+ */
+static void note_waiting(struct ms_cloner *cloner)
+{
+	const struct ms_collection *shared = cloner->freezer->shared;
+
+	for (uint32_t i = 0; i < shared->n_threads; i++) {
+		const struct ms_frozen_thread *thread = &shared->threads[i];
+		struct ms_insider *insider;
+
+		if (!waits_inside(cloner, thread))
+			continue;
+		insider = add_insider(cloner, i);
+		if (!insider)
+			return;
+		memcpy(insider->registers.words, thread->words, sizeof(insider->registers.words));
+	}
+}
+
+/* Lead one out; what it was about to return is held by its registers alone. */
+static enum ms_led finish(struct ms_cloner *cloner, struct ms_tracee *image,
+                          struct ms_insider *insider)
 {
 	struct ms_freezer *freezer = cloner->freezer;
+	const struct ms_arch *arch = freezer->arch;
 	struct ms_frozen_thread *thread = &freezer->shared->threads[insider->index];
 	struct ms_frozen_thread before = *thread;
+	enum ms_led led;
 
 	if (image->state != MS_TRACEE_STOPPED ||
-	    !freezer->arch->calls->restore(image->tid, &insider->registers, &insider->vectors)) {
-		freezer->shared->n_unrolled++;
-		return;
-	}
-	(void)ms_roll_thread(freezer, image, true);
-	/* What it was about to return is held by its registers alone. */
-	if (image->state != MS_TRACEE_STOPPED ||
-	    !freezer->arch->capture(image->tid, thread, &image->cpu))
+	    !arch->calls->restore(image->tid, &insider->registers, insider->vectors))
+		return MS_LED_STUCK;
+	led = ms_lead_out(freezer, image);
+	if (led == MS_LED_WAITING &&
+	    !arch->calls->save(image->tid, &insider->registers, insider->vectors))
+		return MS_LED_STUCK;
+	if (led == MS_LED_OUT && !arch->capture(image->tid, thread, &image->cpu)) {
 		*thread = before;
+		return MS_LED_STUCK;
+	}
+	return led;
+}
+
+/* Returns whether it is out now, upon which others may get their locks. */
+static bool try_to_finish(struct ms_cloner *cloner, struct ms_tracee *image,
+                          struct ms_insider *insider)
+{
+	struct ms_collection *shared = cloner->freezer->shared;
+
+	switch (finish(cloner, image, insider)) {
+	case MS_LED_OUT:
+		insider->done = true;
+		shared->n_rolled++;
+		return true;
+	case MS_LED_STUCK:
+		insider->done = true;
+		shared->n_unrolled++;
+		break;
+	case MS_LED_WAITING:
+		break;
+	}
+	return false;
+}
+
+static void finish_all(struct ms_cloner *cloner, struct ms_tracee *image)
+{
+	struct ms_insider *insider;
+	bool more = true;
+
+	while (more) {
+		more = false;
+		ms_vec_for_each (insider, &cloner->insiders)
+			if (!insider->done)
+				more |= try_to_finish(cloner, image, insider);
+	}
 }
 
 void ms_clone_finish_malloc(struct ms_cloner *cloner)
 {
+	const uintptr_t options = PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD;
 	struct ms_tracee image = { .tid = cloner->image, .state = MS_TRACEE_STOPPED };
-	struct ms_insider *insider;
 	uint64_t none = 0;
 
+	note_waiting(cloner);
 	if (!cloner->insiders.n)
 		return;
 	/* It has inherited a mask with every signal in it; no signal but our traps comes. */
 	(void)ptrace(PTRACE_SETSIGMASK, cloner->image, sizeof(none), &none);
+	(void)ptrace(PTRACE_SETOPTIONS, cloner->image, NULL, options);
 	cloner->freezer->roll_until_ns = ms_now_ns() + MAX_FINISH_NS;
-	ms_vec_for_each (insider, &cloner->insiders)
-		finish(cloner, &image, insider);
+	finish_all(cloner, &image);
 }

@@ -11,26 +11,20 @@
 enum {
 	SPINS = 200,    /* looks before sleeping: being woken takes longer than a call */
 	MAX_STOPS = 64, /* others than those asked for: the group's stops */
-	CALL_STOP = SIGTRAP | 0x80,
-	ENDED = -1,
 };
 
-/*
- * The status of the next stop of @tid, or ENDED. Waits until the deadline; a sleep is
- * ended by the ticks that the collection process gives itself.
- */
-static int next_stop(pid_t tid, uint64_t deadline_ns)
+int ms_inject_next_stop(pid_t tid, uint64_t deadline_ns)
 {
 	for (int looks = 0;; looks++) {
 		siginfo_t info = { 0 };
 		int flags = WSTOPPED | WEXITED | __WALL | (looks < SPINS ? WNOHANG : 0);
 
 		if (waitid(P_PID, (id_t)tid, &info, flags) && errno != EINTR)
-			return ENDED;
+			return MS_STOP_ENDED;
 		if (info.si_pid)
-			return info.si_code == CLD_TRAPPED ? info.si_status : ENDED;
+			return info.si_code == CLD_TRAPPED ? info.si_status : MS_STOP_ENDED;
 		if (looks > SPINS && ms_now_ns() > deadline_ns)
-			return ENDED;
+			return MS_STOP_ENDED;
 	}
 }
 
@@ -43,10 +37,10 @@ static bool go_to_call(struct ms_injection *in)
 
 		if (ptrace(PTRACE_SYSCALL, in->tid, NULL, NULL))
 			return false;
-		status = next_stop(in->tid, in->deadline_ns);
-		if (status == CALL_STOP)
+		status = ms_inject_next_stop(in->tid, in->deadline_ns);
+		if (status == MS_STOP_CALL)
 			return true;
-		if (status == ENDED)
+		if (status == MS_STOP_ENDED)
 			return false;
 		if (status >> 8 == PTRACE_EVENT_CLONE &&
 		    !ptrace(PTRACE_GETEVENTMSG, in->tid, NULL, &child))
@@ -83,8 +77,8 @@ bool ms_inject_park(struct ms_injection *in)
 		(void)ptrace(PTRACE_INTERRUPT, in->tid, NULL, NULL);
 		in->lost = ptrace(PTRACE_CONT, in->tid, NULL, NULL) != 0;
 		if (!in->lost)
-			status = next_stop(in->tid, in->deadline_ns);
-		in->lost = in->lost || status == ENDED;
+			status = ms_inject_next_stop(in->tid, in->deadline_ns);
+		in->lost = in->lost || status == MS_STOP_ENDED;
 		if (status >> 8 == PTRACE_EVENT_STOP)
 			break;
 	}
@@ -93,7 +87,7 @@ bool ms_inject_park(struct ms_injection *in)
 
 bool ms_inject_await(pid_t tid, uint64_t deadline_ns)
 {
-	return next_stop(tid, deadline_ns) != ENDED;
+	return ms_inject_next_stop(tid, deadline_ns) != MS_STOP_ENDED;
 }
 
 bool ms_inject_last(struct ms_injection *in, const struct ms_call *call)
@@ -101,5 +95,5 @@ bool ms_inject_last(struct ms_injection *in, const struct ms_call *call)
 	if (in->lost || !set_call(in, call) || ptrace(PTRACE_CONT, in->tid, NULL, NULL))
 		return false;
 	in->lost = true;
-	return next_stop(in->tid, in->deadline_ns) == ENDED;
+	return ms_inject_next_stop(in->tid, in->deadline_ns) == MS_STOP_ENDED;
 }

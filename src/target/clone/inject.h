@@ -35,6 +35,15 @@ bool ms_inject(struct ms_injection *in, const struct ms_call *call, int64_t *ret
 /* Bring the thread from behind a call to a stop in which its registers can be given back. */
 bool ms_inject_park(struct ms_injection *in);
 
+/* What ms_inject_next_stop() returns beside the statuses of stops. */
+enum { MS_STOP_CALL = 5 | 0x80, MS_STOP_ENDED = -1 }; /* SIGTRAP, as TRACESYSGOOD marks it */
+
+/*
+ * The status of the next stop of @tid, or MS_STOP_ENDED: also past the deadline. A sleep is
+ * ended by the ticks that the collection process gives itself.
+ */
+int ms_inject_next_stop(pid_t tid, uint64_t deadline_ns);
+
 /* Wait for the stop in which a process made by a call begins. */
 bool ms_inject_await(pid_t tid, uint64_t deadline_ns);
 

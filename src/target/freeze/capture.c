@@ -13,14 +13,17 @@ enum { QUEUE_PIECE = 16 };
 static void capture_asleep(pid_t tid, struct ms_frozen_thread *ret)
 {
 	unsigned long long v[8] = { 0 };
+	long long call = -1;
 	char text[256];
 	int n;
 
 	(void)ms_proc_read(tid, "syscall", text, sizeof(text));
-	n = sscanf(text, "%*d %llx %llx %llx %llx %llx %llx %llx %llx", &v[0], &v[1], &v[2], &v[3],
-	           &v[4], &v[5], &v[6], &v[7]);
+	n = sscanf(text, "%lld %llx %llx %llx %llx %llx %llx %llx %llx", &call, &v[0], &v[1], &v[2],
+	           &v[3], &v[4], &v[5], &v[6], &v[7]) -
+	    1;
 	if (n < 2)
 		return;
+	ret->call = call;
 	ret->sp = v[n - 2];
 	ret->pc = v[n - 1];
 	for (int i = 0; i < n - 2; i++)
@@ -32,6 +35,7 @@ static bool capture(const struct ms_freezer *freezer, struct ms_tracee *tracee,
 {
 	ret->tid = tracee->tid;
 	ret->n_words = 0;
+	ret->call = -1;
 	ret->stopped = tracee->state == MS_TRACEE_STOPPED;
 	if (tracee->state == MS_TRACEE_ASLEEP)
 		capture_asleep(tracee->tid, ret);

@@ -101,7 +101,7 @@ void ms_rewind(const struct ms_freezer *freezer, const struct ms_tracee *tracee)
 	if (broken.restart == MS_RESTART_NEVER)
 		return;
 	if (broken.restart == MS_RESTART_SOCKET)
-		broken.on_socket = is_socket(tracee->tid, cpu.arg);
+		broken.on_socket = is_socket(tracee->tid, cpu.args[0]);
 	read_signals(tracee, &broken);
 	if (ms_rewind_wanted(&broken))
 		(void)freezer->arch->rewind(tracee->tid);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Leading threads out of malloc.
- *
- * Mostly those of a clone (clone/finish.c), where nothing can go wrong for the target; in
- * the target itself only when its memory is to be copied.
+ * Leading threads of the target itself out of malloc: only where its memory is to be
+ * copied. Those of a clone are led by clone/lead.c, where nothing can go wrong for the
+ * target.
  *
  * A heap that is frozen while one thread changes it does not decode: a chunk is
  * free by its neighbour's word, but in no list yet. Trying again works for most
@@ -13,18 +12,14 @@
  *	in malloc's own instructions    in one go, to breakpoints (debug registers) at
  *	                                the return addresses on its stack that lead out
  *	in memset, sbrk and the like    in one go, to the return address into malloc
- *	not come to those in time       one step at a time
+ *	with no such address            one step at a time
  *	at a repeating instruction,     in one go, to a breakpoint behind it: it traps
  *	                                once for each iteration under stepping
- *	asleep (waiting for a lock)     not at all: who waits is consistent
+ *	asleep, waiting for a lock      not at all: it has begun nothing that others see
  *
  * A step costs 20 to 50 us, so a breakpoint is worth a hundred of them. A word on
  * the stack may be left from an earlier call; a thread that passes the right place
  * unseen runs on as it does all day, and is looked at again when it is called back.
- * The clone's thread must not: what it did beyond malloc would be done twice, to shared
- * memory, say. It goes step by step, and to a breakpoint only where a function without a
- * frame of its own (memset() and the like) returns to malloc; and only after it has been
- * there for long, for the word that seems to be its return address may be a stale one.
  *
  * Signals which arrive meanwhile are handed back to the kernel's queue: a
  * signal that is given to a thread which blocks it is queued again, siginfo and
@@ -41,8 +36,8 @@
  * That is the danger while rolling the target's own threads: should this process be
  * killed meanwhile, the thread that it steps would die of SIGTRAP. Therefore it is not
  * to die with its parent just then, is no choice for the kernel when memory runs out,
- * and the time is limited. A program that runs a signal handler inside malloc is not
- * recognised.
+ * and the time is limited. Who is still inside then is seen by the search
+ * (ms_inside_mark()), as is who runs a signal's handler that interrupted malloc.
  */
 #include "target/freeze/roll.h"
 
@@ -52,7 +47,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -61,25 +55,21 @@
 
 enum {
 	MAX_STEPS = 20000, /* for one thread */
-	MAX_EXACT_STEPS = 1000000,
-	MAX_STALLS = 64, /* steps that did not move the thread */
-	MAX_MISSES = 4,  /* breakpoints that it did not come to in time */
-	SPINS = 100,     /* looks before sleeping: being woken takes longer than a step */
+	MAX_STALLS = 64,   /* steps that did not move the thread */
+	SPINS = 100,       /* looks before sleeping: being woken takes longer than a step */
 	STEP_TICKS = 2,
-	EXACT_TICKS = 200, /* nobody stands still meanwhile, and the target is as busy as ever */
+	LONGEST_TICKS = 32,
 	STOP_TICKS = 1000, /* a thread that cannot stop is asleep in the kernel, or starved */
 	CODE_BYTES = 16,
 	CALL_BYTES = 8,  /* before a return address, to hold any call instruction */
-	NEAR_WORDS = 20, /* of the stack, where a callee's return address is */
-	FAR_WORDS = 128, /* where malloc's own is */
+	FAR_WORDS = 128, /* of the stack, where malloc's own return address is */
 	MAX_WAYS_OUT = 4,
 	MAX_DRAINS = 8,
 	QUEUE_PIECE = 16,
-	MAX_DEPTH = 3,     /* of return addresses looked at */
-	LONG_STEPS = 2000, /* in one function: some milliseconds */
 };
 
-static const uint64_t MAX_ROLL_NS = 250000000;
+/* All of it is pause. */
+static const uint64_t MAX_ROLL_NS = 100000000;
 
 /* What happened to a thread that was let run. */
 enum run { RUN_TRAPPED, RUN_OTHERWISE, RUN_LATE, RUN_OVER };
@@ -92,64 +82,11 @@ struct roll {
 	const struct ms_arch *arch;
 	struct ms_tracee *tracee;
 	uint64_t mask_now; /* signals that it blocks now */
-	bool exact;        /* not an instruction beyond malloc's */
 	bool no_breaks;    /* debug registers were refused */
 	unsigned steps;
 	unsigned stalls;
-	unsigned misses;
-	ms_addr sp;        /* as it was at the last step */
-	unsigned in_place; /* steps since it was another */
+	int patience; /* ticks */
 };
-
-static bool is_in(const struct ms_range *ranges, uint32_t n, ms_addr addr)
-{
-	for (uint32_t i = 0; i < n && i < MS_CODE_RANGES; i++)
-		if (ms_range_has(ranges[i], addr))
-			return true;
-	return false;
-}
-
-/* Whether @addr is in an executable mapping. */
-static bool is_code(const struct ms_collection *code, ms_addr addr)
-{
-	size_t i = ms_range_search(code->all_code, code->n_all_code, sizeof(*code->all_code), addr);
-
-	return i < code->n_all_code && ms_range_has(code->all_code[i], addr);
-}
-
-bool ms_roll_is_inside(const struct ms_collection *code, ms_addr pc, const uint64_t *stack,
-                       size_t n, ms_addr *ret_back)
-{
-	*ret_back = 0;
-	if (is_in(code->malloc_code, code->n_malloc_code, pc))
-		return true;
-	if (!is_in(code->libc_code, code->n_libc_code, pc))
-		return false;
-	/* sysmalloc() calls sbrk() calls brk(): deeper than that, a word is the callers' or stale.
-	 */
-	for (size_t i = 0, n_code = 0; i < n && n_code < MAX_DEPTH; i++) {
-		if (is_in(code->malloc_code, code->n_malloc_code, stack[i])) {
-			*ret_back = stack[i];
-			return true;
-		}
-		if (!is_code(code, stack[i]))
-			continue;
-		/* Called from elsewhere. */
-		if (!is_in(code->libc_code, code->n_libc_code, stack[i]))
-			return false;
-		n_code++;
-	}
-	return false;
-}
-
-bool ms_roll_is_waiting(const struct ms_cpu *cpu)
-{
-	enum { ERESTARTSYS = 512, ERESTART_RESTARTBLOCK = 516 }; /* include/linux/errno.h */
-
-	return cpu->call >= 0 &&
-	       ((cpu->result <= -ERESTARTSYS && cpu->result >= -ERESTART_RESTARTBLOCK) ||
-	        cpu->result == -EINTR);
-}
 
 /* Read up to @len bytes of the target. Returns how many. */
 static size_t read_target(pid_t tid, ms_addr addr, void *buf, size_t len)
@@ -167,14 +104,14 @@ static bool is_inside(const struct ms_freezer *freezer, const struct ms_tracee *
                       struct ms_cpu *cpu, ms_addr *ret_back)
 {
 	const struct ms_collection *code = freezer->shared;
-	uint64_t stack[NEAR_WORDS];
+	uint64_t stack[MS_NEAR_WORDS];
 	size_t n = 0;
 
 	if (!ms_tracee_look(freezer, tracee, cpu))
 		return false;
-	if (is_in(code->libc_code, code->n_libc_code, cpu->pc))
+	if (ms_inside_wants_stack(code, cpu->pc))
 		n = read_target(tracee->tid, cpu->sp, stack, sizeof(stack)) / sizeof(stack[0]);
-	return ms_roll_is_inside(code, cpu->pc, stack, n, ret_back);
+	return ms_inside_is(code, cpu->pc, stack, n, ret_back);
 }
 
 static uint64_t signal_bit(int signal)
@@ -284,8 +221,10 @@ static enum run run_on(struct roll *roll, enum __ptrace_request how)
 	if (ptrace(how, tracee->tid, NULL, (uintptr_t)signal))
 		return RUN_OVER;
 	tracee->state = MS_TRACEE_RUNNING;
-	/* On a crowded machine a thread waits for its turn: more patience each time. */
-	late = wait_or_interrupt(tracee, roll->exact ? EXACT_TICKS : STEP_TICKS << roll->misses);
+	late = wait_or_interrupt(tracee, roll->patience);
+	/* It has a long way, or waits for its turn on a crowded machine. */
+	if (late && roll->patience < LONGEST_TICKS)
+		roll->patience *= 2;
 	if (tracee->state != MS_TRACEE_STOPPED)
 		return RUN_OVER;
 	/* It may have come to a breakpoint just when it was interrupted. */
@@ -321,7 +260,7 @@ static enum run run_to(struct roll *roll, const ms_addr *at, size_t n)
 {
 	enum run run;
 
-	if (!n || roll->no_breaks || roll->misses >= MAX_MISSES)
+	if (!n || roll->no_breaks)
 		return step(roll);
 	if (!roll->arch->stepping->set_breaks(roll->tracee->tid, at, n)) {
 		roll->no_breaks = true;
@@ -329,7 +268,6 @@ static enum run run_to(struct roll *roll, const ms_addr *at, size_t n)
 	}
 	roll->tracee->breaks = true;
 	run = run_on(roll, PTRACE_CONT);
-	roll->misses += run == RUN_LATE;
 	clear_breaks(roll->freezer, roll->tracee);
 	return run;
 }
@@ -359,19 +297,7 @@ static bool is_behind_call(const struct roll *roll, ms_addr addr)
 /* Whether execution may return to @addr, and is out of malloc then. */
 static bool leads_out(const struct roll *roll, ms_addr addr)
 {
-	const struct ms_collection *code = roll->freezer->shared;
-
-	return is_code(code, addr) && !is_in(code->malloc_code, code->n_malloc_code, addr) &&
-	       is_behind_call(roll, addr);
-}
-
-/* Whether the function that the thread is in, memset() and the like, returns to @back next. */
-static bool returns_to(const struct roll *roll, ms_addr sp, ms_addr back)
-{
-	ms_addr top;
-
-	return read_target(roll->tracee->tid, sp, &top, sizeof(top)) == sizeof(top) &&
-	       top == back && is_behind_call(roll, back);
+	return ms_inside_leads_out(roll->freezer->shared, addr) && is_behind_call(roll, addr);
 }
 
 /* Where the thread, whose program counter is in malloc, may come out. Returns how many places. */
@@ -391,23 +317,14 @@ static size_t find_ways_out(const struct roll *roll, ms_addr sp, ms_addr ways[MA
 static enum run go_on(struct roll *roll, const struct ms_cpu *cpu, ms_addr back)
 {
 	ms_addr ways[MAX_WAYS_OUT] = { back };
-	size_t n = 1;
 
-	roll->in_place = roll->sp == cpu->sp ? roll->in_place + 1 : 0;
-	roll->sp = cpu->sp;
-	if (roll->exact)
-		n = back && roll->in_place > LONG_STEPS && returns_to(roll, cpu->sp, back);
-	else if (!back)
-		n = roll->misses < MAX_MISSES ? find_ways_out(roll, cpu->sp, ways) : 0;
-	return run_to(roll, ways, n);
+	return run_to(roll, ways, back ? 1 : find_ways_out(roll, cpu->sp, ways));
 }
 
 /* Lead the thread out, as far as that goes. */
 static enum outcome lead_out(struct roll *roll)
 {
-	unsigned max_steps = roll->exact ? MAX_EXACT_STEPS : MAX_STEPS;
-
-	while (roll->steps < max_steps && roll->stalls < MAX_STALLS &&
+	while (roll->steps < MAX_STEPS && roll->stalls < MAX_STALLS &&
 	       ms_now_ns() < roll->freezer->roll_until_ns) {
 		struct ms_cpu cpu;
 		ms_addr back;
@@ -415,7 +332,7 @@ static enum outcome lead_out(struct roll *roll)
 
 		if (!is_inside(roll->freezer, roll->tracee, &cpu, &back))
 			return OUTCOME_OUT;
-		if (ms_roll_is_waiting(&cpu))
+		if (ms_inside_is_waiting(&cpu))
 			return OUTCOME_WAITING;
 		if (roll->tracee->signal && !can_wait(roll->tracee))
 			return OUTCOME_STUCK;
@@ -424,7 +341,7 @@ static enum outcome lead_out(struct roll *roll)
 			run = pass_repeating(roll, cpu.pc);
 		if (run == RUN_OVER)
 			return OUTCOME_STUCK;
-		roll->stalls += run != RUN_TRAPPED;
+		roll->stalls += run == RUN_OTHERWISE;
 	}
 	return OUTCOME_STUCK;
 }
@@ -472,25 +389,6 @@ void ms_roll_disarm(const struct ms_freezer *freezer, struct ms_tracee *tracee)
 	go_to_stop(tracee);
 }
 
-/* Whether malloc makes such a call; what is below another one's frame is stale. */
-static bool is_malloc_call(int64_t call)
-{
-	switch (call) {
-	case SYS_brk:
-	case SYS_futex:
-	case SYS_getrandom:
-	case SYS_madvise:
-	case SYS_mmap:
-	case SYS_mprotect:
-	case SYS_mremap:
-	case SYS_munmap:
-	case SYS_sched_getaffinity:
-		return true;
-	default:
-		return call < 0;
-	}
-}
-
 bool ms_roll_is_thread_inside(const struct ms_freezer *freezer, const struct ms_tracee *tracee)
 {
 	struct ms_cpu cpu;
@@ -498,20 +396,18 @@ bool ms_roll_is_thread_inside(const struct ms_freezer *freezer, const struct ms_
 
 	/* Who waits is most often told by the registers alone. */
 	return tracee->state == MS_TRACEE_STOPPED && ms_tracee_look(freezer, tracee, &cpu) &&
-	       is_malloc_call(cpu.call) && !ms_roll_is_waiting(&cpu) &&
+	       ms_inside_is_call(cpu.call) && !ms_inside_is_waiting(&cpu) &&
 	       is_inside(freezer, tracee, &cpu, &back);
 }
 
 /* Returns whether the thread was made to run. */
-bool ms_roll_thread(struct ms_freezer *freezer, struct ms_tracee *tracee, bool exact)
+static bool roll_thread(struct ms_freezer *freezer, struct ms_tracee *tracee)
 {
 	struct roll roll = {
-		.freezer = freezer, .arch = freezer->arch, .tracee = tracee, .exact = exact
+		.freezer = freezer, .arch = freezer->arch, .tracee = tracee, .patience = STEP_TICKS
 	};
 	enum outcome outcome = OUTCOME_STUCK;
 
-	if (!ms_roll_is_thread_inside(freezer, tracee))
-		return false;
 	if (ms_now_ns() < freezer->roll_until_ns && begin(&roll)) {
 		outcome = lead_out(&roll);
 		ms_roll_disarm(freezer, tracee);
@@ -543,7 +439,8 @@ static bool roll_spared(struct ms_freezer *freezer)
 	write_score("-1000");
 	(void)prctl(PR_SET_PDEATHSIG, 0);
 	ms_vec_for_each (tracee, &freezer->tracees)
-		ran |= ms_roll_thread(freezer, tracee, false);
+		if (ms_roll_is_thread_inside(freezer, tracee))
+			ran |= roll_thread(freezer, tracee);
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	write_score(score);
 	return ran;

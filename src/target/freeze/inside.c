@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "target/freeze/inside.h"
+
+#include <errno.h>
+#include <sys/syscall.h>
+
+#include "target/proc.h"
+
+enum {
+	MAX_DEPTH = 3,        /* of return addresses looked at */
+	HANDLER_WORDS = 2048, /* of the stack, looked through for who was interrupted */
+};
+
+static bool is_in(const struct ms_range *ranges, uint32_t n, ms_addr addr)
+{
+	for (uint32_t i = 0; i < n && i < MS_CODE_RANGES; i++)
+		if (ms_range_has(ranges[i], addr))
+			return true;
+	return false;
+}
+
+static bool is_malloc(const struct ms_collection *code, ms_addr addr)
+{
+	return is_in(code->malloc_code, code->n_malloc_code, addr);
+}
+
+static bool is_libc(const struct ms_collection *code, ms_addr addr)
+{
+	return is_in(code->libc_code, code->n_libc_code, addr);
+}
+
+static bool is_code(const struct ms_collection *code, ms_addr addr)
+{
+	size_t i = ms_range_search(code->all_code, code->n_all_code, sizeof(*code->all_code), addr);
+
+	return i < code->n_all_code && ms_range_has(code->all_code[i], addr);
+}
+
+bool ms_inside_is(const struct ms_collection *code, ms_addr pc, const uint64_t *stack, size_t n,
+                  ms_addr *ret_back)
+{
+	*ret_back = 0;
+	if (is_malloc(code, pc))
+		return true;
+	if (!is_libc(code, pc))
+		return false;
+	/* sysmalloc() calls sbrk() calls brk(): deeper than that, a word is the callers' or stale.
+	 */
+	for (size_t i = 0, n_code = 0; i < n && n_code < MAX_DEPTH; i++) {
+		if (is_malloc(code, stack[i])) {
+			*ret_back = stack[i];
+			return true;
+		}
+		if (!is_code(code, stack[i]))
+			continue;
+		/* Called from elsewhere. */
+		if (!is_libc(code, stack[i]))
+			return false;
+		n_code++;
+	}
+	return false;
+}
+
+bool ms_inside_wants_stack(const struct ms_collection *code, ms_addr pc)
+{
+	return !is_malloc(code, pc) && is_libc(code, pc);
+}
+
+bool ms_inside_leads_out(const struct ms_collection *code, ms_addr addr)
+{
+	return is_code(code, addr) && !is_malloc(code, addr);
+}
+
+bool ms_inside_is_call(int64_t call)
+{
+	switch (call) {
+	case SYS_brk:
+	case SYS_futex:
+	case SYS_getrandom:
+	case SYS_madvise:
+	case SYS_mmap:
+	case SYS_mprotect:
+	case SYS_mremap:
+	case SYS_munmap:
+	case SYS_sched_getaffinity:
+		return true;
+	default:
+		return call < 0;
+	}
+}
+
+bool ms_inside_is_waiting(const struct ms_cpu *cpu)
+{
+	enum { ERESTARTSYS = 512, ERESTART_RESTARTBLOCK = 516 }; /* include/linux/errno.h */
+
+	return cpu->call >= 0 &&
+	       ((cpu->result <= -ERESTARTSYS && cpu->result >= -ERESTART_RESTARTBLOCK) ||
+	        cpu->result == -EINTR);
+}
+
+/* What is looked at: the place of a thread, or of one that a signal interrupted. */
+struct view {
+	const struct ms_collection *frozen;
+	struct ms_source *src;
+};
+
+static bool is_place_inside(const struct view *view, ms_addr pc, ms_addr sp)
+{
+	uint64_t stack[MS_NEAR_WORDS];
+	size_t n = 0;
+	ms_addr back;
+
+	if (ms_inside_wants_stack(view->frozen, pc))
+		n = ms_source_read(view->src, sp, stack, sizeof(stack)) / sizeof(stack[0]);
+	return ms_inside_is(view->frozen, pc, stack, n, &back);
+}
+
+/*
+ * The same of a place where a signal came. Which system call it was in, if any, cannot be
+ * told, so stale words would count: only callees without a frame of their own are looked
+ * at, and what they are called from.
+ */
+static bool is_interrupted_place_inside(const struct view *view, ms_addr pc, ms_addr sp)
+{
+	uint64_t top;
+
+	if (ms_inside_wants_stack(view->frozen, pc) &&
+	    (!ms_source_word(view->src, sp, &top) || !is_code(view->frozen, top)))
+		return false;
+	return is_place_inside(view, pc, sp);
+}
+
+/* Whether the thread runs the handler of a signal that came while it was inside. */
+static bool was_interrupted_inside(const struct view *view, const struct ms_frozen_thread *thread)
+{
+	const struct ms_signal_mark *mark = &ms_arch_x86_64.signal_mark;
+	uint64_t stack[HANDLER_WORDS];
+	size_t n = ms_source_read(view->src, thread->sp, stack, sizeof(stack)) / sizeof(stack[0]);
+
+	for (size_t i = mark->sp; i < n; i++)
+		if (stack[i] == mark->word &&
+		    is_interrupted_place_inside(view, stack[i - mark->pc], stack[i - mark->sp]))
+			return true;
+	return false;
+}
+
+static enum ms_in_malloc look_at(const struct view *view, const struct ms_frozen_thread *thread,
+                                 bool has_handlers)
+{
+	const struct ms_cpu cpu = { .call = thread->call, .result = thread->result };
+
+	/* Where nobody knows what malloc's code is, whoever runs may be in it. */
+	if (!view->frozen->n_malloc_code)
+		return thread->call < 0 ? MS_MALLOC_WORKS : MS_MALLOC_OUT;
+	if (ms_inside_is_call(thread->call) && is_place_inside(view, thread->pc, thread->sp))
+		return ms_inside_is_waiting(&cpu) ? MS_MALLOC_WAITS : MS_MALLOC_WORKS;
+	if (has_handlers && was_interrupted_inside(view, thread))
+		return MS_MALLOC_WORKS;
+	return MS_MALLOC_OUT;
+}
+
+/* Whether the program handles any signal; the C library has two of its own. */
+static bool has_handlers(pid_t pid)
+{
+	const uint64_t of_libc = UINT64_C(3) << 31;
+	char status[MS_PROC_STATUS_BYTES];
+
+	/* A process that is gone cannot be asked: then there may be some. */
+	if (ms_proc_read(pid, "status", status, sizeof(status)) <= 0)
+		return true;
+	return ms_proc_field(status, "SigCgt", 16) & ~of_libc;
+}
+
+void ms_inside_mark(const struct ms_collection *frozen, struct ms_source *src)
+{
+	const struct view view = { frozen, src };
+	bool handlers = has_handlers(frozen->live_tid);
+
+	for (size_t i = 0; i < src->threads.n; i++)
+		src->threads.at[i].in_malloc =
+			(uint8_t)look_at(&view, &frozen->threads[i], handlers);
+}

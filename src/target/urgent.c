@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "target/urgent.h"
+
+#include <sched.h>
+#include <sys/resource.h>
+
+enum { MOST_URGENT = -20 };
+
+int ms_urgent_begin(void)
+{
+	const struct sched_param param = { .sched_priority = 1 };
+	int before = getpriority(PRIO_PROCESS, 0);
+
+	/* A cgroup may have no time for this class, whoever asks. */
+	if (sched_setscheduler(0, SCHED_FIFO, &param))
+		(void)setpriority(PRIO_PROCESS, 0, MOST_URGENT);
+	return before;
+}
+
+void ms_urgent_end(int before)
+{
+	const struct sched_param param = { 0 };
+
+	(void)sched_setscheduler(0, SCHED_OTHER, &param);
+	(void)setpriority(PRIO_PROCESS, 0, before);
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_TARGET_URGENT_H
+#define MS_TARGET_URGENT_H
+
+/*
+ * Running before others for as long as the target stands: on a crowded machine it would
+ * stand until our turn comes. A privilege (CAP_SYS_NICE, or RLIMIT_RTPRIO or RLIMIT_NICE)
+ * is needed, and is not missed without.
+ *
+ * Context: the calling thread alone; the processes that it forks inherit it.
+ */
+
+/* Returns what ms_urgent_end() is to be given. */
+int ms_urgent_begin(void);
+void ms_urgent_end(int before);
+
+#endif
