@@ -108,6 +108,26 @@ static inline bool ms_source_present(struct ms_source *src, struct ms_range with
 	return src->ops->present(src, within, ret);
 }
 
+enum { MS_SOURCE_PAGE = 4096 };
+
+/* Read @len bytes at @addr; pages that are not readable are zeros. */
+static inline void ms_source_fill(struct ms_source *src, ms_addr addr, uint8_t *buf, size_t len)
+{
+	size_t done = 0;
+
+	while (done < len) {
+		size_t skip;
+
+		done += ms_source_read(src, addr + done, buf + done, len - done);
+		if (done == len)
+			break;
+		skip = MS_SOURCE_PAGE - (size_t)((addr + done) % MS_SOURCE_PAGE);
+		skip = skip < len - done ? skip : len - done;
+		__builtin_memset(buf + done, 0, skip);
+		done += skip;
+	}
+}
+
 /* Read one word; false when not all of it is readable. */
 static inline bool ms_source_word(struct ms_source *src, ms_addr addr, uint64_t *ret)
 {
