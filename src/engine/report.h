@@ -36,7 +36,13 @@ struct ms_notes MS_VEC(struct ms_note);
 enum ms_leak_kind { MS_LEAK_DIRECT, MS_LEAK_INDIRECT, MS_LEAK_POSSIBLE, MS_LEAK_KINDS };
 
 /* Why a possible leak is not called a leak. */
-enum ms_reason { MS_REASON_NONE, MS_REASON_INTERIOR, MS_REASON_MAPPING, MS_REASONS };
+enum ms_reason {
+	MS_REASON_NONE,
+	MS_REASON_INTERIOR,
+	MS_REASON_MAPPING,
+	MS_REASON_RELATIVE,
+	MS_REASONS
+};
 
 /* How the type of a block was told. */
 enum ms_how {

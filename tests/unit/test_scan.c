@@ -356,6 +356,35 @@ Test(scan, calls_possible_what_only_interior_pointers_hold)
 	ms_fake_deinit(&fake);
 }
 
+/* A pattern of fontconfig (engine/graph/fontconfig.h), its array and a value; and a leak. */
+Test(scan, calls_possible_what_only_distances_hold)
+{
+	for (int possible = 0; possible <= 1; possible++) {
+		draw(4);
+		ms_fake_put(&fake, DATA, block(0));
+		ms_fake_put(&fake, block(0), UINT64_C(2) << 32 | 1);
+		ms_fake_put(&fake, block(0) + 8, SLOT);
+		ms_fake_put(&fake, block(1), 1);
+		ms_fake_put(&fake, block(1) + 8, block(2));
+		scan((struct ms_scan_options){ .possible = possible });
+		cr_assert_eq(report.totals.leaked_allocations, 1);
+		cr_assert_eq(report.totals.possible_allocations, possible ? 2 : 0);
+		cr_assert_eq(report.leaks.n, possible ? 2 : 1);
+		cr_assert_eq(report.leaks.at[possible].address, block(3));
+		cr_assert_eq(report.leaks.at[possible].reason, MS_REASON_NONE);
+		if (possible) {
+			cr_assert_eq(report.leaks.at[0].reason, MS_REASON_RELATIVE);
+			cr_assert_eq(report.leaks.at[0].address, block(1));
+			cr_assert_eq(report.leaks.at[0].referenced_count, 1);
+		}
+		cr_assert_eq(report.warnings.n, 1);
+		cr_assert(strstr(report.warnings.at[0].text,
+		                 "2 allocations, 64 bytes, are possible"));
+		cr_assert_eq(strstr(report.warnings.at[0].text, "--possible") == NULL, possible);
+		ms_fake_deinit(&fake);
+	}
+}
+
 Test(scan, keeps_possible_leaks_and_certain_ones_apart)
 {
 	draw(4);
@@ -587,7 +616,7 @@ Test(scan, of_a_source_without_view_reads_little_more_for_many_blocks)
 		struct ms_source_ops ops;
 		struct ms_error err;
 
-		draw(many ? 60 : 2);
+		draw(many ? 60 : IN_LOWER + 1);
 		ops = *fake.base.ops;
 		ops.view = no_view;
 		fake.base.ops = &ops;
