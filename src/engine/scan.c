@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "engine/foreign.h"
 #include "engine/graph/relative.h"
 #include "engine/leaks.h"
 #include "engine/names/types.h"
@@ -97,7 +98,7 @@ static enum ms_status find_roots(struct scan *s)
 		return no_memory(s);
 	s->report->totals.allocations = s->blocks.n;
 	s->report->totals.allocation_bytes = s->blocks.bytes;
-	return MS_OK;
+	return ms_foreign_check(&s->decoding, &s->report->totals, s->err);
 }
 
 static enum ms_status prepare_list(struct scan *s)

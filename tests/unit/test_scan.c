@@ -36,6 +36,7 @@ static unsigned int n_blocks;
 static uint64_t usable;
 static uint64_t guard;
 static bool unproved;
+static struct ms_rival rival;
 static const char *allocators; /* of each block a letter, its stack; NULL: nobody kept any */
 
 static ms_addr block(unsigned int i)
@@ -94,6 +95,7 @@ static enum ms_status drawn_decode(struct ms_decoding *d, struct ms_error *err)
 	(void)err;
 	ms_note_add(d->arena, d->evidence, "drawn");
 	d->pointer_guard = guard;
+	d->rival = rival;
 	strcpy(heap->allocator, "drawn");
 	heap->verified = !unproved;
 	if (unproved)
@@ -119,6 +121,7 @@ static void draw(unsigned int n)
 	usable = USABLE;
 	guard = 0;
 	unproved = false;
+	rival = (struct ms_rival){ 0 };
 	allocators = NULL;
 	ms_fake_map(&fake, STACK, PAGE, RW, "[stack]");
 	phdr = elf_write(ms_fake_map(&fake, MODULE, PAGE, MS_PROT_READ, "/bin/p"), 2);
@@ -595,6 +598,18 @@ Test(scan, refuses_a_process_without_an_allocator)
 	draw(1);
 	cr_assert_eq(ms_scan(&fake.base, &options, &fake.arena, &report, &err), MS_E_UNSUPPORTED);
 	cr_assert_neq(err.advice[0], '\0');
+	ms_fake_deinit(&fake);
+}
+
+Test(scan, says_first_that_blocks_of_another_malloc_are_not_seen)
+{
+	draw(2);
+	unproved = true;
+	strcpy(rival.name, "a.so");
+	scan((struct ms_scan_options){ 0 });
+	cr_assert_eq(report.warnings.n, 3);
+	cr_assert(strstr(report.warnings.at[0].text, "a.so"));
+	cr_assert_str_eq(report.warnings.at[1].text, "drawn");
 	ms_fake_deinit(&fake);
 }
 
