@@ -12,15 +12,16 @@
 #include "engine/graph/words.h"
 
 /*
- * A sweep looks at every marked small block, in pieces that the workers share; each
- * worker keeps evidence of its own. What is found is followed by an ordinary walk over
+ * A sweep looks at every small block, in pieces that the workers share; each worker keeps
+ * evidence of its own. What marked blocks lead to is followed by an ordinary walk over
  * bytes, which has each block it comes to looked at in the same way.
  *
  *	sweep ─▶ walk from what was found ─▶ new slots convince? ─ no ─▶ end
  *	  ▲                                          │ yes
  *	  └──────────────────────────────────────────┘
  *
- * Evidence is sets, so that it does no harm to look at a block more than once.
+ * The first sweep alone looks at unmarked blocks. Evidence of marked ones is sets, so that
+ * it does no harm to look at a block more than once.
  */
 
 enum {
@@ -62,6 +63,7 @@ struct search {
 	uint64_t believed[SET_WORDS];
 	struct ms_walk *walk;
 	bool walking;
+	bool first; /* sweep */
 	struct ms_relative_kept *kept;
 	struct ms_shared_arena arena;
 	unsigned n_seekers;
@@ -74,6 +76,7 @@ struct holder {
 	uint64_t granules;
 	const uint8_t *bytes;
 	size_t n_words;
+	bool marked;
 };
 
 static bool is_in(const uint64_t *set, uint32_t index)
@@ -110,42 +113,53 @@ static void take(struct search *s, struct seeker *k, struct ms_block block)
 		*found = block;
 }
 
-/* A word of @h has @value, which leads to @addr in the way of slot @index. */
-static void consider(struct search *s, struct seeker *k, const struct holder *h, uint32_t index,
-                     ms_addr addr)
+/* The block of the heap that begins at @addr, a granule's first byte; and where it leads. */
+static bool find_end(const struct search *s, struct seeker *k, ms_addr addr, struct ms_block *ret,
+                     enum ms_slot_end *ret_end)
 {
 	const struct ms_extent *extent = ms_lookup_extent(&k->lookup, addr);
-	int64_t distance = (int64_t)((addr >> SHIFT) - (h->begin >> SHIFT));
-	enum ms_slot_end end = MS_END_NOWHERE;
-	struct ms_block block;
 	uint64_t granule;
 
 	if (!extent || extent->kind != MS_EXTENT_HEAP)
-		return;
+		return false;
 	granule = ms_granule_of(extent, addr);
-	if (ms_block_begin(extent, granule) != addr)
-		return;
-	block = (struct ms_block){ (uint32_t)(extent - s->blocks->extents.at), granule };
-	if (ms_blocks_cell(s->blocks, extent, granule)->starts & ms_granule_bit(granule))
-		end = is_marked(s->blocks, block) ? MS_END_MARKED : MS_END_UNMARKED;
-	if (end == MS_END_UNMARKED && is_in(s->believed, index)) {
-		take(s, k, block);
-		return;
-	}
-	put_in(k->noted, index);
-	ms_slot_note(&k->slots[index], h->granules, distance, end);
+	*ret = (struct ms_block){ (uint32_t)(extent - s->blocks->extents.at), granule };
+	*ret_end = MS_END_NOWHERE;
+	if (ms_block_begin(extent, granule) == addr &&
+	    (ms_blocks_cell(s->blocks, extent, granule)->starts & ms_granule_bit(granule)))
+		*ret_end = is_marked(s->blocks, *ret) ? MS_END_MARKED : MS_END_UNMARKED;
+	return true;
 }
 
-static inline bool may_lead(const struct search *s, ms_addr addr)
+/* A word of @h leads to @addr, in the heap, in the way of slot @index. */
+static void consider(struct search *s, struct seeker *k, const struct holder *h, uint32_t index,
+                     ms_addr addr)
 {
-	return addr - s->low < s->span && s->phases >> addr % PHASES & 1;
+	struct ms_slot_lead lead = { .granules = h->granules,
+		                     .distance = (int64_t)((addr >> SHIFT) - (h->begin >> SHIFT)) };
+	struct ms_slot *slot = &k->slots[index];
+	struct ms_block block;
+
+	put_in(k->noted, index);
+	if (!(s->phases >> addr % PHASES & 1)) {
+		slot->misses += s->first;
+		return;
+	}
+	if (!find_end(s, k, addr, &block, &lead.end))
+		return;
+	if (h->marked && lead.end == MS_END_UNMARKED && is_in(s->believed, index))
+		take(s, k, block);
+	if (h->marked)
+		ms_slot_note(slot, &lead);
+	if (s->first)
+		ms_slot_note_any(slot, &lead);
 }
 
 static void look_at(struct search *s, struct seeker *k, const struct holder *h)
 {
 	struct ms_block array;
 
-	if (h->granules - MS_PATTERN_GRANULES <= MS_PATTERN_SPARE &&
+	if (h->marked && h->granules - MS_PATTERN_GRANULES <= MS_PATTERN_SPARE &&
 	    ms_fontconfig_array(&k->lookup, h->begin, h->bytes, &array)) {
 		if (!is_marked(s->blocks, array))
 			take(s, k, array);
@@ -156,12 +170,12 @@ static void look_at(struct search *s, struct seeker *k, const struct holder *h)
 		ms_addr of_block = h->begin + value;
 		ms_addr of_word = of_block + i * sizeof(value);
 
-		/* Both lie within TAIL of each other. */
-		if (!value || of_word - s->low + TAIL >= s->span + 2 * (uint64_t)TAIL)
+		/* Both lie within TAIL of each other. Boost's points to the next byte when null. */
+		if (value <= (i == 0) || of_word - s->low + TAIL >= s->span + 2 * (uint64_t)TAIL)
 			continue;
-		if (may_lead(s, of_block))
+		if (of_block - s->low < s->span)
 			consider(s, k, h, ms_slot_index(h->granules, i, MS_BASE_BLOCK), of_block);
-		if (i && may_lead(s, of_word))
+		if (i && value != 1 && of_word - s->low < s->span)
 			consider(s, k, h, ms_slot_index(h->granules, i, MS_BASE_WORD), of_word);
 	}
 }
@@ -184,13 +198,15 @@ static uint64_t length_of(const struct ms_blocks *blocks, const struct ms_extent
 	return MS_CELL_GRANULES - first + (uint64_t)__builtin_ctzll(at[1].ends) + 1;
 }
 
-/* Look at the block that begins in @granule; its bytes begin at @bytes. */
-static void look_at_block(struct search *s, struct seeker *k, const struct ms_extent *extent,
-                          uint64_t granule, const uint8_t *bytes)
+/* Look at @block, whose bytes begin at @bytes. */
+static void look_at_block(struct search *s, struct seeker *k, struct ms_block block,
+                          const uint8_t *bytes)
 {
-	struct holder h = { .begin = ms_block_begin(extent, granule),
-		            .granules = length_of(s->blocks, extent, granule),
-		            .bytes = bytes };
+	const struct ms_extent *extent = &s->blocks->extents.at[block.extent];
+	struct holder h = { .begin = ms_block_begin(extent, block.granule),
+		            .granules = length_of(s->blocks, extent, block.granule),
+		            .bytes = bytes,
+		            .marked = is_marked(s->blocks, block) };
 
 	if (h.granules > MS_SLOT_GRANULES)
 		return;
@@ -216,13 +232,19 @@ static void visit(void *ctx, struct ms_block block)
 		bytes = extent->host + (begin - extent->range.begin);
 	else
 		ms_source_fill(s->blocks->src, begin, k->buffer, TAIL);
-	look_at_block(s, k, extent, block.granule, bytes);
+	look_at_block(s, k, block, bytes);
 }
 
-static bool has_marked(const struct ms_blocks *blocks, const struct piece *p)
+/* The blocks of @cell to look at now. */
+static uint64_t wanted(const struct search *s, const struct ms_cell *cell)
+{
+	return s->first ? cell->starts : cell->starts & cell->marks;
+}
+
+static bool is_wanted(const struct search *s, const struct piece *p)
 {
 	for (size_t i = p->extent->cell0 + p->from; i < p->extent->cell0 + p->to; i++)
-		if (blocks->cells.at[i].starts & blocks->cells.at[i].marks)
+		if (wanted(s, &s->blocks->cells.at[i]))
 			return true;
 	return false;
 }
@@ -232,27 +254,25 @@ static void sweep_piece(void *ctx, unsigned worker, size_t item)
 	struct search *s = ctx;
 	struct seeker *k = s->seekers[worker];
 	const struct piece *p = &s->pieces.at[item];
+	struct ms_block block = { (uint32_t)(p->extent - s->blocks->extents.at), 0 };
 	ms_addr begin = p->extent->range.begin + p->from * CELL_BYTES;
 	uint64_t len = p->extent->range.end - begin;
+	uint64_t most = (p->to - p->from) * CELL_BYTES + TAIL;
 	const uint8_t *bytes = k->buffer;
 
-	if (!has_marked(s->blocks, p))
+	if (!is_wanted(s, p))
 		return;
-	len = len < (p->to - p->from) * CELL_BYTES + TAIL ? len
-	                                                  : (p->to - p->from) * CELL_BYTES + TAIL;
 	if (p->extent->host)
 		bytes = p->extent->host + (begin - p->extent->range.begin);
 	else
-		ms_source_fill(s->blocks->src, begin, k->buffer, (size_t)len);
+		ms_source_fill(s->blocks->src, begin, k->buffer, (size_t)(len < most ? len : most));
 	for (size_t i = p->from; i < p->to; i++) {
-		const struct ms_cell *cell = &s->blocks->cells.at[p->extent->cell0 + i];
-		uint64_t left = cell->starts & cell->marks;
+		uint64_t left = wanted(s, &s->blocks->cells.at[p->extent->cell0 + i]);
 
 		for (; left; left &= left - 1) {
-			uint64_t granule = i * MS_CELL_GRANULES + (uint64_t)__builtin_ctzll(left);
-
-			look_at_block(s, k, p->extent, granule,
-			              bytes + ((granule << SHIFT) - p->from * CELL_BYTES));
+			block.granule = i * MS_CELL_GRANULES + (uint64_t)__builtin_ctzll(left);
+			look_at_block(s, k, block,
+			              bytes + (block.granule << SHIFT) - p->from * CELL_BYTES);
 		}
 	}
 }
@@ -351,24 +371,54 @@ static enum ms_status follow(struct search *s, struct ms_error *err)
 	return st;
 }
 
-/* Put all evidence together, and judge. True when a slot has come to be believed. */
-static bool judge(struct search *s)
+/* Put all evidence together, with the first seeker. */
+static void join_evidence(struct search *s)
 {
 	struct seeker *first = s->seekers[0];
+
+	for (unsigned i = 1; i < s->n_seekers; i++) {
+		struct seeker *k = s->seekers[i];
+
+		for (uint32_t n = 0; n < MS_SLOTS; n++) {
+			if (!is_in(k->noted, n))
+				continue;
+			ms_slot_join(&first->slots[n], &k->slots[n]);
+			k->slots[n] = (struct ms_slot){ 0 };
+			put_in(first->noted, n);
+		}
+		memset(k->noted, 0, sizeof(k->noted));
+	}
+}
+
+/* The slots beside @index: of blocks of as many granules, and of its base. */
+static void believe_beside(struct search *s, uint32_t index)
+{
+	const struct seeker *k = s->seekers[0];
+	uint32_t first = index - index % (MS_SLOT_WORDS * MS_SLOT_BASES);
+
+	/* The first word has the same place as its block: it is of both bases. */
+	for (uint32_t n = first; n < first + MS_SLOT_WORDS * MS_SLOT_BASES; n++)
+		if (is_in(k->noted, n) &&
+		    (n == first || index == first || n % MS_SLOT_BASES == index % MS_SLOT_BASES) &&
+		    ms_slot_may_point(&k->slots[n]))
+			put_in(s->believed, n);
+}
+
+/* True when a slot has come to be believed. */
+static bool judge(struct search *s)
+{
+	const struct seeker *k = s->seekers[0];
 	bool any = false;
 
-	for (unsigned i = 1; i < s->n_seekers; i++)
-		for (uint32_t n = 0; n < MS_SLOTS; n++)
-			if (is_in(s->seekers[i]->noted, n)) {
-				ms_slot_join(&first->slots[n], &s->seekers[i]->slots[n]);
-				put_in(first->noted, n);
-			}
+	join_evidence(s);
 	for (uint32_t n = 0; n < MS_SLOTS; n++) {
-		if (!is_in(first->noted, n) || is_in(s->believed, n) ||
-		    !ms_slot_convinces(&first->slots[n], s->share))
+		if (!is_in(k->noted, n) || is_in(s->believed, n))
 			continue;
-		put_in(s->believed, n);
-		any = true;
+		if (ms_slot_points(&k->slots[n]))
+			believe_beside(s, n);
+		else if (ms_slot_keeps(&k->slots[n], s->share))
+			put_in(s->believed, n);
+		any |= is_in(s->believed, n);
 	}
 	return any;
 }
@@ -387,7 +437,9 @@ enum ms_status ms_relative_mark(struct ms_blocks *blocks, const struct ms_relati
 	if (!make_seekers(&s, options) || !plan(&s, options->limit ? options->limit : LIMIT))
 		return ms_fail(err, MS_E_NOMEM, "no memory for self-relative pointers");
 	do {
+		s.first = !rounds;
 		ms_workers_run(options->workers, s.pieces.n, sweep_piece, &s);
+		s.first = false;
 		st = follow(&s, err);
 	} while (!st && judge(&s) && ++rounds < MAX_ROUNDS);
 	ret->limited |= rounds == MAX_ROUNDS;

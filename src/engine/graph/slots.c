@@ -1,67 +1,83 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/graph/slots.h"
 
-enum { HASH_BITS = 9 };
+enum { HASH_BITS = 9, MISSES = 16 };
 
-/* Of the bits of a set of others; beyond, their number cannot be told from them. */
-#define FULL (UINT32_C(3) * MS_SLOT_OTHERS * 64 / 4)
+/* Of the bits of a set; beyond, the number of values cannot be told from them. */
+enum { FULL = 3 * MS_SLOT_SET * 64 / 4 };
 
 static const double LEAST_SHARE = 0.25;
 static const double BY_CHANCE = 1e-6;
 
-static uint64_t hash_of(uint64_t value)
+static void put(struct ms_slot_set *set, int64_t value)
 {
-	return value * UINT64_C(0x9e3779b97f4a7c15) >> (64 - HASH_BITS);
+	uint64_t bit = (uint64_t)value * UINT64_C(0x9e3779b97f4a7c15) >> (64 - HASH_BITS);
+
+	set->bits[bit / 64] |= UINT64_C(1) << bit % 64;
 }
 
-static void put(uint64_t *set, uint64_t words, uint64_t value)
-{
-	uint64_t bit = hash_of(value) % (words * 64);
-
-	set[bit / 64] |= UINT64_C(1) << bit % 64;
-}
-
-static uint32_t count(const uint64_t *set, uint64_t words)
+static uint32_t count(const struct ms_slot_set *set)
 {
 	uint32_t n = 0;
 
-	for (uint64_t i = 0; i < words; i++)
-		n += (uint32_t)__builtin_popcountll(set[i]);
+	for (int i = 0; i < MS_SLOT_SET; i++)
+		n += (uint32_t)__builtin_popcountll(set->bits[i]);
 	return n;
 }
 
-void ms_slot_note(struct ms_slot *slot, uint64_t granules, int64_t distance, enum ms_slot_end end)
+static void join(struct ms_slot_set *set, const struct ms_slot_set *from)
 {
-	uint64_t value = (uint64_t)distance;
-	bool uneven = distance % 2 && distance % (int64_t)granules;
+	for (int i = 0; i < MS_SLOT_SET; i++)
+		set->bits[i] |= from->bits[i];
+}
 
-	if (value + MS_SLOT_NEAR < 2 * (uint64_t)MS_SLOT_NEAR)
+static bool is_near(const struct ms_slot_lead *lead)
+{
+	return lead->distance > -MS_SLOT_NEAR && lead->distance < MS_SLOT_NEAR;
+}
+
+static bool is_uneven(const struct ms_slot_lead *lead)
+{
+	return lead->distance % 2 && lead->distance % (int64_t)lead->granules;
+}
+
+void ms_slot_note(struct ms_slot *slot, const struct ms_slot_lead *lead)
+{
+	if (is_near(lead))
 		return;
-	switch (end) {
+	switch (lead->end) {
 	case MS_END_UNMARKED:
-		put(uneven ? slot->uneven : slot->even, MS_SLOT_HITS, value);
+		put(is_uneven(lead) ? &slot->uneven : &slot->even, lead->distance);
 		return;
 	case MS_END_MARKED:
-		put(slot->marked, MS_SLOT_OTHERS, value);
+		put(&slot->marked, lead->distance);
 		return;
 	case MS_END_NOWHERE:
-		put(slot->nowhere, MS_SLOT_OTHERS, value);
+		put(&slot->nowhere, lead->distance);
 		return;
 	}
 }
 
-static void join(uint64_t *set, const uint64_t *from, uint64_t words)
+void ms_slot_note_any(struct ms_slot *slot, const struct ms_slot_lead *lead)
 {
-	for (uint64_t i = 0; i < words; i++)
-		set[i] |= from[i];
+	if (lead->end == MS_END_NOWHERE)
+		slot->misses++;
+	else
+		slot->hits++;
+	if (lead->end != MS_END_NOWHERE && !is_near(lead))
+		put(is_uneven(lead) ? &slot->points_uneven : &slot->points_even, lead->distance);
 }
 
 void ms_slot_join(struct ms_slot *slot, const struct ms_slot *from)
 {
-	join(slot->uneven, from->uneven, MS_SLOT_HITS);
-	join(slot->even, from->even, MS_SLOT_HITS);
-	join(slot->marked, from->marked, MS_SLOT_OTHERS);
-	join(slot->nowhere, from->nowhere, MS_SLOT_OTHERS);
+	join(&slot->uneven, &from->uneven);
+	join(&slot->even, &from->even);
+	join(&slot->marked, &from->marked);
+	join(&slot->nowhere, &from->nowhere);
+	join(&slot->points_uneven, &from->points_uneven);
+	join(&slot->points_even, &from->points_even);
+	slot->hits += from->hits;
+	slot->misses += from->misses;
 }
 
 /* At least the chance that @k of @n or more happen, each by @p: C(n, k) p^k. */
@@ -74,17 +90,30 @@ static double chance(uint32_t k, uint32_t n, double p)
 	return all;
 }
 
-bool ms_slot_convinces(const struct ms_slot *slot, double share)
+bool ms_slot_keeps(const struct ms_slot *slot, double share)
 {
-	uint32_t uneven = count(slot->uneven, MS_SLOT_HITS);
-	uint32_t even = count(slot->even, MS_SLOT_HITS);
-	uint32_t marked = count(slot->marked, MS_SLOT_OTHERS);
-	uint32_t nowhere = count(slot->nowhere, MS_SLOT_OTHERS);
-	uint32_t hits = uneven + even;
+	uint32_t uneven = count(&slot->uneven);
+	uint32_t hits = uneven + count(&slot->even);
+	uint32_t marked = count(&slot->marked);
+	uint32_t nowhere = count(&slot->nowhere);
 
 	if (hits < MS_SLOT_FEWEST || 8 * uneven < hits)
 		return false;
 	if (marked > FULL || nowhere > FULL || marked + nowhere > 3 * hits)
 		return false;
 	return chance(hits, hits + marked, share > LEAST_SHARE ? share : LEAST_SHARE) < BY_CHANCE;
+}
+
+bool ms_slot_points(const struct ms_slot *slot)
+{
+	uint32_t uneven = count(&slot->points_uneven);
+	uint32_t values = uneven + count(&slot->points_even);
+
+	return values >= MS_SLOT_FEWEST_POINT && 8 * uneven >= values &&
+	       slot->misses <= values / MISSES;
+}
+
+bool ms_slot_may_point(const struct ms_slot *slot)
+{
+	return slot->hits >= MS_SLOT_FEWEST_POINT && slot->misses <= slot->hits / MISSES;
 }
