@@ -158,7 +158,9 @@ struct ms_totals {
 	uint64_t indirect_allocations, indirect_bytes;
 	uint64_t possible_allocations, possible_bytes;
 	uint64_t suppressed_allocations, suppressed_bytes;
-	uint64_t leaks; /* entries there would be without a limit */
+	/* Entries there would be without a limit, and what of them was too small for the list. */
+	uint64_t leaks, small_leaks; /* possible ones included */
+	uint64_t possible, small_possible;
 };
 
 enum ms_phase {
@@ -220,6 +222,16 @@ struct ms_report {
 	struct ms_lost_mappings mappings;
 	struct ms_notes warnings;
 };
+
+/* Entries that are not in the list: cut off by the limit, or too small. */
+struct ms_unlisted {
+	uint64_t leaks; /* certain ones alone */
+	uint64_t possible;
+	uint64_t small_leaks;
+	uint64_t small_possible;
+};
+
+struct ms_unlisted ms_report_unlisted(const struct ms_report *report);
 
 /* The phase's name in the report ("freeze", "hold", …). */
 const char *ms_phase_name(enum ms_phase phase);

@@ -161,6 +161,7 @@ static struct json_object *heaps(struct ms_json *j, const struct ms_report *repo
 static struct json_object *totals(struct ms_json *j, const struct ms_report *report)
 {
 	const struct ms_totals *t = &report->totals;
+	struct ms_unlisted rest = ms_report_unlisted(report);
 	struct json_object *object = json_object_new_object();
 
 	ms_json_add_number(j, object, "allocations", t->allocations);
@@ -177,6 +178,12 @@ static struct json_object *totals(struct ms_json *j, const struct ms_report *rep
 	}
 	ms_json_add_number(j, object, "suppressed_allocations", t->suppressed_allocations);
 	ms_json_add_number(j, object, "suppressed_bytes", t->suppressed_bytes);
+	ms_json_add_number(j, object, "unlisted_leaks", rest.leaks);
+	ms_json_add_number(j, object, "small_leaks", rest.small_leaks);
+	if (report->possible) {
+		ms_json_add_number(j, object, "unlisted_possible", rest.possible);
+		ms_json_add_number(j, object, "small_possible", rest.small_possible);
+	}
 	return object;
 }
 

@@ -108,7 +108,10 @@ static inline void sample_leaks(struct ms_arena *arena, struct ms_report *report
 		                             .possible_bytes = 24,
 		                             .suppressed_allocations = 12,
 		                             .suppressed_bytes = 13,
-		                             .leaks = 5 };
+		                             .leaks = 9,
+		                             .small_leaks = 3,
+		                             .possible = 3,
+		                             .small_possible = 1 };
 }
 
 static inline void sample_types(struct ms_arena *arena, struct ms_report *report)

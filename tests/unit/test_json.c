@@ -112,6 +112,10 @@ static const struct {
 	{ "totals.possible_bytes", json_type_int, 24, NULL },
 	{ "totals.suppressed_allocations", json_type_int, 12, NULL },
 	{ "totals.suppressed_bytes", json_type_int, 13, NULL },
+	{ "totals.unlisted_leaks", json_type_int, 2, NULL },
+	{ "totals.small_leaks", json_type_int, 2, NULL },
+	{ "totals.unlisted_possible", json_type_int, 1, NULL },
+	{ "totals.small_possible", json_type_int, 1, NULL },
 	{ "leaks.0.id", json_type_int, 1, NULL },
 	{ "leaks.0.kind", json_type_string, 0, "direct" },
 	{ "leaks.0.address", json_type_string, 0, "0x7a03454400" },
@@ -159,6 +163,8 @@ static const char *const absent[] = {
 	"leaks.0.contents",
 	"leaks.0.reason",
 	"totals.possible_allocations",
+	"totals.unlisted_possible",
+	"totals.small_possible",
 	"unreachable_mappings.0.name",
 };
 

@@ -546,7 +546,46 @@ Test(scan, leaves_small_leaks_out_of_the_list_but_counts_them)
 	cr_assert_eq(report.leaks.n, 1);
 	cr_assert_eq(report.leaks.at[0].address, block(1));
 	cr_assert_eq(report.totals.leaked_allocations, 3);
+	cr_assert_eq(report.totals.leaks, 2);
+	cr_assert_eq(report.totals.small_leaks, 1);
 	ms_fake_deinit(&fake);
+}
+
+/* Blocks 0 and 1 are a leak, 2 and 3 two more; 4 and 5 are a possible one, 6 another. */
+Test(scan, counts_apart_what_is_not_listed_and_why)
+{
+	static const struct {
+		struct ms_scan_options options;
+		struct ms_unlisted unlisted;
+	} cases[] = {
+		{ { .possible = true }, { 0, 0, 0, 0 } },
+		{ { .possible = true, .limit = 3 }, { 1, 1, 0, 0 } },
+		{ { .possible = true, .min_size = 2 * USABLE }, { 0, 0, 2, 1 } },
+		{ { .possible = true, .min_size = 2 * USABLE, .limit = 1 }, { 0, 1, 2, 1 } },
+		{ { .limit = 1 }, { 2, 0, 0, 0 } },
+		{ { .min_size = 1000 }, { 0, 0, 3, 0 } },
+		{ { .no_fold = true, .possible = true, .limit = 1, .min_size = USABLE },
+		  { 3, 3, 0, 0 } },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		for (int stacks = 0; stacks < 2; stacks++) {
+			struct ms_unlisted unlisted;
+
+			draw(7);
+			allocators = stacks ? "abcdefg" : NULL;
+			ms_fake_put(&fake, block(0), block(1));
+			ms_fake_put(&fake, DATA, block(4) + 8);
+			ms_fake_put(&fake, block(4), block(5));
+			ms_fake_put(&fake, DATA + 8, block(6) + 8);
+			scan(cases[i].options);
+			unlisted = ms_report_unlisted(&report);
+			cr_expect_arr_eq(&unlisted, &cases[i].unlisted, sizeof(unlisted),
+			                 "%zu: %d %d %d %d", i, (int)unlisted.leaks,
+			                 (int)unlisted.possible, (int)unlisted.small_leaks,
+			                 (int)unlisted.small_possible);
+			ms_fake_deinit(&fake);
+		}
 }
 
 Test(scan, shows_contents_only_when_asked)
