@@ -19,6 +19,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/range.h"
 #include "base/status.h"
@@ -38,6 +39,13 @@ struct ms_mapping {
 };
 
 struct ms_mappings MS_VEC(struct ms_mapping);
+
+/* Whether the kernel made the mapping of this name for itself: the program put nothing there. */
+static inline bool ms_is_kernels(const char *name)
+{
+	return !strcmp(name, "[vdso]") || !strncmp(name, "[vvar", sizeof("[vvar") - 1) ||
+	       !strcmp(name, "[vsyscall]") || !strcmp(name, "[uprobes]");
+}
 
 /* What one thread held when it was stopped. */
 struct ms_thread {
@@ -123,7 +131,7 @@ static inline void ms_source_fill(struct ms_source *src, ms_addr addr, uint8_t *
 			break;
 		skip = MS_SOURCE_PAGE - (size_t)((addr + done) % MS_SOURCE_PAGE);
 		skip = skip < len - done ? skip : len - done;
-		__builtin_memset(buf + done, 0, skip);
+		memset(buf + done, 0, skip);
 		done += skip;
 	}
 }

@@ -201,6 +201,18 @@ def test_vfork_parent_does_not_hang():
         assert target.finish() == 0
 
 
+@pytest.mark.parametrize("how", ["copy", "fork"])
+def test_probed_by_the_kernel(how):
+    """The page in which the kernel runs a probed instruction is none of the program's."""
+    with Process([compile_special("uprobed.c")]) as target:
+        if target.popen.stdout.readline().strip() not in ("READY", b"READY"):
+            pytest.skip("the kernel's probes cannot be had here")
+        assert "[uprobes]" in pathlib.Path(f"/proc/{target.pid}/maps").read_text()
+        report = check_scanned(scan(target.pid, "--snapshot", how))
+        assert report["warnings"] == [] and report["unreachable_mappings"] == [], report["warnings"]
+        assert target.finish() == 0
+
+
 # ---- no allocator that we know ----
 
 @pytest.mark.parametrize("source,compiler,flags,word", [
