@@ -161,7 +161,6 @@ static struct json_object *heaps(struct ms_json *j, const struct ms_report *repo
 static struct json_object *totals(struct ms_json *j, const struct ms_report *report)
 {
 	const struct ms_totals *t = &report->totals;
-	struct ms_unlisted rest = ms_report_unlisted(report);
 	struct json_object *object = json_object_new_object();
 
 	ms_json_add_number(j, object, "allocations", t->allocations);
@@ -178,10 +177,19 @@ static struct json_object *totals(struct ms_json *j, const struct ms_report *rep
 	}
 	ms_json_add_number(j, object, "suppressed_allocations", t->suppressed_allocations);
 	ms_json_add_number(j, object, "suppressed_bytes", t->suppressed_bytes);
-	ms_json_add_number(j, object, "unlisted_leaks", rest.leaks);
+	return object;
+}
+
+/* Beside the totals, which are the same whatever is listed. */
+static struct json_object *unlisted(struct ms_json *j, const struct ms_report *report)
+{
+	struct ms_unlisted rest = ms_report_unlisted(report);
+	struct json_object *object = json_object_new_object();
+
+	ms_json_add_number(j, object, "leaks", rest.leaks);
 	ms_json_add_number(j, object, "small_leaks", rest.small_leaks);
 	if (report->possible) {
-		ms_json_add_number(j, object, "unlisted_possible", rest.possible);
+		ms_json_add_number(j, object, "possible", rest.possible);
 		ms_json_add_number(j, object, "small_possible", rest.small_possible);
 	}
 	return object;
@@ -390,6 +398,7 @@ static bool write_json(const struct ms_report *report, struct ms_sink *sink)
 	put_member(&j, "heaps", heaps(&j, report));
 	put_member(&j, "totals", totals(&j, report));
 	put_leaks(&j, report);
+	put_member(&j, "unlisted", unlisted(&j, report));
 	put_member(&j, "unreachable_mappings", mappings(&j, &report->mappings));
 	if (report->suppressed.n)
 		put_member(&j, "suppressions", suppressions(&j, &report->suppressed));
