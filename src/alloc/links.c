@@ -43,19 +43,32 @@ static bool read_all(struct ms_peek *peek, ms_addr addr, void *buf, size_t len)
 
 /* ---- the list ---- */
 
-/* The value of entry @tag of the dynamic section at @dynamic, or 0. */
-static uint64_t dynamic_entry(struct ms_peek *peek, ms_addr dynamic, int64_t tag)
+/* The entries of a dynamic section that are wanted; 0: it has none. */
+struct dynamic {
+	ms_addr strings;
+	ms_addr symbols;
+	ms_addr gnu_hash;
+	ms_addr debug;
+};
+
+static struct dynamic read_dynamic(struct ms_peek *peek, ms_addr at)
 {
+	struct dynamic ret = { 0 };
 	Elf64_Dyn entry;
 
-	for (int i = 0; i < MAX_DYNAMIC; i++) {
-		if (!read_all(peek, dynamic + (ms_addr)i * sizeof(entry), &entry, sizeof(entry)) ||
-		    entry.d_tag == DT_NULL)
-			return 0;
-		if (entry.d_tag == tag)
-			return entry.d_un.d_val;
+	for (int i = 0; i < MAX_DYNAMIC; i++, at += sizeof(entry)) {
+		if (!read_all(peek, at, &entry, sizeof(entry)) || entry.d_tag == DT_NULL)
+			break;
+		if (entry.d_tag == DT_STRTAB)
+			ret.strings = entry.d_un.d_ptr;
+		else if (entry.d_tag == DT_SYMTAB)
+			ret.symbols = entry.d_un.d_ptr;
+		else if (entry.d_tag == DT_GNU_HASH)
+			ret.gnu_hash = entry.d_un.d_ptr;
+		else if (entry.d_tag == DT_DEBUG)
+			ret.debug = entry.d_un.d_ptr;
 	}
-	return 0;
+	return ret;
 }
 
 /* Where the dynamic section of the object is whose ELF header is at @begin, or 0. */
@@ -86,7 +99,7 @@ static ms_addr dynamic_of(struct ms_peek *peek, ms_addr begin)
 static ms_addr first_of(struct ms_peek *peek, ms_addr begin)
 {
 	ms_addr dynamic = dynamic_of(peek, begin);
-	ms_addr at = dynamic ? dynamic_entry(peek, dynamic, DT_DEBUG) : 0;
+	ms_addr at = dynamic ? read_dynamic(peek, dynamic).debug : 0;
 	struct link_map map;
 	struct debug debug;
 
@@ -97,11 +110,18 @@ static ms_addr first_of(struct ms_peek *peek, ms_addr begin)
 }
 
 /* The loader adds the bias in place for most objects, but not for all. */
-static ms_addr table_of(struct ms_peek *peek, const struct link_map *map, int64_t tag)
+static ms_addr placed(const struct ms_link *link, ms_addr value)
 {
-	uint64_t value = dynamic_entry(peek, map->dynamic, tag);
+	return value && value < link->bias ? value + link->bias : value;
+}
 
-	return value && value < map->bias ? value + map->bias : value;
+void ms_link_open(struct ms_peek *peek, struct ms_link *link)
+{
+	struct dynamic dynamic = read_dynamic(peek, link->dynamic);
+
+	link->symbols = placed(link, dynamic.symbols);
+	link->strings = placed(link, dynamic.strings);
+	link->gnu_hash = placed(link, dynamic.gnu_hash);
 }
 
 bool ms_links_read(struct ms_peek *peek, const struct ms_regions *regions, struct ms_arena *arena,
@@ -124,11 +144,7 @@ bool ms_links_read(struct ms_peek *peek, const struct ms_regions *regions, struc
 
 		if (!link)
 			return false;
-		*link = (struct ms_link){ .bias = map.bias,
-			                  .dynamic = map.dynamic,
-			                  .symbols = table_of(peek, &map, DT_SYMTAB),
-			                  .strings = table_of(peek, &map, DT_STRTAB),
-			                  .gnu_hash = table_of(peek, &map, DT_GNU_HASH) };
+		*link = (struct ms_link){ .bias = map.bias, .dynamic = map.dynamic };
 		at = map.next;
 	}
 	return true;

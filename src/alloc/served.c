@@ -33,9 +33,10 @@ struct serving {
 };
 
 /* Libraries that are allocators, whatever addresses they keep. */
-static const char *const rivals[] = { "libjemalloc", "libtcmalloc",  "libmimalloc", "libsnmalloc",
-	                              "librpmalloc", "libtbbmalloc", "libhoard",    "libasan",
-	                              "libtsan",     "liblsan",      "libhwasan" };
+static const char *const rivals[] = { "libjemalloc", "libtcmalloc", "libmimalloc",
+	                              "libsnmalloc", "librpmalloc", "libtbbmalloc_proxy",
+	                              "libhoard",    "libasan",     "libtsan",
+	                              "liblsan",     "libhwasan" };
 
 static const char *last_part(const char *path)
 {
@@ -85,11 +86,12 @@ static bool is_own(const struct serving *s, const struct ms_region *region)
 /* Objects behind one of ours are never reached. */
 static void find_definers(struct serving *s)
 {
-	const struct ms_link *link;
+	struct ms_link *link;
 
 	ms_vec_for_each (link, &s->links) {
 		struct definer *definer = &s->definers[s->n];
 
+		ms_link_open(s->peek, link);
 		*definer = (struct definer){
 			.link = link,
 			.region = ms_region_of(s->d->regions, link->dynamic),

@@ -220,7 +220,7 @@ static enum ms_status mark_relative(struct scan *s)
 			"%llu allocations, %llu bytes, are possible leaks, not leaks: only what "
 			"looks like self-relative pointers holds them%s",
 			(unsigned long long)kept.allocations, (unsigned long long)kept.bytes,
-			s->options->possible ? "" : " (--possible lists them)");
+			s->options->possible ? "" : " (memscan --possible lists them)");
 	return MS_OK;
 }
 
