@@ -170,8 +170,11 @@ static void look_at(struct search *s, struct seeker *k, const struct holder *h)
 		ms_addr of_block = h->begin + value;
 		ms_addr of_word = of_block + i * sizeof(value);
 
-		/* Both lie within TAIL of each other. Boost's points to the next byte when null. */
-		if (value <= (i == 0) || of_word - s->low + TAIL >= s->span + 2 * (uint64_t)TAIL)
+		/* Both lie within TAIL of each other. */
+		if (!value || of_word - s->low + TAIL >= s->span + 2 * (uint64_t)TAIL)
+			continue;
+		/* Boost's points to the next byte when it is null. */
+		if (value == 1 && !i)
 			continue;
 		if (of_block - s->low < s->span)
 			consider(s, k, h, ms_slot_index(h->granules, i, MS_BASE_BLOCK), of_block);
