@@ -42,7 +42,7 @@ struct UnreachableMemoryBacktrace {
 	size_t reserved[8];
 };
 
-/* A block that nothing reaches, with all that only it leads to. Sizes are bytes. */
+/* A block that nothing reaches, with all that only it leads to. Sizes are usable bytes. */
 struct UnreachableMemoryLeak {
 	uintptr_t begin;
 	size_t size;

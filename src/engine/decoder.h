@@ -36,6 +36,13 @@ struct ms_origins {
 	struct ms_pcs pcs;
 };
 
+/* Another allocator that answers the program's malloc, and that nobody decodes. */
+struct ms_rival {
+	char name[MS_NAME_TEXT]; /* of the file it is in; "": there is none */
+	uint64_t bytes;          /* of that program's or library's own data */
+	bool may_pass_on; /* it could be in front of a decoded one, and never called so far */
+};
+
 /* What decoders are given, and where they put what they found. */
 struct ms_decoding {
 	struct ms_source *src;
@@ -50,6 +57,8 @@ struct ms_decoding {
 	struct ms_notes *evidence; /* out: in the order of heaps */
 	struct ms_notes *warnings; /* out */
 	uint64_t pointer_guard; /* out: what the C library xors into saved frame pointers, or 0 */
+	struct ms_rival rival;  /* out */
+	bool unused;            /* out: the decoded allocator was never called */
 	struct ms_origins *origins; /* out: who allocated which block, where something kept that */
 };
 

@@ -32,8 +32,7 @@ static bool has_prefix(const char *s, const char *prefix)
 /* Pages of the kernel's, and memory of devices, whose reading may have effects. */
 static bool is_unreadable_kind(const struct ms_mapping *m)
 {
-	if (!strcmp(m->name, "[vdso]") || has_prefix(m->name, "[vvar") ||
-	    !strcmp(m->name, "[vsyscall]"))
+	if (ms_is_kernels(m->name))
 		return true;
 	return has_prefix(m->name, "/dev/") && !has_prefix(m->name, "/dev/zero") &&
 	       !has_prefix(m->name, "/dev/shm/");

@@ -18,6 +18,28 @@ const char *ms_phase_name(enum ms_phase phase)
 	return phase_names[phase];
 }
 
+/* The totals may be anybody's. */
+static uint64_t less(uint64_t n, uint64_t part)
+{
+	return n > part ? n - part : 0;
+}
+
+struct ms_unlisted ms_report_unlisted(const struct ms_report *report)
+{
+	const struct ms_totals *totals = &report->totals;
+	struct ms_unlisted ret = { .small_leaks = less(totals->small_leaks, totals->small_possible),
+		                   .small_possible = totals->small_possible };
+	const struct ms_leak *leak;
+	uint64_t possible = 0;
+
+	ms_vec_for_each (leak, &report->leaks)
+		possible += leak->kind == MS_LEAK_POSSIBLE;
+	ret.leaks = less(less(totals->leaks, totals->possible),
+	                 ret.small_leaks + report->leaks.n - possible);
+	ret.possible = less(totals->possible, ret.small_possible + possible);
+	return ret;
+}
+
 void ms_note_add(struct ms_arena *arena, struct ms_notes *notes, const char *fmt, ...)
 {
 	struct ms_note *note = ms_vec_push(arena, notes);

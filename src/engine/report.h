@@ -36,7 +36,13 @@ struct ms_notes MS_VEC(struct ms_note);
 enum ms_leak_kind { MS_LEAK_DIRECT, MS_LEAK_INDIRECT, MS_LEAK_POSSIBLE, MS_LEAK_KINDS };
 
 /* Why a possible leak is not called a leak. */
-enum ms_reason { MS_REASON_NONE, MS_REASON_INTERIOR, MS_REASON_MAPPING, MS_REASONS };
+enum ms_reason {
+	MS_REASON_NONE,
+	MS_REASON_INTERIOR,
+	MS_REASON_MAPPING,
+	MS_REASON_RELATIVE,
+	MS_REASONS
+};
 
 /* How the type of a block was told. */
 enum ms_how {
@@ -162,7 +168,9 @@ struct ms_totals {
 	uint64_t possible_allocations, possible_bytes;
 	uint64_t suppressed_allocations, suppressed_bytes;
 	uint64_t unconfirmed_allocations, unconfirmed_bytes; /* unreachable in one scan only */
-	uint64_t leaks; /* entries there would be without a limit */
+	/* Entries there would be without a limit, and what of them was too small for the list. */
+	uint64_t leaks, small_leaks; /* possible ones included */
+	uint64_t possible, small_possible;
 };
 
 enum ms_phase {
@@ -227,6 +235,16 @@ struct ms_report {
 	struct ms_lost_mappings mappings;
 	struct ms_notes warnings;
 };
+
+/* Entries that are not in the list: cut off by the limit, or too small. */
+struct ms_unlisted {
+	uint64_t leaks; /* certain ones alone */
+	uint64_t possible;
+	uint64_t small_leaks;
+	uint64_t small_possible;
+};
+
+struct ms_unlisted ms_report_unlisted(const struct ms_report *report);
 
 /* The phase's name in the report ("freeze", "hold", …). */
 const char *ms_phase_name(enum ms_phase phase);

@@ -4,10 +4,12 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "engine/leaks.h"
+#include "engine/foreign.h"
+#include "engine/graph/relative.h"
+#include "engine/lost/leaks.h"
+#include "engine/lost/suppress.h"
 #include "engine/names/types.h"
 #include "engine/roots.h"
-#include "engine/suppress.h"
 
 /*
  * The marks of the blocks pass through these states; * only with --possible:
@@ -17,7 +19,9 @@
  *	3 *  what is in P and not in S: possible, "interior"
  *	4    follow from mappings that nothing reached                Q
  *	5 *  what is in Q and not in P: possible, "mapping"
- *	6    what is in neither: leaks
+ *	6    follow what looks like pointers relative to themselves   R
+ *	7 *  what is in R and not in Q: possible, "relative"
+ *	8    what is in none: leaks
  */
 
 struct scan {
@@ -94,7 +98,7 @@ static enum ms_status find_roots(struct scan *s)
 		return no_memory(s);
 	s->report->totals.allocations = s->blocks.n;
 	s->report->totals.allocation_bytes = s->blocks.bytes;
-	return MS_OK;
+	return ms_foreign_check(&s->decoding, &s->report->totals, s->err);
 }
 
 static enum ms_status prepare_list(struct scan *s)
@@ -197,11 +201,35 @@ static enum ms_status take_possible(struct scan *s, const struct marks *less,
 	return st;
 }
 
+/* Follow self-relative pointers, and say what is kept by them. */
+static enum ms_status mark_relative(struct scan *s)
+{
+	struct ms_relative_options options = { .workers = s->options->workers,
+		                               .unaligned = s->options->unaligned };
+	struct ms_relative_kept kept = { 0 };
+
+	if (ms_relative_mark(&s->blocks, &options, &kept, s->err))
+		return no_memory(s);
+	if (kept.limited)
+		ms_note_add(s->arena, &s->report->warnings,
+		            "the heap is large: not all of it was searched for self-relative "
+		            "pointers, and what only these hold is among the leaks");
+	if (kept.allocations)
+		ms_note_add(
+			s->arena, &s->report->warnings,
+			"%llu allocations, %llu bytes, are possible leaks, not leaks: only what "
+			"looks like self-relative pointers holds them%s",
+			(unsigned long long)kept.allocations, (unsigned long long)kept.bytes,
+			s->options->possible ? "" : " (memscan --possible lists them)");
+	return MS_OK;
+}
+
 static enum ms_status mark(struct scan *s)
 {
 	struct marks starts = { 0 };
 	struct marks roots = { 0 };
 	struct marks mappings = { 0 };
+	struct marks relative = { 0 };
 	bool possible = s->options->possible;
 	enum ms_status st = MS_OK;
 
@@ -223,6 +251,12 @@ static enum ms_status mark(struct scan *s)
 		st = no_memory(s);
 	if (!st && possible)
 		st = take_possible(s, &roots, &mappings, MS_REASON_MAPPING);
+	if (!st)
+		st = mark_relative(s);
+	if (!st && possible && !save_marks(s, &relative))
+		st = no_memory(s);
+	if (!st && possible)
+		st = take_possible(s, &mappings, &relative, MS_REASON_RELATIVE);
 	return st;
 }
 

@@ -19,6 +19,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/range.h"
 #include "base/status.h"
@@ -45,6 +46,13 @@ enum ms_in_malloc {
 	MS_MALLOC_WAITS, /* for a lock: it has begun nothing in the heap that others see */
 	MS_MALLOC_WORKS, /* the heap may be in the middle of a change */
 };
+
+/* Whether the kernel made the mapping of this name for itself: the program put nothing there. */
+static inline bool ms_is_kernels(const char *name)
+{
+	return !strcmp(name, "[vdso]") || !strncmp(name, "[vvar", sizeof("[vvar") - 1) ||
+	       !strcmp(name, "[vsyscall]") || !strcmp(name, "[uprobes]");
+}
 
 /* What one thread held when it was stopped. */
 struct ms_thread {
@@ -114,6 +122,26 @@ static inline bool ms_source_present(struct ms_source *src, struct ms_range with
                                      struct ms_range *ret)
 {
 	return src->ops->present(src, within, ret);
+}
+
+enum { MS_SOURCE_PAGE = 4096 };
+
+/* Read @len bytes at @addr; pages that are not readable are zeros. */
+static inline void ms_source_fill(struct ms_source *src, ms_addr addr, uint8_t *buf, size_t len)
+{
+	size_t done = 0;
+
+	while (done < len) {
+		size_t skip;
+
+		done += ms_source_read(src, addr + done, buf + done, len - done);
+		if (done == len)
+			break;
+		skip = MS_SOURCE_PAGE - (size_t)((addr + done) % MS_SOURCE_PAGE);
+		skip = skip < len - done ? skip : len - done;
+		memset(buf + done, 0, skip);
+		done += skip;
+	}
 }
 
 /* Read one word; false when not all of it is readable. */

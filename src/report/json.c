@@ -187,6 +187,21 @@ static struct json_object *totals(struct ms_json *j, const struct ms_report *rep
 	return object;
 }
 
+/* Beside the totals, which are the same whatever is listed. */
+static struct json_object *unlisted(struct ms_json *j, const struct ms_report *report)
+{
+	struct ms_unlisted rest = ms_report_unlisted(report);
+	struct json_object *object = json_object_new_object();
+
+	ms_json_add_number(j, object, "leaks", rest.leaks);
+	ms_json_add_number(j, object, "small_leaks", rest.small_leaks);
+	if (report->possible) {
+		ms_json_add_number(j, object, "possible", rest.possible);
+		ms_json_add_number(j, object, "small_possible", rest.small_possible);
+	}
+	return object;
+}
+
 static struct json_object *mappings(struct ms_json *j, const struct ms_lost_mappings *lost)
 {
 	struct json_object *array = json_object_new_array();
@@ -242,6 +257,8 @@ static const char *reason_name(enum ms_reason reason)
 		return "interior";
 	case MS_REASON_MAPPING:
 		return "mapping";
+	case MS_REASON_RELATIVE:
+		return "relative";
 	case MS_REASON_NONE:
 	case MS_REASONS:
 		break;
@@ -388,6 +405,7 @@ static bool write_json(const struct ms_report *report, struct ms_sink *sink)
 	put_member(&j, "heaps", heaps(&j, report));
 	put_member(&j, "totals", totals(&j, report));
 	put_leaks(&j, report);
+	put_member(&j, "unlisted", unlisted(&j, report));
 	put_member(&j, "unreachable_mappings", mappings(&j, &report->mappings));
 	if (report->suppressed.n)
 		put_member(&j, "suppressions", suppressions(&j, &report->suppressed));

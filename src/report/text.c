@@ -65,7 +65,7 @@ static void write_heap(struct ms_text *t, const struct ms_heap *heap)
 		ms_text_print(t, " ");
 		ms_text_name(t, heap->version, strlen(heap->version));
 	}
-	ms_text_print(t, ", %s, %" PRIu64 " bytes in %" PRIu64 " allocation%s\n",
+	ms_text_print(t, ", %s, %" PRIu64 " usable bytes in %" PRIu64 " allocation%s\n",
 	              heap->verified ? "verified" : "NOT verified", heap->allocation_bytes,
 	              heap->allocations, plural(heap->allocations));
 }
@@ -181,6 +181,8 @@ static const char *reason_text(const struct ms_leak *leak)
 		return "only pointers into its middle hold it";
 	case MS_REASON_MAPPING:
 		return "only unreachable mappings hold it";
+	case MS_REASON_RELATIVE:
+		return "only self-relative pointers hold it";
 	case MS_REASON_NONE:
 	case MS_REASONS:
 		break;
@@ -285,15 +287,24 @@ static void write_mappings(struct ms_text *t, const struct ms_lost_mappings *map
 	ms_text_print(t, "\n");
 }
 
+static void write_count(struct ms_text *t, uint64_t n, const char *before, const char *behind)
+{
+	if (n)
+		ms_text_print(t, "%" PRIu64 " %sleak%s not listed: %s\n\n", n, before,
+		              n == 1 ? " is" : "s are", behind);
+}
+
+/* What is not in the list, and why. */
 static void write_rest(struct ms_text *t, const struct ms_report *report)
 {
-	uint64_t listed = report->leaks.n;
-	uint64_t rest = report->totals.leaks > listed ? report->totals.leaks - listed : 0;
+	static const char limit[] = "--limit all shows every one";
+	static const char size[] = "--min-size leaves them out";
+	struct ms_unlisted rest = ms_report_unlisted(report);
 
-	if (rest)
-		ms_text_print(t,
-		              "%" PRIu64 " more leak%s not listed: --limit all shows every one\n\n",
-		              rest, rest == 1 ? " is" : "s are");
+	write_count(t, rest.leaks, "more ", limit);
+	write_count(t, rest.small_leaks, "smaller ", size);
+	write_count(t, rest.possible, "more possible ", limit);
+	write_count(t, rest.small_possible, "smaller possible ", size);
 }
 
 /* As LeakSanitizer prints it; what matched nothing is among the warnings. */

@@ -201,6 +201,18 @@ def test_vfork_parent_does_not_hang():
         assert target.finish() == 0
 
 
+@pytest.mark.parametrize("how", ["copy", "fork"])
+def test_probed_by_the_kernel(how):
+    """The page in which the kernel runs a probed instruction is none of the program's."""
+    with Process([compile_special("uprobed.c")]) as target:
+        if target.popen.stdout.readline().strip() not in ("READY", b"READY"):
+            pytest.skip("the kernel's probes cannot be had here")
+        assert "[uprobes]" in pathlib.Path(f"/proc/{target.pid}/maps").read_text()
+        report = check_scanned(scan(target.pid, "--snapshot", how))
+        assert report["warnings"] == [] and report["unreachable_mappings"] == [], report["warnings"]
+        assert target.finish() == 0
+
+
 # ---- no allocator that we know ----
 
 @pytest.mark.parametrize("source,compiler,flags,word", [
@@ -217,6 +229,71 @@ def test_no_allocator_understood(source, compiler, flags, word, request):
         check_refused(done)
         assert word in done.stderr or "allocator" in done.stderr, str(done)
         support.check_untouched(target.pid)
+        assert target.finish() == 0
+
+
+# ---- another allocator answers malloc ----
+
+def own_malloc(*flags):
+    return compile_special("own_malloc.c", "-fno-builtin", *(f"-D{flag}" for flag in flags), tag="-".join(("", *flags)))
+
+
+def wrapper(flag):
+    return compile_special("own_malloc.c", "-fno-builtin", "-shared", "-fPIC", f"-D{flag}", tag=f"-{flag}.so")
+
+
+def jemalloc():
+    found = sorted(pathlib.Path("/usr/lib/x86_64-linux-gnu").glob("libjemalloc.so.*"))
+    if not found:
+        pytest.skip("jemalloc is not installed; tools/install-deps check")
+    return found[0]
+
+
+def start_under(*preloaded, program=None, args=()):
+    target = Process([program or own_malloc(), *args], {"LD_PRELOAD": ":".join(map(str, preloaded))})
+    assert target.line() == "READY"
+    return target
+
+
+def check_rival(target, name):
+    check_refused(scan(target.pid), name, "not seen")
+    support.check_untouched(target.pid)
+    assert target.finish() == 0
+
+
+def test_malloc_of_the_programs_own():
+    with start_under(program=own_malloc("OWN")) as target:
+        check_rival(target, "own_malloc-OWN")
+
+
+def test_malloc_of_a_library():
+    with start_under(jemalloc()) as target:
+        check_rival(target, "libjemalloc")
+
+
+def test_malloc_of_a_library_behind_another_that_passes_calls_on():
+    with start_under(wrapper("WRAP_DLSYM"), jemalloc()) as target:
+        check_rival(target, "libjemalloc")
+
+
+@pytest.mark.parametrize("how", ["WRAP_DLSYM", "WRAP_LIBC"])
+def test_what_passes_calls_on_is_no_allocator(how):
+    with start_under(wrapper(how)) as target:
+        report = check_scanned(scan(target.pid))
+        assert report["totals"]["leaked_allocations"] >= 99
+        assert not report["warnings"], report["warnings"]
+        assert target.finish() == 0
+    with start_under(wrapper(how), args=["no malloc"]) as target:
+        report = check_scanned(scan(target.pid))
+        assert "never called" in report["warnings"][0], report["warnings"]
+        assert target.finish() == 0
+
+
+def test_much_memory_besides_is_told_and_nothing_more():
+    with start_under(program=own_malloc("MAPPED=32")) as target:
+        report = check_scanned(scan(target.pid))
+        assert "32 MiB" in report["warnings"][0] and "malloc" not in report["warnings"][0], report["warnings"]
+        assert report["totals"]["leaked_allocations"] >= 99
         assert target.finish() == 0
 
 

@@ -112,7 +112,10 @@ static inline void sample_leaks(struct ms_arena *arena, struct ms_report *report
 		                             .suppressed_bytes = 13,
 		                             .unconfirmed_allocations = 14,
 		                             .unconfirmed_bytes = 15,
-		                             .leaks = 5 };
+		                             .leaks = 9,
+		                             .small_leaks = 3,
+		                             .possible = 3,
+		                             .small_possible = 1 };
 }
 
 static inline void sample_types(struct ms_arena *arena, struct ms_report *report)

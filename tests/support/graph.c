@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "classes.h"
-#include "engine/leaks.h"
+#include "engine/lost/leaks.h"
 
 ms_addr graph_addr(char name)
 {

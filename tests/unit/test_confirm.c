@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "classes.h"
-#include "engine/confirm.h"
+#include "engine/lost/confirm.h"
+#include "engine/lost/suppress.h"
 #include "engine/mapping.h"
-#include "engine/suppress.h"
 #include "graph.h"
 
 /*

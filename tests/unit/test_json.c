@@ -115,6 +115,10 @@ static const struct {
 	{ "totals.unconfirmed_allocations", json_type_int, 14, NULL },
 	{ "totals.unconfirmed_bytes", json_type_int, 15, NULL },
 	{ "scan.confirm_ns", json_type_int, 1500000001, NULL },
+	{ "unlisted.leaks", json_type_int, 2, NULL },
+	{ "unlisted.small_leaks", json_type_int, 2, NULL },
+	{ "unlisted.possible", json_type_int, 1, NULL },
+	{ "unlisted.small_possible", json_type_int, 1, NULL },
 	{ "leaks.0.id", json_type_int, 1, NULL },
 	{ "leaks.0.kind", json_type_string, 0, "direct" },
 	{ "leaks.0.address", json_type_string, 0, "0x7a03454400" },
@@ -165,6 +169,8 @@ static const char *const absent[] = {
 	"totals.unconfirmed_allocations",
 	"totals.unconfirmed_bytes",
 	"scan.confirm_ns",
+	"unlisted.possible",
+	"unlisted.small_possible",
 	"unreachable_mappings.0.name",
 };
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/leaks.h"
+#include "engine/lost/leaks.h"
 #include "graph.h"
 #include "origins.h"
 

@@ -111,6 +111,7 @@ Test(mapping, passes_over_kernel_pages_and_devices)
 	ms_fake_map(&fake, 0x60000, 0x1000, RW, "[stack]");
 	ms_fake_map(&fake, 0x70000, 0x1000, R, "[vvar_vclock]");
 	ms_fake_map(&fake, 0x80000, 0x1000, RX, "[vsyscall]");
+	ms_fake_map(&fake, 0x90000, 0x1000, MS_PROT_EXEC, "[uprobes]");
 	classify();
 	cr_assert_eq(kind_at(0x10000), MS_REGION_SKIP);
 	cr_assert_eq(kind_at(0x20000), MS_REGION_MEMORY);
@@ -120,6 +121,7 @@ Test(mapping, passes_over_kernel_pages_and_devices)
 	cr_assert_eq(kind_at(0x60000), MS_REGION_STACK);
 	cr_assert_eq(kind_at(0x70000), MS_REGION_SKIP);
 	cr_assert_eq(kind_at(0x80000), MS_REGION_SKIP);
+	cr_assert_eq(kind_at(0x90000), MS_REGION_SKIP);
 	ms_fake_deinit(&fake);
 }
 

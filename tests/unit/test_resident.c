@@ -85,6 +85,7 @@ static const struct {
 	{ "1000-2000 rw-s 0 0:1 9 /dev/shm/x", MS_ABSENT_FILE },
 	{ "1000-2000 rw-s 0 0:6 9 /dev/dri/card0", MS_ABSENT_NONE },
 	{ "1000-2000 r--p 0 0:0 0 [vvar]", MS_ABSENT_NONE },
+	{ "1000-2000 --xp 0 0:0 0 [uprobes]", MS_ABSENT_NONE },
 	{ "1000-2000 r-xp 0 0:0 0 [vdso]", MS_ABSENT_FILE },
 };
 

@@ -36,6 +36,7 @@ static unsigned int n_blocks;
 static uint64_t usable;
 static uint64_t guard;
 static bool unproved;
+static struct ms_rival rival;
 static const char *allocators; /* of each block a letter, its stack; NULL: nobody kept any */
 
 static ms_addr block(unsigned int i)
@@ -94,6 +95,7 @@ static enum ms_status drawn_decode(struct ms_decoding *d, struct ms_error *err)
 	(void)err;
 	ms_note_add(d->arena, d->evidence, "drawn");
 	d->pointer_guard = guard;
+	d->rival = rival;
 	strcpy(heap->allocator, "drawn");
 	heap->verified = !unproved;
 	if (unproved)
@@ -119,6 +121,7 @@ static void draw(unsigned int n)
 	usable = USABLE;
 	guard = 0;
 	unproved = false;
+	rival = (struct ms_rival){ 0 };
 	allocators = NULL;
 	ms_fake_map(&fake, STACK, PAGE, RW, "[stack]");
 	phdr = elf_write(ms_fake_map(&fake, MODULE, PAGE, MS_PROT_READ, "/bin/p"), 2);
@@ -356,6 +359,35 @@ Test(scan, calls_possible_what_only_interior_pointers_hold)
 	ms_fake_deinit(&fake);
 }
 
+/* A pattern of fontconfig (engine/graph/fontconfig.h), its array and a value; and a leak. */
+Test(scan, calls_possible_what_only_distances_hold)
+{
+	for (int possible = 0; possible <= 1; possible++) {
+		draw(4);
+		ms_fake_put(&fake, DATA, block(0));
+		ms_fake_put(&fake, block(0), UINT64_C(2) << 32 | 1);
+		ms_fake_put(&fake, block(0) + 8, SLOT);
+		ms_fake_put(&fake, block(1), 1);
+		ms_fake_put(&fake, block(1) + 8, block(2));
+		scan((struct ms_scan_options){ .possible = possible });
+		cr_assert_eq(report.totals.leaked_allocations, 1);
+		cr_assert_eq(report.totals.possible_allocations, possible ? 2 : 0);
+		cr_assert_eq(report.leaks.n, possible ? 2 : 1);
+		cr_assert_eq(report.leaks.at[possible].address, block(3));
+		cr_assert_eq(report.leaks.at[possible].reason, MS_REASON_NONE);
+		if (possible) {
+			cr_assert_eq(report.leaks.at[0].reason, MS_REASON_RELATIVE);
+			cr_assert_eq(report.leaks.at[0].address, block(1));
+			cr_assert_eq(report.leaks.at[0].referenced_count, 1);
+		}
+		cr_assert_eq(report.warnings.n, 1);
+		cr_assert(strstr(report.warnings.at[0].text,
+		                 "2 allocations, 64 bytes, are possible"));
+		cr_assert_eq(strstr(report.warnings.at[0].text, "--possible") == NULL, possible);
+		ms_fake_deinit(&fake);
+	}
+}
+
 Test(scan, keeps_possible_leaks_and_certain_ones_apart)
 {
 	draw(4);
@@ -514,7 +546,46 @@ Test(scan, leaves_small_leaks_out_of_the_list_but_counts_them)
 	cr_assert_eq(report.leaks.n, 1);
 	cr_assert_eq(report.leaks.at[0].address, block(1));
 	cr_assert_eq(report.totals.leaked_allocations, 3);
+	cr_assert_eq(report.totals.leaks, 2);
+	cr_assert_eq(report.totals.small_leaks, 1);
 	ms_fake_deinit(&fake);
+}
+
+/* Blocks 0 and 1 are a leak, 2 and 3 two more; 4 and 5 are a possible one, 6 another. */
+Test(scan, counts_apart_what_is_not_listed_and_why)
+{
+	static const struct {
+		struct ms_scan_options options;
+		struct ms_unlisted unlisted;
+	} cases[] = {
+		{ { .possible = true }, { 0, 0, 0, 0 } },
+		{ { .possible = true, .limit = 3 }, { 1, 1, 0, 0 } },
+		{ { .possible = true, .min_size = 2 * USABLE }, { 0, 0, 2, 1 } },
+		{ { .possible = true, .min_size = 2 * USABLE, .limit = 1 }, { 0, 1, 2, 1 } },
+		{ { .limit = 1 }, { 2, 0, 0, 0 } },
+		{ { .min_size = 1000 }, { 0, 0, 3, 0 } },
+		{ { .no_fold = true, .possible = true, .limit = 1, .min_size = USABLE },
+		  { 3, 3, 0, 0 } },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		for (int stacks = 0; stacks < 2; stacks++) {
+			struct ms_unlisted unlisted;
+
+			draw(7);
+			allocators = stacks ? "abcdefg" : NULL;
+			ms_fake_put(&fake, block(0), block(1));
+			ms_fake_put(&fake, DATA, block(4) + 8);
+			ms_fake_put(&fake, block(4), block(5));
+			ms_fake_put(&fake, DATA + 8, block(6) + 8);
+			scan(cases[i].options);
+			unlisted = ms_report_unlisted(&report);
+			cr_expect_arr_eq(&unlisted, &cases[i].unlisted, sizeof(unlisted),
+			                 "%zu: %d %d %d %d", i, (int)unlisted.leaks,
+			                 (int)unlisted.possible, (int)unlisted.small_leaks,
+			                 (int)unlisted.small_possible);
+			ms_fake_deinit(&fake);
+		}
 }
 
 Test(scan, shows_contents_only_when_asked)
@@ -569,6 +640,18 @@ Test(scan, refuses_a_process_without_an_allocator)
 	ms_fake_deinit(&fake);
 }
 
+Test(scan, says_first_that_blocks_of_another_malloc_are_not_seen)
+{
+	draw(2);
+	unproved = true;
+	strcpy(rival.name, "a.so");
+	scan((struct ms_scan_options){ 0 });
+	cr_assert_eq(report.warnings.n, 3);
+	cr_assert(strstr(report.warnings.at[0].text, "a.so"));
+	cr_assert_str_eq(report.warnings.at[1].text, "drawn");
+	ms_fake_deinit(&fake);
+}
+
 static const void *no_view(struct ms_source *src, ms_addr addr, size_t len)
 {
 	(void)src;
@@ -587,7 +670,7 @@ Test(scan, of_a_source_without_view_reads_little_more_for_many_blocks)
 		struct ms_source_ops ops;
 		struct ms_error err;
 
-		draw(many ? 60 : 2);
+		draw(many ? 60 : IN_LOWER + 1);
 		ops = *fake.base.ops;
 		ops.view = no_view;
 		fake.base.ops = &ops;

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/leaks.h"
+#include "engine/lost/leaks.h"
 #include "graph.h"
 
 enum { WORD = 8, RING = 1000, RING_SLOT = 16, RING_BYTES = (RING + 1) * RING_SLOT };

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "classes.h"
-#include "engine/leaks.h"
+#include "engine/lost/leaks.h"
+#include "engine/lost/suppress.h"
 #include "engine/mapping.h"
-#include "engine/suppress.h"
 #include "graph.h"
 #include "origins.h"
 

@@ -74,11 +74,16 @@ Test(text, counts_of_one_are_singular)
 	report.leaks.at[0].referenced_count = 1;
 	report.leaks.at[0].similar_count = 1;
 	report.totals.leaked_allocations = 1;
-	report.totals.leaks = 4;
+	report.totals.leaks = 6;
+	report.totals.possible = 2;
+	report.totals.small_leaks = 2;
 	assert_says("referencing 48 unreachable bytes in 1 allocation\n");
 	assert_says("and 96 similar unreachable bytes in 1 allocation\n");
 	assert_says("214 bytes in 1 allocation unreachable out of 1564 bytes in 10 allocations\n");
 	assert_says("1 more leak is not listed: --limit all");
+	assert_says("1 smaller leak is not listed: --min-size");
+	assert_not_says("more possible");
+	assert_says("1 smaller possible leak is not listed: --min-size");
 }
 
 Test(text, names_cannot_command_the_terminal)

@@ -3,6 +3,7 @@
 
 #include "alloc/decoders.h"
 #include "alloc/glibc/ptmalloc.h"
+#include "alloc/served.h"
 #include "alloc/window.h"
 
 /*
@@ -255,49 +256,19 @@ static enum ms_status tell(struct ms_ptmalloc *pt)
 	return MS_OK;
 }
 
-/* Libraries that put themselves in the place of glibc's malloc. */
-static const char *const rivals[] = { "libjemalloc", "libtcmalloc", "libmimalloc",
-	                              "libsnmalloc", "librpmalloc", "libtbbmalloc_proxy",
-	                              "libhoard",    "libasan",     "libtsan",
-	                              "liblsan",     "libhwasan" };
-
-/* The file name of such a library in the process, or NULL. */
-static const char *find_rival(const struct ms_source *src)
+/* A malloc that was never called has no leaks; another one may. */
+static enum ms_status find_rival(struct ms_ptmalloc *pt)
 {
-	const struct ms_mapping *m;
+	uint32_t *own = ms_arena_alloc(pt->d->arena, pt->libcs.n * sizeof(*own));
 
-	ms_vec_for_each (m, &src->mappings) {
-		const char *slash = strrchr(m->name, '/');
-
-		for (size_t i = 0; slash && i < sizeof(rivals) / sizeof(rivals[0]); i++)
-			if (!strncmp(slash + 1, rivals[i], strlen(rivals[i])))
-				return slash + 1;
+	if (!own)
+		return MS_E_NOMEM;
+	pt->d->unused = true;
+	for (size_t i = 0; i < pt->libcs.n; i++) {
+		own[i] = pt->libcs.at[i].data->module;
+		pt->d->unused &= pt->libcs.at[i].unused;
 	}
-	return NULL;
-}
-
-/*
- * A malloc that was never called has no leaks; but where another one is loaded, to
- * say so would mislead. One that is linked into the program cannot be seen.
- */
-static enum ms_status check_unused(struct ms_ptmalloc *pt, struct ms_error *err)
-{
-	const char *rival = find_rival(pt->d->src);
-	const struct ms_libc *libc;
-
-	ms_vec_for_each (libc, &pt->libcs)
-		if (!libc->unused)
-			return MS_OK;
-	if (!rival) {
-		ms_note_add(pt->d->arena, pt->d->warnings,
-		            "glibc's malloc was never called; if the program brings an allocator "
-		            "of its own, its blocks are not seen");
-		return MS_OK;
-	}
-	(void)ms_fail(err, MS_E_UNSUPPORTED,
-	              "the process allocates by %s, which memscan does not understand", rival);
-	ms_advise(err, "run the program without it, and glibc's malloc can be scanned");
-	return MS_E_UNSUPPORTED;
+	return ms_served_by(pt->d, pt->peek, own, pt->libcs.n);
 }
 
 static void read_guard(struct ms_decoding *d)
@@ -347,8 +318,8 @@ enum ms_status ms_pt_decode(struct ms_decoding *d, uint64_t part_bytes, struct m
 
 	if (!st && !pt.libcs.n)
 		return MS_OK;
-	if (!st && check_unused(&pt, err))
-		return MS_E_UNSUPPORTED;
+	if (!st)
+		st = find_rival(&pt);
 	if (!st)
 		st = ms_pt_read_arenas(&pt);
 	if (!st)

@@ -119,7 +119,7 @@ static void add_first(const struct ms_report *first, struct ms_arena *arena, str
 	keep_common(&ret->mappings, &first->mappings);
 }
 
-/* What is lost stays lost (engine/confirm.h). */
+/* What is lost stays lost (engine/lost/confirm.h). */
 static enum ms_status scan_twice(struct scanning *s, struct ms_arena *arena, struct ms_report *ret,
                                  struct ms_error *err)
 {

@@ -498,9 +498,12 @@ void ms_options_help(FILE *to)
 		"Tell which heap memory of a running process nothing can reach any more.\n\n",
 		to);
 	list_options(to, false);
-	(void)fputs("\nExit status: 0 no leaks, 1 leaks, 2 the call was wrong, 3 could not scan,\n"
-	            "4 the report could not be written.\n",
-	            to);
+	(void)fputs(
+		"\nSizes are usable ones, as malloc_usable_size() says them; under libmalloc_debug\n"
+		"those that were asked for.\n"
+		"\nExit status: 0 no leaks, 1 leaks, 2 the call was wrong, 3 could not scan,\n"
+		"4 the report could not be written.\n",
+		to);
 }
 
 void ms_options_help_run(FILE *to)
@@ -512,6 +515,7 @@ void ms_options_help_run(FILE *to)
 	            to);
 	list_options(to, true);
 	(void)fputs(
+		"\nSizes are usable ones, as malloc_usable_size() says them.\n"
 		"\nExit status: PROG's own (127 not found, 126 cannot be executed), or N of\n"
 		"--error-exitcode; 2 the call was wrong, 3 PROG could not be traced, 4 the report\n"
 		"cannot be written: PROG was not started then.\n",

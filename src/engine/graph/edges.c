@@ -32,7 +32,6 @@ enum {
 	SLAB = 1 << 24,
 	WORDS = 64,
 	HELD = 1 << 11,
-	PAGE = 4096,
 	SPARSE = 128, /* one edge in so many bytes, or less, is kept for large blocks */
 };
 
@@ -434,25 +433,6 @@ static void begin_reading(struct gatherer *g, size_t cell)
 	}
 }
 
-/* Fill the buffer with @len bytes at @addr; what is not readable is zeros. */
-static void fill_buffer(struct gatherer *g, ms_addr addr, size_t len)
-{
-	size_t done = 0;
-
-	while (done < len) {
-		size_t skip;
-
-		done += ms_source_read(g->lookup.blocks->src, addr + done, g->buffer + done,
-		                       len - done);
-		if (done == len)
-			break;
-		skip = PAGE - (size_t)((addr + done) % PAGE);
-		skip = skip < len - done ? skip : len - done;
-		memset(g->buffer + done, 0, skip);
-		done += skip;
-	}
-}
-
 /* Look at the words that begin in the first @n bytes of the buffer, which are those at @begin. */
 static void look_at_buffer(struct gatherer *g, ms_addr begin, size_t n)
 {
@@ -488,7 +468,7 @@ static void read_words(struct gatherer *g, ms_addr begin, ms_addr end, ms_addr l
 
 		n = n < end - begin ? n : (size_t)(end - begin);
 		n = n < BUFFER ? n : BUFFER;
-		fill_buffer(g, begin, got);
+		ms_source_fill(g->lookup.blocks->src, begin, g->buffer, got);
 		if (g->reading.extent->shift == MS_SINGLE_SHIFT)
 			look_at_single(g, n);
 		else

@@ -111,6 +111,25 @@ static inline uint64_t ms_lookup_hit(const struct ms_blocks *blocks, const struc
 	return granule;
 }
 
+/* The heap block that begins at @addr; false when none does. */
+static inline bool ms_lookup_begin(struct ms_lookup *lookup, ms_addr addr, struct ms_block *ret)
+{
+	const struct ms_extent *extent;
+	uint64_t granule;
+
+	if (addr - lookup->low >= lookup->span)
+		return false;
+	extent = ms_lookup_extent(lookup, addr);
+	if (!extent || extent->kind != MS_EXTENT_HEAP)
+		return false;
+	granule = ms_granule_of(extent, addr);
+	if (ms_block_begin(extent, granule) != addr ||
+	    !(ms_blocks_cell(lookup->blocks, extent, granule)->starts & ms_granule_bit(granule)))
+		return false;
+	*ret = (struct ms_block){ (uint32_t)(extent - lookup->blocks->extents.at), granule };
+	return true;
+}
+
 /*
  * glibc xors a saved frame pointer with a secret and rotates it left by 17
  * (PTR_MANGLE, sysdeps/unix/sysv/linux/x86_64/pointer_guard.h). Such a word is no

@@ -51,6 +51,13 @@ enum {
 #define EXACT_FLAG   (MS_EDGE_EXACT >> MS_EDGE_FLAGS)
 #define MANGLED_FLAG (MS_EDGE_MANGLED >> MS_EDGE_FLAGS)
 
+static inline bool is_sensible(const struct ms_walk_options *options)
+{
+	if (options->visit && options->edges)
+		return false;
+	return !options->workers || (!options->fold_heads && !options->visit);
+}
+
 struct ms_walk *ms_walk_new(struct ms_blocks *blocks, const struct ms_walk_options *options,
                             struct ms_arena *arena)
 {
@@ -59,7 +66,7 @@ struct ms_walk *ms_walk_new(struct ms_blocks *blocks, const struct ms_walk_optio
 	if (!walk)
 		return NULL;
 	assert(blocks->extents.n < UINT64_C(1) << (63 - GRANULE_BITS));
-	assert(!options->fold_heads || !options->workers);
+	assert(is_sensible(options));
 	walk->blocks = blocks;
 	walk->options = *options;
 	walk->edges = options->edges;
@@ -379,6 +386,8 @@ static inline void follow_bytes(struct walker *w, uint64_t entry)
 		scan_bytes(w, extent->host + (begin - extent->range.begin), len, len);
 	else
 		scan_stretch(w, (struct stretch){ { begin, end }, end });
+	if (w->walk->options.visit && extent->kind == MS_EXTENT_HEAP)
+		w->walk->options.visit(w->walk->options.visit_ctx, block_of(w, entry));
 }
 
 /* ---- following edges ---- */

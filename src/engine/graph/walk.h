@@ -29,6 +29,12 @@ struct ms_walk_options {
 	uint64_t guard;               /* also try words as the C library mangles them; 0: do not */
 	const struct ms_edges *edges; /* follow these instead of bytes; NULL: bytes */
 	struct ms_workers *workers;   /* to mark with; NULL: alone */
+	/*
+	 * Called for each heap block that is followed, which is marked by then; may call
+	 * ms_walk_block(). Alone and over bytes only. NULL: not.
+	 */
+	void (*visit)(void *ctx, struct ms_block block);
+	void *visit_ctx;
 };
 
 struct ms_walk;

@@ -38,7 +38,8 @@ static inline uint64_t ms_words_between(const uint8_t *bytes, size_t n, uint64_t
 
 #ifdef __SSE2__
 	/* Four upper halves at a time; there is no unsigned comparison, nor one of whole words. */
-	__m128i from = _mm_set1_epi64x((long long)(low + (UINT64_C(1) << 63)));
+	uint64_t first = low + (UINT64_C(1) << 63);
+	__m128i from = _mm_set1_epi64x((long long)first);
 	__m128i last = _mm_set1_epi32((int)(uint32_t)((span - 1) >> 32 ^ UINT32_C(1) << 31));
 	__m128i both = _mm_setzero_si128();
 

@@ -284,7 +284,7 @@ static bool mapping_before(const void *a, const void *b)
 	       ((const struct ms_mapping *)b)->range.begin;
 }
 
-/* Find the mappings that the clone has not. */
+/* Find the mappings that the clone has not; those of devices and of the kernel's are no loss. */
 static enum ms_status find_missing(struct ms_fork *f, const struct ms_collection *frozen, bool *ret,
                                    struct ms_error *err)
 {
@@ -301,7 +301,7 @@ static enum ms_status find_missing(struct ms_fork *f, const struct ms_collection
 	if (st)
 		return st;
 	ms_vec_for_each (map, &all) {
-		if (ms_maps_find(&cloned, map->range.begin))
+		if (ms_maps_find(&cloned, map->range.begin) || ms_absent_of(map) == MS_ABSENT_NONE)
 			continue;
 		*ret = true;
 		if (!ms_maps_find(&f->beside.maps, map->range.begin) &&
@@ -400,7 +400,7 @@ static enum ms_status list_mappings(struct ms_fork *f, pid_t image, struct ms_ma
 		struct ms_mappings cloned = { all->at, n, n };
 		struct ms_mapping *slot;
 
-		if (ms_maps_find(&cloned, map->range.begin))
+		if (ms_maps_find(&cloned, map->range.begin) || ms_absent_of(map) == MS_ABSENT_NONE)
 			continue;
 		slot = ms_vec_push(f->arena, all);
 		if (!slot)

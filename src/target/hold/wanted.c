@@ -9,7 +9,7 @@
  *	                                   may be changed before it is read; else resident
  *	private, read-only, of a file      pages changed before (relocations)
  *	shared, read-only, of a file       nothing
- *	devices, [vvar], [vsyscall]        nothing: reading some has effects
+ *	devices, the kernel's own          nothing: reading some has effects
  */
 #include "target/hold/wanted.h"
 
@@ -31,6 +31,12 @@ static bool is_device(const char *name)
 	       !starts_with(name, "/dev/shm/");
 }
 
+/* Of all that is the kernel's it alone can be read like a file. */
+static bool is_vdso(const char *name)
+{
+	return !strcmp(name, "[vdso]");
+}
+
 /* Memory that has an inode but no file to read it from again. */
 static bool is_shared_memory(const struct ms_mapping *map)
 {
@@ -41,19 +47,18 @@ static bool is_shared_memory(const struct ms_mapping *map)
 
 enum ms_absent ms_absent_of(const struct ms_mapping *map)
 {
-	if (is_device(map->name) || !strcmp(map->name, "[vsyscall]") ||
-	    starts_with(map->name, "[vvar"))
+	if (is_device(map->name) || (ms_is_kernels(map->name) && !is_vdso(map->name)))
 		return MS_ABSENT_NONE;
 	if (starts_with(map->name, "/anon_hugepage") && !map->shared)
 		return MS_ABSENT_ZERO;
-	if (map->inode || map->shared || !strcmp(map->name, "[vdso]"))
+	if (map->inode || map->shared || is_vdso(map->name))
 		return MS_ABSENT_FILE;
 	return MS_ABSENT_ZERO;
 }
 
 static enum choice choose(const struct ms_mapping *map)
 {
-	if (ms_absent_of(map) == MS_ABSENT_NONE || !strcmp(map->name, "[vdso]"))
+	if (ms_absent_of(map) == MS_ABSENT_NONE || is_vdso(map->name))
 		return CHOOSE_NONE;
 	if (!map->inode || is_shared_memory(map))
 		return CHOOSE_RESIDENT;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/suppress.h"
+#include "engine/lost/suppress.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/leaks.h"
+#include "engine/lost/leaks.h"
 
 #include <string.h>
 
 #include "base/sort.h"
-#include "engine/confirm.h"
 #include "engine/graph/fold.h"
-#include "engine/suppress.h"
+#include "engine/lost/confirm.h"
+#include "engine/lost/suppress.h"
 
 static void count_block(struct ms_totals *totals, enum ms_leak_kind kind, uint64_t size)
 {
@@ -63,6 +63,23 @@ static void merge(struct ms_entry *into, const struct ms_entry *entry)
 	into->similar_referenced_size += entry->referenced_size;
 }
 
+static void count_entry(const struct ms_entry *entry, uint64_t *all, uint64_t *possible)
+{
+	++*all;
+	*possible += entry->kind == MS_LEAK_POSSIBLE;
+}
+
+/* True when @entry is too small for the list; counts it then. */
+static bool is_small(struct ms_leak_list *list, const struct ms_entry *entry)
+{
+	struct ms_totals *totals = &list->report->totals;
+
+	if (total_size(entry) >= list->options->min_size)
+		return false;
+	count_entry(entry, &totals->small_leaks, &totals->small_possible);
+	return true;
+}
+
 /* Entries of one reason come in address order, so that the first of its stack is the lowest. */
 static bool add_entry(struct ms_leak_list *list, const struct ms_entry *entry)
 {
@@ -73,8 +90,8 @@ static bool add_entry(struct ms_leak_list *list, const struct ms_entry *entry)
 		merge(&list->entries.at[*same - 1], entry);
 		return true;
 	}
-	list->report->totals.leaks++;
-	if (!same && total_size(entry) < list->options->min_size)
+	count_entry(entry, &list->report->totals.leaks, &list->report->totals.possible);
+	if (!same && is_small(list, entry))
 		return true;
 	slot = ms_vec_push(list->arena, &list->entries);
 	if (!slot)
@@ -255,13 +272,12 @@ static bool write_leaks(struct ms_leak_list *list, struct ms_origin_teller *tell
 {
 	struct ms_leaks *leaks = &list->report->leaks;
 
-	for (size_t i = 0; i < list->entries.n && leaks->n < list->options->limit; i++) {
+	for (size_t i = 0; i < list->entries.n; i++) {
 		const struct ms_entry *entry = &list->entries.at[i];
 		struct ms_leak *leak;
 
-		/* Those behind are smaller still. */
-		if (total_size(entry) < list->options->min_size)
-			break;
+		if (is_small(list, entry) || leaks->n == list->options->limit)
+			continue;
 		leak = ms_vec_push(list->arena, leaks);
 		if (!leak)
 			return false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/confirm.h"
+#include "engine/lost/confirm.h"
 
 #include <string.h>
 

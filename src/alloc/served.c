@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "alloc/served.h"
+
+#include <string.h>
+
+#include "alloc/links.h"
+
+enum {
+	PIECE_WORDS = 1 << 12,
+	MOST_DEFINERS = 16,
+	FUNCTIONS = 2, /* by whose addresses a definer is known */
+};
+
+/* No more of a module's data is searched for addresses. */
+static const uint64_t MOST_DATA = UINT64_C(64) << 20;
+
+/* An object that defines malloc. */
+struct definer {
+	const struct ms_link *link;
+	const struct ms_region *region; /* its dynamic section's */
+	ms_addr functions[FUNCTIONS];
+	bool own;
+};
+
+struct serving {
+	struct ms_decoding *d;
+	struct ms_peek *peek;
+	const uint32_t *own;
+	size_t n_own;
+	struct ms_links links;
+	struct definer definers[MOST_DEFINERS]; /* in the order of the loader's list */
+	size_t n;
+};
+
+/* Libraries that are allocators, whatever addresses they keep. */
+static const char *const rivals[] = { "libjemalloc", "libtcmalloc", "libmimalloc",
+	                              "libsnmalloc", "librpmalloc", "libtbbmalloc_proxy",
+	                              "libhoard",    "libasan",     "libtsan",
+	                              "liblsan",     "libhwasan" };
+
+static const char *last_part(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static const char *file_of(const struct serving *s, const struct definer *definer)
+{
+	return last_part(ms_region_mapping(s->d->src, definer->region)->name);
+}
+
+static bool is_rivals_name(const char *file)
+{
+	for (size_t i = 0; i < sizeof(rivals) / sizeof(rivals[0]); i++)
+		if (!strncmp(file, rivals[i], strlen(rivals[i])))
+			return true;
+	return false;
+}
+
+static void name_rival(struct ms_rival *rival, const char *file)
+{
+	(void)strncpy(rival->name, file, sizeof(rival->name) - 1);
+}
+
+/* Where the loader's list says nothing: an allocator is loaded, and the decoded one unused. */
+static void find_by_name(struct ms_decoding *d)
+{
+	const struct ms_mapping *m;
+
+	ms_vec_for_each (m, &d->src->mappings)
+		if (m->inode && is_rivals_name(last_part(m->name))) {
+			name_rival(&d->rival, last_part(m->name));
+			return;
+		}
+}
+
+static bool is_own(const struct serving *s, const struct ms_region *region)
+{
+	for (size_t i = 0; i < s->n_own; i++)
+		if (s->own[i] == region->module)
+			return true;
+	return false;
+}
+
+/* Objects behind one of ours are never reached. */
+static void find_definers(struct serving *s)
+{
+	struct ms_link *link;
+
+	ms_vec_for_each (link, &s->links) {
+		struct definer *definer = &s->definers[s->n];
+
+		ms_link_open(s->peek, link);
+		*definer = (struct definer){
+			.link = link,
+			.region = ms_region_of(s->d->regions, link->dynamic),
+			.functions = { ms_link_function(s->peek, link, "malloc"),
+			               ms_link_function(s->peek, link, "calloc") },
+		};
+		if (!definer->functions[0] || !definer->region ||
+		    definer->region->kind != MS_REGION_GLOBALS)
+			continue;
+		definer->own = is_own(s, definer->region);
+		s->n++;
+		if (definer->own || s->n == MOST_DEFINERS)
+			return;
+	}
+}
+
+/* The first definer behind @from that one of the @n words is a function of; s->n: none. */
+static size_t definer_named(const struct serving *s, size_t from, const uint64_t *words, size_t n)
+{
+	for (size_t k = from + 1; k < s->n; k++)
+		for (size_t i = 0; i < n; i++)
+			for (size_t f = 0; f < FUNCTIONS; f++)
+				if (words[i] && words[i] == s->definers[k].functions[f])
+					return k;
+	return s->n;
+}
+
+/* The same of all words of @range; adds up the bytes that are there. */
+static size_t search(const struct serving *s, size_t from, struct ms_range range, uint64_t *bytes)
+{
+	uint64_t words[PIECE_WORDS];
+	struct ms_range run;
+	size_t best = s->n;
+
+	while (*bytes < MOST_DATA && ms_source_present(s->d->src, range, &run)) {
+		uint64_t left = ms_range_len(run);
+		size_t n = ms_source_read(s->d->src, run.begin, words,
+		                          left < sizeof(words) ? (size_t)left : sizeof(words));
+		size_t found = definer_named(s, from, words, n / sizeof(words[0]));
+
+		best = found < best ? found : best;
+		*bytes += left < sizeof(words) ? left : sizeof(words);
+		range.begin = run.begin + (left < sizeof(words) ? left : sizeof(words));
+	}
+	return best;
+}
+
+/*
+ * Whom definer @from passes calls on to: the first one behind it in the list whose
+ * address is in its data; s->n when there is none. Adds up the bytes of its data.
+ */
+static size_t next_of(const struct serving *s, size_t from, uint64_t *bytes)
+{
+	uint32_t module = s->definers[from].region->module;
+	const struct ms_region *region;
+	size_t best = s->n;
+
+	ms_vec_for_each (region, s->d->regions) {
+		uint8_t prot = ms_region_mapping(s->d->src, region)->prot;
+		size_t found;
+
+		if (region->kind != MS_REGION_GLOBALS || region->module != module ||
+		    (prot & MS_PROT_EXEC))
+			continue;
+		found = search(s, from, region->range, bytes);
+		best = found < best ? found : best;
+	}
+	return best;
+}
+
+static bool may_pass_on(const struct serving *s, const struct definer *definer)
+{
+	static const char *const ways[] = { "dlsym", "dlvsym", "__libc_malloc" };
+
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+		if (ms_link_imports(s->peek, definer->link, ways[i]))
+			return true;
+	return false;
+}
+
+enum ms_status ms_served_by(struct ms_decoding *d, struct ms_peek *peek, const uint32_t *own,
+                            size_t n_own)
+{
+	struct serving s = { .d = d, .peek = peek, .own = own, .n_own = n_own };
+	struct ms_rival *rival = &d->rival;
+	size_t at = 0;
+
+	if (!ms_links_read(peek, d->regions, d->arena, &s.links))
+		return MS_E_NOMEM;
+	find_definers(&s);
+	while (at < s.n && !s.definers[at].own) {
+		uint64_t bytes = 0;
+		size_t next = next_of(&s, at, &bytes);
+		const struct definer *definer = &s.definers[at];
+
+		bool is_rival = is_rivals_name(file_of(&s, definer));
+
+		if (next < s.n && !is_rival) {
+			at = next;
+			continue;
+		}
+		name_rival(rival, file_of(&s, definer));
+		rival->bytes = bytes;
+		rival->may_pass_on = !is_rival && may_pass_on(&s, definer);
+		return MS_OK;
+	}
+	if (d->unused)
+		find_by_name(d);
+	return MS_OK;
+}

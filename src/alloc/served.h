@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_ALLOC_SERVED_H
+#define MS_ALLOC_SERVED_H
+
+/*
+ * Whether another allocator than the decoded one answers the program's malloc.
+ *
+ * The loader binds `malloc` to the first object of its list that defines it. When that
+ * is not the C library, it is another allocator, or something that stands in front of
+ * malloc and passes calls on: then it keeps the address of what it calls in its data. A
+ * chain of those is followed. One linked under names of its own is not seen so.
+ */
+
+#include "alloc/peek.h"
+#include "engine/decoder.h"
+
+/*
+ * Fill in d->rival; leave it alone when there is none. After d->unused.
+ *
+ * @own:   a module that has the decoded allocator's data (ms_region.module); @n_own of them
+ *
+ * Returns MS_E_NOMEM.
+ */
+ms_must_check enum ms_status ms_served_by(struct ms_decoding *d, struct ms_peek *peek,
+                                          const uint32_t *own, size_t n_own);
+
+#endif

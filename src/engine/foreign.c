@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/foreign.h"
+
+/*
+ * Where malloc is another allocator's, the decoded one holds next to nothing when it was
+ * never called, or when it has less than 64 KiB and the rest is 16 times as much. What is
+ * in front of a decoded one, too early to have called it, has no such memory.
+ *
+ * Where malloc is the decoded one's, much memory besides is normal (a virtual machine, a
+ * cache): that is said only when the heap is next to nothing against it.
+ */
+
+static const uint64_t NEXT_TO_NOTHING = UINT64_C(64) << 10;
+static const uint64_t LITTLE = UINT64_C(256) << 10;
+static const uint64_t MUCH = UINT64_C(16) << 20;
+
+enum { TIMES_REFUSED = 16, TIMES_WARNED = 8 };
+
+/* Bytes that were written to, in private memory of no file. */
+static uint64_t count_foreign(const struct ms_decoding *d)
+{
+	const struct ms_extent *extent;
+	uint64_t bytes = 0;
+
+	ms_vec_for_each (extent, &d->blocks->extents) {
+		const struct ms_mapping *m = &d->src->mappings.at[extent->mapping];
+		struct ms_range rest = extent->range;
+		struct ms_range run;
+
+		if (extent->kind != MS_EXTENT_MAPPING || m->inode || m->shared ||
+		    !(m->prot & MS_PROT_WRITE))
+			continue;
+		while (ms_source_present(d->src, rest, &run)) {
+			bytes += ms_range_len(run);
+			rest.begin = run.end;
+		}
+	}
+	return bytes;
+}
+
+/* Move the warning that was added last to the front. */
+static void move_to_front(struct ms_notes *warnings, size_t before)
+{
+	struct ms_note last;
+
+	if (warnings->n == before)
+		return;
+	last = warnings->at[before];
+	for (size_t i = before; i > 0; i--)
+		warnings->at[i] = warnings->at[i - 1];
+	warnings->at[0] = last;
+}
+
+/* In front of the decoded allocator, as far as can be told, and not called so far. */
+static bool is_idle(const struct ms_decoding *d, uint64_t foreign)
+{
+	return d->unused && d->rival.may_pass_on && foreign < LITTLE;
+}
+
+static bool is_next_to_nothing(const struct ms_decoding *d, uint64_t decoded, uint64_t foreign)
+{
+	return d->unused || (decoded < NEXT_TO_NOTHING && foreign >= LITTLE &&
+	                     foreign / TIMES_REFUSED >= decoded);
+}
+
+static enum ms_status refuse(const struct ms_decoding *d, uint64_t decoded, struct ms_error *err)
+{
+	(void)ms_fail(err, MS_E_UNSUPPORTED,
+	              "the process allocates by %s, which memscan does not understand; glibc's "
+	              "malloc has %llu bytes",
+	              d->rival.name, (unsigned long long)decoded);
+	ms_advise(err, "memscan reads the heap of glibc's malloc today, and no other: blocks of "
+	               "that allocator are not seen");
+	return MS_E_UNSUPPORTED;
+}
+
+enum ms_status ms_foreign_check(const struct ms_decoding *d, const struct ms_totals *totals,
+                                struct ms_error *err)
+{
+	uint64_t decoded = totals->allocation_bytes;
+	uint64_t foreign = count_foreign(d);
+	size_t before = d->warnings->n;
+	const struct ms_range *r;
+
+	ms_vec_for_each (r, &d->unproved)
+		decoded += ms_range_len(*r);
+
+	foreign += d->rival.bytes;
+	if (d->rival.name[0] && !is_idle(d, foreign)) {
+		if (is_next_to_nothing(d, decoded, foreign))
+			return refuse(d, decoded, err);
+		ms_note_add(d->arena, d->warnings,
+		            "the process allocates by %s, which memscan does not understand: its "
+		            "blocks are not seen, nor leaks among them (%llu KiB are no heap of "
+		            "glibc's)",
+		            d->rival.name, (unsigned long long)foreign >> 10);
+	} else if (d->unused) {
+		ms_note_add(d->arena, d->warnings,
+		            "glibc's malloc was never called; if the program brings an allocator "
+		            "of its own, its blocks are not seen (%llu KiB are no heap of glibc's)",
+		            (unsigned long long)foreign >> 10);
+	} else if (foreign >= MUCH && foreign / TIMES_WARNED >= decoded) {
+		ms_note_add(d->arena, d->warnings,
+		            "%llu MiB of memory are no heap that memscan understands: if another "
+		            "allocator has blocks there, they are not seen",
+		            (unsigned long long)foreign >> 20);
+	}
+	move_to_front(d->warnings, before);
+	return MS_OK;
+}

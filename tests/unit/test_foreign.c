@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <string.h>
+
+#include "engine/foreign.h"
+#include "fake.h"
+
+/* Memory that is a node of the graph, of some kind, beside a heap of which only a sum is known. */
+enum { NODE = 0x10000000, RW = MS_PROT_READ | MS_PROT_WRITE };
+
+struct memory {
+	uint64_t kib;
+	const char *name;
+	int prot;
+	bool shared;
+	bool absent;
+};
+
+static struct ms_fake fake;
+static struct ms_blocks blocks;
+static struct ms_decoding decoding;
+static struct ms_notes warnings;
+static struct ms_totals totals;
+static struct ms_error err;
+
+static void draw(struct memory memory)
+{
+	uint32_t extent;
+
+	ms_fake_init(&fake);
+	memset(&warnings, 0, sizeof(warnings));
+	memset(&totals, 0, sizeof(totals));
+	ms_fake_map(&fake, NODE, memory.kib << 10, memory.prot, memory.name);
+	fake.base.mappings.at[0].shared = memory.shared;
+	fake.absent[0] = memory.absent;
+	ms_blocks_init(&blocks, &fake.base, &fake.arena);
+	cr_assert(!ms_blocks_open_single(&blocks,
+	                                 (struct ms_range){ NODE, NODE + (memory.kib << 10) },
+	                                 MS_EXTENT_MAPPING, &extent));
+	cr_assert(!ms_blocks_sort(&blocks) && !ms_blocks_seal(&blocks));
+	decoding = (struct ms_decoding){
+		.src = &fake.base, .arena = &fake.arena, .blocks = &blocks, .warnings = &warnings
+	};
+	ms_note_add(&fake.arena, &warnings, "an earlier one");
+}
+
+struct foreign_case {
+	char title[64];
+	char rival[8];
+	uint64_t foreign_kib;
+	uint64_t rivals_kib; /* the rival's own data */
+	uint64_t decoded_kib;
+	bool unused;
+	bool may_pass_on;
+	bool refused;
+	char warning[40];
+};
+
+static struct foreign_case foreign_cases[] = {
+	{ "nothing besides", "", 4, 0, 100, false, false, false, "" },
+	{ "much, and a small heap", "", 32 << 10, 0, 100, false, false, false, "32 MiB" },
+	{ "much, but the heap is not small against it", "", 32 << 10, 0, 5 << 10, false, false,
+	  false, "" },
+	{ "not much", "", 15 << 10, 0, 1, false, false, false, "" },
+	{ "malloc not called", "", 8, 0, 0, true, false, false, "never called" },
+	{ "malloc not called, and a rival", "a.so", 8, 0, 0, true, false, true, "" },
+	{ "a wrapper, not called", "a.so", 8, 0, 0, true, true, false, "never called" },
+	{ "one that dlsym does not excuse", "a.so", 512, 0, 0, true, true, true, "" },
+	{ "nor one with a static pool", "a.so", 8, 512, 0, true, true, true, "" },
+	{ "next to nothing, and a rival", "a.so", 512, 0, 3, false, true, true, "" },
+	{ "little of all, and a rival", "a.so", 8, 0, 3, false, false, false, "allocates by a.so" },
+	{ "more than next to nothing", "a.so", 2 << 10, 0, 65, false, false, false, "by a.so" },
+	{ "not so much besides", "a.so", 512, 0, 33, false, false, false, "by a.so" },
+};
+
+ParameterizedTestParameters(foreign, is_told_or_refused)
+{
+	return cr_make_param_array(struct foreign_case, foreign_cases,
+	                           sizeof(foreign_cases) / sizeof(foreign_cases[0]));
+}
+
+ParameterizedTest(struct foreign_case *c, foreign, is_told_or_refused)
+{
+	draw((struct memory){ c->foreign_kib, "", RW, false, false });
+	strcpy(decoding.rival.name, c->rival);
+	decoding.rival.bytes = c->rivals_kib << 10;
+	decoding.rival.may_pass_on = c->may_pass_on;
+	decoding.unused = c->unused;
+	totals.allocation_bytes = c->decoded_kib << 10;
+	cr_expect_eq(ms_foreign_check(&decoding, &totals, &err),
+	             c->refused ? MS_E_UNSUPPORTED : MS_OK, "%s", c->title);
+	cr_expect_eq(warnings.n, c->warning[0] ? 2 : 1, "%s", c->title);
+	cr_expect(strstr(warnings.at[0].text, c->warning[0] ? c->warning : "earlier"), "%s: %s",
+	          c->title, warnings.at[0].text);
+	if (c->refused) {
+		cr_expect(strstr(err.text, c->rival), "%s: %s", c->title, err.text);
+		cr_expect_neq(err.advice[0], '\0', "%s", c->title);
+	}
+	ms_fake_deinit(&fake);
+}
+
+Test(foreign, memory_of_files_and_of_others_is_none)
+{
+	static const struct memory others[] = {
+		{ 64 << 10, "/tmp/file", RW, false, false },
+		{ 64 << 10, "", RW, true, false },
+		{ 64 << 10, "", MS_PROT_READ, false, false },
+		{ 64 << 10, "", RW, false, true },
+	};
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		draw(others[i]);
+		cr_expect_eq(ms_foreign_check(&decoding, &totals, &err), MS_OK);
+		cr_expect_eq(warnings.n, 1, "%zu: %s", i, warnings.at[0].text);
+		ms_fake_deinit(&fake);
+	}
+}
+
+/* Nobody can tell what is in it, but it is the decoded allocator's. */
+Test(foreign, heap_that_is_not_proved_counts_as_decoded)
+{
+	draw((struct memory){ 512, "", RW, false, false });
+	strcpy(decoding.rival.name, "a.so");
+	cr_assert(ms_ranges_add(&fake.arena, &decoding.unproved, 0x1000000, 0x1100000));
+	cr_expect_eq(ms_foreign_check(&decoding, &totals, &err), MS_OK);
+	cr_expect(strstr(warnings.at[0].text, "a.so"));
+	ms_fake_deinit(&fake);
+}
