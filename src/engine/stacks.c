@@ -9,49 +9,43 @@
  * thread's id is at 720; stackblock and stackblock_size are neighbours whose
  * place varies, so they are looked for by what they must satisfy.
  *
- * `list` links the block into one of three lists: of threads on stacks of glibc's,
- * of threads on others, and of stacks kept for the next thread. The heads are words
- * of the C library's data. Near the last one stands the sum of its stacks' sizes.
+ * At 776 stand the flags of cancelhandling. A thread that ends sets one there, and
+ * whoever gives the block back, which is pthread_join(), pthread_detach() or a
+ * detached thread itself, sets another: this alone shows whether a result can still
+ * be asked for. The id does not: from 2.42 on a join leaves it as the kernel did.
+ * Neither do the lists of stacks, whose heads have no name, nor the sums beside them.
  *
  * A read can cost as much as copying some KiB, so whatever is searched is read in large
- * pieces, and a list is followed once for all its stacks.
+ * pieces.
  */
 enum {
 	TCB_BYTES = 2304,
 	TCB_ALIGN = 64,
 	TCB_DTV = 8,
 	TCB_SELF = 16,
-	TCB_HEADER = 704, /* tcbhead_t; own address again behind it: the thread is detached */
-	TCB_LIST = 704,
+	TCB_HEADER = 704, /* tcbhead_t */
 	TCB_TID = 720,
-	MAX_LIST = 1 << 16,
-	NEAR_HEAD = 4096, /* the sum of the cached stacks' sizes is not farther from the head */
-	DTV_BIAS = 16,    /* the vector is a block whose second entry it points to */
-	RED_ZONE = 128,   /* bytes below the stack pointer that a leaf function may use */
+	TCB_FLAGS = 776,
+	DTV_BIAS = 16,         /* the vector is a block whose second entry it points to */
+	RED_ZONE = 128,        /* bytes below the stack pointer that a leaf function may use */
 	ABOVE_TCB = 64 * 1024, /* at most so much of the stack block lies behind the block */
 	PAGE = 4096,
 	MAX_FRAMES = 1 << 16, /* of a stack that runs, looked through for one that was left */
 	PIECE = 1 << 20,
 };
 
-/* A stack in a list of glibc's. */
-struct link {
-	ms_addr at;
-	ms_addr head;
-};
+/* Flags of a thread control block, the same from glibc 2.31 to 2.43. */
+enum { FLAG_ENDING = 0x10, FLAG_GIVEN_BACK = 0x20, FLAGS = 0x7f };
 
 struct finder {
 	struct ms_source *src;
 	const struct ms_regions *regions;
 	struct ms_arena *arena;
 	struct ms_stacks *ret;
-	bool tid_known;                   /* every living thread's id stands at TCB_TID */
-	bool main_seen;                   /* some thread runs on the main stack */
-	struct MS_VEC(struct link) links; /* of the lists followed so far */
-	ms_addr head;                     /* of the list looked at last */
-	bool is_cache;                    /* and what it is */
-	uint64_t *piece;                  /* PIECE bytes to read into */
-	bool ok;                          /* false: no memory */
+	bool layout_known; /* every living thread's id and flags are where they are expected */
+	bool main_seen;    /* some thread runs on the main stack */
+	uint64_t *piece;   /* PIECE bytes to read into */
+	bool ok;           /* false: no memory */
 };
 
 static void add(struct finder *f, struct ms_ranges *to, ms_addr begin, ms_addr end)
@@ -200,90 +194,24 @@ static void add_main_stack(struct finder *f)
 	}
 }
 
-/* Follow the list that has @link to its head: the one link in a module's data, or 0. */
-static ms_addr follow_list(struct finder *f, ms_addr link)
+/* Read the flags of the block at @tcb; false when they are none. */
+static bool read_flags(struct ms_source *src, ms_addr tcb, uint32_t *ret)
 {
-	size_t first = f->links.n;
-	ms_addr head = 0;
-
-	while (!head && f->links.n < MAX_LIST) {
-		struct link *known = ms_vec_push(f->arena, &f->links);
-		const struct ms_region *region;
-
-		f->ok &= known != NULL;
-		if (!known)
-			break;
-		known->at = link;
-		if (!ms_source_word(f->src, link, &link))
-			break;
-		region = ms_region_of(f->regions, link);
-		if (!region)
-			break;
-		if (region->kind == MS_REGION_GLOBALS)
-			head = link;
-	}
-	while (f->links.at && first < f->links.n)
-		f->links.at[first++].head = head;
-	return head;
+	return ms_source_read(src, tcb + TCB_FLAGS, ret, 4) == 4 && !(*ret & ~(uint32_t)FLAGS);
 }
 
-/* The head of the list that the block at @tcb is in, or 0. */
-static ms_addr list_head(struct finder *f, ms_addr tcb)
-{
-	const struct link *known;
-
-	ms_vec_for_each (known, &f->links)
-		if (known->at == tcb + TCB_LIST)
-			return known->head;
-	return follow_list(f, tcb + TCB_LIST);
-}
-
-/* The sizes of all stacks in the list of @head. */
-static uint64_t list_bytes(const struct finder *f, ms_addr head)
-{
-	uint64_t bytes = 0;
-	uint64_t link = head;
-
-	for (int i = 0; i < MAX_LIST && ms_source_word(f->src, link, &link) && link != head; i++)
-		bytes += ms_range_len(stack_block(f, link - TCB_LIST));
-	return bytes;
-}
-
-static bool word_is_near(struct ms_source *src, ms_addr addr, uint64_t word)
-{
-	uint64_t words[2 * NEAR_HEAD / 8];
-	size_t n = ms_source_read(src, addr - NEAR_HEAD, words, sizeof(words)) / 8;
-
-	if (!n)
-		n = ms_source_read(src, addr, words, sizeof(words) / 2) / 8;
-	for (size_t i = 0; i < n; i++)
-		if (words[i] == word)
-			return true;
-	return false;
-}
-
-/* True when the stack of @tcb is in the cache, as far as the lists tell. */
-static bool is_cached(struct finder *f, ms_addr tcb)
-{
-	ms_addr head = list_head(f, tcb);
-
-	if (head && head != f->head) {
-		f->head = head;
-		f->is_cache = word_is_near(f->src, head, list_bytes(f, head));
-	}
-	return head && f->is_cache;
-}
-
-/* True when every living thread has its id where TCB_TID says. */
-static bool tids_stand_at_offset(struct ms_source *src)
+/* True when every living thread has its id and its flags where they are expected. */
+static bool layout_fits(struct ms_source *src)
 {
 	const struct ms_thread *t;
+	uint32_t flags;
 	uint32_t tid;
 
 	ms_vec_for_each (t, &src->threads) {
 		if (!t->tp)
 			continue;
-		if (ms_source_read(src, t->tp + TCB_TID, &tid, 4) != 4 || tid != (uint32_t)t->tid)
+		if (ms_source_read(src, t->tp + TCB_TID, &tid, 4) != 4 || tid != (uint32_t)t->tid ||
+		    !read_flags(src, t->tp, &flags))
 			return false;
 	}
 	return true;
@@ -300,24 +228,16 @@ static bool is_living_thread(const struct ms_source *src, ms_addr tcb)
 }
 
 /*
- * A thread that has ended, but may be joined still: its stack is not in the cache,
- * and it was not detached, in which case `joinid` would hold its own address. Up
- * to 2.41 the kernel has cleared its id, and pthread_join() not yet set it to -1.
+ * A thread that is not there, but may be joined still. Where that cannot be told, as of
+ * one that is just being made or that fork() left behind, its block is kept: what it
+ * returned is no leak before it is known to be one.
  */
-static bool awaits_join(struct finder *f, ms_addr tcb)
+static bool may_be_joined(const struct finder *f, ms_addr tcb)
 {
-	uint64_t words[TCB_BYTES / 8];
-	size_t n = ms_source_read(f->src, tcb, words, sizeof(words)) / 8;
-	uint32_t tid;
+	const uint32_t gone = FLAG_ENDING | FLAG_GIVEN_BACK;
+	uint32_t flags;
 
-	if (!f->tid_known || ms_source_read(f->src, tcb + TCB_TID, &tid, 4) != 4)
-		return true;
-	if (tid == UINT32_MAX || is_cached(f, tcb))
-		return false;
-	for (size_t i = TCB_HEADER / 8; i < n; i++)
-		if (words[i] == tcb)
-			return false;
-	return true;
+	return !f->layout_known || !read_flags(f->src, tcb, &flags) || (flags & gone) != gone;
 }
 
 static void add_dead_stack(struct finder *f, ms_addr tcb)
@@ -332,7 +252,7 @@ static void add_dead_stack(struct finder *f, ms_addr tcb)
 	add(f, &f->ret->whole, own.begin, own.end);
 	if (ms_source_word(f->src, tcb + TCB_DTV, &dtv))
 		add_word(f, dtv - DTV_BIAS);
-	if (awaits_join(f, tcb))
+	if (may_be_joined(f, tcb))
 		add(f, &f->ret->live, tcb, end);
 }
 
@@ -384,7 +304,7 @@ enum ms_status ms_stacks_find(struct ms_source *src, const struct ms_regions *re
 	f.piece = ms_arena_alloc(arena, PIECE);
 	if (!f.piece)
 		return MS_E_NOMEM;
-	f.tid_known = tids_stand_at_offset(src);
+	f.layout_known = layout_fits(src);
 	ms_vec_for_each (t, &src->threads)
 		add_thread(&f, t);
 	add_main_stack(&f);

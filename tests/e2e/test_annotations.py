@@ -177,3 +177,14 @@ CHECKS = [
 @pytest.mark.parametrize("deeds,options,env,flags,answer", CHECKS)
 def test_checks_as_leak_sanitizer_does(deeds, options, env, flags, answer):
     assert run_checks(deeds, options, env, flags) == answer
+
+
+@pytest.mark.parametrize("lost,says", [((0, 0, 0), "clean"), ((1, 0, 0), "leak"), ((0, 1, 0), "leak"),
+                                       ((0, 0, 1), "leak")],
+                         ids=["none", "arguments", "results", "detached"])
+def test_arguments_and_results_of_threads(lost, says):
+    """What a thread returned is not lost as long as it can be joined."""
+    program = compile_special("thread_results.c", "-pthread", *LINK)
+    done = subprocess.run([program, "10", *map(str, lost)], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=300)
+    assert (done.returncode, done.stdout) == (0, says + "\n"), done.stderr[-3000:]
