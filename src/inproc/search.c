@@ -46,7 +46,7 @@ void __tsan_init(void) __attribute__((weak));
 
 const char *ms_search_other_checker(void)
 {
-	const char *preload = getenv("LD_PRELOAD");
+	const char *preload = secure_getenv("LD_PRELOAD");
 
 	if (preload && strstr(preload, "vgpreload_"))
 		return "Valgrind: use its --leak-check=full";

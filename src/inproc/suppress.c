@@ -23,7 +23,7 @@ void ms_suppress_ask(struct ms_suppress_sources *ret)
 		ret->text = ms_lsan_default_suppressions();
 	if (ms_lsan_suppressions_file)
 		ret->files[0] = none_if_empty(ms_lsan_suppressions_file());
-	ret->files[1] = none_if_empty(getenv("MEMUNREACHABLE_SUPPRESSIONS"));
+	ret->files[1] = none_if_empty(secure_getenv("MEMUNREACHABLE_SUPPRESSIONS"));
 }
 
 static enum ms_status read_file(const char *path, struct ms_arena *arena,

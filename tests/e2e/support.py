@@ -89,6 +89,12 @@ def compile_target(name, suite=HOST, variant="dynamic", compiler="gcc", flags=()
 
 
 SPECIAL = pathlib.Path(__file__).parent / "special"
+HOSTILE = pathlib.Path(__file__).parent.parent / "hostile"
+
+
+def compile_hostile(source, *flags, tag=""):
+    """Build tests/hostile/SOURCE, a program that lies or hurts, into build/e2e."""
+    return compile_special(HOSTILE / source, *flags, tag=tag)
 
 
 def compile_special(source, *flags, compiler="gcc", tag=""):

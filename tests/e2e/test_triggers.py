@@ -192,6 +192,17 @@ def test_stacks(folder):
         target.well()
 
 
+def test_stacks_by_a_library_of_a_relative_path(folder):
+    """The program beside it is still found when the process has gone to another folder."""
+    program = compile_target("triggered")
+    command = f"cd {BUILD} && LD_PRELOAD=./{LIBRARY.name} exec {program} idle"
+    with Triggered(folder, argv=["/bin/sh", "-c", command], env={"LD_PRELOAD": ""}) as target:
+        assert target.ask("leave\n") == "left 0"
+        status, out, err = finish_trigger(start_trigger(target.pid, "--stacks"))
+        assert status == SCANNED_CLEAN and "sysTid=" in out, (status, err)
+        target.well()
+
+
 def test_a_thread_stands_for_its_process(folder):
     with Triggered(folder, "malloc") as target:
         answer = trigger(support.threads_of(target.pid)[-1])
@@ -443,6 +454,7 @@ def check_refused(target):
 
 def test_without_handler(folder):
     with Triggered(folder, "idle", env={"LD_PRELOAD": ""}) as target:
+        assert target.ask("leave\n") == "left 0"
         check_refused(target)
         target.well()
 
@@ -551,6 +563,24 @@ def test_others_are_not_answered(folder):
         name.unlink()
         answer = subprocess.run([MEMSCAN, "trigger", str(target.pid)], user=NOBODY, capture_output=True, text=True)
         assert answer.returncode == COULD_NOT_SCAN and "may not be signalled" in answer.stderr
+        target.well()
+
+
+@root_only
+def test_a_name_that_someone_else_took(folder):
+    """In a folder that all may write to, another user's file stands in nobody's way, and nothing is put into it."""
+    folder.chmod(0o1777)
+    code = ("import os, sys\nfor line in sys.stdin:\n"
+            f" open({str(folder)!r} + '/.tombstone.' + line.strip(), 'w').close(); print('made', flush=True)\n")
+    with Process(["/usr/bin/python3", "-c", code], user=NOBODY, stdin=subprocess.PIPE) as other, \
+            Triggered(folder, "idle", user=NOBODY - 1) as target:
+        other.popen.stdin.write(f"{target.pid}\n".encode())
+        other.popen.stdin.flush()
+        assert other.line() == "made"
+        assert target.named_by(target.strike())
+        taken = folder / f".tombstone.{target.pid}"
+        assert taken.stat().st_size == 0
+        taken.unlink()
         target.well()
 
 

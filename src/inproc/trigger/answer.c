@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -57,12 +58,32 @@ static int open_folder(const char *folder)
 	return open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
+/*
+ * Make the file @plain, or one of a name that nobody can guess: in a folder that many may
+ * write to, somebody may have the plain name taken.
+ */
+static int make_file(const char *plain, char *ret_path, size_t size)
+{
+	const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+	unsigned long any;
+	int fd;
+
+	(void)snprintf(ret_path, size, "%s", plain);
+	fd = open(ret_path, flags, 0600);
+	if (fd >= 0 || errno != EEXIST ||
+	    getrandom(&any, sizeof(any), GRND_NONBLOCK) != sizeof(any))
+		return fd;
+	(void)snprintf(ret_path, size, "%s.%lx", plain, any);
+	return open(ret_path, flags, 0600);
+}
+
 bool ms_answer_open(const char *folder, pid_t pid, struct ms_answer *ret)
 {
 	int dir = open_folder(folder);
+	char plain[MS_FOLDER_BYTES + 32];
 
-	(void)snprintf(ret->path, sizeof(ret->path), "%s/.tombstone.%d", folder, (int)pid);
-	(void)unlink(ret->path); /* of one that was killed */
+	(void)snprintf(plain, sizeof(plain), "%s/.tombstone.%d", folder, (int)pid);
+	(void)unlink(plain); /* of one that was killed */
 	ret->is_file = false;
 	ret->error = 0;
 	ret->fd = dir < 0 ? -1 : connect_asker(dir, pid);
@@ -71,7 +92,7 @@ bool ms_answer_open(const char *folder, pid_t pid, struct ms_answer *ret)
 	if (ret->fd >= 0)
 		return true;
 	ret->is_file = true;
-	ret->fd = open(ret->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	ret->fd = make_file(plain, ret->path, sizeof(ret->path));
 	if (ret->fd >= 0)
 		return true;
 	ms_log("cannot write to the folder '%s': %s; set " MS_ENV_FOLDER " to another", folder,

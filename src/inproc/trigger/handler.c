@@ -18,6 +18,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -446,10 +447,21 @@ static bool install(void)
 	return !sigaction(MS_TRIGGER_SIGNAL, &act, NULL);
 }
 
+/* Whoever starts it has fewer rights than it: a signal of theirs must not make it answer. */
+static bool has_more_rights(void)
+{
+	return getauxval(AT_SECURE) != 0;
+}
+
 MS_EXPORT bool memunreachable_install_handler(void)
 {
 	const char *other = ms_search_other_checker();
 
+	if (has_more_rights()) {
+		ms_log("no handler is installed in a process that runs with more rights than "
+		       "whoever started it");
+		return false;
+	}
 	if (other) {
 		ms_log("no handler is installed in a process that runs under %s", other);
 		return false;
@@ -470,7 +482,7 @@ __attribute__((constructor)) static void begin(void)
 {
 	struct sigaction before;
 
-	if (ms_search_other_checker())
+	if (has_more_rights() || ms_search_other_checker())
 		return;
 	ms_trigger_read_settings(&service.settings);
 	if (service.settings.off || sigaction(MS_TRIGGER_SIGNAL, NULL, &before) ||

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +42,7 @@ static bool parse_size(const char *text, uint64_t *ret)
 
 static uint64_t take_size(const char *name, uint64_t most, const char *example)
 {
-	const char *text = getenv(name);
+	const char *text = secure_getenv(name);
 	uint64_t n = 0;
 
 	if (!text || !*text)
@@ -53,7 +55,7 @@ static uint64_t take_size(const char *name, uint64_t most, const char *example)
 
 static void take_folder(char *ret)
 {
-	const char *folder = getenv(MS_ENV_FOLDER);
+	const char *folder = secure_getenv(MS_ENV_FOLDER);
 
 	if (!folder || !*folder)
 		folder = MS_DEFAULT_FOLDER;
@@ -70,7 +72,7 @@ static void take_folder(char *ret)
 /* A copy, for the program may change its environment. */
 static void take_suppressions(char *ret)
 {
-	const char *file = getenv("MEMUNREACHABLE_SUPPRESSIONS");
+	const char *file = secure_getenv("MEMUNREACHABLE_SUPPRESSIONS");
 
 	ret[0] = '\0';
 	if (file && strlen(file) < MS_PROGRAM_BYTES)
@@ -79,43 +81,66 @@ static void take_suppressions(char *ret)
 		ms_log("MEMUNREACHABLE_SUPPRESSIONS has too long a name; it is left out");
 }
 
+/* Absolute, for the program may change its folder before the file is run. */
 static bool take_program(char *ret, const char *folder, size_t len, const char *name)
 {
-	int n = snprintf(ret, MS_PROGRAM_BYTES, "%.*s%s", (int)len, folder, name);
+	char path[PATH_MAX];
+	char whole[PATH_MAX];
+	int n = snprintf(path, sizeof(path), "%.*s%s", (int)len, folder, name);
 
-	if (n > 0 && n < MS_PROGRAM_BYTES && access(ret, X_OK) == 0)
+	if (n > 0 && n < PATH_MAX && !access(path, X_OK) && realpath(path, whole) &&
+	    strlen(whole) < MS_PROGRAM_BYTES) {
+		(void)snprintf(ret, MS_PROGRAM_BYTES, "%s", whole);
 		return true;
+	}
 	ret[0] = '\0';
 	return false;
 }
 
-/* The program memscan: as told, beside this library, or where the two are installed. */
+/* The file that this code is in. A program's own name for itself can be anything. */
+static bool find_self(char *ret)
+{
+	const struct link_map *link;
+	void *found = NULL;
+	ssize_t n;
+	Dl_info info;
+
+	/* NOLINTNEXTLINE(bugprone-multi-level-implicit-pointer-conversion) */
+	if (!dladdr1((const void *)ms_trigger_read_settings, &info, &found, RTLD_DL_LINKMAP))
+		return false;
+	link = found;
+	if (link && link->l_name[0])
+		return realpath(link->l_name, ret);
+	n = readlink("/proc/self/exe", ret, PATH_MAX - 1);
+	ret[n < 0 ? 0 : n] = '\0';
+	return n > 0;
+}
+
+/* The program memscan: the one named, beside this library, or where the two are installed. */
 static void find_memscan(char *ret)
 {
-	const char *told = getenv(MS_ENV_MEMSCAN);
-	const char *slash;
-	Dl_info info;
+	const char *named = secure_getenv(MS_ENV_MEMSCAN);
+	char self[PATH_MAX];
 	size_t len;
 
-	if (told && *told) {
-		if (!take_program(ret, told, strlen(told), ""))
-			ms_log("%s: no program '%s'", MS_ENV_MEMSCAN, told);
+	if (named && *named) {
+		if (!take_program(ret, named, strlen(named), ""))
+			ms_log("%s: no program '%s'", MS_ENV_MEMSCAN, named);
 		return;
 	}
-	/* NOLINTNEXTLINE(bugprone-multi-level-implicit-pointer-conversion) */
-	if (!dladdr((const void *)ms_trigger_read_settings, &info) || !info.dli_fname)
-		return;
-	slash = strrchr(info.dli_fname, '/');
-	len = slash ? (size_t)(slash - info.dli_fname) : 0;
-	if (!take_program(ret, info.dli_fname, len, "/memscan") &&
-	    !take_program(ret, info.dli_fname, len, "/../bin/memscan") &&
-	    !take_program(ret, "", 0, "/usr/bin/memscan"))
+	if (find_self(self)) {
+		len = (size_t)(strrchr(self, '/') - self);
+		if (take_program(ret, self, len, "/memscan") ||
+		    take_program(ret, self, len, "/../bin/memscan"))
+			return;
+	}
+	if (!take_program(ret, "", 0, "/usr/bin/memscan"))
 		(void)take_program(ret, "", 0, "/usr/local/bin/memscan");
 }
 
 void ms_trigger_read_settings(struct ms_trigger_settings *ret)
 {
-	const char *trigger = getenv(MS_ENV_TRIGGER);
+	const char *trigger = secure_getenv(MS_ENV_TRIGGER);
 
 	memset(ret, 0, sizeof(*ret));
 	ret->off = trigger && !strcmp(trigger, "0");
