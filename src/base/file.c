@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { PIECE = 64 * 1024, MOST = 64 * 1024 * 1024 };
@@ -43,6 +44,38 @@ enum ms_status ms_file_read_most(const char *path, size_t most, struct ms_arena 
 	if (fd >= 0)
 		(void)close(fd);
 	return error ? ms_fail_sys(err, error, "cannot read %.120s", path) : MS_OK;
+}
+
+/* 0, or errno. */
+static int empty_own(int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return errno;
+	if (!S_ISREG(st.st_mode) || (st.st_uid && st.st_uid != geteuid()))
+		return EPERM;
+	return ftruncate(fd, 0) ? errno : 0;
+}
+
+static int open_own(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+	int error = fd < 0 ? errno : empty_own(fd);
+
+	if (!error)
+		return fd;
+	if (fd >= 0)
+		(void)close(fd);
+	errno = error;
+	return -1;
+}
+
+int ms_file_create_private(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+	return fd < 0 && errno == EEXIST ? open_own(path) : fd;
 }
 
 bool ms_fd_read_all(int fd, void *bytes, size_t len)

@@ -23,6 +23,15 @@ ms_must_check enum ms_status ms_file_read_most(const char *path, size_t most,
                                                struct ms_arena *arena, struct ms_bytes *ret,
                                                struct ms_error *err);
 
+/*
+ * Open @path for writing what is not for everyone: a new file of mode 0600, or one that is
+ * there, emptied, when it is a regular file of this user's or of root's. No link is
+ * followed.
+ *
+ * Returns the descriptor, or -1 with errno; EPERM for a file of someone else's.
+ */
+int ms_file_create_private(const char *path);
+
 /* Move exactly @len bytes. False with errno when that fails, which is 0 at an end of file. */
 bool ms_fd_read_all(int fd, void *bytes, size_t len);
 bool ms_fd_write_all(int fd, const void *bytes, size_t len);

@@ -16,6 +16,8 @@ enum { BUFFER_BYTES = 16 * 1024, TEMP_TRIES = 100 };
 /* What is behind a path; the temporary file's name is empty while there is none. */
 struct place {
 	bool special; /* exists and is no regular file: written in place */
+	bool exists;
+	struct stat old; /* when it does */
 	char file[PATH_MAX];
 	char temp[PATH_MAX];
 };
@@ -35,7 +37,10 @@ static enum ms_status unwritable(const char *path, int sys_errno, struct ms_erro
 	enum ms_status st = ms_fail_sys(err, sys_errno, "cannot write the report to %.120s",
 	                                path ? path : "standard output");
 
-	if (path)
+	if (path && sys_errno == EPERM)
+		ms_advise(err, "the file is another user's, in a folder that many may write to: "
+		               "choose another name");
+	else if (path)
 		ms_advise(err, "give --output a file in a folder where you may write and space is "
 		               "left");
 	else
@@ -43,21 +48,38 @@ static enum ms_status unwritable(const char *path, int sys_errno, struct ms_erro
 	return st;
 }
 
+/*
+ * Whether somebody else put the file into a folder that many write to: a report holds what
+ * a process had in memory, and would be theirs.
+ */
+static bool is_planted(const struct place *place)
+{
+	const char *slash = strrchr(place->file, '/');
+	char folder[PATH_MAX];
+	struct stat st;
+
+	(void)snprintf(folder, sizeof(folder), "%.*s", (int)(slash - place->file) + 1, place->file);
+	return place->old.st_uid != geteuid() && !stat(folder, &st) && (st.st_mode & S_ISVTX) &&
+	       place->old.st_uid != st.st_uid;
+}
+
 /* Follow @path to what it stands for, so that a link stays one and its target changes. */
 static int locate(const char *path, struct place *ret)
 {
-	struct stat st;
-
 	memset(ret, 0, sizeof(*ret));
-	if (stat(path, &st) == 0) {
-		ret->special = !S_ISREG(st.st_mode);
-		if (S_ISDIR(st.st_mode))
+	if (stat(path, &ret->old) == 0) {
+		ret->exists = true;
+		ret->special = !S_ISREG(ret->old.st_mode);
+		if (S_ISDIR(ret->old.st_mode))
 			return EISDIR;
 		if (access(path, W_OK) != 0)
 			return errno;
 		/* The name of an open pipe (/dev/stdout) is none in the file system. */
-		if (!ret->special)
-			return realpath(path, ret->file) ? 0 : errno;
+		if (!ret->special) {
+			if (!realpath(path, ret->file))
+				return errno;
+			return is_planted(ret) ? EPERM : 0;
+		}
 	} else if (errno != ENOENT) {
 		return errno;
 	}
@@ -80,7 +102,7 @@ static int make_temp(struct place *place)
 			errno = ENAMETOOLONG;
 			return -1;
 		}
-		fd = open(place->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+		fd = open(place->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 		if (fd >= 0 || errno != EEXIST)
 			return fd;
 	}
@@ -158,11 +180,21 @@ static int write_open(int to, const struct ms_printed *printed)
 	return fd < 0 ? errno : write_and_close(fd, printed, false);
 }
 
-static int write_special(const struct place *place, const struct ms_printed *printed)
+/* @flags: O_TRUNC, or none for what is no regular file */
+static int write_in_place(const struct place *place, const struct ms_printed *printed, int flags)
 {
-	int fd = open(place->file, O_WRONLY | O_NOCTTY | O_CLOEXEC);
+	int fd = open(place->file, O_WRONLY | O_NOCTTY | O_CLOEXEC | flags);
 
 	return fd < 0 ? errno : write_and_close(fd, printed, false);
+}
+
+/* The new file gets what the old one had, which may be more than root's default. */
+static bool keep_owner_and_mode(int fd, const struct stat *old)
+{
+	if ((old->st_uid != geteuid() || old->st_gid != getegid()) &&
+	    fchown(fd, old->st_uid, old->st_gid))
+		return false;
+	return !fchmod(fd, old->st_mode & 0777);
 }
 
 static int write_file(struct place *place, const struct ms_printed *printed)
@@ -172,6 +204,12 @@ static int write_file(struct place *place, const struct ms_printed *printed)
 
 	if (fd < 0)
 		return errno;
+	if (place->exists && !keep_owner_and_mode(fd, &place->old)) {
+		/* Not ours to give away; but ours to write to. */
+		(void)close(fd);
+		(void)unlink(place->temp);
+		return write_in_place(place, printed, O_TRUNC);
+	}
 	problem = write_and_close(fd, printed, true);
 	if (problem == 0 && rename(place->temp, place->file) != 0)
 		problem = errno;
@@ -197,7 +235,7 @@ enum ms_status ms_output_print(const char *path, const struct ms_printed *printe
 		return print_to_fd(STDOUT_FILENO, printed, err);
 	problem = locate(path, &place);
 	if (!problem && place.special)
-		problem = write_special(&place, printed);
+		problem = write_in_place(&place, printed, 0);
 	else if (!problem)
 		problem = write_file(&place, printed);
 	return problem ? unwritable(path, problem, err) : MS_OK;

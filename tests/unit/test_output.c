@@ -103,16 +103,81 @@ static enum ms_status write_to(const char *path, const struct ms_writer *writer)
 	return ms_output_write(path, writer, &report, false, &err);
 }
 
-Test(output, a_new_file_is_written_with_the_umasks_mode)
+static unsigned mode_of(const char *name)
 {
 	struct stat st;
 
-	umask(027);
+	cr_assert_eq(stat(in_folder(name), &st), 0);
+	return st.st_mode & 07777;
+}
+
+Test(output, a_new_file_is_for_its_owner_alone)
+{
+	umask(0);
 	cr_assert_eq(write_to(in_folder("new"), &short_writer), MS_OK, "%s", err.text);
 	assert_file(in_folder("new"), "short\n");
-	cr_assert_eq(stat(in_folder("new"), &st), 0);
-	cr_assert_eq(st.st_mode & 07777, 0640);
+	cr_assert_eq(mode_of("new"), 0600);
 	cr_assert_eq(entries(), 1);
+}
+
+Test(output, an_old_file_keeps_its_mode)
+{
+	umask(077);
+	put_file(in_folder("old"), "old");
+	cr_assert_eq(chmod(in_folder("old"), 0664), 0);
+	cr_assert_eq(write_to(in_folder("old"), &short_writer), MS_OK, "%s", err.text);
+	assert_file(in_folder("old"), "short\n");
+	cr_assert_eq(mode_of("old"), 0664);
+}
+
+enum { SOMEONE = 4321, NOBODY = 65534 };
+
+Test(output, an_old_file_keeps_its_owner)
+{
+	struct stat st;
+
+	if (geteuid())
+		cr_skip_test("needs two users");
+	put_file(in_folder("old"), "old");
+	cr_assert_eq(chown(in_folder("old"), SOMEONE, SOMEONE), 0);
+	cr_assert_eq(write_to(in_folder("old"), &short_writer), MS_OK, "%s", err.text);
+	assert_file(in_folder("old"), "short\n");
+	cr_assert_eq(stat(in_folder("old"), &st), 0);
+	cr_assert_eq(st.st_uid, SOMEONE);
+	cr_assert_eq(st.st_gid, SOMEONE);
+}
+
+Test(output, an_old_file_that_cannot_be_given_away_is_written_in_place)
+{
+	struct stat st;
+
+	if (geteuid())
+		cr_skip_test("needs two users");
+	put_file(in_folder("old"), "a longer text than the report");
+	cr_assert_eq(chmod(in_folder("old"), 0666), 0);
+	cr_assert_eq(chown(folder, NOBODY, NOBODY), 0);
+	cr_assert_eq(seteuid(NOBODY), 0);
+	cr_assert_eq(write_to(in_folder("old"), &short_writer), MS_OK, "%s", err.text);
+	cr_assert_eq(seteuid(0), 0);
+	assert_file(in_folder("old"), "short\n");
+	cr_assert_eq(stat(in_folder("old"), &st), 0);
+	cr_assert_eq(st.st_uid, 0);
+	cr_assert_eq(entries(), 1);
+}
+
+Test(output, a_file_that_was_planted_where_all_may_write_is_refused)
+{
+	if (geteuid())
+		cr_skip_test("needs two users");
+	cr_assert_eq(chmod(folder, 01777), 0);
+	put_file(in_folder("old"), "old");
+	cr_assert_eq(chmod(in_folder("old"), 0666), 0);
+	cr_assert_eq(chown(in_folder("old"), SOMEONE, SOMEONE), 0);
+	cr_assert_eq(write_to(in_folder("old"), &short_writer), MS_E_SYS);
+	cr_assert_str_eq(err.advice,
+	                 "the file is another user's, in a folder that many may write to: "
+	                 "choose another name");
+	assert_file(in_folder("old"), "old");
 }
 
 Test(output, an_old_file_is_replaced_and_its_reader_keeps_the_old_one)

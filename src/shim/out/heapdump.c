@@ -151,7 +151,7 @@ bool ms_heapdump_to(int fd)
 
 bool ms_heapdump_file(const char *path)
 {
-	int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_TRUNC | O_CLOEXEC, 0644);
+	int fd = ms_file_create_private(path);
 	bool done;
 
 	if (fd < 0) {

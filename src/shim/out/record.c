@@ -2,7 +2,6 @@
 #include "shim/out/record.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -156,7 +155,7 @@ void ms_record_write(const char *path)
 		ms_say("No alloc entries to write.");
 		return;
 	}
-	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0755);
+	fd = ms_file_create_private(path);
 	if (fd < 0) {
 		ms_say("Cannot create record alloc file %s: %s", path, strerror(errno));
 		return;
