@@ -4,6 +4,8 @@
 #	make demo       install what is missing, build, scan a bundled leaking program
 #	make check      install what is missing, build, run every test
 #	make check-unit, check-unit-san, check-e2e, layers, lint     the parts of it
+#	make check-programs  more programs from packages at work: no leak may be used later;
+#	                PROGRAMS=NAME,NAME chooses, PROGRAM_SECONDS= says how long
 #	make bench      measure a scan against its peers; BENCH=full, or BENCH="PART..."
 #	make bench-parts     measure single parts of the engine
 #	make install    PREFIX=, DESTDIR= and GNU's directory variables
@@ -59,7 +61,7 @@ PARTS   := $(filter-out $(MAIN) src/inproc/annotate/malloc src/inproc/annotate/f
 
 Q := $(if $(VERBOSE),,@)
 
-.PHONY: all demo demo-run check check-all check-unit check-unit-san check-e2e targets \
+.PHONY: all demo demo-run check check-all check-unit check-unit-san check-e2e check-programs targets \
         bench bench-programs bench-parts install clean lint lint-format lint-tidy \
         lint-cppcheck lint-analyzer layers
 .SECONDARY:
@@ -222,6 +224,12 @@ check-unit-san: $(UNIT:%=$(B)/san/unit/%)
 check-e2e: all targets
 	tests/e2e/run
 
+# What installing, starting and scanning dozens of programs takes is not for every check.
+check-programs:
+	tools/install-deps programs
+	$(MAKE) -j$$(nproc) all targets
+	PROGRAMS='$(or $(PROGRAMS),all)' tests/e2e/run test_false_leaks.py
+
 layers: $(SRC:%.c=$(B)/%.o)
 	tools/check-layers $(B)
 
@@ -281,9 +289,9 @@ demo-run: all $(B)/targets/demo_leaky
 
 # ---- checks of the text itself ----
 
-ALL_C := $(SRC) $(SUPPORT) $(sort $(wildcard tests/unit/*.c tests/bench/*.c))
+ALL_C := $(SRC) $(SUPPORT) $(sort $(wildcard tests/unit/*.c tests/bench/*.c tests/freelog/*.c))
 ALL_H := $(sort $(wildcard src/*/*.h src/*/*/*.h include/*/*.h tests/support/*.h \
-         tests/golden/*.h))
+         tests/golden/*.h tests/freelog/*.h))
 
 lint: lint-format lint-tidy lint-cppcheck lint-analyzer
 

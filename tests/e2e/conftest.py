@@ -44,6 +44,27 @@ def notes():
 
 
 lines = []
+found = []
+
+
+@pytest.fixture(scope="session")
+def outcomes():
+    """What was told of programs at work, and turned out false, for a table at the end."""
+    return found
+
+
+def write_outcomes(write_line):
+    write_line(f"{'program':<32} {'scans':>5} {'told':>6} {'freed later':>11} {'not there':>9} {'possible':>8} {'refused':>7} "
+               f"{'not verified':>12} {'longest scan':>12} {'longest pause':>13}")
+    for one in found:
+        write_line(f"{one.name:<32} {one.scans:>5} {one.leaks():>6} {one.used_later:>11} {len(one.false) - one.used_later:>9} "
+                   f"{one.possible:>8} {len(one.refused):>7} {len(one.unverified):>12} {one.longest_scan * 1e3:>9.0f} ms "
+                   f"{one.longest_pause * 1e3:>10.2f} ms")
+    for one in found:
+        for text in sorted(set(one.refused)):
+            write_line(f"{one.name}, refused {one.refused.count(text)} times: {text}")
+        for text in sorted(set(one.unverified)):
+            write_line(f"{one.name}, not verified {one.unverified.count(text)} times: {text}")
 
 
 def pytest_terminal_summary(terminalreporter):
@@ -61,5 +82,8 @@ def pytest_terminal_summary(terminalreporter):
                 f"{'-'.join(str(n) for n in {leaked[0]: 0, leaked[-1]: 0}):>7} "
                 f"{max(r['scan']['pause_ns'] for r in reports) / 1e6:>9.2f} "
                 f"{max(r['scan']['attempts'] for r in reports):>5} {max(row[2] for row in mine) * 1e3:>8.0f}")
+    if found:
+        terminalreporter.section("leaks of programs at work, looked up in the log of their malloc")
+        write_outcomes(terminalreporter.write_line)
     for line in lines:
         terminalreporter.write_line(line)

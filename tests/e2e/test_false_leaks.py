@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs at work, scanned again and again: nothing that memscan tells is used later.
+
+PROGRAMS: "all" for the whole table of at_work, or names of it, separated by commas;
+without it those that are for `make check`. PROGRAM_SECONDS: how long each is scanned.
+"""
+
+import contextlib
+import os
+import random
+import time
+
+import pytest
+
+import at_work
+import free_log
+
+WANTED = os.environ.get("PROGRAMS", "")
+SECONDS = float(os.environ.get("PROGRAM_SECONDS", "5"))
+
+
+def chosen():
+    if WANTED in ("", "all"):
+        return [program for program in at_work.programs if program.check or WANTED]
+    found = [program for program in at_work.programs if program.name in WANTED.split(",")]
+    assert len(found) == len(WANTED.split(",")), f"of {WANTED} there are {[program.name for program in found]}"
+    return found
+
+
+def scan_at_work(outcome, pids_now):
+    """Scan for some seconds, at moments of no pattern; the processes that were scanned."""
+    scanned, end = set(), time.monotonic() + SECONDS
+    while time.monotonic() < end or outcome.scans < 3:
+        for pid in pids_now():
+            if free_log.scan_once(outcome, pid):
+                scanned.add(pid)
+        assert scanned, f"{outcome.name}: there is nothing to scan"
+        time.sleep(random.uniform(0, 0.03))
+    return scanned
+
+
+@pytest.mark.parametrize("program", chosen(), ids=lambda program: program.name)
+def test_no_leak_is_used_later(program, folder, outcomes):
+    outcome = free_log.Outcome(program.name)
+    with free_log.Logs() as logs:
+        place = at_work.Place(folder, logs.env)
+        with place.stack, contextlib.closing(program.run(place)) as steps:
+            try:
+                pids_now = next(steps)
+                scanned = scan_at_work(outcome, pids_now)
+                assert next(steps, None) is None
+            finally:
+                place.ended = True
+        free_log.look_up(outcome, logs, scanned)
+    outcomes.append(outcome)
+    free_log.check(outcome, program.other_malloc)
