@@ -120,6 +120,23 @@ void *ms_fake_map(struct ms_fake *fake, ms_addr addr, size_t len, int prot, cons
 	return fake->bytes[i];
 }
 
+struct ms_mapping *ms_fake_split(struct ms_fake *fake, ms_addr addr)
+{
+	struct ms_mapping *slot = ms_vec_push(&fake->arena, &fake->base.mappings);
+	struct ms_mapping *at = fake->base.mappings.at;
+	int i = index_at(fake, addr);
+
+	assert(i >= 0 && at[i].range.begin < addr && slot && slot - at < MS_FAKE_MAPS);
+	for (ptrdiff_t k = slot - at; k > i; k--) {
+		at[k] = at[k - 1];
+		fake->bytes[k] = fake->bytes[k - 1];
+		fake->absent[k] = fake->absent[k - 1];
+	}
+	fake->bytes[i + 1] += addr - at[i].range.begin;
+	at[i].range.end = at[i + 1].range.begin = addr;
+	return &at[i + 1];
+}
+
 void *ms_fake_at(struct ms_fake *fake, ms_addr addr)
 {
 	int i = index_at(fake, addr);

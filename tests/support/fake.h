@@ -41,6 +41,12 @@ void ms_fake_deinit(struct ms_fake *fake);
  */
 void *ms_fake_map(struct ms_fake *fake, ms_addr addr, size_t len, int prot, const char *name);
 
+/*
+ * Make two mappings of the one that has @addr, which is the begin of a page, not of
+ * the mapping. Returns the upper one.
+ */
+struct ms_mapping *ms_fake_split(struct ms_fake *fake, ms_addr addr);
+
 /* The host's address of the byte at @addr, which must be mapped. */
 void *ms_fake_at(struct ms_fake *fake, ms_addr addr);
 

@@ -167,7 +167,7 @@ static void map_memory(struct pen *pen, const char *picture)
 		                  pen->h->n_libcs > 1 ? "" : "[heap]");
 	further = (pieces - (pieces > 0)) * PTHEAP_PIECE;
 	pen->pieces = pen->mapped = pen->base + PIECES + further;
-	if (further || strpbrk(picture, "maA"))
+	if (further || strpbrk(picture, "maAls"))
 		(void)ms_fake_map(&pen->h->fake, pen->base + PIECES, further + MAPPED_BYTES, RW,
 		                  "");
 	for (ms_addr i = 0; i < heaps; i++)
@@ -488,7 +488,7 @@ static void count_mapped(struct pen *pen, uint64_t total)
 static void draw_mapped(struct pen *pen, char kind, uint64_t request)
 {
 	uint64_t extra = par_layout(pen)->mmap_extra;
-	uint64_t prev = kind == 'm' ? 0 : (kind == 'a' ? MS_PAGE : 64) - MS_HEADER;
+	uint64_t prev = kind == 'm' || kind == 'l' ? 0 : (kind == 'a' ? MS_PAGE : 64) - MS_HEADER;
 	uint64_t total = ms_align_up(prev + request + MS_HEADER + extra, MS_PAGE);
 	ms_addr chunk = pen->mapped + prev;
 	struct ptheap_chunk *c;
@@ -498,9 +498,10 @@ static void draw_mapped(struct pen *pen, char kind, uint64_t request)
 	put(pen, chunk + MS_WORD, (total - prev - extra) | MS_IS_MMAPPED);
 	c = note_chunk(pen, kind, chunk, total - prev - extra);
 	c->usable = c->size - (extra ? MS_WORD : MS_HEADER);
-	c->owner = 'm';
+	c->owner = kind == 'l' ? 'l' : 'm';
 	pen->mapped += total;
-	count_mapped(pen, total);
+	if (kind != 'l')
+		count_mapped(pen, total);
 }
 
 static void draw_one(struct pen *pen, char kind, uint64_t n)
@@ -537,7 +538,12 @@ static void draw_one(struct pen *pen, char kind, uint64_t n)
 	case 'm':
 	case 'a':
 	case 'A':
+	case 'l':
 		draw_mapped(pen, kind, n);
+		return;
+	case 's':
+		note_chunk(pen, kind, pen->mapped, ms_align_up(n, MS_PAGE))->owner = 's';
+		pen->mapped += ms_align_up(n, MS_PAGE);
 		return;
 	case ';':
 		pen->main = false;
@@ -558,7 +564,7 @@ static void draw_picture(struct pen *pen, const char *picture)
 		char *end;
 		uint64_t n = strtoull(c, &end, 10);
 
-		if (!pen->arena && !strchr("maA;", kind))
+		if (!pen->arena && !strchr("maAls;", kind))
 			draw_main(pen);
 		else if (!pen->arena && kind == ';')
 			draw_arena(pen, pen->libc->arena);

@@ -27,6 +27,8 @@
  *	mN  used, with a mapping of its own; adjoining the one before
  *	aN  the same, aligned to a page, a stale header at the mapping's begin
  *	AN  the same, aligned to 64 bytes
+ *	lN  what looks like mN, and is the program's own: no counter counts it
+ *	sN  N bytes of the program's own that look like nothing
  *
  * A library drawn later lies higher. Its caches are those of the same threads, and
  * its main arena has no break memory: it begins with an anonymous mapping.

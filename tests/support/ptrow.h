@@ -18,9 +18,9 @@
 struct row {
 	char what[64];
 	char picture[96];
-	char damage[96]; /* for ptheap_break() */
-	char lost[8];    /* owners whose chunks must not be told */
-	char says[64];   /* must be in the evidence or the warnings */
+	char damage[128]; /* for ptheap_break() */
+	char lost[8];     /* owners whose chunks must not be told */
+	char says[64];    /* must be in the evidence or the warnings */
 };
 
 static struct ptheap h;

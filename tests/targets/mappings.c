@@ -361,6 +361,126 @@ static void timer_values(void)
 	}
 }
 
+/* Above the threshold for mmap that any tunable here sets. */
+enum { MAPPED_BYTES = 1 << 20 };
+
+/* A block with a mapping of its own, kept alive. */
+static void *keep_mapped(void)
+{
+	held[0] = new_live(MAPPED_BYTES);
+	return held[0];
+}
+
+/*
+ * What malloc writes at the begin of a mapping of @bytes, at @p. From 2.43 on it leaves
+ * out 16 of them, as it has done for what is held.
+ */
+static void write_header(void *p, uint64_t bytes)
+{
+	const uint64_t *block = held[0];
+	uint64_t *words = p;
+
+	words[0] = 0;
+	words[1] = (bytes - (-(block[-1] - 2) & 0xff0)) | 2;
+}
+
+/* A mapping of the program's own that looks like one of malloc's; it holds a block. */
+static void **map_alike(size_t bytes)
+{
+	void **p = map_apart(bytes);
+
+	write_header(p, bytes);
+	p[500] = new_live(100);
+	return p;
+}
+
+/* Two more of malloc's, one of them lost. */
+static void make_mapped(void)
+{
+	held[5] = new_live(MAPPED_BYTES + 5 * PAGE);
+	leak(MAPPED_BYTES + 300000);
+}
+
+static void look_alikes(void)
+{
+	char *p;
+
+	keep_mapped();
+	held[1] = map_alike(5 * PAGE);
+	held[2] = map_alike(700 * PAGE);
+	p = (char *)map_alike(9 * PAGE);
+	write_header(p, 900 * PAGE); /* far over what is mapped */
+	held[3] = p;
+	p = (char *)map_alike(300 * PAGE);
+	if (mprotect(p + PAGE, 100 * PAGE, PROT_NONE) != 0 ||
+	    mprotect(p + 150 * PAGE, 50 * PAGE, PROT_READ) != 0)
+		_exit(97);
+	held[4] = p;
+	make_mapped();
+}
+
+/* Neither shared memory nor a file is malloc's, so that these are no twins. */
+static void look_alikes_shared(void)
+{
+	size_t bytes = MAPPED_BYTES + PAGE;
+	int fd = (int)syscall(SYS_memfd_create, "memscan-test", 0);
+
+	keep_mapped();
+	for (int i = 0; i < 2; i++) {
+		if (i && (fd < 0 || ftruncate(fd, (off_t)bytes) != 0))
+			_exit(97);
+		held[1 + i] =
+			need(mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		                  i ? MAP_PRIVATE : MAP_SHARED | MAP_ANONYMOUS, i ? fd : -1, 0));
+		write_header(held[1 + i], bytes);
+		((void **)held[1 + i])[500] = new_live(100);
+	}
+	leak(MAPPED_BYTES);
+}
+
+/*
+ * Directly below and above one of malloc's, which the kernel may join them with; what is
+ * above ends in pages that are closed.
+ */
+static void look_alikes_beside(void)
+{
+	char *block = keep_mapped();
+	char *base = (char *)((uintptr_t)block / PAGE * PAGE);
+	size_t bytes = (((size_t *)block)[-1] + PAGE - 8) / PAGE * PAGE;
+	int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+	void **below = mmap(base - 7 * PAGE, 7 * PAGE, PROT_READ | PROT_WRITE, flags, -1, 0);
+	char *above = mmap(base + bytes, 9 * PAGE, PROT_READ | PROT_WRITE, flags, -1, 0);
+
+	if (below != MAP_FAILED) {
+		write_header(below, 7 * PAGE);
+		below[500] = new_live(100);
+		held[1] = below;
+	}
+	if (above != MAP_FAILED) {
+		write_header(above, 9 * PAGE);
+		if (mprotect(above + PAGE, 8 * PAGE, PROT_NONE) != 0)
+			_exit(97);
+		held[2] = above;
+	}
+	make_mapped();
+}
+
+/* Nobody can tell which is malloc's: what both hold is alive, and neither is told. */
+static void look_alike_twins(void)
+{
+	void **block = fresh(2 * MAPPED_BYTES);
+	void **alike = map_apart(2 * MAPPED_BYTES + PAGE);
+
+	keep_mapped();
+	write_header(alike, 2 * MAPPED_BYTES + PAGE);
+	block[500] = new_live(100);
+	alike[500] = new_live(120);
+	tell("live", block);
+	OPAQUE(block);
+	OPAQUE(alike);
+	leak(3 * MAPPED_BYTES);
+}
+
 static void queued_signals(void)
 {
 	sigset_t set;
@@ -401,6 +521,10 @@ static const struct scenario scenarios[] = {
 	{ "epoll_data", epoll_data, 0 },
 	{ "timer_values", timer_values, 0 },
 	{ "queued_signals", queued_signals, 0 },
+	{ "look_alikes", look_alikes, 0 },
+	{ "look_alikes_shared", look_alikes_shared, 0 },
+	{ "look_alikes_beside", look_alikes_beside, 0 },
+	{ "look_alike_twins", look_alike_twins, 0 },
 };
 
 int main(int argc, char **argv)

@@ -168,6 +168,12 @@ static void tell_rest(struct ms_ptmalloc *pt)
 		     (unsigned long long)pt->mmapped.n, (unsigned long long)pt->mmapped.total);
 	else
 		NOTE(pt, "mmapped chunks not proved: %s", pt->mmapped.problem);
+	if (pt->mmapped.proved && pt->mmapped.n_unknown)
+		NOTE(pt,
+		     "%llu more mmapped chunks are among %llu places that look alike: none of "
+		     "these is told",
+		     (unsigned long long)pt->mmapped.n_missing,
+		     (unsigned long long)pt->mmapped.n_unknown);
 	if (t->versions)
 		NOTE(pt,
 		     "thread caches of glibc %s: %u decoded, %u contradicting, %u left by fork; %llu "

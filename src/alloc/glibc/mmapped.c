@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "alloc/choice.h"
 #include "alloc/glibc/ptmalloc.h"
 #include "alloc/window.h"
 #include "base/sort.h"
@@ -14,8 +15,13 @@
  * malloc aligns, so that a page has nine places where a header can stand.
  *
  * An aligned chunk may have a stale header at its mapping's begin; of several
- * headers that claim one begin the last is the true one. What is found must agree
+ * headers that claim one mapping the last is the true one. What is found must agree
  * in number and in sum with malloc_par's counters.
+ *
+ * A program's own mapping can begin with what looks like a header. So when more is
+ * found than is counted, the set that agrees with both counters is looked for
+ * (choice.h): what is in every such set is proved, what is in none is the program's
+ * own, and memory of which nobody can tell counts as roots and holds no blocks.
  *
  * To look at all of those places is to read every page there is, most of them inside
  * of large blocks. So first the headers are followed from the begin of each mapping,
@@ -31,6 +37,7 @@ struct candidate {
 	ms_addr base; /* of the mapping */
 	uint64_t total;
 	ms_addr mem; /* what malloc returned */
+	enum ms_verdict verdict;
 };
 
 struct candidates MS_VEC(struct candidate);
@@ -49,6 +56,15 @@ static const uint16_t header_offsets[] = {
 	0x0, 0x10, 0x30, 0x70, 0xf0, 0x1f0, 0x3f0, 0x7f0, 0xff0
 };
 
+/* No chunk reaches into an arena. */
+static bool meets_arena(const struct run *run, const struct candidate *c)
+{
+	const struct ms_ranges *owned = &run->pt->owned;
+	size_t i = ms_range_search(owned->at, owned->n, sizeof(*owned->at), c->base);
+
+	return i < owned->n && owned->at[i].begin < c->base + c->total;
+}
+
 /* 2.43 keeps a flag in the lowest bit of prev_size: the mapping is of huge pages. */
 static bool is_header(const struct run *run, ms_addr at, const uint8_t *bytes,
                       struct candidate *ret)
@@ -66,9 +82,10 @@ static bool is_header(const struct run *run, ms_addr at, const uint8_t *bytes,
 	ret->base = at - prev;
 	ret->total = prev + size + run->extra;
 	ret->mem = at + MS_HEADER;
+	ret->verdict = MS_VERDICT_NONE;
 	return prev < at && size >= MS_MIN_CHUNK && ret->base % MS_PAGE == 0 &&
 	       ret->total % MS_PAGE == 0 && ret->total > prev && ret->base >= run->range.begin &&
-	       ret->total <= run->range.end - ret->base;
+	       ret->total <= run->range.end - ret->base && !meets_arena(run, ret);
 }
 
 static enum ms_status add(const struct run *run, const struct candidate *c)
@@ -81,7 +98,10 @@ static enum ms_status add(const struct run *run, const struct candidate *c)
 	return MS_OK;
 }
 
-enum { N_OFFSETS = sizeof(header_offsets) / sizeof(header_offsets[0]) };
+enum {
+	N_OFFSETS = sizeof(header_offsets) / sizeof(header_offsets[0]),
+	READ_WRITE = MS_PROT_READ | MS_PROT_WRITE,
+};
 
 static enum ms_status search_page(const struct run *run, ms_addr page, const uint8_t *bytes)
 {
@@ -146,6 +166,21 @@ static ms_addr next_place(const struct run *run, ms_addr page)
 	return run->effort == FOLLOW && region ? region->range.end : page + MS_PAGE;
 }
 
+/*
+ * Whether all of @c can be read and written. What is not is no chunk as a rule, though
+ * a program may protect parts of its blocks.
+ */
+static bool is_whole(const struct run *run, const struct candidate *c)
+{
+	const struct ms_regions *regions = run->pt->d->regions;
+	const struct ms_region *r = ms_region_of(regions, c->base);
+
+	for (; r && r < regions->at + regions->n && r->range.begin < c->base + c->total; r++)
+		if ((ms_region_mapping(run->pt->d->src, r)->prot & READ_WRITE) != READ_WRITE)
+			return false;
+	return true;
+}
+
 /* Follow headers through @present; *low is where the last chunk ended, and moves on. */
 static enum ms_status follow(const struct run *run, struct ms_range present, ms_addr *low)
 {
@@ -165,7 +200,10 @@ static enum ms_status follow(const struct run *run, struct ms_range present, ms_
 		}
 		find_last_header(run, &c);
 		st = add(run, &c);
-		page = *low = c.base + c.total;
+		if (is_whole(run, &c))
+			page = *low = c.base + c.total;
+		else
+			page = next_place(run, page);
 	}
 	return st;
 }
@@ -246,6 +284,23 @@ static bool candidate_before(const void *a, const void *b)
 	return x->mem > y->mem;
 }
 
+/* Leave one of those that claim the same mapping, the first: its header is the last. */
+static void drop_stale(struct candidates *found)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < found->n; i++) {
+		const struct candidate *c = &found->at[i];
+		bool stale = false;
+
+		for (size_t k = kept; k-- > 0 && found->at[k].base == c->base;)
+			stale |= found->at[k].total == c->total;
+		if (!stale)
+			found->at[kept++] = *c;
+	}
+	found->n = kept;
+}
+
 /* Keep, from the lowest on, those that begin in no mapping kept before. */
 static void sweep(struct candidates *found)
 {
@@ -276,6 +331,17 @@ static enum ms_status put(struct ms_ptmalloc *pt, const struct candidate *c, uin
 	return st;
 }
 
+/* Nobody can tell whether @c is a block: it is none, and all it holds is held. */
+static enum ms_status put_unknown(struct ms_ptmalloc *pt, const struct candidate *c)
+{
+	pt->mmapped.n_unknown++;
+	return ms_ranges_add(pt->d->arena, &pt->d->owned, c->base, c->base + c->total) &&
+	                       ms_ranges_add(pt->d->arena, &pt->d->unproved, c->base,
+	                                     c->base + c->total)
+	               ? MS_OK
+	               : MS_E_NOMEM;
+}
+
 /* What the counters of all libraries say; false when one's were not found. */
 static bool expected(const struct ms_ptmalloc *pt, uint64_t *n, uint64_t *mem, uint64_t *extra)
 {
@@ -300,72 +366,127 @@ struct demand {
 	uint64_t extra;
 };
 
-/*
- * 2.43 counts the extra bytes once more at each mremap(). Less than a page of them is
- * believed: a stale header's size, from before the block grew, is wrong by whole pages.
- * Only when everything has been looked at there is no better answer.
- */
-static bool sums_agree(uint64_t found, const struct demand *d, enum effort effort)
-{
-	uint64_t more = d->mem - found;
-
-	if (found == d->mem)
-		return true;
-	return d->extra && d->mem > found && more % MS_ALIGNMENT == 0 &&
-	       (more < MS_PAGE || effort == LOOK_EVERYWHERE);
-}
-
-/* Search with @effort; sets *ret_total to the bytes found. */
-static enum ms_status find(struct ms_ptmalloc *pt, const struct demand *d, enum effort effort,
-                           struct candidates *found, uint64_t *ret_total)
+static uint64_t total_of(const struct candidates *found)
 {
 	const struct candidate *c;
+	uint64_t total = 0;
+
+	ms_vec_for_each (c, found)
+		total += c->total;
+	return total;
+}
+
+/*
+ * 2.43 counts the extra bytes once more at each mremap(). Less than a page of them is
+ * always believed: a stale header's size, from before the block grew, is wrong by whole
+ * pages. More are when everything has been looked at, for there is no better answer.
+ */
+static bool agrees_but_for_extra(struct candidates *found, const struct demand *d)
+{
+	uint64_t more;
+
+	sweep(found);
+	more = d->mem - total_of(found);
+	return d->extra && found->n == d->n && total_of(found) < d->mem && more % MS_ALIGNMENT == 0;
+}
+
+/* Give each of @found its verdict. */
+static enum ms_status choose(struct ms_ptmalloc *pt, const struct demand *d,
+                             struct candidates *found, enum ms_agreement *ret)
+{
+	struct ms_choices choices = { 0 };
+	bool rounds = d->extra && d->mem % MS_ALIGNMENT == 0;
+	uint64_t mem = rounds ? ms_align_down(d->mem, MS_PAGE) : d->mem;
+	struct candidate *c;
+	enum ms_status st;
+
+	ms_vec_for_each (c, found) {
+		struct ms_choice *slot = ms_vec_push(pt->d->arena, &choices);
+
+		if (!slot)
+			return MS_E_NOMEM;
+		slot->range = (struct ms_range){ c->base, c->base + c->total };
+	}
+	st = ms_choose(&choices, d->n, mem, ret);
+	for (size_t i = 0; i < found->n && !st; i++)
+		found->at[i].verdict = choices.at[i].verdict;
+	return st;
+}
+
+/* Search with @effort, and choose. */
+static enum ms_status find(struct ms_ptmalloc *pt, const struct demand *d, enum effort effort,
+                           struct candidates *found, enum ms_agreement *ret)
+{
+	struct candidate *c;
 	enum ms_status st;
 
 	found->n = 0;
-	*ret_total = 0;
 	st = search(pt, d->extra, effort, found);
 	if (st)
 		return st;
 	if (!ms_sort(pt->d->arena, found->at, found->n, sizeof(*found->at), candidate_before))
 		return MS_E_NOMEM;
-	sweep(found);
+	drop_stale(found);
+	st = choose(pt, d, found, ret);
+	if (st || *ret != MS_AGREE_NONE || effort != LOOK_EVERYWHERE ||
+	    !agrees_but_for_extra(found, d))
+		return st;
+	*ret = MS_AGREE_ONE;
 	ms_vec_for_each (c, found)
-		*ret_total += c->total;
-	pt->mmapped.proved = found->n == d->n && sums_agree(*ret_total, d, effort);
+		c->verdict = MS_VERDICT_ALL;
 	return MS_OK;
+}
+
+/* The search is over: take what is proved, and doubt what is not. */
+static enum ms_status take(struct ms_ptmalloc *pt, const struct demand *d,
+                           const struct candidates *found)
+{
+	const struct candidate *c;
+	enum ms_status st = MS_OK;
+
+	ms_vec_for_each (c, found) {
+		if (!st && pt->mmapped.proved && c->verdict == MS_VERDICT_ALL)
+			st = put(pt, c, d->extra);
+		else if (!st && (!pt->mmapped.proved || c->verdict == MS_VERDICT_MAYBE))
+			st = put_unknown(pt, c);
+	}
+	pt->mmapped.n_missing = d->n - pt->mmapped.n;
+	return st;
+}
+
+#define PROBLEM(pt, ...) \
+	(void)snprintf((pt)->mmapped.problem, sizeof((pt)->mmapped.problem), __VA_ARGS__)
+
+static void say_why(struct ms_ptmalloc *pt, const struct demand *d, const struct candidates *found,
+                    enum ms_agreement agreement)
+{
+	if (agreement == MS_AGREE_UNKNOWN)
+		PROBLEM(pt, "%zu places look like one, malloc counts %llu of %llu bytes", found->n,
+		        (unsigned long long)d->n, (unsigned long long)d->mem);
+	else
+		PROBLEM(pt, "%zu mmapped chunks of %llu bytes found, the counters say %llu of %llu",
+		        found->n, (unsigned long long)total_of(found), (unsigned long long)d->n,
+		        (unsigned long long)d->mem);
 }
 
 enum ms_status ms_pt_read_mmapped(struct ms_ptmalloc *pt)
 {
 	struct candidates found = { 0 };
+	enum ms_agreement agreement = MS_AGREE_NONE;
 	struct demand d;
-	const struct candidate *c;
-	uint64_t total = 0;
 	enum ms_status st = MS_OK;
 
 	pt->mmapped.proved = expected(pt, &d.n, &d.mem, &d.extra);
 	if (!pt->mmapped.proved)
-		(void)snprintf(pt->mmapped.problem, sizeof(pt->mmapped.problem),
-		               "malloc's counters were not found");
+		PROBLEM(pt, "malloc's counters were not found");
 	if (!pt->mmapped.proved || (!d.n && !d.mem))
 		return MS_OK;
-	pt->mmapped.proved = false;
-	for (int e = FOLLOW; e <= LOOK_EVERYWHERE && !pt->mmapped.proved && !st; e++)
-		st = find(pt, &d, (enum effort)e, &found, &total);
+	for (int e = FOLLOW; e <= LOOK_EVERYWHERE && agreement == MS_AGREE_NONE && !st; e++)
+		st = find(pt, &d, (enum effort)e, &found, &agreement);
+	if (st)
+		return st;
+	pt->mmapped.proved = agreement == MS_AGREE_ONE || agreement == MS_AGREE_SEVERAL;
 	if (!pt->mmapped.proved)
-		(void)snprintf(pt->mmapped.problem, sizeof(pt->mmapped.problem),
-		               "%zu mmapped chunks of %llu bytes found, the counters say %llu of "
-		               "%llu",
-		               found.n, (unsigned long long)total, (unsigned long long)d.n,
-		               (unsigned long long)d.mem);
-	for (size_t i = 0; i < found.n && !st; i++) {
-		c = &found.at[i];
-		if (pt->mmapped.proved)
-			st = put(pt, c, d.extra);
-		else if (!ms_ranges_add(pt->d->arena, &pt->d->unproved, c->base,
-		                        c->base + c->total))
-			st = MS_E_NOMEM;
-	}
-	return st;
+		say_why(pt, &d, &found, agreement);
+	return take(pt, &d, &found);
 }
