@@ -122,10 +122,20 @@ struct ms_leak {
 struct ms_leaks MS_VEC(struct ms_leak);
 
 /* One allocator found in the target; a process can have several. */
+/* Why a heap is not verified; of several reasons the last of these. */
+enum ms_doubt {
+	MS_DOUBT_NONE,
+	MS_DOUBT_DISAGREES, /* what was found is not what the allocator counts or links */
+	MS_DOUBT_DAMAGED,   /* headers and links of its memory contradict each other */
+	MS_DOUBT_CHANGES,   /* a thread was inside the allocator, which explains anything */
+	MS_DOUBTS,
+};
+
 struct ms_heap {
 	char allocator[32];
 	char version[32]; /* "" when it cannot be told */
 	bool verified;    /* every self-check of the decoder held */
+	uint8_t doubt;    /* enum ms_doubt; NONE when it is verified */
 	uint64_t allocations;
 	uint64_t allocation_bytes;
 	uint64_t free_bytes;

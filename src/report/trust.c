@@ -3,15 +3,16 @@
 
 #include <string.h>
 
-static bool verified(const struct ms_report *report)
+/* Why @report cannot be trusted. */
+static enum ms_doubt doubt_of(const struct ms_report *report)
 {
+	enum ms_doubt doubt = MS_DOUBT_NONE;
 	const struct ms_heap *heap;
 
-	ms_vec_for_each (heap, &report->heaps) {
-		if (!heap->verified)
-			return false;
-	}
-	return true;
+	ms_vec_for_each (heap, &report->heaps)
+		if (heap->doubt > doubt)
+			doubt = heap->doubt;
+	return doubt;
 }
 
 /* A number that tells one answer's evidence from another's (FNV-1a). */
@@ -26,20 +27,34 @@ static uint64_t digest(const struct ms_report *report)
 	return hash;
 }
 
+/* Why an answer is worth asking again. */
+static const char *const reasons[] = {
+	[MS_DOUBT_NONE] = NULL,
+	[MS_DOUBT_DISAGREES] = "what was found is not what the allocator counts",
+	[MS_DOUBT_DAMAGED] = "the heap was in the middle of a change",
+	[MS_DOUBT_CHANGES] = "a thread was inside the allocator",
+};
+
 const char *ms_trust_doubt(struct ms_trust *trust, enum ms_status st,
                            const struct ms_report *report, const struct ms_error *err)
 {
 	uint64_t now = st == MS_OK ? digest(report) : 0;
 	bool again = now && now == trust->seen;
+	enum ms_doubt doubt;
 
 	trust->seen = now;
 	trust->attempts++;
 	/* The same contradiction twice is no change under way, but damage. */
 	if (again || trust->attempts == MS_TRUST_ATTEMPTS)
 		return NULL;
-	if (st == MS_OK)
-		return verified(report) ? NULL : "the heap was in the middle of a change";
-	return st == MS_E_BUSY || st == MS_E_CORRUPT ? err->text : NULL;
+	if (st != MS_OK)
+		return st == MS_E_BUSY || st == MS_E_CORRUPT ? err->text : NULL;
+	doubt = doubt_of(report);
+	if (doubt == MS_DOUBT_DISAGREES && trust->attempts >= MS_TRUST_DISAGREEING)
+		return NULL;
+	if (reasons[doubt])
+		trust->why = reasons[doubt];
+	return reasons[doubt];
 }
 
 uint64_t ms_trust_pause_ns(const struct ms_trust *trust)
@@ -47,8 +62,9 @@ uint64_t ms_trust_pause_ns(const struct ms_trust *trust)
 	return UINT64_C(1000000) << trust->attempts;
 }
 
-static enum ms_status refuse_corrupt(pid_t pid, const struct ms_report *report,
-                                     struct ms_error *err)
+/* Nothing was proved. Who overwrites what is only asked where headers are damaged. */
+static enum ms_status refuse(enum ms_doubt doubt, pid_t pid, const struct ms_report *report,
+                             struct ms_error *err)
 {
 	const struct ms_note *note;
 	const char *why = "its structures contradict each other";
@@ -58,22 +74,37 @@ static enum ms_status refuse_corrupt(pid_t pid, const struct ms_report *report,
 			why = note->text;
 			break;
 		}
-	(void)ms_fail(err, MS_E_CORRUPT, "the heap of process %d is corrupt: %s", (int)pid, why);
-	ms_advise(err, "it was likely overwritten; look for the culprit with a debug malloc or "
-	               "AddressSanitizer");
-	return MS_E_CORRUPT;
+	if (doubt == MS_DOUBT_DAMAGED) {
+		(void)ms_fail(err, MS_E_CORRUPT, "the heap of process %d is corrupt: %s", (int)pid,
+		              why);
+		ms_advise(err, "it was likely overwritten; look for the culprit with a debug "
+		               "malloc or AddressSanitizer");
+		return MS_E_CORRUPT;
+	}
+	if (doubt == MS_DOUBT_CHANGES) {
+		(void)ms_fail(err, MS_E_BUSY, "the heap of process %d is changing: %s", (int)pid,
+		              why);
+		ms_advise(err, "scan it again, best when it has less to do");
+		return MS_E_BUSY;
+	}
+	(void)ms_fail(err, MS_E_UNSUPPORTED, "the heap of process %d could not be proved: %s",
+	              (int)pid, why);
+	ms_advise(err, "the allocator's counters and what was found in memory do not agree; "
+	               "scan it again, and report it if that does not help");
+	return MS_E_UNSUPPORTED;
 }
 
 enum ms_status ms_trust_take(const struct ms_trust *trust, pid_t pid, struct ms_arena *arena,
                              struct ms_report *report, struct ms_error *err)
 {
-	if (!verified(report) && !report->totals.allocations)
-		return refuse_corrupt(pid, report, err);
+	enum ms_doubt doubt = doubt_of(report);
+
+	if (doubt != MS_DOUBT_NONE && !report->totals.allocations)
+		return refuse(doubt, pid, report, err);
 	report->scan.attempts = trust->attempts;
 	if (trust->attempts > 1)
 		ms_note_add(arena, &report->warnings,
-		            "scanned %u times, for the heap was in the middle of a change; "
-		            "the process paused each time",
-		            trust->attempts);
+		            "scanned %u times, for %s; the process paused each time",
+		            trust->attempts, trust->why ? trust->why : reasons[MS_DOUBT_DAMAGED]);
 	return MS_OK;
 }

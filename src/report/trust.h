@@ -13,12 +13,17 @@
 #include "base/status.h"
 #include "engine/report.h"
 
-enum { MS_TRUST_ATTEMPTS = 8 };
+/*
+ * What was counted and what was found may disagree for a moment, or for good, because
+ * the program's memory looks like the allocator's: few attempts tell which.
+ */
+enum { MS_TRUST_ATTEMPTS = 8, MS_TRUST_DISAGREEING = 3 };
 
 /* What is remembered from one attempt to the next; zeros to begin with. */
 struct ms_trust {
 	unsigned attempts;
-	uint64_t seen; /* tells the last answer's evidence from another's */
+	uint64_t seen;   /* tells the last answer's evidence from another's */
+	const char *why; /* the last answer that was in doubt was; NULL: it was a failure */
 };
 
 /*
@@ -32,8 +37,9 @@ const char *ms_trust_doubt(struct ms_trust *trust, enum ms_status st,
 uint64_t ms_trust_pause_ns(const struct ms_trust *trust);
 
 /*
- * Take the last answer, and note in it how often was asked. Returns MS_E_CORRUPT when
- * it has not a single proved block, and so says nothing about leaks.
+ * Take the last answer, and note in it how often was asked. When it has not a single
+ * proved block, and so says nothing about leaks, returns MS_E_CORRUPT where the heap is
+ * damaged, MS_E_BUSY where it was changed each time, else MS_E_UNSUPPORTED.
  */
 ms_must_check enum ms_status ms_trust_take(const struct ms_trust *trust, pid_t pid,
                                            struct ms_arena *arena, struct ms_report *report,

@@ -246,7 +246,7 @@ static bool heaps_sensible(struct ms_report *report)
 		unsigned char verified;
 
 		memcpy(&verified, &heap->verified, sizeof(verified));
-		if (verified > 1)
+		if (verified > 1 || heap->doubt >= MS_DOUBTS)
 			return false;
 		END_STRING(heap->allocator);
 		END_STRING(heap->version);

@@ -49,9 +49,9 @@ static inline void sample_heaps(struct ms_arena *arena, struct ms_report *report
 {
 	struct ms_heap *heap = ms_vec_push(arena, &report->heaps);
 
-	*heap = (struct ms_heap){ "glibc", "2.36", true, 9, 1500, 700, 135168, 2 };
+	*heap = (struct ms_heap){ "glibc", "2.36", true, MS_DOUBT_NONE, 9, 1500, 700, 135168, 2 };
 	heap = ms_vec_push(arena, &report->heaps);
-	*heap = (struct ms_heap){ "odd", "", false, 1, 64, 0, 4096, 1 };
+	*heap = (struct ms_heap){ "odd", "", false, MS_DOUBT_DAMAGED, 1, 64, 0, 4096, 1 };
 	ms_note_add(arena, &report->evidence, "first of glibc");
 	ms_note_add(arena, &report->evidence, "second of glibc");
 	ms_note_add(arena, &report->evidence, "only of odd");

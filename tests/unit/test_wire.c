@@ -216,6 +216,7 @@ Test(wire, numbers_out_of_range_are_refused)
 	assert_refuses(leak + offsetof(struct ms_leak, type) + 3, 0xff);
 	assert_refuses(type + offsetof(struct ms_type, how), MS_HOWS);
 	assert_refuses(heap + offsetof(struct ms_heap, verified), 2);
+	assert_refuses(heap + offsetof(struct ms_heap, doubt), MS_DOUBTS);
 	assert_refuses(heap + offsetof(struct ms_heap, n_evidence), 3);
 	assert_refuses(mapping + offsetof(struct ms_lost_mapping, range.begin) + 7, 0x80);
 	assert_refuses(target + offsetof(struct ms_target_facts, cmdline_len) + 3, 0xff);

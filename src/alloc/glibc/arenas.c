@@ -36,10 +36,12 @@ struct heap_info {
 	uint64_t mprotect_size;
 };
 
-void ms_pt_disprove(struct ms_pt_arena *arena, const char *fmt, ...)
+void ms_pt_disprove(struct ms_pt_arena *arena, enum ms_doubt doubt, const char *fmt, ...)
 {
 	va_list ap;
 
+	if (arena->doubt < doubt)
+		arena->doubt = doubt;
 	if (!arena->proved)
 		return;
 	arena->proved = false;
@@ -69,7 +71,8 @@ static void add_segment(struct ms_pt_arena *arena, const struct ms_segment *segm
 	arena->tally.free_bytes += segment->tally.free_bytes;
 	arena->tally.links += segment->tally.links;
 	if (segment->how == MS_SEGMENT_BAD)
-		ms_pt_disprove(arena, "the chunk at 0x%llx contradicts its neighbours",
+		ms_pt_disprove(arena, MS_DOUBT_DAMAGED,
+		               "the chunk at 0x%llx contradicts its neighbours",
 		               (unsigned long long)segment->end);
 }
 
@@ -169,7 +172,7 @@ static enum ms_status plan_contiguous(struct ms_ptmalloc *pt, const struct ms_li
 	ms_addr end = end_of_run(pt, libc->sbrk_base);
 
 	if (libc->sbrk_base + arena->system_mem != s.limit || s.limit <= s.begin || s.limit > end) {
-		ms_pt_disprove(arena, "its memory does not end where top does");
+		ms_pt_disprove(arena, MS_DOUBT_DISAGREES, "its memory does not end where top does");
 		return own(pt, arena->group, libc->sbrk_base, end) ? MS_OK : MS_E_NOMEM;
 	}
 	arena->covered_bytes = arena->system_mem;
@@ -196,7 +199,7 @@ static enum ms_status read_contiguous(struct ms_ptmalloc *pt, struct ms_pt_arena
 			return st;
 		if (s.begin)
 			continue;
-		ms_pt_disprove(arena, "no way from the fence at 0x%llx to top",
+		ms_pt_disprove(arena, MS_DOUBT_DAMAGED, "no way from the fence at 0x%llx to top",
 		               (unsigned long long)fence);
 		return own(pt, arena->group, fence, s.limit) ? MS_OK : MS_E_NOMEM;
 	}
@@ -277,7 +280,8 @@ static enum ms_status read_scattered(struct ms_ptmalloc *pt, const struct ms_lib
 		st = read_scattered_in(pt, arena, run);
 	}
 	if (!st && arena->covered_bytes != arena->system_mem)
-		ms_pt_disprove(arena, "its segments hold %llu bytes, its counter says %llu",
+		ms_pt_disprove(arena, MS_DOUBT_DISAGREES,
+		               "its segments hold %llu bytes, its counter says %llu",
 		               (unsigned long long)arena->covered_bytes,
 		               (unsigned long long)arena->system_mem);
 	return st;
@@ -293,7 +297,7 @@ static enum ms_status plan_main(struct ms_ptmalloc *pt, const struct ms_libc *li
 	if (libc->unused || arena->top == initial_top)
 		return MS_OK;
 	if (!libc->par_layout) {
-		ms_pt_disprove(arena, "malloc's parameters were not found");
+		ms_pt_disprove(arena, MS_DOUBT_DISAGREES, "malloc's parameters were not found");
 		return MS_OK;
 	}
 	return arena->flags & NONCONTIGUOUS ? MS_OK : plan_contiguous(pt, libc, arena);
@@ -396,7 +400,7 @@ static enum ms_status plan_heaps(struct ms_ptmalloc *pt, const struct ms_libc *l
 	struct heap_info info;
 
 	if (!heap)
-		ms_pt_disprove(arena, "its top lies in no heap of its own");
+		ms_pt_disprove(arena, MS_DOUBT_DISAGREES, "its top lies in no heap of its own");
 	while (heap && arena->covered_bytes <= arena->system_mem &&
 	       arena->covered_bytes <= mapped) {
 		enum ms_status st;
@@ -423,13 +427,16 @@ static enum ms_status read_heaps(struct ms_ptmalloc *pt, struct ms_pt_arena *are
 
 		add_segment(arena, s);
 		if ((s->how == MS_SEGMENT_TOP) != has_top || s->end != s->limit)
-			ms_pt_disprove(arena, "the heap at 0x%llx does not end as it should",
+			ms_pt_disprove(arena, MS_DOUBT_DISAGREES,
+			               "the heap at 0x%llx does not end as it should",
 			               (unsigned long long)s->heap);
 	}
 	if (arena->heap_is_lost)
-		ms_pt_disprove(arena, "no heap at 0x%llx", (unsigned long long)arena->lost_heap);
+		ms_pt_disprove(arena, MS_DOUBT_DISAGREES, "no heap at 0x%llx",
+		               (unsigned long long)arena->lost_heap);
 	if (arena->covered_bytes != arena->system_mem)
-		ms_pt_disprove(arena, "its heaps hold %llu bytes, its counter says %llu",
+		ms_pt_disprove(arena, MS_DOUBT_DISAGREES,
+		               "its heaps hold %llu bytes, its counter says %llu",
 		               (unsigned long long)arena->covered_bytes,
 		               (unsigned long long)arena->system_mem);
 	return arena->proved ? MS_OK : own_heaps(pt, arena);

@@ -109,7 +109,7 @@ static uint64_t check_bin(struct bins *bins, struct ms_pt_arena *arena, ms_addr 
 		struct links links;
 
 		if (!take_free(bins, chunk, &links) || links.bk != prev) {
-			ms_pt_disprove(arena, "0x%llx is in a bin, but not free",
+			ms_pt_disprove(arena, MS_DOUBT_DAMAGED, "0x%llx is in a bin, but not free",
 			               (unsigned long long)chunk);
 			break;
 		}
@@ -129,7 +129,7 @@ static void follow_bins(struct ms_ptmalloc *pt, struct ms_pt_arena *arena, ms_ad
 	for (ms_addr i = 0; i < MS_BINS && arena->proved; i++)
 		n += check_bin(&bins, arena, first + i * MS_HEADER);
 	if (n != arena->tally.n_free)
-		ms_pt_disprove(arena, "%llu free chunks, but %llu in bins",
+		ms_pt_disprove(arena, MS_DOUBT_DAMAGED, "%llu free chunks, but %llu in bins",
 		               (unsigned long long)arena->tally.n_free, (unsigned long long)n);
 }
 
@@ -142,7 +142,7 @@ void ms_pt_check_bins(struct ms_ptmalloc *pt, const struct ms_libc *libc, struct
 	if (libc->unused)
 		return;
 	if (ms_pt_read(pt, bins, headers, sizeof(headers)) != sizeof(headers)) {
-		ms_pt_disprove(arena, "its bins cannot be read");
+		ms_pt_disprove(arena, MS_DOUBT_DISAGREES, "its bins cannot be read");
 		return;
 	}
 	for (ms_addr i = 0; i < MS_BINS; i++) {
@@ -382,7 +382,8 @@ void ms_pt_take_fastbins(struct ms_ptmalloc *pt, const struct ms_libc *libc,
 	take_fast_chunks(&bins, lists, n);
 	for (size_t i = 0; i < n; i++)
 		if (lists[i].bad)
-			ms_pt_disprove(arena, "fastbin %zu holds what is no used chunk", i);
+			ms_pt_disprove(arena, MS_DOUBT_DAMAGED,
+			               "fastbin %zu holds what is no used chunk", i);
 	for (unsigned i = 0; i < ms_workers_count(pt->d->workers); i++)
 		ms_arena_deinit(&bins.scratch[i]);
 }

@@ -43,7 +43,7 @@ static void doubt_for(struct ms_ptmalloc *pt, const struct ms_thread *t)
 	if (t->in_malloc != MS_MALLOC_WORKS)
 		return;
 	ms_vec_for_each (arena, &pt->arenas)
-		ms_pt_disprove(arena, "thread %d is inside malloc", (int)t->tid);
+		ms_pt_disprove(arena, MS_DOUBT_CHANGES, "thread %d is inside malloc", (int)t->tid);
 }
 
 /*
@@ -59,7 +59,8 @@ static void drop_doubtful(struct ms_ptmalloc *pt)
 		doubt_for(pt, t);
 	ms_vec_for_each (arena, &pt->arenas) {
 		if (pt->tcaches.n_failed)
-			ms_pt_disprove(arena, "a thread's cache contradicts itself");
+			ms_pt_disprove(arena, MS_DOUBT_DISAGREES,
+			               "a thread's cache contradicts itself");
 		if (!arena->proved)
 			ms_blocks_drop_group(pt->d->blocks, arena->group);
 	}
@@ -184,16 +185,20 @@ static void tell_rest(struct ms_ptmalloc *pt)
 		NOTE(pt, "%llu chunks in fastbins", (unsigned long long)pt->fast_entries);
 }
 
-/* Sums over one library's arenas; false when one is not proved. */
-static bool sum_arenas(const struct ms_ptmalloc *pt, const struct ms_libc *libc,
+static void doubt(struct ms_heap *heap, enum ms_doubt why)
+{
+	if (heap->doubt < why)
+		heap->doubt = why;
+}
+
+/* Sums over one library's arenas. */
+static void sum_arenas(const struct ms_ptmalloc *pt, const struct ms_libc *libc,
                        struct ms_heap *heap)
 {
-	bool proved = true;
-
 	for (size_t i = 0; i < libc->n_arenas; i++) {
 		const struct ms_pt_arena *a = &pt->arenas.at[libc->first_arena + i];
 
-		proved &= a->proved;
+		doubt(heap, a->doubt);
 		heap->mapped_bytes += a->system_mem;
 		if (!a->proved)
 			continue;
@@ -201,7 +206,6 @@ static bool sum_arenas(const struct ms_ptmalloc *pt, const struct ms_libc *libc,
 		heap->allocation_bytes += a->tally.used_bytes;
 		heap->free_bytes += a->tally.free_bytes;
 	}
-	return proved;
 }
 
 /* What belongs to all libraries together is told with the first that is in use. */
@@ -228,7 +232,7 @@ static enum ms_status tell_libc(struct ms_ptmalloc *pt, const struct ms_libc *li
 	if (!slot)
 		return MS_E_NOMEM;
 	read_version(pt, libc, &heap);
-	heap.verified = sum_arenas(pt, libc, &heap);
+	sum_arenas(pt, libc, &heap);
 	NOTE(pt, "main_arena at 0x%llx laid out as in glibc %s, malloc_par as in %s",
 	     (unsigned long long)libc->main_arena, libc->layout->versions,
 	     libc->par_layout ? libc->par_layout->versions : "none (not found)");
@@ -237,10 +241,12 @@ static enum ms_status tell_libc(struct ms_ptmalloc *pt, const struct ms_libc *li
 	for (size_t i = 0; i < libc->n_arenas; i++)
 		tell_arena(pt, &pt->arenas.at[libc->first_arena + i], i == 0);
 	if (first) {
-		heap.verified &= pt->mmapped.proved && !pt->tcaches.n_failed;
+		if (!pt->mmapped.proved || pt->tcaches.n_failed)
+			doubt(&heap, MS_DOUBT_DISAGREES);
 		add_shared_sums(pt, &heap);
 		tell_rest(pt);
 	}
+	heap.verified = heap.doubt == MS_DOUBT_NONE;
 	heap.n_evidence = (uint32_t)(pt->d->evidence->n - before);
 	*slot = heap;
 	return MS_OK;

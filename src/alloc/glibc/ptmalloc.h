@@ -47,7 +47,8 @@ struct ms_pt_arena {
 	struct ms_tally tally;
 	uint64_t covered_bytes; /* by its segments */
 	bool proved;
-	char problem[MS_NOTE_TEXT / 2]; /* why not */
+	enum ms_doubt doubt;            /* why not */
+	char problem[MS_NOTE_TEXT / 2]; /* the same in words */
 };
 
 struct ms_pt_arenas MS_VEC(struct ms_pt_arena);
@@ -144,9 +145,9 @@ ms_must_check enum ms_status ms_pt_read_mmapped(struct ms_ptmalloc *pt);
 /* tcache.c: take what threads have cached for free. MS_E_NOMEM only. Blocks are sorted. */
 ms_must_check enum ms_status ms_pt_take_tcaches(struct ms_ptmalloc *pt);
 
-/* Note why @arena is not proved; the first reason stays. */
-void ms_pt_disprove(struct ms_pt_arena *arena, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
+/* Note why @arena is not proved; the first words stay, and the last of enum ms_doubt. */
+void ms_pt_disprove(struct ms_pt_arena *arena, enum ms_doubt doubt, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
 /*
  * tcache.c: whether a block of @usable bytes may be a thread's cache that is not
