@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/status.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -48,4 +49,17 @@ void ms_advise(struct ms_error *err, const char *fmt, ...)
 	va_start(ap, fmt);
 	(void)vsnprintf(err->advice, sizeof(err->advice), fmt, ap);
 	va_end(ap);
+}
+
+void ms_error_take(struct ms_error *ret, const struct ms_error *foreign)
+{
+	unsigned int status;
+
+	static_assert(sizeof(status) == sizeof(ret->status), "an enum of another size");
+	memcpy(ret, foreign, sizeof(*ret));
+	memcpy(&status, &ret->status, sizeof(status));
+	if (status > MS_E_DIED)
+		ret->status = MS_E_DIED;
+	ret->text[sizeof(ret->text) - 1] = '\0';
+	ret->advice[sizeof(ret->advice) - 1] = '\0';
 }

@@ -59,4 +59,10 @@ enum ms_status ms_fail_sys(struct ms_error *err, int sys_errno, const char *fmt,
 void ms_advise(struct ms_error *err, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3), nonnull(1, 2)));
 
+/*
+ * Copy a failure that another process wrote, and may be writing yet: its texts end, and its
+ * status is one that there is (MS_E_DIED otherwise).
+ */
+void ms_error_take(struct ms_error *ret, const struct ms_error *foreign);
+
 #endif

@@ -19,17 +19,13 @@
 
 #include "base/arena.h"
 #include "cli/cli.h"
+#include "cli/lines.h"
 #include "cli/tell.h"
 #include "memunreachable/trigger.h"
 #include "target/maps.h"
 #include "target/proc.h"
 
-enum {
-	BEGIN_MS = 10000,
-	SILENCE_MS = 90000,
-	PIECE = 64 * 1024,
-	FOLDER_BYTES = MS_FOLDER_BYTES + 32
-};
+enum { BEGIN_MS = 10000, SILENCE_MS = 90000, PIECE = 64 * 1024 };
 
 static const char usage[] =
 	"Usage: memscan trigger [--stacks] PID\n"
@@ -43,7 +39,7 @@ static const char usage[] =
 struct asking {
 	pid_t pid;
 	bool stacks;
-	char folder[FOLDER_BYTES]; /* first as the process sees it, then as we do */
+	char folder[MS_FOLDER_BYTES]; /* as the process sees it */
 	int dir;
 	int listener;
 	bool bound;
@@ -133,16 +129,50 @@ static enum ms_status check(pid_t pid, char *ret_folder, struct ms_error *err)
 
 /* ---- where it answers ---- */
 
-/* Look at the folder from here. */
-static void translate_folder(struct asking *a)
+/* The folder @path below @dir, which is closed; no link is followed, and none leads up. */
+static int open_below(int dir, const char *path)
 {
-	char inside[FOLDER_BYTES];
+	const int flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
-	(void)snprintf(inside, sizeof(inside), "/proc/%d/root%.*s", (int)a->pid, MS_FOLDER_BYTES,
-	               a->folder);
+	while (dir >= 0 && *(path += strspn(path, "/"))) {
+		char name[MS_FOLDER_BYTES];
+		size_t len = strcspn(path, "/");
+		int next = -1;
+
+		(void)snprintf(name, sizeof(name), "%.*s", (int)len, path);
+		errno = ENOTDIR;
+		if (strcmp(name, "..") != 0)
+			next = openat(dir, name, flags);
+		(void)close(dir);
+		dir = next;
+		path += len;
+	}
+	return dir;
+}
+
+/*
+ * Open the folder that the process names, in its own tree. It may be anyone's process, and
+ * exchange any name at any time.
+ */
+static int open_folder(const struct asking *a)
+{
+	const int flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
+	char tree[32];
+	int root;
+
+	(void)snprintf(tree, sizeof(tree), "/proc/%d/root", (int)a->pid);
+	root = open(tree, flags);
 	/* Without the right to look into its tree, that is likely the same as ours. */
-	if (!access(inside, W_OK | X_OK))
-		memcpy(a->folder, inside, sizeof(inside));
+	return open_below(root < 0 ? open("/", flags) : root, a->folder);
+}
+
+/* Where a third user may exchange what stands there, nothing is put. */
+static bool is_safe(int dir)
+{
+	struct stat st;
+
+	return !fstat(dir, &st) &&
+	       (st.st_uid == 0 || st.st_uid == geteuid() || (st.st_mode & S_ISVTX));
 }
 
 /* Its number as itself sees it: the last of all those it has. */
@@ -176,8 +206,19 @@ static enum ms_status cannot_listen(const struct asking *a, struct ms_error *err
 	}
 	st = ms_fail_sys(err, error, "cannot wait for an answer in the folder %s", a->folder);
 	ms_advise(err, "start the process with " MS_ENV_FOLDER " set to a folder that both may "
-	               "write to");
+	               "write to, without a link in its name");
 	return st;
+}
+
+static enum ms_status not_safe(const struct asking *a, struct ms_error *err)
+{
+	(void)ms_fail(err, MS_E_UNSUPPORTED,
+	              "the folder %s is another user's, and will not be written to", a->folder);
+	ms_advise(err,
+	          "start the process with " MS_ENV_FOLDER " set to a folder of root's or "
+	          "yours, or to one as /tmp; or scan from outside: memscan --pid %d",
+	          (int)a->pid);
+	return MS_E_UNSUPPORTED;
 }
 
 static void name_socket(const struct asking *a, struct sockaddr_un *ret)
@@ -193,8 +234,12 @@ static void name_socket(const struct asking *a, struct sockaddr_un *ret)
  */
 static void remove_stale(const struct asking *a, const struct sockaddr_un *name)
 {
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct stat st;
+	int fd;
 
+	if (fstatat(a->dir, a->name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISSOCK(st.st_mode))
+		return;
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return;
 	if (connect(fd, (const struct sockaddr *)name, sizeof(*name)) && errno == ECONNREFUSED)
@@ -207,12 +252,12 @@ static void remove_stale(const struct asking *a, const struct sockaddr_un *name)
 static struct {
 	int dir;
 	const char *name;
-} bound;
+} left_over;
 /* NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables) */
 
 static void on_end(int signal)
 {
-	(void)unlinkat(bound.dir, bound.name, 0);
+	(void)unlinkat(left_over.dir, left_over.name, 0);
 	(void)raise(signal); /* by SA_RESETHAND it ends this process */
 }
 
@@ -222,34 +267,49 @@ static void clean_up_on_signals(const struct asking *a)
 	struct sigaction act = { .sa_handler = on_end, .sa_flags = (int)SA_RESETHAND };
 	struct sigaction before;
 
-	bound.dir = a->dir;
-	bound.name = a->name;
+	left_over.dir = a->dir;
+	left_over.name = a->name;
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
 		/* nohup and shells have them ignored */
 		if (!sigaction(ends[i], NULL, &before) && before.sa_handler != SIG_IGN)
 			(void)sigaction(ends[i], &act, NULL);
 }
 
+/*
+ * The process may be another user's, so all may connect; who it is is looked at when it
+ * comes. The mode is given at birth: later the name could be another file's.
+ */
+static bool bind_for_all(int listener, const struct sockaddr_un *name)
+{
+	mode_t before = umask(0111);
+	bool bound = !bind(listener, (const struct sockaddr *)name, sizeof(*name));
+	int error = errno;
+
+	(void)umask(before);
+	errno = error;
+	return bound;
+}
+
 static enum ms_status begin_listening(struct asking *a, struct ms_error *err)
 {
 	struct sockaddr_un name;
 
-	translate_folder(a);
 	(void)snprintf(a->name, sizeof(a->name), MS_ANSWER_SOCKET, (int)inner_pid(a->pid));
-	a->dir = open(a->folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	a->dir = open_folder(a);
+	if (a->dir < 0)
+		return cannot_listen(a, err);
+	if (!is_safe(a->dir))
+		return not_safe(a, err);
 	a->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (a->dir < 0 || a->listener < 0)
+	if (a->listener < 0)
 		return cannot_listen(a, err);
 	name_socket(a, &name);
 	remove_stale(a, &name);
-	if (bind(a->listener, (const struct sockaddr *)&name, sizeof(name)))
+	if (!bind_for_all(a->listener, &name))
 		return cannot_listen(a, err);
 	a->bound = true;
 	clean_up_on_signals(a);
-	/* The process may be another user's; who it is is looked at when it comes. */
-	if (fchmodat(a->dir, a->name, 0666, 0) || listen(a->listener, 1))
-		return cannot_listen(a, err);
-	return MS_OK;
+	return listen(a->listener, 1) ? cannot_listen(a, err) : MS_OK;
 }
 
 static void end_listening(const struct asking *a)
@@ -333,7 +393,7 @@ struct hearing {
 	bool begun;
 	bool refused; /* it says why there is none */
 	bool whole;
-	bool written; /* false when it could not be */
+	struct ms_lines lines;
 	char why[3 * MS_ERROR_TEXT];
 	size_t n_why;
 };
@@ -352,7 +412,7 @@ static void hear(struct hearing *h, const char *piece, size_t n)
 	h->whole = n && !piece[n - 1];
 	n -= h->whole;
 	if (!h->refused) {
-		h->written &= fwrite(piece, 1, n, stdout) == n;
+		ms_lines_put(&h->lines, piece, n);
 		return;
 	}
 	n = n < room ? n : room;
@@ -369,7 +429,7 @@ static enum ms_status copy_answer(const struct asking *a, int fd, bool *ret_writ
                                   struct ms_error *err)
 {
 	static char piece[PIECE];
-	struct hearing hearing = { .written = true };
+	struct hearing hearing = { .lines = { .to = stdout } };
 	enum ms_status st;
 
 	for (;;) {
@@ -384,7 +444,8 @@ static enum ms_status copy_answer(const struct asking *a, int fd, bool *ret_writ
 			break;
 		hear(&hearing, piece, (size_t)n);
 	}
-	*ret_written = hearing.written && !fflush(stdout);
+	ms_lines_end(&hearing.lines);
+	*ret_written = !hearing.lines.failed && !fflush(stdout);
 	if (hearing.whole)
 		return hearing.refused ? refused(a, hearing.why, err) : MS_OK;
 	st = ms_fail(err, MS_E_DIED, "the answer of process %d was cut off", (int)a->pid);

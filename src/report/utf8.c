@@ -53,9 +53,15 @@ static struct character decode(const char *s, size_t len)
 	return is_scalar(code, length) ? (struct character){ code, length } : none;
 }
 
+/*
+ * What commands a terminal, ends a line or turns the order of what is read: C0, DEL, C1,
+ * the line and paragraph separators, and the bidirectional controls of Unicode's UAX 9.
+ */
 static bool is_control(uint32_t code)
 {
-	return code < 0x20 || (code >= 0x7f && code < 0xa0);
+	return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x61c || code == 0x200e ||
+	       code == 0x200f || (code >= 0x2028 && code <= 0x202e) ||
+	       (code >= 0x2066 && code <= 0x2069);
 }
 
 size_t ms_utf8_clean(const char *s, size_t len, bool printable, char *ret, size_t cap)
@@ -85,4 +91,26 @@ size_t ms_utf8_clean(const char *s, size_t len, bool printable, char *ret, size_
 	}
 	ret[out] = '\0';
 	return used;
+}
+
+size_t ms_utf8_plain(const char *s, size_t len, struct ms_utf8_control *ret)
+{
+	size_t at = 0;
+
+	*ret = (struct ms_utf8_control){ 0, 0 };
+	while (at < len) {
+		struct character c;
+
+		if ((unsigned char)s[at] < 0x7f) { /* most bytes; JSON has no bare C0 */
+			at++;
+			continue;
+		}
+		c = decode(s + at, len - at);
+		if (c.length && is_control(c.code)) {
+			*ret = (struct ms_utf8_control){ c.code, c.length };
+			break;
+		}
+		at += c.length ? c.length : 1;
+	}
+	return at;
 }

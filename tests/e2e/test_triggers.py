@@ -11,6 +11,7 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -25,6 +26,7 @@ from support import (BUILD, COULD_NOT_SCAN, MEMSCAN, Process, SCANNED_CLEAN, Tar
 TRIGGERS = int(os.environ.get("TRIGGERS") or 200)
 
 SIGNAL, FILES, MANY = 35, 32, 400_000
+SWAPS = 100  # at the second to the 49th a chmod hit the wrong file
 STACKS = ctypes.c_void_p(1)  # union sigval, as sigqueue(3) takes it
 LIBRARY = BUILD / "libmemunreachable.so"
 HELPER = "memunreachable"
@@ -609,3 +611,74 @@ def test_an_answer_that_is_cut_off_is_no_answer(folder):
         assert (status, "cut off" in err or "does not answer" in err) == (COULD_NOT_SCAN, True), (status, out, err)
         assert target.named_by(trigger(target.pid).stdout)
         target.well()
+
+
+# ---- processes that lie ----
+
+@contextlib.contextmanager
+def liar(folder, answer, user=NOBODY):
+    """A process of another user's that has the handler's sign, and answers what it likes."""
+    more = {"user": user} if os.getuid() == 0 else {}
+    with Process(["/usr/bin/python3", support.HOSTILE / "answers.py", folder, answer], **more) as process:
+        assert process.line() == "READY"
+        yield process
+
+
+@pytest.mark.parametrize("refused", ("", r"\x01"), ids=("answer", "refusal"))
+def test_no_answer_commands_the_terminal(folder, refused):
+    folder.chmod(0o1777)
+    answer = refused + (r"a\x1b]52;c;ZXZpbA==\x07\nb\x1b[2J\x9b2J\xc2\x9b\rc\xe2\x80\xaed\xe2\x81\xa6\xc3\xa9")
+    with liar(folder, answer) as process:
+        done = subprocess.run([MEMSCAN, "trigger", str(process.pid)], capture_output=True, timeout=60)
+    text = (done.stdout + done.stderr).decode()
+    assert "a?]52;c;ZXZpbA==?" in text and "b?[2J\ufffd2J??c?d?\u00e9" in text
+    assert not [c for c in text if (ord(c) < 32 or 127 <= ord(c) < 160 or 0x202a <= ord(c) <= 0x2069) and c != "\n"]
+
+
+def test_long_lines_stay_whole(folder):
+    """Also where a piece ends in the middle of a character."""
+    folder.chmod(0o1777)
+    euros, rest = 5000 * "\u20ac", "y" + 30000 * "z"
+    line = "x" + euros + rest
+    with liar(folder, "x" + "".join(f"\\x{byte:02x}" for byte in euros.encode()) + rest) as process:
+        done = subprocess.run([MEMSCAN, "trigger", str(process.pid)], capture_output=True, timeout=60)
+    assert done.stdout.decode() == line, done.stderr
+
+
+@root_only
+@pytest.mark.parametrize("bad, said", (("theirs", "is another user's"), ("link", "cannot wait for an answer in the folder"),
+                                       ("link/below", "cannot wait for an answer in the folder"),
+                                       ("theirs/../safe", "cannot wait for an answer in the folder")))
+def test_folders_that_another_user_may_exchange(folder, bad, said):
+    """Nothing is put there, and nothing there is changed."""
+    theirs = folder / "theirs"
+    theirs.mkdir()
+    os.chown(theirs, NOBODY, NOBODY)
+    (folder / "safe").mkdir()
+    (folder / "safe" / "below").mkdir()
+    (folder / "link").symlink_to(folder / "safe")
+    with liar(folder / bad, "an answer") as process:
+        done = subprocess.run([MEMSCAN, "trigger", str(process.pid)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == COULD_NOT_SCAN and said in done.stderr, done.stderr
+    assert not list(theirs.iterdir()) and [p.name for p in (folder / "safe").iterdir()] == ["below"]
+
+
+@root_only
+def test_no_other_file_becomes_writable(folder):
+    """A user who exchanges the socket for a link, again and again, changes no mode."""
+    theirs = folder / "theirs"
+    theirs.mkdir()
+    secret = folder / "secret"
+    secret.write_text("secret")
+    secret.chmod(0o600)
+    swap = shutil.copy(support.compile_hostile("swap.c"), folder / "swap")
+    os.chown(theirs, NOBODY, NOBODY)
+    for sticky in (False, True):
+        theirs.chmod(0o1777 if sticky else 0o755)
+        with liar(theirs, "an answer") as process, \
+                Process([swap, theirs / f".memunreachable.{process.pid}", secret], user=NOBODY) as swapper:
+            assert swapper.line() == "READY"
+            for _ in range(SWAPS):
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    subprocess.run([MEMSCAN, "trigger", str(process.pid)], capture_output=True, timeout=0.03)
+    assert secret.stat().st_mode & 0o777 == 0o600

@@ -289,3 +289,21 @@ Test(status, cuts_a_text_that_is_too_long)
 	cr_assert_eq(ms_fail_sys(&err, EPERM, "%s", longer), MS_E_SYS);
 	cr_assert_eq(strlen(err.text), MS_ERROR_TEXT - 1);
 }
+
+Test(status, of_another_process_has_texts_that_end_and_a_known_number)
+{
+	struct ms_error foreign;
+	struct ms_error err;
+	const int unknown = 4711;
+
+	memset(&foreign, 'x', sizeof(foreign));
+	memcpy(&foreign.status, &unknown, sizeof(unknown));
+	ms_error_take(&err, &foreign);
+	cr_assert_eq(err.status, MS_E_DIED);
+	cr_assert_eq(strlen(err.text), MS_ERROR_TEXT - 1);
+	cr_assert_eq(strlen(err.advice), MS_ERROR_TEXT - 1);
+	(void)ms_fail(&foreign, MS_E_BUSY, "busy");
+	ms_error_take(&err, &foreign);
+	cr_assert_eq(err.status, MS_E_BUSY);
+	cr_assert_str_eq(err.text, "busy");
+}

@@ -247,6 +247,17 @@ Test(json, any_byte_in_a_name_gives_valid_json)
 	                 "\xef\xbf\xbd\"");
 }
 
+/* They would command the terminal of whoever looks at the file, yet must not be lost. */
+Test(json, controls_are_escaped)
+{
+	static const char name[] = "/a\x1b\x7f\xc2\x9b\xe2\x80\xaez";
+
+	(void)snprintf(report.target.exe, sizeof(report.target.exe), "%s", name);
+	read_back();
+	cr_assert_not_null(strstr(keeper.bytes, "\"/a\\u001b\\u007f\\u009b\\u202ez\""));
+	cr_assert_str_eq(json_object_get_string(at("target.exe")), name);
+}
+
 Test(json, a_command_line_of_bad_bytes_comes_whole)
 {
 	memset(report.target.cmdline, 0xff, sizeof(report.target.cmdline));

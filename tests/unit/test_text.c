@@ -196,6 +196,35 @@ Test(utf8, takes_characters_and_nothing_else)
 	}
 }
 
+Test(utf8, controls_are_not_printed)
+{
+	static const char in[] = "a\x1b\x7f\xc2\x9b\xd8\x9c\xe2\x80\x8e\xe2\x80\xa8\xe2\x80\xae"
+				 "\xe2\x81\xa6\xe2\x81\xa9 \xe2\x81\xaa\xe2\x82\xac";
+	char out[64];
+
+	cr_assert_eq(ms_utf8_clean(in, sizeof(in) - 1, true, out, sizeof(out)), sizeof(in) - 1);
+	cr_assert_str_eq(out, "a????????? \xe2\x81\xaa\xe2\x82\xac");
+}
+
+Test(utf8, finds_the_next_control)
+{
+	struct ms_utf8_control control;
+
+	cr_assert_eq(ms_utf8_plain("a\xc3\xa9\xe2\x80\xae.", 7, &control), 3);
+	cr_assert_eq(control.code, 0x202e);
+	cr_assert_eq(control.length, 3);
+	cr_assert_eq(ms_utf8_plain("a\xc3\xa9\xe2\x80", 5, &control), 5);
+	cr_assert_eq(control.length, 0);
+}
+
+Test(text, a_source_that_makes_no_sense_commands_no_terminal)
+{
+	(void)snprintf(report.scan.source, sizeof(report.scan.source), "\x1b[2J");
+	keep_report(&keeper, "text", &report);
+	cr_assert_null(memchr(keeper.bytes, '\x1b', keeper.len));
+	cr_assert_not_null(strstr(keeper.bytes, "source ?[2J\n"));
+}
+
 Test(utf8, cuts_between_characters)
 {
 	char out[5];

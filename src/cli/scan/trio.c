@@ -394,8 +394,8 @@ static enum ms_status attempt(const struct ms_trio_call *call, struct ms_error *
 	st = explain(&t, st, err);
 	if (st == MS_OK)
 		ret->scan.peak_rss_bytes = t.sweeper_peak_bytes;
-	else if (t.shared && t.shared->clone_error.status && !refusal->status)
-		*refusal = t.shared->clone_error;
+	else if (t.shared && !refusal->status)
+		ms_error_take(refusal, &t.shared->clone_error);
 	close_trio(&t);
 	return st;
 }

@@ -9,6 +9,21 @@
 
 enum { LONGEST_NAME = 16 * 1024 };
 
+/* The library escapes C0 alone; the others stand in strings only, and as \\uXXXX they rest. */
+static void put_escaped(struct ms_text *t, const char *bytes, size_t len)
+{
+	while (len) {
+		struct ms_utf8_control control;
+		size_t plain = ms_utf8_plain(bytes, len, &control);
+
+		ms_text_put(t, bytes, plain);
+		if (control.length)
+			ms_text_print(t, "\\u%04" PRIx32, control.code);
+		bytes += plain + control.length;
+		len -= plain + control.length;
+	}
+}
+
 void ms_json_put(struct ms_json *j, struct json_object *value)
 {
 	size_t len = 0;
@@ -18,7 +33,7 @@ void ms_json_put(struct ms_json *j, struct json_object *value)
 		bytes = json_object_to_json_string_length(
 			value, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE, &len);
 	if (bytes)
-		ms_text_put(&j->text, bytes, len);
+		put_escaped(&j->text, bytes, len);
 	else
 		j->text.ok = false;
 	json_object_put(value);
