@@ -11,6 +11,7 @@ import array
 import bisect
 import contextlib
 import ctypes
+import errno
 import json
 import os
 import pathlib
@@ -19,6 +20,8 @@ import select
 import signal
 import subprocess
 import time
+
+import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
@@ -108,6 +111,18 @@ def compile_special(source, *flags, compiler="gcc", tag=""):
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}"
     return out
+
+
+def compile_32_bit():
+    """A program of 32 bits; skips the test where the kernel runs none (ENOEXEC)."""
+    program = compile_special("plain.c", "-m32", tag="32-bit")
+    try:
+        subprocess.run([program], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=60)
+    except OSError as error:
+        if error.errno != errno.ENOEXEC:
+            raise
+        pytest.skip("this kernel runs no 32-bit programs")
+    return program
 
 
 def holder_library():

@@ -18,7 +18,7 @@ import tempfile
 import pytest
 
 import support
-from support import (COULD_NOT_SCAN, Target, check_scanned, check_truth, children_by_thread, compile_special,
+from support import (COULD_NOT_SCAN, Target, check_scanned, check_truth, children_by_thread,
                      compile_target, memscan, scan, state_of, wait_until)
 
 SNAPSHOTS = support.snapshots()
@@ -285,7 +285,7 @@ def test_stopped_by_sigstop():
 
 
 def test_32_bit():
-    with support.Process([compile_special("plain.c", "-m32", tag="32-bit")]) as target:
+    with support.Process([support.compile_32_bit()]) as target:
         assert target.line() == "READY"
         for snapshot in SNAPSHOTS:
             done = scan(target.pid, "--snapshot", snapshot)

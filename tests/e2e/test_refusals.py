@@ -222,7 +222,10 @@ def test_probed_by_the_kernel(how):
     ("no_libc.c", "gcc", ["-nostdlib", "-static", "-ffreestanding"], "malloc"),
 ], ids=["32-bit", "musl-static", "musl", "no-libc"])
 def test_no_allocator_understood(source, compiler, flags, word, request):
-    program = compile_special(source, *flags, compiler=compiler, tag=request.node.callspec.id)
+    if word == "32-bit":
+        program = support.compile_32_bit()
+    else:
+        program = compile_special(source, *flags, compiler=compiler, tag=request.node.callspec.id)
     with Process([program]) as target:
         assert target.line() == "READY"
         done = scan(target.pid)
