@@ -4,14 +4,13 @@
 #include <elf.h>
 #include <string.h>
 
+#include "alloc/object.h"
+
 enum {
-	MAX_PHDRS = 128,
-	MAX_DYNAMIC = 256, /* entries */
 	MAX_LINKS = 1 << 14,
 	MAX_CHAIN = 1 << 12, /* symbols with one hash */
 	MAX_IMPORTS = 1 << 16,
 	MAX_NAME = 32,
-	PAGE = 4096,
 };
 
 /* As <link.h> has them, with addresses in place of pointers. */
@@ -43,85 +42,30 @@ static bool read_all(struct ms_peek *peek, ms_addr addr, void *buf, size_t len)
 
 /* ---- the list ---- */
 
-/* The entries of a dynamic section that are wanted; 0: it has none. */
-struct dynamic {
-	ms_addr strings;
-	ms_addr symbols;
-	ms_addr gnu_hash;
-	ms_addr debug;
-};
-
-static struct dynamic read_dynamic(struct ms_peek *peek, ms_addr at)
-{
-	struct dynamic ret = { 0 };
-	Elf64_Dyn entry;
-
-	for (int i = 0; i < MAX_DYNAMIC; i++, at += sizeof(entry)) {
-		if (!read_all(peek, at, &entry, sizeof(entry)) || entry.d_tag == DT_NULL)
-			break;
-		if (entry.d_tag == DT_STRTAB)
-			ret.strings = entry.d_un.d_ptr;
-		else if (entry.d_tag == DT_SYMTAB)
-			ret.symbols = entry.d_un.d_ptr;
-		else if (entry.d_tag == DT_GNU_HASH)
-			ret.gnu_hash = entry.d_un.d_ptr;
-		else if (entry.d_tag == DT_DEBUG)
-			ret.debug = entry.d_un.d_ptr;
-	}
-	return ret;
-}
-
-/* Where the dynamic section of the object is whose ELF header is at @begin, or 0. */
-static ms_addr dynamic_of(struct ms_peek *peek, ms_addr begin)
-{
-	const Elf64_Phdr *load = NULL;
-	const Elf64_Phdr *dynamic = NULL;
-	Elf64_Phdr phdr[MAX_PHDRS];
-	Elf64_Ehdr ehdr;
-
-	if (!read_all(peek, begin, &ehdr, sizeof(ehdr)) || ehdr.e_phnum > MAX_PHDRS ||
-	    memcmp(ehdr.e_ident, ELFMAG, SELFMAG) != 0 || ehdr.e_ident[EI_CLASS] != ELFCLASS64 ||
-	    ehdr.e_phentsize != sizeof(phdr[0]) ||
-	    !read_all(peek, begin + ehdr.e_phoff, phdr, ehdr.e_phnum * sizeof(phdr[0])))
-		return 0;
-	for (const Elf64_Phdr *p = phdr; p < phdr + ehdr.e_phnum; p++) {
-		if (p->p_type == PT_LOAD && !load)
-			load = p;
-		if (p->p_type == PT_DYNAMIC)
-			dynamic = p;
-	}
-	if (!load || !dynamic)
-		return 0;
-	return begin - ms_align_down(load->p_vaddr, PAGE) + dynamic->p_vaddr;
-}
-
 /* The first entry of the loader's list, when the object at @begin is the program; or 0. */
 static ms_addr first_of(struct ms_peek *peek, ms_addr begin)
 {
-	ms_addr dynamic = dynamic_of(peek, begin);
-	ms_addr at = dynamic ? read_dynamic(peek, dynamic).debug : 0;
+	struct ms_object object;
 	struct link_map map;
 	struct debug debug;
+	ms_addr at;
 
+	if (!ms_object_read(peek, begin, &object) || !object.dynamic)
+		return 0;
+	at = ms_dynamic_read(peek, object.dynamic).debug;
 	if (!at || !read_all(peek, at, &debug, sizeof(debug)) || debug.version < 1 ||
-	    !read_all(peek, debug.map, &map, sizeof(map)) || map.dynamic != dynamic)
+	    !read_all(peek, debug.map, &map, sizeof(map)) || map.dynamic != object.dynamic)
 		return 0;
 	return debug.map;
 }
 
-/* The loader adds the bias in place for most objects, but not for all. */
-static ms_addr placed(const struct ms_link *link, ms_addr value)
-{
-	return value && value < link->bias ? value + link->bias : value;
-}
-
 void ms_link_open(struct ms_peek *peek, struct ms_link *link)
 {
-	struct dynamic dynamic = read_dynamic(peek, link->dynamic);
+	struct ms_dynamic dynamic = ms_dynamic_read(peek, link->dynamic);
 
-	link->symbols = placed(link, dynamic.symbols);
-	link->strings = placed(link, dynamic.strings);
-	link->gnu_hash = placed(link, dynamic.gnu_hash);
+	link->symbols = ms_dynamic_placed(link->bias, dynamic.symbols);
+	link->strings = ms_dynamic_placed(link->bias, dynamic.strings);
+	link->gnu_hash = ms_dynamic_placed(link->bias, dynamic.gnu_hash);
 }
 
 bool ms_links_read(struct ms_peek *peek, const struct ms_regions *regions, struct ms_arena *arena,

@@ -15,7 +15,7 @@ import pytest
 import support
 from support import GLIBC, HOST, Target, check_scanned, compile_target, scan
 
-PROGRAMS = ("leaks", "roots", "mappings", "heap_shapes", "ended")
+PROGRAMS = ("leaks", "roots", "mappings", "heap_shapes", "ended", "large_tls")
 VARIANT_SCENARIOS = {(name, variant): support.scenarios(name, variant)
                      for name in PROGRAMS for variant in support.VARIANTS}
 EVERY = [(suite, variant, name, scenario)

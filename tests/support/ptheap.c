@@ -17,6 +17,8 @@
  *	         one mapping, as the kernel would have it
  *	ARENAS   heaps of other arenas, 64 MiB each
  *	MODULE   the library: a page of headers, two of data
+ *
+ * What is below TLS is for words that stand farther from their thread pointer.
  */
 enum { RW = MS_PROT_READ | MS_PROT_WRITE, MAPPED_BYTES = 1 << 19, DATA_BYTES = 2 * MS_PAGE };
 
@@ -27,6 +29,8 @@ static const ms_addr PIECES = 0x1000000;
 static const ms_addr ARENAS = 0x100000000;
 static const ms_addr HEAP_MAX = 0x4000000;
 static const ms_addr MODULE = 0x200000000;
+static const uint64_t CACHE_DISTANCE = 0x48;
+static const uint64_t LIBC_DISTANCE = 0x100; /* from the first library's word to the second's */
 static const uint64_t RANDOM_KEY = 0x6b657920656e6f21;
 
 enum key { KEY_NONE, KEY_CACHE, KEY_RANDOM };
@@ -87,15 +91,24 @@ static size_t count_read(struct ms_source *src, ms_addr addr, void *buf, size_t 
 	return h->fake_ops->read(src, addr, buf, len);
 }
 
-void ptheap_init(struct ptheap *h)
+void ptheap_init_tls(struct ptheap *h, uint64_t distance, enum ptheap_tls tls)
 {
+	ms_addr begin = ms_align_down(TLS - distance, MS_PAGE);
+
 	memset(h, 0, sizeof(*h));
+	h->cache_distance = distance;
+	h->tls = tls;
 	ms_fake_init(&h->fake);
 	h->fake_ops = h->fake.base.ops;
 	h->ops = *h->fake_ops;
 	h->ops.read = count_read;
 	h->fake.base.ops = &h->ops;
-	(void)ms_fake_map(&h->fake, TLS, PTHEAP_ARENAS * TLS_BYTES, RW, "");
+	(void)ms_fake_map(&h->fake, begin, TLS - begin + PTHEAP_ARENAS * TLS_BYTES, RW, "");
+}
+
+void ptheap_init(struct ptheap *h)
+{
+	ptheap_init_tls(h, CACHE_DISTANCE, PTHEAP_TLS_NEAREST);
 }
 
 void ptheap_deinit(struct ptheap *h)
@@ -175,24 +188,55 @@ static void map_memory(struct pen *pen, const char *picture)
 		                  RW, "");
 }
 
+/* Where in the page of headers they are. */
+enum { BANNER = 512, DYNAMIC = 1024, RELOCATION = 1280, RELOCATED = 1536 };
+
+/* What a library has: a relocation, of a variable amid its thread-local storage. */
+static void draw_relocation(struct pen *pen, char *header, uint64_t tls_bytes)
+{
+	uint64_t word = -pen->h->cache_distance - (pen->h->n_libcs - 1) * LIBC_DISTANCE;
+	Elf64_Rela relocation = { RELOCATED, ELF64_R_INFO(0, R_X86_64_TPOFF64),
+		                  (int64_t)tls_bytes / 2 };
+	Elf64_Dyn dynamic[] = {
+		{ .d_tag = DT_SONAME, .d_un.d_val = 1 },
+		{ .d_tag = DT_STRTAB, .d_un.d_ptr = pen->base + MODULE + BANNER },
+		{ .d_tag = DT_RELA, .d_un.d_ptr = pen->base + MODULE + RELOCATION },
+		{ .d_tag = DT_RELASZ, .d_un.d_val = sizeof(relocation) },
+	};
+
+	memcpy(header + DYNAMIC, dynamic, sizeof(dynamic));
+	memcpy(header + RELOCATION, &relocation, sizeof(relocation));
+	memcpy(header + RELOCATED, &word, sizeof(word));
+}
+
 /* An ELF header, one loadable segment, and the banner that tells the version. */
 static void draw_module(struct pen *pen)
 {
 	static const char banner[] = "GNU C Library (Fake GLIBC) stable release version %s.\n";
-	Elf64_Phdr phdr = { .p_type = PT_LOAD,
-		            .p_flags = PF_R | PF_W,
-		            .p_memsz = MS_PAGE + pen->h->data_before + DATA_BYTES };
+	bool shared = pen->h->tls == PTHEAP_TLS_RELOCATED;
+	Elf64_Phdr phdr[] = {
+		{ .p_type = PT_LOAD,
+		  .p_flags = PF_R | PF_W,
+		  .p_memsz = MS_PAGE + pen->h->data_before + DATA_BYTES },
+		{ .p_type = pen->h->tls == PTHEAP_TLS_UNKNOWN ? PT_NOTE : PT_TLS,
+		  .p_vaddr = 0x40,
+		  .p_align = 0x40,
+		  .p_memsz = shared ? 0x80 : pen->h->cache_distance + 2 * MS_PAGE },
+		{ .p_type = shared ? PT_DYNAMIC : PT_NOTE, .p_vaddr = DYNAMIC },
+	};
 	Elf64_Ehdr ehdr = { .e_ident = ELFMAG,
 		            .e_phoff = sizeof(ehdr),
-		            .e_phnum = 1,
-		            .e_phentsize = sizeof(phdr) };
+		            .e_phnum = sizeof(phdr) / sizeof(phdr[0]),
+		            .e_phentsize = sizeof(phdr[0]) };
 	const char *name = pen->h->n_libcs == 1 ? "/libc.so.6" : "/other/libc.so.6";
 	char *header = ms_fake_map(&pen->h->fake, pen->base + MODULE, MS_PAGE, MS_PROT_READ, name);
 
 	ehdr.e_ident[EI_CLASS] = ELFCLASS64;
 	memcpy(header, &ehdr, sizeof(ehdr));
-	memcpy(header + sizeof(ehdr), &phdr, sizeof(phdr));
-	(void)snprintf(header + 512, 512, banner, pen->libc->version->name);
+	memcpy(header + sizeof(ehdr), phdr, sizeof(phdr));
+	(void)snprintf(header + BANNER, 512, banner, pen->libc->version->name);
+	if (shared)
+		draw_relocation(pen, header, phdr[1].p_memsz);
 	pen->libc->data = pen->base + MODULE + MS_PAGE;
 	(void)ms_fake_map(&pen->h->fake, pen->libc->data, pen->h->data_before + DATA_BYTES, RW,
 	                  name);
@@ -397,9 +441,9 @@ static void draw_cached(struct pen *pen, uint64_t request)
 	add(pen, count, layout->counts_free ? UINT64_MAX : 1);
 }
 
-static ms_addr tls_slot(ms_addr tp, size_t libc)
+static ms_addr tls_slot(const struct ptheap *h, ms_addr tp, size_t libc)
 {
-	return tp - 0x48 - libc * 0x100;
+	return tp - h->cache_distance - libc * LIBC_DISTANCE;
 }
 
 static void draw_thread(struct pen *pen)
@@ -413,7 +457,7 @@ static void draw_thread(struct pen *pen)
 		add(pen, pen->cache + i * 2, pen->libc->version->tcache_count);
 	if (n >= pen->h->fake.base.threads.n)
 		(void)ms_fake_thread(&pen->h->fake, (int)n + 1, tp - 0x1000, tp);
-	put(pen, tls_slot(tp, pen->h->n_libcs - 1), pen->cache);
+	put(pen, tls_slot(pen->h, tp, pen->h->n_libcs - 1), pen->cache);
 	put(pen, tp + 0x30, 0x1122334455667788);
 }
 
@@ -651,6 +695,7 @@ static ms_addr field_of_par(const struct ptheap_libc *libc, const char *field)
 		                        { "mmapped_mem", layout->mmapped_mem, 0 },
 		                        { "max_mmapped_mem", layout->mmapped_mem + 8u, 0 },
 		                        { "sbrk_base", layout->sbrk_base, 0 },
+		                        { "tcache_count", layout->tcache_bins + 16u, 0 },
 		                        { NULL, 0, 0 } };
 
 	return offset_of(fields, field);
@@ -708,7 +753,7 @@ ms_addr ptheap_place(const struct ptheap *h, const char *name)
 	if (!strcmp(thing, "cache"))
 		return cache_at(h, n) + (field ? field_of_cache(&h->libcs[0], field) : 0);
 	if (!strcmp(thing, "tls"))
-		return tls_slot(h->fake.base.threads.at[n].tp, 0);
+		return tls_slot(h, h->fake.base.threads.at[n].tp, 0);
 	refuse(name, "place");
 }
 

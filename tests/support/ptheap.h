@@ -42,6 +42,12 @@ enum { PTHEAP_CHUNKS = 256, PTHEAP_ARENAS = 8, PTHEAP_HEAPS = 16, PTHEAP_LIBCS =
 /* Every piece of an arena's memory has so many bytes. */
 enum { PTHEAP_PIECE = 0x4000 };
 
+enum ptheap_tls {
+	PTHEAP_TLS_NEAREST,   /* it is a static program */
+	PTHEAP_TLS_RELOCATED, /* it is a library, with relocations for it */
+	PTHEAP_TLS_UNKNOWN,   /* it does not say that it has any */
+};
+
 struct ptheap_chunk {
 	char kind; /* its letter; what "|" frees is an f */
 	char owner; /* M or N: main arena of the first or second library; 0, 1, …: arena; m: none */
@@ -70,8 +76,10 @@ struct ptheap {
 	ms_addr heaps[PTHEAP_HEAPS]; /* of these */
 	size_t n_heaps;
 
-	uint64_t data_before; /* bytes of the module's data before malloc's; to be set before
-	                         drawing */
+	/* To be set before drawing. */
+	uint64_t data_before;    /* bytes of the module's data before malloc's */
+	uint64_t cache_distance; /* of tlsN below the thread pointer; ptheap_init_tls() sets it */
+	enum ptheap_tls tls;     /* how the module says where its thread-local storage is */
 
 	/* How it is decoded. */
 	struct ms_workers *workers;
@@ -92,6 +100,10 @@ struct ptheap {
 };
 
 void ptheap_init(struct ptheap *h);
+
+/* The same; the words that point to caches stand @distance bytes below the thread pointers. */
+void ptheap_init_tls(struct ptheap *h, uint64_t distance, enum ptheap_tls tls);
+
 void ptheap_deinit(struct ptheap *h);
 
 /* Draw a C library with its heap; @version is one of 2.26 2.27 2.31 2.33 2.36 2.42 2.43. */
@@ -106,6 +118,7 @@ void ptheap_draw(struct ptheap *h, const char *version, const char *picture);
  *	main arenaN . flags top next attached system_mem fastN binN fdN bkN    (bin N)
  *	heapN   . ar_ptr prev_heap heap_size mprotect_size
  *	par     . trim n_mmaps max_n_mmaps mmapped_mem max_mmapped_mem sbrk_base
+ *	          tcache_count
  *	cacheN  . countN entryN
  *	tlsN            the word that points to the cache of thread N
  *

@@ -203,3 +203,150 @@ ParameterizedTest(struct row *row, glibc_tcache, a_cache_in_a_broken_arena_puts_
 {
 	check(row, "2.36");
 }
+
+/* ---- where the caches are noted ---- */
+
+static const enum ptheap_tls known[] = { PTHEAP_TLS_NEAREST, PTHEAP_TLS_RELOCATED };
+
+/* Programs and libraries with much thread-local storage stand before the C library's. */
+Test(glibc_tcache, caches_are_found_however_far_below_the_thread_pointer, .timeout = 20)
+{
+	static const uint64_t distances[] = { 0x48,    32 * 1024,    32 * 1024 + 8, 200 * 1024 + 24,
+		                              1 << 20, (8 << 20) + 8 };
+	static const char *const versions[] = { "2.27", "2.31", "2.36", "2.43" };
+
+	for (size_t i = 0; i < 6 * 4 * 2; i++) {
+		ptheap_init_tls(&h, distances[i % 6], known[i / 24]);
+		ptheap_draw(&h, versions[i / 6 % 4], "T u24 c24 c40 t ; T c24 u24 t ; u24 t");
+		cr_expect_str_empty(ptheap_try(&h, ""), "%lu, %s: %s", distances[i % 6],
+		                    versions[i / 6 % 4], h.wrong);
+		cr_expect(ptheap_says(&h, "2 decoded, 0 contradicting"));
+		ptheap_deinit(&h);
+	}
+}
+
+Test(glibc_tcache, of_two_libraries_each_has_its_own_place)
+{
+	for (size_t i = 0; i < 2; i++) {
+		ptheap_init_tls(&h, 100 * 1024, known[i]);
+		ptheap_draw(&h, "2.36", "T u24 c24 t ; T c24 u24 t");
+		ptheap_draw(&h, "2.36", "T u24 c40 c40 t");
+		cr_expect_str_empty(ptheap_try(&h, ""), "%s", h.wrong);
+		cr_expect(ptheap_says(&h, "3 decoded, 0 contradicting, 0 left by fork"));
+		ptheap_deinit(&h);
+	}
+}
+
+/* Nearer, and as good, but not in the C library's storage. */
+Test(glibc_tcache, what_is_not_in_the_librarys_storage_is_no_cache)
+{
+	ms_addr tp;
+
+	ptheap_init_tls(&h, 0x1000, PTHEAP_TLS_RELOCATED);
+	ptheap_draw(&h, "2.36", "T u648 u24 t");
+	tp = h.fake.base.threads.at[0].tp;
+	ms_fake_put(&h.fake, tp - 0x20, ptheap_place(&h, "chunk1.mem"));
+	cr_expect_str_empty(ptheap_try(&h, ""), "%s", h.wrong);
+	ptheap_deinit(&h);
+}
+
+/* With many threads, or large storage, the distance is learnt from some of them. */
+Test(glibc_tcache, a_thousand_threads_are_read_for_little)
+{
+	ms_addr tp;
+
+	ptheap_init_tls(&h, 0x48, PTHEAP_TLS_RELOCATED);
+	ptheap_draw(&h, "2.36", "T u24 c24 t");
+	tp = h.fake.base.threads.at[0].tp;
+	for (int i = 0; i < 1000; i++)
+		(void)ms_fake_thread(&h.fake, 10 + i, tp + 0x1000, tp + 0x1000);
+	h.reads = 0;
+	h.read_bytes = 0;
+	cr_assert_eq(ptheap_decode(&h), MS_OK);
+	cr_expect(ptheap_is_verified(&h));
+	cr_expect_leq(h.reads, 200, "%lu reads", h.reads);
+	ptheap_deinit(&h);
+}
+
+static void check_doubt(const char *what, const char *lost, const char *says)
+{
+	cr_expect_str_empty(ptheap_try(&h, lost), "%s: %s", what, h.wrong);
+	cr_expect(ptheap_says(&h, says), "%s: not said: %s", what, says);
+	ptheap_deinit(&h);
+}
+
+Test(glibc_tcache, none_found_where_they_would_be_is_none)
+{
+	static const char *const versions[] = { "2.27", "2.36", "2.43" };
+
+	for (size_t i = 0; i < 6; i++) {
+		ptheap_init_tls(&h, 0x48, known[i % 2]);
+		ptheap_draw(&h, versions[i / 2], "u24 f64 u24 t ; u24 t");
+		(void)ms_fake_thread(&h.fake, 1, 0x10008000, 0x10009000);
+		check_doubt("known", "", "");
+	}
+}
+
+Test(glibc_tcache, none_found_where_they_may_not_be_puts_all_in_doubt)
+{
+	ptheap_init_tls(&h, 0x48, PTHEAP_TLS_UNKNOWN);
+	ptheap_draw(&h, "2.36", "T u24 c24 t ; T c24 u24 t");
+	check_doubt("near enough", "", "2 decoded");
+	ptheap_init_tls(&h, 1 << 20, PTHEAP_TLS_UNKNOWN);
+	ptheap_draw(&h, "2.36", "T u24 c24 t ; T c24 u24 t");
+	check_doubt("too far", "M0", "not found where threads have their caches");
+	ptheap_init_tls(&h, 0x48, PTHEAP_TLS_UNKNOWN);
+	ptheap_draw(&h, "2.31", "u24 f64 u24 t");
+	check_doubt("there is none", "M", "not found where threads have their caches");
+	ptheap_init_tls(&h, 0x48, PTHEAP_TLS_UNKNOWN);
+	ptheap_draw(&h, "2.36", "u24 f64 u24 t");
+	ptheap_break(&h, "par.tcache_count = 0");
+	check_doubt("there can be none", "", "");
+}
+
+Test(glibc_tcache, a_cache_that_no_thread_has_puts_all_in_doubt)
+{
+	static const char *const versions[] = { "2.33", "2.36", "2.43" };
+
+	for (size_t i = 0; i < 6; i++) {
+		ptheap_init_tls(&h, 0x48, known[i % 2]);
+		ptheap_draw(&h, versions[i / 2], "T u24 c24 c40 t ; u24 t");
+		ptheap_break(&h, "tls0 = 0");
+		check_doubt(versions[i / 2], "M0", "caches that no thread has");
+	}
+}
+
+/*
+ * A thread without a cache: it waits for a lock inside malloc, or does not, and has an
+ * arena, or has none. With others that have caches, and without.
+ */
+static void draw_waiting(const char *picture, enum ms_in_malloc in_malloc, const char *arena)
+{
+	struct ms_thread *t;
+	ms_addr tp;
+
+	ptheap_init_tls(&h, 0x4048, PTHEAP_TLS_RELOCATED);
+	ptheap_draw(&h, "2.36", picture);
+	tp = h.fake.base.threads.n ? h.fake.base.threads.at[0].tp : (ms_addr)0x10008000;
+	t = ms_fake_thread(&h.fake, 77, tp + 0x10000, tp + 0x10000);
+	t->in_malloc = (uint8_t)in_malloc;
+	if (arena)
+		ms_fake_put(&h.fake, tp + 0x10000 - 0x4048 + 0x10, ptheap_place(&h, arena));
+}
+
+Test(glibc_tcache, one_that_ends_may_be_giving_its_cache_back)
+{
+	static const char says[] = "thread 77 waits inside malloc and may be giving its cache back";
+	static const char *const pictures[] = { "T u24 c24 t ; u24 t", "u24 t ; u24 t" };
+
+	for (size_t i = 0; i < 2; i++) {
+		draw_waiting(pictures[i], MS_MALLOC_WAITS, "arena0");
+		check_doubt("its arena", "M0", says);
+		draw_waiting(pictures[i], MS_MALLOC_WAITS, "main");
+		check_doubt("the main arena", "M0", says);
+		draw_waiting(pictures[i], MS_MALLOC_WAITS, NULL);
+		check_doubt("its first malloc()", "", "");
+		draw_waiting(pictures[i], MS_MALLOC_OUT, "arena0");
+		check_doubt("outside of malloc", "", "");
+	}
+}

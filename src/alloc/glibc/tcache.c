@@ -2,24 +2,32 @@
 #include <string.h>
 
 #include "alloc/glibc/ptmalloc.h"
+#include "alloc/tls.h"
 
 /*
  * A thread's cache is a block of its own, pointed to from the C library's static
  * thread-local storage. The pointer stands at one distance below the thread
  * pointer in all threads of a process, but which one depends on what else is
  * linked; nor can it be seen whether the lists are safe-linked. So each pointer in
- * reach that leads to a block of the right size is decoded in every way there is,
- * and the distance and the way that fit most threads win.
+ * that storage that leads to a block of the right size is decoded in every way there
+ * is, and the distance and the way that fit most threads win.
  *
  * A cache fits when every bin's counter agrees with its list and every entry is
  * the beginning of a used block of the bin's size.
+ *
+ * Where the storage is known, and no thread has a pointer there that may be one to a
+ * cache, there is none: it comes with a thread's first malloc(), from 2.42 on with its
+ * first free(). Where it is not known, what lies nearest to the thread pointer is
+ * searched, and finding nothing says nothing.
  */
 
 enum {
 	REACH = 32 * 1024, /* bytes below the thread pointer that are searched */
 	ALLOWANCE = 32,    /* a block may be so much larger than was asked for */
 	MAX_TRIALS = 4096,
-	ENOUGH_THREADS = 64, /* to learn the distance from */
+	ENOUGH_THREADS = 64,     /* to learn the distance from, */
+	ENOUGH_BYTES = 16 << 20, /* or so much of their storage */
+	ARENA_REACH = 0x80,      /* thread_arena is so near to the pointer to the cache */
 	KEY_OFFSET = 8,
 	MIN_ORPHAN = 2, /* entries that must carry one key when no thread's is known */
 };
@@ -46,13 +54,21 @@ struct trial {
 
 struct trials MS_VEC(struct trial);
 
+/* For the caches of one C library. */
 struct search {
 	struct ms_ptmalloc *pt;
+	const struct ms_libc *libc;
+	struct ms_tls tls; /* is searched */
+	bool tls_known;    /* the library's storage is all of it inside */
 	struct trials trials;
 	uint64_t key;
 	bool key_known;
 	bool misfit; /* what may be a cache fits in no way */
+	bool found;
+	struct way way; /* of what was found */
 };
+
+struct searches MS_VEC(struct search);
 
 static void note_entry(uint64_t key, uint64_t usable, struct decoded *d)
 {
@@ -210,17 +226,46 @@ static enum ms_status try_cache(struct search *s, ms_addr cache, uint64_t distan
 
 static enum ms_status try_thread(struct search *s, const struct ms_thread *t)
 {
+	const ms_addr begin = t->tp - s->tls.far;
+	const ms_addr end = t->tp - s->tls.near;
 	uint64_t words[MS_PAGE / MS_WORD];
 	enum ms_status st = MS_OK;
 
-	for (ms_addr page = ms_align_down(t->tp - REACH, MS_PAGE); page < t->tp && !st;
-	     page += MS_PAGE) {
-		size_t n = ms_source_read(s->pt->d->src, page, words, MS_PAGE) / MS_WORD;
+	for (ms_addr at = ms_align_up(begin, MS_WORD); at + MS_WORD <= end && !st;) {
+		ms_addr stop = ms_align_down(at, MS_PAGE) + MS_PAGE;
+		size_t n;
 
-		for (size_t i = 0; i < n && page + i * MS_WORD < t->tp && !st; i++)
+		stop = stop < end ? stop : end;
+		n = ms_source_read(s->pt->d->src, at, words, (size_t)(stop - at)) / MS_WORD;
+		for (size_t i = 0; i < n && !st; i++)
 			if (words[i] && words[i] % MS_ALIGNMENT == 0 &&
 			    ms_blocks_begins(s->pt->d->blocks, words[i]))
-				st = try_cache(s, words[i], t->tp - (page + i * MS_WORD));
+				st = try_cache(s, words[i], t->tp - (at + i * MS_WORD));
+		at = stop;
+	}
+	return st;
+}
+
+/* Whether enough of the storage of @n threads has been searched to know the distance. */
+static bool has_enough(const struct search *s, uint64_t n)
+{
+	return s->trials.n &&
+	       (n >= ENOUGH_THREADS || n * (s->tls.far - s->tls.near) >= ENOUGH_BYTES);
+}
+
+static enum ms_status try_threads(struct search *s)
+{
+	const struct ms_thread *t;
+	enum ms_status st = MS_OK;
+	uint64_t n = 0;
+
+	ms_vec_for_each (t, &s->pt->d->src->threads) {
+		if (st || has_enough(s, n))
+			break;
+		if (!t->tp || t->tp < s->tls.far)
+			continue;
+		n++;
+		st = try_thread(s, t);
 	}
 	return st;
 }
@@ -250,7 +295,7 @@ static struct score score_of(const struct trials *trials, const struct trial *t)
 	return score;
 }
 
-/* The C library's own thread-local storage is among the first below the thread pointer. */
+/* Where nothing else is known, the C library's storage is among the first below tp. */
 static bool is_better(const struct score *a, const struct score *b)
 {
 	if (a->threads != b->threads)
@@ -302,15 +347,48 @@ static bool is_in_doubt(const struct ms_ptmalloc *pt, ms_addr addr)
 	return false;
 }
 
+/* True when a word in [@begin, @end) is the address of an arena. */
+static bool has_arena(const struct ms_ptmalloc *pt, ms_addr begin, ms_addr end)
+{
+	for (ms_addr at = ms_align_up(begin, MS_WORD); at + MS_WORD <= end; at += MS_WORD) {
+		uint64_t word = ms_pt_word(pt, at);
+		const struct ms_pt_arena *arena;
+
+		ms_vec_for_each (arena, &pt->arenas)
+			if (word && word == arena->addr)
+				return true;
+	}
+	return false;
+}
+
+/*
+ * A thread without a cache that waits for a lock inside malloc: it may be allocating for
+ * the first time. But one that has an arena already may be ending: then it has forgotten
+ * its cache, and is still giving back, one by one, the blocks that were in it.
+ *
+ * @begin, @end: where its arena is noted
+ */
+static void doubt_waiting(struct search *s, const struct ms_thread *t, ms_addr begin, ms_addr end)
+{
+	if (t->in_malloc != MS_MALLOC_WAITS || !has_arena(s->pt, begin, end))
+		return;
+	for (size_t i = 0; i < s->libc->n_arenas; i++)
+		ms_pt_disprove(&s->pt->arenas.at[s->libc->first_arena + i],
+		               "thread %d waits inside malloc and may be giving its cache back",
+		               (int)t->tid);
+}
+
 static void take_thread(struct search *s, const struct trial *best, const struct ms_thread *t)
 {
 	struct ms_tcaches *tcaches = &s->pt->tcaches;
-	ms_addr cache = ms_pt_word(s->pt, t->tp - best->distance);
+	ms_addr slot = t->tp - best->distance;
+	ms_addr cache = ms_pt_word(s->pt, slot);
 	struct decoded d;
 
 	/* No cache yet; 2.43 then has a dummy, which is no block. */
 	if (!cache || !ms_blocks_begins(s->pt->d->blocks, cache)) {
 		tcaches->n_failed += is_in_doubt(s->pt, cache);
+		doubt_waiting(s, t, slot - ARENA_REACH, slot + ARENA_REACH);
 		return;
 	}
 	if (!decode(s, &best->way, cache, &d)) {
@@ -377,67 +455,107 @@ static void find_orphans(struct search *s, const struct way *way)
 			find_orphans_in(s, way, e);
 }
 
-/* Forget the trials of a distance that has been dealt with. */
-static void forget(struct trials *trials, uint64_t distance)
+/* Take the caches at @best of all threads. */
+static void take_all(struct search *s, const struct trial *best)
 {
-	size_t kept = 0;
-
-	for (size_t i = 0; i < trials->n; i++)
-		if (trials->at[i].distance != distance)
-			trials->at[kept++] = trials->at[i];
-	trials->n = kept;
-}
-
-/* Each C library of the process has its own distance. */
-static void take_for_libc(struct search *s)
-{
-	const struct trial *found = best_trial(&s->trials);
 	const struct ms_thread *t;
-	struct trial best;
 
-	if (!found)
-		return;
-	best = *found;
-	s->pt->tcaches.versions = best.way.layout->versions;
+	s->found = true;
+	s->way = best->way;
+	s->pt->tcaches.versions = best->way.layout->versions;
 	ms_vec_for_each (t, &s->pt->d->src->threads)
 		if (t->tp)
-			take_thread(s, &best, t);
-	find_orphans(s, &best.way);
-	forget(&s->trials, best.distance);
+			take_thread(s, best, t);
 }
 
-static bool any_in_doubt(const struct ms_ptmalloc *pt)
+static bool any_in_doubt(const struct search *s)
 {
-	const struct ms_pt_arena *arena;
-
-	ms_vec_for_each (arena, &pt->arenas)
-		if (!arena->proved)
+	for (size_t i = 0; i < s->libc->n_arenas; i++)
+		if (!s->pt->arenas.at[s->libc->first_arena + i].proved)
 			return true;
 	return false;
 }
 
-/*
- * Where none was found, but there is what may be one that fits no way, or memory
- * that could hold one, nobody can tell what is cached.
- */
+/* Why nobody can tell what is cached, though no cache was found; NULL: nothing is. */
+static const char *why_missed(struct search *s)
+{
+	uint32_t n_orphans = s->pt->tcaches.n_orphans;
+
+	if (s->libc->par_layout && !s->libc->tcache_count)
+		return NULL;
+	if (s->misfit)
+		return "what may be a thread's cache contradicts itself";
+	if (any_in_doubt(s))
+		return "a thread's cache may be in memory that is not proved";
+	if (!s->tls_known)
+		return "it was not found where threads have their caches";
+	for (size_t i = 0; i < 2 * ms_n_tcache_layouts; i++)
+		find_orphans(s, &(struct way){ &ms_tcache_layouts[i / 2], i % 2 });
+	return s->pt->tcaches.n_orphans > n_orphans ? "there are caches that no thread has" : NULL;
+}
+
+/* No cache was found: there is none, or nobody can tell what is cached. */
+static void doubt_missed(struct search *s)
+{
+	const char *why = why_missed(s);
+	const struct ms_thread *t;
+
+	for (size_t i = 0; why && i < s->libc->n_arenas; i++)
+		ms_pt_disprove(&s->pt->arenas.at[s->libc->first_arena + i], "%s", why);
+	ms_vec_for_each (t, &s->pt->d->src->threads)
+		if (t->tp >= s->tls.far)
+			doubt_waiting(s, t, t->tp - s->tls.far, t->tp - s->tls.near);
+}
+
+/* Where the ELF header of the library is, or 0. */
+static ms_addr header_of(const struct search *s)
+{
+	const struct ms_region *region;
+
+	ms_vec_for_each (region, s->pt->d->regions)
+		if (region->kind == MS_REGION_GLOBALS && region->module == s->libc->data->module)
+			return region->range.begin;
+	return 0;
+}
+
+static enum ms_status take_for_libc(struct search *s)
+{
+	const struct trial *best;
+	enum ms_status st;
+
+	s->tls_known = ms_tls_find(s->pt->peek, header_of(s), &s->tls);
+	st = try_threads(s);
+	best = best_trial(&s->trials);
+	if (!st && best)
+		take_all(s, best);
+	return st;
+}
+
+/* Those of all threads first: what one library left behind is not another's. */
 enum ms_status ms_pt_take_tcaches(struct ms_ptmalloc *pt)
 {
-	struct search s = { .pt = pt };
+	struct searches searches = { 0 };
 	const struct ms_libc *libc;
-	const struct ms_thread *t;
-	enum ms_status st = MS_OK;
+	struct search *s;
 
-	ms_vec_for_each (t, &pt->d->src->threads) {
-		if (t - pt->d->src->threads.at >= ENOUGH_THREADS && s.trials.n)
-			break;
-		st = t->tp ? try_thread(&s, t) : MS_OK;
+	ms_vec_for_each (libc, &pt->libcs) {
+		enum ms_status st;
+
+		if (libc->unused)
+			continue;
+		s = ms_vec_push(pt->d->arena, &searches);
+		if (!s)
+			return MS_E_NOMEM;
+		*s = (struct search){ .pt = pt, .libc = libc, .tls = { REACH, 0 } };
+		st = take_for_libc(s);
 		if (st)
 			return st;
 	}
-	ms_vec_for_each (libc, &pt->libcs)
-		if (!libc->unused)
-			take_for_libc(&s);
-	if (!pt->tcaches.versions)
-		pt->tcaches.n_failed += s.misfit || any_in_doubt(pt);
+	ms_vec_for_each (s, &searches) {
+		if (s->found)
+			find_orphans(s, &s->way);
+		else
+			doubt_missed(s);
+	}
 	return MS_OK;
 }

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "alloc/tls.h"
+
+#include <elf.h>
+
+#include "alloc/object.h"
+
+/*
+ * Thread-local storage lies below the thread pointer: the program's nearest, those of
+ * libraries behind it, each as far off as those before it are large.
+ *
+ *	        … │ libc.so.6 │ libfoo.so │ program │ thread control block
+ *	          far      near                     tp
+ *
+ * A library's instructions take the distance of a variable out of words that the loader
+ * has filled in. The relocation of such a word says which variable it is, so
+ *
+ *	far = (the variable's place in the library's storage) - (the word, a negative number)
+ *
+ * A static program was linked knowing that its own storage is the nearest, and has no
+ * such relocation.
+ */
+
+enum {
+	MAX_RELOCATIONS = 1 << 20,
+	PIECE = 64, /* relocations read at a time */
+};
+
+static const uint64_t MAX_FAR = UINT64_C(1) << 32;
+
+/* What relocations say of one object. */
+struct answer {
+	uint64_t far;
+	bool given;
+	bool contradicted;
+};
+
+static void hear(struct ms_peek *peek, const struct ms_object *object, const Elf64_Rela *rela,
+                 struct answer *answer)
+{
+	uint64_t far;
+	uint64_t word;
+
+	/* One with a symbol may be another object's variable. */
+	if (ELF64_R_TYPE(rela->r_info) != R_X86_64_TPOFF64 || ELF64_R_SYM(rela->r_info))
+		return;
+	if (ms_peek_read(peek, object->bias + rela->r_offset, &word, sizeof(word)) != sizeof(word))
+		return;
+	far = (uint64_t)rela->r_addend - word;
+	answer->contradicted |= answer->given && far != answer->far;
+	answer->far = far;
+	answer->given = true;
+}
+
+static struct answer ask_relocations(struct ms_peek *peek, const struct ms_object *object,
+                                     const struct ms_dynamic *dynamic)
+{
+	ms_addr at = ms_dynamic_placed(object->bias, dynamic->rela);
+	uint64_t left = dynamic->rela_bytes / sizeof(Elf64_Rela);
+	struct answer answer = { 0 };
+	Elf64_Rela rela[PIECE];
+
+	if (!at || left > MAX_RELOCATIONS)
+		return answer;
+	while (left) {
+		uint64_t wanted = left < PIECE ? left : (uint64_t)PIECE;
+		size_t n = ms_peek_read(peek, at, rela, wanted * sizeof(rela[0])) / sizeof(rela[0]);
+
+		for (size_t i = 0; i < n; i++)
+			hear(peek, object, &rela[i], &answer);
+		if (n < wanted)
+			break;
+		at += n * sizeof(rela[0]);
+		left -= n;
+	}
+	return answer;
+}
+
+/* That of a static program. */
+static struct ms_tls nearest(const struct ms_object *object)
+{
+	uint64_t far = ms_align_up(object->tls_bytes, object->tls_align);
+
+	/* Its begin is placed as in the file, which can only take more. */
+	if (object->tls_image & (object->tls_align - 1))
+		far += object->tls_align;
+	return (struct ms_tls){ far, 0 };
+}
+
+bool ms_tls_find(struct ms_peek *peek, ms_addr begin, struct ms_tls *ret)
+{
+	struct ms_dynamic dynamic = { 0 };
+	struct ms_object object;
+	struct answer answer;
+
+	if (!ms_object_read(peek, begin, &object) || !object.tls_bytes ||
+	    object.tls_bytes > MAX_FAR || object.tls_align > MAX_FAR)
+		return false;
+	if (object.dynamic)
+		dynamic = ms_dynamic_read(peek, object.dynamic);
+	if (!object.dynamic || (dynamic.strings && !dynamic.shared)) {
+		*ret = nearest(&object);
+		return true;
+	}
+	answer = ask_relocations(peek, &object, &dynamic);
+	if (!answer.given || answer.contradicted || answer.far < object.tls_bytes ||
+	    answer.far > MAX_FAR)
+		return false;
+	*ret = (struct ms_tls){ answer.far, answer.far - object.tls_bytes };
+	return true;
+}

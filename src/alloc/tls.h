@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_ALLOC_TLS_H
+#define MS_ALLOC_TLS_H
+
+/*
+ * Where a program or library has its thread-local variables: in every thread at the same
+ * distance below the thread pointer, as far as they were there when the process began.
+ */
+
+#include "alloc/peek.h"
+
+/* Bytes from @far below the thread pointer on, up to @near below it. */
+struct ms_tls {
+	uint64_t far;
+	uint64_t near;
+};
+
+/*
+ * Find those of the program or library whose ELF header is at @begin, which must read its
+ * own variables without asking the loader where they are, as the C library does.
+ *
+ * @ret: they all are inside; untouched when the answer is false
+ *
+ * False when it has none, or it cannot be known.
+ */
+ms_must_check bool ms_tls_find(struct ms_peek *peek, ms_addr begin, struct ms_tls *ret);
+
+#endif

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+
+#include "alloc/tls.h"
+#include "fake.h"
+#include "module.h"
+
+/* Where a program or library at BASE has its thread-local storage, told from its memory. */
+
+enum { BASE = 0x400000, DYNAMIC = 0x200, RELA = 0x400, WORDS = 0x2000, MAX_RELA = 200 };
+
+enum { TPOFF = R_X86_64_TPOFF64, RELATIVE = R_X86_64_RELATIVE };
+
+static struct ms_fake fake;
+static struct ms_peek peek;
+
+static struct object {
+	uint64_t bytes;
+	uint64_t align;
+	uint64_t image;
+	bool dynamic;
+	bool shared;
+	ms_addr bias; /* in the dynamic section's addresses */
+	size_t n_rela;
+	uint64_t rela_bytes; /* 0: as n_rela says */
+	struct {
+		uint64_t type;
+		uint64_t symbol;
+		int64_t addend;
+		int64_t word;
+	} rela[MAX_RELA];
+} object;
+
+static void draw_dynamic(char *page)
+{
+	Elf64_Dyn dynamic[] = {
+		{ .d_tag = DT_STRTAB, .d_un.d_ptr = object.bias + 0x100 },
+		{ .d_tag = DT_RELA, .d_un.d_ptr = object.bias + RELA },
+		{ .d_tag = DT_RELASZ,
+		  .d_un.d_val = object.rela_bytes ? object.rela_bytes
+		                                  : object.n_rela * sizeof(Elf64_Rela) },
+		{ .d_tag = object.shared ? DT_SONAME : DT_DEBUG },
+		{ .d_tag = DT_NULL },
+	};
+
+	memcpy(page + DYNAMIC, dynamic, sizeof(dynamic));
+}
+
+static void draw(void)
+{
+	Elf64_Phdr *phdr;
+	char *page;
+
+	ms_fake_init(&fake);
+	page = ms_fake_map(&fake, BASE, 0x4000, MS_PROT_READ, "/lib/libc.so.6");
+	phdr = elf_write(page, 3);
+	phdr[0] = elf_load(0, 0x4000, PF_R);
+	phdr[1] = (Elf64_Phdr){ .p_type = PT_TLS,
+		                .p_vaddr = object.image,
+		                .p_memsz = object.bytes,
+		                .p_align = object.align };
+	phdr[2] =
+		(Elf64_Phdr){ .p_type = object.dynamic ? PT_DYNAMIC : PT_NOTE, .p_vaddr = DYNAMIC };
+	draw_dynamic(page);
+	for (size_t i = 0; i < object.n_rela; i++) {
+		Elf64_Rela rela = { WORDS + i * 8,
+			            ELF64_R_INFO(object.rela[i].symbol, object.rela[i].type),
+			            object.rela[i].addend };
+
+		memcpy(page + RELA + i * sizeof(rela), &rela, sizeof(rela));
+		memcpy(page + WORDS + i * 8, &object.rela[i].word, 8);
+	}
+}
+
+/* Expect the storage to be [tp - @far, tp - @near); @far 0: it is not known. */
+static void expect(const char *what, uint64_t far, uint64_t near)
+{
+	struct ms_tls tls = { 0, 0 };
+
+	draw();
+	cr_assert(ms_peek_init(&peek, &fake.base, &fake.arena));
+	cr_expect_eq(ms_tls_find(&peek, BASE, &tls), far != 0, "%s", what);
+	cr_expect_eq(tls.far, far, "%s: far is 0x%lx", what, tls.far);
+	cr_expect_eq(tls.near, near, "%s: near is 0x%lx", what, tls.near);
+	ms_fake_deinit(&fake);
+}
+
+Test(tls, of_a_static_program_is_the_nearest)
+{
+	object = (struct object){ .bytes = 0x70, .align = 8 };
+	expect("full words", 0x70, 0);
+	object.bytes = 0x71;
+	expect("odd", 0x78, 0);
+	object.align = 0x40;
+	expect("aligned", 0x80, 0);
+	object.image = 0x408;
+	expect("placed as in the file", 0xc0, 0);
+	object = (struct object){ .bytes = 3, .align = 0 };
+	expect("no alignment", 3, 0);
+	object = (struct object){ .bytes = 200 << 10, .align = 32, .dynamic = true };
+	object.n_rela = 1;
+	object.rela[0].type = RELATIVE;
+	expect("one that can be placed anywhere", 200 << 10, 0);
+}
+
+Test(tls, of_a_library_is_told_by_its_relocations)
+{
+	object = (struct object){ .bytes = 0x90, .align = 8, .dynamic = true, .shared = true };
+	object.n_rela = 3;
+	object.rela[0].type = RELATIVE;
+	object.rela[1].type = TPOFF;
+	object.rela[1].addend = 0x48;
+	object.rela[1].word = -0x48;
+	object.rela[2].type = TPOFF;
+	object.rela[2].word = -0x90;
+	expect("the only one", 0x90, 0);
+	object.rela[1].word = 0x48 - 0x100000;
+	object.rela[2].word = -0x100000;
+	expect("behind much", 0x100000, 0x100000 - 0x90);
+	object.bias = BASE;
+	expect("placed by the loader", 0x100000, 0x100000 - 0x90);
+}
+
+Test(tls, of_a_library_is_told_by_the_last_of_many_relocations)
+{
+	object = (struct object){ .bytes = 0x90, .align = 8, .dynamic = true, .shared = true };
+	object.n_rela = MAX_RELA - 1;
+	object.rela[MAX_RELA - 2].type = TPOFF;
+	object.rela[MAX_RELA - 2].addend = 8;
+	object.rela[MAX_RELA - 2].word = -0x1000;
+	expect("behind others", 0x1008, 0x1008 - 0x90);
+}
+
+Test(tls, of_a_library_is_not_guessed)
+{
+	object = (struct object){ .bytes = 0x90, .align = 8, .dynamic = true, .shared = true };
+	expect("no relocations", 0, 0);
+	object.n_rela = 1;
+	object.rela[0].type = TPOFF;
+	object.rela[0].word = -0x200;
+	expect("good", 0x200, 0x170);
+	object.rela[0].symbol = 5;
+	expect("only one of another's variable", 0, 0);
+	object.rela[0].symbol = 0;
+	object.rela[0].word = -0x88;
+	expect("nearer than it is large", 0, 0);
+	object.rela[0].word = 0;
+	expect("not relocated yet", 0, 0);
+	object.rela[0].word = INT64_MIN;
+	expect("too far", 0, 0);
+	object.rela[0].word = -0x200;
+	object.n_rela = 2;
+	object.rela[1].type = TPOFF;
+	object.rela[1].word = -0x208;
+	expect("two that contradict each other", 0, 0);
+	object.n_rela = 1;
+	object.rela_bytes = UINT64_MAX;
+	expect("too many", 0, 0);
+}
+
+Test(tls, of_what_has_none_is_not_known)
+{
+	object = (struct object){ .bytes = 0, .align = 8 };
+	expect("no bytes", 0, 0);
+	object = (struct object){ .bytes = 0x70, .align = 24 };
+	expect("no power of two", 0, 0);
+	object = (struct object){ .bytes = UINT64_MAX - 5, .align = 8 };
+	expect("too large", 0, 0);
+	object = (struct object){ .bytes = 0x70, .align = UINT64_C(1) << 63 };
+	expect("aligned too far", 0, 0);
+	object = (struct object){ .bytes = 0x70, .align = 8 };
+	expect("good", 0x70, 0);
+	draw();
+	cr_assert(ms_peek_init(&peek, &fake.base, &fake.arena));
+	cr_expect_not(ms_tls_find(&peek, BASE + 0x1000, &(struct ms_tls){ 0, 0 }), "no header");
+	cr_expect_not(ms_tls_find(&peek, 0, &(struct ms_tls){ 0, 0 }), "no memory");
+	ms_fake_deinit(&fake);
+}
