@@ -2,11 +2,9 @@
 /*
  * Nothing that happens to us may hurt the target, so each step leaves a state from
  * which everyone finds the way out without us. Before a register is changed, a block
- * is written below the thread's stack:
+ * is written into free room below the thread's stack pointer (room.h):
  *
- *	thread's sp ─▶ ┌──────────────────────────────┐
- *	               │ red zone, 128 bytes          │ not touched
- *	               ├──────────────────────────────┤
+ *	               ┌──────────────────────────────┐
  *	               │ vectors        (XSAVE)       │◀─┐
  *	               │ frame: true registers, mask ─┼──┘
  *	               │ restorer                     │◀─┐
@@ -26,10 +24,6 @@
  * What remains, should we be killed in that moment: the thread's poll() or nanosleep()
  * begins its time-out anew, or returns EINTR when it had been restarted once before, and
  * the bytes below the stack pointer, which are nobody's, are not what they were.
- *
- * The thread must be one whose stack can be trusted to go on downwards: the main
- * thread in [stack], or one whose thread pointer lies above its stack pointer in the
- * same mapping. Coroutines, whose stack may end at any byte, are not.
  */
 #include "target/clone/clone.h"
 
@@ -49,12 +43,10 @@
 
 #include "base/clock.h"
 #include "target/clone/inject.h"
-#include "target/maps.h"
 #include "target/proc.h"
+#include "target/room.h"
 
 enum {
-	RED_ZONE = 128,
-	ALIGNMENT = 64, /* XRSTOR wants it */
 	SCRATCH_BYTES = 64,
 	BLOCK_BYTES = MS_VECTORS_BYTES + 3 * MS_FRAME_BYTES + SCRATCH_BYTES,
 	NO_PROCESS = INT32_MAX,
@@ -87,48 +79,7 @@ struct making {
 	int64_t helper_pid; /* as the target calls it; 0: not made or reaped */
 };
 
-static size_t move(pid_t tid, ms_addr addr, void *buf, size_t len, bool write)
-{
-	struct iovec local = { buf, len };
-	/* NOLINTNEXTLINE(performance-no-int-to-ptr): the kernel's interface wants it so */
-	struct iovec remote = { (void *)(uintptr_t)addr, len };
-	/* Not through /proc/TID/mem, which writes to read-only pages, too. */
-	ssize_t n = write ? process_vm_writev(tid, &local, 1, &remote, 1, 0)
-	                  : process_vm_readv(tid, &local, 1, &remote, 1, 0);
-
-	return n > 0 ? (size_t)n : 0;
-}
-
 /* ---- before the freeze ---- */
-
-static bool add_place(struct ms_cloner *cloner, const struct ms_mapping *map)
-{
-	bool main = !strcmp(map->name, "[stack]");
-	struct ms_stack_place *place;
-
-	if (map->inode || map->shared || !(map->prot & MS_PROT_WRITE) ||
-	    !(map->prot & MS_PROT_READ) || !strcmp(map->name, "[heap]"))
-		return true;
-	place = ms_vec_push(&cloner->freezer->arena, &cloner->places);
-	if (place)
-		*place = (struct ms_stack_place){ map->range, main };
-	return place;
-}
-
-static enum ms_status find_places(struct ms_cloner *cloner, struct ms_error *err)
-{
-	struct ms_mappings maps = { 0 };
-	const struct ms_mapping *map;
-	enum ms_status st = ms_maps_read(ms_proc_thread_of(cloner->freezer->shared->pid),
-	                                 &cloner->freezer->arena, &maps, err);
-
-	if (st)
-		return st;
-	ms_vec_for_each (map, &maps)
-		if (!add_place(cloner, map))
-			return ms_fail(err, MS_E_NOMEM, "no memory for the list of stacks");
-	return MS_OK;
-}
 
 enum ms_status ms_cloner_init(struct ms_cloner *cloner, struct ms_freezer *freezer,
                               struct ms_error *err)
@@ -156,27 +107,10 @@ enum ms_status ms_cloner_init(struct ms_cloner *cloner, struct ms_freezer *freez
 	memset(cloner->block, 0, BLOCK_BYTES);
 	memset(cloner->saved, 0, BLOCK_BYTES);
 	memset(cloner->vectors, 0, sizeof(*cloner->vectors));
-	return find_places(cloner, err);
+	return MS_OK;
 }
 
 /* ---- the choice of a thread ---- */
-
-/* Where the block fits below @sp. */
-static bool find_room(const struct ms_cloner *cloner, const struct ms_thread *at,
-                      struct ms_range *ret)
-{
-	const struct ms_stack_places *places = &cloner->places;
-	size_t i = ms_range_search(places->at, places->n, sizeof(*places->at), at->sp);
-	const struct ms_stack_place *place = &places->at[i];
-
-	if (i == places->n || !ms_range_has(place->range, at->sp))
-		return false;
-	if (!place->main && !(at->tp > at->sp && ms_range_has(place->range, at->tp)))
-		return false;
-	ret->end = ms_align_down(at->sp - RED_ZONE, ALIGNMENT);
-	ret->begin = ret->end - BLOCK_BYTES;
-	return ret->end < at->sp && ret->begin >= place->range.begin && ret->begin < ret->end;
-}
 
 /* Inside a restartable sequence, which a detour would break unseen. */
 static bool is_in_sequence(pid_t tid)
@@ -193,19 +127,19 @@ static bool is_in_sequence(pid_t tid)
 
 	if (n <= 0 || !rseq.at)
 		return false;
-	return move(tid, rseq.at + RSEQ_CS, &cs, sizeof(cs), false) != sizeof(cs) || cs;
+	return ms_room_read(tid, rseq.at + RSEQ_CS, &cs, sizeof(cs)) != sizeof(cs) || cs;
 }
 
 static bool fits(const struct ms_cloner *cloner, size_t i, bool asleep, struct ms_range *ret)
 {
 	const struct ms_freezer *freezer = cloner->freezer;
 	const struct ms_tracee *tracee = &freezer->tracees.at[i];
-	struct ms_frozen_thread *captured = &freezer->shared->threads[i];
-	const struct ms_thread at = { .sp = captured->sp, .tp = captured->tp };
+	const struct ms_frozen_thread *captured = &freezer->shared->threads[i];
 	struct ms_cpu cpu;
 
 	if (tracee->state != MS_TRACEE_STOPPED || tracee->signal || tracee->group_stop ||
-	    captured->tid != tracee->tid || !find_room(cloner, &at, ret))
+	    captured->tid != tracee->tid ||
+	    !ms_room_for_calls(&freezer->places, captured->sp, captured->tp, BLOCK_BYTES, ret))
 		return false;
 	if (!ms_tracee_look(freezer, tracee, &cpu) || (asleep && cpu.call < 0))
 		return false;
@@ -346,8 +280,8 @@ static bool write_block(struct making *m)
 	(void)put_frame(m, &reap, UINT64_MAX, 0, first);
 	memcpy(cloner->block + vectors, cloner->vectors->bytes, cloner->vectors->n);
 	(void)put_frame(m, &m->thread.registers, m->mask, begin + vectors, own);
-	return move(m->thread.tid, begin, cloner->saved, BLOCK_BYTES, false) == BLOCK_BYTES &&
-	       move(m->thread.tid, begin, cloner->block, BLOCK_BYTES, true) == BLOCK_BYTES;
+	return ms_room_read(m->thread.tid, begin, cloner->saved, BLOCK_BYTES) == BLOCK_BYTES &&
+	       ms_room_write(m->thread.tid, begin, cloner->block, BLOCK_BYTES) == BLOCK_BYTES;
 }
 
 /* ---- the thread, taken and given back ---- */
@@ -428,7 +362,7 @@ static void give_back(struct making *m)
 		return;
 	(void)set_mask(tid, m->mask);
 	if (m->calls->restore(tid, &m->thread.registers, NULL))
-		(void)move(tid, m->block.range.begin, m->cloner->saved, BLOCK_BYTES, true);
+		(void)ms_room_write(tid, m->block.range.begin, m->cloner->saved, BLOCK_BYTES);
 	(void)set_options(tid, 0);
 }
 
@@ -463,7 +397,7 @@ static enum ms_status check_subreaper(struct making *m, struct ms_error *err)
 	if (!ms_inject(&m->thread, &call, &result))
 		return lost(m, err);
 	if (!result &&
-	    move(m->thread.tid, m->block.scratch, &adopts, sizeof(adopts), false) ==
+	    ms_room_read(m->thread.tid, m->block.scratch, &adopts, sizeof(adopts)) ==
 	            sizeof(adopts) &&
 	    adopts)
 		return ms_fail(

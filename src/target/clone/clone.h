@@ -19,14 +19,6 @@
 #include "target/clone/seccomp.h"
 #include "target/freeze/freeze.h"
 
-/* A mapping in which a thread's stack may lie. */
-struct ms_stack_place {
-	struct ms_range range;
-	bool main; /* [stack] */
-};
-
-struct ms_stack_places MS_VEC(struct ms_stack_place);
-
 /* A thread that was inside malloc when it was frozen. */
 struct ms_insider {
 	uint32_t index; /* in shared->threads */
@@ -39,7 +31,6 @@ struct ms_insiders MS_VEC(struct ms_insider);
 
 struct ms_cloner {
 	struct ms_freezer *freezer;
-	struct ms_stack_places places;
 	union ms_seccomp_room *seccomp;
 	struct ms_vectors *vectors; /* of the thread that makes it */
 	uint8_t *block;             /* what is written to that thread's stack */

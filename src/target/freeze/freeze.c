@@ -57,7 +57,7 @@ enum ms_status ms_freezer_init(struct ms_freezer *freezer, struct ms_collection 
 	if (!freezer->seen || !freezer->list_buf ||
 	    !ms_vec_reserve(&freezer->arena, &freezer->tracees, shared->max_threads))
 		return ms_fail(err, MS_E_NOMEM, "no memory for the list of threads");
-	return MS_OK;
+	return ms_stack_places_find(shared->pid, &freezer->arena, &freezer->places, err);
 }
 
 static bool is_seen(const struct ms_freezer *freezer, pid_t tid)

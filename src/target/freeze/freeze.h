@@ -18,6 +18,7 @@
 #include "base/vec.h"
 #include "target/arch/arch.h"
 #include "target/collection.h"
+#include "target/room.h"
 
 enum ms_tracee_state {
 	MS_TRACEE_RUNNING, /* seized and interrupted, has not answered */
@@ -47,6 +48,7 @@ struct ms_freezer {
 	struct ms_tracees tracees;
 	uint64_t *seen; /* a bit for each tid that is in tracees and not gone */
 	char *list_buf; /* MS_PROC_LIST_BYTES */
+	struct ms_stack_places places;
 	uint64_t begun_ns;
 	uint64_t deadline_ns;
 	uint64_t roll_until_ns;

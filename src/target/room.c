@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "target/room.h"
+
+#include <string.h>
+#include <sys/uio.h>
+
+#include "target/maps.h"
+#include "target/proc.h"
+
+enum { RED_ZONE = 128, ALIGNMENT = 64 /* XRSTOR wants it */ };
+
+static bool add_place(struct ms_arena *arena, const struct ms_mapping *map,
+                      struct ms_stack_places *ret)
+{
+	bool main = !strcmp(map->name, "[stack]");
+	struct ms_stack_place *place;
+
+	if (map->inode || map->shared || !(map->prot & MS_PROT_WRITE) ||
+	    !(map->prot & MS_PROT_READ) || !strcmp(map->name, "[heap]"))
+		return true;
+	place = ms_vec_push(arena, ret);
+	if (place)
+		*place = (struct ms_stack_place){ map->range, main };
+	return place;
+}
+
+enum ms_status ms_stack_places_find(pid_t pid, struct ms_arena *arena, struct ms_stack_places *ret,
+                                    struct ms_error *err)
+{
+	struct ms_mappings maps = { 0 };
+	const struct ms_mapping *map;
+	enum ms_status st = ms_maps_read(ms_proc_thread_of(pid), arena, &maps, err);
+
+	if (st)
+		return st;
+	ms_vec_for_each (map, &maps)
+		if (!add_place(arena, map, ret))
+			return ms_fail(err, MS_E_NOMEM, "no memory for the list of stacks");
+	return MS_OK;
+}
+
+/* All that is free below the red zone. */
+static bool find(const struct ms_stack_places *places, ms_addr sp, ms_addr tp, struct ms_range *ret)
+{
+	size_t i = ms_range_search(places->at, places->n, sizeof(*places->at), sp);
+	const struct ms_stack_place *place = &places->at[i];
+
+	if (i == places->n || !ms_range_has(place->range, sp) ||
+	    sp - place->range.begin < RED_ZONE + ALIGNMENT)
+		return false;
+	if (!place->main && !(tp > sp && ms_range_has(place->range, tp)))
+		return false;
+	*ret = (struct ms_range){ place->range.begin, ms_align_down(sp - RED_ZONE, ALIGNMENT) };
+	return true;
+}
+
+/* Leave the uppermost @bytes of @room. */
+static bool cut(struct ms_range *room, size_t bytes)
+{
+	if (room->end - room->begin < bytes)
+		return false;
+	room->begin = room->end - bytes;
+	return true;
+}
+
+bool ms_room_for_timeout(const struct ms_stack_places *places, ms_addr sp, ms_addr tp,
+                         struct ms_range *ret)
+{
+	return find(places, sp, tp, ret) && cut(ret, MS_ROOM_TIMEOUT);
+}
+
+bool ms_room_for_calls(const struct ms_stack_places *places, ms_addr sp, ms_addr tp, size_t bytes,
+                       struct ms_range *ret)
+{
+	if (!find(places, sp, tp, ret) || ret->end - ret->begin < MS_ROOM_TIMEOUT)
+		return false;
+	ret->end -= MS_ROOM_TIMEOUT;
+	return cut(ret, bytes);
+}
+
+/* Not through /proc/TID/mem, which writes to read-only pages, too. */
+
+size_t ms_room_read(pid_t tid, ms_addr addr, void *buf, size_t len)
+{
+	struct iovec local = { buf, len };
+	/* NOLINTNEXTLINE(performance-no-int-to-ptr): the kernel's interface wants it so */
+	struct iovec remote = { (void *)(uintptr_t)addr, len };
+	ssize_t n = process_vm_readv(tid, &local, 1, &remote, 1, 0);
+
+	return n > 0 ? (size_t)n : 0;
+}
+
+size_t ms_room_write(pid_t tid, ms_addr addr, const void *buf, size_t len)
+{
+	/* NOLINTNEXTLINE(performance-no-int-to-ptr): it is only read, as its type cannot say */
+	struct iovec local = { (void *)(uintptr_t)buf, len };
+	/* NOLINTNEXTLINE(performance-no-int-to-ptr): the kernel's interface wants it so */
+	struct iovec remote = { (void *)(uintptr_t)addr, len };
+	ssize_t n = process_vm_writev(tid, &local, 1, &remote, 1, 0);
+
+	return n > 0 ? (size_t)n : 0;
+}
