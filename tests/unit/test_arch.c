@@ -34,6 +34,38 @@ Test(arch, calls_that_return_eintr_after_a_stop_are_known)
 }
 
 static const struct {
+	int64_t call;
+	struct ms_timed timed;
+} timeouts[] = {
+	{ SYS_epoll_wait, { MS_TIMEOUT_MS, 3 } },
+	{ SYS_epoll_pwait, { MS_TIMEOUT_MS, 3 } },
+	{ SYS_epoll_pwait2, { MS_TIMEOUT_SPEC, 3 } },
+	{ SYS_semtimedop, { MS_TIMEOUT_SPEC, 3 } },
+	{ SYS_rt_sigtimedwait, { MS_TIMEOUT_SPEC, 2 } },
+	{ SYS_io_getevents, { MS_TIMEOUT_SPEC, 4 } },
+	{ SYS_io_pgetevents, { MS_TIMEOUT_SPEC, 4 } },
+	{ SYS_recvfrom, { MS_TIMEOUT_RECEIVE, 0 } },
+	{ SYS_accept4, { MS_TIMEOUT_RECEIVE, 0 } },
+	{ SYS_sendmsg, { MS_TIMEOUT_SEND, 0 } },
+	{ SYS_connect, { MS_TIMEOUT_NONE, 0 } }, /* at its end it says EINPROGRESS */
+	{ SYS_semop, { MS_TIMEOUT_NONE, 0 } },
+	{ SYS_poll, { MS_TIMEOUT_NONE, 0 } }, /* the kernel restarts it */
+	{ -1, { MS_TIMEOUT_NONE, 0 } },
+};
+
+Test(arch, timeouts_of_calls_that_are_made_again_are_known)
+{
+	for (size_t i = 0; i < sizeof(timeouts) / sizeof(timeouts[0]); i++) {
+		struct ms_timed timed = arch->timed(timeouts[i].call);
+
+		cr_expect_eq(timed.how, timeouts[i].timed.how, "call %lld",
+		             (long long)timeouts[i].call);
+		cr_expect_eq(timed.arg, timeouts[i].timed.arg, "call %lld",
+		             (long long)timeouts[i].call);
+	}
+}
+
+static const struct {
 	const char *what;
 	uint8_t code[8];
 	size_t len; /* of code */

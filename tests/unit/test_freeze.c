@@ -259,6 +259,43 @@ Test(freeze, keeps_a_stopped_process_stopped)
 	child_end(pid);
 }
 
+/* Also of a process whose threads sleep in a call that is given back. */
+static void be_waiting(void *arg)
+{
+	struct epoll_event event;
+	int epoll = epoll_create1(0);
+
+	(void)arg;
+	shared->n_threads = 1;
+	child_ready();
+	for (;;)
+		(void)epoll_wait(epoll, &event, 1, 3600 * 1000);
+}
+
+Test(freeze, a_stop_sent_meanwhile_is_not_lost)
+{
+	static void (*const lives[])(void *) = { be_sleepers, be_waiting };
+
+	for (size_t i = 0; i < 2; i++) {
+		pid_t pid;
+
+		shared->n_threads = 3;
+		shared->started = 0;
+		pid = child_start(lives[i], NULL);
+		cr_assert(comes_to(pid, 'S'));
+		cr_assert_eq(held_freeze(&held, pid), MS_OK, "%s", held.err.text);
+		kill(pid, SIGSTOP);
+		usleep(20000);
+		cr_expect_eq(held_release(&held), MS_OK);
+		cr_expect(comes_to(pid, 'T'));
+		cr_assert_eq(held_freeze(&held, pid), MS_OK, "%s", held.err.text);
+		kill(pid, SIGCONT);
+		cr_expect_eq(held_release(&held), MS_OK);
+		cr_expect(comes_to(pid, 'S'));
+		child_end(pid);
+	}
+}
+
 /* ---- signals ---- */
 
 Test(freeze, a_signal_sent_meanwhile_is_delivered_once)

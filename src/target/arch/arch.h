@@ -11,7 +11,8 @@
  *	2. capture(): every register that can hold a pointer, the vector ones too,
  *	   into at most MS_THREAD_WORDS words; pc, sp and tp beside them;
  *	3. look(), rewind() and restart(): how the kernel shows an interrupted
- *	   system call, and which calls it never restarts (signal(7));
+ *	   system call, and which calls it never restarts (signal(7)); timed(): which
+ *	   of these have a time-out;
  *	4. stepping: leave the members NULL where the processor has no such thing;
  *	5. calls: leave NULL, and memory is copied instead of cloned;
  *	6. ms_arch_native() and check_machine() in process/check.c know it by its
@@ -34,9 +35,11 @@
 struct ms_cpu {
 	ms_addr pc;
 	ms_addr sp;
+	ms_addr tp;
 	int64_t result;   /* of the system call that it was in; minus errno */
 	int64_t call;     /* that call's number; -1 when it was in none */
-	uint64_t args[3]; /* that call's first arguments */
+	uint32_t mark;    /* as it was given with ms_again; 0: none */
+	uint64_t args[6]; /* that call's arguments */
 };
 
 /* When a call that a stop broke off with EINTR may be made once more. */
@@ -44,6 +47,35 @@ enum ms_restart {
 	MS_RESTART_NEVER,  /* the kernel restarts it itself, or its EINTR means something */
 	MS_RESTART_ALWAYS, /* EINTR says that nothing was done */
 	MS_RESTART_SOCKET, /* so it does when the first argument is a socket */
+};
+
+/* What a call that is made once more would begin anew. */
+enum ms_timeout {
+	MS_TIMEOUT_NONE,
+	MS_TIMEOUT_MS,      /* an argument, int; negative: for ever */
+	MS_TIMEOUT_SPEC,    /* an argument, address of a struct timespec; NULL: for ever */
+	MS_TIMEOUT_RECEIVE, /* SO_RCVTIMEO of the socket that is the first argument */
+	MS_TIMEOUT_SEND,    /* SO_SNDTIMEO */
+};
+
+struct ms_timed {
+	enum ms_timeout how;
+	uint8_t arg; /* which argument */
+};
+
+enum { MS_MARK_LIMIT = INT32_MAX }; /* marks are from 1 to this */
+
+/*
+ * How a call is made once more.
+ *
+ * A mark lies beside the call's number, where the kernel does not look at it, as long as
+ * the thread is in that very call: it is gone when the call returns.
+ */
+struct ms_again {
+	bool changed; /* argument @arg is to be @value */
+	uint8_t arg;
+	uint64_t value;
+	uint32_t mark; /* 0: none */
 };
 
 /* An instruction that stops whoever comes to it. */
@@ -161,10 +193,17 @@ struct ms_arch {
 
 	/*
 	 * Make the thread enter the call that it came from, or was about to make, once
-	 * more when it goes on.
+	 * more when it goes on; @again may be NULL.
 	 */
-	bool (*rewind)(pid_t tid);
+	bool (*rewind)(pid_t tid, const struct ms_again *again);
 	enum ms_restart (*restart)(int64_t call);
+	struct ms_timed (*timed)(int64_t call);
+
+	/* Have the call that the thread came from return minus @error. */
+	bool (*answer)(pid_t tid, int error);
+
+	/* Whether this kernel lets a mark pass. Asked of it, not of a thread. */
+	bool (*takes_marks)(void);
 	const struct ms_arch_stepping *stepping;
 	const struct ms_arch_calls *calls;
 };

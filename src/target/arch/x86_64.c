@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/user.h>
+#include <unistd.h>
 
 #include "target/arch/arch.h"
 
@@ -13,6 +14,7 @@ enum {
 	GENERAL_WORDS = sizeof(struct user_regs_struct) / sizeof(uint64_t),
 	SYSCALL_BYTES = 2, /* 0f 05 */
 	LONGEST_INSTRUCTION = 15,
+	MARK_SHIFT = 32, /* in the call's number */
 };
 
 static_assert(sizeof(struct user_regs_struct) == 27 * sizeof(uint64_t), "NT_PRSTATUS layout");
@@ -79,9 +81,11 @@ static struct ms_cpu cpu_of(const struct user_regs_struct *regs)
 	return (struct ms_cpu){
 		.pc = regs->rip,
 		.sp = regs->rsp,
+		.tp = regs->fs_base,
 		.result = (int64_t)regs->rax,
-		.call = (int64_t)regs->orig_rax,
-		.args = { regs->rdi, regs->rsi, regs->rdx },
+		.call = (int32_t)regs->orig_rax,
+		.mark = regs->orig_rax >> 63 ? 0 : (uint32_t)(regs->orig_rax >> MARK_SHIFT),
+		.args = { regs->rdi, regs->rsi, regs->rdx, regs->r10, regs->r8, regs->r9 },
 	};
 }
 
@@ -95,7 +99,7 @@ static bool capture(pid_t tid, struct ms_frozen_thread *ret, struct ms_cpu *ret_
 	memcpy(ret->words, &regs, sizeof(regs));
 	ret->pc = regs.rip;
 	ret->sp = regs.rsp;
-	ret->tp = regs.fs_base;
+	ret->tp = ret_cpu->tp;
 	ret->call = ret_cpu->call;
 	ret->result = ret_cpu->result;
 	ret->n_words = GENERAL_WORDS + capture_vectors(tid, ret->words + GENERAL_WORDS,
@@ -113,7 +117,15 @@ static bool look(pid_t tid, struct ms_cpu *ret)
 	return true;
 }
 
-static bool rewind_call(pid_t tid)
+static void set_arg(struct user_regs_struct *regs, uint8_t arg, uint64_t value)
+{
+	unsigned long long *const args[] = { &regs->rdi, &regs->rsi, &regs->rdx,
+		                             &regs->r10, &regs->r8,  &regs->r9 };
+
+	*args[arg] = value;
+}
+
+static bool rewind_call(pid_t tid, const struct ms_again *again)
 {
 	struct user_regs_struct regs;
 
@@ -121,7 +133,33 @@ static bool rewind_call(pid_t tid)
 		return false;
 	regs.rip -= SYSCALL_BYTES;
 	regs.rax = regs.orig_rax;
+	if (again)
+		regs.rax = (uint32_t)regs.orig_rax | (uint64_t)again->mark << MARK_SHIFT;
+	if (again && again->changed)
+		set_arg(&regs, again->arg, again->value);
 	return write_regs(tid, &regs);
+}
+
+static bool answer(pid_t tid, int error)
+{
+	struct user_regs_struct regs;
+
+	if (!read_regs(tid, &regs))
+		return false;
+	regs.rax = (unsigned long long)-error;
+	return write_regs(tid, &regs);
+}
+
+/* Linux takes a call's number as an int since 5.14; before, others were no calls. */
+static bool takes_marks(void)
+{
+	long result;
+
+	__asm__ volatile("syscall"
+	                 : "=a"(result)
+	                 : "0"(SYS_getpid | 1L << MARK_SHIFT)
+	                 : "rcx", "r11", "memory");
+	return result == getpid();
 }
 
 /*
@@ -134,19 +172,33 @@ static bool rewind_call(pid_t tid)
 static const struct {
 	uint16_t call;
 	uint8_t restart;
+	uint8_t timeout;
+	uint8_t arg;
 } restarts[] = {
-	{ SYS_epoll_wait, MS_RESTART_ALWAYS },     { SYS_epoll_pwait, MS_RESTART_ALWAYS },
-	{ SYS_epoll_pwait2, MS_RESTART_ALWAYS },   { SYS_semop, MS_RESTART_ALWAYS },
-	{ SYS_semtimedop, MS_RESTART_ALWAYS },     { SYS_rt_sigtimedwait, MS_RESTART_ALWAYS },
-	{ SYS_msgsnd, MS_RESTART_ALWAYS },         { SYS_msgrcv, MS_RESTART_ALWAYS },
-	{ SYS_io_getevents, MS_RESTART_ALWAYS },   { SYS_io_pgetevents, MS_RESTART_ALWAYS },
-	{ SYS_io_uring_enter, MS_RESTART_ALWAYS }, { SYS_accept, MS_RESTART_ALWAYS },
-	{ SYS_accept4, MS_RESTART_ALWAYS },        { SYS_connect, MS_RESTART_ALWAYS },
-	{ SYS_recvfrom, MS_RESTART_ALWAYS },       { SYS_recvmsg, MS_RESTART_ALWAYS },
-	{ SYS_recvmmsg, MS_RESTART_ALWAYS },       { SYS_sendto, MS_RESTART_ALWAYS },
-	{ SYS_sendmsg, MS_RESTART_ALWAYS },        { SYS_sendmmsg, MS_RESTART_ALWAYS },
-	{ SYS_read, MS_RESTART_SOCKET },           { SYS_readv, MS_RESTART_SOCKET },
-	{ SYS_write, MS_RESTART_SOCKET },          { SYS_writev, MS_RESTART_SOCKET },
+	{ SYS_epoll_wait, MS_RESTART_ALWAYS, MS_TIMEOUT_MS, 3 },
+	{ SYS_epoll_pwait, MS_RESTART_ALWAYS, MS_TIMEOUT_MS, 3 },
+	{ SYS_epoll_pwait2, MS_RESTART_ALWAYS, MS_TIMEOUT_SPEC, 3 },
+	{ SYS_semop, MS_RESTART_ALWAYS, MS_TIMEOUT_NONE, 0 },
+	{ SYS_semtimedop, MS_RESTART_ALWAYS, MS_TIMEOUT_SPEC, 3 },
+	{ SYS_rt_sigtimedwait, MS_RESTART_ALWAYS, MS_TIMEOUT_SPEC, 2 },
+	{ SYS_msgsnd, MS_RESTART_ALWAYS, MS_TIMEOUT_NONE, 0 },
+	{ SYS_msgrcv, MS_RESTART_ALWAYS, MS_TIMEOUT_NONE, 0 },
+	{ SYS_io_getevents, MS_RESTART_ALWAYS, MS_TIMEOUT_SPEC, 4 },
+	{ SYS_io_pgetevents, MS_RESTART_ALWAYS, MS_TIMEOUT_SPEC, 4 },
+	{ SYS_io_uring_enter, MS_RESTART_ALWAYS, MS_TIMEOUT_NONE, 0 },
+	{ SYS_accept, MS_RESTART_ALWAYS, MS_TIMEOUT_RECEIVE, 0 },
+	{ SYS_accept4, MS_RESTART_ALWAYS, MS_TIMEOUT_RECEIVE, 0 },
+	{ SYS_connect, MS_RESTART_ALWAYS, MS_TIMEOUT_NONE, 0 },
+	{ SYS_recvfrom, MS_RESTART_ALWAYS, MS_TIMEOUT_RECEIVE, 0 },
+	{ SYS_recvmsg, MS_RESTART_ALWAYS, MS_TIMEOUT_RECEIVE, 0 },
+	{ SYS_recvmmsg, MS_RESTART_ALWAYS, MS_TIMEOUT_RECEIVE, 0 },
+	{ SYS_sendto, MS_RESTART_ALWAYS, MS_TIMEOUT_SEND, 0 },
+	{ SYS_sendmsg, MS_RESTART_ALWAYS, MS_TIMEOUT_SEND, 0 },
+	{ SYS_sendmmsg, MS_RESTART_ALWAYS, MS_TIMEOUT_SEND, 0 },
+	{ SYS_read, MS_RESTART_SOCKET, MS_TIMEOUT_RECEIVE, 0 },
+	{ SYS_readv, MS_RESTART_SOCKET, MS_TIMEOUT_RECEIVE, 0 },
+	{ SYS_write, MS_RESTART_SOCKET, MS_TIMEOUT_SEND, 0 },
+	{ SYS_writev, MS_RESTART_SOCKET, MS_TIMEOUT_SEND, 0 },
 };
 
 static enum ms_restart restart(int64_t call)
@@ -155,6 +207,15 @@ static enum ms_restart restart(int64_t call)
 		if (restarts[i].call == call)
 			return (enum ms_restart)restarts[i].restart;
 	return MS_RESTART_NEVER;
+}
+
+static struct ms_timed timed(int64_t call)
+{
+	for (size_t i = 0; i < sizeof(restarts) / sizeof(restarts[0]); i++)
+		if (restarts[i].call == call)
+			return (struct ms_timed){ (enum ms_timeout)restarts[i].timeout,
+				                  restarts[i].arg };
+	return (struct ms_timed){ MS_TIMEOUT_NONE, 0 };
 }
 
 static bool pc(pid_t tid, ms_addr *ret)
@@ -274,6 +335,9 @@ const struct ms_arch ms_arch_x86_64 = {
 	.look = look,
 	.rewind = rewind_call,
 	.restart = restart,
+	.timed = timed,
+	.answer = answer,
+	.takes_marks = takes_marks,
 	.stepping = &stepping,
 	.calls = &ms_calls_x86_64,
 };

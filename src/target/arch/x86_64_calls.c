@@ -155,7 +155,7 @@ static void rewind_broken(struct user_regs_struct *regs)
 	int64_t result = (int64_t)regs->rax;
 	bool broken = (result <= -ERESTARTSYS && result >= -ERESTART_RESTARTBLOCK) ||
 	              (result == -EINTR &&
-	               ms_arch_x86_64.restart((int64_t)regs->orig_rax) == MS_RESTART_ALWAYS);
+	               ms_arch_x86_64.restart((int32_t)regs->orig_rax) == MS_RESTART_ALWAYS);
 
 	if ((int64_t)regs->orig_rax < 0 || !broken)
 		return;

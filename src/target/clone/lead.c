@@ -199,7 +199,7 @@ static enum verdict take_call(const struct lead *l)
 	if (!arch->look(l->image->tid, &cpu))
 		return REFUSE;
 	verdict = judge(l, &cpu);
-	if (verdict == REFUSE || !arch->rewind(l->image->tid))
+	if (verdict == REFUSE || !arch->rewind(l->image->tid, NULL))
 		return REFUSE;
 	return verdict == MAKE && !make_call(l) ? REFUSE : verdict;
 }

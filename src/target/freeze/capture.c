@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "target/freeze/capture.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/ptrace.h>
 
+#include "target/freeze/sleepers.h"
 #include "target/proc.h"
 
 enum { QUEUE_PIECE = 16 };
@@ -42,6 +44,17 @@ static bool capture(const struct ms_freezer *freezer, struct ms_tracee *tracee,
 	else if (tracee->state == MS_TRACEE_STOPPED)
 		tracee->known = freezer->arch->capture(tracee->tid, ret, &tracee->cpu);
 	return tracee->known || tracee->state == MS_TRACEE_ASLEEP;
+}
+
+/* Before a call of ours makes the thread run: see sleepers.c. */
+static void take_sleep(struct ms_freezer *freezer, struct ms_tracee *tracee)
+{
+	const struct ms_cpu *cpu = &tracee->cpu;
+
+	tracee->asleep_since_ns = 0;
+	if (tracee->known && cpu->result == -EINTR && !cpu->mark &&
+	    freezer->arch->timed(cpu->call).how != MS_TIMEOUT_NONE)
+		tracee->asleep_since_ns = ms_sleepers_since(freezer, tracee);
 }
 
 /* Keep the value that a signal carries: a pointer, often the only one. */
@@ -104,6 +117,7 @@ enum ms_status ms_capture(struct ms_freezer *freezer, struct ms_error *err)
 
 		if (!capture(freezer, tracee, &shared->threads[shared->n_threads]))
 			continue;
+		take_sleep(freezer, tracee);
 		take_queued(shared, tracee, 0);
 		take_delivered(shared, tracee);
 		shared->n_unstopped += tracee->state == MS_TRACEE_ASLEEP;

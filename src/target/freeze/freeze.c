@@ -34,6 +34,7 @@
 #include "base/clock.h"
 #include "target/freeze/capture.h"
 #include "target/freeze/roll.h"
+#include "target/freeze/sleepers.h"
 #include "target/proc.h"
 #include "target/target.h"
 
@@ -57,6 +58,8 @@ enum ms_status ms_freezer_init(struct ms_freezer *freezer, struct ms_collection 
 	if (!freezer->seen || !freezer->list_buf ||
 	    !ms_vec_reserve(&freezer->arena, &freezer->tracees, shared->max_threads))
 		return ms_fail(err, MS_E_NOMEM, "no memory for the list of threads");
+	freezer->takes_marks = freezer->arch->takes_marks();
+	ms_sleepers_find(freezer);
 	return ms_stack_places_find(shared->pid, &freezer->arena, &freezer->places, err);
 }
 

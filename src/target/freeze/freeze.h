@@ -8,6 +8,8 @@
  *	freeze.c    seize, interrupt, wait, list again
  *	roll.c      lead threads out of malloc, one step after another
  *	capture.c   registers, and signals in flight
+ *	sleepers.c  how long threads have slept when they are stopped
+ *	remaining.c what is left of a time-out
  *	rewind.c    give broken-off system calls back
  *	release.c   detach
  *
@@ -37,7 +39,17 @@ struct ms_tracee {
 	uint64_t mask;   /* while armed: the signals that it blocks itself */
 	bool known;      /* cpu is where it stands */
 	struct ms_cpu cpu;
+	uint64_t asleep_since_ns; /* of a thread in a call that has a time-out; 0: not known */
 };
+
+/* A thread that was asleep before the freeze. */
+struct ms_sleeper {
+	pid_t tid;
+	uint64_t runs; /* how often it had been given a processor */
+	uint64_t since_ns;
+};
+
+struct ms_sleepers MS_VEC(struct ms_sleeper);
 
 struct ms_tracees MS_VEC(struct ms_tracee);
 
@@ -49,6 +61,9 @@ struct ms_freezer {
 	uint64_t *seen; /* a bit for each tid that is in tracees and not gone */
 	char *list_buf; /* MS_PROC_LIST_BYTES */
 	struct ms_stack_places places;
+	struct ms_sleepers sleepers;
+	size_t next_sleeper; /* where to look first: both lists are in the kernel's order */
+	bool takes_marks;    /* see arch->takes_marks */
 	uint64_t begun_ns;
 	uint64_t deadline_ns;
 	uint64_t roll_until_ns;

@@ -15,9 +15,19 @@
  * signal without a handler (SIGCHLD, mostly, which reaches a traced thread even
  * though it is ignored) would not have interrupted an untraced thread.
  *
- * What cannot be given back is the part of a relative time-out that had passed:
- * epoll_wait(…, 5000) broken off after 3 s waits for 5 s more. Calls which the
- * kernel restarts by itself keep their deadline.
+ * Calls which the kernel restarts by itself keep their deadline. Of those which it does
+ * not, the time-out is shortened by what has passed (sleepers.c, remaining.c): in
+ * the register that holds it, or in a copy of the struct timespec that the register points
+ * to, in free room on the thread's stack (room.h). The kernel reads it when the call begins,
+ * so what becomes of it later does not matter. C's calling convention gives these
+ * registers up in a call, so no caller of a C library's function sees them changed; one
+ * that has the call in its own code, and makes it again with registers that it believes
+ * unchanged, goes on with what was left. The time-out of a socket is
+ * the socket's, which others share, so it stays as it is: such a call begins its time-out
+ * anew, but carries its deadline as a mark, and is ended with EAGAIN by the first scan
+ * behind it. So it ends late by no more than the scans lie apart.
+ *
+ * Left out: connect(), for its EINPROGRESS would be another thing, and io_uring_enter().
  */
 #include "target/freeze/rewind.h"
 
@@ -25,8 +35,16 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
 
+#include "base/clock.h"
+#include "target/freeze/remaining.h"
 #include "target/proc.h"
+#include "target/room.h"
 
 bool ms_rewind_wanted(const struct ms_broken_call *broken)
 {
@@ -88,6 +106,116 @@ static void read_signals(const struct ms_tracee *tracee, struct ms_broken_call *
 		~ms_proc_field(status, "SigBlk", 16);
 }
 
+/* ---- time-outs ---- */
+
+static const uint64_t ms_ns = 1000000;
+
+static uint64_t remaining(const struct ms_tracee *tracee, const struct ms_cpu *cpu,
+                          uint64_t timeout_ns, struct ms_again *again)
+{
+	const struct ms_waiting waiting = { .timeout_ns = timeout_ns,
+		                            .since_ns = tracee->asleep_since_ns,
+		                            .mark = cpu->mark };
+
+	return ms_remaining(&waiting, ms_now_ns(), &again->mark);
+}
+
+static void shorten_ms(const struct ms_tracee *tracee, const struct ms_cpu *cpu, uint8_t arg,
+                       struct ms_again *again)
+{
+	int timeout_ms = (int)cpu->args[arg];
+
+	if (timeout_ms < 0)
+		return;
+	again->changed = true;
+	again->arg = arg;
+	again->value =
+		(remaining(tracee, cpu, (uint64_t)timeout_ms * ms_ns, again) + ms_ns - 1) / ms_ns;
+}
+
+static void shorten_spec(const struct ms_freezer *freezer, const struct ms_tracee *tracee,
+                         const struct ms_cpu *cpu, uint8_t arg, struct ms_again *again)
+{
+	const uint64_t second_ns = 1000 * ms_ns;
+	struct timespec timeout;
+	struct ms_range room;
+	uint64_t left_ns;
+
+	if (!cpu->args[arg] || !ms_room_for_timeout(&freezer->places, cpu->sp, cpu->tp, &room) ||
+	    ms_room_read(tracee->tid, cpu->args[arg], &timeout, sizeof(timeout)) != sizeof(timeout))
+		return;
+	if (timeout.tv_sec < 0 || timeout.tv_nsec < 0 || (uint64_t)timeout.tv_nsec >= second_ns ||
+	    (uint64_t)timeout.tv_sec >= UINT64_MAX / second_ns)
+		return;
+	left_ns =
+		remaining(tracee, cpu,
+	                  (uint64_t)timeout.tv_sec * second_ns + (uint64_t)timeout.tv_nsec, again);
+	timeout = (struct timespec){ (time_t)(left_ns / second_ns), (long)(left_ns % second_ns) };
+	if (ms_room_write(tracee->tid, room.begin, &timeout, sizeof(timeout)) == sizeof(timeout))
+		*again = (struct ms_again){ true, arg, room.begin, again->mark };
+	else
+		again->mark = 0;
+}
+
+/* The time-out of the target's socket @fd; 0: it has none, or is not to be seen. */
+static uint64_t socket_timeout_ns(pid_t pid, uint64_t fd, int option)
+{
+	struct timeval timeout = { 0 };
+	socklen_t len = sizeof(timeout);
+	int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	int own = pidfd < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, pidfd, (int)fd, 0);
+
+	if (own >= 0) {
+		if (getsockopt(own, SOL_SOCKET, option, &timeout, &len))
+			timeout = (struct timeval){ 0 };
+		(void)close(own);
+	}
+	if (pidfd >= 0)
+		(void)close(pidfd);
+	return (uint64_t)timeout.tv_sec * 1000 * ms_ns + (uint64_t)timeout.tv_usec * 1000;
+}
+
+/* Whether the socket's time is over. */
+static bool is_over(const struct ms_freezer *freezer, const struct ms_tracee *tracee,
+                    const struct ms_cpu *cpu, int option, struct ms_again *again)
+{
+	uint64_t timeout_ns = socket_timeout_ns(freezer->shared->pid, cpu->args[0], option);
+
+	return timeout_ns && !remaining(tracee, cpu, timeout_ns, again);
+}
+
+/* Make the call once more, with what is left of its time-out. */
+static void give_back(const struct ms_freezer *freezer, const struct ms_tracee *tracee,
+                      const struct ms_cpu *cpu)
+{
+	struct ms_timed timed = freezer->arch->timed(cpu->call);
+	struct ms_again again = { 0 };
+	bool over = false;
+
+	switch (timed.how) {
+	case MS_TIMEOUT_NONE:
+		break;
+	case MS_TIMEOUT_MS:
+		shorten_ms(tracee, cpu, timed.arg, &again);
+		break;
+	case MS_TIMEOUT_SPEC:
+		shorten_spec(freezer, tracee, cpu, timed.arg, &again);
+		break;
+	case MS_TIMEOUT_RECEIVE:
+		over = is_over(freezer, tracee, cpu, SO_RCVTIMEO, &again);
+		break;
+	case MS_TIMEOUT_SEND:
+		over = is_over(freezer, tracee, cpu, SO_SNDTIMEO, &again);
+		break;
+	}
+	if (!freezer->takes_marks)
+		again.mark = 0;
+	if (over)
+		(void)freezer->arch->answer(tracee->tid, EAGAIN);
+	else
+		(void)freezer->arch->rewind(tracee->tid, &again);
+}
+
 void ms_rewind(const struct ms_freezer *freezer, const struct ms_tracee *tracee)
 {
 	struct ms_broken_call broken = { .group_stop = tracee->group_stop };
@@ -104,5 +232,5 @@ void ms_rewind(const struct ms_freezer *freezer, const struct ms_tracee *tracee)
 		broken.on_socket = is_socket(tracee->tid, cpu.args[0]);
 	read_signals(tracee, &broken);
 	if (ms_rewind_wanted(&broken))
-		(void)freezer->arch->rewind(tracee->tid);
+		give_back(freezer, tracee, &cpu);
 }

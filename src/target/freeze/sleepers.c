@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The kernel shows when a thread last ran ("se.exec_start" in /proc/TID/sched), which for
+ * one that sleeps is when it fell asleep. That is by the clock of the processor that it ran
+ * on; these clocks leave out what interrupts and other virtual machines take, each
+ * for itself, and so are ever further apart. Our own exec_start, while we run on that
+ * processor, relates it to the monotonic clock. What the clock left out since makes
+ * the sleep seem shorter, never longer.
+ *
+ * To stop a thread is to wake it, which writes over exec_start. So it is read
+ * before, and holds if the thread was given a processor just once since then, to stop:
+ * the last number of /proc/TID/schedstat.
+ *
+ * Where the kernel has not these files (no CONFIG_SCHED_DEBUG before Linux 6.15, no
+ * CONFIG_SCHED_INFO) nothing is known.
+ */
+#include "target/freeze/sleepers.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "target/proc.h"
+
+enum { MAX_SLEEPERS = 1024, MAX_PROCESSORS = 1024, SCHED_BYTES = 1024, LIMIT_NS = 100000000 };
+
+/* Processors' clocks, as far as they were asked for. */
+struct clocks {
+	cpu_set_t own; /* where we may run */
+	bool moved;
+	struct {
+		bool known;
+		int64_t behind_ns; /* the monotonic clock, less this one */
+	} at[MAX_PROCESSORS];
+};
+
+/* How often the thread was given a processor; 0: not known. */
+static uint64_t runs_of(pid_t tid)
+{
+	char text[128];
+	char *end;
+
+	if (ms_proc_read(tid, "schedstat", text, sizeof(text)) <= 0)
+		return 0;
+	(void)strtoull(text, &end, 10);
+	(void)strtoull(end, &end, 10);
+	return strtoull(end, NULL, 10);
+}
+
+/* When it last ran; 0: not known. "se.exec_start     :       771833.444511", milliseconds. */
+static uint64_t last_ran_ns(pid_t tid)
+{
+	const uint64_t ms_ns = 1000000;
+	char text[SCHED_BYTES];
+	const char *at;
+	uint64_t ns;
+	char *end;
+
+	(void)ms_proc_read(tid, "sched", text, sizeof(text));
+	at = strstr(text, "se.exec_start");
+	at = at ? strchr(at, ':') : NULL;
+	if (!at)
+		return 0;
+	ns = strtoull(at + 1, &end, 10) * ms_ns;
+	return *end == '.' ? ns + strtoull(end + 1, NULL, 10) : 0;
+}
+
+/* The processor that it last ran on; -1: not known. Field 39 of /proc/TID/stat, behind ")". */
+static int processor_of(pid_t tid)
+{
+	enum { PROCESSOR = 39, STATE = 3 };
+	char text[1024];
+	const char *at;
+
+	(void)ms_proc_read(tid, "stat", text, sizeof(text));
+	at = strrchr(text, ')');
+	at = at ? strchr(at, ' ') : NULL;
+	for (int field = STATE; at && field < PROCESSOR; field++)
+		at = strchr(at + 1, ' ');
+	return at ? (int)strtol(at, NULL, 10) : -1;
+}
+
+/* Go to @processor and compare its clock. */
+static bool ask_clock(struct clocks *clocks, int processor)
+{
+	uint64_t ran_ns;
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET((size_t)processor, &one);
+	if (!CPU_ISSET((size_t)processor, &clocks->own) || sched_setaffinity(0, sizeof(one), &one))
+		return false;
+	clocks->moved = true;
+	(void)sched_yield(); /* the kernel notes when we ran */
+	ran_ns = last_ran_ns(gettid());
+	clocks->at[processor].known = ran_ns && sched_getcpu() == processor;
+	clocks->at[processor].behind_ns = (int64_t)(ms_now_ns() - ran_ns);
+	return clocks->at[processor].known;
+}
+
+static void note(struct ms_freezer *freezer, struct clocks *clocks, pid_t tid)
+{
+	struct ms_sleeper sleeper = { .tid = tid, .runs = runs_of(tid) };
+	char text[256];
+	uint64_t ran_ns;
+	int processor;
+	char *end;
+	long call;
+
+	/* It says a number only while the thread is asleep in that call. */
+	(void)ms_proc_read(tid, "syscall", text, sizeof(text));
+	call = strtol(text, &end, 10);
+	if (!sleeper.runs || end == text || freezer->arch->timed(call).how == MS_TIMEOUT_NONE)
+		return;
+	ran_ns = last_ran_ns(tid);
+	processor = processor_of(tid);
+	if (!ran_ns || processor < 0 || processor >= MAX_PROCESSORS)
+		return;
+	if (!clocks->at[processor].known && !ask_clock(clocks, processor))
+		return;
+	sleeper.since_ns = (uint64_t)((int64_t)ran_ns + clocks->at[processor].behind_ns);
+	if (sleeper.since_ns <= ms_now_ns())
+		freezer->sleepers.at[freezer->sleepers.n++] = sleeper;
+}
+
+void ms_sleepers_find(struct ms_freezer *freezer)
+{
+	struct clocks *clocks = ms_arena_alloc(&freezer->arena, sizeof(*clocks));
+	uint64_t until_ns = ms_now_ns() + LIMIT_NS;
+	struct ms_proc_list list;
+	int32_t tid;
+
+	if (!clocks || !ms_vec_reserve(&freezer->arena, &freezer->sleepers, MAX_SLEEPERS) ||
+	    ms_proc_list_open(&list, freezer->shared->pid, "task", freezer->list_buf) < 0)
+		return;
+	memset(clocks, 0, sizeof(*clocks));
+	(void)sched_getaffinity(0, sizeof(clocks->own), &clocks->own);
+	while (ms_proc_list_next(&list, &tid) && freezer->sleepers.n < MAX_SLEEPERS &&
+	       ms_now_ns() < until_ns)
+		note(freezer, clocks, tid);
+	ms_proc_list_close(&list);
+	if (clocks->moved)
+		(void)sched_setaffinity(0, sizeof(clocks->own), &clocks->own);
+}
+
+uint64_t ms_sleepers_since(struct ms_freezer *freezer, const struct ms_tracee *tracee)
+{
+	const struct ms_sleepers *sleepers = &freezer->sleepers;
+
+	for (size_t i = 0; i < sleepers->n; i++) {
+		size_t k = (freezer->next_sleeper + i) % sleepers->n;
+
+		if (sleepers->at[k].tid != tracee->tid)
+			continue;
+		freezer->next_sleeper = k + 1;
+		return runs_of(tracee->tid) == sleepers->at[k].runs + 1 ? sleepers->at[k].since_ns
+		                                                        : 0;
+	}
+	return 0;
+}
