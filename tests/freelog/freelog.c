@@ -91,6 +91,13 @@ static void open_window(uint64_t window)
 	atomic_store(&log_.n_open, window + 1);
 }
 
+/* All have written it: its pages are not this process's any more, and its place stays taken. */
+static void close_window(uint64_t window)
+{
+	(void)mmap((char *)log_.records + window * WINDOW_BYTES, WINDOW_BYTES, PROT_NONE,
+	           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
 static void record(enum log_event event, void *address, size_t size, void *caller)
 {
 	struct timespec now;
@@ -113,10 +120,8 @@ static void record(enum log_event event, void *address, size_t size, void *calle
 		.what = ~((uint64_t)event << LOG_EVENT_SHIFT | (uint64_t)size),
 		.caller = ~(uint64_t)(uintptr_t)caller,
 	};
-	/* A window that all have written is not wanted any more. */
 	if (atomic_fetch_add(&log_.written[window], 1) + 1 == PER_WINDOW)
-		(void)mprotect((char *)log_.records + window * WINDOW_BYTES, WINDOW_BYTES,
-		               PROT_NONE);
+		close_window(window);
 }
 
 static int create(void)
