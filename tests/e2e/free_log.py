@@ -27,6 +27,7 @@ from support import COULD_NOT_SCAN, SCANNED_CLEAN, SCANNED_LEAKS
 SOURCES = support.ROOT / "tests" / "freelog"
 ROOM = 8 << 30  # bytes that logs may take
 NOTHING, GIVEN, FREED, RESIZED = range(4)
+NOWHERE = 1  # where a log's beginning is logged
 
 
 def compile_part(name, *flags):
@@ -50,14 +51,15 @@ class Logs:
         self.folder = tempfile.mkdtemp(prefix="memscan-log-", dir=memory if fits else None)
         os.chmod(self.folder, 0o1777)
         # where any user can read it
-        library = shutil.copy(compile_part("freelog.c", "-shared", "-fPIC", "-fvisibility=hidden"),
+        library = shutil.copy(compile_part("freelog.c", "-shared", "-fPIC", "-fvisibility=hidden",
+                                           "-Wl,-z,initfirst"),
                               f"{self.folder}/freelog.so")
         os.chmod(library, 0o755)
         self.env = {"LD_PRELOAD": library, "FREELOG": self.folder}
 
     def path(self, pid):
         """The log of the program that a process has called last."""
-        found = glob.glob(f"{glob.escape(self.folder)}/*.{pid}.*")
+        found = glob.glob(f"{glob.escape(self.folder)}/{pid}.*")
         return max(found, key=lambda path: int(path.rsplit(".", 1)[1]), default=None)
 
     def __enter__(self):
@@ -95,6 +97,7 @@ class Outcome:
     longest_scan: float = 0.0
     longest_pause: float = 0.0
     maps: dict = dataclasses.field(default_factory=dict)
+    parents: dict = dataclasses.field(default_factory=dict)
 
     @property
     def verified(self):
@@ -115,6 +118,7 @@ def scan_once(outcome, pid):
     if done.status == COULD_NOT_SCAN and support.state_of(pid) in (None, "Z"):
         return False
     outcome.scans += 1
+    outcome.parents[pid] = support.stat_of(pid)[1]
     outcome.longest_scan = max(outcome.longest_scan, done.seconds)
     if done.status == COULD_NOT_SCAN:
         outcome.refused.append(done.stderr.strip().split("\n")[0])
@@ -190,6 +194,18 @@ def describe(told, before, after, why, maps):
     return text
 
 
+def with_left_by_fork(found, told, log, parents_log):
+    """Histories of a process, where a block that it does not know has the one of its parent up to the fork."""
+    unknown = [i for i, (before, _) in enumerate(found) if before.event == NOTHING]
+    if not parents_log or not unknown:
+        return found
+    (_, begun), = histories(log, [(NOWHERE, 0)])[0]
+    older, _ = histories(parents_log, [(told[i].address, begun.time) for i in unknown])
+    for i, (before, _) in zip(unknown, older):
+        found[i] = (before, found[i][1])
+    return found
+
+
 def look_up(outcome, logs, pids):
     """Compare what was told with the logs, when the program has ended."""
     for pid in pids:
@@ -197,6 +213,7 @@ def look_up(outcome, logs, pids):
         assert log, f"{outcome.name}: process {pid} wrote no log"
         mine = [told for told in outcome.told if told.pid == pid]
         found, records = histories(log, [(told.address, told.time) for told in mine])
+        found = with_left_by_fork(found, mine, log, logs.path(outcome.parents[pid]))
         outcome.records += records
         for told, (before, after) in zip(mine, found):
             why = judge(before, after)

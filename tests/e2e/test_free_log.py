@@ -68,10 +68,13 @@ def all_ways(size):
         libc.free(pointer(p))
 def many():
     for i in range(50000): libc.free(pointer(libc.malloc(n(1000))))
+left = libc.malloc(n(123456))
+print(left)
 if os.fork() == 0:
     all_ways(70000)
     os._exit(0)
 os.wait()
+libc.free(pointer(left))
 threads = [threading.Thread(target=many) for _ in range(4)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
@@ -82,11 +85,11 @@ sys.stdin.read()
 def test_logs_every_way_of_malloc_in_each_process():
     with free_log.Logs() as logs, support.Process(["/usr/bin/python3", "-I", "-u", "-c", PYTHON],
                                                   env=logs.env) as python:
-        moved, *given = [python.line() for _ in range(9)]
+        left, moved, *given = [python.line() for _ in range(10)]
         first, second = map(int, moved.split())
         assert python.finish() == 0
         own = logs.path(python.pid)
-        child, = [path for path in map(str, pathlib.Path(logs.folder).glob("python*")) if path != own]
+        child, = [path for path in map(str, pathlib.Path(logs.folder).glob("*.0")) if path != own]
         addresses = [first, *map(int, given)]
         firsts = [after for _, after in free_log.histories(child, [(address, 0) for address in addresses])[0]]
         assert all(record.event == GIVEN for record in firsts)
@@ -97,6 +100,12 @@ def test_logs_every_way_of_malloc_in_each_process():
         assert first != second
         (resized, _), = free_log.histories(child, [(first, firsts[1].time - 1)])[0]
         assert resized.event == RESIZED
+        # what its parent gave it stays given, whatever that does with its own
+        told = [free_log.Told(0, 1, firsts[0].time, int(left), 123456, "direct")]
+        found = free_log.histories(child, [(int(left), firsts[0].time)])[0]
+        assert [record.event for record in found[0]] == [NOTHING, NOTHING]
+        (before, after), = free_log.with_left_by_fork(found, told, child, own)
+        assert (before.event, before.size, after.event) == (GIVEN, 123456, NOTHING)
         # four threads at once: nothing is lost
         assert free_log.histories(own, [])[1] > 4 * 2 * 50000
 

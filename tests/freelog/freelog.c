@@ -5,8 +5,8 @@
  * ask afterwards whether what memscan called a leak was one. Every call is passed on to
  * the malloc that the program would have had.
  *
- * The log is a file in the folder FREELOG, named by the process: NAME.PID, with a number
- * behind when the process has called exec. It is mapped whole from the start, with no
+ * The log is a file in the folder FREELOG, named by the process and by how many programs
+ * it was before: PID.N. It is mapped whole from the start, with no
  * access but to the windows that are being written: whatever folder, user or descriptors
  * the program gives up, the log goes on, and a scan has next to nothing of it to read. A
  * child by fork gets a log of its own; one by vfork, which has its parent's heap, its parent's.
@@ -47,6 +47,15 @@ void *__libc_valloc(size_t size);
 void *__libc_pvalloc(size_t size);
 void __libc_free(void *p);
 
+static int first_posix_memalign(void **ret, size_t alignment, size_t size)
+{
+	void *p = __libc_memalign(alignment, size);
+
+	if (p)
+		*ret = p;
+	return p ? 0 : ENOMEM;
+}
+
 static struct {
 	void *(*malloc)(size_t);
 	void *(*calloc)(size_t, size_t);
@@ -62,6 +71,8 @@ static struct {
 	.calloc = __libc_calloc,
 	.realloc = __libc_realloc,
 	.memalign = __libc_memalign,
+	.posix_memalign = first_posix_memalign,
+	.aligned_alloc = __libc_memalign,
 	.valloc = __libc_valloc,
 	.pvalloc = __libc_pvalloc,
 	.free = __libc_free,
@@ -131,8 +142,7 @@ static int create(void)
 	for (int i = 0; i < 100; i++) {
 		int fd;
 
-		(void)snprintf(path, sizeof(path), "%s/%s.%d.%d", log_.folder,
-		               program_invocation_short_name, (int)getpid(), i);
+		(void)snprintf(path, sizeof(path), "%s/%d.%d", log_.folder, (int)getpid(), i);
 		fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 		if (fd >= 0 || errno != EEXIST)
 			return fd;
@@ -153,6 +163,7 @@ static void begin(void)
 		(void)close(fd);
 	if (map != MAP_FAILED)
 		log_.records = map;
+	record(LOG_BEGUN, (void *)LOG_NOWHERE, 0, NULL); /* NOLINT(performance-no-int-to-ptr) */
 	errno = error;
 }
 
@@ -174,10 +185,16 @@ static void in_child(void)
 			memcpy(&next.name, &found, sizeof(found)); \
 	} while (0)
 
-__attribute__((constructor)) static void start(void)
+/* Linked to be called before all other objects, the C library too: it has no environ yet. */
+__attribute__((constructor)) static void start(int argc, char **argv, char **environment)
 {
-	const char *folder = getenv("FREELOG");
+	const char *folder = NULL;
 
+	(void)argc;
+	(void)argv;
+	for (char **word = environment; *word; word++)
+		if (!strncmp(*word, "FREELOG=", 8))
+			folder = *word + 8;
 	FIND(malloc);
 	FIND(calloc);
 	FIND(realloc);

@@ -16,6 +16,7 @@ enum log_event {
 	LOG_GIVEN = 1, /* by malloc and its kin; after the fact */
 	LOG_FREED,     /* before the fact */
 	LOG_RESIZED,   /* by realloc: this address ends here; before the fact */
+	LOG_BEGUN,     /* of no address: a log's first; what a child by fork was left is older */
 };
 
 struct log_record {
@@ -25,6 +26,6 @@ struct log_record {
 	uint64_t caller;  /* where it returns to */
 };
 
-enum { LOG_EVENT_SHIFT = 56 };
+enum { LOG_EVENT_SHIFT = 56, LOG_NOWHERE = 1 };
 
 #endif

@@ -14,6 +14,7 @@ import contextlib
 import dataclasses
 import os
 import pathlib
+import pwd
 import shutil
 import threading
 import typing
@@ -34,6 +35,9 @@ class Program:
 
 
 programs = []
+
+# For what only helps: it writes no log.
+NO_LOG = {"LD_PRELOAD": ""}
 
 
 def program(name, packages, check=False, other_malloc=False):
@@ -77,6 +81,8 @@ class Place:
 
     def said(self):
         return pathlib.Path(self.folder, "output").read_text(errors="replace")[-2000:]
+
+    user = pwd.getpwuid(os.getuid()).pw_name
 
     @property
     def stop(self):
@@ -134,4 +140,4 @@ def with_children(process):
 
 
 # The files of the table, in its order.
-from at_work import interpreters, web, databases  # noqa: E402 pylint: disable=wrong-import-position,unused-import
+from at_work import interpreters, web, databases, desktop  # noqa: E402 pylint: disable=wrong-import-position,unused-import

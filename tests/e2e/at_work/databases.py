@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Databases, asked by several clients at once."""
 
-from at_work import of, program
+import os
+import signal
+import subprocess
+
+from at_work import NO_LOG, of, program
 
 
 @program("sqlite3", "sqlite3", check=True)
@@ -26,3 +30,39 @@ def sqlite3(place):
     place.busy(work)
     yield of(process)
     place.end(process)
+
+
+@program("mariadb", "mariadb-server", check=True)
+def mariadb(place):
+    socket = f"{place.folder}/socket"
+    with place.start(place.command("mariadb-install-db"), "--no-defaults", f"--datadir={place.folder}/data",
+                     "--auth-root-authentication-method=normal", "--skip-test-db", f"--user={place.user}",
+                     env=NO_LOG) as made:
+        assert made.finish(120) == 0, place.said()
+    process = place.start(place.command("mariadbd"), "--no-defaults", f"--datadir={place.folder}/data",
+                          f"--socket={socket}", "--skip-networking", f"--user={place.user}",
+                          "--innodb-buffer-pool-size=16M", "--innodb-flush-log-at-trx-commit=0")
+    place.wait(lambda: os.path.exists(socket), "MariaDB's socket")
+    clients = [place.start(place.command("mariadb"), "--no-defaults", f"--socket={socket}", f"--user={place.user}",
+                           "-N", "--unbuffered", env=NO_LOG, stdout=subprocess.PIPE) for _ in range(3)]
+
+    def work(n, turn):
+        said = clients[n].ask(f"""create database if not exists d{n}; use d{n};
+            create or replace table t(a int auto_increment primary key, b varchar(200), c blob, index(b));
+            insert into t(b, c) select concat('text ', seq), repeat(seq, seq % 30) from seq_1_to_3000;
+            prepare p from 'select 0 where (select max(c) from t where b like ?) is null';
+            set @b = '%t {turn % 10}%'; execute p using @b; deallocate prepare p;
+            select 0 where 'x' = (select json_arrayagg(g) from
+                (select group_concat(a order by c) as g from t group by left(b, 6)) as s);
+            update t join t as u using (a) set t.b = upper(u.b) where t.a % 7 = 3;
+            select count(distinct b), sum(length(c)) > 0 from t;
+            drop database d{n};\n""")
+        while said == "0":
+            said = clients[n].line()
+        assert said == "3000\t1", said
+    place.busy(work, 3)
+    yield of(process)
+    place.end_work()
+    for client in clients:
+        client.finish()
+    place.end(process, signal=signal.SIGTERM)

@@ -56,7 +56,7 @@ BEGIN {
 }
 """)
 
-script("python3, PYTHONMALLOC=malloc", "python3", "/usr/bin/python3", "-s", "FILE", "STOP", check=True,
+script("python3-malloc", "python3", "/usr/bin/python3", "-s", "FILE", "STOP", check=True,
        env={"PYTHONMALLOC": "malloc"}, file="work.py", text="""
 import json, os, re, sys, threading, zlib
 stop = sys.argv[1]
@@ -78,3 +78,123 @@ for thread in threads: thread.start()
 for thread in threads: thread.join()
 """)
 
+script("ruby", "ruby", "ruby", "FILE", "STOP", file="work.rb", text=r"""
+require "json"
+require "zlib"
+require "stringio"
+stop = ARGV[0]
+workers = 3.times.map do |n|
+  Thread.new do
+    kept, i = {}, 0
+    until File.exist?(stop)
+      500.times do
+        i += 1
+        kept[i % 701] = { n: i.to_s * (i % 9), f: ->(x) { x + i }, a: Array.new(i % 20) { |k| "#{k}:#{i}" } }
+        kept["k#{i % 300}"] = "text #{i}".gsub(/(\d)(\d+)/) { "#{$2}#{$1}" }.to_sym.to_proc
+      end
+      JSON.parse(JSON.generate(kept.keys.map(&:to_s)))
+      Zlib::Inflate.inflate(Zlib::Deflate.deflate(kept.inspect))
+      Fiber.new { Fiber.yield kept.size }.resume
+      Thread.new { (1..2000).sort_by(&:to_s) }.join
+      `true` if i % 20000 == 0
+      GC.compact if GC.respond_to?(:compact) && i % 30000 == 0
+    end
+  end
+end
+workers.each(&:join)
+""")
+
+@program("erlang", "erlang-base", check=True)
+def erlang(place):
+    process = place.start(place.command("erl"), "+S", "2", "-noinput", "-eval", ERLANG.replace("STOP", place.stop))
+    place.wait(lambda: "at work" in place.said(), "erlang is at work")
+    yield of(process)
+    place.end(process)
+
+
+ERLANG = r"""
+Store = ets:new(store, [public, set, {write_concurrency, true}]),
+Ended = fun() -> filelib:is_file("STOP") end,
+Once = fun(N, I) ->
+    Text = list_to_binary(lists:duplicate(I rem 400, $a + N)),
+    ets:insert(Store, {I rem 900, Text, [I, N, {Text, maps:from_list([{K, K * I} || K <- lists:seq(1, I rem 40)])}]}),
+    zlib:unzip(zlib:zip(term_to_binary(ets:lookup(Store, (I * 7) rem 900)))),
+    re:replace(Text, "a+", integer_to_list(I), [global, {return, binary}]),
+    Self = self(),
+    Other = spawn(fun() -> receive {Self, Many} -> Self ! {self(), lists:sort(Many)} end end),
+    Other ! {Self, [rand:uniform(1000) || _ <- lists:seq(1, 200)]},
+    receive {Other, _} -> ok end
+end,
+Loop = fun(Loop, N, I) ->
+    Once(N, I),
+    I rem 3000 =:= 0 andalso ets:delete_all_objects(Store),
+    case I rem 200 =:= 0 andalso Ended() of true -> ok; false -> Loop(Loop, N, I + 1) end
+end,
+Workers = [spawn_monitor(fun() -> Loop(Loop, N, 1) end) || N <- lists:seq(1, 4)],
+io:format("at work~n"),
+[receive {'DOWN', Ref, process, Pid, normal} -> ok end || {Pid, Ref} <- Workers],
+init:stop().
+"""
+
+
+@program("openjdk", "openjdk-17-jdk-headless")
+def openjdk(place):
+    source = place.write("Work.java", JAVA)
+    process = place.start(place.command("java"), "-Xmx200m", source, place.stop)
+    place.wait(lambda: "at work" in place.said(), "java is at work")
+    yield of(process)
+    place.end(process)
+
+
+JAVA = r"""
+import java.io.*;
+import java.nio.*;
+import java.nio.file.*;
+import java.util.*;
+import java.util.concurrent.*;
+import java.util.regex.*;
+import java.util.stream.*;
+import java.util.zip.*;
+
+public class Work {
+    static volatile boolean ended;
+
+    static void work(int n) {
+        Map<Integer, Object> kept = new HashMap<>();
+        for (int i = 0; !ended; i++) {
+            kept.put(i % 500, IntStream.range(0, i % 50).mapToObj(k -> "t" + k * n).collect(Collectors.joining(",")));
+            if (i % 100 == 0) {
+                ByteBuffer buffer = ByteBuffer.allocateDirect(1000 + i % 100000);
+                buffer.putInt(0, i);
+                kept.put(-1 - i % 20, buffer);
+                Deflater deflater = new Deflater();
+                deflater.setInput(kept.toString().getBytes());
+                deflater.finish();
+                deflater.deflate(new byte[10000]);
+                deflater.end();
+                kept.put(-100, Pattern.compile("(a|b)*" + i).matcher("abab" + i).matches());
+            }
+            if (i % 2000 == 0) {
+                Thread other = new Thread(() -> IntStream.range(0, 2000).mapToObj(String::valueOf).sorted().toList());
+                other.start();
+                try { other.join(); } catch (InterruptedException e) { return; }
+            }
+        }
+    }
+
+    public static void main(String[] args) throws Exception {
+        List<Thread> threads = new ArrayList<>();
+        for (int n = 1; n <= 3; n++) {
+            int number = n;
+            threads.add(new Thread(() -> work(number)));
+            threads.get(n - 1).start();
+        }
+        System.out.println("at work");
+        while (!Files.exists(Path.of(args[0])))
+            Thread.sleep(50);
+        ended = true;
+        for (Thread thread : threads)
+            thread.join();
+    }
+}
+"""

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servers of the web, under load."""
 
+import glob
 import http.client
+import os
 import signal
+import socket
+import struct
 
-from at_work import of, program
+from at_work import of, program, with_children
 from servers import free_port
 
 
@@ -68,3 +72,113 @@ frontend inner
     place.busy(ask(port, "/one", "/two?x=1", "/three/" + "long" * 20), 4)
     yield of(process)
     place.end(process, signal=signal.SIGUSR1)
+
+
+@program("apache-event", "apache2-bin", check=True)
+def apache(place):
+    port = free_port()
+    for i in range(4):
+        place.write(f"page{i}.html", f"<p>{i}</p>\n" * 10 ** i)
+    modules = next(iter(glob.glob("/usr/lib/apache2/modules")), "")
+    loaded = "".join(f"LoadModule {name}_module {modules}/mod_{name}.so\n" for name in (
+        "mpm_event", "authz_core", "dir", "mime", "autoindex", "deflate", "filter", "rewrite", "headers", "status",
+        "setenvif", "include"))
+    config = place.write("apache.conf", f"""
+{loaded}
+ServerRoot {place.folder}
+ServerName localhost
+Listen 127.0.0.1:{port}
+PidFile {place.folder}/pid
+DefaultRuntimeDir {place.folder}
+Mutex pthread
+ErrorLog {place.folder}/output
+TypesConfig /dev/null
+DocumentRoot {place.folder}
+{"User www-data" if place.user == "root" else ""}
+{"Group www-data" if place.user == "root" else ""}
+StartServers 1
+ServerLimit 2
+ThreadsPerChild 16
+MaxRequestWorkers 32
+MaxSpareThreads 32
+AddType text/html .html
+AddOutputFilterByType DEFLATE text/html
+ExtendedStatus On
+<Directory {place.folder}>
+    Options +Indexes +Includes
+    RewriteEngine On
+    RewriteRule ^changed([0-9]+) page$1.html [E=WHICH:$1]
+    Header set X-Which %{{WHICH}}e
+</Directory>
+<Location /status>
+    SetHandler server-status
+</Location>
+""")
+    process = place.start(place.command("apache2", "httpd"), "-DFOREGROUND", "-f", config)
+    place.listens(port)
+    place.busy(ask(port, "/page0.html", "/changed1", "/page2.html", "/page3.html", "/?C=M;O=A", "/status"), 4)
+    yield with_children(process)
+    place.end(process, signal=signal.SIGWINCH)
+
+
+def fastcgi(path, script):
+    """The answer to one request to a FastCGI server at a Unix socket."""
+    def record(kind, body):
+        return struct.pack("!BBHHBB", 1, kind, 1, len(body), 0, 0) + body
+    words = {"SCRIPT_FILENAME": script, "REQUEST_METHOD": "GET", "QUERY_STRING": "a=1&b[]=2&b[]=3",
+             "SERVER_PROTOCOL": "HTTP/1.1"}
+    text = b"".join(bytes([len(name), len(value)]) + name.encode() + value.encode() for name, value in words.items())
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(30)
+        connection.connect(path)
+        connection.sendall(record(1, b"\0\1\0\0\0\0\0\0") + record(4, text) + record(4, b"") + record(5, b""))
+        answer, body = connection.makefile("rb"), b""
+        while head := answer.read(8):
+            _, kind, _, length, padding, _ = struct.unpack("!BBHHBB", head)
+            part = answer.read(length + padding)[:length]
+            body += part if kind == 6 else b""
+            if kind == 3:
+                break
+        return body
+
+
+@program("php-fpm", "php8.2-fpm", check=True)
+def php_fpm(place):
+    path = f"{place.folder}/socket"
+    script = place.write("work.php", r"""<?php
+        $kept = [];
+        for ($i = 0; $i < 3000; $i++) {
+            $kept[$i % 500] = ["text $i", array_fill(0, $i % 30, $i), fn($x) => $x + $i, (object)["n" => $i]];
+            $kept["k" . $i % 70] = preg_replace_callback('/(\d)(\d+)/', fn($m) => $m[2] . $m[1], "x$i y$i");
+        }
+        $text = json_encode(array_keys($kept));
+        $text .= gzinflate(gzdeflate(serialize(array_map(fn($k) => is_array($k) ? $k[1] : $k, $kept))));
+        $dom = new DateTime("2020-01-01");
+        $some = range(300, 1);
+        usort($some, fn($a, $b) => $a <=> $b);
+        echo "done ", strlen($text) > 1000, md5($text), $dom->format("c"), count($_GET["b"]);
+    """)
+    config = place.write("fpm.conf", f"""
+[global]
+error_log = {place.folder}/output
+daemonize = no
+[work]
+user = {place.user}
+group = {place.user}
+listen = {path}
+pm = dynamic
+pm.max_children = 3
+pm.start_servers = 2
+pm.min_spare_servers = 1
+pm.max_spare_servers = 2
+pm.max_requests = 400
+""")
+    process = place.start(place.command("php-fpm8.2", "php-fpm"), "-n", "-F", "-R", "-y", config)
+    place.wait(lambda: os.path.exists(path), "php-fpm's socket")
+
+    def work(*_):
+        body = fastcgi(path, script)
+        assert b"done 1" in body, body[-500:]
+    place.busy(work, 3)
+    yield with_children(process)
+    place.end(process, signal=signal.SIGQUIT)
