@@ -373,7 +373,7 @@ static void doubt_waiting(struct search *s, const struct ms_thread *t, ms_addr b
 	if (t->in_malloc != MS_MALLOC_WAITS || !has_arena(s->pt, begin, end))
 		return;
 	for (size_t i = 0; i < s->libc->n_arenas; i++)
-		ms_pt_disprove(&s->pt->arenas.at[s->libc->first_arena + i],
+		ms_pt_disprove(&s->pt->arenas.at[s->libc->first_arena + i], MS_DOUBT_CHANGES,
 		               "thread %d waits inside malloc and may be giving its cache back",
 		               (int)t->tid);
 }
@@ -501,7 +501,8 @@ static void doubt_missed(struct search *s)
 	const struct ms_thread *t;
 
 	for (size_t i = 0; why && i < s->libc->n_arenas; i++)
-		ms_pt_disprove(&s->pt->arenas.at[s->libc->first_arena + i], "%s", why);
+		ms_pt_disprove(&s->pt->arenas.at[s->libc->first_arena + i], MS_DOUBT_DISAGREES,
+		               "%s", why);
 	ms_vec_for_each (t, &s->pt->d->src->threads)
 		if (t->tp >= s->tls.far)
 			doubt_waiting(s, t, t->tp - s->tls.far, t->tp - s->tls.near);
