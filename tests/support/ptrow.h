@@ -17,8 +17,8 @@
 /* Arrays, not pointers: Criterion hands parameters to a worker process by value. */
 struct row {
 	char what[64];
-	char picture[96];
-	char damage[128]; /* for ptheap_break() */
+	char picture[112];
+	char damage[256]; /* for ptheap_break() */
 	char lost[8];     /* owners whose chunks must not be told */
 	char says[64];    /* must be in the evidence or the warnings */
 };
@@ -31,8 +31,8 @@ static void check(const struct row *row, const char *version)
 	ptheap_draw(&h, version, row->picture);
 	ptheap_break(&h, row->damage);
 	cr_expect_str_empty(ptheap_try(&h, row->lost), "%s, %s: %s", version, row->what, h.wrong);
-	cr_expect(ptheap_says(&h, row->says), "%s, %s: not told: %s", version, row->what,
-	          row->says);
+	cr_expect(!row->says[0] || ptheap_says(&h, row->says), "%s, %s: not told: %s", version,
+	          row->what, row->says);
 	ptheap_deinit(&h);
 }
 

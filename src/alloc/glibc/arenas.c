@@ -23,6 +23,7 @@ enum {
 	MAX_ARENAS = 1 << 16,
 	MAX_LONG_TRIES = 16, /* of where a segment begins, each longer than LONG_TRY bytes */
 	LONG_TRY = 1 << 20,
+	MAX_HEAP_INFO = 64,
 	HUGE_HEAP_PAGES = 4, /* HEAP_MAX in huge pages, 2.35 to 2.41 with hugetlb=2 */
 };
 
@@ -495,6 +496,60 @@ static enum ms_status read_ring(struct ms_ptmalloc *pt, const struct ms_libc *li
 	return st;
 }
 
+static bool is_in_ring(const struct ms_ptmalloc *pt, ms_addr addr)
+{
+	const struct ms_pt_arena *arena;
+
+	ms_vec_for_each (arena, &pt->arenas)
+		if (arena->addr == addr)
+			return true;
+	return false;
+}
+
+/* Whether @heap begins with an arena that leads into a ring, but that no ring leads to. */
+static bool is_stray(const struct ms_ptmalloc *pt, const struct ms_libc *libc, ms_addr heap)
+{
+	ms_addr arena = ms_pt_word(pt, heap);
+
+	return arena - heap >= sizeof(struct heap_info) && arena - heap <= MAX_HEAP_INFO &&
+	       arena % MS_ALIGNMENT == 0 && !is_in_ring(pt, arena) &&
+	       is_in_ring(pt, ms_pt_word(pt, arena + libc->layout->next));
+}
+
+/* Look through @range for heaps; only their first pages are read. */
+static void find_strays_in(struct ms_ptmalloc *pt, const struct ms_libc *libc,
+                           struct ms_range range)
+{
+	uint64_t heap_max = libc->hp_pagesize ? HUGE_HEAP_PAGES * libc->hp_pagesize : HEAP_MAX;
+	ms_addr heap = ms_align_up(range.begin, heap_max);
+	struct ms_range present;
+
+	while (heap >= range.begin && heap < range.end &&
+	       ms_source_present(pt->d->src, (struct ms_range){ heap, range.end }, &present)) {
+		if (present.begin == heap && is_stray(pt, libc, heap))
+			ms_pt_disprove(&pt->arenas.at[libc->first_arena], MS_DOUBT_DISAGREES,
+			               "the arena in the heap at 0x%llx is in no ring",
+			               (unsigned long long)heap);
+		heap = ms_align_up(present.begin == heap ? heap + 1 : present.begin, heap_max);
+	}
+}
+
+/*
+ * Every arena ever made stays in its ring. One that leads into it without being led to
+ * is one whose blocks would be missed.
+ */
+static void find_strays(struct ms_ptmalloc *pt, const struct ms_libc *libc)
+{
+	const struct ms_region *r;
+
+	ms_vec_for_each (r, pt->d->regions) {
+		const struct ms_mapping *m = ms_region_mapping(pt->d->src, r);
+
+		if (r->kind == MS_REGION_MEMORY && !m->inode && !m->shared)
+			find_strays_in(pt, libc, r->range);
+	}
+}
+
 /* Of one C library: main_arena and malloc_par themselves. */
 static bool own_data(struct ms_ptmalloc *pt, const struct ms_libc *libc)
 {
@@ -517,6 +572,8 @@ enum ms_status ms_pt_read_arenas(struct ms_ptmalloc *pt)
 	ms_vec_for_each (libc, &pt->libcs) {
 		if (!st)
 			st = read_ring(pt, libc);
+		if (!st)
+			find_strays(pt, libc);
 		if (!st && !own_data(pt, libc))
 			st = MS_E_NOMEM;
 	}

@@ -153,6 +153,9 @@ void ms_pt_check_bins(struct ms_ptmalloc *pt, const struct ms_libc *libc, struct
 	}
 	if (left)
 		follow_bins(pt, arena, bins - LINK_FD);
+	if (left)
+		ms_pt_disprove(arena, MS_DOUBT_DAMAGED,
+		               "a bin does not lead back to its last chunk");
 }
 
 /* The used block that begins at @addr: its cell and bit in it; NULL when there is none. */

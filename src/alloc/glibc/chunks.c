@@ -136,6 +136,8 @@ static inline void keep_free(struct walker *w, uint64_t size)
 	tally->free_bytes += size;
 	tally->links += ms_pt_edge(w->pt, w->at, load(w->here + MS_HEADER)) -
 	                ms_pt_edge(w->pt, load(w->here + MS_HEADER + MS_WORD), w->at);
+	/* A ring of one, which is its own header, would add up. */
+	tally->links += load(w->here + MS_HEADER) == w->at;
 	if (cells)
 		cells[granule / MS_CELL_GRANULES].marks |= ms_granule_bit(granule);
 }
@@ -171,6 +173,9 @@ static enum ms_segment_end walk(struct walker *w, uint64_t max_chunks)
 	if (!w->here)
 		return MS_SEGMENT_BAD;
 	w->head = load(w->here + MS_WORD);
+	/* Nothing free is in front of the first. */
+	if (w->at == s->begin && !(w->head & MS_PREV_INUSE))
+		return MS_SEGMENT_BAD;
 	for (; w->at < w->part->stop && max_chunks; max_chunks--) {
 		uint64_t size = size_of(w->head);
 
