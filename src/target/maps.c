@@ -95,7 +95,7 @@ static const char *name_of(const struct line *line, const struct ms_mappings *ma
 	if (maps->n > 1) {
 		const char *before = maps->at[maps->n - 2].name;
 
-		if (!strncmp(before, line->at, len) && !before[len])
+		if (strlen(before) == len && !memcmp(before, line->at, len))
 			return before;
 	}
 	return ms_arena_strndup(arena, line->at, len);

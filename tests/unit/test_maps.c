@@ -73,6 +73,17 @@ Test(maps, a_name_is_not_taken_for_its_longer_neighbour)
 	cr_assert_eq(maps.at[1].name, maps.at[2].name, "the same name is stored once");
 }
 
+/* No kernel writes one; a file that pretends to be a map may. */
+Test(maps, a_name_ends_at_a_nul_and_nothing_is_read_behind_it)
+{
+	static const char text[] =
+		"1000-2000 rw-p 0 0:0 7 /a\0bcdefgh\n2000-3000 rw-p 0 0:0 7 /a\0bcdefgh\n";
+
+	cr_assert_eq(ms_maps_parse(text, sizeof(text) - 1, &arena, &maps, &err), MS_OK);
+	cr_assert_str_eq(maps.at[0].name, "/a");
+	cr_assert_str_eq(maps.at[1].name, "/a");
+}
+
 Test(maps, the_last_line_may_lack_its_newline)
 {
 	cr_assert_eq(parse("1000-2000 rw-p 0 0:0 0\n2000-3000 rw-p 0 0:0 0 [heap]"), MS_OK);

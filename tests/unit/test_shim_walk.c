@@ -210,6 +210,12 @@ Test(cfi, leaves_what_is_unusual)
 	check(&t, 0, RULE(MS_CFI_OTHER, 0, 0)); /* unknown */
 	t = DESCRIBED("\x0b");
 	check(&t, 0, RULE(MS_CFI_OTHER, 0, 0)); /* nothing to recall */
+	t = DESCRIBED("\x86\xff\xff\xff\xff\xff\xff\xff\xff\x7f");
+	check(&t, 0, RULE(MS_CFI_OTHER, 0, 0)); /* farther away than there is memory */
+	t = DESCRIBED("\x13\xff\xff\xff\xff\xff\xff\xff\xff\x3f");
+	check(&t, 0, RULE(MS_CFI_OTHER, 0, 0)); /* so is the CFA */
+	t = DESCRIBED("\x11\x06\x80\x80\x80\x80\x80\x80\x80\x80\x80\x7f");
+	check(&t, 0, RULE(MS_CFI_OTHER, 0, 0));
 	t = describe("zRS", "", 0);
 	check(&t, 0, RULE(MS_CFI_OTHER, 0, 0)); /* a signal's */
 }

@@ -137,6 +137,14 @@ static int64_t sleb(struct reader *r)
 	return (int64_t)get_leb(r, true);
 }
 
+/* Any numbers: those that are too large for a product make one that fits nothing. */
+static int64_t times(int64_t a, int64_t b)
+{
+	int64_t product;
+
+	return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+}
+
 static int64_t get_offset32(struct reader *r)
 {
 	return (int32_t)(uint32_t)get(r, 4);
@@ -324,7 +332,7 @@ static bool step_cfa(struct machine *m, struct reader *r, uint64_t code)
 	default:
 		return false;
 	}
-	m->row.cfa_offset = factor == 1 ? (int64_t)uleb(r) : sleb(r) * factor;
+	m->row.cfa_offset = factor == 1 ? (int64_t)uleb(r) : times(sleb(r), factor);
 	return true;
 }
 
@@ -335,10 +343,10 @@ static void step_register(struct machine *m, struct reader *r, uint64_t code)
 
 	switch (code) {
 	case OFFSET_EXTENDED:
-		set(&m->row, reg, SAVED, (int64_t)uleb(r) * m->cie->data_align);
+		set(&m->row, reg, SAVED, times((int64_t)uleb(r), m->cie->data_align));
 		break;
 	case OFFSET_EXTENDED_SF:
-		set(&m->row, reg, SAVED, sleb(r) * m->cie->data_align);
+		set(&m->row, reg, SAVED, times(sleb(r), m->cie->data_align));
 		break;
 	case RESTORE_EXTENDED:
 		restore(m, reg);
@@ -369,7 +377,7 @@ static void step(struct machine *m, struct reader *r)
 		m->at += reg * m->cie->code_align;
 		return;
 	case OFFSET:
-		set(&m->row, reg, SAVED, (int64_t)uleb(r) * m->cie->data_align);
+		set(&m->row, reg, SAVED, times((int64_t)uleb(r), m->cie->data_align));
 		return;
 	case RESTORE:
 		restore(m, reg);

@@ -91,6 +91,16 @@ struct ms_unwind_table {
 	const struct ms_unwind_entry *made; /* in ours */
 };
 
+/*
+ * Make the table over @frames, an .eh_frame, of which @bytes is a copy.
+ *
+ * @ret: room for as many bytes as @frames has
+ *
+ * Returns the number of its entries.
+ */
+size_t ms_unwind_table_make(struct ms_range frames, const char *bytes, ms_addr base,
+                            struct ms_unwind_entry *ret);
+
 /* Find the table for the code in @map, one of stacks->maps; what is made of it is in @arena. */
 void ms_unwind_table_find(const struct ms_stacks *stacks, const struct ms_mapping *map,
                           struct ms_arena *arena, struct ms_unwind_table *ret);

@@ -52,6 +52,7 @@ enum {
 
 static_assert(sizeof(struct frame_header) == 12, "eh_frame_hdr layout");
 static_assert(sizeof(struct frame_entry) == 12, "eh_frame layout");
+static_assert(sizeof(struct ms_unwind_entry) <= sizeof(struct frame_entry), "a table's room");
 
 /* The image that has the code in @map: at the mapping's own begin, or its file's. */
 static bool open_image(const struct ms_stacks *stacks, const struct ms_mapping *map,
@@ -132,9 +133,8 @@ static int by_pc(const void *a, const void *b)
 	return (left->pc > right->pc) - (left->pc < right->pc);
 }
 
-/* Write a table over @frames, of which @bytes is a copy. Returns its length. */
-static size_t make_table(struct ms_range frames, const char *bytes, ms_addr base,
-                         struct ms_unwind_entry *ret)
+size_t ms_unwind_table_make(struct ms_range frames, const char *bytes, ms_addr base,
+                            struct ms_unwind_entry *ret)
 {
 	struct frame_entry entry;
 	size_t n = 0;
@@ -144,7 +144,8 @@ static size_t make_table(struct ms_range frames, const char *bytes, ms_addr base
 		ms_addr field = frames.begin + at + offsetof(struct frame_entry, pc);
 
 		memcpy(&entry, bytes + at, sizeof(entry));
-		if (!entry.len || entry.len == UINT32_MAX)
+		/* None is so short, and the table has room for as many as there can be. */
+		if (entry.len < sizeof(entry) - sizeof(entry.len) || entry.len == UINT32_MAX)
 			break;
 		/* Encodings other than the usual give an address that is not searched for. */
 		if (entry.cie)
@@ -176,7 +177,7 @@ static bool make(const struct ms_stacks *stacks, const struct ms_mapping *map,
 	ret->base = image->range.begin;
 	ret->made = entries;
 	ret->entries = MS_MADE_TABLE;
-	ret->n = make_table(frames, bytes, ret->base, entries);
+	ret->n = ms_unwind_table_make(frames, bytes, ret->base, entries);
 	return ret->n > 0;
 }
 
