@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -44,6 +45,31 @@ enum ms_status ms_file_read_most(const char *path, size_t most, struct ms_arena 
 	if (fd >= 0)
 		(void)close(fd);
 	return error ? ms_fail_sys(err, error, "cannot read %.120s", path) : MS_OK;
+}
+
+int ms_file_reopen_regular(int path_fd)
+{
+	char name[32];
+	struct stat st;
+	int fd = -1;
+	int error;
+
+	if (path_fd < 0)
+		return -1;
+	errno = EPERM;
+	if (fstat(path_fd, &st) == 0 && S_ISREG(st.st_mode)) {
+		(void)snprintf(name, sizeof(name), "/proc/self/fd/%d", path_fd);
+		fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	}
+	error = errno;
+	(void)close(path_fd);
+	errno = error;
+	return fd;
+}
+
+int ms_file_open_regular(const char *path)
+{
+	return ms_file_reopen_regular(open(path, O_PATH | O_CLOEXEC));
 }
 
 /* 0, or errno. */

@@ -24,6 +24,17 @@ ms_must_check enum ms_status ms_file_read_most(const char *path, size_t most,
                                                struct ms_error *err);
 
 /*
+ * Open @path for reading when it is a regular file. Nothing else is opened, not even for a
+ * moment: to open a pipe releases whoever waits at its other end, and a device may act.
+ *
+ * Returns the descriptor, or -1 with errno; EPERM for what is no regular file.
+ */
+int ms_file_open_regular(const char *path);
+
+/* The same of what @path_fd (O_PATH, or -1 with errno) stands for; closes that. */
+int ms_file_reopen_regular(int path_fd);
+
+/*
  * Open @path for writing what is not for everyone: a new file of mode 0600, or one that is
  * there, emptied, when it is a regular file of this user's or of root's. No link is
  * followed.

@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "elf/files.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Whatever stands in the place of a regular file now might block us for ever. */
+#include "base/file.h"
+
 static int open_regular(const char *path, uint64_t inode, uint64_t *ret_bytes)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int fd = ms_file_open_regular(path);
 	struct stat st;
 
 	if (fd < 0)
 		return -1;
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0 &&
-	    (!inode || st.st_ino == inode)) {
+	if (fstat(fd, &st) == 0 && st.st_size > 0 && (!inode || st.st_ino == inode)) {
 		*ret_bytes = (uint64_t)st.st_size;
 		return fd;
 	}

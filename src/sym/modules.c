@@ -2,7 +2,6 @@
 #include "sym/modules.h"
 
 #include <elf.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -11,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "engine/modules.h"
 
 enum { MAX_VDSO_BYTES = 1 << 20 };
@@ -65,10 +65,10 @@ static bool ends_with(const char *s, const char *end)
 
 int ms_module_open(const char *path, uint64_t inode)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int fd = ms_file_open_regular(path);
 	struct stat st;
 
-	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (!inode || st.st_ino == inode))
+	if (fd >= 0 && fstat(fd, &st) == 0 && (!inode || st.st_ino == inode))
 		return fd;
 	if (fd >= 0)
 		(void)close(fd);

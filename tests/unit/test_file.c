@@ -2,10 +2,12 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -87,4 +89,44 @@ Test(file, those_of_someone_else_are_refused)
 	put("theirs", 0666);
 	cr_assert_eq(chown(path, 4321, 4321), 0);
 	assert_refused(EPERM);
+}
+
+/* ---- files that others name ---- */
+
+Test(file, regular_ones_are_opened)
+{
+	char got[8] = "";
+	int fd;
+
+	put("hello", 0600);
+	fd = ms_file_open_regular(path);
+	cr_assert(fd >= 0, "%s", strerror(errno));
+	cr_assert(ms_fd_read_all(fd, got, 5));
+	cr_assert_str_eq(got, "hello");
+	close(fd);
+	unlink(path);
+	cr_assert_eq(ms_file_open_regular(path), -1);
+	cr_assert_eq(errno, ENOENT);
+}
+
+/* A writer waits at the other end of a pipe; it must not be let go. */
+Test(file, a_pipe_is_not_opened_even_for_a_moment)
+{
+	pid_t writer;
+	int status;
+
+	cr_assert_eq(mkfifo(path, 0600), 0);
+	writer = fork();
+	if (!writer) {
+		(void)open(path, O_WRONLY);
+		_exit(0);
+	}
+	for (int i = 0; i < 20; i++) {
+		cr_assert_eq(ms_file_open_regular(path), -1);
+		cr_assert_eq(errno, EPERM, "%s", strerror(errno));
+		usleep(10000);
+	}
+	cr_assert_eq(waitpid(writer, &status, WNOHANG), 0, "the writer went on");
+	kill(writer, SIGKILL);
+	waitpid(writer, &status, 0);
 }

@@ -12,9 +12,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "base/file.h"
 
 enum { LONGEST_ID = 64, CRC_PIECE = 64 * 1024 };
 
@@ -27,20 +28,9 @@ struct wanted {
 	const char *link;
 };
 
-static const int open_flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+static const int open_flags = O_PATH | O_CLOEXEC;
 
 /* ---- opening ---- */
-
-static int regular(int fd)
-{
-	struct stat st;
-
-	if (fd >= 0 && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))) {
-		(void)close(fd);
-		fd = -1;
-	}
-	return fd;
-}
 
 /* @path as a process has it whose root is @root: links do not lead out of there. */
 static int open_below(const char *root, const char *path)
@@ -63,7 +53,7 @@ static int open_below(const char *root, const char *path)
 		(void)snprintf(whole, sizeof(whole), "%s%s", root, path);
 		fd = open(whole, open_flags);
 	}
-	return regular((int)fd);
+	return ms_file_reopen_regular((int)fd);
 }
 
 /* ---- is it the one? ---- */
@@ -150,8 +140,7 @@ try(const struct wanted *w, const char *root, const char *fmt, ...)
 		return -1;
 	(void)snprintf(whole, sizeof(whole), "%s%s", root, path);
 	/* In our own root, and in a folder of the user's, links are believed. */
-	fd = strncmp(root, "/proc/", 6) == 0 ? open_below(root, path)
-	                                     : regular(open(whole, open_flags));
+	fd = strncmp(root, "/proc/", 6) == 0 ? open_below(root, path) : ms_file_open_regular(whole);
 	if (fd < 0)
 		return -1;
 	if (fits(w, fd)) {
