@@ -43,7 +43,7 @@ static const char *const pictures[] = {
 	"T u24 u100 f64 u40 b100 u24 c24 c24 c40 u500 t",
 	"T u24 f64 u24 x100 u40 f24 u24 t m9000 a9000 A70",
 	"T u24 f64 u24 c24 | u24 f64 u40 | u24 t m5000",
-	"T u24 c40 t m5000 ; T u24 f64 c24 u40 | u24 f64 u40 t ; u24 t",
+	"T u24 c40 t m5000 l9000 m20000 l1 ; T u24 f64 c24 u40 | u24 f64 u40 t ; u24 t",
 	"o1000 u24 f64 u100 t ; T u24 c24 t",
 	"",
 };
