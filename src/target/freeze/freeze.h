@@ -45,7 +45,8 @@ struct ms_tracee {
 /* A thread that was asleep before the freeze. */
 struct ms_sleeper {
 	pid_t tid;
-	uint64_t runs; /* how often it had been given a processor */
+	uint64_t runs;  /* how often it had been given a processor */
+	uint64_t waits; /* how often it had left it of its own accord */
 	uint64_t since_ns;
 };
 

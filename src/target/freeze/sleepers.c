@@ -9,7 +9,8 @@
  *
  * To stop a thread is to wake it, which writes over exec_start. So it is read
  * before, and holds if the thread was given a processor just once since then, to stop:
- * the last number of /proc/TID/schedstat.
+ * the last number of /proc/TID/schedstat. Where that was taken away from it on its way, it
+ * holds if it has waited just once, in the stop.
  *
  * Where the kernel has not these files (no CONFIG_SCHED_DEBUG before Linux 6.15, no
  * CONFIG_SCHED_INFO) nothing is known.
@@ -48,22 +49,40 @@ static uint64_t runs_of(pid_t tid)
 	return strtoull(end, NULL, 10);
 }
 
-/* When it last ran; 0: not known. "se.exec_start     :       771833.444511", milliseconds. */
-static uint64_t last_ran_ns(pid_t tid)
+/* What follows @key and a colon, or NULL. */
+static const char *value_of(const char *text, const char *key)
+{
+	const char *at = strstr(text, key);
+
+	at = at ? strchr(at, ':') : NULL;
+	return at ? at + 1 : NULL;
+}
+
+/* What /proc/TID/sched says. */
+struct history {
+	uint64_t ran_ns; /* when it last ran; 0: not known */
+	uint64_t waits;  /* how often it left its processor of its own accord */
+};
+
+/* "se.exec_start     :       771833.444511", milliseconds; "nr_voluntary_switches    :     7" */
+static struct history history_of(pid_t tid)
 {
 	const uint64_t ms_ns = 1000000;
+	struct history ret = { 0 };
 	char text[SCHED_BYTES];
-	const char *at;
-	uint64_t ns;
+	const char *ran;
+	const char *waits;
 	char *end;
 
 	(void)ms_proc_read(tid, "sched", text, sizeof(text));
-	at = strstr(text, "se.exec_start");
-	at = at ? strchr(at, ':') : NULL;
-	if (!at)
-		return 0;
-	ns = strtoull(at + 1, &end, 10) * ms_ns;
-	return *end == '.' ? ns + strtoull(end + 1, NULL, 10) : 0;
+	ran = value_of(text, "se.exec_start");
+	waits = value_of(text, "nr_voluntary_switches");
+	if (!ran || !waits)
+		return ret;
+	ret.waits = strtoull(waits, NULL, 10);
+	ret.ran_ns = strtoull(ran, &end, 10) * ms_ns;
+	ret.ran_ns += *end == '.' ? strtoull(end + 1, NULL, 10) : 0;
+	return ret;
 }
 
 /* The processor that it last ran on; -1: not known. Field 39 of /proc/TID/stat, behind ")". */
@@ -93,7 +112,7 @@ static bool ask_clock(struct clocks *clocks, int processor)
 		return false;
 	clocks->moved = true;
 	(void)sched_yield(); /* the kernel notes when we ran */
-	ran_ns = last_ran_ns(gettid());
+	ran_ns = history_of(gettid()).ran_ns;
 	clocks->at[processor].known = ran_ns && sched_getcpu() == processor;
 	clocks->at[processor].behind_ns = (int64_t)(ms_now_ns() - ran_ns);
 	return clocks->at[processor].known;
@@ -103,7 +122,7 @@ static void note(struct ms_freezer *freezer, struct clocks *clocks, pid_t tid)
 {
 	struct ms_sleeper sleeper = { .tid = tid, .runs = runs_of(tid) };
 	char text[256];
-	uint64_t ran_ns;
+	struct history history;
 	int processor;
 	char *end;
 	long call;
@@ -113,13 +132,14 @@ static void note(struct ms_freezer *freezer, struct clocks *clocks, pid_t tid)
 	call = strtol(text, &end, 10);
 	if (!sleeper.runs || end == text || freezer->arch->timed(call).how == MS_TIMEOUT_NONE)
 		return;
-	ran_ns = last_ran_ns(tid);
+	history = history_of(tid);
+	sleeper.waits = history.waits;
 	processor = processor_of(tid);
-	if (!ran_ns || processor < 0 || processor >= MAX_PROCESSORS)
+	if (!history.ran_ns || processor < 0 || processor >= MAX_PROCESSORS)
 		return;
 	if (!clocks->at[processor].known && !ask_clock(clocks, processor))
 		return;
-	sleeper.since_ns = (uint64_t)((int64_t)ran_ns + clocks->at[processor].behind_ns);
+	sleeper.since_ns = (uint64_t)((int64_t)history.ran_ns + clocks->at[processor].behind_ns);
 	if (sleeper.since_ns <= ms_now_ns())
 		freezer->sleepers.at[freezer->sleepers.n++] = sleeper;
 }
@@ -144,6 +164,13 @@ void ms_sleepers_find(struct ms_freezer *freezer)
 		(void)sched_setaffinity(0, sizeof(clocks->own), &clocks->own);
 }
 
+/* Whether the thread has done nothing since but stop. */
+static bool has_only_stopped(const struct ms_sleeper *sleeper)
+{
+	return runs_of(sleeper->tid) == sleeper->runs + 1 ||
+	       history_of(sleeper->tid).waits == sleeper->waits + 1;
+}
+
 uint64_t ms_sleepers_since(struct ms_freezer *freezer, const struct ms_tracee *tracee)
 {
 	const struct ms_sleepers *sleepers = &freezer->sleepers;
@@ -154,8 +181,7 @@ uint64_t ms_sleepers_since(struct ms_freezer *freezer, const struct ms_tracee *t
 		if (sleepers->at[k].tid != tracee->tid)
 			continue;
 		freezer->next_sleeper = k + 1;
-		return runs_of(tracee->tid) == sleepers->at[k].runs + 1 ? sleepers->at[k].since_ns
-		                                                        : 0;
+		return has_only_stopped(&sleepers->at[k]) ? sleepers->at[k].since_ns : 0;
 	}
 	return 0;
 }
