@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "target/clone/clone.h"
+#include "target/clone/signal_stacks.h"
 #include "target/freeze/freeze.h"
 #include "target/proc.h"
 #include "target/urgent.h"
@@ -151,6 +152,7 @@ static void clear_results(struct ms_collection *shared)
 	shared->n_rolled = 0;
 	shared->n_unrolled = 0;
 	shared->n_unstopped = 0;
+	shared->n_unasked = 0;
 	shared->steps = 0;
 	shared->freeze_ns = 0;
 	shared->pause_ns = 0;
@@ -162,6 +164,7 @@ struct server {
 	int channel;
 	struct ms_freezer freezer;
 	struct ms_cloner cloner;
+	struct ms_stack_asker asker;
 };
 
 /* Answer the last request. */
@@ -224,6 +227,8 @@ static int serve_frozen(struct server *s)
 
 	set_tick(MS_TICK_NS / 1000);
 	st = ms_freeze(&s->freezer, &s->shared->error);
+	if (!st)
+		ms_signal_stacks_ask(&s->asker);
 	if (!st && s->shared->clone_wanted)
 		st = ms_clone_note_inside(&s->cloner, &s->shared->error);
 	set_tick(0);
@@ -255,6 +260,8 @@ int ms_collection_serve(struct ms_collection *shared, int channel)
 	if (hear(channel) != MESSAGE_FREEZE)
 		return 1;
 	st = ms_freezer_init(&s.freezer, shared, &shared->error);
+	if (!st)
+		st = ms_stack_asker_init(&s.asker, &s.freezer, &shared->error);
 	/* A target that cannot be cloned can still be frozen. */
 	if (!st && shared->clone_wanted &&
 	    ms_cloner_init(&s.cloner, &s.freezer, &shared->clone_error) == MS_E_NOMEM)
@@ -350,6 +357,8 @@ static enum ms_status serve_self_frozen(struct server *s, const struct ms_self_c
 	set_tick(MS_TICK_NS / 1000);
 	st = ms_freeze(&s->freezer, err);
 	if (!st)
+		ms_signal_stacks_ask(&s->asker);
+	if (!st)
 		st = ms_clone_note_inside(&s->cloner, err);
 	set_tick(0);
 	if (!st && !add_own(self, &s->freezer.arena))
@@ -384,6 +393,8 @@ enum ms_status ms_collection_serve_self(const struct ms_self_collection *self, p
 		return ms_fail_sys(err, errno, "no socket for a scan");
 	s.channel = channel[0];
 	st = ms_freezer_init(&s.freezer, self->shared, err);
+	if (!st)
+		st = ms_stack_asker_init(&s.asker, &s.freezer, err);
 	s.cloner.freezer = &s.freezer;
 	if (!st)
 		st = serve_self_frozen(&s, self, channel, ret, err);

@@ -52,7 +52,8 @@ struct ms_frozen_thread {
 	int32_t tid;
 	uint32_t stopped;
 	uint64_t pc, sp, tp;
-	int64_t call, result; /* as in struct ms_cpu */
+	int64_t call, result;         /* as in struct ms_cpu */
+	struct ms_range signal_stack; /* as the kernel has it; empty: none, or not known */
 	uint64_t n_words;
 	uint64_t words[MS_THREAD_WORDS];
 };
@@ -92,6 +93,7 @@ struct ms_collection {
 	uint64_t freeze_ns;   /* from the first interrupt to the last capture */
 	uint64_t pause_ns;    /* from the first interrupt to the last detach */
 	int64_t frozen_at;    /* wall clock, ns since the epoch */
+	uint32_t n_unasked;   /* threads whose signal stacks are not known, and may matter */
 	uint32_t n_signal_words;
 	uint64_t signal_words[MS_SIGNAL_WORDS]; /* values that queued signals carry */
 	struct ms_frozen_thread threads[];

@@ -10,7 +10,7 @@
 
 #include "target/proc.h"
 
-enum { NAME_BYTES = 32, FIRST_READ = 64 * 1024 };
+enum { NAME_BYTES = 32, FIRST_READ = 64 * 1024, LEAST_STACK = 2048 /* MINSIGSTKSZ */ };
 
 struct text MS_VEC(char);
 
@@ -118,12 +118,19 @@ static void find_timers(pid_t tid, struct ms_arena *arena, struct ms_arena *scra
 }
 
 void ms_kernel_roots_find(const struct ms_collection *frozen, struct ms_arena *arena,
-                          struct ms_words *words)
+                          struct ms_words *words, struct ms_notes *warnings)
 {
 	struct ms_arena scratch = { 0 };
 
 	for (uint32_t i = 0; i < frozen->n_signal_words && i < MS_SIGNAL_WORDS; i++)
 		add_word(arena, words, frozen->signal_words[i]);
+	for (uint32_t i = 0; i < frozen->n_threads; i++)
+		add_word(arena, words, frozen->threads[i].signal_stack.begin);
+	if (frozen->n_unasked)
+		ms_note_add(arena, warnings,
+		            "%u threads could not be asked for their signal stacks: a leak of %d "
+		            "bytes or more may be one",
+		            frozen->n_unasked, LEAST_STACK);
 	find_epoll(frozen->live_tid, arena, &scratch, words);
 	find_timers(frozen->live_tid, arena, &scratch, words);
 	ms_arena_deinit(&scratch);

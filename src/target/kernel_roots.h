@@ -3,18 +3,22 @@
 #define MS_TARGET_KERNEL_ROOTS_H
 
 #include "base/arena.h"
+#include "engine/report.h"
 #include "engine/source.h"
 #include "target/collection.h"
 
 /*
  * Pointers of the frozen target that only the kernel holds: the user data of
- * epoll registrations, the values of POSIX timers and of queued signals. Whoever
- * gives a pointer to epoll_ctl() need not keep it anywhere else.
+ * epoll registrations, the values of POSIX timers and of queued signals, and where
+ * threads' signal stacks begin. Whoever gives a pointer to epoll_ctl() need not keep it
+ * anywhere else.
  *
  * What cannot be read is left out: there is no failure.
+ *
+ * @warnings: signal stacks that are not known
  */
 void ms_kernel_roots_find(const struct ms_collection *frozen, struct ms_arena *arena,
-                          struct ms_words *words);
+                          struct ms_words *words, struct ms_notes *warnings);
 
 /* The words in the text of /proc/PID/fdinfo/FD of an epoll descriptor, and of /proc/PID/timers. */
 void ms_kernel_roots_parse_epoll(const char *text, struct ms_arena *arena, struct ms_words *words);

@@ -330,6 +330,70 @@ static void signal_stack_on_block(void)
 	be_interrupted();
 }
 
+enum { STACKED_THREADS = 3 };
+
+/* Only the kernel knows where it is, and what lies on it is in use. */
+NOINLINE static void set_unseen_stack(void)
+{
+	void **stack = new_live(STACK_BYTES);
+
+	stack[0] = new_live(103);
+	set_signal_stack(stack);
+	stack = NULL;
+	OPAQUE(stack);
+}
+
+static void *sleep_with_stack(void *barrier)
+{
+	set_unseen_stack();
+	forget();
+	pthread_barrier_wait(barrier);
+	for (;;)
+		pause();
+}
+
+/* In use, in threads that sleep and in one that does not. */
+static void signal_stacks_of_threads(void)
+{
+	static pthread_barrier_t barrier;
+	pthread_t thread;
+
+	pthread_barrier_init(&barrier, NULL, STACKED_THREADS + 1);
+	for (int i = 0; i < STACKED_THREADS; i++)
+		pthread_create(&thread, NULL, sleep_with_stack, &barrier);
+	pthread_barrier_wait(&barrier);
+	set_unseen_stack();
+}
+
+NOINLINE static void lose_signal_stack(void)
+{
+	void *stack = fresh(STACK_BYTES);
+
+	tell("leak", stack);
+	set_signal_stack(stack);
+	stack = NULL;
+	OPAQUE(stack);
+}
+
+static void *end_with_stack(void *unused)
+{
+	lose_signal_stack();
+	forget();
+	return unused;
+}
+
+/* A thread that ends has no signal stack any more, nor has one that gives it up. */
+static void signal_stacks_given_up(void)
+{
+	const stack_t none = { .ss_flags = SS_DISABLE };
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, end_with_stack, NULL);
+	pthread_join(thread, NULL);
+	lose_signal_stack();
+	sigaltstack(&none, NULL);
+}
+
 /* ---- what only the kernel holds ---- */
 
 static void epoll_data(void)
@@ -518,6 +582,8 @@ static const struct scenario scenarios[] = {
 	{ "parked_on_mapping", parked_on_mapping, 0 },
 	{ "signal_stack_on_mapping", signal_stack_on_mapping, 0 },
 	{ "signal_stack_on_block", signal_stack_on_block, 0 },
+	{ "signal_stacks_of_threads", signal_stacks_of_threads, 0 },
+	{ "signal_stacks_given_up", signal_stacks_given_up, 0 },
 	{ "epoll_data", epoll_data, 0 },
 	{ "timer_values", timer_values, 0 },
 	{ "queued_signals", queued_signals, 0 },

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lsan: off */
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -12,6 +13,7 @@
 
 static struct ms_arena arena;
 static struct ms_words words;
+static struct ms_notes warnings;
 
 static bool has(uint64_t value)
 {
@@ -88,10 +90,104 @@ Test(kernel_roots, finds_what_a_process_gave_to_the_kernel)
 	struct held held;
 
 	cr_assert_eq(held_freeze(&held, pid), MS_OK, "%s", held.err.text);
-	ms_kernel_roots_find(held.shared, &arena, &words);
+	ms_kernel_roots_find(held.shared, &arena, &words, &warnings);
 	cr_expect(has(0x1234567890a0), "epoll's data");
 	cr_expect(has(0x1234567890b0), "a timer's value");
 	cr_expect(has(0x1234567890c0), "a queued signal's value");
+	cr_expect_eq(held_release(&held), MS_OK);
+	child_end(pid);
+	ms_arena_deinit(&arena);
+}
+
+/* ---- signal stacks ---- */
+
+enum { STACK_BYTES = 16384 };
+
+static char main_stack[STACK_BYTES], thread_stack[STACK_BYTES];
+static pthread_barrier_t *both;
+
+static void use_stack(void *memory)
+{
+	stack_t stack = { .ss_sp = memory, .ss_size = STACK_BYTES };
+
+	sigaltstack(&stack, NULL);
+}
+
+static void *sleep_with_stack(void *memory)
+{
+	use_stack(memory);
+	pthread_barrier_wait(both);
+	while (memory)
+		pause();
+	return NULL;
+}
+
+static void handle(int signal)
+{
+	(void)signal;
+}
+
+static void be_stacked(void *with_handler)
+{
+	struct sigaction action = { .sa_handler = handle, .sa_flags = SA_ONSTACK };
+	pthread_barrier_t barrier;
+	pthread_t thread;
+
+	/* Those of the test's runner. */
+	for (int i = 1; i < NSIG; i++)
+		(void)signal(i, SIG_DFL);
+	if (with_handler)
+		sigaction(SIGUSR1, &action, NULL);
+	both = &barrier;
+	pthread_barrier_init(&barrier, NULL, 2);
+	use_stack(main_stack);
+	pthread_create(&thread, NULL, sleep_with_stack, thread_stack);
+	pthread_barrier_wait(&barrier);
+	child_ready();
+	for (;;)
+		pause();
+}
+
+static void finds_stacks(bool expected, enum ms_status (*freeze)(struct held *held, pid_t pid),
+                         void *with_handler)
+{
+	pid_t pid = child_start(be_stacked, with_handler);
+	struct held held;
+
+	words = (struct ms_words){ 0 };
+	cr_assert_eq(freeze(&held, pid), MS_OK, "%s", held.err.text);
+	cr_expect_eq(held.shared->n_unasked, 0);
+	ms_kernel_roots_find(held.shared, &arena, &words, &warnings);
+	cr_expect_eq(has((uintptr_t)main_stack), expected);
+	cr_expect_eq(has((uintptr_t)thread_stack), expected);
+	cr_expect_eq(warnings.n, 0);
+	cr_expect_eq(held_release(&held), MS_OK);
+	child_end(pid);
+	ms_arena_deinit(&arena);
+}
+
+Test(kernel_roots, finds_the_signal_stack_of_each_thread)
+{
+	finds_stacks(true, held_freeze_to_clone, &arena);
+}
+
+Test(kernel_roots, asks_nobody_where_no_signal_has_a_handler)
+{
+	finds_stacks(false, held_freeze_to_clone, NULL);
+}
+
+/* A frozen process whose library has not the code for it. */
+Test(kernel_roots, says_how_many_could_not_be_asked)
+{
+	pid_t pid = child_start(be_stacked, &arena);
+	struct held held;
+
+	warnings = (struct ms_notes){ 0 };
+	cr_assert_eq(held_freeze(&held, pid), MS_OK, "%s", held.err.text);
+	cr_expect_eq(held.shared->n_unasked, 2);
+	ms_kernel_roots_find(held.shared, &arena, &words, &warnings);
+	cr_assert_eq(warnings.n, 1);
+	cr_expect(strstr(warnings.at[0].text, "2 threads"), "%s", warnings.at[0].text);
 	cr_expect_eq(held_release(&held), MS_OK);
 	child_end(pid);
 	ms_arena_deinit(&arena);

@@ -28,7 +28,6 @@
 #include "target/clone/clone.h"
 
 #include <errno.h>
-#include <linux/audit.h>
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
@@ -37,11 +36,11 @@
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "target/clone/fit.h"
 #include "target/clone/inject.h"
 #include "target/proc.h"
 #include "target/room.h"
@@ -50,12 +49,8 @@ enum {
 	SCRATCH_BYTES = 64,
 	BLOCK_BYTES = MS_VECTORS_BYTES + 3 * MS_FRAME_BYTES + SCRATCH_BYTES,
 	NO_PROCESS = INT32_MAX,
-	MAX_LOOKS = 256,       /* threads that are looked at for a fit one */
-	GET_DISPATCH = 0x4211, /* PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG, Linux 6.4 */
-	GET_RSEQ = 0x420f,     /* PTRACE_GET_RSEQ_CONFIGURATION, Linux 5.13 */
-	RSEQ_CS = 8,           /* offset in struct rseq */
-	SHADOW_STACK = 0x204,  /* NT_X86_SHSTK */
-	UNSHARE = 2,           /* CLOSE_RANGE_UNSHARE */
+	MAX_LOOKS = 256, /* threads that are looked at for a fit one */
+	UNSHARE = 2,     /* CLOSE_RANGE_UNSHARE */
 };
 
 /* The block, in the target. */
@@ -112,24 +107,6 @@ enum ms_status ms_cloner_init(struct ms_cloner *cloner, struct ms_freezer *freez
 
 /* ---- the choice of a thread ---- */
 
-/* Inside a restartable sequence, which a detour would break unseen. */
-static bool is_in_sequence(pid_t tid)
-{
-	struct {
-		uint64_t at;
-		uint32_t size;
-		uint32_t signature;
-		uint32_t flags;
-		uint32_t padding;
-	} rseq = { 0 };
-	uint64_t cs = 0;
-	long n = ptrace((enum __ptrace_request)GET_RSEQ, tid, sizeof(rseq), &rseq);
-
-	if (n <= 0 || !rseq.at)
-		return false;
-	return ms_room_read(tid, rseq.at + RSEQ_CS, &cs, sizeof(cs)) != sizeof(cs) || cs;
-}
-
 static bool fits(const struct ms_cloner *cloner, size_t i, bool asleep, struct ms_range *ret)
 {
 	const struct ms_freezer *freezer = cloner->freezer;
@@ -143,7 +120,7 @@ static bool fits(const struct ms_cloner *cloner, size_t i, bool asleep, struct m
 		return false;
 	if (!ms_tracee_look(freezer, tracee, &cpu) || (asleep && cpu.call < 0))
 		return false;
-	return cpu.call >= 0 || !is_in_sequence(tracee->tid);
+	return cpu.call >= 0 || !ms_fit_is_in_sequence(tracee->tid);
 }
 
 /*
@@ -197,55 +174,21 @@ static struct ms_call call_close(void)
 	return (struct ms_call){ SYS_close_range, { 0, UINT32_MAX, UNSHARE } };
 }
 
-static struct ms_wanted_call wanted(const struct making *m, const char *name, struct ms_call call)
-{
-	struct ms_wanted_call ret = {
-		.name = name,
-		.data = { .nr = (int)call.nr,
-		          .arch = AUDIT_ARCH_X86_64,
-		          .instruction_pointer = m->thread.gadgets->call + 2 },
-	};
-
-	for (size_t i = 0; i < 6; i++)
-		ret.data.args[i] = call.args[i];
-	return ret;
-}
-
-static enum ms_status check_seccomp(const struct making *m, struct ms_error *err)
-{
-	const struct ms_wanted_call calls[] = {
-		wanted(m, "prctl", call_subreaper(m)),
-		wanted(m, "clone", call_helper(m)),
-		wanted(m, "clone", call_image()),
-		wanted(m, "exit", call_exit()),
-		wanted(m, "wait4", call_reap(NO_PROCESS)),
-		wanted(m, "close_range", call_close()),
-		wanted(m, "rt_sigreturn", (struct ms_call){ SYS_rt_sigreturn, { 0 } }),
-	};
-
-	return ms_seccomp_check(m->thread.tid, calls, sizeof(calls) / sizeof(calls[0]),
-	                        m->cloner->seccomp, err);
-}
-
-/* What would make a return to the frame fail. */
 static enum ms_status check_thread(const struct making *m, struct ms_error *err)
 {
-	struct {
-		uint64_t mode;
-		uint64_t selector;
-		uint64_t offset;
-		uint64_t len;
-	} dispatch = { 0 };
-	uint64_t shadow_stack = 0;
-	struct iovec iov = { &shadow_stack, sizeof(shadow_stack) };
-	pid_t tid = m->thread.tid;
+	const struct ms_gadgets *gadgets = m->thread.gadgets;
+	const struct ms_wanted_call calls[] = {
+		ms_fit_wanted(gadgets, "prctl", call_subreaper(m)),
+		ms_fit_wanted(gadgets, "clone", call_helper(m)),
+		ms_fit_wanted(gadgets, "clone", call_image()),
+		ms_fit_wanted(gadgets, "exit", call_exit()),
+		ms_fit_wanted(gadgets, "wait4", call_reap(NO_PROCESS)),
+		ms_fit_wanted(gadgets, "close_range", call_close()),
+		ms_fit_wanted(gadgets, "rt_sigreturn", (struct ms_call){ SYS_rt_sigreturn, { 0 } }),
+	};
 
-	if (!ptrace((enum __ptrace_request)GET_DISPATCH, tid, sizeof(dispatch), &dispatch) &&
-	    dispatch.mode)
-		return ms_fail(err, MS_E_UNSUPPORTED, "its system calls are dispatched by itself");
-	if (!ptrace(PTRACE_GETREGSET, tid, (uintptr_t)SHADOW_STACK, &iov) && shadow_stack)
-		return ms_fail(err, MS_E_UNSUPPORTED, "its return addresses are guarded (SHSTK)");
-	return check_seccomp(m, err);
+	return ms_fit_check(m->thread.tid, calls, sizeof(calls) / sizeof(calls[0]),
+	                    m->cloner->seccomp, err);
 }
 
 /* ---- the block ---- */

@@ -85,6 +85,32 @@ bool ms_inject_park(struct ms_injection *in)
 	return !in->lost;
 }
 
+void ms_inject_begin(struct ms_injection *in, const struct ms_call *call)
+{
+	in->lost = !set_call(in, call) || ptrace(PTRACE_SYSCALL, in->tid, NULL, NULL);
+}
+
+void ms_inject_go_on(struct ms_injection *in)
+{
+	int status = in->lost ? MS_STOP_ENDED : ms_inject_next_stop(in->tid, in->deadline_ns);
+
+	in->lost = status == MS_STOP_ENDED || (status != MS_STOP_CALL && !go_to_call(in));
+	if (in->lost)
+		return;
+	/* It stops behind the call, before it executes anything. */
+	(void)ptrace(PTRACE_INTERRUPT, in->tid, NULL, NULL);
+	in->lost = ptrace(PTRACE_CONT, in->tid, NULL, NULL) != 0;
+}
+
+void ms_inject_end(struct ms_injection *in)
+{
+	int status = in->lost ? MS_STOP_ENDED : ms_inject_next_stop(in->tid, in->deadline_ns);
+
+	in->lost = status == MS_STOP_ENDED;
+	if (status >> 8 != PTRACE_EVENT_STOP)
+		(void)ms_inject_park(in);
+}
+
 bool ms_inject_await(pid_t tid, uint64_t deadline_ns)
 {
 	return ms_inject_next_stop(tid, deadline_ns) != MS_STOP_ENDED;

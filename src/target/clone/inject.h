@@ -32,6 +32,15 @@ struct ms_injection {
  */
 bool ms_inject(struct ms_injection *in, const struct ms_call *call, int64_t *ret);
 
+/*
+ * The same in three steps and two stops, so that many threads can do it at a time: have it
+ * begin, then go on, then end. The thread is afterwards, unless lost, in a stop in which its
+ * registers can be given back.
+ */
+void ms_inject_begin(struct ms_injection *in, const struct ms_call *call);
+void ms_inject_go_on(struct ms_injection *in);
+void ms_inject_end(struct ms_injection *in);
+
 /* Bring the thread from behind a call to a stop in which its registers can be given back. */
 bool ms_inject_park(struct ms_injection *in);
 

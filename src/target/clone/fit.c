@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "target/clone/fit.h"
+
+#include <linux/audit.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+
+#include "target/room.h"
+
+enum {
+	GET_DISPATCH = 0x4211, /* PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG, Linux 6.4 */
+	GET_RSEQ = 0x420f,     /* PTRACE_GET_RSEQ_CONFIGURATION, Linux 5.13 */
+	RSEQ_CS = 8,           /* offset in struct rseq */
+	SHADOW_STACK = 0x204,  /* NT_X86_SHSTK */
+};
+
+struct ms_wanted_call ms_fit_wanted(const struct ms_gadgets *gadgets, const char *name,
+                                    struct ms_call call)
+{
+	struct ms_wanted_call ret = {
+		.name = name,
+		.data = { .nr = (int)call.nr,
+		          .arch = AUDIT_ARCH_X86_64,
+		          .instruction_pointer = gadgets->call + 2 },
+	};
+
+	for (size_t i = 0; i < 6; i++)
+		ret.data.args[i] = call.args[i];
+	return ret;
+}
+
+enum ms_status ms_fit_check(pid_t tid, const struct ms_wanted_call *calls, size_t n,
+                            union ms_seccomp_room *room, struct ms_error *err)
+{
+	struct {
+		uint64_t mode;
+		uint64_t selector;
+		uint64_t offset;
+		uint64_t len;
+	} dispatch = { 0 };
+	uint64_t shadow_stack = 0;
+	struct iovec iov = { &shadow_stack, sizeof(shadow_stack) };
+
+	if (!ptrace((enum __ptrace_request)GET_DISPATCH, tid, sizeof(dispatch), &dispatch) &&
+	    dispatch.mode)
+		return ms_fail(err, MS_E_UNSUPPORTED, "its system calls are dispatched by itself");
+	if (!ptrace(PTRACE_GETREGSET, tid, (uintptr_t)SHADOW_STACK, &iov) && shadow_stack)
+		return ms_fail(err, MS_E_UNSUPPORTED, "its return addresses are guarded (SHSTK)");
+	return ms_seccomp_check(tid, calls, n, room, err);
+}
+
+bool ms_fit_is_in_sequence(pid_t tid)
+{
+	struct {
+		uint64_t at;
+		uint32_t size;
+		uint32_t signature;
+		uint32_t flags;
+		uint32_t padding;
+	} rseq = { 0 };
+	uint64_t cs = 0;
+	long n = ptrace((enum __ptrace_request)GET_RSEQ, tid, sizeof(rseq), &rseq);
+
+	if (n <= 0 || !rseq.at)
+		return false;
+	return ms_room_read(tid, rseq.at + RSEQ_CS, &cs, sizeof(cs)) != sizeof(cs) || cs;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_TARGET_FIT_H
+#define MS_TARGET_FIT_H
+
+/* Whether a stopped thread can be made to execute calls of ours, and to return from them. */
+
+#include "target/arch/arch.h"
+#include "target/clone/seccomp.h"
+
+/* @call as a filter is asked about it. */
+struct ms_wanted_call ms_fit_wanted(const struct ms_gadgets *gadgets, const char *name,
+                                    struct ms_call call);
+
+/*
+ * Refuse what would make these calls, or a return to the frame, fail.
+ *
+ * @calls: n of them; @room: overwritten
+ *
+ * Returns MS_E_UNSUPPORTED or MS_E_DENIED with the reason; MS_E_GONE.
+ */
+ms_must_check enum ms_status ms_fit_check(pid_t tid, const struct ms_wanted_call *calls, size_t n,
+                                          union ms_seccomp_room *room, struct ms_error *err);
+
+/* Inside a restartable sequence, which a detour would break unseen. */
+bool ms_fit_is_in_sequence(pid_t tid);
+
+#endif
