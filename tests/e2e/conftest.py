@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import os
 import shutil
+import signal
 import tempfile
 
 import pytest
@@ -8,6 +9,13 @@ import pytest
 import support
 
 rows = []
+
+# Whoever started this may have ignored or blocked signals, as a script's "&" does, and what
+# is started from here would inherit that. Python ignores two by itself, but not in children.
+for number in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def pytest_sessionstart(session):
