@@ -17,8 +17,10 @@ import os
 import pathlib
 import re
 import select
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
 
 import pytest
@@ -127,6 +129,19 @@ def compile_32_bit():
 
 def holder_library():
     return compile_special("holder_library.c", "-shared", "-fPIC", "-nostdlib")
+
+
+copies = []
+
+
+def for_all(path):
+    """A copy of a built file where any user can run it: not all may enter the folder of this checkout."""
+    if not copies:
+        copies.append(tempfile.TemporaryDirectory(prefix="memscan-e2e-"))
+        os.chmod(copies[0].name, 0o755)
+    copy = pathlib.Path(shutil.copy(path, copies[0].name))
+    copy.chmod(0o755)
+    return copy
 
 
 def scenarios(name, variant="dynamic"):

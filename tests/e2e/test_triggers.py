@@ -61,9 +61,10 @@ class Triggered(Target):
         self.folder = folder
         self.errors = open(folder / "stderr", "w+b")
         env = {"MEMUNREACHABLE_FOLDER": str(folder), "INSTALL_HANDLER": "1" if static else "", **(env or {})}
+        ours = support.for_all if "user" in more else str
         if not static:
-            env.setdefault("LD_PRELOAD", str(LIBRARY))
-        program = linked() if static else compile_target("triggered")
+            env.setdefault("LD_PRELOAD", str(ours(LIBRARY)))
+        program = ours(linked() if static else compile_target("triggered"))
         super().__init__(argv or [program, *words], env=env, stderr=self.errors, **more)
 
     def said(self):
@@ -563,7 +564,8 @@ def test_others_are_not_answered(folder):
             assert target.named_by(target.strike())
             assert other.line() == "0"
         name.unlink()
-        answer = subprocess.run([MEMSCAN, "trigger", str(target.pid)], user=NOBODY, capture_output=True, text=True)
+        answer = subprocess.run([support.for_all(MEMSCAN), "trigger", str(target.pid)], user=NOBODY,
+                                capture_output=True, text=True)
         assert answer.returncode == COULD_NOT_SCAN and "may not be signalled" in answer.stderr
         target.well()
 
