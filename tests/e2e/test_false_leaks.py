@@ -9,6 +9,7 @@ import contextlib
 import os
 import pathlib
 import random
+import signal
 import time
 
 import pytest
@@ -19,6 +20,7 @@ import support
 
 WANTED = os.environ.get("PROGRAMS", "")
 SECONDS = float(os.environ.get("PROGRAM_SECONDS", "5"))
+LIMIT = 180 + int(SECONDS)
 
 
 def chosen():
@@ -29,8 +31,11 @@ def chosen():
     return found
 
 
-def scan_at_work(outcome, pids_now):
+def scan_at_work(outcome, pids_now, logs):
     """Scan for some seconds, at moments of no pattern; the processes that were scanned."""
+    # while the loader is at work there is nothing to be found
+    for pid in pids_now():
+        support.wait_until(lambda pid=pid: free_log.is_used(logs.path(pid)), 20, f"{outcome.name} has a heap")
     scanned, end = set(), time.monotonic() + SECONDS
     while time.monotonic() < end or outcome.scans < 3:
         for pid in pids_now():
@@ -55,6 +60,18 @@ def orphans():
     support.libc.prctl(support.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
+@pytest.fixture
+def limit():
+    """No program takes longer than this, whatever it waits for."""
+    def too_long(*_):
+        raise TimeoutError(f"not over after {LIMIT} s")
+    signal.signal(signal.SIGALRM, too_long)
+    signal.alarm(LIMIT)
+    yield
+    signal.alarm(0)
+
+
+@pytest.mark.usefixtures("limit")
 @pytest.mark.parametrize("program", chosen(), ids=lambda program: program.name)
 def test_no_leak_is_used_later(program, folder, outcomes, orphans):
     outcome = free_log.Outcome(program.name)
@@ -64,7 +81,7 @@ def test_no_leak_is_used_later(program, folder, outcomes, orphans):
         with place.stack, contextlib.closing(program.run(place)) as steps:
             try:
                 pids_now = next(steps)
-                scanned = scan_at_work(outcome, pids_now)
+                scanned = scan_at_work(outcome, pids_now, logs)
                 assert next(steps, None) is None
             finally:
                 place.ended = True

@@ -73,7 +73,10 @@ class Place:
         more.setdefault("cwd", self.folder)
         more.setdefault("stdout", self.output())
         more.setdefault("stderr", self.output())
-        return self.stack.enter_context(support.Process(argv, {**self.env, **(env or {})}, **more))
+        process = self.stack.enter_context(support.Process(argv, {**self.env, **(env or {})}, **more))
+        # what does not read its input any more would keep who writes it, and the lock of the pipe
+        self.stack.callback(lambda: process.running() and support.kill(process.pid))
+        return process
 
     def output(self):
         """The file where programs of this place say what they have to."""
@@ -140,4 +143,4 @@ def with_children(process):
 
 
 # The files of the table, in its order.
-from at_work import interpreters, web, databases, desktop  # noqa: E402 pylint: disable=wrong-import-position,unused-import
+from at_work import interpreters, web, databases, desktop, tools, network  # noqa: E402 pylint: disable=wrong-import-position,unused-import

@@ -15,7 +15,7 @@ def script(name, packages, *argv, text, file, check=False, env=None, **more):
         place.end(process)
 
 
-script("lua5.4", "lua5.4", "lua5.4", "FILE", "STOP", check=True, file="work.lua", text="""
+LUA = """
 local kept, n = {}, 0
 local function nest(d) return d == 0 and {} or { nest(d - 1), n, tostring(n * d) } end
 while true do
@@ -31,7 +31,11 @@ while true do
     if stop then break end
   end
 end
-""")
+"""
+
+script("lua5.4", "lua5.4", "lua5.4", "FILE", "STOP", check=True, file="work.lua", text=LUA)
+
+script("luajit", "luajit", "luajit", "FILE", "STOP", file="work.lua", text=LUA)
 
 script("gawk", "gawk", "gawk", "-v", "stop=STOP", "-f", "FILE", check=True, file="work.awk", text=r"""
 function shuffle(text,   part, n, i, joined) {
@@ -102,6 +106,189 @@ workers = 3.times.map do |n|
   end
 end
 workers.each(&:join)
+""")
+
+script("python3", "python3", "/usr/bin/python3", "FILE", "STOP", file="work.py", text="""
+import ctypes, decimal, os, sqlite3, sys, xml.etree.ElementTree as tree
+while not os.path.exists(sys.argv[1]):
+    base = sqlite3.connect(":memory:")
+    base.execute("create table t(a, b)")
+    base.executemany("insert into t values(?, ?)", ((i, str(i) * (i % 9)) for i in range(3000)))
+    rows = base.execute("select group_concat(b) from t group by a % 50").fetchall()
+    root = tree.fromstring("<r>" + "".join(f"<e n='{i}'>{i}</e>" for i in range(2000)) + "</r>")
+    found = [tree.tostring(e) for e in root.iter()]
+    total = sum((decimal.Decimal(i) / 7 for i in range(1, 2000)), decimal.Decimal())
+    kept = [ctypes.create_string_buffer(i) for i in range(1, 5000, 7)]
+""")
+
+script("perl", "perl", "perl", "FILE", "STOP", file="work.pl", text=r"""
+use strict; use warnings;
+my (%kept, $n);
+until (-e $ARGV[0]) {
+    for (1 .. 2000) {
+        $n++;
+        $kept{$n % 700} = { list => [1 .. $n % 30], text => "text $n" x ($n % 9), code => sub { $n } };
+        (my $changed = "x$n y$n") =~ s/(\d)(\d+)/$2-$1/g;
+        $kept{$changed} = join ",", map { $_ * 2 } sort { $b <=> $a } @{ $kept{$n % 700}{list} };
+        my $made = eval "sub { \$_[0] + $n }" if $n % 50 == 0;
+        open my $in, "<", \$changed or die; my @lines = <$in>; close $in;
+    }
+    %kept = () if keys %kept > 5000;
+    my $packed = pack "(n/a*)*", map { "$_" } 1 .. 300; my @back = unpack "(n/a*)*", $packed;
+    local $_ = sprintf "%s", `true`;
+}
+""")
+
+script("tclsh", "tcl", "tclsh", "FILE", "STOP", file="work.tcl", text=r"""
+proc nest {d} { if {$d == 0} { return {} }; list [nest [expr {$d - 1}]] $d [string repeat x $d] }
+set n 0
+while {![file exists [lindex $argv 0]]} {
+    for {set i 0} {$i < 1000} {incr i} {
+        incr n
+        set kept([expr {$n % 500}]) [nest [expr {$n % 6}]]
+        dict set d $n [regsub -all {(\d)(\d+)} "x$n" {\2\1}]
+        lappend l [expr {$n * 3.5}] [format %08x $n]
+        proc p[expr {$n % 40}] {a} "return \[expr {\$a + $n}\]"
+        p[expr {$n % 40}] 1
+    }
+    set l [lrange [lsort $l] 0 50]
+    if {[dict size $d] > 4000} { set d {} }
+    set i [interp create]; $i eval {set x 1}; interp delete $i
+}
+""")
+
+script("guile", "guile-3.0", "guile", "--no-auto-compile", "-s", "FILE", "STOP", file="work.scm", text=r"""
+(define (work n kept)
+  (let* ((text (string-append (make-string (modulo n 200) #\x) (number->string n)))
+         (kept (if (> (length kept) 300) '() (cons (vector text (string->symbol text) (expt 3 (modulo n 500))) kept))))
+    (sort (map (lambda (v) (string-length (vector-ref v 0))) kept) <)
+    (if (and (zero? (modulo n 500)) (file-exists? (cadr (command-line)))) 0 (work (+ n 1) kept))))
+(work 1 '())
+""")
+
+script("bash", "bash", "bash", "--norc", "FILE", "STOP", file="work.sh", text=r"""
+declare -A seen
+f() { local x=$1 y=("$@"); echo "${x//1/<one>} ${#y[@]}"; }
+while ! test -e "$1"; do
+    for ((i = 0; i < 300; i++)); do
+        seen[$((i % 100))]=$(printf '%s ' {1..20}) t="$t$i"; t=${t: -500}
+        f $i ${seen[$((i % 50))]} >/dev/null
+        eval "g$((i % 20))() { echo $i; }"; g$((i % 20)) >/dev/null
+        [[ x$i =~ x([0-9])([0-9]*) ]] && many+=("${BASH_REMATCH[2]}")
+    done
+    many=("${many[@]: -100}"); read -r a b c <<<"$t"; mapfile -t lines < <(echo "$t")
+done
+""")
+
+script("zsh", "zsh", "zsh", "-f", "FILE", "STOP", file="work.zsh", text=r"""
+typeset -A seen
+f() { local x=$1; local -a y; y=("$@"); print -r -- "${x//1/<one>} ${#y} ${(j:,:)${(O)y}}" }
+while [[ ! -e $1 ]]; do
+    for ((i = 0; i < 300; i++)); do
+        seen[$((i % 100))]="${(l:$((i % 90))::x:)i}"; t="$t$i"; t=${t[-500,-1]}
+        f $i ${=seen[$((i % 50))]} {1..20} >/dev/null
+        eval "g$((i % 20))() { print $i }"; g$((i % 20)) >/dev/null
+        many+=(${(s:1:)t})
+    done
+    many=(${many[-50,-1]}); : $(print $t) *(N)
+done
+""")
+
+script("swipl", "swi-prolog-nox", "swipl", "-q", "-g", "main", "FILE", "--", "STOP", other_malloc=True, file="work.pl", text=r"""
+:- dynamic fact/2.
+once_more(N) :-
+    numlist(1, 200, L), foldl([X, A, B]>>(B is A + X * N), L, 0, S),
+    atom_number(A, S), atom_concat(A, text, T), atom_chars(T, Cs), reverse(Cs, R), atom_chars(U, R),
+    assertz(fact(N, U)), ( N > 300 -> M is N - 300, retractall(fact(M, _)) ; true ),
+    findall(K-V, (fact(K, V), K mod 3 =:= 0), P), msort(P, _),
+    ( N mod 50 =:= 0 -> thread_create(numlist(1, 5000, _), Id), thread_join(Id) ; true ).
+go(N, Stop) :- N mod 20 =:= 0, exists_file(Stop), !.
+go(N, Stop) :- once_more(N), !, N1 is N + 1, go(N1, Stop).
+main :- current_prolog_flag(argv, [Stop|_]), go(1, Stop), halt.
+""")
+
+script("gnuplot", "gnuplot-nox", "gnuplot", "FILE", file="work.gp", text=r"""
+set terminal unknown
+do for [i = 1:100000] {
+    set table $data
+    plot [0:10] sin(x * i) + besj0(x), x**2 with lines title sprintf("%d", i)
+    unset table
+    f(x) = a * x + b
+    a = 1; b = i % 7
+    set label i % 50 + 1 sprintf("text %d", i) at i, i
+    array A[100]
+    do for [k = 1:100] { A[k] = sprintf("%d-%d", k, i) }
+    stats $data using 1 nooutput
+    if (i % 10 == 0 && system("test -e stop && echo 1") eq "1") { exit }
+}
+""")
+
+script("R", "r-base-core", "R", "--vanilla", "--slave", "-f", "FILE", "--args", "STOP", file="work.R", text=r"""
+stop <- commandArgs(TRUE)[1]
+n <- 0
+kept <- list()
+while (!file.exists(stop)) {
+    n <- n + 1
+    frame <- data.frame(a = 1:2000, b = rnorm(2000), c = paste("text", 1:2000))
+    kept[[n %% 20 + 1]] <- lm(b ~ a, frame)$coefficients
+    kept[[paste("k", n %% 30)]] <- tapply(frame$b, frame$a %% 7, mean)
+    text <- gsub("([0-9])([0-9]+)", "\\2\\1", frame$c)
+    frame <- merge(frame, data.frame(a = 1:500, d = sort(text[1:500])))
+    f <- eval(parse(text = sprintf("function(x) x + %d", n)))
+    m <- solve(matrix(runif(2500), 50) + diag(50))
+    con <- textConnection(text); lines <- readLines(con); close(con)
+}
+""")
+
+script("ocaml", "ocaml-interp", "ocaml", "FILE", "STOP", file="work.ml", text=r"""
+let kept = Hashtbl.create 100
+let rec go n =
+  Hashtbl.replace kept (n mod 500) (String.make (n mod 300) 'x', Array.init (n mod 50) string_of_int, lazy (n + 1));
+  let b = Buffer.create 16 in
+  List.iter (fun x -> Buffer.add_string b (string_of_int x)) (List.sort compare (List.init 50 (fun i -> (i * n) mod 97)));
+  let big = Bigarray.Array1.create Bigarray.int Bigarray.c_layout (1 + n mod 5000) in
+  Bigarray.Array1.fill big n;
+  ignore (Marshal.from_string (Marshal.to_string (Hashtbl.find kept (n mod 500) |> fun (a, b, _) -> (a, b)) []) 0);
+  if n mod 1000 = 0 && Sys.file_exists Sys.argv.(1) then () else go (n + 1)
+let () = go 1
+""")
+
+script("node", "nodejs", "node", "FILE", "STOP", file="work.js", text=r"""
+const { Worker, isMainThread, workerData } = require("worker_threads");
+const crypto = require("crypto"), zlib = require("zlib"), fs = require("fs");
+const stop = isMainThread ? process.argv[2] : workerData;
+let n = 0, kept = [];
+function turn() {
+  for (let i = 0; i < 300; i++) {
+    n++;
+    kept[n % 400] = { n, text: "x".repeat(n % 300) + n, buffer: Buffer.alloc(n % 9000, 1), f: () => n };
+    crypto.createHash("sha256").update(String(n)).digest("hex");
+  }
+  zlib.gunzipSync(zlib.gzipSync(Buffer.concat(kept.filter(k => k).map(k => k.buffer))));
+  new RegExp("(a|b)*" + n).test("abab" + n);
+  if (isMainThread && n % 3000 == 0) new Worker("setTimeout(() => {}, 20)", { eval: true });
+  if (!fs.existsSync(stop)) setImmediate(turn);
+}
+if (isMainThread) new Worker(__filename, { workerData: stop });
+turn();
+""")
+
+script("emacs", "emacs-nox", "emacs", "-Q", "--batch", "-l", "FILE", "STOP", file="work.el", text=r"""
+(let ((n 0) (kept (make-hash-table :test 'equal)) (stop (car (last command-line-args))))
+  (setq command-line-args-left nil)
+  (while (not (file-exists-p stop))
+    (dotimes (_ 300)
+      (setq n (1+ n))
+      (puthash (% n 300) (list (make-string (% n 200) ?x) (number-to-string n) (make-vector (% n 40) n)) kept))
+    (with-temp-buffer
+      (dotimes (i 500) (insert (format "line %d of %d\n" i n)))
+      (goto-char (point-min))
+      (while (re-search-forward "\\([0-9]\\)\\([0-9]+\\)" nil t) (replace-match "\\2\\1"))
+      (sort-lines nil (point-min) (point-max))
+      (let ((o (make-overlay 1 50))) (overlay-put o 'face 'bold))
+      (undo-boundary)
+      (json-parse-string (json-serialize (vector 1 2 (buffer-substring 1 100)))))
+    (eval (read (format "(defun f%d (x) (+ x %d))" (% n 20) n)))))
 """)
 
 @program("erlang", "erlang-base", check=True)

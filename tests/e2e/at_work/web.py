@@ -8,8 +8,8 @@ import signal
 import socket
 import struct
 
-from at_work import of, program, with_children
-from servers import free_port
+from at_work import NO_LOG, of, program, with_children
+from servers import free_port, start_nginx
 
 
 def get(port, path, status=200, headers=(), method="GET", body=None):
@@ -182,3 +182,64 @@ pm.max_requests = 400
     place.busy(work, 3)
     yield with_children(process)
     place.end(process, signal=signal.SIGQUIT)
+
+
+@program("nginx", "nginx-light")
+def nginx(place):
+    port = free_port()
+    pages = {f"page{i}": (b"abcdefgh %d\n" % i) * 10 ** i for i in range(4)}
+    process = place.stack.enter_context(start_nginx(place.folder, port, pages, place.env))
+    place.listens(port)
+    place.busy(ask(port, *[f"/{name}" for name in pages]), 4)
+    yield with_children(process)
+    place.end(process, signal=signal.SIGQUIT)
+
+
+@program("lighttpd", "lighttpd")
+def lighttpd(place):
+    port = free_port()
+    for i in range(4):
+        place.write(f"page{i}.html", f"<p>{i}</p>\n" * 10 ** i)
+    config = place.write("lighttpd.conf", f"""
+server.document-root = "{place.folder}"
+server.bind = "127.0.0.1"
+server.port = {port}
+server.modules = ("mod_rewrite", "mod_dirlisting", "mod_setenv", "mod_status")
+url.rewrite-once = ("^/changed([0-9]+)" => "/page$1.html")
+dir-listing.activate = "enable"
+setenv.add-response-header = ("X-Which" => "one")
+status.status-url = "/status"
+mimetype.assign = (".html" => "text/html")
+""")
+    process = place.start(place.command("lighttpd"), "-D", "-f", config)
+    place.listens(port)
+    place.busy(ask(port, "/page0.html", "/changed1", "/page3.html", "/", "/status"), 4)
+    yield of(process)
+    place.end(process, signal=signal.SIGINT)
+
+
+@program("tinyproxy", "tinyproxy-bin")
+def tinyproxy(place):
+    port, inner = free_port(), free_port()
+    place.start("/usr/bin/python3", "-m", "http.server", "--bind", "127.0.0.1", str(inner), env=NO_LOG)
+    config = place.write("tinyproxy.conf", f"Port {port}\nListen 127.0.0.1\nTimeout 20\nMaxClients 30\nLogLevel Error\n")
+    process = place.start(place.command("tinyproxy"), "-d", "-c", config)
+    place.listens(port)
+    place.listens(inner)
+    place.busy(ask(port, f"http://127.0.0.1:{inner}/tinyproxy.conf", f"http://127.0.0.1:{inner}/", turns=1), 3)
+    yield of(process)
+    place.end(process, signal=signal.SIGTERM)
+
+
+@program("varnish", "varnish", other_malloc=True)
+def varnish(place):
+    port, inner = free_port(), free_port()
+    place.start("/usr/bin/python3", "-m", "http.server", "--bind", "127.0.0.1", str(inner), env=NO_LOG)
+    place.listens(inner)
+    process = place.start(place.command("varnishd"), "-F", "-a", f"127.0.0.1:{port}", "-b", f"127.0.0.1:{inner}",
+                          "-n", f"{place.folder}/varnish", "-s", "malloc,20M", "-j", "none")
+    place.listens(port)
+    place.busy(ask(port, "/", "/output", *[f"/?{i}" for i in range(50)]), 3)
+    yield with_children(process)
+    place.end(process, signal=signal.SIGTERM)
+
