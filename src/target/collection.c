@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "target/clone/clone.h"
+#include "target/clone/fit.h"
 #include "target/clone/signal_stacks.h"
 #include "target/freeze/freeze.h"
 #include "target/proc.h"
@@ -173,6 +174,17 @@ static bool answer(const struct server *s, enum ms_status st)
 	return tell(s->channel, st ? MESSAGE_FAILED : MESSAGE_DONE);
 }
 
+static enum ms_status freeze(struct server *s, struct ms_error *err)
+{
+	enum ms_status st = ms_freeze(&s->freezer, err);
+
+	if (st)
+		return st;
+	ms_fit_check_gadgets(&s->freezer);
+	ms_signal_stacks_ask(&s->asker);
+	return MS_OK;
+}
+
 static enum ms_status make_clone(struct server *s)
 {
 	struct ms_collection *shared = s->shared;
@@ -226,9 +238,7 @@ static int serve_frozen(struct server *s)
 	enum ms_status st;
 
 	set_tick(MS_TICK_NS / 1000);
-	st = ms_freeze(&s->freezer, &s->shared->error);
-	if (!st)
-		ms_signal_stacks_ask(&s->asker);
+	st = freeze(s, &s->shared->error);
 	if (!st && s->shared->clone_wanted)
 		st = ms_clone_note_inside(&s->cloner, &s->shared->error);
 	set_tick(0);
@@ -355,9 +365,7 @@ static enum ms_status serve_self_frozen(struct server *s, const struct ms_self_c
 
 	self->shared->sweeper_urgency = urgency; /* it is our child */
 	set_tick(MS_TICK_NS / 1000);
-	st = ms_freeze(&s->freezer, err);
-	if (!st)
-		ms_signal_stacks_ask(&s->asker);
+	st = freeze(s, err);
 	if (!st)
 		st = ms_clone_note_inside(&s->cloner, err);
 	set_tick(0);

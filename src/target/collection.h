@@ -33,6 +33,7 @@
 #include "base/range.h"
 #include "base/status.h"
 #include "engine/source.h"
+#include "target/proc.h"
 
 enum {
 	MS_THREAD_WORDS = 500,
@@ -41,7 +42,8 @@ enum {
 	MS_SIGNAL_WORDS = 512
 };
 
-/* Where in its own code a thread can be sent to. */
+/* Where in its own code a thread can be sent to; neither piece has more than MS_GADGET_BYTES. */
+enum { MS_GADGET_BYTES = 16 };
 struct ms_gadgets {
 	ms_addr call;    /* makes a system call and returns; 0: not found */
 	ms_addr restore; /* makes the call rt_sigreturn; 0: not found */
@@ -67,6 +69,7 @@ struct ms_collection {
 	size_t map_bytes; /* of this whole mapping */
 
 	/* set by the sweeper before it asks for the freeze */
+	struct ms_proc_program program; /* of which all of this is; zeros: nobody asked */
 	uint32_t n_malloc_code;
 	uint32_t n_libc_code;
 	struct ms_range malloc_code[MS_CODE_RANGES]; /* instructions of malloc itself */

@@ -86,6 +86,23 @@ bool ms_proc_stat(pid_t id, struct ms_proc_stat *ret)
 	                       &ret->state, &ret->flags, &ret->start_ticks) == 3;
 }
 
+struct ms_proc_program ms_proc_program(pid_t id)
+{
+	struct ms_proc_program ret = { 0 };
+	char text[1024];
+	const char *after;
+
+	(void)ms_proc_read(id, "stat", text, sizeof(text));
+	after = strrchr(text, ')');
+	/* fields 26 and 28, proc(5) */
+	if (!after || sscanf(after,
+	                     ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "
+	                     "%*d %*d %*d %*u %*u %*d %*u %" SCNu64 " %*u %" SCNu64,
+	                     &ret.code, &ret.stack) != 2)
+		memset(&ret, 0, sizeof(ret));
+	return ret;
+}
+
 char ms_proc_state(pid_t tid)
 {
 	struct ms_proc_stat stat;

@@ -42,6 +42,16 @@ struct ms_proc_stat {
 /* False when there is no such process. */
 bool ms_proc_stat(pid_t id, struct ms_proc_stat *ret);
 
+/*
+ * Where the program of process @id has its code and its first stack: other numbers when it
+ * has executed another program since. Zeros where the kernel does not say.
+ */
+struct ms_proc_program {
+	uint64_t code;
+	uint64_t stack;
+};
+struct ms_proc_program ms_proc_program(pid_t id);
+
 /* The state of thread @tid as in ms_proc_stat, 'X' when it is gone. */
 char ms_proc_state(pid_t tid);
 

@@ -264,6 +264,8 @@ static enum ms_status take(struct making *m, struct ms_error *err)
 		                           .gadgets = &freezer->shared->gadgets,
 		                           .deadline_ns = ms_now_ns() + 2 * patience_ns(freezer) };
 	m->calls = freezer->arch->calls;
+	if (!freezer->shared->gadgets.call)
+		return ms_fail(err, MS_E_UNSUPPORTED, "the code to make a clone by is gone");
 	m->thread.tid = choose(m->cloner, &m->block.range);
 	if (!m->thread.tid)
 		return ms_fail(err, MS_E_UNSUPPORTED,

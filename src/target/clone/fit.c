@@ -65,3 +65,25 @@ bool ms_fit_is_in_sequence(pid_t tid)
 		return false;
 	return ms_room_read(tid, rseq.at + RSEQ_CS, &cs, sizeof(cs)) != sizeof(cs) || cs;
 }
+
+/* What of the pieces of code stands at @at now. */
+static struct ms_gadgets look_at(const struct ms_freezer *freezer, ms_addr at)
+{
+	struct ms_gadgets found = { 0 };
+	uint8_t code[MS_GADGET_BYTES];
+	size_t n = ms_room_read(freezer->shared->live_tid, at, code, sizeof(code));
+
+	freezer->arch->calls->find(code, n, at, &found);
+	return found;
+}
+
+void ms_fit_check_gadgets(const struct ms_freezer *freezer)
+{
+	struct ms_gadgets *gadgets = &freezer->shared->gadgets;
+
+	if (freezer->arch->calls && gadgets->call && gadgets->restore &&
+	    look_at(freezer, gadgets->call).call == gadgets->call &&
+	    look_at(freezer, gadgets->restore).restore == gadgets->restore)
+		return;
+	*gadgets = (struct ms_gadgets){ 0 };
+}

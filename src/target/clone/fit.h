@@ -6,6 +6,7 @@
 
 #include "target/arch/arch.h"
 #include "target/clone/seccomp.h"
+#include "target/freeze/freeze.h"
 
 /* @call as a filter is asked about it. */
 struct ms_wanted_call ms_fit_wanted(const struct ms_gadgets *gadgets, const char *name,
@@ -20,6 +21,12 @@ struct ms_wanted_call ms_fit_wanted(const struct ms_gadgets *gadgets, const char
  */
 ms_must_check enum ms_status ms_fit_check(pid_t tid, const struct ms_wanted_call *calls, size_t n,
                                           union ms_seccomp_room *room, struct ms_error *err);
+
+/*
+ * Forget the gadgets of the frozen target when they are not where they were found: that was
+ * before it stood, and their place may be another's by now, or unmapped.
+ */
+void ms_fit_check_gadgets(const struct ms_freezer *freezer);
 
 /* Inside a restartable sequence, which a detour would break unseen. */
 bool ms_fit_is_in_sequence(pid_t tid);

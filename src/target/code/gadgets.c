@@ -13,7 +13,7 @@
 
 enum {
 	PIECE = 1 << 20,
-	OVERLAP = 16, /* longer than either piece of code */
+	OVERLAP = MS_GADGET_BYTES,
 	MAX_PIECES = 256,
 };
 

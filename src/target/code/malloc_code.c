@@ -96,6 +96,7 @@ void ms_malloc_code_find(pid_t pid, struct ms_collection *shared, struct ms_aren
 	struct ms_mappings maps = { 0 };
 	struct ms_error err;
 
+	shared->program = ms_proc_program(living); /* before all that is learnt of it */
 	shared->n_malloc_code = 0;
 	shared->n_libc_code = 0;
 	shared->n_all_code = 0;

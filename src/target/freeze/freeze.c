@@ -329,11 +329,32 @@ static enum ms_status stop_all(struct ms_freezer *freezer, struct ms_proc_list *
 	               freezer->shared->pid);
 }
 
+/*
+ * Whether it still is the program that was looked at before: nothing known of another's code
+ * and stacks is true, and to have a thread run code that is not there kills it.
+ */
+static enum ms_status check_program(const struct ms_freezer *freezer, struct ms_error *err)
+{
+	const struct ms_proc_program *before = &freezer->shared->program;
+	struct ms_proc_program now;
+
+	if (!before->code)
+		return MS_OK;
+	now = ms_proc_program(ms_proc_thread_of(freezer->shared->pid));
+	/* One that ends has neither, and will be found to have ended. */
+	if (!now.code || (now.code == before->code && now.stack == before->stack))
+		return MS_OK;
+	return ms_fail(err, MS_E_BUSY, "process %d executed another program while it was looked at",
+	               freezer->shared->pid);
+}
+
 static enum ms_status freeze_listed(struct ms_freezer *freezer, struct ms_proc_list *list,
                                     struct ms_error *err)
 {
 	enum ms_status st = stop_all(freezer, list, err);
 
+	if (!st)
+		st = check_program(freezer, err);
 	if (st)
 		return st;
 	/* A thread on its way out of malloc may have made another one. */
