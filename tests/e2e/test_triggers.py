@@ -621,7 +621,8 @@ def test_an_answer_that_is_cut_off_is_no_answer(folder):
 def liar(folder, answer, user=NOBODY):
     """A process of another user's that has the handler's sign, and answers what it likes."""
     more = {"user": user} if os.getuid() == 0 else {}
-    with Process(["/usr/bin/python3", support.HOSTILE / "answers.py", folder, answer], **more) as process:
+    program = support.for_all(support.HOSTILE / "answers.py")
+    with Process(["/usr/bin/python3", program, folder, answer], **more) as process:
         assert process.line() == "READY"
         yield process
 

@@ -40,7 +40,7 @@ def ask(port, *paths, turns=20, status=200):
     return work
 
 
-@program("haproxy", "haproxy")
+@program("haproxy", "haproxy", check=True)
 def haproxy(place):
     port, inner = free_port(), free_port()
     config = place.write("haproxy.cfg", f"""
