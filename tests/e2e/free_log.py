@@ -11,6 +11,7 @@ is looked up in the log, whatever may be argued for it:
     unknown     the log has nothing of this address: it was given before the log began
 """
 
+import contextlib
 import dataclasses
 import glob
 import os
@@ -139,7 +140,7 @@ def scan_once(outcome, pid):
     at = monotonic(report["scan"]["time"])
     outcome.told += [Told(pid, outcome.scans, at, int(leak["address"], 16), leak["size"], leak["kind"])
                      for leak in leaks]
-    if leaks:
+    with contextlib.suppress(OSError):  # it may have ended meanwhile
         outcome.maps[pid] = pathlib.Path(f"/proc/{pid}/maps").read_text()
     return True
 
@@ -228,7 +229,7 @@ def look_up(outcome, logs, pids):
             why = judge(before, after)
             outcome.used_later += after.event in (FREED, RESIZED)
             if why:
-                outcome.false.append(describe(told, before, after, why, outcome.maps[pid]))
+                outcome.false.append(describe(told, before, after, why, outcome.maps.get(pid, "")))
             elif why == "":
                 outcome.unknown += 1
 
