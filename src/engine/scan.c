@@ -21,7 +21,9 @@
  *	5 *  what is in Q and not in P: possible, "mapping"
  *	6    follow what looks like pointers relative to themselves   R
  *	7 *  what is in R and not in Q: possible, "relative"
- *	8    what is in none: leaks
+ *	8    follow from what may be a thread's signal stack          T
+ *	9 *  what is in T and not in R: possible, "signal-stack"
+ *	10   what is in none: leaks
  */
 
 struct scan {
@@ -224,12 +226,48 @@ static enum ms_status mark_relative(struct scan *s)
 	return MS_OK;
 }
 
+static void walk_large(struct scan *s, uint32_t extent, struct ms_walk *walk)
+{
+	const struct ms_extent *e = &s->blocks.extents.at[extent];
+
+	for (size_t i = 0; i < e->n_cells; i++) {
+		const struct ms_cell *cell = &s->blocks.cells.at[e->cell0 + i];
+
+		for (uint64_t left = cell->starts & ~cell->marks; left; left &= left - 1) {
+			uint64_t granule = i * MS_CELL_GRANULES + (uint64_t)__builtin_ctzll(left);
+
+			if (ms_block_size(&s->blocks, e, granule) >= s->src->unknown_stack_bytes)
+				ms_walk_block(walk, (struct ms_block){ extent, granule });
+		}
+	}
+}
+
+/* Follow every block that may be a signal stack of which only the kernel knows. */
+static enum ms_status mark_signal_stacks(struct scan *s)
+{
+	struct ms_walk_options options = { .unaligned = s->options->unaligned,
+		                           .edges = s->followed,
+		                           .workers = s->options->workers };
+	struct ms_walk *walk;
+
+	if (!s->src->unknown_stack_bytes)
+		return MS_OK;
+	walk = ms_walk_new(&s->blocks, &options, s->arena);
+	if (!walk)
+		return no_memory(s);
+	for (uint32_t i = 0; i < s->blocks.extents.n; i++)
+		if (s->blocks.extents.at[i].kind == MS_EXTENT_HEAP)
+			walk_large(s, i, walk);
+	return ms_walk_finish(walk, s->err);
+}
+
 static enum ms_status mark(struct scan *s)
 {
 	struct marks starts = { 0 };
 	struct marks roots = { 0 };
 	struct marks mappings = { 0 };
 	struct marks relative = { 0 };
+	struct marks stacks = { 0 };
 	bool possible = s->options->possible;
 	enum ms_status st = MS_OK;
 
@@ -257,6 +295,12 @@ static enum ms_status mark(struct scan *s)
 		st = no_memory(s);
 	if (!st && possible)
 		st = take_possible(s, &mappings, &relative, MS_REASON_RELATIVE);
+	if (!st)
+		st = mark_signal_stacks(s);
+	if (!st && possible && !save_marks(s, &stacks))
+		st = no_memory(s);
+	if (!st && possible)
+		st = take_possible(s, &relative, &stacks, MS_REASON_SIGNAL_STACK);
 	return st;
 }
 

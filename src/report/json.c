@@ -259,6 +259,8 @@ static const char *reason_name(enum ms_reason reason)
 		return "mapping";
 	case MS_REASON_RELATIVE:
 		return "relative";
+	case MS_REASON_SIGNAL_STACK:
+		return "signal-stack";
 	case MS_REASON_NONE:
 	case MS_REASONS:
 		break;

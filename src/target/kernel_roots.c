@@ -118,18 +118,21 @@ static void find_timers(pid_t tid, struct ms_arena *arena, struct ms_arena *scra
 }
 
 void ms_kernel_roots_find(const struct ms_collection *frozen, struct ms_arena *arena,
-                          struct ms_words *words, struct ms_notes *warnings)
+                          struct ms_source *ret, struct ms_notes *warnings)
 {
+	struct ms_words *words = &ret->kernel_words;
 	struct ms_arena scratch = { 0 };
 
 	for (uint32_t i = 0; i < frozen->n_signal_words && i < MS_SIGNAL_WORDS; i++)
 		add_word(arena, words, frozen->signal_words[i]);
 	for (uint32_t i = 0; i < frozen->n_threads; i++)
 		add_word(arena, words, frozen->threads[i].signal_stack.begin);
+	ret->unknown_stack_bytes = frozen->n_unasked ? LEAST_STACK : 0;
 	if (frozen->n_unasked)
 		ms_note_add(arena, warnings,
-		            "%u threads could not be asked for their signal stacks: a leak of %d "
-		            "bytes or more may be one",
+		            "%u threads could not be asked for their signal stacks: what may be "
+		            "one, unreachable blocks of %d bytes or more, and what these hold are "
+		            "possible leaks, not leaks (memscan --possible lists them)",
 		            frozen->n_unasked, LEAST_STACK);
 	find_epoll(frozen->live_tid, arena, &scratch, words);
 	find_timers(frozen->live_tid, arena, &scratch, words);

@@ -15,10 +15,12 @@
  *
  * What cannot be read is left out: there is no failure.
  *
+ * @ret: its kernel_words and unknown_stack_bytes
+ *
  * @warnings: signal stacks that are not known
  */
 void ms_kernel_roots_find(const struct ms_collection *frozen, struct ms_arena *arena,
-                          struct ms_words *words, struct ms_notes *warnings);
+                          struct ms_source *ret, struct ms_notes *warnings);
 
 /* The words in the text of /proc/PID/fdinfo/FD of an epoll descriptor, and of /proc/PID/timers. */
 void ms_kernel_roots_parse_epoll(const char *text, struct ms_arena *arena, struct ms_words *words);

@@ -12,14 +12,15 @@
 #include "target/kernel_roots.h"
 
 static struct ms_arena arena;
-static struct ms_words words;
+static struct ms_source source;
+static struct ms_words *const words = &source.kernel_words;
 static struct ms_notes warnings;
 
 static bool has(uint64_t value)
 {
 	const uint64_t *word;
 
-	ms_vec_for_each (word, &words)
+	ms_vec_for_each (word, words)
 		if (*word == value)
 			return true;
 	return false;
@@ -34,8 +35,8 @@ Test(kernel_roots, reads_the_data_of_every_registration)
 		"tfd:        6 events: 80000019 data: ffffffffffffffff  pos:0 "
 		"ino:c82 sdev:d\n"
 		"tfd:        7 events:       19 data:                0  pos:0\n",
-		&arena, &words);
-	cr_expect_eq(words.n, 2);
+		&arena, words);
+	cr_expect_eq(words->n, 2);
 	cr_expect(has(0x55d0c0ffee10));
 	cr_expect(has(UINT64_MAX));
 	ms_arena_deinit(&arena);
@@ -46,19 +47,19 @@ Test(kernel_roots, reads_the_value_of_every_timer)
 	ms_kernel_roots_parse_timers("ID: 0\nsignal: 34/000055d0c0ffee10\nnotify: signal/pid.7\n"
 	                             "ClockID: 1\nID: 1\nsignal: 10/0000000000000000\n"
 	                             "notify: none/pid.7\nClockID: 0\n",
-	                             &arena, &words);
-	cr_expect_eq(words.n, 1);
+	                             &arena, words);
+	cr_expect_eq(words->n, 1);
 	cr_expect(has(0x55d0c0ffee10));
 	ms_arena_deinit(&arena);
 }
 
 Test(kernel_roots, nonsense_gives_nothing)
 {
-	ms_kernel_roots_parse_epoll("", &arena, &words);
-	ms_kernel_roots_parse_epoll(" data:", &arena, &words);
-	ms_kernel_roots_parse_timers("signal:", &arena, &words);
-	ms_kernel_roots_parse_timers("signal: 10\n12/55\n", &arena, &words);
-	cr_expect_eq(words.n, 0);
+	ms_kernel_roots_parse_epoll("", &arena, words);
+	ms_kernel_roots_parse_epoll(" data:", &arena, words);
+	ms_kernel_roots_parse_timers("signal:", &arena, words);
+	ms_kernel_roots_parse_timers("signal: 10\n12/55\n", &arena, words);
+	cr_expect_eq(words->n, 0);
 	ms_arena_deinit(&arena);
 }
 
@@ -90,7 +91,7 @@ Test(kernel_roots, finds_what_a_process_gave_to_the_kernel)
 	struct held held;
 
 	cr_assert_eq(held_freeze(&held, pid), MS_OK, "%s", held.err.text);
-	ms_kernel_roots_find(held.shared, &arena, &words, &warnings);
+	ms_kernel_roots_find(held.shared, &arena, &source, &warnings);
 	cr_expect(has(0x1234567890a0), "epoll's data");
 	cr_expect(has(0x1234567890b0), "a timer's value");
 	cr_expect(has(0x1234567890c0), "a queued signal's value");
@@ -154,10 +155,10 @@ static void finds_stacks(bool expected, enum ms_status (*freeze)(struct held *he
 	pid_t pid = child_start(be_stacked, with_handler);
 	struct held held;
 
-	words = (struct ms_words){ 0 };
+	memset(&source, 0, sizeof(source));
 	cr_assert_eq(freeze(&held, pid), MS_OK, "%s", held.err.text);
 	cr_expect_eq(held.shared->n_unasked, 0);
-	ms_kernel_roots_find(held.shared, &arena, &words, &warnings);
+	ms_kernel_roots_find(held.shared, &arena, &source, &warnings);
 	cr_expect_eq(has((uintptr_t)main_stack), expected);
 	cr_expect_eq(has((uintptr_t)thread_stack), expected);
 	cr_expect_eq(warnings.n, 0);
@@ -185,9 +186,10 @@ Test(kernel_roots, says_how_many_could_not_be_asked)
 	warnings = (struct ms_notes){ 0 };
 	cr_assert_eq(held_freeze(&held, pid), MS_OK, "%s", held.err.text);
 	cr_expect_eq(held.shared->n_unasked, 2);
-	ms_kernel_roots_find(held.shared, &arena, &words, &warnings);
+	ms_kernel_roots_find(held.shared, &arena, &source, &warnings);
 	cr_assert_eq(warnings.n, 1);
 	cr_expect(strstr(warnings.at[0].text, "2 threads"), "%s", warnings.at[0].text);
+	cr_expect_eq(source.unknown_stack_bytes, 2048);
 	cr_expect_eq(held_release(&held), MS_OK);
 	child_end(pid);
 	ms_arena_deinit(&arena);

@@ -244,7 +244,7 @@ static enum ms_status fill(struct ms_copy *copy, const struct ms_collection *fro
 		st = ms_collection_threads(frozen, copy->arena, &copy->base.threads, err);
 	if (st)
 		return st;
-	ms_kernel_roots_find(frozen, copy->arena, &copy->base.kernel_words, warnings);
+	ms_kernel_roots_find(frozen, copy->arena, &copy->base, warnings);
 	note_lost(copy, warnings);
 	return MS_OK;
 }

@@ -334,7 +334,7 @@ enum ms_status ms_fork_hold(struct ms_source *prepared, const struct ms_collecti
 		ms_note_add(f->arena, warnings,
 		            "memory that the process keeps from clones (MADV_DONTFORK) was copied "
 		            "beside its clone");
-	ms_kernel_roots_find(frozen, f->arena, &f->base.kernel_words, warnings);
+	ms_kernel_roots_find(frozen, f->arena, &f->base, warnings);
 	return MS_OK;
 }
 
@@ -556,7 +556,7 @@ enum ms_status ms_standing_open(const struct ms_collection *standing, struct ms_
 		close_fork(&f->base);
 		return st;
 	}
-	ms_kernel_roots_find(standing, arena, &f->base.kernel_words, warnings);
+	ms_kernel_roots_find(standing, arena, &f->base, warnings);
 	*ret = &f->base;
 	return MS_OK;
 }
