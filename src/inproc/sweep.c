@@ -13,6 +13,7 @@
 #include "inproc/search.h"
 #include "report/wire.h"
 #include "target/freeze/inside.h"
+#include "target/jail/jail.h"
 #include "target/maps.h"
 #include "target/snapshot.h"
 #include "target/target.h"
@@ -124,7 +125,28 @@ static void prepare_judge(struct ms_search *s, struct ms_scan_options *options)
 	options->judge_ctx = &s->judging;
 }
 
-static enum ms_status search(struct ms_search *s, const struct ms_snapshot *snapshot,
+/* What the program may do is nothing that its search needs, nor are its open files. */
+static enum ms_status confine(struct ms_search *s, int channel, struct ms_error *err)
+{
+	const struct ms_elf_file *file;
+	struct ms_jail jail = { .parent = getppid(), .n_open = 1 };
+	int *keep = ms_arena_alloc(&s->arena, (s->judging.files.list.n + 4) * sizeof(*keep));
+	enum ms_status st;
+
+	if (!keep)
+		return ms_fail(err, MS_E_NOMEM, "no memory for the list of open files");
+	keep[jail.n_keep++] = s->pipe[1];
+	keep[jail.n_keep++] = channel;
+	keep[jail.n_keep++] = ms_fork_descriptor(s->src);
+	keep[jail.n_keep++] = s->logged ? STDERR_FILENO : -1;
+	ms_vec_for_each (file, &s->judging.files.list)
+		keep[jail.n_keep++] = file->fd;
+	jail.keep = keep;
+	st = ms_jail_drop(&jail, err);
+	return st ? st : ms_jail_seal(MS_JAIL_SWEEP, err);
+}
+
+static enum ms_status search(struct ms_search *s, int channel, const struct ms_snapshot *snapshot,
                              struct ms_error *err)
 {
 	struct ms_report *report = &s->report;
@@ -142,9 +164,9 @@ static enum ms_status search(struct ms_search *s, const struct ms_snapshot *snap
 		ms_log("searching process %d for allocations", (int)s->process->program);
 	if (options.suppressions)
 		prepare_judge(s, &options);
-	if (ms_sandbox_enter(err))
-		ms_note_add(&s->arena, &report->warnings, "the search ran unconfined: %s",
-		            err->text);
+	st = confine(s, channel, err);
+	if (st)
+		return st;
 	options.decoders = ms_decoders;
 	options.phase_ended = s->logged ? tell_phase : NULL;
 	options.ctx = s;
@@ -173,11 +195,12 @@ int ms_search_sweep(void *ctx, int channel)
 	enum ms_status st;
 
 	memset(&s->report, 0, sizeof(s->report));
+	memset(&s->judging, 0, sizeof(s->judging));
 	expect_faults(&s->src->mappings);
 	limit_time(s->limit_s);
 	st = hold(s, channel, &snapshot, &err);
 	if (!st)
-		st = search(s, &snapshot, &err);
+		st = search(s, channel, &snapshot, &err);
 	err.status = st;
 	return ms_wire_send(put_bytes, s, &err, &s->report) ? 0 : 1;
 }

@@ -190,6 +190,12 @@ uint64_t ms_snapshot_bytes(const struct ms_snapshot *snapshot)
 	return snapshot->cloned ? ms_fork_bytes(snapshot->src) : ms_copy_bytes(snapshot->src);
 }
 
+int ms_snapshot_descriptor(const struct ms_snapshot *snapshot)
+{
+	return snapshot->cloned ? ms_fork_descriptor(snapshot->src)
+	                        : ms_copy_descriptor(snapshot->src);
+}
+
 enum ms_status ms_snapshot_check(const struct ms_snapshot *snapshot, struct ms_error *err)
 {
 	if (!snapshot->cloned || ms_fork_is_whole(snapshot->src))

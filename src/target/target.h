@@ -134,10 +134,8 @@ ms_must_check enum ms_status ms_fork_check(pid_t pid, struct ms_error *err);
 /* Bytes that a copy would have to move in the pause and a clone has not. */
 uint64_t ms_fork_saves(pid_t pid);
 
-/*
- * Give up for this process, for good, every system call but those that reading
- * the copy, growing memory and writing to open files need.
- */
-ms_must_check enum ms_status ms_sandbox_enter(struct ms_error *err);
+/* The descriptor that a copy, or a clone, is still read through; -1: none. */
+int ms_copy_descriptor(const struct ms_source *copy);
+int ms_fork_descriptor(const struct ms_source *fork);
 
 #endif

@@ -361,9 +361,9 @@ class Scan:
 
 
 def memscan(*args, timeout=90, **more):
-    """Run memscan with any arguments; kills it, and fails, after @timeout."""
+    """Run memscan with any arguments, @under a program; kills it, and fails, after @timeout."""
     start = time.monotonic()
-    popen = subprocess.Popen([str(MEMSCAN), *map(str, args)], stdin=subprocess.DEVNULL,
+    popen = subprocess.Popen([*map(str, more.pop("under", [])), str(MEMSCAN), *map(str, args)], stdin=subprocess.DEVNULL,
                              stdout=more.pop("stdout", subprocess.PIPE), stderr=subprocess.PIPE, **more)
     our_children.add(popen.pid)
     try:

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/workers.h"
 #include "report/wire.h"
+#include "target/jail/jail.h"
 #include "target/snapshot.h"
 #include "target/target.h"
 
@@ -49,7 +50,35 @@ static bool ask_judge(void *ctx, const struct ms_report *asked, uint32_t *verdic
 	return ms_wire_ask(&link, asked, verdicts, err);
 }
 
-/* Search what is held; the rest of the process's life needs few system calls. */
+/*
+ * Give up every right but to compute and to answer. Threads inherit what is given up, so
+ * they come after that; nothing foreign was read yet when something cannot be given up.
+ */
+static enum ms_status confine(const struct ms_sweep *sweep, const struct ms_snapshot *snapshot,
+                              struct ms_scan_options *options, struct ms_arena *arena,
+                              struct ms_error *err)
+{
+	const int keep[] = { sweep->report, sweep->judge, sweep->channel,
+		             ms_snapshot_descriptor(snapshot) };
+	const struct ms_jail jail = {
+		.keep = keep,
+		.n_keep = sizeof(keep) / sizeof(keep[0]),
+		.parent = sweep->parent,
+		.n_open = 1,
+	};
+	enum ms_status st = ms_jail_drop(&jail, err);
+
+	if (st)
+		return st;
+	if (ms_workers_start(sweep->jobs, &options->workers, err)) {
+		options->workers = NULL;
+		ms_note_add(arena, &sweep->watch->report.warnings, "the search ran alone: %s",
+		            err->text);
+	}
+	return ms_jail_seal(MS_JAIL_SWEEP, err);
+}
+
+/* Search what is held. */
 static enum ms_status search(const struct ms_sweep *sweep, struct ms_snapshot *snapshot,
                              struct ms_arena *arena, struct ms_error *err)
 {
@@ -58,13 +87,9 @@ static enum ms_status search(const struct ms_sweep *sweep, struct ms_snapshot *s
 	int judge = sweep->judge;
 	enum ms_status st;
 
-	/* A failure of either leaves the target untouched and its memory in our hands. */
-	if (ms_workers_start(sweep->jobs, &options.workers, err)) {
-		options.workers = NULL;
-		ms_note_add(arena, &report->warnings, "the search ran alone: %s", err->text);
-	}
-	if (ms_sandbox_enter(err))
-		ms_note_add(arena, &report->warnings, "the search ran unconfined: %s", err->text);
+	st = confine(sweep, snapshot, &options, arena, err);
+	if (st)
+		return st;
 	ms_snapshot_describe(snapshot, sweep->shared, arena, report);
 	enter(sweep, MS_STAGE_SEARCH);
 	options.decoders = ms_decoders;

@@ -4,7 +4,8 @@
 
 /*
  * The sweeper process: has the target frozen, holds its memory, lets it go, gives up
- * its privileges, searches what it holds and sends the report.
+ * its rights (target/jail/jail.h), searches what it holds and sends the report. It does not
+ * search with rights that it could not give up: that is a failure of the scan.
  */
 
 #include <stdatomic.h>
@@ -37,9 +38,10 @@ struct ms_sweep {
 	enum ms_snapshot_how how;
 	const char *refusal; /* why the target was not cloned when that was tried; or NULL */
 	struct ms_watch *watch;
-	int channel; /* to the collection process */
-	int report;  /* where the report is written */
-	int judge;   /* where somebody answers which stacks to suppress (report/wire.h); or -1 */
+	pid_t parent; /* with which it ends */
+	int channel;  /* to the collection process; or -1 */
+	int report;   /* where the report is written */
+	int judge;    /* where somebody answers which stacks to suppress (report/wire.h); or -1 */
 };
 
 /* Be the sweeper; _exit() with the result, 0 when the original has got everything. */

@@ -38,7 +38,8 @@ struct trio {
 	struct ms_collection *shared;
 	struct ms_watch *watch;
 	int channel[2];
-	int report[2];    /* both ways: the sweeper may ask, too */
+	int report[2]; /* both ways: the sweeper may ask, too */
+	pid_t original;
 	pid_t collection; /* 0 while there is none */
 	pid_t sweeper;
 	bool overdue; /* the collection process was killed for being late */
@@ -74,6 +75,7 @@ static int be_sweeper(struct trio *t)
 		.how = t->call->how,
 		.refusal = t->refusal->status ? t->refusal->text : NULL,
 		.watch = t->watch,
+		.parent = t->original,
 		.channel = t->channel[OURS],
 		.report = t->report[WRITER],
 		.judge = t->call->scan->suppressions ? t->report[WRITER] : -1,
@@ -87,7 +89,6 @@ static int be_sweeper(struct trio *t)
 static enum ms_status spawn(struct trio *t, const char *title, int (*body)(struct trio *t),
                             pid_t *ret, struct ms_error *err)
 {
-	pid_t original = getpid();
 	pid_t pid = fork();
 
 	if (pid < 0)
@@ -97,7 +98,7 @@ static enum ms_status spawn(struct trio *t, const char *title, int (*body)(struc
 		return MS_OK;
 	}
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != original) /* it died before that took effect */
+	if (getppid() != t->original) /* it died before that took effect */
 		_exit(1);
 	(void)prctl(PR_SET_NAME, title);
 	_exit(body(t));
@@ -381,9 +382,11 @@ static enum ms_status explain(const struct trio *t, enum ms_status st, struct ms
 static enum ms_status attempt(const struct ms_trio_call *call, struct ms_error *refusal,
                               struct ms_arena *arena, struct ms_report *ret, struct ms_error *err)
 {
-	struct trio t = {
-		.call = call, .refusal = refusal, .channel = { -1, -1 }, .report = { -1, -1 }
-	};
+	struct trio t = { .call = call,
+		          .refusal = refusal,
+		          .original = getpid(),
+		          .channel = { -1, -1 },
+		          .report = { -1, -1 } };
 	enum ms_status st = open_trio(&t, err);
 
 	if (st == MS_OK)

@@ -178,6 +178,7 @@ enum { MS_DWARF_REGISTERS = 17 };
 
 struct ms_arch {
 	const char *name;
+	uint32_t audit; /* how the kernel names the calling convention: AUDIT_ARCH_* */
 
 	/* Which of the words that capture() writes is the register that DWARF numbers so. */
 	uint8_t dwarf[MS_DWARF_REGISTERS];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <elf.h>
+#include <linux/audit.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -323,6 +324,7 @@ static const struct ms_arch_stepping stepping = {
 
 const struct ms_arch ms_arch_x86_64 = {
 	.name = "x86_64",
+	.audit = AUDIT_ARCH_X86_64,
 	/* System V ABI, AMD64 supplement, figure 3.36 */
 	.dwarf = { WORD(rax), WORD(rdx), WORD(rcx), WORD(rbx), WORD(rsi), WORD(rdi), WORD(rbp),
 	           WORD(rsp), WORD(r8), WORD(r9), WORD(r10), WORD(r11), WORD(r12), WORD(r13),

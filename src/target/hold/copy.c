@@ -135,6 +135,11 @@ static const struct ms_source_ops copy_ops = {
 	.close = close_copy,
 };
 
+int ms_copy_descriptor(const struct ms_source *copy)
+{
+	return ((const struct ms_copy *)copy)->mem_fd;
+}
+
 uint64_t ms_copy_bytes(const struct ms_source *copy)
 {
 	return ((const struct ms_copy *)copy)->bytes;

@@ -190,6 +190,11 @@ uint64_t ms_fork_bytes(const struct ms_source *fork)
 	return f->bytes + f->beside.bytes + f->wiped.bytes;
 }
 
+int ms_fork_descriptor(const struct ms_source *fork)
+{
+	return ((const struct ms_fork *)fork)->mem_fd;
+}
+
 bool ms_fork_is_whole(struct ms_source *fork)
 {
 	struct ms_fork *f = fork_of(fork);

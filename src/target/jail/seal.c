@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <linux/futex.h>
+#include <linux/seccomp.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "target/arch/arch.h"
+#include "target/jail/filter.h"
+#include "target/jail/jail.h"
+
+#define EXACTLY(arg, value)            \
+	{                              \
+		arg, UINT32_MAX, value \
+	}
+#define ALL_OF(arg, bits)       \
+	{                       \
+		arg, bits, bits \
+	}
+#define NONE_OF(arg, bits)   \
+	{                    \
+		arg, bits, 0 \
+	}
+
+/* Memory to compute in: none that is a file's, none to execute. */
+#define ANONYMOUS                                                                               \
+	{                                                                                       \
+		SYS_mmap,                                                                       \
+		{                                                                               \
+			NONE_OF(2, PROT_EXEC), ALL_OF(3, MAP_ANONYMOUS), EXACTLY(4, UINT32_MAX) \
+		}                                                                               \
+	}
+#define FUTEX(op)                                                                             \
+	{                                                                                     \
+		SYS_futex,                                                                    \
+		{                                                                             \
+			{                                                                     \
+				1, ~(uint32_t)FUTEX_CLOCK_REALTIME, (op) | FUTEX_PRIVATE_FLAG \
+			}                                                                     \
+		}                                                                             \
+	}
+
+static const struct ms_filter_rule sweep[] = {
+	{ SYS_read, { { 0 } } },
+	{ SYS_pread64, { { 0 } } },
+	{ SYS_write, { { 0 } } },
+	{ SYS_poll, { { 0 } } }, /* before what may not be written at once */
+	{ SYS_close, { { 0 } } },
+	ANONYMOUS,
+	{ SYS_munmap, { { 0 } } },
+	{ SYS_mremap, { EXACTLY(3, MREMAP_MAYMOVE) } },
+	{ SYS_madvise, { EXACTLY(2, MADV_HUGEPAGE) } },
+	{ SYS_madvise, { EXACTLY(2, MADV_DONTFORK) } },
+	{ SYS_brk, { { 0 } } },
+	FUTEX(FUTEX_WAIT),
+	FUTEX(FUTEX_WAKE),
+	FUTEX(FUTEX_WAIT_BITSET),
+	{ SYS_clock_gettime, { { 0 } } },
+	{ SYS_getrusage, { { 0 } } },
+	{ SYS_rt_sigreturn, { { 0 } } },
+	{ SYS_restart_syscall, { { 0 } } }, /* of a wait that SIGSTOP broke off */
+	{ SYS_exit, { { 0 } } },
+	{ SYS_exit_group, { { 0 } } },
+};
+
+#define RULES(of) of, sizeof(of) / sizeof((of)[0])
+
+static const struct {
+	const struct ms_filter_rule *rules;
+	size_t n;
+	uint32_t otherwise;
+} works[MS_JAIL_WORKS] = {
+	[MS_JAIL_SWEEP] = { RULES(sweep), SECCOMP_RET_KILL_PROCESS },
+};
+
+enum ms_status ms_jail_seal(enum ms_jail_work work, struct ms_error *err)
+{
+	const struct ms_filter filter = {
+		.audit = ms_arch_x86_64.audit,
+		.rules = works[work].rules,
+		.n = works[work].n,
+		.otherwise = works[work].otherwise,
+	};
+	struct sock_filter code[MS_FILTER_CODE];
+	struct sock_fprog program = { (unsigned short)ms_filter_compile(&filter, code), code };
+	long refused =
+		syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
+
+	if (!refused)
+		return MS_OK;
+	/* A number above 0 is of a thread that has a filter of its own. */
+	(void)ms_fail_sys(err, refused < 0 ? errno : EBUSY,
+	                  "memscan cannot give up system calls before it reads foreign memory");
+	ms_advise(err, "allow seccomp(2), which a filter of a container or a service may forbid, "
+	               "on a kernel with CONFIG_SECCOMP_FILTER");
+	return MS_E_SYS;
+}
