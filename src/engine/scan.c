@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/scan.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "engine/foreign.h"
+#include "engine/graph/packed.h"
 #include "engine/graph/relative.h"
 #include "engine/lost/leaks.h"
 #include "engine/lost/suppress.h"
@@ -19,11 +21,13 @@
  *	3 *  what is in P and not in S: possible, "interior"
  *	4    follow from mappings that nothing reached                Q
  *	5 *  what is in Q and not in P: possible, "mapping"
- *	6    follow what looks like pointers relative to themselves   R
- *	7 *  what is in R and not in Q: possible, "relative"
- *	8    follow from what may be a thread's signal stack          T
- *	9 *  what is in T and not in R: possible, "signal-stack"
- *	10   what is in none: leaks
+ *	6    follow pointers at no multiple of eight bytes            U
+ *	7 *  what is in U and not in Q: possible, "unaligned"
+ *	8    follow what looks like pointers relative to themselves   R
+ *	9 *  what is in R and not in U: possible, "relative"
+ *	10   follow from what may be a thread's signal stack          T
+ *	11 * what is in T and not in R: possible, "signal-stack"
+ *	12   what is in none: leaks
  */
 
 struct scan {
@@ -146,6 +150,11 @@ static enum ms_status mark_from_roots(struct scan *s, bool starts_only)
 	return ms_walk_finish(walk, s->err);
 }
 
+static enum ms_status mark_from_all(struct scan *s)
+{
+	return mark_from_roots(s, false);
+}
+
 /* Follow from every mapping that was not reached, and list it. */
 static enum ms_status mark_from_mappings(struct scan *s)
 {
@@ -192,15 +201,49 @@ static bool save_marks(struct scan *s, struct marks *ret)
 static enum ms_status take_possible(struct scan *s, const struct marks *less,
                                     const struct marks *more, enum ms_reason reason)
 {
+	const uint64_t *marks = more->at;
+	const size_t n = s->blocks.cells.n;
 	enum ms_status st;
 
-	for (size_t i = 0; i < s->blocks.cells.n; i++)
-		s->blocks.cells.at[i].marks = ~(more->at[i] & ~less->at[i]);
+	assert(!n || (less->at && marks));
+	for (size_t i = 0; i < n; i++)
+		s->blocks.cells.at[i].marks = ~(marks[i] & ~less->at[i]);
 	st = ms_leaks_take(&s->list, reason, s->err);
 	ms_blocks_unmark(&s->blocks);
-	for (size_t i = 0; i < s->blocks.cells.n; i++)
-		s->blocks.cells.at[i].marks = more->at[i];
+	for (size_t i = 0; i < n; i++)
+		s->blocks.cells.at[i].marks = marks[i];
 	return st;
+}
+
+static void note_kept(struct scan *s, uint64_t allocations, uint64_t bytes, const char *by)
+{
+	if (allocations)
+		ms_note_add(s->arena, &s->report->warnings,
+		            "%llu allocations, %llu bytes, are possible leaks, not leaks: only %s "
+		            "holds them%s",
+		            (unsigned long long)allocations, (unsigned long long)bytes, by,
+		            s->options->possible ? "" : " (memscan --possible lists them)");
+}
+
+/* Follow pointers that stand elsewhere than compilers put them, and say what they keep. */
+static enum ms_status mark_packed(struct scan *s)
+{
+	const struct ms_ranges *const roots[] = { &s->roots.ranges, &s->roots.stacks.live };
+	struct ms_packed_options options = { .roots = roots,
+		                             .n_roots = sizeof(roots) / sizeof(roots[0]),
+		                             .workers = s->options->workers };
+	struct ms_packed_kept kept = { 0 };
+
+	if (s->options->unaligned) /* all of them have been followed */
+		return MS_OK;
+	if (ms_packed_mark(&s->blocks, &options, &kept, s->err))
+		return no_memory(s);
+	if (kept.limited)
+		ms_note_add(s->arena, &s->report->warnings,
+		            "the process is large: not all of it was searched for unaligned "
+		            "pointers, and what only these hold is among the leaks");
+	note_kept(s, kept.allocations, kept.bytes, "what looks like an unaligned pointer");
+	return MS_OK;
 }
 
 /* Follow self-relative pointers, and say what is kept by them. */
@@ -216,13 +259,7 @@ static enum ms_status mark_relative(struct scan *s)
 		ms_note_add(s->arena, &s->report->warnings,
 		            "the heap is large: not all of it was searched for self-relative "
 		            "pointers, and what only these hold is among the leaks");
-	if (kept.allocations)
-		ms_note_add(
-			s->arena, &s->report->warnings,
-			"%llu allocations, %llu bytes, are possible leaks, not leaks: only what "
-			"looks like self-relative pointers holds them%s",
-			(unsigned long long)kept.allocations, (unsigned long long)kept.bytes,
-			s->options->possible ? "" : " (memscan --possible lists them)");
+	note_kept(s, kept.allocations, kept.bytes, "what looks like self-relative pointers");
 	return MS_OK;
 }
 
@@ -261,46 +298,42 @@ static enum ms_status mark_signal_stacks(struct scan *s)
 	return ms_walk_finish(walk, s->err);
 }
 
+/* With --possible: list what this step marked and the one before, whose marks are @less, did not.
+ */
+static enum ms_status end_step(struct scan *s, const struct marks *less, struct marks *more,
+                               enum ms_reason reason)
+{
+	if (!save_marks(s, more))
+		return no_memory(s);
+	return take_possible(s, less, more, reason);
+}
+
 static enum ms_status mark(struct scan *s)
 {
-	struct marks starts = { 0 };
-	struct marks roots = { 0 };
-	struct marks mappings = { 0 };
-	struct marks relative = { 0 };
-	struct marks stacks = { 0 };
-	bool possible = s->options->possible;
+	static const struct {
+		enum ms_status (*mark)(struct scan *s);
+		enum ms_reason reason; /* for what this step alone marks */
+	} steps[] = {
+		{ mark_from_all, MS_REASON_INTERIOR },
+		{ mark_from_mappings, MS_REASON_MAPPING },
+		{ mark_packed, MS_REASON_UNALIGNED },
+		{ mark_relative, MS_REASON_RELATIVE },
+		{ mark_signal_stacks, MS_REASON_SIGNAL_STACK },
+	};
+	struct marks marks[2] = { { 0 }, { 0 } };
 	enum ms_status st = MS_OK;
 
-	if (possible) {
+	if (s->options->possible) {
 		st = mark_from_roots(s, true);
-		if (!st && !save_marks(s, &starts))
+		if (!st && !save_marks(s, &marks[0]))
 			st = no_memory(s);
 		ms_blocks_unmark(&s->blocks);
 	}
-	if (!st)
-		st = mark_from_roots(s, false);
-	if (!st && possible && !save_marks(s, &roots))
-		st = no_memory(s);
-	if (!st && possible)
-		st = take_possible(s, &starts, &roots, MS_REASON_INTERIOR);
-	if (!st)
-		st = mark_from_mappings(s);
-	if (!st && possible && !save_marks(s, &mappings))
-		st = no_memory(s);
-	if (!st && possible)
-		st = take_possible(s, &roots, &mappings, MS_REASON_MAPPING);
-	if (!st)
-		st = mark_relative(s);
-	if (!st && possible && !save_marks(s, &relative))
-		st = no_memory(s);
-	if (!st && possible)
-		st = take_possible(s, &mappings, &relative, MS_REASON_RELATIVE);
-	if (!st)
-		st = mark_signal_stacks(s);
-	if (!st && possible && !save_marks(s, &stacks))
-		st = no_memory(s);
-	if (!st && possible)
-		st = take_possible(s, &relative, &stacks, MS_REASON_SIGNAL_STACK);
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) && !st; i++) {
+		st = steps[i].mark(s);
+		if (!st && s->options->possible)
+			st = end_step(s, &marks[i % 2], &marks[(i + 1) % 2], steps[i].reason);
+	}
 	return st;
 }
 

@@ -257,6 +257,8 @@ static const char *reason_name(enum ms_reason reason)
 		return "interior";
 	case MS_REASON_MAPPING:
 		return "mapping";
+	case MS_REASON_UNALIGNED:
+		return "unaligned";
 	case MS_REASON_RELATIVE:
 		return "relative";
 	case MS_REASON_SIGNAL_STACK:

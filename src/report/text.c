@@ -183,6 +183,8 @@ static const char *reason_text(const struct ms_leak *leak)
 		return "only pointers into its middle hold it";
 	case MS_REASON_MAPPING:
 		return "only unreachable mappings hold it";
+	case MS_REASON_UNALIGNED:
+		return "only unaligned pointers hold it";
 	case MS_REASON_RELATIVE:
 		return "only self-relative pointers hold it";
 	case MS_REASON_SIGNAL_STACK:

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* "MSWR", "MSWQ" and the layout's number, lest the two ends are ever not one build. */
-enum { MAGIC = 0x5257534d, MAGIC_QUESTION = 0x5157534d, LAYOUT = 7 };
+enum { MAGIC = 0x5257534d, MAGIC_QUESTION = 0x5157534d, LAYOUT = 8 };
 
 /* More of these than any scan makes; an honest sender never meets them. */
 enum {

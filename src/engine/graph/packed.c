@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/graph/packed.h"
+
+#include "engine/graph/lookup.h"
+#include "engine/graph/shared.h"
+#include "engine/graph/walk.h"
+#include "engine/graph/words.h"
+
+/*
+ * One sweep over all that is marked, in pieces that the workers share. Extents of the heap
+ * are swept as a whole, and only of a word that leads somewhere it is asked whether it is a
+ * marked block's. What is found is followed by an ordinary walk over bytes, which has the
+ * blocks it comes to looked at in the same way.
+ */
+
+enum {
+	PIECE = 1 << 20,
+	WORD = sizeof(uint64_t),
+	HALF = WORD / 2,
+	BUFFER = PIECE + WORD, /* the last word begins in the piece */
+};
+
+static const uint64_t LIMIT = UINT64_C(4) << 30;
+
+struct piece {
+	struct ms_range range;        /* where words begin */
+	ms_addr end;                  /* of the memory that they may reach into */
+	const uint8_t *host;          /* bytes of it, or NULL */
+	const struct ms_extent *heap; /* NULL: all bytes of it count */
+	bool code;                    /* a word may stand at every byte */
+};
+
+struct seeker {
+	struct ms_lookup lookup;
+	struct MS_VEC(struct ms_block) found;
+	bool out_of_memory;
+	uint8_t buffer[BUFFER]; /* for sources that cannot be viewed */
+};
+
+struct search {
+	struct ms_blocks *blocks;
+	struct MS_VEC(struct piece) pieces;
+	struct ms_packed_kept *kept;
+	uint64_t left; /* bytes that may be looked at */
+	struct ms_walk *walk;
+	bool walking;
+	struct ms_shared_arena arena;
+	unsigned n_seekers;
+	struct seeker *seekers[MS_WORKERS_MAX];
+};
+
+static bool is_marked(const struct ms_blocks *blocks, const struct ms_extent *extent,
+                      uint64_t granule)
+{
+	return ms_blocks_cell(blocks, extent, granule)->marks & ms_granule_bit(granule);
+}
+
+/* ---- words ---- */
+
+/* Whether the word at @addr belongs to a marked block of @extent, as a whole. */
+static bool is_alive(const struct search *s, const struct ms_extent *extent, ms_addr addr)
+{
+	uint64_t granule = ms_block_start(s->blocks, extent, ms_granule_of(extent, addr));
+
+	return granule != UINT64_MAX && is_marked(s->blocks, extent, granule) &&
+	       addr + WORD - ms_block_begin(extent, granule) <=
+	               ms_block_usable(s->blocks, extent, granule);
+}
+
+static void take(struct search *s, struct seeker *k, struct ms_block block)
+{
+	struct ms_block *found;
+
+	if (s->walking) {
+		ms_walk_block(s->walk, block);
+		return;
+	}
+	found = ms_vec_push(ms_shared_take(&s->arena), &k->found);
+	ms_shared_give(&s->arena);
+	k->out_of_memory |= !found;
+	if (found)
+		*found = block;
+}
+
+/* The word at @addr, in @p, has @value, which is one of the heap's addresses. */
+static void consider(struct search *s, struct seeker *k, const struct piece *p, ms_addr addr,
+                     uint64_t value)
+{
+	struct ms_block block;
+
+	if (!ms_lookup_begin(&k->lookup, value, &block) ||
+	    is_marked(s->blocks, &s->blocks->extents.at[block.extent], block.granule))
+		return;
+	if (!p->heap || is_alive(s, p->heap, addr))
+		take(s, k, block);
+}
+
+/* Look at the words of @p, whose bytes begin at @bytes: every one, or those half a word further. */
+static void look(struct search *s, struct seeker *k, const struct piece *p, const uint8_t *bytes)
+{
+	const ms_addr low = k->lookup.low;
+	const uint64_t span = k->lookup.span;
+	uint64_t most = ms_range_len(p->range);
+	uint64_t here = p->end - p->range.begin;
+	size_t step = p->code ? 1 : WORD;
+	uint64_t n;
+
+	if (here < WORD)
+		return;
+	n = here - WORD + 1 < most ? here - WORD + 1 : most;
+	for (size_t i = p->code ? 0 : HALF; i < n; i += step) {
+		uint64_t value = ms_word_at(bytes + i);
+
+		if (value - low < span)
+			consider(s, k, p, p->range.begin + i, value);
+	}
+}
+
+static void look_at(struct search *s, struct seeker *k, const struct piece *p)
+{
+	const uint8_t *bytes = p->host;
+
+	if (!bytes) {
+		uint64_t len = p->end - p->range.begin;
+
+		ms_source_fill(s->blocks->src, p->range.begin, k->buffer,
+		               (size_t)(len < BUFFER ? len : BUFFER));
+		bytes = k->buffer;
+	}
+	look(s, k, p, bytes);
+}
+
+static void look_at_piece(void *ctx, unsigned worker, size_t item)
+{
+	struct search *s = ctx;
+
+	look_at(s, s->seekers[worker], &s->pieces.at[item]);
+}
+
+/* A block that the walk has come to. */
+static void visit(void *ctx, struct ms_block block)
+{
+	struct search *s = ctx;
+	const struct ms_extent *extent = &s->blocks->extents.at[block.extent];
+	ms_addr begin = ms_block_begin(extent, block.granule);
+	ms_addr end = begin + ms_block_usable(s->blocks, extent, block.granule);
+
+	s->kept->allocations++;
+	s->kept->bytes += ms_block_size(s->blocks, extent, block.granule);
+	for (ms_addr at = begin; at < end; at += PIECE) {
+		struct piece p = { .range = { at, end - at < PIECE ? end : at + PIECE },
+			           .end = end,
+			           .heap = extent };
+
+		if (extent->host)
+			p.host = extent->host + (at - extent->range.begin);
+		look_at(s, s->seekers[0], &p);
+	}
+}
+
+/* ---- the search ---- */
+
+/* Cut @whole.range, which is present, into pieces. False without memory. */
+static bool cut(struct search *s, struct piece whole)
+{
+	ms_addr begin = whole.range.begin;
+
+	for (ms_addr at = begin; at < whole.end; at += PIECE) {
+		uint64_t len = whole.end - at < PIECE ? whole.end - at : PIECE;
+		struct piece *p;
+
+		if (len > s->left) {
+			s->kept->limited = true;
+			s->left = 0;
+			return true;
+		}
+		s->left -= len;
+		p = ms_vec_push(s->arena.arena, &s->pieces);
+		if (!p)
+			return false;
+		*p = whole;
+		p->range = (struct ms_range){ at, at + len };
+		p->host = whole.host ? whole.host + (at - begin) : NULL;
+	}
+	return true;
+}
+
+/* What of @within is present; @kind: all but where it is. */
+static bool plan(struct search *s, struct ms_range within, const struct piece *kind)
+{
+	struct ms_source *src = s->blocks->src;
+	struct ms_range run;
+
+	within.begin = ms_align_up(within.begin, WORD);
+	while (within.begin < within.end && ms_source_present(src, within, &run)) {
+		struct piece whole = *kind;
+
+		whole.range = run;
+		whole.end = run.end;
+		whole.host = ms_source_view(src, run.begin, (size_t)ms_range_len(run));
+		if (!cut(s, whole))
+			return false;
+		within.begin = run.end;
+	}
+	return true;
+}
+
+/* Code that no file has was made by the program itself. */
+static bool is_made_code(const struct search *s, const struct ms_extent *extent)
+{
+	const struct ms_mapping *map = &s->blocks->src->mappings.at[extent->mapping];
+
+	return (map->prot & MS_PROT_EXEC) && !map->inode;
+}
+
+static bool plan_all(struct search *s, const struct ms_packed_options *options)
+{
+	const struct ms_extent *extent;
+	const struct ms_range *r;
+
+	ms_vec_for_each (extent, &s->blocks->extents) {
+		bool heap = extent->kind == MS_EXTENT_HEAP;
+		struct piece kind = { .heap = heap ? extent : NULL,
+			              .code = !heap && is_made_code(s, extent) };
+
+		if (!plan(s, extent->range, &kind))
+			return false;
+	}
+	for (size_t i = 0; i < options->n_roots; i++)
+		ms_vec_for_each (r, options->roots[i])
+			if (!plan(s, *r, &(struct piece){ 0 }))
+				return false;
+	return true;
+}
+
+static bool has_unmarked(const struct ms_blocks *blocks)
+{
+	const struct ms_extent *extent;
+
+	ms_vec_for_each (extent, &blocks->extents)
+		for (size_t i = 0; extent->kind == MS_EXTENT_HEAP && i < extent->n_cells; i++) {
+			const struct ms_cell *cell = &blocks->cells.at[extent->cell0 + i];
+
+			if (cell->starts & ~cell->marks)
+				return true;
+		}
+	return false;
+}
+
+static bool make_seekers(struct search *s, const struct ms_packed_options *options)
+{
+	struct ms_walk_options walk = { .visit = visit, .visit_ctx = s };
+
+	s->n_seekers = ms_workers_count(options->workers);
+	for (unsigned i = 0; i < s->n_seekers; i++) {
+		s->seekers[i] = ms_arena_alloc(s->arena.arena, sizeof(*s->seekers[i]));
+		if (!s->seekers[i])
+			return false;
+		ms_lookup_init(&s->seekers[i]->lookup, s->blocks);
+	}
+	s->walk = ms_walk_new(s->blocks, &walk, s->arena.arena);
+	return s->walk;
+}
+
+/* Follow what each seeker has found. */
+static enum ms_status follow(struct search *s, struct ms_error *err)
+{
+	bool out_of_memory = false;
+
+	s->walking = true;
+	for (unsigned i = 0; i < s->n_seekers; i++) {
+		const struct ms_block *block;
+
+		ms_vec_for_each (block, &s->seekers[i]->found)
+			ms_walk_block(s->walk, *block);
+		out_of_memory |= s->seekers[i]->out_of_memory;
+	}
+	if (out_of_memory)
+		return ms_fail(err, MS_E_NOMEM, "no memory for unaligned pointers");
+	return ms_walk_finish(s->walk, err);
+}
+
+enum ms_status ms_packed_mark(struct ms_blocks *blocks, const struct ms_packed_options *options,
+                              struct ms_packed_kept *ret, struct ms_error *err)
+{
+	struct search s = { .blocks = blocks,
+		            .kept = ret,
+		            .left = options->limit ? options->limit : LIMIT };
+
+	if (!has_unmarked(blocks))
+		return MS_OK;
+	ms_shared_init(&s.arena, blocks->arena);
+	if (!make_seekers(&s, options) || !plan_all(&s, options))
+		return ms_fail(err, MS_E_NOMEM, "no memory for unaligned pointers");
+	ms_workers_run(options->workers, s.pieces.n, look_at_piece, &s);
+	return follow(&s, err);
+}
