@@ -130,7 +130,7 @@ static struct packed_case cases[] = {
 	{ "at the end of memory", { { MEMORY + 2 * PIECE - 12, BLOCK('C') } }, "C" },
 	{ "anywhere in code", { { CODE + 3, BLOCK('C') }, { CODE + 13, BLOCK('D') } }, "CD" },
 	{ "at the end of code", { { CODE + PAGE - 8, BLOCK('C') } }, "C" },
-	{ "in code of a file", { { LIBRARY + 3, BLOCK('C') } }, "" },
+	{ "in code of a file", { { LIBRARY + 3, BLOCK('C') }, { LIBRARY + 12, BLOCK('D') } }, "" },
 	{ "what they hold",
 	  { { BLOCK('B') + 4, BLOCK('C') }, { BLOCK('C') + 8, BLOCK('D') } },
 	  "CD" },

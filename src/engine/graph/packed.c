@@ -213,6 +213,14 @@ static bool is_made_code(const struct search *s, const struct ms_extent *extent)
 	return (map->prot & MS_PROT_EXEC) && !map->inode;
 }
 
+/* What is in a file, and was not changed, has no addresses of this process. */
+static bool is_files(const struct search *s, const struct ms_extent *extent)
+{
+	const struct ms_mapping *map = &s->blocks->src->mappings.at[extent->mapping];
+
+	return map->inode && !(map->prot & MS_PROT_WRITE);
+}
+
 static bool plan_all(struct search *s, const struct ms_packed_options *options)
 {
 	const struct ms_extent *extent;
@@ -223,7 +231,7 @@ static bool plan_all(struct search *s, const struct ms_packed_options *options)
 		struct piece kind = { .heap = heap ? extent : NULL,
 			              .code = !heap && is_made_code(s, extent) };
 
-		if (!plan(s, extent->range, &kind))
+		if ((heap || !is_files(s, extent)) && !plan(s, extent->range, &kind))
 			return false;
 	}
 	for (size_t i = 0; i < options->n_roots; i++)

@@ -82,7 +82,7 @@ for thread in threads: thread.start()
 for thread in threads: thread.join()
 """)
 
-script("ruby", "ruby", "ruby", "FILE", "STOP", file="work.rb", text=r"""
+script("ruby", "ruby", "ruby", "FILE", "STOP", check=True, file="work.rb", text=r"""
 require "json"
 require "zlib"
 require "stringio"
@@ -324,7 +324,7 @@ init:stop().
 """
 
 
-@program("openjdk", "openjdk-17-jdk-headless")
+@program("openjdk", "openjdk-17-jdk-headless", check=True)
 def openjdk(place):
     source = place.write("Work.java", JAVA)
     process = place.start(place.command("java"), "-Xmx200m", source, place.stop)
