@@ -4,10 +4,11 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "engine/tcb.h"
 #include "target/maps.h"
 #include "target/proc.h"
 
-enum { RED_ZONE = 128, ALIGNMENT = 64 /* XRSTOR wants it */ };
+enum { RED_ZONE = 128, ALIGNMENT = 64 /* XRSTOR wants it */, PIECE_WORDS = 512 };
 
 static bool add_place(struct ms_arena *arena, const struct ms_mapping *map,
                       struct ms_stack_places *ret)
@@ -39,18 +40,68 @@ enum ms_status ms_stack_places_find(pid_t pid, struct ms_arena *arena, struct ms
 	return MS_OK;
 }
 
-/* All that is free below the red zone. */
-static bool find(const struct ms_stack_places *places, ms_addr sp, ms_addr tp, struct ms_range *ret)
+/* The part of @place that is the thread's stack, as glibc has it, or the kernel for the main
+ * thread. */
+static bool find_stack(const struct ms_stack_place *place, const struct ms_room_of *thread,
+                       struct ms_range *ret)
 {
+	uint64_t words[MS_TCB_BYTES / 8];
+	size_t n = thread->tp ? ms_room_read(thread->tid, thread->tp, words, sizeof(words)) / 8 : 0;
+	struct ms_stack_record record;
+	size_t at = 0;
+
+	while (ms_tcb_next_record(words, n, thread->tp, &at, &record)) {
+		if (!ms_range_has(record.block, thread->sp))
+			continue;
+		*ret = record.block;
+		if (ret->begin < place->range.begin)
+			ret->begin = place->range.begin;
+		if (ret->end > place->range.end)
+			ret->end = place->range.end;
+		return true;
+	}
+	*ret = place->range;
+	return place->main && thread->main;
+}
+
+/* Whether what lies below may be a stack that a signal handler has interrupted, not a free one. */
+static bool is_on_signal_stack(const struct ms_room_of *thread, struct ms_range stack)
+{
+	ms_addr at = ms_align_up(thread->sp, 8);
+	ms_addr end = stack.end;
+	uint64_t words[PIECE_WORDS];
+	ms_addr interrupted;
+
+	if (end > at && end - at > MS_SIGNAL_FRAMES_BYTES)
+		end = at + MS_SIGNAL_FRAMES_BYTES;
+	while (at < end) {
+		size_t len = end - at < sizeof(words) ? (size_t)(end - at) : sizeof(words);
+		size_t n = ms_room_read(thread->tid, at, words, len) / 8;
+
+		if (n < MS_SIGNAL_FRAME_WORDS)
+			return false;
+		for (size_t i = 0; i + MS_SIGNAL_FRAME_WORDS <= n; i++)
+			if (ms_signal_frame_at(words + i, at + 8 * i, thread->sp, &interrupted))
+				return true;
+		at += 8 * (n - MS_SIGNAL_FRAME_WORDS + 1);
+	}
+	return false;
+}
+
+/* All that is free below the red zone. */
+static bool find(const struct ms_stack_places *places, const struct ms_room_of *thread,
+                 struct ms_range *ret)
+{
+	ms_addr sp = thread->sp;
 	size_t i = ms_range_search(places->at, places->n, sizeof(*places->at), sp);
 	const struct ms_stack_place *place = &places->at[i];
+	struct ms_range stack;
 
 	if (i == places->n || !ms_range_has(place->range, sp) ||
-	    sp - place->range.begin < RED_ZONE + ALIGNMENT)
+	    !find_stack(place, thread, &stack) || sp - stack.begin < RED_ZONE + ALIGNMENT ||
+	    is_on_signal_stack(thread, stack))
 		return false;
-	if (!place->main && !(tp > sp && ms_range_has(place->range, tp)))
-		return false;
-	*ret = (struct ms_range){ place->range.begin, ms_align_down(sp - RED_ZONE, ALIGNMENT) };
+	*ret = (struct ms_range){ stack.begin, ms_align_down(sp - RED_ZONE, ALIGNMENT) };
 	return true;
 }
 
@@ -63,16 +114,16 @@ static bool cut(struct ms_range *room, size_t bytes)
 	return true;
 }
 
-bool ms_room_for_timeout(const struct ms_stack_places *places, ms_addr sp, ms_addr tp,
+bool ms_room_for_timeout(const struct ms_stack_places *places, const struct ms_room_of *thread,
                          struct ms_range *ret)
 {
-	return find(places, sp, tp, ret) && cut(ret, MS_ROOM_TIMEOUT);
+	return find(places, thread, ret) && cut(ret, MS_ROOM_TIMEOUT);
 }
 
-bool ms_room_for_calls(const struct ms_stack_places *places, ms_addr sp, ms_addr tp, size_t bytes,
-                       struct ms_range *ret)
+bool ms_room_for_calls(const struct ms_stack_places *places, const struct ms_room_of *thread,
+                       size_t bytes, struct ms_range *ret)
 {
-	if (!find(places, sp, tp, ret) || ret->end - ret->begin < MS_ROOM_TIMEOUT)
+	if (!find(places, thread, ret) || ret->end - ret->begin < MS_ROOM_TIMEOUT)
 		return false;
 	ret->end -= MS_ROOM_TIMEOUT;
 	return cut(ret, bytes);

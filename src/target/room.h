@@ -14,9 +14,10 @@
  *	               │ calls of ours             │ while it stands: clone/clone.c
  *	               └───────────────────────────┘
  *
- * The thread must be one whose stack can be trusted to go on downwards: the main
- * thread in [stack], or one whose thread pointer lies above its stack pointer in the
- * same mapping. Coroutines, whose stack may end at any byte, are not.
+ * Only where it is known to be stack: of the main thread in [stack], of another where glibc's
+ * own record of its stack, in its control block, says so. Whatever else a mapping holds is the
+ * program's. Coroutines, whose stack may end at any byte, have none, nor has a thread in a
+ * handler on a signal stack: that may lie in a frame of the stack that it interrupts.
  */
 
 #include <sys/types.h>
@@ -39,15 +40,22 @@ ms_must_check enum ms_status ms_stack_places_find(pid_t pid, struct ms_arena *ar
                                                   struct ms_stack_places *ret,
                                                   struct ms_error *err);
 
+/* A stopped thread. */
+struct ms_room_of {
+	pid_t tid;
+	bool main; /* the process's first */
+	ms_addr sp, tp;
+};
+
 /*
- * The two parts of that room of a thread with these stack and thread pointers, the upper one
- * MS_ROOM_TIMEOUT bytes, the lower one @bytes, a multiple of 64. False when there is none.
+ * The two parts of @thread's room, the upper one MS_ROOM_TIMEOUT bytes, the lower one
+ * @bytes, a multiple of 64. False when there is none.
  */
 enum { MS_ROOM_TIMEOUT = 64 };
-bool ms_room_for_timeout(const struct ms_stack_places *places, ms_addr sp, ms_addr tp,
+bool ms_room_for_timeout(const struct ms_stack_places *places, const struct ms_room_of *thread,
                          struct ms_range *ret);
-bool ms_room_for_calls(const struct ms_stack_places *places, ms_addr sp, ms_addr tp, size_t bytes,
-                       struct ms_range *ret);
+bool ms_room_for_calls(const struct ms_stack_places *places, const struct ms_room_of *thread,
+                       size_t bytes, struct ms_range *ret);
 
 /* Copy to or from @tid's memory, only where it may itself. Returns how many bytes. */
 size_t ms_room_read(pid_t tid, ms_addr addr, void *buf, size_t len);

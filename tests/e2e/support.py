@@ -239,6 +239,11 @@ def leftovers():
     return found
 
 
+def leftovers_alive():
+    """The same, without an end to them: those that have not ended."""
+    return [pid for pid in children_of(os.getpid()) if pid not in our_children and state_of(pid) not in (None, "Z")]
+
+
 class Process:
     """A process that a test started, in a session of its own; a context manager."""
 

@@ -5,11 +5,14 @@ HOSTILE_SCANS is how often each is scanned (1000 by hand).
 """
 
 import os
+import random
+import subprocess
+import time
 
 import pytest
 
 import support
-from support import COULD_NOT_SCAN, SCANNED_CLEAN, Process, compile_hostile, scan
+from support import COULD_NOT_SCAN, MEMSCAN, SCANNED_CLEAN, Process, check_scanned, compile_hostile, scan
 
 SCANS = int(os.environ.get("HOSTILE_SCANS") or 40)
 
@@ -27,3 +30,49 @@ def test_executing_other_programs_meanwhile(snapshot):
             seen.add(done.status)
         assert SCANNED_CLEAN in seen
         assert target.finish() == 0
+
+
+def start_memscan(*args):
+    """Without waiting for it; what it says goes nowhere, for pipes would be held open by what is left of it."""
+    popen = subprocess.Popen([MEMSCAN, *map(str, args)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                             stderr=subprocess.DEVNULL, start_new_session=True)
+    support.our_children.add(popen.pid)
+    return popen
+
+
+def reap(popen, seconds=30):
+    """Wait for it, and for all that it started; its status."""
+    status = popen.wait(seconds)
+    support.our_children.discard(popen.pid)
+    support.wait_until(lambda: not support.leftovers_alive(), 5, "processes of memscan are left over")
+    support.leftovers()
+    return status
+
+
+def scan_and_kill(pid, longest, *args):
+    popen = start_memscan("--pid", pid, "--json", *args)
+    time.sleep(random.uniform(0, longest))
+    popen.kill()
+    reap(popen)
+
+
+NEXT_TO_STACKS = ["setstack", "coroutines"]
+
+
+@pytest.mark.parametrize("snapshot", support.snapshots())
+@pytest.mark.parametrize("program", NEXT_TO_STACKS)
+def test_live_data_next_to_stacks(program, snapshot):
+    """Only what is known to be stack is free below a stack pointer, or dead; killed or not."""
+    with Process([compile_hostile(program + ".c", "-pthread")]) as target:
+        assert target.line() == "READY"
+        longest = 0
+        for _ in range(SCANS):
+            done = scan(target.pid, "--possible", "--snapshot", snapshot)
+            check_scanned(done)
+            totals = done.report["totals"]
+            assert (totals["leaked_allocations"], totals["possible_allocations"]) == (0, 0), str(done)
+            longest = max(longest, done.seconds)
+        for _ in range(SCANS):
+            scan_and_kill(target.pid, longest, "--snapshot", snapshot)
+            assert target.running()
+        assert target.finish() == 0, target.line()

@@ -19,10 +19,12 @@ enum {
 	TCB_PLACE = STACK_BYTES - 0x940,
 	MAIN_STACK = 0x900000,
 	TID = 720,
+	LINKS = 704,
 	FLAGS = 776,
 	ENDING = 0x10,
 	GIVEN_BACK = 0x20,
 	BLOCK = 1680,
+	GUARD = 0x1000,
 };
 
 static struct ms_fake fake;
@@ -43,11 +45,15 @@ static void draw_stack(int i, int tid, uint32_t flags)
 	ms_fake_put(&fake, tcb, tcb);
 	ms_fake_put(&fake, tcb + 8, 0x12340 + 16);
 	ms_fake_put(&fake, tcb + 16, tcb);
+	/* The only one of its list. */
+	ms_fake_put(&fake, tcb + LINKS, tcb + LINKS);
+	ms_fake_put(&fake, tcb + LINKS + 8, tcb + LINKS);
 	ms_fake_put(&fake, tcb + TID, (uint32_t)tid);
 	/* The word behind is the type of cancellation, in newer ones its signal. */
 	ms_fake_put(&fake, tcb + FLAGS, UINT64_C(0x80) << 32 | flags);
 	ms_fake_put(&fake, tcb + BLOCK, THREADS + (ms_addr)i * STACK_BYTES);
 	ms_fake_put(&fake, tcb + BLOCK + 8, STACK_BYTES);
+	ms_fake_put(&fake, tcb + BLOCK + 16, GUARD);
 }
 
 static void draw(void)
@@ -315,6 +321,96 @@ Test(stacks, of_the_dead_are_told_apart_where_there_are_as_many_of_each)
 	cr_assert_eq(stacks.n_dead, 4);
 	for (int i = 0; i < 4; i++)
 		cr_expect_eq(is_in(&stacks.live, tcb_of(i)), i % 2, "stack %d", i);
+	ms_fake_deinit(&fake);
+}
+
+/* What a program gave for a stack, and had back: only the table of dynamic TLS may be left. */
+Test(stacks, of_the_dead_are_ordinary_memory_when_no_list_has_them)
+{
+	static const struct {
+		ms_addr offset;
+		ms_addr word;
+	} cases[] = {
+		{ LINKS, THREADS + STACK_BYTES },
+		{ LINKS + 8, THREADS + STACK_BYTES },
+		{ LINKS, 0 },
+		{ LINKS + 8, 0 },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		draw();
+		draw_stack(0, 0, ENDING | GIVEN_BACK);
+		ms_fake_put(&fake, tcb_of(0) + cases[i].offset, cases[i].word);
+		find();
+		cr_expect_eq(stacks.n_dead, 0, "case %zu", i);
+		cr_expect_eq(stacks.whole.n, 0, "case %zu", i);
+		cr_expect_eq(stacks.words.n, 1, "case %zu", i);
+		ms_fake_deinit(&fake);
+	}
+}
+
+/* A stack without guard pages is the program's own, and so is what it is in the middle of. */
+Test(stacks, that_the_program_gave_keep_the_mapping_around_them)
+{
+	draw();
+	draw_stack(1, 7, 0);
+	ms_fake_put(&fake, tcb_of(1) + BLOCK + 16, 0);
+	ms_fake_thread(&fake, 7, tcb_of(1) - 0x100, tcb_of(1));
+	find();
+	cr_assert_eq(stacks.words.n, 3);
+	cr_expect_eq(stacks.words.at[1], THREADS + STACK_BYTES - 8);
+	cr_expect_eq(stacks.words.at[2], THREADS + 2 * STACK_BYTES);
+	cr_expect(!is_in(&stacks.whole, THREADS + STACK_BYTES - 1));
+	cr_expect(!is_in(&stacks.whole, THREADS + 2 * STACK_BYTES));
+	ms_fake_put(&fake, tcb_of(1) + BLOCK + 16, GUARD);
+	find();
+	cr_expect_eq(stacks.words.n, 1, "guarded");
+	ms_fake_deinit(&fake);
+}
+
+/* The frame of a handler at @at, on a signal stack of @len bytes at @begin. */
+static void draw_handler(ms_addr at, ms_addr begin, uint64_t len, ms_addr interrupted)
+{
+	ms_fake_put(&fake, at + 8, 7);
+	ms_fake_put(&fake, at + 24, begin);
+	ms_fake_put(&fake, at + 40, len);
+	ms_fake_put(&fake, at + 168, interrupted);
+	ms_fake_put(&fake, at + 192, UINT64_C(0x2b) << 48 | 0x33);
+}
+
+/* A signal stack in a frame of the main stack: what it interrupts lies below it. */
+Test(stacks, interrupted_from_above_live_from_the_interrupted_pointer)
+{
+	const ms_addr frame = MAIN_STACK + 0xa000;
+	const ms_addr begin = MAIN_STACK + 0x8000;
+	static const struct {
+		const char *what;
+		ms_addr begin, len, interrupted;
+		ms_addr live;
+	} cases[] = {
+		{ "a signal stack in a frame", 0, 0x3000, MAIN_STACK + 0x4000, 0x4000 },
+		{ "the frame is not on it", 0, 0x2000, MAIN_STACK + 0x4000, 0x9000 },
+		{ "the stack pointer is not on it", 0x1008, 0x3000, MAIN_STACK + 0x4000, 0x9000 },
+		{ "too small for one", 0xfff, 0x7ff, MAIN_STACK + 0x4000, 0x9000 },
+		{ "elsewhere interrupted", 0, 0x3000, THREADS, 0x9000 },
+		{ "interrupted above", 0, 0x3000, MAIN_STACK + 0xc000, 0x9000 },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		draw();
+		draw_handler(frame, begin + cases[i].begin, cases[i].len, cases[i].interrupted);
+		ms_fake_thread(&fake, 7, MAIN_STACK + 0x9000, 0);
+		find();
+		cr_expect_eq(stacks.live.at[0].begin, MAIN_STACK + cases[i].live - 128, "%s",
+		             cases[i].what);
+		ms_fake_deinit(&fake);
+	}
+	draw();
+	draw_handler(frame, begin, 0x3000, MAIN_STACK + 0x4000);
+	ms_fake_put(&fake, frame + 192, 0x23);
+	ms_fake_thread(&fake, 7, MAIN_STACK + 0x9000, 0);
+	find();
+	cr_expect_eq(stacks.live.at[0].begin, MAIN_STACK + 0x9000 - 128, "not 64-bit code");
 	ms_fake_deinit(&fake);
 }
 

@@ -112,11 +112,13 @@ static bool fits(const struct ms_cloner *cloner, size_t i, bool asleep, struct m
 	const struct ms_freezer *freezer = cloner->freezer;
 	const struct ms_tracee *tracee = &freezer->tracees.at[i];
 	const struct ms_frozen_thread *captured = &freezer->shared->threads[i];
+	const struct ms_room_of thread = { captured->tid, captured->tid == freezer->shared->pid,
+		                           captured->sp, captured->tp };
 	struct ms_cpu cpu;
 
 	if (tracee->state != MS_TRACEE_STOPPED || tracee->signal || tracee->group_stop ||
 	    captured->tid != tracee->tid ||
-	    !ms_room_for_calls(&freezer->places, captured->sp, captured->tp, BLOCK_BYTES, ret))
+	    !ms_room_for_calls(&freezer->places, &thread, BLOCK_BYTES, ret))
 		return false;
 	if (!ms_tracee_look(freezer, tracee, &cpu) || (asleep && cpu.call < 0))
 		return false;

@@ -81,15 +81,22 @@ static bool may_call(const struct ms_asked *a)
 	                     &ignored);
 }
 
+static bool has_room(struct ms_asked *a, const struct ms_cpu *cpu)
+{
+	const struct ms_freezer *freezer = a->asker->freezer;
+	const struct ms_room_of thread = { a->in.tid, a->in.tid == freezer->shared->pid, cpu->sp,
+		                           cpu->tp };
+
+	return ms_room_for_calls(&freezer->places, &thread, BLOCK_BYTES, &a->room);
+}
+
 /* Whether the thread stands where a detour does no harm. */
 static bool is_fit(struct ms_asked *a, const struct ms_tracee *tracee)
 {
 	struct ms_cpu cpu;
 
 	return tracee->state == MS_TRACEE_STOPPED && !tracee->signal && !tracee->group_stop &&
-	       ms_tracee_look(a->asker->freezer, tracee, &cpu) &&
-	       ms_room_for_calls(&a->asker->freezer->places, cpu.sp, cpu.tp, BLOCK_BYTES,
-	                         &a->room) &&
+	       ms_tracee_look(a->asker->freezer, tracee, &cpu) && has_room(a, &cpu) &&
 	       (cpu.call >= 0 || !ms_fit_is_in_sequence(tracee->tid)) && may_call(a);
 }
 

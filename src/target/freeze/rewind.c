@@ -136,12 +136,14 @@ static void shorten_ms(const struct ms_tracee *tracee, const struct ms_cpu *cpu,
 static void shorten_spec(const struct ms_freezer *freezer, const struct ms_tracee *tracee,
                          const struct ms_cpu *cpu, uint8_t arg, struct ms_again *again)
 {
+	const struct ms_room_of thread = { tracee->tid, tracee->tid == freezer->shared->pid,
+		                           cpu->sp, cpu->tp };
 	const uint64_t second_ns = 1000 * ms_ns;
 	struct timespec timeout;
 	struct ms_range room;
 	uint64_t left_ns;
 
-	if (!cpu->args[arg] || !ms_room_for_timeout(&freezer->places, cpu->sp, cpu->tp, &room) ||
+	if (!cpu->args[arg] || !ms_room_for_timeout(&freezer->places, &thread, &room) ||
 	    ms_room_read(tracee->tid, cpu->args[arg], &timeout, sizeof(timeout)) != sizeof(timeout))
 		return;
 	if (timeout.tv_sec < 0 || timeout.tv_nsec < 0 || (uint64_t)timeout.tv_nsec >= second_ns ||
