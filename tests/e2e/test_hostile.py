@@ -6,13 +6,15 @@ HOSTILE_SCANS is how often each is scanned (1000 by hand).
 
 import os
 import random
+import signal
 import subprocess
 import time
 
 import pytest
 
 import support
-from support import COULD_NOT_SCAN, MEMSCAN, SCANNED_CLEAN, Process, check_scanned, compile_hostile, scan
+from support import (COULD_NOT_SCAN, MEMSCAN, SCANNED_CLEAN, SCANNED_LEAKS, Process, check_scanned, compile_hostile,
+                     compile_target, scan)
 
 SCANS = int(os.environ.get("HOSTILE_SCANS") or 40)
 
@@ -32,9 +34,9 @@ def test_executing_other_programs_meanwhile(snapshot):
         assert target.finish() == 0
 
 
-def start_memscan(*args):
+def start_memscan(*args, before=()):
     """Without waiting for it; what it says goes nowhere, for pipes would be held open by what is left of it."""
-    popen = subprocess.Popen([MEMSCAN, *map(str, args)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+    popen = subprocess.Popen([*before, MEMSCAN, *map(str, args)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                              stderr=subprocess.DEVNULL, start_new_session=True)
     support.our_children.add(popen.pid)
     return popen
@@ -76,3 +78,56 @@ def test_live_data_next_to_stacks(program, snapshot):
             scan_and_kill(target.pid, longest, "--snapshot", snapshot)
             assert target.running()
         assert target.finish() == 0, target.line()
+
+
+def wait_until_traced(pid, popen):
+    """It stands for the smallest part of a scan."""
+    while not support.tracer_of(pid) and support.state_of(popen.pid) != "Z":
+        pass
+    end = time.monotonic() + random.uniform(0, 0.002)
+    while time.monotonic() < end:
+        pass
+
+
+ENDINGS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT]
+WAYS = {**{snapshot: ["--json", "--snapshot", snapshot, "--pid"] for snapshot in support.snapshots()},
+        "stacks": ["stacks"]}
+
+
+@pytest.mark.parametrize("whom", [os.kill, os.killpg], ids=["process", "group"])
+@pytest.mark.parametrize("way", WAYS)
+def test_memscan_ends_by_a_signal(way, whom):
+    """Whenever it comes, no call of the target's is broken off; a shell sees what ended memscan."""
+    done = (SCANNED_CLEAN, SCANNED_LEAKS)
+    with Process([compile_target("blocked")]) as target:
+        assert target.line() == "READY"
+        longest = support.memscan(*WAYS[way], target.pid).seconds
+        ended = 0
+        for i in range(SCANS):
+            number = ENDINGS[i % len(ENDINGS)]
+            popen = start_memscan(*WAYS[way], target.pid)
+            if i % 4:
+                wait_until_traced(target.pid, popen)
+            else:
+                time.sleep(random.uniform(0, longest))
+            whom(popen.pid, number)
+            status = reap(popen)
+            assert status in (-number, *done), status
+            ended += status == -number
+            assert target.running()
+        assert ended
+        support.check_untouched(target.pid)
+        said = target.ask("stop\n")
+        assert said == "eintr 0", f"after {ended} signals: {said} {target.unread.decode()}"
+
+
+def test_an_ignored_hangup_does_not_end_it():
+    """As nohup(1) has it."""
+    with Process([compile_target("blocked")]) as target:
+        assert target.line() == "READY"
+        longest = scan(target.pid).seconds
+        for _ in range(min(SCANS, 20)):
+            popen = start_memscan("--json", "--pid", target.pid, before=["nohup"])
+            time.sleep(random.uniform(longest / 4, longest))
+            os.kill(popen.pid, signal.SIGHUP)
+            assert reap(popen) in (SCANNED_CLEAN, SCANNED_LEAKS)

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/ending.h"
 #include "cli/scan/naming.h"
 #include "cli/scan/sweeper.h"
 #include "cli/tell.h"
@@ -44,6 +45,8 @@ struct trio {
 	pid_t sweeper;
 	bool overdue; /* the collection process was killed for being late */
 	bool late;    /* the sweeper was killed at the deadline */
+	bool ending;  /* it was killed because we are to end */
+	struct ms_ending endings;
 	int collection_status;
 	int sweeper_status;
 	uint64_t sweeper_peak_bytes;
@@ -83,6 +86,7 @@ static int be_sweeper(struct trio *t)
 
 	close_fd(&t->channel[THEIRS]);
 	close_fd(&t->report[READER]);
+	ms_ending_allow(&t->endings);
 	return ms_sweep_serve(&sweep);
 }
 
@@ -188,8 +192,8 @@ static bool is_late(const struct ms_trio_call *call, uint64_t ahead_ns)
 
 /*
  * The collection process keeps its own time limit; should it hang nevertheless, its
- * death is what frees the target. At the deadline of all it is enough to end the sweeper,
- * for then the target is let go in order.
+ * death is what frees the target. At the deadline of all, or when a signal is to end us,
+ * it is enough to end the sweeper, for then the target is let go in order.
  */
 static void watch(struct trio *t)
 {
@@ -200,6 +204,10 @@ static void watch(struct trio *t)
 	ms_progress_tick(t->call->progress, stage_text(t->watch));
 	if (is_late(t->call, 0) && !t->late) {
 		t->late = true;
+		(void)kill(t->sweeper, SIGKILL);
+	}
+	if (!t->ending && ms_ending_came(&t->endings)) {
+		t->ending = true;
 		(void)kill(t->sweeper, SIGKILL);
 	}
 	if (stage != MS_STAGE_FREEZE && stage != MS_STAGE_RELEASE)
@@ -224,14 +232,14 @@ static int tick_ms(const struct trio *t)
 	return left_ms < TICK_MS ? (int)left_ms : TICK_MS;
 }
 
-/* Until the report's channel is ready, watch the children; past the deadline, also if it is. */
+/* Until the report's channel is ready, watch the children; when we are to end, also if it is. */
 static void await(struct trio *t, short events)
 {
 	struct pollfd ready = { t->report[READER], events, 0 };
 
 	while (poll(&ready, 1, tick_ms(t)) <= 0)
 		watch(t);
-	if (is_late(t->call, 0))
+	if (is_late(t->call, 0) || ms_ending_came(&t->endings))
 		watch(t);
 }
 
@@ -280,10 +288,15 @@ static bool put_bytes(void *ctx, const void *bytes, size_t len)
 static bool judge(void *ctx, const struct ms_report *asked, uint32_t *verdicts,
                   struct ms_error *err)
 {
-	const struct trio *t = ctx;
+	struct trio *t = ctx;
+	enum ms_status st;
 
 	ms_progress_tick(t->call->progress, "naming functions");
-	return ms_naming_judge(t->call->naming, asked, t->call->scan->suppressions, verdicts, err);
+	/* The target runs again, so there is nothing to wait for. */
+	ms_ending_allow(&t->endings);
+	st = ms_naming_judge(t->call->naming, asked, t->call->scan->suppressions, verdicts, err);
+	ms_ending_hold(&t->endings);
+	return st;
 }
 
 static enum ms_status receive(struct trio *t, struct ms_arena *arena, struct ms_report *ret,
@@ -389,11 +402,13 @@ static enum ms_status attempt(const struct ms_trio_call *call, struct ms_error *
 		          .report = { -1, -1 } };
 	enum ms_status st = open_trio(&t, err);
 
+	ms_ending_hold(&t.endings);
 	if (st == MS_OK)
 		st = start(&t, err);
 	if (st == MS_OK)
 		st = receive(&t, arena, ret, err);
 	reap_both(&t, st);
+	ms_ending_allow(&t.endings);
 	st = explain(&t, st, err);
 	if (st == MS_OK)
 		ret->scan.peak_rss_bytes = t.sweeper_peak_bytes;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/ending.h"
 #include "target/maps.h"
 #include "target/proc.h"
 #include "target/stacks/stacks.h"
@@ -164,8 +165,11 @@ static enum ms_status freeze_and_copy(struct ms_stacks *stacks, struct ms_arena 
                                       struct ms_error *err)
 {
 	struct collector c = { .shared = stacks->shared, .channel = -1 };
-	enum ms_status st = start(&c, err);
+	struct ms_ending endings;
+	enum ms_status st;
 
+	ms_ending_hold(&endings);
+	st = start(&c, err);
 	/* No code of malloc is told to the collection process: threads stay where they are. */
 	if (!st)
 		st = ms_collection_freeze(c.shared, c.channel, err);
@@ -177,6 +181,7 @@ static enum ms_status freeze_and_copy(struct ms_stacks *stacks, struct ms_arena 
 		st = copied ? copied : st;
 	}
 	end(&c);
+	ms_ending_allow(&endings);
 	return st;
 }
 
