@@ -295,7 +295,7 @@ static bool is_living_thread(const struct ms_source *src, ms_addr tcb)
 }
 
 /*
- * A thread that is not there, but may be joined still. Where that cannot be told, as of
+ * A thread that is not there, but may be joined still. Where that does not show, as of
  * one that is just being made or that fork() left behind, its block is kept: what it
  * returned is no leak before it is known to be one.
  */

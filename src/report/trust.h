@@ -15,7 +15,7 @@
 
 /*
  * What was counted and what was found may disagree for a moment, or for good, because
- * the program's memory looks like the allocator's: few attempts tell which.
+ * the program's memory looks like the allocator's: few attempts show which.
  */
 enum { MS_TRUST_ATTEMPTS = 8, MS_TRUST_DISAGREEING = 3 };
 

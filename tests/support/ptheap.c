@@ -757,13 +757,6 @@ ms_addr ptheap_place(const struct ptheap *h, const char *name)
 	refuse(name, "place");
 }
 
-static uint64_t value_of(const struct ptheap *h, const char *text)
-{
-	bool is_number = (*text >= '0' && *text <= '9') || *text == '-';
-
-	return is_number ? (uint64_t)strtoll(text, NULL, 0) : ptheap_place(h, text);
-}
-
 static uint64_t changed(const struct ptheap *h, ms_addr place, const char *operator, uint64_t value)
 {
 	uint64_t old = get(h, place);
@@ -789,15 +782,18 @@ void ptheap_break(struct ptheap *h, const char *damage)
 	while (*damage) {
 		char name[32];
 		char operator[3];
-		char value[32];
+		char text[32];
+		uint64_t value;
 		int len = 0;
-		int n = sscanf(damage, " %31s %2s %31[^, ]%n", name, operator, value, &len);
+		int n = sscanf(damage, " %31s %2s %31[^, ]%n", name, operator, text, &len);
 		ms_addr place;
 
 		if (n != 3)
 			refuse(damage, "damage");
 		place = ptheap_place(h, name);
-		ms_fake_put(&h->fake, place, changed(h, place, operator, value_of(h, value)));
+		value = strchr("-0123456789", *text) ? (uint64_t)strtoll(text, NULL, 0)
+		                                     : ptheap_place(h, text);
+		ms_fake_put(&h->fake, place, changed(h, place, operator, value));
 		damage += len;
 		damage += strspn(damage, ", ");
 	}

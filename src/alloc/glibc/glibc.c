@@ -172,7 +172,7 @@ static void tell_rest(struct ms_ptmalloc *pt)
 	if (pt->mmapped.proved && pt->mmapped.n_unknown)
 		NOTE(pt,
 		     "%llu more mmapped chunks are among %llu places that look alike: none of "
-		     "these is told",
+		     "these is reported",
 		     (unsigned long long)pt->mmapped.n_missing,
 		     (unsigned long long)pt->mmapped.n_unknown);
 	if (t->versions)

@@ -76,7 +76,7 @@ struct ms_mmapped {
 	uint64_t n;
 	uint64_t bytes;     /* usable */
 	uint64_t total;     /* mapped */
-	uint64_t n_unknown; /* memory that may be one, and is not told */
+	uint64_t n_unknown; /* memory that may be one, and is not reported */
 	uint64_t n_missing; /* so many of it are */
 	bool proved;
 	char problem[MS_NOTE_TEXT / 2];
