@@ -73,38 +73,21 @@ static const char *read_all(pid_t tid, const char *name, struct ms_arena *scratc
 	return text->at;
 }
 
-static bool is_epoll(pid_t tid, int32_t fd)
+static void find_epoll(pid_t tid, const struct ms_descriptors *found, struct ms_arena *arena,
+                       struct ms_arena *scratch, struct ms_words *words)
 {
-	char name[NAME_BYTES];
-	char link[NAME_BYTES];
-
-	(void)snprintf(name, sizeof(name), "fd/%d", fd);
-	ms_proc_link(tid, name, link, sizeof(link));
-	return !strcmp(link, "anon_inode:[eventpoll]");
-}
-
-static void find_epoll(pid_t tid, struct ms_arena *arena, struct ms_arena *scratch,
-                       struct ms_words *words)
-{
-	char *buf = ms_arena_alloc(scratch, MS_PROC_LIST_BYTES);
 	struct text text = { 0 };
-	struct ms_proc_list list;
-	int32_t fd;
+	const int32_t *fd;
 
-	if (!buf || ms_proc_list_open(&list, tid, "fd", buf) < 0)
-		return;
-	while (ms_proc_list_next(&list, &fd)) {
+	ms_vec_for_each (fd, &found->epolls) {
 		char name[NAME_BYTES];
 		const char *info;
 
-		if (!is_epoll(tid, fd))
-			continue;
-		(void)snprintf(name, sizeof(name), "fdinfo/%d", fd);
+		(void)snprintf(name, sizeof(name), "fdinfo/%d", *fd);
 		info = read_all(tid, name, scratch, &text);
 		if (info)
 			ms_kernel_roots_parse_epoll(info, arena, words);
 	}
-	ms_proc_list_close(&list);
 }
 
 static void find_timers(pid_t tid, struct ms_arena *arena, struct ms_arena *scratch,
@@ -117,10 +100,11 @@ static void find_timers(pid_t tid, struct ms_arena *arena, struct ms_arena *scra
 		ms_kernel_roots_parse_timers(timers, arena, words);
 }
 
-void ms_kernel_roots_find(const struct ms_collection *frozen, struct ms_arena *arena,
-                          struct ms_source *ret, struct ms_notes *warnings)
+void ms_kernel_roots_find(const struct ms_collection *frozen, const struct ms_descriptors *before,
+                          struct ms_arena *arena, struct ms_source *ret, struct ms_notes *warnings)
 {
 	struct ms_words *words = &ret->kernel_words;
+	struct ms_descriptors found;
 	struct ms_arena scratch = { 0 };
 
 	for (uint32_t i = 0; i < frozen->n_signal_words && i < MS_SIGNAL_WORDS; i++)
@@ -134,7 +118,15 @@ void ms_kernel_roots_find(const struct ms_collection *frozen, struct ms_arena *a
 		            "one, unreachable blocks of %d bytes or more, and what these hold are "
 		            "possible leaks, not leaks (memscan --possible lists them)",
 		            frozen->n_unasked, LEAST_STACK);
-	find_epoll(frozen->live_tid, arena, &scratch, words);
+	ms_descriptors_look(frozen->live_tid, before, &scratch, &found);
+	if (found.n_unseen)
+		ms_note_add(
+			arena, warnings,
+			"%u of the descriptors were looked at only just before the process "
+			"stood: what only an epoll instance holds that took the number of one of "
+			"them meanwhile looks leaked",
+			found.n_unseen);
+	find_epoll(frozen->live_tid, &found, arena, &scratch, words);
 	find_timers(frozen->live_tid, arena, &scratch, words);
 	ms_arena_deinit(&scratch);
 }

@@ -6,6 +6,7 @@
 #include "engine/report.h"
 #include "engine/source.h"
 #include "target/collection.h"
+#include "target/descriptors.h"
 
 /*
  * Pointers of the frozen target that only the kernel holds: the user data of
@@ -17,10 +18,12 @@
  *
  * @ret: its kernel_words and unknown_stack_bytes
  *
- * @warnings: signal stacks that are not known
+ * @before: the descriptors before it was frozen; NULL: there is time to look at all now
+ *
+ * @warnings: signal stacks that are not known, and descriptors that were not looked at
  */
-void ms_kernel_roots_find(const struct ms_collection *frozen, struct ms_arena *arena,
-                          struct ms_source *ret, struct ms_notes *warnings);
+void ms_kernel_roots_find(const struct ms_collection *frozen, const struct ms_descriptors *before,
+                          struct ms_arena *arena, struct ms_source *ret, struct ms_notes *warnings);
 
 /* The words in the text of /proc/PID/fdinfo/FD of an epoll descriptor, and of /proc/PID/timers. */
 void ms_kernel_roots_parse_epoll(const char *text, struct ms_arena *arena, struct ms_words *words);

@@ -6,6 +6,7 @@ HOSTILE_SCANS is how often each is scanned (1000 by hand).
 
 import os
 import random
+import resource
 import signal
 import subprocess
 import time
@@ -16,6 +17,7 @@ import support
 from support import (COULD_NOT_SCAN, MEMSCAN, SCANNED_CLEAN, SCANNED_LEAKS, Process, check_scanned, compile_hostile,
                      compile_target, scan)
 
+EACH_SNAPSHOT = [word for word in support.snapshots() if word != "auto"]
 SCANS = int(os.environ.get("HOSTILE_SCANS") or 40)
 
 
@@ -131,3 +133,25 @@ def test_an_ignored_hangup_does_not_end_it():
             time.sleep(random.uniform(longest / 4, longest))
             os.kill(popen.pid, signal.SIGHUP)
             assert reap(popen) in (SCANNED_CLEAN, SCANNED_LEAKS)
+
+
+@pytest.mark.parametrize("snapshot", EACH_SNAPSHOT)
+@pytest.mark.parametrize("entries,duplicates", [(100, 10), (2000, 3000)], ids=["files", "duplicates"])
+def test_many_descriptors(entries, duplicates, snapshot, notes):
+    """What only the kernel holds, of long-lived epoll instances and of new ones, is not leaked."""
+    most = min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], 20000)
+    files = most - 200 - entries - duplicates
+    if files < 100:
+        pytest.skip(f"no more than {most} descriptors are allowed")
+    program = compile_hostile("descriptors.c", "-pthread")
+    with Process([program, files, entries, duplicates]) as target:
+        assert target.line() == "READY"
+        pauses = []
+        for _ in range(max(5, SCANS // 8)):
+            done = scan(target.pid, "--snapshot", snapshot)
+            check_scanned(done)
+            assert done.report["totals"]["leaked_allocations"] == 0, str(done)
+            pauses.append(done.report["scan"]["pause_ns"] / 1e6)
+        assert target.finish() == 0, target.line()
+    notes.append(f"{most} descriptors, {entries} entries, {duplicates} duplicates ({snapshot}): "
+                 f"pause {min(pauses):.0f} to {max(pauses):.0f} ms")

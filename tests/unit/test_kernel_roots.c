@@ -91,7 +91,7 @@ Test(kernel_roots, finds_what_a_process_gave_to_the_kernel)
 	struct held held;
 
 	cr_assert_eq(held_freeze(&held, pid), MS_OK, "%s", held.err.text);
-	ms_kernel_roots_find(held.shared, &arena, &source, &warnings);
+	ms_kernel_roots_find(held.shared, NULL, &arena, &source, &warnings);
 	cr_expect(has(0x1234567890a0), "epoll's data");
 	cr_expect(has(0x1234567890b0), "a timer's value");
 	cr_expect(has(0x1234567890c0), "a queued signal's value");
@@ -158,7 +158,7 @@ static void finds_stacks(bool expected, enum ms_status (*freeze)(struct held *he
 	memset(&source, 0, sizeof(source));
 	cr_assert_eq(freeze(&held, pid), MS_OK, "%s", held.err.text);
 	cr_expect_eq(held.shared->n_unasked, 0);
-	ms_kernel_roots_find(held.shared, &arena, &source, &warnings);
+	ms_kernel_roots_find(held.shared, NULL, &arena, &source, &warnings);
 	cr_expect_eq(has((uintptr_t)main_stack), expected);
 	cr_expect_eq(has((uintptr_t)thread_stack), expected);
 	cr_expect_eq(warnings.n, 0);
@@ -186,7 +186,7 @@ Test(kernel_roots, says_how_many_could_not_be_asked)
 	warnings = (struct ms_notes){ 0 };
 	cr_assert_eq(held_freeze(&held, pid), MS_OK, "%s", held.err.text);
 	cr_expect_eq(held.shared->n_unasked, 2);
-	ms_kernel_roots_find(held.shared, &arena, &source, &warnings);
+	ms_kernel_roots_find(held.shared, NULL, &arena, &source, &warnings);
 	cr_assert_eq(warnings.n, 1);
 	cr_expect(strstr(warnings.at[0].text, "2 threads"), "%s", warnings.at[0].text);
 	cr_expect_eq(source.unknown_stack_bytes, 2048);

@@ -25,7 +25,8 @@ struct ms_copy {
 	struct ms_ranges lost; /* of the pages above, those that could not be read */
 	int mem_fd;
 	uint64_t bytes;
-	uint64_t prepared_bytes; /* memory that ms_copy_prepare() took */
+	struct ms_descriptors descriptors; /* before the process stood; none: not prepared */
+	uint64_t prepared_bytes;           /* memory that ms_copy_prepare() took */
 	struct ms_arena *arena;
 };
 
@@ -249,7 +250,7 @@ static enum ms_status fill(struct ms_copy *copy, const struct ms_collection *fro
 		st = ms_collection_threads(frozen, copy->arena, &copy->base.threads, err);
 	if (st)
 		return st;
-	ms_kernel_roots_find(frozen, copy->arena, &copy->base, warnings);
+	ms_kernel_roots_find(frozen, &copy->descriptors, copy->arena, &copy->base, warnings);
 	note_lost(copy, warnings);
 	return MS_OK;
 }
@@ -283,6 +284,7 @@ enum ms_status ms_copy_prepare(pid_t pid, struct ms_arena *arena, struct ms_sour
 		close_copy(&copy->base);
 		return st;
 	}
+	ms_descriptors_look(ms_proc_thread_of(pid), NULL, arena, &copy->descriptors);
 	ms_mirrors_populate(&copy->mirrors, &copy->pages.list);
 	copy->prepared_bytes = ms_wanted_bytes(&copy->pages.list);
 	*ret = &copy->base;

@@ -47,6 +47,8 @@ struct ms_fork {
 	atomic_uint_least64_t bytes;
 	struct ms_arena *arena;
 
+	struct ms_descriptors descriptors; /* before the process stood */
+
 	struct ms_beside beside; /* copied in the pause */
 	struct ms_beside wiped;  /* copied behind it */
 
@@ -250,6 +252,7 @@ enum ms_status ms_fork_prepare(pid_t pid, struct ms_arena *arena, struct ms_sour
 		close_fork(&f->base);
 		return st;
 	}
+	ms_descriptors_look(ms_proc_thread_of(pid), NULL, arena, &f->descriptors);
 	if (f->beside.mirrors.n_memories)
 		ms_mirrors_populate(&f->beside.mirrors, &f->beside.pages);
 	*ret = &f->base;
@@ -339,7 +342,7 @@ enum ms_status ms_fork_hold(struct ms_source *prepared, const struct ms_collecti
 		ms_note_add(f->arena, warnings,
 		            "memory that the process keeps from clones (MADV_DONTFORK) was copied "
 		            "beside its clone");
-	ms_kernel_roots_find(frozen, f->arena, &f->base, warnings);
+	ms_kernel_roots_find(frozen, &f->descriptors, f->arena, &f->base, warnings);
 	return MS_OK;
 }
 
@@ -561,7 +564,7 @@ enum ms_status ms_standing_open(const struct ms_collection *standing, struct ms_
 		close_fork(&f->base);
 		return st;
 	}
-	ms_kernel_roots_find(standing, arena, &f->base, warnings);
+	ms_kernel_roots_find(standing, NULL, arena, &f->base, warnings);
 	*ret = &f->base;
 	return MS_OK;
 }
