@@ -41,6 +41,20 @@ static bool has(const struct ms_resident *resident, const unsigned char *page)
 
 typedef enum ms_status find_fn(int pagemap, struct ms_resident *resident, struct ms_error *err);
 
+static uint64_t frame_of(int pagemap, const unsigned char *page)
+{
+	uint64_t entry = 0;
+
+	cr_assert_eq(pread(pagemap, &entry, 8, (off_t)((uintptr_t)page / PAGE * 8)), 8);
+	return entry & ((UINT64_C(1) << 55) - 1);
+}
+
+/* Kernels can be built, and started, without one: then a page that is read is one's own. */
+static bool has_page_of_zeros(int pagemap, const unsigned char *at)
+{
+	return frame_of(pagemap, at + PAGE) == frame_of(pagemap, at + 4 * PAGE);
+}
+
 static void finds_written_pages(find_fn *find, bool tells_zeros)
 {
 	struct ms_resident resident = { .maps = &maps, .arena = &arena, .warnings = &warnings };
@@ -51,6 +65,7 @@ static void finds_written_pages(find_fn *find, bool tells_zeros)
 	if (st == MS_E_UNSUPPORTED)
 		cr_skip_test("this kernel has no PAGEMAP_SCAN");
 	cr_assert_eq(st, MS_OK, "%s", err.text);
+	tells_zeros &= has_page_of_zeros(pagemap, at);
 	for (int i = 0; i < PAGES; i++)
 		cr_expect(has(&resident, at + i * PAGE) || i % 3 != 0, "page %d is missing", i);
 	for (int i = 2; i < PAGES; i += 3)
