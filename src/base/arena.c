@@ -39,16 +39,22 @@ static void link_chunk(struct ms_arena *arena, struct ms_arena_chunk *chunk)
 		arena->chunks = chunk;
 }
 
+static void *refuse(struct ms_arena *arena)
+{
+	arena->refused = true;
+	return NULL;
+}
+
 static struct ms_arena_chunk *map_chunk(struct ms_arena *arena, size_t len)
 {
 	struct ms_arena_chunk *chunk;
 
 	if (len > PTRDIFF_MAX - sizeof(*chunk) - PAGE)
-		return NULL;
+		return refuse(arena);
 	len = round_up(len + sizeof(*chunk), PAGE);
 	chunk = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (chunk == MAP_FAILED)
-		return NULL;
+		return refuse(arena);
 	if (len >= HUGE_PAGES_FROM)
 		(void)madvise(chunk, len, MADV_HUGEPAGE);
 	if (arena->unforked)
@@ -117,13 +123,13 @@ void *ms_arena_resize(struct ms_arena *arena, void *old, size_t len)
 	}
 	chunk = (struct ms_arena_chunk *)old - 1;
 	if (len > PTRDIFF_MAX - sizeof(*chunk) - PAGE)
-		return NULL;
+		return refuse(arena);
 	len = round_up(len + sizeof(*chunk), PAGE);
 	if (len <= chunk->len)
 		return old;
 	chunk = mremap(chunk, chunk->len, len, MREMAP_MAYMOVE);
 	if (chunk == MAP_FAILED)
-		return NULL;
+		return refuse(arena);
 	if (len >= HUGE_PAGES_FROM)
 		(void)madvise(chunk, len, MADV_HUGEPAGE);
 	chunk->len = len;

@@ -24,6 +24,7 @@ struct ms_arena {
 	struct ms_arena_chunk *chunks; /* every mapping, newest first */
 	char *bump;                    /* next free byte of the current small chunk */
 	char *bump_end;
+	bool refused;  /* something that was asked for was not to be had */
 	bool unforked; /* children of fork() do not get what is mapped from now on */
 };
 

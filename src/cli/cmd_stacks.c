@@ -63,7 +63,7 @@ struct request {
 /* What the worker needs. */
 struct job {
 	const struct request *request;
-	const struct ms_stacks *stacks;
+	struct ms_stacks *stacks;
 	struct ms_stack_dump dump;
 	bool named; /* files are read */
 };
@@ -96,19 +96,27 @@ static void name_frames(struct ms_symbols *symbols, struct ms_stack_dump *dump)
 			ms_symbols_name(symbols, frame->pc, &frame->symbol);
 }
 
+/* The file of that mapping. */
+static int open_mapped(const void *ctx, size_t entry)
+{
+	const struct ms_finder *finder = ctx;
+	const struct ms_file_question question = { .kind = MS_FILE_CODE, .code = (uint32_t)entry };
+	struct ms_file_answer answer;
+
+	return finder->find(finder->ctx, &question, &answer);
+}
+
 /* The exit status: 0 when all is in the pipe. */
-static int work(void *ctx, int fd)
+static int work(void *ctx, const struct ms_worker_side *side)
 {
 	struct job *job = ctx;
 	const struct ms_symbols_call call = {
-		.tid = job->named ? job->stacks->living : 0,
+		.finder = job->named ? side->finder : NULL,
 		.maps = &job->stacks->maps,
 		.read = read_stacks,
 		.ctx = job->stacks,
-		.debug_folder = job->request->debug_folder,
-		.debuginfod = job->request->debuginfod,
 	};
-	struct pipe_sink sink = { .base = { sink_write, false }, .to = fdopen(fd, "w") };
+	struct pipe_sink sink = { .base = { sink_write, false }, .to = fdopen(side->fd, "w") };
 	struct ms_symbols *symbols;
 	struct ms_arena arena;
 	struct ms_error err;
@@ -117,6 +125,8 @@ static int work(void *ctx, int fd)
 	if (!sink.to)
 		return 1;
 	ms_arena_init(&arena);
+	job->stacks->open = open_mapped;
+	job->stacks->open_ctx = side->finder;
 	done = !ms_stacks_unwind(job->stacks, ms_now_ns() + UNWIND_S * second_ns, &arena,
 	                         &job->dump.threads, &err) &&
 	       !ms_symbols_open(&call, &arena, &symbols, &err);
@@ -150,15 +160,27 @@ static bool collect(const struct ms_worker *worker, struct ms_arena *arena, stru
 static enum ms_status have_worked(struct job *job, struct ms_arena *arena, struct text *ret,
                                   struct ms_error *err)
 {
-	const struct ms_worker_call call = {
+	const struct ms_collection *shared = job->stacks->shared;
+	struct ms_opener opener;
+	struct ms_worker_call call = {
 		.title = "memscan-unwind",
 		.work = work,
 		.ctx = job,
 		.limit_ns = (job->request->debuginfod ? ASK_SERVERS_S : WORK_S) * second_ns,
+		.opener = &opener,
+		.keep = job->stacks->mem,
+		.held = { arena },
+		.shared = { (uintptr_t)shared, (uintptr_t)shared + shared->map_bytes },
 	};
 	struct ms_worker worker;
-	enum ms_status st = ms_worker_start(&call, &worker, err);
+	enum ms_status st;
 
+	ms_worker_take_ids(job->stacks->living, &call);
+	ms_opener_init(&opener, job->stacks->living, call.uid);
+	ms_symbols_opener(&job->stacks->maps, &opener);
+	opener.folder = job->request->debug_folder;
+	opener.debuginfod = job->request->debuginfod;
+	st = ms_worker_start(&call, &worker, err);
 	if (st)
 		return st;
 	ret->n = 0;

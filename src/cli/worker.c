@@ -5,66 +5,219 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "cli/broker.h"
+#include "target/jail/jail.h"
 #include "target/proc.h"
 
-enum { TICK_MS = 100 };
+enum { TICK_MS = 100, MOST_OPEN = 1024 };
 
-/* Who takes more than that is made to fill the memory. */
-static const rlim_t most_new_bytes = (rlim_t)8 << 30;
+static const uint64_t second_ns = UINT64_C(1000000000);
+/* Killed, it may still have to wait: for a filesystem that does not answer. */
+static const uint64_t grace_ns = UINT64_C(2000000000);
 
-/* To what we have by now: a report may be large, and so is what sanitizers keep. */
-static void limit_memory(void)
+/* What it may take beside what it has by the fork, of which it can write to little. */
+static const rlim_t most_new_bytes = (rlim_t)1 << 30;
+
+/* Both ends of what connects two processes: ours, and the worker's or the broker's. */
+struct ends {
+	int told[2];  /* a pipe: to us, from the worker */
+	int asked[2]; /* a pair: to the broker, from the worker */
+};
+
+static void close_fd(int *fd)
 {
-	char status[MS_PROC_STATUS_BYTES];
-	struct rlimit most;
-
-	if (ms_proc_read(getpid(), "status", status, sizeof(status)) <= 0)
-		return;
-	most.rlim_cur = ms_proc_field(status, "VmData", 10) * 1024 + most_new_bytes;
-	most.rlim_max = most.rlim_cur;
-	(void)setrlimit(RLIMIT_DATA, &most);
+	if (*fd >= 0)
+		(void)close(*fd);
+	*fd = -1;
 }
 
-static _Noreturn void be_worker(const struct ms_worker_call *call, const int ends[2], pid_t parent)
+static void close_ends(struct ends *ends)
 {
-	const struct rlimit none = { 0, 0 };
+	for (int i = 0; i < 2; i++) {
+		close_fd(&ends->told[i]);
+		close_fd(&ends->asked[i]);
+	}
+}
 
-	(void)close(ends[0]);
+/* ---- the worker ---- */
+
+/*
+ * Pages that are only read are not copied, however many; and a page becomes writable by
+ * mprotect() alone, which is not allowed.
+ */
+static bool make_read_only(uint64_t at, size_t len)
+{
+	/* NOLINTNEXTLINE(performance-no-int-to-ptr): of ours */
+	void *memory = (void *)(uintptr_t)at;
+
+	return !len || mprotect(memory, len, PROT_READ) == 0;
+}
+
+static bool hold(const struct ms_worker_call *call)
+{
+	for (size_t i = 0; i < MS_WORKER_HELD; i++) {
+		const void *piece = NULL;
+		size_t len;
+
+		while (call->held[i] && (piece = ms_arena_next(call->held[i], piece, &len)))
+			if (!make_read_only((uintptr_t)piece, len))
+				return false;
+	}
+	return make_read_only(call->shared.begin, ms_range_len(call->shared));
+}
+
+static bool limit(__rlimit_resource_t resource, rlim_t most)
+{
+	const struct rlimit value = { most, most };
+
+	return setrlimit(resource, &value) == 0;
+}
+
+static bool limit_memory(void)
+{
+	char status[MS_PROC_STATUS_BYTES];
+
+	return ms_proc_read(getpid(), "status", status, sizeof(status)) > 0 &&
+	       limit(RLIMIT_DATA, ms_proc_field(status, "VmData", 10) * 1024 + most_new_bytes);
+}
+
+static enum ms_status confine(const struct ms_worker_call *call, const struct ends *ends,
+                              pid_t parent, struct ms_error *err)
+{
+	const int keep[] = { ends->told[1], ends->asked[1], call->keep };
+	const struct ms_jail jail = {
+		.keep = keep,
+		.n_keep = sizeof(keep) / sizeof(keep[0]),
+		.parent = parent,
+		.uid = call->uid,
+		.gid = call->gid,
+		.n_open = MOST_OPEN,
+	};
+	enum ms_status st;
+
+	if (!hold(call) || !limit_memory() ||
+	    !limit(RLIMIT_CPU, (rlim_t)(call->limit_ns / second_ns) + 1))
+		return ms_fail_sys(err, errno, "the process %s cannot be given limits",
+		                   call->title);
+	st = ms_jail_drop(&jail, err);
+	return st ? st : ms_jail_seal(MS_JAIL_READ, err);
+}
+
+static _Noreturn void be_worker(const struct ms_worker_call *call, struct ends *ends, pid_t parent)
+{
+	struct ms_finder finder = { ms_broker_find, &ends->asked[1] };
+	const struct ms_worker_side side = { ends->told[1], &finder };
+	struct ms_error err = { 0 };
+
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent) /* it died before that took effect */
 		_exit(1);
 	(void)prctl(PR_SET_NAME, call->title);
-	(void)setrlimit(RLIMIT_CORE, &none);
-	limit_memory();
-	_exit(call->work(call->ctx, ends[1]));
+	/* What is left to say before it begins. */
+	err.status = confine(call, ends, parent, &err);
+	if (write(side.fd, &err, sizeof(err)) != sizeof(err) || err.status)
+		_exit(1);
+	_exit(call->work(call->ctx, &side));
+}
+
+/* ---- the broker ---- */
+
+static _Noreturn void be_broker(const struct ms_worker_call *call, struct ends *ends, pid_t parent)
+{
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+	(void)prctl(PR_SET_NAME, "memscan-open");
+	close_fd(&ends->told[0]);
+	close_fd(&ends->told[1]);
+	close_fd(&ends->asked[1]);
+	_exit(ms_broker_serve(call->opener, ends->asked[0]));
+}
+
+/* ---- the original ---- */
+
+void ms_worker_take_ids(pid_t id, struct ms_worker_call *call)
+{
+	char status[MS_PROC_STATUS_BYTES];
+
+	call->uid = 0;
+	call->gid = 0;
+	if (!id || ms_proc_read(id, "status", status, sizeof(status)) <= 0)
+		return;
+	call->uid = (uid_t)ms_proc_field(status, "Uid", 10);
+	call->gid = (gid_t)ms_proc_field(status, "Gid", 10);
+}
+
+/* Its first words: whether it has given up what it has to. */
+static enum ms_status hear_ready(const struct ms_worker *worker, struct ms_error *err)
+{
+	struct ms_error told = { 0 };
+	char *at = (char *)&told;
+	size_t left = sizeof(told);
+
+	while (left > 0) {
+		ssize_t n = ms_worker_read(worker, at, left);
+
+		if (n <= 0)
+			return ms_fail(err, MS_E_DIED, "a process ended before it began");
+		at += n;
+		left -= (size_t)n;
+	}
+	if (told.status)
+		ms_error_take(err, &told);
+	return told.status ? err->status : MS_OK;
+}
+
+static enum ms_status start(const struct ms_worker_call *call, struct ends *ends,
+                            struct ms_worker *ret, struct ms_error *err)
+{
+	pid_t parent = getpid();
+
+	if (pipe2(ends->told, O_CLOEXEC) != 0 ||
+	    (call->opener &&
+	     socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends->asked) != 0))
+		return ms_fail_sys(err, errno, "no pipe for the process %s", call->title);
+	if (call->opener) {
+		ret->broker = fork();
+		if (ret->broker == 0)
+			be_broker(call, ends, parent);
+		if (ret->broker < 0)
+			return ms_fail_sys(err, errno, "cannot start the process that opens files");
+	}
+	ret->pid = fork();
+	if (ret->pid == 0)
+		be_worker(call, ends, parent);
+	if (ret->pid < 0)
+		return ms_fail_sys(err, errno, "cannot start the process %s", call->title);
+	ret->fd = ends->told[0];
+	ends->told[0] = -1;
+	return MS_OK;
 }
 
 enum ms_status ms_worker_start(const struct ms_worker_call *call, struct ms_worker *ret,
                                struct ms_error *err)
 {
-	pid_t parent = getpid();
-	int ends[2];
-	pid_t pid;
+	struct ends ends = { { -1, -1 }, { -1, -1 } };
+	enum ms_status st;
 
-	if (pipe2(ends, O_CLOEXEC) != 0)
-		return ms_fail_sys(err, errno, "no pipe for the process %s", call->title);
-	pid = fork();
-	if (pid == 0)
-		be_worker(call, ends, parent);
-	(void)close(ends[1]);
-	if (pid < 0) {
-		(void)close(ends[0]);
-		return ms_fail_sys(err, errno, "cannot start the process %s", call->title);
-	}
-	*ret = (struct ms_worker){ pid, ends[0], ms_now_ns() + call->limit_ns };
-	return MS_OK;
+	*ret = (struct ms_worker){ .fd = -1, .deadline_ns = ms_now_ns() + call->limit_ns };
+	st = start(call, &ends, ret, err);
+	close_ends(&ends);
+	if (!st)
+		st = hear_ready(ret, err);
+	if (st)
+		(void)ms_worker_end(ret, false);
+	return st;
 }
 
 ssize_t ms_worker_read(const struct ms_worker *worker, void *buf, size_t len)
@@ -82,31 +235,39 @@ ssize_t ms_worker_read(const struct ms_worker *worker, void *buf, size_t len)
 	return -1;
 }
 
-/* Wait for it; false when its time is over. */
-static bool ends(const struct ms_worker *worker, int *ret_status)
+/* Wait for it; false when that takes until @deadline_ns. */
+static bool ends_by(pid_t pid, uint64_t deadline_ns, int *ret_status)
 {
 	static const struct timespec pause = { .tv_nsec = 1000000 };
 
 	for (;;) {
-		pid_t ended = waitpid(worker->pid, ret_status, WNOHANG);
+		pid_t ended = waitpid(pid, ret_status, WNOHANG);
 
 		if (ended > 0 || (ended < 0 && errno != EINTR))
 			return true;
-		if (ms_now_ns() >= worker->deadline_ns)
+		if (ms_now_ns() >= deadline_ns)
 			return false;
 		(void)nanosleep(&pause, NULL);
 	}
 }
 
+static void end_by_force(pid_t pid, int *ret_status)
+{
+	if (pid <= 0)
+		return;
+	(void)kill(pid, SIGKILL);
+	(void)ends_by(pid, ms_now_ns() + grace_ns, ret_status);
+}
+
 bool ms_worker_end(const struct ms_worker *worker, bool heard)
 {
 	int status = 0;
+	int ignored = 0;
 
-	(void)close(worker->fd);
-	if (!heard || !ends(worker, &status)) {
-		(void)kill(worker->pid, SIGKILL);
-		while (waitpid(worker->pid, &status, 0) < 0 && errno == EINTR)
-			;
-	}
-	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+	if (worker->fd >= 0)
+		(void)close(worker->fd);
+	if (!heard || !ends_by(worker->pid, worker->deadline_ns, &status))
+		end_by_force(worker->pid, &status);
+	end_by_force(worker->broker, &ignored);
+	return worker->pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }

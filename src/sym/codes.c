@@ -1,44 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sym/codes.h"
 
-#include <inttypes.h>
-#include <limits.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "sym/modules.h"
-
-enum { MOST_PLACES = 3 };
-
-static const char deleted[] = " (deleted)";
-
-static size_t path_len(const struct ms_code *code)
+static bool file_of(const void *files, uint32_t number, struct ms_opener_file *ret)
 {
-	size_t len = strnlen(code->name, sizeof(code->name));
-	size_t end = strlen(deleted);
+	const struct ms_codes *codes = files;
+	const struct ms_code *code;
 
-	return len > end && memcmp(code->name + len - end, deleted, end) == 0 ? len - end : len;
+	if (number >= codes->n)
+		return false;
+	code = &codes->at[number];
+	ret->path = code->name;
+	ret->range = code->range;
+	/* A build-id says more than an inode, which a copy of the file has not. */
+	ret->mapped = ret->named = code->build_id_len ? 0 : code->inode;
+	return true;
 }
 
-/* Where the file may be, surest first; how many places. */
-static size_t list_places(const struct ms_codes_call *call, const struct ms_code *code,
-                          char ret[MOST_PLACES][PATH_MAX])
+void ms_codes_opener(const struct ms_codes *codes, struct ms_opener *ret)
 {
-	int len = (int)path_len(code);
-	size_t n = 0;
-
-	if (call->tid)
-		(void)snprintf(ret[n++], PATH_MAX, "/proc/%d/map_files/%" PRIx64 "-%" PRIx64,
-		               (int)call->tid, code->range.begin, code->range.end);
-	if (code->name[0] != '/')
-		return n;
-	if (call->tid)
-		(void)snprintf(ret[n++], PATH_MAX, "/proc/%d/root%.*s", (int)call->tid, len,
-		               code->name);
-	/* Of a process after chroot() alone the kernel shows us the path in our root. */
-	(void)snprintf(ret[n++], PATH_MAX, "%.*s", len, code->name);
-	return n;
+	ret->file = file_of;
+	ret->files = codes;
+	ret->n = codes->n;
 }
 
 static bool is_mapped_one(const struct ms_symbol_file *file, const struct ms_code *code)
@@ -51,37 +35,39 @@ static bool is_mapped_one(const struct ms_symbol_file *file, const struct ms_cod
 	                               memcmp(id, code->build_id, len) == 0);
 }
 
-enum ms_code_state ms_code_open(const struct ms_codes_call *call, const struct ms_code *code,
-                                struct ms_arena *arena, struct ms_symbol_file **ret)
+static enum ms_code_state state_of(const struct ms_symbol_file *file, const struct ms_code *code)
 {
+	if (!file)
+		return MS_CODE_NO_ELF;
+	if (!is_mapped_one(file, code))
+		return MS_CODE_CHANGED;
+	return ms_symbol_file_fits(file) ? MS_CODE_OPEN : MS_CODE_TOO_LARGE;
+}
+
+enum ms_code_state ms_code_open(const struct ms_codes *codes, size_t number,
+                                const struct ms_finder *finder, struct ms_arena *arena,
+                                struct ms_symbol_file **ret)
+{
+	const struct ms_code *code = &codes->at[number];
+	struct ms_file_question question = { .kind = MS_FILE_CODE, .code = (uint32_t)number };
 	enum ms_code_state state = MS_CODE_ABSENT;
-	char paths[MOST_PLACES][PATH_MAX];
-	size_t n = list_places(call, code, paths);
-	char root[32] = "";
-	char name[MS_PATH_TEXT];
-	const struct ms_debug_places places = {
-		.folder = call->debug_folder,
-		.roots = { call->tid ? root : NULL, "" },
-		.debuginfod = call->debuginfod,
-	};
+	struct ms_file_answer answer;
+	int fd;
 
-	(void)snprintf(root, sizeof(root), "/proc/%d/root", (int)call->tid);
-	(void)snprintf(name, sizeof(name), "%.*s", (int)path_len(code), code->name);
-	for (size_t i = 0; i < n; i++) {
-		/* A build-id says more than an inode, which a copy of the file has not. */
-		int fd = ms_module_open(paths[i], code->build_id_len ? 0 : code->inode);
-		struct ms_symbol_file *file;
+	/* What is too large is the one that was mapped: no other is looked for. */
+	while (state != MS_CODE_TOO_LARGE &&
+	       (fd = finder->find(finder->ctx, &question, &answer)) >= 0) {
+		struct ms_symbol_file *file =
+			ms_symbol_file_take(fd, code->name, finder, question.code, arena);
 
-		if (fd < 0)
-			continue;
-		file = ms_symbol_file_take(fd, name, &places, arena);
-		if (file && is_mapped_one(file, code)) {
+		state = state_of(file, code);
+		if (state == MS_CODE_OPEN) {
 			*ret = file;
-			return MS_CODE_OPEN;
+			return state;
 		}
-		state = file ? MS_CODE_CHANGED : MS_CODE_NO_ELF;
 		if (file)
 			ms_symbol_file_close(file);
+		question.place = answer.place + 1;
 	}
 	return state;
 }

@@ -5,24 +5,33 @@
 /*
  * The files of a process that was scanned, which runs on or has ended meanwhile: by their
  * mapping, which is the file whatever became of its name; by name in the process's root;
- * by name in ours. A file that is not the one that was mapped at the scan is not opened.
+ * by name in ours. A file that is not the one that was mapped at the scan is not read.
  *
  * They may be anything: call this in a process that may die of it.
  */
 
 #include "sym/files.h"
-
-struct ms_codes_call {
-	pid_t tid;                /* a living thread of the process; 0: there is none any more */
-	const char *debug_folder; /* where separate debug information is, too; or NULL */
-	bool debuginfod;          /* the servers of DEBUGINFOD_URLS are asked, too */
-};
+#include "sym/opener.h"
 
 /* Why a file is not opened. */
-enum ms_code_state { MS_CODE_OPEN, MS_CODE_ABSENT, MS_CODE_CHANGED, MS_CODE_NO_ELF };
+enum ms_code_state {
+	MS_CODE_OPEN,
+	MS_CODE_ABSENT,
+	MS_CODE_CHANGED,
+	MS_CODE_NO_ELF,
+	MS_CODE_TOO_LARGE
+};
 
-/* Open what @code shows. @ret: set when the answer is MS_CODE_OPEN; lives in @arena */
-enum ms_code_state ms_code_open(const struct ms_codes_call *call, const struct ms_code *code,
-                                struct ms_arena *arena, struct ms_symbol_file **ret);
+/* Have @ret, initialised, open the files of @codes; their numbers are those of the entries. */
+void ms_codes_opener(const struct ms_codes *codes, struct ms_opener *ret);
+
+/*
+ * Open the file of @codes' entry @number.
+ *
+ * @ret: set when the answer is MS_CODE_OPEN; lives in @arena
+ */
+enum ms_code_state ms_code_open(const struct ms_codes *codes, size_t number,
+                                const struct ms_finder *finder, struct ms_arena *arena,
+                                struct ms_symbol_file **ret);
 
 #endif

@@ -6,22 +6,30 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "sym/elf/functions.h"
-#include "sym/modules.h"
+#include "sym/elf/packed.h"
+#include "sym/opener.h"
 
 struct ms_symbol_file {
 	Dwfl_Callbacks callbacks;
-	char no_folders[sizeof(MS_DEBUG_NO_FOLDERS)];
-	char *no_folders_at;
 	Dwfl *dwfl;
 	Dwfl_Module *mod;
 	struct ms_function_source source;
 	struct ms_debug debug;
-	struct ms_debug_places places;
+	const char *path;
 	Elf *elf;
 	GElf_Addr bias;
+};
+
+/* What finds the debug information of a file that is here. */
+struct finding {
+	struct ms_finder finder;
+	struct ms_opener opener;
+	const char *path;
 };
 
 static const char deleted[] = " (deleted)";
@@ -47,6 +55,18 @@ static int open_at(const struct ms_symbol_folder *folder, const char *name, size
 	return n > 0 && n < PATH_MAX ? n : -1;
 }
 
+static int open_file(const char *path, uint64_t inode)
+{
+	int fd = ms_file_open_regular(path);
+	struct stat st;
+
+	if (fd >= 0 && fstat(fd, &st) == 0 && (!inode || st.st_ino == inode))
+		return fd;
+	if (fd >= 0)
+		(void)close(fd);
+	return -1;
+}
+
 /* The file in @folder, its name in @path; -1 when there is none. */
 static int find_in(const struct ms_symbol_folder *folder, const struct ms_mapped_file *mapped,
                    char path[PATH_MAX])
@@ -63,10 +83,10 @@ static int find_in(const struct ms_symbol_folder *folder, const struct ms_mapped
 	if (!stays_inside(mapped->path, len))
 		return -1;
 	if (open_at(folder, mapped->path + 1, len - 1, path) > 0)
-		fd = ms_module_open(path, inode);
+		fd = open_file(path, inode);
 	if (fd < 0 && folder->flat && base &&
 	    open_at(folder, base + 1, len - (size_t)(base + 1 - mapped->path), path) > 0)
-		fd = ms_module_open(path, inode);
+		fd = open_file(path, inode);
 	return fd;
 }
 
@@ -79,6 +99,20 @@ int ms_symbol_folders_open(const struct ms_symbol_folders *folders,
 	for (size_t i = 0; i < folders->n && fd < 0; i++)
 		fd = find_in(&folders->at[i], mapped, path);
 	return fd;
+}
+
+/* Of libdwfl: a module without a file; there is none. */
+/* NOLINTNEXTLINE(readability-function-size) */
+static int find_no_elf(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base,
+                       char **file_name, Elf **elfp)
+{
+	(void)mod;
+	(void)userdata;
+	(void)name;
+	(void)base;
+	(void)file_name;
+	(void)elfp;
+	return -1;
 }
 
 /* A callback of libdwfl: how many parameters is its choice. */
@@ -99,13 +133,10 @@ static bool begin(struct ms_symbol_file *file, const char *path, int fd)
 	void **userdata;
 
 	file->callbacks = (Dwfl_Callbacks){
-		.find_elf = dwfl_build_id_find_elf,
+		.find_elf = find_no_elf,
 		.find_debuginfo = find_debug,
 		.section_address = dwfl_offline_section_address,
-		.debuginfo_path = &file->no_folders_at,
 	};
-	memcpy(file->no_folders, MS_DEBUG_NO_FOLDERS, sizeof(file->no_folders));
-	file->no_folders_at = file->no_folders;
 	(void)elf_version(EV_CURRENT);
 	file->dwfl = dwfl_begin(&file->callbacks);
 	if (file->dwfl) {
@@ -125,9 +156,8 @@ static bool begin(struct ms_symbol_file *file, const char *path, int fd)
 	return file->elf;
 }
 
-struct ms_symbol_file *ms_symbol_file_take(int fd, const char *path,
-                                           const struct ms_debug_places *places,
-                                           struct ms_arena *arena)
+struct ms_symbol_file *ms_symbol_file_take(int fd, const char *path, const struct ms_finder *finder,
+                                           uint32_t code, struct ms_arena *arena)
 {
 	struct ms_symbol_file *file = ms_arena_alloc(arena, sizeof(*file));
 	const char *kept = ms_arena_strndup(arena, path, PATH_MAX);
@@ -138,12 +168,39 @@ struct ms_symbol_file *ms_symbol_file_take(int fd, const char *path,
 	}
 	file->source.units.arena = arena;
 	file->source.table.arena = arena;
-	file->places = *places;
-	file->debug = (struct ms_debug){ .places = &file->places, .path = kept, .arena = arena };
+	file->path = kept;
+	file->debug = (struct ms_debug){ .finder = finder, .code = code, .arena = arena };
 	if (begin(file, kept, fd))
 		return file;
 	ms_symbol_file_close(file);
 	return NULL;
+}
+
+static bool file_of(const void *files, uint32_t number, struct ms_opener_file *ret)
+{
+	const struct finding *finding = files;
+
+	*ret = (struct ms_opener_file){ .path = finding->path };
+	return number == 0;
+}
+
+/* @root: NULL for this machine's own */
+static const struct ms_finder *new_finder(const char *path, const char *root, bool debuginfod,
+                                          struct ms_arena *arena)
+{
+	struct finding *finding = ms_arena_alloc(arena, sizeof(*finding));
+
+	if (!finding)
+		return NULL;
+	finding->finder = (struct ms_finder){ ms_opener_find, &finding->opener };
+	finding->path = path;
+	ms_opener_init(&finding->opener, 0, MS_OPENER_ANYONE);
+	finding->opener.file = file_of;
+	finding->opener.files = finding;
+	finding->opener.n = 1;
+	finding->opener.roots[0] = root;
+	finding->opener.debuginfod = debuginfod;
+	return &finding->finder;
 }
 
 struct ms_symbol_file *ms_symbol_file_open(const struct ms_symbol_folders *folders,
@@ -157,16 +214,32 @@ struct ms_symbol_file *ms_symbol_file_open(const struct ms_symbol_folders *folde
 		const char *folder = folders->at[i].path;
 		/* Where only the very file counts the folder is this machine's root. */
 		bool is_here = folders->at[i].same_inode;
-		const struct ms_debug_places places = {
-			.roots = { is_here ? NULL : folder, "" },
-			.debuginfod = folders->debuginfod,
-		};
 		int fd = find_in(&folders->at[i], mapped, path);
+		const struct ms_finder *finder;
+		const char *inside;
 
-		if (fd >= 0)
-			file = ms_symbol_file_take(fd, path + strlen(folder), &places, arena);
+		if (fd < 0)
+			continue;
+		inside = ms_arena_strndup(arena, path + strlen(folder), PATH_MAX);
+		finder = inside ? new_finder(inside, is_here ? NULL : folder, folders->debuginfod,
+		                             arena)
+		                : NULL;
+		if (finder)
+			file = ms_symbol_file_take(fd, inside, finder, 0, arena);
+		else
+			(void)close(fd);
 	}
 	return file;
+}
+
+bool ms_symbol_file_fits(const struct ms_symbol_file *file)
+{
+	return ms_packed_fits(file->elf);
+}
+
+const char *ms_symbol_file_path(const struct ms_symbol_file *file)
+{
+	return file->path;
 }
 
 void ms_symbol_file_close(struct ms_symbol_file *file)

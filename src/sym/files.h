@@ -9,6 +9,9 @@
  * Separate debug information is looked for in the folder's usr/lib/debug, beside the
  * file and where this system has it; on debuginfod's servers only when that is asked for.
  *
+ *	finder.h         how files are asked for
+ *	opener.c         what answers: composes paths and opens files, reads none
+ *	fetch.c          debuginfod's servers
  *	files.c          from a library to a file, from there to names
  *	codes.c          the same for the files of a process
  *	zip.c            libraries inside the package of an app
@@ -58,11 +61,16 @@ struct ms_symbol_file *ms_symbol_file_open(const struct ms_symbol_folders *folde
 /*
  * The same of the open ELF file @fd, which becomes the symbol file's, in every case.
  *
- * @path: its path in the roots of @places, where its debug information is looked for
+ * @finder: of its debug information; borrowed. There it is number @code
  */
-struct ms_symbol_file *ms_symbol_file_take(int fd, const char *path,
-                                           const struct ms_debug_places *places,
-                                           struct ms_arena *arena);
+struct ms_symbol_file *ms_symbol_file_take(int fd, const char *path, const struct ms_finder *finder,
+                                           uint32_t code, struct ms_arena *arena);
+
+/* Whether its debug information is to be had in the memory that there is for it. */
+bool ms_symbol_file_fits(const struct ms_symbol_file *file);
+
+/* Its path, as it was given. */
+const char *ms_symbol_file_path(const struct ms_symbol_file *file);
 
 void ms_symbol_file_close(struct ms_symbol_file *file);
 

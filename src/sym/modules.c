@@ -2,20 +2,14 @@
 #include "sym/modules.h"
 
 #include <elf.h>
-#include <inttypes.h>
-#include <limits.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "engine/modules.h"
 
 enum { MAX_VDSO_BYTES = 1 << 20 };
-
-static const char deleted[] = " (deleted)";
 
 static bool is_vdso(const struct ms_mapping *map)
 {
@@ -55,44 +49,19 @@ bool ms_modules_list(const struct ms_symbols_call *call, struct ms_arena *arena,
 	return true;
 }
 
-static bool ends_with(const char *s, const char *end)
+uint32_t ms_module_code(const struct ms_module *module)
 {
-	size_t len = strlen(s);
-	size_t end_len = strlen(end);
-
-	return len >= end_len && strcmp(s + len - end_len, end) == 0;
+	return (uint32_t)(module->first - module->call->maps->at);
 }
 
-int ms_module_open(const char *path, uint64_t inode)
-{
-	int fd = ms_file_open_regular(path);
-	struct stat st;
-
-	if (fd >= 0 && fstat(fd, &st) == 0 && (!inode || st.st_ino == inode))
-		return fd;
-	if (fd >= 0)
-		(void)close(fd);
-	return -1;
-}
-
-/*
- * By the mapping itself, which is the file whatever became of its name, but takes a
- * privilege; else by name, if that is still the file's.
- */
 static int open_file(const struct ms_module *module)
 {
-	const struct ms_mapping *map = module->first;
-	pid_t tid = module->call->tid;
-	char path[PATH_MAX];
-	int fd;
+	const struct ms_finder *finder = module->call->finder;
+	const struct ms_file_question question = { .kind = MS_FILE_CODE,
+		                                   .code = ms_module_code(module) };
+	struct ms_file_answer answer;
 
-	(void)snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, tid,
-	               map->range.begin, map->range.end);
-	fd = ms_module_open(path, 0);
-	if (fd >= 0 || map->name[0] != '/' || ends_with(map->name, deleted))
-		return fd;
-	(void)snprintf(path, sizeof(path), "/proc/%d/root%s", tid, map->name);
-	return ms_module_open(path, map->inode);
+	return finder->find(finder->ctx, &question, &answer);
 }
 
 static Elf *vdso_elf(const struct ms_module *module)

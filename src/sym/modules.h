@@ -37,11 +37,8 @@ bool ms_modules_list(const struct ms_symbols_call *call, struct ms_arena *arena,
  */
 int ms_module_elf(struct ms_module *module, Elf **ret_elf);
 
-/*
- * Open the file @path, of inode @inode unless that is 0; -1 when there is none. A regular
- * file: whatever else stands in its place now might block us for ever.
- */
-int ms_module_open(const char *path, uint64_t inode);
+/* Its number for call->finder. */
+uint32_t ms_module_code(const struct ms_module *module);
 
 /* Release what ms_module_elf() holds; its Elf must have ended. */
 void ms_module_close(struct ms_module *module);

@@ -12,11 +12,7 @@ struct ms_symbols {
 	struct ms_arena *arena;
 	struct ms_modules modules;
 	Dwfl_Callbacks callbacks;
-	char no_folders[sizeof(MS_DEBUG_NO_FOLDERS)];
-	char *no_folders_at;
-	struct ms_debug_places places;
-	char root[32]; /* the process's */
-	Dwfl *dwfl;    /* NULL: no file is to be opened */
+	Dwfl *dwfl; /* NULL: no file is to be opened */
 };
 
 /* The file of a module, when it is first asked for; how many parameters is libdwfl's choice. */
@@ -64,11 +60,45 @@ static void report_modules(struct ms_symbols *s)
 			*userdata = module;
 		module->units = (struct ms_unit_source){ .mod = mod, .arena = s->arena };
 		module->table = (struct ms_symbol_table){ .mod = mod, .arena = s->arena };
-		module->debug = (struct ms_debug){ .places = &s->places,
-			                           .path = module->first->name,
+		module->debug = (struct ms_debug){ .finder = s->call->finder,
+			                           .code = ms_module_code(module),
 			                           .arena = s->arena };
 	}
 	(void)dwfl_report_end(s->dwfl, NULL, NULL);
+}
+
+static const char deleted[] = " (deleted)";
+
+static bool ends_with(const char *s, const char *end)
+{
+	size_t len = strlen(s);
+	size_t end_len = strlen(end);
+
+	return len >= end_len && strcmp(s + len - end_len, end) == 0;
+}
+
+static bool file_of(const void *files, uint32_t number, struct ms_opener_file *ret)
+{
+	const struct ms_mappings *maps = files;
+	const struct ms_mapping *map;
+
+	if (number >= maps->n)
+		return false;
+	map = &maps->at[number];
+	*ret = (struct ms_opener_file){
+		.path = map->name,
+		.range = map->range,
+		.named = map->inode,
+		.renamed = ends_with(map->name, deleted),
+	};
+	return true;
+}
+
+void ms_symbols_opener(const struct ms_mappings *maps, struct ms_opener *ret)
+{
+	ret->file = file_of;
+	ret->files = maps;
+	ret->n = maps->n;
 }
 
 enum ms_status ms_symbols_open(const struct ms_symbols_call *call, struct ms_arena *arena,
@@ -84,20 +114,11 @@ enum ms_status ms_symbols_open(const struct ms_symbols_call *call, struct ms_are
 		.find_elf = find_elf,
 		.find_debuginfo = find_debug,
 		.section_address = dwfl_offline_section_address,
-		.debuginfo_path = &s->no_folders_at,
-	};
-	memcpy(s->no_folders, MS_DEBUG_NO_FOLDERS, sizeof(s->no_folders));
-	s->no_folders_at = s->no_folders;
-	(void)snprintf(s->root, sizeof(s->root), "/proc/%d/root", (int)call->tid);
-	s->places = (struct ms_debug_places){
-		.folder = call->debug_folder,
-		.roots = { s->root, "" },
-		.debuginfod = call->debuginfod,
 	};
 	if (!ms_modules_list(call, arena, &s->modules))
 		return ms_fail(err, MS_E_NOMEM, "no memory for the list of modules");
 	*ret = s;
-	if (!call->tid)
+	if (!call->finder)
 		return MS_OK;
 	(void)elf_version(EV_CURRENT);
 	s->dwfl = dwfl_begin(&s->callbacks);

@@ -5,11 +5,9 @@
 /*
  * Names for addresses of a process: module, build-id, function, source line.
  *
- * Reads the ELF files that the process has mapped, and separate debug information
- * where the distribution puts it, in the process's root and then in ours, through
- * elfutils; from debuginfod's servers only when that is asked for. A file is opened when the first
- *address in it is named. The files are those of the process's mount namespace and may be anything:
- *call this in a process that may die of it.
+ * Reads the ELF files that the process has mapped, and separate debug information of
+ * theirs, through elfutils. A file is asked for when the first address in it is named. They
+ * may be anything: call this in a process that may die of it.
  *
  *	symbols.c   the questions, asked of libdwfl
  *	modules.c   which mappings are one ELF file, and how to get at it
@@ -22,17 +20,19 @@
 #include "base/status.h"
 #include "engine/backtrace.h"
 #include "engine/source.h"
+#include "sym/opener.h"
 
 struct ms_symbols_call {
-	pid_t tid; /* a living thread, through whose /proc entry files are opened; 0: they are not
-	            */
+	/* Opens files, whose numbers are those of maps' entries; NULL: none are read. */
+	const struct ms_finder *finder;
 	const struct ms_mappings *maps;
 	/* Reads the process's memory; returns how many bytes from @addr on were readable. */
 	size_t (*read)(const void *ctx, ms_addr addr, void *buf, size_t len);
 	const void *ctx;
-	const char *debug_folder; /* where separate debug information is, too; or NULL */
-	bool debuginfod;          /* the servers of DEBUGINFOD_URLS are asked, too */
 };
+
+/* Have @ret, initialised, open the files of @maps for that. */
+void ms_symbols_opener(const struct ms_mappings *maps, struct ms_opener *ret);
 
 struct ms_symbols;
 

@@ -11,8 +11,11 @@ import os
 import pathlib
 import re
 import shutil
+import struct
 import subprocess
 import threading
+import time
+import zlib
 
 import pytest
 
@@ -90,6 +93,10 @@ def unnamed_leak(report, size=1234):
         if "leak_names" in frame["module"]:
             assert "function" not in frame and "file" not in frame, frame
             assert int(frame["offset"], 16) > 0
+
+
+def unnamed_lines(report, size=1234):
+    assert not [frame for frame in frames_of(report, size) if "leak_names" in frame.get("file", "")]
 
 
 def report_of(program, *args, arguments=(), **more):
@@ -463,6 +470,152 @@ def test_no_server_is_named(tmp_path):
         done = scan(process.pid, "--debuginfod", env=env)
     assert "memscan: --debuginfod: DEBUGINFOD_URLS names no server, so none is asked" in done.stderr
     named_leak(done.report)
+
+
+# ---- files that are made to take memory and time ----
+
+def zeros(size):
+    """So many zeros as zlib has them, in a thousandth of the room and in no time."""
+    piece = 1 << 24
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    full = packer.compress(bytes(piece)) + packer.flush(zlib.Z_FULL_FLUSH)
+    last = zlib.compressobj(9, zlib.DEFLATED, -15).flush()
+    checksum = (size % 65521) << 16 | 1
+    return b"\x78\xda" + full * (size // piece) + last + struct.pack(">I", checksum)
+
+
+def packed(size, claimed=None):
+    """A section that is compressed, as .gnu.build.attributes of ELF have it (Elf64_Chdr)."""
+    return struct.pack("<IIQQ", 1, 0, claimed or size, 1) + zeros(size)
+
+
+def add_section(path, name, content, tmp_path):
+    section = tmp_path / "section"
+    section.write_bytes(content)
+    subprocess.run(["objcopy", "--remove-section", name, path], check=True)
+    subprocess.run(["objcopy", "--add-section", f"{name}={section}", path], check=True)
+    set_compressed(path, name)
+
+
+def set_compressed(path, name):
+    """Say in the section's header that it is compressed, which objcopy does not."""
+    data = bytearray(path.read_bytes())
+    begin, = struct.unpack_from("<Q", data, 40)
+    size, n, names = struct.unpack_from("<HHH", data, 58)
+    strings, = struct.unpack_from("<Q", data, begin + names * size + 24)
+    for header in range(begin, begin + n * size, size):
+        at = strings + struct.unpack_from("<I", data, header)[0]
+        if data[at:data.index(0, at)] == name.encode():
+            flags, = struct.unpack_from("<Q", data, header + 8)
+            struct.pack_into("<Q", data, header + 8, flags | 0x800)
+            path.write_bytes(data)
+            return
+    raise AssertionError(f"no section {name}")
+
+
+def nested_ranges(many):
+    """Assembly: a unit of so many functions, each of as many ranges, of which all are the same."""
+    return f"""
+	.section .debug_abbrev,"",@progbits
+	.uleb128 1, 0x11
+	.byte 1
+	.uleb128 0x55, 0x17, 0x11, 1, 0, 0
+	.uleb128 2, 0x2e
+	.byte 0
+	.uleb128 0x55, 0x17, 0, 0
+	.byte 0
+	.section .debug_info,"",@progbits
+	.4byte 2f - 1f
+1:	.2byte 4
+	.4byte 0
+	.byte 8
+	.uleb128 1
+	.4byte 0
+	.8byte 0
+	.rept {many}
+	.uleb128 2
+	.4byte 0
+	.endr
+	.byte 0
+2:
+	.section .debug_ranges,"",@progbits
+	.rept {many}
+	.8byte 0x1000, 0x100000
+	.endr
+	.8byte 0, 0
+"""
+
+
+def costs(pid, *args, seconds=70):
+    """A scan; its report, and the most memory that any of its processes had."""
+    before = time.monotonic()
+    with Watched("memscan-") as most:
+        done = scan(pid, *args)
+    assert time.monotonic() - before < seconds, "it took too long"
+    check_scanned(done)
+    return done.report, most.bytes
+
+
+class Watched:
+    """The most resident memory of any process whose name begins so, while this is entered."""
+
+    def __init__(self, name):
+        self.name, self.bytes, self.over = name, 0, threading.Event()
+
+    def __enter__(self):
+        self.thread = threading.Thread(target=self.watch)
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.thread.join()
+
+    def watch(self):
+        while not self.over.wait(0.005):
+            for pid in support.all_pids():
+                try:
+                    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+                except (FileNotFoundError, ProcessLookupError):
+                    continue
+                if status.startswith(f"Name:\t{self.name}") and (rss := re.search(r"VmRSS:\s*(\d+)", status)):
+                    self.bytes = max(self.bytes, int(rss.group(1)) << 10)
+
+
+LITTLE = 5 << 28
+
+
+@pytest.mark.parametrize("size, claimed", [(3 << 30, None), (1 << 24, 8 << 30)], ids=["true", "claimed"])
+@pytest.mark.parametrize("where", ["program", "debug file"])
+def test_sections_that_unpack_to_gigabytes(size, claimed, where, tmp_path):
+    program = build(tmp_path / "leak_names")
+    hit = program
+    if where == "debug file":
+        identity = build_id(program)
+        hit = split(program).rename(by_build_id(tmp_path / "debug", identity))
+    add_section(hit, ".debug_str", packed(size, claimed), tmp_path)
+    assert hit.stat().st_size < 4 << 20
+    (tmp_path / "debug").mkdir(exist_ok=True)
+    with started(program) as process:
+        report, most = costs(process.pid, "--debug-dir", tmp_path / "debug")
+    assert most < LITTLE, most
+    unnamed_lines(report)
+    assert warned(report, "takes too much memory"), report["warnings"]
+
+
+def test_debug_information_that_repeats_itself(tmp_path):
+    """100,000,000,000 ranges in 3 MB."""
+    source = tmp_path / "ranges.s"
+    source.write_text(nested_ranges(100000))
+    with_ranges = tmp_path / "ranges.o"
+    subprocess.run(["gcc", "-c", "-o", with_ranges, source], check=True)
+    program = tmp_path / "leak_names"
+    subprocess.run(["gcc", "-O2", "-o", program, HERE / "leak_names.c", with_ranges, "-ldl"], check=True)
+    assert program.stat().st_size < 4 << 20
+    with started(program) as process:
+        report, most = costs(process.pid)
+    assert most < LITTLE, most
+    assert warned(report, "leak_names are not named"), report["warnings"]
 
 
 # ---- wrong calls ----

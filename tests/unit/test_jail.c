@@ -63,14 +63,19 @@ static int status_of(void (*body)(pid_t parent))
 	return status;
 }
 
+static enum ms_jail_work work; /* MS_JAIL_SWEEP unless a test says otherwise */
+
 static void enter(pid_t parent)
 {
 	static const int keep[] = { LIMITS, 0, -1, 2, KEPT, ALSO_KEPT, STATUS };
-	const struct ms_jail jail = { keep, sizeof(keep) / sizeof(keep[0]), parent, 1 };
+	const struct ms_jail jail = { .keep = keep,
+		                      .n_keep = sizeof(keep) / sizeof(keep[0]),
+		                      .parent = parent,
+		                      .n_open = 1 };
 
 	seen->st = ms_jail_drop(&jail, &seen->err);
 	if (!seen->st)
-		seen->st = ms_jail_seal(MS_JAIL_SWEEP, &seen->err);
+		seen->st = ms_jail_seal(work, &seen->err);
 	if (seen->st)
 		syscall(SYS_exit_group, 99);
 }
@@ -199,6 +204,8 @@ Test(jail, of_the_sweeper_leaves_these_calls_and_no_others)
 	}
 }
 
+enum { NUMBERS = 480, URETPROBE = 335, UPROBE };
+
 /* Every number that there is: what is not above is not allowed by chance either. */
 static void make_numbered_call(pid_t parent)
 {
@@ -208,7 +215,6 @@ static void make_numbered_call(pid_t parent)
 
 Test(jail, of_the_sweeper_has_so_many_calls_in_all)
 {
-	enum { NUMBERS = 480, URETPROBE = 335, UPROBE };
 	static const long allowed[] = { SYS_read,    SYS_write,         SYS_close,
 		                        SYS_poll,    SYS_munmap,        SYS_brk,
 		                        SYS_pread64, SYS_clock_gettime, SYS_getrusage,
@@ -228,6 +234,147 @@ Test(jail, of_the_sweeper_has_so_many_calls_in_all)
 		cr_expect_neq(was_killed(status_of(make_numbered_call)), expected, "call %zu",
 		              asked);
 	}
+}
+
+/* ---- what a reader of files can still do ---- */
+
+enum answer { ANSWERED, REFUSED };
+
+static const struct {
+	const char *what;
+	enum answer answer;
+	long nr;
+	long args[6];
+} of_reader[] = {
+	{ "read", ANSWERED, SYS_read, { -1 } },
+	{ "pread64", ANSWERED, SYS_pread64, { -1 } },
+	{ "lseek", ANSWERED, SYS_lseek, { -1 } },
+	{ "fstat", ANSWERED, SYS_fstat, { -1 } },
+	{ "fstat as glibc has it", ANSWERED, SYS_newfstatat, { -1, (long)"", 0, AT_EMPTY_PATH } },
+	{ "stat of a name", REFUSED, SYS_newfstatat, { AT_FDCWD, (long)"/" } },
+	{ "flags of a file", ANSWERED, SYS_fcntl, { -1, F_GETFL } },
+	{ "flags of a descriptor", ANSWERED, SYS_fcntl, { -1, F_GETFD } },
+	{ "another descriptor", REFUSED, SYS_fcntl, { 0, F_DUPFD } },
+	{ "write", ANSWERED, SYS_write, { -1 } },
+	{ "close", ANSWERED, SYS_close, { -1 } },
+	{ "sendmsg", ANSWERED, SYS_sendmsg, { -1 } },
+	{ "recvmsg", ANSWERED, SYS_recvmsg, { -1 } },
+	{ "sendto", REFUSED, SYS_sendto, { -1 } },
+	{ "memory",
+	  ANSWERED,
+	  SYS_mmap,
+	  { 0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1 } },
+	{ "memory to execute",
+	  REFUSED,
+	  SYS_mmap,
+	  { 0, 4096, PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1 } },
+	{ "memory that is shared",
+	  REFUSED,
+	  SYS_mmap,
+	  { 0, 4096, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1 } },
+	{ "memory that is a stack",
+	  REFUSED,
+	  SYS_mmap,
+	  { 0, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_GROWSDOWN, -1 } },
+	{ "a file", ANSWERED, SYS_mmap, { 0, 4096, PROT_READ, MAP_PRIVATE, -1 } },
+	{ "a file to execute", REFUSED, SYS_mmap, { 0, 4096, PROT_EXEC, MAP_PRIVATE, -1 } },
+	{ "a file to write to", REFUSED, SYS_mmap, { 0, 4096, PROT_WRITE, MAP_SHARED, -1 } },
+	{ "munmap", ANSWERED, SYS_munmap, { 1 } },
+	{ "mremap", ANSWERED, SYS_mremap, { 1, 0, 0, MREMAP_MAYMOVE } },
+	{ "mremap to a place", REFUSED, SYS_mremap, { 1, 0, 0, MREMAP_MAYMOVE | MREMAP_FIXED } },
+	{ "madvise huge pages", ANSWERED, SYS_madvise, { 1, 0, MADV_HUGEPAGE } },
+	{ "madvise not needed", ANSWERED, SYS_madvise, { 1, 0, MADV_DONTNEED } },
+	{ "madvise cold", REFUSED, SYS_madvise, { 1, 0, MADV_COLD } },
+	{ "mprotect", REFUSED, SYS_mprotect, { 0, 4096, PROT_WRITE } },
+	{ "brk", ANSWERED, SYS_brk, { 0 } },
+	{ "sysinfo", ANSWERED, SYS_sysinfo, { 1 } },
+	{ "clock_gettime", ANSWERED, SYS_clock_gettime, { -1 } },
+	{ "open", REFUSED, SYS_open, { (long)"/dev/null" } },
+	{ "openat", REFUSED, SYS_openat, { AT_FDCWD, (long)"/dev/null" } },
+	{ "openat2", REFUSED, SYS_openat2, { AT_FDCWD } },
+	{ "socket", REFUSED, SYS_socket, { AF_UNIX, SOCK_STREAM } },
+	{ "connect", REFUSED, SYS_connect, { -1 } },
+	{ "execve", REFUSED, SYS_execve, { (long)"/bin/true" } },
+	{ "fork", REFUSED, SYS_fork, { 0 } },
+	{ "clone", REFUSED, SYS_clone, { CLONE_VM } },
+	{ "clone3", REFUSED, SYS_clone3, { 0 } },
+	{ "kill", REFUSED, SYS_kill, { 0 } },
+	{ "ptrace", REFUSED, SYS_ptrace, { PTRACE_TRACEME } },
+	{ "process_vm_readv", REFUSED, SYS_process_vm_readv, { 1 } },
+	{ "prctl", REFUSED, SYS_prctl, { PR_SET_DUMPABLE, 1 } },
+	{ "ioctl", REFUSED, SYS_ioctl, { 0 } },
+	{ "setuid", REFUSED, SYS_setuid, { 0 } },
+	{ "prlimit64", REFUSED, SYS_prlimit64, { 0 } },
+	{ "io_uring_setup", REFUSED, SYS_io_uring_setup, { 1 } },
+};
+
+static bool is_refused(long nr, const long *a)
+{
+	return syscall(nr, a[0], a[1], a[2], a[3], a[4], a[5]) == -1 && errno == EPERM;
+}
+
+static void make_readers_call(pid_t parent)
+{
+	enter(parent);
+	syscall(SYS_exit_group, is_refused(of_reader[asked].nr, of_reader[asked].args) ? 8 : 7);
+}
+
+Test(jail, of_a_reader_leaves_these_calls_and_no_others)
+{
+	share();
+	work = MS_JAIL_READ;
+	for (asked = 0; asked < sizeof(of_reader) / sizeof(of_reader[0]); asked++) {
+		int status = status_of(make_readers_call);
+		int expected = of_reader[asked].answer == REFUSED ? 8 : 7;
+
+		cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == expected, "%s: %#x (%s)",
+		          of_reader[asked].what, status, seen->err.text);
+	}
+}
+
+static void make_readers_numbered_call(pid_t parent)
+{
+	static const long none[6] = { -1, -1, -1, -1, -1, -1 };
+
+	enter(parent);
+	syscall(SYS_exit_group, is_refused((long)asked, none) ? 8 : 7);
+}
+
+Test(jail, of_a_reader_has_so_many_calls_in_all)
+{
+	static const long allowed[] = { SYS_read,    SYS_pread64,    SYS_lseek,
+		                        SYS_fstat,   SYS_write,      SYS_close,
+		                        SYS_sendmsg, SYS_recvmsg,    SYS_munmap,
+		                        SYS_brk,     SYS_sysinfo,    SYS_clock_gettime,
+		                        SYS_exit,    SYS_exit_group, SYS_restart_syscall };
+
+	share();
+	work = MS_JAIL_READ;
+	for (asked = 0; asked < NUMBERS; asked++) {
+		bool expected = false;
+		int status;
+
+		if (asked == SYS_rt_sigreturn || asked == URETPROBE || asked == UPROBE)
+			continue;
+		for (size_t i = 0; i < sizeof(allowed) / sizeof(allowed[0]); i++)
+			expected |= allowed[i] == (long)asked;
+		status = status_of(make_readers_numbered_call);
+		cr_expect_eq(!WIFEXITED(status) || WEXITSTATUS(status) != 8, expected, "call %zu",
+		             asked);
+	}
+}
+
+static void make_x32_call(pid_t parent)
+{
+	enter(parent);
+	(void)syscall(0x40000000 | SYS_read, -1, NULL, 0);
+}
+
+Test(jail, of_a_reader_kills_at_a_call_of_another_kind)
+{
+	share();
+	work = MS_JAIL_READ;
+	cr_assert(was_killed(status_of(make_x32_call)));
 }
 
 static void call_32_bit(pid_t parent)
@@ -259,7 +406,7 @@ static void *call_from_thread(void *arg)
 
 static void seal_with_thread(pid_t parent)
 {
-	const struct ms_jail jail = { NULL, 0, parent, 1 };
+	const struct ms_jail jail = { .parent = parent, .n_open = 1 };
 	pthread_t thread;
 
 	if (ms_jail_drop(&jail, &seen->err) ||
@@ -416,25 +563,41 @@ Test(jail, of_root_of_a_namespace_without_nobody_keeps_the_id_and_no_capability)
 	expect_field("CapBnd", "0000000000000000");
 }
 
+static bool as_user;
+
 static void look_at_dumpable(pid_t parent)
 {
-	const struct ms_jail jail = { NULL, 0, parent, 1 };
+	const struct ms_jail jail = { .parent = parent, .n_open = 1 };
 
-	if (geteuid() == 0 && setresuid(12345, 12345, 12345))
-		syscall(SYS_exit_group, 98);
 	/* A change of ids has it cleared as well. */
+	if (as_user && geteuid() == 0 && setresuid(12345, 12345, 12345))
+		syscall(SYS_exit_group, 98);
 	(void)prctl(PR_SET_DUMPABLE, 1);
 	seen->st = ms_jail_drop(&jail, &seen->err);
 	seen->dumpable = prctl(PR_GET_DUMPABLE) != 0;
 	seen->open[0] = prctl(PR_GET_PDEATHSIG, &seen->st) == 0 && (int)seen->st == SIGKILL;
+	seen->open[1] = access("/etc", F_OK) == 0 || access("../../etc", F_OK) == 0;
 }
 
 Test(jail, cannot_be_looked_at_and_ends_with_its_parent)
 {
 	share();
+	for (int i = 0; i < 2; i++) {
+		as_user = i;
+		cr_assert(has_ended(status_of(look_at_dumpable)));
+		cr_expect_not(seen->dumpable);
+		cr_expect(seen->open[0]);
+	}
+}
+
+Test(jail, of_root_has_no_files)
+{
+	if (geteuid() != 0)
+		cr_skip_test("takes root");
+	share();
+	as_user = false;
 	cr_assert(has_ended(status_of(look_at_dumpable)));
-	cr_expect_not(seen->dumpable);
-	cr_expect(seen->open[0]);
+	cr_expect_not(seen->open[1]);
 }
 
 static void have_another_parent(pid_t parent)
@@ -484,6 +647,7 @@ static const struct {
 	{ "capget", SYS_capget, -1, "capabilities", false },
 	{ "capset", SYS_capset, -1, "capabilities", true },
 	{ "bounding set", SYS_prctl, PR_CAPBSET_DROP, "the bounding set", true },
+	{ "tree of files", SYS_chroot, -1, "the tree of files", true },
 	{ "group", SYS_setresgid, -1, "the group root", true },
 	{ "user", SYS_setresuid, -1, "the user root", true },
 };

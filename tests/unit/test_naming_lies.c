@@ -10,9 +10,9 @@
 
 static void (*tell)(FILE *to);
 
-int lie(void *ctx, int fd)
+int lie(void *ctx, const struct ms_worker_side *side)
 {
-	FILE *to = fdopen(fd, "w");
+	FILE *to = fdopen(side->fd, "w");
 
 	(void)ctx;
 	tell(to);

@@ -17,6 +17,8 @@ static struct ms_mappings maps;
 static struct ms_symbols *symbols;
 static struct ms_symbol symbol;
 static struct ms_symbols_call call;
+static struct ms_opener opener;
+static const struct ms_finder finder = { ms_opener_find, &opener };
 
 static size_t read_self(const void *ctx, ms_addr addr, void *buf, size_t len)
 {
@@ -35,7 +37,9 @@ static void open_symbols(void)
 
 	memset(&maps, 0, sizeof(maps));
 	cr_assert_eq(ms_maps_read(getpid(), &arena, &maps, &err), MS_OK);
-	call = (struct ms_symbols_call){ .tid = getpid(), .maps = &maps, .read = read_self };
+	ms_opener_init(&opener, getpid(), geteuid());
+	ms_symbols_opener(&maps, &opener);
+	call = (struct ms_symbols_call){ .finder = &finder, .maps = &maps, .read = read_self };
 	cr_assert_eq(ms_symbols_open(&call, &arena, &symbols, &err), MS_OK);
 }
 
@@ -184,7 +188,7 @@ Test(symbols, without_a_process_no_file_is_opened)
 	struct ms_error err;
 
 	ms_symbols_close(symbols);
-	call.tid = 0;
+	call.finder = NULL;
 	cr_assert_eq(ms_symbols_open(&call, &arena, &symbols, &err), MS_OK);
 	ms_symbols_name(symbols, (uintptr_t)program_begin, &symbol);
 	cr_assert_not_null(strstr(symbol.module, "test_symbols"));

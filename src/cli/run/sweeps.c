@@ -67,6 +67,7 @@ static bool judge(void *ctx, const struct ms_report *asked, uint32_t *verdicts,
 /* Answer until there is no sweeper at the other end any more. */
 static _Noreturn void be_judge(struct judging *judging, int fd)
 {
+	struct ms_arena arena = { 0 };
 	const struct ms_wire_link link = {
 		.get = ms_sweep_get,
 		.put = ms_sweep_put,
@@ -74,11 +75,11 @@ static _Noreturn void be_judge(struct judging *judging, int fd)
 		.judge = judge,
 		.judge_ctx = judging,
 	};
-	struct ms_arena arena = { 0 };
 	struct ms_report *report = ms_arena_alloc(&arena, sizeof(*report));
 	struct ms_error err = { 0 };
 
 	(void)prctl(PR_SET_NAME, "memscan-names");
+	judging->naming.held = &arena;
 	if (!report || ms_wire_serve(&link, &arena, report, &err))
 		_exit(1);
 	_exit(0);
@@ -149,6 +150,12 @@ static _Noreturn void be_sweeper(const struct ms_standing_sweep *run,
 	_exit(ms_sweep_serve_standing(&sweep));
 }
 
+/* What is shared with the sweeper is nothing for processes that read files. */
+static void share(struct ms_collection *standing, int advice)
+{
+	(void)madvise(standing, standing->map_bytes, advice);
+}
+
 static enum ms_status start(struct ms_standing_sweep *run, const struct ms_options *options,
                             struct ms_error *err)
 {
@@ -161,10 +168,13 @@ static enum ms_status start(struct ms_standing_sweep *run, const struct ms_optio
 	run->report = memfd_create("memscan-report", MFD_CLOEXEC);
 	if (run->report < 0)
 		return ms_fail_sys(err, errno, "no file for a report");
+	share(run->standing, MADV_DONTFORK);
 	judge = start_judge(run, options);
+	share(run->standing, MADV_DOFORK);
 	run->pid = fork();
 	if (!run->pid)
 		be_sweeper(run, options, judge, parent);
+	share(run->standing, MADV_DONTFORK);
 	if (run->pid < 0)
 		st = ms_fail_sys(err, errno, "cannot start the sweeper process");
 	if (judge >= 0)

@@ -10,6 +10,7 @@
 
 struct teller {
 	const struct ms_names_job *job;
+	const struct ms_finder *finder;
 	FILE *to;
 	struct ms_arena arena;
 	struct ms_ptrmap sent;     /* the numbers of strings */
@@ -162,6 +163,9 @@ static void tell_unopened(struct teller *t, const struct ms_code *code, enum ms_
 	case MS_CODE_NO_ELF:
 		warn(t, "functions of %s are not named: it is damaged", name);
 		break;
+	case MS_CODE_TOO_LARGE:
+		warn(t, "functions of %s are not named: it takes too much memory", name);
+		break;
 	case MS_CODE_OPEN:
 		break;
 	}
@@ -177,7 +181,8 @@ static void tell_group(struct teller *t, const struct ms_code *code, size_t begi
 	/* What a program wrote itself, or the kernel, is in no file. */
 	if (!code->inode)
 		return;
-	state = ms_code_open(&t->job->call, code, &t->arena, &file);
+	state = ms_code_open(t->job->code, (size_t)(code - t->job->code->at), t->finder, &t->arena,
+	                     &file);
 	if (state != MS_CODE_OPEN) {
 		tell_unopened(t, code, state);
 		return;
@@ -197,15 +202,17 @@ static void tell_group(struct teller *t, const struct ms_code *code, size_t begi
 	}
 	debug = ms_symbol_file_debug(file);
 	if (debug->refused && !debug->found)
-		warn(t, "%s is not used: it is damaged, or of another build than %s",
-		     end_of_path(debug->refused), end_of_path(debug->path));
+		warn(t, "%s is not used: it %s %s", end_of_path(debug->refused),
+		     debug->too_large ? "takes too much memory to name functions of"
+		                      : "is damaged, or of another build than",
+		     end_of_path(ms_symbol_file_path(file)));
 	ms_symbol_file_close(file);
 }
 
-int ms_names_work(void *ctx, int fd)
+int ms_names_work(void *ctx, const struct ms_worker_side *side)
 {
 	const struct ms_names_job *job = ctx;
-	struct teller t = { .job = job, .to = fdopen(fd, "w") };
+	struct teller t = { .job = job, .finder = side->finder, .to = fdopen(side->fd, "w") };
 	const struct ms_name_record end = { .kind = MS_NAME_END };
 
 	if (!t.to)
@@ -220,6 +227,9 @@ int ms_names_work(void *ctx, int fd)
 		(void)fflush(t.to);
 		if (code)
 			tell_group(&t, code, i, i + n);
+		/* What it lacks cannot be told any more: as if it had died of this file. */
+		if (t.arena.refused)
+			return 1;
 		i += n;
 	}
 	put_record(&t, &end);

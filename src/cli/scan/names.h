@@ -14,6 +14,7 @@
  *	END
  */
 
+#include "cli/worker.h"
 #include "engine/names/suppressions.h"
 #include "engine/report.h"
 #include "sym/codes.h"
@@ -50,7 +51,6 @@ struct ms_name_function {
 };
 
 struct ms_names_job {
-	struct ms_codes_call call;
 	const struct ms_codes *code;
 	const ms_addr *pcs; /* in order, no two alike */
 	size_t n;
@@ -59,7 +59,7 @@ struct ms_names_job {
 };
 
 /* What the process does: ms_worker_call.work, with a struct ms_names_job for @ctx. */
-int ms_names_work(void *ctx, int fd);
+int ms_names_work(void *ctx, const struct ms_worker_side *side);
 
 /*
  * How many of @job's addresses from @i on are in one file, that of @ret_code; NULL when

@@ -19,6 +19,9 @@ static const size_t most_kept_bytes = (size_t)1 << 30;
 struct listener {
 	const struct ms_names_job *job;
 	struct ms_arena *arena;
+	const struct ms_arena *held; /* what the worker looks at is in there, too; NULL: is not */
+	struct ms_opener opener;
+	pid_t tid; /* a living thread of the process; 0: there is none any more */
 	struct ms_worker worker;
 	uint64_t deadline_ns;  /* of the caller; 0: none */
 	char bytes[64 * 1024]; /* read, but not looked at yet */
@@ -211,7 +214,7 @@ static void tell_unfinished(const struct listener *l)
 /* What a worker may take. */
 static uint64_t limit_ns(const struct listener *l)
 {
-	uint64_t most_ns = (l->job->call.debuginfod ? ASK_SERVERS_S : NAME_S) * second_ns;
+	uint64_t most_ns = (l->opener.debuginfod ? ASK_SERVERS_S : NAME_S) * second_ns;
 	uint64_t now_ns = ms_now_ns();
 
 	if (!l->deadline_ns || now_ns + most_ns < l->deadline_ns)
@@ -221,14 +224,20 @@ static uint64_t limit_ns(const struct listener *l)
 
 static enum ms_status try_once(struct listener *l, struct ms_names_job *job, struct ms_error *err)
 {
-	const struct ms_worker_call call = {
+	struct ms_worker_call call = {
 		.title = "memscan-names",
 		.work = ms_names_work,
 		.ctx = job,
 		.limit_ns = limit_ns(l),
+		.opener = &l->opener,
+		.keep = -1,
+		.held = { l->arena, l->held },
 	};
-	enum ms_status st = ms_worker_start(&call, &l->worker, err);
 	struct ms_name_record record;
+	enum ms_status st;
+
+	ms_worker_take_ids(l->tid, &call);
+	st = ms_worker_start(&call, &l->worker, err);
 
 	if (st)
 		return st;
@@ -300,15 +309,18 @@ static size_t index_of(const struct ms_names_job *job, ms_addr pc)
 }
 
 static bool prepare(const struct ms_naming *naming, const struct ms_report *report,
-                    struct ms_arena *arena, struct ms_names_job *ret)
+                    struct listener *l, struct ms_names_job *ret)
 {
-	*ret = (struct ms_names_job){
-		.call = { .tid = ms_proc_living_thread(naming->pid),
-		          .debug_folder = naming->debug_folder,
-		          .debuginfod = naming->debuginfod },
-		.code = &report->code,
-	};
-	return list_addresses(report, arena, ret);
+	struct ms_worker_call ids;
+
+	l->tid = ms_proc_living_thread(naming->pid);
+	ms_worker_take_ids(l->tid, &ids);
+	ms_opener_init(&l->opener, l->tid, ids.uid);
+	ms_codes_opener(&report->code, &l->opener);
+	l->opener.folder = naming->debug_folder;
+	l->opener.debuginfod = naming->debuginfod;
+	*ret = (struct ms_names_job){ .code = &report->code };
+	return list_addresses(report, l->arena, ret);
 }
 
 /* ---- names ---- */
@@ -336,10 +348,11 @@ enum ms_status ms_naming_fill(const struct ms_naming *naming, struct ms_arena *a
 	if (!report->pcs.n)
 		return MS_OK;
 	l = ms_arena_alloc(arena, sizeof(*l));
-	if (!l || !prepare(naming, report, arena, &job))
+	if (l)
+		l->arena = arena;
+	if (!l || !prepare(naming, report, l, &job))
 		return ms_fail(err, MS_E_NOMEM, "no memory for the names of functions");
 	l->job = &job;
-	l->arena = arena;
 	l->deadline_ns = naming->deadline_ns;
 	l->warnings = &report->warnings;
 	l->names = ms_arena_alloc(arena, job.n * sizeof(*l->names));
@@ -395,7 +408,7 @@ static bool judge(const struct ms_naming *naming, const struct ms_report *asked,
                   const struct ms_suppressions *suppressions, struct listener *l,
                   struct ms_names_job *job)
 {
-	if (!prepare(naming, asked, l->arena, job))
+	if (!prepare(naming, asked, l, job))
 		return false;
 	job->suppressions = suppressions;
 	l->job = job;
@@ -413,8 +426,10 @@ bool ms_naming_judge(const struct ms_naming *naming, const struct ms_report *ask
 	struct ms_names_job job;
 	bool ok = false;
 
-	if (l)
+	if (l) {
 		l->arena = &arena;
+		l->held = naming->held;
+	}
 	if (!l || !judge(naming, asked, suppressions, l, &job)) {
 		(void)ms_fail(err, MS_E_NOMEM, "no memory for the names of functions");
 		goto out;

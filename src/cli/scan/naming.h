@@ -13,10 +13,11 @@
 #include "engine/report.h"
 
 struct ms_naming {
-	pid_t pid;                /* the process that was scanned; it may have ended */
-	const char *debug_folder; /* where separate debug information is, too; or NULL */
-	bool debuginfod;          /* the servers of DEBUGINFOD_URLS are asked, too */
-	uint64_t deadline_ns;     /* ms_now_ns() when it has to be over; 0: none but its own */
+	pid_t pid;                   /* the process that was scanned; it may have ended */
+	const char *debug_folder;    /* where separate debug information is, too; or NULL */
+	bool debuginfod;             /* the servers of DEBUGINFOD_URLS are asked, too */
+	const struct ms_arena *held; /* of what is asked for a verdict; NULL: it is small */
+	uint64_t deadline_ns;        /* ms_now_ns() when it has to be over; 0: none but its own */
 };
 
 /*

@@ -38,6 +38,7 @@ struct trio {
 	struct ms_error *refusal; /* why the target was not cloned; status MS_OK: not known to be */
 	struct ms_collection *shared;
 	struct ms_watch *watch;
+	const struct ms_arena *arena; /* of the report */
 	int channel[2];
 	int report[2]; /* both ways: the sweeper may ask, too */
 	pid_t original;
@@ -136,6 +137,9 @@ static enum ms_status start(struct trio *t, struct ms_error *err)
 
 	if (st == MS_OK)
 		st = spawn(t, "memscan-sweep", be_sweeper, &t->sweeper, err);
+	/* What is shared by the three is nothing for processes that read files. */
+	(void)madvise(t->watch, sizeof(*t->watch), MADV_DONTFORK);
+	(void)madvise(t->shared, t->shared->map_bytes, MADV_DONTFORK);
 	close_fd(&t->channel[OURS]);
 	close_fd(&t->channel[THEIRS]);
 	close_fd(&t->report[WRITER]);
@@ -289,14 +293,16 @@ static bool judge(void *ctx, const struct ms_report *asked, uint32_t *verdicts,
                   struct ms_error *err)
 {
 	struct trio *t = ctx;
-	enum ms_status st;
+	struct ms_naming naming = *t->call->naming;
+	bool ok;
 
+	naming.held = t->arena;
 	ms_progress_tick(t->call->progress, "naming functions");
 	/* The target runs again, so there is nothing to wait for. */
 	ms_ending_allow(&t->endings);
-	st = ms_naming_judge(t->call->naming, asked, t->call->scan->suppressions, verdicts, err);
+	ok = ms_naming_judge(&naming, asked, t->call->scan->suppressions, verdicts, err);
 	ms_ending_hold(&t->endings);
-	return st;
+	return ok;
 }
 
 static enum ms_status receive(struct trio *t, struct ms_arena *arena, struct ms_report *ret,
@@ -310,6 +316,7 @@ static enum ms_status receive(struct trio *t, struct ms_arena *arena, struct ms_
 		.judge_ctx = t,
 	};
 
+	t->arena = arena;
 	return ms_wire_serve(&link, arena, ret, err);
 }
 

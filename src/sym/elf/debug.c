@@ -2,22 +2,15 @@
 #include "sym/elf/debug.h"
 
 #include <elfutils/libdwelf.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <gelf.h>
-#include <limits.h>
-#include <linux/openat2.h>
-#include <stdarg.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/file.h"
+#include "sym/elf/packed.h"
 
-enum { LONGEST_ID = 64, CRC_PIECE = 64 * 1024 };
+enum { CRC_PIECE = 64 * 1024 };
 
 /* What is looked for: by build-id, or by checksum where there is none. */
 struct wanted {
@@ -25,36 +18,9 @@ struct wanted {
 	const unsigned char *id;
 	size_t id_len; /* 0: the file has none */
 	uint32_t crc;
-	const char *link;
+	const char *link; /* a name, or, of what is common, a path; NULL: none */
+	bool common;
 };
-
-static const int open_flags = O_PATH | O_CLOEXEC;
-
-/* ---- opening ---- */
-
-/* @path as a process has it whose root is @root: links do not lead out of there. */
-static int open_below(const char *root, const char *path)
-{
-	const struct open_how how = {
-		.flags = (uint64_t)open_flags,
-		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
-	};
-	int folder = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	long fd = -1;
-
-	if (folder < 0)
-		return -1;
-	fd = syscall(SYS_openat2, folder, path + strspn(path, "/"), &how, sizeof(how));
-	(void)close(folder);
-	/* Before Linux 5.6, and where a container's filter does not know the call. */
-	if (fd < 0 && (errno == ENOSYS || errno == EPERM)) {
-		char whole[2 * PATH_MAX];
-
-		(void)snprintf(whole, sizeof(whole), "%s%s", root, path);
-		fd = open(whole, open_flags);
-	}
-	return ms_file_reopen_regular((int)fd);
-}
 
 /* ---- is it the one? ---- */
 
@@ -116,97 +82,41 @@ static bool fits(const struct wanted *w, int fd)
 	bool ok = elf && elf_kind(elf) == ELF_K_ELF && has_symbols(elf) &&
 	          (w->id_len ? has_id(elf, w->id, w->id_len) : checksum(fd) == w->crc);
 
+	w->debug->too_large = ok && !ms_packed_fits(elf);
+	ok = ok && !w->debug->too_large;
 	if (elf)
 		(void)elf_end(elf);
 	return ok;
 }
 
-/* ---- where it may be ---- */
+/* ---- asking ---- */
 
-/* The file @path of @root, if it is the one wanted. */
-static int __attribute__((format(printf, 3, 4)))
-try(const struct wanted *w, const char *root, const char *fmt, ...)
+/* The first file of @kind that is the one wanted. */
+static int look_for(const struct wanted *w, enum ms_file_kind kind)
 {
-	char path[PATH_MAX];
-	char whole[2 * PATH_MAX];
-	va_list ap;
+	struct ms_debug *debug = w->debug;
+	struct ms_file_question question = { .kind = kind, .code = debug->code };
+	struct ms_file_answer answer;
 	int fd;
-	int n;
 
-	va_start(ap, fmt);
-	n = vsnprintf(path, sizeof(path), fmt, ap);
-	va_end(ap);
-	if (n < 0 || n >= PATH_MAX)
-		return -1;
-	(void)snprintf(whole, sizeof(whole), "%s%s", root, path);
-	/* In our own root, and in a folder of the user's, links are believed. */
-	fd = strncmp(root, "/proc/", 6) == 0 ? open_below(root, path) : ms_file_open_regular(whole);
-	if (fd < 0)
-		return -1;
-	if (fits(w, fd)) {
-		w->debug->found = ms_arena_strndup(w->debug->arena, whole, sizeof(whole));
-		return fd;
+	if (w->id_len <= MS_FILE_ID) {
+		question.id_len = (uint32_t)w->id_len;
+		memcpy(question.id, w->id, w->id_len);
 	}
-	w->debug->refused = ms_arena_strndup(w->debug->arena, whole, sizeof(whole));
-	(void)close(fd);
-	return -1;
-}
-
-static int find_by_id(const struct wanted *w, const char *root, const char *folder)
-{
-	char text[2 * LONGEST_ID + 1] = "";
-
-	if (w->id_len < 2 || w->id_len > LONGEST_ID)
-		return -1;
-	for (size_t i = 0; i < w->id_len; i++)
-		(void)snprintf(text + 2 * i, 3, "%02x", w->id[i]);
-	return try(w, root, "%s/.build-id/%.2s/%s.debug", folder, text, text + 2);
-}
-
-/* By its name: with the ELF file, or in a tree that repeats the folders. */
-static int find_by_link(const struct wanted *w, const char *root)
-{
-	const char *path = w->debug->path;
-	const char *slash = strrchr(path, '/');
-	int len = slash ? (int)(slash - path) : 0;
-	int fd = -1;
-
-	if (*w->link == '/')
-		return try(w, root, "%s", w->link);
-	fd = try(w, root, "%.*s/%s", len, path, w->link);
-	if (fd < 0)
-		fd = try(w, root, "%.*s/.debug/%s", len, path, w->link);
-	if (fd < 0)
-		fd = try(w, root, "/usr/lib/debug%.*s/%s", len, path, w->link);
-	return fd;
-}
-
-static int find_in_folder(const struct wanted *w, const char *folder)
-{
-	const char *path = w->debug->path;
-	const char *slash = strrchr(path, '/');
-	int fd = find_by_id(w, folder, "");
-
-	if (fd < 0 && w->link)
-		fd = try(w, folder, "%.*s/%s", slash ? (int)(slash - path) : 0, path, w->link);
-	if (fd < 0 && w->link)
-		fd = try(w, folder, "/%s", w->link);
-	return fd;
-}
-
-static int find(const struct wanted *w)
-{
-	const struct ms_debug_places *places = w->debug->places;
-	int fd = places->folder ? find_in_folder(w, places->folder) : -1;
-
-	for (size_t i = 0; i < MS_DEBUG_ROOTS && fd < 0; i++) {
-		if (!places->roots[i])
-			continue;
-		fd = find_by_id(w, places->roots[i], "/usr/lib/debug");
-		if (fd < 0 && w->link)
-			fd = find_by_link(w, places->roots[i]);
+	if (w->link && strlen(w->link) < MS_FILE_NAME)
+		memcpy(question.name, w->link, strlen(w->link));
+	for (;; question.place = answer.place + 1) {
+		fd = debug->finder->find(debug->finder->ctx, &question, &answer);
+		if (fd < 0)
+			return -1;
+		if (fits(w, fd)) {
+			debug->found =
+				ms_arena_strndup(debug->arena, answer.path, sizeof(answer.path));
+			return fd;
+		}
+		debug->refused = ms_arena_strndup(debug->arena, answer.path, sizeof(answer.path));
+		(void)close(fd);
 	}
-	return fd;
 }
 
 /* ---- what is asked for ---- */
@@ -217,6 +127,7 @@ static int find(const struct wanted *w)
  */
 static bool ask_for_common(Dwfl_Module *mod, struct wanted *w)
 {
+	static const char folder[] = "/usr/lib/debug/";
 	Dwarf_Addr bias;
 	Dwarf *dwarf = dwfl_module_getdwarf(mod, &bias);
 	const void *id;
@@ -226,9 +137,9 @@ static bool ask_for_common(Dwfl_Module *mod, struct wanted *w)
 		return false;
 	w->id = id;
 	w->id_len = (size_t)len;
+	w->common = true;
 	/* Relative ones are meant from the debug information's own place. */
-	if (*w->link != '/')
-		w->link = NULL;
+	w->link = strncmp(w->link, folder, strlen(folder)) == 0 ? w->link + strlen(folder) : NULL;
 	return true;
 }
 
@@ -256,25 +167,15 @@ static bool ask(Dwfl_Module *mod, const char *link, struct wanted *w)
 int ms_debug_find(struct ms_debug *debug, Dwfl_Module *mod, const char *link, char **ret_name)
 {
 	struct wanted w = { .debug = debug };
-	char *name = NULL;
 	int fd;
 
 	*ret_name = NULL;
-	if (ask(mod, link, &w)) {
-		fd = find(&w);
-		if (fd >= 0) {
-			*ret_name = debug->found ? strdup(debug->found) : NULL;
-			return fd;
-		}
-	}
-	if (!debug->places->debuginfod)
+	if (!ask(mod, link, &w))
 		return -1;
-	fd = dwfl_standard_find_debuginfo(mod, NULL, "", 0, debug->path, link, w.crc, &name);
-	if (fd >= 0 && !fits(&w, fd)) {
-		debug->refused = "what a debuginfod server has";
-		(void)close(fd);
-		fd = -1;
-	}
-	*ret_name = name;
+	fd = look_for(&w, w.common ? MS_FILE_COMMON : MS_FILE_DEBUG);
+	if (fd < 0 && w.id_len)
+		fd = look_for(&w, MS_FILE_SERVER);
+	if (fd >= 0)
+		*ret_name = debug->found ? strdup(debug->found) : NULL;
 	return fd;
 }

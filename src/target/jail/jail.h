@@ -31,14 +31,17 @@ struct ms_jail {
 	const int *keep; /* descriptors that stay open, in any order; negative ones are none */
 	size_t n_keep;
 	pid_t parent;  /* this process ends with it */
+	uid_t uid;     /* to have instead of root's; 0: MS_JAIL_NOBODY */
+	gid_t gid;     /* the same */
 	rlim_t n_open; /* descriptors that poll() may be given, and a new one's number is below */
 };
 
 /*
- * Give up what this process holds: all descriptors but those to keep, groups, ids,
- * capabilities, new privileges by a program, core dumps, being looked at by others.
+ * Give up what this process holds: all descriptors but those to keep, the tree of files
+ * (where it may, CAP_SYS_CHROOT), groups, ids, capabilities, new privileges by a program,
+ * core dumps, being looked at by others.
  *
- * The ids become MS_JAIL_NOBODY when they are root's and this process may change them and
+ * The ids become those wanted when they are root's and this process may change them and
  * could still be killed by its parent (CAP_SETUID, CAP_SETGID, CAP_KILL); they stay where a
  * user namespace has no such id.
  *
@@ -51,6 +54,11 @@ ms_must_check enum ms_status ms_jail_drop(const struct ms_jail *jail, struct ms_
 /* What a sealed process is for, and so which system calls it has. */
 enum ms_jail_work {
 	MS_JAIL_SWEEP, /* search memory that is held; anything else kills it */
+	/*
+	 * Read files that it is given, by libraries that others wrote: what they try besides
+	 * is refused, and they go on without.
+	 */
+	MS_JAIL_READ,
 	MS_JAIL_WORKS
 };
 

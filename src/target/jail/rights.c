@@ -17,9 +17,10 @@ static enum ms_status refused(struct ms_error *err, int error, const char *what)
 {
 	(void)ms_fail_sys(err, error, "memscan cannot give up %s before it reads foreign memory",
 	                  what);
-	ms_advise(err,
-	          "allow prctl(2), capset(2), setresuid(2) and prlimit(2), which a filter of a "
-	          "container or a service may forbid");
+	ms_advise(
+		err,
+		"allow prctl(2), capset(2), setresuid(2), chroot(2) and prlimit(2), which a filter of a "
+		"container or a service may forbid");
 	return MS_E_SYS;
 }
 
@@ -136,13 +137,14 @@ static bool drop_bounding(void)
 }
 
 /* A user namespace may have no such id. */
-static bool set_ids(long call)
+static bool set_ids(long call, unsigned wanted)
 {
-	return syscall(call, MS_JAIL_NOBODY, MS_JAIL_NOBODY, MS_JAIL_NOBODY) == 0 ||
-	       errno == EINVAL;
+	unsigned id = wanted ? wanted : MS_JAIL_NOBODY;
+
+	return syscall(call, id, id, id) == 0 || errno == EINVAL;
 }
 
-static const char *drop_ids(const struct capabilities *held)
+static const char *drop_ids(const struct ms_jail *jail, const struct capabilities *held)
 {
 	if (geteuid() != 0 || !has(held, CAP_SETUID) || !has(held, CAP_SETGID) ||
 	    !has(held, CAP_KILL))
@@ -150,12 +152,18 @@ static const char *drop_ids(const struct capabilities *held)
 	/* With the capability it is refused only where a user namespace has settled its groups. */
 	if (syscall(SYS_setgroups, 0, NULL) != 0 && errno != EPERM)
 		return "the groups of root";
-	if (!set_ids(SYS_setresgid))
+	if (!set_ids(SYS_setresgid, jail->gid))
 		return "the group root";
-	return set_ids(SYS_setresuid) ? NULL : "the user root";
+	return set_ids(SYS_setresuid, jail->uid) ? NULL : "the user root";
 }
 
-static enum ms_status drop_rights(struct ms_error *err)
+/* A folder in which nothing but this process's own descriptors is listed. */
+static bool drop_files(void)
+{
+	return chroot("/proc/self/fdinfo") == 0 && chdir("/") == 0;
+}
+
+static enum ms_status drop_rights(const struct ms_jail *jail, struct ms_error *err)
 {
 	struct capabilities held;
 	const char *kept;
@@ -164,7 +172,9 @@ static enum ms_status drop_rights(struct ms_error *err)
 		return refused(err, errno, "capabilities");
 	if (has(&held, CAP_SETPCAP) && !drop_bounding())
 		return refused(err, errno, "the bounding set of capabilities");
-	kept = drop_ids(&held);
+	if (has(&held, CAP_SYS_CHROOT) && !drop_files())
+		return refused(err, errno, "the tree of files");
+	kept = drop_ids(jail, &held);
 	if (kept)
 		return refused(err, errno, kept);
 	if (!is_empty(&held) && !drop_capabilities())
@@ -189,7 +199,7 @@ enum ms_status ms_jail_drop(const struct ms_jail *jail, struct ms_error *err)
 		return refused(err, errno, "descriptors");
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
 		return refused(err, errno, "new privileges");
-	st = drop_rights(err);
+	st = drop_rights(jail, err);
 	if (st)
 		return st;
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0)

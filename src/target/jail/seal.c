@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/seccomp.h>
 #include <sys/mman.h>
@@ -64,6 +65,40 @@ static const struct ms_filter_rule sweep[] = {
 	{ SYS_exit_group, { { 0 } } },
 };
 
+/* Of what a process writes to beside its own pages nothing is counted as its data (RLIMIT_DATA). */
+#define MAP_KIND (MAP_TYPE | MAP_ANONYMOUS | MAP_GROWSDOWN | MAP_HUGETLB)
+
+/* What libdw, libunwind, libiberty, stdio and malloc need of a file that is open. */
+static const struct ms_filter_rule read_files[] = {
+	{ SYS_read, { { 0 } } },
+	{ SYS_pread64, { { 0 } } },
+	{ SYS_lseek, { { 0 } } },
+	{ SYS_fstat, { { 0 } } },
+	{ SYS_newfstatat, { EXACTLY(3, AT_EMPTY_PATH) } }, /* fstat() of glibc */
+	{ SYS_fcntl, { EXACTLY(1, F_GETFD) } },
+	{ SYS_fcntl, { EXACTLY(1, F_GETFL) } },
+	{ SYS_write, { { 0 } } },
+	{ SYS_close, { { 0 } } },
+	{ SYS_sendmsg, { { 0 } } }, /* no socket is open but that for questions */
+	{ SYS_recvmsg, { { 0 } } },
+	{ SYS_mmap,
+	  { NONE_OF(2, PROT_EXEC),
+	    { 3, MAP_KIND, MAP_PRIVATE | MAP_ANONYMOUS },
+	    EXACTLY(4, UINT32_MAX) } },
+	{ SYS_mmap, { NONE_OF(2, PROT_EXEC), { 3, MAP_KIND, MAP_PRIVATE } } },
+	{ SYS_munmap, { { 0 } } },
+	{ SYS_mremap, { EXACTLY(3, MREMAP_MAYMOVE) } },
+	{ SYS_madvise, { EXACTLY(2, MADV_HUGEPAGE) } },
+	{ SYS_madvise, { EXACTLY(2, MADV_DONTNEED) } },
+	{ SYS_brk, { { 0 } } },
+	{ SYS_sysinfo, { { 0 } } }, /* qsort() of glibc, for how much it may take */
+	{ SYS_clock_gettime, { { 0 } } },
+	{ SYS_rt_sigreturn, { { 0 } } },
+	{ SYS_restart_syscall, { { 0 } } },
+	{ SYS_exit, { { 0 } } },
+	{ SYS_exit_group, { { 0 } } },
+};
+
 #define RULES(of) of, sizeof(of) / sizeof((of)[0])
 
 static const struct {
@@ -72,6 +107,7 @@ static const struct {
 	uint32_t otherwise;
 } works[MS_JAIL_WORKS] = {
 	[MS_JAIL_SWEEP] = { RULES(sweep), SECCOMP_RET_KILL_PROCESS },
+	[MS_JAIL_READ] = { RULES(read_files), SECCOMP_RET_ERRNO | EPERM },
 };
 
 enum ms_status ms_jail_seal(enum ms_jail_work work, struct ms_error *err)

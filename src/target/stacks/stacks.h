@@ -39,6 +39,10 @@ struct ms_stacks {
 	char *bytes;
 	struct ms_ranges missing; /* tidy: of stacks that are larger than what is copied */
 	int mem;                  /* /proc/PID/mem, for all else */
+	/* Opens the file of that entry of maps, for whoever unwinds; NULL: none is read. */
+	int (*open)(const void *ctx, size_t entry);
+	const void *open_ctx;
+	char (*names)[MS_THREAD_NAME]; /* of the threads, in their order */
 	struct ms_collection *shared;
 };
 

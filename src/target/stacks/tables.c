@@ -7,7 +7,6 @@
  */
 #include <assert.h>
 #include <elf.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -15,7 +14,6 @@
 
 #include "engine/modules.h"
 #include "target/code/image.h"
-#include "target/proc.h"
 #include "target/stacks/stacks.h"
 
 /*
@@ -114,7 +112,8 @@ static bool find_section(int fd, struct ms_arena *arena, struct ms_range *ret)
 static bool find_frames(const struct ms_stacks *stacks, const struct ms_mapping *map,
                         struct ms_arena *arena, struct ms_range *ret)
 {
-	int fd = ms_proc_open(stacks->living, "exe", O_RDONLY);
+	size_t entry = (size_t)(map - stacks->maps.at);
+	int fd = stacks->open && map->inode ? stacks->open(stacks->open_ctx, entry) : -1;
 	struct stat st;
 	bool found;
 

@@ -185,6 +185,26 @@ static enum ms_status freeze_and_copy(struct ms_stacks *stacks, struct ms_arena 
 	return st;
 }
 
+/* What /proc has to say, for who unwinds may have no right to ask. */
+static enum ms_status look_up(struct ms_stacks *stacks, struct ms_arena *arena,
+                              struct ms_error *err)
+{
+	size_t n = stacks->threads.n;
+
+	stacks->names = ms_arena_alloc(arena, (n + 1) * sizeof(*stacks->names));
+	if (!stacks->names)
+		return ms_fail(err, MS_E_NOMEM, "no memory for the names of threads");
+	for (size_t i = 0; i < n; i++) {
+		char *name = stacks->names[i];
+		ssize_t len = ms_proc_read(stacks->threads.at[i].tid, "comm", name, MS_THREAD_NAME);
+
+		/* It may have more of them, of its own. */
+		if (len > 0 && name[len - 1] == '\n')
+			name[len - 1] = '\0';
+	}
+	return MS_OK;
+}
+
 enum ms_status ms_stacks_take(pid_t pid, uint64_t timeout_ns, struct ms_arena *arena,
                               struct ms_stacks *ret, struct ms_error *err)
 {
@@ -198,7 +218,9 @@ enum ms_status ms_stacks_take(pid_t pid, uint64_t timeout_ns, struct ms_arena *a
 		st = ms_target_open_mem(ret->living, &ret->mem, err);
 	if (!st)
 		st = ms_collection_create(pid, timeout_ns, &ret->shared, err);
-	return st ? st : freeze_and_copy(ret, arena, err);
+	if (!st)
+		st = freeze_and_copy(ret, arena, err);
+	return st ? st : look_up(ret, arena, err);
 }
 
 void ms_stacks_close(struct ms_stacks *stacks)

@@ -14,7 +14,6 @@
 #include "base/clock.h"
 #include "target/arch/arch.h"
 #include "target/maps.h"
-#include "target/proc.h"
 #include "target/stacks/stacks.h"
 
 /* Exported for users of remote tables (perf is one), but declared in no header. */
@@ -283,14 +282,11 @@ static bool walk(struct unwinder *u, struct ms_arena *arena, struct ms_backtrace
 	return true;
 }
 
-static void name_thread(struct ms_backtrace *trace)
+static void name_thread(const struct ms_stacks *stacks, struct ms_backtrace *trace)
 {
-	size_t len;
-
-	(void)ms_proc_read(trace->tid, "comm", trace->name, sizeof(trace->name));
-	len = strlen(trace->name);
-	if (len && trace->name[len - 1] == '\n')
-		trace->name[len - 1] = '\0';
+	for (size_t i = 0; i < stacks->threads.n; i++)
+		if (stacks->threads.at[i].tid == trace->tid)
+			memcpy(trace->name, stacks->names[i], MS_THREAD_NAME);
 }
 
 /* Of a thread that sleeps in the kernel and did not stop only its call's arguments are known. */
@@ -312,7 +308,7 @@ static bool unwind_thread(struct unwinder *u, const struct ms_thread *thread,
 {
 	u->cut = false;
 	trace->tid = thread->tid;
-	name_thread(trace);
+	name_thread(u->stacks, trace);
 	if (!thread->pc && !thread->sp) {
 		fail(trace, "it sleeps in the kernel, its registers are not known");
 		return true;
