@@ -106,7 +106,8 @@ struct ms_source {
 	struct ms_mappings mappings; /* by address, no overlap */
 	struct ms_threads threads;
 	struct ms_words kernel_words; /* what only the kernel holds: epoll data, timer values */
-	/* A block of so many bytes can be a thread's signal stack that is not known; 0: none can. */
+	/* A block of so many bytes can be a thread's signal stack that is not known; 0: none can.
+	 */
 	uint64_t unknown_stack_bytes;
 };
 
