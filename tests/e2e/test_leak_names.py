@@ -543,6 +543,7 @@ def nested_ranges(many):
 	.8byte 0x1000, 0x100000
 	.endr
 	.8byte 0, 0
+	.section .note.GNU-stack,"",@progbits
 """
 
 
@@ -616,6 +617,60 @@ def test_debug_information_that_repeats_itself(tmp_path):
         report, most = costs(process.pid)
     assert most < LITTLE, most
     assert warned(report, "leak_names are not named"), report["warnings"]
+
+
+# ---- what several files have in common ----
+
+def with_common(path, begin=0x1000):
+    """Assembly: a function whose name is in the common file @path, which has some build-id."""
+    return f"""
+	.section .debug_abbrev,"",@progbits
+	.uleb128 1, 0x11
+	.byte 1
+	.uleb128 0x11, 1, 0x12, 7, 0, 0
+	.uleb128 2, 0x2e
+	.byte 0
+	.uleb128 0x03, 0x1f21, 0x11, 1, 0x12, 7, 0, 0
+	.byte 0
+	.section .debug_info,"",@progbits
+	.4byte 2f - 1f
+1:	.2byte 4
+	.4byte 0
+	.byte 8
+	.uleb128 1
+	.8byte {begin}, 0x100000
+	.uleb128 2
+	.4byte 0
+	.8byte {begin}, 0x100000
+	.byte 0
+2:
+	.section .gnu_debugaltlink,"",@progbits
+	.asciz "{path}"
+	.fill 20, 1, 7
+	.section .note.GNU-stack,"",@progbits
+"""
+
+
+def test_a_path_to_what_is_common_leads_nowhere(tmp_path):
+    """It is the program's to choose; whoever opened a FIFO would release its writer."""
+    fifo = tmp_path / "common"
+    os.mkfifo(fifo)
+    source = tmp_path / "common.s"
+    source.write_text(with_common(fifo))
+    program = tmp_path / "leak_names"
+    subprocess.run(["gcc", "-O2", "-o", program, HERE / "leak_names.c", source, "-ldl"], check=True)
+    writer = threading.Thread(target=lambda: os.close(os.open(fifo, os.O_WRONLY)))
+    writer.start()
+    try:
+        with started(program) as process:
+            done = scan(process.pid)
+        check_scanned(done)
+        assert "main" in [frame.get("function") for frame in frames_of(done.report, 1234)], str(done)
+        assert writer.is_alive(), "something opened it"
+    finally:
+        reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+        writer.join()
+        os.close(reader)
 
 
 # ---- wrong calls ----
