@@ -205,14 +205,15 @@ Test(worker, has_no_rights)
 static int take_memory(void *ctx, const struct ms_worker_side *side)
 {
 	enum { PIECE = 1 << 20 };
+	const uint64_t most = UINT64_C(4) << 30;
 	uint64_t taken = 0;
 
 	(void)ctx;
 	/* As malloc() would, where the first way fails. */
-	while (mmap(NULL, PIECE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) !=
-	       MAP_FAILED)
+	while (taken < most && mmap(NULL, PIECE, PROT_READ | PROT_WRITE,
+	                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED)
 		taken += PIECE;
-	while (sbrk(PIECE) != (void *)-1)
+	while (taken < most && sbrk(PIECE) != (void *)-1)
 		taken += PIECE;
 	return write(side->fd, &taken, sizeof(taken)) == sizeof(taken) ? 0 : 1;
 }
