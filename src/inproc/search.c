@@ -212,6 +212,7 @@ void ms_search_run(void *ctx)
 	s->options.unaligned = ms_lsan_unaligned && ms_lsan_unaligned();
 	for (;;) {
 		s->st = attempt(s);
+		trust.spent_ns = ms_now_ns() - began_ns;
 		if (!ms_trust_doubt(&trust, s->st, &s->report, &s->err))
 			break;
 		ms_sleep_ns(ms_trust_pause_ns(&trust));

@@ -45,7 +45,8 @@ const char *ms_trust_doubt(struct ms_trust *trust, enum ms_status st,
 	trust->seen = now;
 	trust->attempts++;
 	/* The same contradiction twice is no change under way, but damage. */
-	if (again || trust->attempts == MS_TRUST_ATTEMPTS)
+	if (again || trust->attempts == MS_TRUST_ATTEMPTS ||
+	    (trust->attempts > 1 && trust->spent_ns > MS_TRUST_NS))
 		return NULL;
 	if (st != MS_OK)
 		return st == MS_E_BUSY || st == MS_E_CORRUPT ? err->text : NULL;

@@ -100,6 +100,42 @@ static void find_timers(pid_t tid, struct ms_arena *arena, struct ms_arena *scra
 		ms_kernel_roots_parse_timers(timers, arena, words);
 }
 
+/*
+ * How many bytes the signal stack of a thread has at least that could not be asked; 0: it
+ * likely has none. Threads of one program are given theirs alike: where one that was asked
+ * has none, and no other has, there are none.
+ */
+static uint64_t least_unknown_stack(const struct ms_collection *frozen)
+{
+	uint64_t least = frozen->n_unasked == frozen->n_threads ? LEAST_STACK : 0;
+
+	for (uint32_t i = 0; i < frozen->n_threads && frozen->n_unasked; i++) {
+		uint64_t len = ms_range_len(frozen->threads[i].signal_stack);
+
+		if (len && (!least || len < least))
+			least = len;
+	}
+	return least;
+}
+
+static void warn_of_unasked(const struct ms_collection *frozen, uint64_t least,
+                            struct ms_arena *arena, struct ms_notes *warnings)
+{
+	if (least)
+		ms_note_add(
+			arena, warnings,
+			"%u threads could not be asked for their signal stacks: what may be "
+			"one, unreachable blocks of %llu bytes or more, and what these hold are "
+			"possible leaks, not leaks (memscan --possible lists them)",
+			frozen->n_unasked, (unsigned long long)least);
+	else
+		ms_note_add(
+			arena, warnings,
+			"%u threads could not be asked for their signal stacks; the others have "
+			"none, but if one of these has, it looks leaked",
+			frozen->n_unasked);
+}
+
 void ms_kernel_roots_find(const struct ms_collection *frozen, const struct ms_descriptors *before,
                           struct ms_arena *arena, struct ms_source *ret, struct ms_notes *warnings)
 {
@@ -111,13 +147,9 @@ void ms_kernel_roots_find(const struct ms_collection *frozen, const struct ms_de
 		add_word(arena, words, frozen->signal_words[i]);
 	for (uint32_t i = 0; i < frozen->n_threads; i++)
 		add_word(arena, words, frozen->threads[i].signal_stack.begin);
-	ret->unknown_stack_bytes = frozen->n_unasked ? LEAST_STACK : 0;
+	ret->unknown_stack_bytes = least_unknown_stack(frozen);
 	if (frozen->n_unasked)
-		ms_note_add(arena, warnings,
-		            "%u threads could not be asked for their signal stacks: what may be "
-		            "one, unreachable blocks of %d bytes or more, and what these hold are "
-		            "possible leaks, not leaks (memscan --possible lists them)",
-		            frozen->n_unasked, LEAST_STACK);
+		warn_of_unasked(frozen, ret->unknown_stack_bytes, arena, warnings);
 	ms_descriptors_look(frozen->live_tid, before, &scratch, &found);
 	if (found.n_unseen)
 		ms_note_add(

@@ -194,3 +194,29 @@ Test(kernel_roots, says_how_many_could_not_be_asked)
 	child_end(pid);
 	ms_arena_deinit(&arena);
 }
+
+/* @n threads, of which the first @n_unasked could not be asked. */
+static void says(uint32_t n, uint32_t n_unasked, uint64_t last_stack_bytes, uint64_t unknown)
+{
+	struct ms_collection *frozen =
+		ms_arena_alloc(&arena, sizeof(*frozen) + n * sizeof(frozen->threads[0]));
+	struct ms_range *last = &frozen->threads[n - 1].signal_stack;
+
+	memset(&source, 0, sizeof(source));
+	warnings = (struct ms_notes){ 0 };
+	*frozen = (struct ms_collection){ .n_threads = n, .n_unasked = n_unasked };
+	*last = (struct ms_range){ 0x1000, 0x1000 + last_stack_bytes };
+	ms_kernel_roots_find(frozen, NULL, &arena, &source, &warnings);
+	cr_expect_eq(source.unknown_stack_bytes, unknown);
+	cr_expect_eq(warnings.n, n_unasked ? 1 : 0);
+	ms_arena_deinit(&arena);
+}
+
+Test(kernel_roots, threads_that_could_not_be_asked_are_like_the_others)
+{
+	says(3, 0, 0, 0);
+	says(3, 0, 8192, 0);
+	says(3, 2, 0, 0);
+	says(3, 2, 8192, 8192);
+	says(3, 3, 0, 2048);
+}

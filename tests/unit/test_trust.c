@@ -52,6 +52,22 @@ Test(trust, only_what_may_get_better_is_asked_for_again)
 	cr_expect_lt(MS_TRUST_DISAGREEING, MS_TRUST_ATTEMPTS);
 }
 
+Test(trust, an_answer_that_takes_long_is_asked_for_twice)
+{
+	begin();
+	answer(MS_DOUBT_CHANGES, 0, 1);
+	trust.spent_ns = MS_TRUST_NS + 1;
+	cr_expect(ms_trust_doubt(&trust, MS_OK, &report, &err));
+	answer(MS_DOUBT_CHANGES, 1, 1);
+	cr_expect_not(ms_trust_doubt(&trust, MS_OK, &report, &err));
+	begin();
+	for (int i = 0; i < 2; i++) {
+		answer(MS_DOUBT_CHANGES, (unsigned)i, 1);
+		trust.spent_ns = MS_TRUST_NS;
+		cr_expect(ms_trust_doubt(&trust, MS_OK, &report, &err));
+	}
+}
+
 Test(trust, one_answer_twice_is_the_last)
 {
 	for (int doubt = MS_DOUBT_DISAGREES; doubt < MS_DOUBTS; doubt++)

@@ -454,6 +454,7 @@ enum ms_status ms_trio_scan(const struct ms_trio_call *call, struct ms_arena *ar
 
 		ms_arena_deinit(arena);
 		st = attempt_either(call, &refusal, arena, ret, err);
+		trust.spent_ns = ms_now_ns() - began_ns;
 		why = ms_trust_doubt(&trust, st, ret, err);
 		if (!why || is_late(call, ms_trust_pause_ns(&trust)))
 			break;
