@@ -311,8 +311,22 @@ Test(glibc_tcache, a_cache_that_no_thread_has_puts_all_in_doubt)
 	for (size_t i = 0; i < 6; i++) {
 		ptheap_init_tls(&h, 0x48, known[i % 2]);
 		ptheap_draw(&h, versions[i / 2], "T u24 c24 c40 t ; u24 t");
+		ms_fake_put(&h.fake, ptheap_place(&h, "tls0") + 0x10, ptheap_place(&h, "main"));
 		ptheap_break(&h, "tls0 = 0");
 		check_doubt(versions[i / 2], "M0", "caches that no thread has");
+	}
+}
+
+/* Of a main thread that has ended, where the others have not allocated yet. */
+Test(glibc_tcache, a_cache_of_a_thread_that_is_gone_is_taken_off)
+{
+	static const char *const versions[] = { "2.33", "2.36", "2.43" };
+
+	for (size_t i = 0; i < 6; i++) {
+		ptheap_init_tls(&h, 0x48, known[i % 2]);
+		ptheap_draw(&h, versions[i / 2], "T u24 c24 c40 t ; u24 t");
+		ptheap_break(&h, "tls0 = 0");
+		check_doubt(versions[i / 2], "", "1 thread caches left by threads that are gone; 2 b");
 	}
 }
 

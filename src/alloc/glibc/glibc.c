@@ -181,6 +181,9 @@ static void tell_rest(struct ms_ptmalloc *pt)
 		     "blocks cached",
 		     t->versions, t->n, t->n_failed, t->n_orphans,
 		     (unsigned long long)t->n_entries);
+	else if (t->n_orphans)
+		NOTE(pt, "%u thread caches left by threads that are gone; %llu blocks cached",
+		     t->n_orphans, (unsigned long long)t->n_entries);
 	if (pt->fast_entries)
 		NOTE(pt, "%llu chunks in fastbins", (unsigned long long)pt->fast_entries);
 }

@@ -476,7 +476,23 @@ static bool any_in_doubt(const struct search *s)
 	return false;
 }
 
-/* Why nobody can tell what is cached, though no cache was found; NULL: nothing is. */
+/* Whether a thread has an arena, and so has allocated by itself. */
+static bool any_allocates(const struct search *s)
+{
+	const struct ms_thread *t;
+
+	ms_vec_for_each (t, &s->pt->d->src->threads)
+		if (t->tp >= s->tls.far &&
+		    has_arena(s->pt, t->tp - s->tls.far, t->tp - s->tls.near))
+			return true;
+	return false;
+}
+
+/*
+ * Why nobody can tell what is cached, though no cache was found; NULL: what is, was found
+ * otherwise. Where no thread has allocated yet, caches are those of threads that are gone: of
+ * a main thread that called pthread_exit(), or of before a fork().
+ */
 static const char *why_missed(struct search *s)
 {
 	uint32_t n_orphans = s->pt->tcaches.n_orphans;
@@ -491,7 +507,9 @@ static const char *why_missed(struct search *s)
 		return "it was not found where threads have their caches";
 	for (size_t i = 0; i < 2 * ms_n_tcache_layouts; i++)
 		find_orphans(s, &(struct way){ &ms_tcache_layouts[i / 2], i % 2 });
-	return s->pt->tcaches.n_orphans > n_orphans ? "there are caches that no thread has" : NULL;
+	if (s->pt->tcaches.n_orphans == n_orphans || !any_allocates(s))
+		return NULL;
+	return "there are caches that no thread has";
 }
 
 /* No cache was found: there is none, or nobody can tell what is cached. */
