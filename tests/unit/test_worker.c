@@ -14,6 +14,12 @@
 #include "cli/worker.h"
 #include "target/proc.h"
 
+#ifdef __SANITIZE_ADDRESS__
+enum { SANITIZED = 1 }; /* not confined: worker.c */
+#else
+enum { SANITIZED = 0 };
+#endif
+
 static const uint64_t minute_ns = UINT64_C(60000000000);
 
 static struct ms_error err;
@@ -188,6 +194,8 @@ Test(worker, has_no_rights)
 	struct ms_worker worker = start_call(&call);
 	static char text[8192];
 
+	if (SANITIZED)
+		cr_skip_test("workers are not confined under AddressSanitizer");
 	for (size_t i = 0; i < sizeof(facts) / sizeof(facts[0]); i++) {
 		if (facts[i].of_root && geteuid() != 0)
 			continue;
@@ -225,6 +233,8 @@ Test(worker, gets_no_more_than_its_memory)
 	struct ms_worker worker;
 	uint64_t taken;
 
+	if (SANITIZED)
+		cr_skip_test("workers are not confined under AddressSanitizer");
 	/* What it has by the fork does not count, for it is not for writing. */
 	cr_assert(ms_arena_alloc(&large, (size_t)3 << 30));
 	worker = start_call(&call);
@@ -262,6 +272,8 @@ Test(worker, may_read_what_it_has_by_the_fork_but_not_write)
 		                            .shared = { (uintptr_t)page, (uintptr_t)page + 4096 } };
 	struct ms_worker worker;
 
+	if (SANITIZED)
+		cr_skip_test("workers are not confined under AddressSanitizer");
 	*piece = 'a';
 	*page = 'b';
 	worker = start_call(&of_arena);
@@ -412,6 +424,8 @@ Test(worker, is_not_answered_for_ever, .init = make_files, .fini = remove_files,
 	struct ms_worker worker;
 	uint64_t n;
 
+	if (SANITIZED)
+		cr_skip_test("workers are not confined under AddressSanitizer");
 	ms_opener_init(&opener, 0, 4711);
 	opener.file = only_code;
 	opener.n = 1;
