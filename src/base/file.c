@@ -79,8 +79,10 @@ static int empty_own(int fd)
 
 	if (fstat(fd, &st))
 		return errno;
-	if (!S_ISREG(st.st_mode) || (st.st_uid && st.st_uid != geteuid()))
+	if (st.st_uid && st.st_uid != geteuid())
 		return EPERM;
+	if (!S_ISREG(st.st_mode)) /* /dev/null, or a pipe: as it would have been opened */
+		return fcntl(fd, F_SETFL, 0) ? errno : 0;
 	return ftruncate(fd, 0) ? errno : 0;
 }
 

@@ -36,8 +36,8 @@ int ms_file_reopen_regular(int path_fd);
 
 /*
  * Open @path for writing what is not for everyone: a new file of mode 0600, or one that is
- * there, emptied, when it is a regular file of this user's or of root's. No link is
- * followed.
+ * there, emptied, when it is of this user's or of root's. No link is followed, and no
+ * pipe without a reader is waited for.
  *
  * Returns the descriptor, or -1 with errno; EPERM for a file of someone else's.
  */

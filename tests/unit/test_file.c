@@ -82,6 +82,16 @@ Test(file, a_pipe_is_refused_and_nobody_waits)
 	assert_refused(ENXIO);
 }
 
+Test(file, what_is_no_regular_file_is_written_to)
+{
+	int fd = ms_file_create_private("/dev/null");
+
+	cr_assert(fd >= 0, "%s", strerror(errno));
+	cr_assert(ms_fd_write_all(fd, "x", 1));
+	cr_assert_eq(fcntl(fd, F_GETFL) & O_NONBLOCK, 0);
+	close(fd);
+}
+
 Test(file, those_of_someone_else_are_refused)
 {
 	if (geteuid())
