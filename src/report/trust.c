@@ -45,8 +45,11 @@ const char *ms_trust_doubt(struct ms_trust *trust, enum ms_status st,
 	trust->seen = now;
 	trust->attempts++;
 	/* The same contradiction twice is no change under way, but damage. */
-	if (again || trust->attempts == MS_TRUST_ATTEMPTS ||
-	    (trust->attempts > 1 && trust->spent_ns > MS_TRUST_NS))
+	if (again || trust->attempts == MS_TRUST_ATTEMPTS)
+		return NULL;
+	/* An answer in part is one; nothing at all is not. */
+	if (trust->attempts > 1 && trust->spent_ns > MS_TRUST_NS && st == MS_OK &&
+	    report->totals.allocations)
 		return NULL;
 	if (st != MS_OK)
 		return st == MS_E_BUSY || st == MS_E_CORRUPT ? err->text : NULL;

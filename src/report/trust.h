@@ -19,7 +19,7 @@
  */
 enum { MS_TRUST_ATTEMPTS = 8, MS_TRUST_DISAGREEING = 3 };
 
-/* A large heap, or a busy machine, is not asked a third time when the first two took longer. */
+/* What was proved in part is not asked for a third time when the first two took longer. */
 #define MS_TRUST_NS UINT64_C(1000000000)
 
 /* What is remembered from one attempt to the next; zeros to begin with. */
