@@ -223,6 +223,13 @@ static inline ms_addr ms_block_begin(const struct ms_extent *extent, uint64_t gr
 	return extent->range.begin + (granule << extent->shift);
 }
 
+static inline bool ms_block_is_marked(const struct ms_blocks *blocks, struct ms_block block)
+{
+	const struct ms_extent *extent = &blocks->extents.at[block.extent];
+
+	return ms_blocks_cell(blocks, extent, block.granule)->marks & ms_granule_bit(block.granule);
+}
+
 /* Where the words end that the block beginning in @granule may hold, up to a granule late. */
 ms_addr ms_block_words_end(const struct ms_blocks *blocks, const struct ms_extent *extent,
                            uint64_t granule);

@@ -25,9 +25,10 @@ enum { MS_TRUST_ATTEMPTS = 8, MS_TRUST_DISAGREEING = 3 };
 /* What is remembered from one attempt to the next; zeros to begin with. */
 struct ms_trust {
 	unsigned attempts;
-	uint64_t spent_ns; /* since the first one began; the caller's to set before each judgement */
-	uint64_t seen;   /* tells the last answer's evidence from another's */
-	const char *why; /* the last answer that was in doubt was; NULL: it was a failure */
+	uint64_t
+		spent_ns; /* since the first one began; the caller's to set before each judgement */
+	uint64_t seen;    /* tells the last answer's evidence from another's */
+	const char *why;  /* the last answer that was in doubt was; NULL: it was a failure */
 };
 
 /*

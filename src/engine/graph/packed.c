@@ -49,20 +49,15 @@ struct search {
 	struct seeker *seekers[MS_WORKERS_MAX];
 };
 
-static bool is_marked(const struct ms_blocks *blocks, const struct ms_extent *extent,
-                      uint64_t granule)
-{
-	return ms_blocks_cell(blocks, extent, granule)->marks & ms_granule_bit(granule);
-}
-
 /* ---- words ---- */
 
 /* Whether the word at @addr belongs to a marked block of @extent, as a whole. */
 static bool is_alive(const struct search *s, const struct ms_extent *extent, ms_addr addr)
 {
 	uint64_t granule = ms_block_start(s->blocks, extent, ms_granule_of(extent, addr));
+	struct ms_block block = { (uint32_t)(extent - s->blocks->extents.at), granule };
 
-	return granule != UINT64_MAX && is_marked(s->blocks, extent, granule) &&
+	return granule != UINT64_MAX && ms_block_is_marked(s->blocks, block) &&
 	       addr + WORD - ms_block_begin(extent, granule) <=
 	               ms_block_usable(s->blocks, extent, granule);
 }
@@ -88,8 +83,7 @@ static void consider(struct search *s, struct seeker *k, const struct piece *p, 
 {
 	struct ms_block block;
 
-	if (!ms_lookup_begin(&k->lookup, value, &block) ||
-	    is_marked(s->blocks, &s->blocks->extents.at[block.extent], block.granule))
+	if (!ms_lookup_begin(&k->lookup, value, &block) || ms_block_is_marked(s->blocks, block))
 		return;
 	if (!p->heap || is_alive(s, p->heap, addr))
 		take(s, k, block);

@@ -89,13 +89,6 @@ static void put_in(uint64_t *set, uint32_t index)
 	set[index / 64] |= UINT64_C(1) << index % 64;
 }
 
-static bool is_marked(const struct ms_blocks *blocks, struct ms_block block)
-{
-	const struct ms_extent *extent = &blocks->extents.at[block.extent];
-
-	return ms_blocks_cell(blocks, extent, block.granule)->marks & ms_granule_bit(block.granule);
-}
-
 /* ---- one block ---- */
 
 static void take(struct search *s, struct seeker *k, struct ms_block block)
@@ -127,7 +120,7 @@ static bool find_end(const struct search *s, struct seeker *k, ms_addr addr, str
 	*ret_end = MS_END_NOWHERE;
 	if (ms_block_begin(extent, granule) == addr &&
 	    (ms_blocks_cell(s->blocks, extent, granule)->starts & ms_granule_bit(granule)))
-		*ret_end = is_marked(s->blocks, *ret) ? MS_END_MARKED : MS_END_UNMARKED;
+		*ret_end = ms_block_is_marked(s->blocks, *ret) ? MS_END_MARKED : MS_END_UNMARKED;
 	return true;
 }
 
@@ -161,7 +154,7 @@ static void look_at(struct search *s, struct seeker *k, const struct holder *h)
 
 	if (h->marked && h->granules - MS_PATTERN_GRANULES <= MS_PATTERN_SPARE &&
 	    ms_fontconfig_array(&k->lookup, h->begin, h->bytes, &array)) {
-		if (!is_marked(s->blocks, array))
+		if (!ms_block_is_marked(s->blocks, array))
 			take(s, k, array);
 		return;
 	}
@@ -209,7 +202,7 @@ static void look_at_block(struct search *s, struct seeker *k, struct ms_block bl
 	struct holder h = { .begin = ms_block_begin(extent, block.granule),
 		            .granules = length_of(s->blocks, extent, block.granule),
 		            .bytes = bytes,
-		            .marked = is_marked(s->blocks, block) };
+		            .marked = ms_block_is_marked(s->blocks, block) };
 
 	if (h.granules > MS_SLOT_GRANULES)
 		return;
