@@ -6,6 +6,7 @@ program has them and as long as it asked for, and nothing besides. tests/targets
 tells sizes as asked for; other targets tell what they may use.
 """
 
+import os
 import subprocess
 
 import pytest
@@ -20,7 +21,7 @@ ALL = ("backtrace", "backtrace guard", "leak_track", "free_track fill_on_free=8"
        "guard free_track fill_on_free=8 backtrace", "rear_guard=16 verify_pointers", "front_guard=100 backtrace",
        "backtrace expand_alloc=100 record_allocs")
 SAMPLED = "backtrace_sample=300"
-SCANS = 200
+SCANS = int(os.environ.get("SCANS") or 60)
 
 pytestmark = needs_library
 

@@ -588,6 +588,12 @@ def test_a_name_that_someone_else_took(folder):
         target.well()
 
 
+def is_pending(pid, number):
+    """Whether the signal waits for the process, or for its first thread."""
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return any(int(mask, 16) >> number - 1 & 1 for mask in re.findall(r"^S\w+Pnd:\s*(\w+)", status, re.M))
+
+
 @pytest.mark.parametrize("number", (signal.SIGINT, signal.SIGTERM, signal.SIGKILL))
 def test_an_asker_that_is_ended(folder, number):
     """It leaves no socket, save when killed; and the next finds its way past that."""
@@ -595,6 +601,7 @@ def test_an_asker_that_is_ended(folder, number):
         os.kill(target.pid, signal.SIGSTOP)
         asked = start_trigger(target.pid)
         wait_until(lambda: list(folder.glob(".memunreachable.*")), what="a socket")
+        wait_until(lambda: is_pending(target.pid, SIGNAL), what="the asker's signal")
         asked.send_signal(number)
         assert finish_trigger(asked)[0] == -number
         assert bool(list(folder.glob(".memunreachable.*"))) == (number == signal.SIGKILL)

@@ -7,6 +7,7 @@
  *
  *	freeze.c    seize, interrupt, wait, list again
  *	roll.c      lead threads out of malloc, one step after another
+ *	breaks.c    whether debug registers stop anyone on this machine
  *	capture.c   registers, and signals in flight
  *	sleepers.c  how long threads have slept when they are stopped
  *	remaining.c what is left of a time-out
@@ -20,6 +21,7 @@
 #include "base/vec.h"
 #include "target/arch/arch.h"
 #include "target/collection.h"
+#include "target/freeze/breaks.h"
 #include "target/room.h"
 
 enum ms_tracee_state {
@@ -68,6 +70,7 @@ struct ms_freezer {
 	uint64_t begun_ns;
 	uint64_t deadline_ns;
 	uint64_t roll_until_ns;
+	enum ms_breaks breaks;
 };
 
 /* Everything that needs memory, done before the target is touched. */

@@ -7,7 +7,8 @@
  * A heap that is frozen while one thread changes it does not decode: a chunk is
  * free by its neighbour's word, but in no list yet. Trying again works for most
  * programs and never for some, so with everything frozen each thread inside
- * malloc is let run alone until it has left:
+ * malloc is let run alone, a moment at a time, until it is found outside. One that never
+ * is, because it hardly does anything else, is led out by traps:
  *
  *	in malloc's own instructions    in one go, to breakpoints (debug registers) at
  *	                                the return addresses on its stack that lead out
@@ -17,7 +18,8 @@
  *	                                once for each iteration under stepping
  *	asleep, waiting for a lock      not at all: it has begun nothing that others see
  *
- * A step costs 20 to 50 us, so a breakpoint is worth a hundred of them. A word on
+ * A step costs 20 to 50 us, so a breakpoint is worth a hundred of them; on machines where
+ * debug registers stop nobody (breaks.h) all of it is steps. A word on
  * the stack may be left from an earlier call; a thread that passes the right place
  * unseen runs on as it does all day, and is looked at again when it is called back.
  *
@@ -51,9 +53,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "target/freeze/breaks.h"
 #include "target/proc.h"
 
 enum {
+	MOMENTS = 50, /* for one thread, without traps */
+	MOMENT_KINDS = 10,
 	MAX_STEPS = 20000, /* for one thread */
 	MAX_STALLS = 64,   /* steps that did not move the thread */
 	SPINS = 100,       /* looks before sleeping: being woken takes longer than a step */
@@ -71,6 +76,9 @@ enum {
 /* All of it is pause. */
 static const uint64_t MAX_ROLL_NS = 100000000;
 
+/* Moments are one to MOMENT_KINDS of these long, lest they keep step with a loop. */
+static const uint64_t MOMENT_NS = 10000;
+
 /* What happened to a thread that was let run. */
 enum run { RUN_TRAPPED, RUN_OTHERWISE, RUN_LATE, RUN_OVER };
 
@@ -82,7 +90,7 @@ struct roll {
 	const struct ms_arch *arch;
 	struct ms_tracee *tracee;
 	uint64_t mask_now; /* signals that it blocks now */
-	bool no_breaks;    /* debug registers were refused */
+	bool no_breaks;    /* debug registers were refused, or stop nobody */
 	unsigned steps;
 	unsigned stalls;
 	int patience; /* ticks */
@@ -321,7 +329,7 @@ static enum run go_on(struct roll *roll, const struct ms_cpu *cpu, ms_addr back)
 	return run_to(roll, ways, back ? 1 : find_ways_out(roll, cpu->sp, ways));
 }
 
-/* Lead the thread out, as far as that goes. */
+/* Lead the thread out by traps, as far as that goes. */
 static enum outcome lead_out(struct roll *roll)
 {
 	while (roll->steps < MAX_STEPS && roll->stalls < MAX_STALLS &&
@@ -342,6 +350,43 @@ static enum outcome lead_out(struct roll *roll)
 		if (run == RUN_OVER)
 			return OUTCOME_STUCK;
 		roll->stalls += run == RUN_OTHERWISE;
+	}
+	return OUTCOME_STUCK;
+}
+
+/* Let the thread run for @ns, with no trap in its way. False when it did not stop again. */
+static bool run_moment(struct roll *roll, uint64_t ns)
+{
+	struct ms_tracee *tracee = roll->tracee;
+	uint64_t until_ns;
+
+	roll->steps++;
+	if (ptrace(PTRACE_CONT, tracee->tid, NULL, NULL))
+		return false;
+	tracee->state = MS_TRACEE_RUNNING;
+	until_ns = ms_now_ns() + ns;
+	while (ms_now_ns() < until_ns)
+		;
+	(void)ptrace(PTRACE_INTERRUPT, tracee->tid, NULL, NULL);
+	ms_tracee_wait(tracee, STOP_TICKS);
+	return tracee->state == MS_TRACEE_STOPPED;
+}
+
+/* Let the thread come out by itself; stuck when it is inside whenever it is looked at. */
+static enum outcome let_out(struct roll *roll)
+{
+	for (unsigned moment = 0; moment < MOMENTS; moment++) {
+		struct ms_cpu cpu;
+		ms_addr back;
+
+		/* What would handle a signal is not run: such a thread is led by traps. */
+		if (roll->tracee->signal || ms_now_ns() >= roll->freezer->roll_until_ns ||
+		    !run_moment(roll, (1 + moment % MOMENT_KINDS) * MOMENT_NS))
+			break;
+		if (!is_inside(roll->freezer, roll->tracee, &cpu, &back))
+			return OUTCOME_OUT;
+		if (ms_inside_is_waiting(&cpu))
+			return OUTCOME_WAITING;
 	}
 	return OUTCOME_STUCK;
 }
@@ -400,15 +445,33 @@ bool ms_roll_is_thread_inside(const struct ms_freezer *freezer, const struct ms_
 	       is_inside(freezer, tracee, &cpu, &back);
 }
 
+static bool ignores_traps(pid_t pid)
+{
+	char status[MS_PROC_STATUS_BYTES];
+
+	(void)ms_proc_read(pid, "status", status, sizeof(status));
+	return ms_proc_field(status, "SigIgn", 16) & signal_bit(SIGTRAP);
+}
+
+static bool do_breaks_work(struct ms_freezer *freezer)
+{
+	if (freezer->breaks == MS_BREAKS_UNTRIED)
+		freezer->breaks = ms_breaks_try(freezer->arch->stepping);
+	return freezer->breaks == MS_BREAKS_WORK;
+}
+
 /* Returns whether the thread was made to run. */
 static bool roll_thread(struct ms_freezer *freezer, struct ms_tracee *tracee)
 {
 	struct roll roll = {
 		.freezer = freezer, .arch = freezer->arch, .tracee = tracee, .patience = STEP_TICKS
 	};
-	enum outcome outcome = OUTCOME_STUCK;
+	enum outcome outcome = let_out(&roll);
 
-	if (ms_now_ns() < freezer->roll_until_ns && begin(&roll)) {
+	if (outcome == OUTCOME_STUCK && tracee->state == MS_TRACEE_STOPPED &&
+	    ms_now_ns() < freezer->roll_until_ns && !ignores_traps(freezer->shared->pid) &&
+	    begin(&roll)) {
+		roll.no_breaks = !do_breaks_work(freezer);
 		outcome = lead_out(&roll);
 		ms_roll_disarm(freezer, tracee);
 	}
@@ -457,18 +520,9 @@ static bool is_any_inside(const struct ms_freezer *freezer)
 	return false;
 }
 
-static bool ignores_traps(pid_t pid)
-{
-	char status[MS_PROC_STATUS_BYTES];
-
-	(void)ms_proc_read(pid, "status", status, sizeof(status));
-	return ms_proc_field(status, "SigIgn", 16) & signal_bit(SIGTRAP);
-}
-
 bool ms_roll_all(struct ms_freezer *freezer)
 {
-	if (!freezer->shared->n_malloc_code || !is_any_inside(freezer) ||
-	    ignores_traps(freezer->shared->pid))
+	if (!freezer->shared->n_malloc_code || !is_any_inside(freezer))
 		return false;
 	freezer->roll_until_ns = ms_now_ns() + MAX_ROLL_NS;
 	return roll_spared(freezer);

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "target/freeze/breaks.h"
+
+static bool pretend(pid_t tid, const ms_addr *at, size_t n)
+{
+	(void)tid;
+	(void)at;
+	return n > 0;
+}
+
+static bool refuse(pid_t tid, const ms_addr *at, size_t n)
+{
+	(void)tid;
+	(void)at;
+	(void)n;
+	return false;
+}
+
+/* Stop the child where it is on its way anyhow, as a debug register would. */
+static bool stop_soon(pid_t tid, const ms_addr *at, size_t n)
+{
+	(void)at;
+	return n > 0 && !kill(tid, SIGTRAP);
+}
+
+static bool is_any_child_left(void)
+{
+	return waitpid(-1, NULL, WNOHANG) >= 0 || errno != ECHILD;
+}
+
+Test(breaks, registers_that_stop_nobody_are_found_out)
+{
+	struct ms_arch_stepping stepping = *ms_arch_x86_64.stepping;
+
+	stepping.set_breaks = pretend;
+	cr_expect_eq(ms_breaks_try(&stepping), MS_BREAKS_FAIL);
+	stepping.set_breaks = refuse;
+	cr_expect_eq(ms_breaks_try(&stepping), MS_BREAKS_FAIL);
+	cr_expect_not(is_any_child_left());
+}
+
+Test(breaks, registers_that_stop_are_believed)
+{
+	struct ms_arch_stepping stepping = *ms_arch_x86_64.stepping;
+
+	stepping.set_breaks = stop_soon;
+	cr_expect_eq(ms_breaks_try(&stepping), MS_BREAKS_WORK);
+	cr_expect_not(is_any_child_left());
+}
+
+/* Of this machine only that it is known: some have none that work. */
+Test(breaks, this_machine_is_tried)
+{
+	cr_expect_neq(ms_breaks_try(ms_arch_x86_64.stepping), MS_BREAKS_UNTRIED);
+	cr_expect_not(is_any_child_left());
+}
