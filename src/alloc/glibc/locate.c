@@ -61,25 +61,20 @@ static bool is_link(const struct ms_ptmalloc *pt, uint64_t word)
 	return word && word % MS_ALIGNMENT == 0 && is_writable(pt, word);
 }
 
-/* True when 127 plausible bins begin at @bins, enough of them empty. */
-static bool bins_begin_at(const struct image *image, ms_addr bins)
+static bool is_empty_bin(const struct image *image, ms_addr bin)
 {
-	unsigned int empty = 0;
+	return word_at(image, bin) == bin - MS_HEADER &&
+	       word_at(image, bin + MS_WORD) == bin - MS_HEADER;
+}
 
-	if (!is_inside(image, bins, BINS_BYTES))
-		return false;
-	for (ms_addr bin = bins; bin < bins + BINS_BYTES; bin += BIN_BYTES) {
-		uint64_t fd = word_at(image, bin);
-		uint64_t bk = word_at(image, bin + MS_WORD);
-		bool ends = fd == bin - MS_HEADER;
-		bool begins = bk == bin - MS_HEADER;
+/* A list's first and last chunk, or itself. */
+static bool is_bin(const struct image *image, ms_addr bin)
+{
+	uint64_t fd = word_at(image, bin);
+	uint64_t bk = word_at(image, bin + MS_WORD);
 
-		if (ends && begins)
-			empty++;
-		else if ((!ends && !is_link(image->pt, fd)) || (!begins && !is_link(image->pt, bk)))
-			return false;
-	}
-	return empty >= MIN_EMPTY_BINS;
+	return (fd == bin - MS_HEADER || is_link(image->pt, fd)) &&
+	       (bk == bin - MS_HEADER || is_link(image->pt, bk));
 }
 
 /* Follow the ring from @arena; true when it closes within bounds over sane arenas. */
@@ -128,13 +123,41 @@ static enum ms_status add_libc(const struct image *image, ms_addr arena,
 	return MS_OK;
 }
 
-/* The bins of which the empty one at @pair is part, or 0. */
+/* How far bins go on from @bin, of which there are no more than an arena has; counts empty ones. */
+static ms_addr end_of_bins(const struct image *image, ms_addr bin, unsigned int *empty)
+{
+	ms_addr end = bin;
+
+	*empty = 0;
+	while (end < bin + BINS_BYTES && is_inside(image, end, BIN_BYTES) && is_bin(image, end)) {
+		*empty += is_empty_bin(image, end);
+		end += BIN_BYTES;
+	}
+	return end;
+}
+
+/*
+ * The bins of which the empty one at @pair is part, or 0: the highest that are 127, with
+ * enough of them empty. Memory may be full of pairs, so each bin is looked at once.
+ */
 static ms_addr bins_around(const struct image *image, ms_addr pair)
 {
-	for (ms_addr j = 0; j < MS_BINS; j++)
-		if (bins_begin_at(image, pair - j * BIN_BYTES))
-			return pair - j * BIN_BYTES;
-	return 0;
+	unsigned int empty;
+	ms_addr end = end_of_bins(image, pair, &empty);
+
+	for (ms_addr bins = pair;;) {
+		if (end - bins == BINS_BYTES && empty >= MIN_EMPTY_BINS)
+			return bins;
+		bins -= BIN_BYTES;
+		if (pair - bins == BINS_BYTES || !is_inside(image, bins, BIN_BYTES) ||
+		    !is_bin(image, bins))
+			return 0;
+		empty += is_empty_bin(image, bins);
+		if (end - bins > BINS_BYTES) {
+			end -= BIN_BYTES;
+			empty -= is_empty_bin(image, end);
+		}
+	}
 }
 
 /* From 2.42 on an arena is set up before it is used: its top is then no chunk, but a bin. */
