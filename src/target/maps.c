@@ -210,8 +210,8 @@ static bool parse_range(const char *line, struct ms_range *ret)
 	return true;
 }
 
-static enum ms_status find_wiped(char *text, struct ms_arena *arena, struct ms_ranges *ret,
-                                 struct ms_error *err)
+enum ms_status ms_maps_parse_wiped(char *text, struct ms_arena *arena, struct ms_ranges *ret,
+                                   struct ms_error *err)
 {
 	struct ms_range range = { 0 };
 	char *rest;
@@ -244,7 +244,7 @@ enum ms_status ms_maps_wiped(pid_t pid, struct ms_arena *arena, struct ms_ranges
 		goto out;
 	}
 	*end = '\0';
-	st = find_wiped(text.at, arena, ret, err);
+	st = ms_maps_parse_wiped(text.at, arena, ret, err);
 out:
 	ms_arena_deinit(&scratch);
 	return st;

@@ -22,7 +22,7 @@
 ms_must_check enum ms_status ms_maps_read(pid_t tid, struct ms_arena *arena,
                                           struct ms_mappings *ret, struct ms_error *err);
 
-/* The same from the file's text, @len bytes with a NUL behind them. */
+/* The same from the file's text, @len bytes. */
 ms_must_check enum ms_status ms_maps_parse(const char *text, size_t len, struct ms_arena *arena,
                                            struct ms_mappings *ret, struct ms_error *err);
 
@@ -33,6 +33,10 @@ ms_must_check enum ms_status ms_maps_parse(const char *text, size_t len, struct 
  */
 ms_must_check enum ms_status ms_maps_wiped(pid_t pid, struct ms_arena *arena, struct ms_ranges *ret,
                                            struct ms_error *err);
+
+/* The same from the file's text, a string, which is cut into lines. */
+ms_must_check enum ms_status ms_maps_parse_wiped(char *text, struct ms_arena *arena,
+                                                 struct ms_ranges *ret, struct ms_error *err);
 
 /* The mapping that holds @addr, or NULL. */
 const struct ms_mapping *ms_maps_find(const struct ms_mappings *maps, ms_addr addr);
