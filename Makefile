@@ -3,7 +3,10 @@
 #	make            build/memscan and the libraries
 #	make demo       install what is missing, build, scan a bundled leaking program
 #	make check      install what is missing, build, run every test
-#	make check-unit, check-unit-san, check-e2e, layers, lint     the parts of it
+#	make check-unit, check-unit-san, check-fuzz, check-e2e, layers, lint     the parts of it
+#	make fuzz       look for inputs that break a reader of foreign bytes; FUZZ="NAME..."
+#	                chooses, FUZZ_SECONDS= says how long each (60), build/fuzz/corpus keeps what
+#	                was found
 #	make check-programs  more programs from packages at work: no leak may be used later;
 #	                PROGRAMS=NAME,NAME chooses, PROGRAM_SECONDS= says how long
 #	make bench      measure a scan against its peers; BENCH=full, or BENCH="PART..."
@@ -11,8 +14,8 @@
 #	make install    PREFIX=, DESTDIR= and GNU's directory variables
 #	make clean
 #
-# A file added to a room, to tests/unit, tests/support, tests/targets, tests/targets/api
-# or tests/bench is found by itself.
+# A file added to a room, to tests/unit, tests/support, tests/targets, tests/targets/api,
+# tests/bench or a room of tests/fuzz is found by itself.
 
 B           := build
 VERBOSE     ?=
@@ -41,6 +44,7 @@ SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-om
 SRC     := $(sort $(wildcard src/*/*.c src/*/*/*.c))
 SUPPORT := $(sort $(wildcard tests/support/*.c))
 UNIT    := $(patsubst tests/unit/%.c,%,$(sort $(wildcard tests/unit/test_*.c)))
+FUZZ_SRC := $(sort $(wildcard tests/fuzz/*/fuzz_*.c))
 BENCHES := $(patsubst tests/bench/%.c,$(B)/bench/%,$(sort $(wildcard tests/bench/*.c)))
 TARGET_SRC := $(sort $(wildcard tests/targets/*.c))
 # A target that asks for it in a comment is built in three ways.
@@ -61,9 +65,9 @@ PARTS   := $(filter-out $(MAIN) src/inproc/annotate/malloc src/inproc/annotate/f
 
 Q := $(if $(VERBOSE),,@)
 
-.PHONY: all demo demo-run check check-all check-unit check-unit-san check-e2e check-programs targets \
-        bench bench-programs bench-parts install clean lint lint-format lint-tidy \
-        lint-cppcheck lint-analyzer layers
+.PHONY: all demo demo-run check check-all check-unit check-unit-san check-fuzz check-e2e \
+        check-programs targets fuzz bench bench-programs bench-parts install clean lint \
+        lint-format lint-tidy lint-cppcheck lint-analyzer layers
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -81,6 +85,7 @@ $(B)/san/%.o: %.c Makefile
 
 # Criterion's assertions do not tell the compiler that they end a test.
 $(B)/tests/%.o $(B)/san/tests/%.o: FLAGS += -Itests -Itests/support -Wno-null-dereference
+$(B)/san/tests/fuzz/%.o $(B)/fuzz/tests/fuzz/%.o: FLAGS += -Itests/fuzz -Itests/support
 
 # "q": two rooms may have a file of the same name, which "r" would replace.
 define archive
@@ -197,6 +202,7 @@ check-all:
 	$(MAKE) layers
 	$(MAKE) check-unit
 	$(MAKE) check-unit-san
+	$(MAKE) check-fuzz
 	$(MAKE) check-e2e
 
 check-unit: $(UNIT:%=$(B)/unit/%)
@@ -223,6 +229,20 @@ check-unit-san: $(UNIT:%=$(B)/san/unit/%)
 	done; \
 	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
 
+# What stands before the archives takes their base/arena.c's place.
+$(FUZZ_SRC:tests/fuzz/%.c=$(B)/san/fuzz/%): $(B)/san/fuzz/%: $(B)/san/tests/fuzz/%.o \
+		$(B)/san/tests/fuzz/seeds.o $(B)/san/tests/fuzz/arena.o $(B)/san/support.a $(B)/san/parts.a
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+# Seeds and random changes of them, the same each time; a second for each reader.
+check-fuzz: $(FUZZ_SRC:tests/fuzz/%.c=$(B)/san/fuzz/%)
+	@test -n "$^" || { echo "no fuzzers found" >&2; exit 1; }
+	@failed=; for f in $^; do echo "== $$f"; \
+		ASAN_OPTIONS=abort_on_error=1 UBSAN_OPTIONS=abort_on_error=1:print_stacktrace=1 \
+			timeout 60 $$f || failed="$$failed $$f"; \
+	done; test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
+
 check-e2e: all targets
 	tests/e2e/run
 
@@ -234,6 +254,45 @@ check-programs:
 
 layers: $(SRC:%.c=$(B)/%.o)
 	tools/check-layers $(B)
+
+# ---- fuzzing ----
+
+# libFuzzer is clang's. What an allocator's words are compared with is an address as a
+# rule, of no use for another input.
+FUZZ_CC    := clang
+FUZZ_FLAGS := -O1 -g $(SANITIZE) -fsanitize=fuzzer-no-link
+$(B)/fuzz/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(Q)$(FUZZ_CC) $(FLAGS) $(FUZZ_FLAGS) -MMD -MP -c -o $@ $<
+$(B)/fuzz/src/alloc/%.o $(B)/fuzz/tests/support/%.o: FUZZ_FLAGS += -fno-sanitize-coverage=trace-cmp
+
+$(B)/fuzz/parts.a: $(PARTS:%=$(B)/fuzz/%.o)
+	$(archive)
+$(B)/fuzz/support.a: $(SUPPORT:%.c=$(B)/fuzz/%.o)
+	$(archive)
+
+$(FUZZ_SRC:tests/fuzz/%.c=$(B)/fuzz/%): $(B)/fuzz/%: $(B)/fuzz/tests/fuzz/%.o \
+		$(B)/fuzz/tests/fuzz/arena.o $(B)/fuzz/support.a $(B)/fuzz/parts.a
+	@mkdir -p $(@D)
+	$(Q)$(FUZZ_CC) $(SANITIZE) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(LIBS)
+
+# Options of a fuzzer stand in its comment. The limit of memory is arena.c's: libFuzzer's own
+# takes a thread, by which giving memory back costs ten times as much.
+FUZZ         ?= $(patsubst fuzz_%.c,%,$(notdir $(FUZZ_SRC)))
+FUZZ_SECONDS ?= 60
+FUZZ_CHOSEN  := $(foreach name,$(FUZZ),$(filter %/fuzz_$(name).c,$(FUZZ_SRC)))
+fuzz: $(FUZZ_CHOSEN:tests/fuzz/%.c=$(B)/fuzz/%) $(FUZZ_CHOSEN:tests/fuzz/%.c=$(B)/san/fuzz/%)
+	@test -n "$^" || { echo "no fuzzer of that name: $(FUZZ)" >&2; exit 1; }
+	@for source in $(FUZZ_CHOSEN); do \
+		part=$${source#tests/fuzz/}; part=$${part%.c}; corpus=$(B)/fuzz/corpus/$${part##*/fuzz_}; \
+		mkdir -p $$corpus && $(B)/san/fuzz/$$part --write $$corpus.seeds || exit 1; \
+		echo "== $$part"; \
+		ASAN_OPTIONS=malloc_context_size=4:quarantine_size_mb=4 UBSAN_OPTIONS=print_stacktrace=1 \
+			$(B)/fuzz/$$part -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=0 \
+			-artifact_prefix=$$corpus. -print_final_stats=1 -print_funcs=0 \
+			$$(sed -n 's/^.*fuzz: *\(-[^*]*\)$$/\1/p' $$source) \
+			$$corpus $$corpus.seeds || exit 1; \
+	done
 
 # ---- measuring ----
 
@@ -291,9 +350,10 @@ demo-run: all $(B)/targets/demo_leaky
 
 # ---- checks of the text itself ----
 
-ALL_C := $(SRC) $(SUPPORT) $(sort $(wildcard tests/unit/*.c tests/bench/*.c tests/freelog/*.c))
+ALL_C := $(SRC) $(SUPPORT) $(sort $(wildcard tests/unit/*.c tests/bench/*.c tests/freelog/*.c \
+         tests/fuzz/*.c tests/fuzz/*/*.c))
 ALL_H := $(sort $(wildcard src/*/*.h src/*/*/*.h include/*/*.h tests/support/*.h \
-         tests/golden/*.h tests/freelog/*.h))
+         tests/golden/*.h tests/freelog/*.h tests/fuzz/*.h tests/fuzz/*/*.h))
 
 lint: lint-format lint-tidy lint-cppcheck lint-analyzer
 
@@ -343,5 +403,7 @@ install: all
 clean:
 	rm -rf $(B)
 
-OBJECTS := $(SRC:.c=) $(SUPPORT:.c=) $(UNIT:%=tests/unit/%) $(BENCHES:$(B)/%=tests/%)
--include $(OBJECTS:%=$(B)/%.d) $(OBJECTS:%=$(B)/san/%.d) $(LIBRARY:%.c=$(B)/pic/%.d) $(SHIM:%.c=$(B)/pic/%.d)
+OBJECTS := $(SRC:.c=) $(SUPPORT:.c=) tests/fuzz/arena tests/fuzz/seeds $(FUZZ_SRC:.c=) \
+           $(UNIT:%=tests/unit/%) $(BENCHES:$(B)/%=tests/%)
+FUZZED  := $(PARTS) $(SUPPORT:.c=) tests/fuzz/arena $(FUZZ_SRC:.c=)
+-include $(OBJECTS:%=$(B)/%.d) $(OBJECTS:%=$(B)/san/%.d) $(FUZZED:%=$(B)/fuzz/%.d) $(LIBRARY:%.c=$(B)/pic/%.d) $(SHIM:%.c=$(B)/pic/%.d)

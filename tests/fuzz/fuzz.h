@@ -2,12 +2,32 @@
 #ifndef MS_TESTS_FUZZ_H
 #define MS_TESTS_FUZZ_H
 
+/*
+ * A fuzzer of one reader of foreign bytes.
+ *
+ * It is built in two ways: with libFuzzer, which looks for inputs that reach new code
+ * (`make fuzz`), and with seeds.c, which runs the seeds and some random changes of them
+ * (`make check-fuzz`). Both have arena.c in place of base/arena.c.
+ *
+ * To add a fuzzer:
+ *	1. tests/fuzz/ROOM/fuzz_NAME.c: define both functions below;
+ *	2. options of libFuzzer's stand in its comment, behind "fuzz: ";
+ *	3. break the reader on purpose, and see it found.
+ */
+
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Run one input. Anything but 0: it is not worth keeping. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+typedef void (*fuzz_take)(const void *bytes, size_t len);
+
+/* Hand each seed to @take: inputs that the reader takes for good. */
+void fuzz_seeds(fuzz_take take);
 
 /* End the process, as the fuzzer wants it, where something is not so. */
 static inline void require(bool holds, const char *what)

@@ -3,12 +3,7 @@
  * Fuzzing what takes text that others wrote: files of suppressions, and the names of
  * types in a scanned program.
  *
- *	clang -std=gnu11 -D_GNU_SOURCE -Isrc -g -O1 \
- *		-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
- *		-o build/fuzz_names tests/fuzz/fuzz_names.c src/engine/names/demangle.c \
- *		src/engine/names/suppressions.c src/base/[a-z]*.c -pthread
- *	mkdir -p build/corpus_names
- *	build/fuzz_names -max_total_time=60 -timeout=10 -max_len=512 build/corpus_names
+ *	fuzz: -max_len=512
  *
  * The first byte of an input chooses which; the rest is the text. It must neither
  * crash nor run on; a file's patterns must be of its lines, in order, and none may be
@@ -82,4 +77,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	else
 		demangle((const char *)data + 1, size - 1);
 	return 0;
+}
+
+void fuzz_seeds(fuzz_take take)
+{
+	static const char *const seeds[] = {
+		"\1leak:foo\n# known\n\nleak:^bar*$\nleak:/usr/lib/lib*.so\n",
+		"\1leak:a\nthread:b\n",
+		"\0St6vectorIiSaIiEE",
+		"\0N3foo3BarIiNS_3BazEJcdEEE",
+		"\0PFvRKSsOT_E",
+		"\0ZN1a1bEvE1c",
+	};
+
+	for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++)
+		take(seeds[i], 1 + strlen(seeds[i] + 1));
 }

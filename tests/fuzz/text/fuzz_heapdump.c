@@ -2,14 +2,7 @@
 /*
  * Fuzzing the reader of Android's heap dumps, and all that is printed of them.
  *
- *	clang -std=gnu11 -D_GNU_SOURCE -Isrc -g -O1 \
- *		-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
- *		-o build/fuzz_heapdump tests/fuzz/fuzz_heapdump.c src/report/heapdump/[a-z]*.c \
- *		src/report/print.c src/report/utf8.c src/report/json/values.c src/base/[a-z]*.c \
- *		-ljson-c -pthread
- *	mkdir -p build/corpus_heapdump
- *	build/fuzz_heapdump -max_total_time=60 -timeout=10 -max_len=4096 \
- *		build/corpus_heapdump tests/golden/heapdump
+ *	fuzz: -max_len=4096
  *
  * The first byte of an input chooses how the tree is made, and whether the text is cut
  * into two dumps, of which the difference is told. It must neither crash nor run on; the
@@ -21,7 +14,7 @@
 
 #include "report/heapdump/view.h"
 
-#include "fuzz.h"
+#include "golden.h"
 
 static bool parse(const char *text, size_t size, struct ms_arena *arena, struct ms_heapdump *ret)
 {
@@ -143,4 +136,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		view_all(&view, &arena);
 	ms_arena_deinit(&arena);
 	return 0;
+}
+
+void fuzz_seeds(fuzz_take take)
+{
+	take_golden(take, "\0", 1, "tests/golden/heapdump/v1.0.txt");
+	take_golden(take, "\1", 1, "tests/golden/heapdump/v1.1-arm.txt");
+	take_golden(take, "\2", 1, "tests/golden/heapdump/v1.2-arm64.txt");
+	take_golden(take, "\3", 1, "tests/golden/heapdump/v1.2-arm64-later.txt");
 }

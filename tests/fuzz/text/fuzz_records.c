@@ -2,14 +2,7 @@
 /*
  * Fuzzing the reader of recordings (record_allocs), their replay, and all that is printed.
  *
- *	clang -std=gnu11 -D_GNU_SOURCE -Isrc -g -O1 \
- *		-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
- *		-o build/fuzz_records tests/fuzz/fuzz_records.c src/report/records/[a-z]*.c \
- *		src/report/print.c src/report/utf8.c src/report/json/values.c src/base/[a-z]*.c \
- *		-ljson-c -pthread
- *	mkdir -p build/corpus_records
- *	build/fuzz_records -max_total_time=60 -timeout=10 -max_len=4096 \
- *		build/corpus_records tests/golden/records
+ *	fuzz: -max_len=4096
  *
  * The first byte of an input chooses the limit of the lists, the second how the file is cut
  * into pieces, which must change nothing. It must neither crash nor run on; sums must hold,
@@ -21,7 +14,7 @@
 
 #include "report/records/formats.h"
 
-#include "fuzz.h"
+#include "golden.h"
 
 /* A file, and in pieces of how many bytes it comes. */
 struct input {
@@ -162,4 +155,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	ms_arena_deinit(&arena);
 	return 0;
+}
+
+void fuzz_seeds(fuzz_take take)
+{
+	take_golden(take, "\3\100", 2, "tests/golden/records/old.txt");
+	take_golden(take, "\377\7", 2, "tests/golden/records/present.txt");
+	take_golden(take, "\1\377", 2, "tests/golden/records/threads.txt");
 }

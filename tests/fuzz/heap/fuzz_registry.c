@@ -4,15 +4,7 @@
  * whose words are then written over, with what is there already as a rule: addresses,
  * counts, sizes.
  *
- *	clang -std=gnu11 -D_GNU_SOURCE -Isrc -Iinclude -Itests/support -g -O1 \
- *		-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
- *		-o build/fuzz_registry tests/fuzz/fuzz_registry.c \
- *		tests/support/regdrawn.c tests/support/fake.c src/alloc/peek.c \
- *		src/alloc/registry/[a-z]*.c src/base/[a-z]*.c \
- *		src/engine/blocks.c src/engine/report.c -pthread
- *	mkdir -p build/corpus_registry
- *	build/fuzz_registry -max_total_time=600 -timeout=10 -rss_limit_mb=4096 \
- *		-max_len=200 -len_control=0 build/corpus_registry
+ *	fuzz: -max_len=200 -len_control=0
  *
  * The first byte of an input chooses the flags and whether the source can be viewed, the
  * second how many blocks there are; then come writes of four bytes each:
@@ -132,4 +124,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check_untouched(blocks);
 	regdrawn_deinit(&r);
 	return 0;
+}
+
+void fuzz_seeds(fuzz_take take)
+{
+	for (uint8_t flags = 0; flags < 16; flags++) {
+		uint8_t seed[] = { flags, 30, flags, 1, flags, flags, 2, 0, 1, 5 };
+
+		take(seed, 2);
+		take(seed, sizeof(seed));
+	}
 }

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The scan arena for fuzzing, in place of base/arena.c: each piece is malloc's, so that
+ * AddressSanitizer sees what is read behind its last byte, and what is read of a vector
+ * where it was before it grew. The real one's pieces lie side by side and never move.
+ *
+ * Pieces that are large are the kernel's, because malloc would write to all of them, and
+ * most of their pages are never used. No input may make a reader take more than the
+ * limit, whatever it promises.
+ */
+#include "base/arena.h"
+
+#include <assert.h>
+#include <sanitizer/asan_interface.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "fuzz.h"
+
+/* Stands before the bytes of every piece. */
+struct ms_arena_chunk {
+	struct ms_arena_chunk *next;
+	struct ms_arena_chunk *prev;
+	size_t len; /* of the bytes */
+	bool mapped;
+};
+
+enum {
+	LARGEST_OF_MALLOC = 32 * 1024,
+	HEAD = 64,
+	MOST_BYTES = 1 << 30,
+	PAGE = 4096,
+	SPARES = 32,
+	HIDDEN = 16 * 1024,
+};
+
+static_assert(sizeof(struct ms_arena_chunk) <= HEAD, "bytes stay aligned");
+
+static size_t all_bytes;
+
+static char *bytes_of(struct ms_arena_chunk *chunk)
+{
+	return (char *)chunk + HEAD;
+}
+
+/* ---- pieces that are large ---- */
+
+/* What was given back, for the next run: a page that is touched first takes long. */
+static struct ms_arena_chunk *spare[SPARES];
+
+/* Empty the pages that were ever touched; all others are. */
+static void empty(void *mapping, size_t len)
+{
+	static unsigned char present[MOST_BYTES / PAGE];
+	size_t pages = (len + PAGE - 1) / PAGE;
+
+	require(mincore(mapping, len, present) == 0, "pages are told");
+	for (size_t i = 0; i < pages; i++)
+		if (present[i] & 1)
+			memset((char *)mapping + i * PAGE, 0,
+			       len - i * PAGE < PAGE ? len - i * PAGE : (size_t)PAGE);
+}
+
+static void *take_spare(size_t len)
+{
+	for (size_t i = 0; i < SPARES; i++) {
+		struct ms_arena_chunk *chunk = spare[i];
+
+		if (!chunk || chunk->len != len)
+			continue;
+		spare[i] = NULL;
+		ASAN_UNPOISON_MEMORY_REGION(bytes_of(chunk), HIDDEN);
+		empty(chunk, HEAD + len);
+		return chunk;
+	}
+	return NULL;
+}
+
+/* False when there are enough. Its begin is hidden from whoever still knows of it. */
+static bool keep_spare(struct ms_arena_chunk *chunk)
+{
+	for (size_t i = 0; i < SPARES; i++) {
+		if (spare[i])
+			continue;
+		spare[i] = chunk;
+		ASAN_POISON_MEMORY_REGION(bytes_of(chunk), HIDDEN);
+		return true;
+	}
+	return false;
+}
+
+static void *map(size_t len)
+{
+	void *mapping = take_spare(len);
+
+	return mapping ? mapping
+	               : mmap(NULL, HEAD + len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+	                      -1, 0);
+}
+
+/* ---- pieces ---- */
+
+static struct ms_arena_chunk *new_chunk(size_t len)
+{
+	bool mapped = len > LARGEST_OF_MALLOC;
+	struct ms_arena_chunk *chunk;
+
+	require(len <= MOST_BYTES - all_bytes, "memory has a bound");
+	all_bytes += len;
+	chunk = mapped ? map(len) : calloc(1, HEAD + len);
+	require(chunk && chunk != MAP_FAILED, "there is memory");
+	chunk->len = len;
+	chunk->mapped = mapped;
+	return chunk;
+}
+
+static void free_chunk(struct ms_arena_chunk *chunk)
+{
+	all_bytes -= chunk->len;
+	if (!chunk->mapped)
+		free(chunk);
+	else if (!keep_spare(chunk))
+		(void)munmap(chunk, HEAD + chunk->len);
+}
+
+static void *add(struct ms_arena *arena, size_t len)
+{
+	struct ms_arena_chunk *chunk = new_chunk(len);
+
+	chunk->next = arena->chunks;
+	if (chunk->next)
+		chunk->next->prev = chunk;
+	arena->chunks = chunk;
+	return bytes_of(chunk);
+}
+
+static void take_out(struct ms_arena *arena, struct ms_arena_chunk *chunk)
+{
+	if (chunk->next)
+		chunk->next->prev = chunk->prev;
+	if (chunk->prev)
+		chunk->prev->next = chunk->next;
+	else
+		arena->chunks = chunk->next;
+}
+
+void ms_arena_init(struct ms_arena *arena)
+{
+	memset(arena, 0, sizeof(*arena));
+}
+
+void ms_arena_deinit(struct ms_arena *arena)
+{
+	struct ms_arena_chunk *next;
+
+	for (struct ms_arena_chunk *chunk = arena->chunks; chunk; chunk = next) {
+		next = chunk->next;
+		free_chunk(chunk);
+	}
+	ms_arena_init(arena);
+}
+
+void ms_arena_wipe(struct ms_arena *arena)
+{
+	for (struct ms_arena_chunk *chunk = arena->chunks; chunk; chunk = chunk->next)
+		memset(bytes_of(chunk), 0, chunk->len);
+}
+
+void *ms_arena_alloc(struct ms_arena *arena, size_t len)
+{
+	return add(arena, len);
+}
+
+void *ms_arena_resize(struct ms_arena *arena, void *old, size_t len)
+{
+	struct ms_arena_chunk *chunk;
+	void *moved;
+
+	if (!old)
+		return add(arena, len);
+	chunk = (void *)((char *)old - HEAD);
+	if (len <= chunk->len)
+		return old;
+	moved = add(arena, len);
+	memcpy(moved, old, chunk->len);
+	take_out(arena, chunk);
+	free_chunk(chunk);
+	return moved;
+}
+
+const void *ms_arena_next(const struct ms_arena *arena, const void *before, size_t *ret_len)
+{
+	const struct ms_arena_chunk *chunk = before;
+
+	chunk = chunk ? chunk->next : arena->chunks;
+	if (chunk)
+		*ret_len = HEAD + chunk->len;
+	return chunk;
+}
+
+char *ms_arena_strndup(struct ms_arena *arena, const char *s, size_t max)
+{
+	size_t len = strnlen(s, max);
+	char *copy = ms_arena_alloc(arena, len + 1);
+
+	memcpy(copy, s, len);
+	return copy;
+}
