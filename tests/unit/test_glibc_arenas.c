@@ -80,6 +80,23 @@ ParameterizedTest(struct row *row, glibc_arenas, every_arena_of_the_ring_is_read
 
 #define BRK "T u24 f64 u40 t"
 
+/* Or a process with terabytes of them is searched for hours. */
+Test(glibc_arenas, segments_are_not_looked_for_where_there_is_no_memory)
+{
+	const size_t len = (size_t)64 << 20;
+	const struct ms_mapping *last;
+
+	ptheap_init(&h);
+	ptheap_draw(&h, "2.36", "T u24 | u24 f64 t");
+	last = &h.fake.base.mappings.at[h.fake.base.mappings.n - 1];
+	h.fake.absent[h.fake.base.mappings.n] = true;
+	(void)ms_fake_map(&h.fake, last->range.end + MS_SOURCE_PAGE, len, MS_PROT_READ, "");
+	h.fake.no_view = true;
+	cr_expect_str_empty(ptheap_try(&h, ""), "%s", h.wrong);
+	cr_expect(h.read_bytes < len / 2, "%llu bytes read", (unsigned long long)h.read_bytes);
+	ptheap_deinit(&h);
+}
+
 ParameterizedTestParameters(glibc_arenas, a_main_arena_that_does_not_add_up_is_not_proved)
 {
 	static struct row rows[] = {

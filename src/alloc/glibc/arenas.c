@@ -229,28 +229,43 @@ static enum ms_status try_scattered(struct ms_ptmalloc *pt, struct ms_pt_arena *
 	return own(pt, arena->group, s->begin, s->end) ? MS_OK : MS_E_NOMEM;
 }
 
-/* All segments in @run: one may stand at its begin, the others at the begin of a page. */
+/* Look for a segment at @at, which is moved to the place to look at next. */
+static enum ms_status look_for_scattered(struct ms_ptmalloc *pt, struct ms_pt_arena *arena,
+                                         struct ms_window *window, ms_addr *at)
+{
+	struct ms_segment s = {
+		.begin = *at, .limit = window->limits.end, .top = arena->top, .main = true
+	};
+	const uint8_t *bytes = ms_window_at(window, *at, MS_HEADER);
+	enum ms_status st = MS_OK;
+	bool found = false;
+	uint64_t head = 0;
+
+	if (bytes)
+		memcpy(&head, bytes + MS_WORD, sizeof(head));
+	if ((head & MS_SIZE_BITS) == MS_PREV_INUSE)
+		st = try_scattered(pt, arena, &s, &found);
+	*at = ms_align_up(found ? s.end : *at + 1, MS_PAGE);
+	return st;
+}
+
+/*
+ * All segments in @run: one may stand at its begin, the others at the begin of a page. Only
+ * where there is memory: a program may keep terabytes of addresses that have none.
+ */
 static enum ms_status read_scattered_in(struct ms_ptmalloc *pt, struct ms_pt_arena *arena,
                                         struct ms_range run)
 {
+	struct ms_range rest = run;
+	struct ms_range present;
 	struct ms_window window;
-	ms_addr at = run.begin;
 	enum ms_status st = MS_OK;
 
 	ms_window_init(&window, pt->d->src, run, pt->search_buffer);
-	while (at < run.end && !st) {
-		struct ms_segment s = {
-			.begin = at, .limit = run.end, .top = arena->top, .main = true
-		};
-		const uint8_t *bytes = ms_window_at(&window, at, MS_HEADER);
-		bool found = false;
-		uint64_t head = 0;
-
-		if (bytes)
-			memcpy(&head, bytes + MS_WORD, sizeof(head));
-		if ((head & MS_SIZE_BITS) == MS_PREV_INUSE)
-			st = try_scattered(pt, arena, &s, &found);
-		at = ms_align_up(found ? s.end : at + 1, MS_PAGE);
+	while (!st && rest.begin < rest.end && ms_source_present(pt->d->src, rest, &present)) {
+		rest.begin = present.begin;
+		while (!st && rest.begin < present.end)
+			st = look_for_scattered(pt, arena, &window, &rest.begin);
 	}
 	return st;
 }
