@@ -74,16 +74,21 @@ void ms_proc_link(pid_t id, const char *name, char *buf, size_t size)
 bool ms_proc_stat(pid_t id, struct ms_proc_stat *ret)
 {
 	char text[1024];
+	uint64_t in_kernel;
 	const char *after;
 
 	if (ms_proc_read(id, "stat", text, sizeof(text)) <= 0)
 		return false;
 	/* The name may contain anything, ")" too, but nothing behind it does. */
 	after = strrchr(text, ')');
-	return after && sscanf(after,
-	                       ") %c %*d %*d %*d %*d %*d %" SCNu32 " %*u %*u %*u %*u %*u %*u %*d "
-	                       "%*d %*d %*d %*d %*d %" SCNu64,
-	                       &ret->state, &ret->flags, &ret->start_ticks) == 3;
+	if (!after || sscanf(after,
+	                     ") %c %*d %*d %*d %*d %*d %" SCNu32 " %*u %*u %*u %*u %" SCNu64
+	                     " %" SCNu64 " %*d %*d %*d %*d %*d %*d %" SCNu64,
+	                     &ret->state, &ret->flags, &ret->cpu_ticks, &in_kernel,
+	                     &ret->start_ticks) != 5)
+		return false;
+	ret->cpu_ticks += in_kernel;
+	return true;
 }
 
 struct ms_proc_program ms_proc_program(pid_t id)

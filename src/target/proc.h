@@ -36,6 +36,7 @@ void ms_proc_link(pid_t id, const char *name, char *buf, size_t size);
 struct ms_proc_stat {
 	char state;           /* 'R', 'S', 'D', 'T', 't', 'Z', 'X' … */
 	uint32_t flags;       /* PF_* of the kernel */
+	uint64_t cpu_ticks;   /* clock ticks that its threads have run */
 	uint64_t start_ticks; /* clock ticks since boot */
 };
 

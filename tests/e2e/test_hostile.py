@@ -5,6 +5,7 @@ HOSTILE_SCANS is how often each is scanned (1000 by hand).
 """
 
 import os
+import pathlib
 import random
 import resource
 import signal
@@ -155,3 +156,53 @@ def test_many_descriptors(entries, duplicates, snapshot, notes):
         assert target.finish() == 0, target.line()
     notes.append(f"{most} descriptors, {entries} entries, {duplicates} duplicates ({snapshot}): "
                  f"pause {min(pauses):.0f} to {max(pauses):.0f} ms")
+
+
+@pytest.fixture
+def hung_file(request):
+    with Process([compile_hostile("hung_file.c"), request.param]) as target:
+        if target.line() == "CANNOT MOUNT":
+            pytest.skip("no file system may be mounted here")
+        yield target
+        assert target.finish() == 0
+        longest = int(target.line().removeprefix("longest "))
+        assert longest < 2000, f"it stood for {longest} ms"
+
+
+@pytest.mark.parametrize("snapshot", EACH_SNAPSHOT)
+@pytest.mark.parametrize("hung_file", ["data"], indirect=True)
+def test_a_page_of_a_file_that_does_not_come(hung_file, snapshot):
+    """Nothing is read that is not there while the process stands, nor is it missed."""
+    check_scanned(scan(hung_file.pid, "--snapshot", snapshot))
+
+
+@pytest.mark.parametrize("hung_file", ["code"], indirect=True)
+def test_a_library_that_does_not_come(hung_file):
+    """memscan does not wait for ever, and says what it waited for; what reads ends with the file system."""
+    popen = subprocess.Popen([MEMSCAN, "--pid", str(hung_file.pid)], text=True, stderr=subprocess.PIPE)
+    said = popen.communicate(timeout=60)[1]
+    assert popen.returncode == COULD_NOT_SCAN and "did not come for" in said and "file system" in said, said
+    support.kill(support.children_of(hung_file.pid)[0])  # the file system
+    support.wait_until(lambda: not support.leftovers_alive(), 5, "processes of memscan are left over")
+    support.leftovers()
+
+
+def sweeper_of(popen):
+    return next((pid for pid in support.children_of(popen.pid)
+                 if pathlib.Path(f"/proc/{pid}/comm").read_text() == "memscan-sweep\n"), None)
+
+
+def test_a_sweeper_that_does_not_go_on():
+    """While it holds the memory of a process, that is let go after seconds; and memscan says so."""
+    code = "b = bytearray(b'x' * (600 << 20)); print('READY', flush=True); input()"
+    with Process(["/usr/bin/python3", "-c", code]) as target:
+        assert target.line() == "READY"
+        popen = subprocess.Popen([MEMSCAN, "--snapshot", "copy", "--pid", str(target.pid)], text=True,
+                                 stderr=subprocess.PIPE)
+        support.wait_until(lambda: support.tracer_of(target.pid), what="the freeze")
+        time.sleep(0.05)
+        os.kill(sweeper_of(popen), signal.SIGSTOP)
+        assert support.tracer_of(target.pid), "it was copied before the sweeper stopped"
+        support.wait_until(lambda: not support.tracer_of(target.pid), 10, "its release")
+        said = popen.communicate(timeout=30)[1]
+        assert popen.returncode == COULD_NOT_SCAN and "(hold)" in said, said

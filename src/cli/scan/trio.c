@@ -22,8 +22,14 @@
 #include "report/trust.h"
 #include "report/wire.h"
 #include "target/proc.h"
+#include "target/target.h"
 
-enum { TICK_MS = 100 };
+enum {
+	TICK_MS = 100,
+	STANDING_TICKS = 20,   /* that the target may stand for a sweeper which does not go on */
+	SEARCHING_TICKS = 100, /* the same while it runs */
+	TICKS_PER_GIB = 5,     /* to be cloned, in which the sweeper waits */
+};
 
 static const uint64_t ms_in_ns = 1000000;
 static const uint64_t reap_tick_ns = 250000;
@@ -44,9 +50,14 @@ struct trio {
 	pid_t original;
 	pid_t collection; /* 0 while there is none */
 	pid_t sweeper;
-	bool overdue; /* the collection process was killed for being late */
-	bool late;    /* the sweeper was killed at the deadline */
-	bool ending;  /* it was killed because we are to end */
+	uint32_t stage;     /* of the sweeper when it was last looked at */
+	uint64_t cpu_ticks; /* that it had run */
+	unsigned still;     /* looks since either changed */
+	bool stuck;         /* the sweeper was killed because it went on no more */
+	uint64_t killed_ns; /* when the sweeper was; 0: it was not */
+	bool overdue;       /* the collection process was killed for being late */
+	bool late;          /* the sweeper was killed at the deadline */
+	bool ending;        /* it was killed because we are to end */
 	struct ms_ending endings;
 	int collection_status;
 	int sweeper_status;
@@ -91,6 +102,15 @@ static int be_sweeper(struct trio *t)
 	return ms_sweep_serve(&sweep);
 }
 
+/* Who reads what memscan prints does not wait for a process that is stuck in the kernel. */
+static void leave_terminal(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	for (int fd = STDIN_FILENO; null >= 0 && fd <= STDERR_FILENO; fd++)
+		(void)dup2(null, fd);
+}
+
 static enum ms_status spawn(struct trio *t, const char *title, int (*body)(struct trio *t),
                             pid_t *ret, struct ms_error *err)
 {
@@ -106,6 +126,7 @@ static enum ms_status spawn(struct trio *t, const char *title, int (*body)(struc
 	if (getppid() != t->original) /* it died before that took effect */
 		_exit(1);
 	(void)prctl(PR_SET_NAME, title);
+	leave_terminal();
 	_exit(body(t));
 }
 
@@ -194,6 +215,41 @@ static bool is_late(const struct ms_trio_call *call, uint64_t ahead_ns)
 	return call->deadline_ns && ms_now_ns() + ahead_ns >= call->deadline_ns;
 }
 
+static void end_sweeper(struct trio *t)
+{
+	if (!t->killed_ns)
+		t->killed_ns = ms_now_ns();
+	(void)kill(t->sweeper, SIGKILL);
+}
+
+/* How often the sweeper may be found where it was. */
+static unsigned most_still(const struct trio *t, uint32_t stage)
+{
+	if (stage != MS_STAGE_HOLD)
+		return SEARCHING_TICKS;
+	return STANDING_TICKS + (unsigned)(ms_fork_saves(t->call->pid) >> 30) * TICKS_PER_GIB;
+}
+
+/*
+ * Whether the sweeper has not gone on for long: what it reads comes from a file system
+ * that does not answer, or from a user's handler of page faults. It can be killed there.
+ */
+static bool is_stuck(struct trio *t, uint32_t stage)
+{
+	struct ms_proc_stat stat = { 0 };
+
+	if (stage != MS_STAGE_PREPARE && stage != MS_STAGE_HOLD && stage != MS_STAGE_SEARCH)
+		return false;
+	if (!ms_proc_stat(t->sweeper, &stat) || stat.cpu_ticks != t->cpu_ticks ||
+	    stage != t->stage) {
+		t->cpu_ticks = stat.cpu_ticks;
+		t->stage = stage;
+		t->still = 0;
+		return false;
+	}
+	return ++t->still > most_still(t, stage);
+}
+
 /*
  * The collection process keeps its own time limit; should it hang nevertheless, its
  * death is what frees the target. At the deadline of all, or when a signal is to end us,
@@ -208,11 +264,15 @@ static void watch(struct trio *t)
 	ms_progress_tick(t->call->progress, stage_text(t->watch));
 	if (is_late(t->call, 0) && !t->late) {
 		t->late = true;
-		(void)kill(t->sweeper, SIGKILL);
+		end_sweeper(t);
 	}
 	if (!t->ending && ms_ending_came(&t->endings)) {
 		t->ending = true;
-		(void)kill(t->sweeper, SIGKILL);
+		end_sweeper(t);
+	}
+	if (!t->stuck && is_stuck(t, stage)) {
+		t->stuck = true;
+		end_sweeper(t);
 	}
 	if (stage != MS_STAGE_FREEZE && stage != MS_STAGE_RELEASE)
 		return;
@@ -236,15 +296,22 @@ static int tick_ms(const struct trio *t)
 	return left_ms < TICK_MS ? (int)left_ms : TICK_MS;
 }
 
-/* Until the report's channel is ready, watch the children; when we are to end, also if it is. */
-static void await(struct trio *t, short events)
+/*
+ * Until the report's channel is ready, watch the children; when we are to end, also if it
+ * is. False when the sweeper neither answers nor dies.
+ */
+static bool await(struct trio *t, short events)
 {
 	struct pollfd ready = { t->report[READER], events, 0 };
 
-	while (poll(&ready, 1, tick_ms(t)) <= 0)
+	while (poll(&ready, 1, tick_ms(t)) <= 0) {
 		watch(t);
+		if (t->killed_ns && ms_now_ns() - t->killed_ns > grace_ns)
+			return false;
+	}
 	if (is_late(t->call, 0) || ms_ending_came(&t->endings))
 		watch(t);
+	return true;
 }
 
 /* Read exactly @len bytes of the report. */
@@ -256,7 +323,8 @@ static bool get_bytes(void *ctx, void *bytes, size_t len)
 	while (len > 0) {
 		ssize_t n;
 
-		await(t, POLLIN);
+		if (!await(t, POLLIN))
+			return false;
 		n = read(t->report[READER], at, len);
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -277,7 +345,8 @@ static bool put_bytes(void *ctx, const void *bytes, size_t len)
 	while (len > 0) {
 		ssize_t n;
 
-		await(t, POLLOUT);
+		if (!await(t, POLLOUT))
+			return false;
 		n = send(t->report[READER], at, len, MSG_NOSIGNAL | MSG_DONTWAIT);
 		if (n < 0 && (errno == EINTR || errno == EAGAIN))
 			continue;
@@ -322,15 +391,23 @@ static enum ms_status receive(struct trio *t, struct ms_arena *arena, struct ms_
 
 /* ---- ending ---- */
 
-/* Wait for @pid to end; past the grace it is made to. */
-static int reap(pid_t pid, struct rusage *usage)
+/*
+ * Wait for @pid to end; past the grace, which began at @since_ns, it is made to. Some waits in the
+ * kernel end with nothing but their answer (a request that a FUSE server has taken): then it is
+ * left to end later.
+ */
+static int reap(pid_t pid, uint64_t since_ns, struct rusage *usage)
 {
-	uint64_t deadline_ns = ms_now_ns() + grace_ns;
+	uint64_t deadline_ns = since_ns + grace_ns;
 	int status = 0;
 
 	while (wait4(pid, &status, WNOHANG, usage) == 0) {
-		if (ms_now_ns() > deadline_ns)
+		uint64_t now_ns = ms_now_ns();
+
+		if (now_ns > deadline_ns)
 			(void)kill(pid, SIGKILL);
+		if (now_ns > deadline_ns + grace_ns)
+			return 0;
 		ms_sleep_ns(reap_tick_ns);
 	}
 	return status;
@@ -349,11 +426,12 @@ static void reap_both(struct trio *t, enum ms_status st)
 	if (t->sweeper) {
 		if (st == MS_E_CORRUPT || st == MS_E_NOMEM)
 			(void)kill(t->sweeper, SIGKILL);
-		t->sweeper_status = reap(t->sweeper, &usage);
+		t->sweeper_status =
+			reap(t->sweeper, t->killed_ns ? t->killed_ns : ms_now_ns(), &usage);
 		t->sweeper_peak_bytes = (uint64_t)usage.ru_maxrss * 1024;
 	}
 	if (t->collection)
-		t->collection_status = reap(t->collection, &usage);
+		t->collection_status = reap(t->collection, ms_now_ns(), &usage);
 }
 
 static enum ms_status tell_death(const struct trio *t, const char *who, int status,
@@ -377,6 +455,16 @@ static enum ms_status explain(const struct trio *t, enum ms_status st, struct ms
 		              "process %d was not scanned within the time limit; it runs on",
 		              (int)t->call->pid);
 		ms_advise(err, "give more time by --timeout, or leave that option out");
+		return MS_E_TIMEOUT;
+	}
+	if (t->stuck) {
+		(void)ms_fail(err, MS_E_TIMEOUT,
+		              "memory of process %d did not come for %u s (%s); it runs on",
+		              (int)t->call->pid, t->still * TICK_MS / 1000, stage_text(t->watch));
+		ms_advise(err,
+		          "see in /proc/%d/maps which file lies in a file system that does "
+		          "not answer",
+		          (int)t->call->pid);
 		return MS_E_TIMEOUT;
 	}
 	if (t->overdue) {

@@ -5,19 +5,19 @@
  *
  *	anonymous, brk, stacks             resident pages
  *	shared memory of any kind          resident pages
- *	private, writable, of a file       all of it when small: what is not changed now
- *	                                   may be changed before it is read; else resident
+ *	private, writable, of a file       resident pages
  *	private, read-only, of a file      pages changed before (relocations)
  *	shared, read-only, of a file       nothing
  *	devices, the kernel's own          nothing: reading some has effects
+ *
+ * What is not resident is not asked for while the process stands: the file system may
+ * take long to bring it, or for ever. No pointer to a block was written there yet.
  */
 #include "target/hold/wanted.h"
 
 #include <string.h>
 
-enum { SMALL_FILE_BYTES = 16 << 20 };
-
-enum choice { CHOOSE_NONE, CHOOSE_CHANGED, CHOOSE_RESIDENT, CHOOSE_ALL };
+enum choice { CHOOSE_NONE, CHOOSE_CHANGED, CHOOSE_RESIDENT };
 
 static bool starts_with(const char *text, const char *prefix)
 {
@@ -60,13 +60,9 @@ static enum choice choose(const struct ms_mapping *map)
 {
 	if (ms_absent_of(map) == MS_ABSENT_NONE || is_vdso(map->name))
 		return CHOOSE_NONE;
-	if (!map->inode || is_shared_memory(map))
+	if (!map->inode || is_shared_memory(map) || map->prot & MS_PROT_WRITE)
 		return CHOOSE_RESIDENT;
-	if (map->shared)
-		return map->prot & MS_PROT_WRITE ? CHOOSE_RESIDENT : CHOOSE_NONE;
-	if (!(map->prot & MS_PROT_WRITE))
-		return CHOOSE_CHANGED;
-	return ms_range_len(map->range) <= SMALL_FILE_BYTES ? CHOOSE_ALL : CHOOSE_RESIDENT;
+	return map->shared ? CHOOSE_NONE : CHOOSE_CHANGED;
 }
 
 static bool add(const struct ms_resident *resident, const struct ms_mapping *map,
@@ -91,8 +87,6 @@ static bool choose_in(const struct ms_resident *resident, const struct ms_mappin
 {
 	enum choice choice = choose(map);
 
-	if (choice == CHOOSE_ALL)
-		return add(resident, map, map->range, list);
 	while (*at < resident->runs.n && resident->runs.at[*at].range.end <= map->range.begin)
 		(*at)++;
 	for (; *at < resident->runs.n && choice != CHOOSE_NONE; (*at)++) {
