@@ -109,9 +109,12 @@ static bool sum_before(const void *a, const void *b)
 /* Sort what has been kept for @l, the last layer so far, and leave one of each. */
 static enum ms_status tidy(struct choosing *c, struct layer *l)
 {
-	struct state *at = c->states.at + l->first;
+	struct state *at;
 	size_t kept = 0;
 
+	if (!l->n) /* nor may there be memory for any */
+		return MS_OK;
+	at = c->states.at + l->first;
 	if (!ms_sort(&c->arena, at, l->n, sizeof(*at), sum_before))
 		return MS_E_NOMEM;
 	for (size_t i = 0; i < l->n; i++)
@@ -124,7 +127,7 @@ static enum ms_status tidy(struct choosing *c, struct layer *l)
 
 static struct state *find(const struct choosing *c, const struct layer *l, uint64_t sum)
 {
-	struct state *at = c->states.at + l->first;
+	struct state *at = l->n ? c->states.at + l->first : NULL;
 	size_t low = 0;
 	size_t high = l->n;
 

@@ -283,33 +283,57 @@ static struct main_memory main_memory_of(const struct ms_ptmalloc *pt, const str
 	};
 }
 
+static uint64_t word_in(const uint8_t *bytes, size_t offset)
+{
+	uint64_t word;
+
+	memcpy(&word, bytes + offset, sizeof(word));
+	return word;
+}
+
+static uint32_t int_in(const uint8_t *bytes, size_t offset)
+{
+	uint32_t value;
+
+	memcpy(&value, bytes + offset, sizeof(value));
+	return value;
+}
+
+/* Whether malloc_par can be what @par shows: no bound is exceeded. */
+static bool is_par(const struct ms_ptmalloc *pt, const uint8_t *par,
+                   const struct ms_par_layout *layout)
+{
+	uint32_t n_mmaps = int_in(par, layout->n_mmaps);
+	uint32_t max_n_mmaps = int_in(par, layout->n_mmaps + 8u);
+	uint32_t no_dyn = int_in(par, layout->n_mmaps + 12u);
+	uint64_t mem = word_in(par, layout->mmapped_mem);
+	uint64_t max_mem = word_in(par, layout->mmapped_mem + 8u);
+	ms_addr sbrk_base = word_in(par, layout->sbrk_base);
+
+	return no_dyn <= 1 && n_mmaps <= max_n_mmaps && mem <= max_mem && mem % MS_ALIGNMENT == 0 &&
+	       !max_n_mmaps == !max_mem &&
+	       word_in(par, layout->tcache_bins) <= MS_TCACHE_MAX_BINS &&
+	       (!layout->thp_pagesize || is_page_size(word_in(par, layout->thp_pagesize))) &&
+	       (!layout->hp_pagesize || is_page_size(word_in(par, layout->hp_pagesize))) &&
+	       (!sbrk_base || is_writable(pt, sbrk_base));
+}
+
 /* How well malloc_par fits @par: 0 not at all, else 1 and one for each default. */
 static unsigned int par_score(const struct ms_ptmalloc *pt, const struct main_memory *main,
-                              ms_addr par, const struct ms_par_layout *layout)
+                              const uint8_t *par, const struct ms_par_layout *layout)
 {
-	uint32_t n_mmaps = int_at(pt, par + layout->n_mmaps);
-	uint32_t n_mmaps_max = int_at(pt, par + layout->n_mmaps + 4);
-	uint32_t max_n_mmaps = int_at(pt, par + layout->n_mmaps + 8);
-	uint32_t no_dyn = int_at(pt, par + layout->n_mmaps + 12);
-	uint64_t mem = ms_pt_word(pt, par + layout->mmapped_mem);
-	uint64_t max_mem = ms_pt_word(pt, par + layout->mmapped_mem + 8);
-	ms_addr sbrk_base = ms_pt_word(pt, par + layout->sbrk_base);
-	uint64_t trim = ms_pt_word(pt, par);
-	uint64_t threshold = ms_pt_word(pt, par + 16);
-	uint64_t bins = ms_pt_word(pt, par + layout->tcache_bins);
+	uint64_t trim = word_in(par, 0);
+	uint64_t threshold = word_in(par, 16);
+	uint64_t bins = word_in(par, layout->tcache_bins);
+	uint64_t count = word_in(par, layout->tcache_bins + 16u);
+	ms_addr sbrk_base = word_in(par, layout->sbrk_base);
 
-	if (no_dyn > 1 || n_mmaps > max_n_mmaps || mem > max_mem || mem % MS_ALIGNMENT ||
-	    !max_n_mmaps != !max_mem || bins > MS_TCACHE_MAX_BINS ||
-	    (sbrk_base && !is_writable(pt, sbrk_base)) ||
-	    (layout->thp_pagesize && !is_page_size(ms_pt_word(pt, par + layout->thp_pagesize))) ||
-	    (layout->hp_pagesize && !is_page_size(ms_pt_word(pt, par + layout->hp_pagesize))))
+	if (!is_par(pt, par, layout))
 		return 0;
-	return 1u + (n_mmaps_max == 65536) + (ms_pt_word(pt, par + 24) == 8) +
-	       (ms_pt_word(pt, par + 8) == 0x20000) +
+	return 1u + (int_in(par, layout->n_mmaps + 4u) == 65536) + (word_in(par, 24) == 8) +
+	       (word_in(par, 8) == 0x20000) +
 	       (threshold == 0x20000 || (threshold && trim == 2 * threshold)) +
-	       (ms_pt_word(pt, par + layout->tcache_bins + 16) == 7 ||
-	        ms_pt_word(pt, par + layout->tcache_bins + 16) == 16) +
-	       (bins >= MS_TCACHE_SMALL_BINS) +
+	       (count == 7 || count == 16) + (bins >= MS_TCACHE_SMALL_BINS) +
 	       4u * (main->bytes && sbrk_base && sbrk_base + main->bytes == main->end);
 }
 
@@ -317,14 +341,19 @@ static void locate_par(struct ms_ptmalloc *pt, struct ms_libc *libc, struct ms_r
 {
 	struct main_memory main = main_memory_of(pt, libc);
 	ms_addr low = libc->main_arena - PAR_REACH;
+	uint8_t bytes[PAR_REACH];
 	unsigned int best = 0;
 
 	if (low < data.begin || low > libc->main_arena)
 		low = data.begin;
+	low = ms_align_up(low, MS_WORD);
+	/* What cannot be read is nobody's malloc_par: zeros have no default. */
+	ms_source_fill(pt->d->src, low, bytes, libc->main_arena - low);
 	for (uint16_t i = libc->layout->first_par; i < libc->layout->end_par; i++)
-		for (ms_addr par = ms_align_up(low, MS_WORD);
-		     par + ms_par_layouts[i].size <= libc->main_arena; par += MS_WORD) {
-			unsigned int score = par_score(pt, &main, par, &ms_par_layouts[i]);
+		for (ms_addr par = low; par + ms_par_layouts[i].size <= libc->main_arena;
+		     par += MS_WORD) {
+			unsigned int score =
+				par_score(pt, &main, bytes + (par - low), &ms_par_layouts[i]);
 
 			if (score <= best)
 				continue;
