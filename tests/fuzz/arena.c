@@ -89,13 +89,31 @@ static bool keep_spare(struct ms_arena_chunk *chunk)
 	return false;
 }
 
+/* All of a mapping, with what nobody may touch behind its bytes. */
+static size_t mapped_bytes(size_t len)
+{
+	return (HEAD + len + 2 * (size_t)PAGE - 1) & ~((size_t)PAGE - 1);
+}
+
 static void *map(size_t len)
 {
-	void *mapping = take_spare(len);
+	char *mapping = take_spare(len);
 
-	return mapping ? mapping
-	               : mmap(NULL, HEAD + len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-	                      -1, 0);
+	if (mapping)
+		return mapping;
+	mapping = mmap(NULL, mapped_bytes(len), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+	               -1, 0);
+	if (mapping != MAP_FAILED)
+		ASAN_POISON_MEMORY_REGION(mapping + HEAD + len, mapped_bytes(len) - HEAD - len);
+	return mapping;
+}
+
+static void unmap(struct ms_arena_chunk *chunk)
+{
+	size_t len = mapped_bytes(chunk->len);
+
+	ASAN_UNPOISON_MEMORY_REGION(chunk, len);
+	(void)munmap(chunk, len);
 }
 
 /* ---- pieces ---- */
@@ -120,7 +138,7 @@ static void free_chunk(struct ms_arena_chunk *chunk)
 	if (!chunk->mapped)
 		free(chunk);
 	else if (!keep_spare(chunk))
-		(void)munmap(chunk, HEAD + chunk->len);
+		unmap(chunk);
 }
 
 static void *add(struct ms_arena *arena, size_t len)

@@ -88,11 +88,15 @@ static bool judge(void *ctx, const struct ms_report *asked, uint32_t *verdicts,
 	return *answers;
 }
 
+/* All of it is read, as a pipe would. */
 static bool ignore_put(void *ctx, const void *bytes, size_t len)
 {
+	static volatile uint8_t last;
+
 	(void)ctx;
 	for (size_t i = 0; i < len; i++)
-		require(((volatile const uint8_t *)bytes)[i] < 256, "all of it can be read");
+		last = ((const uint8_t *)bytes)[i];
+	(void)last;
 	return true;
 }
 
