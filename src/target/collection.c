@@ -19,12 +19,14 @@
 #include "target/clone/signal_stacks.h"
 #include "target/freeze/freeze.h"
 #include "target/proc.h"
+#include "target/target.h"
 #include "target/urgent.h"
 
 enum {
 	SPARE_THREADS = 1024,
 	PATIENCE_MS = 10000, /* beyond the time limit of the freeze itself */
 	STOP_TICKS = 1000,   /* for the sweeper to stop, which sleeps */
+	ROOM_MS = 4,         /* between looks at the target's memory cgroup */
 };
 
 /* What goes over the channel, a byte each. */
@@ -216,17 +218,43 @@ static bool serve_standing(struct server *s)
 	}
 }
 
+/* End the clone before the target's memory cgroup has no room left. */
+static void end_for_room(struct server *s, uint64_t bytes)
+{
+	(void)ms_fail(&s->shared->clone_error, MS_E_UNSUPPORTED,
+	              "its memory cgroup had only %llu MiB left when a clone was read",
+	              (unsigned long long)(bytes >> 20));
+	ms_clone_end(&s->cloner);
+}
+
+/* Until the sweeper is done. */
+static void keep_image(struct server *s)
+{
+	uint64_t least = s->shared->least_room;
+	struct pollfd done = { .fd = s->channel, .events = POLLIN };
+
+	while (least && s->cloner.image && poll(&done, 1, ROOM_MS) <= 0) {
+		struct ms_headroom room = ms_fork_room(s->shared->pid);
+
+		if (room.bytes < least)
+			end_for_room(s, room.bytes);
+	}
+	while (hear(s->channel) != MESSAGE_NONE)
+		;
+}
+
 /* With a clone: lead its threads out of malloc, and keep it until the sweeper is done. */
 static bool serve_image(struct server *s)
 {
 	bool told;
 
+	/* It, and not the target, is to end for want of memory. */
+	ms_proc_write(s->cloner.image, "oom_score_adj", MS_SCORE_FIRST);
 	set_tick(MS_TICK_NS / 1000);
 	ms_clone_finish_malloc(&s->cloner);
 	set_tick(0);
 	told = answer(s, MS_OK);
-	while (hear(s->channel) != MESSAGE_NONE)
-		;
+	keep_image(s);
 	return told;
 }
 
@@ -303,6 +331,7 @@ static enum ms_status fork_sweeper(const struct ms_self_collection *self, const 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != collection)
 		_exit(1);
+	ms_proc_write(getpid(), "oom_score_adj", MS_SCORE_FIRST);
 	_exit(self->sweep(self->ctx, channel[1]));
 }
 

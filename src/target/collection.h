@@ -79,6 +79,7 @@ struct ms_collection {
 		all_code[MS_ALL_CODE_RANGES]; /* executable mappings by address; the first */
 	struct ms_gadgets gadgets;            /* for cloning */
 	bool clone_wanted;                    /* be ready to; then threads are not rolled */
+	uint64_t least_room;                  /* as ms_fork_check() says */
 	int sweeper_urgency;                  /* what it gives to ms_urgent_end() */
 
 	/* set by the collection process */

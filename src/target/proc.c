@@ -71,6 +71,16 @@ void ms_proc_link(pid_t id, const char *name, char *buf, size_t size)
 	buf[n > 0 ? n : 0] = '\0';
 }
 
+void ms_proc_write(pid_t id, const char *name, const char *text)
+{
+	int fd = ms_proc_open(id, name, O_WRONLY);
+
+	if (fd < 0)
+		return;
+	(void)!write(fd, text, strlen(text));
+	(void)close(fd);
+}
+
 bool ms_proc_stat(pid_t id, struct ms_proc_stat *ret)
 {
 	char text[1024];
@@ -81,11 +91,11 @@ bool ms_proc_stat(pid_t id, struct ms_proc_stat *ret)
 		return false;
 	/* The name may contain anything, ")" too, but nothing behind it does. */
 	after = strrchr(text, ')');
-	if (!after || sscanf(after,
-	                     ") %c %*d %*d %*d %*d %*d %" SCNu32 " %*u %*u %*u %*u %" SCNu64
-	                     " %" SCNu64 " %*d %*d %*d %*d %*d %*d %" SCNu64,
-	                     &ret->state, &ret->flags, &ret->cpu_ticks, &in_kernel,
-	                     &ret->start_ticks) != 5)
+	if (!after ||
+	    sscanf(after,
+	           ") %c %*d %*d %*d %*d %*d %" SCNu32 " %*u %*u %*u %*u %" SCNu64 " %" SCNu64
+	           " %*d %*d %*d %*d %*d %*d %" SCNu64,
+	           &ret->state, &ret->flags, &ret->cpu_ticks, &in_kernel, &ret->start_ticks) != 5)
 		return false;
 	ret->cpu_ticks += in_kernel;
 	return true;

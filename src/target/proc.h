@@ -32,6 +32,12 @@ ssize_t ms_proc_read_path(const char *path, char *buf, size_t size);
 /* Resolve the link /proc/@id/@name as a string, cut to @size - 1 bytes; "" when it cannot be. */
 void ms_proc_link(pid_t id, const char *name, char *buf, size_t size);
 
+/* For oom_score_adj: whoever has it ends first when memory runs out. */
+#define MS_SCORE_FIRST "1000"
+
+/* Write @text to /proc/@id/@name, as far as that is allowed. */
+void ms_proc_write(pid_t id, const char *name, const char *text);
+
 /* What /proc/ID/stat says. */
 struct ms_proc_stat {
 	char state;           /* 'R', 'S', 'D', 'T', 't', 'Z', 'X' … */

@@ -71,8 +71,13 @@ static enum ms_status take_copy(const struct ms_snapshot_call *call, struct ms_a
 	return st ? st : hold_copy(call, warnings, ret, err);
 }
 
-static enum ms_status clone_died(struct ms_error *err)
+/* What is known to have ended it is a reason not to make another. */
+static enum ms_status clone_died(const struct ms_collection *shared, struct ms_error *err)
 {
+	if (shared->clone_error.status) {
+		*err = shared->clone_error;
+		return err->status;
+	}
 	(void)ms_fail(err, MS_E_DIED, "the clone of the process was killed while it was read");
 	ms_advise(err, "try again, or scan with --snapshot copy; the process itself runs on");
 	return MS_E_DIED;
@@ -98,7 +103,7 @@ static enum ms_status hold_clone(const struct ms_snapshot_call *call, struct ms_
 		return st;
 	ret->cloned = true;
 	st = ms_fork_open(ret->src, call->shared, warnings, err);
-	return st == MS_E_GONE ? clone_died(err) : st;
+	return st == MS_E_GONE ? clone_died(call->shared, err) : st;
 }
 
 static enum ms_status take_clone(const struct ms_snapshot_call *call, struct ms_arena *arena,
@@ -142,7 +147,8 @@ static enum ms_status take(const struct ms_snapshot_call *call, struct ms_arena 
 	struct ms_error refusal;
 	const char *why = call->refusal;
 
-	if (!why && call->how != MS_SNAPSHOT_COPY && ms_fork_check(pid, &refusal))
+	if (!why && call->how != MS_SNAPSHOT_COPY &&
+	    ms_fork_check(pid, &call->shared->least_room, &refusal))
 		why = refusal.text;
 	if (why)
 		ms_note_add(arena, warnings, "the memory was copied, not cloned: %s%s", why,
@@ -196,11 +202,12 @@ int ms_snapshot_descriptor(const struct ms_snapshot *snapshot)
 	                        : ms_copy_descriptor(snapshot->src);
 }
 
-enum ms_status ms_snapshot_check(const struct ms_snapshot *snapshot, struct ms_error *err)
+enum ms_status ms_snapshot_check(const struct ms_snapshot *snapshot,
+                                 const struct ms_collection *shared, struct ms_error *err)
 {
 	if (!snapshot->cloned || ms_fork_is_whole(snapshot->src))
 		return MS_OK;
-	return clone_died(err);
+	return clone_died(shared, err);
 }
 
 static void warn(const struct ms_collection *shared, struct ms_arena *arena,

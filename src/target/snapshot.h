@@ -75,6 +75,7 @@ int ms_snapshot_descriptor(const struct ms_snapshot *snapshot);
 
 /* Check after the last read that all of it was the target's. Returns MS_E_DIED. */
 ms_must_check enum ms_status ms_snapshot_check(const struct ms_snapshot *snapshot,
+                                               const struct ms_collection *shared,
                                                struct ms_error *err);
 
 #endif

@@ -125,11 +125,20 @@ uint64_t ms_fork_bytes(const struct ms_source *fork);
 /* False when the clone was killed by someone while it was read: what was read is not to be used. */
 bool ms_fork_is_whole(struct ms_source *fork);
 
+/* What the memory cgroups that a process is in leave it. */
+struct ms_headroom {
+	uint64_t bytes; /* UINT64_MAX: there is no limit */
+	bool as_one;    /* who takes more ends all of a group */
+};
+struct ms_headroom ms_fork_room(pid_t pid);
+
 /*
  * Refuse what is known beforehand to make a clone impossible or unwise: an init of its
  * pid namespace, a cgroup with little room left. Returns MS_E_UNSUPPORTED with the reason.
+ *
+ * @ret_least: when so many bytes of ms_fork_room() are left the clone is to end; 0: never
  */
-ms_must_check enum ms_status ms_fork_check(pid_t pid, struct ms_error *err);
+ms_must_check enum ms_status ms_fork_check(pid_t pid, uint64_t *ret_least, struct ms_error *err);
 
 /* Bytes that a copy would have to move in the pause and a clone has not. */
 uint64_t ms_fork_saves(pid_t pid);

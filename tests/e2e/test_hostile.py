@@ -4,6 +4,8 @@
 HOSTILE_SCANS is how often each is scanned (1000 by hand).
 """
 
+import collections
+import contextlib
 import os
 import pathlib
 import random
@@ -206,3 +208,55 @@ def test_a_sweeper_that_does_not_go_on():
         support.wait_until(lambda: not support.tracer_of(target.pid), 10, "its release")
         said = popen.communicate(timeout=30)[1]
         assert popen.returncode == COULD_NOT_SCAN and "(hold)" in said, said
+
+
+def memory_groups():
+    """Where memory cgroups can be made, and the names of a limit and of the usage there; None."""
+    v1, v2 = pathlib.Path("/sys/fs/cgroup/memory"), pathlib.Path("/sys/fs/cgroup")
+    if (v1 / "cgroup.procs").exists():
+        return v1, "memory.limit_in_bytes", "memory.usage_in_bytes"
+    with contextlib.suppress(OSError):
+        if "memory" in (v2 / "cgroup.subtree_control").read_text().split():
+            return v2, "memory.max", "memory.current"
+    return None
+
+
+@pytest.fixture
+def memory_group():
+    found = memory_groups()
+    if not found:
+        pytest.skip("no memory controller in /sys/fs/cgroup")
+    group = found[0] / f"memscan-e2e-{os.getpid()}"
+    try:
+        group.mkdir()
+    except OSError as error:
+        pytest.skip(f"no cgroup can be made here: {error}")
+    yield group, found[1], found[2]
+
+    def empty():
+        with contextlib.suppress(OSError):
+            group.rmdir()
+        return not group.exists()
+    support.wait_until(empty, 10, "the cgroup is empty")
+
+
+@pytest.mark.parametrize("headroom", (8, 40, 60))
+def test_little_room_in_its_memory_cgroup(memory_group, headroom, notes):
+    """A process of 230 MiB that writes to all of it is never ended for a clone's sake."""
+    group, limit, usage = memory_group
+    program = compile_hostile("rewriter.c")
+
+    def enter():
+        (group / "cgroup.procs").write_text(str(os.getpid()))
+    with Process([program, "230"], preexec_fn=enter) as target:
+        assert target.line() == "READY"
+        (group / limit).write_text(str(int((group / usage).read_text()) + (headroom << 20)))
+        ways = collections.Counter()
+        for nth in range(max(10, SCANS // 4)):
+            done = scan(target.pid, "--snapshot", ("auto", "fork")[nth % 2])
+            assert target.running(), f"it ended with {target.popen.wait()}: {done}"
+            check_scanned(done)
+            ways[done.report["scan"]["source"]] += 1
+        (group / limit).write_text("-1" if "limit" in limit else "max")
+        assert target.finish() == 0
+    notes.append(f"{headroom} MiB of headroom in a memory cgroup: {dict(ways)}")

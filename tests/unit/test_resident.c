@@ -123,7 +123,7 @@ static const struct {
 	ms_addr first; /* where they begin */
 } choices[] = {
 	{ "10000-20000 rw-p 0 0:0 0", 2, 0x11000 },
-	{ "10000-20000 rw-p 0 8:1 9 /lib/x.so", 1, 0x10000 },
+	{ "10000-20000 rw-p 0 8:1 9 /lib/x.so", 2, 0x11000 },
 	{ "10000-20000 r--p 0 8:1 9 /lib/x.so", 1, 0x15000 },
 	{ "10000-20000 r--s 0 8:1 9 /lib/x.so", 0, 0 },
 	{ "10000-20000 rw-s 0 8:1 9 /var/db", 2, 0x11000 },

@@ -99,7 +99,7 @@ static enum ms_status search(const struct ms_sweep *sweep, struct ms_snapshot *s
 	}
 	st = ms_scan(snapshot->src, &options, arena, report, err);
 	report->scan.bytes_read = ms_snapshot_bytes(snapshot);
-	return st ? st : ms_snapshot_check(snapshot, err);
+	return st ? st : ms_snapshot_check(snapshot, sweep->shared, err);
 }
 
 static enum ms_status sweep_target(const struct ms_sweep *sweep, struct ms_arena *arena,

@@ -98,6 +98,7 @@ static int be_sweeper(struct trio *t)
 
 	close_fd(&t->channel[THEIRS]);
 	close_fd(&t->report[READER]);
+	ms_proc_write(getpid(), "oom_score_adj", MS_SCORE_FIRST);
 	ms_ending_allow(&t->endings);
 	return ms_sweep_serve(&sweep);
 }

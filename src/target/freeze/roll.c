@@ -481,16 +481,6 @@ static bool roll_thread(struct ms_freezer *freezer, struct ms_tracee *tracee)
 	return roll.steps > 0;
 }
 
-static void write_score(const char *score)
-{
-	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-
-	if (fd < 0)
-		return;
-	(void)!write(fd, score, strlen(score)); /* lowering it needs a privilege */
-	(void)close(fd);
-}
-
 /* Roll with the reasons for which the kernel might end this process put aside. */
 static bool roll_spared(struct ms_freezer *freezer)
 {
@@ -499,13 +489,13 @@ static bool roll_spared(struct ms_freezer *freezer)
 	char score[16];
 
 	(void)ms_proc_read_path("/proc/self/oom_score_adj", score, sizeof(score));
-	write_score("-1000");
+	ms_proc_write(getpid(), "oom_score_adj", "-1000"); /* which needs a privilege */
 	(void)prctl(PR_SET_PDEATHSIG, 0);
 	ms_vec_for_each (tracee, &freezer->tracees)
 		if (ms_roll_is_thread_inside(freezer, tracee))
 			ran |= roll_thread(freezer, tracee);
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	write_score(score);
+	ms_proc_write(getpid(), "oom_score_adj", score);
 	return ran;
 }
 

@@ -2,9 +2,9 @@
 /*
  * What is known of a process, before it is touched, about a clone of it.
  *
- * A clone costs the target's memory cgroup a page for each page that the target writes
- * to while it is read. Where little room is left the kernel would end a process of the
- * group, the target perhaps; a copy is charged to us.
+ * A clone costs the target's memory cgroup its page tables, and a page for each page that
+ * the target writes to while it is read. Where little room is left the kernel would end a
+ * process of the group; a copy is charged to us.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,10 @@
 #include "target/proc.h"
 #include "target/target.h"
 
-enum { PATH_BYTES = 4096, SHARE = 8 }; /* of its memory that must fit once more */
+enum { PATH_BYTES = 4096, SHARE = 8, TABLES = 512 };
+
+/* So much is written in some milliseconds, by which time the clone can be gone. */
+static const uint64_t LEAST_BYTES = (uint64_t)16 << 20;
 
 /* Version 2 of cgroups has one tree, version 1 a tree for memory. */
 struct version {
@@ -69,28 +72,61 @@ static uint64_t room_in(const struct version *v, const char *folder)
 	return limit > usage ? limit - usage : 0;
 }
 
-/* The least room of the group of @pid and of those that it lies in. */
-static uint64_t least_room(pid_t pid, const struct version *v)
+/* Whether all of the group at @folder ends when one of it does. */
+static bool ends_as_one(const char *folder)
+{
+	uint64_t as_one;
+
+	return read_bytes(folder, "memory.oom.group", &as_one) && as_one;
+}
+
+static void look_in(const struct version *v, const char *folder, struct ms_headroom *room)
+{
+	uint64_t bytes = room_in(v, folder);
+
+	if (bytes == UINT64_MAX)
+		return;
+	room->as_one |= ends_as_one(folder);
+	if (bytes < room->bytes)
+		room->bytes = bytes;
+}
+
+/* Look at the group of @pid, and at those that it lies in. */
+static void look(pid_t pid, const struct version *v, struct ms_headroom *room)
 {
 	char text[PATH_BYTES];
 	char folder[PATH_BYTES + 64];
-	uint64_t least = UINT64_MAX;
 	size_t root = strlen(v->root);
 	char *path;
 
 	(void)ms_proc_read(pid, "cgroup", text, sizeof(text));
 	path = strstr(text, v->mark);
 	if (!path)
-		return UINT64_MAX;
+		return;
 	path += strlen(v->mark);
 	path[strcspn(path, "\n")] = '\0';
 	(void)snprintf(folder, sizeof(folder), "%s%s", v->root, path);
-	for (char *slash; (slash = strrchr(folder, '/')) && slash >= folder + root; *slash = '\0') {
-		uint64_t room = room_in(v, folder);
+	for (char *slash; (slash = strrchr(folder, '/')) && slash >= folder + root; *slash = '\0')
+		look_in(v, folder, room);
+}
 
-		least = room < least ? room : least;
-	}
-	return least;
+struct ms_headroom ms_fork_room(pid_t pid)
+{
+	struct ms_headroom room = { .bytes = UINT64_MAX };
+
+	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++)
+		look(pid, &versions[i], &room);
+	return room;
+}
+
+/* What of a process with @bytes of its own must fit once more for it to be cloned. */
+static uint64_t least_room(uint64_t bytes, bool as_one)
+{
+	uint64_t least = bytes / SHARE > LEAST_BYTES ? bytes / SHARE : LEAST_BYTES;
+
+	if (as_one || least > bytes)
+		least = bytes;
+	return least + bytes / TABLES;
 }
 
 static bool is_init(const char *status)
@@ -101,9 +137,10 @@ static bool is_init(const char *status)
 	return len > 2 && ids[len - 1] == '1' && ids[len - 2] == '\t';
 }
 
-enum ms_status ms_fork_check(pid_t pid, struct ms_error *err)
+enum ms_status ms_fork_check(pid_t pid, uint64_t *ret_least, struct ms_error *err)
 {
 	char status[MS_PROC_STATUS_BYTES];
+	struct ms_headroom room = ms_fork_room(pid);
 	uint64_t bytes;
 
 	(void)ms_proc_read(pid, "status", status, sizeof(status));
@@ -111,15 +148,12 @@ enum ms_status ms_fork_check(pid_t pid, struct ms_error *err)
 		return ms_fail(err, MS_E_UNSUPPORTED,
 		               "it is the init of its pid namespace, and would see the clone end");
 	bytes = ms_proc_field(status, "RssAnon", 10) << 10;
-	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
-		uint64_t room = least_room(pid, &versions[i]);
-
-		if (room < bytes / SHARE)
-			return ms_fail(err, MS_E_UNSUPPORTED,
-			               "its memory cgroup has only %llu MiB left for what it "
-			               "writes meanwhile",
-			               (unsigned long long)(room >> 20));
-	}
+	if (room.bytes < least_room(bytes, room.as_one))
+		return ms_fail(err, MS_E_UNSUPPORTED,
+		               "its memory cgroup has only %llu MiB left for what it "
+		               "writes meanwhile",
+		               (unsigned long long)(room.bytes >> 20));
+	*ret_least = room.bytes < 2 * bytes ? room.bytes / 2 : 0;
 	return MS_OK;
 }
 
