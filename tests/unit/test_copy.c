@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "held.h"
@@ -316,15 +317,49 @@ static void map_beyond_a_file(void *arg)
 	sleep_for_ever();
 }
 
-Test(copy, what_cannot_be_read_ends_a_read_and_is_told)
+Test(copy, what_lies_behind_a_files_end_ends_a_read)
 {
 	pid_t pid = hold(map_beyond_a_file);
 	unsigned char buf[2 * PAGE];
 
 	cr_expect_eq(ms_source_read(copy, addr_of(shared->at), buf, sizeof(buf)), PAGE);
 	cr_expect_eq(ms_source_read(copy, addr_of(shared->at) + PAGE, buf, 8), 0);
+	cr_expect_eq(held.warnings.n, 0);
+	let_go(pid);
+}
+
+/* Secret memory is resident, and no other process can read it. */
+static void map_secret_memory(void *arg)
+{
+	int fd = (int)syscall(SYS_memfd_secret, 0);
+
+	(void)arg;
+	if (fd < 0)
+		_exit(1);
+	(void)!ftruncate(fd, 4 * PAGE);
+	shared->at = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	memset(shared->at, 7, 3 * PAGE);
+	sleep_for_ever();
+}
+
+static bool has_secret_memory(void)
+{
+	int fd = (int)syscall(SYS_memfd_secret, 0);
+
+	return fd >= 0 && !close(fd);
+}
+
+Test(copy, what_cannot_be_read_is_told)
+{
+	unsigned char buf[8];
+	pid_t pid;
+
+	if (!has_secret_memory())
+		cr_skip_test("this kernel has no memfd_secret()");
+	pid = hold(map_secret_memory);
+	cr_expect_eq(ms_source_read(copy, addr_of(shared->at), buf, sizeof(buf)), 0);
 	cr_assert_eq(held.warnings.n, 1);
-	cr_expect(strstr(held.warnings.at[0].text, "3 pages of /tmp/memscan-short"), "%s",
+	cr_expect(strstr(held.warnings.at[0].text, "3 pages of /secretmem"), "%s",
 	          held.warnings.at[0].text);
 	let_go(pid);
 }

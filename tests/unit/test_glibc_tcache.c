@@ -326,7 +326,8 @@ Test(glibc_tcache, a_cache_of_a_thread_that_is_gone_is_taken_off)
 		ptheap_init_tls(&h, 0x48, known[i % 2]);
 		ptheap_draw(&h, versions[i / 2], "T u24 c24 c40 t ; u24 t");
 		ptheap_break(&h, "tls0 = 0");
-		check_doubt(versions[i / 2], "", "1 thread caches left by threads that are gone; 2 b");
+		check_doubt(versions[i / 2], "",
+		            "1 thread caches left by threads that are gone; 2 b");
 	}
 }
 
