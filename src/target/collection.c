@@ -44,10 +44,11 @@ enum ms_status ms_collection_create(pid_t pid, uint64_t timeout_ns, struct ms_co
 {
 	char status[MS_PROC_STATUS_BYTES];
 	struct ms_collection *shared;
+	struct ms_proc_stat stat;
 	uint32_t max_threads;
 	size_t bytes;
 
-	if (ms_proc_read(pid, "status", status, sizeof(status)) <= 0)
+	if (!ms_proc_stat(pid, &stat) || ms_proc_read(pid, "status", status, sizeof(status)) <= 0)
 		return ms_fail(err, MS_E_GONE, "no process has the id %d", pid);
 	max_threads = 2 * (uint32_t)ms_proc_field(status, "Threads", 10) + SPARE_THREADS;
 	bytes = sizeof(*shared) + (size_t)max_threads * sizeof(shared->threads[0]);
@@ -57,6 +58,7 @@ enum ms_status ms_collection_create(pid_t pid, uint64_t timeout_ns, struct ms_co
 		return ms_fail(err, MS_E_NOMEM, "no memory for the registers of %u threads",
 		               max_threads);
 	shared->pid = pid;
+	shared->start_ticks = stat.start_ticks;
 	shared->timeout_ns = timeout_ns;
 	shared->max_threads = max_threads;
 	shared->map_bytes = bytes;

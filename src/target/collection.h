@@ -64,6 +64,7 @@ struct ms_frozen_thread {
 struct ms_collection {
 	/* set by the original */
 	pid_t pid;
+	uint64_t start_ticks; /* of it, after boot: another process with its id has another */
 	uint64_t timeout_ns;
 	uint32_t max_threads;
 	size_t map_bytes; /* of this whole mapping */

@@ -18,6 +18,8 @@ static int ready_fd = -1;
 /* What a test says is malloc's code, too. */
 static struct ms_range claimed;
 
+static void (*between)(pid_t pid);
+
 pid_t child_start(void (*body)(void *arg), void *arg)
 {
 	char byte;
@@ -85,6 +87,11 @@ static enum ms_status start_collection(struct held *held)
 	return ms_collection_freeze(held->shared, held->channel, &held->err);
 }
 
+void held_call_between(void (*body)(pid_t pid))
+{
+	between = body;
+}
+
 void held_claim_malloc(struct ms_range code)
 {
 	claimed = code;
@@ -104,6 +111,8 @@ static enum ms_status freeze(struct held *held, pid_t pid, unsigned limit_ms, bo
 	if (to_clone)
 		ms_gadgets_find(pid, held->shared, &held->arena);
 	held->shared->clone_wanted = to_clone;
+	if (between)
+		between(pid);
 	return start_collection(held);
 }
 

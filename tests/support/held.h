@@ -55,6 +55,9 @@ enum ms_status held_freeze_within(struct held *held, pid_t pid, unsigned limit_m
 enum ms_status held_freeze_to_clone(struct held *held, pid_t pid);
 enum ms_status held_clone(struct held *held);
 
+/* From now on call @body between what is learnt of a process and its freeze. */
+void held_call_between(void (*body)(pid_t pid));
+
 /* From now on take @code of every process for malloc's, beside what is. */
 void held_claim_malloc(struct ms_range code);
 

@@ -2,6 +2,7 @@
 /* The collection process, from the sweeper's side, on processes of all sorts. lsan: off */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <linux/sched.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/sem.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -632,4 +634,52 @@ Test(freeze, a_process_that_is_traced_already_names_its_tracer)
 	cr_expect_eq(held_release(&held), MS_OK);
 	cr_expect(comes_to(pid, 'S'));
 	child_end(pid);
+}
+
+static void rest(void *arg)
+{
+	(void)arg;
+	child_ready();
+	for (;;)
+		pause();
+}
+
+static pid_t successor;
+
+/* End process @pid and start one like it, with its id. */
+static void replace(pid_t pid)
+{
+	struct clone_args args = {
+		.exit_signal = SIGCHLD,
+		.set_tid = (uintptr_t)&pid,
+		.set_tid_size = 1,
+	};
+
+	child_end(pid);
+	(void)usleep(30000); /* a start is known in ticks of 10 ms */
+	successor = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+	if (successor == 0) {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+}
+
+/* It is a fork of the same parent, so all its addresses are the same. */
+Test(freeze, another_process_with_the_same_id_is_not_taken_for_it)
+{
+	pid_t pid = child_start(rest, NULL);
+	enum ms_status st;
+
+	held_call_between(replace);
+	st = held_freeze_to_clone(&held, pid);
+	if (successor < 0) {
+		(void)!held_release(&held);
+		cr_skip_test("this user may not choose the id of a process");
+	}
+	cr_assert_eq(successor, pid);
+	cr_expect_eq(st, MS_E_GONE, "%d", st);
+	cr_expect(strstr(held.err.text, "another has its id now"), "%s", held.err.text);
+	(void)!held_release(&held);
+	child_end(successor);
 }

@@ -52,8 +52,7 @@ static enum ms_status scan_once(struct scanning *s, struct ms_arena *arena, stru
 	return ms_trio_scan(&s->call, arena, ret, err);
 }
 
-/* Wait for the second scan of the process, which began at @start_ticks after boot. */
-static enum ms_status wait_between(struct scanning *s, uint64_t start_ticks, struct ms_error *err)
+static enum ms_status wait_between(struct scanning *s, struct ms_error *err)
 {
 	uint64_t until_ns = ms_now_ns() + s->options->confirm_ns;
 	pid_t pid = s->call.pid;
@@ -62,7 +61,7 @@ static enum ms_status wait_between(struct scanning *s, uint64_t start_ticks, str
 
 	for (;;) {
 		/* Another process may have its number by now. */
-		if (!ms_proc_stat(pid, &stat) || stat.start_ticks != start_ticks ||
+		if (!ms_proc_stat(pid, &stat) || stat.start_ticks != s->call.start_ticks ||
 		    ms_proc_is_over(pid))
 			return ms_fail(err, MS_E_GONE, "process %d ended while it was scanned",
 			               (int)pid);
@@ -125,12 +124,10 @@ static enum ms_status scan_twice(struct scanning *s, struct ms_arena *arena, str
 {
 	const struct ms_options *options = s->options;
 	uint64_t began_ns = ms_now_ns();
-	struct ms_proc_stat stat = { 0 };
 	struct ms_arena arena_of_first;
 	struct ms_report first;
 	enum ms_status st;
 
-	(void)ms_proc_stat(s->call.pid, &stat);
 	s->scan.keep_lost = true;
 	st = scan_once(s, arena, ret, err);
 	if (st || !ret->lost.n)
@@ -143,7 +140,7 @@ static enum ms_status scan_twice(struct scanning *s, struct ms_arena *arena, str
 	ms_arena_init(arena);
 	s->scan.keep_lost = false;
 	s->scan.lost = &first.lost;
-	st = wait_between(s, stat.start_ticks, err);
+	st = wait_between(s, err);
 	if (!st)
 		st = scan_once(s, arena, ret, err);
 	s->scan.lost = NULL;
@@ -174,12 +171,15 @@ static enum ms_status scan(const struct ms_options *options, struct ms_arena *ar
 	};
 	struct ms_target_facts target;
 	struct ms_host_facts host;
+	struct ms_proc_stat stat = { 0 };
 	enum ms_status st;
 	uint32_t threads;
 
 	st = choose(options, &s.call.pid, err);
 	if (st)
 		return st;
+	(void)ms_proc_stat(s.call.pid, &stat);
+	s.call.start_ticks = stat.start_ticks;
 	s.naming.pid = s.call.pid;
 	memset(&target, 0, sizeof(target));
 	memset(&host, 0, sizeof(host));

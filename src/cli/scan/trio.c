@@ -141,6 +141,7 @@ static enum ms_status open_trio(struct trio *t, struct ms_error *err)
 	st = ms_collection_create(t->call->pid, t->call->timeout_ns, &t->shared, err);
 	if (st)
 		return st;
+	t->shared->start_ticks = t->call->start_ticks;
 	page = mmap(NULL, sizeof(*t->watch), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 	            0);
 	if (page == MAP_FAILED)

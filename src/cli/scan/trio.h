@@ -24,6 +24,7 @@
 
 struct ms_trio_call {
 	pid_t pid;
+	uint64_t start_ticks; /* of the process, after boot: its id can be another's soon */
 	uint64_t timeout_ns;  /* for freezing */
 	uint64_t deadline_ns; /* ms_now_ns() when all has to be over; 0: none */
 	const struct ms_scan_options *scan;

@@ -329,15 +329,27 @@ static enum ms_status stop_all(struct ms_freezer *freezer, struct ms_proc_list *
 	               freezer->shared->pid);
 }
 
+/* Whether the process that was asked for has ended, and its id is another's. */
+static bool is_another(const struct ms_collection *shared)
+{
+	struct ms_proc_stat now;
+
+	return ms_proc_stat(shared->pid, &now) && now.start_ticks != shared->start_ticks;
+}
+
 /*
- * Whether it still is the program that was looked at before: nothing known of another's code
- * and stacks is true, and to have a thread run code that is not there kills it.
+ * Whether it still is the process and the program that was looked at before: nothing known
+ * of another's code and stacks is true, and to have a thread run code that is not there
+ * kills it.
  */
 static enum ms_status check_program(const struct ms_freezer *freezer, struct ms_error *err)
 {
 	const struct ms_proc_program *before = &freezer->shared->program;
 	struct ms_proc_program now;
 
+	if (is_another(freezer->shared))
+		return ms_fail(err, MS_E_GONE, "process %d ended, and another has its id now",
+		               freezer->shared->pid);
 	if (!before->code)
 		return MS_OK;
 	now = ms_proc_program(ms_proc_thread_of(freezer->shared->pid));
