@@ -172,6 +172,44 @@ static void file_private(void)
 	hold_in_file(temporary_file(), MAP_PRIVATE);
 }
 
+/* Pointers in pages that cannot be written to any more. */
+static void close_pages(int fd, int prot)
+{
+	void **page = map_file(fd, MAP_SHARED);
+
+	page[600] = new_live(100);
+	held[1] = page;
+	(void)mprotect(page, 2 * PAGE, prot);
+}
+
+static void memfd_read_only(void)
+{
+	close_pages((int)syscall(SYS_memfd_create, "memscan-test", 0), PROT_READ);
+}
+
+static void memfd_closed(void)
+{
+	close_pages((int)syscall(SYS_memfd_create, "memscan-test", 0), PROT_NONE);
+}
+
+static void file_read_only(void)
+{
+	close_pages(temporary_file(), PROT_READ);
+}
+
+/* Shared memory, seen through a mapping that does not share what is written to it. */
+static void memfd_private(void)
+{
+	int fd = (int)syscall(SYS_memfd_create, "memscan-test", 0);
+	void **page = map_file(dup(fd), MAP_SHARED);
+
+	page[600] = new_live(100);
+	munmap(page, 2 * PAGE);
+	page = map_file(fd, MAP_PRIVATE);
+	(void)((volatile char *)page)[600 * sizeof(*page)];
+	held[1] = page;
+}
+
 /* A block whose pages cannot all be read holds what the others hold. */
 static void guarded_page(void)
 {
@@ -567,10 +605,14 @@ static const struct scenario scenarios[] = {
 	{ "anonymous_cycle_lost", anonymous_cycle_lost, 0 },
 	{ "shared_anonymous", shared_anonymous, 0 },
 	{ "memfd", memfd, 0 },
+	{ "memfd_read_only", memfd_read_only, 0 },
+	{ "memfd_closed", memfd_closed, 0 },
+	{ "memfd_private", memfd_private, 0 },
 	{ "posix_shm", posix_shm, 0 },
 	{ "sysv_shm", sysv_shm, 0 },
 	{ "file_shared", file_shared, 0 },
 	{ "file_private", file_private, 0 },
+	{ "file_read_only", file_read_only, 0 },
 	{ "guarded_page", guarded_page, 0 },
 	{ "sparse", sparse, 0 },
 	{ "terabytes", terabytes, 0 },

@@ -234,25 +234,25 @@ enum ms_status ms_fork_prepare(pid_t pid, struct ms_arena *arena, struct ms_sour
                                struct ms_error *err)
 {
 	struct ms_fork *f = new_fork(arena);
+	pid_t living = ms_proc_thread_of(pid);
 	struct ms_mappings maps = { 0 };
 	const struct ms_mapping *map;
 	enum ms_status st;
 
 	if (!f)
 		return no_memory(err);
-	st = ms_maps_read(ms_proc_thread_of(pid), arena, &maps, err);
+	st = ms_maps_read(living, arena, &maps, err);
 	if (st)
 		return st;
 	ms_vec_for_each (map, &maps)
-		if (map->shared && map->prot & MS_PROT_WRITE &&
-		    !ms_beside_add(&f->beside, map, arena))
+		if (ms_wanted_beside(living, map) && !ms_beside_add(&f->beside, map, arena))
 			return no_memory(err);
-	st = ms_beside_choose(&f->beside, ms_proc_thread_of(pid), MAX_COPIED_BYTES, arena, err);
+	st = ms_beside_choose(&f->beside, living, MAX_COPIED_BYTES, arena, err);
 	if (st) {
 		close_fork(&f->base);
 		return st;
 	}
-	ms_descriptors_look(ms_proc_thread_of(pid), NULL, arena, &f->descriptors);
+	ms_descriptors_look(living, NULL, arena, &f->descriptors);
 	if (f->beside.mirrors.n_memories)
 		ms_mirrors_populate(&f->beside.mirrors, &f->beside.pages);
 	*ret = &f->base;

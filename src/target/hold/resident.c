@@ -198,6 +198,7 @@ enum ms_status ms_resident_find(pid_t tid, struct ms_resident *resident, struct 
 	int pagemap = ms_proc_open(tid, "pagemap", O_RDONLY);
 	enum ms_status st;
 
+	resident->tid = tid;
 	if (pagemap == -ENOENT || pagemap == -ESRCH)
 		return ms_fail(err, MS_E_GONE, "process %d ended", tid);
 	if (pagemap == -EACCES || pagemap == -EPERM)

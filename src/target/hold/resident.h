@@ -26,6 +26,7 @@ struct ms_page_runs MS_VEC(struct ms_page_run);
 
 /* What to look at, and what was found. */
 struct ms_resident {
+	pid_t tid; /* set by ms_resident_find() */
 	const struct ms_mappings *maps;
 	struct ms_arena *arena;
 	struct ms_notes *warnings; /* mappings that were not looked at */

@@ -7,6 +7,7 @@
  *	shared memory of any kind          resident pages
  *	private, writable, of a file       resident pages
  *	private, read-only, of a file      pages changed before (relocations)
+ *	shared, writable once, of a file   resident pages
  *	shared, read-only, of a file       nothing
  *	devices, the kernel's own          nothing: reading some has effects
  *
@@ -15,7 +16,9 @@
  */
 #include "target/hold/wanted.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum choice { CHOOSE_NONE, CHOOSE_CHANGED, CHOOSE_RESIDENT };
 
@@ -56,13 +59,36 @@ enum ms_absent ms_absent_of(const struct ms_mapping *map)
 	return MS_ABSENT_ZERO;
 }
 
-static enum choice choose(const struct ms_mapping *map)
+/*
+ * Whether the shared mapping @map of process @tid can have been written through: its file
+ * was opened for that, which the mode of the kernel's link to it says.
+ */
+static bool was_writable(pid_t tid, const struct ms_mapping *map)
+{
+	char path[96];
+	struct stat link;
+
+	if (map->prot & MS_PROT_WRITE)
+		return true;
+	(void)snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", (int)tid,
+	               (unsigned long long)map->range.begin, (unsigned long long)map->range.end);
+	return !lstat(path, &link) && link.st_mode & S_IWUSR;
+}
+
+bool ms_wanted_beside(pid_t tid, const struct ms_mapping *map)
+{
+	return is_shared_memory(map) || (map->shared && was_writable(tid, map));
+}
+
+static enum choice choose(pid_t tid, const struct ms_mapping *map)
 {
 	if (ms_absent_of(map) == MS_ABSENT_NONE || is_vdso(map->name))
 		return CHOOSE_NONE;
 	if (!map->inode || is_shared_memory(map) || map->prot & MS_PROT_WRITE)
 		return CHOOSE_RESIDENT;
-	return map->shared ? CHOOSE_NONE : CHOOSE_CHANGED;
+	if (!map->shared)
+		return CHOOSE_CHANGED;
+	return was_writable(tid, map) ? CHOOSE_RESIDENT : CHOOSE_NONE;
 }
 
 static bool add(const struct ms_resident *resident, const struct ms_mapping *map,
@@ -85,7 +111,7 @@ static bool add(const struct ms_resident *resident, const struct ms_mapping *map
 static bool choose_in(const struct ms_resident *resident, const struct ms_mapping *map, size_t *at,
                       struct ms_wanted_list *list)
 {
-	enum choice choice = choose(map);
+	enum choice choice = choose(resident->tid, map);
 
 	while (*at < resident->runs.n && resident->runs.at[*at].range.end <= map->range.begin)
 		(*at)++;

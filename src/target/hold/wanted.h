@@ -15,6 +15,12 @@ enum ms_absent {
 
 enum ms_absent ms_absent_of(const struct ms_mapping *map);
 
+/*
+ * Whether a clone of process @tid does not know which pages of @map there are: the kernel
+ * copies no page table of what it can read from a file again.
+ */
+bool ms_wanted_beside(pid_t tid, const struct ms_mapping *map);
+
 /* Pages to copy, in a row and in one mapping. */
 struct ms_wanted {
 	struct ms_range range;
