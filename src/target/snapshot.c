@@ -11,6 +11,9 @@
 /* To copy so much takes about as long as to clone a small process. */
 static const uint64_t SMALL_BYTES = (uint64_t)16 << 20;
 
+/* Beside that, as much as is copied of memory that clones share, so that no pause is long. */
+static const uint64_t MOST_COPIED_BYTES = (uint64_t)80 << 20;
+
 static void enter(const struct ms_snapshot_call *call, enum ms_snapshot_step step)
 {
 	call->enter(call->ctx, step);
@@ -64,7 +67,7 @@ static enum ms_status take_copy(const struct ms_snapshot_call *call, struct ms_a
                                 struct ms_notes *warnings, struct ms_snapshot *ret,
                                 struct ms_error *err)
 {
-	enum ms_status st = ms_copy_prepare(call->shared->pid, arena, &ret->src, err);
+	enum ms_status st = ms_copy_prepare(call->shared->pid, UINT64_MAX, arena, &ret->src, err);
 
 	if (!st)
 		st = freeze(call, false, err);
@@ -123,8 +126,11 @@ static enum ms_status take_small(const struct ms_snapshot_call *call, struct ms_
                                  struct ms_error *err)
 {
 	struct ms_source *copy;
-	enum ms_status st = ms_copy_prepare(call->shared->pid, arena, &copy, err);
+	enum ms_status st =
+		ms_copy_prepare(call->shared->pid, MOST_COPIED_BYTES, arena, &copy, err);
 
+	if (st == MS_E_UNSUPPORTED)
+		return take_clone(call, arena, warnings, ret, err);
 	if (!st)
 		st = ms_fork_prepare(call->shared->pid, arena, &ret->src, err);
 	if (!st)

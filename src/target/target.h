@@ -74,8 +74,10 @@ ms_must_check enum ms_status ms_copy_open(const struct ms_collection *frozen,
  *
  * @ret: no source yet; give it to ms_copy_fill(), or to close(). A fill that
  *       fails has closed it.
+ *
+ * Returns MS_E_UNSUPPORTED when there is more to copy than @most_bytes.
  */
-ms_must_check enum ms_status ms_copy_prepare(pid_t pid, struct ms_arena *arena,
+ms_must_check enum ms_status ms_copy_prepare(pid_t pid, uint64_t most_bytes, struct ms_arena *arena,
                                              struct ms_source **ret, struct ms_error *err);
 ms_must_check enum ms_status ms_copy_fill(struct ms_source *prepared,
                                           const struct ms_collection *frozen,

@@ -210,6 +210,17 @@ def test_a_sweeper_that_does_not_go_on():
         assert popen.returncode == COULD_NOT_SCAN and "(hold)" in said, said
 
 
+@pytest.mark.parametrize("how", ("private", "shared"))
+@pytest.mark.parametrize("snapshot", ("copy", "auto"))
+def test_one_file_mapped_many_times(how, snapshot):
+    """400 MiB of memory that are 20: what is the same is held once."""
+    with Process([compile_hostile("many_times.c"), 20, 20, how]) as target:
+        assert target.line() == "READY"
+        report = scan(target.pid, "--snapshot", snapshot).report
+        assert report and report["scan"]["peak_rss_bytes"] < 120 << 20, report["scan"]
+        assert target.running()
+
+
 def memory_groups():
     """Where memory cgroups can be made, and the names of a limit and of the usage there; None."""
     v1, v2 = pathlib.Path("/sys/fs/cgroup/memory"), pathlib.Path("/sys/fs/cgroup")

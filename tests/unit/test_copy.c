@@ -123,7 +123,7 @@ static pid_t prepare_and_hold(void (*body)(void *arg))
 	struct ms_source *prepared;
 	static struct ms_arena arena;
 
-	cr_assert_eq(ms_copy_prepare(pid, &arena, &prepared, &held.err), MS_OK, "%s",
+	cr_assert_eq(ms_copy_prepare(pid, UINT64_MAX, &arena, &prepared, &held.err), MS_OK, "%s",
 	             held.err.text);
 	shared->go = 1;
 	cr_assert(body != change_before || child_waits_for(&shared->done));

@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "target/hold/wanted.h"
+#include "target/hold/pages.h"
 #include "target/maps.h"
 #include "target/proc.h"
 
@@ -152,4 +152,111 @@ Test(resident, pages_are_chosen_by_their_mapping)
 		          choices[i].line);
 	}
 	ms_arena_deinit(&arena);
+}
+
+/* ---- each page of a file once ---- */
+
+enum { N_FILE_MAPS = 12, FILE_PAGES = 16, N_CASES = 500 };
+
+static struct ms_mappings random_maps(unsigned *seed)
+{
+	struct ms_mappings ret = { 0 };
+	ms_addr at = 0x10000;
+
+	for (int i = 0; i < N_FILE_MAPS; i++) {
+		struct ms_mapping *map = ms_vec_push(&arena, &ret);
+		uint64_t pages = 1 + (uint64_t)rand_r(seed) % FILE_PAGES;
+
+		*map = (struct ms_mapping){ .range = { at, at + pages * PAGE },
+			                    .offset = (uint64_t)rand_r(seed) % FILE_PAGES * PAGE,
+			                    .inode = (uint64_t)rand_r(seed) % 3,
+			                    .prot = MS_PROT_READ | MS_PROT_WRITE,
+			                    .shared = rand_r(seed) % 2,
+			                    .name = "/memfd:x" };
+		at = map->range.end + (uint64_t)(rand_r(seed) % 2) * PAGE;
+	}
+	return ret;
+}
+
+static void make_resident(struct ms_resident *resident, unsigned *seed)
+{
+	const struct ms_mapping *map;
+
+	ms_vec_for_each (map, resident->maps)
+		for (ms_addr at = map->range.begin; at < map->range.end; at += PAGE) {
+			struct ms_page_run *run;
+
+			if (!(rand_r(seed) % 4))
+				continue;
+			run = ms_vec_push(&arena, &resident->runs);
+			*run = (struct ms_page_run){ { at, at + PAGE }, rand_r(seed) % 2 };
+		}
+}
+
+static const struct ms_wanted *wanted_at(const struct ms_wanted_list *list, ms_addr at)
+{
+	const struct ms_wanted *want;
+
+	ms_vec_for_each (want, list)
+		if (ms_range_has(want->range, at))
+			return want;
+	return NULL;
+}
+
+/* Which page of which file is mapped at @at; its address when it is nobody else's. */
+static uint64_t identity(const struct ms_mapping *map, const struct ms_wanted *want, ms_addr at)
+{
+	return want->of_file && map->inode
+	               ? map->inode << 32 | (map->offset + (at - map->range.begin))
+	               : UINT64_C(1) << 63 | at;
+}
+
+static const struct ms_mapping *map_at(const struct ms_mappings *mapped, ms_addr at)
+{
+	const struct ms_mapping *map;
+
+	ms_vec_for_each (map, mapped)
+		if (ms_range_has(map->range, at))
+			return map;
+	return NULL;
+}
+
+static void check_page(const struct ms_mappings *mapped, const struct ms_wanted_list *list,
+                       const struct ms_wanted_list *own, ms_addr at)
+{
+	const struct ms_wanted *want = wanted_at(list, at);
+	ms_addr held = want->held_at + (at - want->range.begin);
+	const struct ms_wanted *holder = wanted_at(own, held);
+	uint64_t id = identity(map_at(mapped, at), want, at);
+	const struct ms_wanted *other;
+
+	cr_assert(holder && holder->held_at == holder->range.begin, "%llx", (long long)at);
+	cr_assert_eq(identity(map_at(mapped, held), holder, held), id);
+	ms_vec_for_each (other, own)
+		for (ms_addr a = other->range.begin; a < other->range.end; a += PAGE)
+			cr_assert(a == held || identity(map_at(mapped, a), other, a) != id);
+}
+
+Test(resident, a_page_of_a_file_is_held_once)
+{
+	unsigned seed = 1;
+
+	for (int i = 0; i < N_CASES; i++) {
+		struct ms_mappings mapped = random_maps(&seed);
+		struct ms_resident resident = { .maps = &mapped, .arena = &arena };
+		struct ms_wanted_list list = { 0 };
+		struct ms_wanted_list own = { 0 };
+		const struct ms_page_run *run;
+		uint64_t before;
+
+		make_resident(&resident, &seed);
+		cr_assert(ms_wanted_choose(&resident, &list));
+		before = ms_wanted_bytes(&list);
+		cr_assert(ms_wanted_once(&resident, &list, &own));
+		cr_expect_eq(ms_wanted_bytes(&list), before);
+		ms_vec_for_each (run, &resident.runs)
+			if (wanted_at(&list, run->range.begin))
+				check_page(&mapped, &list, &own, run->range.begin);
+		ms_arena_deinit(&arena);
+	}
 }

@@ -21,8 +21,9 @@
 struct ms_copy {
 	struct ms_source base;
 	struct ms_mirrors mirrors;
-	struct ms_pages pages; /* what the mirrors hold; the rest of them is zeros */
-	struct ms_ranges lost; /* of the pages above, those that could not be read */
+	struct ms_pages pages;     /* what the mirrors hold; the rest of them is zeros */
+	struct ms_wanted_list own; /* of these, those that hold others, too */
+	struct ms_ranges lost;     /* of the pages above, those that could not be read */
 	int mem_fd;
 	uint64_t bytes;
 	struct ms_descriptors descriptors; /* before the process stood; none: not prepared */
@@ -68,9 +69,12 @@ static size_t read_part(struct ms_copy *copy, ms_addr addr, ms_addr end, char *b
 	if (!ms_pages_part(&copy->pages, addr, end, &part))
 		return 0;
 	if (part.page) {
-		part.range = before_lost(copy, part.range);
-		memcpy(buf, ms_mirrors_at(&copy->mirrors, addr), ms_range_len(part.range));
-		return ms_range_len(part.range);
+		ms_addr at = part.page->held_at + (addr - part.page->range.begin);
+		struct ms_range held = { at, at + ms_range_len(part.range) };
+
+		held = before_lost(copy, held);
+		memcpy(buf, ms_mirrors_at(&copy->mirrors, at), ms_range_len(held));
+		return ms_range_len(held);
 	}
 	switch (part.absent) {
 	case MS_ABSENT_ZERO:
@@ -161,7 +165,7 @@ static uint64_t available_memory(void)
 static enum ms_status check_memory(const struct ms_copy *copy, struct ms_error *err)
 {
 	uint64_t available = available_memory();
-	uint64_t bytes = ms_wanted_bytes(&copy->pages.list);
+	uint64_t bytes = ms_wanted_bytes(&copy->own);
 
 	if (bytes <= copy->prepared_bytes || bytes - copy->prepared_bytes <= available)
 		return MS_OK;
@@ -179,7 +183,7 @@ static enum ms_status make_room(struct ms_copy *copy, pid_t tid, struct ms_notes
                                 struct ms_error *err)
 {
 	struct ms_resident resident = { .arena = copy->arena, .warnings = warnings };
-	struct ms_mirror_plan plan = { .wanted = &copy->pages.list, .arena = copy->arena };
+	struct ms_mirror_plan plan = { .wanted = &copy->own, .arena = copy->arena };
 	struct ms_mappings maps;
 	enum ms_status st;
 
@@ -193,7 +197,8 @@ static enum ms_status make_room(struct ms_copy *copy, pid_t tid, struct ms_notes
 	if (st)
 		return st;
 	copy->pages.list = (struct ms_wanted_list){ 0 };
-	if (!ms_wanted_choose(&resident, &copy->pages.list))
+	if (!ms_wanted_choose(&resident, &copy->pages.list) ||
+	    !ms_wanted_once(&resident, &copy->pages.list, &copy->own))
 		return ms_fail(err, MS_E_NOMEM, "no memory for the list of pages");
 	st = check_memory(copy, err);
 	return st ? st : ms_mirrors_create(&copy->mirrors, &plan, err);
@@ -206,7 +211,7 @@ static enum ms_status copy_pages(struct ms_copy *copy, pid_t tid, struct ms_erro
 		.mem_fd = copy->mem_fd,
 		.arena = copy->arena,
 	};
-	enum ms_status st = ms_transfer_run(&transfer, &copy->pages.list, &copy->mirrors, err);
+	enum ms_status st = ms_transfer_run(&transfer, &copy->own, &copy->mirrors, err);
 
 	copy->lost = transfer.lost;
 	copy->bytes = transfer.bytes;
@@ -270,8 +275,8 @@ static struct ms_copy *new_copy(struct ms_arena *arena, struct ms_error *err)
 	return copy;
 }
 
-enum ms_status ms_copy_prepare(pid_t pid, struct ms_arena *arena, struct ms_source **ret,
-                               struct ms_error *err)
+enum ms_status ms_copy_prepare(pid_t pid, uint64_t most_bytes, struct ms_arena *arena,
+                               struct ms_source **ret, struct ms_error *err)
 {
 	struct ms_copy *copy = new_copy(arena, err);
 	struct ms_notes unused = { 0 };
@@ -280,13 +285,16 @@ enum ms_status ms_copy_prepare(pid_t pid, struct ms_arena *arena, struct ms_sour
 	if (!copy)
 		return err->status;
 	st = make_room(copy, ms_proc_thread_of(pid), &unused, err);
+	copy->prepared_bytes = ms_wanted_bytes(&copy->own);
+	if (!st && copy->prepared_bytes > most_bytes)
+		st = ms_fail(err, MS_E_UNSUPPORTED, "%llu MiB are too much to copy",
+		             (unsigned long long)(copy->prepared_bytes >> 20));
 	if (st) {
 		close_copy(&copy->base);
 		return st;
 	}
 	ms_descriptors_look(ms_proc_thread_of(pid), NULL, arena, &copy->descriptors);
-	ms_mirrors_populate(&copy->mirrors, &copy->pages.list);
-	copy->prepared_bytes = ms_wanted_bytes(&copy->pages.list);
+	ms_mirrors_populate(&copy->mirrors, &copy->own);
 	*ret = &copy->base;
 	return MS_OK;
 }

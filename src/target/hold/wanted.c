@@ -20,6 +20,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/sort.h"
+
 enum choice { CHOOSE_NONE, CHOOSE_CHANGED, CHOOSE_RESIDENT };
 
 static bool starts_with(const char *text, const char *prefix)
@@ -91,19 +93,23 @@ static enum choice choose(pid_t tid, const struct ms_mapping *map)
 	return was_writable(tid, map) ? CHOOSE_RESIDENT : CHOOSE_NONE;
 }
 
+/* Append @range of @map, to the run before when it goes on there. */
 static bool add(const struct ms_resident *resident, const struct ms_mapping *map,
-                struct ms_range range, struct ms_wanted_list *list)
+                struct ms_range range, bool of_file, struct ms_wanted_list *list)
 {
 	struct ms_wanted *last = list->n ? &list->at[list->n - 1] : NULL;
 	bool forced = !(map->prot & MS_PROT_READ);
 
-	if (last && last->range.end == range.begin && last->forced == forced) {
+	if (last && last->range.end == range.begin && last->forced == forced &&
+	    last->of_file == of_file && !(of_file && range.begin == map->range.begin)) {
 		last->range.end = range.end;
 		return true;
 	}
 	last = ms_vec_push(resident->arena, list);
 	if (last)
-		*last = (struct ms_wanted){ .range = range, .forced = forced };
+		*last = (struct ms_wanted){
+			.range = range, .forced = forced, .of_file = of_file, .held_at = range.begin
+		};
 	return last;
 }
 
@@ -118,10 +124,12 @@ static bool choose_in(const struct ms_resident *resident, const struct ms_mappin
 	for (; *at < resident->runs.n && choice != CHOOSE_NONE; (*at)++) {
 		const struct ms_page_run *run = &resident->runs.at[*at];
 		struct ms_range part = ms_range_common(run->range, map->range);
+		bool of_file = map->inode && (map->shared || run->file);
 
 		if (run->range.begin >= map->range.end)
 			break;
-		if ((choice == CHOOSE_RESIDENT || !run->file) && !add(resident, map, part, list))
+		if ((choice == CHOOSE_RESIDENT || !run->file) &&
+		    !add(resident, map, part, of_file, list))
 			return false;
 		if (run->range.end > map->range.end)
 			break;
@@ -137,5 +145,152 @@ bool ms_wanted_choose(const struct ms_resident *resident, struct ms_wanted_list 
 	ms_vec_for_each (map, resident->maps)
 		if (!choose_in(resident, map, &at, ret))
 			return false;
+	return true;
+}
+
+/* ---- each page of a file once ---- */
+
+/* Wanted pages, by where in which file they are. */
+struct file_part {
+	const struct ms_mapping *map; /* of that file */
+	uint64_t begin;               /* offset into the file */
+	uint64_t end;
+	struct ms_wanted want;
+};
+
+struct file_parts MS_VEC(struct file_part);
+
+static bool is_same_file(const struct ms_mapping *a, const struct ms_mapping *b)
+{
+	return a->inode == b->inode && a->dev_major == b->dev_major && a->dev_minor == b->dev_minor;
+}
+
+static int compare(uint64_t a, uint64_t b)
+{
+	return (a > b) - (a < b);
+}
+
+static bool part_before(const void *left, const void *right)
+{
+	const struct file_part *a = left;
+	const struct file_part *b = right;
+	int order = compare(a->map->inode, b->map->inode);
+
+	order = order ? order : compare(a->map->dev_major, b->map->dev_major);
+	order = order ? order : compare(a->map->dev_minor, b->map->dev_minor);
+	order = order ? order : compare(a->begin, b->begin);
+	order = order ? order : compare(a->want.range.begin, b->want.range.begin);
+	return order < 0;
+}
+
+static bool wanted_before(const void *a, const void *b)
+{
+	return ((const struct ms_wanted *)a)->range.begin <
+	       ((const struct ms_wanted *)b)->range.begin;
+}
+
+/* Move the runs of files from @list to @ret, by place in the file. */
+static bool take_parts(const struct ms_resident *resident, struct ms_wanted_list *list,
+                       struct file_parts *ret)
+{
+	const struct ms_mapping *map = resident->maps->at;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < list->n; i++) {
+		const struct ms_wanted *want = &list->at[i];
+		struct file_part *part;
+
+		if (!want->of_file) {
+			list->at[kept++] = *want;
+			continue;
+		}
+		while (map->range.end <= want->range.begin)
+			map++;
+		part = ms_vec_push(resident->arena, ret);
+		if (!part)
+			return false;
+		*part = (struct file_part){ .map = map, .want = *want };
+		part->begin = map->offset + (want->range.begin - map->range.begin);
+		part->end = part->begin + ms_range_len(want->range);
+	}
+	list->n = kept;
+	return ms_sort(resident->arena, ret->at, ret->n, sizeof(*ret->at), part_before);
+}
+
+/* Give @list the beginning of @part, up to @end in the file, which is held at @held_at. */
+static bool put_part(const struct ms_resident *resident, struct file_part *part, uint64_t end,
+                     ms_addr held_at, struct ms_wanted_list *list)
+{
+	struct ms_wanted *slot = ms_vec_push(resident->arena, list);
+	uint64_t len = end - part->begin;
+
+	if (!slot)
+		return false;
+	*slot = part->want;
+	slot->range.end = slot->range.begin + len;
+	slot->held_at = held_at;
+	part->want.range.begin += len;
+	part->want.held_at += len;
+	part->begin += len;
+	return true;
+}
+
+/*
+ * Those parts that hold pages themselves lie one behind the other in a file. Parts come by
+ * their beginnings, so none begins before those that held the part before.
+ */
+static bool share(const struct ms_resident *resident, struct file_parts *parts,
+                  struct ms_wanted_list *list)
+{
+	struct file_parts holders = { 0 };
+	size_t first = 0;
+	struct file_part *part;
+
+	ms_vec_for_each (part, parts) {
+		struct file_part *slot;
+
+		while (first < holders.n && (!is_same_file(holders.at[first].map, part->map) ||
+		                             holders.at[first].end <= part->begin))
+			first++;
+		for (size_t i = first; i < holders.n && part->begin < part->end; i++) {
+			const struct file_part *holder = &holders.at[i];
+			uint64_t end = holder->end < part->end ? holder->end : part->end;
+			ms_addr at = holder->want.range.begin + (part->begin - holder->begin);
+
+			if (!put_part(resident, part, end, at, list))
+				return false;
+		}
+		if (part->begin == part->end)
+			continue;
+		slot = ms_vec_push(resident->arena, &holders);
+		if (!slot)
+			return false;
+		*slot = *part;
+		if (!put_part(resident, part, part->end, part->want.held_at, list))
+			return false;
+	}
+	return true;
+}
+
+bool ms_wanted_once(const struct ms_resident *resident, struct ms_wanted_list *list,
+                    struct ms_wanted_list *ret_own)
+{
+	struct file_parts parts = { 0 };
+	const struct ms_wanted *want;
+
+	if (!take_parts(resident, list, &parts) || !share(resident, &parts, list) ||
+	    !ms_sort(resident->arena, list->at, list->n, sizeof(*list->at), wanted_before))
+		return false;
+	ret_own->n = 0;
+	ms_vec_for_each (want, list) {
+		struct ms_wanted *slot;
+
+		if (want->held_at != want->range.begin)
+			continue;
+		slot = ms_vec_push(resident->arena, ret_own);
+		if (!slot)
+			return false;
+		*slot = *want;
+	}
 	return true;
 }

@@ -24,8 +24,10 @@ bool ms_wanted_beside(pid_t tid, const struct ms_mapping *map);
 /* Pages to copy, in a row and in one mapping. */
 struct ms_wanted {
 	struct ms_range range;
-	bool forced;   /* PROT_NONE: only /proc/TID/mem reads it */
-	bool in_clone; /* not copied: read from the clone */
+	bool forced;     /* PROT_NONE: only /proc/TID/mem reads it */
+	bool in_clone;   /* not copied: read from the clone */
+	bool of_file;    /* what a file has there, unchanged: other mappings may have the same */
+	ms_addr held_at; /* where the same pages are copied from: range.begin, or elsewhere */
 };
 
 struct ms_wanted_list MS_VEC(struct ms_wanted);
@@ -36,5 +38,16 @@ struct ms_wanted_list MS_VEC(struct ms_wanted);
  * Returns false when there is no memory.
  */
 bool ms_wanted_choose(const struct ms_resident *resident, struct ms_wanted_list *ret);
+
+/*
+ * Find the pages of files that are mapped more than once, and let all but one of each say
+ * where that is held: memory that looks like much may be little. May split runs.
+ *
+ * @ret_own: those whose own pages are to be copied
+ *
+ * Returns false when there is no memory.
+ */
+bool ms_wanted_once(const struct ms_resident *resident, struct ms_wanted_list *list,
+                    struct ms_wanted_list *ret_own);
 
 #endif

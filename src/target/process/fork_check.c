@@ -162,5 +162,7 @@ uint64_t ms_fork_saves(pid_t pid)
 	char status[MS_PROC_STATUS_BYTES];
 
 	(void)ms_proc_read(pid, "status", status, sizeof(status));
-	return (ms_proc_field(status, "RssAnon", 10) + ms_proc_field(status, "VmSwap", 10)) << 10;
+	return (ms_proc_field(status, "RssAnon", 10) + ms_proc_field(status, "RssShmem", 10) +
+	        ms_proc_field(status, "VmSwap", 10))
+	       << 10;
 }
