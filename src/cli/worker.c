@@ -83,14 +83,6 @@ static bool limit(__rlimit_resource_t resource, rlim_t most)
 	return setrlimit(resource, &value) == 0;
 }
 
-static bool limit_memory(void)
-{
-	char status[MS_PROC_STATUS_BYTES];
-
-	return ms_proc_read(getpid(), "status", status, sizeof(status)) > 0 &&
-	       limit(RLIMIT_DATA, ms_proc_field(status, "VmData", 10) * 1024 + most_new_bytes);
-}
-
 #ifdef __SANITIZE_ADDRESS__
 enum { SANITIZED = 1 }; /* its runtime needs memory and calls that no worker has */
 #else
@@ -107,14 +99,14 @@ static enum ms_status confine(const struct ms_worker_call *call, const struct en
 		.parent = parent,
 		.uid = call->uid,
 		.gid = call->gid,
+		.new_bytes = most_new_bytes,
 		.n_open = MOST_OPEN,
 	};
 	enum ms_status st;
 
 	if (SANITIZED)
 		return MS_OK;
-	if (!hold(call) || !limit_memory() ||
-	    !limit(RLIMIT_CPU, (rlim_t)(call->limit_ns / second_ns) + 1))
+	if (!hold(call) || !limit(RLIMIT_CPU, (rlim_t)(call->limit_ns / second_ns) + 1))
 		return ms_fail_sys(err, errno, "the process %s cannot be given limits",
 		                   call->title);
 	st = ms_jail_drop(&jail, err);

@@ -202,6 +202,12 @@ uint64_t ms_snapshot_bytes(const struct ms_snapshot *snapshot)
 	return snapshot->cloned ? ms_fork_bytes(snapshot->src) : ms_copy_bytes(snapshot->src);
 }
 
+uint64_t ms_snapshot_private_bytes(const struct ms_snapshot *snapshot)
+{
+	return snapshot->cloned ? ms_fork_private_bytes(snapshot->src)
+	                        : ms_copy_private_bytes(snapshot->src);
+}
+
 int ms_snapshot_descriptor(const struct ms_snapshot *snapshot)
 {
 	return snapshot->cloned ? ms_fork_descriptor(snapshot->src)

@@ -70,6 +70,9 @@ ms_must_check enum ms_status ms_snapshot_take_standing(const struct ms_collectio
 /* Bytes of the target that were read so far. */
 uint64_t ms_snapshot_bytes(const struct ms_snapshot *snapshot);
 
+/* Bytes of what is held and no file has: heaps are in it. */
+uint64_t ms_snapshot_private_bytes(const struct ms_snapshot *snapshot);
+
 /* What is still read through; -1: nothing. */
 int ms_snapshot_descriptor(const struct ms_snapshot *snapshot);
 

@@ -83,8 +83,9 @@ ms_must_check enum ms_status ms_copy_fill(struct ms_source *prepared,
                                           const struct ms_collection *frozen,
                                           struct ms_notes *warnings, struct ms_error *err);
 
-/* Bytes of the target that the copy read. */
+/* Bytes of the target that the copy read, and those it holds of memory that no file has. */
 uint64_t ms_copy_bytes(const struct ms_source *copy);
+uint64_t ms_copy_private_bytes(const struct ms_source *copy);
 
 /*
  * Hold the target by a clone of it, in three steps: prepare while it runs; hold while it
@@ -121,8 +122,9 @@ ms_must_check enum ms_status ms_standing_open(const struct ms_collection *standi
                                               struct ms_arena *arena, struct ms_notes *warnings,
                                               struct ms_source **ret, struct ms_error *err);
 
-/* Bytes that were read so far. */
+/* Bytes that were read so far, and those it holds of memory that no file has. */
 uint64_t ms_fork_bytes(const struct ms_source *fork);
+uint64_t ms_fork_private_bytes(const struct ms_source *fork);
 
 /* False when the clone was killed by someone while it was read: what was read is not to be used. */
 bool ms_fork_is_whole(struct ms_source *fork);

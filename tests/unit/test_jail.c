@@ -82,6 +82,36 @@ static void enter(pid_t parent)
 
 /* ---- what it can still do ---- */
 
+enum { NEW_BYTES = 64 << 20, STATUS_OF_MEMORY = 100 };
+
+static bool can_have(size_t bytes)
+{
+	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return at != MAP_FAILED && !munmap(at, bytes);
+}
+
+static void take_memory(pid_t parent)
+{
+	const struct ms_jail jail = { .parent = parent, .new_bytes = NEW_BYTES, .n_open = 1 };
+	int answer = STATUS_OF_MEMORY;
+
+	seen->st = ms_jail_drop(&jail, &seen->err);
+	answer += can_have(NEW_BYTES / 2) ? 1 : 0;
+	answer += can_have(2 * (size_t)NEW_BYTES) ? 2 : 0;
+	syscall(SYS_exit_group, seen->st ? 99 : answer);
+}
+
+Test(jail, has_as_much_memory_as_was_said)
+{
+	int status;
+
+	share();
+	status = status_of(take_memory);
+	cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == STATUS_OF_MEMORY + 1, "%#x %s",
+	          status, seen->err.text);
+}
+
 enum outcome { WORKS, KILLED };
 
 static const struct {
@@ -104,7 +134,7 @@ static const struct {
 	  SYS_mmap,
 	  { 0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1 } },
 	{ "mmap of memory, shared",
-	  WORKS,
+	  KILLED,
 	  SYS_mmap,
 	  { 0, 4096, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1 } },
 	{ "mmap to execute",

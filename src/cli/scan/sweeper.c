@@ -15,6 +15,10 @@
 #include "target/snapshot.h"
 #include "target/target.h"
 
+/* Memory that a search may take: several times what it needs of heaps as they are. */
+enum { BYTES_PER_BYTE = 4 };
+static const uint64_t least_bytes = (uint64_t)1 << 30;
+
 static void enter(const struct ms_sweep *sweep, enum ms_stage stage)
 {
 	atomic_store(&sweep->watch->since_ns, ms_now_ns());
@@ -64,6 +68,7 @@ static enum ms_status confine(const struct ms_sweep *sweep, const struct ms_snap
 		.keep = keep,
 		.n_keep = sizeof(keep) / sizeof(keep[0]),
 		.parent = sweep->parent,
+		.new_bytes = least_bytes + BYTES_PER_BYTE * ms_snapshot_private_bytes(snapshot),
 		.n_open = 1,
 	};
 	enum ms_status st = ms_jail_drop(&jail, err);

@@ -150,6 +150,11 @@ uint64_t ms_copy_bytes(const struct ms_source *copy)
 	return ((const struct ms_copy *)copy)->bytes;
 }
 
+uint64_t ms_copy_private_bytes(const struct ms_source *copy)
+{
+	return ms_wanted_private_bytes(&((const struct ms_copy *)copy)->pages.list);
+}
+
 /* Memory that can be had without swapping, in bytes; UINT64_MAX when it cannot be told. */
 static uint64_t available_memory(void)
 {

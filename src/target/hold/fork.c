@@ -192,6 +192,11 @@ uint64_t ms_fork_bytes(const struct ms_source *fork)
 	return f->bytes + f->beside.bytes + f->wiped.bytes;
 }
 
+uint64_t ms_fork_private_bytes(const struct ms_source *fork)
+{
+	return ms_wanted_private_bytes(&((const struct ms_fork *)fork)->pages.list);
+}
+
 int ms_fork_descriptor(const struct ms_source *fork)
 {
 	return ((const struct ms_fork *)fork)->mem_fd;

@@ -64,3 +64,13 @@ uint64_t ms_wanted_bytes(const struct ms_wanted_list *list)
 		bytes += ms_range_len(want->range);
 	return bytes;
 }
+
+uint64_t ms_wanted_private_bytes(const struct ms_wanted_list *list)
+{
+	const struct ms_wanted *want;
+	uint64_t bytes = 0;
+
+	ms_vec_for_each (want, list)
+		bytes += want->of_file ? 0 : ms_range_len(want->range);
+	return bytes;
+}

@@ -31,7 +31,8 @@ bool ms_pages_part(struct ms_pages *pages, ms_addr addr, ms_addr end, struct ms_
 /* For ms_source_ops.present. */
 bool ms_pages_present(struct ms_pages *pages, struct ms_range within, struct ms_range *ret);
 
-/* Bytes of all held pages. */
+/* Bytes of all held pages, and of those that no file has. */
 uint64_t ms_wanted_bytes(const struct ms_wanted_list *list);
+uint64_t ms_wanted_private_bytes(const struct ms_wanted_list *list);
 
 #endif

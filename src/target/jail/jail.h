@@ -30,16 +30,17 @@ enum { MS_JAIL_NOBODY = 65534 };
 struct ms_jail {
 	const int *keep; /* descriptors that stay open, in any order; negative ones are none */
 	size_t n_keep;
-	pid_t parent;  /* this process ends with it */
-	uid_t uid;     /* to have instead of root's; 0: MS_JAIL_NOBODY */
-	gid_t gid;     /* the same */
+	pid_t parent;       /* this process ends with it */
+	uid_t uid;          /* to have instead of root's; 0: MS_JAIL_NOBODY */
+	gid_t gid;          /* the same */
+	uint64_t new_bytes; /* memory that it may take beside what it has; 0: any */
 	rlim_t n_open; /* descriptors that poll() may be given, and a new one's number is below */
 };
 
 /*
- * Give up what this process holds: all descriptors but those to keep, the tree of files
- * (where it may, CAP_SYS_CHROOT), groups, ids, capabilities, new privileges by a program,
- * core dumps, being looked at by others.
+ * Give up what this process holds: memory without a limit, all descriptors but those to keep, the
+ * tree of files (where it may, CAP_SYS_CHROOT), groups, ids, capabilities, new privileges by a
+ * program, core dumps, being looked at by others.
  *
  * The ids become those wanted when they are root's and this process may change them and
  * could still be killed by its parent (CAP_SETUID, CAP_SETGID, CAP_KILL); they stay where a

@@ -191,10 +191,22 @@ static bool limit(int resource, rlim_t most)
 	return setrlimit((__rlimit_resource_t)resource, &value) == 0;
 }
 
+static bool limit_memory(uint64_t new_bytes)
+{
+	char status[MS_PROC_STATUS_BYTES];
+
+	if (!new_bytes)
+		return true;
+	return ms_proc_read_path("/proc/self/status", status, sizeof(status)) > 0 &&
+	       limit(RLIMIT_DATA, ms_proc_field(status, "VmData", 10) * 1024 + new_bytes);
+}
+
 enum ms_status ms_jail_drop(const struct ms_jail *jail, struct ms_error *err)
 {
 	enum ms_status st;
 
+	if (!limit_memory(jail->new_bytes))
+		return refused(err, errno, "memory without a limit");
 	if (!close_ranges(jail) && !close_each(jail))
 		return refused(err, errno, "descriptors");
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)

@@ -24,13 +24,17 @@
 		arg, bits, 0 \
 	}
 
+/* What RLIMIT_DATA counts is private and no stack. */
+#define MAP_KIND (MAP_TYPE | MAP_ANONYMOUS | MAP_GROWSDOWN | MAP_HUGETLB)
+
 /* Memory to compute in: none that is a file's, none to execute. */
-#define ANONYMOUS                                                                               \
-	{                                                                                       \
-		SYS_mmap,                                                                       \
-		{                                                                               \
-			NONE_OF(2, PROT_EXEC), ALL_OF(3, MAP_ANONYMOUS), EXACTLY(4, UINT32_MAX) \
-		}                                                                               \
+#define ANONYMOUS                                                                            \
+	{                                                                                    \
+		SYS_mmap,                                                                    \
+		{                                                                            \
+			NONE_OF(2, PROT_EXEC), { 3, MAP_KIND, MAP_PRIVATE | MAP_ANONYMOUS }, \
+				EXACTLY(4, UINT32_MAX)                                       \
+		}                                                                            \
 	}
 #define FUTEX(op)                                                                             \
 	{                                                                                     \
@@ -65,9 +69,6 @@ static const struct ms_filter_rule sweep[] = {
 	{ SYS_exit_group, { { 0 } } },
 };
 
-/* Of what a process writes to beside its own pages nothing is counted as its data (RLIMIT_DATA). */
-#define MAP_KIND (MAP_TYPE | MAP_ANONYMOUS | MAP_GROWSDOWN | MAP_HUGETLB)
-
 /* What libdw, libunwind, libiberty, stdio and malloc need of a file that is open. */
 static const struct ms_filter_rule read_files[] = {
 	{ SYS_read, { { 0 } } },
@@ -81,10 +82,7 @@ static const struct ms_filter_rule read_files[] = {
 	{ SYS_close, { { 0 } } },
 	{ SYS_sendmsg, { { 0 } } }, /* no socket is open but that for questions */
 	{ SYS_recvmsg, { { 0 } } },
-	{ SYS_mmap,
-	  { NONE_OF(2, PROT_EXEC),
-	    { 3, MAP_KIND, MAP_PRIVATE | MAP_ANONYMOUS },
-	    EXACTLY(4, UINT32_MAX) } },
+	ANONYMOUS,
 	{ SYS_mmap, { NONE_OF(2, PROT_EXEC), { 3, MAP_KIND, MAP_PRIVATE } } },
 	{ SYS_munmap, { { 0 } } },
 	{ SYS_mremap, { EXACTLY(3, MREMAP_MAYMOVE) } },
