@@ -24,18 +24,10 @@ struct module {
 	ms_addr data_end;     /* end of its last writable segment; 0 when it has none */
 };
 
-static bool has_prefix(const char *s, const char *prefix)
-{
-	return strncmp(s, prefix, strlen(prefix)) == 0;
-}
-
 /* Pages of the kernel's, and memory of devices, whose reading may have effects. */
 static bool is_unreadable_kind(const struct ms_mapping *m)
 {
-	if (ms_is_kernels(m->name))
-		return true;
-	return has_prefix(m->name, "/dev/") && !has_prefix(m->name, "/dev/zero") &&
-	       !has_prefix(m->name, "/dev/shm/");
+	return ms_is_kernels(m->name) || ms_is_device(m->name);
 }
 
 static bool is_elf_header(const Elf64_Ehdr *ehdr)

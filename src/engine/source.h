@@ -54,6 +54,22 @@ static inline bool ms_is_kernels(const char *name)
 	       !strcmp(name, "[vsyscall]") || !strcmp(name, "[uprobes]");
 }
 
+static inline bool ms_name_begins(const char *name, const char *prefix)
+{
+	return !strncmp(name, prefix, strlen(prefix));
+}
+
+/*
+ * Whether the mapping of this name is a device's, whose reading may have effects. Shared
+ * memory without a file is called /dev/zero, POSIX's lies in /dev/shm, huge pages often in
+ * /dev/hugepages.
+ */
+static inline bool ms_is_device(const char *name)
+{
+	return ms_name_begins(name, "/dev/") && !ms_name_begins(name, "/dev/zero") &&
+	       !ms_name_begins(name, "/dev/shm/") && !ms_name_begins(name, "/dev/hugepages");
+}
+
 /* What one thread held when it was stopped. */
 struct ms_thread {
 	int32_t tid;

@@ -70,6 +70,7 @@ static enum ms_status prepare(struct ms_search *s)
 	pid_t program = s->process->program;
 	struct ms_range memory = s->process->memory;
 	enum ms_status st = ms_collection_create(program, FREEZE_NS, &s->shared, &s->err);
+	struct ms_error why;
 
 	if (st == MS_E_GONE) {
 		st = ms_fail(&s->err, MS_E_UNSUPPORTED, "/proc shows nothing of this process");
@@ -82,6 +83,13 @@ static enum ms_status prepare(struct ms_search *s)
 	                   (uintptr_t)s->shared + s->shared->map_bytes) ||
 	    !ms_ranges_tidy(&s->arena, &s->own))
 		return ms_fail(&s->err, MS_E_NOMEM, "no memory for the list of our own memory");
+	st = ms_fork_check_huge_pages(program, &why);
+	if (st) {
+		st = ms_fail(&s->err, st, "this process cannot be forked to be searched: %s",
+		             why.text);
+		ms_advise(&s->err, "scan it from outside: memscan --pid %d", (int)program);
+		return st;
+	}
 	s->suppressions = (struct ms_suppressions){ 0 };
 	st = ms_suppress_read(&s->suppressed, &s->arena, &s->suppressions, &s->err);
 	if (st)

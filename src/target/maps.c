@@ -115,6 +115,9 @@ static enum ms_status add_line(struct line *line, struct ms_arena *arena, struct
 	map->name = name_of(line, maps, arena);
 	if (!map->name)
 		return ms_fail(err, MS_E_NOMEM, "no memory for the names of mappings");
+	/* MAP_HUGETLB without a file: the kernel has one for it, of which nobody else knows. */
+	if (!map->shared && ms_name_begins(map->name, "/anon_hugepage"))
+		map->inode = 0;
 	return MS_OK;
 }
 
@@ -210,21 +213,21 @@ static bool parse_range(const char *line, struct ms_range *ret)
 	return true;
 }
 
-enum ms_status ms_maps_parse_wiped(char *text, struct ms_arena *arena, struct ms_ranges *ret,
-                                   struct ms_error *err)
+enum ms_status ms_maps_parse_flagged(char *text, const char *flag, struct ms_arena *arena,
+                                     struct ms_ranges *ret, struct ms_error *err)
 {
 	struct ms_range range = { 0 };
 	char *rest;
 
 	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
 		if (!parse_range(line, &range) && !strncmp(line, "VmFlags:", 8) &&
-		    strstr(line, " wf") && !ms_ranges_add(arena, ret, range.begin, range.end))
+		    strstr(line, flag) && !ms_ranges_add(arena, ret, range.begin, range.end))
 			return ms_fail(err, MS_E_NOMEM, "no memory for the list of mappings");
 	return MS_OK;
 }
 
-enum ms_status ms_maps_wiped(pid_t pid, struct ms_arena *arena, struct ms_ranges *ret,
-                             struct ms_error *err)
+enum ms_status ms_maps_flagged(pid_t pid, const char *flag, struct ms_arena *arena,
+                               struct ms_ranges *ret, struct ms_error *err)
 {
 	int fd = ms_proc_open(pid, "smaps", O_RDONLY);
 	struct ms_arena scratch = { 0 };
@@ -244,7 +247,7 @@ enum ms_status ms_maps_wiped(pid_t pid, struct ms_arena *arena, struct ms_ranges
 		goto out;
 	}
 	*end = '\0';
-	st = ms_maps_parse_wiped(text.at, arena, ret, err);
+	st = ms_maps_parse_flagged(text.at, flag, arena, ret, err);
 out:
 	ms_arena_deinit(&scratch);
 	return st;

@@ -26,17 +26,22 @@ ms_must_check enum ms_status ms_maps_read(pid_t tid, struct ms_arena *arena,
 ms_must_check enum ms_status ms_maps_parse(const char *text, size_t len, struct ms_arena *arena,
                                            struct ms_mappings *ret, struct ms_error *err);
 
+/* Two letters of smaps' VmFlags, behind a blank. Source: proc(5). */
+#define MS_FLAG_WIPED     " wf" /* MADV_WIPEONFORK: forks find it empty */
+#define MS_FLAG_HUGE_PAGE " ht" /* of hugetlbfs */
+
 /*
- * List the mappings of process @pid that its forks find empty (MADV_WIPEONFORK), from
- * /proc/PID/smaps. MS_E_NOMEM, MS_E_GONE.
+ * List the mappings of process @pid that have @flag, from /proc/PID/smaps.
+ * MS_E_NOMEM, MS_E_GONE, MS_E_DENIED.
  * Cost: the kernel looks at every page of the process.
  */
-ms_must_check enum ms_status ms_maps_wiped(pid_t pid, struct ms_arena *arena, struct ms_ranges *ret,
-                                           struct ms_error *err);
+ms_must_check enum ms_status ms_maps_flagged(pid_t pid, const char *flag, struct ms_arena *arena,
+                                             struct ms_ranges *ret, struct ms_error *err);
 
 /* The same from the file's text, a string, which is cut into lines. */
-ms_must_check enum ms_status ms_maps_parse_wiped(char *text, struct ms_arena *arena,
-                                                 struct ms_ranges *ret, struct ms_error *err);
+ms_must_check enum ms_status ms_maps_parse_flagged(char *text, const char *flag,
+                                                   struct ms_arena *arena, struct ms_ranges *ret,
+                                                   struct ms_error *err);
 
 /* The mapping that holds @addr, or NULL. */
 const struct ms_mapping *ms_maps_find(const struct ms_mappings *maps, ms_addr addr);

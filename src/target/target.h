@@ -138,11 +138,15 @@ struct ms_headroom ms_fork_room(pid_t pid);
 
 /*
  * Refuse what is known beforehand to make a clone impossible or unwise: an init of its
- * pid namespace, a cgroup with little room left. Returns MS_E_UNSUPPORTED with the reason.
+ * pid namespace, private huge pages, a cgroup with little room left. Returns MS_E_UNSUPPORTED with
+ * the reason.
  *
  * @ret_least: when so many bytes of ms_fork_room() are left the clone is to end; 0: never
  */
 ms_must_check enum ms_status ms_fork_check(pid_t pid, uint64_t *ret_least, struct ms_error *err);
+
+/* The same for private memory of hugetlbfs alone, which no fork of the process may share. */
+ms_must_check enum ms_status ms_fork_check_huge_pages(pid_t pid, struct ms_error *err);
 
 /* Bytes that a copy would have to move in the pause and a clone has not. */
 uint64_t ms_fork_saves(pid_t pid);

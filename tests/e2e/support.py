@@ -498,7 +498,10 @@ def words_into(pid, blocks):
 
 def check_untouched(pid):
     """After a scan nobody traces the process, and no thread of it is stopped."""
-    for tid in threads_of(pid):
+    tids = []
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # when it ends meanwhile
+        tids = threads_of(pid)
+    for tid in tids:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             text = pathlib.Path(f"/proc/{pid}/task/{tid}/status").read_text()
             assert re.search(r"TracerPid:\s*0", text), text

@@ -9,6 +9,7 @@ import contextlib
 import os
 import pathlib
 import random
+import re
 import resource
 import signal
 import subprocess
@@ -219,6 +220,39 @@ def test_one_file_mapped_many_times(how, snapshot):
         report = scan(target.pid, "--snapshot", snapshot).report
         assert report and report["scan"]["peak_rss_bytes"] < 120 << 20, report["scan"]
         assert target.running()
+
+
+@pytest.fixture
+def huge_pages():
+    """How many huge pages of 2 MiB are free, a few at least."""
+    pool = pathlib.Path("/proc/sys/vm/nr_hugepages")
+
+    def free():
+        return int(re.search(r"HugePages_Free: *(\d+)", pathlib.Path("/proc/meminfo").read_text()).group(1))
+    try:
+        before = pool.read_text()
+        pool.write_text(str(int(before) + 8))
+    except OSError as error:
+        pytest.skip(f"no huge pages can be had here: {error}")
+    if not free():
+        pool.write_text(before)
+        pytest.skip("there is no memory for huge pages")
+    yield free()
+    pool.write_text(before)
+
+
+@pytest.mark.parametrize("snapshot", ("auto", "fork", "copy"))
+def test_huge_pages_of_which_there_are_no_more(huge_pages, snapshot):
+    """A clone would share them; when the target writes to one there is none, and it would be killed."""
+    with Process([compile_hostile("huge_pages.c"), huge_pages]) as target:
+        assert target.line() == "READY"
+        for _ in range(10):
+            done = scan(target.pid, "--snapshot", snapshot)
+            assert target.running(), f"it ended with {target.popen.wait()}: {done}"
+            report = check_scanned(done)
+            assert not report["leaks"] and report["scan"]["source"] == "copy"
+        assert snapshot == "copy" or "hugetlbfs" in str(report["warnings"]), report["warnings"]
+        assert target.finish() == 0
 
 
 def memory_groups():

@@ -111,16 +111,6 @@ Test(glibc_mmapped, malloc_maps_no_files)
 	ptheap_deinit(&h);
 }
 
-Test(glibc_mmapped, but_huge_pages_have_an_inode)
-{
-	ptheap_init(&h);
-	ptheap_draw(&h, "2.36", "T u24 t m50000");
-	h.fake.base.mappings.at[2].inode = 4711;
-	h.fake.base.mappings.at[2].name = "/anon_hugepage (deleted)";
-	cr_expect_str_empty(ptheap_try(&h, ""), "%s", h.wrong);
-	ptheap_deinit(&h);
-}
-
 /* Nothing was written there, so no header either. */
 Test(glibc_mmapped, memory_that_was_never_touched_is_passed_over)
 {

@@ -84,6 +84,32 @@ Test(maps, a_name_ends_at_a_nul_and_nothing_is_read_behind_it)
 	cr_assert_str_eq(maps.at[1].name, "/a");
 }
 
+/* The kernel's file behind them is nobody else's, unless the mapping is shared. */
+Test(maps, huge_pages_without_a_file_have_no_inode)
+{
+	cr_assert_eq(parse("1000-2000 rw-p 0 0:10 47 /anon_hugepage (deleted)\n"
+	                   "2000-3000 rw-s 0 0:10 48 /anon_hugepage (deleted)\n"
+	                   "3000-4000 rw-p 0 0:10 49 /dev/hugepages/x\n"),
+	             MS_OK);
+	cr_assert_eq(maps.n, 3);
+	cr_expect_eq(maps.at[0].inode, 0);
+	cr_expect_eq(maps.at[1].inode, 48);
+	cr_expect_eq(maps.at[2].inode, 49);
+}
+
+Test(maps, mappings_are_found_by_a_flag_of_their_details)
+{
+	char text[] = "1000-2000 rw-p 0 0:0 0\nSize: 4 kB\nVmFlags: rd wr wf ac\n"
+		      "2000-3000 rw-p 0 0:0 0 [x wf]\nVmFlags: rd wr ht\n"
+		      "3000-4000 rw-p 0 0:0 0\nVmFlags: rd wr ht wf";
+	struct ms_ranges found = { 0 };
+
+	cr_assert_eq(ms_maps_parse_flagged(text, MS_FLAG_HUGE_PAGE, &arena, &found, &err), MS_OK);
+	cr_assert_eq(found.n, 2);
+	cr_expect_eq(found.at[0].begin, 0x2000);
+	cr_expect_eq(found.at[1].begin, 0x3000);
+}
+
 Test(maps, the_last_line_may_lack_its_newline)
 {
 	cr_assert_eq(parse("1000-2000 rw-p 0 0:0 0\n2000-3000 rw-p 0 0:0 0 [heap]"), MS_OK);

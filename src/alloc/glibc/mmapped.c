@@ -245,13 +245,12 @@ static enum ms_status search_run(const struct run *run)
 	return st;
 }
 
-/* malloc's mappings are private, and have no name but huge pages' or the one malloc gives. */
+/* malloc's mappings are private, and of no file. */
 static bool can_hold_chunks(const struct ms_source *src, const struct ms_region *region)
 {
 	const struct ms_mapping *m = ms_region_mapping(src, region);
 
-	return region->kind == MS_REGION_MEMORY && !m->shared &&
-	       (!m->inode || !strncmp(m->name, "/anon_hugepage", 14));
+	return region->kind == MS_REGION_MEMORY && !m->shared && !m->inode;
 }
 
 static enum ms_status search(struct ms_ptmalloc *pt, uint64_t extra, enum effort effort,

@@ -465,7 +465,7 @@ static enum ms_status copy_wiped(struct ms_fork *f, const struct ms_collection *
 	if (st || !f->wiped.pages.n)
 		return st;
 	/* It may be that the target has touched it since; the answer takes long, and is rare. */
-	st = ms_maps_wiped(released->image, f->arena, &wiped, err);
+	st = ms_maps_flagged(released->image, MS_FLAG_WIPED, f->arena, &wiped, err);
 	f->wiped = (struct ms_beside){ 0 };
 	ms_vec_for_each (r, &wiped) {
 		map = ms_maps_find(own, r->begin);

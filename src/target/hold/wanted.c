@@ -24,18 +24,6 @@
 
 enum choice { CHOOSE_NONE, CHOOSE_CHANGED, CHOOSE_RESIDENT };
 
-static bool starts_with(const char *text, const char *prefix)
-{
-	return !strncmp(text, prefix, strlen(prefix));
-}
-
-/* MAP_SHARED|MAP_ANONYMOUS is called /dev/zero, POSIX shared memory lies in /dev/shm. */
-static bool is_device(const char *name)
-{
-	return starts_with(name, "/dev/") && !starts_with(name, "/dev/zero") &&
-	       !starts_with(name, "/dev/shm/");
-}
-
 /* Of all that is the kernel's it alone can be read like a file. */
 static bool is_vdso(const char *name)
 {
@@ -45,17 +33,16 @@ static bool is_vdso(const char *name)
 /* Memory that has an inode but no file to read it from again. */
 static bool is_shared_memory(const struct ms_mapping *map)
 {
-	return starts_with(map->name, "/dev/zero") || starts_with(map->name, "/dev/shm/") ||
-	       starts_with(map->name, "/memfd:") || starts_with(map->name, "/SYSV") ||
-	       starts_with(map->name, "/anon_hugepage");
+	return map->inode &&
+	       (ms_name_begins(map->name, "/dev/zero") || ms_name_begins(map->name, "/dev/shm/") ||
+	        ms_name_begins(map->name, "/memfd:") || ms_name_begins(map->name, "/SYSV") ||
+	        ms_name_begins(map->name, "/anon_hugepage"));
 }
 
 enum ms_absent ms_absent_of(const struct ms_mapping *map)
 {
-	if (is_device(map->name) || (ms_is_kernels(map->name) && !is_vdso(map->name)))
+	if (ms_is_device(map->name) || (ms_is_kernels(map->name) && !is_vdso(map->name)))
 		return MS_ABSENT_NONE;
-	if (starts_with(map->name, "/anon_hugepage") && !map->shared)
-		return MS_ABSENT_ZERO;
 	if (map->inode || map->shared || is_vdso(map->name))
 		return MS_ABSENT_FILE;
 	return MS_ABSENT_ZERO;

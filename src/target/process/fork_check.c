@@ -5,11 +5,17 @@
  * A clone costs the target's memory cgroup its page tables, and a page for each page that
  * the target writes to while it is read. Where little room is left the kernel would end a
  * process of the group; a copy is charged to us.
+ *
+ * A page of hugetlbfs comes from a pool. When a process writes to one that a fork shares,
+ * and the pool is empty, the kernel ends it with SIGBUS: the process, unless it has the
+ * mapping's reservation (MAP_NORESERVE and a fork of whoever made it have none).
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
+#include "target/maps.h"
 #include "target/proc.h"
 #include "target/target.h"
 
@@ -137,6 +143,46 @@ static bool is_init(const char *status)
 	return len > 2 && ids[len - 1] == '1' && ids[len - 2] == '\t';
 }
 
+/* Whether one of @huge is memory that a fork shares until it is written to. */
+static bool is_any_private(const struct ms_mappings *maps, const struct ms_ranges *huge)
+{
+	const struct ms_range *r;
+
+	ms_vec_for_each (r, huge) {
+		const struct ms_mapping *map = ms_maps_find(maps, r->begin);
+
+		if (!map || !map->shared)
+			return true;
+	}
+	return false;
+}
+
+enum ms_status ms_fork_check_huge_pages(pid_t pid, struct ms_error *err)
+{
+	char status[MS_PROC_STATUS_BYTES];
+	struct ms_arena arena = { 0 };
+	struct ms_ranges huge = { 0 };
+	struct ms_mappings maps = { 0 };
+	uint64_t kib;
+	enum ms_status st;
+
+	(void)ms_proc_read(pid, "status", status, sizeof(status));
+	kib = ms_proc_field(status, "HugetlbPages", 10);
+	if (!kib)
+		return MS_OK;
+	st = ms_maps_flagged(pid, MS_FLAG_HUGE_PAGE, &arena, &huge, err);
+	if (!st)
+		st = ms_maps_read(ms_proc_thread_of(pid), &arena, &maps, err);
+	if (!st && is_any_private(&maps, &huge))
+		st = ms_fail(
+			err, MS_E_UNSUPPORTED,
+			"it has %llu MiB of huge pages (hugetlbfs), and for those it writes to "
+			"meanwhile there may be no others",
+			(unsigned long long)(kib >> 10));
+	ms_arena_deinit(&arena);
+	return st;
+}
+
 enum ms_status ms_fork_check(pid_t pid, uint64_t *ret_least, struct ms_error *err)
 {
 	char status[MS_PROC_STATUS_BYTES];
@@ -147,6 +193,8 @@ enum ms_status ms_fork_check(pid_t pid, uint64_t *ret_least, struct ms_error *er
 	if (is_init(status))
 		return ms_fail(err, MS_E_UNSUPPORTED,
 		               "it is the init of its pid namespace, and would see the clone end");
+	if (ms_fork_check_huge_pages(pid, err))
+		return err->status;
 	bytes = ms_proc_field(status, "RssAnon", 10) << 10;
 	if (room.bytes < least_room(bytes, room.as_one))
 		return ms_fail(err, MS_E_UNSUPPORTED,
