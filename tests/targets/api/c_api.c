@@ -173,6 +173,23 @@ static void freed_twice(void)
 	FreeUnreachableMemory(&info);
 }
 
+/* What a fork shares of hugetlbfs could cost this process its life; most machines have none. */
+static void huge_pages(void)
+{
+	const size_t len = 2 << 20;
+	volatile char *at = mmap(NULL, len, PROT_READ | PROT_WRITE,
+	                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+
+	if (at == MAP_FAILED) {
+		EXPECT_LEAKS(0);
+		return;
+	}
+	*at = 1;
+	EXPECT(!LogUnreachableMemory(true, LIMIT), "searched, where a fork shares huge pages");
+	(void)munmap((void *)at, len);
+	EXPECT_LEAKS(0);
+}
+
 static void not_dumpable(void)
 {
 	char *text;
@@ -394,6 +411,7 @@ static const struct api_case cases[] = {
 	{ "no_info", no_info },
 	{ "freed_twice", freed_twice },
 	{ "not_dumpable", not_dumpable },
+	{ "huge_pages", huge_pages },
 	{ "referenced", referenced },
 	{ "cycle", cycle },
 	{ "contents", contents },
