@@ -27,7 +27,9 @@
  *	9 *  what is in R and not in U: possible, "relative"
  *	10   follow from what may be a thread's signal stack          T
  *	11 * what is in T and not in R: possible, "signal-stack"
- *	12   what is in none: leaks
+ *	12   all, where memory could not be read                      V
+ *	13 * what is in V and not in T: possible, "unseen"
+ *	14   what is in none: leaks
  */
 
 struct scan {
@@ -215,13 +217,12 @@ static enum ms_status take_possible(struct scan *s, const struct marks *less,
 	return st;
 }
 
-static void note_kept(struct scan *s, uint64_t allocations, uint64_t bytes, const char *by)
+static void note_kept(struct scan *s, uint64_t allocations, uint64_t bytes, const char *why)
 {
 	if (allocations)
 		ms_note_add(s->arena, &s->report->warnings,
-		            "%llu allocations, %llu bytes, are possible leaks, not leaks: only %s "
-		            "holds them%s",
-		            (unsigned long long)allocations, (unsigned long long)bytes, by,
+		            "%llu allocations, %llu bytes, are possible leaks, not leaks: %s%s",
+		            (unsigned long long)allocations, (unsigned long long)bytes, why,
 		            s->options->possible ? "" : " (memscan --possible lists them)");
 }
 
@@ -242,7 +243,8 @@ static enum ms_status mark_packed(struct scan *s)
 		ms_note_add(s->arena, &s->report->warnings,
 		            "the process is large: not all of it was searched for unaligned "
 		            "pointers, and what only these hold is among the leaks");
-	note_kept(s, kept.allocations, kept.bytes, "what looks like an unaligned pointer");
+	note_kept(s, kept.allocations, kept.bytes,
+	          "only what looks like an unaligned pointer holds them");
 	return MS_OK;
 }
 
@@ -259,24 +261,44 @@ static enum ms_status mark_relative(struct scan *s)
 		ms_note_add(s->arena, &s->report->warnings,
 		            "the heap is large: not all of it was searched for self-relative "
 		            "pointers, and what only these hold is among the leaks");
-	note_kept(s, kept.allocations, kept.bytes, "what looks like self-relative pointers");
+	note_kept(s, kept.allocations, kept.bytes,
+	          "only what looks like self-relative pointers holds them");
 	return MS_OK;
 }
 
-static void walk_large(struct scan *s, uint32_t extent, struct ms_walk *walk)
+typedef void visit_fn(void *ctx, struct ms_block block, uint64_t size);
+
+/* Give @visit every block that is not marked. */
+static void visit_unmarked(const struct scan *s, visit_fn *visit, void *ctx)
 {
-	const struct ms_extent *e = &s->blocks.extents.at[extent];
+	for (uint32_t extent = 0; extent < s->blocks.extents.n; extent++) {
+		const struct ms_extent *e = &s->blocks.extents.at[extent];
 
-	for (size_t i = 0; i < e->n_cells; i++) {
-		const struct ms_cell *cell = &s->blocks.cells.at[e->cell0 + i];
+		for (size_t i = 0; e->kind == MS_EXTENT_HEAP && i < e->n_cells; i++) {
+			const struct ms_cell *cell = &s->blocks.cells.at[e->cell0 + i];
 
-		for (uint64_t left = cell->starts & ~cell->marks; left; left &= left - 1) {
-			uint64_t granule = i * MS_CELL_GRANULES + (uint64_t)__builtin_ctzll(left);
+			for (uint64_t left = cell->starts & ~cell->marks; left; left &= left - 1) {
+				uint64_t granule =
+					i * MS_CELL_GRANULES + (uint64_t)__builtin_ctzll(left);
 
-			if (ms_block_size(&s->blocks, e, granule) >= s->src->unknown_stack_bytes)
-				ms_walk_block(walk, (struct ms_block){ extent, granule });
+				visit(ctx, (struct ms_block){ extent, granule },
+				      ms_block_size(&s->blocks, e, granule));
+			}
 		}
 	}
+}
+
+struct large_walk {
+	struct ms_walk *walk;
+	uint64_t least_bytes;
+};
+
+static void walk_large(void *ctx, struct ms_block block, uint64_t size)
+{
+	const struct large_walk *large = ctx;
+
+	if (size >= large->least_bytes)
+		ms_walk_block(large->walk, block);
 }
 
 /* Follow every block that may be a signal stack of which only the kernel knows. */
@@ -285,17 +307,45 @@ static enum ms_status mark_signal_stacks(struct scan *s)
 	struct ms_walk_options options = { .unaligned = s->options->unaligned,
 		                           .edges = s->followed,
 		                           .workers = s->options->workers };
-	struct ms_walk *walk;
+	struct large_walk large = { .least_bytes = s->src->unknown_stack_bytes };
 
-	if (!s->src->unknown_stack_bytes)
+	if (!large.least_bytes)
 		return MS_OK;
-	walk = ms_walk_new(&s->blocks, &options, s->arena);
-	if (!walk)
+	large.walk = ms_walk_new(&s->blocks, &options, s->arena);
+	if (!large.walk)
 		return no_memory(s);
-	for (uint32_t i = 0; i < s->blocks.extents.n; i++)
-		if (s->blocks.extents.at[i].kind == MS_EXTENT_HEAP)
-			walk_large(s, i, walk);
-	return ms_walk_finish(walk, s->err);
+	visit_unmarked(s, walk_large, &large);
+	return ms_walk_finish(large.walk, s->err);
+}
+
+struct count {
+	uint64_t allocations;
+	uint64_t bytes;
+};
+
+static void add_block(void *ctx, struct ms_block block, uint64_t size)
+{
+	struct count *count = ctx;
+
+	(void)block;
+	count->allocations++;
+	count->bytes += size;
+}
+
+/* Any block may be held by memory that could not be read. */
+static enum ms_status mark_unseen(struct scan *s)
+{
+	struct count kept = { 0 };
+	struct ms_cell *cell;
+
+	if (!s->src->unseen_bytes)
+		return MS_OK;
+	visit_unmarked(s, add_block, &kept);
+	ms_vec_for_each (cell, &s->blocks.cells)
+		cell->marks |= cell->starts;
+	note_kept(s, kept.allocations, kept.bytes,
+	          "memory that could not be read may hold pointers to them");
+	return MS_OK;
 }
 
 /* With --possible: list what this step marked and the one before, whose marks are @less, did not.
@@ -319,6 +369,7 @@ static enum ms_status mark(struct scan *s)
 		{ mark_packed, MS_REASON_UNALIGNED },
 		{ mark_relative, MS_REASON_RELATIVE },
 		{ mark_signal_stacks, MS_REASON_SIGNAL_STACK },
+		{ mark_unseen, MS_REASON_UNSEEN },
 	};
 	struct marks marks[2] = { { 0 }, { 0 } };
 	enum ms_status st = MS_OK;

@@ -125,6 +125,8 @@ struct ms_source {
 	/* A block of so many bytes can be a thread's signal stack that is not known; 0: none can.
 	 */
 	uint64_t unknown_stack_bytes;
+	/* Of memory that may hold pointers and could not be read. */
+	uint64_t unseen_bytes;
 };
 
 static inline size_t ms_source_read(struct ms_source *src, ms_addr addr, void *buf, size_t len)

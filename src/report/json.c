@@ -263,6 +263,8 @@ static const char *reason_name(enum ms_reason reason)
 		return "relative";
 	case MS_REASON_SIGNAL_STACK:
 		return "signal-stack";
+	case MS_REASON_UNSEEN:
+		return "unseen";
 	case MS_REASON_NONE:
 	case MS_REASONS:
 		break;

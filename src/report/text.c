@@ -189,6 +189,8 @@ static const char *reason_text(const struct ms_leak *leak)
 		return "only self-relative pointers hold it";
 	case MS_REASON_SIGNAL_STACK:
 		return "it may be the signal stack of a thread, or held by it";
+	case MS_REASON_UNSEEN:
+		return "memory that could not be read may hold it";
 	case MS_REASON_NONE:
 	case MS_REASONS:
 		break;

@@ -42,13 +42,14 @@ static bool has(const struct ms_fds *fds, int32_t fd)
 	return false;
 }
 
-static bool is_epoll(pid_t tid, int32_t fd)
+static bool is_epoll(pid_t tid, int32_t fd, bool *ret_faults)
 {
 	char name[NAME_BYTES];
 	char link[NAME_BYTES];
 
 	(void)snprintf(name, sizeof(name), "fd/%d", fd);
 	ms_proc_link(tid, name, link, sizeof(link));
+	*ret_faults |= !strcmp(link, "anon_inode:[userfaultfd]");
 	return !strcmp(link, "anon_inode:[eventpoll]");
 }
 
@@ -96,7 +97,7 @@ static void look_at(pid_t tid, int32_t fd, bool likely, struct ms_arena *arena,
 
 	if (likely && find(tid, &ret->epolls, fd, &at))
 		return;
-	if (!is_epoll(tid, fd))
+	if (!is_epoll(tid, fd, &ret->faults))
 		add(arena, &ret->others, fd);
 	else if (!find(tid, &ret->epolls, fd, &at))
 		insert(arena, &ret->epolls, at, fd);

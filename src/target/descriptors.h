@@ -11,6 +11,7 @@
  * closed and given to a new epoll instance in between is missed behind that limit.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -23,6 +24,7 @@ struct ms_descriptors {
 	struct ms_fds epolls; /* one for each instance, however many duplicates there are */
 	struct ms_fds others; /* looked at, and no epoll instances; ascending */
 	uint32_t n_unseen;    /* not looked at since the process stands */
+	bool faults;          /* one of them fills memory when it is touched (userfaultfd) */
 };
 
 /*

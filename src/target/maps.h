@@ -29,6 +29,8 @@ ms_must_check enum ms_status ms_maps_parse(const char *text, size_t len, struct 
 /* Two letters of smaps' VmFlags, behind a blank. Source: proc(5). */
 #define MS_FLAG_WIPED     " wf" /* MADV_WIPEONFORK: forks find it empty */
 #define MS_FLAG_HUGE_PAGE " ht" /* of hugetlbfs */
+#define MS_FLAG_MISSING   " um" /* of userfaultfd, which fills its pages when they are touched */
+#define MS_FLAG_MINOR     " ui" /* or maps them */
 
 /*
  * List the mappings of process @pid that have @flag, from /proc/PID/smaps.

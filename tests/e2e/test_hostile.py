@@ -222,6 +222,21 @@ def test_one_file_mapped_many_times(how, snapshot):
         assert target.running()
 
 
+@pytest.mark.parametrize("snapshot", ("fork", "copy"))
+def test_pages_that_the_target_makes_when_they_are_touched(snapshot):
+    """What only absent pages hold is not called a leak: it is freed later."""
+    with Process([compile_hostile("faulted.c", "-pthread")]) as target:
+        ready = target.line()
+        if ready == "SKIP":
+            pytest.skip("userfaultfd() is not allowed here")
+        assert ready == "READY"
+        report = check_scanned(scan(target.pid, "--snapshot", snapshot, "--possible", "--no-fold"))
+        assert report["totals"]["leaked_allocations"] == 0, report["leaks"][:3]
+        assert [leak["reason"] for leak in report["leaks"]].count("unseen") == 32
+        target.popen.stdin.close()
+        assert target.line() == "freed 64" and target.popen.wait() == 0
+
+
 @pytest.fixture
 def huge_pages():
     """How many huge pages of 2 MiB are free, a few at least."""

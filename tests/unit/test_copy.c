@@ -361,6 +361,7 @@ Test(copy, what_cannot_be_read_is_told)
 	cr_assert_eq(held.warnings.n, 1);
 	cr_expect(strstr(held.warnings.at[0].text, "3 pages of /secretmem"), "%s",
 	          held.warnings.at[0].text);
+	cr_expect_eq(copy->unseen_bytes, 3 * PAGE);
 	let_go(pid);
 }
 

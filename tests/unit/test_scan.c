@@ -378,6 +378,24 @@ Test(scan, calls_possible_what_may_be_a_signal_stack)
 	}
 }
 
+/* Not all memory could be read: what nothing holds may be held there. */
+Test(scan, calls_all_possible_where_memory_could_not_be_read)
+{
+	for (int unseen = 0; unseen <= 1; unseen++) {
+		draw(4);
+		ms_fake_put(&fake, DATA, block(0));
+		ms_fake_put(&fake, block(2), block(1));
+		fake.base.unseen_bytes = unseen ? 4096 : 0;
+		scan((struct ms_scan_options){ .possible = true });
+		cr_assert_eq(report.totals.leaked_allocations, unseen ? 0 : 3);
+		cr_assert_eq(report.totals.possible_allocations, unseen ? 3 : 0);
+		for (size_t i = 0; i < report.leaks.n && unseen; i++)
+			cr_assert_eq(report.leaks.at[i].reason, MS_REASON_UNSEEN);
+		cr_assert_eq(report.warnings.n, (size_t)unseen);
+		ms_fake_deinit(&fake);
+	}
+}
+
 /* A pattern of fontconfig (engine/graph/fontconfig.h), its array and a value; and a leak. */
 Test(scan, calls_possible_what_only_distances_hold)
 {

@@ -48,6 +48,7 @@ struct ms_fork {
 	struct ms_arena *arena;
 
 	struct ms_descriptors descriptors; /* before the process stood */
+	struct ms_ranges faulted;          /* by userfaultfd, before that */
 
 	struct ms_beside beside; /* copied in the pause */
 	struct ms_beside wiped;  /* copied behind it */
@@ -258,6 +259,10 @@ enum ms_status ms_fork_prepare(pid_t pid, struct ms_arena *arena, struct ms_sour
 		return st;
 	}
 	ms_descriptors_look(living, NULL, arena, &f->descriptors);
+	if (!ms_pages_find_faulted(pid, &f->descriptors, arena, &f->faulted)) {
+		close_fork(&f->base);
+		return no_memory(err);
+	}
 	if (f->beside.mirrors.n_memories)
 		ms_mirrors_populate(&f->beside.mirrors, &f->beside.pages);
 	*ret = &f->base;
@@ -526,6 +531,7 @@ enum ms_status ms_fork_open(struct ms_source *held, const struct ms_collection *
 		return st;
 	}
 	note_shared(f, warnings);
+	f->base.unseen_bytes = ms_pages_unseen(&f->pages, &f->faulted, &f->beside.lost);
 	return MS_OK;
 }
 

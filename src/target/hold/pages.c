@@ -55,6 +55,48 @@ bool ms_pages_present(struct ms_pages *pages, struct ms_range within, struct ms_
 	return true;
 }
 
+bool ms_pages_find_faulted(pid_t pid, const struct ms_descriptors *descriptors,
+                           struct ms_arena *arena, struct ms_ranges *ret)
+{
+	struct ms_error unused;
+
+	if (!descriptors->faults)
+		return true;
+	if (!ms_maps_flagged(pid, MS_FLAG_MISSING, arena, ret, &unused) &&
+	    !ms_maps_flagged(pid, MS_FLAG_MINOR, arena, ret, &unused))
+		return ms_ranges_tidy(arena, ret);
+	ret->n = 0;
+	return ms_ranges_add(arena, ret, 0, INT64_MAX);
+}
+
+/* Bytes of @range, which lies in mappings, that are in no held page. */
+static uint64_t absent_bytes(const struct ms_pages *pages, struct ms_range range)
+{
+	uint64_t absent = ms_range_len(range);
+	const struct ms_wanted *page;
+
+	ms_vec_for_each (page, &pages->list)
+		absent -= ms_range_len(ms_range_common(page->range, range));
+	return absent;
+}
+
+uint64_t ms_pages_unseen(const struct ms_pages *pages, const struct ms_ranges *faulted,
+                         const struct ms_ranges *lost)
+{
+	uint64_t bytes = 0;
+	const struct ms_range *r;
+
+	ms_vec_for_each (r, faulted)
+		bytes += absent_bytes(pages, *r);
+	/* Guard pages look as if they were there before Linux 6.15; they are of no file. */
+	ms_vec_for_each (r, lost) {
+		const struct ms_mapping *map = ms_maps_find(pages->maps, r->begin);
+
+		bytes += map && map->inode ? ms_range_len(*r) : 0;
+	}
+	return bytes;
+}
+
 uint64_t ms_wanted_bytes(const struct ms_wanted_list *list)
 {
 	const struct ms_wanted *want;
