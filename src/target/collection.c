@@ -249,12 +249,16 @@ static void keep_image(struct server *s)
 static bool serve_image(struct server *s)
 {
 	bool told;
+	int urgency;
 
 	/* It, and not the target, is to end for want of memory. */
 	ms_proc_write(s->cloner.image, "oom_score_adj", MS_SCORE_FIRST);
+	urgency = ms_urgent_begin();
+	ms_urgent_set(s->cloner.image);
 	set_tick(MS_TICK_NS / 1000);
 	ms_clone_finish_malloc(&s->cloner);
 	set_tick(0);
+	ms_urgent_end(urgency);
 	told = answer(s, MS_OK);
 	keep_image(s);
 	return told;

@@ -24,3 +24,8 @@ void ms_urgent_end(int before)
 	(void)sched_setscheduler(0, SCHED_OTHER, &param);
 	(void)setpriority(PRIO_PROCESS, 0, before);
 }
+
+void ms_urgent_set(pid_t tid)
+{
+	(void)setpriority(PRIO_PROCESS, (id_t)tid, MOST_URGENT);
+}

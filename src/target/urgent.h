@@ -10,8 +10,13 @@
  * Context: the calling thread alone; the processes that it forks inherit it.
  */
 
+#include <sys/types.h>
+
 /* Returns what ms_urgent_end() is to be given. */
 int ms_urgent_begin(void);
 void ms_urgent_end(int before);
+
+/* Let thread @tid of another process, a clone that works for us, run before others for good. */
+void ms_urgent_set(pid_t tid);
 
 #endif
