@@ -202,26 +202,35 @@ enum ms_status ms_maps_read(pid_t tid, struct ms_arena *arena, struct ms_mapping
 }
 
 /* The mapping's own line before its details: "begin-end rw-p ..."; they begin with a word. */
-static bool parse_range(const char *line, struct ms_range *ret)
+static bool parse_range(const char *line, struct ms_range *ret, bool *ret_shared)
 {
 	char *end;
 	ms_addr begin = strtoull(line, &end, 16);
 
 	if (end == line || *end != '-')
 		return false;
-	*ret = (struct ms_range){ begin, strtoull(end + 1, NULL, 16) };
+	*ret = (struct ms_range){ begin, strtoull(end + 1, &end, 16) };
+	*ret_shared = strlen(end) > 4 && end[4] == 's'; /* " rwxs" */
 	return true;
+}
+
+static bool has_flag(const char *line, bool shared, const char *flag)
+{
+	if (*flag == ' ')
+		return ms_name_begins(line, "VmFlags:") && strstr(line, flag);
+	return shared && ms_name_begins(line, flag) && strtoull(line + strlen(flag), NULL, 10);
 }
 
 enum ms_status ms_maps_parse_flagged(char *text, const char *flag, struct ms_arena *arena,
                                      struct ms_ranges *ret, struct ms_error *err)
 {
 	struct ms_range range = { 0 };
+	bool shared = false;
 	char *rest;
 
 	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-		if (!parse_range(line, &range) && !strncmp(line, "VmFlags:", 8) &&
-		    strstr(line, flag) && !ms_ranges_add(arena, ret, range.begin, range.end))
+		if (!parse_range(line, &range, &shared) && has_flag(line, shared, flag) &&
+		    !ms_ranges_add(arena, ret, range.begin, range.end))
 			return ms_fail(err, MS_E_NOMEM, "no memory for the list of mappings");
 	return MS_OK;
 }

@@ -26,11 +26,14 @@ ms_must_check enum ms_status ms_maps_read(pid_t tid, struct ms_arena *arena,
 ms_must_check enum ms_status ms_maps_parse(const char *text, size_t len, struct ms_arena *arena,
                                            struct ms_mappings *ret, struct ms_error *err);
 
-/* Two letters of smaps' VmFlags, behind a blank. Source: proc(5). */
+/* What smaps tells of a mapping: two of VmFlags' letters behind a blank. Source: proc(5). */
 #define MS_FLAG_WIPED     " wf" /* MADV_WIPEONFORK: forks find it empty */
 #define MS_FLAG_HUGE_PAGE " ht" /* of hugetlbfs */
 #define MS_FLAG_MISSING   " um" /* of userfaultfd, which fills its pages when they are touched */
 #define MS_FLAG_MINOR     " ui" /* or maps them */
+
+/* Not of VmFlags: some of it is in swap, and it is shared. No page table tells which. */
+#define MS_SHARED_SWAPPED "Swap:"
 
 /*
  * List the mappings of process @pid that have @flag, from /proc/PID/smaps.

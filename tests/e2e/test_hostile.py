@@ -238,6 +238,31 @@ def test_pages_that_the_target_makes_when_they_are_touched(snapshot):
 
 
 @pytest.fixture
+def swap(folder):
+    file = pathlib.Path(folder) / "swap"
+    with open(file, "wb") as made:
+        made.write(bytes(16 << 20))
+    file.chmod(0o600)
+    if any(subprocess.run([tool, file], capture_output=True).returncode for tool in ("mkswap", "swapon")):
+        pytest.skip("no swap can be had here")
+    yield
+    subprocess.run(["swapoff", file], check=True)
+
+
+@pytest.mark.parametrize("snapshot", ("fork", "copy"))
+def test_shared_memory_in_swap(swap, snapshot):
+    """No page table says that it is there; what it holds is freed later."""
+    with Process([compile_hostile("swapped.c")]) as target:
+        if target.line() == "SKIP":
+            pytest.skip("it stays in memory here")
+        report = check_scanned(scan(target.pid, "--snapshot", snapshot, "--possible", "--no-fold"))
+        assert report["totals"]["leaked_allocations"] == 0, report["leaks"][:3]
+        assert [leak["reason"] for leak in report["leaks"]].count("unseen") == 64
+        target.popen.stdin.close()
+        assert target.line() == "freed 64" and target.popen.wait() == 0
+
+
+@pytest.fixture
 def huge_pages():
     """How many huge pages of 2 MiB are free, a few at least."""
     pool = pathlib.Path("/proc/sys/vm/nr_hugepages")

@@ -110,6 +110,18 @@ Test(maps, mappings_are_found_by_a_flag_of_their_details)
 	cr_expect_eq(found.at[1].begin, 0x3000);
 }
 
+Test(maps, shared_memory_in_swap_is_found)
+{
+	char text[] = "1000-2000 rw-s 0 0:1 7 /dev/zero\nSwap: 0 kB\n"
+		      "2000-3000 rw-p 0 0:0 0\nSwap: 4 kB\n"
+		      "3000-4000 rw-s 0 0:1 8 /memfd:x\nSwapPss: 4 kB\nSwap:   8 kB\n";
+	struct ms_ranges found = { 0 };
+
+	cr_assert_eq(ms_maps_parse_flagged(text, MS_SHARED_SWAPPED, &arena, &found, &err), MS_OK);
+	cr_assert_eq(found.n, 1);
+	cr_expect_eq(found.at[0].begin, 0x3000);
+}
+
 Test(maps, the_last_line_may_lack_its_newline)
 {
 	cr_assert_eq(parse("1000-2000 rw-p 0 0:0 0\n2000-3000 rw-p 0 0:0 0 [heap]"), MS_OK);

@@ -26,7 +26,7 @@ struct ms_copy {
 	struct ms_ranges lost;     /* of the pages above, those that could not be read */
 	int mem_fd;
 	uint64_t bytes;
-	struct ms_ranges faulted;          /* by userfaultfd, before the process stood */
+	struct ms_ranges elsewhere;        /* of its memory; before it stood */
 	struct ms_descriptors descriptors; /* before the process stood; none: not prepared */
 	uint64_t prepared_bytes;           /* memory that ms_copy_prepare() took */
 	struct ms_arena *arena;
@@ -263,7 +263,7 @@ static enum ms_status fill(struct ms_copy *copy, const struct ms_collection *fro
 		return st;
 	ms_kernel_roots_find(frozen, &copy->descriptors, copy->arena, &copy->base, warnings);
 	note_lost(copy, warnings);
-	copy->base.unseen_bytes = ms_pages_unseen(&copy->pages, &copy->faulted, &copy->lost);
+	copy->base.unseen_bytes = ms_pages_unseen(&copy->pages, &copy->elsewhere, &copy->lost);
 	return MS_OK;
 }
 
@@ -301,7 +301,7 @@ enum ms_status ms_copy_prepare(pid_t pid, uint64_t most_bytes, struct ms_arena *
 		return st;
 	}
 	ms_descriptors_look(ms_proc_thread_of(pid), NULL, arena, &copy->descriptors);
-	if (!ms_pages_find_faulted(pid, &copy->descriptors, arena, &copy->faulted)) {
+	if (!ms_pages_find_elsewhere(pid, &copy->descriptors, arena, &copy->elsewhere)) {
 		close_copy(&copy->base);
 		return ms_fail(err, MS_E_NOMEM, "no memory for the list of mappings");
 	}

@@ -48,7 +48,7 @@ struct ms_fork {
 	struct ms_arena *arena;
 
 	struct ms_descriptors descriptors; /* before the process stood */
-	struct ms_ranges faulted;          /* by userfaultfd, before that */
+	struct ms_ranges elsewhere;        /* of its memory; before that */
 
 	struct ms_beside beside; /* copied in the pause */
 	struct ms_beside wiped;  /* copied behind it */
@@ -259,7 +259,7 @@ enum ms_status ms_fork_prepare(pid_t pid, struct ms_arena *arena, struct ms_sour
 		return st;
 	}
 	ms_descriptors_look(living, NULL, arena, &f->descriptors);
-	if (!ms_pages_find_faulted(pid, &f->descriptors, arena, &f->faulted)) {
+	if (!ms_pages_find_elsewhere(pid, &f->descriptors, arena, &f->elsewhere)) {
 		close_fork(&f->base);
 		return no_memory(err);
 	}
@@ -531,7 +531,7 @@ enum ms_status ms_fork_open(struct ms_source *held, const struct ms_collection *
 		return st;
 	}
 	note_shared(f, warnings);
-	f->base.unseen_bytes = ms_pages_unseen(&f->pages, &f->faulted, &f->beside.lost);
+	f->base.unseen_bytes = ms_pages_unseen(&f->pages, &f->elsewhere, &f->beside.lost);
 	return MS_OK;
 }
 

@@ -2,6 +2,7 @@
 #include "target/hold/pages.h"
 
 #include "target/maps.h"
+#include "target/proc.h"
 
 /* The first of the held runs that ends behind @addr; list.n when there is none. */
 static size_t find(struct ms_pages *pages, ms_addr addr)
@@ -55,18 +56,29 @@ bool ms_pages_present(struct ms_pages *pages, struct ms_range within, struct ms_
 	return true;
 }
 
-bool ms_pages_find_faulted(pid_t pid, const struct ms_descriptors *descriptors,
-                           struct ms_arena *arena, struct ms_ranges *ret)
+/* Whether any memory of this machine is in swap. */
+static bool is_swap_used(void)
 {
+	char text[4096];
+
+	return ms_proc_read_path("/proc/meminfo", text, sizeof(text)) > 0 &&
+	       ms_proc_field(text, "SwapTotal", 10) > ms_proc_field(text, "SwapFree", 10);
+}
+
+bool ms_pages_find_elsewhere(pid_t pid, const struct ms_descriptors *descriptors,
+                             struct ms_arena *arena, struct ms_ranges *ret)
+{
+	const char *const flags[] = { descriptors->faults ? MS_FLAG_MISSING : NULL,
+		                      descriptors->faults ? MS_FLAG_MINOR : NULL,
+		                      is_swap_used() ? MS_SHARED_SWAPPED : NULL };
 	struct ms_error unused;
 
-	if (!descriptors->faults)
-		return true;
-	if (!ms_maps_flagged(pid, MS_FLAG_MISSING, arena, ret, &unused) &&
-	    !ms_maps_flagged(pid, MS_FLAG_MINOR, arena, ret, &unused))
-		return ms_ranges_tidy(arena, ret);
-	ret->n = 0;
-	return ms_ranges_add(arena, ret, 0, INT64_MAX);
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+		if (flags[i] && ms_maps_flagged(pid, flags[i], arena, ret, &unused)) {
+			ret->n = 0;
+			return ms_ranges_add(arena, ret, 0, INT64_MAX);
+		}
+	return ms_ranges_tidy(arena, ret);
 }
 
 /* Bytes of @range, which lies in mappings, that are in no held page. */
@@ -80,13 +92,13 @@ static uint64_t absent_bytes(const struct ms_pages *pages, struct ms_range range
 	return absent;
 }
 
-uint64_t ms_pages_unseen(const struct ms_pages *pages, const struct ms_ranges *faulted,
+uint64_t ms_pages_unseen(const struct ms_pages *pages, const struct ms_ranges *elsewhere,
                          const struct ms_ranges *lost)
 {
 	uint64_t bytes = 0;
 	const struct ms_range *r;
 
-	ms_vec_for_each (r, faulted)
+	ms_vec_for_each (r, elsewhere)
 		bytes += absent_bytes(pages, *r);
 	/* Guard pages look as if they were there before Linux 6.15; they are of no file. */
 	ms_vec_for_each (r, lost) {

@@ -33,14 +33,15 @@ bool ms_pages_part(struct ms_pages *pages, ms_addr addr, ms_addr end, struct ms_
 bool ms_pages_present(struct ms_pages *pages, struct ms_range within, struct ms_range *ret);
 
 /*
- * List what of process @pid userfaultfd fills when it is touched, as @descriptors say that
- * there may be some: what is absent there are no zeros. What cannot be found out is all.
+ * List the memory of process @pid of which absent pages are no zeros and in no file: what
+ * userfaultfd fills when it is touched, as @descriptors say that there may be some, and
+ * shared memory that is in swap. What cannot be found out is all.
  */
-bool ms_pages_find_faulted(pid_t pid, const struct ms_descriptors *descriptors,
-                           struct ms_arena *arena, struct ms_ranges *ret);
+bool ms_pages_find_elsewhere(pid_t pid, const struct ms_descriptors *descriptors,
+                             struct ms_arena *arena, struct ms_ranges *ret);
 
-/* Bytes of @faulted that are not held, and of @lost that no program leaves closed to others. */
-uint64_t ms_pages_unseen(const struct ms_pages *pages, const struct ms_ranges *faulted,
+/* Bytes of @elsewhere that are not held, and of @lost where that is no guard page. */
+uint64_t ms_pages_unseen(const struct ms_pages *pages, const struct ms_ranges *elsewhere,
                          const struct ms_ranges *lost);
 
 /* Bytes of all held pages, and of those that no file has. */
