@@ -237,6 +237,24 @@ def test_pages_that_the_target_makes_when_they_are_touched(snapshot):
         assert target.line() == "freed 64" and target.popen.wait() == 0
 
 
+@pytest.mark.parametrize("filtered", ("trace", "notify", "clone"))
+@pytest.mark.parametrize("snapshot", ("fork", "copy"))
+def test_calls_that_a_filter_leaves_to_others(filtered, snapshot):
+    """A tracer that memscan is not, and a thread that answers, see no more and no less than without a scan."""
+    with Process([compile_hostile("filtered.c", "-pthread"), filtered]) as target:
+        if target.line() == "SKIP":
+            pytest.skip("such a filter is not allowed here")
+        sources = set()
+        for _ in range(SCANS // 2):
+            done = scan(target.pid, "--snapshot", snapshot)
+            assert target.running(), done
+            sources.add(check_scanned(done)["scan"]["source"])
+        assert filtered != "clone" or sources == {"copy"}, "a filter's tracer was asked for the clone"
+        target.popen.stdin.close()
+        calls, wrong = re.fullmatch(r"calls (\d+) wrong (\d+)", target.line()).groups()
+        assert int(calls) > 100 and int(wrong) == 0, f"{wrong} of {calls} calls were answered otherwise"
+
+
 @pytest.fixture
 def swap(folder):
     file = pathlib.Path(folder) / "swap"
