@@ -34,16 +34,20 @@ static void check_arenas(struct ms_ptmalloc *pt)
 		}
 }
 
-/* Whether the arenas can be believed, after what @t was doing. */
-static void doubt_for(struct ms_ptmalloc *pt, const struct ms_thread *t)
+/*
+ * What a thread has taken off a list, and not yet put into another, looks used; nor is there
+ * then any use in looking at lists that are being changed, which takes long.
+ */
+static void doubt_inside(struct ms_ptmalloc *pt)
 {
+	const struct ms_thread *t;
 	struct ms_pt_arena *arena;
 
-	/* What it has taken off a list, and not yet put into another, looks used. */
-	if (t->in_malloc != MS_MALLOC_WORKS)
-		return;
-	ms_vec_for_each (arena, &pt->arenas)
-		ms_pt_disprove(arena, MS_DOUBT_CHANGES, "thread %d is inside malloc", (int)t->tid);
+	ms_vec_for_each (t, &pt->d->src->threads)
+		ms_vec_for_each (arena, &pt->arenas)
+			if (t->in_malloc == MS_MALLOC_WORKS)
+				ms_pt_disprove(arena, MS_DOUBT_CHANGES,
+				               "thread %d is inside malloc", (int)t->tid);
 }
 
 /*
@@ -52,11 +56,8 @@ static void doubt_for(struct ms_ptmalloc *pt, const struct ms_thread *t)
  */
 static void drop_doubtful(struct ms_ptmalloc *pt)
 {
-	const struct ms_thread *t;
 	struct ms_pt_arena *arena;
 
-	ms_vec_for_each (t, &pt->d->src->threads)
-		doubt_for(pt, t);
 	ms_vec_for_each (arena, &pt->arenas) {
 		if (pt->tcaches.n_failed)
 			ms_pt_disprove(arena, MS_DOUBT_DISAGREES,
@@ -342,6 +343,7 @@ enum ms_status ms_pt_decode(struct ms_decoding *d, uint64_t part_bytes, struct m
 	if (!st)
 		st = ms_blocks_sort(d->blocks);
 	if (!st) {
+		doubt_inside(&pt);
 		check_arenas(&pt);
 		st = ms_pt_take_tcaches(&pt);
 		drop_doubtful(&pt);
