@@ -208,11 +208,11 @@ Test(glibc_arenas, lists_are_not_looked_at_while_a_thread_is_inside_malloc)
 	for (int inside = 0; inside <= 1; inside++) {
 		ptheap_init(&h);
 		ptheap_draw(&h, "2.36", "T u24 f64 u24 t");
-		ptheap_break(&h, "chunk1.fd = chunk1");
+		ptheap_break(&h, "main.fd0 = main.bin0");
 		h.fake.base.threads.at[0].in_malloc = inside ? MS_MALLOC_WORKS : MS_MALLOC_OUT;
 		cr_expect_str_empty(ptheap_try(&h, "M"), "%s", h.wrong);
 		cr_expect_eq(ptheap_says(&h, "thread 1 is inside malloc"), inside);
-		cr_expect_eq(ptheap_says(&h, "but not free"), !inside);
+		cr_expect_eq(ptheap_says(&h, "in bins"), !inside);
 		ptheap_deinit(&h);
 	}
 }
