@@ -26,13 +26,13 @@ ms_must_check enum ms_status ms_maps_read(pid_t tid, struct ms_arena *arena,
 ms_must_check enum ms_status ms_maps_parse(const char *text, size_t len, struct ms_arena *arena,
                                            struct ms_mappings *ret, struct ms_error *err);
 
-/* What smaps tells of a mapping: two of VmFlags' letters behind a blank. Source: proc(5). */
+/* Of a mapping's VmFlags in smaps, behind a blank. Source: proc(5). */
 #define MS_FLAG_WIPED     " wf" /* MADV_WIPEONFORK: forks find it empty */
 #define MS_FLAG_HUGE_PAGE " ht" /* of hugetlbfs */
 #define MS_FLAG_MISSING   " um" /* of userfaultfd, which fills its pages when they are touched */
 #define MS_FLAG_MINOR     " ui" /* or maps them */
 
-/* Not of VmFlags: some of it is in swap, and it is shared. No page table tells which. */
+/* Not of VmFlags: it is shared, and a part of it, of which no page table knows, in swap. */
 #define MS_SHARED_SWAPPED "Swap:"
 
 /*

@@ -97,29 +97,34 @@ Test(maps, huge_pages_without_a_file_have_no_inode)
 	cr_expect_eq(maps.at[2].inode, 49);
 }
 
-Test(maps, mappings_are_found_by_a_flag_of_their_details)
+/* Each list ends with 0. */
+static void check_flagged(const char *text, const char *flag, const ms_addr *begins)
 {
-	char text[] = "1000-2000 rw-p 0 0:0 0\nSize: 4 kB\nVmFlags: rd wr wf ac\n"
-		      "2000-3000 rw-p 0 0:0 0 [x wf]\nVmFlags: rd wr ht\n"
-		      "3000-4000 rw-p 0 0:0 0\nVmFlags: rd wr ht wf";
 	struct ms_ranges found = { 0 };
+	char *copy = ms_arena_strndup(&arena, text, strlen(text));
+	size_t n = 0;
 
-	cr_assert_eq(ms_maps_parse_flagged(text, MS_FLAG_HUGE_PAGE, &arena, &found, &err), MS_OK);
-	cr_assert_eq(found.n, 2);
-	cr_expect_eq(found.at[0].begin, 0x2000);
-	cr_expect_eq(found.at[1].begin, 0x3000);
+	cr_assert_eq(ms_maps_parse_flagged(copy, flag, &arena, &found, &err), MS_OK);
+	for (; begins[n]; n++)
+		cr_expect(n < found.n && found.at[n].begin == begins[n], "%s: %llx", flag,
+		          (unsigned long long)begins[n]);
+	cr_expect_eq(found.n, n, "%s", flag);
 }
 
-Test(maps, shared_memory_in_swap_is_found)
+Test(maps, mappings_are_found_by_their_details)
 {
-	char text[] = "1000-2000 rw-s 0 0:1 7 /dev/zero\nSwap: 0 kB\n"
-		      "2000-3000 rw-p 0 0:0 0\nSwap: 4 kB\n"
-		      "3000-4000 rw-s 0 0:1 8 /memfd:x\nSwapPss: 4 kB\nSwap:   8 kB\n";
-	struct ms_ranges found = { 0 };
+	static const char flags[] = "1000-2000 rw-p 0 0:0 0\nSize: 4 kB\nVmFlags: rd wr wf ac\n"
+				    "2000-3000 rw-p 0 0:0 0 [x wf]\nVmFlags: rd wr ht\n"
+				    "3000-4000 rw-p 0 0:0 0\nVmFlags: rd wr ht wf";
+	static const char swapped[] =
+		"1000-2000 rw-s 0 0:1 7 /dev/zero\nSwap: 0 kB\n"
+		"2000-3000 rw-p 0 0:0 0\nSwap: 4 kB\n"
+		"3000-4000 rw-s 0 0:1 8 /memfd:x\nSwapPss: 4 kB\nSwap:   8 kB\n";
 
-	cr_assert_eq(ms_maps_parse_flagged(text, MS_SHARED_SWAPPED, &arena, &found, &err), MS_OK);
-	cr_assert_eq(found.n, 1);
-	cr_expect_eq(found.at[0].begin, 0x3000);
+	check_flagged(flags, MS_FLAG_HUGE_PAGE, (ms_addr[]){ 0x2000, 0x3000, 0 });
+	check_flagged(flags, MS_FLAG_WIPED, (ms_addr[]){ 0x1000, 0x3000, 0 });
+	check_flagged(flags, MS_FLAG_MISSING, (ms_addr[]){ 0 });
+	check_flagged(swapped, MS_SHARED_SWAPPED, (ms_addr[]){ 0x3000, 0 });
 }
 
 Test(maps, the_last_line_may_lack_its_newline)
