@@ -359,34 +359,25 @@ Test(scan, calls_possible_what_only_interior_pointers_hold)
 	ms_fake_deinit(&fake);
 }
 
-/*
- * Of threads that could not be asked for their signal stacks, which may be blocks as small
- * as these; and of memory that could not be read, which may hold any.
- */
+/* Of threads that could not be asked for their stacks, and of memory that could not be read. */
 Test(scan, calls_possible_what_may_be_held_where_nobody_could_look)
 {
-	static const struct {
-		uint64_t unknown_stack_bytes;
-		uint64_t unseen_bytes;
-		enum ms_reason reason;
-	} rows[] = { { USABLE, 0, MS_REASON_SIGNAL_STACK },
-		     { USABLE + 1, 0, MS_REASON_NONE },
-		     { 0, 4096, MS_REASON_UNSEEN } };
+	static const uint64_t rows[][3] = { { USABLE, 0, MS_REASON_SIGNAL_STACK },
+		                            { USABLE + 1, 0, MS_REASON_NONE },
+		                            { 0, 4096, MS_REASON_UNSEEN } };
 
 	for (size_t r = 0; r < sizeof(rows) / sizeof(rows[0]); r++) {
-		bool possible = rows[r].reason != MS_REASON_NONE;
-
 		draw(4);
 		ms_fake_put(&fake, DATA, block(0));
 		ms_fake_put(&fake, block(2), block(1));
-		fake.base.unknown_stack_bytes = rows[r].unknown_stack_bytes;
-		fake.base.unseen_bytes = rows[r].unseen_bytes;
+		fake.base.unknown_stack_bytes = rows[r][0];
+		fake.base.unseen_bytes = rows[r][1];
 		scan((struct ms_scan_options){ .possible = true });
-		cr_assert_eq(report.totals.leaked_allocations, possible ? 0 : 3);
-		cr_assert_eq(report.totals.possible_allocations, possible ? 3 : 0);
+		cr_assert_eq(report.totals.leaked_allocations, rows[r][2] ? 0 : 3);
+		cr_assert_eq(report.totals.possible_allocations, rows[r][2] ? 3 : 0);
 		for (size_t i = 0; i < report.leaks.n; i++)
-			cr_assert_eq(report.leaks.at[i].reason, rows[r].reason);
-		cr_assert_eq(report.warnings.n, rows[r].unseen_bytes ? 1 : 0);
+			cr_assert_eq(report.leaks.at[i].reason, rows[r][2]);
+		cr_assert_eq(report.warnings.n, rows[r][1] ? 1 : 0);
 		ms_fake_deinit(&fake);
 	}
 }
