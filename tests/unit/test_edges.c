@@ -269,6 +269,28 @@ Test(edges, lead_where_bytes_do)
 	ms_workers_stop(workers[1]);
 }
 
+/* So that a walk can add to the address of a piece's edges. */
+Test(edges, have_a_place_where_there_are_none)
+{
+	static struct ms_fake fake;
+	struct ms_edge_options options = { 0 };
+	struct ms_edges edges = { 0 };
+	struct ms_blocks blocks;
+	struct ms_error err;
+	uint32_t extent;
+
+	ms_fake_init(&fake);
+	fake.no_view = true;
+	(void)ms_fake_map(&fake, LOWER, 4096, RW, "");
+	ms_blocks_init(&blocks, &fake.base, &fake.arena);
+	cr_assert(!ms_blocks_open(&blocks, (struct ms_range){ LOWER, LOWER + 4096 }, 4, &extent));
+	cr_assert(!ms_blocks_put(&blocks, extent, LOWER + 16, 24));
+	cr_assert(!ms_blocks_sort(&blocks) && !ms_blocks_seal(&blocks));
+	cr_assert(!ms_edges_gather(&blocks, &options, NULL, &edges, &err));
+	cr_expect_not_null(edges.pieces[0].at);
+	ms_fake_deinit(&fake);
+}
+
 /* Bytes in place, too, can be walked by several. */
 Test(edges, are_not_needed_for_sharing_the_walk)
 {

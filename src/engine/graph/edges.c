@@ -502,6 +502,14 @@ static void gather_cells(struct gatherer *g, const struct ms_extent *extent, siz
 	end_cell(g);
 }
 
+/* A place also when there are none yet, nor memory for any: readers add to it. */
+static const uint8_t *place_of_edges(const struct gatherer *g)
+{
+	static const uint8_t none;
+
+	return g->n ? g->slab : &none;
+}
+
 static void gather_piece(struct gatherer *g, size_t index)
 {
 	struct ms_edges *edges = g->all->edges;
@@ -525,7 +533,7 @@ static void gather_piece(struct gatherer *g, size_t index)
 	/* The entry behind the last cell is the piece's end. */
 	begin_cell(g, to - 1);
 	edges->first[to + index] = g->n;
-	edges->pieces[index].at = g->slab;
+	edges->pieces[index].at = place_of_edges(g);
 }
 
 static void gather_part(struct gatherer *g, struct ms_edge_part *part)
@@ -559,7 +567,7 @@ static void gather_part(struct gatherer *g, struct ms_edge_part *part)
 		g->n_held = 0;
 	pack(g);
 	part->n = g->n;
-	part->at = g->slab;
+	part->at = place_of_edges(g);
 }
 
 static void gather_item(void *ctx, unsigned worker, size_t item)
