@@ -112,6 +112,19 @@ static const char *wrong_with(const struct ptheap *h, const char *told,
 	return NULL;
 }
 
+/* The heaps' sums are those of the blocks. */
+static bool sums_agree(const struct ptheap *h)
+{
+	uint64_t n = 0;
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < h->found.n; i++) {
+		n += h->found.at[i].allocations;
+		bytes += h->found.at[i].allocation_bytes;
+	}
+	return n == h->blocks.n && bytes == h->blocks.bytes;
+}
+
 /* Compare what was told with the picture; false, and h->wrong filled, where they differ. */
 static bool is_as_drawn(struct ptheap *h, const char *lost)
 {
@@ -131,7 +144,11 @@ static bool is_as_drawn(struct ptheap *h, const char *lost)
 	}
 	if (n != h->blocks.n)
 		(void)snprintf(h->wrong, sizeof(h->wrong), "more told than drawn: %.200s", told);
-	return n == h->blocks.n;
+	else if (!sums_agree(h))
+		(void)snprintf(h->wrong, sizeof(h->wrong), "sums are not those of the blocks");
+	else
+		return true;
+	return false;
 }
 
 /* Decode by @n workers. They stay: to start them takes longer than what they do. */

@@ -207,6 +207,20 @@ Test(glibc_chunks, counters_leave_out_what_is_cached_and_the_cache)
 	ptheap_deinit(&h);
 }
 
+/* A cache of an arena that is not proved may hold blocks of others, and is not in the sum. */
+Test(glibc_chunks, counters_leave_out_what_is_not_proved_with_what_is_cached_there)
+{
+	ptheap_init(&h);
+	ptheap_draw(&h, "2.36", "T u24 q40 c24 u40 q24 t m5000 ; T u24 c24 u40 q40 t");
+	ptheap_break(&h, "main.fast5 = 0x12340");
+	cr_expect_str_empty(ptheap_try(&h, "M"), "%s", h.wrong);
+	cr_assert_eq(h.found.n, 1);
+	cr_expect_eq(h.found.at[0].allocations, 3);
+	cr_expect_eq(h.found.at[0].allocation_bytes, 24 + 40 + 8176);
+	cr_expect_eq(h.found.at[0].free_bytes, 648 + 24 + 40);
+	ptheap_deinit(&h);
+}
+
 Test(glibc_chunks, every_comparison_is_a_line_of_evidence)
 {
 	ptheap_init(&h);

@@ -49,7 +49,8 @@ static_assert((size_t)ITEM_CELLS * CELL_BYTES <= MS_WINDOW_BYTES, "an item fits 
 struct bins {
 	struct ms_ptmalloc *pt;
 	struct ms_extent *extent;
-	uint32_t group; /* of the arena whose bins they are */
+	uint32_t group;              /* of the arena whose bins they are */
+	struct ms_pt_spared *spared; /* the same one's; NULL: nothing is taken */
 	struct ms_arena scratch[MS_WORKERS_MAX];
 	uint64_t **first_words; /* of the short blocks of each of ms_blocks.cells; NULL: not read */
 	size_t n_read;          /* pieces of READ_CELLS */
@@ -344,7 +345,8 @@ static bool take_fast_chunk(struct bins *bins, struct fastbin *bin)
 	cell->tags |= bit;
 	bins->extent->bytes -= bin->usable;
 	bins->pt->fast_entries++;
-	bins->pt->fast_bytes += bin->usable;
+	bins->spared->n++;
+	bins->spared->bytes += bin->usable;
 	bin->chunk = next_fast_chunk(bins, addr, link);
 	return true;
 }
@@ -374,7 +376,7 @@ static void take_fast_chunks(struct bins *bins, struct fastbin *lists, size_t n)
 void ms_pt_take_fastbins(struct ms_ptmalloc *pt, const struct ms_libc *libc,
                          struct ms_pt_arena *arena)
 {
-	struct bins bins = { .pt = pt, .group = arena->group };
+	struct bins bins = { .pt = pt, .group = arena->group, .spared = &arena->spared };
 	struct fastbin lists[MAX_FASTBINS] = { 0 };
 	size_t n = libc->layout->n_fastbins;
 

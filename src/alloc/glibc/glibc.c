@@ -195,6 +195,14 @@ static void doubt(struct ms_heap *heap, enum ms_doubt why)
 		heap->doubt = why;
 }
 
+static void add_used(struct ms_heap *heap, uint64_t n, uint64_t bytes,
+                     const struct ms_pt_spared *spared)
+{
+	heap->allocations += n - spared->n;
+	heap->allocation_bytes += bytes - spared->bytes;
+	heap->free_bytes += spared->bytes;
+}
+
 /* Sums over one library's arenas. */
 static void sum_arenas(const struct ms_ptmalloc *pt, const struct ms_libc *libc,
                        struct ms_heap *heap)
@@ -206,25 +214,9 @@ static void sum_arenas(const struct ms_ptmalloc *pt, const struct ms_libc *libc,
 		heap->mapped_bytes += a->system_mem;
 		if (!a->proved)
 			continue;
-		heap->allocations += a->tally.n_used;
-		heap->allocation_bytes += a->tally.used_bytes;
+		add_used(heap, a->tally.n_used, a->tally.used_bytes, &a->spared);
 		heap->free_bytes += a->tally.free_bytes;
 	}
-}
-
-/* What belongs to all libraries together is told with the first that is in use. */
-static void add_shared_sums(const struct ms_ptmalloc *pt, struct ms_heap *heap)
-{
-	uint64_t cached =
-		pt->tcaches.n_entries + pt->fast_entries + pt->tcaches.n_orphans + pt->tcaches.n;
-	uint64_t bytes = pt->tcaches.bytes + pt->fast_bytes;
-
-	heap->allocations += pt->mmapped.n;
-	heap->allocation_bytes += pt->mmapped.bytes;
-	heap->mapped_bytes += pt->mmapped.total;
-	heap->allocations -= cached < heap->allocations ? cached : heap->allocations;
-	heap->allocation_bytes -= bytes < heap->allocation_bytes ? bytes : heap->allocation_bytes;
-	heap->free_bytes += bytes;
 }
 
 static enum ms_status tell_libc(struct ms_ptmalloc *pt, const struct ms_libc *libc, bool first)
@@ -247,7 +239,8 @@ static enum ms_status tell_libc(struct ms_ptmalloc *pt, const struct ms_libc *li
 	if (first) {
 		if (!pt->mmapped.proved || pt->tcaches.n_failed)
 			doubt(&heap, MS_DOUBT_DISAGREES);
-		add_shared_sums(pt, &heap);
+		add_used(&heap, pt->mmapped.n, pt->mmapped.bytes, &pt->mmapped.spared);
+		heap.mapped_bytes += pt->mmapped.total;
 		tell_rest(pt);
 	}
 	heap.verified = heap.doubt == MS_DOUBT_NONE;
@@ -260,6 +253,7 @@ static enum ms_status tell(struct ms_ptmalloc *pt)
 {
 	bool first = true;
 
+	/* Mmapped chunks belong to all libraries: they are told with the first in use. */
 	for (size_t i = 0; i < pt->libcs.n; i++) {
 		const struct ms_libc *libc = &pt->libcs.at[i];
 		bool last = i + 1 == pt->libcs.n;

@@ -32,6 +32,12 @@ struct ms_tally {
 	uint64_t links; /* of the free ones, as ms_pt_edge() sums them up; see bins.c */
 };
 
+/* Chunks that look used, and are free: in a thread's cache or a fastbin; and the caches. */
+struct ms_pt_spared {
+	uint64_t n;
+	uint64_t bytes; /* usable */
+};
+
 /* One struct malloc_state and its memory. */
 struct ms_pt_arena {
 	ms_addr addr;
@@ -45,6 +51,7 @@ struct ms_pt_arena {
 	ms_addr lost_heap; /* where the list of heaps leads to none */
 	bool heap_is_lost;
 	struct ms_tally tally;
+	struct ms_pt_spared spared;
 	uint64_t covered_bytes; /* by its segments */
 	bool proved;
 	enum ms_doubt doubt;            /* why not */
@@ -74,8 +81,9 @@ struct ms_libcs MS_VEC(struct ms_libc);
 
 struct ms_mmapped {
 	uint64_t n;
-	uint64_t bytes;     /* usable */
-	uint64_t total;     /* mapped */
+	uint64_t bytes; /* usable */
+	uint64_t total; /* mapped */
+	struct ms_pt_spared spared;
 	uint64_t n_unknown; /* memory that may be one, and is not reported */
 	uint64_t n_missing; /* so many of it are */
 	bool proved;
@@ -87,7 +95,6 @@ struct ms_tcaches {
 	uint32_t n_failed;  /* threads whose cache contradicted itself */
 	uint32_t n_orphans; /* caches that no thread has, left by fork() */
 	uint64_t n_entries;
-	uint64_t bytes;
 	const char *versions; /* of the layout that fits; NULL when there is no cache */
 };
 
@@ -118,7 +125,6 @@ struct ms_ptmalloc {
 	struct ms_pt_shares shares; /* of every arena */
 	struct ms_ranges owned;     /* the same; tidy when mmapped chunks are looked for */
 	uint64_t fast_entries;
-	uint64_t fast_bytes;
 };
 
 /* glibc.c: the decoder with segments cut at multiples of @part_bytes, whole KiB. */

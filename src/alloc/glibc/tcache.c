@@ -40,7 +40,6 @@ struct way {
 
 struct decoded {
 	uint64_t n;
-	uint64_t bytes;
 	uint64_t key; /* of the first entry */
 	bool one_key; /* all entries carry it */
 };
@@ -70,13 +69,12 @@ struct search {
 
 struct searches MS_VEC(struct search);
 
-static void note_entry(uint64_t key, uint64_t usable, struct decoded *d)
+static void note_entry(uint64_t key, struct decoded *d)
 {
 	if (!d->n)
 		d->key = key;
 	d->one_key = (!d->n || d->one_key) && key == d->key;
 	d->n++;
-	d->bytes += usable;
 }
 
 /* Follow the list of bin @bin; false when it does not hold @count used blocks of its size. */
@@ -94,7 +92,7 @@ static bool decode_bin(struct ms_ptmalloc *pt, const struct way *way, ms_addr me
 		                (usable + MS_WORD - MS_MIN_CHUNK) / MS_ALIGNMENT != bin))
 			return false;
 		(void)ms_pt_read(pt, mem, words, sizeof(words));
-		note_entry(words[KEY_OFFSET / MS_WORD], usable, d);
+		note_entry(words[KEY_OFFSET / MS_WORD], d);
 		mem = way->plain ? words[0] : ms_pt_reveal(mem, words[0]);
 	}
 	return !mem && !left;
@@ -137,13 +135,28 @@ static bool decode(const struct search *s, const struct way *way, ms_addr cache,
 	return true;
 }
 
+/* Take the block at @mem for free; false when it is none, or free already. */
+static bool spare(struct ms_ptmalloc *pt, ms_addr mem)
+{
+	const struct ms_extent *e = ms_blocks_extent_of(pt->d->blocks, mem);
+	uint64_t usable = ms_blocks_usable(pt->d->blocks, mem);
+	struct ms_pt_spared *spared;
+
+	if (!ms_blocks_kill(pt->d->blocks, mem))
+		return false;
+	spared = e->group ? &pt->arenas.at[e->group - 1].spared : &pt->mmapped.spared;
+	spared->n++;
+	spared->bytes += usable;
+	return true;
+}
+
 /* Take the entries of a cache that fits for free. */
 static void take(struct search *s, const struct way *way, ms_addr cache)
 {
 	for (uint64_t i = 0; i < way->layout->n_bins; i++) {
 		ms_addr mem = ms_pt_word(s->pt, cache + way->layout->entries + i * MS_WORD);
 
-		while (mem && ms_blocks_kill(s->pt->d->blocks, mem)) {
+		while (mem && spare(s->pt, mem)) {
 			uint64_t stored = ms_pt_word(s->pt, mem);
 
 			mem = way->plain ? stored : ms_pt_reveal(mem, stored);
@@ -327,12 +340,9 @@ static const struct trial *best_trial(const struct trials *trials)
 static void take_cache(struct search *s, const struct way *way, ms_addr cache,
                        const struct decoded *d)
 {
-	struct ms_tcaches *tcaches = &s->pt->tcaches;
-
-	tcaches->n_entries += d->n;
-	tcaches->bytes += d->bytes + ms_blocks_usable(s->pt->d->blocks, cache);
+	s->pt->tcaches.n_entries += d->n;
 	take(s, way, cache);
-	(void)ms_blocks_kill(s->pt->d->blocks, cache);
+	(void)spare(s->pt, cache);
 }
 
 /* True when @addr is in memory of an arena that could not be proved. */
