@@ -231,6 +231,23 @@ Test(glibc_locate, of_two_libraries_one_may_be_broken)
 	ptheap_deinit(&h);
 }
 
+/* Both look for pieces that end in a fence, and only the first one's sum is right. */
+Test(glibc_locate, what_one_of_two_libraries_is_proved_to_have_is_not_lost_by_the_other)
+{
+	ptheap_init(&h);
+	ptheap_draw(&h, "2.36", "T u24 c24 | u40 | u24 t");
+	ptheap_draw(&h, "2.36", "u24 u40 t");
+	cr_assert_eq(ptheap_decode(&h), MS_OK);
+	cr_assert_eq(h.found.n, 2);
+	cr_expect(h.found.at[0].verified);
+	cr_expect_not(h.found.at[1].verified);
+	cr_expect_eq(h.blocks.n, 3);
+	cr_expect_not(ptheap_is_unproved(&h, ptheap_place(&h, "chunk1.mem")));
+	cr_expect_not(ptheap_is_unproved(&h, ptheap_place(&h, "chunk4.mem")));
+	cr_expect(ptheap_is_unproved(&h, h.chunks[h.n_chunks - 1].addr));
+	ptheap_deinit(&h);
+}
+
 Test(glibc_locate, the_unused_one_of_two_says_nothing_of_mmapped_chunks)
 {
 	ptheap_init(&h);

@@ -72,18 +72,35 @@ static bool is_proved(const struct ms_ptmalloc *pt, uint32_t group)
 	return !group || pt->arenas.at[group - 1].proved;
 }
 
-static bool hand_over_memory(struct ms_ptmalloc *pt)
+/* Memory of arenas that are proved, or of none. */
+static bool proved_memory(const struct ms_ptmalloc *pt, struct ms_ranges *ret)
 {
 	const struct ms_pt_share *share;
 
-	ms_vec_for_each (share, &pt->shares) {
-		struct ms_range r = share->range;
+	ms_vec_for_each (share, &pt->shares)
+		if (is_proved(pt, share->group) &&
+		    !ms_ranges_add(pt->d->arena, ret, share->range.begin, share->range.end))
+			return false;
+	return ms_ranges_tidy(pt->d->arena, ret);
+}
 
-		if (!ms_ranges_add(pt->d->arena, &pt->d->owned, r.begin, r.end))
+/* What an arena is not proved to have is another's, where that one is. */
+static bool hand_over_memory(struct ms_ptmalloc *pt)
+{
+	const struct ms_pt_share *share;
+	struct ms_ranges proved = { 0 };
+
+	if (!proved_memory(pt, &proved))
+		return false;
+	ms_vec_for_each (share, &pt->shares) {
+		struct ms_range rest = share->range;
+		struct ms_range gap;
+
+		if (!ms_ranges_add(pt->d->arena, &pt->d->owned, rest.begin, rest.end))
 			return false;
-		if (!is_proved(pt, share->group) &&
-		    !ms_ranges_add(pt->d->arena, &pt->d->unproved, r.begin, r.end))
-			return false;
+		while (!is_proved(pt, share->group) && ms_range_next_gap(&rest, &proved, &gap))
+			if (!ms_ranges_add(pt->d->arena, &pt->d->unproved, gap.begin, gap.end))
+				return false;
 	}
 	return ms_ranges_tidy(pt->d->arena, &pt->d->unproved);
 }
