@@ -30,7 +30,7 @@ enum {
 	HEAD = 64,
 	MOST_BYTES = 1 << 30,
 	PAGE = 4096,
-	SPARES = 32,
+	SPARES = 128,
 	HIDDEN = 16 * 1024,
 };
 
@@ -61,50 +61,53 @@ static void empty(void *mapping, size_t len)
 			       len - i * PAGE < PAGE ? len - i * PAGE : (size_t)PAGE);
 }
 
+/* All of a mapping, with what nobody may touch behind its bytes: of few lengths. */
+static size_t mapped_bytes(size_t len)
+{
+	size_t all = (size_t)2 * LARGEST_OF_MALLOC;
+
+	while (all < HEAD + len + PAGE)
+		all *= 2;
+	return all;
+}
+
+static char *tail_of(void *mapping, size_t len)
+{
+	return (char *)mapping + HEAD + len;
+}
+
+static size_t tail_bytes(size_t len)
+{
+	size_t tail = mapped_bytes(len) - HEAD - len;
+
+	return tail < HIDDEN ? tail : (size_t)HIDDEN;
+}
+
 static void *take_spare(size_t len)
 {
 	for (size_t i = 0; i < SPARES; i++) {
 		struct ms_arena_chunk *chunk = spare[i];
 
-		if (!chunk || chunk->len != len)
+		if (!chunk || mapped_bytes(chunk->len) != mapped_bytes(len))
 			continue;
 		spare[i] = NULL;
 		ASAN_UNPOISON_MEMORY_REGION(bytes_of(chunk), HIDDEN);
-		empty(chunk, HEAD + len);
+		ASAN_UNPOISON_MEMORY_REGION(tail_of(chunk, chunk->len), tail_bytes(chunk->len));
+		empty(chunk, HEAD + chunk->len);
 		return chunk;
 	}
 	return NULL;
 }
 
-/* False when there are enough. Its begin is hidden from whoever still knows of it. */
-static bool keep_spare(struct ms_arena_chunk *chunk)
-{
-	for (size_t i = 0; i < SPARES; i++) {
-		if (spare[i])
-			continue;
-		spare[i] = chunk;
-		ASAN_POISON_MEMORY_REGION(bytes_of(chunk), HIDDEN);
-		return true;
-	}
-	return false;
-}
-
-/* All of a mapping, with what nobody may touch behind its bytes. */
-static size_t mapped_bytes(size_t len)
-{
-	return (HEAD + len + 2 * (size_t)PAGE - 1) & ~((size_t)PAGE - 1);
-}
-
 static void *map(size_t len)
 {
-	char *mapping = take_spare(len);
+	void *mapping = take_spare(len);
 
-	if (mapping)
-		return mapping;
-	mapping = mmap(NULL, mapped_bytes(len), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-	               -1, 0);
+	if (!mapping)
+		mapping = mmap(NULL, mapped_bytes(len), PROT_READ | PROT_WRITE,
+		               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (mapping != MAP_FAILED)
-		ASAN_POISON_MEMORY_REGION(mapping + HEAD + len, mapped_bytes(len) - HEAD - len);
+		ASAN_POISON_MEMORY_REGION(tail_of(mapping, len), tail_bytes(len));
 	return mapping;
 }
 
@@ -114,6 +117,18 @@ static void unmap(struct ms_arena_chunk *chunk)
 
 	ASAN_UNPOISON_MEMORY_REGION(chunk, len);
 	(void)munmap(chunk, len);
+}
+
+/* In the place of the one that was kept longest. Its begin is hidden from who still knows it. */
+static void keep_spare(struct ms_arena_chunk *chunk)
+{
+	static size_t next;
+	struct ms_arena_chunk **slot = &spare[next++ % SPARES];
+
+	if (*slot)
+		unmap(*slot);
+	*slot = chunk;
+	ASAN_POISON_MEMORY_REGION(bytes_of(chunk), HIDDEN);
 }
 
 /* ---- pieces ---- */
@@ -137,8 +152,8 @@ static void free_chunk(struct ms_arena_chunk *chunk)
 	all_bytes -= chunk->len;
 	if (!chunk->mapped)
 		free(chunk);
-	else if (!keep_spare(chunk))
-		unmap(chunk);
+	else
+		keep_spare(chunk);
 }
 
 static void *add(struct ms_arena *arena, size_t len)
