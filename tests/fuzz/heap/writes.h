@@ -28,32 +28,32 @@ static inline uint64_t number(uint8_t n)
 	return numbers[n % (sizeof(numbers) / sizeof(numbers[0]))];
 }
 
-/* Make of the word at @place and of @value what @how says; @other: what stands for its 4. */
+/* What @how makes of @old and @value; @other: what stands for its 4. */
+static inline uint64_t changed_word(uint64_t old, uint8_t how, uint64_t value, uint64_t other)
+{
+	switch (how % 6) {
+	case 1:
+		return old + value;
+	case 2:
+		return old ^ value;
+	case 3:
+		return old - value;
+	case 4:
+		return other;
+	case 5:
+		return (old & UINT64_C(0xffffffff00000000)) | (uint32_t)value;
+	}
+	return value;
+}
+
+/* Make of the word at @place and of @value what @how says, as above. */
 static inline void write_word(struct ms_fake *fake, ms_addr place, uint8_t how, uint64_t value,
                               uint64_t other)
 {
 	uint64_t old;
 
-	if (ms_source_read(&fake->base, place, &old, sizeof(old)) != sizeof(old))
-		return;
-	switch (how % 6) {
-	case 1:
-		value = old + value;
-		break;
-	case 2:
-		value = old ^ value;
-		break;
-	case 3:
-		value = old - value;
-		break;
-	case 4:
-		value = other;
-		break;
-	case 5:
-		value = (old & UINT64_C(0xffffffff00000000)) | (uint32_t)value;
-		break;
-	}
-	ms_fake_put(fake, place, value);
+	if (ms_source_read(&fake->base, place, &old, sizeof(old)) == sizeof(old))
+		ms_fake_put(fake, place, changed_word(old, how, value, other));
 }
 
 #endif
