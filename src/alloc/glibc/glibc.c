@@ -209,7 +209,7 @@ static void tell_rest(struct ms_ptmalloc *pt)
 static void doubt(struct ms_heap *heap, enum ms_doubt why)
 {
 	if (heap->doubt < why)
-		heap->doubt = why;
+		heap->doubt = (uint8_t)why;
 }
 
 static void add_used(struct ms_heap *heap, uint64_t n, uint64_t bytes,
