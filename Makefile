@@ -257,14 +257,15 @@ layers: $(SRC:%.c=$(B)/%.o)
 
 # ---- fuzzing ----
 
-# libFuzzer is clang's. What an allocator's words are compared with is an address as a
-# rule, of no use for another input.
+# libFuzzer is clang's. What an allocator's or a block's words are compared with is an address
+# as a rule, of no use for another input.
 FUZZ_CC    := clang
 FUZZ_FLAGS := -O1 -g $(SANITIZE) -fsanitize=fuzzer-no-link
 $(B)/fuzz/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(Q)$(FUZZ_CC) $(FLAGS) $(FUZZ_FLAGS) -MMD -MP -c -o $@ $<
-$(B)/fuzz/src/alloc/%.o $(B)/fuzz/tests/support/%.o: FUZZ_FLAGS += -fno-sanitize-coverage=trace-cmp
+$(B)/fuzz/src/alloc/%.o $(B)/fuzz/src/engine/graph/%.o $(B)/fuzz/tests/support/%.o: FUZZ_FLAGS += \
+		-fno-sanitize-coverage=trace-cmp
 
 $(B)/fuzz/parts.a: $(PARTS:%=$(B)/fuzz/%.o)
 	$(archive)

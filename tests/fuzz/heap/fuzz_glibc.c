@@ -42,28 +42,58 @@ static const char *const pictures[] = {
 enum { N_VERSIONS = sizeof(versions) / sizeof(versions[0]) };
 enum { N_PICTURES = sizeof(pictures) / sizeof(pictures[0]) };
 
-static struct ptheap h;
+enum { MAX_WRITES = 32 };
+
+static struct ptheap *h; /* drawn once; what is written to it is taken back */
+
+static struct {
+	ms_addr place;
+	uint64_t old;
+} written[MAX_WRITES];
+static size_t n_written;
+
+static struct ptheap *drawn(unsigned version, unsigned picture)
+{
+	static struct ptheap *all[N_VERSIONS][N_PICTURES];
+	struct ptheap **slot = &all[version][picture];
+
+	if (!*slot) {
+		*slot = malloc(sizeof(**slot));
+		require(*slot, "there is memory");
+		ptheap_init(*slot);
+		ptheap_draw(*slot, versions[version], pictures[picture]);
+	}
+	return *slot;
+}
+
+static void take_back(void)
+{
+	while (n_written) {
+		n_written--;
+		ms_fake_put(&h->fake, written[n_written].place, written[n_written].old);
+	}
+}
 
 /* An address that means something: of a chunk, its bytes, an arena, a heap, a cache. */
 static ms_addr address(uint8_t n)
 {
-	size_t chunks = h.n_chunks ? h.n_chunks : 1;
+	size_t chunks = h->n_chunks ? h->n_chunks : 1;
 
 	switch (n % 8) {
 	case 0:
-		return h.libcs[0].arena;
+		return h->libcs[0].arena;
 	case 1:
-		return h.libcs[0].par;
+		return h->libcs[0].par;
 	case 2:
-		return h.n_arenas ? h.arenas[n / 8 % h.n_arenas] : h.libcs[0].arena;
+		return h->n_arenas ? h->arenas[n / 8 % h->n_arenas] : h->libcs[0].arena;
 	case 3:
-		return h.n_heaps ? h.heaps[n / 8 % h.n_heaps] : 0;
+		return h->n_heaps ? h->heaps[n / 8 % h->n_heaps] : 0;
 	case 4:
-		return h.fake.base.threads.n ? h.fake.base.threads.at[0].tp - 0x48 : 0x1000;
+		return h->fake.base.threads.n ? h->fake.base.threads.at[0].tp - 0x48 : 0x1000;
 	case 5:
-		return h.chunks[n / 8 % chunks].addr + 16;
+		return h->chunks[n / 8 % chunks].addr + 16;
 	}
-	return h.chunks[n / 8 % chunks].addr;
+	return h->chunks[n / 8 % chunks].addr;
 }
 
 static void apply(struct write w)
@@ -71,21 +101,24 @@ static void apply(struct write w)
 	ms_addr place = address(w.place) + (w.place % 8 < 2 ? w.word * 8u : w.word % 8 * 8u);
 	uint64_t value = w.value < 64 ? number(w.value) : address(w.value);
 
-	write_word(&h.fake, place, w.how, value, value ^ place >> 12); /* safe-linked */
+	if (!ms_source_word(&h->fake.base, place, &written[n_written].old))
+		return;
+	written[n_written++].place = place;
+	write_word(&h->fake, place, w.how, value, value ^ place >> 12); /* safe-linked */
 }
 
 static bool is_mapped(ms_addr begin, uint64_t len)
 {
 	uint8_t byte;
 
-	return len && ms_source_read(&h.fake.base, begin, &byte, 1) == 1 &&
-	       ms_source_read(&h.fake.base, begin + len - 1, &byte, 1) == 1;
+	return len && ms_source_read(&h->fake.base, begin, &byte, 1) == 1 &&
+	       ms_source_read(&h->fake.base, begin + len - 1, &byte, 1) == 1;
 }
 
 /* Blocks in order, mapped, without overlap. */
 static void check_blocks(void)
 {
-	const char *told = ptheap_told(&h);
+	const char *told = ptheap_told(h);
 	ms_addr end = 0;
 	unsigned long long begin;
 	unsigned long long usable;
@@ -101,8 +134,8 @@ static void check_blocks(void)
 
 static void check_parts(void)
 {
-	char *alone = ptheap_account(&h, 1, 0);
-	char *shared = ptheap_account(&h, 2, 1024);
+	char *alone = ptheap_account(h, 1, 0);
+	char *shared = ptheap_account(h, 2, 1024);
 
 	require(!strcmp(alone, shared), "two threads tell what one does");
 	free(alone);
@@ -111,22 +144,20 @@ static void check_parts(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	enum { MAX_WRITES = 32 };
-
 	if (size < 3)
 		return -1;
-	ptheap_init(&h);
-	ptheap_draw(&h, versions[data[0] % N_VERSIONS], pictures[data[1] % N_PICTURES]);
+	h = drawn(data[0] % N_VERSIONS, data[1] % N_PICTURES);
 	for (size_t i = 3; i + 4 <= size && i < 3 + 4 * MAX_WRITES; i += 4)
 		apply((struct write){ data[i], data[i + 1], data[i + 2], data[i + 3] });
 	if (data[2] & 2)
 		check_parts();
-	h.fake.no_view = data[2] & 1;
-	require(ptheap_decode(&h) == MS_OK, "the target's memory is never a failure");
+	h->fake.no_view = data[2] & 1;
+	require(ptheap_decode(h) == MS_OK, "the target's memory is never a failure");
 	check_blocks();
 	if (size < 7)
-		require(!*ptheap_try(&h, ""), h.wrong);
-	ptheap_deinit(&h);
+		require(!*ptheap_try(h, ""), h->wrong);
+	ms_arena_deinit(&h->arena);
+	take_back();
 	return 0;
 }
 
