@@ -268,24 +268,28 @@ static enum ms_status mark_relative(struct scan *s)
 
 typedef void visit_fn(void *ctx, struct ms_block block, uint64_t size);
 
+static void visit_extent(const struct scan *s, uint32_t extent, visit_fn *visit, void *ctx)
+{
+	const struct ms_extent *e = &s->blocks.extents.at[extent];
+
+	for (size_t i = 0; i < e->n_cells; i++) {
+		const struct ms_cell *cell = &s->blocks.cells.at[e->cell0 + i];
+
+		for (uint64_t left = cell->starts & ~cell->marks; left; left &= left - 1) {
+			uint64_t granule = i * MS_CELL_GRANULES + (uint64_t)__builtin_ctzll(left);
+
+			visit(ctx, (struct ms_block){ extent, granule },
+			      ms_block_size(&s->blocks, e, granule));
+		}
+	}
+}
+
 /* Give @visit every block that is not marked. */
 static void visit_unmarked(const struct scan *s, visit_fn *visit, void *ctx)
 {
-	for (uint32_t extent = 0; extent < s->blocks.extents.n; extent++) {
-		const struct ms_extent *e = &s->blocks.extents.at[extent];
-
-		for (size_t i = 0; e->kind == MS_EXTENT_HEAP && i < e->n_cells; i++) {
-			const struct ms_cell *cell = &s->blocks.cells.at[e->cell0 + i];
-
-			for (uint64_t left = cell->starts & ~cell->marks; left; left &= left - 1) {
-				uint64_t granule =
-					i * MS_CELL_GRANULES + (uint64_t)__builtin_ctzll(left);
-
-				visit(ctx, (struct ms_block){ extent, granule },
-				      ms_block_size(&s->blocks, e, granule));
-			}
-		}
-	}
+	for (uint32_t i = 0; i < s->blocks.extents.n; i++)
+		if (s->blocks.extents.at[i].kind == MS_EXTENT_HEAP)
+			visit_extent(s, i, visit, ctx);
 }
 
 struct large_walk {

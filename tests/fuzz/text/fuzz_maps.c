@@ -86,7 +86,8 @@ static void parse_wiped(const char *text, size_t size, struct ms_arena *arena)
 	require(copy, "there is memory");
 	memcpy(copy, text, size);
 	copy[size] = '\0';
-	require(!ms_maps_parse_flagged(copy, MS_FLAG_WIPED, arena, &wiped, &err), "every text can be read");
+	require(!ms_maps_parse_flagged(copy, MS_FLAG_WIPED, arena, &wiped, &err),
+	        "every text can be read");
 	require(wiped.n <= size / strlen("VmFlags: wf"), "each is told by a line");
 	for (size_t i = 0; i < wiped.n; i++)
 		require(wiped.at[i].begin <= wiped.at[i].end, "a range is one");
