@@ -299,10 +299,11 @@ def huge_pages():
     pool.write_text(before)
 
 
+@pytest.mark.parametrize("led", ([], ["led"]), ids=("first thread", "another"))
 @pytest.mark.parametrize("snapshot", ("auto", "fork", "copy"))
-def test_huge_pages_of_which_there_are_no_more(huge_pages, snapshot):
+def test_huge_pages_of_which_there_are_no_more(huge_pages, snapshot, led):
     """A clone would share them; when the target writes to one there is none, and it would be killed."""
-    with Process([compile_hostile("huge_pages.c"), huge_pages]) as target:
+    with Process([compile_hostile("huge_pages.c", "-pthread"), huge_pages, *led]) as target:
         assert target.line() == "READY"
         for _ in range(10):
             done = scan(target.pid, "--snapshot", snapshot)

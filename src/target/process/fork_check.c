@@ -163,16 +163,17 @@ enum ms_status ms_fork_check_huge_pages(pid_t pid, struct ms_error *err)
 	struct ms_arena arena = { 0 };
 	struct ms_ranges huge = { 0 };
 	struct ms_mappings maps = { 0 };
+	pid_t living = ms_proc_thread_of(pid); /* of a leader that has ended all is empty */
 	uint64_t kib;
 	enum ms_status st;
 
-	(void)ms_proc_read(pid, "status", status, sizeof(status));
+	(void)ms_proc_read(living, "status", status, sizeof(status));
 	kib = ms_proc_field(status, "HugetlbPages", 10);
 	if (!kib)
 		return MS_OK;
-	st = ms_maps_flagged(pid, MS_FLAG_HUGE_PAGE, &arena, &huge, err);
+	st = ms_maps_flagged(living, MS_FLAG_HUGE_PAGE, &arena, &huge, err);
 	if (!st)
-		st = ms_maps_read(ms_proc_thread_of(pid), &arena, &maps, err);
+		st = ms_maps_read(living, &arena, &maps, err);
 	if (!st && is_any_private(&maps, &huge))
 		st = ms_fail(
 			err, MS_E_UNSUPPORTED,
@@ -195,6 +196,7 @@ enum ms_status ms_fork_check(pid_t pid, uint64_t *ret_least, struct ms_error *er
 		               "it is the init of its pid namespace, and would see the clone end");
 	if (ms_fork_check_huge_pages(pid, err))
 		return err->status;
+	(void)ms_proc_read(ms_proc_thread_of(pid), "status", status, sizeof(status));
 	bytes = ms_proc_field(status, "RssAnon", 10) << 10;
 	if (room.bytes < least_room(bytes, room.as_one))
 		return ms_fail(err, MS_E_UNSUPPORTED,
@@ -209,7 +211,7 @@ uint64_t ms_fork_saves(pid_t pid)
 {
 	char status[MS_PROC_STATUS_BYTES];
 
-	(void)ms_proc_read(pid, "status", status, sizeof(status));
+	(void)ms_proc_read(ms_proc_thread_of(pid), "status", status, sizeof(status));
 	return (ms_proc_field(status, "RssAnon", 10) + ms_proc_field(status, "RssShmem", 10) +
 	        ms_proc_field(status, "VmSwap", 10))
 	       << 10;
