@@ -235,18 +235,18 @@ enum ms_status ms_maps_parse_flagged(char *text, const char *flag, struct ms_are
 	return MS_OK;
 }
 
-enum ms_status ms_maps_flagged(pid_t pid, const char *flag, struct ms_arena *arena,
+enum ms_status ms_maps_flagged(pid_t tid, const char *flag, struct ms_arena *arena,
                                struct ms_ranges *ret, struct ms_error *err)
 {
-	int fd = ms_proc_open(pid, "smaps", O_RDONLY);
+	int fd = ms_proc_open(tid, "smaps", O_RDONLY);
 	struct ms_arena scratch = { 0 };
 	struct text text = { 0 };
 	char *end;
 	enum ms_status st;
 
 	if (fd < 0)
-		return explain_errno(pid, -fd, err);
-	st = read_text(fd, pid, &scratch, &text, err);
+		return explain_errno(tid, -fd, err);
+	st = read_text(fd, tid, &scratch, &text, err);
 	(void)close(fd);
 	if (st)
 		goto out;

@@ -36,11 +36,11 @@ ms_must_check enum ms_status ms_maps_parse(const char *text, size_t len, struct 
 #define MS_SHARED_SWAPPED "Swap:"
 
 /*
- * List the mappings of process @pid that have @flag, from /proc/PID/smaps.
+ * List the mappings of the process of thread @tid that have @flag, from /proc/TID/smaps.
  * MS_E_NOMEM, MS_E_GONE, MS_E_DENIED.
  * Cost: the kernel looks at every page of the process.
  */
-ms_must_check enum ms_status ms_maps_flagged(pid_t pid, const char *flag, struct ms_arena *arena,
+ms_must_check enum ms_status ms_maps_flagged(pid_t tid, const char *flag, struct ms_arena *arena,
                                              struct ms_ranges *ret, struct ms_error *err);
 
 /* The same from the file's text, a string, which is cut into lines. */

@@ -43,11 +43,13 @@ static void doubt_inside(struct ms_ptmalloc *pt)
 	const struct ms_thread *t;
 	struct ms_pt_arena *arena;
 
-	ms_vec_for_each (t, &pt->d->src->threads)
+	ms_vec_for_each (t, &pt->d->src->threads) {
+		if (t->in_malloc != MS_MALLOC_WORKS)
+			continue;
 		ms_vec_for_each (arena, &pt->arenas)
-			if (t->in_malloc == MS_MALLOC_WORKS)
-				ms_pt_disprove(arena, MS_DOUBT_CHANGES,
-				               "thread %d is inside malloc", (int)t->tid);
+			ms_pt_disprove(arena, MS_DOUBT_CHANGES, "thread %d is inside malloc",
+			               (int)t->tid);
+	}
 }
 
 /*
@@ -270,7 +272,7 @@ static enum ms_status tell(struct ms_ptmalloc *pt)
 {
 	bool first = true;
 
-	/* Mmapped chunks belong to all libraries: they are told with the first in use. */
+	/* Mmapped chunks belong to all libraries: they are reported with the first in use. */
 	for (size_t i = 0; i < pt->libcs.n; i++) {
 		const struct ms_libc *libc = &pt->libcs.at[i];
 		bool last = i + 1 == pt->libcs.n;

@@ -44,7 +44,6 @@
 #include "target/freeze/roll.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>

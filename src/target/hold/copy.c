@@ -21,12 +21,13 @@
 struct ms_copy {
 	struct ms_source base;
 	struct ms_mirrors mirrors;
-	struct ms_pages pages;     /* what the mirrors hold; the rest of them is zeros */
-	struct ms_wanted_list own; /* of these, those that hold others, too */
-	struct ms_ranges lost;     /* of the pages above, those that could not be read */
+	struct ms_pages pages; /* what the mirrors hold; the rest of them is zeros */
+	struct ms_wanted_list
+		own;           /* of these, those that are copied; the rest are the same pages */
+	struct ms_ranges lost; /* of the pages above, those that could not be read */
 	int mem_fd;
 	uint64_t bytes;
-	struct ms_ranges elsewhere;        /* of its memory; before it stood */
+	struct ms_ranges elsewhere;        /* whose absent pages are no zeros; before it stood */
 	struct ms_descriptors descriptors; /* before the process stood; none: not prepared */
 	uint64_t prepared_bytes;           /* memory that ms_copy_prepare() took */
 	struct ms_arena *arena;
@@ -286,12 +287,13 @@ enum ms_status ms_copy_prepare(pid_t pid, uint64_t most_bytes, struct ms_arena *
                                struct ms_source **ret, struct ms_error *err)
 {
 	struct ms_copy *copy = new_copy(arena, err);
+	pid_t living = ms_proc_thread_of(pid);
 	struct ms_notes unused = { 0 };
 	enum ms_status st;
 
 	if (!copy)
 		return err->status;
-	st = make_room(copy, ms_proc_thread_of(pid), &unused, err);
+	st = make_room(copy, living, &unused, err);
 	copy->prepared_bytes = ms_wanted_bytes(&copy->own);
 	if (!st && copy->prepared_bytes > most_bytes)
 		st = ms_fail(err, MS_E_UNSUPPORTED, "%llu MiB are too much to copy",
@@ -300,8 +302,8 @@ enum ms_status ms_copy_prepare(pid_t pid, uint64_t most_bytes, struct ms_arena *
 		close_copy(&copy->base);
 		return st;
 	}
-	ms_descriptors_look(ms_proc_thread_of(pid), NULL, arena, &copy->descriptors);
-	if (!ms_pages_find_elsewhere(pid, &copy->descriptors, arena, &copy->elsewhere)) {
+	ms_descriptors_look(living, NULL, arena, &copy->descriptors);
+	if (!ms_pages_find_elsewhere(living, &copy->descriptors, arena, &copy->elsewhere)) {
 		close_copy(&copy->base);
 		return ms_fail(err, MS_E_NOMEM, "no memory for the list of mappings");
 	}

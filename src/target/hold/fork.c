@@ -48,7 +48,7 @@ struct ms_fork {
 	struct ms_arena *arena;
 
 	struct ms_descriptors descriptors; /* before the process stood */
-	struct ms_ranges elsewhere;        /* of its memory; before that */
+	struct ms_ranges elsewhere;        /* whose absent pages are no zeros; before that */
 
 	struct ms_beside beside; /* copied in the pause */
 	struct ms_beside wiped;  /* copied behind it */
@@ -259,7 +259,7 @@ enum ms_status ms_fork_prepare(pid_t pid, struct ms_arena *arena, struct ms_sour
 		return st;
 	}
 	ms_descriptors_look(living, NULL, arena, &f->descriptors);
-	if (!ms_pages_find_elsewhere(pid, &f->descriptors, arena, &f->elsewhere)) {
+	if (!ms_pages_find_elsewhere(living, &f->descriptors, arena, &f->elsewhere)) {
 		close_fork(&f->base);
 		return no_memory(err);
 	}
@@ -357,12 +357,6 @@ enum ms_status ms_fork_hold(struct ms_source *prepared, const struct ms_collecti
 }
 
 /* ---- the clone itself ---- */
-
-static bool wanted_before(const void *a, const void *b)
-{
-	return ((const struct ms_wanted *)a)->range.begin <
-	       ((const struct ms_wanted *)b)->range.begin;
-}
 
 /* The memory of both @mirrors is ours. */
 static bool add_mirrors(struct ms_arena *arena, struct ms_ranges *own,
@@ -502,9 +496,7 @@ static enum ms_status list_pages(struct ms_fork *f, const struct ms_collection *
 	/* The target may have ended by now, which is no matter of this scan. */
 	if (st == MS_E_NOMEM || !add_pages(f, &f->beside) || !add_pages(f, &f->wiped))
 		return no_memory(err);
-	return ms_sort(f->arena, list->at, list->n, sizeof(*list->at), wanted_before)
-	               ? MS_OK
-	               : no_memory(err);
+	return ms_wanted_sort(list, f->arena) ? MS_OK : no_memory(err);
 }
 
 static void note_shared(const struct ms_fork *f, struct ms_notes *warnings)

@@ -65,7 +65,7 @@ static bool is_swap_used(void)
 	       ms_proc_field(text, "SwapTotal", 10) > ms_proc_field(text, "SwapFree", 10);
 }
 
-bool ms_pages_find_elsewhere(pid_t pid, const struct ms_descriptors *descriptors,
+bool ms_pages_find_elsewhere(pid_t tid, const struct ms_descriptors *descriptors,
                              struct ms_arena *arena, struct ms_ranges *ret)
 {
 	const char *const flags[] = { descriptors->faults ? MS_FLAG_MISSING : NULL,
@@ -74,7 +74,7 @@ bool ms_pages_find_elsewhere(pid_t pid, const struct ms_descriptors *descriptors
 	struct ms_error unused;
 
 	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
-		if (flags[i] && ms_maps_flagged(pid, flags[i], arena, ret, &unused)) {
+		if (flags[i] && ms_maps_flagged(tid, flags[i], arena, ret, &unused)) {
 			ret->n = 0;
 			return ms_ranges_add(arena, ret, 0, INT64_MAX);
 		}

@@ -33,11 +33,11 @@ bool ms_pages_part(struct ms_pages *pages, ms_addr addr, ms_addr end, struct ms_
 bool ms_pages_present(struct ms_pages *pages, struct ms_range within, struct ms_range *ret);
 
 /*
- * List the memory of process @pid of which absent pages are no zeros and in no file: what
- * userfaultfd fills when it is touched, as @descriptors say that there may be some, and
- * shared memory that is in swap. What cannot be found out is all.
+ * List the memory of the process of thread @tid of which absent pages are no zeros and in no file:
+ * what userfaultfd fills when it is touched, as @descriptors say that there may be some, and shared
+ * memory that is in swap. What cannot be found out is all.
  */
-bool ms_pages_find_elsewhere(pid_t pid, const struct ms_descriptors *descriptors,
+bool ms_pages_find_elsewhere(pid_t tid, const struct ms_descriptors *descriptors,
                              struct ms_arena *arena, struct ms_ranges *ret);
 
 /* Bytes of @elsewhere that are not held, and of @lost where that is no guard page. */

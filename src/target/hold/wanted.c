@@ -135,6 +135,17 @@ bool ms_wanted_choose(const struct ms_resident *resident, struct ms_wanted_list 
 	return true;
 }
 
+static bool wanted_before(const void *a, const void *b)
+{
+	return ((const struct ms_wanted *)a)->range.begin <
+	       ((const struct ms_wanted *)b)->range.begin;
+}
+
+bool ms_wanted_sort(struct ms_wanted_list *list, struct ms_arena *arena)
+{
+	return ms_sort(arena, list->at, list->n, sizeof(*list->at), wanted_before);
+}
+
 /* ---- each page of a file once ---- */
 
 /* Wanted pages, by where in which file they are. */
@@ -168,12 +179,6 @@ static bool part_before(const void *left, const void *right)
 	order = order ? order : compare(a->begin, b->begin);
 	order = order ? order : compare(a->want.range.begin, b->want.range.begin);
 	return order < 0;
-}
-
-static bool wanted_before(const void *a, const void *b)
-{
-	return ((const struct ms_wanted *)a)->range.begin <
-	       ((const struct ms_wanted *)b)->range.begin;
 }
 
 /* Move the runs of files from @list to @ret, by place in the file. */
@@ -266,7 +271,7 @@ bool ms_wanted_once(const struct ms_resident *resident, struct ms_wanted_list *l
 	const struct ms_wanted *want;
 
 	if (!take_parts(resident, list, &parts) || !share(resident, &parts, list) ||
-	    !ms_sort(resident->arena, list->at, list->n, sizeof(*list->at), wanted_before))
+	    !ms_wanted_sort(list, resident->arena))
 		return false;
 	ret_own->n = 0;
 	ms_vec_for_each (want, list) {

@@ -39,6 +39,9 @@ struct ms_wanted_list MS_VEC(struct ms_wanted);
  */
 bool ms_wanted_choose(const struct ms_resident *resident, struct ms_wanted_list *ret);
 
+/* By address. False when there is no memory. */
+bool ms_wanted_sort(struct ms_wanted_list *list, struct ms_arena *arena);
+
 /*
  * Find the pages of files that are mapped more than once, and let all but one of each say
  * where that is held: memory that looks like much may be little. May split runs.
