@@ -29,6 +29,7 @@ static struct {
 	int (*step)(unw_cursor_t *cursor);
 	int (*get_reg)(unw_cursor_t *cursor, unw_regnum_t reg, unw_word_t *ret);
 	void (*flush_cache)(unw_addr_space_t space, unw_word_t begin, unw_word_t end);
+	int (*set_caching)(unw_addr_space_t space, unw_caching_policy_t policy);
 	unw_addr_space_t *space;
 	bool walks;
 	bool forgot; /* a module has gone, and what backtrace() remembers may be of it */
@@ -38,11 +39,17 @@ static struct {
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern const char _end[] __attribute__((visibility("hidden")));
 
-/* What its backtrace() knew of modules that are gone cannot be flushed; its steps' can. */
+/*
+ * What its backtrace() knew of modules that are gone cannot be flushed; its steps' can.
+ * Both share a cache, of which backtrace() reads an entry after it has unlocked it: by
+ * then it may be that of a signal's frame, and the stack is read from a wrong place. So
+ * backtrace(), which remembers by itself, does without that cache.
+ */
 static void forget(void)
 {
-	unwinder.flush_cache(*unwinder.space, 0, 0);
 	__atomic_store_n(&unwinder.forgot, true, __ATOMIC_RELEASE);
+	(void)unwinder.set_caching(*unwinder.space, UNW_CACHE_GLOBAL);
+	unwinder.flush_cache(*unwinder.space, 0, 0);
 }
 
 /* The header's names are macros for the library's. */
@@ -61,6 +68,7 @@ bool ms_frames_init(void)
 		{ NAME_OF(unw_step), &unwinder.step },
 		{ NAME_OF(unw_get_reg), &unwinder.get_reg },
 		{ NAME_OF(unw_flush_cache), &unwinder.flush_cache },
+		{ NAME_OF(unw_set_caching_policy), &unwinder.set_caching },
 		{ NAME_OF(unw_local_addr_space), &unwinder.space },
 	};
 	void *library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
@@ -74,6 +82,7 @@ bool ms_frames_init(void)
 		}
 		memcpy(wanted[i].to, &symbol, sizeof(symbol));
 	}
+	(void)unwinder.set_caching(*unwinder.space, UNW_CACHE_NONE);
 	unwinder.walks = ms_walk_init(forget);
 	return true;
 }
