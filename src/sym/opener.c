@@ -195,7 +195,7 @@ static int open_debug(const struct search *s, uint32_t place)
 /* A path that leads down only. */
 static bool is_below(const char *path)
 {
-	if (!*path || *path == '/')
+	if (!*path)
 		return false;
 	for (const char *at = path; *at; at += strspn(at, "/")) {
 		size_t len = strcspn(at, "/");

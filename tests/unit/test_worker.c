@@ -326,17 +326,23 @@ static void remove_files(void)
 		(void)remove(all[i]);
 }
 
+/* More numbers than the opener is given. */
 static bool only_code(const void *files, uint32_t number, struct ms_opener_file *ret)
 {
 	(void)files;
 	*ret = (struct ms_opener_file){ .path = code };
-	return number == 0;
+	return number <= 1;
 }
 
 static const struct {
 	struct ms_file_question question;
 	const char *text; /* "": there is no such file; for root */
 } questions[] = {
+	/* whoever ends by them gives nothing from there on */
+	{ { .kind = MS_FILE_COMMON, .id_len = 1000 }, "" },
+	{ { .kind = MS_FILE_DEBUG, .id_len = MS_FILE_ID + 1, .name = "code.debug" }, "" },
+	{ { .kind = 77 }, "" },
+	{ { .kind = UINT32_MAX }, "" },
 	{ { .kind = MS_FILE_CODE }, "code" },
 	{ { .kind = MS_FILE_CODE, .place = 2 }, "code" },
 	{ { .kind = MS_FILE_CODE, .place = 3 }, "" },
@@ -356,10 +362,7 @@ static const struct {
 	{ { .kind = MS_FILE_COMMON, .name = "../../../etc/passwd" }, "" },
 	{ { .kind = MS_FILE_COMMON, .name = "a/../../../../etc/passwd" }, "" },
 	{ { .kind = MS_FILE_COMMON, .name = "/etc/passwd" }, "" },
-	{ { .kind = MS_FILE_COMMON, .id_len = 1000 }, "" },
 	{ { .kind = MS_FILE_SERVER, .id_len = 20 }, "" },
-	{ { .kind = 77 }, "" },
-	{ { .kind = UINT32_MAX }, "" },
 };
 
 static int ask_all(void *ctx, const struct ms_worker_side *side)
