@@ -344,15 +344,15 @@ def memory_group():
     support.wait_until(empty, 10, "the cgroup is empty")
 
 
-@pytest.mark.parametrize("headroom", (8, 40, 60))
-def test_little_room_in_its_memory_cgroup(memory_group, headroom, notes):
+@pytest.mark.parametrize("headroom,led", [(8, []), (8, ["led"]), (40, []), (60, [])])
+def test_little_room_in_its_memory_cgroup(memory_group, headroom, led, notes):
     """A process of 230 MiB that writes to all of it is never ended for a clone's sake."""
     group, limit, usage = memory_group
-    program = compile_hostile("rewriter.c")
+    program = compile_hostile("rewriter.c", "-pthread")
 
     def enter():
         (group / "cgroup.procs").write_text(str(os.getpid()))
-    with Process([program, "230"], preexec_fn=enter) as target:
+    with Process([program, "230", *led], preexec_fn=enter) as target:
         assert target.line() == "READY"
         (group / limit).write_text(str(int((group / usage).read_text()) + (headroom << 20)))
         ways = collections.Counter()
@@ -363,4 +363,4 @@ def test_little_room_in_its_memory_cgroup(memory_group, headroom, notes):
             ways[done.report["scan"]["source"]] += 1
         (group / limit).write_text("-1" if "limit" in limit else "max")
         assert target.finish() == 0
-    notes.append(f"{headroom} MiB of headroom in a memory cgroup: {dict(ways)}")
+    notes.append(f"{headroom} MiB of headroom in a memory cgroup, {led}: {dict(ways)}")

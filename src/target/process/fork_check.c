@@ -97,15 +97,15 @@ static void look_in(const struct version *v, const char *folder, struct ms_headr
 		room->bytes = bytes;
 }
 
-/* Look at the group of @pid, and at those that it lies in. */
-static void look(pid_t pid, const struct version *v, struct ms_headroom *room)
+/* Look at the group of @tid, and at those that it lies in. */
+static void look(pid_t tid, const struct version *v, struct ms_headroom *room)
 {
 	char text[PATH_BYTES];
 	char folder[PATH_BYTES + 64];
 	size_t root = strlen(v->root);
 	char *path;
 
-	(void)ms_proc_read(pid, "cgroup", text, sizeof(text));
+	(void)ms_proc_read(tid, "cgroup", text, sizeof(text));
 	path = strstr(text, v->mark);
 	if (!path)
 		return;
@@ -119,9 +119,10 @@ static void look(pid_t pid, const struct version *v, struct ms_headroom *room)
 struct ms_headroom ms_fork_room(pid_t pid)
 {
 	struct ms_headroom room = { .bytes = UINT64_MAX };
+	pid_t living = ms_proc_thread_of(pid); /* one that has ended seems to be in no group */
 
 	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++)
-		look(pid, &versions[i], &room);
+		look(living, &versions[i], &room);
 	return room;
 }
 
