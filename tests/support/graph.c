@@ -136,7 +136,7 @@ struct ms_walk *graph_walk(struct graph *g, struct ms_walk_options options)
 	struct ms_walk *walk;
 
 	options.edges = graph_edges(g, &options);
-	options.workers = options.fold_heads ? NULL : g->workers;
+	options.workers = g->workers;
 	walk = ms_walk_new(&g->blocks, &options, &g->fake.arena);
 	assert(walk);
 	return walk;

@@ -144,7 +144,7 @@ Test(walk, claims_a_block_without_following_it)
 Test(walk, counts_heap_blocks_and_their_bytes)
 {
 	for (enum graph_mode mode = 0; mode < GRAPH_MODES; mode++) {
-		struct ms_walk_options options = { .fold_heads = true };
+		struct ms_walk_options options = { .count_bytes = true };
 		struct graph g = { .mode = mode };
 		struct ms_walk *walk;
 
@@ -232,7 +232,7 @@ Test(walk, claims_nothing_where_no_block_of_the_heap_is)
 Test(walk, loses_nothing_when_much_is_found_at_once)
 {
 	for (enum graph_mode mode = 0; mode < GRAPH_MODES; mode++) {
-		struct ms_walk_options options = { .fold_heads = true };
+		struct ms_walk_options options = { .count_bytes = true };
 		struct graph g = { .mode = mode };
 		struct ms_walk *walk;
 		char picture[200] = "";

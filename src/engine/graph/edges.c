@@ -711,7 +711,6 @@ enum ms_status ms_edges_gather(struct ms_blocks *blocks, const struct ms_edge_op
 
 	assert(blocks->cells.n <= MS_EDGE_PLACE / MS_CELL_GRANULES);
 	ret->blocks = blocks;
-	ret->unaligned = options->unaligned;
 	ms_shared_init(&all.arena, blocks->arena);
 	ok = plan(&all);
 	for (unsigned i = 0; i < n && ok; i++) {

@@ -84,7 +84,6 @@ struct ms_edges {
 	struct ms_edge_piece *pieces; /* NULL: nothing was gathered */
 	struct MS_VEC(struct ms_edge_span) spans; /* by first cell */
 	struct MS_VEC(struct ms_edge_part) parts;
-	bool unaligned;
 };
 
 struct ms_edge_options {

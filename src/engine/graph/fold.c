@@ -121,7 +121,7 @@ enum ms_status ms_fold(struct ms_blocks *blocks, const struct ms_walk_options *l
 {
 	struct ms_walk_options options = { .unaligned = like->unaligned,
 		                           .edges = like->edges,
-		                           .fold_heads = true };
+		                           .count_bytes = true };
 	struct folding f = { blocks, arena, ms_walk_new(blocks, &options, arena), ret, NULL };
 	enum ms_status st = MS_OK;
 	const struct ms_head *head;

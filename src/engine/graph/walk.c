@@ -55,7 +55,7 @@ static inline bool is_sensible(const struct ms_walk_options *options)
 {
 	if (options->visit && options->edges)
 		return false;
-	return !options->workers || (!options->fold_heads && !options->visit);
+	return !options->workers || !options->visit;
 }
 
 struct ms_walk *ms_walk_new(struct ms_blocks *blocks, const struct ms_walk_options *options,
@@ -143,23 +143,11 @@ static inline void push(struct walker *w, uint64_t entry)
 		w->list.at[w->list.n++] = entry;
 }
 
-static void meet(struct walker *w, uint64_t entry)
-{
-	struct ms_block *met = ms_vec_push(w->walk->arena.arena, &w->walk->met);
-
-	w->out_of_memory |= !met;
-	if (met)
-		*met = block_of(w, entry);
-}
-
 /* Mark the block, once among all workers. */
 static inline void mark(struct walker *w, struct ms_cell *cell, uint64_t bit, uint64_t entry)
 {
-	if (__atomic_load_n(&cell->marks, __ATOMIC_RELAXED) & bit) {
-		if (w->walk->options.fold_heads && (cell->tags & bit))
-			meet(w, entry);
+	if (__atomic_load_n(&cell->marks, __ATOMIC_RELAXED) & bit)
 		return;
-	}
 	if (w->walk->n_walkers == 1)
 		cell->marks |= bit;
 	else if (__atomic_fetch_or(&cell->marks, bit, __ATOMIC_RELAXED) & bit)
@@ -367,7 +355,7 @@ static void count(struct walker *w, const struct ms_extent *extent, uint64_t gra
 	if (extent->kind != MS_EXTENT_HEAP)
 		return;
 	w->count.blocks++;
-	if (w->walk->options.fold_heads)
+	if (w->walk->options.count_bytes)
 		w->count.bytes += ms_block_size(w->walk->blocks, extent, granule);
 }
 
@@ -604,7 +592,7 @@ static inline void follow_edges(struct walker *w, const struct ms_edges *edges, 
 		follow_single(w, entry);
 		return;
 	}
-	if (walk->options.fold_heads) {
+	if (walk->options.count_bytes) {
 		struct ms_block block = block_of(w, entry);
 
 		count(w, &walk->blocks->extents.at[block.extent], block.granule);
@@ -773,9 +761,4 @@ struct ms_walk_count ms_walk_count(const struct ms_walk *walk)
 		sum.bytes += walk->walkers[i]->count.bytes;
 	}
 	return sum;
-}
-
-struct ms_met *ms_walk_met(struct ms_walk *walk)
-{
-	return &walk->met;
 }

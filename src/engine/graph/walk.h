@@ -25,7 +25,7 @@
 struct ms_walk_options {
 	bool unaligned;               /* look for pointers at every byte offset */
 	bool starts_only;             /* pointers into the middle of a block do not count */
-	bool fold_heads;              /* an edge to a tagged block is reported to `absorb`; alone */
+	bool count_bytes;             /* ms_walk_count() says bytes, too */
 	uint64_t guard;               /* also try words as the C library mangles them; 0: do not */
 	const struct ms_edges *edges; /* follow these instead of bytes; NULL: bytes */
 	struct ms_workers *workers;   /* to mark with; NULL: alone */
@@ -72,17 +72,9 @@ ms_must_check enum ms_status ms_walk_finish(struct ms_walk *walk, struct ms_erro
 /* Heap blocks marked and followed so far. */
 struct ms_walk_count {
 	uint64_t blocks;
-	uint64_t bytes; /* of these, with fold_heads only: sizes are far from the walk's path */
+	uint64_t bytes; /* of these, with count_bytes only: sizes are far from the walk's path */
 };
 
 struct ms_walk_count ms_walk_count(const struct ms_walk *walk);
-
-/*
- * With fold_heads: the tagged blocks that were met, each as often as it was met.
- * Emptied by the caller.
- */
-struct ms_met MS_VEC(struct ms_block);
-
-struct ms_met *ms_walk_met(struct ms_walk *walk);
 
 #endif

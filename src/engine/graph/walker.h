@@ -57,7 +57,6 @@ struct ms_walk {
 	const struct ms_edges *edges;
 	struct ms_walk_options options;
 	struct ms_shared_arena arena;
-	struct ms_met met;
 	struct MS_VEC(struct stretch) stretches; /* of roots, not read yet */
 	struct list pool;                        /* what waits between two rounds */
 	size_t share;                            /* entries of it in one item */
