@@ -89,33 +89,17 @@ bool ms_proc_stat(pid_t id, struct ms_proc_stat *ret)
 
 	if (ms_proc_read(id, "stat", text, sizeof(text)) <= 0)
 		return false;
-	/* The name may contain anything, ")" too, but nothing behind it does. */
+	/* The name may contain anything, ")" too, but nothing behind it does; proc(5) */
 	after = strrchr(text, ')');
 	if (!after ||
 	    sscanf(after,
 	           ") %c %*d %*d %*d %*d %*d %" SCNu32 " %*u %*u %*u %*u %" SCNu64 " %" SCNu64
-	           " %*d %*d %*d %*d %*d %*d %" SCNu64,
-	           &ret->state, &ret->flags, &ret->cpu_ticks, &in_kernel, &ret->start_ticks) != 5)
+	           " %*d %*d %*d %*d %*d %*d %" SCNu64 " %*u %*d %*u %" SCNu64 " %*u %" SCNu64,
+	           &ret->state, &ret->flags, &ret->cpu_ticks, &in_kernel, &ret->start_ticks,
+	           &ret->program.code, &ret->program.stack) != 7)
 		return false;
 	ret->cpu_ticks += in_kernel;
 	return true;
-}
-
-struct ms_proc_program ms_proc_program(pid_t id)
-{
-	struct ms_proc_program ret = { 0 };
-	char text[1024];
-	const char *after;
-
-	(void)ms_proc_read(id, "stat", text, sizeof(text));
-	after = strrchr(text, ')');
-	/* fields 26 and 28, proc(5) */
-	if (!after || sscanf(after,
-	                     ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "
-	                     "%*d %*d %*d %*u %*u %*d %*u %" SCNu64 " %*u %" SCNu64,
-	                     &ret.code, &ret.stack) != 2)
-		memset(&ret, 0, sizeof(ret));
-	return ret;
 }
 
 char ms_proc_state(pid_t tid)

@@ -38,26 +38,27 @@ void ms_proc_link(pid_t id, const char *name, char *buf, size_t size);
 /* Write @text to /proc/@id/@name, as far as that is allowed. */
 void ms_proc_write(pid_t id, const char *name, const char *text);
 
+/*
+ * Where the program of a process has its code and its first stack: other numbers when it has
+ * executed another program since. Zeros where the kernel does not say, and of a thread that
+ * has ended.
+ */
+struct ms_proc_program {
+	uint64_t code;
+	uint64_t stack;
+};
+
 /* What /proc/ID/stat says. */
 struct ms_proc_stat {
 	char state;           /* 'R', 'S', 'D', 'T', 't', 'Z', 'X' … */
 	uint32_t flags;       /* PF_* of the kernel */
 	uint64_t cpu_ticks;   /* clock ticks that its threads have run */
 	uint64_t start_ticks; /* clock ticks since boot */
+	struct ms_proc_program program;
 };
 
 /* False when there is no such process. */
 bool ms_proc_stat(pid_t id, struct ms_proc_stat *ret);
-
-/*
- * Where the program of process @id has its code and its first stack: other numbers when it
- * has executed another program since. Zeros where the kernel does not say.
- */
-struct ms_proc_program {
-	uint64_t code;
-	uint64_t stack;
-};
-struct ms_proc_program ms_proc_program(pid_t id);
 
 /* The state of thread @tid as in ms_proc_stat, 'X' when it is gone. */
 char ms_proc_state(pid_t tid);

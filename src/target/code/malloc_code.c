@@ -94,9 +94,11 @@ void ms_malloc_code_find(pid_t pid, struct ms_collection *shared, struct ms_aren
 	pid_t living = ms_proc_living_thread(pid);
 	int mem_fd = ms_proc_open(living, "mem", O_RDONLY);
 	struct ms_mappings maps = { 0 };
+	struct ms_proc_stat stat = { 0 };
 	struct ms_error err;
 
-	shared->program = ms_proc_program(living); /* before all that is learnt of it */
+	(void)ms_proc_stat(living, &stat);
+	shared->program = stat.program; /* before all that is learnt of it */
 	shared->n_malloc_code = 0;
 	shared->n_libc_code = 0;
 	shared->n_all_code = 0;

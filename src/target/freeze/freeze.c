@@ -329,35 +329,31 @@ static enum ms_status stop_all(struct ms_freezer *freezer, struct ms_proc_list *
 	               freezer->shared->pid);
 }
 
-/* Whether the process that was asked for has ended, and its id is another's. */
-static bool is_another(const struct ms_collection *shared)
-{
-	struct ms_proc_stat now;
-
-	return ms_proc_stat(shared->pid, &now) && now.start_ticks != shared->start_ticks;
-}
-
 /*
  * Whether it still is the process and the program that was looked at before: nothing known
  * of another's code and stacks is true, and to have a thread run code that is not there
- * kills it.
+ * kills it. One that ends has neither, and will be found to have ended.
  */
 static enum ms_status check_program(const struct ms_freezer *freezer, struct ms_error *err)
 {
-	const struct ms_proc_program *before = &freezer->shared->program;
-	struct ms_proc_program now;
+	const struct ms_collection *shared = freezer->shared;
+	const struct ms_proc_program *before = &shared->program;
+	struct ms_proc_stat now;
 
-	if (is_another(freezer->shared))
-		return ms_fail(err, MS_E_GONE, "process %d ended, and another has its id now",
-		               freezer->shared->pid);
-	if (!before->code)
+	if (!ms_proc_stat(shared->pid, &now))
 		return MS_OK;
-	now = ms_proc_program(ms_proc_thread_of(freezer->shared->pid));
-	/* One that ends has neither, and will be found to have ended. */
-	if (!now.code || (now.code == before->code && now.stack == before->stack))
+	if (now.start_ticks != shared->start_ticks)
+		return ms_fail(err, MS_E_GONE, "process %d ended, and another has its id now",
+		               shared->pid);
+	/* its first thread may have ended */
+	if (!before->code ||
+	    (!now.program.code && !ms_proc_stat(ms_proc_thread_of(shared->pid), &now)))
+		return MS_OK;
+	if (!now.program.code ||
+	    (now.program.code == before->code && now.program.stack == before->stack))
 		return MS_OK;
 	return ms_fail(err, MS_E_BUSY, "process %d executed another program while it was looked at",
-	               freezer->shared->pid);
+	               shared->pid);
 }
 
 static enum ms_status freeze_listed(struct ms_freezer *freezer, struct ms_proc_list *list,
