@@ -205,7 +205,7 @@ check-all:
 	$(MAKE) check-fuzz
 	$(MAKE) check-e2e
 
-# While one works: what finds most mistakes, in some two minutes once all is built.
+# While one works: what finds most mistakes, in two to three minutes once all is built.
 check-quick: all targets
 	$(MAKE) layers
 	$(MAKE) check-unit
