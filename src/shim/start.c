@@ -10,7 +10,6 @@
 #include "base/file.h"
 #include "shim/block.h"
 #include "shim/frames/frames.h"
-#include "shim/frames/memory.h"
 #include "shim/gate.h"
 #include "shim/hooks/hooks.h"
 #include "shim/next.h"
@@ -159,7 +158,6 @@ static bool prepare_frames(void)
 		ms_say("Unable to load libunwind.so.8: %s", dlerror());
 		return false;
 	}
-	ms_memory_init();
 	/* now, and not first inside of a signal handler or a forked child */
 	(void)ms_frames_take(pc, 1);
 	return true;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "shim/frames/memory.h"
 #include "shim/frames/walk.h"
 #include "shim/out/say.h"
 #include "shim/pointer.h"
@@ -82,6 +83,7 @@ bool ms_frames_init(void)
 		}
 		memcpy(wanted[i].to, &symbol, sizeof(symbol));
 	}
+	ms_memory_init(); /* before libunwind is called for the first time */
 	(void)unwinder.set_caching(*unwinder.space, UNW_CACHE_NONE);
 	unwinder.walks = ms_walk_init(forget);
 	return true;
