@@ -4,7 +4,8 @@
 
 /*
  * Have libunwind ask the kernel, and not a pipe of its own, whether an address can be read;
- * the pipe is closed. Once, when libunwind is loaded and nothing was unwound yet.
+ * the pipe is closed. Once, when libunwind is loaded and none of it was called yet: the first
+ * call opens the pipe.
  */
 void ms_memory_init(void);
 
