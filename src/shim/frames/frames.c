@@ -29,7 +29,6 @@ static struct {
 	int (*init_local)(unw_cursor_t *cursor, unw_context_t *context);
 	int (*step)(unw_cursor_t *cursor);
 	int (*get_reg)(unw_cursor_t *cursor, unw_regnum_t reg, unw_word_t *ret);
-	void (*flush_cache)(unw_addr_space_t space, unw_word_t begin, unw_word_t end);
 	int (*set_caching)(unw_addr_space_t space, unw_caching_policy_t policy);
 	unw_addr_space_t *space;
 	bool walks;
@@ -40,17 +39,10 @@ static struct {
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern const char _end[] __attribute__((visibility("hidden")));
 
-/*
- * What its backtrace() knew of modules that are gone cannot be flushed; its steps' can.
- * Both share a cache, of which backtrace() reads an entry after it has unlocked it: by
- * then it may be that of a signal's frame, and the stack is read from a wrong place. So
- * backtrace(), which remembers by itself, does without that cache.
- */
+/* What its backtrace() remembers of modules that are gone cannot be flushed: it is done with. */
 static void forget(void)
 {
 	__atomic_store_n(&unwinder.forgot, true, __ATOMIC_RELEASE);
-	(void)unwinder.set_caching(*unwinder.space, UNW_CACHE_GLOBAL);
-	unwinder.flush_cache(*unwinder.space, 0, 0);
 }
 
 /* The header's names are macros for the library's. */
@@ -68,7 +60,6 @@ bool ms_frames_init(void)
 		{ NAME_OF(unw_init_local), &unwinder.init_local },
 		{ NAME_OF(unw_step), &unwinder.step },
 		{ NAME_OF(unw_get_reg), &unwinder.get_reg },
-		{ NAME_OF(unw_flush_cache), &unwinder.flush_cache },
 		{ NAME_OF(unw_set_caching_policy), &unwinder.set_caching },
 		{ NAME_OF(unw_local_addr_space), &unwinder.space },
 	};
@@ -84,6 +75,11 @@ bool ms_frames_init(void)
 		memcpy(wanted[i].to, &symbol, sizeof(symbol));
 	}
 	ms_memory_init(); /* before libunwind is called for the first time */
+	/*
+	 * Of the cache that all its walks share, backtrace() reads an entry after it has
+	 * unlocked it: by then it may be that of a signal's frame, and the stack is read from a
+	 * wrong place. Nor may the cache be switched on later, when some are in backtrace().
+	 */
 	(void)unwinder.set_caching(*unwinder.space, UNW_CACHE_NONE);
 	unwinder.walks = ms_walk_init(forget);
 	return true;
@@ -111,7 +107,7 @@ static size_t walk(uintptr_t *pc, size_t max)
 	return n;
 }
 
-/* As backtrace() does, but forgetting what is gone. */
+/* As backtrace() does, but remembering nothing. */
 static int step_through(void **ret, int max)
 {
 	unw_context_t context;
