@@ -73,7 +73,7 @@ static enum ms_status prepare(struct ms_search *s)
 	struct ms_error why;
 
 	if (st == MS_E_GONE) {
-		st = ms_fail(&s->err, MS_E_UNSUPPORTED, "/proc shows nothing of this process");
+		st = ms_fail(&s->err, MS_E_UNSUPPORTED, "/proc does not show this process");
 		ms_advise(&s->err, "mount /proc where the program runs");
 	}
 	if (st)
@@ -82,7 +82,8 @@ static enum ms_status prepare(struct ms_search *s)
 	    !ms_ranges_add(&s->arena, &s->own, (uintptr_t)s->shared,
 	                   (uintptr_t)s->shared + s->shared->map_bytes) ||
 	    !ms_ranges_tidy(&s->arena, &s->own))
-		return ms_fail(&s->err, MS_E_NOMEM, "no memory for the list of our own memory");
+		return ms_fail(&s->err, MS_E_NOMEM,
+		               "no memory for the list of memscan's own memory");
 	st = ms_fork_check_huge_pages(program, &why);
 	if (st) {
 		st = ms_fail(&s->err, st, "this process cannot be forked to be searched: %s",
@@ -140,7 +141,7 @@ static void reap(struct ms_search *s, enum ms_status st)
 	if (st == MS_E_DIED && WIFSIGNALED(status)) {
 		(void)ms_fail(&s->err, MS_E_DIED, "the sweeper process ended by signal %d",
 		              WTERMSIG(status));
-		ms_advise(&s->err, "was there memory for it? see dmesg");
+		ms_advise(&s->err, "see dmesg: it may have run out of memory");
 	}
 }
 

@@ -25,6 +25,8 @@ import time
 
 import pytest
 
+import messages
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
 E2E_BUILD = BUILD / "e2e"
@@ -352,6 +354,7 @@ class Target(Process):
 class Scan:
     def __init__(self, status, stdout, stderr, seconds):
         self.status, self.stdout, self.stderr, self.seconds = status, stdout, stderr, seconds
+        messages.check(status, stderr)
 
     @property
     def report(self):

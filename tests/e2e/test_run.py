@@ -19,6 +19,7 @@ import time
 
 import pytest
 
+import messages
 import support
 from support import MEMSCAN, USAGE, addresses, compile_target, kill, wait_until
 
@@ -30,6 +31,7 @@ class Ran:
 
     def __init__(self, done, folder):
         self.status, self.stdout, self.stderr = done.returncode, done.stdout, done.stderr
+        messages.check(self.status, self.stderr.decode(errors="replace"))
         self.reports = {p.name: json.loads(p.read_text()) for p in sorted(folder.iterdir())
                         if p.name.startswith("report")}
 

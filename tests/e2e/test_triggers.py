@@ -222,7 +222,7 @@ def test_two_at_once(folder):
             refused = [end for end in ended if end[0] == COULD_NOT_SCAN]
             assert answered and len(answered) + len(refused) == 2, ended
             assert all(target.named_by(out) for _, out, _ in answered), ended
-            assert all("someone else waits" in err and not out for _, out, err in refused), ended
+            assert all("another memscan trigger waits" in err and not out for _, out, err in refused), ended
         target.well()
 
 
@@ -397,8 +397,8 @@ def test_an_answer_that_is_an_error(folder, words):
 
 def test_stacks_that_cannot_be_told(folder):
     missing = folder / "no-memscan"
-    for text, program in (("no program memscan", "/nonexistent"), ("ended with the status 127", missing),
-                          ("ended with the status 9", missing)):
+    for text, program in (("no program memscan", "/nonexistent"), ("ended with status 127", missing),
+                          ("ended with status 9", missing)):
         if program is missing:
             missing.write_text("no program\n" if "127" in text else "#!/bin/sh\nexit 9\n")
             missing.chmod(0o755)
@@ -656,7 +656,7 @@ def test_long_lines_stay_whole(folder):
 
 
 @root_only
-@pytest.mark.parametrize("bad, said", (("theirs", "is another user's"), ("link", "cannot wait for an answer in the folder"),
+@pytest.mark.parametrize("bad, said", (("theirs", "belongs to another user"), ("link", "cannot wait for an answer in the folder"),
                                        ("link/below", "cannot wait for an answer in the folder"),
                                        ("theirs/../safe", "cannot wait for an answer in the folder")))
 def test_folders_that_another_user_may_exchange(folder, bad, said):

@@ -172,6 +172,7 @@ void ms_answer_close(const char *folder, struct ms_answer *answer)
 		ms_log("Tombstone written to: %s", name);
 		return;
 	}
-	ms_log("cannot write to the folder '%s': %s", folder, explain(error));
+	ms_log("cannot write to the folder '%s': %s; set " MS_ENV_FOLDER " to another", folder,
+	       explain(error));
 	(void)unlink(answer->path);
 }

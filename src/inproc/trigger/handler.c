@@ -131,7 +131,8 @@ static void tell_leaks(struct ms_answer *answer)
 		service.settings.suppressions[0] ? service.settings.suppressions : NULL;
 	search->ctx = answer;
 	if (!ms_search_enter(service.process->program)) {
-		refuse(answer, "the process is searching itself already", "try again");
+		refuse(answer, "the process is searching itself already",
+		       "try again when that search has ended");
 		return;
 	}
 	ms_search_run(search);
@@ -195,7 +196,7 @@ static void hear_end(struct ms_answer *answer, const struct saying *saying, int 
 	if (!WIFEXITED(status)) {
 		answer->error = ETIMEDOUT;
 	} else if (WEXITSTATUS(status)) {
-		(void)snprintf(own, sizeof(own), "%.120s stacks ended with the status %d",
+		(void)snprintf(own, sizeof(own), "%.120s stacks ended with status %d",
 		               service.settings.memscan, WEXITSTATUS(status));
 		refuse(answer, *text ? text : own, cut_line(&rest));
 	} else if (*text) {
@@ -218,7 +219,7 @@ static void tell_stacks(struct ms_answer *answer)
 	(void)snprintf(number, sizeof(number), "%d", (int)service.process->program);
 	if (!memscan[0]) {
 		refuse(answer, "no program memscan was found beside the library",
-		       "set " MS_ENV_MEMSCAN " to its path");
+		       "set " MS_ENV_MEMSCAN " to the path of memscan");
 		return;
 	}
 	saying = saying_open();
@@ -432,7 +433,8 @@ static bool make_service(void)
 	service.process = process;
 	(void)pthread_atfork(NULL, NULL, in_child);
 	if (!put_up_sign())
-		ms_log("memscan trigger will not find this process: %s", strerror(errno));
+		ms_log("memscan trigger cannot find this process: %s; use kill -%d instead",
+		       strerror(errno), MS_TRIGGER_SIGNAL);
 	return true;
 }
 
@@ -458,12 +460,12 @@ MS_EXPORT bool memunreachable_install_handler(void)
 	const char *other = ms_search_other_checker();
 
 	if (has_more_rights()) {
-		ms_log("no handler is installed in a process that runs with more rights than "
-		       "whoever started it");
+		ms_log("no handler installed: the process has more rights than the user who "
+		       "started it; scan it from outside, as root");
 		return false;
 	}
 	if (other) {
-		ms_log("no handler is installed in a process that runs under %s", other);
+		ms_log("no handler installed: the process runs under %s", other);
 		return false;
 	}
 	/* What is said of the folder at the first time stays true. */

@@ -34,7 +34,8 @@ static void request(void)
 	int error = ms_trigger_request(MS_TELL_LEAKS);
 
 	if (error)
-		ms_log("cannot start the process that answers: %s", strerror(error));
+		ms_log("cannot start the process that answers: %s; see libmemunreachable(3)",
+		       strerror(error));
 }
 
 /* What is due is asked for once, also when size and clock want it together. */
@@ -85,7 +86,9 @@ static void start(void)
 	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 	(void)pthread_attr_destroy(&attr);
 	if (error)
-		ms_log("cannot start the thread that watches: %s", strerror(error));
+		ms_log("cannot start the thread that watches size and time: %s; raise the limit of "
+		       "processes",
+		       strerror(error));
 }
 
 void ms_trigger_watch(void)

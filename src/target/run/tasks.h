@@ -110,8 +110,9 @@ void ms_gather_check(struct ms_run *run, struct ms_process *process);
 /* Let everything that stands go on as it would have. */
 void ms_gather_release(struct ms_process *process);
 
-/* Let it go unscanned, and tell why. */
-void ms_gather_miss(struct ms_run *run, struct ms_process *process, const char *why);
+/* Let it go unscanned; say why, and what to do for a scan next time. */
+void ms_gather_miss(struct ms_run *run, struct ms_process *process, const char *why,
+                    const char *advice);
 
 /* Something that stood was killed. */
 void ms_gather_spoil(struct ms_run *run, struct ms_process *process);
