@@ -47,7 +47,7 @@ static const char usage[] =
 	"Exit status: 0 printed, 2 usage error, 3 the stacks could not be read (stderr says why\n"
 	"and what to do), 4 they could not be written.\n";
 
-/* How a line begins that tells of a stack which could not be followed. */
+/* How a line begins about a stack that could not be followed. */
 static const char failed[] = "    Unwind failed: ";
 
 struct text MS_VEC(char);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * memscan trigger PID: have a process look at itself, and print what it answers. Nothing
- * is attached from here, so it works for whoever may signal the process, and in containers
- * that nobody may attach to.
+ * is attached from here, so it works for every user that may signal the process, and in
+ * containers that forbid tracing.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -47,7 +47,7 @@ struct asking {
 	char name[64];
 };
 
-/* ---- whom to ask ---- */
+/* ---- which process to ask ---- */
 
 static enum ms_status refuse(struct ms_error *err, pid_t pid)
 {
@@ -232,8 +232,8 @@ static void name_socket(const struct asking *a, struct sockaddr_un *ret)
 }
 
 /*
- * A socket that was left there refuses; nobody is behind it. One of another kind is looked
- * for, lest whoever waits there takes this for the answer.
+ * A socket that was left there refuses, as no process has it open. One of another kind is looked
+ * for, lest the process that waits there takes this for the answer.
  */
 static void remove_stale(const struct asking *a, const struct sockaddr_un *name)
 {
@@ -279,7 +279,7 @@ static void clean_up_on_signals(const struct asking *a)
 }
 
 /*
- * The process may be another user's, so all may connect; who it is is looked at when it
+ * The process may be another user's, so all may connect; which one it is is looked at when it
  * comes. The mode is given at birth: later the name could be another file's.
  */
 static bool bind_for_all(int listener, const struct sockaddr_un *name)

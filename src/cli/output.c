@@ -49,7 +49,7 @@ static enum ms_status unwritable(const char *path, int sys_errno, struct ms_erro
 }
 
 /*
- * Whether somebody else put the file into a folder that many write to: a report holds what
+ * Whether another user put the file into a folder that many write to: a report holds what
  * a process had in memory, and would be theirs.
  */
 static bool is_planted(const struct place *place)

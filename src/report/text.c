@@ -212,7 +212,7 @@ static void write_type(struct ms_text *t, const struct ms_type *type)
 	ms_text_print(t, type->name[0] ? ")\n" : " (table of functions)\n");
 }
 
-/* @report: what the leak's type and stack are in; NULL when these are not to be told */
+/* @report: what the leak's type and stack are in; NULL when these are not to be written */
 static void write_leak(struct ms_text *t, const struct ms_leak *leak,
                        const struct ms_report *report, bool kinds)
 {

@@ -220,8 +220,8 @@ MS_SHIM_EXPORT int malloc_iterate(uintptr_t base, size_t size,
 }
 
 /*
- * Who samples goes past the gate most times, and is made to look at it. That is undone by
- * the first thread that enters again (triggers.c).
+ * A thread that samples goes past the gate most times, and is made to look at it. That is
+ * undone by the first thread that enters again (triggers.c).
  */
 MS_SHIM_EXPORT void malloc_disable(void)
 {

@@ -114,7 +114,7 @@ static uint32_t take_trace(size_t size, size_t frames)
 
 /* ---- blocks that the table has no room for ---- */
 
-/* Without memory for it; nothing then tells them from what is no block. */
+/* Without memory for it; then they cannot be distinguished from what is no block. */
 static size_t untracked; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
 
 static void enter(const void *p, struct ms_live live)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What programs ask or tell the allocator besides allocating. */
+/* What programs ask or set in the allocator besides allocating. */
 
 #include <errno.h>
 #include <stdarg.h>

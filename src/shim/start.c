@@ -109,7 +109,7 @@ static bool read_config(struct ms_arena *arena, struct ms_bytes *ret)
 }
 
 /*
- * The environment comes before the configuration file; but who starts a program of more
+ * The environment comes before the configuration file; but a user who starts a program of more
  * rights than his own has no say in which files it writes.
  */
 static void choose(struct choice *ret)

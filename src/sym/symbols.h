@@ -42,7 +42,7 @@ ms_must_check enum ms_status ms_symbols_open(const struct ms_symbols_call *call,
                                              struct ms_error *err);
 void ms_symbols_close(struct ms_symbols *symbols);
 
-/* Tell what is known of @addr. Strings in @ret live until ms_symbols_close(). */
+/* Give what is known of @addr. Strings in @ret live until ms_symbols_close(). */
 void ms_symbols_name(struct ms_symbols *symbols, ms_addr addr, struct ms_symbol *ret);
 
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * One table says all of an option: its names, its line of --help and who takes it.
+ * One table says all of an option: its names, its line of --help and which command takes it.
  * getopt_long()'s own tables are made from it.
  */
 
@@ -344,7 +344,7 @@ static void make_long_options(struct option ret[ROWS + 1], bool run)
 
 /*
  * "+" first under run: what is behind the program is its own. ":" then: a missing
- * argument is told apart; then each letter, ":" when it takes one.
+ * argument is reported as such; then each letter, ":" when it takes one.
  */
 static void make_short_options(char ret[2 * ROWS + 3], bool run)
 {

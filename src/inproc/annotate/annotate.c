@@ -17,7 +17,7 @@
 /* The first page is never mapped: what is below is a number or an error code. */
 enum { NONSENSE_BELOW = 4096 };
 
-/* Told once each, not for every call of a loop. */
+/* Each is said once, not for every call of a loop. */
 static struct {
 	bool not_in_front;
 	bool no_memory;
@@ -30,7 +30,7 @@ static void say_once(bool *already, const char *text)
 		ms_log("%s", text);
 }
 
-/* Without our free() in front nobody tells us that an ignored block is gone. */
+/* Without our free() in front an ignored block can be freed unnoticed. */
 static void check_in_front(void)
 {
 	if (ms_malloc_reached())

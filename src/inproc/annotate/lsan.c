@@ -18,7 +18,7 @@
 /*
  * Weak, for a static sanitizer's own may stand in the same program. In a program that was
  * built with a sanitizer that one's are called, and at exit it looks by itself: ours
- * stays silent. (Preloaded into such a program ours come first, and the sanitizer tells what
+ * stays silent. (Preloaded into such a program ours come first, and the sanitizer reports what
  * is annotated. They cannot pass on: the sanitizer calls these names itself, inside dlsym().)
  */
 #define LSAN MS_EXPORT __attribute__((weak))
@@ -97,7 +97,7 @@ static void read_options(const char *text, bool *leak_check_at_exit)
 	char number[16];
 
 	read_flag(text, "detect_leaks", &state.checks);
-	/* the default of the other run-time; here whoever wants it asks */
+	/* the default of the other run-time; here it has to be asked for */
 	if (state.checks)
 		read_flag(text, "detect_leaks", &state.at_exit);
 	else
@@ -151,7 +151,7 @@ const char *ms_lsan_suppressions_file(void)
 
 /* ---- checks ---- */
 
-/* Nobody is there to be told of a failure. */
+/* A failure has no caller to be reported to. */
 static void print(const char *text, size_t length)
 {
 	(void)ms_fd_write_all(STDERR_FILENO, text, length);
@@ -166,7 +166,7 @@ static void print_leak(const struct UnreachableMemoryLeak *leak)
 	print("\n", 1);
 }
 
-/* Search once and tell what was found; false when nothing was, or it could not be. */
+/* Search once and report what was found; false when nothing was, or it could not be. */
 static bool found_leaks(void)
 {
 	struct UnreachableMemoryInfo info = { .version = 0 };

@@ -140,7 +140,7 @@ static void tell_leaks(struct ms_answer *answer)
 	ms_search_release(search);
 }
 
-/* ---- stacks: memscan itself tells them, for naming what is on them takes more than is here ----
+/* ---- stacks: memscan itself prints them, as naming what is on them takes more than is here ----
  */
 
 /* What it says on its standard error. */
@@ -154,7 +154,7 @@ static struct saying saying_open(void)
 	struct saying saying = { -1, -1 };
 	int ends[2];
 
-	/* Nobody reads until it has ended: then what is too much is lost. */
+	/* It is read only when it has ended: then what is too much is lost. */
 	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK))
 		return saying;
 	saying.fd = ends[0];
@@ -318,7 +318,7 @@ static int start_if_needed(void)
 	return ms_companion_begin(service.process);
 }
 
-/* The child may be one of vfork(), and this the parent's memory; then nobody looks at it. */
+/* The child may be one of vfork(), and this the parent's memory; then it is not looked at. */
 static void keep_for_child(pid_t pid, uint32_t wanted)
 {
 	if (service.early.pid != pid)
@@ -341,7 +341,7 @@ int ms_trigger_request(uint32_t wanted)
 	before = ms_companion_block_signals();
 	(void)__atomic_fetch_or(&state->wanted, wanted, __ATOMIC_SEQ_CST);
 	do {
-		/* Whoever it is looks at what is wanted again, below. */
+		/* The thread that starts one looks at what is wanted again, below. */
 		if (__atomic_exchange_n(&state->starting, 1, __ATOMIC_SEQ_CST))
 			break;
 		error = start_if_needed();
@@ -449,7 +449,7 @@ static bool install(void)
 	return !sigaction(MS_TRIGGER_SIGNAL, &act, NULL);
 }
 
-/* Whoever starts it has fewer rights than it: a signal of theirs must not make it answer. */
+/* The user who starts it has fewer rights: a signal of theirs must not make it answer. */
 static bool has_more_rights(void)
 {
 	return getauxval(AT_SECURE) != 0;

@@ -63,7 +63,7 @@ struct ms_answer {
 };
 
 /*
- * Open the way to whoever waits for an answer of process @pid, or else a file. False, with
+ * Open the way to the asker that waits for an answer of process @pid, or else a file. False, with
  * the reason logged, when there is neither.
  */
 bool ms_answer_open(const char *folder, pid_t pid, struct ms_answer *ret);

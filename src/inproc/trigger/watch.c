@@ -16,7 +16,7 @@ enum { STACK_BYTES = 128 * 1024 };
 
 static const uint64_t SECOND_NS = UINT64_C(1000000000);
 
-/* Resident bytes of this process; 0 when they cannot be told now. */
+/* Resident bytes of this process; 0 when they are not known now. */
 static uint64_t resident(void)
 {
 	char text[128] = "";

@@ -3,7 +3,7 @@
 /*
  * A dump, line by line.
  *
- * Lines that nobody knows are passed over before MAPS, as versions to come may have
+ * Unknown lines are passed over before MAPS, as versions to come may have
  * them, and adb may put its own in front; a line that begins as a known one must be
  * whole. A dump that says its version must come to its END: a file that was cut off
  * would otherwise pass for a smaller heap.

@@ -3,7 +3,7 @@
 /*
  * Bytes become lines. A line is whole when its end is there: what is left at the end of the
  * file was cut off, and could be read for something else (an address, shortened), so that it
- * is told and left out. Anything else that is no record is damage.
+ * is ignored with a warning. Anything else that is no record is damage.
  */
 #include <stdarg.h>
 #include <stdio.h>

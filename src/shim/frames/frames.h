@@ -2,7 +2,7 @@
 #ifndef MS_SHIM_FRAMES_FRAMES_H
 #define MS_SHIM_FRAMES_FRAMES_H
 
-/* Backtraces: taking them, and telling them. */
+/* Backtraces: taking them, and writing them. */
 
 #include <stdbool.h>
 #include <stddef.h>
