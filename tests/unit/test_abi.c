@@ -158,12 +158,15 @@ Test(abi, half_a_word_further_makes_a_possible_leak)
 Test(abi, pages_are_as_long_as_the_source_says)
 {
 	uint8_t bytes[3 * PAGE];
+	size_t before;
 
 	draw(&toy);
 	ms_fake_map(&fake, STACK + 2 * PAGE, PAGE, RW, "");
 	memset(ms_fake_at(&fake, STACK + 2 * PAGE), 7, PAGE);
 	memset(ms_fake_at(&fake, STACK), 7, PAGE);
+	before = fake.reads;
 	ms_source_fill(&fake.base, STACK, bytes, sizeof(bytes));
+	cr_expect_eq(fake.reads - before, 2, "one page is passed over in one go");
 	for (size_t i = 0; i < sizeof(bytes); i++)
 		cr_assert_eq(bytes[i], i / PAGE == 1 ? 0 : 7, "%zu", i);
 	ms_fake_deinit(&fake);
