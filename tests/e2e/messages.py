@@ -30,6 +30,8 @@ def add(status, what, advice):
 
 def check(status, stderr):
     """Keep what a call of memscan, which ended with @status, refused; it must have said what to do."""
+    if isinstance(stderr, bytes):
+        stderr = stderr.decode(errors="replace")
     ours = [line[len(NAME):] for line in stderr.split("\n") if line.startswith(NAME)]
     for line in ours:
         if " was not scanned: " in line:

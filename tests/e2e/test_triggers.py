@@ -19,6 +19,7 @@ import time
 
 import pytest
 
+import messages
 import support
 from support import (BUILD, COULD_NOT_SCAN, MEMSCAN, Process, SCANNED_CLEAN, Target, compile_target, kill, state_of,
                      wait_until)
@@ -567,6 +568,7 @@ def test_others_are_not_answered(folder):
         answer = subprocess.run([support.for_all(MEMSCAN), "trigger", str(target.pid)], user=NOBODY,
                                 capture_output=True, text=True)
         assert answer.returncode == COULD_NOT_SCAN and "may not be signalled" in answer.stderr
+        messages.check(answer.returncode, answer.stderr)
         target.well()
 
 
@@ -640,6 +642,7 @@ def test_no_answer_commands_the_terminal(folder, refused):
     answer = refused + (r"a\x1b]52;c;ZXZpbA==\x07\nb\x1b[2J\x9b2J\xc2\x9b\rc\xe2\x80\xaed\xe2\x81\xa6\xc3\xa9")
     with liar(folder, answer) as process:
         done = subprocess.run([MEMSCAN, "trigger", str(process.pid)], capture_output=True, timeout=60)
+    messages.check(done.returncode, done.stderr)
     text = (done.stdout + done.stderr).decode()
     assert "a?]52;c;ZXZpbA==?" in text and "b?[2J\ufffd2J??c?d?\u00e9" in text
     assert not [c for c in text if (ord(c) < 32 or 127 <= ord(c) < 160 or 0x202a <= ord(c) <= 0x2069) and c != "\n"]
@@ -670,6 +673,7 @@ def test_folders_that_another_user_may_exchange(folder, bad, said):
     with liar(folder / bad, "an answer") as process:
         done = subprocess.run([MEMSCAN, "trigger", str(process.pid)], capture_output=True, text=True, timeout=60)
     assert done.returncode == COULD_NOT_SCAN and said in done.stderr, done.stderr
+    messages.check(done.returncode, done.stderr)
     assert not list(theirs.iterdir()) and [p.name for p in (folder / "safe").iterdir()] == ["below"]
 
 
