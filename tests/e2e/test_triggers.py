@@ -642,7 +642,6 @@ def test_no_answer_commands_the_terminal(folder, refused):
     answer = refused + (r"a\x1b]52;c;ZXZpbA==\x07\nb\x1b[2J\x9b2J\xc2\x9b\rc\xe2\x80\xaed\xe2\x81\xa6\xc3\xa9")
     with liar(folder, answer) as process:
         done = subprocess.run([MEMSCAN, "trigger", str(process.pid)], capture_output=True, timeout=60)
-    messages.check(done.returncode, done.stderr)
     text = (done.stdout + done.stderr).decode()
     assert "a?]52;c;ZXZpbA==?" in text and "b?[2J\ufffd2J??c?d?\u00e9" in text
     assert not [c for c in text if (ord(c) < 32 or 127 <= ord(c) < 160 or 0x202a <= ord(c) <= 0x2069) and c != "\n"]
