@@ -7,7 +7,7 @@
  *
  *	parse.c    a file becomes a struct ms_heapdump
  *	places.c   the addresses of all frames, each once
- *	           (the caller names them)
+ *	           (whoever calls names them)
  *	tree.c     stacks become trees, as Android's viewer makes them
  *	text.c html.c folded.c json.c     and are written
  *
@@ -29,7 +29,7 @@ struct ms_heapdump_place {
 	uint64_t offset;                           /* in the mapping's file */
 	/* "PACKAGE!/LIBRARY", in which the offset is then, if the file is an app's package. */
 	const char *member;
-	const struct ms_heapdump_info *info; /* what the dump itself says, or NULL */
+	const struct ms_heapdump_info *info; /* what the dump itself tells, or NULL */
 	struct ms_functions functions;       /* innermost first; none: not named */
 };
 
