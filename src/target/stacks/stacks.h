@@ -39,7 +39,7 @@ struct ms_stacks {
 	char *bytes;
 	struct ms_ranges missing; /* tidy: of stacks that are larger than what is copied */
 	int mem;                  /* /proc/PID/mem, for all else */
-	/* Opens the file of that entry of maps, for whoever unwinds; NULL: none is read. */
+	/* Opens the file of that entry of maps, for the unwinder; NULL: none is read. */
 	int (*open)(const void *ctx, size_t entry);
 	const void *open_ctx;
 	char (*names)[MS_THREAD_NAME]; /* of the threads, in their order */
@@ -67,7 +67,7 @@ size_t ms_stacks_read(const struct ms_stacks *stacks, ms_addr addr, void *buf, s
 /*
  * Unwind every thread: pid's own first, the others by their ids. Frames are not named.
  *
- * @deadline_ns: of ms_now_ns(); what is not done then is told as a failure
+ * @deadline_ns: of ms_now_ns(); what is not done then is reported as a failure
  *
  * Returns MS_E_NOMEM only. A thread whose stack cannot be followed to its end has the
  * frames that could, and the reason in its failure.

@@ -3,7 +3,7 @@
  * Unwind tables are read from the process's memory, not from files: those may be
  * deleted, replaced or in another mount namespace, and the vdso has none. Only a program
  * linked statically at a fixed address has frames without a table over them; where they
- * are its section headers tell, which are in the file alone, and /proc/PID/exe is it.
+ * are its section headers say, which are in the file alone, and /proc/PID/exe is it.
  */
 #include <assert.h>
 #include <elf.h>

@@ -170,7 +170,7 @@ static enum ms_status freeze_and_copy(struct ms_stacks *stacks, struct ms_arena 
 
 	ms_ending_hold(&endings);
 	st = start(&c, err);
-	/* No code of malloc is told to the collection process: threads stay where they are. */
+	/* The collection process gets no code of malloc: threads stay where they are. */
 	if (!st)
 		st = ms_collection_freeze(c.shared, c.channel, err);
 	if (!st) {

@@ -241,7 +241,7 @@ static bool step(struct unwinder *u, unw_cursor_t *cursor, struct ms_backtrace *
 /*
  * Add where @cursor is. A return address stands behind its call; but the trampoline of a
  * signal handler, and what the signal interrupted, were not called from in front of
- * where they are. libunwind tells such a frame when it has come to the second.
+ * where they are. libunwind reports such a frame when it has come to the second.
  */
 static bool add_frame(unw_cursor_t *cursor, struct ms_arena *arena, struct ms_backtrace *trace)
 {
