@@ -20,7 +20,7 @@ def without_particulars(text):
     """The same text for each process, file and address that a test happens to have."""
     text = re.sub(r"(?<![\w.])/(?:[^\s/:;,'\"]+/)*[^\s/:;,'\"]*[a-z][^\s/:;,'\"]*", "FILE", text)
     text = re.sub(r"\b0x[0-9a-f]+", "ADDRESS", text)
-    return re.sub(r"\d+", "N", text)
+    return re.sub(r"(?<!\()\b\d+\b(?!-bit)", "N", text)
 
 
 def add(status, what, advice):
