@@ -126,7 +126,7 @@ static enum ms_status prepare_list(struct scan *s)
 static enum ms_status gather(struct scan *s)
 {
 	struct ms_edge_options options = { .unaligned = s->options->unaligned,
-		                           .guard = s->decoding.pointer_guard };
+		                           .mangling = { s->decoding.pointer_guard, 17 } };
 
 	if (!ms_edges_wanted(&s->blocks))
 		return MS_OK;
@@ -141,7 +141,7 @@ static enum ms_status mark_from_roots(struct scan *s, bool starts_only)
 {
 	struct ms_walk_options options = { .unaligned = s->options->unaligned,
 		                           .starts_only = starts_only,
-		                           .guard = s->decoding.pointer_guard,
+		                           .mangling = { s->decoding.pointer_guard, 17 },
 		                           .edges = s->followed,
 		                           .workers = s->options->workers };
 	struct ms_walk *walk = ms_walk_new(&s->blocks, &options, s->arena);

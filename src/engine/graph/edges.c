@@ -320,7 +320,7 @@ static void look_for_mangled(struct gatherer *g, const uint8_t *bytes, size_t le
 
 	for (size_t i = 0; i < len; i += step) {
 		uint64_t value = ms_word_at(bytes + i);
-		uint64_t plain = ms_demangle(value, g->all->options.guard);
+		uint64_t plain = ms_unmangled(value, g->all->options.mangling);
 
 		if (ms_may_be_mangled(value) && plain - g->lookup.low < g->lookup.span)
 			consider(g, offset + i, plain, MS_EDGE_MANGLED);
@@ -376,7 +376,7 @@ static void look_at(struct gatherer *g, const uint8_t *bytes, size_t len, uint64
 		return;
 	all = g->all->options.unaligned ? look_at_unaligned(g, bytes, len, offset)
 	                                : look_at_aligned(g, bytes, len, offset);
-	if (g->all->options.guard && ms_may_be_mangled(all))
+	if (g->all->options.mangling.guard && ms_may_be_mangled(all))
 		look_for_mangled(g, bytes, len, offset);
 }
 

@@ -79,7 +79,7 @@ struct ms_walk *ms_walk_new(struct ms_blocks *blocks, const struct ms_walk_optio
 			return NULL;
 		w->walk = walk;
 		w->flags_asked = (uint8_t)((options->starts_only ? EXACT_FLAG : 0) |
-		                           (options->guard ? 0 : MANGLED_FLAG));
+		                           (options->mangling.guard ? 0 : MANGLED_FLAG));
 		w->flags_wanted = options->starts_only ? EXACT_FLAG : 0;
 		ms_lookup_init(&w->lookup, blocks);
 		walk->walkers[i] = w;
@@ -210,8 +210,8 @@ static inline void consider(struct walker *w, uint64_t value)
 static inline void consider_word(struct walker *w, uint64_t value)
 {
 	consider(w, value);
-	if (ms_may_be_mangled(value) && w->walk->options.guard)
-		consider(w, ms_demangle(value, w->walk->options.guard));
+	if (ms_may_be_mangled(value) && w->walk->options.mangling.guard)
+		consider(w, ms_unmangled(value, w->walk->options.mangling));
 }
 
 void ms_walk_word(struct ms_walk *walk, uint64_t value)
