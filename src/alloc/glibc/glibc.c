@@ -16,7 +16,6 @@ enum {
 	BANNER_PIECE = 1 << 16,
 	BANNER_TEXT = 256,
 	PART_BYTES = 16 << 20,
-	POINTER_GUARD = 0x30, /* tcbhead_t.pointer_guard, x86_64 */
 };
 
 static void check_arenas(struct ms_ptmalloc *pt)
@@ -300,15 +299,6 @@ static enum ms_status find_rival(struct ms_ptmalloc *pt)
 	return ms_served_by(pt->d, pt->peek, own, pt->libcs.n);
 }
 
-static void read_guard(struct ms_decoding *d)
-{
-	const struct ms_thread *t;
-
-	ms_vec_for_each (t, &d->src->threads)
-		if (t->tp && ms_source_word(d->src, t->tp + POINTER_GUARD, &d->pointer_guard))
-			return;
-}
-
 /* What the files of this room work with. */
 static bool prepare(struct ms_ptmalloc *pt, struct ms_peek *peek)
 {
@@ -369,7 +359,6 @@ enum ms_status ms_pt_decode(struct ms_decoding *d, uint64_t part_bytes, struct m
 		st = tell(&pt);
 	if (st)
 		return ms_fail(err, st, "no memory for the table of blocks");
-	read_guard(d);
 	return MS_OK;
 }
 
