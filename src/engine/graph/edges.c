@@ -324,9 +324,10 @@ static void look_for_mangled(struct gatherer *g, const uint8_t *bytes, size_t le
 
 	for (size_t i = 0; i < len; i += step) {
 		uint64_t value = ms_abi_word(abi, bytes + i);
-		uint64_t plain = ms_abi_address(abi, ms_unmangled(value, g->all->options.mangling));
+		uint64_t plain = ms_abi_unmangled(abi, value, g->all->options.mangling);
 
-		if (ms_may_be_mangled(value) && plain - g->lookup.low < g->lookup.span)
+		plain = ms_abi_address(abi, plain);
+		if (ms_abi_may_be_mangled(abi, value) && plain - g->lookup.low < g->lookup.span)
 			consider(g, offset + i, plain, MS_EDGE_MANGLED);
 	}
 }
@@ -385,7 +386,7 @@ static void look_at(struct gatherer *g, const uint8_t *bytes, size_t len, uint64
 		return;
 	all = g->all->options.unaligned || !g->all->plain ? look_at_any(g, bytes, len, offset)
 	                                                  : look_at_aligned(g, bytes, len, offset);
-	if (g->all->options.mangling.guard && ms_may_be_mangled(all))
+	if (g->all->options.mangling.guard && ms_abi_may_be_mangled(g->all->abi, all))
 		look_for_mangled(g, bytes, len, offset);
 }
 

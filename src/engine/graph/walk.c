@@ -221,8 +221,9 @@ static void consider_word(struct walker *w, uint64_t value)
 	const struct ms_abi *abi = w->walk->abi;
 
 	consider(w, ms_abi_address(abi, value));
-	if (ms_may_be_mangled(value) && w->walk->options.mangling.guard)
-		consider(w, ms_abi_address(abi, ms_unmangled(value, w->walk->options.mangling)));
+	if (w->walk->options.mangling.guard && ms_abi_may_be_mangled(abi, value))
+		consider(w, ms_abi_address(
+				    abi, ms_abi_unmangled(abi, value, w->walk->options.mangling)));
 }
 
 void ms_walk_word(struct ms_walk *walk, uint64_t value)

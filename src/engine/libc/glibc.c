@@ -30,7 +30,9 @@ enum {
 	DTV_BIAS = 16,         /* the vector is a block whose second entry it points to */
 	ROTATE = 2 * WORD + 1, /* sysdeps/unix/sysv/linux/x86_64/pointer_guard.h */
 	ABOVE_TCB = 64 * 1024, /* at most so much of the stack lies behind the control block */
-	LOWEST = 1 << 16,      /* where memory may be mapped: a thread's id is no address */
+	LEN = 8,               /* in the record of its stack */
+	GUARD = 16,
+	LOWEST = 1 << 16, /* where memory may be mapped: a thread's id is no address */
 };
 
 /* Of cancelhandling. */
@@ -68,15 +70,16 @@ static bool next_stack(const struct ms_libc_bytes *block, size_t *at, struct ms_
 
 	if (*at < HEADER_BYTES)
 		*at = HEADER_BYTES;
-	while (has_word(block, *at + 2 * WORD)) {
+	while (has_word(block, *at + GUARD)) {
 		ms_addr begin = word(block, *at);
-		uint64_t len = word(block, *at + WORD);
-		uint64_t guard = word(block, *at + 2 * WORD);
+		uint64_t len = word(block, *at + LEN);
+		uint64_t guard = word(block, *at + GUARD);
 		uint64_t below = block->at - begin;
 
 		*at += WORD;
 		if (begin < LOWEST || begin > block->at || begin % 16 || len < page ||
-		    below >= len || len - below > ABOVE_TCB || guard % page || guard > below)
+		    below >= len || len - below > ABOVE_TCB || (guard & (page - 1)) ||
+		    guard > below)
 			continue;
 		*ret = (struct ms_stack_record){ { begin, begin + len }, guard != 0 };
 		return true;

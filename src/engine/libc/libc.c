@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/libc/libc.h"
 
+#include <assert.h>
+
 struct ms_libc_bytes ms_libc_read(struct ms_source *src, ms_addr at, uint8_t *room)
 {
 	return (struct ms_libc_bytes){ &src->abi, at, room,
@@ -58,6 +60,7 @@ struct ms_libc_view ms_libc_find(struct ms_source *src, const struct ms_libc_ops
 	uint8_t room[MS_LIBC_BLOCK_BYTES];
 	const struct ms_thread *t;
 
+	assert(view.ops);
 	ms_vec_for_each (t, &src->threads) {
 		struct ms_libc_thread thread = { 0 };
 		struct ms_libc_bytes block;
