@@ -48,6 +48,7 @@ struct finder {
 	bool layout_known; /* every living thread's id and flags are where they are expected */
 	bool main_seen;    /* some thread runs on the main stack */
 	uint64_t *piece;   /* PIECE bytes to read into */
+	int32_t tid;       /* of the thread that is looked at; 0: one that ended */
 	bool ok;           /* false: no memory */
 };
 
@@ -56,13 +57,29 @@ static void add(struct finder *f, struct ms_ranges *to, ms_addr begin, ms_addr e
 	f->ok &= ms_ranges_add(f->arena, to, begin, end);
 }
 
-static void add_word(struct finder *f, uint64_t word)
+static void add_live(struct finder *f, ms_addr begin, ms_addr end)
+{
+	struct ms_stack_part *part;
+
+	if (begin >= end)
+		return;
+	add(f, &f->ret->live, begin, end);
+	part = ms_vec_push(f->arena, &f->ret->parts);
+	f->ok &= part != NULL;
+	if (part)
+		*part = (struct ms_stack_part){ { begin, end }, f->tid };
+}
+
+static void add_word(struct finder *f, uint64_t word, bool tls)
 {
 	uint64_t *slot = ms_vec_push(f->arena, &f->ret->words);
+	struct ms_stack_word *owner = ms_vec_push(f->arena, &f->ret->word_owners);
 
-	f->ok &= slot != NULL;
-	if (slot)
-		*slot = word;
+	f->ok &= slot && owner;
+	if (!slot || !owner)
+		return;
+	*slot = word;
+	*owner = (struct ms_stack_word){ f->tid, tls };
 }
 
 /* True when memory is mapped from @range's begin to its end without a hole. */
@@ -185,7 +202,7 @@ static ms_addr end_of_frames(const struct ms_region *region, ms_addr sp, ms_addr
  */
 static void add_left_stack(struct finder *f, struct ms_range running, struct ms_range own)
 {
-	add(f, &f->ret->live, lowest_pointer_into(f, running, own), own.end);
+	add_live(f, lowest_pointer_into(f, running, own), own.end);
 	add(f, &f->ret->whole, own.begin, own.end);
 }
 
@@ -200,9 +217,9 @@ static void add_around(struct finder *f, const struct ms_stack_record *own)
 	if (own->guarded || !region)
 		return;
 	if (region->range.begin < own->block.begin)
-		add_word(f, own->block.begin - 8);
+		add_word(f, own->block.begin - 8, false);
 	if (region->range.end > own->block.end)
-		add_word(f, own->block.end);
+		add_word(f, own->block.end, false);
 }
 
 static void add_thread(struct finder *f, const struct ms_thread *t)
@@ -213,17 +230,18 @@ static void add_thread(struct finder *f, const struct ms_thread *t)
 	struct ms_range running = { t->sp - RED_ZONE, t->sp };
 	struct tcb tcb;
 
+	f->tid = t->tid;
 	if (t->tp) {
 		read_tcb(f, t->tp, &tcb);
 		record = stack_record(f, &tcb);
 		own = record.block;
 		if (tcb.n > TCB_DTV / 8)
-			add_word(f, tcb.words[TCB_DTV / 8] - DTV_BIAS);
+			add_word(f, tcb.words[TCB_DTV / 8] - DTV_BIAS, true);
 	}
 	if (own.end > own.begin)
 		add_around(f, &record);
 	if (ms_range_has(own, t->sp)) {
-		add(f, &f->ret->live, lowest_in_use(f, own, t->sp), own.end);
+		add_live(f, lowest_in_use(f, own, t->sp), own.end);
 		add(f, &f->ret->whole, own.begin, own.end);
 		return;
 	}
@@ -233,7 +251,7 @@ static void add_thread(struct finder *f, const struct ms_thread *t)
 		running.end = end_of_frames(region, t->sp, t->tp);
 		if (main)
 			running.begin = lowest_in_use(f, region->range, t->sp);
-		add(f, &f->ret->live, running.begin, running.end);
+		add_live(f, running.begin, running.end);
 		f->main_seen |= main;
 		add(f, &f->ret->whole, main ? region->range.begin : running.begin, running.end);
 	}
@@ -254,6 +272,7 @@ static void add_main_stack(struct finder *f)
 
 		if (!region || (t->tp && ms_range_has(stack_block(f, t->tp), t->sp)))
 			continue;
+		f->tid = t->tid;
 		add_left_stack(f, (struct ms_range){ t->sp, region->range.end }, stack->range);
 		return;
 	}
@@ -330,13 +349,13 @@ static void add_dead_stack(struct finder *f, ms_addr at)
 	end = at + TCB_BYTES < own.end ? at + TCB_BYTES : own.end;
 	if (own.end == own.begin)
 		return;
-	add_word(f, tcb.words[TCB_DTV / 8] - DTV_BIAS);
+	add_word(f, tcb.words[TCB_DTV / 8] - DTV_BIAS, true);
 	if (!is_listed(f, &tcb))
 		return;
 	f->ret->n_dead++;
 	add(f, &f->ret->whole, own.begin, own.end);
 	if (may_be_joined(f, &tcb))
-		add(f, &f->ret->live, at, end);
+		add_live(f, at, end);
 }
 
 /* Look for control blocks: a word that holds its own address, as does the second behind it. */
@@ -391,6 +410,7 @@ enum ms_status ms_stacks_find(struct ms_source *src, const struct ms_regions *re
 	ms_vec_for_each (t, &src->threads)
 		add_thread(&f, t);
 	add_main_stack(&f);
+	f.tid = 0;
 	find_dead_stacks(&f, owned);
 	if (!f.ok || !ms_ranges_tidy(arena, &ret->live) || !ms_ranges_tidy(arena, &ret->whole))
 		return MS_E_NOMEM;
