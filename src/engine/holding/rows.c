@@ -3,10 +3,12 @@
 
 #include "engine/holding/pointers.h"
 
+enum { SHORT = 16 }; /* entries of a row that are looked through; a miss of the cache costs more */
+
 struct gathering {
 	struct ms_rows rows;
 	struct ms_arena *arena;
-	uint32_t *seen; /* for each block the row, from 1 on, that has it last */
+	uint32_t *seen; /* for each block the last long row, from 1 on, that has it */
 	uint32_t row;   /* that is being added to */
 	bool out_of_memory;
 };
@@ -18,6 +20,25 @@ static void begin_row(struct gathering *g, uint32_t row)
 		g->rows.first[++g->row] = g->rows.to.n;
 }
 
+/* Whether the row that is being added to has @to; it is about to, if not. */
+static bool is_in_row(struct gathering *g, uint32_t to)
+{
+	const uint32_t *begin = g->rows.to.at + g->rows.first[g->row];
+	size_t n = g->rows.to.n - (size_t)g->rows.first[g->row];
+	bool found = false;
+
+	if (n < SHORT) {
+		for (size_t i = 0; i < n; i++)
+			found |= begin[i] == to;
+		return found;
+	}
+	for (size_t i = 0; n == SHORT && i < n; i++)
+		g->seen[begin[i]] = g->row + 1;
+	found = g->seen[to] == g->row + 1;
+	g->seen[to] = g->row + 1;
+	return found;
+}
+
 static void add(void *ctx, const struct ms_pointer *pointer)
 {
 	struct gathering *g = ctx;
@@ -25,10 +46,9 @@ static void add(void *ctx, const struct ms_pointer *pointer)
 	uint32_t row = (uint32_t)pointer->from;
 	uint32_t *slot;
 
-	if (to == row || g->seen[to] == row + 1)
-		return;
-	g->seen[to] = row + 1;
 	begin_row(g, row);
+	if (to == row || is_in_row(g, to))
+		return;
 	slot = ms_vec_push(g->arena, &g->rows.to);
 	g->out_of_memory |= !slot;
 	if (slot)
