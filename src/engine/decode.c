@@ -7,14 +7,21 @@
 
 struct claims MS_VEC(struct ms_claim); /* one for each decoder, in its order */
 
+static size_t append(char *to, size_t at, const char *text)
+{
+	size_t len = strnlen(text, MS_READS_TEXT - 1 - at);
+
+	memcpy(to + at, text, len);
+	to[at + len] = '\0';
+	return at + len;
+}
+
 const char *ms_decoders_read(const struct ms_decoder *const *decoders, char ret[MS_READS_TEXT])
 {
-	ret[0] = '\0';
-	for (; *decoders; decoders++) {
-		if (ret[0])
-			(void)strncat(ret, "; ", MS_READS_TEXT - strlen(ret) - 1);
-		(void)strncat(ret, (*decoders)->reads, MS_READS_TEXT - strlen(ret) - 1);
-	}
+	size_t at = append(ret, 0, "");
+
+	for (size_t i = 0; decoders[i]; i++)
+		at = append(ret, append(ret, at, i ? "; " : ""), decoders[i]->reads);
 	return ret;
 }
 
