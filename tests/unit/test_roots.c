@@ -229,3 +229,26 @@ Test(roots, that_are_words_have_names)
 	}
 	ms_fake_deinit(&fake);
 }
+
+/* The live part of one begins where the other one ends: they are visited as one. */
+Test(roots, on_stacks_that_touch_are_each_threads_own)
+{
+	const struct ms_root_name wanted[] = {
+		{ MS_ROOT_TLS, stack_of(1) - 8, 1, 0, STACK_BYTES - TCB_PLACE - 8 },
+		{ MS_ROOT_STACK, stack_of(1), 2, 0, -128 },
+	};
+
+	draw();
+	draw_stack(1, 2, 0);
+	fake.base.threads.at[2].sp = stack_of(1) + 128;
+	find();
+	cr_assert_eq(roots.stacks.live.at[0].end, stack_of(2), "they are one range");
+	for (size_t i = 0; i < 2; i++) {
+		struct visits v = { .at = wanted[i].at };
+
+		ms_roots_visit(&roots, note, &v);
+		cr_expect_eq(v.n, 1);
+		expect_name(&v.name, &wanted[i], "stack");
+	}
+	ms_fake_deinit(&fake);
+}
