@@ -22,17 +22,18 @@ static const char *const reasons[] = {
 static const char *const hows[] = {
 	[MS_HOW_VTABLE] = "vtable",
 	[MS_HOW_FUNCTIONS] = "functions",
+	[MS_HOWS] = "",
 };
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 
 static_assert(COUNT(kinds) == MS_LEAK_KINDS, "a name for each kind");
 static_assert(COUNT(reasons) == MS_REASONS, "a name for each reason");
-static_assert(COUNT(hows) == MS_HOWS, "a name for each way to find a type");
+static_assert(COUNT(hows) == MS_HOWS + 1, "a name for each way to find a type");
 
 static const struct ms_json_names kind_names = { kinds, COUNT(kinds) };
 static const struct ms_json_names reason_names = { reasons, COUNT(reasons) };
-const struct ms_json_names ms_json_hows = { hows, COUNT(hows) };
+const struct ms_json_names ms_json_hows = { hows, MS_HOWS };
 
 /* @form and what follows of the @member of struct @type. */
 #define MEMBER(type, member, form, optional) \
