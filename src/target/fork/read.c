@@ -61,7 +61,7 @@ static size_t read_clone(struct ms_fork *f, struct ms_range part, char *buf)
 
 static size_t read_part(struct ms_fork *f, ms_addr addr, ms_addr end, char *buf)
 {
-	struct ms_part part;
+	struct ms_page_part part;
 	size_t got;
 
 	if (!ms_pages_part(&f->pages, addr, end, &part))
