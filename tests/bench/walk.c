@@ -196,7 +196,7 @@ static uint64_t read_all(const struct heap *heap)
 
 static void measure_edges(struct heap *heap, unsigned n_workers)
 {
-	struct ms_edge_options options = { .guard = 0x9d1f3a5b7c2e4f60 };
+	struct ms_edge_options options = { .mangling = { 0x9d1f3a5b7c2e4f60, 17 } };
 	uint64_t best_read = UINT64_MAX;
 	uint64_t best_gather = UINT64_MAX;
 	uint64_t best_walk = UINT64_MAX;

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "target/arch/arch.h"
 #include "target/fork/cache.h"
 #include "target/target.h"
 
@@ -19,7 +20,7 @@ struct ms_fork *ms_fork_new(const struct ms_source_ops *ops, struct ms_arena *ar
 	if (!f)
 		return NULL;
 	f->base.ops = ops;
-	f->base.abi = ms_abi_x86_64;
+	f->base.abi = ms_native_arch.abi;
 	f->pages.maps = &f->base.mappings;
 	f->mem_fd = -1;
 	f->arena = arena;
