@@ -63,7 +63,7 @@ struct request {
 /* What the worker needs. */
 struct job {
 	const struct request *request;
-	struct ms_stacks *stacks;
+	struct ms_frozen_stacks *stacks;
 	struct ms_stack_dump dump;
 	bool named; /* files are read */
 };
@@ -229,7 +229,7 @@ static enum ms_status dump(pid_t pid, const struct request *request, struct ms_a
 {
 	struct ms_target_facts target;
 	struct ms_host_facts host;
-	struct ms_stacks stacks;
+	struct ms_frozen_stacks stacks;
 	struct job job = { .request = request, .stacks = &stacks, .named = true };
 	enum ms_status st;
 	char at[64];

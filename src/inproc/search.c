@@ -11,15 +11,12 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "inproc/annotate/lsan.h"
+#include "inproc/annotate/options.h"
 #include "inproc/lock.h"
 #include "inproc/log.h"
 #include "report/trust.h"
 #include "report/wire.h"
 #include "target/target.h"
-
-/* Of the static library, LeakSanitizer's names are linked only by programs that use them. */
-#pragma weak ms_lsan_unaligned
 
 static const uint64_t FREEZE_NS = UINT64_C(30000000000);
 
@@ -218,7 +215,7 @@ void ms_search_run(void *ctx)
 	uint64_t began_ns = ms_now_ns();
 	struct ms_trust trust = { 0 };
 
-	s->options.unaligned = ms_lsan_unaligned && ms_lsan_unaligned();
+	s->options.unaligned = ms_lsan.unaligned;
 	for (;;) {
 		s->st = attempt(s);
 		trust.spent_ns = ms_now_ns() - began_ns;

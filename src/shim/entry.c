@@ -338,7 +338,7 @@ static void *realloc_from_inside(void *ptr, size_t size)
 	void *p = NULL;
 
 	if (size) {
-		p = move(ptr, ms_block_usable(ptr), size);
+		p = move(ptr, ms_usable_size(ptr), size);
 		if (!p)
 			return NULL;
 	}
@@ -396,7 +396,7 @@ static size_t usable_inside(void *ptr)
 		return ms_next.usable_size(ptr);
 	if (ms_shim_knows_all() && !ms_block_find(ptr, "malloc_usable_size", &live))
 		return 0;
-	return ms_block_usable(ptr);
+	return ms_usable_size(ptr);
 }
 
 MS_SHIM_EXPORT size_t malloc_usable_size(void *ptr)
@@ -415,7 +415,7 @@ MS_SHIM_EXPORT size_t malloc_usable_size(void *ptr)
 		return size;
 	}
 	if (ms_shim.phase == MS_SHIM_ON && ms_shim_tracks() && !ms_outside_has(ptr))
-		return ms_block_usable(ptr);
+		return ms_usable_size(ptr);
 	return ms_next.usable_size(ptr);
 }
 

@@ -11,8 +11,8 @@
 #include "shim/gate.h"
 #include "shim/next.h"
 #include "shim/out/listing.h"
+#include "shim/out/stats.h"
 #include "shim/shim.h"
-#include "shim/triggers.h"
 
 /* Android's; the C library answers 1 to whatever it does not know. */
 enum {

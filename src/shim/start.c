@@ -18,6 +18,7 @@
 #include "shim/out/record.h"
 #include "shim/out/reports.h"
 #include "shim/out/say.h"
+#include "shim/out/stats.h"
 #include "shim/registry.h"
 #include "shim/shim.h"
 #include "shim/track/freed.h"

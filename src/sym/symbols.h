@@ -49,6 +49,6 @@ void ms_symbols_name(struct ms_symbols *symbols, ms_addr addr, struct ms_symbol 
  * The readable form of a mangled C++ or Rust name, in @arena; @name itself when it is
  * none, or without memory. A version ("@@GLIBC_2.34") is cut off in both cases.
  */
-const char *ms_demangle(const char *name, struct ms_arena *arena);
+const char *ms_readable_name(const char *name, struct ms_arena *arena);
 
 #endif

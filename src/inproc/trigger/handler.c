@@ -479,16 +479,13 @@ MS_EXPORT bool memunreachable_install_handler(void)
 	return true;
 }
 
-/* A program that has its own use for the signal keeps it. */
-__attribute__((constructor)) static void begin(void)
+bool ms_trigger_begin(void)
 {
 	struct sigaction before;
 
 	if (has_more_rights() || ms_search_other_checker())
-		return;
+		return false;
 	ms_trigger_read_settings(&service.settings);
-	if (service.settings.off || sigaction(MS_TRIGGER_SIGNAL, NULL, &before) ||
-	    before.sa_handler != SIG_DFL || !install())
-		return;
-	ms_trigger_watch();
+	return !service.settings.off && !sigaction(MS_TRIGGER_SIGNAL, NULL, &before) &&
+	       before.sa_handler == SIG_DFL && install();
 }

@@ -91,11 +91,11 @@ static void start(void)
 		       strerror(error));
 }
 
-void ms_trigger_watch(void)
+__attribute__((constructor)) static void begin(void)
 {
 	const struct ms_trigger_settings *settings = ms_trigger_settings();
 
-	if (!settings->rss_bytes && !settings->interval_s)
+	if (!ms_trigger_begin() || (!settings->rss_bytes && !settings->interval_s))
 		return;
 	start();
 	/*

@@ -56,7 +56,7 @@ static const char *keep_once(struct lookup *l, const char *s, bool as_is)
 	string = ms_vec_push(l->arena, &kept->strings);
 	if (!string)
 		return NULL;
-	*string = as_is ? s : ms_demangle(s, l->arena);
+	*string = as_is ? s : ms_readable_name(s, l->arena);
 	/* What is not mangled is handed back. */
 	if (*string == s)
 		*string = keep(l->arena, s);

@@ -228,7 +228,7 @@ static void dispatch(struct ms_run *run, pid_t pid, int status, const struct rus
 
 /* ---- the whole ---- */
 
-static bool is_busy(const struct ms_run *run, enum ms_stage stage)
+static bool is_busy(const struct ms_run *run, enum ms_process_stage stage)
 {
 	const struct ms_process *process = run->processes;
 

@@ -27,7 +27,7 @@ struct ms_task {
 	struct ms_task *chain; /* of its bucket */
 };
 
-enum ms_stage {
+enum ms_process_stage {
 	MS_LIVING,
 	MS_GATHERING, /* some threads stand, the others are waited for */
 	MS_SWEEPING,  /* all stand and are being scanned */
@@ -36,7 +36,7 @@ enum ms_stage {
 
 struct ms_process {
 	pid_t pid;
-	enum ms_stage stage;
+	enum ms_process_stage stage;
 	bool fresh;             /* forked by us, and still our program */
 	bool borrowed;          /* lives in its parent's memory, as the child of a vfork does */
 	bool replacing;         /* one of its threads is in execve(), the others end for that */
