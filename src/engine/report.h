@@ -7,7 +7,7 @@
  * writers print. Everything but the names of functions, which are added last, is
  * plain data of fixed size in vectors, without pointers from one entry to another,
  * so that a report travels between processes as bytes. Names and values are those of
- * memscan.report/1 (README, "The JSON report").
+ * memscan.report/1 (docs/JSON.md).
  */
 
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * memscan.report/1 (CONTRACT: README, "The JSON report").
+ * memscan.report/1 (docs/JSON.md).
  *
  * The parts of fixed size are json-c trees; the leaks, of which there can be
  * millions, are one small tree each (json/values.h). One member a line, one leak a line:
@@ -26,7 +26,7 @@ static struct json_object *text(const char *s, size_t len)
 	return json_object_new_string(clean);
 }
 
-/* Empty means "cannot be told", and that is told by absence. */
+/* Empty means "not known", and what is not known is absent. */
 static void add_text(struct ms_json *j, struct json_object *object, const char *key, const char *s)
 {
 	if (s[0])

@@ -31,7 +31,7 @@ enum {
 	TAIL = MS_SLOT_GRANULES << SHIFT, /* of the last block, behind a piece */
 	BUFFER = PIECE_CELLS * CELL_BYTES + TAIL,
 	MAX_ROUNDS = 16,
-	PHASES = 16, /* addresses are told apart by what is left when they are divided by it */
+	PHASES = 16, /* addresses differ by what is left when they are divided by it */
 	SET_WORDS = MS_SLOTS / 64,
 };
 

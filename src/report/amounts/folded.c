@@ -26,7 +26,7 @@ static void put(struct ms_text *t, const char *name)
 	}
 }
 
-/* What has no name is told by where it is in its library. */
+/* What has no name is shown by its place in its library. */
 static void put_unnamed(struct ms_text *t, const struct ms_place *place)
 {
 	if (place->own) {
@@ -81,7 +81,7 @@ static void put_node(struct ms_text *t, const struct ms_amount_tree *tree,
 	}
 }
 
-/* The path to @node from the root, which is only told where there is another. */
+/* The path to @node from the root, which is only written where there is another. */
 static void put_path(struct ms_text *t, const struct ms_amount_tree *tree,
                      const struct ms_amount_node *node)
 {

@@ -192,7 +192,7 @@ static bool order_nodes(struct grower *g)
 	return true;
 }
 
-/* A node stands behind its parent, so that one pass from the end tells it to all above. */
+/* A node stands behind its parent, so that one pass from the end adds it to all above. */
 static void mark_changes(struct ms_amount_nodes *nodes)
 {
 	for (size_t i = nodes->n; i-- > 0;) {

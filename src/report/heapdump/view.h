@@ -7,7 +7,7 @@
  *
  *	parse.c    a file becomes a struct ms_heapdump
  *	places.c   the addresses of all frames, each once
- *	           (whoever calls names them)
+ *	           (the caller names them)
  *	amounts.c  records become amounts by stack, and these a tree (report/amounts)
  *	text.c json.c     which is written, as it is by the writers of all amounts
  *
@@ -30,7 +30,7 @@ struct ms_heapdump_place {
 	uint64_t offset;                           /* in the mapping's file */
 	/* "PACKAGE!/LIBRARY", in which the offset is then, if the file is an app's package. */
 	const char *member;
-	const struct ms_heapdump_info *info; /* what the dump itself tells, or NULL */
+	const struct ms_heapdump_info *info; /* what the dump itself says, or NULL */
 	struct ms_functions functions;       /* innermost first; none: not named */
 };
 
