@@ -142,7 +142,7 @@ static enum ms_status mark_from_roots(struct scan *s, bool starts_only)
 
 	if (!walk)
 		return no_memory(s);
-	ms_roots_walk(&s->roots, s->src, walk);
+	ms_roots_walk(&s->roots, walk);
 	return ms_walk_finish(walk, s->err);
 }
 

@@ -20,6 +20,7 @@ struct finder {
 	struct ms_stacks *ret;
 	bool main_seen;  /* some thread runs on the main stack */
 	uint64_t *piece; /* to read into: PIECE bytes, or words of any size */
+	int32_t tid;     /* of the thread that is looked at; 0: one that ended */
 	bool ok;         /* false: no memory */
 };
 
@@ -28,13 +29,29 @@ static void add(struct finder *f, struct ms_ranges *to, ms_addr begin, ms_addr e
 	f->ok &= ms_ranges_add(f->arena, to, begin, end);
 }
 
-static void add_word(struct finder *f, uint64_t word)
+static void add_live(struct finder *f, ms_addr begin, ms_addr end)
+{
+	struct ms_stack_part *part;
+
+	if (begin >= end)
+		return;
+	add(f, &f->ret->live, begin, end);
+	part = ms_vec_push(f->arena, &f->ret->parts);
+	f->ok &= part != NULL;
+	if (part)
+		*part = (struct ms_stack_part){ { begin, end }, f->tid };
+}
+
+static void add_word(struct finder *f, uint64_t word, bool tls)
 {
 	uint64_t *slot = ms_vec_push(f->arena, &f->ret->words);
+	struct ms_stack_word *owner = ms_vec_push(f->arena, &f->ret->word_owners);
 
-	f->ok &= slot != NULL;
-	if (slot)
-		*slot = word;
+	f->ok &= slot && owner;
+	if (!slot || !owner)
+		return;
+	*slot = word;
+	*owner = (struct ms_stack_word){ f->tid, tls };
 }
 
 /* True when memory is mapped from @range's begin to its end without a hole. */
@@ -76,7 +93,7 @@ static struct ms_range stack_block(const struct finder *f, ms_addr at)
 static void add_table(struct finder *f, const struct ms_libc_thread *thread)
 {
 	if (thread->tls)
-		add_word(f, thread->tls);
+		add_word(f, thread->tls, true);
 }
 
 /* The lowest word in [@from, @to) that points into @stack; its begin when there is none. */
@@ -158,7 +175,7 @@ static ms_addr end_of_frames(const struct finder *f, const struct ms_region *reg
  */
 static void add_left_stack(struct finder *f, struct ms_range running, struct ms_range own)
 {
-	add(f, &f->ret->live, lowest_pointer_into(f, running, own), own.end);
+	add_live(f, lowest_pointer_into(f, running, own), own.end);
 	add(f, &f->ret->whole, own.begin, own.end);
 }
 
@@ -173,9 +190,9 @@ static void add_around(struct finder *f, const struct ms_stack_record *own)
 	if (own->guarded || !region)
 		return;
 	if (region->range.begin < own->block.begin)
-		add_word(f, own->block.begin - f->src->abi.word_bytes);
+		add_word(f, own->block.begin - f->src->abi.word_bytes, false);
 	if (region->range.end > own->block.end)
-		add_word(f, own->block.end);
+		add_word(f, own->block.end, false);
 }
 
 static void add_thread(struct finder *f, const struct ms_thread *t)
@@ -186,6 +203,7 @@ static void add_thread(struct finder *f, const struct ms_thread *t)
 	struct ms_range running = { t->sp - f->src->abi.red_zone_bytes, t->sp };
 	uint8_t room[MS_LIBC_BLOCK_BYTES];
 
+	f->tid = t->tid;
 	if (t->tp) {
 		struct ms_libc_bytes block = ms_libc_read(f->src, t->tp, room);
 		struct ms_libc_thread thread = { 0 };
@@ -198,7 +216,7 @@ static void add_thread(struct finder *f, const struct ms_thread *t)
 	if (own.end > own.begin)
 		add_around(f, &record);
 	if (ms_range_has(own, t->sp)) {
-		add(f, &f->ret->live, lowest_in_use(f, own, t->sp), own.end);
+		add_live(f, lowest_in_use(f, own, t->sp), own.end);
 		add(f, &f->ret->whole, own.begin, own.end);
 		return;
 	}
@@ -208,7 +226,7 @@ static void add_thread(struct finder *f, const struct ms_thread *t)
 		running.end = end_of_frames(f, region, t->sp, t->tp);
 		if (main)
 			running.begin = lowest_in_use(f, region->range, t->sp);
-		add(f, &f->ret->live, running.begin, running.end);
+		add_live(f, running.begin, running.end);
 		f->main_seen |= main;
 		add(f, &f->ret->whole, main ? region->range.begin : running.begin, running.end);
 	}
@@ -229,6 +247,7 @@ static void add_main_stack(struct finder *f)
 
 		if (!region || (t->tp && ms_range_has(stack_block(f, t->tp), t->sp)))
 			continue;
+		f->tid = t->tid;
 		add_left_stack(f, (struct ms_range){ t->sp, region->range.end }, stack->range);
 		return;
 	}
@@ -266,7 +285,7 @@ static void add_dead_stack(struct finder *f, ms_addr at)
 	f->ret->n_dead++;
 	add(f, &f->ret->whole, own.begin, own.end);
 	if (!f->libc->layout_known || !thread.over)
-		add(f, &f->ret->live, at, end < own.end ? end : own.end);
+		add_live(f, at, end < own.end ? end : own.end);
 }
 
 static void find_dead_in(struct finder *f, struct ms_range run)
@@ -322,6 +341,7 @@ enum ms_status ms_stacks_find(const struct ms_decoding *d, const struct ms_libc_
 	ms_vec_for_each (t, &d->src->threads)
 		add_thread(&f, t);
 	add_main_stack(&f);
+	f.tid = 0;
 	find_dead_stacks(&f, &d->owned);
 	if (!f.ok || !ms_ranges_tidy(d->arena, &ret->live) ||
 	    !ms_ranges_tidy(d->arena, &ret->whole))

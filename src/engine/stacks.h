@@ -21,11 +21,26 @@
 #include "engine/decoder.h"
 #include "engine/libc/libc.h"
 
+/* A live part of a stack, and the thread that it is of. */
+struct ms_stack_part {
+	struct ms_range range;
+	int32_t tid; /* 0: it ended */
+};
+
+/* The thread that a word is of. */
+struct ms_stack_word {
+	int32_t tid; /* 0: it ended */
+	bool tls;    /* its table of dynamic TLS; else what lies beside the stack it was given */
+};
+
 struct ms_stacks {
 	struct ms_ranges live;  /* roots */
 	struct ms_ranges whole; /* all memory that is stack, alive or dead; tidy */
 	struct ms_words words;  /* roots: each thread's table of dynamic TLS, as malloc gave it */
 	uint32_t n_dead;        /* stacks of threads that ended */
+	/* Which threads these are of: live's parts, in no order, and words, one each. */
+	struct MS_VEC(struct ms_stack_part) parts;
+	struct MS_VEC(struct ms_stack_word) word_owners;
 };
 
 /*
