@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "base/range.h"
+#include "base/search.h"
 #include "base/sort.h"
 #include "base/status.h"
 
@@ -253,6 +254,21 @@ Test(range, aligns_to_powers_of_two)
 	cr_assert_eq(ms_align_down(4096, 4096), 4096);
 	cr_assert_eq(ms_align_up(4097, 4096), 8192);
 	cr_assert_eq(ms_align_up(4096, 4096), 4096);
+}
+
+Test(search, finds_where_the_first_of_equals_is_or_would_be)
+{
+	static const int sorted[] = { 2, 2, 3, 5, 5, 5, 9 };
+	static const struct {
+		int wanted;
+		size_t at;
+	} rows[] = { { 1, 0 }, { 2, 0 }, { 3, 2 }, { 4, 3 }, { 5, 3 }, { 9, 6 }, { 10, 7 } };
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		cr_expect_eq(ms_lower_bound(0, 7, k, sorted[k] < rows[i].wanted), rows[i].at, "%d",
+		             rows[i].wanted);
+	cr_expect_eq(ms_lower_bound(3, 3, k, sorted[k] < 9), 3, "of none");
+	cr_expect_eq(ms_lower_bound(4, 7, k, sorted[k] < 5), 4, "from the middle");
 }
 
 Test(status, keeps_text_errno_and_advice)

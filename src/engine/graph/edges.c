@@ -4,9 +4,9 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/sort.h"
 #include "engine/graph/lookup.h"
 #include "engine/graph/shared.h"
+#include "engine/graph/spans.h"
 #include "engine/graph/words.h"
 
 /*
@@ -28,7 +28,6 @@ enum {
 	BUFFER = 1 << 18,
 	TAIL = MS_WORD_MAX, /* bytes behind the last position that words may reach into */
 	GROUP = 1024,       /* bytes looked at in one go */
-	PART_BYTES = 1 << 22,
 	SLAB = 1 << 24,
 	WORDS = 64,
 	HELD = 1 << 11,
@@ -100,22 +99,6 @@ bool ms_edges_wanted(const struct ms_blocks *blocks)
 		if (e->host)
 			return false;
 	return blocks->extents.n;
-}
-
-const struct ms_edge_span *ms_edges_span(const struct ms_edges *edges, size_t cell)
-{
-	size_t low = 0;
-	size_t high = edges->spans.n;
-
-	while (high - low > 1) {
-		size_t middle = low + (high - low) / 2;
-
-		if (edges->spans.at[middle].cell0 <= cell)
-			low = middle;
-		else
-			high = middle;
-	}
-	return &edges->spans.at[low];
 }
 
 /* ---- what was found ---- */
@@ -605,115 +588,6 @@ static void gather_item(void *ctx, unsigned worker, size_t item)
 	g->room -= used;
 }
 
-/* ---- what there is to do ---- */
-
-static bool span_before(const void *a, const void *b)
-{
-	const struct ms_edge_span *x = a;
-	const struct ms_edge_span *y = b;
-
-	return x->cell0 < y->cell0;
-}
-
-/* Cut the present memory of an extent that is one block. */
-static bool add_parts(struct ms_edges *edges, struct ms_edge_span *span)
-{
-	const struct ms_blocks *blocks = edges->blocks;
-	struct ms_range rest = blocks->extents.at[span->extent].range;
-	const uint8_t word = blocks->src->abi.word_bytes;
-	struct ms_range run;
-
-	span->part0 = (uint32_t)edges->parts.n;
-	rest.begin = ms_align_up(rest.begin, word);
-	while (rest.begin < rest.end && ms_source_present(blocks->src, rest, &run)) {
-		struct ms_edge_part *part = ms_vec_push(blocks->arena, &edges->parts);
-		ms_addr end = rest.end;
-
-		if (!part)
-			return false;
-		if (end - run.begin > PART_BYTES)
-			end = run.begin + PART_BYTES;
-		*part = (struct ms_edge_part){ .range = { run.begin, end },
-			                       .limit = rest.end - end < word ? rest.end
-			                                                      : end + word - 1,
-			                       .extent = span->extent };
-		rest.begin = end;
-	}
-	span->n_parts = (uint32_t)edges->parts.n - span->part0;
-	return true;
-}
-
-static bool add_spans(struct ms_edges *edges)
-{
-	const struct ms_blocks *blocks = edges->blocks;
-	struct ms_edge_span *span;
-
-	for (uint32_t i = 0; i < blocks->extents.n; i++) {
-		span = ms_vec_push(blocks->arena, &edges->spans);
-		if (!span)
-			return false;
-		*span = (struct ms_edge_span){ .cell0 = blocks->extents.at[i].cell0, .extent = i };
-	}
-	if (!ms_sort(blocks->arena, edges->spans.at, edges->spans.n, sizeof(*span), span_before))
-		return false;
-	ms_vec_for_each (span, &edges->spans)
-		if (blocks->extents.at[span->extent].shift == MS_SINGLE_SHIFT &&
-		    !add_parts(edges, span))
-			return false;
-	return true;
-}
-
-/*
- * Note for each piece the block that begins before it and goes on in it. A block of
- * many pieces is followed once: what was seen for one piece goes for the next.
- */
-static void find_carried(struct ms_edges *edges, const struct ms_extent *extent)
-{
-	const struct ms_blocks *blocks = edges->blocks;
-	size_t seen_from = SIZE_MAX; /* no block ends between this cell and the last piece */
-	size_t end = extent->cell0 + extent->n_cells;
-
-	for (size_t at = (extent->cell0 / MS_EDGE_CELLS + 1) * MS_EDGE_CELLS; at < end;
-	     at += MS_EDGE_CELLS) {
-		uint64_t start =
-			ms_block_start(blocks, extent, (at - extent->cell0) * MS_CELL_GRANULES - 1);
-		size_t cell = extent->cell0 + (size_t)(start / MS_CELL_GRANULES);
-		uint64_t ends;
-		size_t i;
-
-		if (start == UINT64_MAX)
-			continue;
-		ends = blocks->cells.at[cell].ends & ~(ms_granule_bit(start) - 1);
-		i = seen_from == cell && !ends ? at - MS_EDGE_CELLS - 1 : cell;
-		while (!ends && ++i < at)
-			ends = blocks->cells.at[i].ends;
-		seen_from = ends ? SIZE_MAX : cell;
-		if (!ends)
-			edges->pieces[at / MS_EDGE_CELLS].carried =
-				extent->cell0 * MS_CELL_GRANULES + start;
-	}
-}
-
-static bool plan(struct gathering *all)
-{
-	struct ms_edges *edges = all->edges;
-	const struct ms_blocks *blocks = edges->blocks;
-	const struct ms_extent *extent;
-	size_t n = all->n_pieces;
-
-	edges->first =
-		ms_arena_alloc(blocks->arena, (blocks->cells.n + n + 1) * sizeof(*edges->first));
-	edges->pieces = ms_arena_alloc(blocks->arena, n * sizeof(*edges->pieces));
-	if (!edges->first || !edges->pieces || !add_spans(edges))
-		return false;
-	for (size_t i = 0; i < n; i++)
-		edges->pieces[i].carried = UINT64_MAX;
-	ms_vec_for_each (extent, &blocks->extents)
-		if (extent->shift != MS_SINGLE_SHIFT)
-			find_carried(edges, extent);
-	return true;
-}
-
 enum ms_status ms_edges_gather(struct ms_blocks *blocks, const struct ms_edge_options *options,
                                struct ms_workers *workers, struct ms_edges *ret,
                                struct ms_error *err)
@@ -722,15 +596,14 @@ enum ms_status ms_edges_gather(struct ms_blocks *blocks, const struct ms_edge_op
 		                 .abi = &blocks->src->abi,
 		                 .plain = ms_abi_is_plain(&blocks->src->abi),
 		                 .options = *options,
-		                 .n_pieces =
-		                         (blocks->cells.n + MS_EDGE_CELLS - 1) / MS_EDGE_CELLS };
+		                 .n_pieces = ms_edges_pieces(blocks) };
 	unsigned n = ms_workers_count(workers);
 	bool ok;
 
 	assert(blocks->cells.n <= MS_EDGE_PLACE / MS_CELL_GRANULES);
 	ret->blocks = blocks;
 	ms_shared_init(&all.arena, blocks->arena);
-	ok = plan(&all);
+	ok = ms_edges_plan(ret);
 	for (unsigned i = 0; i < n && ok; i++) {
 		struct gatherer *g = ms_arena_alloc(blocks->arena, sizeof(*g));
 

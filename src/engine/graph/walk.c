@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "engine/graph/spans.h"
 #include "engine/graph/walker.h"
 
 /*
