@@ -80,12 +80,13 @@ static enum ms_status add_nodes(struct ms_decoding *d, const struct ms_ranges *t
 	return st;
 }
 
-enum ms_status ms_roots_find(struct ms_decoding *d, struct ms_roots *ret)
+enum ms_status ms_roots_find(struct ms_decoding *d, const struct ms_libc_view *libc,
+                             struct ms_roots *ret)
 {
 	struct ms_ranges taken = { 0 };
 	const struct ms_region *region;
 	const struct ms_range *r;
-	enum ms_status st = ms_stacks_find(d->src, d->regions, &d->owned, d->arena, &ret->stacks);
+	enum ms_status st = ms_stacks_find(d, libc, &ret->stacks);
 
 	if (st)
 		return st;

@@ -63,7 +63,8 @@ struct ms_root_name {
  * Find the roots, and add the nodes to the table of blocks, which is not sealed
  * yet. d->owned is tidy.
  */
-ms_must_check enum ms_status ms_roots_find(struct ms_decoding *d, struct ms_roots *ret);
+ms_must_check enum ms_status ms_roots_find(struct ms_decoding *d, const struct ms_libc_view *libc,
+                                           struct ms_roots *ret);
 
 /* Call @visit for every root. */
 void ms_roots_visit(const struct ms_roots *roots, ms_root_fn *visit, void *ctx);

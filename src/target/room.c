@@ -4,7 +4,8 @@
 #include <string.h>
 #include <sys/uio.h>
 
-#include "engine/tcb.h"
+#include "engine/libc/libc.h"
+#include "engine/signal_frame.h"
 #include "target/maps.h"
 #include "target/proc.h"
 
@@ -40,17 +41,23 @@ enum ms_status ms_stack_places_find(pid_t pid, struct ms_arena *arena, struct ms
 	return MS_OK;
 }
 
-/* The part of @place that is the thread's stack, as glibc has it, or the kernel for the main
- * thread. */
+/*
+ * The part of @place that is the thread's stack, as the C library has it, or the kernel for the
+ * main thread.
+ */
 static bool find_stack(const struct ms_stack_place *place, const struct ms_room_of *thread,
                        struct ms_range *ret)
 {
-	uint64_t words[MS_TCB_BYTES / 8];
-	size_t n = thread->tp ? ms_room_read(thread->tid, thread->tp, words, sizeof(words)) / 8 : 0;
+	uint8_t bytes[MS_LIBC_BLOCK_BYTES];
+	struct ms_libc_bytes block = { .abi = &ms_abi_x86_64, .at = thread->tp, .bytes = bytes };
+	const struct ms_libc_ops *libc;
 	struct ms_stack_record record;
 	size_t at = 0;
 
-	while (ms_tcb_next_record(words, n, thread->tp, &at, &record)) {
+	if (thread->tp)
+		block.n = ms_room_read(thread->tid, thread->tp, bytes, sizeof(bytes));
+	libc = ms_libc_of(ms_libcs, &block);
+	while (libc->next_stack(&block, &at, &record)) {
 		if (!ms_range_has(record.block, thread->sp))
 			continue;
 		*ret = record.block;

@@ -33,7 +33,7 @@
 
 enum { STRIDE = 64, USABLE = 48, CHUNK = 80, PAYLOAD = 72, RUNS = 3, DEFAULTS = 3, WORKERS = 2 };
 
-#define GUARD UINT64_C(0x9d1f3a5b7c2e4f60)
+static const struct ms_mangling mangling = { 0x9d1f3a5b7c2e4f60, 17 };
 
 struct node {
 	struct node *child[2];
@@ -213,7 +213,7 @@ static void measure_holding(struct heap *heap, uint64_t quick_ns)
 
 	src.kernel_words = (struct ms_words){ &root, 1, 1 };
 	for (int i = 0; i < RUNS; i++) {
-		struct ms_walk_options like = { .guard = GUARD };
+		struct ms_walk_options like = { .mangling = mangling };
 		struct ms_arena arena = { 0 };
 		struct ms_blocks blocks;
 		struct ms_chains chains;
@@ -241,7 +241,7 @@ static void measure_holding(struct heap *heap, uint64_t quick_ns)
 
 static uint64_t measure_edges(struct heap *heap, unsigned n_workers)
 {
-	struct ms_edge_options options = { .guard = GUARD };
+	struct ms_edge_options options = { .mangling = mangling };
 	uint64_t best_read = UINT64_MAX;
 	uint64_t best_gather = UINT64_MAX;
 	uint64_t best_walk = UINT64_MAX;

@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "engine/libc/libcs.h"
 #include "engine/roots.h"
 #include "fake.h"
 #include "module.h"
@@ -112,6 +113,8 @@ static void draw(void)
 
 static void find(void)
 {
+	struct ms_libc_view libc;
+
 	memset(&regions, 0, sizeof(regions));
 	memset(&roots, 0, sizeof(roots));
 	ms_blocks_init(&blocks, &fake.base, &fake.arena);
@@ -121,7 +124,8 @@ static void find(void)
 	cr_assert(ms_ranges_add(&fake.arena, &decoding.owned, OWNED, OWNED + PAGE));
 	cr_assert(ms_ranges_add(&fake.arena, &decoding.unproved, UNPROVED, OWNED + PAGE));
 	cr_assert_eq(ms_classify(&fake.base, &fake.arena, &regions, &err), MS_OK);
-	cr_assert_eq(ms_roots_find(&decoding, &roots), MS_OK);
+	libc = ms_libc_find(&fake.base, ms_libcs);
+	cr_assert_eq(ms_roots_find(&decoding, &libc, &roots), MS_OK);
 }
 
 /* What is visited: words one by one, and what has a word at @at. */

@@ -325,9 +325,10 @@ static void look_for_mangled(struct gatherer *g, const uint8_t *bytes, size_t le
 
 	for (size_t i = 0; i < len; i += step) {
 		uint64_t value = plain ? ms_word_at(bytes + i) : ms_abi_word(abi, bytes + i);
-		uint64_t address = ms_abi_address(abi, ms_demangle(value, g->all->options.guard));
+		uint64_t address =
+			ms_abi_address(abi, ms_abi_unmangled(abi, value, g->all->options.mangling));
 
-		if (ms_may_be_mangled(value) && address - g->lookup.low < g->lookup.span)
+		if (ms_abi_may_be_mangled(abi, value) && address - g->lookup.low < g->lookup.span)
 			consider(g, offset + i, address, MS_EDGE_MANGLED);
 	}
 }
@@ -386,7 +387,7 @@ static void look_at(struct gatherer *g, const uint8_t *bytes, size_t len, uint64
 		return;
 	all = g->all->options.unaligned || !g->all->plain ? look_at_any(g, bytes, len, offset)
 	                                                  : look_at_aligned(g, bytes, len, offset);
-	if (g->all->options.guard && ms_may_be_mangled(all))
+	if (g->all->options.mangling.guard && ms_abi_may_be_mangled(g->all->abi, all))
 		look_for_mangled(g, bytes, len, offset);
 }
 

@@ -22,7 +22,7 @@ struct ms_pointers *ms_pointers_new(const struct ms_blocks *blocks,
 	p->plain = ms_abi_is_plain(p->abi);
 	p->unaligned = like->unaligned;
 	p->starts_only = like->starts_only;
-	p->guard = like->guard;
+	p->mangling = like->mangling;
 	ms_lookup_init(&p->lookup, blocks);
 	return p->buffer ? p : NULL;
 }
@@ -65,8 +65,9 @@ static void consider(struct ms_pointers *p, uint64_t from, ms_addr at, uint64_t 
 static void consider_word(struct ms_pointers *p, uint64_t from, ms_addr at, uint64_t value)
 {
 	consider(p, from, at, ms_abi_address(p->abi, value));
-	if (ms_may_be_mangled(value) && p->guard)
-		consider(p, from, at, ms_abi_address(p->abi, ms_demangle(value, p->guard)));
+	if (p->mangling.guard && ms_abi_may_be_mangled(p->abi, value))
+		consider(p, from, at,
+		         ms_abi_address(p->abi, ms_abi_unmangled(p->abi, value, p->mangling)));
 }
 
 void ms_pointers_word(struct ms_pointers *p, uint64_t from, uint64_t value)

@@ -43,7 +43,7 @@ struct ms_pointers {
 	bool plain; /* words can be taken as they are */
 	bool unaligned;
 	bool starts_only;
-	uint64_t guard;
+	struct ms_mangling mangling;
 	uint32_t n_waiting;
 	uint32_t first_waiting;
 	struct ms_waiting_pointer waiting[MS_POINTERS_QUEUE];
@@ -55,7 +55,7 @@ struct ms_pointers {
 /*
  * Look for pointers into sealed @blocks.
  *
- * @like: what counts as one: its unaligned, starts_only and guard
+ * @like: what counts as one: its unaligned, starts_only and mangling
  *
  * NULL without memory. Of a source without a view, blocks that are taken by address are
  * read in pieces of 256 KiB.
