@@ -6,10 +6,11 @@
 
 #include "engine/libc/libc.h"
 #include "engine/signal_frame.h"
+#include "target/arch/arch.h"
 #include "target/maps.h"
 #include "target/proc.h"
 
-enum { RED_ZONE = 128, ALIGNMENT = 64 /* XRSTOR wants it */, PIECE_WORDS = 512 };
+enum { ALIGNMENT = 64 /* XRSTOR wants it */, PIECE_WORDS = 512 };
 
 static bool add_place(struct ms_arena *arena, const struct ms_mapping *map,
                       struct ms_stack_places *ret)
@@ -49,7 +50,9 @@ static bool find_stack(const struct ms_stack_place *place, const struct ms_room_
                        struct ms_range *ret)
 {
 	uint8_t bytes[MS_LIBC_BLOCK_BYTES];
-	struct ms_libc_bytes block = { .abi = &ms_abi_x86_64, .at = thread->tp, .bytes = bytes };
+	struct ms_libc_bytes block = { .abi = &ms_native_arch.abi,
+		                       .at = thread->tp,
+		                       .bytes = bytes };
 	const struct ms_libc_ops *libc;
 	struct ms_stack_record record;
 	size_t at = 0;
@@ -99,16 +102,17 @@ static bool is_on_signal_stack(const struct ms_room_of *thread, struct ms_range 
 static bool find(const struct ms_stack_places *places, const struct ms_room_of *thread,
                  struct ms_range *ret)
 {
+	const ms_addr red_zone = ms_native_arch.abi.red_zone_bytes;
 	ms_addr sp = thread->sp;
 	size_t i = ms_range_search(places->at, places->n, sizeof(*places->at), sp);
 	const struct ms_stack_place *place = &places->at[i];
 	struct ms_range stack;
 
 	if (i == places->n || !ms_range_has(place->range, sp) ||
-	    !find_stack(place, thread, &stack) || sp - stack.begin < RED_ZONE + ALIGNMENT ||
+	    !find_stack(place, thread, &stack) || sp - stack.begin < red_zone + ALIGNMENT ||
 	    is_on_signal_stack(thread, stack))
 		return false;
-	*ret = (struct ms_range){ stack.begin, ms_align_down(sp - RED_ZONE, ALIGNMENT) };
+	*ret = (struct ms_range){ stack.begin, ms_align_down(sp - red_zone, ALIGNMENT) };
 	return true;
 }
 
