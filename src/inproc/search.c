@@ -11,15 +11,12 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "inproc/annotate/lsan.h"
+#include "inproc/annotate/options.h"
 #include "inproc/lock.h"
 #include "inproc/log.h"
 #include "report/trust.h"
 #include "report/wire.h"
 #include "target/target.h"
-
-/* Of the static library, LeakSanitizer's names are linked only by programs that use them. */
-#pragma weak ms_lsan_unaligned
 
 static const uint64_t FREEZE_NS = UINT64_C(30000000000);
 
@@ -73,7 +70,7 @@ static enum ms_status prepare(struct ms_search *s)
 	struct ms_error why;
 
 	if (st == MS_E_GONE) {
-		st = ms_fail(&s->err, MS_E_UNSUPPORTED, "/proc shows nothing of this process");
+		st = ms_fail(&s->err, MS_E_UNSUPPORTED, "/proc does not show this process");
 		ms_advise(&s->err, "mount /proc where the program runs");
 	}
 	if (st)
@@ -82,7 +79,8 @@ static enum ms_status prepare(struct ms_search *s)
 	    !ms_ranges_add(&s->arena, &s->own, (uintptr_t)s->shared,
 	                   (uintptr_t)s->shared + s->shared->map_bytes) ||
 	    !ms_ranges_tidy(&s->arena, &s->own))
-		return ms_fail(&s->err, MS_E_NOMEM, "no memory for the list of our own memory");
+		return ms_fail(&s->err, MS_E_NOMEM,
+		               "no memory for the list of memscan's own memory");
 	st = ms_fork_check_huge_pages(program, &why);
 	if (st) {
 		st = ms_fail(&s->err, st, "this process cannot be forked to be searched: %s",
@@ -140,7 +138,7 @@ static void reap(struct ms_search *s, enum ms_status st)
 	if (st == MS_E_DIED && WIFSIGNALED(status)) {
 		(void)ms_fail(&s->err, MS_E_DIED, "the sweeper process ended by signal %d",
 		              WTERMSIG(status));
-		ms_advise(&s->err, "was there memory for it? see dmesg");
+		ms_advise(&s->err, "see dmesg: it may have run out of memory");
 	}
 }
 
@@ -217,7 +215,7 @@ void ms_search_run(void *ctx)
 	uint64_t began_ns = ms_now_ns();
 	struct ms_trust trust = { 0 };
 
-	s->options.unaligned = ms_lsan_unaligned && ms_lsan_unaligned();
+	s->options.unaligned = ms_lsan.unaligned;
 	for (;;) {
 		s->st = attempt(s);
 		trust.spent_ns = ms_now_ns() - began_ns;

@@ -7,7 +7,6 @@ stops.
 """
 
 import contextlib
-import json
 import os
 import pty
 import re
@@ -19,6 +18,7 @@ import time
 
 import pytest
 
+import messages
 import support
 from support import MEMSCAN, USAGE, addresses, compile_target, kill, wait_until
 
@@ -30,7 +30,8 @@ class Ran:
 
     def __init__(self, done, folder):
         self.status, self.stdout, self.stderr = done.returncode, done.stdout, done.stderr
-        self.reports = {p.name: json.loads(p.read_text()) for p in sorted(folder.iterdir())
+        messages.check(self.status, self.stderr)
+        self.reports = {p.name: support.read_report(p.read_text()) for p in sorted(folder.iterdir())
                         if p.name.startswith("report")}
 
     @property
@@ -224,7 +225,7 @@ def test_output_names(run, tmp_path):
                            "sh", "-c", "echo $$; /bin/true; /bin/true; exit 3"],
                           stdout=subprocess.PIPE, timeout=60)
     assert done.returncode == 3
-    found = {p.name: json.loads(p.read_text()) for p in tmp_path.iterdir()}
+    found = {p.name: support.read_report(p.read_text()) for p in tmp_path.iterdir()}
     assert len(found) == 3 and f"report-{int(done.stdout)}-x" in found
     for name, report in found.items():
         assert name == f"report-{report['target']['pid']}-x"
@@ -615,7 +616,9 @@ def test_killed_while_it_is_scanned(who, how):
             expected = -9
         assert status == (-9 if who == "memscan" else expected)
         if who == "sweeper":
-            assert b"was not scanned" in memscan.popen.stderr.read()
+            said = memscan.popen.stderr.read()
+            assert b"was not scanned" in said
+            messages.check(status, said)
 
 
 PF_SIGNALED = 0x400  # it has begun to die of a signal, and has written its core

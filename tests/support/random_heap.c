@@ -87,7 +87,7 @@ static uint64_t random_pointer(struct random_heap *h)
 		value -= r / 8 % 24;
 		break;
 	case 2:
-		value ^= random_heap_mangling.guard;
+		value ^= RH_GUARD;
 		value = value << 17 | value >> 47;
 		break;
 	case 3:

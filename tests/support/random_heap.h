@@ -8,8 +8,8 @@
  * A heap has two extents of small and large blocks, one of them of several pieces (edges.h)
  * and with a block longer than a piece, blocks that were freed, chunks that are extents of
  * their own, and a node of several mappings, of which some hold nothing. Words point to
- * blocks, into them, just beside them and nowhere; some are mangled with random_heap_mangling, some
- * stand at odd addresses.
+ * blocks, into them, just beside them and nowhere; some are mangled with RH_GUARD, some stand
+ * at odd addresses.
  */
 
 #include "engine/blocks.h"
@@ -27,8 +27,9 @@ enum {
 #define RH_LOWER  UINT64_C(0x20000000)
 #define RH_UPPER  UINT64_C(0x20400000)
 #define RH_SINGLE UINT64_C(0x30000010) /* a block of 5 MiB */
+#define RH_GUARD  UINT64_C(0x9d1f3a5b7c2e4f60)
 
-static const struct ms_mangling random_heap_mangling = { 0x9d1f3a5b7c2e4f60, 17 };
+static const struct ms_mangling rh_mangling = { RH_GUARD, 17 };
 
 struct random_heap {
 	struct ms_fake fake;

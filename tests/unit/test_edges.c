@@ -49,7 +49,7 @@ static size_t count_bits(const uint64_t *marks, size_t n)
 /* Compare what edges say, gathered and followed by @workers, with what is told by bytes. */
 static void compare(uint64_t seed, struct ms_walk_options options, struct ms_workers *workers)
 {
-	struct ms_edge_options wanted = { options.unaligned, random_heap_mangling };
+	struct ms_edge_options wanted = { options.unaligned, rh_mangling };
 	struct ms_walk_options shared = options;
 	static struct random_heap by_bytes, by_edges;
 	struct ms_heads heads_a = { 0 };
@@ -88,9 +88,8 @@ Test(edges, lead_where_bytes_do)
 	for (unsigned i = 0; i < 16; i++) {
 		struct ms_walk_options options = { .unaligned = i & 1,
 			                           .starts_only = i & 2,
-			                           .mangling.guard =
-			                                   i & 4 ? random_heap_mangling.guard : 0,
-			                           .mangling.rotate = random_heap_mangling.rotate };
+			                           .mangling = i & 4 ? rh_mangling
+			                                             : (struct ms_mangling){ 0 } };
 
 		compare(1000 + i, options, workers[i >> 3]);
 	}
@@ -124,7 +123,7 @@ Test(edges, have_a_place_where_there_are_none)
 Test(edges, are_not_needed_for_sharing_the_walk)
 {
 	static struct random_heap alone, shared;
-	struct ms_walk_options options = { .mangling = random_heap_mangling };
+	struct ms_walk_options options = { .mangling = rh_mangling };
 	struct ms_heads heads_a = { 0 };
 	struct ms_heads heads_b = { 0 };
 	uint64_t *a;
@@ -151,7 +150,7 @@ static bool same_bytes(const uint8_t *a, const uint8_t *b, uint32_t n)
 
 Test(edges, are_the_same_for_any_number_of_workers)
 {
-	struct ms_edge_options wanted = { true, random_heap_mangling };
+	struct ms_edge_options wanted = { true, rh_mangling };
 	struct ms_edges a = { 0 };
 	struct ms_edges b = { 0 };
 	struct ms_workers *workers;

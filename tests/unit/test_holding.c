@@ -50,9 +50,8 @@ Test(holding, reaches_what_the_quick_walk_marks)
 	for (unsigned i = 0; i < 16; i++) {
 		struct ms_walk_options like = { .unaligned = i & 1,
 			                        .starts_only = i & 2,
-			                        .mangling.guard =
-			                                i & 4 ? random_heap_mangling.guard : 0,
-			                        .mangling.rotate = random_heap_mangling.rotate };
+			                        .mangling = i & 4 ? rh_mangling
+			                                          : (struct ms_mangling){ 0 } };
 		static struct random_heap h;
 		struct ms_chains chains;
 		struct ms_roots roots;
@@ -100,14 +99,13 @@ static void read_row(struct random_heap *h, uint32_t number, struct row *ret)
 		cr_assert(ms_source_word(&h->fake.base, at, &word));
 		add_to_row(ret, &h->blocks, number, word);
 		if (word >> 47)
-			add_to_row(ret, &h->blocks, number,
-			           (word >> 17 | word << 47) ^ random_heap_mangling.guard);
+			add_to_row(ret, &h->blocks, number, (word >> 17 | word << 47) ^ RH_GUARD);
 	}
 }
 
 Test(holding, has_a_row_of_what_each_block_points_to)
 {
-	struct ms_walk_options like = { .mangling = random_heap_mangling };
+	struct ms_walk_options like = { .mangling = rh_mangling };
 	static struct random_heap h;
 	static struct row row;
 	struct ms_roots roots;

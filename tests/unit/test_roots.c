@@ -2,7 +2,6 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "engine/libc/libcs.h"
 #include "engine/roots.h"
 #include "fake.h"
 #include "module.h"
