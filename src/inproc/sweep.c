@@ -150,11 +150,10 @@ static enum ms_status search(struct ms_search *s, int channel, const struct ms_s
                              struct ms_error *err)
 {
 	struct ms_report *report = &s->report;
-	struct ms_scan_options options = s->options;
+	struct ms_scan_options options = s->service.options;
 	enum ms_status st;
 
 	ms_hidden_wipe(s->process->memory);
-	ms_target_facts(s->process->program, &report->target, &report->host);
 	st = ms_fork_open(s->src, s->shared, &report->warnings, err);
 	if (st)
 		return st;
