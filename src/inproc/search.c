@@ -10,11 +10,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "inproc/annotate/lsan.h"
 #include "inproc/lock.h"
 #include "inproc/log.h"
 #include "report/wire.h"
+#include "scan/sweep.h"
 #include "target/target.h"
 
 /* Of the static library, LeakSanitizer's names are linked only by programs that use them. */
@@ -54,13 +54,6 @@ const char *ms_search_other_checker(void)
 	if (__asan_init || __lsan_init || __hwasan_init || __msan_init)
 		return "a sanitizer: use LeakSanitizer (__lsan_do_leak_check)";
 	return NULL;
-}
-
-static bool get_bytes(void *ctx, void *bytes, size_t len)
-{
-	const struct ms_search *search = ctx;
-
-	return ms_fd_read_all(search->pipe[0], bytes, len);
 }
 
 /* Everything that needs memory or time, done while the program runs. */
@@ -194,7 +187,7 @@ static enum ms_status attempt(void *ctx, struct ms_arena *arena, struct ms_repor
 		st = collect(s);
 	close_pipe(s, 1);
 	if (!st)
-		st = ms_wire_receive(get_bytes, s, &s->told, &s->report, &s->err);
+		st = ms_wire_receive(ms_sweep_get, &s->pipe[0], &s->told, &s->report, &s->err);
 	close_pipe(s, 0);
 	reap(s, st);
 	if (s->src)

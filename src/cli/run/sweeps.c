@@ -18,6 +18,7 @@
 #include "cli/scan/sweeper.h"
 #include "report/wire.h"
 #include "scan/service.h"
+#include "scan/sweep.h"
 #include "target/target.h"
 
 /* More than any report; a sweeper that went wild does not fill the memory. */
