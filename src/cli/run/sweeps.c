@@ -79,7 +79,6 @@ static _Noreturn void be_judge(struct judging *judging, int fd)
 	struct ms_error err = { 0 };
 
 	(void)prctl(PR_SET_NAME, "memscan-names");
-	judging->naming.held = &arena;
 	if (!report || ms_wire_serve(&link, &arena, report, &err))
 		_exit(1);
 	_exit(0);

@@ -34,6 +34,7 @@ static enum ms_status choose(const struct ms_options *options, pid_t *ret, struc
 struct scanning {
 	const struct ms_options *options;
 	struct ms_service service;
+	struct ms_names_book book;
 	struct ms_naming naming;
 	struct ms_progress progress;
 	struct ms_error refusal; /* of the present scan */
@@ -109,7 +110,8 @@ static enum ms_status scan(const struct ms_options *options, struct ms_arena *ar
 		             .options = options->scan,
 		             .limit_ns = options->limit_ns },
 		.naming = { .debug_folder = options->debug_folder,
-		            .debuginfod = options->debuginfod },
+		            .debuginfod = options->debuginfod,
+		            .book = &s.book },
 		.call = { .scan = &s.service.options,
 		          .naming = &s.naming,
 		          .timeout_ns = options->timeout_ns,

@@ -42,7 +42,6 @@ struct trio {
 	const struct ms_trio_call *call;
 	struct ms_collection *shared;
 	struct ms_watch *watch;
-	const struct ms_arena *arena; /* of the report */
 	int channel[2];
 	int report[2]; /* both ways: the sweeper may ask, too */
 	pid_t original;
@@ -362,14 +361,12 @@ static bool judge(void *ctx, const struct ms_report *asked, uint32_t *verdicts,
                   struct ms_error *err)
 {
 	struct trio *t = ctx;
-	struct ms_naming naming = *t->call->naming;
 	bool ok;
 
-	naming.held = t->arena;
 	ms_progress_tick(t->call->progress, "naming functions");
 	/* The target runs again, so there is nothing to wait for. */
 	ms_ending_allow(&t->endings);
-	ok = ms_naming_judge(&naming, asked, t->call->scan->suppressions, verdicts, err);
+	ok = ms_naming_judge(t->call->naming, asked, t->call->scan->suppressions, verdicts, err);
 	ms_ending_hold(&t->endings);
 	return ok;
 }
@@ -385,7 +382,6 @@ static enum ms_status receive(struct trio *t, struct ms_arena *arena, struct ms_
 		.judge_ctx = t,
 	};
 
-	t->arena = arena;
 	return ms_wire_serve(&link, arena, ret, err);
 }
 
@@ -496,6 +492,7 @@ static enum ms_status attempt(const struct ms_trio_call *call, struct ms_arena *
 	enum ms_status st;
 
 	ms_arena_deinit(arena);
+	*call->naming->book = (struct ms_names_book){ .arena = arena };
 	st = open_trio(&t, err);
 	ms_ending_hold(&t.endings);
 	if (st == MS_OK)

@@ -30,7 +30,7 @@ struct ms_trio_call {
 	const struct ms_scan_options *scan;
 	enum ms_snapshot_how how;
 	unsigned jobs;                  /* threads to search with */
-	const struct ms_naming *naming; /* of stacks, which suppressions need */
+	const struct ms_naming *naming; /* of stacks, which suppressions need; with a book */
 	struct ms_error *refusal; /* in/out: why the target was not cloned; MS_OK: it may be */
 	struct ms_progress *progress;
 	bool verbose; /* tell on stderr what is tried again */
