@@ -27,7 +27,7 @@ static uint64_t count_foreign(const struct ms_decoding *d)
 		struct ms_range rest = extent->range;
 		struct ms_range run;
 
-		if (extent->kind != MS_EXTENT_MAPPING || m->inode || m->shared ||
+		if (extent->kind != MS_EXTENT_MAPPING || m->file || m->shared ||
 		    !(m->prot & MS_PROT_WRITE))
 			continue;
 		while (ms_source_present(d->src, rest, &run)) {

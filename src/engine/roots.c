@@ -36,7 +36,7 @@ static bool continues(const struct ms_source *src, const struct ms_region *regio
 	const struct ms_mapping *b = ms_region_mapping(src, next);
 
 	return next->kind == MS_REGION_MEMORY && region->range.end == next->range.begin &&
-	       a->prot == b->prot && !a->shared && !b->shared && !a->inode && !b->inode;
+	       a->prot == b->prot && !a->shared && !b->shared && !a->file && !b->file;
 }
 
 static enum ms_status add_node(struct ms_decoding *d, struct ms_range range, uint32_t mapping)

@@ -342,7 +342,7 @@ static enum ms_status mark_unseen(struct scan *s)
 	struct count kept = { 0 };
 	struct ms_cell *cell;
 
-	if (!s->src->unseen_bytes)
+	if (!s->src->unseen.n)
 		return MS_OK;
 	visit_unmarked(s, add_block, &kept);
 	ms_vec_for_each (cell, &s->blocks.cells)

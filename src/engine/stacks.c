@@ -365,7 +365,7 @@ static void find_dead_stacks(struct finder *f, const struct ms_ranges *owned)
 		struct ms_range gap;
 		struct ms_range run;
 
-		if (region->kind != MS_REGION_MEMORY || ms_region_mapping(f->src, region)->inode)
+		if (region->kind != MS_REGION_MEMORY || ms_region_mapping(f->src, region)->file)
 			continue;
 		while (ms_range_next_gap(&rest, owned, &gap))
 			while (ms_source_present(f->src, gap, &run)) {

@@ -274,12 +274,18 @@ static void measure_view(struct heap *heap)
 
 static void measure(size_t n)
 {
-	struct heap viewed = {
-		.base.ops = &heap_ops, .len = n * STRIDE, .n = n, .stride = STRIDE, .usable = USABLE
-	};
-	struct heap cloned = {
-		.base.ops = &clone_ops, .len = n * CHUNK, .n = n, .stride = CHUNK, .usable = PAYLOAD
-	};
+	struct heap viewed = { .base.ops = &heap_ops,
+		               .base.abi = ms_abi_x86_64,
+		               .len = n * STRIDE,
+		               .n = n,
+		               .stride = STRIDE,
+		               .usable = USABLE };
+	struct heap cloned = { .base.ops = &clone_ops,
+		               .base.abi = ms_abi_x86_64,
+		               .len = n * CHUNK,
+		               .n = n,
+		               .stride = CHUNK,
+		               .usable = PAYLOAD };
 
 	viewed.bytes = must_map(viewed.len);
 	plant(&viewed);

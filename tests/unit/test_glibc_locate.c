@@ -77,13 +77,13 @@ Test(glibc_locate, an_arena_may_spread_over_data_and_bss)
 	ptheap_init(&h);
 	ptheap_draw(&h, "2.36", "T u24 c24 t");
 	data = &h.fake.base.mappings.at[h.fake.base.mappings.n - 1];
-	h.fake.bytes[h.fake.base.mappings.n] = h.fake.bytes[h.fake.base.mappings.n - 1] + MS_PAGE;
+	h.fake.bytes[h.fake.base.mappings.n] = h.fake.bytes[h.fake.base.mappings.n - 1] + 0x1000;
 	bss = ms_vec_push(&h.fake.arena, &h.fake.base.mappings);
 	cr_assert(bss && data);
 	*bss = *data;
-	data->range.end -= MS_PAGE;
-	bss->range.begin += MS_PAGE;
-	bss->inode = 0;
+	data->range.end -= 0x1000;
+	bss->range.begin += 0x1000;
+	bss->file = false;
 	bss->name = "";
 	cr_expect_str_empty(ptheap_try(&h, ""), "%s", h.wrong);
 	ptheap_deinit(&h);

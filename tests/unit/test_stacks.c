@@ -495,7 +495,7 @@ Test(stacks, of_the_dead_are_not_looked_for_in_files_the_break_or_a_heap)
 		m = &fake.base.mappings.at[2];
 		memset(&owned, 0, sizeof(owned));
 		if (where == 0)
-			m->inode = 99;
+			m->file = true;
 		else if (where == 1)
 			m->name = "[heap]";
 		else

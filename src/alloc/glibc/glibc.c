@@ -341,7 +341,9 @@ static enum ms_status locate(struct ms_ptmalloc *pt)
 
 enum ms_status ms_pt_decode(struct ms_decoding *d, uint64_t part_bytes, struct ms_error *err)
 {
-	struct ms_ptmalloc pt = { .d = d, .part_bytes = part_bytes };
+	struct ms_ptmalloc pt = { .d = d,
+		                  .page = d->src->abi.page_bytes,
+		                  .part_bytes = part_bytes };
 	struct ms_peek peek;
 	enum ms_status st = prepare(&pt, &peek) ? locate(&pt) : MS_E_NOMEM;
 

@@ -114,6 +114,7 @@ struct ms_ptmalloc {
 	uint8_t *buffers[MS_WORKERS_MAX]; /* of MS_WINDOW_BYTES, one for each worker */
 	uint8_t *trial_buffer;            /* of the same size, for chunks.c; by one thread only, */
 	uint8_t *search_buffer; /* and for who looks for something, meanwhile trying chunks */
+	uint32_t page;          /* bytes */
 	uint64_t part_bytes;    /* large segments are cut at multiples of it */
 	uint64_t key;           /* which the target cannot know */
 	uint64_t tcache_count;  /* how many a bin of a cache may hold; 0: not known */

@@ -25,6 +25,7 @@ enum {
 	REACH = 32 * 1024, /* bytes below the thread pointer that are searched */
 	ALLOWANCE = 32,    /* a block may be so much larger than was asked for */
 	MAX_TRIALS = 4096,
+	PIECE = 4096,            /* read at a time */
 	ENOUGH_THREADS = 64,     /* to learn the distance from, */
 	ENOUGH_BYTES = 16 << 20, /* or so much of their storage */
 	ARENA_REACH = 0x80,      /* thread_arena is so near to the pointer to the cache */
@@ -241,11 +242,11 @@ static enum ms_status try_thread(struct search *s, const struct ms_thread *t)
 {
 	const ms_addr begin = t->tp - s->tls.far;
 	const ms_addr end = t->tp - s->tls.near;
-	uint64_t words[MS_PAGE / MS_WORD];
+	uint64_t words[PIECE / MS_WORD];
 	enum ms_status st = MS_OK;
 
 	for (ms_addr at = ms_align_up(begin, MS_WORD); at + MS_WORD <= end && !st;) {
-		ms_addr stop = ms_align_down(at, MS_PAGE) + MS_PAGE;
+		ms_addr stop = ms_align_down(at, PIECE) + PIECE;
 		size_t n;
 
 		stop = stop < end ? stop : end;

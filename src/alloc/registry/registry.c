@@ -8,8 +8,6 @@
  * allocator's own decoder has found.
  */
 
-enum { PAGE_BYTES = 4096 };
-
 static uint64_t bytes_of(const struct ms_blocks *blocks)
 {
 	const struct ms_extent *e;
@@ -73,9 +71,9 @@ static bool hand_over_memory(struct ms_registry *r)
 	const struct ms_range *range;
 
 	ms_vec_for_each (range, &r->memory) {
-		ms_addr end = range->end + PAGE_BYTES - 1;
+		ms_addr end = ms_align_up(range->end, r->d->src->abi.page_bytes);
 
-		if (!ms_ranges_add(r->d->arena, &r->d->owned, range->begin, end - end % PAGE_BYTES))
+		if (!ms_ranges_add(r->d->arena, &r->d->owned, range->begin, end))
 			return false;
 	}
 	return true;

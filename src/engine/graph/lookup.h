@@ -83,8 +83,8 @@ static inline const struct ms_extent *ms_lookup_extent(struct ms_lookup *lookup,
  * The granule of the block that @value, an address of @extent, points into, or
  * UINT64_MAX; with @starts_only, of the block that begins at @value.
  *
- * A value in the first word of a block needs no look at the block's size: no
- * allocator's block is shorter than a word.
+ * A value in the first bytes of a block needs no look at the block's size: no
+ * allocator's block is shorter than the shortest word.
  *
  * @cell: of @value
  */
@@ -106,7 +106,7 @@ static inline uint64_t ms_lookup_hit(const struct ms_blocks *blocks, const struc
 		return granule;
 	if (starts_only)
 		return UINT64_MAX;
-	if (offset >= sizeof(uint64_t) && offset >= ms_block_usable(blocks, extent, granule))
+	if (offset >= sizeof(uint32_t) && offset >= ms_block_usable(blocks, extent, granule))
 		return UINT64_MAX;
 	return granule;
 }

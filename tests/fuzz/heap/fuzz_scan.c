@@ -355,7 +355,7 @@ static void check_untouched(struct process *p, struct outcome *out)
 	follow(p, out, (struct ms_range){ MEMORY, MEMORY + PAGE });
 	ms_vec_for_each (block, &out->blocks)
 		lost += !block->reached;
-	if (!p->all.base.unknown_stack_bytes && !p->all.base.unseen_bytes)
+	if (!p->all.base.unknown_stack_bytes && !p->all.base.unseen.n)
 		require(t->leaked_allocations == lost, "what nothing leads to is a leak");
 }
 
@@ -537,7 +537,7 @@ static void scan_and_check(struct process *p, const struct input *input,
 		check_report(&out, &options);
 		check_memory(p, &out);
 		check_roots(p, &out);
-		require(!p->all.base.unseen_bytes || !out.report.totals.leaked_allocations,
+		require(!p->all.base.unseen.n || !out.report.totals.leaked_allocations,
 		        "memory that was not seen may hold anything");
 	}
 	if (before && out.status == MS_OK) {
@@ -589,7 +589,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	p = process_of(&input);
 	p->all.no_view = input.drawn & NO_VIEW;
 	p->all.base.unknown_stack_bytes = input.options & UNKNOWN_STACKS ? SIGNAL_STACK : 0;
-	p->all.base.unseen_bytes = input.options & UNSEEN ? PAGE : 0;
+	if (input.options & UNSEEN)
+		require(ms_ranges_add(&p->all.arena, &p->all.base.unseen, 0, PAGE), "memory");
 	hold_blocks(p, input.holders);
 	p->n_drawn = p->n_written;
 	if (input.options & CONFIRM) {
