@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "engine/decode.h"
 #include "engine/foreign.h"
 #include "engine/graph/packed.h"
 #include "engine/graph/relative.h"
@@ -72,7 +73,6 @@ static enum ms_status no_memory(struct scan *s)
 
 static enum ms_status decode(struct scan *s)
 {
-	const struct ms_decoder *const *decoders = s->options->decoders;
 	enum ms_status st;
 
 	ms_blocks_init(&s->blocks, s->src, s->arena);
@@ -80,22 +80,14 @@ static enum ms_status decode(struct scan *s)
 		                            .regions = &s->regions,
 		                            .arena = s->arena,
 		                            .workers = s->options->workers,
+		                            .decoders = s->options->decoders,
 		                            .blocks = &s->blocks,
 		                            .heaps = &s->report->heaps,
 		                            .evidence = &s->report->evidence,
 		                            .warnings = &s->report->warnings,
 		                            .origins = &s->origins };
-	for (; *decoders; decoders++) {
-		st = (*decoders)->decode(&s->decoding, s->err);
-		if (st)
-			return st == MS_E_NOMEM ? no_memory(s) : st;
-	}
-	if (s->report->heaps.n)
-		return MS_OK;
-	st = ms_fail(s->err, MS_E_UNSUPPORTED,
-	             "no allocator that memscan understands was found in the process");
-	ms_advise(s->err, "memscan reads the heap of glibc's malloc, 2.26 to 2.43, 64-bit");
-	return st;
+	st = ms_decode(&s->decoding, s->options->annotators, s->err);
+	return st == MS_E_NOMEM ? no_memory(s) : st;
 }
 
 static enum ms_status find_roots(struct scan *s)

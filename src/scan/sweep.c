@@ -23,6 +23,7 @@ enum ms_status ms_sweep_search(const struct ms_sweep_call *call, struct ms_arena
 		return st;
 	ms_snapshot_describe(call->snapshot, call->shared, arena, report);
 	options.decoders = ms_decoders;
+	options.annotators = ms_annotators;
 	st = ms_scan(call->snapshot->src, &options, arena, report, err);
 	report->scan.bytes_read = ms_snapshot_bytes(call->snapshot);
 	return st;

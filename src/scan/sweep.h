@@ -17,7 +17,7 @@ struct ms_sweep_call {
 	const struct ms_collection *shared;
 	const struct ms_snapshot *snapshot;
 	const struct ms_jail *jail;            /* what is kept */
-	const struct ms_scan_options *options; /* all but decoders and workers */
+	const struct ms_scan_options *options; /* all but decoders, annotators, workers */
 	unsigned jobs;                         /* threads to search with; 0: this one, alone */
 };
 

@@ -34,20 +34,34 @@ static ms_addr block(unsigned i)
 	return HEAP + (ms_addr)i * SLOT;
 }
 
-static enum ms_status toy_decode(struct ms_decoding *d, struct ms_error *err)
+static enum ms_status toy_claim(struct ms_decoding *d, struct ms_claim *ret)
 {
-	struct ms_heap *heap = ms_vec_push(d->arena, d->heaps);
+	(void)d;
+	ret->state = &fake;
+	return MS_OK;
+}
+
+static enum ms_status toy_read(struct ms_decoding *d, const struct ms_claim *claim)
+{
 	uint32_t extent;
-	bool ok = heap && ms_ranges_add(d->arena, &d->owned, HEAP, HEAP + PAGE) &&
-	          !ms_blocks_open(d->blocks, (struct ms_range){ HEAP, HEAP + BLOCKS * SLOT }, 4,
+	bool ok = !ms_blocks_open(d->blocks, (struct ms_range){ HEAP, HEAP + BLOCKS * SLOT }, 4,
 	                          &extent);
 
-	(void)err;
+	(void)claim;
 	for (unsigned i = 0; i < BLOCKS && ok; i++)
 		ok = !ms_blocks_put(d->blocks, extent, block(i), USABLE);
-	if (ok)
-		strcpy(heap->allocator, "toy");
 	return ok ? MS_OK : MS_E_NOMEM;
+}
+
+static enum ms_status toy_settle(struct ms_decoding *d, const struct ms_claim *claim)
+{
+	struct ms_heap *heap = ms_vec_push(d->arena, d->heaps);
+
+	(void)claim;
+	if (!heap || !ms_ranges_add(d->arena, &d->owned, HEAP, HEAP + PAGE))
+		return MS_E_NOMEM;
+	strcpy(heap->allocator, "toy");
+	return MS_OK;
 }
 
 static void draw(const struct ms_abi *abi)
@@ -64,7 +78,7 @@ static void draw(const struct ms_abi *abi)
 /* The leaked blocks by their numbers, "0 3 ", each way of reading the source the same. */
 static const char *leaked(struct ms_scan_options options)
 {
-	static const struct ms_decoder decoder = { .name = "toy", .decode = toy_decode };
+	static const struct ms_decoder decoder = { "toy", "toys", toy_claim, toy_read, toy_settle };
 	static const struct ms_decoder *const decoders[] = { &decoder, NULL };
 	static char text[2][BLOCKS * 4];
 	struct ms_error err = { 0 };

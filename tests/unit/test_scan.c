@@ -86,13 +86,32 @@ static bool put_origins(struct ms_decoding *d)
 	return true;
 }
 
-static enum ms_status drawn_decode(struct ms_decoding *d, struct ms_error *err)
+static enum ms_status drawn_claim(struct ms_decoding *d, struct ms_claim *ret)
+{
+	(void)d;
+	ret->state = &fake;
+	return MS_OK;
+}
+
+static enum ms_status drawn_read(struct ms_decoding *d, const struct ms_claim *claim)
+{
+	unsigned int lower = n_blocks < IN_LOWER ? n_blocks : IN_LOWER;
+	bool ok = true;
+
+	(void)claim;
+	if (!unproved)
+		ok = put_blocks(d, lower, n_blocks,
+		                (struct ms_range){ block(IN_LOWER), HEAP + PAGE }) &&
+		     put_blocks(d, 0, lower, (struct ms_range){ HEAP, block(IN_LOWER) });
+	return ok ? MS_OK : MS_E_NOMEM;
+}
+
+static enum ms_status drawn_settle(struct ms_decoding *d, const struct ms_claim *claim)
 {
 	struct ms_heap *heap = ms_vec_push(d->arena, d->heaps);
-	unsigned int lower = n_blocks < IN_LOWER ? n_blocks : IN_LOWER;
 	bool ok = ms_ranges_add(d->arena, &d->owned, HEAP, HEAP + PAGE);
 
-	(void)err;
+	(void)claim;
 	ms_note_add(d->arena, d->evidence, "drawn");
 	d->pointer_guard = guard;
 	d->rival = rival;
@@ -100,15 +119,12 @@ static enum ms_status drawn_decode(struct ms_decoding *d, struct ms_error *err)
 	heap->verified = !unproved;
 	if (unproved)
 		ok &= put_unproved(d);
-	else
-		ok &= put_blocks(d, lower, n_blocks,
-		                 (struct ms_range){ block(IN_LOWER), HEAP + PAGE }) &&
-		      put_blocks(d, 0, lower, (struct ms_range){ HEAP, block(IN_LOWER) });
 	ok &= put_origins(d);
 	return ok ? MS_OK : MS_E_NOMEM;
 }
 
-static const struct ms_decoder drawn = { .name = "drawn", .decode = drawn_decode };
+static const struct ms_decoder drawn = { "drawn", "drawings", drawn_claim, drawn_read,
+	                                 drawn_settle };
 static const struct ms_decoder *const decoders[] = { &drawn, NULL };
 
 static void draw(unsigned int n)

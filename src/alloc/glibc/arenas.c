@@ -470,7 +470,7 @@ static struct ms_pt_arena *push_arena(struct ms_ptmalloc *pt, const struct ms_li
 		.top = ms_pt_word(pt, addr + libc->layout->top),
 		.system_mem = ms_pt_word(pt, addr + libc->layout->system_mem),
 		.flags = ms_pt_word(pt, addr + libc->layout->flags) & UINT32_MAX,
-		.group = (uint32_t)pt->arenas.n,
+		.group = ms_blocks_new_group(pt->d->blocks),
 		.first_planned = pt->planned->n,
 		.proved = true,
 	};
@@ -572,27 +572,34 @@ static bool own_data(struct ms_ptmalloc *pt, const struct ms_libc *libc)
 	       (!libc->par_layout || own(pt, 0, libc->par, libc->par + libc->par_layout->size));
 }
 
-enum ms_status ms_pt_read_arenas(struct ms_ptmalloc *pt)
+enum ms_status ms_pt_plan_arenas(struct ms_ptmalloc *pt)
 {
-	struct ms_pt_segments planned = { 0 };
 	enum ms_status st = MS_OK;
 	struct ms_libc *libc;
 
-	pt->planned = &planned;
-	ms_vec_for_each (libc, &pt->libcs)
+	pt->planned = ms_arena_alloc(pt->d->arena, sizeof(*pt->planned));
+	if (!pt->planned)
+		return MS_E_NOMEM;
+	ms_vec_for_each (libc, &pt->libcs) {
 		if (!st)
 			st = plan_ring(pt, libc);
-	if (!st)
-		st = ms_segments_read(pt, planned.at, planned.n);
+		if (!st && !own_data(pt, libc))
+			st = MS_E_NOMEM;
+	}
+	return st;
+}
+
+enum ms_status ms_pt_read_arenas(struct ms_ptmalloc *pt)
+{
+	enum ms_status st = ms_segments_read(pt, pt->planned->at, pt->planned->n);
+	const struct ms_libc *libc;
+
 	ms_vec_for_each (libc, &pt->libcs) {
 		if (!st)
 			st = read_ring(pt, libc);
 		if (!st)
 			find_strays(pt, libc);
-		if (!st && !own_data(pt, libc))
-			st = MS_E_NOMEM;
 	}
-	pt->planned = NULL;
 	if (st)
 		return st;
 	return ms_ranges_tidy(pt->d->arena, &pt->owned) ? MS_OK : MS_E_NOMEM;

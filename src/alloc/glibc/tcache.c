@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "alloc/glibc/ptmalloc.h"
-#include "alloc/tls.h"
+#include "engine/loaded/tls.h"
 
 /*
  * A thread's cache is a block of its own, pointed to from the C library's static
@@ -142,10 +142,12 @@ static bool spare(struct ms_ptmalloc *pt, ms_addr mem)
 	const struct ms_extent *e = ms_blocks_extent_of(pt->d->blocks, mem);
 	uint64_t usable = ms_blocks_usable(pt->d->blocks, mem);
 	struct ms_pt_spared *spared;
+	struct ms_pt_arena *arena;
 
 	if (!ms_blocks_kill(pt->d->blocks, mem))
 		return false;
-	spared = e->group ? &pt->arenas.at[e->group - 1].spared : &pt->mmapped.spared;
+	arena = ms_pt_arena_of(pt, e->group);
+	spared = arena ? &arena->spared : &pt->mmapped.spared;
 	spared->n++;
 	spared->bytes += usable;
 	return true;
@@ -351,10 +353,12 @@ static bool is_in_doubt(const struct ms_ptmalloc *pt, ms_addr addr)
 {
 	const struct ms_pt_share *share;
 
-	ms_vec_for_each (share, &pt->shares)
-		if (share->group && !pt->arenas.at[share->group - 1].proved &&
-		    ms_range_has(share->range, addr))
+	ms_vec_for_each (share, &pt->shares) {
+		const struct ms_pt_arena *arena = ms_pt_arena_of(pt, share->group);
+
+		if (arena && !arena->proved && ms_range_has(share->range, addr))
 			return true;
+	}
 	return false;
 }
 

@@ -320,14 +320,15 @@ static inline void consider(struct gatherer *g, uint64_t offset, uint64_t value,
 static void look_for_mangled(struct gatherer *g, const uint8_t *bytes, size_t len, uint64_t offset)
 {
 	const struct ms_abi *abi = g->all->abi;
+	const bool plain = g->all->plain;
 	size_t step = g->all->options.unaligned ? 1 : abi->word_bytes;
 
 	for (size_t i = 0; i < len; i += step) {
-		uint64_t value = ms_abi_word(abi, bytes + i);
-		uint64_t plain = ms_abi_address(abi, ms_demangle(value, g->all->options.guard));
+		uint64_t value = plain ? ms_word_at(bytes + i) : ms_abi_word(abi, bytes + i);
+		uint64_t address = ms_abi_address(abi, ms_demangle(value, g->all->options.guard));
 
-		if (ms_may_be_mangled(value) && plain - g->lookup.low < g->lookup.span)
-			consider(g, offset + i, plain, MS_EDGE_MANGLED);
+		if (ms_may_be_mangled(value) && address - g->lookup.low < g->lookup.span)
+			consider(g, offset + i, address, MS_EDGE_MANGLED);
 	}
 }
 

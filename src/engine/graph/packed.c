@@ -4,6 +4,7 @@
 #include "engine/graph/lookup.h"
 #include "engine/graph/shared.h"
 #include "engine/graph/walk.h"
+#include "engine/graph/words.h"
 
 /*
  * One sweep over all that is marked, in pieces that the workers share. Extents of the heap
@@ -91,6 +92,7 @@ static void consider(struct search *s, struct seeker *k, const struct piece *p, 
 static void look(struct search *s, struct seeker *k, const struct piece *p, const uint8_t *bytes)
 {
 	const struct ms_abi *abi = s->abi;
+	const bool plain = ms_abi_is_plain(abi);
 	const size_t word = abi->word_bytes;
 	const ms_addr low = k->lookup.low;
 	const uint64_t span = k->lookup.span;
@@ -103,7 +105,7 @@ static void look(struct search *s, struct seeker *k, const struct piece *p, cons
 		return;
 	n = here - word + 1 < most ? here - word + 1 : most;
 	for (size_t i = p->code ? 0 : word / 2; i < n; i += step) {
-		uint64_t value = ms_abi_address(abi, ms_abi_word(abi, bytes + i));
+		uint64_t value = ms_pointer_at(abi, plain, bytes + i);
 
 		if (value - low < span)
 			consider(s, k, p, p->range.begin + i, value);

@@ -208,17 +208,16 @@ static void apply(struct process *p, const struct change *c)
 
 /* ---- scanning ---- */
 
-/* The last of the decoders: keeps what the others told, until the blocks are sealed. */
+/* The last of the annotators: keeps what the others told, until the blocks are sealed. */
 static struct outcome *spying;
 
-static enum ms_status spy(struct ms_decoding *d, struct ms_error *err)
+static enum ms_status spy(struct ms_decoding *d)
 {
-	(void)err;
 	spying->decoding = d;
 	return MS_OK;
 }
 
-static const struct ms_decoder spy_decoder = { .name = "spy", .decode = spy };
+static const struct ms_annotator spy_annotator = { .name = "spy", .annotate = spy };
 
 static void keep_block(struct outcome *out, const struct ms_extent *extent, uint64_t granule)
 {
@@ -264,16 +263,17 @@ static struct ms_workers *two_threads(void)
 
 static void scan(struct process *p, struct ms_scan_options options, struct outcome *out)
 {
-	const struct ms_decoder *decoders[8] = { 0 };
+	const struct ms_annotator *annotators[8] = { 0 };
 	struct ms_error err;
 	size_t n = 0;
 
-	for (; ms_decoders[n]; n++)
-		decoders[n] = ms_decoders[n];
-	decoders[n] = &spy_decoder;
+	for (; ms_annotators[n]; n++)
+		annotators[n] = ms_annotators[n];
+	annotators[n] = &spy_annotator;
 	memset(out, 0, sizeof(*out));
 	spying = out;
-	options.decoders = decoders;
+	options.decoders = ms_decoders;
+	options.annotators = annotators;
 	options.phase_ended = keep_blocks;
 	options.ctx = out;
 	out->status = ms_scan(&p->all.base, &options, &out->arena, &out->report, &err);

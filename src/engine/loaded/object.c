@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "alloc/object.h"
+#include "engine/loaded/object.h"
 
 #include <elf.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "alloc/peek.h"
+#include "engine/loaded/peek.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MS_ALLOC_PEEK_H
-#define MS_ALLOC_PEEK_H
+#ifndef MS_ENGINE_LOADED_PEEK_H
+#define MS_ENGINE_LOADED_PEEK_H
 
 /*
  * Reading single words of target memory here and there, at the cost of a read for

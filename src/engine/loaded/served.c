@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "alloc/served.h"
+#include "engine/loaded/served.h"
 
 #include <string.h>
 
-#include "alloc/links.h"
+#include "engine/loaded/links.h"
 
 enum {
 	PIECE_WORDS = 1 << 12,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "alloc/links.h"
+#include "engine/loaded/links.h"
 
 #include <elf.h>
 #include <string.h>
 
-#include "alloc/object.h"
+#include "engine/loaded/object.h"
 
 enum {
 	MAX_LINKS = 1 << 14,
