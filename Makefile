@@ -41,7 +41,10 @@ LIBS     := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -liberty
 CRITERION := $(shell pkg-config --libs criterion 2>/dev/null)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 
-SRC     := $(sort $(wildcard src/*/*.c src/*/*/*.c))
+# Of src/target/arch, what is named as this machine is.
+MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
+SRC     := $(filter-out $(filter-out src/target/arch/$(MACHINE)%,$(wildcard src/target/arch/*.c)), \
+             $(sort $(wildcard src/*/*.c src/*/*/*.c)))
 SUPPORT := $(sort $(wildcard tests/support/*.c))
 UNIT    := $(patsubst tests/unit/%.c,%,$(sort $(wildcard tests/unit/test_*.c)))
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/*/fuzz_*.c))
@@ -107,9 +110,10 @@ $(B)/memscan: $(B)/$(MAIN).o $(B)/parts.a
 
 # ---- the library that programs link; it depends on the C library alone ----
 
-NOT_IN_LIBRARY := src/report/json.c src/report/stacks.c src/report/json/values.c src/report/writers.c \
-                  src/target/process/find.c src/scan/confirm.c \
-                  $(wildcard src/report/heapdump/*.c src/report/records/*.c src/target/run/*.c \
+NOT_IN_LIBRARY := src/report/json.c src/report/stacks.c src/report/writers.c src/target/process/find.c \
+                  src/scan/confirm.c \
+                  $(wildcard src/report/json/*.c src/report/amounts/*.c src/report/heapdump/*.c src/report/records/*.c \
+                             src/target/run/*.c \
                              src/target/stacks/*.c src/cli/*.c src/cli/*/*.c src/sym/*.c src/sym/*/*.c src/shim/*.c src/shim/*/*.c)
 LIBRARY := $(filter-out $(NOT_IN_LIBRARY),$(SRC))
 SONAME  := libmemunreachable.so.1

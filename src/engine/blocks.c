@@ -355,6 +355,63 @@ uint64_t ms_block_start(const struct ms_blocks *blocks, const struct ms_extent *
 	return (cell - extent->cell0) * MS_CELL_GRANULES + (uint64_t)(63 - __builtin_clzll(found));
 }
 
+/* ---- numbers ---- */
+
+uint32_t ms_blocks_numbers(const struct ms_blocks *blocks)
+{
+	size_t n = blocks->extents.n;
+
+	return n ? blocks->extents.at[n - 1].first + blocks->extents.at[n - 1].n : 0;
+}
+
+uint32_t ms_block_number(const struct ms_blocks *blocks, struct ms_block block)
+{
+	const struct ms_extent *extent = &blocks->extents.at[block.extent];
+
+	return extent->first + (uint32_t)rank_of(blocks, extent, block.granule);
+}
+
+/* The last extent whose first block has no higher number. */
+static uint32_t extent_of_number(const struct ms_blocks *blocks, uint32_t number)
+{
+	uint32_t low = 0;
+	uint32_t high = (uint32_t)blocks->extents.n;
+
+	while (high - low > 1) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (blocks->extents.at[middle].first <= number)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+struct ms_block ms_block_numbered(const struct ms_blocks *blocks, uint32_t number)
+{
+	uint32_t index = extent_of_number(blocks, number);
+	const struct ms_extent *extent = &blocks->extents.at[index];
+	uint32_t left = number - extent->first;
+	size_t low = extent->cell0;
+	size_t high = extent->cell0 + extent->n_cells;
+	uint64_t starts;
+
+	while (high - low > 1) {
+		size_t middle = low + (high - low) / 2;
+
+		if (blocks->ranks.at[middle] <= left)
+			low = middle;
+		else
+			high = middle;
+	}
+	starts = blocks->cells.at[low].starts;
+	for (left -= blocks->ranks.at[low]; left; left--)
+		starts &= starts - 1;
+	return (struct ms_block){ index, (low - extent->cell0) * MS_CELL_GRANULES +
+		                                 (uint64_t)__builtin_ctzll(starts) };
+}
+
 /* ---- trimming ---- */
 
 enum ms_status ms_blocks_number(struct ms_blocks *blocks, uint64_t *ret)

@@ -246,6 +246,18 @@ uint64_t ms_block_usable(const struct ms_blocks *blocks, const struct ms_extent 
 uint64_t ms_block_size(const struct ms_blocks *blocks, const struct ms_extent *extent,
                        uint64_t granule);
 
+/* How many sealed blocks there are, nodes of the graph among them: they are numbered by address. */
+uint32_t ms_blocks_numbers(const struct ms_blocks *blocks);
+
+/* The number of @block, from 0 on; after seal. */
+uint32_t ms_block_number(const struct ms_blocks *blocks, struct ms_block block);
+
+/*
+ * The block of @number, which is below ms_blocks_numbers().
+ * Cost: O(log cells).
+ */
+struct ms_block ms_block_numbered(const struct ms_blocks *blocks, uint32_t number);
+
 /*
  * The granule where the block begins that has the address in @granule or ends
  * before it; UINT64_MAX when the extent has none so low. After seal.

@@ -56,13 +56,12 @@ struct ms_decoding {
 	struct ms_workers *workers;               /* threads to decode with; NULL: alone */
 	const struct ms_decoder *const *decoders; /* all of them, for messages */
 
-	struct ms_blocks *blocks;  /* out: extents and blocks */
-	struct ms_ranges owned;    /* out: the allocator's memory and metadata, never a root */
-	struct ms_ranges unproved; /* out: heap memory without known blocks; all of it roots */
-	struct ms_heaps *heaps;    /* out: one entry per allocator found */
-	struct ms_notes *evidence; /* out: in the order of heaps */
-	struct ms_notes *warnings; /* out */
-	uint64_t pointer_guard; /* out: what the C library xors into saved frame pointers, or 0 */
+	struct ms_blocks *blocks;   /* out: extents and blocks */
+	struct ms_ranges owned;     /* out: the allocator's memory and metadata, never a root */
+	struct ms_ranges unproved;  /* out: heap memory without known blocks; all of it roots */
+	struct ms_heaps *heaps;     /* out: one entry per allocator found */
+	struct ms_notes *evidence;  /* out: in the order of heaps */
+	struct ms_notes *warnings;  /* out */
 	struct ms_origins *origins; /* out: where blocks were allocated, if something kept that */
 
 	/* By decode.c. */

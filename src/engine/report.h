@@ -58,7 +58,7 @@ enum ms_how {
 struct ms_type {
 	char name[MS_TYPE_TEXT];   /* demangled where that could be done; "" when not known */
 	char module[MS_TYPE_TEXT]; /* the program or library that has it: its file's path */
-	uint8_t how;               /* enum ms_how */
+	uint8_t how;               /* enum ms_how; MS_HOWS: in a report of a later memscan */
 };
 
 struct ms_types_told MS_VEC(struct ms_type);

@@ -80,45 +80,200 @@ static enum ms_status add_nodes(struct ms_decoding *d, const struct ms_ranges *t
 	return st;
 }
 
-enum ms_status ms_roots_find(struct ms_decoding *d, struct ms_roots *ret)
+enum ms_status ms_roots_find(struct ms_decoding *d, const struct ms_libc_view *libc,
+                             struct ms_roots *ret)
 {
 	struct ms_ranges taken = { 0 };
 	const struct ms_region *region;
 	const struct ms_range *r;
-	enum ms_status st = ms_stacks_find(d->src, d->regions, &d->owned, d->arena, &ret->stacks);
+	enum ms_status st = ms_stacks_find(d, libc, &ret->stacks);
 
 	if (st)
 		return st;
+	ret->src = d->src;
+	ret->regions = d->regions;
 	if (!taken_memory(d, &ret->stacks, &taken))
 		return MS_E_NOMEM;
 	ms_vec_for_each (region, d->regions)
 		if ((region->kind == MS_REGION_GLOBALS || region->kind == MS_REGION_BRK) &&
 		    !add_gaps(d->arena, &ret->ranges, region->range, &taken))
 			return MS_E_NOMEM;
+	ret->unproved0 = ret->ranges.n;
 	ms_vec_for_each (r, &d->unproved)
 		if (!ms_ranges_add(d->arena, &ret->ranges, r->begin, r->end))
 			return MS_E_NOMEM;
 	return add_nodes(d, &taken);
 }
 
-void ms_roots_walk(const struct ms_roots *roots, struct ms_source *src, struct ms_walk *walk)
+/* ---- visiting ---- */
+
+static void visit_words(const struct ms_words *words, struct ms_root root, ms_root_fn *visit,
+                        void *ctx)
 {
+	for (root.index = 0; root.index < words->n; root.index++) {
+		root.value = words->at[root.index];
+		visit(ctx, &root);
+	}
+}
+
+static void visit_registers(const struct ms_thread *t, ms_root_fn *visit, void *ctx)
+{
+	struct ms_root root = { .kind = MS_ROOT_REGISTER, .thread = t };
+
+	for (; root.index < t->n_words; root.index++) {
+		root.value = t->words[root.index];
+		visit(ctx, &root);
+	}
+}
+
+void ms_roots_visit(const struct ms_roots *roots, ms_root_fn *visit, void *ctx)
+{
+	const struct ms_source *src = roots->src;
 	const struct ms_thread *t;
 	const struct ms_range *r;
-	const uint64_t *word;
+
+	ms_vec_for_each (r, &roots->stacks.live)
+		visit(ctx, &(struct ms_root){ .range = *r, .kind = MS_ROOT_STACK });
+	visit_words(&roots->stacks.words, (struct ms_root){ .kind = MS_ROOT_TLS }, visit, ctx);
+	ms_vec_for_each (t, &src->threads)
+		visit_registers(t, visit, ctx);
+	visit_words(&src->kernel_words, (struct ms_root){ .kind = MS_ROOT_KERNEL }, visit, ctx);
+	for (size_t i = 0; i < roots->ranges.n; i++) {
+		bool unproved = i >= roots->unproved0;
+
+		visit(ctx,
+		      &(struct ms_root){ .range = roots->ranges.at[i],
+		                         .kind = unproved ? MS_ROOT_UNPROVED : MS_ROOT_GLOBALS });
+	}
+}
+
+static void give_to_walk(void *ctx, const struct ms_root *root)
+{
+	struct ms_walk *walk = ctx;
+
+	if (root->range.end > root->range.begin)
+		ms_walk_range(walk, root->range);
+	else
+		ms_walk_word(walk, root->value);
+}
+
+void ms_roots_walk(const struct ms_roots *roots, struct ms_walk *walk)
+{
+	const struct ms_range *r;
 
 	/* A stack in a heap block keeps the block, but only its live part is read. */
 	ms_vec_for_each (r, &roots->stacks.live)
 		(void)ms_walk_claim(walk, r->begin);
-	ms_vec_for_each (r, &roots->stacks.live)
-		ms_walk_range(walk, *r);
-	ms_vec_for_each (word, &roots->stacks.words)
-		ms_walk_word(walk, *word);
+	ms_roots_visit(roots, give_to_walk, walk);
+}
+
+/* ---- names ---- */
+
+/* The mapping with the ELF header of @region's module, by which regions of it begin. */
+static uint32_t module_mapping(const struct ms_regions *regions, const struct ms_region *region)
+{
+	const struct ms_region *first = region;
+
+	for (const struct ms_region *r = region; r > regions->at; r--) {
+		if (r[-1].kind != MS_REGION_GLOBALS)
+			continue;
+		if (r[-1].module != region->module)
+			break;
+		first = r - 1;
+	}
+	return first->mapping;
+}
+
+static void name_memory(const struct ms_roots *roots, struct ms_root_name *name)
+{
+	const struct ms_region *region = ms_region_of(roots->regions, name->at);
+
+	if (!region)
+		return;
+	name->mapping = region->mapping;
+	if (name->kind == MS_ROOT_GLOBALS && region->kind == MS_REGION_BRK)
+		name->kind = MS_ROOT_BREAK;
+	if (name->kind == MS_ROOT_GLOBALS)
+		name->mapping = module_mapping(roots->regions, region);
+	name->offset = (int64_t)(name->at - roots->src->mappings.at[name->mapping].range.begin);
+}
+
+static const struct ms_thread *thread_of(const struct ms_source *src, int32_t tid)
+{
+	const struct ms_thread *t;
+
 	ms_vec_for_each (t, &src->threads)
-		for (size_t i = 0; i < t->n_words; i++)
-			ms_walk_word(walk, t->words[i]);
-	ms_vec_for_each (word, &src->kernel_words)
-		ms_walk_word(walk, *word);
-	ms_vec_for_each (r, &roots->ranges)
-		ms_walk_range(walk, *r);
+		if (t->tid == tid)
+			return t;
+	return NULL;
+}
+
+static const struct ms_stack_part *part_of(const struct ms_stacks *stacks, ms_addr at)
+{
+	const struct ms_stack_part *part;
+
+	ms_vec_for_each (part, &stacks->parts)
+		if (ms_range_has(part->range, at))
+			return part;
+	return NULL;
+}
+
+static void name_stack(const struct ms_roots *roots, struct ms_root_name *name)
+{
+	const struct ms_stack_part *part = part_of(&roots->stacks, name->at);
+	const struct ms_thread *t;
+	ms_addr from;
+
+	if (!part)
+		return;
+	name->tid = part->tid;
+	from = part->range.begin;
+	t = thread_of(roots->src, part->tid);
+	/* What is left of a thread that ended is its control block. */
+	if (!t || (t->tp <= name->at && ms_range_has(part->range, t->tp)))
+		name->kind = MS_ROOT_TLS;
+	if (t && name->kind == MS_ROOT_TLS)
+		from = t->tp;
+	else if (t && ms_range_has(part->range, t->sp))
+		from = t->sp;
+	name->offset = (int64_t)(name->at - from);
+}
+
+/* A word beside the stacks. */
+static void name_stack_word(const struct ms_roots *roots, size_t index, struct ms_root_name *name)
+{
+	const struct ms_stack_word *owner = &roots->stacks.word_owners.at[index];
+
+	name->kind = owner->tls ? MS_ROOT_TLS : MS_ROOT_STACK;
+	name->tid = owner->tid;
+}
+
+struct ms_root_name ms_root_name(const struct ms_roots *roots, const struct ms_root *root,
+                                 ms_addr at)
+{
+	struct ms_root_name name = { .kind = root->kind, .offset = (int64_t)root->index };
+
+	if (root->range.end > root->range.begin)
+		name.at = at;
+	switch (root->kind) {
+	case MS_ROOT_GLOBALS:
+	case MS_ROOT_BREAK:
+	case MS_ROOT_UNPROVED:
+		name_memory(roots, &name);
+		break;
+	case MS_ROOT_STACK:
+		name_stack(roots, &name);
+		break;
+	case MS_ROOT_TLS:
+		name.offset = 0;
+		name_stack_word(roots, root->index, &name);
+		break;
+	case MS_ROOT_REGISTER:
+		name.tid = root->thread->tid;
+		break;
+	case MS_ROOT_KERNEL:
+	case MS_ROOT_KINDS:
+		break;
+	}
+	return name;
 }

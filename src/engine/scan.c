@@ -41,6 +41,7 @@ struct scan {
 	struct ms_error *err;
 	struct ms_regions regions;
 	struct ms_blocks blocks;
+	struct ms_libc_view libc;
 	struct ms_decoding decoding;
 	struct ms_origins origins;
 	struct ms_roots roots;
@@ -92,8 +93,9 @@ static enum ms_status decode(struct scan *s)
 
 static enum ms_status find_roots(struct scan *s)
 {
+	s->libc = ms_libc_find(s->src, s->options->libcs ? s->options->libcs : ms_libcs);
 	if (!ms_ranges_tidy(s->arena, &s->decoding.owned) ||
-	    ms_roots_find(&s->decoding, &s->roots) || ms_blocks_sort(&s->blocks) ||
+	    ms_roots_find(&s->decoding, &s->libc, &s->roots) || ms_blocks_sort(&s->blocks) ||
 	    ms_blocks_seal(&s->blocks))
 		return no_memory(s);
 	s->report->totals.allocations = s->blocks.n;
@@ -118,7 +120,7 @@ static enum ms_status prepare_list(struct scan *s)
 static enum ms_status gather(struct scan *s)
 {
 	struct ms_edge_options options = { .unaligned = s->options->unaligned,
-		                           .guard = s->decoding.pointer_guard };
+		                           .mangling = s->libc.mangling };
 
 	if (!ms_edges_wanted(&s->blocks))
 		return MS_OK;
@@ -133,14 +135,14 @@ static enum ms_status mark_from_roots(struct scan *s, bool starts_only)
 {
 	struct ms_walk_options options = { .unaligned = s->options->unaligned,
 		                           .starts_only = starts_only,
-		                           .guard = s->decoding.pointer_guard,
+		                           .mangling = s->libc.mangling,
 		                           .edges = s->followed,
 		                           .workers = s->options->workers };
 	struct ms_walk *walk = ms_walk_new(&s->blocks, &options, s->arena);
 
 	if (!walk)
 		return no_memory(s);
-	ms_roots_walk(&s->roots, s->src, walk);
+	ms_roots_walk(&s->roots, walk);
 	return ms_walk_finish(walk, s->err);
 }
 

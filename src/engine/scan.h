@@ -7,6 +7,7 @@
 #include "base/workers.h"
 #include "engine/annotator.h"
 #include "engine/decoder.h"
+#include "engine/libc/libc.h"
 #include "engine/names/suppressions.h"
 #include "engine/report.h"
 #include "engine/source.h"
@@ -15,7 +16,9 @@ struct ms_scan_options {
 	/* Of the allocators to look for; ended by NULL. */
 	const struct ms_decoder *const *decoders;
 	const struct ms_annotator *const *annotators; /* likewise; NULL: none */
-	uint64_t limit;                               /* leaks to list; UINT64_MAX for every one */
+	/* Of the C libraries to look for; ended by NULL. NULL: every one. */
+	const struct ms_libc_ops *const *libcs;
+	uint64_t limit;    /* leaks to list; UINT64_MAX for every one */
 	uint64_t min_size; /* smaller leaks (total_size) are not listed, but counted */
 	bool no_fold;
 	bool contents;

@@ -12,6 +12,7 @@
 
 #include "report/formats.h"
 #include "report/frames.h"
+#include "report/json/fields.h"
 #include "report/json/values.h"
 #include "report/utf8.h"
 #include "report/version.h"
@@ -32,10 +33,65 @@ static void add_text(struct ms_json *j, struct json_object *object, const char *
 		ms_json_add(j, object, key, text(s, strlen(s)));
 }
 
-static void add_known(struct ms_json *j, struct json_object *object, const char *key, uint64_t n)
+static uint64_t unsigned_at(const void *at, size_t size)
 {
-	if (n)
-		ms_json_add_number(j, object, key, n);
+	uint32_t narrow;
+	uint64_t wide;
+
+	memcpy(&narrow, at, sizeof(narrow));
+	if (size == sizeof(narrow))
+		return narrow;
+	memcpy(&wide, at, sizeof(wide));
+	return wide;
+}
+
+static int64_t signed_at(const void *at, size_t size)
+{
+	uint64_t n = unsigned_at(at, size);
+
+	return size == sizeof(int32_t) ? (int32_t)n : (int64_t)n;
+}
+
+static struct json_object *number(const struct ms_json_field *field, const void *at)
+{
+	if (field->form == MS_JSON_SIGNED)
+		return json_object_new_int64(signed_at(at, field->size));
+	return json_object_new_uint64(unsigned_at(at, field->size));
+}
+
+static void add_field(struct ms_json *j, struct json_object *object,
+                      const struct ms_json_field *field, const unsigned char *at)
+{
+	switch (field->form) {
+	case MS_JSON_UNSIGNED:
+	case MS_JSON_SIGNED:
+		if (!field->optional || unsigned_at(at, field->size))
+			ms_json_add(j, object, field->key, number(field, at));
+		break;
+	case MS_JSON_BOOL:
+		ms_json_add(j, object, field->key, json_object_new_boolean(*at));
+		break;
+	case MS_JSON_ADDRESS:
+		ms_json_add_address(j, object, field->key, unsigned_at(at, field->size));
+		break;
+	case MS_JSON_TEXT:
+		if (!field->optional || *at)
+			ms_json_add(j, object, field->key,
+			            text((const char *)at, strlen((const char *)at)));
+		break;
+	case MS_JSON_NAME:
+		add_text(j, object, field->key, field->names->at[*at]);
+		break;
+	}
+}
+
+/* The fields of the struct at @base. */
+static void add_fields(struct ms_json *j, struct json_object *object,
+                       const struct ms_json_fields *fields, const void *base)
+{
+	for (size_t i = 0; i < fields->n; i++)
+		add_field(j, object, &fields->at[i],
+		          (const unsigned char *)base + fields->at[i].offset);
 }
 
 static struct json_object *tool(struct ms_json *j)
@@ -51,9 +107,7 @@ static struct json_object *host(struct ms_json *j, const struct ms_host_facts *f
 {
 	struct json_object *object = json_object_new_object();
 
-	add_text(j, object, "name", facts->name);
-	add_text(j, object, "kernel", facts->kernel);
-	add_text(j, object, "arch", facts->arch);
+	add_fields(j, object, &ms_json_host, facts);
 	return object;
 }
 
@@ -75,15 +129,10 @@ static struct json_object *target(struct ms_json *j, const struct ms_target_fact
 {
 	struct json_object *object = json_object_new_object();
 
-	ms_json_add(j, object, "pid", json_object_new_int(facts->pid));
-	add_text(j, object, "exe", facts->exe);
+	add_fields(j, object, &ms_json_process, facts);
 	if (facts->cmdline_len)
 		ms_json_add(j, object, "cmdline", cmdline(j, facts));
-	add_text(j, object, "arch", facts->arch);
-	add_known(j, object, "word_size", facts->word_size);
-	add_known(j, object, "threads", facts->threads);
-	if (facts->start_time)
-		ms_json_add(j, object, "start_time", json_object_new_int64(facts->start_time));
+	add_fields(j, object, &ms_json_machine, facts);
 	return object;
 }
 
@@ -103,18 +152,10 @@ static struct json_object *phases(struct ms_json *j, const struct ms_scan_facts 
 
 static struct json_object *scan(struct ms_json *j, const struct ms_report *report)
 {
-	const struct ms_scan_facts *facts = &report->scan;
 	struct json_object *object = json_object_new_object();
 
-	ms_json_add(j, object, "time", json_object_new_int64(facts->time));
-	add_text(j, object, "source", facts->source);
-	ms_json_add_number(j, object, "attempts", facts->attempts);
-	ms_json_add_number(j, object, "pause_ns", facts->pause_ns);
-	ms_json_add_number(j, object, "duration_ns", facts->duration_ns);
-	add_known(j, object, "confirm_ns", report->confirm_ns);
-	ms_json_add_number(j, object, "bytes_read", facts->bytes_read);
-	add_known(j, object, "peak_rss_bytes", facts->peak_rss_bytes);
-	ms_json_add(j, object, "phases", phases(j, facts));
+	add_fields(j, object, &ms_json_scan, report);
+	ms_json_add(j, object, "phases", phases(j, &report->scan));
 	return object;
 }
 
@@ -129,20 +170,6 @@ static struct json_object *strings(struct ms_json *j, const struct ms_notes *not
 	return array;
 }
 
-static struct json_object *heap_object(struct ms_json *j, const struct ms_heap *heap)
-{
-	struct json_object *object = json_object_new_object();
-
-	add_text(j, object, "allocator", heap->allocator);
-	add_text(j, object, "version", heap->version);
-	ms_json_add(j, object, "verified", json_object_new_boolean(heap->verified));
-	ms_json_add_number(j, object, "allocations", heap->allocations);
-	ms_json_add_number(j, object, "allocation_bytes", heap->allocation_bytes);
-	ms_json_add_number(j, object, "free_bytes", heap->free_bytes);
-	ms_json_add_number(j, object, "mapped_bytes", heap->mapped_bytes);
-	return object;
-}
-
 static struct json_object *heaps(struct ms_json *j, const struct ms_report *report)
 {
 	struct json_object *array = json_object_new_array();
@@ -150,8 +177,9 @@ static struct json_object *heaps(struct ms_json *j, const struct ms_report *repo
 	size_t first = 0;
 
 	ms_vec_for_each (heap, &report->heaps) {
-		struct json_object *object = heap_object(j, heap);
+		struct json_object *object = json_object_new_object();
 
+		add_fields(j, object, &ms_json_heap, heap);
 		ms_json_add(j, object, "evidence",
 		            strings(j, &report->evidence, first, heap->n_evidence));
 		ms_json_append(j, array, object);
@@ -162,28 +190,14 @@ static struct json_object *heaps(struct ms_json *j, const struct ms_report *repo
 
 static struct json_object *totals(struct ms_json *j, const struct ms_report *report)
 {
-	const struct ms_totals *t = &report->totals;
 	struct json_object *object = json_object_new_object();
 
-	ms_json_add_number(j, object, "allocations", t->allocations);
-	ms_json_add_number(j, object, "allocation_bytes", t->allocation_bytes);
-	ms_json_add_number(j, object, "leaked_allocations", t->leaked_allocations);
-	ms_json_add_number(j, object, "leaked_bytes", t->leaked_bytes);
-	ms_json_add_number(j, object, "direct_allocations", t->direct_allocations);
-	ms_json_add_number(j, object, "direct_bytes", t->direct_bytes);
-	ms_json_add_number(j, object, "indirect_allocations", t->indirect_allocations);
-	ms_json_add_number(j, object, "indirect_bytes", t->indirect_bytes);
-	if (report->possible) {
-		ms_json_add_number(j, object, "possible_allocations", t->possible_allocations);
-		ms_json_add_number(j, object, "possible_bytes", t->possible_bytes);
-	}
-	ms_json_add_number(j, object, "suppressed_allocations", t->suppressed_allocations);
-	ms_json_add_number(j, object, "suppressed_bytes", t->suppressed_bytes);
-	if (report->confirm) {
-		ms_json_add_number(j, object, "unconfirmed_allocations",
-		                   t->unconfirmed_allocations);
-		ms_json_add_number(j, object, "unconfirmed_bytes", t->unconfirmed_bytes);
-	}
+	add_fields(j, object, &ms_json_totals, &report->totals);
+	if (report->possible)
+		add_fields(j, object, &ms_json_possible, &report->totals);
+	add_fields(j, object, &ms_json_suppressed, &report->totals);
+	if (report->confirm)
+		add_fields(j, object, &ms_json_unconfirmed, &report->totals);
 	return object;
 }
 
@@ -193,12 +207,9 @@ static struct json_object *unlisted(struct ms_json *j, const struct ms_report *r
 	struct ms_unlisted rest = ms_report_unlisted(report);
 	struct json_object *object = json_object_new_object();
 
-	ms_json_add_number(j, object, "leaks", rest.leaks);
-	ms_json_add_number(j, object, "small_leaks", rest.small_leaks);
-	if (report->possible) {
-		ms_json_add_number(j, object, "possible", rest.possible);
-		ms_json_add_number(j, object, "small_possible", rest.small_possible);
-	}
+	add_fields(j, object, &ms_json_unlisted, &rest);
+	if (report->possible)
+		add_fields(j, object, &ms_json_unlisted_possible, &rest);
 	return object;
 }
 
@@ -226,50 +237,10 @@ static struct json_object *suppressions(struct ms_json *j, const struct ms_suppr
 	ms_vec_for_each (suppressed, list) {
 		struct json_object *object = json_object_new_object();
 
-		ms_json_add(j, object, "pattern",
-		            text(suppressed->pattern, strlen(suppressed->pattern)));
-		ms_json_add_number(j, object, "allocations", suppressed->allocations);
-		ms_json_add_number(j, object, "bytes", suppressed->bytes);
+		add_fields(j, object, &ms_json_suppression, suppressed);
 		ms_json_append(j, array, object);
 	}
 	return array;
-}
-
-static const char *kind_name(enum ms_leak_kind kind)
-{
-	switch (kind) {
-	case MS_LEAK_DIRECT:
-		return "direct";
-	case MS_LEAK_INDIRECT:
-		return "indirect";
-	case MS_LEAK_POSSIBLE:
-		return "possible";
-	case MS_LEAK_KINDS:
-		break;
-	}
-	return "";
-}
-
-static const char *reason_name(enum ms_reason reason)
-{
-	switch (reason) {
-	case MS_REASON_INTERIOR:
-		return "interior";
-	case MS_REASON_MAPPING:
-		return "mapping";
-	case MS_REASON_UNALIGNED:
-		return "unaligned";
-	case MS_REASON_RELATIVE:
-		return "relative";
-	case MS_REASON_SIGNAL_STACK:
-		return "signal-stack";
-	case MS_REASON_UNSEEN:
-		return "unseen";
-	case MS_REASON_NONE:
-	case MS_REASONS:
-		break;
-	}
-	return "";
 }
 
 static void add_contents(struct ms_json *j, struct json_object *object, const struct ms_leak *leak)
@@ -284,19 +255,6 @@ static void add_contents(struct ms_json *j, struct json_object *object, const st
 	add_text(j, object, "contents", hex);
 }
 
-static const char *how_name(enum ms_how how)
-{
-	switch (how) {
-	case MS_HOW_VTABLE:
-		return "vtable";
-	case MS_HOW_FUNCTIONS:
-		return "functions";
-	case MS_HOWS:
-		break;
-	}
-	return "";
-}
-
 /* The module stands by itself: it is known also where no name is. */
 static void add_type(struct ms_json *j, struct json_object *object, const struct ms_type *type)
 {
@@ -305,7 +263,7 @@ static void add_type(struct ms_json *j, struct json_object *object, const struct
 	if (type->name[0]) {
 		told = json_object_new_object();
 		add_text(j, told, "name", type->name);
-		add_text(j, told, "how", how_name((enum ms_how)type->how));
+		add_text(j, told, "how", ms_json_hows.at[type->how]);
 		ms_json_add(j, object, "type", told);
 	}
 	add_text(j, object, "module", type->module);
@@ -332,8 +290,8 @@ static struct json_object *frame_object(struct ms_json *j, const struct ms_told_
 	if (frame->inlined)
 		ms_json_add(j, object, "inlined", json_object_new_boolean(true));
 	add_known_text(j, object, "file", symbol->file);
-	if (symbol->file)
-		add_known(j, object, "line", symbol->line);
+	if (symbol->file && symbol->line)
+		ms_json_add_number(j, object, "line", symbol->line);
 	return object;
 }
 
@@ -360,21 +318,11 @@ static struct json_object *leak_object(struct ms_json *j, const struct ms_report
 {
 	struct json_object *object = json_object_new_object();
 
-	ms_json_add_number(j, object, "id", leak->id);
-	add_text(j, object, "kind", kind_name((enum ms_leak_kind)leak->kind));
-	ms_json_add_address(j, object, "address", leak->address);
-	ms_json_add_number(j, object, "size", leak->size);
-	ms_json_add_number(j, object, "referenced_count", leak->referenced_count);
-	ms_json_add_number(j, object, "referenced_size", leak->referenced_size);
-	ms_json_add_number(j, object, "similar_count", leak->similar_count);
-	ms_json_add_number(j, object, "similar_size", leak->similar_size);
-	ms_json_add_number(j, object, "similar_referenced_count", leak->similar_referenced_count);
-	ms_json_add_number(j, object, "similar_referenced_size", leak->similar_referenced_size);
-	ms_json_add_number(j, object, "total_size", leak->total_size);
+	add_fields(j, object, &ms_json_leak, leak);
 	add_contents(j, object, leak);
 	if (leak->type)
 		add_type(j, object, &report->types.at[leak->type - 1]);
-	add_text(j, object, "reason", reason_name((enum ms_reason)leak->reason));
+	add_fields(j, object, &ms_json_reason, leak);
 	if (leak->stack)
 		ms_json_add(j, object, "backtrace",
 		            backtrace(j, report, &report->stacks.at[leak->stack - 1]));

@@ -306,7 +306,7 @@ static void write_count(struct ms_text *t, uint64_t n, const char *before, const
 static void write_rest(struct ms_text *t, const struct ms_report *report)
 {
 	static const char limit[] = "--limit all shows every one";
-	static const char size[] = "--min-size leaves them out";
+	static const char size[] = "--min-size 0 lists them";
 	struct ms_unlisted rest = ms_report_unlisted(report);
 
 	write_count(t, rest.leaks, "more ", limit);

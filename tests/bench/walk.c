@@ -11,6 +11,10 @@
  * copy-on-write clone, which cannot be viewed: edges are gathered, and followed. Both are compared
  *with reading the heap once in pieces of 1 MiB. Prints the best of three runs of each.
  *
+ * On both heaps the whole graph is gathered as rows, too, and the walk that notes by which
+ * chain each block is held goes over them; both are compared with the quick walk, with what
+ * that has gathered before.
+ *
  *	build/bench/walk [MILLIONS...]
  */
 
@@ -25,8 +29,11 @@
 
 #include "base/clock.h"
 #include "engine/graph/walk.h"
+#include "engine/holding/chains.h"
 
 enum { STRIDE = 64, USABLE = 48, CHUNK = 80, PAYLOAD = 72, RUNS = 3, DEFAULTS = 3, WORKERS = 2 };
+
+static const struct ms_mangling mangling = { 0x9d1f3a5b7c2e4f60, 17 };
 
 struct node {
 	struct node *child[2];
@@ -194,9 +201,47 @@ static uint64_t read_all(const struct heap *heap)
 	return ms_now_ns() - since;
 }
 
-static void measure_edges(struct heap *heap, unsigned n_workers)
+/* Rows and chains of the heap, whose quick walk took @quick_ns. */
+static void measure_holding(struct heap *heap, uint64_t quick_ns)
 {
-	struct ms_edge_options options = { .guard = 0x9d1f3a5b7c2e4f60 };
+	uint64_t root = (uintptr_t)node_at(heap, (uint32_t)heap->base.kernel_words.n);
+	struct ms_source src = heap->base;
+	const struct ms_roots roots = { .src = &src };
+	uint64_t best_rows = UINT64_MAX;
+	uint64_t best_chains = UINT64_MAX;
+	struct ms_error err;
+
+	src.kernel_words = (struct ms_words){ &root, 1, 1 };
+	for (int i = 0; i < RUNS; i++) {
+		struct ms_walk_options like = { .mangling = mangling };
+		struct ms_arena arena = { 0 };
+		struct ms_blocks blocks;
+		struct ms_chains chains;
+		struct ms_rows rows;
+		uint64_t since;
+
+		make_table(heap, &blocks, &arena);
+		since = ms_now_ns();
+		if (ms_rows_gather(&blocks, &like, &arena, &rows, &err) || rows.to.n != heap->n - 1)
+			abort();
+		best_rows = least(best_rows, ms_now_ns() - since);
+		since = ms_now_ns();
+		if (ms_chains_walk(&rows, &roots, &arena, &chains, &err))
+			abort();
+		best_chains = least(best_chains, ms_now_ns() - since);
+		for (size_t k = 0; k < heap->n; k++)
+			if (!ms_chains_held(&chains, ms_block_numbered(&blocks, (uint32_t)k)))
+				abort();
+		ms_arena_deinit(&arena);
+	}
+	printf("%10zu blocks: rows %9.1f ms, %.2f quick walks; chains %7.1f ms, %.2f quick walks\n",
+	       heap->n, (double)best_rows / 1e6, (double)best_rows / (double)quick_ns,
+	       (double)best_chains / 1e6, (double)best_chains / (double)quick_ns);
+}
+
+static uint64_t measure_edges(struct heap *heap, unsigned n_workers)
+{
+	struct ms_edge_options options = { .mangling = mangling };
 	uint64_t best_read = UINT64_MAX;
 	uint64_t best_gather = UINT64_MAX;
 	uint64_t best_walk = UINT64_MAX;
@@ -228,6 +273,7 @@ static void measure_edges(struct heap *heap, unsigned n_workers)
 	       heap->n, n_workers, (double)best_read / 1e6, (double)best_gather / 1e6,
 	       (double)best_gather / (double)best_read, (double)best_walk / 1e6,
 	       (double)best_walk / (double)best_read);
+	return best_gather + best_walk;
 }
 
 /* The heap in a process of its own, which never runs. */
@@ -244,8 +290,9 @@ static void measure_clone(struct heap *heap)
 	heap->mem_fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (heap->mem_fd < 0)
 		abort();
-	for (unsigned n = 1; n <= WORKERS; n++)
-		measure_edges(heap, n);
+	measure_holding(heap, measure_edges(heap, 1));
+	for (unsigned n = 2; n <= WORKERS; n++)
+		(void)measure_edges(heap, n);
 	close(heap->mem_fd);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
@@ -268,6 +315,7 @@ static void measure_view(struct heap *heap)
 	printf("%10zu blocks: chase %8.1f ms, walk %8.1f ms, ratio %.2f\n", heap->n,
 	       (double)best_chase / 1e6, (double)best_walk / 1e6,
 	       (double)best_walk / (double)best_chase);
+	measure_holding(heap, best_walk);
 	ms_arena_deinit(&arena);
 	munmap(stack, heap->n * sizeof(struct node *));
 }

@@ -25,6 +25,8 @@ import time
 
 import pytest
 
+import schema
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
 E2E_BUILD = BUILD / "e2e"
@@ -349,6 +351,13 @@ class Target(Process):
 
 # ---- scanning ----
 
+def read_report(text):
+    """The report in @text; one that is not as docs/memscan.schema.json says is an error."""
+    report = json.loads(text)
+    schema.check(report)
+    return report
+
+
 class Scan:
     def __init__(self, status, stdout, stderr, seconds):
         self.status, self.stdout, self.stderr, self.seconds = status, stdout, stderr, seconds
@@ -356,7 +365,7 @@ class Scan:
     @property
     def report(self):
         try:
-            return json.loads(self.stdout)
+            return read_report(self.stdout)
         except ValueError:
             raise AssertionError(f"no JSON; status {self.status}\nstderr: {self.stderr}\n"
                                  f"stdout: {self.stdout[:2000]}") from None

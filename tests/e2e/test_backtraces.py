@@ -6,7 +6,6 @@ with its stack. That of modules and places is binutils.
 """
 
 import collections
-import json
 import pathlib
 import re
 import subprocess
@@ -127,7 +126,7 @@ def test_run_knows_stacks_and_suppresses_by_them(folder, known):
     done = memscan("run", "--json", "-o", pathlib.Path(folder, "report.json"), "--error-exitcode", "99", *more, "--",
                    "env", *preloaded, DEMO)
     assert done.status == (0 if known else 99), done
-    report = json.loads(pathlib.Path(folder, "report.json").read_text())
+    report = support.read_report(pathlib.Path(folder, "report.json").read_text())
     assert bool(report["leaks"]) != known
     assert bool(report["totals"]["suppressed_allocations"]) == known
     for leak in report["leaks"]:

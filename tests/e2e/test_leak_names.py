@@ -6,7 +6,6 @@ program, beside it, or elsewhere, or not that of this program.
 """
 
 import http.server
-import json
 import os
 import pathlib
 import re
@@ -271,7 +270,7 @@ def test_another_build_is_not_believed_when_the_process_is_gone(tmp_path):
     process.stdin.close()
     process.wait(60)
     process.stdout.close()
-    report = json.loads(out.read_text())
+    report = support.read_report(out.read_text())
     if warned(report, "it is another build than was mapped"):
         unnamed_leak(report)
     else:  # it was not quite gone yet
@@ -282,7 +281,7 @@ def test_run_names_them(tmp_path):
     program = build(tmp_path / "leak_names")
     done = memscan("run", "--json", "-o", tmp_path / "report.json", "--", program, env={**os.environ, **TRACED})
     assert done.status == 0, done
-    named_leak(json.loads((tmp_path / "report.json").read_text()))
+    named_leak(support.read_report((tmp_path / "report.json").read_text()))
 
 
 @pytest.mark.parametrize("keep", [0.1, 0.5, 0.9, 0.99])
@@ -368,7 +367,7 @@ def test_run_suppresses_by_function(tmp_path):
     done = memscan("run", "--json", "--suppressions", known, "-o", tmp_path / "report.json", "--error-exitcode", "9",
                    "--", program, env={**os.environ, **TRACED})
     assert done.status == 0, done
-    assert json.loads((tmp_path / "report.json").read_text())["leaks"] == []
+    assert support.read_report((tmp_path / "report.json").read_text())["leaks"] == []
 
 
 # ---- debuginfod ----

@@ -7,7 +7,6 @@ stops.
 """
 
 import contextlib
-import json
 import os
 import pty
 import re
@@ -30,7 +29,7 @@ class Ran:
 
     def __init__(self, done, folder):
         self.status, self.stdout, self.stderr = done.returncode, done.stdout, done.stderr
-        self.reports = {p.name: json.loads(p.read_text()) for p in sorted(folder.iterdir())
+        self.reports = {p.name: support.read_report(p.read_text()) for p in sorted(folder.iterdir())
                         if p.name.startswith("report")}
 
     @property
@@ -224,7 +223,7 @@ def test_output_names(run, tmp_path):
                            "sh", "-c", "echo $$; /bin/true; /bin/true; exit 3"],
                           stdout=subprocess.PIPE, timeout=60)
     assert done.returncode == 3
-    found = {p.name: json.loads(p.read_text()) for p in tmp_path.iterdir()}
+    found = {p.name: support.read_report(p.read_text()) for p in tmp_path.iterdir()}
     assert len(found) == 3 and f"report-{int(done.stdout)}-x" in found
     for name, report in found.items():
         assert name == f"report-{report['target']['pid']}-x"

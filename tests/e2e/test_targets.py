@@ -9,6 +9,7 @@ a copy.
 """
 
 import os
+import re
 
 import pytest
 
@@ -173,6 +174,24 @@ def test_contents_min_size_and_limit():
         assert report["totals"]["leaked_allocations"] == len(target.leaks())
         report = check_scanned(support.memscan("--pid", target.pid, "--json", "--no-fold"))
         assert len(report["leaks"]) == 100
+
+
+@pytest.mark.parametrize("limit", [3, "all"])
+@pytest.mark.parametrize("least", [0, 1000])
+def test_what_is_not_listed_is_counted_by_its_reason(limit, least):
+    """Each line names the option that lists what it counts."""
+    with start(HOST, "dynamic", "leaks", "sizes") as target:
+        sizes = target.leaks().values()
+        small = sum(size < least for size in sizes)
+        cut = 0 if limit == "all" else len(sizes) - small - limit
+        options = ["--pid", target.pid, "--no-fold", "--limit", limit, "--min-size", least]
+        report = check_scanned(support.memscan(*options, "--json"))
+        assert report["unlisted"] == {"leaks": cut, "small_leaks": small}
+        assert len(report["leaks"]) == len(sizes) - small - cut
+        text = support.memscan(*options).stdout
+    found = re.findall(r"^(\d+) (more|smaller) leaks? (?:are|is) not listed: (--\S+ \w+)", text, re.M)
+    expected = [(str(cut), "more", "--limit all")] * bool(cut)
+    assert found == expected + [(str(small), "smaller", "--min-size 0")] * bool(small)
 
 
 def test_output_file_is_whole(tmp_path):

@@ -503,3 +503,38 @@ Test(blocks, that_stand_alone_are_trimmed_too)
 		ms_fake_deinit(&fake);
 	}
 }
+
+/* Two extents with empty cells before, between and behind blocks, and a node between them. */
+Test(blocks, have_numbers_that_lead_back_to_them)
+{
+	struct ms_blocks blocks;
+	uint32_t number = 0;
+	uint32_t low, high, node;
+
+	init(&blocks);
+	high = open_extent(&blocks, BASE + LEN / 2, BASE + LEN);
+	for (uint64_t i = 0; i < 100; i++)
+		put(&blocks, high, BASE + LEN / 2 + 4096 + i * i * 16, 8);
+	cr_assert(!ms_blocks_open_single(&blocks,
+	                                 (struct ms_range){ BASE + LEN / 4, BASE + LEN / 2 },
+	                                 MS_EXTENT_MAPPING, &node));
+	low = open_extent(&blocks, BASE, BASE + LEN / 4);
+	for (uint64_t i = 0; i < 500; i++)
+		put(&blocks, low, BASE + i * 32, 8);
+	finish(&blocks);
+	cr_assert_eq(ms_blocks_numbers(&blocks), 601);
+	for (uint32_t e = 0; e < 3; e++)
+		for (uint64_t i = 0; i < blocks.extents.at[e].n_cells * MS_CELL_GRANULES; i++) {
+			struct ms_block block = { e, i };
+
+			if (!(ms_blocks_cell(&blocks, &blocks.extents.at[e], i)->starts &
+			      ms_granule_bit(i)))
+				continue;
+			cr_assert_eq(ms_block_number(&blocks, block), number);
+			block = ms_block_numbered(&blocks, number++);
+			cr_assert_eq(block.extent, e);
+			cr_assert_eq(block.granule, i);
+		}
+	cr_assert_eq(number, 601);
+	ms_fake_deinit(&fake);
+}

@@ -262,15 +262,6 @@ Test(glibc_locate, the_unused_one_of_two_says_nothing_of_mmapped_chunks)
 
 /* ---- what else the decoder tells ---- */
 
-Test(glibc_locate, the_pointer_guard_is_read_from_the_thread)
-{
-	ptheap_init(&h);
-	ptheap_draw(&h, "2.36", "T u24 t");
-	cr_assert_eq(ptheap_decode(&h), MS_OK);
-	cr_expect_eq(h.decoding.pointer_guard, 0x1122334455667788);
-	ptheap_deinit(&h);
-}
-
 Test(glibc_locate, malloc_s_own_variables_are_no_roots)
 {
 	ms_addr arena;

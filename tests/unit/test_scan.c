@@ -34,7 +34,6 @@ static struct ms_fake fake;
 static struct ms_report report;
 static unsigned int n_blocks;
 static uint64_t usable;
-static uint64_t guard;
 static bool unproved;
 static struct ms_rival rival;
 static const char *allocators; /* of each block a letter, its stack; NULL: nobody kept any */
@@ -113,7 +112,6 @@ static enum ms_status drawn_settle(struct ms_decoding *d, const struct ms_claim 
 
 	(void)claim;
 	ms_note_add(d->arena, d->evidence, "drawn");
-	d->pointer_guard = guard;
 	d->rival = rival;
 	strcpy(heap->allocator, "drawn");
 	heap->verified = !unproved;
@@ -135,7 +133,6 @@ static void draw(unsigned int n)
 	memset(&report, 0, sizeof(report));
 	n_blocks = n;
 	usable = USABLE;
-	guard = 0;
 	unproved = false;
 	rival = (struct ms_rival){ 0 };
 	allocators = NULL;
@@ -236,11 +233,12 @@ Test(scan, keeps_a_threads_table_of_dynamic_storage)
 
 Test(scan, knows_the_secret_that_frame_pointers_are_mangled_with)
 {
-	uint64_t mangled;
+	const uint64_t guard = 0x9d1f3a5b7c2e4f60;
+	uint64_t mangled = block(0) ^ guard;
 
 	draw(1);
-	guard = 0x9d1f3a5b7c2e4f60;
-	mangled = block(0) ^ guard;
+	fake.base.threads.at[0].tp = NODE;
+	ms_fake_put(&fake, NODE + 0x30, guard);
 	ms_fake_put(&fake, DATA, mangled << 17 | mangled >> 47);
 	scan((struct ms_scan_options){ 0 });
 	cr_assert_eq(report.leaks.n, 0);

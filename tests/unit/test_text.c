@@ -81,9 +81,9 @@ Test(text, counts_of_one_are_singular)
 	assert_says("and 96 similar unreachable bytes in 1 allocation\n");
 	assert_says("214 bytes in 1 allocation unreachable out of 1564 bytes in 10 allocations\n");
 	assert_says("1 more leak is not listed: --limit all");
-	assert_says("1 smaller leak is not listed: --min-size");
+	assert_says("1 smaller leak is not listed: --min-size 0");
 	assert_not_says("more possible");
-	assert_says("1 smaller possible leak is not listed: --min-size");
+	assert_says("1 smaller possible leak is not listed: --min-size 0");
 }
 
 Test(text, names_cannot_command_the_terminal)

@@ -320,15 +320,19 @@ static inline void consider(struct gatherer *g, uint64_t offset, uint64_t value,
 static void look_for_mangled(struct gatherer *g, const uint8_t *bytes, size_t len, uint64_t offset)
 {
 	const struct ms_abi *abi = g->all->abi;
+	const struct ms_mangling mangling = g->all->options.mangling;
 	const bool plain = g->all->plain;
 	size_t step = g->all->options.unaligned ? 1 : abi->word_bytes;
 
 	for (size_t i = 0; i < len; i += step) {
 		uint64_t value = plain ? ms_word_at(bytes + i) : ms_abi_word(abi, bytes + i);
-		uint64_t address = ms_abi_address(abi, ms_demangle(value, g->all->options.guard));
 
-		if (ms_may_be_mangled(value) && address - g->lookup.low < g->lookup.span)
-			consider(g, offset + i, address, MS_EDGE_MANGLED);
+		if (!(plain ? ms_may_be_mangled(value) : ms_abi_may_be_mangled(abi, value)))
+			continue;
+		value = plain ? ms_unmangled(value, mangling)
+		              : ms_abi_address(abi, ms_abi_unmangled(abi, value, mangling));
+		if (value - g->lookup.low < g->lookup.span)
+			consider(g, offset + i, value, MS_EDGE_MANGLED);
 	}
 }
 
@@ -386,7 +390,7 @@ static void look_at(struct gatherer *g, const uint8_t *bytes, size_t len, uint64
 		return;
 	all = g->all->options.unaligned || !g->all->plain ? look_at_any(g, bytes, len, offset)
 	                                                  : look_at_aligned(g, bytes, len, offset);
-	if (g->all->options.guard && ms_may_be_mangled(all))
+	if (g->all->options.mangling.guard && ms_abi_may_be_mangled(g->all->abi, all))
 		look_for_mangled(g, bytes, len, offset);
 }
 

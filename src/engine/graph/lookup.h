@@ -130,19 +130,4 @@ static inline bool ms_lookup_begin(struct ms_lookup *lookup, ms_addr addr, struc
 	return true;
 }
 
-/*
- * glibc xors a saved frame pointer with a secret and rotates it left by 17
- * (PTR_MANGLE, sysdeps/unix/sysv/linux/x86_64/pointer_guard.h). Such a word is no
- * user-space address, save once in 2^17 times.
- */
-static inline bool ms_may_be_mangled(uint64_t value)
-{
-	return value >> 47;
-}
-
-static inline uint64_t ms_demangle(uint64_t value, uint64_t guard)
-{
-	return (value >> 17 | value << 47) ^ guard;
-}
-
 #endif

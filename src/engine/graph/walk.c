@@ -80,7 +80,7 @@ struct ms_walk *ms_walk_new(struct ms_blocks *blocks, const struct ms_walk_optio
 			return NULL;
 		w->walk = walk;
 		w->flags_asked = (uint8_t)((options->starts_only ? EXACT_FLAG : 0) |
-		                           (options->guard ? 0 : MANGLED_FLAG));
+		                           (options->mangling.guard ? 0 : MANGLED_FLAG));
 		w->flags_wanted = options->starts_only ? EXACT_FLAG : 0;
 		ms_lookup_init(&w->lookup, blocks);
 		walk->walkers[i] = w;
@@ -212,8 +212,8 @@ static inline void consider(struct walker *w, uint64_t value)
 static inline void consider_plain(struct walker *w, uint64_t value)
 {
 	consider(w, value);
-	if (ms_may_be_mangled(value) && w->walk->options.guard)
-		consider(w, ms_demangle(value, w->walk->options.guard));
+	if (ms_may_be_mangled(value) && w->walk->options.mangling.guard)
+		consider(w, ms_unmangled(value, w->walk->options.mangling));
 }
 
 static void consider_word(struct walker *w, uint64_t value)
@@ -221,8 +221,9 @@ static void consider_word(struct walker *w, uint64_t value)
 	const struct ms_abi *abi = w->walk->abi;
 
 	consider(w, ms_abi_address(abi, value));
-	if (ms_may_be_mangled(value) && w->walk->options.guard)
-		consider(w, ms_abi_address(abi, ms_demangle(value, w->walk->options.guard)));
+	if (w->walk->options.mangling.guard && ms_abi_may_be_mangled(abi, value))
+		consider(w, ms_abi_address(
+				    abi, ms_abi_unmangled(abi, value, w->walk->options.mangling)));
 }
 
 void ms_walk_word(struct ms_walk *walk, uint64_t value)

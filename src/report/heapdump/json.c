@@ -51,7 +51,7 @@ static void add_place(struct json *j, struct json_object *object,
 }
 
 static void add_amounts(struct json *j, struct json_object *object,
-                        const struct ms_heapdump_node *node)
+                        const struct ms_amount_node *node)
 {
 	ms_json_add_number(&j->base, object, "bytes", node->now.bytes);
 	ms_json_add_number(&j->base, object, "count", node->now.count);
@@ -63,23 +63,25 @@ static void add_amounts(struct json *j, struct json_object *object,
 	ms_json_add_number(&j->base, object, "old_count", node->old.count);
 }
 
-static struct json_object *node_object(struct json *j, const struct ms_heapdump_node *node)
+static struct json_object *node_object(struct json *j, const struct ms_amount_node *node)
 {
 	struct json_object *object = json_object_new_object();
-	size_t id = (size_t)(node - j->view->nodes.at);
+	size_t id = (size_t)(node - j->view->tree.nodes.at);
 
 	ms_json_add_number(&j->base, object, "id", id);
-	if (node->parent != MS_HEAPDUMP_NONE)
+	if (node->parent != MS_AMOUNT_NONE)
 		ms_json_add_number(&j->base, object, "parent", node->parent);
-	switch (node->kind) {
-	case MS_HEAPDUMP_ROOT:
+	switch (node->level) {
+	case MS_LEVEL_GROUP:
 		ms_json_add(&j->base, object, "tree",
-		            json_object_new_string(ms_heapdump_root_name(node)));
+		            json_object_new_string(ms_amounts_group(&j->view->tree, node)));
 		break;
-	case MS_HEAPDUMP_SIZE:
-		ms_json_add_number(&j->base, object, "size", node->value);
+	case MS_LEVEL_SIZE:
+		ms_json_add_number(&j->base, object, "size", node->key);
 		break;
-	case MS_HEAPDUMP_PLACE:
+	case MS_LEVEL_NAME: /* a dump has none */
+		break;
+	case MS_LEVEL_PLACE:
 		add_place(j, object, ms_heapdump_place_of(j->view, node));
 		break;
 	}
@@ -135,13 +137,13 @@ static void put_head(struct json *j)
 
 static bool write_json(const struct ms_heapdump_view *view, struct ms_sink *sink)
 {
-	const struct ms_heapdump_node *node = ms_heapdump_begin(view);
+	const struct ms_amount_node *node = ms_amounts_begin(&view->tree);
 	struct json j = { { { sink, true } }, view };
 
 	put_head(&j);
 	while (node && j.base.text.ok) {
 		ms_json_put(&j.base, node_object(&j, node));
-		node = ms_heapdump_next(view, node, false);
+		node = ms_amounts_next(&view->tree, node, false);
 		ms_text_print(&j.base.text, node ? ",\n" : "\n");
 	}
 	ms_text_print(&j.base.text, "]}\n");

@@ -63,7 +63,7 @@ static bool list_frames(const struct ms_heapdump_view *view, struct ms_arena *ar
 
 	for (size_t d = 0; d < view->n_dumps; d++)
 		n += view->dumps[d]->pcs.n;
-	if (n >= MS_HEAPDUMP_NONE || !ms_vec_reserve(arena, ret, n))
+	if (n >= MS_AMOUNT_NONE || !ms_vec_reserve(arena, ret, n))
 		return false;
 	for (uint32_t d = 0; d < view->n_dumps; d++) {
 		const struct ms_heapdump *dump = view->dumps[d];

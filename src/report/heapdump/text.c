@@ -53,18 +53,20 @@ static void put_place(struct ms_text *t, const struct ms_heapdump_place *place)
 }
 
 static void put_node(struct ms_text *t, const struct ms_heapdump_view *view,
-                     const struct ms_heapdump_node *node)
+                     const struct ms_amount_node *node)
 {
 	for (uint32_t i = 0; i < node->depth; i++)
 		ms_text_print(t, "  ");
-	switch (node->kind) {
-	case MS_HEAPDUMP_ROOT:
-		ms_text_print(t, "%s", ms_heapdump_root_name(node));
+	switch (node->level) {
+	case MS_LEVEL_GROUP:
+		ms_text_print(t, "%s", ms_amounts_group(&view->tree, node));
 		break;
-	case MS_HEAPDUMP_SIZE:
-		ms_text_print(t, "size %" PRIu64, node->value);
+	case MS_LEVEL_SIZE:
+		ms_text_print(t, "size %" PRIu64, node->key);
 		break;
-	case MS_HEAPDUMP_PLACE:
+	case MS_LEVEL_NAME: /* a dump has none */
+		break;
+	case MS_LEVEL_PLACE:
 		ms_text_print(t, "%" PRIx64 " ", ms_heapdump_place_of(view, node)->pc);
 		put_place(t, ms_heapdump_place_of(view, node));
 		break;
@@ -73,18 +75,18 @@ static void put_node(struct ms_text *t, const struct ms_heapdump_view *view,
 }
 
 static void put_amount(struct ms_text *t, const struct ms_heapdump_view *view,
-                       const struct ms_heapdump_node *node, uint64_t total)
+                       const struct ms_amount_node *node, uint64_t total)
 {
 	/* A root is a part of itself. */
-	const struct ms_heapdump_node *parent =
-		node->parent == MS_HEAPDUMP_NONE ? node : &view->nodes.at[node->parent];
+	const struct ms_amount_node *parent =
+		node->parent == MS_AMOUNT_NONE ? node : &view->tree.nodes.at[node->parent];
 
 	ms_text_print(t, "%9" PRIu64 " %6.2f%% %6.2f%% %8" PRIu64 " ", node->now.bytes,
-	              ms_heapdump_percent(node->now.bytes, total),
-	              ms_heapdump_percent(node->now.bytes, parent->now.bytes), node->now.count);
+	              ms_amounts_percent(node->now.bytes, total),
+	              ms_amounts_percent(node->now.bytes, parent->now.bytes), node->now.count);
 }
 
-static void put_change(struct ms_text *t, const struct ms_heapdump_node *node)
+static void put_change(struct ms_text *t, const struct ms_amount_node *node)
 {
 	ms_text_print(t, "%+10" PRId64 " %9" PRIu64 " %9" PRIu64 " %+8" PRId64 " ",
 	              (int64_t)(node->now.bytes - node->old.bytes), node->old.bytes,
@@ -111,8 +113,8 @@ static void put_head(struct ms_text *t, const struct ms_heapdump_view *view)
 
 static bool write_text(const struct ms_heapdump_view *view, struct ms_sink *sink)
 {
-	const struct ms_heapdump_node *node = ms_heapdump_begin(view);
-	uint64_t total = ms_heapdump_sum(view, false).bytes;
+	const struct ms_amount_node *node = ms_amounts_begin(&view->tree);
+	uint64_t total = view->dumps[0]->bytes;
 	struct ms_text t = { sink, true };
 	bool differs = view->n_dumps > 1;
 
@@ -121,16 +123,16 @@ static bool write_text(const struct ms_heapdump_view *view, struct ms_sink *sink
 		bool skip = differs && !node->changed;
 
 		/* A blank line ends each tree, as it does in the viewer's. */
-		if (node->kind == MS_HEAPDUMP_ROOT && node != ms_heapdump_begin(view))
+		if (node->level == MS_LEVEL_GROUP && node != ms_amounts_begin(&view->tree))
 			ms_text_print(&t, "\n");
-		if (!skip || node->kind == MS_HEAPDUMP_ROOT) {
+		if (!skip || node->level == MS_LEVEL_GROUP) {
 			if (differs)
 				put_change(&t, node);
 			else
 				put_amount(&t, view, node, total);
 			put_node(&t, view, node);
 		}
-		node = ms_heapdump_next(view, node, skip);
+		node = ms_amounts_next(&view->tree, node, skip);
 	}
 	ms_text_print(&t, "\n");
 	return t.ok;

@@ -8,13 +8,14 @@
  *	parse.c    a file becomes a struct ms_heapdump
  *	places.c   the addresses of all frames, each once
  *	           (whoever calls names them)
- *	tree.c     stacks become trees, as Android's viewer makes them
- *	text.c html.c folded.c json.c     and are written
+ *	amounts.c  records become amounts by stack, and these a tree (report/amounts)
+ *	text.c json.c     which is written, as it is by the writers of all amounts
  *
  * The order is the one above; a view is filled in step by step and const from then on.
  */
 
 #include "engine/backtrace.h"
+#include "report/amounts/amounts.h"
 #include "report/heapdump/dump.h"
 #include "report/writers.h"
 
@@ -36,31 +37,6 @@ struct ms_heapdump_place {
 struct ms_heapdump_places MS_VEC(struct ms_heapdump_place);
 struct ms_heapdump_indices MS_VEC(uint32_t);
 
-enum ms_heapdump_kind { MS_HEAPDUMP_ROOT, MS_HEAPDUMP_SIZE, MS_HEAPDUMP_PLACE };
-
-struct ms_heapdump_amount {
-	uint64_t bytes;
-	uint64_t count;
-	uint64_t own_bytes; /* of stacks that end here */
-	uint64_t own_count;
-};
-
-enum { MS_HEAPDUMP_NONE = UINT32_MAX };
-
-struct ms_heapdump_node {
-	enum ms_heapdump_kind kind;
-	uint32_t parent; /* all three: MS_HEAPDUMP_NONE: there is none */
-	uint32_t first;  /* child, in the order in which they are printed */
-	uint32_t next;   /* sibling */
-	uint32_t depth;  /* of a root: 0 */
-	bool changed;    /* it, or something below it, is not the same in both dumps */
-	uint64_t value;  /* root: 1 app, 0 zygote; size: of one block; place: its index */
-	size_t order;    /* of the first record that led here */
-	struct ms_heapdump_amount now;
-	struct ms_heapdump_amount old; /* of the older dump */
-};
-
-struct ms_heapdump_nodes MS_VEC(struct ms_heapdump_node);
 struct ms_heapdump_names MS_VEC(const char *);
 
 struct ms_heapdump_view {
@@ -76,24 +52,18 @@ struct ms_heapdump_view {
 	struct ms_heapdump_places places;
 	struct ms_heapdump_indices indices[2]; /* the place of each frame of a dump */
 	struct ms_heapdump_names unnamed;      /* libraries without symbols, by the caller */
-	struct ms_heapdump_nodes nodes;
-	uint32_t first_root; /* MS_HEAPDUMP_NONE: there are no stacks */
+	struct ms_amounts amounts;
+	struct ms_strings lines;    /* of a page, above the tree */
+	struct ms_amount_tree tree; /* as Android's viewer makes it */
 };
 
 /* List all places. Returns MS_E_NOMEM, also for more than 2^32 frames. */
 ms_must_check enum ms_status ms_heapdump_list_places(struct ms_heapdump_view *view,
                                                      struct ms_arena *arena, struct ms_error *err);
 
-/* Make the trees, in place of any that were made. Returns MS_E_NOMEM. */
+/* Make the tree, in place of any that was made. Returns MS_E_NOMEM. */
 ms_must_check enum ms_status ms_heapdump_grow(struct ms_heapdump_view *view, struct ms_arena *arena,
                                               struct ms_error *err);
-
-/* The node to print after @node: first what is below it, unless @skip. NULL behind the last. */
-const struct ms_heapdump_node *ms_heapdump_next(const struct ms_heapdump_view *view,
-                                                const struct ms_heapdump_node *node, bool skip);
-
-/* The first node to print, or NULL. */
-const struct ms_heapdump_node *ms_heapdump_begin(const struct ms_heapdump_view *view);
 
 /* What a place is in: a library, "<anonymous>" memory, or "???". */
 const char *ms_heapdump_library(const struct ms_heapdump_place *place);

@@ -3,10 +3,29 @@
 
 #include "report/heapdump/formats.h"
 
+static bool write_folded(const struct ms_heapdump_view *view, struct ms_sink *sink)
+{
+	return ms_amounts_folded(&view->tree, sink);
+}
+
+static bool write_html(const struct ms_heapdump_view *view, struct ms_sink *sink)
+{
+	const struct ms_amount_page page = {
+		.lines = view->lines.at,
+		.n_lines = view->lines.n,
+		.whole_paths = view->verbose,
+	};
+
+	return ms_amounts_html(&view->tree, &page, sink);
+}
+
+static const struct ms_heapdump_writer html = { "html", write_html };
+static const struct ms_heapdump_writer folded = { "folded", write_folded };
+
 static const struct ms_heapdump_writer *const writers[] = {
 	&ms_heapdump_text,
-	&ms_heapdump_html,
-	&ms_heapdump_folded,
+	&html,
+	&folded,
 	&ms_heapdump_json,
 };
 

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "target/arch/arch.h"
 #include "target/hold/pages.h"
 #include "target/hold/transfer.h"
 #include "target/kernel_roots.h"
@@ -279,7 +280,7 @@ static struct ms_copy *new_copy(struct ms_arena *arena, struct ms_error *err)
 		return NULL;
 	}
 	copy->base.ops = &copy_ops;
-	copy->base.abi = ms_abi_x86_64;
+	copy->base.abi = ms_native_arch.abi;
 	copy->pages.maps = &copy->base.mappings;
 	copy->mem_fd = -1;
 	copy->arena = arena;

@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "base/sort.h"
+#include "target/arch/arch.h"
 #include "target/hold/beside.h"
 #include "target/hold/cache.h"
 #include "target/kernel_roots.h"
@@ -229,7 +230,7 @@ static struct ms_fork *new_fork(struct ms_arena *arena)
 	if (!f)
 		return NULL;
 	f->base.ops = &fork_ops;
-	f->base.abi = ms_abi_x86_64;
+	f->base.abi = ms_native_arch.abi;
 	f->pages.maps = &f->base.mappings;
 	f->mem_fd = -1;
 	f->arena = arena;

@@ -44,15 +44,15 @@ static void check_dump(const struct ms_heapdump *dump)
 	require(bytes == dump->bytes, "a dump's bytes are those of its records");
 }
 
-static void check_children(const struct ms_heapdump_view *view, const struct ms_heapdump_node *node)
+static void check_children(const struct ms_amount_tree *tree, const struct ms_amount_node *node)
 {
-	struct ms_heapdump_amount now = node->now;
+	struct ms_amount_sum now = node->now;
 	int64_t before = INT64_MAX;
 
 	now.bytes -= node->now.own_bytes;
 	now.count -= node->now.own_count;
-	for (uint32_t i = node->first; i != MS_HEAPDUMP_NONE; i = view->nodes.at[i].next) {
-		const struct ms_heapdump_node *child = &view->nodes.at[i];
+	for (uint32_t i = node->first; i != MS_AMOUNT_NONE; i = tree->nodes.at[i].next) {
+		const struct ms_amount_node *child = &tree->nodes.at[i];
 		int64_t change = (int64_t)(child->now.bytes - child->old.bytes);
 
 		require(change <= before, "the largest stands first");
@@ -66,17 +66,17 @@ static void check_children(const struct ms_heapdump_view *view, const struct ms_
 
 static void check_tree(const struct ms_heapdump_view *view)
 {
-	const struct ms_heapdump_node *node = ms_heapdump_begin(view);
+	const struct ms_amount_node *node = ms_amounts_begin(&view->tree);
 	uint64_t bytes[2] = { 0, 0 };
 	size_t n = 0;
 
-	for (; node; node = ms_heapdump_next(view, node, false)) {
+	for (; node; node = ms_amounts_next(&view->tree, node, false)) {
 		n++;
-		check_children(view, node);
+		check_children(&view->tree, node);
 		bytes[0] += node->now.own_bytes;
 		bytes[1] += node->old.own_bytes;
 	}
-	require(n == view->nodes.n, "each node is printed once");
+	require(n == view->tree.nodes.n, "each node is printed once");
 	for (size_t i = 0; i < view->n_dumps; i++)
 		require(bytes[i] == view->dumps[i]->bytes, "a tree has the bytes of its dump");
 }

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The outermost object and its lists are walked here, as the writer writes them by hand;
+ * json-c reads the values that stand in them, one by one.
+ */
+#include "report/json/reader.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "report/json/backtraces.h"
+
+static const char schema[] = "memscan.report/1";
+
+enum { MEMBERS = 11, LONGEST_KEY = 64 };
+
+struct reader {
+	struct ms_json_input in;
+	struct ms_report report;
+	struct ms_unlisted unlisted;
+	struct ms_json_recent *recent;
+	bool seen[MEMBERS];
+};
+
+/* One more entry of a vector of the report; NULL behind a failure. */
+static void *pushed(struct reader *r, void *entry)
+{
+	if (!entry)
+		ms_json_no_memory(&r->in);
+	return entry;
+}
+
+#define push(r, vec) pushed((r), ms_vec_push((r)->in.arena, (vec)))
+
+static void take_note(struct reader *r, struct json_object *value, struct ms_notes *notes)
+{
+	struct ms_note *note;
+
+	if (!json_object_is_type(value, json_type_string)) {
+		ms_json_corrupt(&r->in, "a sentence is no string");
+		return;
+	}
+	note = push(r, notes);
+	if (note)
+		ms_json_string(value, note->text, sizeof(note->text));
+}
+
+/* ---- the parts that are objects ---- */
+
+static void take_host(struct reader *r, struct json_object *object)
+{
+	ms_json_get_fields(&r->in, object, &ms_json_host, &r->report.host);
+}
+
+/* What has no room any more is cut off. */
+static void take_argument(struct ms_target_facts *target, struct json_object *value)
+{
+	size_t room = sizeof(target->cmdline) - target->cmdline_len;
+	char *at = target->cmdline + target->cmdline_len;
+
+	if (!room)
+		return;
+	ms_json_string(value, at, room);
+	target->cmdline_len += (uint32_t)strlen(at) + 1;
+}
+
+static void take_target(struct reader *r, struct json_object *object)
+{
+	struct ms_target_facts *target = &r->report.target;
+	struct json_object *words = ms_json_get(&r->in, object, "cmdline", json_type_array);
+
+	ms_json_get_fields(&r->in, object, &ms_json_process, target);
+	ms_json_get_fields(&r->in, object, &ms_json_machine, target);
+	for (size_t i = 0; words && i < json_object_array_length(words); i++) {
+		struct json_object *word = json_object_array_get_idx(words, i);
+
+		if (json_object_is_type(word, json_type_string))
+			take_argument(target, word);
+		else
+			ms_json_corrupt(&r->in, "an argument of \"cmdline\" is no string");
+	}
+}
+
+/* A later memscan may have others. */
+static void take_phase(struct reader *r, struct json_object *object)
+{
+	struct json_object *name = ms_json_get(&r->in, object, "name", json_type_string);
+	uint64_t ns = ms_json_get_amount(&r->in, object, "ns", UINT64_MAX);
+
+	for (int i = 0; name && i < MS_PHASES; i++)
+		if (strcmp(json_object_get_string(name), ms_phase_name((enum ms_phase)i)) == 0)
+			r->report.scan.phase_ns[i] = ns;
+}
+
+static void take_scan(struct reader *r, struct json_object *object)
+{
+	struct json_object *phases = ms_json_get(&r->in, object, "phases", json_type_array);
+
+	ms_json_get_fields(&r->in, object, &ms_json_scan, &r->report);
+	for (size_t i = 0; phases && i < json_object_array_length(phases); i++) {
+		struct json_object *phase = json_object_array_get_idx(phases, i);
+
+		if (json_object_is_type(phase, json_type_object))
+			take_phase(r, phase);
+		else
+			ms_json_corrupt(&r->in, "a phase is no object");
+	}
+}
+
+static bool has(struct json_object *object, const char *key)
+{
+	return json_object_object_get_ex(object, key, NULL);
+}
+
+static void take_totals(struct reader *r, struct json_object *object)
+{
+	struct ms_totals *totals = &r->report.totals;
+
+	r->report.possible = has(object, "possible_bytes");
+	r->report.confirm = has(object, "unconfirmed_bytes");
+	ms_json_get_fields(&r->in, object, &ms_json_totals, totals);
+	ms_json_get_fields(&r->in, object, &ms_json_suppressed, totals);
+	if (r->report.possible)
+		ms_json_get_fields(&r->in, object, &ms_json_possible, totals);
+	if (r->report.confirm)
+		ms_json_get_fields(&r->in, object, &ms_json_unconfirmed, totals);
+}
+
+static void take_unlisted(struct reader *r, struct json_object *object)
+{
+	ms_json_get_fields(&r->in, object, &ms_json_unlisted, &r->unlisted);
+	if (has(object, "possible"))
+		ms_json_get_fields(&r->in, object, &ms_json_unlisted_possible, &r->unlisted);
+}
+
+/* ---- entries of lists ---- */
+
+static void take_heap(struct reader *r, struct json_object *object)
+{
+	struct json_object *evidence = ms_json_get(&r->in, object, "evidence", json_type_array);
+	struct ms_heap *heap = push(r, &r->report.heaps);
+
+	if (!heap)
+		return;
+	ms_json_get_fields(&r->in, object, &ms_json_heap, heap);
+	heap->n_evidence = evidence ? (uint32_t)json_object_array_length(evidence) : 0;
+	for (size_t i = 0; i < heap->n_evidence && !r->in.st; i++)
+		take_note(r, json_object_array_get_idx(evidence, i), &r->report.evidence);
+}
+
+static void take_mapping(struct reader *r, struct json_object *object)
+{
+	ms_addr begin = ms_json_get_address(&r->in, object, "address");
+	uint64_t size = ms_json_get_amount(&r->in, object, "size", UINT64_MAX - begin);
+	struct json_object *name = ms_json_get(&r->in, object, "name", json_type_string);
+	struct ms_lost_mapping *mapping = push(r, &r->report.mappings);
+
+	if (!mapping)
+		return;
+	mapping->range = (struct ms_range){ begin, begin + size };
+	if (name)
+		ms_json_string(name, mapping->name, sizeof(mapping->name));
+}
+
+static void take_suppression(struct reader *r, struct json_object *object)
+{
+	struct ms_suppressed *suppressed = push(r, &r->report.suppressed);
+
+	if (suppressed)
+		ms_json_get_fields(&r->in, object, &ms_json_suppression, suppressed);
+}
+
+static void take_warning(struct reader *r, struct json_object *value)
+{
+	take_note(r, value, &r->report.warnings);
+}
+
+static void take_contents(struct reader *r, struct json_object *value, struct ms_leak *leak)
+{
+	static const char digits[] = "0123456789abcdef";
+	const char *hex = json_object_get_string(value);
+	size_t len = (size_t)json_object_get_string_len(value);
+
+	if (len % 2 || len > 2 * (size_t)MS_CONTENTS) {
+		ms_json_corrupt(&r->in, "\"contents\" has a length of %zu", len);
+		return;
+	}
+	for (size_t i = 0; i < len; i++) {
+		const char *digit = memchr(digits, hex[i], sizeof(digits) - 1);
+
+		if (!digit) {
+			ms_json_corrupt(&r->in, "\"contents\" is not hexadecimal");
+			return;
+		}
+		leak->contents[i / 2] = (uint8_t)(leak->contents[i / 2] << 4 | (digit - digits));
+	}
+	leak->contents_len = (uint8_t)(len / 2);
+}
+
+static bool same_type(const struct ms_type *a, const struct ms_type *b)
+{
+	return a->how == b->how && strcmp(a->name, b->name) == 0 &&
+	       strcmp(a->module, b->module) == 0;
+}
+
+static uint32_t add_type(struct reader *r, const struct ms_type *type)
+{
+	uint64_t hash = ms_json_hash(ms_json_hash(type->how, type->name), type->module);
+	uint32_t *seen = &r->recent->types[ms_json_recent_at(hash)];
+	struct ms_type *slot;
+
+	if (*seen && same_type(&r->report.types.at[*seen - 1], type))
+		return *seen;
+	slot = push(r, &r->report.types);
+	if (!slot)
+		return 0;
+	*slot = *type;
+	*seen = (uint32_t)r->report.types.n;
+	return *seen;
+}
+
+/* A module alone has a constant table of functions. */
+static void take_type(struct reader *r, struct json_object *object, struct ms_leak *leak)
+{
+	struct json_object *told = ms_json_get(&r->in, object, "type", json_type_object);
+	struct json_object *module = ms_json_get(&r->in, object, "module", json_type_string);
+	struct json_object *name =
+		told ? ms_json_get(&r->in, told, "name", json_type_string) : NULL;
+	struct json_object *how = told ? ms_json_get(&r->in, told, "how", json_type_string) : NULL;
+	struct ms_type type;
+
+	if (!name && !module)
+		return;
+	memset(&type, 0, sizeof(type));
+	type.how = MS_HOW_FUNCTIONS;
+	if (name)
+		ms_json_string(name, type.name, sizeof(type.name));
+	if (module)
+		ms_json_string(module, type.module, sizeof(type.module));
+	if (name)
+		type.how = how ? (uint8_t)ms_json_name_of(how, &ms_json_hows) : MS_HOWS;
+	leak->type = add_type(r, &type);
+}
+
+static void take_leak(struct reader *r, struct json_object *object)
+{
+	struct json_object *contents = ms_json_get(&r->in, object, "contents", json_type_string);
+	struct json_object *frames = ms_json_get(&r->in, object, "backtrace", json_type_array);
+	struct ms_leak *leak = push(r, &r->report.leaks);
+
+	if (!leak)
+		return;
+	ms_json_get_fields(&r->in, object, &ms_json_leak, leak);
+	ms_json_get_fields(&r->in, object, &ms_json_reason, leak);
+	if (contents)
+		take_contents(r, contents, leak);
+	take_type(r, object, leak);
+	if (frames)
+		leak->stack = ms_json_get_backtrace(&r->in, frames, r->recent, &r->report);
+}
+
+/* ---- the outermost object ---- */
+
+struct member {
+	const char *key;
+	bool must; /* stand in a report */
+	bool list; /* of objects, or of strings */
+	enum json_type type;
+	void (*take)(struct reader *r, struct json_object *value);
+};
+
+static void take_schema(struct reader *r, struct json_object *value)
+{
+	static const char of_report[] = "memscan.report/";
+	const char *said = json_object_get_string(value);
+
+	if (strcmp(said, schema) == 0)
+		return;
+	if (strncmp(said, of_report, sizeof(of_report) - 1) == 0)
+		ms_json_unsupported(&r->in, "format", said);
+	else
+		ms_json_corrupt(&r->in, "\"schema\" is '%.40s', not '%s'", said, schema);
+}
+
+static const struct member members[] = {
+	{ "schema", true, false, json_type_string, take_schema },
+	{ "host", false, false, json_type_object, take_host },
+	{ "target", true, false, json_type_object, take_target },
+	{ "scan", true, false, json_type_object, take_scan },
+	{ "heaps", true, true, json_type_object, take_heap },
+	{ "totals", true, false, json_type_object, take_totals },
+	{ "leaks", true, true, json_type_object, take_leak },
+	{ "unlisted", true, false, json_type_object, take_unlisted },
+	{ "unreachable_mappings", true, true, json_type_object, take_mapping },
+	{ "suppressions", false, true, json_type_object, take_suppression },
+	{ "warnings", true, true, json_type_string, take_warning },
+};
+
+static_assert(sizeof(members) / sizeof(members[0]) == MEMBERS, "a mark for each member");
+
+/* Read a value, and hand it to @member unless that is NULL. */
+static void read_value(struct reader *r, const struct member *member)
+{
+	struct json_object *value = ms_json_value(&r->in);
+
+	if (value && member && !json_object_is_type(value, member->type))
+		ms_json_corrupt(&r->in, "\"%s\" has a value that is not of type %s", member->key,
+		                json_type_to_name(member->type));
+	else if (value && member)
+		member->take(r, value);
+	json_object_put(value);
+}
+
+/* Behind its bracket. */
+static void read_list(struct reader *r, const struct member *member)
+{
+	if (ms_json_take(&r->in, ']'))
+		return;
+	do
+		read_value(r, member);
+	while (ms_json_take(&r->in, ','));
+	(void)ms_json_expect(&r->in, ']');
+}
+
+static const struct member *find_member(struct reader *r, const char *key)
+{
+	for (size_t i = 0; i < MEMBERS; i++) {
+		if (strcmp(members[i].key, key) != 0)
+			continue;
+		if (r->seen[i])
+			ms_json_corrupt(&r->in, "\"%s\" stands there twice", key);
+		r->seen[i] = true;
+		return &members[i];
+	}
+	return NULL;
+}
+
+static void read_member(struct reader *r)
+{
+	struct json_object *value = ms_json_value(&r->in);
+	const struct member *member;
+	char key[LONGEST_KEY];
+
+	if (value && !json_object_is_type(value, json_type_string))
+		ms_json_corrupt(&r->in, "a member's name is no string");
+	else if (value)
+		ms_json_string(value, key, sizeof(key));
+	json_object_put(value);
+	if (!ms_json_expect(&r->in, ':'))
+		return;
+	member = find_member(r, key);
+	if (!ms_json_take(&r->in, '[')) {
+		if (member && member->list)
+			ms_json_corrupt(&r->in, "\"%s\" is no list", key);
+		read_value(r, member);
+	} else {
+		if (member && !member->list)
+			ms_json_corrupt(&r->in, "\"%s\" is a list", key);
+		read_list(r, member);
+	}
+}
+
+static void read_report(struct reader *r)
+{
+	if (!ms_json_expect(&r->in, '{'))
+		return;
+	do
+		read_member(r);
+	while (ms_json_take(&r->in, ','));
+	(void)ms_json_expect(&r->in, '}');
+	if (!ms_json_at_end(&r->in))
+		ms_json_corrupt(&r->in, "something stands behind the report");
+	for (size_t i = 0; i < MEMBERS; i++)
+		if (members[i].must && !r->seen[i])
+			ms_json_corrupt(&r->in, "\"%s\" is missing", members[i].key);
+}
+
+static uint64_t sum(uint64_t a, uint64_t b)
+{
+	return a < UINT64_MAX - b ? a + b : UINT64_MAX;
+}
+
+/* The other way round than ms_report_unlisted(). */
+static void count_entries(struct reader *r)
+{
+	const struct ms_unlisted *rest = &r->unlisted;
+	struct ms_totals *totals = &r->report.totals;
+	const struct ms_leak *leak;
+	uint64_t possible = 0;
+
+	ms_vec_for_each (leak, &r->report.leaks)
+		possible += leak->kind == MS_LEAK_POSSIBLE;
+	totals->small_possible = rest->small_possible;
+	totals->small_leaks = sum(rest->small_leaks, rest->small_possible);
+	totals->possible = sum(sum(rest->possible, rest->small_possible), possible);
+	totals->leaks = sum(sum(rest->leaks, rest->small_leaks),
+	                    sum(totals->possible, r->report.leaks.n - possible));
+}
+
+enum ms_status ms_json_read_report(const struct ms_json_file *file, struct ms_arena *arena,
+                                   struct ms_report *ret, struct ms_error *err)
+{
+	struct reader r;
+
+	memset(&r, 0, sizeof(r));
+	ms_json_input_init(&r.in, file, arena, err);
+	r.recent = ms_arena_alloc(arena, sizeof(*r.recent));
+	if (!r.recent)
+		ms_json_no_memory(&r.in);
+	read_report(&r);
+	ms_json_input_deinit(&r.in);
+	if (r.in.st)
+		return r.in.st;
+	count_entries(&r);
+	*ret = r.report;
+	return MS_OK;
+}
