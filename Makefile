@@ -131,8 +131,20 @@ $(B)/$(SONAME): $(LIBRARY:%.c=$(B)/pic/%.o) src/inproc/libmemunreachable.map
 $(B)/libmemunreachable.so: $(B)/$(SONAME)
 	@ln -sf $(SONAME) $@
 
-$(B)/libmemunreachable.a: $(LIBRARY:%.c=$(B)/pic/%.o)
-	$(archive)
+# Most of it is one member, whose own names are local. The others stay by themselves, for the
+# linker is to take them only where a program wants them: front.c and kin.c say why, lsan.c
+# and the trigger act before main().
+ALONE   := $(patsubst %,$(B)/pic/src/inproc/annotate/%.o,front kin lsan)
+TRIGGER := $(patsubst %.c,$(B)/pic/%.o,$(wildcard src/inproc/trigger/*.c))
+MEMBERS := $(B)/members/memunreachable.o $(B)/members/trigger.o $(ALONE)
+$(B)/members/memunreachable.o: $(filter-out $(ALONE) $(TRIGGER),$(LIBRARY:%.c=$(B)/pic/%.o))
+$(B)/members/trigger.o: $(TRIGGER)
+$(B)/members/%.o:
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -r -nostdlib -o $@ $^
+
+$(B)/libmemunreachable.a: $(MEMBERS) src/inproc/libmemunreachable.map tools/seal-archive
+	$(Q)tools/seal-archive $@ src/inproc/libmemunreachable.map $(MEMBERS)
 
 # ---- the library that programs are started with; it loads libunwind by itself ----
 

@@ -21,9 +21,9 @@
  * and stacks, are plain, and 0 where there is none. Everything has a fixed width, in a
  * 32-bit process, too, and no padding.
  *
- * Who looks at a process that goes on meanwhile, or whose threads were stopped anywhere,
+ * A reader of a process that runs on meanwhile, or whose threads were stopped anywhere,
  * finds each address either the old or the new one, and what it leads to complete, for a
- * table that was replaced is unmapped only after its successor is in place. He must expect
+ * table that was replaced is unmapped only after its successor is in place. It must expect
  *
  *	a live block that is not in the table: it is just being made, resized or freed,
  *	and some thread's registers or stack have its address; or there was no memory for it

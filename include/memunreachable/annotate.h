@@ -24,7 +24,7 @@
 extern "C" {
 #endif
 
-/* Never tell the block that @p points to, nor what it leads to, until it is freed. */
+/* Never report the block that @p points to, nor what it leads to, until it is freed. */
 void memunreachable_ignore(const void *p);
 
 /*

@@ -3,7 +3,7 @@
 #define MEMUNREACHABLE_MEMUNREACHABLE_H
 
 /*
- * A program asks about itself: which of its heap blocks can nothing reach any more?
+ * A program searches itself for unreachable (leaked) heap memory.
  *
  *	if (!NoLeaks())
  *		LogUnreachableMemory(true, 10);
@@ -13,7 +13,7 @@
  * Calls may come from any thread, one after the other is served. Nothing is allocated by
  * the program's malloc before the search is over.
  *
- * A failure is told on standard error, each line beginning with "libmemunreachable: ".
+ * Failures go to standard error, in lines that begin with "libmemunreachable: ".
  *
  * In C++ the same is in namespace android, with the signatures of Android's
  * libmemunreachable (below).
@@ -118,7 +118,7 @@ void memunreachable_hide(const void *p, size_t size);
 void memunreachable_unhide(const void *p, size_t size);
 
 /*
- * Install the handler of signal 35 (SIGRTMIN + 1), which makes the process tell its
+ * Install the handler of signal 35 (SIGRTMIN + 1), which makes the process report its
  * unreachable memory, or with value 1 its stacks, to `memscan trigger PID`, or to a file
  * in the folder that the environment variable MEMUNREACHABLE_FOLDER names (/tmp).
  *

@@ -12,11 +12,11 @@
  * the folder in which it answers. A program that later gives the signal a handler of its
  * own has the mapping, too; it gets the signal.
  *
- * Whoever wants the answer binds a stream socket in the process's folder before, named
+ * To get the answer, first bind a stream socket in the folder of the process, named
  * MS_ANSWER_SOCKET with the process's number as itself sees it, and reads from what
  * connects until its end. An answer that is whole ends with a byte 0. One that begins with
  * a byte MS_ANSWER_REFUSED is a line that says why there is none, and one that says what
- * to do. Root and the process's own user are answered, nobody else.
+ * to do. Only root and the process's own user are answered.
  */
 
 enum { MS_TRIGGER_SIGNAL = 35, MS_TRIGGER_STACKS = 1, MS_ANSWER_REFUSED = 1 };

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/search.h"
 #include "base/sort.h"
 
 /*
@@ -128,18 +129,9 @@ static enum ms_status tidy(struct choosing *c, struct layer *l)
 static struct state *find(const struct choosing *c, const struct layer *l, uint64_t sum)
 {
 	struct state *at = l->n ? c->states.at + l->first : NULL;
-	size_t low = 0;
-	size_t high = l->n;
+	size_t i = ms_lower_bound(0, l->n, k, at[k].sum < sum);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (at[middle].sum < sum)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < l->n && at[low].sum == sum ? &at[low] : NULL;
+	return i < l->n && at[i].sum == sum ? &at[i] : NULL;
 }
 
 /* Keep what @from has, with @more, for @l. */
@@ -225,18 +217,9 @@ static enum ms_agreement settle(const struct choosing *c, struct ms_choices *cho
 /* The first candidate behind the end of @i. */
 static size_t next_of(const struct ms_choices *choices, size_t i)
 {
-	size_t low = i + 1;
-	size_t high = choices->n;
+	ms_addr end = choices->at[i].range.end;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (choices->at[middle].range.begin < choices->at[i].range.end)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return ms_lower_bound(i + 1, choices->n, k, choices->at[k].range.begin < end);
 }
 
 static uint64_t larger(uint64_t a, uint64_t b)

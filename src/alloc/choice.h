@@ -9,7 +9,7 @@
  * Memory of the program's own can look like an allocator's. So there may be more
  * candidates than the counters allow, and candidates that overlap. A set of them
  * agrees when no two overlap and both counters are met. A range that is in every set
- * that agrees is proved, one that is in none is refuted, and all others nobody can tell.
+ * that agrees is proved, one that is in none is refuted, and all others are not known.
  *
  * This does not look at memory, and does not judge how likely a candidate is.
  */

@@ -9,7 +9,7 @@
 
 enum { PIECE = 64 * 1024, MOST = 64 * 1024 * 1024 };
 
-/* Read on to the end: nobody knows the length of a pipe. Returns 0 or errno. */
+/* Read on to the end: the length of a pipe is not known. Returns 0 or errno. */
 static int read_all(int fd, size_t most, struct ms_arena *arena, struct ms_bytes *ret)
 {
 	for (;;) {

@@ -25,7 +25,7 @@ ms_must_check enum ms_status ms_file_read_most(const char *path, size_t most,
 
 /*
  * Open @path for reading when it is a regular file. Nothing else is opened, not even for a
- * moment: to open a pipe releases whoever waits at its other end, and a device may act.
+ * moment: to open a pipe releases what waits at its other end, and a device may act.
  *
  * Returns the descriptor, or -1 with errno; EPERM for what is no regular file.
  */

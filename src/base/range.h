@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/search.h"
 #include "base/vec.h"
 
 /* An address in the scanned process. Never dereferenced, never stored in a pointer. */
@@ -45,19 +46,9 @@ static inline struct ms_range ms_range_common(struct ms_range a, struct ms_range
  */
 static inline size_t ms_range_search(const void *entries, size_t n, size_t size, ms_addr addr)
 {
-	size_t low = 0;
-	size_t high = n;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const void *entry = (const char *)entries + middle * size;
-
-		if (((const struct ms_range *)entry)->end <= addr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return ms_lower_bound(0, n, i,
+	                      ((const struct ms_range *)((const char *)entries + i * size))->end <=
+	                              addr);
 }
 
 /* The entry that has @addr, or NULL; entries as above. */

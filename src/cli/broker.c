@@ -7,7 +7,7 @@
 
 /*
  * Of each mapped file there are some places where it, its debug information, what that has in
- * common with others, and a server's may be; nobody honest asks for any of them twice.
+ * common with others, and a server's may be; an honest reader asks for none of them twice.
  */
 enum { MOST_OF_EACH = 64 };
 

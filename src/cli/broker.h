@@ -10,7 +10,7 @@
 
 #include "sym/opener.h"
 
-/* Answer what is asked over @channel, until nobody does or it is too much. To be _exit()ed with. */
+/* Answer what is asked over @channel, until it ends or it is too much. To be _exit()ed with. */
 int ms_broker_serve(struct ms_opener *opener, int channel);
 
 /* The other side, a ms_finder.find; @ctx: the channel, an int. */

@@ -41,13 +41,13 @@ static const char usage[] =
 	"Usage: memscan stacks [OPTION]... PID\n"
 	"Print the stack of every thread of a running process, as debuggerd -b does.\n"
 	"PID may be the id of any of its threads.\n\n"
-	"  --debug-dir DIR  where separate debug files are, too\n"
+	"  --debug-dir DIR  also look for separate debug files in DIR\n"
 	"  --debuginfod     ask the servers in $DEBUGINFOD_URLS for debug files\n"
-	"  -h, --help       print this and end\n\n"
-	"Exit status: 0 printed, 2 the call was wrong, 3 could not look at the process,\n"
-	"4 the stacks could not be written.\n";
+	"  -h, --help       print this help and exit\n\n"
+	"Exit status: 0 printed, 2 usage error, 3 the stacks could not be read (stderr says why\n"
+	"and what to do), 4 they could not be written.\n";
 
-/* How a line begins that tells of a stack which could not be followed. */
+/* How a line begins about a stack that could not be followed. */
 static const char failed[] = "    Unwind failed: ";
 
 struct text MS_VEC(char);
@@ -63,7 +63,7 @@ struct request {
 /* What the worker needs. */
 struct job {
 	const struct request *request;
-	struct ms_stacks *stacks;
+	struct ms_frozen_stacks *stacks;
 	struct ms_stack_dump dump;
 	bool named; /* files are read */
 };
@@ -229,7 +229,7 @@ static enum ms_status dump(pid_t pid, const struct request *request, struct ms_a
 {
 	struct ms_target_facts target;
 	struct ms_host_facts host;
-	struct ms_stacks stacks;
+	struct ms_frozen_stacks stacks;
 	struct job job = { .request = request, .stacks = &stacks, .named = true };
 	enum ms_status st;
 	char at[64];
@@ -251,19 +251,8 @@ static enum ms_status dump(pid_t pid, const struct request *request, struct ms_a
 	return st;
 }
 
-static const char *advice(enum ms_status status)
+static int refuse(const struct ms_error *err)
 {
-	if (status == MS_E_GONE)
-		return "look at it earlier in its life";
-	if (status == MS_E_DENIED)
-		return "see ptrace(2) for whom the kernel lets trace it";
-	return "try again";
-}
-
-static int refuse(struct ms_error *err)
-{
-	if (!err->advice[0])
-		ms_advise(err, "%s", advice(err->status));
 	ms_tell_error(err);
 	return MS_EXIT_REFUSED;
 }
@@ -275,7 +264,7 @@ static int print(const char *text, size_t len)
 	if (fwrite(text, 1, len, stdout) == len && fflush(stdout) == 0)
 		return MS_EXIT_CLEAN;
 	(void)ms_fail_sys(&err, errno, "cannot write the stacks to standard output");
-	ms_advise(&err, "give it a file or a pipe that takes them");
+	ms_advise(&err, "redirect them to a file with space left, or to a pipe that is read");
 	ms_tell_error(&err);
 	return MS_EXIT_UNWRITTEN;
 }
@@ -355,7 +344,7 @@ static int parse(int argc, char **argv, struct request *ret)
 	if (!process)
 		return wrong("no process was given", "");
 	ret->id = parse_pid(process);
-	return ret->id ? 0 : wrong("this is not the id of a process: ", process);
+	return ret->id ? 0 : wrong("not a process id: ", process);
 }
 
 int ms_cmd_stacks(int argc, char **argv)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * memscan trigger PID: have a process look at itself, and print what it answers. Nothing
- * is attached from here, so it works for whoever may signal the process, and in containers
- * that nobody may attach to.
+ * is attached from here, so it works for every user that may signal the process, and in
+ * containers that forbid tracing.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,11 +29,12 @@ enum { BEGIN_MS = 10000, SILENCE_MS = 90000, PIECE = 64 * 1024 };
 
 static const char usage[] =
 	"Usage: memscan trigger [--stacks] PID\n"
-	"Have a process that has libmemunreachable's handler search itself; print its answer.\n\n"
-	"  --stacks  the stacks of its threads instead of its leaks\n"
-	"  --help    print this and end\n\n"
-	"Exit status: 0 it answered, 2 the call was wrong, 3 it did not, or could not search\n"
-	"itself, 4 the answer could not be written.\n";
+	"Ask a process that has libmemunreachable's handler to search itself, and print its\n"
+	"answer. For places where no process may be traced from outside.\n\n"
+	"  --stacks  print the stacks of its threads instead of its leaks\n"
+	"  --help    print this help and exit\n\n"
+	"Exit status: 0 it answered (leaks or not), 2 usage error, 3 it did not answer or could\n"
+	"not search itself, 4 the answer could not be written.\n";
 
 /* Where the answer of a process arrives. */
 struct asking {
@@ -46,15 +47,15 @@ struct asking {
 	char name[64];
 };
 
-/* ---- whom to ask ---- */
+/* ---- which process to ask ---- */
 
 static enum ms_status refuse(struct ms_error *err, pid_t pid)
 {
 	(void)ms_fail(err, MS_E_UNSUPPORTED, "process %d has no handler of libmemunreachable",
 	              (int)pid);
 	ms_advise(err,
-	          "start it with LD_PRELOAD=libmemunreachable.so or link that; from outside: "
-	          "memscan --pid %d",
+	          "start it with LD_PRELOAD=libmemunreachable.so or link it with that library; or "
+	          "scan it from outside: memscan --pid %d",
 	          (int)pid);
 	return MS_E_UNSUPPORTED;
 }
@@ -121,9 +122,9 @@ static enum ms_status check(pid_t pid, char *ret_folder, struct ms_error *err)
 		return st;
 	}
 	st = ms_fail(err, MS_E_DENIED, "process %d may not be signalled from here", (int)pid);
-	ms_advise(err, geteuid() ? "run memscan as root, or as the user whose process it is"
-	                         : "this root may not signal it: a user namespace or a security "
-	                           "module is between");
+	ms_advise(err, geteuid() ? "run memscan as root or as the user of that process"
+	                         : "a user namespace or a security module forbids it to this "
+	                           "root: run memscan outside of that");
 	return st;
 }
 
@@ -199,24 +200,26 @@ static enum ms_status cannot_listen(const struct asking *a, struct ms_error *err
 	enum ms_status st;
 
 	if (error == EADDRINUSE) {
-		st = ms_fail(err, MS_E_BUSY, "someone else waits for an answer of process %d",
+		st = ms_fail(err, MS_E_BUSY,
+		             "another memscan trigger waits for an answer of process %d",
 		             (int)a->pid);
-		ms_advise(err, "wait for it; if nobody does, remove %s/%s", a->folder, a->name);
+		ms_advise(err, "try again when it has ended; if there is none, remove %s/%s",
+		          a->folder, a->name);
 		return st;
 	}
 	st = ms_fail_sys(err, error, "cannot wait for an answer in the folder %s", a->folder);
-	ms_advise(err, "start the process with " MS_ENV_FOLDER " set to a folder that both may "
-	               "write to, without a link in its name");
+	ms_advise(err, "start the process with " MS_ENV_FOLDER " set to a folder that it and "
+	               "you may write to, without a symbolic link in its path");
 	return st;
 }
 
 static enum ms_status not_safe(const struct asking *a, struct ms_error *err)
 {
 	(void)ms_fail(err, MS_E_UNSUPPORTED,
-	              "the folder %s is another user's, and will not be written to", a->folder);
+	              "the folder %s belongs to another user, so it is not used", a->folder);
 	ms_advise(err,
-	          "start the process with " MS_ENV_FOLDER " set to a folder of root's or "
-	          "yours, or to one as /tmp; or scan from outside: memscan --pid %d",
+	          "start the process with " MS_ENV_FOLDER " set to /tmp, or to a folder that "
+	          "belongs to you or to root; or scan it from outside: memscan --pid %d",
 	          (int)a->pid);
 	return MS_E_UNSUPPORTED;
 }
@@ -229,8 +232,8 @@ static void name_socket(const struct asking *a, struct sockaddr_un *ret)
 }
 
 /*
- * A socket that was left there refuses; nobody is behind it. One of another kind is looked
- * for, lest whoever waits there takes this for the answer.
+ * A socket that was left there refuses, as no process has it open. One of another kind is looked
+ * for, lest the process that waits there takes this for the answer.
  */
 static void remove_stale(const struct asking *a, const struct sockaddr_un *name)
 {
@@ -276,7 +279,7 @@ static void clean_up_on_signals(const struct asking *a)
 }
 
 /*
- * The process may be another user's, so all may connect; who it is is looked at when it
+ * The process may be another user's, so all may connect; which one it is is looked at when it
  * comes. The mode is given at birth: later the name could be another file's.
  */
 static bool bind_for_all(int listener, const struct sockaddr_un *name)
@@ -345,8 +348,8 @@ static enum ms_status silent(const struct asking *a, struct ms_error *err)
 		return ms_fail(err, MS_E_GONE, "process %d ended", (int)a->pid);
 	st = ms_fail(err, MS_E_TIMEOUT, "process %d does not answer", (int)a->pid);
 	ms_advise(err,
-	          "its threads may all block signal %d, or it may be stopped; from outside: "
-	          "memscan --pid %d",
+	          "all its threads may block signal %d, or it may be stopped; scan it from "
+	          "outside: memscan --pid %d",
 	          MS_TRIGGER_SIGNAL, (int)a->pid);
 	return st;
 }
@@ -384,7 +387,7 @@ static enum ms_status refused(const struct asking *a, char *why, struct ms_error
 	if (*advice)
 		ms_advise(err, "%s", advice);
 	else
-		ms_advise(err, "see what process %d has on its standard error", (int)a->pid);
+		ms_advise(err, "see the standard error of process %d", (int)a->pid);
 	return MS_E_UNSUPPORTED;
 }
 
@@ -449,7 +452,7 @@ static enum ms_status copy_answer(const struct asking *a, int fd, bool *ret_writ
 	if (hearing.whole)
 		return hearing.refused ? refused(a, hearing.why, err) : MS_OK;
 	st = ms_fail(err, MS_E_DIED, "the answer of process %d was cut off", (int)a->pid);
-	ms_advise(err, "the process that made it was ended, or ran out of time; try again");
+	ms_advise(err, "the process that wrote it was killed, or ran out of time; try again");
 	return st;
 }
 
@@ -490,8 +493,8 @@ static bool parse(int argc, char **argv, struct asking *ret, struct ms_error *er
 		} else if (!ret->pid && end != argv[i] && !*end && pid > 0 && pid <= INT_MAX) {
 			ret->pid = (pid_t)pid;
 		} else {
-			(void)ms_fail(err, MS_E_UNSUPPORTED, "trigger takes one process, not '%s'",
-			              argv[i]);
+			(void)ms_fail(err, MS_E_UNSUPPORTED,
+			              "trigger takes one process id, not '%s'", argv[i]);
 			ms_advise(err, "see memscan trigger --help");
 			return false;
 		}
@@ -499,7 +502,7 @@ static bool parse(int argc, char **argv, struct asking *ret, struct ms_error *er
 	if (ret->pid)
 		return true;
 	(void)ms_fail(err, MS_E_UNSUPPORTED, "no process was given");
-	ms_advise(err, "say which: memscan trigger PID");
+	ms_advise(err, "say which one: memscan trigger PID");
 	return false;
 }
 
@@ -530,7 +533,7 @@ int ms_cmd_trigger(int argc, char **argv)
 	if (written)
 		return MS_EXIT_CLEAN;
 	(void)ms_fail(&err, MS_E_SYS, "the answer could not be written");
-	ms_advise(&err, "is there room, and a reader?");
+	ms_advise(&err, "check that the disk has room and that the reader of the pipe still runs");
 	ms_tell_error(&err);
 	return MS_EXIT_UNWRITTEN;
 }

@@ -66,7 +66,7 @@ int main(int argc, char **argv)
 		return ms_cmd_scan(argc, argv);
 	if (command)
 		return command->run(argc - 1, argv + 1);
-	(void)ms_fail(&err, MS_E_UNSUPPORTED, "no command is named '%s'", argv[1]);
+	(void)ms_fail(&err, MS_E_UNSUPPORTED, "there is no command '%s'", argv[1]);
 	ms_advise(&err, "see memscan --help; to scan a process by name: memscan --name NAME");
 	ms_tell_error(&err);
 	return MS_EXIT_USAGE;

@@ -38,18 +38,18 @@ static enum ms_status unwritable(const char *path, int sys_errno, struct ms_erro
 	                                path ? path : "standard output");
 
 	if (path && sys_errno == EPERM)
-		ms_advise(err, "the file is another user's, in a folder that many may write to: "
-		               "choose another name");
+		ms_advise(err, "the file belongs to another user and anyone may write to its "
+		               "folder: choose another name");
 	else if (path)
-		ms_advise(err, "give --output a file in a folder where you may write and space is "
-		               "left");
+		ms_advise(err, "give --output a file in a folder that has space and that you may "
+		               "write to");
 	else
-		ms_advise(err, "to keep the report in a file use --output FILE");
+		ms_advise(err, "to write the report to a file use --output FILE");
 	return st;
 }
 
 /*
- * Whether somebody else put the file into a folder that many write to: a report holds what
+ * Whether another user put the file into a folder that many write to: a report holds what
  * a process had in memory, and would be theirs.
  */
 static bool is_planted(const struct place *place)

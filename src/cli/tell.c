@@ -19,11 +19,40 @@ static void tell_line(const char *text)
 	(void)fprintf(stderr, "memscan: %s\n", clean);
 }
 
+/* What to do about a failure where the place that noticed it knew nothing better. */
+static const char *general_advice(enum ms_status status)
+{
+	switch (status) {
+	case MS_E_GONE:
+		return "check the id of the process (ps -e); scan a short-lived one earlier";
+	case MS_E_DENIED:
+		return "run memscan as root or as the user of the process; see ptrace(2)";
+	case MS_E_TIMEOUT:
+		return "try again when the process is less busy";
+	case MS_E_NOMEM:
+		return "free some memory on this machine, or raise the limit of the cgroup";
+	case MS_E_UNSUPPORTED:
+		return "memscan cannot do this here; memscan(1) lists what it can";
+	case MS_OK:
+	case MS_E_FAULT:
+	case MS_E_SYS:
+	case MS_E_CORRUPT:
+	case MS_E_BUSY:
+	case MS_E_DIED:
+		break;
+	}
+	return "try again; report it if it does not go away";
+}
+
+const char *ms_tell_advice(const struct ms_error *err)
+{
+	return err->advice[0] ? err->advice : general_advice(err->status);
+}
+
 void ms_tell_error(const struct ms_error *err)
 {
 	tell_line(err->text);
-	if (err->advice[0])
-		tell_line(err->advice);
+	tell_line(ms_tell_advice(err));
 }
 
 void ms_tell(const char *fmt, ...)
@@ -43,7 +72,7 @@ void ms_tell_servers(void)
 	void *client = dlopen("libdebuginfod.so.1", RTLD_LAZY);
 
 	if (!urls || !urls[strspn(urls, " ")])
-		ms_tell("--debuginfod: DEBUGINFOD_URLS names no server, so none is asked");
+		ms_tell("--debuginfod: DEBUGINFOD_URLS names no server, so none is asked; set it");
 	else if (!client)
 		ms_tell("--debuginfod: no server is asked without libdebuginfod1; install it");
 	if (client)

@@ -10,6 +10,9 @@
 /* The two lines of a failure: what was refused, what to do. */
 void ms_tell_error(const struct ms_error *err);
 
+/* What to do about @err; never empty. */
+const char *ms_tell_advice(const struct ms_error *err);
+
 /* One line. */
 void ms_tell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

@@ -5,7 +5,7 @@
 /*
  * A process for work on what is the target's to forge, by libraries that others wrote: it
  * may hang or die of it, or be taken over. So it has no rights (target/jail/jail.h), a limit
- * of time and one of memory, and what it has to tell comes through a pipe. Files it asks
+ * of time and one of memory, and what it has to say comes through a pipe. Files it asks
  * for, of a process beside it (broker.h).
  */
 
@@ -19,7 +19,7 @@
 
 /* What the worker has. */
 struct ms_worker_side {
-	int fd; /* what it tells is written there; closed by it */
+	int fd; /* what it says is written there; closed by it */
 	const struct ms_finder *finder;
 };
 
@@ -27,7 +27,7 @@ enum { MS_WORKER_HELD = 2 };
 
 struct ms_worker_call {
 	const char *title; /* the process's name; at most 15 bytes */
-	/* The work. Its answer is the exit status: 0 when all is told. */
+	/* The work. Its answer is the exit status: 0 when all is written. */
 	int (*work)(void *ctx, const struct ms_worker_side *side);
 	void *ctx;
 	uint64_t limit_ns;        /* it may take so long */
@@ -57,7 +57,7 @@ void ms_worker_take_ids(pid_t id, struct ms_worker_call *call);
 ms_must_check enum ms_status ms_worker_start(const struct ms_worker_call *call,
                                              struct ms_worker *ret, struct ms_error *err);
 
-/* Read what it told: as read(), 0 when no more comes; -1 when its time is over. */
+/* Read what it wrote: as read(), 0 when no more comes; -1 when its time is over. */
 ssize_t ms_worker_read(const struct ms_worker *worker, void *buf, size_t len);
 
 /*

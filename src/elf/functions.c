@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/search.h"
 #include "base/sort.h"
 
 enum {
@@ -163,18 +164,7 @@ uint64_t ms_elf_address(const struct ms_elf_image *image, uint64_t at)
 /* How many functions begin at @address or before it. */
 static size_t count_before(const struct ms_elf_image *image, uint64_t address)
 {
-	size_t low = 0;
-	size_t high = image->functions.n;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (image->functions.at[middle].begin <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return ms_lower_bound(0, image->functions.n, i, image->functions.at[i].begin <= address);
 }
 
 /* Of those that have it the nearest; of several names for one the first in the table. */

@@ -4,7 +4,7 @@
 
 /*
  * The model of named addresses: what src/sym fills in and src/report writes.
- * Strings are the target's, any bytes but NUL; they live in the arena of whoever
+ * Strings are the target's, any bytes but NUL; they live in the arena of the code that
  * made the model.
  */
 

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "base/sort.h"
 
 static_assert(sizeof(struct ms_cell) == 32, "two cells to a cache line");
@@ -262,20 +263,10 @@ ms_addr ms_block_words_end(const struct ms_blocks *blocks, const struct ms_exten
 static struct ms_odd *find_odd(const struct ms_blocks *blocks, const struct ms_extent *extent,
                                ms_addr begin)
 {
-	size_t low = extent->odd0;
-	size_t high = extent->odd0 + extent->n_odds;
+	size_t end = extent->odd0 + extent->n_odds;
+	size_t at = ms_lower_bound(extent->odd0, end, i, blocks->odds.at[i].begin < begin);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (blocks->odds.at[middle].begin == begin)
-			return &blocks->odds.at[middle];
-		if (blocks->odds.at[middle].begin < begin)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return NULL;
+	return at < end && blocks->odds.at[at].begin == begin ? &blocks->odds.at[at] : NULL;
 }
 
 /* How many of the extent's blocks begin before @granule. */
@@ -325,18 +316,8 @@ static size_t last_full_cell(const struct ms_blocks *blocks, const struct ms_ext
                              size_t cell)
 {
 	uint32_t rank = blocks->ranks.at[cell];
-	size_t low = extent->cell0;
-	size_t high = cell;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (blocks->ranks.at[middle] < rank)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low - 1;
+	return ms_lower_bound(extent->cell0, cell, i, blocks->ranks.at[i] < rank) - 1;
 }
 
 uint64_t ms_block_start(const struct ms_blocks *blocks, const struct ms_extent *extent,

@@ -127,8 +127,9 @@ static enum ms_status nothing_found(const struct ms_decoding *d, struct ms_error
 	char reads[MS_READS_TEXT];
 
 	(void)ms_fail(err, MS_E_UNSUPPORTED,
-	              "no allocator that memscan understands was found in the process");
-	ms_advise(err, "memscan reads the heap of %s", ms_decoders_read(d->decoders, reads));
+	              "no allocator that memscan reads was found in the process");
+	ms_advise(err, "memscan reads the heap of %s; for another one use its own profiler",
+	          ms_decoders_read(d->decoders, reads));
 	return MS_E_UNSUPPORTED;
 }
 

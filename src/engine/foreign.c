@@ -70,12 +70,13 @@ static enum ms_status refuse(const struct ms_decoding *d, uint64_t decoded, stru
 	char reads[MS_READS_TEXT];
 
 	(void)ms_fail(err, MS_E_UNSUPPORTED,
-	              "the process allocates by %s, which memscan does not understand; %s's malloc "
-	              "has %llu bytes",
+	              "the process allocates with %s, which memscan does not read; %s's malloc has "
+	              "%llu bytes",
 	              d->rival.name, d->heaps->at[0].allocator, (unsigned long long)decoded);
 	ms_advise(
 		err,
-		"memscan reads the heap of %s, and no other: blocks of that allocator are not seen",
+		"memscan reads the heap of %s; blocks of that allocator are not seen, use its own "
+		"profiler",
 		ms_decoders_read(d->decoders, reads));
 	return MS_E_UNSUPPORTED;
 }
@@ -95,21 +96,23 @@ enum ms_status ms_foreign_check(const struct ms_decoding *d, const struct ms_tot
 	if (d->rival.name[0] && !is_idle(d, foreign)) {
 		if (is_next_to_nothing(d, decoded, foreign))
 			return refuse(d, decoded, err);
-		ms_note_add(d->arena, d->warnings,
-		            "the process allocates by %s, which memscan does not understand: its "
-		            "blocks are not seen, nor leaks among them (%llu KiB are no heap of "
-		            "%s's)",
-		            d->rival.name, (unsigned long long)foreign >> 10,
-		            d->heaps->at[0].allocator);
+		ms_note_add(
+			d->arena, d->warnings,
+			"the process allocates with %s, which memscan does not read: its blocks "
+			"are not seen, nor leaks among them (%llu KiB are outside of the heap of "
+			"%s)",
+			d->rival.name, (unsigned long long)foreign >> 10,
+			d->heaps->at[0].allocator);
 	} else if (d->unused) {
-		ms_note_add(d->arena, d->warnings,
-		            "%s's malloc was never called; if the program brings an allocator of "
-		            "its own, its blocks are not seen (%llu KiB are no heap of %s's)",
-		            d->heaps->at[0].allocator, (unsigned long long)foreign >> 10,
-		            d->heaps->at[0].allocator);
+		ms_note_add(
+			d->arena, d->warnings,
+			"%s's malloc was never called; if the program brings an allocator of "
+			"its own, its blocks are not seen (%llu KiB are outside of the heap of %s)",
+			d->heaps->at[0].allocator, (unsigned long long)foreign >> 10,
+			d->heaps->at[0].allocator);
 	} else if (foreign >= MUCH && foreign / TIMES_WARNED >= decoded) {
 		ms_note_add(d->arena, d->warnings,
-		            "%llu MiB of memory are no heap that memscan understands: if another "
+		            "%llu MiB of memory are not a heap that memscan reads: if another "
 		            "allocator has blocks there, they are not seen",
 		            (unsigned long long)foreign >> 20);
 	}

@@ -4,7 +4,7 @@
 
 /*
  * Memory that is no heap of a decoded allocator, nor a stack, nor a file's: blocks of an
- * allocator that nobody decodes may be in it. A report about the rest of the process
+ * allocator that is not decoded may be in it. A report about the rest of the process
  * must not pass for one about all of it.
  */
 

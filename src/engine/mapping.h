@@ -3,7 +3,7 @@
 #define MS_ENGINE_MAPPING_H
 
 /*
- * Step 3: what each mapping is for, told by the maps and by the ELF program
+ * Step 3: what each mapping is for, by the maps and by the ELF program
  * headers in memory, not by names alone.
  *
  * A region is a mapping or a part of one. A program's or library's zero-filled

@@ -395,8 +395,8 @@ static void warn(struct scan *s)
 		unproved += ms_range_len(*r);
 	if (unproved)
 		ms_note_add(s->arena, &s->report->warnings,
-		            "%zu heap ranges, %llu bytes, could not be proved: leaks in them are "
-		            "not told, and all they hold counts as roots",
+		            "%zu heap ranges, %llu bytes, could not be verified: leaks in them are "
+		            "not reported, and all that they contain counts as roots",
 		            s->decoding.unproved.n, (unsigned long long)unproved);
 }
 

@@ -202,7 +202,7 @@ static bool run(struct wanted *wanted, size_t limit)
 	bool found;
 
 	if (!process) {
-		ms_log("no memory for a search");
+		ms_log("out of memory: cannot start a search");
 		return false;
 	}
 	search = process->ctx;
@@ -223,7 +223,7 @@ static bool run(struct wanted *wanted, size_t limit)
 	} else {
 		ms_companion_join(process);
 		if (search->st == MS_E_DIED)
-			ms_log("the collection process ended unexpectedly");
+			ms_log("the collection process ended unexpectedly; see dmesg, and try again");
 	}
 	found = search->st == MS_OK;
 	if (found)
@@ -248,7 +248,8 @@ static bool search_self(struct wanted *wanted, size_t limit)
 		return false;
 	}
 	if (!ms_search_enter(getpid())) {
-		ms_log("a search was asked for from within a search, by a signal handler");
+		ms_log("a signal handler asked for a search during a search; search outside of "
+		       "the handler");
 		return false;
 	}
 	found = run(wanted, limit);
@@ -262,11 +263,12 @@ MS_EXPORT bool GetUnreachableMemory(struct UnreachableMemoryInfo *info, size_t l
 	struct wanted wanted = { .leaks = true, .contents = true };
 
 	if (!info) {
-		ms_log("GetUnreachableMemory was called without an UnreachableMemoryInfo");
+		ms_log("GetUnreachableMemory needs an UnreachableMemoryInfo, not NULL");
 		return false;
 	}
 	if (info->version > 0) {
-		ms_log("unsupported UnreachableMemoryInfo.version %zu in GetUnreachableMemory",
+		ms_log("GetUnreachableMemory does not know UnreachableMemoryInfo.version %zu; set "
+		       "it to 0",
 		       info->version);
 		return false;
 	}

@@ -7,7 +7,7 @@
  *	├── static TLS ┼── struct pthread ──┤     a copy of the starting thread's
  *
  * How much lies below the thread pointer is the same for all threads, and the dynamic
- * linker tells it (dl_iterate_phdr). What would need more than such a copy, a lock that
+ * linker knows it (dl_iterate_phdr). What would need more than such a copy, a lock that
  * notes its owner, or TLS of libraries loaded later, is not used in there.
  */
 #include "inproc/companion.h"
@@ -209,8 +209,8 @@ static void never_dump_core(struct ms_companion *process)
 }
 
 /*
- * False when the program ended before it said so. An orphan is told within moments; it
- * cannot see the end of a program that nobody waits for.
+ * False when the program ended before it said so. An orphan hears it within moments; it
+ * cannot see the end of a program that is not waited for.
  */
 static bool may_begin(struct ms_companion *process)
 {

@@ -32,7 +32,7 @@
 struct ms_companion {
 	void (*body)(void *ctx);
 	void *ctx;
-	bool orphan; /* outlives the thread that starts it, and is nobody's to wait for */
+	bool orphan; /* outlives the thread that starts it, which does not wait for it */
 
 	struct ms_range memory; /* all of it, this struct included */
 	pid_t program;

@@ -9,10 +9,10 @@
 
 #include "target/proc.h"
 
-/* A waiter looks again after this: whoever held it may have been in a parent. */
+/* A waiter looks again after this: the thread that held it may have been in a parent. */
 static const struct timespec LOOK_AGAIN = { 0, 100000000L };
 
-/* The half that tells threads apart, which futexes can wait for. */
+/* The half that differs between threads, which futexes can wait for. */
 static uint32_t *thread_half(struct ms_lock *lock)
 {
 	return (uint32_t *)(void *)&lock->owner;
@@ -25,8 +25,8 @@ static bool try_to_take(struct ms_lock *lock, uint64_t expected, uint64_t mine)
 }
 
 /*
- * Whoever has it will never give it back. One that was killed has its number until someone
- * waits for it, which for ever nobody may do.
+ * Its holder will never give it back. One that was killed keeps its number until its parent
+ * waits for it, which may never happen.
  */
 static bool is_orphaned(uint64_t owner, uint64_t process)
 {

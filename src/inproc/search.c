@@ -10,15 +10,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "inproc/annotate/lsan.h"
+#include "inproc/annotate/options.h"
 #include "inproc/lock.h"
 #include "inproc/log.h"
 #include "report/wire.h"
 #include "scan/sweep.h"
 #include "target/target.h"
-
-/* Of the static library, LeakSanitizer's names are linked only by programs that use them. */
-#pragma weak ms_lsan_unaligned
 
 static const uint64_t FREEZE_NS = UINT64_C(30000000000);
 
@@ -65,7 +62,7 @@ static enum ms_status prepare(struct ms_search *s)
 	struct ms_error why;
 
 	if (st == MS_E_GONE) {
-		st = ms_fail(&s->err, MS_E_UNSUPPORTED, "/proc shows nothing of this process");
+		st = ms_fail(&s->err, MS_E_UNSUPPORTED, "/proc does not show this process");
 		ms_advise(&s->err, "mount /proc where the program runs");
 	}
 	if (st)
@@ -74,7 +71,8 @@ static enum ms_status prepare(struct ms_search *s)
 	    !ms_ranges_add(&s->arena, &s->own, (uintptr_t)s->shared,
 	                   (uintptr_t)s->shared + s->shared->map_bytes) ||
 	    !ms_ranges_tidy(&s->arena, &s->own))
-		return ms_fail(&s->err, MS_E_NOMEM, "no memory for the list of our own memory");
+		return ms_fail(&s->err, MS_E_NOMEM,
+		               "no memory for the list of memscan's own memory");
 	st = ms_fork_check_huge_pages(program, &why);
 	if (st) {
 		st = ms_fail(&s->err, st, "this process cannot be forked to be searched: %s",
@@ -132,7 +130,7 @@ static void reap(struct ms_search *s, enum ms_status st)
 	if (st == MS_E_DIED && WIFSIGNALED(status)) {
 		(void)ms_fail(&s->err, MS_E_DIED, "the sweeper process ended by signal %d",
 		              WTERMSIG(status));
-		ms_advise(&s->err, "was there memory for it? see dmesg");
+		ms_advise(&s->err, "see dmesg: it may have run out of memory");
 	}
 }
 
@@ -220,7 +218,7 @@ void ms_search_run(void *ctx)
 	s->service = (struct ms_service){
 		.host = &host, .ctx = s, .pid = s->process->program, .options = s->options
 	};
-	s->service.options.unaligned = ms_lsan_unaligned && ms_lsan_unaligned();
+	s->service.options.unaligned = ms_lsan.unaligned;
 	ms_service_begin(&s->service);
 	s->st = ms_service_ask(&s->service, &s->told, &s->report, &s->err);
 	if (!s->st)

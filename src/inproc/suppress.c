@@ -5,11 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "inproc/annotate/lsan.h"
-
-/* Of the static library, LeakSanitizer's names are linked only by programs that use them. */
-#pragma weak ms_lsan_default_suppressions
-#pragma weak ms_lsan_suppressions_file
+#include "inproc/annotate/options.h"
 
 static const char *none_if_empty(const char *text)
 {
@@ -19,10 +15,9 @@ static const char *none_if_empty(const char *text)
 void ms_suppress_ask(struct ms_suppress_sources *ret)
 {
 	memset(ret, 0, sizeof(*ret));
-	if (ms_lsan_default_suppressions)
-		ret->text = ms_lsan_default_suppressions();
-	if (ms_lsan_suppressions_file)
-		ret->files[0] = none_if_empty(ms_lsan_suppressions_file());
+	if (ms_lsan.default_suppressions)
+		ret->text = ms_lsan.default_suppressions();
+	ret->files[0] = none_if_empty(ms_lsan.suppressions_file);
 	ret->files[1] = none_if_empty(secure_getenv("MEMUNREACHABLE_SUPPRESSIONS"));
 }
 

@@ -3,7 +3,7 @@
 #define MS_INPROC_SUPPRESS_H
 
 /*
- * Which leaks a program does not want to be told: what its __lsan_default_suppressions()
+ * Which leaks a program wants suppressed: what its __lsan_default_suppressions()
  * says, and the files that LSAN_OPTIONS (suppressions=) and MEMUNREACHABLE_SUPPRESSIONS name.
  */
 

@@ -4,7 +4,7 @@
 
 /*
  * The frames of a report's stacks. What the addresses were named counts first; of those
- * that were not, the report's code tells module and place.
+ * that were not, the report's code has module and place.
  */
 
 #include "engine/report.h"

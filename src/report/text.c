@@ -93,7 +93,7 @@ static void write_confirm(struct ms_text *t, const struct ms_report *report)
 		              totals->unconfirmed_allocations,
 		              plural(totals->unconfirmed_allocations));
 	else
-		ms_text_print(t, "  confirm: nothing to be confirmed, scanned once\n");
+		ms_text_print(t, "  confirm: no leaks to confirm, scanned once\n");
 }
 
 static void write_header(struct ms_text *t, const struct ms_report *report)
@@ -180,22 +180,22 @@ static const char *reason_text(const struct ms_leak *leak)
 {
 	switch ((enum ms_reason)leak->reason) {
 	case MS_REASON_INTERIOR:
-		return "only pointers into its middle hold it";
+		return "only pointers into its middle lead to it";
 	case MS_REASON_MAPPING:
-		return "only unreachable mappings hold it";
+		return "only unreachable mappings point to it";
 	case MS_REASON_UNALIGNED:
-		return "only unaligned pointers hold it";
+		return "only unaligned pointers lead to it";
 	case MS_REASON_RELATIVE:
-		return "only self-relative pointers hold it";
+		return "only self-relative pointers lead to it";
 	case MS_REASON_SIGNAL_STACK:
-		return "it may be the signal stack of a thread, or held by it";
+		return "it may be the signal stack of a thread, or reachable from one";
 	case MS_REASON_UNSEEN:
-		return "memory that could not be read may hold it";
+		return "memory that could not be read may point to it";
 	case MS_REASON_NONE:
 	case MS_REASONS:
 		break;
 	}
-	return "what holds it is not certain";
+	return "it is not certain that it is unreachable";
 }
 
 static void write_type(struct ms_text *t, const struct ms_type *type)
@@ -212,7 +212,7 @@ static void write_type(struct ms_text *t, const struct ms_type *type)
 	ms_text_print(t, type->name[0] ? ")\n" : " (table of functions)\n");
 }
 
-/* @report: what the leak's type and stack are in; NULL when these are not to be told */
+/* @report: what the leak's type and stack are in; NULL when these are not to be written */
 static void write_leak(struct ms_text *t, const struct ms_leak *leak,
                        const struct ms_report *report, bool kinds)
 {
@@ -305,7 +305,7 @@ static void write_count(struct ms_text *t, uint64_t n, const char *before, const
 /* What is not in the list, and why. */
 static void write_rest(struct ms_text *t, const struct ms_report *report)
 {
-	static const char limit[] = "--limit all shows every one";
+	static const char limit[] = "--limit all lists them";
 	static const char size[] = "--min-size 0 lists them";
 	struct ms_unlisted rest = ms_report_unlisted(report);
 

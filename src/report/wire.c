@@ -374,7 +374,7 @@ bool ms_wire_ask(const struct ms_wire_link *link, const struct ms_report *asked,
 
 	if (!link->put(link->ctx, &head, sizeof(head)) ||
 	    !send_vectors(link->put, link->ctx, *asked, FIRST_ASKED)) {
-		(void)ms_fail(err, MS_E_DIED, "nobody is there to be asked");
+		(void)ms_fail(err, MS_E_DIED, "the process that names functions is not running");
 		return false;
 	}
 	if (receive_outcome(&r))
@@ -396,7 +396,7 @@ static enum ms_status answer(const struct ms_wire_link *link, const struct ms_re
 	if (!verdicts)
 		return ms_fail(r->err, MS_E_NOMEM, "no memory for an answer to the sweeper");
 	if (!link->judge(link->judge_ctx, asked, verdicts, &outcome) && !outcome.status)
-		(void)ms_fail(&outcome, MS_E_UNSUPPORTED, "no reason is known");
+		(void)ms_fail(&outcome, MS_E_UNSUPPORTED, "the reason is not known");
 	if (!link->put(link->ctx, &outcome, sizeof(outcome)) ||
 	    (!outcome.status && !link->put(link->ctx, verdicts, len)))
 		return ended(r);
@@ -436,7 +436,7 @@ enum ms_status ms_wire_serve(const struct ms_wire_link *link, struct ms_arena *a
 		if (st || !question)
 			break;
 		if (!link->judge || ++questions > MS_WIRE_QUESTIONS)
-			return nonsense(&r, "a question that nobody expects");
+			return nonsense(&r, "an unexpected question");
 		st = receive_question(link, r);
 		if (st)
 			return st;

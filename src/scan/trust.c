@@ -30,7 +30,7 @@ static uint64_t digest(const struct ms_report *report)
 /* Why an answer is worth asking again. */
 static const char *const reasons[] = {
 	[MS_DOUBT_NONE] = NULL,
-	[MS_DOUBT_DISAGREES] = "what was found is not what the allocator counts",
+	[MS_DOUBT_DISAGREES] = "the blocks found do not match the allocator's own counts",
 	[MS_DOUBT_DAMAGED] = "the heap was in the middle of a change",
 	[MS_DOUBT_CHANGES] = "a thread was inside the allocator",
 };
@@ -81,20 +81,20 @@ static enum ms_status refuse(enum ms_doubt doubt, pid_t pid, const struct ms_rep
 	if (doubt == MS_DOUBT_DAMAGED) {
 		(void)ms_fail(err, MS_E_CORRUPT, "the heap of process %d is corrupt: %s", (int)pid,
 		              why);
-		ms_advise(err, "it was likely overwritten; look for the culprit with a debug "
-		               "malloc or AddressSanitizer");
+		ms_advise(err, "the program probably overwrote it; find out where with "
+		               "libmalloc_debug.so or AddressSanitizer");
 		return MS_E_CORRUPT;
 	}
 	if (doubt == MS_DOUBT_CHANGES) {
 		(void)ms_fail(err, MS_E_BUSY, "the heap of process %d is changing: %s", (int)pid,
 		              why);
-		ms_advise(err, "scan it again, best when it has less to do");
+		ms_advise(err, "scan it again when it is less busy");
 		return MS_E_BUSY;
 	}
-	(void)ms_fail(err, MS_E_UNSUPPORTED, "the heap of process %d could not be proved: %s",
+	(void)ms_fail(err, MS_E_UNSUPPORTED, "the heap of process %d could not be verified: %s",
 	              (int)pid, why);
-	ms_advise(err, "the allocator's counters and what was found in memory do not agree; "
-	               "scan it again, and report it if that does not help");
+	ms_advise(err, "memory and the allocator's own counters do not agree; scan it again, and "
+	               "report it if that does not help");
 	return MS_E_UNSUPPORTED;
 }
 
@@ -108,7 +108,7 @@ enum ms_status ms_trust_take(const struct ms_trust *trust, pid_t pid, struct ms_
 	report->scan.attempts = trust->attempts;
 	if (trust->attempts > 1)
 		ms_note_add(arena, &report->warnings,
-		            "scanned %u times, for %s; the process paused each time",
+		            "scanned %u times, because %s; the process paused each time",
 		            trust->attempts, trust->why ? trust->why : reasons[MS_DOUBT_DAMAGED]);
 	return MS_OK;
 }

@@ -190,7 +190,7 @@ MS_SHIM_EXPORT size_t malloc_backtrace(const void *pointer, uintptr_t *frames, s
 
 static size_t usable_of(uintptr_t p)
 {
-	return ms_block_usable(ms_pointer(p));
+	return ms_usable_size(ms_pointer(p));
 }
 
 /* Of a copy of the table, so that the callback may allocate and free. */
@@ -220,8 +220,8 @@ MS_SHIM_EXPORT int malloc_iterate(uintptr_t base, size_t size,
 }
 
 /*
- * Who samples goes past the gate most times, and is made to look at it. That is undone by
- * the first thread that enters again (triggers.c).
+ * A thread that samples goes past the gate most times, and is made to look at it. That is
+ * undone by the first thread that enters again (triggers.c).
  */
 MS_SHIM_EXPORT void malloc_disable(void)
 {

@@ -114,7 +114,7 @@ static uint32_t take_trace(size_t size, size_t frames)
 
 /* ---- blocks that the table has no room for ---- */
 
-/* Without memory for it; nothing then tells them from what is no block. */
+/* Without memory for it; then they cannot be distinguished from what is no block. */
 static size_t untracked; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
 
 static void enter(const void *p, struct ms_live live)
@@ -173,7 +173,7 @@ static void track(const void *p, size_t size)
 
 static void fill_new(void *p, size_t from)
 {
-	size_t n = least(ms_block_usable(p), ms_shim.options.fill_on_alloc);
+	size_t n = least(ms_usable_size(p), ms_shim.options.fill_on_alloc);
 
 	if (n > from)
 		memset((char *)p + from, MS_ALLOC_BYTE, n - from);
@@ -240,7 +240,7 @@ void *ms_block_make_zeroed(size_t size)
 
 /* ---- looking ---- */
 
-size_t ms_block_usable(const void *p)
+size_t ms_usable_size(const void *p)
 {
 	if (ms_shim_has(MS_OPT_HEADER))
 		return ms_guard_header(&ms_shim.options, p)->usable;
@@ -282,7 +282,8 @@ bool ms_block_find(const void *p, const char *function, struct ms_live *ret)
 	return false;
 }
 
-void ms_block_untake(const void *p, struct ms_live was)
+/* Put back what was taken. */
+static void put_back(const void *p, struct ms_live was)
 {
 	if (ms_shim_knows_all() || was.trace >= MS_TRACE_FIRST)
 		enter(p, was);
@@ -320,7 +321,7 @@ void ms_block_release(void *p)
 	size_t usable = 0;
 
 	if (ms_shim_has(MS_OPT_FILL_ON_FREE | MS_OPT_FREE_TRACK))
-		usable = ms_block_usable(p);
+		usable = ms_usable_size(p);
 	if (ms_shim_has(MS_OPT_HEADER)) {
 		ms_report_guards(p);
 		ms_guard_header(&ms_shim.options, p)->tag = MS_TAG_FREED;
@@ -354,7 +355,7 @@ static void *resize_with_header(void *p, size_t size, struct ms_live was)
 
 	if (__builtin_add_overflow(size, ms_shim.options.expand, &wanted)) {
 		errno = ENOMEM;
-		ms_block_untake(p, was);
+		put_back(p, was);
 		return NULL;
 	}
 	if (wanted == header->size || wanted < header->usable) {
@@ -365,10 +366,10 @@ static void *resize_with_header(void *p, size_t size, struct ms_live was)
 	}
 	grown = ms_block_make(0, size);
 	if (!grown) {
-		ms_block_untake(p, was);
+		put_back(p, was);
 		return NULL;
 	}
-	memcpy(grown, p, least(header->usable, ms_block_usable(grown)));
+	memcpy(grown, p, least(header->usable, ms_usable_size(grown)));
 	ms_block_release(p);
 	return grown;
 }
@@ -390,7 +391,7 @@ void *ms_block_resize(void *p, size_t size, struct ms_live was)
 		errno = ENOMEM;
 	}
 	if (!grown) {
-		ms_block_untake(p, was);
+		put_back(p, was);
 		return NULL;
 	}
 	track(grown, size);

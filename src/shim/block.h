@@ -42,8 +42,6 @@ static inline bool ms_block_skips(size_t size)
 bool ms_block_take(const void *p, const char *function, struct ms_live *ret);
 /* The same, but it stays. */
 bool ms_block_find(const void *p, const char *function, struct ms_live *ret);
-/* Put back what was taken. */
-void ms_block_untake(const void *p, struct ms_live was);
 
 /* Free a block that was taken. */
 void ms_block_release(void *p);
@@ -51,7 +49,7 @@ void ms_block_release(void *p);
 /* Resize a block that was taken, @size > 0. NULL when that fails: it is as before. */
 void *ms_block_resize(void *p, size_t size, struct ms_live was);
 
-size_t ms_block_usable(const void *p);
+size_t ms_usable_size(const void *p);
 
 /* Check and free what free_track keeps. */
 void ms_block_flush_freed(void);

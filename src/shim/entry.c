@@ -5,7 +5,7 @@
  * next allocator is known, from early bytes; inside the gate, as the options want it; and
  * otherwise (before the start, without the shim, or called from inside of it) straight to
  * the next allocator, or the program's hooks; that is remembered as long as blocks of ours
- * are told apart.
+ * are distinguished.
  */
 
 #include <errno.h>
@@ -95,7 +95,7 @@ static inline bool passes(size_t size)
 	                                              : ms_shim_way() == MS_SHIM_PAST;
 }
 
-/* Whether blocks of ours are told apart from others, or may have to be. */
+/* Whether blocks of ours are distinguished from others, or may have to be. */
 static inline bool remembers(void)
 {
 	return ms_shim.phase < MS_SHIM_OFF &&
@@ -125,7 +125,7 @@ static void *allocate_inside(size_t align, size_t size)
 }
 
 /*
- * Not through the gate. In line, as allocate(), so that who called, and whose frame it is,
+ * Not through the gate. In line, as allocate(), so that the caller, and whose frame it is,
  * is the program; or at least one of us that the program called.
  */
 static inline __attribute__((always_inline)) void *allocate_past(size_t align, size_t size)
@@ -277,7 +277,7 @@ __attribute__((noinline)) static void free_with_care(void *ptr)
 
 MS_SHIM_EXPORT void free(void *ptr)
 {
-	/* early blocks are told from others behind this, or there are none */
+	/* early blocks are known behind this, or there are none */
 	if (LIKELY(is_plain(ptr)))
 		ms_next.free(ptr);
 	else
@@ -338,7 +338,7 @@ static void *realloc_from_inside(void *ptr, size_t size)
 	void *p = NULL;
 
 	if (size) {
-		p = move(ptr, ms_block_usable(ptr), size);
+		p = move(ptr, ms_usable_size(ptr), size);
 		if (!p)
 			return NULL;
 	}
@@ -396,7 +396,7 @@ static size_t usable_inside(void *ptr)
 		return ms_next.usable_size(ptr);
 	if (ms_shim_knows_all() && !ms_block_find(ptr, "malloc_usable_size", &live))
 		return 0;
-	return ms_block_usable(ptr);
+	return ms_usable_size(ptr);
 }
 
 MS_SHIM_EXPORT size_t malloc_usable_size(void *ptr)
@@ -415,7 +415,7 @@ MS_SHIM_EXPORT size_t malloc_usable_size(void *ptr)
 		return size;
 	}
 	if (ms_shim.phase == MS_SHIM_ON && ms_shim_tracks() && !ms_outside_has(ptr))
-		return ms_block_usable(ptr);
+		return ms_usable_size(ptr);
 	return ms_next.usable_size(ptr);
 }
 

@@ -2,9 +2,9 @@
 
 /*
  * Nearly every thread has a slot of its own, and says there by plain stores that it is
- * inside. Whoever closes the gate pays for that: by membarrier() each thread orders its
+ * inside. The thread that closes the gate pays for that: by membarrier() each thread orders its
  * store before its look at whether the gate is closed. Without that system call, for a
- * thread that is ending, and for those who find no slot, there are counters that many
+ * thread that is ending, and for those that find no slot, there are counters that many
  * share, changed atomically.
  */
 
@@ -24,7 +24,7 @@
 
 enum { SLOTS = 1024, STRIPES = 64, LINE_BYTES = 64 };
 
-/* Longer than anybody is inside who will ever leave. */
+/* Longer than any thread is inside that will ever leave. */
 enum { YIELDS = 100, ROUNDS = 2000, ROUND_NS = 500000 };
 
 /* In a cache line of its own. */
@@ -99,7 +99,7 @@ static bool is_closed_to_us(void)
 	       (!ms_gate_is_ours() || __atomic_load_n(&gate.to_all, __ATOMIC_RELAXED));
 }
 
-/* ---- who counts where ---- */
+/* ---- which thread counts where ---- */
 
 static bool try_slot(uint32_t i)
 {

@@ -3,11 +3,11 @@
 #define MS_SHIM_GATE_H
 
 /*
- * Who is in the shim.
+ * Which threads are in the shim.
  *
  * A thread enters for each call. Inside, its own calls of malloc (by the unwinder, the
  * loader, or a signal handler that came just then) are not let in, and go to the next
- * allocator. The gate can be closed: then nobody is inside, so no lock of ours or of the
+ * allocator. The gate can be closed: then no thread is inside, so no lock of ours or of the
  * unwinder is held, which is what fork() and the end of the process need.
  */
 
@@ -27,7 +27,7 @@ void ms_gate_leave(void);
  */
 void ms_gate_close(void);
 
-/* The same for the closer, too: who enters, or closes it, waits until another opens it. */
+/* The same for the closer, too: if it enters, or closes it, it waits until another opens it. */
 void ms_gate_close_to_all(void);
 void ms_gate_open(void);
 

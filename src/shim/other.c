@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What programs ask or tell the allocator besides allocating. */
+/* What programs ask or set in the allocator besides allocating. */
 
 #include <errno.h>
 #include <stdarg.h>
@@ -11,8 +11,8 @@
 #include "shim/gate.h"
 #include "shim/next.h"
 #include "shim/out/listing.h"
+#include "shim/out/stats.h"
 #include "shim/shim.h"
-#include "shim/triggers.h"
 
 /* Android's; the C library answers 1 to whatever it does not know. */
 enum {

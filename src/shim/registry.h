@@ -2,7 +2,7 @@
 #ifndef MS_SHIM_REGISTRY_H
 #define MS_SHIM_REGISTRY_H
 
-/* Let those who look at this process's memory find our tables (malloc_debug/registry.h). */
+/* Let a reader of this process's memory find our tables (malloc_debug/registry.h). */
 void ms_registry_publish(void);
 
 #endif

@@ -18,6 +18,7 @@
 #include "shim/out/record.h"
 #include "shim/out/reports.h"
 #include "shim/out/say.h"
+#include "shim/out/stats.h"
 #include "shim/registry.h"
 #include "shim/shim.h"
 #include "shim/track/freed.h"
@@ -109,7 +110,7 @@ static bool read_config(struct ms_arena *arena, struct ms_bytes *ret)
 }
 
 /*
- * The environment comes before the configuration file; but who starts a program of more
+ * The environment comes before the configuration file; but a user who starts a program of more
  * rights than his own has no say in which files it writes.
  */
 static void choose(struct choice *ret)

@@ -13,6 +13,7 @@
 #include "shim/out/heapdump.h"
 #include "shim/out/record.h"
 #include "shim/out/say.h"
+#include "shim/out/stats.h"
 #include "shim/shim.h"
 
 /* Below SIGRTMAX; on Android and with the GNU C library alike 45 to 49. */
@@ -136,25 +137,6 @@ static void check_unreachable(void)
 		       state.log_unreachable
 		               ? "the process must be dumpable and ptrace_scope allow tracing."
 		               : "libmemunreachable.so.1 cannot be loaded.");
-}
-
-bool ms_stats_say(void)
-{
-	struct mallinfo2 info;
-
-	if (!ms_next.mallinfo2)
-		return false;
-	info = ms_next.mallinfo2();
-	ms_say("arena %zu bytes, in use %zu, free %zu in %zu chunks, mapped %zu in %zu blocks",
-	       info.arena, info.uordblks, info.fordblks, info.ordblks, info.hblkhd, info.hblks);
-	return true;
-}
-
-void ms_stats_log(void)
-{
-	ms_say("Logging allocator stats...");
-	if (!ms_stats_say())
-		ms_say("mallopt(M_LOG_STATS, 0) call failed.");
 }
 
 void ms_triggers_run(void)

@@ -24,8 +24,4 @@ void ms_triggers_run(void);
 /* Install the handlers that the options ask for; false, with the reason logged. */
 bool ms_triggers_init(void);
 
-/* Log how much the allocator behind has in use. */
-void ms_stats_log(void);
-bool ms_stats_say(void);
-
 #endif

@@ -15,7 +15,7 @@ static bool is_mangled(const char *name)
 	return strncmp(name, "_Z", 2) == 0 || strncmp(name, "_R", 2) == 0;
 }
 
-const char *ms_demangle(const char *name, struct ms_arena *arena)
+const char *ms_readable_name(const char *name, struct ms_arena *arena)
 {
 	size_t len = strcspn(name, "@");
 	const char *plain = name[len] && len ? ms_arena_strndup(arena, name, len) : name;

@@ -52,7 +52,7 @@ int ms_symbol_folders_open(const struct ms_symbol_folders *folders,
 
 /*
  * Open @mapped's file in the first folder that has it; NULL when none has an ELF file. It,
- * and all that it tells, is in @arena.
+ * and all that it returns, is in @arena.
  */
 struct ms_symbol_file *ms_symbol_file_open(const struct ms_symbol_folders *folders,
                                            const struct ms_mapped_file *mapped,

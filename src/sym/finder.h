@@ -4,7 +4,7 @@
 
 /*
  * How what reads ELF and DWARF comes by files: it asks for them by what they are, never by
- * a path, and gets descriptors. Who answers may be another process (opener.h says how it
+ * a path, and gets descriptors. Another process may answer (opener.h says how it
  * is answered), so questions and answers are plain bytes.
  *
  *	CODE     the file that was mapped as number @code

@@ -4,7 +4,7 @@
 
 /*
  * What answers the questions of finder.h: composes paths and opens them, and reads no byte
- * of what it opens. Who asks may have been taken over by what it reads.
+ * of what it opens. The asking process may have been taken over by what it reads.
  *
  * Only regular files are opened, and never waited for. In the process's root paths stay in
  * there. By name it gives only what everyone, or the user of the process, may read: the

@@ -159,7 +159,7 @@ static void name_function(struct ms_symbols *s, struct ms_module *module, ms_add
 
 	if (!entry)
 		return;
-	ret->function = ms_demangle(entry->name, s->arena);
+	ret->function = ms_readable_name(entry->name, s->arena);
 	ret->function_offset = addr - entry->range.begin;
 }
 

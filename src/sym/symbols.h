@@ -42,13 +42,13 @@ ms_must_check enum ms_status ms_symbols_open(const struct ms_symbols_call *call,
                                              struct ms_error *err);
 void ms_symbols_close(struct ms_symbols *symbols);
 
-/* Tell what is known of @addr. Strings in @ret live until ms_symbols_close(). */
+/* Give what is known of @addr. Strings in @ret live until ms_symbols_close(). */
 void ms_symbols_name(struct ms_symbols *symbols, ms_addr addr, struct ms_symbol *ret);
 
 /*
  * The readable form of a mangled C++ or Rust name, in @arena; @name itself when it is
  * none, or without memory. A version ("@@GLIBC_2.34") is cut off in both cases.
  */
-const char *ms_demangle(const char *name, struct ms_arena *arena);
+const char *ms_readable_name(const char *name, struct ms_arena *arena);
 
 #endif

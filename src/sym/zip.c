@@ -55,7 +55,7 @@ static unsigned char *read_at(const struct zip *zip, uint64_t offset, size_t len
 	return bytes;
 }
 
-/* What ends the file tells where the directory is; a comment may stand behind it. */
+/* The end of the file says where the directory is; a comment may stand behind it. */
 static bool find_directory(struct zip *zip)
 {
 	size_t n = zip->len < END_BYTES + MOST_COMMENT ? zip->len : END_BYTES + MOST_COMMENT;

@@ -405,7 +405,7 @@ static enum ms_status serve_self_frozen(struct server *s, const struct ms_self_c
 		st = ms_clone_note_inside(&s->cloner, err);
 	set_tick(0);
 	if (!st && !add_own(self, &s->freezer.arena))
-		st = ms_fail(err, MS_E_NOMEM, "no memory for the list of our own memory");
+		st = ms_fail(err, MS_E_NOMEM, "no memory for the list of memscan's own memory");
 	if (!st)
 		st = fork_sweeper(self, channel, ret, err);
 	(void)close(channel[1]);

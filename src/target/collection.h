@@ -70,7 +70,7 @@ struct ms_collection {
 	size_t map_bytes; /* of this whole mapping */
 
 	/* set by the sweeper before it asks for the freeze */
-	struct ms_proc_program program; /* of which all of this is; zeros: nobody asked */
+	struct ms_proc_program program; /* of which all of this is; zeros: not asked for */
 	uint32_t n_malloc_code;
 	uint32_t n_libc_code;
 	struct ms_range malloc_code[MS_CODE_RANGES]; /* instructions of malloc itself */
@@ -87,7 +87,7 @@ struct ms_collection {
 	uint32_t n_inside;           /* of the threads that clone_wanted left inside malloc */
 	pid_t image;                 /* the clone; 0: none */
 	uint64_t clone_ns;           /* taken to make it */
-	struct ms_error clone_error; /* why there is none; status MS_OK when nobody asked */
+	struct ms_error clone_error; /* why there is none; status MS_OK when not asked for */
 	struct ms_error error;       /* why the freeze failed; read when freeze says so */
 	pid_t live_tid; /* a thread whose /proc entry works, even under a zombie leader */
 	uint32_t n_threads;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/search.h"
 #include "target/proc.h"
 
 enum { NAME_BYTES = 32 };
@@ -26,20 +27,9 @@ static void add(struct ms_arena *arena, struct ms_fds *fds, int32_t fd)
 
 static bool has(const struct ms_fds *fds, int32_t fd)
 {
-	size_t low = 0;
-	size_t high = fds->n;
+	size_t at = ms_lower_bound(0, fds->n, i, fds->at[i] < fd);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (fds->at[middle] == fd)
-			return true;
-		if (fds->at[middle] < fd)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return false;
+	return at < fds->n && fds->at[at] == fd;
 }
 
 static bool is_epoll(pid_t tid, int32_t fd, bool *ret_faults)

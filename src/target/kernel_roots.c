@@ -124,15 +124,15 @@ static void warn_of_unasked(const struct ms_collection *frozen, uint64_t least,
 	if (least)
 		ms_note_add(
 			arena, warnings,
-			"%u threads could not be asked for their signal stacks: what may be "
-			"one, unreachable blocks of %llu bytes or more, and what these hold are "
-			"possible leaks, not leaks (memscan --possible lists them)",
+			"%u threads could not be asked for their signal stacks: unreachable "
+			"blocks of %llu bytes or more, which may be one, and what they lead to "
+			"are possible leaks, not leaks (memscan --possible lists them)",
 			frozen->n_unasked, (unsigned long long)least);
 	else
 		ms_note_add(
 			arena, warnings,
 			"%u threads could not be asked for their signal stacks; the others have "
-			"none, but if one of these has, it looks leaked",
+			"none, but if one of these has, it is reported as leaked",
 			frozen->n_unasked);
 }
 
@@ -154,9 +154,9 @@ void ms_kernel_roots_find(const struct ms_collection *frozen, const struct ms_de
 	if (found.n_unseen)
 		ms_note_add(
 			arena, warnings,
-			"%u of the descriptors were looked at only just before the process "
-			"stood: what only an epoll instance holds that took the number of one of "
-			"them meanwhile looks leaked",
+			"%u descriptors were checked only just before the process was stopped: "
+			"if one became an epoll instance meanwhile, what only that holds is "
+			"reported as leaked",
 			found.n_unseen);
 	find_epoll(frozen->live_tid, &found, arena, &scratch, words);
 	find_timers(frozen->live_tid, arena, &scratch, words);

@@ -11,7 +11,7 @@
 /*
  * Pointers of the frozen target that only the kernel holds: the user data of
  * epoll registrations, the values of POSIX timers and of queued signals, and where
- * threads' signal stacks begin. Whoever gives a pointer to epoll_ctl() need not keep it
+ * threads' signal stacks begin. A program that gives a pointer to epoll_ctl() need not keep it
  * anywhere else.
  *
  * What cannot be read is left out: there is no failure.

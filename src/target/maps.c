@@ -115,7 +115,7 @@ static enum ms_status add_line(struct line *line, struct ms_arena *arena, struct
 	map->name = name_of(line, maps, arena);
 	if (!map->name)
 		return ms_fail(err, MS_E_NOMEM, "no memory for the names of mappings");
-	/* MAP_HUGETLB without a file: the kernel has one for it, of which nobody else knows. */
+	/* MAP_HUGETLB without a file: the kernel has one for it, known to it alone. */
 	if (!map->shared && ms_name_begins(map->name, "/anon_hugepage"))
 		map->inode = 0;
 	map->file = map->inode != 0;
@@ -193,7 +193,7 @@ enum ms_status ms_maps_read(pid_t tid, struct ms_arena *arena, struct ms_mapping
 	enum ms_status st = MS_E_CORRUPT;
 	struct ms_error last = { 0 };
 
-	/* Of a process that runs the kernel tells one piece after the other, and they may not fit.
+	/* Of a process that runs the kernel lists one piece after the other, and they may not fit.
 	 */
 	for (int i = 0; i < MAX_READS && st == MS_E_CORRUPT; i++)
 		st = read_once(tid, arena, ret, &last);

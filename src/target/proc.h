@@ -32,7 +32,7 @@ ssize_t ms_proc_read_path(const char *path, char *buf, size_t size);
 /* Resolve the link /proc/@id/@name as a string, cut to @size - 1 bytes; "" when it cannot be. */
 void ms_proc_link(pid_t id, const char *name, char *buf, size_t size);
 
-/* For oom_score_adj: whoever has it ends first when memory runs out. */
+/* For oom_score_adj: a process with it ends first when memory runs out. */
 #define MS_SCORE_FIRST "1000"
 
 /* Write @text to /proc/@id/@name, as far as that is allowed. */
@@ -90,7 +90,7 @@ pid_t ms_proc_living_thread(pid_t pid);
 /* True when @pid has ended, or has given its memory back already on the way. */
 bool ms_proc_is_over(pid_t pid);
 
-/* A living thread of @pid, or @pid itself, so that whoever finds nothing there names it. */
+/* A living thread of @pid, or @pid itself, to be named where nothing is found there. */
 pid_t ms_proc_thread_of(pid_t pid);
 
 #endif

@@ -228,7 +228,7 @@ static void warn(const struct ms_collection *shared, struct ms_arena *arena,
 	if (shared->n_unstopped)
 		ms_note_add(arena, warnings,
 		            "%u of %u threads sleep in the kernel and did not stop: "
-		            "what only their registers hold looks leaked",
+		            "what only their registers hold is reported as leaked",
 		            shared->n_unstopped, shared->n_threads);
 }
 

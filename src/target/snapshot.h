@@ -28,7 +28,7 @@ struct ms_snapshot_call {
 	int channel; /* to the collection process */
 	enum ms_snapshot_how how;
 	const char *refusal; /* why the target was not cloned when that was tried; or NULL */
-	void (*enter)(const void *ctx, enum ms_snapshot_step step); /* told when a step begins */
+	void (*enter)(const void *ctx, enum ms_snapshot_step step); /* called when a step begins */
 	const void *ctx;
 };
 

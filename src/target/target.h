@@ -132,7 +132,7 @@ bool ms_fork_is_whole(struct ms_source *fork);
 /* What the memory cgroups that a process is in leave it. */
 struct ms_headroom {
 	uint64_t bytes; /* UINT64_MAX: there is no limit */
-	bool as_one;    /* who takes more ends all of a group */
+	bool as_one;    /* a process that takes more ends all of a group */
 };
 struct ms_headroom ms_fork_room(pid_t pid);
 

@@ -11,7 +11,7 @@ int ms_urgent_begin(void)
 	const struct sched_param param = { .sched_priority = 1 };
 	int before = getpriority(PRIO_PROCESS, 0);
 
-	/* A cgroup may have no time for this class, whoever asks. */
+	/* A cgroup may have no time for this class, for any caller. */
 	if (sched_setscheduler(0, SCHED_FIFO, &param))
 		(void)setpriority(PRIO_PROCESS, 0, MOST_URGENT);
 	return before;

@@ -6,6 +6,7 @@ import tempfile
 
 import pytest
 
+import messages
 import support
 
 rows = []
@@ -21,6 +22,11 @@ signal.pthread_sigmask(signal.SIG_SETMASK, ())
 def pytest_sessionstart(session):
     if not support.MEMSCAN.exists():
         raise pytest.UsageError(f"{support.MEMSCAN} does not exist; run make first")
+
+
+def pytest_sessionfinish(session):
+    if messages.seen:
+        messages.write(support.E2E_BUILD / "messages.md")
 
 
 @pytest.fixture(autouse=True)

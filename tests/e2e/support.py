@@ -25,6 +25,7 @@ import time
 
 import pytest
 
+import messages
 import schema
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -361,6 +362,7 @@ def read_report(text):
 class Scan:
     def __init__(self, status, stdout, stderr, seconds):
         self.status, self.stdout, self.stderr, self.seconds = status, stdout, stderr, seconds
+        messages.check(status, stderr)
 
     @property
     def report(self):

@@ -161,7 +161,7 @@ def test_nothing_lost_is_nothing_to_confirm():
         assert report["totals"]["unconfirmed_allocations"] == 0
         assert "confirm_ns" not in report["scan"]
         text = memscan("--pid", target.pid, "--confirm=60")
-        assert "  confirm: nothing to be confirmed, scanned once\n" in text.stdout, str(text)
+        assert "  confirm: no leaks to confirm, scanned once\n" in text.stdout, str(text)
 
 
 def test_suppressions_are_for_what_is_confirmed(tmp_path):

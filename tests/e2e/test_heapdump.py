@@ -18,8 +18,8 @@ from support import COULD_NOT_SCAN, COULD_NOT_WRITE, ROOT, USAGE, compile_specia
 GOLDEN = ROOT / "tests/golden/heapdump"
 SOURCE = pathlib.Path(__file__).parent / "special/heapdump.c"
 HEADER = "    BYTES %TOTAL %PARENT    COUNT    ADDR LIBRARY FUNCTION LOCATION"
-TOLD_COUNTS = "memscan: v1.0.txt: counts of blocks are not valid in this dump: each is taken for 1\n"
-TOLD_STACKLESS = ("memscan: v1.2-arm64.txt: 64 bytes in 1 records without a stack are left out, "
+TOLD_COUNTS = "memscan: v1.0.txt: the counts of blocks in this dump are not valid: each counts as 1\n"
+TOLD_STACKLESS = ("memscan: v1.2-arm64.txt: 64 bytes in 1 records without a stack are omitted, "
                   "as in Android's viewer\n")
 
 
@@ -238,7 +238,7 @@ def test_another_file_is_told(program, tmp_path):
     # an offset that no file of this size has
     dump.write_text(re.sub(rf"(r-xp) \d{{8}}( .*{re.escape(str(program))})", r"\1 07000000\2", text))
     done = heapdump("--symbols", tmp_path / "symbols", dump)
-    assert f"memscan: warning: {program} has no code where the dump has some" in done.stderr
+    assert f"memscan: warning: {program} is not the file of the dump: it has no code" in done.stderr
 
 
 def test_no_name_leads_out_of_the_folder(program, tmp_path):
@@ -342,7 +342,7 @@ def test_packages_that_are_damaged(program, tmp_path):
     for content in (b"", b"PK", whole[:-1], whole[:2000], whole[:-22] + whole[-22:].replace(b"PK\5\6", b"PK\5\7")):
         package.write_bytes(content)
         done = heapdump("--app-symbols", app, dump)
-        assert "warning: /data/app/base.apk is no zip file, or a damaged one\n" in done.stderr, content[:9]
+        assert "warning: /data/app/base.apk is not a zip file, or is damaged\n" in done.stderr, content[:9]
     for at in [*range(directory, directory + 46, 3), *range(len(whole) - 22, len(whole), 2)]:
         for byte in (0, 255):
             package.write_bytes(whole[:at] + bytes([byte]) + whole[at + 1:])
@@ -394,8 +394,8 @@ def test_library_of_an_arm64_device(tmp_path):
 def test_files_that_are_no_dumps(tmp_path):
     cases = {
         "empty": (b"", "{} is empty"),
-        "binary": (pathlib.Path("/bin/true").read_bytes(), "{}, line 1: a byte that is no text: this is no heap dump"),
-        "text": (b"hello\n", "{} is no Android heap dump"),
+        "binary": (pathlib.Path("/bin/true").read_bytes(), "{}, line 1: a byte that is not text: this is not a heap dump"),
+        "text": (b"hello\n", "{} is not an Android heap dump"),
         "half": (GOOD.read_bytes()[:600], None),
         "noend": (GOOD.read_bytes().replace(b"END\n", b""),
                   "{}, line 18: the file ends before the dump does: END is missing"),
@@ -423,8 +423,8 @@ def test_files_that_cannot_be_read(tmp_path):
 
 
 WRONG = [
-    ([], "no dump was given"),
-    (["a", "b", "c"], "one dump, or two against each other: unexpected 'c'"),
+    ([], "no heap dump was given"),
+    (["a", "b", "c"], "heapdump takes one dump or two, not also 'c'"),
     (["--bogus", "a"], "there is no option --bogus"),
     (["-rx", "a"], "there is no option -rx"),
     (["a", "--symbols"], "--symbols takes an argument"),
@@ -432,8 +432,8 @@ WRONG = [
     (["--format", "xml", "a"], "--format takes text, html, folded or json, not 'xml'"),
     (["--by", "age", "a"], "--by takes stack or size, not 'age'"),
     (["--reverse=yes", "a"], "there is no option --reverse=yes"),
-    (["--symbols", "/none", GOOD], "there is no folder of symbols /none"),
-    (["--app-symbols", "/none", GOOD], "there is no folder of symbols /none"),
+    (["--symbols", "/none", GOOD], "the folder of symbols /none does not exist"),
+    (["--app-symbols", "/none", GOOD], "the folder of symbols /none does not exist"),
 ]
 
 

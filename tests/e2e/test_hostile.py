@@ -17,6 +17,7 @@ import time
 
 import pytest
 
+import messages
 import support
 from support import (COULD_NOT_SCAN, MEMSCAN, SCANNED_CLEAN, SCANNED_LEAKS, Process, check_scanned, compile_hostile,
                      compile_target, scan)
@@ -184,7 +185,8 @@ def test_a_library_that_does_not_come(hung_file):
     """memscan does not wait for ever, and says what it waited for; what reads ends with the file system."""
     popen = subprocess.Popen([MEMSCAN, "--pid", str(hung_file.pid)], text=True, stderr=subprocess.PIPE)
     said = popen.communicate(timeout=60)[1]
-    assert popen.returncode == COULD_NOT_SCAN and "did not come for" in said and "file system" in said, said
+    assert popen.returncode == COULD_NOT_SCAN and "could not be read for" in said and "file system" in said, said
+    messages.check(popen.returncode, said)
     support.kill(support.children_of(hung_file.pid)[0])  # the file system
     support.wait_until(lambda: not support.leftovers_alive(), 5, "processes of memscan are left over")
     support.leftovers()
@@ -209,6 +211,7 @@ def test_a_sweeper_that_does_not_go_on():
         support.wait_until(lambda: not support.tracer_of(target.pid), 10, "its release")
         said = popen.communicate(timeout=30)[1]
         assert popen.returncode == COULD_NOT_SCAN and "(hold)" in said, said
+        messages.check(popen.returncode, said)
 
 
 @pytest.mark.parametrize("how", ("private", "shared"))

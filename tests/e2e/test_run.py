@@ -18,6 +18,7 @@ import time
 
 import pytest
 
+import messages
 import support
 from support import MEMSCAN, USAGE, addresses, compile_target, kill, wait_until
 
@@ -29,6 +30,7 @@ class Ran:
 
     def __init__(self, done, folder):
         self.status, self.stdout, self.stderr = done.returncode, done.stdout, done.stderr
+        messages.check(self.status, self.stderr)
         self.reports = {p.name: support.read_report(p.read_text()) for p in sorted(folder.iterdir())
                         if p.name.startswith("report")}
 
@@ -614,7 +616,9 @@ def test_killed_while_it_is_scanned(who, how):
             expected = -9
         assert status == (-9 if who == "memscan" else expected)
         if who == "sweeper":
-            assert b"was not scanned" in memscan.popen.stderr.read()
+            said = memscan.popen.stderr.read()
+            assert b"was not scanned" in said
+            messages.check(status, said)
 
 
 PF_SIGNALED = 0x400  # it has begun to die of a signal, and has written its core

@@ -35,7 +35,7 @@ STATS = r"Logging allocator stats\.\.\.|arena \d+ bytes, in use .*"
 SEARCHES = (r"Starting to check for unreachable memory\.|Unreachable check failed, .*|.*unreachable.*"
             r"|warning: .*|collect.*|search.*|sweep.*|fold.*| .*"
             # redis
-            r"|the process allocates by libjemalloc\.so\.2, .*|run the program without it, .*")
+            r"|the process allocates with libjemalloc\.so\.2, .*|run the program without it, .*")
 LEAKS = r"\+\+\+ .* leaked block of size .*|Backtrace at time of allocation:| {10}#.*"
 
 

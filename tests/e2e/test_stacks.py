@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+import messages
 import support
 from support import COULD_NOT_SCAN, COULD_NOT_WRITE, MEMSCAN, USAGE, Process, compile_target, memscan
 
@@ -308,6 +309,7 @@ def test_killed_meanwhile():
             out, err = look.communicate(timeout=60)
             support.our_children.discard(look.pid)
             assert look.returncode in (0, COULD_NOT_SCAN), (look.returncode, err)
+            messages.check(look.returncode, err)
             if look.returncode == 0:
                 parse(out, target.pid)
             else:
@@ -348,6 +350,7 @@ def test_itself():
     program = f"exec {MEMSCAN} stacks $$"
     done = subprocess.run(["sh", "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert done.returncode == COULD_NOT_SCAN and "memscan itself" in done.stderr and done.stdout == ""
+    messages.check(done.returncode, done.stderr)
 
 
 def test_traced_already():

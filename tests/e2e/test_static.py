@@ -5,6 +5,8 @@ There the C library's malloc is called directly: a search works as ever, ignored
 are ignored, and what needs to stand in front of malloc says that it cannot.
 """
 
+import fnmatch
+import re
 import subprocess
 
 import pytest
@@ -47,7 +49,7 @@ def test_searches_itself(suite, variant):
     # The block of 200 bytes is ignored; that made while it was disabled is not.
     assert (status, out) == (0, "1 3 504 152 104\n"), err
     [line] = err.splitlines()
-    assert "linked statically" in line and "disable does nothing" in line
+    assert "linked statically" in line and "disable has no effect" in line
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -62,6 +64,33 @@ def test_stands_beside_a_malloc_of_the_programs_own(variant):
     status, out, err = run(program)
     assert (status, out) == (0, "0 0\n"), err
     assert "another malloc stands in front" in err and "no allocator" in err
+
+
+def defined_names():
+    """Those that the linker sees in the archive: name, and whether hidden in what is linked."""
+    table = subprocess.run(["readelf", "-sW", ARCHIVE], stdout=subprocess.PIPE, text=True, check=True).stdout
+    rows = [row for row in map(str.split, table.splitlines()) if len(row) == 8 and row[4] in ("GLOBAL", "WEAK")]
+    return {(name, visibility == "HIDDEN") for *_, visibility, section, name in rows if section != "UND"}
+
+
+def test_shows_its_api_alone():
+    """A program's own functions may have any name but the API's, and memunreachable__*."""
+    script = (support.ROOT / "src" / "inproc" / "libmemunreachable.map").read_text()
+    api = re.findall(r"^\t(\S+);", script.split("global:")[1].split("local:")[0], re.M)
+    shown = {name for name, hidden in defined_names() if not hidden}
+    assert {name for name in shown if not any(fnmatch.fnmatchcase(name, a) for a in api)} == set()
+    assert {a for a in api if not any(fnmatch.fnmatchcase(name, a) for name in shown)} == set()
+    shared = {name for name, hidden in defined_names() if hidden}
+    assert {name for name in shared if not name.startswith("memunreachable__")} == set()
+    assert len(shared) < 40, sorted(shared)
+
+
+def test_gives_a_program_only_what_it_wants():
+    """What acts before main() by itself is not in a program that does not call it."""
+    program = build(SPECIAL / "static_self.c", "static")
+    names = subprocess.run(["nm", program], stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+    assert "GetUnreachableMemory" in names
+    assert not {"memunreachable_install_handler", "__lsan_do_leak_check"} & set(names)
 
 
 SOURCES = {"c_api": ".c", "android_api": ".cc"}

@@ -221,8 +221,8 @@ def test_reads_suppressions_from_a_pipe(tmp_path):
 
 @pytest.mark.parametrize("text,wrong", [
     ("leak:a\nrace:foo\n", ":2: the only kind of suppression is leak:, not 'race:'"),
-    ("# fine\n\n\nfoo\n", ":4: no leak: before 'foo'"),
-    ("leak:\x1b[31mred\nnot\x1b[31m\n", ":2: no leak: before 'not?[31m'"),
+    ("# fine\n\n\nfoo\n", ":4: leak: is missing before 'foo'"),
+    ("leak:\x1b[31mred\nnot\x1b[31m\n", ":2: leak: is missing before 'not?[31m'"),
 ])
 def test_a_broken_file_is_a_wrong_call(tmp_path, text, wrong):
     args = suppress(tmp_path, text)

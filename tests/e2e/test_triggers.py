@@ -19,6 +19,7 @@ import time
 
 import pytest
 
+import messages
 import support
 from support import (BUILD, COULD_NOT_SCAN, MEMSCAN, Process, SCANNED_CLEAN, Target, compile_target, kill, state_of,
                      wait_until)
@@ -222,7 +223,7 @@ def test_two_at_once(folder):
             refused = [end for end in ended if end[0] == COULD_NOT_SCAN]
             assert answered and len(answered) + len(refused) == 2, ended
             assert all(target.named_by(out) for _, out, _ in answered), ended
-            assert all("someone else waits" in err and not out for _, out, err in refused), ended
+            assert all("another memscan trigger waits" in err and not out for _, out, err in refused), ended
         target.well()
 
 
@@ -397,8 +398,8 @@ def test_an_answer_that_is_an_error(folder, words):
 
 def test_stacks_that_cannot_be_told(folder):
     missing = folder / "no-memscan"
-    for text, program in (("no program memscan", "/nonexistent"), ("ended with the status 127", missing),
-                          ("ended with the status 9", missing)):
+    for text, program in (("no program memscan", "/nonexistent"), ("ended with status 127", missing),
+                          ("ended with status 9", missing)):
         if program is missing:
             missing.write_text("no program\n" if "127" in text else "#!/bin/sh\nexit 9\n")
             missing.chmod(0o755)
@@ -567,6 +568,7 @@ def test_others_are_not_answered(folder):
         answer = subprocess.run([support.for_all(MEMSCAN), "trigger", str(target.pid)], user=NOBODY,
                                 capture_output=True, text=True)
         assert answer.returncode == COULD_NOT_SCAN and "may not be signalled" in answer.stderr
+        messages.check(answer.returncode, answer.stderr)
         target.well()
 
 
@@ -656,7 +658,7 @@ def test_long_lines_stay_whole(folder):
 
 
 @root_only
-@pytest.mark.parametrize("bad, said", (("theirs", "is another user's"), ("link", "cannot wait for an answer in the folder"),
+@pytest.mark.parametrize("bad, said", (("theirs", "belongs to another user"), ("link", "cannot wait for an answer in the folder"),
                                        ("link/below", "cannot wait for an answer in the folder"),
                                        ("theirs/../safe", "cannot wait for an answer in the folder")))
 def test_folders_that_another_user_may_exchange(folder, bad, said):
@@ -670,6 +672,7 @@ def test_folders_that_another_user_may_exchange(folder, bad, said):
     with liar(folder / bad, "an answer") as process:
         done = subprocess.run([MEMSCAN, "trigger", str(process.pid)], capture_output=True, text=True, timeout=60)
     assert done.returncode == COULD_NOT_SCAN and said in done.stderr, done.stderr
+    messages.check(done.returncode, done.stderr)
     assert not list(theirs.iterdir()) and [p.name for p in (folder / "safe").iterdir()] == ["below"]
 
 

@@ -175,7 +175,9 @@ Test(decode, where_nothing_is_claimed_all_that_is_read_is_listed)
 	ms_fake_init(&fake);
 	cr_assert_eq(decode(false, false), MS_E_UNSUPPORTED);
 	cr_expect_str_eq(calls, "claim-a claim-b ");
-	cr_expect_str_eq(err.advice, "memscan reads the heap of a's malloc 1 to 3; b's, any");
+	cr_expect_str_eq(err.advice,
+	                 "memscan reads the heap of a's malloc 1 to 3; b's, any; for another one "
+	                 "use its own profiler");
 	ms_fake_deinit(&fake);
 }
 

@@ -78,9 +78,10 @@ static struct foreign_case foreign_cases[] = {
 	{ "one that dlsym does not excuse", "a.so", 512, 0, 0, true, true, true, "" },
 	{ "nor one with a static pool", "a.so", 8, 512, 0, true, true, true, "" },
 	{ "next to nothing, and a rival", "a.so", 512, 0, 3, false, true, true, "" },
-	{ "little of all, and a rival", "a.so", 8, 0, 3, false, false, false, "allocates by a.so" },
-	{ "more than next to nothing", "a.so", 2 << 10, 0, 65, false, false, false, "by a.so" },
-	{ "not so much besides", "a.so", 512, 0, 33, false, false, false, "by a.so" },
+	{ "little of all, and a rival", "a.so", 8, 0, 3, false, false, false,
+	  "allocates with a.so" },
+	{ "more than next to nothing", "a.so", 2 << 10, 0, 65, false, false, false, "with a.so" },
+	{ "not so much besides", "a.so", 512, 0, 33, false, false, false, "with a.so" },
 };
 
 ParameterizedTestParameters(foreign, is_told_or_refused)

@@ -226,16 +226,17 @@ static const struct {
 #define BAD(line) HEAD_1("1") line "\nMAPS\nEND\n"
 #define MAP(line) HEAD_1("1") "MAPS\n" line "\nEND\n"
 	{ "", "a.txt is empty" },
-	{ "hello\nworld\n", "a.txt is no Android heap dump" },
-	{ "\n", "a.txt is no Android heap dump" },
-	{ "MAPS\nEND\n", "a.txt is no Android heap dump" },
+	{ "hello\nworld\n", "a.txt is not an Android heap dump" },
+	{ "\n", "a.txt is not an Android heap dump" },
+	{ "MAPS\nEND\n", "a.txt is not an Android heap dump" },
 	{ "Native heap dump not available. To enable, run these commands:\n",
 	  "a.txt: its process kept no backtraces" },
 	{ "Android Native Heap Dump\n", "a.txt, line 1: the version of the dump is missing" },
-	{ "Android Native Heap Dump v1\n", "a.txt, line 1: this is no version of a dump" },
-	{ "Android Native Heap Dump v1.x\n", "a.txt, line 1: this is no version of a dump" },
+	{ "Android Native Heap Dump v1\n", "a.txt, line 1: this is not a version of a heap dump" },
+	{ "Android Native Heap Dump v1.x\n",
+	  "a.txt, line 1: this is not a version of a heap dump" },
 	{ "Android Native Heap Dump v1.99999999999999999\n",
-	  "a.txt, line 1: this is no version of a dump" },
+	  "a.txt, line 1: this is not a version of a heap dump" },
 	{ HEAD_1("1"), "a.txt, line 6: the file ends before the dump does: END is missing" },
 	{ BAD("z"), "a.txt, line 7: a record must begin with z 0 or z 1" },
 	{ BAD("z 2  sz 1  num 1  bt a"), "a.txt, line 7: a record must begin with z 0 or z 1" },
@@ -248,9 +249,10 @@ static const struct {
 	{ BAD("z 0  sz 1  num 18446744073709551616  bt a"),
 	  "a.txt, line 7: the number of blocks of a record is missing, or too large" },
 	{ BAD("z 0  sz 1  num 1"), "a.txt, line 7: the backtrace of a record is missing" },
-	{ BAD("z 0  sz 1  num 1  bt a xyz"), "a.txt, line 7: this is no address of a frame: xyz" },
+	{ BAD("z 0  sz 1  num 1  bt a xyz"),
+	  "a.txt, line 7: this is not the address of a frame: xyz" },
 	{ BAD("z 0  sz 1  num 1  bt 10000000000000000"),
-	  "a.txt, line 7: this is no address of a frame: 1000000000000000" },
+	  "a.txt, line 7: this is not the address of a frame: 1000000000000000" },
 	{ BAD("z 0  sz 1  num 1  bt a\nz 0  sz 9223372036854775807  num 2  bt a"),
 	  "a.txt, line 8: the sizes of all records exceed 64 bits" },
 	{ BAD("z 0  sz 9223372036854775807  num 1  bt a\nz 0  sz 1  num 1  bt a"),
@@ -266,10 +268,12 @@ static const struct {
 	  "a.txt, line 8: a frame of bt_info is not whole" },
 	{ BAD("z 0  sz 1  num 1  bt a\n  bt_info {\"a\" 1 \"b\" 2}\n  bt_info {\"a\" 1 \"b\" 2}"),
 	  "a.txt, line 9: a second bt_info for one record" },
-	{ MAP("hello"), "a.txt, line 8: this is no line of /proc/PID/maps" },
-	{ MAP("1000-2000 r-xp 0 fd:00"), "a.txt, line 8: this is no line of /proc/PID/maps" },
-	{ MAP("1000-2000 r-xp 0 fd00 5 /a"), "a.txt, line 8: this is no line of /proc/PID/maps" },
-	{ MAP("1000-2000 rwxpp 0 fd:00 5 /a"), "a.txt, line 8: this is no line of /proc/PID/maps" },
+	{ MAP("hello"), "a.txt, line 8: this is not a line of /proc/PID/maps" },
+	{ MAP("1000-2000 r-xp 0 fd:00"), "a.txt, line 8: this is not a line of /proc/PID/maps" },
+	{ MAP("1000-2000 r-xp 0 fd00 5 /a"),
+	  "a.txt, line 8: this is not a line of /proc/PID/maps" },
+	{ MAP("1000-2000 rwxpp 0 fd:00 5 /a"),
+	  "a.txt, line 8: this is not a line of /proc/PID/maps" },
 	{ MAP("2000-1000 r-xp 0 fd:00 5 /a"),
 	  "a.txt, line 8: a mapping that ends before it begins" },
 	{ MAP("1000-3000 r-xp 0 fd:00 5 /a\n2000-4000 r-xp 0 fd:00 5 /a"),
@@ -303,7 +307,8 @@ Test(heapdump, refuses_bytes_that_are_no_text)
 	static const char binary[] = "\177ELF\2\1\1\0\0\0";
 
 	cr_assert_eq(parse_bytes(binary, sizeof(binary) - 1), MS_E_CORRUPT);
-	cr_assert_str_eq(err.text, "a.txt, line 1: a byte that is no text: this is no heap dump");
+	cr_assert_str_eq(err.text,
+	                 "a.txt, line 1: a byte that is not text: this is not a heap dump");
 }
 
 Test(heapdump, refuses_versions_to_come)
@@ -334,12 +339,12 @@ Test(heapdump, warns_of_what_does_not_agree)
 		const char *warning;
 	} cases[] = {
 		{ HEAD_1("1") "z 0  sz 1  num 1  bt 1\nMAPS\nEND\n",
-		  "the dump tells of 3 records and has 1" },
+		  "the dump announces 3 records and has 1" },
 		{ HEAD_1("1") "z 0  sz 1  num 1  bt 1\nz 0  sz 1  num 1  bt\nz 0  sz 1  num 1  bt 2\n"
 		              "MAPS\nCould not open /proc/self/maps\nEND\n",
 		  "line 11: the dump has no mappings: functions cannot be named" },
 		{ "Android Native Heap Dump v1.1\nMAPS\nEND\n\n$ exit\n",
-		  "what stands behind END is not read" },
+		  "what follows END is not read" },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

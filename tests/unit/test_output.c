@@ -175,7 +175,7 @@ Test(output, a_file_that_was_planted_where_all_may_write_is_refused)
 	cr_assert_eq(chown(in_folder("old"), SOMEONE, SOMEONE), 0);
 	cr_assert_eq(write_to(in_folder("old"), &short_writer), MS_E_SYS);
 	cr_assert_str_eq(err.advice,
-	                 "the file is another user's, in a folder that many may write to: "
+	                 "the file belongs to another user and anyone may write to its folder: "
 	                 "choose another name");
 	assert_file(in_folder("old"), "old");
 }

@@ -188,8 +188,8 @@ Test(records, tells_what_is_wrong_with_a_file)
 		const char *advised;
 	} cases[] = {
 		{ "", "a.txt is empty", "record_allocs" },
-		{ "\n\r\n", "a.txt has not one whole record", "record_allocs" },
-		{ "1: free 0x1", "a.txt has not one whole record", "record_allocs" },
+		{ "\n\r\n", "a.txt has no whole record", "record_allocs" },
+		{ "1: free 0x1", "a.txt has no whole record", "record_allocs" },
 		{ "1: free 0x1\nhello\n2: free 0x2\n",
 		  "a.txt, line 2: Failed to process line: hello", "expected TID: malloc|calloc" },
 		{ "\n1: malloc 0x1 x\n",
@@ -227,7 +227,7 @@ Test(records, refuses_an_endless_line)
 	memset(text, 'x', sizeof(text));
 	memcpy(text, "1: free 0x1\n", 12);
 	cr_assert_eq(feed(text, sizeof(text), 1000), MS_E_CORRUPT);
-	cr_assert_str_eq(err.text, "a.txt, line 2 is longer than any of a recording");
+	cr_assert_str_eq(err.text, "a.txt, line 2 is too long for a recording");
 }
 
 Test(records, leaves_out_a_line_that_was_cut_off)
@@ -236,7 +236,7 @@ Test(records, leaves_out_a_line_that_was_cut_off)
 	cr_assert_eq(recording.end.blocks, 1);
 	cr_assert_eq(recording.warnings.n, 1);
 	cr_assert_str_eq(recording.warnings.at[0],
-	                 "line 2 was cut off, and is left out: 1: free 0x1");
+	                 "line 2 was cut off, and is ignored: 1: free 0x1");
 }
 
 Test(records, takes_pieces_of_any_length)

@@ -662,7 +662,7 @@ Test(scan, tells_no_leaks_where_the_heap_is_not_proved_and_says_so)
 	cr_assert_eq(report.totals.allocations, 0);
 	cr_assert_eq(report.mappings.n, 0, "all it holds counts as roots");
 	cr_assert_eq(report.warnings.n, 2);
-	cr_assert_not_null(strstr(report.warnings.at[1].text, "2048 bytes, could not be proved"));
+	cr_assert_not_null(strstr(report.warnings.at[1].text, "2048 bytes, could not be verified"));
 	ms_fake_deinit(&fake);
 }
 

@@ -153,16 +153,16 @@ Test(suppressions, that_are_wrong_are_told_with_their_line)
 		const char *text;
 		const char *told;
 	} cases[] = {
-		{ "foo", "known.txt:1: no leak: before 'foo'" },
+		{ "foo", "known.txt:1: leak: is missing before 'foo'" },
 		{ "leak:a\n\nrace:foo\n",
 		  "known.txt:3: the only kind of suppression is leak:, not 'race:'" },
 		{ "leak :a\n", "known.txt:1: the only kind of suppression is leak:, not 'leak :'" },
 		{ "Leak:a\n", "known.txt:1: the only kind of suppression is leak:, not 'Leak:'" },
 		{ ":a\n", "known.txt:1: the only kind of suppression is leak:, not ':'" },
-		{ "#\nleak\n", "known.txt:2: no leak: before 'leak'" },
-		{ "leak:a\n  and so on\n", "known.txt:2: no leak: before 'and so on'" },
+		{ "#\nleak\n", "known.txt:2: leak: is missing before 'leak'" },
+		{ "leak:a\n  and so on\n", "known.txt:2: leak: is missing before 'and so on'" },
 		{ "what is all this text in here?\n",
-		  "known.txt:1: no leak: before 'what is all this text in'..." },
+		  "known.txt:1: leak: is missing before 'what is all this text in'..." },
 		{ "\xef\xbb\xbfleak:a\n",
 		  "known.txt:1: the only kind of suppression is leak:, not '\xef\xbb\xbfleak:'" },
 	};

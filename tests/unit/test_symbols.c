@@ -216,7 +216,7 @@ static const struct {
 Test(symbols, names_are_made_readable)
 {
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		cr_assert_str_eq(ms_demangle(names[i].name, &arena), names[i].readable);
+		cr_assert_str_eq(ms_readable_name(names[i].name, &arena), names[i].readable);
 }
 
 Test(symbols, a_name_of_endless_nesting_ends)
@@ -225,5 +225,5 @@ Test(symbols, a_name_of_endless_nesting_ends)
 
 	memset(name, 'P', sizeof(name) - 1);
 	memcpy(name, "_Z1f", 4);
-	cr_assert_not_null(ms_demangle(name, &arena));
+	cr_assert_not_null(ms_readable_name(name, &arena));
 }

@@ -87,11 +87,11 @@ ParameterizedTestParameters(trust, where_nothing_is_proved_the_reason_is_said)
 	static struct refusal rows[] = {
 		{ "damaged", MS_DOUBT_DAMAGED, MS_E_CORRUPT,
 		  "the heap of process 7 is corrupt: main arena not proved: reason 0",
-		  "likely overwritten" },
+		  "probably overwrote it" },
 		{ "changing", MS_DOUBT_CHANGES, MS_E_BUSY, "process 7 is changing: main arena not",
 		  "scan it again" },
 		{ "disagreeing", MS_DOUBT_DISAGREES, MS_E_UNSUPPORTED,
-		  "of process 7 could not be proved: main arena not", "do not agree" },
+		  "of process 7 could not be verified: main arena not", "do not agree" },
 	};
 
 	return cr_make_param_array(struct refusal, rows, sizeof(rows) / sizeof(rows[0]));
@@ -133,9 +133,10 @@ Test(trust, asking_again_is_said_with_its_reason)
 	cr_assert_null(ms_trust_doubt(&trust, MS_OK, &report, &err));
 	cr_expect_eq(ms_trust_take(&trust, 7, &arena, &report, &err), MS_OK);
 	cr_assert_eq(report.warnings.n, 1);
-	cr_expect_str_eq(report.warnings.at[0].text,
-	                 "scanned 2 times, for what was found is not what the allocator counts; "
-	                 "the process paused each time");
+	cr_expect_str_eq(
+		report.warnings.at[0].text,
+		"scanned 2 times, because the blocks found do not match the allocator's own counts; "
+		"the process paused each time");
 	ms_arena_deinit(&arena);
 }
 

@@ -390,7 +390,7 @@ Test(wire, a_refusal_to_judge_arrives_with_its_reason)
 	refuses = true;
 	cr_assert_eq(serve(), MS_OK);
 	cr_assert_not(read_answer(verdicts));
-	cr_assert_str_eq(err.text, "no reason is known");
+	cr_assert_str_eq(err.text, "the reason is not known");
 	cr_assert_eq(reply.at, reply.len);
 }
 

@@ -12,7 +12,7 @@
  * To follow them would cost a read for every chunk, wherever it lies. The walk sees
  * the links of every free chunk anyway, so it adds them up: for each chunk c the
  * pair (c, fd(c)), and, to be taken away, the pair (bk(c), c); each pair becomes a
- * number that depends on a key nobody in the target knows (ms_pt_edge()). With those
+ * number that depends on a key unknown in the target (ms_pt_edge()). With those
  * of the headers added, nothing is left exactly when both sets of pairs are the
  * same: then fd leads from each free chunk and header to one of them, to each from
  * one, and bk leads back. So every free chunk is in a ring of free chunks and
@@ -23,7 +23,7 @@
  * over a link or two makes such a ring, and its chunks are free by their neighbours'
  * word as well.
  *
- * When something is left, the lists are followed after all, to tell which chunk is
+ * When something is left, the lists are followed after all, to find which chunk is
  * wrong. The walk left a bit for each free one in `marks`; going through the bins
  * takes them away again, so that none must be missing and none may be left.
  *

@@ -10,7 +10,7 @@
  *	│ used │ free │  used   │ used │     top     │
  *	└──────┴──────┴─────────┴──────┴─────────────┘
  *	 a chunk: prev_size │ size|A|M|P │ bytes …
- *	 used or free is told by P of the chunk behind it
+ *	 used or free is known by P of the chunk behind it
  *
  * Walking one proves it: sizes must lead exactly from the first to the last, and
  * a free chunk must end with its own size.

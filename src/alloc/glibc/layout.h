@@ -5,7 +5,7 @@
 /*
  * Where ptmalloc's fields stand, 64-bit.
  *
- * A family is told from the data itself: the place of the bins inside the arena
+ * A family is recognized by the data itself: the place of the bins inside the arena
  * falls out of where the ring of arenas closes (locate.c), never from a version
  * string, which distributions' backports make unreliable.
  *

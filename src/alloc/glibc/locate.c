@@ -347,7 +347,7 @@ static void locate_par(struct ms_ptmalloc *pt, struct ms_libc *libc, struct ms_r
 	if (low < data.begin || low > libc->main_arena)
 		low = data.begin;
 	low = ms_align_up(low, MS_WORD);
-	/* What cannot be read is nobody's malloc_par: zeros have no default. */
+	/* What cannot be read is not malloc_par: zeros have no default. */
 	ms_source_fill(pt->d->src, low, bytes, libc->main_arena - low);
 	for (uint16_t i = libc->layout->first_par; i < libc->layout->end_par; i++)
 		for (ms_addr par = low; par + ms_par_layouts[i].size <= libc->main_arena;

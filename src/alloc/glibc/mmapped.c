@@ -10,7 +10,7 @@
 /*
  * Chunks with a mapping of their own: nothing links them, and the kernel joins
  * neighbouring mappings and splits those whose flags change, so the maps do not
- * tell where one begins. But its header does: prev_size is the distance from the
+ * say where one begins. But its header does: prev_size is the distance from the
  * mapping's begin, with the size it makes whole pages, and only the M bit is set.
  * malloc aligns, so that a page has nine places where a header can stand.
  *
@@ -21,7 +21,7 @@
  * A program's own mapping can begin with what looks like a header. So when more is
  * found than is counted, the set that agrees with both counters is looked for
  * (choice.h): what is in every such set is proved, what is in none is the program's
- * own, and memory of which nobody can tell counts as roots and holds no blocks.
+ * own, and memory that remains unknown counts as roots and holds no blocks.
  *
  * To look at all of those places is to read every page there is, most of them inside
  * of large blocks. So first the headers are followed from the begin of each mapping,
@@ -185,7 +185,7 @@ static bool is_whole(const struct run *run, const struct candidate *c)
 /* Follow headers through @present; *low is where the last chunk ended, and moves on. */
 static enum ms_status follow(const struct run *run, struct ms_range present, ms_addr *low)
 {
-	/* Behind an arena's segment, whose last 16 bytes may belong to nobody. */
+	/* Behind an arena's segment, whose last 16 bytes may belong to no chunk. */
 	ms_addr page = ms_align_up(present.begin, run->pt->page);
 	struct ms_window window;
 	enum ms_status st = MS_OK;
@@ -332,7 +332,7 @@ static enum ms_status put(struct ms_ptmalloc *pt, const struct candidate *c, uin
 	return st;
 }
 
-/* Nobody can tell whether @c is a block: it is none, and all it holds is held. */
+/* Whether @c is a block is not known: it is none, and all it holds is held. */
 static enum ms_status put_unknown(struct ms_ptmalloc *pt, const struct candidate *c)
 {
 	pt->mmapped.n_unknown++;

@@ -3,7 +3,7 @@
 
 #include "alloc/registry/registry.h"
 
-/* The library's data is a page or two; whoever claims to be it may have more. */
+/* The library's data is a page or two; a file that claims to be it may have more. */
 enum { SEARCHED_BYTES = 16 * MS_WINDOW_BYTES };
 
 enum {

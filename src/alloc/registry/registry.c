@@ -141,7 +141,7 @@ static bool apply(struct ms_registry *r)
 static void tell_problem(const struct ms_registry *r)
 {
 	ms_note_add(r->d->arena, r->d->warnings,
-	            "malloc_debug's registry at 0x%llx is not believed: %s; stacks and exact sizes "
+	            "malloc_debug's registry at 0x%llx is not used: %s; stacks and exact sizes "
 	            "are not known",
 	            (unsigned long long)r->at, r->problem);
 }

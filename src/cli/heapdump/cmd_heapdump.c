@@ -73,8 +73,8 @@ static enum ms_status check_folder(const char *path, struct ms_error *err)
 {
 	if (!path || is_folder(path))
 		return MS_OK;
-	(void)ms_fail(err, MS_E_SYS, "there is no folder of symbols %.120s", path);
-	ms_advise(err, "give --symbols the folder in which libraries lie by their paths");
+	(void)ms_fail(err, MS_E_SYS, "the folder of symbols %.120s does not exist", path);
+	ms_advise(err, "give --symbols the folder that holds the libraries under their paths");
 	return MS_E_SYS;
 }
 
@@ -86,7 +86,7 @@ static enum ms_status read_dump(struct job *job, size_t i, struct ms_error *err)
 	enum ms_status st = ms_file_read_most(name, longest_dump, &job->arena, &bytes, err);
 
 	if (st) {
-		ms_advise(err, "give a file that you may read, with a native heap dump in it");
+		ms_advise(err, "give a readable file that holds a native heap dump");
 		return st;
 	}
 	file.text = bytes.at;
@@ -104,10 +104,10 @@ static void tell_dump(const struct job *job, size_t i)
 		ms_tell("warning: %s: %s", name, *warning);
 	if (dump->stackless_records)
 		ms_tell("%s: %" PRIu64 " bytes in %" PRIu64
-		        " records without a stack are left out, as in Android's viewer",
+		        " records without a stack are omitted, as in Android's viewer",
 		        name, dump->stackless_bytes, dump->stackless_records);
 	if (!dump->counts_valid)
-		ms_tell("%s: counts of blocks are not valid in this dump: each is taken for 1",
+		ms_tell("%s: the counts of blocks in this dump are not valid: each counts as 1",
 		        name);
 	if (job->options->verbose)
 		ms_tell("%s: version %s, %zu records with a stack, %" PRIu64

@@ -82,7 +82,7 @@ static bool name_library(struct naming *naming, struct ms_heapdump_place **place
 	}
 	ms_symbol_file_close(file);
 	if (!fits)
-		ms_tell("warning: %s has no code where the dump has some: it is another file",
+		ms_tell("warning: %s is not the file of the dump: it has no code where the dump has some",
 		        library);
 	return ok;
 }
@@ -159,7 +159,7 @@ static bool enter_package(struct naming *naming, struct ms_heapdump_place **plac
 	if (fd < 0)
 		return true;
 	if (!ms_zip_list(fd, naming->arena, &members)) {
-		ms_tell("warning: %s is no zip file, or a damaged one", mapping->name);
+		ms_tell("warning: %s is not a zip file, or is damaged", mapping->name);
 		members.n = 0;
 	}
 	(void)close(fd);

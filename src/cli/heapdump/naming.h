@@ -7,7 +7,7 @@
 
 /*
  * Name the places of @view from the files in @folders, and list the libraries that are in
- * none. Tells on stderr of files that are not those of the dump. Returns MS_E_NOMEM.
+ * none. Warns on stderr of files that are not those of the dump. Returns MS_E_NOMEM.
  */
 ms_must_check enum ms_status ms_heapdump_name(struct ms_heapdump_view *view,
                                               const struct ms_symbol_folders *folders,

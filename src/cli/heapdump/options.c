@@ -34,26 +34,26 @@ static const char usage[] =
 	"Usage: memscan heapdump [OPTION]... FILE\n"
 	"       memscan heapdump [OPTION]... OLD NEW\n"
 	"Read a native heap dump of Android's Malloc Debug (v1.0, v1.1, v1.2), and print which\n"
-	"calls hold how much memory, as Android's native_heapdump_viewer does; of two dumps,\n"
-	"what changed from OLD to NEW.\n\n"
-	"  --symbols DIR          where libraries with symbols are, by their paths; by default\n"
+	"calls hold how much memory, as Android's native_heapdump_viewer does. With two dumps,\n"
+	"print what changed from OLD to NEW.\n\n"
+	"  --symbols DIR          look in DIR for libraries with symbols, by their paths (default\n"
 	"                         $ANDROID_PRODUCT_OUT/symbols, else ./symbols, else this machine\n"
-	"                         itself, where a file is the very one that was mapped\n"
-	"  --app-symbols DIR      look there first; the libraries may lie in DIR itself, too\n"
-	"  --debuginfod           ask the servers of DEBUGINFOD_URLS for debug information\n"
-	"  -r, --reverse          from the allocating function outwards\n"
-	"  --by stack|size        size: the sizes of blocks first, then who allocated them\n"
+	"                         itself, if the file is the very one that was mapped)\n"
+	"  --app-symbols DIR      look in DIR first; libraries may also lie in DIR itself\n"
+	"  --debuginfod           ask the servers in $DEBUGINFOD_URLS for debug files\n"
+	"  -r, --reverse          start at the allocating function, not at the thread's first\n"
+	"  --by stack|size        size: group by size of block first, then by stack\n"
 	"  -f, --format text|html|folded|json\n"
-	"                         folded: stacks for flame graphs\n"
-	"  --html, --json         the same as --format html, --format json\n"
-	"  -o, --output FILE      where the output goes, whole or not at all\n"
-	"  -v, --verbose          facts of the dump on stderr; whole paths in HTML\n"
-	"  -h, --help             print this and end\n\n"
-	"Exit status: 0 printed, 2 the call was wrong, 3 a dump could not be read or is damaged,\n"
-	"4 the output could not be written.\n";
+	"                         format of the output (default text); folded: for flame graphs\n"
+	"  --html, --json         same as --format html, --format json\n"
+	"  -o, --output FILE      write the output to FILE, whole or not at all\n"
+	"  -v, --verbose          facts about the dump on stderr; whole paths in HTML\n"
+	"  -h, --help             print this help and exit\n\n"
+	"Exit status: 0 printed, 2 usage error, 3 a dump could not be read or is damaged, 4 the\n"
+	"output could not be written.\n";
 
 static const char see_help[] =
-	"memscan heapdump [OPTION]... [OLD] FILE; see memscan heapdump --help";
+	"usage: memscan heapdump [OPTION]... [OLD] FILE; see memscan heapdump --help";
 
 static bool take_format(struct ms_heapdump_options *options, const char *name, struct ms_error *err)
 {
@@ -114,11 +114,10 @@ static bool take_files(struct ms_heapdump_options *options, int n, char **words,
                        struct ms_error *err)
 {
 	if (n < 1)
-		return ms_args_wrong(err, see_help, "no dump was given");
+		return ms_args_wrong(err, see_help, "no heap dump was given");
 	if (n > 2)
 		return ms_args_wrong(err, see_help,
-		                     "one dump, or two against each other: unexpected '%.60s'",
-		                     words[2]);
+		                     "heapdump takes one dump or two, not also '%.60s'", words[2]);
 	options->n_files = (size_t)n;
 	for (int i = 0; i < n; i++)
 		options->files[i] = words[n - 1 - i];

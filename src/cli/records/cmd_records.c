@@ -13,7 +13,7 @@
 
 enum { PIECE = 64 * 1024 };
 
-static const char give_file[] = "give a file that you may read, with a recording in it";
+static const char give_file[] = "give a readable file that holds a recording";
 
 struct job {
 	const struct ms_records_options *options;
@@ -68,7 +68,7 @@ static enum ms_status find_peak(struct job *job, struct ms_recording_until *ret,
 
 	if (lseek(job->fd, 0, SEEK_CUR) < 0) {
 		(void)ms_fail_sys(err, errno, "cannot read %.120s twice", job->options->file);
-		ms_advise(err, "--at peak takes a regular file");
+		ms_advise(err, "--at peak reads the file twice: give a regular file, not a pipe");
 		return MS_E_SYS;
 	}
 	st = replay(job, &reader, err);
@@ -86,7 +86,7 @@ static enum ms_status check_times(const struct job *job, const struct ms_recordi
 		return MS_OK;
 	(void)ms_fail(err, MS_E_UNSUPPORTED, "%.120s has operations without times",
 	              job->options->file);
-	ms_advise(err, "give --at peak, or no moment");
+	ms_advise(err, "use --at peak, or omit --at");
 	return MS_E_UNSUPPORTED;
 }
 

@@ -21,19 +21,20 @@ static const struct option longs[] = {
 static const char usage[] =
 	"Usage: memscan records [OPTION]... FILE\n"
 	"Read a recording of every malloc and free, as Malloc Debug's option record_allocs\n"
-	"writes it here and on Android, and print what was allocated, what lived at the peak\n"
-	"and what is left at the end, for how long blocks lived and which were resized.\n\n"
-	"      --at TIME|peak     as it was at this moment: nanoseconds of the recording's own\n"
-	"                         clock, or peak, when most bytes were live\n"
-	"  -l, --limit N          entries of each list, 20 by default; all for every one\n"
-	"  -f, --format text|json\n"
-	"      --json             the same as --format json\n"
-	"  -o, --output FILE      where the output goes, whole or not at all\n"
-	"  -h, --help             print this and end\n\n"
-	"Exit status: 0 printed, 2 the call was wrong, 3 the recording could not be read or is\n"
-	"damaged, 4 the output could not be written.\n";
+	"writes it here and on Android, and print what was allocated, what was live at the peak\n"
+	"and at the end, how long blocks lived and which were resized.\n\n"
+	"      --at TIME|peak     the state at this moment: nanoseconds of the recording's own\n"
+	"                         clock, or peak, when most bytes were live (default: the end)\n"
+	"  -l, --limit N|all      entries of each list (default 20)\n"
+	"  -f, --format text|json format of the output (default text)\n"
+	"      --json             same as --format json\n"
+	"  -o, --output FILE      write the output to FILE, whole or not at all\n"
+	"  -h, --help             print this help and exit\n\n"
+	"Exit status: 0 printed, 2 usage error, 3 the recording could not be read or is damaged,\n"
+	"4 the output could not be written.\n";
 
-static const char see_help[] = "memscan records [OPTION]... FILE; see memscan records --help";
+static const char see_help[] =
+	"usage: memscan records [OPTION]... FILE; see memscan records --help";
 
 static bool take_format(struct ms_records_options *options, const char *name, struct ms_error *err)
 {
@@ -94,7 +95,7 @@ bool ms_records_options_parse(int argc, char **argv, struct ms_records_options *
 	if (optind == argc)
 		return ms_args_wrong(err, see_help, "no recording was given");
 	if (optind + 1 < argc)
-		return ms_args_wrong(err, see_help, "one recording at a time: unexpected '%.60s'",
+		return ms_args_wrong(err, see_help, "records takes one recording, not also '%.60s'",
 		                     argv[optind + 1]);
 	ret->file = argv[optind];
 	return true;

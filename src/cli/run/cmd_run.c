@@ -28,10 +28,11 @@ struct run_command {
 
 /* ---- the scans ---- */
 
-static void tell_unscanned(const struct run_command *run, pid_t pid, const char *why)
+static void tell_unscanned(const struct run_command *run, pid_t pid, const struct ms_error *why)
 {
 	if (!run->options->quiet)
-		ms_tell("process %d was not scanned: %s", (int)pid, why);
+		ms_tell("process %d was not scanned: %s; %s", (int)pid, why->text,
+		        ms_tell_advice(why));
 }
 
 static pid_t sweep(void *ctx, struct ms_collection *standing, bool followed)
@@ -41,14 +42,14 @@ static pid_t sweep(void *ctx, struct ms_collection *standing, bool followed)
 	struct ms_standing_sweep *started = ms_sweep_start(run->options, standing, followed, &err);
 
 	if (!started) {
-		tell_unscanned(run, standing->pid, err.text);
+		tell_unscanned(run, standing->pid, &err);
 		return 0;
 	}
 	ms_sweep_list(&run->sweeps, started);
 	return ms_sweep_pid(started);
 }
 
-static void missed(void *ctx, pid_t pid, const char *why)
+static void missed(void *ctx, pid_t pid, const struct ms_error *why)
 {
 	tell_unscanned(ctx, pid, why);
 }
@@ -92,7 +93,7 @@ static enum ms_status write_report(const struct run_command *run, const struct m
 		return ms_output_write_fd(STDERR_FILENO, options->writer, &swept->report, colour,
 		                          err);
 	if (!output_name(options->output, swept->pid, swept->followed, name))
-		return ms_fail(err, MS_E_UNSUPPORTED, "the report's name is too long");
+		return ms_fail(err, MS_E_UNSUPPORTED, "the name of the report is too long");
 	return ms_output_write(name, options->writer, &swept->report, colour, err);
 }
 
@@ -122,7 +123,7 @@ static void swept(void *ctx, pid_t sweeper, const struct rusage *usage, bool who
 	if (result && sweep_run) {
 		ms_sweep_take(sweep_run, whole ? usage : NULL, &arena, result);
 		if (result->status)
-			tell_unscanned(run, result->pid, result->err.text);
+			tell_unscanned(run, result->pid, &result->err);
 		else
 			tell_swept(run, result);
 	}

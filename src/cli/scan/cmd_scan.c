@@ -141,31 +141,6 @@ static enum ms_status scan(const struct ms_options *options, struct ms_arena *ar
 	return st;
 }
 
-/* What to do about a failure when the place where it arose knew nothing better. */
-static const char *advice(enum ms_status status)
-{
-	switch (status) {
-	case MS_E_GONE:
-		return "scan it earlier in its life";
-	case MS_E_DENIED:
-		return "see ptrace(2) for whom the kernel lets trace it";
-	case MS_E_TIMEOUT:
-		return "try again when it is less busy, or with a longer --timeout";
-	case MS_E_NOMEM:
-		return "free some memory on this machine, or raise the cgroup's limit";
-	case MS_E_UNSUPPORTED:
-		return "memscan cannot scan this process";
-	case MS_OK:
-	case MS_E_FAULT:
-	case MS_E_SYS:
-	case MS_E_CORRUPT:
-	case MS_E_BUSY:
-	case MS_E_DIED:
-		break;
-	}
-	return "try again; --verbose tells more";
-}
-
 static int scan_and_report(const struct ms_options *options)
 {
 	struct ms_arena arena;
@@ -182,8 +157,6 @@ static int scan_and_report(const struct ms_options *options)
 	ms_arena_init(&arena);
 	st = scan(options, &arena, &report, &err);
 	if (st) {
-		if (!err.advice[0])
-			ms_advise(&err, "%s", advice(st));
 		ms_tell_error(&err);
 		status = MS_EXIT_REFUSED;
 		goto out;

@@ -11,7 +11,7 @@ struct ms_scan_command {
 	int (*act)(const struct ms_options *options); /* answers enum ms_exit, or any status */
 };
 
-/* Take the options of @command, read the files that they name, and act; or tell what is wrong. */
+/* Take the options of @command, read the files that they name, and act; or say what is wrong. */
 int ms_scan_command(const struct ms_scan_command *command, int argc, char **argv);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * One table says all of an option: its names, its line of --help and who takes it.
+ * One table says all of an option: its names, its line of --help and which command takes it.
  * getopt_long()'s own tables are made from it.
  */
 
@@ -145,7 +145,7 @@ static bool take_jobs(struct ms_options *options, const char *arg, struct ms_err
 	uint64_t jobs = 0;
 
 	if (!ms_args_number(arg, MS_WORKERS_MAX, &jobs) || jobs == 0)
-		return ms_args_wrong(err, "give a number from 1 to 64, or leave --jobs away",
+		return ms_args_wrong(err, "give a number from 1 to 64, or omit --jobs",
 		                     "--jobs takes a number of threads, not '%s'", arg);
 	options->jobs = (unsigned)jobs;
 	return true;
@@ -167,8 +167,9 @@ static bool take_json(struct ms_options *options, const char *arg, struct ms_err
 static bool take_output(struct ms_options *options, const char *arg, struct ms_error *err)
 {
 	if (*arg == '\0')
-		return ms_args_wrong(err, "leave --output away to write to standard output",
-		                     "--output takes the name of a file");
+		return ms_args_wrong(
+			err, "give a file name, or omit --output to write to standard output",
+			"--output takes the name of a file");
 	options->output = arg;
 	return true;
 }
@@ -266,8 +267,8 @@ enum row_use {
 
 /* What to do instead under run. */
 static const char *const not_in_run[] = {
-	[USE_SCAN] = "leave it away: run starts PROG itself, and scans it at its end",
-	[USE_LIVE] = "omit it: PROG stands still at its end, and a second scan would find the same",
+	[USE_SCAN] = "omit it: run starts PROG itself and scans it just before it exits",
+	[USE_LIVE] = "omit it: PROG stands still at its end, a second scan would find the same",
 };
 
 static const struct option_row {
@@ -287,39 +288,40 @@ static const struct option_row {
 	  take_no_fold },
 	{ 0, USE_BOTH, "contents", NULL, "hex and ASCII of the first 32 bytes of each leak",
 	  take_contents },
-	{ 0, USE_BOTH, "possible", NULL, "also tell blocks that may be leaks, with the reason",
+	{ 0, USE_BOTH, "possible", NULL, "also list possible leaks, with the reason",
 	  take_possible },
 	{ 0, USE_LIVE, "confirm", "[=SECONDS]",
-	  "scan again (after 1 s); a leak is what is unreachable both times", take_confirm },
+	  "scan again after 1 s, report only what is unreachable both times", take_confirm },
 	{ 0, USE_BOTH, "unaligned", NULL, "follow pointers at any byte offset, not only at words",
 	  take_unaligned },
-	{ 0, USE_BOTH, "min-size", "BYTES", "leave smaller leaks out of the list (default 0)",
+	{ 0, USE_BOTH, "min-size", "BYTES", "omit smaller leaks from the list (default 0)",
 	  take_min_size },
 	{ 0, USE_BOTH, "suppressions", "FILE",
-	  "leaks not to tell, in LeakSanitizer's format; repeatable", take_suppressions },
-	{ 0, USE_BOTH, "debug-dir", "DIR", "where separate debug files are, too, for the stacks",
+	  "suppress matching leaks (LeakSanitizer's format); repeatable", take_suppressions },
+	{ 0, USE_BOTH, "debug-dir", "DIR", "also look for separate debug files in DIR",
 	  take_debug_folder },
 	{ 0, USE_BOTH, "debuginfod", NULL, "ask the servers in $DEBUGINFOD_URLS for debug files",
 	  take_debuginfod },
-	{ 0, USE_SCAN, "snapshot", "auto|fork|copy", "how memory is held still (default auto)",
-	  take_snapshot },
-	{ 'j', USE_BOTH, "jobs", "N", "threads to search with (default: one per processor)",
+	{ 0, USE_SCAN, "snapshot", "auto|fork|copy",
+	  "clone the process, or copy its memory (default auto)", take_snapshot },
+	{ 'j', USE_BOTH, "jobs", "N", "search with N threads (default: one per processor)",
 	  take_jobs },
-	{ 'f', USE_BOTH, "format", "text|json", "the report's format (default text)", take_format },
+	{ 'f', USE_BOTH, "format", "text|json", "format of the report (default text)",
+	  take_format },
 	{ 0, USE_BOTH, "json", NULL, "same as --format json", take_json },
-	{ 'o', USE_BOTH, "output", "FILE", "where the report goes, whole or not at all",
+	{ 'o', USE_BOTH, "output", "FILE", "write the report to FILE, whole or not at all",
 	  take_output },
 	{ 0, USE_SCAN, "timeout", "SECONDS",
-	  "give up a scan after this (default: freezing after 30)", take_timeout },
+	  "give up after SECONDS (default: 30 to stop the process)", take_timeout },
 	{ 0, USE_RUN, "error-exitcode", "N",
-	  "end with N when there are leaks, else as the program did", take_error_status },
-	{ 0, USE_RUN, "follow", NULL, "scan what the program forks, too", take_follow },
+	  "exit with N if there are leaks, else as the program did", take_error_status },
+	{ 0, USE_RUN, "follow", NULL, "also scan the processes that PROG forks", take_follow },
 	{ 'q', USE_BOTH, "quiet", NULL, "no progress on stderr", take_quiet },
 	{ 'v', USE_BOTH, "verbose", NULL, "phases, warnings and evidence on stderr", take_verbose },
-	{ 0, USE_BOTH, "color", "auto|always|never", "colours in the text report (default auto)",
+	{ 0, USE_BOTH, "color", "auto|always|never", "colour the text report (default auto)",
 	  take_colour },
-	{ 'h', USE_BOTH, "help", NULL, "print this and end", take_help },
-	{ 0, USE_BOTH, "version", NULL, "print the version and end", take_version },
+	{ 'h', USE_BOTH, "help", NULL, "print this help and exit", take_help },
+	{ 0, USE_BOTH, "version", NULL, "print the version and exit", take_version },
 };
 
 enum { ROWS = sizeof(rows) / sizeof(rows[0]), CODE_BASE = UCHAR_MAX + 1 };
@@ -342,7 +344,7 @@ static void make_long_options(struct option ret[ROWS + 1], bool run)
 
 /*
  * "+" first under run: what is behind the program is its own. ":" then: a missing
- * argument is told apart; then each letter, ":" when it takes one.
+ * argument is reported as such; then each letter, ":" when it takes one.
  */
 static void make_short_options(char ret[2 * ROWS + 3], bool run)
 {
@@ -392,7 +394,7 @@ static bool take_words(int n, char **words, struct ms_options *options, struct m
 		return false;
 	if (n == lone)
 		return true;
-	return ms_args_wrong(err, "every option of a scan begins with '-'; see memscan --help",
+	return ms_args_wrong(err, "options of a scan begin with '-'; see memscan --help",
 	                     "'%s' is not an option", words[lone]);
 }
 
@@ -489,35 +491,38 @@ void ms_options_help(FILE *to)
 {
 	(void)fputs(
 		"Usage: memscan [scan] [--pid] N [OPTION]...\n"
-		"       memscan run [OPTION]... [--] PROG [ARG]...   scan it just before it ends\n"
-		"       memscan stacks PID                           the stack of every thread\n"
-		"       memscan trigger [--stacks] PID               have it search itself\n"
-		"       memscan heapdump [OPTION]... [OLD] FILE      read Android native heap dumps\n"
-		"       memscan records [OPTION]... FILE             read recordings of malloc and free\n"
-		"Each command has its own --help.\n"
-		"Tell which heap memory of a running process nothing can reach any more.\n\n",
+		"Report unreachable (leaked) heap memory of a running process. It needs no\n"
+		"preparation, stands still for milliseconds and runs on.\n\n"
+		"Other commands, each with its own --help:\n"
+		"  memscan run [OPTION]... [--] PROG [ARG]...  run PROG, scan it just before it exits\n"
+		"  memscan stacks PID                          print the stack of every thread\n"
+		"  memscan trigger [--stacks] PID              ask a process to search itself\n"
+		"  memscan heapdump [OPTION]... [OLD] FILE     read Android native heap dumps\n"
+		"  memscan records [OPTION]... FILE            read recordings of malloc and free\n\n"
+		"Options of a scan:\n",
 		to);
 	list_options(to, false);
 	(void)fputs(
-		"\nSizes are usable ones, as malloc_usable_size() says them; under libmalloc_debug\n"
-		"those that were asked for.\n"
-		"\nExit status: 0 no leaks, 1 leaks, 2 the call was wrong, 3 could not scan,\n"
-		"4 the report could not be written.\n",
+		"\nSizes are usable sizes, as of malloc_usable_size(): malloc(20) counts as 24. Under\n"
+		"libmalloc_debug.so they are the requested sizes.\n"
+		"\nExit status: 0 no leaks, 1 leaks found, 2 usage error, 3 could not scan (stderr says\n"
+		"why and what to do), 4 the report could not be written.\n",
 		to);
 }
 
 void ms_options_help_run(FILE *to)
 {
-	(void)fputs("Usage: memscan run [OPTION]... [--] PROG [ARG]...\n"
-	            "Run PROG at full speed, and tell which of its heap memory nothing can reach\n"
-	            "just before it ends. The report goes to standard error, or to --output FILE,\n"
-	            "in whose name %p stands for the process.\n\n",
-	            to);
+	(void)fputs(
+		"Usage: memscan run [OPTION]... [--] PROG [ARG]...\n"
+		"Run PROG at full speed, and report its unreachable (leaked) heap memory just\n"
+		"before it exits. The report goes to standard error, or to --output FILE, where\n"
+		"%p in the name stands for the process id.\n\n",
+		to);
 	list_options(to, true);
 	(void)fputs(
-		"\nSizes are usable ones, as malloc_usable_size() says them.\n"
-		"\nExit status: PROG's own (127 not found, 126 cannot be executed), or N of\n"
-		"--error-exitcode; 2 the call was wrong, 3 PROG could not be traced, 4 the report\n"
-		"cannot be written: PROG was not started then.\n",
+		"\nSizes are usable sizes, as of malloc_usable_size(): malloc(20) counts as 24.\n"
+		"\nExit status: that of PROG (127 not found, 126 cannot be executed), or N of\n"
+		"--error-exitcode. If PROG was not started: 2 usage error, 3 PROG cannot be traced,\n"
+		"4 the report cannot be written.\n",
 		to);
 }

@@ -12,7 +12,7 @@ static enum ms_status read_file(const char *path, struct ms_arena *arena,
 
 	if (!st)
 		return ms_suppressions_parse(&file, arena, ret, err);
-	ms_advise(err, "give --suppressions a file that can be read, or leave it away");
+	ms_advise(err, "give --suppressions a readable file, or omit the option");
 	return st;
 }
 

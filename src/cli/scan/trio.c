@@ -435,9 +435,10 @@ static enum ms_status tell_death(const struct trio *t, const char *who, int stat
 {
 	const char *name = sigdescr_np(WTERMSIG(status));
 
-	(void)ms_fail(err, MS_E_DIED, "the %s process ended by signal %d (%s); %d runs on", who,
+	(void)ms_fail(err, MS_E_DIED,
+	              "memscan's %s process was ended by signal %d (%s); process %d runs on", who,
 	              WTERMSIG(status), name ? name : "unknown", (int)t->call->pid);
-	ms_advise(err, "try again; if it ends again, see dmesg for what killed it");
+	ms_advise(err, "try again; if it happens again, see dmesg for what killed it");
 	return MS_E_DIED;
 }
 
@@ -450,21 +451,21 @@ static enum ms_status explain(const struct trio *t, enum ms_status st, struct ms
 		(void)ms_fail(err, MS_E_TIMEOUT,
 		              "process %d was not scanned within the time limit; it runs on",
 		              (int)t->call->pid);
-		ms_advise(err, "give more time by --timeout, or leave that option out");
+		ms_advise(err, "give more time with --timeout, or omit that option");
 		return MS_E_TIMEOUT;
 	}
 	if (t->stuck) {
 		(void)ms_fail(err, MS_E_TIMEOUT,
-		              "memory of process %d did not come for %u s (%s); it runs on",
+		              "memory of process %d could not be read for %u s (%s); it runs on",
 		              (int)t->call->pid, t->still * TICK_MS / 1000, stage_text(t->watch));
 		ms_advise(err,
-		          "see in /proc/%d/maps which file lies in a file system that does "
-		          "not answer",
+		          "look in /proc/%d/maps for a file on a file system that does not "
+		          "answer",
 		          (int)t->call->pid);
 		return MS_E_TIMEOUT;
 	}
 	if (t->overdue) {
-		(void)ms_fail(err, MS_E_TIMEOUT, "%d did not stop in %g s; it runs on",
+		(void)ms_fail(err, MS_E_TIMEOUT, "process %d did not stop within %g s; it runs on",
 		              (int)t->call->pid, (double)t->call->timeout_ns / 1e9);
 		ms_advise(err, "try again when it is less busy, or with a longer --timeout");
 		return MS_E_TIMEOUT;
@@ -473,7 +474,8 @@ static enum ms_status explain(const struct trio *t, enum ms_status st, struct ms
 	if (st == MS_E_GONE || ms_proc_is_over(t->call->pid)) {
 		(void)ms_fail(err, MS_E_GONE, "process %d ended while it was scanned",
 		              (int)t->call->pid);
-		ms_advise(err, "scan it earlier in its life");
+		ms_advise(err, "scan it earlier, or start it with memscan run, which scans it "
+		               "just before it exits");
 		return MS_E_GONE;
 	}
 	if (WIFSIGNALED(t->collection_status))

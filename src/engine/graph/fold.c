@@ -12,7 +12,7 @@
  *	by address       the others are heads, and what each reaches first is its own
  *
  * A cycle (or a block by itself) to which nothing outside of it points has exactly one
- * candidate, its lowest address: nobody else marks that, and it marks the rest. No other
+ * candidate, its lowest address: nothing else marks that, and it marks the rest. No other
  * candidate reaches it, so it is never absorbed. Any other candidate is reached from such
  * a cycle, and the candidate of that comes later, or it would have marked the other one
  * the first time; so the other one is marked when backwards its turn comes.

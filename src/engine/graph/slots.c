@@ -3,7 +3,7 @@
 
 enum { HASH_BITS = 9, MISSES = 16 };
 
-/* Of the bits of a set; beyond, the number of values cannot be told from them. */
+/* Of the bits of a set; beyond, the number of values is not known from them. */
 enum { FULL = 3 * MS_SLOT_SET * 64 / 4 };
 
 static const double LEAST_SHARE = 0.25;

@@ -5,15 +5,15 @@
 /*
  * What is lost stays lost: of two scans of one process, only what is unreachable in both is
  * a leak. Whatever was in flight at one of them (in a pipe, in another process, in a
- * thread's hands) is in somebody's memory again at the other.
+ * thread's hands) is in memory again at the other.
  *
  *	first scan    lists every unreachable block in report.lost: where, how long, how it
  *	              begins; and nothing else of them
  *	second scan   takes an unreachable block that is not in that list for reachable, and
- *	              all that it leads to; the rest is suppressed, folded and told as ever
+ *	              all that it leads to; the rest is suppressed, folded and reported as ever
  *
  * A block at the same address is the same one if its usable bytes are as many and its
- * first MS_LOST_BYTES, a cache line, are as they were: nobody writes to what nobody can
+ * first MS_LOST_BYTES, a cache line, are as they were: no code writes to what no code can
  * reach, and a block that was freed meanwhile has lost its beginning to the allocator's
  * lists. More bytes would cost more reading, and what programs write to at all (counts of
  * references, links, states) stands in front.

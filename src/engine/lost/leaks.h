@@ -41,7 +41,7 @@ struct ms_leak_list {
 	const struct ms_scan_options *options;
 	struct ms_arena *arena;
 	struct ms_report *report;       /* its totals and leaks are filled */
-	struct ms_origin_finder finder; /* its origins: NULL when nobody kept any */
+	struct ms_origin_finder finder; /* its origins: NULL when none were kept */
 	struct ms_entries entries;
 	size_t *merged;     /* of each reason and stack: the entry that has it, from 1 on, or 0 */
 	uint32_t *verdicts; /* of each stack (suppress.c) */

@@ -14,6 +14,15 @@
  *
  * A step returns false when it does not know what stands there, and with it all do:
  * the caller then shows the name as it is.
+ *
+ * Why not libiberty's cplus_demangle_v3_callback(), which allocates nothing either: names
+ * come from the target's memory, and what a name of 190 bytes asks for can be 9 MB of
+ * output, four times as much for each 20 bytes more, which its callback cannot stop. It
+ * takes 430 bytes of stack for each "P": 431 KiB for a name of 1,005 bytes, where a process
+ * beside a program has 512 KiB (inproc/companion.c). Here both are bounded, by MAX_OUT and
+ * MAX_DEPTH: 20 KiB of stack at most. The price: of the 49,529 functions that libstdc++ and
+ * LLVM 14 export, 23 % keep their mangled name; the others are as libiberty writes them,
+ * but for "> >". (Debian 12's libiberty.a of 2023-01-04, gcc 12 -O2.)
  */
 
 enum {

@@ -104,7 +104,7 @@ static enum ms_status parse_line(struct parser *p, const char *line, size_t len,
 		return wrong(p, "a byte of value 0 in ", line, strnlen(line, len));
 	colon = memchr(line, ':', len);
 	if (!colon)
-		return wrong(p, "no leak: before ", line, len);
+		return wrong(p, "leak: is missing before ", line, len);
 	if (len < strlen(kind) || memcmp(line, kind, strlen(kind)) != 0)
 		return wrong(p, "the only kind of suppression is leak:, not ", line,
 		             (size_t)(colon + 1 - line));

@@ -3,7 +3,7 @@
 #define MS_ENGINE_NAMES_SUPPRESSIONS_H
 
 /*
- * Suppressions in LeakSanitizer's format: which leaks not to tell, by names.
+ * Suppressions in LeakSanitizer's format: which leaks not to report, by names.
  *
  *	# a comment
  *	leak:libpool.so

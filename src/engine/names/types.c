@@ -21,8 +21,8 @@
  * not exist in practice, so the type is certain as far as the first word is: a block
  * that was given out again and not written to yet shows what was there before.
  *
- * In C, a table of functions in memory that nobody writes tells whose block it is, not
- * what. A pointer to a single function tells neither: often it is libc's free().
+ * In C, a table of functions in constant memory shows which module made the block, not
+ * what it is. A pointer to a single function shows neither: often it is libc's free().
  */
 
 enum { PIECE = 4096, MAX_MANGLED = 1024, MIN_SLOTS = 256 };
@@ -30,7 +30,7 @@ enum { PIECE = 4096, MAX_MANGLED = 1024, MIN_SLOTS = 256 };
 /* What was found out of one first word. */
 struct known {
 	uint64_t word;
-	uint32_t type; /* entry of ms_types.types, from 1 on; 0: tells nothing */
+	uint32_t type; /* entry of ms_types.types, from 1 on; 0: says nothing */
 };
 
 struct ms_types {

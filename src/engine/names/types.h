@@ -3,7 +3,7 @@
 #define MS_ENGINE_NAMES_TYPES_H
 
 /*
- * What a block is, told by its first word alone: no symbols, no debug information,
+ * What a block is, by its first word alone: no symbols, no debug information,
  * and so in stripped programs as well.
  */
 

@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/origins/origins.h"
 
+#include "base/search.h"
+
 /* The first entry from @low on that does not begin before @begin. */
 static size_t search(const struct ms_origins *origins, size_t low, size_t high, ms_addr begin)
 {
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (origins->blocks.at[middle].begin < begin)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return ms_lower_bound(low, high, i, origins->blocks.at[i].begin < begin);
 }
 
 /* In growing steps from where we are: the next one is near as a rule. */

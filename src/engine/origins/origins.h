@@ -4,7 +4,7 @@
 
 /*
  * Which stack allocated a block, and the same for a report: there every stack that is
- * told stands once, with the code that its addresses lie in.
+ * reported stands once, with the code that its addresses lie in.
  */
 
 #include "engine/decoder.h"
@@ -41,7 +41,7 @@ struct ms_origin_teller {
 uint32_t ms_origin_tell(struct ms_origin_teller *teller, uint32_t stack);
 
 /*
- * List the code of all stacks told: every mapping of the files that their addresses lie
+ * List the code of all stacks reported: every mapping of the files that their addresses lie
  * in. To be called once, behind the last stack. False without memory.
  */
 bool ms_origin_tell_code(const struct ms_origin_teller *teller);

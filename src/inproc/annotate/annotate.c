@@ -17,7 +17,7 @@
 /* The first page is never mapped: what is below is a number or an error code. */
 enum { NONSENSE_BELOW = 4096 };
 
-/* Told once each, not for every call of a loop. */
+/* Each is said once, not for every call of a loop. */
 static struct {
 	bool not_in_front;
 	bool no_memory;
@@ -30,20 +30,20 @@ static void say_once(bool *already, const char *text)
 		ms_log("%s", text);
 }
 
-/* Without our free() in front nobody tells us that an ignored block is gone. */
+/* Without our free() in front an ignored block can be freed unnoticed. */
 static void check_in_front(void)
 {
 	if (ms_malloc_reached())
 		return;
 	say_once(&told.not_in_front,
 	         ms_malloc_is_library()
-	                 ? "the program calls the C library's malloc directly, for it is linked "
-	                   "statically or loaded this library late: memory freed and allocated "
-	                   "anew at the address of an ignored block is ignored too, and disable "
-	                   "does nothing"
-	                 : "another malloc stands in front: memory freed and allocated anew at "
-	                   "the address of an ignored block is ignored too, and disable does "
-	                   "nothing");
+	                 ? "the program calls the C library's malloc directly, as it is linked "
+	                   "statically or loaded this library late: disable has no effect, and "
+	                   "memory allocated anew at the address of an ignored block is ignored "
+	                   "too; link the shared library, or preload it"
+	                 : "another malloc stands in front of this library: disable has no "
+	                   "effect, and memory allocated anew at the address of an ignored block "
+	                   "is ignored too; run without that malloc");
 }
 
 MS_EXPORT void memunreachable_ignore(const void *p)
@@ -52,7 +52,7 @@ MS_EXPORT void memunreachable_ignore(const void *p)
 		return;
 	check_in_front();
 	if (!ms_malloc_ignore(p))
-		say_once(&told.no_memory, "no memory to remember what to ignore");
+		say_once(&told.no_memory, "out of memory: a block to be ignored may be reported");
 }
 
 MS_EXPORT void memunreachable_disable(void)
@@ -64,7 +64,8 @@ MS_EXPORT void memunreachable_disable(void)
 MS_EXPORT void memunreachable_enable(void)
 {
 	if (!ms_malloc_enable())
-		ms_log("unmatched call of memunreachable_enable() or __lsan_enable()");
+		ms_log("memunreachable_enable() or __lsan_enable() was called without a disable "
+		       "before it in this thread; the call is ignored");
 }
 
 MS_EXPORT void memunreachable_register_root(const void *p, size_t size)
@@ -72,10 +73,11 @@ MS_EXPORT void memunreachable_register_root(const void *p, size_t size)
 	if ((uintptr_t)p < NONSENSE_BELOW || size == 0)
 		return;
 	if (size > UINTPTR_MAX - (uintptr_t)p)
-		ms_log("a root region to be registered has no end");
+		ms_log("root region not registered: it ends beyond the address space; check its "
+		       "size");
 	else if (!ms_regions_add(p, size))
-		ms_log("a root region could not be registered: there is no memory, "
-		       "or there are 4096 already");
+		ms_log("root region not registered: out of memory, or there are 4096 already; "
+		       "register fewer and larger ones");
 }
 
 MS_EXPORT void memunreachable_unregister_root(const void *p, size_t size)
@@ -83,6 +85,6 @@ MS_EXPORT void memunreachable_unregister_root(const void *p, size_t size)
 	if ((uintptr_t)p < NONSENSE_BELOW || size == 0)
 		return;
 	if (!ms_regions_remove(p, size))
-		ms_log("a root region to be unregistered was not registered with this "
-		       "address and size");
+		ms_log("root region not unregistered: none was registered with this address and "
+		       "size");
 }

@@ -10,7 +10,7 @@
 #include "inproc/export.h"
 
 /*
- * Weak, so that a static program, where nobody can stand in front of malloc, links: the
+ * Weak, so that a static program, where nothing can stand in front of malloc, links: the
  * C library's strong malloc and free win there, and what is left of ours passes on to
  * its __libc_ names. Among shared objects weak is as good as strong.
  *
@@ -21,7 +21,7 @@
 
 /*
  * A strong reference, unlike those of malloc.c: when the linker takes this object out of
- * the archive, because malloc is wanted and nobody has defined it, it has to take the C
+ * the archive, because malloc is wanted and not defined yet, it has to take the C
  * library's malloc as well.
  */
 extern void *__libc_malloc(size_t size);
@@ -67,7 +67,7 @@ INTERPOSE void *malloc(size_t size)
 {
 	if (MS_FRONT_RARE(!ms_front_ready()))
 		return early_alloc(size);
-	/* Else it is not there in the backtraces that who is behind takes. */
+	/* Else it is missing in the backtraces that a malloc behind this one takes. */
 	if (ms_front_in_window())
 		return ms_front_made(ms_front.next.malloc(size));
 	return ms_front.next.malloc(size);

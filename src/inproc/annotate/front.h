@@ -6,7 +6,7 @@
  * What the functions in front of malloc (front.c) and the annotations (malloc.c) share.
  *
  * They are two objects for the sake of programs that are linked statically: the first is
- * taken out of the archive only where nobody else has defined malloc, and it then brings
+ * taken out of the archive only where malloc is not defined otherwise, and it then brings
  * the C library's with it; the second may stand beside any malloc.
  */
 
@@ -52,7 +52,8 @@ struct ms_front {
 	struct ms_next_malloc next;
 	bool ready;
 	bool reached;  /* the program's calls come to ours */
-	size_t behind; /* what who is in front puts before its caller's bytes in a block of ours */
+	size_t behind; /* what a malloc in front puts before its caller's bytes in a block of ours
+	                */
 	size_t early_used;
 	struct ms_ignored_sets sets;
 	char early[MS_EARLY_BYTES] __attribute__((aligned(MS_EARLY_ALIGN)));

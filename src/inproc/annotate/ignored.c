@@ -7,7 +7,7 @@
 #include "inproc/annotate/table.h"
 
 /*
- * Tables of buckets. A bucket is a cache line of eight addresses; which bucket is told
+ * Tables of buckets. A bucket is a cache line of eight addresses; which bucket is decided
  * by a hash of the address's granule of 128 bytes, so that a block's few granules lead
  * to every entry that points into the block. An entry that finds its bucket full goes to
  * the same granule's bucket of the next table, four times as large:
@@ -95,7 +95,7 @@ static bool fill_slot(struct ms_ignored *set, struct ms_ignored_bucket *bucket, 
 
 		if (__atomic_load_n(&bucket->at[i], __ATOMIC_RELAXED) != 0)
 			continue;
-		/* counted first: whoever sees the entry must see that there is one */
+		/* counted first: a thread that sees the entry must see that there is one */
 		__atomic_fetch_add(&set->count, 1, __ATOMIC_SEQ_CST);
 		if (__atomic_compare_exchange_n(&bucket->at[i], &none, p, false, __ATOMIC_SEQ_CST,
 		                                __ATOMIC_RELAXED))
@@ -105,7 +105,7 @@ static bool fill_slot(struct ms_ignored *set, struct ms_ignored_bucket *bucket, 
 	return false;
 }
 
-/* Before the entry itself: who knows of the entry finds the bit set. */
+/* Before the entry itself: a thread that knows of the entry finds the bit set. */
 static void mark_page(struct ms_ignored *set, uintptr_t p)
 {
 	size_t bit = hash(p >> PAGE_BITS, PAGES_BITS);

@@ -4,7 +4,7 @@
 
 /*
  * A set of ignored blocks: plain references to them, kept in anonymous memory that a
- * global of this library points to. So whoever searches this process, from inside or
+ * global of this library points to. So every search of this process, from inside or
  * from outside, reaches these blocks and what they lead to, and need not know of us.
  *
  * There is no lock, so there is none to be held over a fork or by the code that a signal
@@ -37,7 +37,7 @@ bool ms_ignored_add(struct ms_ignored *set, const void *p);
 
 /*
  * Take out all that points to the @size bytes at @begin, @size > 0. The caller owns the
- * block, so that nobody puts in the same address meanwhile.
+ * block, so that no thread puts in the same address meanwhile.
  *
  * Returns whether there was any.
  * Cost: a bit for each page; if it is set, a cache line for each 128 bytes and table.

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "inproc/annotate/lsan.h"
+/*
+ * LeakSanitizer's names, for programs annotated for it. What it would end the process
+ * for, except leaks found by __lsan_do_leak_check(), is only reported.
+ *
+ * Its options that mean something here, from the program's __lsan_default_options() and
+ * then from LSAN_OPTIONS: exitcode, detect_leaks, leak_check_at_exit, suppressions,
+ * use_unaligned. The last two hold for every search.
+ */
 
 #include <limits.h>
 #include <stdbool.h>
@@ -18,7 +25,7 @@
 /*
  * Weak, for a static sanitizer's own may stand in the same program. In a program that was
  * built with a sanitizer that one's are called, and at exit it looks by itself: ours
- * stays silent. (Preloaded into such a program ours come first, and the sanitizer tells what
+ * stays silent. (Preloaded into such a program ours come first, and the sanitizer reports what
  * is annotated. They cannot pass on: the sanitizer calls these names itself, inside dlsym().)
  */
 #define LSAN MS_EXPORT __attribute__((weak))
@@ -46,9 +53,8 @@ extern int __cxa_atexit(void (*f)(void *arg), void *arg, void *dso);
 
 /* An annotation has no caller that could hold its state. */
 static struct {
-	char suppressions[PATH_MAX]; /* empty: none */
+	char suppressions[PATH_MAX];
 	int exitcode;
-	bool unaligned;
 	bool checks;  /* of LeakSanitizer's names */
 	bool at_exit; /* asked for */
 	bool done;    /* the one check that may end the process */
@@ -97,7 +103,7 @@ static void read_options(const char *text, bool *leak_check_at_exit)
 	char number[16];
 
 	read_flag(text, "detect_leaks", &state.checks);
-	/* the default of the other run-time; here whoever wants it asks */
+	/* the default of the other run-time; here it has to be asked for */
 	if (state.checks)
 		read_flag(text, "detect_leaks", &state.at_exit);
 	else
@@ -105,8 +111,10 @@ static void read_options(const char *text, bool *leak_check_at_exit)
 	read_flag(text, "leak_check_at_exit", leak_check_at_exit);
 	if (ms_option_find(text, "exitcode", number, sizeof(number)) > 0)
 		state.exitcode = (int)strtol(number, NULL, DECIMAL);
-	read_flag(text, "use_unaligned", &state.unaligned);
-	(void)ms_option_find(text, "suppressions", state.suppressions, sizeof(state.suppressions));
+	read_flag(text, "use_unaligned", &ms_lsan.unaligned);
+	if (ms_option_find(text, "suppressions", state.suppressions, sizeof(state.suppressions)) >=
+	    0)
+		ms_lsan.suppressions_file = state.suppressions;
 }
 
 static void check_at_exit(void *unused);
@@ -123,6 +131,7 @@ __attribute__((constructor)) static void begin(void)
 
 	state.exitcode = EXITCODE;
 	state.checks = true;
+	ms_lsan.default_suppressions = __lsan_default_suppressions;
 	if (__lsan_default_options)
 		read_options(__lsan_default_options(), &leak_check_at_exit);
 	read_options(secure_getenv("LSAN_OPTIONS"), &leak_check_at_exit);
@@ -134,24 +143,9 @@ __attribute__((constructor)) static void begin(void)
 		(void)__cxa_atexit(check_at_exit, NULL, NULL);
 }
 
-const char *ms_lsan_default_suppressions(void)
-{
-	return __lsan_default_suppressions ? __lsan_default_suppressions() : NULL;
-}
-
-bool ms_lsan_unaligned(void)
-{
-	return state.unaligned;
-}
-
-const char *ms_lsan_suppressions_file(void)
-{
-	return state.suppressions[0] != '\0' ? state.suppressions : NULL;
-}
-
 /* ---- checks ---- */
 
-/* Nobody is there to be told of a failure. */
+/* A failure has no caller to be reported to. */
 static void print(const char *text, size_t length)
 {
 	(void)ms_fd_write_all(STDERR_FILENO, text, length);
@@ -166,7 +160,7 @@ static void print_leak(const struct UnreachableMemoryLeak *leak)
 	print("\n", 1);
 }
 
-/* Search once and tell what was found; false when nothing was, or it could not be. */
+/* Search once and report what was found; false when nothing was, or it could not be. */
 static bool found_leaks(void)
 {
 	struct UnreachableMemoryInfo info = { .version = 0 };

@@ -165,7 +165,7 @@ bool ms_malloc_ignore(const void *p)
  * Call malloc() as the program does, and see whether that comes to ours. Not by comparing
  * addresses: the address of a function may be that of a jump to it in the program.
  *
- * Who is in front may put something of its own before what it gives its caller, as a
+ * A malloc in front may put something of its own before what it gives its caller, as a
  * malloc does that guards its blocks: this block shows how much. A block that is aligned
  * to more than usual has more before it, and is not ignored.
  */

@@ -26,7 +26,7 @@ bool ms_malloc_reached(void);
 /* Whether those of this library go to the C library directly, as in a static program. */
 bool ms_malloc_is_library(void);
 
-/* Told by libmalloc_debug when it has started, which may be after this library has. */
+/* Called by libmalloc_debug when it has started, which may be after this library has. */
 void memunreachable_malloc_started(void);
 
 /* Open a window of this thread in which every new block is ignored. */

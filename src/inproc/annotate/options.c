@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+/* NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): see options.h */
+struct ms_lsan_options ms_lsan;
+
 static const char BETWEEN[] = " ,:\n\t\r";
 
 struct option_text {

@@ -22,7 +22,7 @@ static const char *explain(int error)
 	return text ? text : "unknown error";
 }
 
-/* Whoever listens was root or this user when it began to. */
+/* The listener was root or this user when it began to listen. */
 static bool may_know(int fd)
 {
 	struct ucred peer;
@@ -32,7 +32,7 @@ static bool may_know(int fd)
 	       (peer.uid == 0 || peer.uid == geteuid());
 }
 
-/* The descriptor of whoever waits for an answer, or -1. */
+/* A socket to the process that waits for an answer, or -1. */
 static int connect_asker(int folder, pid_t pid)
 {
 	/* The name of a socket is short, a folder's may be long. */
@@ -59,8 +59,8 @@ static int open_folder(const char *folder)
 }
 
 /*
- * Make the file @plain, or one of a name that nobody can guess: in a folder that many may
- * write to, somebody may have the plain name taken.
+ * Make the file @plain, or one of a name that cannot be guessed: in a folder that many may
+ * write to, another user may have the plain name taken.
  */
 static int make_file(const char *plain, char *ret_path, size_t size)
 {
@@ -172,6 +172,7 @@ void ms_answer_close(const char *folder, struct ms_answer *answer)
 		ms_log("Tombstone written to: %s", name);
 		return;
 	}
-	ms_log("cannot write to the folder '%s': %s", folder, explain(error));
+	ms_log("cannot write to the folder '%s': %s; set " MS_ENV_FOLDER " to another", folder,
+	       explain(error));
 	(void)unlink(answer->path);
 }

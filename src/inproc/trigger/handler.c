@@ -131,7 +131,8 @@ static void tell_leaks(struct ms_answer *answer)
 		service.settings.suppressions[0] ? service.settings.suppressions : NULL;
 	search->ctx = answer;
 	if (!ms_search_enter(service.process->program)) {
-		refuse(answer, "the process is searching itself already", "try again");
+		refuse(answer, "the process is searching itself already",
+		       "try again when that search has ended");
 		return;
 	}
 	ms_search_run(search);
@@ -139,7 +140,7 @@ static void tell_leaks(struct ms_answer *answer)
 	ms_search_release(search);
 }
 
-/* ---- stacks: memscan itself tells them, for naming what is on them takes more than is here ----
+/* ---- stacks: memscan itself prints them, as naming what is on them takes more than is here ----
  */
 
 /* What it says on its standard error. */
@@ -153,7 +154,7 @@ static struct saying saying_open(void)
 	struct saying saying = { -1, -1 };
 	int ends[2];
 
-	/* Nobody reads until it has ended: then what is too much is lost. */
+	/* It is read only when it has ended: then what is too much is lost. */
 	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK))
 		return saying;
 	saying.fd = ends[0];
@@ -195,7 +196,7 @@ static void hear_end(struct ms_answer *answer, const struct saying *saying, int 
 	if (!WIFEXITED(status)) {
 		answer->error = ETIMEDOUT;
 	} else if (WEXITSTATUS(status)) {
-		(void)snprintf(own, sizeof(own), "%.120s stacks ended with the status %d",
+		(void)snprintf(own, sizeof(own), "%.120s stacks ended with status %d",
 		               service.settings.memscan, WEXITSTATUS(status));
 		refuse(answer, *text ? text : own, cut_line(&rest));
 	} else if (*text) {
@@ -218,7 +219,7 @@ static void tell_stacks(struct ms_answer *answer)
 	(void)snprintf(number, sizeof(number), "%d", (int)service.process->program);
 	if (!memscan[0]) {
 		refuse(answer, "no program memscan was found beside the library",
-		       "set " MS_ENV_MEMSCAN " to its path");
+		       "set " MS_ENV_MEMSCAN " to the path of memscan");
 		return;
 	}
 	saying = saying_open();
@@ -317,7 +318,7 @@ static int start_if_needed(void)
 	return ms_companion_begin(service.process);
 }
 
-/* The child may be one of vfork(), and this the parent's memory; then nobody looks at it. */
+/* The child may be one of vfork(), and this the parent's memory; then it is not looked at. */
 static void keep_for_child(pid_t pid, uint32_t wanted)
 {
 	if (service.early.pid != pid)
@@ -340,7 +341,7 @@ int ms_trigger_request(uint32_t wanted)
 	before = ms_companion_block_signals();
 	(void)__atomic_fetch_or(&state->wanted, wanted, __ATOMIC_SEQ_CST);
 	do {
-		/* Whoever it is looks at what is wanted again, below. */
+		/* The thread that starts one looks at what is wanted again, below. */
 		if (__atomic_exchange_n(&state->starting, 1, __ATOMIC_SEQ_CST))
 			break;
 		error = start_if_needed();
@@ -432,7 +433,8 @@ static bool make_service(void)
 	service.process = process;
 	(void)pthread_atfork(NULL, NULL, in_child);
 	if (!put_up_sign())
-		ms_log("memscan trigger will not find this process: %s", strerror(errno));
+		ms_log("memscan trigger cannot find this process: %s; use kill -%d instead",
+		       strerror(errno), MS_TRIGGER_SIGNAL);
 	return true;
 }
 
@@ -447,7 +449,7 @@ static bool install(void)
 	return !sigaction(MS_TRIGGER_SIGNAL, &act, NULL);
 }
 
-/* Whoever starts it has fewer rights than it: a signal of theirs must not make it answer. */
+/* The user who starts it has fewer rights: a signal of theirs must not make it answer. */
 static bool has_more_rights(void)
 {
 	return getauxval(AT_SECURE) != 0;
@@ -458,12 +460,12 @@ MS_EXPORT bool memunreachable_install_handler(void)
 	const char *other = ms_search_other_checker();
 
 	if (has_more_rights()) {
-		ms_log("no handler is installed in a process that runs with more rights than "
-		       "whoever started it");
+		ms_log("no handler installed: the process has more rights than the user who "
+		       "started it; scan it from outside, as root");
 		return false;
 	}
 	if (other) {
-		ms_log("no handler is installed in a process that runs under %s", other);
+		ms_log("no handler installed: the process runs under %s", other);
 		return false;
 	}
 	/* What is said of the folder at the first time stays true. */
@@ -477,16 +479,13 @@ MS_EXPORT bool memunreachable_install_handler(void)
 	return true;
 }
 
-/* A program that has its own use for the signal keeps it. */
-__attribute__((constructor)) static void begin(void)
+bool ms_trigger_begin(void)
 {
 	struct sigaction before;
 
 	if (has_more_rights() || ms_search_other_checker())
-		return;
+		return false;
 	ms_trigger_read_settings(&service.settings);
-	if (service.settings.off || sigaction(MS_TRIGGER_SIGNAL, NULL, &before) ||
-	    before.sa_handler != SIG_DFL || !install())
-		return;
-	ms_trigger_watch();
+	return !service.settings.off && !sigaction(MS_TRIGGER_SIGNAL, NULL, &before) &&
+	       before.sa_handler == SIG_DFL && install();
 }

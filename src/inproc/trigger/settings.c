@@ -49,7 +49,7 @@ static uint64_t take_size(const char *name, uint64_t most, const char *example)
 		return 0;
 	if (parse_size(text, &n) && n <= most)
 		return n;
-	ms_log("%s takes a number such as %s, not '%s'; it is left out", name, example, text);
+	ms_log("%s takes a number such as %s, not '%s'; it is ignored", name, example, text);
 	return 0;
 }
 
@@ -63,8 +63,8 @@ static void take_folder(char *ret)
 		(void)snprintf(ret, MS_FOLDER_BYTES, "%s", folder);
 		return;
 	}
-	ms_log("%s takes a folder's name that begins with '/' and has less than %d bytes, not "
-	       "'%s'; %s is used",
+	ms_log("%s takes the path of a folder that begins with '/' and is shorter than %d "
+	       "bytes, not '%s'; %s is used",
 	       MS_ENV_FOLDER, MS_FOLDER_BYTES, folder, MS_DEFAULT_FOLDER);
 	(void)snprintf(ret, MS_FOLDER_BYTES, "%s", MS_DEFAULT_FOLDER);
 }
@@ -78,7 +78,7 @@ static void take_suppressions(char *ret)
 	if (file && strlen(file) < MS_PROGRAM_BYTES)
 		(void)snprintf(ret, MS_PROGRAM_BYTES, "%s", file);
 	else if (file)
-		ms_log("MEMUNREACHABLE_SUPPRESSIONS has too long a name; it is left out");
+		ms_log("MEMUNREACHABLE_SUPPRESSIONS is ignored: the path is too long");
 }
 
 /* Absolute, for the program may change its folder before the file is run. */
@@ -125,7 +125,7 @@ static void find_memscan(char *ret)
 
 	if (named && *named) {
 		if (!take_program(ret, named, strlen(named), ""))
-			ms_log("%s: no program '%s'", MS_ENV_MEMSCAN, named);
+			ms_log("%s is ignored: '%s' is not a program", MS_ENV_MEMSCAN, named);
 		return;
 	}
 	if (find_self(self)) {

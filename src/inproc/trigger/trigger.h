@@ -7,7 +7,8 @@
  *
  *	settings.c  what the environment says
  *	handler.c   the signal, and the process that serves requests one after the other
- *	watch.c     the thread that watches size and clock
+ *	watch.c     what begins before main(): the handler, and the thread that watches size
+ *	            and clock, in children too
  *	answer.c    where the answer goes: to memscan trigger, which waits for it, or to a
  *	            file
  *
@@ -51,8 +52,11 @@ int ms_trigger_request(uint32_t wanted);
 /* Whether an answer is being made, by a process whose memory counts as the program's. */
 bool ms_trigger_is_answering(void);
 
-/* Start the thread that watches, also in children, when the settings say so. */
-void ms_trigger_watch(void);
+/*
+ * Install the handler before main(): false when it is not to be, or cannot. A program that has
+ * its own use for the signal keeps it.
+ */
+bool ms_trigger_begin(void);
 
 /* Where one answer is written to. */
 struct ms_answer {
@@ -63,7 +67,7 @@ struct ms_answer {
 };
 
 /*
- * Open the way to whoever waits for an answer of process @pid, or else a file. False, with
+ * Open the way to the asker that waits for an answer of process @pid, or else a file. False, with
  * the reason logged, when there is neither.
  */
 bool ms_answer_open(const char *folder, pid_t pid, struct ms_answer *ret);

@@ -16,7 +16,7 @@ enum { STACK_BYTES = 128 * 1024 };
 
 static const uint64_t SECOND_NS = UINT64_C(1000000000);
 
-/* Resident bytes of this process; 0 when they cannot be told now. */
+/* Resident bytes of this process; 0 when they are not known now. */
 static uint64_t resident(void)
 {
 	char text[128] = "";
@@ -34,7 +34,8 @@ static void request(void)
 	int error = ms_trigger_request(MS_TELL_LEAKS);
 
 	if (error)
-		ms_log("cannot start the process that answers: %s", strerror(error));
+		ms_log("cannot start the process that answers: %s; see libmemunreachable(3)",
+		       strerror(error));
 }
 
 /* What is due is asked for once, also when size and clock want it together. */
@@ -85,14 +86,16 @@ static void start(void)
 	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 	(void)pthread_attr_destroy(&attr);
 	if (error)
-		ms_log("cannot start the thread that watches: %s", strerror(error));
+		ms_log("cannot start the thread that watches size and time: %s; raise the limit of "
+		       "processes",
+		       strerror(error));
 }
 
-void ms_trigger_watch(void)
+__attribute__((constructor)) static void begin(void)
 {
 	const struct ms_trigger_settings *settings = ms_trigger_settings();
 
-	if (!settings->rss_bytes && !settings->interval_s)
+	if (!ms_trigger_begin() || (!settings->rss_bytes && !settings->interval_s))
 		return;
 	start();
 	/*

@@ -32,7 +32,7 @@
 /* Deeper stacks are taken for damage; Malloc Debug keeps 256 frames at most. */
 enum { MS_HEAPDUMP_MOST_FRAMES = 1024, MS_HEAPDUMP_MOST_WARNINGS = 10 };
 
-/* What a dump itself tells of a frame. */
+/* What a dump itself says about a frame. */
 struct ms_heapdump_info {
 	const char *library; /* as mapped; never NULL */
 	uint64_t rel_pc;
@@ -92,7 +92,7 @@ struct ms_heapdump_file {
  * Read @file. All of @ret is in @arena, nothing in the file's text.
  *
  * Returns MS_E_CORRUPT when it is no dump, or damaged or cut off, with the line in
- * err; MS_E_UNSUPPORTED for versions that nobody has written yet; MS_E_NOMEM.
+ * err; MS_E_UNSUPPORTED for versions that do not exist yet; MS_E_NOMEM.
  * Sums of bytes and counts fit into an int64_t.
  */
 ms_must_check enum ms_status ms_heapdump_parse(const struct ms_heapdump_file *file,

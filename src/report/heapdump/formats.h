@@ -18,7 +18,7 @@ static inline const struct ms_heapdump_place *ms_heapdump_place_of(
 	return &view->places.at[node->key];
 }
 
-/* What a dump tells itself of a function, where its file tells nothing; or NULL. */
+/* What a dump itself says about a function, where its file says nothing; or NULL. */
 static inline const char *ms_heapdump_own_name(const struct ms_heapdump_place *place)
 {
 	return place->info && place->info->function[0] ? place->info->function : NULL;

@@ -3,7 +3,7 @@
 /*
  * A dump, line by line.
  *
- * Lines that nobody knows are passed over before MAPS, as versions to come may have
+ * Unknown lines are passed over before MAPS, as versions to come may have
  * them, and adb may put its own in front; a line that begins as a known one must be
  * whole. A dump that says its version must come to its END: a file that was cut off
  * would otherwise pass for a smaller heap.
@@ -173,7 +173,7 @@ static enum ms_status parse_version(struct parser *p, struct text version)
 	major.at++;
 	if (!is_number(major, 10, &numbers[0]) || !is_number(minor, 10, &numbers[1]) ||
 	    length(version) >= sizeof(p->dump->version))
-		return corrupt(p, "this is no version of a dump");
+		return corrupt(p, "this is not a version of a heap dump");
 	if (ret[0])
 		return corrupt(p, "a second dump begins here");
 	(void)snprintf(ret, sizeof(p->dump->version), "%.*s", (int)length(version) - 1,
@@ -213,7 +213,7 @@ static enum ms_status parse_frames(struct parser *p, struct text rest,
 		if (!pc)
 			return no_memory(p);
 		if (!is_number(word, 16, pc))
-			return corrupt(p, "this is no address of a frame: %.16s",
+			return corrupt(p, "this is not the address of a frame: %.16s",
 			               keep(p, word) ? keep(p, word) : "");
 		if (++record->n_frames > MS_HEAPDUMP_MOST_FRAMES)
 			return corrupt(p, "a stack of more than %d frames",
@@ -372,7 +372,7 @@ static enum ms_status parse_maps_line(struct parser *p, struct text line)
 		return warn(p, "line %zu: the dump has no mappings: functions cannot be named",
 		            p->number);
 	if (!parse_mapping(p, line, &mapping))
-		return corrupt(p, "this is no line of /proc/PID/maps");
+		return corrupt(p, "this is not a line of /proc/PID/maps");
 	if (mapping.range.begin >= mapping.range.end)
 		return corrupt(p, "a mapping that ends before it begins");
 	slot = ms_vec_push(p->arena, &p->dump->mappings);
@@ -454,7 +454,7 @@ static enum ms_status parse_before_maps(struct parser *p, struct text line)
 static enum ms_status parse_line(struct parser *p, struct text line)
 {
 	if (memchr(line.at, '\0', length(line)))
-		return corrupt(p, "a byte that is no text: this is no heap dump");
+		return corrupt(p, "a byte that is not text: this is not a heap dump");
 	if (p->part == PART_ENDED) {
 		p->ignored_more |= length(line) > 0;
 		return MS_OK;
@@ -491,18 +491,18 @@ static enum ms_status check_whole(struct parser *p)
 	const struct ms_heapdump *dump = p->dump;
 
 	if (!dump->version[0] && !p->n_records) {
-		(void)ms_fail(p->err, MS_E_CORRUPT, "%.120s is no Android heap dump",
+		(void)ms_fail(p->err, MS_E_CORRUPT, "%.120s is not an Android heap dump",
 		              p->file->name);
-		ms_advise(p->err, "give what am dumpheap -n or Malloc Debug's option "
-		                  "backtrace_dump_on_exit has written");
+		ms_advise(p->err, "give a file that am dumpheap -n or Malloc Debug's option "
+		                  "backtrace_dump_on_exit wrote");
 		return MS_E_CORRUPT;
 	}
 	if (dump->version[0] && p->part != PART_ENDED)
 		return corrupt(p, "the file ends before the dump does: END is missing");
-	if (p->ignored_more && warn(p, "what stands behind END is not read"))
+	if (p->ignored_more && warn(p, "what follows END is not read"))
 		return MS_E_NOMEM;
 	if (p->has_records_line && dump->total_records != p->n_records)
-		return warn(p, "the dump tells of %llu records and has %llu",
+		return warn(p, "the dump announces %llu records and has %llu",
 		            (unsigned long long)dump->total_records,
 		            (unsigned long long)p->n_records);
 	return MS_OK;

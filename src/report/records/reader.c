@@ -3,7 +3,7 @@
 /*
  * Bytes become lines. A line is whole when its end is there: what is left at the end of the
  * file was cut off, and could be read for something else (an address, shortened), so that it
- * is told and left out. Anything else that is no record is damage.
+ * is ignored with a warning. Anything else that is no record is damage.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 enum { QUOTED = 60 };
 
 static const char record_again[] =
-	"give a file that Malloc Debug's option record_allocs has written, all of it";
+	"give a whole file that Malloc Debug's option record_allocs wrote";
 
 static enum ms_status no_memory(const struct ms_recording_reader *reader, struct ms_error *err)
 {
@@ -108,7 +108,7 @@ static enum ms_status carry(struct ms_recording_reader *reader, const char *byte
 		return MS_OK;
 	}
 	reader->line++;
-	(void)ms_fail(err, MS_E_CORRUPT, "%.90s, line %llu is longer than any of a recording",
+	(void)ms_fail(err, MS_E_CORRUPT, "%.90s, line %llu is too long for a recording",
 	              reader->file, (unsigned long long)reader->line);
 	ms_advise(err, "%s", record_again);
 	return MS_E_CORRUPT;
@@ -162,7 +162,7 @@ enum ms_status ms_recording_end(struct ms_recording_reader *reader, struct ms_er
 	struct ms_recording *r = reader->recording;
 
 	if (reader->carried && !reader->stopped &&
-	    warn(reader, "line %llu was cut off, and is left out: %.*s",
+	    warn(reader, "line %llu was cut off, and is ignored: %.*s",
 	         (unsigned long long)reader->line + 1,
 	         reader->carried > QUOTED ? QUOTED : (int)reader->carried, reader->carry))
 		return no_memory(reader, err);
@@ -172,7 +172,7 @@ enum ms_status ms_recording_end(struct ms_recording_reader *reader, struct ms_er
 	if (reader->seen)
 		return MS_OK;
 	if (reader->line || reader->carried)
-		(void)ms_fail(err, MS_E_CORRUPT, "%.120s has not one whole record", reader->file);
+		(void)ms_fail(err, MS_E_CORRUPT, "%.120s has no whole record", reader->file);
 	else
 		(void)ms_fail(err, MS_E_CORRUPT, "%.120s is empty", reader->file);
 	ms_advise(err, "%s", record_again);

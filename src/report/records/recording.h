@@ -3,18 +3,18 @@
 #define MS_REPORT_RECORDS_RECORDING_H
 
 /*
- * What a recording of every malloc and free tells (Malloc Debug's record_allocs).
+ * What a recording of every malloc and free contains (Malloc Debug's record_allocs).
  *
  *	operation.c   a line becomes an operation
  *	reader.c      bytes become lines
- *	replay.c      operation by operation: what is alive, since when, by whom
- *	lists.c       what is told of it, in order
+ *	replay.c      operation by operation: what is alive, since when, by which thread
+ *	lists.c       what is listed of it, in order
  *	text.c json.c and is written
  *
  * Operations are replayed in the order of the file, which is the order in which they began.
  * Of operations that ran at the same time, one may so stand before another that it came
  * after: an address is given out in the file before it is freed. Where the file has times
- * they tell which block a free is of: a block is there from the end of the call that gave
+ * they decide which block a free is of: a block is there from the end of the call that gave
  * it out, and gone from the beginning of the one that takes it back. Without times it is
  * taken to be the one that was there first. The counts of live bytes follow the file, and
  * so differ from the truth at most by the operations that run at that moment.

@@ -383,7 +383,7 @@ static void count_call(struct step *s)
 	r->timed = true;
 }
 
-/* When what the operation does is done, for those who look at a moment. */
+/* When what the operation does is done, for a look at one moment. */
 static uint64_t effect_ns(const struct ms_operation *op)
 {
 	return op->kind == MS_OP_FREE ? op->start_ns : op->end_ns;

@@ -16,6 +16,9 @@
 /* Ours on the way to the unwinder, at most. */
 enum { OWN_FRAMES = 16 };
 
+/* Of a frame's line. */
+enum { TEXT_BYTES = 1024 };
+
 MS_SHIM_TLS const void
 	*ms_frames_from; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
 
@@ -154,10 +157,10 @@ static void append_function(const struct ms_place *place, bool full, char *ret)
 	if (!place->function[0])
 		return;
 	if (full && !place->offset)
-		(void)snprintf(ret + used, MS_FRAME_TEXT - used, " (%s)", place->function);
+		(void)snprintf(ret + used, TEXT_BYTES - used, " (%s)", place->function);
 	else
-		(void)snprintf(ret + used, MS_FRAME_TEXT - used, " (%s+%" PRIu64 ")",
-		               place->function, place->offset);
+		(void)snprintf(ret + used, TEXT_BYTES - used, " (%s+%" PRIu64 ")", place->function,
+		               place->offset);
 }
 
 static void text_of_full(const struct ms_place *place, size_t n, char *ret)
@@ -174,7 +177,7 @@ static void text_of_full(const struct ms_place *place, size_t n, char *ret)
 		               place->module->range.begin);
 		name = anonymous;
 	}
-	(void)snprintf(ret, MS_FRAME_TEXT, "          #%zu  pc %016" PRIx64 "  %s%s", n, place->pc,
+	(void)snprintf(ret, TEXT_BYTES, "          #%zu  pc %016" PRIx64 "  %s%s", n, place->pc,
 	               offset, name);
 }
 
@@ -186,11 +189,11 @@ static void text_of_plain(const struct ms_place *place, size_t n, char *ret)
 	if (place->module && place->module->elf_offset)
 		(void)snprintf(offset, sizeof(offset), " (offset 0x%" PRIx64 ")",
 		               place->module->elf_offset);
-	(void)snprintf(ret, MS_FRAME_TEXT, "          #%02zu  pc %016" PRIx64 "  %s%s", n,
-	               place->pc, named ? place->module->name : "<unknown>", offset);
+	(void)snprintf(ret, TEXT_BYTES, "          #%02zu  pc %016" PRIx64 "  %s%s", n, place->pc,
+	               named ? place->module->name : "<unknown>", offset);
 }
 
-void ms_frame_text(const struct ms_place *place, size_t n, bool full, char *ret)
+static void put_text(const struct ms_place *place, size_t n, bool full, char *ret)
 {
 	if (full)
 		text_of_full(place, n, ret);
@@ -203,11 +206,11 @@ void ms_frames_say(struct ms_places *places, const char *title, const uintptr_t 
                    bool full)
 {
 	struct ms_say_batch batch = { .used = 0 };
-	char text[MS_FRAME_TEXT];
+	char text[TEXT_BYTES];
 
 	ms_say_add(&batch, "%s", title);
 	for (size_t i = 0; i < n; i++) {
-		ms_frame_text(ms_places_find(places, pc[i]), i, full, text);
+		put_text(ms_places_find(places, pc[i]), i, full, text);
 		ms_say_add(&batch, "%s", text);
 	}
 	ms_say_flush(&batch);

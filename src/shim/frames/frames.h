@@ -2,7 +2,7 @@
 #ifndef MS_SHIM_FRAMES_FRAMES_H
 #define MS_SHIM_FRAMES_FRAMES_H
 
-/* Backtraces: taking them, and telling them. */
+/* Backtraces: taking them, and writing them. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 #include "shim/frames/modules.h"
 #include "shim/next.h"
 
-enum { MS_FRAMES_MAX = 256, MS_FRAME_TEXT = 1024 };
+enum { MS_FRAMES_MAX = 256 };
 
 /*
  * The frame, by __builtin_frame_address(0), of the function that the program called, while
@@ -36,8 +36,5 @@ size_t ms_frames_take(uintptr_t *pc, size_t max);
 /* Log @title and the frames, as backtrace_full does if @full, each on a line. */
 void ms_frames_say(struct ms_places *places, const char *title, const uintptr_t *pc, size_t n,
                    bool full);
-
-/* The @n-th frame's line as ms_frames_say() has it, to @ret of MS_FRAME_TEXT bytes. */
-void ms_frame_text(const struct ms_place *place, size_t n, bool full, char *ret);
 
 #endif

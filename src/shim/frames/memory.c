@@ -4,7 +4,7 @@
  * Where code has no unwind tables, libunwind guesses, and checks the addresses by writing a
  * byte from there into a pipe. The pipe has the lowest numbers that were free, and programs
  * have their own ideas of these: a shell's `exec 4>file` would have such bytes in the file,
- * and who closes what he does not know would have libunwind read from a socket.
+ * and a program that closes what it does not know would have libunwind read from a socket.
  */
 #include "shim/frames/memory.h"
 

@@ -6,7 +6,7 @@
  * Malloc Hooks: functions of the program's own in the place of malloc. Nothing of the rest
  * of the shim is on with them; a variable without a hook leads to the next allocator.
  *
- * @caller: who called malloc
+ * @caller: the code that called malloc
  */
 
 #include <stddef.h>

@@ -2,7 +2,7 @@
 #ifndef MS_SHIM_OUT_LISTING_H
 #define MS_SHIM_OUT_LISTING_H
 
-/* The live blocks in the order in which they are told, and merged where they are alike. */
+/* The live blocks in the order in which they are reported, and merged where they are alike. */
 
 #include <stdbool.h>
 

@@ -52,7 +52,7 @@ static void say_here(void)
 		ms_say("  Backtrace failed to get any frames.");
 }
 
-/* Tell what is wrong with @p by its tag; false when it has the one of a live block. */
+/* Say what is wrong with @p by its tag; false when it has the one of a live block. */
 static bool say_tag(const void *p, const char *function, bool known)
 {
 	uint32_t tag = 0;

@@ -16,7 +16,7 @@
  */
 void ms_report_pointer(const void *p, const char *function, bool known);
 
-/* Check the guards of a live block and tell of those that are damaged. */
+/* Check the guards of a live block and report those that are damaged. */
 void ms_report_guards(const void *p);
 
 /* Check a block that leaves the list of freed ones; false when its header is damaged. */

@@ -35,7 +35,7 @@ static struct ms_freed plain(const struct malloc_debug_freed *block)
 	return (struct ms_freed){ ~block->inverted, block->usable, block->stack };
 }
 
-/* It is out of the ring before it is freed: who looks meanwhile takes no other block for it. */
+/* It is out of the ring before it is freed: a reader meanwhile takes no other block for it. */
 static void take_first(struct ms_freed *ret)
 {
 	*ret = plain(nth(0));

@@ -13,7 +13,7 @@ enum { SHARDS = 128, LINE_BYTES = 64, FIRST_SLOTS = 256, SHARD_SHIFT = 57 };
 /* A lock is held for some instructions, or a mapping; then its holder waits for a processor. */
 enum { YIELDS = 1000, ROUND_NS = 100000 };
 
-/* As registry.h has it, which says what those see who look while something changes. */
+/* As registry.h has it, which says what a reader sees while something changes. */
 struct shard {
 	struct malloc_debug_table *table;
 	uint32_t locked;
@@ -131,7 +131,7 @@ static void clear(struct malloc_debug_slot *slot)
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 }
 
-/* Nobody who looks meanwhile finds parts of two entries. */
+/* No reader meanwhile finds parts of two entries. */
 static void fill(struct malloc_debug_slot *slot, const struct malloc_debug_slot *with)
 {
 	clear(slot);

@@ -68,7 +68,7 @@ static inline bool ms_live_maybe(const void *p)
 }
 
 /*
- * Copy the table to @ret in @arena, in no order; @usable, called under a lock, tells each
+ * Copy the table to @ret in @arena, in no order; @usable, called under a lock, returns each
  * block's usable size, and may be NULL. False without memory.
  */
 bool ms_live_list(struct ms_arena *arena, size_t (*usable)(uintptr_t p),

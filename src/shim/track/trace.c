@@ -118,7 +118,7 @@ static uint32_t recall(uint64_t hash)
 	const struct recent *line = recent_of(hash);
 	uint64_t found = MS_TRACE_NONE;
 
-	/* all of them, without a branch: which one it is nobody foresees */
+	/* all of them, without a branch: which one it is cannot be predicted */
 	for (unsigned way = 0; way < WAYS; way++) {
 		uint64_t id = __atomic_load_n(&line[way].id, __ATOMIC_RELAXED);
 		uint64_t check = __atomic_load_n(&line[way].check, __ATOMIC_RELAXED);

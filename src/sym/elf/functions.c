@@ -12,7 +12,7 @@ enum { LONGEST = 64 * 1024 };
 /* Deeper than that no program nests namespaces, classes and inlined calls. */
 enum { DEEPEST_SCOPE = 64, DEEPEST_CALL = 256 };
 
-/* What is being told, and from where. */
+/* What is being named, and from where. */
 struct lookup {
 	struct ms_function_source *source;
 	struct ms_arena *arena;
@@ -42,7 +42,7 @@ static const char *linkage_name(Dwarf_Die *die)
 	return NULL;
 }
 
-/* A copy of libdw's string @s, one for all times that it is told; readable unless @as_is. */
+/* A copy of libdw's string @s, one for all times that it is used; readable unless @as_is. */
 static const char *keep_once(struct lookup *l, const char *s, bool as_is)
 {
 	struct ms_kept *kept = as_is ? &l->source->plain : &l->source->readable;
@@ -56,7 +56,7 @@ static const char *keep_once(struct lookup *l, const char *s, bool as_is)
 	string = ms_vec_push(l->arena, &kept->strings);
 	if (!string)
 		return NULL;
-	*string = as_is ? s : ms_demangle(s, l->arena);
+	*string = as_is ? s : ms_readable_name(s, l->arena);
 	/* What is not mangled is handed back. */
 	if (*string == s)
 		*string = keep(l->arena, s);

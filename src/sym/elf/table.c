@@ -3,6 +3,7 @@
 
 #include <gelf.h>
 
+#include "base/search.h"
 #include "base/sort.h"
 
 /* So many symbols may begin inside of another one. */
@@ -81,18 +82,7 @@ static void list(struct ms_symbol_table *table)
 /* How many entries begin at or before @addr. */
 static size_t count_until(const struct ms_symbol_table *table, ms_addr addr)
 {
-	size_t low = 0;
-	size_t high = table->entries.n;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (table->entries.at[middle].range.begin <= addr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return ms_lower_bound(0, table->entries.n, i, table->entries.at[i].range.begin <= addr);
 }
 
 const struct ms_table_entry *ms_symbol_table_find(struct ms_symbol_table *table, ms_addr addr)

@@ -12,7 +12,7 @@
 struct ms_table_entry {
 	struct ms_range range; /* first: searched by it */
 	const char *name;      /* as the linker has it; libdwfl's */
-	uint8_t rank;          /* of two at one address the one with more is told */
+	uint8_t rank;          /* of two at one address the one with more is used */
 };
 
 /* Begins as { .mod, .arena }. */

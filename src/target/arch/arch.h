@@ -81,7 +81,7 @@ struct ms_again {
 	uint32_t mark; /* 0: none */
 };
 
-/* An instruction that stops whoever comes to it. */
+/* An instruction that stops every thread that comes to it. */
 struct ms_trap {
 	uint8_t code[4];
 	uint8_t len;
@@ -169,7 +169,7 @@ struct ms_arch_calls {
 
 /*
  * A signal frame that the kernel has put on a stack: by a word in it that hardly anything
- * else has, with the registers of who was interrupted so many words before.
+ * else has, with the registers of the interrupted code so many words before.
  */
 struct ms_signal_mark {
 	uint64_t word;

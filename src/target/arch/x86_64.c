@@ -233,7 +233,7 @@ static struct ms_timed timed(int64_t call)
 
 static bool pc(pid_t tid, ms_addr *ret)
 {
-	/* The raw call stores the word; glibc's wrapper returns it, with errno to tell -1. */
+	/* The raw call stores the word; glibc's wrapper returns it, with errno to mark -1. */
 	return !syscall(SYS_ptrace, PTRACE_PEEKUSER, tid, offsetof(struct user, regs.rip), ret);
 }
 

@@ -23,7 +23,7 @@
  *
  * What remains, should we be killed in that moment: the thread's poll() or nanosleep()
  * begins its time-out anew, or returns EINTR when it had been restarted once before, and
- * the bytes below the stack pointer, which are nobody's, are not what they were.
+ * the bytes below the stack pointer, which are not in use, are not what they were.
  */
 #include "target/clone/clone.h"
 

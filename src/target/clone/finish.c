@@ -11,7 +11,7 @@
 #include "target/freeze/inside.h"
 #include "target/freeze/roll.h"
 
-/* Nobody stands still meanwhile, but the answer waits. */
+/* No thread stands still meanwhile, but the answer waits. */
 static const uint64_t MAX_FINISH_NS = UINT64_C(400000000);
 
 static struct ms_insider *add_insider(struct ms_cloner *cloner, uint32_t index)

@@ -8,7 +8,7 @@
  *	sp ─▶ │ locals of malloc's functions, return addresses in malloc,
  *	      │ stale words
  *	      │ ──▶ the return address that leads out      ◀─ its trap is met first
- *	      │ the caller's locals, its return address    ◀─ traps that nobody meets
+ *	      │ the caller's locals, its return address    ◀─ traps that are never met
  *
  * A stale word may be an address that malloc itself passes, in memset() say; the trap
  * there is taken out when it is met. Nothing of the program can run: the first of its

@@ -11,7 +11,7 @@
 
 enum ms_led {
 	MS_LED_OUT,     /* its next instruction is the first behind the call */
-	MS_LED_WAITING, /* for a lock that somebody else holds; it can be led again later */
+	MS_LED_WAITING, /* for a lock that another thread holds; it can be led again later */
 	MS_LED_STUCK,   /* neither, and its registers mean nothing any more */
 };
 

@@ -10,7 +10,7 @@
  *	│ what the kernel answers      │
  *	└──────────────────────────────┘
  *
- * What was there before is nobody's, and is not put back.
+ * What was there before is not in use, and is not put back.
  *
  * A thread has to be given a processor twice for it, so many are under way at a time.
  */
@@ -191,7 +191,7 @@ static bool begin_thread(struct ms_stack_asker *asker, const struct ms_tracee *t
 }
 
 /*
- * Whether any signal has a handler: without, nobody needs a stack for one. The C
+ * Whether any signal has a handler: without, no thread needs a stack for one. The C
  * library's own, of the signals that it keeps for threads, use the ordinary stack.
  */
 static bool has_handlers(const struct ms_collection *shared)

@@ -7,7 +7,7 @@
 
 enum { MAX_SEGMENTS = 64, MAX_DYNAMIC = 256, MAX_CHAIN = 100000, PAGE = 4096, NAME_BYTES = 32 };
 
-/* What the dynamic section tells of symbols; 0 where it is silent. */
+/* What the dynamic section says of symbols; 0 where it is silent. */
 struct tables {
 	ms_addr symbols;
 	ms_addr strings;

@@ -8,7 +8,7 @@
 
 enum {
 	MAX_DEPTH = 3,        /* of return addresses looked at */
-	HANDLER_WORDS = 2048, /* of the stack, looked through for who was interrupted */
+	HANDLER_WORDS = 2048, /* of the stack, looked through for what was interrupted */
 };
 
 static bool is_in(const struct ms_range *ranges, uint32_t n, ms_addr addr)
@@ -149,7 +149,7 @@ static enum ms_in_malloc look_at(const struct view *view, const struct ms_frozen
 {
 	const struct ms_cpu cpu = { .call = thread->call, .result = thread->result };
 
-	/* Where nobody knows what malloc's code is, whoever runs may be in it. */
+	/* Where malloc's code is not known, every thread that runs may be in it. */
 	if (!view->frozen->n_malloc_code)
 		return thread->call < 0 ? MS_MALLOC_WORKS : MS_MALLOC_OUT;
 	if (ms_inside_is_call(thread->call) && is_place_inside(view, thread->pc, thread->sp))

@@ -7,7 +7,7 @@
 
 static const uint64_t ms_ns = 1000000;
 
-/* Half of what marks tell apart lies ahead, 12 days. */
+/* Half of what marks can distinguish lies ahead, 12 days. */
 static const uint64_t ahead_ms = MS_MARK_LIMIT / 2;
 
 /* A deadline that has passed longer ago than this is none of this clock's. */

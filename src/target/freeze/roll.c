@@ -19,7 +19,7 @@
  *	asleep, waiting for a lock      not at all: it has begun nothing that others see
  *
  * A step costs 20 to 50 us, so a breakpoint is worth a hundred of them; on machines where
- * debug registers stop nobody (breaks.h) all of it is steps. A word on
+ * debug registers stop no thread (breaks.h) all of it is steps. A word on
  * the stack may be left from an earlier call; a thread that passes the right place
  * unseen runs on as it does all day, and is looked at again when it is called back.
  *
@@ -38,8 +38,8 @@
  * That is the danger while rolling the target's own threads: should this process be
  * killed meanwhile, the thread that it steps would die of SIGTRAP. Therefore it is not
  * to die with its parent just then, is no choice for the kernel when memory runs out,
- * and the time is limited. Who is still inside then is seen by the search
- * (ms_inside_mark()), as is who runs a signal's handler that interrupted malloc.
+ * and the time is limited. A thread still inside then is seen by the search
+ * (ms_inside_mark()), as is one that runs a signal's handler that interrupted malloc.
  */
 #include "target/freeze/roll.h"
 
@@ -89,7 +89,7 @@ struct roll {
 	const struct ms_arch *arch;
 	struct ms_tracee *tracee;
 	uint64_t mask_now; /* signals that it blocks now */
-	bool no_breaks;    /* debug registers were refused, or stop nobody */
+	bool no_breaks;    /* debug registers were refused, or stop no thread */
 	unsigned steps;
 	unsigned stalls;
 	int patience; /* ticks */
@@ -145,7 +145,7 @@ static bool begin(struct roll *roll)
 	return true;
 }
 
-/* Whether a signal reports a step or breakpoint of ours; nobody else can send it like that. */
+/* Whether a signal reports a step or breakpoint of ours; only the kernel can send it like that. */
 static bool is_trap(const siginfo_t *info)
 {
 	return info->si_signo == SIGTRAP &&
@@ -179,7 +179,7 @@ static bool has_queued_trap(const struct ms_tracee *tracee)
 	return false;
 }
 
-/* Whether the stop's signal can wait until the thread has left: nobody needs it now. */
+/* Whether the stop's signal can wait until the thread has left: it is not needed now. */
 static bool can_wait(const struct ms_tracee *tracee)
 {
 	siginfo_t info;
@@ -438,7 +438,7 @@ bool ms_roll_is_thread_inside(const struct ms_freezer *freezer, const struct ms_
 	struct ms_cpu cpu;
 	ms_addr back;
 
-	/* Who waits is most often told by the registers alone. */
+	/* A thread that waits is mostly recognized by the registers alone. */
 	return tracee->state == MS_TRACEE_STOPPED && ms_tracee_look(freezer, tracee, &cpu) &&
 	       ms_inside_is_call(cpu.call) && !ms_inside_is_waiting(&cpu) &&
 	       is_inside(freezer, tracee, &cpu, &back);

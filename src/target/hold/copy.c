@@ -66,7 +66,7 @@ static struct ms_range before_lost(const struct ms_copy *copy, struct ms_range r
 /* Read from @addr to @end or to the next change in how it is read. Returns how many bytes. */
 static size_t read_part(struct ms_copy *copy, ms_addr addr, ms_addr end, char *buf)
 {
-	struct ms_part part;
+	struct ms_page_part part;
 	ssize_t got = 0;
 
 	if (!ms_pages_part(&copy->pages, addr, end, &part))

@@ -17,7 +17,7 @@ static size_t find(struct ms_pages *pages, ms_addr addr)
 	return i;
 }
 
-bool ms_pages_part(struct ms_pages *pages, ms_addr addr, ms_addr end, struct ms_part *ret)
+bool ms_pages_part(struct ms_pages *pages, ms_addr addr, ms_addr end, struct ms_page_part *ret)
 {
 	const struct ms_mapping *map = ms_maps_find(pages->maps, addr);
 	struct ms_range part = { addr, end };
@@ -29,12 +29,13 @@ bool ms_pages_part(struct ms_pages *pages, ms_addr addr, ms_addr end, struct ms_
 	i = find(pages, addr);
 	page = i < pages->list.n ? &pages->list.at[i] : NULL;
 	if (page && page->range.begin <= addr) {
-		*ret = (struct ms_part){ ms_range_common(part, page->range), page, MS_ABSENT_NONE };
+		*ret = (struct ms_page_part){ ms_range_common(part, page->range), page,
+			                      MS_ABSENT_NONE };
 		return true;
 	}
 	if (page && page->range.begin < part.end)
 		part.end = page->range.begin;
-	*ret = (struct ms_part){ ms_range_common(part, map->range), NULL, ms_absent_of(map) };
+	*ret = (struct ms_page_part){ ms_range_common(part, map->range), NULL, ms_absent_of(map) };
 	return true;
 }
 

@@ -20,14 +20,14 @@ struct ms_pages {
 };
 
 /* A stretch of memory that is read in one way. */
-struct ms_part {
+struct ms_page_part {
 	struct ms_range range;
 	const struct ms_wanted *page; /* where it is held; NULL: it is not */
 	enum ms_absent absent;        /* how it reads when it is not held */
 };
 
 /* The part that begins at @addr and ends at @end at the latest; false where nothing is mapped. */
-bool ms_pages_part(struct ms_pages *pages, ms_addr addr, ms_addr end, struct ms_part *ret);
+bool ms_pages_part(struct ms_pages *pages, ms_addr addr, ms_addr end, struct ms_page_part *ret);
 
 /* For ms_source_ops.present. */
 bool ms_pages_present(struct ms_pages *pages, struct ms_range within, struct ms_range *ret);

@@ -181,7 +181,7 @@ enum ms_status ms_resident_list(int pagemap, struct ms_resident *resident, struc
 		if (!(map->prot & MS_PROT_READ) &&
 		    ms_range_len(map->range) > MAX_UNREADABLE_BYTES) {
 			ms_note_add(resident->arena, resident->warnings,
-			            "%llu MiB at 0x%llx without access were not looked at",
+			            "%llu MiB at 0x%llx without access were not searched",
 			            (unsigned long long)(ms_range_len(map->range) >> 20),
 			            (unsigned long long)map->range.begin);
 			continue;

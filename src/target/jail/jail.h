@@ -4,7 +4,7 @@
 
 /*
  * Rights given up for good by a process that reads what a possibly hostile program wrote:
- * whoever takes it over can compute, read what it has open, and write its answer.
+ * an attacker who takes it over can compute, read what it has open, and write its answer.
  *
  *	rights.c        descriptors, groups, ids, capabilities, limits
  *	seal.c          which system calls are left

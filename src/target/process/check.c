@@ -227,10 +227,11 @@ static enum ms_status check_alive(pid_t pid, pid_t living, struct ms_error *err)
 		ms_advise(err, "choose a user process: kernel threads have no heap of their own");
 	} else if (!living) {
 		st = ms_fail(err, MS_E_GONE,
-		             "process %d is a zombie: it ended, its parent did not "
-		             "notice yet",
+		             "process %d is a zombie: it has ended, but its parent has not "
+		             "waited for it",
 		             pid);
-		ms_advise(err, "there is no memory left to scan; look at its parent");
+		ms_advise(err, "there is no memory left to scan; to scan a program at its end "
+		               "start it with memscan run");
 	}
 	return st;
 }
@@ -262,8 +263,9 @@ enum ms_status ms_target_check(pid_t id, pid_t *ret_pid, struct ms_error *err)
 		return no_such_process(id, err);
 	if (pid == getpid()) {
 		st = ms_fail(err, MS_E_UNSUPPORTED, "process %d is memscan itself", pid);
-		ms_advise(err,
-		          "choose another process; a program scans itself by libmemunreachable");
+		ms_advise(
+			err,
+			"choose another process; a program can scan itself with libmemunreachable");
 		return st;
 	}
 	living = ms_proc_living_thread(pid);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the report says of the process and of the machine, as /proc tells it. */
+/* What the report says of the process and of the machine, from /proc. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>

@@ -8,7 +8,7 @@
  *
  * A page of hugetlbfs comes from a pool. When a process writes to one that a fork shares,
  * and the pool is empty, the kernel ends it with SIGBUS: the process, unless it has the
- * mapping's reservation (MAP_NORESERVE and a fork of whoever made it have none).
+ * mapping's reservation (MAP_NORESERVE and a fork of its maker have none).
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -137,7 +137,7 @@ static void on_leave(struct ms_run *run, struct ms_task *task, int status)
 		ms_task_resume(task);
 	} else if (is_killed(task)) {
 		ms_task_resume(task);
-		ms_gather_miss(run, process, "SIGKILL ended it");
+		ms_gather_miss(run, process, "SIGKILL ended it", "end it by SIGTERM instead");
 	} else {
 		ms_gather_begin(task, status);
 	}
@@ -228,7 +228,7 @@ static void dispatch(struct ms_run *run, pid_t pid, int status, const struct rus
 
 /* ---- the whole ---- */
 
-static bool is_busy(const struct ms_run *run, enum ms_stage stage)
+static bool is_busy(const struct ms_run *run, enum ms_process_stage stage)
 {
 	const struct ms_process *process = run->processes;
 

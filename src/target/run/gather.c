@@ -187,17 +187,28 @@ void ms_gather_release(struct ms_process *process)
 			ms_task_resume(task);
 }
 
-void ms_gather_miss(struct ms_run *run, struct ms_process *process, const char *why)
+static void miss(struct ms_run *run, struct ms_process *process, const struct ms_error *why)
 {
 	ms_gather_release(process);
 	run->call->ops->missed(run->call->ctx, process->pid, why);
+}
+
+void ms_gather_miss(struct ms_run *run, struct ms_process *process, const char *why,
+                    const char *advice)
+{
+	struct ms_error err;
+
+	(void)ms_fail(&err, MS_E_GONE, "%s", why);
+	ms_advise(&err, "%s", advice);
+	miss(run, process, &err);
 }
 
 void ms_gather_spoil(struct ms_run *run, struct ms_process *process)
 {
 	process->whole = false;
 	if (process->stage == MS_GATHERING)
-		ms_gather_miss(run, process, "it was killed before all of its threads stood");
+		ms_gather_miss(run, process, "it was killed before all of its threads stood",
+		               "end it by SIGTERM instead");
 	if (process->sweeper)
 		(void)kill(process->sweeper, SIGKILL);
 }
@@ -236,7 +247,7 @@ static void sweep(struct ms_run *run, struct ms_process *process)
 	if (process->sweeper)
 		return;
 	if (st)
-		ms_gather_miss(run, process, err.text);
+		miss(run, process, &err);
 	else
 		ms_gather_release(process);
 	if (process->frozen)
@@ -250,7 +261,7 @@ void ms_gather_check(struct ms_run *run, struct ms_process *process)
 	struct roll_call roll;
 
 	if (!call_roll(run, process, NULL, &roll)) {
-		ms_gather_miss(run, process, "it is gone");
+		ms_gather_miss(run, process, "it is gone", "run it again");
 	} else if (!roll.n_missing || (roll.n_missing == roll.n_asleep && passed_ns > ASLEEP_NS)) {
 		sweep(run, process);
 	} else if (roll.in_exec && !process->doomed) {
@@ -258,7 +269,8 @@ void ms_gather_check(struct ms_run *run, struct ms_process *process)
 		process->stage = MS_LIVING;
 		process->replacing = true;
 	} else if (passed_ns > PATIENCE_NS) {
-		ms_gather_miss(run, process, "one of its threads does not stop");
+		ms_gather_miss(run, process, "one of its threads does not stop",
+		               "run it again; such a thread waits in the kernel (state D)");
 		process->stage = MS_LIVING;
 	}
 }

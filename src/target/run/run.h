@@ -50,7 +50,7 @@ struct ms_run_ops {
 	void (*swept)(void *ctx, pid_t sweeper, const struct rusage *usage, bool whole);
 
 	/* Process @pid could not be held, and leaves unscanned. */
-	void (*missed)(void *ctx, pid_t pid, const char *why);
+	void (*missed)(void *ctx, pid_t pid, const struct ms_error *why);
 };
 
 struct ms_run_call {

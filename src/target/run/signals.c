@@ -48,7 +48,7 @@ static void take(struct ms_run *run, const siginfo_t *info)
 {
 	switch (info->si_signo) {
 	case SIGCHLD:
-	case SIGPIPE: /* of a report that nobody reads */
+	case SIGPIPE: /* of a report that is not read */
 		return;
 	case SIGCONT: /* shells send it to the group */
 		run->stop_asked = false;

@@ -27,7 +27,7 @@ struct ms_task {
 	struct ms_task *chain; /* of its bucket */
 };
 
-enum ms_stage {
+enum ms_process_stage {
 	MS_LIVING,
 	MS_GATHERING, /* some threads stand, the others are waited for */
 	MS_SWEEPING,  /* all stand and are being scanned */
@@ -36,7 +36,7 @@ enum ms_stage {
 
 struct ms_process {
 	pid_t pid;
-	enum ms_stage stage;
+	enum ms_process_stage stage;
 	bool fresh;             /* forked by us, and still our program */
 	bool borrowed;          /* lives in its parent's memory, as the child of a vfork does */
 	bool replacing;         /* one of its threads is in execve(), the others end for that */
@@ -110,8 +110,9 @@ void ms_gather_check(struct ms_run *run, struct ms_process *process);
 /* Let everything that stands go on as it would have. */
 void ms_gather_release(struct ms_process *process);
 
-/* Let it go unscanned, and tell why. */
-void ms_gather_miss(struct ms_run *run, struct ms_process *process, const char *why);
+/* Let it go unscanned; say why, and what to do for a scan next time. */
+void ms_gather_miss(struct ms_run *run, struct ms_process *process, const char *why,
+                    const char *advice);
 
 /* Something that stood was killed. */
 void ms_gather_spoil(struct ms_run *run, struct ms_process *process);

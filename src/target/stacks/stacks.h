@@ -30,7 +30,7 @@ enum {
 };
 
 /* Registers, stacks and mappings of a process at one moment. */
-struct ms_stacks {
+struct ms_frozen_stacks {
 	pid_t pid;
 	pid_t living; /* a thread of it by which /proc answers */
 	struct ms_mappings maps;
@@ -39,7 +39,7 @@ struct ms_stacks {
 	char *bytes;
 	struct ms_ranges missing; /* tidy: of stacks that are larger than what is copied */
 	int mem;                  /* /proc/PID/mem, for all else */
-	/* Opens the file of that entry of maps, for whoever unwinds; NULL: none is read. */
+	/* Opens the file of that entry of maps, for the unwinder; NULL: none is read. */
 	int (*open)(const void *ctx, size_t entry);
 	const void *open_ctx;
 	char (*names)[MS_THREAD_NAME]; /* of the threads, in their order */
@@ -55,26 +55,26 @@ struct ms_stacks {
  * Context: forks a process, which has ended when this returns.
  */
 ms_must_check enum ms_status ms_stacks_take(pid_t pid, uint64_t timeout_ns, struct ms_arena *arena,
-                                            struct ms_stacks *ret, struct ms_error *err);
-void ms_stacks_close(struct ms_stacks *stacks);
+                                            struct ms_frozen_stacks *ret, struct ms_error *err);
+void ms_stacks_close(struct ms_frozen_stacks *stacks);
 
 /*
  * Read the process's memory: its stacks as they were copied, all else as it is now.
  * Returns how many bytes from @addr on were readable.
  */
-size_t ms_stacks_read(const struct ms_stacks *stacks, ms_addr addr, void *buf, size_t len);
+size_t ms_stacks_read(const struct ms_frozen_stacks *stacks, ms_addr addr, void *buf, size_t len);
 
 /*
  * Unwind every thread: pid's own first, the others by their ids. Frames are not named.
  *
- * @deadline_ns: of ms_now_ns(); what is not done then is told as a failure
+ * @deadline_ns: of ms_now_ns(); what is not done then is reported as a failure
  *
  * Returns MS_E_NOMEM only. A thread whose stack cannot be followed to its end has the
  * frames that could, and the reason in its failure.
  */
-ms_must_check enum ms_status ms_stacks_unwind(const struct ms_stacks *stacks, uint64_t deadline_ns,
-                                              struct ms_arena *arena, struct ms_backtraces *ret,
-                                              struct ms_error *err);
+ms_must_check enum ms_status ms_stacks_unwind(const struct ms_frozen_stacks *stacks,
+                                              uint64_t deadline_ns, struct ms_arena *arena,
+                                              struct ms_backtraces *ret, struct ms_error *err);
 
 /* One function and where its unwind information is; relative to the table's base. */
 struct ms_unwind_entry {
@@ -106,7 +106,7 @@ size_t ms_unwind_table_make(struct ms_range frames, const char *bytes, ms_addr b
                             struct ms_unwind_entry *ret);
 
 /* Find the table for the code in @map, one of stacks->maps; what is made of it is in @arena. */
-void ms_unwind_table_find(const struct ms_stacks *stacks, const struct ms_mapping *map,
+void ms_unwind_table_find(const struct ms_frozen_stacks *stacks, const struct ms_mapping *map,
                           struct ms_arena *arena, struct ms_unwind_table *ret);
 
 #endif

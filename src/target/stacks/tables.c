@@ -3,7 +3,7 @@
  * Unwind tables are read from the process's memory, not from files: those may be
  * deleted, replaced or in another mount namespace, and the vdso has none. Only a program
  * linked statically at a fixed address has frames without a table over them; where they
- * are its section headers tell, which are in the file alone, and /proc/PID/exe is it.
+ * are its section headers say, which are in the file alone, and /proc/PID/exe is it.
  */
 #include <assert.h>
 #include <elf.h>
@@ -53,7 +53,7 @@ static_assert(sizeof(struct frame_entry) == 12, "eh_frame layout");
 static_assert(sizeof(struct ms_unwind_entry) <= sizeof(struct frame_entry), "a table's room");
 
 /* The image that has the code in @map: at the mapping's own begin, or its file's. */
-static bool open_image(const struct ms_stacks *stacks, const struct ms_mapping *map,
+static bool open_image(const struct ms_frozen_stacks *stacks, const struct ms_mapping *map,
                        struct ms_image *ret)
 {
 	return ms_image_open(stacks->mem, map->range.begin, ret) ||
@@ -109,7 +109,7 @@ static bool find_section(int fd, struct ms_arena *arena, struct ms_range *ret)
 }
 
 /* Where the frames of the program are, @map being one of its mappings. */
-static bool find_frames(const struct ms_stacks *stacks, const struct ms_mapping *map,
+static bool find_frames(const struct ms_frozen_stacks *stacks, const struct ms_mapping *map,
                         struct ms_arena *arena, struct ms_range *ret)
 {
 	size_t entry = (size_t)(map - stacks->maps.at);
@@ -158,7 +158,7 @@ size_t ms_unwind_table_make(struct ms_range frames, const char *bytes, ms_addr b
 }
 
 /* Make the table that the program lacks. */
-static bool make(const struct ms_stacks *stacks, const struct ms_mapping *map,
+static bool make(const struct ms_frozen_stacks *stacks, const struct ms_mapping *map,
                  const struct ms_image *image, struct ms_arena *arena, struct ms_unwind_table *ret)
 {
 	struct ms_unwind_entry *entries;
@@ -180,7 +180,7 @@ static bool make(const struct ms_stacks *stacks, const struct ms_mapping *map,
 	return ret->n > 0;
 }
 
-void ms_unwind_table_find(const struct ms_stacks *stacks, const struct ms_mapping *map,
+void ms_unwind_table_find(const struct ms_frozen_stacks *stacks, const struct ms_mapping *map,
                           struct ms_arena *arena, struct ms_unwind_table *ret)
 {
 	struct ms_unwind_table table = { 0 };

@@ -68,7 +68,7 @@ static void end(struct collector *c)
 }
 
 /* Whether the map, read while threads ran, still has where they are now. */
-static bool map_fits(const struct ms_stacks *stacks)
+static bool map_fits(const struct ms_frozen_stacks *stacks)
 {
 	const struct ms_thread *thread;
 
@@ -80,7 +80,7 @@ static bool map_fits(const struct ms_stacks *stacks)
 }
 
 /* List the stack of @thread as far as it is copied, and the rest of it. */
-static bool list_stack(struct ms_stacks *stacks, const struct ms_thread *thread,
+static bool list_stack(struct ms_frozen_stacks *stacks, const struct ms_thread *thread,
                        struct ms_arena *arena)
 {
 	uint64_t most = thread->tid == stacks->pid ? MS_MAIN_STACK_BYTES : MS_STACK_BYTES;
@@ -97,7 +97,8 @@ static bool list_stack(struct ms_stacks *stacks, const struct ms_thread *thread,
 }
 
 /* List what to copy. Two stacks may lie in one mapping: then they are copied once. */
-static bool list_stacks(struct ms_stacks *stacks, struct ms_arena *arena, uint64_t *ret_bytes)
+static bool list_stacks(struct ms_frozen_stacks *stacks, struct ms_arena *arena,
+                        uint64_t *ret_bytes)
 {
 	const struct ms_thread *thread;
 	struct ms_range *range;
@@ -121,7 +122,7 @@ static bool list_stacks(struct ms_stacks *stacks, struct ms_arena *arena, uint64
 	return ms_ranges_tidy(arena, &stacks->missing);
 }
 
-static uint64_t read_memory(const struct ms_stacks *stacks, struct ms_range range, char *ret)
+static uint64_t read_memory(const struct ms_frozen_stacks *stacks, struct ms_range range, char *ret)
 {
 	uint64_t done = 0;
 
@@ -137,7 +138,8 @@ static uint64_t read_memory(const struct ms_stacks *stacks, struct ms_range rang
 }
 
 /* The target is frozen: copy its stacks. */
-static enum ms_status copy(struct ms_stacks *stacks, struct ms_arena *arena, struct ms_error *err)
+static enum ms_status copy(struct ms_frozen_stacks *stacks, struct ms_arena *arena,
+                           struct ms_error *err)
 {
 	enum ms_status st = ms_collection_threads(stacks->shared, arena, &stacks->threads, err);
 	struct ms_range *range;
@@ -161,7 +163,7 @@ static enum ms_status copy(struct ms_stacks *stacks, struct ms_arena *arena, str
 	return MS_OK;
 }
 
-static enum ms_status freeze_and_copy(struct ms_stacks *stacks, struct ms_arena *arena,
+static enum ms_status freeze_and_copy(struct ms_frozen_stacks *stacks, struct ms_arena *arena,
                                       struct ms_error *err)
 {
 	struct collector c = { .shared = stacks->shared, .channel = -1 };
@@ -170,7 +172,7 @@ static enum ms_status freeze_and_copy(struct ms_stacks *stacks, struct ms_arena 
 
 	ms_ending_hold(&endings);
 	st = start(&c, err);
-	/* No code of malloc is told to the collection process: threads stay where they are. */
+	/* The collection process gets no code of malloc: threads stay where they are. */
 	if (!st)
 		st = ms_collection_freeze(c.shared, c.channel, err);
 	if (!st) {
@@ -186,7 +188,7 @@ static enum ms_status freeze_and_copy(struct ms_stacks *stacks, struct ms_arena 
 }
 
 /* What /proc has to say, for who unwinds may have no right to ask. */
-static enum ms_status look_up(struct ms_stacks *stacks, struct ms_arena *arena,
+static enum ms_status look_up(struct ms_frozen_stacks *stacks, struct ms_arena *arena,
                               struct ms_error *err)
 {
 	size_t n = stacks->threads.n;
@@ -206,11 +208,13 @@ static enum ms_status look_up(struct ms_stacks *stacks, struct ms_arena *arena,
 }
 
 enum ms_status ms_stacks_take(pid_t pid, uint64_t timeout_ns, struct ms_arena *arena,
-                              struct ms_stacks *ret, struct ms_error *err)
+                              struct ms_frozen_stacks *ret, struct ms_error *err)
 {
 	enum ms_status st;
 
-	*ret = (struct ms_stacks){ .pid = pid, .living = ms_proc_living_thread(pid), .mem = -1 };
+	*ret = (struct ms_frozen_stacks){ .pid = pid,
+		                          .living = ms_proc_living_thread(pid),
+		                          .mem = -1 };
 	if (!ret->living)
 		return ms_fail(err, MS_E_GONE, "process %d ended", pid);
 	st = ms_maps_read(ret->living, arena, &ret->maps, err);
@@ -223,7 +227,7 @@ enum ms_status ms_stacks_take(pid_t pid, uint64_t timeout_ns, struct ms_arena *a
 	return st ? st : look_up(ret, arena, err);
 }
 
-void ms_stacks_close(struct ms_stacks *stacks)
+void ms_stacks_close(struct ms_frozen_stacks *stacks)
 {
 	if (stacks->mem >= 0)
 		(void)close(stacks->mem);
@@ -232,7 +236,7 @@ void ms_stacks_close(struct ms_stacks *stacks)
 }
 
 /* Read what is at @addr in one piece: from a copy, or up to the next one. */
-static size_t read_piece(const struct ms_stacks *stacks, ms_addr addr, char *buf, size_t len)
+static size_t read_piece(const struct ms_frozen_stacks *stacks, ms_addr addr, char *buf, size_t len)
 {
 	struct ms_range live = { addr, addr + len >= addr ? addr + len : UINT64_MAX };
 	const char *bytes = stacks->bytes;
@@ -254,7 +258,7 @@ static size_t read_piece(const struct ms_stacks *stacks, ms_addr addr, char *buf
 	return read_memory(stacks, live, buf);
 }
 
-size_t ms_stacks_read(const struct ms_stacks *stacks, ms_addr addr, void *buf, size_t len)
+size_t ms_stacks_read(const struct ms_frozen_stacks *stacks, ms_addr addr, void *buf, size_t len)
 {
 	size_t done = 0;
 

@@ -30,7 +30,7 @@ struct cached {
 };
 
 struct unwinder {
-	const struct ms_stacks *stacks;
+	const struct ms_frozen_stacks *stacks;
 	uint64_t registers[MS_DWARF_REGISTERS]; /* to begin from */
 	bool known[MS_DWARF_REGISTERS];
 	uint64_t deadline_ns;
@@ -166,7 +166,7 @@ static int resume(unw_addr_space_t space, unw_cursor_t *cursor, void *arg)
 
 /* ---- walking a stack ---- */
 
-static bool is_code(const struct ms_stacks *stacks, ms_addr addr)
+static bool is_code(const struct ms_frozen_stacks *stacks, ms_addr addr)
 {
 	const struct ms_mapping *map = ms_maps_find(&stacks->maps, addr);
 
@@ -239,7 +239,7 @@ static bool step(struct unwinder *u, unw_cursor_t *cursor, struct ms_backtrace *
 /*
  * Add where @cursor is. A return address stands behind its call; but the trampoline of a
  * signal handler, and what the signal interrupted, were not called from in front of
- * where they are. libunwind tells such a frame when it has come to the second.
+ * where they are. libunwind reports such a frame when it has come to the second.
  */
 static bool add_frame(unw_cursor_t *cursor, struct ms_arena *arena, struct ms_backtrace *trace)
 {
@@ -280,7 +280,7 @@ static bool walk(struct unwinder *u, struct ms_arena *arena, struct ms_backtrace
 	return true;
 }
 
-static void name_thread(const struct ms_stacks *stacks, struct ms_backtrace *trace)
+static void name_thread(const struct ms_frozen_stacks *stacks, struct ms_backtrace *trace)
 {
 	for (size_t i = 0; i < stacks->threads.n; i++)
 		if (stacks->threads.at[i].tid == trace->tid)
@@ -326,7 +326,8 @@ static int by_tid(const void *a, const void *b)
 }
 
 /* The process's own thread, then the others by their ids. */
-static bool order(const struct ms_stacks *stacks, struct ms_arena *arena, struct ms_threads *ret)
+static bool order(const struct ms_frozen_stacks *stacks, struct ms_arena *arena,
+                  struct ms_threads *ret)
 {
 	const struct ms_thread *thread;
 	size_t leaders = 0;
@@ -360,7 +361,7 @@ static bool unwind_all(struct unwinder *u, const struct ms_threads *threads, str
 	return true;
 }
 
-enum ms_status ms_stacks_unwind(const struct ms_stacks *stacks, uint64_t deadline_ns,
+enum ms_status ms_stacks_unwind(const struct ms_frozen_stacks *stacks, uint64_t deadline_ns,
                                 struct ms_arena *arena, struct ms_backtraces *ret,
                                 struct ms_error *err)
 {

@@ -69,7 +69,7 @@ static void check_table(void)
 	struct ms_arena arena = { 0 };
 	struct stat st;
 	struct ms_mapping map = { .range = { BASE, BASE + BYTES }, .name = "" };
-	struct ms_stacks stacks = { .mem = memory, .open = open_file };
+	struct ms_frozen_stacks stacks = { .mem = memory, .open = open_file };
 	struct ms_unwind_table table;
 
 	require(fstat(memory, &st) == 0, "the file is there");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "target/hold/beside.h"
+#include "target/fork/beside.h"
 
 #include <string.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "target/hold/cache.h"
+#include "target/fork/cache.h"
 
 #include <errno.h>
 #include <string.h>
