@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "inproc/search.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -9,13 +10,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/file.h"
 #include "inproc/annotate/options.h"
 #include "inproc/lock.h"
 #include "inproc/log.h"
-#include "report/trust.h"
 #include "report/wire.h"
+#include "scan/sweep.h"
 #include "target/target.h"
 
 static const uint64_t FREEZE_NS = UINT64_C(30000000000);
@@ -54,13 +53,6 @@ const char *ms_search_other_checker(void)
 	return NULL;
 }
 
-static bool get_bytes(void *ctx, void *bytes, size_t len)
-{
-	const struct ms_search *search = ctx;
-
-	return ms_fd_read_all(search->pipe[0], bytes, len);
-}
-
 /* Everything that needs memory or time, done while the program runs. */
 static enum ms_status prepare(struct ms_search *s)
 {
@@ -92,7 +84,7 @@ static enum ms_status prepare(struct ms_search *s)
 	st = ms_suppress_read(&s->suppressed, &s->arena, &s->suppressions, &s->err);
 	if (st)
 		return st;
-	s->options.suppressions = s->suppressions.n ? &s->suppressions : NULL;
+	s->service.options.suppressions = s->suppressions.n ? &s->suppressions : NULL;
 	ms_malloc_code_find(program, s->shared, &s->arena);
 	ms_gadgets_find(program, s->shared, &s->arena);
 	st = ms_fork_prepare(program, &s->arena, &s->src, &s->err);
@@ -171,11 +163,15 @@ void ms_search_release(struct ms_search *s)
 		ms_collection_destroy(shared);
 }
 
-static enum ms_status attempt(struct ms_search *s)
+/* All that comes of it is in @ctx, to be released by others should this process be killed. */
+static enum ms_status attempt(void *ctx, struct ms_arena *arena, struct ms_report *ret,
+                              struct ms_error *err)
 {
+	struct ms_search *s = ctx;
 	struct ms_collection *shared;
 	enum ms_status st;
 
+	assert(arena == &s->told && ret == &s->report && err == &s->err);
 	ms_search_release(s);
 	/* A child would have the addresses of leaks, and take them for references. */
 	s->told.unforked = true;
@@ -189,7 +185,7 @@ static enum ms_status attempt(struct ms_search *s)
 		st = collect(s);
 	close_pipe(s, 1);
 	if (!st)
-		st = ms_wire_receive(get_bytes, s, &s->told, &s->report, &s->err);
+		st = ms_wire_receive(ms_sweep_get, &s->pipe[0], &s->told, &s->report, &s->err);
 	close_pipe(s, 0);
 	reap(s, st);
 	if (s->src)
@@ -201,34 +197,32 @@ static enum ms_status attempt(struct ms_search *s)
 	return st;
 }
 
-static void name_stacks(struct ms_search *s)
+static enum ms_status name(void *ctx, struct ms_arena *arena, struct ms_report *report,
+                           struct ms_error *err)
 {
-	struct ms_elf_files files = { .arena = &s->told };
+	struct ms_elf_files files = { .arena = arena };
 
-	ms_names_fill(&files, &s->report);
+	(void)ctx;
+	(void)err;
+	ms_names_fill(&files, report);
 	ms_elf_files_close(&files);
+	return MS_OK;
 }
+
+static const struct ms_service_host host = { .attempt = attempt, .name = name };
 
 void ms_search_run(void *ctx)
 {
 	struct ms_search *s = ctx;
-	uint64_t began_ns = ms_now_ns();
-	struct ms_trust trust = { 0 };
 
-	s->options.unaligned = ms_lsan.unaligned;
-	for (;;) {
-		s->st = attempt(s);
-		trust.spent_ns = ms_now_ns() - began_ns;
-		if (!ms_trust_doubt(&trust, s->st, &s->report, &s->err))
-			break;
-		ms_sleep_ns(ms_trust_pause_ns(&trust));
-	}
+	s->service = (struct ms_service){
+		.host = &host, .ctx = s, .pid = s->process->program, .options = s->options
+	};
+	s->service.options.unaligned = ms_lsan.unaligned;
+	ms_service_begin(&s->service);
+	s->st = ms_service_ask(&s->service, &s->told, &s->report, &s->err);
 	if (!s->st)
-		s->st = ms_trust_take(&trust, s->process->program, &s->told, &s->report, &s->err);
-	if (!s->st) {
-		s->report.scan.duration_ns = ms_now_ns() - began_ns;
-		name_stacks(s);
-	}
+		ms_service_finish(&s->service, &s->told, &s->report);
 	if (s->logged && !s->st)
 		ms_log("unreachable memory detection done");
 	s->done(s);

@@ -16,10 +16,11 @@
 #include "inproc/companion.h"
 #include "inproc/names/naming.h"
 #include "inproc/suppress.h"
+#include "scan/service.h"
 #include "target/collection.h"
 
 struct ms_search {
-	struct ms_scan_options options; /* decoders, workers: not the caller's business */
+	struct ms_scan_options options; /* limit, contents */
 	bool logged;                    /* log what is going on */
 	struct ms_suppress_sources suppressed;
 	unsigned limit_s; /* the sweeper is ended after this; 0: never */
@@ -36,6 +37,7 @@ struct ms_search {
 	struct ms_arena arena;
 
 	/* while it goes on */
+	struct ms_service service;
 	struct ms_suppressions suppressions;
 	struct ms_names_judge judging; /* in the sweeper */
 	const struct ms_companion *process;

@@ -5,15 +5,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "alloc/decoders.h"
 #include "base/clock.h"
-#include "base/file.h"
 #include "inproc/hidden.h"
 #include "inproc/log.h"
 #include "inproc/search.h"
-#include "report/wire.h"
+#include "scan/sweep.h"
 #include "target/freeze/inside.h"
-#include "target/jail/jail.h"
 #include "target/maps.h"
 #include "target/snapshot.h"
 #include "target/target.h"
@@ -126,66 +123,58 @@ static void prepare_judge(struct ms_search *s, struct ms_scan_options *options)
 }
 
 /* What the program may do is nothing that its search needs, nor are its open files. */
-static enum ms_status confine(struct ms_search *s, int channel, struct ms_error *err)
+static enum ms_status list_kept(struct ms_search *s, int channel, struct ms_jail *ret,
+                                struct ms_error *err)
 {
-	const struct ms_elf_file *file;
-	struct ms_jail jail = { .parent = getppid(), .n_open = 1 };
 	int *keep = ms_arena_alloc(&s->arena, (s->judging.files.list.n + 4) * sizeof(*keep));
-	enum ms_status st;
+	const struct ms_elf_file *file;
 
 	if (!keep)
 		return ms_fail(err, MS_E_NOMEM, "no memory for the list of open files");
-	keep[jail.n_keep++] = s->pipe[1];
-	keep[jail.n_keep++] = channel;
-	keep[jail.n_keep++] = ms_fork_descriptor(s->src);
-	keep[jail.n_keep++] = s->logged ? STDERR_FILENO : -1;
+	*ret = (struct ms_jail){ .keep = keep, .parent = getppid(), .n_open = 1 };
+	keep[ret->n_keep++] = s->pipe[1];
+	keep[ret->n_keep++] = channel;
+	keep[ret->n_keep++] = ms_fork_descriptor(s->src);
+	keep[ret->n_keep++] = s->logged ? STDERR_FILENO : -1;
 	ms_vec_for_each (file, &s->judging.files.list)
-		keep[jail.n_keep++] = file->fd;
-	jail.keep = keep;
-	st = ms_jail_drop(&jail, err);
-	return st ? st : ms_jail_seal(MS_JAIL_SWEEP, err);
+		keep[ret->n_keep++] = file->fd;
+	return MS_OK;
 }
 
 static enum ms_status search(struct ms_search *s, int channel, const struct ms_snapshot *snapshot,
                              struct ms_error *err)
 {
 	struct ms_report *report = &s->report;
-	struct ms_scan_options options = s->options;
+	struct ms_scan_options options = s->service.options;
+	struct ms_jail jail;
+	const struct ms_sweep_call call = {
+		.shared = s->shared,
+		.snapshot = snapshot,
+		.jail = &jail,
+		.options = &options,
+	};
 	enum ms_status st;
 
 	ms_hidden_wipe(s->process->memory);
-	ms_target_facts(s->process->program, &report->target, &report->host);
 	st = ms_fork_open(s->src, s->shared, &report->warnings, err);
 	if (st)
 		return st;
 	ms_inside_mark(s->shared, s->src);
-	ms_snapshot_describe(snapshot, s->shared, &s->arena, report);
 	if (s->logged)
 		ms_log("searching process %d for allocations", (int)s->process->program);
 	if (options.suppressions)
 		prepare_judge(s, &options);
-	st = confine(s, channel, err);
-	if (st)
-		return st;
-	options.decoders = ms_decoders;
-	options.annotators = ms_annotators;
 	options.phase_ended = s->logged ? tell_phase : NULL;
 	options.ctx = s;
-	st = ms_scan(s->src, &options, &s->arena, report, err);
-	report->scan.bytes_read = ms_snapshot_bytes(snapshot);
+	st = list_kept(s, channel, &jail, err);
+	if (!st)
+		st = ms_sweep_search(&call, &s->arena, report, err);
 	if (skipped.n && s->logged)
 		ms_log("%u pages skipped due to segfaults", skipped.n);
 	if (skipped.n)
 		ms_note_add(&s->arena, &report->warnings,
 		            "%u pages could not be read and were taken as empty", skipped.n);
 	return st;
-}
-
-static bool put_bytes(void *ctx, const void *bytes, size_t len)
-{
-	const struct ms_search *search = ctx;
-
-	return ms_fd_write_all(search->pipe[1], bytes, len);
 }
 
 int ms_search_sweep(void *ctx, int channel)
@@ -203,5 +192,5 @@ int ms_search_sweep(void *ctx, int channel)
 	if (!st)
 		st = search(s, channel, &snapshot, &err);
 	err.status = st;
-	return ms_wire_send(put_bytes, s, &err, &s->report) ? 0 : 1;
+	return ms_sweep_send(s->pipe[1], &err, &s->report);
 }

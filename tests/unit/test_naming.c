@@ -297,3 +297,66 @@ Test(naming, modules_are_judged_when_the_file_is_not_believed)
 	cr_assert_eq(verdict_of("^setup$"), 0);
 	cr_assert_eq(verdict_of("test_naming"), 2);
 }
+
+/* ---- what was named to judge is named once ---- */
+
+static struct ms_names_book book;
+
+/* Two stacks are judged; of one frame each, the second in no file. */
+static void judge(uint32_t verdict)
+{
+	book = (struct ms_names_book){ .arena = &arena };
+	naming.book = &book;
+	add_pc(in_setup());
+	add_stack(1);
+	add_pc(8);
+	add_stack(1);
+	cr_assert_eq(verdict_of("^setup$"), verdict);
+}
+
+Test(naming, what_was_named_to_be_judged_is_not_named_again)
+{
+	judge(2);
+	own_code()->build_id[0] ^= 1; /* whoever looks now finds another build */
+	fill();
+	check_is_setup(&report->names.at[0]);
+	cr_assert_null(report->names.at[1].symbol.module);
+	cr_assert_eq(report->warnings.n, 0);
+}
+
+Test(naming, what_was_not_asked_for_is_named_with_the_rest)
+{
+	judge(2);
+	add_pc((uintptr_t)teardown + 2);
+	add_pc(in_setup());
+	fill();
+	check_is_setup(&report->names.at[0]);
+	cr_assert_str_eq(report->names.at[2].symbol.function, "teardown");
+	check_is_setup(&report->names.at[3]);
+}
+
+Test(naming, the_question_may_be_gone_when_its_names_are_used)
+{
+	struct ms_codes code = report->code;
+	size_t len = code.n * sizeof(*code.at);
+
+	report->code.at = malloc(len);
+	cr_assert_not_null(report->code.at);
+	memcpy(report->code.at, code.at, len);
+	judge(2);
+	memset(report->code.at, 0xff, len);
+	free(report->code.at);
+	report->code = code;
+	fill();
+	check_is_setup(&report->names.at[0]);
+}
+
+Test(naming, what_is_to_be_said_of_a_file_is_said_once)
+{
+	own_code()->build_id[0] ^= 1;
+	judge(0);
+	cr_assert_eq(report->warnings.n, 0);
+	fill();
+	cr_assert_eq(report->warnings.n, 1);
+	cr_assert_not_null(strstr(report->warnings.at[0].text, "another build"));
+}

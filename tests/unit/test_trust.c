@@ -3,7 +3,7 @@
 #include <criterion/parameterized.h>
 #include <string.h>
 
-#include "report/trust.h"
+#include "scan/trust.h"
 
 /* Answers of scans, how often they are asked for again, and what is said at the end. */
 

@@ -121,8 +121,7 @@ static void swept(void *ctx, pid_t sweeper, const struct rusage *usage, bool who
 	struct ms_swept *result = calloc(1, sizeof(*result));
 
 	if (result && sweep_run) {
-		ms_sweep_take(sweep_run, whole, &arena, result);
-		result->report.scan.peak_rss_bytes = (uint64_t)usage->ru_maxrss * 1024;
+		ms_sweep_take(sweep_run, whole ? usage : NULL, &arena, result);
 		if (result->status)
 			tell_unscanned(run, result->pid, &result->err);
 		else

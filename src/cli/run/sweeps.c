@@ -16,8 +16,9 @@
 #include "base/workers.h"
 #include "cli/scan/naming.h"
 #include "cli/scan/sweeper.h"
-#include "report/trust.h"
 #include "report/wire.h"
+#include "scan/service.h"
+#include "scan/sweep.h"
 #include "target/target.h"
 
 /* More than any report; a sweeper that went wild does not fill the memory. */
@@ -27,10 +28,9 @@ static const uint64_t SMALL_BYTES = (uint64_t)16 << 20;
 
 struct ms_standing_sweep {
 	struct ms_collection *standing;
-	struct ms_target_facts target;
-	struct ms_host_facts host;
+	struct ms_service service;
 	struct ms_naming naming;
-	bool possible;
+	uint64_t peak_rss_bytes; /* of the sweeper */
 	bool followed;
 	int report; /* the file */
 	pid_t pid;
@@ -79,7 +79,6 @@ static _Noreturn void be_judge(struct judging *judging, int fd)
 	struct ms_error err = { 0 };
 
 	(void)prctl(PR_SET_NAME, "memscan-names");
-	judging->naming.held = &arena;
 	if (!report || ms_wire_serve(&link, &arena, report, &err))
 		_exit(1);
 	_exit(0);
@@ -182,6 +181,35 @@ static enum ms_status start(struct ms_standing_sweep *run, const struct ms_optio
 	return st;
 }
 
+/* ---- the report ---- */
+
+static enum ms_status receive(void *ctx, struct ms_arena *arena, struct ms_report *ret,
+                              struct ms_error *err)
+{
+	const struct ms_standing_sweep *run = ctx;
+	int fd = run->report;
+	enum ms_status st;
+
+	(void)lseek(fd, 0, SEEK_SET);
+	st = ms_wire_receive(ms_sweep_get, &fd, arena, ret, err);
+	if (st)
+		return st;
+	ret->target.threads = run->standing->n_threads;
+	ret->scan.pause_ns = run->standing->pause_ns;
+	ret->scan.peak_rss_bytes = run->peak_rss_bytes;
+	return MS_OK;
+}
+
+static enum ms_status name(void *ctx, struct ms_arena *arena, struct ms_report *report,
+                           struct ms_error *err)
+{
+	const struct ms_standing_sweep *run = ctx;
+
+	return ms_naming_fill(&run->naming, arena, report, err);
+}
+
+static const struct ms_service_host host = { .attempt = receive, .name = name };
+
 struct ms_standing_sweep *ms_sweep_start(const struct ms_options *options,
                                          struct ms_collection *standing, bool followed,
                                          struct ms_error *err)
@@ -194,16 +222,20 @@ struct ms_standing_sweep *ms_sweep_start(const struct ms_options *options,
 	}
 	run->standing = standing;
 	run->followed = followed;
+	run->service = (struct ms_service){ .host = &host,
+		                            .ctx = run,
+		                            .pid = standing->pid,
+		                            .options = options->scan,
+		                            .once = true };
 	run->naming = (struct ms_naming){ .pid = standing->pid,
 		                          .debug_folder = options->debug_folder,
 		                          .debuginfod = options->debuginfod };
-	run->possible = options->scan.possible;
 	run->report = -1;
 	if (start(run, options, err)) {
 		ms_sweep_free(run);
 		return NULL;
 	}
-	ms_target_facts(standing->pid, &run->target, &run->host);
+	ms_service_begin(&run->service);
 	return run;
 }
 
@@ -212,55 +244,23 @@ pid_t ms_sweep_pid(const struct ms_standing_sweep *sweep)
 	return sweep->pid;
 }
 
-static enum ms_status receive(const struct ms_standing_sweep *run, struct ms_arena *arena,
-                              struct ms_report *ret, struct ms_error *err)
+void ms_sweep_take(struct ms_standing_sweep *sweep, const struct rusage *usage,
+                   struct ms_arena *arena, struct ms_swept *ret)
 {
-	struct ms_trust trust = { 0 };
-	int fd = run->report;
-	enum ms_status st;
-
-	(void)lseek(fd, 0, SEEK_SET);
-	st = ms_wire_receive(ms_sweep_get, &fd, arena, ret, err);
-	/* There is no asking again: it will stand like this for good. */
-	(void)ms_trust_doubt(&trust, st, ret, err);
-	if (!st)
-		st = ms_trust_take(&trust, run->standing->pid, arena, ret, err);
-	return st;
-}
-
-/* Without names it still is a report. */
-static void name_stacks(const struct ms_standing_sweep *sweep, struct ms_arena *arena,
-                        struct ms_report *report)
-{
-	struct ms_error err;
-
-	if (ms_naming_fill(&sweep->naming, arena, report, &err))
-		ms_note_add(arena, &report->warnings, "functions are not named: %s", err.text);
-}
-
-void ms_sweep_take(const struct ms_standing_sweep *sweep, bool whole, struct ms_arena *arena,
-                   struct ms_swept *ret)
-{
-	struct ms_report *report = &ret->report;
-	uint64_t released_ns = ms_now_ns();
+	struct ms_service *service = &sweep->service;
 
 	ret->pid = sweep->standing->pid;
 	ret->followed = sweep->followed;
-	if (!whole) {
+	if (!usage) {
 		ret->status = ms_fail(&ret->err, MS_E_GONE, "it was killed while it was scanned");
 		return;
 	}
-	ret->status = receive(sweep, arena, report, &ret->err);
-	if (ret->status)
-		return;
-	report->target = sweep->target;
-	report->target.threads = sweep->standing->n_threads;
-	report->host = sweep->host;
-	report->possible = sweep->possible;
-	report->scan.pause_ns = sweep->standing->pause_ns;
+	sweep->peak_rss_bytes = (uint64_t)usage->ru_maxrss * 1024;
 	/* The scan began with the pause, when the first thread stood. */
-	report->scan.duration_ns = report->scan.pause_ns + ms_now_ns() - released_ns;
-	name_stacks(sweep, arena, report);
+	service->began_ns = ms_now_ns() - sweep->standing->pause_ns;
+	ret->status = ms_service_ask(service, arena, &ret->report, &ret->err);
+	if (!ret->status)
+		ms_service_finish(service, arena, &ret->report);
 }
 
 struct ms_standing_sweep *ms_sweep_unlist(struct ms_standing_sweep **list, pid_t pid)

@@ -8,6 +8,8 @@
  * without a name. So the process that traces never waits for one.
  */
 
+#include <sys/resource.h>
+
 #include "cli/scan/options.h"
 #include "engine/report.h"
 #include "target/collection.h"
@@ -34,10 +36,10 @@ pid_t ms_sweep_pid(const struct ms_standing_sweep *sweep);
 /*
  * Take the result of a sweep whose process has ended; its target was let go just before.
  *
- * @whole: false: it was killed meanwhile
+ * @usage: of that process; NULL: the target was killed meanwhile
  */
-void ms_sweep_take(const struct ms_standing_sweep *sweep, bool whole, struct ms_arena *arena,
-                   struct ms_swept *ret);
+void ms_sweep_take(struct ms_standing_sweep *sweep, const struct rusage *usage,
+                   struct ms_arena *arena, struct ms_swept *ret);
 
 void ms_sweep_list(struct ms_standing_sweep **list, struct ms_standing_sweep *sweep);
 

@@ -13,8 +13,7 @@ struct teller {
 	const struct ms_finder *finder;
 	FILE *to;
 	struct ms_arena arena;
-	struct ms_ptrmap sent;     /* the numbers of strings */
-	struct ms_ptrmap verdicts; /* of strings: a suppression's number, + 1 */
+	struct ms_ptrmap sent; /* the numbers of strings */
 	uint32_t n_sent;
 };
 
@@ -96,46 +95,12 @@ static void tell_name(struct teller *t, size_t i, const struct ms_named *named)
 	for (size_t k = 0; k < functions->n && k < MS_NAME_FUNCTIONS; k++)
 		told[record.n++] = (struct ms_name_function){
 			.name = number_of(t, functions->at[k].name),
+			.mangled = t->job->mangled ? number_of(t, functions->at[k].mangled) : 0,
 			.file = number_of(t, functions->at[k].file),
 			.line = functions->at[k].line,
 		};
 	put_record(t, &record);
 	put(t, told, record.n * sizeof(told[0]));
-}
-
-/* ---- judging ---- */
-
-/* Make @first the number of the suppression that matches @name, if that is an earlier one. */
-static void judge_name(struct teller *t, const char *name, uint32_t *first)
-{
-	const struct ms_suppressions *suppressions = t->job->suppressions;
-	uint64_t *kept = name ? ms_ptrmap_at(&t->arena, &t->verdicts, name) : NULL;
-	uint32_t number;
-
-	if (!kept)
-		return;
-	if (!*kept)
-		*kept = ms_suppressions_find(suppressions, &name, 1) + 1;
-	number = (uint32_t)*kept;
-	if (number <= suppressions->n && (!*first || number < *first))
-		*first = number;
-}
-
-/* Both names of a function count: who writes suppressions sees one or the other. */
-static void tell_verdict(struct teller *t, size_t i, const struct ms_named *named)
-{
-	struct ms_name_record record = { .kind = MS_NAME_VERDICT, .index = i };
-	const struct ms_function *function;
-
-	judge_name(t, named->symbol.function, &record.verdict);
-	judge_name(t, named->symbol.file, &record.verdict);
-	ms_vec_for_each (function, &named->functions) {
-		judge_name(t, function->name, &record.verdict);
-		judge_name(t, function->mangled, &record.verdict);
-		judge_name(t, function->file, &record.verdict);
-	}
-	if (record.verdict)
-		put_record(t, &record);
 }
 
 /* ---- file by file ---- */
@@ -195,10 +160,7 @@ static void tell_group(struct teller *t, const struct ms_code *code, size_t begi
 		if (!code ||
 		    !ms_symbol_file_tell(file, pc - code->range.begin + code->offset, &named))
 			continue;
-		if (t->job->suppressions)
-			tell_verdict(t, i, &named);
-		else
-			tell_name(t, i, &named);
+		tell_name(t, i, &named);
 	}
 	debug = ms_symbol_file_debug(file);
 	if (debug->refused && !debug->found)

@@ -9,13 +9,11 @@
  *	GROUP    what is behind it is of one file, up to the address before @index
  *	STRING   @n bytes follow: string number 1, 2, …, which others refer to by number
  *	NAME     of address @index; @n functions follow
- *	VERDICT  instead of names: the suppression that one of address @index's names matches
  *	WARNING  string @text is for the report
  *	END
  */
 
 #include "cli/worker.h"
-#include "engine/names/suppressions.h"
 #include "engine/report.h"
 #include "sym/codes.h"
 
@@ -23,7 +21,6 @@ enum ms_name_kind {
 	MS_NAME_GROUP,
 	MS_NAME_STRING,
 	MS_NAME_NAME,
-	MS_NAME_VERDICT,
 	MS_NAME_WARNING,
 	MS_NAME_END,
 	MS_NAME_KINDS
@@ -41,11 +38,12 @@ struct ms_name_record {
 	uint32_t text; /* function, warning */
 	uint32_t file;
 	uint32_t line;
-	uint32_t verdict;
+	uint32_t unused; /* 0 */
 };
 
 struct ms_name_function {
 	uint32_t name;
+	uint32_t mangled;
 	uint32_t file;
 	uint32_t line;
 };
@@ -54,8 +52,8 @@ struct ms_names_job {
 	const struct ms_codes *code;
 	const ms_addr *pcs; /* in order, no two alike */
 	size_t n;
-	size_t from;                                /* those before are not looked at */
-	const struct ms_suppressions *suppressions; /* verdicts are wanted; NULL: names are */
+	size_t from;  /* those before are not looked at */
+	bool mangled; /* names as the linker has them are wanted, too */
 };
 
 /* What the process does: ms_worker_call.work, with a struct ms_names_job for @ctx. */

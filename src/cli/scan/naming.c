@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/ptrmap.h"
 #include "base/sort.h"
 #include "cli/scan/names.h"
 #include "cli/worker.h"
@@ -19,7 +20,6 @@ static const size_t most_kept_bytes = (size_t)1 << 30;
 struct listener {
 	const struct ms_names_job *job;
 	struct ms_arena *arena;
-	const struct ms_arena *held; /* what the worker looks at is in there, too; NULL: is not */
 	struct ms_opener opener;
 	pid_t tid; /* a living thread of the process; 0: there is none any more */
 	struct ms_worker worker;
@@ -31,9 +31,8 @@ struct listener {
 	uint64_t n_records;            /* of this try */
 	size_t group_begin, group_end; /* the addresses of the file it is at */
 	bool complete;
-	struct ms_named *names; /* for each address; NULL: verdicts are wanted */
-	uint32_t *verdicts;
-	struct ms_notes *warnings; /* NULL: nobody wants them */
+	struct ms_named *names; /* for each address */
+	struct ms_notes *warnings;
 };
 
 /* ---- listening ---- */
@@ -107,6 +106,7 @@ static bool take_functions(struct listener *l, size_t n, struct ms_functions *re
 	for (size_t i = 0; i < n; i++)
 		ret->at[i] = (struct ms_function){
 			.name = string(l, told[i].name),
+			.mangled = string(l, told[i].mangled),
 			.file = string(l, told[i].file),
 			.line = told[i].line,
 		};
@@ -126,20 +126,11 @@ static bool take_name(struct listener *l, const struct ms_name_record *record)
 		},
 	};
 
-	if (!l->names || record->index >= l->job->n ||
-	    !take_functions(l, record->n, &named.functions))
+	if (record->index >= l->job->n || !take_functions(l, record->n, &named.functions))
 		return false;
 	/* Only a symbol with a module counts. */
 	named.symbol.module = "";
 	l->names[record->index] = named;
-	return true;
-}
-
-static bool take_verdict(struct listener *l, const struct ms_name_record *record)
-{
-	if (!l->verdicts || record->index >= l->job->n || record->verdict > l->job->suppressions->n)
-		return false;
-	l->verdicts[record->index] = record->verdict;
 	return true;
 }
 
@@ -158,7 +149,7 @@ static bool take_warning(struct listener *l, const struct ms_name_record *record
 
 	if (!afford(l, sizeof(struct ms_note)))
 		return false;
-	if (text && l->warnings)
+	if (text)
 		ms_note_add(l->arena, l->warnings, "%s", text);
 	return text;
 }
@@ -166,7 +157,7 @@ static bool take_warning(struct listener *l, const struct ms_name_record *record
 /* More records no worker has to send: of an address these, and its strings. */
 static uint64_t most_records(const struct ms_names_job *job)
 {
-	enum { FOR_EACH = 2 * MS_NAME_FUNCTIONS + 8 };
+	enum { FOR_EACH = 3 * MS_NAME_FUNCTIONS + 8 };
 
 	return (job->n + UINT64_C(1)) * FOR_EACH;
 }
@@ -183,8 +174,6 @@ static bool take(struct listener *l, const struct ms_name_record *record)
 		return take_string(l, record);
 	case MS_NAME_NAME:
 		return take_name(l, record);
-	case MS_NAME_VERDICT:
-		return take_verdict(l, record);
 	case MS_NAME_WARNING:
 		return take_warning(l, record);
 	case MS_NAME_END:
@@ -204,11 +193,10 @@ static void tell_unfinished(const struct listener *l)
 
 	if (l->group_begin < l->job->n)
 		(void)ms_names_group(l->job, l->group_begin, &code);
-	if (l->warnings)
-		ms_note_add(l->arena, l->warnings,
-		            "functions of %.80s are not named: the process that read its debug "
-		            "information did not finish",
-		            code ? code->name : "some files");
+	ms_note_add(l->arena, l->warnings,
+	            "functions of %.80s are not named: the process that read its debug "
+	            "information did not finish",
+	            code ? code->name : "some files");
 }
 
 /* What a worker may take. */
@@ -231,7 +219,7 @@ static enum ms_status try_once(struct listener *l, struct ms_names_job *job, str
 		.limit_ns = limit_ns(l),
 		.opener = &l->opener,
 		.keep = -1,
-		.held = { l->arena, l->held },
+		.held = { l->arena },
 	};
 	struct ms_name_record record;
 	enum ms_status st;
@@ -273,9 +261,36 @@ static bool addr_before(const void *a, const void *b)
 	return *(const ms_addr *)a < *(const ms_addr *)b;
 }
 
-/* Each of the report's addresses once, in order. */
-static bool list_addresses(const struct ms_report *report, struct ms_arena *arena,
-                           struct ms_names_job *ret)
+static size_t index_of(const ms_addr *pcs, size_t n, ms_addr pc)
+{
+	size_t low = 0;
+
+	while (low < n) {
+		size_t middle = low + (n - low) / 2;
+
+		if (pcs[middle] < pc)
+			low = middle + 1;
+		else
+			n = middle;
+	}
+	return low;
+}
+
+/* What was found of @pc before. */
+static const struct ms_named *find_known(const struct ms_names_book *book, ms_addr pc)
+{
+	for (size_t i = 0; book && i < book->n; i++) {
+		size_t at = index_of(book->known[i].pcs, book->known[i].n, pc);
+
+		if (at < book->known[i].n && book->known[i].pcs[at] == pc)
+			return &book->known[i].names[at];
+	}
+	return NULL;
+}
+
+/* Each of the report's addresses that is not known once, in order. */
+static bool list_addresses(const struct ms_report *report, const struct ms_names_book *known,
+                           struct ms_arena *arena, struct ms_names_job *ret)
 {
 	size_t len = report->pcs.n * sizeof(ms_addr);
 	ms_addr *pcs = ms_arena_alloc(arena, len + 1);
@@ -286,49 +301,16 @@ static bool list_addresses(const struct ms_report *report, struct ms_arena *aren
 	if (!ms_sort(arena, pcs, report->pcs.n, sizeof(*pcs), addr_before))
 		return false;
 	for (size_t i = 0; i < report->pcs.n; i++)
-		if (!i || pcs[i] != pcs[i - 1])
+		if ((!ret->n || pcs[i] != pcs[ret->n - 1]) && !find_known(known, pcs[i]))
 			pcs[ret->n++] = pcs[i];
 	ret->pcs = pcs;
 	return true;
 }
 
-static size_t index_of(const struct ms_names_job *job, ms_addr pc)
-{
-	size_t low = 0;
-	size_t high = job->n;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (job->pcs[middle] < pc)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-static bool prepare(const struct ms_naming *naming, const struct ms_report *report,
-                    struct listener *l, struct ms_names_job *ret)
-{
-	struct ms_worker_call ids;
-
-	l->tid = ms_proc_living_thread(naming->pid);
-	ms_worker_take_ids(l->tid, &ids);
-	ms_opener_init(&l->opener, l->tid, ids.uid);
-	ms_codes_opener(&report->code, &l->opener);
-	l->opener.folder = naming->debug_folder;
-	l->opener.debuginfod = naming->debuginfod;
-	*ret = (struct ms_names_job){ .code = &report->code };
-	return list_addresses(report, l->arena, ret);
-}
-
-/* ---- names ---- */
-
 /* What the mappings say of where it is, beside what the worker told. */
-static void add_place(const struct ms_report *report, ms_addr pc, struct ms_named *named)
+static void add_place(const struct ms_codes *all, ms_addr pc, struct ms_named *named)
 {
-	const struct ms_code *code = ms_range_find(&report->code, pc);
+	const struct ms_code *code = ms_range_find(all, pc);
 
 	if (!named->symbol.module || !code) {
 		memset(named, 0, sizeof(*named));
@@ -338,114 +320,190 @@ static void add_place(const struct ms_report *report, ms_addr pc, struct ms_name
 	named->symbol.map_begin = code->range.begin;
 }
 
+/*
+ * Name the addresses of @job, without a process where there is none; what is to be said of it
+ * goes to @warnings. NULL with the reason in @err.
+ */
+static struct ms_named *name_all(const struct ms_naming *naming, struct ms_names_job *job,
+                                 struct ms_arena *arena, struct ms_notes *warnings,
+                                 struct ms_error *err)
+{
+	struct ms_named *names = ms_arena_alloc(arena, (job->n + 1) * sizeof(*names));
+	struct listener *l = ms_arena_alloc(arena, sizeof(*l));
+	struct ms_worker_call ids;
+
+	if (!names || !l) {
+		(void)ms_fail(err, MS_E_NOMEM, "no memory for the names of functions");
+		return NULL;
+	}
+	l->job = job;
+	l->arena = arena;
+	l->deadline_ns = naming->deadline_ns;
+	l->names = names;
+	l->warnings = warnings;
+	l->tid = ms_proc_living_thread(naming->pid);
+	ms_worker_take_ids(l->tid, &ids);
+	ms_opener_init(&l->opener, l->tid, ids.uid);
+	ms_codes_opener(job->code, &l->opener);
+	l->opener.folder = naming->debug_folder;
+	l->opener.debuginfod = naming->debuginfod;
+	return listen(l, job, err) ? NULL : names;
+}
+
 enum ms_status ms_naming_fill(const struct ms_naming *naming, struct ms_arena *arena,
                               struct ms_report *report, struct ms_error *err)
 {
-	struct listener *l;
-	struct ms_names_job job;
-	enum ms_status st;
+	struct ms_names_job job = { .code = &report->code };
+	const struct ms_named *names;
 
 	if (!report->pcs.n)
 		return MS_OK;
-	l = ms_arena_alloc(arena, sizeof(*l));
-	if (l)
-		l->arena = arena;
-	if (!l || !prepare(naming, report, l, &job))
+	if (!list_addresses(report, naming->book, arena, &job) ||
+	    !ms_vec_reserve(arena, &report->names, report->pcs.n))
 		return ms_fail(err, MS_E_NOMEM, "no memory for the names of functions");
-	l->job = &job;
-	l->deadline_ns = naming->deadline_ns;
-	l->warnings = &report->warnings;
-	l->names = ms_arena_alloc(arena, job.n * sizeof(*l->names));
-	if (!l->names || !ms_vec_reserve(arena, &report->names, report->pcs.n))
-		return ms_fail(err, MS_E_NOMEM, "no memory for the names of functions");
-	st = listen(l, &job, err);
-	if (st)
-		return st;
-	for (size_t i = 0; i < job.n; i++)
-		add_place(report, job.pcs[i], &l->names[i]);
-	for (size_t i = 0; i < report->pcs.n; i++)
-		report->names.at[i] = l->names[index_of(&job, report->pcs.at[i])];
+	names = name_all(naming, &job, arena, &report->warnings, err);
+	if (!names)
+		return err->status;
+	for (size_t i = 0; i < report->pcs.n; i++) {
+		ms_addr pc = report->pcs.at[i];
+		const struct ms_named *known = find_known(naming->book, pc);
+
+		report->names.at[i] = known ? *known : names[index_of(job.pcs, job.n, pc)];
+		add_place(&report->code, pc, &report->names.at[i]);
+	}
 	report->names.n = report->pcs.n;
 	return MS_OK;
 }
 
 /* ---- verdicts ---- */
 
+struct judging {
+	const struct ms_suppressions *suppressions;
+	struct ms_arena *arena;
+	struct ms_ptrmap verdicts; /* of strings: a suppression's number, + 1 */
+	bool out_of_memory;
+};
+
+/* Make @first the number of the suppression that matches @name, if that is an earlier one. */
+static void judge_name(struct judging *j, const char *name, uint32_t *first)
+{
+	uint64_t *kept = name ? ms_ptrmap_at(j->arena, &j->verdicts, name) : NULL;
+	uint32_t number;
+
+	if (!kept) {
+		j->out_of_memory |= name != NULL;
+		return;
+	}
+	if (!*kept)
+		*kept = ms_suppressions_find(j->suppressions, &name, 1) + 1;
+	number = (uint32_t)*kept;
+	if (number <= j->suppressions->n && (!*first || number < *first))
+		*first = number;
+}
+
+/* Modules need no file to be read: their names count whatever became of the worker. */
+static void judge_module(struct judging *j, const struct ms_codes *all, ms_addr pc, uint32_t *first)
+{
+	const struct ms_code *code = ms_range_find(all, pc);
+	const char *slash = code ? strrchr(code->name, '/') : NULL;
+
+	if (!code)
+		return;
+	judge_name(j, code->name, first);
+	if (slash)
+		judge_name(j, slash + 1, first);
+}
+
+/* Both names of a function count: suppressions are written by one or the other. */
+static uint32_t judge_address(struct judging *j, const struct ms_names_job *job,
+                              const struct ms_named *named, ms_addr pc)
+{
+	const struct ms_function *function;
+	uint32_t first = 0;
+
+	judge_module(j, job->code, pc, &first);
+	judge_name(j, named->symbol.function, &first);
+	judge_name(j, named->symbol.file, &first);
+	ms_vec_for_each (function, &named->functions) {
+		judge_name(j, function->name, &first);
+		judge_name(j, function->mangled, &first);
+		judge_name(j, function->file, &first);
+	}
+	return first;
+}
+
+/* For each of @job's addresses the first suppression that matches one of its names. */
+static bool judge_addresses(struct judging *j, const struct ms_names_job *job,
+                            const struct ms_named *names, uint32_t *ret, struct ms_error *err)
+{
+	uint64_t until_ns = ms_now_ns() + NAME_S * second_ns;
+
+	for (size_t i = 0; i < job->n; i++) {
+		if (ms_now_ns() > until_ns) {
+			(void)ms_fail(err, MS_E_TIMEOUT, "their names are too many, or too long");
+			return false;
+		}
+		ret[i] = judge_address(j, job, &names[i], job->pcs[i]);
+	}
+	if (j->out_of_memory)
+		(void)ms_fail(err, MS_E_NOMEM, "no memory for the names of functions");
+	return !j->out_of_memory;
+}
+
 static uint32_t earlier(uint32_t a, uint32_t b)
 {
 	return a && (!b || a < b) ? a : b;
 }
 
-static uint32_t judge_module(const struct ms_code *code, const struct ms_suppressions *suppressions)
+/* The first that matches a frame of it. */
+static uint32_t judge_stack(const struct ms_report *asked, const struct ms_stack *stack,
+                            const struct ms_names_job *job, const uint32_t *by_address)
 {
-	const char *slash = strrchr(code->name, '/');
-	const char *names[] = { code->name, slash ? slash + 1 : code->name };
-	size_t found = ms_suppressions_find(suppressions, names, sizeof(names) / sizeof(names[0]));
+	uint32_t first = 0;
 
-	return found == suppressions->n ? 0 : (uint32_t)found + 1;
-}
+	for (uint32_t k = 0; k < stack->n; k++) {
+		ms_addr pc = asked->pcs.at[stack->first + k];
 
-/* Modules need no file to be read: their names count whatever became of the worker. */
-static bool judge_modules(struct listener *l)
-{
-	const struct ms_names_job *job = l->job;
-	uint32_t *by_code = ms_arena_alloc(l->arena, (job->code->n + 1) * sizeof(*by_code));
-
-	if (!by_code)
-		return false;
-	for (size_t i = 0; i < job->code->n; i++)
-		by_code[i] = judge_module(&job->code->at[i], job->suppressions);
-	for (size_t i = 0; i < job->n; i++) {
-		const struct ms_code *code = ms_range_find(job->code, job->pcs[i]);
-
-		if (code)
-			l->verdicts[i] = earlier(by_code[code - job->code->at], l->verdicts[i]);
+		first = earlier(by_address[index_of(job->pcs, job->n, pc)], first);
 	}
-	return true;
+	return first;
 }
 
-static bool judge(const struct ms_naming *naming, const struct ms_report *asked,
-                  const struct ms_suppressions *suppressions, struct listener *l,
-                  struct ms_names_job *job)
+/* Where something is to be said of a file, its functions are named anew to have it said. */
+static void keep(struct ms_names_book *book, const struct ms_names_job *job,
+                 const struct ms_named *names, const struct ms_notes *warnings)
 {
-	if (!prepare(naming, asked, l, job))
-		return false;
-	job->suppressions = suppressions;
-	l->job = job;
-	l->deadline_ns = naming->deadline_ns;
-	l->verdicts = ms_arena_alloc(l->arena, (job->n + 1) * sizeof(*l->verdicts));
-	return l->verdicts;
+	if (!warnings->n && book->n < MS_WIRE_QUESTIONS) {
+		book->known[book->n].pcs = job->pcs;
+		book->known[book->n].names = names;
+		book->known[book->n++].n = job->n;
+	}
 }
 
 bool ms_naming_judge(const struct ms_naming *naming, const struct ms_report *asked,
                      const struct ms_suppressions *suppressions, uint32_t *verdicts,
                      struct ms_error *err)
 {
-	struct ms_arena arena = { 0 };
-	struct listener *l = ms_arena_alloc(&arena, sizeof(*l));
-	struct ms_names_job job;
-	bool ok = false;
+	struct ms_arena own = { 0 };
+	struct ms_arena *arena = naming->book ? naming->book->arena : &own;
+	struct ms_names_job job = { .code = &asked->code, .mangled = true };
+	struct judging judging = { .suppressions = suppressions, .arena = &own };
+	struct ms_notes warnings = { 0 };
+	const struct ms_named *names = NULL;
+	uint32_t *by_address = NULL;
+	bool ok;
 
-	if (l) {
-		l->arena = &arena;
-		l->held = naming->held;
-	}
-	if (!l || !judge(naming, asked, suppressions, l, &job)) {
+	if (list_addresses(asked, NULL, arena, &job))
+		by_address = ms_arena_alloc(&own, (job.n + 1) * sizeof(*by_address));
+	if (by_address)
+		names = name_all(naming, &job, arena, &warnings, err);
+	else
 		(void)ms_fail(err, MS_E_NOMEM, "no memory for the names of functions");
-		goto out;
-	}
-	ok = listen(l, &job, err) == MS_OK && judge_modules(l);
-	for (size_t i = 0; i < asked->stacks.n && ok; i++) {
-		const struct ms_stack *stack = &asked->stacks.at[i];
-
-		verdicts[i] = 0;
-		for (uint32_t k = 0; k < stack->n; k++) {
-			ms_addr pc = asked->pcs.at[stack->first + k];
-
-			verdicts[i] = earlier(l->verdicts[index_of(&job, pc)], verdicts[i]);
-		}
-	}
-out:
-	ms_arena_deinit(&arena);
+	ok = names && judge_addresses(&judging, &job, names, by_address, err);
+	for (size_t i = 0; ok && i < asked->stacks.n; i++)
+		verdicts[i] = judge_stack(asked, &asked->stacks.at[i], &job, by_address);
+	if (ok && naming->book)
+		keep(naming->book, &job, names, &warnings);
+	ms_arena_deinit(&own);
 	return ok;
 }

@@ -11,13 +11,25 @@
 
 #include "engine/names/suppressions.h"
 #include "engine/report.h"
+#include "report/wire.h"
+
+/* Names that were looked for to judge stacks, for the report, which has some of these stacks. */
+struct ms_names_book {
+	struct ms_arena *arena; /* of the report */
+	struct {
+		const ms_addr *pcs; /* in order */
+		const struct ms_named *names;
+		size_t n;
+	} known[MS_WIRE_QUESTIONS];
+	size_t n;
+};
 
 struct ms_naming {
-	pid_t pid;                   /* the process that was scanned; it may have ended */
-	const char *debug_folder;    /* where separate debug information is, too; or NULL */
-	bool debuginfod;             /* the servers of DEBUGINFOD_URLS are asked, too */
-	const struct ms_arena *held; /* of what is asked for a verdict; NULL: it is small */
-	uint64_t deadline_ns;        /* ms_now_ns() when it has to be over; 0: none but its own */
+	pid_t pid;                  /* the process that was scanned; it may have ended */
+	const char *debug_folder;   /* where separate debug information is, too; or NULL */
+	bool debuginfod;            /* the servers of DEBUGINFOD_URLS are asked, too */
+	struct ms_names_book *book; /* kept by ms_naming_judge(), used by _fill(); or NULL */
+	uint64_t deadline_ns;       /* ms_now_ns() when it has to be over; 0: none but its own */
 };
 
 /*
@@ -25,7 +37,7 @@ struct ms_naming {
  *
  * @arena: where names and strings are put
  *
- * What could not be named is told among the report's warnings.
+ * What could not be named is noted among the report's warnings.
  * Returns MS_E_NOMEM, and MS_E_SYS when there can be no other process.
  */
 ms_must_check enum ms_status ms_naming_fill(const struct ms_naming *naming, struct ms_arena *arena,

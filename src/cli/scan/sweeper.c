@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/scan/sweeper.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "alloc/decoders.h"
 #include "base/clock.h"
-#include "base/file.h"
-#include "base/workers.h"
 #include "report/wire.h"
-#include "target/jail/jail.h"
+#include "scan/sweep.h"
 #include "target/snapshot.h"
 #include "target/target.h"
 
@@ -36,16 +31,6 @@ static void enter_step(const void *ctx, enum ms_snapshot_step step)
 	enter(ctx, stages[step]);
 }
 
-bool ms_sweep_put(void *fd, const void *bytes, size_t len)
-{
-	return ms_fd_write_all(*(const int *)fd, bytes, len);
-}
-
-bool ms_sweep_get(void *fd, void *bytes, size_t len)
-{
-	return ms_fd_read_all(*(const int *)fd, bytes, len);
-}
-
 static bool ask_judge(void *ctx, const struct ms_report *asked, uint32_t *verdicts,
                       struct ms_error *err)
 {
@@ -54,13 +39,9 @@ static bool ask_judge(void *ctx, const struct ms_report *asked, uint32_t *verdic
 	return ms_wire_ask(&link, asked, verdicts, err);
 }
 
-/*
- * Give up every right but to compute and to answer. Threads inherit what is given up, so
- * they come after that; nothing foreign was read yet when something cannot be given up.
- */
-static enum ms_status confine(const struct ms_sweep *sweep, const struct ms_snapshot *snapshot,
-                              struct ms_scan_options *options, struct ms_arena *arena,
-                              struct ms_error *err)
+/* Search what is held. */
+static enum ms_status search(const struct ms_sweep *sweep, struct ms_snapshot *snapshot,
+                             struct ms_arena *arena, struct ms_error *err)
 {
 	const int keep[] = { sweep->report, sweep->judge, sweep->channel,
 		             ms_snapshot_descriptor(snapshot) };
@@ -71,40 +52,23 @@ static enum ms_status confine(const struct ms_sweep *sweep, const struct ms_snap
 		.new_bytes = least_bytes + BYTES_PER_BYTE * ms_snapshot_private_bytes(snapshot),
 		.n_open = 1,
 	};
-	enum ms_status st = ms_jail_drop(&jail, err);
-
-	if (st)
-		return st;
-	if (ms_workers_start(sweep->jobs, &options->workers, err)) {
-		options->workers = NULL;
-		ms_note_add(arena, &sweep->watch->report.warnings, "the search ran alone: %s",
-		            err->text);
-	}
-	return ms_jail_seal(MS_JAIL_SWEEP, err);
-}
-
-/* Search what is held. */
-static enum ms_status search(const struct ms_sweep *sweep, struct ms_snapshot *snapshot,
-                             struct ms_arena *arena, struct ms_error *err)
-{
-	struct ms_report *report = &sweep->watch->report;
 	struct ms_scan_options options = *sweep->options;
+	const struct ms_sweep_call call = {
+		.shared = sweep->shared,
+		.snapshot = snapshot,
+		.jail = &jail,
+		.options = &options,
+		.jobs = sweep->jobs,
+	};
 	int judge = sweep->judge;
 	enum ms_status st;
 
-	st = confine(sweep, snapshot, &options, arena, err);
-	if (st)
-		return st;
-	ms_snapshot_describe(snapshot, sweep->shared, arena, report);
-	enter(sweep, MS_STAGE_SEARCH);
-	options.decoders = ms_decoders;
-	options.annotators = ms_annotators;
 	if (judge >= 0) {
 		options.judge = ask_judge;
 		options.judge_ctx = &judge;
 	}
-	st = ms_scan(snapshot->src, &options, arena, report, err);
-	report->scan.bytes_read = ms_snapshot_bytes(snapshot);
+	enter(sweep, MS_STAGE_SEARCH);
+	st = ms_sweep_search(&call, arena, &sweep->watch->report, err);
 	return st ? st : ms_snapshot_check(snapshot, sweep->shared, err);
 }
 
@@ -150,17 +114,14 @@ static int serve(const struct ms_sweep *sweep,
 {
 	struct ms_arena arena;
 	struct ms_error err;
-	int fd = sweep->report;
-	bool sent;
 
 	memset(&err, 0, sizeof(err));
 	ms_arena_init(&arena);
 	enter(sweep, MS_STAGE_PREPARE);
 	err.status = body(sweep, &arena, &err);
 	enter(sweep, MS_STAGE_SEND);
-	sent = ms_wire_send(ms_sweep_put, &fd, &err, &sweep->watch->report);
 	/* The arena and what is held go with the process. */
-	return sent ? 0 : 1;
+	return ms_sweep_send(sweep->report, &err, &sweep->watch->report);
 }
 
 int ms_sweep_serve(const struct ms_sweep *sweep)

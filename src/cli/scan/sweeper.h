@@ -3,9 +3,8 @@
 #define MS_CLI_SWEEPER_H
 
 /*
- * The sweeper process: has the target frozen, holds its memory, lets it go, gives up
- * its rights (target/jail/jail.h), searches what it holds and sends the report. It does not
- * search with rights that it could not give up: that is a failure of the scan.
+ * The sweeper process: has the target frozen, holds its memory, lets it go, and sweeps what
+ * it holds (scan/sweep.h).
  */
 
 #include <stdatomic.h>
@@ -49,9 +48,5 @@ int ms_sweep_serve(const struct ms_sweep *sweep);
 
 /* The same of a target that stands all the time; there is no channel then. */
 int ms_sweep_serve_standing(const struct ms_sweep *sweep);
-
-/* The wire's bytes (report/wire.h) through the descriptor that @fd, an int, points to. */
-bool ms_sweep_put(void *fd, const void *bytes, size_t len);
-bool ms_sweep_get(void *fd, void *bytes, size_t len);
 
 #endif

@@ -19,7 +19,6 @@
 #include "cli/scan/naming.h"
 #include "cli/scan/sweeper.h"
 #include "cli/tell.h"
-#include "report/trust.h"
 #include "report/wire.h"
 #include "target/proc.h"
 #include "target/target.h"
@@ -41,10 +40,8 @@ enum { READER, WRITER }; /* those of the report: original, sweeper */
 
 struct trio {
 	const struct ms_trio_call *call;
-	struct ms_error *refusal; /* why the target was not cloned; status MS_OK: not known to be */
 	struct ms_collection *shared;
 	struct ms_watch *watch;
-	const struct ms_arena *arena; /* of the report */
 	int channel[2];
 	int report[2]; /* both ways: the sweeper may ask, too */
 	pid_t original;
@@ -88,7 +85,7 @@ static int be_sweeper(struct trio *t)
 		.options = t->call->scan,
 		.jobs = t->call->jobs,
 		.how = t->call->how,
-		.refusal = t->refusal->status ? t->refusal->text : NULL,
+		.refusal = t->call->refusal->status ? t->call->refusal->text : NULL,
 		.watch = t->watch,
 		.parent = t->original,
 		.channel = t->channel[OURS],
@@ -364,14 +361,12 @@ static bool judge(void *ctx, const struct ms_report *asked, uint32_t *verdicts,
                   struct ms_error *err)
 {
 	struct trio *t = ctx;
-	struct ms_naming naming = *t->call->naming;
 	bool ok;
 
-	naming.held = t->arena;
 	ms_progress_tick(t->call->progress, "naming functions");
 	/* The target runs again, so there is nothing to wait for. */
 	ms_ending_allow(&t->endings);
-	ok = ms_naming_judge(&naming, asked, t->call->scan->suppressions, verdicts, err);
+	ok = ms_naming_judge(t->call->naming, asked, t->call->scan->suppressions, verdicts, err);
 	ms_ending_hold(&t->endings);
 	return ok;
 }
@@ -387,7 +382,6 @@ static enum ms_status receive(struct trio *t, struct ms_arena *arena, struct ms_
 		.judge_ctx = t,
 	};
 
-	t->arena = arena;
 	return ms_wire_serve(&link, arena, ret, err);
 }
 
@@ -491,16 +485,17 @@ static enum ms_status explain(const struct trio *t, enum ms_status st, struct ms
 	return st;
 }
 
-static enum ms_status attempt(const struct ms_trio_call *call, struct ms_error *refusal,
-                              struct ms_arena *arena, struct ms_report *ret, struct ms_error *err)
+static enum ms_status attempt(const struct ms_trio_call *call, struct ms_arena *arena,
+                              struct ms_report *ret, struct ms_error *err)
 {
-	struct trio t = { .call = call,
-		          .refusal = refusal,
-		          .original = getpid(),
-		          .channel = { -1, -1 },
-		          .report = { -1, -1 } };
-	enum ms_status st = open_trio(&t, err);
+	struct trio t = {
+		.call = call, .original = getpid(), .channel = { -1, -1 }, .report = { -1, -1 }
+	};
+	enum ms_status st;
 
+	ms_arena_deinit(arena);
+	*call->naming->book = (struct ms_names_book){ .arena = arena };
+	st = open_trio(&t, err);
 	ms_ending_hold(&t.endings);
 	if (st == MS_OK)
 		st = start(&t, err);
@@ -511,52 +506,21 @@ static enum ms_status attempt(const struct ms_trio_call *call, struct ms_error *
 	st = explain(&t, st, err);
 	if (st == MS_OK)
 		ret->scan.peak_rss_bytes = t.sweeper_peak_bytes;
-	else if (t.shared && !refusal->status)
-		ms_error_take(refusal, &t.shared->clone_error);
+	else if (t.shared && !call->refusal->status)
+		ms_error_take(call->refusal, &t.shared->clone_error);
 	close_trio(&t);
 	return st;
-}
-
-/* The same; when the target can be frozen but not cloned, once more with a copy. */
-static enum ms_status attempt_either(const struct ms_trio_call *call, struct ms_error *refusal,
-                                     struct ms_arena *arena, struct ms_report *ret,
-                                     struct ms_error *err)
-{
-	bool refused = refusal->status;
-	enum ms_status st = attempt(call, refusal, arena, ret, err);
-
-	if (!st || refused || !refusal->status)
-		return st;
-	if (call->verbose)
-		ms_tell("cannot clone: %s; copying", refusal->text);
-	ms_arena_deinit(arena);
-	return attempt(call, refusal, arena, ret, err);
 }
 
 enum ms_status ms_trio_scan(const struct ms_trio_call *call, struct ms_arena *arena,
                             struct ms_report *ret, struct ms_error *err)
 {
-	uint64_t began_ns = ms_now_ns();
-	struct ms_error refusal = { 0 };
-	struct ms_trust trust = { 0 };
-	enum ms_status st;
+	bool refused = call->refusal->status;
+	enum ms_status st = attempt(call, arena, ret, err);
 
-	for (;;) {
-		const char *why;
-
-		ms_arena_deinit(arena);
-		st = attempt_either(call, &refusal, arena, ret, err);
-		trust.spent_ns = ms_now_ns() - began_ns;
-		why = ms_trust_doubt(&trust, st, ret, err);
-		if (!why || is_late(call, ms_trust_pause_ns(&trust)))
-			break;
-		if (call->verbose)
-			ms_tell("try %u: %s; trying again", trust.attempts, why);
-		ms_sleep_ns(ms_trust_pause_ns(&trust));
-	}
-	if (st == MS_OK)
-		st = ms_trust_take(&trust, call->pid, arena, ret, err);
-	if (st == MS_OK)
-		ret->scan.duration_ns = ms_now_ns() - began_ns;
-	return st;
+	if (!st || refused || !call->refusal->status)
+		return st;
+	if (call->verbose)
+		ms_tell("cannot clone: %s; copying", call->refusal->text);
+	return attempt(call, arena, ret, err);
 }

@@ -30,17 +30,17 @@ struct ms_trio_call {
 	const struct ms_scan_options *scan;
 	enum ms_snapshot_how how;
 	unsigned jobs;                  /* threads to search with */
-	const struct ms_naming *naming; /* of stacks, which suppressions need */
+	const struct ms_naming *naming; /* of stacks, which suppressions need; with a book */
+	struct ms_error *refusal; /* in/out: why the target was not cloned; MS_OK: it may be */
 	struct ms_progress *progress;
-	bool verbose; /* tell on stderr why a scan is tried again */
+	bool verbose; /* tell on stderr what is tried again */
 };
 
 /*
- * Scan call->pid. A heap that was caught in the middle of a change is looked at
- * again, some times and a little later each time, but not past the deadline; the last
- * answer counts. One that refused to be cloned is copied.
+ * Scan call->pid once. One that refused to be cloned is copied, now and in later calls with
+ * the same call->refusal.
  *
- * @ret: all but host and target; its vectors are in @arena, which is emptied first
+ * @ret: all but host, target and names; its vectors are in @arena, which is emptied first
  */
 ms_must_check enum ms_status ms_trio_scan(const struct ms_trio_call *call, struct ms_arena *arena,
                                           struct ms_report *ret, struct ms_error *err);

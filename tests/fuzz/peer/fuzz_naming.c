@@ -5,10 +5,10 @@
  *
  *	fuzz: -max_len=8192
  *
- * The first byte of an input chooses names or verdicts, the second the pieces that they
- * come in, the third how much of the rest the first process tells before it ends; others
- * go on. It must neither crash nor run on. What is believed must be in bounds, and can
- * be written in every format.
+ * The first byte of an input chooses whether stacks are judged before they are named, the
+ * second the pieces that names come in, the third how much of the rest the first process
+ * tells before it ends; others go on. It must neither crash nor run on. What is believed must
+ * be in bounds, and can be written in every format.
  */
 
 #include <string.h>
@@ -120,10 +120,10 @@ static bool sink_write(struct ms_sink *sink, const char *bytes, size_t len)
 	return true;
 }
 
-static void fill(struct ms_arena *arena)
+static void fill(struct ms_arena *arena, struct ms_names_book *book)
 {
 	static const char *const formats[] = { "text", "json" };
-	const struct ms_naming naming = { .pid = 0 };
+	const struct ms_naming naming = { .book = book };
 	struct ms_sink sink = { sink_write, false };
 	struct ms_error err;
 
@@ -136,11 +136,11 @@ static void fill(struct ms_arena *arena)
 		require(ms_writer_find(formats[i])->write(&report, &sink), "it is written");
 }
 
-static void judge_stacks(struct ms_arena *arena)
+static void judge_stacks(struct ms_arena *arena, struct ms_names_book *book)
 {
 	static const char text[] = "leak:foo\nleak:/lib/two\n";
 	const struct ms_suppression_file file = { "known", text, sizeof(text) - 1 };
-	const struct ms_naming naming = { .pid = 0 };
+	const struct ms_naming naming = { .book = book };
 	struct ms_suppressions known = { 0 };
 	uint32_t verdicts[2];
 	struct ms_error err;
@@ -154,6 +154,7 @@ static void judge_stacks(struct ms_arena *arena)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct ms_arena arena = { 0 };
+	struct ms_names_book book = { .arena = &arena };
 
 	if (size < CHOSEN)
 		return -1;
@@ -163,9 +164,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	told.piece = 1 + (size_t)data[1];
 	told.first = (size_t)data[2] * UNIT;
 	if (data[0] % 2)
-		judge_stacks(&arena);
-	else
-		fill(&arena);
+		judge_stacks(&arena, &book);
+	fill(&arena, &book);
 	ms_arena_deinit(&arena);
 	return 0;
 }
@@ -196,7 +196,7 @@ static void tell_string(const char *s)
 
 static void tell_names(void)
 {
-	const struct ms_name_function functions[] = { { 1, 2, 10 }, { 3, 2, 20 } };
+	const struct ms_name_function functions[] = { { 1, 3, 2, 10 }, { 3, 0, 2, 20 } };
 
 	tell_record((struct ms_name_record){ .kind = MS_NAME_GROUP, .index = 1 });
 	tell_string("inner");
@@ -215,13 +215,6 @@ static void tell_names(void)
 	tell_record((struct ms_name_record){ .kind = MS_NAME_NAME, .index = 2, .text = 1 });
 }
 
-static void tell_verdicts(void)
-{
-	tell_record((struct ms_name_record){ .kind = MS_NAME_GROUP, .index = 2 });
-	tell_record((struct ms_name_record){ .kind = MS_NAME_VERDICT, .index = 1, .verdict = 1 });
-	tell_record((struct ms_name_record){ .kind = MS_NAME_GROUP, .index = 3 });
-}
-
 void fuzz_seeds(fuzz_take take_seed)
 {
 	for (uint8_t what = 0; what < 2; what++)
@@ -231,18 +224,14 @@ void fuzz_seeds(fuzz_take take_seed)
 
 			seed.n = 0;
 			tell(chosen, CHOSEN);
-			if (what)
-				tell_verdicts();
-			else
-				tell_names();
+			tell_names();
 			tell_record((struct ms_name_record){ .kind = MS_NAME_END });
 			take_seed(seed.bytes, seed.n);
-			/* Of an address, or a suppression, that there is not. */
+			/* Of an address that there is not, or a string. */
 			seed.n -= sizeof(struct ms_name_record);
 			tell_record((struct ms_name_record){
-				.kind = what ? MS_NAME_VERDICT : MS_NAME_NAME,
+				.kind = MS_NAME_NAME,
 				.index = first % 2 ? 3 : 0,
-				.verdict = 3,
 				.text = 77,
 			});
 			take_seed(seed.bytes, seed.n);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MS_REPORT_TRUST_H
-#define MS_REPORT_TRUST_H
+#ifndef MS_SCAN_TRUST_H
+#define MS_SCAN_TRUST_H
 
 /*
  * Whether what a scan answered can be believed, or is to be asked again: a heap may be

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "report/trust.h"
+#include "scan/trust.h"
 
 #include <string.h>
 
