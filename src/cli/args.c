@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/args.h"
 
+#include <assert.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -65,20 +67,135 @@ bool ms_args_limit(const char *s, uint64_t *ret)
 	return true;
 }
 
-int ms_args_next(struct ms_args *args)
-{
-	int option;
-	int at;
+/* ---- options ---- */
 
-	if (!args->begun)
-		optind = 0; /* GNU: begin anew, also when tests call us twice */
-	args->begun = true;
+/* What getopt_long() returns for row i: a number beyond every letter. */
+enum { CODE_BASE = UCHAR_MAX + 1 };
+
+struct getopt_tables {
+	struct option longs[MS_OPTIONS_MOST + 1];
+	char shorts[2 * MS_OPTIONS_MOST + 3];
+};
+
+/*
+ * "+" first: what is behind a word is no option. ":" then: a missing argument is reported as
+ * such; then each letter, ":" when it takes one.
+ */
+static void make_tables(const struct ms_option_table *table, struct getopt_tables *ret)
+{
+	char *letter = ret->shorts;
+
+	assert(table->n <= MS_OPTIONS_MOST);
+	memset(ret, 0, sizeof(*ret));
+	if (table->leading)
+		*letter++ = '+';
+	*letter++ = ':';
+	for (size_t i = 0; i < table->n; i++) {
+		const struct ms_option *option = &table->at[i];
+
+		ret->longs[i].name = option->name;
+		ret->longs[i].has_arg = !option->arg            ? no_argument
+		                        : option->arg[0] == '[' ? optional_argument
+		                                                : required_argument;
+		ret->longs[i].val = CODE_BASE + (int)i;
+		if (option->letter)
+			*letter++ = (char)option->letter;
+		if (option->letter && option->arg)
+			*letter++ = ':';
+	}
+}
+
+/* The row of what getopt_long() returned, or left in optopt: a code or a letter of ours. */
+static const struct ms_option *find_option(const struct ms_option_table *table, int code)
+{
+	size_t i = 0;
+
+	if (code >= CODE_BASE)
+		return &table->at[code - CODE_BASE];
+	while (i + 1 < table->n && table->at[i].letter != code)
+		i++;
+	assert(table->at[i].letter == code);
+	return &table->at[i];
+}
+
+/* What getopt_long() answers with ':' and '?'. */
+static bool wrong(const struct ms_option_table *table, int code, const char *word,
+                  struct ms_error *err)
+{
+	const struct ms_option *option = NULL;
+
+	if (code == ':' || optopt >= CODE_BASE)
+		option = find_option(table, optopt);
+	if (code == ':')
+		return ms_args_wrong(err, table->see, "--%s needs its argument, %s", option->name,
+		                     option->arg);
+	if (option)
+		return ms_args_wrong(err, table->see, "--%s takes no argument", option->name);
+	if (optopt)
+		return ms_args_wrong(err, table->see, "there is no option -%c", optopt);
+	return ms_args_wrong(err, table->see, "there is no option %.60s, or it is ambiguous", word);
+}
+
+static bool take_one(const struct ms_option_table *table, const struct ms_option *option, void *to,
+                     struct ms_error *err)
+{
+	if (option->instead)
+		return ms_args_wrong(err, option->instead, "--%s is not for %s", option->name,
+		                     table->command);
+	if (option->take)
+		return option->take(to, optarg, err);
+	*((bool *)to + option->flag) = true;
+	return true;
+}
+
+int ms_args_take(int argc, char **argv, const struct ms_option_table *table, void *to,
+                 struct ms_error *err)
+{
+	const struct ms_option *option;
+	struct getopt_tables tables;
+	int code;
+
+	make_tables(table, &tables);
 	opterr = 0;
-	/* With short options in one word, optind still is at that word. */
-	at = optind ? optind : 1;
-	option = getopt_long(args->argc, args->argv, args->shorts, args->longs, NULL);
-	if ((option == ':' || option == '?') && optind > at)
-		at = optind - 1;
-	args->word = at < args->argc ? args->argv[at] : "";
-	return option;
+	optind = 0; /* GNU: begin anew, also when tests call us twice */
+	while ((code = getopt_long(argc, argv, tables.shorts, tables.longs, NULL)) != -1) {
+		if (code == '?' || code == ':') {
+			(void)wrong(table, code, argv[optind - 1], err);
+			return -1;
+		}
+		option = find_option(table, code);
+		if (!take_one(table, option, to, err))
+			return -1;
+		if (option->last)
+			break;
+	}
+	return optind;
+}
+
+enum { LEFT = 25, INDENT = 6 }; /* of the names, and in front of them */
+
+static void list_option(FILE *to, const struct ms_option *option)
+{
+	const char *help = option->help;
+	char left[80];
+	int n = snprintf(left, sizeof(left), "--%s%s%s", option->name,
+	                 option->arg && option->arg[0] != '[' ? " " : "",
+	                 option->arg ? option->arg : "");
+
+	(void)fprintf(to, option->letter ? "  -%c, %-*s" : "  %c   %-*s",
+	              option->letter ? option->letter : ' ', LEFT, left);
+	if (n > LEFT)
+		(void)fprintf(to, "\n%*s", INDENT + LEFT, "");
+	for (const char *end; (end = strchr(help, '\n')); help = end + 1)
+		(void)fprintf(to, "  %.*s\n%*s", (int)(end - help), help, INDENT + LEFT, "");
+	(void)fprintf(to, "  %s\n", help);
+}
+
+void ms_args_help(FILE *to, const struct ms_option_table *table)
+{
+	(void)fprintf(to, "%s\n", table->usage);
+	for (size_t i = 0; i < table->n; i++)
+		if (!table->at[i].instead)
+			list_option(to, &table->at[i]);
+	(void)fprintf(to, "\n%s", table->notes);
 }

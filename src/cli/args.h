@@ -5,11 +5,11 @@
 /* What the option parsers of several commands have in common. */
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/status.h"
-
-struct option;
 
 /* Record in @err that the call is wrong, and with @advice what to do. Returns false. */
 bool ms_args_wrong(struct ms_error *err, const char *advice, const char *fmt, ...)
@@ -24,17 +24,47 @@ bool ms_args_seconds(const char *s, uint64_t most_s, uint64_t *ret_ns);
 /* A number, or "all", which is UINT64_MAX. */
 bool ms_args_limit(const char *s, uint64_t *ret);
 
-/* A command line, gone through from its beginning. */
-struct ms_args {
-	int argc;
-	char **argv;
-	const char *shorts; /* begins with ':' */
-	const struct option *longs;
-	const char *word; /* the option just returned, as it was written */
-	bool begun;
+/* An option, all of it. */
+struct ms_option {
+	int letter;       /* 0 when it has none */
+	const char *name; /* behind "--" */
+	const char
+		*arg; /* what --help calls its argument; in [] where it may be omitted; or NULL */
+	const char *help; /* may be several lines */
+	/*
+	 * Take @arg, NULL where there is none, into @to, the options of the command; false when it
+	 * is wrong, with both lines in @err. NULL: what is at @flag there, a bool, becomes true.
+	 */
+	bool (*take)(void *to, const char *arg, struct ms_error *err);
+	size_t flag;
+	int use;             /* the command's own */
+	bool last;           /* the rest of the line is not looked at */
+	const char *instead; /* it is not for this command: what to do instead; NULL: it is */
 };
 
-/* As getopt_long(), with optarg; behind the last option optind is the first word that is none. */
-int ms_args_next(struct ms_args *args);
+/* The options of a command. */
+struct ms_option_table {
+	const char *command; /* as it is called: "memscan run" */
+	const char *usage;   /* what --help prints above the options */
+	const char *notes;   /* and what below */
+	const char *see;     /* the advice when the call is wrong */
+	const struct ms_option *at;
+	size_t n;
+	bool leading; /* behind the first word that is no option there are none */
+};
+
+enum { MS_OPTIONS_MOST = 40 };
+
+/*
+ * Take all options of a command line, in any order and shortened where that is unambiguous,
+ * into @to. Words that are no options are the rest of @argv then.
+ *
+ * Returns where they begin; -1 when the call is wrong, with both lines in @err.
+ */
+int ms_args_take(int argc, char **argv, const struct ms_option_table *table, void *to,
+                 struct ms_error *err);
+
+/* Print what --help does. */
+void ms_args_help(FILE *to, const struct ms_option_table *table);
 
 #endif

@@ -17,6 +17,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "cli/args.h"
 #include "cli/cli.h"
 #include "cli/tell.h"
 #include "cli/worker.h"
@@ -40,12 +41,13 @@ enum {
 static const char usage[] =
 	"Usage: memscan stacks [OPTION]... PID\n"
 	"Print the stack of every thread of a running process, as debuggerd -b does.\n"
-	"PID may be the id of any of its threads.\n\n"
-	"  --debug-dir DIR  also look for separate debug files in DIR\n"
-	"  --debuginfod     ask the servers in $DEBUGINFOD_URLS for debug files\n"
-	"  -h, --help       print this help and exit\n\n"
+	"PID may be the id of any of its threads.\n";
+
+static const char notes[] =
 	"Exit status: 0 printed, 2 usage error, 3 the stacks could not be read (stderr says why\n"
 	"and what to do), 4 they could not be written.\n";
+
+static const char see_help[] = "say which process: memscan stacks PID; see memscan stacks --help";
 
 /* How a line begins about a stack that could not be followed. */
 static const char failed[] = "    Unwind failed: ";
@@ -269,16 +271,6 @@ static int print(const char *text, size_t len)
 	return MS_EXIT_UNWRITTEN;
 }
 
-static int wrong(const char *what, const char *word)
-{
-	struct ms_error err;
-
-	(void)ms_fail(&err, MS_E_UNSUPPORTED, "%s%s", what, word);
-	ms_advise(&err, "say which process: memscan stacks PID; see memscan stacks --help");
-	ms_tell_error(&err);
-	return MS_EXIT_USAGE;
-}
-
 /* Digits only; 0 when it is anything else. */
 static pid_t parse_pid(const char *word)
 {
@@ -297,54 +289,43 @@ static bool is_folder(const char *path)
 	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* The exit status when the call is wrong, else 0. */
-static int take_folder(struct request *request, const char *path)
+static bool take_folder(void *to, const char *path, struct ms_error *err)
 {
-	if (!path || !is_folder(path))
-		return wrong("--debug-dir takes a folder, not ", path ? path : "nothing");
-	request->debug_folder = path;
-	return 0;
+	((struct request *)to)->debug_folder = path;
+	return is_folder(path) ||
+	       ms_args_wrong(err, see_help, "--debug-dir takes a folder, not %s", path);
 }
 
-/* The exit status when the call is wrong, else 0. */
-static int take_option(struct request *request, char **argv, int *at)
+static const struct ms_option rows[] = {
+	{ 0, "debug-dir", "DIR", "also look for separate debug files in DIR", .take = take_folder },
+	{ 0, "debuginfod", NULL, "ask the servers in $DEBUGINFOD_URLS for debug files",
+	  .flag = offsetof(struct request, debuginfod) },
+	{ 'h', "help", NULL, "print this help and exit", .flag = offsetof(struct request, help),
+	  .last = true },
+};
+
+static const struct ms_option_table table = {
+	.command = "memscan stacks",
+	.usage = usage,
+	.notes = notes,
+	.see = see_help,
+	.at = rows,
+	.n = sizeof(rows) / sizeof(rows[0]),
+};
+
+static bool parse(int argc, char **argv, struct request *ret, struct ms_error *err)
 {
-	static const char folder[] = "--debug-dir=";
-	const char *word = argv[*at];
+	int at = ms_args_take(argc, argv, &table, ret, err);
 
-	if (strcmp(word, "--debug-dir") == 0)
-		return take_folder(request, argv[++*at]);
-	if (strncmp(word, folder, strlen(folder)) == 0)
-		return take_folder(request, word + strlen(folder));
-	if (strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0)
-		request->help = true;
-	else if (strcmp(word, "--debuginfod") == 0)
-		request->debuginfod = true;
-	else
-		return wrong("there is no option ", word);
-	return 0;
-}
-
-/* The exit status when the call is wrong, else 0. */
-static int parse(int argc, char **argv, struct request *ret)
-{
-	const char *process = NULL;
-	int status = 0;
-
-	for (int i = 1; i < argc && !status && !ret->help; i++) {
-		if (argv[i][0] == '-')
-			status = take_option(ret, argv, &i);
-		else if (process)
-			status = wrong("one process at a time: unexpected ", argv[i]);
-		else
-			process = argv[i];
-	}
-	if (status || ret->help)
-		return status;
-	if (!process)
-		return wrong("no process was given", "");
-	ret->id = parse_pid(process);
-	return ret->id ? 0 : wrong("not a process id: ", process);
+	if (at < 0 || ret->help)
+		return at >= 0;
+	if (at == argc)
+		return ms_args_wrong(err, see_help, "no process was given");
+	if (at + 1 < argc)
+		return ms_args_wrong(err, see_help, "one process at a time: unexpected %s",
+		                     argv[at + 1]);
+	ret->id = parse_pid(argv[at]);
+	return ret->id || ms_args_wrong(err, see_help, "not a process id: %s", argv[at]);
 }
 
 int ms_cmd_stacks(int argc, char **argv)
@@ -354,12 +335,16 @@ int ms_cmd_stacks(int argc, char **argv)
 	struct ms_arena arena;
 	struct ms_error err;
 	pid_t pid;
-	int status = parse(argc, argv, &request);
+	int status;
 
-	if (status)
-		return status;
-	if (request.help)
-		return print(usage, strlen(usage));
+	if (!parse(argc, argv, &request, &err)) {
+		ms_tell_error(&err);
+		return MS_EXIT_USAGE;
+	}
+	if (request.help) {
+		ms_args_help(stdout, &table);
+		return print("", 0);
+	}
 	if (request.debuginfod)
 		ms_tell_servers();
 	if (ms_target_check(request.id, &pid, &err))

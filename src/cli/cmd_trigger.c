@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "cli/args.h"
 #include "cli/cli.h"
 #include "cli/lines.h"
 #include "cli/tell.h"
@@ -30,9 +31,9 @@ enum { BEGIN_MS = 10000, SILENCE_MS = 90000, PIECE = 64 * 1024 };
 static const char usage[] =
 	"Usage: memscan trigger [--stacks] PID\n"
 	"Ask a process that has libmemunreachable's handler to search itself, and print its\n"
-	"answer. For places where no process may be traced from outside.\n\n"
-	"  --stacks  print the stacks of its threads instead of its leaks\n"
-	"  --help    print this help and exit\n\n"
+	"answer. For places where no process may be traced from outside.\n";
+
+static const char notes[] =
 	"Exit status: 0 it answered (leaks or not), 2 usage error, 3 it did not answer or could\n"
 	"not search itself, 4 the answer could not be written.\n";
 
@@ -40,6 +41,7 @@ static const char usage[] =
 struct asking {
 	pid_t pid;
 	bool stacks;
+	bool help;                    /* was asked for, nothing else */
 	char folder[MS_FOLDER_BYTES]; /* as the process sees it */
 	int dir;
 	int listener;
@@ -482,28 +484,39 @@ static enum ms_status ask(struct asking *a, bool *ret_written, struct ms_error *
 
 /* ---- the command ---- */
 
+static const struct ms_option rows[] = {
+	{ 0, "stacks", NULL, "print the stacks of its threads instead of its leaks",
+	  .flag = offsetof(struct asking, stacks) },
+	{ 'h', "help", NULL, "print this help and exit", .flag = offsetof(struct asking, help),
+	  .last = true },
+};
+
+static const struct ms_option_table table = {
+	.command = "memscan trigger",
+	.usage = usage,
+	.notes = notes,
+	.see = "see memscan trigger --help",
+	.at = rows,
+	.n = sizeof(rows) / sizeof(rows[0]),
+};
+
 static bool parse(int argc, char **argv, struct asking *ret, struct ms_error *err)
 {
-	for (int i = 1; i < argc; i++) {
-		char *end = argv[i];
-		long pid = strtol(argv[i], &end, 10);
+	int at = ms_args_take(argc, argv, &table, ret, err);
+	uint64_t id = 0;
 
-		if (!strcmp(argv[i], "--stacks")) {
-			ret->stacks = true;
-		} else if (!ret->pid && end != argv[i] && !*end && pid > 0 && pid <= INT_MAX) {
-			ret->pid = (pid_t)pid;
-		} else {
-			(void)ms_fail(err, MS_E_UNSUPPORTED,
-			              "trigger takes one process id, not '%s'", argv[i]);
-			ms_advise(err, "see memscan trigger --help");
-			return false;
-		}
-	}
-	if (ret->pid)
-		return true;
-	(void)ms_fail(err, MS_E_UNSUPPORTED, "no process was given");
-	ms_advise(err, "say which one: memscan trigger PID");
-	return false;
+	if (at < 0 || ret->help)
+		return at >= 0;
+	if (at == argc)
+		return ms_args_wrong(err, "say which one: memscan trigger PID",
+		                     "no process was given");
+	if (ms_args_number(argv[at], INT_MAX, &id) && id)
+		at++;
+	if (at < argc)
+		return ms_args_wrong(err, table.see, "trigger takes one process id, not '%s'",
+		                     argv[at]);
+	ret->pid = (pid_t)id;
+	return true;
 }
 
 int ms_cmd_trigger(int argc, char **argv)
@@ -513,13 +526,13 @@ int ms_cmd_trigger(int argc, char **argv)
 	bool written = true;
 	enum ms_status st;
 
-	if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
-		(void)fputs(usage, stdout);
-		return fflush(stdout) ? MS_EXIT_UNWRITTEN : MS_EXIT_CLEAN;
-	}
 	if (!parse(argc, argv, &asking, &err)) {
 		ms_tell_error(&err);
 		return MS_EXIT_USAGE;
+	}
+	if (asking.help) {
+		ms_args_help(stdout, &table);
+		return fflush(stdout) ? MS_EXIT_UNWRITTEN : MS_EXIT_CLEAN;
 	}
 	asking.pid = process_of(asking.pid);
 	st = check(asking.pid, asking.folder, &err);

@@ -425,13 +425,13 @@ def test_files_that_cannot_be_read(tmp_path):
 WRONG = [
     ([], "no heap dump was given"),
     (["a", "b", "c"], "heapdump takes one dump or two, not also 'c'"),
-    (["--bogus", "a"], "there is no option --bogus"),
-    (["-rx", "a"], "there is no option -rx"),
-    (["a", "--symbols"], "--symbols takes an argument"),
+    (["--bogus", "a"], "there is no option --bogus, or it is ambiguous"),
+    (["-rx", "a"], "there is no option -x"),
+    (["a", "--symbols"], "--symbols needs its argument, DIR"),
     (["--symbols", "", "a"], "--symbols takes a name"),
     (["--format", "xml", "a"], "--format takes text, html, folded or json, not 'xml'"),
     (["--by", "age", "a"], "--by takes stack or size, not 'age'"),
-    (["--reverse=yes", "a"], "there is no option --reverse=yes"),
+    (["--reverse=yes", "a"], "--reverse takes no argument"),
     (["--symbols", "/none", GOOD], "the folder of symbols /none does not exist"),
     (["--app-symbols", "/none", GOOD], "the folder of symbols /none does not exist"),
 ]
