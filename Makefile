@@ -85,7 +85,7 @@ $(B)/san/%.o: %.c Makefile
 
 # Criterion's assertions do not tell the compiler that they end a test.
 $(B)/tests/%.o $(B)/san/tests/%.o: FLAGS += -Itests -Itests/support -Wno-null-dereference
-$(B)/san/tests/fuzz/%.o $(B)/fuzz/tests/fuzz/%.o: FLAGS += -Itests/fuzz -Itests/support
+$(B)/san/tests/fuzz/%.o $(B)/fuzz/tests/fuzz/%.o: FLAGS += -Itests -Itests/fuzz -Itests/support
 
 # "q": two rooms may have a file of the same name, which "r" would replace.
 define archive
@@ -283,22 +283,39 @@ $(FUZZ_SRC:tests/fuzz/%.c=$(B)/fuzz/%): $(B)/fuzz/%: $(B)/fuzz/tests/fuzz/%.o \
 	@mkdir -p $(@D)
 	$(Q)$(FUZZ_CC) $(SANITIZE) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(LIBS)
 
-# Options of a fuzzer stand in its comment. The limit of memory is arena.c's: libFuzzer's own
-# takes a thread, by which giving memory back costs ten times as much.
-FUZZ         ?= $(patsubst fuzz_%.c,%,$(notdir $(FUZZ_SRC)))
+# Each begins with its seeds and what was kept of earlier runs: tests/fuzz/corpus/NAME, to which
+# an input is added that broke a reader. Options of a fuzzer stand in its comment. The limit of
+# memory is arena.c's: libFuzzer's own takes a thread, by which giving memory back costs ten
+# times as much. What libFuzzer prints is in build/fuzz/log.
+FUZZERS      := $(patsubst tests/fuzz/%.c,%,$(FUZZ_SRC))
+FUZZ         ?= $(patsubst fuzz_%,%,$(notdir $(FUZZERS)))
 FUZZ_SECONDS ?= 60
-FUZZ_CHOSEN  := $(foreach name,$(FUZZ),$(filter %/fuzz_$(name).c,$(FUZZ_SRC)))
-fuzz: $(FUZZ_CHOSEN:tests/fuzz/%.c=$(B)/fuzz/%) $(FUZZ_CHOSEN:tests/fuzz/%.c=$(B)/san/fuzz/%)
-	@test -n "$^" || { echo "no fuzzer of that name: $(FUZZ)" >&2; exit 1; }
-	@for source in $(FUZZ_CHOSEN); do \
-		part=$${source#tests/fuzz/}; part=$${part%.c}; corpus=$(B)/fuzz/corpus/$${part##*/fuzz_}; \
-		mkdir -p $$corpus && $(B)/san/fuzz/$$part --write $$corpus.seeds || exit 1; \
-		echo "== $$part"; \
-		ASAN_OPTIONS=malloc_context_size=4:quarantine_size_mb=4 UBSAN_OPTIONS=print_stacktrace=1 \
-			$(B)/fuzz/$$part -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=0 \
-			-artifact_prefix=$$corpus. -print_final_stats=1 -print_funcs=0 \
-			$$(sed -n 's/^.*fuzz: *\(-[^*]*\)$$/\1/p' $$source) \
-			$$corpus $$corpus.seeds || exit 1; \
+fuzz: $(FUZZ:%=fuzz-%)
+
+# $(1): its name; $(2): with its room
+define fuzzer
+.PHONY: fuzz-$(1)
+fuzz-$(1): corpus := $(B)/fuzz/corpus/$(1)
+fuzz-$(1): $(B)/fuzz/$(2) $(B)/san/fuzz/$(2)
+	@mkdir -p $$(corpus) $(B)/fuzz/log && $(B)/san/fuzz/$(2) --write $$(corpus).seeds
+	@ASAN_OPTIONS=malloc_context_size=4:quarantine_size_mb=4 UBSAN_OPTIONS=print_stacktrace=1 \
+		$(B)/fuzz/$(2) -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=0 \
+		-artifact_prefix=$$(corpus). -print_final_stats=1 -print_funcs=0 \
+		$$$$(sed -n 's/^.*fuzz: *\(-[^*]*\)$$$$/\1/p' tests/fuzz/$(2).c) \
+		$$(corpus) $$(wildcard tests/fuzz/corpus/$(1)) $$(corpus).seeds \
+		>$(B)/fuzz/log/$(1) 2>&1 || { cat $(B)/fuzz/log/$(1) >&2; exit 1; }
+	@sed -n 's/^#\([0-9]*\).*DONE *\(.*\) exec.*/== $(1): \1 runs, \2/p' $(B)/fuzz/log/$(1)
+endef
+$(foreach path,$(FUZZERS),$(eval $(call fuzzer,$(patsubst fuzz_%,%,$(notdir $(path))),$(path))))
+
+# Choose anew what is kept: the smallest inputs that reach all that was reached so far.
+fuzz-keep: $(FUZZ:%=fuzz-%)
+	@for name in $(FUZZ); do \
+		corpus=$(B)/fuzz/corpus/$$name; kept=tests/fuzz/corpus/$$name; \
+		rm -rf $$corpus.kept; mkdir -p $$corpus.kept $$kept; \
+		$(B)/fuzz/*/fuzz_$$name -set_cover_merge=1 -rss_limit_mb=0 $$corpus.kept $$kept $$corpus \
+			$$corpus.seeds >$(B)/fuzz/log/$$name.keep 2>&1 || exit 1; \
+		rm -r $$kept; mv $$corpus.kept $$kept; \
 	done
 
 # ---- measuring ----
