@@ -19,6 +19,7 @@
 
 B           := build
 VERBOSE     ?=
+E2E_JOBS    ?= $(shell nproc)
 CFLAGS      ?= -O2 -g
 PREFIX      ?= /usr/local
 EXEC_PREFIX ?= $(PREFIX)
@@ -249,8 +250,10 @@ check-fuzz: $(FUZZ_SRC:tests/fuzz/%.c=$(B)/san/fuzz/%)
 			timeout 60 $$f || failed="$$failed $$f"; \
 	done; test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
 
+# What measures time, or changes the machine, has it for itself; the rest mostly waits.
 check-e2e: all targets
-	tests/e2e/run
+	tests/e2e/run -n $(E2E_JOBS) --dist loadgroup -m 'not alone'
+	tests/e2e/run -m alone
 
 # What installing, starting and scanning dozens of programs takes is not for every check.
 check-programs:
