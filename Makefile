@@ -67,7 +67,7 @@ PARTS   := $(filter-out $(MAIN) src/inproc/annotate/malloc src/inproc/annotate/f
 Q := $(if $(VERBOSE),,@)
 
 .PHONY: all demo demo-run check check-quick check-all check-unit check-unit-san check-fuzz check-e2e \
-        check-programs targets fuzz bench bench-programs bench-parts install clean lint \
+        check-programs targets fuzz fuzz-keep bench bench-programs bench-parts install clean lint \
         lint-format lint-tidy lint-cppcheck lint-analyzer layers
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -242,12 +242,14 @@ $(FUZZ_SRC:tests/fuzz/%.c=$(B)/san/fuzz/%): $(B)/san/fuzz/%: $(B)/san/tests/fuzz
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(LIBS)
 
-# Seeds and random changes of them, the same each time; a second for each reader.
+# Seeds and random changes of them, the same each time, and what is kept of make fuzz; seconds
+# for each reader.
 check-fuzz: $(FUZZ_SRC:tests/fuzz/%.c=$(B)/san/fuzz/%)
 	@test -n "$^" || { echo "no fuzzers found" >&2; exit 1; }
 	@failed=; for f in $^; do echo "== $$f"; \
 		ASAN_OPTIONS=abort_on_error=1 UBSAN_OPTIONS=abort_on_error=1:print_stacktrace=1 \
-			timeout 60 $$f || failed="$$failed $$f"; \
+			sh -c "timeout 60 $$f && timeout 60 $$f tests/fuzz/corpus/$${f##*/fuzz_}/*" || \
+			failed="$$failed $$f"; \
 	done; test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
 
 # What measures time, or changes the machine, has it for itself; the rest mostly waits.
@@ -311,14 +313,17 @@ fuzz-$(1): $(B)/fuzz/$(2) $(B)/san/fuzz/$(2)
 endef
 $(foreach path,$(FUZZERS),$(eval $(call fuzzer,$(patsubst fuzz_%,%,$(notdir $(path))),$(path))))
 
-# Choose anew what is kept: the smallest inputs that reach all that was reached so far.
+# Choose anew what is kept: the least that reaches all that was reached, but for what the seeds
+# reach and for inputs over a kilobyte.
 fuzz-keep: $(FUZZ:%=fuzz-%)
 	@for name in $(FUZZ); do \
 		corpus=$(B)/fuzz/corpus/$$name; kept=tests/fuzz/corpus/$$name; \
-		rm -rf $$corpus.kept; mkdir -p $$corpus.kept $$kept; \
-		$(B)/fuzz/*/fuzz_$$name -set_cover_merge=1 -rss_limit_mb=0 $$corpus.kept $$kept $$corpus \
-			$$corpus.seeds >$(B)/fuzz/log/$$name.keep 2>&1 || exit 1; \
-		rm -r $$kept; mv $$corpus.kept $$kept; \
+		rm -rf $$corpus.kept; cp -r $$corpus.seeds $$corpus.kept; mkdir -p $$kept; \
+		$(B)/fuzz/*/fuzz_$$name -set_cover_merge=1 -rss_limit_mb=0 $$corpus.kept $$corpus $$kept \
+			>$(B)/fuzz/log/$$name.keep 2>&1 || { cat $(B)/fuzz/log/$$name.keep >&2; exit 1; }; \
+		(cd $$corpus.seeds && rm -f $$(ls | sed "s|^|../$$name.kept/|")); \
+		find $$corpus.kept -size +1024c -delete; rm -r $$kept; mv $$corpus.kept $$kept; \
+		echo "== $$name: $$(ls $$kept | wc -l) inputs kept"; \
 	done
 
 # ---- measuring ----
