@@ -68,7 +68,7 @@ Q := $(if $(VERBOSE),,@)
 
 .PHONY: all demo demo-run check check-quick check-all check-unit check-unit-san check-fuzz check-e2e \
         check-programs tsan targets fuzz fuzz-keep bench bench-programs bench-parts install clean lint \
-        lint-format lint-tidy lint-cppcheck lint-analyzer layers
+        lint-format lint-tidy lint-cppcheck lint-analyzer layers $(UNIT:%=unit-%) $(UNIT:%=unit-san-%)
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -204,37 +204,44 @@ check-all:
 	$(MAKE) check-unit
 	$(MAKE) check-unit-san
 	$(MAKE) check-fuzz
+	$(MAKE) lint
+	$(MAKE) fuzz FUZZ_SECONDS=10
 	$(MAKE) check-e2e
 
-# While one works: what finds most mistakes, in two to three minutes once all is built.
+# While one works: what finds most mistakes, and a minute of each room end to end.
+QUICK := targets stacks suppressions backtraces malloc_debug records annotations
 check-quick: all targets
 	$(MAKE) layers
 	$(MAKE) check-unit
-	tests/e2e/run test_targets.py -k "$$(. /etc/os-release && echo $$VERSION_CODENAME)-dynamic"
+	tests/e2e/run -n $(E2E_JOBS) --dist loadgroup $(QUICK:%=test_%.py) \
+		-k "not test_targets or $$(. /etc/os-release && echo $$VERSION_CODENAME)-dynamic"
 
+# Unit tests that compare times say "check: alone" in their source, and no other runs beside them.
+ALONE := $(if $(UNIT),$(patsubst tests/unit/%.c,%,$(shell grep -l 'check: alone' $(UNIT:%=tests/unit/%.c))))
 check-unit: $(UNIT:%=$(B)/unit/%)
 	@test -n "$^" || { echo "no unit tests found" >&2; exit 1; }
-	@failed=; for t in $^; do echo "== $$t"; $$t || failed="$$failed $$t"; done; \
-	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
+	@$(MAKE) --no-print-directory -k -O $(patsubst %,unit-%,$(filter-out $(ALONE),$(UNIT)))
+	@$(MAKE) --no-print-directory -k -j1 $(ALONE:%=unit-%)
+check-unit-san: $(UNIT:%=$(B)/san/unit/%)
+	@test -n "$^" || { echo "no unit tests found" >&2; exit 1; }
+	@$(MAKE) --no-print-directory -k -O $(patsubst %,unit-san-%,$(filter-out $(ALONE),$(UNIT)))
+	@$(MAKE) --no-print-directory -k -j1 $(ALONE:%=unit-san-%)
+
+$(UNIT:%=unit-%): unit-%: $(B)/unit/%
+	@echo "== $<"; $<
 
 # Criterion does not see a leak that LeakSanitizer reports, so every report goes to a
 # file, and a file is a failure. A test whose source says "lsan: off" runs without. No
 # signal gets a handler: threads of programs that have one are asked for their stacks.
-check-unit-san: $(UNIT:%=$(B)/san/unit/%)
-	@test -n "$^" || { echo "no unit tests found" >&2; exit 1; }
-	@rm -rf $(B)/san/log; mkdir -p $(B)/san/log; failed=; \
-	for t in $^; do \
-		name=$${t##*/}; leaks=1; ! grep -q 'lsan: off' tests/unit/$$name.c || leaks=0; \
-		options=abort_on_error=1:detect_leaks=$$leaks:log_path=$(B)/san/log/$$name; \
-		options=$$options:handle_segv=0:handle_sigbus=0:handle_sigfpe=0; \
-		echo "== $$t"; \
-		ASAN_OPTIONS=$$options UBSAN_OPTIONS=abort_on_error=1:print_stacktrace=1 $$t || \
-			failed="$$failed $$t"; \
-	done; \
-	for log in $(B)/san/log/*; do \
-		test ! -e $$log || { cat $$log; failed="$$failed $$log"; }; \
-	done; \
-	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
+$(UNIT:%=unit-san-%): unit-san-%: $(B)/san/unit/%
+	@rm -f $(B)/san/log/$*.*; mkdir -p $(B)/san/log; echo "== $<"; failed=0; \
+	leaks=1; ! grep -q 'lsan: off' tests/unit/$*.c || leaks=0; \
+	options=abort_on_error=1:detect_leaks=$$leaks:log_path=$(B)/san/log/$*; \
+	options=$$options:handle_segv=0:handle_sigbus=0:handle_sigfpe=0; \
+	ASAN_OPTIONS=$$options UBSAN_OPTIONS=abort_on_error=1:print_stacktrace=1 $< || failed=1; \
+	for log in $(B)/san/log/$*.*; do \
+		test ! -e $$log || { cat $$log; failed=1; }; \
+	done; exit $$failed
 
 # What stands before the archives takes their base/arena.c's place.
 $(FUZZ_SRC:tests/fuzz/%.c=$(B)/san/fuzz/%): $(B)/san/fuzz/%: $(B)/san/tests/fuzz/%.o \
