@@ -42,7 +42,10 @@ LIBS     := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -liberty
 CRITERION := $(shell pkg-config --libs criterion 2>/dev/null)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 
-SRC     := $(sort $(wildcard src/*/*.c src/*/*/*.c))
+# Of src/target/arch, what is named as this machine is.
+MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
+SRC     := $(filter-out $(filter-out src/target/arch/$(MACHINE)%,$(wildcard src/target/arch/*.c)), \
+             $(sort $(wildcard src/*/*.c src/*/*/*.c)))
 SUPPORT := $(sort $(wildcard tests/support/*.c))
 UNIT    := $(patsubst tests/unit/%.c,%,$(sort $(wildcard tests/unit/test_*.c)))
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/*/fuzz_*.c))

@@ -25,7 +25,7 @@
  */
 
 enum {
-	PAGE_BITS = 12,
+	PAGE_BITS = 12,  /* of the smallest pages that there are */
 	PAGES_BITS = 40, /* of a partial result; the number stands above */
 	MAX_RANGES = 1 << 16,
 	MAX_STATES = 1 << 18, /* partial results in all layers */

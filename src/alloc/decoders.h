@@ -4,13 +4,17 @@
 
 /* The allocators that memscan understands. */
 
+#include "engine/annotator.h"
 #include "engine/decoder.h"
 
 extern const struct ms_decoder ms_glibc_decoder;
-/* After the others, of whose blocks it says more: what a preloaded malloc_debug knows. */
-extern const struct ms_decoder ms_registry_decoder;
+/* What a preloaded malloc_debug knows. */
+extern const struct ms_annotator ms_registry_annotator;
 
 /* Every decoder, ended by NULL. */
 extern const struct ms_decoder *const ms_decoders[];
+
+/* Every annotator, ended by NULL. */
+extern const struct ms_annotator *const ms_annotators[];
 
 #endif

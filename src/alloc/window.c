@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { PAGE = 4096, FAR = 16 * 1024 };
+enum { LEAST = 4096, FAR = 16 * 1024 };
 
 void ms_window_init(struct ms_window *window, struct ms_source *src, struct ms_range limits,
                     uint8_t *buffer)
@@ -24,7 +24,7 @@ static size_t piece_for(struct ms_window *window, ms_addr begin, ms_addr end)
 	bool far = end < window->shown.end || begin > window->shown.end + FAR;
 	uint64_t most = window->limits.end - begin;
 
-	window->piece = far || !window->piece ? (size_t)PAGE : 2 * window->piece;
+	window->piece = far || !window->piece ? (size_t)LEAST : 2 * window->piece;
 	if (window->piece > MS_WINDOW_BYTES)
 		window->piece = MS_WINDOW_BYTES;
 	if (window->stop > begin && window->stop - begin < most)
@@ -36,11 +36,11 @@ static size_t piece_for(struct ms_window *window, ms_addr begin, ms_addr end)
 
 const uint8_t *ms_window_move(struct ms_window *window, ms_addr addr, size_t len)
 {
-	ms_addr begin = ms_align_down(addr, PAGE);
+	ms_addr begin = ms_align_down(addr, LEAST);
 	size_t got;
 
 	if (addr < window->limits.begin || addr >= window->limits.end ||
-	    window->limits.end - addr < len || len > MS_WINDOW_BYTES - PAGE)
+	    window->limits.end - addr < len || len > MS_WINDOW_BYTES - LEAST)
 		return NULL;
 	if (begin < window->limits.begin)
 		begin = window->limits.begin;

@@ -9,8 +9,8 @@
  *
  * A read of a clone's memory costs as much as nine more kilobytes do. So a window
  * that is asked for what comes next grows, up to MS_WINDOW_BYTES, and one that is
- * asked for something far away shrinks to a page: large blocks are jumped over.
- * Reads begin with a page, because others cost the kernel two pages for each.
+ * asked for something far away shrinks to 4 KiB: large blocks are jumped over.
+ * Reads begin with a page of the smallest kind, because others cost the kernel two pages for each.
  */
 
 #include <stddef.h>

@@ -175,6 +175,11 @@ bool ms_blocks_kill(struct ms_blocks *blocks, ms_addr addr)
 	return true;
 }
 
+uint32_t ms_blocks_new_group(struct ms_blocks *blocks)
+{
+	return ++blocks->n_groups;
+}
+
 void ms_blocks_drop_group(struct ms_blocks *blocks, uint32_t group)
 {
 	struct ms_extent *e;

@@ -64,7 +64,7 @@ struct ms_extent {
 	uint64_t slack;   /* bytes of a block's last granule that are not the block's */
 	uint32_t first;   /* id of its first block; after seal */
 	uint32_t n;       /* blocks */
-	uint32_t group;   /* the decoder's: which arena it belongs to */
+	uint32_t group;   /* of ms_blocks_new_group(); 0: none */
 	uint32_t mapping; /* of a MAPPING extent: its index in the source's mappings */
 	size_t less0;     /* of a trimmed extent: its first entry in ms_blocks.less */
 	bool trimmed;
@@ -86,7 +86,8 @@ struct ms_blocks {
 	struct MS_VEC(uint32_t) ranks;     /* one for each cell; after seal */
 	struct MS_VEC(struct ms_odd) odds; /* by address within an extent */
 	struct MS_VEC(uint32_t) less;      /* usable bytes that were not asked for; after trim */
-	uint64_t n;                        /* heap blocks; after seal */
+	uint32_t n_groups;
+	uint64_t n; /* heap blocks; after seal */
 	uint64_t bytes;
 	struct ms_arena *arena;
 	struct ms_source *src;
@@ -142,7 +143,10 @@ uint64_t ms_blocks_usable(const struct ms_blocks *blocks, ms_addr addr);
 /* Take the block at @addr for free. False when none begins there, or it is free already. */
 bool ms_blocks_kill(struct ms_blocks *blocks, ms_addr addr);
 
-/* Forget the extents of an arena that could not be proved. */
+/* A number for extents that stand or fall together, from 1 on; other decoders get others. */
+uint32_t ms_blocks_new_group(struct ms_blocks *blocks);
+
+/* Forget the extents of a group that could not be proved. */
 void ms_blocks_drop_group(struct ms_blocks *blocks, uint32_t group);
 
 /*

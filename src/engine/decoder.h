@@ -3,16 +3,19 @@
 #define MS_ENGINE_DECODER_H
 
 /*
- * Port: where an allocator's live blocks are, told from its own structures.
+ * Port: where an allocator's live blocks are, by its own structures.
  *
  * A decoder reads a stopped process's memory and knows one allocator. It proves
  * what it says: sums, ends and lists are compared with the allocator's own
  * counters, each comparison is a line of evidence, and what could not be proved
  * is handed over as `unproved` memory instead of blocks. It does not follow the
- * program's pointers, know about leaks, or trace anything.
+ * program's pointers, know about leaks or other allocators, or trace anything.
+ *
+ * decode.c calls all decoders step by step: every one claims, then every one reads,
+ * then every one settles.
  *
  * To add a decoder:
- *	1. src/alloc/foo.c (or a room src/alloc/foo/): `const struct ms_decoder ms_foo`;
+ *	1. src/alloc/foo.c (or a room src/alloc/foo/): `const struct ms_decoder ms_foo_decoder`;
  *	2. a row in src/alloc/decoders.c;
  *	3. tests/unit/test_foo.c, with a heap drawn by tests/support, and a program
  *	   in tests/targets that uses the allocator.
@@ -36,43 +39,67 @@ struct ms_origins {
 	struct ms_pcs pcs;
 };
 
-/* Another allocator that answers the program's malloc, and that nobody decodes. */
+/* Another allocator that answers the program's malloc, and that no decoder claimed. */
 struct ms_rival {
 	char name[MS_NAME_TEXT]; /* of the file it is in; "": there is none */
 	uint64_t bytes;          /* of that program's or library's own data */
 	bool may_pass_on; /* it could be in front of a decoded one, and never called so far */
 };
 
+struct ms_decoder;
+
 /* What decoders are given, and where they put what they found. */
 struct ms_decoding {
 	struct ms_source *src;
 	const struct ms_regions *regions; /* the classified mappings */
 	struct ms_arena *arena;
-	struct ms_workers *workers; /* threads to decode with; NULL: alone */
+	struct ms_workers *workers;               /* threads to decode with; NULL: alone */
+	const struct ms_decoder *const *decoders; /* all of them, for messages */
 
-	struct ms_blocks *blocks;  /* out: extents and blocks */
-	struct ms_ranges owned;    /* out: the allocator's memory and metadata, never a root */
-	struct ms_ranges unproved; /* out: heap memory without known blocks; all of it roots */
-	struct ms_heaps *heaps;    /* out: one entry per allocator found */
-	struct ms_notes *evidence; /* out: in the order of heaps */
-	struct ms_notes *warnings; /* out */
-	uint64_t pointer_guard; /* out: what the C library xors into saved frame pointers, or 0 */
-	struct ms_rival rival;  /* out */
-	bool unused;            /* out: the decoded allocator was never called */
-	struct ms_origins *origins; /* out: who allocated which block, where something kept that */
+	struct ms_blocks *blocks;   /* out: extents and blocks */
+	struct ms_ranges owned;     /* out: the allocator's memory and metadata, never a root */
+	struct ms_ranges unproved;  /* out: heap memory without known blocks; all of it roots */
+	struct ms_heaps *heaps;     /* out: one entry per allocator found */
+	struct ms_notes *evidence;  /* out: in the order of heaps */
+	struct ms_notes *warnings;  /* out */
+	struct ms_origins *origins; /* out: where blocks were allocated, if something kept that */
+
+	/* By decode.c. */
+	struct ms_rival rival;
+	bool unused; /* no allocator that was claimed was ever called */
+};
+
+/* What a decoder says before any block is read. */
+struct ms_claim {
+	void *state;                     /* the decoder's own; NULL: its allocator is not here */
+	struct MS_VEC(uint32_t) modules; /* that have the allocator's data (ms_region.module) */
+	struct ms_ranges memory;         /* the allocator's, as far as it shows by now */
+	bool unused;                     /* it was never called */
+	struct ms_ranges others; /* by decode.c, before the reading: all other claims' memory */
 };
 
 struct ms_decoder {
 	const char *name;
+	const char *reads; /* for messages: which allocator, which versions */
 
 	/*
-	 * Find this allocator and its blocks. Finding nothing is MS_OK.
+	 * Is the allocator here, and which memory is its own? Finding nothing is MS_OK.
 	 *
-	 * Returns MS_E_NOMEM; MS_E_UNSUPPORTED when the process plainly uses an
-	 * allocator that nobody here decodes, with its name in @err. The state of
-	 * the target's memory is never a failure.
+	 * @ret: zeroed
+	 *
+	 * Each of the three returns MS_E_NOMEM and nothing else: the state of the target's
+	 * memory is never a failure.
 	 */
-	enum ms_status (*decode)(struct ms_decoding *d, struct ms_error *err);
+	enum ms_status (*claim)(struct ms_decoding *d, struct ms_claim *ret);
+
+	/* Put every block; those of one extent by address. Only after a claim. */
+	enum ms_status (*read)(struct ms_decoding *d, const struct ms_claim *claim);
+
+	/*
+	 * Blocks are by address now and can be found: take out what is free after all, drop what
+	 * is not proved; hand over memory, heaps and evidence.
+	 */
+	enum ms_status (*settle)(struct ms_decoding *d, const struct ms_claim *claim);
 };
 
 #endif

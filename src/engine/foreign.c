@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/foreign.h"
 
+#include "engine/decode.h"
+
 /*
  * Where malloc is another allocator's, the decoded one holds next to nothing when it was
  * never called, or when it has less than 64 KiB and the rest is 16 times as much. What is
@@ -27,7 +29,7 @@ static uint64_t count_foreign(const struct ms_decoding *d)
 		struct ms_range rest = extent->range;
 		struct ms_range run;
 
-		if (extent->kind != MS_EXTENT_MAPPING || m->inode || m->shared ||
+		if (extent->kind != MS_EXTENT_MAPPING || m->file || m->shared ||
 		    !(m->prot & MS_PROT_WRITE))
 			continue;
 		while (ms_source_present(d->src, rest, &run)) {
@@ -65,12 +67,16 @@ static bool is_next_to_nothing(const struct ms_decoding *d, uint64_t decoded, ui
 
 static enum ms_status refuse(const struct ms_decoding *d, uint64_t decoded, struct ms_error *err)
 {
+	char reads[MS_READS_TEXT];
+
 	(void)ms_fail(err, MS_E_UNSUPPORTED,
-	              "the process allocates by %s, which memscan does not understand; glibc's "
-	              "malloc has %llu bytes",
-	              d->rival.name, (unsigned long long)decoded);
-	ms_advise(err, "memscan reads the heap of glibc's malloc today, and no other: blocks of "
-	               "that allocator are not seen");
+	              "the process allocates by %s, which memscan does not understand; %s's malloc "
+	              "has %llu bytes",
+	              d->rival.name, d->heaps->at[0].allocator, (unsigned long long)decoded);
+	ms_advise(
+		err,
+		"memscan reads the heap of %s, and no other: blocks of that allocator are not seen",
+		ms_decoders_read(d->decoders, reads));
 	return MS_E_UNSUPPORTED;
 }
 
@@ -92,13 +98,15 @@ enum ms_status ms_foreign_check(const struct ms_decoding *d, const struct ms_tot
 		ms_note_add(d->arena, d->warnings,
 		            "the process allocates by %s, which memscan does not understand: its "
 		            "blocks are not seen, nor leaks among them (%llu KiB are no heap of "
-		            "glibc's)",
-		            d->rival.name, (unsigned long long)foreign >> 10);
+		            "%s's)",
+		            d->rival.name, (unsigned long long)foreign >> 10,
+		            d->heaps->at[0].allocator);
 	} else if (d->unused) {
 		ms_note_add(d->arena, d->warnings,
-		            "glibc's malloc was never called; if the program brings an allocator "
-		            "of its own, its blocks are not seen (%llu KiB are no heap of glibc's)",
-		            (unsigned long long)foreign >> 10);
+		            "%s's malloc was never called; if the program brings an allocator of "
+		            "its own, its blocks are not seen (%llu KiB are no heap of %s's)",
+		            d->heaps->at[0].allocator, (unsigned long long)foreign >> 10,
+		            d->heaps->at[0].allocator);
 	} else if (foreign >= MUCH && foreign / TIMES_WARNED >= decoded) {
 		ms_note_add(d->arena, d->warnings,
 		            "%llu MiB of memory are no heap that memscan understands: if another "

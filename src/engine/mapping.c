@@ -14,7 +14,7 @@
  * read-only later come along, because the source knows which pages changed.
  */
 
-enum { MAX_PHDRS = 128, MAX_PHOFF = 1 << 16, PAGE = 4096 };
+enum { MAX_PHDRS = 128, MAX_PHOFF = 1 << 16 };
 
 /* Longest program or library believed, bytes. */
 static const uint64_t MAX_SPAN = UINT64_C(1) << 40;
@@ -38,9 +38,9 @@ static bool is_elf_header(const Elf64_Ehdr *ehdr)
 }
 
 /* Widen @module by a loadable segment; false when its length makes no sense. */
-static bool add_segment(struct module *module, uint64_t bias, const Elf64_Phdr *phdr)
+static bool add_segment(struct module *module, uint64_t bias, uint32_t page, const Elf64_Phdr *phdr)
 {
-	ms_addr end = ms_align_up(bias + phdr->p_vaddr + phdr->p_memsz, PAGE);
+	ms_addr end = ms_align_up(bias + phdr->p_vaddr + phdr->p_memsz, page);
 
 	if (end < module->span.begin || end - module->span.begin > MAX_SPAN)
 		return false;
@@ -58,12 +58,13 @@ static bool add_segment(struct module *module, uint64_t bias, const Elf64_Phdr *
 static bool read_module(struct ms_source *src, const struct ms_mapping *m, struct module *ret)
 {
 	struct module module = { m->range, 0 };
+	const uint32_t page = src->abi.page_bytes;
 	const Elf64_Phdr *base = NULL;
 	Elf64_Phdr phdr[MAX_PHDRS];
 	Elf64_Ehdr ehdr;
 	size_t n;
 
-	if (m->offset != 0 || !m->inode ||
+	if (m->offset != 0 || !m->file ||
 	    ms_source_read(src, m->range.begin, &ehdr, sizeof(ehdr)) != sizeof(ehdr) ||
 	    !is_elf_header(&ehdr))
 		return false;
@@ -75,7 +76,7 @@ static bool read_module(struct ms_source *src, const struct ms_mapping *m, struc
 			continue;
 		if (!base)
 			base = &phdr[i];
-		if (!add_segment(&module, m->range.begin - ms_align_down(base->p_vaddr, PAGE),
+		if (!add_segment(&module, m->range.begin - ms_align_down(base->p_vaddr, page), page,
 		                 &phdr[i]))
 			return false;
 	}
@@ -101,7 +102,7 @@ static struct ms_range bss_part(const struct ms_mapping *m, const struct module 
 	struct ms_range none = { m->range.begin, m->range.begin };
 	enum ms_region_kind kind = kind_by_itself(m);
 
-	if (m->inode || m->shared || m->range.begin < module->span.begin ||
+	if (m->file || m->shared || m->range.begin < module->span.begin ||
 	    (kind != MS_REGION_MEMORY && kind != MS_REGION_BRK))
 		return none;
 	return ms_range_common(m->range, (struct ms_range){ m->range.begin, module->data_end });

@@ -9,10 +9,14 @@
 #include "engine/report.h"
 #include "engine/source.h"
 
+/* By inode, or where a source has none, by name. */
 static inline bool ms_mapping_same_file(const struct ms_mapping *a, const struct ms_mapping *b)
 {
-	return a->inode && a->inode == b->inode && a->dev_major == b->dev_major &&
-	       a->dev_minor == b->dev_minor;
+	if (!a->file || !b->file)
+		return false;
+	if (!a->inode && !b->inode)
+		return !strcmp(a->name, b->name);
+	return a->inode == b->inode && a->dev_major == b->dev_major && a->dev_minor == b->dev_minor;
 }
 
 /*
@@ -27,9 +31,9 @@ static inline const struct ms_mapping *ms_module_first(const struct ms_mappings 
 {
 	const struct ms_mapping *first = map;
 
-	for (const struct ms_mapping *m = map; map->inode && m > maps->at;) {
+	for (const struct ms_mapping *m = map; map->file && m > maps->at;) {
 		m--;
-		if (!m->inode)
+		if (!m->file)
 			continue;
 		if (!ms_mapping_same_file(m, map) || m->offset > first->offset)
 			break;

@@ -36,7 +36,7 @@ static bool continues(const struct ms_source *src, const struct ms_region *regio
 	const struct ms_mapping *b = ms_region_mapping(src, next);
 
 	return next->kind == MS_REGION_MEMORY && region->range.end == next->range.begin &&
-	       a->prot == b->prot && !a->shared && !b->shared && !a->inode && !b->inode;
+	       a->prot == b->prot && !a->shared && !b->shared && !a->file && !b->file;
 }
 
 static enum ms_status add_node(struct ms_decoding *d, struct ms_range range, uint32_t mapping)
@@ -80,12 +80,13 @@ static enum ms_status add_nodes(struct ms_decoding *d, const struct ms_ranges *t
 	return st;
 }
 
-enum ms_status ms_roots_find(struct ms_decoding *d, struct ms_roots *ret)
+enum ms_status ms_roots_find(struct ms_decoding *d, const struct ms_libc_view *libc,
+                             struct ms_roots *ret)
 {
 	struct ms_ranges taken = { 0 };
 	const struct ms_region *region;
 	const struct ms_range *r;
-	enum ms_status st = ms_stacks_find(d->src, d->regions, &d->owned, d->arena, &ret->stacks);
+	enum ms_status st = ms_stacks_find(d, libc, &ret->stacks);
 
 	if (st)
 		return st;

@@ -25,7 +25,8 @@ struct ms_roots {
  * Find the roots, and add the nodes to the table of blocks, which is not sealed
  * yet. d->owned is tidy.
  */
-ms_must_check enum ms_status ms_roots_find(struct ms_decoding *d, struct ms_roots *ret);
+ms_must_check enum ms_status ms_roots_find(struct ms_decoding *d, const struct ms_libc_view *libc,
+                                           struct ms_roots *ret);
 
 /* Give every root to @walk. */
 void ms_roots_walk(const struct ms_roots *roots, struct ms_source *src, struct ms_walk *walk);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "engine/decode.h"
 #include "engine/foreign.h"
 #include "engine/graph/packed.h"
 #include "engine/graph/relative.h"
@@ -40,6 +41,7 @@ struct scan {
 	struct ms_error *err;
 	struct ms_regions regions;
 	struct ms_blocks blocks;
+	struct ms_libc_view libc;
 	struct ms_decoding decoding;
 	struct ms_origins origins;
 	struct ms_roots roots;
@@ -72,7 +74,6 @@ static enum ms_status no_memory(struct scan *s)
 
 static enum ms_status decode(struct scan *s)
 {
-	const struct ms_decoder *const *decoders = s->options->decoders;
 	enum ms_status st;
 
 	ms_blocks_init(&s->blocks, s->src, s->arena);
@@ -80,28 +81,21 @@ static enum ms_status decode(struct scan *s)
 		                            .regions = &s->regions,
 		                            .arena = s->arena,
 		                            .workers = s->options->workers,
+		                            .decoders = s->options->decoders,
 		                            .blocks = &s->blocks,
 		                            .heaps = &s->report->heaps,
 		                            .evidence = &s->report->evidence,
 		                            .warnings = &s->report->warnings,
 		                            .origins = &s->origins };
-	for (; *decoders; decoders++) {
-		st = (*decoders)->decode(&s->decoding, s->err);
-		if (st)
-			return st == MS_E_NOMEM ? no_memory(s) : st;
-	}
-	if (s->report->heaps.n)
-		return MS_OK;
-	st = ms_fail(s->err, MS_E_UNSUPPORTED,
-	             "no allocator that memscan understands was found in the process");
-	ms_advise(s->err, "memscan reads the heap of glibc's malloc, 2.26 to 2.43, 64-bit");
-	return st;
+	st = ms_decode(&s->decoding, s->options->annotators, s->err);
+	return st == MS_E_NOMEM ? no_memory(s) : st;
 }
 
 static enum ms_status find_roots(struct scan *s)
 {
+	s->libc = ms_libc_find(s->src, s->options->libcs ? s->options->libcs : ms_libcs);
 	if (!ms_ranges_tidy(s->arena, &s->decoding.owned) ||
-	    ms_roots_find(&s->decoding, &s->roots) || ms_blocks_sort(&s->blocks) ||
+	    ms_roots_find(&s->decoding, &s->libc, &s->roots) || ms_blocks_sort(&s->blocks) ||
 	    ms_blocks_seal(&s->blocks))
 		return no_memory(s);
 	s->report->totals.allocations = s->blocks.n;
@@ -126,7 +120,7 @@ static enum ms_status prepare_list(struct scan *s)
 static enum ms_status gather(struct scan *s)
 {
 	struct ms_edge_options options = { .unaligned = s->options->unaligned,
-		                           .guard = s->decoding.pointer_guard };
+		                           .mangling = s->libc.mangling };
 
 	if (!ms_edges_wanted(&s->blocks))
 		return MS_OK;
@@ -141,7 +135,7 @@ static enum ms_status mark_from_roots(struct scan *s, bool starts_only)
 {
 	struct ms_walk_options options = { .unaligned = s->options->unaligned,
 		                           .starts_only = starts_only,
-		                           .guard = s->decoding.pointer_guard,
+		                           .mangling = s->libc.mangling,
 		                           .edges = s->followed,
 		                           .workers = s->options->workers };
 	struct ms_walk *walk = ms_walk_new(&s->blocks, &options, s->arena);
@@ -342,7 +336,7 @@ static enum ms_status mark_unseen(struct scan *s)
 	struct count kept = { 0 };
 	struct ms_cell *cell;
 
-	if (!s->src->unseen_bytes)
+	if (!s->src->unseen.n)
 		return MS_OK;
 	visit_unmarked(s, add_block, &kept);
 	ms_vec_for_each (cell, &s->blocks.cells)

@@ -5,7 +5,9 @@
 /* Steps 3 to 7 of a scan, in order: classify, decode, root, mark, fold. */
 
 #include "base/workers.h"
+#include "engine/annotator.h"
 #include "engine/decoder.h"
+#include "engine/libc/libc.h"
 #include "engine/names/suppressions.h"
 #include "engine/report.h"
 #include "engine/source.h"
@@ -13,6 +15,9 @@
 struct ms_scan_options {
 	/* Of the allocators to look for; ended by NULL. */
 	const struct ms_decoder *const *decoders;
+	const struct ms_annotator *const *annotators; /* likewise; NULL: none */
+	/* Of the C libraries to look for; ended by NULL. NULL: every one. */
+	const struct ms_libc_ops *const *libcs;
 	uint64_t limit;    /* leaks to list; UINT64_MAX for every one */
 	uint64_t min_size; /* smaller leaks (total_size) are not listed, but counted */
 	bool no_fold;

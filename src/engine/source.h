@@ -13,7 +13,7 @@
  * To add a source:
  *	1. src/target/foo.c: define `struct ms_foo { struct ms_source base; ... }`, a
  *	   `static const struct ms_source_ops`, and ms_foo_open();
- *	2. fill base.mappings, base.threads and base.kernel_words before it is used;
+ *	2. fill base.abi, base.mappings, base.threads and base.kernel_words before it is used;
  *	3. tests/unit/test_foo.c: run the conformance suite of tests/support/source_suite.h.
  */
 
@@ -23,6 +23,7 @@
 
 #include "base/range.h"
 #include "base/status.h"
+#include "engine/abi.h"
 
 enum ms_prot { MS_PROT_READ = 1, MS_PROT_WRITE = 2, MS_PROT_EXEC = 4 };
 
@@ -30,10 +31,11 @@ enum ms_prot { MS_PROT_READ = 1, MS_PROT_WRITE = 2, MS_PROT_EXEC = 4 };
 struct ms_mapping {
 	struct ms_range range;
 	uint64_t offset; /* into the file, bytes */
-	uint64_t inode;  /* 0: no file */
+	uint64_t inode;  /* of its file; 0: none, or it is not known */
 	uint32_t dev_major;
 	uint32_t dev_minor;
 	uint8_t prot;     /* enum ms_prot */
+	bool file;        /* of a file, shared memory's included */
 	bool shared;      /* MAP_SHARED */
 	const char *name; /* as the kernel prints it; "" when it prints none; never NULL */
 };
@@ -95,7 +97,8 @@ struct ms_source_ops {
 	 * Copy up to @len bytes at @addr into @buf.
 	 *
 	 * Returns how many bytes from @addr on were readable, 0 to @len. @len may
-	 * be 0. Memory that was mapped but never touched reads as zeros. Required.
+	 * be 0. Memory that was mapped but never touched reads as zeros. What the
+	 * source cannot show is not readable, and is in base.unseen. Required.
 	 */
 	size_t (*read)(struct ms_source *src, ms_addr addr, void *buf, size_t len);
 
@@ -119,14 +122,18 @@ struct ms_source_ops {
 
 struct ms_source {
 	const struct ms_source_ops *ops;
+	struct ms_abi abi;
 	struct ms_mappings mappings; /* by address, no overlap */
 	struct ms_threads threads;
 	struct ms_words kernel_words; /* what only the kernel holds: epoll data, timer values */
 	/* A block of so many bytes can be a thread's signal stack that is not known; 0: none can.
 	 */
 	uint64_t unknown_stack_bytes;
-	/* Of memory that may hold pointers and could not be read. */
-	uint64_t unseen_bytes;
+	/*
+	 * Memory that may hold pointers and that this source cannot show: it is neither zeros nor
+	 * unchanged file content. By address, no overlap.
+	 */
+	struct ms_ranges unseen;
 };
 
 static inline size_t ms_source_read(struct ms_source *src, ms_addr addr, void *buf, size_t len)
@@ -145,11 +152,10 @@ static inline bool ms_source_present(struct ms_source *src, struct ms_range with
 	return src->ops->present(src, within, ret);
 }
 
-enum { MS_SOURCE_PAGE = 4096 };
-
 /* Read @len bytes at @addr; pages that are not readable are zeros. */
 static inline void ms_source_fill(struct ms_source *src, ms_addr addr, uint8_t *buf, size_t len)
 {
+	const uint32_t page = src->abi.page_bytes;
 	size_t done = 0;
 
 	while (done < len) {
@@ -158,7 +164,7 @@ static inline void ms_source_fill(struct ms_source *src, ms_addr addr, uint8_t *
 		done += ms_source_read(src, addr + done, buf + done, len - done);
 		if (done == len)
 			break;
-		skip = MS_SOURCE_PAGE - (size_t)((addr + done) % MS_SOURCE_PAGE);
+		skip = page - (size_t)((addr + done) % page);
 		skip = skip < len - done ? skip : len - done;
 		memset(buf + done, 0, skip);
 		done += skip;
@@ -168,7 +174,27 @@ static inline void ms_source_fill(struct ms_source *src, ms_addr addr, uint8_t *
 /* Read one word; false when not all of it is readable. */
 static inline bool ms_source_word(struct ms_source *src, ms_addr addr, uint64_t *ret)
 {
-	return ms_source_read(src, addr, ret, sizeof(*ret)) == sizeof(*ret);
+	uint8_t bytes[MS_WORD_MAX];
+
+	if (ms_source_read(src, addr, bytes, src->abi.word_bytes) != src->abi.word_bytes)
+		return false;
+	*ret = ms_abi_word(&src->abi, bytes);
+	return true;
+}
+
+/* Read up to @n words. Returns how many, from @addr on, were readable. */
+static inline size_t ms_source_words(struct ms_source *src, ms_addr addr, uint64_t *words, size_t n)
+{
+	const struct ms_abi *abi = &src->abi;
+	const uint8_t *bytes = (const uint8_t *)words;
+	size_t got = ms_source_read(src, addr, words, n * abi->word_bytes) / abi->word_bytes;
+
+	if (ms_abi_is_plain(abi))
+		return got;
+	/* From the end, as words of ours are no shorter than those that were read. */
+	for (size_t i = got; i-- > 0;)
+		words[i] = ms_abi_word(abi, bytes + i * abi->word_bytes);
+	return got;
 }
 
 #endif

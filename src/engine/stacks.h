@@ -5,21 +5,21 @@
 /*
  * Which memory is stack, and which part of it lives.
  *
- * Knows stack pointers, thread pointers and how glibc lays out a thread's stack:
+ * Knows stack pointers and thread pointers, and what the C library says of its threads:
  *
  *	stackblock                     sp            tp                      end
- *	├── guard ──┬── dead ───────────┬── live ─────┼── struct pthread ─────┤
+ *	├── guard ──┬── dead ───────────┬── live ─────┼── control block ──────┤
  *	                                 frames, TLS
  *
- * glibc keeps the stacks of threads that ended for the next thread. What their
- * frames and thread-local storage held is dead, but looks like pointers; such
- * stacks are found by their thread control block and taken out of the roots.
+ * A C library may keep the stacks of threads that ended for the next thread. What
+ * their frames and thread-local storage held is dead, but looks like pointers; such
+ * stacks are found by their control block and taken out of the roots.
  */
 
 #include "base/range.h"
 #include "base/status.h"
-#include "engine/mapping.h"
-#include "engine/source.h"
+#include "engine/decoder.h"
+#include "engine/libc/libc.h"
 
 struct ms_stacks {
 	struct ms_ranges live;  /* roots */
@@ -29,12 +29,10 @@ struct ms_stacks {
 };
 
 /*
- * Find the stacks of @src's threads and of threads that ended.
- *
- * @owned: memory of allocators; no stack of a dead thread is looked for there
+ * Find the stacks of d->src's threads and of threads that ended. None of the latter is looked
+ * for in d->owned, which is tidy.
  */
-ms_must_check enum ms_status ms_stacks_find(struct ms_source *src, const struct ms_regions *regions,
-                                            const struct ms_ranges *owned, struct ms_arena *arena,
-                                            struct ms_stacks *ret);
+ms_must_check enum ms_status ms_stacks_find(const struct ms_decoding *d,
+                                            const struct ms_libc_view *libc, struct ms_stacks *ret);
 
 #endif

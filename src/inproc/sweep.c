@@ -168,6 +168,7 @@ static enum ms_status search(struct ms_search *s, int channel, const struct ms_s
 	if (st)
 		return st;
 	options.decoders = ms_decoders;
+	options.annotators = ms_annotators;
 	options.phase_ended = s->logged ? tell_phase : NULL;
 	options.ctx = s;
 	st = ms_scan(s->src, &options, &s->arena, report, err);

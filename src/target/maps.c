@@ -118,6 +118,7 @@ static enum ms_status add_line(struct line *line, struct ms_arena *arena, struct
 	/* MAP_HUGETLB without a file: the kernel has one for it, of which nobody else knows. */
 	if (!map->shared && ms_name_begins(map->name, "/anon_hugepage"))
 		map->inode = 0;
+	map->file = map->inode != 0;
 	return MS_OK;
 }
 

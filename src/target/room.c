@@ -4,11 +4,13 @@
 #include <string.h>
 #include <sys/uio.h>
 
-#include "engine/tcb.h"
+#include "engine/libc/libc.h"
+#include "engine/signal_frame.h"
+#include "target/arch/arch.h"
 #include "target/maps.h"
 #include "target/proc.h"
 
-enum { RED_ZONE = 128, ALIGNMENT = 64 /* XRSTOR wants it */, PIECE_WORDS = 512 };
+enum { ALIGNMENT = 64 /* XRSTOR wants it */, PIECE_WORDS = 512 };
 
 static bool add_place(struct ms_arena *arena, const struct ms_mapping *map,
                       struct ms_stack_places *ret)
@@ -40,17 +42,25 @@ enum ms_status ms_stack_places_find(pid_t pid, struct ms_arena *arena, struct ms
 	return MS_OK;
 }
 
-/* The part of @place that is the thread's stack, as glibc has it, or the kernel for the main
- * thread. */
+/*
+ * The part of @place that is the thread's stack, as the C library has it, or the kernel for the
+ * main thread.
+ */
 static bool find_stack(const struct ms_stack_place *place, const struct ms_room_of *thread,
                        struct ms_range *ret)
 {
-	uint64_t words[MS_TCB_BYTES / 8];
-	size_t n = thread->tp ? ms_room_read(thread->tid, thread->tp, words, sizeof(words)) / 8 : 0;
+	uint8_t bytes[MS_LIBC_BLOCK_BYTES];
+	struct ms_libc_bytes block = { .abi = &ms_native_arch.abi,
+		                       .at = thread->tp,
+		                       .bytes = bytes };
+	const struct ms_libc_ops *libc;
 	struct ms_stack_record record;
 	size_t at = 0;
 
-	while (ms_tcb_next_record(words, n, thread->tp, &at, &record)) {
+	if (thread->tp)
+		block.n = ms_room_read(thread->tid, thread->tp, bytes, sizeof(bytes));
+	libc = ms_libc_of(ms_libcs, &block);
+	while (libc->next_stack(&block, &at, &record)) {
 		if (!ms_range_has(record.block, thread->sp))
 			continue;
 		*ret = record.block;
@@ -92,16 +102,17 @@ static bool is_on_signal_stack(const struct ms_room_of *thread, struct ms_range 
 static bool find(const struct ms_stack_places *places, const struct ms_room_of *thread,
                  struct ms_range *ret)
 {
+	const ms_addr red_zone = ms_native_arch.abi.red_zone_bytes;
 	ms_addr sp = thread->sp;
 	size_t i = ms_range_search(places->at, places->n, sizeof(*places->at), sp);
 	const struct ms_stack_place *place = &places->at[i];
 	struct ms_range stack;
 
 	if (i == places->n || !ms_range_has(place->range, sp) ||
-	    !find_stack(place, thread, &stack) || sp - stack.begin < RED_ZONE + ALIGNMENT ||
+	    !find_stack(place, thread, &stack) || sp - stack.begin < red_zone + ALIGNMENT ||
 	    is_on_signal_stack(thread, stack))
 		return false;
-	*ret = (struct ms_range){ stack.begin, ms_align_down(sp - RED_ZONE, ALIGNMENT) };
+	*ret = (struct ms_range){ stack.begin, ms_align_down(sp - red_zone, ALIGNMENT) };
 	return true;
 }
 

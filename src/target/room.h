@@ -14,8 +14,8 @@
  *	               │ calls of ours             │ while it stands: clone/clone.c
  *	               └───────────────────────────┘
  *
- * Only where it is known to be stack: of the main thread in [stack], of another where glibc's
- * own record of its stack, in its control block, says so. Whatever else a mapping holds is the
+ * Only where it is known to be stack: of the main thread in [stack], of another where the
+ * C library's own record of its stack, in its control block, says so. Whatever else a mapping holds is the
  * program's. Coroutines, whose stack may end at any byte, have none, nor has a thread in a
  * handler on a signal stack: that may lie in a frame of the stack that it interrupts.
  */

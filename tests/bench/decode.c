@@ -25,6 +25,7 @@
 #include "alloc/decoders.h"
 #include "base/clock.h"
 #include "base/workers.h"
+#include "engine/decode.h"
 #include "target/target.h"
 
 enum { RUNS = 5 };
@@ -195,6 +196,7 @@ static void decode(struct ms_source *src, struct ms_workers *workers, struct out
 	struct ms_report report = { 0 };
 	struct ms_decoding d = { .src = src,
 		                 .workers = workers,
+		                 .decoders = ms_decoders,
 		                 .regions = &regions,
 		                 .arena = &arena,
 		                 .blocks = &blocks,
@@ -208,7 +210,7 @@ static void decode(struct ms_source *src, struct ms_workers *workers, struct out
 		die(err.text);
 	ms_blocks_init(&blocks, src, &arena);
 	since = ms_now_ns();
-	if (ms_glibc_decoder.decode(&d, &err) || ms_blocks_seal(&blocks))
+	if (ms_decode(&d, NULL, &err) || ms_blocks_seal(&blocks))
 		die(err.text);
 	since = ms_now_ns() - since;
 	if (!report.heaps.n || !report.heaps.at[0].verified)

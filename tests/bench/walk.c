@@ -196,7 +196,7 @@ static uint64_t read_all(const struct heap *heap)
 
 static void measure_edges(struct heap *heap, unsigned n_workers)
 {
-	struct ms_edge_options options = { .guard = 0x9d1f3a5b7c2e4f60 };
+	struct ms_edge_options options = { .mangling = { 0x9d1f3a5b7c2e4f60, 17 } };
 	uint64_t best_read = UINT64_MAX;
 	uint64_t best_gather = UINT64_MAX;
 	uint64_t best_walk = UINT64_MAX;
@@ -274,12 +274,18 @@ static void measure_view(struct heap *heap)
 
 static void measure(size_t n)
 {
-	struct heap viewed = {
-		.base.ops = &heap_ops, .len = n * STRIDE, .n = n, .stride = STRIDE, .usable = USABLE
-	};
-	struct heap cloned = {
-		.base.ops = &clone_ops, .len = n * CHUNK, .n = n, .stride = CHUNK, .usable = PAYLOAD
-	};
+	struct heap viewed = { .base.ops = &heap_ops,
+		               .base.abi = ms_abi_x86_64,
+		               .len = n * STRIDE,
+		               .n = n,
+		               .stride = STRIDE,
+		               .usable = USABLE };
+	struct heap cloned = { .base.ops = &clone_ops,
+		               .base.abi = ms_abi_x86_64,
+		               .len = n * CHUNK,
+		               .n = n,
+		               .stride = CHUNK,
+		               .usable = PAYLOAD };
 
 	viewed.bytes = must_map(viewed.len);
 	plant(&viewed);

@@ -80,6 +80,7 @@ void ms_fake_init(struct ms_fake *fake)
 {
 	memset(fake, 0, sizeof(*fake));
 	fake->base.ops = &fake_ops;
+	fake->base.abi = ms_abi_x86_64;
 }
 
 void ms_fake_deinit(struct ms_fake *fake)
@@ -112,6 +113,7 @@ void *ms_fake_map(struct ms_fake *fake, ms_addr addr, size_t len, int prot, cons
 
 	assert(i < MS_FAKE_MAPS && (!i || fake->base.mappings.at[i - 1].range.end <= addr));
 	m.inode = inode_of(fake, name, &m.offset);
+	m.file = m.inode != 0;
 	m.name = ms_arena_strndup(&fake->arena, name, 100);
 	slot = ms_vec_push(&fake->arena, &fake->base.mappings);
 	fake->bytes[i] = ms_arena_alloc(&fake->arena, len);
@@ -147,7 +149,11 @@ void *ms_fake_at(struct ms_fake *fake, ms_addr addr)
 
 void ms_fake_put(struct ms_fake *fake, ms_addr addr, uint64_t value)
 {
-	memcpy(ms_fake_at(fake, addr), &value, sizeof(value));
+	const struct ms_abi *abi = &fake->base.abi;
+	unsigned char *at = ms_fake_at(fake, addr);
+
+	for (unsigned i = 0; i < abi->word_bytes; i++, value >>= 8)
+		at[abi->big_endian ? abi->word_bytes - 1 - i : i] = (unsigned char)value;
 }
 
 struct ms_thread *ms_fake_thread(struct ms_fake *fake, int tid, ms_addr sp, ms_addr tp)

@@ -122,7 +122,7 @@ void graph_draw(struct graph *g, const char *picture)
 
 const struct ms_edges *graph_edges(struct graph *g, const struct ms_walk_options *options)
 {
-	struct ms_edge_options wanted = { options->unaligned, options->guard };
+	struct ms_edge_options wanted = { options->unaligned, options->mangling };
 
 	if (g->mode != GRAPH_EDGES && g->mode != GRAPH_EDGES_SHARED)
 		return NULL;

@@ -20,7 +20,12 @@
  *
  * What is below TLS is for words that stand farther from their thread pointer.
  */
-enum { RW = MS_PROT_READ | MS_PROT_WRITE, MAPPED_BYTES = 1 << 19, DATA_BYTES = 2 * MS_PAGE };
+enum {
+	RW = MS_PROT_READ | MS_PROT_WRITE,
+	PAGE = 4096,
+	MAPPED_BYTES = 1 << 19,
+	DATA_BYTES = 2 * PAGE
+};
 
 static const ms_addr TLS = 0x10000000;
 static const ms_addr TLS_BYTES = 0x10000; /* a thread's */
@@ -93,7 +98,7 @@ static size_t count_read(struct ms_source *src, ms_addr addr, void *buf, size_t 
 
 void ptheap_init_tls(struct ptheap *h, uint64_t distance, enum ptheap_tls tls)
 {
-	ms_addr begin = ms_align_down(TLS - distance, MS_PAGE);
+	ms_addr begin = ms_align_down(TLS - distance, PAGE);
 
 	memset(h, 0, sizeof(*h));
 	h->cache_distance = distance;
@@ -217,11 +222,11 @@ static void draw_module(struct pen *pen)
 	Elf64_Phdr phdr[] = {
 		{ .p_type = PT_LOAD,
 		  .p_flags = PF_R | PF_W,
-		  .p_memsz = MS_PAGE + pen->h->data_before + DATA_BYTES },
+		  .p_memsz = PAGE + pen->h->data_before + DATA_BYTES },
 		{ .p_type = pen->h->tls == PTHEAP_TLS_UNKNOWN ? PT_NOTE : PT_TLS,
 		  .p_vaddr = 0x40,
 		  .p_align = 0x40,
-		  .p_memsz = shared ? 0x80 : pen->h->cache_distance + 2 * MS_PAGE },
+		  .p_memsz = shared ? 0x80 : pen->h->cache_distance + 2 * PAGE },
 		{ .p_type = shared ? PT_DYNAMIC : PT_NOTE, .p_vaddr = DYNAMIC },
 	};
 	Elf64_Ehdr ehdr = { .e_ident = ELFMAG,
@@ -229,7 +234,7 @@ static void draw_module(struct pen *pen)
 		            .e_phnum = sizeof(phdr) / sizeof(phdr[0]),
 		            .e_phentsize = sizeof(phdr[0]) };
 	const char *name = pen->h->n_libcs == 1 ? "/libc.so.6" : "/other/libc.so.6";
-	char *header = ms_fake_map(&pen->h->fake, pen->base + MODULE, MS_PAGE, MS_PROT_READ, name);
+	char *header = ms_fake_map(&pen->h->fake, pen->base + MODULE, PAGE, MS_PROT_READ, name);
 
 	ehdr.e_ident[EI_CLASS] = ELFCLASS64;
 	memcpy(header, &ehdr, sizeof(ehdr));
@@ -237,7 +242,7 @@ static void draw_module(struct pen *pen)
 	(void)snprintf(header + BANNER, 512, banner, pen->libc->version->name);
 	if (shared)
 		draw_relocation(pen, header, phdr[1].p_memsz);
-	pen->libc->data = pen->base + MODULE + MS_PAGE;
+	pen->libc->data = pen->base + MODULE + PAGE;
 	(void)ms_fake_map(&pen->h->fake, pen->libc->data, pen->h->data_before + DATA_BYTES, RW,
 	                  name);
 	pen->libc->par = pen->libc->data + pen->h->data_before + 0x80;
@@ -532,8 +537,8 @@ static void count_mapped(struct pen *pen, uint64_t total)
 static void draw_mapped(struct pen *pen, char kind, uint64_t request)
 {
 	uint64_t extra = par_layout(pen)->mmap_extra;
-	uint64_t prev = kind == 'm' || kind == 'l' ? 0 : (kind == 'a' ? MS_PAGE : 64) - MS_HEADER;
-	uint64_t total = ms_align_up(prev + request + MS_HEADER + extra, MS_PAGE);
+	uint64_t prev = kind == 'm' || kind == 'l' ? 0 : (kind == 'a' ? PAGE : 64) - MS_HEADER;
+	uint64_t total = ms_align_up(prev + request + MS_HEADER + extra, PAGE);
 	ms_addr chunk = pen->mapped + prev;
 	struct ptheap_chunk *c;
 
@@ -586,8 +591,8 @@ static void draw_one(struct pen *pen, char kind, uint64_t n)
 		draw_mapped(pen, kind, n);
 		return;
 	case 's':
-		note_chunk(pen, kind, pen->mapped, ms_align_up(n, MS_PAGE))->owner = 's';
-		pen->mapped += ms_align_up(n, MS_PAGE);
+		note_chunk(pen, kind, pen->mapped, ms_align_up(n, PAGE))->owner = 's';
+		pen->mapped += ms_align_up(n, PAGE);
 		return;
 	case ';':
 		pen->main = false;

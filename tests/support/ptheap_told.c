@@ -13,6 +13,7 @@
 #include "alloc/glibc/layout.h"
 #include "alloc/glibc/ptmalloc.h"
 #include "base/workers.h"
+#include "engine/decode.h"
 
 enum { SMALLEST_PART = 1024, MOST_WORKERS = 5 };
 
@@ -34,16 +35,30 @@ static void forget(struct ptheap *h)
 		                            .warnings = &h->warnings };
 }
 
+static uint64_t cut_bytes;
+
+static enum ms_status claim_in_parts(struct ms_decoding *d, struct ms_claim *ret)
+{
+	return ms_pt_claim(d, cut_bytes, ret);
+}
+
 enum ms_status ptheap_decode(struct ptheap *h)
 {
+	static const struct ms_decoder *const whole[] = { &ms_glibc_decoder, NULL };
+	struct ms_decoder cut = ms_glibc_decoder;
+	const struct ms_decoder *const in_parts[] = { &cut, NULL };
 	enum ms_status st;
 
 	forget(h);
+	cut.claim = claim_in_parts;
+	cut_bytes = h->part_bytes;
+	h->decoding.decoders = cut_bytes ? in_parts : whole;
 	st = ms_classify(&h->fake.base, &h->arena, &h->regions, &h->err);
-	if (!st && h->part_bytes)
-		st = ms_pt_decode(&h->decoding, h->part_bytes, &h->err);
-	else if (!st)
-		st = ms_glibc_decoder.decode(&h->decoding, &h->err);
+	if (!st)
+		st = ms_decode(&h->decoding, NULL, &h->err);
+	/* A picture may have no library in it. */
+	if (st == MS_E_UNSUPPORTED)
+		st = MS_OK;
 	if (!st)
 		st = ms_blocks_sort(&h->blocks);
 	if (!st)

@@ -189,7 +189,7 @@ enum ms_status regdrawn_decode(struct regdrawn *r)
 	heap = ms_vec_push(&r->arena, &r->heaps);
 	st = open_blocks(r, heap);
 	if (!st)
-		st = ms_registry_decoder.decode(&r->decoding, &r->err);
+		st = ms_registry_annotator.annotate(&r->decoding);
 	return st ? st : ms_blocks_seal(&r->told);
 }
 

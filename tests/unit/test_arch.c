@@ -1,10 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <libunwind.h>
 #include <sys/syscall.h>
 
 #include "target/arch/arch.h"
 
-static const struct ms_arch *const arch = &ms_arch_x86_64;
+static const struct ms_arch *const arch = &ms_native_arch;
+
+/* libunwind asks for registers by its own numbers. */
+Test(arch, registers_are_numbered_as_libunwind_does)
+{
+	cr_expect_eq(arch->dwarf_pc, UNW_REG_IP);
+	cr_expect_eq(arch->dwarf_sp, UNW_REG_SP);
+	cr_expect_leq(arch->n_dwarf, MS_DWARF_REGISTERS);
+	cr_expect_lt(arch->dwarf_pc, arch->n_dwarf);
+	cr_expect_lt(arch->dwarf_sp, arch->n_dwarf);
+}
+
+/* The gadget is where the call's instruction is; the kernel shows where it ends. */
+Test(arch, a_call_is_as_long_as_the_instruction_that_is_found)
+{
+	static const uint8_t code[] = { 0x90, 0x0f, 0x05, 0xc3, 0x90, 0x90, 0x90, 0x90 };
+	struct ms_gadgets found = { 0 };
+
+	arch->calls->find(code, sizeof(code), 0x1000, &found);
+	cr_expect_eq(found.call, 0x1001);
+	cr_expect_eq(code[1 + arch->call_bytes], 0xc3);
+}
 
 static const struct {
 	int64_t call;

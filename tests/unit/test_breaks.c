@@ -38,7 +38,7 @@ static bool is_any_child_left(void)
 
 Test(breaks, registers_that_stop_nobody_are_found_out)
 {
-	struct ms_arch_stepping stepping = *ms_arch_x86_64.stepping;
+	struct ms_arch_stepping stepping = *ms_native_arch.stepping;
 
 	stepping.set_breaks = pretend;
 	cr_expect_eq(ms_breaks_try(&stepping), MS_BREAKS_FAIL);
@@ -49,7 +49,7 @@ Test(breaks, registers_that_stop_nobody_are_found_out)
 
 Test(breaks, registers_that_stop_are_believed)
 {
-	struct ms_arch_stepping stepping = *ms_arch_x86_64.stepping;
+	struct ms_arch_stepping stepping = *ms_native_arch.stepping;
 
 	stepping.set_breaks = stop_soon;
 	cr_expect_eq(ms_breaks_try(&stepping), MS_BREAKS_WORK);
@@ -59,7 +59,7 @@ Test(breaks, registers_that_stop_are_believed)
 /* Of this machine only that it is known: some have none that work. */
 Test(breaks, this_machine_is_tried)
 {
-	cr_expect_neq(ms_breaks_try(ms_arch_x86_64.stepping), MS_BREAKS_UNTRIED);
+	cr_expect_neq(ms_breaks_try(ms_native_arch.stepping), MS_BREAKS_UNTRIED);
 	cr_expect_not(is_any_child_left());
 }
 
@@ -76,7 +76,7 @@ static bool end_here(pid_t tid, const ms_addr *at, size_t n)
 /* Its child, which is stopped at that moment, becomes ours. */
 Test(breaks, nothing_is_left_of_who_is_killed_while_it_tries, .timeout = 30)
 {
-	struct ms_arch_stepping stepping = *ms_arch_x86_64.stepping;
+	struct ms_arch_stepping stepping = *ms_native_arch.stepping;
 	pid_t pid;
 	int status;
 
@@ -103,6 +103,6 @@ static void count_fork(void)
 Test(breaks, a_program_s_handlers_of_fork_do_not_run)
 {
 	cr_assert_eq(pthread_atfork(count_fork, count_fork, NULL), 0);
-	(void)ms_breaks_try(ms_arch_x86_64.stepping);
+	(void)ms_breaks_try(ms_native_arch.stepping);
 	cr_expect_eq(forks, 0);
 }

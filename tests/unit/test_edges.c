@@ -35,7 +35,7 @@ enum {
 #define SHORT  UINT64_C(0x38000000)
 #define NODE   UINT64_C(0x40000000)
 
-static const uint64_t guard = 0x9d1f3a5b7c2e4f60;
+static const struct ms_mangling mangling = { 0x9d1f3a5b7c2e4f60, 17 };
 
 struct heap {
 	struct ms_fake fake;
@@ -119,7 +119,7 @@ static uint64_t random_pointer(struct heap *h)
 		value -= r / 8 % 24;
 		break;
 	case 2:
-		value ^= guard;
+		value ^= mangling.guard;
 		value = value << 17 | value >> 47;
 		break;
 	case 3:
@@ -223,7 +223,7 @@ static size_t count_bits(const uint64_t *marks, size_t n)
 /* Compare what edges say, gathered and followed by @workers, with what is told by bytes. */
 static void compare(uint64_t seed, struct ms_walk_options options, struct ms_workers *workers)
 {
-	struct ms_edge_options wanted = { options.unaligned, guard };
+	struct ms_edge_options wanted = { options.unaligned, mangling };
 	struct ms_walk_options shared = options;
 	static struct heap by_bytes, by_edges;
 	struct ms_heads heads_a = { 0 };
@@ -262,7 +262,8 @@ Test(edges, lead_where_bytes_do)
 	for (unsigned i = 0; i < 16; i++) {
 		struct ms_walk_options options = { .unaligned = i & 1,
 			                           .starts_only = i & 2,
-			                           .guard = i & 4 ? guard : 0 };
+			                           .mangling.guard = i & 4 ? mangling.guard : 0,
+			                           .mangling.rotate = mangling.rotate };
 
 		compare(1000 + i, options, workers[i >> 3]);
 	}
@@ -295,7 +296,7 @@ Test(edges, have_a_place_where_there_are_none)
 Test(edges, are_not_needed_for_sharing_the_walk)
 {
 	static struct heap alone, shared;
-	struct ms_walk_options options = { .guard = guard };
+	struct ms_walk_options options = { .mangling = mangling };
 	struct ms_heads heads_a = { 0 };
 	struct ms_heads heads_b = { 0 };
 	uint64_t *a;
@@ -322,7 +323,7 @@ static bool same_bytes(const uint8_t *a, const uint8_t *b, uint32_t n)
 
 Test(edges, are_the_same_for_any_number_of_workers)
 {
-	struct ms_edge_options wanted = { true, guard };
+	struct ms_edge_options wanted = { true, mangling };
 	struct ms_edges a = { 0 };
 	struct ms_edges b = { 0 };
 	struct ms_workers *workers;

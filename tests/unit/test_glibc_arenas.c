@@ -90,7 +90,7 @@ Test(glibc_arenas, segments_are_not_looked_for_where_there_is_no_memory)
 	ptheap_draw(&h, "2.36", "T u24 | u24 f64 t");
 	last = &h.fake.base.mappings.at[h.fake.base.mappings.n - 1];
 	h.fake.absent[h.fake.base.mappings.n] = true;
-	(void)ms_fake_map(&h.fake, last->range.end + MS_SOURCE_PAGE, len, MS_PROT_READ, "");
+	(void)ms_fake_map(&h.fake, last->range.end + 0x1000, len, MS_PROT_READ, "");
 	h.fake.no_view = true;
 	cr_expect_str_empty(ptheap_try(&h, ""), "%s", h.wrong);
 	cr_expect(h.read_bytes < len / 2, "%llu bytes read", (unsigned long long)h.read_bytes);

@@ -103,9 +103,9 @@ Test(glibc_mmapped, malloc_maps_no_files)
 {
 	ptheap_init(&h);
 	ptheap_draw(&h, "2.36", "T u24 t m50000");
-	h.fake.base.mappings.at[2].inode = 4711;
+	h.fake.base.mappings.at[2].file = true;
 	cr_expect_str_empty(ptheap_try(&h, "~m"), "%s", h.wrong);
-	h.fake.base.mappings.at[2].inode = 0;
+	h.fake.base.mappings.at[2].file = false;
 	h.fake.base.mappings.at[2].shared = true;
 	cr_expect_str_empty(ptheap_try(&h, "~m"), "%s", h.wrong);
 	ptheap_deinit(&h);
@@ -315,7 +315,7 @@ Test(glibc_mmapped, shared_memory_and_files_are_no_look_alikes)
 		ptheap_draw(&h, "2.36", "T u24 t m9000 l9000 s1");
 		m = cut(4, 0, 0x3000);
 		m->shared = i;
-		m->inode = i ? 0 : 4711;
+		m->file = !i;
 		cr_expect_str_empty(ptheap_try(&h, ""), "%d: %s", i, h.wrong);
 		ptheap_deinit(&h);
 	}

@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "alloc/peek.h"
+#include "engine/loaded/peek.h"
 #include "alloc/window.h"
 #include "fake.h"
 

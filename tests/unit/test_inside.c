@@ -153,7 +153,7 @@ static void mark(size_t i, const struct ms_collection *libc, enum ms_in_malloc w
 	for (size_t k = 0; k < 5; k++)
 		if (marks[i].stack[k].word)
 			ms_fake_put(&fake, SP + marks[i].stack[k].offset,
-			            marks[i].stack[k].word == MARK ? ms_arch_x86_64.signal_mark.word
+			            marks[i].stack[k].word == MARK ? ms_native_arch.signal_mark.word
 			                                           : marks[i].stack[k].word);
 	frozen.collection = *libc;
 	frozen.collection.live_tid = getpid(); /* Criterion's workers handle signals */

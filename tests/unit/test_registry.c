@@ -241,7 +241,7 @@ static bool is_owned(ms_addr addr)
 
 Test(registry, its_tables_are_no_memory_to_follow)
 {
-	ms_addr table;
+	ms_addr table = 0;
 
 	r.registry->records = (struct malloc_debug_list){ 0x700000, 10, 56 };
 	decode();

@@ -284,6 +284,30 @@ ParameterizedTest(struct pairs *c, relative, believes_pointers_by_what_they_lead
 	free(h);
 }
 
+/* Of four bytes, in the other order; each target lies before its holder. */
+Test(relative, believes_short_words_with_a_sign)
+{
+	struct heap *h = malloc(sizeof(*h));
+
+	heap_init(h);
+	h->fake.base.abi =
+		(struct ms_abi){ .page_bytes = 16384, .word_bytes = 4, .big_endian = true };
+	for (unsigned int i = 0; i < 60; i++) {
+		size_t target = add(h, 104, KEPT);
+		size_t holder;
+
+		(void)add(h, 1096 + 16 * (uint64_t)i, 0);
+		holder = add(h, 72, 0);
+		point(h, holder, 44, target, MS_BASE_WORD);
+	}
+	for (unsigned int i = 0; i < 1000; i++)
+		(void)add(h, 24, 0);
+	search(h);
+	cr_expect_eq(count_marked(h, KEPT), 60, "%zu", count_marked(h, KEPT));
+	ms_fake_deinit(&h->fake);
+	free(h);
+}
+
 /* The list's first nodes are in a table; of the others each is kept by the one before. */
 Test(relative, follows_what_is_kept_to_the_end)
 {

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "alloc/links.h"
-#include "alloc/served.h"
+#include "engine/loaded/links.h"
+#include "engine/loaded/served.h"
 #include "fake.h"
 #include "module.h"
 

@@ -7,7 +7,7 @@
 
 /*
  * One module with data at DATA, the main stack, and thread stacks of 64 KiB each.
- * Offsets inside the thread control block are those of stacks.c.
+ * Offsets inside the thread control block are those of libc/glibc.c.
  */
 enum {
 	RW = MS_PROT_READ | MS_PROT_WRITE,
@@ -71,12 +71,18 @@ static void draw(void)
 
 static void find(void)
 {
+	struct ms_decoding decoding;
+	struct ms_libc_view libc;
 	struct ms_error err;
 
 	memset(&regions, 0, sizeof(regions));
 	memset(&stacks, 0, sizeof(stacks));
 	cr_assert_eq(ms_classify(&fake.base, &fake.arena, &regions, &err), MS_OK);
-	cr_assert_eq(ms_stacks_find(&fake.base, &regions, &owned, &fake.arena, &stacks), MS_OK);
+	libc = ms_libc_find(&fake.base, ms_libcs);
+	decoding = (struct ms_decoding){
+		.src = &fake.base, .regions = &regions, .arena = &fake.arena, .owned = owned
+	};
+	cr_assert_eq(ms_stacks_find(&decoding, &libc, &stacks), MS_OK);
 }
 
 static bool is_in(const struct ms_ranges *ranges, ms_addr addr)
@@ -495,7 +501,7 @@ Test(stacks, of_the_dead_are_not_looked_for_in_files_the_break_or_a_heap)
 		m = &fake.base.mappings.at[2];
 		memset(&owned, 0, sizeof(owned));
 		if (where == 0)
-			m->inode = 99;
+			m->file = true;
 		else if (where == 1)
 			m->name = "[heap]";
 		else

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 
-#include "alloc/tls.h"
+#include "engine/loaded/tls.h"
 #include "fake.h"
 #include "module.h"
 

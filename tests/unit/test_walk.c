@@ -108,7 +108,7 @@ Test(walk, undoes_the_mangling_of_saved_frame_pointers)
 {
 	for (enum graph_mode mode = 0; mode < GRAPH_MODES; mode++) {
 		uint64_t guard = 0x9d1f3a5b7c2e4f60;
-		struct ms_walk_options options = { .guard = guard };
+		struct ms_walk_options options = { .mangling = { guard, 17 } };
 		struct graph g = { .mode = mode };
 		uint64_t mangled;
 

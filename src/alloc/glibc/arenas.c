@@ -212,7 +212,7 @@ static enum ms_status try_scattered(struct ms_ptmalloc *pt, struct ms_pt_arena *
                                     struct ms_segment *s, bool *ret_found)
 {
 	enum ms_status st = try_segment(pt, arena, s);
-	uint64_t rest = ms_align_up(s->end, MS_PAGE) - s->end;
+	uint64_t rest = ms_align_up(s->end, pt->page) - s->end;
 
 	*ret_found = false;
 	if (st || s->how == MS_SEGMENT_BAD)
@@ -225,7 +225,7 @@ static enum ms_status try_scattered(struct ms_ptmalloc *pt, struct ms_pt_arena *
 	}
 	add_segment(arena, s);
 	*ret_found = true;
-	arena->covered_bytes += ms_align_up(s->end, MS_PAGE) - s->begin;
+	arena->covered_bytes += ms_align_up(s->end, pt->page) - s->begin;
 	return own(pt, arena->group, s->begin, s->end) ? MS_OK : MS_E_NOMEM;
 }
 
@@ -245,7 +245,7 @@ static enum ms_status look_for_scattered(struct ms_ptmalloc *pt, struct ms_pt_ar
 		memcpy(&head, bytes + MS_WORD, sizeof(head));
 	if ((head & MS_SIZE_BITS) == MS_PREV_INUSE)
 		st = try_scattered(pt, arena, &s, &found);
-	*at = ms_align_up(found ? s.end : *at + 1, MS_PAGE);
+	*at = ms_align_up(found ? s.end : *at + 1, pt->page);
 	return st;
 }
 
@@ -285,11 +285,11 @@ static enum ms_status read_scattered(struct ms_ptmalloc *pt, const struct ms_lib
 		const struct ms_mapping *m = ms_region_mapping(pt->d->src, &regions->at[i]);
 		bool brk = regions->at[i].kind == MS_REGION_BRK;
 
-		if ((regions->at[i].kind != MS_REGION_MEMORY && !brk) || m->inode || m->shared)
+		if ((regions->at[i].kind != MS_REGION_MEMORY && !brk) || m->file || m->shared)
 			continue;
 		while (i + 1 < regions->n && regions->at[i + 1].range.begin == run.end &&
 		       regions->at[i + 1].kind == regions->at[i].kind &&
-		       !ms_region_mapping(pt->d->src, &regions->at[i + 1])->inode)
+		       !ms_region_mapping(pt->d->src, &regions->at[i + 1])->file)
 			run.end = regions->at[++i].range.end;
 		if (brk && ms_range_has(run, libc->sbrk_base))
 			run.begin = ms_align_up(libc->sbrk_base, MS_ALIGNMENT);
@@ -336,7 +336,7 @@ static bool read_heap_info(const struct ms_ptmalloc *pt, ms_addr heap, uint64_t 
 {
 	return ms_pt_read(pt, heap, ret, sizeof(*ret)) == sizeof(*ret) && ret->ar_ptr == arena &&
 	       ret->size && ret->size <= ret->mprotect_size && ret->mprotect_size <= heap_max &&
-	       ret->size % MS_PAGE == 0;
+	       ret->size % pt->page == 0;
 }
 
 /* The length and alignment of the heaps of @arena, or 0 when top lies in none. */
@@ -357,7 +357,7 @@ static uint64_t heap_max_of(const struct ms_ptmalloc *pt, const struct ms_libc *
 static enum ms_status plan_heap(struct ms_ptmalloc *pt, const struct ms_libc *libc,
                                 struct ms_pt_arena *arena, struct ms_range heap)
 {
-	uint64_t info_size = arena->addr & (MS_PAGE - 1);
+	uint64_t info_size = arena->addr & (pt->page - 1);
 	struct ms_segment s = { .begin = heap.begin + info_size,
 		                .limit = heap.end,
 		                .heap = heap.begin,
@@ -470,7 +470,7 @@ static struct ms_pt_arena *push_arena(struct ms_ptmalloc *pt, const struct ms_li
 		.top = ms_pt_word(pt, addr + libc->layout->top),
 		.system_mem = ms_pt_word(pt, addr + libc->layout->system_mem),
 		.flags = ms_pt_word(pt, addr + libc->layout->flags) & UINT32_MAX,
-		.group = (uint32_t)pt->arenas.n,
+		.group = ms_blocks_new_group(pt->d->blocks),
 		.first_planned = pt->planned->n,
 		.proved = true,
 	};
@@ -560,7 +560,7 @@ static void find_strays(struct ms_ptmalloc *pt, const struct ms_libc *libc)
 	ms_vec_for_each (r, pt->d->regions) {
 		const struct ms_mapping *m = ms_region_mapping(pt->d->src, r);
 
-		if (r->kind == MS_REGION_MEMORY && !m->inode && !m->shared)
+		if (r->kind == MS_REGION_MEMORY && !m->file && !m->shared)
 			find_strays_in(pt, libc, r->range);
 	}
 }
@@ -572,27 +572,34 @@ static bool own_data(struct ms_ptmalloc *pt, const struct ms_libc *libc)
 	       (!libc->par_layout || own(pt, 0, libc->par, libc->par + libc->par_layout->size));
 }
 
-enum ms_status ms_pt_read_arenas(struct ms_ptmalloc *pt)
+enum ms_status ms_pt_plan_arenas(struct ms_ptmalloc *pt)
 {
-	struct ms_pt_segments planned = { 0 };
 	enum ms_status st = MS_OK;
 	struct ms_libc *libc;
 
-	pt->planned = &planned;
-	ms_vec_for_each (libc, &pt->libcs)
+	pt->planned = ms_arena_alloc(pt->d->arena, sizeof(*pt->planned));
+	if (!pt->planned)
+		return MS_E_NOMEM;
+	ms_vec_for_each (libc, &pt->libcs) {
 		if (!st)
 			st = plan_ring(pt, libc);
-	if (!st)
-		st = ms_segments_read(pt, planned.at, planned.n);
+		if (!st && !own_data(pt, libc))
+			st = MS_E_NOMEM;
+	}
+	return st;
+}
+
+enum ms_status ms_pt_read_arenas(struct ms_ptmalloc *pt)
+{
+	enum ms_status st = ms_segments_read(pt, pt->planned->at, pt->planned->n);
+	const struct ms_libc *libc;
+
 	ms_vec_for_each (libc, &pt->libcs) {
 		if (!st)
 			st = read_ring(pt, libc);
 		if (!st)
 			find_strays(pt, libc);
-		if (!st && !own_data(pt, libc))
-			st = MS_E_NOMEM;
 	}
-	pt->planned = NULL;
 	if (st)
 		return st;
 	return ms_ranges_tidy(pt->d->arena, &pt->owned) ? MS_OK : MS_E_NOMEM;

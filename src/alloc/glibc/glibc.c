@@ -3,7 +3,6 @@
 
 #include "alloc/decoders.h"
 #include "alloc/glibc/ptmalloc.h"
-#include "alloc/served.h"
 #include "alloc/window.h"
 
 /*
@@ -16,7 +15,6 @@ enum {
 	BANNER_PIECE = 1 << 16,
 	BANNER_TEXT = 256,
 	PART_BYTES = 16 << 20,
-	POINTER_GUARD = 0x30, /* tcbhead_t.pointer_guard, x86_64 */
 };
 
 static void check_arenas(struct ms_ptmalloc *pt)
@@ -71,7 +69,9 @@ static void drop_doubtful(struct ms_ptmalloc *pt)
 
 static bool is_proved(const struct ms_ptmalloc *pt, uint32_t group)
 {
-	return !group || pt->arenas.at[group - 1].proved;
+	const struct ms_pt_arena *arena = ms_pt_arena_of(pt, group);
+
+	return !arena || arena->proved;
 }
 
 /* Memory of arenas that are proved, or of none. */
@@ -285,32 +285,10 @@ static enum ms_status tell(struct ms_ptmalloc *pt)
 	return MS_OK;
 }
 
-/* A malloc that was never called has no leaks; another one may. */
-static enum ms_status find_rival(struct ms_ptmalloc *pt)
-{
-	uint32_t *own = ms_arena_alloc(pt->d->arena, pt->libcs.n * sizeof(*own));
-
-	if (!own)
-		return MS_E_NOMEM;
-	pt->d->unused = true;
-	for (size_t i = 0; i < pt->libcs.n; i++) {
-		own[i] = pt->libcs.at[i].data->module;
-		pt->d->unused &= pt->libcs.at[i].unused;
-	}
-	return ms_served_by(pt->d, pt->peek, own, pt->libcs.n);
-}
-
-static void read_guard(struct ms_decoding *d)
-{
-	const struct ms_thread *t;
-
-	ms_vec_for_each (t, &d->src->threads)
-		if (t->tp && ms_source_word(d->src, t->tp + POINTER_GUARD, &d->pointer_guard))
-			return;
-}
+/* ---- the three steps ---- */
 
 /* What the files of this room work with. */
-static bool prepare(struct ms_ptmalloc *pt, struct ms_peek *peek)
+static bool prepare(struct ms_ptmalloc *pt)
 {
 	struct ms_arena *arena = pt->d->arena;
 
@@ -321,11 +299,12 @@ static bool prepare(struct ms_ptmalloc *pt, struct ms_peek *peek)
 	}
 	pt->trial_buffer = ms_arena_alloc(arena, MS_WINDOW_BYTES);
 	pt->search_buffer = ms_arena_alloc(arena, MS_WINDOW_BYTES);
-	pt->peek = peek;
+	pt->peek = ms_arena_alloc(arena, sizeof(*pt->peek));
 	/* Where the kernel has put things in our own process. */
 	pt->key = ms_pt_mum((uintptr_t)pt ^ 0x9e3779b97f4a7c15,
 	                    (uintptr_t)pt->trial_buffer ^ 0xd1342543de82ef95);
-	return pt->trial_buffer && pt->search_buffer && ms_peek_init(peek, pt->d->src, arena);
+	return pt->trial_buffer && pt->search_buffer && pt->peek &&
+	       ms_peek_init(pt->peek, pt->d->src, arena);
 }
 
 static enum ms_status locate(struct ms_ptmalloc *pt)
@@ -339,41 +318,84 @@ static enum ms_status locate(struct ms_ptmalloc *pt)
 	return st;
 }
 
-enum ms_status ms_pt_decode(struct ms_decoding *d, uint64_t part_bytes, struct ms_error *err)
+static enum ms_status fill_claim(struct ms_ptmalloc *pt, struct ms_claim *ret)
 {
-	struct ms_ptmalloc pt = { .d = d, .part_bytes = part_bytes };
-	struct ms_peek peek;
-	enum ms_status st = prepare(&pt, &peek) ? locate(&pt) : MS_E_NOMEM;
+	struct ms_arena *arena = pt->d->arena;
+	const struct ms_pt_share *share;
+	const struct ms_libc *libc;
 
-	if (!st && !pt.libcs.n)
-		return MS_OK;
-	if (!st)
-		st = find_rival(&pt);
-	if (!st)
-		st = ms_pt_read_arenas(&pt);
-	if (!st)
-		st = ms_pt_read_mmapped(&pt);
-	if (!st)
-		st = ms_blocks_sort(d->blocks);
-	if (!st) {
-		doubt_inside(&pt);
-		check_arenas(&pt);
-		st = ms_pt_take_tcaches(&pt);
-		drop_doubtful(&pt);
+	ret->state = pt;
+	ret->unused = true;
+	ms_vec_for_each (libc, &pt->libcs) {
+		uint32_t *module = ms_vec_push(arena, &ret->modules);
+
+		if (!module)
+			return MS_E_NOMEM;
+		*module = libc->data->module;
+		ret->unused &= libc->unused;
 	}
-	if (!st && !hand_over_memory(&pt))
-		st = MS_E_NOMEM;
-	if (!st)
-		st = tell(&pt);
-	if (st)
-		return ms_fail(err, st, "no memory for the table of blocks");
-	read_guard(d);
+	ms_vec_for_each (share, &pt->shares)
+		if (!ms_ranges_add(arena, &ret->memory, share->range.begin, share->range.end))
+			return MS_E_NOMEM;
 	return MS_OK;
 }
 
-static enum ms_status glibc_decode(struct ms_decoding *d, struct ms_error *err)
+enum ms_status ms_pt_claim(struct ms_decoding *d, uint64_t part_bytes, struct ms_claim *ret)
 {
-	return ms_pt_decode(d, PART_BYTES, err);
+	const struct ms_abi *abi = &d->src->abi;
+	struct ms_ptmalloc *pt;
+	enum ms_status st;
+
+	if (abi->word_bytes != MS_WORD || abi->big_endian)
+		return MS_OK;
+	pt = ms_arena_alloc(d->arena, sizeof(*pt));
+	if (!pt)
+		return MS_E_NOMEM;
+	*pt = (struct ms_ptmalloc){ .d = d, .page = abi->page_bytes, .part_bytes = part_bytes };
+	st = prepare(pt) ? locate(pt) : MS_E_NOMEM;
+	if (st || !pt->libcs.n)
+		return st;
+	st = ms_pt_plan_arenas(pt);
+	return st ? st : fill_claim(pt, ret);
 }
 
-const struct ms_decoder ms_glibc_decoder = { .name = "glibc", .decode = glibc_decode };
+static enum ms_status glibc_claim(struct ms_decoding *d, struct ms_claim *ret)
+{
+	return ms_pt_claim(d, PART_BYTES, ret);
+}
+
+static enum ms_status glibc_read(struct ms_decoding *d, const struct ms_claim *claim)
+{
+	struct ms_ptmalloc *pt = claim->state;
+	const struct ms_range *r;
+	enum ms_status st;
+
+	ms_vec_for_each (r, &claim->others)
+		if (!ms_ranges_add(d->arena, &pt->owned, r->begin, r->end))
+			return MS_E_NOMEM;
+	st = ms_pt_read_arenas(pt);
+	return st ? st : ms_pt_read_mmapped(pt);
+}
+
+static enum ms_status glibc_settle(struct ms_decoding *d, const struct ms_claim *claim)
+{
+	struct ms_ptmalloc *pt = claim->state;
+	enum ms_status st;
+
+	(void)d;
+	doubt_inside(pt);
+	check_arenas(pt);
+	st = ms_pt_take_tcaches(pt);
+	drop_doubtful(pt);
+	if (!st && !hand_over_memory(pt))
+		st = MS_E_NOMEM;
+	if (!st)
+		st = tell(pt);
+	return st;
+}
+
+const struct ms_decoder ms_glibc_decoder = { .name = "glibc",
+	                                     .reads = "glibc's malloc 2.26 to 2.43, 64-bit",
+	                                     .claim = glibc_claim,
+	                                     .read = glibc_read,
+	                                     .settle = glibc_settle };

@@ -22,7 +22,6 @@ enum {
 	MS_HEADER = 16,    /* from a chunk to its bytes */
 	MS_MIN_CHUNK = 32, /* MINSIZE */
 	MS_BINS = 127,
-	MS_PAGE = 4096,
 };
 
 /* The low bits of a chunk's size. */

@@ -22,7 +22,7 @@ enum {
 	BIN_BYTES = 16,
 	BINS_BYTES = MS_BINS * BIN_BYTES,
 	ATTACHED_MAX = 1 << 16,
-	MARGIN = MS_PAGE, /* no arena is larger */
+	MARGIN = 4096, /* no arena is larger */
 	PIECE = MS_WINDOW_BYTES - 2 * MARGIN,
 };
 
@@ -104,7 +104,7 @@ static bool ring_closes(const struct image *image, ms_addr arena,
  */
 static bool is_heap_arena(const struct ms_ptmalloc *pt, ms_addr arena)
 {
-	ms_addr page = ms_align_down(arena, MS_PAGE);
+	ms_addr page = ms_align_down(arena, pt->page);
 	uint64_t below = arena - page;
 
 	return (below == 0x20 || below == 0x30) && ms_pt_word(pt, page) == arena;

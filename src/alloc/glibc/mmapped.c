@@ -83,9 +83,10 @@ static bool is_header(const struct run *run, ms_addr at, const uint8_t *bytes,
 	ret->total = prev + size + run->extra;
 	ret->mem = at + MS_HEADER;
 	ret->verdict = MS_VERDICT_NONE;
-	return prev < at && size >= MS_MIN_CHUNK && ret->base % MS_PAGE == 0 &&
-	       ret->total % MS_PAGE == 0 && ret->total > prev && ret->base >= run->range.begin &&
-	       ret->total <= run->range.end - ret->base && !meets_arena(run, ret);
+	return prev < at && size >= MS_MIN_CHUNK && ret->base % run->pt->page == 0 &&
+	       ret->total % run->pt->page == 0 && ret->total > prev &&
+	       ret->base >= run->range.begin && ret->total <= run->range.end - ret->base &&
+	       !meets_arena(run, ret);
 }
 
 static enum ms_status add(const struct run *run, const struct candidate *c)
@@ -145,7 +146,7 @@ static void find_last_header(const struct run *run, struct candidate *c)
 {
 	struct candidate last = *c;
 
-	for (uint64_t to = UINT64_C(2) * MS_PAGE; to < c->total; to *= 2) {
+	for (uint64_t to = UINT64_C(2) * run->pt->page; to < c->total; to *= 2) {
 		ms_addr at = ms_align_up(c->base + MS_HEADER, to) - MS_HEADER;
 		uint8_t bytes[MS_HEADER];
 		struct candidate other;
@@ -163,7 +164,7 @@ static ms_addr next_place(const struct run *run, ms_addr page)
 {
 	const struct ms_region *region = ms_region_of(run->pt->d->regions, page);
 
-	return run->effort == FOLLOW && region ? region->range.end : page + MS_PAGE;
+	return run->effort == FOLLOW && region ? region->range.end : page + run->pt->page;
 }
 
 /*
@@ -185,13 +186,13 @@ static bool is_whole(const struct run *run, const struct candidate *c)
 static enum ms_status follow(const struct run *run, struct ms_range present, ms_addr *low)
 {
 	/* Behind an arena's segment, whose last 16 bytes may belong to nobody. */
-	ms_addr page = ms_align_up(present.begin, MS_PAGE);
+	ms_addr page = ms_align_up(present.begin, run->pt->page);
 	struct ms_window window;
 	enum ms_status st = MS_OK;
 
 	ms_window_init(&window, run->pt->d->src, present, run->pt->search_buffer);
 	while (!st && page < present.end) {
-		const uint8_t *bytes = ms_window_at(&window, page, MS_PAGE);
+		const uint8_t *bytes = ms_window_at(&window, page, run->pt->page);
 		struct candidate c;
 
 		if (!bytes || !chunk_in_page(run, *low, page, bytes, &c)) {
@@ -211,13 +212,14 @@ static enum ms_status follow(const struct run *run, struct ms_range present, ms_
 /* Look at every place in @present. */
 static enum ms_status search_present(const struct run *run, struct ms_range present)
 {
-	ms_addr first = ms_align_up(present.begin, MS_PAGE);
+	ms_addr first = ms_align_up(present.begin, run->pt->page);
 	struct ms_window window;
 	enum ms_status st = MS_OK;
 
 	ms_window_init(&window, run->pt->d->src, present, run->pt->search_buffer);
-	for (ms_addr page = first; page + MS_PAGE <= present.end && !st; page += MS_PAGE) {
-		const uint8_t *bytes = ms_window_at(&window, page, MS_PAGE);
+	for (ms_addr page = first; page + run->pt->page <= present.end && !st;
+	     page += run->pt->page) {
+		const uint8_t *bytes = ms_window_at(&window, page, run->pt->page);
 
 		if (bytes)
 			st = search_page(run, page, bytes);
@@ -250,7 +252,7 @@ static bool can_hold_chunks(const struct ms_source *src, const struct ms_region 
 {
 	const struct ms_mapping *m = ms_region_mapping(src, region);
 
-	return region->kind == MS_REGION_MEMORY && !m->shared && !m->inode;
+	return region->kind == MS_REGION_MEMORY && !m->shared && !m->file;
 }
 
 static enum ms_status search(struct ms_ptmalloc *pt, uint64_t extra, enum effort effort,
@@ -395,7 +397,7 @@ static enum ms_status choose(struct ms_ptmalloc *pt, const struct demand *d,
 {
 	struct ms_choices choices = { 0 };
 	bool rounds = d->extra && d->mem % MS_ALIGNMENT == 0;
-	uint64_t mem = rounds ? ms_align_down(d->mem, MS_PAGE) : d->mem;
+	uint64_t mem = rounds ? ms_align_down(d->mem, pt->page) : d->mem;
 	struct candidate *c;
 	enum ms_status st;
 

@@ -19,9 +19,9 @@
  */
 
 #include "alloc/glibc/layout.h"
-#include "alloc/peek.h"
 #include "base/workers.h"
 #include "engine/decoder.h"
+#include "engine/loaded/peek.h"
 
 /* What a walk over chunks found. */
 struct ms_tally {
@@ -114,27 +114,31 @@ struct ms_ptmalloc {
 	uint8_t *buffers[MS_WORKERS_MAX]; /* of MS_WINDOW_BYTES, one for each worker */
 	uint8_t *trial_buffer;            /* of the same size, for chunks.c; by one thread only, */
 	uint8_t *search_buffer; /* and for who looks for something, meanwhile trying chunks */
+	uint32_t page;          /* bytes */
 	uint64_t part_bytes;    /* large segments are cut at multiples of it */
 	uint64_t key;           /* which the target cannot know */
 	uint64_t tcache_count;  /* how many a bin of a cache may hold; 0: not known */
-	struct ms_pt_segments *planned;
+	struct ms_pt_segments *planned; /* of all arenas, to be walked together */
 	struct ms_libcs libcs;
 	struct ms_pt_arenas arenas;
 	struct ms_mmapped mmapped;
 	struct ms_tcaches tcaches;
 	struct ms_pt_shares shares; /* of every arena */
-	struct ms_ranges owned;     /* the same; tidy when mmapped chunks are looked for */
+	struct ms_ranges owned;     /* the same, and others'; tidy before mmapped chunks */
 	uint64_t fast_entries;
 };
 
-/* glibc.c: the decoder with segments cut at multiples of @part_bytes, whole KiB. */
-ms_must_check enum ms_status ms_pt_decode(struct ms_decoding *d, uint64_t part_bytes,
-                                          struct ms_error *err);
+/* glibc.c: ms_decoder.claim, for segments cut at multiples of @part_bytes, whole KiB. */
+ms_must_check enum ms_status ms_pt_claim(struct ms_decoding *d, uint64_t part_bytes,
+                                         struct ms_claim *ret);
 
 /* locate.c: fill pt->libcs but for their arenas. MS_E_NOMEM only. */
 ms_must_check enum ms_status ms_pt_locate(struct ms_ptmalloc *pt);
 
-/* arenas.c: fill pt->arenas, put their blocks, claim their memory. MS_E_NOMEM only. */
+/* arenas.c: find the arenas, and what of their memory shows without a walk. MS_E_NOMEM only. */
+ms_must_check enum ms_status ms_pt_plan_arenas(struct ms_ptmalloc *pt);
+
+/* arenas.c: put their blocks, and find the rest of their memory. MS_E_NOMEM only. */
 ms_must_check enum ms_status ms_pt_read_arenas(struct ms_ptmalloc *pt);
 
 /* bins.c: compare the free chunks of @arena with its bins; clears proved on a difference. */
@@ -161,6 +165,14 @@ void ms_pt_disprove(struct ms_pt_arena *arena, enum ms_doubt doubt, const char *
  */
 bool ms_pt_may_be_cache(const struct ms_ptmalloc *pt, const uint8_t *bytes, size_t n,
                         uint64_t usable);
+
+/* The arena that has the extents or the memory of @group; NULL: none has. */
+static inline struct ms_pt_arena *ms_pt_arena_of(const struct ms_ptmalloc *pt, uint32_t group)
+{
+	uint32_t index = pt->arenas.n ? group - pt->arenas.at[0].group : 0;
+
+	return index < pt->arenas.n ? &pt->arenas.at[index] : NULL;
+}
 
 /* As ms_source_read(), for little. */
 static inline size_t ms_pt_read(const struct ms_ptmalloc *pt, ms_addr addr, void *buf, size_t len)

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "alloc/glibc/ptmalloc.h"
-#include "alloc/tls.h"
+#include "engine/loaded/tls.h"
 
 /*
  * A thread's cache is a block of its own, pointed to from the C library's static
@@ -25,6 +25,7 @@ enum {
 	REACH = 32 * 1024, /* bytes below the thread pointer that are searched */
 	ALLOWANCE = 32,    /* a block may be so much larger than was asked for */
 	MAX_TRIALS = 4096,
+	PIECE = 4096,            /* read at a time */
 	ENOUGH_THREADS = 64,     /* to learn the distance from, */
 	ENOUGH_BYTES = 16 << 20, /* or so much of their storage */
 	ARENA_REACH = 0x80,      /* thread_arena is so near to the pointer to the cache */
@@ -141,10 +142,12 @@ static bool spare(struct ms_ptmalloc *pt, ms_addr mem)
 	const struct ms_extent *e = ms_blocks_extent_of(pt->d->blocks, mem);
 	uint64_t usable = ms_blocks_usable(pt->d->blocks, mem);
 	struct ms_pt_spared *spared;
+	struct ms_pt_arena *arena;
 
 	if (!ms_blocks_kill(pt->d->blocks, mem))
 		return false;
-	spared = e->group ? &pt->arenas.at[e->group - 1].spared : &pt->mmapped.spared;
+	arena = ms_pt_arena_of(pt, e->group);
+	spared = arena ? &arena->spared : &pt->mmapped.spared;
 	spared->n++;
 	spared->bytes += usable;
 	return true;
@@ -241,11 +244,11 @@ static enum ms_status try_thread(struct search *s, const struct ms_thread *t)
 {
 	const ms_addr begin = t->tp - s->tls.far;
 	const ms_addr end = t->tp - s->tls.near;
-	uint64_t words[MS_PAGE / MS_WORD];
+	uint64_t words[PIECE / MS_WORD];
 	enum ms_status st = MS_OK;
 
 	for (ms_addr at = ms_align_up(begin, MS_WORD); at + MS_WORD <= end && !st;) {
-		ms_addr stop = ms_align_down(at, MS_PAGE) + MS_PAGE;
+		ms_addr stop = ms_align_down(at, PIECE) + PIECE;
 		size_t n;
 
 		stop = stop < end ? stop : end;
@@ -350,10 +353,12 @@ static bool is_in_doubt(const struct ms_ptmalloc *pt, ms_addr addr)
 {
 	const struct ms_pt_share *share;
 
-	ms_vec_for_each (share, &pt->shares)
-		if (share->group && !pt->arenas.at[share->group - 1].proved &&
-		    ms_range_has(share->range, addr))
+	ms_vec_for_each (share, &pt->shares) {
+		const struct ms_pt_arena *arena = ms_pt_arena_of(pt, share->group);
+
+		if (arena && !arena->proved && ms_range_has(share->range, addr))
 			return true;
+	}
 	return false;
 }
 

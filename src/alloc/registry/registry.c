@@ -3,12 +3,7 @@
 
 #include "alloc/decoders.h"
 
-/*
- * The decoder beside the others: it finds no blocks, but says more of those that the
- * allocator's own decoder has found.
- */
-
-enum { PAGE_BYTES = 4096 };
+/* The annotator: what a preloaded malloc_debug knows of blocks that the decoders have found. */
 
 static uint64_t bytes_of(const struct ms_blocks *blocks)
 {
@@ -73,9 +68,9 @@ static bool hand_over_memory(struct ms_registry *r)
 	const struct ms_range *range;
 
 	ms_vec_for_each (range, &r->memory) {
-		ms_addr end = range->end + PAGE_BYTES - 1;
+		ms_addr end = ms_align_up(range->end, r->d->src->abi.page_bytes);
 
-		if (!ms_ranges_add(r->d->arena, &r->d->owned, range->begin, end - end % PAGE_BYTES))
+		if (!ms_ranges_add(r->d->arena, &r->d->owned, range->begin, end))
 			return false;
 	}
 	return true;
@@ -162,19 +157,17 @@ static bool read_all(struct ms_registry *r)
 	return !ms_blocks_number(r->d->blocks, &r->n_blocks) && ms_registry_read_entries(r);
 }
 
-static enum ms_status registry_decode(struct ms_decoding *d, struct ms_error *err)
+static enum ms_status registry_annotate(struct ms_decoding *d)
 {
 	struct ms_registry r = { .d = d };
-	bool done;
+	bool done = read_all(&r);
 
-	if (!d->heaps->n)
-		return MS_OK;
-	done = read_all(&r);
 	if (done && r.problem)
 		tell_problem(&r);
 	else if (done && r.at)
 		done = apply(&r);
-	return done ? MS_OK : ms_fail(err, MS_E_NOMEM, "no memory for the origins of blocks");
+	return done ? MS_OK : MS_E_NOMEM;
 }
 
-const struct ms_decoder ms_registry_decoder = { .name = "registry", .decode = registry_decode };
+const struct ms_annotator ms_registry_annotator = { .name = "registry",
+	                                            .annotate = registry_annotate };

@@ -8,9 +8,9 @@
  * that a registry which contradicts itself leaves what the allocator's decoder told.
  */
 
-#include "alloc/peek.h"
 #include "alloc/window.h"
 #include "engine/decoder.h"
+#include "engine/loaded/peek.h"
 #include "malloc_debug/registry.h"
 
 /* Of the number of a block's stack. */

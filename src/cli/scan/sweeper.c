@@ -98,6 +98,7 @@ static enum ms_status search(const struct ms_sweep *sweep, struct ms_snapshot *s
 	ms_snapshot_describe(snapshot, sweep->shared, arena, report);
 	enter(sweep, MS_STAGE_SEARCH);
 	options.decoders = ms_decoders;
+	options.annotators = ms_annotators;
 	if (judge >= 0) {
 		options.judge = ask_judge;
 		options.judge_ctx = &judge;

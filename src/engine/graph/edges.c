@@ -26,8 +26,8 @@
 enum {
 	QUEUE = 8,
 	BUFFER = 1 << 18,
-	TAIL = 8,     /* bytes behind the last position that words may reach into */
-	GROUP = 1024, /* bytes looked at in one go */
+	TAIL = MS_WORD_MAX, /* bytes behind the last position that words may reach into */
+	GROUP = 1024,       /* bytes looked at in one go */
 	PART_BYTES = 1 << 22,
 	SLAB = 1 << 24,
 	WORDS = 64,
@@ -84,6 +84,8 @@ struct gatherer {
 
 struct gathering {
 	struct ms_edges *edges;
+	const struct ms_abi *abi;
+	bool plain; /* its words can be taken as they are */
 	struct ms_edge_options options;
 	struct ms_shared_arena arena;
 	size_t n_pieces;
@@ -283,7 +285,8 @@ static inline void consider(struct gatherer *g, uint64_t offset, uint64_t value,
 
 	if (!(r->live & bit))
 		return;
-	if ((r->ends & bit) && (offset + sizeof(value) - 1) >> r->extent->shift != granule)
+	if ((r->ends & bit) &&
+	    (offset + g->all->abi->word_bytes - 1) >> r->extent->shift != granule)
 		return;
 	extent = extent_of(g, value);
 	if (!extent)
@@ -316,34 +319,45 @@ static inline void consider(struct gatherer *g, uint64_t offset, uint64_t value,
 
 static void look_for_mangled(struct gatherer *g, const uint8_t *bytes, size_t len, uint64_t offset)
 {
-	size_t step = g->all->options.unaligned ? 1 : sizeof(uint64_t);
+	const struct ms_abi *abi = g->all->abi;
+	const struct ms_mangling mangling = g->all->options.mangling;
+	const bool plain = g->all->plain;
+	size_t step = g->all->options.unaligned ? 1 : abi->word_bytes;
 
 	for (size_t i = 0; i < len; i += step) {
-		uint64_t value = ms_word_at(bytes + i);
-		uint64_t plain = ms_demangle(value, g->all->options.guard);
+		uint64_t value = plain ? ms_word_at(bytes + i) : ms_abi_word(abi, bytes + i);
 
-		if (ms_may_be_mangled(value) && plain - g->lookup.low < g->lookup.span)
-			consider(g, offset + i, plain, MS_EDGE_MANGLED);
+		if (!(plain ? ms_may_be_mangled(value) : ms_abi_may_be_mangled(abi, value)))
+			continue;
+		value = plain ? ms_unmangled(value, mangling)
+		              : ms_abi_address(abi, ms_abi_unmangled(abi, value, mangling));
+		if (value - g->lookup.low < g->lookup.span)
+			consider(g, offset + i, value, MS_EDGE_MANGLED);
 	}
 }
 
-/* All words that begin in the first @len bytes, whatever their alignment. Returns all their bits.
+/*
+ * The words that begin in the first @len bytes, of any kind and at any alignment. Returns all
+ * their bits.
  */
-static uint64_t look_at_unaligned(struct gatherer *g, const uint8_t *bytes, size_t len,
-                                  uint64_t offset)
+static uint64_t look_at_any(struct gatherer *g, const uint8_t *bytes, size_t len, uint64_t offset)
 {
+	const struct ms_abi *abi = g->all->abi;
+	size_t step = g->all->options.unaligned ? 1 : abi->word_bytes;
 	uint64_t all = 0;
 
-	for (size_t i = 0; i < len; i++) {
-		uint64_t value = ms_word_at(bytes + i);
+	for (size_t i = 0; i < len; i += step) {
+		uint64_t value = ms_abi_word(abi, bytes + i);
 
 		all |= value;
+		value = ms_abi_address(abi, value);
 		if (value - g->lookup.low < g->lookup.span)
 			consider(g, offset + i, value, 0);
 	}
 	return all;
 }
 
+/* Plain words, aligned. */
 static uint64_t look_at_aligned(struct gatherer *g, const uint8_t *bytes, size_t len,
                                 uint64_t offset)
 {
@@ -374,9 +388,9 @@ static void look_at(struct gatherer *g, const uint8_t *bytes, size_t len, uint64
 
 	if (!g->reading.live)
 		return;
-	all = g->all->options.unaligned ? look_at_unaligned(g, bytes, len, offset)
-	                                : look_at_aligned(g, bytes, len, offset);
-	if (g->all->options.guard && ms_may_be_mangled(all))
+	all = g->all->options.unaligned || !g->all->plain ? look_at_any(g, bytes, len, offset)
+	                                                  : look_at_aligned(g, bytes, len, offset);
+	if (g->all->options.mangling.guard && ms_abi_may_be_mangled(g->all->abi, all))
 		look_for_mangled(g, bytes, len, offset);
 }
 
@@ -461,10 +475,12 @@ static void look_at_single(struct gatherer *g, size_t n)
 /* Look at the words that begin in [@begin, @end) of the extent that is read and end by @limit. */
 static void read_words(struct gatherer *g, ms_addr begin, ms_addr end, ms_addr limit)
 {
-	for (; begin < end && begin + sizeof(uint64_t) <= limit; begin += BUFFER) {
+	const uint8_t word = g->all->abi->word_bytes;
+
+	for (; begin < end && begin + word <= limit; begin += BUFFER) {
 		uint64_t left = limit - begin;
 		size_t got = left < sizeof(g->buffer) ? (size_t)left : sizeof(g->buffer);
-		size_t n = got - (sizeof(uint64_t) - 1);
+		size_t n = got - (word - 1U);
 
 		n = n < end - begin ? n : (size_t)(end - begin);
 		n = n < BUFFER ? n : BUFFER;
@@ -495,8 +511,8 @@ static void gather_cells(struct gatherer *g, const struct ms_extent *extent, siz
 		                 piece->carried % MS_CELL_GRANULES);
 	}
 	end = end < limit ? end : limit;
-	if (end + sizeof(uint64_t) < limit)
-		limit = end + sizeof(uint64_t);
+	if (end + g->all->abi->word_bytes < limit)
+		limit = end + g->all->abi->word_bytes;
 	read_words(g, begin, end, limit);
 	resolve_all(g);
 	end_cell(g);
@@ -604,10 +620,11 @@ static bool add_parts(struct ms_edges *edges, struct ms_edge_span *span)
 {
 	const struct ms_blocks *blocks = edges->blocks;
 	struct ms_range rest = blocks->extents.at[span->extent].range;
+	const uint8_t word = blocks->src->abi.word_bytes;
 	struct ms_range run;
 
 	span->part0 = (uint32_t)edges->parts.n;
-	rest.begin = ms_align_up(rest.begin, sizeof(uint64_t));
+	rest.begin = ms_align_up(rest.begin, word);
 	while (rest.begin < rest.end && ms_source_present(blocks->src, rest, &run)) {
 		struct ms_edge_part *part = ms_vec_push(blocks->arena, &edges->parts);
 		ms_addr end = rest.end;
@@ -617,9 +634,8 @@ static bool add_parts(struct ms_edges *edges, struct ms_edge_span *span)
 		if (end - run.begin > PART_BYTES)
 			end = run.begin + PART_BYTES;
 		*part = (struct ms_edge_part){ .range = { run.begin, end },
-			                       .limit = rest.end - end < sizeof(uint64_t)
-			                                        ? rest.end
-			                                        : end + sizeof(uint64_t) - 1,
+			                       .limit = rest.end - end < word ? rest.end
+			                                                      : end + word - 1,
 			                       .extent = span->extent };
 		rest.begin = end;
 	}
@@ -703,6 +719,8 @@ enum ms_status ms_edges_gather(struct ms_blocks *blocks, const struct ms_edge_op
                                struct ms_error *err)
 {
 	struct gathering all = { .edges = ret,
+		                 .abi = &blocks->src->abi,
+		                 .plain = ms_abi_is_plain(&blocks->src->abi),
 		                 .options = *options,
 		                 .n_pieces =
 		                         (blocks->cells.n + MS_EDGE_CELLS - 1) / MS_EDGE_CELLS };

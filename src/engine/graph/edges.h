@@ -33,6 +33,7 @@
 
 #include "base/workers.h"
 #include "engine/blocks.h"
+#include "engine/libc/mangling.h"
 
 enum {
 	MS_EDGE_BYTES = 6, /* of these one is for source and flags */
@@ -88,7 +89,7 @@ struct ms_edges {
 
 struct ms_edge_options {
 	bool unaligned;
-	uint64_t guard; /* 0: no word is mangled */
+	struct ms_mangling mangling;
 };
 
 /* True when no extent can be viewed. */

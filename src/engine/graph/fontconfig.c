@@ -1,50 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/graph/fontconfig.h"
 
-#include <string.h>
-
-struct pattern {
-	uint32_t num;
-	uint32_t size;
-	uint64_t elts_offset;
-	uint32_t ref;
-};
-
-struct element {
-	uint32_t object; /* from 1 on */
-	uint64_t values;
-};
+/* Where fields stand; both end in a word, and begin with whole numbers of four bytes. */
+enum { NUM = 0, SIZE = 4, ELTS_OFFSET = 8, OBJECT = 0, INT = 4 };
 
 enum { SPARE = 32 }; /* malloc gives so much more than it is asked for, at most */
 
 /* Whether a used element stands at @addr: its values are a block. */
 static bool is_element(struct ms_lookup *lookup, ms_addr addr)
 {
-	struct element element;
+	struct ms_source *src = lookup->blocks->src;
+	const struct ms_abi *abi = &src->abi;
+	uint8_t element[2 * MS_WORD_MAX];
+	const size_t len = 2U * abi->word_bytes;
 	struct ms_block values;
 
-	return ms_source_read(lookup->blocks->src, addr, &element, sizeof(element)) ==
-	               sizeof(element) &&
-	       element.object && ms_lookup_begin(lookup, element.values, &values);
+	return ms_source_read(src, addr, element, len) == len &&
+	       ms_abi_number(abi, element + OBJECT, INT) && /* from 1 on */
+	       ms_lookup_begin(lookup, ms_abi_word(abi, element + abi->word_bytes), &values);
 }
 
 bool ms_fontconfig_array(struct ms_lookup *lookup, ms_addr begin, const uint8_t *bytes,
                          struct ms_block *ret)
 {
-	struct pattern pattern;
-	uint64_t bytes_wanted;
+	const struct ms_abi *abi = &lookup->blocks->src->abi;
+	const uint64_t num = ms_abi_number(abi, bytes + NUM, INT);
+	const uint64_t room = ms_abi_number(abi, bytes + SIZE, INT);
+	const uint64_t array = ms_abi_word(abi, bytes + ELTS_OFFSET);
+	const uint64_t element_bytes = 2U * abi->word_bytes;
 	uint64_t size;
 
-	memcpy(&pattern, bytes, sizeof(pattern));
-	if (!pattern.num || pattern.num > pattern.size || !pattern.elts_offset ||
-	    !ms_lookup_begin(lookup, begin + pattern.elts_offset, ret))
+	if (!num || num > room || !array || !ms_lookup_begin(lookup, begin + array, ret))
 		return false;
-	bytes_wanted = (uint64_t)pattern.size * sizeof(struct element);
 	size = ms_block_size(lookup->blocks, &lookup->blocks->extents.at[ret->extent],
 	                     ret->granule);
-	if (size < bytes_wanted || size - bytes_wanted > SPARE)
+	if (size < room * element_bytes || size - room * element_bytes > SPARE)
 		return false;
-	begin += pattern.elts_offset;
-	return is_element(lookup, begin) &&
-	       is_element(lookup, begin + (pattern.num - 1) * sizeof(struct element));
+	return is_element(lookup, begin + array) &&
+	       is_element(lookup, begin + array + (num - 1) * element_bytes);
 }

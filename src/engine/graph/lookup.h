@@ -83,8 +83,8 @@ static inline const struct ms_extent *ms_lookup_extent(struct ms_lookup *lookup,
  * The granule of the block that @value, an address of @extent, points into, or
  * UINT64_MAX; with @starts_only, of the block that begins at @value.
  *
- * A value in the first word of a block needs no look at the block's size: no
- * allocator's block is shorter than a word.
+ * A value in the first bytes of a block needs no look at the block's size: no
+ * allocator's block is shorter than the shortest word.
  *
  * @cell: of @value
  */
@@ -106,7 +106,7 @@ static inline uint64_t ms_lookup_hit(const struct ms_blocks *blocks, const struc
 		return granule;
 	if (starts_only)
 		return UINT64_MAX;
-	if (offset >= sizeof(uint64_t) && offset >= ms_block_usable(blocks, extent, granule))
+	if (offset >= sizeof(uint32_t) && offset >= ms_block_usable(blocks, extent, granule))
 		return UINT64_MAX;
 	return granule;
 }
@@ -128,21 +128,6 @@ static inline bool ms_lookup_begin(struct ms_lookup *lookup, ms_addr addr, struc
 		return false;
 	*ret = (struct ms_block){ (uint32_t)(extent - lookup->blocks->extents.at), granule };
 	return true;
-}
-
-/*
- * glibc xors a saved frame pointer with a secret and rotates it left by 17
- * (PTR_MANGLE, sysdeps/unix/sysv/linux/x86_64/pointer_guard.h). Such a word is no
- * user-space address, save once in 2^17 times.
- */
-static inline bool ms_may_be_mangled(uint64_t value)
-{
-	return value >> 47;
-}
-
-static inline uint64_t ms_demangle(uint64_t value, uint64_t guard)
-{
-	return (value >> 17 | value << 47) ^ guard;
 }
 
 #endif

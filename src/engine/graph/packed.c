@@ -15,9 +15,7 @@
 
 enum {
 	PIECE = 1 << 20,
-	WORD = sizeof(uint64_t),
-	HALF = WORD / 2,
-	BUFFER = PIECE + WORD, /* the last word begins in the piece */
+	BUFFER = PIECE + MS_WORD_MAX, /* the last word begins in the piece */
 };
 
 static const uint64_t LIMIT = UINT64_C(4) << 30;
@@ -39,6 +37,7 @@ struct seeker {
 
 struct search {
 	struct ms_blocks *blocks;
+	const struct ms_abi *abi;
 	struct MS_VEC(struct piece) pieces;
 	struct ms_packed_kept *kept;
 	uint64_t left; /* bytes that may be looked at */
@@ -58,7 +57,7 @@ static bool is_alive(const struct search *s, const struct ms_extent *extent, ms_
 	struct ms_block block = { (uint32_t)(extent - s->blocks->extents.at), granule };
 
 	return granule != UINT64_MAX && ms_block_is_marked(s->blocks, block) &&
-	       addr + WORD - ms_block_begin(extent, granule) <=
+	       addr + s->abi->word_bytes - ms_block_begin(extent, granule) <=
 	               ms_block_usable(s->blocks, extent, granule);
 }
 
@@ -92,18 +91,21 @@ static void consider(struct search *s, struct seeker *k, const struct piece *p, 
 /* Look at the words of @p, whose bytes begin at @bytes: every one, or those half a word further. */
 static void look(struct search *s, struct seeker *k, const struct piece *p, const uint8_t *bytes)
 {
+	const struct ms_abi *abi = s->abi;
+	const bool plain = ms_abi_is_plain(abi);
+	const size_t word = abi->word_bytes;
 	const ms_addr low = k->lookup.low;
 	const uint64_t span = k->lookup.span;
 	uint64_t most = ms_range_len(p->range);
 	uint64_t here = p->end - p->range.begin;
-	size_t step = p->code ? 1 : WORD;
+	size_t step = p->code ? 1 : word;
 	uint64_t n;
 
-	if (here < WORD)
+	if (here < word)
 		return;
-	n = here - WORD + 1 < most ? here - WORD + 1 : most;
-	for (size_t i = p->code ? 0 : HALF; i < n; i += step) {
-		uint64_t value = ms_word_at(bytes + i);
+	n = here - word + 1 < most ? here - word + 1 : most;
+	for (size_t i = p->code ? 0 : word / 2; i < n; i += step) {
+		uint64_t value = ms_pointer_at(abi, plain, bytes + i);
 
 		if (value - low < span)
 			consider(s, k, p, p->range.begin + i, value);
@@ -185,7 +187,7 @@ static bool plan(struct search *s, struct ms_range within, const struct piece *k
 	struct ms_source *src = s->blocks->src;
 	struct ms_range run;
 
-	within.begin = ms_align_up(within.begin, WORD);
+	within.begin = ms_align_up(within.begin, s->abi->word_bytes);
 	while (within.begin < within.end && ms_source_present(src, within, &run)) {
 		struct piece whole = *kind;
 
@@ -204,7 +206,7 @@ static bool is_made_code(const struct search *s, const struct ms_extent *extent)
 {
 	const struct ms_mapping *map = &s->blocks->src->mappings.at[extent->mapping];
 
-	return (map->prot & MS_PROT_EXEC) && !map->inode;
+	return (map->prot & MS_PROT_EXEC) && !map->file;
 }
 
 /* What is in a file, and was not changed, has no addresses of this process. */
@@ -212,7 +214,7 @@ static bool is_files(const struct search *s, const struct ms_extent *extent)
 {
 	const struct ms_mapping *map = &s->blocks->src->mappings.at[extent->mapping];
 
-	return map->inode && !(map->prot & MS_PROT_WRITE);
+	return map->file && !(map->prot & MS_PROT_WRITE);
 }
 
 static bool plan_all(struct search *s, const struct ms_packed_options *options)
@@ -286,6 +288,7 @@ enum ms_status ms_packed_mark(struct ms_blocks *blocks, const struct ms_packed_o
                               struct ms_packed_kept *ret, struct ms_error *err)
 {
 	struct search s = { .blocks = blocks,
+		            .abi = &blocks->src->abi,
 		            .kept = ret,
 		            .left = options->limit ? options->limit : LIMIT };
 

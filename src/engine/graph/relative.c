@@ -55,6 +55,8 @@ struct seeker {
 
 struct search {
 	struct ms_blocks *blocks;
+	const struct ms_abi *abi;
+	bool plain;  /* its words can be taken as they are */
 	ms_addr low; /* every block of the heap begins in [low, low + span) */
 	uint64_t span;
 	double share;    /* of the blocks that are unmarked */
@@ -148,8 +150,20 @@ static void consider(struct search *s, struct seeker *k, const struct holder *h,
 		ms_slot_note_any(slot, &lead);
 }
 
+/* The word at @bytes as a number with a sign, which one shorter than ours is widened for. */
+static inline uint64_t distance_at(const struct ms_abi *abi, bool plain, const uint8_t *bytes)
+{
+	unsigned spare = 64 - 8U * abi->word_bytes;
+
+	if (plain)
+		return ms_word_at(bytes);
+	return (uint64_t)((int64_t)(ms_abi_word(abi, bytes) << spare) >> spare);
+}
+
 static void look_at(struct search *s, struct seeker *k, const struct holder *h)
 {
+	const bool plain = s->plain;
+	const size_t word = s->abi->word_bytes;
 	struct ms_block array;
 
 	if (h->marked && h->granules - MS_PATTERN_GRANULES <= MS_PATTERN_SPARE &&
@@ -159,9 +173,9 @@ static void look_at(struct search *s, struct seeker *k, const struct holder *h)
 		return;
 	}
 	for (size_t i = 0; i < h->n_words; i++) {
-		uint64_t value = ms_word_at(h->bytes + i * sizeof(value));
+		uint64_t value = distance_at(s->abi, plain, h->bytes + i * word);
 		ms_addr of_block = h->begin + value;
-		ms_addr of_word = of_block + i * sizeof(value);
+		ms_addr of_word = of_block + i * word;
 
 		/* Both lie within TAIL of each other. */
 		if (!value || of_word - s->low + TAIL >= s->span + 2 * (uint64_t)TAIL)
@@ -207,7 +221,8 @@ static void look_at_block(struct search *s, struct seeker *k, struct ms_block bl
 	if (h.granules > MS_SLOT_GRANULES)
 		return;
 	h.n_words =
-		(size_t)((h.granules << SHIFT) - extent->slack % (1 << SHIFT)) / sizeof(uint64_t);
+		(size_t)((h.granules << SHIFT) - extent->slack % (1 << SHIFT)) / s->abi->word_bytes;
+	h.n_words = h.n_words < MS_SLOT_WORDS ? h.n_words : MS_SLOT_WORDS;
 	look_at(s, k, &h);
 }
 
@@ -422,7 +437,10 @@ static bool judge(struct search *s)
 enum ms_status ms_relative_mark(struct ms_blocks *blocks, const struct ms_relative_options *options,
                                 struct ms_relative_kept *ret, struct ms_error *err)
 {
-	struct search s = { .blocks = blocks, .kept = ret };
+	struct search s = { .blocks = blocks,
+		            .abi = &blocks->src->abi,
+		            .plain = ms_abi_is_plain(&blocks->src->abi),
+		            .kept = ret };
 	unsigned rounds = 0;
 	enum ms_status st;
 

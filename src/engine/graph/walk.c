@@ -45,7 +45,6 @@ enum {
 	BYTES_A_BLOCK = 128,     /* that cost as much as following one */
 	MAX_SHARE = 64,          /* entries in one item */
 	SHARES = 8,              /* items for each worker, if there are entries enough */
-	PAGE = 4096,
 };
 
 #define EXACT_FLAG   (MS_EDGE_EXACT >> MS_EDGE_FLAGS)
@@ -70,6 +69,8 @@ struct ms_walk *ms_walk_new(struct ms_blocks *blocks, const struct ms_walk_optio
 	walk->blocks = blocks;
 	walk->options = *options;
 	walk->edges = options->edges;
+	walk->abi = &blocks->src->abi;
+	walk->plain = ms_abi_is_plain(walk->abi);
 	walk->n_walkers = ms_workers_count(options->workers);
 	ms_shared_init(&walk->arena, arena);
 	for (unsigned i = 0; i < walk->n_walkers; i++) {
@@ -79,7 +80,7 @@ struct ms_walk *ms_walk_new(struct ms_blocks *blocks, const struct ms_walk_optio
 			return NULL;
 		w->walk = walk;
 		w->flags_asked = (uint8_t)((options->starts_only ? EXACT_FLAG : 0) |
-		                           (options->guard ? 0 : MANGLED_FLAG));
+		                           (options->mangling.guard ? 0 : MANGLED_FLAG));
 		w->flags_wanted = options->starts_only ? EXACT_FLAG : 0;
 		ms_lookup_init(&w->lookup, blocks);
 		walk->walkers[i] = w;
@@ -207,11 +208,22 @@ static inline void consider(struct walker *w, uint64_t value)
 		__builtin_prefetch(extent->host + (value - extent->range.begin));
 }
 
-static inline void consider_word(struct walker *w, uint64_t value)
+/* A word whose value is an address as it is. */
+static inline void consider_plain(struct walker *w, uint64_t value)
 {
 	consider(w, value);
-	if (ms_may_be_mangled(value) && w->walk->options.guard)
-		consider(w, ms_demangle(value, w->walk->options.guard));
+	if (ms_may_be_mangled(value) && w->walk->options.mangling.guard)
+		consider(w, ms_unmangled(value, w->walk->options.mangling));
+}
+
+static void consider_word(struct walker *w, uint64_t value)
+{
+	const struct ms_abi *abi = w->walk->abi;
+
+	consider(w, ms_abi_address(abi, value));
+	if (w->walk->options.mangling.guard && ms_abi_may_be_mangled(abi, value))
+		consider(w, ms_abi_address(
+				    abi, ms_abi_unmangled(abi, value, w->walk->options.mangling)));
 }
 
 void ms_walk_word(struct ms_walk *walk, uint64_t value)
@@ -221,16 +233,30 @@ void ms_walk_word(struct ms_walk *walk, uint64_t value)
 
 /* ---- bytes ---- */
 
+static void scan_any_words(struct walker *w, const uint8_t *bytes, size_t n, size_t len)
+{
+	const struct ms_abi *abi = w->walk->abi;
+	size_t step = w->walk->options.unaligned ? 1 : abi->word_bytes;
+
+	for (size_t i = 0; i < n && i + abi->word_bytes <= len; i += step)
+		consider_word(w, ms_abi_word(abi, bytes + i));
+}
+
 /* Take the words that begin in the first @n of @len bytes. */
 static void scan_bytes(struct walker *w, const uint8_t *bytes, size_t n, size_t len)
 {
 	size_t step = w->walk->options.unaligned ? 1 : sizeof(uint64_t);
 
+	if (!w->walk->plain) {
+		scan_any_words(w, bytes, n, len);
+		return;
+	}
+
 	for (size_t i = 0; i < n && i + sizeof(uint64_t) <= len; i += step) {
 		uint64_t value;
 
 		memcpy(&value, bytes + i, sizeof(value));
-		consider_word(w, value);
+		consider_plain(w, value);
 	}
 }
 
@@ -247,7 +273,8 @@ static bool have_buffer(struct walker *w)
 /* The same for memory that is read in pieces of @piece bytes; what is not readable is skipped. */
 static void scan_copied(struct walker *w, struct stretch s, size_t piece)
 {
-	size_t overlap = w->walk->options.unaligned ? sizeof(uint64_t) - 1 : 0;
+	const struct ms_abi *abi = w->walk->abi;
+	size_t overlap = w->walk->options.unaligned ? abi->word_bytes - 1U : 0;
 
 	if (!have_buffer(w))
 		return;
@@ -259,7 +286,7 @@ static void scan_copied(struct walker *w, struct stretch s, size_t piece)
 
 		scan_bytes(w, w->buffer, n < got ? (size_t)n : got, got);
 		if (!got)
-			s.range.begin = ms_align_up(s.range.begin + 1, PAGE);
+			s.range.begin = ms_align_up(s.range.begin + 1, abi->page_bytes);
 		else if (got < want || want == left)
 			s.range.begin += got;
 		else
@@ -290,7 +317,8 @@ static void scan_stretch(struct walker *w, struct stretch s)
 
 void ms_walk_range(struct ms_walk *walk, struct ms_range range)
 {
-	ms_addr at = ms_align_up(range.begin, sizeof(uint64_t));
+	const uint8_t word = walk->abi->word_bytes;
+	ms_addr at = ms_align_up(range.begin, word);
 
 	while (at < range.end) {
 		uint64_t left = range.end - at;
@@ -302,8 +330,8 @@ void ms_walk_range(struct ms_walk *walk, struct ms_range range)
 			return;
 		}
 		*s = (struct stretch){ { at, end }, end };
-		if (range.end - end >= sizeof(uint64_t))
-			s->limit = end + sizeof(uint64_t) - 1;
+		if (range.end - end >= word)
+			s->limit = end + word - 1;
 		else
 			s->limit = range.end;
 		at = end;
@@ -364,7 +392,7 @@ static inline void follow_bytes(struct walker *w, uint64_t entry)
 	const struct ms_blocks *blocks = w->walk->blocks;
 	const struct ms_extent *extent = &blocks->extents.at[entry >> GRANULE_BITS];
 	uint64_t granule = entry & ((UINT64_C(1) << GRANULE_BITS) - 1);
-	ms_addr begin = ms_align_up(ms_block_begin(extent, granule), sizeof(uint64_t));
+	ms_addr begin = ms_align_up(ms_block_begin(extent, granule), w->walk->abi->word_bytes);
 	ms_addr end = ms_block_words_end(blocks, extent, granule);
 	size_t len = end > begin ? (size_t)(end - begin) : 0;
 
@@ -511,8 +539,8 @@ static void read_again(struct walker *w, const struct long_block *b, size_t from
 	ms_addr end = ms_block_begin(b->extent, (to + 1) * MS_CELL_GRANULES - zero);
 
 	end = end < limit ? end : limit;
-	if (limit - end >= sizeof(uint64_t))
-		limit = end + sizeof(uint64_t) - 1;
+	if (limit - end >= w->walk->abi->word_bytes)
+		limit = end + w->walk->abi->word_bytes - 1;
 	w->budget -= (int64_t)((end - begin) / BYTES_A_BLOCK);
 	scan_copied(w, (struct stretch){ { begin, end }, limit }, AGAIN_BYTES);
 }

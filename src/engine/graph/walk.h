@@ -21,12 +21,13 @@
 #include "base/workers.h"
 #include "engine/blocks.h"
 #include "engine/graph/edges.h"
+#include "engine/libc/mangling.h"
 
 struct ms_walk_options {
 	bool unaligned;               /* look for pointers at every byte offset */
 	bool starts_only;             /* pointers into the middle of a block do not count */
 	bool count_bytes;             /* ms_walk_count() says bytes, too */
-	uint64_t guard;               /* also try words as the C library mangles them; 0: do not */
+	struct ms_mangling mangling;  /* also try words as the C library mangles them */
 	const struct ms_edges *edges; /* follow these instead of bytes; NULL: bytes */
 	struct ms_workers *workers;   /* to mark with; NULL: alone */
 	/*

@@ -56,6 +56,8 @@ struct ms_walk {
 	struct ms_blocks *blocks;
 	const struct ms_edges *edges;
 	struct ms_walk_options options;
+	const struct ms_abi *abi;
+	bool plain; /* its words can be taken as they are */
 	struct ms_shared_arena arena;
 	struct MS_VEC(struct stretch) stretches; /* of roots, not read yet */
 	struct list pool;                        /* what waits between two rounds */

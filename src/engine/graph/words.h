@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "engine/abi.h"
+
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
@@ -21,6 +23,12 @@ static inline uint64_t ms_word_at(const uint8_t *bytes)
 
 	memcpy(&value, bytes, sizeof(value));
 	return value;
+}
+
+/* What the word at @bytes points to. @plain: ms_abi_is_plain(), which loops ask once. */
+static inline ms_addr ms_pointer_at(const struct ms_abi *abi, bool plain, const uint8_t *bytes)
+{
+	return plain ? ms_word_at(bytes) : ms_abi_address(abi, ms_abi_word(abi, bytes));
 }
 
 /*

@@ -6,7 +6,7 @@
 #include "base/sort.h"
 #include "engine/graph/walk.h"
 
-enum { PAGE = 4096 };
+enum { PIECE = 4096 };
 
 /* Of a print: the block was lost for certain, not only possibly. */
 static const uint64_t CERTAIN = 1;
@@ -16,9 +16,9 @@ struct prints {
 	struct ms_leak_list *list;
 	const uint64_t *unmarked;
 	enum ms_reason reason;
-	/* of a source that cannot be viewed: to the end of the page where a block's print ends */
+	/* of a source that cannot be viewed: to the end of the piece where a block's print ends */
 	struct ms_range window;
-	uint8_t bytes[PAGE + MS_LOST_BYTES];
+	uint8_t bytes[PIECE + MS_LOST_BYTES];
 };
 
 /* ---- how a block begins ---- */
@@ -26,7 +26,7 @@ struct prints {
 /* As many of @len bytes at @at as can be read. */
 static const uint8_t *read_beginning(struct prints *p, ms_addr at, size_t len, size_t *ret_len)
 {
-	ms_addr end = ms_align_up(at + len, PAGE);
+	ms_addr end = ms_align_up(at + len, PIECE);
 
 	if (at < p->window.begin || at + len > p->window.end) {
 		size_t got = ms_source_read(p->list->blocks->src, at, p->bytes, (size_t)(end - at));

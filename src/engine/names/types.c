@@ -25,7 +25,7 @@
  * what. A pointer to a single function tells neither: often it is libc's free().
  */
 
-enum { WORD = 8, PAGE = 4096, MAX_MANGLED = 1024, MIN_SLOTS = 256 };
+enum { PIECE = 4096, MAX_MANGLED = 1024, MIN_SLOTS = 256 };
 
 /* What was found out of one first word. */
 struct known {
@@ -43,9 +43,9 @@ struct ms_types {
 	struct known *slots;
 	size_t n_slots;
 	size_t n_known;
-	ms_addr page; /* what `bytes` holds: neighbours are asked for one after the other */
-	size_t page_len;
-	unsigned char bytes[PAGE];
+	ms_addr piece; /* what `bytes` holds: neighbours are asked for one after the other */
+	size_t piece_len;
+	unsigned char bytes[PIECE];
 };
 
 struct ms_types *ms_types_new(struct ms_source *src, const struct ms_regions *regions,
@@ -68,7 +68,7 @@ static const struct ms_region *module_of(const struct ms_types *t, ms_addr addr)
 {
 	const struct ms_region *region = ms_region_of(t->regions, addr);
 
-	if (!region || region->kind != MS_REGION_GLOBALS || addr % WORD)
+	if (!region || region->kind != MS_REGION_GLOBALS || addr % t->src->abi.word_bytes)
 		return NULL;
 	return region;
 }
@@ -93,10 +93,11 @@ static bool read_name(const struct ms_types *t, ms_addr addr, char *ret, size_t 
 /* The type_info that stands before the virtual table at @vptr, and whose subobject it is. */
 static bool read_type_info(const struct ms_types *t, ms_addr vptr, ms_addr *ret)
 {
+	const uint8_t word = t->src->abi.word_bytes;
 	uint64_t before[2];
 
-	if (!module_of(t, vptr) || vptr < sizeof(before) ||
-	    ms_source_read(t->src, vptr - sizeof(before), before, sizeof(before)) != sizeof(before))
+	if (!module_of(t, vptr) || vptr < 2 * word ||
+	    ms_source_words(t->src, vptr - 2 * word, before, 2) != 2)
 		return false;
 	/* A block's first word is of the whole object: it is its own top. */
 	if (before[0] != 0 || !module_of(t, before[1]))
@@ -113,7 +114,12 @@ struct type_info {
 
 static bool read_info(const struct ms_types *t, ms_addr addr, struct type_info *ret)
 {
-	return ms_source_read(t->src, addr, ret, sizeof(*ret)) == sizeof(*ret);
+	uint64_t words[2];
+
+	if (ms_source_words(t->src, addr, words, 2) != 2)
+		return false;
+	*ret = (struct type_info){ words[0], words[1] };
+	return true;
 }
 
 /* Whether the object whose virtual table is at @vptr is a type_info of a class. */
@@ -160,7 +166,7 @@ static void module_name(const struct ms_types *t, const struct ms_region *of, st
 	ms_vec_for_each (r, t->regions) {
 		const struct ms_mapping *mapping = ms_region_mapping(t->src, r);
 
-		if (r->kind != MS_REGION_GLOBALS || r->module != of->module || !mapping->inode)
+		if (r->kind != MS_REGION_GLOBALS || r->module != of->module || !mapping->file)
 			continue;
 		(void)strncpy(ret->module, mapping->name, sizeof(ret->module) - 1);
 		return;
@@ -201,7 +207,7 @@ static bool is_function_table(const struct ms_types *t, ms_addr addr)
 	uint64_t functions[2];
 
 	if (!table || (prot_of(t, table) & (MS_PROT_WRITE | MS_PROT_EXEC)) ||
-	    ms_source_read(t->src, addr, functions, sizeof(functions)) != sizeof(functions))
+	    ms_source_words(t->src, addr, functions, 2) != 2)
 		return false;
 	for (size_t i = 0; i < 2; i++) {
 		const struct ms_region *code = ms_region_of(t->regions, functions[i]);
@@ -284,20 +290,21 @@ static uint32_t type_of_word(struct ms_types *t, uint64_t word)
 
 static bool first_word(struct ms_types *t, ms_addr addr, uint64_t *ret)
 {
-	const void *view = ms_source_view(t->src, addr, sizeof(*ret));
-	ms_addr page = ms_align_down(addr, PAGE);
+	const struct ms_abi *abi = &t->src->abi;
+	const void *view = ms_source_view(t->src, addr, abi->word_bytes);
+	ms_addr piece = ms_align_down(addr, PIECE);
 
 	if (view) {
-		memcpy(ret, view, sizeof(*ret));
+		*ret = ms_abi_word(abi, view);
 		return true;
 	}
-	if (!t->page_len || t->page != page) {
-		t->page = page;
-		t->page_len = ms_source_read(t->src, page, t->bytes, PAGE);
+	if (!t->piece_len || t->piece != piece) {
+		t->piece = piece;
+		t->piece_len = ms_source_read(t->src, piece, t->bytes, PIECE);
 	}
-	if (addr - page + sizeof(*ret) > t->page_len)
+	if (addr - piece + abi->word_bytes > t->piece_len)
 		return ms_source_word(t->src, addr, ret);
-	memcpy(ret, t->bytes + (addr - page), sizeof(*ret));
+	*ret = ms_abi_word(abi, t->bytes + (addr - piece));
 	return true;
 }
 
@@ -305,9 +312,9 @@ uint32_t ms_types_of_block(struct ms_types *types, ms_addr addr, uint64_t size)
 {
 	uint64_t word;
 
-	if (size < sizeof(word) || !first_word(types, addr, &word) || !word)
+	if (size < types->src->abi.word_bytes || !first_word(types, addr, &word) || !word)
 		return MS_TYPE_UNKNOWN;
-	return type_of_word(types, word);
+	return type_of_word(types, ms_abi_address(&types->src->abi, word));
 }
 
 const struct ms_type *ms_types_at(const struct ms_types *types, uint32_t number)

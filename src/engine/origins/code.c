@@ -16,8 +16,8 @@ static void want(const struct ms_mappings *maps, const struct ms_mapping *map, b
 
 	wanted[first - maps->at] = true;
 	wanted[map - maps->at] = true;
-	for (const struct ms_mapping *m = first + 1; first->inode && m < maps->at + maps->n; m++) {
-		if (!m->inode)
+	for (const struct ms_mapping *m = first + 1; first->file && m < maps->at + maps->n; m++) {
+		if (!m->file)
 			continue;
 		if (!ms_mapping_same_file(m, first) || m->offset < last->offset)
 			break;
@@ -30,7 +30,7 @@ static void describe(const struct ms_mapping *map, const struct ms_loaded *loade
                      struct ms_code *ret)
 {
 	ms_code_init(ret, map);
-	if (!map->inode)
+	if (!map->file)
 		return;
 	ret->bias = loaded->bias;
 	ret->has_bias = loaded->has_bias;
@@ -71,9 +71,9 @@ static bool list(const struct ms_origin_teller *teller, const bool *wanted)
 		struct ms_code *code;
 
 		/* All mappings of a file are wanted, or none. */
-		if (map->inode && wanted[map - maps->at] && !goes_on(before, map))
+		if (map->file && wanted[map - maps->at] && !goes_on(before, map))
 			ms_loaded_read(teller->src, map->range.begin, &loaded);
-		if (map->inode)
+		if (map->file)
 			before = map;
 		if (!wanted[map - maps->at])
 			continue;

@@ -3,11 +3,13 @@
 #define MS_TARGET_ARCH_H
 
 /*
- * What freezing must know of a processor. It does not know what registers mean
- * to the C library or to the allocator, and never runs the target.
+ * What must be known of the processor, and of Linux on it: no other file of this room's does.
+ * It does not know what registers mean to the C library or to the allocator, and never runs
+ * the target.
  *
  * To add an architecture:
- *	1. src/target/arch/foo.c: a `const struct ms_arch ms_arch_foo`;
+ *	1. src/target/arch/foo.c, named as `cc -dumpmachine` begins there: `const struct ms_arch
+ *	   ms_native_arch`. Files with other names are not built;
  *	2. capture(): every register that can hold a pointer, the vector ones too,
  *	   into at most MS_THREAD_WORDS words; pc, sp and tp beside them;
  *	3. look(), rewind() and restart(): how the kernel shows an interrupted
@@ -15,9 +17,9 @@
  *	   of these have a time-out;
  *	4. stepping: leave the members NULL where the processor has no such thing;
  *	5. calls: leave NULL, and memory is copied instead of cloned;
- *	6. ms_arch_native() and check_machine() in process/check.c know it by its
- *	   ELF machine;
- *	7. tests/unit/test_arch.c: a row for each call of the table.
+ *	6. tests/unit/test_arch.c: a row for each call of the table.
+ * How its C libraries lay out a thread's control block is said in engine/libc/, what a signal
+ * frame looks like to a stack in engine/signal_frame.c.
  *
  * All functions are called on a thread in a ptrace stop and answer false when
  * the kernel refuses, which means that the thread was killed.
@@ -29,6 +31,7 @@
 #include <sys/types.h>
 
 #include "base/range.h"
+#include "engine/abi.h"
 #include "target/collection.h"
 
 /* Where a stopped thread is. */
@@ -174,17 +177,33 @@ struct ms_signal_mark {
 	uint8_t sp;
 };
 
-enum { MS_DWARF_REGISTERS = 17 };
+enum { MS_DWARF_REGISTERS = 33 }; /* at most */
 
 struct ms_arch {
-	const char *name;
-	uint32_t audit; /* how the kernel names the calling convention: AUDIT_ARCH_* */
+	const char *name;     /* as uname() has it */
+	const char *title;    /* for messages */
+	uint16_t elf_machine; /* EM_* */
+	struct ms_abi abi;    /* of its own programs */
+
+	uint32_t audit;        /* how the kernel names the calling convention: AUDIT_ARCH_* */
+	uint32_t foreign_call; /* numbers from this on are calls by another; 0: none are */
+	uint32_t poll_call;    /* that the C library's poll() makes */
+	uint8_t call_bytes;    /* of the instruction that makes a call */
 
 	/* Which of the words that capture() writes is the register that DWARF numbers so. */
 	uint8_t dwarf[MS_DWARF_REGISTERS];
+	uint8_t n_dwarf;
+	uint8_t dwarf_pc, dwarf_sp; /* DWARF's numbers of these */
+	uint8_t dwarf_args[6];      /* and of the registers that have a call's arguments */
 
-	/* DWARF's number of the register that has a system call's argument. */
-	uint8_t dwarf_args[6];
+	/* Whether a call of a function pushes where it came from on the stack. */
+	bool pushes_returns;
+
+	/*
+	 * Whether the processor checks the thread's return addresses, so that it cannot be made
+	 * to return by a frame of ours.
+	 */
+	bool (*guards_returns)(pid_t tid);
 
 	struct ms_signal_mark signal_mark;
 
@@ -209,7 +228,7 @@ struct ms_arch {
 	const struct ms_arch_calls *calls;
 };
 
-extern const struct ms_arch ms_arch_x86_64;
-extern const struct ms_arch_calls ms_calls_x86_64;
+/* That of this memscan and of what it reads. */
+extern const struct ms_arch ms_native_arch;
 
 #endif

@@ -9,11 +9,15 @@
 #include <sys/user.h>
 #include <unistd.h>
 
-#include "target/arch/arch.h"
+#include "target/arch/x86_64.h"
 
 enum {
 	GENERAL_WORDS = sizeof(struct user_regs_struct) / sizeof(uint64_t),
-	SYSCALL_BYTES = 2, /* 0f 05 */
+	SYSCALL_BYTES = 2,    /* 0f 05 */
+	X32_BIT = 0x40000000, /* __X32_SYSCALL_BIT */
+	DWARF_SP = 7,
+	DWARF_PC = 16,
+	SHADOW_STACK = 0x204, /* NT_X86_SHSTK */
 	LONGEST_INSTRUCTION = 15,
 	MARK_SHIFT = 32, /* in the call's number */
 };
@@ -39,6 +43,14 @@ static bool read_regset(pid_t tid, uintptr_t type, void *buf, size_t *bytes)
 		return false;
 	*bytes = iov.iov_len;
 	return true;
+}
+
+static bool guards_returns(pid_t tid)
+{
+	uint64_t shadow_stack = 0;
+	size_t bytes = sizeof(shadow_stack);
+
+	return read_regset(tid, SHADOW_STACK, &shadow_stack, &bytes) && shadow_stack;
 }
 
 static bool read_regs(pid_t tid, struct user_regs_struct *ret)
@@ -322,9 +334,21 @@ static const struct ms_arch_stepping stepping = {
 
 #define WORD(name) (offsetof(struct user_regs_struct, name) / sizeof(uint64_t))
 
-const struct ms_arch ms_arch_x86_64 = {
+const struct ms_arch ms_native_arch = {
 	.name = "x86_64",
+	.title = "x86-64",
+	.elf_machine = EM_X86_64,
+	/* System V ABI, AMD64 supplement, 3.2.2: the red zone */
+	.abi = { .page_bytes = 4096, .red_zone_bytes = 128, .word_bytes = 8 },
 	.audit = AUDIT_ARCH_X86_64,
+	.foreign_call = X32_BIT,
+	.poll_call = SYS_poll,
+	.call_bytes = SYSCALL_BYTES,
+	.n_dwarf = DWARF_PC + 1,
+	.dwarf_pc = DWARF_PC,
+	.dwarf_sp = DWARF_SP,
+	.pushes_returns = true,
+	.guards_returns = guards_returns,
 	/* System V ABI, AMD64 supplement, figure 3.36 */
 	.dwarf = { WORD(rax), WORD(rdx), WORD(rcx), WORD(rbx), WORD(rsi), WORD(rdi), WORD(rbp),
 	           WORD(rsp), WORD(r8), WORD(r9), WORD(r10), WORD(r11), WORD(r12), WORD(r13),

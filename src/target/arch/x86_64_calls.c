@@ -21,7 +21,7 @@
 #include <sys/uio.h>
 #include <sys/user.h>
 
-#include "target/arch/arch.h"
+#include "target/arch/x86_64.h"
 
 /* Source: arch/x86/include/uapi/asm/sigcontext.h and ucontext.h. */
 struct sigcontext_64 {
@@ -155,7 +155,7 @@ static void rewind_broken(struct user_regs_struct *regs)
 	int64_t result = (int64_t)regs->rax;
 	bool broken = (result <= -ERESTARTSYS && result >= -ERESTART_RESTARTBLOCK) ||
 	              (result == -EINTR &&
-	               ms_arch_x86_64.restart((int32_t)regs->orig_rax) == MS_RESTART_ALWAYS);
+	               ms_native_arch.restart((int32_t)regs->orig_rax) == MS_RESTART_ALWAYS);
 
 	if ((int64_t)regs->orig_rax < 0 || !broken)
 		return;

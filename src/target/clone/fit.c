@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "target/clone/fit.h"
 
-#include <linux/audit.h>
 #include <sys/ptrace.h>
-#include <sys/uio.h>
 
 #include "target/room.h"
 
@@ -11,7 +9,6 @@ enum {
 	GET_DISPATCH = 0x4211, /* PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG, Linux 6.4 */
 	GET_RSEQ = 0x420f,     /* PTRACE_GET_RSEQ_CONFIGURATION, Linux 5.13 */
 	RSEQ_CS = 8,           /* offset in struct rseq */
-	SHADOW_STACK = 0x204,  /* NT_X86_SHSTK */
 };
 
 struct ms_wanted_call ms_fit_wanted(const struct ms_gadgets *gadgets, const char *name,
@@ -20,8 +17,8 @@ struct ms_wanted_call ms_fit_wanted(const struct ms_gadgets *gadgets, const char
 	struct ms_wanted_call ret = {
 		.name = name,
 		.data = { .nr = (int)call.nr,
-		          .arch = AUDIT_ARCH_X86_64,
-		          .instruction_pointer = gadgets->call + 2 },
+		          .arch = ms_native_arch.audit,
+		          .instruction_pointer = gadgets->call + ms_native_arch.call_bytes },
 	};
 
 	for (size_t i = 0; i < 6; i++)
@@ -38,13 +35,11 @@ enum ms_status ms_fit_check(pid_t tid, const struct ms_wanted_call *calls, size_
 		uint64_t offset;
 		uint64_t len;
 	} dispatch = { 0 };
-	uint64_t shadow_stack = 0;
-	struct iovec iov = { &shadow_stack, sizeof(shadow_stack) };
 
 	if (!ptrace((enum __ptrace_request)GET_DISPATCH, tid, sizeof(dispatch), &dispatch) &&
 	    dispatch.mode)
 		return ms_fail(err, MS_E_UNSUPPORTED, "its system calls are dispatched by itself");
-	if (!ptrace(PTRACE_GETREGSET, tid, (uintptr_t)SHADOW_STACK, &iov) && shadow_stack)
+	if (ms_native_arch.guards_returns(tid))
 		return ms_fail(err, MS_E_UNSUPPORTED, "its return addresses are guarded (SHSTK)");
 	return ms_seccomp_check(tid, calls, n, room, err);
 }

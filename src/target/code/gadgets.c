@@ -28,7 +28,7 @@ static void search(int mem_fd, struct ms_range text, uint8_t *buf, unsigned *pie
 
 		if (n <= 0 || (ret->call && ret->restore))
 			return;
-		ms_calls_x86_64.find(buf, (size_t)n, at, ret);
+		ms_native_arch.calls->find(buf, (size_t)n, at, ret);
 	}
 }
 
@@ -39,7 +39,7 @@ void ms_gadgets_find(pid_t pid, struct ms_collection *shared, struct ms_arena *a
 	unsigned pieces = 0;
 
 	shared->gadgets = (struct ms_gadgets){ 0 };
-	if (mem_fd < 0 || !buf)
+	if (mem_fd < 0 || !buf || !ms_native_arch.calls)
 		goto out;
 	/* The C library's first: then few others need to be read. */
 	for (uint32_t i = 0; i < shared->n_libc_code; i++)

@@ -133,7 +133,7 @@ static bool is_interrupted_place_inside(const struct view *view, ms_addr pc, ms_
 /* Whether the thread runs the handler of a signal that came while it was inside. */
 static bool was_interrupted_inside(const struct view *view, const struct ms_frozen_thread *thread)
 {
-	const struct ms_signal_mark *mark = &ms_arch_x86_64.signal_mark;
+	const struct ms_signal_mark *mark = &ms_native_arch.signal_mark;
 	uint64_t stack[HANDLER_WORDS];
 	size_t n = ms_source_read(view->src, thread->sp, stack, sizeof(stack)) / sizeof(stack[0]);
 

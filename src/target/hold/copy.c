@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "target/arch/arch.h"
 #include "target/hold/pages.h"
 #include "target/hold/transfer.h"
 #include "target/kernel_roots.h"
@@ -264,7 +265,9 @@ static enum ms_status fill(struct ms_copy *copy, const struct ms_collection *fro
 		return st;
 	ms_kernel_roots_find(frozen, &copy->descriptors, copy->arena, &copy->base, warnings);
 	note_lost(copy, warnings);
-	copy->base.unseen_bytes = ms_pages_unseen(&copy->pages, &copy->elsewhere, &copy->lost);
+	if (!ms_pages_unseen(&copy->pages, &copy->elsewhere, &copy->lost, copy->arena,
+	                     &copy->base.unseen))
+		return ms_fail(err, MS_E_NOMEM, "no memory for the copy");
 	return MS_OK;
 }
 
@@ -277,6 +280,7 @@ static struct ms_copy *new_copy(struct ms_arena *arena, struct ms_error *err)
 		return NULL;
 	}
 	copy->base.ops = &copy_ops;
+	copy->base.abi = ms_native_arch.abi;
 	copy->pages.maps = &copy->base.mappings;
 	copy->mem_fd = -1;
 	copy->arena = arena;

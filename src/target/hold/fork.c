@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "base/sort.h"
+#include "target/arch/arch.h"
 #include "target/hold/beside.h"
 #include "target/hold/cache.h"
 #include "target/kernel_roots.h"
@@ -229,6 +230,7 @@ static struct ms_fork *new_fork(struct ms_arena *arena)
 	if (!f)
 		return NULL;
 	f->base.ops = &fork_ops;
+	f->base.abi = ms_native_arch.abi;
 	f->pages.maps = &f->base.mappings;
 	f->mem_fd = -1;
 	f->arena = arena;
@@ -523,7 +525,11 @@ enum ms_status ms_fork_open(struct ms_source *held, const struct ms_collection *
 		return st;
 	}
 	note_shared(f, warnings);
-	f->base.unseen_bytes = ms_pages_unseen(&f->pages, &f->elsewhere, &f->beside.lost);
+	if (!ms_pages_unseen(&f->pages, &f->elsewhere, &f->beside.lost, f->arena,
+	                     &f->base.unseen)) {
+		close_fork(held);
+		return no_memory(err);
+	}
 	return MS_OK;
 }
 

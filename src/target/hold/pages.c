@@ -81,32 +81,33 @@ bool ms_pages_find_elsewhere(pid_t tid, const struct ms_descriptors *descriptors
 	return ms_ranges_tidy(arena, ret);
 }
 
-/* Bytes of @range, which lies in mappings, that are in no held page. */
-static uint64_t absent_bytes(const struct ms_pages *pages, struct ms_range range)
+bool ms_pages_unseen(const struct ms_pages *pages, const struct ms_ranges *elsewhere,
+                     const struct ms_ranges *lost, struct ms_arena *arena, struct ms_ranges *ret)
 {
-	uint64_t absent = ms_range_len(range);
 	const struct ms_wanted *page;
+	struct ms_ranges held = { 0 };
+	const struct ms_range *r;
+	bool ok = true;
 
 	ms_vec_for_each (page, &pages->list)
-		absent -= ms_range_len(ms_range_common(page->range, range));
-	return absent;
-}
+		ok &= !elsewhere->n ||
+		      ms_ranges_add(arena, &held, page->range.begin, page->range.end);
+	ok = ok && ms_ranges_tidy(arena, &held);
+	ms_vec_for_each (r, elsewhere) {
+		struct ms_range rest = *r;
+		struct ms_range gap;
 
-uint64_t ms_pages_unseen(const struct ms_pages *pages, const struct ms_ranges *elsewhere,
-                         const struct ms_ranges *lost)
-{
-	uint64_t bytes = 0;
-	const struct ms_range *r;
-
-	ms_vec_for_each (r, elsewhere)
-		bytes += absent_bytes(pages, *r);
+		while (ok && ms_range_next_gap(&rest, &held, &gap))
+			ok = ms_ranges_add(arena, ret, gap.begin, gap.end);
+	}
 	/* Guard pages look as if they were there before Linux 6.15; they are of no file. */
 	ms_vec_for_each (r, lost) {
 		const struct ms_mapping *map = ms_maps_find(pages->maps, r->begin);
 
-		bytes += map && map->inode ? ms_range_len(*r) : 0;
+		if (map && map->file)
+			ok &= ms_ranges_add(arena, ret, r->begin, r->end);
 	}
-	return bytes;
+	return ok && ms_ranges_tidy(arena, ret);
 }
 
 uint64_t ms_wanted_bytes(const struct ms_wanted_list *list)

@@ -40,9 +40,13 @@ bool ms_pages_present(struct ms_pages *pages, struct ms_range within, struct ms_
 bool ms_pages_find_elsewhere(pid_t tid, const struct ms_descriptors *descriptors,
                              struct ms_arena *arena, struct ms_ranges *ret);
 
-/* Bytes of @elsewhere that are not held, and of @lost where that is no guard page. */
-uint64_t ms_pages_unseen(const struct ms_pages *pages, const struct ms_ranges *elsewhere,
-                         const struct ms_ranges *lost);
+/*
+ * List what of @elsewhere is not held, and @lost where that is no guard page. False without
+ * memory; @ret is tidy.
+ */
+ms_must_check bool ms_pages_unseen(const struct ms_pages *pages, const struct ms_ranges *elsewhere,
+                                   const struct ms_ranges *lost, struct ms_arena *arena,
+                                   struct ms_ranges *ret);
 
 /* Bytes of all held pages, and of those that no file has. */
 uint64_t ms_wanted_bytes(const struct ms_wanted_list *list);

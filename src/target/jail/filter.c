@@ -6,9 +6,6 @@
 
 /* By hand, for the lists are short and libseccomp allocates by malloc. */
 
-/* The calls of x32 carry a bit in their number, and are of this machine otherwise. */
-enum { X32_BIT = 0x40000000 };
-
 struct writer {
 	struct sock_filter *code;
 	size_t n;
@@ -71,11 +68,16 @@ size_t ms_filter_compile(const struct ms_filter *filter, struct sock_filter *cod
 	load(&w, offsetof(struct seccomp_data, arch));
 	put(&w, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, filter->audit, 1, 0));
 	answer(&w, SECCOMP_RET_KILL_PROCESS);
-	load(&w, offsetof(struct seccomp_data, nr));
-	put(&w, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, X32_BIT, 0, 1));
-	answer(&w, SECCOMP_RET_KILL_PROCESS);
+	if (filter->foreign_call) {
+		load(&w, offsetof(struct seccomp_data, nr));
+		put(&w, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K,
+		                                     filter->foreign_call, 0, 1));
+		answer(&w, SECCOMP_RET_KILL_PROCESS);
+	}
 	for (size_t i = 0; i < filter->n; i++)
 		put_rule(&w, &filter->rules[i]);
+	if (filter->more)
+		put_rule(&w, filter->more);
 	answer(&w, filter->otherwise);
 	return w.n;
 }

@@ -29,10 +29,12 @@ struct ms_filter_rule {
 };
 
 struct ms_filter {
-	uint32_t audit; /* AUDIT_ARCH_*: calls of any other kind end the process */
+	uint32_t audit;        /* AUDIT_ARCH_*: calls of any other kind end the process */
+	uint32_t foreign_call; /* so do numbers from this on; 0: none */
 	const struct ms_filter_rule *rules;
 	size_t n;
-	uint32_t otherwise; /* SECCOMP_RET_* for what no rule allows */
+	const struct ms_filter_rule *more; /* one more; NULL: none */
+	uint32_t otherwise;                /* SECCOMP_RET_* for what no rule allows */
 };
 
 /* How many instructions were written to @code, of MS_FILTER_CODE. */

@@ -50,7 +50,6 @@ static const struct ms_filter_rule sweep[] = {
 	{ SYS_read, { { 0 } } },
 	{ SYS_pread64, { { 0 } } },
 	{ SYS_write, { { 0 } } },
-	{ SYS_poll, { { 0 } } }, /* before what may not be written at once */
 	{ SYS_close, { { 0 } } },
 	ANONYMOUS,
 	{ SYS_munmap, { { 0 } } },
@@ -103,15 +102,19 @@ static const struct {
 	const struct ms_filter_rule *rules;
 	size_t n;
 	uint32_t otherwise;
+	bool polls; /* before what may not be written at once */
 } works[MS_JAIL_WORKS] = {
-	[MS_JAIL_SWEEP] = { RULES(sweep), SECCOMP_RET_KILL_PROCESS },
-	[MS_JAIL_READ] = { RULES(read_files), SECCOMP_RET_ERRNO | EPERM },
+	[MS_JAIL_SWEEP] = { RULES(sweep), SECCOMP_RET_KILL_PROCESS, true },
+	[MS_JAIL_READ] = { RULES(read_files), SECCOMP_RET_ERRNO | EPERM, false },
 };
 
 enum ms_status ms_jail_seal(enum ms_jail_work work, struct ms_error *err)
 {
+	const struct ms_filter_rule poll = { ms_native_arch.poll_call, { { 0 } } };
 	const struct ms_filter filter = {
-		.audit = ms_arch_x86_64.audit,
+		.audit = ms_native_arch.audit,
+		.foreign_call = ms_native_arch.foreign_call,
+		.more = works[work].polls ? &poll : NULL,
 		.rules = works[work].rules,
 		.n = works[work].n,
 		.otherwise = works[work].otherwise,

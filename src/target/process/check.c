@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "target/arch/arch.h"
 #include "target/proc.h"
 #include "target/target.h"
 
@@ -200,11 +201,11 @@ static enum ms_status check_machine(pid_t pid, pid_t tid, struct ms_error *err)
 	if (head.e_ident[EI_CLASS] != ELFCLASS64) {
 		st = ms_fail(err, MS_E_UNSUPPORTED, "process %d is a 32-bit process", pid);
 		ms_advise(err, "this memscan reads 64-bit processes only");
-	} else if (head.e_machine != EM_X86_64) {
+	} else if (head.e_machine != ms_native_arch.elf_machine) {
 		st = ms_fail(err, MS_E_UNSUPPORTED,
 		             "process %d runs a program for another machine (ELF machine %u)", pid,
 		             head.e_machine);
-		ms_advise(err, "this memscan reads x86-64 processes only");
+		ms_advise(err, "this memscan reads %s processes only", ms_native_arch.title);
 	}
 	return st;
 }

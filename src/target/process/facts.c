@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "target/arch/arch.h"
 #include "target/proc.h"
 #include "target/target.h"
 
@@ -54,8 +55,8 @@ void ms_target_facts(pid_t pid, struct ms_target_facts *target, struct ms_host_f
 	memset(host, 0, sizeof(*host));
 	host_facts(host);
 	target->pid = pid;
-	target->word_size = sizeof(uint64_t);
-	(void)snprintf(target->arch, sizeof(target->arch), "x86_64");
+	target->word_size = ms_native_arch.abi.word_bytes;
+	(void)snprintf(target->arch, sizeof(target->arch), "%s", ms_native_arch.name);
 	(void)ms_proc_read(pid, "status", status, sizeof(status));
 	target->threads = (uint32_t)ms_proc_field(status, "Threads", 10);
 	target->start_time = start_time(pid);

@@ -137,7 +137,7 @@ bool ms_task_ends_process(const struct ms_run *run, const struct ms_task *task)
 	struct roll_call roll;
 	struct ms_cpu cpu;
 
-	if (!ms_arch_x86_64.look(task->tid, &cpu))
+	if (!ms_native_arch.look(task->tid, &cpu))
 		return false;
 	if (cpu.call != SYS_exit || !call_roll(run, task->process, NULL, &roll))
 		return true;
@@ -146,7 +146,7 @@ bool ms_task_ends_process(const struct ms_run *run, const struct ms_task *task)
 	 * it may have been killed out of its stop since, and be no more: then its
 	 * registers cannot be read again, and the roll means nothing.
 	 */
-	return roll.n_missing <= 1 && ms_arch_x86_64.look(task->tid, &cpu);
+	return roll.n_missing <= 1 && ms_native_arch.look(task->tid, &cpu);
 }
 
 /* ---- to stand ---- */
@@ -208,7 +208,7 @@ void ms_gather_spoil(struct ms_run *run, struct ms_process *process)
 static enum ms_status capture(const struct ms_run *run, struct ms_process *process,
                               struct ms_collection *shared, struct ms_error *err)
 {
-	struct ms_freezer freezer = { .shared = shared, .arch = &ms_arch_x86_64 };
+	struct ms_freezer freezer = { .shared = shared, .arch = &ms_native_arch };
 	struct roll_call roll;
 	enum ms_status st;
 

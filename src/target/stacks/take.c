@@ -11,12 +11,11 @@
 
 #include "base/clock.h"
 #include "base/ending.h"
+#include "target/arch/arch.h"
 #include "target/maps.h"
 #include "target/proc.h"
 #include "target/stacks/stacks.h"
 #include "target/target.h"
-
-enum { RED_ZONE = 128 }; /* below sp, in use by leaf functions: System V ABI, AMD64, 3.2.2 */
 
 /* What the collection process gets to end by itself. */
 static const uint64_t grace_ns = UINT64_C(2000000000);
@@ -91,7 +90,8 @@ static bool list_stack(struct ms_stacks *stacks, const struct ms_thread *thread,
 	if (!map)
 		return true;
 	in_use = ms_range_common(map->range,
-	                         (struct ms_range){ thread->sp - RED_ZONE, thread->sp + most });
+	                         (struct ms_range){ thread->sp - ms_native_arch.abi.red_zone_bytes,
+	                                            thread->sp + most });
 	return ms_ranges_add(arena, &stacks->copied, in_use.begin, in_use.end) &&
 	       ms_ranges_add(arena, &stacks->missing, in_use.end, map->range.end);
 }

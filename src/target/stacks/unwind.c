@@ -5,7 +5,6 @@
  * callbacks of libunwind-ptrace are not used: they want the process stopped, and its
  * files to be where its mount namespace has them.
  */
-#include <assert.h>
 #include <libunwind.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,13 +16,11 @@
 #include "target/stacks/stacks.h"
 
 /* Exported for users of remote tables (perf is one), but declared in no header. */
-extern int _Ux86_64_dwarf_search_unwind_table(unw_addr_space_t as, unw_word_t ip,
+extern int UNW_OBJ(dwarf_search_unwind_table)(unw_addr_space_t as, unw_word_t ip,
                                               unw_dyn_info_t *di, unw_proc_info_t *pi,
                                               int need_unwind_info, void *arg);
 
 enum { PAGE = 4096, CACHE_PAGES = 64 };
-
-static_assert(UNW_X86_64_RIP + 1 == MS_DWARF_REGISTERS, "libunwind numbers as DWARF does");
 
 /* A page of tables or code: they are read a few bytes at a time. */
 struct cached {
@@ -111,7 +108,7 @@ static int access_reg(unw_addr_space_t space, unw_regnum_t number, unw_word_t *w
 	(void)space;
 	if (write)
 		return -UNW_EREADONLYREG;
-	if (number < 0 || number >= MS_DWARF_REGISTERS || !u->known[number])
+	if (number < 0 || number >= ms_native_arch.n_dwarf || !u->known[number])
 		return -UNW_EBADREG;
 	*word = u->registers[number];
 	return 0;
@@ -140,7 +137,7 @@ static int find_proc_info(unw_addr_space_t space, unw_word_t ip, unw_proc_info_t
 	info.u.rti.segbase = table->base;
 	info.u.rti.table_data = table->entries;
 	info.u.rti.table_len = table->n; /* in words; an entry has as many bytes */
-	return _Ux86_64_dwarf_search_unwind_table(space, ip, &info, pi, need_unwind_info, arg);
+	return UNW_OBJ(dwarf_search_unwind_table)(space, ip, &info, pi, need_unwind_info, arg);
 }
 
 /* What find_proc_info() gives is libunwind's own. */
@@ -199,12 +196,13 @@ static bool step_over_bad_call(struct unwinder *u, unw_cursor_t *cursor)
 
 	(void)unw_get_reg(cursor, UNW_REG_IP, &pc);
 	(void)unw_get_reg(cursor, UNW_REG_SP, &sp);
-	if (is_code(u->stacks, pc) || !read_word(u, sp, &caller) || !is_code(u->stacks, caller))
+	if (!ms_native_arch.pushes_returns || is_code(u->stacks, pc) ||
+	    !read_word(u, sp, &caller) || !is_code(u->stacks, caller))
 		return false;
-	for (int i = 0; i < MS_DWARF_REGISTERS; i++)
+	for (int i = 0; i < ms_native_arch.n_dwarf; i++)
 		u->known[i] = unw_get_reg(cursor, i, &u->registers[i]) == 0;
-	set_register(u, UNW_X86_64_RIP, caller);
-	set_register(u, UNW_X86_64_RSP, sp + sizeof(caller));
+	set_register(u, ms_native_arch.dwarf_pc, caller);
+	set_register(u, ms_native_arch.dwarf_sp, sp + sizeof(caller));
 	return unw_init_remote(cursor, u->space, u) == 0;
 }
 
@@ -292,15 +290,15 @@ static void name_thread(const struct ms_stacks *stacks, struct ms_backtrace *tra
 /* Of a thread that sleeps in the kernel and did not stop only its call's arguments are known. */
 static void set_registers(struct unwinder *u, const struct ms_thread *thread)
 {
-	const struct ms_arch *arch = &ms_arch_x86_64;
+	const struct ms_arch *arch = &ms_native_arch;
 
 	memset(u->known, 0, sizeof(u->known));
-	for (int i = 0; thread->stopped && i < MS_DWARF_REGISTERS; i++)
+	for (int i = 0; thread->stopped && i < arch->n_dwarf; i++)
 		set_register(u, i, thread->words[arch->dwarf[i]]);
 	for (size_t i = 0; !thread->stopped && i < thread->n_words && i < 6; i++)
 		set_register(u, arch->dwarf_args[i], thread->words[i]);
-	set_register(u, UNW_X86_64_RIP, thread->pc);
-	set_register(u, UNW_X86_64_RSP, thread->sp);
+	set_register(u, arch->dwarf_pc, thread->pc);
+	set_register(u, arch->dwarf_sp, thread->sp);
 }
 
 static bool unwind_thread(struct unwinder *u, const struct ms_thread *thread,

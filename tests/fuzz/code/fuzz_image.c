@@ -16,8 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "alloc/links.h"
-#include "alloc/tls.h"
+#include "engine/loaded/links.h"
+#include "engine/loaded/tls.h"
 #include "fake.h"
 #include "target/code/image.h"
 #include "target/stacks/stacks.h"

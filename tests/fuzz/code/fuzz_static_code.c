@@ -66,7 +66,7 @@ static void find_gadgets(void)
 
 	require(text, "there is memory");
 	memcpy(text, program + TEXT, DATA - TEXT);
-	ms_calls_x86_64.find(text, DATA - TEXT, TEXT, &found);
+	ms_native_arch.calls->find(text, DATA - TEXT, TEXT, &found);
 	require(!found.call || (found.call >= TEXT && found.call < DATA), "a call is in the text");
 	require(!found.restore || (found.restore >= TEXT && found.restore < DATA),
 	        "so is the other");

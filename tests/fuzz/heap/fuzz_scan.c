@@ -208,17 +208,16 @@ static void apply(struct process *p, const struct change *c)
 
 /* ---- scanning ---- */
 
-/* The last of the decoders: keeps what the others told, until the blocks are sealed. */
+/* The last of the annotators: keeps what the others told, until the blocks are sealed. */
 static struct outcome *spying;
 
-static enum ms_status spy(struct ms_decoding *d, struct ms_error *err)
+static enum ms_status spy(struct ms_decoding *d)
 {
-	(void)err;
 	spying->decoding = d;
 	return MS_OK;
 }
 
-static const struct ms_decoder spy_decoder = { .name = "spy", .decode = spy };
+static const struct ms_annotator spy_annotator = { .name = "spy", .annotate = spy };
 
 static void keep_block(struct outcome *out, const struct ms_extent *extent, uint64_t granule)
 {
@@ -264,16 +263,17 @@ static struct ms_workers *two_threads(void)
 
 static void scan(struct process *p, struct ms_scan_options options, struct outcome *out)
 {
-	const struct ms_decoder *decoders[8] = { 0 };
+	const struct ms_annotator *annotators[8] = { 0 };
 	struct ms_error err;
 	size_t n = 0;
 
-	for (; ms_decoders[n]; n++)
-		decoders[n] = ms_decoders[n];
-	decoders[n] = &spy_decoder;
+	for (; ms_annotators[n]; n++)
+		annotators[n] = ms_annotators[n];
+	annotators[n] = &spy_annotator;
 	memset(out, 0, sizeof(*out));
 	spying = out;
-	options.decoders = decoders;
+	options.decoders = ms_decoders;
+	options.annotators = annotators;
 	options.phase_ended = keep_blocks;
 	options.ctx = out;
 	out->status = ms_scan(&p->all.base, &options, &out->arena, &out->report, &err);
@@ -355,7 +355,7 @@ static void check_untouched(struct process *p, struct outcome *out)
 	follow(p, out, (struct ms_range){ MEMORY, MEMORY + PAGE });
 	ms_vec_for_each (block, &out->blocks)
 		lost += !block->reached;
-	if (!p->all.base.unknown_stack_bytes && !p->all.base.unseen_bytes)
+	if (!p->all.base.unknown_stack_bytes && !p->all.base.unseen.n)
 		require(t->leaked_allocations == lost, "what nothing leads to is a leak");
 }
 
@@ -537,7 +537,7 @@ static void scan_and_check(struct process *p, const struct input *input,
 		check_report(&out, &options);
 		check_memory(p, &out);
 		check_roots(p, &out);
-		require(!p->all.base.unseen_bytes || !out.report.totals.leaked_allocations,
+		require(!p->all.base.unseen.n || !out.report.totals.leaked_allocations,
 		        "memory that was not seen may hold anything");
 	}
 	if (before && out.status == MS_OK) {
@@ -589,7 +589,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	p = process_of(&input);
 	p->all.no_view = input.drawn & NO_VIEW;
 	p->all.base.unknown_stack_bytes = input.options & UNKNOWN_STACKS ? SIGNAL_STACK : 0;
-	p->all.base.unseen_bytes = input.options & UNSEEN ? PAGE : 0;
+	if (input.options & UNSEEN)
+		require(ms_ranges_add(&p->all.arena, &p->all.base.unseen, 0, PAGE), "memory");
 	hold_blocks(p, input.holders);
 	p->n_drawn = p->n_written;
 	if (input.options & CONFIRM) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MS_ALLOC_OBJECT_H
-#define MS_ALLOC_OBJECT_H
+#ifndef MS_ENGINE_LOADED_OBJECT_H
+#define MS_ENGINE_LOADED_OBJECT_H
 
 /*
  * A program or library as it is loaded: what its ELF header, program headers and dynamic
  * section in the process's memory say. No file is opened.
  */
 
-#include "alloc/peek.h"
+#include "engine/loaded/peek.h"
 
 struct ms_object {
 	ms_addr bias;    /* added to the addresses in its file */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MS_ALLOC_TLS_H
-#define MS_ALLOC_TLS_H
+#ifndef MS_ENGINE_LOADED_TLS_H
+#define MS_ENGINE_LOADED_TLS_H
 
 /*
  * Where a program or library has its thread-local variables: in every thread at the same
  * distance below the thread pointer, as far as they were there when the process began.
  */
 
-#include "alloc/peek.h"
+#include "engine/loaded/peek.h"
 
 /* Bytes from @far below the thread pointer on, up to @near below it. */
 struct ms_tls {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "alloc/object.h"
+#include "engine/loaded/object.h"
 
 #include <elf.h>
 #include <string.h>
@@ -7,7 +7,6 @@
 enum {
 	MAX_PHDRS = 128,
 	MAX_DYNAMIC = 256, /* entries */
-	PAGE = 4096,
 };
 
 static bool read_all(struct ms_peek *peek, ms_addr addr, void *buf, size_t len)
@@ -48,7 +47,7 @@ bool ms_object_read(struct ms_peek *peek, ms_addr begin, struct ms_object *ret)
 	}
 	if (!load)
 		return false;
-	object.bias = begin - ms_align_down(load->p_vaddr, PAGE);
+	object.bias = begin - ms_align_down(load->p_vaddr, peek->src->abi.page_bytes);
 	object.dynamic += object.dynamic ? object.bias : 0;
 	*ret = object;
 	return true;

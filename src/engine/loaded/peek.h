@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MS_ALLOC_PEEK_H
-#define MS_ALLOC_PEEK_H
+#ifndef MS_ENGINE_LOADED_PEEK_H
+#define MS_ENGINE_LOADED_PEEK_H
 
 /*
  * Reading single words of target memory here and there, at the cost of a read for
- * each page: some pages read last are kept. Structures that an allocator's lists
+ * each piece: some pieces read last are kept. Structures that an allocator's lists
  * lead to lie close together as a rule. Not for several threads at once.
  */
 
@@ -12,18 +12,18 @@
 
 #include "engine/source.h"
 
-enum { MS_PEEK_PAGE = 4096, MS_PEEK_PAGES = 256 };
+enum { MS_PEEK_BYTES = 4096, MS_PEEK_PIECES = 256 };
 
-struct ms_peek_page {
+struct ms_peek_piece {
 	bool kept;
 	ms_addr addr;
 	size_t len; /* bytes that can be read, from its begin on */
-	uint8_t bytes[MS_PEEK_PAGE];
+	uint8_t bytes[MS_PEEK_BYTES];
 };
 
 struct ms_peek {
 	struct ms_source *src;
-	struct ms_peek_page *pages;
+	struct ms_peek_piece *pieces;
 };
 
 /* False without memory. */

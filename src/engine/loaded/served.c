@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "alloc/served.h"
+#include "engine/loaded/served.h"
 
 #include <string.h>
 
-#include "alloc/links.h"
+#include "engine/loaded/links.h"
 
 enum {
 	PIECE_WORDS = 1 << 12,
@@ -69,7 +69,7 @@ static void find_by_name(struct ms_decoding *d)
 	const struct ms_mapping *m;
 
 	ms_vec_for_each (m, &d->src->mappings)
-		if (m->inode && is_rivals_name(last_part(m->name))) {
+		if (m->file && is_rivals_name(last_part(m->name))) {
 			name_rival(&d->rival, last_part(m->name));
 			return;
 		}

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "alloc/links.h"
+#include "engine/loaded/links.h"
 
 #include <elf.h>
 #include <string.h>
 
-#include "alloc/object.h"
+#include "engine/loaded/object.h"
 
 enum {
 	MAX_LINKS = 1 << 14,
@@ -78,7 +78,7 @@ bool ms_links_read(struct ms_peek *peek, const struct ms_regions *regions, struc
 	ms_vec_for_each (region, regions) {
 		const struct ms_mapping *m = ms_region_mapping(peek->src, region);
 
-		if (region->kind == MS_REGION_GLOBALS && m->inode && !m->offset)
+		if (region->kind == MS_REGION_GLOBALS && m->file && !m->offset)
 			at = first_of(peek, region->range.begin);
 		if (at)
 			break;

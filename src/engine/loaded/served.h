@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MS_ALLOC_SERVED_H
-#define MS_ALLOC_SERVED_H
+#ifndef MS_ENGINE_LOADED_SERVED_H
+#define MS_ENGINE_LOADED_SERVED_H
 
 /*
  * Whether another allocator than the decoded one answers the program's malloc.
@@ -11,8 +11,8 @@
  * chain of those is followed. One linked under names of its own is not seen so.
  */
 
-#include "alloc/peek.h"
 #include "engine/decoder.h"
+#include "engine/loaded/peek.h"
 
 /*
  * Fill in d->rival; leave it alone when there is none. After d->unused.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MS_ALLOC_LINKS_H
-#define MS_ALLOC_LINKS_H
+#ifndef MS_ENGINE_LOADED_LINKS_H
+#define MS_ENGINE_LOADED_LINKS_H
 
 /*
  * What the loader has loaded, in the order in which it looks up symbols, and what each
@@ -8,7 +8,7 @@
  * dynamic section has the loader's list (DT_DEBUG); a static program has none.
  */
 
-#include "alloc/peek.h"
+#include "engine/loaded/peek.h"
 #include "engine/mapping.h"
 
 /* A program or library. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "alloc/tls.h"
+#include "engine/loaded/tls.h"
 
 #include <elf.h>
 
-#include "alloc/object.h"
+#include "engine/loaded/object.h"
 
 /*
  * Thread-local storage lies below the thread pointer: the program's nearest, those of

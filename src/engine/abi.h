@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_ENGINE_ABI_H
+#define MS_ENGINE_ABI_H
+
+/*
+ * How a process lays out words and addresses. Each source says it of the process that it
+ * shows; the engine and the decoders have no other number for these.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/range.h"
+
+enum { MS_WORD_MAX = 8 };
+
+struct ms_abi {
+	uint32_t page_bytes;     /* a power of two */
+	uint16_t red_zone_bytes; /* below the stack pointer, that a leaf function may use */
+	uint8_t word_bytes;      /* of a pointer: 4 or 8 */
+	bool big_endian;
+	uint64_t tag_bits; /* of a pointer, that are no part of the address */
+};
+
+/* x86_64's (System V ABI, 3.2.2: 128 bytes). */
+static const struct ms_abi ms_abi_x86_64 = { .page_bytes = 4096,
+	                                     .red_zone_bytes = 128,
+	                                     .word_bytes = 8 };
+
+/* Whether words can be taken as they are: then the quick paths serve. */
+static inline bool ms_abi_is_plain(const struct ms_abi *abi)
+{
+	return abi->word_bytes == sizeof(uint64_t) && !abi->tag_bits &&
+	       abi->big_endian == (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
+}
+
+/* The @len bytes at @bytes, 4 or 8, as a number. */
+static inline uint64_t ms_abi_number(const struct ms_abi *abi, const void *bytes, size_t len)
+{
+	bool swap = abi->big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
+	uint64_t wide = 0;
+	uint32_t half = 0;
+
+	if (len == sizeof(half)) {
+		memcpy(&half, bytes, sizeof(half));
+		return swap ? __builtin_bswap32(half) : half;
+	}
+	memcpy(&wide, bytes, sizeof(wide));
+	return swap ? __builtin_bswap64(wide) : wide;
+}
+
+/* The word at @bytes. */
+static inline uint64_t ms_abi_word(const struct ms_abi *abi, const void *bytes)
+{
+	return ms_abi_number(abi, bytes, abi->word_bytes);
+}
+
+/* The address that the word @value points to. */
+static inline ms_addr ms_abi_address(const struct ms_abi *abi, uint64_t value)
+{
+	return value & ~abi->tag_bits;
+}
+
+#endif

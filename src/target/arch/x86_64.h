@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_TARGET_X86_64_H
+#define MS_TARGET_X86_64_H
+
+/* Between the files of this architecture. */
+
+#include "target/arch/arch.h"
+
+extern const struct ms_arch_calls ms_calls_x86_64;
+
+#endif

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "engine/libc/libcs.h"
+#include "engine/scan.h"
+#include "engine/stacks.h"
+#include "fake.h"
+
+/*
+ * A toy C library of a 32-bit machine, told by what it writes into its control blocks; and what
+ * glibc's own view says. Two thread stacks, each with a block at its end, and the main stack.
+ */
+enum {
+	RW = MS_PROT_READ | MS_PROT_WRITE,
+	PAGE = 4096,
+	BREAK = 0x100000,
+	HEAP = 0x200000,
+	THREADS = 0x300000,
+	STACK_BYTES = 0x10000,
+	PLACE = STACK_BYTES - 0x940, /* of the block in a stack */
+	MAIN_STACK = 0x400000,
+	SLOT = 32,
+	BLOCKS = 4,
+	TOY_MARK = 0x594f5421,
+	TOY_BYTES = 64,
+	TOY_ROTATE = 9,
+	SECRET = 0x5ca1ab1e,
+};
+
+/* Words of a toy's control block. */
+enum { MARK, SELF, TID, ENDED, BEGIN, LEN, TLS, GUARD, KEPT, TOY_WORDS };
+
+static struct ms_fake fake;
+
+static ms_addr block_of(int i)
+{
+	return THREADS + (ms_addr)i * STACK_BYTES + PLACE;
+}
+
+/* ---- the toy: all that a C library needs, and its row ---- */
+
+static uint64_t toy_word(const struct ms_libc_bytes *b, size_t at)
+{
+	return b->abi->word_bytes == 4 && at + 4 <= b->n ? ms_abi_word(b->abi, b->bytes + at) : 0;
+}
+
+static size_t toy_next_block(const struct ms_libc_bytes *memory, size_t from)
+{
+	for (size_t i = from + (-(memory->at + from) & 15); i + 8 <= memory->n; i += 16)
+		if (toy_word(memory, i) == TOY_MARK &&
+		    toy_word(memory, i + 4 * SELF) == memory->at + i)
+			return i;
+	return memory->n;
+}
+
+static bool toy_next_stack(const struct ms_libc_bytes *block, size_t *at,
+                           struct ms_stack_record *ret)
+{
+	ms_addr begin = toy_word(block, 4 * BEGIN);
+
+	*ret = (struct ms_stack_record){ { begin, begin + toy_word(block, 4 * LEN) }, true };
+	return begin && !(*at)++;
+}
+
+static void toy_thread(const struct ms_libc_bytes *block, struct ms_libc_thread *ret)
+{
+	ret->tid = (int32_t)toy_word(block, 4 * TID);
+	ret->over = toy_word(block, 4 * ENDED);
+	ret->known = block->n >= 4 * TOY_WORDS;
+	ret->tls = toy_word(block, 4 * TLS);
+	ret->mangling = (struct ms_mangling){ toy_word(block, 4 * GUARD), TOY_ROTATE };
+}
+
+static bool toy_keeps(struct ms_source *src, const struct ms_libc_bytes *block)
+{
+	uint64_t word;
+
+	return ms_source_word(src, toy_word(block, 4 * KEPT), &word) && word == block->at;
+}
+
+static const struct ms_libc_ops toy = {
+	.name = "toy",
+	.block_bytes = TOY_BYTES,
+	.next_block = toy_next_block,
+	.next_stack = toy_next_stack,
+	.thread = toy_thread,
+	.keeps = toy_keeps,
+};
+
+static const struct ms_libc_ops *const libcs[] = { &toy, &ms_libc_glibc, NULL };
+
+/* ---- drawing ---- */
+
+static void draw(uint8_t word_bytes)
+{
+	ms_fake_init(&fake);
+	fake.base.abi.word_bytes = word_bytes;
+	ms_fake_map(&fake, BREAK, PAGE, RW, "[heap]");
+	ms_fake_map(&fake, HEAP, PAGE, RW, "");
+	ms_fake_map(&fake, THREADS, 2 * STACK_BYTES, RW, "");
+	ms_fake_map(&fake, MAIN_STACK, PAGE, RW, "[stack]");
+}
+
+static void draw_toy(int i, int tid, bool ended, ms_addr tls)
+{
+	const uint64_t words[TOY_WORDS] = {
+		[MARK] = TOY_MARK, [SELF] = block_of(i), [TID] = (uint64_t)tid,
+		[ENDED] = ended,   [LEN] = STACK_BYTES,  [BEGIN] = block_of(i) - PLACE,
+		[TLS] = tls,       [GUARD] = SECRET,     [KEPT] = BREAK + 64 + 4 * (ms_addr)i,
+	};
+
+	for (unsigned k = 0; k < TOY_WORDS; k++)
+		ms_fake_put(&fake, block_of(i) + 4 * k, words[k]);
+	ms_fake_put(&fake, BREAK + 64 + 4 * (ms_addr)i, block_of(i));
+}
+
+static bool is_in(const struct ms_ranges *ranges, ms_addr addr)
+{
+	const struct ms_range *r;
+
+	ms_vec_for_each (r, ranges)
+		if (ms_range_has(*r, addr))
+			return true;
+	return false;
+}
+
+static struct ms_stacks find_stacks(void)
+{
+	struct ms_libc_view view = ms_libc_find(&fake.base, libcs);
+	struct ms_stacks stacks = { 0 };
+	struct ms_regions regions = { 0 };
+	struct ms_decoding d = { .src = &fake.base, .regions = &regions, .arena = &fake.arena };
+	struct ms_error err;
+
+	cr_assert_eq(ms_classify(&fake.base, &fake.arena, &regions, &err), MS_OK);
+	cr_assert_eq(ms_stacks_find(&d, &view, &stacks), MS_OK);
+	return stacks;
+}
+
+/* ---- which one it is ---- */
+
+Test(libc, is_found_by_the_block_of_any_thread)
+{
+	struct ms_libc_view view;
+
+	draw(4);
+	draw_toy(1, 8, false, 0);
+	ms_fake_thread(&fake, 6, MAIN_STACK + 64, 0);
+	ms_fake_thread(&fake, 7, MAIN_STACK + 64, 0x10);
+	view = ms_libc_find(&fake.base, libcs);
+	cr_expect_str_eq(view.ops->name, "glibc", "the last row, where none is known");
+	cr_expect_eq(view.mangling.guard, 0);
+	cr_expect_not(view.layout_known);
+	ms_fake_thread(&fake, 8, block_of(1) - 64, block_of(1));
+	view = ms_libc_find(&fake.base, libcs);
+	cr_expect_str_eq(view.ops->name, "toy");
+	cr_expect_eq(view.mangling.guard, SECRET);
+	cr_expect_eq(view.mangling.rotate, TOY_ROTATE);
+	cr_expect_not(view.layout_known, "there is a thread without a block");
+	fake.base.threads.at[1].tp = 0;
+	cr_expect(ms_libc_find(&fake.base, libcs).layout_known);
+	ms_fake_deinit(&fake);
+}
+
+/* ---- the toy at work ---- */
+
+Test(libc, of_a_toy_says_where_stacks_are)
+{
+	struct ms_stacks stacks;
+
+	draw(4);
+	draw_toy(0, 7, false, HEAP);
+	ms_fake_thread(&fake, 7, block_of(0) - 0x200, block_of(0));
+	stacks = find_stacks();
+	cr_expect_eq(stacks.live.at[0].begin, block_of(0) - 0x200 - 128);
+	cr_expect_eq(stacks.live.at[0].end, THREADS + STACK_BYTES);
+	cr_expect_eq(stacks.whole.at[0].begin, THREADS);
+	cr_assert_eq(stacks.words.n, 1);
+	cr_expect_eq(stacks.words.at[0], HEAP);
+	cr_expect_eq(stacks.n_dead, 0);
+	ms_fake_deinit(&fake);
+}
+
+/* It ended and its result is there, it is gone for good, or its memory is the program's. */
+Test(libc, of_a_toy_says_what_is_left_of_the_dead)
+{
+	for (int way = 0; way < 3; way++) {
+		struct ms_stacks stacks;
+
+		draw(4);
+		draw_toy(0, 7, false, HEAP);
+		draw_toy(1, 8, way == 1, HEAP + SLOT);
+		if (way == 2)
+			ms_fake_put(&fake, BREAK + 64 + 4, 0);
+		ms_fake_thread(&fake, 7, block_of(0) - 0x200, block_of(0));
+		stacks = find_stacks();
+		cr_expect_eq(stacks.n_dead, way < 2, "way %d", way);
+		cr_expect_eq(stacks.words.n, 2, "way %d", way);
+		cr_expect_eq(is_in(&stacks.live, block_of(1)), way == 0, "way %d", way);
+		cr_expect_eq(is_in(&stacks.live, block_of(1) + TOY_BYTES - 1), way == 0);
+		cr_expect_not(is_in(&stacks.live, block_of(1) + TOY_BYTES), "way %d", way);
+		cr_expect_not(is_in(&stacks.live, block_of(1) - 1), "way %d", way);
+		ms_fake_deinit(&fake);
+	}
+}
+
+static enum ms_status drawn_claim(struct ms_decoding *d, struct ms_claim *ret)
+{
+	(void)d;
+	ret->state = &fake;
+	return MS_OK;
+}
+
+static enum ms_status drawn_read(struct ms_decoding *d, const struct ms_claim *claim)
+{
+	uint32_t extent;
+	bool ok = !ms_blocks_open(d->blocks, (struct ms_range){ HEAP, HEAP + BLOCKS * SLOT }, 4,
+	                          &extent);
+
+	(void)claim;
+	for (unsigned i = 0; i < BLOCKS && ok; i++)
+		ok = !ms_blocks_put(d->blocks, extent, HEAP + i * SLOT, SLOT - 8);
+	return ok ? MS_OK : MS_E_NOMEM;
+}
+
+static enum ms_status drawn_settle(struct ms_decoding *d, const struct ms_claim *claim)
+{
+	(void)claim;
+	return ms_vec_push(d->arena, d->heaps) &&
+	                       ms_ranges_add(d->arena, &d->owned, HEAP, HEAP + PAGE)
+	               ? MS_OK
+	               : MS_E_NOMEM;
+}
+
+/* Leaks of a whole scan, viewed and read alike. */
+static uint64_t count_leaks(const struct ms_libc_ops *const *of)
+{
+	static const struct ms_decoder decoder = { "drawn", "drawings", drawn_claim, drawn_read,
+		                                   drawn_settle };
+	static const struct ms_decoder *const decoders[] = { &decoder, NULL };
+	const struct ms_scan_options options = { .decoders = decoders,
+		                                 .libcs = of,
+		                                 .limit = UINT64_MAX };
+	struct ms_report report[2] = { 0 };
+	struct ms_error err;
+
+	for (int way = 0; way < 2; way++) {
+		fake.no_view = way;
+		cr_assert_eq(ms_scan(&fake.base, &options, &fake.arena, &report[way], &err), MS_OK);
+	}
+	cr_expect_eq(report[0].totals.leaked_allocations, report[1].totals.leaked_allocations);
+	return report[0].totals.leaked_allocations;
+}
+
+/* Block 0 by its table of thread-local storage, 1 by a mangled word there, 2 by one in 1. */
+Test(libc, of_a_toy_serves_a_whole_scan)
+{
+	uint32_t mangled[2];
+
+	draw(4);
+	draw_toy(0, 7, false, HEAP);
+	ms_fake_thread(&fake, 7, block_of(0) - 0x200, block_of(0));
+	for (unsigned i = 0; i < 2; i++) {
+		mangled[i] = (uint32_t)(HEAP + (i + 1) * SLOT) ^ SECRET;
+		mangled[i] = mangled[i] << TOY_ROTATE | mangled[i] >> (32 - TOY_ROTATE);
+		ms_fake_put(&fake, HEAP + i * SLOT + 8, mangled[i]);
+	}
+	cr_expect_eq(count_leaks(libcs), 1);
+	ms_fake_put(&fake, block_of(0) + 4 * GUARD, SECRET ^ 0x10000);
+	cr_expect_eq(count_leaks(libcs), 3, "another secret");
+	ms_fake_put(&fake, block_of(0) + 4 * GUARD, SECRET);
+	ms_fake_put(&fake, block_of(0) + 4 * TLS, 0);
+	cr_expect_eq(count_leaks(libcs), 4, "no table");
+	ms_fake_deinit(&fake);
+}
+
+/* ---- glibc's ---- */
+
+/* A block of 64-bit glibc, of thread 7. */
+static void draw_glibc(ms_addr at)
+{
+	ms_fake_put(&fake, at, at);
+	ms_fake_put(&fake, at + 8, HEAP + 16);
+	ms_fake_put(&fake, at + 16, at);
+	ms_fake_put(&fake, at + 48, 0x1122334455667788);
+	ms_fake_put(&fake, at + 720, 7);
+	ms_fake_put(&fake, at + 776, 0x2);
+}
+
+Test(libc, of_gnu_is_the_one_that_is_known)
+{
+	struct ms_libc_view view;
+
+	draw(8);
+	draw_glibc(block_of(0));
+	ms_fake_thread(&fake, 7, block_of(0) - 0x200, block_of(0));
+	view = ms_libc_find(&fake.base, ms_libcs);
+	cr_expect_str_eq(view.ops->name, "glibc");
+	cr_expect_eq(view.mangling.guard, 0x1122334455667788);
+	cr_expect_eq(view.mangling.rotate, 17);
+	cr_expect(view.layout_known);
+	ms_fake_put(&fake, block_of(0) + 720, 8);
+	cr_expect_not(ms_libc_find(&fake.base, ms_libcs).layout_known, "another's id");
+	ms_fake_deinit(&fake);
+}
+
+/* Each word a block is known by, and where it may stand. */
+Test(libc, of_gnu_knows_a_block_by_its_own_address)
+{
+	static const struct {
+		const char *what;
+		ms_addr at, damaged;
+		size_t from;
+		bool known;
+	} cases[] = {
+		{ "a block", THREADS + 64, 0, 0, true },
+		{ "looked for from its begin", THREADS + 64, 0, 64, true },
+		{ "looked for behind its begin", THREADS + 64, 0, 65, false },
+		{ "its first word is another", THREADS + 64, THREADS + 64, 0, false },
+		{ "its third word is another", THREADS + 64, THREADS + 64 + 16, 0, false },
+		{ "at no multiple of 64", THREADS + 32, 0, 32, false },
+		{ "cut off behind its third word", THREADS + 256 - 64, 0, 0, true },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct ms_libc_bytes memory = { .abi = &fake.base.abi, .at = THREADS };
+		size_t found;
+
+		draw(8);
+		draw_glibc(cases[i].at);
+		if (cases[i].damaged)
+			ms_fake_put(&fake, cases[i].damaged, 1);
+		memory.bytes = ms_fake_at(&fake, THREADS);
+		memory.n = 256 - 64 + 24;
+		found = ms_libc_glibc.next_block(&memory, cases[i].from);
+		cr_expect_eq(found, cases[i].known ? cases[i].at - THREADS : memory.n, "%s",
+		             cases[i].what);
+		fake.base.abi.word_bytes = 4;
+		cr_expect_eq(ms_libc_glibc.next_block(&memory, 0), memory.n, "32-bit: %s",
+		             cases[i].what);
+		ms_fake_deinit(&fake);
+	}
+}
+
+Test(libc, of_gnu_says_nothing_of_what_could_not_be_read)
+{
+	uint8_t room[MS_LIBC_BLOCK_BYTES];
+	struct ms_libc_thread thread = { 0 };
+	struct ms_libc_bytes block;
+
+	draw(8);
+	draw_glibc(block_of(0));
+	block = ms_libc_read(&fake.base, block_of(0), room);
+	cr_expect_eq(block.n, MS_LIBC_BLOCK_BYTES);
+	ms_libc_glibc.thread(&block, &thread);
+	cr_expect(thread.known && !thread.over && thread.tid == 7 && thread.tls == HEAP);
+	block.n = 776;
+	ms_libc_glibc.thread(&block, &thread);
+	cr_expect(!thread.known && thread.tid == 7, "no flags");
+	block.n = 48;
+	ms_libc_glibc.thread(&block, &thread);
+	cr_expect(thread.tid == 0 && thread.mangling.guard == 0 && thread.tls == HEAP);
+	ms_fake_deinit(&fake);
+}
