@@ -4,9 +4,11 @@
 #	make demo       install what is missing, build, scan a bundled leaking program
 #	make check      install what is missing, build, run every test
 #	make check-unit, check-unit-san, check-fuzz, check-e2e, layers, lint     the parts of it
+#	make check-quick     layers, unit tests, and a minute end to end: for while one works
 #	make fuzz       look for inputs that break a reader of foreign bytes; FUZZ="NAME..."
-#	                chooses, FUZZ_SECONDS= says how long each (60), build/fuzz/corpus keeps what
-#	                was found
+#	                chooses, or make fuzz-NAME; FUZZ_SECONDS= says how long each (60);
+#	                make fuzz-keep keeps what was found in tests/fuzz/corpus
+#	make tsan       what threads share, under ThreadSanitizer
 #	make check-programs  more programs from packages at work: no leak may be used later;
 #	                PROGRAMS=NAME,NAME chooses, PROGRAM_SECONDS= says how long
 #	make bench      measure a scan against its peers; BENCH=full, or BENCH="PART..."
