@@ -144,6 +144,7 @@ bool ms_room_for_calls(const struct ms_stack_places *places, const struct ms_roo
 
 size_t ms_room_read(pid_t tid, ms_addr addr, void *buf, size_t len)
 {
+	/* cppcheck-suppress ctuuninitvar ; it is written to, as its type cannot say */
 	struct iovec local = { buf, len };
 	/* NOLINTNEXTLINE(performance-no-int-to-ptr): the kernel's interface wants it so */
 	struct iovec remote = { (void *)(uintptr_t)addr, len };

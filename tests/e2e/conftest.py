@@ -1,5 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
+"""What all of pytest's processes have: one, or with -n several side by side.
+
+Then a file's tests go to one of them, one after the other; those marked "spread", each to
+whichever is free. What is marked "alone" has no place beside others (check-e2e in Makefile).
+"""
+
 import os
+import pickle
 import shutil
 import signal
 import tempfile
@@ -26,7 +33,20 @@ def pytest_sessionstart(session):
 
 def pytest_sessionfinish(session):
     if messages.seen:
-        messages.write(support.E2E_BUILD / "messages.md")
+        messages.write(support.E2E_BUILD / "messages", os.environ.get("PYTEST_XDIST_WORKER", "alone"))
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "alone: measures time, or changes the machine: no other test runs beside it")
+    config.addinivalue_line("markers", "spread: the tests of the file need not run one after the other")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: item.get_closest_marker("spread") is not None)
+    for item in items:
+        if not item.get_closest_marker("spread"):
+            item.add_marker(pytest.mark.xdist_group(item.path.name))
 
 
 @pytest.fixture(autouse=True)
@@ -79,6 +99,20 @@ def write_outcomes(write_line):
             write_line(f"{one.name}, refused {one.refused.count(text)} times: {text}")
         for text in sorted(set(one.unverified)):
             write_line(f"{one.name}, not verified {one.unverified.count(text)} times: {text}")
+
+
+def pytest_sessionfinish(session):
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["summary"] = pickle.dumps((rows, lines, found))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    """One of several is done: take over what is to be printed at the end."""
+    output = getattr(node, "workeroutput", {})
+    if "summary" in output:
+        for mine, theirs in zip((rows, lines, found), pickle.loads(output["summary"])):
+            mine.extend(theirs)
 
 
 def pytest_terminal_summary(terminalreporter):

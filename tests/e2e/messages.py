@@ -5,6 +5,7 @@ A refusal is two lines on standard error: what happened, and what to do about it
 that meets one without the second line fails.
 """
 
+import json
 import re
 
 NAME = "memscan: "
@@ -44,11 +45,19 @@ def check(status, stderr):
         add(status, *ours[-2:])
 
 
-def write(path):
-    rows = [(status, what, advice) for (status, what), advice in sorted(seen.items())]
+def table(rows):
     lines = ["# What memscan refuses, and what it says to do", "",
-             f"{len(rows)} messages that the tests of the last run provoked; N stands for any number.", "",
+             f"{len(rows)} messages that tests provoked; N stands for any number.", "",
              "| status | message | what to do |", "|---|---|---|"]
     lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(lines) + "\n")
+    return "\n".join(lines) + "\n"
+
+
+def write(folder, name):
+    """Keep what this process has seen as @name; of what all have, make one table beside @folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = [[status, what, advice] for (status, what), advice in seen.items()]
+    (folder / f"{name}.json").write_text(json.dumps(rows))
+    rows = {(status, what): advice for file in sorted(folder.glob("*.json"))
+            for status, what, advice in json.loads(file.read_text())}
+    folder.with_suffix(".md").write_text(table(sorted((*key, advice) for key, advice in rows.items())))

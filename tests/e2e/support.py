@@ -12,6 +12,7 @@ import bisect
 import contextlib
 import ctypes
 import errno
+import fcntl
 import json
 import os
 import pathlib
@@ -49,10 +50,14 @@ libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 def suite_root(suite):
     """The unpacked root of another suite; fetched on first use."""
-    root = BUILD / "glibc" / suite / "root"
-    if not (BUILD / "glibc" / suite / "complete").exists():
-        subprocess.run([ROOT / "tools" / "fetch-glibc", suite], check=True, stdout=subprocess.DEVNULL)
-    return root
+    folder = BUILD / "glibc" / suite
+    if not (folder / "complete").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        with open(folder / "lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            # once one is there, this does nothing
+            subprocess.run([ROOT / "tools" / "fetch-glibc", suite], check=True, stdout=subprocess.DEVNULL)
+    return folder / "root"
 
 
 def suite_flags(suite, variant):
@@ -112,9 +117,11 @@ def compile_special(source, *flags, compiler="gcc", tag=""):
     if out.exists() and out.stat().st_mtime > source.stat().st_mtime:
         return out
     out.parent.mkdir(parents=True, exist_ok=True)
-    command = [compiler, "-O1", "-g", *flags, "-o", str(out), str(source)]
+    part = out.with_name(out.name + f".{os.getpid()}")
+    command = [compiler, "-O1", "-g", *flags, "-o", str(part), str(source)]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}"
+    part.rename(out)
     return out
 
 

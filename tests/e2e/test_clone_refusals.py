@@ -21,6 +21,8 @@ import support
 from support import (COULD_NOT_SCAN, Target, check_scanned, check_truth, children_by_thread,
                      compile_target, memscan, scan, state_of, wait_until)
 
+pytestmark = pytest.mark.alone
+
 SNAPSHOTS = support.snapshots()
 HAS_FORK = "fork" in SNAPSHOTS
 

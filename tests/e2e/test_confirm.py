@@ -19,6 +19,8 @@ import support
 import test_targets
 from support import COULD_NOT_SCAN, HOST, MEMSCAN, SCANNED_LEAKS, USAGE, Target, check_scanned, memscan, scan
 
+pytestmark = pytest.mark.alone
+
 PLACES = ("pipe", "xor", "child")
 
 

@@ -18,6 +18,8 @@ import at_work
 import free_log
 import support
 
+pytestmark = pytest.mark.alone
+
 WANTED = os.environ.get("PROGRAMS", "")
 SECONDS = float(os.environ.get("PROGRAM_SECONDS", "5"))
 LIMIT = 180 + int(SECONDS)

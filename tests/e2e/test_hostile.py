@@ -22,6 +22,8 @@ import support
 from support import (COULD_NOT_SCAN, MEMSCAN, SCANNED_CLEAN, SCANNED_LEAKS, Process, check_scanned, compile_hostile,
                      compile_target, scan)
 
+pytestmark = pytest.mark.alone
+
 EACH_SNAPSHOT = [word for word in support.snapshots() if word != "auto"]
 SCANS = int(os.environ.get("HOSTILE_SCANS") or 40)
 

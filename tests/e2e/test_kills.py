@@ -26,6 +26,8 @@ import pytest
 import support
 from support import MEMSCAN, Process, check_scanned, children_by_thread, compile_target, scan
 
+pytestmark = pytest.mark.spread
+
 KILLS = int(os.environ.get("KILLS") or 50)
 SEED = int(os.environ.get("KILLS_SEED") or time.time())
 

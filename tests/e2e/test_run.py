@@ -595,6 +595,7 @@ os.%s
 """
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("how", ["_exit(5)", "kill(os.getpid(), 15)"])
 @pytest.mark.parametrize("who", ["memscan", "program", "sweeper"])
 def test_killed_while_it_is_scanned(who, how):
@@ -624,6 +625,7 @@ def test_killed_while_it_is_scanned(who, how):
 PF_SIGNALED = 0x400  # it has begun to die of a signal, and has written its core
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGABRT])
 def test_scanned_before_the_signal_is_delivered(number):
     with start("/usr/bin/python3", "-c", BIG % f"kill(os.getpid(), {int(number)})", options=("-q", "--jobs", "1"),

@@ -18,6 +18,8 @@ import support
 from support import COULD_NOT_SCAN, SCANNED_CLEAN, SCANNED_LEAKS, Target, addresses, compile_hostile, scan
 from test_hostile import EACH_SNAPSHOT, SCANS as ALL_SCANS
 
+pytestmark = pytest.mark.alone
+
 SCANS = max(5, ALL_SCANS // 4)
 SECONDS = 10
 # For the largest of memscan's processes: what it takes by itself, and so much for each byte of the target.

@@ -14,6 +14,8 @@ import pytest
 import support
 from support import HOST, Process, check_scanned, compile_target, scan
 
+pytestmark = pytest.mark.alone
+
 SCANS = int(os.environ.get("SCANS") or 60)
 
 

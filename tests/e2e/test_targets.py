@@ -16,6 +16,8 @@ import pytest
 import support
 from support import GLIBC, HOST, Target, check_scanned, compile_target, scan
 
+pytestmark = pytest.mark.spread
+
 PROGRAMS = ("leaks", "roots", "mappings", "heap_shapes", "ended", "large_tls")
 VARIANT_SCENARIOS = {(name, variant): support.scenarios(name, variant)
                      for name in PROGRAMS for variant in support.VARIANTS}

@@ -12,6 +12,8 @@ import pytest
 
 from support import HOST, Process, check_scanned, compile_target, scan
 
+pytestmark = pytest.mark.alone
+
 ASKED_MS = 3000
 EARLY_MS = 1  # both ends are cut to whole milliseconds
 LATE_MS = ASKED_MS * 15 // 100

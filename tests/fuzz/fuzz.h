@@ -7,12 +7,14 @@
  *
  * It is built in two ways: with libFuzzer, which looks for inputs that reach new code
  * (`make fuzz`), and with seeds.c, which runs the seeds and some random changes of them
- * (`make check-fuzz`). Both have arena.c in place of base/arena.c.
+ * (`make check-fuzz`), and both the kept corpus. Both have arena.c in place of base/arena.c.
  *
  * To add a fuzzer:
  *	1. tests/fuzz/ROOM/fuzz_NAME.c: define both functions below;
  *	2. options of libFuzzer's stand in its comment, behind "fuzz: ";
- *	3. break the reader on purpose, and see it found.
+ *	3. break the reader on purpose, and see it found;
+ *	4. make fuzz-keep FUZZ=NAME keeps what it found in tests/fuzz/corpus/NAME. An input
+ *	   that broke a reader is added there by hand, when the reader is mended.
  */
 
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A copy of a frozen child's memory. lsan: off */
+/* A copy of a frozen child's memory. lsan: off; check: alone */
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -2,8 +2,8 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "engine/loaded/peek.h"
 #include "alloc/window.h"
+#include "engine/loaded/peek.h"
 #include "fake.h"
 
 /* How decoders read target memory: window.h, peek.h. */

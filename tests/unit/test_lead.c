@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads caught inside malloc, and led out of it in a clone. lsan: off */
+/* Threads caught inside malloc, and led out of it in a clone. lsan: off; check: alone */
 #include <criterion/criterion.h>
 #include <malloc.h>
 #include <pthread.h>

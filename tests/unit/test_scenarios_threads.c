@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libmemunreachable's ThreadCapture scenarios. lsan: off
+ * libmemunreachable's ThreadCapture scenarios. lsan: off; check: alone
  *
  * What must happen between seizing a thread and interrupting it is done by a ptrace()
  * of this file, which the collection process calls instead of the C library's.

@@ -12,7 +12,7 @@ static bool is_element(struct ms_lookup *lookup, ms_addr addr)
 	struct ms_source *src = lookup->blocks->src;
 	const struct ms_abi *abi = &src->abi;
 	uint8_t element[2 * MS_WORD_MAX];
-	const size_t len = 2U * abi->word_bytes;
+	const size_t len = (size_t)2 * abi->word_bytes;
 	struct ms_block values;
 
 	return ms_source_read(src, addr, element, len) == len &&
@@ -27,7 +27,7 @@ bool ms_fontconfig_array(struct ms_lookup *lookup, ms_addr begin, const uint8_t 
 	const uint64_t num = ms_abi_number(abi, bytes + NUM, INT);
 	const uint64_t room = ms_abi_number(abi, bytes + SIZE, INT);
 	const uint64_t array = ms_abi_word(abi, bytes + ELTS_OFFSET);
-	const uint64_t element_bytes = 2U * abi->word_bytes;
+	const uint64_t element_bytes = (uint64_t)2 * abi->word_bytes;
 	uint64_t size;
 
 	if (!num || num > room || !array || !ms_lookup_begin(lookup, begin + array, ret))

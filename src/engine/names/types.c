@@ -96,8 +96,8 @@ static bool read_type_info(const struct ms_types *t, ms_addr vptr, ms_addr *ret)
 	const uint8_t word = t->src->abi.word_bytes;
 	uint64_t before[2];
 
-	if (!module_of(t, vptr) || vptr < 2 * word ||
-	    ms_source_words(t->src, vptr - 2 * word, before, 2) != 2)
+	if (!module_of(t, vptr) || vptr < (ms_addr)2 * word ||
+	    ms_source_words(t->src, vptr - (ms_addr)2 * word, before, 2) != 2)
 		return false;
 	/* A block's first word is of the whole object: it is its own top. */
 	if (before[0] != 0 || !module_of(t, before[1]))
