@@ -319,7 +319,9 @@ layers: $(SRC:%.c=$(B)/%.o)
 # libFuzzer is clang's. What an allocator's or a block's words are compared with is an address
 # as a rule, of no use for another input.
 FUZZ_CC    := clang
-FUZZ_FLAGS := -O1 -g $(SANITIZE) -fsanitize=fuzzer-no-link
+# It knows fewer attributes than gcc, and of a row that names some members it wants all.
+FUZZ_FLAGS := -O1 -g $(SANITIZE) -fsanitize=fuzzer-no-link -Wno-unknown-attributes \
+              -Wno-missing-field-initializers
 $(B)/fuzz/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(Q)$(FUZZ_CC) $(FLAGS) $(FUZZ_FLAGS) -MMD -MP -c -o $@ $<
@@ -370,7 +372,7 @@ fuzz-keep: $(FUZZ:%=fuzz-%)
 		$(B)/fuzz/*/fuzz_$$name -set_cover_merge=1 -rss_limit_mb=0 $$corpus.kept $$corpus $$kept \
 			>$(B)/fuzz/log/$$name.keep 2>&1 || { cat $(B)/fuzz/log/$$name.keep >&2; exit 1; }; \
 		(cd $$corpus.seeds && rm -f $$(ls | sed "s|^|../$$name.kept/|")); \
-		find $$corpus.kept -size +1024c -delete; rm -r $$kept; mv $$corpus.kept $$kept; \
+		find $$corpus.kept -type f -size +1024c -delete; rm -r $$kept; mv $$corpus.kept $$kept; \
 		echo "== $$name: $$(ls $$kept | wc -l) inputs kept"; \
 	done
 

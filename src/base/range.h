@@ -46,9 +46,10 @@ static inline struct ms_range ms_range_common(struct ms_range a, struct ms_range
  */
 static inline size_t ms_range_search(const void *entries, size_t n, size_t size, ms_addr addr)
 {
-	return ms_lower_bound(0, n, i,
-	                      ((const struct ms_range *)((const char *)entries + i * size))->end <=
-	                              addr);
+	return ms_lower_bound(
+		0, n, i,
+		((const struct ms_range *)(const void *)((const char *)entries + i * size))->end <=
+			addr);
 }
 
 /* The entry that has @addr, or NULL; entries as above. */

@@ -86,7 +86,6 @@ static void make_tables(const struct ms_option_table *table, struct getopt_table
 	char *letter = ret->shorts;
 
 	assert(table->n <= MS_OPTIONS_MOST);
-	memset(ret, 0, sizeof(*ret));
 	if (table->leading)
 		*letter++ = '+';
 	*letter++ = ':';
@@ -152,7 +151,7 @@ int ms_args_take(int argc, char **argv, const struct ms_option_table *table, voi
                  struct ms_error *err)
 {
 	const struct ms_option *option;
-	struct getopt_tables tables;
+	struct getopt_tables tables = { 0 };
 	int code;
 
 	make_tables(table, &tables);

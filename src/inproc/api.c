@@ -285,7 +285,7 @@ MS_EXPORT void FreeUnreachableMemory(struct UnreachableMemoryInfo *info)
 
 	if (!info || !info->leaks)
 		return;
-	result = (struct result *)((char *)info->leaks - sizeof(struct result));
+	result = (struct result *)(void *)((char *)info->leaks - sizeof(struct result));
 	bytes = result->bytes;
 	/* Emptied first: a child may be forked before it is gone. */
 	explicit_bzero(result, bytes);

@@ -112,7 +112,7 @@ struct ms_companion *ms_companion_new(size_t bytes, void (*body)(void *ctx))
 		return NULL;
 	(void)mprotect(memory, PAGE, PROT_NONE);
 	(void)mprotect(memory + l.small_stack - PAGE, PAGE, PROT_NONE);
-	process = (struct ms_companion *)(memory + l.process);
+	process = (struct ms_companion *)(void *)(memory + l.process);
 	process->memory = (struct ms_range){ (uintptr_t)memory, (uintptr_t)memory + l.len };
 	process->body = body;
 	process->ctx = memory + l.ctx;

@@ -122,12 +122,11 @@ static void warn_of_unasked(const struct ms_collection *frozen, uint64_t least,
                             struct ms_arena *arena, struct ms_notes *warnings)
 {
 	if (least)
-		ms_note_add(
-			arena, warnings,
-			"%u threads could not be asked for their signal stacks: unreachable "
-			"blocks of %llu bytes or more, which may be one, and what they lead to "
-			"are possible leaks, not leaks (memscan --possible lists them)",
-			frozen->n_unasked, (unsigned long long)least);
+		ms_note_add(arena, warnings,
+		            "%u threads could not be asked for their signal stacks: unreachable "
+		            "blocks of %llu bytes or more, which may be one, and what they lead to "
+		            "are possible leaks, not leaks (memscan --possible lists them)",
+		            frozen->n_unasked, (unsigned long long)least);
 	else
 		ms_note_add(
 			arena, warnings,
@@ -152,12 +151,11 @@ void ms_kernel_roots_find(const struct ms_collection *frozen, const struct ms_de
 		warn_of_unasked(frozen, ret->unknown_stack_bytes, arena, warnings);
 	ms_descriptors_look(frozen->live_tid, before, &scratch, &found);
 	if (found.n_unseen)
-		ms_note_add(
-			arena, warnings,
-			"%u descriptors were checked only just before the process was stopped: "
-			"if one became an epoll instance meanwhile, what only that holds is "
-			"reported as leaked",
-			found.n_unseen);
+		ms_note_add(arena, warnings,
+		            "%u descriptors were checked only just before the process was stopped: "
+		            "if one became an epoll instance meanwhile, what only that holds is "
+		            "reported as leaked",
+		            found.n_unseen);
 	find_epoll(frozen->live_tid, &found, arena, &scratch, words);
 	find_timers(frozen->live_tid, arena, &scratch, words);
 	ms_arena_deinit(&scratch);

@@ -123,11 +123,10 @@ static bool fill_lines(const struct ms_heapdump_view *view, struct ms_arena *are
 		              (const char *[]){ view->files[i], bytes, print ? ", build " : "",
 		                                print ? print : "" });
 	}
-	for (library = view->unnamed.at; ok && library < view->unnamed.at + view->unnamed.n;
-	     library++)
-		ok = add_line(
-			ret, arena,
-			(const char *[]){ *library, " not found for symbol resolution", "", "" });
+	ms_vec_for_each (library, &view->unnamed)
+		ok = ok && add_line(ret, arena,
+		                    (const char *[]){ *library, " not found for symbol resolution",
+		                                      "", "" });
 	return ok;
 }
 
