@@ -26,7 +26,7 @@ enum {
 	SPARE_THREADS = 1024,
 	PATIENCE_MS = 10000, /* beyond the time limit of the freeze itself */
 	STOP_TICKS = 1000,   /* for the sweeper to stop, which sleeps */
-	ROOM_MS = 4,         /* between looks at the target's memory cgroup */
+	ROOM_MS = 2,         /* between looks at the target's memory cgroup */
 };
 
 /* What goes over the channel, a byte each. */
@@ -234,6 +234,7 @@ static void keep_image(struct server *s)
 {
 	uint64_t least = s->shared->least_room;
 	struct pollfd done = { .fd = s->channel, .events = POLLIN };
+	int urgency = ms_urgent_begin();
 
 	while (least && s->cloner.image && poll(&done, 1, ROOM_MS) <= 0) {
 		struct ms_headroom room = ms_fork_room(s->shared->pid);
@@ -241,6 +242,7 @@ static void keep_image(struct server *s)
 		if (room.bytes < least)
 			end_for_room(s, room.bytes);
 	}
+	ms_urgent_end(urgency);
 	while (hear(s->channel) != MESSAGE_NONE)
 		;
 }

@@ -29,3 +29,10 @@ void ms_urgent_set(pid_t tid)
 {
 	(void)setpriority(PRIO_PROCESS, (id_t)tid, MOST_URGENT);
 }
+
+void ms_urgent_ends(pid_t tid)
+{
+	const struct sched_param param = { .sched_priority = 1 };
+
+	(void)sched_setscheduler(tid, SCHED_FIFO, &param);
+}

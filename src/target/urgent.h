@@ -19,4 +19,10 @@ void ms_urgent_end(int before);
 /* Let thread @tid of another process, a clone that works for us, run before others for good. */
 void ms_urgent_set(pid_t tid);
 
+/*
+ * The same of a thread that runs nothing any more: it stands, and is about to be killed. Its
+ * memory is free the sooner.
+ */
+void ms_urgent_ends(pid_t tid);
+
 #endif

@@ -194,13 +194,18 @@ def comm_of(pid):
     return None
 
 
+def parent_of(pid):
+    found = support.stat_of(pid)
+    return found[1] if found else None
+
+
 def find(popen, role):
     """A descriptor of that process of this memscan, which no other can be mistaken for; or None."""
     pids = {popen.pid} if role == ORIGINAL else children_by_thread(popen.pid)
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             fd = os.pidfd_open(pid)
-            if role == ORIGINAL or comm_of(pid) == role and support.stat_of(pid)[1] == popen.pid:
+            if role == ORIGINAL or comm_of(pid) == role and parent_of(pid) == popen.pid:
                 return fd
             os.close(fd)
     return None

@@ -43,6 +43,7 @@
 #include "target/clone/fit.h"
 #include "target/clone/inject.h"
 #include "target/proc.h"
+#include "target/urgent.h"
 #include "target/room.h"
 
 enum {
@@ -450,6 +451,7 @@ void ms_clone_end(struct ms_cloner *cloner)
 {
 	if (!cloner->image)
 		return;
+	ms_urgent_ends(cloner->image);
 	(void)kill(cloner->image, SIGKILL);
 	(void)waitpid(cloner->image, NULL, __WALL);
 	cloner->image = 0;

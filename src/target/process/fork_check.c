@@ -204,7 +204,8 @@ enum ms_status ms_fork_check(pid_t pid, uint64_t *ret_least, struct ms_error *er
 		               "its memory cgroup has only %llu MiB left for what it "
 		               "writes meanwhile",
 		               (unsigned long long)(room.bytes >> 20));
-	*ret_least = room.bytes < 2 * bytes ? room.bytes / 2 : 0;
+	/* It goes on writing until the clone has given all back, which takes as long again. */
+	*ret_least = room.bytes < 2 * bytes ? room.bytes - room.bytes / 4 : 0;
 	return MS_OK;
 }
 
