@@ -43,8 +43,8 @@
 #include "target/clone/fit.h"
 #include "target/clone/inject.h"
 #include "target/proc.h"
-#include "target/urgent.h"
 #include "target/room.h"
+#include "target/urgent.h"
 
 enum {
 	SCRATCH_BYTES = 64,
