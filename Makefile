@@ -223,7 +223,7 @@ check-all:
 	$(MAKE) check-unit-san
 	$(MAKE) check-fuzz
 	$(MAKE) lint
-	$(MAKE) fuzz FUZZ_SECONDS=10
+	$(MAKE) fuzz FUZZ_SECONDS=10 FUZZ_SEED=1
 	$(MAKE) check-e2e
 
 # While one works: what finds most mistakes, and a minute of each room end to end.
@@ -345,6 +345,8 @@ $(FUZZ_SRC:tests/fuzz/%.c=$(B)/fuzz/%): $(B)/fuzz/%: $(B)/fuzz/tests/fuzz/%.o \
 FUZZERS      := $(patsubst tests/fuzz/%.c,%,$(FUZZ_SRC))
 FUZZ         ?= $(patsubst fuzz_%,%,$(notdir $(FUZZERS)))
 FUZZ_SECONDS ?= 60
+# 0: other inputs each time; make check has the same.
+FUZZ_SEED    ?= 0
 fuzz: $(FUZZ:%=fuzz-%)
 
 # $(1): its name; $(2): with its room
@@ -354,7 +356,7 @@ fuzz-$(1): corpus := $(B)/fuzz/corpus/$(1)
 fuzz-$(1): $(B)/fuzz/$(2) $(B)/san/fuzz/$(2)
 	@mkdir -p $$(corpus) $(B)/fuzz/log && $(B)/san/fuzz/$(2) --write $$(corpus).seeds
 	@ASAN_OPTIONS=malloc_context_size=4:quarantine_size_mb=4 UBSAN_OPTIONS=print_stacktrace=1 \
-		$(B)/fuzz/$(2) -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=0 \
+		$(B)/fuzz/$(2) -max_total_time=$(FUZZ_SECONDS) -seed=$(FUZZ_SEED) -timeout=10 -rss_limit_mb=0 \
 		-artifact_prefix=$$(corpus). -print_final_stats=1 -print_funcs=0 \
 		$$$$(sed -n 's/^.*fuzz: *\(-[^*]*\)$$$$/\1/p' tests/fuzz/$(2).c) \
 		$$(corpus) $$(wildcard tests/fuzz/corpus/$(1)) $$(corpus).seeds \
