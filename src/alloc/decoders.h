@@ -8,8 +8,16 @@
 #include "engine/decoder.h"
 
 extern const struct ms_decoder ms_glibc_decoder;
+extern const struct ms_decoder ms_mallocng_decoder;
+extern const struct ms_decoder ms_oldmalloc_decoder;
+extern const struct ms_decoder ms_jemalloc_decoder;
+extern const struct ms_decoder ms_tcmalloc_decoder;
+extern const struct ms_decoder ms_mimalloc_decoder;
+extern const struct ms_decoder ms_pymalloc_decoder;
 /* What a preloaded malloc_debug knows. */
 extern const struct ms_annotator ms_registry_annotator;
+/* That mcheck() holds every block. */
+extern const struct ms_annotator ms_mcheck_annotator;
 
 /* Every decoder, ended by NULL. */
 extern const struct ms_decoder *const ms_decoders[];

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/page.h"
+
 /* Stands before the bytes of every mapping; keeps them 16-aligned and the list doubly linked. */
 struct ms_arena_chunk {
 	struct ms_arena_chunk *next;
@@ -18,7 +20,6 @@ enum {
 	SMALL_CHUNK = 64 * 1024,
 	LARGEST_SMALL = 8 * 1024,
 	ALIGN = 16,
-	PAGE = 4096,
 	HUGE_PAGES_FROM = 4 << 20, /* such a piece is walked at random: spare the TLB */
 };
 
@@ -49,9 +50,9 @@ static struct ms_arena_chunk *map_chunk(struct ms_arena *arena, size_t len)
 {
 	struct ms_arena_chunk *chunk;
 
-	if (len > PTRDIFF_MAX - sizeof(*chunk) - PAGE)
+	if (len > PTRDIFF_MAX - sizeof(*chunk) - MS_PAGE_BYTES)
 		return refuse(arena);
-	len = round_up(len + sizeof(*chunk), PAGE);
+	len = round_up(len + sizeof(*chunk), MS_PAGE_BYTES);
 	chunk = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (chunk == MAP_FAILED)
 		return refuse(arena);
@@ -88,8 +89,9 @@ void ms_arena_deinit(struct ms_arena *arena)
 void ms_arena_wipe(struct ms_arena *arena)
 {
 	for (struct ms_arena_chunk *chunk = arena->chunks; chunk; chunk = chunk->next) {
-		memset(chunk + 1, 0, PAGE - sizeof(*chunk));
-		(void)madvise((char *)chunk + PAGE, chunk->len - PAGE, MADV_DONTNEED);
+		memset(chunk + 1, 0, MS_PAGE_BYTES - sizeof(*chunk));
+		(void)madvise((char *)chunk + MS_PAGE_BYTES, chunk->len - MS_PAGE_BYTES,
+		              MADV_DONTNEED);
 	}
 }
 
@@ -122,9 +124,9 @@ void *ms_arena_resize(struct ms_arena *arena, void *old, size_t len)
 		return chunk ? chunk + 1 : NULL;
 	}
 	chunk = (struct ms_arena_chunk *)old - 1;
-	if (len > PTRDIFF_MAX - sizeof(*chunk) - PAGE)
+	if (len > PTRDIFF_MAX - sizeof(*chunk) - MS_PAGE_BYTES)
 		return refuse(arena);
-	len = round_up(len + sizeof(*chunk), PAGE);
+	len = round_up(len + sizeof(*chunk), MS_PAGE_BYTES);
 	if (len <= chunk->len)
 		return old;
 	chunk = mremap(chunk, chunk->len, len, MREMAP_MAYMOVE);

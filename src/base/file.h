@@ -4,11 +4,20 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "base/status.h"
 #include "base/vec.h"
 
 struct ms_bytes MS_VEC(char);
+
+/* The last part of a path; all of it when it ends in a slash. */
+static inline const char *ms_file_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash && slash[1] ? slash + 1 : path;
+}
 
 /*
  * Read all of @path, which may be a pipe, to @ret in @arena; at most 64 MiB.

@@ -58,3 +58,14 @@ bool ms_ranges_add(struct ms_arena *arena, struct ms_ranges *ranges, ms_addr beg
 	*r = (struct ms_range){ begin, end };
 	return true;
 }
+
+bool ms_ranges_add_all(struct ms_arena *arena, struct ms_ranges *ranges,
+                       const struct ms_ranges *from)
+{
+	const struct ms_range *r;
+
+	ms_vec_for_each (r, from)
+		if (!ms_ranges_add(arena, ranges, r->begin, r->end))
+			return false;
+	return true;
+}

@@ -89,4 +89,8 @@ bool ms_range_next_gap(struct ms_range *rest, const struct ms_ranges *holes, str
 /* Append [@begin, @end); false without memory. An empty range is not kept. */
 bool ms_ranges_add(struct ms_arena *arena, struct ms_ranges *ranges, ms_addr begin, ms_addr end);
 
+/* Append all of @from; false without memory. */
+bool ms_ranges_add_all(struct ms_arena *arena, struct ms_ranges *ranges,
+                       const struct ms_ranges *from);
+
 #endif

@@ -37,7 +37,7 @@ enum ms_status {
 	MS_E_DIED,        /* one of our own processes ended before its work did */
 };
 
-enum { MS_ERROR_TEXT = 200 };
+enum { MS_ERROR_TEXT = 320 };
 
 struct ms_error {
 	enum ms_status status;

@@ -30,8 +30,8 @@ static const rlim_t most_new_bytes = (rlim_t)1 << 30;
 
 /* Both ends of what connects two processes: ours, and the worker's or the broker's. */
 struct ends {
-	int told[2];  /* a pipe: to us, from the worker */
-	int asked[2]; /* a pair: to the broker, from the worker */
+	int results[2]; /* a pipe: to us, from the worker */
+	int asked[2];   /* a pair: to the broker, from the worker */
 };
 
 static void close_fd(int *fd)
@@ -44,7 +44,7 @@ static void close_fd(int *fd)
 static void close_ends(struct ends *ends)
 {
 	for (int i = 0; i < 2; i++) {
-		close_fd(&ends->told[i]);
+		close_fd(&ends->results[i]);
 		close_fd(&ends->asked[i]);
 	}
 }
@@ -92,7 +92,7 @@ enum { SANITIZED = 0 };
 static enum ms_status confine(const struct ms_worker_call *call, const struct ends *ends,
                               pid_t parent, struct ms_error *err)
 {
-	const int keep[] = { ends->told[1], ends->asked[1], call->keep };
+	const int keep[] = { ends->results[1], ends->asked[1], call->keep };
 	const struct ms_jail jail = {
 		.keep = keep,
 		.n_keep = sizeof(keep) / sizeof(keep[0]),
@@ -116,7 +116,7 @@ static enum ms_status confine(const struct ms_worker_call *call, const struct en
 static _Noreturn void be_worker(const struct ms_worker_call *call, struct ends *ends, pid_t parent)
 {
 	struct ms_finder finder = { ms_broker_find, &ends->asked[1] };
-	const struct ms_worker_side side = { ends->told[1], &finder };
+	const struct ms_worker_side side = { ends->results[1], &finder };
 	struct ms_error err = { 0 };
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -138,8 +138,8 @@ static _Noreturn void be_broker(const struct ms_worker_call *call, struct ends *
 	if (getppid() != parent)
 		_exit(1);
 	(void)prctl(PR_SET_NAME, "memscan-open");
-	close_fd(&ends->told[0]);
-	close_fd(&ends->told[1]);
+	close_fd(&ends->results[0]);
+	close_fd(&ends->results[1]);
 	close_fd(&ends->asked[1]);
 	_exit(ms_broker_serve(call->opener, ends->asked[0]));
 }
@@ -161,9 +161,9 @@ void ms_worker_take_ids(pid_t id, struct ms_worker_call *call)
 /* Its first words: whether it has given up what it has to. */
 static enum ms_status hear_ready(const struct ms_worker *worker, struct ms_error *err)
 {
-	struct ms_error told = { 0 };
-	char *at = (char *)&told;
-	size_t left = sizeof(told);
+	struct ms_error failure = { 0 };
+	char *at = (char *)&failure;
+	size_t left = sizeof(failure);
 
 	while (left > 0) {
 		ssize_t n = ms_worker_read(worker, at, left);
@@ -173,9 +173,9 @@ static enum ms_status hear_ready(const struct ms_worker *worker, struct ms_error
 		at += n;
 		left -= (size_t)n;
 	}
-	if (told.status)
-		ms_error_take(err, &told);
-	return told.status ? err->status : MS_OK;
+	if (failure.status)
+		ms_error_take(err, &failure);
+	return failure.status ? err->status : MS_OK;
 }
 
 static enum ms_status start(const struct ms_worker_call *call, struct ends *ends,
@@ -183,7 +183,7 @@ static enum ms_status start(const struct ms_worker_call *call, struct ends *ends
 {
 	pid_t parent = getpid();
 
-	if (pipe2(ends->told, O_CLOEXEC) != 0 ||
+	if (pipe2(ends->results, O_CLOEXEC) != 0 ||
 	    (call->opener &&
 	     socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends->asked) != 0))
 		return ms_fail_sys(err, errno, "no pipe for the process %s", call->title);
@@ -199,8 +199,8 @@ static enum ms_status start(const struct ms_worker_call *call, struct ends *ends
 		be_worker(call, ends, parent);
 	if (ret->pid < 0)
 		return ms_fail_sys(err, errno, "cannot start the process %s", call->title);
-	ret->fd = ends->told[0];
-	ends->told[0] = -1;
+	ret->fd = ends->results[0];
+	ends->results[0] = -1;
 	return MS_OK;
 }
 

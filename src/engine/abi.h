@@ -3,8 +3,8 @@
 #define MS_ENGINE_ABI_H
 
 /*
- * How a process lays out words and addresses. Each source says it of the process that it
- * shows; the engine and the decoders have no other number for these.
+ * How a process lays out words and addresses, and the kernel its signal frames. Each source says it
+ * of the process that it shows; the engine and the decoders have no other number for these.
  */
 
 #include <stdbool.h>
@@ -15,18 +15,28 @@
 
 enum { MS_WORD_MAX = 8 };
 
+/*
+ * The frame by which the kernel enters a signal handler, as far as it says on which stack
+ * that runs: numbers of its words, and what stands there.
+ */
+struct ms_signal_layout {
+	uint8_t words;                   /* as many are looked at; 0: nothing is known */
+	uint8_t flags, most_flags;       /* of struct ucontext; the most that there can be */
+	uint8_t link, stack, stack_size; /* its other members */
+	uint8_t sp;                      /* the interrupted stack pointer */
+	uint8_t mark;                    /* of which, by the mask, hardly anything else has */
+	uint64_t mark_mask, mark_value;
+	uint64_t least_stack; /* bytes: MINSIGSTKSZ */
+};
+
 struct ms_abi {
 	uint32_t page_bytes;     /* a power of two */
 	uint16_t red_zone_bytes; /* below the stack pointer, that a leaf function may use */
 	uint8_t word_bytes;      /* of a pointer: 4 or 8 */
 	bool big_endian;
 	uint64_t tag_bits; /* of a pointer, that are no part of the address */
+	struct ms_signal_layout signal_frame;
 };
-
-/* x86_64's (System V ABI, 3.2.2: 128 bytes). */
-static const struct ms_abi ms_abi_x86_64 = { .page_bytes = 4096,
-	                                     .red_zone_bytes = 128,
-	                                     .word_bytes = 8 };
 
 /* Whether words can be taken as they are: then the quick paths serve. */
 static inline bool ms_abi_is_plain(const struct ms_abi *abi)

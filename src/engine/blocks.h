@@ -72,6 +72,7 @@ struct ms_extent {
 	uint8_t shift;
 	uint8_t kind; /* enum ms_extent_kind */
 	bool dropped; /* could not be proved; gone after seal */
+	bool inner;   /* its blocks' users keep pointers behind their begins alone, as a rule */
 };
 
 /* A block whose slack is not its extent's. */

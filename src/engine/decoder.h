@@ -22,6 +22,7 @@
  */
 
 #include "base/workers.h"
+#include "engine/anchors.h"
 #include "engine/blocks.h"
 #include "engine/mapping.h"
 #include "engine/report.h"
@@ -39,10 +40,14 @@ struct ms_origins {
 	struct ms_pcs pcs;
 };
 
-/* Another allocator that answers the program's malloc, and that no decoder claimed. */
+enum { MS_RIVAL_TEXT = 48 };
+
+/* Another allocator that no decoder claimed. */
 struct ms_rival {
-	char name[MS_NAME_TEXT]; /* of the file it is in; "": there is none */
-	uint64_t bytes;          /* of that program's or library's own data */
+	char name[MS_NAME_TEXT];  /* of the file it is in, or its own; "": there is none */
+	char what[MS_RIVAL_TEXT]; /* which one it is, of which version; "": nothing says */
+	uint64_t bytes;           /* of that program's or library's own data */
+	bool serves;      /* it answers the program's malloc; else it is there, and that is all */
 	bool may_pass_on; /* it could be in front of a decoded one, and never called so far */
 };
 
@@ -55,9 +60,11 @@ struct ms_decoding {
 	struct ms_arena *arena;
 	struct ms_workers *workers;               /* threads to decode with; NULL: alone */
 	const struct ms_decoder *const *decoders; /* all of them, for messages */
+	bool ended; /* the program is at its end, and has given up what it does not need */
 
 	struct ms_blocks *blocks;   /* out: extents and blocks */
 	struct ms_ranges owned;     /* out: the allocator's memory and metadata, never a root */
+	struct ms_ranges own_words; /* out: the same in threads' storage, which else is a root */
 	struct ms_ranges unproved;  /* out: heap memory without known blocks; all of it roots */
 	struct ms_heaps *heaps;     /* out: one entry per allocator found */
 	struct ms_notes *evidence;  /* out: in the order of heaps */
@@ -66,7 +73,8 @@ struct ms_decoding {
 
 	/* By decode.c. */
 	struct ms_rival rival;
-	bool unused; /* no allocator that was claimed was ever called */
+	bool unused;               /* no allocator that was claimed was ever called */
+	struct ms_anchors anchors; /* of all claims */
 };
 
 /* What a decoder says before any block is read. */
@@ -74,9 +82,22 @@ struct ms_claim {
 	void *state;                     /* the decoder's own; NULL: its allocator is not here */
 	struct MS_VEC(uint32_t) modules; /* that have the allocator's data (ms_region.module) */
 	struct ms_ranges memory;         /* the allocator's, as far as it shows by now */
-	bool unused;                     /* it was never called */
+	/*
+	 * Its state in these modules' data: what nearly every change of the heap begins at, and
+	 * nothing but its own code refers to. None: that code can be found without.
+	 */
+	struct ms_anchors anchors;
+	bool unused;             /* it was never called */
 	struct ms_ranges others; /* by decode.c, before the reading: all other claims' memory */
 };
+
+/*
+ * Whether @thread was caught inside the allocator of @claim. A decoder asks this of each
+ * thread, and not thread->in_malloc: that may be another allocator's, whose lists are not its
+ * own; and where the allocator's code is not known, whoever runs may be in it.
+ */
+enum ms_in_malloc ms_claim_in_malloc(const struct ms_decoding *d, const struct ms_claim *claim,
+                                     const struct ms_thread *thread);
 
 struct ms_decoder {
 	const char *name;

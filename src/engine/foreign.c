@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/foreign.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "engine/decode.h"
 
 /*
@@ -61,18 +64,40 @@ static bool is_idle(const struct ms_decoding *d, uint64_t foreign)
 
 static bool is_next_to_nothing(const struct ms_decoding *d, uint64_t decoded, uint64_t foreign)
 {
-	return d->unused || (decoded < NEXT_TO_NOTHING && foreign >= LITTLE &&
+	return d->unused || (d->rival.serves && decoded < NEXT_TO_NOTHING && foreign >= LITTLE &&
 	                     foreign / TIMES_REFUSED >= decoded);
+}
+
+/* "glibc", "glibc and jemalloc": the allocators that were decoded. Returns @ret. */
+static const char *name_decoded(const struct ms_decoding *d, char ret[MS_NAME_TEXT])
+{
+	const struct ms_heap *heap;
+	size_t at = 0;
+
+	ret[0] = '\0';
+	ms_vec_for_each (heap, d->heaps) {
+		bool again = false;
+
+		for (const struct ms_heap *other = d->heaps->at; other < heap; other++)
+			again |= !strcmp(other->allocator, heap->allocator);
+		if (!again && at + sizeof(" and ") + sizeof(heap->allocator) <= MS_NAME_TEXT)
+			at += (size_t)snprintf(ret + at, MS_NAME_TEXT - at, "%s%s",
+			                       at ? " and " : "", heap->allocator);
+	}
+	return ret;
 }
 
 static enum ms_status refuse(const struct ms_decoding *d, uint64_t decoded, struct ms_error *err)
 {
 	char reads[MS_READS_TEXT];
+	char heaps[MS_NAME_TEXT];
+	char name[MS_RIVAL_NAME];
 
 	(void)ms_fail(err, MS_E_UNSUPPORTED,
-	              "the process allocates with %s, which memscan does not read; %s's malloc has "
-	              "%llu bytes",
-	              d->rival.name, d->heaps->at[0].allocator, (unsigned long long)decoded);
+	              "%s%s, which memscan does not read; %s's malloc has %llu bytes",
+	              d->rival.serves ? "the process allocates with " : "the process has ",
+	              ms_rival_name(&d->rival, name), name_decoded(d, heaps),
+	              (unsigned long long)decoded);
 	ms_advise(
 		err,
 		"memscan reads the heap of %s; blocks of that allocator are not seen, use its own "
@@ -81,41 +106,52 @@ static enum ms_status refuse(const struct ms_decoding *d, uint64_t decoded, stru
 	return MS_E_UNSUPPORTED;
 }
 
+#define WARN(d, ...) ms_note_add((d)->arena, (d)->warnings, __VA_ARGS__)
+
+/* Say which memory is not decoded, if any is. */
+static void warn(const struct ms_decoding *d, uint64_t decoded, uint64_t foreign)
+{
+	unsigned long long kib = foreign >> 10;
+	char heaps[MS_NAME_TEXT];
+	char name[MS_RIVAL_NAME];
+
+	(void)name_decoded(d, heaps);
+	(void)ms_rival_name(&d->rival, name);
+	if (d->rival.serves && !is_idle(d, foreign))
+		WARN(d,
+		     "the process allocates with %s, which memscan does not read: its blocks are not "
+		     "seen, nor leaks among them (%llu KiB are outside of the heap of %s)",
+		     name, kib, heaps);
+	else if (d->rival.name[0] && !d->rival.serves)
+		WARN(d,
+		     "there is %s, and no heap of it that memscan reads: if it has blocks, these are "
+		     "not seen, nor leaks among them (%llu KiB are outside of the heap of %s)",
+		     name, kib, heaps);
+	else if (d->unused)
+		WARN(d,
+		     "%s's malloc was never called; if the program brings an allocator of its own, "
+		     "its blocks are not seen (%llu KiB are outside of the heap of %s)",
+		     heaps, kib, heaps);
+	else if (foreign >= MUCH && foreign / TIMES_WARNED >= decoded)
+		WARN(d,
+		     "%llu MiB of memory are not a heap that memscan reads: if another allocator has "
+		     "blocks there, they are not seen",
+		     (unsigned long long)foreign >> 20);
+}
+
 enum ms_status ms_foreign_check(const struct ms_decoding *d, const struct ms_totals *totals,
                                 struct ms_error *err)
 {
 	uint64_t decoded = totals->allocation_bytes;
-	uint64_t foreign = count_foreign(d);
+	uint64_t foreign = count_foreign(d) + d->rival.bytes;
 	size_t before = d->warnings->n;
 	const struct ms_range *r;
 
 	ms_vec_for_each (r, &d->unproved)
 		decoded += ms_range_len(*r);
-
-	foreign += d->rival.bytes;
-	if (d->rival.name[0] && !is_idle(d, foreign)) {
-		if (is_next_to_nothing(d, decoded, foreign))
-			return refuse(d, decoded, err);
-		ms_note_add(
-			d->arena, d->warnings,
-			"the process allocates with %s, which memscan does not read: its blocks "
-			"are not seen, nor leaks among them (%llu KiB are outside of the heap of "
-			"%s)",
-			d->rival.name, (unsigned long long)foreign >> 10,
-			d->heaps->at[0].allocator);
-	} else if (d->unused) {
-		ms_note_add(
-			d->arena, d->warnings,
-			"%s's malloc was never called; if the program brings an allocator of "
-			"its own, its blocks are not seen (%llu KiB are outside of the heap of %s)",
-			d->heaps->at[0].allocator, (unsigned long long)foreign >> 10,
-			d->heaps->at[0].allocator);
-	} else if (foreign >= MUCH && foreign / TIMES_WARNED >= decoded) {
-		ms_note_add(d->arena, d->warnings,
-		            "%llu MiB of memory are not a heap that memscan reads: if another "
-		            "allocator has blocks there, they are not seen",
-		            (unsigned long long)foreign >> 20);
-	}
+	if (d->rival.name[0] && !is_idle(d, foreign) && is_next_to_nothing(d, decoded, foreign))
+		return refuse(d, decoded, err);
+	warn(d, decoded, foreign);
 	move_to_front(d->warnings, before);
 	return MS_OK;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/mapping.h"
 
-#include <elf.h>
 #include <string.h>
 
+#include "base/elf/object.h"
 #include "engine/modules.h"
 
 /*
@@ -13,11 +13,6 @@
  * the same file inside that span belongs to it; RELRO and pages that were made
  * read-only later come along, because the source knows which pages changed.
  */
-
-enum { MAX_PHDRS = 128, MAX_PHOFF = 1 << 16 };
-
-/* Longest program or library believed, bytes. */
-static const uint64_t MAX_SPAN = UINT64_C(1) << 40;
 
 struct module {
 	struct ms_range span; /* from its ELF header to the end of its last segment */
@@ -30,59 +25,21 @@ static bool is_unreadable_kind(const struct ms_mapping *m)
 	return ms_is_kernels(m->name) || ms_is_device(m->name);
 }
 
-static bool is_elf_header(const Elf64_Ehdr *ehdr)
-{
-	return memcmp(ehdr->e_ident, ELFMAG, SELFMAG) == 0 &&
-	       ehdr->e_ident[EI_CLASS] == ELFCLASS64 && ehdr->e_phentsize == sizeof(Elf64_Phdr) &&
-	       ehdr->e_phnum <= MAX_PHDRS && ehdr->e_phoff <= MAX_PHOFF;
-}
-
-/* Widen @module by a loadable segment; false when its length makes no sense. */
-static bool add_segment(struct module *module, uint64_t bias, uint32_t page, const Elf64_Phdr *phdr)
-{
-	ms_addr end = ms_align_up(bias + phdr->p_vaddr + phdr->p_memsz, page);
-
-	if (end < module->span.begin || end - module->span.begin > MAX_SPAN)
-		return false;
-	if (end > module->span.end)
-		module->span.end = end;
-	if (phdr->p_flags & PF_W)
-		module->data_end = end;
-	return true;
-}
-
-/*
- * Fill @ret from the program headers behind the ELF header at @m. False, with
- * @ret untouched, when there is no header or it makes no sense.
- */
+/* Fill @ret from the ELF header at @m; false when there is none, or it makes no sense. */
 static bool read_module(struct ms_source *src, const struct ms_mapping *m, struct module *ret)
 {
-	struct module module = { m->range, 0 };
 	const uint32_t page = src->abi.page_bytes;
-	const Elf64_Phdr *base = NULL;
-	Elf64_Phdr phdr[MAX_PHDRS];
-	Elf64_Ehdr ehdr;
-	size_t n;
+	struct ms_object object;
 
 	if (m->offset != 0 || !m->file ||
-	    ms_source_read(src, m->range.begin, &ehdr, sizeof(ehdr)) != sizeof(ehdr) ||
-	    !is_elf_header(&ehdr))
+	    !ms_object_read(ms_source_reader(src), m->range.begin, page, &object))
 		return false;
-	n = ms_source_read(src, m->range.begin + ehdr.e_phoff, phdr,
-	                   ehdr.e_phnum * sizeof(phdr[0])) /
-	    sizeof(phdr[0]);
-	for (size_t i = 0; i < n; i++) {
-		if (phdr[i].p_type != PT_LOAD)
-			continue;
-		if (!base)
-			base = &phdr[i];
-		if (!add_segment(&module, m->range.begin - ms_align_down(base->p_vaddr, page), page,
-		                 &phdr[i]))
-			return false;
-	}
-	if (base)
-		*ret = module;
-	return base;
+	object.span.end = ms_align_up(object.span.end, page);
+	ret->span = m->range;
+	if (ret->span.end < object.span.end)
+		ret->span.end = object.span.end;
+	ret->data_end = ms_align_up(object.data_end, page);
+	return true;
 }
 
 static enum ms_region_kind kind_by_itself(const struct ms_mapping *m)
@@ -167,4 +124,61 @@ enum ms_status ms_classify(struct ms_source *src, struct ms_arena *arena, struct
 const struct ms_region *ms_region_of(const struct ms_regions *regions, ms_addr addr)
 {
 	return ms_range_find(regions, addr);
+}
+
+bool ms_regions_cover(const struct ms_regions *regions, struct ms_range range)
+{
+	const struct ms_region *r = ms_region_of(regions, range.begin);
+
+	while (r && r->range.end < range.end) {
+		const struct ms_region *next = r + 1;
+
+		if (next == regions->at + regions->n || next->range.begin != r->range.end)
+			return false;
+		r = next;
+	}
+	return r;
+}
+
+bool ms_region_is_writable(const struct ms_source *src, const struct ms_regions *regions,
+                           ms_addr addr)
+{
+	const struct ms_region *region = ms_region_of(regions, addr);
+
+	return region && region->kind != MS_REGION_SKIP &&
+	       (ms_region_mapping(src, region)->prot & MS_PROT_WRITE);
+}
+
+static bool is_data(const struct ms_source *src, const struct ms_region *region)
+{
+	return region->kind == MS_REGION_GLOBALS &&
+	       (ms_region_mapping(src, region)->prot & MS_PROT_WRITE);
+}
+
+bool ms_next_data(const struct ms_source *src, const struct ms_regions *regions, size_t *i,
+                  struct ms_data *ret)
+{
+	const struct ms_region *end = regions->at + regions->n;
+	const struct ms_region *next = regions->at + *i;
+
+	while (next < end && !is_data(src, next))
+		next++;
+	if (next == end)
+		return false;
+	*ret = (struct ms_data){ next, next->range };
+	while (++next < end && next->kind == MS_REGION_GLOBALS &&
+	       next->module == ret->region->module && next->range.begin == ret->range.end)
+		ret->range.end = next->range.end;
+	*i = (size_t)(next - regions->at);
+	return true;
+}
+
+ms_addr ms_module_begin(const struct ms_regions *regions, uint32_t module)
+{
+	const struct ms_region *region;
+
+	ms_vec_for_each (region, regions)
+		if (region->kind == MS_REGION_GLOBALS && region->module == module)
+			return region->range.begin;
+	return 0;
 }

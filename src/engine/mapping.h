@@ -39,6 +39,26 @@ ms_must_check enum ms_status ms_classify(struct ms_source *src, struct ms_arena 
 /* The region that has @addr, or NULL. */
 const struct ms_region *ms_region_of(const struct ms_regions *regions, ms_addr addr);
 
+/* True when memory is mapped from @range's begin to its end without a hole. */
+bool ms_regions_cover(const struct ms_regions *regions, struct ms_range range);
+
+/* Whether @addr is in memory that the program can write to, and that is no device. */
+bool ms_region_is_writable(const struct ms_source *src, const struct ms_regions *regions,
+                           ms_addr addr);
+
+/* Writable data of a program or library, joined over the regions that it spreads over. */
+struct ms_data {
+	const struct ms_region *region; /* the first */
+	struct ms_range range;
+};
+
+/* The next data from region *@i on, which is moved behind it; false when there is none. */
+bool ms_next_data(const struct ms_source *src, const struct ms_regions *regions, size_t *i,
+                  struct ms_data *ret);
+
+/* Where @module begins, with its ELF header; 0: it is not there. */
+ms_addr ms_module_begin(const struct ms_regions *regions, uint32_t module);
+
 static inline const struct ms_mapping *ms_region_mapping(const struct ms_source *src,
                                                          const struct ms_region *region)
 {

@@ -15,6 +15,8 @@
 
 #include "base/range.h"
 #include "base/vec.h"
+#include "engine/anchors.h"
+#include "engine/answer.h"
 #include "engine/backtrace.h"
 
 enum {
@@ -23,6 +25,7 @@ enum {
 	MS_PATH_TEXT = 512,
 	MS_TYPE_TEXT = 256, /* template names are long */
 	MS_CONTENTS = 32,
+	MS_SIGNATURE_TEXT = 24,
 	MS_CMDLINE_TEXT = 4096
 };
 
@@ -120,6 +123,7 @@ struct ms_leak {
 	uint32_t stack;       /* its entry in ms_report.stacks, from 1 on; 0: not known */
 	uint8_t contents_len; /* 0 when contents were not asked for */
 	uint8_t contents[MS_CONTENTS];
+	char signature[MS_SIGNATURE_TEXT]; /* what leaks of one mistake have in common */
 };
 
 struct ms_leaks MS_VEC(struct ms_leak);
@@ -139,6 +143,7 @@ struct ms_heap {
 	char version[32]; /* "" when it cannot be told */
 	bool verified;    /* every self-check of the decoder held */
 	uint8_t doubt;    /* enum ms_doubt; NONE when it is verified */
+	uint8_t beside;   /* not 0: malloc does not give these blocks, a language's own calls do */
 	uint64_t allocations;
 	uint64_t allocation_bytes;
 	uint64_t free_bytes;
@@ -246,7 +251,9 @@ struct ms_report {
 	struct ms_suppressed_list suppressed; /* in the order of their files */
 	struct ms_lost_blocks lost; /* of a first scan: all that is unreachable, by address */
 	struct ms_lost_mappings mappings;
+	struct ms_findings answer; /* to a question that was asked in place of leaks */
 	struct ms_notes warnings;
+	struct ms_anchors anchors; /* for the next attempt */
 };
 
 /* Entries that are not in the list: cut off by the limit, or too small. */

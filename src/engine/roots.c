@@ -17,15 +17,9 @@ static bool add_gaps(struct ms_arena *arena, struct ms_ranges *to, struct ms_ran
 static bool taken_memory(struct ms_decoding *d, const struct ms_stacks *stacks,
                          struct ms_ranges *ret)
 {
-	const struct ms_range *r;
-
-	ms_vec_for_each (r, &d->owned)
-		if (!ms_ranges_add(d->arena, ret, r->begin, r->end))
-			return false;
-	ms_vec_for_each (r, &stacks->whole)
-		if (!ms_ranges_add(d->arena, ret, r->begin, r->end))
-			return false;
-	return ms_ranges_tidy(d->arena, ret);
+	return ms_ranges_add_all(d->arena, ret, &d->owned) &&
+	       ms_ranges_add_all(d->arena, ret, &d->own_words) &&
+	       ms_ranges_add_all(d->arena, ret, &stacks->whole) && ms_ranges_tidy(d->arena, ret);
 }
 
 /* True when @next goes on where @region ends, as one piece of memory would. */
@@ -85,7 +79,6 @@ enum ms_status ms_roots_find(struct ms_decoding *d, const struct ms_libc_view *l
 {
 	struct ms_ranges taken = { 0 };
 	const struct ms_region *region;
-	const struct ms_range *r;
 	enum ms_status st = ms_stacks_find(d, libc, &ret->stacks);
 
 	if (st)
@@ -99,9 +92,8 @@ enum ms_status ms_roots_find(struct ms_decoding *d, const struct ms_libc_view *l
 		    !add_gaps(d->arena, &ret->ranges, region->range, &taken))
 			return MS_E_NOMEM;
 	ret->unproved0 = ret->ranges.n;
-	ms_vec_for_each (r, &d->unproved)
-		if (!ms_ranges_add(d->arena, &ret->ranges, r->begin, r->end))
-			return MS_E_NOMEM;
+	if (!ms_ranges_add_all(d->arena, &ret->ranges, &d->unproved))
+		return MS_E_NOMEM;
 	return add_nodes(d, &taken);
 }
 
@@ -198,16 +190,6 @@ static void name_memory(const struct ms_roots *roots, struct ms_root_name *name)
 	name->offset = (int64_t)(name->at - roots->src->mappings.at[name->mapping].range.begin);
 }
 
-static const struct ms_thread *thread_of(const struct ms_source *src, int32_t tid)
-{
-	const struct ms_thread *t;
-
-	ms_vec_for_each (t, &src->threads)
-		if (t->tid == tid)
-			return t;
-	return NULL;
-}
-
 static const struct ms_stack_part *part_of(const struct ms_stacks *stacks, ms_addr at)
 {
 	const struct ms_stack_part *part;
@@ -228,7 +210,7 @@ static void name_stack(const struct ms_roots *roots, struct ms_root_name *name)
 		return;
 	name->tid = part->tid;
 	from = part->range.begin;
-	t = thread_of(roots->src, part->tid);
+	t = ms_source_thread(roots->src, part->tid);
 	/* What is left of a thread that ended is its control block. */
 	if (!t || (t->tp <= name->at && ms_range_has(part->range, t->tp)))
 		name->kind = MS_ROOT_TLS;

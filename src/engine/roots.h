@@ -27,18 +27,6 @@ struct ms_roots {
 	const struct ms_source *src;
 };
 
-/* What a root is, and from where its name counts. */
-enum ms_root_kind {
-	MS_ROOT_GLOBALS,  /* bytes from the first mapping of the program or library */
-	MS_ROOT_BREAK,    /* bytes from the begin of its mapping */
-	MS_ROOT_UNPROVED, /* bytes from the begin of its mapping */
-	MS_ROOT_STACK,    /* bytes from the thread's stack pointer; see ms_root_name() */
-	MS_ROOT_TLS,      /* bytes from the thread pointer */
-	MS_ROOT_REGISTER, /* index in ms_thread.words */
-	MS_ROOT_KERNEL,   /* index in ms_source.kernel_words */
-	MS_ROOT_KINDS
-};
-
 /* What is visited. */
 struct ms_root {
 	struct ms_range range; /* its words are roots; empty: value is one */

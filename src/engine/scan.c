@@ -9,7 +9,9 @@
 #include "engine/foreign.h"
 #include "engine/graph/packed.h"
 #include "engine/graph/relative.h"
+#include "engine/holding/why.h"
 #include "engine/lost/leaks.h"
+#include "engine/lost/signature.h"
 #include "engine/lost/suppress.h"
 #include "engine/names/types.h"
 #include "engine/roots.h"
@@ -48,6 +50,7 @@ struct scan {
 	struct ms_edges edges;
 	const struct ms_edges *followed; /* these, or NULL: blocks are read */
 	struct ms_leak_list list;
+	struct ms_why why;
 	uint64_t since; /* when the present phase began */
 };
 
@@ -82,12 +85,14 @@ static enum ms_status decode(struct scan *s)
 		                            .arena = s->arena,
 		                            .workers = s->options->workers,
 		                            .decoders = s->options->decoders,
+		                            .ended = s->options->ended,
 		                            .blocks = &s->blocks,
 		                            .heaps = &s->report->heaps,
 		                            .evidence = &s->report->evidence,
 		                            .warnings = &s->report->warnings,
 		                            .origins = &s->origins };
 	st = ms_decode(&s->decoding, s->options->annotators, s->err);
+	s->report->anchors = s->decoding.anchors;
 	return st == MS_E_NOMEM ? no_memory(s) : st;
 }
 
@@ -95,6 +100,7 @@ static enum ms_status find_roots(struct scan *s)
 {
 	s->libc = ms_libc_find(s->src, s->options->libcs ? s->options->libcs : ms_libcs);
 	if (!ms_ranges_tidy(s->arena, &s->decoding.owned) ||
+	    !ms_ranges_tidy(s->arena, &s->decoding.own_words) ||
 	    ms_roots_find(&s->decoding, &s->libc, &s->roots) || ms_blocks_sort(&s->blocks) ||
 	    ms_blocks_seal(&s->blocks))
 		return no_memory(s);
@@ -111,7 +117,10 @@ static enum ms_status prepare_list(struct scan *s)
 		                         .arena = s->arena,
 		                         .report = s->report,
 		                         .finder = { .origins = &s->origins } };
-	if (!s->list.types || (s->options->suppressions && !ms_suppress_prepare(&s->list)))
+	if (!s->list.types)
+		return no_memory(s);
+	s->list.signer = ms_signer_new(&s->list, &s->regions);
+	if (!s->list.signer || (s->options->suppressions && !ms_suppress_prepare(&s->list)))
 		return no_memory(s);
 	return MS_OK;
 }
@@ -213,7 +222,7 @@ static enum ms_status take_possible(struct scan *s, const struct marks *less,
 
 static void note_kept(struct scan *s, uint64_t allocations, uint64_t bytes, const char *why)
 {
-	if (allocations)
+	if (allocations && !s->options->question.kind)
 		ms_note_add(s->arena, &s->report->warnings,
 		            "%llu allocations, %llu bytes, are possible leaks, not leaks: %s%s",
 		            (unsigned long long)allocations, (unsigned long long)bytes, why,
@@ -237,8 +246,9 @@ static enum ms_status mark_packed(struct scan *s)
 		ms_note_add(s->arena, &s->report->warnings,
 		            "the process is large: not all of it was searched for unaligned "
 		            "pointers, and what only these hold is among the leaks");
-	note_kept(s, kept.allocations, kept.bytes,
-	          "only what looks like an unaligned pointer holds them");
+	note_kept(
+		s, kept.allocations, kept.bytes,
+		"only what looks like an unaligned pointer, or that to an empty array, holds them");
 	return MS_OK;
 }
 
@@ -380,9 +390,49 @@ static enum ms_status mark(struct scan *s)
 	}
 	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) && !st; i++) {
 		st = steps[i].mark(s);
+		if (!st && s->options->question.kind)
+			ms_why_judge(&s->why, steps[i].reason);
 		if (!st && s->options->possible)
 			st = end_step(s, &marks[i % 2], &marks[(i + 1) % 2], steps[i].reason);
 	}
+	return st;
+}
+
+static enum ms_status list_leaks(struct scan *s)
+{
+	enum ms_status st = gather(s);
+
+	if (!st)
+		st = mark(s);
+	end_phase(s, MS_PHASE_MARK);
+	if (!st)
+		st = ms_leaks_take(&s->list, MS_REASON_NONE, s->err);
+	if (!st)
+		st = ms_leaks_finish(&s->list, s->err);
+	/* The first of two scans has suppressed nothing. */
+	if (!st && s->options->suppressions && !s->report->lost.n)
+		ms_suppress_warn(&s->list);
+	return st;
+}
+
+/* What no root leads to may be a possible leak, which the steps of marking say. */
+static enum ms_status answer(struct scan *s)
+{
+	enum ms_status st;
+
+	s->why = (struct ms_why){ .question = &s->options->question,
+		                  .decoding = &s->decoding,
+		                  .roots = &s->roots,
+		                  .like = { .unaligned = s->options->unaligned,
+		                            .mangling = s->libc.mangling },
+		                  .types = s->list.types,
+		                  .report = s->report };
+	st = ms_why_answer(&s->why, s->err);
+	if (!st && ms_why_is_open(&s->why))
+		st = gather(s);
+	if (!st && ms_why_is_open(&s->why))
+		st = mark(s);
+	end_phase(s, MS_PHASE_MARK);
 	return st;
 }
 
@@ -422,18 +472,8 @@ enum ms_status ms_scan(struct ms_source *src, const struct ms_scan_options *opti
 	if (!st)
 		st = prepare_list(&s);
 	if (!st)
-		st = gather(&s);
-	if (!st)
-		st = mark(&s);
-	end_phase(&s, MS_PHASE_MARK);
-	if (!st)
-		st = ms_leaks_take(&s.list, MS_REASON_NONE, err);
-	if (!st)
-		st = ms_leaks_finish(&s.list, err);
+		st = options->question.kind ? answer(&s) : list_leaks(&s);
 	end_phase(&s, MS_PHASE_FOLD);
-	/* The first of two scans has suppressed nothing. */
-	if (!st && options->suppressions && !report->lost.n)
-		ms_suppress_warn(&s.list);
 	if (!st)
 		warn(&s);
 	return st;

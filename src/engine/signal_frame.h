@@ -4,29 +4,25 @@
 
 /*
  * The frames by which the kernel enters signal handlers, as far as they say on which stack a
- * handler runs.
- *
- * Knows those of 64-bit programs on x86_64; what another machine's kernel writes does not look
- * like one. Reads nothing itself: callers bring the words.
+ * handler runs. Where what stands in them is the source's to say (abi.h). Reads nothing
+ * itself: callers bring the words.
  */
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/range.h"
+#include "engine/abi.h"
 
-enum {
-	MS_SIGNAL_FRAME_WORDS = 25,       /* as much of a frame as is looked at */
-	MS_SIGNAL_FRAMES_BYTES = 1 << 18, /* of a stack are searched for one */
-};
+enum { MS_SIGNAL_FRAMES_BYTES = 1 << 18 }; /* of a stack are searched for one */
 
 /*
- * Whether the MS_SIGNAL_FRAME_WORDS words at @addr are the frame of a handler that runs on a
+ * Whether the @layout->words words at @addr are the frame of a handler that runs on a
  * signal stack, on which @sp is, too. Such a stack may lie in a frame of the stack that it
  * interrupts, so that what lives there lies below @sp.
  *
  * @ret: the interrupted stack pointer
  */
-bool ms_signal_frame_at(const uint64_t *words, ms_addr addr, ms_addr sp, ms_addr *ret);
+bool ms_signal_frame_at(const struct ms_signal_layout *layout, const uint64_t *words, ms_addr addr,
+                        ms_addr sp, ms_addr *ret);
 
 #endif

@@ -22,8 +22,10 @@
 #include <string.h>
 
 #include "base/range.h"
+#include "base/reader.h"
 #include "base/status.h"
 #include "engine/abi.h"
+#include "engine/anchors.h"
 
 enum ms_prot { MS_PROT_READ = 1, MS_PROT_WRITE = 2, MS_PROT_EXEC = 4 };
 
@@ -77,6 +79,8 @@ struct ms_thread {
 	int32_t tid;
 	bool stopped;      /* false: asleep in the kernel, only pc and sp are known */
 	uint8_t in_malloc; /* enum ms_in_malloc */
+	bool runs;         /* it is in no system call, or in one that malloc makes and that ends */
+	ms_addr malloc_at; /* the instruction of malloc that it is at or returns to; 0: not known */
 	ms_addr pc;
 	ms_addr sp;
 	ms_addr tp;            /* thread pointer (fs_base); 0 when not known */
@@ -125,6 +129,13 @@ struct ms_source {
 	struct ms_abi abi;
 	struct ms_mappings mappings; /* by address, no overlap */
 	struct ms_threads threads;
+	/* Where instructions of malloc are known to be; none: nowhere, or nobody looked. Borrowed.
+	 */
+	const struct ms_range *malloc_code;
+	size_t n_malloc_code;
+	/* So many of these, the last ones, are of allocators linked in, known by this state. */
+	size_t n_linked_code;
+	struct ms_anchors anchors;
 	struct ms_words kernel_words; /* what only the kernel holds: epoll data, timer values */
 	/* A block of so many bytes can be a thread's signal stack that is not known; 0: none can.
 	 */
@@ -135,6 +146,17 @@ struct ms_source {
 	 */
 	struct ms_ranges unseen;
 };
+
+/* What was frozen of thread @tid, or NULL. */
+static inline const struct ms_thread *ms_source_thread(const struct ms_source *src, int32_t tid)
+{
+	const struct ms_thread *t;
+
+	ms_vec_for_each (t, &src->threads)
+		if (t->tid == tid)
+			return t;
+	return NULL;
+}
 
 static inline size_t ms_source_read(struct ms_source *src, ms_addr addr, void *buf, size_t len)
 {
@@ -169,6 +191,17 @@ static inline void ms_source_fill(struct ms_source *src, ms_addr addr, uint8_t *
 		memset(buf + done, 0, skip);
 		done += skip;
 	}
+}
+
+/* @src for what reads ELF. */
+static inline size_t ms_source_reader_read(void *src, ms_addr addr, void *buf, size_t len)
+{
+	return ms_source_read(src, addr, buf, len);
+}
+
+static inline struct ms_reader ms_source_reader(struct ms_source *src)
+{
+	return (struct ms_reader){ ms_source_reader_read, src };
 }
 
 /* Read one word; false when not all of it is readable. */

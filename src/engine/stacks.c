@@ -10,6 +10,7 @@
 enum {
 	MAX_FRAMES = 1 << 16, /* of a stack that runs, looked through for one that was left */
 	PIECE = 1 << 20,
+	STEP = PIECE - MS_LIBC_BLOCK_ALIGN,
 };
 
 struct finder {
@@ -54,21 +55,6 @@ static void add_word(struct finder *f, uint64_t word, bool tls)
 	*owner = (struct ms_stack_word){ f->tid, tls };
 }
 
-/* True when memory is mapped from @range's begin to its end without a hole. */
-static bool is_mapped(const struct ms_regions *regions, struct ms_range range)
-{
-	const struct ms_region *r = ms_region_of(regions, range.begin);
-
-	while (r && r->range.end < range.end) {
-		const struct ms_region *next = r + 1;
-
-		if (next == regions->at + regions->n || next->range.begin != r->range.end)
-			return false;
-		r = next;
-	}
-	return r;
-}
-
 /* The stack that a control block says; empty when none makes sense. */
 static struct ms_stack_record stack_record(const struct finder *f,
                                            const struct ms_libc_bytes *block)
@@ -77,7 +63,7 @@ static struct ms_stack_record stack_record(const struct finder *f,
 	size_t at = 0;
 
 	while (f->libc->ops->next_stack(block, &at, &record))
-		if (is_mapped(f->regions, record.block))
+		if (ms_regions_cover(f->regions, record.block))
 			return record;
 	return (struct ms_stack_record){ .block = { block->at, block->at } };
 }
@@ -139,9 +125,9 @@ static ms_addr lowest_in_use(const struct finder *f, struct ms_range stack, ms_a
 	if (ms_range_len(from) > MS_SIGNAL_FRAMES_BYTES)
 		from.end = from.begin + MS_SIGNAL_FRAMES_BYTES;
 	n = ms_source_words(f->src, from.begin, f->piece, ms_range_len(from) / abi->word_bytes);
-	for (size_t i = 0; i + MS_SIGNAL_FRAME_WORDS <= n; i++)
-		if (ms_signal_frame_at(f->piece + i, from.begin + abi->word_bytes * i, sp,
-		                       &interrupted) &&
+	for (size_t i = 0; i + abi->signal_frame.words <= n; i++)
+		if (ms_signal_frame_at(&abi->signal_frame, f->piece + i,
+		                       from.begin + abi->word_bytes * i, sp, &interrupted) &&
 		    ms_range_has(stack, interrupted) && interrupted < lowest)
 			lowest = interrupted;
 	return lowest - abi->red_zone_bytes;
@@ -293,13 +279,14 @@ static void find_dead_in(struct finder *f, struct ms_range run)
 	struct ms_libc_bytes piece = { .abi = &f->src->abi, .bytes = (uint8_t *)f->piece };
 
 	run.begin = ms_align_up(run.begin, MS_LIBC_BLOCK_ALIGN);
-	for (piece.at = run.begin; piece.at < run.end; piece.at += PIECE) {
+	/* A block that begins in the last bytes of a piece is found in the next one. */
+	for (piece.at = run.begin; piece.at < run.end; piece.at += STEP) {
 		uint64_t left = run.end - piece.at;
 		size_t i = 0;
 
 		piece.n = ms_source_read(f->src, piece.at, f->piece,
 		                         left < PIECE ? (size_t)left : (size_t)PIECE);
-		for (; (i = f->libc->ops->next_block(&piece, i)) < piece.n; i++)
+		for (; (i = f->libc->ops->next_block(&piece, i)) < piece.n && i < STEP; i++)
 			if (!is_living_thread(f->src, piece.at + i))
 				add_dead_stack(f, piece.at + i);
 	}
@@ -324,6 +311,25 @@ static void find_dead_stacks(struct finder *f, const struct ms_ranges *owned)
 	}
 }
 
+/* Take @holes, tidy as @ranges are, out of these. */
+static bool leave_out(struct ms_arena *arena, struct ms_ranges *ranges,
+                      const struct ms_ranges *holes)
+{
+	struct ms_ranges rest = { 0 };
+	const struct ms_range *r;
+
+	ms_vec_for_each (r, ranges) {
+		struct ms_range left = *r;
+		struct ms_range gap;
+
+		while (ms_range_next_gap(&left, holes, &gap))
+			if (!ms_ranges_add(arena, &rest, gap.begin, gap.end))
+				return false;
+	}
+	*ranges = rest;
+	return true;
+}
+
 enum ms_status ms_stacks_find(const struct ms_decoding *d, const struct ms_libc_view *libc,
                               struct ms_stacks *ret)
 {
@@ -346,5 +352,5 @@ enum ms_status ms_stacks_find(const struct ms_decoding *d, const struct ms_libc_
 	if (!f.ok || !ms_ranges_tidy(d->arena, &ret->live) ||
 	    !ms_ranges_tidy(d->arena, &ret->whole))
 		return MS_E_NOMEM;
-	return MS_OK;
+	return leave_out(d->arena, &ret->live, &d->own_words) ? MS_OK : MS_E_NOMEM;
 }

@@ -45,7 +45,7 @@ struct ms_stacks {
 
 /*
  * Find the stacks of d->src's threads and of threads that ended. None of the latter is looked
- * for in d->owned, which is tidy.
+ * for in d->owned, and nothing of d->own_words lives; both are tidy.
  */
 ms_must_check enum ms_status ms_stacks_find(const struct ms_decoding *d,
                                             const struct ms_libc_view *libc, struct ms_stacks *ret);

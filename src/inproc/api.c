@@ -15,7 +15,7 @@
 #include "inproc/names/leak.h"
 #include "inproc/search.h"
 #include "memunreachable/memunreachable.h"
-#include "report/formats.h"
+#include "report/writers.h"
 
 /* What a call wants, and what it gets; written by the collection process. */
 struct wanted {
@@ -229,7 +229,7 @@ static bool run(struct wanted *wanted, size_t limit)
 	if (found)
 		*wanted = *given;
 	ms_arena_deinit(&search->arena);
-	ms_arena_deinit(&search->told);
+	ms_arena_deinit(&search->report_arena);
 	memory = process->memory;
 	ms_companion_free(process);
 	hide(memory, ms_hidden_remove);

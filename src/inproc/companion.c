@@ -29,10 +29,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/page.h"
 #include "target/collection.h"
 
 enum {
-	PAGE = 4096,
 	STACK_BYTES = 512 * 1024,
 	SMALL_STACK_BYTES = 16 * 1024,
 	/* glibc's struct pthread has had 2304 bytes and more since 2.26; none of the rest matters.
@@ -88,12 +88,12 @@ static struct layout lay_out(size_t tls_bytes, size_t ctx_bytes)
 {
 	struct layout l = { .tls_bytes = round_up(tls_bytes, TLS_ALIGN) };
 
-	l.stack = PAGE;
-	l.small_stack = l.stack + STACK_BYTES + PAGE;
+	l.stack = MS_PAGE_BYTES;
+	l.small_stack = l.stack + STACK_BYTES + MS_PAGE_BYTES;
 	l.thread = l.small_stack + SMALL_STACK_BYTES + l.tls_bytes;
 	l.process = l.thread + THREAD_BYTES;
 	l.ctx = l.process + round_up(sizeof(struct ms_companion), TLS_ALIGN);
-	l.len = round_up(l.ctx + ctx_bytes, PAGE);
+	l.len = round_up(l.ctx + ctx_bytes, MS_PAGE_BYTES);
 	return l;
 }
 
@@ -110,8 +110,8 @@ struct ms_companion *ms_companion_new(size_t bytes, void (*body)(void *ctx))
 	              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (memory == MAP_FAILED)
 		return NULL;
-	(void)mprotect(memory, PAGE, PROT_NONE);
-	(void)mprotect(memory + l.small_stack - PAGE, PAGE, PROT_NONE);
+	(void)mprotect(memory, MS_PAGE_BYTES, PROT_NONE);
+	(void)mprotect(memory + l.small_stack - MS_PAGE_BYTES, MS_PAGE_BYTES, PROT_NONE);
 	process = (struct ms_companion *)(void *)(memory + l.process);
 	process->memory = (struct ms_range){ (uintptr_t)memory, (uintptr_t)memory + l.len };
 	process->body = body;

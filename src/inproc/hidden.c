@@ -5,10 +5,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/page.h"
 #include "base/range.h"
 #include "inproc/lock.h"
 
-enum { FIRST_PLACES = 128, PAGE = 4096 };
+enum { FIRST_PLACES = 128 };
 
 /* Of the process, as its memory is. */
 /* NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables) */
@@ -80,7 +81,7 @@ void ms_hidden_wipe(struct ms_range own)
 		char *at = (char *)(uintptr_t)hidden.at[i].begin;
 
 		/* Whole pages may be guards, or gone since: no write may be tried. */
-		if ((hidden.at[i].begin | hidden.at[i].end) % PAGE == 0)
+		if ((hidden.at[i].begin | hidden.at[i].end) % MS_PAGE_BYTES == 0)
 			(void)madvise(at, ms_range_len(hidden.at[i]), MADV_DONTNEED);
 		else
 			memset(at, 0, ms_range_len(hidden.at[i]));

@@ -85,6 +85,7 @@ static enum ms_status prepare(struct ms_search *s)
 	if (st)
 		return st;
 	s->service.options.suppressions = s->suppressions.n ? &s->suppressions : NULL;
+	s->shared->wanted = s->service.options.anchors;
 	ms_malloc_code_find(program, s->shared, &s->arena);
 	ms_gadgets_find(program, s->shared, &s->arena);
 	st = ms_fork_prepare(program, &s->arena, &s->src, &s->err);
@@ -148,17 +149,17 @@ static void close_pipe(struct ms_search *s, int end)
 void ms_search_release(struct ms_search *s)
 {
 	struct ms_arena arena = s->arena;
-	struct ms_arena told = s->told;
+	struct ms_arena old = s->report_arena;
 	struct ms_collection *shared = s->shared;
 
 	ms_arena_wipe(&s->arena);
-	ms_arena_wipe(&s->told);
+	ms_arena_wipe(&s->report_arena);
 	memset(&s->arena, 0, sizeof(s->arena));
-	memset(&s->told, 0, sizeof(s->told));
+	memset(&s->report_arena, 0, sizeof(s->report_arena));
 	s->shared = NULL;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	ms_arena_deinit(&arena);
-	ms_arena_deinit(&told);
+	ms_arena_deinit(&old);
 	if (shared)
 		ms_collection_destroy(shared);
 }
@@ -171,10 +172,10 @@ static enum ms_status attempt(void *ctx, struct ms_arena *arena, struct ms_repor
 	struct ms_collection *shared;
 	enum ms_status st;
 
-	assert(arena == &s->told && ret == &s->report && err == &s->err);
+	assert(arena == &s->report_arena && ret == &s->report && err == &s->err);
 	ms_search_release(s);
 	/* A child would have the addresses of leaks, and take them for references. */
-	s->told.unforked = true;
+	s->report_arena.unforked = true;
 	s->own = (struct ms_ranges){ 0 };
 	s->src = NULL;
 	s->sweeper = 0;
@@ -185,7 +186,8 @@ static enum ms_status attempt(void *ctx, struct ms_arena *arena, struct ms_repor
 		st = collect(s);
 	close_pipe(s, 1);
 	if (!st)
-		st = ms_wire_receive(ms_sweep_get, &s->pipe[0], &s->told, &s->report, &s->err);
+		st = ms_wire_receive(ms_sweep_get, &s->pipe[0], &s->report_arena, &s->report,
+		                     &s->err);
 	close_pipe(s, 0);
 	reap(s, st);
 	if (s->src)
@@ -219,10 +221,11 @@ void ms_search_run(void *ctx)
 		.host = &host, .ctx = s, .pid = s->process->program, .options = s->options
 	};
 	s->service.options.unaligned = ms_lsan.unaligned;
+	s->service.options.stacks_only = true;
 	ms_service_begin(&s->service);
-	s->st = ms_service_ask(&s->service, &s->told, &s->report, &s->err);
+	s->st = ms_service_ask(&s->service, &s->report_arena, &s->report, &s->err);
 	if (!s->st)
-		ms_service_finish(&s->service, &s->told, &s->report);
+		ms_service_finish(&s->service, &s->report_arena, &s->report);
 	if (s->logged && !s->st)
 		ms_log("unreachable memory detection done");
 	s->done(s);

@@ -33,7 +33,7 @@ struct ms_search {
 	enum ms_status st;
 	struct ms_error err;
 	struct ms_report report;
-	struct ms_arena told; /* of the report; to be released by the program, as the next is */
+	struct ms_arena report_arena; /* to be released by the program, as the next is */
 	struct ms_arena arena;
 
 	/* while it goes on */

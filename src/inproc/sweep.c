@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/page.h"
 #include "inproc/hidden.h"
 #include "inproc/log.h"
 #include "inproc/search.h"
@@ -16,7 +17,7 @@
 #include "target/target.h"
 #include "target/urgent.h"
 
-enum { PAGE = 4096, MAX_SKIPPED = 65536 };
+enum { MAX_SKIPPED = 65536 };
 
 /* For the handler of faults; of the sweeper alone, which has one thread. */
 /* NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables) */
@@ -32,13 +33,14 @@ static struct {
  */
 static void skip_page(int signal, siginfo_t *info, void *context)
 {
-	ms_addr at = (uintptr_t)info->si_addr & ~(ms_addr)(PAGE - 1);
+	ms_addr at = (uintptr_t)info->si_addr & ~(ms_addr)(MS_PAGE_BYTES - 1);
 	/* NOLINTNEXTLINE(performance-no-int-to-ptr): a page of this process */
 	void *page = (void *)(uintptr_t)at;
 
 	(void)context;
 	if (!ms_maps_find(skipped.maps, at) || ++skipped.n > MAX_SKIPPED ||
-	    mmap(page, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != page)
+	    mmap(page, MS_PAGE_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
+	            page)
 		(void)sigaction(signal, &(struct sigaction){ .sa_handler = SIG_DFL }, NULL);
 }
 

@@ -4,11 +4,12 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "engine/modules.h"
 
 /* ---- what is known ---- */
 
-static void tell_build_id(const struct ms_code *code, struct ms_told_frame *ret)
+static void tell_build_id(const struct ms_code *code, struct ms_named_frame *ret)
 {
 	static const char digits[] = "0123456789abcdef";
 
@@ -22,7 +23,7 @@ static void tell_build_id(const struct ms_code *code, struct ms_told_frame *ret)
 }
 
 /* By the mappings alone: without the bias it is the place in the file, as a rule the same. */
-static void tell_place(const struct ms_report *report, struct ms_told_frame *ret)
+static void tell_place(const struct ms_report *report, struct ms_named_frame *ret)
 {
 	const struct ms_code *code = ms_range_find(&report->code, ret->pc);
 	const struct ms_code *first;
@@ -47,7 +48,7 @@ static const struct ms_named *named(const struct ms_report *report, size_t pc)
 	return pc < report->names.n ? &report->names.at[pc] : NULL;
 }
 
-static void take_place(const struct ms_symbol *symbol, struct ms_told_frame *ret)
+static void take_place(const struct ms_symbol *symbol, struct ms_named_frame *ret)
 {
 	if (!symbol->module)
 		return;
@@ -60,7 +61,7 @@ static void take_place(const struct ms_symbol *symbol, struct ms_told_frame *ret
 }
 
 /* The outermost of an address's functions is the one that the symbol table knows. */
-static void take_function(const struct ms_named *name, size_t i, struct ms_told_frame *ret)
+static void take_function(const struct ms_named *name, size_t i, struct ms_named_frame *ret)
 {
 	const struct ms_function *function = i < name->functions.n ? &name->functions.at[i] : NULL;
 
@@ -78,7 +79,7 @@ size_t ms_frames_at(const struct ms_report *report, size_t pc)
 	return name && name->functions.n ? name->functions.n : 1;
 }
 
-void ms_frame_tell(const struct ms_report *report, size_t pc, size_t i, struct ms_told_frame *ret)
+void ms_frame_tell(const struct ms_report *report, size_t pc, size_t i, struct ms_named_frame *ret)
 {
 	const struct ms_named *name = named(report, pc);
 
@@ -123,16 +124,9 @@ void ms_frame_put_place(struct ms_text *t, const struct ms_symbol *symbol,
 	ms_text_print(t, ")");
 }
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash && slash[1] ? slash + 1 : path;
-}
-
 void ms_frame_put_line(struct ms_text *t, const struct ms_symbol *symbol)
 {
-	put_name(t, base_name(symbol->file));
+	put_name(t, ms_file_name(symbol->file));
 	ms_text_print(t, ":%" PRIu32, symbol->line);
 }
 
@@ -145,7 +139,7 @@ static void put_inlined(struct ms_text *t, const struct ms_symbol *symbol)
 }
 
 static void put_frame(struct ms_text *t, const struct ms_report *report,
-                      const struct ms_told_frame *frame, size_t number)
+                      const struct ms_named_frame *frame, size_t number)
 {
 	const struct ms_symbol *symbol = &frame->symbol;
 
@@ -175,7 +169,7 @@ void ms_frames_put(struct ms_text *t, const struct ms_report *report, const stru
 		size_t n = ms_frames_at(report, pc);
 
 		for (size_t i = 0; i < n && t->ok; i++) {
-			struct ms_told_frame frame;
+			struct ms_named_frame frame;
 
 			ms_frame_tell(report, pc, i, &frame);
 			put_frame(t, report, &frame, number++);

@@ -11,7 +11,7 @@
 #include "report/print.h"
 
 /* One function at an address of the calls. */
-struct ms_told_frame {
+struct ms_named_frame {
 	ms_addr pc;
 	struct ms_symbol symbol; /* its build_id may be what stands below */
 	bool inlined;            /* into the function of the frame behind it */
@@ -22,7 +22,7 @@ struct ms_told_frame {
 size_t ms_frames_at(const struct ms_report *report, size_t pc);
 
 /* Frame @i of those, innermost first. */
-void ms_frame_tell(const struct ms_report *report, size_t pc, size_t i, struct ms_told_frame *ret);
+void ms_frame_tell(const struct ms_report *report, size_t pc, size_t i, struct ms_named_frame *ret);
 
 /* How Android's tools write a frame's place. */
 enum ms_frame_style {

@@ -10,12 +10,12 @@
 
 #include <string.h>
 
-#include "report/formats.h"
 #include "report/frames.h"
 #include "report/json/fields.h"
 #include "report/json/values.h"
 #include "report/utf8.h"
 #include "report/version.h"
+#include "report/writers.h"
 
 /* Bytes of the target: what is no UTF-8 becomes U+FFFD, three bytes for one. */
 static struct json_object *text(const char *s, size_t len)
@@ -258,13 +258,13 @@ static void add_contents(struct ms_json *j, struct json_object *object, const st
 /* The module stands by itself: it is known also where no name is. */
 static void add_type(struct ms_json *j, struct json_object *object, const struct ms_type *type)
 {
-	struct json_object *told;
+	struct json_object *type_object;
 
 	if (type->name[0]) {
-		told = json_object_new_object();
-		add_text(j, told, "name", type->name);
-		add_text(j, told, "how", ms_json_hows.at[type->how]);
-		ms_json_add(j, object, "type", told);
+		type_object = json_object_new_object();
+		add_text(j, type_object, "name", type->name);
+		add_text(j, type_object, "how", ms_json_hows.at[type->how]);
+		ms_json_add(j, object, "type", type_object);
 	}
 	add_text(j, object, "module", type->module);
 }
@@ -276,7 +276,7 @@ static void add_known_text(struct ms_json *j, struct json_object *object, const 
 		add_text(j, object, key, s);
 }
 
-static struct json_object *frame_object(struct ms_json *j, const struct ms_told_frame *frame)
+static struct json_object *frame_object(struct ms_json *j, const struct ms_named_frame *frame)
 {
 	const struct ms_symbol *symbol = &frame->symbol;
 	struct json_object *object = json_object_new_object();
@@ -304,7 +304,7 @@ static struct json_object *backtrace(struct ms_json *j, const struct ms_report *
 		size_t n = ms_frames_at(report, pc);
 
 		for (size_t i = 0; i < n && j->text.ok; i++) {
-			struct ms_told_frame frame;
+			struct ms_named_frame frame;
 
 			ms_frame_tell(report, pc, i, &frame);
 			ms_json_append(j, array, frame_object(j, &frame));

@@ -16,6 +16,12 @@ void ms_text_put(struct ms_text *t, const char *bytes, size_t len);
 /* One piece of a line, of ours alone and thus bounded to 511 bytes; names go the other way. */
 void ms_text_print(struct ms_text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* What makes a noun one of @n. */
+static inline const char *ms_text_plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
 /* What the target chose, made harmless to terminals. */
 void ms_text_name(struct ms_text *t, const char *name, size_t len);
 

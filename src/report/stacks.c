@@ -30,14 +30,6 @@ static void put_frame(struct ms_text *t, const struct ms_frame *frame, size_t nu
 	ms_text_print(t, "\n");
 }
 
-bool ms_frame_write(const struct ms_frame *frame, size_t number, struct ms_sink *sink)
-{
-	struct ms_text t = { sink, true };
-
-	put_frame(&t, frame, number);
-	return t.ok;
-}
-
 static void put_thread(struct ms_text *t, const struct ms_backtrace *trace)
 {
 	ms_text_print(t, "\n\"");

@@ -7,10 +7,7 @@
 #include "engine/backtrace.h"
 #include "report/writers.h"
 
-/* As `debuggerd -b`. Returns false when the sink stopped it. */
+/* As `debuggerd -b`; " at FILE:LINE" is ours. Returns false when the sink stopped it. */
 bool ms_stacks_write(const struct ms_stack_dump *dump, struct ms_sink *sink);
-
-/* One line of a backtrace, for frame @number; " at FILE:LINE" is ours. */
-bool ms_frame_write(const struct ms_frame *frame, size_t number, struct ms_sink *sink);
 
 #endif

@@ -10,10 +10,11 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "report/formats.h"
+#include "base/file.h"
 #include "report/frames.h"
 #include "report/print.h"
 #include "report/version.h"
+#include "report/writers.h"
 
 enum { ROW = 16 };
 
@@ -28,11 +29,6 @@ static void ink(struct ms_text *t, enum ink colour)
 {
 	if (t->sink->colour)
 		ms_text_put(t, escapes[colour], strlen(escapes[colour]));
-}
-
-static const char *plural(uint64_t n)
-{
-	return n == 1 ? "" : "s";
 }
 
 static double ms(uint64_t ns)
@@ -67,7 +63,7 @@ static void write_heap(struct ms_text *t, const struct ms_heap *heap)
 	}
 	ms_text_print(t, ", %s, %" PRIu64 " usable bytes in %" PRIu64 " allocation%s\n",
 	              heap->verified ? "verified" : "NOT verified", heap->allocation_bytes,
-	              heap->allocations, plural(heap->allocations));
+	              heap->allocations, ms_text_plural(heap->allocations));
 }
 
 static void write_warning(struct ms_text *t, const struct ms_note *warning)
@@ -91,7 +87,7 @@ static void write_confirm(struct ms_text *t, const struct ms_report *report)
 		              " bytes in %" PRIu64 " allocation%s\n",
 		              ms(report->confirm_ns) / 1e3, totals->unconfirmed_bytes,
 		              totals->unconfirmed_allocations,
-		              plural(totals->unconfirmed_allocations));
+		              ms_text_plural(totals->unconfirmed_allocations));
 	else
 		ms_text_print(t, "  confirm: no leaks to confirm, scanned once\n");
 }
@@ -123,6 +119,92 @@ static void write_header(struct ms_text *t, const struct ms_report *report)
 	ms_text_print(t, "\n");
 }
 
+/* ---- the few entries that most bytes are in ---- */
+
+enum { LARGEST = 5 };
+
+static void write_amount(struct ms_text *t, uint64_t bytes)
+{
+	static const char *const units[] = { "bytes", "KB", "MB", "GB", "TB" };
+	size_t unit = 0;
+
+	while (bytes >= 10000 && unit + 1 < sizeof(units) / sizeof(units[0])) {
+		bytes = bytes / 1024 + (bytes % 1024 >= 512);
+		unit++;
+	}
+	ms_text_print(t, "%" PRIu64 " %s", bytes, units[unit]);
+}
+
+/* How many of what: leaks of one type or of one stack need not be of one size. */
+static void write_kind(struct ms_text *t, const struct ms_leak *leak,
+                       const struct ms_report *report)
+{
+	const struct ms_type *type = leak->type ? &report->types.at[leak->type - 1] : NULL;
+	bool one_size = leak->similar_size / leak->size == leak->similar_count &&
+	                leak->similar_size % leak->size == 0;
+
+	ms_text_print(t, "  %" PRIu64 " x ", leak->similar_count + 1);
+	if (type && type->name[0]) {
+		ms_text_name(t, type->name, strlen(type->name));
+		if (one_size)
+			ms_text_print(t, ", ");
+	} else if (!one_size) {
+		ms_text_print(t, "blocks of several sizes");
+	}
+	if (one_size)
+		ms_text_print(t, "%" PRIu64 " bytes", leak->size);
+	if (one_size && leak->similar_count)
+		ms_text_print(t, " each");
+}
+
+static void write_large(struct ms_text *t, const struct ms_leak *leak,
+                        const struct ms_report *report)
+{
+	write_kind(t, leak, report);
+	if (leak->referenced_count || leak->similar_referenced_count)
+		ms_text_print(t, ", with what %s ", leak->similar_count ? "they hold" : "it holds");
+	else if (leak->similar_count)
+		ms_text_print(t, ", together ");
+	if (leak->total_size != leak->size)
+		write_amount(t, leak->total_size);
+	ms_text_print(t, "\n");
+}
+
+/* Nothing where every entry is a leak by itself: the list says as much. */
+static bool has_merged(const struct ms_report *report)
+{
+	const struct ms_leak *leak;
+
+	ms_vec_for_each (leak, &report->leaks)
+		if (leak->kind == MS_LEAK_DIRECT && leak->similar_count)
+			return true;
+	return false;
+}
+
+static void write_largest(struct ms_text *t, const struct ms_report *report)
+{
+	uint64_t most = report->totals.leaked_bytes - report->totals.leaked_bytes / 4;
+	const struct ms_leak *leak;
+	uint64_t told = 0;
+	size_t n = 0;
+
+	if (!has_merged(report))
+		return;
+	ink(t, INK_TITLE);
+	ms_text_print(t, "Largest leaks:");
+	ink(t, INK_PLAIN);
+	ms_text_print(t, "\n");
+	ms_vec_for_each (leak, &report->leaks) {
+		if (leak->kind != MS_LEAK_DIRECT || !leak->size)
+			continue;
+		if (n++ == LARGEST || told >= most)
+			break;
+		write_large(t, leak, report);
+		told += leak->total_size;
+	}
+	ms_text_print(t, "\n");
+}
+
 static void write_summary(struct ms_text *t, const struct ms_totals *totals)
 {
 	ink(t, totals->leaked_allocations ? INK_LEAK : INK_CLEAN);
@@ -130,8 +212,8 @@ static void write_summary(struct ms_text *t, const struct ms_totals *totals)
 	              "%" PRIu64 " bytes in %" PRIu64 " allocation%s unreachable out of %" PRIu64
 	              " bytes in %" PRIu64 " allocation%s",
 	              totals->leaked_bytes, totals->leaked_allocations,
-	              plural(totals->leaked_allocations), totals->allocation_bytes,
-	              totals->allocations, plural(totals->allocations));
+	              ms_text_plural(totals->leaked_allocations), totals->allocation_bytes,
+	              totals->allocations, ms_text_plural(totals->allocations));
 	ink(t, INK_PLAIN);
 	ms_text_print(t, "\n");
 }
@@ -173,12 +255,12 @@ static void write_held(struct ms_text *t, uint64_t size, uint64_t count)
 		ms_text_print(t,
 		              "   referencing %" PRIu64 " unreachable bytes in %" PRIu64
 		              " allocation%s\n",
-		              size, count, plural(count));
+		              size, count, ms_text_plural(count));
 }
 
-static const char *reason_text(const struct ms_leak *leak)
+const char *ms_text_reason(enum ms_reason reason)
 {
-	switch ((enum ms_reason)leak->reason) {
+	switch (reason) {
 	case MS_REASON_INTERIOR:
 		return "only pointers into its middle lead to it";
 	case MS_REASON_MAPPING:
@@ -200,8 +282,7 @@ static const char *reason_text(const struct ms_leak *leak)
 
 static void write_type(struct ms_text *t, const struct ms_type *type)
 {
-	const char *slash = strrchr(type->module, '/');
-	const char *module = slash ? slash + 1 : type->module;
+	const char *module = ms_file_name(type->module);
 
 	ms_text_print(t, type->name[0] ? "   type: " : "   module: ");
 	if (type->name[0]) {
@@ -224,7 +305,7 @@ static void write_leak(struct ms_text *t, const struct ms_leak *leak,
 	ink(t, INK_PLAIN);
 	ms_text_print(t, "\n");
 	if (possible)
-		ms_text_print(t, "   reason: %s\n", reason_text(leak));
+		ms_text_print(t, "   reason: %s\n", ms_text_reason((enum ms_reason)leak->reason));
 	else if (kinds)
 		ms_text_print(t, "   kind: %s\n",
 		              leak->kind == MS_LEAK_INDIRECT ? "indirect" : "direct");
@@ -233,7 +314,8 @@ static void write_leak(struct ms_text *t, const struct ms_leak *leak,
 		ms_text_print(t,
 		              "   and %" PRIu64 " similar unreachable bytes in %" PRIu64
 		              " allocation%s\n",
-		              leak->similar_size, leak->similar_count, plural(leak->similar_count));
+		              leak->similar_size, leak->similar_count,
+		              ms_text_plural(leak->similar_count));
 	write_held(t, leak->similar_referenced_size, leak->similar_referenced_count);
 	if (report && leak->type)
 		write_type(t, &report->types.at[leak->type - 1]);
@@ -270,7 +352,7 @@ static void write_possible(struct ms_text *t, const struct ms_report *report)
 	ink(t, INK_TITLE);
 	ms_text_print(t, "Possible leaks: %" PRIu64 " bytes in %" PRIu64 " allocation%s",
 	              totals->possible_bytes, totals->possible_allocations,
-	              plural(totals->possible_allocations));
+	              ms_text_plural(totals->possible_allocations));
 	ink(t, INK_PLAIN);
 	ms_text_print(t, "\n\n");
 	write_leaks(t, report, true);
@@ -332,7 +414,7 @@ static void write_suppressed(struct ms_text *t, const struct ms_report *report)
 	}
 	ms_text_print(t, "Suppressed in all: %" PRIu64 " bytes in %" PRIu64 " allocation%s\n\n",
 	              report->totals.suppressed_bytes, report->totals.suppressed_allocations,
-	              plural(report->totals.suppressed_allocations));
+	              ms_text_plural(report->totals.suppressed_allocations));
 }
 
 static bool write_text(const struct ms_report *report, struct ms_sink *sink)
@@ -340,6 +422,7 @@ static bool write_text(const struct ms_report *report, struct ms_sink *sink)
 	struct ms_text t = { sink, true };
 
 	write_header(&t, report);
+	write_largest(&t, report);
 	write_summary(&t, &report->totals);
 	ms_text_print(&t, "\n");
 	write_leaks(&t, report, false);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* "MSWR", "MSWQ" and the layout's number, lest the two ends are ever not one build. */
-enum { MAGIC = 0x5257534d, MAGIC_QUESTION = 0x5157534d, LAYOUT = 8 };
+enum { MAGIC = 0x5257534d, MAGIC_QUESTION = 0x5157534d, LAYOUT = 11 };
 
 /* More of these than any scan makes; an honest sender never meets them. */
 enum {
@@ -16,6 +16,8 @@ enum {
 	MAX_TYPES = 1 << 16,
 	MAX_SUPPRESSED = 1 << 16,
 	MAX_LOST = 1 << 28,
+	MAX_CHAINS = MS_ANSWER_SUBJECTS * MS_ANSWER_CHAINS,
+	MAX_STEPS = (MAX_CHAINS + MS_ANSWER_SUBJECTS) * MS_ANSWER_STEPS,
 	MAX_STACKS = 1 << 26,
 	MAX_PCS = 1 << 30,
 	MAX_CODE = 1 << 20
@@ -34,6 +36,8 @@ struct wire_fixed {
 	struct ms_target_facts target;
 	struct ms_scan_facts scan;
 	struct ms_totals totals;
+	struct ms_anchors anchors;
+	struct ms_answer_facts answer;
 	uint64_t possible; /* not bool: any byte may arrive */
 };
 
@@ -47,7 +51,7 @@ struct wire_vec {
 };
 
 /* The last of them are those of a question, too. */
-enum { VECTORS = 11, FIRST_ASKED = 8 };
+enum { VECTORS = 14, FIRST_ASKED = 11 };
 
 #define WIRE_VEC(vec, max)                                                  \
 	(struct wire_vec)                                                   \
@@ -66,9 +70,12 @@ static void list_vectors(struct ms_report *report, struct wire_vec ret[VECTORS])
 	ret[5] = WIRE_VEC(&report->types, MAX_TYPES);
 	ret[6] = WIRE_VEC(&report->suppressed, MAX_SUPPRESSED);
 	ret[7] = WIRE_VEC(&report->lost, MAX_LOST);
-	ret[8] = WIRE_VEC(&report->stacks, MAX_STACKS);
-	ret[9] = WIRE_VEC(&report->pcs, MAX_PCS);
-	ret[10] = WIRE_VEC(&report->code, MAX_CODE);
+	ret[8] = WIRE_VEC(&report->answer.subjects, MS_ANSWER_SUBJECTS);
+	ret[9] = WIRE_VEC(&report->answer.chains, MAX_CHAINS);
+	ret[10] = WIRE_VEC(&report->answer.steps, MAX_STEPS);
+	ret[11] = WIRE_VEC(&report->stacks, MAX_STACKS);
+	ret[12] = WIRE_VEC(&report->pcs, MAX_PCS);
+	ret[13] = WIRE_VEC(&report->code, MAX_CODE);
 }
 
 /* The first entry of @vec, a pointer to whatever it holds. */
@@ -112,6 +119,8 @@ bool ms_wire_send(ms_wire_put put, void *ctx, const struct ms_error *error,
 	fixed.target = report->target;
 	fixed.scan = report->scan;
 	fixed.totals = report->totals;
+	fixed.anchors = report->anchors;
+	fixed.answer = report->answer.facts;
 	fixed.possible = report->possible;
 	return put(ctx, &fixed, sizeof(fixed)) && send_vectors(put, ctx, *report, 0);
 }
@@ -194,6 +203,8 @@ static enum ms_status receive_fixed(struct receiver *r, struct ms_report *report
 	report->target = fixed.target;
 	report->scan = fixed.scan;
 	report->totals = fixed.totals;
+	report->anchors = fixed.anchors;
+	report->answer.facts = fixed.answer;
 	report->possible = fixed.possible == 1;
 	return MS_OK;
 }
@@ -255,15 +266,16 @@ static bool heaps_sensible(struct ms_report *report)
 	return evidence == report->evidence.n;
 }
 
-static bool leaks_sensible(const struct ms_report *report)
+static bool leaks_sensible(struct ms_report *report)
 {
-	const struct ms_leak *leak;
+	struct ms_leak *leak;
 
 	ms_vec_for_each (leak, &report->leaks) {
 		if (leak->kind >= MS_LEAK_KINDS || leak->reason >= MS_REASONS ||
 		    leak->contents_len > MS_CONTENTS || leak->type > report->types.n ||
 		    leak->stack > report->stacks.n)
 			return false;
+		END_STRING(leak->signature);
 	}
 	return true;
 }
@@ -346,6 +358,62 @@ static bool lost_sensible(const struct ms_report *report)
 	return true;
 }
 
+static bool anchors_sensible(const struct ms_anchors *anchors)
+{
+	if (anchors->n > MS_ANCHORS)
+		return false;
+	for (uint32_t i = 0; i < anchors->n; i++)
+		if (anchors->at[i].end <= anchors->at[i].begin)
+			return false;
+	return true;
+}
+
+static bool spot_sensible(const struct ms_report *report, struct ms_spot *spot)
+{
+	END_STRING(spot->name);
+	END_STRING(spot->thread);
+	return spot->kind < MS_ROOT_KINDS && spot->pc <= report->pcs.n;
+}
+
+static bool is_run(uint64_t first, uint64_t n, uint64_t all)
+{
+	return first + n <= all;
+}
+
+static bool steps_sensible(struct ms_report *report)
+{
+	struct ms_answer_step *step;
+
+	ms_vec_for_each (step, &report->answer.steps) {
+		END_STRING(step->name);
+		if (step->type > report->types.n)
+			return false;
+	}
+	return true;
+}
+
+/* That runs overlap does no harm: there are few. */
+static bool answer_sensible(struct ms_report *report)
+{
+	struct ms_findings *answer = &report->answer;
+	struct ms_subject *subject;
+	struct ms_answer_chain *chain;
+
+	ms_vec_for_each (chain, &answer->chains)
+		if (!spot_sensible(report, &chain->root) || chain->n > MS_ANSWER_STEPS ||
+		    !is_run(chain->first, chain->n, answer->steps.n))
+			return false;
+	ms_vec_for_each (subject, &answer->subjects) {
+		END_STRING(subject->self.name);
+		if (!spot_sensible(report, &subject->spot) || subject->standing >= MS_STANDINGS ||
+		    subject->reason >= MS_REASONS || subject->self.type > report->types.n ||
+		    !is_run(subject->first_chain, subject->n_chains, answer->chains.n) ||
+		    !is_run(subject->first_holder, subject->n_holders, answer->steps.n))
+			return false;
+	}
+	return steps_sensible(report);
+}
+
 static enum ms_status receive_report(struct receiver *r, struct ms_report *ret)
 {
 	enum ms_status st = receive_outcome(r);
@@ -356,7 +424,7 @@ static enum ms_status receive_report(struct receiver *r, struct ms_report *ret)
 		return st;
 	if (!heaps_sensible(ret) || !leaks_sensible(ret) || !types_sensible(ret) ||
 	    !mappings_sensible(ret) || !stacks_sensible(ret) || !code_sensible(ret) ||
-	    !lost_sensible(ret))
+	    !lost_sensible(ret) || !anchors_sensible(&ret->anchors) || !answer_sensible(ret))
 		return nonsense(r, "an entry out of range");
 	end_patterns(&ret->suppressed);
 	end_notes(&ret->evidence);

@@ -3,18 +3,31 @@
 
 #include <string.h>
 
-#include "report/formats.h"
-
 static const struct ms_writer *const writers[] = {
 	&ms_text_writer,
 	&ms_json_writer,
 };
 
-const struct ms_writer *ms_writer_find(const char *name)
+static const struct ms_writer *const answer_writers[] = {
+	&ms_why_text_writer,
+	&ms_why_json_writer,
+};
+
+static const struct ms_writer *find(const struct ms_writer *const *list, size_t n, const char *name)
 {
-	for (size_t i = 0; i < sizeof(writers) / sizeof(writers[0]); i++) {
-		if (strcmp(writers[i]->name, name) == 0)
-			return writers[i];
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(list[i]->name, name) == 0)
+			return list[i];
 	}
 	return NULL;
+}
+
+const struct ms_writer *ms_writer_find(const char *name)
+{
+	return find(writers, sizeof(writers) / sizeof(writers[0]), name);
+}
+
+const struct ms_writer *ms_answer_writer_find(const char *name)
+{
+	return find(answer_writers, sizeof(answer_writers) / sizeof(answer_writers[0]), name);
 }

@@ -28,7 +28,24 @@ struct ms_writer {
 	bool (*write)(const struct ms_report *report, struct ms_sink *sink);
 };
 
-/* The writer of that name, or NULL. */
+/* Those that there are, one per file; callers ask for one by its name, or get NULL. */
+extern const struct ms_writer ms_text_writer; /* for people, and for readers of Android's logs */
+extern const struct ms_writer ms_json_writer; /* memscan.report/1 */
 const struct ms_writer *ms_writer_find(const char *name);
+
+/* The same for answers: ms_report.answer, with what is known of the scan. */
+const struct ms_writer *ms_answer_writer_find(const char *name);
+extern const struct ms_writer ms_why_text_writer;
+extern const struct ms_writer ms_why_json_writer; /* memscan.why/1 */
+
+/* Why a possible leak is not called a leak. */
+const char *ms_text_reason(enum ms_reason reason);
+
+/*
+ * Parts of the text report, for those that log it: the summary line, and a leak's lines;
+ * its type and its stack are in @report, which may be NULL.
+ */
+void ms_text_summary(const struct ms_totals *totals, struct ms_sink *sink);
+void ms_text_leak(const struct ms_leak *leak, const struct ms_report *report, struct ms_sink *sink);
 
 #endif

@@ -31,6 +31,8 @@ enum ms_status ms_service_ask(struct ms_service *service, struct ms_arena *arena
 
 		st = host->attempt(service->ctx, arena, ret, err);
 		trust.spent_ns = ms_now_ns() - since_ns;
+		if (!st)
+			service->options.anchors = ret->anchors;
 		why = ms_trust_doubt(&trust, st, ret, err);
 		if (!why || service->once || is_late(service, ms_trust_pause_ns(&trust)))
 			break;

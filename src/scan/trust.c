@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/hash.h"
+
 /* Why @report cannot be trusted. */
 static enum ms_doubt doubt_of(const struct ms_report *report)
 {
@@ -15,15 +17,14 @@ static enum ms_doubt doubt_of(const struct ms_report *report)
 	return doubt;
 }
 
-/* A number that tells one answer's evidence from another's (FNV-1a). */
+/* A number that tells one answer's evidence from another's. */
 static uint64_t digest(const struct ms_report *report)
 {
-	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+	uint64_t hash = MS_HASH_BASIS;
 	const struct ms_note *note;
 
 	ms_vec_for_each (note, &report->evidence)
-		for (const char *c = note->text; *c; c++)
-			hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+		hash = ms_hash(hash, note->text, strlen(note->text));
 	return hash;
 }
 

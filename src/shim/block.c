@@ -119,12 +119,12 @@ static size_t untracked; /* NOLINT(cppcoreguidelines-avoid-non-const-global-vari
 
 static void enter(const void *p, struct ms_live live)
 {
-	static bool told;
+	static bool warned;
 
 	if (ms_live_add(p, live) || !ms_shim_knows_all())
 		return;
 	(void)__atomic_fetch_add(&untracked, 1, __ATOMIC_RELAXED);
-	if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
+	if (!__atomic_exchange_n(&warned, true, __ATOMIC_RELAXED))
 		ms_say("Unable to track all blocks: out of memory.");
 }
 

@@ -13,12 +13,14 @@
 #include "sym/elf/functions.h"
 #include "sym/elf/packed.h"
 #include "sym/opener.h"
+#include "sym/symbols.h"
 
 struct ms_symbol_file {
 	Dwfl_Callbacks callbacks;
 	Dwfl *dwfl;
 	Dwfl_Module *mod;
 	struct ms_function_source source;
+	struct ms_symbol_table data;
 	struct ms_debug debug;
 	const char *path;
 	Elf *elf;
@@ -152,6 +154,7 @@ static bool begin(struct ms_symbol_file *file, const char *path, int fd)
 	*userdata = &file->debug;
 	file->source.units.mod = file->mod;
 	file->source.table.mod = file->mod;
+	file->data.mod = file->mod;
 	file->elf = dwfl_module_getelf(file->mod, &file->bias);
 	return file->elf;
 }
@@ -168,6 +171,7 @@ struct ms_symbol_file *ms_symbol_file_take(int fd, const char *path, const struc
 	}
 	file->source.units.arena = arena;
 	file->source.table.arena = arena;
+	file->data = (struct ms_symbol_table){ .arena = arena, .data = true };
 	file->path = kept;
 	file->debug = (struct ms_debug){ .finder = finder, .code = code, .arena = arena };
 	if (begin(file, kept, fd))
@@ -301,6 +305,19 @@ bool ms_symbol_file_tell(struct ms_symbol_file *file, uint64_t offset, struct ms
 	entry = ms_symbol_table_find(&file->source.table, addr + file->bias);
 	if (entry)
 		symbol->function_offset = addr + file->bias - entry->range.begin;
+	return true;
+}
+
+bool ms_symbol_file_tell_data(struct ms_symbol_file *file, ms_addr addr, struct ms_arena *arena,
+                              struct ms_symbol *ret)
+{
+	const struct ms_table_entry *entry = ms_symbol_table_find(&file->data, addr + file->bias);
+
+	if (!entry)
+		return false;
+	ret->rel_pc = addr;
+	ret->function = ms_readable_name(entry->name, arena);
+	ret->function_offset = addr + file->bias - entry->range.begin;
 	return true;
 }
 

@@ -85,6 +85,13 @@ bool ms_symbol_file_name(struct ms_symbol_file *file, uint64_t offset, struct ms
 /* The same, and the symbol with the address in the ELF file. */
 bool ms_symbol_file_tell(struct ms_symbol_file *file, uint64_t offset, struct ms_named *ret);
 
+/*
+ * The variable at @addr of the ELF file's own addresses, its name in @arena; false when none
+ * is known.
+ */
+bool ms_symbol_file_tell_data(struct ms_symbol_file *file, ms_addr addr, struct ms_arena *arena,
+                              struct ms_symbol *ret);
+
 /* The build-id's bytes; 0 of them when it has none. */
 size_t ms_symbol_file_build_id(const struct ms_symbol_file *file, const unsigned char **ret);
 

@@ -18,6 +18,8 @@
 #include <limits.h>
 #include <stdint.h>
 
+#include "engine/source.h"
+
 enum ms_file_kind { MS_FILE_CODE, MS_FILE_DEBUG, MS_FILE_COMMON, MS_FILE_SERVER };
 
 enum { MS_FILE_ID = 64, MS_FILE_NAME = 256 };
@@ -43,6 +45,16 @@ struct ms_finder {
 	 */
 	int (*find)(void *ctx, const struct ms_file_question *question, struct ms_file_answer *ret);
 	void *ctx;
+};
+
+/* What names of a process are made of. */
+struct ms_symbols_call {
+	/* Opens files, whose numbers are those of maps' entries; NULL: none are read. */
+	const struct ms_finder *finder;
+	const struct ms_mappings *maps;
+	/* Reads the process's memory; returns how many bytes from @addr on were readable. */
+	size_t (*read)(const void *ctx, ms_addr addr, void *buf, size_t len);
+	const void *ctx;
 };
 
 #endif

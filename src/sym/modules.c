@@ -75,7 +75,7 @@ static Elf *vdso_elf(const struct ms_module *module)
 }
 
 /* An ELF file inside of another file: what is mapped from somewhere in its middle. */
-static Elf *inner_elf(struct ms_module *module, int fd)
+static Elf *inner_elf(const struct ms_module *module, int fd)
 {
 	uint64_t offset = module->first->offset;
 	struct stat st;
@@ -88,9 +88,7 @@ static Elf *inner_elf(struct ms_module *module, int fd)
 	             (off_t)offset);
 	if (bytes == MAP_FAILED)
 		return NULL;
-	module->file = bytes;
-	module->file_len = (size_t)st.st_size - offset;
-	return elf_memory(bytes, module->file_len);
+	return elf_memory(bytes, (size_t)st.st_size - offset);
 }
 
 int ms_module_elf(struct ms_module *module, Elf **ret_elf)
@@ -108,11 +106,4 @@ int ms_module_elf(struct ms_module *module, Elf **ret_elf)
 	*ret_elf = inner_elf(module, fd);
 	(void)close(fd);
 	return -1;
-}
-
-void ms_module_close(struct ms_module *module)
-{
-	if (module->file)
-		(void)munmap(module->file, module->file_len);
-	module->file = NULL;
 }

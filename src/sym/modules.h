@@ -7,7 +7,7 @@
 #include "sym/elf/debug.h"
 #include "sym/elf/table.h"
 #include "sym/elf/units.h"
-#include "sym/symbols.h"
+#include "sym/finder.h"
 
 enum { MS_BUILD_ID_TEXT = 2 * 64 + 1 };
 
@@ -17,8 +17,6 @@ struct ms_module {
 	const struct ms_mapping *first;
 	const struct ms_symbols_call *call;
 	struct ms_arena *arena;
-	void *file; /* mapped by us, file_len bytes; NULL: not */
-	size_t file_len;
 	char build_id[MS_BUILD_ID_TEXT];
 	struct ms_unit_source units; /* of its debug information */
 	struct ms_symbol_table table;
@@ -39,8 +37,5 @@ int ms_module_elf(struct ms_module *module, Elf **ret_elf);
 
 /* Its number for call->finder. */
 uint32_t ms_module_code(const struct ms_module *module);
-
-/* Release what ms_module_elf() holds; its Elf must have ended. */
-void ms_module_close(struct ms_module *module);
 
 #endif

@@ -128,16 +128,6 @@ enum ms_status ms_symbols_open(const struct ms_symbols_call *call, struct ms_are
 	return MS_OK;
 }
 
-void ms_symbols_close(struct ms_symbols *symbols)
-{
-	struct ms_module *module;
-
-	if (symbols->dwfl)
-		dwfl_end(symbols->dwfl);
-	ms_vec_for_each (module, &symbols->modules)
-		ms_module_close(module);
-}
-
 static void name_build_id(Dwfl_Module *mod, struct ms_module *module, struct ms_symbol *ret)
 {
 	const unsigned char *bits;

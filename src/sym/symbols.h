@@ -22,27 +22,20 @@
 #include "engine/source.h"
 #include "sym/opener.h"
 
-struct ms_symbols_call {
-	/* Opens files, whose numbers are those of maps' entries; NULL: none are read. */
-	const struct ms_finder *finder;
-	const struct ms_mappings *maps;
-	/* Reads the process's memory; returns how many bytes from @addr on were readable. */
-	size_t (*read)(const void *ctx, ms_addr addr, void *buf, size_t len);
-	const void *ctx;
-};
-
-/* Have @ret, initialised, open the files of @maps for that. */
+/* Have @ret, initialised, open the files of @maps for ms_symbols_call. */
 void ms_symbols_opener(const struct ms_mappings *maps, struct ms_opener *ret);
 
 struct ms_symbols;
 
-/* @call and @arena are borrowed until ms_symbols_close(). Returns MS_E_NOMEM only. */
+/*
+ * @call and @arena are borrowed for good: the files that were opened are closed when the
+ * process ends. Returns MS_E_NOMEM only.
+ */
 ms_must_check enum ms_status ms_symbols_open(const struct ms_symbols_call *call,
                                              struct ms_arena *arena, struct ms_symbols **ret,
                                              struct ms_error *err);
-void ms_symbols_close(struct ms_symbols *symbols);
 
-/* Give what is known of @addr. Strings in @ret live until ms_symbols_close(). */
+/* Give what is known of @addr. */
 void ms_symbols_name(struct ms_symbols *symbols, ms_addr addr, struct ms_symbol *ret);
 
 /*

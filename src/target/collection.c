@@ -234,15 +234,16 @@ static void keep_image(struct server *s)
 {
 	uint64_t least = s->shared->least_room;
 	struct pollfd done = { .fd = s->channel, .events = POLLIN };
-	int urgency = ms_urgent_begin();
+	int urgency = least ? ms_urgent_begin() : 0;
 
 	while (least && s->cloner.image && poll(&done, 1, ROOM_MS) <= 0) {
-		struct ms_headroom room = ms_fork_room(s->shared->pid);
+		uint64_t room = ms_fork_room(s->shared->pid);
 
-		if (room.bytes < least)
-			end_for_room(s, room.bytes);
+		if (room < least)
+			end_for_room(s, room);
 	}
-	ms_urgent_end(urgency);
+	if (least)
+		ms_urgent_end(urgency);
 	while (hear(s->channel) != MESSAGE_NONE)
 		;
 }
@@ -250,7 +251,7 @@ static void keep_image(struct server *s)
 /* With a clone: lead its threads out of malloc, and keep it until the sweeper is done. */
 static bool serve_image(struct server *s)
 {
-	bool told;
+	bool answered;
 	int urgency;
 
 	/* It, and not the target, is to end for want of memory. */
@@ -261,16 +262,16 @@ static bool serve_image(struct server *s)
 	ms_clone_finish_malloc(&s->cloner);
 	set_tick(0);
 	ms_urgent_end(urgency);
-	told = answer(s, MS_OK);
+	answered = answer(s, MS_OK);
 	keep_image(s);
-	return told;
+	return answered;
 }
 
 static int serve_frozen(struct server *s)
 {
 	int urgency = ms_urgent_begin();
 	bool asked = false;
-	bool told = false;
+	bool answered = false;
 	enum ms_status st;
 
 	set_tick(MS_TICK_NS / 1000);
@@ -287,9 +288,9 @@ static int serve_frozen(struct server *s)
 	if (st)
 		(void)answer(s, st);
 	else if (asked)
-		told = s->cloner.image ? serve_image(s) : answer(s, MS_OK);
+		answered = s->cloner.image ? serve_image(s) : answer(s, MS_OK);
 	ms_clone_end(&s->cloner);
-	return told ? 0 : 1;
+	return answered ? 0 : 1;
 }
 
 int ms_collection_serve(struct ms_collection *shared, int channel)

@@ -67,14 +67,17 @@ struct ms_collection {
 	uint64_t start_ticks; /* of it, after boot: another process with its id has another */
 	uint64_t timeout_ns;
 	uint32_t max_threads;
-	size_t map_bytes; /* of this whole mapping */
+	size_t map_bytes;         /* of this whole mapping */
+	struct ms_anchors wanted; /* allocators' state, whose code is to be looked for */
 
 	/* set by the sweeper before it asks for the freeze */
 	struct ms_proc_program program; /* of which all of this is; zeros: not asked for */
 	uint32_t n_malloc_code;
 	uint32_t n_libc_code;
+	uint32_t n_linked_code;    /* of malloc_code, the last ones: found by state */
+	struct ms_anchors anchors; /* that state */
 	struct ms_range malloc_code[MS_CODE_RANGES]; /* instructions of malloc itself */
-	struct ms_range libc_code[MS_CODE_RANGES];   /* text of the library that has it */
+	struct ms_range libc_code[MS_CODE_RANGES];   /* C libraries' text, and what these call */
 	uint32_t n_all_code;
 	struct ms_range
 		all_code[MS_ALL_CODE_RANGES]; /* executable mappings by address; the first */

@@ -61,6 +61,15 @@ ssize_t ms_proc_read(pid_t id, const char *name, char *buf, size_t size)
 	return ms_proc_read_path(path, buf, size);
 }
 
+void ms_proc_name(pid_t id, char *buf, size_t size)
+{
+	ssize_t len = ms_proc_read(id, "comm", buf, size);
+
+	/* It may have more of them, of its own. */
+	if (len > 0 && buf[len - 1] == '\n')
+		buf[len - 1] = '\0';
+}
+
 void ms_proc_link(pid_t id, const char *name, char *buf, size_t size)
 {
 	char path[PATH_BYTES];

@@ -26,7 +26,10 @@ int ms_proc_open(pid_t id, const char *name, int flags);
  */
 ssize_t ms_proc_read(pid_t id, const char *name, char *buf, size_t size);
 
-/* The same of any file. */
+/* What /proc calls the process or thread @id; "" when it is gone. */
+void ms_proc_name(pid_t id, char *buf, size_t size);
+
+/* The same as ms_proc_read() of any file. */
 ssize_t ms_proc_read_path(const char *path, char *buf, size_t size);
 
 /* Resolve the link /proc/@id/@name as a string, cut to @size - 1 bytes; "" when it cannot be. */

@@ -77,6 +77,7 @@ static bool find_stack(const struct ms_stack_place *place, const struct ms_room_
 /* Whether what lies below may be a stack that a signal handler has interrupted, not a free one. */
 static bool is_on_signal_stack(const struct ms_room_of *thread, struct ms_range stack)
 {
+	const struct ms_signal_layout *layout = &ms_native_arch.abi.signal_frame;
 	ms_addr at = ms_align_up(thread->sp, 8);
 	ms_addr end = stack.end;
 	uint64_t words[PIECE_WORDS];
@@ -88,12 +89,13 @@ static bool is_on_signal_stack(const struct ms_room_of *thread, struct ms_range 
 		size_t len = end - at < sizeof(words) ? (size_t)(end - at) : sizeof(words);
 		size_t n = ms_room_read(thread->tid, at, words, len) / 8;
 
-		if (n < MS_SIGNAL_FRAME_WORDS)
+		if (n < layout->words)
 			return false;
-		for (size_t i = 0; i + MS_SIGNAL_FRAME_WORDS <= n; i++)
-			if (ms_signal_frame_at(words + i, at + 8 * i, thread->sp, &interrupted))
+		for (size_t i = 0; i + layout->words <= n; i++)
+			if (ms_signal_frame_at(layout, words + i, at + 8 * i, thread->sp,
+			                       &interrupted))
 				return true;
-		at += 8 * (n - MS_SIGNAL_FRAME_WORDS + 1);
+		at += 8 * (n - layout->words + 1);
 	}
 	return false;
 }

@@ -129,17 +129,13 @@ uint64_t ms_fork_private_bytes(const struct ms_source *fork);
 /* False when the clone was killed by someone while it was read: what was read is not to be used. */
 bool ms_fork_is_whole(struct ms_source *fork);
 
-/* What the memory cgroups that a process is in leave it. */
-struct ms_headroom {
-	uint64_t bytes; /* UINT64_MAX: there is no limit */
-	bool as_one;    /* a process that takes more ends all of a group */
-};
-struct ms_headroom ms_fork_room(pid_t pid);
+/* Bytes that the memory cgroups of a process leave it; UINT64_MAX when there is no limit. */
+uint64_t ms_fork_room(pid_t pid);
 
 /*
  * Refuse what is known beforehand to make a clone impossible or unwise: an init of its
- * pid namespace, private huge pages, a cgroup with little room left. Returns MS_E_UNSUPPORTED with
- * the reason.
+ * pid namespace, private huge pages, a cgroup without room for all that it may write to. Returns
+ * MS_E_UNSUPPORTED with the reason.
  *
  * @ret_least: when so many bytes of ms_fork_room() are left the clone is to end; 0: never
  */

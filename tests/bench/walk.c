@@ -30,6 +30,7 @@
 #include "base/clock.h"
 #include "engine/graph/walk.h"
 #include "engine/holding/chains.h"
+#include "target/arch/arch.h"
 
 enum { STRIDE = 64, USABLE = 48, CHUNK = 80, PAYLOAD = 72, RUNS = 3, DEFAULTS = 3, WORKERS = 2 };
 
@@ -323,13 +324,13 @@ static void measure_view(struct heap *heap)
 static void measure(size_t n)
 {
 	struct heap viewed = { .base.ops = &heap_ops,
-		               .base.abi = ms_abi_x86_64,
+		               .base.abi = ms_native_arch.abi,
 		               .len = n * STRIDE,
 		               .n = n,
 		               .stride = STRIDE,
 		               .usable = USABLE };
 	struct heap cloned = { .base.ops = &clone_ops,
-		               .base.abi = ms_abi_x86_64,
+		               .base.abi = ms_native_arch.abi,
 		               .len = n * CHUNK,
 		               .n = n,
 		               .stride = CHUNK,

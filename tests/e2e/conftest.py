@@ -37,7 +37,7 @@ def pytest_sessionfinish(session):
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "alone: measures time, or changes the machine: no other test runs beside it")
+    config.addinivalue_line("markers", "alone: measures time, must meet a scan at work, or changes the machine: no other test runs beside it")
     config.addinivalue_line("markers", "spread: the tests of the file need not run one after the other")
 
 

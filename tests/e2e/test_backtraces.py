@@ -42,7 +42,7 @@ def function_at(path, offset):
 @pytest.mark.parametrize("how", HOW)
 def test_leaks_of_the_same_stack_are_one(how):
     with start() as target:
-        folded = check_scanned(scan(target.pid, "--snapshot", how))
+        folded = check_scanned(scan(target.pid, "--snapshot", how, merge=True))
         apart = check_scanned(scan(target.pid, "--snapshot", how, "--no-fold"))
     check_folded(folded)
     support.check_unfolded(apart)
@@ -71,7 +71,7 @@ def test_frames_are_in_the_files_that_they_name(how):
 
 def test_the_text_has_the_frames_of_each_leak_in_order():
     with start() as target:
-        report = check_scanned(scan(target.pid))
+        report = check_scanned(scan(target.pid, merge=True))
         text = memscan("--pid", target.pid, "--limit", "all").stdout
     paragraphs = [part for part in text.split("\n\n") if " bytes unreachable at " in part]
     assert len(paragraphs) == len(report["leaks"])

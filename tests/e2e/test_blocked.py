@@ -12,8 +12,6 @@ import pytest
 import support
 from support import HOST, Process, check_scanned, compile_target, scan
 
-pytestmark = pytest.mark.alone
-
 SCANS = int(os.environ.get("BLOCKED_SCANS") or 100)
 
 
@@ -43,6 +41,7 @@ def test_no_sleeping_call_sees_eintr_elsewhere(suite, variant, notes):
     check_no_call_returns(notes, f"{suite} {variant}", program, max(10, SCANS // 10))
 
 
+@pytest.mark.alone
 def test_the_target_notices_an_interruption():
     """That the target would tell: after a stop some of its calls return, by signal(7)."""
     with Process([compile_target("blocked")]) as blocked:

@@ -19,8 +19,6 @@ import support
 import test_targets
 from support import COULD_NOT_SCAN, HOST, MEMSCAN, SCANNED_LEAKS, USAGE, Target, check_scanned, memscan, scan
 
-pytestmark = pytest.mark.alone
-
 PLACES = ("pipe", "xor", "child")
 
 
@@ -112,7 +110,7 @@ def test_totals_count_what_is_not_listed():
 @pytest.mark.parametrize("how", ["fork", "copy"])
 def test_costs_are_those_of_both_scans(how):
     with hiding("pipe") as target:
-        once = check_scanned(scan(target.pid, "--snapshot", how))["scan"]
+        once = support.scan_as_asked(target.pid, "--snapshot", how)["scan"]
         report = check_scanned(confirmed(target, None, "--snapshot", how))
         facts = report["scan"]
         assert facts["confirm_ns"] == 300_000_000
@@ -205,6 +203,7 @@ SCENARIOS = [(variant, name, scenario) for variant in ("dynamic", "static")
              for scenario in test_targets.VARIANT_SCENARIOS[name, variant]]
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("variant,name,scenario", SCENARIOS, ids=["-".join(parts) for parts in SCENARIOS])
 def test_true_leaks_stay(variant, name, scenario):
     """Whatever a scan tells of these, two scans tell as well."""

@@ -3,6 +3,7 @@
 
 PROGRAMS: "all" for the whole table of at_work, or names of it, separated by commas;
 without it those that are for `make check`. PROGRAM_SECONDS: how long each is scanned.
+PROGRAM_MALLOC: the file of an allocator that all of them are to have.
 """
 
 import contextlib
@@ -17,20 +18,32 @@ import pytest
 import at_work
 import free_log
 import support
-
-pytestmark = pytest.mark.alone
+from allocators import LIB as LIBRARIES
 
 WANTED = os.environ.get("PROGRAMS", "")
+MALLOC = os.environ.get("PROGRAM_MALLOC", "")
 SECONDS = float(os.environ.get("PROGRAM_SECONDS", "5"))
 LIMIT = 180 + int(SECONDS)
 
 
+# In `make check` also with these.
+WITH_OTHERS = (("sqlite3", "libtcmalloc_minimal.so.4"), ("haproxy", "libmimalloc.so.2.0"),
+               ("mariadb", "libjemalloc.so.2"))
+
+
 def chosen():
+    """Programs, each with the allocator that it is to have instead of its own; "": its own."""
     if WANTED in ("", "all"):
-        return [program for program in at_work.programs if program.check or WANTED]
-    found = [program for program in at_work.programs if program.name in WANTED.split(",")]
-    assert len(found) == len(WANTED.split(",")), f"of {WANTED} there are {[program.name for program in found]}"
-    return found
+        found = [program for program in at_work.programs if program.check or WANTED]
+    else:
+        found = [program for program in at_work.programs if program.name in WANTED.split(",")]
+        assert len(found) == len(WANTED.split(",")), f"of {WANTED} there are {[program.name for program in found]}"
+    others = [(program, f"/{LIBRARIES}/{file}") for program in found for name, file in WITH_OTHERS if program.name == name]
+    return [(program, MALLOC) for program in found] + (others if not WANTED and not MALLOC else [])
+
+
+def title(program, malloc):
+    return program.name + (f"-{pathlib.Path(malloc).name.split('.')[0]}" if malloc else "")
 
 
 def scan_at_work(outcome, pids_now, logs):
@@ -74,10 +87,10 @@ def limit():
 
 
 @pytest.mark.usefixtures("limit")
-@pytest.mark.parametrize("program", chosen(), ids=lambda program: program.name)
-def test_no_leak_is_used_later(program, folder, outcomes, orphans):
-    outcome = free_log.Outcome(program.name)
-    with free_log.Logs() as logs:
+@pytest.mark.parametrize("program,malloc", chosen(), ids=[title(*one) for one in chosen()])
+def test_no_leak_is_used_later(program, malloc, folder, outcomes, orphans):
+    outcome = free_log.Outcome(title(program, malloc))
+    with free_log.Logs(malloc) as logs:
         orphans(f"FREELOG={logs.folder}")
         place = at_work.Place(folder, logs.env)
         with place.stack, contextlib.closing(program.run(place)) as steps:

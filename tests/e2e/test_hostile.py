@@ -22,10 +22,8 @@ import support
 from support import (COULD_NOT_SCAN, MEMSCAN, SCANNED_CLEAN, SCANNED_LEAKS, Process, check_scanned, compile_hostile,
                      compile_target, scan)
 
-pytestmark = pytest.mark.alone
-
 EACH_SNAPSHOT = [word for word in support.snapshots() if word != "auto"]
-SCANS = int(os.environ.get("HOSTILE_SCANS") or 40)
+SCANS = int(os.environ.get("HOSTILE_SCANS") or 20)
 
 
 @pytest.mark.parametrize("snapshot", support.snapshots())
@@ -53,9 +51,9 @@ def start_memscan(*args, before=()):
 
 def reap(popen, seconds=30):
     """Wait for it, and for all that it started; its status."""
-    status = popen.wait(seconds)
+    status = support.wait_for(popen, seconds)
     support.our_children.discard(popen.pid)
-    support.wait_until(lambda: not support.leftovers_alive(), 5, "processes of memscan are left over")
+    support.wait_until(lambda: not support.leftovers_alive(), 20, "processes of memscan are left over")
     support.leftovers()
     return status
 
@@ -103,6 +101,7 @@ WAYS = {**{snapshot: ["--json", "--snapshot", snapshot, "--pid"] for snapshot in
         "stacks": ["stacks"]}
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("whom", [os.kill, os.killpg], ids=["process", "group"])
 @pytest.mark.parametrize("way", WAYS)
 def test_memscan_ends_by_a_signal(way, whom):
@@ -137,7 +136,8 @@ def test_an_ignored_hangup_does_not_end_it():
         longest = scan(target.pid).seconds
         for _ in range(min(SCANS, 20)):
             popen = start_memscan("--json", "--pid", target.pid, before=["nohup"])
-            time.sleep(random.uniform(longest / 4, longest))
+            support.wait_until(lambda: support.command_of(popen.pid) == MEMSCAN.name, what="nohup to start memscan")
+            time.sleep(random.uniform(0, longest))
             os.kill(popen.pid, signal.SIGHUP)
             assert reap(popen) in (SCANNED_CLEAN, SCANNED_LEAKS)
 
@@ -175,6 +175,7 @@ def hung_file(request):
         assert longest < 2000, f"it stood for {longest} ms"
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("snapshot", EACH_SNAPSHOT)
 @pytest.mark.parametrize("hung_file", ["data"], indirect=True)
 def test_a_page_of_a_file_that_does_not_come(hung_file, snapshot):
@@ -182,6 +183,7 @@ def test_a_page_of_a_file_that_does_not_come(hung_file, snapshot):
     check_scanned(scan(hung_file.pid, "--snapshot", snapshot))
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("hung_file", ["code"], indirect=True)
 def test_a_library_that_does_not_come(hung_file):
     """memscan does not wait for ever, and says what it waited for; what reads ends with the file system."""
@@ -190,15 +192,16 @@ def test_a_library_that_does_not_come(hung_file):
     assert popen.returncode == COULD_NOT_SCAN and "could not be read for" in said and "file system" in said, said
     messages.check(popen.returncode, said)
     support.kill(support.children_of(hung_file.pid)[0])  # the file system
-    support.wait_until(lambda: not support.leftovers_alive(), 5, "processes of memscan are left over")
+    support.wait_until(lambda: not support.leftovers_alive(), 20, "processes of memscan are left over")
     support.leftovers()
 
 
 def sweeper_of(popen):
     return next((pid for pid in support.children_of(popen.pid)
-                 if pathlib.Path(f"/proc/{pid}/comm").read_text() == "memscan-sweep\n"), None)
+                 if support.command_of(pid) == "memscan-sweep"), None)
 
 
+@pytest.mark.alone
 def test_a_sweeper_that_does_not_go_on():
     """While it holds the memory of a process, that is let go after seconds; and memscan says so."""
     code = "b = bytearray(b'x' * (600 << 20)); print('READY', flush=True); input()"
@@ -210,7 +213,7 @@ def test_a_sweeper_that_does_not_go_on():
         time.sleep(0.05)
         os.kill(sweeper_of(popen), signal.SIGSTOP)
         assert support.tracer_of(target.pid), "it was copied before the sweeper stopped"
-        support.wait_until(lambda: not support.tracer_of(target.pid), 10, "its release")
+        support.wait_until(lambda: not support.tracer_of(target.pid), 30, "its release")
         said = popen.communicate(timeout=30)[1]
         assert popen.returncode == COULD_NOT_SCAN and "(hold)" in said, said
         messages.check(popen.returncode, said)
@@ -272,6 +275,7 @@ def swap(folder):
     subprocess.run(["swapoff", file], check=True)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("snapshot", ("fork", "copy"))
 def test_shared_memory_in_swap(swap, snapshot):
     """No page table says that it is there; what it holds is freed later."""
@@ -304,6 +308,7 @@ def huge_pages():
     pool.write_text(before)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("led", ([], ["led"]), ids=("first thread", "another"))
 @pytest.mark.parametrize("snapshot", ("auto", "fork", "copy"))
 def test_huge_pages_of_which_there_are_no_more(huge_pages, snapshot, led):
@@ -349,7 +354,8 @@ def memory_group():
     support.wait_until(empty, 10, "the cgroup is empty")
 
 
-@pytest.mark.parametrize("headroom,led", [(8, []), (8, ["led"]), (40, []), (60, [])])
+# With 300 MiB all of it may be written to once more, with 200 not.
+@pytest.mark.parametrize("headroom,led", [(8, []), (8, ["led"]), (40, []), (60, []), (200, []), (300, [])])
 def test_little_room_in_its_memory_cgroup(memory_group, headroom, led, notes):
     """A process of 230 MiB that writes to all of it is never ended for a clone's sake."""
     group, limit, usage = memory_group
@@ -368,4 +374,6 @@ def test_little_room_in_its_memory_cgroup(memory_group, headroom, led, notes):
             ways[done.report["scan"]["source"]] += 1
         (group / limit).write_text("-1" if "limit" in limit else "max")
         assert target.finish() == 0
+    assert headroom >= 300 or set(ways) == {"copy"}, ways
+    assert headroom < 300 or "fork" in ways, ways
     notes.append(f"{headroom} MiB of headroom in a memory cgroup, {led}: {dict(ways)}")

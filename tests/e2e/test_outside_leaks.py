@@ -31,6 +31,8 @@ def malloc_by_gdb(pid, sizes):
         calls += ["-ex", f"print/x (unsigned long)((void *(*)(unsigned long))malloc)({size})"]
     done = subprocess.run(["gdb", "-q", "-nx", "-batch", "-p", str(pid), *calls], stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
+    if "Couldn't write extended state status" in done.stdout:
+        pytest.skip("this gdb cannot set registers on a machine with AMX, so it calls nothing")
     found = [int(address, 16) for address in re.findall(r"^\$\d+ = (0x[0-9a-f]+)$", done.stdout, re.M)]
     assert len(found) == len(sizes), done.stdout
     return found
@@ -48,13 +50,8 @@ def check_found(pid, before, after, made, sizes, notes):
     assert len(set(made) & grown) > len(made) / 2, f"found {len(set(made) & grown)} of {len(made)}"
     for address, size in zip(made, sizes):
         assert address not in grown or size <= new[address] < size + 4096 + 16
-    notes.append(f"made from outside in {name_of(pid)}: {len(set(made) & grown)} of {len(made)} found, none besides; "
+    notes.append(f"made from outside in {support.command_of(pid)}: {len(set(made) & grown)} of {len(made)} found, none besides; "
                  f"words still point to {len(held)}")
-
-
-def name_of(pid):
-    with open(f"/proc/{pid}/comm") as comm:
-        return comm.read().strip()
 
 
 def gdb_leaks(process, notes, idle):

@@ -217,9 +217,8 @@ def test_probed_by_the_kernel(how):
 @pytest.mark.parametrize("source,compiler,flags,word", [
     ("plain.c", "gcc", ["-m32"], "32-bit"),
     ("plain.c", "musl-gcc", ["-static"], "malloc"),
-    ("plain.c", "musl-gcc", [], "malloc"),
     ("no_libc.c", "gcc", ["-nostdlib", "-static", "-ffreestanding"], "malloc"),
-], ids=["32-bit", "musl-static", "musl", "no-libc"])
+], ids=["32-bit", "musl-that-never-frees", "no-libc"])
 def test_no_allocator_understood(source, compiler, flags, word, request):
     if word == "32-bit":
         program = support.compile_32_bit()
@@ -244,13 +243,6 @@ def wrapper(flag):
     return compile_special("own_malloc.c", "-fno-builtin", "-shared", "-fPIC", f"-D{flag}", tag=f"-{flag}.so")
 
 
-def jemalloc():
-    found = sorted(pathlib.Path("/usr/lib/x86_64-linux-gnu").glob("libjemalloc.so.*"))
-    if not found:
-        pytest.skip("jemalloc is not installed; tools/install-deps check")
-    return found[0]
-
-
 def start_under(*preloaded, program=None, args=()):
     target = Process([program or own_malloc(), *args], {"LD_PRELOAD": ":".join(map(str, preloaded))})
     assert target.line() == "READY"
@@ -269,13 +261,13 @@ def test_malloc_of_the_programs_own():
 
 
 def test_malloc_of_a_library():
-    with start_under(jemalloc()) as target:
-        check_rival(target, "libjemalloc")
+    with start_under(wrapper("OWN")) as target:
+        check_rival(target, "own_malloc-OWN.so")
 
 
 def test_malloc_of_a_library_behind_another_that_passes_calls_on():
-    with start_under(wrapper("WRAP_DLSYM"), jemalloc()) as target:
-        check_rival(target, "libjemalloc")
+    with start_under(wrapper("WRAP_DLSYM"), wrapper("OWN")) as target:
+        check_rival(target, "own_malloc-OWN.so")
 
 
 @pytest.mark.parametrize("how", ["WRAP_DLSYM", "WRAP_LIBC"])
@@ -370,7 +362,7 @@ def test_disk_is_full(tmp_path):
 
 # ---- somebody dies in the middle ----
 
-ROUNDS = int(os.environ.get("KILL_ROUNDS", "15"))
+ROUNDS = int(os.environ.get("KILL_ROUNDS", "10"))
 
 
 def start_memscan(target):
@@ -419,7 +411,7 @@ def processes_of(popen):
 
 def no_orphans():
     """Those that became our children have ended; collects them."""
-    orphans = [pid for pid in support.children_of(os.getpid()) if pid not in support.our_children]
+    orphans = [pid for pid in support.own_children() if pid not in support.our_children]
     for pid in orphans:
         if support.state_of(pid) == "Z":
             os.waitpid(pid, 0)
@@ -427,8 +419,8 @@ def no_orphans():
 
 
 def settle(target):
-    support.wait_until(no_orphans, 10, "memscan's processes are gone")
-    support.wait_until(lambda: support.state_of(target.pid) in "SR", 5, "the target runs")
+    support.wait_until(no_orphans, 30, "memscan's processes are gone")
+    support.wait_until(lambda: support.state_of(target.pid) in "SR", 30, "the target runs")
     support.check_untouched(target.pid)
 
 
@@ -454,6 +446,7 @@ def test_one_of_the_three_dies(large_target, which, number):
     chance, hits = random.Random(11), 0
     whole = scan(large_target.pid).seconds
     for _ in range(ROUNDS):
+        begun = time.monotonic()
         popen = start_memscan(large_target)
         support.our_children.add(popen.pid)
         time.sleep(chance.uniform(0, whole))
@@ -470,6 +463,8 @@ def test_one_of_the_three_dies(large_target, which, number):
         settle(large_target)
         if done.status == 0:
             support.read_report(done.stdout)
+            # the first scan may have waited for other tests
+            whole = min(whole, time.monotonic() - begun)
             continue
         hits += 1
         if which == "original":

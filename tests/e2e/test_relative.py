@@ -42,6 +42,6 @@ def test_what_distances_keep_is_possible(what, how, notes):
 
 def test_text_has_the_reason(tmp_path):
     with start("nodes") as target:
-        done = support.memscan("--pid", target.pid, "--possible", "--limit", "all")
+        done = support.memscan("--pid", target.pid, "--possible", "--limit", "all", "--no-merge")
         assert done.stdout.count("   reason: only self-relative pointers lead to it\n") >= CASES["nodes"], str(done)
         assert target.finish() == 0

@@ -579,10 +579,9 @@ def test_memscan_is_killed():
 def held(memscan, seconds=30):
     """The sweeper of a scan that goes on."""
     def find():
-        for pid in support.children_of(memscan.pid):
-            with contextlib.suppress(OSError):
-                if open(f"/proc/{pid}/comm").read() == "memscan-sweep\n":
-                    return pid
+        for pid in support.children_by_thread(memscan.pid):
+            if support.command_of(pid) == "memscan-sweep":
+                return pid
         return None
     return wait_until(find, seconds, "a scan")
 

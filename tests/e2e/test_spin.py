@@ -16,7 +16,7 @@ from support import HOST, Process, check_scanned, compile_target, scan
 
 pytestmark = pytest.mark.alone
 
-SCANS = int(os.environ.get("SCANS") or 60)
+SCANS = int(os.environ.get("SCANS") or 30)
 
 
 def spread(numbers):

@@ -6,6 +6,7 @@ are ignored, and what needs to stand in front of malloc says that it cannot.
 """
 
 import fnmatch
+import os
 import re
 import subprocess
 
@@ -29,11 +30,13 @@ def build(source, variant, suite=HOST, *flags, tag=""):
     if out.exists() and out.stat().st_mtime > max(source.stat().st_mtime, ARCHIVE.stat().st_mtime):
         return out
     out.parent.mkdir(parents=True, exist_ok=True)
+    part = out.with_name(f"{out.name}.{os.getpid()}")
     compiler, standard = STANDARD[source.suffix]
     command = [compiler, standard, "-D_GNU_SOURCE", "-O1", "-g", "-pthread", f"-I{INCLUDE}", f"-{variant}", *flags,
-               *support.suite_flags(suite, variant), "-o", out, source, ARCHIVE]
+               *support.suite_flags(suite, variant), "-o", part, source, ARCHIVE]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}"
+    part.rename(out)
     return out
 
 

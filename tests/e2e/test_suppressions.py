@@ -144,13 +144,13 @@ def check_graph(tmp_path, text, left, suppressed):
         for unit in ("allocations", "bytes"):
             whole = totals[f"leaked_{unit}"] + totals[f"suppressed_{unit}"]
             assert whole == before["totals"][f"leaked_{unit}"]
-        folded = check_scanned(scan(target.pid, *args))
+        folded = check_scanned(scan(target.pid, *args, merge=True))
         support.check_folded(folded)
         assert folded["totals"] == totals
         assert folded["suppressions"] == report["suppressions"]
         cut = check_scanned(support.memscan("--pid", target.pid, "--json", "--limit", 1, "--min-size", 1, *args))
         assert cut["totals"] == totals and cut["leaks"] == folded["leaks"][:1]
-        twice = check_scanned(scan(target.pid, "--confirm=0.05", *args))
+        twice = check_scanned(scan(target.pid, "--confirm=0.05", *args, merge=True))
         assert twice["totals"] == {**totals, "unconfirmed_allocations": 0, "unconfirmed_bytes": 0}
         for part in ("leaks", "suppressions", "warnings"):
             assert twice[part] == folded[part]

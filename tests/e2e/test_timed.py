@@ -5,6 +5,7 @@ The target has a thread in each call that takes a time-out and says how long eac
 took. Ten percent is the promise; a busy machine gets some more room.
 """
 
+import contextlib
 import pathlib
 import time
 
@@ -42,27 +43,36 @@ def check(took, late_ms, socket_ms, kernel_ms):
     assert not {name: ms for name, (ms, _) in took.items() if ms > ASKED_MS + limits[name]}, "ended late"
 
 
-def scan_until_over(timed, every_s, *args):
-    """Scan at these intervals till behind all time-outs; the longest time between two scans, in ms."""
-    ends = []
+def scan_until_over(several, every_s):
+    """Scan each (process, options) in turn at these intervals till behind all time-outs; the times of each one's scans."""
+    ends = [[] for _ in several]
     begun = time.monotonic()
     while time.monotonic() < begun + 1.6 * ASKED_MS / 1000:
         since = time.monotonic()
-        check_scanned(scan(timed.pid, *args))
-        ends.append(time.monotonic())
+        for (timed, args), times in zip(several, ends):
+            check_scanned(scan(timed.pid, *args))
+            times.append(time.monotonic())
         time.sleep(max(0, every_s - (time.monotonic() - since)))
-    return len(ends), round(1000 * max(b - a for a, b in zip(ends, ends[1:])))
+    return ends
 
 
-@pytest.mark.parametrize("how", ["fork", "copy"])
-def test_every_call_ends_in_time_though_scanned_every_100_ms(how, notes):
-    with Process([compile_target("timed"), ASKED_MS]) as timed:
-        assert timed.line() == "READY"
-        scans, gap_ms = scan_until_over(timed, 0.1, "--snapshot", how)
-        took = outcome(timed)
-    notes.append(f"timed {how}: {scans} scans, asked {ASKED_MS} ms: "
-                 + ", ".join(f"{name} {ms}" for name, (ms, _) in took.items()))
-    check(took, LATE_MS, LATE_MS + gap_ms, 2 * LATE_MS)
+def check_each(programs, every_s, notes):
+    """(label, program, options): nearly all of the time is waiting, so that they wait together."""
+    with contextlib.ExitStack() as stack:
+        several = [(stack.enter_context(Process([program, ASKED_MS])), args) for _, program, args in programs]
+        for timed, _ in several:
+            assert timed.line() == "READY"
+        ends = scan_until_over(several, every_s)
+        took = [outcome(timed) for timed, _ in several]
+    for (label, *_), mine, times in zip(programs, took, ends):
+        notes.append(f"timed {label}: {len(times)} scans, asked {ASKED_MS} ms: "
+                     + ", ".join(f"{name} {ms}" for name, (ms, _) in mine.items()))
+        gap_ms = round(1000 * max(b - a for a, b in zip(times, times[1:])))
+        check(mine, LATE_MS, LATE_MS + gap_ms, 2 * LATE_MS)
+
+
+def test_every_call_ends_in_time_though_scanned_every_100_ms(notes):
+    check_each([(how, compile_target("timed"), ("--snapshot", how)) for how in ("fork", "copy")], 0.1, notes)
 
 
 def test_what_passed_before_the_first_scan_counts(notes):
@@ -77,12 +87,8 @@ def test_what_passed_before_the_first_scan_counts(notes):
     check(took, LATE_MS, ASKED_MS, 2 * LATE_MS)
 
 
-@pytest.mark.parametrize("suite,variant", [("bullseye", "dynamic"), ("sid", "dynamic"), (HOST, "static")])
-def test_every_call_ends_in_time_elsewhere(suite, variant):
+def test_every_call_ends_in_time_elsewhere(notes):
     # glibc has strerrorname_np() since 2.32
-    flags = ["-Dstrerrorname_np=strerror"] if suite == "bullseye" else []
-    with Process([compile_target("timed", suite, variant, flags=flags), ASKED_MS]) as timed:
-        assert timed.line() == "READY"
-        _, gap_ms = scan_until_over(timed, 0.2)
-        took = outcome(timed)
-    check(took, LATE_MS, LATE_MS + gap_ms, 2 * LATE_MS)
+    flags = {"bullseye": ["-Dstrerrorname_np=strerror"]}
+    check_each([(f"{suite} {variant}", compile_target("timed", suite, variant, flags=flags.get(suite, ())), ())
+                for suite, variant in (("bullseye", "dynamic"), ("sid", "dynamic"), (HOST, "static"))], 0.2, notes)

@@ -48,7 +48,7 @@ def folder():
 @pytest.fixture(autouse=True)
 def adopted(nothing_left_behind):
     yield
-    wait_until(lambda: reap_adopted() or not [p for p in support.children_of(os.getpid())
+    wait_until(lambda: reap_adopted() or not [p for p in support.own_children()
                                               if p not in support.our_children], what="the end of adopted orphans")
 
 
@@ -113,13 +113,8 @@ def linked():
 
 def helpers(pid):
     """Processes beside a program: named so, and with its memory map."""
-    found = []
-    for other in support.all_pids():
-        with contextlib.suppress(OSError):
-            if other != pid and pathlib.Path(f"/proc/{other}/comm").read_text().strip() == HELPER and (
-                    shares_memory(pid, other)):
-                found.append(other)
-    return found
+    return [other for other in support.all_pids()
+            if other != pid and support.command_of(other) == HELPER and shares_memory(pid, other)]
 
 
 def shares_memory(pid, other):
@@ -133,7 +128,7 @@ def trigger(pid):
 
 def reap_adopted():
     """The process beside is an orphan, and the test runner adopts orphans."""
-    for pid in support.children_of(os.getpid()):
+    for pid in support.own_children():
         if pid not in support.our_children and state_of(pid) == "Z":
             os.waitpid(pid, 0)
 
@@ -294,14 +289,8 @@ def test_the_program_exits_meanwhile(folder, moment_ms):
         target.popen.stdin.flush()
         assert target.popen.wait(20) == 0
         finish_trigger(asked)
-        wait_until(lambda: not [p for p in support.all_pids() if comm(p) == HELPER and
+        wait_until(lambda: not [p for p in support.all_pids() if support.command_of(p) == HELPER and
                                 str(target.folder) in maps_of(p)], what="the end of the process beside")
-
-
-def comm(pid):
-    with contextlib.suppress(OSError):
-        return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
-    return None
 
 
 def maps_of(pid):
@@ -529,7 +518,7 @@ def test_a_stopped_program(folder):
         assert answer.status == COULD_NOT_SCAN and "does not answer" in answer.stderr, str(answer)
         assert len(answer.stderr.splitlines()) == 2
         os.kill(target.pid, signal.SIGCONT)
-        wait_until(target.files, what="the answer that nobody waits for any more")
+        wait_until(target.files, seconds=60, what="the answer that nobody waits for any more")
         target.well()
 
 

@@ -49,9 +49,21 @@ static inline void sample_heaps(struct ms_arena *arena, struct ms_report *report
 {
 	struct ms_heap *heap = ms_vec_push(arena, &report->heaps);
 
-	*heap = (struct ms_heap){ "glibc", "2.36", true, MS_DOUBT_NONE, 9, 1500, 700, 135168, 2 };
+	*heap = (struct ms_heap){ .allocator = "glibc",
+		                  .version = "2.36",
+		                  .verified = true,
+		                  .allocations = 9,
+		                  .allocation_bytes = 1500,
+		                  .free_bytes = 700,
+		                  .mapped_bytes = 135168,
+		                  .n_evidence = 2 };
 	heap = ms_vec_push(arena, &report->heaps);
-	*heap = (struct ms_heap){ "odd", "", false, MS_DOUBT_DAMAGED, 1, 64, 0, 4096, 1 };
+	*heap = (struct ms_heap){ .allocator = "odd",
+		                  .doubt = MS_DOUBT_DAMAGED,
+		                  .allocations = 1,
+		                  .allocation_bytes = 64,
+		                  .mapped_bytes = 4096,
+		                  .n_evidence = 1 };
 	ms_note_add(arena, &report->evidence, "first of glibc");
 	ms_note_add(arena, &report->evidence, "second of glibc");
 	ms_note_add(arena, &report->evidence, "only of odd");
@@ -74,6 +86,7 @@ static inline void sample_leaks(struct ms_arena *arena, struct ms_report *report
 		                  .kind = MS_LEAK_DIRECT,
 		                  .type = 2,
 		                  .stack = 2,
+		                  .signature = "0123456789abcdef",
 		                  .contents_len = 20,
 		                  .contents = { 0x1f, 0x20, 'A', 0x7e, 0x7f, 0x80, 0xff,
 		                                0,    1,    2,   3,    4,    5,    6,
@@ -86,6 +99,7 @@ static inline void sample_leaks(struct ms_arena *arena, struct ms_report *report
 		                  .kind = MS_LEAK_DIRECT,
 		                  .type = 1,
 		                  .stack = 1,
+		                  .signature = "fedcba9876543210",
 		                  .contents_len = 32,
 		                  .contents = "thirty-two bytes of many, 32 lon" };
 	leak = ms_vec_push(arena, &report->leaks);

@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "target/arch/arch.h"
+
 static struct ms_fake *fake_of(struct ms_source *src)
 {
 	return (struct ms_fake *)src; /* base is its first member */
@@ -80,7 +82,7 @@ void ms_fake_init(struct ms_fake *fake)
 {
 	memset(fake, 0, sizeof(*fake));
 	fake->base.ops = &fake_ops;
-	fake->base.abi = ms_abi_x86_64;
+	fake->base.abi = ms_native_arch.abi;
 }
 
 void ms_fake_deinit(struct ms_fake *fake)

@@ -7,6 +7,7 @@
 
 #include "classes.h"
 #include "engine/lost/leaks.h"
+#include "engine/lost/signature.h"
 
 ms_addr graph_addr(char name)
 {
@@ -144,7 +145,7 @@ struct ms_walk *graph_walk(struct graph *g, struct ms_walk_options options)
 
 void graph_scan(struct graph *g, struct ms_range root, struct ms_report *ret)
 {
-	struct ms_scan_options options = { .limit = UINT64_MAX };
+	struct ms_scan_options options = { .limit = UINT64_MAX, .no_merge = true };
 	struct ms_walk *walk = graph_walk(g, (struct ms_walk_options){ 0 });
 	const struct ms_regions none = { 0 };
 	struct ms_leak_list list = { .blocks = &g->blocks,
@@ -157,6 +158,7 @@ void graph_scan(struct graph *g, struct ms_range root, struct ms_report *ret)
 	ms_walk_range(walk, root);
 	assert(!ms_walk_finish(walk, &g->err));
 	list.edges = graph_edges(g, &(struct ms_walk_options){ 0 });
+	list.signer = ms_signer_new(&list, &none);
 	assert(!ms_leaks_take(&list, MS_REASON_NONE, &g->err));
 	assert(!ms_leaks_finish(&list, &g->err));
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "alloc/glibc/layout.h"
+#include "ptplaces.h"
 
 /*
  * Where things are. One library's addresses, from its base:
@@ -18,7 +19,7 @@
  *	ARENAS   heaps of other arenas, 64 MiB each
  *	MODULE   the library: a page of headers, two of data
  *
- * What is below TLS is for words that stand farther from their thread pointer.
+ * What is below PTHEAP_STORAGE is for words that stand farther from their thread pointer.
  */
 enum {
 	RW = MS_PROT_READ | MS_PROT_WRITE,
@@ -27,36 +28,15 @@ enum {
 	DATA_BYTES = 2 * PAGE
 };
 
-static const ms_addr TLS = 0x10000000;
 static const ms_addr TLS_BYTES = 0x10000; /* a thread's */
 static const ms_addr BASE = 0x100000000000;
 static const ms_addr PIECES = 0x1000000;
 static const ms_addr ARENAS = 0x100000000;
-static const ms_addr HEAP_MAX = 0x4000000;
+static const ms_addr HEAP_MAX = 0x4000000; /* unless ptheap.heap_max says another */
 static const ms_addr MODULE = 0x200000000;
 static const uint64_t CACHE_DISTANCE = 0x48;
 static const uint64_t LIBC_DISTANCE = 0x100; /* from the first library's word to the second's */
 static const uint64_t RANDOM_KEY = 0x6b657920656e6f21;
-
-enum key { KEY_NONE, KEY_CACHE, KEY_RANDOM };
-
-/* A test's own mistake. */
-_Noreturn static void refuse(const char *text, const char *is_no)
-{
-	(void)fprintf(stderr, "ptheap: \"%s\" is no %s\n", text, is_no);
-	abort();
-}
-
-struct ptheap_version {
-	const char *name;
-	uint8_t arena;  /* index in ms_arena_layouts */
-	uint8_t par;    /* in ms_par_layouts */
-	uint8_t tcache; /* in ms_tcache_layouts */
-	bool safe;      /* links are safe-linked */
-	uint8_t key;
-	uint8_t heap_info; /* bytes before the first arena of a heap */
-	uint8_t tcache_count;
-};
 
 static const struct ptheap_version versions[] = {
 	{ "2.26", 0, 0, 0, false, KEY_NONE, 0x20, 7 },
@@ -98,7 +78,7 @@ static size_t count_read(struct ms_source *src, ms_addr addr, void *buf, size_t 
 
 void ptheap_init_tls(struct ptheap *h, uint64_t distance, enum ptheap_tls tls)
 {
-	ms_addr begin = ms_align_down(TLS - distance, PAGE);
+	ms_addr begin = ms_align_down(PTHEAP_STORAGE - distance, PAGE);
 
 	memset(h, 0, sizeof(*h));
 	h->cache_distance = distance;
@@ -108,7 +88,8 @@ void ptheap_init_tls(struct ptheap *h, uint64_t distance, enum ptheap_tls tls)
 	h->ops = *h->fake_ops;
 	h->ops.read = count_read;
 	h->fake.base.ops = &h->ops;
-	(void)ms_fake_map(&h->fake, begin, TLS - begin + PTHEAP_ARENAS * TLS_BYTES, RW, "");
+	(void)ms_fake_map(&h->fake, begin, PTHEAP_STORAGE - begin + PTHEAP_ARENAS * TLS_BYTES, RW,
+	                  "");
 }
 
 void ptheap_init(struct ptheap *h)
@@ -122,13 +103,24 @@ void ptheap_deinit(struct ptheap *h)
 	ms_fake_deinit(&h->fake);
 }
 
-static uint64_t get(const struct ptheap *h, ms_addr addr)
+_Noreturn void ptheap_refuse(const char *text, const char *is_no)
+{
+	(void)fprintf(stderr, "ptheap: \"%s\" is no %s\n", text, is_no);
+	abort();
+}
+
+uint64_t ptheap_word(const struct ptheap *h, ms_addr addr)
 {
 	struct ms_source *src = (struct ms_source *)(uintptr_t)&h->fake.base;
 	uint64_t word = 0;
 
 	(void)ms_source_word(src, addr, &word);
 	return word;
+}
+
+static ms_addr heap_max(const struct pen *pen)
+{
+	return pen->h->heap_max ? pen->h->heap_max : HEAP_MAX;
 }
 
 static void put(struct pen *pen, ms_addr addr, uint64_t word)
@@ -143,7 +135,7 @@ static void put_int(struct pen *pen, ms_addr addr, uint32_t value)
 
 static void add(struct pen *pen, ms_addr addr, uint64_t more)
 {
-	put(pen, addr, get(pen->h, addr) + more);
+	put(pen, addr, ptheap_word(pen->h, addr) + more);
 }
 
 static const struct ms_arena_layout *arena_layout(const struct pen *pen)
@@ -161,8 +153,7 @@ static const struct ms_tcache_layout *tcache_layout(const struct pen *pen)
 	return &ms_tcache_layouts[pen->libc->version->tcache];
 }
 
-/* A link as it is stored at @place. */
-static uint64_t link_at(const struct ptheap_version *version, ms_addr place, ms_addr to)
+uint64_t ptheap_link_at(const struct ptheap_version *version, ms_addr place, ms_addr to)
 {
 	return version->safe ? place >> 12 ^ to : to;
 }
@@ -189,8 +180,8 @@ static void map_memory(struct pen *pen, const char *picture)
 		(void)ms_fake_map(&pen->h->fake, pen->base + PIECES, further + MAPPED_BYTES, RW,
 		                  "");
 	for (ms_addr i = 0; i < heaps; i++)
-		(void)ms_fake_map(&pen->h->fake, pen->base + ARENAS + i * HEAP_MAX, PTHEAP_PIECE,
-		                  RW, "");
+		(void)ms_fake_map(&pen->h->fake, pen->base + ARENAS + i * heap_max(pen),
+		                  PTHEAP_PIECE, RW, "");
 }
 
 /* Where in the page of headers they are. */
@@ -278,7 +269,8 @@ static void draw_arena(struct pen *pen, ms_addr arena)
 	}
 	put(pen, arena + layout->top, bins - MS_HEADER);
 	put(pen, arena + layout->attached, 1);
-	put(pen, arena + layout->next, get(pen->h, next) ? get(pen->h, next) : arena);
+	put(pen, arena + layout->next,
+	    ptheap_word(pen->h, next) ? ptheap_word(pen->h, next) : arena);
 	put(pen, next, arena);
 	pen->arena = arena;
 	pen->prev_free = 0;
@@ -326,7 +318,7 @@ static void draw_main(struct pen *pen)
 static void draw_heap(struct pen *pen, ms_addr arena, ms_addr prev)
 {
 	uint64_t info = pen->libc->version->heap_info;
-	ms_addr heap = pen->base + ARENAS + pen->arenas++ * HEAP_MAX;
+	ms_addr heap = pen->base + ARENAS + pen->arenas++ * heap_max(pen);
 
 	go_to_piece(pen, heap);
 	pen->h->heaps[pen->h->n_heaps++] = heap;
@@ -387,7 +379,7 @@ static ms_addr draw_used(struct pen *pen, char kind, uint64_t request)
 static void link_free(struct pen *pen, ms_addr chunk, uint64_t bin)
 {
 	ms_addr header = pen->arena + arena_layout(pen)->bins + bin * 16 - MS_HEADER;
-	ms_addr first = get(pen->h, header + 16);
+	ms_addr first = ptheap_word(pen->h, header + 16);
 
 	put(pen, chunk + 16, first);
 	put(pen, chunk + 24, header);
@@ -413,7 +405,7 @@ static void draw_fast(struct pen *pen, uint64_t request)
 	ms_addr head = pen->arena + arena_layout(pen)->fastbins + bin * MS_WORD;
 
 	assert(bin < arena_layout(pen)->n_fastbins);
-	put(pen, mem, link_at(pen->libc->version, mem, get(pen->h, head)));
+	put(pen, mem, ptheap_link_at(pen->libc->version, mem, ptheap_word(pen->h, head)));
 	put(pen, head, mem - MS_HEADER);
 }
 
@@ -438,7 +430,7 @@ static void draw_cached(struct pen *pen, uint64_t request)
 	uint8_t key = pen->libc->version->key;
 
 	assert(pen->cache);
-	put(pen, mem, link_at(pen->libc->version, mem, get(pen->h, head)));
+	put(pen, mem, ptheap_link_at(pen->libc->version, mem, ptheap_word(pen->h, head)));
 	if (key)
 		put(pen, mem + 8, key == KEY_CACHE ? pen->cache : RANDOM_KEY);
 	put(pen, head, mem);
@@ -446,7 +438,7 @@ static void draw_cached(struct pen *pen, uint64_t request)
 	add(pen, count, layout->counts_free ? UINT64_MAX : 1);
 }
 
-static ms_addr tls_slot(const struct ptheap *h, ms_addr tp, size_t libc)
+ms_addr ptheap_tls_slot(const struct ptheap *h, ms_addr tp, size_t libc)
 {
 	return tp - h->cache_distance - libc * LIBC_DISTANCE;
 }
@@ -455,14 +447,14 @@ static void draw_thread(struct pen *pen)
 {
 	const struct ms_tcache_layout *layout = tcache_layout(pen);
 	unsigned int n = pen->threads++;
-	ms_addr tp = TLS + (n + 1) * TLS_BYTES - 0x800;
+	ms_addr tp = PTHEAP_STORAGE + (n + 1) * TLS_BYTES - 0x800;
 
 	pen->cache = draw_used(pen, 'T', layout->usable);
 	for (unsigned int i = 0; layout->counts_free && i < layout->n_bins; i++)
 		add(pen, pen->cache + i * 2, pen->libc->version->tcache_count);
 	if (n >= pen->h->fake.base.threads.n)
 		(void)ms_fake_thread(&pen->h->fake, (int)n + 1, tp - 0x1000, tp);
-	put(pen, tls_slot(pen->h, tp, pen->h->n_libcs - 1), pen->cache);
+	put(pen, ptheap_tls_slot(pen->h, tp, pen->h->n_libcs - 1), pen->cache);
 	put(pen, tp + 0x30, 0x1122334455667788);
 }
 
@@ -505,7 +497,7 @@ static void draw_next_piece(struct pen *pen)
 		draw_free(pen, 'f', left);
 	draw_fence(pen, left < MS_MIN_CHUNK ? left : 0);
 	if (!pen->main) {
-		draw_heap(pen, pen->arena, ms_align_down(pen->at - 1, HEAP_MAX));
+		draw_heap(pen, pen->arena, ms_align_down(pen->at - 1, heap_max(pen)));
 		return;
 	}
 	put_int(pen, pen->arena + arena_layout(pen)->flags, 2);
@@ -526,7 +518,7 @@ static void draw_offset(struct pen *pen, uint64_t len)
 static void count_mapped(struct pen *pen, uint64_t total)
 {
 	const struct ms_par_layout *layout = par_layout(pen);
-	uint32_t n = (uint32_t)get(pen->h, pen->libc->par + layout->n_mmaps) + 1;
+	uint32_t n = (uint32_t)ptheap_word(pen->h, pen->libc->par + layout->n_mmaps) + 1;
 
 	put_int(pen, pen->libc->par + layout->n_mmaps, n);
 	put_int(pen, pen->libc->par + layout->n_mmaps + 8, n);
@@ -600,7 +592,7 @@ static void draw_one(struct pen *pen, char kind, uint64_t n)
 		draw_heap(pen, 0, 0);
 		return;
 	}
-	refuse((char[]){ kind, 0 }, "letter of a picture");
+	ptheap_refuse((char[]){ kind, 0 }, "letter of a picture");
 }
 
 /* An arena's part of a picture begins with ";"; before any other letter main's begins. */
@@ -625,181 +617,17 @@ static void draw_picture(struct pen *pen, const char *picture)
 void ptheap_draw(struct ptheap *h, const char *version, const char *picture)
 {
 	struct ptheap_libc *libc = &h->libcs[h->n_libcs++];
-	struct pen pen = { .h = h, .libc = libc, .base = BASE * h->n_libcs };
+	struct pen pen = { .h = h, .libc = libc, .base = (h->base ? h->base : BASE) * h->n_libcs };
 
 	assert(h->n_libcs <= PTHEAP_LIBCS);
 	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++)
 		if (!strcmp(version, versions[i].name))
 			libc->version = &versions[i];
 	if (!libc->version)
-		refuse(version, "version that is drawn");
+		ptheap_refuse(version, "version that is drawn");
 	map_memory(&pen, picture);
 	draw_module(&pen);
 	draw_par(&pen);
 	draw_unused(&pen);
 	draw_picture(&pen, picture);
-}
-
-/* ---- breaking ---- */
-
-/* Fields of a thing, by offset; those with a number come @step bytes apart. */
-struct field {
-	const char *name;
-	uint64_t offset;
-	uint64_t step;
-};
-
-static ms_addr offset_of(const struct field *fields, const char *name)
-{
-	size_t len = strcspn(name, "0123456789");
-	uint64_t n = strtoull(name + len, NULL, 10);
-
-	for (; fields->name; fields++)
-		if (strlen(fields->name) == len && !strncmp(fields->name, name, len))
-			return fields->offset + n * fields->step;
-	refuse(name, "field of that thing");
-}
-
-static ms_addr field_of_chunk(const struct ptheap_chunk *chunk, const char *field)
-{
-	const struct field fields[] = { { "prev", 0, 0 },
-		                        { "size", 8, 0 },
-		                        { "mem", 16, 0 },
-		                        { "fd", 16, 0 },
-		                        { "bk", 24, 0 },
-		                        { "foot", chunk->size, 0 },
-		                        { "next_size", chunk->size + 8, 0 },
-		                        { NULL, 0, 0 } };
-
-	return chunk->addr + offset_of(fields, field);
-}
-
-static ms_addr field_of_arena(const struct ptheap_libc *libc, const char *field)
-{
-	const struct ms_arena_layout *layout = &ms_arena_layouts[libc->version->arena];
-	const struct field fields[] = { { "flags", layout->flags, 0 },
-		                        { "top", layout->top, 0 },
-		                        { "next", layout->next, 0 },
-		                        { "attached", layout->attached, 0 },
-		                        { "system_mem", layout->system_mem, 0 },
-		                        { "fast", layout->fastbins, 8 },
-		                        { "bin", layout->bins - 16u, 16 },
-		                        { "fd", layout->bins, 16 },
-		                        { "bk", layout->bins + 8u, 16 },
-		                        { NULL, 0, 0 } };
-
-	return offset_of(fields, field);
-}
-
-static ms_addr field_of_par(const struct ptheap_libc *libc, const char *field)
-{
-	const struct ms_par_layout *layout = &ms_par_layouts[libc->version->par];
-	const struct field fields[] = { { "trim", 0, 0 },
-		                        { "n_mmaps", layout->n_mmaps, 0 },
-		                        { "max_n_mmaps", layout->n_mmaps + 8u, 0 },
-		                        { "mmapped_mem", layout->mmapped_mem, 0 },
-		                        { "max_mmapped_mem", layout->mmapped_mem + 8u, 0 },
-		                        { "sbrk_base", layout->sbrk_base, 0 },
-		                        { "tcache_count", layout->tcache_bins + 16u, 0 },
-		                        { NULL, 0, 0 } };
-
-	return offset_of(fields, field);
-}
-
-static ms_addr field_of_heap(const char *field)
-{
-	static const struct field fields[] = { { "ar_ptr", 0, 0 },
-		                               { "prev_heap", 8, 0 },
-		                               { "heap_size", 16, 0 },
-		                               { "mprotect_size", 24, 0 },
-		                               { NULL, 0, 0 } };
-
-	return offset_of(fields, field);
-}
-
-static ms_addr field_of_cache(const struct ptheap_libc *libc, const char *field)
-{
-	const struct ms_tcache_layout *layout = &ms_tcache_layouts[libc->version->tcache];
-	const struct field fields[] = { { "count", 0, layout->count_bytes },
-		                        { "entry", layout->entries, 8 },
-		                        { NULL, 0, 0 } };
-
-	return offset_of(fields, field);
-}
-
-/* The @n-th cache that was drawn. */
-static ms_addr cache_at(const struct ptheap *h, uint64_t n)
-{
-	for (size_t i = 0; i < h->n_chunks; i++)
-		if (h->chunks[i].kind == 'T' && !n--)
-			return h->chunks[i].addr + MS_HEADER;
-	refuse("cache", "cache of that number");
-}
-
-ms_addr ptheap_place(const struct ptheap *h, const char *name)
-{
-	char thing[16];
-	const char *dot = strchr(name, '.');
-	const char *field = dot ? dot + 1 : NULL;
-	size_t len = strcspn(name, "0123456789.");
-	uint64_t n = strtoull(name + len, NULL, 10);
-
-	(void)snprintf(thing, sizeof(thing), "%.*s", (int)len, name);
-	if (!strcmp(thing, "chunk"))
-		return field ? field_of_chunk(&h->chunks[n], field) : h->chunks[n].addr;
-	if (!strcmp(thing, "main"))
-		return h->libcs[n].arena + (field ? field_of_arena(&h->libcs[n], field) : 0);
-	if (!strcmp(thing, "arena"))
-		return h->arenas[n] + (field ? field_of_arena(&h->libcs[0], field) : 0);
-	if (!strcmp(thing, "par"))
-		return h->libcs[n].par + (field ? field_of_par(&h->libcs[n], field) : 0);
-	if (!strcmp(thing, "heap"))
-		return h->heaps[n] + (field ? field_of_heap(field) : 0);
-	if (!strcmp(thing, "cache"))
-		return cache_at(h, n) + (field ? field_of_cache(&h->libcs[0], field) : 0);
-	if (!strcmp(thing, "tls"))
-		return tls_slot(h, h->fake.base.threads.at[n].tp, 0);
-	refuse(name, "place");
-}
-
-static uint64_t changed(const struct ptheap *h, ms_addr place, const char *operator, uint64_t value)
-{
-	uint64_t old = get(h, place);
-
-	switch (*operator) {
-	case '=':
-		return value;
-	case '+':
-		return old + value;
-	case '|':
-		return old | value;
-	case '^':
-		return old ^ value;
-	case '-':
-		return operator[1] == '>' ? link_at(h->libcs[0].version, place, value)
-		                          : old - value;
-	}
-	refuse(operator, "operator");
-}
-
-void ptheap_break(struct ptheap *h, const char *damage)
-{
-	while (*damage) {
-		char name[32];
-		char operator[3];
-		char text[32];
-		uint64_t value;
-		int len = 0;
-		int n = sscanf(damage, " %31s %2s %31[^, ]%n", name, operator, text, &len);
-		ms_addr place;
-
-		if (n != 3)
-			refuse(damage, "damage");
-		place = ptheap_place(h, name);
-		value = strchr("-0123456789", *text) ? (uint64_t)strtoll(text, NULL, 0)
-		                                     : ptheap_place(h, text);
-		ms_fake_put(&h->fake, place, changed(h, place, operator, value));
-		damage += len;
-		damage += strspn(damage, ", ");
-	}
 }

@@ -37,6 +37,9 @@
 #include "engine/decoder.h"
 #include "fake.h"
 
+/* Where the first thread has its thread pointer; all heaps are behind. */
+#define PTHEAP_STORAGE UINT64_C(0x900000)
+
 enum { PTHEAP_CHUNKS = 256, PTHEAP_ARENAS = 8, PTHEAP_HEAPS = 16, PTHEAP_LIBCS = 2 };
 
 /* Every piece of an arena's memory has so many bytes. */
@@ -77,6 +80,8 @@ struct ptheap {
 	size_t n_heaps;
 
 	/* To be set before drawing. */
+	ms_addr base;            /* where the first main heap begins; 0: far above 4 GiB */
+	uint64_t heap_max;       /* of arenas but main ones; 0: as without huge pages */
 	uint64_t data_before;    /* bytes of the module's data before malloc's */
 	uint64_t cache_distance; /* of tlsN below the thread pointer; ptheap_init_tls() sets it */
 	enum ptheap_tls tls;     /* how the module says where its thread-local storage is */
@@ -96,7 +101,7 @@ struct ptheap {
 	struct ms_notes warnings;
 	struct ms_decoding decoding;
 	struct ms_error err;
-	char wrong[256]; /* what ptheap_try() returns */
+	char wrong[MS_ERROR_TEXT]; /* what ptheap_try() returns */
 };
 
 void ptheap_init(struct ptheap *h);

@@ -17,14 +17,8 @@
 
 enum { SMALLEST_PART = 1024, MOST_WORKERS = 5 };
 
-static void forget(struct ptheap *h)
+static void prepare(struct ptheap *h)
 {
-	ms_arena_deinit(&h->arena);
-	memset(&h->regions, 0, sizeof(h->regions));
-	memset(&h->found, 0, sizeof(h->found));
-	memset(&h->evidence, 0, sizeof(h->evidence));
-	memset(&h->warnings, 0, sizeof(h->warnings));
-	ms_blocks_init(&h->blocks, &h->fake.base, &h->arena);
 	h->decoding = (struct ms_decoding){ .src = &h->fake.base,
 		                            .regions = &h->regions,
 		                            .arena = &h->arena,
@@ -47,23 +41,12 @@ enum ms_status ptheap_decode(struct ptheap *h)
 	static const struct ms_decoder *const whole[] = { &ms_glibc_decoder, NULL };
 	struct ms_decoder cut = ms_glibc_decoder;
 	const struct ms_decoder *const in_parts[] = { &cut, NULL };
-	enum ms_status st;
 
-	forget(h);
+	prepare(h);
 	cut.claim = claim_in_parts;
 	cut_bytes = h->part_bytes;
 	h->decoding.decoders = cut_bytes ? in_parts : whole;
-	st = ms_classify(&h->fake.base, &h->arena, &h->regions, &h->err);
-	if (!st)
-		st = ms_decode(&h->decoding, NULL, &h->err);
-	/* A picture may have no library in it. */
-	if (st == MS_E_UNSUPPORTED)
-		st = MS_OK;
-	if (!st)
-		st = ms_blocks_sort(&h->blocks);
-	if (!st)
-		st = ms_blocks_seal(&h->blocks);
-	return st;
+	return decode_drawn(&h->decoding, &h->regions, &h->err);
 }
 
 /* Room for "begin:usable " of @n blocks. */
@@ -266,12 +249,7 @@ char *ptheap_account(struct ptheap *h, unsigned int n_workers, uint64_t part_byt
 
 bool ptheap_says(const struct ptheap *h, const char *text)
 {
-	const struct ms_note *note;
-
-	ms_vec_for_each (note, &h->evidence)
-		if (strstr(note->text, text))
-			return true;
-	return false;
+	return notes_say(&h->evidence, text);
 }
 
 bool ptheap_is_unproved(const struct ptheap *h, ms_addr addr)

@@ -188,6 +188,8 @@ enum ms_status regdrawn_decode(struct regdrawn *r)
 		                            .origins = &r->origins };
 	heap = ms_vec_push(&r->arena, &r->heaps);
 	st = open_blocks(r, heap);
+	if (r->beside && (heap = ms_vec_push(&r->arena, &r->heaps)))
+		*heap = (struct ms_heap){ .beside = true, .allocations = REGDRAWN_BESIDE };
 	if (!st)
 		st = ms_registry_annotator.annotate(&r->decoding);
 	return st ? st : ms_blocks_seal(&r->told);
@@ -214,12 +216,7 @@ uint64_t regdrawn_pc(const struct regdrawn *r, ms_addr p)
 
 bool regdrawn_says(const struct ms_notes *notes, const char *text)
 {
-	const struct ms_note *note;
-
-	ms_vec_for_each (note, notes)
-		if (strstr(note->text, text))
-			return true;
-	return false;
+	return notes_say(notes, text);
 }
 
 static const char *check_origins(const struct regdrawn *r)

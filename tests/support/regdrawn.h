@@ -22,7 +22,7 @@
 #include "malloc_debug/registry.h"
 
 enum { REGDRAWN_SHARDS = 4, REGDRAWN_SLOTS = 64, REGDRAWN_PAGES = 4, REGDRAWN_A_PAGE = 8 };
-enum { REGDRAWN_KEPT = 8, REGDRAWN_DEFERRED = 8, REGDRAWN_BLOCKS = 256 };
+enum { REGDRAWN_KEPT = 8, REGDRAWN_DEFERRED = 8, REGDRAWN_BLOCKS = 256, REGDRAWN_BESIDE = 1 << 20 };
 
 struct regdrawn_block {
 	ms_addr begin;
@@ -54,6 +54,7 @@ struct regdrawn {
 	struct ms_arena arena;
 	struct ms_regions regions;
 	struct ms_blocks told;
+	bool beside; /* there is another heap, with more blocks, that is not malloc's */
 	struct ms_heaps heaps;
 	struct ms_notes evidence;
 	struct ms_notes warnings;

@@ -95,6 +95,8 @@ static void mix_in_threads(int n)
 		usleep(1000);
 	for (int i = 0; i < n; i += 2)
 		pthread_join(ids[i], NULL);
+	/* musl's are addresses of stacks that are gone, where a block may be now */
+	memset(ids, 0, sizeof(ids));
 	usleep(20000);
 }
 
@@ -107,6 +109,7 @@ static void mixed(void)
 
 /* ---- sbrk and brk ---- */
 
+#ifdef __GLIBC__
 static void foreign_sbrk(void)
 {
 	static const intptr_t gaps[] = { 16, 1000, 77777, 4096, 24, 1 << 20 };
@@ -138,6 +141,7 @@ static void foreign_sbrk_holds(void)
 	gap[700] = live;
 	mix(2, 800, 60000);
 }
+#endif
 
 static void *block_brk(void)
 {
@@ -276,6 +280,7 @@ static void closed_page(void)
 
 /* ---- arenas ---- */
 
+#ifdef __GLIBC__
 static void *grow_beyond_one_heap(void *unused)
 {
 	static void *table[200];
@@ -310,6 +315,7 @@ static void many_heaps(void)
 	while (__atomic_load_n(&n_done, __ATOMIC_SEQ_CST) < 1)
 		usleep(1000);
 }
+#endif
 
 static void many_threads(void)
 {
@@ -324,6 +330,7 @@ static void arenas_used_again(void)
 	}
 }
 
+#ifdef __GLIBC__
 static void options(void)
 {
 	mallopt(M_MMAP_MAX, 0);
@@ -349,6 +356,7 @@ static void trimmed(void)
 	malloc_trim(0);
 	mix(2, 100, 1000);
 }
+#endif
 
 /* Threads come and go all the time; what they use is always reachable. */
 static void *live_shortly(void *argument)
@@ -434,8 +442,6 @@ static const struct scenario scenarios[] = {
 	{ "perturbed", mixed, 0 },
 	{ "top_pad", mixed, 0 },
 	{ "huge_pages", mixed, 0 },
-	{ "foreign_sbrk", foreign_sbrk, 0 },
-	{ "foreign_sbrk_holds", foreign_sbrk_holds, 0 },
 	{ "brk_blocked", brk_blocked, 0 },
 	{ "brk_never", brk_never, 0 },
 	{ "brk_unblocked", brk_unblocked, 0 },
@@ -443,12 +449,16 @@ static const struct scenario scenarios[] = {
 	{ "split_mappings", split_mappings, 0 },
 	{ "split_heaps", split_heaps, 0 },
 	{ "closed_page", closed_page, 0 },
+#ifdef __GLIBC__
+	{ "foreign_sbrk", foreign_sbrk, 0 },
+	{ "foreign_sbrk_holds", foreign_sbrk_holds, 0 },
 	{ "many_heaps", many_heaps, 0 },
-	{ "many_threads", many_threads, 0 },
-	{ "arenas_used_again", arenas_used_again, 0 },
 	{ "options", options, 0 },
 	{ "no_fastbins", no_fastbins, 0 },
 	{ "trimmed", trimmed, 0 },
+#endif
+	{ "many_threads", many_threads, 0 },
+	{ "arenas_used_again", arenas_used_again, 0 },
 	{ "thread_churn", thread_churn, 0 },
 	{ "fork_child", fork_child, 0 },
 };

@@ -461,6 +461,8 @@ static void thread_argument(void)
 	usleep(10000);
 }
 
+/* musl has neither. */
+#ifdef __GLIBC__
 static void no_destructor(void *p)
 {
 	(void)p;
@@ -495,6 +497,7 @@ static void exit_arguments(void)
 	for (int i = 0; i < 70; i++)
 		on_exit(no_handler, new_live(100));
 }
+#endif
 
 static void environment(void)
 {
@@ -692,8 +695,10 @@ static const struct scenario scenarios[] = {
 	{ "static_tls", static_tls, 0 },
 	{ "thread_keys", thread_keys, 0 },
 	{ "thread_argument", thread_argument, 0 },
+#ifdef __GLIBC__
 	{ "thread_exit_arguments", thread_exit_arguments, 0 },
 	{ "exit_arguments", exit_arguments, 0 },
+#endif
 	{ "environment", environment, 0 },
 	{ "files", files, 0 },
 	{ "library_state", library_state, 0 },

@@ -6,6 +6,8 @@
 
 #include "classes.h"
 #include "engine/lost/confirm.h"
+#include "engine/lost/leaks.h"
+#include "engine/lost/signature.h"
 #include "engine/lost/suppress.h"
 #include "engine/mapping.h"
 #include "graph.h"
@@ -98,8 +100,10 @@ static void scan(struct graph *g, struct ms_scan_options *options, const char *p
 	struct ms_walk *walk;
 
 	memset(&report, 0, sizeof(report));
+	list.signer = ms_signer_new(&list, &none);
 	list.edges = graph_edges(g, &like);
 	options->workers = g->workers;
+	options->no_merge = true;
 	if (options->suppressions)
 		cr_assert(ms_suppress_prepare(&list));
 	take_possible(g, &list, possible);
@@ -268,6 +272,7 @@ static void map_classes(struct graph *g, struct ms_leak_list *list)
 	classes_add(&g->fake, GRAPH_CLASSES, 0, "1a");
 	cr_assert_eq(ms_classify(&g->fake.base, &g->fake.arena, regions, &g->err), MS_OK);
 	list->types = ms_types_new(&g->fake.base, regions, &g->fake.arena);
+	list->signer = ms_signer_new(list, regions);
 }
 
 struct suppressed_case {

@@ -170,14 +170,125 @@ Test(decode, a_decoder_that_claims_nothing_is_not_asked_again)
 	ms_fake_deinit(&fake);
 }
 
+/* A claim has module 77; beside it there is memory of another module, and of none. */
+static const struct {
+	ms_addr at;
+	enum ms_in_malloc in_malloc;
+	enum ms_in_malloc want;
+} threads[] = {
+	{ FIRST, MS_MALLOC_WORKS, MS_MALLOC_WORKS },
+	{ FIRST, MS_MALLOC_WAITS, MS_MALLOC_WAITS },
+	{ FIRST, MS_MALLOC_OUT, MS_MALLOC_OUT },
+	{ FIRST + BYTES, MS_MALLOC_WORKS, MS_MALLOC_OUT },
+	{ FIRST + BYTES, MS_MALLOC_WAITS, MS_MALLOC_OUT },
+	{ SECOND, MS_MALLOC_WORKS, MS_MALLOC_WORKS },
+	{ 0, MS_MALLOC_WORKS, MS_MALLOC_WORKS },
+	{ 0, MS_MALLOC_OUT, MS_MALLOC_OUT },
+};
+
+static struct ms_region modules[] = {
+	{ { FIRST, FIRST + BYTES }, 0, 77, MS_REGION_GLOBALS },
+	{ { FIRST + BYTES, FIRST + 2 * BYTES }, 0, 78, MS_REGION_GLOBALS },
+	{ { SECOND, SECOND + BYTES }, 0, 77, MS_REGION_MEMORY },
+};
+static uint32_t own[] = { 77, 78 };
+
+static enum ms_in_malloc ask(size_t n_own, struct ms_thread thread, const struct ms_range *code,
+                             size_t n_code)
+{
+	struct ms_source src = { .malloc_code = code, .n_malloc_code = n_code };
+	struct ms_regions all = { .at = modules, .n = 3 };
+	struct ms_decoding d = { .src = &src, .regions = &all };
+	struct ms_claim c = { .modules = { .at = own, .n = n_own } };
+
+	return ms_claim_in_malloc(&d, &c, &thread);
+}
+
+Test(decode, a_thread_is_in_the_allocator_whose_code_it_is_at)
+{
+	static const struct ms_thread elsewhere = { .in_malloc = MS_MALLOC_WORKS,
+		                                    .malloc_at = FIRST + BYTES };
+
+	for (size_t i = 0; i < sizeof(threads) / sizeof(threads[0]); i++) {
+		struct ms_thread t = { .in_malloc = (uint8_t)threads[i].in_malloc,
+			               .malloc_at = threads[i].at };
+
+		cr_expect_eq(ask(1, t, NULL, 0), threads[i].want, "%zu", i);
+	}
+	/* One that cannot say where it is may be there. */
+	cr_expect_eq(ask(0, elsewhere, NULL, 0), MS_MALLOC_WORKS);
+	cr_expect_eq(ask(2, elsewhere, NULL, 0), MS_MALLOC_WORKS);
+}
+
+Test(decode, whoever_runs_may_be_in_an_allocator_whose_code_is_not_known)
+{
+	static const struct ms_range first = { FIRST + 16, FIRST + 32 };
+	static const struct ms_range second = { FIRST + BYTES, FIRST + BYTES + 32 };
+	static const struct ms_range memory = { SECOND, SECOND + 32 };
+	static const struct ms_range both[] = { { FIRST, FIRST + 1 },
+		                                { FIRST + BYTES, FIRST + BYTES + 1 } };
+	static const struct ms_thread runs = { .runs = true };
+	static const struct ms_thread sleeps = { .runs = false };
+
+	cr_expect_eq(ask(1, runs, &first, 1), MS_MALLOC_OUT);
+	cr_expect_eq(ask(1, runs, NULL, 0), MS_MALLOC_OUT, "nobody looked");
+	cr_expect_eq(ask(1, runs, &second, 1), MS_MALLOC_WORKS, "another's is known");
+	cr_expect_eq(ask(1, sleeps, &second, 1), MS_MALLOC_OUT);
+	cr_expect_eq(ask(1, runs, &memory, 1), MS_MALLOC_WORKS, "that is no module's");
+	cr_expect_eq(ask(2, runs, &first, 1), MS_MALLOC_WORKS, "one copy of two");
+	cr_expect_eq(ask(2, runs, both, 2), MS_MALLOC_OUT);
+}
+
+/* An allocator that is linked in: found by state that its decoder finds as well. */
+static enum ms_in_malloc ask_linked(size_t n_linked, struct ms_range known, struct ms_range code)
+{
+	struct ms_mapping maps[] = { { .range = { FIRST, FIRST + BYTES } } };
+	struct ms_source src = { .mappings = { .at = maps, .n = 1 },
+		                 .malloc_code = &code,
+		                 .n_malloc_code = 1,
+		                 .n_linked_code = n_linked,
+		                 .anchors = { 1, { known } } };
+	struct ms_regions all = { .at = modules, .n = 3 };
+	struct ms_decoding d = { .src = &src, .regions = &all };
+	struct ms_claim c = { .modules = { .at = own, .n = 1 },
+		              .anchors = { 1, { { FIRST + 64, FIRST + 72 } } } };
+	static const struct ms_thread runs = { .runs = true };
+
+	return ms_claim_in_malloc(&d, &c, &runs);
+}
+
+Test(decode, the_code_of_an_allocator_that_is_linked_in_is_known_by_its_own_state)
+{
+	static const struct ms_range mine = { FIRST + 64, FIRST + 72 };
+	static const struct ms_range another = { FIRST + 64, FIRST + 80 };
+	static const struct ms_range part = { FIRST + 16, FIRST + 32 };
+	static const struct ms_range all = { FIRST, FIRST + BYTES };
+	static const struct ms_thread runs = { .runs = true };
+	struct ms_source src = { .malloc_code = &part, .n_malloc_code = 1, .n_linked_code = 1 };
+	struct ms_regions three = { .at = modules, .n = 3 };
+	struct ms_decoding d = { .src = &src, .regions = &three };
+	struct ms_claim c = { .modules = { .at = own, .n = 1 } };
+
+	cr_expect_eq(ask_linked(1, mine, part), MS_MALLOC_OUT);
+	cr_expect_eq(ask_linked(1, another, part), MS_MALLOC_WORKS, "another state's");
+	cr_expect_eq(ask_linked(0, another, part), MS_MALLOC_WORKS, "the C library's, beside it");
+	cr_expect_eq(ask_linked(0, another, all), MS_MALLOC_OUT, "it is all that the module has");
+	cr_expect_eq(ms_claim_in_malloc(&d, &c, &runs), MS_MALLOC_WORKS, "not the C library's");
+}
+
 Test(decode, where_nothing_is_claimed_all_that_is_read_is_listed)
 {
 	ms_fake_init(&fake);
 	cr_assert_eq(decode(false, false), MS_E_UNSUPPORTED);
 	cr_expect_str_eq(calls, "claim-a claim-b ");
+	cr_expect_str_eq(err.text, "no allocator that memscan reads was found in the process");
 	cr_expect_str_eq(err.advice,
 	                 "memscan reads the heap of a's malloc 1 to 3; b's, any; for another one "
 	                 "use its own profiler");
+	(void)ms_fake_map(&fake, 0x300000, BYTES, RW, "[anon:scudo:primary]");
+	cr_assert_eq(decode(false, false), MS_E_UNSUPPORTED);
+	cr_expect_str_eq(err.text, "no allocator that memscan reads was found in the process; it "
+	                           "has scudo");
 	ms_fake_deinit(&fake);
 }
 
@@ -188,7 +299,8 @@ Test(decode, an_allocator_that_no_decoder_claims_is_named)
 	for (int used = 0; used < 2; used++) {
 		cr_assert_eq(decode(used, !used), MS_OK);
 		cr_expect_eq(decoding.unused, !used);
-		cr_expect_str_eq(decoding.rival.name, used ? "" : "libhoard.so");
+		cr_expect_str_eq(decoding.rival.name, "libhoard.so");
+		cr_expect_not(decoding.rival.serves);
 	}
 	ms_fake_deinit(&fake);
 }

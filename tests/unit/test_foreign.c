@@ -64,24 +64,31 @@ struct foreign_case {
 	bool may_pass_on;
 	bool refused;
 	char warning[40];
+	bool loaded; /* the rival is there, and does not answer malloc */
 };
 
 static struct foreign_case foreign_cases[] = {
-	{ "nothing besides", "", 4, 0, 100, false, false, false, "" },
-	{ "much, and a small heap", "", 32 << 10, 0, 100, false, false, false, "32 MiB" },
+	{ "nothing besides", "", 4, 0, 100, false, false, false, "", false },
+	{ "much, and a small heap", "", 32 << 10, 0, 100, false, false, false, "32 MiB", false },
 	{ "much, but the heap is not small against it", "", 32 << 10, 0, 5 << 10, false, false,
-	  false, "" },
-	{ "not much", "", 15 << 10, 0, 1, false, false, false, "" },
-	{ "malloc not called", "", 8, 0, 0, true, false, false, "never called" },
-	{ "malloc not called, and a rival", "a.so", 8, 0, 0, true, false, true, "" },
-	{ "a wrapper, not called", "a.so", 8, 0, 0, true, true, false, "never called" },
-	{ "one that dlsym does not excuse", "a.so", 512, 0, 0, true, true, true, "" },
-	{ "nor one with a static pool", "a.so", 8, 512, 0, true, true, true, "" },
-	{ "next to nothing, and a rival", "a.so", 512, 0, 3, false, true, true, "" },
-	{ "little of all, and a rival", "a.so", 8, 0, 3, false, false, false,
-	  "allocates with a.so" },
-	{ "more than next to nothing", "a.so", 2 << 10, 0, 65, false, false, false, "with a.so" },
-	{ "not so much besides", "a.so", 512, 0, 33, false, false, false, "with a.so" },
+	  false, "", false },
+	{ "not much", "", 15 << 10, 0, 1, false, false, false, "", false },
+	{ "malloc not called", "", 8, 0, 0, true, false, false, "never called", false },
+	{ "malloc not called, and a rival", "a.so", 8, 0, 0, true, false, true, "", false },
+	{ "a wrapper, not called", "a.so", 8, 0, 0, true, true, false, "never called", false },
+	{ "one that dlsym does not excuse", "a.so", 512, 0, 0, true, true, true, "", false },
+	{ "nor one with a static pool", "a.so", 8, 512, 0, true, true, true, "", false },
+	{ "next to nothing, and a rival", "a.so", 512, 0, 3, false, true, true, "", false },
+	{ "little of all, and a rival", "a.so", 8, 0, 3, false, false, false, "allocates with a.so",
+	  false },
+	{ "more than next to nothing", "a.so", 2 << 10, 0, 65, false, false, false, "with a.so",
+	  false },
+	{ "not so much besides", "a.so", 512, 0, 33, false, false, false, "with a.so", false },
+	{ "loaded, and besides enough", "a.so", 8, 0, 100, false, false, false, "there is a.so",
+	  true },
+	{ "loaded, and next to nothing", "a.so", 512, 0, 3, false, false, false, "there is a.so",
+	  true },
+	{ "loaded, and malloc not called", "a.so", 8, 0, 0, true, false, true, "", true },
 };
 
 ParameterizedTestParameters(foreign, is_told_or_refused)
@@ -94,6 +101,7 @@ ParameterizedTest(struct foreign_case *c, foreign, is_told_or_refused)
 {
 	draw((struct memory){ c->foreign_kib, "", RW, false, false });
 	strcpy(decoding.rival.name, c->rival);
+	decoding.rival.serves = c->rival[0] && !c->loaded;
 	decoding.rival.bytes = c->rivals_kib << 10;
 	decoding.rival.may_pass_on = c->may_pass_on;
 	decoding.unused = c->unused;
@@ -132,8 +140,34 @@ Test(foreign, heap_that_is_not_proved_counts_as_decoded)
 {
 	draw((struct memory){ 512, "", RW, false, false });
 	strcpy(decoding.rival.name, "a.so");
+	decoding.rival.serves = true;
 	cr_assert(ms_ranges_add(&fake.arena, &decoding.unproved, 0x1000000, 0x1100000));
 	cr_expect_eq(ms_foreign_check(&decoding, &totals, &err), MS_OK);
 	cr_expect(strstr(warnings.at[0].text, "a.so"));
 	ms_fake_deinit(&fake);
+}
+
+/* What is said is said of all heaps that are decoded, each named once. */
+Test(foreign, names_every_decoded_allocator_and_the_rivals_version)
+{
+	static const char *const names[] = { "glibc", "jemalloc", "glibc" };
+
+	for (int refused = 0; refused <= 1; refused++) {
+		draw((struct memory){ 512, "", RW, false, false });
+		heaps.n = 0;
+		for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+			strcpy(((struct ms_heap *)ms_vec_push(&fake.arena, &heaps))->allocator,
+			       names[i]);
+		decoding.rival =
+			(struct ms_rival){ .name = "a.so", .what = "scudo 17", .serves = true };
+		totals.allocation_bytes = refused ? 1 << 10 : 1 << 20;
+		cr_expect_eq(ms_foreign_check(&decoding, &totals, &err),
+		             refused ? MS_E_UNSUPPORTED : MS_OK);
+		cr_expect(strstr(refused ? err.text : warnings.at[0].text,
+		                 "allocates with a.so (scudo 17), which"));
+		cr_expect(strstr(refused ? err.text : warnings.at[0].text,
+		                 refused ? "; glibc and jemalloc's malloc has 1024 bytes"
+		                         : "of the heap of glibc and jemalloc)"));
+		ms_fake_deinit(&fake);
+	}
 }

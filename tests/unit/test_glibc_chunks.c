@@ -72,6 +72,24 @@ Test(glibc_chunks, chunks_in_fastbins_may_lie_anywhere, .timeout = 20)
 	ptheap_deinit(&h);
 }
 
+/*
+ * Before 2.32 links are plain. Here the one from the second chunk to the first, taken for one that
+ * is xored with its place, leads to another used chunk, too: the last one.
+ */
+Test(glibc_chunks, fastbins_of_a_heap_at_low_addresses)
+{
+	static const char *const versions[] = { "2.26", "2.31", "2.33", "2.42" };
+
+	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
+		ptheap_init(&h);
+		h.base = 0x1000000;
+		ptheap_draw(&h, versions[i], "q24 q24 u4024 u56 t");
+		cr_expect_str_empty(ptheap_try(&h, ""), "%s: %s", versions[i], h.wrong);
+		cr_expect(ptheap_says(&h, "2 chunks in fastbins"), "%s", versions[i]);
+		ptheap_deinit(&h);
+	}
+}
+
 #define HEAP "T u24 f64 u40 f200 u24 u40 u64 t"
 
 ParameterizedTestParameters(glibc_chunks, a_segment_that_cannot_be_walked_is_not_proved)

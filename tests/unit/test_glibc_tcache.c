@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "alloc/glibc/layout.h"
 #include "ptrow.h"
 
 /* Thread caches: blocks that look used and are free. Pictures: ptheap.h. */
@@ -282,7 +283,7 @@ Test(glibc_tcache, none_found_where_they_would_be_is_none)
 	for (size_t i = 0; i < 6; i++) {
 		ptheap_init_tls(&h, 0x48, known[i % 2]);
 		ptheap_draw(&h, versions[i / 2], "u24 f64 u24 t ; u24 t");
-		(void)ms_fake_thread(&h.fake, 1, 0x10008000, 0x10009000);
+		(void)ms_fake_thread(&h.fake, 1, PTHEAP_STORAGE + 0x8000, PTHEAP_STORAGE + 0x9000);
 		check_doubt("known", "", "");
 	}
 }
@@ -331,6 +332,24 @@ Test(glibc_tcache, a_cache_of_a_thread_that_is_gone_is_taken_off)
 	}
 }
 
+/* Of two libraries that count what is free in a cache each says how much room it has. */
+Test(glibc_tcache, a_cache_is_counted_by_its_own_librarys_parameters)
+{
+	static const char *const pictures[] = { "", "T u24 c24 u40 t" };
+
+	for (size_t i = 0; i < 2; i++) {
+		ptheap_init(&h);
+		ptheap_draw(&h, "2.43", "T u24 c24 c40 t");
+		ptheap_draw(&h, "2.43", pictures[i]);
+		if (!i)
+			ms_fake_put(&h.fake, h.libcs[1].par + ms_par_layouts[2].tcache_bins + 16,
+			            3);
+		cr_expect_str_empty(ptheap_try(&h, ""), "%s", h.wrong);
+		cr_expect(ptheap_is_verified(&h), "%zu", i);
+		ptheap_deinit(&h);
+	}
+}
+
 /*
  * A thread without a cache: it waits for a lock inside malloc, or does not, and has an
  * arena, or has none. With others that have caches, and without.
@@ -342,7 +361,7 @@ static void draw_waiting(const char *picture, enum ms_in_malloc in_malloc, const
 
 	ptheap_init_tls(&h, 0x4048, PTHEAP_TLS_RELOCATED);
 	ptheap_draw(&h, "2.36", picture);
-	tp = h.fake.base.threads.n ? h.fake.base.threads.at[0].tp : (ms_addr)0x10008000;
+	tp = h.fake.base.threads.n ? h.fake.base.threads.at[0].tp : PTHEAP_STORAGE + 0x8000;
 	t = ms_fake_thread(&h.fake, 77, tp + 0x10000, tp + 0x10000);
 	t->in_malloc = (uint8_t)in_malloc;
 	if (arena)

@@ -8,14 +8,20 @@
 #include "fake.h"
 #include "target/freeze/inside.h"
 
-/* A libc at 0x10000, its malloc at 0x14000; a program at 0x1000. */
+/*
+ * A libc at 0x10000, its malloc at 0x14000; a program at 0x1000; a library that is an
+ * allocator at 0x30000; the vDSO at 0x40000.
+ */
 static const struct ms_collection code = {
-	.n_malloc_code = 1,
-	.n_libc_code = 1,
-	.malloc_code = { { 0x14000, 0x18000 } },
-	.libc_code = { { 0x10000, 0x20000 } },
-	.n_all_code = 2,
-	.all_code = { { 0x1000, 0x2000 }, { 0x10000, 0x20000 } },
+	.n_malloc_code = 2,
+	.n_libc_code = 2,
+	.malloc_code = { { 0x14000, 0x18000 }, { 0x30000, 0x38000 } },
+	.libc_code = { { 0x10000, 0x20000 }, { 0x40000, 0x42000 } },
+	.n_all_code = 4,
+	.all_code = { { 0x1000, 0x2000 },
+	              { 0x10000, 0x20000 },
+	              { 0x30000, 0x38000 },
+	              { 0x40000, 0x42000 } },
 };
 
 static const struct {
@@ -40,6 +46,11 @@ static const struct {
 	  { 0x1a000, 0x1a100, 0x1a200, 0x14abc },
 	  false,
 	  0 },
+	{ "in another allocator", 0x37fff, { 0 }, true, 0 },
+	{ "libc called from there", 0x19000, { 0x30abc }, true, 0x30abc },
+	{ "the vDSO called from libc from there", 0x41000, { 0x19000, 0x30abc }, true, 0x30abc },
+	{ "there, called from libc's malloc", 0x30100, { 0x14abc }, true, 0 },
+	{ "the program called from there", 0x1500, { 0x30abc }, false, 0 },
 	{ "libc, not from malloc", 0x19000, { 1, 2, 3, 4 }, false, 0 },
 	{ "the program, malloc's address on the stack", 0x1500, { 0x14abc }, false, 0 },
 };
@@ -89,54 +100,88 @@ static const struct {
 		uint64_t word;
 	} stack[5];
 	enum ms_in_malloc want;
+	ms_addr at; /* malloc's instruction */
 } marks[] = {
-	{ "in malloc", 0x14000, -1, 0, { { 0 } }, MS_MALLOC_WORKS },
-	{ "in the program", 0x1500, -1, 0, { { 0, 0x14abc } }, MS_MALLOC_OUT },
-	{ "in brk, called from malloc", 0x19000, SYS_brk, 0, { { 0, 0x14abc } }, MS_MALLOC_WORKS },
+	{ "in malloc", 0x14000, -1, 0, { { 0 } }, MS_MALLOC_WORKS, 0x14000 },
+	{ "in the program", 0x1500, -1, 0, { { 0, 0x14abc } }, MS_MALLOC_OUT, 0 },
+	{ "in brk, called from malloc",
+	  0x19000,
+	  SYS_brk,
+	  0,
+	  { { 0, 0x14abc } },
+	  MS_MALLOC_WORKS,
+	  0x14abc },
 	{ "in a call that malloc does not make",
 	  0x19000,
 	  SYS_pwrite64,
 	  0,
 	  { { 0, 0x14abc } },
-	  MS_MALLOC_OUT },
+	  MS_MALLOC_OUT,
+	  0 },
 	{ "waiting for a lock of malloc's",
 	  0x19000,
 	  SYS_futex,
 	  -512,
 	  { { 8, 0x14abc } },
-	  MS_MALLOC_WAITS },
-	{ "waiting for another lock", 0x19000, SYS_futex, -512, { { 8, 0x1500 } }, MS_MALLOC_OUT },
+	  MS_MALLOC_WAITS,
+	  0x14abc },
+	{ "waiting for another lock",
+	  0x19000,
+	  SYS_futex,
+	  -512,
+	  { { 8, 0x1500 } },
+	  MS_MALLOC_OUT,
+	  0 },
 	{ "asleep in a page of malloc's, uninterruptible",
 	  0x14abc,
 	  -1,
 	  0,
 	  { { 0 } },
-	  MS_MALLOC_WORKS },
+	  MS_MALLOC_WORKS,
+	  0x14abc },
 	{ "a handler, malloc interrupted",
 	  0x1500,
 	  -1,
 	  0,
 	  { { 0x400 - 24, 0x50800 }, { 0x400 - 16, 0x14abc }, { 0x400, MARK } },
-	  MS_MALLOC_WORKS },
+	  MS_MALLOC_WORKS,
+	  0x14abc },
 	{ "a handler that sleeps, memset called from malloc interrupted",
 	  0x19800,
 	  SYS_pause,
 	  -514,
 	  { { 0x400 - 24, 0x50800 }, { 0x400 - 16, 0x19000 }, { 0x400, MARK }, { 0x700, 0x14abc } },
-	  MS_MALLOC_WORKS },
+	  MS_MALLOC_WORKS,
+	  0x14abc },
 	{ "a handler, the program interrupted",
 	  0x1500,
 	  -1,
 	  0,
 	  { { 0x400 - 24, 0x50800 }, { 0x400 - 16, 0x1600 }, { 0x400, MARK } },
-	  MS_MALLOC_OUT },
+	  MS_MALLOC_OUT,
+	  0 },
 	{ "a handler, a libc function with a frame interrupted, malloc's address left in it",
 	  0x1500,
 	  -1,
 	  0,
 	  { { 0x400 - 24, 0x50800 }, { 0x400 - 16, 0x19000 }, { 0x400, MARK }, { 0x708, 0x14abc } },
-	  MS_MALLOC_OUT },
-	{ "no frame of a signal's", 0x1500, -1, 0, { { 0x400 - 16, 0x14abc } }, MS_MALLOC_OUT },
+	  MS_MALLOC_OUT,
+	  0 },
+	{ "another allocator that waits for a lock",
+	  0x19000,
+	  SYS_futex,
+	  -516,
+	  { { 8, 0x30abc } },
+	  MS_MALLOC_WAITS,
+	  0x30abc },
+	{ "another allocator asking for the time",
+	  0x41000,
+	  -1,
+	  0,
+	  { { 0, 0x19000 }, { 8, 0x30abc } },
+	  MS_MALLOC_WORKS,
+	  0x30abc },
+	{ "no frame of a signal's", 0x1500, -1, 0, { { 0x400 - 16, 0x14abc } }, MS_MALLOC_OUT, 0 },
 };
 
 static void mark(size_t i, const struct ms_collection *libc, enum ms_in_malloc want)
@@ -165,6 +210,12 @@ static void mark(size_t i, const struct ms_collection *libc, enum ms_in_malloc w
 		                                                  .result = marks[i].result };
 	ms_inside_mark(&frozen.collection, &fake.base);
 	cr_expect_eq(fake.base.threads.at[0].in_malloc, want, "%s", marks[i].what);
+	cr_expect_eq(fake.base.threads.at[0].runs,
+	             ms_inside_is_call(marks[i].call) && marks[i].result >= 0, "%s", marks[i].what);
+	cr_expect_eq(fake.base.n_malloc_code, libc->n_malloc_code);
+	cr_expect_eq(fake.base.malloc_code, frozen.collection.malloc_code);
+	cr_expect_eq(fake.base.threads.at[0].malloc_at, libc->n_malloc_code ? marks[i].at : 0, "%s",
+	             marks[i].what);
 	ms_fake_deinit(&fake);
 }
 
@@ -186,5 +237,7 @@ Test(inside, where_malloc_is_not_known_whoever_runs_may_be_inside)
 	static const struct ms_collection unknown;
 
 	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
-		mark(i, &unknown, marks[i].call < 0 ? MS_MALLOC_WORKS : MS_MALLOC_OUT);
+		mark(i, &unknown,
+		     ms_inside_is_call(marks[i].call) && marks[i].result >= 0 ? MS_MALLOC_WORKS
+		                                                              : MS_MALLOC_OUT);
 }

@@ -131,8 +131,8 @@ static void assert_text(const char *a, const char *b)
 
 static void assert_same_frame(size_t a_pc, size_t b_pc, size_t i)
 {
-	struct ms_told_frame a;
-	struct ms_told_frame b;
+	struct ms_named_frame a;
+	struct ms_named_frame b;
 
 	ms_frame_tell(&sent, a_pc, i, &a);
 	ms_frame_tell(&got, b_pc, i, &b);
@@ -271,7 +271,7 @@ static const struct {
 	{ "\"tool\":", "\"later\":{\"leaks\":[1]},\"tool\":" },
 	{ "\"tool\":", "\"later\":[],\"tool\":" },
 	{ "\"pid\"", "\"later\":-1.5e3,\"pid\"" },
-	{ "\"size\":20", "\"signature\":{\"x\":[]},\"size\":20" },
+	{ "\"size\":20", "\"later\":{\"x\":[]},\"size\":20" },
 	{ "{\"name\":\"freeze\"", "{\"name\":\"thaw\",\"ns\":1},{\"name\":\"freeze\"" },
 };
 

@@ -363,3 +363,185 @@ Test(libc, of_gnu_says_nothing_of_what_could_not_be_read)
 	cr_expect(thread.tid == 0 && thread.mangling.guard == 0 && thread.tls == HEAP);
 	ms_fake_deinit(&fake);
 }
+
+/* ---- musl's ---- */
+
+/* What is drawn of struct pthread. */
+struct musl {
+	ms_addr previous, next;
+	int tid;
+	ms_addr map_base, map_bytes;
+	ms_addr top, stack_bytes; /* of its stack */
+	uint64_t guard;
+	ms_addr keys;
+};
+
+static void draw_musl(ms_addr at, const struct musl *m)
+{
+	const struct {
+		unsigned offset;
+		uint64_t word;
+	} words[] = { { 0, at },
+		      { 8, at - 32 },
+		      { 16, m->previous ? m->previous : at },
+		      { 24, m->next ? m->next : at },
+		      { 48, (uint64_t)m->tid },
+		      { 56, m->tid ? 2 : 0 },
+		      { 72, m->map_base },
+		      { 80, m->map_bytes },
+		      { 88, m->top },
+		      { 96, m->stack_bytes },
+		      { 104, m->guard },
+		      { 128, m->keys } };
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		ms_fake_put(&fake, at + words[i].offset, words[i].word);
+}
+
+enum { MUSL_PLACE = STACK_BYTES - 0x408 - 200, MUSL_GUARD = PAGE, MUSL_BYTES = 200 };
+
+/* Thread @tid with stack @i, as pthread_create() makes it; 0: it has ended. */
+static ms_addr draw_musl_thread(int i, int tid)
+{
+	ms_addr map = THREADS + (ms_addr)i * STACK_BYTES;
+	ms_addr at = map + MUSL_PLACE;
+	struct musl m = { .tid = tid,
+		          .map_base = map,
+		          .map_bytes = STACK_BYTES,
+		          .top = at - 64,
+		          .stack_bytes = at - 64 - map - MUSL_GUARD,
+		          .guard = MUSL_GUARD,
+		          .keys = at + MUSL_BYTES };
+
+	m.next = tid ? THREADS + 8 : 0;
+	m.previous = tid ? THREADS + 16 : 0;
+	draw_musl(at, &m);
+	return at;
+}
+
+static struct ms_stacks find_musl_stacks(void)
+{
+	struct ms_libc_view view = ms_libc_find(&fake.base, ms_libcs);
+	struct ms_stacks stacks = { 0 };
+	struct ms_regions regions = { 0 };
+	struct ms_decoding d = { .src = &fake.base, .regions = &regions, .arena = &fake.arena };
+	struct ms_error err;
+
+	cr_assert_str_eq(view.ops->name, "musl");
+	cr_assert_eq(ms_classify(&fake.base, &fake.arena, &regions, &err), MS_OK);
+	cr_assert_eq(ms_stacks_find(&d, &view, &stacks), MS_OK);
+	return stacks;
+}
+
+Test(libc, of_musl_and_glibc_are_told_apart)
+{
+	static const struct {
+		const char *what;
+		struct musl drawn;
+		const char *name;
+	} cases[] = {
+		{ "alone", { .tid = 7 }, "musl" },
+		{ "one of several", { .tid = 7, .previous = HEAP, .next = HEAP + 16 }, "musl" },
+		{ "no link", { .tid = 7, .previous = HEAP + 1, .next = HEAP + 1 }, "glibc" },
+		{ "a link to itself and another", { .tid = 7, .next = HEAP }, "glibc" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct ms_libc_view view;
+
+		draw(8);
+		draw_musl(HEAP + 8, &cases[i].drawn);
+		ms_fake_thread(&fake, 7, MAIN_STACK + 64, HEAP + 8);
+		view = ms_libc_find(&fake.base, ms_libcs);
+		cr_expect_str_eq(view.ops->name, cases[i].name, "%s", cases[i].what);
+		if (!strcmp(cases[i].name, "musl")) {
+			cr_expect(view.layout_known, "%s", cases[i].what);
+			cr_expect_eq(view.mangling.guard, 0);
+		}
+		ms_fake_deinit(&fake);
+	}
+	draw(8);
+	draw_glibc(block_of(0));
+	ms_fake_thread(&fake, 7, block_of(0) - 0x200, block_of(0));
+	cr_expect_str_eq(ms_libc_find(&fake.base, ms_libcs).ops->name, "glibc");
+	ms_fake_deinit(&fake);
+}
+
+Test(libc, of_musl_says_where_a_thread_and_its_storage_are)
+{
+	struct ms_stacks stacks;
+	ms_addr at;
+
+	draw(8);
+	at = draw_musl_thread(0, 7);
+	ms_fake_thread(&fake, 7, at - 0x1000, at);
+	stacks = find_musl_stacks();
+	cr_assert_eq(stacks.live.n, 1);
+	cr_expect_eq(stacks.live.at[0].begin, at - 0x1000 - 128);
+	cr_expect_eq(stacks.live.at[0].end, THREADS + STACK_BYTES);
+	cr_expect_eq(stacks.whole.at[0].begin, THREADS + MUSL_GUARD);
+	cr_assert_eq(stacks.words.n, 1, "its vector, and nothing around");
+	cr_expect_eq(stacks.words.at[0], at - 32);
+	ms_fake_deinit(&fake);
+}
+
+/* Its result can be asked for until pthread_join() unmaps it. */
+Test(libc, of_musl_keeps_the_block_of_the_dead)
+{
+	struct ms_stacks stacks;
+	ms_addr dead;
+	ms_addr at;
+
+	draw(8);
+	at = draw_musl_thread(0, 7);
+	dead = draw_musl_thread(1, 0);
+	ms_fake_thread(&fake, 7, at - 0x1000, at);
+	stacks = find_musl_stacks();
+	cr_expect_eq(stacks.n_dead, 1);
+	cr_expect(is_in(&stacks.live, dead) && is_in(&stacks.live, dead + MUSL_BYTES - 1));
+	cr_expect_not(is_in(&stacks.live, dead - 1));
+	cr_expect(is_in(&stacks.whole, dead - 0x2000));
+	ms_fake_put(&fake, dead + 72, 0);
+	cr_expect_eq(find_musl_stacks().n_dead, 0, "on a stack of the program's");
+	ms_fake_deinit(&fake);
+}
+
+/* In a stack of the program's, or in a mapping of its own beside it. */
+Test(libc, of_musl_knows_stacks_that_the_program_gave)
+{
+	const ms_addr top = THREADS + 0x8000;
+	const ms_addr at = top + 64;
+	struct ms_stacks stacks;
+
+	draw(8);
+	draw_musl(at,
+	          &(struct musl){
+			  .tid = 7, .top = top, .stack_bytes = 0x4000, .keys = at + MUSL_BYTES });
+	ms_fake_thread(&fake, 7, top - 0x100, at);
+	stacks = find_musl_stacks();
+	cr_expect_eq(stacks.whole.at[0].begin, top - 0x4000);
+	cr_expect_eq(stacks.whole.at[0].end, at + MUSL_BYTES + 1024);
+	cr_expect_eq(stacks.words.n, 3, "what lies around is one piece with it");
+	/* There is no room for keys' values. */
+	draw_musl(THREADS + 2 * STACK_BYTES - 208,
+	          &(struct musl){ .tid = 7,
+	                          .top = THREADS + 2 * STACK_BYTES - 0x200,
+	                          .stack_bytes = 0x4000,
+	                          .keys = THREADS + 2 * STACK_BYTES - 8 });
+	fake.base.threads.at[0].tp = THREADS + 2 * STACK_BYTES - 208;
+	fake.base.threads.at[0].sp = THREADS + 2 * STACK_BYTES - 0x300;
+	stacks = find_musl_stacks();
+	cr_expect_eq(stacks.whole.at[0].end, THREADS + 2 * STACK_BYTES - 8);
+	/* Beside it. */
+	draw_musl(HEAP + 64, &(struct musl){ .tid = 7,
+	                                     .map_base = HEAP,
+	                                     .map_bytes = PAGE,
+	                                     .top = top,
+	                                     .stack_bytes = 0x4000 });
+	fake.base.threads.at[0].tp = HEAP + 64;
+	fake.base.threads.at[0].sp = top - 0x100;
+	stacks = find_musl_stacks();
+	cr_expect_eq(stacks.whole.at[0].begin, top - 0x4000);
+	cr_expect_eq(stacks.whole.at[0].end, top);
+	ms_fake_deinit(&fake);
+}

@@ -290,3 +290,79 @@ Test(options, help_of_a_run_lists_its_own)
 	cr_assert(!strstr(text, "--pid") && !strstr(text, "--timeout"));
 	cr_assert(!strstr(text, "--confirm"));
 }
+
+static bool parse_why(const char *word, const char *more)
+{
+	char words[3][128] = { "why" };
+	char *argv[] = { words[0], (char[]){ "--pid" }, (char[]){ "1" }, words[1], words[2], NULL };
+
+	snprintf(words[1], sizeof(words[1]), "%s", word);
+	snprintf(words[2], sizeof(words[2]), "%s", more ? more : "");
+	memset(&err, 0, sizeof(err));
+	return ms_options_parse_why(more ? 5 : 4, argv, &options, &err);
+}
+
+static const struct {
+	const char *word;
+	uint64_t address; /* 0: it is a type */
+} asked_cases[] = {
+	{ "0x55d0c0ffee10", 0x55d0c0ffee10 },
+	{ "55d0c0ffee10", 0x55d0c0ffee10 },
+	{ "0X55D0C0FFEE10", 0x55d0c0ffee10 },
+	{ "c0ffee10", 0xc0ffee10 },
+	{ "00000000000000000000001", 1 },
+	{ "0xffffffffffffffff", UINT64_MAX },
+	{ "0xcafe", 0xcafe },
+	{ "cafe", 0 },
+	{ "Session", 0 },
+	{ "a1::b", 0 },
+	{ "Box<int, 3>", 0 },
+};
+
+Test(options, of_why_take_an_address_or_a_type)
+{
+	for (size_t i = 0; i < sizeof(asked_cases) / sizeof(asked_cases[0]); i++) {
+		const struct ms_question *question = &options.scan.question;
+
+		cr_assert(parse_why(asked_cases[i].word, NULL), "%s: %s", asked_cases[i].word,
+		          err.text);
+		cr_assert_eq(question->kind,
+		             asked_cases[i].address ? MS_ASKED_ADDRESS : MS_ASKED_TYPE, "%s",
+		             asked_cases[i].word);
+		cr_assert_eq(question->address, asked_cases[i].address, "%s", asked_cases[i].word);
+		cr_assert(!question->all);
+	}
+	cr_assert(parse_why("::abc1", NULL) && options.scan.question.kind == MS_ASKED_TYPE);
+	cr_assert(parse_why("--all", "1000") && options.scan.question.all);
+	cr_assert(parse_why("--unaligned", "1000") && options.scan.unaligned);
+}
+
+Test(options, of_why_are_refused_with_the_reason)
+{
+	cr_assert(!parse_why("0", NULL));
+	cr_assert_str_eq(err.text, "no block is at address 0");
+	cr_assert(!parse_why("0x", NULL));
+	cr_assert_str_eq(err.text, "'0x' is no address");
+	cr_assert(!parse_why("12k", NULL));
+	cr_assert_str_eq(err.text, "'12k' is no address");
+	cr_assert(!parse_why("10000000000000000", NULL));
+	cr_assert_str_eq(err.text, "10000000000000000 is larger than any address");
+	cr_assert(!parse_why("1", "2"));
+	cr_assert_str_eq(err.text, "more than one address or type was given");
+	cr_assert(!parse_why("--quiet", NULL));
+	cr_assert_str_eq(err.text, "no address and no type was given");
+	cr_assert(!parse_why("--no-fold", "1"));
+	cr_assert_str_eq(err.text, "there is no option --no-fold, or it is ambiguous");
+	cr_assert(!parse("--pid 1 --all"));
+}
+
+Test(options, help_of_why_lists_its_own)
+{
+	char text[8192] = "";
+	FILE *to = fmemopen(text, sizeof(text), "w");
+
+	ms_options_help_why(to);
+	fclose(to);
+	cr_assert(strstr(text, "--all ") && strstr(text, "--pid N") && strstr(text, "--json"));
+	cr_assert(!strstr(text, "--limit") && !strstr(text, "--suppressions"));
+}

@@ -15,6 +15,7 @@
 #define MEMORY  UINT64_C(0x7f0030000000)
 #define CODE    UINT64_C(0x7f0040000000)
 #define LIBRARY UINT64_C(0x7f0050000000)
+#define SMALL   UINT64_C(0x7f0060000000)
 
 enum {
 	STEP = 64, /* from one block to the next */
@@ -40,6 +41,8 @@ struct packed_case {
 static struct ms_fake fake;
 static struct ms_blocks blocks;
 static struct ms_packed_kept kept;
+static uint64_t heap = HEAP;
+static bool inner; /* pointers lead into the blocks of its allocator as a rule */
 
 static void add_mapping(uint64_t begin, uint64_t bytes, uint8_t prot, const char *name)
 {
@@ -53,8 +56,8 @@ static void add_mapping(uint64_t begin, uint64_t bytes, uint8_t prot, const char
 
 static struct ms_cell *cell_of(unsigned i, uint64_t *ret_bit)
 {
-	const struct ms_extent *e = ms_blocks_extent_of(&blocks, HEAP + i * STEP);
-	uint64_t granule = ms_granule_of(e, HEAP + i * STEP);
+	const struct ms_extent *e = ms_blocks_extent_of(&blocks, heap + i * STEP);
+	uint64_t granule = ms_granule_of(e, heap + i * STEP);
 
 	*ret_bit = ms_granule_bit(granule);
 	return ms_blocks_cell(&blocks, e, granule);
@@ -68,10 +71,11 @@ static void draw(const struct fact *facts, size_t n, bool no_view)
 	ms_fake_init(&fake);
 	fake.no_view = no_view;
 	ms_blocks_init(&blocks, &fake.base, &fake.arena);
-	ms_fake_map(&fake, HEAP, PAGE, rw, "[heap]");
-	cr_assert(!ms_blocks_open(&blocks, (struct ms_range){ HEAP, HEAP + N * STEP }, 4, &extent));
+	ms_fake_map(&fake, heap, PAGE, rw, "[heap]");
+	cr_assert(!ms_blocks_open(&blocks, (struct ms_range){ heap, heap + N * STEP }, 4, &extent));
+	blocks.extents.at[extent].inner = inner;
 	for (unsigned i = 0; i < N; i++)
-		cr_assert(!ms_blocks_put(&blocks, extent, HEAP + i * STEP, USABLE));
+		cr_assert(!ms_blocks_put(&blocks, extent, heap + i * STEP, USABLE));
 	ms_fake_map(&fake, DATA, PAGE, rw, "/bin/p");
 	add_mapping(MEMORY, 2 * PIECE, rw, "");
 	add_mapping(CODE, PAGE, rw | MS_PROT_EXEC, "");
@@ -87,21 +91,27 @@ static void draw(const struct fact *facts, size_t n, bool no_view)
 	}
 }
 
-/* The letters of the blocks that are marked, but for those that were from the start. */
-static const char *search(unsigned n_workers, uint64_t limit)
+static void mark(unsigned n_workers, uint64_t limit)
 {
-	static char ret[N + 1];
 	static struct ms_range data = { DATA, DATA + PAGE };
 	const struct ms_ranges ranges = { .at = &data, .n = 1 };
 	const struct ms_ranges *const roots[] = { &ranges };
 	struct ms_packed_options options = { .roots = roots, .n_roots = 1, .limit = limit };
 	struct ms_error err;
-	size_t n = 0;
 
 	memset(&kept, 0, sizeof(kept));
 	cr_assert(!ms_workers_start(n_workers, &options.workers, &err));
 	cr_assert(!ms_packed_mark(&blocks, &options, &kept, &err));
 	ms_workers_stop(options.workers);
+}
+
+/* The letters of the blocks that are marked, but for those that were from the start. */
+static const char *search(unsigned n_workers, uint64_t limit)
+{
+	static char ret[N + 1];
+	size_t n = 0;
+
+	mark(n_workers, limit);
 	for (unsigned i = 2; i < N; i++) {
 		uint64_t bit;
 
@@ -121,7 +131,9 @@ static struct packed_case cases[] = {
 	{ "past the end of a block", { { BLOCK('A') + USABLE - 4, BLOCK('C') } }, "" },
 	{ "elsewhere in a block", { { BLOCK('A') + 3, BLOCK('C') } }, "" },
 	{ "in a block that is lost", { { BLOCK('D') + 4, BLOCK('C') } }, "" },
-	{ "into the middle of a block", { { BLOCK('A') + 4, BLOCK('C') + 8 } }, "" },
+	{ "into the middle of a block", { { BLOCK('A') + 4, BLOCK('C') + 8 } }, "C" },
+	{ "with a mark in the lowest bits", { { DATA + 4, BLOCK('C') + 17 } }, "C" },
+	{ "behind the end of a block", { { BLOCK('A') + 4, BLOCK('C') + USABLE } }, "" },
 	{ "to what is no block", { { BLOCK('A') + 4, BLOCK('C') + STEP *N } }, "" },
 	{ "in globals", { { DATA + 4, BLOCK('C') } }, "C" },
 	{ "elsewhere in globals", { { DATA + 5, BLOCK('C') } }, "" },
@@ -156,6 +168,62 @@ ParameterizedTest(struct packed_case *c, packed, keeps)
 			cr_expect(!kept.limited);
 			ms_fake_deinit(&fake);
 		}
+}
+
+/* A plain number and zeros behind it look like an address that is no larger than 32 bits. */
+Test(packed, small_numbers)
+{
+	struct fact facts[] = { { DATA + 4, 0 }, { DATA + 12, 0 } };
+
+	heap = 0x10000000;
+	facts[0].value = heap + 2 * STEP + 8; /* C's middle */
+	facts[1].value = heap + 3 * STEP;     /* D's begin */
+	draw(facts, 2, false);
+	cr_expect_str_eq(search(1, 0), "D");
+	ms_fake_deinit(&fake);
+	inner = true;
+	draw(facts, 2, false);
+	cr_expect_str_eq(search(1, 0), "CD");
+	ms_fake_deinit(&fake);
+}
+
+/*
+ * Blocks of one word, W to Z, none of which is marked: W and Y are arrays of no elements, X has
+ * one, and what has the address behind Y is lost itself.
+ */
+Test(packed, arrays_of_no_elements)
+{
+	const struct fact facts[] = { { DATA, SMALL + 8 },
+		                      { DATA + 24, SMALL + 16 },
+		                      { BLOCK('C') + 8, SMALL + 24 },
+		                      { SMALL + 8, 1 } };
+	const char *const expected = "\1\0\0\0";
+	uint32_t extent;
+
+	for (int no_view = 0; no_view <= 1; no_view++) {
+		draw(facts, 3, no_view);
+		ms_blocks_init(&blocks, &fake.base, &fake.arena);
+		ms_fake_map(&fake, SMALL, PAGE, MS_PROT_READ | MS_PROT_WRITE, "");
+		for (size_t i = 0; i < 4; i++)
+			ms_fake_put(&fake, facts[i].at, facts[i].value);
+		cr_assert(!ms_blocks_open(&blocks, (struct ms_range){ HEAP, HEAP + N * STEP }, 4,
+		                          &extent));
+		cr_assert(!ms_blocks_put(&blocks, extent, BLOCK('C'), USABLE));
+		cr_assert(!ms_blocks_open(&blocks, (struct ms_range){ SMALL, SMALL + 32 }, 3,
+		                          &extent));
+		for (uint64_t i = 0; i < 4; i++)
+			cr_assert(!ms_blocks_put(&blocks, extent, SMALL + i * 8, 8));
+		cr_assert(!ms_blocks_sort(&blocks) && !ms_blocks_seal(&blocks));
+		mark(1, 0);
+		for (uint64_t i = 0; i < 4; i++) {
+			const struct ms_extent *e = ms_blocks_extent_of(&blocks, SMALL);
+			const struct ms_block b = { (uint32_t)(e - blocks.extents.at), i };
+
+			cr_expect_eq(ms_block_is_marked(&blocks, b), expected[i], "%c",
+			             (char)('W' + i));
+		}
+		ms_fake_deinit(&fake);
+	}
 }
 
 Test(packed, says_when_not_all_was_looked_at)

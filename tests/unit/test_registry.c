@@ -146,6 +146,22 @@ Test(registry, freed_blocks_that_are_kept_are_none)
 	cr_expect(is_told("3 blocks kept after free()"));
 }
 
+/* It knows malloc's blocks alone, and there may be more of others. */
+Test(registry, a_heap_that_is_not_mallocs_keeps_its_sums)
+{
+	ms_addr kept = regdrawn_block(&r, 40);
+	ms_addr live = regdrawn_block(&r, 24);
+
+	r.beside = true;
+	r.kept[3].inverted = ~kept;
+	(void)regdrawn_enter(&r, live, 20, 0);
+	decode();
+	cr_assert_eq(r.heaps.n, 2);
+	cr_expect_eq(r.heaps.at[0].free_bytes, 40);
+	cr_expect_eq(r.heaps.at[1].allocations, REGDRAWN_BESIDE);
+	cr_expect_eq(r.heaps.at[1].free_bytes, 0);
+}
+
 Test(registry, entries_that_fit_no_block_are_counted_only)
 {
 	ms_addr p[4] = { regdrawn_block(&r, 40), regdrawn_block(&r, 40), regdrawn_block(&r, 40),

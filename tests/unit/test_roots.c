@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "drawn_thread.h"
 #include "engine/roots.h"
 #include "fake.h"
 #include "module.h"
@@ -27,11 +28,6 @@ enum {
 	TCB_PLACE = STACK_BYTES - 0x940,
 	MAIN_STACK = 0x900000,
 	SP = 0x5000, /* in each stack */
-	TID = 720,
-	FLAGS = 776,
-	LINKS = 704,
-	BLOCK = 1680,
-	TABLE = 0x12340,
 	MAIN = 77,
 	LEFT = 3, /* the thread that left its stack for another one's */
 };
@@ -59,18 +55,9 @@ static ms_addr tcb_of(int i)
 /* Thread @tid's stack, the @i-th; if the program gave it, it begins @before bytes later. */
 static void draw_stack(int i, int tid, uint64_t before)
 {
-	ms_addr tcb = tcb_of(i);
+	struct ms_range stack = { stack_of(i) + before, stack_of(i) + STACK_BYTES };
 
-	ms_fake_put(&fake, tcb, tcb);
-	ms_fake_put(&fake, tcb + 8, TABLE + 16);
-	ms_fake_put(&fake, tcb + 16, tcb);
-	ms_fake_put(&fake, tcb + LINKS, tcb + LINKS);
-	ms_fake_put(&fake, tcb + LINKS + 8, tcb + LINKS);
-	ms_fake_put(&fake, tcb + TID, (uint32_t)tid);
-	ms_fake_put(&fake, tcb + FLAGS, 0);
-	ms_fake_put(&fake, tcb + BLOCK, stack_of(i) + before);
-	ms_fake_put(&fake, tcb + BLOCK + 8, STACK_BYTES - before);
-	ms_fake_put(&fake, tcb + BLOCK + 16, before ? 0 : PAGE);
+	drawn_thread(&fake, tcb_of(i), tid, stack, before ? 0 : PAGE);
 }
 
 static void draw_library(ms_addr at, const char *name, uint64_t data_bytes)
@@ -208,11 +195,11 @@ Test(roots, that_are_words_have_names)
 		uint64_t value;
 		struct ms_root_name name;
 	} wanted[] = {
-		{ TABLE, { .kind = MS_ROOT_TLS, .tid = 1 } },
-		{ TABLE, { .kind = MS_ROOT_TLS, .tid = 2 } },
+		{ DRAWN_TABLE, { .kind = MS_ROOT_TLS, .tid = 1 } },
+		{ DRAWN_TABLE, { .kind = MS_ROOT_TLS, .tid = 2 } },
 		{ THREADS + STACK_BYTES + PAGE - 8, { .kind = MS_ROOT_STACK, .tid = 2 } },
-		{ TABLE, { .kind = MS_ROOT_TLS, .tid = LEFT } },
-		{ TABLE, { .kind = MS_ROOT_TLS } },
+		{ DRAWN_TABLE, { .kind = MS_ROOT_TLS, .tid = LEFT } },
+		{ DRAWN_TABLE, { .kind = MS_ROOT_TLS } },
 		{ 5, { .kind = MS_ROOT_REGISTER, .tid = 2, .offset = 0 } },
 		{ 6, { .kind = MS_ROOT_REGISTER, .tid = 2, .offset = 1 } },
 		{ 7, { .kind = MS_ROOT_REGISTER, .tid = 2, .offset = 2 } },

@@ -151,22 +151,27 @@ struct served_case {
 	char picture[64];
 	char rival[24];
 	bool may_pass_on;
+	bool loaded; /* it does not answer malloc */
 };
 
 static struct served_case served_cases[] = {
-	{ "the C library's own", "p:0 libc.so:DO", "", false },
-	{ "a library's", "p:0 a.so:D libc.so:DO", "a.so", false },
-	{ "a library's that is loaded later", "p:0 libc.so:DO a.so:D", "", false },
-	{ "the program's own", "p:D libc.so:DO", "p", false },
-	{ "a library's that passes calls on", "p:0 a.so:D2 libc.so:DO", "", false },
-	{ "through two", "p:0 a.so:D2 b.so:D3 libc.so:DO", "", false },
-	{ "passed on to a third that does not", "p:0 a.so:D2 b.so:D libc.so:DO", "b.so", false },
-	{ "that keeps its own address only", "p:0 a.so:D1 libc.so:DO", "a.so", false },
-	{ "that could pass them on, later", "p:0 a.so:DI libc.so:DO", "a.so", true },
-	{ "an allocator by its name", "p:0 libjemalloc.so.2:DI2 libc.so:DO", "libjemalloc.so.2",
+	{ "the C library's own", "p:0 libc.so:DO", "", false, false },
+	{ "a library's", "p:0 a.so:D libc.so:DO", "a.so", false, false },
+	{ "a library's that is loaded later", "p:0 libc.so:DO a.so:D", "", false, false },
+	{ "the program's own", "p:D libc.so:DO", "p", false, false },
+	{ "a library's that passes calls on", "p:0 a.so:D2 libc.so:DO", "", false, false },
+	{ "through two", "p:0 a.so:D2 b.so:D3 libc.so:DO", "", false, false },
+	{ "passed on to a third that does not", "p:0 a.so:D2 b.so:D libc.so:DO", "b.so", false,
 	  false },
-	{ "of tables as in the file", "p:0 a.so:DR libc.so:DO", "a.so", false },
-	{ "nobody's", "p:0 a.so:I libc.so:O", "", false },
+	{ "that keeps its own address only", "p:0 a.so:D1 libc.so:DO", "a.so", false, false },
+	{ "that could pass them on, later", "p:0 a.so:DI libc.so:DO", "a.so", true, false },
+	{ "an allocator by its name", "p:0 libjemalloc.so.2:DI2 libc.so:DO", "libjemalloc.so.2",
+	  false, false },
+	{ "of tables as in the file", "p:0 a.so:DR libc.so:DO", "a.so", false, false },
+	{ "an allocator that answers nobody", "p:0 libc.so:DO libscudo.so:D", "libscudo.so", false,
+	  true },
+	{ "the decoded one, by its name", "p:0 libjemalloc.so:DO libc.so:D", "", false, false },
+	{ "nobody's", "p:0 a.so:I libc.so:O", "", false, false },
 };
 
 ParameterizedTestParameters(served, names_whose_malloc_it_is)
@@ -183,8 +188,10 @@ ParameterizedTest(struct served_case *c, served, names_whose_malloc_it_is)
 		search();
 		cr_expect_str_eq(decoding.rival.name, c->rival, "%s: %s", c->title,
 		                 decoding.rival.name);
+		cr_expect_eq(decoding.rival.serves, c->rival[0] && !c->loaded, "%s", c->title);
 		cr_expect_eq(decoding.rival.may_pass_on, c->may_pass_on, "%s", c->title);
-		cr_expect_eq(decoding.rival.bytes, c->rival[0] ? 2 * PAGE : 0, "%s", c->title);
+		cr_expect_eq(decoding.rival.bytes, decoding.rival.serves ? 2 * PAGE : 0, "%s",
+		             c->title);
 	}
 	ms_fake_deinit(&fake);
 }

@@ -25,6 +25,7 @@ static struct toy {
 	size_t n; /* attempts made */
 	char log[512];
 	bool nameless;
+	struct ms_anchors last_anchors; /* of a scan that succeeded */
 } toy;
 
 static struct ms_arena arena;
@@ -56,6 +57,10 @@ static enum ms_status attempt(void *ctx, struct ms_arena *to, struct ms_report *
 	memset(ret, 0, sizeof(*ret));
 	heap = ms_vec_push(to, &ret->heaps);
 	heap->doubt = (uint8_t)answer->doubt;
+	cr_expect_eq(options->anchors.n, toy.last_anchors.n);
+	cr_expect_eq(options->anchors.at[0].begin, toy.last_anchors.at[0].begin);
+	ret->anchors = (struct ms_anchors){ 1, { { toy.n, toy.n + 8 } } };
+	toy.last_anchors = ret->anchors;
 	ms_note_add(to, &ret->evidence, "evidence of attempt %zu", toy.n);
 	if (answer->warning)
 		ms_note_add(to, &ret->warnings, "%s", answer->warning);
@@ -155,6 +160,17 @@ Test(service, an_answer_in_doubt_is_asked_for_again)
 	toy.answers[1].status = MS_E_BUSY;
 	cr_assert_str_eq(scan(), "attempt doubted1 attempt doubted2 attempt name ");
 	cr_expect_eq(report.scan.attempts, 3);
+}
+
+/* What an allocator's state is shows when it is decoded; its code is found by it, the next time. */
+Test(service, the_next_attempt_knows_what_the_last_found_of_allocators)
+{
+	toy.answers[0].doubt = MS_DOUBT_CHANGES;
+	toy.answers[1].doubt = MS_DOUBT_CHANGES;
+	toy.answers[2].status = MS_E_BUSY;
+	cr_assert_str_eq(scan(),
+	                 "attempt doubted1 attempt doubted2 attempt doubted3 attempt name ");
+	cr_expect_eq(toy.service.options.anchors.at[0].begin, 4, "the last");
 }
 
 Test(service, a_target_that_stands_is_asked_once)

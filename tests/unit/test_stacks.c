@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 
+#include "drawn_thread.h"
 #include "engine/stacks.h"
 #include "fake.h"
 #include "module.h"
 
 /*
  * One module with data at DATA, the main stack, and thread stacks of 64 KiB each.
- * Offsets inside the thread control block are those of libc/glibc.c.
  */
 enum {
 	RW = MS_PROT_READ | MS_PROT_WRITE,
@@ -18,12 +18,8 @@ enum {
 	TCB_BYTES = 2304,
 	TCB_PLACE = STACK_BYTES - 0x940,
 	MAIN_STACK = 0x900000,
-	TID = 720,
-	LINKS = 704,
-	FLAGS = 776,
 	ENDING = 0x10,
 	GIVEN_BACK = 0x20,
-	BLOCK = 1680,
 	GUARD = 0x1000,
 };
 
@@ -40,20 +36,11 @@ static ms_addr tcb_of(int i)
 /* A stack with the control block of a thread that has @flags of cancellation. */
 static void draw_stack(int i, int tid, uint32_t flags)
 {
-	ms_addr tcb = tcb_of(i);
+	ms_addr begin = THREADS + (ms_addr)i * STACK_BYTES;
 
-	ms_fake_put(&fake, tcb, tcb);
-	ms_fake_put(&fake, tcb + 8, 0x12340 + 16);
-	ms_fake_put(&fake, tcb + 16, tcb);
-	/* The only one of its list. */
-	ms_fake_put(&fake, tcb + LINKS, tcb + LINKS);
-	ms_fake_put(&fake, tcb + LINKS + 8, tcb + LINKS);
-	ms_fake_put(&fake, tcb + TID, (uint32_t)tid);
+	drawn_thread(&fake, tcb_of(i), tid, (struct ms_range){ begin, begin + STACK_BYTES }, GUARD);
 	/* The word behind is the type of cancellation, in newer ones its signal. */
-	ms_fake_put(&fake, tcb + FLAGS, UINT64_C(0x80) << 32 | flags);
-	ms_fake_put(&fake, tcb + BLOCK, THREADS + (ms_addr)i * STACK_BYTES);
-	ms_fake_put(&fake, tcb + BLOCK + 8, STACK_BYTES);
-	ms_fake_put(&fake, tcb + BLOCK + 16, GUARD);
+	ms_fake_put(&fake, tcb_of(i) + DRAWN_FLAGS, UINT64_C(0x80) << 32 | flags);
 }
 
 static void draw(void)
@@ -248,8 +235,8 @@ Test(stacks, are_believed_only_when_they_make_sense)
 
 		draw();
 		draw_stack(cases[i].i, 7, 0);
-		ms_fake_put(&fake, tcb + BLOCK - 32, cases[i].begin);
-		ms_fake_put(&fake, tcb + BLOCK - 24, cases[i].len);
+		ms_fake_put(&fake, tcb + DRAWN_STACK - 32, cases[i].begin);
+		ms_fake_put(&fake, tcb + DRAWN_STACK - 24, cases[i].len);
 		ms_fake_thread(&fake, 7, tcb - 0x2000, tcb);
 		find();
 		if (cases[i].believed)
@@ -337,10 +324,10 @@ Test(stacks, of_the_dead_are_ordinary_memory_when_no_list_has_them)
 		ms_addr offset;
 		ms_addr word;
 	} cases[] = {
-		{ LINKS, THREADS + STACK_BYTES },
-		{ LINKS + 8, THREADS + STACK_BYTES },
-		{ LINKS, 0 },
-		{ LINKS + 8, 0 },
+		{ DRAWN_LINKS, THREADS + STACK_BYTES },
+		{ DRAWN_LINKS + 8, THREADS + STACK_BYTES },
+		{ DRAWN_LINKS, 0 },
+		{ DRAWN_LINKS + 8, 0 },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -360,7 +347,7 @@ Test(stacks, that_the_program_gave_keep_the_mapping_around_them)
 {
 	draw();
 	draw_stack(1, 7, 0);
-	ms_fake_put(&fake, tcb_of(1) + BLOCK + 16, 0);
+	ms_fake_put(&fake, tcb_of(1) + DRAWN_STACK + 16, 0);
 	ms_fake_thread(&fake, 7, tcb_of(1) - 0x100, tcb_of(1));
 	find();
 	cr_assert_eq(stacks.words.n, 3);
@@ -368,7 +355,7 @@ Test(stacks, that_the_program_gave_keep_the_mapping_around_them)
 	cr_expect_eq(stacks.words.at[2], THREADS + 2 * STACK_BYTES);
 	cr_expect(!is_in(&stacks.whole, THREADS + STACK_BYTES - 1));
 	cr_expect(!is_in(&stacks.whole, THREADS + 2 * STACK_BYTES));
-	ms_fake_put(&fake, tcb_of(1) + BLOCK + 16, GUARD);
+	ms_fake_put(&fake, tcb_of(1) + DRAWN_STACK + 16, GUARD);
 	find();
 	cr_expect_eq(stacks.words.n, 1, "guarded");
 	ms_fake_deinit(&fake);
@@ -418,6 +405,16 @@ Test(stacks, interrupted_from_above_live_from_the_interrupted_pointer)
 	find();
 	cr_expect_eq(stacks.live.at[0].begin, MAIN_STACK + 0x9000 - 128, "not 64-bit code");
 	ms_fake_deinit(&fake);
+	for (uint64_t len = 0x7ff; len <= 0x800; len++) {
+		draw();
+		draw_handler(frame, frame - 0x100, len, MAIN_STACK + 0x4000);
+		ms_fake_thread(&fake, 7, frame - 0x80, 0);
+		find();
+		cr_expect_eq(stacks.live.at[0].begin,
+		             (len < 0x800 ? frame - 0x80 : MAIN_STACK + 0x4000) - 128,
+		             "no signal stack is shorter than the kernel takes");
+		ms_fake_deinit(&fake);
+	}
 }
 
 Test(stacks, of_the_dead_are_told_with_few_reads)
@@ -437,8 +434,8 @@ Test(stacks, are_not_believed_where_nothing_is_mapped)
 {
 	draw();
 	draw_stack(0, 7, 0);
-	ms_fake_put(&fake, tcb_of(0) + BLOCK, 0);
-	ms_fake_put(&fake, tcb_of(0) + BLOCK + 8, tcb_of(0) + 0x900);
+	ms_fake_put(&fake, tcb_of(0) + DRAWN_STACK, 0);
+	ms_fake_put(&fake, tcb_of(0) + DRAWN_STACK + 8, tcb_of(0) + 0x900);
 	ms_fake_thread(&fake, 7, tcb_of(0) - 0x100, tcb_of(0));
 	find();
 	cr_assert(!is_in(&stacks.live, THREADS));
@@ -470,7 +467,7 @@ Test(stacks, of_the_dead_live_no_farther_than_they_go)
 {
 	draw();
 	draw_stack(0, 0, 0);
-	ms_fake_put(&fake, tcb_of(0) + BLOCK + 8, TCB_PLACE + 0x700);
+	ms_fake_put(&fake, tcb_of(0) + DRAWN_STACK + 8, TCB_PLACE + 0x700);
 	find();
 	cr_assert(is_in(&stacks.live, tcb_of(0) + 0x6ff));
 	cr_assert(!is_in(&stacks.live, tcb_of(0) + 0x700));
@@ -479,7 +476,7 @@ Test(stacks, of_the_dead_live_no_farther_than_they_go)
 
 Test(stacks, of_the_dead_need_both_own_addresses_and_a_block)
 {
-	static const ms_addr missing[] = { 0, 16, BLOCK + 8 };
+	static const ms_addr missing[] = { 0, 16, DRAWN_STACK + 8 };
 
 	for (int i = 0; i < 3; i++) {
 		draw();

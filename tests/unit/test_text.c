@@ -2,8 +2,8 @@
 #include <criterion/criterion.h>
 
 #include "golden/sample.h"
-#include "report/formats.h"
 #include "report/utf8.h"
+#include "report/writers.h"
 
 static struct ms_arena arena;
 static struct ms_report report;
@@ -84,6 +84,117 @@ Test(text, counts_of_one_are_singular)
 	assert_says("1 smaller leak is not listed: --min-size 0");
 	assert_not_says("more possible");
 	assert_says("1 smaller possible leak is not listed: --min-size 0");
+}
+
+/* ---- the few entries that most bytes are in ---- */
+
+/* How the first leak of the list is told where it is 2 of 20 bytes, 40 in all, unless changed. */
+static struct ms_leak *largest(void)
+{
+	struct ms_leak *leak = &report.leaks.at[0];
+
+	report.totals.leaked_bytes = 100;
+	report.leaks.n = 1;
+	*leak = (struct ms_leak){ .id = 1,
+		                  .address = 0x1000,
+		                  .size = 20,
+		                  .similar_count = 1,
+		                  .similar_size = 20,
+		                  .total_size = 40 };
+	return leak;
+}
+
+Test(text, opens_with_what_most_bytes_are_in)
+{
+	(void)largest();
+	assert_says("copy\n  confirm: scanned again after 1.5 s; not confirmed: 15 bytes in 14 "
+	            "allocations\n  warning: 1 page could not be read\n\n"
+	            "Largest leaks:\n  2 x 20 bytes each, together 40 bytes\n\n100 bytes in 9 ");
+}
+
+Test(text, says_what_the_largest_are_and_hold)
+{
+	static const struct {
+		struct ms_leak like;
+		const char *row;
+	} cases[] = {
+		{ { .type = 2 },
+		  "2 x pool::Box<int, char const*>, 20 bytes each, together 40 bytes" },
+		{ { .type = 1 }, "2 x 20 bytes each, together 40 bytes" },
+		{ { .similar_size = 21 }, "2 x blocks of several sizes, together 41 bytes" },
+		{ { .similar_size = 40 }, "2 x blocks of several sizes, together 60 bytes" },
+		{ { .type = 2, .similar_size = 21 },
+		  "2 x pool::Box<int, char const*>, together 41 bytes" },
+		{ { .referenced_count = 1, .referenced_size = 5 },
+		  "2 x 20 bytes each, with what they hold 45 bytes" },
+		{ { .similar_referenced_count = 1, .similar_referenced_size = 9959 },
+		  "2 x 20 bytes each, with what they hold 9999 bytes" },
+		{ { .similar_referenced_count = 1, .similar_referenced_size = 9960 },
+		  "2 x 20 bytes each, with what they hold 10 KB" },
+		{ { .similar_referenced_count = 1, .similar_referenced_size = 10711 },
+		  "2 x 20 bytes each, with what they hold 10 KB" },
+		{ { .similar_referenced_count = 1, .similar_referenced_size = 10712 },
+		  "2 x 20 bytes each, with what they hold 11 KB" },
+		{ { .similar_referenced_count = 1, .similar_referenced_size = UINT64_C(1) << 40 },
+		  "2 x 20 bytes each, with what they hold 1024 GB" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct ms_leak *leak = largest();
+		char row[128];
+
+		leak->type = cases[i].like.type;
+		leak->similar_size = cases[i].like.similar_size ? cases[i].like.similar_size : 20;
+		leak->referenced_count = cases[i].like.referenced_count;
+		leak->referenced_size = cases[i].like.referenced_size;
+		leak->similar_referenced_count = cases[i].like.similar_referenced_count;
+		leak->similar_referenced_size = cases[i].like.similar_referenced_size;
+		leak->total_size = leak->size + leak->similar_size + leak->referenced_size +
+		                   leak->similar_referenced_size;
+		snprintf(row, sizeof(row), "\nLargest leaks:\n  %s\n\n", cases[i].row);
+		assert_says(row);
+	}
+}
+
+/* Of entries of so many bytes as many as make three quarters, but few. */
+Test(text, opens_with_few)
+{
+	static const struct {
+		uint64_t first, others, leaked;
+		size_t rows;
+	} cases[] = {
+		{ 75, 1, 100, 1 }, { 74, 1, 100, 2 }, { 20, 20, 100, 4 }, { 20, 9, 1000, 5 }
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct ms_leak sample = *largest();
+		size_t rows = 0;
+
+		report.leaks.n = 0;
+		report.totals.leaked_bytes = cases[i].leaked;
+		for (size_t n = 0; n < 20; n++) {
+			struct ms_leak *leak = ms_vec_push(&arena, &report.leaks);
+
+			*leak = sample;
+			leak->total_size = n ? cases[i].others : cases[i].first;
+		}
+		for (const char *at = written(); (at = strstr(at, "\n  2 x ")); at++)
+			rows++;
+		cr_expect_eq(rows, cases[i].rows, "%zu: %zu", i, rows);
+	}
+}
+
+Test(text, does_not_open_with_leaks_where_each_is_one)
+{
+	struct ms_leak *leak = largest();
+
+	leak->similar_count = 0;
+	leak->similar_size = 0;
+	leak->total_size = 20;
+	assert_not_says("Largest");
+	leak = largest();
+	leak->kind = MS_LEAK_POSSIBLE;
+	assert_not_says("Largest");
 }
 
 Test(text, names_cannot_command_the_terminal)

@@ -69,6 +69,21 @@ ParameterizedTest(struct walk_case *c, walk, marks_what_roots_reach)
 	}
 }
 
+/* CPython's objects, say: what stands in front of them is theirs, and never pointed to. */
+Test(walk, the_middle_counts_with_starts_only_in_an_extent_that_says_so)
+{
+	for (enum graph_mode mode = 0; mode < GRAPH_MODES; mode++) {
+		struct ms_walk_options options = { .starts_only = true };
+		struct graph g = { .mode = mode };
+
+		graph_draw(&g, "r>S+8 r>B S>T+8 T>A+8 T>U+16 U:4 S>V+24 V:3");
+		ms_blocks_extent_of(&g.blocks, graph_addr('S'))->inner = true;
+		walk_from_root(&g, &options);
+		cr_expect_str_eq(graph_marked(&g), "BSTU", "mode %d", mode);
+		graph_erase(&g);
+	}
+}
+
 /* In a root and in a block; the second word of the block begins behind its end. */
 Test(walk, finds_pointers_at_odd_offsets_only_when_asked)
 {

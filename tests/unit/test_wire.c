@@ -49,6 +49,7 @@ static void setup(void)
 
 	ms_arena_init(&arena);
 	sample_report(&arena, &sent);
+	sent.anchors = (struct ms_anchors){ 2, { { 0x1000, 0x1008 }, { 0x2000, 0x2010 } } };
 	wire.ends = SIZE_MAX;
 	cr_assert(ms_wire_send(wire_put, &wire, &none, &sent));
 }
@@ -88,6 +89,7 @@ Test(wire, what_is_sent_arrives)
 	cr_assert_arr_eq(&got.target, &sent.target, sizeof(sent.target));
 	cr_assert_arr_eq(&got.scan, &sent.scan, sizeof(sent.scan));
 	cr_assert_arr_eq(&got.totals, &sent.totals, sizeof(sent.totals));
+	cr_assert_arr_eq(&got.anchors, &sent.anchors, sizeof(sent.anchors));
 	cr_assert(got.possible);
 	assert_vector(heaps);
 	assert_vector(evidence);
@@ -108,13 +110,16 @@ Test(wire, names_of_types_and_patterns_end)
 {
 	size_t type = find(sent.types.at, sizeof(*sent.types.at));
 	size_t suppressed = find(sent.suppressed.at, sizeof(*sent.suppressed.at));
+	size_t leak = find(sent.leaks.at, sizeof(*sent.leaks.at));
 
+	memset(wire.bytes + leak + offsetof(struct ms_leak, signature), 'x', MS_SIGNATURE_TEXT);
 	memset(wire.bytes + type, 'x', offsetof(struct ms_type, how));
 	memset(wire.bytes + suppressed, 'x', offsetof(struct ms_suppressed, allocations));
 	cr_assert_eq(receive(), MS_OK);
 	cr_assert_eq(strlen(got.types.at[0].name), MS_TYPE_TEXT - 1);
 	cr_assert_eq(strlen(got.types.at[0].module), MS_TYPE_TEXT - 1);
 	cr_assert_eq(strlen(got.suppressed.at[0].pattern), MS_TYPE_TEXT - 1);
+	cr_assert_eq(strlen(got.leaks.at[0].signature), MS_SIGNATURE_TEXT - 1);
 }
 
 Test(wire, a_vector_of_many_pieces_arrives)
@@ -266,6 +271,16 @@ Test(wire, lost_blocks_out_of_order_are_refused)
 	assert_refuses(second + offsetof(struct ms_lost, address) + 2, 0x44);
 	memcpy(wire.bytes + second, sent.lost.at, sizeof(ms_addr));
 	cr_assert_eq(receive(), MS_E_CORRUPT);
+}
+
+Test(wire, anchors_that_make_no_sense_are_refused)
+{
+	size_t anchors = find(&sent.anchors, sizeof(sent.anchors));
+	size_t last = anchors + offsetof(struct ms_anchors, at) + sizeof(struct ms_range);
+
+	assert_refuses(anchors + offsetof(struct ms_anchors, n), MS_ANCHORS + 1);
+	assert_refuses(anchors + offsetof(struct ms_anchors, n) + 3, 0x80);
+	assert_refuses(last + offsetof(struct ms_range, end), 0); /* no bytes */
 }
 
 Test(wire, names_of_code_end)

@@ -339,13 +339,47 @@ static bool read_heap_info(const struct ms_ptmalloc *pt, ms_addr heap, uint64_t 
 	       ret->size % pt->page == 0;
 }
 
-/* The length and alignment of the heaps of @arena, or 0 when top lies in none. */
+/* Bytes of all that is mapped. */
+static uint64_t mapped_bytes(const struct ms_ptmalloc *pt)
+{
+	const struct ms_region *r;
+	uint64_t bytes = 0;
+
+	ms_vec_for_each (r, pt->d->regions)
+		bytes += ms_range_len(r->range);
+	return bytes;
+}
+
+/* Whether the heaps of @arena, all of them, can have this length. */
+static bool can_be_heap_max(const struct ms_ptmalloc *pt, const struct ms_pt_arena *arena,
+                            uint64_t heap_max)
+{
+	ms_addr heap = ms_align_down(arena->top, heap_max);
+	uint64_t mapped = mapped_bytes(pt);
+	uint64_t covered = 0;
+	struct heap_info info;
+
+	for (; heap && covered <= mapped; heap = info.prev) {
+		if (heap % heap_max || !read_heap_info(pt, heap, heap_max, arena->addr, &info))
+			return false;
+		covered += info.size;
+	}
+	return !heap;
+}
+
+/*
+ * The length and alignment of the heaps of @arena, or 0 when top lies in none. Which of the
+ * two it is the newest heap alone does not tell: a short one may lie where a long one could.
+ */
 static uint64_t heap_max_of(const struct ms_ptmalloc *pt, const struct ms_libc *libc,
                             const struct ms_pt_arena *arena)
 {
 	uint64_t sizes[] = { HEAP_MAX, HUGE_HEAP_PAGES * libc->hp_pagesize };
 	struct heap_info info;
 
+	for (size_t i = 0; i < 2; i++)
+		if (sizes[i] && can_be_heap_max(pt, arena, sizes[i]))
+			return sizes[i];
 	for (size_t i = 0; i < 2; i++)
 		if (sizes[i] && read_heap_info(pt, ms_align_down(arena->top, sizes[i]), sizes[i],
 		                               arena->addr, &info))
@@ -393,17 +427,6 @@ static enum ms_status own_heaps(struct ms_ptmalloc *pt, const struct ms_pt_arena
 		}
 	}
 	return MS_OK;
-}
-
-/* Bytes of all that is mapped. */
-static uint64_t mapped_bytes(const struct ms_ptmalloc *pt)
-{
-	const struct ms_region *r;
-	uint64_t bytes = 0;
-
-	ms_vec_for_each (r, pt->d->regions)
-		bytes += ms_range_len(r->range);
-	return bytes;
 }
 
 /* The heaps of @arena, from the newest on. */

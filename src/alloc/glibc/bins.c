@@ -37,6 +37,7 @@ enum {
 	LINK_FD = 16,
 	MAX_FAST = 1 << 26,
 	MAX_FASTBINS = 10,
+	TRIED_FAST = 64, /* chunks of a list, to see how links are stored */
 	CELL_BYTES = MS_CELL_GRANULES * MS_ALIGNMENT,
 	READ_CELLS = 16,   /* around a chunk */
 	ITEM_CELLS = 1024, /* for one worker at once: a buffer of MS_WINDOW_BYTES */
@@ -56,6 +57,7 @@ struct bins {
 	size_t n_read;          /* pieces of READ_CELLS */
 	size_t n_enough;        /* of them make it worth to read all */
 	bool all_read;
+	bool plain; /* the links of fastbins are not xored with their places */
 };
 
 /* The links of a free chunk, where malloc would put the first bytes of a used one. */
@@ -165,20 +167,6 @@ static struct ms_cell *used_block(struct bins *bins, ms_addr addr, uint64_t *ret
 	struct ms_cell *cell = cell_at(bins, addr, ret_bit);
 
 	return cell && (cell->starts & ~cell->tags & *ret_bit) ? cell : NULL;
-}
-
-/*
- * What the link @stored in the chunk at @addr means: the next chunk, or 0. From
- * 2.32 on it is xored with its place; then the last one reveals itself as 0.
- */
-static ms_addr next_fast_chunk(struct bins *bins, ms_addr addr, uint64_t stored)
-{
-	ms_addr revealed = ms_pt_reveal(addr, stored);
-	uint64_t bit;
-
-	if (!revealed || used_block(bins, revealed + MS_HEADER, &bit))
-		return revealed;
-	return stored;
 }
 
 /* The blocks of @cell that are no longer than fastbins hold: those that end soon. */
@@ -329,25 +317,77 @@ struct fastbin {
 	bool bad;
 };
 
+/* The cell and bit of @bin's chunk; NULL when that is no used block of its size. */
+static struct ms_cell *fast_chunk(struct bins *bins, const struct fastbin *bin, uint64_t *ret_bit)
+{
+	ms_addr addr = bin->chunk + MS_HEADER;
+	struct ms_cell *cell = used_block(bins, addr, ret_bit);
+
+	if (!cell || bin->n >= MAX_FAST ||
+	    ms_block_usable(bins->pt->d->blocks, bins->extent, ms_granule_of(bins->extent, addr)) !=
+	            bin->usable)
+		return NULL;
+	return cell;
+}
+
+/* Go on to the next chunk of @bin, or 0. False when the link cannot be read. */
+static bool next_fast_chunk(struct bins *bins, struct fastbin *bin)
+{
+	ms_addr addr = bin->chunk + MS_HEADER;
+	uint64_t link;
+
+	if (!first_word(bins, addr, &link))
+		return false;
+	bin->chunk = bins->plain ? link : ms_pt_reveal(addr, link);
+	bin->n++;
+	return true;
+}
+
+/* How many of @lists lead astray among their first chunks. */
+static size_t count_astray(struct bins *bins, const struct fastbin *lists, size_t n)
+{
+	size_t n_astray = 0;
+	uint64_t bit;
+
+	for (size_t i = 0; i < n; i++) {
+		struct fastbin bin = lists[i];
+
+		while (bin.chunk && bin.n < TRIED_FAST && fast_chunk(bins, &bin, &bit) &&
+		       next_fast_chunk(bins, &bin))
+			;
+		n_astray += bin.chunk && bin.n < TRIED_FAST;
+	}
+	return n_astray;
+}
+
+/*
+ * Whether links are not xored with their places, as they are from 2.32 on, where the last one
+ * reveals itself as 0. In a heap at low addresses one that is plain may so reveal another chunk:
+ * which of the two it is, many links say together.
+ */
+static bool are_plain(struct bins *bins, const struct fastbin *lists, size_t n)
+{
+	size_t n_astray = count_astray(bins, lists, n);
+
+	if (!n_astray)
+		return false;
+	bins->plain = true;
+	return count_astray(bins, lists, n) < n_astray;
+}
+
 /* Take the next chunk of @bin for free; false when it is no used block of its size. */
 static bool take_fast_chunk(struct bins *bins, struct fastbin *bin)
 {
-	ms_addr addr = bin->chunk + MS_HEADER;
 	uint64_t bit;
-	struct ms_cell *cell = used_block(bins, addr, &bit);
-	uint64_t link;
+	struct ms_cell *cell = fast_chunk(bins, bin, &bit);
 
-	if (!cell || bin->n++ >= MAX_FAST ||
-	    ms_block_usable(bins->pt->d->blocks, bins->extent, ms_granule_of(bins->extent, addr)) !=
-	            bin->usable ||
-	    !first_word(bins, addr, &link))
+	if (!cell || !next_fast_chunk(bins, bin))
 		return false;
 	cell->tags |= bit;
 	bins->extent->bytes -= bin->usable;
 	bins->pt->fast_entries++;
 	bins->spared->n++;
 	bins->spared->bytes += bin->usable;
-	bin->chunk = next_fast_chunk(bins, addr, link);
 	return true;
 }
 
@@ -384,6 +424,7 @@ void ms_pt_take_fastbins(struct ms_ptmalloc *pt, const struct ms_libc *libc,
 		lists[i].chunk = ms_pt_word(pt, arena->addr + libc->layout->fastbins + i * MS_WORD);
 		lists[i].usable = MS_MIN_CHUNK + i * MS_ALIGNMENT - MS_WORD;
 	}
+	bins.plain = are_plain(&bins, lists, n);
 	take_fast_chunks(&bins, lists, n);
 	for (size_t i = 0; i < n; i++)
 		if (lists[i].bad)

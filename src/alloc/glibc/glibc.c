@@ -42,7 +42,7 @@ static void doubt_inside(struct ms_ptmalloc *pt)
 	struct ms_pt_arena *arena;
 
 	ms_vec_for_each (t, &pt->d->src->threads) {
-		if (t->in_malloc != MS_MALLOC_WORKS)
+		if (ms_claim_in_malloc(pt->d, pt->claim, t) != MS_MALLOC_WORKS)
 			continue;
 		ms_vec_for_each (arena, &pt->arenas)
 			ms_pt_disprove(arena, MS_DOUBT_CHANGES, "thread %d is inside malloc",
@@ -312,8 +312,9 @@ static enum ms_status locate(struct ms_ptmalloc *pt)
 	enum ms_status st = ms_pt_locate(pt);
 	const struct ms_libc *libc;
 
+	/* malloc's debug library has parameters of its own, and no cache. */
 	ms_vec_for_each (libc, &pt->libcs)
-		if (libc->par_layout)
+		if (libc->par_layout && (!libc->unused || !pt->tcache_count))
 			pt->tcache_count = libc->tcache_count;
 	return st;
 }
@@ -367,12 +368,10 @@ static enum ms_status glibc_claim(struct ms_decoding *d, struct ms_claim *ret)
 static enum ms_status glibc_read(struct ms_decoding *d, const struct ms_claim *claim)
 {
 	struct ms_ptmalloc *pt = claim->state;
-	const struct ms_range *r;
 	enum ms_status st;
 
-	ms_vec_for_each (r, &claim->others)
-		if (!ms_ranges_add(d->arena, &pt->owned, r->begin, r->end))
-			return MS_E_NOMEM;
+	if (!ms_ranges_add_all(d->arena, &pt->owned, &claim->others))
+		return MS_E_NOMEM;
 	st = ms_pt_read_arenas(pt);
 	return st ? st : ms_pt_read_mmapped(pt);
 }
@@ -383,6 +382,7 @@ static enum ms_status glibc_settle(struct ms_decoding *d, const struct ms_claim 
 	enum ms_status st;
 
 	(void)d;
+	pt->claim = claim;
 	doubt_inside(pt);
 	check_arenas(pt);
 	st = ms_pt_take_tcaches(pt);
@@ -395,7 +395,7 @@ static enum ms_status glibc_settle(struct ms_decoding *d, const struct ms_claim 
 }
 
 const struct ms_decoder ms_glibc_decoder = { .name = "glibc",
-	                                     .reads = "glibc's malloc 2.26 to 2.43, 64-bit",
+	                                     .reads = "glibc 2.26 to 2.43",
 	                                     .claim = glibc_claim,
 	                                     .read = glibc_read,
 	                                     .settle = glibc_settle };

@@ -6,17 +6,16 @@
 
 /*
  * The anchor is the table of bins. An empty bin's two links both point 16 bytes
- * before themselves, and of 127 bins some are always empty, so a main arena
- * shows itself in any module's data as a word pair that points at itself. Which
- * of the 127 bins the pair is, and in which family, is tried out: all bins must
- * be plausible, and the ring of arenas must lead back to where the arena begins.
+ * before themselves, and the last of 127 bins is always empty, for no size belongs
+ * there, so a main arena shows itself in any module's data as a word pair that points
+ * at itself. Which of the 127 bins the pair is, and in which family, is tried out: all
+ * bins must be plausible, and the ring of arenas must lead back to where the arena begins.
  *
  * malloc_par stands below main_arena in the same data, at a distance that varies.
  * It is chosen by what its counters must satisfy, and by its defaults.
  */
 
 enum {
-	MIN_EMPTY_BINS = 8,
 	MAX_ARENAS = 1 << 16,
 	PAR_REACH = 0x1000, /* malloc_par begins at most so far below main_arena */
 	BIN_BYTES = 16,
@@ -48,17 +47,10 @@ static bool is_inside(const struct image *image, ms_addr addr, uint64_t len)
 	       image->range.end - addr >= len;
 }
 
-static bool is_writable(const struct ms_ptmalloc *pt, ms_addr addr)
-{
-	const struct ms_region *region = ms_region_of(pt->d->regions, addr);
-
-	return region && region->kind != MS_REGION_SKIP &&
-	       (ms_region_mapping(pt->d->src, region)->prot & MS_PROT_WRITE);
-}
-
 static bool is_link(const struct ms_ptmalloc *pt, uint64_t word)
 {
-	return word && word % MS_ALIGNMENT == 0 && is_writable(pt, word);
+	return word && word % MS_ALIGNMENT == 0 &&
+	       ms_region_is_writable(pt->d->src, pt->d->regions, word);
 }
 
 static bool is_empty_bin(const struct image *image, ms_addr bin)
@@ -91,7 +83,8 @@ static bool ring_closes(const struct image *image, ms_addr arena,
 		at = ms_pt_word(image->pt, at + layout->next);
 		if (at == arena)
 			return true;
-		if (!at || at % MS_ALIGNMENT || !is_writable(image->pt, at))
+		if (!at || at % MS_ALIGNMENT ||
+		    !ms_region_is_writable(image->pt->d->src, image->pt->d->regions, at))
 			return false;
 	}
 	return false;
@@ -123,40 +116,33 @@ static enum ms_status add_libc(const struct image *image, ms_addr arena,
 	return MS_OK;
 }
 
-/* How far bins go on from @bin, of which there are no more than an arena has; counts empty ones. */
-static ms_addr end_of_bins(const struct image *image, ms_addr bin, unsigned int *empty)
+/* How far bins go on from @bin, of which there are no more than an arena has. */
+static ms_addr end_of_bins(const struct image *image, ms_addr bin)
 {
 	ms_addr end = bin;
 
-	*empty = 0;
-	while (end < bin + BINS_BYTES && is_inside(image, end, BIN_BYTES) && is_bin(image, end)) {
-		*empty += is_empty_bin(image, end);
+	while (end < bin + BINS_BYTES && is_inside(image, end, BIN_BYTES) && is_bin(image, end))
 		end += BIN_BYTES;
-	}
 	return end;
 }
 
 /*
- * The bins of which the empty one at @pair is part, or 0: the highest that are 127, with
- * enough of them empty. Memory may be full of pairs, so each bin is looked at once.
+ * The bins of which the empty one at @pair is part, or 0: the highest that are 127, the last
+ * of them empty. Memory may be full of pairs, so each bin is looked at once.
  */
 static ms_addr bins_around(const struct image *image, ms_addr pair)
 {
-	unsigned int empty;
-	ms_addr end = end_of_bins(image, pair, &empty);
+	ms_addr end = end_of_bins(image, pair);
 
 	for (ms_addr bins = pair;;) {
-		if (end - bins == BINS_BYTES && empty >= MIN_EMPTY_BINS)
+		if (end - bins == BINS_BYTES && is_empty_bin(image, end - BIN_BYTES))
 			return bins;
 		bins -= BIN_BYTES;
 		if (pair - bins == BINS_BYTES || !is_inside(image, bins, BIN_BYTES) ||
 		    !is_bin(image, bins))
 			return 0;
-		empty += is_empty_bin(image, bins);
-		if (end - bins > BINS_BYTES) {
+		if (end - bins > BINS_BYTES)
 			end -= BIN_BYTES;
-			empty -= is_empty_bin(image, end);
-		}
 	}
 }
 
@@ -239,19 +225,6 @@ static enum ms_status search_image(const struct image *image, struct ms_range pi
 	return MS_OK;
 }
 
-/* Data of one module, joined over the mappings it spreads over; begins at region @i. */
-static struct ms_range data_of_module(const struct ms_ptmalloc *pt, size_t *i)
-{
-	const struct ms_regions *regions = pt->d->regions;
-	struct ms_range range = regions->at[*i].range;
-	uint32_t module = regions->at[*i].module;
-
-	while (*i + 1 < regions->n && regions->at[*i + 1].kind == MS_REGION_GLOBALS &&
-	       regions->at[*i + 1].module == module && regions->at[*i + 1].range.begin == range.end)
-		range.end = regions->at[++*i].range.end;
-	return range;
-}
-
 static uint32_t int_at(const struct ms_ptmalloc *pt, ms_addr addr)
 {
 	uint32_t value = UINT32_MAX;
@@ -315,7 +288,7 @@ static bool is_par(const struct ms_ptmalloc *pt, const uint8_t *par,
 	       word_in(par, layout->tcache_bins) <= MS_TCACHE_MAX_BINS &&
 	       (!layout->thp_pagesize || is_page_size(word_in(par, layout->thp_pagesize))) &&
 	       (!layout->hp_pagesize || is_page_size(word_in(par, layout->hp_pagesize))) &&
-	       (!sbrk_base || is_writable(pt, sbrk_base));
+	       (!sbrk_base || ms_region_is_writable(pt->d->src, pt->d->regions, sbrk_base));
 }
 
 /* How well malloc_par fits @par: 0 not at all, else 1 and one for each default. */
@@ -432,17 +405,11 @@ static enum ms_status locate_in(struct ms_ptmalloc *pt, const struct ms_region *
 
 enum ms_status ms_pt_locate(struct ms_ptmalloc *pt)
 {
-	const struct ms_regions *regions = pt->d->regions;
 	enum ms_status st = MS_OK;
+	struct ms_data data;
 
-	for (size_t i = 0; i < regions->n && !st; i++) {
-		const struct ms_region *region = &regions->at[i];
-		uint8_t prot = ms_region_mapping(pt->d->src, region)->prot;
-
-		/* Data is writable; huge-page heaps of an arena may look like it. */
-		if (region->kind != MS_REGION_GLOBALS || !(prot & MS_PROT_WRITE))
-			continue;
-		st = locate_in(pt, region, data_of_module(pt, &i));
-	}
+	/* Huge-page heaps of an arena may look like data. */
+	for (size_t i = 0; !st && ms_next_data(pt->d->src, pt->d->regions, &i, &data);)
+		st = locate_in(pt, data.region, data.range);
 	return st;
 }

@@ -110,6 +110,7 @@ struct ms_pt_segments;
 
 struct ms_ptmalloc {
 	struct ms_decoding *d;
+	const struct ms_claim *claim; /* as it became: from settle on */
 	struct ms_peek *peek;
 	uint8_t *buffers[MS_WORKERS_MAX]; /* of MS_WINDOW_BYTES, one for each worker */
 	uint8_t *trial_buffer;            /* of the same size, for chunks.c; by one thread only, */

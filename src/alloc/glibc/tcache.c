@@ -103,6 +103,7 @@ static bool decode_bin(struct ms_ptmalloc *pt, const struct way *way, ms_addr me
 static bool count_of(const struct search *s, const struct way *way, const uint8_t *bytes,
                      uint64_t i, uint64_t *ret)
 {
+	uint64_t most = s->libc->par_layout ? s->libc->tcache_count : s->pt->tcache_count;
 	uint16_t count = 0;
 
 	memcpy(&count, bytes + i * way->layout->count_bytes, way->layout->count_bytes);
@@ -110,8 +111,8 @@ static bool count_of(const struct search *s, const struct way *way, const uint8_
 		*ret = count;
 		return true;
 	}
-	*ret = s->pt->tcache_count - count;
-	return count <= s->pt->tcache_count;
+	*ret = most - count;
+	return count <= most;
 }
 
 /* Decode the cache at @cache without changing anything; false when it does not fit. */
@@ -385,7 +386,8 @@ static bool has_arena(const struct ms_ptmalloc *pt, ms_addr begin, ms_addr end)
  */
 static void doubt_waiting(struct search *s, const struct ms_thread *t, ms_addr begin, ms_addr end)
 {
-	if (t->in_malloc != MS_MALLOC_WAITS || !has_arena(s->pt, begin, end))
+	if (ms_claim_in_malloc(s->pt->d, s->pt->claim, t) != MS_MALLOC_WAITS ||
+	    !has_arena(s->pt, begin, end))
 		return;
 	for (size_t i = 0; i < s->libc->n_arenas; i++)
 		ms_pt_disprove(&s->pt->arenas.at[s->libc->first_arena + i], MS_DOUBT_CHANGES,
@@ -541,23 +543,13 @@ static void doubt_missed(struct search *s)
 			doubt_waiting(s, t, t->tp - s->tls.far, t->tp - s->tls.near);
 }
 
-/* Where the ELF header of the library is, or 0. */
-static ms_addr header_of(const struct search *s)
-{
-	const struct ms_region *region;
-
-	ms_vec_for_each (region, s->pt->d->regions)
-		if (region->kind == MS_REGION_GLOBALS && region->module == s->libc->data->module)
-			return region->range.begin;
-	return 0;
-}
-
 static enum ms_status take_for_libc(struct search *s)
 {
 	const struct trial *best;
 	enum ms_status st;
 
-	s->tls_known = ms_tls_find(s->pt->peek, header_of(s), &s->tls);
+	s->tls_known = ms_tls_find(
+		s->pt->peek, ms_module_begin(s->pt->d->regions, s->libc->data->module), &s->tls);
 	st = try_threads(s);
 	best = best_trial(&s->trials);
 	if (!st && best)

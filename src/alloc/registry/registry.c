@@ -81,14 +81,14 @@ static void subtract(uint64_t *from, uint64_t bytes)
 	*from -= bytes < *from ? bytes : *from;
 }
 
-/* The blocks are those of the heap with the most; as a rule there is no other. */
+/* The blocks are those of malloc's heap with the most; as a rule there is no other. */
 static void correct_heap(struct ms_registry *r, uint64_t fewer_bytes)
 {
 	struct ms_heap *most = NULL;
 	struct ms_heap *heap;
 
 	ms_vec_for_each (heap, r->d->heaps)
-		if (!most || heap->allocations > most->allocations)
+		if (!heap->beside && (!most || heap->allocations > most->allocations))
 			most = heap;
 	if (!most)
 		return;

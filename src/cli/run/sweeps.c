@@ -127,10 +127,11 @@ static _Noreturn void be_sweeper(const struct ms_standing_sweep *run,
                                  const struct ms_options *options, int judge, pid_t parent)
 {
 	const struct rlimit most = { MAX_REPORT_BYTES, MAX_REPORT_BYTES };
+	struct ms_scan_options scan = options->scan;
 	struct ms_arena arena = { 0 };
 	struct ms_sweep sweep = {
 		.shared = run->standing,
-		.options = &options->scan,
+		.options = &scan,
 		.jobs = jobs_for(options, run->standing->pid),
 		.watch = ms_arena_alloc(&arena, sizeof(*sweep.watch)),
 		.parent = parent,
@@ -139,6 +140,7 @@ static _Noreturn void be_sweeper(const struct ms_standing_sweep *run,
 		.judge = judge,
 	};
 
+	scan.ended = true;
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent || !sweep.watch) /* it died before that took effect */
 		_exit(1);

@@ -100,8 +100,8 @@ static const struct ms_service_host host = {
 	.name = name,
 };
 
-static enum ms_status scan(const struct ms_options *options, struct ms_arena *arena,
-                           struct ms_report *ret, struct ms_error *err)
+enum ms_status ms_scan_process(const struct ms_options *options, struct ms_arena *arena,
+                               struct ms_report *ret, struct ms_error *err)
 {
 	struct scanning s = {
 		.options = options,
@@ -155,7 +155,7 @@ static int scan_and_report(const struct ms_options *options)
 		return MS_EXIT_UNWRITTEN;
 	}
 	ms_arena_init(&arena);
-	st = scan(options, &arena, &report, &err);
+	st = ms_scan_process(options, &arena, &report, &err);
 	if (st) {
 		ms_tell_error(&err);
 		status = MS_EXIT_REFUSED;

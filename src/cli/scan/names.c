@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/ptrmap.h"
+#include "base/map.h"
 #include "engine/modules.h"
 
 struct teller {
@@ -13,7 +13,7 @@ struct teller {
 	const struct ms_finder *finder;
 	FILE *to;
 	struct ms_arena arena;
-	struct ms_ptrmap sent; /* the numbers of strings */
+	struct ms_map sent; /* the numbers of strings */
 	uint32_t n_sent;
 };
 
@@ -47,18 +47,18 @@ static void put_record(struct teller *t, const struct ms_name_record *record)
 /* The number of @s, which is sent when it is the first time. */
 static uint32_t number_of(struct teller *t, const char *s)
 {
-	uint64_t *number = s ? ms_ptrmap_at(&t->arena, &t->sent, s) : NULL;
+	const uint64_t key = (uintptr_t)s;
+	uint32_t number = s ? (uint32_t)ms_map_find(&t->sent, key) : 0;
 	struct ms_name_record record = { .kind = MS_NAME_STRING };
 
-	if (!number)
+	if (!s || number)
+		return number;
+	if (!ms_map_add(&t->sent, &t->arena, key, t->n_sent + 1))
 		return 0;
-	if (!*number) {
-		record.n = (uint32_t)strnlen(s, MS_NAME_LONGEST);
-		put_record(t, &record);
-		put(t, s, record.n);
-		*number = ++t->n_sent;
-	}
-	return (uint32_t)*number;
+	record.n = (uint32_t)strnlen(s, MS_NAME_LONGEST);
+	put_record(t, &record);
+	put(t, s, record.n);
+	return ++t->n_sent;
 }
 
 static void __attribute__((format(printf, 2, 3))) warn(struct teller *t, const char *fmt, ...)
@@ -90,17 +90,17 @@ static void tell_name(struct teller *t, size_t i, const struct ms_named *named)
 		.file = number_of(t, symbol->file),
 		.line = symbol->line,
 	};
-	struct ms_name_function told[MS_NAME_FUNCTIONS] = { 0 };
+	struct ms_name_function records[MS_NAME_FUNCTIONS] = { 0 };
 
 	for (size_t k = 0; k < functions->n && k < MS_NAME_FUNCTIONS; k++)
-		told[record.n++] = (struct ms_name_function){
+		records[record.n++] = (struct ms_name_function){
 			.name = number_of(t, functions->at[k].name),
 			.mangled = t->job->mangled ? number_of(t, functions->at[k].mangled) : 0,
 			.file = number_of(t, functions->at[k].file),
 			.line = functions->at[k].line,
 		};
 	put_record(t, &record);
-	put(t, told, record.n * sizeof(told[0]));
+	put(t, records, record.n * sizeof(records[0]));
 }
 
 /* ---- file by file ---- */
@@ -136,6 +136,18 @@ static void tell_unopened(struct teller *t, const struct ms_code *code, enum ms_
 	}
 }
 
+/* What stands at @pc, an address in @code; false when nothing is known of it. */
+static bool name(struct teller *t, struct ms_symbol_file *file, const struct ms_code *code,
+                 ms_addr pc, struct ms_named *ret)
+{
+	memset(&ret->symbol, 0, sizeof(ret->symbol));
+	if (!t->job->data || (code->prot & MS_PROT_EXEC))
+		return ms_symbol_file_tell(file, pc - code->range.begin + code->offset, ret);
+	ret->functions.n = 0;
+	return code->has_bias &&
+	       ms_symbol_file_tell_data(file, pc - code->bias, &t->arena, &ret->symbol);
+}
+
 static void tell_group(struct teller *t, const struct ms_code *code, size_t begin, size_t end)
 {
 	struct ms_symbol_file *file = NULL;
@@ -146,6 +158,9 @@ static void tell_group(struct teller *t, const struct ms_code *code, size_t begi
 	/* What a program wrote itself, or the kernel, is in no file. */
 	if (!code->inode)
 		return;
+	/* Zero-filled data has no file in its own mapping. */
+	if (t->job->data)
+		code = ms_code_first(t->job->code, code);
 	state = ms_code_open(t->job->code, (size_t)(code - t->job->code->at), t->finder, &t->arena,
 	                     &file);
 	if (state != MS_CODE_OPEN) {
@@ -156,9 +171,7 @@ static void tell_group(struct teller *t, const struct ms_code *code, size_t begi
 		ms_addr pc = t->job->pcs[i];
 
 		code = ms_range_find(t->job->code, pc);
-		memset(&named.symbol, 0, sizeof(named.symbol));
-		if (!code ||
-		    !ms_symbol_file_tell(file, pc - code->range.begin + code->offset, &named))
+		if (!code || !name(t, file, code, pc, &named))
 			continue;
 		tell_name(t, i, &named);
 	}

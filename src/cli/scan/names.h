@@ -53,6 +53,7 @@ struct ms_names_job {
 	const ms_addr *pcs; /* in order, no two alike */
 	size_t n;
 	size_t from;  /* those before are not looked at */
+	bool data;    /* what is no code is a variable */
 	bool mangled; /* names as the linker has them are wanted, too */
 };
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/ptrmap.h"
+#include "base/map.h"
 #include "base/sort.h"
 #include "cli/scan/names.h"
 #include "cli/worker.h"
@@ -91,9 +91,9 @@ static bool take_string(struct listener *l, const struct ms_name_record *record)
 
 static bool take_functions(struct listener *l, size_t n, struct ms_functions *ret)
 {
-	struct ms_name_function told[MS_NAME_FUNCTIONS] = { 0 };
+	struct ms_name_function records[MS_NAME_FUNCTIONS] = { 0 };
 
-	if (n > MS_NAME_FUNCTIONS || !get(l, told, n * sizeof(told[0])))
+	if (n > MS_NAME_FUNCTIONS || !get(l, records, n * sizeof(records[0])))
 		return false;
 	if (!n)
 		return true;
@@ -105,10 +105,10 @@ static bool take_functions(struct listener *l, size_t n, struct ms_functions *re
 		return false;
 	for (size_t i = 0; i < n; i++)
 		ret->at[i] = (struct ms_function){
-			.name = string(l, told[i].name),
-			.mangled = string(l, told[i].mangled),
-			.file = string(l, told[i].file),
-			.line = told[i].line,
+			.name = string(l, records[i].name),
+			.mangled = string(l, records[i].mangled),
+			.file = string(l, records[i].file),
+			.line = records[i].line,
 		};
 	ret->n = n;
 	return true;
@@ -162,7 +162,7 @@ static uint64_t most_records(const struct ms_names_job *job)
 	return (job->n + UINT64_C(1)) * FOR_EACH;
 }
 
-/* False when it is nonsense, and when the worker told its last. */
+/* False when it is nonsense, and when the worker has said its last. */
 static bool take(struct listener *l, const struct ms_name_record *record)
 {
 	if (++l->n_records > most_records(l->job))
@@ -185,7 +185,7 @@ static bool take(struct listener *l, const struct ms_name_record *record)
 	return false;
 }
 
-/* ---- having it told ---- */
+/* ---- asking the worker ---- */
 
 static void tell_unfinished(const struct listener *l)
 {
@@ -307,7 +307,7 @@ static bool list_addresses(const struct ms_report *report, const struct ms_names
 	return true;
 }
 
-/* What the mappings say of where it is, beside what the worker told. */
+/* What the mappings say of where it is, beside what the worker said. */
 static void add_place(const struct ms_codes *all, ms_addr pc, struct ms_named *named)
 {
 	const struct ms_code *code = ms_range_find(all, pc);
@@ -353,7 +353,7 @@ static struct ms_named *name_all(const struct ms_naming *naming, struct ms_names
 enum ms_status ms_naming_fill(const struct ms_naming *naming, struct ms_arena *arena,
                               struct ms_report *report, struct ms_error *err)
 {
-	struct ms_names_job job = { .code = &report->code };
+	struct ms_names_job job = { .code = &report->code, .data = report->answer.subjects.n };
 	const struct ms_named *names;
 
 	if (!report->pcs.n)
@@ -380,23 +380,23 @@ enum ms_status ms_naming_fill(const struct ms_naming *naming, struct ms_arena *a
 struct judging {
 	const struct ms_suppressions *suppressions;
 	struct ms_arena *arena;
-	struct ms_ptrmap verdicts; /* of strings: a suppression's number, + 1 */
+	struct ms_map verdicts; /* of strings: a suppression's number, + 1 */
 	bool out_of_memory;
 };
 
 /* Make @first the number of the suppression that matches @name, if that is an earlier one. */
 static void judge_name(struct judging *j, const char *name, uint32_t *first)
 {
-	uint64_t *kept = name ? ms_ptrmap_at(j->arena, &j->verdicts, name) : NULL;
+	const uint64_t key = (uintptr_t)name;
 	uint32_t number;
 
-	if (!kept) {
-		j->out_of_memory |= name != NULL;
+	if (!name)
 		return;
+	number = (uint32_t)ms_map_find(&j->verdicts, key);
+	if (!number) {
+		number = (uint32_t)ms_suppressions_find(j->suppressions, &name, 1) + 1;
+		j->out_of_memory |= !ms_map_add(&j->verdicts, j->arena, key, number);
 	}
-	if (!*kept)
-		*kept = ms_suppressions_find(j->suppressions, &name, 1) + 1;
-	number = (uint32_t)*kept;
 	if (number <= j->suppressions->n && (!*first || number < *first))
 		*first = number;
 }

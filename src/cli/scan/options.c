@@ -8,6 +8,7 @@
 #include "cli/scan/options.h"
 
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -248,6 +249,7 @@ enum row_use {
 	USE_SCAN, /* run starts its process and stops it at its end: refused with that reason */
 	USE_LIVE, /* the same, because nothing happens any more at the end */
 	USE_RUN,  /* scan does not know it */
+	USE_WHY,  /* the same */
 };
 
 /* What to do instead under run. */
@@ -256,6 +258,7 @@ static const char *const not_in_run[] = {
 	[USE_SCAN] = "omit it: run starts PROG itself and scans it just before it exits",
 	[USE_LIVE] = "omit it: PROG stands still at its end, a second scan would find the same",
 	[USE_RUN] = NULL,
+	[USE_WHY] = NULL,
 };
 
 static const struct ms_option rows[] = {
@@ -267,6 +270,8 @@ static const struct ms_option rows[] = {
 	  .take = take_limit },
 	{ 0, "no-fold", NULL, "list every unreachable block by itself, with its kind",
 	  .flag = offsetof(struct ms_options, scan.no_fold) },
+	{ 0, "no-merge", NULL, "list leaks of one signature one by one",
+	  .flag = offsetof(struct ms_options, scan.no_merge) },
 	{ 0, "contents", NULL, "hex and ASCII of the first 32 bytes of each leak",
 	  .flag = offsetof(struct ms_options, scan.contents) },
 	{ 0, "possible", NULL, "also list possible leaks, with the reason",
@@ -298,6 +303,8 @@ static const struct ms_option rows[] = {
 	  .take = take_error_status, .use = USE_RUN },
 	{ 0, "follow", NULL, "also scan the processes that PROG forks",
 	  .flag = offsetof(struct ms_options, follow), .use = USE_RUN },
+	{ 0, "all", NULL, "list every root that leads there, the 20 nearest at most",
+	  .flag = offsetof(struct ms_options, scan.question.all), .use = USE_WHY },
 	{ 'q', "quiet", NULL, "no progress on stderr", .take = take_quiet },
 	{ 'v', "verbose", NULL, "phases, warnings and evidence on stderr", .take = take_verbose },
 	{ 0, "color", "auto|always|never", "colour the text report (default auto)",
@@ -314,6 +321,7 @@ static const char usage[] =
 	"preparation, stands still for milliseconds and runs on.\n\n"
 	"Other commands, each with its own --help:\n"
 	"  memscan run [OPTION]... [--] PROG [ARG]...  run PROG, scan it just before it exits\n"
+	"  memscan why --pid N ADDRESS|TYPE            print what keeps a block alive\n"
 	"  memscan stacks PID                          print the stack of every thread\n"
 	"  memscan trigger [--stacks] PID              ask a process to search itself\n"
 	"  memscan heapdump [OPTION]... [OLD] FILE     read Android native heap dumps\n"
@@ -338,23 +346,71 @@ static const char run_notes[] =
 	"--error-exitcode. If PROG was not started: 2 usage error, 3 PROG cannot be traced,\n"
 	"4 the report cannot be written.\n";
 
-/* The options of one of the two; @ret_rows: where they are put. */
-static struct ms_option_table table(bool run, struct ms_option ret_rows[ROWS])
+static const char why_usage[] =
+	"Usage: memscan why [OPTION]... --pid N ADDRESS|TYPE\n"
+	"Print by which chain of references, root first, a block of a running process is\n"
+	"kept alive; for a leaked block, which blocks point to it. ADDRESS is hexadecimal,\n"
+	"anywhere in the block; TYPE the name of a C++ type as reports print it, of which\n"
+	"the largest blocks are looked at.\n";
+
+static const char why_notes[] =
+	"What consists of hexadecimal digits, one of them decimal, is an address, with 0x or\n"
+	"without; '::abc1' is a type.\n"
+	"\nExit status: 0 answered, 2 usage error, 3 could not scan, or no such block or type\n"
+	"(stderr says why and what to do), 4 the answer could not be written.\n";
+
+/* Rows of a scan that memscan why has, too. */
+static bool is_for_why(const struct ms_option *row)
 {
-	struct ms_option_table ret = {
-		.command = run ? "memscan run" : "memscan",
-		.usage = run ? run_usage : usage,
-		.notes = run ? run_notes : notes,
-		.see = see_help,
-		.at = ret_rows,
-		.leading = run,
+	static const char *const names[] = {
+		"pid",     "name",   "unaligned", "debug-dir", "debuginfod", "snapshot",
+		"jobs",    "format", "json",      "output",    "timeout",    "quiet",
+		"verbose", "color",  "help",      "version",
 	};
 
+	if (row->use == USE_WHY)
+		return true;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(row->name, names[i]))
+			return true;
+	return false;
+}
+
+static bool is_for(enum ms_scan_use use, const struct ms_option *row)
+{
+	switch (use) {
+	case MS_USE_SCAN:
+		return row->use != USE_RUN && row->use != USE_WHY;
+	case MS_USE_RUN:
+		return row->use != USE_WHY;
+	case MS_USE_WHY:
+		break;
+	}
+	return is_for_why(row);
+}
+
+/* What the commands say of themselves. */
+static const struct ms_option_table commands[] = {
+	[MS_USE_SCAN] = { .command = "memscan", .usage = usage, .notes = notes },
+	[MS_USE_RUN] = { .command = "memscan run",
+	                 .usage = run_usage,
+	                 .notes = run_notes,
+	                 .leading = true },
+	[MS_USE_WHY] = { .command = "memscan why", .usage = why_usage, .notes = why_notes },
+};
+
+/* The options of one of them; @ret_rows: where they are put. */
+static struct ms_option_table table(enum ms_scan_use use, struct ms_option ret_rows[ROWS])
+{
+	struct ms_option_table ret = commands[use];
+
+	ret.see = see_help;
+	ret.at = ret_rows;
 	for (size_t i = 0; i < ROWS; i++) {
-		if (rows[i].use == USE_RUN && !run)
+		if (!is_for(use, &rows[i]))
 			continue;
 		ret_rows[ret.n] = rows[i];
-		ret_rows[ret.n++].instead = run ? not_in_run[rows[i].use] : NULL;
+		ret_rows[ret.n++].instead = use == MS_USE_RUN ? not_in_run[rows[i].use] : NULL;
 	}
 	return ret;
 }
@@ -373,17 +429,63 @@ static bool take_words(int n, char **words, struct ms_options *options, struct m
 	                     "'%s' is not an option", words[lone]);
 }
 
+/* What consists of hexadecimal digits, one of them decimal: "Cafe" may be a type. */
+static bool is_address(const char *word)
+{
+	size_t digits = strspn(word, "0123456789abcdefABCDEF");
+
+	return (word[0] >= '0' && word[0] <= '9') ||
+	       (!word[digits] && strcspn(word, "0123456789") < digits);
+}
+
+static bool take_address(const char *word, struct ms_options *options, struct ms_error *err)
+{
+	static const char how[] =
+		"give the block's address as reports print it, such as 0x55d0c0ffee10";
+	const char *at = word[0] == '0' && (word[1] == 'x' || word[1] == 'X') ? word + 2 : word;
+	struct ms_question *question = &options->scan.question;
+	size_t digits = strspn(at, "0123456789abcdefABCDEF");
+
+	if (!digits || at[digits])
+		return ms_args_wrong(err, how, "'%.60s' is no address", word);
+	at += strspn(at, "0");
+	if (strlen(at) > 16)
+		return ms_args_wrong(err, how, "%.60s is larger than any address", word);
+	question->kind = MS_ASKED_ADDRESS;
+	question->address = strtoull(at, NULL, 16);
+	return question->address || ms_args_wrong(err, how, "no block is at address 0");
+}
+
+static bool take_question(int n, char **words, struct ms_options *options, struct ms_error *err)
+{
+	static const char how[] = "memscan why --pid N ADDRESS, or memscan why --pid N TYPE";
+	const char *word = words[0];
+
+	if (n != 1)
+		return ms_args_wrong(err, how,
+		                     n ? "more than one address or type was given"
+		                       : "no address and no type was given");
+	if (is_address(word))
+		return take_address(word, options, err);
+	word += strncmp(word, "::", 2) ? 0 : 2;
+	options->scan.question.kind = MS_ASKED_TYPE;
+	options->scan.question.type = word;
+	return *word || ms_args_wrong(err, how, "no address and no type was given");
+}
+
 static bool take_all(int argc, char **argv, struct ms_options *options, struct ms_error *err)
 {
 	struct ms_option own[ROWS];
-	struct ms_option_table all = table(options->run, own);
+	struct ms_option_table all = table(options->use, own);
 	int at = ms_args_take(argc, argv, &all, options, err);
 
 	if (at < 0)
 		return false;
 	if (options->request != MS_REQUEST_SCAN)
 		return true;
-	if (!options->run)
+	if (options->use == MS_USE_WHY)
+		return take_question(argc - at, argv + at, options, err);
+	if (options->use == MS_USE_SCAN)
 		return take_words(argc - at, argv + at, options, err);
 	options->program = argv + at;
 	return at < argc ||
@@ -396,48 +498,75 @@ static const struct ms_options defaults = {
 	.timeout_ns = DEFAULT_TIMEOUT_S * UINT64_C(1000000000),
 };
 
-bool ms_options_parse_run(int argc, char **argv, struct ms_options *ret, struct ms_error *err)
+static bool parse(enum ms_scan_use use, int argc, char **argv, struct ms_options *ret,
+                  struct ms_error *err)
 {
 	struct ms_options options = defaults;
 
 	options.writer = ms_writer_find("text");
-	options.run = true;
+	options.use = use;
 	if (!take_all(argc, argv, &options, err))
 		return false;
 	*ret = options;
+	return true;
+}
+
+bool ms_options_parse_run(int argc, char **argv, struct ms_options *ret, struct ms_error *err)
+{
+	return parse(MS_USE_RUN, argc, argv, ret, err);
+}
+
+/* Of a process that is there already; @choose: how it is chosen. */
+static bool check_chosen(const struct ms_options *options, const char *choose, struct ms_error *err)
+{
+	if (options->request == MS_REQUEST_SCAN && !options->id && !options->name)
+		return ms_args_wrong(err, choose, "no process was given");
+	if (options->id && options->name)
+		return ms_args_wrong(err, choose, "--pid and --name exclude each other");
 	return true;
 }
 
 bool ms_options_parse(int argc, char **argv, struct ms_options *ret, struct ms_error *err)
 {
-	static const char choose[] = "say which process: memscan PID, or memscan --name NAME";
-	struct ms_options options = defaults;
+	struct ms_options options;
 
-	options.writer = ms_writer_find("text");
-	if (!take_all(argc, argv, &options, err))
+	if (!parse(MS_USE_SCAN, argc, argv, &options, err) ||
+	    !check_chosen(&options, "say which process: memscan PID, or memscan --name NAME", err))
 		return false;
-	if (options.request == MS_REQUEST_SCAN && !options.id && !options.name)
-		return ms_args_wrong(err, choose, "no process was given");
-	if (options.id && options.name)
-		return ms_args_wrong(err, choose, "--pid and --name exclude each other");
 	*ret = options;
 	return true;
 }
 
-static void help(FILE *to, bool run)
+bool ms_options_parse_why(int argc, char **argv, struct ms_options *ret, struct ms_error *err)
+{
+	struct ms_options options;
+
+	if (!parse(MS_USE_WHY, argc, argv, &options, err) ||
+	    !check_chosen(&options, "say which process: memscan why --pid N ADDRESS|TYPE", err))
+		return false;
+	*ret = options;
+	return true;
+}
+
+static void help(FILE *to, enum ms_scan_use use)
 {
 	struct ms_option own[ROWS];
-	struct ms_option_table all = table(run, own);
+	struct ms_option_table all = table(use, own);
 
 	ms_args_help(to, &all);
 }
 
 void ms_options_help(FILE *to)
 {
-	help(to, false);
+	help(to, MS_USE_SCAN);
 }
 
 void ms_options_help_run(FILE *to)
 {
-	help(to, true);
+	help(to, MS_USE_RUN);
+}
+
+void ms_options_help_why(FILE *to)
+{
+	help(to, MS_USE_WHY);
 }

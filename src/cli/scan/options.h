@@ -18,6 +18,9 @@ enum ms_request { MS_REQUEST_SCAN, MS_REQUEST_HELP, MS_REQUEST_VERSION };
 
 enum { MS_SUPPRESSION_FILES = 64 };
 
+/* Whose options they are. */
+enum ms_scan_use { MS_USE_SCAN, MS_USE_RUN, MS_USE_WHY };
+
 struct ms_options {
 	enum ms_request request;
 	pid_t id;         /* of a process or one of its threads; 0 when chosen by name */
@@ -38,8 +41,9 @@ struct ms_options {
 	bool quiet;
 	bool verbose;
 
+	enum ms_scan_use use;
+
 	/* memscan run only */
-	bool run;
 	bool follow;      /* scan what the program forks, too */
 	int error_status; /* to end with when there are leaks; 0: with the program's own */
 	char **program;   /* its name and arguments, ended by NULL */
@@ -56,8 +60,12 @@ bool ms_options_parse(int argc, char **argv, struct ms_options *ret, struct ms_e
 /* The same of memscan run: the first word that is no option begins the program. */
 bool ms_options_parse_run(int argc, char **argv, struct ms_options *ret, struct ms_error *err);
 
+/* The same of memscan why: the one word that is no option is what is asked for. */
+bool ms_options_parse_why(int argc, char **argv, struct ms_options *ret, struct ms_error *err);
+
 /* What --help prints. */
 void ms_options_help(FILE *to);
 void ms_options_help_run(FILE *to);
+void ms_options_help_why(FILE *to);
 
 #endif

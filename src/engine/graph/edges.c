@@ -6,7 +6,6 @@
 
 #include "engine/graph/lookup.h"
 #include "engine/graph/shared.h"
-#include "engine/graph/spans.h"
 #include "engine/graph/words.h"
 
 /*
@@ -15,7 +14,7 @@
  * highest block, without a branch for each word, then at those alone. Of most, the
  * first byte of a granule, it is not asked whether a block begins there: the walk
  * will, with the cell at hand. For a word that points elsewhere the block is looked up
- * some words later, like in walk.c, when its cell has been prefetched. The queue is
+ * some words later, like in follow.c, when its cell has been prefetched. The queue is
  * first in, first out, so that edges come out by source.
  *
  * A cell's edges are held until all are there, and then packed. A worker
@@ -231,7 +230,7 @@ static void resolve_oldest(struct gatherer *g)
 		if (granule == UINT64_MAX)
 			return;
 		place = c->extent->cell0 * MS_CELL_GRANULES + granule;
-		if (c->extent->kind == MS_EXTENT_MAPPING)
+		if (c->extent->kind == MS_EXTENT_MAPPING || c->extent->inner)
 			place |= MS_EDGE_EXACT;
 	}
 	if ((place & MS_EDGE_PLACE) != c->self)

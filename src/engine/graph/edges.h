@@ -109,6 +109,17 @@ ms_must_check enum ms_status ms_edges_gather(struct ms_blocks *blocks,
                                              struct ms_workers *workers, struct ms_edges *ret,
                                              struct ms_error *err);
 
+static inline size_t ms_edges_pieces(const struct ms_blocks *blocks)
+{
+	return (blocks->cells.n + MS_EDGE_CELLS - 1) / MS_EDGE_CELLS;
+}
+
+/* Before gathering: make room for pieces, spans and parts. False without memory. */
+bool ms_edges_plan(struct ms_edges *edges);
+
+/* The span that has @cell. */
+const struct ms_edge_span *ms_edges_span(const struct ms_edges *edges, size_t cell);
+
 static inline const uint32_t *ms_edges_first(const struct ms_edges *edges, size_t cell)
 {
 	return &edges->first[cell + cell / MS_EDGE_CELLS];

@@ -94,6 +94,7 @@ static inline uint64_t ms_lookup_hit(const struct ms_blocks *blocks, const struc
 	uint64_t granule = ms_granule_of(extent, value);
 	uint64_t offset;
 
+	starts_only &= !extent->inner;
 	if (!(cell->starts & ms_granule_bit(granule))) {
 		if (starts_only)
 			return UINT64_MAX;

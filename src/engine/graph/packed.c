@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/graph/packed.h"
 
+#include "base/map.h"
 #include "engine/graph/lookup.h"
 #include "engine/graph/shared.h"
 #include "engine/graph/walk.h"
@@ -19,6 +20,7 @@ enum {
 };
 
 static const uint64_t LIMIT = UINT64_C(4) << 30;
+static const uint64_t SMALL_NUMBERS = UINT64_C(1) << 32;
 
 struct piece {
 	struct ms_range range;        /* where words begin */
@@ -39,6 +41,7 @@ struct search {
 	struct ms_blocks *blocks;
 	const struct ms_abi *abi;
 	struct MS_VEC(struct piece) pieces;
+	struct ms_map empty_arrays; /* by the address behind each: where it begins */
 	struct ms_packed_kept *kept;
 	uint64_t left; /* bytes that may be looked at */
 	struct ms_walk *walk;
@@ -76,16 +79,60 @@ static void take(struct search *s, struct seeker *k, struct ms_block block)
 		*found = block;
 }
 
+/* The heap block that @value points to, or into. */
+static bool find_block(struct seeker *k, uint64_t value, struct ms_block *ret)
+{
+	const struct ms_blocks *blocks = k->lookup.blocks;
+	const struct ms_extent *extent = ms_lookup_extent(&k->lookup, value);
+	uint64_t granule;
+
+	if (!extent || extent->kind != MS_EXTENT_HEAP)
+		return false;
+	granule = ms_lookup_hit(blocks, extent,
+	                        ms_blocks_cell(blocks, extent, ms_granule_of(extent, value)), value,
+	                        value < SMALL_NUMBERS);
+	*ret = (struct ms_block){ (uint32_t)(extent - blocks->extents.at), granule };
+	return granule != UINT64_MAX;
+}
+
 /* The word at @addr, in @p, has @value, which is one of the heap's addresses. */
 static void consider(struct search *s, struct seeker *k, const struct piece *p, ms_addr addr,
                      uint64_t value)
 {
 	struct ms_block block;
 
-	if (!ms_lookup_begin(&k->lookup, value, &block) || ms_block_is_marked(s->blocks, block))
+	if (!find_block(k, value, &block) || ms_block_is_marked(s->blocks, block))
 		return;
 	if (!p->heap || is_alive(s, p->heap, addr))
 		take(s, k, block);
+}
+
+/* The word at @addr, in @p, has @value: whether it is that of an empty array. */
+static void consider_end(struct search *s, struct seeker *k, const struct piece *p, ms_addr addr,
+                         uint64_t value)
+{
+	uint64_t begin = ms_map_find(&s->empty_arrays, value);
+	struct ms_block block;
+
+	if (begin && ms_lookup_begin(&k->lookup, begin, &block) &&
+	    !ms_block_is_marked(s->blocks, block) && (!p->heap || is_alive(s, p->heap, addr)))
+		take(s, k, block);
+}
+
+/* Look at the words of @p, whose bytes begin at @bytes, for addresses of empty arrays. */
+static void look_for_ends(struct search *s, struct seeker *k, const struct piece *p,
+                          const uint8_t *bytes)
+{
+	const size_t word = s->abi->word_bytes;
+	const bool plain = ms_abi_is_plain(s->abi);
+	uint64_t n = ms_range_len(p->range);
+
+	for (size_t i = 0; i + word <= n; i += word) {
+		uint64_t value = ms_pointer_at(s->abi, plain, bytes + i);
+
+		if (value - k->lookup.low <= k->lookup.span)
+			consider_end(s, k, p, p->range.begin + i, value);
+	}
 }
 
 /* Look at the words of @p, whose bytes begin at @bytes: every one, or those half a word further. */
@@ -124,6 +171,8 @@ static void look_at(struct search *s, struct seeker *k, const struct piece *p)
 		bytes = k->buffer;
 	}
 	look(s, k, p, bytes);
+	if (s->empty_arrays.used && !s->walking)
+		look_for_ends(s, k, p, bytes);
 }
 
 static void look_at_piece(void *ctx, unsigned worker, size_t item)
@@ -237,18 +286,37 @@ static bool plan_all(struct search *s, const struct ms_packed_options *options)
 	return true;
 }
 
-static bool has_unmarked(const struct ms_blocks *blocks)
+/* Keep the block of @extent that begins in @granule if it can be an array of no elements. */
+static bool keep_empty_array(struct search *s, const struct ms_extent *extent, uint64_t granule)
+{
+	ms_addr begin = ms_block_begin(extent, granule);
+	uint64_t count;
+
+	if (ms_block_usable(s->blocks, extent, granule) != s->abi->word_bytes ||
+	    !ms_source_word(s->blocks->src, begin, &count) || count)
+		return true;
+	return ms_map_add(&s->empty_arrays, s->arena.arena, begin + s->abi->word_bytes, begin);
+}
+
+/* Look through the unmarked blocks. False without memory. */
+static bool look_at_unmarked(struct search *s, bool *ret_any)
 {
 	const struct ms_extent *extent;
 
-	ms_vec_for_each (extent, &blocks->extents)
+	*ret_any = false;
+	ms_vec_for_each (extent, &s->blocks->extents)
 		for (size_t i = 0; extent->kind == MS_EXTENT_HEAP && i < extent->n_cells; i++) {
-			const struct ms_cell *cell = &blocks->cells.at[extent->cell0 + i];
+			const struct ms_cell *cell = &s->blocks->cells.at[extent->cell0 + i];
+			uint64_t left = cell->starts & ~cell->marks;
 
-			if (cell->starts & ~cell->marks)
-				return true;
+			*ret_any |= left != 0;
+			for (; left; left &= left - 1)
+				if (!keep_empty_array(s, extent,
+				                      i * MS_CELL_GRANULES +
+				                              (uint64_t)__builtin_ctzll(left)))
+					return false;
 		}
-	return false;
+	return true;
 }
 
 static bool make_seekers(struct search *s, const struct ms_packed_options *options)
@@ -291,10 +359,13 @@ enum ms_status ms_packed_mark(struct ms_blocks *blocks, const struct ms_packed_o
 		            .abi = &blocks->src->abi,
 		            .kept = ret,
 		            .left = options->limit ? options->limit : LIMIT };
+	bool any;
 
-	if (!has_unmarked(blocks))
-		return MS_OK;
 	ms_shared_init(&s.arena, blocks->arena);
+	if (!look_at_unmarked(&s, &any))
+		return ms_fail(err, MS_E_NOMEM, "no memory for unaligned pointers");
+	if (!any)
+		return MS_OK;
 	if (!make_seekers(&s, options) || !plan_all(&s, options))
 		return ms_fail(err, MS_E_NOMEM, "no memory for unaligned pointers");
 	ms_workers_run(options->workers, s.pieces.n, look_at_piece, &s);

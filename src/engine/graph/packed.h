@@ -3,13 +3,21 @@
 #define MS_ENGINE_GRAPH_PACKED_H
 
 /*
- * Blocks that are kept by pointers which do not stand at a multiple of eight bytes: those
- * in packed structures, where a pointer often stands four bytes further (Ruby's buffers of
- * files), and those in the instructions that a compiler made while the program runs
- * (OpenJDK's), where it stands anywhere.
+ * Blocks that are kept by pointers which the walk does not take for such.
  *
- * Only the address of a block's first byte counts, for bytes of two neighbours make other
- * addresses easily. What is kept that way is never certain.
+ * Some do not stand at a multiple of eight bytes: those
+ * in packed structures, where a pointer often stands four bytes further (Ruby's buffers of
+ * files, the garbage collector's lists of Debian's CPython 3.13), and those in the instructions
+ * that a compiler made while the program runs (OpenJDK's), where it stands anywhere.
+ *
+ * Bytes of two neighbours make the address of a heap below 4 GiB easily: there only that of a
+ * block's first byte counts.
+ *
+ * Others lead behind their block: new T[0] of a T with a destructor is a block of one word, the
+ * number of elements, and what the program keeps is the address behind it. That is inside of the
+ * block where the smallest has more than one word, as glibc's; others' have just that.
+ *
+ * What is kept in these ways is never certain.
  */
 
 #include "base/workers.h"
@@ -31,7 +39,7 @@ struct ms_packed_kept {
 
 /*
  * Mark the unmarked heap blocks of sealed @blocks that marked memory keeps so, and all that
- * these lead to.
+ * these lead to. An address behind a block that only such a block has is not followed.
  *
  * @ret: zeroed
  *

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/graph/spans.h"
+/* How all that the blocks hold is cut into pieces and parts, before edges are gathered. */
+#include "engine/graph/edges.h"
 
 #include "base/search.h"
 #include "base/sort.h"

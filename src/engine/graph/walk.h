@@ -12,7 +12,7 @@
  * Nothing recurses: blocks to be read wait on a list of their own, one word each.
  * The machine is kept busy instead of waiting for memory: a candidate's cell is
  * prefetched and looked at some candidates later, a marked block's bytes are
- * prefetched and read some blocks later (walk.c draws it).
+ * prefetched and read some blocks later (follow.c draws it).
  *
  * What is marked is a closure, and so the same however many workers there are.
  */

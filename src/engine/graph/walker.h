@@ -2,7 +2,10 @@
 #ifndef MS_ENGINE_GRAPH_WALKER_H
 #define MS_ENGINE_GRAPH_WALKER_H
 
-/* The state of a walk, and of each of its workers; walk.c draws how they move. */
+/*
+ * The state of a walk, and of each of its workers, with the list of blocks to follow;
+ * follow.c draws how they move.
+ */
 
 #include "engine/graph/lookup.h"
 #include "engine/graph/shared.h"
@@ -65,5 +68,45 @@ struct ms_walk {
 	unsigned n_walkers;
 	struct walker *walkers[MS_WORKERS_MAX];
 };
+
+/* ---- entries of the list ---- */
+
+static inline uint64_t entry_of(const struct ms_walk *walk, const struct ms_extent *extent,
+                                uint64_t granule)
+{
+	if (walk->edges)
+		return extent->cell0 * MS_CELL_GRANULES + granule;
+	return (uint64_t)(extent - walk->blocks->extents.at) << GRANULE_BITS | granule;
+}
+
+static void push_slowly(struct walker *w, uint64_t entry)
+{
+	uint64_t *slot = ms_vec_push(ms_shared_take(&w->walk->arena), &w->list);
+
+	ms_shared_give(&w->walk->arena);
+	w->out_of_memory |= !slot;
+	if (slot)
+		*slot = entry;
+}
+
+static inline void push(struct walker *w, uint64_t entry)
+{
+	if (w->list.n == w->list.cap)
+		push_slowly(w, entry);
+	else
+		w->list.at[w->list.n++] = entry;
+}
+
+/* Mark the block, once among all workers. */
+static inline void mark(struct walker *w, struct ms_cell *cell, uint64_t bit, uint64_t entry)
+{
+	if (__atomic_load_n(&cell->marks, __ATOMIC_RELAXED) & bit)
+		return;
+	if (w->walk->n_walkers == 1)
+		cell->marks |= bit;
+	else if (__atomic_fetch_or(&cell->marks, bit, __ATOMIC_RELAXED) & bit)
+		return;
+	push(w, entry);
+}
 
 #endif

@@ -234,6 +234,48 @@ enum ms_status ms_chains_find(struct ms_chains *chains, struct ms_block block, s
 	return MS_OK;
 }
 
+bool ms_chains_between(struct ms_chains *chains, struct ms_block from, struct ms_block to,
+                       uint64_t *ret_offset)
+{
+	struct search s;
+
+	find_between(&s, chains, from, to);
+	if (s.n)
+		*ret_offset = s.first - begin_of(chains, from);
+	return s.n;
+}
+
+struct visiting {
+	struct ms_chains *chains;
+	const struct ms_root *root;
+	ms_held_fn *visit;
+	void *ctx;
+};
+
+static void visit_pointer(void *ctx, const struct ms_pointer *pointer)
+{
+	const struct visiting *v = ctx;
+
+	v->visit(v->ctx, v->root, pointer);
+}
+
+static void visit_root(void *ctx, const struct ms_root *root)
+{
+	struct visiting *v = ctx;
+
+	v->root = root;
+	look_at_root(v->chains->pointers, root);
+}
+
+void ms_chains_roots(struct ms_chains *chains, ms_held_fn *visit, void *ctx)
+{
+	struct visiting v = { .chains = chains, .visit = visit, .ctx = ctx };
+
+	chains->pointers->found = visit_pointer;
+	chains->pointers->ctx = &v;
+	ms_roots_visit(chains->roots, visit_root, &v);
+}
+
 /* ---- whether there is another ---- */
 
 /*

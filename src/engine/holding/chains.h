@@ -70,4 +70,12 @@ ms_must_check enum ms_status ms_chains_find(struct ms_chains *chains, struct ms_
  */
 bool ms_chains_more(struct ms_chains *chains, const struct ms_chain *chain);
 
+/* Find where in @from the first pointer to @to stands; false when there is none. */
+bool ms_chains_between(struct ms_chains *chains, struct ms_block from, struct ms_block to,
+                       uint64_t *ret_offset);
+
+/* Call @visit for every pointer of a root, one root at a time. */
+typedef void ms_held_fn(void *ctx, const struct ms_root *root, const struct ms_pointer *pointer);
+void ms_chains_roots(struct ms_chains *chains, ms_held_fn *visit, void *ctx);
+
 #endif

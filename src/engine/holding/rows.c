@@ -82,7 +82,8 @@ enum ms_status ms_rows_gather(const struct ms_blocks *blocks, const struct ms_wa
 	g.rows.n = (uint32_t)n;
 	g.rows.first = ms_arena_alloc(arena, (n + 1) * sizeof(*g.rows.first));
 	g.seen = ms_arena_alloc(arena, n * sizeof(*g.seen));
-	if (!pointers || !g.rows.first || !g.seen)
+	/* The begin of a row is taken of no row as well. */
+	if (!pointers || !g.rows.first || !g.seen || !ms_vec_reserve(arena, &g.rows.to, 1))
 		return ms_fail(err, MS_E_NOMEM, "no memory for the graph of all blocks");
 	pointers->found = add;
 	pointers->ctx = &g;

@@ -56,3 +56,13 @@ size_t ms_peek_read(struct ms_peek *peek, ms_addr addr, void *buf, size_t len)
 	}
 	return done;
 }
+
+static size_t read_peek(void *ctx, ms_addr addr, void *buf, size_t len)
+{
+	return ms_peek_read(ctx, addr, buf, len);
+}
+
+struct ms_reader ms_peek_reader(struct ms_peek *peek)
+{
+	return (struct ms_reader){ read_peek, peek };
+}

@@ -33,4 +33,7 @@ ms_must_check bool ms_peek_init(struct ms_peek *peek, struct ms_source *src,
 /* As ms_source_read(). */
 size_t ms_peek_read(struct ms_peek *peek, ms_addr addr, void *buf, size_t len);
 
+/* The same for what reads ELF. */
+struct ms_reader ms_peek_reader(struct ms_peek *peek);
+
 #endif

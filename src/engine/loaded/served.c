@@ -3,7 +3,10 @@
 
 #include <string.h>
 
+#include "base/elf/object.h"
+#include "base/file.h"
 #include "engine/loaded/links.h"
+#include "engine/loaded/rivals.h"
 
 enum {
 	PIECE_WORDS = 1 << 12,
@@ -16,7 +19,7 @@ static const uint64_t MOST_DATA = UINT64_C(64) << 20;
 
 /* An object that defines malloc. */
 struct definer {
-	const struct ms_link *link;
+	struct ms_dynamic dynamic;
 	const struct ms_region *region; /* its dynamic section's */
 	ms_addr functions[FUNCTIONS];
 	bool own;
@@ -32,47 +35,9 @@ struct serving {
 	size_t n;
 };
 
-/* Libraries that are allocators, whatever addresses they keep. */
-static const char *const rivals[] = { "libjemalloc", "libtcmalloc", "libmimalloc",
-	                              "libsnmalloc", "librpmalloc", "libtbbmalloc_proxy",
-	                              "libhoard",    "libasan",     "libtsan",
-	                              "liblsan",     "libhwasan" };
-
-static const char *last_part(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 static const char *file_of(const struct serving *s, const struct definer *definer)
 {
-	return last_part(ms_region_mapping(s->d->src, definer->region)->name);
-}
-
-static bool is_rivals_name(const char *file)
-{
-	for (size_t i = 0; i < sizeof(rivals) / sizeof(rivals[0]); i++)
-		if (!strncmp(file, rivals[i], strlen(rivals[i])))
-			return true;
-	return false;
-}
-
-static void name_rival(struct ms_rival *rival, const char *file)
-{
-	(void)strncpy(rival->name, file, sizeof(rival->name) - 1);
-}
-
-/* Where the loader's list says nothing: an allocator is loaded, and the decoded one unused. */
-static void find_by_name(struct ms_decoding *d)
-{
-	const struct ms_mapping *m;
-
-	ms_vec_for_each (m, &d->src->mappings)
-		if (m->file && is_rivals_name(last_part(m->name))) {
-			name_rival(&d->rival, last_part(m->name));
-			return;
-		}
+	return ms_file_name(ms_region_mapping(s->d->src, definer->region)->name);
 }
 
 static bool is_own(const struct serving *s, const struct ms_region *region)
@@ -86,17 +51,18 @@ static bool is_own(const struct serving *s, const struct ms_region *region)
 /* Objects behind one of ours are never reached. */
 static void find_definers(struct serving *s)
 {
-	struct ms_link *link;
+	const struct ms_reader from = ms_peek_reader(s->peek);
+	const struct ms_link *link;
 
 	ms_vec_for_each (link, &s->links) {
 		struct definer *definer = &s->definers[s->n];
+		struct ms_dynamic dynamic = ms_dynamic_read(from, link->dynamic, link->bias);
 
-		ms_link_open(s->peek, link);
 		*definer = (struct definer){
-			.link = link,
+			.dynamic = dynamic,
 			.region = ms_region_of(s->d->regions, link->dynamic),
-			.functions = { ms_link_function(s->peek, link, "malloc"),
-			               ms_link_function(s->peek, link, "calloc") },
+			.functions = { ms_dynamic_function(from, &dynamic, "malloc"),
+			               ms_dynamic_function(from, &dynamic, "calloc") },
 		};
 		if (!definer->functions[0] || !definer->region ||
 		    definer->region->kind != MS_REGION_GLOBALS)
@@ -167,7 +133,7 @@ static bool may_pass_on(const struct serving *s, const struct definer *definer)
 	static const char *const ways[] = { "dlsym", "dlvsym", "__libc_malloc" };
 
 	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
-		if (ms_link_imports(s->peek, definer->link, ways[i]))
+		if (ms_dynamic_imports(ms_peek_reader(s->peek), &definer->dynamic, ways[i]))
 			return true;
 	return false;
 }
@@ -187,18 +153,20 @@ enum ms_status ms_served_by(struct ms_decoding *d, struct ms_peek *peek, const u
 		size_t next = next_of(&s, at, &bytes);
 		const struct definer *definer = &s.definers[at];
 
-		bool is_rival = is_rivals_name(file_of(&s, definer));
+		/* Whatever addresses it keeps. */
+		bool is_rival = ms_rival_is_file(file_of(&s, definer));
 
 		if (next < s.n && !is_rival) {
 			at = next;
 			continue;
 		}
-		name_rival(rival, file_of(&s, definer));
+		(void)strncpy(rival->name, file_of(&s, definer), sizeof(rival->name) - 1);
+		ms_rival_in(d, definer->region->module, rival->what);
 		rival->bytes = bytes;
+		rival->serves = true;
 		rival->may_pass_on = !is_rival && may_pass_on(&s, definer);
 		return MS_OK;
 	}
-	if (d->unused)
-		find_by_name(d);
+	ms_rival_find(d, own, n_own);
 	return MS_OK;
 }

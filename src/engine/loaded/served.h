@@ -8,14 +8,15 @@
  * The loader binds `malloc` to the first object of its list that defines it. When that
  * is not the C library, it is another allocator, or something that stands in front of
  * malloc and passes calls on: then it keeps the address of what it calls in its data. A
- * chain of those is followed. One linked under names of its own is not seen so.
+ * chain of those is followed. One linked under names of its own is not seen so; it is
+ * named where it can be (rivals.h), and may never be called.
  */
 
 #include "engine/decoder.h"
 #include "engine/loaded/peek.h"
 
 /*
- * Fill in d->rival; leave it alone when there is none. After d->unused.
+ * Fill in d->rival; leave it alone when there is none.
  *
  * @own:   a module that has the decoded allocator's data (ms_region.module); @n_own of them
  *

@@ -3,7 +3,7 @@
 
 #include <elf.h>
 
-#include "engine/loaded/object.h"
+#include "base/elf/object.h"
 
 /*
  * Thread-local storage lies below the thread pointer: the program's nearest, those of
@@ -55,7 +55,7 @@ static void hear(struct ms_peek *peek, const struct ms_object *object, const Elf
 static struct answer ask_relocations(struct ms_peek *peek, const struct ms_object *object,
                                      const struct ms_dynamic *dynamic)
 {
-	ms_addr at = ms_dynamic_placed(object->bias, dynamic->rela);
+	ms_addr at = dynamic->rela;
 	uint64_t left = dynamic->rela_bytes / sizeof(Elf64_Rela);
 	struct answer answer = { 0 };
 	Elf64_Rela rela[PIECE];
@@ -89,15 +89,16 @@ static struct ms_tls nearest(const struct ms_object *object)
 
 bool ms_tls_find(struct ms_peek *peek, ms_addr begin, struct ms_tls *ret)
 {
+	const struct ms_reader from = ms_peek_reader(peek);
 	struct ms_dynamic dynamic = { 0 };
 	struct ms_object object;
 	struct answer answer;
 
-	if (!ms_object_read(peek, begin, &object) || !object.tls_bytes ||
+	if (!ms_object_read(from, begin, peek->src->abi.page_bytes, &object) || !object.tls_bytes ||
 	    object.tls_bytes > MAX_FAR || object.tls_align > MAX_FAR)
 		return false;
 	if (object.dynamic)
-		dynamic = ms_dynamic_read(peek, object.dynamic);
+		dynamic = ms_dynamic_read(from, object.dynamic, object.bias);
 	if (!object.dynamic || (dynamic.strings && !dynamic.shared)) {
 		*ret = nearest(&object);
 		return true;

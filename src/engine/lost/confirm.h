@@ -21,7 +21,7 @@
  * Memory: 24 bytes for each unreachable block, in the report of the first.
  */
 
-#include "engine/lost/leaks.h"
+#include "engine/lost/list.h"
 
 enum { MS_LOST_BYTES = 64 };
 

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/lost/leaks.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/sort.h"
 #include "engine/graph/fold.h"
 #include "engine/lost/confirm.h"
+#include "engine/lost/signature.h"
 #include "engine/lost/suppress.h"
 
 static void count_block(struct ms_totals *totals, enum ms_leak_kind kind, uint64_t size)
@@ -43,16 +46,43 @@ static uint64_t total_size(const struct ms_entry *entry)
 	       entry->similar_referenced_size;
 }
 
-/* Where to find the entry that @entry merges into; NULL when it does not, or without memory. */
-static size_t *same_calls(struct ms_leak_list *list, const struct ms_entry *entry)
-{
-	size_t n = list->finder.origins ? list->finder.origins->stacks.n : 0;
+/* ---- merging: entries have numbers from 1 on ---- */
 
-	if (entry->stack == MS_STACK_NONE || list->options->no_fold)
-		return NULL;
+static bool merges(const struct ms_leak_list *list, const struct ms_entry *entry)
+{
+	const struct ms_scan_options *options = list->options;
+
+	return !options->no_fold && !options->no_merge &&
+	       (!options->stacks_only || entry->stack != MS_STACK_NONE);
+}
+
+/* The place of the entry's reason and stack. */
+static size_t *same_calls(const struct ms_leak_list *list, const struct ms_entry *entry)
+{
+	return &list->merged[entry->reason * list->finder.origins->stacks.n + entry->stack];
+}
+
+/* The number of the entry that @entry merges into, or 0. */
+static size_t find_same(const struct ms_leak_list *list, const struct ms_entry *entry)
+{
+	if (entry->stack != MS_STACK_NONE)
+		return list->merged ? *same_calls(list, entry) : 0;
+	return (size_t)ms_map_find(&list->signed_by[entry->reason], entry->signature);
+}
+
+/* From now on entries like @entry merge into the one of @number. False without memory. */
+static bool keep_same(struct ms_leak_list *list, const struct ms_entry *entry, size_t number)
+{
+	if (entry->stack == MS_STACK_NONE)
+		return ms_map_add(&list->signed_by[entry->reason], list->arena, entry->signature,
+		                  number);
 	if (!list->merged)
-		list->merged = ms_arena_alloc(list->arena, n * MS_REASONS * sizeof(*list->merged));
-	return list->merged ? &list->merged[entry->reason * n + entry->stack] : NULL;
+		list->merged =
+			ms_arena_alloc(list->arena, list->finder.origins->stacks.n * MS_REASONS *
+		                                            sizeof(*list->merged));
+	if (list->merged)
+		*same_calls(list, entry) = number;
+	return list->merged;
 }
 
 static void merge(struct ms_entry *into, const struct ms_entry *entry)
@@ -61,6 +91,8 @@ static void merge(struct ms_entry *into, const struct ms_entry *entry)
 	into->similar_size += entry->size;
 	into->similar_referenced_count += entry->referenced_count;
 	into->similar_referenced_size += entry->referenced_size;
+	if (entry->signature < into->signature)
+		into->signature = entry->signature;
 }
 
 static void count_entry(const struct ms_entry *entry, uint64_t *all, uint64_t *possible)
@@ -80,26 +112,36 @@ static bool is_small(struct ms_leak_list *list, const struct ms_entry *entry)
 	return true;
 }
 
-/* Entries of one reason come in address order, so that the first of its stack is the lowest. */
-static bool add_entry(struct ms_leak_list *list, const struct ms_entry *entry)
+static bool push_entry(struct ms_leak_list *list, const struct ms_entry *entry)
 {
-	size_t *same = same_calls(list, entry);
-	struct ms_entry *slot;
+	struct ms_entry *slot = ms_vec_push(list->arena, &list->entries);
 
-	if (same && *same) {
-		merge(&list->entries.at[*same - 1], entry);
+	if (slot)
+		*slot = *entry;
+	return slot;
+}
+
+/* Entries of one reason come in address order, so that the first of its kind is the lowest. */
+static bool add_merged(struct ms_leak_list *list, struct ms_entry *entry)
+{
+	size_t same;
+
+	entry->signature = ms_signature(list->signer, entry);
+	same = find_same(list, entry);
+	if (same) {
+		merge(&list->entries.at[same - 1], entry);
 		return true;
 	}
 	count_entry(entry, &list->report->totals.leaks, &list->report->totals.possible);
-	if (!same && is_small(list, entry))
-		return true;
-	slot = ms_vec_push(list->arena, &list->entries);
-	if (!slot)
-		return false;
-	*slot = *entry;
-	if (same)
-		*same = list->entries.n;
-	return true;
+	return push_entry(list, entry) && keep_same(list, entry, list->entries.n);
+}
+
+static bool add_entry(struct ms_leak_list *list, struct ms_entry *entry)
+{
+	if (merges(list, entry))
+		return add_merged(list, entry);
+	count_entry(entry, &list->report->totals.leaks, &list->report->totals.possible);
+	return is_small(list, entry) || push_entry(list, entry);
 }
 
 static bool add_heads(struct ms_leak_list *list, const struct ms_heads *heads,
@@ -167,26 +209,6 @@ static uint64_t *copy_unmarked(const struct ms_leak_list *list)
 	return copy;
 }
 
-void ms_leaks_strike(const struct ms_leak_list *list, uint64_t *unmarked, uint64_t *allocations,
-                     uint64_t *bytes)
-{
-	const struct ms_extent *extent;
-
-	ms_vec_for_each (extent, &list->blocks->extents)
-		for (size_t i = 0; extent->kind == MS_EXTENT_HEAP && i < extent->n_cells; i++) {
-			uint64_t marks = list->blocks->cells.at[extent->cell0 + i].marks;
-			uint64_t taken = unmarked[extent->cell0 + i] & marks;
-
-			unmarked[extent->cell0 + i] &= ~marks;
-			for (; taken; taken &= taken - 1) {
-				++*allocations;
-				*bytes += ms_block_size(list->blocks, extent,
-				                        i * MS_CELL_GRANULES +
-				                                (uint64_t)__builtin_ctzll(taken));
-			}
-		}
-}
-
 static bool take_blocks(struct ms_leak_list *list, const uint64_t *unmarked, enum ms_reason reason)
 {
 	const struct ms_extent *extent;
@@ -246,6 +268,10 @@ static bool entry_before(const void *a, const void *b)
 static void write_leak(const struct ms_leak_list *list, const struct ms_entry *entry,
                        struct ms_origin_teller *teller, struct ms_leak *ret)
 {
+	uint64_t signature = entry->signature;
+
+	if (!signature)
+		signature = ms_signature(list->signer, entry);
 	*ret = (struct ms_leak){ .id = list->report->leaks.n,
 		                 .address = entry->address,
 		                 .size = entry->size,
@@ -262,6 +288,7 @@ static void write_leak(const struct ms_leak_list *list, const struct ms_entry *e
 	ret->type = ms_types_report(list->types,
 	                            ms_types_of_block(list->types, entry->address, entry->size),
 	                            list->report);
+	(void)snprintf(ret->signature, sizeof(ret->signature), "%016" PRIx64, signature);
 	if (list->options->contents)
 		ret->contents_len = (uint8_t)ms_source_read(
 			list->blocks->src, entry->address, ret->contents,

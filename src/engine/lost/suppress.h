@@ -13,7 +13,7 @@
  * To be called only when there are suppressions.
  */
 
-#include "engine/lost/leaks.h"
+#include "engine/lost/list.h"
 
 /* List the suppressions in the report, unused so far. False without memory. */
 bool ms_suppress_prepare(struct ms_leak_list *list);

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/map.h"
+#include "engine/ahead.h"
 #include "engine/names/demangle.h"
 
 /*
@@ -25,13 +27,7 @@
  * what it is. A pointer to a single function shows neither: often it is libc's free().
  */
 
-enum { PIECE = 4096, MAX_MANGLED = 1024, MIN_SLOTS = 256 };
-
-/* What was found out of one first word. */
-struct known {
-	uint64_t word;
-	uint32_t type; /* entry of ms_types.types, from 1 on; 0: says nothing */
-};
+enum { MAX_MANGLED = 1024 };
 
 struct ms_types {
 	struct ms_source *src;
@@ -39,13 +35,8 @@ struct ms_types {
 	struct ms_arena *arena;
 	struct MS_VEC(struct ms_type) types;
 	struct MS_VEC(uint32_t) reported; /* of each type: its number in the report, or 0 */
-	/* First words seen, by open addressing; n_slots is a power of two, half are free. */
-	struct known *slots;
-	size_t n_slots;
-	size_t n_known;
-	ms_addr piece; /* what `bytes` holds: neighbours are asked for one after the other */
-	size_t piece_len;
-	unsigned char bytes[PIECE];
+	struct ms_map known;              /* of first words: the type's number + 1 */
+	struct ms_ahead ahead;            /* of blocks */
 };
 
 struct ms_types *ms_types_new(struct ms_source *src, const struct ms_regions *regions,
@@ -58,6 +49,7 @@ struct ms_types *ms_types_new(struct ms_source *src, const struct ms_regions *re
 	types->src = src;
 	types->regions = regions;
 	types->arena = arena;
+	types->ahead.src = src;
 	return types;
 }
 
@@ -235,31 +227,6 @@ static bool tell(const struct ms_types *t, uint64_t word, struct ms_type *ret)
 
 /* ---- what is known already ---- */
 
-/* The slot of @word, or the free one where it belongs. */
-static struct known *slot_of(struct known *slots, size_t n, uint64_t word)
-{
-	size_t i = (size_t)((word >> 3) * UINT64_C(0x9e3779b97f4a7c15) >> 32);
-
-	while (slots[i & (n - 1)].word && slots[i & (n - 1)].word != word)
-		i++;
-	return &slots[i & (n - 1)];
-}
-
-static bool grow(struct ms_types *t)
-{
-	size_t n = t->n_slots ? 2 * t->n_slots : MIN_SLOTS;
-	struct known *slots = ms_arena_alloc(t->arena, n * sizeof(*slots));
-
-	if (!slots)
-		return false;
-	for (size_t i = 0; i < t->n_slots; i++)
-		if (t->slots[i].word)
-			*slot_of(slots, n, t->slots[i].word) = t->slots[i];
-	t->slots = slots;
-	t->n_slots = n;
-	return true;
-}
-
 static uint32_t add_type(struct ms_types *t, const struct ms_type *type)
 {
 	uint32_t *reported = ms_vec_push(t->arena, &t->reported);
@@ -273,48 +240,30 @@ static uint32_t add_type(struct ms_types *t, const struct ms_type *type)
 
 static uint32_t type_of_word(struct ms_types *t, uint64_t word)
 {
-	struct known *slot;
+	uint32_t number = (uint32_t)ms_map_find(&t->known, word);
 	struct ms_type type;
 
-	if (!module_of(t, word) || (2 * t->n_known >= t->n_slots && !grow(t)))
+	if (number)
+		return number - 1;
+	if (!module_of(t, word))
 		return MS_TYPE_UNKNOWN;
-	slot = slot_of(t->slots, t->n_slots, word);
-	if (slot->word)
-		return slot->type;
-	slot->word = word;
-	t->n_known++;
+	number = MS_TYPE_UNKNOWN;
 	if (t->types.n < MS_TYPES_MOST && tell(t, word, &type))
-		slot->type = add_type(t, &type);
-	return slot->type;
-}
-
-static bool first_word(struct ms_types *t, ms_addr addr, uint64_t *ret)
-{
-	const struct ms_abi *abi = &t->src->abi;
-	const void *view = ms_source_view(t->src, addr, abi->word_bytes);
-	ms_addr piece = ms_align_down(addr, PIECE);
-
-	if (view) {
-		*ret = ms_abi_word(abi, view);
-		return true;
-	}
-	if (!t->piece_len || t->piece != piece) {
-		t->piece = piece;
-		t->piece_len = ms_source_read(t->src, piece, t->bytes, PIECE);
-	}
-	if (addr - piece + abi->word_bytes > t->piece_len)
-		return ms_source_word(t->src, addr, ret);
-	*ret = ms_abi_word(abi, t->bytes + (addr - piece));
-	return true;
+		number = add_type(t, &type);
+	return ms_map_add(&t->known, t->arena, word, number + 1) ? number : MS_TYPE_UNKNOWN;
 }
 
 uint32_t ms_types_of_block(struct ms_types *types, ms_addr addr, uint64_t size)
 {
+	const struct ms_abi *abi = &types->src->abi;
+	const unsigned char *first;
 	uint64_t word;
 
-	if (size < types->src->abi.word_bytes || !first_word(types, addr, &word) || !word)
+	if (size < abi->word_bytes)
 		return MS_TYPE_UNKNOWN;
-	return type_of_word(types, ms_abi_address(&types->src->abi, word));
+	first = ms_ahead_at(&types->ahead, addr, abi->word_bytes);
+	word = first ? ms_abi_word(abi, first) : 0;
+	return word ? type_of_word(types, ms_abi_address(abi, word)) : MS_TYPE_UNKNOWN;
 }
 
 const struct ms_type *ms_types_at(const struct ms_types *types, uint32_t number)

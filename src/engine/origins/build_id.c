@@ -4,20 +4,10 @@
 #include <elf.h>
 #include <string.h>
 
-/* Of no file more is looked at; the linkers write a dozen segments, and some 100 bytes of notes. */
-enum { MAX_PHDRS = 128, MAX_NOTE_BYTES = 4096 };
+#include "base/elf/object.h"
 
-static bool read_all(struct ms_source *src, ms_addr addr, void *ret, size_t len)
-{
-	return ms_source_read(src, addr, ret, len) == len;
-}
-
-static bool read_header(struct ms_source *src, ms_addr at, Elf64_Ehdr *ret)
-{
-	return read_all(src, at, ret, sizeof(*ret)) && !memcmp(ret->e_ident, ELFMAG, SELFMAG) &&
-	       ret->e_ident[EI_CLASS] == ELFCLASS64 && ret->e_phentsize == sizeof(Elf64_Phdr) &&
-	       ret->e_phnum <= MAX_PHDRS;
-}
+/* Of no segment more is looked at; linkers write some 100 bytes of notes. */
+enum { MAX_NOTE_BYTES = 4096 };
 
 /* The id that a note of @left bytes holds. Its name is "GNU" and the NUL behind it. */
 static uint8_t take(const uint8_t *at, uint64_t left, const Elf64_Nhdr *note,
@@ -36,16 +26,15 @@ static uint8_t take(const uint8_t *at, uint64_t left, const Elf64_Nhdr *note,
 }
 
 /* Look through the notes of one segment. */
-static uint8_t search_notes(struct ms_source *src, ms_addr at, const Elf64_Phdr *segment,
+static uint8_t search_notes(struct ms_source *src, const struct ms_elf_notes *notes,
                             uint8_t ret[MS_BUILD_ID_BYTES])
 {
-	uint64_t align = segment->p_align == 8 ? 8 : 4;
-	uint8_t notes[MAX_NOTE_BYTES];
-	uint64_t left =
-		ms_source_read(src, at, notes,
-	                       segment->p_memsz < sizeof(notes) ? segment->p_memsz : sizeof(notes));
+	uint64_t align = notes->align == 8 ? 8 : 4;
+	uint8_t bytes[MAX_NOTE_BYTES];
+	uint64_t left = ms_source_read(src, notes->at, bytes,
+	                               notes->bytes < sizeof(bytes) ? notes->bytes : sizeof(bytes));
 
-	for (const uint8_t *from = notes; left > sizeof(Elf64_Nhdr);) {
+	for (const uint8_t *from = bytes; left > sizeof(Elf64_Nhdr);) {
 		uint8_t len;
 		Elf64_Nhdr note;
 		uint64_t next;
@@ -67,28 +56,13 @@ static uint8_t search_notes(struct ms_source *src, ms_addr at, const Elf64_Phdr 
 
 void ms_loaded_read(struct ms_source *src, ms_addr header, struct ms_loaded *ret)
 {
-	Elf64_Phdr segments[MAX_PHDRS];
-	Elf64_Ehdr ehdr;
+	struct ms_object object;
 
 	memset(ret, 0, sizeof(*ret));
-	if (!read_header(src, header, &ehdr) ||
-	    !read_all(src, header + ehdr.e_phoff, segments, ehdr.e_phnum * sizeof(segments[0])))
+	if (!ms_object_read(ms_source_reader(src), header, src->abi.page_bytes, &object))
 		return;
-	for (size_t i = 0; i < ehdr.e_phnum && !ret->has_bias; i++) {
-		/* The segment that has the header says what is added to all addresses. */
-		if (segments[i].p_type != PT_LOAD)
-			continue;
-		ret->bias = header - (segments[i].p_vaddr - segments[i].p_offset);
-		ret->has_bias = true;
-	}
-	for (size_t i = 0; i < ehdr.e_phnum && !ret->build_id_len; i++) {
-		const Elf64_Phdr *segment = &segments[i];
-
-		if (segment->p_type == PT_NOTE)
-			ret->build_id_len =
-				search_notes(src,
-			                     ret->has_bias ? ret->bias + segment->p_vaddr
-			                                   : header + segment->p_offset,
-			                     segment, ret->build_id);
-	}
+	ret->bias = object.bias;
+	ret->has_bias = true;
+	for (size_t i = 0; i < object.n_notes && !ret->build_id_len; i++)
+		ret->build_id_len = search_notes(src, &object.notes[i], ret->build_id);
 }

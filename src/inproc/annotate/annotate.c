@@ -21,7 +21,7 @@ enum { NONSENSE_BELOW = 4096 };
 static struct {
 	bool not_in_front;
 	bool no_memory;
-} told; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
+} warned; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
 
 /* NOLINTNEXTLINE(readability-non-const-parameter): the check does not see the exchange */
 static void say_once(bool *already, const char *text)
@@ -35,7 +35,7 @@ static void check_in_front(void)
 {
 	if (ms_malloc_reached())
 		return;
-	say_once(&told.not_in_front,
+	say_once(&warned.not_in_front,
 	         ms_malloc_is_library()
 	                 ? "the program calls the C library's malloc directly, as it is linked "
 	                   "statically or loaded this library late: disable has no effect, and "
@@ -52,7 +52,7 @@ MS_EXPORT void memunreachable_ignore(const void *p)
 		return;
 	check_in_front();
 	if (!ms_malloc_ignore(p))
-		say_once(&told.no_memory, "out of memory: a block to be ignored may be reported");
+		say_once(&warned.no_memory, "out of memory: a block to be ignored may be reported");
 }
 
 MS_EXPORT void memunreachable_disable(void)

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inproc/annotate/malloc.h"
 #include "inproc/export.h"
 
 /*
@@ -109,7 +108,8 @@ INTERPOSE void *realloc(void *ptr, size_t size)
 		return ms_front.next.realloc(ptr, size);
 	grown = ms_front.next.realloc(ptr, size);
 	if (MS_FRONT_RARE(was) && !grown && size > 0)
-		(void)ms_malloc_ignore(ptr); /* it failed, the block lives on */
+		(void)ms_ignored_add(&ms_front.sets.chosen,
+		                     ptr); /* it failed, the block lives on */
 	return ms_front_in_window() ? ms_front_made(grown) : grown;
 }
 

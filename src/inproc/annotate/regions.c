@@ -3,6 +3,7 @@
 
 #include <stdint.h>
 
+#include "base/page.h"
 #include "inproc/annotate/table.h"
 
 /*
@@ -15,7 +16,7 @@
  * its beginning reaches only the first. Therefore a region of more than one page has a
  * reference to each of its pages; past a gigabyte, to every second, every fourth ...
  */
-enum { SLOTS = 4096, FREE = 0, BUSY = 1, USED = 2, STATES = 4, PAGE = 4096 };
+enum { SLOTS = 4096, FREE = 0, BUSY = 1, USED = 2, STATES = 4 };
 
 static const size_t PAGES_MAX = (size_t)1 << 18;
 
@@ -70,8 +71,8 @@ static uint64_t state_of(const struct slot *slot)
 /* References to the second and all further pages; false without memory. */
 static bool point_to_pages(struct slot *slot)
 {
-	uintptr_t first = slot->begin / PAGE + 1;
-	uintptr_t end = (slot->begin + slot->size - 1) / PAGE + 1;
+	uintptr_t first = slot->begin / MS_PAGE_BYTES + 1;
+	uintptr_t end = (slot->begin + slot->size - 1) / MS_PAGE_BYTES + 1;
 	size_t stride = 1;
 
 	slot->pages = NULL;
@@ -84,7 +85,7 @@ static bool point_to_pages(struct slot *slot)
 	if (!slot->pages)
 		return false;
 	for (uintptr_t page = first, i = 0; page < end; page += stride, i++)
-		slot->pages[i] = page * PAGE;
+		slot->pages[i] = page * MS_PAGE_BYTES;
 	return true;
 }
 

@@ -26,14 +26,15 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/page.h"
 #include "inproc/export.h"
 #include "inproc/log.h"
 #include "inproc/search.h"
 #include "inproc/trigger/trigger.h"
 #include "memunreachable/memunreachable.h"
-#include "report/formats.h"
+#include "report/writers.h"
 
-enum { LEAKS_LISTED = 100, LIMIT_S = 60, PAGE = 4096, WAITS_FOR_END = 3 };
+enum { LEAKS_LISTED = 100, LIMIT_S = 60, WAITS_FOR_END = 3 };
 
 enum phase { SERVING, CLOSING };
 
@@ -417,7 +418,7 @@ static bool put_up_sign(void)
 	fd = memfd_create(name, MFD_CLOEXEC);
 	if (fd < 0)
 		return false;
-	sign = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE, fd, 0);
+	sign = mmap(NULL, MS_PAGE_BYTES, PROT_NONE, MAP_PRIVATE, fd, 0);
 	(void)close(fd);
 	return sign != MAP_FAILED;
 }

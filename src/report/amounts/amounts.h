@@ -86,9 +86,6 @@ ms_must_check enum ms_status ms_amounts_of_leaks(const struct ms_report *report,
 
 /* ---- for the writers ---- */
 
-/* The last part of a path. */
-const char *ms_amounts_base_name(const char *path);
-
 double ms_amounts_percent(uint64_t part, uint64_t whole);
 
 static inline const struct ms_place *ms_amounts_place(const struct ms_amount_tree *tree,

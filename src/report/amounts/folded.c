@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "base/file.h"
 #include "report/amounts/amounts.h"
 #include "report/print.h"
 
@@ -37,7 +38,7 @@ static void put_unnamed(struct ms_text *t, const struct ms_place *place)
 		ms_text_print(t, "0x%" PRIx64, place->pc);
 		return;
 	}
-	put(t, ms_amounts_base_name(place->library));
+	put(t, ms_file_name(place->library));
 	ms_text_print(t, "+0x%" PRIx64, place->offset);
 }
 

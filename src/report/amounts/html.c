@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "base/file.h"
 #include "report/amounts/amounts.h"
 #include "report/print.h"
 
@@ -44,7 +45,7 @@ static void put_escaped(struct ms_text *t, const char *s)
 
 static const char *shown(const struct writer *w, const char *path)
 {
-	return w->page->whole_paths ? path : ms_amounts_base_name(path);
+	return w->page->whole_paths ? path : ms_file_name(path);
 }
 
 static void put_function(struct writer *w, const struct ms_function *function)

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/sort.h"
 #include "report/amounts/amounts.h"
 #include "report/frames.h"
@@ -44,7 +45,7 @@ static const char *label_text(const struct filler *f, size_t type)
 {
 	static const char unknown[] = "unknown type";
 	const struct ms_type *of = type ? &f->report->types.at[type - 1] : NULL;
-	const char *module = of ? ms_amounts_base_name(of->module) : "";
+	const char *module = of ? ms_file_name(of->module) : "";
 	size_t len = sizeof(unknown) + sizeof(" of ") + strlen(module);
 	char *text;
 
@@ -98,7 +99,7 @@ static bool address_before(const void *a, const void *b)
 static bool list_functions(const struct filler *f, size_t pc, struct ms_functions *ret)
 {
 	size_t n = ms_frames_at(f->report, pc);
-	struct ms_told_frame frame;
+	struct ms_named_frame frame;
 	bool known = n > 1;
 
 	ret->at = ms_arena_alloc(f->arena, n * sizeof(*ret->at));
@@ -118,7 +119,7 @@ static bool list_functions(const struct filler *f, size_t pc, struct ms_function
 static bool add_place(struct filler *f, size_t pc)
 {
 	struct ms_place *place = ms_vec_push(f->arena, &f->amounts->places);
-	struct ms_told_frame frame;
+	struct ms_named_frame frame;
 
 	if (!place)
 		return false;

@@ -240,13 +240,6 @@ const struct ms_amount_node *ms_amounts_next(const struct ms_amount_tree *tree,
 	return node ? node_at(tree, node->next) : NULL;
 }
 
-const char *ms_amounts_base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash && slash[1] ? slash + 1 : path;
-}
-
 double ms_amounts_percent(uint64_t part, uint64_t whole)
 {
 	return whole ? 100 * (double)part / (double)whole : 0;

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "base/hash.h"
+
 enum { LONGEST_NAME = 16 * 1024 };
 
 struct frame {
@@ -18,8 +20,7 @@ struct frame {
 
 uint64_t ms_json_hash(uint64_t hash, const char *s)
 {
-	for (; *s; s++)
-		hash = (hash ^ (unsigned char)*s) * UINT64_C(0x100000001b3);
+	hash = ms_hash(hash, s, strlen(s));
 	return hash ^ hash >> 32;
 }
 

@@ -32,7 +32,7 @@ static_assert(COUNT(reasons) == MS_REASONS, "a name for each reason");
 static_assert(COUNT(hows) == MS_HOWS + 1, "a name for each way to find a type");
 
 static const struct ms_json_names kind_names = { kinds, COUNT(kinds) };
-static const struct ms_json_names reason_names = { reasons, COUNT(reasons) };
+const struct ms_json_names ms_json_reasons = { reasons, COUNT(reasons) };
 const struct ms_json_names ms_json_hows = { hows, MS_HOWS };
 
 /* @form and what follows of the @member of struct @type. */
@@ -136,10 +136,11 @@ static const struct ms_json_field leak[] = {
 	AMOUNT(ms_leak, similar_referenced_count),
 	AMOUNT(ms_leak, similar_referenced_size),
 	AMOUNT(ms_leak, total_size),
+	TEXT(ms_leak, signature),
 };
 
 static const struct ms_json_field reason[] = {
-	{ "reason", MEMBER(ms_leak, reason, MS_JSON_NAME, true), &reason_names },
+	{ "reason", MEMBER(ms_leak, reason, MS_JSON_NAME, true), &ms_json_reasons },
 };
 
 static const struct ms_json_field suppression[] = {

@@ -223,11 +223,12 @@ static uint32_t add_type(struct reader *r, const struct ms_type *type)
 /* A module alone has a constant table of functions. */
 static void take_type(struct reader *r, struct json_object *object, struct ms_leak *leak)
 {
-	struct json_object *told = ms_json_get(&r->in, object, "type", json_type_object);
+	struct json_object *named = ms_json_get(&r->in, object, "type", json_type_object);
 	struct json_object *module = ms_json_get(&r->in, object, "module", json_type_string);
 	struct json_object *name =
-		told ? ms_json_get(&r->in, told, "name", json_type_string) : NULL;
-	struct json_object *how = told ? ms_json_get(&r->in, told, "how", json_type_string) : NULL;
+		named ? ms_json_get(&r->in, named, "name", json_type_string) : NULL;
+	struct json_object *how =
+		named ? ms_json_get(&r->in, named, "how", json_type_string) : NULL;
 	struct ms_type type;
 
 	if (!name && !module)

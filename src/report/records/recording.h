@@ -20,9 +20,9 @@
  * so differ from the truth at most by the operations that run at that moment.
  */
 
+#include "base/map.h"
 #include "base/status.h"
 #include "base/vec.h"
-#include "report/records/index.h"
 #include "report/records/operation.h"
 
 enum {
@@ -141,9 +141,9 @@ struct ms_recording_reader {
 	bool seen;     /* an operation */
 	bool untimed;  /* an operation without times */
 	bool stopped;  /* the rest is not looked at */
-	struct ms_index by_address;
-	struct ms_index by_size;
-	struct ms_index by_tid;
+	struct ms_map by_address;
+	struct ms_map by_size;
+	struct ms_map by_tid;
 	uint32_t last_thread;
 	uint32_t free_blocks;
 	size_t carried; /* the beginning of a line */

@@ -121,7 +121,7 @@ static bool is_before(const struct step *s, const struct ms_recorded_block *bloc
  */
 static uint32_t take(struct step *s, ms_addr address)
 {
-	uint32_t i = ms_index_find(&s->reader->by_address, address);
+	uint32_t i = (uint32_t)ms_map_find(&s->reader->by_address, address);
 	uint32_t newer = 0;
 
 	while (i && is_before(s, block_at(s, i))) {
@@ -137,7 +137,7 @@ static uint32_t take(struct step *s, ms_addr address)
 		return i;
 	}
 	set_live(s, block_at(s, i), false);
-	ms_index_remove(&s->reader->by_address, address);
+	ms_map_remove(&s->reader->by_address, address);
 	return i;
 }
 
@@ -169,8 +169,8 @@ static void place_late(struct step *s, uint32_t i, uint32_t newer)
 static void place(struct step *s, uint32_t i)
 {
 	struct ms_recorded_block *block = block_at(s, i);
-	struct ms_index *index = &s->reader->by_address;
-	uint32_t other = ms_index_find(index, block->address);
+	struct ms_map *map = &s->reader->by_address;
+	uint32_t other = (uint32_t)ms_map_find(map, block->address);
 	bool is_newest =
 		!other || !block->since_ns || block_at(s, other)->since_ns <= block->since_ns;
 
@@ -180,12 +180,12 @@ static void place(struct step *s, uint32_t i)
 	}
 	if (other) {
 		set_live(s, block_at(s, other), false);
-		ms_index_remove(index, block->address);
+		ms_map_remove(map, block->address);
 		block->late = other;
 		trim(s, i);
 	}
 	set_live(s, block, true);
-	s->failed |= !ms_index_add(index, s->reader->arena, block->address, i);
+	s->failed |= !ms_map_add(map, s->reader->arena, block->address, i);
 }
 
 /* ---- sizes and threads ---- */
@@ -193,14 +193,13 @@ static void place(struct step *s, uint32_t i)
 static uint32_t size_index(struct step *s, uint64_t size)
 {
 	struct ms_recorded_sizes *sizes = &s->recording->sizes;
-	uint32_t i = ms_index_find(&s->reader->by_size, size);
+	uint32_t i = (uint32_t)ms_map_find(&s->reader->by_size, size);
 	struct ms_recorded_size *slot;
 
 	if (i)
 		return i - 1;
 	slot = sizes->n < UINT32_MAX - 1 ? ms_vec_push(s->reader->arena, sizes) : NULL;
-	if (!slot ||
-	    !ms_index_add(&s->reader->by_size, s->reader->arena, size, (uint32_t)sizes->n)) {
+	if (!slot || !ms_map_add(&s->reader->by_size, s->reader->arena, size, (uint32_t)sizes->n)) {
 		s->failed = true;
 		return 0;
 	}
@@ -217,11 +216,11 @@ static uint32_t thread_index(struct step *s)
 
 	if (i < threads->n && threads->at[i].tid == s->op->tid)
 		return i;
-	i = ms_index_find(&reader->by_tid, s->op->tid);
+	i = (uint32_t)ms_map_find(&reader->by_tid, s->op->tid);
 	if (!i) {
 		slot = ms_vec_push(reader->arena, threads);
 		i = (uint32_t)threads->n;
-		if (!slot || !ms_index_add(&reader->by_tid, reader->arena, s->op->tid, i)) {
+		if (!slot || !ms_map_add(&reader->by_tid, reader->arena, s->op->tid, i)) {
 			s->failed = true;
 			return 0;
 		}

@@ -19,10 +19,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/page.h"
 #include "shim/next.h"
 #include "shim/pointer.h"
 
-enum { PAGES = 4, PAGE_BYTES = 4096, NO_SUCH_WAY = 999 };
+enum { PAGES = 4, NO_SUCH_WAY = 999 };
 
 /* Pages that this thread could read, as libunwind itself remembers them. */
 static MS_SHIM_TLS struct {
@@ -56,7 +57,7 @@ static bool is_good(uintptr_t page)
 static int access_mem(unw_addr_space_t space, unw_word_t at, unw_word_t *value, int write,
                       void *cursor)
 {
-	uintptr_t page = at & ~(uintptr_t)(PAGE_BYTES - 1);
+	uintptr_t page = at & ~(uintptr_t)(MS_PAGE_BYTES - 1);
 
 	(void)space;
 	(void)cursor;
@@ -64,7 +65,7 @@ static int access_mem(unw_addr_space_t space, unw_word_t at, unw_word_t *value, 
 		memcpy(ms_pointer(at), value, sizeof(*value));
 		return 0;
 	}
-	if (at - page > PAGE_BYTES - sizeof(*value) || !is_good(page)) {
+	if (at - page > MS_PAGE_BYTES - sizeof(*value) || !is_good(page)) {
 		if (!is_readable(at))
 			return -UNW_EINVAL;
 		good.page[good.next++ % PAGES] = page;

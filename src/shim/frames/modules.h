@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/map.h"
 #include "base/range.h"
 #include "elf/files.h"
 
@@ -37,9 +38,7 @@ struct ms_places {
 	struct ms_arena arena;
 	struct ms_shim_modules modules;
 	struct ms_elf_files files; /* of the modules */
-	size_t n;
-	size_t n_slots; /* a power of two */
-	struct ms_place_slot *slot;
+	struct ms_map kept;        /* addresses of struct ms_place */
 };
 
 /* The process's modules as they are now. */

@@ -22,7 +22,7 @@ static struct {
 	struct ms_record *slot; /* touched as they are used */
 	size_t max;
 	uint64_t reserved;
-	bool told_full;
+	bool said_full;
 	pthread_key_t key;
 } state; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
 
@@ -68,7 +68,7 @@ uint64_t ms_record_reserve(void)
 		if ((uint32_t)slot < state.max)
 			return slot;
 	}
-	if (!__atomic_exchange_n(&state.told_full, true, __ATOMIC_RELAXED))
+	if (!__atomic_exchange_n(&state.said_full, true, __ATOMIC_RELAXED))
 		ms_say("Maximum number of records added, all new operations will be dropped.");
 	return 0;
 }
@@ -162,7 +162,7 @@ void ms_record_write(const char *path)
 	}
 	if (write_slots(fd, reserved)) {
 		__atomic_store_n(&state.reserved, ((reserved >> 32) + 1) << 32, __ATOMIC_RELEASE);
-		__atomic_store_n(&state.told_full, false, __ATOMIC_RELAXED);
+		__atomic_store_n(&state.said_full, false, __ATOMIC_RELAXED);
 	} else {
 		ms_say("Failed to write record alloc information: %s", strerror(errno));
 	}

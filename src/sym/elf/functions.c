@@ -46,13 +46,14 @@ static const char *linkage_name(Dwarf_Die *die)
 static const char *keep_once(struct lookup *l, const char *s, bool as_is)
 {
 	struct ms_kept *kept = as_is ? &l->source->plain : &l->source->readable;
-	uint64_t *at = s ? ms_ptrmap_at(l->arena, &kept->places, s) : NULL;
+	const uint64_t key = (uintptr_t)s;
+	uint64_t at = s ? ms_map_find(&kept->places, key) : 0;
 	const char **string;
 
-	if (!at)
+	if (!s)
 		return NULL;
-	if (*at)
-		return kept->strings.at[*at - 1];
+	if (at)
+		return kept->strings.at[at - 1];
 	string = ms_vec_push(l->arena, &kept->strings);
 	if (!string)
 		return NULL;
@@ -60,8 +61,7 @@ static const char *keep_once(struct lookup *l, const char *s, bool as_is)
 	/* What is not mangled is handed back. */
 	if (*string == s)
 		*string = keep(l->arena, s);
-	*at = kept->strings.n;
-	return *string;
+	return ms_map_add(&kept->places, l->arena, key, kept->strings.n) ? *string : NULL;
 }
 
 static struct ms_function *add(struct lookup *l, const char *linkage, const char *plain)

@@ -2,7 +2,7 @@
 #ifndef MS_SYM_ELF_FUNCTIONS_H
 #define MS_SYM_ELF_FUNCTIONS_H
 
-#include "base/ptrmap.h"
+#include "base/map.h"
 #include "engine/backtrace.h"
 #include "sym/elf/table.h"
 #include "sym/elf/units.h"
@@ -15,7 +15,7 @@ struct ms_function_code {
 
 /* Copies of libdw's strings. */
 struct ms_kept {
-	struct ms_ptrmap places; /* in strings, from 1 on */
+	struct ms_map places; /* in strings, from 1 on */
 	struct MS_VEC(const char *) strings;
 };
 

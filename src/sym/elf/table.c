@@ -27,6 +27,12 @@ static bool is_code(const GElf_Sym *sym, GElf_Word section)
 	       (type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE);
 }
 
+static bool is_data(const GElf_Sym *sym, GElf_Word section)
+{
+	return section != SHN_UNDEF && section != SHN_ABS && sym->st_size &&
+	       GELF_ST_TYPE(sym->st_info) == STT_OBJECT;
+}
+
 /* How far one without a size may reach: to the end of its section. */
 static uint64_t room_behind(Elf *elf, const GElf_Sym *sym, GElf_Word section)
 {
@@ -64,7 +70,8 @@ static void list(struct ms_symbol_table *table)
 			dwfl_module_getsym_info(table->mod, i, &sym, &addr, &section, &elf, &bias);
 		uint64_t len;
 
-		if (!name || !*name || !is_code(&sym, section))
+		if (!name || !*name ||
+		    !(table->data ? is_data(&sym, section) : is_code(&sym, section)))
 			continue;
 		len = sym.st_size ? sym.st_size : elf ? room_behind(elf, &sym, section) : 0;
 		if (!len || addr + len < addr)

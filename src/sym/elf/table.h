@@ -15,15 +15,17 @@ struct ms_table_entry {
 	uint8_t rank;          /* of two at one address the one with more is used */
 };
 
-/* Begins as { .mod, .arena }. */
+/* Begins as { .mod, .arena, .data }. */
 struct ms_symbol_table {
 	Dwfl_Module *mod;
 	struct ms_arena *arena;
 	struct MS_VEC(struct ms_table_entry) entries;
+	bool data; /* of variables; else of functions */
 	bool listed;
 };
 
-/* The symbol of the function at @addr, as the module is loaded; NULL when none is known. */
+/* The symbol of the function, or variable, at @addr, as the module is loaded; NULL when none is
+ * known. */
 const struct ms_table_entry *ms_symbol_table_find(struct ms_symbol_table *table, ms_addr addr);
 
 #endif

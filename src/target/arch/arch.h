@@ -17,9 +17,9 @@
  *	   of these have a time-out;
  *	4. stepping: leave the members NULL where the processor has no such thing;
  *	5. calls: leave NULL, and memory is copied instead of cloned;
- *	6. tests/unit/test_arch.c: a row for each call of the table.
- * How its C libraries lay out a thread's control block is said in engine/libc/, what a signal
- * frame looks like to a stack in engine/signal_frame.c.
+ *	6. abi.signal_frame: leave zeros, and signal stacks within stacks are not seen;
+ *	7. tests/unit/test_arch.c: a row for each call of the table.
+ * How its C libraries lay out a thread's control block is said in engine/libc/.
  *
  * All functions are called on a thread in a ptrace stop and answer false when
  * the kernel refuses, which means that the thread was killed.
@@ -128,7 +128,8 @@ enum { MS_VECTORS_BYTES = 16 * 1024, MS_FRAME_BYTES = 512 };
 
 /* The vector registers as a signal frame holds them, to lie at a multiple of 64. */
 struct ms_vectors {
-	size_t n; /* bytes */
+	size_t n;        /* bytes */
+	size_t n_ptrace; /* of them, what ptrace wants back */
 	uint8_t bytes[MS_VECTORS_BYTES];
 };
 

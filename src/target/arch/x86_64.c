@@ -9,6 +9,8 @@
 #include <sys/user.h>
 #include <unistd.h>
 
+#include "base/page.h"
+
 #include "target/arch/x86_64.h"
 
 enum {
@@ -339,7 +341,21 @@ const struct ms_arch ms_native_arch = {
 	.title = "x86-64",
 	.elf_machine = EM_X86_64,
 	/* System V ABI, AMD64 supplement, 3.2.2: the red zone */
-	.abi = { .page_bytes = 4096, .red_zone_bytes = 128, .word_bytes = 8 },
+	.abi = { .page_bytes = MS_PAGE_BYTES,
+	         .red_zone_bytes = 128,
+	         .word_bytes = 8,
+	         /* The kernel's struct rt_sigframe; 0x33: the segment of 64-bit code */
+	         .signal_frame = { .words = 25,
+	                           .flags = 1,
+	                           .most_flags = 7,
+	                           .link = 2,
+	                           .stack = 3,
+	                           .stack_size = 5,
+	                           .sp = 21,
+	                           .mark = 24,
+	                           .mark_mask = 0xffff,
+	                           .mark_value = 0x33,
+	                           .least_stack = 2048 } },
 	.audit = AUDIT_ARCH_X86_64,
 	.foreign_call = X32_BIT,
 	.poll_call = SYS_poll,

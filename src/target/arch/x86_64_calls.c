@@ -13,6 +13,7 @@
  * one alone, and restore_altstack() forgives that.
  */
 #include <assert.h>
+#include <cpuid.h>
 #include <elf.h>
 #include <errno.h>
 #include <stddef.h>
@@ -101,6 +102,26 @@ static struct user_regs_struct regs_of(const struct ms_registers *registers)
 	return regs;
 }
 
+/*
+ * How much of the @len bytes that ptrace gives a signal's frame may hold: the kernel takes
+ * none of the extended registers from one that is larger than the thread's own state, and
+ * tiles (AMX) are part of that only in threads that have used them.
+ * Source: check_xstate_in_sigframe(), arch/x86/kernel/fpu/signal.c
+ */
+static size_t frame_bytes(const uint8_t *bytes, size_t len)
+{
+	enum { HEADER = 512, TILES = 18, STATES = 0xd };
+	unsigned size, offset, unused[2];
+	uint64_t in_use;
+
+	memcpy(&in_use, bytes + HEADER, sizeof(in_use));
+	if (in_use >> TILES & 1 ||
+	    !__get_cpuid_count(STATES, TILES, &size, &offset, &unused[0], &unused[1]) || !size ||
+	    offset > len)
+		return len;
+	return offset;
+}
+
 static bool save_vectors(pid_t tid, struct ms_vectors *ret)
 {
 	const uint32_t magic2 = MAGIC2;
@@ -113,11 +134,12 @@ static bool save_vectors(pid_t tid, struct ms_vectors *ret)
 		return false;
 	/* ptrace keeps XCR0, the features of this machine, in the same place. */
 	memcpy(&sw.xfeatures, ret->bytes + SW_RESERVED, sizeof(sw.xfeatures));
-	sw.xstate_size = (uint32_t)iov.iov_len;
+	sw.xstate_size = (uint32_t)frame_bytes(ret->bytes, iov.iov_len);
 	sw.extended_size = sw.xstate_size + (uint32_t)sizeof(magic2);
 	memcpy(ret->bytes + SW_RESERVED, &sw, sizeof(sw));
-	memcpy(ret->bytes + iov.iov_len, &magic2, sizeof(magic2));
+	memcpy(ret->bytes + sw.xstate_size, &magic2, sizeof(magic2));
 	ret->n = sw.extended_size;
+	ret->n_ptrace = iov.iov_len;
 	return true;
 }
 
@@ -139,9 +161,9 @@ static bool restore(pid_t tid, const struct ms_registers *registers, struct ms_v
 		return false;
 	if (!vectors)
 		return true;
-	/* Without the second magic word; the first and its like the kernel does not look at. */
+	/* The magic words lie where the kernel does not look. */
 	iov.iov_base = vectors->bytes;
-	iov.iov_len = vectors->n - sizeof(uint32_t);
+	iov.iov_len = vectors->n_ptrace;
 	return !ptrace(PTRACE_SETREGSET, tid, (uintptr_t)NT_X86_XSTATE, &iov);
 }
 

@@ -21,8 +21,9 @@
 
 /* A thread that was inside malloc when it was frozen. */
 struct ms_insider {
-	uint32_t index; /* in shared->threads */
-	bool done;      /* it was led out, or cannot be */
+	uint32_t index;  /* in shared->threads */
+	bool done;       /* it was led out, or cannot be */
+	bool broken_off; /* its registers are behind a call that is to be made once more */
 	struct ms_registers registers;
 	struct ms_vectors *vectors; /* NULL: they do not matter */
 };

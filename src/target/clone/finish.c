@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/ptrace.h>
@@ -105,7 +106,23 @@ static void note_waiting(struct ms_cloner *cloner)
 		if (!insider)
 			return;
 		memcpy(insider->registers.words, thread->words, sizeof(insider->registers.words));
+		insider->broken_off = true;
 	}
+}
+
+/* From now on it is one that waits inside malloc, as it would have been a moment later. */
+static bool take_waiting(struct ms_cloner *cloner, struct ms_tracee *image,
+                         struct ms_insider *insider)
+{
+	const struct ms_arch *arch = cloner->freezer->arch;
+	struct ms_frozen_thread *thread = &cloner->freezer->shared->threads[insider->index];
+
+	if (!arch->calls->save(image->tid, &insider->registers, insider->vectors) ||
+	    !arch->capture(image->tid, thread, &image->cpu))
+		return false;
+	thread->call = SYS_futex;
+	thread->result = -EINTR;
+	return true;
 }
 
 /* Lead one out; what it was about to return is held by its registers alone. */
@@ -121,15 +138,19 @@ static enum ms_led finish(struct ms_cloner *cloner, struct ms_tracee *image,
 	if (image->state != MS_TRACEE_STOPPED ||
 	    !arch->calls->restore(image->tid, &insider->registers, insider->vectors))
 		return MS_LED_STUCK;
+	/* One with a time-out could not be made once more by the kernel, which knows it no more. */
+	if (insider->broken_off && !arch->rewind(image->tid, NULL))
+		return MS_LED_STUCK;
+	insider->broken_off = false;
 	led = ms_lead_out(freezer, image);
-	if (led == MS_LED_WAITING &&
-	    !arch->calls->save(image->tid, &insider->registers, insider->vectors))
-		return MS_LED_STUCK;
-	if (led == MS_LED_OUT && !arch->capture(image->tid, thread, &image->cpu)) {
-		*thread = before;
-		return MS_LED_STUCK;
-	}
-	return led;
+	if (led == MS_LED_OUT && arch->capture(image->tid, thread, &image->cpu))
+		return MS_LED_OUT;
+	if (led == MS_LED_WAITING && take_waiting(cloner, image, insider))
+		return MS_LED_WAITING;
+	/* It may have waited before; now the heap may be in the middle of its change. */
+	*thread = before;
+	thread->call = -1;
+	return MS_LED_STUCK;
 }
 
 /* Returns whether it is out now, upon which others may get their locks. */

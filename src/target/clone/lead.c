@@ -26,6 +26,7 @@
 #include <linux/futex.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -148,6 +149,22 @@ static bool is_held(const struct lead *l, const struct ms_cpu *cpu)
 
 enum verdict { MAKE, WAIT, REFUSE };
 
+/* What malloc advises of its own memory; nothing that reaches a file that is shared. */
+static enum verdict judge_advice(int advice)
+{
+	switch (advice) {
+	case MADV_DONTNEED:
+	case MADV_FREE:
+	case MADV_HUGEPAGE:
+	case MADV_NOHUGEPAGE:
+	case MADV_DONTDUMP:
+	case MADV_DODUMP:
+		return MAKE;
+	default:
+		return REFUSE;
+	}
+}
+
 /*
  * Whether malloc makes such a call. It also reads what the kernel says of processors and
  * of overcommitting.
@@ -160,17 +177,20 @@ static enum verdict judge(const struct lead *l, const struct ms_cpu *cpu)
 		case FUTEX_WAKE:
 			return MAKE;
 		case FUTEX_WAIT:
+		case FUTEX_WAIT_BITSET:
 			return is_held(l, cpu) ? WAIT : MAKE;
 		default:
 			return REFUSE;
 		}
 	case SYS_madvise:
-		return cpu->args[2] == MADV_DONTNEED || cpu->args[2] == MADV_HUGEPAGE ? MAKE
-		                                                                      : REFUSE;
+		return judge_advice((int)cpu->args[2]);
+	case SYS_prctl:
+		return cpu->args[0] == PR_SET_VMA ? MAKE : REFUSE;
 	case SYS_openat:
 		return (cpu->args[2] & (O_ACCMODE | O_CREAT | O_TRUNC)) == O_RDONLY ? MAKE : REFUSE;
 	case SYS_read:
 	case SYS_close:
+	case SYS_rt_sigprocmask: /* of the clone alone; libunwind's, which tcmalloc calls */
 		return MAKE;
 	default:
 		return ms_inside_is_call(cpu->call) ? MAKE : REFUSE;

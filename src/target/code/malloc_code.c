@@ -1,17 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where glibc's malloc lies in a process.
+ * Where malloc lies in a process.
  *
- * Its object file is linked in one piece, exported from `malloc` to
+ * The object file of glibc's is linked in one piece, exported from `malloc` to
  * `malloc_info`, its static functions before and behind. What else exports both
- * names is glibc under another name; other allocators have no malloc_info, keep
- * their state consistent in other ways and are left alone.
+ * names is glibc under another name. musl's, which exports nothing of its own, and what is
+ * in static programs are known by the data that they refer to.
+ *
+ * A library that is an allocator and nothing else is known by a function of its own
+ * interface; all of its instructions serve malloc. What just stands in front of malloc
+ * has no such function and is left alone. An allocator within a program is found once a
+ * decoder has said where it keeps its state (linked_code.h).
  */
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "target/code/image.h"
+#include "target/code/linked_code.h"
+#include "target/code/musl_code.h"
 #include "target/code/static_code.h"
 #include "target/maps.h"
 #include "target/proc.h"
@@ -23,14 +30,29 @@
  */
 enum { BEFORE_MALLOC = 0x6400, BEHIND_INFO = 0x1000 };
 
+/*
+ * Source: what libjemalloc.so.2 (5.2.1, 5.3.0), libtcmalloc*.so.4 (2.8.1, 2.10) and
+ * libmimalloc.so.2 (2.0.9) export; their text has 0.7 MiB at most. Where such a function is
+ * exported by something larger, that has another purpose, too.
+ */
+static const char *const allocators[] = { "mallctl", "je_mallctl", "_rjem_mallctl", "tc_malloc",
+	                                  "mi_malloc" };
+enum { MOST_TEXT = 4 << 20 };
+
+static void add(struct ms_range *ranges, uint32_t *n, struct ms_range range)
+{
+	if (*n < MS_CODE_RANGES)
+		ranges[(*n)++] = range;
+}
+
 static void add_code(struct ms_collection *shared, struct ms_range code, struct ms_range text)
 {
 	code = ms_range_common(code, text);
 	if (code.begin == code.end || shared->n_malloc_code == MS_CODE_RANGES ||
 	    shared->n_libc_code == MS_CODE_RANGES)
 		return;
-	shared->malloc_code[shared->n_malloc_code++] = code;
-	shared->libc_code[shared->n_libc_code++] = text;
+	add(shared->malloc_code, &shared->n_malloc_code, code);
+	add(shared->libc_code, &shared->n_libc_code, text);
 }
 
 static void add_any(struct ms_collection *shared, struct ms_range text)
@@ -55,6 +77,42 @@ static const struct ms_mapping *head_of(const struct ms_mappings *maps,
 	return map->offset ? NULL : map;
 }
 
+static bool is_allocator(struct ms_image *image, struct ms_range text)
+{
+	ms_addr at;
+
+	if (image->object.has_interpreter || ms_range_len(text) > MOST_TEXT ||
+	    !ms_image_find(image, "malloc", &at))
+		return false;
+	for (size_t i = 0; i < sizeof(allocators) / sizeof(allocators[0]); i++)
+		if (ms_image_find(image, allocators[i], &at))
+			return true;
+	return false;
+}
+
+/*
+ * What malloc calls beside the C library's main file: glibc's locks are in a file of their own
+ * before 2.34, and the loader finds a function that is called for the first time.
+ */
+static bool is_called(struct ms_image *image)
+{
+	ms_addr at;
+
+	return !image->object.has_interpreter && (ms_image_find(image, "pthread_mutex_lock", &at) ||
+	                                          ms_image_find(image, "__tls_get_addr", &at));
+}
+
+static bool add_musl(struct ms_collection *shared, const struct ms_image *image,
+                     const struct ms_mappings *maps, struct ms_range text, struct ms_arena *arena)
+{
+	struct ms_range code[MS_MUSL_CODE_RANGES];
+	size_t n = ms_musl_code_find(image, maps, arena, code);
+
+	for (size_t i = 0; i < n; i++)
+		add_code(shared, code[i], text);
+	return n > 0;
+}
+
 /* Look for malloc in the image that @text maps the instructions of. */
 static void look_at(int mem_fd, const struct ms_mappings *maps, const struct ms_mapping *text,
                     struct ms_collection *shared, struct ms_arena *arena)
@@ -67,12 +125,59 @@ static void look_at(int mem_fd, const struct ms_mappings *maps, const struct ms_
 
 	if (!head || !ms_image_open(mem_fd, head->range.begin, &image))
 		return;
+	if (is_allocator(&image, text->range)) {
+		add(shared->malloc_code, &shared->n_malloc_code, text->range);
+		return;
+	}
 	if (ms_image_find(&image, "malloc", &malloc_at) &&
 	    ms_image_find(&image, "malloc_info", &info_at) && malloc_at < info_at)
 		code = (struct ms_range){ malloc_at - BEFORE_MALLOC, info_at + BEHIND_INFO };
-	else if (image.has_interpreter || !ms_static_code_find(&image, maps, arena, &code))
+	else if (image.object.has_interpreter)
 		return;
+	else if (!ms_static_code_find(&image, maps, arena, &code)) {
+		if (!add_musl(shared, &image, maps, text->range, arena) && is_called(&image))
+			add(shared->libc_code, &shared->n_libc_code, text->range);
+		return;
+	}
 	add_code(shared, code, text->range);
+}
+
+/* Take what was found as a whole, or nothing of it. */
+static void add_linked(struct ms_collection *shared, const struct ms_linked_code *code)
+{
+	if (!code->n || MS_CODE_RANGES - shared->n_malloc_code < code->n ||
+	    MS_ANCHORS - shared->anchors.n < code->anchors.n ||
+	    (code->calls_into_text && shared->n_libc_code == MS_CODE_RANGES))
+		return;
+	for (size_t i = 0; i < code->n; i++)
+		add(shared->malloc_code, &shared->n_malloc_code, code->at[i]);
+	shared->n_linked_code += (uint32_t)code->n;
+	for (uint32_t i = 0; i < code->anchors.n; i++)
+		(void)ms_anchors_add(&shared->anchors, code->anchors.at[i]);
+	if (code->calls_into_text)
+		add(shared->libc_code, &shared->n_libc_code, code->text);
+}
+
+/* Look for allocators that are linked in, behind all others in the list. */
+static void look_for_linked(int mem_fd, const struct ms_mappings *maps,
+                            struct ms_collection *shared, struct ms_arena *arena)
+{
+	const struct ms_mapping *map;
+
+	if (!shared->wanted.n)
+		return;
+	ms_vec_for_each (map, maps) {
+		const struct ms_mapping *head = head_of(maps, map);
+		struct ms_linked_code code;
+		struct ms_image image;
+
+		if (!(map->prot & MS_PROT_EXEC) || !map->inode || !head ||
+		    !ms_image_open(mem_fd, head->range.begin, &image) ||
+		    is_allocator(&image, map->range))
+			continue;
+		ms_linked_code_find(&image, maps, &shared->wanted, arena, &code);
+		add_linked(shared, &code);
+	}
 }
 
 static void look_through(int mem_fd, const struct ms_mappings *maps, struct ms_collection *shared,
@@ -86,7 +191,10 @@ static void look_through(int mem_fd, const struct ms_mappings *maps, struct ms_c
 		add_any(shared, map->range);
 		if (map->inode)
 			look_at(mem_fd, maps, map, shared, arena);
+		else if (!strcmp(map->name, "[vdso]"))
+			add(shared->libc_code, &shared->n_libc_code, map->range);
 	}
+	look_for_linked(mem_fd, maps, shared, arena);
 }
 
 void ms_malloc_code_find(pid_t pid, struct ms_collection *shared, struct ms_arena *arena)
@@ -101,6 +209,8 @@ void ms_malloc_code_find(pid_t pid, struct ms_collection *shared, struct ms_aren
 	shared->program = stat.program; /* before all that is learnt of it */
 	shared->n_malloc_code = 0;
 	shared->n_libc_code = 0;
+	shared->n_linked_code = 0;
+	shared->anchors.n = 0;
 	shared->n_all_code = 0;
 	if (mem_fd < 0)
 		return;

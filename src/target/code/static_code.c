@@ -2,9 +2,9 @@
 /*
  * malloc in a static program, without any symbol.
  *
- * An empty bin of glibc's main_arena points to itself twice, and nearly all of
- * its 127 bins are empty: a run of such words in the program's writable data is
- * main_arena. Instructions that refer to it are malloc's, and the linker put them
+ * An empty bin of glibc's main_arena points to itself twice, and of its 127 bins the
+ * last is always empty, others nearly always: a run of such words in the program's
+ * writable data is main_arena. Instructions that refer to it are malloc's, and the linker put them
  * side by side:
  *
  *	.text   ───x──────[ xx x xx  x xxx x x ]─────────x──     x: a reference
@@ -19,37 +19,17 @@
 #include <string.h>
 
 enum {
-	MIN_PAIRS = 60,
+	MIN_PAIRS = 3,
 	BINS = 127,
 	PAIR_BYTES = 16,
 	BINS_OFFSET = 0x70, /* in main_arena; glibc 2.27 to 2.42, facts in glibc-heap.md */
 	ARENA_BYTES = 0x898,
 	MAX_GAP = 0x1000,
 	MARGIN = 0x400,
-	MAX_TEXT = 64 << 20,
-	MAX_DATA = 64 << 20,
 	LEAST_REFERENCES = 20, /* glibc 2.36 has some 100 */
 };
 
-/* A piece of the target read into memory of ours. */
-struct piece {
-	struct ms_range range;
-	const unsigned char *bytes;
-};
-
-static bool read_piece(const struct ms_image *image, struct ms_range range, size_t max,
-                       struct ms_arena *arena, struct piece *ret)
-{
-	size_t len = ms_range_len(range) < max ? (size_t)ms_range_len(range) : max;
-	unsigned char *bytes = ms_arena_alloc(arena, len);
-
-	if (!bytes || !ms_image_read(image, range.begin, bytes, len))
-		return false;
-	*ret = (struct piece){ { range.begin, range.begin + len }, bytes };
-	return true;
-}
-
-static bool is_empty_bin(const struct piece *data, size_t at)
+static bool is_empty_bin(const struct ms_piece *data, size_t at)
 {
 	uint64_t pair[2];
 
@@ -58,7 +38,7 @@ static bool is_empty_bin(const struct piece *data, size_t at)
 }
 
 /* main_arena, reckoned from the last of its bins; the largest is as good as always empty. */
-static bool find_arena(const struct piece *data, struct ms_range *ret)
+static bool find_arena(const struct ms_piece *data, struct ms_range *ret)
 {
 	size_t len = ms_range_len(data->range);
 	size_t first = 0;
@@ -89,19 +69,19 @@ static bool find_arena_in_data(const struct ms_image *image, const struct ms_map
                                struct ms_arena *arena, struct ms_range *ret)
 {
 	const struct ms_mapping *map;
-	struct piece data;
+	struct ms_piece data;
 
 	ms_vec_for_each (map, maps) {
-		struct ms_range part = ms_range_common(map->range, image->range);
+		struct ms_range part = ms_range_common(map->range, image->object.span);
 
 		if (map->prot & MS_PROT_WRITE && part.begin < part.end &&
-		    read_piece(image, part, MAX_DATA, arena, &data) && find_arena(&data, ret))
+		    ms_image_piece(image, part, arena, &data) && find_arena(&data, ret))
 			return true;
 	}
 	return false;
 }
 
-static bool refers_to(const struct piece *text, size_t at, struct ms_range to)
+static bool refers_to(const struct ms_piece *text, size_t at, struct ms_range to)
 {
 	int32_t value;
 
@@ -117,7 +97,7 @@ struct cluster {
 	size_t n;
 };
 
-static struct cluster largest_cluster(const struct piece *text, struct ms_range to)
+static struct cluster largest_cluster(const struct ms_piece *text, struct ms_range to)
 {
 	struct cluster best = { 0 };
 	struct cluster now = { 0 };
@@ -137,29 +117,15 @@ static struct cluster largest_cluster(const struct piece *text, struct ms_range 
 	return best;
 }
 
-static bool read_text(const struct ms_image *image, const struct ms_mappings *maps,
-                      struct ms_arena *arena, struct piece *ret)
-{
-	const struct ms_mapping *map;
-
-	ms_vec_for_each (map, maps) {
-		struct ms_range part = ms_range_common(map->range, image->range);
-
-		if (map->prot & MS_PROT_EXEC && part.begin < part.end)
-			return read_piece(image, part, MAX_TEXT, arena, ret);
-	}
-	return false;
-}
-
 bool ms_static_code_find(const struct ms_image *image, const struct ms_mappings *maps,
                          struct ms_arena *arena, struct ms_range *ret)
 {
 	struct ms_range main_arena;
 	struct cluster cluster;
-	struct piece text;
+	struct ms_piece text;
 
 	if (!find_arena_in_data(image, maps, arena, &main_arena) ||
-	    !read_text(image, maps, arena, &text))
+	    !ms_image_text(image, maps, arena, &text))
 		return false;
 	cluster = largest_cluster(&text, main_arena);
 	if (cluster.n < LEAST_REFERENCES)

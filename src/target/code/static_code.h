@@ -5,6 +5,7 @@
 /* Where malloc lies in a program that is linked statically and stripped. */
 
 #include "base/arena.h"
+#include "engine/source.h"
 #include "target/code/image.h"
 
 /*

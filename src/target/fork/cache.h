@@ -13,8 +13,6 @@
 #include "base/arena.h"
 #include "base/range.h"
 
-enum { MS_CACHE_PAGE = 4096 };
-
 struct ms_cache;
 
 /* In @arena; NULL without memory. */

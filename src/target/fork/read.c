@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/page.h"
 #include "target/arch/arch.h"
 #include "target/fork/cache.h"
 #include "target/target.h"
@@ -44,10 +45,10 @@ void ms_fork_close(struct ms_source *src)
 static size_t read_clone(struct ms_fork *f, struct ms_range part, char *buf)
 {
 	size_t len = ms_range_len(part);
-	size_t in_page = MS_CACHE_PAGE - part.begin % MS_CACHE_PAGE;
+	size_t in_page = MS_PAGE_BYTES - part.begin % MS_PAGE_BYTES;
 	ssize_t got;
 
-	if (len >= MS_CACHE_PAGE)
+	if (len >= MS_PAGE_BYTES)
 		got = pread(f->mem_fd, buf, len, (off_t)part.begin);
 	else
 		got = ms_cache_read(f->cache, f->mem_fd, part.begin, buf,

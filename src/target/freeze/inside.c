@@ -75,6 +75,7 @@ bool ms_inside_is_call(int64_t call)
 {
 	switch (call) {
 	case SYS_brk:
+	case SYS_clock_gettime:
 	case SYS_futex:
 	case SYS_getrandom:
 	case SYS_madvise:
@@ -82,7 +83,9 @@ bool ms_inside_is_call(int64_t call)
 	case SYS_mprotect:
 	case SYS_mremap:
 	case SYS_munmap:
+	case SYS_prctl:
 	case SYS_sched_getaffinity:
+	case SYS_sched_yield:
 		return true;
 	default:
 		return call < 0;
@@ -104,15 +107,19 @@ struct view {
 	struct ms_source *src;
 };
 
-static bool is_place_inside(const struct view *view, ms_addr pc, ms_addr sp)
+/* Whether it is inside; where in malloc's code then. */
+static bool is_place_inside(const struct view *view, ms_addr pc, ms_addr sp, ms_addr *ret_at)
 {
 	uint64_t stack[MS_NEAR_WORDS];
 	size_t n = 0;
-	ms_addr back;
 
 	if (ms_inside_wants_stack(view->frozen, pc))
 		n = ms_source_read(view->src, sp, stack, sizeof(stack)) / sizeof(stack[0]);
-	return ms_inside_is(view->frozen, pc, stack, n, &back);
+	if (!ms_inside_is(view->frozen, pc, stack, n, ret_at))
+		return false;
+	if (!*ret_at)
+		*ret_at = pc;
+	return true;
 }
 
 /*
@@ -120,18 +127,20 @@ static bool is_place_inside(const struct view *view, ms_addr pc, ms_addr sp)
  * told, so stale words would count: only callees without a frame of their own are looked
  * at, and what they are called from.
  */
-static bool is_interrupted_place_inside(const struct view *view, ms_addr pc, ms_addr sp)
+static bool is_interrupted_place_inside(const struct view *view, ms_addr pc, ms_addr sp,
+                                        ms_addr *ret_at)
 {
 	uint64_t top;
 
 	if (ms_inside_wants_stack(view->frozen, pc) &&
 	    (!ms_source_word(view->src, sp, &top) || !is_code(view->frozen, top)))
 		return false;
-	return is_place_inside(view, pc, sp);
+	return is_place_inside(view, pc, sp, ret_at);
 }
 
 /* Whether the thread runs the handler of a signal that came while it was inside. */
-static bool was_interrupted_inside(const struct view *view, const struct ms_frozen_thread *thread)
+static bool was_interrupted_inside(const struct view *view, const struct ms_frozen_thread *thread,
+                                   ms_addr *ret_at)
 {
 	const struct ms_signal_mark *mark = &ms_native_arch.signal_mark;
 	uint64_t stack[HANDLER_WORDS];
@@ -139,23 +148,28 @@ static bool was_interrupted_inside(const struct view *view, const struct ms_froz
 
 	for (size_t i = mark->sp; i < n; i++)
 		if (stack[i] == mark->word &&
-		    is_interrupted_place_inside(view, stack[i - mark->pc], stack[i - mark->sp]))
+		    is_interrupted_place_inside(view, stack[i - mark->pc], stack[i - mark->sp],
+		                                ret_at))
 			return true;
 	return false;
 }
 
 static enum ms_in_malloc look_at(const struct view *view, const struct ms_frozen_thread *thread,
-                                 bool has_handlers)
+                                 bool has_handlers, ms_addr *ret_at)
 {
 	const struct ms_cpu cpu = { .call = thread->call, .result = thread->result };
 
-	/* Where malloc's code is not known, every thread that runs may be in it. */
+	/* Where malloc's code is not known, any thread that runs may be in it or its callees. */
 	if (!view->frozen->n_malloc_code)
-		return thread->call < 0 ? MS_MALLOC_WORKS : MS_MALLOC_OUT;
-	if (ms_inside_is_call(thread->call) && is_place_inside(view, thread->pc, thread->sp))
+		return ms_inside_is_call(thread->call) && !ms_inside_is_waiting(&cpu)
+		               ? MS_MALLOC_WORKS
+		               : MS_MALLOC_OUT;
+	if (ms_inside_is_call(thread->call) &&
+	    is_place_inside(view, thread->pc, thread->sp, ret_at))
 		return ms_inside_is_waiting(&cpu) ? MS_MALLOC_WAITS : MS_MALLOC_WORKS;
-	if (has_handlers && was_interrupted_inside(view, thread))
+	if (has_handlers && was_interrupted_inside(view, thread, ret_at))
 		return MS_MALLOC_WORKS;
+	*ret_at = 0;
 	return MS_MALLOC_OUT;
 }
 
@@ -176,7 +190,18 @@ void ms_inside_mark(const struct ms_collection *frozen, struct ms_source *src)
 	const struct view view = { frozen, src };
 	bool handlers = has_handlers(frozen->live_tid);
 
-	for (size_t i = 0; i < src->threads.n; i++)
-		src->threads.at[i].in_malloc =
-			(uint8_t)look_at(&view, &frozen->threads[i], handlers);
+	src->malloc_code = frozen->malloc_code;
+	src->n_malloc_code = frozen->n_malloc_code;
+	src->n_linked_code = frozen->n_linked_code;
+	src->anchors = frozen->anchors;
+	for (size_t i = 0; i < src->threads.n; i++) {
+		const struct ms_cpu cpu = { .call = frozen->threads[i].call,
+			                    .result = frozen->threads[i].result };
+		struct ms_thread *t = &src->threads.at[i];
+
+		t->runs = ms_inside_is_call(cpu.call) && !ms_inside_is_waiting(&cpu);
+		t->malloc_at = 0;
+		t->in_malloc =
+			(uint8_t)look_at(&view, &frozen->threads[i], handlers, &t->malloc_at);
+	}
 }

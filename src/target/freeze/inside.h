@@ -42,8 +42,8 @@ bool ms_inside_is_call(int64_t call);
 bool ms_inside_is_waiting(const struct ms_cpu *cpu);
 
 /*
- * Set in_malloc of each of @src's threads, as they were captured at last: what was led
- * out of malloc is outside.
+ * Set in_malloc, malloc_at and runs of each of @src's threads, as they were captured at last:
+ * what was led out of malloc is outside. @src borrows from @frozen where malloc's code is.
  */
 void ms_inside_mark(const struct ms_collection *frozen, struct ms_source *src);
 

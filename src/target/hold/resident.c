@@ -8,10 +8,11 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/page.h"
 #include "target/proc.h"
 #include "target/target.h"
 
-enum { PAGE = 4096, REGIONS_PER_CALL = 8192, ENTRIES_PER_READ = 64 * 1024 };
+enum { REGIONS_PER_CALL = 8192, ENTRIES_PER_READ = 64 * 1024 };
 
 /* Reading 8 bytes per page of more than this takes longer than a pause may. */
 static const uint64_t MAX_UNREADABLE_BYTES = (uint64_t)1 << 30;
@@ -148,15 +149,15 @@ static enum ms_status list_mapping(int pagemap, const struct ms_mapping *map, ui
 	ms_addr at = map->range.begin;
 
 	while (at < map->range.end) {
-		uint64_t pages = (map->range.end - at) / PAGE;
+		uint64_t pages = (map->range.end - at) / MS_PAGE_BYTES;
 		size_t want = pages < ENTRIES_PER_READ ? (size_t)pages : ENTRIES_PER_READ;
 		ssize_t got = pread(pagemap, entries, want * sizeof(*entries),
-		                    (off_t)(at / PAGE * sizeof(*entries)));
+		                    (off_t)(at / MS_PAGE_BYTES * sizeof(*entries)));
 
 		if (got < (ssize_t)sizeof(*entries))
 			return MS_OK; /* the rest is not there, or the process ended */
-		for (size_t i = 0; i < (size_t)got / sizeof(*entries); i++, at += PAGE) {
-			struct ms_range page = { at, at + PAGE };
+		for (size_t i = 0; i < (size_t)got / sizeof(*entries); i++, at += MS_PAGE_BYTES) {
+			struct ms_range page = { at, at + MS_PAGE_BYTES };
 
 			if (is_resident(entries[i]) &&
 			    !add_run(resident, page, entries[i] & ENTRY_FILE))

@@ -10,7 +10,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, BATCH_RANGES = 512, BATCH_BYTES = 16 << 20 };
+#include "base/page.h"
+
+enum { BATCH_RANGES = 512, BATCH_BYTES = 16 << 20 };
 
 /* Pieces that go into one call. */
 struct batch {
@@ -79,7 +81,7 @@ static enum ms_status rescue(struct ms_transfer *transfer, struct batch *batch, 
 		return ms_fail(err, MS_E_GONE, "process %d ended while it was copied",
 		               transfer->tid);
 	if (got < 0) {
-		got = len < PAGE ? (ssize_t)len : PAGE;
+		got = len < MS_PAGE_BYTES ? (ssize_t)len : MS_PAGE_BYTES;
 		if (!add_lost(transfer, addr, (size_t)got))
 			return ms_fail(err, MS_E_NOMEM, "no memory for the list of lost pages");
 	} else {
@@ -103,7 +105,7 @@ static enum ms_status flush(struct ms_transfer *transfer, struct batch *batch, s
 		} else {
 			/* EFAULT is one page's fault; EPERM or ENOSYS is the call's. */
 			st = rescue(transfer, batch,
-			            got < 0 && errno != EFAULT ? BATCH_BYTES : PAGE, err);
+			            got < 0 && errno != EFAULT ? BATCH_BYTES : MS_PAGE_BYTES, err);
 		}
 		if (st)
 			return st;

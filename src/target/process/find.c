@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "target/target.h"
 
 enum { COMM_BYTES = 15 }; /* the kernel cuts comm to this, TASK_COMM_LEN - 1 */
@@ -22,13 +23,6 @@ struct matches {
 	char text[MS_ERROR_TEXT / 2]; /* " 12 34 …": ids, as many as fit */
 };
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 static bool matches_name(const struct pids_stack *stack, const char *name)
 {
 	const char *comm = stack->head[ITEM_COMM].result.str;
@@ -40,9 +34,9 @@ static bool matches_name(const struct pids_stack *stack, const char *name)
 	if (comm && strlen(comm) == COMM_BYTES && !strncmp(comm, name, COMM_BYTES) &&
 	    strlen(name) > COMM_BYTES && !argv)
 		return true;
-	if (argv && argv[0] && !strcmp(base_name(argv[0]), name))
+	if (argv && argv[0] && !strcmp(ms_file_name(argv[0]), name))
 		return true;
-	return exe && !strcmp(base_name(exe), name);
+	return exe && !strcmp(ms_file_name(exe), name);
 }
 
 static void add_match(struct matches *matches, pid_t pid)

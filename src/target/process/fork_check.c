@@ -19,10 +19,7 @@
 #include "target/proc.h"
 #include "target/target.h"
 
-enum { PATH_BYTES = 4096, SHARE = 8, TABLES = 512 };
-
-/* So much is written in some milliseconds, by which time the clone can be gone. */
-static const uint64_t LEAST_BYTES = (uint64_t)16 << 20;
+enum { PATH_BYTES = 4096, TABLES = 512 };
 
 /* Version 2 of cgroups has one tree, version 1 a tree for memory. */
 struct version {
@@ -78,28 +75,10 @@ static uint64_t room_in(const struct version *v, const char *folder)
 	return limit > usage ? limit - usage : 0;
 }
 
-/* Whether all of the group at @folder ends when one of it does. */
-static bool ends_as_one(const char *folder)
+/* What the group of @tid leaves it, and those that it lies in. */
+static uint64_t least_room(pid_t tid, const struct version *v)
 {
-	uint64_t as_one;
-
-	return read_bytes(folder, "memory.oom.group", &as_one) && as_one;
-}
-
-static void look_in(const struct version *v, const char *folder, struct ms_headroom *room)
-{
-	uint64_t bytes = room_in(v, folder);
-
-	if (bytes == UINT64_MAX)
-		return;
-	room->as_one |= ends_as_one(folder);
-	if (bytes < room->bytes)
-		room->bytes = bytes;
-}
-
-/* Look at the group of @tid, and at those that it lies in. */
-static void look(pid_t tid, const struct version *v, struct ms_headroom *room)
-{
+	uint64_t least = UINT64_MAX;
 	char text[PATH_BYTES];
 	char folder[PATH_BYTES + 64];
 	size_t root = strlen(v->root);
@@ -108,32 +87,29 @@ static void look(pid_t tid, const struct version *v, struct ms_headroom *room)
 	(void)ms_proc_read(tid, "cgroup", text, sizeof(text));
 	path = strstr(text, v->mark);
 	if (!path)
-		return;
+		return least;
 	path += strlen(v->mark);
 	path[strcspn(path, "\n")] = '\0';
 	(void)snprintf(folder, sizeof(folder), "%s%s", v->root, path);
-	for (char *slash; (slash = strrchr(folder, '/')) && slash >= folder + root; *slash = '\0')
-		look_in(v, folder, room);
+	for (char *slash; (slash = strrchr(folder, '/')) && slash >= folder + root; *slash = '\0') {
+		uint64_t bytes = room_in(v, folder);
+
+		least = bytes < least ? bytes : least;
+	}
+	return least;
 }
 
-struct ms_headroom ms_fork_room(pid_t pid)
+uint64_t ms_fork_room(pid_t pid)
 {
-	struct ms_headroom room = { .bytes = UINT64_MAX };
 	pid_t living = ms_proc_thread_of(pid); /* one that has ended seems to be in no group */
+	uint64_t least = UINT64_MAX;
 
-	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++)
-		look(living, &versions[i], &room);
-	return room;
-}
+	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
+		uint64_t bytes = least_room(living, &versions[i]);
 
-/* What of a process with @bytes of its own must fit once more for it to be cloned. */
-static uint64_t least_room(uint64_t bytes, bool as_one)
-{
-	uint64_t least = bytes / SHARE > LEAST_BYTES ? bytes / SHARE : LEAST_BYTES;
-
-	if (as_one || least > bytes)
-		least = bytes;
-	return least + bytes / TABLES;
+		least = bytes < least ? bytes : least;
+	}
+	return least;
 }
 
 static bool is_init(const char *status)
@@ -188,7 +164,7 @@ enum ms_status ms_fork_check_huge_pages(pid_t pid, struct ms_error *err)
 enum ms_status ms_fork_check(pid_t pid, uint64_t *ret_least, struct ms_error *err)
 {
 	char status[MS_PROC_STATUS_BYTES];
-	struct ms_headroom room = ms_fork_room(pid);
+	uint64_t room = ms_fork_room(pid);
 	uint64_t bytes;
 
 	(void)ms_proc_read(pid, "status", status, sizeof(status));
@@ -199,13 +175,17 @@ enum ms_status ms_fork_check(pid_t pid, uint64_t *ret_least, struct ms_error *er
 		return err->status;
 	(void)ms_proc_read(ms_proc_thread_of(pid), "status", status, sizeof(status));
 	bytes = ms_proc_field(status, "RssAnon", 10) << 10;
-	if (room.bytes < least_room(bytes, room.as_one))
+	/*
+	 * All of it may be written to before the clone has given its own back: it was seen to end
+	 * for a clone that was ended when half of the room was gone.
+	 */
+	if (room < bytes + bytes / TABLES)
 		return ms_fail(err, MS_E_UNSUPPORTED,
-		               "its memory cgroup has only %llu MiB left for what it "
-		               "writes meanwhile",
-		               (unsigned long long)(room.bytes >> 20));
-	/* It goes on writing until the clone has given all back, which takes as long again. */
-	*ret_least = room.bytes < 2 * bytes ? room.bytes - room.bytes / 4 : 0;
+		               "its memory cgroup has %llu MiB left, and it may write to %llu MiB "
+		               "meanwhile",
+		               (unsigned long long)(room >> 20), (unsigned long long)(bytes >> 20));
+	/* Others of the group take of the room, too. */
+	*ret_least = room < 2 * bytes ? room / 8 : 0;
 	return MS_OK;
 }
 

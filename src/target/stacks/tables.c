@@ -12,26 +12,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/elf/frames.h"
 #include "engine/modules.h"
 #include "target/code/image.h"
 #include "target/stacks/stacks.h"
 
 /*
- * How eh_frame_hdr begins, as every linker writes it: pointers of 32 bits, relative to
- * where they stand (the first) or to the header (the table). Other encodings are not
- * searchable by halves.
- * Source: Linux Standard Base Core 5.0, 10.6.2; encodings DW_EH_PE_* in 10.5.1.
+ * How an entry of eh_frame begins; pc is relative to itself.
+ * Source: Linux Standard Base Core 5.0, 10.6.1.
  */
-struct frame_header {
-	uint8_t version;
-	uint8_t frame_encoding;
-	uint8_t count_encoding;
-	uint8_t table_encoding;
-	int32_t frame;
-	uint32_t count;
-};
-
-/* How an entry of eh_frame begins; pc is relative to itself. Source: as above, 10.6.1. */
 struct frame_entry {
 	uint32_t len; /* of what follows; 0: the end; UINT32_MAX: a longer length follows */
 	uint32_t cie; /* 0: this is none of code, but what such share */
@@ -39,16 +28,11 @@ struct frame_entry {
 };
 
 enum {
-	VERSION = 1,
-	ENCODED_UDATA4 = 0x03,
-	ENCODED_PCREL_SDATA4 = 0x1b,
-	ENCODED_DATAREL_SDATA4 = 0x3b,
 	MAX_SECTIONS = 1024,
 	MAX_NAMES = 64 * 1024,
 	MAX_FRAME_BYTES = 64 << 20,
 };
 
-static_assert(sizeof(struct frame_header) == 12, "eh_frame_hdr layout");
 static_assert(sizeof(struct frame_entry) == 12, "eh_frame layout");
 static_assert(sizeof(struct ms_unwind_entry) <= sizeof(struct frame_entry), "a table's room");
 
@@ -62,15 +46,15 @@ static bool open_image(const struct ms_frozen_stacks *stacks, const struct ms_ma
 
 static bool read_header(const struct ms_image *image, struct ms_unwind_table *ret)
 {
-	struct frame_header header;
+	struct ms_frame_header header;
 
-	if (!ms_image_read(image, image->frame_header, &header, sizeof(header)) ||
-	    header.version != VERSION || header.frame_encoding != ENCODED_PCREL_SDATA4 ||
-	    header.count_encoding != ENCODED_UDATA4 ||
-	    header.table_encoding != ENCODED_DATAREL_SDATA4)
+	if (!ms_image_read(image, image->object.frame_header, &header, sizeof(header)) ||
+	    header.version != MS_FRAME_VERSION || header.frame_encoding != MS_FRAME_PCREL_SDATA4 ||
+	    header.count_encoding != MS_FRAME_UDATA4 ||
+	    header.table_encoding != MS_FRAME_DATAREL_SDATA4)
 		return false;
-	ret->base = image->frame_header;
-	ret->entries = image->frame_header + sizeof(header);
+	ret->base = image->object.frame_header;
+	ret->entries = image->object.frame_header + sizeof(header);
 	ret->n = header.count;
 	return header.count > 0;
 }
@@ -167,13 +151,13 @@ static bool make(const struct ms_frozen_stacks *stacks, const struct ms_mapping 
 
 	if (!find_frames(stacks, map, arena, &frames))
 		return false;
-	frames.begin += image->bias;
-	frames.end += image->bias;
+	frames.begin += image->object.bias;
+	frames.end += image->object.bias;
 	bytes = ms_arena_alloc(arena, ms_range_len(frames));
 	entries = ms_arena_alloc(arena, ms_range_len(frames));
 	if (!bytes || !entries || !ms_image_read(image, frames.begin, bytes, ms_range_len(frames)))
 		return false;
-	ret->base = image->range.begin;
+	ret->base = image->object.span.begin;
 	ret->made = entries;
 	ret->entries = MS_MADE_TABLE;
 	ret->n = ms_unwind_table_make(frames, bytes, ret->base, entries);
@@ -187,8 +171,8 @@ void ms_unwind_table_find(const struct ms_frozen_stacks *stacks, const struct ms
 	struct ms_image image;
 
 	if (open_image(stacks, map, &image))
-		table.found = image.frame_header ? read_header(&image, &table)
-		                                 : make(stacks, map, &image, arena, &table);
+		table.found = image.object.frame_header ? read_header(&image, &table)
+		                                        : make(stacks, map, &image, arena, &table);
 	table.looked = true;
 	*ret = table;
 }

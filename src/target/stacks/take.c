@@ -196,14 +196,8 @@ static enum ms_status look_up(struct ms_frozen_stacks *stacks, struct ms_arena *
 	stacks->names = ms_arena_alloc(arena, (n + 1) * sizeof(*stacks->names));
 	if (!stacks->names)
 		return ms_fail(err, MS_E_NOMEM, "no memory for the names of threads");
-	for (size_t i = 0; i < n; i++) {
-		char *name = stacks->names[i];
-		ssize_t len = ms_proc_read(stacks->threads.at[i].tid, "comm", name, MS_THREAD_NAME);
-
-		/* It may have more of them, of its own. */
-		if (len > 0 && name[len - 1] == '\n')
-			name[len - 1] = '\0';
-	}
+	for (size_t i = 0; i < n; i++)
+		ms_proc_name(stacks->threads.at[i].tid, stacks->names[i], MS_THREAD_NAME);
 	return MS_OK;
 }
 

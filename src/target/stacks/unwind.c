@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/page.h"
 #include "target/arch/arch.h"
 #include "target/maps.h"
 #include "target/stacks/stacks.h"
@@ -20,13 +21,13 @@ extern int UNW_OBJ(dwarf_search_unwind_table)(unw_addr_space_t as, unw_word_t ip
                                               unw_dyn_info_t *di, unw_proc_info_t *pi,
                                               int need_unwind_info, void *arg);
 
-enum { PAGE = 4096, CACHE_PAGES = 64 };
+enum { CACHE_PAGES = 64 };
 
 /* A page of tables or code: they are read a few bytes at a time. */
 struct cached {
 	ms_addr page;
 	bool valid;
-	char bytes[PAGE];
+	char bytes[MS_PAGE_BYTES];
 };
 
 struct unwinder {
@@ -46,12 +47,13 @@ struct unwinder {
 
 static const char *cached_page(struct unwinder *u, ms_addr page)
 {
-	struct cached *cached = &u->cache[page / PAGE % CACHE_PAGES];
+	struct cached *cached = &u->cache[page / MS_PAGE_BYTES % CACHE_PAGES];
 
 	if (cached->valid && cached->page == page)
 		return cached->bytes;
 	cached->page = page;
-	cached->valid = ms_stacks_read(u->stacks, page, cached->bytes, PAGE) == PAGE;
+	cached->valid =
+		ms_stacks_read(u->stacks, page, cached->bytes, MS_PAGE_BYTES) == MS_PAGE_BYTES;
 	return cached->valid ? cached->bytes : NULL;
 }
 
@@ -68,7 +70,7 @@ static bool read_made(const struct ms_unwind_table *table, ms_addr addr, uint64_
 
 static bool read_word(struct unwinder *u, ms_addr addr, uint64_t *ret)
 {
-	ms_addr page = ms_align_down(addr, PAGE);
+	ms_addr page = ms_align_down(addr, MS_PAGE_BYTES);
 	const char *bytes = NULL;
 
 	if (addr >= MS_MADE_TABLE)
@@ -80,7 +82,7 @@ static bool read_word(struct unwinder *u, ms_addr addr, uint64_t *ret)
 		u->cut = true;
 		return false;
 	}
-	if (addr - page <= PAGE - sizeof(*ret))
+	if (addr - page <= MS_PAGE_BYTES - sizeof(*ret))
 		bytes = cached_page(u, page);
 	if (!bytes)
 		return ms_stacks_read(u->stacks, addr, ret, sizeof(*ret)) == sizeof(*ret);

@@ -3,7 +3,8 @@
  *
  * A malloc of its own, or one in front of the C library's. Built as a program, it brings
  * an allocator (OWN), or memory from mmap besides the heap (MAPPED: so many MiB); built
- * with -shared, it passes calls on by dlsym (WRAP_DLSYM), or by __libc_malloc (WRAP_LIBC).
+ * with -shared, it is that allocator, or passes calls on by dlsym (WRAP_DLSYM), or by
+ * __libc_malloc (WRAP_LIBC).
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

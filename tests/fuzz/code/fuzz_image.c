@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzzing what reads programs and libraries as they lie in a process: target/code/image.c
- * by a descriptor, alloc/object.c, tls.c and links.c by a source; and the unwind tables
+ * Fuzzing what reads programs and libraries as they lie in a process: base/elf by a
+ * descriptor and by a source, with tls.c and links.c behind it; and the unwind tables
  * of target/stacks/tables.c, in memory and in the file.
  *
  *	fuzz: -max_len=2048
@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/elf/object.h"
 #include "engine/loaded/links.h"
 #include "engine/loaded/tls.h"
 #include "fake.h"
@@ -48,10 +49,10 @@ static void check_image(void)
 
 	if (!ms_image_open(memory, BASE, &found))
 		return;
-	require(found.range.begin == BASE, "an image begins where it is");
+	require(found.object.span.begin == BASE, "an image begins where it is");
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (ms_image_find(&found, names[i], &at)) {
-			require(ms_range_has(found.range, at), "a function is in its image");
+			require(ms_range_has(found.object.span, at), "a function is in its image");
 			n++;
 		}
 	require(n == 2 || !is_drawn(image, BYTES), "what it has is found");
@@ -108,10 +109,12 @@ static void check_source(bool no_view)
 	require(links.n == 1 || !is_drawn(image, BYTES), "a program links itself");
 	links.n = links.n < 4 ? links.n : 4;
 	ms_vec_for_each (link, &links) {
-		ms_link_open(&peek, link);
-		at = ms_link_function(&peek, link, "malloc");
+		const struct ms_reader from = ms_peek_reader(&peek);
+		struct ms_dynamic dynamic = ms_dynamic_read(from, link->dynamic, link->bias);
+
+		at = ms_dynamic_function(from, &dynamic, "malloc");
 		require(at == BASE + CODE + 0x20 || !is_drawn(image, BYTES), "malloc is found");
-		(void)ms_link_imports(&peek, link, "dlsym");
+		(void)ms_dynamic_imports(from, &dynamic, "dlsym");
 	}
 	ms_arena_deinit(&arena);
 	ms_fake_deinit(&fake);

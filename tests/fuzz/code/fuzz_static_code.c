@@ -82,7 +82,7 @@ static bool find_malloc(const uint8_t moved[3])
 		{ .range = { BASE + DATA, BASE + BYTES }, .prot = MS_PROT_READ | MS_PROT_WRITE },
 	};
 	const struct ms_mappings all = { maps, 3, 3 };
-	struct ms_image image = { .range = { BASE, BASE + BYTES + moved[0] * 16u } };
+	struct ms_image image = { .object.span = { BASE, BASE + BYTES + moved[0] * 16u } };
 	struct ms_arena arena = { 0 };
 	struct ms_range code;
 	bool found;

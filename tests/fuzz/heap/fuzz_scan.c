@@ -413,6 +413,7 @@ static void scan_again(struct process *p, struct ms_scan_options options, bool o
 
 	if (others) {
 		options.no_fold = !options.no_fold;
+		options.no_merge = true;
 		options.possible = !options.possible;
 		options.contents = !options.contents;
 		options.min_size = 0;
@@ -500,6 +501,58 @@ static void check_first(const struct outcome *out, const struct ms_scan_options 
 	}
 }
 
+/* ---- why a block lives ---- */
+
+/* What the scan lists of @block is what is answered of it. */
+static void check_standing(const struct outcome *out, const struct told *block,
+                           const struct ms_subject *subject)
+{
+	const struct ms_leak *leak;
+
+	require(subject->self.address == block->begin && subject->self.size == block->size,
+	        "an address in a block is that block's");
+	require(!block->reached || subject->standing != MS_STANDS_LEAKED,
+	        "what a root leads to is no leak, whoever asks");
+	require((subject->standing == MS_STANDS_REACHABLE) == (subject->n_chains > 0),
+	        "a chain leads to what is reachable, and to nothing else");
+	ms_vec_for_each (leak, &out->report.leaks) {
+		if (leak->address != block->begin || leak->reason == MS_REASON_INTERIOR)
+			continue;
+		require(subject->reason == leak->reason &&
+		                subject->standing == (leak->kind == MS_LEAK_POSSIBLE
+		                                              ? MS_STANDS_POSSIBLE
+		                                              : MS_STANDS_LEAKED),
+		        "a leak is one whoever asks");
+	}
+}
+
+static void ask_why(struct process *p, const struct input *input, struct ms_scan_options options,
+                    const struct outcome *first)
+{
+	const struct told *block;
+	struct outcome out;
+
+	if (!first->blocks.n)
+		return;
+	block = &first->blocks.at[input->sizes % first->blocks.n];
+	options.possible = false;
+	options.question =
+		(struct ms_question){ .kind = MS_ASKED_ADDRESS,
+		                      .address = block->begin + input->holders % block->size,
+		                      .all = input->holders & 1 };
+	scan(p, options, &out);
+	require(out.status == MS_OK && out.report.answer.subjects.n == 1, "there is an answer");
+	check_standing(first, block, out.report.answer.subjects.at);
+	ms_arena_deinit(&out.arena);
+	options.question.address = place_of(p, input->holders, input->sizes, input->options);
+	scan(p, options, &out);
+	ms_arena_deinit(&out.arena);
+	options.question = (struct ms_question){ .kind = MS_ASKED_TYPE, .type = "Foo" };
+	scan(p, options, &out);
+	require(!out.report.answer.subjects.n, "nothing there has a type");
+	ms_arena_deinit(&out.arena);
+}
+
 /* ---- inputs ---- */
 
 static struct ms_scan_options options_of(const struct input *input)
@@ -553,6 +606,8 @@ static void scan_and_check(struct process *p, const struct input *input,
 		/* Of two libraries nobody can tell which has what pieces. */
 		if (p->n_written == p->n_drawn && p->heap.n_libcs == 1)
 			check_untouched(p, &out);
+		if (out.status == MS_OK)
+			ask_why(p, input, options, &out);
 		scan_again(p, options, input->drawn & OTHER_OPTIONS, &out);
 	}
 	ms_arena_deinit(&out.arena);

@@ -119,6 +119,8 @@ static inline void check_leak(const struct outcome *out, const struct ms_scan_op
 	require(leak->stack <= out->report.stacks.n && leak->type <= out->report.types.n,
 	        "a leak's stack and type are told");
 	require(!options->no_fold || leak->total_size == leak->size, "nothing is folded");
+	require(!options->no_merge || !leak->similar_count, "nothing is merged");
+	require(strlen(leak->signature) == 16, "a leak has a signature");
 }
 
 /* In order, each block once, and nothing in memory that is not proved. */

@@ -10,7 +10,7 @@
  * must be in bounds, and can be written in every format.
  */
 
-#include "golden/sample.h"
+#include "golden/answer.h"
 #include "report/wire.h"
 
 #include "pieces.h"
@@ -65,7 +65,9 @@ static void check_report(const struct ms_report *r)
 	ms_vec_for_each (note, &r->warnings)
 		require(ends(note->text, sizeof(note->text)), "a warning ends");
 	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
-		require(ms_writer_find(formats[i])->write(r, &sink), "it is written");
+		require(ms_writer_find(formats[i])->write(r, &sink) &&
+		                ms_answer_writer_find(formats[i])->write(r, &sink),
+		        "it is written");
 }
 
 static void check_error(enum ms_status st, const struct ms_error *err)
@@ -163,6 +165,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	what = data[0] % WHATS;
 	sent.n = sent.piece = sent.offset = 0;
 	sample_report(&arena, &report);
+	sample_answer_sent(&arena, &report);
 	send(what, &report);
 	pieces_change_all(&sent, data + 1, size - 1);
 	if (what == ANSWER)

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/elf/object.h"
+
+#include <elf.h>
+#include <string.h>
+
+enum {
+	MAX_PHDRS = 128,
+	MAX_PHOFF = 1 << 16,
+	MAX_DYNAMIC = 256, /* entries */
+};
+
+/* Longest program or library believed, bytes. */
+static const uint64_t MAX_SPAN = UINT64_C(1) << 40;
+
+static bool read_header(struct ms_reader from, ms_addr begin, Elf64_Ehdr *ret)
+{
+	return ms_read_all(from, begin, ret, sizeof(*ret)) &&
+	       memcmp(ret->e_ident, ELFMAG, SELFMAG) == 0 && ret->e_ident[EI_CLASS] == ELFCLASS64 &&
+	       ret->e_phentsize == sizeof(Elf64_Phdr) && ret->e_phnum <= MAX_PHDRS &&
+	       ret->e_phoff <= MAX_PHOFF;
+}
+
+/* Widen @object by a loadable segment; false when its length makes no sense. */
+static bool add_segment(struct ms_object *object, const Elf64_Phdr *phdr)
+{
+	ms_addr end = object->bias + phdr->p_vaddr + phdr->p_memsz;
+
+	if (end - object->span.begin > MAX_SPAN)
+		return false;
+	if (end > object->span.end)
+		object->span.end = end;
+	if (phdr->p_flags & PF_W)
+		object->data_end = end;
+	return true;
+}
+
+static void note_tls(struct ms_object *object, const Elf64_Phdr *phdr)
+{
+	uint64_t align = phdr->p_align ? phdr->p_align : 1;
+
+	if (align & (align - 1))
+		return;
+	object->tls_bytes = phdr->p_memsz;
+	object->tls_align = align;
+	object->tls_image = phdr->p_vaddr;
+}
+
+static bool add_header(struct ms_object *object, const Elf64_Phdr *phdr)
+{
+	ms_addr at = object->bias + phdr->p_vaddr;
+
+	switch (phdr->p_type) {
+	case PT_LOAD:
+		return add_segment(object, phdr);
+	case PT_DYNAMIC:
+		object->dynamic = at;
+		break;
+	case PT_GNU_EH_FRAME:
+		object->frame_header = at;
+		break;
+	case PT_INTERP:
+		object->has_interpreter = true;
+		break;
+	case PT_TLS:
+		note_tls(object, phdr);
+		break;
+	case PT_NOTE:
+		if (object->n_notes < MS_OBJECT_NOTES)
+			object->notes[object->n_notes++] =
+				(struct ms_elf_notes){ at, phdr->p_memsz, phdr->p_align };
+		break;
+	}
+	return true;
+}
+
+bool ms_object_read(struct ms_reader from, ms_addr begin, uint32_t page, struct ms_object *ret)
+{
+	struct ms_object object = { .span = { begin, begin } };
+	Elf64_Phdr phdr[MAX_PHDRS];
+	Elf64_Ehdr ehdr;
+	size_t load = 0;
+
+	if (!read_header(from, begin, &ehdr) ||
+	    !ms_read_all(from, begin + ehdr.e_phoff, phdr, ehdr.e_phnum * sizeof(phdr[0])))
+		return false;
+	while (load < ehdr.e_phnum && phdr[load].p_type != PT_LOAD)
+		load++;
+	if (load == ehdr.e_phnum)
+		return false;
+	object.bias = begin - ms_align_down(phdr[load].p_vaddr - phdr[load].p_offset, page);
+	for (size_t i = 0; i < ehdr.e_phnum; i++)
+		if (!add_header(&object, &phdr[i]))
+			return false;
+	if (object.span.begin == object.span.end)
+		return false;
+	*ret = object;
+	return true;
+}
+
+/* The loader adds the bias in place for most objects, but not for all. */
+static ms_addr placed(ms_addr bias, ms_addr value)
+{
+	return value && value < bias ? value + bias : value;
+}
+
+struct ms_dynamic ms_dynamic_read(struct ms_reader from, ms_addr at, ms_addr bias)
+{
+	struct ms_dynamic ret = { .bias = bias };
+	Elf64_Dyn entry;
+
+	for (int i = 0; i < MAX_DYNAMIC; i++, at += sizeof(entry)) {
+		if (!ms_read_all(from, at, &entry, sizeof(entry)) || entry.d_tag == DT_NULL)
+			break;
+		if (entry.d_tag == DT_STRTAB)
+			ret.strings = placed(bias, entry.d_un.d_ptr);
+		else if (entry.d_tag == DT_SYMTAB)
+			ret.symbols = placed(bias, entry.d_un.d_ptr);
+		else if (entry.d_tag == DT_GNU_HASH)
+			ret.gnu_hash = placed(bias, entry.d_un.d_ptr);
+		else if (entry.d_tag == DT_HASH)
+			ret.hash = placed(bias, entry.d_un.d_ptr);
+		else if (entry.d_tag == DT_DEBUG)
+			ret.debug = entry.d_un.d_ptr;
+		else if (entry.d_tag == DT_RELA)
+			ret.rela = placed(bias, entry.d_un.d_ptr);
+		else if (entry.d_tag == DT_RELASZ)
+			ret.rela_bytes = entry.d_un.d_val;
+		ret.shared |= entry.d_tag == DT_SONAME || entry.d_tag == DT_NEEDED;
+	}
+	return ret;
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/elf/object.h"
+#include "engine/holding/why.h"
+#include "engine/loaded/tls.h"
+
+/* ---- below the thread pointer ---- */
+
+/*
+ * The next program or library from region *@i on, which is moved behind its first; false
+ * when there is none.
+ */
+static bool next_module(const struct ms_regions *regions, size_t *i, ms_addr *ret)
+{
+	for (; *i < regions->n; ++*i) {
+		const struct ms_region *region = &regions->at[*i];
+
+		if (region->kind != MS_REGION_GLOBALS ||
+		    ms_module_begin(regions, region->module) != region->range.begin)
+			continue;
+		*ret = region->range.begin;
+		++*i;
+		return true;
+	}
+	return false;
+}
+
+/* What the thread-local variables of all modules need together, at most. */
+static uint64_t bytes_of_tls(const struct ms_why *why)
+{
+	const struct ms_source *src = why->decoding->src;
+	const struct ms_reader from = ms_source_reader(why->decoding->src);
+	struct ms_object object;
+	uint64_t bytes = 0;
+	ms_addr begin;
+
+	for (size_t i = 0; next_module(why->roots->regions, &i, &begin);)
+		if (ms_object_read(from, begin, src->abi.page_bytes, &object))
+			bytes += ms_align_up(object.tls_bytes, object.tls_align) + object.tls_align;
+	return bytes;
+}
+
+/* Whether the module that begins at @begin has its variables @distance below the pointer. */
+static bool has_variable(struct ms_peek *peek, ms_addr begin, uint64_t distance)
+{
+	const struct ms_reader from = ms_peek_reader(peek);
+	struct ms_object object;
+	struct ms_tls tls;
+
+	if (!ms_object_read(from, begin, peek->src->abi.page_bytes, &object) || !object.tls_bytes)
+		return false;
+	/* The program's own are the nearest. */
+	if (object.has_interpreter)
+		return distance <= ms_align_up(object.tls_bytes, object.tls_align);
+	return ms_tls_find(peek, begin, &tls) && distance <= tls.far && distance > tls.near;
+}
+
+/* A variable of a thread may lie below its thread pointer, where its stack's top is. */
+static void name_variable(struct ms_why *why, struct ms_spot *spot)
+{
+	const struct ms_source *src = why->decoding->src;
+	const struct ms_thread *thread = ms_source_thread(src, spot->tid);
+	uint64_t distance = thread ? thread->tp - spot->at : 0;
+	ms_addr begin;
+
+	if (!distance || !spot->at || distance > bytes_of_tls(why))
+		return;
+	spot->kind = MS_ROOT_TLS;
+	spot->offset = -(int64_t)distance;
+	for (size_t i = 0; next_module(why->roots->regions, &i, &begin);) {
+		const struct ms_mapping *mapping = ms_range_find(&src->mappings, begin);
+
+		if (!has_variable(&why->peek, begin, distance) || !mapping)
+			continue;
+		(void)strncpy(spot->name, mapping->name, sizeof(spot->name) - 1);
+		return;
+	}
+}
+
+/* ---- any root ---- */
+
+/* The entry of the report's addresses that is @at, from 1 on; 0 without memory. */
+static uint32_t number_of_address(struct ms_why *why, ms_addr at)
+{
+	struct ms_pcs *pcs = &why->report->pcs;
+	ms_addr *slot;
+
+	for (size_t i = 0; i < pcs->n; i++)
+		if (pcs->at[i] == at)
+			return (uint32_t)i + 1;
+	slot = ms_vec_push(why->decoding->arena, pcs);
+	if (slot)
+		*slot = at;
+	return slot ? (uint32_t)pcs->n : 0;
+}
+
+struct ms_spot ms_subject_spot(struct ms_why *why, const struct ms_root_name *name)
+{
+	struct ms_spot spot = { .at = name->at,
+		                .offset = name->offset,
+		                .tid = name->tid,
+		                .kind = (uint8_t)name->kind };
+
+	if (name->kind == MS_ROOT_GLOBALS)
+		spot.pc = number_of_address(why, name->at);
+	switch (name->kind) {
+	case MS_ROOT_GLOBALS:
+	case MS_ROOT_BREAK:
+	case MS_ROOT_UNPROVED:
+		(void)strncpy(spot.name, why->roots->src->mappings.at[name->mapping].name,
+		              sizeof(spot.name) - 1);
+		break;
+	case MS_ROOT_STACK:
+		name_variable(why, &spot);
+		break;
+	case MS_ROOT_TLS:
+	case MS_ROOT_REGISTER:
+	case MS_ROOT_KERNEL:
+	case MS_ROOT_KINDS:
+		break;
+	}
+	return spot;
+}

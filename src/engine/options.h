@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_ENGINE_OPTIONS_H
+#define MS_ENGINE_OPTIONS_H
+
+/* What a scan is asked for. */
+
+#include "base/workers.h"
+#include "engine/anchors.h"
+#include "engine/annotator.h"
+#include "engine/decoder.h"
+#include "engine/libc/libc.h"
+#include "engine/names/suppressions.h"
+#include "engine/question.h"
+#include "engine/report.h"
+#include "engine/source.h"
+
+struct ms_scan_options {
+	/* Of the allocators to look for; ended by NULL. */
+	const struct ms_decoder *const *decoders;
+	const struct ms_annotator *const *annotators; /* likewise; NULL: none */
+	/* Of the C libraries to look for; ended by NULL. NULL: every one. */
+	const struct ms_libc_ops *const *libcs;
+	uint64_t limit;    /* leaks to list; UINT64_MAX for every one */
+	uint64_t min_size; /* smaller leaks (total_size) are not listed, but counted */
+	bool no_fold;
+	bool no_merge;    /* list leaks of one signature, or stack, one by one */
+	bool stacks_only; /* merge leaks of one stack alone, as libmemunreachable does */
+	bool contents;
+	bool possible;
+	bool unaligned;
+	const struct ms_suppressions *suppressions; /* leaks not to tell; NULL: none */
+	struct ms_question question;                /* answer it, and list no leaks */
+	bool ended;     /* the program is at its end, and has given up what it does not need */
+	bool keep_lost; /* the first of two scans (confirm.h): fill report.lost, list no leaks */
+	struct ms_anchors anchors;         /* that an attempt before this one found */
+	const struct ms_lost_blocks *lost; /* of the second: what the first kept; NULL: one scan */
+	/*
+	 * Say which suppression each of @asked's stacks matches, by its index from 1 on, or
+	 * 0: only stacks, pcs and code of @asked are filled. False when nobody can say, with
+	 * the reason in @err, and then no stack matches. NULL: stacks are not looked at.
+	 */
+	bool (*judge)(void *ctx, const struct ms_report *asked, uint32_t *verdicts,
+	              struct ms_error *err);
+	void *judge_ctx;
+	struct ms_workers *workers; /* threads to search with; NULL: alone */
+	void (*phase_ended)(void *ctx, enum ms_phase phase); /* told when it is; or NULL */
+	void *ctx;
+};
+
+#endif

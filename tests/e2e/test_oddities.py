@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""glibc's malloc in unusual moods, under every glibc: tunables together, a busy heap, its debug library."""
+
+import pathlib
+
+import pytest
+
+import support
+from support import GLIBC, HOST, Target, check_scanned, compile_target, scan
+
+pytestmark = pytest.mark.spread
+
+# Two of them with a heap that has seen much.
+TUNED = {
+    # four threads in one arena: hardly one of its bins is empty
+    "busy": ("arena_max=1", "churn", "all"),
+    # heaps of 8 MiB, whether or not there are huge pages
+    "huge": ("hugetlb=2", "churn", "all"),
+    "together": ("hugetlb=1:arena_max=1:tcache_count=0:perturb=90:mmap_threshold=8192:trim_threshold=4096",
+                 "leaks", "among_freed"),
+    "never_mapped": ("mmap_max=0:tcache_max=65536:mxfast=160", "leaks", "among_freed"),
+}
+
+
+def tunables(text):
+    return {"GLIBC_TUNABLES": ":".join("glibc.malloc." + one for one in text.split(":"))}
+
+
+@pytest.mark.parametrize("suite", GLIBC)
+@pytest.mark.parametrize("mood", TUNED)
+def test_a_tuned_heap(suite, mood):
+    settings, program, what = TUNED[mood]
+    with Target([compile_target(program, suite), what], tunables(settings)) as target:
+        report = check_scanned(scan(target.pid, "--no-fold"))
+        support.check_truth(report, target)
+        assert not report["warnings"], report["warnings"]
+
+
+def debug_library(suite):
+    """What malloc's debugging moved to with 2.34; before, it was in the C library."""
+    root = pathlib.Path("/") if suite == HOST else support.suite_root(suite)
+    found = root / "usr/lib/x86_64-linux-gnu/libc_malloc_debug.so.0"
+    return {"LD_PRELOAD": str(found)} if found.exists() else {}
+
+
+@pytest.mark.parametrize("suite", GLIBC)
+def test_the_debug_library_by_itself(suite):
+    with Target([compile_target("leaks", suite), "among_freed"], debug_library(suite)) as target:
+        support.check_truth(check_scanned(scan(target.pid, "--no-fold")), target)
+
+
+@pytest.mark.parametrize("suite", GLIBC)
+def test_mtrace(suite, tmp_path):
+    env = {**debug_library(suite), "MALLOC_TRACE": str(tmp_path / "trace")}
+    with Target([compile_target("debugged_by_libc", suite), "mtrace"], env) as target:
+        support.check_truth(check_scanned(scan(target.pid, "--no-fold")), target)
+
+
+@pytest.mark.parametrize("suite", GLIBC)
+def test_mcheck_holds_every_block(suite):
+    with Target([compile_target("debugged_by_libc", suite), "mcheck"], debug_library(suite)) as target:
+        report = check_scanned(scan(target.pid, "--no-fold"))
+        assert not report["leaks"]
+        assert "mcheck()" in report["warnings"][0] and len(report["warnings"]) == 1
+
+
+@pytest.mark.parametrize("suite", GLIBC)
+@pytest.mark.parametrize("setting", ["MALLOC_CHECK_", "tunable"])
+def test_checked_blocks(suite, setting):
+    """Their last bytes are malloc's own, whatever they were before; so a leak may be missed, and none is false."""
+    env = {"MALLOC_CHECK_": "3"} if setting == "MALLOC_CHECK_" else tunables("check=3")
+    with Target([compile_target("leaks", suite), "among_freed"], {**debug_library(suite), **env}) as target:
+        told = support.addresses(check_scanned(scan(target.pid, "--no-fold")))
+        truth = target.leaks()
+        assert not told.keys() - truth.keys() and len(told) > 0.9 * len(truth)
+        assert all(0 <= told[at] - truth[at] < 2 * 16 + 4096 for at in told)
