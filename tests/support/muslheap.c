@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "alloc/decoders.h"
+#include "decoded.h"
 #include "engine/decode.h"
 #include "module.h"
 

@@ -13,6 +13,7 @@
 #include "alloc/glibc/layout.h"
 #include "alloc/glibc/ptmalloc.h"
 #include "base/workers.h"
+#include "decoded.h"
 #include "engine/decode.h"
 
 enum { SMALLEST_PART = 1024, MOST_WORKERS = 5 };

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "alloc/decoders.h"
+#include "decoded.h"
 
 #define DATA   UINT64_C(0x200000)
 #define HEAP   UINT64_C(0x300000)
