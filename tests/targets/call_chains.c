@@ -5,6 +5,7 @@
  * Threads that stand in known chains of calls, one kind each. Main answers every line
  * of its input with how far a counter has come, to show that threads run on.
  */
+#define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>

@@ -6,6 +6,7 @@
  * sees the bug, or takes it away.
  */
 
+#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <malloc.h>
@@ -468,6 +469,7 @@ static void api(void)
 	int (*iterate)(uintptr_t, size_t, void (*)(uintptr_t, size_t, void *), void *) =
 		function("malloc_iterate");
 	int (*dump)(FILE *) = function("write_malloc_leak_info");
+	volatile size_t too_many = SIZE_MAX / 2;
 	bool (*dump_to)(const char *) = function("debug_dump_heap");
 	void *a = block_for_api(77777);
 	void *b = block_for_api(77777);
@@ -506,7 +508,7 @@ static void api(void)
 	errno = 0;
 	printf("aligned %d", aligned_alloc(24, 48) == NULL && errno == EINVAL);
 	printf(" %d", aligned_alloc(64, 65) == NULL);
-	printf(" %d\n", calloc(SIZE_MAX / 2, 4) == NULL && errno == ENOMEM);
+	printf(" %d\n", calloc(too_many, 4) == NULL && errno == ENOMEM);
 	free(b);
 	free(a);
 }
