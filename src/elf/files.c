@@ -91,8 +91,8 @@ static bool read_image(struct ms_elf_files *files, struct ms_elf_file *file)
 	if (file->fd < 0)
 		return file->is_image;
 	file->image.variables = files->variables;
-	file->is_image = ms_elf_read(file->fd, file->mapped.begin, file->bytes, files->arena,
-	                             &file->image);
+	file->is_image =
+		ms_elf_read(file->fd, file->mapped.begin, file->bytes, files->arena, &file->image);
 	(void)close(file->fd);
 	file->fd = -1;
 	return file->is_image;

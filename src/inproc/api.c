@@ -9,8 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "inproc/export.h"
 #include "inproc/companion.h"
+#include "inproc/export.h"
 #include "inproc/hidden.h"
 #include "inproc/log.h"
 #include "inproc/names/leak.h"

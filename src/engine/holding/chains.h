@@ -33,7 +33,7 @@ struct ms_chains {
 	struct ms_pointers *pointers;
 	uint32_t *holders; /* of each block: 0 nothing, 1 a root, else the number of a block + 2 */
 	uint32_t *queue;
-	struct ms_range aside;        /* pointers in there to this block count for nothing */
+	struct ms_range aside; /* pointers in there to this block count for nothing */
 	struct ms_block aside_block;
 	uint64_t *claimed; /* a bit for each block: a stack lies in it */
 	uint64_t *met;     /* for ms_chains_more() */

@@ -55,8 +55,8 @@ static void name(struct ms_elf_files *files, const struct ms_codes *code, ms_add
 		return;
 	/* Data need not stand in the file. */
 	found = files->variables && map->has_bias
-	      ? ms_elf_find_address(files, file, pc - map->bias, &place)
-	      : ms_elf_find(files, file, ret->rel_pc, &place);
+	                ? ms_elf_find_address(files, file, pc - map->bias, &place)
+	                : ms_elf_find(files, file, ret->rel_pc, &place);
 	if (!found)
 		return;
 	ret->rel_pc = place.pc;

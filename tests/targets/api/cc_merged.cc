@@ -154,9 +154,9 @@ int wait_and_tell()
 	lose_sessions();
 	forget();
 	info = found(memunreachable_c::MEMUNREACHABLE_MERGED);
-	dprintf(STDOUT_FILENO, "%zu %zu %zu %s %s %s\n", info.num_listed, info.leaks[0].similar_count,
-	        info.leaks[0].total_size, info.leaks[0].signature, info.leaks[0].how,
-	        info.leaks[0].type);
+	dprintf(STDOUT_FILENO, "%zu %zu %zu %s %s %s\n", info.num_listed,
+	        info.leaks[0].similar_count, info.leaks[0].total_size, info.leaks[0].signature,
+	        info.leaks[0].how, info.leaks[0].type);
 	FreeUnreachableMemory(&info);
 	forget();
 	say_text("READY\n");
