@@ -3,7 +3,7 @@
 
 import pytest
 
-from support import Process, scan_as_asked
+from support import Process, check_scanned, scan
 from test_api import VARIANTS, program
 
 
@@ -12,9 +12,9 @@ def test_merged_as_from_outside(variant):
     with Process([program("cc_merged", variant), "wait"]) as target:
         listed, similar, total, signature, how, name = target.line().split(" ", 5)
         assert target.line() == "READY"
-        done = scan_as_asked(target.pid, "--json")
+        report = check_scanned(scan(target.pid, merge=True))
         assert (listed, similar) == ("1", "29")
-        leak, = done.report["leaks"]
+        leak, = report["leaks"]
         assert leak["similar_count"] == 29 and leak["total_size"] == int(total), leak
         assert leak["type"] == {"name": name, "how": how} and how == "vtable", (leak, name, how)
         assert leak["signature"] == signature, (leak, signature)
