@@ -30,7 +30,10 @@ namespace memunreachable_c
 extern "C" {
 #endif
 
-enum { MEMUNREACHABLE_CONTENTS = 32, MEMUNREACHABLE_FRAMES = 16 };
+enum { MEMUNREACHABLE_CONTENTS = 32, MEMUNREACHABLE_FRAMES = 16, MEMUNREACHABLE_SIGNATURE = 24 };
+
+/* Versions of UnreachableMemoryInfo. A program that wants no more than the first sets 0. */
+enum { MEMUNREACHABLE_FIRST = 0, MEMUNREACHABLE_MERGED = 1 };
 
 /*
  * Where the block was allocated, innermost call first: known when the program runs with
@@ -48,18 +51,34 @@ struct UnreachableMemoryLeak {
 	size_t size;
 	size_t referenced_count; /* unreachable blocks that it leads to */
 	size_t referenced_size;
-	size_t similar_count; /* leaks with the same backtrace, which are not listed */
+	size_t similar_count; /* leaks merged into this one, which are not listed */
 	size_t similar_size;
 	size_t similar_referenced_count;
 	size_t similar_referenced_size;
 	size_t total_size; /* of all these together */
 	char contents[MEMUNREACHABLE_CONTENTS];
 	struct UnreachableMemoryBacktrace backtrace;
-	size_t reserved[8];
+
+	/*
+	 * From MEMUNREACHABLE_MERGED on; zeros before. Texts live as long as the leaks. Names,
+	 * ways and signatures are those of memscan's reports.
+	 */
+	const char *type;   /* what the block seems to be; "" when not known */
+	const char *how;    /* how that was found: "vtable" or others; "" when it was not */
+	const char *module; /* the program's or library's file that has it, or "" */
+	char signature[MEMUNREACHABLE_SIGNATURE]; /* the same in another run and on another host */
+	size_t reserved[2];
 };
 
 struct UnreachableMemoryInfo {
-	size_t version; /* in: 0, or the call fails */
+	/*
+	 * In: which leaks are similar, or the call fails.
+	 *
+	 *	MEMUNREACHABLE_FIRST	those with the same known backtrace
+	 *	MEMUNREACHABLE_MERGED	these, and without a backtrace those with one signature:
+	 *				one type, or else one size and shape (memscan(1))
+	 */
+	size_t version;
 	size_t num_listed;
 	struct UnreachableMemoryLeak *leaks; /* num_listed of them, largest total_size first */
 	size_t num_leaks;                    /* all unreachable blocks, listed or not */
@@ -82,8 +101,8 @@ bool NoLeaks(void);
 /*
  * Find the unreachable memory of this process.
  *
- * @info:  version 0, the rest is written only when this returns true. What it points to
- *         is never searched for pointers, so it hides no leak from the next call.
+ * @info:  in: the version, out: the rest, written only when this returns true. What it
+ *         points to is never searched for pointers, so it hides no leak from the next call.
  * @limit: leaks to list; the counts always count all
  *
  * Returns false when @info is NULL, when its version is not one of this library's, and
@@ -92,7 +111,10 @@ bool NoLeaks(void);
  */
 bool GetUnreachableMemory(struct UnreachableMemoryInfo *info, size_t limit);
 
-/* Release what GetUnreachableMemory() made; @info is empty then, and NULL is allowed. */
+/*
+ * Release what GetUnreachableMemory() made; @info is empty then, its version is 0, and NULL
+ * is allowed.
+ */
 void FreeUnreachableMemory(struct UnreachableMemoryInfo *info);
 
 /*
@@ -100,6 +122,35 @@ void FreeUnreachableMemory(struct UnreachableMemoryInfo *info);
  * searched, text that says so. NULL without memory.
  */
 char *GetUnreachableMemoryString(bool log_contents, size_t limit);
+
+/*
+ * Find out why the block at @ptr, or with @ptr inside, is alive, and write it as text: the
+ * shortest chain of references that leads to it, a root first. Of a leaked block, which
+ * blocks point to it; of memory that is no block, what it is. NULL, a freed block and any
+ * other address are allowed: nothing is read at @ptr.
+ *
+ * The thread that asks has the address itself, on its stack or in registers. What points
+ * straight to the block from there counts only if nothing else leads to it, and then the
+ * text says that, and what else points to the block; chains from there through other blocks
+ * count as all do. Frames of this library never count.
+ *
+ * The text is the one of `memscan why`: for people, not for programs. Names of functions and
+ * variables come from symbol tables; a stripped file has only those that it exports.
+ *
+ * Returns text of malloc, to be freed by free(); NULL when it could not be found out, with
+ * the reason logged, and errno set to
+ *
+ *	EPERM		the process is traced already, or not dumpable
+ *	ENOTSUP		its malloc is not understood; it runs under a sanitizer or Valgrind
+ *	EDEADLK		a signal handler asks during a search of the same thread
+ *	EAGAIN		the heap changed each time, or no more processes may be made
+ *	ETIMEDOUT	the threads could not be stopped in time
+ *	ENOMEM		no memory
+ *	EIO		the heap is damaged, or the search was ended from outside
+ *
+ * or to what a system call failed with.
+ */
+char *memunreachable_why(const void *ptr);
 
 /*
  * Write one leak as text to @text, at most @size bytes with the NUL. Frames are named by
@@ -141,6 +192,7 @@ bool memunreachable_install_handler(void);
 extern "C" {
 using memunreachable_c::LogUnreachableMemory;
 using memunreachable_c::memunreachable_install_handler;
+using memunreachable_c::memunreachable_why;
 using memunreachable_c::NoLeaks;
 }
 
@@ -239,7 +291,9 @@ inline bool GetUnreachableMemory(UnreachableMemoryInfo &info, size_t limit = 100
 {
 	memunreachable_c::UnreachableMemoryInfo found = {};
 
-	found.version = info.version;
+	/* The texts of later versions would not outlive this call; the C function has them. */
+	if (info.version != memunreachable_c::MEMUNREACHABLE_FIRST)
+		found.version = SIZE_MAX;
 	if (!memunreachable_c::GetUnreachableMemory(&found, limit))
 		return false;
 	info.Forget();

@@ -85,24 +85,38 @@ void ms_elf_files_close(struct ms_elf_files *files)
 	}
 }
 
+/* Read @file when it is first asked; false when it is no image. */
+static bool read_image(struct ms_elf_files *files, struct ms_elf_file *file)
+{
+	if (file->fd < 0)
+		return file->is_image;
+	file->image.variables = files->variables;
+	file->is_image =
+		ms_elf_read(file->fd, file->mapped.begin, file->bytes, files->arena, &file->image);
+	(void)close(file->fd);
+	file->fd = -1;
+	return file->is_image;
+}
+
 bool ms_elf_find(struct ms_elf_files *files, struct ms_elf_file *file, uint64_t at,
                  struct ms_elf_place *ret)
 {
+	*ret = (struct ms_elf_place){ .pc = at, .name = "" };
+	return read_image(files, file) &&
+	       ms_elf_find_address(files, file, ms_elf_address(&file->image, at), ret);
+}
+
+bool ms_elf_find_address(struct ms_elf_files *files, struct ms_elf_file *file, uint64_t address,
+                         struct ms_elf_place *ret)
+{
 	const struct ms_elf_function *function;
 
-	*ret = (struct ms_elf_place){ .pc = at, .name = "" };
-	if (file->fd >= 0) {
-		file->is_image = ms_elf_read(file->fd, file->mapped.begin, file->bytes,
-		                             files->arena, &file->image);
-		(void)close(file->fd);
-		file->fd = -1;
-	}
-	if (!file->is_image)
+	*ret = (struct ms_elf_place){ .pc = address, .name = "" };
+	if (!read_image(files, file))
 		return false;
-	ret->pc = ms_elf_address(&file->image, at);
-	function = ms_elf_function_at(&file->image, ret->pc);
+	function = ms_elf_function_at(&file->image, address);
 	if (function) {
-		ret->offset = ret->pc - function->begin;
+		ret->offset = address - function->begin;
 		ret->name = function->name;
 		/* Some linkers put a symbol's version behind its name. */
 		ret->name_len = strcspn(function->name, "@");

@@ -34,6 +34,7 @@ struct ms_elf_file {
 struct ms_elf_files {
 	struct ms_arena *arena; /* of all that is read */
 	bool sealed;            /* no file may be opened any more */
+	bool variables;         /* they are named as well as functions */
 	struct MS_VEC(struct ms_elf_file) list;
 };
 
@@ -57,5 +58,9 @@ struct ms_elf_place {
 /* What the file says of byte @at of its image. False when there is no image; @ret is written. */
 bool ms_elf_find(struct ms_elf_files *files, struct ms_elf_file *file, uint64_t at,
                  struct ms_elf_place *ret);
+
+/* The same of @address, as the file counts: data need not stand in the file at all. */
+bool ms_elf_find_address(struct ms_elf_files *files, struct ms_elf_file *file, uint64_t address,
+                         struct ms_elf_place *ret);
 
 #endif

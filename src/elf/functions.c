@@ -78,14 +78,19 @@ static void read_segments(const struct reader *r, const Elf64_Ehdr *ehdr)
 	}
 }
 
+static bool is_wanted(const struct reader *r, unsigned type)
+{
+	return type == STT_FUNC || type == STT_GNU_IFUNC ||
+	       (type == STT_OBJECT && r->image->variables);
+}
+
 static void add_function(const struct reader *r, const Elf64_Sym *sym, const char *strings,
                          uint64_t n_strings)
 {
-	unsigned type = ELF64_ST_TYPE(sym->st_info);
 	struct ms_elf_function *function;
 	uint64_t end;
 
-	if ((type != STT_FUNC && type != STT_GNU_IFUNC) || sym->st_shndx == SHN_UNDEF ||
+	if (!is_wanted(r, ELF64_ST_TYPE(sym->st_info)) || sym->st_shndx == SHN_UNDEF ||
 	    !sym->st_size || sym->st_name >= n_strings || !strings[sym->st_name] ||
 	    __builtin_add_overflow(sym->st_value, sym->st_size, &end))
 		return;
@@ -137,7 +142,7 @@ bool ms_elf_read(int fd, uint64_t begin, uint64_t bytes, struct ms_arena *arena,
 	struct reader r = { fd, begin, bytes > begin ? bytes - begin : 0, arena, ret };
 	Elf64_Ehdr ehdr;
 
-	*ret = (struct ms_elf_image){ 0 };
+	*ret = (struct ms_elf_image){ .variables = ret->variables };
 	if (!read_header(&r, &ehdr))
 		return false;
 	read_segments(&r, &ehdr);

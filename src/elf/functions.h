@@ -3,7 +3,7 @@
 #define MS_ELF_FUNCTIONS_H
 
 /*
- * The functions that an ELF file names: its symbol table, sorted.
+ * The functions that an ELF file names, and the variables if wanted: its symbol table, sorted.
  *
  * Read by pread() into an arena, so that it can be done where malloc must not be called
  * and where a file that is cut short meanwhile must not kill. Whatever a file holds, a
@@ -30,12 +30,15 @@ struct ms_elf_function {
 };
 
 struct ms_elf_image {
+	bool variables; /* in: these, too */
 	struct MS_VEC(struct ms_elf_segment) code;
 	struct MS_VEC(struct ms_elf_function) functions; /* by begin; they may overlap */
 };
 
 /*
  * Read the image that begins at byte @begin of the file @fd of @bytes bytes.
+ *
+ * @ret: in: what is wanted
  *
  * False when there is none, or one of another architecture's class and order of bytes.
  * What it has in it that makes no sense is left out.

@@ -80,7 +80,7 @@ struct ms_subject {
 	struct ms_answer_step self; /* the block or mapping; of FREE the block before */
 	struct ms_spot spot;        /* of what is neither */
 	uint64_t roots;             /* with question.all: words of roots that lead there */
-	uint64_t holders;           /* of what is not reachable: what points to it */
+	uint64_t holders;           /* of what is not reachable, or by_asker: what points to it */
 	uint32_t first_chain;       /* its entries in ms_answer.chains, shortest first */
 	uint32_t n_chains;
 	uint32_t first_holder; /* in ms_answer.steps */
@@ -88,6 +88,7 @@ struct ms_subject {
 	uint8_t standing; /* enum ms_standing */
 	uint8_t reason;   /* enum ms_reason, of POSSIBLE */
 	uint8_t more;     /* REACHABLE: another chain than the first leads there, too */
+	uint8_t by_asker; /* REACHABLE, but only from the frames of the thread that asks */
 };
 
 struct ms_answer_facts {

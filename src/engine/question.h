@@ -13,6 +13,13 @@ struct ms_question {
 	ms_addr address;
 	const char *type; /* as reports name it */
 	bool all;         /* every root that leads there, not the nearest alone */
+	/*
+	 * Asked from inside: where the frames of the thread that asks stand, from that of its
+	 * call on; without its TLS. A pointer there may be no more than the address that it asks
+	 * with: what else leads to the block counts, and only if nothing does, this. Empty: asked
+	 * from outside.
+	 */
+	struct ms_range asking;
 };
 
 #endif

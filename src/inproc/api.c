@@ -9,12 +9,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "inproc/companion.h"
 #include "inproc/export.h"
 #include "inproc/hidden.h"
 #include "inproc/log.h"
 #include "inproc/names/leak.h"
 #include "inproc/search.h"
 #include "memunreachable/memunreachable.h"
+#include "report/json/fields.h"
 #include "report/writers.h"
 
 /* What a call wants, and what it gets; written by the collection process. */
@@ -23,19 +25,30 @@ struct wanted {
 	bool text;
 	bool log;
 	bool contents;
+	bool merged;
+	struct ms_question question; /* asked in place of leaks */
+	int32_t asker;
 
 	struct UnreachableMemoryInfo info;
 	char *string; /* of mapped memory, of string_bytes */
 	size_t string_bytes;
+	int error; /* of what failed, as errno */
 };
 
-/* The memory of a result begins with its length. */
+/* The memory of a result begins with its length, and ends with names of types. */
 struct result {
 	size_t bytes;
 	struct UnreachableMemoryLeak leaks[];
 };
 
 static_assert((int)MEMUNREACHABLE_CONTENTS == (int)MS_CONTENTS, "one size of contents");
+static_assert((int)MEMUNREACHABLE_SIGNATURE == (int)MS_SIGNATURE_TEXT, "one size of signatures");
+static_assert(sizeof(struct UnreachableMemoryLeak) ==
+                      sizeof(size_t[17]) + MEMUNREACHABLE_CONTENTS +
+                              sizeof(struct UnreachableMemoryBacktrace),
+              "what is added takes the place of what was reserved");
+
+enum { TYPE_BYTES = 2 * MS_TYPE_TEXT };
 
 static void *map(size_t bytes)
 {
@@ -71,10 +84,42 @@ static void copy_leak(const struct ms_report *report, const struct ms_leak *leak
 	copy_stack(report, leak, &ret->backtrace);
 }
 
+/* Behind the leaks stand the types: for each its name and its module. */
+static char *type_name(const struct ms_report *report, struct result *result, uint32_t type)
+{
+	char *names = (char *)&result->leaks[report->leaks.n];
+
+	return names + (size_t)(type - 1) * TYPE_BYTES;
+}
+
+static void copy_types(const struct ms_report *report, struct result *result)
+{
+	for (uint32_t i = 0; i < report->types.n; i++) {
+		const struct ms_type *type = &report->types.at[i];
+		char *name = type_name(report, result, i + 1);
+
+		memcpy(name, type->name, MS_TYPE_TEXT - 1);
+		memcpy(name + MS_TYPE_TEXT, type->module, MS_TYPE_TEXT - 1);
+	}
+}
+
+/* What version 1 has. */
+static void add_type(const struct ms_report *report, const struct ms_leak *leak,
+                     struct result *result, struct UnreachableMemoryLeak *ret)
+{
+	char *name = leak->type ? type_name(report, result, leak->type) : NULL;
+
+	ret->type = name ? name : "";
+	ret->module = name ? name + MS_TYPE_TEXT : "";
+	ret->how = name ? ms_json_hows.at[report->types.at[leak->type - 1].how] : "";
+	memcpy(ret->signature, leak->signature, sizeof(ret->signature));
+}
+
 static bool give_leaks(const struct ms_search *search, struct UnreachableMemoryInfo *ret)
 {
 	const struct ms_report *report = &search->report;
-	size_t bytes = sizeof(struct result) + report->leaks.n * sizeof(ret->leaks[0]);
+	size_t bytes = sizeof(struct result) + report->leaks.n * sizeof(ret->leaks[0]) +
+	               report->types.n * TYPE_BYTES;
 	struct result *result = report->leaks.n ? map(bytes) : NULL;
 
 	if (report->leaks.n && !result)
@@ -86,6 +131,10 @@ static bool give_leaks(const struct ms_search *search, struct UnreachableMemoryI
 	}
 	for (size_t i = 0; i < report->leaks.n; i++)
 		copy_leak(report, &report->leaks.at[i], &result->leaks[i]);
+	if (result && search->merged)
+		copy_types(report, result);
+	for (size_t i = 0; i < report->leaks.n && search->merged; i++)
+		add_type(report, &report->leaks.at[i], result, &result->leaks[i]);
 	ret->num_listed = report->leaks.n;
 	return true;
 }
@@ -115,7 +164,7 @@ static bool take(struct ms_sink *sink, const char *bytes, size_t len)
 	return true;
 }
 
-static void write_string(const struct ms_report *report, struct string *string)
+static void write_leaks(const struct ms_report *report, struct ms_sink *sink)
 {
 	char line[96];
 	const struct ms_totals *totals = &report->totals;
@@ -126,22 +175,31 @@ static void write_string(const struct ms_report *report, struct string *string)
 	                   totals->leaked_bytes, totals->leaked_allocations,
 	                   totals->leaked_allocations == 1 ? "" : "s", report->target.arch);
 
-	string->n = 0;
-	take(&string->sink, line, (size_t)len);
+	sink->write(sink, line, (size_t)len);
 	ms_vec_for_each (leak, &report->leaks)
-		ms_text_leak(leak, report, &string->sink);
+		ms_text_leak(leak, report, sink);
+}
+
+static void write_string(const struct ms_report *report, const struct wanted *wanted,
+                         struct string *string)
+{
+	string->n = 0;
+	if (wanted->question.kind)
+		(void)ms_why_text_writer.write(report, &string->sink);
+	else
+		write_leaks(report, &string->sink);
 }
 
 static bool give_string(const struct ms_report *report, struct wanted *wanted)
 {
 	struct string string = { .sink.write = take };
 
-	write_string(report, &string);
+	write_string(report, wanted, &string);
 	wanted->string_bytes = string.n + 1;
 	string.at = map(wanted->string_bytes);
 	if (!string.at)
 		return false;
-	write_string(report, &string);
+	write_string(report, wanted, &string);
 	wanted->string = string.at;
 	return true;
 }
@@ -192,6 +250,32 @@ static void hide(struct ms_range memory, void (*how)(pid_t process, const void *
 	how(getpid(), (const void *)(uintptr_t)memory.begin, ms_range_len(memory));
 }
 
+static int error_of(enum ms_status st, const struct ms_error *err)
+{
+	switch (st) {
+	case MS_OK:
+		return 0;
+	case MS_E_NOMEM:
+		return ENOMEM;
+	case MS_E_SYS:
+		return err->sys_errno ? err->sys_errno : EIO;
+	case MS_E_UNSUPPORTED:
+		return ENOTSUP;
+	case MS_E_DENIED:
+		return EPERM;
+	case MS_E_TIMEOUT:
+		return ETIMEDOUT;
+	case MS_E_BUSY:
+		return EAGAIN;
+	case MS_E_FAULT:
+	case MS_E_CORRUPT:
+	case MS_E_GONE:
+	case MS_E_DIED:
+		break;
+	}
+	return EIO;
+}
+
 static bool run(struct wanted *wanted, size_t limit)
 {
 	struct ms_companion *process =
@@ -203,6 +287,7 @@ static bool run(struct wanted *wanted, size_t limit)
 
 	if (!process) {
 		ms_log("out of memory: cannot start a search");
+		wanted->error = ENOMEM;
 		return false;
 	}
 	search = process->ctx;
@@ -213,11 +298,15 @@ static bool run(struct wanted *wanted, size_t limit)
 	search->process = process;
 	search->options.limit = limit;
 	search->options.contents = wanted->contents;
+	search->options.question = wanted->question;
+	search->asker = wanted->asker;
+	search->merged = wanted->merged;
 	search->logged = wanted->log;
 	search->done = give;
 	search->ctx = given;
 	search->st = MS_E_DIED;
-	ms_suppress_ask(&search->suppressed);
+	if (!wanted->question.kind)
+		ms_suppress_ask(&search->suppressed);
 	if (ms_companion_start(process, &search->err)) {
 		ms_log("%s", search->err.text);
 	} else {
@@ -228,6 +317,8 @@ static bool run(struct wanted *wanted, size_t limit)
 	found = search->st == MS_OK;
 	if (found)
 		*wanted = *given;
+	else
+		wanted->error = error_of(search->st, &search->err);
 	ms_arena_deinit(&search->arena);
 	ms_arena_deinit(&search->report_arena);
 	memory = process->memory;
@@ -245,11 +336,13 @@ static bool search_self(struct wanted *wanted, size_t limit)
 
 	if (other) {
 		ms_log("cannot search a process that runs under %s", other);
+		wanted->error = ENOTSUP;
 		return false;
 	}
 	if (!ms_search_enter(getpid())) {
 		ms_log("a signal handler asked for a search during a search; search outside of "
 		       "the handler");
+		wanted->error = EDEADLK;
 		return false;
 	}
 	found = run(wanted, limit);
@@ -266,12 +359,14 @@ MS_EXPORT bool GetUnreachableMemory(struct UnreachableMemoryInfo *info, size_t l
 		ms_log("GetUnreachableMemory needs an UnreachableMemoryInfo, not NULL");
 		return false;
 	}
-	if (info->version > 0) {
+	if (info->version > MEMUNREACHABLE_MERGED) {
 		ms_log("GetUnreachableMemory does not know UnreachableMemoryInfo.version %zu; set "
-		       "it to 0",
+		       "it to 0 or 1",
 		       info->version);
 		return false;
 	}
+	wanted.merged = info->version == MEMUNREACHABLE_MERGED;
+	wanted.info.version = info->version;
 	if (!search_self(&wanted, limit))
 		return false;
 	*info = wanted.info;
@@ -323,6 +418,48 @@ MS_EXPORT char *GetUnreachableMemoryString(bool log_contents, size_t limit)
 	copy = strdup(wanted.string);
 	(void)munmap(wanted.string, wanted.string_bytes);
 	return copy;
+}
+
+/* ---- why a block lives ---- */
+
+/* Frames from @cfa on; behind these there may be the TLS of a thread, which is other memory. */
+static struct ms_range frames_from(uintptr_t cfa)
+{
+	uintptr_t tp = (uintptr_t)__builtin_thread_pointer();
+
+	return (struct ms_range){ cfa, tp > cfa ? tp - ms_companion_tls_bytes() : UINTPTR_MAX };
+}
+
+/* A call of its own: below its caller's frame, all of the stack is the library's. */
+static __attribute__((noinline)) char *answer(const void *ptr)
+{
+	struct wanted wanted = {
+		.text = true,
+		.question = { .kind = MS_ASKED_ADDRESS,
+		              .address = (uintptr_t)ptr,
+		              .asking = frames_from((uintptr_t)__builtin_dwarf_cfa()) },
+		.asker = gettid(),
+	};
+	char *copy;
+
+	if (!search_self(&wanted, 0)) {
+		errno = wanted.error;
+		return NULL;
+	}
+	copy = strdup(wanted.string);
+	(void)munmap(wanted.string, wanted.string_bytes);
+	return copy;
+}
+
+MS_EXPORT char *memunreachable_why(const void *ptr)
+{
+	char *text;
+
+	/* What the caller has in registers is saved in this frame, which stays until the end. */
+	__builtin_unwind_init();
+	text = answer(ptr);
+	__asm__ volatile("" : "+r"(text));
+	return text;
 }
 
 MS_EXPORT void memunreachable_hide(const void *p, size_t size)
@@ -382,10 +519,17 @@ MS_EXPORT size_t memunreachable_leak_text(const struct UnreachableMemoryLeak *le
 	struct ms_leak like = as_reported(leak, log_contents);
 	struct ms_report report = { 0 };
 	struct ms_arena arena = { .unforked = true };
+	struct ms_type type = { .how = MS_HOWS };
 	int error = errno;
 
 	like.stack = leak->backtrace.num_frames &&
 	             ms_names_of_backtrace(&leak->backtrace, &arena, &report);
+	if (leak->type && (leak->type[0] || leak->module[0])) {
+		(void)strncpy(type.name, leak->type, sizeof(type.name) - 1);
+		(void)strncpy(type.module, leak->module, sizeof(type.module) - 1);
+		report.types = (struct ms_types_told){ .at = &type, .n = 1 };
+		like.type = 1;
+	}
 	ms_text_leak(&like, &report, &bounded.sink);
 	ms_arena_deinit(&arena);
 	errno = error;

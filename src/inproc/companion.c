@@ -97,15 +97,20 @@ static struct layout lay_out(size_t tls_bytes, size_t ctx_bytes)
 	return l;
 }
 
+size_t ms_companion_tls_bytes(void)
+{
+	size_t bytes = 0;
+
+	(void)dl_iterate_phdr(measure_tls, &bytes);
+	return bytes;
+}
+
 struct ms_companion *ms_companion_new(size_t bytes, void (*body)(void *ctx))
 {
 	struct ms_companion *process;
-	size_t tls_bytes = 0;
-	struct layout l;
+	struct layout l = lay_out(ms_companion_tls_bytes(), bytes);
 	char *memory;
 
-	(void)dl_iterate_phdr(measure_tls, &tls_bytes);
-	l = lay_out(tls_bytes, bytes);
 	memory = mmap(NULL, l.len, PROT_READ | PROT_WRITE,
 	              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (memory == MAP_FAILED)

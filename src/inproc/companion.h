@@ -41,6 +41,9 @@ struct ms_companion {
 	uint32_t go;    /* futex: it may begin */
 };
 
+/* How far below the thread pointer the TLS of any module begins: bytes, of this thread. */
+size_t ms_companion_tls_bytes(void);
+
 /*
  * Make the memory for a process whose @body gets @ctx, @bytes that come zeroed. Returns
  * NULL without memory.

@@ -15,6 +15,7 @@
 #include "inproc/log.h"
 #include "report/wire.h"
 #include "scan/sweep.h"
+#include "scan/threads.h"
 #include "target/target.h"
 
 static const uint64_t FREEZE_NS = UINT64_C(30000000000);
@@ -202,12 +203,14 @@ static enum ms_status attempt(void *ctx, struct ms_arena *arena, struct ms_repor
 static enum ms_status name(void *ctx, struct ms_arena *arena, struct ms_report *report,
                            struct ms_error *err)
 {
-	struct ms_elf_files files = { .arena = arena };
+	const struct ms_search *s = ctx;
+	struct ms_elf_files files = { .arena = arena,
+		                      .variables = s->options.question.kind != MS_ASKED_NOTHING };
 
-	(void)ctx;
 	(void)err;
 	ms_names_fill(&files, report);
 	ms_elf_files_close(&files);
+	ms_name_threads(&report->answer);
 	return MS_OK;
 }
 
@@ -221,7 +224,7 @@ void ms_search_run(void *ctx)
 		.host = &host, .ctx = s, .pid = s->process->program, .options = s->options
 	};
 	s->service.options.unaligned = ms_lsan.unaligned;
-	s->service.options.stacks_only = true;
+	s->service.options.stacks_only = !s->merged;
 	ms_service_begin(&s->service);
 	s->st = ms_service_ask(&s->service, &s->report_arena, &s->report, &s->err);
 	if (!s->st)

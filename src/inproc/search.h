@@ -20,7 +20,9 @@
 #include "target/collection.h"
 
 struct ms_search {
-	struct ms_scan_options options; /* limit, contents */
+	struct ms_scan_options options; /* limit, contents, question */
+	bool merged;                    /* leaks of one signature, not of one stack alone */
+	int32_t asker;                  /* the thread whose question options has; 0: none */
 	bool logged;                    /* log what is going on */
 	struct ms_suppress_sources suppressed;
 	unsigned limit_s; /* the sweeper is ended after this; 0: never */

@@ -17,7 +17,7 @@
 #include "target/target.h"
 #include "target/urgent.h"
 
-enum { MAX_SKIPPED = 65536 };
+enum { MAX_SKIPPED = 65536, MOST_OWN_FRAMES = 65536 };
 
 /* For the handler of faults; of the sweeper alone, which has one thread. */
 /* NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables) */
@@ -143,6 +143,28 @@ static enum ms_status list_kept(struct ms_search *s, int channel, struct ms_jail
 	return MS_OK;
 }
 
+/*
+ * The thread that asks is seen as it was when it called: its registers, and its stack below
+ * the frame of that call, are this library's. It waits, and this is a copy.
+ */
+static void step_back(struct ms_search *s)
+{
+	const struct ms_range *asking = &s->options.question.asking;
+	struct ms_thread *t;
+
+	ms_vec_for_each (t, &s->src->threads) {
+		if (t->tid != s->asker)
+			continue;
+		t->n_words = 0;
+		/* It may be on a signal's stack, in a handler. */
+		if (t->sp >= asking->begin || asking->begin - t->sp > MOST_OWN_FRAMES)
+			continue;
+		/* NOLINTNEXTLINE(performance-no-int-to-ptr): an address of this process */
+		memset((void *)(uintptr_t)t->sp, 0, asking->begin - t->sp);
+		t->sp = asking->begin;
+	}
+}
+
 static enum ms_status search(struct ms_search *s, int channel, const struct ms_snapshot *snapshot,
                              struct ms_error *err)
 {
@@ -162,6 +184,8 @@ static enum ms_status search(struct ms_search *s, int channel, const struct ms_s
 	if (st)
 		return st;
 	ms_inside_mark(s->shared, s->src);
+	if (s->asker)
+		step_back(s);
 	if (s->logged)
 		ms_log("searching process %d for allocations", (int)s->process->program);
 	if (options.suppressions)

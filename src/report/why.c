@@ -156,6 +156,12 @@ static void put_chain(struct ms_text *t, const struct ms_report *report,
 	}
 }
 
+/* Whether there is a command line on which more can be asked for. */
+static bool is_from_outside(const struct ms_report *report)
+{
+	return strcmp(report->scan.source, "self") != 0;
+}
+
 static void put_chains(struct ms_text *t, const struct ms_report *report,
                        const struct ms_subject *subject)
 {
@@ -169,9 +175,12 @@ static void put_chains(struct ms_text *t, const struct ms_report *report,
 		              subject->roots - subject->n_chains);
 	if (subject->roots && subject->more)
 		ms_text_print(t, "  these are the shortest from each root; there are others\n");
+	else if (subject->by_asker)
+		ms_text_print(t, "  which may be no more than the address that was asked with\n");
 	else if (subject->n_chains)
-		ms_text_print(t, subject->more ? "  there are other ways (--all)\n"
-		                               : "  this is the only way\n");
+		ms_text_print(t, "  %s%s\n",
+		              subject->more ? "there are other ways" : "this is the only way",
+		              subject->more && is_from_outside(report) ? " (--all)" : "");
 }
 
 static void put_holders(struct ms_text *t, const struct ms_report *report,
@@ -224,8 +233,9 @@ static void put_node(struct ms_text *t, const struct ms_report *report,
 	put_title(t, true);
 	put_self(t, report, subject);
 	if (chain)
-		ms_text_print(t, ", reachable, %" PRIu64 " step%s from a root", chain->length,
-		              ms_text_plural(chain->length));
+		ms_text_print(t, ", reachable, %" PRIu64 " step%s from a root%s", chain->length,
+		              ms_text_plural(chain->length),
+		              subject->by_asker ? ", only from the thread that asks" : "");
 	else if (subject->standing == MS_STANDS_REACHABLE)
 		ms_text_print(t, ", reachable");
 	else if (subject->standing == MS_STANDS_LEAKED)
@@ -237,15 +247,24 @@ static void put_node(struct ms_text *t, const struct ms_report *report,
 	ms_text_print(t, "\n");
 	if (subject->standing == MS_STANDS_REACHABLE)
 		put_chains(t, report, subject);
-	else
+	if (subject->standing != MS_STANDS_REACHABLE || subject->holders)
 		put_holders(t, report, subject);
+}
+
+static void put_free(struct ms_text *t, const struct ms_answer_step *before)
+{
+	ms_text_print(t, "free memory of a heap, or the allocator's own");
+	if (before->address)
+		ms_text_print(t, "; the last block before it is 0x%" PRIx64 ", %" PRIu64 " byte%s",
+		              before->address, before->size, ms_text_plural(before->size));
 }
 
 /* Memory that is no block. */
 static void put_other(struct ms_text *t, const struct ms_report *report,
                       const struct ms_subject *subject)
 {
-	ms_text_print(t, "0x%" PRIx64 ": no block, but ", subject->asked);
+	ms_text_print(t, "0x%" PRIx64 ": no block, %s", subject->asked,
+	              subject->standing == MS_STANDS_NOWHERE ? "" : "but ");
 	switch ((enum ms_standing)subject->standing) {
 	case MS_STANDS_ROOT:
 		put_spot(t, report, &subject->spot);
@@ -261,7 +280,7 @@ static void put_other(struct ms_text *t, const struct ms_report *report,
 		put_module(t, report, &subject->spot, "mapping without pointers");
 		break;
 	case MS_STANDS_FREE:
-		ms_text_print(t, "free memory of a heap, or the allocator's own");
+		put_free(t, &subject->self);
 		break;
 	case MS_STANDS_NOWHERE:
 	case MS_STANDS_REACHABLE:

@@ -142,6 +142,26 @@ Test(elf, a_function_has_what_lies_in_it)
 		cr_assert_str_eq(place(0, places[i].at), places[i].text);
 }
 
+/* By its address: data may begin behind what the file has of its segment. */
+Test(elf, variables_have_names_where_they_are_wanted)
+{
+	struct ms_elf_files files = { .arena = &arena, .variables = true };
+	struct ms_elf_mapped mapped = { .path = path, .inode = inode_of(path) };
+	struct ms_elf_file *file = ms_elf_files_open(&files, &mapped);
+	struct ms_elf_place found;
+
+	cr_assert(file);
+	cr_assert(ms_elf_find_address(&files, file, CODE_ADDRESS + 0x48, &found));
+	cr_assert_eq(found.pc, CODE_ADDRESS + 0x48);
+	cr_assert_eq(found.offset, 8);
+	cr_assert_eq(found.name_len, 4);
+	cr_assert_arr_eq(found.name, "data", 4);
+	cr_assert(ms_elf_find_address(&files, file, CODE_ADDRESS + 0x50, &found));
+	cr_assert_eq(found.name_len, 0);
+	cr_assert(ms_elf_find_address(&files, file, CODE_ADDRESS + 0x21, &found));
+	cr_assert_eq(found.name_len, 6);
+}
+
 Test(elf, of_functions_inside_of_each_other_the_inner_one_is_told)
 {
 	drawn.sym[2].st_size = 0x100;

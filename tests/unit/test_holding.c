@@ -66,6 +66,112 @@ Test(holding, reaches_what_the_quick_walk_marks)
 	}
 }
 
+/* ---- what is set aside ---- */
+
+struct drawn {
+	struct random_heap h;
+	struct ms_walk_options like;
+	struct ms_roots roots;
+	struct ms_rows rows;
+	struct ms_chains chains;
+};
+
+/* Let the word at @at point to a block that nothing else leads to, if there is one. */
+static void hold_another(struct drawn *d, ms_addr at)
+{
+	mark(&d->h, &d->roots, &d->like);
+	for (uint32_t i = 0; i < ms_blocks_numbers(&d->h.blocks); i++) {
+		struct ms_block block = ms_block_numbered(&d->h.blocks, i);
+
+		if (ms_block_is_marked(&d->h.blocks, block))
+			continue;
+		ms_fake_put(&d->h.fake, at,
+		            ms_block_begin(&d->h.blocks.extents.at[block.extent], block.granule));
+		break;
+	}
+	ms_blocks_unmark(&d->h.blocks);
+}
+
+static void draw_chains(struct drawn *d, uint64_t seed)
+{
+	d->like = (struct ms_walk_options){ .unaligned = false };
+	draw(&d->h, &d->roots, seed, seed & 1);
+	if (seed % 3 == 0)
+		hold_another(d, root.begin);
+	cr_assert(!ms_rows_gather(&d->h.blocks, &d->like, &d->h.fake.arena, &d->rows, &d->h.err));
+	cr_assert(!ms_chains_walk(&d->rows, &d->roots, &d->h.fake.arena, &d->chains, &d->h.err));
+}
+
+/* Whether the word at @at points to @block. */
+static bool points_to(struct drawn *d, ms_addr at, struct ms_block block)
+{
+	struct ms_numbered found;
+	uint64_t word;
+
+	return ms_source_word(&d->h.fake.base, at, &word) &&
+	       ms_blocks_at(&d->h.blocks, word, &found) &&
+	       found.number == ms_block_number(&d->h.blocks, block);
+}
+
+/* How many words of @range do; they are gone then. */
+static size_t take_words(struct drawn *d, struct ms_range range, struct ms_block block)
+{
+	size_t n = 0;
+
+	for (ms_addr at = range.begin; at + 8 <= range.end; at += 8) {
+		if (!points_to(d, at, block))
+			continue;
+		ms_fake_put(&d->h.fake, at, 0);
+		n++;
+	}
+	return n;
+}
+
+/* The block that the @nth word of the root points to, if it points to one. */
+static bool pointed_to(struct drawn *d, size_t nth, struct ms_block *ret)
+{
+	struct ms_numbered found;
+	uint64_t word;
+
+	if (!ms_source_word(&d->h.fake.base, root.begin + 8 * nth, &word) ||
+	    !ms_blocks_at(&d->h.blocks, word, &found))
+		return false;
+	*ret = ms_block_numbered(&d->h.blocks, (uint32_t)found.number);
+	return true;
+}
+
+/* Pointers that are set aside count as if they were not there, and are found again. */
+Test(holding, passes_over_what_is_set_aside)
+{
+	static const struct ms_range halves[] = { { RH_ROOT, RH_ROOT + RH_ROOT_BYTES / 2 },
+		                                  { RH_ROOT, RH_ROOT + RH_ROOT_BYTES } };
+	size_t lost = 0;
+
+	for (unsigned i = 0; i < 12; i++) {
+		static struct drawn d;
+		struct ms_chain aside = { .steps = { 0 } };
+		struct ms_chain chain;
+		struct ms_block block;
+
+		draw_chains(&d, 3000 + i);
+		if (pointed_to(&d, (3000 + i) % 3 * i, &block)) {
+			ms_chains_set_aside(&d.chains, halves[i & 1], block);
+			cr_assert(ms_chains_find_aside(&d.chains, &aside));
+			cr_assert_eq(aside.steps.n, 1);
+			cr_assert(points_to(&d, aside.root.at, block));
+			cr_assert(!ms_chains_find(&d.chains, block, &chain, &d.h.err));
+			cr_assert(chain.steps.n != 1 ||
+			          !ms_range_has(halves[i & 1], chain.root.at));
+			cr_assert_gt(take_words(&d, halves[i & 1], block), 0);
+			mark(&d.h, &d.roots, &d.like);
+			compare(&d.chains, &d.h.blocks);
+			lost += !ms_chains_held(&d.chains, block);
+		}
+		ms_fake_deinit(&d.h.fake);
+	}
+	cr_assert_gt(lost, 0);
+}
+
 /* The row of a block, word by word, by the table of blocks alone. */
 struct row {
 	uint32_t to[1 << 12];

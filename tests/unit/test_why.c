@@ -64,6 +64,40 @@ Test(why, the_only_way_is_said_to_be_it)
 	cr_assert(strstr(keeper.bytes, "\n  there are other ways (--all)\n"), "%s", keeper.bytes);
 }
 
+/* There is no command line to ask more by. */
+Test(why, from_inside_no_option_is_named)
+{
+	report.answer.subjects.n = 1;
+	report.answer.subjects.at[0].n_chains = 1;
+	report.answer.subjects.at[0].roots = 0;
+	snprintf(report.scan.source, sizeof(report.scan.source), "self");
+	write_as("text", &report);
+	cr_assert(strstr(keeper.bytes, "\n  there are other ways\n"), "%s", keeper.bytes);
+}
+
+Test(why, what_only_the_asker_holds_is_said_with_what_else_points_to_it)
+{
+	struct ms_subject *subject = &report.answer.subjects.at[0];
+
+	report.answer.subjects.n = 1;
+	subject->n_chains = 1;
+	subject->roots = 0;
+	subject->by_asker = 1;
+	write_as("text", &report);
+	cr_assert(strstr(keeper.bytes, " steps from a root, only from the thread that asks\n"),
+	          "%s", keeper.bytes);
+	cr_assert(strstr(keeper.bytes, "\n  which may be no more than the address that was asked "
+	                               "with\n"),
+	          "%s", keeper.bytes);
+	cr_assert(!strstr(keeper.bytes, " to it:\n"), "%s", keeper.bytes);
+	subject->first_holder = 2;
+	subject->n_holders = 1;
+	subject->holders = 1;
+	write_as("text", &report);
+	cr_assert(strstr(keeper.bytes, "\n  1 unreachable block points to it:\n  <- 0x"), "%s",
+	          keeper.bytes);
+}
+
 /* ---- on the wire ---- */
 
 enum { WIRE_BYTES = 2 * 1024 * 1024 };

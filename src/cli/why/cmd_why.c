@@ -11,29 +11,7 @@
 #include "cli/output.h"
 #include "cli/scan/command.h"
 #include "cli/tell.h"
-#include "target/proc.h"
-
-static void name_thread(struct ms_spot *spot)
-{
-	if (spot->kind != MS_ROOT_STACK && spot->kind != MS_ROOT_TLS &&
-	    spot->kind != MS_ROOT_REGISTER)
-		return;
-	memset(spot->thread, 0, sizeof(spot->thread));
-	if (spot->tid > 0)
-		ms_proc_name(spot->tid, spot->thread, sizeof(spot->thread));
-}
-
-/* Threads that run yet say how they are called. */
-static void name_threads(struct ms_findings *answer)
-{
-	struct ms_answer_chain *chain;
-	struct ms_subject *subject;
-
-	ms_vec_for_each (chain, &answer->chains)
-		name_thread(&chain->root);
-	ms_vec_for_each (subject, &answer->subjects)
-		name_thread(&subject->spot);
-}
+#include "scan/threads.h"
 
 /* ---- what is no answer ---- */
 
@@ -125,7 +103,7 @@ static int ask(const struct ms_options *options, struct ms_arena *arena)
 		ms_tell_error(&err);
 		return MS_EXIT_REFUSED;
 	}
-	name_threads(&report.answer);
+	ms_name_threads(&report.answer);
 	if (ms_output_write(options->output, writer, &report,
 	                    ms_output_is_coloured(options->colour, options->output, STDOUT_FILENO),
 	                    &err)) {

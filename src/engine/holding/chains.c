@@ -28,6 +28,16 @@ static uint32_t number_of(const struct ms_chains *c, struct ms_block block)
 	return ms_block_number(c->rows->blocks, block);
 }
 
+static bool same_block(struct ms_block a, struct ms_block b)
+{
+	return a.extent == b.extent && a.granule == b.granule;
+}
+
+static bool is_aside(const struct ms_chains *c, const struct ms_pointer *pointer)
+{
+	return ms_range_has(c->aside, pointer->at) && same_block(pointer->to, c->aside_block);
+}
+
 /* ---- what roots lead to ---- */
 
 /* Hand over all pointers of @root. */
@@ -75,7 +85,8 @@ static void reach_from_root(void *ctx, const struct ms_pointer *pointer)
 {
 	struct walking *w = ctx;
 
-	reach(w, number_of(w->chains, pointer->to), A_ROOT);
+	if (!is_aside(w->chains, pointer))
+		reach(w, number_of(w->chains, pointer->to), A_ROOT);
 }
 
 static void walk_root(void *ctx, const struct ms_root *root)
@@ -127,6 +138,15 @@ enum ms_status ms_chains_walk(const struct ms_rows *rows, const struct ms_roots 
 	return MS_OK;
 }
 
+void ms_chains_set_aside(struct ms_chains *chains, struct ms_range range, struct ms_block block)
+{
+	chains->aside = range;
+	chains->aside_block = block;
+	memset(chains->holders, 0, chains->rows->n * sizeof(*chains->holders));
+	memset(chains->claimed, 0, bytes_of_bits(chains));
+	walk(chains);
+}
+
 bool ms_chains_held(const struct ms_chains *chains, struct ms_block block)
 {
 	return chains->holders[number_of(chains, block)] != NOTHING;
@@ -147,7 +167,7 @@ static void find_pointer(void *ctx, const struct ms_pointer *pointer)
 {
 	struct search *s = ctx;
 
-	if (pointer->to.extent != s->wanted.extent || pointer->to.granule != s->wanted.granule)
+	if (!same_block(pointer->to, s->wanted) || is_aside(s->chains, pointer))
 		return;
 	if (!s->n++)
 		s->first = pointer->at;
@@ -234,6 +254,23 @@ enum ms_status ms_chains_find(struct ms_chains *chains, struct ms_block block, s
 	return MS_OK;
 }
 
+bool ms_chains_find_aside(struct ms_chains *chains, struct ms_chain *ret)
+{
+	const struct ms_range aside = chains->aside;
+	struct search s;
+
+	search_for(&s, chains, chains->aside_block);
+	chains->aside = (struct ms_range){ 0, 0 };
+	ms_roots_visit(chains->roots, find_root, &s);
+	chains->aside = aside;
+	if (!s.n || !ms_vec_reserve(chains->arena, &ret->steps, 1))
+		return false;
+	ret->root = s.root;
+	ret->steps.at[0] = (struct ms_chain_step){ chains->aside_block, 0 };
+	ret->steps.n = 1;
+	return true;
+}
+
 bool ms_chains_between(struct ms_chains *chains, struct ms_block from, struct ms_block to,
                        uint64_t *ret_offset)
 {
@@ -256,7 +293,8 @@ static void visit_pointer(void *ctx, const struct ms_pointer *pointer)
 {
 	const struct visiting *v = ctx;
 
-	v->visit(v->ctx, v->root, pointer);
+	if (!is_aside(v->chains, pointer))
+		v->visit(v->ctx, v->root, pointer);
 }
 
 static void visit_root(void *ctx, const struct ms_root *root)
@@ -321,7 +359,8 @@ static void meet_pointer(void *ctx, const struct ms_pointer *pointer)
 {
 	struct stage *s = ctx;
 
-	meet_from_root(s, number_of(s->chains, pointer->to));
+	if (!is_aside(s->chains, pointer))
+		meet_from_root(s, number_of(s->chains, pointer->to));
 }
 
 static void meet_root(void *ctx, const struct ms_root *root)

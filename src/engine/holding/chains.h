@@ -33,6 +33,8 @@ struct ms_chains {
 	struct ms_pointers *pointers;
 	uint32_t *holders; /* of each block: 0 nothing, 1 a root, else the number of a block + 2 */
 	uint32_t *queue;
+	struct ms_range aside; /* pointers in there to this block count for nothing */
+	struct ms_block aside_block;
 	uint64_t *claimed; /* a bit for each block: a stack lies in it */
 	uint64_t *met;     /* for ms_chains_more() */
 	uint64_t *members;
@@ -47,6 +49,17 @@ struct ms_chains {
 ms_must_check enum ms_status ms_chains_walk(const struct ms_rows *rows,
                                             const struct ms_roots *roots, struct ms_arena *arena,
                                             struct ms_chains *ret, struct ms_error *err);
+
+/*
+ * Walk again without the pointers to @block that stand in @range, a part of a root: they are
+ * passed over from now on.
+ *
+ * Cost: as ms_chains_walk().
+ */
+void ms_chains_set_aside(struct ms_chains *chains, struct ms_range range, struct ms_block block);
+
+/* Find the chain of one step that was set aside; false when there is none. */
+ms_must_check bool ms_chains_find_aside(struct ms_chains *chains, struct ms_chain *ret);
 
 /* Whether a root, or a chain from one, leads to @block. */
 bool ms_chains_held(const struct ms_chains *chains, struct ms_block block);

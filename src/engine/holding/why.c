@@ -118,14 +118,49 @@ static enum ms_status find_holders(struct ms_why *why, struct ms_subject *subjec
 	return MS_OK;
 }
 
+/* ---- the thread that asks, if it is one of the process ---- */
+
+/* Of its frames the part that is a root; empty when there is none. */
+static struct ms_range asking_frames(const struct ms_why *why)
+{
+	const struct ms_range *asking = &why->question->asking;
+	const struct ms_range *live;
+
+	ms_vec_for_each (live, &why->roots->stacks.live)
+		if (ms_range_has(*live, asking->begin) && asking->begin < asking->end)
+			return (struct ms_range){ asking->begin, asking->end < live->end
+				                                         ? asking->end
+				                                         : live->end };
+	return (struct ms_range){ 0, 0 };
+}
+
+/* What only its frames point to is reachable, and yet lost perhaps: all of it is said. */
+static enum ms_status take_aside(struct ms_why *why, struct ms_subject *subject,
+                                 struct ms_error *err)
+{
+	struct ms_chain chain = { .steps = { 0 } };
+
+	if (!ms_chains_find_aside(&why->chains, &chain))
+		return MS_OK;
+	subject->standing = MS_STANDS_REACHABLE;
+	subject->by_asker = true;
+	return write_chain(why, subject, &chain) ? MS_OK : no_memory(err);
+}
+
 static enum ms_status answer_subject(struct ms_why *why, size_t i, struct ms_error *err)
 {
 	struct ms_subject *subject = &why->report->answer.subjects.at[i];
+	struct ms_range asking = asking_frames(why);
+	enum ms_status st;
 
 	if (!ms_subject_is_node(subject))
 		return MS_OK;
-	if (!ms_chains_held(&why->chains, why->blocks[i]))
-		return find_holders(why, subject, why->blocks[i], err);
+	if (asking.end && ms_chains_held(&why->chains, why->blocks[i]))
+		ms_chains_set_aside(&why->chains, asking, why->blocks[i]);
+	if (!ms_chains_held(&why->chains, why->blocks[i])) {
+		st = find_holders(why, subject, why->blocks[i], err);
+		return st || !asking.end ? st : take_aside(why, subject, err);
+	}
 	subject->standing = MS_STANDS_REACHABLE;
 	return why->question->all ? find_all(why, subject, why->blocks[i], err)
 	                          : find_nearest(why, subject, why->blocks[i], err);

@@ -39,6 +39,7 @@ static void name(struct ms_elf_files *files, const struct ms_codes *code, ms_add
 	struct ms_elf_mapped mapped;
 	struct ms_elf_file *file;
 	struct ms_elf_place place;
+	bool found;
 
 	if (!map)
 		return;
@@ -50,7 +51,13 @@ static void name(struct ms_elf_files *files, const struct ms_codes *code, ms_add
 	ret->build_id = hexadecimal(map, files->arena);
 	mapped = (struct ms_elf_mapped){ first->name, map->inode, first->offset, map->range };
 	file = map->inode ? ms_elf_files_open(files, &mapped) : NULL;
-	if (!file || !ms_elf_find(files, file, ret->rel_pc, &place))
+	if (!file)
+		return;
+	/* Data need not stand in the file. */
+	found = files->variables && map->has_bias
+	                ? ms_elf_find_address(files, file, pc - map->bias, &place)
+	                : ms_elf_find(files, file, ret->rel_pc, &place);
+	if (!found)
 		return;
 	ret->rel_pc = place.pc;
 	ret->function_offset = place.offset;

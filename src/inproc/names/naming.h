@@ -16,7 +16,7 @@
 /*
  * Fill report->names, of memory of @files->arena. Without memory they stay empty.
  *
- * @files: opens what is not open yet
+ * @files: opens what is not open yet; its variables says whether data is named, too
  */
 void ms_names_fill(struct ms_elf_files *files, struct ms_report *report);
 
