@@ -13,7 +13,7 @@
 
 static const char schema[] = "memscan.report/1";
 
-enum { MEMBERS = 11, LONGEST_KEY = 64 };
+enum { MEMBERS = 12, LONGEST_KEY = 64 };
 
 struct reader {
 	struct ms_json_input in;
@@ -198,19 +198,13 @@ static void take_contents(struct reader *r, struct json_object *value, struct ms
 	leak->contents_len = (uint8_t)(len / 2);
 }
 
-static bool same_type(const struct ms_type *a, const struct ms_type *b)
-{
-	return a->how == b->how && strcmp(a->name, b->name) == 0 &&
-	       strcmp(a->module, b->module) == 0;
-}
-
 static uint32_t add_type(struct reader *r, const struct ms_type *type)
 {
 	uint64_t hash = ms_json_hash(ms_json_hash(type->how, type->name), type->module);
 	uint32_t *seen = &r->recent->types[ms_json_recent_at(hash)];
 	struct ms_type *slot;
 
-	if (*seen && same_type(&r->report.types.at[*seen - 1], type))
+	if (*seen && ms_type_is_same(&r->report.types.at[*seen - 1], type))
 		return *seen;
 	slot = push(r, &r->report.types);
 	if (!slot)
@@ -221,7 +215,7 @@ static uint32_t add_type(struct reader *r, const struct ms_type *type)
 }
 
 /* A module alone has a constant table of functions. */
-static void take_type(struct reader *r, struct json_object *object, struct ms_leak *leak)
+static uint32_t take_type(struct reader *r, struct json_object *object)
 {
 	struct json_object *named = ms_json_get(&r->in, object, "type", json_type_object);
 	struct json_object *module = ms_json_get(&r->in, object, "module", json_type_string);
@@ -232,7 +226,7 @@ static void take_type(struct reader *r, struct json_object *object, struct ms_le
 	struct ms_type type;
 
 	if (!name && !module)
-		return;
+		return 0;
 	memset(&type, 0, sizeof(type));
 	type.how = MS_HOW_FUNCTIONS;
 	if (name)
@@ -241,7 +235,7 @@ static void take_type(struct reader *r, struct json_object *object, struct ms_le
 		ms_json_string(module, type.module, sizeof(type.module));
 	if (name)
 		type.how = how ? (uint8_t)ms_json_name_of(how, &ms_json_hows) : MS_HOWS;
-	leak->type = add_type(r, &type);
+	return add_type(r, &type);
 }
 
 static void take_leak(struct reader *r, struct json_object *object)
@@ -256,9 +250,25 @@ static void take_leak(struct reader *r, struct json_object *object)
 	ms_json_get_fields(&r->in, object, &ms_json_reason, leak);
 	if (contents)
 		take_contents(r, contents, leak);
-	take_type(r, object, leak);
+	leak->type = take_type(r, object);
 	if (frames)
 		leak->stack = ms_json_get_backtrace(&r->in, frames, r->recent, &r->report);
+}
+
+static void take_live(struct reader *r, struct json_object *object)
+{
+	struct ms_live *live = push(r, &r->report.live);
+
+	if (!live)
+		return;
+	live->type = take_type(r, object);
+	ms_json_get_fields(&r->in, object, &ms_json_live, live);
+	live->least_size = live->size;
+	if (has(object, "least_size"))
+		live->least_size =
+			ms_json_get_amount(&r->in, object, "least_size", live->size);
+	if (live->leaked_allocations > live->allocations || live->leaked_bytes > live->bytes)
+		ms_json_corrupt(&r->in, "more blocks are leaked than there are");
 }
 
 /* ---- the outermost object ---- */
@@ -293,6 +303,7 @@ static const struct member members[] = {
 	{ "totals", true, false, json_type_object, take_totals },
 	{ "leaks", true, true, json_type_object, take_leak },
 	{ "unlisted", true, false, json_type_object, take_unlisted },
+	{ "histogram", false, true, json_type_object, take_live },
 	{ "unreachable_mappings", true, true, json_type_object, take_mapping },
 	{ "suppressions", false, true, json_type_object, take_suppression },
 	{ "warnings", true, true, json_type_string, take_warning },
@@ -399,6 +410,15 @@ static void count_entries(struct reader *r)
 	                    sum(totals->possible, r->report.leaks.n - possible));
 }
 
+static bool was_seen(const struct reader *r, const char *key)
+{
+	size_t i = 0;
+
+	while (strcmp(members[i].key, key) != 0)
+		i++;
+	return r->seen[i];
+}
+
 enum ms_status ms_json_read_report(const struct ms_json_file *file, struct ms_arena *arena,
                                    struct ms_report *ret, struct ms_error *err)
 {
@@ -414,6 +434,8 @@ enum ms_status ms_json_read_report(const struct ms_json_file *file, struct ms_ar
 	if (r.in.st)
 		return r.in.st;
 	count_entries(&r);
+	r.report.heap = was_seen(&r, "histogram");
+	r.report.live_limit = UINT64_MAX;
 	*ret = r.report;
 	return MS_OK;
 }
