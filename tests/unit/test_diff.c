@@ -78,8 +78,7 @@ Test(diff, stops_when_the_sink_does)
 {
 	make_pair();
 	for (size_t i = 0; i < 2; i++) {
-		const struct ms_diff_writer *writer =
-			ms_diff_writer_find(i ? "json" : "text");
+		const struct ms_diff_writer *writer = ms_diff_writer_find(i ? "json" : "text");
 		size_t len = strlen(written(writer->name));
 
 		for (size_t room = 0; room < len; room += 7) {
@@ -126,8 +125,10 @@ static void draw_counts(const struct counts *leaks)
 
 Test(diff, leaks_are_compared_by_signature_most_growth_first)
 {
-	static const char marks[MS_CHANGES] = { [MS_CHANGE_NEW] = '+', [MS_CHANGE_GROWN] = '>',
-		                                [MS_CHANGE_SHRUNK] = '<', [MS_CHANGE_GONE] = '-' };
+	static const char marks[MS_CHANGES] = { [MS_CHANGE_NEW] = '+',
+		                                [MS_CHANGE_GROWN] = '>',
+		                                [MS_CHANGE_SHRUNK] = '<',
+		                                [MS_CHANGE_GONE] = '-' };
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		char rows[64] = "";
@@ -225,7 +226,8 @@ Test(diff, a_type_is_its_name_and_the_file_of_its_module)
 Test(diff, sizes_that_one_report_groups_are_grouped_in_both)
 {
 	*drawn_live(&arena, &old, 1, 79, 1) = (struct ms_live){
-		.type = 1, .least_size = 64, .size = 79, .allocations = 3, .bytes = 200 };
+		.type = 1, .least_size = 64, .size = 79, .allocations = 3, .bytes = 200
+	};
 	drawn_live(&arena, &old, 1, 72, 2); /* seen before all was grouped */
 	drawn_live(&arena, &new, 1, 64, 3);
 	drawn_live(&arena, &new, 1, 79, 4);

@@ -115,10 +115,8 @@ Test(histogram, has_as_leaked_what_the_totals_have)
 Test(histogram, adds_up_under_every_option)
 {
 	static const struct ms_scan_options cases[] = {
-		{ .heap = true, .no_fold = true },
-		{ .heap = true, .no_merge = true },
-		{ .heap = true, .possible = true },
-		{ .heap = true, .unaligned = true },
+		{ .heap = true, .no_fold = true },  { .heap = true, .no_merge = true },
+		{ .heap = true, .possible = true }, { .heap = true, .unaligned = true },
 		{ .heap = true, .min_size = 1000 },
 	};
 

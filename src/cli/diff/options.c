@@ -67,8 +67,7 @@ static const struct ms_option_table table = {
 	.n = sizeof(rows) / sizeof(rows[0]),
 };
 
-bool ms_diff_options_parse(int argc, char **argv, struct ms_diff_options *ret,
-                           struct ms_error *err)
+bool ms_diff_options_parse(int argc, char **argv, struct ms_diff_options *ret, struct ms_error *err)
 {
 	int at;
 

@@ -21,10 +21,10 @@ enum { TYPE_SHIFT = 47, GROUPED_SHIFT = 46 };
 struct ms_histogram {
 	struct ms_types *types;
 	struct ms_arena *arena;
-	struct ms_live_list kinds;       /* .type: the number that ms_types has */
-	struct ms_map known;             /* of keys: the kind, from 1 on */
-	struct MS_VEC(uint32_t) first;   /* of each type: the first that looks the same, or 0 */
-	struct ms_map looks;             /* of hashes of types: the first that has it */
+	struct ms_live_list kinds;     /* .type: the number that ms_types has */
+	struct ms_map known;           /* of keys: the kind, from 1 on */
+	struct MS_VEC(uint32_t) first; /* of each type: the first that looks the same, or 0 */
+	struct ms_map looks;           /* of hashes of types: the first that has it */
 	bool grouped;
 };
 
@@ -169,7 +169,8 @@ bool ms_histogram_add_leaked(struct ms_histogram *histogram, ms_addr begin, uint
 static bool count_cell(struct ms_histogram *h, const struct ms_blocks *blocks,
                        const struct ms_extent *extent, size_t cell)
 {
-	for (uint64_t left = blocks->cells.at[extent->cell0 + cell].starts; left; left &= left - 1) {
+	for (uint64_t left = blocks->cells.at[extent->cell0 + cell].starts; left;
+	     left &= left - 1) {
 		uint64_t granule = cell * MS_CELL_GRANULES + (uint64_t)__builtin_ctzll(left);
 		uint64_t size = ms_block_size(blocks, extent, granule);
 		struct ms_live *kind = kind_of(h, ms_block_begin(extent, granule), size);

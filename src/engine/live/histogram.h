@@ -21,7 +21,8 @@ struct ms_histogram;
 /* Over blocks that @types has types of; NULL without memory. */
 struct ms_histogram *ms_histogram_new(struct ms_types *types, struct ms_arena *arena);
 
-/* Count the block of @size bytes at @begin as leaked, before all are counted; false without memory. */
+/* Count the block of @size bytes at @begin as leaked, before all are counted; false without memory.
+ */
 bool ms_histogram_add_leaked(struct ms_histogram *histogram, ms_addr begin, uint64_t size);
 
 /*

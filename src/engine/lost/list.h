@@ -42,7 +42,7 @@ struct ms_leak_list {
 	struct ms_report *report;       /* its totals and leaks are filled */
 	struct ms_origin_finder finder; /* its origins: NULL when none were kept */
 	struct ms_entries entries;
-	struct ms_signer *signer; /* of its entries (signature.h) */
+	struct ms_signer *signer;       /* of its entries (signature.h) */
 	struct ms_histogram *histogram; /* leaks are counted there, too; or NULL */
 	struct ms_map
 		signed_by[MS_REASONS]; /* of signatures without a stack: the entry, from 1 on */

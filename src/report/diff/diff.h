@@ -48,10 +48,10 @@ struct ms_diff {
 	const struct ms_report *reports[MS_DIFF_SIDES];
 	const char *files[MS_DIFF_SIDES]; /* as they were given */
 	uint64_t limit;                   /* rows of each list */
-	struct ms_diff_rows leaks;        /* those that grew most first, then those that shrank most */
-	struct ms_diff_rows live;         /* likewise */
-	bool has_live;                    /* both reports have a histogram */
-	struct ms_diff_heaps heaps;       /* in the order of the new report */
+	struct ms_diff_rows leaks;  /* those that grew most first, then those that shrank most */
+	struct ms_diff_rows live;   /* likewise */
+	bool has_live;              /* both reports have a histogram */
+	struct ms_diff_heaps heaps; /* in the order of the new report */
 	struct ms_notes warnings;
 };
 

@@ -42,7 +42,8 @@ bool ms_diff_leaks(struct ms_diff *diff, struct ms_arena *arena)
 			if (!row)
 				return false;
 			*row = row_of(reports[side], leak, by_signature);
-			row->side[side].count = leak->similar_count + (leak->similar_count < UINT64_MAX);
+			row->side[side].count =
+				leak->similar_count + (leak->similar_count < UINT64_MAX);
 			row->side[side].bytes = leak->total_size;
 		}
 	}

@@ -41,8 +41,7 @@ static bool add_side(struct ms_diff *diff, int side, struct ms_arena *arena,
 		*row = (struct ms_diff_row){ .type = type_of(report, live),
 			                     .size = live->size,
 			                     .least_size = live->least_size };
-		row->side[side] =
-			(struct ms_diff_amount){ live->allocations, live->bytes };
+		row->side[side] = (struct ms_diff_amount){ live->allocations, live->bytes };
 		if (live->least_size == live->size)
 			continue;
 		class = ms_vec_push(arena, classes);

@@ -177,8 +177,9 @@ static void put_heap(struct ms_text *t, const struct ms_diff_heap *heap)
 
 	ms_text_print(t, "  heap of ");
 	put_name(t, heap->allocator);
-	ms_text_print(t, ": %+" PRId64 " live bytes, %+" PRId64 " allocations, %+" PRId64
-	                 " mapped bytes\n",
+	ms_text_print(t,
+	              ": %+" PRId64 " live bytes, %+" PRId64 " allocations, %+" PRId64
+	              " mapped bytes\n",
 	              ms_diff_by(side[MS_DIFF_OLD].bytes, side[MS_DIFF_NEW].bytes),
 	              ms_diff_by(side[MS_DIFF_OLD].count, side[MS_DIFF_NEW].count),
 	              ms_diff_by(heap->mapped_bytes[MS_DIFF_OLD], heap->mapped_bytes[MS_DIFF_NEW]));
@@ -246,7 +247,9 @@ static void put_live(struct ms_text *t, const struct ms_diff *diff)
 	else if (diff->has_live)
 		ms_text_print(t, "Live blocks by type and size: no change\n\n");
 	else if (!any) /* else a warning says so */
-		ms_text_print(t, "To see what is live by type and size, scan with --heap both times.\n\n");
+		ms_text_print(
+			t,
+			"To see what is live by type and size, scan with --heap both times.\n\n");
 }
 
 static bool write_text(const struct ms_diff *diff, struct ms_sink *sink)

@@ -16,8 +16,8 @@ static bool is_one_process(const struct ms_target_facts *a, const struct ms_targ
 		return false;
 	if (!a->start_time || !b->start_time)
 		return true;
-	return !__builtin_sub_overflow(a->start_time, b->start_time, &apart) &&
-	       apart < slack_ns && apart > -slack_ns;
+	return !__builtin_sub_overflow(a->start_time, b->start_time, &apart) && apart < slack_ns &&
+	       apart > -slack_ns;
 }
 
 static void warn_of_programs(struct ms_diff *diff, struct ms_arena *arena)
@@ -48,7 +48,8 @@ static void warn_of_lists(struct ms_diff *diff, struct ms_arena *arena, int side
 
 	if (rest.leaks || rest.possible)
 		WARN(diff, arena,
-		     "%" PRIu64 " leaks are not listed in the %s report and not compared: scan with "
+		     "%" PRIu64
+		     " leaks are not listed in the %s report and not compared: scan with "
 		     "--limit all",
 		     rest.leaks + rest.possible, name);
 	if (small)

@@ -265,8 +265,7 @@ static void take_live(struct reader *r, struct json_object *object)
 	ms_json_get_fields(&r->in, object, &ms_json_live, live);
 	live->least_size = live->size;
 	if (has(object, "least_size"))
-		live->least_size =
-			ms_json_get_amount(&r->in, object, "least_size", live->size);
+		live->least_size = ms_json_get_amount(&r->in, object, "least_size", live->size);
 	if (live->leaked_allocations > live->allocations || live->leaked_bytes > live->bytes)
 		ms_json_corrupt(&r->in, "more blocks are leaked than there are");
 }
