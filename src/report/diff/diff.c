@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "report/diff/holders.h"
 #include "report/diff/rows.h"
 
 int64_t ms_diff_by(uint64_t old, uint64_t new)
@@ -58,11 +59,44 @@ static bool compare_heaps(struct ms_diff *diff, struct ms_arena *arena)
 	return true;
 }
 
+/* ---- what holds memory ---- */
+
+static bool add_side(struct ms_arena *arena, const struct ms_diff_rows *from, int side,
+                     struct ms_diff_rows *to)
+{
+	const struct ms_diff_row *entry;
+
+	ms_vec_for_each (entry, from) {
+		struct ms_diff_row *row = ms_vec_push(arena, to);
+
+		if (!row)
+			return false;
+		*row = *entry;
+		row->side[MS_DIFF_NEW] = (struct ms_diff_amount){ 0 };
+		row->side[side] = entry->side[MS_DIFF_NEW];
+	}
+	return true;
+}
+
+bool ms_diff_holders(struct ms_diff *diff, struct ms_arena *arena)
+{
+	diff->has_live = true;
+	for (int side = MS_DIFF_NEW; side >= MS_DIFF_OLD; side--)
+		if (!add_side(arena, &diff->holders[side]->roots, side, &diff->roots) ||
+		    !add_side(arena, &diff->holders[side]->types, side, &diff->live))
+			return false;
+	return ms_diff_join(arena, &diff->roots) && ms_diff_join(arena, &diff->live);
+}
+
 enum ms_status ms_diff_make(struct ms_diff *diff, struct ms_arena *arena, struct ms_error *err)
 {
 	enum ms_status st;
+	bool ok = diff->holders[MS_DIFF_NEW]
+	                  ? ms_diff_holders(diff, arena)
+	                  : ms_diff_leaks(diff, arena) && ms_diff_live(diff, arena) &&
+	                            compare_heaps(diff, arena);
 
-	if (ms_diff_leaks(diff, arena) && ms_diff_live(diff, arena) && compare_heaps(diff, arena)) {
+	if (ok) {
 		ms_diff_warn(diff, arena);
 		return MS_OK;
 	}

@@ -22,12 +22,16 @@ struct ms_diff_amount {
 
 enum ms_change { MS_CHANGE_NEW, MS_CHANGE_GROWN, MS_CHANGE_SHRUNK, MS_CHANGE_GONE, MS_CHANGES };
 
+struct ms_diff_root;
+struct ms_holders;
+
 /* Entries of one key. What is NULL, "" or 0 is not known, or has no part in the key. */
 struct ms_diff_row {
 	struct ms_diff_amount side[MS_DIFF_SIDES];
 	const struct ms_type *type;
-	const char *signature; /* of leaks */
-	uint64_t size;         /* of a leak's own block, or of live ones; of a class the largest */
+	const char *signature;           /* of leaks */
+	const struct ms_diff_root *root; /* of what roots hold */
+	uint64_t size; /* of a leak's own block, or of live ones; of a class the largest */
 	uint64_t least_size;
 	uint8_t change;   /* enum ms_change */
 	uint8_t possible; /* they are possible leaks */
@@ -48,9 +52,12 @@ struct ms_diff {
 	const struct ms_report *reports[MS_DIFF_SIDES];
 	const char *files[MS_DIFF_SIDES]; /* as they were given */
 	uint64_t limit;                   /* rows of each list */
-	struct ms_diff_rows leaks;  /* those that grew most first, then those that shrank most */
-	struct ms_diff_rows live;   /* likewise */
-	bool has_live;              /* both reports have a histogram */
+	struct ms_diff_rows leaks; /* those that grew most first, then those that shrank most */
+	struct ms_diff_rows live;  /* likewise */
+	bool has_live;             /* both reports have a histogram */
+	struct ms_diff_rows roots; /* what they hold; likewise */
+	/* Those of two reports of memscan retained, which have no leaks; else NULL. */
+	const struct ms_holders *holders[MS_DIFF_SIDES];
 	struct ms_diff_heaps heaps; /* in the order of the new report */
 	struct ms_notes warnings;
 };

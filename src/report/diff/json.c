@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "report/diff/holders.h"
 #include "report/diff/writers.h"
 #include "report/json/fields.h"
 #include "report/json/values.h"
@@ -99,6 +100,21 @@ static void add_type(struct ms_json *j, struct json_object *object, const struct
 	add_text(j, object, "module", type->module);
 }
 
+static struct json_object *root_object(struct ms_json *j, const struct ms_diff_root *root)
+{
+	struct json_object *object = json_object_new_object();
+
+	add_text(j, object, "kind", root->kind);
+	add_text(j, object, "module", root->module);
+	add_text(j, object, "symbol", root->symbol);
+	if (root->symbol[0] && root->symbol_offset)
+		ms_json_add_number(j, object, "symbol_offset", root->symbol_offset);
+	if (root->offset)
+		add_signed(j, object, "offset", root->offset);
+	add_text(j, object, "thread_name", root->thread_name);
+	return object;
+}
+
 static struct json_object *row_object(struct ms_json *j, const struct ms_diff_row *row)
 {
 	struct json_object *object = json_object_new_object();
@@ -108,9 +124,12 @@ static struct json_object *row_object(struct ms_json *j, const struct ms_diff_ro
 		ms_json_add(j, object, "possible", json_object_new_boolean(true));
 	add_text(j, object, "signature", row->signature);
 	add_type(j, object, row->type);
+	if (row->root)
+		ms_json_add(j, object, "root", root_object(j, row->root));
 	if (row->least_size != row->size)
 		ms_json_add_number(j, object, "least_size", row->least_size);
-	ms_json_add_number(j, object, "size", row->size);
+	if (row->size)
+		ms_json_add_number(j, object, "size", row->size);
 	add_amounts(j, object, row->side);
 	return object;
 }
@@ -138,6 +157,8 @@ static struct json_object *unlisted(struct ms_json *j, const struct ms_diff *dif
 	ms_json_add_number(j, object, "leaks", diff->leaks.n - listed(diff, &diff->leaks));
 	if (diff->has_live)
 		ms_json_add_number(j, object, "live", diff->live.n - listed(diff, &diff->live));
+	if (diff->holders[MS_DIFF_NEW])
+		ms_json_add_number(j, object, "roots", diff->roots.n - listed(diff, &diff->roots));
 	return object;
 }
 
@@ -169,6 +190,8 @@ static bool write_json(const struct ms_diff *diff, struct ms_sink *sink)
 	put_member(&j, "grew", json_object_new_boolean(ms_diff_grew(diff)));
 	put_member(&j, "heaps", heaps(&j, diff));
 	put_rows(&j, diff, "leaks", &diff->leaks);
+	if (diff->holders[MS_DIFF_NEW])
+		put_rows(&j, diff, "roots", &diff->roots);
 	if (diff->has_live)
 		put_rows(&j, diff, "live", &diff->live);
 	put_member(&j, "unlisted", unlisted(&j, diff));

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/sort.h"
+#include "report/diff/holders.h"
 
 static int compare(uint64_t a, uint64_t b)
 {
@@ -34,6 +35,8 @@ static int compare_keys(const struct ms_diff_row *a, const struct ms_diff_row *b
 {
 	int ret = compare(a->possible, b->possible);
 
+	if (a->root && b->root)
+		return ms_diff_compare_roots(a->root, b->root);
 	if (!ret && a->signature && b->signature)
 		return strcmp(a->signature, b->signature);
 	if (!ret)

@@ -24,6 +24,9 @@ int ms_diff_compare_types(const struct ms_type *a, const struct ms_type *b);
 bool ms_diff_leaks(struct ms_diff *diff, struct ms_arena *arena);
 bool ms_diff_live(struct ms_diff *diff, struct ms_arena *arena);
 
+/* The same of what two reports of memscan retained have: what roots hold, and types. */
+bool ms_diff_holders(struct ms_diff *diff, struct ms_arena *arena);
+
 /* Say what makes the reports unlike each other, or the comparison incomplete. */
 void ms_diff_warn(struct ms_diff *diff, struct ms_arena *arena);
 

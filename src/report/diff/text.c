@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
+#include "report/diff/holders.h"
 #include "report/diff/writers.h"
 #include "report/print.h"
 #include "report/version.h"
@@ -65,15 +67,59 @@ static void put_sizes(struct ms_text *t, const struct ms_diff_row *row)
 	ms_text_print(t, "%" PRIu64 " bytes", row->size);
 }
 
+/* "g_cache+16 in server (data)", "serve (stack of worker)" */
+static void put_root(struct ms_text *t, const struct ms_diff_root *root)
+{
+	if (root->symbol[0]) {
+		put_name(t, root->symbol);
+		if (root->symbol_offset)
+			ms_text_print(t, "+%" PRIu64, root->symbol_offset);
+		ms_text_print(t, root->module[0] ? " in " : " ");
+	}
+	if (root->module[0]) {
+		put_name(t, ms_file_name(root->module));
+		if (!root->symbol[0] && root->offset)
+			ms_text_print(t, "+0x%" PRIx64, (uint64_t)root->offset);
+		ms_text_print(t, " ");
+	}
+	ms_text_print(t, "(");
+	put_name(t, root->kind);
+	if (root->thread_name[0]) {
+		ms_text_print(t, " of ");
+		put_name(t, root->thread_name);
+	}
+	ms_text_print(t, ")");
+}
+
+static void put_blocks(struct ms_text *t, const struct ms_diff_row *row)
+{
+	if (row->type)
+		ms_text_type(t, row->type);
+	else if (!row->size)
+		ms_text_print(t, "all others");
+	if (row->type && row->size)
+		ms_text_print(t, " (");
+	if (row->size)
+		put_sizes(t, row);
+	if (row->type && row->size)
+		ms_text_print(t, ")");
+}
+
 static void put_what(struct ms_text *t, const struct ms_diff_row *row)
 {
-	if (row->type) {
-		ms_text_type(t, row->type);
-		ms_text_print(t, " (");
-	}
-	put_sizes(t, row);
-	if (row->type)
-		ms_text_print(t, ")");
+	if (row->root)
+		put_root(t, row->root);
+	else
+		put_blocks(t, row);
+}
+
+/* "5.0 MB more are held by g_cache in server (data)" */
+static void put_held(struct ms_text *t, const struct ms_diff_row *row)
+{
+	ms_text_print(t, "; ");
+	put_bytes(t, row->side[MS_DIFF_NEW].bytes - row->side[MS_DIFF_OLD].bytes);
+	ms_text_print(t, " more are held by ");
+	put_what(t, row);
 }
 
 /* "334 x Session (152 bytes) more are leaked" */
@@ -128,6 +174,7 @@ static void put_verdict(struct ms_text *t, const struct ms_diff *diff)
 {
 	uint64_t old = diff->reports[MS_DIFF_OLD]->totals.allocation_bytes;
 	uint64_t new = diff->reports[MS_DIFF_NEW]->totals.allocation_bytes;
+	const struct ms_diff_row *holder = grown_most(&diff->roots);
 	const struct ms_diff_row *row = grown_most(&diff->live);
 	int64_t elapsed_ns = ms_diff_elapsed_ns(diff);
 	int64_t by = ms_diff_by(old, new);
@@ -143,6 +190,8 @@ static void put_verdict(struct ms_text *t, const struct ms_diff *diff)
 		ms_text_print(t, " in ");
 		put_elapsed(t, elapsed_ns);
 	}
+	if (holder)
+		put_held(t, holder);
 	if (row)
 		put_grown(t, row, "live");
 	put_leaked(t, diff);
@@ -258,7 +307,11 @@ static bool write_text(const struct ms_diff *diff, struct ms_sink *sink)
 
 	put_verdict(&t, diff);
 	put_header(&t, diff);
-	if (diff->leaks.n)
+	if (diff->holders[MS_DIFF_NEW] && diff->roots.n)
+		put_rows(&t, &diff->roots, diff->limit, "What roots hold");
+	else if (diff->holders[MS_DIFF_NEW])
+		ms_text_print(&t, "What roots hold: no change\n\n");
+	else if (diff->leaks.n)
 		put_rows(&t, &diff->leaks, diff->limit, "Leaks, with what they hold");
 	else
 		ms_text_print(&t, "Leaks: no change\n\n");

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "report/diff/holders.h"
 #include "report/diff/rows.h"
 
 #define WARN(diff, arena, ...) ms_note_add((arena), &(diff)->warnings, __VA_ARGS__)
@@ -105,9 +106,24 @@ static void warn_of_options(struct ms_diff *diff, struct ms_arena *arena)
 		     "a heap could not be verified: blocks may be missing in a report");
 }
 
+static void warn_of_holders(struct ms_diff *diff, struct ms_arena *arena, int side)
+{
+	const struct ms_holders *holders = diff->holders[side];
+
+	if (holders->n_roots > holders->roots.n)
+		WARN(diff, arena,
+		     "%" PRIu64 " roots are not listed in the %s report and not compared: use "
+		     "--limit all",
+		     holders->n_roots - holders->roots.n, side == MS_DIFF_OLD ? "old" : "new");
+}
+
 void ms_diff_warn(struct ms_diff *diff, struct ms_arena *arena)
 {
 	warn_of_programs(diff, arena);
+	for (int side = 0; side < MS_DIFF_SIDES && diff->holders[side]; side++)
+		warn_of_holders(diff, arena, side);
+	if (diff->holders[MS_DIFF_NEW])
+		return;
 	for (int side = 0; side < MS_DIFF_SIDES; side++)
 		warn_of_lists(diff, arena, side);
 	warn_of_options(diff, arena);
