@@ -204,3 +204,30 @@ def test_what_is_unlike_is_compared_with_a_warning(reports, tmp_path):
     cut = changed(tmp_path, reports[1], '"unlisted":{"leaks":0', '"unlisted":{"leaks":7', "cut.json")
     assert "7 leaks are not listed in the new report" in compared(reports[0], cut)["warnings"][0]
     assert "  warning: 7 leaks" in diff(reports[0], cut).stdout
+
+
+# ---- what roots hold: reports of memscan retained ----
+
+def held(pid, time, *roots):
+    """A report of memscan retained, of roots as (name, bytes)."""
+    weight = {"count": 1, "bytes": sum(size for _, size in roots)}
+    entries = [{"root": {"kind": "data", "address": "0x404040", "offset": 16448, "module": "/opt/server", "symbol": name},
+                "words": 1, "retained_count": 1, "retained_bytes": size, "length": 0, "chain": []}
+               for name, size in roots]
+    return {"schema": "memscan.retained/1", "target": {"pid": pid, "exe": "/opt/server"}, "scan": {"time": time},
+            "totals": {"reachable": weight, "unreachable": {"count": 0, "bytes": 0}, "roots": len(roots)},
+            "by_root": entries, "shared": [], "by_type": [], "by_block": [], "warnings": []}
+
+
+def test_roots_are_compared_by_name(reports, tmp_path):
+    files = [tmp_path / "old.json", tmp_path / "new.json"]
+    files[0].write_text(json.dumps(held(1, 0, ("g_cache", 5000), ("g_log", 100))))
+    files[1].write_text(json.dumps(held(1, 600 * 10 ** 9, ("g_cache", 9000), ("g_log", 100), ("g_new", 7))))
+    told = compared(*files)
+    assert [(row["root"]["symbol"], row["growth_bytes"]) for row in told["roots"]] == [("g_cache", 4000), ("g_new", 7)]
+    assert told["grew"] and told["leaks"] == [] and told["warnings"] == []
+    assert diff(*files).stdout.startswith("Live heap grew by 4007 bytes in 10 min; 4000 bytes more are held by g_cache in "
+                                          "server (data); nothing more is leaked\n")
+    check_unread(diff(files[0], reports[0]), "memscan.retained/1", "one command")
+    files[0].write_text(files[0].read_text()[:-40])
+    check_unread(diff(*files), "old.json, line 1", "ends in the middle")
