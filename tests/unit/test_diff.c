@@ -295,6 +295,11 @@ static void started_later(void)
 	new.target.start_time += INT64_C(20000000000);
 }
 
+static void started_earlier(void)
+{
+	new.target.start_time -= INT64_C(20000000000);
+}
+
 /* The clock was set meanwhile. */
 static void started_a_little_later(void)
 {
@@ -346,6 +351,7 @@ static const struct {
 	{ other_program, "different programs: /usr/sbin/server and /bin/other" },
 	{ other_pid, "two runs of the program: process 4321 and process 4322" },
 	{ started_later, "two runs of the program" },
+	{ started_earlier, "two runs of the program" },
 	{ started_a_little_later, NULL },
 	{ start_not_known, NULL },
 	{ older, "older than the old one: were the files swapped?" },

@@ -184,7 +184,7 @@ static const struct {
 	const char *schema; /* NULL: it is refused */
 } schemas[] = {
 	{ "{\"schema\":\"memscan.report/1\"}", "memscan.report/1" },
-	{ "{\"schema\":\"a\" and no JSON", "a" },
+	{ "{\"schema\":\"a\", and no JSON", "a" },
 	{ " {\n\"leaks\":[{},7], \"x\":{\"schema\":\"b\"}, \"schema\":\"a\"", "a" },
 	{ "{\"leaks\":[]}", NULL },
 	{ "{\"schema\":7}", NULL },
