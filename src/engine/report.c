@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 static const char *const phase_names[] = {
 	[MS_PHASE_FREEZE] = "freeze", [MS_PHASE_HOLD] = "hold", [MS_PHASE_CLASSIFY] = "classify",
@@ -38,6 +39,12 @@ struct ms_unlisted ms_report_unlisted(const struct ms_report *report)
 	                 ret.small_leaks + report->leaks.n - possible);
 	ret.possible = less(totals->possible, ret.small_possible + possible);
 	return ret;
+}
+
+bool ms_type_is_same(const struct ms_type *a, const struct ms_type *b)
+{
+	return a->how == b->how && strcmp(a->name, b->name) == 0 &&
+	       strcmp(a->module, b->module) == 0;
 }
 
 void ms_note_add(struct ms_arena *arena, struct ms_notes *notes, const char *fmt, ...)

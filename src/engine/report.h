@@ -66,6 +66,9 @@ struct ms_type {
 
 struct ms_types_told MS_VEC(struct ms_type);
 
+/* Whether a report shows no difference between them. */
+bool ms_type_is_same(const struct ms_type *a, const struct ms_type *b);
+
 enum { MS_STACK_FRAMES = 1024 }; /* more of one stack are not told */
 
 /* The calls that led to an allocation: a run of ms_report.pcs, innermost first. */
@@ -178,6 +181,21 @@ struct ms_suppressed {
 
 struct ms_suppressed_list MS_VEC(struct ms_suppressed);
 
+enum { MS_LIVE_MOST = 1 << 16 };
+
+/* Live blocks of one type and size, or of a class of sizes. */
+struct ms_live {
+	uint64_t size;       /* of a class the largest that it has room for */
+	uint64_t least_size; /* the smallest, likewise; of one size that */
+	uint64_t allocations;
+	uint64_t bytes;
+	uint64_t leaked_allocations; /* of these */
+	uint64_t leaked_bytes;
+	uint32_t type; /* its entry in ms_report.types, from 1 on; 0: not known */
+};
+
+struct ms_live_list MS_VEC(struct ms_live);
+
 struct ms_totals {
 	uint64_t allocations, allocation_bytes;
 	uint64_t leaked_allocations, leaked_bytes;
@@ -239,11 +257,14 @@ struct ms_report {
 	struct ms_totals totals;
 	bool possible;       /* --possible was asked for */
 	bool confirm;        /* --confirm was asked for */
+	bool heap;           /* --heap was asked for: live is filled */
+	uint64_t live_limit; /* how many of live a list for people has */
 	uint64_t confirm_ns; /* how long was waited for the second scan; 0: there was none */
 	struct ms_heaps heaps;
 	struct ms_notes evidence;
 	struct ms_leaks leaks;
-	struct ms_types_told types;  /* of the leaks listed */
+	struct ms_live_list live;    /* most bytes first; all together are all live blocks */
+	struct ms_types_told types;  /* of the leaks listed, and of live */
 	struct ms_stack_list stacks; /* of the leaks listed, each once */
 	struct ms_pcs pcs;
 	struct ms_codes code;  /* all mappings of the files that pcs lie in, by address */

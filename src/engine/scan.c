@@ -10,6 +10,7 @@
 #include "engine/graph/packed.h"
 #include "engine/graph/relative.h"
 #include "engine/holding/why.h"
+#include "engine/live/histogram.h"
 #include "engine/lost/leaks.h"
 #include "engine/lost/signature.h"
 #include "engine/lost/suppress.h"
@@ -118,6 +119,10 @@ static enum ms_status prepare_list(struct scan *s)
 		                         .report = s->report,
 		                         .finder = { .origins = &s->origins } };
 	if (!s->list.types)
+		return no_memory(s);
+	if (s->options->heap)
+		s->list.histogram = ms_histogram_new(s->list.types, s->arena);
+	if (s->options->heap && !s->list.histogram)
 		return no_memory(s);
 	s->list.signer = ms_signer_new(&s->list, &s->regions);
 	if (!s->list.signer || (s->options->suppressions && !ms_suppress_prepare(&s->list)))
@@ -398,6 +403,16 @@ static enum ms_status mark(struct scan *s)
 	return st;
 }
 
+/* Of two scans the first has lost blocks to confirm, and the report is the second's. */
+static enum ms_status count_live(struct scan *s)
+{
+	if (!s->list.histogram || s->report->lost.n)
+		return MS_OK;
+	s->report->heap = true;
+	s->report->live_limit = s->options->limit;
+	return ms_histogram_write(s->list.histogram, &s->blocks, s->report) ? MS_OK : no_memory(s);
+}
+
 static enum ms_status list_leaks(struct scan *s)
 {
 	enum ms_status st = gather(s);
@@ -409,6 +424,8 @@ static enum ms_status list_leaks(struct scan *s)
 		st = ms_leaks_take(&s->list, MS_REASON_NONE, s->err);
 	if (!st)
 		st = ms_leaks_finish(&s->list, s->err);
+	if (!st)
+		st = count_live(s);
 	/* The first of two scans has suppressed nothing. */
 	if (!st && s->options->suppressions && !s->report->lost.n)
 		ms_suppress_warn(&s->list);

@@ -329,6 +329,33 @@ static struct json_object *leak_object(struct ms_json *j, const struct ms_report
 	return object;
 }
 
+static struct json_object *live_object(struct ms_json *j, const struct ms_report *report,
+                                       const struct ms_live *live)
+{
+	struct json_object *object = json_object_new_object();
+
+	if (live->type)
+		add_type(j, object, &report->types.at[live->type - 1]);
+	if (live->least_size != live->size)
+		ms_json_add_number(j, object, "least_size", live->least_size);
+	add_fields(j, object, &ms_json_live, live);
+	return object;
+}
+
+static void put_live(struct ms_json *j, const struct ms_report *report)
+{
+	const struct ms_live_list *list = &report->live;
+
+	if (!report->heap)
+		return;
+	ms_text_print(&j->text, ",\n\"histogram\":[");
+	for (size_t i = 0; i < list->n && j->text.ok; i++) {
+		ms_text_print(&j->text, i ? ",\n" : "\n");
+		ms_json_put(j, live_object(j, report, &list->at[i]));
+	}
+	ms_text_print(&j->text, "]");
+}
+
 static void put_leaks(struct ms_json *j, const struct ms_report *report)
 {
 	const struct ms_leaks *leaks = &report->leaks;
@@ -360,6 +387,7 @@ static bool write_json(const struct ms_report *report, struct ms_sink *sink)
 	put_member(&j, "totals", totals(&j, report));
 	put_leaks(&j, report);
 	put_member(&j, "unlisted", unlisted(&j, report));
+	put_live(&j, report);
 	put_member(&j, "unreachable_mappings", mappings(&j, &report->mappings));
 	if (report->suppressed.n)
 		put_member(&j, "suppressions", suppressions(&j, &report->suppressed));

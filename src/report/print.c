@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "report/utf8.h"
 
 void ms_text_put(struct ms_text *t, const char *bytes, size_t len)
@@ -36,5 +37,19 @@ void ms_text_name(struct ms_text *t, const char *name, size_t len)
 		ms_text_put(t, clean, strlen(clean));
 		name += used;
 		len -= used;
+	}
+}
+
+void ms_text_type(struct ms_text *t, const struct ms_type *type)
+{
+	const char *module = type ? ms_file_name(type->module) : "";
+
+	if (type && type->name[0]) {
+		ms_text_name(t, type->name, strlen(type->name));
+	} else if (module[0]) {
+		ms_text_print(t, "table of functions in ");
+		ms_text_name(t, module, strlen(module));
+	} else {
+		ms_text_print(t, "not known");
 	}
 }

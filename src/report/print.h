@@ -25,4 +25,7 @@ static inline const char *ms_text_plural(uint64_t n)
 /* What the target chose, made harmless to terminals. */
 void ms_text_name(struct ms_text *t, const char *name, size_t len);
 
+/* What blocks are, in a few words; NULL: it is not known. */
+void ms_text_type(struct ms_text *t, const struct ms_type *type);
+
 #endif

@@ -8,6 +8,7 @@
  */
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -397,6 +398,42 @@ static void write_rest(struct ms_text *t, const struct ms_report *report)
 	write_count(t, rest.small_possible, "smaller possible ", size);
 }
 
+static void write_live_row(struct ms_text *t, const struct ms_report *report,
+                           const struct ms_live *live)
+{
+	char size[48];
+
+	if (live->least_size == live->size)
+		(void)snprintf(size, sizeof(size), "%" PRIu64, live->size);
+	else
+		(void)snprintf(size, sizeof(size), "%" PRIu64 "-%" PRIu64, live->least_size,
+		               live->size);
+	ms_text_print(t, "%14" PRIu64 " %12" PRIu64 " %12s %14" PRIu64 "  ", live->bytes,
+	              live->allocations, size, live->leaked_bytes);
+	ms_text_type(t, live->type ? &report->types.at[live->type - 1] : NULL);
+	ms_text_print(t, "\n");
+}
+
+static void write_live(struct ms_text *t, const struct ms_report *report)
+{
+	const struct ms_live_list *list = &report->live;
+	size_t n = report->live_limit < list->n ? (size_t)report->live_limit : list->n;
+
+	if (!report->heap)
+		return;
+	ink(t, INK_TITLE);
+	ms_text_print(t, "Live blocks by type and size, most bytes first:");
+	ink(t, INK_PLAIN);
+	ms_text_print(t, "\n\n%14s %12s %12s %14s  %s\n", "bytes", "blocks", "size", "leaked bytes",
+	              "type");
+	for (size_t i = 0; i < n && t->ok; i++)
+		write_live_row(t, report, &list->at[i]);
+	ms_text_print(t, "\n");
+	if (n < list->n)
+		ms_text_print(t, "%zu more row%s not listed: --limit all lists them\n\n",
+		              list->n - n, list->n - n == 1 ? " is" : "s are");
+}
+
 /* As LeakSanitizer prints it; what matched nothing is among the warnings. */
 static void write_suppressed(struct ms_text *t, const struct ms_report *report)
 {
@@ -428,6 +465,7 @@ static bool write_text(const struct ms_report *report, struct ms_sink *sink)
 	write_leaks(&t, report, false);
 	write_possible(&t, report);
 	write_rest(&t, report);
+	write_live(&t, report);
 	write_mappings(&t, &report->mappings);
 	write_suppressed(&t, report);
 	return t.ok;

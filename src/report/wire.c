@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* "MSWR", "MSWQ" and the layout's number, lest the two ends are ever not one build. */
-enum { MAGIC = 0x5257534d, MAGIC_QUESTION = 0x5157534d, LAYOUT = 11 };
+enum { MAGIC = 0x5257534d, MAGIC_QUESTION = 0x5157534d, LAYOUT = 12 };
 
 /* More of these than any scan makes; an honest sender never meets them. */
 enum {
@@ -39,6 +39,8 @@ struct wire_fixed {
 	struct ms_anchors anchors;
 	struct ms_answer_facts answer;
 	uint64_t possible; /* not bool: any byte may arrive */
+	uint64_t heap;     /* likewise */
+	uint64_t live_limit;
 };
 
 /* A vector of the report, whatever it holds. */
@@ -51,7 +53,7 @@ struct wire_vec {
 };
 
 /* The last of them are those of a question, too. */
-enum { VECTORS = 14, FIRST_ASKED = 11 };
+enum { VECTORS = 15, FIRST_ASKED = 12 };
 
 #define WIRE_VEC(vec, max)                                                  \
 	(struct wire_vec)                                                   \
@@ -73,9 +75,10 @@ static void list_vectors(struct ms_report *report, struct wire_vec ret[VECTORS])
 	ret[8] = WIRE_VEC(&report->answer.subjects, MS_ANSWER_SUBJECTS);
 	ret[9] = WIRE_VEC(&report->answer.chains, MAX_CHAINS);
 	ret[10] = WIRE_VEC(&report->answer.steps, MAX_STEPS);
-	ret[11] = WIRE_VEC(&report->stacks, MAX_STACKS);
-	ret[12] = WIRE_VEC(&report->pcs, MAX_PCS);
-	ret[13] = WIRE_VEC(&report->code, MAX_CODE);
+	ret[11] = WIRE_VEC(&report->live, MS_LIVE_MOST);
+	ret[12] = WIRE_VEC(&report->stacks, MAX_STACKS);
+	ret[13] = WIRE_VEC(&report->pcs, MAX_PCS);
+	ret[14] = WIRE_VEC(&report->code, MAX_CODE);
 }
 
 /* The first entry of @vec, a pointer to whatever it holds. */
@@ -122,6 +125,8 @@ bool ms_wire_send(ms_wire_put put, void *ctx, const struct ms_error *error,
 	fixed.anchors = report->anchors;
 	fixed.answer = report->answer.facts;
 	fixed.possible = report->possible;
+	fixed.heap = report->heap;
+	fixed.live_limit = report->live_limit;
 	return put(ctx, &fixed, sizeof(fixed)) && send_vectors(put, ctx, *report, 0);
 }
 
@@ -190,7 +195,8 @@ static enum ms_status receive_fixed(struct receiver *r, struct ms_report *report
 
 	if (!r->get(r->ctx, &fixed, sizeof(fixed)))
 		return ended(r);
-	if (fixed.target.cmdline_len > sizeof(fixed.target.cmdline) || fixed.possible > 1)
+	if (fixed.target.cmdline_len > sizeof(fixed.target.cmdline) || fixed.possible > 1 ||
+	    fixed.heap > 1)
 		return nonsense(r, "a field out of range");
 	END_STRING(fixed.host.name);
 	END_STRING(fixed.host.kernel);
@@ -206,6 +212,8 @@ static enum ms_status receive_fixed(struct receiver *r, struct ms_report *report
 	report->anchors = fixed.anchors;
 	report->answer.facts = fixed.answer;
 	report->possible = fixed.possible == 1;
+	report->heap = fixed.heap == 1;
+	report->live_limit = fixed.live_limit;
 	return MS_OK;
 }
 
@@ -290,6 +298,18 @@ static bool types_sensible(struct ms_report *report)
 		END_STRING(type->name);
 		END_STRING(type->module);
 	}
+	return true;
+}
+
+static bool live_sensible(const struct ms_report *report)
+{
+	const struct ms_live *live;
+
+	ms_vec_for_each (live, &report->live)
+		if (live->type > report->types.n || live->least_size > live->size ||
+		    live->leaked_allocations > live->allocations ||
+		    live->leaked_bytes > live->bytes)
+			return false;
 	return true;
 }
 
@@ -424,7 +444,8 @@ static enum ms_status receive_report(struct receiver *r, struct ms_report *ret)
 		return st;
 	if (!heaps_sensible(ret) || !leaks_sensible(ret) || !types_sensible(ret) ||
 	    !mappings_sensible(ret) || !stacks_sensible(ret) || !code_sensible(ret) ||
-	    !lost_sensible(ret) || !anchors_sensible(&ret->anchors) || !answer_sensible(ret))
+	    !lost_sensible(ret) || !anchors_sensible(&ret->anchors) || !answer_sensible(ret) ||
+	    !live_sensible(ret))
 		return nonsense(r, "an entry out of range");
 	end_patterns(&ret->suppressed);
 	end_notes(&ret->evidence);

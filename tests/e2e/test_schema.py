@@ -71,7 +71,8 @@ def test_docs_and_schema_have_the_same_values():
     scan_fields = schema.SCHEMA["properties"]["scan"]["properties"]
     for value in leak["reason"]["enum"]:
         assert value in rows
-    for path, values in (("leaks[].kind", leak["kind"]), ("leaks[].type.how", leak["type"]["properties"]["how"]),
+    how = schema.SCHEMA["definitions"]["type"]["properties"]["how"]
+    for path, values in (("leaks[].kind", leak["kind"]), ("leaks[].type.how", how),
                          ("scan.source", scan_fields["source"]),
                          ("scan.phases[].name", scan_fields["phases"]["items"]["properties"]["name"])):
         assert set(values["enum"]) <= set(re.findall(r"`([^`]+)`", rows[path])), path

@@ -205,6 +205,22 @@ static inline void sample_lost(struct ms_arena *arena, struct ms_report *report)
 		(struct ms_lost){ 0x7a03460010, 24, 0x99aabbccddeeff01 };
 }
 
+/* Of a type, of none, and of sizes that are grouped. */
+static inline void sample_live(struct ms_arena *arena, struct ms_report *report)
+{
+	static const struct ms_live live[] = {
+		{ 1023, 896, 1, 901, 0, 0, 0 },
+		{ 100, 100, 5, 500, 2, 200, 1 },
+		{ 40, 40, 3, 120, 1, 40, 2 },
+		{ 43, 43, 1, 43, 0, 0, 0 },
+	};
+
+	report->heap = true;
+	report->live_limit = 3;
+	for (size_t i = 0; i < sizeof(live) / sizeof(live[0]); i++)
+		*(struct ms_live *)ms_vec_push(arena, &report->live) = live[i];
+}
+
 /* What only the original adds: the first address is in two functions, the last has no name. */
 static inline void sample_names(struct ms_arena *arena, struct ms_report *report)
 {
@@ -251,6 +267,7 @@ static inline void sample_report(struct ms_arena *arena, struct ms_report *repor
 	sample_types(arena, report);
 	sample_stacks(arena, report);
 	sample_lost(arena, report);
+	sample_live(arena, report);
 	sample_names(arena, report);
 	mapping = ms_vec_push(arena, &report->mappings);
 	mapping->range = (struct ms_range){ 0x7f0000000000, 0x7f0000100000 };

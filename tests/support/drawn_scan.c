@@ -129,6 +129,9 @@ static void expect_the_same(const struct ms_report *other)
 	cr_expect_eq(other->stacks.n, report.stacks.n);
 	cr_expect_eq(other->pcs.n, report.pcs.n);
 	cr_expect_eq(other->code.n, report.code.n);
+	cr_expect_eq(other->live.n, report.live.n);
+	for (size_t i = 0; i < other->live.n && i < report.live.n; i++)
+		cr_expect_arr_eq(&other->live.at[i], &report.live.at[i], sizeof(struct ms_live));
 	cr_expect_eq(other->mappings.n, report.mappings.n);
 	for (size_t i = 0; i < other->mappings.n && i < report.mappings.n; i++)
 		cr_expect_arr_eq(&other->mappings.at[i], &report.mappings.at[i],

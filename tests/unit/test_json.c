@@ -133,6 +133,16 @@ static const struct {
 	{ "leaks.0.contents", json_type_string, 0, "1f20417e7f80ff0001020304050607086c617374" },
 	{ "leaks.2.kind", json_type_string, 0, "possible" },
 	{ "leaks.2.reason", json_type_string, 0, "interior" },
+	{ "histogram.0.least_size", json_type_int, 896, NULL },
+	{ "histogram.0.size", json_type_int, 1023, NULL },
+	{ "histogram.1.module", json_type_string, 0, "/usr/lib/libops.so.2" },
+	{ "histogram.1.allocations", json_type_int, 5, NULL },
+	{ "histogram.1.bytes", json_type_int, 500, NULL },
+	{ "histogram.1.leaked_allocations", json_type_int, 2, NULL },
+	{ "histogram.1.leaked_bytes", json_type_int, 200, NULL },
+	{ "histogram.2.type.name", json_type_string, 0, "pool::Box<int, char const*>" },
+	{ "histogram.2.type.how", json_type_string, 0, "vtable" },
+	{ "histogram.3.size", json_type_int, 43, NULL },
 	{ "unreachable_mappings.0.address", json_type_string, 0, "0x7f0000000000" },
 	{ "unreachable_mappings.0.size", json_type_int, 1048576, NULL },
 	{ "unreachable_mappings.0.name", json_type_string, 0, "[anon: pool]" },
@@ -172,6 +182,11 @@ static const char *const absent[] = {
 	"unlisted.possible",
 	"unlisted.small_possible",
 	"unreachable_mappings.0.name",
+	"histogram.0.type",
+	"histogram.0.leaked_allocations",
+	"histogram.0.leaked_bytes",
+	"histogram.1.least_size",
+	"histogram.1.type",
 };
 
 Test(json, what_does_not_apply_is_absent_and_never_null)
@@ -191,6 +206,19 @@ Test(json, what_does_not_apply_is_absent_and_never_null)
 	for (size_t i = 0; i < sizeof(absent) / sizeof(absent[0]); i++)
 		cr_assert_null(at(absent[i]), "%s", absent[i]);
 	cr_assert_null(strstr(keeper.bytes, "null"));
+}
+
+Test(json, a_histogram_is_there_when_it_was_asked_for_and_is_not_cut)
+{
+	report.live_limit = 0;
+	read_back();
+	cr_assert_eq(json_object_array_length(at("histogram")), 4);
+	report.live.n = 0;
+	read_back();
+	cr_assert_eq(json_object_array_length(at("histogram")), 0);
+	report.heap = false;
+	read_back();
+	cr_assert_null(at("histogram"));
 }
 
 Test(json, frames_without_names_have_their_places_as_linked)

@@ -102,6 +102,27 @@ Test(json_reader, fills_every_field)
 	cr_assert_eq(got.code.n + got.lost.n, 0);
 }
 
+Test(json_reader, fills_every_field_of_the_histogram)
+{
+	assert_read();
+	cr_assert(got.heap);
+	cr_assert_eq(got.live_limit, UINT64_MAX);
+	cr_assert_eq(got.live.n, sent.live.n);
+	for (size_t i = 0; i < sent.live.n; i++) {
+		const struct ms_live *a = &sent.live.at[i];
+		const struct ms_live *b = &got.live.at[i];
+
+		cr_assert_arr_eq(a, b, offsetof(struct ms_live, type), "%zu", i);
+		cr_assert_eq(!a->type, !b->type);
+		if (a->type)
+			cr_assert_arr_eq(&sent.types.at[a->type - 1], &got.types.at[b->type - 1],
+			                 sizeof(struct ms_type));
+	}
+	sent.heap = false;
+	assert_round_trip();
+	cr_assert_not(got.heap);
+}
+
 /* Types are numbered anew, in the order of the leaks. */
 Test(json_reader, fills_every_field_of_a_leak)
 {
@@ -272,6 +293,7 @@ static const struct {
 	{ "\"tool\":", "\"later\":[],\"tool\":" },
 	{ "\"pid\"", "\"later\":-1.5e3,\"pid\"" },
 	{ "\"size\":20", "\"later\":{\"x\":[]},\"size\":20" },
+	{ "\"size\":100", "\"later\":[{}],\"size\":100" },
 	{ "{\"name\":\"freeze\"", "{\"name\":\"thaw\",\"ns\":1},{\"name\":\"freeze\"" },
 };
 
@@ -290,7 +312,8 @@ Test(json_reader, what_a_later_memscan_adds_is_skipped)
 Test(json_reader, ways_that_a_later_memscan_knows_are_none)
 {
 	replace("\"reason\":\"interior\"", "\"reason\":\"hidden\"");
-	replace("\"how\":\"vtable\"", "\"how\":\"dwarf\"");
+	for (int i = 0; i < 2; i++) /* of a leak, and in the histogram */
+		replace("\"how\":\"vtable\"", "\"how\":\"dwarf\"");
 	assert_read();
 	cr_assert_eq(got.leaks.at[2].reason, MS_REASON_NONE);
 	cr_assert_eq(got.types.at[0].how, MS_HOWS);
@@ -345,6 +368,13 @@ static const struct {
 	{ "\"unlisted\"", "\"leaks\":[],\"unlisted\"", MS_E_CORRUPT,
 	  "\"leaks\" stands there twice" },
 	{ "\"unlisted\"", "\"unliked\"", MS_E_CORRUPT, "\"unlisted\" is missing" },
+	{ "\"size\":100,", "", MS_E_CORRUPT, "\"size\" is missing" },
+	{ "\"least_size\":896", "\"least_size\":1024", MS_E_CORRUPT, "\"least_size\" is out" },
+	{ "leaked_allocations\":2", "leaked_allocations\":6", MS_E_CORRUPT,
+	  "more blocks are leaked" },
+	{ "leaked_bytes\":200", "leaked_bytes\":501", MS_E_CORRUPT, "more blocks are leaked" },
+	{ "\"histogram\":[", "\"histogram\":[7,", MS_E_CORRUPT, "\"histogram\" has a value" },
+	{ "\"histogram\":[", "\"histogram\":{},\"x\":[", MS_E_CORRUPT, "\"histogram\" is no list" },
 	{ "\"unlisted\"", "unlisted", MS_E_CORRUPT, "it is no JSON" },
 	{ "\"unlisted\":", "\"unlisted\"", MS_E_CORRUPT, "there is no ':'" },
 	{ ",\n\"unlisted\"", "\n\"unlisted\"", MS_E_CORRUPT, "line 13: there is no '}'" },

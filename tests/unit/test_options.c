@@ -125,6 +125,7 @@ Test(options, each_sets_its_own_field)
 	cr_assert(parse("--pid=7 --contents") && options.scan.contents && !options.scan.no_fold);
 	cr_assert(parse("--pid=7 --possible") && options.scan.possible && !options.scan.unaligned);
 	cr_assert(parse("--pid=7 --unaligned") && options.scan.unaligned && !options.scan.possible);
+	cr_assert(parse("--pid=7 --heap") && options.scan.heap && !options.scan.possible);
 	cr_assert(parse("--pid=7 --timeout 5") && options.timeout_ns == UINT64_C(5000000000));
 	cr_assert(parse("--pid=7 --color never") && options.colour == MS_COLOUR_NEVER);
 	cr_assert(parse("--pid=7 --color always") && options.colour == MS_COLOUR_ALWAYS);

@@ -54,6 +54,7 @@ Test(text, no_leaks_is_the_summary_with_zeros)
 	report.leaks.n = 0;
 	report.possible = false;
 	report.mappings.n = 0;
+	report.live_limit = UINT64_MAX;
 	assert_says("\n0 bytes in 0 allocations unreachable out of 24 bytes in 1 allocation\n");
 	assert_not_says("unreachable at");
 	assert_not_says("Possible");
@@ -84,6 +85,19 @@ Test(text, counts_of_one_are_singular)
 	assert_says("1 smaller leak is not listed: --min-size 0");
 	assert_not_says("more possible");
 	assert_says("1 smaller possible leak is not listed: --min-size 0");
+}
+
+Test(text, lists_live_blocks_up_to_the_limit)
+{
+	assert_says("\n           901            1     896-1023              0  not known\n");
+	assert_not_says(" 43 ");
+	report.live_limit = 4;
+	assert_says("\n            43            1           43              0  not known\n\n");
+	assert_not_says("more row");
+	report.live_limit = 2;
+	assert_says("\n2 more rows are not listed: --limit all lists them\n");
+	report.heap = false;
+	assert_not_says("Live blocks");
 }
 
 /* ---- the few entries that most bytes are in ---- */

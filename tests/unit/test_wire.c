@@ -90,7 +90,8 @@ Test(wire, what_is_sent_arrives)
 	cr_assert_arr_eq(&got.scan, &sent.scan, sizeof(sent.scan));
 	cr_assert_arr_eq(&got.totals, &sent.totals, sizeof(sent.totals));
 	cr_assert_arr_eq(&got.anchors, &sent.anchors, sizeof(sent.anchors));
-	cr_assert(got.possible);
+	cr_assert(got.possible && got.heap);
+	cr_assert_eq(got.live_limit, sent.live_limit);
 	assert_vector(heaps);
 	assert_vector(evidence);
 	assert_vector(leaks);
@@ -102,6 +103,7 @@ Test(wire, what_is_sent_arrives)
 	assert_vector(pcs);
 	assert_vector(code);
 	assert_vector(lost);
+	assert_vector(live);
 	cr_assert_eq(got.names.n, 0);
 	cr_assert_eq(wire.at, wire.len);
 }
@@ -225,6 +227,17 @@ Test(wire, numbers_out_of_range_are_refused)
 	assert_refuses(heap + offsetof(struct ms_heap, n_evidence), 3);
 	assert_refuses(mapping + offsetof(struct ms_lost_mapping, range.begin) + 7, 0x80);
 	assert_refuses(target + offsetof(struct ms_target_facts, cmdline_len) + 3, 0xff);
+}
+
+Test(wire, live_blocks_that_make_no_sense_are_refused)
+{
+	size_t live = find(sent.live.at + 1, sizeof(*sent.live.at));
+
+	assert_refuses(live + offsetof(struct ms_live, type), (unsigned char)(sent.types.n + 1));
+	assert_refuses(live + offsetof(struct ms_live, type) + 3, 0xff);
+	assert_refuses(live + offsetof(struct ms_live, least_size), 101);
+	assert_refuses(live + offsetof(struct ms_live, leaked_allocations), 6);
+	assert_refuses(live + offsetof(struct ms_live, leaked_bytes) + 7, 1);
 }
 
 Test(wire, stacks_out_of_range_are_refused)

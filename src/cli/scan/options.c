@@ -283,6 +283,8 @@ static const struct ms_option rows[] = {
 	  .flag = offsetof(struct ms_options, scan.unaligned) },
 	{ 0, "min-size", "BYTES", "omit smaller leaks from the list (default 0)",
 	  .take = take_min_size },
+	{ 0, "heap", NULL, "also count all live blocks, by type and size",
+	  .flag = offsetof(struct ms_options, scan.heap) },
 	{ 0, "suppressions", "FILE", "suppress matching leaks (LeakSanitizer's format); repeatable",
 	  .take = take_suppressions },
 	{ 0, "debug-dir", "DIR", "also look for separate debug files in DIR",
@@ -322,6 +324,7 @@ static const char usage[] =
 	"Other commands, each with its own --help:\n"
 	"  memscan run [OPTION]... [--] PROG [ARG]...  run PROG, scan it just before it exits\n"
 	"  memscan why --pid N ADDRESS|TYPE            print what keeps a block alive\n"
+	"  memscan diff [OPTION]... OLD NEW            print what leaked or grew between reports\n"
 	"  memscan stacks PID                          print the stack of every thread\n"
 	"  memscan trigger [--stacks] PID              ask a process to search itself\n"
 	"  memscan heapdump [OPTION]... [OLD] FILE     read Android native heap dumps\n"

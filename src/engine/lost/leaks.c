@@ -7,6 +7,7 @@
 
 #include "base/sort.h"
 #include "engine/graph/fold.h"
+#include "engine/live/histogram.h"
 #include "engine/lost/confirm.h"
 #include "engine/lost/signature.h"
 #include "engine/lost/suppress.h"
@@ -170,6 +171,13 @@ static bool add_heads(struct ms_leak_list *list, const struct ms_heads *heads,
 	return true;
 }
 
+/* Possible leaks are none of the histogram's. */
+static bool count_live(const struct ms_leak_list *list, const struct ms_entry *entry)
+{
+	return !list->histogram || entry->kind == MS_LEAK_POSSIBLE ||
+	       ms_histogram_add_leaked(list->histogram, entry->address, entry->size);
+}
+
 /* Count the blocks that @before says were unmarked, and list each of them under --no-fold. */
 static bool take_cell(struct ms_leak_list *list, const struct ms_extent *extent, size_t cell,
                       uint64_t unmarked, enum ms_reason reason)
@@ -187,6 +195,8 @@ static bool take_cell(struct ms_leak_list *list, const struct ms_extent *extent,
 			                  .reason = (uint8_t)reason };
 
 		count_block(&list->report->totals, kind, entry.size);
+		if (!count_live(list, &entry))
+			return false;
 		if (!list->options->no_fold)
 			continue;
 		entry.stack = ms_origin_find(&list->finder, entry.address);

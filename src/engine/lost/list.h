@@ -31,6 +31,7 @@ struct ms_entry {
 struct ms_entries MS_VEC(struct ms_entry);
 
 struct ms_signer;
+struct ms_histogram;
 
 struct ms_leak_list {
 	struct ms_blocks *blocks;
@@ -41,7 +42,8 @@ struct ms_leak_list {
 	struct ms_report *report;       /* its totals and leaks are filled */
 	struct ms_origin_finder finder; /* its origins: NULL when none were kept */
 	struct ms_entries entries;
-	struct ms_signer *signer; /* of its entries (signature.h) */
+	struct ms_signer *signer;       /* of its entries (signature.h) */
+	struct ms_histogram *histogram; /* leaks are counted there, too; or NULL */
 	struct ms_map
 		signed_by[MS_REASONS]; /* of signatures without a stack: the entry, from 1 on */
 	size_t *merged;     /* of each reason and stack: the entry that has it, from 1 on, or 0 */

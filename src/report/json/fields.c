@@ -143,6 +143,14 @@ static const struct ms_json_field reason[] = {
 	{ "reason", MEMBER(ms_leak, reason, MS_JSON_NAME, true), &ms_json_reasons },
 };
 
+static const struct ms_json_field live[] = {
+	AMOUNT(ms_live, size),
+	AMOUNT(ms_live, allocations),
+	AMOUNT(ms_live, bytes),
+	KNOWN_AMOUNT(ms_live, leaked_allocations),
+	KNOWN_AMOUNT(ms_live, leaked_bytes),
+};
+
 static const struct ms_json_field suppression[] = {
 	{ "pattern", MEMBER(ms_suppressed, pattern, MS_JSON_TEXT, false), NULL },
 	AMOUNT(ms_suppressed, allocations),
@@ -167,4 +175,5 @@ const struct ms_json_fields ms_json_unlisted = TABLE(unlisted);
 const struct ms_json_fields ms_json_unlisted_possible = TABLE(unlisted_possible);
 const struct ms_json_fields ms_json_leak = TABLE(leak);
 const struct ms_json_fields ms_json_reason = TABLE(reason);
+const struct ms_json_fields ms_json_live = TABLE(live);
 const struct ms_json_fields ms_json_suppression = TABLE(suppression);

@@ -54,6 +54,7 @@ extern const struct ms_json_fields ms_json_unlisted;    /* of struct ms_unlisted
 extern const struct ms_json_fields ms_json_unlisted_possible; /* the same, of --possible */
 extern const struct ms_json_fields ms_json_leak;              /* of struct ms_leak */
 extern const struct ms_json_fields ms_json_reason;      /* the same, behind its contents and type */
+extern const struct ms_json_fields ms_json_live;        /* of struct ms_live */
 extern const struct ms_json_fields ms_json_suppression; /* of struct ms_suppressed */
 
 extern const struct ms_json_names ms_json_hows;    /* of enum ms_how */

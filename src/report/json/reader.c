@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * The outermost object and its lists are walked here, as the writer writes them by hand;
- * json-c reads the values that stand in them, one by one.
- */
 #include "report/json/reader.h"
 
 #include <assert.h>
 #include <string.h>
 
 #include "report/json/backtraces.h"
+#include "report/json/walk.h"
 
 static const char schema[] = "memscan.report/1";
 
-enum { MEMBERS = 11, LONGEST_KEY = 64 };
+enum { MEMBERS = 12 };
 
 struct reader {
 	struct ms_json_input in;
@@ -48,8 +45,9 @@ static void take_note(struct reader *r, struct json_object *value, struct ms_not
 
 /* ---- the parts that are objects ---- */
 
-static void take_host(struct reader *r, struct json_object *object)
+static void take_host(void *reader, struct json_object *object)
 {
+	struct reader *r = reader;
 	ms_json_get_fields(&r->in, object, &ms_json_host, &r->report.host);
 }
 
@@ -65,8 +63,9 @@ static void take_argument(struct ms_target_facts *target, struct json_object *va
 	target->cmdline_len += (uint32_t)strlen(at) + 1;
 }
 
-static void take_target(struct reader *r, struct json_object *object)
+static void take_target(void *reader, struct json_object *object)
 {
+	struct reader *r = reader;
 	struct ms_target_facts *target = &r->report.target;
 	struct json_object *words = ms_json_get(&r->in, object, "cmdline", json_type_array);
 
@@ -93,8 +92,9 @@ static void take_phase(struct reader *r, struct json_object *object)
 			r->report.scan.phase_ns[i] = ns;
 }
 
-static void take_scan(struct reader *r, struct json_object *object)
+static void take_scan(void *reader, struct json_object *object)
 {
+	struct reader *r = reader;
 	struct json_object *phases = ms_json_get(&r->in, object, "phases", json_type_array);
 
 	ms_json_get_fields(&r->in, object, &ms_json_scan, &r->report);
@@ -113,8 +113,9 @@ static bool has(struct json_object *object, const char *key)
 	return json_object_object_get_ex(object, key, NULL);
 }
 
-static void take_totals(struct reader *r, struct json_object *object)
+static void take_totals(void *reader, struct json_object *object)
 {
+	struct reader *r = reader;
 	struct ms_totals *totals = &r->report.totals;
 
 	r->report.possible = has(object, "possible_bytes");
@@ -127,8 +128,9 @@ static void take_totals(struct reader *r, struct json_object *object)
 		ms_json_get_fields(&r->in, object, &ms_json_unconfirmed, totals);
 }
 
-static void take_unlisted(struct reader *r, struct json_object *object)
+static void take_unlisted(void *reader, struct json_object *object)
 {
+	struct reader *r = reader;
 	ms_json_get_fields(&r->in, object, &ms_json_unlisted, &r->unlisted);
 	if (has(object, "possible"))
 		ms_json_get_fields(&r->in, object, &ms_json_unlisted_possible, &r->unlisted);
@@ -136,8 +138,9 @@ static void take_unlisted(struct reader *r, struct json_object *object)
 
 /* ---- entries of lists ---- */
 
-static void take_heap(struct reader *r, struct json_object *object)
+static void take_heap(void *reader, struct json_object *object)
 {
+	struct reader *r = reader;
 	struct json_object *evidence = ms_json_get(&r->in, object, "evidence", json_type_array);
 	struct ms_heap *heap = push(r, &r->report.heaps);
 
@@ -149,8 +152,9 @@ static void take_heap(struct reader *r, struct json_object *object)
 		take_note(r, json_object_array_get_idx(evidence, i), &r->report.evidence);
 }
 
-static void take_mapping(struct reader *r, struct json_object *object)
+static void take_mapping(void *reader, struct json_object *object)
 {
+	struct reader *r = reader;
 	ms_addr begin = ms_json_get_address(&r->in, object, "address");
 	uint64_t size = ms_json_get_amount(&r->in, object, "size", UINT64_MAX - begin);
 	struct json_object *name = ms_json_get(&r->in, object, "name", json_type_string);
@@ -163,16 +167,18 @@ static void take_mapping(struct reader *r, struct json_object *object)
 		ms_json_string(name, mapping->name, sizeof(mapping->name));
 }
 
-static void take_suppression(struct reader *r, struct json_object *object)
+static void take_suppression(void *reader, struct json_object *object)
 {
+	struct reader *r = reader;
 	struct ms_suppressed *suppressed = push(r, &r->report.suppressed);
 
 	if (suppressed)
 		ms_json_get_fields(&r->in, object, &ms_json_suppression, suppressed);
 }
 
-static void take_warning(struct reader *r, struct json_object *value)
+static void take_warning(void *reader, struct json_object *value)
 {
+	struct reader *r = reader;
 	take_note(r, value, &r->report.warnings);
 }
 
@@ -198,19 +204,13 @@ static void take_contents(struct reader *r, struct json_object *value, struct ms
 	leak->contents_len = (uint8_t)(len / 2);
 }
 
-static bool same_type(const struct ms_type *a, const struct ms_type *b)
-{
-	return a->how == b->how && strcmp(a->name, b->name) == 0 &&
-	       strcmp(a->module, b->module) == 0;
-}
-
 static uint32_t add_type(struct reader *r, const struct ms_type *type)
 {
 	uint64_t hash = ms_json_hash(ms_json_hash(type->how, type->name), type->module);
 	uint32_t *seen = &r->recent->types[ms_json_recent_at(hash)];
 	struct ms_type *slot;
 
-	if (*seen && same_type(&r->report.types.at[*seen - 1], type))
+	if (*seen && ms_type_is_same(&r->report.types.at[*seen - 1], type))
 		return *seen;
 	slot = push(r, &r->report.types);
 	if (!slot)
@@ -221,7 +221,7 @@ static uint32_t add_type(struct reader *r, const struct ms_type *type)
 }
 
 /* A module alone has a constant table of functions. */
-static void take_type(struct reader *r, struct json_object *object, struct ms_leak *leak)
+static uint32_t take_type(struct reader *r, struct json_object *object)
 {
 	struct json_object *named = ms_json_get(&r->in, object, "type", json_type_object);
 	struct json_object *module = ms_json_get(&r->in, object, "module", json_type_string);
@@ -232,7 +232,7 @@ static void take_type(struct reader *r, struct json_object *object, struct ms_le
 	struct ms_type type;
 
 	if (!name && !module)
-		return;
+		return 0;
 	memset(&type, 0, sizeof(type));
 	type.how = MS_HOW_FUNCTIONS;
 	if (name)
@@ -241,11 +241,12 @@ static void take_type(struct reader *r, struct json_object *object, struct ms_le
 		ms_json_string(module, type.module, sizeof(type.module));
 	if (name)
 		type.how = how ? (uint8_t)ms_json_name_of(how, &ms_json_hows) : MS_HOWS;
-	leak->type = add_type(r, &type);
+	return add_type(r, &type);
 }
 
-static void take_leak(struct reader *r, struct json_object *object)
+static void take_leak(void *reader, struct json_object *object)
 {
+	struct reader *r = reader;
 	struct json_object *contents = ms_json_get(&r->in, object, "contents", json_type_string);
 	struct json_object *frames = ms_json_get(&r->in, object, "backtrace", json_type_array);
 	struct ms_leak *leak = push(r, &r->report.leaks);
@@ -256,23 +257,32 @@ static void take_leak(struct reader *r, struct json_object *object)
 	ms_json_get_fields(&r->in, object, &ms_json_reason, leak);
 	if (contents)
 		take_contents(r, contents, leak);
-	take_type(r, object, leak);
+	leak->type = take_type(r, object);
 	if (frames)
 		leak->stack = ms_json_get_backtrace(&r->in, frames, r->recent, &r->report);
 }
 
+static void take_live(void *reader, struct json_object *object)
+{
+	struct reader *r = reader;
+	struct ms_live *live = push(r, &r->report.live);
+
+	if (!live)
+		return;
+	live->type = take_type(r, object);
+	ms_json_get_fields(&r->in, object, &ms_json_live, live);
+	live->least_size = live->size;
+	if (has(object, "least_size"))
+		live->least_size = ms_json_get_amount(&r->in, object, "least_size", live->size);
+	if (live->leaked_allocations > live->allocations || live->leaked_bytes > live->bytes)
+		ms_json_corrupt(&r->in, "more blocks are leaked than there are");
+}
+
 /* ---- the outermost object ---- */
 
-struct member {
-	const char *key;
-	bool must; /* stand in a report */
-	bool list; /* of objects, or of strings */
-	enum json_type type;
-	void (*take)(struct reader *r, struct json_object *value);
-};
-
-static void take_schema(struct reader *r, struct json_object *value)
+static void take_schema(void *reader, struct json_object *value)
 {
+	struct reader *r = reader;
 	static const char of_report[] = "memscan.report/";
 	const char *said = json_object_get_string(value);
 
@@ -284,7 +294,7 @@ static void take_schema(struct reader *r, struct json_object *value)
 		ms_json_corrupt(&r->in, "\"schema\" is '%.40s', not '%s'", said, schema);
 }
 
-static const struct member members[] = {
+static const struct ms_json_member members[] = {
 	{ "schema", true, false, json_type_string, take_schema },
 	{ "host", false, false, json_type_object, take_host },
 	{ "target", true, false, json_type_object, take_target },
@@ -293,89 +303,13 @@ static const struct member members[] = {
 	{ "totals", true, false, json_type_object, take_totals },
 	{ "leaks", true, true, json_type_object, take_leak },
 	{ "unlisted", true, false, json_type_object, take_unlisted },
+	{ "histogram", false, true, json_type_object, take_live },
 	{ "unreachable_mappings", true, true, json_type_object, take_mapping },
 	{ "suppressions", false, true, json_type_object, take_suppression },
 	{ "warnings", true, true, json_type_string, take_warning },
 };
 
 static_assert(sizeof(members) / sizeof(members[0]) == MEMBERS, "a mark for each member");
-
-/* Read a value, and hand it to @member unless that is NULL. */
-static void read_value(struct reader *r, const struct member *member)
-{
-	struct json_object *value = ms_json_value(&r->in);
-
-	if (value && member && !json_object_is_type(value, member->type))
-		ms_json_corrupt(&r->in, "\"%s\" has a value that is not of type %s", member->key,
-		                json_type_to_name(member->type));
-	else if (value && member)
-		member->take(r, value);
-	json_object_put(value);
-}
-
-/* Behind its bracket. */
-static void read_list(struct reader *r, const struct member *member)
-{
-	if (ms_json_take(&r->in, ']'))
-		return;
-	do
-		read_value(r, member);
-	while (ms_json_take(&r->in, ','));
-	(void)ms_json_expect(&r->in, ']');
-}
-
-static const struct member *find_member(struct reader *r, const char *key)
-{
-	for (size_t i = 0; i < MEMBERS; i++) {
-		if (strcmp(members[i].key, key) != 0)
-			continue;
-		if (r->seen[i])
-			ms_json_corrupt(&r->in, "\"%s\" stands there twice", key);
-		r->seen[i] = true;
-		return &members[i];
-	}
-	return NULL;
-}
-
-static void read_member(struct reader *r)
-{
-	struct json_object *value = ms_json_value(&r->in);
-	const struct member *member;
-	char key[LONGEST_KEY];
-
-	if (value && !json_object_is_type(value, json_type_string))
-		ms_json_corrupt(&r->in, "a member's name is no string");
-	else if (value)
-		ms_json_string(value, key, sizeof(key));
-	json_object_put(value);
-	if (!ms_json_expect(&r->in, ':'))
-		return;
-	member = find_member(r, key);
-	if (!ms_json_take(&r->in, '[')) {
-		if (member && member->list)
-			ms_json_corrupt(&r->in, "\"%s\" is no list", key);
-		read_value(r, member);
-	} else {
-		if (member && !member->list)
-			ms_json_corrupt(&r->in, "\"%s\" is a list", key);
-		read_list(r, member);
-	}
-}
-
-static void read_report(struct reader *r)
-{
-	if (!ms_json_expect(&r->in, '{'))
-		return;
-	do
-		read_member(r);
-	while (ms_json_take(&r->in, ','));
-	(void)ms_json_expect(&r->in, '}');
-	if (!ms_json_at_end(&r->in))
-		ms_json_corrupt(&r->in, "something stands behind the report");
-	for (size_t i = 0; i < MEMBERS; i++)
-		if (members[i].must && !r->seen[i])
-			ms_json_corrupt(&r->in, "\"%s\" is missing", members[i].key);
-}
 
 static uint64_t sum(uint64_t a, uint64_t b)
 {
@@ -399,21 +333,33 @@ static void count_entries(struct reader *r)
 	                    sum(totals->possible, r->report.leaks.n - possible));
 }
 
+static bool was_seen(const struct reader *r, const char *key)
+{
+	size_t i = 0;
+
+	while (strcmp(members[i].key, key) != 0)
+		i++;
+	return r->seen[i];
+}
+
 enum ms_status ms_json_read_report(const struct ms_json_file *file, struct ms_arena *arena,
                                    struct ms_report *ret, struct ms_error *err)
 {
 	struct reader r;
+	struct ms_json_walk walk = { members, MEMBERS, r.seen, &r };
 
 	memset(&r, 0, sizeof(r));
 	ms_json_input_init(&r.in, file, arena, err);
 	r.recent = ms_arena_alloc(arena, sizeof(*r.recent));
 	if (!r.recent)
 		ms_json_no_memory(&r.in);
-	read_report(&r);
+	ms_json_walk(&r.in, &walk);
 	ms_json_input_deinit(&r.in);
 	if (r.in.st)
 		return r.in.st;
 	count_entries(&r);
+	r.report.heap = was_seen(&r, "histogram");
+	r.report.live_limit = UINT64_MAX;
 	*ret = r.report;
 	return MS_OK;
 }

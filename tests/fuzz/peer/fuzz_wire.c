@@ -54,6 +54,7 @@ static void check_report(const struct ms_report *r)
 {
 	static const char *const formats[] = { "text", "json" };
 	struct ms_sink sink = { sink_write, false };
+	const struct ms_live *live;
 	const struct ms_leak *leak;
 	const struct ms_note *note;
 
@@ -62,6 +63,8 @@ static void check_report(const struct ms_report *r)
 		require(leak->type <= r->types.n && leak->stack <= r->stacks.n &&
 		                leak->contents_len <= sizeof(leak->contents),
 		        "what a leak has is there");
+	ms_vec_for_each (live, &r->live)
+		require(live->type <= r->types.n, "a live block's type is there");
 	ms_vec_for_each (note, &r->warnings)
 		require(ends(note->text, sizeof(note->text)), "a warning ends");
 	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)

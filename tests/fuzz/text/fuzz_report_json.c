@@ -5,11 +5,15 @@
  *	fuzz: -max_len=8192
  *
  * It must neither crash nor run on. What it takes is written again and read again, and is
- * the same text then; types, stacks and names are where the leaks say.
+ * the same text then; types, stacks and names are where the leaks say. Compared with itself
+ * nothing grew, and with an empty report every comparison can be written. The same of what
+ * roots hold.
  */
 
 #include <string.h>
 
+#include "report/diff/holders.h"
+#include "report/diff/writers.h"
 #include "report/json/reader.h"
 #include "report/writers.h"
 
@@ -48,6 +52,17 @@ static void check_leaks(const struct ms_report *report)
 	}
 }
 
+static void check_live(const struct ms_report *report)
+{
+	const struct ms_live *live;
+
+	ms_vec_for_each (live, &report->live)
+		require(live->type <= report->types.n && live->least_size <= live->size &&
+		                live->leaked_allocations <= live->allocations &&
+		                live->leaked_bytes <= live->bytes,
+		        "live blocks make sense");
+}
+
 static void check(const struct ms_report *report)
 {
 	const struct ms_stack *stack;
@@ -55,6 +70,7 @@ static void check(const struct ms_report *report)
 	uint64_t evidence = 0;
 
 	check_leaks(report);
+	check_live(report);
 	require(report->names.n == report->pcs.n, "an address has its names");
 	ms_vec_for_each (stack, &report->stacks)
 		require(stack->n <= MS_STACK_FRAMES && stack->first + stack->n <= report->pcs.n,
@@ -89,6 +105,62 @@ static void read_again(const struct ms_report *report, struct ms_arena *arena)
 	        "it is the same again");
 }
 
+/* ---- comparing ---- */
+
+static bool swallow(struct ms_sink *sink, const char *bytes, size_t len)
+{
+	(void)sink;
+	require(!memchr(bytes, '\0', len), "text has no NUL");
+	return true;
+}
+
+static void compare(struct ms_diff *diff, struct ms_arena *arena)
+{
+	static const char *const formats[] = { "text", "json" };
+	struct ms_sink sink = { swallow, false };
+	struct ms_error err;
+
+	diff->files[MS_DIFF_OLD] = diff->files[MS_DIFF_NEW] = "fuzz";
+	diff->limit = UINT64_MAX;
+	require(!ms_diff_make(diff, arena, &err), "there is memory for comparing");
+	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
+		require(ms_diff_writer_find(formats[i])->write(diff, &sink), "it is written");
+}
+
+/* With itself, and either way with a report that has nothing. */
+static void compare_all(const struct ms_report *report, const struct ms_holders *holders,
+                        struct ms_arena *arena)
+{
+	static const struct ms_report empty = { .heap = true };
+	static const struct ms_holders none;
+	const struct ms_holders *other = holders ? &none : NULL;
+	struct ms_diff same = { .reports = { report, report }, .holders = { holders, holders } };
+	struct ms_diff grown = { .reports = { &empty, report }, .holders = { other, holders } };
+	struct ms_diff gone = { .reports = { report, &empty }, .holders = { holders, other } };
+
+	compare(&same, arena);
+	require(!same.leaks.n && !same.live.n && !same.roots.n && !ms_diff_grew(&same),
+	        "a report did not grow beyond itself");
+	compare(&grown, arena);
+	compare(&gone, arena);
+	require(grown.leaks.n == gone.leaks.n && grown.live.n == gone.live.n &&
+	                grown.roots.n == gone.roots.n,
+	        "what comes one way goes the other");
+}
+
+static void read_holders(const struct ms_json_file *file, struct ms_arena *arena)
+{
+	struct ms_holders holders;
+	struct ms_report report;
+	struct ms_error err;
+
+	memset(&err, 0, sizeof(err));
+	if (!ms_holders_read(file, arena, &report, &holders, &err))
+		compare_all(&report, &holders, arena);
+	else
+		require(err.text[0] && err.advice[0], "an error is told");
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const struct ms_json_file file = { "fuzz", (const char *)data, size };
@@ -100,9 +172,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	ms_arena_init(&arena);
 	if (!ms_json_read_report(&file, &arena, &report, &err)) {
 		check(&report);
+		compare_all(&report, NULL, &arena);
 		read_again(&report, &arena);
 	} else {
 		require(err.text[0] && err.advice[0], "an error is told");
+		read_holders(&file, &arena);
 	}
 	ms_arena_deinit(&arena);
 	return 0;
@@ -117,8 +191,17 @@ static const char small[] =
 	"\"suppressed_bytes\":0},\"leaks\":[],\"unlisted\":{\"leaks\":0,\"small_leaks\":0},"
 	"\"unreachable_mappings\":[],\"warnings\":[],\"later\":{\"a\":[true,1.5e3]}}";
 
+static const char held[] =
+	"{\"schema\":\"memscan.retained/1\",\"target\":{\"pid\":7},\"scan\":{\"time\":1},"
+	"\"totals\":{\"reachable\":{\"count\":1,\"bytes\":8},\"unreachable\":{\"count\":0,"
+	"\"bytes\":0},\"roots\":1},\"by_root\":[{\"root\":{\"kind\":\"data\",\"module\":\"/bin/p\","
+	"\"symbol\":\"g\",\"offset\":-8},\"retained_count\":1,\"retained_bytes\":8}],"
+	"\"by_type\":[{\"type\":{\"name\":\"T\"},\"count\":1,\"bytes\":8},"
+	"{\"size\":24,\"count\":0,\"bytes\":0}]}";
+
 void fuzz_seeds(fuzz_take take)
 {
 	take_golden(take, "", 0, "tests/golden/report.json");
 	take(small, sizeof(small) - 1);
+	take(held, sizeof(held) - 1);
 }
