@@ -117,9 +117,9 @@ $(B)/memscan: $(B)/$(MAIN).o $(B)/parts.a
 
 # ---- the library that programs link; it depends on the C library alone ----
 
-NOT_IN_LIBRARY := src/report/json.c src/report/why.c src/report/stacks.c src/report/writers.c src/target/process/find.c \
+NOT_IN_LIBRARY := src/report/json.c src/report/stacks.c src/report/writers.c src/target/process/find.c \
                   src/scan/confirm.c \
-                  $(wildcard src/report/json/*.c src/report/amounts/*.c src/report/heapdump/*.c src/report/records/*.c \
+                  $(wildcard src/report/json/*.c src/report/answers/*.c src/report/amounts/*.c src/report/heapdump/*.c src/report/records/*.c \
                              src/target/run/*.c \
                              src/target/stacks/*.c src/cli/*.c src/cli/*/*.c src/sym/*.c src/sym/*/*.c src/shim/*.c src/shim/*/*.c)
 LIBRARY := $(filter-out $(NOT_IN_LIBRARY),$(SRC))

@@ -4,35 +4,22 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "cli/cli.h"
-#include "cli/output.h"
 #include "cli/scan/command.h"
-#include "cli/tell.h"
-#include "target/proc.h"
-
-static void name_thread(struct ms_spot *spot)
-{
-	if (spot->kind != MS_ROOT_STACK && spot->kind != MS_ROOT_TLS &&
-	    spot->kind != MS_ROOT_REGISTER)
-		return;
-	memset(spot->thread, 0, sizeof(spot->thread));
-	if (spot->tid > 0)
-		ms_proc_name(spot->tid, spot->thread, sizeof(spot->thread));
-}
+#include "cli/why/ask.h"
 
 /* Threads that run yet say how they are called. */
-static void name_threads(struct ms_findings *answer)
+static void name_threads(struct ms_report *report)
 {
+	struct ms_findings *answer = &report->answer;
 	struct ms_answer_chain *chain;
 	struct ms_subject *subject;
 
 	ms_vec_for_each (chain, &answer->chains)
-		name_thread(&chain->root);
+		ms_answer_name_thread(&chain->root);
 	ms_vec_for_each (subject, &answer->subjects)
-		name_thread(&subject->spot);
+		ms_answer_name_thread(&subject->spot);
 }
 
 /* ---- what is no answer ---- */
@@ -110,45 +97,15 @@ static enum ms_status check_answer(const struct ms_options *options, const struc
 
 /* ---- the command ---- */
 
-static int ask(const struct ms_options *options, struct ms_arena *arena)
-{
-	const struct ms_writer *writer = ms_answer_writer_find(options->writer->name);
-	struct ms_report report;
-	struct ms_error err;
-	enum ms_status st = ms_scan_process(options, arena, &report, &err);
-
-	if (!st && options->verbose)
-		ms_tell_report(&report);
-	if (!st)
-		st = check_answer(options, &report, &err);
-	if (st) {
-		ms_tell_error(&err);
-		return MS_EXIT_REFUSED;
-	}
-	name_threads(&report.answer);
-	if (ms_output_write(options->output, writer, &report,
-	                    ms_output_is_coloured(options->colour, options->output, STDOUT_FILENO),
-	                    &err)) {
-		ms_tell_error(&err);
-		return MS_EXIT_UNWRITTEN;
-	}
-	return MS_EXIT_CLEAN;
-}
-
 static int check_and_ask(const struct ms_options *options)
 {
-	struct ms_arena arena;
-	struct ms_error err;
-	int status;
+	static const struct ms_answer_call call = {
+		.find_writer = ms_answer_writer_find,
+		.check = check_answer,
+		.name_threads = name_threads,
+	};
 
-	if (ms_output_check(options->output, &err)) {
-		ms_tell_error(&err);
-		return MS_EXIT_UNWRITTEN;
-	}
-	ms_arena_init(&arena);
-	status = ask(options, &arena);
-	ms_arena_deinit(&arena);
-	return status;
+	return ms_answer_ask(&call, options);
 }
 
 int ms_cmd_why(int argc, char **argv)
