@@ -36,7 +36,8 @@ static void put_chain(struct ms_text *t, const struct ms_report *report,
 		ms_answer_block(t, report, &step->block);
 		if (step->direct)
 			ms_text_print(t, ", at +%" PRIu64, step->block.offset);
-		ms_text_print(t, ", retains %" PRIu64 "\n", step->retained.bytes);
+		ms_text_print(t, ", retains %" PRIu64 " byte%s\n", step->retained.bytes,
+		              ms_text_plural(step->retained.bytes));
 	}
 	if (chain->length > end)
 		ms_text_print(t, "           -> … %" PRIu64 " more\n", chain->length - end);
