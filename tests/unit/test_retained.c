@@ -234,17 +234,30 @@ Test(retained, takes_a_stack_and_its_registers_for_one)
 	static struct asked a;
 	static uint64_t word;
 
-	draw(&a, "r>A r>A+40 r>A+40 r>A+40 r>B r>A+40 r>A+40 r>A+40 r>C A>D B>E C>E X>D");
+	draw(&a, "r>A r>A+40 r>A+40 r>A+40 r>B r>A+40 r>A+40 r>A+40 r>C A>D C>E X>D");
 	make_stacks(&a);
 	word = graph_addr('X');
 	threads[0].words = &word;
 	threads[0].n_words = 1;
 	ask(&a);
-	cr_expect_str_eq(roots_as_drawn(&a.report), "s*2:3 A, t:1 B, s:1 C");
-	cr_expect_str_eq(shared_as_drawn(&a.report), "E/2:1 E");
+	cr_expect_str_eq(roots_as_drawn(&a.report), "s*2:3 A, s:2 CE, t:1 B");
 	cr_expect_eq(a.report.retained.roots.at[0].spot.tid, 70);
-	cr_expect_eq(a.report.retained.roots.at[1].spot.tid, 70);
-	cr_expect_eq(a.report.retained.roots.at[2].spot.tid, 71);
+	cr_expect_eq(a.report.retained.roots.at[1].spot.tid, 71);
+	cr_expect_eq(a.report.retained.roots.at[2].spot.tid, 70);
+	check_totals(&a);
+	graph_erase(&a.g);
+}
+
+/* What a stack points to for the moment is of what holds it else: here of TLS, B and C. */
+Test(retained, counts_what_a_stack_holds_too_as_of_the_other)
+{
+	static struct asked a;
+
+	draw(&a, "r>C r>A r>A+40 r>A+40 r>B r>A+40 r>A+40 r>A+40 r>D B>C C>B A>C D>E E>B");
+	make_stacks(&a);
+	ask(&a);
+	cr_expect_str_eq(roots_as_drawn(&a.report), "t:2 BC, s:2 DE, s:1 A");
+	cr_expect_str_eq(shared_as_drawn(&a.report), "");
 	check_totals(&a);
 	graph_erase(&a.g);
 }

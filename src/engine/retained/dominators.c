@@ -19,6 +19,7 @@ enum { ORDER, HEAD = ORDER, PARENT, SEMI, LABEL, STACK };
 struct finding {
 	struct ms_dominators d;
 	uint32_t *order, *head, *parent, *semi, *label, *stack;
+	uint32_t strong; /* the last number of what strong holders reach */
 };
 
 /* ---- the walk ---- */
@@ -54,8 +55,15 @@ static void walk(struct finding *f, const struct ms_flow *flow)
 		while (i < n && f->order[row[i]])
 			i++;
 		f->stack[at] = i + 1;
+		if (at == 1 && i == flow->n_strong && i < n)
+			f->strong = f->d.n;
 		at = i < n ? enter(f, flow, row[i], at) : f->parent[at];
 	}
+}
+
+static bool counts(const struct finding *f, uint32_t from, uint32_t to)
+{
+	return from <= f->strong || to > f->strong;
 }
 
 /* The rows of what was come to, the other way round; f->d.first counts one ahead meanwhile. */
@@ -70,9 +78,12 @@ static bool reverse(struct finding *f, const struct ms_flow *flow, struct ms_are
 		return false;
 	for (uint32_t i = 1; i <= f->d.n; i++) {
 		row = ms_flow_row(flow, f->d.node[i], &n);
-		entries += n;
-		for (uint32_t k = 0; k < n; k++)
-			f->d.first[f->order[row[k]] + 2]++;
+		for (uint32_t k = 0; k < n; k++) {
+			bool adds = counts(f, i, f->order[row[k]]);
+
+			entries += adds;
+			f->d.first[f->order[row[k]] + 2] += adds;
+		}
 	}
 	f->d.from = ms_arena_alloc(arena, (entries + 1) * sizeof(*f->d.from));
 	if (!f->d.from)
@@ -82,7 +93,8 @@ static bool reverse(struct finding *f, const struct ms_flow *flow, struct ms_are
 	for (uint32_t i = 1; i <= f->d.n; i++) {
 		row = ms_flow_row(flow, f->d.node[i], &n);
 		for (uint32_t k = 0; k < n; k++)
-			f->d.from[f->d.first[f->order[row[k]] + 1]++] = i;
+			if (counts(f, i, f->order[row[k]]))
+				f->d.from[f->d.first[f->order[row[k]] + 1]++] = i;
 	}
 	return true;
 }
@@ -181,7 +193,7 @@ enum ms_status ms_dominators_find(struct ms_flow *flow, struct ms_arena *rows,
                                   struct ms_arena *arena, struct ms_dominators *ret,
                                   struct ms_error *err)
 {
-	struct finding f = { .d = { .n = 0 } };
+	struct finding f = { .d = { .n = 0 }, .strong = UINT32_MAX };
 	size_t n = (size_t)ms_flow_top(flow) + 1;
 	bool ok = allocate(arena, n, &f);
 

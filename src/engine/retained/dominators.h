@@ -7,6 +7,9 @@
  * it. So what a node retains, what would go with it, is what it dominates. Each node has one
  * immediate dominator, the nearest, and these form a tree.
  *
+ * What strong holders reach is numbered before the rest, and no pointer from the rest to it
+ * counts (flow.h).
+ *
  * What the top leads to is numbered in the order of a walk in depth, from 1 on, the top
  * first; a node's dominators have lower numbers than its own. All here goes by these numbers.
  *

@@ -171,6 +171,18 @@ static void claim_stacks(struct gathering *g)
 
 /* ---- in order ---- */
 
+/* The clusters of stacks are every other one of those of threads. */
+static void number_clusters(const struct gathering *g, uint32_t *numbers, uint32_t node)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < g->n_clusters; i++)
+		if (i >= kernel_cluster(g) || i % A_THREAD != OF_STACK)
+			numbers[n++] = node + i;
+	for (uint32_t i = OF_STACK; i < kernel_cluster(g); i += A_THREAD)
+		numbers[n++] = node + i;
+}
+
 static bool sort_words(struct gathering *g)
 {
 	struct ms_flow *flow = &g->flow;
@@ -188,11 +200,13 @@ static bool sort_words(struct gathering *g)
 		first[i + 1] += first[i];
 	ms_vec_for_each (word, &g->words)
 		flow->words.at[first[word->cluster + 1]++] = *word;
-	for (size_t i = 0; i < n + g->n_clusters; i++)
+	for (size_t i = 0; i < n; i++)
 		numbers[i] = flow->rows.n + (uint32_t)i;
+	number_clusters(g, numbers + n, flow->rows.n + (uint32_t)n);
 	flow->words.n = n;
 	flow->cluster_first = first;
 	flow->n_clusters = g->n_clusters;
+	flow->n_strong = g->n_clusters - kernel_cluster(g) / A_THREAD;
 	flow->numbers = numbers;
 	return true;
 }

@@ -11,6 +11,10 @@
  * other words between them at most (the header of a container, a table of pointers); all of
  * a thread's stack and its registers; all of a thread's TLS; what the kernel holds.
  *
+ * A thread's stack and registers are weak holders: what data, TLS or the kernel hold, too,
+ * counts as theirs alone. An iterator in some frame would else take the whole list that it
+ * stands in from the variable that holds it, and only for the moment.
+ *
  * Nodes are numbered: blocks as in the table of blocks, then words by cluster, then clusters,
  * then the top.
  *
@@ -37,7 +41,8 @@ struct ms_flow {
 	struct MS_VEC(struct ms_root) roots; /* that words are of */
 	const uint32_t *cluster_first;       /* its first word, and one entry behind the last */
 	uint32_t n_clusters;
-	const uint32_t *numbers; /* of the words, then of the clusters, one behind the other */
+	uint32_t n_strong;       /* of these are no stacks */
+	const uint32_t *numbers; /* of the words in order, then of the clusters: strong ones first */
 };
 
 /*
