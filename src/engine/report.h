@@ -252,7 +252,7 @@ struct ms_report {
 	struct ms_suppressed_list suppressed; /* in the order of their files */
 	struct ms_lost_blocks lost; /* of a first scan: all that is unreachable, by address */
 	struct ms_lost_mappings mappings;
-	struct ms_findings answer; /* to a question that was asked in place of leaks */
+	struct ms_findings answer;   /* to a question that was asked in place of leaks */
 	struct ms_retained retained; /* the same, of MS_ASKED_RETAINED */
 	struct ms_notes warnings;
 	struct ms_anchors anchors; /* for the next attempt */

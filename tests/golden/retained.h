@@ -14,11 +14,11 @@ static inline struct ms_retained_chain sample_below(struct ms_arena *arena,
 	for (uint32_t i = 0; i < n; i++) {
 		struct ms_retained_step *step = ms_vec_push(arena, &report->retained.steps);
 
-		*step = (struct ms_retained_step){ .block = { .address = 0x55d000000000 + i * 4096U,
-			                                      .size = 48,
-			                                      .offset = 8 },
-			                           .retained = { 10 - i, 4000 - i },
-			                           .direct = i + 1 < n };
+		*step = (struct ms_retained_step){
+			.block = { .address = 0x55d000000000 + i * 4096U, .size = 48, .offset = 8 },
+			.retained = { 10 - i, 4000 - i },
+			.direct = i + 1 < n
+		};
 	}
 	return chain;
 }
@@ -69,7 +69,8 @@ static inline void sample_retained(struct ms_arena *arena, struct ms_report *rep
 	for (uint32_t type = 0; type <= 2; type++)
 		*ms_vec_push(arena, &retained->types) =
 			(struct ms_retained_type){ type, type ? 0 : 64, { 7, 448 }, { 9, 700 } };
-	*ms_vec_push(arena, &retained->types) = (struct ms_retained_type){ 0, 0, { 1, 1 }, { 1, 1 } };
+	*ms_vec_push(arena, &retained->types) =
+		(struct ms_retained_type){ 0, 0, { 1, 1 }, { 1, 1 } };
 }
 
 #endif

@@ -30,9 +30,8 @@ static void draw(struct asked *a, const char *picture)
 	graph_draw(&a->g, picture);
 	data.range = graph_root();
 	a->regions = (struct ms_regions){ &data, 1, 1 };
-	a->roots = (struct ms_roots){ .unproved0 = 1,
-		                      .regions = &a->regions,
-		                      .src = &a->g.fake.base };
+	a->roots =
+		(struct ms_roots){ .unproved0 = 1, .regions = &a->regions, .src = &a->g.fake.base };
 	cr_assert(ms_ranges_add(&a->g.fake.arena, &a->roots.ranges, data.range.begin,
 	                        data.range.end));
 }

@@ -234,12 +234,12 @@ static bool write_type(struct answering *a, uint32_t i)
 
 	if (!slot)
 		return false;
-	*slot = (struct ms_retained_type){ .type = ms_types_report(why->types, class->type,
-		                                                   why->report),
-		                           .size = class->size,
-		                           .own = { class->count, class->bytes },
-		                           .retained = { class->retained_count,
-		                                         class->retained_bytes } };
+	*slot = (struct ms_retained_type){
+		.type = ms_types_report(why->types, class->type, why->report),
+		.size = class->size,
+		.own = { class->count, class->bytes },
+		.retained = { class->retained_count, class->retained_bytes }
+	};
 	return true;
 }
 
@@ -267,8 +267,8 @@ static enum ms_status write_answer(struct answering *a, struct ms_error *err)
 static enum ms_status find_holders(struct answering *a, struct ms_error *err)
 {
 	struct ms_why *why = a->why;
-	enum ms_status st = ms_rows_gather(why->decoding->blocks, &why->like, a->rows, &why->rows,
-	                                   err);
+	enum ms_status st =
+		ms_rows_gather(why->decoding->blocks, &why->like, a->rows, &why->rows, err);
 
 	st = st ? st : ms_flow_gather(why, a->work, &a->flow, err);
 	st = st ? st : ms_dominators_find(&a->flow, a->rows, a->work, &a->d, err);

@@ -67,12 +67,10 @@ static uint32_t stack_cluster(struct gathering *g, ms_addr at)
 
 static uint32_t word_cluster(struct gathering *g)
 {
-	const struct ms_stack_word *owner =
-		&g->why->roots->stacks.word_owners.at[g->root->index];
+	const struct ms_stack_word *owner = &g->why->roots->stacks.word_owners.at[g->root->index];
 	const struct ms_thread *thread = ms_source_thread(g->why->roots->src, owner->tid);
 
-	return thread ? thread_cluster(g, thread, owner->tls ? OF_TLS : OF_STACK)
-	              : g->n_clusters++;
+	return thread ? thread_cluster(g, thread, owner->tls ? OF_TLS : OF_STACK) : g->n_clusters++;
 }
 
 static uint32_t data_cluster(struct gathering *g, ms_addr at)

@@ -41,8 +41,9 @@ struct ms_flow {
 	struct MS_VEC(struct ms_root) roots; /* that words are of */
 	const uint32_t *cluster_first;       /* its first word, and one entry behind the last */
 	uint32_t n_clusters;
-	uint32_t n_strong;       /* of these are no stacks */
-	const uint32_t *numbers; /* of the words in order, then of the clusters: strong ones first */
+	uint32_t n_strong; /* of these are no stacks */
+	const uint32_t
+		*numbers; /* of the words in order, then of the clusters: strong ones first */
 };
 
 /*

@@ -116,7 +116,7 @@ static void choose_for_group(struct ms_holder *group)
 	uint64_t shared = group->bytes - group->own_bytes;
 
 	group->form = group->words > 1 && !is_little(shared, group->bytes) ? MS_HOLDER_GROUP
-	                                                                  : MS_HOLDER_WORD;
+	                                                                   : MS_HOLDER_WORD;
 }
 
 /* The words of the cluster are @first to @end. */

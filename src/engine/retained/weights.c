@@ -115,29 +115,35 @@ static void add_up(struct ms_weights *w)
 	}
 }
 
+/* Its arrays, zeros; false without memory. */
+static bool allocate(struct weighing *g)
+{
+	const struct ms_dominators *d = g->w.d;
+	size_t bytes = ((size_t)ms_flow_top(g->w.flow) + 2) * sizeof(uint32_t);
+
+	g->w.count = d->spare[COUNT];
+	g->w.heaviest = d->spare[HEAVIEST];
+	g->w.spare[0] = d->spare[FREE];
+	g->w.spare[1] = d->spare[FREE_TOO];
+	g->w.class = d->spare[CLASS];
+	memset(g->w.count, 0, bytes);
+	memset(g->w.heaviest, 0, bytes);
+	memset(g->w.class, 0, bytes);
+	g->w.bytes = ms_arena_alloc(g->arena, ((size_t)d->n + 1) * sizeof(*g->w.bytes));
+	g->slots = ms_arena_alloc(g->arena, SLOTS * sizeof(*g->slots));
+	return g->w.bytes && g->slots &&
+	       ms_vec_reserve(g->arena, &g->w.classes, MS_CLASS_OTHERS + 1);
+}
+
 enum ms_status ms_weights_find(const struct ms_flow *flow, const struct ms_dominators *d,
                                struct ms_types *types, struct ms_arena *arena,
                                struct ms_weights *ret, struct ms_error *err)
 {
-	struct weighing g = { .w = { .flow = flow, .d = d },
-		              .types = types,
-		              .arena = arena,
-		              .ok = true };
+	struct weighing g = { .w = { .flow = flow, .d = d }, .types = types, .arena = arena };
 	const struct ms_extent *extent;
-	size_t n = (size_t)ms_flow_top(flow) + 2;
 
-	g.w.count = d->spare[COUNT];
-	g.w.heaviest = d->spare[HEAVIEST];
-	g.w.spare[0] = d->spare[FREE];
-	g.w.spare[1] = d->spare[FREE_TOO];
-	g.w.class = d->spare[CLASS];
-	g.w.bytes = ms_arena_alloc(arena, ((size_t)d->n + 1) * sizeof(*g.w.bytes));
-	g.slots = ms_arena_alloc(arena, SLOTS * sizeof(*g.slots));
-	g.ok = g.w.bytes && g.slots && ms_vec_reserve(arena, &g.w.classes, MS_CLASS_OTHERS + 1);
+	g.ok = allocate(&g);
 	if (g.ok) {
-		memset(g.w.count, 0, n * sizeof(*g.w.count));
-		memset(g.w.heaviest, 0, n * sizeof(*g.w.heaviest));
-		memset(g.w.class, 0, n * sizeof(*g.w.class));
 		for (uint32_t i = 1; i <= d->n; i++)
 			g.w.class[d->node[i]] = i;
 		g.w.classes.n = MS_CLASS_OTHERS + 1;

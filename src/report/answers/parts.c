@@ -34,8 +34,8 @@ static const struct ms_symbol *symbol_of(const struct ms_report *report, const s
 	return &report->names.at[spot->pc - 1].symbol;
 }
 
-void ms_answer_module(struct ms_text *t, const struct ms_report *report,
-                       const struct ms_spot *spot, const char *what)
+void ms_answer_module(struct ms_text *t, const struct ms_report *report, const struct ms_spot *spot,
+                      const char *what)
 {
 	const struct ms_symbol *symbol = symbol_of(report, spot);
 
@@ -118,7 +118,7 @@ void ms_answer_functions(struct ms_text *t, const struct ms_type *type)
 }
 
 void ms_answer_block(struct ms_text *t, const struct ms_report *report,
-                      const struct ms_answer_step *step)
+                     const struct ms_answer_step *step)
 {
 	const struct ms_type *type = step->type ? &report->types.at[step->type - 1] : NULL;
 

@@ -2,6 +2,7 @@
 
 /* An answer for people: what a block is, and the chain that holds it, a step a line. */
 
+#include <assert.h>
 #include <inttypes.h>
 
 #include "report/answers/parts.h"
@@ -13,6 +14,7 @@ static void put_chain(struct ms_text *t, const struct ms_report *report,
 {
 	const struct ms_answer_step *steps = report->answer.steps.at;
 
+	assert(chain);
 	ms_text_print(t, "  ");
 	ms_answer_spot(t, report, &chain->root);
 	ms_text_print(t, "\n");

@@ -15,10 +15,10 @@ static const char *const kinds[] = {
 static_assert(sizeof(kinds) / sizeof(kinds[0]) == MS_ROOT_KINDS, "a name for each");
 
 void ms_json_add_text(struct ms_json *j, struct json_object *object, const char *key,
-                     const char *name)
+                      const char *text)
 {
-	if (name && name[0])
-		ms_json_add(j, object, key, ms_json_name(name));
+	if (text && text[0])
+		ms_json_add(j, object, key, ms_json_name(text));
 }
 
 static void add_symbol(struct ms_json *j, struct json_object *object,
@@ -36,7 +36,7 @@ static void add_symbol(struct ms_json *j, struct json_object *object,
 }
 
 struct json_object *ms_json_spot(struct ms_json *j, const struct ms_report *report,
-                                       const struct ms_spot *spot)
+                                 const struct ms_spot *spot)
 {
 	struct json_object *object = json_object_new_object();
 
@@ -66,8 +66,8 @@ void ms_json_add_type(struct ms_json *j, struct json_object *object, const struc
 	ms_json_add_text(j, object, "module", type->module);
 }
 
-void ms_json_add_block(struct ms_json *j, struct json_object *object, const struct ms_report *report,
-                      const struct ms_answer_step *step)
+void ms_json_add_block(struct ms_json *j, struct json_object *object,
+                       const struct ms_report *report, const struct ms_answer_step *step)
 {
 	const struct ms_type *type = step->type ? &report->types.at[step->type - 1] : NULL;
 
@@ -105,6 +105,8 @@ static struct json_object *scan(struct ms_json *j, const struct ms_report *repor
 	ms_json_add_text(j, object, "source", report->scan.source);
 	ms_json_add_number(j, object, "pause_ns", report->scan.pause_ns);
 	ms_json_add_number(j, object, "duration_ns", report->scan.duration_ns);
+	if (report->scan.peak_rss_bytes)
+		ms_json_add_number(j, object, "peak_rss_bytes", report->scan.peak_rss_bytes);
 	return object;
 }
 

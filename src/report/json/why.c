@@ -105,7 +105,8 @@ static bool write_why(const struct ms_report *report, struct ms_sink *sink)
 	ms_json_answer_begin(&j, report, "memscan.why/1");
 	if (facts->of_type) {
 		ms_json_member(&j, "blocks_of_type", json_object_new_uint64(facts->of_type));
-		ms_json_member(&j, "reachable_of_type", json_object_new_uint64(facts->of_type_held));
+		ms_json_member(&j, "reachable_of_type",
+		               json_object_new_uint64(facts->of_type_held));
 	}
 	ms_text_print(&j.text, ",\n\"subjects\":[");
 	ms_vec_for_each (subject, &report->answer.subjects) {
