@@ -120,7 +120,7 @@ $(B)/memscan: $(B)/$(MAIN).o $(B)/parts.a
 NOT_IN_LIBRARY := src/report/json.c src/report/stacks.c src/report/writers.c src/target/process/find.c \
                   src/scan/confirm.c \
                   $(filter-out src/report/json/fields.c,$(wildcard src/report/json/*.c)) \
-                  $(wildcard src/report/diff/*.c src/report/amounts/*.c src/report/heapdump/*.c src/report/records/*.c \
+                  $(wildcard src/report/answers/retained.c src/report/diff/*.c src/report/amounts/*.c src/report/heapdump/*.c src/report/records/*.c \
                              src/target/run/*.c \
                              src/target/stacks/*.c src/cli/*.c src/cli/*/*.c src/sym/*.c src/sym/*/*.c src/shim/*.c src/shim/*/*.c)
 LIBRARY := $(filter-out $(NOT_IN_LIBRARY),$(SRC))

@@ -17,7 +17,8 @@ static const struct command {
 	{ "scan", ms_cmd_scan, false },         { "run", ms_cmd_run, true },
 	{ "trigger", ms_cmd_trigger, false },   { "stacks", ms_cmd_stacks, false },
 	{ "heapdump", ms_cmd_heapdump, false }, { "records", ms_cmd_records, false },
-	{ "why", ms_cmd_why, false },           { "diff", ms_cmd_diff, false },
+	{ "why", ms_cmd_why, false },           { "retained", ms_cmd_retained, false },
+	{ "diff", ms_cmd_diff, false },
 };
 
 static const struct command *find(const char *name)

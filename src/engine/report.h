@@ -18,6 +18,7 @@
 #include "engine/anchors.h"
 #include "engine/answer.h"
 #include "engine/backtrace.h"
+#include "engine/retained.h"
 
 enum {
 	MS_NOTE_TEXT = 192,
@@ -272,7 +273,8 @@ struct ms_report {
 	struct ms_suppressed_list suppressed; /* in the order of their files */
 	struct ms_lost_blocks lost; /* of a first scan: all that is unreachable, by address */
 	struct ms_lost_mappings mappings;
-	struct ms_findings answer; /* to a question that was asked in place of leaks */
+	struct ms_findings answer;   /* to a question that was asked in place of leaks */
+	struct ms_retained retained; /* the same, of MS_ASKED_RETAINED */
 	struct ms_notes warnings;
 	struct ms_anchors anchors; /* for the next attempt */
 };

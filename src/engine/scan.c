@@ -15,6 +15,7 @@
 #include "engine/lost/signature.h"
 #include "engine/lost/suppress.h"
 #include "engine/names/types.h"
+#include "engine/retained/answer.h"
 #include "engine/roots.h"
 
 /*
@@ -444,7 +445,10 @@ static enum ms_status answer(struct scan *s)
 		                            .mangling = s->libc.mangling },
 		                  .types = s->list.types,
 		                  .report = s->report };
-	st = ms_why_answer(&s->why, s->err);
+	if (s->options->question.kind == MS_ASKED_RETAINED)
+		st = ms_retained_answer(&s->why, s->err);
+	else
+		st = ms_why_answer(&s->why, s->err);
 	if (!st && ms_why_is_open(&s->why))
 		st = gather(s);
 	if (!st && ms_why_is_open(&s->why))

@@ -210,7 +210,7 @@ static enum ms_status name(void *ctx, struct ms_arena *arena, struct ms_report *
 	(void)err;
 	ms_names_fill(&files, report);
 	ms_elf_files_close(&files);
-	ms_name_threads(&report->answer);
+	ms_name_threads(report);
 	return MS_OK;
 }
 

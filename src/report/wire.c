@@ -18,6 +18,7 @@ enum {
 	MAX_LOST = 1 << 28,
 	MAX_CHAINS = MS_ANSWER_SUBJECTS * MS_ANSWER_CHAINS,
 	MAX_STEPS = (MAX_CHAINS + MS_ANSWER_SUBJECTS) * MS_ANSWER_STEPS,
+	MAX_RETAINED_STEPS = 3 * MS_RETAINED_ENTRIES * MS_RETAINED_STEPS,
 	MAX_STACKS = 1 << 26,
 	MAX_PCS = 1 << 30,
 	MAX_CODE = 1 << 20
@@ -38,6 +39,7 @@ struct wire_fixed {
 	struct ms_totals totals;
 	struct ms_anchors anchors;
 	struct ms_answer_facts answer;
+	struct ms_retained_facts retained;
 	uint64_t possible; /* not bool: any byte may arrive */
 	uint64_t heap;     /* likewise */
 	uint64_t live_limit;
@@ -53,7 +55,7 @@ struct wire_vec {
 };
 
 /* The last of them are those of a question, too. */
-enum { VECTORS = 15, FIRST_ASKED = 12 };
+enum { VECTORS = 20, FIRST_ASKED = 17 };
 
 #define WIRE_VEC(vec, max)                                                  \
 	(struct wire_vec)                                                   \
@@ -75,10 +77,15 @@ static void list_vectors(struct ms_report *report, struct wire_vec ret[VECTORS])
 	ret[8] = WIRE_VEC(&report->answer.subjects, MS_ANSWER_SUBJECTS);
 	ret[9] = WIRE_VEC(&report->answer.chains, MAX_CHAINS);
 	ret[10] = WIRE_VEC(&report->answer.steps, MAX_STEPS);
-	ret[11] = WIRE_VEC(&report->live, MS_LIVE_MOST);
-	ret[12] = WIRE_VEC(&report->stacks, MAX_STACKS);
-	ret[13] = WIRE_VEC(&report->pcs, MAX_PCS);
-	ret[14] = WIRE_VEC(&report->code, MAX_CODE);
+	ret[11] = WIRE_VEC(&report->retained.roots, MS_RETAINED_ENTRIES);
+	ret[12] = WIRE_VEC(&report->retained.shared, MS_RETAINED_ENTRIES);
+	ret[13] = WIRE_VEC(&report->retained.types, MS_RETAINED_ENTRIES);
+	ret[14] = WIRE_VEC(&report->retained.blocks, MS_RETAINED_ENTRIES);
+	ret[15] = WIRE_VEC(&report->retained.steps, MAX_RETAINED_STEPS);
+	ret[16] = WIRE_VEC(&report->live, MS_LIVE_MOST);
+	ret[17] = WIRE_VEC(&report->stacks, MAX_STACKS);
+	ret[18] = WIRE_VEC(&report->pcs, MAX_PCS);
+	ret[19] = WIRE_VEC(&report->code, MAX_CODE);
 }
 
 /* The first entry of @vec, a pointer to whatever it holds. */
@@ -124,6 +131,7 @@ bool ms_wire_send(ms_wire_put put, void *ctx, const struct ms_error *error,
 	fixed.totals = report->totals;
 	fixed.anchors = report->anchors;
 	fixed.answer = report->answer.facts;
+	fixed.retained = report->retained.facts;
 	fixed.possible = report->possible;
 	fixed.heap = report->heap;
 	fixed.live_limit = report->live_limit;
@@ -211,6 +219,7 @@ static enum ms_status receive_fixed(struct receiver *r, struct ms_report *report
 	report->totals = fixed.totals;
 	report->anchors = fixed.anchors;
 	report->answer.facts = fixed.answer;
+	report->retained.facts = fixed.retained;
 	report->possible = fixed.possible == 1;
 	report->heap = fixed.heap == 1;
 	report->live_limit = fixed.live_limit;
@@ -434,6 +443,46 @@ static bool answer_sensible(struct ms_report *report)
 	return steps_sensible(report);
 }
 
+static bool chain_below_sensible(const struct ms_report *report,
+                                 const struct ms_retained_chain *chain)
+{
+	return chain->n <= MS_RETAINED_STEPS &&
+	       is_run(chain->first, chain->n, report->retained.steps.n);
+}
+
+/* A block is the first step of its chain. */
+static bool retained_blocks_sensible(const struct ms_report *report,
+                                     const struct ms_retained_block *blocks, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!blocks[i].chain.n || !chain_below_sensible(report, &blocks[i].chain))
+			return false;
+	return true;
+}
+
+static bool retained_sensible(struct ms_report *report)
+{
+	struct ms_retained *retained = &report->retained;
+	struct ms_retained_root *root;
+	struct ms_retained_step *step;
+	const struct ms_retained_type *type;
+
+	ms_vec_for_each (root, &retained->roots)
+		if (!spot_sensible(report, &root->spot) ||
+		    !chain_below_sensible(report, &root->below))
+			return false;
+	ms_vec_for_each (type, &retained->types)
+		if (type->type > report->types.n)
+			return false;
+	ms_vec_for_each (step, &retained->steps) {
+		END_STRING(step->block.name);
+		if (step->block.type > report->types.n)
+			return false;
+	}
+	return retained_blocks_sensible(report, retained->shared.at, retained->shared.n) &&
+	       retained_blocks_sensible(report, retained->blocks.at, retained->blocks.n);
+}
+
 static enum ms_status receive_report(struct receiver *r, struct ms_report *ret)
 {
 	enum ms_status st = receive_outcome(r);
@@ -445,7 +494,7 @@ static enum ms_status receive_report(struct receiver *r, struct ms_report *ret)
 	if (!heaps_sensible(ret) || !leaks_sensible(ret) || !types_sensible(ret) ||
 	    !mappings_sensible(ret) || !stacks_sensible(ret) || !code_sensible(ret) ||
 	    !lost_sensible(ret) || !anchors_sensible(&ret->anchors) || !answer_sensible(ret) ||
-	    !live_sensible(ret))
+	    !live_sensible(ret) || !retained_sensible(ret))
 		return nonsense(r, "an entry out of range");
 	end_patterns(&ret->suppressed);
 	end_notes(&ret->evidence);

@@ -13,6 +13,11 @@ static const struct ms_writer *const answer_writers[] = {
 	&ms_why_json_writer,
 };
 
+static const struct ms_writer *const retained_writers[] = {
+	&ms_retained_text_writer,
+	&ms_retained_json_writer,
+};
+
 static const struct ms_writer *find(const struct ms_writer *const *list, size_t n, const char *name)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -30,4 +35,9 @@ const struct ms_writer *ms_writer_find(const char *name)
 const struct ms_writer *ms_answer_writer_find(const char *name)
 {
 	return find(answer_writers, sizeof(answer_writers) / sizeof(answer_writers[0]), name);
+}
+
+const struct ms_writer *ms_retained_writer_find(const char *name)
+{
+	return find(retained_writers, sizeof(retained_writers) / sizeof(retained_writers[0]), name);
 }

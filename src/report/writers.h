@@ -38,6 +38,11 @@ const struct ms_writer *ms_answer_writer_find(const char *name);
 extern const struct ms_writer ms_why_text_writer;
 extern const struct ms_writer ms_why_json_writer; /* memscan.why/1 */
 
+/* And for what holds memory: ms_report.retained. */
+const struct ms_writer *ms_retained_writer_find(const char *name);
+extern const struct ms_writer ms_retained_text_writer;
+extern const struct ms_writer ms_retained_json_writer; /* memscan.retained/1 */
+
 /* Why a possible leak is not called a leak. */
 const char *ms_text_reason(enum ms_reason reason);
 

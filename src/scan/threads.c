@@ -15,13 +15,17 @@ static void name_thread(struct ms_spot *spot)
 		ms_proc_name(spot->tid, spot->thread, sizeof(spot->thread));
 }
 
-void ms_name_threads(struct ms_findings *answer)
+void ms_name_threads(struct ms_report *report)
 {
+	struct ms_findings *answer = &report->answer;
 	struct ms_answer_chain *chain;
+	struct ms_retained_root *root;
 	struct ms_subject *subject;
 
 	ms_vec_for_each (chain, &answer->chains)
 		name_thread(&chain->root);
 	ms_vec_for_each (subject, &answer->subjects)
 		name_thread(&subject->spot);
+	ms_vec_for_each (root, &report->retained.roots)
+		name_thread(&root->spot);
 }

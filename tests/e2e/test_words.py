@@ -9,7 +9,7 @@ import pytest
 
 from support import ROOT, memscan
 
-COMMANDS = ["scan", "run", "stacks", "trigger", "heapdump", "records", "why", "diff"]
+COMMANDS = ["scan", "run", "stacks", "trigger", "heapdump", "records", "why", "retained", "diff"]
 PAGES = sorted((ROOT / "man").iterdir())
 TEXTS = [ROOT / "README.md", *PAGES, ROOT / "docs" / "DESIGN.md", ROOT / "docs" / "LIMITS.md"]
 # a thing reports, prints or says; the rest has a subject

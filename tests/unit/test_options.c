@@ -357,6 +357,32 @@ Test(options, of_why_are_refused_with_the_reason)
 	cr_assert(!parse("--pid 1 --all"));
 }
 
+static bool parse_retained(const char *word, const char *more)
+{
+	char words[3][128] = { "retained" };
+	char pid[] = "--pid";
+	char number[] = "7";
+	char *argv[] = { words[0], pid, number, words[1], words[2], NULL };
+
+	strcpy(words[1], word);
+	strcpy(words[2], more ? more : "");
+	return ms_options_parse_retained(more ? 5 : 4, argv, &options, &err);
+}
+
+Test(options, of_retained_are_those_of_an_answer_and_a_limit)
+{
+	cr_assert(parse_retained("--json", NULL), "%s", err.text);
+	cr_assert_eq(options.scan.question.kind, MS_ASKED_RETAINED);
+	cr_assert_eq(options.scan.question.limit, 20);
+	cr_assert(parse_retained("--limit", "3") && options.scan.question.limit == 3);
+	cr_assert(parse_retained("--limit", "all") && options.scan.question.limit == UINT64_MAX);
+	cr_assert(!parse_retained("Session", NULL) &&
+	          strstr(err.advice, "memscan retained --pid N"));
+	cr_assert(!parse_retained("--all", NULL));
+	cr_assert(!parse_retained("--no-fold", NULL));
+	cr_assert(!parse_why("--limit", "3"));
+}
+
 Test(options, help_of_why_lists_its_own)
 {
 	char text[8192] = "";

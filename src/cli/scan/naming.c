@@ -353,7 +353,8 @@ static struct ms_named *name_all(const struct ms_naming *naming, struct ms_names
 enum ms_status ms_naming_fill(const struct ms_naming *naming, struct ms_arena *arena,
                               struct ms_report *report, struct ms_error *err)
 {
-	struct ms_names_job job = { .code = &report->code, .data = report->answer.subjects.n };
+	struct ms_names_job job = { .code = &report->code,
+		                    .data = report->answer.subjects.n || report->retained.roots.n };
 	const struct ms_named *names;
 
 	if (!report->pcs.n)

@@ -16,7 +16,7 @@
 #include "cli/args.h"
 #include "report/version.h"
 
-enum { DEFAULT_LIMIT = 100, DEFAULT_TIMEOUT_S = 30, LONGEST_S = 24 * 3600 };
+enum { DEFAULT_LIMIT = 100, DEFAULT_ENTRIES = 20, DEFAULT_TIMEOUT_S = 30, LONGEST_S = 24 * 3600 };
 
 static const uint64_t second_ns = UINT64_C(1000000000);
 
@@ -250,6 +250,7 @@ enum row_use {
 	USE_LIVE, /* the same, because nothing happens any more at the end */
 	USE_RUN,  /* scan does not know it */
 	USE_WHY,  /* the same */
+	USE_RETAINED,
 };
 
 /* What to do instead under run. */
@@ -259,6 +260,7 @@ static const char *const not_in_run[] = {
 	[USE_LIVE] = "omit it: PROG stands still at its end, a second scan would find the same",
 	[USE_RUN] = NULL,
 	[USE_WHY] = NULL,
+	[USE_RETAINED] = NULL,
 };
 
 static const struct ms_option rows[] = {
@@ -307,6 +309,8 @@ static const struct ms_option rows[] = {
 	  .flag = offsetof(struct ms_options, follow), .use = USE_RUN },
 	{ 0, "all", NULL, "list every root that leads there, the 20 nearest at most",
 	  .flag = offsetof(struct ms_options, scan.question.all), .use = USE_WHY },
+	{ 'l', "limit", "N|all", "entries of each list; totals always count all (default 20)",
+	  .take = take_limit, .use = USE_RETAINED },
 	{ 'q', "quiet", NULL, "no progress on stderr", .take = take_quiet },
 	{ 'v', "verbose", NULL, "phases, warnings and evidence on stderr", .take = take_verbose },
 	{ 0, "color", "auto|always|never", "colour the text report (default auto)",
@@ -324,6 +328,7 @@ static const char usage[] =
 	"Other commands, each with its own --help:\n"
 	"  memscan run [OPTION]... [--] PROG [ARG]...  run PROG, scan it just before it exits\n"
 	"  memscan why --pid N ADDRESS|TYPE            print what keeps a block alive\n"
+	"  memscan retained --pid N                    print what holds how much memory\n"
 	"  memscan diff [OPTION]... OLD NEW            print what leaked or grew between reports\n"
 	"  memscan stacks PID                          print the stack of every thread\n"
 	"  memscan trigger [--stacks] PID              ask a process to search itself\n"
@@ -362,8 +367,21 @@ static const char why_notes[] =
 	"\nExit status: 0 answered, 2 usage error, 3 could not scan, or no such block or type\n"
 	"(stderr says why and what to do), 4 the answer could not be written.\n";
 
-/* Rows of a scan that memscan why has, too. */
-static bool is_for_why(const struct ms_option *row)
+static const char retained_usage[] =
+	"Usage: memscan retained [OPTION]... --pid N\n"
+	"Print what holds the reachable heap memory of a running process: by root (a\n"
+	"variable, a thread's stack or thread-local storage, the kernel), by type and by\n"
+	"block, how much would be free without it, largest first, and the chain of blocks\n"
+	"that leads to most of it. What several roots share is counted apart.\n";
+
+static const char retained_notes[] =
+	"What the roots hold and what they share is together all that is reachable. A list has\n"
+	"10000 entries at most.\n"
+	"\nExit status: 0 answered, 2 usage error, 3 could not scan (stderr says why and what to\n"
+	"do), 4 the answer could not be written.\n";
+
+/* Rows of a scan that the commands have, too, which answer a question about a process. */
+static bool is_for_answer(const struct ms_option *row)
 {
 	static const char *const names[] = {
 		"pid",     "name",   "unaligned", "debug-dir", "debuginfod", "snapshot",
@@ -371,8 +389,6 @@ static bool is_for_why(const struct ms_option *row)
 		"verbose", "color",  "help",      "version",
 	};
 
-	if (row->use == USE_WHY)
-		return true;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (!strcmp(row->name, names[i]))
 			return true;
@@ -383,13 +399,15 @@ static bool is_for(enum ms_scan_use use, const struct ms_option *row)
 {
 	switch (use) {
 	case MS_USE_SCAN:
-		return row->use != USE_RUN && row->use != USE_WHY;
+		return row->use <= USE_LIVE;
 	case MS_USE_RUN:
-		return row->use != USE_WHY;
+		return row->use <= USE_RUN;
 	case MS_USE_WHY:
+		return row->use == USE_WHY || is_for_answer(row);
+	case MS_USE_RETAINED:
 		break;
 	}
-	return is_for_why(row);
+	return row->use == USE_RETAINED || is_for_answer(row);
 }
 
 /* What the commands say of themselves. */
@@ -400,6 +418,9 @@ static const struct ms_option_table commands[] = {
 	                 .notes = run_notes,
 	                 .leading = true },
 	[MS_USE_WHY] = { .command = "memscan why", .usage = why_usage, .notes = why_notes },
+	[MS_USE_RETAINED] = { .command = "memscan retained",
+	                      .usage = retained_usage,
+	                      .notes = retained_notes },
 };
 
 /* The options of one of them; @ret_rows: where they are put. */
@@ -428,7 +449,10 @@ static bool take_words(int n, char **words, struct ms_options *options, struct m
 		return false;
 	if (n == lone)
 		return true;
-	return ms_args_wrong(err, "options of a scan begin with '-'; see memscan --help",
+	return ms_args_wrong(err,
+	                     options->use == MS_USE_RETAINED
+	                             ? "it takes a process alone: memscan retained --pid N"
+	                             : "options of a scan begin with '-'; see memscan --help",
 	                     "'%s' is not an option", words[lone]);
 }
 
@@ -488,7 +512,7 @@ static bool take_all(int argc, char **argv, struct ms_options *options, struct m
 		return true;
 	if (options->use == MS_USE_WHY)
 		return take_question(argc - at, argv + at, options, err);
-	if (options->use == MS_USE_SCAN)
+	if (options->use == MS_USE_SCAN || options->use == MS_USE_RETAINED)
 		return take_words(argc - at, argv + at, options, err);
 	options->program = argv + at;
 	return at < argc ||
@@ -508,6 +532,8 @@ static bool parse(enum ms_scan_use use, int argc, char **argv, struct ms_options
 
 	options.writer = ms_writer_find("text");
 	options.use = use;
+	if (use == MS_USE_RETAINED)
+		options.scan.limit = DEFAULT_ENTRIES;
 	if (!take_all(argc, argv, &options, err))
 		return false;
 	*ret = options;
@@ -551,6 +577,19 @@ bool ms_options_parse_why(int argc, char **argv, struct ms_options *ret, struct 
 	return true;
 }
 
+bool ms_options_parse_retained(int argc, char **argv, struct ms_options *ret, struct ms_error *err)
+{
+	struct ms_options options;
+
+	if (!parse(MS_USE_RETAINED, argc, argv, &options, err) ||
+	    !check_chosen(&options, "say which process: memscan retained --pid N", err))
+		return false;
+	options.scan.question.kind = MS_ASKED_RETAINED;
+	options.scan.question.limit = options.scan.limit;
+	*ret = options;
+	return true;
+}
+
 static void help(FILE *to, enum ms_scan_use use)
 {
 	struct ms_option own[ROWS];
@@ -572,4 +611,9 @@ void ms_options_help_run(FILE *to)
 void ms_options_help_why(FILE *to)
 {
 	help(to, MS_USE_WHY);
+}
+
+void ms_options_help_retained(FILE *to)
+{
+	help(to, MS_USE_RETAINED);
 }

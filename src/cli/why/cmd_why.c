@@ -4,14 +4,10 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "cli/cli.h"
-#include "cli/output.h"
 #include "cli/scan/command.h"
-#include "cli/tell.h"
-#include "scan/threads.h"
+#include "cli/why/ask.h"
 
 /* ---- what is no answer ---- */
 
@@ -88,45 +84,14 @@ static enum ms_status check_answer(const struct ms_options *options, const struc
 
 /* ---- the command ---- */
 
-static int ask(const struct ms_options *options, struct ms_arena *arena)
-{
-	const struct ms_writer *writer = ms_answer_writer_find(options->writer->name);
-	struct ms_report report;
-	struct ms_error err;
-	enum ms_status st = ms_scan_process(options, arena, &report, &err);
-
-	if (!st && options->verbose)
-		ms_tell_report(&report);
-	if (!st)
-		st = check_answer(options, &report, &err);
-	if (st) {
-		ms_tell_error(&err);
-		return MS_EXIT_REFUSED;
-	}
-	ms_name_threads(&report.answer);
-	if (ms_output_write(options->output, writer, &report,
-	                    ms_output_is_coloured(options->colour, options->output, STDOUT_FILENO),
-	                    &err)) {
-		ms_tell_error(&err);
-		return MS_EXIT_UNWRITTEN;
-	}
-	return MS_EXIT_CLEAN;
-}
-
 static int check_and_ask(const struct ms_options *options)
 {
-	struct ms_arena arena;
-	struct ms_error err;
-	int status;
+	static const struct ms_answer_call call = {
+		.find_writer = ms_answer_writer_find,
+		.check = check_answer,
+	};
 
-	if (ms_output_check(options->output, &err)) {
-		ms_tell_error(&err);
-		return MS_EXIT_UNWRITTEN;
-	}
-	ms_arena_init(&arena);
-	status = ask(options, &arena);
-	ms_arena_deinit(&arena);
-	return status;
+	return ms_answer_ask(&call, options);
 }
 
 int ms_cmd_why(int argc, char **argv)

@@ -76,21 +76,25 @@ enum ms_status ms_rows_gather(const struct ms_blocks *blocks, const struct ms_wa
                               struct ms_arena *arena, struct ms_rows *ret, struct ms_error *err)
 {
 	struct gathering g = { .rows = { .blocks = blocks, .like = *like }, .arena = arena };
-	struct ms_pointers *pointers = ms_pointers_new(blocks, like, arena);
+	struct ms_arena passing = { 0 };
+	struct ms_pointers *pointers = ms_pointers_new(blocks, like, &passing);
 	size_t n = ms_blocks_numbers(blocks);
 
 	g.rows.n = (uint32_t)n;
 	g.rows.first = ms_arena_alloc(arena, (n + 1) * sizeof(*g.rows.first));
-	g.seen = ms_arena_alloc(arena, n * sizeof(*g.seen));
+	g.seen = ms_arena_alloc(&passing, n * sizeof(*g.seen));
 	/* The begin of a row is taken of no row as well. */
-	if (!pointers || !g.rows.first || !g.seen || !ms_vec_reserve(arena, &g.rows.to, 1))
-		return ms_fail(err, MS_E_NOMEM, "no memory for the graph of all blocks");
-	pointers->found = add;
-	pointers->ctx = &g;
-	for (uint32_t i = 0; i < blocks->extents.n && !g.out_of_memory; i++)
-		gather_extent(&g, pointers, i);
-	ms_pointers_finish(pointers);
-	begin_row(&g, g.rows.n);
+	g.out_of_memory =
+		!pointers || !g.rows.first || !g.seen || !ms_vec_reserve(arena, &g.rows.to, 1);
+	if (!g.out_of_memory) {
+		pointers->found = add;
+		pointers->ctx = &g;
+		for (uint32_t i = 0; i < blocks->extents.n && !g.out_of_memory; i++)
+			gather_extent(&g, pointers, i);
+		ms_pointers_finish(pointers);
+		begin_row(&g, g.rows.n);
+	}
+	ms_arena_deinit(&passing);
 	if (g.out_of_memory)
 		return ms_fail(err, MS_E_NOMEM, "no memory for the graph of all blocks");
 	*ret = g.rows;

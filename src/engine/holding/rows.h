@@ -13,7 +13,7 @@
  * A block that is pointed to twice stands once in a row, where it was met first, and a block
  * does not stand in its own. So a row says that there is a pointer, not where.
  *
- * Memory: 8 bytes a block and 4 an entry; and 4 a block that long rows lead to.
+ * Memory: 8 bytes a block and 4 an entry; and while they are gathered 4 a block.
  */
 
 #include "base/status.h"

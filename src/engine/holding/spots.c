@@ -27,7 +27,7 @@ static bool next_module(const struct ms_regions *regions, size_t *i, ms_addr *re
 }
 
 /* What the thread-local variables of all modules need together, at most. */
-static uint64_t bytes_of_tls(const struct ms_why *why)
+uint64_t ms_subject_tls_bytes(const struct ms_why *why)
 {
 	const struct ms_source *src = why->decoding->src;
 	const struct ms_reader from = ms_source_reader(why->decoding->src);
@@ -64,7 +64,7 @@ static void name_variable(struct ms_why *why, struct ms_spot *spot)
 	uint64_t distance = thread ? thread->tp - spot->at : 0;
 	ms_addr begin;
 
-	if (!distance || !spot->at || distance > bytes_of_tls(why))
+	if (!distance || !spot->at || distance > ms_subject_tls_bytes(why))
 		return;
 	spot->kind = MS_ROOT_TLS;
 	spot->offset = -(int64_t)distance;

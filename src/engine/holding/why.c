@@ -220,6 +220,11 @@ static bool tell_files(struct ms_why *why)
 	return true;
 }
 
+enum ms_status ms_why_list_files(struct ms_why *why, struct ms_error *err)
+{
+	return tell_files(why) ? MS_OK : no_memory(err);
+}
+
 enum ms_status ms_why_answer(struct ms_why *why, struct ms_error *err)
 {
 	enum ms_status st = ms_rows_gather(why->decoding->blocks, &why->like, why->decoding->arena,
@@ -232,9 +237,7 @@ enum ms_status ms_why_answer(struct ms_why *why, struct ms_error *err)
 	st = st ? st : ms_subjects_find(why, err);
 	for (size_t i = 0; !st && i < why->report->answer.subjects.n; i++)
 		st = answer_subject(why, i, err);
-	if (!st && !tell_files(why))
-		st = no_memory(err);
-	return st;
+	return st ? st : ms_why_list_files(why, err);
 }
 
 /* ---- what marks say of those that are not reachable ---- */

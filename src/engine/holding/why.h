@@ -41,6 +41,9 @@ bool ms_why_is_open(const struct ms_why *why);
 /* A step of the scan has marked blocks for @reason: those that were asked for are judged by it. */
 void ms_why_judge(struct ms_why *why, enum ms_reason reason);
 
+/* Tell of which files the addresses are that symbols are wanted for; MS_E_NOMEM. */
+ms_must_check enum ms_status ms_why_list_files(struct ms_why *why, struct ms_error *err);
+
 /* ---- between these files ---- */
 
 /* Find the subjects; MS_E_NOMEM. */
@@ -57,5 +60,8 @@ static inline bool ms_subject_is_node(const struct ms_subject *subject)
 
 /* What a root's name is in an answer; its address is added to the report's pcs. */
 struct ms_spot ms_subject_spot(struct ms_why *why, const struct ms_root_name *name);
+
+/* How far below a thread pointer thread-local variables are, at most. */
+uint64_t ms_subject_tls_bytes(const struct ms_why *why);
 
 #endif

@@ -2,146 +2,22 @@
 
 /* An answer for people: what a block is, and the chain that holds it, a step a line. */
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/file.h"
-#include "report/print.h"
-#include "report/writers.h"
-
-static void put_text(struct ms_text *t, const char *text)
-{
-	ms_text_name(t, text, strlen(text));
-}
-
-/* "+0x40", "-0x40" */
-static void put_offset(struct ms_text *t, int64_t offset)
-{
-	uint64_t size = offset < 0 ? -(uint64_t)offset : (uint64_t)offset;
-
-	ms_text_print(t, "%c0x%" PRIx64, offset < 0 ? '-' : '+', size);
-}
-
-static void put_title(struct ms_text *t, bool on)
-{
-	if (t->sink->colour)
-		ms_text_print(t, on ? "\033[1m" : "\033[0m");
-}
-
-/* ---- roots ---- */
-
-static const struct ms_symbol *symbol_of(const struct ms_report *report, const struct ms_spot *spot)
-{
-	if (!spot->pc || spot->pc > report->names.n)
-		return NULL;
-	return &report->names.at[spot->pc - 1].symbol;
-}
-
-static void put_module(struct ms_text *t, const struct ms_report *report,
-                       const struct ms_spot *spot, const char *what)
-{
-	const struct ms_symbol *symbol = symbol_of(report, spot);
-
-	if (symbol && symbol->function) {
-		put_text(t, symbol->function);
-		if (symbol->function_offset)
-			ms_text_print(t, "+%" PRIu64, symbol->function_offset);
-		ms_text_print(t, " in ");
-	}
-	put_text(t, spot->name[0] ? ms_file_name(spot->name) : "memory without a name");
-	put_offset(t, spot->offset);
-	ms_text_print(t, " (%s at 0x%" PRIx64 ")", what, spot->at);
-}
-
-static void put_thread(struct ms_text *t, const struct ms_spot *spot, const char *what)
-{
-	ms_text_print(t, "%s ", what);
-	if (!spot->tid) {
-		ms_text_print(t, "a thread that ended");
-		return;
-	}
-	ms_text_print(t, "thread %" PRId32, spot->tid);
-	if (spot->thread[0]) {
-		ms_text_print(t, " (");
-		put_text(t, spot->thread);
-		ms_text_print(t, ")");
-	}
-}
-
-static void put_place(struct ms_text *t, const struct ms_spot *spot, const char *from)
-{
-	if (!spot->at)
-		return;
-	ms_text_print(t, " (%s", from);
-	put_offset(t, spot->offset);
-	ms_text_print(t, " at 0x%" PRIx64 ")", spot->at);
-}
-
-static void put_spot(struct ms_text *t, const struct ms_report *report, const struct ms_spot *spot)
-{
-	switch ((enum ms_root_kind)spot->kind) {
-	case MS_ROOT_GLOBALS:
-		put_module(t, report, spot, "data");
-		break;
-	case MS_ROOT_BREAK:
-		put_module(t, report, spot, "memory from brk()");
-		break;
-	case MS_ROOT_UNPROVED:
-		put_module(t, report, spot, "heap memory that could not be verified");
-		break;
-	case MS_ROOT_STACK:
-		put_thread(t, spot, "stack of");
-		put_place(t, spot, "stack pointer");
-		break;
-	case MS_ROOT_TLS:
-		put_thread(t, spot, "TLS of");
-		put_place(t, spot, "thread pointer");
-		if (spot->name[0]) {
-			ms_text_print(t, ", a variable of ");
-			put_text(t, ms_file_name(spot->name));
-		}
-		break;
-	case MS_ROOT_REGISTER:
-		put_thread(t, spot, "a register of");
-		break;
-	case MS_ROOT_KERNEL:
-		ms_text_print(t, "a value that the kernel holds (epoll, a timer or the like)");
-		break;
-	case MS_ROOT_KINDS:
-		break;
-	}
-}
+#include "report/answers/parts.h"
 
 /* ---- blocks ---- */
-
-static void put_block(struct ms_text *t, const struct ms_report *report,
-                      const struct ms_answer_step *step)
-{
-	const struct ms_type *type = step->type ? &report->types.at[step->type - 1] : NULL;
-
-	if (step->mapping) {
-		ms_text_print(t, "mapping ");
-		put_text(t, step->name[0] ? step->name : "without a name");
-		ms_text_print(t, ", ");
-	} else if (type && type->name[0]) {
-		put_text(t, type->name);
-		ms_text_print(t, ", ");
-	}
-	ms_text_print(t, "%" PRIu64 " byte%s", step->size, ms_text_plural(step->size));
-	if (type && !type->name[0]) {
-		ms_text_print(t, " (table of functions in ");
-		put_text(t, ms_file_name(type->module));
-		ms_text_print(t, ")");
-	}
-}
 
 static void put_chain(struct ms_text *t, const struct ms_report *report,
                       const struct ms_answer_chain *chain)
 {
 	const struct ms_answer_step *steps = report->answer.steps.at;
 
+	assert(chain);
 	ms_text_print(t, "  ");
-	put_spot(t, report, &chain->root);
+	ms_answer_spot(t, report, &chain->root);
 	ms_text_print(t, "\n");
 	for (uint32_t i = 0; i < chain->n; i++) {
 		const struct ms_answer_step *step = &steps[chain->first + i];
@@ -149,7 +25,7 @@ static void put_chain(struct ms_text *t, const struct ms_report *report,
 		if (step->omitted)
 			ms_text_print(t, "  -> … %" PRIu64 " more\n", step->omitted);
 		ms_text_print(t, "  -> 0x%" PRIx64 ": ", step->address);
-		put_block(t, report, step);
+		ms_answer_block(t, report, step);
 		if (i + 1 < chain->n)
 			ms_text_print(t, ", at +%" PRIu64, step->offset);
 		ms_text_print(t, "\n");
@@ -200,7 +76,7 @@ static void put_holders(struct ms_text *t, const struct ms_report *report,
 			&report->answer.steps.at[subject->first_holder + i];
 
 		ms_text_print(t, "  <- 0x%" PRIx64 ": ", step->address);
-		put_block(t, report, step);
+		ms_answer_block(t, report, step);
 		ms_text_print(t, ", at +%" PRIu64 "\n", step->offset);
 	}
 	if (subject->holders > subject->n_holders)
@@ -221,7 +97,7 @@ static void put_self(struct ms_text *t, const struct ms_report *report,
 		              self->mapping ? "memory at" : "block", self->address);
 	else
 		ms_text_print(t, "0x%" PRIx64 ": ", self->address);
-	put_block(t, report, self);
+	ms_answer_block(t, report, self);
 }
 
 static void put_node(struct ms_text *t, const struct ms_report *report,
@@ -230,7 +106,7 @@ static void put_node(struct ms_text *t, const struct ms_report *report,
 	const struct ms_answer_chain *chain =
 		subject->n_chains ? &report->answer.chains.at[subject->first_chain] : NULL;
 
-	put_title(t, true);
+	ms_answer_title(t, true);
 	put_self(t, report, subject);
 	if (chain)
 		ms_text_print(t, ", reachable, %" PRIu64 " step%s from a root%s", chain->length,
@@ -243,7 +119,7 @@ static void put_node(struct ms_text *t, const struct ms_report *report,
 	else
 		ms_text_print(t, ", possibly leaked: %s",
 		              ms_text_reason((enum ms_reason)subject->reason));
-	put_title(t, false);
+	ms_answer_title(t, false);
 	ms_text_print(t, "\n");
 	if (subject->standing == MS_STANDS_REACHABLE)
 		put_chains(t, report, subject);
@@ -267,17 +143,17 @@ static void put_other(struct ms_text *t, const struct ms_report *report,
 	              subject->standing == MS_STANDS_NOWHERE ? "" : "but ");
 	switch ((enum ms_standing)subject->standing) {
 	case MS_STANDS_ROOT:
-		put_spot(t, report, &subject->spot);
+		ms_answer_spot(t, report, &subject->spot);
 		ms_text_print(t, ", which is a root");
 		break;
 	case MS_STANDS_CODE:
-		put_module(t, report, &subject->spot, "code or constants");
+		ms_answer_module(t, report, &subject->spot, "code or constants");
 		break;
 	case MS_STANDS_DEAD:
 		ms_text_print(t, "a part of a thread's stack that is not in use");
 		break;
 	case MS_STANDS_MAPPED:
-		put_module(t, report, &subject->spot, "mapping without pointers");
+		ms_answer_module(t, report, &subject->spot, "mapping without pointers");
 		break;
 	case MS_STANDS_FREE:
 		put_free(t, &subject->self);
@@ -324,7 +200,7 @@ static bool write_why(const struct ms_report *report, struct ms_sink *sink)
 	}
 	ms_vec_for_each (warning, &report->warnings) {
 		ms_text_print(&t, "  warning: ");
-		put_text(&t, warning->text);
+		ms_answer_text(&t, warning->text);
 		ms_text_print(&t, "\n");
 	}
 	return t.ok;
