@@ -458,7 +458,7 @@ MS_EXPORT char *memunreachable_why(const void *ptr)
 	/* What the caller has in registers is saved in this frame, which stays until the end. */
 	__builtin_unwind_init();
 	text = answer(ptr);
-	__asm__ volatile("" : "+r"(text));
+	__asm__ volatile("" : : : "memory");
 	return text;
 }
 

@@ -94,10 +94,15 @@ static void hold_another(struct drawn *d, ms_addr at)
 
 static void draw_chains(struct drawn *d, uint64_t seed)
 {
+	uint64_t word;
+
 	d->like = (struct ms_walk_options){ .unaligned = false };
 	draw(&d->h, &d->roots, seed, seed & 1);
 	if (seed % 3 == 0)
 		hold_another(d, root.begin);
+	/* From two words, of which one may be set aside. */
+	if (seed % 6 == 0 && ms_source_word(&d->h.fake.base, root.begin, &word))
+		ms_fake_put(&d->h.fake, root.end - 8, word);
 	cr_assert(!ms_rows_gather(&d->h.blocks, &d->like, &d->h.fake.arena, &d->rows, &d->h.err));
 	cr_assert(!ms_chains_walk(&d->rows, &d->roots, &d->h.fake.arena, &d->chains, &d->h.err));
 }
