@@ -198,11 +198,11 @@ Test(diff_holders, a_file_says_what_it_is)
 {
 	for (size_t i = 0; i < sizeof(schemas) / sizeof(schemas[0]); i++) {
 		const struct ms_json_file file = { "x", schemas[i].text, strlen(schemas[i].text) };
-		char schema[MS_JSON_SCHEMA_TEXT] = "";
-		enum ms_status st = ms_json_schema_of(&file, schema, &err);
+		struct ms_json_schema schema = { "" };
+		enum ms_status st = ms_json_schema_of(&file, &schema, &err);
 
 		cr_assert_eq(st, schemas[i].schema ? MS_OK : MS_E_CORRUPT, "%zu", i);
 		if (!st)
-			cr_assert_str_eq(schema, schemas[i].schema);
+			cr_assert_str_eq(schema.text, schemas[i].schema);
 	}
 }

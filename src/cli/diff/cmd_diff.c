@@ -33,20 +33,20 @@ static bool is_of(const char *schema, const char *kind)
 static enum ms_status parse(struct job *job, int side, const struct ms_json_file *file,
                             struct ms_error *err)
 {
-	char schema[MS_JSON_SCHEMA_TEXT] = "";
-	enum ms_status st = ms_json_schema_of(file, schema, err);
+	struct ms_json_schema schema = { "" };
+	enum ms_status st = ms_json_schema_of(file, &schema, err);
 
 	if (st)
 		return st;
-	if (is_of(schema, "memscan.retained/")) {
+	if (is_of(schema.text, "memscan.retained/")) {
 		job->diff.holders[side] = &job->holders[side];
 		return ms_holders_read(file, &job->arena, &job->reports[side], &job->holders[side],
 		                       err);
 	}
 	st = ms_json_read_report(file, &job->arena, &job->reports[side], err);
-	if (is_of(schema, "memscan.heapdump/"))
+	if (is_of(schema.text, "memscan.heapdump/"))
 		ms_advise(err, "to compare heap dumps: memscan heapdump OLD NEW");
-	else if (st && !is_of(schema, "memscan.report/"))
+	else if (st && !is_of(schema.text, "memscan.report/"))
 		ms_advise(err, "give two reports as memscan --json, or memscan retained --json, "
 		               "writes them");
 	return st;

@@ -95,10 +95,12 @@ void ms_json_walk(struct ms_json_input *in, const struct ms_json_walk *walk)
 
 static void take_schema(void *reader, struct json_object *value)
 {
-	ms_json_string(value, reader, MS_JSON_SCHEMA_TEXT);
+	struct ms_json_schema *schema = reader;
+
+	ms_json_string(value, schema->text, sizeof(schema->text));
 }
 
-enum ms_status ms_json_schema_of(const struct ms_json_file *file, char ret[MS_JSON_SCHEMA_TEXT],
+enum ms_status ms_json_schema_of(const struct ms_json_file *file, struct ms_json_schema *ret,
                                  struct ms_error *err)
 {
 	static const struct ms_json_member member = { "schema", true, false, json_type_string,

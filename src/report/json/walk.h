@@ -28,7 +28,9 @@ struct ms_json_walk {
 /* Read all of @in's file, and see that nothing stands behind it. Failures are in in->st. */
 void ms_json_walk(struct ms_json_input *in, const struct ms_json_walk *walk);
 
-enum { MS_JSON_SCHEMA_TEXT = 64 };
+struct ms_json_schema {
+	char text[64];
+};
 
 /*
  * What @file says that it is: its "schema". It is read as far as that stands.
@@ -36,6 +38,6 @@ enum { MS_JSON_SCHEMA_TEXT = 64 };
  * Returns MS_E_CORRUPT when it is no JSON, or says nothing; MS_E_NOMEM.
  */
 ms_must_check enum ms_status ms_json_schema_of(const struct ms_json_file *file,
-                                               char ret[MS_JSON_SCHEMA_TEXT], struct ms_error *err);
+                                               struct ms_json_schema *ret, struct ms_error *err);
 
 #endif
