@@ -521,8 +521,7 @@ static enum ms_status receive_question(const struct ms_wire_link *link, struct r
 	if (!st && (!stacks_sensible(&asked) || !code_sensible(&asked)))
 		st = nonsense(&r, "a question out of range");
 	if (!st)
-		st = magic == MAGIC_BOOK ? answer_book(link, &asked, &r)
-		                         : answer(link, &asked, &r);
+		st = magic == MAGIC_BOOK ? answer_book(link, &asked, &r) : answer(link, &asked, &r);
 	ms_arena_deinit(&arena);
 	return st;
 }

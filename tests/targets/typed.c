@@ -3,7 +3,8 @@
  * A C program whose whole heap hangs on its variables: only debug information says what
  * the blocks are. Prints what truth.h says, each block's kind being its type:
  *
- *	server, session, buffer, user, route, route[], user *[], listener, frame
+ *	server, session, buffer, user, listener, frame
+ *	route_row, user_table     several in a row, pointers to several
  *
  * and `text`, of which nothing says what it is; `lost`, a session that is leaked and points
  * to a user; `entry`, which a pointer to its first member alone leads to.
@@ -132,10 +133,10 @@ static void fill(struct server *server)
 	for (int i = 0; i < SESSIONS; i++)
 		add_session(server);
 	server->table.n = ROUTES;
-	server->table.routes = block("route[]", ROUTES * sizeof(struct route));
+	server->table.routes = block("route_row", ROUTES * sizeof(struct route));
 	for (int i = 0; i < ROUTES; i++)
 		server->table.routes[i].to = new_user(NULL);
-	server->users = block("user *[]", USERS * sizeof(*server->users));
+	server->users = block("user_table", USERS * sizeof(*server->users));
 	for (int i = 0; i < USERS; i += 2)
 		server->users[i] = new_user(NULL);
 	kept = block("listener", sizeof(*kept));

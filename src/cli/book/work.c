@@ -64,12 +64,13 @@ static void read_file(struct work *w, uint32_t module)
 	read = ms_type_reader_add(w->reader, file, module);
 	debug = ms_symbol_file_debug(file);
 	if (read == MS_TYPES_NONE && debug->refused)
-		warn(w, code->name, debug->too_large
-		                            ? "are not known: its debug file takes too much memory"
-		                            : "are not known: its debug file is of another build");
+		warn(w, code->name,
+		     debug->too_large ? "are not known: its debug file takes too much memory"
+		                      : "are not known: its debug file is of another build");
 	if (read == MS_TYPES_TOO_MANY)
-		warn(w, code->name, "are not all known: there are too many for the time and "
-		                    "memory that is given to them");
+		warn(w, code->name,
+		     "are not all known: there are too many for the time and "
+		     "memory that is given to them");
 	w->is_full = read == MS_TYPES_TOO_MANY;
 	ms_symbol_file_close(file);
 }

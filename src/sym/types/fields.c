@@ -22,8 +22,7 @@ bool ms_type_is_virtual(Dwarf_Die *die)
 
 		if (dwarf_tag(&child) == DW_TAG_member)
 			return name && strncmp(name, "_vptr", VPTR_LETTERS) == 0;
-	} while (dwarf_tag(&child) == DW_TAG_inheritance &&
-	         dwarf_siblingof(&child, &child) == 0);
+	} while (dwarf_tag(&child) == DW_TAG_inheritance && dwarf_siblingof(&child, &child) == 0);
 	return false;
 }
 

@@ -126,8 +126,8 @@ static void take_variable(struct scan *s, Dwarf_Die *die)
 
 	/* Most variables are in a function's frame: libdw would keep what it reads of each. */
 	if (!dwarf_attr(die, DW_AT_location, &attr) || dwarf_formblock(&attr, &block) != 0 ||
-	    !block.length || !is_place(block.data[0]) ||
-	    dwarf_getlocation(&attr, &ops, &n) != 0 || !n)
+	    !block.length || !is_place(block.data[0]) || dwarf_getlocation(&attr, &ops, &n) != 0 ||
+	    !n)
 		return;
 	local = n == 2 && (ops[1].atom == DW_OP_GNU_push_tls_address ||
 	                   ops[1].atom == DW_OP_form_tls_address);
@@ -205,15 +205,17 @@ static bool step(struct scan *s, bool in, const char *scope)
 
 static void scan_unit(struct scan *s, Dwarf_Die *unit)
 {
-	const char *scope = "";
+	const char *scope;
+	bool in;
 
 	s->flat = is_c(unit);
 	s->depth = 0;
 	s->levels[0].scope = "";
 	if (dwarf_child(unit, &s->levels[0].die) != 0)
 		return;
-	while (step(s, take(s, &s->levels[s->depth], &scope), scope))
-		;
+	do
+		in = take(s, &s->levels[s->depth], &scope);
+	while (step(s, in, scope));
 }
 
 void ms_type_scan(struct ms_type_reader *r, Dwarf *dwarf)

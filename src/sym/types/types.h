@@ -27,7 +27,7 @@ struct ms_type_reader;
 /* What became of a file. */
 enum ms_types_read {
 	MS_TYPES_READ,
-	MS_TYPES_NONE,    /* it has no debug information */
+	MS_TYPES_NONE,     /* it has no debug information */
 	MS_TYPES_TOO_MANY, /* not all of it is in the book: that is full, or took too long */
 };
 

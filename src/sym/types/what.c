@@ -107,8 +107,9 @@ bool ms_type_what(Dwarf_Die *die, struct ms_type_what *ret)
 	ret->open = way.arrayed && way.n <= 1;
 	ret->n = way.n && way.n < MS_BOOK_REST ? (uint32_t)way.n : MS_BOOK_REST;
 	ret->type = at;
-	ret->what = way.pointers == 0 ? MS_BOOK_OBJECT : way.pointers == 1 ? MS_BOOK_POINTER
-	                                                                  : MS_BOOK_TABLE;
+	ret->what = way.pointers == 0   ? MS_BOOK_OBJECT
+	            : way.pointers == 1 ? MS_BOOK_POINTER
+	                                : MS_BOOK_TABLE;
 	/* A union may hold whatever its members do not say. */
 	return found && way.pointers <= 2;
 }

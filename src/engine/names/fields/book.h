@@ -80,7 +80,7 @@ struct ms_book {
 	struct ms_book_types types;
 	struct ms_book_fields fields;
 	struct ms_book_variables variables;
-	struct ms_book_text text;  /* names, each with its NUL */
+	struct ms_book_text text; /* names, each with its NUL */
 	struct ms_notes warnings; /* what could not be read, for the report */
 };
 

@@ -23,7 +23,7 @@ enum {
 	LOOKED_AT = 64,
 	WINDOW_BYTES = 4096,
 	FORM_BITS = 3,
-	CLAIMS_FOR_EACH = 2,        /* of a block, on the average */
+	CLAIMS_FOR_EACH = 2,      /* of a block, on the average */
 	VARIABLE_STEPS = 1 << 28, /* for all of them */
 };
 
@@ -89,9 +89,9 @@ static uint64_t word_at(struct pass *p, ms_addr at, ms_addr end)
 	if (at < p->window || at - p->window > p->window_len ||
 	    p->window_len - (at - p->window) < p->word) {
 		p->window = at;
-		p->window_len = ms_source_read(src, at, p->bytes,
-		                               end - at < WINDOW_BYTES ? (size_t)(end - at)
-		                                                       : WINDOW_BYTES);
+		p->window_len =
+			ms_source_read(src, at, p->bytes,
+		                       end - at < WINDOW_BYTES ? (size_t)(end - at) : WINDOW_BYTES);
 		if (p->window_len < p->word)
 			return 0;
 	}
@@ -127,8 +127,8 @@ static bool is_better(const struct pass *p, uint32_t claim, uint32_t than)
 {
 	if (form_of(claim) != form_of(than))
 		return form_of(claim) > form_of(than);
-	return form_of(claim) == MS_FORM_ONE && p->book->types.at[type_of(claim)].size >
-	                                                p->book->types.at[type_of(than)].size;
+	return form_of(claim) == MS_FORM_ONE &&
+	       p->book->types.at[type_of(claim)].size > p->book->types.at[type_of(than)].size;
 }
 
 static void push(struct pass *p, uint32_t number, uint32_t claim)
@@ -229,8 +229,8 @@ static void follow(struct pass *p, const struct ms_book_field *field, struct ms_
 		(void)follow_pointers(p, field, range.begin, end, budget);
 		return;
 	}
-	places[0] = (struct place){ range.begin, bounded(p, field, range.begin, end),
-		                    field->type, 0 };
+	places[0] =
+		(struct place){ range.begin, bounded(p, field, range.begin, end), field->type, 0 };
 	if (places[0].left)
 		depth = 1;
 	while (depth && *budget) {
@@ -246,6 +246,9 @@ static void follow(struct pass *p, const struct ms_book_field *field, struct ms_
 		}
 		next = &p->book->fields.at[type->first + place->field++];
 		there = place->at + next->at;
+		/* What goes on to the end does so to that of a block, not of an object in one. */
+		if (next->n == MS_BOOK_REST && depth > 1)
+			continue;
 		if (next->what != MS_BOOK_OBJECT) {
 			if (!follow_pointers(p, next, there, end, budget))
 				return;
@@ -288,8 +291,7 @@ static void follow_block(struct pass *p, uint32_t number)
 		field.n = MS_BOOK_REST;
 	if (form == MS_FORM_TABLE)
 		field.what = MS_BOOK_POINTER;
-	else if (form == MS_FORM_ONE &&
-	         (p->book->types.at[field.type].flags & MS_BOOK_VIRTUAL))
+	else if (form == MS_FORM_ONE && (p->book->types.at[field.type].flags & MS_BOOK_VIRTUAL))
 		field.type = exact_type(p, range, field.type);
 	follow(p, &field, range, &budget);
 }
@@ -377,6 +379,8 @@ static void follow_variables(struct pass *p, const struct ms_codes *code)
 		const struct ms_code *module = &code->at[variable->module];
 		ms_addr at = variable->at + module->bias;
 		const struct ms_region *region = ms_region_of(p->typing->regions, at);
+		uint64_t bytes = variable->n *
+		                 ms_book_bytes(p->book, variable->what, variable->type, p->word);
 		struct ms_book_field field = { .type = variable->type,
 			                       .n = variable->n,
 			                       .what = variable->what };
@@ -384,7 +388,8 @@ static void follow_variables(struct pass *p, const struct ms_codes *code)
 		if (!module->has_bias || variable->local || !region ||
 		    region->kind != MS_REGION_GLOBALS)
 			continue;
-		follow(p, &field, (struct ms_range){ at, region->range.end }, &budget);
+		if (bytes <= region->range.end - at)
+			follow(p, &field, (struct ms_range){ at, at + bytes }, &budget);
 	}
 }
 
@@ -456,8 +461,8 @@ static bool name_all(struct pass *p, const struct ms_codes *code)
 	struct naming naming = { p, code, NULL };
 	uint32_t n = ms_blocks_numbers(p->typing->blocks);
 
-	naming.known = ms_arena_alloc(p->typing->arena,
-	                              (p->book->types.n + 1) * forms * sizeof(uint32_t));
+	naming.known =
+		ms_arena_alloc(p->typing->arena, (p->book->types.n + 1) * forms * sizeof(uint32_t));
 	if (!naming.known)
 		return false;
 	for (uint32_t i = 0; i < n; i++) {
