@@ -446,7 +446,9 @@ static uint32_t name(struct naming *n, uint32_t type, enum ms_form form)
 	struct ms_type told = { .how = MS_HOW_DEBUG };
 	const struct ms_code *module = &n->code->at[n->pass->book->types.at[type].module];
 
-	if (!*text)
+	/* What begins with a virtual table has its name from there. */
+	if (!*text ||
+	    (form == MS_FORM_ONE && (n->pass->book->types.at[type].flags & MS_BOOK_VIRTUAL)))
 		return MS_TYPE_UNKNOWN;
 	(void)snprintf(told.name, sizeof(told.name), "%.*s%s", MS_TYPE_TEXT - 8, text,
 	               behind[form]);
