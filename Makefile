@@ -50,7 +50,7 @@ SANITIZE := -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=undefined
 # Of src/target/arch, what is named as this machine is.
 MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 SRC     := $(filter-out $(filter-out src/target/arch/$(MACHINE)%,$(wildcard src/target/arch/*.c)), \
-             $(sort $(wildcard src/*/*.c src/*/*/*.c)))
+             $(sort $(wildcard src/*/*.c src/*/*/*.c src/*/*/*/*.c)))
 SUPPORT := $(sort $(wildcard tests/support/*.c))
 UNIT    := $(patsubst tests/unit/%.c,%,$(sort $(wildcard tests/unit/test_*.c)))
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/*/fuzz_*.c))
@@ -440,7 +440,7 @@ demo-run: all $(B)/targets/demo_leaky
 
 ALL_C := $(SRC) $(SUPPORT) $(sort $(wildcard tests/unit/*.c tests/bench/*.c tests/freelog/*.c \
          tests/fuzz/*.c tests/fuzz/*/*.c))
-ALL_H := $(sort $(wildcard src/*/*.h src/*/*/*.h include/*/*.h tests/support/*.h \
+ALL_H := $(sort $(wildcard src/*/*.h src/*/*/*.h src/*/*/*/*.h include/*/*.h tests/support/*.h \
          tests/golden/*.h tests/freelog/*.h tests/fuzz/*.h tests/fuzz/*/*.h))
 
 lint: lint-format lint-tidy lint-cppcheck lint-analyzer

@@ -9,6 +9,7 @@
 #include "engine/annotator.h"
 #include "engine/decoder.h"
 #include "engine/libc/libc.h"
+#include "engine/names/fields/book.h"
 #include "engine/names/suppressions.h"
 #include "engine/question.h"
 #include "engine/report.h"
@@ -43,6 +44,13 @@ struct ms_scan_options {
 	bool (*judge)(void *ctx, const struct ms_report *asked, uint32_t *verdicts,
 	              struct ms_error *err);
 	void *judge_ctx;
+	/*
+	 * Give the types of the modules of @asked, of which only code is filled, in @arena.
+	 * False when nobody can, with the reason in @err. NULL: types come from memory alone.
+	 */
+	bool (*book)(void *ctx, const struct ms_report *asked, struct ms_arena *arena,
+	             struct ms_book *ret, struct ms_error *err);
+	void *book_ctx;
 	struct ms_workers *workers; /* threads to search with; NULL: alone */
 	void (*phase_ended)(void *ctx, enum ms_phase phase); /* told when it is; or NULL */
 	void *ctx;

@@ -55,6 +55,7 @@ enum ms_reason {
 enum ms_how {
 	MS_HOW_VTABLE,    /* its first word points to a C++ class's virtual table */
 	MS_HOW_FUNCTIONS, /* its first word points to a constant table of functions: no name */
+	MS_HOW_DEBUG,     /* debug information has the type of what points to it */
 	MS_HOWS
 };
 

@@ -14,6 +14,7 @@
 #include "engine/lost/leaks.h"
 #include "engine/lost/signature.h"
 #include "engine/lost/suppress.h"
+#include "engine/names/fields/fields.h"
 #include "engine/names/types.h"
 #include "engine/retained/answer.h"
 #include "engine/roots.h"
@@ -129,6 +130,22 @@ static enum ms_status prepare_list(struct scan *s)
 	if (!s->list.signer || (s->options->suppressions && !ms_suppress_prepare(&s->list)))
 		return no_memory(s);
 	return MS_OK;
+}
+
+/* Where the types of all blocks are wanted, ask debug information, too. */
+static enum ms_status find_types(struct scan *s)
+{
+	const struct ms_typing typing = { .src = s->src,
+		                          .regions = &s->regions,
+		                          .blocks = &s->blocks,
+		                          .types = s->list.types,
+		                          .options = s->options,
+		                          .arena = s->arena,
+		                          .report = s->report };
+
+	if (!s->options->question.kind && !s->options->heap)
+		return MS_OK;
+	return ms_typing_ask(&typing, s->err);
 }
 
 /* Where blocks cannot be looked at in place, keep what they point to. */
@@ -492,6 +509,8 @@ enum ms_status ms_scan(struct ms_source *src, const struct ms_scan_options *opti
 	end_phase(&s, MS_PHASE_ROOT);
 	if (!st)
 		st = prepare_list(&s);
+	if (!st)
+		st = find_types(&s);
 	if (!st)
 		st = options->question.kind ? answer(&s) : list_leaks(&s);
 	end_phase(&s, MS_PHASE_FOLD);

@@ -4,8 +4,10 @@
 #include <assert.h>
 #include <string.h>
 
-/* "MSWR", "MSWQ" and the layout's number, lest the two ends are ever not one build. */
-enum { MAGIC = 0x5257534d, MAGIC_QUESTION = 0x5157534d, LAYOUT = 12 };
+#include "report/book/book.h"
+
+/* "MSWR", "MSWQ", "MSWB" and the layout's number, lest the two ends are ever not one build. */
+enum { MAGIC = 0x5257534d, MAGIC_QUESTION = 0x5157534d, MAGIC_BOOK = 0x4257534d, LAYOUT = 12 };
 
 /* More of these than any scan makes; an honest sender never meets them. */
 enum {
@@ -185,15 +187,17 @@ static enum ms_status receive_outcome(struct receiver *r)
 	return (enum ms_status)status;
 }
 
-static enum ms_status receive_head(struct receiver *r, bool *ret_question)
+/* @ret: the magic of what follows */
+static enum ms_status receive_head(struct receiver *r, uint32_t *ret)
 {
 	struct wire_head head;
 
 	if (!r->get(r->ctx, &head, sizeof(head)))
 		return ended(r);
-	if ((head.magic != MAGIC && head.magic != MAGIC_QUESTION) || head.layout != LAYOUT)
+	if ((head.magic != MAGIC && head.magic != MAGIC_QUESTION && head.magic != MAGIC_BOOK) ||
+	    head.layout != LAYOUT)
 		return nonsense(r, "it begins otherwise");
-	*ret_question = head.magic == MAGIC_QUESTION;
+	*ret = head.magic;
 	return MS_OK;
 }
 
@@ -504,18 +508,34 @@ static enum ms_status receive_report(struct receiver *r, struct ms_report *ret)
 
 /* ---- questions ---- */
 
+/* Send a question, and hear whether it is answered. */
+static bool send_question(const struct ms_wire_link *link, uint32_t magic,
+                          const struct ms_report *asked, struct receiver *r)
+{
+	const struct wire_head head = { magic, LAYOUT };
+
+	if (link->put(link->ctx, &head, sizeof(head)) &&
+	    send_vectors(link->put, link->ctx, *asked, FIRST_ASKED))
+		return receive_outcome(r) == MS_OK;
+	(void)ms_fail(r->err, MS_E_DIED, "the process that reads files is not running");
+	return false;
+}
+
+bool ms_wire_ask_book(const struct ms_wire_link *link, const struct ms_report *asked,
+                      struct ms_arena *arena, struct ms_book *ret, struct ms_error *err)
+{
+	struct receiver r = { link->get, link->ctx, NULL, err, "answer" };
+
+	return send_question(link, MAGIC_BOOK, asked, &r) &&
+	       ms_book_receive(link, asked->code.n, arena, ret, err) == MS_OK;
+}
+
 bool ms_wire_ask(const struct ms_wire_link *link, const struct ms_report *asked, uint32_t *verdicts,
                  struct ms_error *err)
 {
-	const struct wire_head head = { MAGIC_QUESTION, LAYOUT };
 	struct receiver r = { link->get, link->ctx, NULL, err, "answer" };
 
-	if (!link->put(link->ctx, &head, sizeof(head)) ||
-	    !send_vectors(link->put, link->ctx, *asked, FIRST_ASKED)) {
-		(void)ms_fail(err, MS_E_DIED, "the process that names functions is not running");
-		return false;
-	}
-	if (receive_outcome(&r))
+	if (!send_question(link, MAGIC_QUESTION, asked, &r))
 		return false;
 	if (link->get(link->ctx, verdicts, asked->stacks.n * sizeof(*verdicts)))
 		return true;
@@ -541,8 +561,25 @@ static enum ms_status answer(const struct ms_wire_link *link, const struct ms_re
 	return MS_OK;
 }
 
+static enum ms_status answer_book(const struct ms_wire_link *link, const struct ms_report *asked,
+                                  struct receiver *r)
+{
+	struct ms_book book;
+	struct ms_error outcome;
+
+	memset(&book, 0, sizeof(book));
+	memset(&outcome, 0, sizeof(outcome));
+	if (!link->book(link->book_ctx, asked, r->arena, &book, &outcome) && !outcome.status)
+		(void)ms_fail(&outcome, MS_E_UNSUPPORTED, "the reason is not known");
+	if (!link->put(link->ctx, &outcome, sizeof(outcome)) ||
+	    (!outcome.status && !ms_book_send(link->put, link->ctx, &book)))
+		return ended(r);
+	return MS_OK;
+}
+
 /* In an arena of its own: it is not needed any more when it is answered. */
-static enum ms_status receive_question(const struct ms_wire_link *link, struct receiver whole)
+static enum ms_status receive_question(const struct ms_wire_link *link, struct receiver whole,
+                                       uint32_t magic)
 {
 	struct ms_arena arena = { 0 };
 	struct receiver r = { whole.get, whole.ctx, &arena, whole.err, whole.what };
@@ -554,7 +591,7 @@ static enum ms_status receive_question(const struct ms_wire_link *link, struct r
 	if (!st && (!stacks_sensible(&asked) || !code_sensible(&asked)))
 		st = nonsense(&r, "a question out of range");
 	if (!st)
-		st = answer(link, &asked, &r);
+		st = magic == MAGIC_BOOK ? answer_book(link, &asked, &r) : answer(link, &asked, &r);
 	ms_arena_deinit(&arena);
 	return st;
 }
@@ -565,17 +602,18 @@ enum ms_status ms_wire_serve(const struct ms_wire_link *link, struct ms_arena *a
 	struct receiver r = { link->get, link->ctx, arena, err, "report" };
 	unsigned int questions = 0;
 	struct ms_report report;
-	bool question = false;
+	uint32_t magic = MAGIC;
 	enum ms_status st;
 
 	memset(&report, 0, sizeof(report));
 	for (;;) {
-		st = receive_head(&r, &question);
-		if (st || !question)
+		st = receive_head(&r, &magic);
+		if (st || magic == MAGIC)
 			break;
-		if (!link->judge || ++questions > MS_WIRE_QUESTIONS)
+		if (!(magic == MAGIC_BOOK ? !!link->book : !!link->judge) ||
+		    ++questions > MS_WIRE_QUESTIONS)
 			return nonsense(&r, "an unexpected question");
-		st = receive_question(link, r);
+		st = receive_question(link, r, magic);
 		if (st)
 			return st;
 	}

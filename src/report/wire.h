@@ -17,10 +17,17 @@
  *
  *	magic of a question, version │ the vectors stacks, pcs, code
  *	outcome: struct ms_error │ unless that is a failure: a number (u32) for each stack
+ *
+ * It may also ask for the types of modules, which are the code:
+ *
+ *	magic of that question, version │ the vectors stacks, pcs, code
+ *	outcome: struct ms_error │ unless that is a failure: a type book (report/book/book.h)
  */
 
 #include "base/status.h"
 #include "engine/report.h"
+
+struct ms_book;
 
 /* Move exactly @len bytes; false on end of file or error. */
 typedef bool (*ms_wire_put)(void *ctx, const void *bytes, size_t len);
@@ -35,6 +42,10 @@ struct ms_wire_link {
 	bool (*judge)(void *ctx, const struct ms_report *asked, uint32_t *verdicts,
 	              struct ms_error *err);
 	void *judge_ctx;
+	/* The same of the types of asked->code's modules, as ms_scan_options.book does. */
+	bool (*book)(void *ctx, const struct ms_report *asked, struct ms_arena *arena,
+	             struct ms_book *ret, struct ms_error *err);
+	void *book_ctx;
 };
 
 enum { MS_WIRE_QUESTIONS = 8 };
@@ -66,5 +77,15 @@ ms_must_check enum ms_status ms_wire_serve(const struct ms_wire_link *link, stru
  */
 bool ms_wire_ask(const struct ms_wire_link *link, const struct ms_report *asked, uint32_t *verdicts,
                  struct ms_error *err);
+
+/*
+ * Ask for the types of @asked's code, and wait for the answer.
+ *
+ * @ret: out; in @arena, every entry in bounds
+ *
+ * False with the reason in @err.
+ */
+bool ms_wire_ask_book(const struct ms_wire_link *link, const struct ms_report *asked,
+                      struct ms_arena *arena, struct ms_book *ret, struct ms_error *err);
 
 #endif

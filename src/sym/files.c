@@ -329,6 +329,15 @@ size_t ms_symbol_file_build_id(const struct ms_symbol_file *file, const unsigned
 	return len > 0 ? (size_t)len : 0;
 }
 
+Dwarf *ms_symbol_file_dwarf(struct ms_symbol_file *file, uint64_t *ret_bias)
+{
+	Dwarf_Addr bias = 0;
+	Dwarf *dwarf = dwfl_module_getdwarf(file->mod, &bias);
+
+	*ret_bias = bias - file->bias;
+	return dwarf;
+}
+
 const struct ms_debug *ms_symbol_file_debug(const struct ms_symbol_file *file)
 {
 	return &file->debug;

@@ -19,6 +19,7 @@
  *	elf/functions.c  the functions at an address, inlined ones too
  *	elf/units.c      the compilation unit of an address
  *	elf/table.c      the symbol of an address
+ *	types/types.h    types, and where variables are
  */
 
 #include "base/arena.h"
@@ -94,6 +95,13 @@ bool ms_symbol_file_tell_data(struct ms_symbol_file *file, ms_addr addr, struct 
 
 /* The build-id's bytes; 0 of them when it has none. */
 size_t ms_symbol_file_build_id(const struct ms_symbol_file *file, const unsigned char **ret);
+
+/*
+ * Its debug information, wherever that is; NULL: there is none.
+ *
+ * @ret_bias: what is added to an address there for that in the file
+ */
+Dwarf *ms_symbol_file_dwarf(struct ms_symbol_file *file, uint64_t *ret_bias);
 
 /* What became of its separate debug information. */
 const struct ms_debug *ms_symbol_file_debug(const struct ms_symbol_file *file);

@@ -261,7 +261,7 @@ def test_types(plain):
 REFUSED = [
     ("Sesion", COULD_NOT_SCAN, "no block of the type 'Sesion'", "similar types: Session"),
     ("session", COULD_NOT_SCAN, "no block of the type 'session'", "similar types: Session"),
-    ("Zebra", COULD_NOT_SCAN, "no block of the type 'Zebra'", "of 2 known types: "),
+    ("Zebra", COULD_NOT_SCAN, "no block of the type 'Zebra'", "of 3 known types: "),
     ("0x10", COULD_NOT_SCAN, "no block is at 0x10: nothing is mapped there", "may have been freed"),
     ("fffffffffffff000", COULD_NOT_SCAN, "nothing is mapped there", "may have been freed"),
     ("0", USAGE, "no block is at address 0", "as reports print it"),

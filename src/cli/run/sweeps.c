@@ -138,6 +138,7 @@ static _Noreturn void be_sweeper(const struct ms_standing_sweep *run,
 		.channel = -1,
 		.report = run->report,
 		.judge = judge,
+		.book = -1,
 	};
 
 	scan.ended = true;

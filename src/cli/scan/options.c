@@ -358,7 +358,7 @@ static const char why_usage[] =
 	"Usage: memscan why [OPTION]... --pid N ADDRESS|TYPE\n"
 	"Print by which chain of references, root first, a block of a running process is\n"
 	"kept alive; for a leaked block, which blocks point to it. ADDRESS is hexadecimal,\n"
-	"anywhere in the block; TYPE the name of a C++ type as reports print it, of which\n"
+	"anywhere in the block; TYPE the name of a type as reports print it, of which\n"
 	"the largest blocks are looked at.\n";
 
 static const char why_notes[] =

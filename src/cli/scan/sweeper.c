@@ -39,11 +39,19 @@ static bool ask_judge(void *ctx, const struct ms_report *asked, uint32_t *verdic
 	return ms_wire_ask(&link, asked, verdicts, err);
 }
 
+static bool ask_book(void *ctx, const struct ms_report *asked, struct ms_arena *arena,
+                     struct ms_book *ret, struct ms_error *err)
+{
+	const struct ms_wire_link link = { .get = ms_sweep_get, .put = ms_sweep_put, .ctx = ctx };
+
+	return ms_wire_ask_book(&link, asked, arena, ret, err);
+}
+
 /* Search what is held. */
 static enum ms_status search(const struct ms_sweep *sweep, struct ms_snapshot *snapshot,
                              struct ms_arena *arena, struct ms_error *err)
 {
-	const int keep[] = { sweep->report, sweep->judge, sweep->channel,
+	const int keep[] = { sweep->report, sweep->judge, sweep->book, sweep->channel,
 		             ms_snapshot_descriptor(snapshot) };
 	const struct ms_jail jail = {
 		.keep = keep,
@@ -61,11 +69,16 @@ static enum ms_status search(const struct ms_sweep *sweep, struct ms_snapshot *s
 		.jobs = sweep->jobs,
 	};
 	int judge = sweep->judge;
+	int book = sweep->book;
 	enum ms_status st;
 
 	if (judge >= 0) {
 		options.judge = ask_judge;
 		options.judge_ctx = &judge;
+	}
+	if (book >= 0) {
+		options.book = ask_book;
+		options.book_ctx = &book;
 	}
 	enter(sweep, MS_STAGE_SEARCH);
 	st = ms_sweep_search(&call, arena, &sweep->watch->report, err);

@@ -41,6 +41,7 @@ struct ms_sweep {
 	int channel;  /* to the collection process; or -1 */
 	int report;   /* where the report is written */
 	int judge;    /* where somebody answers which stacks to suppress (report/wire.h); or -1 */
+	int book;     /* where somebody answers what types there are; or -1 */
 };
 
 /* Be the sweeper; _exit() with the result, 0 when the original has got everything. */

@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/ending.h"
+#include "cli/book/book.h"
 #include "cli/scan/naming.h"
 #include "cli/scan/sweeper.h"
 #include "cli/tell.h"
@@ -78,6 +79,15 @@ static int be_collection(struct trio *t)
 	return ms_collection_serve(t->shared, t->channel[THEIRS]);
 }
 
+/*
+ * Debug information says what lives: of leaks, which nothing points to, it says nothing, so
+ * that a plain scan need not wait for it.
+ */
+static bool wants_types(const struct ms_scan_options *options)
+{
+	return options->question.kind || options->heap;
+}
+
 static int be_sweeper(struct trio *t)
 {
 	const struct ms_sweep sweep = {
@@ -91,6 +101,7 @@ static int be_sweeper(struct trio *t)
 		.channel = t->channel[OURS],
 		.report = t->report[WRITER],
 		.judge = t->call->scan->suppressions ? t->report[WRITER] : -1,
+		.book = wants_types(t->call->scan) ? t->report[WRITER] : -1,
 	};
 
 	close_fd(&t->channel[THEIRS]);
@@ -372,6 +383,19 @@ static bool judge(void *ctx, const struct ms_report *asked, uint32_t *verdicts,
 	return ok;
 }
 
+static bool book(void *ctx, const struct ms_report *asked, struct ms_arena *arena,
+                 struct ms_book *ret, struct ms_error *err)
+{
+	struct trio *t = ctx;
+	bool ok;
+
+	ms_progress_tick(t->call->progress, "reading debug information");
+	ms_ending_allow(&t->endings);
+	ok = ms_book_ask(t->call->naming, asked, arena, ret, err);
+	ms_ending_hold(&t->endings);
+	return ok;
+}
+
 static enum ms_status receive(struct trio *t, struct ms_arena *arena, struct ms_report *ret,
                               struct ms_error *err)
 {
@@ -381,6 +405,8 @@ static enum ms_status receive(struct trio *t, struct ms_arena *arena, struct ms_
 		.ctx = t,
 		.judge = t->call->scan->suppressions ? judge : NULL,
 		.judge_ctx = t,
+		.book = wants_types(t->call->scan) ? book : NULL,
+		.book_ctx = t,
 	};
 
 	return ms_wire_serve(&link, arena, ret, err);

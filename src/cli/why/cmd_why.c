@@ -62,7 +62,7 @@ static enum ms_status no_type(const struct ms_options *options, const struct ms_
 	              (int)report->target.pid, options->scan.question.type);
 	if (!report->types.n)
 		ms_advise(err, "no type is known there, only C++ objects with virtual functions "
-		               "have one: give an address");
+		               "and what debug information describes have one: give an address");
 	else if (facts->near)
 		ms_advise(err, "similar types: %s", names);
 	else

@@ -37,6 +37,8 @@ struct ms_types {
 	struct MS_VEC(uint32_t) reported; /* of each type: its number in the report, or 0 */
 	struct ms_map known;              /* of first words: the type's number + 1 */
 	struct ms_ahead ahead;            /* of blocks */
+	const uint32_t *numbers;          /* of each block; NULL: first words are all there is */
+	const struct ms_blocks *blocks;
 };
 
 struct ms_types *ms_types_new(struct ms_source *src, const struct ms_regions *regions,
@@ -253,7 +255,7 @@ static uint32_t type_of_word(struct ms_types *t, uint64_t word)
 	return ms_map_add(&t->known, t->arena, word, number + 1) ? number : MS_TYPE_UNKNOWN;
 }
 
-uint32_t ms_types_of_block(struct ms_types *types, ms_addr addr, uint64_t size)
+static uint32_t type_of_first_word(struct ms_types *types, ms_addr addr, uint64_t size)
 {
 	const struct ms_abi *abi = &types->src->abi;
 	const unsigned char *first;
@@ -264,6 +266,45 @@ uint32_t ms_types_of_block(struct ms_types *types, ms_addr addr, uint64_t size)
 	first = ms_ahead_at(&types->ahead, addr, abi->word_bytes);
 	word = first ? ms_abi_word(abi, first) : 0;
 	return word ? type_of_word(types, ms_abi_address(abi, word)) : MS_TYPE_UNKNOWN;
+}
+
+uint32_t ms_types_add(struct ms_types *types, const struct ms_type *type)
+{
+	return types->types.n < MS_TYPES_MOST ? add_type(types, type) : MS_TYPE_UNKNOWN;
+}
+
+void ms_types_use(struct ms_types *types, const struct ms_blocks *blocks, const uint32_t *numbers)
+{
+	types->blocks = blocks;
+	types->numbers = numbers;
+}
+
+/* What the number of the block that begins at @addr says. */
+static uint32_t type_by_number(const struct ms_types *t, ms_addr addr)
+{
+	const struct ms_extent *extent = ms_blocks_extent_of(t->blocks, addr);
+	uint64_t granule;
+
+	if (!extent)
+		return MS_TYPE_UNKNOWN;
+	granule = ms_granule_of(extent, addr);
+	if (ms_block_begin(extent, granule) != addr ||
+	    !(ms_blocks_cell(t->blocks, extent, granule)->starts & ms_granule_bit(granule)))
+		return MS_TYPE_UNKNOWN;
+	return t->numbers[ms_block_number(
+		t->blocks,
+		(struct ms_block){ (uint32_t)(extent - t->blocks->extents.at), granule })];
+}
+
+uint32_t ms_types_of_block(struct ms_types *types, ms_addr addr, uint64_t size)
+{
+	uint32_t number = type_of_first_word(types, addr, size);
+	uint32_t other;
+
+	if (!types->numbers || (number && types->types.at[number - 1].name[0]))
+		return number;
+	other = type_by_number(types, addr);
+	return other ? other : number;
 }
 
 const struct ms_type *ms_types_at(const struct ms_types *types, uint32_t number)

@@ -22,6 +22,7 @@ static const char *const reasons[] = {
 static const char *const hows[] = {
 	[MS_HOW_VTABLE] = "vtable",
 	[MS_HOW_FUNCTIONS] = "functions",
+	[MS_HOW_DEBUG] = "debug",
 	[MS_HOWS] = "",
 };
 

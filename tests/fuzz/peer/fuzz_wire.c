@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Fuzzing what the sweeper and the original tell each other (report/wire.h): reports and
- * questions as the original reads them, answers as the sweeper does.
+ * questions as the original reads them, answers (verdicts, type books) as the sweeper does.
  *
  *	fuzz: -max_len=128 -len_control=0
  *
@@ -11,11 +11,11 @@
  */
 
 #include "golden/answer.h"
-#include "report/wire.h"
+#include "report/book/book.h"
 
 #include "pieces.h"
 
-enum what { REPORT, QUESTION, ANSWER, WHATS };
+enum what { REPORT, QUESTION, ANSWER, BOOK_QUESTION, BOOK, WHATS };
 
 static struct pieces sent;
 
@@ -93,6 +93,72 @@ static bool judge(void *ctx, const struct ms_report *asked, uint32_t *verdicts,
 	return *answers;
 }
 
+/* ---- type books ---- */
+
+static void make_book(struct ms_arena *arena, struct ms_book *ret)
+{
+	static const char names[] = "cache\0item";
+	struct ms_book_field *field;
+	struct ms_book_variable *variable;
+
+	memset(ret, 0, sizeof(*ret));
+	for (uint32_t i = 0; i < 2; i++) {
+		struct ms_book_type *type = ms_vec_push(arena, &ret->types);
+
+		*type = (struct ms_book_type){ .name = 6 * i, .size = 24, .first = i, .n = 1 };
+		field = ms_vec_push(arena, &ret->fields);
+		*field = (struct ms_book_field){ 8, 1, 1, i ? MS_BOOK_TABLE : MS_BOOK_POINTER };
+	}
+	for (size_t i = 0; i < sizeof(names); i++)
+		*(char *)ms_vec_push(arena, &ret->text) = names[i];
+	variable = ms_vec_push(arena, &ret->variables);
+	*variable = (struct ms_book_variable){ .at = 0x4000, .n = 1, .what = MS_BOOK_POINTER };
+	ms_note_add(arena, &ret->warnings, "types are missing");
+}
+
+static void check_what(const struct ms_book *book, uint32_t what, uint32_t type)
+{
+	require(what < MS_BOOK_WHATS && type < book->types.n, "what is held is there");
+}
+
+static void check_book(const struct ms_book *book, size_t n_code)
+{
+	const struct ms_book_variable *variable;
+	const struct ms_book_field *field;
+	const struct ms_note *note;
+
+	for (uint32_t i = 0; i < book->types.n; i++) {
+		const struct ms_book_type *type = &book->types.at[i];
+
+		require(type->size && type->module < n_code && type->first <= book->fields.n &&
+		                type->n <= book->fields.n - type->first,
+		        "what a type has is there");
+		require(type->name < book->text.n &&
+		                ends(ms_book_name(book, i), book->text.n - type->name),
+		        "a name ends");
+	}
+	ms_vec_for_each (field, &book->fields)
+		check_what(book, field->what, field->type);
+	ms_vec_for_each (variable, &book->variables) {
+		check_what(book, variable->what, variable->type);
+		require(variable->module < n_code, "a variable's module is there");
+	}
+	ms_vec_for_each (note, &book->warnings)
+		require(ends(note->text, sizeof(note->text)), "a warning ends");
+}
+
+static bool give_book(void *ctx, const struct ms_report *asked, struct ms_arena *arena,
+                      struct ms_book *ret, struct ms_error *err)
+{
+	bool *answers = ctx;
+
+	check_stacks(asked);
+	make_book(arena, ret);
+	if (!*answers)
+		(void)ms_fail(err, MS_E_NOMEM, "no answer");
+	return *answers;
+}
+
 /* All of it is read, as a pipe would. */
 static bool ignore_put(void *ctx, const void *bytes, size_t len)
 {
@@ -111,7 +177,9 @@ static void serve(bool answers)
 		                     .put = ignore_put,
 		                     .ctx = &sent,
 		                     .judge = judge,
-		                     .judge_ctx = &answers };
+		                     .judge_ctx = &answers,
+		                     .book = give_book,
+		                     .book_ctx = &answers };
 	struct ms_arena arena = { 0 };
 	struct ms_report got;
 	struct ms_error err;
@@ -137,14 +205,47 @@ static void ask(const struct ms_report *report)
 	free(verdicts);
 }
 
+static void ask_book(const struct ms_report *report)
+{
+	struct ms_wire_link link = { .get = pieces_get, .put = ignore_put, .ctx = &sent };
+	struct ms_arena arena = { 0 };
+	struct ms_book book;
+	struct ms_error err;
+
+	memset(&err, 0, sizeof(err));
+	if (ms_wire_ask_book(&link, report, &arena, &book, &err))
+		check_book(&book, report->code.n);
+	else
+		check_error(MS_E_DIED, &err);
+	ms_arena_deinit(&arena);
+}
+
+static void send_book(void)
+{
+	const struct ms_error none = { .status = MS_OK };
+	struct ms_arena arena = { 0 };
+	struct ms_book book;
+
+	make_book(&arena, &book);
+	(void)pieces_put(&sent, &none, sizeof(none));
+	require(ms_book_send(pieces_put, &sent, &book), "it is sent");
+	ms_arena_deinit(&arena);
+}
+
 /* What the other side sends when it is honest. */
 static void send(enum what what, struct ms_report *report)
 {
 	const struct ms_error none = { .status = MS_OK };
 	struct ms_wire_link link = { .get = pieces_get, .put = pieces_put, .ctx = &sent };
 	struct ms_error err = none;
+	struct ms_arena arena = { 0 };
 	uint32_t verdicts[2] = { 1, 2 };
+	struct ms_book book;
 
+	if (what == BOOK) {
+		send_book();
+		return;
+	}
 	if (what == ANSWER) {
 		(void)pieces_put(&sent, &none, sizeof(none));
 		(void)pieces_put(&sent, verdicts, sizeof(verdicts));
@@ -153,6 +254,9 @@ static void send(enum what what, struct ms_report *report)
 	/* Nobody answers here; what was asked is kept, and read again from its begin. */
 	if (what == QUESTION)
 		require(!ms_wire_ask(&link, report, verdicts, &err), "there is no answer yet");
+	if (what == BOOK_QUESTION)
+		require(!ms_wire_ask_book(&link, report, &arena, &book, &err),
+		        "there is no answer yet");
 	sent.piece = sent.offset = 0;
 	require(ms_wire_send(pieces_put, &sent, &none, report), "it is sent");
 }
@@ -173,6 +277,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	pieces_change_all(&sent, data + 1, size - 1);
 	if (what == ANSWER)
 		ask(&report);
+	else if (what == BOOK)
+		ask_book(&report);
 	else
 		serve(data[0] < 128);
 	ms_arena_deinit(&arena);
