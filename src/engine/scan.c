@@ -10,6 +10,7 @@
 #include "engine/graph/packed.h"
 #include "engine/graph/relative.h"
 #include "engine/holding/why.h"
+#include "engine/kinds/kinds.h"
 #include "engine/lost/leaks.h"
 #include "engine/lost/signature.h"
 #include "engine/lost/suppress.h"
@@ -50,6 +51,7 @@ struct scan {
 	struct ms_edges edges;
 	const struct ms_edges *followed; /* these, or NULL: blocks are read */
 	struct ms_leak_list list;
+	struct ms_kinds_search kinds;
 	struct ms_why why;
 	uint64_t since; /* when the present phase began */
 };
@@ -119,10 +121,32 @@ static enum ms_status prepare_list(struct scan *s)
 		                         .finder = { .origins = &s->origins } };
 	if (!s->list.types)
 		return no_memory(s);
+	s->kinds = (struct ms_kinds_search){ .types = s->list.types,
+		                             .blocks = &s->blocks,
+		                             .roots = &s->roots };
 	s->list.signer = ms_signer_new(&s->list, &s->regions);
 	if (!s->list.signer || (s->options->suppressions && !ms_suppress_prepare(&s->list)))
 		return no_memory(s);
 	return MS_OK;
+}
+
+/* Whether what every block is will be asked, and not what leaks are alone. */
+static bool wants_all_types(const struct scan *s)
+{
+	return s->options->question.kind || s->options->heap;
+}
+
+static enum ms_status find_all_types(struct scan *s)
+{
+	return wants_all_types(s) && ms_kinds_find(&s->kinds, true) ? no_memory(s) : MS_OK;
+}
+
+/* Take every unmarked block; what it is must be known before. */
+static enum ms_status take_leaks(struct scan *s, enum ms_reason reason)
+{
+	if (!wants_all_types(s) && !s->options->keep_lost && ms_kinds_find(&s->kinds, false))
+		return no_memory(s);
+	return ms_leaks_take(&s->list, reason, s->err);
 }
 
 /* Where blocks cannot be looked at in place, keep what they point to. */
@@ -213,7 +237,7 @@ static enum ms_status take_possible(struct scan *s, const struct marks *less,
 	assert(!n || (less->at && marks));
 	for (size_t i = 0; i < n; i++)
 		s->blocks.cells.at[i].marks = ~(marks[i] & ~less->at[i]);
-	st = ms_leaks_take(&s->list, reason, s->err);
+	st = take_leaks(s, reason);
 	ms_blocks_unmark(&s->blocks);
 	for (size_t i = 0; i < n; i++)
 		s->blocks.cells.at[i].marks = marks[i];
@@ -406,7 +430,7 @@ static enum ms_status list_leaks(struct scan *s)
 		st = mark(s);
 	end_phase(s, MS_PHASE_MARK);
 	if (!st)
-		st = ms_leaks_take(&s->list, MS_REASON_NONE, s->err);
+		st = take_leaks(s, MS_REASON_NONE);
 	if (!st)
 		st = ms_leaks_finish(&s->list, s->err);
 	/* The first of two scans has suppressed nothing. */
@@ -471,6 +495,8 @@ enum ms_status ms_scan(struct ms_source *src, const struct ms_scan_options *opti
 	end_phase(&s, MS_PHASE_ROOT);
 	if (!st)
 		st = prepare_list(&s);
+	if (!st)
+		st = find_all_types(&s);
 	if (!st)
 		st = options->question.kind ? answer(&s) : list_leaks(&s);
 	end_phase(&s, MS_PHASE_FOLD);

@@ -133,6 +133,11 @@ static void put_block(struct ms_text *t, const struct ms_report *report,
 		put_text(t, ms_file_name(type->module));
 		ms_text_print(t, ")");
 	}
+	if (step->text[0]) {
+		ms_text_print(t, " \"");
+		put_text(t, step->text);
+		ms_text_print(t, strlen(step->text) == MS_PREVIEW_TEXT - 1 ? "…\"" : "\"");
+	}
 }
 
 static void put_chain(struct ms_text *t, const struct ms_report *report,

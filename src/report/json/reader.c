@@ -200,7 +200,7 @@ static void take_contents(struct reader *r, struct json_object *value, struct ms
 
 static bool same_type(const struct ms_type *a, const struct ms_type *b)
 {
-	return a->how == b->how && strcmp(a->name, b->name) == 0 &&
+	return a->how == b->how && a->sure == b->sure && strcmp(a->name, b->name) == 0 &&
 	       strcmp(a->module, b->module) == 0;
 }
 
@@ -229,6 +229,8 @@ static void take_type(struct reader *r, struct json_object *object, struct ms_le
 		named ? ms_json_get(&r->in, named, "name", json_type_string) : NULL;
 	struct json_object *how =
 		named ? ms_json_get(&r->in, named, "how", json_type_string) : NULL;
+	struct json_object *sure =
+		named ? ms_json_get(&r->in, named, "sure", json_type_string) : NULL;
 	struct ms_type type;
 
 	if (!name && !module)
@@ -241,6 +243,8 @@ static void take_type(struct reader *r, struct json_object *object, struct ms_le
 		ms_json_string(module, type.module, sizeof(type.module));
 	if (name)
 		type.how = how ? (uint8_t)ms_json_name_of(how, &ms_json_hows) : MS_HOWS;
+	if (sure)
+		type.sure = MS_SURE_LIKELY;
 	leak->type = add_type(r, &type);
 }
 
@@ -248,6 +252,7 @@ static void take_leak(struct reader *r, struct json_object *object)
 {
 	struct json_object *contents = ms_json_get(&r->in, object, "contents", json_type_string);
 	struct json_object *frames = ms_json_get(&r->in, object, "backtrace", json_type_array);
+	struct json_object *text = ms_json_get(&r->in, object, "text", json_type_string);
 	struct ms_leak *leak = push(r, &r->report.leaks);
 
 	if (!leak)
@@ -256,6 +261,8 @@ static void take_leak(struct reader *r, struct json_object *object)
 	ms_json_get_fields(&r->in, object, &ms_json_reason, leak);
 	if (contents)
 		take_contents(r, contents, leak);
+	if (text)
+		ms_json_string(text, leak->text, sizeof(leak->text));
 	take_type(r, object, leak);
 	if (frames)
 		leak->stack = ms_json_get_backtrace(&r->in, frames, r->recent, &r->report);

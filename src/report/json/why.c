@@ -86,10 +86,12 @@ static void add_block(struct ms_json *j, struct json_object *object, const struc
 
 		add_name(j, named, "name", type->name);
 		add_name(j, named, "how", ms_json_hows.at[type->how]);
+		add_name(j, named, "sure", ms_json_sures.at[type->sure]);
 		ms_json_add(j, object, "type", named);
 	}
 	if (type)
 		add_name(j, object, "module", type->module);
+	add_name(j, object, "text", step->text);
 }
 
 /* @n of the answer's steps. The last of a chain points to nothing. */
