@@ -62,6 +62,13 @@ bool ms_kinds_is_constant(const struct ms_kinds *k, ms_addr addr)
 	return ms_kinds_module(k, addr, &prot) && !(prot & (MS_PROT_EXEC | MS_PROT_WRITE));
 }
 
+bool ms_kinds_is_data(const struct ms_kinds *k, ms_addr addr)
+{
+	uint8_t prot;
+
+	return ms_kinds_module(k, addr, &prot) && (prot & MS_PROT_WRITE);
+}
+
 const struct ms_mapping *ms_kinds_file(const struct ms_kinds *k, const char *part)
 {
 	const struct ms_mapping *mapping;

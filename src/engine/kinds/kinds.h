@@ -147,6 +147,15 @@ static inline uint64_t ms_kind_near(const struct ms_kind_spot *spot, int i)
 	return value;
 }
 
+/* @spot as an owner's, whose holder begins @words before the pointer. */
+static inline struct ms_kind_spot ms_kind_holder(const struct ms_kind_spot *spot, unsigned words)
+{
+	struct ms_kind_spot holder = *spot;
+
+	holder.owner_offset -= (uint64_t)words * MS_KIND_WORD;
+	return holder;
+}
+
 /* The heap block that begins at @addr; false when none does. */
 bool ms_kinds_at(struct ms_kinds *k, ms_addr addr, struct ms_kind_block *ret);
 
@@ -161,6 +170,7 @@ bool ms_kinds_module(const struct ms_kinds *k, ms_addr addr, uint8_t *ret_prot);
 
 bool ms_kinds_is_code(const struct ms_kinds *k, ms_addr addr);
 bool ms_kinds_is_constant(const struct ms_kinds *k, ms_addr addr);
+bool ms_kinds_is_data(const struct ms_kinds *k, ms_addr addr);
 
 /* The mapped file whose name has @part in its last component; NULL: none is. */
 const struct ms_mapping *ms_kinds_file(const struct ms_kinds *k, const char *part);

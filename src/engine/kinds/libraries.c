@@ -10,10 +10,11 @@
  *	OpenSSL      a BIO, whose method is a constant table that begins with a number and a name
  *	Rust         what a fat pointer leads to: beside it stands a constant table that begins
  *	             with a function, the size and the alignment
+ *	libstdc++    what it keeps for exceptions
  *	PostgreSQL   a memory context, which has its name, and the blocks that it is made of
  *
  * Source: zlib 1.2.13 deflate.h, inflate.h; OpenSSL 3.0 and 1.1.1 include/internal/bio.h,
- * crypto/bio/bio_local.h; PostgreSQL 13 to 16 src/include/nodes/memnodes.h,
+ * crypto/bio/bio_local.h; libstdc++ 12 libsupc++/eh_alloc.cc; PostgreSQL 13 to 16 src/include/nodes/memnodes.h,
  * src/backend/utils/mmgr/aset.c.
  */
 
@@ -178,6 +179,25 @@ static bool is_rust(struct ms_kinds *k, const struct ms_kind_spot *spot)
 	        ms_kind_fits(spot->to.usable, words[SIZE] + COUNTS));
 }
 
+/* ---- libstdc++ ---- */
+
+static const struct ms_kind_type pool = { "emergency pool of libstdc++", MS_HOW_CONTAINER,
+	                                  MS_SURE_CERTAIN };
+
+enum { LEAST_POOL = 4096 };
+
+/* What exceptions are made in when there is no memory: │ first free │ pool │ its bytes │ */
+static bool is_pool(const struct ms_kinds *k, const struct ms_kind_spot *spot)
+{
+	uint64_t len;
+
+	if (!k->cxx || spot->offset || !spot->before || spot->behind < 2)
+		return false;
+	len = ms_kind_near(spot, 1);
+	return len >= LEAST_POOL && ms_kind_fits(spot->to.usable, len) &&
+	       ms_kind_near(spot, -1) - spot->to.begin < len && ms_kinds_is_data(k, spot->at);
+}
+
 /* ---- the kind ---- */
 
 static void block(struct ms_kinds *k, const struct ms_kind_block *b)
@@ -193,6 +213,8 @@ static void pointer(struct ms_kinds *k, const struct ms_kind_spot *spot)
 {
 	if (is_rust(k, spot))
 		ms_kinds_claim(k, &spot->to, &rust, NULL);
+	else if (is_pool(k, spot))
+		ms_kinds_claim(k, &spot->to, &pool, NULL);
 }
 
 const struct ms_kind ms_kind_libraries = {

@@ -82,12 +82,15 @@ struct tree_layout {
 static const struct tree_layout libstdcxx = { 1, 2, 3, 0, UINT32_MAX };
 static const struct tree_layout libcxx = { 2, 0, 1, 3, UINT8_MAX };
 
+/* Words of the container in front of its root; of libstdc++'s the first is for what compares. */
+enum { ROOT = 2, LIBCXX_ROOT = 1 };
+
 struct tree {
 	const struct tree_layout *layout;
 	ms_addr head; /* what the root's parent is */
 	ms_addr root;
 	uint64_t count;
-	const struct ms_kind_spot *spot;
+	struct ms_kind_spot spot; /* of the container */
 };
 
 static bool read_node(struct ms_kinds *k, const struct tree *t, ms_addr at, ms_addr parent,
@@ -117,7 +120,7 @@ static bool walk_tree(struct ms_kinds *k, const struct tree *t, bool claim)
 			    !read_node(k, t, at, from, links))
 				return false;
 			if (claim)
-				ms_kinds_claim(k, &node, &tree, t->spot);
+				ms_kinds_claim(k, &node, &tree, &t->spot);
 		}
 		if (from == links[l->parent] && links[l->left])
 			to = links[l->left];
@@ -135,14 +138,15 @@ static bool is_tree(struct ms_kinds *k, const struct tree *t)
 {
 	uint64_t links[4];
 
-	return is_count(k, t->count) && t->spot->to.usable >= sizeof(links) &&
+	return is_count(k, t->count) && t->spot.to.usable >= sizeof(links) &&
 	       read_node(k, t, t->root, t->head, links) && walk_tree(k, t, false);
 }
 
 /* The pointer is the root of libstdc++'s; of libc++'s it is that behind the first. */
 static bool find_tree(struct ms_kinds *k, const struct ms_kind_spot *spot, struct tree *ret)
 {
-	*ret = (struct tree){ .layout = &libstdcxx, .root = spot->to.begin, .spot = spot };
+	*ret = (struct tree){ .layout = &libstdcxx, .root = spot->to.begin };
+	ret->spot = ms_kind_holder(spot, ROOT);
 	if (spot->before >= 1 && spot->behind >= 4 && !(uint32_t)ms_kind_near(spot, -1)) {
 		ret->head = spot->at - MS_KIND_WORD;
 		ret->count = ms_kind_near(spot, 3);
@@ -152,6 +156,7 @@ static bool find_tree(struct ms_kinds *k, const struct ms_kind_spot *spot, struc
 	if (!k->libcxx || spot->behind < 2)
 		return false;
 	ret->layout = &libcxx;
+	ret->spot = ms_kind_holder(spot, LIBCXX_ROOT);
 	ret->head = spot->at;
 	ret->count = ms_kind_near(spot, 1);
 	return is_tree(k, ret);
@@ -166,6 +171,7 @@ enum { BUCKETS = -2, N_BUCKETS = -1, COUNT = 1, LOAD = 2, SINGLE = 4 };
 
 static bool walk_hash(struct ms_kinds *k, const struct ms_kind_spot *spot, bool claim)
 {
+	const struct ms_kind_spot holder = ms_kind_holder(spot, (unsigned)-BUCKETS);
 	uint64_t count = ms_kind_near(spot, COUNT);
 	ms_addr at = spot->to.begin;
 	struct ms_kind_block node;
@@ -177,7 +183,7 @@ static bool walk_hash(struct ms_kinds *k, const struct ms_kind_spot *spot, bool 
 		    !ms_kinds_words(k, at, &next, 1))
 			return false;
 		if (claim)
-			ms_kinds_claim(k, &node, &hash, spot);
+			ms_kinds_claim(k, &node, &hash, &holder);
 		at = next;
 	}
 	return !at;
@@ -210,14 +216,16 @@ static bool is_hash(struct ms_kinds *k, const struct ms_kind_spot *spot, struct 
 static void pointer(struct ms_kinds *k, const struct ms_kind_spot *spot)
 {
 	struct ms_kind_block of_hash;
+	struct ms_kind_spot holder;
 	struct tree found;
 
 	if (!k->cxx || spot->offset)
 		return;
 	if (is_hash(k, spot, &of_hash)) {
 		(void)walk_hash(k, spot, true);
+		holder = ms_kind_holder(spot, (unsigned)-BUCKETS);
 		if (of_hash.usable)
-			ms_kinds_claim(k, &of_hash, &buckets, spot);
+			ms_kinds_claim(k, &of_hash, &buckets, &holder);
 	} else if (is_list(k, spot)) {
 		(void)walk_list(k, spot, true);
 	} else if (find_tree(k, spot, &found)) {

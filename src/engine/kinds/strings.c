@@ -79,16 +79,16 @@ static bool is_cow(struct ms_kinds *k, const struct ms_kind_spot *spot)
 
 static void pointer(struct ms_kinds *k, const struct ms_kind_spot *spot)
 {
-	bool found;
+	struct ms_kind_spot holder;
 
 	if (!k->cxx)
 		return;
-	if (spot->offset)
-		found = is_cow(k, spot);
-	else
-		found = is_libstdcxx(k, spot) || is_libcxx(k, spot);
-	if (found)
+	if (spot->offset ? is_cow(k, spot) : is_libstdcxx(k, spot)) {
 		ms_kinds_claim(k, &spot->to, &buffer, spot);
+	} else if (!spot->offset && is_libcxx(k, spot)) {
+		holder = ms_kind_holder(spot, 2);
+		ms_kinds_claim(k, &spot->to, &buffer, &holder);
+	}
 }
 
 const struct ms_kind ms_kind_strings = { .name = "std::string", .pointer = pointer };
