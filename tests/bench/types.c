@@ -11,6 +11,7 @@
  * debugger's view. As a part of `make bench-parts`, without arguments, it measures itself.
  */
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -41,7 +42,6 @@ static void give_up(const char *what)
 struct stopped {
 	struct ms_source base;
 	struct ms_arena arena;
-	struct user_regs_struct regs;
 	int fd;
 };
 
@@ -77,30 +77,52 @@ static const struct ms_source_ops stopped_ops = { .name = "bench",
 	                                          .present = stopped_present,
 	                                          .close = stopped_close };
 
+static void stop_thread(struct stopped *s, pid_t tid)
+{
+	struct user_regs_struct *regs = ms_arena_alloc(&s->arena, sizeof(*regs));
+	struct ms_thread *thread = ms_vec_push(&s->arena, &s->base.threads);
+
+	if (!regs || !thread || ptrace(PTRACE_SEIZE, tid, NULL, NULL) ||
+	    ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) || waitpid(tid, NULL, __WALL) != tid ||
+	    ptrace(PTRACE_GETREGS, tid, NULL, regs))
+		give_up("the process cannot be stopped");
+	*thread = (struct ms_thread){ .tid = tid,
+		                      .stopped = true,
+		                      .pc = regs->rip,
+		                      .sp = regs->rsp,
+		                      .tp = regs->fs_base,
+		                      .words = (const uint64_t *)(const void *)regs,
+		                      .n_words = REGISTERS };
+}
+
+static void stop_threads(struct stopped *s, pid_t pid)
+{
+	const struct dirent *entry;
+	char path[64];
+	DIR *tasks;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	tasks = opendir(path);
+	while (tasks && (entry = readdir(tasks)))
+		if (entry->d_name[0] != '.')
+			stop_thread(s, (pid_t)strtol(entry->d_name, NULL, 10));
+	if (tasks)
+		(void)closedir(tasks);
+}
+
 static void stop(struct stopped *s, pid_t pid)
 {
 	struct ms_error err;
-	struct ms_thread *thread;
 	char path[64];
 
 	ms_arena_init(&s->arena);
-	if (ptrace(PTRACE_SEIZE, pid, NULL, NULL) || ptrace(PTRACE_INTERRUPT, pid, NULL, NULL) ||
-	    waitpid(pid, NULL, __WALL) != pid || ptrace(PTRACE_GETREGS, pid, NULL, &s->regs))
-		give_up("the process cannot be stopped");
+	stop_threads(s, pid);
 	(void)snprintf(path, sizeof(path), "/proc/%d/mem", pid);
 	s->fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (s->fd < 0 || ms_maps_read(pid, &s->arena, &s->base.mappings, &err))
 		give_up("its memory cannot be read");
 	s->base.ops = &stopped_ops;
 	s->base.abi = (struct ms_abi){ .page_bytes = 4096, .red_zone_bytes = 128, .word_bytes = 8 };
-	thread = ms_vec_push(&s->arena, &s->base.threads);
-	*thread = (struct ms_thread){ .tid = pid,
-		                      .stopped = true,
-		                      .pc = s->regs.rip,
-		                      .sp = s->regs.rsp,
-		                      .tp = s->regs.fs_base,
-		                      .words = (const uint64_t *)(const void *)&s->regs,
-		                      .n_words = REGISTERS };
 }
 
 /* ---- the search ---- */
@@ -263,7 +285,7 @@ static void measure(pid_t pid, uint64_t examples)
 	search(&scan, &stopped);
 	count(&scan, &all, examples);
 	print_table(&scan, &all);
-	(void)ptrace(PTRACE_DETACH, pid, NULL, NULL);
+	/* The threads go on with the end of the tracer. */
 }
 
 int main(int argc, char **argv)

@@ -7,10 +7,11 @@
  *	FILE      a number in its flags that nothing else has, and a table of functions
  *	DIR       a file descriptor, and how long the buffer behind its six words is
  *	link_map  of a library that was loaded: it has its own address in its sixth word
+ *	obstack   its chunks: where each ends, and the one before; the holder knows the first
  *	dtv       of a thread: its table of thread-local storage, known from the thread itself
  *
  * Source: glibc 2.31 to 2.41 libio/bits/types/struct_FILE.h, libioP.h; sysdeps/unix/sysv/linux/
- * dirstream.h; include/link.h.
+ * dirstream.h; include/link.h; malloc/obstack.h, which other programs have a copy of.
  */
 
 static const struct ms_kind_type file = { "FILE", MS_HOW_OBJECT, MS_SURE_CERTAIN };
@@ -84,6 +85,46 @@ static bool is_link_map(const struct ms_kinds *k, const struct ms_kind_block *b)
 	       ms_kind_word(b->bytes, 0) % k->src->abi.page_bytes == 0;
 }
 
+/* ---- obstack ---- */
+
+static const struct ms_kind_type chunk = { "chunk of obstack", MS_HOW_CONTAINER,
+	                                   MS_SURE_CERTAIN };
+
+/* A chunk's two words, and those of the holder from its chunk on. */
+enum { LIMIT, PREVIOUS, CHUNK_WORDS, BASE = 1, NEXT, HOLDER_LIMIT, HOLDER_WORDS };
+
+enum { LEAST_CHUNK = 64 };
+
+static bool is_chunk(struct ms_kinds *k, ms_addr at, struct ms_kind_block *ret,
+                     uint64_t words[CHUNK_WORDS])
+{
+	return ms_kinds_step(k) && ms_kinds_at(k, at, ret) && ret->usable >= LEAST_CHUNK &&
+	       ms_kinds_words(k, at, words, CHUNK_WORDS) && words[LIMIT] > at &&
+	       ms_kind_fits(ret->usable, words[LIMIT] - at);
+}
+
+/* The chunks from @spot->to on.. */
+static void look_for_obstack(struct ms_kinds *k, const struct ms_kind_spot *spot)
+{
+	uint64_t words[CHUNK_WORDS];
+	struct ms_kind_block found;
+	ms_addr at = spot->to.begin;
+	ms_addr limit;
+
+	if (spot->offset || !spot->before || spot->behind < HOLDER_WORDS)
+		return;
+	limit = ms_kind_near(spot, HOLDER_LIMIT);
+	if (limit <= at || ms_kind_near(spot, -1) < LEAST_CHUNK ||
+	    ms_kind_near(spot, BASE) - at >= spot->to.usable ||
+	    ms_kind_near(spot, NEXT) - at > limit - at || limit - at > spot->to.usable ||
+	    !is_chunk(k, at, &found, words) || words[LIMIT] != limit)
+		return;
+	do {
+		ms_kinds_claim(k, &found, &chunk, NULL);
+		at = words[PREVIOUS];
+	} while (is_chunk(k, at, &found, words));
+}
+
 /* ---- the kind ---- */
 
 static bool begin(struct ms_kinds *k)
@@ -116,6 +157,8 @@ static void pointer(struct ms_kinds *k, const struct ms_kind_spot *spot)
 {
 	if (is_file_buffer(spot))
 		ms_kinds_claim(k, &spot->to, &file_buffer, NULL);
+	else
+		look_for_obstack(k, spot);
 }
 
 const struct ms_kind ms_kind_libc = {
