@@ -28,7 +28,7 @@ struct ms_scan_options {
 	bool contents;
 	bool possible;
 	bool unaligned;
-	bool heap; /* what each live block is will be asked */
+	bool heap;                                  /* what each live block is will be asked */
 	const struct ms_suppressions *suppressions; /* leaks not to tell; NULL: none */
 	struct ms_question question;                /* answer it, and list no leaks */
 	bool ended;     /* the program is at its end, and has given up what it does not need */

@@ -72,10 +72,9 @@ static void stopped_close(struct ms_source *src)
 	(void)close(((struct stopped *)src)->fd);
 }
 
-static const struct ms_source_ops stopped_ops = { .name = "bench",
-	                                          .read = stopped_read,
-	                                          .present = stopped_present,
-	                                          .close = stopped_close };
+static const struct ms_source_ops stopped_ops = {
+	.name = "bench", .read = stopped_read, .present = stopped_present, .close = stopped_close
+};
 
 static void stop_thread(struct stopped *s, pid_t tid)
 {
@@ -189,10 +188,10 @@ static void search(struct scan *s, struct stopped *p)
 	    ms_blocks_seal(&s->blocks))
 		give_up("no memory");
 	mark(s, &p->arena);
-	s->search = (struct ms_kinds_search){ .types = ms_types_new(&p->base, &s->regions,
-		                                                    &p->arena),
-		                              .blocks = &s->blocks,
-		                              .roots = &s->roots };
+	s->search =
+		(struct ms_kinds_search){ .types = ms_types_new(&p->base, &s->regions, &p->arena),
+		                          .blocks = &s->blocks,
+		                          .roots = &s->roots };
 	since = ms_now_ns();
 	if (!s->search.types || ms_kinds_find(&s->search, true))
 		give_up("no memory");

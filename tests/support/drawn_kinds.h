@@ -43,7 +43,7 @@ ms_addr drawn_kinds_block(struct drawn_kinds *d, uint64_t len);
 /* Write @n words. */
 void drawn_kinds_put(struct drawn_kinds *d, ms_addr at, const uint64_t *words, size_t n);
 
-#define dk_put(d, at, ...)                                    \
+#define dk_put(d, at, ...)                                      \
 	drawn_kinds_put((d), (at), (uint64_t[]){ __VA_ARGS__ }, \
 	                sizeof((uint64_t[]){ __VA_ARGS__ }) / sizeof(uint64_t))
 

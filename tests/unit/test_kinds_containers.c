@@ -28,8 +28,7 @@ static void teardown(void)
 TestSuite(kinds_containers, .init = setup, .fini = teardown);
 TestSuite(kinds_libcxx, .init = setup_llvm, .fini = teardown);
 
-#define assert_name(block, wanted) \
-	cr_assert_str_eq(drawn_kinds_name(&d, (block)), (wanted))
+#define assert_name(block, wanted) cr_assert_str_eq(drawn_kinds_name(&d, (block)), (wanted))
 
 /* The words at @at, of which there are @n, all matter to what @block is. */
 static void assert_each_word_counts(ms_addr at, size_t n, ms_addr block)
@@ -248,7 +247,8 @@ static void draw_tree(bool llvm)
 		if (llvm)
 			dk_put(&d, node[i], child(i, false), child(i, true), above, 1);
 		else
-			dk_put(&d, node[i], (unsigned)i % 2, above, child(i, false), child(i, true));
+			dk_put(&d, node[i], (unsigned)i % 2, above, child(i, false),
+			       child(i, true));
 	}
 	if (llvm)
 		dk_put(&d, HOLDER, node[0], node[3], NODES);
@@ -377,8 +377,7 @@ static uint64_t count_named(uint64_t seed, uint64_t *n)
 	cr_assert_eq(ms_classify(&heap.fake.base, &heap.fake.arena, &regions, &err), MS_OK);
 	roots.src = &heap.fake.base;
 	roots.regions = &regions;
-	cr_assert(ms_ranges_add(&heap.fake.arena, &roots.ranges, RH_ROOT,
-	                        RH_ROOT + RH_ROOT_BYTES));
+	cr_assert(ms_ranges_add(&heap.fake.arena, &roots.ranges, RH_ROOT, RH_ROOT + RH_ROOT_BYTES));
 	search = (struct ms_kinds_search){ .types = ms_types_new(&heap.fake.base, &regions,
 		                                                 &heap.fake.arena),
 		                           .blocks = &heap.blocks,
@@ -397,7 +396,7 @@ Test(kinds_random, random_heaps_have_hardly_a_name)
 		uint64_t n;
 		uint64_t named = count_named(seed, &n);
 
-		cr_assert_lt(named * 1000, n * PER_MILLE, "%llu of %llu",
-		             (unsigned long long)named, (unsigned long long)n);
+		cr_assert_lt(named * 1000, n * PER_MILLE, "%llu of %llu", (unsigned long long)named,
+		             (unsigned long long)n);
 	}
 }

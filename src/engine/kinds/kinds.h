@@ -121,11 +121,11 @@ struct ms_kinds {
 	size_t n_names;
 	struct ms_map owned; /* of a name, an owner and an offset: the type */
 
-	bool cxx;              /* C++'s containers may be there */
-	bool libcxx;           /* those of LLVM's library */
+	bool cxx;    /* C++'s containers may be there */
+	bool libcxx; /* those of LLVM's library */
 	bool openssl;
-	ms_addr python_type;   /* CPython's type of types */
-	struct ms_map python;  /* of addresses of its types: what is kept of each */
+	ms_addr python_type;    /* CPython's type of types */
+	struct ms_map python;   /* of addresses of its types: what is kept of each */
 	struct ms_map contexts; /* of names of PostgreSQL's: the type */
 };
 

@@ -87,8 +87,7 @@ static bool is_link_map(const struct ms_kinds *k, const struct ms_kind_block *b)
 
 /* ---- obstack ---- */
 
-static const struct ms_kind_type chunk = { "chunk of obstack", MS_HOW_CONTAINER,
-	                                   MS_SURE_CERTAIN };
+static const struct ms_kind_type chunk = { "chunk of obstack", MS_HOW_CONTAINER, MS_SURE_CERTAIN };
 
 /* A chunk's two words, and those of the holder from its chunk on. */
 enum { LIMIT, PREVIOUS, CHUNK_WORDS, BASE = 1, NEXT, HOLDER_LIMIT, HOLDER_WORDS };

@@ -16,8 +16,8 @@
  *
  * Source: zlib 1.2.13 deflate.h, inflate.h; OpenSSL 3.0 and 1.1.1 include/internal/bio.h,
  * crypto/bio/bio_local.h,
- * crypto/lhash/lhash_local.h, crypto/stack/stack.c; libstdc++ 12 libsupc++/eh_alloc.cc; PostgreSQL 13 to 16 src/include/nodes/memnodes.h,
- * src/backend/utils/mmgr/aset.c.
+ * crypto/lhash/lhash_local.h, crypto/stack/stack.c; libstdc++ 12 libsupc++/eh_alloc.cc; PostgreSQL
+ *13 to 16 src/include/nodes/memnodes.h, src/backend/utils/mmgr/aset.c.
  */
 
 /* ---- zlib ---- */
@@ -118,8 +118,7 @@ static void take_lhash(struct ms_kinds *k, const struct ms_kind_block *b)
 	struct ms_kind_block table;
 	ms_addr at;
 
-	if (!ms_kinds_at(k, ms_kind_word(b->bytes, 0), &table) ||
-	    n > table.usable / MS_KIND_WORD)
+	if (!ms_kinds_at(k, ms_kind_word(b->bytes, 0), &table) || n > table.usable / MS_KIND_WORD)
 		return;
 	ms_kinds_claim(k, b, &lhash, NULL);
 	ms_kinds_claim(k, &table, &lhash_table, NULL);
@@ -236,8 +235,7 @@ static void look_for_context(struct ms_kinds *k, const struct ms_kind_block *b)
 
 /* ---- Rust ---- */
 
-static const struct ms_kind_type rust = { "Rust trait object", MS_HOW_CONTAINER,
-	                                  MS_SURE_LIKELY };
+static const struct ms_kind_type rust = { "Rust trait object", MS_HOW_CONTAINER, MS_SURE_LIKELY };
 
 enum { DROP, SIZE, ALIGN, METHOD, TABLE_WORDS, MOST_ALIGN = 4096, COUNTS = 16 };
 
@@ -253,8 +251,8 @@ static bool is_rust(struct ms_kinds *k, const struct ms_kind_spot *spot)
 	if (at % MS_KIND_WORD || !ms_kinds_is_constant(k, at) ||
 	    !ms_kinds_words(k, at, words, TABLE_WORDS))
 		return false;
-	return (!words[DROP] || ms_kinds_is_code(k, words[DROP])) && words[SIZE] &&
-	       words[ALIGN] && words[ALIGN] <= MOST_ALIGN && !(words[ALIGN] & (words[ALIGN] - 1)) &&
+	return (!words[DROP] || ms_kinds_is_code(k, words[DROP])) && words[SIZE] && words[ALIGN] &&
+	       words[ALIGN] <= MOST_ALIGN && !(words[ALIGN] & (words[ALIGN] - 1)) &&
 	       words[SIZE] % words[ALIGN] == 0 && ms_kinds_is_code(k, words[METHOD]) &&
 	       words[SIZE] < UINT64_MAX - COUNTS &&
 	       (ms_kind_fits(spot->to.usable, words[SIZE]) ||

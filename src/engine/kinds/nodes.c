@@ -26,8 +26,8 @@ static const struct ms_kind_type tree = { "node of std::map or std::set", MS_HOW
 	                                  MS_SURE_CERTAIN };
 static const struct ms_kind_type hash = { "node of an unordered container", MS_HOW_CONTAINER,
 	                                  MS_SURE_CERTAIN };
-static const struct ms_kind_type buckets = { "buckets of an unordered container",
-	                                     MS_HOW_CONTAINER, MS_SURE_CERTAIN };
+static const struct ms_kind_type buckets = { "buckets of an unordered container", MS_HOW_CONTAINER,
+	                                     MS_SURE_CERTAIN };
 
 /* Counts of more nodes than there can be are none. */
 static bool is_count(const struct ms_kinds *k, uint64_t n)
@@ -48,8 +48,9 @@ static bool walk_list(struct ms_kinds *k, const struct ms_kind_spot *spot, bool 
 	for (uint64_t i = 0; i < count; i++) {
 		uint64_t links[2];
 
-		if (!ms_kinds_step(k) || !ms_kinds_at(k, at, &node) || node.usable < sizeof(links) ||
-		    !ms_kinds_words(k, at, links, 2) || links[1] != before)
+		if (!ms_kinds_step(k) || !ms_kinds_at(k, at, &node) ||
+		    node.usable < sizeof(links) || !ms_kinds_words(k, at, links, 2) ||
+		    links[1] != before)
 			return false;
 		if (claim)
 			ms_kinds_claim(k, &node, &list, spot);

@@ -271,12 +271,23 @@ static void search_all(struct ms_kinds *k)
 	look_at_nodes(k);
 }
 
+static bool has_unmarked(const struct ms_blocks *blocks)
+{
+	const struct ms_cell *cell;
+
+	ms_vec_for_each (cell, &blocks->cells)
+		if (cell->starts & ~cell->marks)
+			return true;
+	return false;
+}
+
 enum ms_status ms_kinds_find(struct ms_kinds_search *search, bool whole)
 {
 	struct ms_arena *arena = search->blocks->arena;
 	struct ms_kinds *k;
 
-	if (!search->blocks->extents.n || !ms_abi_is_plain(&search->blocks->src->abi))
+	if (!search->blocks->extents.n || !ms_abi_is_plain(&search->blocks->src->abi) ||
+	    (!whole && !has_unmarked(search->blocks)))
 		return MS_OK;
 	k = ms_arena_alloc(arena, sizeof(*k));
 	if (!k)

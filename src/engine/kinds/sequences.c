@@ -104,8 +104,8 @@ static void pointer(struct ms_kinds *k, const struct ms_kind_spot *spot)
 	if (is_deque(k, spot)) {
 		ms_kinds_claim(k, &spot->to, &map, spot);
 		(void)take_parts(
-			k, spot, ms_kind_near(spot, FIRST + END) - ms_kind_near(spot, FIRST + BEGIN),
-			true);
+			k, spot,
+			ms_kind_near(spot, FIRST + END) - ms_kind_near(spot, FIRST + BEGIN), true);
 	} else if (is_vector(spot)) {
 		ms_kinds_claim(k, &spot->to, &vector, spot);
 	}
