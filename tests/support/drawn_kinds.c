@@ -15,6 +15,7 @@ void drawn_kinds_init(struct drawn_kinds *d, const char *library)
 
 void drawn_kinds_deinit(struct drawn_kinds *d)
 {
+	ms_arena_deinit(&d->found);
 	ms_fake_deinit(&d->fake);
 }
 
@@ -42,15 +43,16 @@ void drawn_kinds_find(struct drawn_kinds *d)
 	struct ms_error err;
 	uint32_t extent;
 
+	ms_arena_deinit(&d->found);
 	memset(&d->regions, 0, sizeof(d->regions));
-	assert(!ms_classify(&d->fake.base, &d->fake.arena, &d->regions, &err));
+	assert(!ms_classify(&d->fake.base, &d->found, &d->regions, &err));
 	d->roots.src = &d->fake.base;
 	d->roots.regions = &d->regions;
-	d->roots.ranges.n = 0;
-	assert(ms_ranges_add(&d->fake.arena, &d->roots.ranges, DK_DATA, DK_DATA + CLASSES_PAGE));
-	d->types = ms_types_new(&d->fake.base, &d->regions, &d->fake.arena);
+	memset(&d->roots.ranges, 0, sizeof(d->roots.ranges));
+	assert(ms_ranges_add(&d->found, &d->roots.ranges, DK_DATA, DK_DATA + CLASSES_PAGE));
+	d->types = ms_types_new(&d->fake.base, &d->regions, &d->found);
 	memset(&d->blocks, 0, sizeof(d->blocks));
-	ms_blocks_init(&d->blocks, &d->fake.base, &d->fake.arena);
+	ms_blocks_init(&d->blocks, &d->fake.base, &d->found);
 	assert(!ms_blocks_open(&d->blocks, (struct ms_range){ DK_HEAP, DK_HEAP + DK_HEAP_BYTES }, 4,
 	                       &extent));
 	for (size_t i = 0; i < d->n; i++)

@@ -22,6 +22,7 @@ enum { DK_HEAP_BYTES = 1 << 20, DK_BLOCKS = 4096 };
 
 struct drawn_kinds {
 	struct ms_fake fake;
+	struct ms_arena found; /* what was found last, and all that follows */
 	struct ms_regions regions;
 	struct ms_roots roots;
 	struct ms_blocks blocks;
