@@ -17,7 +17,8 @@ enum {
 	MS_ANSWER_STEPS = 100,  /* of a chain, and of those that point to a block */
 	MS_ANSWER_TYPES = 5,    /* that are suggested */
 	MS_SPOT_TEXT = 512,
-	MS_THREAD_TEXT = 64
+	MS_THREAD_TEXT = 64,
+	MS_PREVIEW_TEXT = 25, /* the first characters of a text, and its NUL */
 };
 
 /* What a root is, and from where its name counts. */
@@ -47,11 +48,12 @@ struct ms_spot {
 struct ms_answer_step {
 	ms_addr address;
 	uint64_t size;
-	uint64_t offset;  /* where in it the pointer to the next stands, bytes */
-	uint64_t omitted; /* so many steps before it are not listed */
-	uint32_t type;    /* its entry in ms_report.types, from 1 on; 0: not known */
-	uint8_t mapping;  /* it is memory from mmap(), no block */
-	char name[128];   /* of a mapping */
+	uint64_t offset;            /* where in it the pointer to the next stands, bytes */
+	uint64_t omitted;           /* so many steps before it are not listed */
+	uint32_t type;              /* its entry in ms_report.types, from 1 on; 0: not known */
+	uint8_t mapping;            /* it is memory from mmap(), no block */
+	char name[128];             /* of a mapping */
+	char text[MS_PREVIEW_TEXT]; /* how it begins, when its type is text */
 };
 
 struct ms_answer_chain {

@@ -43,7 +43,7 @@ struct ms_unlisted ms_report_unlisted(const struct ms_report *report)
 
 bool ms_type_is_same(const struct ms_type *a, const struct ms_type *b)
 {
-	return a->how == b->how && strcmp(a->name, b->name) == 0 &&
+	return a->how == b->how && a->sure == b->sure && strcmp(a->name, b->name) == 0 &&
 	       strcmp(a->module, b->module) == 0;
 }
 

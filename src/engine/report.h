@@ -56,14 +56,21 @@ enum ms_how {
 	MS_HOW_VTABLE,    /* its first word points to a C++ class's virtual table */
 	MS_HOW_FUNCTIONS, /* its first word points to a constant table of functions: no name */
 	MS_HOW_DEBUG,     /* debug information has the type of what points to it */
+	MS_HOW_OBJECT,    /* its own words are those of a structure that is known */
+	MS_HOW_CONTAINER, /* what points to it is a container, or another holder, that is known */
+	MS_HOW_TEXT,      /* it is full of printable characters */
 	MS_HOWS
 };
+
+/* How surely; of certain ones nothing is said. */
+enum ms_sure { MS_SURE_CERTAIN, MS_SURE_LIKELY, MS_SURES };
 
 /* What blocks seem to be; a leak names one by its place in ms_report.types. */
 struct ms_type {
 	char name[MS_TYPE_TEXT];   /* demangled where that could be done; "" when not known */
 	char module[MS_TYPE_TEXT]; /* the program or library that has it: its file's path */
 	uint8_t how;               /* enum ms_how; MS_HOWS: in a report of a later memscan */
+	uint8_t sure;              /* enum ms_sure */
 };
 
 struct ms_types_told MS_VEC(struct ms_type);
@@ -129,6 +136,7 @@ struct ms_leak {
 	uint8_t contents_len; /* 0 when contents were not asked for */
 	uint8_t contents[MS_CONTENTS];
 	char signature[MS_SIGNATURE_TEXT]; /* what leaks of one mistake have in common */
+	char text[MS_PREVIEW_TEXT];        /* how it begins, when its type is text */
 };
 
 struct ms_leaks MS_VEC(struct ms_leak);

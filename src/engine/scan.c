@@ -10,6 +10,7 @@
 #include "engine/graph/packed.h"
 #include "engine/graph/relative.h"
 #include "engine/holding/why.h"
+#include "engine/kinds/kinds.h"
 #include "engine/live/histogram.h"
 #include "engine/lost/leaks.h"
 #include "engine/lost/signature.h"
@@ -53,6 +54,7 @@ struct scan {
 	struct ms_edges edges;
 	const struct ms_edges *followed; /* these, or NULL: blocks are read */
 	struct ms_leak_list list;
+	struct ms_kinds_search kinds;
 	struct ms_why why;
 	uint64_t since; /* when the present phase began */
 };
@@ -126,14 +128,23 @@ static enum ms_status prepare_list(struct scan *s)
 		s->list.histogram = ms_histogram_new(s->list.types, s->arena);
 	if (s->options->heap && !s->list.histogram)
 		return no_memory(s);
+	s->kinds = (struct ms_kinds_search){ .types = s->list.types,
+		                             .blocks = &s->blocks,
+		                             .roots = &s->roots };
 	s->list.signer = ms_signer_new(&s->list, &s->regions);
 	if (!s->list.signer || (s->options->suppressions && !ms_suppress_prepare(&s->list)))
 		return no_memory(s);
 	return MS_OK;
 }
 
+/* Whether what every block is will be asked, and not what leaks are alone. */
+static bool wants_all_types(const struct scan *s)
+{
+	return s->options->question.kind || s->options->heap;
+}
+
 /* Where the types of all blocks are wanted, ask debug information, too. */
-static enum ms_status find_types(struct scan *s)
+static enum ms_status find_all_types(struct scan *s)
 {
 	const struct ms_typing typing = { .src = s->src,
 		                          .regions = &s->regions,
@@ -142,10 +153,22 @@ static enum ms_status find_types(struct scan *s)
 		                          .options = s->options,
 		                          .arena = s->arena,
 		                          .report = s->report };
+	enum ms_status st;
 
-	if (!s->options->question.kind && !s->options->heap)
+	if (!wants_all_types(s))
 		return MS_OK;
-	return ms_typing_ask(&typing, s->err);
+	st = ms_typing_ask(&typing, s->err);
+	if (st)
+		return st;
+	return ms_kinds_find(&s->kinds, true) ? no_memory(s) : MS_OK;
+}
+
+/* Take every unmarked block; what it is must be known before. */
+static enum ms_status take_leaks(struct scan *s, enum ms_reason reason)
+{
+	if (!wants_all_types(s) && !s->options->keep_lost && ms_kinds_find(&s->kinds, false))
+		return no_memory(s);
+	return ms_leaks_take(&s->list, reason, s->err);
 }
 
 /* Where blocks cannot be looked at in place, keep what they point to. */
@@ -236,7 +259,7 @@ static enum ms_status take_possible(struct scan *s, const struct marks *less,
 	assert(!n || (less->at && marks));
 	for (size_t i = 0; i < n; i++)
 		s->blocks.cells.at[i].marks = ~(marks[i] & ~less->at[i]);
-	st = ms_leaks_take(&s->list, reason, s->err);
+	st = take_leaks(s, reason);
 	ms_blocks_unmark(&s->blocks);
 	for (size_t i = 0; i < n; i++)
 		s->blocks.cells.at[i].marks = marks[i];
@@ -439,7 +462,7 @@ static enum ms_status list_leaks(struct scan *s)
 		st = mark(s);
 	end_phase(s, MS_PHASE_MARK);
 	if (!st)
-		st = ms_leaks_take(&s->list, MS_REASON_NONE, s->err);
+		st = take_leaks(s, MS_REASON_NONE);
 	if (!st)
 		st = ms_leaks_finish(&s->list, s->err);
 	if (!st)
@@ -510,7 +533,7 @@ enum ms_status ms_scan(struct ms_source *src, const struct ms_scan_options *opti
 	if (!st)
 		st = prepare_list(&s);
 	if (!st)
-		st = find_types(&s);
+		st = find_all_types(&s);
 	if (!st)
 		st = options->question.kind ? answer(&s) : list_leaks(&s);
 	end_phase(&s, MS_PHASE_FOLD);

@@ -264,6 +264,7 @@ static void add_type(struct ms_json *j, struct json_object *object, const struct
 		type_object = json_object_new_object();
 		add_text(j, type_object, "name", type->name);
 		add_text(j, type_object, "how", ms_json_hows.at[type->how]);
+		add_text(j, type_object, "sure", ms_json_sures.at[type->sure]);
 		ms_json_add(j, object, "type", type_object);
 	}
 	add_text(j, object, "module", type->module);
@@ -322,6 +323,7 @@ static struct json_object *leak_object(struct ms_json *j, const struct ms_report
 	add_contents(j, object, leak);
 	if (leak->type)
 		add_type(j, object, &report->types.at[leak->type - 1]);
+	add_text(j, object, "text", leak->text);
 	add_fields(j, object, &ms_json_reason, leak);
 	if (leak->stack)
 		ms_json_add(j, object, "backtrace",

@@ -286,12 +286,25 @@ static void write_type(struct ms_text *t, const struct ms_type *type)
 	const char *module = ms_file_name(type->module);
 
 	ms_text_print(t, type->name[0] ? "   type: " : "   module: ");
-	if (type->name[0]) {
+	if (type->name[0])
 		ms_text_name(t, type->name, strlen(type->name));
-		ms_text_print(t, " (vtable of ");
-	}
+	if (type->name[0] && type->sure == MS_SURE_LIKELY && type->how != MS_HOW_TEXT)
+		ms_text_print(t, ", likely");
+	if (type->name[0] && *module)
+		ms_text_print(t, type->how == MS_HOW_VTABLE ? " (vtable of " : " (of ");
 	ms_text_name(t, module, strlen(module));
-	ms_text_print(t, type->name[0] ? ")\n" : " (table of functions)\n");
+	if (type->name[0] && *module)
+		ms_text_print(t, ")");
+	ms_text_print(t, type->name[0] ? "\n" : " (table of functions)\n");
+}
+
+static void write_preview(struct ms_text *t, const struct ms_leak *leak)
+{
+	if (!leak->text[0])
+		return;
+	ms_text_print(t, "   text: \"");
+	ms_text_name(t, leak->text, strlen(leak->text));
+	ms_text_print(t, strlen(leak->text) == MS_PREVIEW_TEXT - 1 ? "…\"\n" : "\"\n");
 }
 
 /* @report: what the leak's type and stack are in; NULL when these are not to be written */
@@ -320,6 +333,8 @@ static void write_leak(struct ms_text *t, const struct ms_leak *leak,
 	write_held(t, leak->similar_referenced_size, leak->similar_referenced_count);
 	if (report && leak->type)
 		write_type(t, &report->types.at[leak->type - 1]);
+	if (report)
+		write_preview(t, leak);
 	write_contents(t, leak);
 	if (report)
 		ms_frames_put(t, report, leak);

@@ -297,6 +297,7 @@ static bool leaks_sensible(struct ms_report *report)
 		    leak->stack > report->stacks.n)
 			return false;
 		END_STRING(leak->signature);
+		END_STRING(leak->text);
 	}
 	return true;
 }
@@ -306,7 +307,7 @@ static bool types_sensible(struct ms_report *report)
 	struct ms_type *type;
 
 	ms_vec_for_each (type, &report->types) {
-		if (type->how >= MS_HOWS)
+		if (type->how >= MS_HOWS || type->sure >= MS_SURES)
 			return false;
 		END_STRING(type->name);
 		END_STRING(type->module);
@@ -419,6 +420,7 @@ static bool steps_sensible(struct ms_report *report)
 
 	ms_vec_for_each (step, &report->answer.steps) {
 		END_STRING(step->name);
+		END_STRING(step->text);
 		if (step->type > report->types.n)
 			return false;
 	}
@@ -438,6 +440,7 @@ static bool answer_sensible(struct ms_report *report)
 			return false;
 	ms_vec_for_each (subject, &answer->subjects) {
 		END_STRING(subject->self.name);
+		END_STRING(subject->self.text);
 		if (!spot_sensible(report, &subject->spot) || subject->standing >= MS_STANDINGS ||
 		    subject->reason >= MS_REASONS || subject->self.type > report->types.n ||
 		    !is_run(subject->first_chain, subject->n_chains, answer->chains.n) ||
@@ -480,6 +483,7 @@ static bool retained_sensible(struct ms_report *report)
 			return false;
 	ms_vec_for_each (step, &retained->steps) {
 		END_STRING(step->block.name);
+		END_STRING(step->block.text);
 		if (step->block.type > report->types.n)
 			return false;
 	}

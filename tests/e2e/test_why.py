@@ -217,7 +217,7 @@ def test_text(plain, how):
     assert re.fullmatch(rf"0x{session + 16:x}: 16 bytes into the block 0x{session:x}, Session, \d+ bytes, "
                         r"reachable, \d+ steps from a root", lines[0]), lines
     assert re.fullmatch(r"  g_cache\+\d+ in held\+0x[0-9a-f]+ \(data at 0x[0-9a-f]+\)", lines[1]), lines
-    assert re.fullmatch(r"  -> 0x[0-9a-f]+: 56 bytes, at \+\d+", lines[2]), lines
+    assert re.fullmatch(r"  -> 0x[0-9a-f]+: node of std::map or std::set, 56 bytes, at \+\d+", lines[2]), lines
     done = why(plain, only(plain, "epoll"))
     assert done.stdout.splitlines()[1] == "  a value that the kernel holds (epoll, a timer or the like)", done
     assert done.stdout.endswith("  this is the only way\n")

@@ -87,6 +87,7 @@ static inline void sample_leaks(struct ms_arena *arena, struct ms_report *report
 		                  .type = 2,
 		                  .stack = 2,
 		                  .signature = "0123456789abcdef",
+		                  .text = "24 bytes of a text\n, and",
 		                  .contents_len = 20,
 		                  .contents = { 0x1f, 0x20, 'A', 0x7e, 0x7f, 0x80, 0xff,
 		                                0,    1,    2,   3,    4,    5,    6,
@@ -137,10 +138,10 @@ static inline void sample_types(struct ms_arena *arena, struct ms_report *report
 	struct ms_type *type = ms_vec_push(arena, &report->types);
 	struct ms_suppressed *suppressed;
 
-	*type = (struct ms_type){ "", "/usr/lib/libops.so.2", MS_HOW_FUNCTIONS };
+	*type = (struct ms_type){ "", "/usr/lib/libops.so.2", MS_HOW_FUNCTIONS, MS_SURE_CERTAIN };
 	type = ms_vec_push(arena, &report->types);
 	*type = (struct ms_type){ "pool::Box<int, char const*>", "/opt/my lib/pool.so",
-		                  MS_HOW_VTABLE };
+		                  MS_HOW_VTABLE, MS_SURE_LIKELY };
 	suppressed = ms_vec_push(arena, &report->suppressed);
 	*suppressed = (struct ms_suppressed){ "^pool::*", 11, 12 };
 	suppressed = ms_vec_push(arena, &report->suppressed);

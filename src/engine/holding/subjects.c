@@ -5,6 +5,14 @@
 
 /* ---- describing ---- */
 
+static void describe_block(struct ms_why *why, struct ms_answer_step *step)
+{
+	uint32_t type = ms_types_of_block(why->types, step->address, step->size);
+
+	step->type = ms_types_report(why->types, type, why->report);
+	ms_types_preview(why->types, type, step->address, step->text);
+}
+
 struct ms_answer_step ms_subject_step(struct ms_why *why, struct ms_block block)
 {
 	const struct ms_blocks *blocks = why->decoding->blocks;
@@ -17,9 +25,7 @@ struct ms_answer_step ms_subject_step(struct ms_why *why, struct ms_block block)
 		(void)strncpy(step.name, blocks->src->mappings.at[extent->mapping].name,
 		              sizeof(step.name) - 1);
 	else
-		step.type = ms_types_report(why->types,
-		                            ms_types_of_block(why->types, step.address, step.size),
-		                            why->report);
+		describe_block(why, &step);
 	return step;
 }
 
@@ -285,11 +291,16 @@ static void suggest_types(struct by_type *t)
 	struct suggestions s = { .n = 0 };
 
 	for (uint32_t type = 1; type <= t->types; type++) {
-		const char *name = ms_types_at(t->why->types, type)->name;
+		const struct ms_type *known = ms_types_at(t->why->types, type);
+		const char *name = known->name;
+		uint32_t unlike;
 
-		if (!*name || facts->known_types++ >= MOST_COMPARED)
+		/* One that holders say is no answer for who wants to know what types there are. */
+		if (!*name || (ms_type_is_own(known) && facts->known_types++ >= MOST_COMPARED))
 			continue;
-		suggest(&s, type, unlikeness(name, t->why->question->type));
+		unlike = unlikeness(name, t->why->question->type);
+		if (unlike != NOT_NEAR || ms_type_is_own(known))
+			suggest(&s, type, unlike);
 	}
 	facts->near = s.n && s.unlike[0] != NOT_NEAR;
 	for (size_t i = 0; i < s.n; i++)

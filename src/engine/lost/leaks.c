@@ -279,6 +279,7 @@ static void write_leak(const struct ms_leak_list *list, const struct ms_entry *e
                        struct ms_origin_teller *teller, struct ms_leak *ret)
 {
 	uint64_t signature = entry->signature;
+	uint32_t type;
 
 	if (!signature)
 		signature = ms_signature(list->signer, entry);
@@ -295,9 +296,9 @@ static void write_leak(const struct ms_leak_list *list, const struct ms_entry *e
 		                 .kind = entry->kind,
 		                 .reason = entry->reason,
 		                 .stack = ms_origin_tell(teller, entry->stack) };
-	ret->type = ms_types_report(list->types,
-	                            ms_types_of_block(list->types, entry->address, entry->size),
-	                            list->report);
+	type = ms_types_of_block(list->types, entry->address, entry->size);
+	ret->type = ms_types_report(list->types, type, list->report);
+	ms_types_preview(list->types, type, entry->address, ret->text);
 	(void)snprintf(ret->signature, sizeof(ret->signature), "%016" PRIx64, signature);
 	if (list->options->contents)
 		ret->contents_len = (uint8_t)ms_source_read(

@@ -106,7 +106,7 @@ static bool mix_type(struct ms_signer *s, const struct ms_entry *entry, uint64_t
 	if (number == MS_TYPE_UNKNOWN)
 		return false;
 	type = ms_types_at(s->types, number);
-	if (!type->name[0])
+	if (!type->name[0] || !ms_type_is_own(type))
 		return false;
 	*hash = mix_file(mix_text(*hash, type->name, strlen(type->name)), type->module);
 	return true;

@@ -7,7 +7,8 @@
  * another host, and for another build of the program. So it is made of names, sizes and
  * places of words, never of addresses, of offsets in modules, or of values:
  *
- *	type known	its name, and the module that has it. Not the size: glibc gives a block
+ *	type known	by the block's own words: what points to it, and texts, vary. Its
+ *			name, and the module that has it. Not the size: glibc gives a block
  *			up to 16 bytes more when what would be left over is no chunk
  *	no type		the size, and the shape: what each of the first 8 words points to, and
  *			into which modules the first 64 of them point

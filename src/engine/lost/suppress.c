@@ -59,8 +59,10 @@ static size_t by_type(struct suppressing *s, ms_addr begin, uint64_t size)
 {
 	uint32_t type = ms_types_of_block(s->list->types, begin, size);
 
-	return type == MS_TYPE_UNKNOWN ? s->list->options->suppressions->n
-	                               : suppression_of(s, type);
+	/* Suppressions are for the makers of blocks: classes, and modules. */
+	if (type == MS_TYPE_UNKNOWN || !ms_type_is_own(ms_types_at(s->list->types, type)))
+		return s->list->options->suppressions->n;
+	return suppression_of(s, type);
 }
 
 /* The same, of the calls that allocated it. */

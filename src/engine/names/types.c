@@ -37,8 +37,9 @@ struct ms_types {
 	struct MS_VEC(uint32_t) reported; /* of each type: its number in the report, or 0 */
 	struct ms_map known;              /* of first words: the type's number + 1 */
 	struct ms_ahead ahead;            /* of blocks */
-	const uint32_t *numbers;          /* of each block; NULL: first words are all there is */
-	const struct ms_blocks *blocks;
+	const struct ms_blocks *blocks;   /* NULL: nothing is kept of any */
+	const uint32_t *numbers;          /* of each of them: its type; or NULL */
+	const uint32_t *debugged;         /* the same by debug information */
 };
 
 struct ms_types *ms_types_new(struct ms_source *src, const struct ms_regions *regions,
@@ -152,17 +153,23 @@ static bool is_mangled(const char *name)
 	return true;
 }
 
-/* The file of @of's module: zero-filled data has no name of its own. */
-static void module_name(const struct ms_types *t, const struct ms_region *of, struct ms_type *ret)
+/* Zero-filled data has no name of its own. */
+void ms_types_module(const struct ms_types *t, ms_addr addr, char ret[MS_TYPE_TEXT])
 {
+	const struct ms_region *of = ms_region_of(t->regions, addr);
 	const struct ms_region *r;
+
+	ret[0] = '\0';
+	if (!of || of->kind != MS_REGION_GLOBALS)
+		return;
 
 	ms_vec_for_each (r, t->regions) {
 		const struct ms_mapping *mapping = ms_region_mapping(t->src, r);
 
 		if (r->kind != MS_REGION_GLOBALS || r->module != of->module || !mapping->file)
 			continue;
-		(void)strncpy(ret->module, mapping->name, sizeof(ret->module) - 1);
+		(void)strncpy(ret, mapping->name, MS_TYPE_TEXT - 1);
+		ret[MS_TYPE_TEXT - 1] = '\0';
 		return;
 	}
 }
@@ -186,7 +193,7 @@ static bool read_class(const struct ms_types *t, ms_addr vptr, struct ms_type *r
 	name += *name == '*';
 	if (!is_mangled(name))
 		return false;
-	module_name(t, ms_region_of(t->regions, info.name), ret);
+	ms_types_module(t, info.name, ret->module);
 	if (ms_demangle_type(name, ret->name, sizeof(ret->name)))
 		return true;
 	len = strnlen(name, sizeof(ret->name) - 1);
@@ -223,27 +230,35 @@ static bool tell(const struct ms_types *t, uint64_t word, struct ms_type *ret)
 	if (!is_function_table(t, word))
 		return false;
 	ret->how = MS_HOW_FUNCTIONS;
-	module_name(t, ms_region_of(t->regions, word), ret);
+	ms_types_module(t, word, ret->module);
 	return true;
 }
 
 /* ---- what is known already ---- */
 
-static uint32_t add_type(struct ms_types *t, const struct ms_type *type)
+uint32_t ms_types_add(struct ms_types *t, const struct ms_type *type)
 {
-	uint32_t *reported = ms_vec_push(t->arena, &t->reported);
-	struct ms_type *slot = reported ? ms_vec_push(t->arena, &t->types) : NULL;
+	struct ms_type *slot;
 
+	if (t->types.n >= MS_TYPES_MOST || !ms_vec_reserve(t->arena, &t->reported, t->types.n + 1))
+		return MS_TYPE_UNKNOWN;
+	slot = ms_vec_push(t->arena, &t->types);
 	if (!slot)
 		return MS_TYPE_UNKNOWN;
+	t->reported.n = t->types.n;
 	*slot = *type;
 	return (uint32_t)t->types.n;
 }
 
-static uint32_t type_of_word(struct ms_types *t, uint64_t word)
+uint32_t ms_types_of_word(struct ms_types *t, uint64_t value)
 {
-	uint32_t number = (uint32_t)ms_map_find(&t->known, word);
+	ms_addr word = ms_abi_address(&t->src->abi, value);
 	struct ms_type type;
+	uint32_t number;
+
+	if (!word)
+		return MS_TYPE_UNKNOWN;
+	number = (uint32_t)ms_map_find(&t->known, word);
 
 	if (number)
 		return number - 1;
@@ -251,65 +266,91 @@ static uint32_t type_of_word(struct ms_types *t, uint64_t word)
 		return MS_TYPE_UNKNOWN;
 	number = MS_TYPE_UNKNOWN;
 	if (t->types.n < MS_TYPES_MOST && tell(t, word, &type))
-		number = add_type(t, &type);
+		number = ms_types_add(t, &type);
 	return ms_map_add(&t->known, t->arena, word, number + 1) ? number : MS_TYPE_UNKNOWN;
 }
 
-static uint32_t type_of_first_word(struct ms_types *types, ms_addr addr, uint64_t size)
+static uint32_t type_of_first_word(struct ms_types *t, ms_addr addr, uint64_t size)
 {
-	const struct ms_abi *abi = &types->src->abi;
+	const struct ms_abi *abi = &t->src->abi;
 	const unsigned char *first;
-	uint64_t word;
 
 	if (size < abi->word_bytes)
 		return MS_TYPE_UNKNOWN;
-	first = ms_ahead_at(&types->ahead, addr, abi->word_bytes);
-	word = first ? ms_abi_word(abi, first) : 0;
-	return word ? type_of_word(types, ms_abi_address(abi, word)) : MS_TYPE_UNKNOWN;
+	first = ms_ahead_at(&t->ahead, addr, abi->word_bytes);
+	return first ? ms_types_of_word(t, ms_abi_word(abi, first)) : MS_TYPE_UNKNOWN;
 }
 
-uint32_t ms_types_add(struct ms_types *types, const struct ms_type *type)
+/* The number of the block that begins at @addr; false when none does. */
+static bool find_block(const struct ms_types *t, ms_addr addr, uint32_t *ret)
 {
-	return types->types.n < MS_TYPES_MOST ? add_type(types, type) : MS_TYPE_UNKNOWN;
+	const struct ms_extent *extent = ms_range_find(&t->blocks->extents, addr);
+	struct ms_block block;
+
+	if (!extent || extent->kind != MS_EXTENT_HEAP)
+		return false;
+	block = (struct ms_block){ (uint32_t)(extent - t->blocks->extents.at),
+		                   ms_granule_of(extent, addr) };
+	if (ms_block_begin(extent, block.granule) != addr ||
+	    !(ms_blocks_cell(t->blocks, extent, block.granule)->starts &
+	      ms_granule_bit(block.granule)))
+		return false;
+	*ret = ms_block_number(t->blocks, block);
+	return true;
 }
 
-void ms_types_use(struct ms_types *types, const struct ms_blocks *blocks, const uint32_t *numbers)
+void ms_types_keep(struct ms_types *types, const struct ms_blocks *blocks, const uint32_t *numbers)
 {
 	types->blocks = blocks;
 	types->numbers = numbers;
 }
 
-/* What the number of the block that begins at @addr says. */
-static uint32_t type_by_number(const struct ms_types *t, ms_addr addr)
+void ms_types_keep_debug(struct ms_types *types, const struct ms_blocks *blocks,
+                         const uint32_t *numbers)
 {
-	const struct ms_extent *extent = ms_blocks_extent_of(t->blocks, addr);
-	uint64_t granule;
+	types->blocks = blocks;
+	types->debugged = numbers;
+}
 
-	if (!extent)
-		return MS_TYPE_UNKNOWN;
-	granule = ms_granule_of(extent, addr);
-	if (ms_block_begin(extent, granule) != addr ||
-	    !(ms_blocks_cell(t->blocks, extent, granule)->starts & ms_granule_bit(granule)))
-		return MS_TYPE_UNKNOWN;
-	return t->numbers[ms_block_number(
-		t->blocks,
-		(struct ms_block){ (uint32_t)(extent - t->blocks->extents.at), granule })];
+/* Whether it names what the block says of itself. */
+static bool is_own(const struct ms_types *t, uint32_t number)
+{
+	const struct ms_type *type = number ? ms_types_at(t, number) : NULL;
+
+	return type && type->name[0] && ms_type_is_own(type);
 }
 
 uint32_t ms_types_of_block(struct ms_types *types, ms_addr addr, uint64_t size)
 {
-	uint32_t number = type_of_first_word(types, addr, size);
-	uint32_t other;
+	uint32_t block = 0;
+	bool found = types->blocks && find_block(types, addr, &block);
+	uint32_t kept = found && types->numbers ? types->numbers[block] : MS_TYPE_UNKNOWN;
+	uint32_t debugged = found && types->debugged ? types->debugged[block] : MS_TYPE_UNKNOWN;
+	uint32_t first;
 
-	if (!types->numbers || (number && types->types.at[number - 1].name[0]))
-		return number;
-	other = type_by_number(types, addr);
-	return other ? other : number;
+	if (is_own(types, kept))
+		return kept;
+	first = kept && !debugged ? MS_TYPE_UNKNOWN : type_of_first_word(types, addr, size);
+	if (is_own(types, first))
+		return first;
+	if (debugged)
+		return debugged;
+	return kept ? kept : first;
 }
 
 const struct ms_type *ms_types_at(const struct ms_types *types, uint32_t number)
 {
 	return &types->types.at[number - 1];
+}
+
+void ms_types_preview(const struct ms_types *types, uint32_t number, ms_addr addr,
+                      char ret[MS_PREVIEW_TEXT])
+{
+	size_t len = 0;
+
+	if (number != MS_TYPE_UNKNOWN && ms_types_at(types, number)->how == MS_HOW_TEXT)
+		len = ms_source_read(types->src, addr, ret, MS_PREVIEW_TEXT - 1);
+	memset(ret + len, 0, MS_PREVIEW_TEXT - len);
 }
 
 uint32_t ms_types_report(struct ms_types *types, uint32_t number, struct ms_report *report)

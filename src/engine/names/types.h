@@ -3,8 +3,11 @@
 #define MS_ENGINE_NAMES_TYPES_H
 
 /*
- * What a block is, by its first word alone: no symbols, no debug information,
- * and so in stripped programs as well. What else says it is added to that (fields/fields.h).
+ * What a block is: no symbols, no debug information, and so in stripped programs as well. By
+ * its first word alone it may be an object of a C++ class, or the work of a module; what else
+ * a block says of itself, and what points to it, is found for many blocks at once
+ * (engine/kinds/kinds.h), and kept here; so is what debug information says of pointers to it
+ * (fields/fields.h).
  */
 
 #include "engine/blocks.h"
@@ -22,21 +25,44 @@ enum { MS_TYPE_UNKNOWN = 0, MS_TYPES_MOST = 1 << 16 };
 
 /*
  * The type of the block of @size bytes at @addr, as a number from 1 on that is the same
- * for all blocks with the same first word; MS_TYPE_UNKNOWN when nothing can be told.
+ * for all blocks of one type; MS_TYPE_UNKNOWN when nothing can be told.
  *
- * Cost: a read of a word, and some more for a first word that was not seen before.
+ * Cost: where the block's type was kept, a look at the table of blocks; else a read of a word,
+ * and some more for a first word that was not seen before.
  */
 uint32_t ms_types_of_block(struct ms_types *types, ms_addr addr, uint64_t size);
 
-/* A number for @type, that was found in another way; MS_TYPE_UNKNOWN when there are too many. */
-uint32_t ms_types_add(struct ms_types *types, const struct ms_type *type);
+/* The same by the block's first word. */
+uint32_t ms_types_of_word(struct ms_types *types, uint64_t word);
 
 /*
- * From now on a block has the type that @numbers say, where its first word names none.
- *
- * @numbers: of each of sealed @blocks by its number; both are borrowed
+ * From now on the type of a block of sealed @blocks is what @numbers has for it, an entry for
+ * each; where that is MS_TYPE_UNKNOWN, its first word says it.
  */
-void ms_types_use(struct ms_types *types, const struct ms_blocks *blocks, const uint32_t *numbers);
+void ms_types_keep(struct ms_types *types, const struct ms_blocks *blocks, const uint32_t *numbers);
+
+/* The same with what debug information says; a block's own words go before it, others behind. */
+void ms_types_keep_debug(struct ms_types *types, const struct ms_blocks *blocks,
+                         const uint32_t *numbers);
+
+/* Another type; MS_TYPE_UNKNOWN when there are too many, or no memory. */
+uint32_t ms_types_add(struct ms_types *types, const struct ms_type *type);
+
+/* The file of the program or library that has @addr, or "". */
+void ms_types_module(const struct ms_types *types, ms_addr addr, char ret[MS_TYPE_TEXT]);
+
+/* How the text at @addr begins, when @number is a type of text; else "". */
+void ms_types_preview(const struct ms_types *types, uint32_t number, ms_addr addr,
+                      char ret[MS_PREVIEW_TEXT]);
+
+/*
+ * Whether a type is by a block's own words, and no text: it is the same whatever points to the
+ * block, and so the same in another run.
+ */
+static inline bool ms_type_is_own(const struct ms_type *type)
+{
+	return type->how != MS_HOW_CONTAINER && type->how != MS_HOW_TEXT;
+}
 
 /* The type of that number. Good until the next ms_types_of_block(). */
 const struct ms_type *ms_types_at(const struct ms_types *types, uint32_t number);

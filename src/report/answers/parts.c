@@ -136,4 +136,9 @@ void ms_answer_block(struct ms_text *t, const struct ms_report *report,
 		ms_answer_functions(t, type);
 		ms_text_print(t, ")");
 	}
+	if (step->text[0]) {
+		ms_text_print(t, " \"");
+		ms_answer_text(t, step->text);
+		ms_text_print(t, strlen(step->text) == MS_PREVIEW_TEXT - 1 ? "…\"" : "\"");
+	}
 }

@@ -95,6 +95,7 @@ static void add_type(struct ms_json *j, struct json_object *object, const struct
 		named = json_object_new_object();
 		add_text(j, named, "name", type->name);
 		add_text(j, named, "how", type->how < MS_HOWS ? ms_json_hows.at[type->how] : "");
+		add_text(j, named, "sure", ms_json_sures.at[type->sure]);
 		ms_json_add(j, object, "type", named);
 	}
 	add_text(j, object, "module", type->module);

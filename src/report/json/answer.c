@@ -61,6 +61,7 @@ void ms_json_add_type(struct ms_json *j, struct json_object *object, const struc
 		named = json_object_new_object();
 		ms_json_add_text(j, named, "name", type->name);
 		ms_json_add_text(j, named, "how", ms_json_hows.at[type->how]);
+		ms_json_add_text(j, named, "sure", ms_json_sures.at[type->sure]);
 		ms_json_add(j, object, "type", named);
 	}
 	ms_json_add_text(j, object, "module", type->module);
@@ -77,6 +78,7 @@ void ms_json_add_block(struct ms_json *j, struct json_object *object,
 		ms_json_add(j, object, "mapping", ms_json_name(step->name));
 	if (type)
 		ms_json_add_type(j, object, type);
+	ms_json_add_text(j, object, "text", step->text);
 }
 
 static struct json_object *tool(struct ms_json *j)

@@ -20,21 +20,28 @@ static const char *const reasons[] = {
 };
 
 static const char *const hows[] = {
-	[MS_HOW_VTABLE] = "vtable",
-	[MS_HOW_FUNCTIONS] = "functions",
-	[MS_HOW_DEBUG] = "debug",
-	[MS_HOWS] = "",
+	[MS_HOW_VTABLE] = "vtable", [MS_HOW_FUNCTIONS] = "functions",
+	[MS_HOW_DEBUG] = "debug",   [MS_HOW_OBJECT] = "object",
+	[MS_HOW_CONTAINER] = "container",
+	[MS_HOW_TEXT] = "text",     [MS_HOWS] = "",
+};
+
+static const char *const sures[] = {
+	[MS_SURE_CERTAIN] = "",
+	[MS_SURE_LIKELY] = "likely",
 };
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 
 static_assert(COUNT(kinds) == MS_LEAK_KINDS, "a name for each kind");
 static_assert(COUNT(reasons) == MS_REASONS, "a name for each reason");
+static_assert(COUNT(sures) == MS_SURES, "a word for each");
 static_assert(COUNT(hows) == MS_HOWS + 1, "a name for each way to find a type");
 
 static const struct ms_json_names kind_names = { kinds, COUNT(kinds) };
 const struct ms_json_names ms_json_reasons = { reasons, COUNT(reasons) };
 const struct ms_json_names ms_json_hows = { hows, MS_HOWS };
+const struct ms_json_names ms_json_sures = { sures, COUNT(sures) };
 
 /* @form and what follows of the @member of struct @type. */
 #define MEMBER(type, member, form, optional) \

@@ -57,7 +57,8 @@ extern const struct ms_json_fields ms_json_reason;      /* the same, behind its 
 extern const struct ms_json_fields ms_json_live;        /* of struct ms_live */
 extern const struct ms_json_fields ms_json_suppression; /* of struct ms_suppressed */
 
-extern const struct ms_json_names ms_json_hows;    /* of enum ms_how */
+extern const struct ms_json_names ms_json_hows;
+extern const struct ms_json_names ms_json_sures;   /* of enum ms_sure */
 extern const struct ms_json_names ms_json_reasons; /* of enum ms_reason */
 
 #endif

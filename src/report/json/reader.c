@@ -229,6 +229,8 @@ static uint32_t take_type(struct reader *r, struct json_object *object)
 		named ? ms_json_get(&r->in, named, "name", json_type_string) : NULL;
 	struct json_object *how =
 		named ? ms_json_get(&r->in, named, "how", json_type_string) : NULL;
+	struct json_object *sure =
+		named ? ms_json_get(&r->in, named, "sure", json_type_string) : NULL;
 	struct ms_type type;
 
 	if (!name && !module)
@@ -241,6 +243,8 @@ static uint32_t take_type(struct reader *r, struct json_object *object)
 		ms_json_string(module, type.module, sizeof(type.module));
 	if (name)
 		type.how = how ? (uint8_t)ms_json_name_of(how, &ms_json_hows) : MS_HOWS;
+	if (sure)
+		type.sure = MS_SURE_LIKELY;
 	return add_type(r, &type);
 }
 
@@ -249,6 +253,7 @@ static void take_leak(void *reader, struct json_object *object)
 	struct reader *r = reader;
 	struct json_object *contents = ms_json_get(&r->in, object, "contents", json_type_string);
 	struct json_object *frames = ms_json_get(&r->in, object, "backtrace", json_type_array);
+	struct json_object *text = ms_json_get(&r->in, object, "text", json_type_string);
 	struct ms_leak *leak = push(r, &r->report.leaks);
 
 	if (!leak)
@@ -258,6 +263,8 @@ static void take_leak(void *reader, struct json_object *object)
 	if (contents)
 		take_contents(r, contents, leak);
 	leak->type = take_type(r, object);
+	if (text)
+		ms_json_string(text, leak->text, sizeof(leak->text));
 	if (frames)
 		leak->stack = ms_json_get_backtrace(&r->in, frames, r->recent, &r->report);
 }

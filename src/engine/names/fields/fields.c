@@ -504,6 +504,6 @@ enum ms_status ms_typed_by_fields(const struct ms_typing *typing, const struct m
 	}
 	if (!ok)
 		return ms_fail(err, MS_E_NOMEM, "no memory for the types of blocks");
-	ms_types_use(typing->types, typing->blocks, p->claims);
+	ms_types_keep_debug(typing->types, typing->blocks, p->claims);
 	return MS_OK;
 }

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/kinds/kinds.h"
+
+/*
+ * What std::vector and std::deque keep their elements in:
+ *
+ *	vector    │ begin │ end │ end of room │     one block from begin on
+ *	deque     │ map │ length of it │ first: cur, begin, end, node │ last: the same │
+ *	          map: pointers to blocks of one size; those from node to node are in use
+ *
+ * Three pointers into one block are little evidence, and so a vector is only "likely"; its
+ * block must be as long as the room. libc++'s deque is another, and not known.
+ *
+ * Source: libstdc++ 12 bits/stl_vector.h, stl_deque.h.
+ */
+
+static const struct ms_kind_type vector = { "elements of std::vector", MS_HOW_CONTAINER,
+	                                    MS_SURE_LIKELY };
+static const struct ms_kind_type map = { "map of std::deque", MS_HOW_CONTAINER, MS_SURE_CERTAIN };
+static const struct ms_kind_type part = { "elements of std::deque", MS_HOW_CONTAINER,
+	                                  MS_SURE_CERTAIN };
+
+/* Words of a deque. */
+enum { LENGTH = 1, FIRST = 2, LAST = 6, DEQUE_WORDS = 10, LEAST_LENGTH = 8 };
+
+/* Of one of its two iterators. */
+enum { CUR, BEGIN, END, NODE };
+
+static bool is_vector(const struct ms_kind_spot *spot)
+{
+	uint64_t len;
+	uint64_t room;
+
+	if (spot->offset || spot->behind < 3)
+		return false;
+	len = ms_kind_near(spot, 1) - spot->to.begin;
+	room = ms_kind_near(spot, 2) - spot->to.begin;
+	/* Elements have a size: that of one is no less than the room's largest power of two. */
+	return room && len <= room && ms_kind_fits(spot->to.usable, room) &&
+	       spot->to.usable - room < MS_KIND_SLACK + room / 4;
+}
+
+static bool is_iterator(const struct ms_kind_spot *spot, int at, uint64_t len)
+{
+	ms_addr first = ms_kind_near(spot, at + BEGIN);
+	ms_addr node = ms_kind_near(spot, at + NODE) - spot->to.begin;
+
+	return ms_kind_near(spot, at + END) - first == len &&
+	       ms_kind_near(spot, at + CUR) - first < len && node % MS_KIND_WORD == 0 &&
+	       node / MS_KIND_WORD < ms_kind_near(spot, LENGTH);
+}
+
+static bool is_part(struct ms_kinds *k, ms_addr node, uint64_t len, struct ms_kind_block *ret)
+{
+	uint64_t word;
+
+	return ms_kinds_step(k) && ms_kinds_words(k, node, &word, 1) && ms_kinds_at(k, word, ret) &&
+	       ms_kind_fits(ret->usable, len);
+}
+
+/* All parts in use are blocks of one length; claimed only then. */
+static bool take_parts(struct ms_kinds *k, const struct ms_kind_spot *spot, uint64_t len,
+                       bool claim)
+{
+	ms_addr last = ms_kind_near(spot, LAST + NODE);
+	struct ms_kind_block found;
+
+	for (ms_addr node = ms_kind_near(spot, FIRST + NODE); node <= last; node += MS_KIND_WORD) {
+		if (!is_part(k, node, len, &found))
+			return false;
+		if (claim)
+			ms_kinds_claim(k, &found, &part, spot);
+	}
+	return true;
+}
+
+static bool has_end(struct ms_kinds *k, const struct ms_kind_spot *spot, int at)
+{
+	uint64_t word;
+
+	return ms_kinds_words(k, ms_kind_near(spot, at + NODE), &word, 1) &&
+	       word == ms_kind_near(spot, at + BEGIN);
+}
+
+static bool is_deque(struct ms_kinds *k, const struct ms_kind_spot *spot)
+{
+	uint64_t length;
+	uint64_t len;
+
+	if (spot->offset || spot->behind < DEQUE_WORDS)
+		return false;
+	length = ms_kind_near(spot, LENGTH);
+	len = ms_kind_near(spot, FIRST + END) - ms_kind_near(spot, FIRST + BEGIN);
+	return length >= LEAST_LENGTH && length <= spot->to.usable / MS_KIND_WORD && len &&
+	       len < UINT32_MAX && is_iterator(spot, FIRST, len) && is_iterator(spot, LAST, len) &&
+	       ms_kind_near(spot, FIRST + NODE) <= ms_kind_near(spot, LAST + NODE) &&
+	       has_end(k, spot, FIRST) && has_end(k, spot, LAST) && take_parts(k, spot, len, false);
+}
+
+static void pointer(struct ms_kinds *k, const struct ms_kind_spot *spot)
+{
+	if (!k->cxx)
+		return;
+	if (is_deque(k, spot)) {
+		ms_kinds_claim(k, &spot->to, &map, spot);
+		(void)take_parts(
+			k, spot,
+			ms_kind_near(spot, FIRST + END) - ms_kind_near(spot, FIRST + BEGIN), true);
+	} else if (is_vector(spot)) {
+		ms_kinds_claim(k, &spot->to, &vector, spot);
+	}
+}
+
+const struct ms_kind ms_kind_sequences = { .name = "std::vector", .pointer = pointer };

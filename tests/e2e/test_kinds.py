@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What blocks are, by their own words and by what points to them, in a stripped program.
+
+The program (tests/targets/containers.cc) says of each of its blocks what it is.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+import support
+from support import SNAPSHOT, Process, Target, compile_target, memscan
+
+
+@pytest.fixture(scope="module")
+def target():
+    plain = compile_target("containers.cc", compiler="g++")
+    stripped = plain.with_name(f"containers-stripped.{os.getpid()}")
+    subprocess.run(["strip", "-o", stripped, plain], check=True)
+    with Target([stripped]) as started:
+        stripped.unlink()
+        yield started
+
+
+def wanted(target):
+    return {address: kind[3:].replace("~", " ") for kind, address, _ in target.facts if kind.startswith("is:")}
+
+
+def subject(pid, what):
+    done = memscan("why", "--pid", pid, *SNAPSHOT, "--json", what)
+    assert done.status == 0, str(done)
+    return json.loads(done.stdout)
+
+
+def test_leaks_are_named_as_they_are(target):
+    report = support.check_scanned(support.scan(target.pid, "--no-fold"))
+    of_blocks = {int(leak["address"], 16): leak for leak in report["leaks"]}
+    named = {address: leak["type"]["name"] for address, leak in of_blocks.items()}
+    known = {address: name for address, name in wanted(target).items() if address in of_blocks}
+    assert len(known) > 40
+    assert {address: named.get(address) for address in known} == known
+    # nothing that the program did not say has a name of another block
+    assert set(named.values()) - set(known.values()) <= {
+        "Session", "text", "map of std::deque in Session+0xf0", "node of std::map or std::set in Session+0x88",
+        "buckets of an unordered container in Session+0xb8"}, set(named.values())
+    session = next(leak for leak in of_blocks.values() if leak["type"]["name"] == "Session")
+    assert session["type"]["how"] == "vtable" and session["kind"] == "direct"
+    text = next(leak for leak in of_blocks.values() if leak["type"]["name"] == "text")
+    assert text["text"] == "lost, and in one piece" and text["type"]["how"] == "text"
+
+
+def test_reachable_blocks_are_named_by_why(target):
+    leaked = {int(leak["address"], 16)
+              for leak in support.check_scanned(support.scan(target.pid, "--no-fold"))["leaks"]}
+    asked = {}
+    for address, name in wanted(target).items():
+        if address not in leaked:
+            asked.setdefault(name, address)
+    assert len(asked) > 10
+    for name, address in asked.items():
+        told = subject(target.pid, f"{address:#x}")["subjects"][0]
+        assert told["standing"] == "reachable" and told["type"]["name"] == name, told
+    done = memscan("why", "--pid", target.pid, *SNAPSHOT, f"{asked['text']:#x}")
+    assert 'text, 56 bytes "a text, that nothing but…"' in done.stdout, str(done)
+
+
+def test_python_is_named():
+    script = "kept = [{i: str(i) * 10, 's': {i}} for i in range(500)]\nprint('READY', flush=True)\ninput()\n"
+    python = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
+    with Process([python, "-c", script], stdin=subprocess.PIPE) as process:
+        assert process.line(30) == "READY"
+        for name, least in (("dict", 500), ("keys of dict", 500), ("set", 500), ("str", 500), ("items of list", 1)):
+            told = subject(process.pid, name)
+            assert told["blocks_of_type"] >= least, (name, told)

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fuzzing what blocks are said to be: a drawn process (drawn_kinds.h) with a block of every kind,
+ * some of whose words are then written over.
+ *
+ *	fuzz: -max_len=128 -len_control=0
+ *
+ * The first byte of an input chooses whether the source can be viewed, and whether only what is
+ * not marked is searched; then come writes of four bytes each:
+ *
+ *	place   where: a block, the holders, the types and tables of the module
+ *	word    which of its words
+ *	how     set, add, flip bits
+ *	value   a number, or an address of one of these places
+ *
+ * It must neither crash nor run on; each block has a type that there is, or none; a process that
+ * nothing was written to has the names with which it was drawn.
+ */
+
+#include <string.h>
+
+#include "drawn_kinds.h"
+#include "writes.h"
+
+enum { HEAD_BYTES = 1, WRITE_BYTES = 4, MAX_WRITES = 31, NAMED = 24 };
+
+#define HOLDERS (DK_DATA + 0x600)
+#define TYPES   (DK_DATA + 0x100)
+#define TABLES  (DK_CONSTANTS + 0x80)
+
+static struct drawn_kinds d; /* drawn once; what is written to it is taken back */
+
+static struct {
+	ms_addr at;
+	const char *name;
+} named[NAMED];
+static size_t n_named;
+static ms_addr next_holder = HOLDERS;
+
+static struct {
+	ms_addr place;
+	uint64_t old;
+} written[MAX_WRITES];
+static size_t n_written;
+
+/* ---- drawing ---- */
+
+static ms_addr name_it(ms_addr at, const char *name)
+{
+	named[n_named].at = at;
+	named[n_named++].name = name;
+	return at;
+}
+
+static ms_addr block(uint64_t len, const char *name)
+{
+	return name_it(drawn_kinds_block(&d, len), name);
+}
+
+static ms_addr text(ms_addr at, const char *bytes)
+{
+	strcpy(ms_fake_at(&d.fake, at), bytes);
+	return at;
+}
+
+#define hold(n, ...) (dk_put(&d, next_holder, __VA_ARGS__), next_holder += 8 * ((n) + 1))
+
+static void draw_sequences(void)
+{
+	ms_addr at = text(block(41, "buffer of std::string"), "\x01 characters of a string");
+	ms_addr part;
+
+	hold(3, at, 24, 40);
+	at = block(80, "elements of std::vector");
+	hold(3, at, at + 24, at + 80);
+	at = block(64, "map of std::deque");
+	part = block(512, "elements of std::deque");
+	ms_fake_put(&d.fake, at + 24, part);
+	hold(10, at, 8, part, part, part + 512, at + 24, part + 64, part, part + 512, at + 24);
+}
+
+static void draw_nodes(void)
+{
+	ms_addr node[3];
+	ms_addr at;
+
+	for (int i = 0; i < 3; i++)
+		node[i] = block(24, "node of std::list");
+	dk_put(&d, node[0], node[1], next_holder);
+	dk_put(&d, node[1], node[2], node[0]);
+	dk_put(&d, node[2], next_holder, node[1]);
+	hold(3, node[0], node[2], 3);
+	for (int i = 0; i < 3; i++)
+		node[i] = block(40, "node of std::map or std::set");
+	dk_put(&d, node[0], 0, node[1], 0, 0);
+	dk_put(&d, node[1], 1, next_holder + 8, node[0], node[2]);
+	dk_put(&d, node[2], 0, node[1], 0, 0);
+	hold(6, 0, 0, node[1], node[0], node[2], 3);
+	at = block(13 * 8, "buckets of an unordered container");
+	node[0] = block(24, "node of an unordered container");
+	hold(7, at, 13, node[0], 1, 0x3f800000, 13, 0);
+}
+
+static void draw_python(void)
+{
+	ms_addr dict = block(64, "dict");
+	ms_addr keys = block(128, "keys of dict");
+
+	dk_put(&d, TYPES, 1, TYPES, 0, text(DK_CONSTANTS, "type"), 408);
+	dk_put(&d, TYPES + 256, 1, TYPES, 0, text(DK_CONSTANTS + 16, "dict"), 48);
+	ms_fake_put(&d.fake, TYPES + 256 + 168, UINT64_C(1) << 29);
+	dk_put(&d, dict, 0, 0, 3, TYPES + 256, 1, 0, keys, 0);
+}
+
+static void draw_libraries(void)
+{
+	ms_addr at = block(472, "FILE");
+	ms_addr more = block(1024, "buffer of FILE");
+
+	dk_put(&d, at, 0xfbad2484, 0, 0, 0, 0, 0, 0, more, more + 1024);
+	ms_fake_put(&d.fake, at + 216, TABLES);
+	at = block(4064, "chunk of obstack");
+	dk_put(&d, at, at + 4064, 0);
+	hold(5, 4064, at, at + 100, at + 200, at + 4064);
+	at = block(7160, "zlib inflate state");
+	dk_put(&d, at, next_holder, 16191);
+	hold(8, 0, 0, 0, 0, 0, 0, 0, at);
+	at = block(168, "LHASH of OpenSSL");
+	more = block(128, "buckets of LHASH");
+	dk_put(&d, at, more, DK_CODE, DK_CODE, UINT64_C(16) << 32 | 8, 8, 512, 256, 1);
+	ms_fake_put(&d.fake, more + 24, block(24, "node of LHASH"));
+	at = block(1024, "memory context Cache");
+	dk_put(&d, TABLES, DK_CODE, DK_CODE, DK_CODE, DK_CODE);
+	dk_put(&d, at, 430, 8192, TABLES, 0, 0, 0, 0, text(DK_CONSTANTS + 32, "Cache"));
+	at = block(56, "Rust trait object");
+	dk_put(&d, TABLES + 64, DK_CODE, 56, 8, DK_CODE);
+	hold(2, at, TABLES + 64);
+	(void)text(block(24, "text"), "a text");
+}
+
+static void check_names(void)
+{
+	drawn_kinds_find(&d);
+	for (size_t i = 0; i < n_named; i++)
+		require(!strcmp(drawn_kinds_name(&d, named[i].at), named[i].name), named[i].name);
+}
+
+static void draw(void)
+{
+	if (n_named)
+		return;
+	drawn_kinds_init(&d, "/usr/lib/libstdc++.so.6+libcrypto.so.3");
+	draw_sequences();
+	draw_nodes();
+	draw_python();
+	draw_libraries();
+	require(n_named <= NAMED, "there is a place for each");
+	require(next_holder < DK_DATA + CLASSES_PAGE, "holders have room");
+	check_names();
+}
+
+/* ---- writing ---- */
+
+static ms_addr address(uint8_t n)
+{
+	switch (n % 4) {
+	case 0:
+		return HOLDERS + 8 * (n / 4u);
+	case 1:
+		return n < 128 ? TYPES + 32 * (n / 8u) : TABLES + 8 * (n / 8u % 16);
+	}
+	return named[n / 4 * 2 % n_named + n % 2].at;
+}
+
+static void apply(const uint8_t *w)
+{
+	ms_addr place = address(w[0]) + w[1] % 40 * 8u;
+	uint64_t value = w[3] < 64 ? number(w[3]) : address(w[3]);
+
+	if (!ms_source_word(&d.fake.base, place, &written[n_written].old))
+		return;
+	written[n_written++].place = place;
+	ms_fake_put(&d.fake, place, changed_word(written[n_written - 1].old, w[2], value, value));
+}
+
+static void take_back(void)
+{
+	while (n_written) {
+		n_written--;
+		ms_fake_put(&d.fake, written[n_written].place, written[n_written].old);
+	}
+}
+
+static void check_types(void)
+{
+	for (size_t i = 0; i < d.n; i++) {
+		const struct ms_type *type = drawn_kinds_type(&d, d.at[i]);
+
+		require(type->how <= MS_HOWS && type->sure < MS_SURES,
+		        "a type is one that there is");
+		require(strnlen(type->name, MS_TYPE_TEXT) < MS_TYPE_TEXT &&
+		                strnlen(type->module, MS_TYPE_TEXT) < MS_TYPE_TEXT,
+		        "names end");
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	draw();
+	if (size < HEAD_BYTES)
+		return -1;
+	d.fake.no_view = data[0] & 1;
+	d.live_only = data[0] & 2;
+	for (size_t i = HEAD_BYTES; i + WRITE_BYTES <= size && n_written < MAX_WRITES;
+	     i += WRITE_BYTES)
+		apply(data + i);
+	drawn_kinds_find(&d);
+	check_types();
+	take_back();
+	return 0;
+}
+
+void fuzz_seeds(fuzz_take take)
+{
+	static const uint8_t seeds[][9] = {
+		{ 0 },
+		{ 1, 0, 1, 0, 70, 2, 1, 0, 66 },
+		{ 2, 8, 2, 64, 4, 6, 0, 0, 130 },
+		{ 3, 12, 0, 0, 90, 5, 3, 0, 12 },
+	};
+
+	for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++)
+		take(seeds[i], i ? sizeof(seeds[i]) : HEAD_BYTES);
+}
