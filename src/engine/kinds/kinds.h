@@ -22,7 +22,7 @@
  *
  * To add a kind:
  *	1. src/engine/kinds/foo.c: `const struct ms_kind ms_kind_foo`;
- *	2. a row in the table of kinds.c, behind those whose evidence is better;
+ *	2. a row in the table of search.c, behind those whose evidence is better;
  *	3. tests/unit/test_kinds*.c: what it knows, and what differs from that by one word.
  */
 
