@@ -254,8 +254,8 @@ static void row(const char *name, const struct amount *a, const struct amount *a
 
 static void print_table(struct scan *s, const struct amount *all)
 {
-	static const char *const hows[MS_HOWS] = { "vtable", "functions", "object", "container",
-		                                   "text" };
+	static const char *const hows[MS_HOWS] = { "vtable", "functions", "debug",
+		                                   "object", "container", "text" };
 	struct amount named = { .blocks = all->blocks - amounts[0].blocks - by_how[1].blocks,
 		                .bytes = all->bytes - amounts[0].bytes - by_how[1].bytes };
 

@@ -46,9 +46,9 @@ static inline struct ms_live *drawn_live(struct ms_arena *arena, struct ms_repor
 static inline void drawn_report(struct ms_arena *arena, struct ms_report *report)
 {
 	static const struct ms_type types[] = {
-		{ "Session", "/opt/server/server", MS_HOW_VTABLE },
-		{ "Node", "/opt/server/server", MS_HOW_VTABLE },
-		{ "", "/usr/lib/libops.so.2", MS_HOW_FUNCTIONS },
+		{ "Session", "/opt/server/server", MS_HOW_VTABLE, MS_SURE_CERTAIN },
+		{ "Node", "/opt/server/server", MS_HOW_VTABLE, MS_SURE_CERTAIN },
+		{ "", "/usr/lib/libops.so.2", MS_HOW_FUNCTIONS, MS_SURE_CERTAIN },
 	};
 
 	memset(report, 0, sizeof(*report));

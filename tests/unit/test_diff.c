@@ -214,10 +214,12 @@ Test(diff, a_type_is_its_name_and_the_file_of_its_module)
 {
 	drawn_live(&arena, &old, 1, 8, 10);
 	drawn_live(&arena, &new, 2, 8, 10);
-	new.types.at[1] = (struct ms_type){ "Session", "/srv/server", MS_HOW_VTABLE };
+	new.types.at[1] =
+		(struct ms_type){ "Session", "/srv/server", MS_HOW_VTABLE, MS_SURE_CERTAIN };
 	make();
 	cr_assert_eq(diff.live.n, 0);
-	new.types.at[1] = (struct ms_type){ "Session", "/srv/other", MS_HOW_VTABLE };
+	new.types.at[1] =
+		(struct ms_type){ "Session", "/srv/other", MS_HOW_VTABLE, MS_SURE_CERTAIN };
 	make();
 	cr_assert_eq(diff.live.n, 2);
 }

@@ -22,7 +22,7 @@
  *
  * To add a kind:
  *	1. src/engine/kinds/foo.c: `const struct ms_kind ms_kind_foo`;
- *	2. a row in the table of kinds.c, behind those whose evidence is better;
+ *	2. a row in the table of search.c, behind those whose evidence is better;
  *	3. tests/unit/test_kinds*.c: what it knows, and what differs from that by one word.
  */
 
@@ -32,8 +32,9 @@
 #include "engine/names/types.h"
 #include "engine/roots.h"
 
+#define MS_KIND_WORD UINT64_C(8) /* bytes */
+
 enum {
-	MS_KIND_WORD = 8, /* bytes */
 	MS_KIND_NAMES = 64,
 	MS_KIND_BEFORE = 8, /* words in front of a pointer that can be looked at */
 	MS_KIND_BEHIND = 12,
@@ -144,7 +145,7 @@ static inline uint64_t ms_kind_near(const struct ms_kind_spot *spot, int i)
 {
 	uint64_t value;
 
-	memcpy(&value, spot->bytes + (ptrdiff_t)i * MS_KIND_WORD, sizeof(value));
+	memcpy(&value, spot->bytes + (ptrdiff_t)i * (ptrdiff_t)MS_KIND_WORD, sizeof(value));
 	return value;
 }
 

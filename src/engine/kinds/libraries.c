@@ -145,8 +145,8 @@ static void look_for_stack(struct ms_kinds *k, const struct ms_kind_block *b)
 	uint64_t compare = ms_kind_word(b->bytes, 3);
 	struct ms_kind_block items;
 
-	if (!ms_kind_fits(b->usable, STACK_BYTES) || b->usable >= 2 * STACK_BYTES || n > room ||
-	    room < LEAST_ROOM || (uint32_t)ms_kind_word(b->bytes, 2) > 1 ||
+	if (!ms_kind_fits(b->usable, STACK_BYTES) || b->usable >= UINT64_C(2) * STACK_BYTES ||
+	    n > room || room < LEAST_ROOM || (uint32_t)ms_kind_word(b->bytes, 2) > 1 ||
 	    (compare && !ms_kinds_is_code(k, compare)) ||
 	    !ms_kinds_at(k, ms_kind_word(b->bytes, 1), &items) ||
 	    !ms_kind_fits(items.usable, room * MS_KIND_WORD))

@@ -35,9 +35,7 @@ static bool is_vector(const struct ms_kind_spot *spot)
 		return false;
 	len = ms_kind_near(spot, 1) - spot->to.begin;
 	room = ms_kind_near(spot, 2) - spot->to.begin;
-	/* Elements have a size: that of one is no less than the room's largest power of two. */
-	return room && len <= room && ms_kind_fits(spot->to.usable, room) &&
-	       spot->to.usable - room < MS_KIND_SLACK + room / 4;
+	return room && len <= room && ms_kind_fits(spot->to.usable, room);
 }
 
 static bool is_iterator(const struct ms_kind_spot *spot, int at, uint64_t len)

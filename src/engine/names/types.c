@@ -250,24 +250,23 @@ uint32_t ms_types_add(struct ms_types *t, const struct ms_type *type)
 	return (uint32_t)t->types.n;
 }
 
-uint32_t ms_types_of_word(struct ms_types *t, uint64_t value)
+uint32_t ms_types_of_word(struct ms_types *types, uint64_t value)
 {
-	ms_addr word = ms_abi_address(&t->src->abi, value);
+	ms_addr word = ms_abi_address(&types->src->abi, value);
 	struct ms_type type;
 	uint32_t number;
 
 	if (!word)
 		return MS_TYPE_UNKNOWN;
-	number = (uint32_t)ms_map_find(&t->known, word);
-
+	number = (uint32_t)ms_map_find(&types->known, word);
 	if (number)
 		return number - 1;
-	if (!module_of(t, word))
+	if (!module_of(types, word))
 		return MS_TYPE_UNKNOWN;
 	number = MS_TYPE_UNKNOWN;
-	if (t->types.n < MS_TYPES_MOST && tell(t, word, &type))
-		number = ms_types_add(t, &type);
-	return ms_map_add(&t->known, t->arena, word, number + 1) ? number : MS_TYPE_UNKNOWN;
+	if (types->types.n < MS_TYPES_MOST && tell(types, word, &type))
+		number = ms_types_add(types, &type);
+	return ms_map_add(&types->known, types->arena, word, number + 1) ? number : MS_TYPE_UNKNOWN;
 }
 
 static uint32_t type_of_first_word(struct ms_types *t, ms_addr addr, uint64_t size)

@@ -33,7 +33,7 @@ enum { MS_TYPE_UNKNOWN = 0, MS_TYPES_MOST = 1 << 16 };
 uint32_t ms_types_of_block(struct ms_types *types, ms_addr addr, uint64_t size);
 
 /* The same by the block's first word. */
-uint32_t ms_types_of_word(struct ms_types *types, uint64_t word);
+uint32_t ms_types_of_word(struct ms_types *types, uint64_t value);
 
 /*
  * From now on the type of a block of sealed @blocks is what @numbers has for it, an entry for
