@@ -14,7 +14,8 @@
  *
  * Returns MS_E_NOMEM.
  */
-enum ms_status decode_drawn(struct ms_decoding *d, struct ms_regions *regions, struct ms_error *err);
+enum ms_status decode_drawn(struct ms_decoding *d, struct ms_regions *regions,
+                            struct ms_error *err);
 
 /* Whether a note has @text in it. */
 bool notes_say(const struct ms_notes *notes, const char *text);

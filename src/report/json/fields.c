@@ -20,10 +20,13 @@ static const char *const reasons[] = {
 };
 
 static const char *const hows[] = {
-	[MS_HOW_VTABLE] = "vtable", [MS_HOW_FUNCTIONS] = "functions",
-	[MS_HOW_DEBUG] = "debug",   [MS_HOW_OBJECT] = "object",
+	[MS_HOW_VTABLE] = "vtable",
+	[MS_HOW_FUNCTIONS] = "functions",
+	[MS_HOW_DEBUG] = "debug",
+	[MS_HOW_OBJECT] = "object",
 	[MS_HOW_CONTAINER] = "container",
-	[MS_HOW_TEXT] = "text",     [MS_HOWS] = "",
+	[MS_HOW_TEXT] = "text",
+	[MS_HOWS] = "",
 };
 
 static const char *const sures[] = {
