@@ -272,7 +272,8 @@ static enum ms_status find_holders(struct answering *a, struct ms_error *err)
 
 	st = st ? st : ms_flow_gather(why, a->work, &a->flow, err);
 	st = st ? st : ms_dominators_find(&a->flow, a->rows, a->work, &a->d, err);
-	st = st ? st : ms_weights_find(&a->flow, &a->d, why->types, a->work, &a->w, err);
+	if (!st && !ms_weights_find(&a->flow, &a->d, why->types, a->work, &a->w))
+		st = no_memory(err);
 	return st ? st : ms_holders_find(&a->w, a->work, &a->holders, err);
 }
 

@@ -135,24 +135,23 @@ static bool allocate(struct weighing *g)
 	       ms_vec_reserve(g->arena, &g->w.classes, MS_CLASS_OTHERS + 1);
 }
 
-enum ms_status ms_weights_find(const struct ms_flow *flow, const struct ms_dominators *d,
-                               struct ms_types *types, struct ms_arena *arena,
-                               struct ms_weights *ret, struct ms_error *err)
+bool ms_weights_find(const struct ms_flow *flow, const struct ms_dominators *d,
+                     struct ms_types *types, struct ms_arena *arena, struct ms_weights *ret)
 {
 	struct weighing g = { .w = { .flow = flow, .d = d }, .types = types, .arena = arena };
 	const struct ms_extent *extent;
 
 	g.ok = allocate(&g);
-	if (g.ok) {
-		for (uint32_t i = 1; i <= d->n; i++)
-			g.w.class[d->node[i]] = i;
-		g.w.classes.n = MS_CLASS_OTHERS + 1;
-		ms_vec_for_each (extent, &flow->rows.blocks->extents)
-			weigh_extent(&g, extent);
-	}
 	if (!g.ok)
-		return ms_fail(err, MS_E_NOMEM, "no memory for what each block retains");
+		return false;
+	for (uint32_t i = 1; i <= d->n; i++)
+		g.w.class[d->node[i]] = i;
+	g.w.classes.n = MS_CLASS_OTHERS + 1;
+	ms_vec_for_each (extent, &flow->rows.blocks->extents)
+		weigh_extent(&g, extent);
+	if (!g.ok)
+		return false;
 	add_up(&g.w);
 	*ret = g.w;
-	return MS_OK;
+	return true;
 }

@@ -45,13 +45,12 @@ struct ms_weights {
 /*
  * Weigh the nodes. Uses all of @d's spare arrays; two are left for the caller, as they are.
  *
- * Returns MS_E_NOMEM.
+ * False without memory.
  * Cost: a look at every block, by address, for its type.
  */
-ms_must_check enum ms_status ms_weights_find(const struct ms_flow *flow,
-                                             const struct ms_dominators *d, struct ms_types *types,
-                                             struct ms_arena *arena, struct ms_weights *ret,
-                                             struct ms_error *err);
+ms_must_check bool ms_weights_find(const struct ms_flow *flow, const struct ms_dominators *d,
+                                   struct ms_types *types, struct ms_arena *arena,
+                                   struct ms_weights *ret);
 
 /* Fill in what each class retains. Uses both spare arrays. */
 void ms_classes_weigh(struct ms_weights *w);

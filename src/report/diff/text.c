@@ -155,9 +155,10 @@ static void put_leaked(struct ms_text *t, const struct ms_diff *diff)
 	uint64_t old = diff->reports[MS_DIFF_OLD]->totals.leaked_bytes;
 	uint64_t new = diff->reports[MS_DIFF_NEW]->totals.leaked_bytes;
 	size_t others = ms_diff_leaks_grown(diff);
+	const struct ms_diff_row *most = grown_most(&diff->leaks);
 
-	if (others) {
-		put_grown(t, grown_most(&diff->leaks), "leaked");
+	if (others && most) {
+		put_grown(t, most, "leaked");
 		if (others > 1)
 			ms_text_print(t, ", and more of %zu other leak%s", others - 1,
 			              ms_text_plural(others - 1));
