@@ -302,3 +302,67 @@ Test(types, go_to_the_report_when_a_leak_has_them)
 	cr_assert_eq(report.types.n, 2);
 	cr_assert_str_eq(report.types.at[1].name, "shop::Item");
 }
+
+/* ---- of several answers ---- */
+
+/* A number for a type of that name; MS_TYPE_UNKNOWN for none. */
+static uint32_t known_as(const char *name, enum ms_how how)
+{
+	struct ms_type type = { .how = (uint8_t)how };
+
+	if (!name)
+		return MS_TYPE_UNKNOWN;
+	strcpy(type.name, name);
+	return ms_types_add(types, &type);
+}
+
+static void put_one_block(struct ms_blocks *blocks)
+{
+	uint32_t extent;
+
+	ms_blocks_init(blocks, &fake.base, &fake.arena);
+	cr_assert_eq(ms_blocks_open(blocks, (struct ms_range){ HEAP, HEAP + PAGE }, 4, &extent),
+	             MS_OK);
+	cr_assert_eq(ms_blocks_put(blocks, extent, HEAP + 64, 32), MS_OK);
+	cr_assert_eq(ms_blocks_sort(blocks), MS_OK);
+	cr_assert_eq(ms_blocks_seal(blocks), MS_OK);
+}
+
+Test(types, believes_a_blocks_own_words_then_debug_information_then_what_holds_it)
+{
+	static const struct {
+		uint64_t word;
+		const char *kept; /* of the kinds */
+		enum ms_how how;
+		const char *debugged;
+		const char *expected;
+	} cases[] = {
+		{ VTABLE, NULL, 0, "struct base", "shop::Item" },
+		{ VTABLE, "buffer", MS_HOW_CONTAINER, "struct base", "shop::Item" },
+		{ 0, "FILE", MS_HOW_OBJECT, "struct base", "FILE" },
+		{ 0, "buffer", MS_HOW_CONTAINER, "struct base", "struct base" },
+		{ 0, "text", MS_HOW_TEXT, "struct base", "struct base" },
+		{ 0, "text", MS_HOW_TEXT, NULL, "text" },
+		{ OPERATIONS, NULL, 0, "struct base", "struct base" },
+		{ OPERATIONS, NULL, 0, NULL, "" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct ms_blocks blocks;
+		uint32_t kept;
+		uint32_t debugged;
+		uint32_t number;
+
+		classify();
+		put_one_block(&blocks);
+		ms_fake_put(&fake, HEAP + 64, cases[i].word);
+		kept = known_as(cases[i].kept, cases[i].how);
+		debugged = known_as(cases[i].debugged, MS_HOW_DEBUG);
+		ms_types_keep(types, &blocks, &kept);
+		ms_types_keep_debug(types, &blocks, &debugged);
+		number = ms_types_of_block(types, HEAP + 64, 32);
+		cr_assert(number, "case %zu", i);
+		cr_expect_str_eq(ms_types_at(types, number)->name, cases[i].expected, "case %zu",
+		                 i);
+	}
+}
