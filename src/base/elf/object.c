@@ -126,6 +126,7 @@ struct ms_dynamic ms_dynamic_read(struct ms_reader from, ms_addr at, ms_addr bia
 			ret.rela = placed(bias, entry.d_un.d_ptr);
 		else if (entry.d_tag == DT_RELASZ)
 			ret.rela_bytes = entry.d_un.d_val;
+		ret.needs |= entry.d_tag == DT_NEEDED;
 		ret.shared |= entry.d_tag == DT_SONAME || entry.d_tag == DT_NEEDED;
 	}
 	return ret;

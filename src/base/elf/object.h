@@ -56,6 +56,7 @@ struct ms_dynamic {
 	ms_addr rela; /* relocations with addends */
 	uint64_t rela_bytes;
 	bool shared; /* it has a name that others need it by, or needs others */
+	bool needs;  /* it needs others */
 };
 
 /* Read the dynamic section at @at of the object that is loaded with @bias. */

@@ -39,6 +39,14 @@ bool ms_image_find(struct ms_image *image, const char *name, ms_addr *ret)
 	return true;
 }
 
+bool ms_image_needs_others(struct ms_image *image)
+{
+	const struct ms_reader from = { read_image, image };
+	const struct ms_object *object = &image->object;
+
+	return object->dynamic && ms_dynamic_read(from, object->dynamic, object->bias).needs;
+}
+
 /* ---- pieces ---- */
 
 bool ms_image_piece(const struct ms_image *image, struct ms_range range, struct ms_arena *arena,

@@ -28,6 +28,9 @@ bool ms_image_open(int mem_fd, ms_addr base, struct ms_image *ret);
 /* Find a function that the image exports. */
 bool ms_image_find(struct ms_image *image, const char *name, ms_addr *ret);
 
+/* Whether the image needs other libraries. */
+bool ms_image_needs_others(struct ms_image *image);
+
 /* Read exactly @len bytes of the process. */
 bool ms_image_read(const struct ms_image *image, ms_addr addr, void *buf, size_t len);
 

@@ -134,7 +134,11 @@ static void look_at(int mem_fd, const struct ms_mappings *maps, const struct ms_
 		code = (struct ms_range){ malloc_at - BEFORE_MALLOC, info_at + BEHIND_INFO };
 	else if (image.object.has_interpreter)
 		return;
-	else if (!ms_static_code_find(&image, maps, arena, &code)) {
+	else if (ms_image_needs_others(&image)) { /* as no static program does, nor musl */
+		if (is_called(&image))
+			add(shared->libc_code, &shared->n_libc_code, text->range);
+		return;
+	} else if (!ms_static_code_find(&image, maps, arena, &code)) {
 		if (!add_musl(shared, &image, maps, text->range, arena) && is_called(&image))
 			add(shared->libc_code, &shared->n_libc_code, text->range);
 		return;
