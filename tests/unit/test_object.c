@@ -284,6 +284,29 @@ Test(dynamic, ends_with_its_last_entry_or_after_as_many_as_there_can_be)
 	cr_expect_eq(memory.n_reads, 256);
 }
 
+Test(dynamic, of_a_library_has_a_name_or_needs_others)
+{
+	static const struct {
+		Elf64_Sxword tag;
+		bool shared;
+		bool needs;
+	} cases[] = {
+		{ DT_RELASZ, false, false },
+		{ DT_SONAME, true, false }, /* as musl's */
+		{ DT_NEEDED, true, true },
+	};
+
+	draw();
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct ms_dynamic dynamic;
+
+		entries[3] = (Elf64_Dyn){ cases[i].tag, { 1 } };
+		dynamic = ms_dynamic_read(from, BASE + DYNAMIC, BIAS);
+		cr_expect_eq(dynamic.shared, cases[i].shared, "case %zu", i);
+		cr_expect_eq(dynamic.needs, cases[i].needs, "case %zu", i);
+	}
+}
+
 Test(dynamic, finds_functions_by_either_table)
 {
 	draw();
