@@ -47,7 +47,7 @@ static void check(const struct ms_elf_image *image, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct ms_arena arena = { 0 };
-	struct ms_elf_image image;
+	struct ms_elf_image image = { .variables = false };
 
 	if (size < 2)
 		return -1;
