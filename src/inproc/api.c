@@ -512,6 +512,16 @@ static struct ms_leak as_reported(const struct UnreachableMemoryLeak *leak, bool
 	return ret;
 }
 
+/* enum ms_how; MS_HOWS for what is none. */
+static uint8_t how_of(const char *name)
+{
+	uint8_t how = 0;
+
+	while (how < MS_HOWS && strcmp(ms_json_hows.at[how], name) != 0)
+		how++;
+	return how;
+}
+
 MS_EXPORT size_t memunreachable_leak_text(const struct UnreachableMemoryLeak *leak,
                                           bool log_contents, char *text, size_t size)
 {
@@ -519,12 +529,13 @@ MS_EXPORT size_t memunreachable_leak_text(const struct UnreachableMemoryLeak *le
 	struct ms_leak like = as_reported(leak, log_contents);
 	struct ms_report report = { 0 };
 	struct ms_arena arena = { .unforked = true };
-	struct ms_type type = { .how = MS_HOWS };
+	struct ms_type type = { .sure = MS_SURE_CERTAIN };
 	int error = errno;
 
 	like.stack = leak->backtrace.num_frames &&
 	             ms_names_of_backtrace(&leak->backtrace, &arena, &report);
 	if (leak->type && (leak->type[0] || leak->module[0])) {
+		type.how = how_of(leak->how);
 		(void)strncpy(type.name, leak->type, sizeof(type.name) - 1);
 		(void)strncpy(type.module, leak->module, sizeof(type.module) - 1);
 		report.types = (struct ms_types_told){ .at = &type, .n = 1 };
