@@ -7,7 +7,7 @@
 
 /*
  * The decoder of glibc's malloc. What the files of this room find is put together
- * here, compared, and told as evidence; arenas that could not be proved are handed
+ * here, compared, and reported as evidence; arenas that could not be proved are handed
  * over as memory instead of blocks.
  */
 

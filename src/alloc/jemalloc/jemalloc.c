@@ -7,7 +7,7 @@
 
 /*
  * The decoder of jemalloc. What the files of this room find is put together here,
- * compared, and told as evidence. The memory of arenas that could not be proved is handed
+ * compared, and reported as evidence. The memory of arenas that could not be proved is handed
  * over instead of blocks.
  */
 

@@ -93,7 +93,7 @@ struct ms_je_copies MS_VEC(struct ms_je_copy);
 struct ms_jemalloc {
 	struct ms_decoding *d;
 	struct ms_peek *peek;
-	uint64_t *words; /* MS_JE_PIECE_BYTES, for who reads a leaf or a module's data */
+	uint64_t *words; /* MS_JE_PIECE_BYTES, to read a leaf or a module's data into */
 	struct ms_je_copies copies;
 };
 

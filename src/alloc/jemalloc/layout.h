@@ -88,7 +88,7 @@ struct ms_je_layout {
 	/* What is in the list of an arena's caches; the links are at its begin or at list_link. */
 	uint16_t list_link;
 	uint16_t list_arena;
-	uint16_t list_stack;  /* where the cache's stack is; 0: told by its bins alone */
+	uint16_t list_stack;  /* where the cache's stack is; 0: known by its bins alone */
 	uint16_t list_tcache; /* pointer to the cache; 0: it is in there itself */
 
 	/* The cache's bins. */

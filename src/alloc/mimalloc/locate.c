@@ -7,7 +7,7 @@
  * The anchor is the table of queues in the first thread's heap, which is a variable of the
  * program or library that has mimalloc: for each size of blocks it has links to pages and the
  * size, and the sizes begin 8, 8, 16, 24, 32 … in every version, in use or not. A table that
- * the program's data looks like is told from it by what leads to the heap and back (2.x), or
+ * the program's data looks like is known from it by what leads to the heap and back (2.x), or
  * by the page map, which must be in the same data (3.x).
  */
 

@@ -7,7 +7,7 @@
 #include "alloc/decoders.h"
 
 /*
- * The decoder of mimalloc. What the files of this room find is put together here, and told
+ * The decoder of mimalloc. What the files of this room find is put together here, and reported
  * as evidence; pages that could not be proved are handed over as memory.
  */
 

@@ -38,7 +38,7 @@ struct ms_mi_page {
 	ms_addr thread_free;
 	ms_addr heap;     /* that it belongs to; 0: none, as its thread has ended */
 	ms_addr links[2]; /* other pages of its heap and size */
-	bool proved;      /* its blocks are told */
+	bool proved;      /* its blocks are reported */
 	uint64_t keys[2];
 };
 

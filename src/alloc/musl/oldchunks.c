@@ -9,7 +9,7 @@
  *
  * A chunk with a mapping of its own says how far it is from the mapping's begin and from its
  * end. Nothing counts them, and mappings beside each other show as one: so such a chunk is
- * told only where one end of it is the end of what shows, or lies at another one's.
+ * reported only where one end of it is the end of what shows, or lies at another one's.
  */
 
 enum {

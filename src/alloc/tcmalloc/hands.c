@@ -7,7 +7,7 @@
  * What a thread has in its hands inside tcmalloc. Small blocks are then linked from a register
  * or a stack, as all lists are. But where a large block is given back, tcmalloc goes on with
  * its span alone, and until it holds the page heap's lock nothing else shows that the block
- * is no longer the program's: it would be told as a leak. So what a thread that may be inside
+ * is no longer the program's: it would be reported as a leak. So what a thread that may be inside
  * has the span of is handed over as memory.
  */
 

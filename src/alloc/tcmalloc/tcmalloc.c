@@ -10,7 +10,7 @@
 
 /*
  * The decoder of gperftools' tcmalloc. What the files of this room find is put together
- * here, compared, and told as evidence; a copy that could not be proved is handed over as
+ * here, compared, and reported as evidence; a copy that could not be proved is handed over as
  * memory instead of blocks.
  */
 
