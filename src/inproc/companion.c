@@ -72,7 +72,7 @@ static char *thread_pointer(void)
 	return __builtin_thread_pointer();
 }
 
-/* How far below the thread pointer the TLS of any module begins. */
+/* How far below the thread pointer the TLS of any module begins; the same in each thread. */
 static int measure_tls(struct dl_phdr_info *info, size_t size, void *ctx)
 {
 	size_t *most = ctx;
@@ -97,12 +97,25 @@ static struct layout lay_out(size_t tls_bytes, size_t ctx_bytes)
 	return l;
 }
 
+/*
+ * Asked for once, and early: another thread may hold the dynamic linker's lock for as long as it
+ * likes, and in a child that is forked meanwhile that lock is never given back.
+ */
 size_t ms_companion_tls_bytes(void)
 {
-	size_t bytes = 0;
+	static size_t bytes;
+	size_t most = __atomic_load_n(&bytes, __ATOMIC_RELAXED);
 
-	(void)dl_iterate_phdr(measure_tls, &bytes);
-	return bytes;
+	if (most)
+		return most;
+	(void)dl_iterate_phdr(measure_tls, &most);
+	__atomic_store_n(&bytes, most, __ATOMIC_RELAXED);
+	return most;
+}
+
+__attribute__((constructor)) static void measure_early(void)
+{
+	(void)ms_companion_tls_bytes();
 }
 
 struct ms_companion *ms_companion_new(size_t bytes, void (*body)(void *ctx))

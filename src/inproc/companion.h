@@ -41,7 +41,10 @@ struct ms_companion {
 	uint32_t go;    /* futex: it may begin */
 };
 
-/* How far below the thread pointer the TLS of any module begins: bytes, of this thread. */
+/*
+ * How far below the thread pointer the TLS of the modules begins that were loaded when this one
+ * was: bytes.
+ */
 size_t ms_companion_tls_bytes(void);
 
 /*

@@ -6,6 +6,7 @@
 #include "api.h"
 
 #include <limits.h>
+#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -165,6 +166,44 @@ static void in_a_child_forked_meanwhile(void)
 		usleep((useconds_t)(i * 700));
 		expect_good_end(fork_to_search(false));
 	}
+	go_on = 1;
+	pthread_join(thread, NULL);
+	EXPECT_LEAKS(1);
+}
+
+/* ---- another thread holds the dynamic linker's lock ---- */
+
+static volatile int lock_is_held;
+
+static int hold_the_lock(struct dl_phdr_info *info, size_t size, void *ctx)
+{
+	(void)info;
+	(void)size;
+	(void)ctx;
+	lock_is_held = 1;
+	while (!go_on)
+		usleep(1000);
+	return 1;
+}
+
+static void *look_at_libraries(void *arg)
+{
+	dl_iterate_phdr(hold_the_lock, NULL);
+	return arg;
+}
+
+static void while_libraries_are_looked_at(void)
+{
+	pthread_t thread;
+
+	hide_new(0, BLOCK);
+	forget();
+	pthread_create(&thread, NULL, look_at_libraries, NULL);
+	while (!lock_is_held)
+		usleep(1000);
+	alarm(PATIENCE_S);
+	expect_good_end(fork_to_search(false));
+	EXPECT_LEAKS(1);
 	go_on = 1;
 	pthread_join(thread, NULL);
 	EXPECT_LEAKS(1);
@@ -415,6 +454,7 @@ static const struct api_case cases[] = {
 	{ "without_processes", without_processes },
 	{ "in_a_forked_child", in_a_forked_child },
 	{ "in_a_child_forked_meanwhile", in_a_child_forked_meanwhile },
+	{ "while_libraries_are_looked_at", while_libraries_are_looked_at },
 	{ "without_sigchld", without_sigchld },
 	{ "with_children_ignored", with_children_ignored },
 	{ "while_a_thread_waits", while_a_thread_waits },
