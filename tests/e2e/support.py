@@ -524,6 +524,14 @@ def check_scanned(scan):
     return report
 
 
+def is_in_doubt(scan):
+    """Nothing is reported, as no heap could be proved; which is said."""
+    if scan.status != COULD_NOT_SCAN:
+        return False
+    assert re.search("is changing|could not be verified", scan.stderr) and not scan.stdout, str(scan)
+    return True
+
+
 def check_unfolded(report):
     """Under --no-fold --limit all each block stands by itself."""
     totals = report["totals"]

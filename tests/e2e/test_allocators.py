@@ -5,7 +5,6 @@ SCANS: how often each is scanned whose threads allocate without rest.
 """
 
 import os
-import re
 
 import pytest
 
@@ -60,8 +59,7 @@ def test_threads_that_allocate_without_rest(allocator, notes):
     with allocator.start("restless", "4") as target:
         for _ in range(SCANS):
             done = scan(target.pid, "--no-fold")
-            if done.status == support.COULD_NOT_SCAN:
-                assert re.search("is changing|could not be verified", done.stderr), str(done)
+            if support.is_in_doubt(done):
                 unproved += 1
                 continue
             if not all(heap["verified"] for heap in done.report["heaps"]):

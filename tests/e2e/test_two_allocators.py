@@ -54,8 +54,7 @@ def test_nothing_leaks_while_threads_allocate(allocator, how):
         verified = 0
         for _ in range(SCANS):
             done = scan(target.pid, "--no-fold", "--snapshot", how)
-            if done.status == support.COULD_NOT_SCAN:
-                assert "could not be verified" in done.stderr, str(done)
+            if support.is_in_doubt(done):
                 continue
             assert not told(done.report), done.report["leaks"]
             verified += all(heap["verified"] for heap in done.report["heaps"])
