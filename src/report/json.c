@@ -398,4 +398,4 @@ static bool write_json(const struct ms_report *report, struct ms_sink *sink)
 	return j.text.ok;
 }
 
-const struct ms_writer ms_json_writer = { "json", write_json };
+const struct ms_writer ms_json_writer = { .name = "json", .write = write_json };

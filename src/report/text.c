@@ -500,4 +500,4 @@ void ms_text_leak(const struct ms_leak *leak, const struct ms_report *report, st
 	write_leak(&t, leak, report, false);
 }
 
-const struct ms_writer ms_text_writer = { "text", write_text };
+const struct ms_writer ms_text_writer = { .name = "text", .write = write_text };

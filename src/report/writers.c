@@ -6,6 +6,8 @@
 static const struct ms_writer *const writers[] = {
 	&ms_text_writer,
 	&ms_json_writer,
+	&ms_html_writer,
+	&ms_folded_writer,
 };
 
 static const struct ms_writer *const answer_writers[] = {

@@ -26,11 +26,14 @@ struct ms_writer {
 	const char *name; /* as in --format */
 	/* Returns false when the sink stopped it, or memory ran out. */
 	bool (*write)(const struct ms_report *report, struct ms_sink *sink);
+	bool whole; /* it sums up the leaks that are listed: all of them are wanted */
 };
 
 /* Those that there are, one per file; callers ask for one by its name, or get NULL. */
-extern const struct ms_writer ms_text_writer; /* for people, and for readers of Android's logs */
-extern const struct ms_writer ms_json_writer; /* memscan.report/1 */
+extern const struct ms_writer ms_text_writer;   /* for people, and for readers of Android's logs */
+extern const struct ms_writer ms_json_writer;   /* memscan.report/1 */
+extern const struct ms_writer ms_html_writer;   /* a page: leaks by stack and type */
+extern const struct ms_writer ms_folded_writer; /* the same, for flame graphs */
 const struct ms_writer *ms_writer_find(const char *name);
 
 /* The same for answers: ms_report.answer, with what is known of the scan. */

@@ -92,6 +92,21 @@ def test_text_lines_are_those_of_malloc_debug():
         assert FRAME.match(line), line
 
 
+def test_stacks_add_up_in_the_formats_that_sum_them_up():
+    with start() as target:
+        totals = check_scanned(scan(target.pid, merge=True))["totals"]
+        lines = memscan("--pid", target.pid, "--format", "folded").stdout.splitlines()
+        page = memscan("--pid", target.pid, "--format", "html").stdout
+        part = memscan("--pid", target.pid, "--format", "folded", "--limit", 1).stdout.splitlines()
+        refused = memscan("why", "--pid", target.pid, "--format", "folded", "1")
+    amounts = {stack: int(amount) for stack, amount in (line.rsplit(" ", 1) for line in lines)}
+    assert sum(amounts.values()) == totals["leaked_bytes"]
+    assert any(stack.endswith(";main;serve;session_open") for stack in amounts), lines
+    assert f"<summary>{totals['leaked_bytes']} 100.00% " in page and "session_open" in page
+    assert len(part) == 1 and part[0] in lines
+    assert refused.status == support.USAGE and "--format takes text or json" in refused.stderr
+
+
 def suppression_file(folder, *patterns):
     path = pathlib.Path(folder, "known.supp")
     path.write_text("".join(f"leak:{pattern}\n" for pattern in patterns))

@@ -42,7 +42,7 @@ static const char *folded(enum ms_amounts_by by)
 static const char *html(enum ms_amounts_by by)
 {
 	static const char *const lines[] = { "old <report>" };
-	const struct ms_amount_page page = { .lines = lines, .n_lines = 1 };
+	const struct ms_amount_page page = { .title = "a & b", .lines = lines, .n_lines = 1 };
 
 	grow(by);
 	keeper_init(&keeper);
@@ -123,14 +123,47 @@ Test(amounts, a_page_has_the_same)
 {
 	const char *page = html(MS_AMOUNTS_BY_STACK);
 
+	assert_says(page, "<title>a &#38; b</title>");
 	assert_says(page, "<p>old &#60;report&#62;</p>\n"
 	                  "<details open><summary>214 100.00%      9 leaks</summary>\n");
 	assert_says(page, "pool.so (deleted) pool::grow(unsigned long) "
 	                  "<span class=\"place\">grow.hh:12</span> (inlined by) pool::take()");
 	assert_says(page, "<summary>24 100.00%      1 possible leaks</summary>\n");
-	assert_says(page, "??? unknown type <span");
+	assert_says(page, "1 unknown type</div>");
 	assert_says(html(MS_AMOUNTS_BY_TYPE),
 	            "174  81.31%      8 pool::Box&#60;int, char const*&#62;<");
+}
+
+static const char *written(const char *format)
+{
+	const struct ms_writer *writer = ms_writer_find(format);
+
+	cr_assert_not_null(writer);
+	keeper_init(&keeper);
+	cr_assert(writer->write(&report, &keeper.base));
+	return keeper.bytes;
+}
+
+Test(amounts, are_formats_of_a_report)
+{
+	cr_assert_str_eq(written("folded"),
+	                 "LEAKS;0x600000;main;pool::take();pool::grow(unsigned long) 174\n"
+	                 "LEAKS;0x200010;ops_new 40\n"
+	                 "POSSIBLE LEAKS;unknown type 24\n");
+	(void)written("html");
+	assert_says(keeper.bytes, "<title>Leaked memory</title>");
+	assert_says(keeper.bytes, "<summary>214 100.00%      9 leaks</summary>");
+}
+
+/* A sum that is not whole says so. */
+Test(amounts, a_page_says_what_is_not_listed)
+{
+	report.totals.leaks = report.leaks.n;
+	report.totals.possible = 1;
+	report.totals.small_leaks = report.totals.small_possible = 0;
+	cr_assert_null(strstr(written("html"), "not listed"));
+	report.totals.leaks += 3;
+	assert_says(written("html"), "<p>3 entries are not listed</p>");
 }
 
 Test(amounts, stops_when_the_sink_does)

@@ -49,7 +49,7 @@ static const struct {
 	{ "--pid 1 --jobs 0", "--jobs takes a number of threads, not '0'" },
 	{ "--pid 1 --jobs 65", "--jobs takes a number of threads, not '65'" },
 	{ "--pid 1 -j many", "not 'many'" },
-	{ "--pid 1 --format xml", "--format takes text or json, not 'xml'" },
+	{ "--pid 1 --format xml", "--format takes text, json, html or folded, not 'xml'" },
 	{ "--pid 1 --timeout 0", "--timeout takes" },
 	{ "--pid 1 --timeout 86401", "--timeout takes" },
 	{ "--pid 1 --timeout soon", "not 'soon'" },
@@ -186,6 +186,17 @@ Test(options, name_output_and_format_are_kept)
 	cr_assert_str_eq(options.writer->name, "json");
 }
 
+Test(options, formats_that_sum_up_leaks_list_all)
+{
+	cr_assert(parse("7 --format html") && options.scan.limit == UINT64_MAX);
+	cr_assert(parse("7 --format folded") && options.scan.limit == UINT64_MAX);
+	cr_assert(parse("7 --format folded --limit 5") && options.scan.limit == 5);
+	cr_assert(parse("7 --limit 5 --format folded") && options.scan.limit == 5);
+	cr_assert(parse("7 --format folded --format json") && options.scan.limit == 100);
+	cr_assert(!parse("7 --format pprof"));
+	cr_assert_str_eq(err.text, "--format takes text, json, html or folded, not 'pprof'");
+}
+
 Test(options, suppressions_are_kept_in_order_up_to_so_many)
 {
 	char text[2048] = "--pid 7";
@@ -231,7 +242,7 @@ Test(options, help_lists_what_works_and_nothing_else)
 	fclose(to);
 	for (size_t i = 0; i < sizeof(listed) / sizeof(listed[0]); i++)
 		cr_assert(strstr(text, listed[i]), "no %s in:\n%s", listed[i], text);
-	cr_assert_null(strstr(text, "html"));
+	cr_assert_null(strstr(text, "pprof"));
 	cr_assert_null(strstr(text, "--follow"));
 }
 
@@ -352,6 +363,8 @@ Test(options, of_why_are_refused_with_the_reason)
 	cr_assert_str_eq(err.text, "more than one address or type was given");
 	cr_assert(!parse_why("--quiet", NULL));
 	cr_assert_str_eq(err.text, "no address and no type was given");
+	cr_assert(!parse_why("--format=html", "1"));
+	cr_assert_str_eq(err.text, "--format takes text or json, not 'html'");
 	cr_assert(!parse_why("--no-fold", "1"));
 	cr_assert_str_eq(err.text, "there is no option --no-fold, or it is ambiguous");
 	cr_assert(!parse("--pid 1 --all"));
@@ -380,6 +393,7 @@ Test(options, of_retained_are_those_of_an_answer_and_a_limit)
 	          strstr(err.advice, "memscan retained --pid N"));
 	cr_assert(!parse_retained("--all", NULL));
 	cr_assert(!parse_retained("--no-fold", NULL));
+	cr_assert(!parse_retained("--format=folded", NULL));
 	cr_assert(!parse_why("--limit", "3"));
 }
 

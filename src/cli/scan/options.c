@@ -48,6 +48,7 @@ static bool take_limit(void *to, const char *arg, struct ms_error *err)
 {
 	struct ms_options *options = to;
 
+	options->has_limit = true;
 	return ms_args_limit(arg, &options->scan.limit) ||
 	       ms_args_wrong(err, see_help, "--limit takes a number or 'all', not '%s'", arg);
 }
@@ -129,6 +130,17 @@ static bool take_format(void *to, const char *arg, struct ms_error *err)
 	struct ms_options *options = to;
 
 	options->writer = ms_writer_find(arg);
+	return options->writer ||
+	       ms_args_wrong(err, see_help, "--format takes text, json, html or folded, not '%s'",
+	                     arg);
+}
+
+/* Of an answer to a question. */
+static bool take_answer_format(void *to, const char *arg, struct ms_error *err)
+{
+	struct ms_options *options = to;
+
+	options->writer = ms_answer_writer_find(arg) ? ms_writer_find(arg) : NULL;
 	return options->writer ||
 	       ms_args_wrong(err, see_help, "--format takes text or json, not '%s'", arg);
 }
@@ -251,6 +263,7 @@ enum row_use {
 	USE_RUN,  /* scan does not know it */
 	USE_WHY,  /* the same */
 	USE_RETAINED,
+	USE_ANSWER, /* why and retained */
 };
 
 /* What to do instead under run. */
@@ -261,6 +274,7 @@ static const char *const not_in_run[] = {
 	[USE_RUN] = NULL,
 	[USE_WHY] = NULL,
 	[USE_RETAINED] = NULL,
+	[USE_ANSWER] = NULL,
 };
 
 static const struct ms_option rows[] = {
@@ -297,7 +311,10 @@ static const struct ms_option rows[] = {
 	  .take = take_snapshot, .use = USE_SCAN },
 	{ 'j', "jobs", "N", "search with N threads (default: one per processor)",
 	  .take = take_jobs },
-	{ 'f', "format", "text|json", "format of the report (default text)", .take = take_format },
+	{ 'f', "format", "text|json|html|folded", "format of the report (default text)",
+	  .take = take_format },
+	{ 'f', "format", "text|json", "format of the answer (default text)",
+	  .take = take_answer_format, .use = USE_ANSWER },
 	{ 0, "json", NULL, "same as --format json", .take = take_json },
 	{ 'o', "output", "FILE", "write the report to FILE, whole or not at all",
 	  .take = take_output },
@@ -384,11 +401,13 @@ static const char retained_notes[] =
 static bool is_for_answer(const struct ms_option *row)
 {
 	static const char *const names[] = {
-		"pid",     "name",   "unaligned", "debug-dir", "debuginfod", "snapshot",
-		"jobs",    "format", "json",      "output",    "timeout",    "quiet",
-		"verbose", "color",  "help",      "version",
+		"pid",      "name",    "unaligned", "debug-dir", "debuginfod",
+		"snapshot", "jobs",    "json",      "output",    "timeout",
+		"quiet",    "verbose", "color",     "help",      "version",
 	};
 
+	if (row->use > USE_LIVE)
+		return row->use == USE_ANSWER;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (!strcmp(row->name, names[i]))
 			return true;
@@ -536,6 +555,8 @@ static bool parse(enum ms_scan_use use, int argc, char **argv, struct ms_options
 		options.scan.limit = DEFAULT_ENTRIES;
 	if (!take_all(argc, argv, &options, err))
 		return false;
+	if (options.writer->whole && !options.has_limit)
+		options.scan.limit = UINT64_MAX;
 	*ret = options;
 	return true;
 }

@@ -27,6 +27,7 @@ struct ms_options {
 	const char *name; /* NULL when chosen by id; borrowed, as all strings here, from argv */
 	struct ms_scan_options scan;
 	const struct ms_writer *writer;
+	bool has_limit;     /* --limit was given */
 	const char *output; /* NULL: stdout */
 	const char *suppressions[MS_SUPPRESSION_FILES];
 	size_t n_suppressions;

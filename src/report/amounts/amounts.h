@@ -8,6 +8,7 @@
  *	leaks.c    a report's leaks become amounts (heap dumps: report/heapdump/amounts.c)
  *	tree.c     amounts become a tree
  *	folded.c html.c     and are written
+ *	writers.c           a report's, as --format has it
  *
  * To add a format: one file with a function as ms_amounts_folded(), for any tree.
  */
@@ -60,6 +61,7 @@ const struct ms_amount_node *ms_amounts_begin(const struct ms_amount_tree *tree)
 
 /* What a page says above the tree. */
 struct ms_amount_page {
+	const char *title;
 	const char *const *lines;
 	size_t n_lines;
 	bool whole_paths; /* of libraries and source files */

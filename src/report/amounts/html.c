@@ -12,9 +12,11 @@
 #include "report/amounts/amounts.h"
 #include "report/print.h"
 
-static const char head[] =
-	"<!DOCTYPE html>\n"
-	"<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Native heap</title>\n"
+static const char begin[] = "<!DOCTYPE html>\n"
+			    "<html lang=\"en\"><head><meta charset=\"utf-8\"><title>";
+
+static const char style[] =
+	"</title>\n"
 	"<style>\n"
 	"body { font-family: monospace; white-space: pre; }\n"
 	"p { margin: 0.2em 0; white-space: normal; }\n"
@@ -62,12 +64,16 @@ static void put_function(struct writer *w, const struct ms_function *function)
 
 static void put_place(struct writer *w, const struct ms_place *place)
 {
-	struct ms_function own = { .name = place->own };
+	const struct ms_function unknown = { 0 };
 
+	if (place->own) {
+		put_escaped(&w->text, place->own);
+		return;
+	}
 	put_escaped(&w->text, place->library ? shown(w, place->library) : "???");
 	ms_text_print(&w->text, " ");
 	if (!place->functions.n)
-		put_function(w, &own);
+		put_function(w, &unknown);
 	for (size_t i = 0; i < place->functions.n; i++) {
 		if (i)
 			ms_text_print(&w->text, " (inlined by) ");
@@ -120,7 +126,9 @@ static void put_node(struct writer *w, const struct ms_amount_node *node, uint64
 
 static void put_head(struct writer *w)
 {
-	ms_text_put(&w->text, head, strlen(head));
+	ms_text_put(&w->text, begin, strlen(begin));
+	put_escaped(&w->text, w->page->title);
+	ms_text_put(&w->text, style, strlen(style));
 	for (size_t i = 0; i < w->page->n_lines; i++) {
 		ms_text_print(&w->text, "<p>");
 		put_escaped(&w->text, w->page->lines[i]);

@@ -171,4 +171,4 @@ static bool write_retained(const struct ms_report *report, struct ms_sink *sink)
 	return t.ok;
 }
 
-const struct ms_writer ms_retained_text_writer = { "text", write_retained };
+const struct ms_writer ms_retained_text_writer = { .name = "text", .write = write_retained };

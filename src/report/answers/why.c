@@ -206,4 +206,4 @@ static bool write_why(const struct ms_report *report, struct ms_sink *sink)
 	return t.ok;
 }
 
-const struct ms_writer ms_why_text_writer = { "text", write_why };
+const struct ms_writer ms_why_text_writer = { .name = "text", .write = write_why };

@@ -11,6 +11,7 @@ static bool write_folded(const struct ms_heapdump_view *view, struct ms_sink *si
 static bool write_html(const struct ms_heapdump_view *view, struct ms_sink *sink)
 {
 	const struct ms_amount_page page = {
+		.title = "Native heap",
 		.lines = view->lines.at,
 		.n_lines = view->lines.n,
 		.whole_paths = view->verbose,

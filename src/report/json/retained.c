@@ -141,4 +141,4 @@ static bool write_retained(const struct ms_report *report, struct ms_sink *sink)
 	return j.text.ok;
 }
 
-const struct ms_writer ms_retained_json_writer = { "json", write_retained };
+const struct ms_writer ms_retained_json_writer = { .name = "json", .write = write_retained };

@@ -118,4 +118,4 @@ static bool write_why(const struct ms_report *report, struct ms_sink *sink)
 	return j.text.ok;
 }
 
-const struct ms_writer ms_why_json_writer = { "json", write_why };
+const struct ms_writer ms_why_json_writer = { .name = "json", .write = write_why };

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A report's leaks by their stacks: for flame graphs, and as a page. What is not listed is not
+ * in there, so all is listed unless --limit says otherwise.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/file.h"
+#include "report/amounts/amounts.h"
+
+enum { LINE = MS_PATH_TEXT + 64 };
+
+static bool grow(const struct ms_report *report, struct ms_arena *arena, struct ms_amounts *amounts,
+                 struct ms_amount_tree *tree)
+{
+	struct ms_error err;
+
+	tree->amounts = amounts;
+	return ms_amounts_of_leaks(report, MS_AMOUNTS_BY_STACK, arena, amounts, &err) == MS_OK &&
+	       ms_amounts_grow(tree, arena, &err) == MS_OK;
+}
+
+static bool write_folded(const struct ms_report *report, struct ms_sink *sink)
+{
+	struct ms_arena arena = { 0 };
+	struct ms_amounts amounts = { 0 };
+	struct ms_amount_tree tree = { 0 };
+	bool ok = grow(report, &arena, &amounts, &tree) && ms_amounts_folded(&tree, sink);
+
+	ms_arena_deinit(&arena);
+	return ok;
+}
+
+static uint64_t unlisted(const struct ms_report *report)
+{
+	const struct ms_unlisted rest = ms_report_unlisted(report);
+
+	return rest.leaks + rest.possible + rest.small_leaks + rest.small_possible;
+}
+
+static bool write_html(const struct ms_report *report, struct ms_sink *sink)
+{
+	char process[LINE], total[LINE], rest[LINE];
+	const char *const lines[] = { process, total, rest };
+	const uint64_t n = unlisted(report);
+	const struct ms_amount_page page = { .title = "Leaked memory",
+		                             .lines = lines,
+		                             .n_lines = n ? 3 : 2 };
+	struct ms_arena arena = { 0 };
+	struct ms_amounts amounts = { 0 };
+	struct ms_amount_tree tree = { 0 };
+	bool ok;
+
+	(void)snprintf(process, sizeof(process), "process %d (%s)", (int)report->target.pid,
+	               ms_file_name(report->target.exe));
+	(void)snprintf(total, sizeof(total), "%" PRIu64 " bytes in %" PRIu64 " leaked allocations",
+	               report->totals.leaked_bytes, report->totals.leaked_allocations);
+	(void)snprintf(rest, sizeof(rest), "%" PRIu64 " entries are not listed", n);
+	ok = grow(report, &arena, &amounts, &tree) && ms_amounts_html(&tree, &page, sink);
+	ms_arena_deinit(&arena);
+	return ok;
+}
+
+const struct ms_writer ms_html_writer = { .name = "html", .write = write_html, .whole = true };
+const struct ms_writer ms_folded_writer = { .name = "folded",
+	                                    .write = write_folded,
+	                                    .whole = true };
