@@ -123,7 +123,7 @@ def scan_once(outcome, pid):
         return False
     parent = found[1]
     done = support.scan(pid, "--no-fold", "--possible")
-    if done.status == COULD_NOT_SCAN and support.state_of(pid) in (None, "Z"):
+    if support.ended_meanwhile(done, pid):
         return False
     outcome.scans += 1
     outcome.parents[pid] = parent

@@ -508,6 +508,11 @@ def hexes(numbers, most=12):
     return f"{len(numbers)}: {text}" + (" …" if len(numbers) > most else "")
 
 
+def ended_meanwhile(scan, pid):
+    """It could not be scanned as it is no more; whoever started it may not have waited for it yet."""
+    return scan.status == COULD_NOT_SCAN and state_of(pid) in (None, "Z")
+
+
 def check_scanned(scan):
     """The scan went well, and what the report says of itself agrees."""
     assert scan.status in (SCANNED_CLEAN, SCANNED_LEAKS), str(scan)

@@ -24,7 +24,7 @@ from support import COULD_NOT_SCAN, GLIBC, HOST, Process, check_scanned, scan, s
 def scan_working(pid, table, name, may_vanish=False):
     """One scan of a program that works; a line for the table."""
     done = scan(pid)
-    if may_vanish and done.status == COULD_NOT_SCAN and support.state_of(pid) is None:
+    if may_vanish and support.ended_meanwhile(done, pid):
         return None
     report = check_scanned(done)
     support.check_folded(report)
