@@ -36,13 +36,8 @@ def compile_part(name, *flags):
     """Build a file of tests/freelog into build/e2e."""
     source, out = SOURCES / name, support.E2E_BUILD / "freelog" / name.replace(".c", "")
     newest = max(file.stat().st_mtime for file in SOURCES.glob("*.[ch]"))
-    if not out.exists() or out.stat().st_mtime <= newest:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        part = out.with_name(f"{out.name}.{os.getpid()}")
-        subprocess.run(["gcc", "-std=gnu11", "-D_GNU_SOURCE", "-O2", "-g", "-pthread", "-Wall", "-Wextra", *flags,
-                        "-o", str(part), str(source)], check=True)
-        part.rename(out)
-    return out
+    return support.build(out, newest, ["gcc", "-std=gnu11", "-D_GNU_SOURCE", "-O2", "-g", "-pthread", "-Wall", "-Wextra",
+                                       *flags, "-o", support.PART, source])
 
 
 class Logs:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/memscan.schema.json, compiled once, and the fields that it and docs/JSON.md have."""
+"""The JSON Schemas in docs/, compiled once, and the fields that it and docs/JSON.md have."""
 
 import functools
 import importlib.machinery
@@ -11,6 +11,7 @@ import fastjsonschema
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCHEMA = json.loads((ROOT / "docs" / "memscan.schema.json").read_text())
+ANSWERS = json.loads((ROOT / "docs" / "memscan-answers.schema.json").read_text())
 
 
 def load_fields():
@@ -24,6 +25,11 @@ def load_fields():
 @functools.cache
 def compiled():
     return fastjsonschema.compile(SCHEMA)
+
+
+@functools.cache
+def compiled_answers():
+    return fastjsonschema.compile(ANSWERS)
 
 
 @functools.cache
@@ -51,3 +57,11 @@ def check(report):
         compiled()(with_each_leak_once(report))
     except fastjsonschema.JsonSchemaException as error:
         raise AssertionError(f"the report is not as docs/memscan.schema.json says: {error.message}") from None
+
+
+def check_answer(answer):
+    """The same of what why, retained and diff write."""
+    try:
+        compiled_answers()(answer)
+    except fastjsonschema.JsonSchemaException as error:
+        raise AssertionError(f"the answer is not as docs/memscan-answers.schema.json says: {error.message}") from None

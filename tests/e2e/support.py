@@ -48,6 +48,9 @@ libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 # ---- building ----
 
+PART = object()  # of a command: where it writes
+
+
 def suite_root(suite):
     """The unpacked root of another suite; fetched on first use."""
     folder = BUILD / "glibc" / suite
@@ -117,25 +120,40 @@ crtendS.o%s {lib}/crtn.o
     return ["-specs", str(specs), *(["-no-pie", "-fno-pie"] if variant == "static" else ["-pie", "-fPIE"])]
 
 
+def build(out, newest, command):
+    """Make the file @out by @command, which writes to PART, unless it is newer than @newest.
+
+    What is there stays: another test may be running it.
+    """
+    def is_there():
+        return out.exists() and out.stat().st_mtime > newest
+
+    if is_there():
+        return out
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with open(out.with_name(f"{out.name}.lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if is_there():
+            return out
+        part = out.with_name(f"{out.name}.part")
+        words = [str(part) if word is PART else str(word) for word in command]
+        done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        # ld warns of dlopen in static programs; that is no failure
+        assert done.returncode == 0, f"{' '.join(words)}\n{done.stdout}"
+        part.rename(out)
+    return out
+
+
 def compile_target(name, suite=HOST, variant="dynamic", compiler="gcc", flags=(), tag="", libs=("-ldl", "-lrt"),
                    libc_flags=None):
     """Build tests/targets/NAME into build/e2e, if it is older than its source."""
     source = TARGETS / (name if "." in name else name + ".c")
     out = E2E_BUILD / suite / (source.stem + tag + ("" if variant == "dynamic" else "-" + variant))
     newest = max(f.stat().st_mtime for f in [source, *TARGETS.glob("*.h")])
-    if out.exists() and out.stat().st_mtime > newest:
-        return out
-    out.parent.mkdir(parents=True, exist_ok=True)
-    part = out.with_name(out.name + f".{os.getpid()}")
     mode = [] if variant == "dynamic" or libc_flags else ["-" + variant]
     standard = "gnu++17" if source.suffix == ".cc" else "gnu11"
-    command = [compiler, f"-std={standard}", "-O1", "-g", "-pthread", *mode, *(libc_flags or suite_flags)(suite, variant),
-               "-o", str(part), str(source), *flags, *libs]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    # ld warns of dlopen in static programs; that is no failure
-    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}"
-    part.rename(out)
-    return out
+    return build(out, newest, [compiler, f"-std={standard}", "-O1", "-g", "-pthread", *mode,
+                               *(libc_flags or suite_flags)(suite, variant), "-o", PART, source, *flags, *libs])
 
 
 SPECIAL = pathlib.Path(__file__).parent / "special"
@@ -151,15 +169,7 @@ def compile_special(source, *flags, compiler="gcc", tag=""):
     """Build tests/e2e/special/SOURCE, which is no plain program, into build/e2e."""
     source = SPECIAL / source
     out = E2E_BUILD / "special" / (source.stem + tag)
-    if out.exists() and out.stat().st_mtime > source.stat().st_mtime:
-        return out
-    out.parent.mkdir(parents=True, exist_ok=True)
-    part = out.with_name(out.name + f".{os.getpid()}")
-    command = [compiler, "-O1", "-g", *flags, "-o", str(part), str(source)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}"
-    part.rename(out)
-    return out
+    return build(out, source.stat().st_mtime, [compiler, "-O1", "-g", *flags, "-o", PART, source])
 
 
 def compile_32_bit():
@@ -433,6 +443,13 @@ def read_report(text):
     report = json.loads(text)
     schema.check(report)
     return report
+
+
+def read_answer(text):
+    """The same of an answer of why, retained or diff."""
+    answer = json.loads(text)
+    schema.check_answer(answer)
+    return answer
 
 
 class Scan:

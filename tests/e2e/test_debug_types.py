@@ -5,7 +5,6 @@ The program (tests/targets/typed.c) prints each block with its type; it is asked
 with its debug information apart, and without.
 """
 
-import json
 import pathlib
 import re
 import subprocess
@@ -55,7 +54,7 @@ def ask(target, what, *args):
 def answer(target, what, *args):
     done = ask(target, what, "--json", *args)
     assert done.status == ANSWERED, str(done)
-    return json.loads(done.stdout)
+    return support.read_answer(done.stdout)
 
 
 def subject(target, address, *args):

@@ -34,7 +34,7 @@ def diff(*args):
 def compared(old, new, *args):
     done = diff(old, new, "--json", *args)
     assert done.status in (NOTHING_GREW, GREW) and not done.stderr, str(done)
-    told = json.loads(done.stdout)
+    told = support.read_answer(done.stdout)
     assert told["grew"] == (done.status == GREW)
     return told
 

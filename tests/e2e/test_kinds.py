@@ -4,7 +4,6 @@
 The program (tests/targets/containers.cc) says of each of its blocks what it is.
 """
 
-import json
 import os
 import subprocess
 import sys
@@ -32,7 +31,7 @@ def wanted(target):
 def subject(pid, what):
     done = memscan("why", "--pid", pid, *SNAPSHOT, "--json", what)
     assert done.status == 0, str(done)
-    return json.loads(done.stdout)
+    return support.read_answer(done.stdout)
 
 
 def test_leaks_are_named_as_they_are(target):

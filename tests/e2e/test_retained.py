@@ -5,7 +5,6 @@ The program (tests/targets/hoard.cc) holds most of its memory in one of several 
 asked as it was built, and stripped.
 """
 
-import json
 import os
 import subprocess
 
@@ -33,7 +32,7 @@ def build(stripped):
 def retained(target, *args):
     done = memscan("retained", "--pid", target.pid, "--json", *SNAPSHOT, *args)
     assert done.status == ANSWERED, str(done)
-    answer = json.loads(done.stdout)
+    answer = support.read_answer(done.stdout)
     assert answer["schema"] == "memscan.retained/1" and answer["target"]["pid"] == target.pid
     check_sums(answer)
     return answer
@@ -147,7 +146,7 @@ def test_calls_that_are_wrong(tmp_path):
         out = tmp_path / "retained.json"
         done = memscan("retained", target.pid, "--json", "-o", out, *SNAPSHOT)
         assert done.status == ANSWERED and not done.stdout, str(done)
-        assert json.loads(out.read_text())["by_root"][0]["root"]["kind"] == "kernel"
+        assert support.read_answer(out.read_text())["by_root"][0]["root"]["kind"] == "kernel"
         done = memscan("retained", "--pid", target.pid, "-o", "/dev/full", *SNAPSHOT)
         assert done.status == support.COULD_NOT_WRITE, str(done)
     done = memscan("retained", "--pid", target.pid)

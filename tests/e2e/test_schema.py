@@ -5,6 +5,7 @@ import copy
 import json
 import re
 
+import fastjsonschema
 import pytest
 
 import schema
@@ -39,22 +40,23 @@ KEYWORDS = {"$schema", "title", "description", "type", "additionalProperties", "
             "dependencies", "if", "then", "else", "not"}
 
 
-def test_schema_is_valid():
+@pytest.mark.parametrize("rules", [schema.SCHEMA, schema.ANSWERS], ids=["report", "answers"])
+def test_schema_is_valid(rules):
     """The compiler takes words that it does not know for none, so that a slip of the pen would check nothing."""
-    assert schema.SCHEMA["$schema"] == DRAFT
-    schema.compiled()
+    assert rules["$schema"] == DRAFT
+    fastjsonschema.compile(rules)
     used = set()
-    for part in parts_of(schema.SCHEMA):
+    for part in parts_of(rules):
         assert part.keys() <= KEYWORDS, part.keys() - KEYWORDS
         if "$ref" in part:
             assert part.keys() == {"$ref"}, "draft-07 takes nothing beside $ref"
             used.add(part["$ref"].removeprefix("#/definitions/"))
-        if part.get("type") == "object":
+        if part.get("type") == "object" and part is not schema.ANSWERS:
             assert part["additionalProperties"] is False
             assert set(part.get("required", [])) <= part["properties"].keys(), part
         if "pattern" in part:
             re.compile(part["pattern"])
-    assert used == schema.SCHEMA["definitions"].keys()
+    assert used == rules["definitions"].keys()
 
 
 def test_docs_and_schema_have_the_same_fields(report):
@@ -108,6 +110,54 @@ def test_a_damaged_report_is_refused(report, change):
     change(damaged)
     with pytest.raises(AssertionError, match="not as docs/memscan.schema.json says"):
         support.read_report(json.dumps(damaged))
+
+
+def answers():
+    """The samples of the unit tests, by name."""
+    return {name: json.loads((support.ROOT / f"tests/golden/{name}.json").read_text())
+            for name in ("why", "retained", "diff")}
+
+
+def test_sample_answers_are_as_documented():
+    for name, answer in answers().items():
+        assert answer["schema"] == f"memscan.{name}/1"
+        schema.check_answer(answer)
+
+
+ANSWER_DAMAGE = [
+    ("why", "another schema", lambda a: a.update(schema="memscan.why/2")),
+    ("why", "no more", lambda a: a["subjects"][0].pop("more")),
+    ("why", "a root of no kind", lambda a: a["subjects"][0]["chains"][0]["root"].pop("kind")),
+    ("why", "a leak that nothing is said of", lambda a: a["subjects"][2].pop("holders")),
+    ("why", "code with a size", lambda a: a["subjects"][4].update(size=1)),
+    ("why", "one count alone", lambda a: a.pop("reachable_of_type")),
+    ("why", "unknown field of a step", lambda a: a["subjects"][0]["chains"][0]["steps"][0].update(of=1)),
+    ("retained", "a weight without bytes", lambda a: a["totals"]["shared"].pop("bytes")),
+    ("retained", "a negative weight", lambda a: a["by_root"][0].update(retained_bytes=-1)),
+    ("retained", "a step of a chain without address", lambda a: a["by_root"][0]["chain"][0].pop("address")),
+    ("retained", "an offset in no symbol", lambda a: a["by_root"][0]["root"].pop("symbol")),
+    ("diff", "a change of its own", lambda a: a["leaks"][0].update(change="better")),
+    ("diff", "no totals", lambda a: a["old"].pop("leaked_bytes")),
+    ("diff", "a fraction", lambda a: a["live"][0].update(growth_bytes=0.5)),
+    ("diff", "an empty warning", lambda a: a["warnings"].append("")),
+]
+
+
+@pytest.mark.parametrize("name,change", [(name, change) for name, _, change in ANSWER_DAMAGE],
+                         ids=[f"{name}: {what}" for name, what, _ in ANSWER_DAMAGE])
+def test_a_damaged_answer_is_refused(name, change):
+    damaged = answers()[name]
+    change(damaged)
+    with pytest.raises(AssertionError, match="not as docs/memscan-answers.schema.json says"):
+        support.read_answer(json.dumps(damaged))
+
+
+def test_answers_are_documented():
+    """Each member, by its name or as the last part of one."""
+    text = JSON_MD.read_text()
+    names = {name for part in parts_of(schema.ANSWERS) for name in part.get("properties", {})}
+    named = {word for code in re.findall(r"`([^`]+)`", text) for word in re.findall(r"[a-z_]+", code)}
+    assert names <= named, names - named
 
 
 @pytest.mark.parametrize("options", [[], ["--possible", "--contents"], ["--no-fold", "--confirm=0.05"]],

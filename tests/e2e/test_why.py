@@ -5,7 +5,6 @@ The program (tests/targets/held.cc) holds one block in each of several ways; it 
 was built, and stripped.
 """
 
-import json
 import os
 import re
 import subprocess
@@ -57,7 +56,7 @@ def why(target, what, *args):
 def answer(target, what, *args):
     done = why(target, what, "--json", *args)
     assert done.status == ANSWERED, str(done)
-    told = json.loads(done.stdout)
+    told = support.read_answer(done.stdout)
     assert told["schema"] == "memscan.why/1"
     assert told["target"]["pid"] == target.pid
     for subject in told["subjects"]:
@@ -309,6 +308,6 @@ def test_a_program_without_types_and_a_file_for_the_answer(tmp_path):
         out = tmp_path / "why.json"
         done = memscan("why", "--pid", target.pid, "--json", "-o", out, f"{leak:#x}")
         assert done.status == ANSWERED and not done.stdout, str(done)
-        assert json.loads(out.read_text())["subjects"][0]["standing"] == "leaked"
+        assert support.read_answer(out.read_text())["subjects"][0]["standing"] == "leaked"
         done = memscan("why", "--pid", target.pid, "-o", "/dev/full", f"{leak:#x}")
         assert done.status == support.COULD_NOT_WRITE, str(done)
