@@ -29,6 +29,9 @@ LIMIT = 180 + int(SECONDS)
 # In `make check` also with these.
 WITH_OTHERS = (("sqlite3", "libtcmalloc_minimal.so.4"), ("haproxy", "libmimalloc.so.2.0"),
                ("mariadb", "libjemalloc.so.2"))
+# With the whole table also with these.
+WITH_MORE = (("node", "libjemalloc.so.2"), ("openjdk", "libjemalloc.so.2"), ("ruby", "libjemalloc.so.2"),
+             ("mariadb", "libtcmalloc_minimal.so.4"))
 
 
 def chosen():
@@ -38,8 +41,9 @@ def chosen():
     else:
         found = [program for program in at_work.programs if program.name in WANTED.split(",")]
         assert len(found) == len(WANTED.split(",")), f"of {WANTED} there are {[program.name for program in found]}"
-    others = [(program, f"/{LIBRARIES}/{file}") for program in found for name, file in WITH_OTHERS if program.name == name]
-    return [(program, MALLOC) for program in found] + (others if not WANTED and not MALLOC else [])
+    pairs = {"": WITH_OTHERS, "all": WITH_OTHERS + WITH_MORE}.get(WANTED, ()) if not MALLOC else ()
+    others = [(program, f"/{LIBRARIES}/{file}") for name, file in pairs for program in found if program.name == name]
+    return [(program, MALLOC) for program in found] + others
 
 
 def title(program, malloc):
