@@ -68,7 +68,7 @@ def test_threads_that_allocate_without_rest(allocator, notes):
                 continue
             support.check_truth(check_scanned(done), target, listed=allocator.listed)
     notes.append(f"{allocator}: {unproved} of {SCANS} scans could not be trusted")
-    # jemalloc 5.2.1 under glibc 2.31 has one of six; the others one in hundreds, more where tests run beside
+    # one in hundreds, more where tests run beside
     assert unproved <= SCANS // 2
 
 

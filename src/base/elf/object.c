@@ -127,7 +127,14 @@ struct ms_dynamic ms_dynamic_read(struct ms_reader from, ms_addr at, ms_addr bia
 		else if (entry.d_tag == DT_RELASZ)
 			ret.rela_bytes = entry.d_un.d_val;
 		ret.needs |= entry.d_tag == DT_NEEDED;
-		ret.shared |= entry.d_tag == DT_SONAME || entry.d_tag == DT_NEEDED;
+		ret.named |= entry.d_tag == DT_SONAME;
 	}
+	ret.shared = ret.named || ret.needs;
 	return ret;
+}
+
+bool ms_object_is_program(struct ms_reader from, const struct ms_object *object)
+{
+	return object->has_interpreter &&
+	       !(object->dynamic && ms_dynamic_read(from, object->dynamic, object->bias).named);
 }

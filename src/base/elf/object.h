@@ -29,7 +29,7 @@ struct ms_object {
 	ms_addr bias;         /* added to the addresses in its file */
 	ms_addr dynamic;      /* its dynamic section; 0: it has none */
 	ms_addr frame_header; /* the table over its frames; 0: it has none */
-	bool has_interpreter; /* linked dynamically */
+	bool has_interpreter; /* it can be run, as the C library's files can */
 	/* What each thread has of its own; no bytes: nothing. */
 	uint64_t tls_bytes;
 	uint64_t tls_align; /* a power of two */
@@ -55,12 +55,19 @@ struct ms_dynamic {
 	ms_addr debug;
 	ms_addr rela; /* relocations with addends */
 	uint64_t rela_bytes;
-	bool shared; /* it has a name that others need it by, or needs others */
+	bool named;  /* it has a name that others need it by */
 	bool needs;  /* it needs others */
+	bool shared; /* one of the two */
 };
 
 /* Read the dynamic section at @at of the object that is loaded with @bias. */
 struct ms_dynamic ms_dynamic_read(struct ms_reader from, ms_addr at, ms_addr bias);
+
+/*
+ * Whether it is a program that is linked dynamically. A library that can be run is none:
+ * glibc's libc.so.6, and its libpthread.so.0 before 2.34, say their version.
+ */
+bool ms_object_is_program(struct ms_reader from, const struct ms_object *object);
 
 /* The address of the function @name if the object defines it and shows it to others, or 0. */
 ms_addr ms_dynamic_function(struct ms_reader from, const struct ms_dynamic *dynamic,

@@ -51,7 +51,7 @@ static bool has_variable(struct ms_peek *peek, ms_addr begin, uint64_t distance)
 	if (!ms_object_read(from, begin, peek->src->abi.page_bytes, &object) || !object.tls_bytes)
 		return false;
 	/* The program's own are the nearest. */
-	if (object.has_interpreter)
+	if (ms_object_is_program(from, &object))
 		return distance <= ms_align_up(object.tls_bytes, object.tls_align);
 	return ms_tls_find(peek, begin, &tls) && distance <= tls.far && distance > tls.near;
 }

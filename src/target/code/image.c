@@ -39,6 +39,11 @@ bool ms_image_find(struct ms_image *image, const char *name, ms_addr *ret)
 	return true;
 }
 
+bool ms_image_is_program(struct ms_image *image)
+{
+	return ms_object_is_program((struct ms_reader){ read_image, image }, &image->object);
+}
+
 bool ms_image_needs_others(struct ms_image *image)
 {
 	const struct ms_reader from = { read_image, image };

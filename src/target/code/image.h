@@ -28,6 +28,9 @@ bool ms_image_open(int mem_fd, ms_addr base, struct ms_image *ret);
 /* Find a function that the image exports. */
 bool ms_image_find(struct ms_image *image, const char *name, ms_addr *ret);
 
+/* Whether it is a program that is linked dynamically. */
+bool ms_image_is_program(struct ms_image *image);
+
 /* Whether the image needs other libraries. */
 bool ms_image_needs_others(struct ms_image *image);
 

@@ -81,7 +81,7 @@ static bool is_allocator(struct ms_image *image, struct ms_range text)
 {
 	ms_addr at;
 
-	if (image->object.has_interpreter || ms_range_len(text) > MOST_TEXT ||
+	if (ms_image_is_program(image) || ms_range_len(text) > MOST_TEXT ||
 	    !ms_image_find(image, "malloc", &at))
 		return false;
 	for (size_t i = 0; i < sizeof(allocators) / sizeof(allocators[0]); i++)
@@ -98,8 +98,8 @@ static bool is_called(struct ms_image *image)
 {
 	ms_addr at;
 
-	return !image->object.has_interpreter && (ms_image_find(image, "pthread_mutex_lock", &at) ||
-	                                          ms_image_find(image, "__tls_get_addr", &at));
+	return !ms_image_is_program(image) && (ms_image_find(image, "pthread_mutex_lock", &at) ||
+	                                       ms_image_find(image, "__tls_get_addr", &at));
 }
 
 static bool add_musl(struct ms_collection *shared, const struct ms_image *image,
@@ -132,7 +132,7 @@ static void look_at(int mem_fd, const struct ms_mappings *maps, const struct ms_
 	if (ms_image_find(&image, "malloc", &malloc_at) &&
 	    ms_image_find(&image, "malloc_info", &info_at) && malloc_at < info_at)
 		code = (struct ms_range){ malloc_at - BEFORE_MALLOC, info_at + BEHIND_INFO };
-	else if (image.object.has_interpreter)
+	else if (ms_image_is_program(&image))
 		return;
 	else if (ms_image_needs_others(&image)) { /* as no static program does, nor musl */
 		if (is_called(&image))
