@@ -16,8 +16,6 @@
  */
 enum { ORDER, HEAD = ORDER, PARENT, SEMI, LABEL, STACK };
 
-enum { AHEAD = 8 }; /* nodes; entries of a row */
-
 struct finding {
 	struct ms_dominators d;
 	uint32_t *order, *head, *parent, *semi, *label, *stack;
@@ -68,22 +66,6 @@ static bool counts(const struct finding *f, uint32_t from, uint32_t to)
 	return from <= f->strong || to > f->strong;
 }
 
-/* In the order of the walk rows lie anywhere: have those soon to come brought near. */
-static void fetch_rows(const struct finding *f, const struct ms_flow *flow, uint32_t i)
-{
-	const uint32_t *row;
-	uint32_t n;
-
-	if (i + 3 * AHEAD > f->d.n)
-		return;
-	if (f->d.node[i + 3 * AHEAD] < flow->rows.n)
-		__builtin_prefetch(&flow->rows.first[f->d.node[i + 3 * AHEAD]]);
-	__builtin_prefetch(ms_flow_row(flow, f->d.node[i + 2 * AHEAD], &n));
-	row = ms_flow_row(flow, f->d.node[i + AHEAD], &n);
-	for (uint32_t k = 0; k < n && k < AHEAD; k++)
-		__builtin_prefetch(&f->order[row[k]]);
-}
-
 /* The rows of what was come to, the other way round; f->d.first counts one ahead meanwhile. */
 static bool reverse(struct finding *f, const struct ms_flow *flow, struct ms_arena *arena)
 {
@@ -95,7 +77,6 @@ static bool reverse(struct finding *f, const struct ms_flow *flow, struct ms_are
 	if (!f->d.first)
 		return false;
 	for (uint32_t i = 1; i <= f->d.n; i++) {
-		fetch_rows(f, flow, i);
 		row = ms_flow_row(flow, f->d.node[i], &n);
 		for (uint32_t k = 0; k < n; k++) {
 			bool adds = counts(f, i, f->order[row[k]]);
@@ -110,7 +91,6 @@ static bool reverse(struct finding *f, const struct ms_flow *flow, struct ms_are
 	for (uint32_t i = 1; i <= f->d.n + 1; i++)
 		f->d.first[i + 1] += f->d.first[i];
 	for (uint32_t i = 1; i <= f->d.n; i++) {
-		fetch_rows(f, flow, i);
 		row = ms_flow_row(flow, f->d.node[i], &n);
 		for (uint32_t k = 0; k < n; k++)
 			if (counts(f, i, f->order[row[k]]))
