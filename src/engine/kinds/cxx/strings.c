@@ -77,17 +77,33 @@ static bool is_cow(struct ms_kinds *k, const struct ms_kind_spot *spot)
 	       is_terminated(k, spot->to.begin + COW_HEADER, words[0]);
 }
 
+/* @used: bytes up to the NUL, and it */
+static void leave_tail(struct ms_kinds *k, const struct ms_kind_spot *spot, uint64_t used)
+{
+	ms_kinds_tail(k, &spot->to,
+	              &(struct ms_tail_claim){ .of = MS_TAIL_STRING, .back = used, .words = 1 });
+}
+
 static void pointer(struct ms_kinds *k, const struct ms_kind_spot *spot)
 {
 	struct ms_kind_spot holder;
+	uint64_t len;
 
 	if (!k->cxx)
 		return;
-	if (spot->offset ? is_cow(k, spot) : is_libstdcxx(k, spot)) {
+	if (spot->offset) {
+		if (!is_cow(k, spot))
+			return;
 		ms_kinds_claim(k, &spot->to, &buffer, spot);
-	} else if (!spot->offset && is_libcxx(k, spot)) {
+		if (ms_kinds_words(k, spot->to.begin, &len, 1))
+			leave_tail(k, spot, COW_HEADER + len + 1);
+	} else if (is_libstdcxx(k, spot)) {
+		ms_kinds_claim(k, &spot->to, &buffer, spot);
+		leave_tail(k, spot, ms_kind_near(spot, 1) + 1);
+	} else if (is_libcxx(k, spot)) {
 		holder = ms_kind_holder(spot, 2);
 		ms_kinds_claim(k, &spot->to, &buffer, &holder);
+		leave_tail(k, spot, ms_kind_near(spot, -1) + 1);
 	}
 }
 
