@@ -91,10 +91,15 @@ struct ms_kind {
 extern const struct ms_kind ms_kind_cpython;
 extern const struct ms_kind ms_kind_libc;
 extern const struct ms_kind ms_kind_libraries;
+extern const struct ms_kind ms_kind_openssl;
+extern const struct ms_kind ms_kind_sqlite;
+extern const struct ms_kind ms_kind_glib;
+extern const struct ms_kind ms_kind_qt;
 extern const struct ms_kind ms_kind_nodes;
 extern const struct ms_kind ms_kind_strings;
 extern const struct ms_kind ms_kind_libcxx;
 extern const struct ms_kind ms_kind_sequences;
+extern const struct ms_kind ms_kind_functions;
 extern const struct ms_kind ms_kind_text;
 
 enum { MS_KINDS_MOST = 16 };
@@ -126,12 +131,13 @@ struct ms_kinds {
 	size_t n_names;
 	struct ms_map owned; /* of a name, an owner and an offset: the type */
 
-	bool cxx;    /* C++'s containers may be there */
-	bool libcxx; /* those of LLVM's library */
-	bool openssl;
+	bool cxx;               /* C++'s containers may be there */
+	bool libcxx;            /* those of LLVM's library */
 	ms_addr python_type;    /* CPython's type of types */
 	struct ms_map python;   /* of addresses of its types: what is kept of each */
 	struct ms_map contexts; /* of names of PostgreSQL's: the type */
+	ms_addr quarks;         /* GLib's texts by their numbers */
+	struct ms_map classes;  /* of addresses of its classes: what is kept of each */
 };
 
 /* ---- looking ---- */

@@ -7,17 +7,13 @@
  * What common libraries keep in blocks:
  *
  *	zlib         the state of a stream, which leads back to it
- *	OpenSSL      a BIO, whose method is a constant table that begins with a number and a name;
- *	             a hash table, with the loads at which it grows and shrinks; a stack
  *	Rust         what a fat pointer leads to: beside it stands a constant table that begins
  *	             with a function, the size and the alignment
  *	libstdc++    what it keeps for exceptions
  *	PostgreSQL   a memory context, which has its name, and the blocks that it is made of
  *
- * Source: zlib 1.2.13 deflate.h, inflate.h; OpenSSL 3.0 and 1.1.1 include/internal/bio.h,
- * crypto/bio/bio_local.h,
- * crypto/lhash/lhash_local.h, crypto/stack/stack.c; libstdc++ 12 libsupc++/eh_alloc.cc; PostgreSQL
- *13 to 16 src/include/nodes/memnodes.h, src/backend/utils/mmgr/aset.c.
+ * Source: zlib 1.2.13 deflate.h, inflate.h; libstdc++ 12 libsupc++/eh_alloc.cc; PostgreSQL 13 to
+ * 16 src/include/nodes/memnodes.h, src/backend/utils/mmgr/aset.c.
  */
 
 /* ---- zlib ---- */
@@ -51,119 +47,6 @@ static void look_for_zlib(struct ms_kinds *k, const struct ms_kind_block *b)
 	    back != b->begin)
 		return;
 	ms_kinds_claim(k, b, inflate ? &inflating : &deflating, NULL);
-}
-
-/* ---- OpenSSL ---- */
-
-static const struct ms_kind_type bio = { "BIO", MS_HOW_OBJECT, MS_SURE_CERTAIN };
-
-enum { METHOD_WORDS = 8, BIO_LEAST = 96, MOST_METHOD = 1 << 16, MOST_NAME = 64 };
-
-/* BIO_METHOD: number, name, and functions of which some may not be there. */
-static bool is_method(struct ms_kinds *k, ms_addr at)
-{
-	uint64_t words[METHOD_WORDS];
-	char name[MOST_NAME];
-	int functions = 0;
-
-	if (!ms_kinds_is_constant(k, at) || !ms_kinds_words(k, at, words, METHOD_WORDS) ||
-	    !words[0] || words[0] >= MOST_METHOD || !ms_kinds_is_constant(k, words[1]) ||
-	    !ms_kinds_text(k, words[1], name, sizeof(name)))
-		return false;
-	for (int i = 2; i < METHOD_WORDS; i++) {
-		functions += ms_kinds_is_code(k, words[i]);
-		if (words[i] && !ms_kinds_is_code(k, words[i]))
-			return false;
-	}
-	return functions >= 4;
-}
-
-static void look_for_bio(struct ms_kinds *k, const struct ms_kind_block *b)
-{
-	if (b->n < BIO_LEAST || b->usable > (uint64_t)2 * BIO_LEAST)
-		return;
-	for (size_t i = 0; i < 2; i++)
-		if (is_method(k, ms_kind_word(b->bytes, i)))
-			ms_kinds_claim(k, b, &bio, NULL);
-}
-
-static const struct ms_kind_type lhash = { "LHASH of OpenSSL", MS_HOW_OBJECT, MS_SURE_CERTAIN };
-static const struct ms_kind_type lhash_table = { "buckets of LHASH", MS_HOW_CONTAINER,
-	                                         MS_SURE_CERTAIN };
-static const struct ms_kind_type lhash_node = { "node of LHASH", MS_HOW_CONTAINER,
-	                                        MS_SURE_CERTAIN };
-
-/* Words of a hash table. A load is a number of nodes to a bucket, times 256. */
-enum { LH_COMPARE = 1, LH_HASH, LH_BUCKETS, LH_UP = 5, LH_DOWN, LH_ITEMS, LH_WORDS };
-enum { LOAD_UP = 512, LOAD_DOWN = 256, LH_NODE_BYTES = 24 };
-
-/* The node at @at of a bucket; the next is @ret. */
-static bool take_node(struct ms_kinds *k, ms_addr at, ms_addr *ret)
-{
-	struct ms_kind_block node;
-	uint64_t words[2];
-
-	if (!ms_kinds_step(k) || !ms_kinds_at(k, at, &node) ||
-	    !ms_kind_fits(node.usable, LH_NODE_BYTES) || !ms_kinds_words(k, at, words, 2))
-		return false;
-	ms_kinds_claim(k, &node, &lhash_node, NULL);
-	*ret = words[1];
-	return true;
-}
-
-static void take_lhash(struct ms_kinds *k, const struct ms_kind_block *b)
-{
-	uint32_t n = (uint32_t)ms_kind_word(b->bytes, LH_BUCKETS);
-	uint64_t left = ms_kind_word(b->bytes, LH_ITEMS);
-	struct ms_kind_block table;
-	ms_addr at;
-
-	if (!ms_kinds_at(k, ms_kind_word(b->bytes, 0), &table) || n > table.usable / MS_KIND_WORD)
-		return;
-	ms_kinds_claim(k, b, &lhash, NULL);
-	ms_kinds_claim(k, &table, &lhash_table, NULL);
-	for (uint32_t i = 0; i < n && left; i++) {
-		if (!ms_kinds_step(k) ||
-		    !ms_kinds_words(k, table.begin + (uint64_t)i * MS_KIND_WORD, &at, 1))
-			return;
-		while (at && left-- && take_node(k, at, &at))
-			;
-	}
-}
-
-static const struct ms_kind_type stack = { "STACK of OpenSSL", MS_HOW_OBJECT, MS_SURE_LIKELY };
-static const struct ms_kind_type stack_data = { "items of STACK", MS_HOW_CONTAINER,
-	                                        MS_SURE_LIKELY };
-
-/* │ number │ items │ sorted, room │ comparison │ */
-enum { STACK_BYTES = 32, LEAST_ROOM = 4 };
-
-static void look_for_stack(struct ms_kinds *k, const struct ms_kind_block *b)
-{
-	uint64_t n = ms_kind_word(b->bytes, 0);
-	uint64_t room = ms_kind_word(b->bytes, 2) >> 32;
-	uint64_t compare = ms_kind_word(b->bytes, 3);
-	struct ms_kind_block items;
-
-	if (!ms_kind_fits(b->usable, STACK_BYTES) || b->usable >= UINT64_C(2) * STACK_BYTES ||
-	    n > room || room < LEAST_ROOM || (uint32_t)ms_kind_word(b->bytes, 2) > 1 ||
-	    (compare && !ms_kinds_is_code(k, compare)) ||
-	    !ms_kinds_at(k, ms_kind_word(b->bytes, 1), &items) ||
-	    !ms_kind_fits(items.usable, room * MS_KIND_WORD))
-		return;
-	ms_kinds_claim(k, b, &stack, NULL);
-	ms_kinds_claim(k, &items, &stack_data, NULL);
-}
-
-static void look_for_openssl(struct ms_kinds *k, const struct ms_kind_block *b)
-{
-	look_for_bio(k, b);
-	look_for_stack(k, b);
-	if (b->n >= LH_WORDS * MS_KIND_WORD && ms_kind_word(b->bytes, LH_UP) == LOAD_UP &&
-	    ms_kind_word(b->bytes, LH_DOWN) == LOAD_DOWN &&
-	    ms_kinds_is_code(k, ms_kind_word(b->bytes, LH_COMPARE)) &&
-	    ms_kinds_is_code(k, ms_kind_word(b->bytes, LH_HASH)))
-		take_lhash(k, b);
 }
 
 /* ---- PostgreSQL ---- */
@@ -280,19 +163,11 @@ static bool is_pool(const struct ms_kinds *k, const struct ms_kind_spot *spot)
 
 /* ---- the kind ---- */
 
-static bool begin(struct ms_kinds *k)
-{
-	k->openssl = ms_kinds_file(k, "libcrypto") || ms_kinds_file(k, "libssl");
-	return true;
-}
-
 static void block(struct ms_kinds *k, const struct ms_kind_block *b)
 {
 	if (b->n < BLOCK_WORDS * MS_KIND_WORD)
 		return;
 	look_for_zlib(k, b);
-	if (k->openssl)
-		look_for_openssl(k, b);
 	look_for_context(k, b);
 }
 
@@ -304,6 +179,6 @@ static void pointer(struct ms_kinds *k, const struct ms_kind_spot *spot)
 		ms_kinds_claim(k, &spot->to, &pool, NULL);
 }
 
-const struct ms_kind ms_kind_libraries = {
-	.name = "libraries", .begin = begin, .block = block, .pointer = pointer
-};
+const struct ms_kind ms_kind_libraries = { .name = "libraries",
+	                                   .block = block,
+	                                   .pointer = pointer };
