@@ -19,6 +19,7 @@
 #include "engine/names/types.h"
 #include "engine/retained/answer.h"
 #include "engine/roots.h"
+#include "engine/strict/veil.h"
 
 /*
  * The marks of the blocks pass through these states; * only with --possible:
@@ -55,6 +56,8 @@ struct scan {
 	const struct ms_edges *followed; /* these, or NULL: blocks are read */
 	struct ms_leak_list list;
 	struct ms_kinds_search kinds;
+	struct ms_tails tails;
+	struct ms_veil veil; /* with --strict-containers: what the blocks are read from */
 	struct ms_why why;
 	uint64_t since; /* when the present phase began */
 };
@@ -131,6 +134,9 @@ static enum ms_status prepare_list(struct scan *s)
 	s->kinds = (struct ms_kinds_search){ .types = s->list.types,
 		                             .blocks = &s->blocks,
 		                             .roots = &s->roots };
+	s->tails.arena = s->arena;
+	if (s->options->strict_containers)
+		s->kinds.tails = &s->tails;
 	s->list.signer = ms_signer_new(&s->list, &s->regions);
 	if (!s->list.signer || (s->options->suppressions && !ms_suppress_prepare(&s->list)))
 		return no_memory(s);
@@ -143,6 +149,43 @@ static bool wants_all_types(const struct scan *s)
 	return s->options->question.kind || s->options->heap;
 }
 
+static void note_tails(struct scan *s)
+{
+	const struct ms_tails_told *told = &s->tails.told;
+	uint64_t all = 0;
+
+	for (size_t i = 0; i < MS_TAIL_KINDS; i++)
+		all += told->containers[i];
+	if (!ms_abi_is_plain(&s->src->abi))
+		ms_note_add(s->arena, &s->report->warnings,
+		            "--strict-containers has no effect: containers of programs with "
+		            "such words are not known");
+	else
+		ms_note_add(s->arena, &s->report->warnings,
+		            "--strict-containers: %llu pointers in %llu unused bytes of "
+		            "%llu containers (vectors %llu, strings %llu, parts of deques %llu) "
+		            "keep nothing alive",
+		            (unsigned long long)told->pointers, (unsigned long long)told->bytes,
+		            (unsigned long long)all,
+		            (unsigned long long)told->containers[MS_TAIL_VECTOR],
+		            (unsigned long long)told->containers[MS_TAIL_STRING],
+		            (unsigned long long)told->containers[MS_TAIL_DEQUE]);
+}
+
+/* From here on all that follows pointers does so without the tails of containers. */
+static void hide_tails(struct scan *s)
+{
+	struct ms_extent *extent;
+
+	note_tails(s);
+	ms_veil_open(&s->veil, s->src, &s->tails.hidden);
+	s->blocks.src = &s->veil.base;
+	ms_vec_for_each (extent, &s->blocks.extents)
+		if (extent->host)
+			extent->host = ms_source_view(s->blocks.src, extent->range.begin,
+			                              (size_t)ms_range_len(extent->range));
+}
+
 /* Where the types of all blocks are wanted, ask debug information, too. */
 static enum ms_status find_all_types(struct scan *s)
 {
@@ -153,20 +196,25 @@ static enum ms_status find_all_types(struct scan *s)
 		                          .options = s->options,
 		                          .arena = s->arena,
 		                          .report = s->report };
-	enum ms_status st;
+	enum ms_status st = MS_OK;
 
-	if (!wants_all_types(s))
-		return MS_OK;
-	st = ms_typing_ask(&typing, s->err);
-	if (st)
+	if (wants_all_types(s))
+		st = ms_typing_ask(&typing, s->err);
+	if (st || !(wants_all_types(s) || s->kinds.tails))
 		return st;
-	return ms_kinds_find(&s->kinds, true) ? no_memory(s) : MS_OK;
+	if (ms_kinds_find(&s->kinds, true))
+		return no_memory(s);
+	if (s->kinds.tails)
+		hide_tails(s);
+	return MS_OK;
 }
 
 /* Take every unmarked block; what it is must be known before. */
 static enum ms_status take_leaks(struct scan *s, enum ms_reason reason)
 {
-	if (!wants_all_types(s) && !s->options->keep_lost && ms_kinds_find(&s->kinds, false))
+	const bool known = wants_all_types(s) || s->kinds.tails;
+
+	if (!known && !s->options->keep_lost && ms_kinds_find(&s->kinds, false))
 		return no_memory(s);
 	return ms_leaks_take(&s->list, reason, s->err);
 }
@@ -463,6 +511,8 @@ static enum ms_status list_leaks(struct scan *s)
 	end_phase(s, MS_PHASE_MARK);
 	if (!st)
 		st = take_leaks(s, MS_REASON_NONE);
+	/* What a leak has in it is shown as it is. */
+	s->blocks.src = s->src;
 	if (!st)
 		st = ms_leaks_finish(&s->list, s->err);
 	if (!st)

@@ -117,7 +117,7 @@ def scan_once(outcome, pid):
     if not found:
         return False
     parent = found[1]
-    done = support.scan(pid, "--no-fold", "--possible")
+    done = support.scan(pid, "--no-fold", "--possible", *os.environ.get("PROGRAM_OPTIONS", "").split())
     if support.ended_meanwhile(done, pid):
         return False
     outcome.scans += 1

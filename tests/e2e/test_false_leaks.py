@@ -3,7 +3,8 @@
 
 PROGRAMS: "all" for the whole table of at_work, or names of it, separated by commas;
 without it those that are for `make check`. PROGRAM_SECONDS: how long each is scanned.
-PROGRAM_MALLOC: the file of an allocator that all of them are to have.
+PROGRAM_MALLOC: the file of an allocator that all of them are to have. PROGRAM_OPTIONS:
+options that each scan has besides, such as --strict-containers.
 """
 
 import contextlib

@@ -60,7 +60,9 @@ void drawn_kinds_find(struct drawn_kinds *d)
 	assert(!ms_blocks_sort(&d->blocks) && !ms_blocks_seal(&d->blocks));
 	search = (struct ms_kinds_search){ .types = d->types,
 		                           .blocks = &d->blocks,
-		                           .roots = &d->roots };
+		                           .roots = &d->roots,
+		                           .tails = d->strict ? &d->tails : NULL };
+	d->tails = (struct ms_tails){ .arena = &d->found };
 	assert(!ms_kinds_find(&search, !d->live_only));
 }
 

@@ -32,6 +32,8 @@ struct drawn_kinds {
 	uint64_t len[DK_BLOCKS];
 	size_t n;
 	bool live_only; /* what is marked is not searched */
+	bool strict;    /* what containers do not use is looked for */
+	struct ms_tails tails;
 };
 
 /* @library: the name of the module's file */

@@ -8,6 +8,7 @@
 
 #include <deque>
 #include <dirent.h>
+#include <functional>
 #include <list>
 #include <map>
 #include <set>
@@ -35,6 +36,7 @@ struct Rest {
 	std::list<int> list;
 	std::map<int, int> map;
 	std::unordered_set<int> table;
+	std::function<long()> call;
 };
 
 static Session *g_session;
@@ -93,6 +95,15 @@ NOINLINE void say(const Session *s)
 	is("elements~of~std::deque", s, &s->queue, &s->queue[64], 0);
 }
 
+/* Too large to be in the function itself. */
+struct Closure {
+	long numbers[5];
+	long operator()() const
+	{
+		return numbers[4];
+	}
+};
+
 NOINLINE void keep()
 {
 	g_session = new Session;
@@ -111,6 +122,8 @@ NOINLINE void keep()
 		is("node~of~std::map~or~std::set", nullptr, nullptr, &item, 32);
 	for (const auto &item : g_rest.table)
 		is("node~of~an~unordered~container", nullptr, nullptr, &item, 8);
+	g_rest.call = Closure{ { 1, 2, 3, 4, 5 } };
+	is("closure~of~std::function", nullptr, nullptr, g_rest.call.target<Closure>(), 0);
 	g_file = fopen("/dev/null", "w");
 	(void)fputs("something", g_file);
 	g_dir = opendir("/");

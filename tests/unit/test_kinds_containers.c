@@ -178,6 +178,39 @@ Test(kinds_containers, a_deque_names_its_parts)
 	assert_name(part[0], "");
 }
 
+/* 1100 elements of 8 bytes, from the fourth on, in three parts. */
+Test(kinds_libcxx, a_deque_names_its_parts)
+{
+	ms_addr map = drawn_kinds_block(&d, 64);
+	ms_addr part[3];
+
+	for (unsigned i = 0; i < 3; i++) {
+		part[i] = drawn_kinds_block(&d, 4096);
+		ms_fake_put(&d.fake, map + 16 + 8 * i, part[i]);
+	}
+	dk_put(&d, HOLDER, map, map + 16, map + 40, map + 64, 3, 1100);
+	drawn_kinds_find(&d);
+	assert_name(map, "map of std::deque");
+	assert_name(part[0], "elements of std::deque");
+	assert_name(part[2], "elements of std::deque");
+	assert_each_word_counts(HOLDER, 6, map);
+	/* Of 255 bytes a part has 16, of one byte 4096: less than two parts are free at an end. */
+	for (unsigned i = 0; i < 4; i++) {
+		static const uint64_t sizes[] = { 12, 13, 12284, 12285 };
+
+		ms_fake_put(&d.fake, HOLDER + 40, sizes[i]);
+		drawn_kinds_find(&d);
+		cr_assert_eq(drawn_kinds_name(&d, part[0])[0] != '\0', i == 1 || i == 2, "%u", i);
+	}
+	ms_fake_put(&d.fake, HOLDER + 40, 1100);
+	ms_fake_put(&d.fake, map + 24, part[1] + 8);
+	drawn_kinds_find(&d);
+	assert_name(part[0], "");
+	ms_fake_put(&d.fake, map + 24, drawn_kinds_block(&d, 4080));
+	drawn_kinds_find(&d);
+	assert_name(part[0], "");
+}
+
 /* ---- nodes ---- */
 
 enum { NODES = 7 };

@@ -105,7 +105,8 @@ Test(options, defaults_are_those_of_the_contract)
 	cr_assert_eq(options.scan.limit, 100);
 	cr_assert_eq(options.scan.min_size, 0);
 	cr_assert_not(options.scan.no_fold || options.scan.contents);
-	cr_assert_not(options.scan.possible || options.scan.unaligned);
+	cr_assert_not(options.scan.possible || options.scan.unaligned ||
+	              options.scan.strict_containers);
 	cr_assert_str_eq(options.writer->name, "text");
 	cr_assert_null(options.output);
 	cr_assert_eq(options.timeout_ns, UINT64_C(30000000000));
@@ -124,6 +125,7 @@ Test(options, each_sets_its_own_field)
 	cr_assert(parse("--pid=7 --no-fold") && options.scan.no_fold && !options.scan.contents);
 	cr_assert(parse("--pid=7 --contents") && options.scan.contents && !options.scan.no_fold);
 	cr_assert(parse("--pid=7 --possible") && options.scan.possible && !options.scan.unaligned);
+	cr_assert(parse("--pid=7 --strict-containers") && options.scan.strict_containers);
 	cr_assert(parse("--pid=7 --unaligned") && options.scan.unaligned && !options.scan.possible);
 	cr_assert(parse("--pid=7 --heap") && options.scan.heap && !options.scan.possible);
 	cr_assert(parse("--pid=7 --timeout 5") && options.timeout_ns == UINT64_C(5000000000));
@@ -228,12 +230,28 @@ Test(options, help_and_version_need_nothing_else)
 Test(options, help_lists_what_works_and_nothing_else)
 {
 	static const char *const listed[] = {
-		"-p, --pid N",         "-n, --name NAME", "-l, --limit",   "--no-fold",
-		"--contents",          "--possible",      "--unaligned",   "--min-size",
-		"--snapshot",          "-f, --format",    "--json",        "-o, --output",
-		"--timeout",           "-q, --quiet",     "-v, --verbose", "--color",
-		"-h, --help",          "--version",       "-j, --jobs",    "--suppressions FILE",
+		"-p, --pid N",
+		"-n, --name NAME",
+		"-l, --limit",
+		"--no-fold",
+		"--contents",
+		"--possible",
+		"--unaligned",
+		"--min-size",
+		"--snapshot",
+		"-f, --format",
+		"--json",
+		"-o, --output",
+		"--timeout",
+		"-q, --quiet",
+		"-v, --verbose",
+		"--color",
+		"-h, --help",
+		"--version",
+		"-j, --jobs",
+		"--suppressions FILE",
 		"--confirm[=SECONDS]",
+		"--strict-containers",
 	};
 	char text[8192] = "";
 	FILE *to = fmemopen(text, sizeof(text), "w");
@@ -347,6 +365,7 @@ Test(options, of_why_take_an_address_or_a_type)
 	cr_assert(parse_why("::abc1", NULL) && options.scan.question.kind == MS_ASKED_TYPE);
 	cr_assert(parse_why("--all", "1000") && options.scan.question.all);
 	cr_assert(parse_why("--unaligned", "1000") && options.scan.unaligned);
+	cr_assert(parse_why("--strict-containers", "1000") && options.scan.strict_containers);
 }
 
 Test(options, of_why_are_refused_with_the_reason)

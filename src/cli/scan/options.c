@@ -297,6 +297,8 @@ static const struct ms_option rows[] = {
 	  .use = USE_LIVE },
 	{ 0, "unaligned", NULL, "follow pointers at any byte offset, not only at words",
 	  .flag = offsetof(struct ms_options, scan.unaligned) },
+	{ 0, "strict-containers", NULL, "what C++ containers do not use keeps nothing alive",
+	  .flag = offsetof(struct ms_options, scan.strict_containers) },
 	{ 0, "min-size", "BYTES", "omit smaller leaks from the list (default 0)",
 	  .take = take_min_size },
 	{ 0, "heap", NULL, "also count all live blocks, by type and size",
@@ -401,9 +403,9 @@ static const char retained_notes[] =
 static bool is_for_answer(const struct ms_option *row)
 {
 	static const char *const names[] = {
-		"pid",      "name",    "unaligned", "debug-dir", "debuginfod",
-		"snapshot", "jobs",    "json",      "output",    "timeout",
-		"quiet",    "verbose", "color",     "help",      "version",
+		"pid",   "name", "unaligned", "debug-dir",         "debuginfod", "snapshot",
+		"jobs",  "json", "output",    "timeout",           "quiet",      "verbose",
+		"color", "help", "version",   "strict-containers",
 	};
 
 	if (row->use > USE_LIVE)

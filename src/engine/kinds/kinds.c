@@ -225,3 +225,16 @@ void ms_kinds_claim_at(struct ms_kinds *k, ms_addr addr, const struct ms_kind_ty
 	if (ms_kinds_at(k, addr, &block))
 		ms_kinds_claim(k, &block, type, spot);
 }
+
+void ms_kinds_tail(struct ms_kinds *k, const struct ms_kind_block *block,
+                   const struct ms_tail_claim *claim)
+{
+	struct ms_tail_claim whole = *claim;
+
+	if (!k->tails)
+		return;
+	whole.begin = block->begin;
+	whole.usable = block->usable;
+	whole.number = block->number;
+	ms_tails_claim(k->tails, &whole);
+}

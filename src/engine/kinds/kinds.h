@@ -21,7 +21,7 @@
  * bytes in this machine's order; in others nothing is claimed.
  *
  * To add a kind:
- *	1. src/engine/kinds/foo.c: `const struct ms_kind ms_kind_foo`;
+ *	1. src/engine/kinds/foo.c, or in one of its rooms: `const struct ms_kind ms_kind_foo`;
  *	2. a row in the table of search.c, behind those whose evidence is better;
  *	3. tests/unit/test_kinds*.c: what it knows, and what differs from that by one word.
  */
@@ -31,6 +31,7 @@
 #include "engine/loaded/peek.h"
 #include "engine/names/types.h"
 #include "engine/roots.h"
+#include "engine/strict/tails.h"
 
 #define MS_KIND_WORD UINT64_C(8) /* bytes */
 
@@ -90,9 +91,15 @@ struct ms_kind {
 extern const struct ms_kind ms_kind_cpython;
 extern const struct ms_kind ms_kind_libc;
 extern const struct ms_kind ms_kind_libraries;
+extern const struct ms_kind ms_kind_openssl;
+extern const struct ms_kind ms_kind_sqlite;
+extern const struct ms_kind ms_kind_glib;
+extern const struct ms_kind ms_kind_qt;
 extern const struct ms_kind ms_kind_nodes;
 extern const struct ms_kind ms_kind_strings;
+extern const struct ms_kind ms_kind_libcxx;
 extern const struct ms_kind ms_kind_sequences;
+extern const struct ms_kind ms_kind_functions;
 extern const struct ms_kind ms_kind_text;
 
 enum { MS_KINDS_MOST = 16 };
@@ -113,8 +120,10 @@ struct ms_kinds {
 	uint32_t *numbers; /* of each block: its type */
 	struct ms_lookup lookup;
 	struct ms_peek peek;
-	uint64_t steps; /* that may be taken yet along links of containers */
-	bool whole;     /* every block is looked at, not the unmarked ones alone */
+	uint64_t steps;         /* that may be taken yet along links of containers */
+	bool whole;             /* every block is looked at, not the unmarked ones alone */
+	struct ms_tails *tails; /* what containers do not use is said here; NULL: not asked */
+	bool notes; /* words that point to a block are noted in tails, and nothing claimed */
 	bool here[MS_KINDS_MOST];
 	struct ms_range window; /* memory that buffer has a copy of */
 	uint8_t *buffer;
@@ -122,12 +131,13 @@ struct ms_kinds {
 	size_t n_names;
 	struct ms_map owned; /* of a name, an owner and an offset: the type */
 
-	bool cxx;    /* C++'s containers may be there */
-	bool libcxx; /* those of LLVM's library */
-	bool openssl;
+	bool cxx;               /* C++'s containers may be there */
+	bool libcxx;            /* those of LLVM's library */
 	ms_addr python_type;    /* CPython's type of types */
 	struct ms_map python;   /* of addresses of its types: what is kept of each */
 	struct ms_map contexts; /* of names of PostgreSQL's: the type */
+	ms_addr quarks;         /* GLib's texts by their numbers */
+	struct ms_map classes;  /* of addresses of its classes: what is kept of each */
 };
 
 /* ---- looking ---- */
@@ -208,6 +218,13 @@ void ms_kinds_claim_at(struct ms_kinds *k, ms_addr addr, const struct ms_kind_ty
 /* Whether @block has a type that no holder's words are to change. */
 bool ms_kinds_is_claimed(const struct ms_kinds *k, const struct ms_kind_block *block);
 
+/*
+ * Say which bytes of @block a container uses, for --strict-containers. @claim: all but the
+ * block's own numbers.
+ */
+void ms_kinds_tail(struct ms_kinds *k, const struct ms_kind_block *block,
+                   const struct ms_tail_claim *claim);
+
 /* A step along links of a container; false when there were too many in all. */
 static inline bool ms_kinds_step(struct ms_kinds *k)
 {
@@ -223,14 +240,16 @@ static inline bool ms_kinds_step(struct ms_kinds *k)
  * @numbers: in/out; NULL at first: made in the blocks' arena
  *
  * Returns MS_E_NOMEM.
- * Cost: two reads of all that is looked at, by address; for each holder that may be a
- * container, a read of what it holds.
+ * Cost: two reads of all that is looked at, by address, and with tails one more; for each
+ * holder that may be a container, a read of what it holds.
  */
 struct ms_kinds_search {
 	struct ms_types *types;
 	struct ms_blocks *blocks;
 	const struct ms_roots *roots;
 	uint32_t *numbers;
+	/* Get what containers say of their blocks, and are judged; of all blocks alone. NULL */
+	struct ms_tails *tails;
 };
 
 ms_must_check enum ms_status ms_kinds_find(struct ms_kinds_search *search, bool whole);

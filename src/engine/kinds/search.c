@@ -11,8 +11,10 @@
  */
 
 static const struct ms_kind *const kinds[] = {
-	&ms_kind_cpython, &ms_kind_libc,      &ms_kind_libraries, &ms_kind_nodes,
-	&ms_kind_strings, &ms_kind_sequences, &ms_kind_text,
+	&ms_kind_cpython, &ms_kind_libc,      &ms_kind_libraries, &ms_kind_openssl,
+	&ms_kind_sqlite,  &ms_kind_glib,      &ms_kind_nodes,     &ms_kind_strings,
+	&ms_kind_libcxx,  &ms_kind_sequences, &ms_kind_functions, &ms_kind_qt,
+	&ms_kind_text,
 };
 
 enum {
@@ -120,7 +122,7 @@ struct memory {
 static void look_at_pointer(struct ms_kinds *k, const struct memory *memory, ms_addr at,
                             const uint8_t *bytes)
 {
-	ms_addr value = ms_kind_word(bytes, 0);
+	const ms_addr value = ms_kind_word(bytes, 0);
 	struct ms_kind_spot spot = { .at = at,
 		                     .bytes = bytes,
 		                     .before = (size_t)(at - memory->range.begin) / MS_KIND_WORD,
@@ -128,6 +130,10 @@ static void look_at_pointer(struct ms_kinds *k, const struct memory *memory, ms_
 		                     .owner = memory->owner,
 		                     .owner_offset = at - memory->range.begin };
 
+	if (k->notes) {
+		ms_tails_note(k->tails, &k->lookup, at, value);
+		return;
+	}
 	if (!ms_kinds_at(k, value, &spot.to)) {
 		spot.offset = COW_BYTES;
 		if (!k->cxx || !ms_kinds_at(k, value - COW_BYTES, &spot.to))
@@ -220,7 +226,8 @@ static void look_at_holder(struct ms_kinds *k, const struct ms_extent *extent,
 
 	if (type != MS_TYPE_UNKNOWN && ms_type_is_own(ms_types_at(k->types, type)))
 		memory.owner = type;
-	else if (type != MS_TYPE_UNKNOWN && ms_types_at(k->types, type)->how == MS_HOW_TEXT)
+	else if (type != MS_TYPE_UNKNOWN && !k->notes &&
+	         ms_types_at(k->types, type)->how == MS_HOW_TEXT)
 		return;
 	look_at_memory(k, memory);
 }
@@ -230,13 +237,19 @@ static void look_at_root(void *ctx, const struct ms_root *root)
 	struct ms_kinds *k = ctx;
 
 	k->window = (struct ms_range){ 0, 0 };
+	if (k->notes)
+		ms_tails_note(k->tails, &k->lookup, 0, root->value);
 	look_at_memory(k, (struct memory){ .range = root->range, .limit = root->range.end });
 }
 
-static void look_at_nodes(struct ms_kinds *k)
+static void look_at_holders(struct ms_kinds *k)
 {
 	const struct ms_extent *extent;
 
+	visit_blocks(k, look_at_holder);
+	if (!k->whole)
+		return;
+	ms_roots_visit(k->roots, look_at_root, k);
 	ms_vec_for_each (extent, &k->blocks->extents)
 		if (extent->kind == MS_EXTENT_MAPPING)
 			look_at_root(k, &(struct ms_root){ .range = extent->range });
@@ -264,11 +277,25 @@ static void search_all(struct ms_kinds *k)
 	for (size_t i = 0; i < N_KINDS; i++)
 		k->here[i] = !kinds[i]->begin || kinds[i]->begin(k);
 	visit_blocks(k, look_at_block);
-	visit_blocks(k, look_at_holder);
-	if (!k->whole)
-		return;
-	ms_roots_visit(k->roots, look_at_root, k);
-	look_at_nodes(k);
+	look_at_holders(k);
+}
+
+static bool is_code(const void *ctx, ms_addr addr)
+{
+	return ms_kinds_is_code(ctx, addr);
+}
+
+/* What containers have said of their blocks is held against every word that there is. */
+static enum ms_status judge_tails(struct ms_kinds *k)
+{
+	const struct ms_tails_judge judge = { &k->lookup, is_code, k };
+
+	if (!k->tails)
+		return MS_OK;
+	k->notes = true;
+	if (k->tails->all.n)
+		look_at_holders(k);
+	return ms_tails_judge(k->tails, &judge);
 }
 
 static bool has_unmarked(const struct ms_blocks *blocks)
@@ -299,9 +326,10 @@ enum ms_status ms_kinds_find(struct ms_kinds_search *search, bool whole)
 	k->src = search->blocks->src;
 	k->arena = arena;
 	k->whole = whole;
+	k->tails = whole ? search->tails : NULL;
 	if (!prepare(k, search))
 		return MS_E_NOMEM;
 	search_all(k);
 	ms_types_keep(search->types, search->blocks, search->numbers);
-	return MS_OK;
+	return judge_tails(k);
 }

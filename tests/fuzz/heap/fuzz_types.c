@@ -5,8 +5,9 @@
  *
  *	fuzz: -max_len=128 -len_control=0
  *
- * The first byte of an input chooses whether the source can be viewed, and whether only what is
- * not marked is searched; then come writes of four bytes each:
+ * The first byte of an input chooses whether the source can be viewed, whether only what is not
+ * marked is searched, and whether unused parts of containers are looked for; then come writes of
+ *four bytes each:
  *
  *	place   where: a block, the holders, the types and tables of the module
  *	word    which of its words
@@ -22,7 +23,7 @@
 #include "drawn_kinds.h"
 #include "writes.h"
 
-enum { HEAD_BYTES = 1, WRITE_BYTES = 4, MAX_WRITES = 31, NAMED = 24 };
+enum { HEAD_BYTES = 1, WRITE_BYTES = 4, MAX_WRITES = 31, NAMED = 32 };
 
 #define HOLDERS (DK_DATA + 0x600)
 #define TYPES   (DK_DATA + 0x100)
@@ -138,6 +139,28 @@ static void draw_libraries(void)
 	(void)text(block(24, "text"), "a text");
 }
 
+static void draw_more(void)
+{
+	ms_addr at = block(1000, "SSL");
+	ms_addr other;
+
+	dk_put(&d, TABLES + 128, 0x10000, 0, DK_CODE, DK_CODE, DK_CODE, DK_CODE, DK_CODE, DK_CODE,
+	       DK_CODE, DK_CODE, DK_CODE, DK_CODE, DK_CODE, DK_CODE);
+	dk_put(&d, at, 0x304, TABLES + 128);
+	at = block(64, "hashes of GHashTable");
+	other = block(128, "keys of GHashTable");
+	hold(10, 16, UINT64_C(15) << 32 | 13, UINT64_C(8) << 32 | 8, 0, other, at, other, DK_CODE,
+	     0, 1);
+	at = block(4096 + 192, "pages of SQLite");
+	dk_put(&d, at + 4096, at, at + 4096 + 56);
+	at = text(block(88, "data of QByteArray"), "") + 24;
+	dk_put(&d, text(at, "\x01\x02 some bytes") - 24, UINT64_C(13) << 32 | 1, 64, 24);
+	at = block(64, "map of std::deque");
+	other = block(4096, "elements of std::deque");
+	ms_fake_put(&d.fake, at + 16, other);
+	hold(6, at, at + 16, at + 24, at + 64, 3, 100);
+}
+
 static void check_names(void)
 {
 	drawn_kinds_find(&d);
@@ -149,11 +172,12 @@ static void draw(void)
 {
 	if (n_named)
 		return;
-	drawn_kinds_init(&d, "/usr/lib/libstdc++.so.6+libcrypto.so.3");
+	drawn_kinds_init(&d, "/usr/lib/libstdc++.so.6+libc++.so+libssl+libglib-2.0+libQt5Core");
 	draw_sequences();
 	draw_nodes();
 	draw_python();
 	draw_libraries();
+	draw_more();
 	require(n_named <= NAMED, "there is a place for each");
 	require(next_holder < DK_DATA + CLASSES_PAGE, "holders have room");
 	check_names();
@@ -204,6 +228,18 @@ static void check_types(void)
 	}
 }
 
+/* What is hidden is of blocks, and not where their begins are kept. */
+static void check_tails(void)
+{
+	const struct ms_range *hidden;
+
+	require(d.strict || !d.tails.all.n, "nothing is hidden that nobody asked for");
+	ms_vec_for_each (hidden, &d.tails.hidden)
+		require(hidden->begin < hidden->end && hidden->begin >= DK_HEAP &&
+		                hidden->end <= DK_HEAP + DK_HEAP_BYTES,
+		        "what is hidden lies in blocks");
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	draw();
@@ -211,11 +247,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return -1;
 	d.fake.no_view = data[0] & 1;
 	d.live_only = data[0] & 2;
+	d.strict = data[0] & 4;
 	for (size_t i = HEAD_BYTES; i + WRITE_BYTES <= size && n_written < MAX_WRITES;
 	     i += WRITE_BYTES)
 		apply(data + i);
 	drawn_kinds_find(&d);
 	check_types();
+	check_tails();
 	take_back();
 	return 0;
 }
@@ -227,6 +265,8 @@ void fuzz_seeds(fuzz_take take)
 		{ 1, 0, 1, 0, 70, 2, 1, 0, 66 },
 		{ 2, 8, 2, 64, 4, 6, 0, 0, 130 },
 		{ 3, 12, 0, 0, 90, 5, 3, 0, 12 },
+		{ 4, 0, 1, 1, 8, 12, 2, 1, 8 },
+		{ 5, 4, 1, 0, 90, 8, 2, 1, 16 },
 	};
 
 	for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++)
