@@ -94,9 +94,9 @@ static bool write_long(const struct ms_report *r, struct ms_sink *sink)
 	       sink->write(sink, "z", 1);
 }
 
-static const struct ms_writer short_writer = { "short", write_short };
-static const struct ms_writer failing_writer = { "failing", write_then_fail };
-static const struct ms_writer long_writer = { "long", write_long };
+static const struct ms_writer short_writer = { .name = "short", .write = write_short };
+static const struct ms_writer failing_writer = { .name = "failing", .write = write_then_fail };
+static const struct ms_writer long_writer = { .name = "long", .write = write_long };
 
 static enum ms_status write_to(const char *path, const struct ms_writer *writer)
 {

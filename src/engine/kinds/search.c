@@ -158,6 +158,15 @@ static void fetch(struct ms_kinds *k, ms_addr value)
 		__builtin_prefetch(ms_blocks_cell(k->blocks, extent, ms_granule_of(extent, value)));
 }
 
+/* Behind the cell of a block: what is known of it. */
+static void fetch_known(struct ms_kinds *k, ms_addr value)
+{
+	struct ms_block block;
+
+	if (ms_lookup_begin(&k->lookup, value, &block))
+		__builtin_prefetch(&k->numbers[ms_block_number(k->blocks, block)]);
+}
+
 /* The words of @piece, a part of @memory whose bytes are at @bytes. */
 static void look_at_words(struct ms_kinds *k, const struct memory *memory, struct ms_range piece,
                           const uint8_t *bytes)
@@ -172,6 +181,8 @@ static void look_at_words(struct ms_kinds *k, const struct memory *memory, struc
 
 		for (uint64_t left = found; left; left &= left - 1)
 			fetch(k, ms_kind_word(at, (size_t)__builtin_ctzll(left)));
+		for (uint64_t left = found; left; left &= left - 1)
+			fetch_known(k, ms_kind_word(at, (size_t)__builtin_ctzll(left)));
 		for (uint64_t left = found; left; left &= left - 1) {
 			size_t word = (size_t)__builtin_ctzll(left);
 
