@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Which share of live blocks, and of their bytes, gets a type in programs from packages.
 
@@ -6,6 +6,7 @@
 
 The programs are as their packages have them, stripped. Of each, a line of a table; with
 --types, the types of most bytes. What is not installed is left out.
+The distribution's python3, as in tests/e2e/run: another one in PATH has no pytest.
 """
 
 import os
