@@ -11,6 +11,8 @@ import subprocess
 import pytest
 
 import support
+from allocators import ALLOCATORS
+from support import HOST
 
 PROGRAMS = sorted(source.stem for source in (support.TARGETS / "api").glob("*.c*"))
 VARIANTS = ("shared", "archived")
@@ -45,3 +47,14 @@ EVERY = [(name, variant, case) for name in PROGRAMS for variant in VARIANTS for 
 @pytest.mark.parametrize("name,variant,case", EVERY, ids=["-".join(parts[:2]) + ":" + parts[2] for parts in EVERY])
 def test_searches_itself(name, variant, case):
     run_case(name, variant, case)
+
+
+# What gperftools' own start leaves behind is one leak more than the cases count.
+OTHERS = [a for a in ALLOCATORS if a.suite == HOST and a.way == "preload" and not a.tag and a.name in ("jemalloc", "mimalloc")]
+WITH_OTHERS = [(allocator, name, case) for allocator in OTHERS
+               for name in ("c_api", "c_contexts", "c_holders", "c_steady", "cc_merged") for case in cases(name, "shared")]
+
+
+@pytest.mark.parametrize("allocator,name,case", WITH_OTHERS, ids=[f"{a}-{name}:{case}" for a, name, case in WITH_OTHERS])
+def test_searches_itself_with_another_allocator(allocator, name, case):
+    run_case(name, "shared", case, {"LD_PRELOAD": str(allocator.path())})
