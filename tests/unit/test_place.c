@@ -28,8 +28,8 @@ static const struct {
 	const char *name;
 	unsigned n_arguments;
 } functions[] = {
-	{ "malloc", 1 },         { "free", 1 },   { "calloc", 2 },
-	{ "realloc", 2 },        { "valloc", 1 }, { "memalign", 2 },
+	{ "malloc", 1 },         { "free", 1 },    { "calloc", 2 },
+	{ "realloc", 2 },        { "valloc", 1 },  { "memalign", 2 },
 	{ "posix_memalign", 3 }, { "pvalloc", 1 }, { "aligned_alloc", 2 },
 };
 
@@ -69,7 +69,8 @@ static FILE *objdump(const char *library, const char *range)
 {
 	char command[2 * LINE];
 
-	snprintf(command, sizeof(command), "objdump -dw --insn-width=16 -j .text %s %s", range, library);
+	snprintf(command, sizeof(command), "objdump -dw --insn-width=16 -j .text %s %s", range,
+	         library);
 	return popen(command, "r");
 }
 
@@ -103,8 +104,8 @@ static void compare_lengths(const char *library)
 		if (!ms_insn_read(line.bytes, line.n, &insn))
 			unknown++;
 		else if (!line.bad)
-			cr_assert_eq(insn.length, line.n, "%s, %lx: %u bytes, objdump says %zu", library,
-			             line.addr, insn.length, line.n);
+			cr_assert_eq(insn.length, line.n, "%s, %lx: %u bytes, objdump says %zu",
+			             library, line.addr, insn.length, line.n);
 	}
 	(void)pclose(from);
 	cr_assert_gt(n, 10000, "%s: objdump showed %zu instructions", library, n);
@@ -124,7 +125,8 @@ static size_t find_function(const char *library, const char *name, uint64_t *ret
 	char command[LINE];
 	unsigned long entry = 0, size = 0;
 
-	snprintf(command, sizeof(command), "nm -DS --defined-only %s | grep -E ' %s@@'", library, name);
+	snprintf(command, sizeof(command), "nm -DS --defined-only %s | grep -E ' %s@@'", library,
+	         name);
 	FILE *from = popen(command, "r");
 	cr_assert_eq(fscanf(from, "%lx %lx", &entry, &size), 2, "%s has no %s", library, name);
 	(void)pclose(from);
@@ -179,7 +181,8 @@ static void find_places(const char *library)
 		uint64_t entry = 0;
 		size_t n = code_of(library, functions[i].name, code, &entry);
 
-		cr_assert_eq(memcmp(code, file + entry, n), 0, "%s, %s", library, functions[i].name);
+		cr_assert_eq(memcmp(code, file + entry, n), 0, "%s, %s", library,
+		             functions[i].name);
 		cr_expect_eq(ms_place_choose(code, n, entry, functions[i].n_arguments, &place),
 		             MS_PLACE_FOUND, "%s, %s", library, functions[i].name);
 		cr_expect(ms_place_move(&place, entry + 0x1000000, &moved), "%s, %s", library,
@@ -205,24 +208,68 @@ static const struct {
 	enum ms_place_verdict verdict;
 	unsigned window, end, n_undo; /* offsets, where found */
 } drawn[] = {
-	{ "push, mov, sub", { 0x53, 0x48, 0x89, 0xfb, 0x48, 0x83, 0xec, 0x10 }, MS_PLACE_FOUND, 1, 8, 8 },
+	{ "push, mov, sub",
+	  { 0x53, 0x48, 0x89, 0xfb, 0x48, 0x83, 0xec, 0x10 },
+	  MS_PLACE_FOUND,
+	  1,
+	  8,
+	  8 },
 	{ "endbr64, five pushes",
 	  { 0xf3, 0x0f, 0x1e, 0xfa, 0x41, 0x54, 0x55, 0x53, 0x50 },
-	  MS_PLACE_FOUND, 4, 9, 0 },
+	  MS_PLACE_FOUND,
+	  4,
+	  9,
+	  0 },
 	{ "test, jcc to elsewhere",
 	  { 0x48, 0x85, 0xff, 0x74, 0x40, 0x48, 0x89, 0xf8 },
-	  MS_PLACE_FOUND, 3, 8, 0 },
+	  MS_PLACE_FOUND,
+	  3,
+	  8,
+	  0 },
 	{ "a jump alone", { 0xe9, 0, 1, 0, 0 }, MS_PLACE_FOUND, 0, 5, 0 },
-	{ "an add cannot be undone", { 0x48, 0x83, 0xc7, 8, 0x90, 0x90, 0x90, 0x90, 0x90 }, MS_PLACE_UNKNOWN, 0, 0, 0 },
-	{ "an argument is written", { 0x48, 0x89, 0xf7, 0x90, 0x90, 0x90, 0x90, 0x90 }, MS_PLACE_UNKNOWN, 0, 0, 0 },
-	{ "memory is written", { 0x48, 0x89, 0x07, 0x90, 0x90, 0x90, 0x90, 0x90 }, MS_PLACE_UNKNOWN, 0, 0, 0 },
+	{ "an add cannot be undone",
+	  { 0x48, 0x83, 0xc7, 8, 0x90, 0x90, 0x90, 0x90, 0x90 },
+	  MS_PLACE_UNKNOWN,
+	  0,
+	  0,
+	  0 },
+	{ "an argument is written",
+	  { 0x48, 0x89, 0xf7, 0x90, 0x90, 0x90, 0x90, 0x90 },
+	  MS_PLACE_UNKNOWN,
+	  0,
+	  0,
+	  0 },
+	{ "memory is written",
+	  { 0x48, 0x89, 0x07, 0x90, 0x90, 0x90, 0x90, 0x90 },
+	  MS_PLACE_UNKNOWN,
+	  0,
+	  0,
+	  0 },
 	{ "a call", { 0x53, 0xe8, 0, 0, 0, 0 }, MS_PLACE_UNKNOWN, 0, 0, 0 },
-	{ "it returns too early", { 0x53, 0x5b, 0xc3, 0x90, 0x90, 0x90, 0x90 }, MS_PLACE_TOO_NEAR, 0, 0, 0 },
+	{ "it returns too early",
+	  { 0x53, 0x5b, 0xc3, 0x90, 0x90, 0x90, 0x90 },
+	  MS_PLACE_TOO_NEAR,
+	  0,
+	  0,
+	  0 },
 	{ "a loop to the second instruction",
 	  { 0x53, 0x48, 0xff, 0xcf, 0x75, 0xfb, 0x90 },
-	  MS_PLACE_TOO_NEAR, 0, 0, 0 },
-	{ "a breakpoint at the entry", { 0xcc, 0x48, 0x89, 0xfb, 0x90, 0x90 }, MS_PLACE_CHANGED, 0, 0, 0 },
-	{ "a breakpoint in the window", { 0x53, 0x90, 0xcc, 0x90, 0x90, 0x90 }, MS_PLACE_CHANGED, 0, 0, 0 },
+	  MS_PLACE_TOO_NEAR,
+	  0,
+	  0,
+	  0 },
+	{ "a breakpoint at the entry",
+	  { 0xcc, 0x48, 0x89, 0xfb, 0x90, 0x90 },
+	  MS_PLACE_CHANGED,
+	  0,
+	  0,
+	  0 },
+	{ "a breakpoint in the window",
+	  { 0x53, 0x90, 0xcc, 0x90, 0x90, 0x90 },
+	  MS_PLACE_CHANGED,
+	  0,
+	  0,
+	  0 },
 };
 
 Test(place, is_chosen_or_refused)
@@ -238,7 +285,8 @@ Test(place, is_chosen_or_refused)
 		cr_expect_eq(place.window, ENTRY + drawn[i].window, "%s", drawn[i].what);
 		cr_expect_eq(place.end, ENTRY + drawn[i].end, "%s", drawn[i].what);
 		cr_expect_eq(place.n_undo, drawn[i].n_undo, "%s", drawn[i].what);
-		cr_expect_eq(memcmp(place.bytes, drawn[i].code, drawn[i].end), 0, "%s", drawn[i].what);
+		cr_expect_eq(memcmp(place.bytes, drawn[i].code, drawn[i].end), 0, "%s",
+		             drawn[i].what);
 	}
 }
 
@@ -247,7 +295,8 @@ Test(place, is_not_chosen_beyond_the_bytes)
 	struct ms_place place;
 
 	for (size_t n = 0; n < 8; n++)
-		cr_expect_neq(ms_place_choose(drawn[0].code, n, ENTRY, 1, &place), MS_PLACE_FOUND, "%zu", n);
+		cr_expect_neq(ms_place_choose(drawn[0].code, n, ENTRY, 1, &place), MS_PLACE_FOUND,
+		              "%zu", n);
 }
 
 Test(place, rdx_is_free_where_no_argument_is_in_it)
@@ -302,14 +351,13 @@ static const struct {
 	uint8_t code[40];
 } whole[] = {
 	{ "push, a short branch, pop", /* test: 0 gives 7 */
-	  { 0x53, 0x48, 0x85, 0xff, 0x74, 0x06, 0x48, 0x8d, 0x04, 0x37, 0x5b, 0xc3, 0xb8, 7, 0, 0, 0, 0x5b,
-	    0xc3 } },
+	  { 0x53, 0x48, 0x85, 0xff, 0x74, 0x06, 0x48, 0x8d, 0x04, 0x37, 0x5b, 0xc3, 0xb8, 7, 0, 0,
+	    0, 0x5b, 0xc3 } },
 	{ "sub of the stack, a value read beside %rip",
-	  { 0x48, 0x83, 0xec, 0x18, 0x48, 0x8b, 0x05, 0x09, 0, 0, 0, 0x48, 0x01, 0xf8, 0x48, 0x83, 0xc4, 0x18,
-	    0xc3, 0x90, 0x11, 0x22, 0x33, 0x44, 0x55, 0, 0, 0 } },
-	{ "sub of more of the stack",
-	  { 0x48, 0x81, 0xec, 0x88, 1, 0, 0, 0x48, 0x8d, 0x44, 0x77, 1, 0x48, 0x81, 0xc4, 0x88, 1, 0, 0,
-	    0xc3 } },
+	  { 0x48, 0x83, 0xec, 0x18, 0x48, 0x8b, 0x05, 0x09, 0,    0,    0,    0x48, 0x01, 0xf8,
+	    0x48, 0x83, 0xc4, 0x18, 0xc3, 0x90, 0x11, 0x22, 0x33, 0x44, 0x55, 0,    0,    0 } },
+	{ "sub of more of the stack", { 0x48, 0x81, 0xec, 0x88, 1,    0,    0, 0x48, 0x8d, 0x44,
+	                                0x77, 1,    0x48, 0x81, 0xc4, 0x88, 1, 0,    0,    0xc3 } },
 	{ "endbr64, a short jump",
 	  { 0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x8d, 0x04, 0x37, 0xeb, 0x03, 0xf4, 0xf4, 0xf4, 0xc3 } },
 	{ "a jump alone", { 0xe9, 3, 0, 0, 0, 0xf4, 0xf4, 0xf4, 0x48, 0x8d, 0x04, 0x37, 0xc3 } },

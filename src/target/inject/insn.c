@@ -17,43 +17,43 @@
  */
 static const char one_byte[] =
 	/* 00 */ "mmmmbz..mmmmbz.."
-	/* 10 */ "mmmmbz..mmmmbz.."
-	/* 20 */ "mmmmbzp.mmmmbzp."
-	/* 30 */ "mmmmbzp.mmmmbzp."
-	/* 40 */ "pppppppppppppppp"
-	/* 50 */ "----------------"
-	/* 60 */ "...mppp.zZbB...."
-	/* 70 */ "jjjjjjjjjjjjjjjj"
-	/* 80 */ "BZ.Bmmmmmmmm.m.."
-	/* 90 */ "----------......"
-	/* a0 */ "....----bz------"
-	/* b0 */ "bbbbbbbbvvvvvvvv"
-	/* c0 */ "BBw-..BZ.-..-..."
-	/* d0 */ "mmmm............"
-	/* e0 */ "........JJ.j...."
-	/* f0 */ "p.pp-.8f......mm";
+		 /* 10 */ "mmmmbz..mmmmbz.."
+		 /* 20 */ "mmmmbzp.mmmmbzp."
+		 /* 30 */ "mmmmbzp.mmmmbzp."
+		 /* 40 */ "pppppppppppppppp"
+		 /* 50 */ "----------------"
+		 /* 60 */ "...mppp.zZbB...."
+		 /* 70 */ "jjjjjjjjjjjjjjjj"
+		 /* 80 */ "BZ.Bmmmmmmmm.m.."
+		 /* 90 */ "----------......"
+		 /* a0 */ "....----bz------"
+		 /* b0 */ "bbbbbbbbvvvvvvvv"
+		 /* c0 */ "BBw-..BZ.-..-..."
+		 /* d0 */ "mmmm............"
+		 /* e0 */ "........JJ.j...."
+		 /* f0 */ "p.pp-.8f......mm";
 
 static const char two_bytes[] =
 	/* 00 */ ".m...-.....-.m.."
-	/* 10 */ "mmmmmmmmmmmmmmmm"
-	/* 20 */ "........mmmmmmmm"
-	/* 30 */ ".-.............."
-	/* 40 */ "mmmmmmmmmmmmmmmm"
-	/* 50 */ "mmmmmmmmmmmmmmmm"
-	/* 60 */ "mmmmmmmmmmmmmmmm"
-	/* 70 */ "BBBBmmm-....mmmm"
-	/* 80 */ "JJJJJJJJJJJJJJJJ"
-	/* 90 */ "mmmmmmmmmmmmmmmm"
-	/* a0 */ "..-mBm.....mBmmm"
-	/* b0 */ "mm.m..mmm.Bmmmmm"
-	/* c0 */ "mmBmBBBm--------"
-	/* d0 */ "mmmmmmmmmmmmmmmm"
-	/* e0 */ "mmmmmmmmmmmmmmmm"
-	/* f0 */ "mmmmmmmmmmmmmmm.";
+		 /* 10 */ "mmmmmmmmmmmmmmmm"
+		 /* 20 */ "........mmmmmmmm"
+		 /* 30 */ ".-.............."
+		 /* 40 */ "mmmmmmmmmmmmmmmm"
+		 /* 50 */ "mmmmmmmmmmmmmmmm"
+		 /* 60 */ "mmmmmmmmmmmmmmmm"
+		 /* 70 */ "BBBBmmm-....mmmm"
+		 /* 80 */ "JJJJJJJJJJJJJJJJ"
+		 /* 90 */ "mmmmmmmmmmmmmmmm"
+		 /* a0 */ "..-mBm.....mBmmm"
+		 /* b0 */ "mm.m..mmm.Bmmmmm"
+		 /* c0 */ "mmBmBBBm--------"
+		 /* d0 */ "mmmmmmmmmmmmmmmm"
+		 /* e0 */ "mmmmmmmmmmmmmmmm"
+		 /* f0 */ "mmmmmmmmmmmmmmm.";
 
 static_assert(sizeof(one_byte) == 257 && sizeof(two_bytes) == 257, "a letter for each opcode");
 
-enum { OPERAND_SIZE = 0x66, REX = 0x40, VEX3 = 0xc4, VEX2 = 0xc5, NO_OPCODE = 0 };
+enum { OPERAND_SIZE = 0x66, REX = 0x40, VEX3 = 0xc4, VEX2 = 0xc5, NO_OPCODE = 0, SIGN = 0x80 };
 
 struct reader {
 	const uint8_t *bytes;
@@ -128,13 +128,11 @@ static bool skip_rest(struct reader *in, char letter)
 		in->at += tested ? z : 0;
 		break;
 	case 'j':
-		skip_distance(in, 1);
-		break;
 	case 'J':
 		/* AMD's processors and Intel's differ on a 66 here. */
 		if (in->narrow)
 			return false;
-		skip_distance(in, 4);
+		skip_distance(in, letter == 'j' ? 1 : 4);
 		break;
 	default:
 		break;
@@ -248,7 +246,9 @@ static char letter_of(const struct ms_insn *insn, uint8_t opcode)
 	case 0:
 		return one_byte[opcode];
 	case 1:
-		return insn->vex && (opcode & 0xf0) == 0x80 ? '.' : two_bytes[opcode];
+		if (insn->vex && (opcode & 0xf0) == 0x80)
+			return '.';
+		return two_bytes[opcode];
 	case 2:
 		return 'm';
 	default:
@@ -277,7 +277,7 @@ uint64_t ms_insn_aim(const struct ms_insn *insn, const uint8_t *bytes, uint64_t 
 	int32_t distance = 0;
 
 	if (insn->relative_len == 1)
-		distance = (int8_t)bytes[insn->relative_at];
+		distance = (bytes[insn->relative_at] ^ SIGN) - SIGN;
 	else
 		memcpy(&distance, bytes + insn->relative_at, sizeof(distance));
 	return at + insn->length + (uint64_t)(int64_t)distance;

@@ -18,10 +18,10 @@ enum { MS_INSN_MAX = 15 };
 
 enum ms_insn_kind {
 	MS_INSN_PLAIN,
-	MS_INSN_JCC,  /* a conditional branch, relative */
-	MS_INSN_JMP,  /* a relative jump */
-	MS_INSN_CALL, /* a relative call */
-	MS_INSN_END,  /* what follows is not reached: ret, an indirect jump, a trap */
+	MS_INSN_JCC,        /* a conditional branch, relative */
+	MS_INSN_JMP,        /* a relative jump */
+	MS_INSN_CALL,       /* a relative call */
+	MS_INSN_END,        /* what follows is not reached: ret, an indirect jump, a trap */
 	MS_INSN_CALL_OTHER, /* an indirect call */
 };
 

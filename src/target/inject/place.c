@@ -18,6 +18,7 @@ enum {
 	SHORT_JCC = 0x70,
 	NEAR_JCC = 0x80,
 	LOW_BITS = 7,
+	SIGN = 0x80,
 };
 
 /* ---- the instruction that stays ---- */
@@ -110,7 +111,7 @@ static bool find_undo(const struct ms_insn *insn, const uint8_t *code, unsigned 
 	if ((opcode == 0x83 || opcode == 0x81) && insn->rex_w && is_register(insn, code) &&
 	    reg_of(insn, code) == 5 && rm_of(insn, code) == RSP) {
 		if (opcode == 0x83)
-			n = (int8_t)code[insn->length - 1];
+			n = (code[insn->length - 1] ^ SIGN) - SIGN;
 		else
 			memcpy(&n, code + insn->length - sizeof(n), sizeof(n));
 		/* Below the stack pointer a signal's handler writes over what stands there. */
@@ -291,14 +292,15 @@ static bool function_leads_into(const struct ms_place *place, const uint8_t *cod
 	for (size_t at = 0; at < n; at += insn.length) {
 		if (!ms_insn_read(code + at, n - at, &insn))
 			return true;
-		if (is_branch(&insn) && leads_into(place, ms_insn_aim(&insn, code + at, place->entry + at)))
+		if (is_branch(&insn) &&
+		    leads_into(place, ms_insn_aim(&insn, code + at, place->entry + at)))
 			return true;
 	}
 	return false;
 }
 
-bool ms_place_is_reached(const struct ms_place *place, const uint8_t *text, size_t n,
-                         uint64_t addr, size_t n_function)
+bool ms_place_is_reached(const struct ms_place *place, const uint8_t *text, size_t n, uint64_t addr,
+                         size_t n_function)
 {
 	uint64_t offset = place->entry - addr;
 

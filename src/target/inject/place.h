@@ -65,7 +65,8 @@ enum ms_place_verdict ms_place_choose(const uint8_t *code, size_t n, uint64_t en
 struct ms_moved {
 	uint8_t bytes[MS_PLACE_MOVED];
 	size_t len;
-	uint8_t at[MS_PLACE_INSNS + 1]; /* of each of the place's instructions, then of the jump back */
+	uint8_t at[MS_PLACE_INSNS +
+	           1]; /* of each of the place's instructions, then of the jump back */
 };
 
 /* Write the beginning anew, to run at @addr. Returns false when something is not within 2 GB. */
@@ -93,7 +94,7 @@ bool ms_jump_write(uint64_t from, uint64_t to, uint8_t ret[MS_JUMP]);
  *
  * @text: n bytes at @addr, the function wholly among them
  */
-bool ms_place_is_reached(const struct ms_place *place, const uint8_t *text, size_t n,
-                         uint64_t addr, size_t n_function);
+bool ms_place_is_reached(const struct ms_place *place, const uint8_t *text, size_t n, uint64_t addr,
+                         size_t n_function);
 
 #endif
