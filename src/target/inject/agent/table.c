@@ -24,10 +24,10 @@ static uint32_t hash(uint64_t block)
 	return (uint32_t)(block >> ALIGNED) * 2654435761U;
 }
 
-static uint8_t *filter_of(struct ms_agent_data *data, uint64_t block)
+static uint32_t place_of(uint64_t block)
 {
 	static_assert(MS_AGENT_FILTER == 1 << 13, "the top 13 bits");
-	return &data->filter[hash(block) >> 19];
+	return hash(block) >> 19;
 }
 
 static uint64_t *bucket_of(struct ms_agent_data *data, uint64_t block)
@@ -52,8 +52,9 @@ uint32_t ms_agent_record_of(uint64_t slot)
 }
 
 /* Once a place is full nothing is taken off: it may say yes for ever, but never no wrongly. */
-static void count(uint8_t *place, int by)
+static void count(struct ms_agent_data *data, uint64_t block, int by)
 {
+	uint8_t *place = &data->filter[place_of(block)];
 	uint8_t was = __atomic_load_n(place, __ATOMIC_RELAXED);
 
 	while (was != FULL && !__atomic_compare_exchange_n(place, &was, (uint8_t)(was + by), false,
@@ -113,10 +114,9 @@ void ms_agent_release(struct ms_agent_data *data, uint32_t record)
 bool ms_agent_enter(struct ms_agent_data *data, uint64_t block, uint32_t record)
 {
 	uint64_t *slots = bucket_of(data, block);
-	uint8_t *place = filter_of(data, block);
 
 	__atomic_store_n(&data->records[record].block, block, __ATOMIC_RELEASE);
-	count(place, 1);
+	count(data, block, 1);
 	for (unsigned i = 0; i < MS_AGENT_WAYS; i++) {
 		uint64_t none = 0;
 		if (__atomic_compare_exchange_n(&slots[i], &none, slot_of(block, record), false,
@@ -125,7 +125,7 @@ bool ms_agent_enter(struct ms_agent_data *data, uint64_t block, uint32_t record)
 			return true;
 		}
 	}
-	count(place, -1);
+	count(data, block, -1);
 	__atomic_fetch_add(&data->n_dropped, 1, __ATOMIC_RELAXED);
 	ms_agent_release(data, record);
 	return false;
@@ -133,7 +133,7 @@ bool ms_agent_enter(struct ms_agent_data *data, uint64_t block, uint32_t record)
 
 bool ms_agent_may_have(const struct ms_agent_data *data, uint64_t block)
 {
-	return __atomic_load_n(&data->filter[hash(block) >> 19], __ATOMIC_ACQUIRE);
+	return __atomic_load_n(&data->filter[place_of(block)], __ATOMIC_ACQUIRE);
 }
 
 uint32_t ms_agent_take(struct ms_agent_data *data, uint64_t block)
@@ -151,7 +151,7 @@ uint32_t ms_agent_take(struct ms_agent_data *data, uint64_t block)
 		if (!__atomic_compare_exchange_n(&slots[i], &slot, 0, false, __ATOMIC_ACQ_REL,
 		                                 __ATOMIC_RELAXED))
 			continue;
-		count(filter_of(data, block), -1);
+		count(data, block, -1);
 		return ms_agent_record_of(slot);
 	}
 	return MS_AGENT_NONE;
