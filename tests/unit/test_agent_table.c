@@ -115,6 +115,42 @@ Test(agent_table, what_has_no_room_is_dropped_and_counted)
 	free(known);
 }
 
+/* Which bucket the one block that is live is in. */
+static size_t bucket(const struct ms_agent_data *data)
+{
+	size_t at = 0;
+
+	while (!data->slots[at])
+		at++;
+	return at / MS_AGENT_WAYS;
+}
+
+Test(agent_table, a_bucket_that_is_full_takes_no_more_and_keeps_nothing)
+{
+	uint64_t same[MS_AGENT_WAYS + 1], block = BASE;
+	struct ms_agent_data *data = table();
+	size_t first = SIZE_MAX, n = 0;
+
+	for (; n < MS_AGENT_WAYS + 1; block += STEP) {
+		cr_assert(add(data, block));
+		if (first == SIZE_MAX)
+			first = bucket(data);
+		if (bucket(data) == first)
+			same[n++] = block;
+		cr_assert(drop(data, block));
+	}
+	for (n = 0; n < MS_AGENT_WAYS; n++)
+		cr_assert(add(data, same[n]));
+	cr_expect_not(add(data, same[n]));
+	cr_expect_eq(data->n_dropped, 1);
+	cr_expect_not(drop(data, same[n]));
+	for (n = 0; n < MS_AGENT_WAYS; n++)
+		cr_expect(drop(data, same[n]));
+	for (size_t i = 0; i < MS_AGENT_FILTER; i++)
+		cr_assert_eq(data->filter[i], 0);
+	cr_expect_eq(n_free(data), MS_AGENT_RECORDS, "no record is lost");
+}
+
 Test(agent_table, a_place_of_the_filter_that_lost_count_stays)
 {
 	struct ms_agent_data *data = table();
