@@ -52,7 +52,7 @@ def test_searches_itself(name, variant, case):
 # What gperftools' own start leaves behind is one leak more than the cases count.
 OTHERS = [a for a in ALLOCATORS if a.suite == HOST and a.way == "preload" and not a.tag and a.name in ("jemalloc", "mimalloc")]
 WITH_OTHERS = [(allocator, name, case) for allocator in OTHERS
-               for name in ("c_api", "c_contexts", "c_holders", "c_steady", "cc_merged") for case in cases(name, "shared")]
+               for name in ("c_api", "c_contexts", "c_holders", "c_steady", "c_why", "cc_merged") for case in cases(name, "shared")]
 
 
 @pytest.mark.parametrize("allocator,name,case", WITH_OTHERS, ids=[f"{a}-{name}:{case}" for a, name, case in WITH_OTHERS])

@@ -152,14 +152,16 @@ static enum ms_status answer_subject(struct ms_why *why, size_t i, struct ms_err
 	struct ms_subject *subject = &why->report->answer.subjects.at[i];
 	struct ms_range asking = asking_frames(why);
 	enum ms_status st;
+	bool aside;
 
 	if (!ms_subject_is_node(subject))
 		return MS_OK;
-	if (asking.end && ms_chains_held(&why->chains, why->blocks[i]))
+	aside = asking.end && ms_chains_held(&why->chains, why->blocks[i]);
+	if (aside)
 		ms_chains_set_aside(&why->chains, asking, why->blocks[i]);
 	if (!ms_chains_held(&why->chains, why->blocks[i])) {
 		st = find_holders(why, subject, why->blocks[i], err);
-		return st || !asking.end ? st : take_aside(why, subject, err);
+		return st || !aside ? st : take_aside(why, subject, err);
 	}
 	subject->standing = MS_STANDS_REACHABLE;
 	return why->question->all ? find_all(why, subject, why->blocks[i], err)
