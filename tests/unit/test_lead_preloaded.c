@@ -180,9 +180,11 @@ ParameterizedTest(struct library *library, lead_preloaded, who_allocates_is_led_
 	cr_expect_geq(sum.inside, ENOUGH, "%s: hardly ever caught inside", library->path);
 	cr_expect_geq(sum.led, ENOUGH, "%s: hardly ever led out", library->path);
 	cr_expect_lt(sum.late, sum.clones, "%s: there never was time", library->path);
-	/* One may be about to start jemalloc's thread in the background, which no clone may. */
-	cr_expect_leq(sum.left, library->setting[0] ? 1 : 0, "%s %s", library->path,
-	              library->setting);
+	/*
+	 * One may be about to start jemalloc's thread in the background, which no clone may; and the
+	 * machine may keep one off its processors for all of the time that it is given.
+	 */
+	cr_expect_leq(sum.left, 1, "%s %s", library->path, library->setting);
 }
 
 ParameterizedTestParameters(lead_preloaded, who_sleeps_is_outside)
