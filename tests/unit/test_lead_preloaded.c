@@ -181,8 +181,8 @@ ParameterizedTest(struct library *library, lead_preloaded, who_allocates_is_led_
 	cr_expect_geq(sum.led, ENOUGH, "%s: hardly ever led out", library->path);
 	cr_expect_lt(sum.late, sum.clones, "%s: there never was time", library->path);
 	/*
-	 * One may be about to start jemalloc's thread in the background, which no clone may; and the
-	 * machine may keep one off its processors for all of the time that it is given.
+	 * One may be about to start jemalloc's thread in the background, which no clone may; and
+	 * the machine may keep one off its processors for all of the time that it is given.
 	 */
 	cr_expect_leq(sum.left, 1, "%s %s", library->path, library->setting);
 }
