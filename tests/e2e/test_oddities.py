@@ -33,7 +33,8 @@ def test_a_tuned_heap(suite, mood):
     with Target([compile_target(program, suite), what], tunables(settings)) as target:
         report = check_scanned(scan(target.pid, "--no-fold"))
         support.check_truth(report, target)
-        assert not report["warnings"], report["warnings"]
+        # where this machine has huge pages set apart, they are in use, and no clone may share them
+        assert not [text for text in report["warnings"] if mood != "huge" or "hugetlbfs" not in text], report["warnings"]
 
 
 def debug_library(suite):
