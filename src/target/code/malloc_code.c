@@ -98,8 +98,8 @@ static bool is_called(struct ms_image *image)
 {
 	ms_addr at;
 
-	return !ms_image_is_program(image) && (ms_image_find(image, "pthread_mutex_lock", &at) ||
-	                                       ms_image_find(image, "__tls_get_addr", &at));
+	return ms_image_find(image, "pthread_mutex_lock", &at) ||
+	       ms_image_find(image, "__tls_get_addr", &at);
 }
 
 static bool add_musl(struct ms_collection *shared, const struct ms_image *image,
