@@ -151,11 +151,11 @@ static bool wants_all_types(const struct scan *s)
 
 static void note_tails(struct scan *s)
 {
-	const struct ms_tails_told *told = &s->tails.told;
+	const struct ms_tails_sums *sums = &s->tails.sums;
 	uint64_t all = 0;
 
 	for (size_t i = 0; i < MS_TAIL_KINDS; i++)
-		all += told->containers[i];
+		all += sums->containers[i];
 	if (!ms_abi_is_plain(&s->src->abi))
 		ms_note_add(s->arena, &s->report->warnings,
 		            "--strict-containers has no effect: containers of programs with "
@@ -165,11 +165,11 @@ static void note_tails(struct scan *s)
 		            "--strict-containers: %llu pointers in %llu unused bytes of "
 		            "%llu containers (vectors %llu, strings %llu, parts of deques %llu) "
 		            "keep nothing alive",
-		            (unsigned long long)told->pointers, (unsigned long long)told->bytes,
+		            (unsigned long long)sums->pointers, (unsigned long long)sums->bytes,
 		            (unsigned long long)all,
-		            (unsigned long long)told->containers[MS_TAIL_VECTOR],
-		            (unsigned long long)told->containers[MS_TAIL_STRING],
-		            (unsigned long long)told->containers[MS_TAIL_DEQUE]);
+		            (unsigned long long)sums->containers[MS_TAIL_VECTOR],
+		            (unsigned long long)sums->containers[MS_TAIL_STRING],
+		            (unsigned long long)sums->containers[MS_TAIL_DEQUE]);
 }
 
 /* From here on all that follows pointers does so without the tails of containers. */

@@ -65,9 +65,9 @@ Test(strict, the_spare_room_of_a_vector_is_hidden)
 
 	cr_assert(hides(block + 24) && is_hidden(block + 87));
 	cr_assert_not(is_hidden(block + 23));
-	cr_assert_eq(d.tails.told.containers[MS_TAIL_VECTOR], 1);
-	cr_assert_eq(d.tails.told.pointers, 7);
-	cr_assert_eq(d.tails.told.bytes, 64);
+	cr_assert_eq(d.tails.sums.containers[MS_TAIL_VECTOR], 1);
+	cr_assert_eq(d.tails.sums.pointers, 7);
+	cr_assert_eq(d.tails.sums.bytes, 64);
 	d.fake.no_view = true;
 	cr_assert(hides(block + 24));
 	d.strict = false;
@@ -191,7 +191,7 @@ Test(strict, what_is_behind_a_string_is_hidden)
 	dk_put(&d, block + 32, drawn_kinds_block(&d, 24));
 	cr_assert(hides(block + 24));
 	cr_assert_not(is_hidden(block + 23));
-	cr_assert_eq(d.tails.told.containers[MS_TAIL_STRING], 1);
+	cr_assert_eq(d.tails.sums.containers[MS_TAIL_STRING], 1);
 	ms_fake_put(&d.fake, ELSEWHERE, block);
 	cr_assert_not(hides(block + 24));
 	ms_fake_put(&d.fake, ELSEWHERE, 0);
@@ -243,7 +243,7 @@ Test(strict, the_ends_of_a_deque_are_hidden)
 	cr_assert(is_hidden(part[2] + 32) && is_hidden(part[2] + 519));
 	cr_assert(is_hidden(map + 8) && is_hidden(map + 40));
 	cr_assert_not(is_hidden(map + 16) || is_hidden(map + 39));
-	cr_assert_eq(d.tails.told.containers[MS_TAIL_DEQUE], 3);
+	cr_assert_eq(d.tails.sums.containers[MS_TAIL_DEQUE], 3);
 	/* A part alone has both ends. */
 	dk_put(&d, HOLDER, map, 8, part[1] + 24, part[1], part[1] + 512, map + 24, part[1] + 64,
 	       part[1], part[1] + 512, map + 24);

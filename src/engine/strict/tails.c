@@ -126,9 +126,9 @@ static bool hide(struct ms_tails *tails, const struct ms_tails_judge *judge,
 	look_at(judge, tail, back, &verdict);
 	if (verdict.in_use || !verdict.any)
 		return true;
-	tails->told.containers[tail->of]++;
-	tails->told.pointers += verdict.pointers;
-	tails->told.bytes += ms_range_len(front) + ms_range_len(back);
+	tails->sums.containers[tail->of]++;
+	tails->sums.pointers += verdict.pointers;
+	tails->sums.bytes += ms_range_len(front) + ms_range_len(back);
 	return ms_ranges_add(tails->arena, &tails->hidden, front.begin, front.end) &&
 	       ms_ranges_add(tails->arena, &tails->hidden, back.begin, back.end);
 }

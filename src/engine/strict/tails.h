@@ -49,7 +49,7 @@ struct ms_tail {
 };
 
 /* What was hidden. */
-struct ms_tails_told {
+struct ms_tails_sums {
 	uint64_t containers[MS_TAIL_KINDS];
 	uint64_t pointers; /* words in them that point to blocks */
 	uint64_t bytes;
@@ -62,7 +62,7 @@ struct ms_tails {
 	bool failed; /* no memory */
 	/* Once judged: */
 	struct ms_ranges hidden; /* tidy */
-	struct ms_tails_told told;
+	struct ms_tails_sums sums;
 };
 
 void ms_tails_claim(struct ms_tails *tails, const struct ms_tail_claim *claim);
