@@ -156,6 +156,11 @@ def compile_target(name, suite=HOST, variant="dynamic", compiler="gcc", flags=()
                                *(libc_flags or suite_flags)(suite, variant), "-o", PART, source, *flags, *libs])
 
 
+def stripped(program):
+    """A built program without its symbols, beside it."""
+    return build(program.with_name(f"{program.name}-stripped"), program.stat().st_mtime, ["strip", "-o", PART, program])
+
+
 SPECIAL = pathlib.Path(__file__).parent / "special"
 HOSTILE = pathlib.Path(__file__).parent.parent / "hostile"
 

@@ -16,11 +16,7 @@ from support import SNAPSHOT, Process, Target, compile_target, memscan
 
 @pytest.fixture(scope="module")
 def target():
-    plain = compile_target("containers.cc", compiler="g++")
-    stripped = plain.with_name(f"containers-stripped.{os.getpid()}")
-    subprocess.run(["strip", "-o", stripped, plain], check=True)
-    with Target([stripped]) as started:
-        stripped.unlink()
+    with Target([support.stripped(compile_target("containers.cc", compiler="g++"))]) as started:
         yield started
 
 

@@ -2,7 +2,6 @@
 """What blocks of real libraries are: each is made by a call of the library, in a program that says where it is."""
 
 import ctypes.util
-import json
 import os
 import subprocess
 import sys
@@ -97,7 +96,7 @@ def test_blocks_are_named(case):
         for address in wanted:
             done = memscan("why", "--pid", process.pid, *SNAPSHOT, "--json", address)
             assert done.status == 0, str(done)
-            told = json.loads(done.stdout)["subjects"][0]
+            told = support.read_answer(done.stdout)["subjects"][0]
             # SQLite has a block's length in front of it
             assert int(address, 16) - int(told["address"], 16) in (0, 8), told
             named[address] = told.get("type", {}).get("name")
@@ -117,4 +116,4 @@ def test_strings_of_qt_are_named():
         for name in ("data of QString", "data of QByteArray"):
             done = memscan("why", "--pid", process.pid, *SNAPSHOT, "--json", name)
             assert done.status == 0, str(done)
-            assert 300 <= json.loads(done.stdout)["blocks_of_type"] < 1000, str(done)
+            assert 300 <= support.read_answer(done.stdout)["blocks_of_type"] < 1000, str(done)

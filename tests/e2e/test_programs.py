@@ -18,7 +18,7 @@ import pytest
 
 import support
 from servers import Load, Postgres, accepts, free_port, need, start_nginx, title_of
-from support import COULD_NOT_SCAN, GLIBC, HOST, Process, check_scanned, scan, suite_program
+from support import GLIBC, HOST, Process, check_scanned, scan, suite_program
 
 
 def scan_working(pid, table, name, may_vanish=False):

@@ -6,7 +6,6 @@ asked as it was built, and stripped.
 """
 
 import os
-import subprocess
 
 import pytest
 
@@ -19,14 +18,7 @@ PLANTED, ENTRIES = 1000 * 2000, 1000
 
 def build(stripped):
     plain = compile_target("hoard.cc", compiler="g++")
-    if not stripped:
-        return plain
-    bare = plain.with_name("hoard-stripped")
-    if not bare.exists() or bare.stat().st_mtime < plain.stat().st_mtime:
-        part = bare.with_name(f"{bare.name}.{os.getpid()}")
-        subprocess.run(["strip", "-o", part, plain], check=True)
-        part.rename(bare)
-    return bare
+    return support.stripped(plain) if stripped else plain
 
 
 def retained(target, *args):

@@ -34,10 +34,7 @@ def target(request):
     if request.param == "libc++" and not has_libcxx():
         pytest.skip("LLVM's library of C++ is not installed")
     plain = compile_target("stale.cc", compiler=compiler, tag="-" + request.param, flags=flags)
-    stripped = plain.with_name(f"{plain.name}-stripped.{os.getpid()}")
-    subprocess.run(["strip", "-o", stripped, plain], check=True)
-    with Target([stripped]) as started:
-        stripped.unlink()
+    with Target([support.stripped(plain)]) as started:
         yield started
 
 

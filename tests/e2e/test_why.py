@@ -20,14 +20,7 @@ BUILDS = ("symbols", "stripped")
 
 def build(how):
     plain = compile_target("held.cc", compiler="g++")
-    if how == "symbols":
-        return plain
-    stripped = plain.with_name("held-stripped")
-    if not stripped.exists() or stripped.stat().st_mtime < plain.stat().st_mtime:
-        part = stripped.with_name(f"{stripped.name}.{os.getpid()}")
-        subprocess.run(["strip", "-o", part, plain], check=True)
-        part.rename(stripped)
-    return stripped
+    return plain if how == "symbols" else support.stripped(plain)
 
 
 @pytest.fixture(scope="module", params=BUILDS)
