@@ -277,7 +277,7 @@ Test(dynamic, ends_with_its_last_entry_or_after_as_many_as_there_can_be)
 	cr_expect_eq(dynamic.symbols, BASE + SYMBOLS);
 	cr_expect_eq(dynamic.rela_bytes, 48);
 	cr_expect_eq(dynamic.hash, 0);
-	cr_expect_not(dynamic.shared);
+	cr_expect_not(ms_dynamic_is_shared(&dynamic));
 	memset(memory.bytes, 1, BYTES);
 	memory.n_reads = 0;
 	(void)ms_dynamic_read(from, BASE, BIAS);
@@ -302,7 +302,7 @@ Test(dynamic, of_a_library_has_a_name_or_needs_others)
 
 		entries[3] = (Elf64_Dyn){ cases[i].tag, { 1 } };
 		dynamic = ms_dynamic_read(from, BASE + DYNAMIC, BIAS);
-		cr_expect_eq(dynamic.shared, cases[i].shared, "case %zu", i);
+		cr_expect_eq(ms_dynamic_is_shared(&dynamic), cases[i].shared, "case %zu", i);
 		cr_expect_eq(dynamic.needs, cases[i].needs, "case %zu", i);
 	}
 }

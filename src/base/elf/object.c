@@ -129,7 +129,6 @@ struct ms_dynamic ms_dynamic_read(struct ms_reader from, ms_addr at, ms_addr bia
 		ret.needs |= entry.d_tag == DT_NEEDED;
 		ret.named |= entry.d_tag == DT_SONAME;
 	}
-	ret.shared = ret.named || ret.needs;
 	return ret;
 }
 

@@ -55,10 +55,14 @@ struct ms_dynamic {
 	ms_addr debug;
 	ms_addr rela; /* relocations with addends */
 	uint64_t rela_bytes;
-	bool named;  /* it has a name that others need it by */
-	bool needs;  /* it needs others */
-	bool shared; /* one of the two */
+	bool named; /* it has a name that others need it by */
+	bool needs; /* it needs others */
 };
+
+static inline bool ms_dynamic_is_shared(const struct ms_dynamic *dynamic)
+{
+	return dynamic->named || dynamic->needs;
+}
 
 /* Read the dynamic section at @at of the object that is loaded with @bias. */
 struct ms_dynamic ms_dynamic_read(struct ms_reader from, ms_addr at, ms_addr bias);

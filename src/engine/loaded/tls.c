@@ -99,7 +99,7 @@ bool ms_tls_find(struct ms_peek *peek, ms_addr begin, struct ms_tls *ret)
 		return false;
 	if (object.dynamic)
 		dynamic = ms_dynamic_read(from, object.dynamic, object.bias);
-	if (!object.dynamic || (dynamic.strings && !dynamic.shared)) {
+	if (!object.dynamic || (dynamic.strings && !ms_dynamic_is_shared(&dynamic))) {
 		*ret = nearest(&object);
 		return true;
 	}

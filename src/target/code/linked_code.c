@@ -166,10 +166,12 @@ static void look_at_head(struct search *s)
 	    ms_range_has(s->text.range, object->bias + head.e_entry))
 		s->entry = object->bias + head.e_entry;
 	s->is_static = !object->has_interpreter;
-	if (object->dynamic)
-		s->is_static &= !ms_dynamic_read((struct ms_reader){ read_bytes, &image },
-		                                 object->dynamic, object->bias)
-		                         .shared;
+	if (object->dynamic) {
+		struct ms_dynamic dynamic = ms_dynamic_read(
+			(struct ms_reader){ read_bytes, &image }, object->dynamic, object->bias);
+
+		s->is_static &= !ms_dynamic_is_shared(&dynamic);
+	}
 }
 
 /* ---- references ---- */
