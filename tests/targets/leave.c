@@ -66,7 +66,7 @@ static void load(void)
 	static void *volatile list;
 
 	for (int i = 0; i < 400000; i++) {
-		void **block = fresh(64);
+		void **block = fresh(240);
 
 		block[0] = list;
 		list = block;
