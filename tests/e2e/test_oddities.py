@@ -75,3 +75,13 @@ def test_checked_blocks(suite, setting):
         truth = target.leaks()
         assert not told.keys() - truth.keys() and len(told) > 0.9 * len(truth)
         assert all(0 <= told[at] - truth[at] < 2 * 16 + 4096 for at in told)
+
+
+@pytest.mark.parametrize("suite", GLIBC)
+@pytest.mark.parametrize("snapshot", ["fork", "copy"])
+def test_a_heap_that_the_program_itself_supplies(suite, snapshot):
+    """By __morecore, which 2.34 took away: then it is an ordinary heap."""
+    with Target([compile_target("own_sbrk", suite)]) as target:
+        report = check_scanned(scan(target.pid, "--no-fold", "--snapshot", snapshot))
+        support.check_truth(report, target)
+        assert len(target.leaks()) == 100
