@@ -83,6 +83,7 @@ static struct text_case text_cases[] = {
 	{ "mimalloc", { "mimalloc: error: " }, 0, "mimalloc", false },
 	{ "scudo", { "Scudo ERROR: " }, 0, "scudo", false },
 	{ "hardened_malloc", { "fatal allocator error: " }, 0, "hardened_malloc", false },
+	{ "Chromium", { "partition_alloc/partitions/layout" }, 0, "PartitionAlloc", false },
 	{ "across two pieces", { "gperftools 2.19" }, PIECE - 5, "gperftools 2.19", false },
 	{ "up to the end", { "gperftools 2.19" }, CONSTANTS - 15, "gperftools 2.19", false },
 	{ "a text that the program wrote", { "Scudo ERROR: " }, 0, "", true },

@@ -35,8 +35,9 @@ enum version {
 
 /*
  * Source: the strings of libjemalloc.so.2 5.2.1 to 5.3.1, libtcmalloc.so.4 2.8.1 to 2.18.1,
- * libmimalloc.so.2 2.0.9 and both libclang_rt.scudo of LLVM 14; hardened_malloc's util.c;
- * tcmalloc's malloc_extension.h, of which only Google's has caches for each processor.
+ * libmimalloc.so.2 2.0.9, both libclang_rt.scudo of LLVM 14 and Chromium 150;
+ * hardened_malloc's util.c; tcmalloc's malloc_extension.h, of which only Google's has caches
+ * for each processor.
  */
 static const struct {
 	const char *text;
@@ -49,6 +50,7 @@ static const struct {
 	{ "mimalloc: ", "mimalloc", VERSION_NONE },
 	{ "Scudo ", "scudo", VERSION_NONE },
 	{ "fatal allocator error: ", "hardened_malloc", VERSION_NONE },
+	{ "partition_alloc/partitions", "PartitionAlloc", VERSION_NONE },
 };
 
 enum { N_BANNERS = sizeof(banners) / sizeof(banners[0]) };
