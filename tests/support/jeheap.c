@@ -22,7 +22,8 @@ enum {
 	BASE = 0xc0, /* in its block */
 	ARENA = 0x10000,
 	EDATA = 0x60000,
-	LEAF = 0x1000c0 + 0x100000,
+	LEAVES = 0x1000c0, /* the table of leaves, where there is one */
+	LEAF = LEAVES + 0x100000,
 	HEAP_BYTES = 0x200000,
 	CACHE_BYTES = 0x3000,
 	STACK_INDEX = 40, /* the class of a cache's stacks: 28,672 bytes */
@@ -133,17 +134,35 @@ static ms_addr bin_of(const struct jeheap *h, uint32_t arena, uint32_t index)
 
 enum named { NAMED_ENDS, NAMED_ALL };
 
+/* What a leaf says of @e, whose description begins with @bits. */
+static void draw_entry(const struct pen *pen, const struct jeheap_extent *e, uint64_t bits,
+                       ms_addr at)
+{
+	const struct ms_je_bits *b = pen->h->layout->bits;
+	uint64_t slab = ms_je_field(bits, MS_JE_SLAB_BIT, 1);
+	uint64_t flags = slab;
+
+	if (b->leaf_state)
+		flags |= (uint64_t)ms_je_field(bits, b->state, b->state_bits) << 2;
+	if (pen->h->tree->entry_words == 1) {
+		put(pen, at, e->edata | (uint64_t)e->index << 48 | flags);
+		return;
+	}
+	put(pen, at, e->edata);
+	put(pen, at + 8, b->leaf_state ? e->index << 5 | flags : e->index | slab << 32);
+}
+
 static struct jeheap_extent *draw_extent(struct pen *pen, uint64_t pages, uint64_t bits,
                                          enum named named)
 {
 	struct jeheap *h = pen->h;
 	const struct ms_je_bits *b = h->layout->bits;
 	struct jeheap_extent *e = &h->extents[h->n_extents++];
-	uint64_t word;
 
 	assert(h->n_extents <= JEHEAP_EXTENTS);
 	*e = (struct jeheap_extent){ .edata = BASES + EDATA + h->n_extents * MS_JE_EDATA_BYTES,
-		                     .word = pen->leaf + (pen->at - HEAP) / PAGE * 8,
+		                     .word = pen->leaf +
+		                             (pen->at - HEAP) / PAGE * 8 * h->tree->entry_words,
 		                     .begin = pen->at,
 		                     .pages = pages,
 		                     .arena = pen->arena,
@@ -151,12 +170,9 @@ static struct jeheap_extent *draw_extent(struct pen *pen, uint64_t pages, uint64
 	put(pen, e->edata, bits | pen->arena);
 	put(pen, e->edata + MS_JE_EDATA_ADDR, pen->at);
 	put(pen, e->edata + MS_JE_EDATA_SIZE, pages * PAGE | 7);
-	word = e->edata | (uint64_t)e->index << 48 | ms_je_field(bits, MS_JE_SLAB_BIT, 1);
-	if (b->leaf_state)
-		word |= (uint64_t)ms_je_field(bits, b->state, b->state_bits) << 2;
 	for (uint64_t i = 0; i < pages; i++)
 		if (named == NAMED_ALL || i == 0 || i == pages - 1)
-			put(pen, e->word + i * 8, word);
+			draw_entry(pen, e, bits, e->word + i * 8 * h->tree->entry_words);
 	pen->at += pages * PAGE;
 	return e;
 }
@@ -363,7 +379,7 @@ static void draw_token(struct pen *pen, const char *token, size_t len)
 static const struct ms_je_layout *layout_of(const char *version)
 {
 	for (size_t i = 0; i < ms_je_n_layouts; i++)
-		if (!strcmp(ms_je_layouts[i].version, version))
+		if (ms_name_begins(version, ms_je_layouts[i].version))
 			return &ms_je_layouts[i];
 	no_such("version", version);
 }
@@ -395,6 +411,18 @@ static bool present(struct ms_source *src, struct ms_range within, struct ms_ran
 	return false;
 }
 
+static void draw_tree(struct pen *pen)
+{
+	const struct ms_je_tree *tree = pen->h->tree;
+	ms_addr at = pen->h->root + (HEAP >> tree->root_shift) * 8;
+
+	if (tree->table_words) {
+		put(pen, at, BASES + LEAVES);
+		at = BASES + LEAVES + (HEAP >> tree->leaf_shift) % tree->table_words * 8;
+	}
+	put(pen, at, pen->leaf);
+}
+
 void jeheap_draw(struct jeheap *h, const char *version, const char *picture)
 {
 	struct pen pen = { .h = h, .leaf = BASES + LEAF, .at = HEAP };
@@ -405,11 +433,12 @@ void jeheap_draw(struct jeheap *h, const char *version, const char *picture)
 	h->ops.present = present;
 	h->fake.base.ops = &h->ops;
 	h->layout = layout_of(version);
+	h->tree = &ms_je_trees[strstr(version, " wide") != NULL];
 	draw_module(&pen);
 	(void)ms_fake_map(&h->fake, BASES, JEHEAP_ARENAS * (size_t)BASE_BYTES, RW, "");
 	(void)ms_fake_map(&h->fake, HEAP, HEAP_BYTES, RW, "");
 	(void)ms_fake_map(&h->fake, THREADS, CACHE_BYTES, RW, "");
-	put(&pen, h->root + (HEAP >> MS_JE_LEAF_SHIFT) * 8, pen.leaf);
+	draw_tree(&pen);
 	draw_arena(&pen, 0);
 	place_caches(&pen);
 	while (*picture) {
@@ -524,9 +553,14 @@ ms_addr jeheap_place(const struct jeheap *h, const char *name)
 	if (sscanf(name, "edata%u.%15s", &n, field) == 2)
 		return h->extents[n].edata + field_of(field, in_edata, edata_offsets);
 	if (sscanf(name, "word%u.%u", &n, &index) == 2)
-		return h->extents[n].word + index * 8u;
+		return h->extents[n].word + index * 8u * h->tree->entry_words;
+	if (sscanf(name, "said%u.%u", &n, &index) == 2)
+		return h->extents[n].word + index * 16u + 8;
 	if (sscanf(name, "root%u", &n) == 1)
-		return h->root + (h->extents[n].begin >> MS_JE_LEAF_SHIFT) * 8;
+		return h->root + (h->extents[n].begin >> h->tree->root_shift) * 8;
+	if (sscanf(name, "leaves%u", &n) == 1)
+		return BASES + LEAVES +
+		       (h->extents[n].begin >> h->tree->leaf_shift) % h->tree->table_words * 8;
 	if (sscanf(name, "arena%u.%15s", &n, field) == 2)
 		return arena_place(h, n, field);
 	if (sscanf(name, "bin%u.%u.%15s", &n, &index, field) == 3)

@@ -46,6 +46,7 @@ struct jeheap {
 	struct ms_fake fake;
 	struct ms_source_ops ops;
 	const struct ms_je_layout *layout;
+	const struct ms_je_tree *tree;
 	ms_addr table; /* of arenas */
 	ms_addr root;
 	ms_addr arenas[JEHEAP_ARENAS];
@@ -71,6 +72,7 @@ struct jeheap {
 	char wrong[MS_ERROR_TEXT];
 };
 
+/* @version: "5.3.0", or "5.3.0 wide" with a tree for 57 bits of address */
 void jeheap_draw(struct jeheap *h, const char *version, const char *picture);
 
 /*
@@ -88,7 +90,8 @@ void jeheap_deinit(struct jeheap *h);
  * leaf, about page P of extent N), "rootN", "arenaN.FIELD" (nactive internal tcaches base, lockN of
  * its locks), "binN.A" (curregs curslabs nmalloc lock) of class A in arena N, "largeN.A",
  * "baseN.FIELD" (ind blocks hooks), "ringN.FIELD" (next prev arena), "cacheN.A.K" (word K of the
- * bin of class A), "stackN". A class is an index.
+ * bin of class A), "stackN". Of a wide tree also "saidN.P", the word behind wordN.P, and
+ * "leavesN", the word for extent N in the table. A class is an index.
  */
 ms_addr jeheap_place(const struct jeheap *h, const char *name);
 

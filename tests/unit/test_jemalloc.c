@@ -9,6 +9,7 @@
 #define PARAMS(rows) cr_make_param_array(struct row, rows, sizeof(rows) / sizeof((rows)[0]))
 
 static const char *const versions[] = { "5.2.1", "5.3.0", "5.3.1" };
+static const char *const wide[] = { "5.2.1 wide", "5.3.0 wide", "5.3.1 wide" };
 static struct jeheap h;
 
 struct row {
@@ -39,15 +40,21 @@ ParameterizedTestParameters(jemalloc, tells_what_is_drawn)
 	return PARAMS(rows);
 }
 
+static void tells(const struct row *row, const char *drawn, const char *version)
+{
+	jeheap_draw(&h, drawn, row->picture);
+	cr_expect_str_empty(jeheap_try(&h), "%s, %s: %s", row->name, drawn, h.wrong);
+	cr_expect(jeheap_says(&h, row->says), "%s, %s: %s", row->name, drawn, row->says);
+	cr_assert_eq(h.found.n, 1);
+	cr_expect_str_eq(h.found.at[0].version, version);
+	jeheap_deinit(&h);
+}
+
 ParameterizedTest(struct row *row, jemalloc, tells_what_is_drawn, .timeout = 60)
 {
 	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
-		jeheap_draw(&h, versions[i], row->picture);
-		cr_expect_str_empty(jeheap_try(&h), "%s, %s: %s", row->name, versions[i], h.wrong);
-		cr_expect(jeheap_says(&h, row->says), "%s, %s: %s", row->name, versions[i],
-		          row->says);
-		cr_expect_str_eq(h.found.at[0].version, versions[i]);
-		jeheap_deinit(&h);
+		tells(row, versions[i], versions[i]);
+		tells(row, wide[i], versions[i]);
 	}
 }
 
@@ -91,17 +98,62 @@ ParameterizedTestParameters(jemalloc, doubts_what_contradicts_itself)
 	return PARAMS(rows);
 }
 
+static void doubts(const struct row *row, const char *drawn)
+{
+	jeheap_draw(&h, drawn, row->picture);
+	jeheap_break(&h, row->damage);
+	cr_expect_str_empty(jeheap_doubt(&h), "%s, %s: %s", row->name, drawn, h.wrong);
+	/* what is no tree any more has no evidence */
+	cr_expect(!*row->says || jeheap_says(&h, row->says), "%s, %s: %s", row->name, drawn,
+	          row->says);
+	jeheap_deinit(&h);
+}
+
 ParameterizedTest(struct row *row, jemalloc, doubts_what_contradicts_itself, .timeout = 60)
 {
 	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
-		jeheap_draw(&h, versions[i], row->picture);
-		jeheap_break(&h, row->damage);
-		cr_expect_str_empty(jeheap_doubt(&h), "%s, %s: %s", row->name, versions[i],
-		                    h.wrong);
-		cr_expect(jeheap_says(&h, row->says), "%s, %s: %s", row->name, versions[i],
-		          row->says);
-		jeheap_deinit(&h);
+		doubts(row, versions[i]);
+		doubts(row, wide[i]);
 	}
+}
+
+/* Where an address can have 57 bits, two words say what one does elsewhere. */
+ParameterizedTestParameters(jemalloc, doubts_a_wide_tree)
+{
+	static struct row rows[] = {
+		{ "a state", "s16:u", "said2.0 ^= 8", "contradict" },
+		{ "a class", "s16:u", "said2.0 ^= 0x60", "contradict" },
+		{ "a class that there is not", "s16:u", "said2.0 += 0x40000000", "contradict" },
+		{ "no slab", "s16:u", "said2.0 ^= 1", "contradict" },
+		{ "an extent that is not aligned", "s16:u", "word2.0 += 1", "contradict" },
+		{ "an extent beyond all memory", "s16:u", "word2.0 += 0x1000000000000",
+		  "contradict" },
+		{ "a leaf elsewhere", "s16:u", "leaves2 += 0x40", "" },
+		{ "no leaf", "s16:u", "leaves2 = 0", "" },
+		{ "a table elsewhere", "s16:u", "root2 -= 8", "" },
+	};
+
+	return PARAMS(rows);
+}
+
+ParameterizedTest(struct row *row, jemalloc, doubts_a_wide_tree, .timeout = 60)
+{
+	doubts(row, wide[1]);
+	doubts(row, wide[2]);
+}
+
+/* Before 5.3 the class is one half of the second word, the slab the other. */
+Test(jemalloc, doubts_an_older_wide_tree)
+{
+	static const struct row rows[] = {
+		{ "a class", "s16:u", "said2.0 ^= 3", "contradict" },
+		{ "a class that there is not", "s16:u", "said2.0 += 0x10000000", "contradict" },
+		{ "no slab", "s16:u", "said2.0 ^= 0x100000000", "contradict" },
+		{ "neither a slab nor none", "s16:u", "said2.0 += 0x8000000000", "contradict" },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		doubts(&rows[i], wide[0]);
 }
 
 /* Rust builds it so by default: no bin counts, and caches are found in threads' storage. */
@@ -110,7 +162,8 @@ Test(jemalloc, a_build_that_does_not_count)
 	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
 		bool is_read = strcmp(versions[i], "5.2.1") != 0;
 
-		jeheap_draw(&h, versions[i], "s320:uu.c l20480 k20480 ; s16:uu.u");
+		jeheap_draw(&h, i % 2 ? wide[i] : versions[i],
+		            "s320:uu.c l20480 k20480 ; s16:uu.u");
 		jeheap_uncount(&h, false);
 		cr_expect_str_empty(is_read ? jeheap_try(&h) : jeheap_doubt(&h), "%s: %s",
 		                    versions[i], h.wrong);
@@ -142,6 +195,54 @@ Test(jemalloc, a_cache_that_is_not_found_where_nothing_counts)
 	doubts_uncounted("a bin of no stack", false, "cache0.1.2 ^= 0x2000000000", "contradicts");
 	doubts_uncounted("pages", false, "arena0.nactive += 1", "pages in use");
 	doubts_uncounted("a lock", false, "bin0.1.lock = 1", "locked the bin of 16");
+}
+
+/* Have the word of @place in a slot beside it, too, or in that alone. */
+static void draw_beside(const char *place, int64_t distance, bool keep)
+{
+	ms_addr at = jeheap_place(&h, place);
+	uint64_t word = 0;
+
+	cr_assert(ms_source_word(&h.fake.base, at, &word));
+	ms_fake_put(&h.fake, at + (uint64_t)distance, word);
+	if (!keep)
+		ms_fake_put(&h.fake, at, 0);
+}
+
+Test(jemalloc, a_wide_tree_leads_to_each_leaf_once)
+{
+	jeheap_draw(&h, wide[1], "s16:u");
+	draw_beside("leaves2", 8, true);
+	cr_expect_str_empty(jeheap_doubt(&h), "%s", h.wrong);
+	cr_expect(jeheap_says(&h, "overlap"));
+	jeheap_deinit(&h);
+}
+
+/* The root is found by the first of its tables, and this by its first leaf. */
+Test(jemalloc, tables_are_at_their_place)
+{
+	static const struct {
+		const char *place;
+		bool keep;
+	} cases[] = { { "root2", true }, { "leaves2", true }, { "leaves2", false } };
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		jeheap_draw(&h, wide[1], "s16:u");
+		draw_beside(cases[i].place, -8, cases[i].keep);
+		cr_expect_eq(jeheap_decode(&h), MS_OK);
+		cr_expect_eq(h.found.n, 0, "%s, %zu", cases[i].place, i);
+		jeheap_deinit(&h);
+	}
+}
+
+Test(jemalloc, a_leaf_without_extents_is_none)
+{
+	jeheap_draw(&h, "5.3.0", "s16:u");
+	ms_fake_put(&h.fake, jeheap_place(&h, "root2"), 0);
+	ms_fake_put(&h.fake, h.root, h.bases[0] + 0x400000);
+	cr_expect_eq(jeheap_decode(&h), MS_OK);
+	cr_expect_eq(h.found.n, 0);
+	jeheap_deinit(&h);
 }
 
 /* A leaf that two places share would be read again and again. */

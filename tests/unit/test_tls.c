@@ -20,6 +20,8 @@ static struct object {
 	uint64_t image;
 	bool dynamic;
 	bool shared;
+	bool interpreted; /* by ld.so, as programs name it */
+	bool needs;
 	ms_addr bias; /* in the dynamic section's addresses */
 	size_t n_rela;
 	uint64_t rela_bytes; /* 0: as n_rela says */
@@ -40,6 +42,7 @@ static void draw_dynamic(char *page)
 		  .d_un.d_val = object.rela_bytes ? object.rela_bytes
 		                                  : object.n_rela * sizeof(Elf64_Rela) },
 		{ .d_tag = object.shared ? DT_SONAME : DT_DEBUG },
+		{ .d_tag = object.needs ? DT_NEEDED : DT_DEBUG },
 		{ .d_tag = DT_NULL },
 	};
 
@@ -53,7 +56,7 @@ static void draw(void)
 
 	ms_fake_init(&fake);
 	page = ms_fake_map(&fake, BASE, 0x4000, MS_PROT_READ, "/lib/libc.so.6");
-	phdr = elf_write(page, 3);
+	phdr = elf_write(page, 4);
 	phdr[0] = elf_load(0, 0x4000, PF_R);
 	phdr[1] = (Elf64_Phdr){ .p_type = PT_TLS,
 		                .p_vaddr = object.image,
@@ -61,6 +64,7 @@ static void draw(void)
 		                .p_align = object.align };
 	phdr[2] =
 		(Elf64_Phdr){ .p_type = object.dynamic ? PT_DYNAMIC : PT_NOTE, .p_vaddr = DYNAMIC };
+	phdr[3] = (Elf64_Phdr){ .p_type = object.interpreted ? PT_INTERP : PT_NOTE };
 	draw_dynamic(page);
 	for (size_t i = 0; i < object.n_rela; i++) {
 		Elf64_Rela rela = { WORDS + i * 8,
@@ -101,6 +105,18 @@ Test(tls, of_a_static_program_is_the_nearest)
 	object.n_rela = 1;
 	object.rela[0].type = RELATIVE;
 	expect("one that can be placed anywhere", 200 << 10, 0);
+}
+
+/* Its instructions know the distance, so nothing is relocated. */
+Test(tls, of_a_program_that_needs_libraries_is_the_nearest)
+{
+	object = (struct object){ .bytes = 0x1328, .align = 8, .dynamic = true };
+	object.needs = true;
+	expect("a library without a name", 0, 0);
+	object.interpreted = true;
+	expect("a program", 0x1328, 0);
+	object.shared = true;
+	expect("a library that can be run", 0, 0);
 }
 
 Test(tls, of_a_library_is_told_by_its_relocations)

@@ -14,154 +14,6 @@
  * last page of what is no slab never gets them.
  */
 
-enum { EDATA_READ = 24 };
-
-static const uint64_t ADDRESS = 0x0000ffffffffffc0;
-
-/* A word of a leaf, taken apart. */
-struct entry {
-	ms_addr edata;
-	uint32_t index; /* of its size class */
-	uint32_t state;
-	bool slab;
-};
-
-/* False when jemalloc writes no such word. */
-static bool parse(const struct ms_je_bits *bits, uint64_t word, struct entry *ret)
-{
-	*ret = (struct entry){ .edata = word & ADDRESS & ~(uint64_t)bits->leaf_below,
-		               .index = ms_je_field(word, 48, MS_JE_CLASS_BITS),
-		               .state = bits->leaf_state ? ms_je_field(word, 2, 3) : 0,
-		               .slab = word & 1 };
-	return !(word >> 56) && !(word & bits->leaf_below & ~(uint64_t)bits->leaf_low) &&
-	       ret->index <= MS_JE_CLASSES;
-}
-
-static bool says_the_same(const struct ms_je_bits *bits, const struct entry *entry, uint64_t first)
-{
-	uint32_t state = ms_je_field(first, bits->state, bits->state_bits);
-	uint32_t index = ms_je_field(first, bits->class_, MS_JE_CLASS_BITS);
-
-	return (!bits->leaf_state || state == entry->state) && index <= MS_JE_CLASSES &&
-	       (!ms_je_in_use(bits, first) ||
-	        (index == entry->index && entry->slab == ms_je_field(first, MS_JE_SLAB_BIT, 1)));
-}
-
-/* What the description at @entry's address says; false when it is none, or differs. */
-static bool read_extent(const struct ms_jemalloc *je, const struct ms_je_bits *bits,
-                        const struct entry *entry, struct ms_je_extent *ret)
-{
-	uint64_t words[EDATA_READ / MS_JE_WORD];
-	uint64_t size;
-
-	if (ms_peek_read(je->peek, entry->edata, words, EDATA_READ) != EDATA_READ)
-		return false;
-	size = ms_align_down(words[MS_JE_EDATA_SIZE / MS_JE_WORD], MS_JE_PAGE);
-	ret->edata = entry->edata;
-	ret->bits = words[0];
-	ret->addr = words[MS_JE_EDATA_ADDR / MS_JE_WORD];
-	ret->range.begin = ms_align_down(ret->addr, MS_JE_PAGE);
-	ret->range.end = ret->range.begin + size;
-	return size && ret->range.end > ret->range.begin && !(ret->range.end >> 48) &&
-	       says_the_same(bits, entry, ret->bits);
-}
-
-/* ---- is this a leaf? ---- */
-
-enum { LEAF_TRIES = 16 };
-
-/* What a leaf was found to show. */
-struct shown {
-	const struct ms_je_bits *bits; /* NULL: nothing */
-	ms_addr page;
-	bool clear; /* no other bits fit */
-};
-
-/* Try a leaf's word, which is about the page of this index. @only: these bits; NULL: any. */
-static struct shown try_word(struct ms_jemalloc *je, const struct ms_je_bits *only, uint64_t word,
-                             uint32_t page)
-{
-	struct shown shown = { 0 };
-
-	for (size_t i = 0; i < ms_je_n_layouts; i++) {
-		const struct ms_je_bits *bits = ms_je_layouts[i].bits;
-		struct ms_je_extent extent;
-		struct entry entry;
-		uint64_t before;
-
-		if (bits == shown.bits || (only && bits != only) || !parse(bits, word, &entry) ||
-		    !read_extent(je, bits, &entry, &extent))
-			continue;
-		before = (page - extent.range.begin / MS_JE_PAGE) % MS_JE_LEAF_WORDS * MS_JE_PAGE;
-		if (before >= ms_range_len(extent.range))
-			continue;
-		shown = (struct shown){ bits, extent.range.begin + before, !shown.bits };
-	}
-	return shown;
-}
-
-struct words {
-	const uint64_t *at;
-	size_t n;
-	uint32_t page; /* index of the first */
-};
-
-/* The first of @words that fits clearly; false: one fits nothing. */
-static bool try_words(struct ms_jemalloc *je, const struct ms_je_bits *only,
-                      const struct words *words, struct shown *ret)
-{
-	for (size_t i = 0; i < words->n && !ret->clear; i++) {
-		struct shown shown;
-
-		if (!(words->at[i] & ADDRESS))
-			continue;
-		shown = try_word(je, only, words->at[i], words->page + (uint32_t)i);
-		if (!shown.bits)
-			return false;
-		*ret = shown;
-	}
-	return true;
-}
-
-bool ms_je_leaf_shows(struct ms_jemalloc *je, ms_addr leaf, const struct ms_je_bits **bits,
-                      ms_addr *ret)
-{
-	struct ms_range rest = { leaf, leaf + MS_JE_LEAF_BYTES };
-	struct ms_range run;
-	struct shown shown = { 0 };
-
-	/* Words of extents that are gone fill whole pages. */
-	for (int i = 0; i < LEAF_TRIES && !shown.clear && ms_source_present(je->d->src, rest, &run);
-	     i++) {
-		uint64_t bytes[MS_JE_PAGE / MS_JE_WORD];
-		uint64_t left = ms_range_len(run);
-		size_t len = left < sizeof(bytes) ? (size_t)left : sizeof(bytes);
-		struct words words = {
-			.at = bytes,
-			.n = ms_peek_read(je->peek, run.begin, bytes, len) / MS_JE_WORD,
-			.page = (uint32_t)((run.begin - leaf) / MS_JE_WORD),
-		};
-
-		if (!try_words(je, *bits, &words, &shown))
-			return false;
-		rest.begin = run.begin + len;
-	}
-	if (!shown.bits)
-		return false;
-	*bits = shown.bits;
-	*ret = shown.page;
-	return true;
-}
-
-/* ---- the walk ---- */
-
-struct leaf {
-	struct ms_range range; /* first: sorted by it */
-	uint32_t slot;
-};
-
-struct leaves MS_VEC(struct leaf);
-
 struct walk {
 	struct ms_jemalloc *je;
 	struct ms_je_copy *copy;
@@ -204,14 +56,13 @@ static uint64_t same_bits(const struct walk *w)
 {
 	uint64_t state = w->copy->bits->leaf_state ? UINT64_C(7) << 2 : 0;
 
-	return is_named_by_all(w) ? ~HEAD_BIT : ADDRESS | state;
+	return is_named_by_all(w) ? ~HEAD_BIT : MS_JE_ENTRY_ADDRESS | state;
 }
 
 /* MS_OK also where the tree is found wrong: then copy->broken is set. */
 static enum ms_status take_word(struct walk *w, ms_addr page, uint64_t word)
 {
 	struct ms_je_extent *slot;
-	struct entry entry;
 
 	if (w->is_open && page < w->extent.range.end) {
 		w->copy->broken = (word ^ w->word) & same_bits(w);
@@ -223,8 +74,7 @@ static enum ms_status take_word(struct walk *w, ms_addr page, uint64_t word)
 		w->copy->broken = true;
 		return MS_OK;
 	}
-	if (!parse(w->copy->bits, word, &entry) ||
-	    !read_extent(w->je, w->copy->bits, &entry, &w->extent) ||
+	if (!ms_je_extent_of(w->je, w->copy->bits, word, &w->extent) ||
 	    w->extent.range.begin != page) {
 		w->copy->broken = true;
 		return MS_OK;
@@ -240,21 +90,23 @@ static enum ms_status take_word(struct walk *w, ms_addr page, uint64_t word)
 	return MS_OK;
 }
 
-static enum ms_status walk_piece(struct walk *w, const struct leaf *leaf, struct ms_range piece)
+static enum ms_status walk_piece(struct walk *w, const struct ms_je_leaf *leaf,
+                                 struct ms_range piece)
 {
+	const struct ms_je_tree *tree = w->copy->tree;
 	uint64_t *words = w->je->words;
 	size_t n = ms_source_read(w->je->d->src, piece.begin, words, (size_t)ms_range_len(piece)) /
 	           MS_JE_WORD;
-	ms_addr first = ((uint64_t)leaf->slot << MS_JE_LEAF_SHIFT) +
-	                (piece.begin - leaf->range.begin) / MS_JE_WORD * MS_JE_PAGE;
+	ms_addr page = leaf->about + (piece.begin - leaf->range.begin) /
+	                                     (tree->entry_words * MS_JE_WORD) * MS_JE_PAGE;
 
-	for (size_t i = 0; i < n; i++) {
-		ms_addr page = first + i * MS_JE_PAGE;
+	for (size_t i = 0; i < n; i += tree->entry_words, page += MS_JE_PAGE) {
+		uint64_t word = ms_je_entry_at(tree, w->copy->bits, &words[i]);
 		enum ms_status st;
 
-		if (!(words[i] & ADDRESS))
+		if (!(word & MS_JE_ENTRY_ADDRESS))
 			continue;
-		st = take_word(w, page, words[i]);
+		st = take_word(w, page, word);
 		if (st)
 			return st;
 		if (!w->copy->broken)
@@ -272,15 +124,16 @@ static enum ms_status walk_piece(struct walk *w, const struct leaf *leaf, struct
 	return MS_OK;
 }
 
-static enum ms_status walk_leaf(struct walk *w, const struct leaf *leaf)
+static enum ms_status walk_leaf(struct walk *w, const struct ms_je_leaf *leaf)
 {
+	uint64_t entry = w->copy->tree->entry_words * MS_JE_WORD;
 	struct ms_range rest = leaf->range;
 	struct ms_range run;
 	enum ms_status st = MS_OK;
 
 	while (!st && !w->copy->broken && ms_source_present(w->je->d->src, rest, &run)) {
-		run.begin = ms_align_up(run.begin, MS_JE_WORD);
-		if (ms_range_len(run) > MS_JE_PIECE_BYTES)
+		run.begin = leaf->range.begin + ms_align_up(run.begin - leaf->range.begin, entry);
+		if (run.end > run.begin && ms_range_len(run) > MS_JE_PIECE_BYTES)
 			run.end = run.begin + MS_JE_PIECE_BYTES;
 		if (run.end > run.begin)
 			st = walk_piece(w, leaf, run);
@@ -289,61 +142,13 @@ static enum ms_status walk_leaf(struct walk *w, const struct leaf *leaf)
 	return st;
 }
 
-static bool find_leaves(struct ms_jemalloc *je, const struct ms_je_copy *copy, struct leaves *ret)
-{
-	struct ms_range rest = { copy->root, ms_je_nth(copy->root, MS_JE_ROOT_WORDS) };
-	struct ms_range run;
-
-	for (; ms_source_present(je->d->src, rest, &run); rest.begin = run.end) {
-		run.begin = ms_align_up(run.begin, MS_JE_WORD);
-		for (ms_addr at = run.begin; at + MS_JE_WORD <= run.end; at += MS_JE_WORD) {
-			uint64_t word = ms_je_word_or_0(je, at);
-			struct leaf *leaf;
-
-			if (!word)
-				continue;
-			leaf = ms_vec_push(je->d->arena, ret);
-			if (!leaf)
-				return false;
-			leaf->range = (struct ms_range){ word, word + MS_JE_LEAF_BYTES };
-			leaf->slot = (uint32_t)((at - copy->root) / MS_JE_WORD);
-		}
-	}
-	return true;
-}
-
-/* Hostile bytes could have many slots share one leaf, and so much to read. */
-static enum ms_status check_leaves(struct ms_jemalloc *je, struct ms_je_copy *copy,
-                                   const struct leaves *leaves)
-{
-	struct ms_ranges all = { 0 };
-	const struct ms_range *r;
-	const struct leaf *leaf;
-	uint64_t bytes = 0;
-
-	ms_vec_for_each (leaf, leaves)
-		if (!ms_ranges_add(je->d->arena, &all, leaf->range.begin, leaf->range.end))
-			return MS_E_NOMEM;
-	if (!ms_ranges_tidy(je->d->arena, &all))
-		return MS_E_NOMEM;
-	ms_vec_for_each (r, &all)
-		bytes += ms_range_len(*r);
-	copy->broken = bytes != leaves->n * MS_JE_LEAF_BYTES;
-	if (copy->broken)
-		ms_je_disprove(copy, NULL, MS_DOUBT_DAMAGED, "leaves of the tree overlap");
-	return MS_OK;
-}
-
 enum ms_status ms_je_read_extents(struct ms_jemalloc *je, struct ms_je_copy *copy)
 {
 	struct walk w = { .je = je, .copy = copy };
-	struct leaves leaves = { 0 };
-	const struct leaf *leaf;
-	enum ms_status st = find_leaves(je, copy, &leaves) ? MS_OK : MS_E_NOMEM;
+	struct ms_je_leaves leaves = { 0 };
+	const struct ms_je_leaf *leaf;
+	enum ms_status st = ms_je_find_leaves(je, copy, &leaves);
 
-	if (!st)
-		st = check_leaves(je, copy, &leaves);
-	copy->n_leaves = (uint32_t)leaves.n;
 	ms_vec_for_each (leaf, &leaves)
 		if (!st && !copy->broken)
 			st = walk_leaf(&w, leaf);

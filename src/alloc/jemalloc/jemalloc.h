@@ -7,14 +7,16 @@
  * understood. A process can have several, each with a tree, arenas and caches of its
  * own: a library, and others linked into the program and into plugins.
  *
- *	root    2^18 pointers in a module's data, one for each GiB of addresses
- *	 └ leaf    2^18 words, one for each page: what describes the extent there, its
- *	    │      class, and whether it is a slab. A slab is named by each of its pages,
- *	    │      other extents by the first and the last
+ *	root    2^18 pointers in a module's data, one for each GiB of addresses; or 2^15,
+ *	 │         and a table of as many between it and a leaf
+ *	 └ leaf    an entry for each page: what describes the extent there, its class, and
+ *	    │      whether it is a slab. A slab is named by each of its pages, other extents
+ *	    │      by the first and the last
  *	    └ edata    128 bytes: arena, state, address, size; of a slab a bitmap, 1: free
  *
  *	locate.c    the root, and the tables that stand in the same data
- *	extents.c   the tree, word by word: every extent
+ *	tree.c      tables and leaves, and what an entry says
+ *	extents.c   the leaves, entry by entry: every extent
  *	arenas.c    arenas, their metadata, and what they count
  *	blocks.c    the blocks of active extents
  *	tcache.c    what threads have cached, and jemalloc's own allocations
@@ -36,6 +38,21 @@ struct ms_je_extent {
 };
 
 struct ms_je_extents MS_VEC(struct ms_je_extent);
+
+struct ms_je_leaf {
+	struct ms_range range; /* first: sorted by it */
+	ms_addr about;         /* the page of its first entry */
+};
+
+struct ms_je_leaves MS_VEC(struct ms_je_leaf);
+
+/* An entry of a leaf, taken apart. */
+struct ms_je_entry {
+	ms_addr edata;
+	uint32_t index; /* of its size class */
+	uint32_t state;
+	bool slab;
+};
 
 /* What was found of an arena, to be compared with what it counts. */
 struct ms_je_tally {
@@ -65,6 +82,7 @@ struct ms_je_arena {
 struct ms_je_arenas MS_VEC(struct ms_je_arena);
 
 struct ms_je_copy {
+	const struct ms_je_tree *tree;
 	const struct ms_je_bits *bits;
 	const struct ms_je_layout *layout; /* NULL: none fits */
 	const struct ms_region *region;    /* where the root is */
@@ -104,14 +122,31 @@ ms_must_check enum ms_status ms_je_locate(struct ms_jemalloc *je);
 ms_must_check enum ms_status ms_je_read_extents(struct ms_jemalloc *je, struct ms_je_copy *copy);
 
 /*
- * extents.c: whether the leaf at @leaf has an extent's page that its own description
- * agrees with.
+ * tree.c: an entry of two words in one, as an entry of one word has it; 0 where there is no
+ * extent. What jemalloc does not write becomes a word that it does not write.
+ */
+uint64_t ms_je_entry_pack(const struct ms_je_bits *bits, const uint64_t pair[2]);
+
+/* tree.c: what an entry leads to; false when it is no extent, or says something else. */
+bool ms_je_extent_of(const struct ms_jemalloc *je, const struct ms_je_bits *bits, uint64_t word,
+                     struct ms_je_extent *ret);
+
+/* tree.c: whether a table or leaf of so many bytes can be where @word points to. */
+bool ms_je_may_be_table(const struct ms_jemalloc *je, uint64_t word, uint64_t bytes);
+
+/*
+ * tree.c: whether what a pointer of a root leads to has an extent's page that its own
+ * description agrees with.
  *
  * @bits: in/out; NULL: try those of all layouts. Set to those that fit
  * @ret:  the page
  */
-bool ms_je_leaf_shows(struct ms_jemalloc *je, ms_addr leaf, const struct ms_je_bits **bits,
-                      ms_addr *ret);
+bool ms_je_tree_shows(struct ms_jemalloc *je, const struct ms_je_tree *tree, ms_addr child,
+                      const struct ms_je_bits **bits, ms_addr *ret);
+
+/* tree.c: all leaves, by what they are about; overlapping ones disprove @copy. MS_E_NOMEM only. */
+ms_must_check enum ms_status ms_je_find_leaves(struct ms_jemalloc *je, struct ms_je_copy *copy,
+                                               struct ms_je_leaves *ret);
 
 /* arenas.c: choose the layout, fill arenas and metadata. MS_E_NOMEM only. */
 ms_must_check enum ms_status ms_je_read_arenas(struct ms_jemalloc *je, struct ms_je_copy *copy);
@@ -162,6 +197,18 @@ static inline uint32_t ms_je_class_of(const struct ms_je_copy *copy,
 static inline bool ms_je_is_slab(const struct ms_je_extent *extent)
 {
 	return ms_je_field(extent->bits, MS_JE_SLAB_BIT, 1);
+}
+
+static inline uint64_t ms_je_leaf_bytes(const struct ms_je_tree *tree)
+{
+	return (uint64_t)tree->leaf_entries * tree->entry_words * MS_JE_WORD;
+}
+
+/* The entry at @at as one word; 0: there is no extent. */
+static inline uint64_t ms_je_entry_at(const struct ms_je_tree *tree, const struct ms_je_bits *bits,
+                                      const uint64_t *at)
+{
+	return tree->entry_words == 1 ? *at : ms_je_entry_pack(bits, at);
 }
 
 /* Where word @n of an array is. */

@@ -1,9 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "alloc/jemalloc/layout.h"
 
-#include <assert.h>
-
-static_assert(MS_JE_LEAF_BYTES == 2 << 20, "as jemalloc's with 48 bits of address");
+/* Source: rtree.h, with LG_VADDR 48 and 57. */
+const struct ms_je_tree ms_je_trees[MS_JE_TREES] = {
+	{ .root_words = 1 << 18,
+	  .leaf_entries = 1 << 18,
+	  .entry_words = 1,
+	  .leaf_shift = 30,
+	  .root_shift = 30 },
+	{ .root_words = 1 << 15,
+	  .table_words = 1 << 15,
+	  .leaf_entries = 1 << 15,
+	  .entry_words = 2,
+	  .leaf_shift = 27,
+	  .root_shift = 42 },
+};
 
 static const struct ms_je_bits bits_5_2 = { .state = 16,
 	                                    .state_bits = 2,

@@ -3,10 +3,10 @@
 #define MS_ALLOC_JEMALLOC_LAYOUT_H
 
 /*
- * Where jemalloc's structures have which member, in 64-bit builds with 4 KiB pages,
- * 16 bytes of alignment and 48 bits of address: as Debian builds it, and Rust. Offsets
- * are in bytes. What each version has is read off its headers; a layout that does not
- * fit is found out by the structures themselves (arenas.c).
+ * Where jemalloc's structures have which member, in 64-bit builds with 4 KiB pages and
+ * 16 bytes of alignment: as Debian builds it, and Rust. Offsets are in bytes. What each version has
+ * is read off its headers; a layout that does not fit is found out by the structures themselves
+ * (arenas.c).
  */
 
 #include <stdbool.h>
@@ -20,10 +20,6 @@ enum {
 	MS_JE_REGIONS = 512, /* of one slab, at most: SC_LG_SLAB_MAXREGS */
 	MS_JE_BITMAP_WORDS = MS_JE_REGIONS / 64,
 	MS_JE_ARENAS = 4095, /* MALLOCX_ARENA_LIMIT */
-	MS_JE_LEAF_WORDS = 1 << 18,
-	MS_JE_ROOT_WORDS = 1 << 18,
-	MS_JE_LEAF_BYTES = MS_JE_LEAF_WORDS * 8,
-	MS_JE_LEAF_SHIFT = 30, /* log2 of the memory that a leaf is about */
 	MS_JE_LOCKS = 8,
 	MS_JE_LOOKUPS_BYTES = 384, /* rtree_ctx_t */
 };
@@ -37,16 +33,39 @@ enum {
 	MS_JE_EDATA_BITMAP = 64,
 };
 
+/*
+ * The tree of extents. jemalloc counts the bits that an address may have on the machine
+ * that builds it: 48, or 57 where the processor can have five levels of page tables. Then
+ * the tree has a level more, and an entry has no room for all in one word.
+ */
+struct ms_je_tree {
+	uint32_t root_words;   /* pointers to tables, or to leaves */
+	uint32_t table_words;  /* pointers to leaves; 0: there are no tables */
+	uint32_t leaf_entries; /* one for each page */
+	uint8_t entry_words;   /* 2: what is said of an extent stands behind its address */
+	uint8_t leaf_shift;    /* log2 of the memory that a leaf is about */
+	uint8_t root_shift;    /* and of what a pointer of the root leads to */
+};
+
+enum { MS_JE_TREES = 2 };
+
+extern const struct ms_je_tree ms_je_trees[MS_JE_TREES];
+
 /* Where its first word and a word of a leaf have which bits. */
 struct ms_je_bits {
 	uint8_t state; /* in the first word */
 	uint8_t state_bits;
 	uint8_t class_;
 	uint8_t nfree;
-	uint8_t leaf_below; /* bits of a leaf's word that the address has not */
+	uint8_t leaf_below; /* bits of a leaf's word, where entries are one, that the address has
+	                       not */
 	uint8_t leaf_low;   /* those of them that can be set */
 	bool leaf_state;    /* the leaf has the state, too, from bit 2 on */
 };
+
+/* An entry's bits that are of an address, and how many the flags have where they are apart. */
+#define MS_JE_ENTRY_ADDRESS UINT64_C(0x0000ffffffffffc0)
+enum { MS_JE_LEAF_FLAGS = 5 };
 
 enum { MS_JE_SLAB_BIT = 12, MS_JE_NFREE_BITS = 10, MS_JE_CLASS_BITS = 8, MS_JE_ARENA_BITS = 12 };
 

@@ -2,16 +2,14 @@
 #include "alloc/jemalloc/jemalloc.h"
 
 /*
- * The anchor is the tree: a pointer in a module's data to 2 MiB of memory that has the
- * description of an extent at the place which belongs to this extent's address. The
+ * The anchor is the tree: a pointer in a module's data to a leaf, or a table of leaves, that
+ * has the description of an extent at the place which belongs to this extent's address. The
  * address also says which of the root's pointers it must be, so where the root begins;
- * and every other pointer there must lead to such a leaf, too.
+ * and every other pointer there must lead to such a leaf or table, too.
  *
- * Only data that has room for a root, which takes 2 MiB, is looked at, and of that what
- * is not zero: of a root that is a page or two.
+ * Only data that has room for a root, which takes 256 KiB or 2 MiB, is looked at, and of
+ * that what is not zero: of a root that is a page or two.
  */
-
-enum { ROOT_BYTES = MS_JE_ROOT_WORDS * MS_JE_WORD, LEAF_ALIGNMENT = 64 };
 
 /* Words of one module's data that were tried and led nowhere: no more than so many. */
 enum { MOST_TRIES = 1 << 16 };
@@ -23,17 +21,24 @@ struct search {
 	uint32_t tries;
 };
 
-static bool may_be_leaf(const struct search *s, uint64_t word)
+static uint64_t root_bytes(const struct ms_je_tree *tree)
 {
-	return word && word % LEAF_ALIGNMENT == 0 && !(word >> 47) &&
-	       ms_je_is_writable(s->je, word) &&
-	       ms_je_is_writable(s->je, word + MS_JE_LEAF_BYTES - 1);
+	return (uint64_t)tree->root_words * MS_JE_WORD;
 }
 
-/* Whether every pointer of the root at @root leads to a leaf of its own slot, or an empty one. */
-static bool is_root(const struct search *s, ms_addr root, const struct ms_je_bits *bits)
+/* Whether a pointer of a root can be this one. */
+static bool may_lead_on(const struct search *s, const struct ms_je_tree *tree, uint64_t word)
 {
-	struct ms_range rest = { root, root + ROOT_BYTES };
+	return ms_je_may_be_table(s->je, word,
+	                          tree->table_words ? tree->table_words * UINT64_C(8)
+	                                            : ms_je_leaf_bytes(tree));
+}
+
+/* Whether every pointer of the root at @root leads to what is of its own slot, or empty. */
+static bool is_root(const struct search *s, const struct ms_je_tree *tree, ms_addr root,
+                    const struct ms_je_bits *bits)
+{
+	struct ms_range rest = { root, root + root_bytes(tree) };
 	struct ms_range run;
 
 	for (; ms_source_present(s->je->d->src, rest, &run); rest.begin = run.end)
@@ -45,49 +50,52 @@ static bool is_root(const struct search *s, ms_addr root, const struct ms_je_bit
 
 			if (!word)
 				continue;
-			if (!may_be_leaf(s, word))
+			if (!may_lead_on(s, tree, word))
 				return false;
-			if (ms_je_leaf_shows(s->je, word, &fit, &page) &&
-			    page >> MS_JE_LEAF_SHIFT != (at - root) / MS_JE_WORD)
+			if (ms_je_tree_shows(s->je, tree, word, &fit, &page) &&
+			    page >> tree->root_shift != (at - root) / MS_JE_WORD)
 				return false;
 		}
 	return true;
 }
 
-/* The root that has the word at @at, which points to @leaf; 0 when there is none. */
-static ms_addr root_with(struct search *s, ms_addr at, ms_addr leaf, const struct ms_je_bits **bits)
+/* The root that has the word at @at, which points to @child; 0 when there is none. */
+static ms_addr root_with(struct search *s, const struct ms_je_tree *tree, ms_addr at, ms_addr child,
+                         const struct ms_je_bits **bits)
 {
 	ms_addr page;
 	uint64_t below;
 
-	if (!ms_je_leaf_shows(s->je, leaf, bits, &page))
+	if (!ms_je_tree_shows(s->je, tree, child, bits, &page))
 		return 0;
-	below = (page >> MS_JE_LEAF_SHIFT) * MS_JE_WORD;
-	if (at - s->data.begin < below || s->data.end - (at - below) < ROOT_BYTES)
+	below = (page >> tree->root_shift) * MS_JE_WORD;
+	if (at - s->data.begin < below || s->data.end - (at - below) < root_bytes(tree))
 		return 0;
-	return is_root(s, at - below, *bits) ? at - below : 0;
+	return is_root(s, tree, at - below, *bits) ? at - below : 0;
 }
 
 /* Sets @ret behind a root that was found at @at. */
-static enum ms_status try_word(struct search *s, ms_addr at, uint64_t word, ms_addr *ret)
+static enum ms_status try_word(struct search *s, const struct ms_je_tree *tree, ms_addr at,
+                               uint64_t word, ms_addr *ret)
 {
 	const struct ms_je_bits *bits = NULL;
 	struct ms_je_copy *copy;
 	ms_addr root;
 
-	if (s->tries == MOST_TRIES || !may_be_leaf(s, word))
+	if (s->tries == MOST_TRIES || ms_range_len(s->data) <= root_bytes(tree) ||
+	    !may_lead_on(s, tree, word))
 		return MS_OK;
 	s->tries++;
-	root = root_with(s, at, word, &bits);
+	root = root_with(s, tree, at, word, &bits);
 	if (!root)
 		return MS_OK;
 	copy = ms_vec_push(s->je->d->arena, &s->je->copies);
 	if (!copy)
 		return MS_E_NOMEM;
 	*copy = (struct ms_je_copy){
-		.bits = bits, .region = s->region, .data = s->data, .root = root
+		.tree = tree, .bits = bits, .region = s->region, .data = s->data, .root = root
 	};
-	*ret = root + ROOT_BYTES;
+	*ret = root + root_bytes(tree);
 	return MS_OK;
 }
 
@@ -102,7 +110,9 @@ static enum ms_status search_piece(struct search *s, struct ms_range piece, ms_a
 	for (size_t i = 0; i < n && !st; i++) {
 		ms_addr found = 0;
 
-		st = try_word(s, piece.begin + i * MS_JE_WORD, words[i], &found);
+		for (size_t tree = 0; tree < MS_JE_TREES && !st && !found; tree++)
+			st = try_word(s, &ms_je_trees[tree], piece.begin + i * MS_JE_WORD, words[i],
+			              &found);
 		if (!found)
 			continue;
 		*ret = found;
@@ -151,8 +161,7 @@ enum ms_status ms_je_locate(struct ms_jemalloc *je)
 		       regions->at[i + 1].module == s.region->module &&
 		       regions->at[i + 1].range.begin == s.data.end)
 			s.data.end = regions->at[++i].range.end;
-		if (ms_range_len(s.data) > ROOT_BYTES)
-			st = search_data(&s);
+		st = search_data(&s);
 	}
 	return st;
 }

@@ -17,8 +17,8 @@
  *
  *	far = (the variable's place in the library's storage) - (the word, a negative number)
  *
- * A static program was linked knowing that its own storage is the nearest, and has no
- * such relocation.
+ * A program, static or not, was linked knowing that its own storage is the nearest, and has
+ * no such relocation.
  */
 
 enum {
@@ -76,7 +76,7 @@ static struct answer ask_relocations(struct ms_peek *peek, const struct ms_objec
 	return answer;
 }
 
-/* That of a static program. */
+/* That of a program. */
 static struct ms_tls nearest(const struct ms_object *object)
 {
 	uint64_t far = ms_align_up(object->tls_bytes, object->tls_align);
@@ -99,7 +99,8 @@ bool ms_tls_find(struct ms_peek *peek, ms_addr begin, struct ms_tls *ret)
 		return false;
 	if (object.dynamic)
 		dynamic = ms_dynamic_read(from, object.dynamic, object.bias);
-	if (!object.dynamic || (dynamic.strings && !ms_dynamic_is_shared(&dynamic))) {
+	if (!object.dynamic || (dynamic.strings && !ms_dynamic_is_shared(&dynamic)) ||
+	    ms_object_is_program(from, &object)) {
 		*ret = nearest(&object);
 		return true;
 	}

@@ -23,7 +23,7 @@
 #include "jeheap.h"
 #include "writes.h"
 
-static const char *const versions[] = { "5.2.1", "5.3.0", "5.3.1" };
+static const char *const versions[] = { "5.2.1", "5.3.0", "5.3.1", "5.3.0 wide", "5.2.1 wide" };
 
 static const char *const pictures[] = {
 	"s16:uu.cm s320:ucmu l20480 k16384 d3",
@@ -69,7 +69,7 @@ static ms_addr address(uint8_t n)
 	case 0:
 		return e->word;
 	case 1:
-		return h->root + (e->begin >> MS_JE_LEAF_SHIFT) * 8;
+		return h->root + (e->begin >> h->tree->root_shift) * 8;
 	case 2:
 		return h->arenas[arena] + (n / 8 % 4) * 0x400u * 8;
 	case 3:
