@@ -21,6 +21,8 @@ enum {
 	STEP = 64, /* from one block to the next */
 	USABLE = 56,
 	N = 8,
+	MANY = 20,  /* blocks, A to T, where words stand at odd places */
+	ENOUGH = 8, /* of them keep what they lead to (packed.c) */
 	PAGE = 4096,
 	PIECE = 1 << 20, /* as memory is cut for workers (packed.c) */
 };
@@ -42,6 +44,7 @@ static struct ms_fake fake;
 static struct ms_blocks blocks;
 static struct ms_packed_kept kept;
 static uint64_t heap = HEAP;
+static unsigned n_blocks = N;
 static bool inner; /* pointers lead into the blocks of its allocator as a rule */
 
 static void add_mapping(uint64_t begin, uint64_t bytes, uint8_t prot, const char *name)
@@ -72,9 +75,10 @@ static void draw(const struct fact *facts, size_t n, bool no_view)
 	fake.no_view = no_view;
 	ms_blocks_init(&blocks, &fake.base, &fake.arena);
 	ms_fake_map(&fake, heap, PAGE, rw, "[heap]");
-	cr_assert(!ms_blocks_open(&blocks, (struct ms_range){ heap, heap + N * STEP }, 4, &extent));
+	cr_assert(!ms_blocks_open(&blocks, (struct ms_range){ heap, heap + n_blocks * STEP }, 4,
+	                          &extent));
 	blocks.extents.at[extent].inner = inner;
-	for (unsigned i = 0; i < N; i++)
+	for (unsigned i = 0; i < n_blocks; i++)
 		cr_assert(!ms_blocks_put(&blocks, extent, heap + i * STEP, USABLE));
 	ms_fake_map(&fake, DATA, PAGE, rw, "/bin/p");
 	add_mapping(MEMORY, 2 * PIECE, rw, "");
@@ -108,11 +112,11 @@ static void mark(unsigned n_workers, uint64_t limit)
 /* The letters of the blocks that are marked, but for those that were from the start. */
 static const char *search(unsigned n_workers, uint64_t limit)
 {
-	static char ret[N + 1];
+	static char ret[MANY + 1];
 	size_t n = 0;
 
 	mark(n_workers, limit);
-	for (unsigned i = 2; i < N; i++) {
+	for (unsigned i = 2; i < n_blocks; i++) {
 		uint64_t bit;
 
 		if (cell_of(i, &bit)->marks & bit)
@@ -168,6 +172,92 @@ ParameterizedTest(struct packed_case *c, packed, keeps)
 			cr_expect(!kept.limited);
 			ms_fake_deinit(&fake);
 		}
+}
+
+/* ---- odd places ---- */
+
+struct odd_case {
+	char title[64];
+	uint64_t first; /* where the first of ENOUGH words is */
+	uint64_t step;  /* from there to the next */
+	uint64_t into;  /* bytes behind the begin of the block that a word leads to */
+	bool to_one;    /* all to the same block; else each to the next, from C on */
+	struct fact other;
+	char kept[MANY + 1];
+};
+
+static struct odd_case odd_cases[] = {
+	{ "in memory", MEMORY + 1, 16, 0, false, { 0, 0 }, "CDEFGHIJ" },
+	{ "at the highest place", MEMORY + 7, 24, 0, false, { 0, 0 }, "CDEFGHIJ" },
+	{ "in globals", DATA + 3, 32, 0, false, { 0, 0 }, "CDEFGHIJ" },
+	{ "where memory is cut", MEMORY + PIECE - 7, 16, 0, false, { 0, 0 }, "CDEFGHIJ" },
+	{ "up to the end", MEMORY + 2 * PIECE - 15 - 7 * 16, 16, 0, false, { 0, 0 }, "CDEFGHIJ" },
+	{ "one of them overwritten", MEMORY + 1, 16, 0, false, { MEMORY + 1, 1 }, "" },
+	{ "in blocks that are lost", BLOCK('K') + 5, STEP, 0, false, { 0, 0 }, "" },
+	{ "at places that differ", MEMORY + 1, 18, 0, false, { 0, 0 }, "" },
+	{ "to one block", MEMORY + 1, 16, 0, true, { 0, 0 }, "" },
+	{ "into the middle of blocks", MEMORY + 1, 16, 8, false, { 0, 0 }, "" },
+	{ "what they hold",
+	  MEMORY + 1,
+	  16,
+	  0,
+	  false,
+	  { BLOCK('D') + 16, BLOCK('S') },
+	  "CDEFGHIJS" },
+	{ "what these hold in the same way",
+	  MEMORY + 1,
+	  16,
+	  0,
+	  false,
+	  { BLOCK('D') + 17, BLOCK('T') },
+	  "CDEFGHIJT" },
+	{ "what these hold at another place",
+	  MEMORY + 1,
+	  16,
+	  0,
+	  false,
+	  { BLOCK('D') + 19, BLOCK('T') },
+	  "CDEFGHIJ" },
+};
+
+static void draw_odd(const struct odd_case *c, bool no_view)
+{
+	struct fact facts[ENOUGH + 1];
+
+	for (unsigned i = 0; i < ENOUGH; i++) {
+		facts[i].at = c->first + i * c->step;
+		facts[i].value = heap + (c->to_one ? 2 : 2 + i) * STEP + c->into;
+	}
+	facts[ENOUGH] = c->other;
+	draw(facts, ENOUGH + 1, no_view);
+}
+
+ParameterizedTestParameters(packed, odd_places)
+{
+	return cr_make_param_array(struct odd_case, odd_cases,
+	                           sizeof(odd_cases) / sizeof(odd_cases[0]));
+}
+
+ParameterizedTest(struct odd_case *c, packed, odd_places)
+{
+	n_blocks = MANY;
+	for (int no_view = 0; no_view <= 1; no_view++)
+		for (unsigned workers = 1; workers <= 3; workers += 2) {
+			draw_odd(c, no_view);
+			cr_expect_str_eq(search(workers, 0), c->kept, "%s%s, %u workers", c->title,
+			                 no_view ? " without a view" : "", workers);
+			ms_fake_deinit(&fake);
+		}
+}
+
+/* Numbers and zeros look like such addresses wherever they stand. */
+Test(packed, small_numbers_at_odd_places)
+{
+	n_blocks = MANY;
+	heap = 0x10000000;
+	draw_odd(&odd_cases[0], false);
+	cr_expect_str_eq(search(1, 0), "");
+	ms_fake_deinit(&fake);
 }
 
 /* A plain number and zeros behind it look like an address that is no larger than 32 bits. */

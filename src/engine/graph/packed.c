@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/graph/packed.h"
 
+#include <string.h>
+
 #include "base/map.h"
+#include "base/sort.h"
 #include "engine/graph/lookup.h"
 #include "engine/graph/shared.h"
 #include "engine/graph/walk.h"
@@ -12,11 +15,17 @@
  * are swept as a whole, and only of a word that leads somewhere it is asked whether it is a
  * marked block's. What is found is followed by an ordinary walk over bytes, which has the
  * blocks it comes to looked at in the same way.
+ *
+ * Words at odd places are kept aside until all have been seen: an address at such a place
+ * may be a number or old bytes, but not so many at places that are alike.
  */
 
 enum {
 	PIECE = 1 << 20,
 	BUFFER = PIECE + MS_WORD_MAX, /* the last word begins in the piece */
+	WORD = 8,                     /* bytes, where odd places are looked at */
+	LANES = 16,
+	ENOUGH = 8, /* blocks to which words at one odd place lead: a structure has them there */
 };
 
 static const uint64_t LIMIT = UINT64_C(4) << 30;
@@ -30,9 +39,17 @@ struct piece {
 	bool code;                    /* a word may stand at every byte */
 };
 
+struct odd {
+	struct ms_block block;
+	uint8_t place; /* of the word that leads to its begin: bytes behind a multiple of WORD */
+};
+
+struct odds MS_VEC(struct odd);
+
 struct seeker {
 	struct ms_lookup lookup;
 	struct MS_VEC(struct ms_block) found;
+	struct odds odd;
 	bool out_of_memory;
 	uint8_t buffer[BUFFER]; /* for sources that cannot be viewed */
 };
@@ -42,6 +59,7 @@ struct search {
 	const struct ms_abi *abi;
 	struct MS_VEC(struct piece) pieces;
 	struct ms_map empty_arrays; /* by the address behind each: where it begins */
+	bool is_place[WORD];        /* odd places that count, once all were seen */
 	struct ms_packed_kept *kept;
 	uint64_t left; /* bytes that may be looked at */
 	struct ms_walk *walk;
@@ -159,6 +177,130 @@ static void look(struct search *s, struct seeker *k, const struct piece *p, cons
 	}
 }
 
+/* ---- odd places ---- */
+
+typedef uint8_t lanes __attribute__((vector_size(LANES)));
+
+static lanes load(const uint8_t *at)
+{
+	lanes ret;
+
+	memcpy(&ret, at, sizeof(ret));
+	return ret;
+}
+
+/*
+ * Whether at one of LANES bytes from @at on, which stand at a multiple of WORD, an address
+ * may begin whose sixth byte is in [@low, @low + @span]; other places are not asked for.
+ */
+static bool may_have_odd(const uint8_t *at, uint8_t low, uint8_t span)
+{
+	static const lanes odd = { 0, 0xff, 0xff, 0xff, 0, 0xff, 0xff, 0xff,
+		                   0, 0xff, 0xff, 0xff, 0, 0xff, 0xff, 0xff };
+	lanes above = load(at + 6) | load(at + 7);
+	lanes hits = (lanes)(above == 0) & (lanes)(load(at + 5) - low <= span) & odd;
+	uint64_t halves[2];
+
+	memcpy(halves, &hits, sizeof(halves));
+	return halves[0] | halves[1];
+}
+
+static void take_odd(struct search *s, struct seeker *k, struct odd odd)
+{
+	struct odd *slot;
+
+	if (s->walking) {
+		if (s->is_place[odd.place])
+			ms_walk_block(s->walk, odd.block);
+		return;
+	}
+	slot = ms_vec_push(ms_shared_take(&s->arena), &k->odd);
+	ms_shared_give(&s->arena);
+	k->out_of_memory |= !slot;
+	if (slot)
+		*slot = odd;
+}
+
+/* The byte at @bytes + @i, in @p, which is at an odd place. */
+static void consider_odd(struct search *s, struct seeker *k, const struct piece *p,
+                         const uint8_t *bytes, size_t i)
+{
+	struct odd odd = { .place = i % WORD };
+	uint64_t value;
+
+	memcpy(&value, bytes + i, sizeof(value));
+	if (value < SMALL_NUMBERS || value - k->lookup.low >= k->lookup.span ||
+	    !ms_lookup_begin(&k->lookup, value, &odd.block) ||
+	    ms_block_is_marked(s->blocks, odd.block))
+		return;
+	if (!p->heap || is_alive(s, p->heap, p->range.begin + i))
+		take_odd(s, k, odd);
+}
+
+/* Look for addresses of blocks at all places but multiples of half a word. */
+static void look_at_odd(struct search *s, struct seeker *k, const struct piece *p,
+                        const uint8_t *bytes)
+{
+	const ms_addr low = k->lookup.low;
+	const uint8_t least = (uint8_t)(low >> 40);
+	const uint8_t span = (uint8_t)((low + k->lookup.span) >> 40) - least;
+	uint64_t most = ms_range_len(p->range);
+	uint64_t here = p->end - p->range.begin;
+
+	if (!ms_abi_is_plain(s->abi) || p->code || here < WORD)
+		return;
+	for (size_t i = 0; i < most; i += LANES) {
+		size_t end = i + LANES;
+
+		if (end + WORD > here || end > most)
+			end = here - WORD + 1 < most ? (size_t)(here - WORD) + 1 : (size_t)most;
+		else if (!may_have_odd(bytes + i, least, span))
+			continue;
+		for (size_t at = i; at < end; at++)
+			if (at % (WORD / 2))
+				consider_odd(s, k, p, bytes, at);
+	}
+}
+
+static bool odd_before(const void *a, const void *b)
+{
+	const struct odd *x = a;
+	const struct odd *y = b;
+
+	if (x->place != y->place)
+		return x->place < y->place;
+	if (x->block.extent != y->block.extent)
+		return x->block.extent < y->block.extent;
+	return x->block.granule < y->block.granule;
+}
+
+/* Choose the odd places that lead to enough blocks, and follow these. False without memory. */
+static bool follow_odd(struct search *s)
+{
+	struct odds all = { 0 };
+	size_t n[WORD] = { 0 };
+	const struct odd *odd;
+
+	for (unsigned i = 0; i < s->n_seekers; i++)
+		ms_vec_for_each (odd, &s->seekers[i]->odd) {
+			struct odd *slot = ms_vec_push(s->arena.arena, &all);
+
+			if (!slot)
+				return false;
+			*slot = *odd;
+		}
+	if (!ms_sort(s->arena.arena, all.at, all.n, sizeof(all.at[0]), odd_before))
+		return false;
+	ms_vec_for_each (odd, &all)
+		n[odd->place] += odd == all.at || odd_before(odd - 1, odd);
+	for (size_t i = 0; i < WORD; i++)
+		s->is_place[i] = n[i] >= ENOUGH;
+	ms_vec_for_each (odd, &all)
+		if (s->is_place[odd->place])
+			ms_walk_block(s->walk, odd->block);
+	return true;
+}
+
 static void look_at(struct search *s, struct seeker *k, const struct piece *p)
 {
 	const uint8_t *bytes = p->host;
@@ -171,6 +313,7 @@ static void look_at(struct search *s, struct seeker *k, const struct piece *p)
 		bytes = k->buffer;
 	}
 	look(s, k, p, bytes);
+	look_at_odd(s, k, p, bytes);
 	if (s->empty_arrays.used && !s->walking)
 		look_for_ends(s, k, p, bytes);
 }
@@ -347,7 +490,7 @@ static enum ms_status follow(struct search *s, struct ms_error *err)
 			ms_walk_block(s->walk, *block);
 		out_of_memory |= s->seekers[i]->out_of_memory;
 	}
-	if (out_of_memory)
+	if (out_of_memory || !follow_odd(s))
 		return ms_fail(err, MS_E_NOMEM, "no memory for unaligned pointers");
 	return ms_walk_finish(s->walk, err);
 }

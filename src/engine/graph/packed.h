@@ -8,10 +8,12 @@
  * Some do not stand at a multiple of eight bytes: those
  * in packed structures, where a pointer often stands four bytes further (Ruby's buffers of
  * files, the garbage collector's lists of Debian's CPython 3.13), and those in the instructions
- * that a compiler made while the program runs (OpenJDK's), where it stands anywhere.
+ * that a compiler made while the program runs (OpenJDK's), where it stands anywhere. So it
+ * does in Rust's repr(packed) (Biome's tables); elsewhere than four bytes further it must lead
+ * to the begin of a block, and many at places that are alike must.
  *
  * Bytes of two neighbours make the address of a heap below 4 GiB easily: there only that of a
- * block's first byte counts.
+ * block's first byte counts, and none at an odd place.
  *
  * Others lead behind their block: new T[0] of a T with a destructor is a block of one word, the
  * number of elements, and what the program keeps is the address behind it. That is inside of the
