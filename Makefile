@@ -313,7 +313,7 @@ check-e2e: all targets
 check-programs:
 	tools/install-deps programs
 	$(MAKE) -j$$(nproc) all targets
-	PROGRAMS='$(or $(PROGRAMS),all)' tests/e2e/run test_false_leaks.py
+	PROGRAMS='$(or $(PROGRAMS),all)' tests/e2e/run test_false_leaks.py test_rust_programs.py
 
 layers: $(SRC:%.c=$(B)/%.o)
 	tools/check-layers $(B)
