@@ -77,13 +77,15 @@ static const char *rows_as_drawn(const struct ms_rows *rows)
 	size_t n = 0;
 
 	for (uint32_t i = 0; i < rows->n; i++) {
-		if (rows->first[i] == rows->first[i + 1])
+		size_t n_row;
+		const uint32_t *row = ms_rows_of(rows, i, &n_row);
+
+		if (!n_row)
 			continue;
 		n += (size_t)sprintf(text + n, "%s%c>", n ? " " : "",
 		                     name_of(rows->blocks, ms_block_numbered(rows->blocks, i)));
-		for (uint64_t k = rows->first[i]; k < rows->first[i + 1]; k++)
-			text[n++] = name_of(rows->blocks,
-			                    ms_block_numbered(rows->blocks, rows->to.at[k]));
+		for (size_t k = 0; k < n_row; k++)
+			text[n++] = name_of(rows->blocks, ms_block_numbered(rows->blocks, row[k]));
 	}
 	text[n] = '\0';
 	return text;

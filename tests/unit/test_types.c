@@ -358,7 +358,7 @@ Test(types, believes_a_blocks_own_words_then_debug_information_then_what_holds_i
 		ms_fake_put(&fake, HEAP + 64, cases[i].word);
 		kept = known_as(cases[i].kept, cases[i].how);
 		debugged = known_as(cases[i].debugged, MS_HOW_DEBUG);
-		ms_types_keep(types, &blocks, &kept);
+		ms_types_keep(types, &blocks, &kept, false);
 		ms_types_keep_debug(types, &blocks, &debugged);
 		number = ms_types_of_block(types, HEAP + 64, 32);
 		cr_assert(number, "case %zu", i);

@@ -260,14 +260,15 @@ static void draw(struct drawn *d, uint64_t seed)
 static void measure(const struct ms_rows *rows, uint32_t target, uint32_t *distance)
 {
 	bool changed = true;
+	size_t n;
 
 	memset(distance, 0xff, rows->n * sizeof(*distance));
 	distance[target] = 0;
 	while (changed) {
 		changed = false;
 		for (uint32_t i = 0; i < rows->n; i++)
-			for (uint64_t k = rows->first[i]; k < rows->first[i + 1]; k++) {
-				uint32_t to = distance[rows->to.at[k]];
+			for (const uint32_t *row = ms_rows_of(rows, i, &n); n; row++, n--) {
+				uint32_t to = distance[*row];
 
 				if (to == UINT32_MAX || distance[i] <= to + 1)
 					continue;

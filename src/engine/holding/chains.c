@@ -112,9 +112,11 @@ static void walk(struct ms_chains *c)
 	ms_roots_visit(c->roots, walk_root, &w);
 	for (size_t i = 0; i < w.n; i++) {
 		uint32_t from = c->queue[i];
+		size_t n;
+		const uint32_t *row = ms_rows_of(c->rows, from, &n);
 
-		for (uint64_t k = c->rows->first[from]; k < c->rows->first[from + 1]; k++)
-			reach(&w, c->rows->to.at[k], from + A_BLOCK);
+		for (size_t k = 0; k < n; k++)
+			reach(&w, row[k], from + A_BLOCK);
 	}
 }
 
@@ -391,9 +393,11 @@ static void follow(struct stage *s)
 
 	for (; s->begin < s->end && !s->more; s->begin++) {
 		uint32_t from = c->queue[s->begin];
+		size_t n;
+		const uint32_t *row = ms_rows_of(c->rows, from, &n);
 
-		for (uint64_t k = c->rows->first[from]; k < c->rows->first[from + 1]; k++)
-			meet(s, from, c->rows->to.at[k]);
+		for (size_t k = 0; k < n; k++)
+			meet(s, from, row[k]);
 	}
 }
 

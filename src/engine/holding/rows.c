@@ -17,14 +17,15 @@ struct gathering {
 static void begin_row(struct gathering *g, uint32_t row)
 {
 	while (g->row < row)
-		g->rows.first[++g->row] = g->rows.to.n;
+		g->out_of_memory |= !ms_offset_set(&g->rows.first, ++g->row, g->rows.to.n);
 }
 
 /* Whether the row that is being added to has @to; it is about to, if not. */
 static bool is_in_row(struct gathering *g, uint32_t to)
 {
-	const uint32_t *begin = g->rows.to.at + g->rows.first[g->row];
-	size_t n = g->rows.to.n - (size_t)g->rows.first[g->row];
+	size_t first = (size_t)ms_offset_at(&g->rows.first, g->row);
+	const uint32_t *begin = g->rows.to.at + first;
+	size_t n = g->rows.to.n - first;
 	bool found = false;
 
 	if (n < SHORT) {
@@ -81,11 +82,11 @@ enum ms_status ms_rows_gather(const struct ms_blocks *blocks, const struct ms_wa
 	size_t n = ms_blocks_numbers(blocks);
 
 	g.rows.n = (uint32_t)n;
-	g.rows.first = ms_arena_alloc(arena, (n + 1) * sizeof(*g.rows.first));
 	g.seen = ms_arena_alloc(&passing, n * sizeof(*g.seen));
 	/* The begin of a row is taken of no row as well. */
 	g.out_of_memory =
-		!pointers || !g.rows.first || !g.seen || !ms_vec_reserve(arena, &g.rows.to, 1);
+		!pointers || !g.seen || !ms_offsets_init(&g.rows.first, n + 1, arena) ||
+		!ms_vec_reserve(arena, &g.rows.to, 1);
 	if (!g.out_of_memory) {
 		pointers->found = add;
 		pointers->ctx = &g;

@@ -44,9 +44,13 @@ static bool reverse(struct search *w)
 		w->first[rows->to.at[i] + 2]++;
 	for (uint32_t i = 1; i <= rows->n; i++)
 		w->first[i + 1] += w->first[i];
-	for (uint32_t i = 0; i < rows->n; i++)
-		for (uint64_t k = rows->first[i]; k < rows->first[i + 1]; k++)
-			w->from[w->first[rows->to.at[k] + 1]++] = i;
+	for (uint32_t i = 0; i < rows->n; i++) {
+		size_t n;
+		const uint32_t *row = ms_rows_of(rows, i, &n);
+
+		for (size_t k = 0; k < n; k++)
+			w->from[w->first[row[k] + 1]++] = i;
+	}
 	return true;
 }
 

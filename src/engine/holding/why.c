@@ -87,8 +87,11 @@ static enum ms_status find_all(struct ms_why *why, struct ms_subject *subject,
 
 static bool points_to(const struct ms_rows *rows, uint32_t from, uint32_t to)
 {
-	for (uint64_t k = rows->first[from]; k < rows->first[from + 1]; k++)
-		if (rows->to.at[k] == to)
+	size_t n;
+	const uint32_t *row = ms_rows_of(rows, from, &n);
+
+	for (size_t k = 0; k < n; k++)
+		if (row[k] == to)
 			return true;
 	return false;
 }

@@ -341,6 +341,6 @@ enum ms_status ms_kinds_find(struct ms_kinds_search *search, bool whole)
 	if (!prepare(k, search))
 		return MS_E_NOMEM;
 	search_all(k);
-	ms_types_keep(search->types, search->blocks, search->numbers);
+	ms_types_keep(search->types, search->blocks, search->numbers, whole);
 	return judge_tails(k);
 }

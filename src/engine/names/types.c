@@ -39,6 +39,7 @@ struct ms_types {
 	struct ms_ahead ahead;            /* of blocks */
 	const struct ms_blocks *blocks;   /* NULL: nothing is kept of any */
 	const uint32_t *numbers;          /* of each of them: its type; or NULL */
+	bool whole;                       /* they have what first words say, too */
 	const uint32_t *debugged;         /* the same by debug information */
 };
 
@@ -298,9 +299,11 @@ static bool find_block(const struct ms_types *t, ms_addr addr, uint32_t *ret)
 	return true;
 }
 
-void ms_types_keep(struct ms_types *types, const struct ms_blocks *blocks, const uint32_t *numbers)
+void ms_types_keep(struct ms_types *types, const struct ms_blocks *blocks, const uint32_t *numbers,
+                   bool whole)
 {
 	types->blocks = blocks;
+	types->whole = whole;
 	types->numbers = numbers;
 }
 
@@ -321,15 +324,24 @@ static bool is_own(const struct ms_types *t, uint32_t number)
 
 uint32_t ms_types_of_block(struct ms_types *types, ms_addr addr, uint64_t size)
 {
-	uint32_t block = 0;
-	bool found = types->blocks && find_block(types, addr, &block);
-	uint32_t kept = found && types->numbers ? types->numbers[block] : MS_TYPE_UNKNOWN;
-	uint32_t debugged = found && types->debugged ? types->debugged[block] : MS_TYPE_UNKNOWN;
-	uint32_t first;
+	uint32_t number;
+
+	if (types->blocks && find_block(types, addr, &number))
+		return ms_types_of_numbered(types, number, addr, size);
+	return type_of_first_word(types, addr, size);
+}
+
+uint32_t ms_types_of_numbered(struct ms_types *types, uint32_t number, ms_addr addr, uint64_t size)
+{
+	uint32_t kept = types->numbers ? types->numbers[number] : MS_TYPE_UNKNOWN;
+	uint32_t debugged = types->debugged ? types->debugged[number] : MS_TYPE_UNKNOWN;
+	bool asks = kept ? debugged != MS_TYPE_UNKNOWN : !(types->numbers && types->whole);
+	uint32_t first = MS_TYPE_UNKNOWN;
 
 	if (is_own(types, kept))
 		return kept;
-	first = kept && !debugged ? MS_TYPE_UNKNOWN : type_of_first_word(types, addr, size);
+	if (asks)
+		first = type_of_first_word(types, addr, size);
 	if (is_own(types, first))
 		return first;
 	if (debugged)

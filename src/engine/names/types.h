@@ -32,14 +32,18 @@ enum { MS_TYPE_UNKNOWN = 0, MS_TYPES_MOST = 1 << 16 };
  */
 uint32_t ms_types_of_block(struct ms_types *types, ms_addr addr, uint64_t size);
 
+/* The same for the block of sealed blocks that has that @number among them. */
+uint32_t ms_types_of_numbered(struct ms_types *types, uint32_t number, ms_addr addr, uint64_t size);
+
 /* The same by the block's first word. */
 uint32_t ms_types_of_word(struct ms_types *types, uint64_t value);
 
 /*
  * From now on the type of a block of sealed @blocks is what @numbers has for it, an entry for
- * each; where that is MS_TYPE_UNKNOWN, its first word says it.
+ * each; where that is MS_TYPE_UNKNOWN, its first word says it, unless @whole: it has been asked.
  */
-void ms_types_keep(struct ms_types *types, const struct ms_blocks *blocks, const uint32_t *numbers);
+void ms_types_keep(struct ms_types *types, const struct ms_blocks *blocks, const uint32_t *numbers,
+                   bool whole);
 
 /* The same with what debug information says; a block's own words go before it, others behind. */
 void ms_types_keep_debug(struct ms_types *types, const struct ms_blocks *blocks,

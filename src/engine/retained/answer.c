@@ -27,7 +27,7 @@ static bool is_entry(const struct ms_weights *w, uint32_t i)
 {
 	uint32_t above = w->d->idom[i];
 
-	if (w->class[w->d->node[i]] == MS_CLASS_NONE)
+	if (w->class[i] == MS_CLASS_NONE)
 		return false;
 	return ms_weights_kind(w, above) != MS_FLOW_BLOCK || ms_weights_next(w, above) != i;
 }
@@ -213,7 +213,7 @@ static bool write_shared(struct answering *a, uint32_t i)
 
 	if (!slot)
 		return false;
-	slot->places = a->d.first[i + 1] - a->d.first[i];
+	(void)ms_dominators_leading_to(&a->d, i, &slot->places);
 	return write_chain(a, i, &slot->chain);
 }
 

@@ -31,11 +31,7 @@ static void link_tree(const struct walk *k)
 
 static struct ms_class *class_of(const struct ms_weights *w, uint32_t i)
 {
-	uint32_t node = w->d->node[i];
-
-	if (node >= w->flow->rows.n || w->class[node] == MS_CLASS_NONE)
-		return NULL;
-	return &w->classes.at[w->class[node]];
+	return w->class[i] == MS_CLASS_NONE ? NULL : &w->classes.at[w->class[i]];
 }
 
 static void enter(const struct ms_weights *w, uint32_t i)

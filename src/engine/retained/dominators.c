@@ -1,101 +1,217 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/retained/dominators.h"
 
-#include <string.h>
-
 /*
  * The arrays of the caller's are in use until the end:
  *
- *	order   while walking: the number of each node of the flow; then head
- *	head    the first of those whose semidominator is this one; the next are in idom,
- *	        which has no other use before they are taken from there
  *	parent  in the walk; from a node that is linked on, some ancestor (path compression)
  *	semi    the semidominator
  *	label   of the ancestors up to parent: the one with the lowest semidominator
- *	stack   while walking: how many of its row each node has been through
+ *	head    the first of those whose semidominator is this one and not their parent; the
+ *	        next are in idom, which has no other use before they are taken from there
  */
-enum { ORDER, HEAD = ORDER, PARENT, SEMI, LABEL, STACK };
+enum { PARENT, SEMI, LABEL, HEAD };
+
+enum { AHEAD = 8 }; /* entries of a row that are fetched when it is come to */
 
 struct finding {
 	struct ms_dominators d;
-	uint32_t *order, *head, *parent, *semi, *label, *stack;
-	uint32_t strong; /* the last number of what strong holders reach */
+	uint32_t *parent, *semi, *label, *head;
+	uint32_t *stack;   /* of the walk: how many of its row each node on the way has been
+	                    * through; then of nodes whose paths are compressed */
+	uint64_t *several; /* a bit for each block: more than one pointer may lead to it */
+	uint64_t *ends;    /* the same: it leads nowhere */
+	uint32_t strong;   /* the last number of what strong holders reach */
 };
+
+static bool has(const uint64_t *bits, uint32_t i)
+{
+	return bits[i / 64] >> i % 64 & 1;
+}
+
+static void set(uint64_t *bits, uint32_t i)
+{
+	bits[i / 64] |= UINT64_C(1) << i % 64;
+}
+
+/* ---- before the walk ---- */
+
+static void count(const struct finding *f, uint64_t *once, uint32_t to)
+{
+	if (has(once, to))
+		set(f->several, to);
+	set(once, to);
+}
+
+/* Pointers of what the top does not lead to count as well: it is not known yet. */
+static bool look_at_blocks(const struct finding *f, const struct ms_flow *flow,
+                           struct ms_arena *passing)
+{
+	uint64_t *once = ms_arena_alloc(passing, ((size_t)flow->rows.n / 64 + 1) * sizeof(*once));
+	const struct ms_flow_word *word;
+
+	if (!once)
+		return false;
+	ms_vec_for_each (word, &flow->words)
+		count(f, once, word->to);
+	for (uint32_t i = 0; i < flow->rows.n; i++) {
+		uint32_t n;
+		const uint32_t *row = ms_flow_row(flow, i, &n);
+
+		if (!n)
+			set(f->ends, i);
+		for (uint32_t k = 0; k < n; k++)
+			count(f, once, row[k]);
+	}
+	return true;
+}
 
 /* ---- the walk ---- */
 
-/* Number @node, which was come to from @parent. */
-static uint32_t enter(struct finding *f, const struct ms_flow *flow, uint32_t node, uint32_t parent)
+static bool is_block(const struct ms_flow *flow, uint32_t node)
 {
-	uint32_t number = ++f->d.n;
-	uint32_t n;
-	const uint32_t *row = ms_flow_row(flow, node, &n);
+	return node < flow->rows.n;
+}
 
-	f->order[node] = number;
-	f->d.node[number] = node;
-	f->parent[number] = parent;
-	f->stack[number] = 0;
-	for (uint32_t i = 0; i < n && i < 8; i++) {
-		__builtin_prefetch(&f->order[row[i]]);
-		if (row[i] < flow->rows.n)
-			__builtin_prefetch(&flow->rows.first[row[i]]);
+static bool was_met(const struct finding *f, const struct ms_flow *flow, uint32_t node)
+{
+	return is_block(flow, node) && has(f->several, node) && f->d.order[node];
+}
+
+static bool leads_nowhere(const struct finding *f, const struct ms_flow *flow, uint32_t node)
+{
+	return is_block(flow, node) && has(f->ends, node);
+}
+
+/* Number @node, which was come to from @parent. */
+static uint32_t number(struct finding *f, uint32_t node, uint32_t parent)
+{
+	uint32_t i = ++f->d.n;
+
+	f->d.order[node] = i;
+	f->d.node[i] = node;
+	f->parent[i] = parent;
+	return i;
+}
+
+/* What will be looked at when the walk comes to these. */
+static void fetch(const struct finding *f, const struct ms_flow *flow, const uint32_t *row,
+                  uint32_t n)
+{
+	for (uint32_t i = 0; i < n && i < AHEAD; i++) {
+		__builtin_prefetch(&f->d.order[row[i]], 1);
+		if (is_block(flow, row[i]) && !has(f->ends, row[i]))
+			__builtin_prefetch(&flow->rows.first.low[row[i]]);
 	}
-	return number;
+}
+
+/* And behind that, of the one whose turn is after what is below this one. */
+static void fetch_row(const struct finding *f, const struct ms_flow *flow, uint32_t node)
+{
+	if (is_block(flow, node) && !has(f->ends, node))
+		__builtin_prefetch(flow->rows.to.at + ms_offset_at(&flow->rows.first, node));
+}
+
+/* From entry @i of its row on number what @at leads to, up to the first to go down to. */
+static uint32_t pass(struct finding *f, const struct ms_flow *flow, uint32_t at, uint32_t i)
+{
+	uint32_t n;
+	const uint32_t *row = ms_flow_row(flow, f->d.node[at], &n);
+
+	for (; i < n; i++) {
+		if (was_met(f, flow, row[i]))
+			continue;
+		if (!leads_nowhere(f, flow, row[i]))
+			break;
+		(void)number(f, row[i], at);
+	}
+	return i;
 }
 
 static void walk(struct finding *f, const struct ms_flow *flow)
 {
-	uint32_t at = enter(f, flow, ms_flow_top(flow), 0);
+	uint32_t at = number(f, ms_flow_top(flow), 0);
+	uint32_t depth = 0;
 
 	while (at) {
+		uint32_t i = pass(f, flow, at, f->stack[depth]);
 		uint32_t n;
 		const uint32_t *row = ms_flow_row(flow, f->d.node[at], &n);
-		uint32_t i = f->stack[at];
+		const uint32_t *below;
+		uint32_t n_below;
 
-		while (i < n && f->order[row[i]])
-			i++;
-		f->stack[at] = i + 1;
 		if (at == 1 && i == flow->n_strong && i < n)
 			f->strong = f->d.n;
-		at = i < n ? enter(f, flow, row[i], at) : f->parent[at];
+		if (i == n) {
+			at = f->parent[at];
+			depth--;
+			continue;
+		}
+		f->stack[depth++] = i + 1;
+		f->stack[depth] = 0;
+		at = number(f, row[i], at);
+		below = ms_flow_row(flow, row[i], &n_below);
+		fetch(f, flow, below, n_below);
+		if (i + 1 < n)
+			fetch_row(f, flow, row[i + 1]);
 	}
 }
+
+/* ---- what leads to each ---- */
 
 static bool counts(const struct finding *f, uint32_t from, uint32_t to)
 {
 	return from <= f->strong || to > f->strong;
 }
 
-/* The rows of what was come to, the other way round; f->d.first counts one ahead meanwhile. */
+/* Count the pointers of node @from to what has several, or, where there is room, keep them. */
+static void take_row(const struct finding *f, const struct ms_flow *flow, uint32_t from)
+{
+	const struct ms_offsets *ends = &f->d.first;
+	uint32_t i = f->d.order[from];
+	uint32_t n;
+	const uint32_t *row = ms_flow_row(flow, from, &n);
+
+	for (uint32_t k = 0; i && k < n; k++) {
+		uint32_t to;
+
+		if (!has(f->several, row[k]))
+			continue;
+		to = f->d.order[row[k]];
+		if (!counts(f, i, to))
+			continue;
+		if (f->d.from)
+			f->d.from[ms_offset_at(ends, (size_t)to + 1)] = i;
+		ends->low[to + 1]++;
+	}
+}
+
+static void take_rows(const struct finding *f, const struct ms_flow *flow)
+{
+	for (uint32_t i = 0; i < flow->rows.n + flow->words.n; i++)
+		take_row(f, flow, i);
+}
+
+/* The rows of what was come to, the other way round; f->d.first is one ahead meanwhile. */
 static bool reverse(struct finding *f, const struct ms_flow *flow, struct ms_arena *arena)
 {
+	const struct ms_offsets *first = &f->d.first;
 	uint64_t entries = 0;
-	const uint32_t *row;
-	uint32_t n;
+	bool ok = ms_offsets_init(&f->d.first, (size_t)f->d.n + 1, arena);
 
-	f->d.first = ms_arena_alloc(arena, ((size_t)f->d.n + 3) * sizeof(*f->d.first));
-	if (!f->d.first)
+	if (!ok)
 		return false;
-	for (uint32_t i = 1; i <= f->d.n; i++) {
-		row = ms_flow_row(flow, f->d.node[i], &n);
-		for (uint32_t k = 0; k < n; k++) {
-			bool adds = counts(f, i, f->order[row[k]]);
+	take_rows(f, flow);
+	for (size_t i = 2; i <= (size_t)f->d.n + 1; i++) {
+		uint32_t n = first->low[i];
 
-			entries += adds;
-			f->d.first[f->order[row[k]] + 2] += adds;
-		}
+		ok &= ms_offset_set(first, i, entries) && first->low[i] <= UINT32_MAX - n;
+		entries += n;
 	}
 	f->d.from = ms_arena_alloc(arena, (entries + 1) * sizeof(*f->d.from));
-	if (!f->d.from)
+	if (!ok || !f->d.from)
 		return false;
-	for (uint32_t i = 1; i <= f->d.n + 1; i++)
-		f->d.first[i + 1] += f->d.first[i];
-	for (uint32_t i = 1; i <= f->d.n; i++) {
-		row = ms_flow_row(flow, f->d.node[i], &n);
-		for (uint32_t k = 0; k < n; k++)
-			if (counts(f, i, f->order[row[k]]))
-				f->d.from[f->d.first[f->order[row[k]] + 1]++] = i;
-	}
+	take_rows(f, flow);
 	return true;
 }
 
@@ -103,7 +219,7 @@ static bool reverse(struct finding *f, const struct ms_flow *flow, struct ms_are
 
 /*
  * Of the ancestors of @at that are linked, these are numbers from @linked on, the one with the
- * lowest semidominator; @at itself when it is not.
+ * lowest semidominator; @at itself when no other is.
  */
 static uint32_t lowest(const struct finding *f, uint32_t at, uint32_t linked)
 {
@@ -122,18 +238,27 @@ static uint32_t lowest(const struct finding *f, uint32_t at, uint32_t linked)
 	return f->label[at];
 }
 
-static void find_semidominator(const struct finding *f, uint32_t i)
+/* What has its parent for semidominator has it for dominator. */
+static void find_semidominator(const struct finding *f, uint32_t i, uint32_t parent)
 {
 	uint32_t *next = f->d.idom;
+	uint32_t semi = parent;
+	uint64_t n;
+	const uint32_t *from = ms_dominators_leading_to(&f->d, i, &n);
 
-	for (uint64_t k = f->d.first[i]; k < f->d.first[i + 1]; k++) {
-		uint32_t semi = f->semi[lowest(f, f->d.from[k], i + 1)];
+	for (; n; from++, n--) {
+		uint32_t found = *from <= i ? *from : f->semi[lowest(f, *from, i + 1)];
 
-		if (semi < f->semi[i])
-			f->semi[i] = semi;
+		semi = found < semi ? found : semi;
 	}
-	next[i] = f->head[f->semi[i]];
-	f->head[f->semi[i]] = i;
+	f->label[i] = i;
+	f->semi[i] = semi;
+	if (semi == parent) {
+		f->d.idom[i] = parent;
+		return;
+	}
+	next[i] = f->head[semi];
+	f->head[semi] = i;
 }
 
 /* Of those whose semidominator is @parent, of which @i has been linked now. */
@@ -154,12 +279,10 @@ static void find_dominators(const struct finding *f)
 {
 	uint32_t *idom = f->d.idom;
 
-	for (uint32_t i = 1; i <= f->d.n; i++)
-		f->semi[i] = f->label[i] = i;
 	for (uint32_t i = f->d.n; i > 1; i--) {
 		uint32_t parent = f->parent[i];
 
-		find_semidominator(f, i);
+		find_semidominator(f, i, parent);
 		find_dominators_below(f, parent, i);
 	}
 	idom[1] = 0;
@@ -170,9 +293,11 @@ static void find_dominators(const struct finding *f)
 
 /* ---- all of it ---- */
 
-static bool allocate(struct ms_arena *arena, size_t n, struct finding *f)
+static bool allocate(const struct ms_flow *flow, struct ms_arena *arena, struct ms_arena *passing,
+                     struct finding *f)
 {
-	size_t bytes = (n + 1) * sizeof(uint32_t);
+	size_t bytes = ((size_t)ms_flow_top(flow) + 2) * sizeof(uint32_t);
+	size_t bits = ((size_t)flow->rows.n / 64 + 1) * sizeof(uint64_t);
 	bool ok = true;
 
 	for (size_t i = 0; i < MS_DOMINATORS_SPARE; i++) {
@@ -180,13 +305,16 @@ static bool allocate(struct ms_arena *arena, size_t n, struct finding *f)
 		ok &= f->d.spare[i] != NULL;
 	}
 	f->d.node = ms_arena_alloc(arena, bytes);
+	f->d.order = ms_arena_alloc(arena, bytes);
 	f->d.idom = ms_arena_alloc(arena, bytes);
-	f->order = f->head = f->d.spare[ORDER];
 	f->parent = f->d.spare[PARENT];
 	f->semi = f->d.spare[SEMI];
 	f->label = f->d.spare[LABEL];
-	f->stack = f->d.spare[STACK];
-	return ok && f->d.node && f->d.idom;
+	f->head = f->d.spare[HEAD];
+	f->stack = ms_arena_alloc(passing, bytes);
+	f->several = ms_arena_alloc(passing, bits);
+	f->ends = ms_arena_alloc(passing, bits);
+	return ok && f->d.node && f->d.order && f->d.idom && f->stack && f->several && f->ends;
 }
 
 enum ms_status ms_dominators_find(struct ms_flow *flow, struct ms_arena *rows,
@@ -194,20 +322,22 @@ enum ms_status ms_dominators_find(struct ms_flow *flow, struct ms_arena *rows,
                                   struct ms_error *err)
 {
 	struct finding f = { .d = { .n = 0 }, .strong = UINT32_MAX };
-	size_t n = (size_t)ms_flow_top(flow) + 1;
-	bool ok = allocate(arena, n, &f);
+	struct ms_arena passing = { 0 };
+	bool ok = allocate(flow, arena, &passing, &f) && look_at_blocks(&f, flow, &passing);
 
 	if (ok)
 		walk(&f, flow);
-	if (!ok || !reverse(&f, flow, arena))
-		return ms_fail(err, MS_E_NOMEM, "no memory for the tree of dominators");
-	if (rows) {
+	ok = ok && reverse(&f, flow, arena);
+	if (ok && rows) {
 		ms_arena_deinit(rows);
-		flow->rows.first = NULL;
+		flow->rows.first = (struct ms_offsets){ 0 };
 		flow->rows.to.at = NULL;
 	}
-	memset(f.head, 0, (n + 1) * sizeof(*f.head));
-	find_dominators(&f);
+	if (ok)
+		find_dominators(&f);
+	ms_arena_deinit(&passing);
+	if (!ok)
+		return ms_fail(err, MS_E_NOMEM, "no memory for the tree of dominators");
 	*ret = f.d;
 	return MS_OK;
 }

@@ -78,11 +78,12 @@ static inline const uint32_t *ms_flow_row(const struct ms_flow *flow, uint32_t n
 	uint32_t i = node - flow->rows.n;
 
 	if (node < flow->rows.n) {
-		uint64_t first = flow->rows.first[node];
 		bool leads = !(flow->claimed[node / 64] >> node % 64 & 1);
+		size_t n;
+		const uint32_t *row = ms_rows_of(&flow->rows, node, &n);
 
-		*ret_n = leads ? (uint32_t)(flow->rows.first[node + 1] - first) : 0;
-		return flow->rows.to.at + first;
+		*ret_n = leads ? (uint32_t)n : 0;
+		return row;
 	}
 	if (i < flow->words.n) {
 		*ret_n = 1;

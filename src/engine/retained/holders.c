@@ -73,12 +73,14 @@ static void find_tops(const struct ms_holders *h)
 static void join_groups(const struct ms_holders *h)
 {
 	const struct ms_dominators *d = h->w->d;
+	const uint32_t *from;
+	uint64_t n;
 
 	for (uint32_t i = 2; i <= d->n; i++) {
 		if (ms_weights_kind(h->w, i) != MS_FLOW_BLOCK || !is_below_cluster(h->w, i))
 			continue;
-		for (uint64_t k = d->first[i]; k < d->first[i + 1]; k++)
-			join(h, i, h->tops[d->from[k]]);
+		for (from = ms_dominators_leading_to(d, i, &n); n; from++, n--)
+			join(h, i, h->tops[*from]);
 	}
 }
 

@@ -3,7 +3,12 @@
 
 #include <string.h>
 
-enum { COUNT, HEAVIEST, FREE, FREE_TOO, CLASS }; /* of the spare arrays */
+enum { COUNT, HEAVIEST, CLASS, FREE }; /* of the spare arrays */
+
+enum { AHEAD = 32 }; /* blocks whose place among the dominators is fetched */
+
+/* Until all is weighed: the weight is that of a block of the heap itself. */
+#define OWN (UINT64_C(1) << 63)
 
 enum { SLOTS = MS_CLASSES_MOST * 2 };
 
@@ -60,28 +65,33 @@ static uint32_t find_class(struct weighing *g, uint32_t type, uint64_t size)
 
 /* ---- blocks ---- */
 
-/* The class of a block, which its number among the dominators gives way to. */
+static void fetch(const struct weighing *g, uint32_t number)
+{
+	uint32_t i = number < g->w.flow->rows.n ? g->w.d->order[number] : 0;
+
+	__builtin_prefetch(&g->w.bytes[i], 1);
+	__builtin_prefetch(&g->w.class[i], 1);
+}
+
 static void weigh_block(struct weighing *g, uint32_t number, const struct ms_extent *extent,
                         uint64_t granule)
 {
-	uint32_t i = g->w.class[number];
+	uint32_t i = g->w.d->order[number];
 	struct ms_class *class;
 	uint64_t size;
 	uint32_t type;
 
-	g->w.class[number] = MS_CLASS_NONE;
 	if (!i || extent->kind != MS_EXTENT_HEAP)
 		return;
 	size = ms_block_size(g->w.flow->rows.blocks, extent, granule);
-	type = ms_types_of_block(g->types, ms_block_begin(extent, granule), size);
+	type = ms_types_of_numbered(g->types, number, ms_block_begin(extent, granule), size);
 	if (g->last == MS_CLASS_NONE || !is_class(g, g->last, type, size))
 		g->last = find_class(g, type, size);
 	class = &g->w.classes.at[g->last];
 	class->count++;
 	class->bytes += size;
-	g->w.class[number] = g->last;
-	g->w.bytes[i] = size;
-	g->w.count[i] = 1;
+	g->w.class[i] = g->last;
+	g->w.bytes[i] = size | OWN;
 	if (g->last == MS_CLASS_OTHERS)
 		g->last = MS_CLASS_NONE;
 }
@@ -94,9 +104,11 @@ static void weigh_extent(struct weighing *g, const struct ms_extent *extent)
 	for (size_t i = 0; i < extent->n_cells; i++) {
 		uint64_t left = blocks->cells.at[extent->cell0 + i].starts;
 
-		for (; left; left &= left - 1)
+		for (; left; left &= left - 1) {
+			fetch(g, number + AHEAD);
 			weigh_block(g, number++, extent,
 			            i * MS_CELL_GRANULES + (uint64_t)__builtin_ctzll(left));
+		}
 	}
 }
 
@@ -105,6 +117,10 @@ static void weigh_extent(struct weighing *g, const struct ms_extent *extent)
 /* From the last on: a node's number is higher than that of its dominators. */
 static void add_up(struct ms_weights *w)
 {
+	for (uint32_t i = 1; i <= w->d->n; i++) {
+		w->count[i] = w->bytes[i] & OWN ? 1 : 0;
+		w->bytes[i] &= ~OWN;
+	}
 	for (uint32_t i = w->d->n; i > 1; i--) {
 		uint32_t above = w->d->idom[i];
 
@@ -124,9 +140,8 @@ static bool allocate(struct weighing *g)
 	g->w.count = d->spare[COUNT];
 	g->w.heaviest = d->spare[HEAVIEST];
 	g->w.spare[0] = d->spare[FREE];
-	g->w.spare[1] = d->spare[FREE_TOO];
+	g->w.spare[1] = d->order;
 	g->w.class = d->spare[CLASS];
-	memset(g->w.count, 0, bytes);
 	memset(g->w.heaviest, 0, bytes);
 	memset(g->w.class, 0, bytes);
 	g->w.bytes = ms_arena_alloc(g->arena, ((size_t)d->n + 1) * sizeof(*g->w.bytes));
@@ -135,7 +150,7 @@ static bool allocate(struct weighing *g)
 	       ms_vec_reserve(g->arena, &g->w.classes, MS_CLASS_OTHERS + 1);
 }
 
-bool ms_weights_find(const struct ms_flow *flow, const struct ms_dominators *d,
+bool ms_weights_find(const struct ms_flow *flow, struct ms_dominators *d,
                      struct ms_types *types, struct ms_arena *arena, struct ms_weights *ret)
 {
 	struct weighing g = { .w = { .flow = flow, .d = d }, .types = types, .arena = arena };
@@ -144,8 +159,6 @@ bool ms_weights_find(const struct ms_flow *flow, const struct ms_dominators *d,
 	g.ok = allocate(&g);
 	if (!g.ok)
 		return false;
-	for (uint32_t i = 1; i <= d->n; i++)
-		g.w.class[d->node[i]] = i;
 	g.w.classes.n = MS_CLASS_OTHERS + 1;
 	ms_vec_for_each (extent, &flow->rows.blocks->extents)
 		weigh_extent(&g, extent);

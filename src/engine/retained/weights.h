@@ -7,7 +7,7 @@
  * themselves, blocks what was asked for. And which class each block is of: its type, or,
  * where that is not known, its size.
  *
- * Memory: 8 bytes a node, beside the spare arrays of the dominators.
+ * Memory: 8 bytes a node, beside the spare arrays of the dominators and their order.
  */
 
 #include "engine/names/types.h"
@@ -38,17 +38,18 @@ struct ms_weights {
 	uint32_t *count;
 	uint32_t *heaviest; /* that it dominates immediately; 0: none */
 	uint32_t *spare[2];
-	uint32_t *class;           /* of blocks, by the flow's: by their own numbers */
+	uint32_t *class;
 	struct ms_classes classes; /* NONE and OTHERS among them */
 };
 
 /*
- * Weigh the nodes. Uses all of @d's spare arrays; two are left for the caller, as they are.
+ * Weigh the nodes. Uses all of @d's spare arrays and its order, which is gone then; two are
+ * left for the caller, as they are.
  *
  * False without memory.
- * Cost: a look at every block, by address, for its type.
+ * Cost: a look at every block, by address, for its type and size.
  */
-ms_must_check bool ms_weights_find(const struct ms_flow *flow, const struct ms_dominators *d,
+ms_must_check bool ms_weights_find(const struct ms_flow *flow, struct ms_dominators *d,
                                    struct ms_types *types, struct ms_arena *arena,
                                    struct ms_weights *ret);
 
