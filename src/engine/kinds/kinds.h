@@ -102,7 +102,18 @@ extern const struct ms_kind ms_kind_sequences;
 extern const struct ms_kind ms_kind_functions;
 extern const struct ms_kind ms_kind_text;
 
-enum { MS_KINDS_MOST = 16 };
+enum { MS_KINDS_MOST = 16, MS_KINDS_QUEUE = 32 };
+
+/* A word that may point to a block, of which it is waited for what is known. */
+struct ms_kind_waiting {
+	ms_addr at;
+	const uint8_t *bytes;
+	struct ms_range memory; /* that has it */
+	uint32_t holder;        /* the number of the block that this is; UINT32_MAX: none */
+	uint32_t offset;        /* in the block */
+	bool found;             /* to is the block */
+	struct ms_kind_block to;
+};
 
 struct ms_kind_name {
 	const struct ms_kind_type *type;
@@ -125,8 +136,13 @@ struct ms_kinds {
 	struct ms_tails *tails; /* what containers do not use is said here; NULL: not asked */
 	bool notes; /* words that point to a block are noted in tails, and nothing claimed */
 	bool here[MS_KINDS_MOST];
-	struct ms_range window; /* memory that buffer has a copy of */
+	struct ms_range window; /* memory that buffer has a copy of, which words that wait are in */
 	uint8_t *buffer;
+	struct ms_kind_waiting waiting[MS_KINDS_QUEUE];
+	uint32_t n_waiting, first_waiting;
+	uint32_t holder; /* of the word that was shown last */
+	uint32_t owner;  /* its type, by its own words; or unknown */
+	bool is_text;    /* it is text, and its words are no pointers */
 	struct ms_kind_name names[MS_KIND_NAMES];
 	size_t n_names;
 	struct ms_map owned; /* of a name, an owner and an offset: the type */

@@ -23,11 +23,133 @@ enum {
 	PIECE = BUFFER / 2,
 	SPARSE_BYTES = 1 << 18, /* memory from this size on is read by its present pages */
 	BATCH = 64,             /* words: bits of one number */
+	QUEUE = MS_KINDS_QUEUE,
+	HALF = QUEUE / 2,
 	STEPS_EACH = 8,         /* that may be taken for each block, on average */
 	COW_BYTES = 24,         /* in front of a std::string's characters, of before C++11 */
 };
 
+#define NO_HOLDER UINT32_MAX
+
 static_assert((int)N_KINDS <= (int)MS_KINDS_MOST, "each has a place");
+
+/* What holders are in: memory, and the block that it is. */
+struct memory {
+	struct ms_range range;
+	ms_addr limit; /* up to which it is read ahead */
+	uint32_t holder;
+};
+
+/* ---- words that wait ---- */
+
+/*
+ * A block holds a word or two that point elsewhere, as a rule, and what these lead to is in no
+ * cache. So words go through a queue, in order: when one comes in, the cell of its block is
+ * fetched, half a queue later what is known of the block, and at the end it is shown. Its
+ * holder's type is taken only then, as words before it may have told it.
+ */
+
+static void look_at_holder_of(struct ms_kinds *k, uint32_t holder)
+{
+	uint32_t type = holder == NO_HOLDER ? MS_TYPE_UNKNOWN : k->numbers[holder];
+	bool own = type != MS_TYPE_UNKNOWN && ms_type_is_own(ms_types_at(k->types, type));
+
+	k->holder = holder;
+	k->owner = own ? type : MS_TYPE_UNKNOWN;
+	k->is_text =
+		type != MS_TYPE_UNKNOWN && ms_types_at(k->types, type)->how == MS_HOW_TEXT;
+}
+
+static void show(struct ms_kinds *k, const struct ms_kind_waiting *w)
+{
+	struct ms_kind_spot spot = { .at = w->at,
+		                     .bytes = w->bytes,
+		                     .before = (size_t)(w->at - w->memory.begin) / MS_KIND_WORD,
+		                     .behind = (size_t)(w->memory.end - w->at) / MS_KIND_WORD,
+		                     .offset = w->offset,
+		                     .to = w->to,
+		                     .owner = k->owner,
+		                     .owner_offset = w->at - w->memory.begin };
+
+	if (spot.before > MS_KIND_BEFORE)
+		spot.before = MS_KIND_BEFORE;
+	if (spot.behind > MS_KIND_BEHIND)
+		spot.behind = MS_KIND_BEHIND;
+	if (ms_kinds_is_claimed(k, &spot.to) && !spot.offset)
+		return;
+	for (size_t i = 0; i < N_KINDS; i++)
+		if (k->here[i] && kinds[i]->pointer)
+			kinds[i]->pointer(k, &spot);
+}
+
+static void show_oldest(struct ms_kinds *k)
+{
+	const struct ms_kind_waiting *w = &k->waiting[k->first_waiting++ % QUEUE];
+
+	k->n_waiting--;
+	if (k->notes) {
+		ms_tails_note(k->tails, &k->lookup, w->at, ms_kind_word(w->bytes, 0));
+		return;
+	}
+	if (!w->found)
+		return;
+	if (w->holder != k->holder)
+		look_at_holder_of(k, w->holder);
+	if (!k->is_text)
+		show(k, w);
+}
+
+static void find(struct ms_kinds *k, struct ms_kind_waiting *w)
+{
+	const ms_addr value = ms_kind_word(w->bytes, 0);
+
+	w->found = ms_kinds_at(k, value, &w->to);
+	if (!w->found && k->cxx) {
+		w->offset = COW_BYTES;
+		w->found = ms_kinds_at(k, value - COW_BYTES, &w->to);
+	}
+	if (w->found)
+		__builtin_prefetch(&k->numbers[w->to.number]);
+}
+
+static void show_all(struct ms_kinds *k)
+{
+	uint32_t last = k->first_waiting + k->n_waiting;
+	uint32_t not_found = k->n_waiting < HALF ? k->n_waiting : (uint32_t)HALF;
+
+	for (uint32_t i = last - not_found; i != last && !k->notes; i++)
+		find(k, &k->waiting[i % QUEUE]);
+	while (k->n_waiting)
+		show_oldest(k);
+}
+
+static void fetch(struct ms_kinds *k, ms_addr value)
+{
+	const struct ms_extent *extent = ms_lookup_extent(&k->lookup, value);
+	const struct ms_cell *cell;
+
+	if (!extent)
+		return;
+	cell = ms_blocks_cell(k->blocks, extent, ms_granule_of(extent, value));
+	__builtin_prefetch(cell);
+	__builtin_prefetch(&k->blocks->ranks.at[cell - k->blocks->cells.at]);
+}
+
+/* Put the word at @at, whose bytes are at @bytes, behind those that wait. */
+static void wait(struct ms_kinds *k, const struct memory *memory, ms_addr at, const uint8_t *bytes)
+{
+	uint32_t i = k->first_waiting + k->n_waiting;
+
+	if (k->n_waiting == QUEUE)
+		show_oldest(k);
+	k->n_waiting++;
+	k->waiting[i % QUEUE] = (struct ms_kind_waiting){
+		.at = at, .bytes = bytes, .memory = memory->range, .holder = memory->holder
+	};
+	fetch(k, ms_kind_word(bytes, 0));
+	if (k->n_waiting > HALF && !k->notes)
+		find(k, &k->waiting[(i - HALF) % QUEUE]);
+}
 
 /* ---- reading by address ---- */
 
@@ -43,6 +165,7 @@ static const uint8_t *bytes_of(struct ms_kinds *k, struct ms_range range, ms_add
 		uint64_t left = limit - range.begin;
 		bool in_order = range.begin - k->window.begin < (uint64_t)2 * BUFFER;
 
+		show_all(k);
 		k->window = range;
 		if (in_order)
 			k->window.end = range.begin + (left < BUFFER ? left : BUFFER);
@@ -112,61 +235,6 @@ static void visit_blocks(struct ms_kinds *k, visit_fn *visit)
 
 /* ---- by holders ---- */
 
-/* What holders are in: memory, and the block that it is. */
-struct memory {
-	struct ms_range range;
-	ms_addr limit; /* up to which it is read ahead */
-	uint32_t owner;
-};
-
-static void look_at_pointer(struct ms_kinds *k, const struct memory *memory, ms_addr at,
-                            const uint8_t *bytes)
-{
-	const ms_addr value = ms_kind_word(bytes, 0);
-	struct ms_kind_spot spot = { .at = at,
-		                     .bytes = bytes,
-		                     .before = (size_t)(at - memory->range.begin) / MS_KIND_WORD,
-		                     .behind = (size_t)(memory->range.end - at) / MS_KIND_WORD,
-		                     .owner = memory->owner,
-		                     .owner_offset = at - memory->range.begin };
-
-	if (k->notes) {
-		ms_tails_note(k->tails, &k->lookup, at, value);
-		return;
-	}
-	if (!ms_kinds_at(k, value, &spot.to)) {
-		spot.offset = COW_BYTES;
-		if (!k->cxx || !ms_kinds_at(k, value - COW_BYTES, &spot.to))
-			return;
-	}
-	if (spot.before > MS_KIND_BEFORE)
-		spot.before = MS_KIND_BEFORE;
-	if (spot.behind > MS_KIND_BEHIND)
-		spot.behind = MS_KIND_BEHIND;
-	if (ms_kinds_is_claimed(k, &spot.to) && !spot.offset)
-		return;
-	for (size_t i = 0; i < N_KINDS; i++)
-		if (k->here[i] && kinds[i]->pointer)
-			kinds[i]->pointer(k, &spot);
-}
-
-static void fetch(struct ms_kinds *k, ms_addr value)
-{
-	const struct ms_extent *extent = ms_lookup_extent(&k->lookup, value);
-
-	if (extent)
-		__builtin_prefetch(ms_blocks_cell(k->blocks, extent, ms_granule_of(extent, value)));
-}
-
-/* Behind the cell of a block: what is known of it. */
-static void fetch_known(struct ms_kinds *k, ms_addr value)
-{
-	struct ms_block block;
-
-	if (ms_lookup_begin(&k->lookup, value, &block))
-		__builtin_prefetch(&k->numbers[ms_block_number(k->blocks, block)]);
-}
-
 /* The words of @piece, a part of @memory whose bytes are at @bytes. */
 static void look_at_words(struct ms_kinds *k, const struct memory *memory, struct ms_range piece,
                           const uint8_t *bytes)
@@ -176,18 +244,14 @@ static void look_at_words(struct ms_kinds *k, const struct memory *memory, struc
 	for (size_t i = 0; i < n; i += BATCH) {
 		const uint8_t *at = bytes + i * MS_KIND_WORD;
 		uint64_t all = 0;
-		uint64_t found = ms_words_between(at, n - i < BATCH ? n - i : (size_t)BATCH,
-		                                  k->lookup.low, k->lookup.span, &all);
+		uint64_t left = ms_words_between(at, n - i < BATCH ? n - i : (size_t)BATCH,
+		                                 k->lookup.low, k->lookup.span, &all);
 
-		for (uint64_t left = found; left; left &= left - 1)
-			fetch(k, ms_kind_word(at, (size_t)__builtin_ctzll(left)));
-		for (uint64_t left = found; left; left &= left - 1)
-			fetch_known(k, ms_kind_word(at, (size_t)__builtin_ctzll(left)));
-		for (uint64_t left = found; left; left &= left - 1) {
+		for (; left; left &= left - 1) {
 			size_t word = (size_t)__builtin_ctzll(left);
 
-			look_at_pointer(k, memory, piece.begin + (i + word) * MS_KIND_WORD,
-			                at + word * MS_KIND_WORD);
+			wait(k, memory, piece.begin + (i + word) * MS_KIND_WORD,
+			     at + word * MS_KIND_WORD);
 		}
 	}
 }
@@ -231,16 +295,9 @@ static void look_at_memory(struct ms_kinds *k, struct memory memory)
 static void look_at_holder(struct ms_kinds *k, const struct ms_extent *extent,
                            const struct ms_kind_block *block)
 {
-	struct memory memory = { .range = { block->begin, block->begin + block->usable },
-		                 .limit = extent->range.end };
-	uint32_t type = k->numbers[block->number];
-
-	if (type != MS_TYPE_UNKNOWN && ms_type_is_own(ms_types_at(k->types, type)))
-		memory.owner = type;
-	else if (type != MS_TYPE_UNKNOWN && !k->notes &&
-	         ms_types_at(k->types, type)->how == MS_HOW_TEXT)
-		return;
-	look_at_memory(k, memory);
+	look_at_memory(k, (struct memory){ .range = { block->begin, block->begin + block->usable },
+	                                   .limit = extent->range.end,
+	                                   .holder = block->number });
 }
 
 static void look_at_root(void *ctx, const struct ms_root *root)
@@ -250,20 +307,23 @@ static void look_at_root(void *ctx, const struct ms_root *root)
 	k->window = (struct ms_range){ 0, 0 };
 	if (k->notes)
 		ms_tails_note(k->tails, &k->lookup, 0, root->value);
-	look_at_memory(k, (struct memory){ .range = root->range, .limit = root->range.end });
+	look_at_memory(k, (struct memory){ .range = root->range,
+	                                   .limit = root->range.end,
+	                                   .holder = NO_HOLDER });
 }
 
 static void look_at_holders(struct ms_kinds *k)
 {
 	const struct ms_extent *extent;
 
+	look_at_holder_of(k, NO_HOLDER);
 	visit_blocks(k, look_at_holder);
-	if (!k->whole)
-		return;
-	ms_roots_visit(k->roots, look_at_root, k);
+	if (k->whole)
+		ms_roots_visit(k->roots, look_at_root, k);
 	ms_vec_for_each (extent, &k->blocks->extents)
-		if (extent->kind == MS_EXTENT_MAPPING)
+		if (k->whole && extent->kind == MS_EXTENT_MAPPING)
 			look_at_root(k, &(struct ms_root){ .range = extent->range });
+	show_all(k);
 }
 
 /* ---- the search ---- */
