@@ -128,7 +128,8 @@ struct ms_kinds {
 	const struct ms_regions *regions;
 	struct ms_source *src;
 	struct ms_arena *arena;
-	uint32_t *numbers; /* of each block: its type */
+	struct ms_arena passing; /* for what the search alone needs */
+	uint32_t *numbers;       /* of each block: its type */
 	struct ms_lookup lookup;
 	struct ms_peek peek;
 	uint64_t steps;         /* that may be taken yet along links of containers */
@@ -146,6 +147,8 @@ struct ms_kinds {
 	struct ms_kind_name names[MS_KIND_NAMES];
 	size_t n_names;
 	struct ms_map owned; /* of a name, an owner and an offset: the type */
+
+	struct MS_VEC(uint32_t) met; /* blocks of a container, by their numbers, in a walk of it */
 
 	bool cxx;               /* C++'s containers may be there */
 	bool libcxx;            /* those of LLVM's library */

@@ -332,13 +332,13 @@ static bool prepare(struct ms_kinds *k, struct ms_kinds_search *search)
 {
 	uint32_t n = ms_blocks_numbers(search->blocks);
 
-	k->buffer = ms_arena_alloc(k->arena, BUFFER);
+	k->buffer = ms_arena_alloc(&k->passing, BUFFER);
 	if (!search->numbers)
 		search->numbers = ms_arena_alloc(k->arena, ((size_t)n + 1) * sizeof(*k->numbers));
 	k->numbers = search->numbers;
 	k->steps = (uint64_t)n * STEPS_EACH;
 	ms_lookup_init(&k->lookup, k->blocks);
-	return k->buffer && k->numbers && ms_peek_init(&k->peek, k->src, k->arena);
+	return k->buffer && k->numbers && ms_peek_init(&k->peek, k->src, &k->passing);
 }
 
 static void search_all(struct ms_kinds *k)
@@ -383,6 +383,7 @@ enum ms_status ms_kinds_find(struct ms_kinds_search *search, bool whole)
 {
 	struct ms_arena *arena = search->blocks->arena;
 	struct ms_kinds *k;
+	enum ms_status st;
 
 	if (!search->blocks->extents.n || !ms_abi_is_plain(&search->blocks->src->abi) ||
 	    (!whole && !has_unmarked(search->blocks)))
@@ -398,9 +399,12 @@ enum ms_status ms_kinds_find(struct ms_kinds_search *search, bool whole)
 	k->arena = arena;
 	k->whole = whole;
 	k->tails = whole ? search->tails : NULL;
-	if (!prepare(k, search))
-		return MS_E_NOMEM;
-	search_all(k);
-	ms_types_keep(search->types, search->blocks, search->numbers, whole);
-	return judge_tails(k);
+	st = prepare(k, search) ? MS_OK : MS_E_NOMEM;
+	if (!st) {
+		search_all(k);
+		ms_types_keep(search->types, search->blocks, search->numbers, whole);
+		st = judge_tails(k);
+	}
+	ms_arena_deinit(&k->passing);
+	return st;
 }

@@ -35,25 +35,44 @@ static bool is_count(const struct ms_kinds *k, uint64_t n)
 	return n && n <= k->blocks->n;
 }
 
+/* ---- what a walk meets ---- */
+
+static bool meet(struct ms_kinds *k, const struct ms_kind_block *node)
+{
+	uint32_t *slot = ms_vec_push(&k->passing, &k->met);
+
+	if (slot)
+		*slot = node->number;
+	return slot;
+}
+
+static void claim_met(struct ms_kinds *k, const struct ms_kind_type *type,
+                      const struct ms_kind_spot *spot)
+{
+	const uint32_t *number;
+
+	ms_vec_for_each (number, &k->met)
+		ms_kinds_claim(k, &(struct ms_kind_block){ .number = *number }, type, spot);
+}
+
 /* ---- list ---- */
 
-/* Walk from @spot to the container; with @claim, say of each what it is. */
-static bool walk_list(struct ms_kinds *k, const struct ms_kind_spot *spot, bool claim)
+/* From @spot to the container. */
+static bool walk_list(struct ms_kinds *k, const struct ms_kind_spot *spot)
 {
 	uint64_t count = ms_kind_near(spot, 2);
 	ms_addr at = spot->to.begin;
 	ms_addr before = spot->at;
 	struct ms_kind_block node;
 
+	k->met.n = 0;
 	for (uint64_t i = 0; i < count; i++) {
 		uint64_t links[2];
 
 		if (!ms_kinds_step(k) || !ms_kinds_at(k, at, &node) ||
 		    node.usable < sizeof(links) || !ms_kinds_words(k, at, links, 2) ||
-		    links[1] != before)
+		    links[1] != before || !meet(k, &node))
 			return false;
-		if (claim)
-			ms_kinds_claim(k, &node, &list, spot);
 		before = at;
 		at = links[0];
 	}
@@ -66,7 +85,7 @@ static bool is_list(struct ms_kinds *k, const struct ms_kind_spot *spot)
 
 	return spot->behind >= 3 && is_count(k, ms_kind_near(spot, 2)) &&
 	       ms_kinds_words(k, spot->to.begin, links, 2) && links[1] == spot->at &&
-	       walk_list(k, spot, false);
+	       walk_list(k, spot);
 }
 
 /* ---- trees ---- */
@@ -86,6 +105,8 @@ static const struct tree_layout libcxx = { 2, 0, 1, 3, UINT8_MAX };
 /* Words of the container in front of its root; of libstdc++'s the first is for what compares. */
 enum { ROOT = 2, LIBCXX_ROOT = 1 };
 
+enum { MOST_HEIGHT = 128 };
+
 struct tree {
 	const struct tree_layout *layout;
 	ms_addr head; /* what the root's parent is */
@@ -94,45 +115,64 @@ struct tree {
 	struct ms_kind_spot spot; /* of the container */
 };
 
-static bool read_node(struct ms_kinds *k, const struct tree *t, ms_addr at, ms_addr parent,
-                      uint64_t ret[4])
+static bool is_node(const struct tree *t, ms_addr parent, const uint64_t links[4])
 {
-	return ms_kinds_words(k, at, ret, 4) && ret[t->layout->parent] == parent &&
-	       (ret[t->layout->color] & t->layout->color_mask) <= 1;
+	return links[t->layout->parent] == parent &&
+	       (links[t->layout->color] & t->layout->color_mask) <= 1;
+}
+
+/* What was read on the way down; balanced trees are no higher. */
+struct way {
+	struct {
+		ms_addr at;
+		uint64_t links[4];
+	} nodes[MOST_HEIGHT];
+};
+
+/* The links of the node at @at, @depth below the root; NULL: they cannot be read. */
+static const uint64_t *links_of(struct ms_kinds *k, struct way *way, size_t depth, ms_addr at)
+{
+	size_t i = depth % MOST_HEIGHT;
+
+	if (at && way->nodes[i].at == at)
+		return way->nodes[i].links;
+	way->nodes[i].at = 0;
+	if (!ms_kinds_words(k, at, way->nodes[i].links, 4))
+		return NULL;
+	way->nodes[i].at = at;
+	return way->nodes[i].links;
 }
 
 /* A node is met from its parent, from its left child, or from its right one. */
-static bool walk_tree(struct ms_kinds *k, const struct tree *t, bool claim)
+static bool walk_tree(struct ms_kinds *k, const struct tree *t)
 {
 	const struct tree_layout *l = t->layout;
+	struct way way = { 0 };
 	ms_addr from = t->head;
 	ms_addr at = t->root;
-	uint64_t n = 0;
+	size_t depth = 0;
 
+	k->met.n = 0;
 	while (at != t->head) {
+		const uint64_t *links = ms_kinds_step(k) ? links_of(k, &way, depth, at) : NULL;
 		struct ms_kind_block node;
-		uint64_t links[4];
 		ms_addr to;
 
-		if (!ms_kinds_step(k) || !ms_kinds_words(k, at, links, 4))
+		if (!links)
 			return false;
-		if (from == links[l->parent]) {
-			if (++n > t->count || !ms_kinds_at(k, at, &node) ||
-			    !read_node(k, t, at, from, links))
-				return false;
-			if (claim)
-				ms_kinds_claim(k, &node, &tree, &t->spot);
-		}
-		if (from == links[l->parent] && links[l->left])
+		to = links[l->parent];
+		if (from == to && (k->met.n == t->count || !ms_kinds_at(k, at, &node) ||
+		                   !is_node(t, from, links) || !meet(k, &node)))
+			return false;
+		if (from == to && links[l->left])
 			to = links[l->left];
 		else if (from != links[l->right] && links[l->right])
 			to = links[l->right];
-		else
-			to = links[l->parent];
+		depth += to == links[l->parent] ? SIZE_MAX : 1;
 		from = at;
 		at = to;
 	}
-	return n == t->count;
+	return k->met.n == t->count;
 }
 
 static bool is_tree(struct ms_kinds *k, const struct tree *t)
@@ -140,7 +180,8 @@ static bool is_tree(struct ms_kinds *k, const struct tree *t)
 	uint64_t links[4];
 
 	return is_count(k, t->count) && t->spot.to.usable >= sizeof(links) &&
-	       read_node(k, t, t->root, t->head, links) && walk_tree(k, t, false);
+	       ms_kinds_words(k, t->root, links, 4) && is_node(t, t->head, links) &&
+	       walk_tree(k, t);
 }
 
 /* The pointer is the root of libstdc++'s; of libc++'s it is that behind the first. */
@@ -170,21 +211,19 @@ static bool find_tree(struct ms_kinds *k, const struct ms_kind_spot *spot, struc
 /* Words from the pointer to the first node on. */
 enum { BUCKETS = -2, N_BUCKETS = -1, COUNT = 1, LOAD = 2, SINGLE = 4 };
 
-static bool walk_hash(struct ms_kinds *k, const struct ms_kind_spot *spot, bool claim)
+static bool walk_hash(struct ms_kinds *k, const struct ms_kind_spot *spot)
 {
-	const struct ms_kind_spot holder = ms_kind_holder(spot, (unsigned)-BUCKETS);
 	uint64_t count = ms_kind_near(spot, COUNT);
 	ms_addr at = spot->to.begin;
 	struct ms_kind_block node;
 
+	k->met.n = 0;
 	for (uint64_t i = 0; i < count; i++) {
 		uint64_t next;
 
 		if (!ms_kinds_step(k) || !ms_kinds_at(k, at, &node) ||
-		    !ms_kinds_words(k, at, &next, 1))
+		    !ms_kinds_words(k, at, &next, 1) || !meet(k, &node))
 			return false;
-		if (claim)
-			ms_kinds_claim(k, &node, &hash, &holder);
 		at = next;
 	}
 	return !at;
@@ -209,7 +248,7 @@ static bool is_hash(struct ms_kinds *k, const struct ms_kind_spot *spot, struct 
 	return spot->before >= 2 && spot->behind >= 3 &&
 	       (uint32_t)ms_kind_near(spot, LOAD) == LOAD_ONE &&
 	       is_count(k, ms_kind_near(spot, COUNT)) && has_buckets(k, spot, ret) &&
-	       walk_hash(k, spot, false);
+	       walk_hash(k, spot);
 }
 
 /* ---- the kind ---- */
@@ -223,14 +262,14 @@ static void pointer(struct ms_kinds *k, const struct ms_kind_spot *spot)
 	if (!k->cxx || spot->offset)
 		return;
 	if (is_hash(k, spot, &of_hash)) {
-		(void)walk_hash(k, spot, true);
 		holder = ms_kind_holder(spot, (unsigned)-BUCKETS);
+		claim_met(k, &hash, &holder);
 		if (of_hash.usable)
 			ms_kinds_claim(k, &of_hash, &buckets, &holder);
 	} else if (is_list(k, spot)) {
-		(void)walk_list(k, spot, true);
+		claim_met(k, &list, spot);
 	} else if (find_tree(k, spot, &found)) {
-		(void)walk_tree(k, &found, true);
+		claim_met(k, &tree, &found.spot);
 	}
 }
 
