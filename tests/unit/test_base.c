@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/offsets.h"
 #include "base/range.h"
 #include "base/search.h"
 #include "base/sort.h"
@@ -269,6 +270,34 @@ Test(search, finds_where_the_first_of_equals_is_or_would_be)
 		             rows[i].wanted);
 	cr_expect_eq(ms_lower_bound(3, 3, k, sorted[k] < 9), 3, "of none");
 	cr_expect_eq(ms_lower_bound(4, 7, k, sorted[k] < 5), 4, "from the middle");
+}
+
+/* Rows of 2^17 entries: what all have together is more than 32 bits. */
+Test(offsets, tell_where_each_of_many_rows_begins)
+{
+	enum { ROWS = 200000, ENTRIES = 1 << 17 };
+	struct ms_arena arena = { 0 };
+	struct ms_offsets offsets;
+
+	cr_assert(ms_offsets_init(&offsets, ROWS, &arena));
+	cr_assert_eq(ms_offset_at(&offsets, ROWS), 0);
+	for (uint64_t i = 0; i <= ROWS; i++)
+		cr_assert_eq(ms_offset_set(&offsets, i, i / 3 * ENTRIES), true);
+	for (uint64_t i = 0; i <= ROWS; i++)
+		cr_assert_eq(ms_offset_at(&offsets, i), i / 3 * ENTRIES);
+	ms_arena_deinit(&arena);
+}
+
+Test(offsets, refuse_what_has_no_room)
+{
+	struct ms_arena arena = { 0 };
+	struct ms_offsets offsets;
+
+	cr_assert(ms_offsets_init(&offsets, 4, &arena));
+	cr_expect(ms_offset_set(&offsets, 0, 5));
+	cr_expect(ms_offset_set(&offsets, 1, UINT64_C(5) + UINT32_MAX));
+	cr_expect_not(ms_offset_set(&offsets, 2, UINT64_C(6) + UINT32_MAX));
+	ms_arena_deinit(&arena);
 }
 
 Test(status, keeps_text_errno_and_advice)

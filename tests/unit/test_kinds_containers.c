@@ -100,6 +100,30 @@ Test(kinds_containers, an_object_that_has_the_string_is_in_the_name)
 	assert_name(buffer, "buffer of std::string in Session+0x18");
 }
 
+/*
+ * Words of text are no pointers, but those of a string's buffer may be; which of the two a block
+ * is, a word says that stands not far before it.
+ */
+Test(kinds_containers, what_a_holder_is_has_been_said_when_its_words_count)
+{
+	enum { TEXT_BYTES = 80 };
+	char text[TEXT_BYTES + 1] = { 0 };
+	ms_addr string = drawn_kinds_block(&d, 24);
+	ms_addr outer = drawn_kinds_block(&d, 120);
+	ms_addr inner = text_block(name, 41, 0);
+
+	memset(text, 'x', TEXT_BYTES);
+	strcpy(ms_fake_at(&d.fake, outer), text);
+	dk_put(&d, outer + 96, inner, NAME_BYTES, 40);
+	drawn_kinds_find(&d);
+	assert_name(outer, "text");
+	assert_name(inner, "");
+	dk_put(&d, string, outer, TEXT_BYTES, 119);
+	drawn_kinds_find(&d);
+	assert_name(outer, "buffer of std::string");
+	assert_name(inner, "buffer of std::string");
+}
+
 Test(kinds_containers, a_shared_string_of_before_cxx11)
 {
 	ms_addr buffer = text_block(name, 24 + 41, 24);
@@ -317,6 +341,27 @@ Test(kinds_containers, an_object_that_has_the_map_is_in_the_name)
 	ms_fake_put(&d.fake, HOLDER + 16, 0);
 	ms_fake_put(&d.fake, node[3] + 8, owner + 16);
 	assert_nodes("node of std::map or std::set in Session+0x8");
+}
+
+/* No tree is as high, but it is walked to its end. */
+Test(kinds_containers, a_map_may_be_of_any_height)
+{
+	enum { HIGH = 300 };
+	ms_addr nodes[HIGH + 1];
+	ms_addr above = HOLDER + 8;
+
+	for (int i = 0; i < HIGH; i++)
+		nodes[i] = drawn_kinds_block(&d, 40);
+	nodes[HIGH] = 0;
+	for (int i = 0; i < HIGH; above = nodes[i], i++)
+		dk_put(&d, nodes[i], 1, above, i % 2 ? nodes[i + 1] : 0, i % 2 ? 0 : nodes[i + 1]);
+	dk_put(&d, HOLDER, 0, 0, nodes[0], nodes[HIGH - 1], nodes[0], HIGH);
+	drawn_kinds_find(&d);
+	for (int i = 0; i < HIGH; i++)
+		assert_name(nodes[i], "node of std::map or std::set");
+	ms_fake_put(&d.fake, HOLDER + 40, HIGH - 1);
+	drawn_kinds_find(&d);
+	assert_name(nodes[0], "");
 }
 
 Test(kinds_libcxx, a_map_names_its_nodes)

@@ -366,3 +366,17 @@ Test(types, believes_a_blocks_own_words_then_debug_information_then_what_holds_i
 		                 i);
 	}
 }
+
+Test(types, asks_no_first_word_again_when_all_were_asked)
+{
+	const uint32_t kept = MS_TYPE_UNKNOWN;
+	struct ms_blocks blocks;
+
+	classify();
+	put_one_block(&blocks);
+	ms_fake_put(&fake, HEAP + 64, VTABLE);
+	ms_types_keep(types, &blocks, &kept, false);
+	cr_expect_neq(ms_types_of_block(types, HEAP + 64, 32), MS_TYPE_UNKNOWN);
+	ms_types_keep(types, &blocks, &kept, true);
+	cr_expect_eq(ms_types_of_block(types, HEAP + 64, 32), MS_TYPE_UNKNOWN);
+}

@@ -84,9 +84,8 @@ enum ms_status ms_rows_gather(const struct ms_blocks *blocks, const struct ms_wa
 	g.rows.n = (uint32_t)n;
 	g.seen = ms_arena_alloc(&passing, n * sizeof(*g.seen));
 	/* The begin of a row is taken of no row as well. */
-	g.out_of_memory =
-		!pointers || !g.seen || !ms_offsets_init(&g.rows.first, n + 1, arena) ||
-		!ms_vec_reserve(arena, &g.rows.to, 1);
+	g.out_of_memory = !pointers || !g.seen || !ms_offsets_init(&g.rows.first, n + 1, arena) ||
+	                  !ms_vec_reserve(arena, &g.rows.to, 1);
 	if (!g.out_of_memory) {
 		pointers->found = add;
 		pointers->ctx = &g;

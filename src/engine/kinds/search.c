@@ -25,8 +25,8 @@ enum {
 	BATCH = 64,             /* words: bits of one number */
 	QUEUE = MS_KINDS_QUEUE,
 	HALF = QUEUE / 2,
-	STEPS_EACH = 8,         /* that may be taken for each block, on average */
-	COW_BYTES = 24,         /* in front of a std::string's characters, of before C++11 */
+	STEPS_EACH = 8, /* that may be taken for each block, on average */
+	COW_BYTES = 24, /* in front of a std::string's characters, of before C++11 */
 };
 
 #define NO_HOLDER UINT32_MAX
@@ -56,8 +56,7 @@ static void look_at_holder_of(struct ms_kinds *k, uint32_t holder)
 
 	k->holder = holder;
 	k->owner = own ? type : MS_TYPE_UNKNOWN;
-	k->is_text =
-		type != MS_TYPE_UNKNOWN && ms_types_at(k->types, type)->how == MS_HOW_TEXT;
+	k->is_text = type != MS_TYPE_UNKNOWN && ms_types_at(k->types, type)->how == MS_HOW_TEXT;
 }
 
 static void show(struct ms_kinds *k, const struct ms_kind_waiting *w)

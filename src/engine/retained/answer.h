@@ -20,7 +20,8 @@
  * After the table of blocks was sealed.
  *
  * Returns MS_E_NOMEM.
- * Memory: 44 bytes a block, and 4 a pointer of it (dominators.h), given back at the end.
+ * Memory: 40 bytes a block, and 4 a pointer to what has several (dominators.h), given back at the
+ * end.
  */
 ms_must_check enum ms_status ms_retained_answer(struct ms_why *why, struct ms_error *err);
 

@@ -150,8 +150,8 @@ static bool allocate(struct weighing *g)
 	       ms_vec_reserve(g->arena, &g->w.classes, MS_CLASS_OTHERS + 1);
 }
 
-bool ms_weights_find(const struct ms_flow *flow, struct ms_dominators *d,
-                     struct ms_types *types, struct ms_arena *arena, struct ms_weights *ret)
+bool ms_weights_find(const struct ms_flow *flow, struct ms_dominators *d, struct ms_types *types,
+                     struct ms_arena *arena, struct ms_weights *ret)
 {
 	struct weighing g = { .w = { .flow = flow, .d = d }, .types = types, .arena = arena };
 	const struct ms_extent *extent;
