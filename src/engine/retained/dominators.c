@@ -17,53 +17,57 @@ enum { AHEAD = 8 }; /* entries of a row that are fetched when it is come to */
 struct finding {
 	struct ms_dominators d;
 	uint32_t *parent, *semi, *label, *head;
-	uint32_t *stack;   /* of the walk: how many of its row each node on the way has been
-	                    * through; then of nodes whose paths are compressed */
-	uint64_t *several; /* a bit for each block: more than one pointer may lead to it */
-	uint64_t *ends;    /* the same: it leads nowhere */
-	uint32_t strong;   /* the last number of what strong holders reach */
+	uint32_t *stack; /* of the walk: how many of its row each node on the way has been
+	                  * through; then of nodes whose paths are compressed */
+	struct known *known;
+	uint32_t strong; /* the last number of what strong holders reach */
 };
 
-static bool has(const uint64_t *bits, uint32_t i)
+/* A bit for each of some blocks, side by side as they are asked for together. */
+struct known {
+	uint64_t pointed_to;
+	uint64_t several; /* more than one pointer may lead to it */
+	uint64_t ends;    /* it leads nowhere */
+};
+
+enum { BITS = 64 };
+
+static bool has_several(const struct finding *f, uint32_t block)
 {
-	return bits[i / 64] >> i % 64 & 1;
+	return f->known[block / BITS].several >> block % BITS & 1;
 }
 
-static void set(uint64_t *bits, uint32_t i)
+static bool ends(const struct finding *f, uint32_t block)
 {
-	bits[i / 64] |= UINT64_C(1) << i % 64;
+	return f->known[block / BITS].ends >> block % BITS & 1;
 }
 
 /* ---- before the walk ---- */
 
-static void count(const struct finding *f, uint64_t *once, uint32_t to)
+static void count(const struct finding *f, uint32_t to)
 {
-	if (has(once, to))
-		set(f->several, to);
-	set(once, to);
+	struct known *known = &f->known[to / BITS];
+	uint64_t bit = UINT64_C(1) << to % BITS;
+
+	known->several |= known->pointed_to & bit;
+	known->pointed_to |= bit;
 }
 
 /* Pointers of what the top does not lead to count as well: it is not known yet. */
-static bool look_at_blocks(const struct finding *f, const struct ms_flow *flow,
-                           struct ms_arena *passing)
+static void look_at_blocks(const struct finding *f, const struct ms_flow *flow)
 {
-	uint64_t *once = ms_arena_alloc(passing, ((size_t)flow->rows.n / 64 + 1) * sizeof(*once));
 	const struct ms_flow_word *word;
 
-	if (!once)
-		return false;
 	ms_vec_for_each (word, &flow->words)
-		count(f, once, word->to);
+		count(f, word->to);
 	for (uint32_t i = 0; i < flow->rows.n; i++) {
 		uint32_t n;
 		const uint32_t *row = ms_flow_row(flow, i, &n);
 
-		if (!n)
-			set(f->ends, i);
+		f->known[i / BITS].ends |= (uint64_t)!n << i % BITS;
 		for (uint32_t k = 0; k < n; k++)
-			count(f, once, row[k]);
+			count(f, row[k]);
 	}
-	return true;
 }
 
 /* ---- the walk ---- */
@@ -75,12 +79,25 @@ static bool is_block(const struct ms_flow *flow, uint32_t node)
 
 static bool was_met(const struct finding *f, const struct ms_flow *flow, uint32_t node)
 {
-	return is_block(flow, node) && has(f->several, node) && f->d.order[node];
+	return is_block(flow, node) && has_several(f, node) && f->d.order[node];
 }
 
 static bool leads_nowhere(const struct finding *f, const struct ms_flow *flow, uint32_t node)
 {
-	return is_block(flow, node) && has(f->ends, node);
+	return is_block(flow, node) && ends(f, node);
+}
+
+/* The row of a node that leads somewhere. */
+static const uint32_t *row_of(const struct ms_flow *flow, uint32_t node, uint32_t *ret_n)
+{
+	const uint32_t *row;
+	size_t n;
+
+	if (!is_block(flow, node))
+		return ms_flow_row(flow, node, ret_n);
+	row = ms_rows_of(&flow->rows, node, &n);
+	*ret_n = (uint32_t)n;
+	return row;
 }
 
 /* Number @node, which was come to from @parent. */
@@ -100,7 +117,7 @@ static void fetch(const struct finding *f, const struct ms_flow *flow, const uin
 {
 	for (uint32_t i = 0; i < n && i < AHEAD; i++) {
 		__builtin_prefetch(&f->d.order[row[i]], 1);
-		if (is_block(flow, row[i]) && !has(f->ends, row[i]))
+		if (is_block(flow, row[i]) && !ends(f, row[i]))
 			__builtin_prefetch(&flow->rows.first.low[row[i]]);
 	}
 }
@@ -108,16 +125,14 @@ static void fetch(const struct finding *f, const struct ms_flow *flow, const uin
 /* And behind that, of the one whose turn is after what is below this one. */
 static void fetch_row(const struct finding *f, const struct ms_flow *flow, uint32_t node)
 {
-	if (is_block(flow, node) && !has(f->ends, node))
+	if (is_block(flow, node) && !ends(f, node))
 		__builtin_prefetch(flow->rows.to.at + ms_offset_at(&flow->rows.first, node));
 }
 
-/* From entry @i of its row on number what @at leads to, up to the first to go down to. */
-static uint32_t pass(struct finding *f, const struct ms_flow *flow, uint32_t at, uint32_t i)
+/* From entry @i of the row of @at on number what it has, up to the first to go down to. */
+static uint32_t pass(struct finding *f, const struct ms_flow *flow, uint32_t at,
+                     const uint32_t *row, uint32_t n, uint32_t i)
 {
-	uint32_t n;
-	const uint32_t *row = ms_flow_row(flow, f->d.node[at], &n);
-
 	for (; i < n; i++) {
 		if (was_met(f, flow, row[i]))
 			continue;
@@ -134,9 +149,9 @@ static void walk(struct finding *f, const struct ms_flow *flow)
 	uint32_t depth = 0;
 
 	while (at) {
-		uint32_t i = pass(f, flow, at, f->stack[depth]);
 		uint32_t n;
-		const uint32_t *row = ms_flow_row(flow, f->d.node[at], &n);
+		const uint32_t *row = row_of(flow, f->d.node[at], &n);
+		uint32_t i = pass(f, flow, at, row, n, f->stack[depth]);
 		const uint32_t *below;
 		uint32_t n_below;
 
@@ -150,7 +165,7 @@ static void walk(struct finding *f, const struct ms_flow *flow)
 		f->stack[depth++] = i + 1;
 		f->stack[depth] = 0;
 		at = number(f, row[i], at);
-		below = ms_flow_row(flow, row[i], &n_below);
+		below = row_of(flow, row[i], &n_below);
 		fetch(f, flow, below, n_below);
 		if (i + 1 < n)
 			fetch_row(f, flow, row[i + 1]);
@@ -167,7 +182,7 @@ static bool counts(const struct finding *f, uint32_t from, uint32_t to)
 /* Count the pointers of node @from to what has several, or, where there is room, keep them. */
 static void take_row(const struct finding *f, const struct ms_flow *flow, uint32_t from)
 {
-	const struct ms_offsets *ends = &f->d.first;
+	const struct ms_offsets *first = &f->d.first;
 	uint32_t i = f->d.order[from];
 	uint32_t n;
 	const uint32_t *row = ms_flow_row(flow, from, &n);
@@ -175,14 +190,14 @@ static void take_row(const struct finding *f, const struct ms_flow *flow, uint32
 	for (uint32_t k = 0; i && k < n; k++) {
 		uint32_t to;
 
-		if (!has(f->several, row[k]))
+		if (!has_several(f, row[k]))
 			continue;
 		to = f->d.order[row[k]];
 		if (!counts(f, i, to))
 			continue;
 		if (f->d.from)
-			f->d.from[ms_offset_at(ends, (size_t)to + 1)] = i;
-		ends->low[to + 1]++;
+			f->d.from[ms_offset_at(first, (size_t)to + 1)] = i;
+		first->low[to + 1]++;
 	}
 }
 
@@ -297,7 +312,6 @@ static bool allocate(const struct ms_flow *flow, struct ms_arena *arena, struct 
                      struct finding *f)
 {
 	size_t bytes = ((size_t)ms_flow_top(flow) + 2) * sizeof(uint32_t);
-	size_t bits = ((size_t)flow->rows.n / 64 + 1) * sizeof(uint64_t);
 	bool ok = true;
 
 	for (size_t i = 0; i < MS_DOMINATORS_SPARE; i++) {
@@ -312,9 +326,8 @@ static bool allocate(const struct ms_flow *flow, struct ms_arena *arena, struct 
 	f->label = f->d.spare[LABEL];
 	f->head = f->d.spare[HEAD];
 	f->stack = ms_arena_alloc(passing, bytes);
-	f->several = ms_arena_alloc(passing, bits);
-	f->ends = ms_arena_alloc(passing, bits);
-	return ok && f->d.node && f->d.order && f->d.idom && f->stack && f->several && f->ends;
+	f->known = ms_arena_alloc(passing, ((size_t)flow->rows.n / BITS + 1) * sizeof(*f->known));
+	return ok && f->d.node && f->d.order && f->d.idom && f->stack && f->known;
 }
 
 enum ms_status ms_dominators_find(struct ms_flow *flow, struct ms_arena *rows,
@@ -323,10 +336,12 @@ enum ms_status ms_dominators_find(struct ms_flow *flow, struct ms_arena *rows,
 {
 	struct finding f = { .d = { .n = 0 }, .strong = UINT32_MAX };
 	struct ms_arena passing = { 0 };
-	bool ok = allocate(flow, arena, &passing, &f) && look_at_blocks(&f, flow, &passing);
+	bool ok = allocate(flow, arena, &passing, &f);
 
-	if (ok)
+	if (ok) {
+		look_at_blocks(&f, flow);
 		walk(&f, flow);
+	}
 	ok = ok && reverse(&f, flow, arena);
 	if (ok && rows) {
 		ms_arena_deinit(rows);
