@@ -111,14 +111,16 @@ static uint32_t number(struct finding *f, uint32_t node, uint32_t parent)
 	return i;
 }
 
-/* What will be looked at when the walk comes to these. */
+/* What will be looked at when the walk comes to these; all at once, whatever is known of them. */
 static void fetch(const struct finding *f, const struct ms_flow *flow, const uint32_t *row,
                   uint32_t n)
 {
 	for (uint32_t i = 0; i < n && i < AHEAD; i++) {
 		__builtin_prefetch(&f->d.order[row[i]], 1);
-		if (is_block(flow, row[i]) && !ends(f, row[i]))
-			__builtin_prefetch(&flow->rows.first.low[row[i]]);
+		if (!is_block(flow, row[i]))
+			continue;
+		__builtin_prefetch(&f->known[row[i] / BITS]);
+		__builtin_prefetch(&flow->rows.first.low[row[i]]);
 	}
 }
 
