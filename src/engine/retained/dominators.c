@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/retained/dominators.h"
 
+#include <assert.h>
+
 /*
  * The arrays of the caller's are in use until the end:
  *
@@ -87,16 +89,24 @@ static bool leads_nowhere(const struct finding *f, const struct ms_flow *flow, u
 	return is_block(flow, node) && ends(f, node);
 }
 
+struct row {
+	const uint32_t *at;
+	uint32_t n;
+};
+
 /* The row of a node that leads somewhere. */
-static const uint32_t *row_of(const struct ms_flow *flow, uint32_t node, uint32_t *ret_n)
+static struct row row_of(const struct ms_flow *flow, uint32_t node)
 {
-	const uint32_t *row;
+	struct row row;
 	size_t n;
 
-	if (!is_block(flow, node))
-		return ms_flow_row(flow, node, ret_n);
-	row = ms_rows_of(&flow->rows, node, &n);
-	*ret_n = (uint32_t)n;
+	if (is_block(flow, node)) {
+		row.at = ms_rows_of(&flow->rows, node, &n);
+		row.n = (uint32_t)n;
+	} else {
+		row.at = ms_flow_row(flow, node, &row.n);
+	}
+	assert(row.at);
 	return row;
 }
 
@@ -112,15 +122,14 @@ static uint32_t number(struct finding *f, uint32_t node, uint32_t parent)
 }
 
 /* What will be looked at when the walk comes to these; all at once, whatever is known of them. */
-static void fetch(const struct finding *f, const struct ms_flow *flow, const uint32_t *row,
-                  uint32_t n)
+static void fetch(const struct finding *f, const struct ms_flow *flow, struct row row)
 {
-	for (uint32_t i = 0; i < n && i < AHEAD; i++) {
-		__builtin_prefetch(&f->d.order[row[i]], 1);
-		if (!is_block(flow, row[i]))
+	for (uint32_t i = 0; i < row.n && i < AHEAD; i++) {
+		__builtin_prefetch(&f->d.order[row.at[i]], 1);
+		if (!is_block(flow, row.at[i]))
 			continue;
-		__builtin_prefetch(&f->known[row[i] / BITS]);
-		__builtin_prefetch(&flow->rows.first.low[row[i]]);
+		__builtin_prefetch(&f->known[row.at[i] / BITS]);
+		__builtin_prefetch(&flow->rows.first.low[row.at[i]]);
 	}
 }
 
@@ -132,15 +141,15 @@ static void fetch_row(const struct finding *f, const struct ms_flow *flow, uint3
 }
 
 /* From entry @i of the row of @at on number what it has, up to the first to go down to. */
-static uint32_t pass(struct finding *f, const struct ms_flow *flow, uint32_t at,
-                     const uint32_t *row, uint32_t n, uint32_t i)
+static uint32_t pass(struct finding *f, const struct ms_flow *flow, uint32_t at, struct row row,
+                     uint32_t i)
 {
-	for (; i < n; i++) {
-		if (was_met(f, flow, row[i]))
+	for (; i < row.n; i++) {
+		if (was_met(f, flow, row.at[i]))
 			continue;
-		if (!leads_nowhere(f, flow, row[i]))
+		if (!leads_nowhere(f, flow, row.at[i]))
 			break;
-		(void)number(f, row[i], at);
+		(void)number(f, row.at[i], at);
 	}
 	return i;
 }
@@ -151,26 +160,22 @@ static void walk(struct finding *f, const struct ms_flow *flow)
 	uint32_t depth = 0;
 
 	while (at) {
-		uint32_t n;
-		const uint32_t *row = row_of(flow, f->d.node[at], &n);
-		uint32_t i = pass(f, flow, at, row, n, f->stack[depth]);
-		const uint32_t *below;
-		uint32_t n_below;
+		struct row row = row_of(flow, f->d.node[at]);
+		uint32_t i = pass(f, flow, at, row, f->stack[depth]);
 
-		if (at == 1 && i == flow->n_strong && i < n)
+		if (at == 1 && i == flow->n_strong && i < row.n)
 			f->strong = f->d.n;
-		if (i == n) {
+		if (i == row.n) {
 			at = f->parent[at];
 			depth--;
 			continue;
 		}
 		f->stack[depth++] = i + 1;
 		f->stack[depth] = 0;
-		at = number(f, row[i], at);
-		below = row_of(flow, row[i], &n_below);
-		fetch(f, flow, below, n_below);
-		if (i + 1 < n)
-			fetch_row(f, flow, row[i + 1]);
+		at = number(f, row.at[i], at);
+		fetch(f, flow, row_of(flow, row.at[i]));
+		if (i + 1 < row.n)
+			fetch_row(f, flow, row.at[i + 1]);
 	}
 }
 
