@@ -4,15 +4,19 @@
  * Which share of a process's live blocks, and of their bytes, gets a type, and of which kind; and
  * how long the search for types takes against the walk from the roots.
  *
- *	build/bench/types PID [EXAMPLES]
+ *	build/bench/types [--debug] [--draw N] [--seed N] [--blocks FILE] PID
  *
- * The process is stopped by ptrace meanwhile, and read through its /proc/PID/mem. With
- * EXAMPLES, as many blocks of each type are listed with their addresses, to be held against a
- * debugger's view. As a part of `make bench-parts`, without arguments, it measures itself.
+ * The process is stopped by ptrace meanwhile, and read through its /proc/PID/mem. Nothing that a
+ * file says is used, so it is as if it were stripped; with --debug a second table follows, by
+ * debug information as well. --draw: as many blocks that have a name are drawn by chance, and
+ * listed in front of each table with their addresses, to be held against a debugger's view
+ * (tests/names). --blocks: the file gets a line for each block, its address and size.
+ * As a part of `make bench-parts`, without arguments, it measures itself.
  */
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -25,8 +29,10 @@
 
 #include "alloc/decoders.h"
 #include "base/clock.h"
+#include "cli/book/book.h"
 #include "engine/decode.h"
 #include "engine/kinds/kinds.h"
+#include "engine/names/fields/fields.h"
 #include "target/maps.h"
 
 enum { MOST_TYPES = MS_TYPES_MOST, LISTED = 60, REGISTERS = sizeof(struct user_regs_struct) / 8 };
@@ -42,7 +48,9 @@ static void give_up(const char *what)
 struct stopped {
 	struct ms_source base;
 	struct ms_arena arena;
+	pid_t pid;
 	int fd;
+	int pagemap;
 };
 
 static size_t stopped_read(struct ms_source *src, ms_addr addr, void *buf, size_t len)
@@ -60,16 +68,49 @@ static size_t stopped_read(struct ms_source *src, ms_addr addr, void *buf, size_
 	return done;
 }
 
+/* Of how many pages from @page on it is the same whether they are there; 0: nobody knows. */
+static uint64_t alike(const struct stopped *s, uint64_t page, uint64_t n, bool *ret_there)
+{
+	uint64_t entries[512];
+	size_t wanted = n < 512 ? (size_t)n : 512;
+	ssize_t got = pread(s->pagemap, entries, wanted * sizeof(entries[0]),
+	                    (off_t)(page * sizeof(entries[0])));
+	uint64_t i = 0;
+
+	if (got < (ssize_t)sizeof(entries[0]))
+		return 0;
+	/* In memory, or swapped. */
+	*ret_there = entries[0] >> 62;
+	while (i < (uint64_t)got / sizeof(entries[0]) && !!(entries[i] >> 62) == *ret_there)
+		i++;
+	return i;
+}
+
 static bool stopped_present(struct ms_source *src, struct ms_range within, struct ms_range *ret)
 {
-	(void)src;
-	*ret = within;
-	return within.end > within.begin;
+	const uint64_t bytes = src->abi.page_bytes;
+	uint64_t end = (within.end + bytes - 1) / bytes;
+	uint64_t page = within.begin / bytes;
+	uint64_t first = 0;
+	bool there;
+
+	for (uint64_t n; page < end; page += n) {
+		n = alike((struct stopped *)src, page, end - page, &there);
+		if (!n || (first && !there))
+			break;
+		if (there && !first)
+			first = page;
+	}
+	if (!first || within.begin >= within.end)
+		return false;
+	*ret = ms_range_common((struct ms_range){ first * bytes, page * bytes }, within);
+	return true;
 }
 
 static void stopped_close(struct ms_source *src)
 {
 	(void)close(((struct stopped *)src)->fd);
+	(void)close(((struct stopped *)src)->pagemap);
 }
 
 static const struct ms_source_ops stopped_ops = {
@@ -116,9 +157,12 @@ static void stop(struct stopped *s, pid_t pid)
 
 	ms_arena_init(&s->arena);
 	stop_threads(s, pid);
+	s->pid = pid;
 	(void)snprintf(path, sizeof(path), "/proc/%d/mem", pid);
 	s->fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (s->fd < 0 || ms_maps_read(pid, &s->arena, &s->base.mappings, &err))
+	(void)snprintf(path, sizeof(path), "/proc/%d/pagemap", pid);
+	s->pagemap = open(path, O_RDONLY | O_CLOEXEC);
+	if (s->fd < 0 || s->pagemap < 0 || ms_maps_read(pid, &s->arena, &s->base.mappings, &err))
 		give_up("its memory cannot be read");
 	s->base.ops = &stopped_ops;
 	s->base.abi = (struct ms_abi){ .page_bytes = 4096, .red_zone_bytes = 128, .word_bytes = 8 };
@@ -198,7 +242,40 @@ static void search(struct scan *s, struct stopped *p)
 	s->search_ns = ms_now_ns() - since;
 }
 
+/* ---- what debug information says ---- */
+
+static bool ask_book(void *ctx, const struct ms_report *asked, struct ms_arena *arena,
+                     struct ms_book *ret, struct ms_error *err)
+{
+	const struct stopped *p = ctx;
+
+	return ms_book_ask(&(struct ms_naming){ .pid = p->pid }, asked, arena, ret, err);
+}
+
+static void add_debug(struct scan *s, struct stopped *p)
+{
+	const struct ms_scan_options options = { .book = ask_book, .book_ctx = p };
+	const struct ms_typing typing = { .src = &p->base,
+		                          .regions = &s->regions,
+		                          .blocks = &s->blocks,
+		                          .types = s->search.types,
+		                          .options = &options,
+		                          .arena = &p->arena,
+		                          .report = &s->report };
+	const struct ms_note *note;
+	struct ms_error err;
+
+	s->report.warnings.n = 0;
+	if (ms_typing_ask(&typing, &err))
+		give_up(err.text);
+	ms_vec_for_each (note, &s->report.warnings)
+		(void)fprintf(stderr, "types: %s\n", note->text);
+}
+
 /* ---- the table ---- */
+
+static const char *const hows[MS_HOWS] = { "vtable", "functions", "debug",
+	                                   "object", "container", "text" };
 
 struct amount {
 	uint64_t blocks;
@@ -206,8 +283,76 @@ struct amount {
 	uint32_t type;
 };
 
-static struct amount amounts[MOST_TYPES + 1];
-static struct amount by_how[MS_HOWS];
+struct drawn {
+	ms_addr begin;
+	uint64_t size;
+	uint32_t type;
+};
+
+struct table {
+	struct scan *scan;
+	const char *title;
+	struct amount all;
+	struct amount named;
+	struct amount by_how[MS_HOWS];
+	struct amount types[MOST_TYPES + 1];
+	struct drawn *drawn;
+	uint64_t n_drawn; /* places */
+	uint64_t chance;
+};
+
+/* One of @n, by chance. */
+static uint64_t chosen(struct table *t, uint64_t n)
+{
+	t->chance ^= t->chance << 13;
+	t->chance ^= t->chance >> 7;
+	t->chance ^= t->chance << 17;
+	return t->chance % n;
+}
+
+static void add(struct amount *amount, uint64_t size)
+{
+	amount->blocks++;
+	amount->bytes += size;
+}
+
+static void count_block(struct table *t, ms_addr begin, uint64_t size)
+{
+	uint32_t number = ms_types_of_block(t->scan->search.types, begin, size);
+	const struct ms_type *type = number ? ms_types_at(t->scan->search.types, number) : NULL;
+	uint64_t place;
+
+	add(&t->all, size);
+	add(&t->types[number], size);
+	t->types[number].type = number;
+	if (type)
+		add(&t->by_how[type->how], size);
+	if (!type || !type->name[0])
+		return;
+	add(&t->named, size);
+	/* Each block so far is in one of the places with the same chance. */
+	place = t->named.blocks <= t->n_drawn ? t->named.blocks - 1 : chosen(t, t->named.blocks);
+	if (place < t->n_drawn)
+		t->drawn[place] = (struct drawn){ begin, size, number };
+}
+
+static void count(struct table *t, FILE *blocks)
+{
+	const struct ms_blocks *all = &t->scan->blocks;
+
+	for (uint32_t i = 0; i < ms_blocks_numbers(all); i++) {
+		struct ms_block block = ms_block_numbered(all, i);
+		const struct ms_extent *extent = &all->extents.at[block.extent];
+		uint64_t size = ms_block_size(all, extent, block.granule);
+		ms_addr begin = ms_block_begin(extent, block.granule);
+
+		if (extent->kind != MS_EXTENT_HEAP)
+			continue;
+		count_block(t, begin, size);
+		if (blocks)
+			(void)fprintf(blocks, "%#" PRIx64 " %" PRIu64 "\n", begin, size);
+	}
+}
 
 static int larger(const void *a, const void *b)
 {
@@ -217,34 +362,6 @@ static int larger(const void *a, const void *b)
 	return x->bytes < y->bytes ? 1 : x->bytes > y->bytes ? -1 : 0;
 }
 
-static void count(struct scan *s, struct amount *all, uint64_t examples)
-{
-	for (uint32_t i = 0; i < ms_blocks_numbers(&s->blocks); i++) {
-		struct ms_block block = ms_block_numbered(&s->blocks, i);
-		const struct ms_extent *extent = &s->blocks.extents.at[block.extent];
-		uint64_t size = ms_block_size(&s->blocks, extent, block.granule);
-		ms_addr begin = ms_block_begin(extent, block.granule);
-		uint32_t type;
-
-		if (extent->kind != MS_EXTENT_HEAP)
-			continue;
-		type = ms_types_of_block(s->search.types, begin, size);
-		all->blocks++;
-		all->bytes += size;
-		amounts[type].type = type;
-		if (amounts[type].blocks++ < examples)
-			printf("%#" PRIx64 " %" PRIu64 " %s\n", begin, size,
-			       type ? ms_types_at(s->search.types, type)->name : "?");
-		amounts[type].bytes += size;
-		if (type) {
-			uint8_t how = ms_types_at(s->search.types, type)->how;
-
-			by_how[how].blocks++;
-			by_how[how].bytes += size;
-		}
-	}
-}
-
 static void row(const char *name, const struct amount *a, const struct amount *all)
 {
 	printf("%9" PRIu64 " %5.1f%% %12" PRIu64 " %5.1f%%  %s\n", a->blocks,
@@ -252,48 +369,117 @@ static void row(const char *name, const struct amount *a, const struct amount *a
 	       100.0 * (double)a->bytes / (double)all->bytes, name);
 }
 
-static void print_table(struct scan *s, const struct amount *all)
+static void print_drawn(const struct table *t)
 {
-	static const char *const hows[MS_HOWS] = { "vtable", "functions", "debug",
-		                                   "object", "container", "text" };
-	struct amount named = { .blocks = all->blocks - amounts[0].blocks - by_how[1].blocks,
-		                .bytes = all->bytes - amounts[0].bytes - by_how[1].bytes };
+	for (uint64_t i = 0; i < t->n_drawn && i < t->named.blocks; i++) {
+		const struct drawn *drawn = &t->drawn[i];
+		const struct ms_type *type = ms_types_at(t->scan->search.types, drawn->type);
 
-	row("all blocks", all, all);
-	row("with a name", &named, all);
-	for (size_t i = 0; i < MS_HOWS; i++)
-		row(hows[i], &by_how[i], all);
-	printf("search %.1f ms, walk %.1f ms\n", (double)s->search_ns / 1e6,
-	       (double)s->walk_ns / 1e6);
-	qsort(amounts, MOST_TYPES + 1, sizeof(amounts[0]), larger);
-	for (size_t i = 0; i < LISTED && amounts[i].blocks; i++) {
-		const struct ms_type *type =
-			amounts[i].type ? ms_types_at(s->search.types, amounts[i].type) : NULL;
-
-		row(!type ? "?" : type->name[0] ? type->name : type->module, &amounts[i], all);
+		printf("drawn %#" PRIx64 " %" PRIu64 " %s %s %s\n", drawn->begin, drawn->size,
+		       hows[type->how], type->sure == MS_SURE_CERTAIN ? "certain" : "likely",
+		       type->name);
 	}
 }
 
-static void measure(pid_t pid, uint64_t examples)
+static void print_table(struct table *t)
+{
+	struct ms_types *types = t->scan->search.types;
+
+	printf("== %s\n", t->title);
+	print_drawn(t);
+	row("all blocks", &t->all, &t->all);
+	row("with a name", &t->named, &t->all);
+	for (size_t i = 0; i < MS_HOWS; i++)
+		row(hows[i], &t->by_how[i], &t->all);
+	printf("search %.1f ms, walk %.1f ms\n", (double)t->scan->search_ns / 1e6,
+	       (double)t->scan->walk_ns / 1e6);
+	qsort(t->types, MOST_TYPES + 1, sizeof(t->types[0]), larger);
+	for (size_t i = 0; i < LISTED && t->types[i].blocks; i++) {
+		const struct ms_type *type =
+			t->types[i].type ? ms_types_at(types, t->types[i].type) : NULL;
+
+		row(!type ? "?" : type->name[0] ? type->name : type->module, &t->types[i], &t->all);
+	}
+}
+
+struct wish {
+	pid_t pid;
+	bool debug;
+	uint64_t draw;
+	uint64_t seed;
+	const char *blocks;
+};
+
+static void tell(struct scan *scan, const char *title, const struct wish *wish, FILE *blocks)
+{
+	static struct table table;
+
+	/* The seed's bits are spread: what a small one begins with is all zeros. */
+	table = (struct table){ .scan = scan,
+		                .title = title,
+		                .n_drawn = wish->draw,
+		                .chance = (wish->seed + 1) * UINT64_C(0x9e3779b97f4a7c15) };
+	table.drawn = calloc(wish->draw + 1, sizeof(*table.drawn));
+	if (!table.drawn)
+		give_up("no memory");
+	count(&table, blocks);
+	print_table(&table);
+	free(table.drawn);
+}
+
+static void measure(const struct wish *wish)
 {
 	static struct stopped stopped;
 	static struct scan scan;
-	struct amount all = { 0 };
+	FILE *blocks = wish->blocks ? fopen(wish->blocks, "w") : NULL;
 
-	stop(&stopped, pid);
+	if (wish->blocks && !blocks)
+		give_up("the file of blocks cannot be written");
+	stop(&stopped, wish->pid);
 	search(&scan, &stopped);
-	count(&scan, &all, examples);
-	print_table(&scan, &all);
+	tell(&scan, "stripped", wish, blocks);
+	if (blocks && fclose(blocks) != 0)
+		give_up("the file of blocks cannot be written");
+	if (wish->debug) {
+		add_debug(&scan, &stopped);
+		tell(&scan, "with debug information", wish, NULL);
+	}
 	/* The threads go on with the end of the tracer. */
+}
+
+static struct wish wish_of(int argc, char **argv)
+{
+	static const struct option options[] = { { "debug", no_argument, NULL, 'd' },
+		                                 { "draw", required_argument, NULL, 'n' },
+		                                 { "seed", required_argument, NULL, 's' },
+		                                 { "blocks", required_argument, NULL, 'b' },
+		                                 { NULL, 0, NULL, 0 } };
+	struct wish wish = { 0 };
+	int option;
+
+	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (option == 'd')
+			wish.debug = true;
+		else if (option == 'n')
+			wish.draw = strtoull(optarg, NULL, 10);
+		else if (option == 's')
+			wish.seed = strtoull(optarg, NULL, 10);
+		else if (option == 'b')
+			wish.blocks = optarg;
+		else
+			exit(2);
+	}
+	wish.pid = optind < argc ? (pid_t)strtol(argv[optind], NULL, 10) : 0;
+	return wish;
 }
 
 int main(int argc, char **argv)
 {
+	struct wish wish = wish_of(argc, argv);
 	pid_t child;
 
-	if (argc > 1) {
-		measure((pid_t)strtol(argv[1], NULL, 10),
-		        argc > 2 ? strtoull(argv[2], NULL, 10) : 0);
+	if (wish.pid) {
+		measure(&wish);
 		return 0;
 	}
 	child = fork();
@@ -304,7 +490,7 @@ int main(int argc, char **argv)
 		_exit(0);
 	}
 	(void)usleep(100000);
-	measure(child, 0);
+	measure(&(struct wish){ .pid = child });
 	(void)kill(child, SIGKILL);
 	(void)waitpid(child, NULL, 0);
 	return 0;

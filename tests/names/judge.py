@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the name of a block is right, by what is known of the block otherwise."""
+
+import bisect
+import re
+import string
+
+PRINTABLE = set(string.printable.encode())
+
+# What is called otherwise in debug information.
+ALSO = {
+    "FILE": ("_IO_FILE", "_IO_FILE_plus", "locked_FILE", "_IO_FILE_complete_plus"),
+    "DIR": ("__dirstream",),
+    "struct link_map": ("link_map",),
+    "table of thread-local storage": ("dtv", "dtv_t", "dtv_slotinfo_list"),
+    "SSL": ("ssl_st",),
+    "SSL_CTX": ("ssl_ctx_st",),
+    "BIO": ("bio_st",),
+}
+
+# Of a container's block: what it is in the debugger's view.
+PARTS = {
+    "node of std::list": ("list",),
+    "node of std::map or std::set": ("tree",),
+    "node of an unordered container": ("hash",),
+    "buckets of an unordered container": ("buckets",),
+    "elements of std::vector": ("vector", "rust vec"),
+    "map of std::deque": ("deque map",),
+    "elements of std::deque": ("deque part",),
+    "buffer of std::string": ("string",),
+    "closure of std::function": ("closure",),
+    "Rust trait object": ("rust object",),
+    "characters of String": ("rust string",),
+    "elements of Vec": ("rust vec",),
+    "table of HashMap": ("rust table",),
+}
+
+
+def same_name(a, b):
+    def bare(name):
+        name = re.sub(r"\b(struct|class|std::__cxx11::|__cxx11::)\b ?", "", name).replace("std::", "")
+        return re.sub(r"\s+", "", name)
+
+    return bare(a) == bare(b)
+
+
+class Known:
+    """@views: of addresses, by gdb; @own: gives what the program says itself, of blocks."""
+
+    def __init__(self, pid, folder, blocks, views, own):
+        self.views = views
+        self.seen = sorted(views)
+        with open(f"/proc/{pid}/mem", "rb", buffering=0) as self.memory:
+            self.texts = {}
+            with open(blocks) as lines:
+                for line in lines:
+                    begin, size = (int(word, 0) for word in line.split())
+                    self.texts[begin] = self.looks_like_text(begin, size)
+        self.own = own(folder, sorted(self.texts)) if own else {}
+
+    def looks_like_text(self, begin, size):
+        try:
+            self.memory.seek(begin)
+            text = self.memory.read(min(size, 1 << 16))
+        except (OSError, OverflowError):
+            return False
+        head, nul, _ = text.partition(b"\0")
+        if not nul or len(head) < 3:
+            return False
+        try:
+            head.decode()
+        except UnicodeDecodeError:
+            return False
+        return all(byte in PRINTABLE or byte >= 0x80 for byte in head)
+
+    def inside(self, at, size):
+        first = bisect.bisect_left(self.seen, at)
+        last = bisect.bisect_left(self.seen, at + size)
+        return [view for address in self.seen[first:last] for view in self.views[address]]
+
+    def judge(self, drawn):
+        """right, wrong or unknown; and what is known."""
+        if drawn.at in self.own:
+            known = self.own[drawn.at]
+            return ("right" if drawn.name in known or drawn.name.rpartition(".")[2] in known else "wrong"), sorted(known)
+        views = self.views.get(drawn.at, [])
+        within = self.inside(drawn.at, drawn.size)
+        name, owner = self.split(drawn.name)
+        if drawn.how == "text" or name == "sds string":
+            return self.judge_text(drawn, views, within)
+        told = [view for view in views if view[0] != "numbers"]
+        if not told:
+            if name == "buffer of FILE" and views:
+                return "right", views
+            return ("unknown" if not views else "wrong"), views or within
+        if any(self.fits(name, view) for view in told):
+            return ("right" if self.has_owner(owner, told) else "wrong"), told
+        return "wrong", told
+
+    @staticmethod
+    def split(name):
+        """A name, and the type and offset that it says the holder has."""
+        found = re.match(r"(.*) in (.*)\+0x([0-9a-f]+)$", name)
+        return (found[1], (found[2], int(found[3], 16))) if found else (name, None)
+
+    def judge_text(self, drawn, views, within):
+        if any(view[0] in ("numbers", "string", "rust string") for view in within):
+            return "right", within
+        if any(view[0] in ("object", "pointers", "vector", "tree", "list", "hash", "buckets") for view in views):
+            return "wrong", views
+        if drawn.how == "text" and self.texts.get(drawn.at):
+            return "right", [["text by its bytes", "", 0]]
+        return "unknown", within
+
+    @staticmethod
+    def fits(name, view):
+        kind, type_, _ = view
+        if name in PARTS:
+            return kind in PARTS[name]
+        if name.startswith("memory context "):
+            return kind == "context" and type_ == name[len("memory context "):]
+        if name.endswith(" *[]"):
+            return kind == "pointers" and same_name(name[:-4], type_)
+        if name.endswith("[]"):
+            return kind in ("object", "vector") and same_name(name[:-2], type_)
+        if name in ALSO:
+            return kind == "object" and type_ in ALSO[name]
+        return kind in ("object", "vector", "deque part") and same_name(name, type_)
+
+    def has_owner(self, owner, views):
+        """Whether the container stands where the name says."""
+        if not owner:
+            return True
+        for _, _, holder in views:
+            at = self.views.get(holder - owner[1], []) if holder else []
+            if any(same_name(owner[0], type_) for kind, type_, _ in at if kind == "object"):
+                return True
+        return False
