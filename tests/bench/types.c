@@ -4,14 +4,14 @@
  * Which share of a process's live blocks, and of their bytes, gets a type, and of which kind; and
  * how long the search for types takes against the walk from the roots.
  *
- *	build/bench/types [--debug] [--draw N] [--seed N] [--blocks FILE] PID
+ *	build/bench/types [--debug] [--draw N] [--unnamed] [--seed N] [--blocks FILE] PID
  *
  * The process is stopped by ptrace meanwhile, and read through its /proc/PID/mem. Nothing that a
  * file says is used, so it is as if it were stripped; with --debug a second table follows, by
  * debug information as well. --draw: as many blocks that have a name are drawn by chance, and
  * listed in front of each table with their addresses, to be held against a debugger's view
- * (tests/names). --blocks: the file gets a line for each block, its address and size.
- * As a part of `make bench-parts`, without arguments, it measures itself.
+ * (tests/names); --unnamed: of those that have none. --blocks: the file gets a line for each block,
+ *its address and size. As a part of `make bench-parts`, without arguments, it measures itself.
  */
 
 #include <dirent.h>
@@ -298,6 +298,8 @@ struct table {
 	struct amount types[MOST_TYPES + 1];
 	struct drawn *drawn;
 	uint64_t n_drawn; /* places */
+	uint64_t tried;   /* blocks for them */
+	bool unnamed;
 	uint64_t chance;
 };
 
@@ -327,11 +329,14 @@ static void count_block(struct table *t, ms_addr begin, uint64_t size)
 	t->types[number].type = number;
 	if (type)
 		add(&t->by_how[type->how], size);
-	if (!type || !type->name[0])
+	if (type && type->name[0])
+		add(&t->named, size);
+	if ((type && type->name[0]) == t->unnamed)
 		return;
-	add(&t->named, size);
 	/* Each block so far is in one of the places with the same chance. */
-	place = t->named.blocks <= t->n_drawn ? t->named.blocks - 1 : chosen(t, t->named.blocks);
+	place = t->tried++;
+	if (place >= t->n_drawn)
+		place = chosen(t, t->tried);
 	if (place < t->n_drawn)
 		t->drawn[place] = (struct drawn){ begin, size, number };
 }
@@ -371,13 +376,15 @@ static void row(const char *name, const struct amount *a, const struct amount *a
 
 static void print_drawn(const struct table *t)
 {
-	for (uint64_t i = 0; i < t->n_drawn && i < t->named.blocks; i++) {
+	for (uint64_t i = 0; i < t->n_drawn && i < t->tried; i++) {
 		const struct drawn *drawn = &t->drawn[i];
-		const struct ms_type *type = ms_types_at(t->scan->search.types, drawn->type);
+		const struct ms_type *type =
+			drawn->type ? ms_types_at(t->scan->search.types, drawn->type) : NULL;
+		const char *how = type ? hows[type->how] : "?";
+		const char *sure = type && type->sure == MS_SURE_CERTAIN ? "certain" : "likely";
 
-		printf("drawn %#" PRIx64 " %" PRIu64 " %s %s %s\n", drawn->begin, drawn->size,
-		       hows[type->how], type->sure == MS_SURE_CERTAIN ? "certain" : "likely",
-		       type->name);
+		printf("drawn %#" PRIx64 " %" PRIu64 " %s %s %s\n", drawn->begin, drawn->size, how,
+		       sure, type ? type->name : "?");
 	}
 }
 
@@ -405,6 +412,7 @@ static void print_table(struct table *t)
 struct wish {
 	pid_t pid;
 	bool debug;
+	bool unnamed;
 	uint64_t draw;
 	uint64_t seed;
 	const char *blocks;
@@ -418,6 +426,7 @@ static void tell(struct scan *scan, const char *title, const struct wish *wish, 
 	table = (struct table){ .scan = scan,
 		                .title = title,
 		                .n_drawn = wish->draw,
+		                .unnamed = wish->unnamed,
 		                .chance = (wish->seed + 1) * UINT64_C(0x9e3779b97f4a7c15) };
 	table.drawn = calloc(wish->draw + 1, sizeof(*table.drawn));
 	if (!table.drawn)
@@ -450,6 +459,7 @@ static void measure(const struct wish *wish)
 static struct wish wish_of(int argc, char **argv)
 {
 	static const struct option options[] = { { "debug", no_argument, NULL, 'd' },
+		                                 { "unnamed", no_argument, NULL, 'u' },
 		                                 { "draw", required_argument, NULL, 'n' },
 		                                 { "seed", required_argument, NULL, 's' },
 		                                 { "blocks", required_argument, NULL, 'b' },
@@ -460,6 +470,8 @@ static struct wish wish_of(int argc, char **argv)
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (option == 'd')
 			wish.debug = true;
+		else if (option == 'u')
+			wish.unnamed = true;
 		else if (option == 'n')
 			wish.draw = strtoull(optarg, NULL, 10);
 		else if (option == 's')
