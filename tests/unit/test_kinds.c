@@ -79,6 +79,13 @@ Test(kinds, a_pointer_is_no_count_of_references)
 	dk_put(&d, block, 1, DICT_TYPE);
 	drawn_kinds_find(&d);
 	assert_name(block, "dict");
+	/* One of a program that is not where others are, in the lowest 4 GiB, is none either. */
+	dk_put(&d, block, DK_DATA + 8, DICT_TYPE);
+	drawn_kinds_find(&d);
+	assert_name(block, "");
+	dk_put(&d, block, DK_DATA + 9, DICT_TYPE);
+	drawn_kinds_find(&d);
+	assert_name(block, "dict");
 }
 
 /* ---- the C library ---- */

@@ -139,15 +139,6 @@ static uint64_t kept_of(struct ms_kinds *k, ms_addr at)
 
 /* ---- objects ---- */
 
-/*
- * A count of references is no pointer: in the upper half are zeros, or flags in the upper
- * quarter (3.14).
- */
-static bool is_count(uint64_t word)
-{
-	return (uint32_t)word && !(word >> 32 & 0xffff);
-}
-
 static bool may_be_type(const struct ms_kinds *k, uint64_t word)
 {
 	const struct ms_region *region;
@@ -156,6 +147,16 @@ static bool may_be_type(const struct ms_kinds *k, uint64_t word)
 		return false;
 	region = ms_region_of(k->regions, word);
 	return region && region->kind != MS_REGION_SKIP;
+}
+
+/*
+ * A count of references is no pointer: in the upper half are zeros, or flags in the upper
+ * quarter (3.14). A program at a fixed address has its data, and what its first heap gives, below
+ * that: of two attributes in a row the second may be a type.
+ */
+static bool is_count(const struct ms_kinds *k, uint64_t word)
+{
+	return (uint32_t)word && !(word >> 32 & 0xffff) && !may_be_type(k, word);
 }
 
 /* What belongs to the object whose words are at @words, of which there are @n. */
@@ -178,7 +179,7 @@ static void block(struct ms_kinds *k, const struct ms_kind_block *b)
 	for (size_t i = 0; i <= MOST_HEADER && i + 1 < n; i += 2) {
 		uint64_t kept;
 
-		if (!is_count(ms_kind_word(b->bytes, i)) ||
+		if (!is_count(k, ms_kind_word(b->bytes, i)) ||
 		    !may_be_type(k, ms_kind_word(b->bytes, i + 1)))
 			continue;
 		kept = kept_of(k, ms_kind_word(b->bytes, i + 1));
