@@ -29,7 +29,6 @@ PARTS = {
     "elements of std::deque": ("deque part",),
     "buffer of std::string": ("string",),
     "closure of std::function": ("closure",),
-    "Rust trait object": ("rust object",),
     "characters of String": ("rust string",),
     "elements of Vec": ("rust vec",),
     "table of HashMap": ("rust table",),
@@ -50,20 +49,23 @@ class Known:
     def __init__(self, pid, folder, blocks, views, own):
         self.views = views
         self.seen = sorted(views)
-        with open(f"/proc/{pid}/mem", "rb", buffering=0) as self.memory:
-            self.texts = {}
-            with open(blocks) as lines:
-                for line in lines:
-                    begin, size = (int(word, 0) for word in line.split())
-                    self.texts[begin] = self.looks_like_text(begin, size)
-        self.own = own(folder, sorted(self.texts)) if own else {}
+        self.memory = open(f"/proc/{pid}/mem", "rb", buffering=0)
+        with open(blocks) as lines:
+            self.begins = sorted(int(line.split()[0], 16) for line in lines)
+        self.own = own(folder, self.begins) if own else {}
+
+    def read(self, at, size):
+        try:
+            self.memory.seek(at)
+            return self.memory.read(size) or b""
+        except (OSError, OverflowError, ValueError):
+            return b""
+
+    def word(self, at):
+        return int.from_bytes(self.read(at, 8), "little")
 
     def looks_like_text(self, begin, size):
-        try:
-            self.memory.seek(begin)
-            text = self.memory.read(min(size, 1 << 16))
-        except (OSError, OverflowError):
-            return False
+        text = self.read(begin, min(size, 1 << 16))
         head, nul, _ = text.partition(b"\0")
         if not nul or len(head) < 3:
             return False
@@ -72,6 +74,33 @@ class Known:
         except UnicodeDecodeError:
             return False
         return all(byte in PRINTABLE or byte >= 0x80 for byte in head)
+
+    def python_name(self, at):
+        """The name of the type of Python's object there, behind what may stand in front of it."""
+        for header in (0, 16, 32):
+            refs, type_ = self.word(at + header), self.word(at + header + 8)
+            if not 0 < refs & 0xffffffff < 1 << 31 or self.read(refs, 1) or not self.has_type(type_):
+                continue
+            return self.read(self.word(type_ + 24), 200).split(b"\0")[0].decode(errors="replace")
+        return None
+
+    def has_type(self, type_):
+        """Whether it is of a type, and that in turn, up to the type of types."""
+        for _ in range(8):
+            above = self.word(type_ + 8)
+            if above == type_ and above:
+                return self.read(self.word(type_ + 24), 5) == b"type\0"
+            type_ = above
+        return False
+
+    def is_qt_text(self, drawn):
+        """As Qt 5 or 6 has it: text of 16 bits a character, as long as it says, or its holder does."""
+        size = int.from_bytes(self.read(drawn.at + 4, 4), "little")
+        text = self.read(drawn.at + 24, 2 * size + 2) if self.word(drawn.at + 16) == 24 else self.read(drawn.at + 16, 8)
+        try:
+            return bool(text) and "\ufffd" not in text.decode("utf-16-le")
+        except UnicodeDecodeError:
+            return False
 
     def inside(self, at, size):
         first = bisect.bisect_left(self.seen, at)
@@ -88,6 +117,11 @@ class Known:
         name, owner = self.split(drawn.name)
         if drawn.how == "text" or name == "sds string":
             return self.judge_text(drawn, views, within)
+        if not views and drawn.how == "object" and self.python_name(drawn.at):
+            known = self.python_name(drawn.at)
+            return ("right" if name == known else "wrong"), [["python", known, 0]]
+        if name == "data of QString":
+            return ("right" if self.is_qt_text(drawn) else "wrong"), views
         told = [view for view in views if view[0] != "numbers"]
         if not told:
             if name == "buffer of FILE" and views:
@@ -108,15 +142,19 @@ class Known:
             return "right", within
         if any(view[0] in ("object", "pointers", "vector", "tree", "list", "hash", "buckets") for view in views):
             return "wrong", views
-        if drawn.how == "text" and self.texts.get(drawn.at):
+        if drawn.how == "text" and self.looks_like_text(drawn.at, drawn.size):
             return "right", [["text by its bytes", "", 0]]
         return "unknown", within
 
     @staticmethod
     def fits(name, view):
         kind, type_, _ = view
+        if name == "Rust trait object":
+            return kind == "object" and re.match(r"\(?dyn ", type_)
         if name in PARTS:
             return kind in PARTS[name]
+        if name == "unused memory context":
+            return kind == "context" and type_ == "unused"
         if name.startswith("memory context "):
             return kind == "context" and type_ == name[len("memory context "):]
         if name.endswith(" *[]"):

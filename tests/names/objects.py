@@ -16,10 +16,14 @@ import json
 import logging
 import os
 import sys
+import types
 import unittest
 import xml.dom.minidom
 
 LIST_ITEMS, DICT_KEYS, DICT_VALUES, SET_TABLE = 24, 32, 40, 40
+
+# The collector of cycles does not look into it.
+OF_CODE = ("co_consts", "co_names", "co_filename", "co_name", "co_qualname", "co_linetable", "co_exceptiontable")
 
 
 class Session:
@@ -70,6 +74,7 @@ def write(path):
             continue
         seen[id(thing)] = thing
         todo.extend(gc.get_referents(thing))
+        todo.extend(getattr(thing, name) for name in OF_CODE if isinstance(thing, types.CodeType) and hasattr(thing, name))
     with open(path, "w") as out:
         for at, thing in seen.items():
             out.write(f"{at:#x} {type(thing).__name__}\n")

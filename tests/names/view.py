@@ -3,10 +3,10 @@
 
 	gdb -p PID -batch -ex 'python blocks, out = "BLOCKS", "OUT"' -x tests/names/view.py
 
-From each variable, those of functions that run included, pointers are followed by their declared
-types, and containers by what their types say that they hold. BLOCKS has a line for each block of
-the heap, its address and size; they say no more than how far a pointer may be followed. In OUT
-is, for each address that was reached, all that pointers to it were declared as.
+From each variable that no function has for itself, pointers are followed by their declared types,
+and containers by what their types say that they hold. BLOCKS has a line for each block of the
+heap, its address and size; they say no more than how far a pointer may be followed. In OUT is,
+for each address that was reached, all that pointers to it were declared as.
 Nothing here is shared with memscan: both can be wrong, but not in the same way.
 """
 
@@ -83,7 +83,8 @@ def name_of(type_):
 class Types:
     """What is where in a type, made once for each."""
 
-    def __init__(self):
+    def __init__(self, memory):
+        self.memory = memory
         self.plans = {}
         self.found = {}
         self.tables = {}
@@ -166,9 +167,20 @@ class Types:
             self.tables[word] = None
             said = gdb.execute(f"info symbol {word:#x}", to_string=True)
             found = re.match(r"vtable for (.*) \+ 16 in section", said)
-            if found:
-                self.tables[word] = found[1]
+            self.tables[word] = found[1] if found else self.of_class_info(word)
         return self.tables[word]
+
+    def of_class_info(self, word):
+        """The same where no symbol tells, by what stands before the table."""
+        info = self.memory.word(word - WORD)
+        if word % WORD or not info or self.memory.word(word - 2 * WORD):
+            return None
+        said = gdb.execute(f"info symbol {self.memory.word(info):#x}", to_string=True)
+        if not re.match(r"vtable for __cxxabiv1::__(si_|vmi_)?class_type_info \+ 16 in", said):
+            return None
+        name = (self.memory.read(self.memory.word(info + WORD), 512) or b"").split(b"\0")[0].decode(errors="replace").lstrip("*")
+        found = re.match(r"typeinfo for (.*)", gdb.execute(f"demangle -l gnu-v3 -- _ZTI{name}", to_string=True)) if name else None
+        return found[1] if found else None
 
     def named(self, name):
         try:
@@ -220,7 +232,7 @@ def member(type_, path):
 
 class Walk:
     def __init__(self, memory):
-        self.memory, self.types = memory, Types()
+        self.memory, self.types = memory, Types(memory)
         self.views = collections.defaultdict(set)
         self.seen, self.queue = set(), collections.deque()
 
@@ -447,34 +459,15 @@ def symbols():
         yield from found + ([symbol] if symbol else [])
 
 
-def put_symbol(walk, symbol, frame=None):
+def put_symbol(walk, symbol):
     try:
-        if not symbol.is_variable and not symbol.is_argument:
+        if not symbol.is_variable or symbol.needs_frame:
             return
-        value = symbol.value(frame) if symbol.needs_frame else symbol.value()
+        value = symbol.value()
         address, type_ = int(value.address), plain(value.type)
     except (gdb.error, TypeError, RuntimeError):
         return
     walk.put(address, type_)
-
-
-def put_frames(walk):
-    for thread in gdb.selected_inferior().threads():
-        thread.switch()
-        frame = gdb.newest_frame()
-        while frame is not None:
-            try:
-                block = frame.block()
-            except RuntimeError:
-                block = None
-            while block is not None and not block.is_global:
-                for symbol in block:
-                    put_symbol(walk, symbol, frame)
-                block = block.superblock
-            try:
-                frame = frame.older()
-            except gdb.error:
-                frame = None
 
 
 def of_classes(walk):
@@ -505,12 +498,18 @@ def blocks_of(context):
 
 
 def put_contexts(walk):
-    """Memory contexts, from the one that all others are below of."""
+    """Memory contexts, from the one that all others are below of; and those kept for the next."""
     try:
         todo = [gdb.parse_and_eval("TopMemoryContext")]
         todo[0]["firstchild"]
+        free = gdb.parse_and_eval("context_freelists")
     except gdb.error:
         return
+    for i in range(free.type.range()[1] + 1):
+        context = free[i]["first_free"]
+        while int(context):
+            walk.see(int(context), "context", "unused")
+            context = context["header"]["nextchild"].cast(context.type)
     while todo:
         context = todo.pop()
         name = context["name"].string()
@@ -528,7 +527,6 @@ def main(blocks_file, out):
     walk = Walk(Memory(gdb.selected_inferior().pid, blocks))
     for symbol in symbols():
         put_symbol(walk, symbol)
-    put_frames(walk)
     walk.run()
     of_classes(walk)
     walk.run()

@@ -208,9 +208,11 @@ Test(kinds, a_memory_context_of_postgresql_and_its_blocks)
 	ms_addr context = drawn_kinds_block(&d, 1024);
 	ms_addr block = drawn_kinds_block(&d, 8192);
 	ms_addr methods = DK_CONSTANTS + 0x40;
+	ms_addr parent = drawn_kinds_block(&d, 1024);
 
 	dk_put(&d, methods, DK_CODE, DK_CODE + 16);
-	dk_put(&d, context, 430, 8192, methods, 0, 0, 0, 0, constant(DK_CONSTANTS, "CacheContext"));
+	dk_put(&d, context, 430, 8192, methods, parent, 0, 0, 0,
+	       constant(DK_CONSTANTS, "CacheContext"));
 	dk_put(&d, block, context, 0, 0, block + 4000, block + 8192);
 	drawn_kinds_find(&d);
 	assert_name(context, "memory context CacheContext");
@@ -219,6 +221,22 @@ Test(kinds, a_memory_context_of_postgresql_and_its_blocks)
 	assert_each_word_counts(block + 24, 2, block);
 	assert_each_word_counts(context + 16, 1, context);
 	assert_each_word_counts(context + 56, 1, context);
+}
+
+Test(kinds, a_memory_context_that_is_kept_for_the_next_has_no_name)
+{
+	ms_addr context = drawn_kinds_block(&d, 1024);
+	ms_addr other = drawn_kinds_block(&d, 1024);
+	ms_addr methods = DK_CONSTANTS + 0x40;
+
+	dk_put(&d, methods, DK_CODE, DK_CODE + 16);
+	dk_put(&d, context, 430, 1024, methods, 0, 0, 0, other, constant(DK_CONSTANTS, "OldName"));
+	drawn_kinds_find(&d);
+	assert_name(context, "unused memory context");
+	/* What is above all others. */
+	ms_fake_put(&d.fake, context + 32, other);
+	drawn_kinds_find(&d);
+	assert_name(context, "memory context OldName");
 }
 
 Test(kinds, a_trait_object_of_rust)

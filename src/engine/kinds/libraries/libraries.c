@@ -51,15 +51,22 @@ static void look_for_zlib(struct ms_kinds *k, const struct ms_kind_block *b)
 
 /* ---- PostgreSQL ---- */
 
-/* Words of a context's header, its name counted from its methods; and of a block's. */
-enum { METHODS = 2, NAME = 5, CONTEXT_WORDS = 8, BLOCK_WORDS = 5 };
+/* Words of a context's header, the others counted from its methods; and of a block's. */
+enum { METHODS = 2, PARENT = 1, CHILD = 2, NAME = 5, CONTEXT_WORDS = 8, BLOCK_WORDS = 5 };
 
 /* Of a block's: its context, the blocks around it, where it is free, and its end. */
 enum { OF, FREE = 3, END = 4 };
 
 enum { FIRST_TAG = 200, LAST_TAG = 1000, MOST_CONTEXT = 128 };
 
-/* The name of the context at @at; 0: there is none. Releases have a word before it, or not. */
+/* In place of a name: of a context that was deleted, and is kept for the next one. */
+#define UNUSED UINT64_C(1)
+
+/*
+ * The name of the context at @at; 0: there is none. Releases have a word before it, or not. A
+ * deleted one still has its old name; but only that above all others has no parent, and that
+ * has children.
+ */
 static ms_addr name_of_context(struct ms_kinds *k, ms_addr at)
 {
 	uint64_t words[CONTEXT_WORDS];
@@ -75,7 +82,7 @@ static ms_addr name_of_context(struct ms_kinds *k, ms_addr at)
 		if (ms_kinds_is_constant(k, words[i]) && ms_kinds_is_constant(k, name) &&
 		    ms_kinds_words(k, words[i], functions, 2) &&
 		    ms_kinds_is_code(k, functions[0]) && ms_kinds_is_code(k, functions[1]))
-			return name;
+			return words[i + PARENT] || words[i + CHILD] ? name : UNUSED;
 	}
 	return 0;
 }
@@ -90,9 +97,13 @@ static uint32_t context_type(struct ms_kinds *k, ms_addr at)
 	if (!name)
 		return MS_TYPE_UNKNOWN;
 	number = (uint32_t)ms_map_find(&k->contexts, name);
-	memcpy(type.name, before, sizeof(before));
-	if (number || !ms_kinds_text(k, name, type.name + sizeof(before) - 1, MOST_CONTEXT))
+	if (number)
 		return number;
+	memcpy(type.name, before, sizeof(before));
+	if (name == UNUSED)
+		(void)strcpy(type.name, "unused memory context");
+	else if (!ms_kinds_text(k, name, type.name + sizeof(before) - 1, MOST_CONTEXT))
+		return MS_TYPE_UNKNOWN;
 	ms_types_module(k->types, name, type.module);
 	number = ms_types_add(k->types, &type);
 	if (number && !ms_map_add(&k->contexts, k->arena, name, number))
