@@ -153,6 +153,8 @@ class Known:
             return kind == "object" and re.match(r"\(?dyn ", type_)
         if name in PARTS:
             return kind in PARTS[name]
+        if name == "table of dict":
+            return kind == "pointers" and type_ == "dictEntry"
         if name == "unused memory context":
             return kind == "context" and type_ == "unused"
         if name.startswith("memory context "):

@@ -179,7 +179,7 @@ class Types:
         if not re.match(r"vtable for __cxxabiv1::__(si_|vmi_)?class_type_info \+ 16 in", said):
             return None
         name = (self.memory.read(self.memory.word(info + WORD), 512) or b"").split(b"\0")[0].decode(errors="replace").lstrip("*")
-        found = re.match(r"typeinfo for (.*)", gdb.execute(f"demangle -l gnu-v3 -- _ZTI{name}", to_string=True)) if name else None
+        found = re.match(r"typeinfo for (.*)", gdb.execute(f"demangle -l c++ -- _ZTI{name}", to_string=True)) if name else None
         return found[1] if found else None
 
     def named(self, name):
@@ -481,6 +481,57 @@ def of_classes(walk):
                 walk.put(begin, exact)
 
 
+# ---- redis, whose values are behind pointers to anything ----
+
+# Of an encoding: what a value leads to.
+OF_ENCODINGS = {2: "dict", 6: "intset", 7: "zset", 9: "quicklist"}
+KEYS_AND_VALUES = ("hashDictType",)
+KEYS = ("setDictType", "zsetDictType")
+
+
+def put_redis_value(walk, at):
+    walk.see(at, "object", "redisObject")
+    head, pointer = walk.memory.words(at, 2)
+    type_ = walk.types.named(OF_ENCODINGS.get(head >> 4 & 15, "")) if head & 15 else None
+    if type_ is not None:
+        walk.follow_pointer(pointer, type_, at + WORD)
+    elif head & 15 == 0 and head >> 4 & 15 in (0, 8):
+        walk.see(pointer, "numbers", "char", at + WORD)
+
+
+def put_redis(walk):
+    """What the entries of dicts lead to, by the functions of the dict; again for dicts in these."""
+    try:
+        types = {int(gdb.parse_and_eval(f"&{name}")): name for name in ("dbDictType", *KEYS_AND_VALUES, *KEYS)}
+    except gdb.error:
+        return
+    done = set()
+    while True:
+        dicts = [at for at, views in walk.views.items() if ("object", "dict", 0) in views and at not in done]
+        if not dicts:
+            return
+        for at in dicts:
+            done.add(at)
+            put_redis_dict(walk, at, types.get(walk.memory.word(at)))
+        walk.run()
+
+
+def put_redis_dict(walk, at, name):
+    sizes = walk.memory.read(at + 6 * WORD + 2, 2)
+    for i in range(2 if name and sizes else 0):
+        for bucket in range(1 << sizes[i] if sizes[i] < 32 else 0):
+            entry = walk.memory.word(walk.memory.word(at + (1 + i) * WORD) + bucket * WORD)
+            while entry:
+                key, value, next_ = walk.memory.words(entry, 3)
+                walk.see(entry, "object", "dictEntry")
+                walk.see(key, "numbers", "char", entry)
+                if name == "dbDictType":
+                    put_redis_value(walk, value)
+                elif name in KEYS_AND_VALUES:
+                    walk.see(value, "numbers", "char", entry + WORD)
+                entry = next_
+
+
 # ---- PostgreSQL ----
 
 # How a context's blocks are linked: the type of its header, the first of them, and the next of each.
@@ -531,6 +582,7 @@ def main(blocks_file, out):
     of_classes(walk)
     walk.run()
     put_contexts(walk)
+    put_redis(walk)
     with open(out, "w") as file:
         json.dump({f"{at:#x}": sorted(views) for at, views in walk.views.items()}, file)
 

@@ -28,6 +28,11 @@ static void setup_other(void)
 	drawn_kinds_init(&d, "/usr/lib/libother.so.1");
 }
 
+static void setup_redis(void)
+{
+	drawn_kinds_init(&d, "/usr/bin/redis-check-rdb");
+}
+
 static void teardown(void)
 {
 	drawn_kinds_deinit(&d);
@@ -35,6 +40,7 @@ static void teardown(void)
 
 TestSuite(kinds_libraries, .init = setup, .fini = teardown);
 TestSuite(kinds_qt6, .init = setup_qt6, .fini = teardown);
+TestSuite(kinds_redis, .init = setup_redis, .fini = teardown);
 TestSuite(kinds_other, .init = setup_other, .fini = teardown);
 
 #define assert_name(block, wanted)                                      \
@@ -352,6 +358,145 @@ Test(kinds_qt6, an_array_of_bytes_is_known_by_its_holder)
 	drawn_kinds_find(&d);
 	assert_name(data, "data of QByteArray");
 	assert_each_word_counts(HOLDER, 3, data);
+}
+
+/* ---- redis ---- */
+
+/* Its type and encoding, when it was used, and its references. */
+static uint64_t redis_head(uint64_t type, uint64_t encoding, uint64_t references)
+{
+	return references << 32 | 0x123400 | encoding << 4 | type;
+}
+
+Test(kinds_redis, a_value_has_its_text_behind_it)
+{
+	ms_addr value = drawn_kinds_block(&d, 16 + 3 + 9 + 1);
+
+	memcpy(ms_fake_at(&d.fake, value + 16), "\x09\x09\x01some text", 13);
+	dk_put(&d, value, redis_head(0, 8, 1), value + 19);
+	drawn_kinds_find(&d);
+	assert_name(value, "redisObject");
+	assert_each_word_counts(value, 2, value);
+	/* The length that it says. */
+	*(char *)ms_fake_at(&d.fake, value + 16) = 8;
+	drawn_kinds_find(&d);
+	assert_name(value, "");
+}
+
+Test(kinds_redis, an_address_is_no_value)
+{
+	const ms_addr high = UINT64_C(0x561700000000);
+	ms_addr block = drawn_kinds_block(&d, 16);
+	ms_addr other = drawn_kinds_block(&d, 100);
+
+	dk_put(&d, block, high, other + 3);
+	drawn_kinds_find(&d);
+	assert_name(block, "redisObject");
+	ms_fake_map(&d.fake, high, 4096, MS_PROT_READ, "");
+	drawn_kinds_find(&d);
+	assert_name(block, "");
+}
+
+Test(kinds_redis, a_value_leads_to_what_its_type_says)
+{
+	ms_addr raw = drawn_kinds_block(&d, 16);
+	ms_addr list = drawn_kinds_block(&d, 16);
+	ms_addr number = drawn_kinds_block(&d, 16);
+	ms_addr other = drawn_kinds_block(&d, 100);
+
+	dk_put(&d, raw, redis_head(0, 0, 1), other + 3);
+	dk_put(&d, list, redis_head(1, 9, 1), other);
+	dk_put(&d, number, redis_head(0, 1, INT32_MAX), 7);
+	drawn_kinds_find(&d);
+	assert_name(raw, "redisObject");
+	assert_name(list, "redisObject");
+	assert_name(number, "redisObject");
+	assert_each_word_counts(raw, 2, raw);
+	assert_each_word_counts(list, 2, list);
+	/* A list is no integer, and a string is not where a list would be. */
+	ms_fake_put(&d.fake, list, redis_head(1, 1, 1));
+	ms_fake_put(&d.fake, raw + 8, other);
+	drawn_kinds_find(&d);
+	assert_name(list, "");
+	assert_name(raw, "");
+}
+
+static void draw_entries(ms_addr table, ms_addr entries[3])
+{
+	for (int i = 0; i < 3; i++)
+		entries[i] = drawn_kinds_block(&d, 24);
+	dk_put(&d, table, 0, entries[0], 0, entries[2]);
+	dk_put(&d, entries[0], 1, 2, entries[1]);
+}
+
+static void check_dict(ms_addr dict, ms_addr table, const ms_addr entries[3])
+{
+	drawn_kinds_find(&d);
+	assert_name(dict, "dict");
+	assert_name(table, "table of dict");
+	for (int i = 0; i < 3; i++)
+		assert_name(entries[i], "dictEntry");
+	assert_each_word_counts(dict, 1, dict);
+	assert_each_word_counts(TABLE, 1, dict);
+	/* Another entry than it counts. */
+	ms_fake_put(&d.fake, entries[2] + 16, entries[0]);
+	drawn_kinds_find(&d);
+	assert_name(dict, "");
+	assert_name(entries[1], "");
+}
+
+Test(kinds_redis, a_dict_names_its_entries)
+{
+	ms_addr dict = drawn_kinds_block(&d, 56);
+	ms_addr table = drawn_kinds_block(&d, 32);
+	ms_addr entries[3];
+
+	draw_entries(table, entries);
+	ms_fake_put(&d.fake, TABLE, DK_CODE);
+	dk_put(&d, dict, TABLE, table, 0, 3, 0, UINT64_MAX, 0xff020000);
+	drawn_kinds_find(&d);
+	assert_each_word_counts(dict, 5, dict);
+	/* A table of another size than its block has. */
+	ms_fake_put(&d.fake, dict + 48, 0xff050000);
+	drawn_kinds_find(&d);
+	assert_name(dict, "");
+	ms_fake_put(&d.fake, dict + 48, 0xff020000);
+	check_dict(dict, table, entries);
+}
+
+Test(kinds_redis, a_dict_of_before_redis_7_names_its_entries)
+{
+	ms_addr dict = drawn_kinds_block(&d, 96);
+	ms_addr table = drawn_kinds_block(&d, 32);
+	ms_addr entries[3];
+
+	draw_entries(table, entries);
+	ms_fake_put(&d.fake, TABLE, DK_CODE);
+	dk_put(&d, dict, TABLE, 0, table, 4, 3, 3, 0, 0, 0, 0, UINT64_MAX, 0);
+	drawn_kinds_find(&d);
+	assert_each_word_counts(dict + 16, 8, dict);
+	check_dict(dict, table, entries);
+}
+
+Test(kinds_redis, a_short_string_has_its_length_in_a_byte)
+{
+	ms_addr string = drawn_kinds_block(&d, 1 + 9 + 1);
+
+	memcpy(ms_fake_at(&d.fake, string), "\x48some text", 11);
+	drawn_kinds_find(&d);
+	assert_name(string, "sds string");
+	memcpy(ms_fake_at(&d.fake, string), "\x18some text", 11);
+	drawn_kinds_find(&d);
+	assert_name(string, "");
+}
+
+Test(kinds_other, nothing_is_of_redis_where_that_is_not)
+{
+	ms_addr value = drawn_kinds_block(&d, 16);
+
+	dk_put(&d, value, redis_head(0, 1, INT32_MAX), 7);
+	drawn_kinds_find(&d);
+	assert_name(value, "");
 }
 
 /* ---- std::function ---- */
