@@ -30,8 +30,8 @@ PARTS = {
     "buffer of std::string": ("string",),
     "closure of std::function": ("closure",),
     "characters of String": ("rust string",),
-    "elements of Vec": ("rust vec",),
-    "table of HashMap": ("rust table",),
+    "elements of Vec": ("rust vec", "rust deque"),
+    "table of HashMap or HashSet": ("rust table",),
 }
 
 
@@ -150,7 +150,7 @@ class Known:
     def fits(name, view):
         kind, type_, _ = view
         if name == "Rust trait object":
-            return kind == "object" and re.match(r"\(?dyn ", type_)
+            return kind == "rust dyn" or (kind in ("object", "rust counted") and re.search(r"\bdyn ", type_))
         if name in PARTS:
             return kind in PARTS[name]
         if name == "table of dict":

@@ -200,6 +200,9 @@ CONTAINERS = (
     (r"std::function<", "function"),
     (r"alloc::string::String$", "rust string"),
     (r"alloc::vec::Vec<", "rust vec"),
+    (r"alloc::collections::vec_deque::VecDeque<", "rust deque"),
+    (r"alloc::collections::btree::map::BTreeMap<", "rust tree"),
+    (r"alloc::boxed::Box<\(?dyn ", "rust box"),
     (r"hashbrown::raw::RawTable<", "rust table"),
     (r"alloc::(sync::Arc|rc::Rc)<", "rust counted"),
 )
@@ -405,6 +408,51 @@ class Walk:
             self.see(begin, "rust vec", element, at)
             self.put(begin, element, length)
 
+    def follow_rust_deque(self, at, type_):
+        """A ring: of which elements are in use is of no matter where all are alike."""
+        buffer = member(type_, "buf")
+        tail, head = member(type_, "tail"), member(type_, "head")
+        element = plain(type_.template_argument(0))
+        if not buffer or not tail or not head or not element.sizeof:
+            return
+        pointer, room = member(buffer[1], "ptr.pointer.pointer"), member(buffer[1], "cap")
+        begin, n = self.memory.word(at + buffer[0] + pointer[0]), self.memory.word(at + buffer[0] + room[0])
+        self.see(begin, "rust deque", element, at)
+        i, last = self.memory.word(at + tail[0]), self.memory.word(at + head[0])
+        while n and i != last:
+            self.put(begin + i * element.sizeof, element)
+            i = (i + 1) % n
+
+    def follow_rust_tree(self, at, type_):
+        """From 1.63: the root's height and node; a leaf, and behind it, in others, the edges."""
+        names = f"<{type_.template_argument(0)}, {type_.template_argument(1)}>"
+        leaf = self.types.named("alloc::collections::btree::node::LeafNode" + names)
+        root = member(type_, "root")
+        if leaf is None or not root or not self.memory.word(at + root[0] + WORD):
+            return
+        height, node = self.memory.words(at + root[0], 2)
+        todo = [(height, node)]
+        while todo and height < 16:
+            height, node = todo.pop()
+            self.see(node, "rust node", leaf, at)
+            n = struct.unpack("<H", self.memory.read(node + member(leaf, "len")[0], 2) or b"\0\0")[0]
+            for part in ("keys", "vals"):
+                offset, array = member(leaf, part)
+                element = plain(plain(array.target()).template_argument(0))
+                self.put(node + offset, element, n)
+            if height:
+                todo += [(height - 1, child) for child in self.memory.words(node + leaf.sizeof, n + 1)]
+
+    def follow_rust_box(self, at, _):
+        """The type is what its table's first function drops."""
+        value, table = self.memory.words(at, 2)
+        said = gdb.execute(f"info symbol {self.memory.word(table):#x}", to_string=True)
+        found = re.match(r"core::ptr::drop_in_place<(.*)>(::h[0-9a-f]{16})? in section", said)
+        type_ = self.types.named(found[1]) if found else None
+        self.see(value, "rust dyn", found[1] if found else "", at)
+        if type_ is not None:
+            self.put(value, type_)
+
     def follow_rust_table(self, at, type_):
         element = plain(type_.template_argument(0))
         control = member(type_, "table.ctrl.pointer")
@@ -437,12 +485,12 @@ class Walk:
 
 def names_of_variables():
     for line in gdb.execute("info variables -q", to_string=True).splitlines():
-        if line.startswith("Non-debugging symbols"):
-            return
+        of_rust = re.match(r"0x[0-9a-f]+\s+([\w:]+)::h[0-9a-f]{16}$", line)
         found = re.match(r"(?:\d+:)?\s*(.*);$", line.strip())
-        name = found and re.search(r"([A-Za-z_$][\w$:<>,~{}# *&\[\]]*?)(\[[^\]]*\])*(\)\(.*\))?$", found[1])
-        if name:
-            yield found[1]
+        if of_rust:
+            yield of_rust[1]
+        elif found:
+            yield last_name(found[1])
 
 
 def last_name(declaration):
@@ -453,7 +501,7 @@ def last_name(declaration):
 
 
 def symbols():
-    for name in sorted({last_name(declaration) for declaration in names_of_variables()} - {None}):
+    for name in sorted(set(names_of_variables()) - {None}):
         found = list(gdb.lookup_static_symbols(name))
         symbol = gdb.lookup_global_symbol(name)
         yield from found + ([symbol] if symbol else [])

@@ -96,6 +96,7 @@ extern const struct ms_kind ms_kind_sqlite;
 extern const struct ms_kind ms_kind_glib;
 extern const struct ms_kind ms_kind_qt;
 extern const struct ms_kind ms_kind_redis;
+extern const struct ms_kind ms_kind_rust;
 extern const struct ms_kind ms_kind_nodes;
 extern const struct ms_kind ms_kind_strings;
 extern const struct ms_kind ms_kind_libcxx;
