@@ -68,6 +68,16 @@ static bool begin(struct ms_kinds *k)
 
 enum { LEAST_PLACES = 4, GROUP = 16, EMPTY = 0xff, DELETED = 0x80, PIECE = 512 };
 
+/* Whether the byte of a place, or one behind them, is what a map of @n places has there. */
+static bool may_be(uint8_t byte, uint64_t place, uint64_t n, const uint8_t first[GROUP])
+{
+	const uint64_t again = n < GROUP ? GROUP : n;
+
+	if (place < n)
+		return byte <= DELETED || byte == EMPTY;
+	return byte == (place >= again && place - again < n ? first[place - again] : EMPTY);
+}
+
 /* The bytes of @n places, which are at @at. */
 static bool are_places(struct ms_kinds *k, ms_addr at, uint64_t n)
 {
@@ -76,28 +86,18 @@ static bool are_places(struct ms_kinds *k, ms_addr at, uint64_t n)
 	uint64_t full = 0;
 	uint64_t empty = 0;
 
+	if (ms_peek_read(&k->peek, at, first, GROUP) != GROUP)
+		return false;
 	for (uint64_t i = 0; i < n + GROUP; i += PIECE) {
 		size_t len = n + GROUP - i < PIECE ? (size_t)(n + GROUP - i) : (size_t)PIECE;
 
 		if (!ms_kinds_step(k) || ms_peek_read(&k->peek, at + i, bytes, len) != len)
 			return false;
-		if (!i)
-			memcpy(first, bytes, GROUP);
 		for (size_t j = 0; j < len; j++) {
-			/* Behind the places the first are again; of few only behind empty ones. */
-			uint64_t place = i + j;
-			uint8_t same = bytes[j];
-
-			if (place >= n && n >= GROUP)
-				same = first[place - n];
-			else if (place >= GROUP)
-				same = place - GROUP < n ? first[place - GROUP] : EMPTY;
-			else if (place >= n)
-				same = EMPTY;
-			if (bytes[j] != same || (bytes[j] > DELETED && bytes[j] != EMPTY))
+			if (!may_be(bytes[j], i + j, n, first))
 				return false;
-			full += place < n && bytes[j] < DELETED;
-			empty += place < n && bytes[j] == EMPTY;
+			full += i + j < n && bytes[j] < DELETED;
+			empty += i + j < n && bytes[j] == EMPTY;
 		}
 	}
 	return full && empty >= n / 8;
