@@ -313,7 +313,7 @@ Test(kinds_libraries, a_string_of_qt_is_of_wide_characters)
 	for (uint64_t len = 8; len < 13; len++) {
 		ms_fake_put(&d.fake, data, len << 32 | 1);
 		drawn_kinds_find(&d);
-		assert_name(data, len == 10 ? "data of QString" : "");
+		assert_name(data, len == 10 ? "data of QString" : "QArrayData");
 	}
 	ms_fake_put(&d.fake, data, UINT64_C(10) << 32);
 	drawn_kinds_find(&d);
@@ -321,7 +321,62 @@ Test(kinds_libraries, a_string_of_qt_is_of_wide_characters)
 	/* Its room is the block's. */
 	dk_put(&d, data, UINT64_C(10) << 32 | 1, 14);
 	drawn_kinds_find(&d);
+	assert_name(data, "QArrayData");
+	dk_put(&d, data, UINT64_C(10) << 32 | 1, 9);
+	drawn_kinds_find(&d);
 	assert_name(data, "");
+}
+
+Test(kinds_libraries, a_vector_of_qt_has_its_header_alone)
+{
+	ms_addr data = drawn_kinds_block(&d, 24 + 10 * 16);
+
+	dk_put(&d, data, UINT64_C(4) << 32 | 1, 10, 24);
+	drawn_kinds_find(&d);
+	assert_name(data, "QArrayData");
+	cr_assert_eq(drawn_kinds_type(&d, data)->sure, MS_SURE_LIKELY);
+	assert_each_word_counts(data, 3, data);
+}
+
+Test(kinds_libraries, a_list_of_qt_has_addresses)
+{
+	ms_addr data = drawn_kinds_block(&d, 16 + 5 * 8);
+	ms_addr item = drawn_kinds_block(&d, 32);
+
+	dk_put(&d, data, UINT64_C(5) << 32 | 1, UINT64_C(3) << 32 | 1, 7, item, DK_CONSTANTS, 7);
+	drawn_kinds_find(&d);
+	assert_name(data, "data of QList");
+	cr_assert_eq(drawn_kinds_type(&d, data)->sure, MS_SURE_LIKELY);
+	assert_each_word_counts(data, 2, data);
+	assert_each_word_counts(data + 24, 2, data);
+	/* It ends where its room does, and its room where the block does. */
+	ms_fake_put(&d.fake, data, UINT64_C(2) << 32 | 1);
+	drawn_kinds_find(&d);
+	assert_name(data, "");
+}
+
+Test(kinds_libraries, a_hash_table_of_qt_names_its_nodes)
+{
+	ms_addr hash = drawn_kinds_block(&d, 48);
+	ms_addr buckets = drawn_kinds_block(&d, 4 * 8);
+	ms_addr node[3] = { drawn_kinds_block(&d, 24), drawn_kinds_block(&d, 24),
+		            drawn_kinds_block(&d, 24) };
+
+	dk_put(&d, hash, 0, buckets, UINT64_C(3) << 32 | 1, UINT64_C(4) << 32 | 24, 4, 0);
+	dk_put(&d, buckets, hash, node[0], node[1], hash);
+	dk_put(&d, node[0], hash);
+	dk_put(&d, node[1], node[2]);
+	dk_put(&d, node[2], hash);
+	drawn_kinds_find(&d);
+	assert_name(hash, "data of QHash");
+	assert_name(buckets, "buckets of QHash");
+	for (int i = 0; i < 3; i++)
+		assert_name(node[i], "node of QHash");
+	assert_each_word_counts(hash + 8, 2, hash);
+	assert_each_word_counts(hash + 32, 1, hash);
+	assert_each_word_counts(buckets, 4, hash);
+	for (int i = 0; i < 3; i++)
+		assert_each_word_counts(node[i], 1, hash);
 }
 
 Test(kinds_libraries, an_array_of_bytes_of_qt)
