@@ -12,6 +12,8 @@
 #	make check-programs  more programs from packages at work: no leak may be used later;
 #	                PROGRAMS=NAME,NAME chooses, PROGRAM_SECONDS= says how long,
 #	                PROGRAM_MALLOC=FILE gives them another allocator
+#	make check-names     which share of live blocks gets a name in programs from packages, and
+#	                whether names are right by a debugger's view; NAMES="NAME..." chooses
 #	make bench      measure a scan against its peers; BENCH=full, or BENCH="PART..."
 #	make bench-parts     measure single parts of the engine
 #	make install    PREFIX=, DESTDIR= and GNU's directory variables
@@ -75,7 +77,7 @@ PARTS   := $(filter-out $(MAIN) src/inproc/annotate/malloc src/inproc/annotate/f
 Q := $(if $(VERBOSE),,@)
 
 .PHONY: all demo demo-run check check-quick check-all check-unit check-unit-san check-fuzz check-e2e \
-        check-programs tsan targets fuzz fuzz-keep bench bench-programs bench-parts install clean lint \
+        check-programs check-names tsan targets fuzz fuzz-keep bench bench-programs bench-parts install clean lint \
         lint-format lint-tidy lint-cppcheck lint-analyzer layers $(UNIT:%=unit-%) $(UNIT:%=unit-san-%)
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -314,6 +316,12 @@ check-programs:
 	tools/install-deps programs
 	$(MAKE) -j$$(nproc) all targets
 	PROGRAMS='$(or $(PROGRAMS),all)' tests/e2e/run test_false_leaks.py test_rust_programs.py
+
+# So is building some of them with debug information.
+check-names: all $(B)/bench/types
+	tools/install-deps names
+	tests/names/build $(B)/names
+	tests/names/check.py $(foreach name,$(NAMES),'$(name)')
 
 layers: $(SRC:%.c=$(B)/%.o)
 	tools/check-layers $(B)

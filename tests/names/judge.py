@@ -16,6 +16,11 @@ ALSO = {
     "SSL": ("ssl_st",),
     "SSL_CTX": ("ssl_ctx_st",),
     "BIO": ("bio_st",),
+    "data of QList": ("QListData::Data",),
+    "data of QHash": ("QHashData",),
+    "node of QHash": ("QHashData::Node",),
+    "data of QString": ("QTypedArrayData<unsigned short>",),
+    "data of QByteArray": ("QTypedArrayData<char>",),
 }
 
 # Of a container's block: what it is in the debugger's view.
@@ -120,7 +125,7 @@ class Known:
         if not views and drawn.how == "object" and self.python_name(drawn.at):
             known = self.python_name(drawn.at)
             return ("right" if name == known else "wrong"), [["python", known, 0]]
-        if name == "data of QString":
+        if name == "data of QString" and not views:
             return ("right" if self.is_qt_text(drawn) else "wrong"), views
         told = [view for view in views if view[0] != "numbers"]
         if not told:
@@ -155,6 +160,10 @@ class Known:
             return kind in PARTS[name]
         if name == "table of dict":
             return kind == "pointers" and type_ == "dictEntry"
+        if name == "buckets of QHash":
+            return kind == "pointers" and type_ == "QHashData::Node"
+        if name == "QArrayData":
+            return kind == "object" and re.match(r"QTypedArrayData\b|QArrayData$", type_)
         if name == "unused memory context":
             return kind == "context" and type_ == "unused"
         if name.startswith("memory context "):

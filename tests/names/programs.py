@@ -18,8 +18,8 @@ import support
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 
-# Where programs with debug information were built from Debian's source packages.
-BUILT = pathlib.Path(os.environ.get("NAMES_BUILT", "/work/h/names-build"))
+# Where programs with debug information were built from Debian's source packages (build).
+BUILT = pathlib.Path(os.environ.get("NAMES_BUILT", ROOT / "build" / "names"))
 
 
 class Program:
@@ -142,7 +142,7 @@ def znc(folder):
     user = {} if os.getuid() else {"user": "nobody", "group": "nogroup", "extra_groups": []}
     if user:
         subprocess.run(["chown", "-R", "nobody", folder], check=True)
-    with running([BUILT / "znc-1.8.2/b/src/znc", "--foreground", "--datadir", f"{folder}/znc"], **user) as process:
+    with running([BUILT / "znc", "--foreground", "--datadir", f"{folder}/znc"], **user) as process:
         support.wait_until(lambda: irc.told == 4, 60, "ZNC has its servers")
         time.sleep(2)
         yield process.pid
@@ -234,14 +234,15 @@ QT = {**os.environ, "QT_QPA_PLATFORM": "offscreen"}
 GDB = b"set debuginfod enabled off\nbreak main\ninfo functions ms_types\n"
 
 ALL = [
-    Program("znc -g", znc, needs=[BUILT / "znc-1.8.2/b/src/znc"], debug=True),
+    Program("znc -g", znc, needs=[BUILT / "znc"], debug=True),
     Program("gdb", plain("gdb", "-q", "-nx", ROOT / "build" / "memscan", seconds=12, give=GDB), needs=["gdb"]),
     Program("python3", python, needs=["/usr/bin/python3"], own=objects),
     Program("postgres", postgres(pathlib.Path("/usr/lib/postgresql/15/bin")), needs=["/usr/lib/postgresql/15/bin/postgres"]),
-    Program("postgres -g", postgres(BUILT / "pg/bin"), needs=[BUILT / "pg/bin/postgres"], debug=True),
+    Program("postgres -g", postgres(BUILT / "postgres/bin"), needs=[BUILT / "postgres/bin/postgres"], debug=True),
     Program("redis", redis("redis-server"), needs=["redis-server"]),
-    Program("redis -g", redis(BUILT / "redis-7.0.15/src/redis-server"), needs=[BUILT / "redis-7.0.15/src/redis-server"], debug=True),
+    Program("redis -g", redis(BUILT / "redis"), needs=[BUILT / "redis"], debug=True),
     Program("Qt: designer", plain("/usr/lib/qt5/bin/designer", seconds=8, env=QT), needs=["/usr/lib/qt5/bin/designer"]),
     Program("Qt: assistant", plain("/usr/lib/qt5/bin/assistant", seconds=8, env=QT), needs=["/usr/lib/qt5/bin/assistant"]),
+    Program("Qt -g", plain(BUILT / "shelf", seconds=3, env=QT), needs=[BUILT / "shelf"], debug=True),
     Program("Rust -g", rust, needs=["/usr/bin/rustc"], debug=True),
 ]

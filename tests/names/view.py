@@ -198,6 +198,9 @@ CONTAINERS = (
     (r"std::deque<", "deque"),
     (r"std::unordered_(multi)?(map|set)<", "hash"),
     (r"std::function<", "function"),
+    (r"QList<", "qt list"),
+    (r"QHash<", "qt hash"),
+    (r"QVector<", "qt vector"),
     (r"alloc::string::String$", "rust string"),
     (r"alloc::vec::Vec<", "rust vec"),
     (r"alloc::collections::vec_deque::VecDeque<", "rust deque"),
@@ -383,6 +386,39 @@ class Walk:
         word, _, manager, _ = self.memory.words(at, 4)
         if manager and self.memory.room(word):
             self.see(word, "closure", None, at)
+
+    # ---- Qt 5's ----
+
+    def follow_qt_list(self, at, type_):
+        data, element = self.memory.word(at), plain(type_.template_argument(0))
+        self.see(data, "object", "QListData::Data")
+        first, end = struct.unpack("<II", self.memory.read(data + 8, 8) or bytes(8))
+        for i in range(first, min(end, MOST_ELEMENTS)):
+            item = data + 16 + i * WORD
+            # What is longer than a pointer is elsewhere.
+            if element.sizeof > WORD:
+                self.follow_object(self.memory.word(item), element, None)
+            else:
+                self.put(item, element)
+
+    def follow_qt_hash(self, at, type_):
+        data = self.memory.word(at)
+        buckets, n = self.memory.word(data + 8), self.memory.word(data + 32) & 0xffffffff
+        node_type = self.types.named(f"QHashNode<{type_.template_argument(0)}, {type_.template_argument(1)}>")
+        self.see(data, "object", "QHashData")
+        self.see(buckets, "pointers", "QHashData::Node")
+        for bucket in range(n if n < 1 << 24 else 0):
+            node = self.memory.word(buckets + bucket * WORD)
+            while node and node != data:
+                self.see(node, "object", "QHashData::Node")
+                if node_type is not None:
+                    self.put(node, node_type)
+                node = self.memory.word(node)
+
+    def follow_qt_vector(self, at, type_):
+        data, element = self.memory.word(at), plain(type_.template_argument(0))
+        self.see(data, "object", "QTypedArrayData")
+        self.put(data + 24, element, struct.unpack("<I", self.memory.read(data + 4, 4) or bytes(4))[0])
 
     # ---- Rust's ----
 

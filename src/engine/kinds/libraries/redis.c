@@ -96,7 +96,14 @@ struct dict {
 	uint64_t counts[2];
 };
 
-enum { WORDS = 7, OLD_WORDS = 11, LEAST_SIZE = 4, ENTRY_WORDS = 3, NONE = UINT8_MAX };
+enum {
+	WORDS = 7,
+	OLD_WORDS = 11,
+	MOST_DICT = 176,
+	LEAST_SIZE = 4,
+	ENTRY_WORDS = 3,
+	NONE = UINT8_MAX
+};
 
 /* A table of no size is none. */
 static bool has_size(const struct dict *d, int i)
@@ -195,7 +202,7 @@ static bool look_for_dict(struct ms_kinds *k, const struct ms_kind_block *b)
 	uint64_t function;
 	struct dict d;
 
-	if (b->n < WORDS * MS_KIND_WORD || b->usable > 2 * OLD_WORDS * MS_KIND_WORD ||
+	if (b->n < WORDS * MS_KIND_WORD || b->usable > MOST_DICT ||
 	    !ms_kinds_words(k, ms_kind_word(b->bytes, 0), &function, 1) ||
 	    !ms_kinds_is_code(k, function))
 		return false;
