@@ -35,11 +35,13 @@ class Memory:
         self.file = open(f"/proc/{pid}/mem", "rb", buffering=0)
         self.begins = [begin for begin, _ in blocks]
         self.sizes = dict(blocks)
-        self.mapped = []
+        self.mapped, self.files = [], []
         with open(f"/proc/{pid}/maps") as maps:
             for line in maps:
                 begin, end = line.split()[0].split("-")
                 self.mapped.append((int(begin, 16), int(end, 16)))
+                if "/" in line:
+                    self.files.append(self.mapped[-1])
 
     def read(self, at, n):
         try:
@@ -57,9 +59,10 @@ class Memory:
         got = self.read(at, n * WORD)
         return struct.unpack(f"<{n}Q", got) if got else (0,) * n
 
-    def is_mapped(self, at):
-        i = bisect.bisect_right(self.mapped, (at, 1 << 64)) - 1
-        return i >= 0 and at < self.mapped[i][1]
+    def is_mapped(self, at, ranges=None):
+        ranges = self.mapped if ranges is None else ranges
+        i = bisect.bisect_right(ranges, (at, 1 << 64)) - 1
+        return i >= 0 and at < ranges[i][1]
 
     def room(self, at):
         """Bytes from `at` to the end of its block; None: it is in none."""
@@ -163,6 +166,8 @@ class Types:
 
     def of_table(self, word):
         """The class whose virtual table is at `word`, by its symbol."""
+        if not self.memory.is_mapped(word, self.memory.files):
+            return None
         if word not in self.tables:
             self.tables[word] = None
             said = gdb.execute(f"info symbol {word:#x}", to_string=True)
@@ -287,6 +292,9 @@ class Walk:
             self.see(value, "object", target)
 
     def follow_object(self, value, target, room):
+        # What libc has of streams that were never opened leads anywhere.
+        if name_of(target).startswith("_IO_FILE") and self.memory.word(value) >> 16 & 0xffff != 0xfbad:
+            return
         self.see(value, "object", target)
         container = container_of(target)
         if container and room is None:
