@@ -132,7 +132,7 @@ static void draw_libraries(void)
 	ms_fake_put(&d.fake, more + 24, block(24, "node of LHASH"));
 	at = block(1024, "memory context Cache");
 	dk_put(&d, TABLES, DK_CODE, DK_CODE, DK_CODE, DK_CODE);
-	dk_put(&d, at, 430, 8192, TABLES, 0, 0, 0, 0, text(DK_CONSTANTS + 32, "Cache"));
+	dk_put(&d, at, 430, 8192, TABLES, at, 0, 0, 0, text(DK_CONSTANTS + 32, "Cache"));
 	at = block(56, "Rust trait object");
 	dk_put(&d, TABLES + 64, DK_CODE, 56, 8, DK_CODE);
 	hold(2, at, TABLES + 64);
