@@ -117,6 +117,41 @@ $(B)/san/support.a: $(SUPPORT:%.c=$(B)/san/%.o)
 $(B)/memscan: $(B)/$(MAIN).o $(B)/parts.a
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
+# ---- the agent: code that memscan maps into a foreign process, as bytes ----
+
+# Registers that it does not save are the program's; nothing calls the C library, or jumps by
+# a table of addresses. Of CFLAGS it takes none: it runs where nothing of ours is loaded.
+AGENT       := src/target/inject/agent/code
+AGENT_FLAGS := -std=gnu11 -Isrc -O2 -mgeneral-regs-only -ffreestanding -fpie -fvisibility=hidden \
+               -ffunction-sections -fno-jump-tables -fno-stack-protector -fcf-protection=none \
+               -fno-asynchronous-unwind-tables -fomit-frame-pointer -Wframe-larger-than=112 $(WARNINGS)
+AGENT_OBJ   := $(B)/agent/hooks.o $(B)/agent/slow.o
+
+$(B)/agent/slow.o: $(AGENT)/slow.c Makefile
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(AGENT_FLAGS) -MMD -MP -c -o $@ $<
+$(B)/agent/hooks.o: $(AGENT)/hooks.S Makefile
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(AGENT_FLAGS) -MMD -MP -c -o $@ $<
+
+# Whatever is not at a fixed distance would need a loader, and a call in C would leave its
+# return address behind.
+$(B)/agent/blob: $(AGENT_OBJ) $(AGENT)/flat.lds
+	@! readelf -rW $(AGENT_OBJ) | grep R_X86_64_ | grep -vE 'R_X86_64_(PC32|PLT32) '
+	$(Q)$(LD) -T $(AGENT)/flat.lds --gc-sections -nostdlib -e 0 -o $@.elf $(AGENT_OBJ)
+	@! objdump -d --no-show-raw-insn $@.elf | grep -E '\scall|mm[0-9]' | \
+		grep -vE 'call +3[0-9a-f]{3} |<ms_agent_(before|after)[a-z_]*>$$'
+	$(Q)$(OBJCOPY) -O binary -j .blob $@.elf $@
+
+# No bytes where there is no agent for the machine.
+OBJCOPY ?= objcopy
+$(B)/agent/blob.bytes: $(if $(filter x86_64,$(MACHINE)),$(B)/agent/blob)
+	@mkdir -p $(@D)
+	$(Q)cat /dev/null $^ | od -An -v -tx1 | sed 's/ \(..\)/0x\1,/g' >$@
+BLOB := src/target/inject/agent/blob.o
+$(foreach dir,. san pic fuzz tsan,$(B)/$(dir)/$(BLOB)) $(B)/$(BLOB): $(B)/agent/blob.bytes
+$(B)/%/$(BLOB) $(B)/$(BLOB): FLAGS += -I$(B)/agent
+
 # ---- the library that programs link; it depends on the C library alone ----
 
 NOT_IN_LIBRARY := src/report/json.c src/report/stacks.c src/report/writers.c src/target/process/find.c \

@@ -4,7 +4,7 @@
 #include "target/inject/agent/table.h"
 
 enum {
-	ALIGNED = 4, /* low bits that no block's address has */
+	ALIGNED = MS_AGENT_HASH_SHIFT, /* low bits that no block's address has */
 	NUMBER_BITS = 20,
 	LIST_BITS = 32,
 	FULL = UINT8_MAX, /* a place of the filter that has lost count, and stays */
@@ -21,13 +21,13 @@ static_assert(MS_AGENT_RECORDS < 1 << NUMBER_BITS, "numbers fit into a slot");
  */
 static uint32_t hash(uint64_t block)
 {
-	return (uint32_t)(block >> ALIGNED) * 2654435761U;
+	return (uint32_t)(block >> ALIGNED) * (uint32_t)MS_AGENT_HASH;
 }
 
 static uint32_t place_of(uint64_t block)
 {
 	static_assert(MS_AGENT_FILTER == 1 << 13, "the top 13 bits");
-	return hash(block) >> 19;
+	return hash(block) >> MS_AGENT_PLACE_SHIFT;
 }
 
 static uint64_t *bucket_of(struct ms_agent_data *data, uint64_t block)

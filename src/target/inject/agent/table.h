@@ -23,6 +23,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "target/inject/agent/layout.h"
+
 #define MS_AGENT_MAGIC "memscan agent 1"
 
 enum {
@@ -31,7 +33,7 @@ enum {
 	MS_AGENT_BUCKETS = 1024,
 	MS_AGENT_SLOTS = MS_AGENT_WAYS * MS_AGENT_BUCKETS,
 	MS_AGENT_FILTER = 8192,
-	MS_AGENT_REGISTERS = 8, /* rip rsp rbx rbp r12 r13 r14 r15, as the caller has them */
+	MS_AGENT_REGISTERS = 8, /* rip rsp rbx rbp r12 r13 r14 r15, once malloc has returned */
 	MS_AGENT_RECORD_BYTES = 4096,
 	MS_AGENT_STACK = MS_AGENT_RECORD_BYTES - 24 - 8 * MS_AGENT_REGISTERS,
 };
@@ -42,17 +44,26 @@ struct ms_agent_record {
 	uint32_t next; /* in the free list: number plus one */
 	uint32_t n_stack;
 	uint64_t registers[MS_AGENT_REGISTERS];
-	uint8_t stack[MS_AGENT_STACK]; /* from rsp on */
+	uint8_t stack[MS_AGENT_STACK]; /* from rsp on: what is behind the return address */
 };
 
 struct ms_agent_data {
 	char magic[16];
-	uint64_t interval; /* bytes from sample to sample */
+	uint64_t interval; /* bytes from sample to sample, in the mean; 0: each block is one */
+	uint64_t random;   /* any number to begin with */
+	/*
+	 * How far a stack may be read: the main thread's, as it was at attach, and others' up
+	 * to their thread pointer. Of any other no more is read than the rest of a page.
+	 */
+	uint64_t main_begin;
+	uint64_t main_end;
+	uint64_t
+		stackblock; /* from the thread pointer: begin, then size of its stack; 0: unknown */
 	uint64_t n_samples;
 	uint64_t n_dropped;
 	uint64_t free_list; /* number plus one; above 32 bits, how often it was changed */
 	uint32_t n_used;    /* records from here on were never used: nothing is to be laid out */
-	uint8_t filter[MS_AGENT_FILTER];
+	uint8_t filter[MS_AGENT_FILTER] __attribute__((aligned(MS_AGENT_FILTER_AT)));
 	uint64_t slots[MS_AGENT_SLOTS];
 	struct ms_agent_record records[MS_AGENT_RECORDS];
 };

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_TARGET_AGENT_H
+#define MS_TARGET_AGENT_H
+
+/*
+ * What is mapped into a process whose malloc is to be sampled.
+ *
+ *	text   0      struct ms_agent_head, hooks, what they call: ms_agent_blob
+ *	       12288  a slot for each function, written by memscan:
+ *	              +0   glue: undoes the instruction that stays, jumps to the hook
+ *	              +64  the moved code (ms_place_move)
+ *	       16384
+ *	data          struct ms_agent_data
+ *
+ * The blob knows text and data by their distance, so it runs wherever both lie. It was
+ * made for the C library of GNU on x86-64: it has two words of a thread's control block,
+ * at %fs:0x80, which no version from 2.26 to 2.43 uses.
+ *
+ * A hook's fast path counts bytes down, or asks the filter, and jumps to the moved code:
+ *
+ *	malloc ─▶ glue ─▶ hook ─▶ moved code ─▶ malloc, behind the window
+ *	                    └─▶ slow: keep the stack, call the moved code, enter the block
+ *
+ * It calls nothing of the process's but the functions that it stands in front of, makes no
+ * system call, waits for nobody, changes no vector register, and takes less than 250 bytes
+ * of stack. In the fast path nothing but flags, the two words and registers that a function
+ * may change and is not given has changed. In the slow path, return addresses into the text
+ * are on the stack only while the function that they lead to is at work.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "target/inject/agent/layout.h"
+#include "target/inject/agent/table.h"
+
+/*
+ * Who leads to whom, in the C library: so free() and realloc() have to be diverted, or
+ * blocks stay known that are freed; and with realloc(), malloc()'s slot is in use. Two
+ * of them can be one function: it is diverted once, as the first.
+ */
+enum ms_agent_function {
+	MS_AGENT_MALLOC,
+	MS_AGENT_FREE,
+	MS_AGENT_CALLOC,
+	MS_AGENT_REALLOC,
+	MS_AGENT_MEMALIGN,
+	MS_AGENT_ALIGNED_ALLOC,
+	MS_AGENT_POSIX_MEMALIGN,
+	MS_AGENT_VALLOC,
+	MS_AGENT_PVALLOC,
+	MS_AGENT_N,
+};
+
+struct ms_agent_head {
+	char magic[16]; /* MS_AGENT_TEXT_MAGIC */
+	uint32_t n_functions;
+	struct {
+		uint32_t hook;     /* where the glue leads to, in the text */
+		uint32_t fast_end; /* a thread before it may go to the function's entry instead */
+	} functions[MS_AGENT_N];
+};
+
+/*
+ * Bytes of a thread's control block, from MS_AGENT_LEFT on: zero before attach, and to be
+ * made zero in each thread by attach and by detach.
+ */
+enum { MS_AGENT_THREAD_BYTES = 16 };
+
+/* What is written to the begin of the text; no bytes where there is no agent for this machine. */
+extern const uint8_t ms_agent_blob[];
+extern const size_t ms_agent_blob_bytes;
+
+#endif

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What hooks.S calls when a block is to be sampled, or a sampled one may be freed.
+ *
+ * None of these functions calls another, once compiled (the Makefile looks): a return
+ * address of ours that is left on a stack would keep the agent from being taken out.
+ */
+#include "target/inject/agent/agent.h"
+#include "target/inject/agent/distance.h"
+
+#include "target/inject/agent/distance.c"
+#include "target/inject/agent/table.c"
+
+enum { PAGE = 4096 };
+
+/* Addresses are known as distances: the data lie behind the text (flat.lds). */
+extern struct ms_agent_data ms_agent_here __attribute__((visibility("hidden")));
+
+static_assert(offsetof(struct ms_agent_data, filter) == MS_AGENT_FILTER_AT, "as hooks.S knows it");
+
+/* On the stack, as hooks.S puts it there, right below the return address. */
+struct call {
+	uint64_t registers[MS_AGENT_REGISTERS - 2]; /* rbx rbp r12 r13 r14 r15 */
+	uint64_t arguments[3];
+	uint64_t size;
+	uint32_t record; /* for the new block; NONE */
+	uint32_t taken;  /* of the block that realloc is given; NONE */
+	uint64_t return_address;
+};
+
+#define ENTRY __attribute__((flatten, used, visibility("hidden")))
+
+void ms_agent_before(struct call *call);
+void ms_agent_before_realloc(struct call *call);
+uint64_t ms_agent_after(struct call *call, uint64_t result);
+uint64_t ms_agent_after_realloc(struct call *call, uint64_t result);
+uint64_t ms_agent_after_posix_memalign(struct call *call, uint64_t result);
+void ms_agent_before_free(uint64_t block);
+
+/* ---- the thread ---- */
+
+#define THREAD_WORD(type, offset)                                                 \
+	static uint64_t type(void)                                                \
+	{                                                                         \
+		uint64_t word;                                                    \
+		__asm__ volatile("movq %%fs:%c1,%0" : "=r"(word) : "i"(offset));  \
+		return word;                                                      \
+	}                                                                         \
+	static void set_##type(uint64_t word)                                     \
+	{                                                                         \
+		__asm__ volatile("movq %0,%%fs:%c1" : : "er"(word), "i"(offset)); \
+	}
+
+THREAD_WORD(left, MS_AGENT_LEFT)
+THREAD_WORD(started, MS_AGENT_STARTED)
+
+/* Its first word is its own address. */
+static uint64_t thread_pointer(void)
+{
+	uint64_t tp;
+
+	__asm__("movq %%fs:0,%0" : "=r"(tp));
+	return tp;
+}
+
+/* Where the stack ends that @sp is on; up to there all is mapped. */
+static uint64_t stack_end(const struct ms_agent_data *data, uint64_t sp)
+{
+	uint64_t tp = thread_pointer();
+
+	if (sp >= data->main_begin && sp < data->main_end)
+		return data->main_end;
+	if (data->stackblock) {
+		/* The main thread's has no begin, and says its end as the size. */
+		const uint64_t *block = (const uint64_t *)(uintptr_t)(tp + data->stackblock);
+		if (block[0] && sp >= block[0] && sp < tp && tp - block[0] < block[1])
+			return tp;
+	}
+	return (sp | (PAGE - 1)) + 1;
+}
+
+/* ---- sampling ---- */
+
+static uint64_t draw(struct ms_agent_data *data)
+{
+	return ms_agent_distance(ms_agent_random(data), data->interval);
+}
+
+/* Count @size down. Returns whether the block is a sample. */
+static bool is_due(struct ms_agent_data *data, uint64_t size)
+{
+	if (!started()) {
+		set_started(1);
+		set_left(draw(data));
+	}
+	uint64_t now = left();
+	bool due = size > now;
+	set_left(due ? draw(data) : now - size);
+	return due;
+}
+
+/* A word at a time, by the processor: a loop would be made a call of memcpy. */
+static void copy(void *to, uint64_t from, uint64_t n_words)
+{
+	__asm__ volatile("rep movsq" : "+D"(to), "+S"(from), "+c"(n_words) : : "memory");
+}
+
+static void keep(struct ms_agent_record *record, const struct call *call)
+{
+	uint64_t sp = (uint64_t)(uintptr_t)(call + 1);
+	uint64_t n = stack_end(&ms_agent_here, sp) - sp;
+
+	n = n < MS_AGENT_STACK ? n : MS_AGENT_STACK;
+	record->size = call->size;
+	record->n_stack = (uint32_t)n;
+	record->registers[0] = call->return_address;
+	record->registers[1] = sp;
+	for (unsigned i = 2; i < MS_AGENT_REGISTERS; i++)
+		record->registers[i] = call->registers[i - 2];
+	copy(record->stack, sp, n / sizeof(uint64_t));
+}
+
+static void sample(struct call *call)
+{
+	struct ms_agent_data *data = &ms_agent_here;
+
+	if (!is_due(data, call->size))
+		return;
+	call->record = ms_agent_reserve(data);
+	if (call->record != MS_AGENT_NONE)
+		keep(&data->records[call->record], call);
+}
+
+static void drop(uint64_t block)
+{
+	uint32_t record = ms_agent_take(&ms_agent_here, block);
+
+	if (record != MS_AGENT_NONE)
+		ms_agent_release(&ms_agent_here, record);
+}
+
+/* A function that has called another for the block, as realloc may malloc, has the last word. */
+static void enter(uint32_t record, uint64_t block)
+{
+	if (record == MS_AGENT_NONE)
+		return;
+	if (!block) {
+		ms_agent_release(&ms_agent_here, record);
+		return;
+	}
+	drop(block);
+	(void)ms_agent_enter(&ms_agent_here, block, record);
+}
+
+/* ---- called by the hooks ---- */
+
+ENTRY void ms_agent_before(struct call *call)
+{
+	sample(call);
+}
+
+/* While the function is at work the block may be another thread's already: it is out before. */
+ENTRY void ms_agent_before_realloc(struct call *call)
+{
+	sample(call);
+	call->taken = ms_agent_take(&ms_agent_here, call->arguments[0]);
+}
+
+ENTRY uint64_t ms_agent_after(struct call *call, uint64_t result)
+{
+	enter(call->record, result);
+	return result;
+}
+
+ENTRY uint64_t ms_agent_after_realloc(struct call *call, uint64_t result)
+{
+	bool failed = !result && call->size;
+
+	if (failed)
+		enter(call->taken, call->arguments[0]);
+	else if (call->taken != MS_AGENT_NONE)
+		ms_agent_release(&ms_agent_here, call->taken);
+	enter(call->record, result);
+	return result;
+}
+
+ENTRY uint64_t ms_agent_after_posix_memalign(struct call *call, uint64_t result)
+{
+	const uint64_t *block = (const uint64_t *)(uintptr_t)call->arguments[0];
+
+	enter(call->record, (uint32_t)result ? 0 : *block);
+	return result;
+}
+
+ENTRY void ms_agent_before_free(uint64_t block)
+{
+	drop(block);
+}
