@@ -149,8 +149,8 @@ $(B)/agent/blob.bytes: $(if $(filter x86_64,$(MACHINE)),$(B)/agent/blob)
 	@mkdir -p $(@D)
 	$(Q)cat /dev/null $^ | od -An -v -tx1 | sed 's/ \(..\)/0x\1,/g' >$@
 BLOB := src/target/inject/agent/blob.o
-$(foreach dir,. san pic fuzz tsan,$(B)/$(dir)/$(BLOB)) $(B)/$(BLOB): $(B)/agent/blob.bytes
-$(B)/%/$(BLOB) $(B)/$(BLOB): FLAGS += -I$(B)/agent
+$(B)/$(BLOB) $(foreach dir,san fuzz tsan,$(B)/$(dir)/$(BLOB)): $(B)/agent/blob.bytes
+$(B)/$(BLOB) $(B)/%/$(BLOB): FLAGS += -I$(B)/agent
 
 # ---- the library that programs link; it depends on the C library alone ----
 

@@ -191,7 +191,7 @@ void diverted_take_out(struct diverted *d)
 	}
 }
 
-void diverted_put(struct diverted *ret, uint64_t interval)
+static void begin(struct diverted *ret, uint64_t interval)
 {
 	memset(ret, 0, sizeof(*ret));
 	map(ret);
@@ -200,6 +200,39 @@ void diverted_put(struct diverted *ret, uint64_t interval)
 	note_main_stack(ret->data);
 	note_thread_stacks(ret->data);
 	memcpy(ret->text, ms_agent_blob, ms_agent_blob_bytes);
+}
+
+void diverted_map(struct diverted *ret, uint64_t interval, const struct libc *libc)
+{
+	static const uint8_t jump[] = { 0xff, 0x25, 0, 0, 0, 0 }; /* to what stands behind it */
+	void *moved[MS_AGENT_N];
+
+	begin(ret, interval);
+	memcpy(moved, libc, sizeof(moved));
+	for (unsigned i = 0; i < MS_AGENT_N; i++) {
+		uint8_t *at =
+			ret->text + MS_AGENT_SLOTS_AT + i * MS_AGENT_SLOT_BYTES + MS_AGENT_MOVED_AT;
+
+		memcpy(at, jump, sizeof(jump));
+		memcpy(at + sizeof(jump), &moved[i], sizeof(moved[i]));
+	}
+	need(!mprotect(ret->text, MS_AGENT_TEXT_BYTES, PROT_READ | PROT_EXEC), "text");
+}
+
+void diverted_hooks(const struct diverted *d, struct libc *ret)
+{
+	struct ms_agent_head head;
+	void *hooks[MS_AGENT_N];
+
+	memcpy(&head, d->text, sizeof(head));
+	for (unsigned i = 0; i < MS_AGENT_N; i++)
+		hooks[i] = d->text + head.functions[i].hook;
+	memcpy(ret, hooks, sizeof(hooks));
+}
+
+void diverted_put(struct diverted *ret, uint64_t interval)
+{
+	begin(ret, interval);
 	for (unsigned i = 0; i < MS_AGENT_N; i++)
 		write_slot(ret, i);
 	need(!mprotect(ret->text, MS_AGENT_TEXT_BYTES, PROT_READ | PROT_EXEC), "text");

@@ -40,6 +40,15 @@ void libc_find(struct libc *ret);
 /* Map the agent, and divert every function. Ends the process when that is impossible. */
 void diverted_put(struct diverted *ret, uint64_t interval);
 
+/*
+ * Map the agent alone, nothing diverted: hooks are called by the test, and lead to functions
+ * of its own in the C library's place. @libc: of them, those that are not NULL.
+ */
+void diverted_map(struct diverted *ret, uint64_t interval, const struct libc *libc);
+
+/* The hooks themselves, to be called. */
+void diverted_hooks(const struct diverted *diverted, struct libc *ret);
+
 /* As at the end of attach: no thread but this one. */
 void diverted_take_out(struct diverted *diverted);
 void diverted_put_back(struct diverted *diverted);

@@ -63,20 +63,23 @@ static uint64_t thread_pointer(void)
 	return tp;
 }
 
-/* Where the stack ends that @sp is on; up to there all is mapped. */
-static uint64_t stack_end(const struct ms_agent_data *data, uint64_t sp)
+/*
+ * Where the stack ends that a word at @at is on; up to there all is mapped. It is the return
+ * address: what a coroutine begins with may have no caller, and be called at the very end.
+ */
+static uint64_t stack_end(const struct ms_agent_data *data, uint64_t at)
 {
 	uint64_t tp = thread_pointer();
 
-	if (sp >= data->main_begin && sp < data->main_end)
+	if (at >= data->main_begin && at < data->main_end)
 		return data->main_end;
 	if (data->stackblock) {
 		/* The main thread's has no begin, and says its end as the size. */
 		const uint64_t *block = (const uint64_t *)(uintptr_t)(tp + data->stackblock);
-		if (block[0] && sp >= block[0] && sp < tp && tp - block[0] < block[1])
+		if (block[0] && at >= block[0] && at < tp && tp - block[0] < block[1])
 			return tp;
 	}
-	return (sp | (PAGE - 1)) + 1;
+	return (at | (PAGE - 1)) + 1;
 }
 
 /* ---- sampling ---- */
@@ -108,9 +111,9 @@ static void copy(void *to, uint64_t from, uint64_t n_words)
 static void keep(struct ms_agent_record *record, const struct call *call)
 {
 	uint64_t sp = (uint64_t)(uintptr_t)(call + 1);
-	uint64_t n = stack_end(&ms_agent_here, sp) - sp;
+	uint64_t n = stack_end(&ms_agent_here, sp - sizeof(sp)) - sp;
 
-	n = n < MS_AGENT_STACK ? n : MS_AGENT_STACK;
+	n = (n < MS_AGENT_STACK ? n : MS_AGENT_STACK) & -sizeof(uint64_t);
 	record->size = call->size;
 	record->n_stack = (uint32_t)n;
 	record->registers[0] = call->return_address;
