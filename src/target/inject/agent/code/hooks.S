@@ -46,12 +46,15 @@ head:
 	.endm
 
 /*
- * The size is in %rax, and was counted already: that is taken back first, so that whoever
- * is interrupted here, and never returns, leaves no count below nothing, which is endless.
- * The stack is struct call of slow.c, and is aligned for calls.
+ * After a count below nothing, which would pass as endless: nothing is left. Until here, a
+ * handler of a signal sees it so, and its blocks are no samples.
  */
+	.macro	due
+	movq	$0, LEFT
+	.endm
+
+/* The size is in %rax. The stack is struct call of slow.c, and is aligned for calls. */
 	.macro	slow name, before=ms_agent_before, after=ms_agent_after
-	addq	%rax, LEFT
 	pushq	$-1
 	pushq	%rax
 	pushq	%rdx
@@ -94,7 +97,8 @@ hook_malloc:
 	jb	1f
 	moved	jmp, malloc
 end_malloc:
-1:	movq	%rdi, %rax
+1:	due
+	movq	%rdi, %rax
 	slow	malloc
 
 	.balign	16
@@ -120,7 +124,8 @@ hook_calloc:
 	jb	1f
 2:	moved	jmp, calloc
 end_calloc:
-1:	slow	calloc
+1:	due
+	slow	calloc
 
 /* A block from nothing is malloc's, and counted once, though realloc may call malloc. */
 	.balign	16
@@ -136,8 +141,8 @@ hook_realloc:
 end_realloc:
 1:	movq	%rsi, %rdi
 	jmp	hook_malloc
-2:	subq	%rsi, LEFT
-3:	movq	%rsi, %rax
+3:	due
+2:	movq	%rsi, %rax
 	slow	realloc, before=ms_agent_before_realloc, after=ms_agent_after_realloc
 
 /* As malloc's blocks are aligned: the C library calls malloc for it, which counts it. */
@@ -150,7 +155,8 @@ hook_\name:
 	jb	1f
 2:	moved	jmp, \name
 end_\name:
-1:	movq	\size, %rax
+1:	due
+	movq	\size, %rax
 	slow	\name, after=\after
 	.endm
 
@@ -165,7 +171,8 @@ hook_\name:
 	jb	1f
 	moved	jmp, \name
 end_\name:
-1:	movq	%rdi, %rax
+1:	due
+	movq	%rdi, %rax
 	slow	\name
 	.endm
 

@@ -89,7 +89,10 @@ static uint64_t draw(struct ms_agent_data *data)
 	return ms_agent_distance(ms_agent_random(data), data->interval);
 }
 
-/* Count @size down. Returns whether the block is a sample. */
+/*
+ * Count @size down, of which the hook knows that it is too much, or nothing: then it left
+ * nothing, or what there was. Returns whether the block is a sample.
+ */
 static bool is_due(struct ms_agent_data *data, uint64_t size)
 {
 	if (!started()) {
