@@ -166,8 +166,22 @@ static void write_code(uint64_t at, const uint8_t *bytes, size_t n)
 	need(!mprotect(page, (size_t)2 * PAGE, PROT_READ | PROT_EXEC), "execution");
 }
 
+/* What was freed meanwhile is still in the table, and a thread's count of another interval. */
+static void forget(struct ms_agent_data *data)
+{
+	memset(data->filter, 0, sizeof(data->filter));
+	memset(data->slots, 0, sizeof(data->slots));
+	data->free_list = 0;
+	data->n_used = 0;
+	__asm__ volatile("movq $0, %%fs:%c0\n\tmovq $0, %%fs:%c1"
+	                 :
+	                 : "i"(MS_AGENT_LEFT), "i"(MS_AGENT_STARTED)
+	                 : "memory");
+}
+
 void diverted_put_back(struct diverted *d)
 {
+	forget(d->data);
 	for (unsigned i = 0; i < MS_AGENT_N; i++) {
 		const struct ms_place *place = &d->functions[i].place;
 		uint64_t slot = addr_of(d->text) + MS_AGENT_SLOTS_AT + i * MS_AGENT_SLOT_BYTES;

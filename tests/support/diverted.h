@@ -49,7 +49,7 @@ void diverted_map(struct diverted *ret, uint64_t interval, const struct libc *li
 /* The hooks themselves, to be called. */
 void diverted_hooks(const struct diverted *diverted, struct libc *ret);
 
-/* As at the end of attach: no thread but this one. */
+/* Undo it, and do it again with an empty table; there must be no thread but this one. */
 void diverted_take_out(struct diverted *diverted);
 void diverted_put_back(struct diverted *diverted);
 
