@@ -125,11 +125,13 @@ AGENT       := src/target/inject/agent/code
 AGENT_FLAGS := -std=gnu11 -Isrc -O2 -mgeneral-regs-only -ffreestanding -fpie -fvisibility=hidden \
                -ffunction-sections -fno-jump-tables -fno-stack-protector -fcf-protection=none \
                -fno-asynchronous-unwind-tables -fomit-frame-pointer -Wframe-larger-than=112 $(WARNINGS)
+AGENT_WITH  := $(AGENT:%/code=%/table.c) $(AGENT:%/code=%/distance.c)
 AGENT_OBJ   := $(B)/agent/hooks.o $(B)/agent/slow.o
+AGENT_C     := $(if $(filter x86_64,$(MACHINE)),$(AGENT)/slow.c)
 
 $(B)/agent/slow.o: $(AGENT)/slow.c Makefile
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(AGENT_FLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(AGENT_FLAGS) $(AGENT_WITH:%=-include %) -MMD -MP -c -o $@ $<
 $(B)/agent/hooks.o: $(AGENT)/hooks.S Makefile
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(AGENT_FLAGS) -MMD -MP -c -o $@ $<
@@ -145,12 +147,12 @@ $(B)/agent/blob: $(AGENT_OBJ) $(AGENT)/flat.lds
 
 # No bytes where there is no agent for the machine.
 OBJCOPY ?= objcopy
-$(B)/agent/blob.bytes: $(if $(filter x86_64,$(MACHINE)),$(B)/agent/blob)
+$(B)/agent/blob.bytes: $(if $(AGENT_C),$(B)/agent/blob)
 	@mkdir -p $(@D)
 	$(Q)cat /dev/null $^ | od -An -v -tx1 | sed 's/ \(..\)/0x\1,/g' >$@
 BLOB := src/target/inject/agent/blob.o
 $(B)/$(BLOB) $(foreach dir,san fuzz tsan,$(B)/$(dir)/$(BLOB)): $(B)/agent/blob.bytes
-$(B)/$(BLOB) $(B)/%/$(BLOB): FLAGS += -I$(B)/agent
+$(B)/$(BLOB) $(B)/%/$(BLOB) $(B)/lint/$(BLOB:.o=.tidy) $(B)/lint/$(BLOB:.o=.analyzed): FLAGS += -I$(B)/agent
 
 # ---- the library that programs link; it depends on the C library alone ----
 
@@ -481,7 +483,7 @@ demo-run: all $(B)/targets/demo_leaky
 
 # ---- checks of the text itself ----
 
-ALL_C := $(SRC) $(SUPPORT) $(sort $(wildcard tests/unit/*.c tests/bench/*.c tests/freelog/*.c \
+ALL_C := $(SRC) $(AGENT_C) $(SUPPORT) $(sort $(wildcard tests/unit/*.c tests/bench/*.c tests/freelog/*.c \
          tests/fuzz/*.c tests/fuzz/*/*.c))
 ALL_H := $(sort $(wildcard src/*/*.h src/*/*/*.h src/*/*/*/*.h include/*/*.h tests/support/*.h \
          tests/golden/*.h tests/freelog/*.h tests/fuzz/*.h tests/fuzz/*/*.h))
@@ -493,8 +495,8 @@ lint-format:
 
 # A file of src is looked at again once its object was made again, by all that it includes.
 LINT := $(B)/lint
-lint-tidy: $(SRC:%.c=$(LINT)/%.tidy)
-lint-analyzer: $(SRC:%.c=$(LINT)/%.analyzed)
+lint-tidy: $(SRC:%.c=$(LINT)/%.tidy) $(AGENT_C:%.c=$(LINT)/%.tidy)
+lint-analyzer: $(SRC:%.c=$(LINT)/%.analyzed) $(AGENT_C:%.c=$(LINT)/%.analyzed)
 
 # One file a call: version 14 takes va_lists of one for those of the next. Nearly all of its
 # time is the static analyzer's, on the few functions with the most paths: by itself it visits
@@ -543,4 +545,4 @@ clean:
 OBJECTS := $(SRC:.c=) $(SUPPORT:.c=) tests/fuzz/arena tests/fuzz/seeds $(FUZZ_SRC:.c=) \
            $(UNIT:%=tests/unit/%) $(BENCHES:$(B)/%=tests/%)
 FUZZED  := $(PARTS) $(SUPPORT:.c=) tests/fuzz/arena $(FUZZ_SRC:.c=)
--include $(OBJECTS:%=$(B)/%.d) $(OBJECTS:%=$(B)/san/%.d) $(FUZZED:%=$(B)/fuzz/%.d) $(FUZZED:%=$(B)/tsan/%.d) $(LIBRARY:%.c=$(B)/pic/%.d) $(SHIM:%.c=$(B)/pic/%.d)
+-include $(AGENT_OBJ:.o=.d) $(OBJECTS:%=$(B)/%.d) $(OBJECTS:%=$(B)/san/%.d) $(FUZZED:%=$(B)/fuzz/%.d) $(FUZZED:%=$(B)/tsan/%.d) $(LIBRARY:%.c=$(B)/pic/%.d) $(SHIM:%.c=$(B)/pic/%.d)

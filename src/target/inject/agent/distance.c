@@ -40,8 +40,8 @@ uint64_t ms_agent_distance(uint64_t random, uint64_t interval)
 	unsigned zeros = (unsigned)__builtin_clzll(random | 1);
 	uint64_t x = random << zeros >> HALF | UINT64_C(1) << ONE_BIT;
 	uint64_t log = ((uint64_t)zeros + 1) << FRACTION_BITS;
-	unsigned __int128 distance = interval;
+	uint64_t ln = (log - log_2(x)) * LN_2;
+	unsigned __int128 distance = (unsigned __int128)interval * ln >> 2 * FRACTION_BITS;
 
-	distance = distance * ((log - log_2(x)) * LN_2) >> 2 * FRACTION_BITS;
 	return distance < INT64_MAX ? (uint64_t)distance : INT64_MAX;
 }

@@ -2,18 +2,19 @@
 /*
  * What hooks.S calls when a block is to be sampled, or a sampled one may be freed.
  *
- * None of these functions calls another, once compiled (the Makefile looks): a return
- * address of ours that is left on a stack would keep the agent from being taken out.
+ * It is compiled together with table.c and distance.c, in front of it, and none of these
+ * functions calls another then (the Makefile looks): a return address of ours that is left
+ * on a stack would keep the agent from being taken out.
  */
+#include <assert.h>
+
 #include "target/inject/agent/agent.h"
 #include "target/inject/agent/distance.h"
 
-#include "target/inject/agent/distance.c"
-#include "target/inject/agent/table.c"
-
 enum { PAGE = 4096 };
 
-/* Addresses are known as distances: the data lie behind the text (flat.lds). */
+/* The data lie behind the text (flat.lds): all addresses are known as distances. */
+/* NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): they are written */
 extern struct ms_agent_data ms_agent_here __attribute__((visibility("hidden")));
 
 static_assert(offsetof(struct ms_agent_data, filter) == MS_AGENT_FILTER_AT, "as hooks.S knows it");
@@ -21,7 +22,8 @@ static_assert(offsetof(struct ms_agent_data, filter) == MS_AGENT_FILTER_AT, "as 
 /* On the stack, as hooks.S puts it there, right below the return address. */
 struct call {
 	uint64_t registers[MS_AGENT_REGISTERS - 2]; /* rbx rbp r12 r13 r14 r15 */
-	uint64_t arguments[3];
+	uint64_t first;                             /* argument */
+	uint64_t others[2];
 	uint64_t size;
 	uint32_t record; /* for the new block; NONE */
 	uint32_t taken;  /* of the block that realloc is given; NONE */
@@ -39,28 +41,18 @@ void ms_agent_before_free(uint64_t block);
 
 /* ---- the thread ---- */
 
-#define THREAD_WORD(type, offset)                                                 \
-	static uint64_t type(void)                                                \
-	{                                                                         \
-		uint64_t word;                                                    \
-		__asm__ volatile("movq %%fs:%c1,%0" : "=r"(word) : "i"(offset));  \
-		return word;                                                      \
-	}                                                                         \
-	static void set_##type(uint64_t word)                                     \
-	{                                                                         \
-		__asm__ volatile("movq %0,%%fs:%c1" : : "er"(word), "i"(offset)); \
-	}
-
-THREAD_WORD(left, MS_AGENT_LEFT)
-THREAD_WORD(started, MS_AGENT_STARTED)
-
-/* Its first word is its own address. */
-static uint64_t thread_pointer(void)
+/* @offset: from the thread pointer, where the first word is its own address */
+static uint64_t thread_word(uint64_t offset)
 {
-	uint64_t tp;
+	uint64_t word;
 
-	__asm__("movq %%fs:0,%0" : "=r"(tp));
-	return tp;
+	__asm__ volatile("movq %%fs:(%1),%0" : "=r"(word) : "r"(offset));
+	return word;
+}
+
+static void set_thread_word(uint64_t offset, uint64_t word)
+{
+	__asm__ volatile("movq %1,%%fs:(%0)" : : "r"(offset), "r"(word));
 }
 
 /*
@@ -69,14 +61,15 @@ static uint64_t thread_pointer(void)
  */
 static uint64_t stack_end(const struct ms_agent_data *data, uint64_t at)
 {
-	uint64_t tp = thread_pointer();
+	uint64_t tp = thread_word(0);
 
 	if (at >= data->main_begin && at < data->main_end)
 		return data->main_end;
 	if (data->stackblock) {
+		uint64_t begin = thread_word(data->stackblock);
+		uint64_t size = thread_word(data->stackblock + sizeof(begin));
 		/* The main thread's has no begin, and says its end as the size. */
-		const uint64_t *block = (const uint64_t *)(uintptr_t)(tp + data->stackblock);
-		if (block[0] && at >= block[0] && at < tp && tp - block[0] < block[1])
+		if (begin && at >= begin && at < tp && tp - begin < size)
 			return tp;
 	}
 	return (at | (PAGE - 1)) + 1;
@@ -95,13 +88,13 @@ static uint64_t draw(struct ms_agent_data *data)
  */
 static bool is_due(struct ms_agent_data *data, uint64_t size)
 {
-	if (!started()) {
-		set_started(1);
-		set_left(draw(data));
+	if (!thread_word(MS_AGENT_STARTED)) {
+		set_thread_word(MS_AGENT_STARTED, 1);
+		set_thread_word(MS_AGENT_LEFT, draw(data));
 	}
-	uint64_t now = left();
+	uint64_t now = thread_word(MS_AGENT_LEFT);
 	bool due = size > now;
-	set_left(due ? draw(data) : now - size);
+	set_thread_word(MS_AGENT_LEFT, due ? draw(data) : now - size);
 	return due;
 }
 
@@ -169,7 +162,7 @@ ENTRY void ms_agent_before(struct call *call)
 ENTRY void ms_agent_before_realloc(struct call *call)
 {
 	sample(call);
-	call->taken = ms_agent_take(&ms_agent_here, call->arguments[0]);
+	call->taken = ms_agent_take(&ms_agent_here, call->first);
 }
 
 ENTRY uint64_t ms_agent_after(struct call *call, uint64_t result)
@@ -183,7 +176,7 @@ ENTRY uint64_t ms_agent_after_realloc(struct call *call, uint64_t result)
 	bool failed = !result && call->size;
 
 	if (failed)
-		enter(call->taken, call->arguments[0]);
+		enter(call->taken, call->first);
 	else if (call->taken != MS_AGENT_NONE)
 		ms_agent_release(&ms_agent_here, call->taken);
 	enter(call->record, result);
@@ -192,7 +185,8 @@ ENTRY uint64_t ms_agent_after_realloc(struct call *call, uint64_t result)
 
 ENTRY uint64_t ms_agent_after_posix_memalign(struct call *call, uint64_t result)
 {
-	const uint64_t *block = (const uint64_t *)(uintptr_t)call->arguments[0];
+	/* NOLINTNEXTLINE(performance-no-int-to-ptr): realloc's is no more than a number */
+	const uint64_t *block = (const uint64_t *)(uintptr_t)call->first;
 
 	enter(call->record, (uint32_t)result ? 0 : *block);
 	return result;
