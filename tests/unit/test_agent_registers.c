@@ -40,6 +40,13 @@ static void *see_block_and_one(void *block, size_t b)
 	return see_two((uint64_t)(uintptr_t)block, b);
 }
 
+/* Another than see_one. */
+static void *see_pages(size_t a)
+{
+	seen[1] = 1;
+	return see_one(a);
+}
+
 static int see_three(void **a, size_t b, size_t c)
 {
 	seen[0] = (uint64_t)(uintptr_t)a;
@@ -60,7 +67,7 @@ static const struct libc ours = {
 	.aligned_alloc = see_two,
 	.posix_memalign = see_three,
 	.valloc = see_one,
-	.pvalloc = see_one,
+	.pvalloc = see_pages,
 };
 
 static void put(uint64_t interval)
@@ -133,7 +140,7 @@ static const struct row {
 	{ "posix_memalign", MS_AGENT_POSIX_MEMALIGN, { 1, ERROR, 42 }, 3, 0, ERROR },
 	{ "valloc", MS_AGENT_VALLOC, { 43 }, 1, 43, ANSWER },
 	{ "free", MS_AGENT_FREE, { ANSWER }, 1, 0, 0 },
-	{ "pvalloc", MS_AGENT_PVALLOC, { 44 }, 1, 44, ANSWER },
+	{ "pvalloc", MS_AGENT_PVALLOC, { 44, 1 }, 2, 44, ANSWER },
 	{ "free", MS_AGENT_FREE, { ANSWER }, 1, 0, 0 },
 };
 
@@ -205,4 +212,104 @@ Test(agent_registers, the_stack_is_what_is_behind_the_return_address)
 	cr_expect_eq(record->registers[1], state.rsp);
 	memcpy(own, record->stack, sizeof(own));
 	cr_expect_eq(own[0], (uint64_t)(uintptr_t)&state, "what call_with pushed last");
+}
+
+/* ---- what is counted ---- */
+
+static uint64_t left(void)
+{
+	uint64_t word;
+
+	__asm__ volatile("movq %%fs:%c1,%0" : "=r"(word) : "i"(MS_AGENT_LEFT));
+	return word;
+}
+
+static void set_left(uint64_t word)
+{
+	__asm__ volatile("movq $1,%%fs:%c1\n\tmovq %0,%%fs:%c2"
+	                 :
+	                 : "r"(word), "i"(MS_AGENT_STARTED), "i"(MS_AGENT_LEFT));
+}
+
+static const struct {
+	const char *what;
+	enum ms_agent_function function;
+	uint64_t arguments[3];
+	uint64_t n; /* bytes */
+} counts[] = {
+	{ "malloc", MS_AGENT_MALLOC, { 1000 }, 1000 },
+	{ "malloc of nothing", MS_AGENT_MALLOC, { 0 }, 0 },
+	{ "free", MS_AGENT_FREE, { 1000 }, 0 },
+	{ "calloc", MS_AGENT_CALLOC, { 10, 30 }, 300 },
+	{ "calloc that overflows", MS_AGENT_CALLOC, { (UINT64_C(1) << 61) + 1, 8 }, 0 },
+	{ "realloc", MS_AGENT_REALLOC, { 0x1230, 700 }, 700 },
+	{ "realloc of nothing", MS_AGENT_REALLOC, { 0, 700 }, 700 },
+	{ "memalign", MS_AGENT_MEMALIGN, { 32, 40 }, 40 },
+	{ "memalign, which is malloc", MS_AGENT_MEMALIGN, { 16, 40 }, 0 },
+	{ "aligned_alloc", MS_AGENT_ALIGNED_ALLOC, { 64, 41 }, 41 },
+	{ "posix_memalign", MS_AGENT_POSIX_MEMALIGN, { 0, 64, 42 }, 42 },
+	{ "posix_memalign, which is malloc", MS_AGENT_POSIX_MEMALIGN, { 0, 8, 42 }, 0 },
+	{ "valloc", MS_AGENT_VALLOC, { 43 }, 43 },
+	{ "pvalloc", MS_AGENT_PVALLOC, { 44 }, 44 },
+};
+
+Test(agent_registers, bytes_are_counted_once_to_the_last)
+{
+	enum { LEFT = 10000 };
+	void *functions[MS_AGENT_N];
+
+	put(1);
+	memcpy(functions, &hooks, sizeof(functions));
+	for (size_t i = 0; i < N_OF(counts); i++) {
+		uint64_t arguments[3];
+		struct state state = { .kept = { 0 } };
+
+		memcpy(arguments, counts[i].arguments, sizeof(arguments));
+		if (counts[i].function == MS_AGENT_POSIX_MEMALIGN)
+			arguments[0] = (uint64_t)(uintptr_t)&slot;
+		set_left(LEFT);
+		call_with(&state, functions[counts[i].function], arguments);
+		cr_expect_eq(LEFT - left(), counts[i].n, "%s: %zu", counts[i].what,
+		             (size_t)(LEFT - left()));
+		set_left(counts[i].n);
+		call_with(&state, functions[counts[i].function], arguments);
+		cr_expect_eq(agent.data->n_samples, 0, "%s: enough was left", counts[i].what);
+	}
+}
+
+Test(agent_registers, realloc_of_a_sampled_block_counts_the_same)
+{
+	put(1);
+	for (uint64_t off = 0; off < 2; off++) {
+		set_left(0);
+		hooks.malloc(700);
+		cr_assert_not_null(diverted_find(&agent, (void *)(uintptr_t)ANSWER));
+		set_left(800 - off);
+		hooks.realloc((void *)(uintptr_t)ANSWER, 800);
+		cr_expect_eq(diverted_find(&agent, (void *)(uintptr_t)ANSWER) != NULL, off != 0);
+		hooks.free((void *)(uintptr_t)ANSWER);
+	}
+}
+
+/* ---- a function that calls another ---- */
+
+static void *by_way_of_malloc(size_t alignment, size_t size)
+{
+	return hooks.malloc(size + alignment);
+}
+
+Test(agent_registers, of_two_functions_the_outer_one_has_the_last_word)
+{
+	static const struct libc nested = { .malloc = see_one,
+		                            .free = see_block,
+		                            .memalign = by_way_of_malloc };
+
+	diverted_map(&agent, 0, &nested);
+	diverted_hooks(&agent, &hooks);
+	void *block = hooks.memalign(64, 1000);
+	cr_expect_eq(diverted_live(&agent), 1);
+	cr_assert_not_null(diverted_find(&agent, block));
+	cr_expect_eq(diverted_find(&agent, block)->size, 1000);
+	hooks.free(block);
+	cr_expect_eq(diverted_live(&agent), 0);
 }
