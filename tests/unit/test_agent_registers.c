@@ -293,6 +293,14 @@ Test(agent_registers, realloc_of_a_sampled_block_counts_the_same)
 
 /* ---- a function that calls another ---- */
 
+/* The C library's realloc would call malloc, and the block be counted twice. */
+Test(agent_registers, realloc_of_nothing_is_malloc)
+{
+	put(0);
+	cr_expect_eq(hooks.realloc(NULL, 900), (void *)(uintptr_t)ANSWER);
+	cr_expect_eq(seen[0], 900);
+}
+
 static void *by_way_of_malloc(size_t alignment, size_t size)
 {
 	return hooks.malloc(size + alignment);
