@@ -125,6 +125,8 @@ AGENT       := src/target/inject/agent/code
 AGENT_FLAGS := -std=gnu11 -Isrc -O2 -mgeneral-regs-only -ffreestanding -fpie -fvisibility=hidden \
                -ffunction-sections -fno-jump-tables -fno-stack-protector -fcf-protection=none \
                -fno-asynchronous-unwind-tables -fomit-frame-pointer -Wframe-larger-than=112 $(WARNINGS)
+# clang takes "flatten" for one level.
+AGENT_FLAGS += $(if $(findstring clang,$(shell $(CC) --version)),-mllvm -inline-threshold=10000)
 AGENT_WITH  := $(AGENT:%/code=%/table.c) $(AGENT:%/code=%/distance.c)
 AGENT_OBJ   := $(B)/agent/hooks.o $(B)/agent/slow.o
 AGENT_C     := $(if $(filter x86_64,$(MACHINE)),$(AGENT)/slow.c)
