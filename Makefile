@@ -199,7 +199,7 @@ $(B)/libmemunreachable.a: $(MEMBERS) src/inproc/libmemunreachable.map tools/seal
 
 SHIM        := $(wildcard src/shim/*.c src/shim/*/*.c src/elf/*.c) \
                src/base/arena.c src/base/file.c src/base/map.c src/base/range.c src/base/sort.c \
-               src/base/status.c src/base/vec.c
+               src/base/status.c src/base/vec.c src/base/elf/rows.c
 SHIM_SONAME := libmalloc_debug.so.1
 
 $(B)/$(SHIM_SONAME): $(SHIM:%.c=$(B)/pic/%.o) src/shim/libmalloc_debug.map

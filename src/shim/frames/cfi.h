@@ -3,11 +3,9 @@
 #define MS_SHIM_FRAMES_CFI_H
 
 /*
- * How to get from a frame to its caller's, by the unwind tables of the code that runs:
- * .eh_frame through .eh_frame_hdr, x86-64. What compilers write for ordinary functions is
- * understood; for all else the answer is that a full unwinder is needed.
- *
- * Source: System V ABI, AMD64 supplement, 3.6 and 3.7; LSB, Exception Frames; DWARF 4, 6.4.
+ * How to get from a frame to its caller's in this process, by the unwind tables of the code
+ * that runs (base/elf/rows.h): the rule of ordinary functions, x86-64. For all else the
+ * answer is that a full unwinder is needed.
  */
 
 #include <stddef.h>
