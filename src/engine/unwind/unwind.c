@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/unwind/unwind.h"
+
+#include "base/elf/object.h"
+#include "base/map.h"
+#include "engine/loaded/peek.h"
+#include "engine/modules.h"
+#include "engine/unwind/expression.h"
+
+enum { WORD = 8 };
+
+/* Rows that are remembered; a tenth of a megabyte takes five hundred. */
+enum { MOST_ROWS = 1 << 17 };
+
+/* Tables of which an honest process's stacks need a fifth, and a second's work. */
+static const uint64_t most_bytes = (uint64_t)256 << 20;
+
+/* What a mapping's table is, where it is none. */
+enum { NOT_LOOKED = 0, NO_TABLE = 1 };
+
+/* The number of a row that is none. */
+enum { NO_ROW = 1, FIRST_ROW = 2 };
+
+struct ms_unwinder {
+	struct ms_source *src;
+	struct ms_arena *arena;
+	struct ms_peek peek;
+	ms_addr *tables; /* of each mapping: its .eh_frame_hdr, or one of the above */
+	struct MS_VEC(struct ms_row) rows;
+	struct ms_map numbers; /* of addresses: their rows */
+	uint64_t read_bytes;
+};
+
+/* A reader of the modules' memory. */
+static size_t read_counted(void *ctx, ms_addr addr, void *buf, size_t len)
+{
+	struct ms_unwinder *u = ctx;
+
+	u->read_bytes += len;
+	if (u->read_bytes > most_bytes)
+		return 0;
+	return ms_peek_read(&u->peek, addr, buf, len);
+}
+
+static struct ms_reader reader(struct ms_unwinder *u)
+{
+	return (struct ms_reader){ read_counted, u };
+}
+
+struct ms_unwinder *ms_unwinder_new(struct ms_source *src, struct ms_arena *arena)
+{
+	struct ms_unwinder *u = ms_arena_alloc(arena, sizeof(*u));
+
+	if (!u || !ms_peek_init(&u->peek, src, arena))
+		return NULL;
+	u->src = src;
+	u->arena = arena;
+	u->tables = ms_arena_alloc(arena, (src->mappings.n + 1) * sizeof(*u->tables));
+	return u->tables ? u : NULL;
+}
+
+bool ms_unwinder_is_tired(const struct ms_unwinder *u)
+{
+	return u->read_bytes > most_bytes;
+}
+
+/* ---- rows ---- */
+
+static const struct ms_mapping *code_at(const struct ms_unwinder *u, ms_addr pc)
+{
+	const struct ms_mapping *map = ms_range_find(&u->src->mappings, pc);
+
+	return map && map->prot & MS_PROT_EXEC && !ms_is_kernels(map->name) ? map : NULL;
+}
+
+static ms_addr table_of(struct ms_unwinder *u, const struct ms_mapping *map)
+{
+	ms_addr *table = &u->tables[map - u->src->mappings.at];
+	const struct ms_mapping *first = ms_module_first(&u->src->mappings, map);
+	struct ms_object object;
+
+	if (*table != NOT_LOOKED)
+		return *table;
+	*table = NO_TABLE;
+	if (map->file &&
+	    ms_object_read(reader(u), first->range.begin, u->src->abi.page_bytes, &object) &&
+	    object.frame_header > NO_TABLE)
+		*table = object.frame_header;
+	return *table;
+}
+
+/* The row of @pc, in @ret if there is no memory to keep it; NULL when there is none. */
+static const struct ms_row *row_at(struct ms_unwinder *u, const struct ms_mapping *map, ms_addr pc,
+                                   struct ms_row *ret)
+{
+	uint64_t number = ms_map_find(&u->numbers, pc);
+	ms_addr table;
+	bool found;
+
+	if (number)
+		return number == NO_ROW ? NULL : &u->rows.at[number - FIRST_ROW];
+	table = table_of(u, map);
+	found = table != NO_TABLE && ms_row_find(reader(u), table, pc, ret);
+	if (u->numbers.used < MOST_ROWS) {
+		struct ms_row *kept = found ? ms_vec_push(u->arena, &u->rows) : NULL;
+
+		if (kept)
+			*kept = *ret;
+		if (kept || !found)
+			(void)ms_map_add(&u->numbers, u->arena, pc,
+			                 found ? u->rows.n - 1 + FIRST_ROW : NO_ROW);
+	}
+	return found ? ret : NULL;
+}
+
+/* ---- frames ---- */
+
+static bool knows(const struct ms_kept_stack *s, uint64_t reg)
+{
+	return reg < MS_ROW_REGISTERS && s->known >> reg & 1;
+}
+
+static void set(struct ms_kept_stack *s, unsigned reg, bool known, uint64_t value)
+{
+	s->known = known ? s->known | 1U << reg : s->known & ~(1U << reg);
+	s->registers[reg] = value;
+}
+
+static bool find_cfa(struct ms_unwinder *u, const struct ms_row *row, const struct ms_kept_stack *s,
+                     uint64_t *ret)
+{
+	if (row->cfa_register == MS_ROW_BY_EXPRESSION)
+		return ms_expression_evaluate(reader(u), (ms_addr)row->cfa_offset, s, NULL, ret);
+	if (!knows(s, row->cfa_register))
+		return false;
+	*ret = s->registers[row->cfa_register] + (uint64_t)row->cfa_offset;
+	return true;
+}
+
+/* What register @reg is in the caller; false: it is not known. */
+static bool find_register(struct ms_unwinder *u, const struct ms_row *row, unsigned reg,
+                          const struct ms_kept_stack *s, uint64_t cfa, uint64_t *ret)
+{
+	uint64_t value = (uint64_t)row->value[reg];
+	ms_addr at = 0;
+
+	switch ((enum ms_row_how)row->how[reg]) {
+	case MS_ROW_SAME:
+		*ret = reg == MS_ROW_RSP ? cfa : s->registers[reg];
+		return reg == MS_ROW_RSP || (reg != MS_ROW_RETURN && knows(s, reg));
+	case MS_ROW_SAVED:
+		return ms_kept_word(s, cfa + value, ret);
+	case MS_ROW_SUM:
+		*ret = cfa + value;
+		return true;
+	case MS_ROW_MOVED:
+		*ret = knows(s, value) ? s->registers[value] : 0;
+		return knows(s, value);
+	case MS_ROW_NOWHERE:
+		return false;
+	case MS_ROW_FOUND:
+		return ms_expression_evaluate(reader(u), value, s, &cfa, &at) &&
+		       ms_kept_word(s, at, ret);
+	case MS_ROW_EVALUATED:
+		return ms_expression_evaluate(reader(u), value, s, &cfa, ret);
+	}
+	return false;
+}
+
+static bool step_by_row(struct ms_unwinder *u, const struct ms_row *row, struct ms_kept_stack *s)
+{
+	struct ms_kept_stack caller = *s;
+	uint64_t cfa;
+
+	if (!find_cfa(u, row, s, &cfa))
+		return false;
+	for (unsigned reg = 0; reg < MS_ROW_REGISTERS; reg++) {
+		uint64_t value = 0;
+		bool known = find_register(u, row, reg, s, cfa, &value);
+
+		set(&caller, reg, known, value);
+	}
+	*s = caller;
+	return knows(s, MS_ROW_RSP) && knows(s, MS_ROW_RETURN);
+}
+
+/* As functions begin that keep one: the caller's, and above it the return address. */
+static bool step_by_frame_pointer(const struct ms_unwinder *u, struct ms_kept_stack *s)
+{
+	uint64_t frame = s->registers[MS_ROW_RBP];
+	uint64_t caller;
+	uint64_t back;
+
+	if (!knows(s, MS_ROW_RBP) || frame % WORD || frame < s->registers[MS_ROW_RSP] ||
+	    !ms_kept_word(s, frame, &caller) || !ms_kept_word(s, frame + WORD, &back) ||
+	    !code_at(u, back - 1))
+		return false;
+	s->known = 0;
+	set(s, MS_ROW_RBP, true, caller);
+	set(s, MS_ROW_RSP, true, frame + 2 * (uint64_t)WORD);
+	set(s, MS_ROW_RETURN, true, back);
+	return true;
+}
+
+size_t ms_unwind(struct ms_unwinder *u, const struct ms_kept_stack *stack, ms_addr *pcs, size_t max)
+{
+	struct ms_kept_stack s = *stack;
+	bool interrupted = false; /* it was not called from where it is */
+	size_t n = 0;
+
+	while (n < max && knows(&s, MS_ROW_RETURN) && knows(&s, MS_ROW_RSP)) {
+		ms_addr pc = s.registers[MS_ROW_RETURN] - !interrupted;
+		ms_addr sp = s.registers[MS_ROW_RSP];
+		const struct ms_mapping *map = code_at(u, pc);
+		const struct ms_row *row;
+		struct ms_row found;
+		bool more;
+
+		if (!map)
+			break;
+		row = row_at(u, map, pc, &found);
+		/* The kernel's trampoline was not called either, but is looked up as if. */
+		pcs[n++] = row && row->signal ? s.registers[MS_ROW_RETURN] : pc;
+		interrupted = row && row->signal;
+		more = row ? step_by_row(u, row, &s) : step_by_frame_pointer(u, &s);
+		if (!more || s.registers[MS_ROW_RSP] <= sp)
+			break;
+	}
+	return n;
+}

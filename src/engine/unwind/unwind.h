@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_ENGINE_UNWIND_H
+#define MS_ENGINE_UNWIND_H
+
+/*
+ * From the registers and the first bytes of a stack, kept at a call, to the calls that led
+ * there, by the unwind tables in the memory of the modules.
+ *
+ * It knows tables, code mappings and the bytes that were kept, and must not read the stack
+ * itself, which is another by now, open a file, or call a library: so it runs in the sealed
+ * process that searches, and in a program that searches itself.
+ *
+ *	rows of tables     base/elf/rows.h
+ *	expression.c       what some rows calculate
+ *	unwind.c           from frame to frame
+ *
+ * Code without a table (a compiler at run time makes such) is passed by the frame pointer.
+ * All of it is the target's to forge: each frame lies above the one before, and all
+ * tables together are read up to a limit.
+ */
+
+#include "base/elf/rows.h"
+#include "engine/source.h"
+
+struct ms_kept_stack {
+	uint64_t
+		registers[MS_ROW_REGISTERS]; /* by DWARF's numbers; the last: where it returns to */
+	uint32_t known;                      /* a bit for each */
+	ms_addr at;                          /* of the bytes */
+	const uint8_t *bytes;
+	size_t n;
+};
+
+struct ms_unwinder;
+
+/* NULL without memory. It goes with the arena. */
+struct ms_unwinder *ms_unwinder_new(struct ms_source *src, struct ms_arena *arena);
+
+/*
+ * List the calls that led to @stack's function, innermost first: addresses in the calling
+ * instructions, which return addresses stand behind. The list ends where the bytes do.
+ *
+ * Returns how many there are, @max at most.
+ */
+size_t ms_unwind(struct ms_unwinder *u, const struct ms_kept_stack *stack, ms_addr *pcs,
+                 size_t max);
+
+/* Whether tables took too much to read, so that later stacks are cut. */
+bool ms_unwinder_is_tired(const struct ms_unwinder *u);
+
+#endif
