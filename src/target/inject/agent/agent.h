@@ -31,7 +31,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "target/inject/agent/layout.h"
+#include "engine/agent_layout.h"
 #include "target/inject/agent/table.h"
 
 /*

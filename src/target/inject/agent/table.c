@@ -4,16 +4,12 @@
 #include "target/inject/agent/table.h"
 
 enum {
-	ALIGNED = MS_AGENT_HASH_SHIFT, /* low bits that no block's address has */
-	NUMBER_BITS = 20,
 	LIST_BITS = 32,
 	FULL = UINT8_MAX, /* a place of the filter that has lost count, and stays */
 };
 
-#define NUMBER_MASK ((UINT64_C(1) << NUMBER_BITS) - 1)
-
 static_assert(sizeof(struct ms_agent_record) == MS_AGENT_RECORD_BYTES, "a record is a page");
-static_assert(MS_AGENT_RECORDS < 1 << NUMBER_BITS, "numbers fit into a slot");
+static_assert(MS_AGENT_RECORDS < 1 << MS_AGENT_NUMBER_BITS, "numbers fit into a slot");
 
 /*
  * 32 bits, because the top bits of a 64-bit product would hardly depend on the low bits of
@@ -21,7 +17,7 @@ static_assert(MS_AGENT_RECORDS < 1 << NUMBER_BITS, "numbers fit into a slot");
  */
 static uint32_t hash(uint64_t block)
 {
-	return (uint32_t)(block >> ALIGNED) * (uint32_t)MS_AGENT_HASH;
+	return (uint32_t)(block >> MS_AGENT_ALIGNED) * (uint32_t)MS_AGENT_HASH;
 }
 
 static uint32_t place_of(uint64_t block)
@@ -34,21 +30,6 @@ static uint64_t *bucket_of(struct ms_agent_data *data, uint64_t block)
 {
 	static_assert(MS_AGENT_BUCKETS == 1 << 10, "the top 10 bits");
 	return &data->slots[(size_t)(hash(block) >> 22) * MS_AGENT_WAYS];
-}
-
-static uint64_t slot_of(uint64_t block, uint32_t record)
-{
-	return block >> ALIGNED << NUMBER_BITS | (record + 1);
-}
-
-uint64_t ms_agent_block_of(uint64_t slot)
-{
-	return slot >> NUMBER_BITS << ALIGNED;
-}
-
-uint32_t ms_agent_record_of(uint64_t slot)
-{
-	return (uint32_t)(slot & NUMBER_MASK) - 1;
 }
 
 /* Once a place is full nothing is taken off: it may say yes for ever, but never no wrongly. */
@@ -119,8 +100,8 @@ bool ms_agent_enter(struct ms_agent_data *data, uint64_t block, uint32_t record)
 	count(data, block, 1);
 	for (unsigned i = 0; i < MS_AGENT_WAYS; i++) {
 		uint64_t none = 0;
-		if (__atomic_compare_exchange_n(&slots[i], &none, slot_of(block, record), false,
-		                                __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+		if (__atomic_compare_exchange_n(&slots[i], &none, ms_agent_slot_of(block, record),
+		                                false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
 			__atomic_fetch_add(&data->n_samples, 1, __ATOMIC_RELAXED);
 			return true;
 		}

@@ -5,7 +5,7 @@
  * In the fast path stand no more than flags, %rax and %rcx, which no function is given,
  * and the count of bytes: a thread that is taken out of it starts the function anew.
  */
-#include "target/inject/agent/layout.h"
+#include "engine/agent_layout.h"
 
 /* enum ms_agent_function */
 	.set	n_functions, 9
