@@ -6,5 +6,5 @@ const struct ms_decoder *const ms_decoders[] = { &ms_glibc_decoder,     &ms_mall
 	                                         &ms_tcmalloc_decoder,  &ms_mimalloc_decoder,
 	                                         &ms_pymalloc_decoder,  NULL };
 
-const struct ms_annotator *const ms_annotators[] = { &ms_registry_annotator, &ms_mcheck_annotator,
-	                                             NULL };
+const struct ms_annotator *const ms_annotators[] = { &ms_registry_annotator, &ms_agent_annotator,
+	                                             &ms_mcheck_annotator, NULL };

@@ -16,6 +16,8 @@ extern const struct ms_decoder ms_mimalloc_decoder;
 extern const struct ms_decoder ms_pymalloc_decoder;
 /* What a preloaded malloc_debug knows. */
 extern const struct ms_annotator ms_registry_annotator;
+/* What an agent of `memscan attach` knows. */
+extern const struct ms_annotator ms_agent_annotator;
 /* That mcheck() holds every block. */
 extern const struct ms_annotator ms_mcheck_annotator;
 

@@ -31,6 +31,8 @@
 struct ms_origin {
 	ms_addr begin;  /* as the blocks have it */
 	uint32_t stack; /* an index in ms_origins.stacks */
+	uint32_t asked; /* of a sample: bytes that were asked for, the most if they are more; else 0
+	                 */
 };
 
 /* Where blocks were allocated. */
@@ -38,6 +40,7 @@ struct ms_origins {
 	struct MS_VEC(struct ms_origin) blocks; /* by address, no two alike */
 	struct ms_stack_list stacks;            /* no two alike */
 	struct ms_pcs pcs;
+	struct ms_sampling sampling; /* what the samples are of */
 };
 
 enum { MS_RIVAL_TEXT = 48 };

@@ -88,6 +88,24 @@ struct ms_stack {
 
 struct ms_stack_list MS_VEC(struct ms_stack);
 
+/* Blocks that an agent in the process samples while they are made (engine/agent.h). */
+struct ms_sampling {
+	uint8_t on;        /* not 0: there is one; not bool: any byte may arrive */
+	uint64_t interval; /* bytes from sample to sample, in the mean; 0: each block is one */
+	uint64_t samples;  /* blocks that it knows */
+	uint64_t live;     /* of these, live blocks as the allocator has them */
+	uint64_t dropped;  /* samples that it had no room for */
+};
+
+/* What samples stand for; errors are standard errors. */
+struct ms_estimate {
+	uint64_t samples; /* 0: there are none, and nothing else is known */
+	uint64_t count;
+	uint64_t count_error;
+	uint64_t bytes;
+	uint64_t bytes_error;
+};
+
 /* Addresses in the calling instructions, which return addresses stand behind. */
 struct ms_pcs MS_VEC(ms_addr);
 
@@ -135,6 +153,7 @@ struct ms_leak {
 	uint32_t stack;       /* its entry in ms_report.stacks, from 1 on; 0: not known */
 	uint8_t contents_len; /* 0 when contents were not asked for */
 	uint8_t contents[MS_CONTENTS];
+	struct ms_estimate sampled;        /* leaks of its stack, what they reference left out */
 	char signature[MS_SIGNATURE_TEXT]; /* what leaks of one mistake have in common */
 	char text[MS_PREVIEW_TEXT];        /* how it begins, when its type is text */
 };
@@ -265,6 +284,7 @@ struct ms_report {
 	struct ms_target_facts target;
 	struct ms_scan_facts scan;
 	struct ms_totals totals;
+	struct ms_sampling sampling;
 	bool possible;       /* --possible was asked for */
 	bool confirm;        /* --confirm was asked for */
 	bool heap;           /* --heap was asked for: live is filled */

@@ -101,6 +101,7 @@ static enum ms_status decode(struct scan *s)
 		                            .origins = &s->origins };
 	st = ms_decode(&s->decoding, s->options->annotators, s->err);
 	s->report->anchors = s->decoding.anchors;
+	s->report->sampling = s->origins.sampling;
 	return st == MS_E_NOMEM ? no_memory(s) : st;
 }
 

@@ -188,6 +188,14 @@ static struct json_object *heaps(struct ms_json *j, const struct ms_report *repo
 	return array;
 }
 
+static struct json_object *sampling(struct ms_json *j, const struct ms_sampling *sampling)
+{
+	struct json_object *object = json_object_new_object();
+
+	add_fields(j, object, &ms_json_sampling, sampling);
+	return object;
+}
+
 static struct json_object *totals(struct ms_json *j, const struct ms_report *report)
 {
 	struct json_object *object = json_object_new_object();
@@ -314,6 +322,14 @@ static struct json_object *backtrace(struct ms_json *j, const struct ms_report *
 	return array;
 }
 
+static struct json_object *estimate(struct ms_json *j, const struct ms_estimate *estimate)
+{
+	struct json_object *object = json_object_new_object();
+
+	add_fields(j, object, &ms_json_estimate, estimate);
+	return object;
+}
+
 static struct json_object *leak_object(struct ms_json *j, const struct ms_report *report,
                                        const struct ms_leak *leak)
 {
@@ -325,6 +341,8 @@ static struct json_object *leak_object(struct ms_json *j, const struct ms_report
 		add_type(j, object, &report->types.at[leak->type - 1]);
 	add_text(j, object, "text", leak->text);
 	add_fields(j, object, &ms_json_reason, leak);
+	if (leak->sampled.samples)
+		ms_json_add(j, object, "sampled", estimate(j, &leak->sampled));
 	if (leak->stack)
 		ms_json_add(j, object, "backtrace",
 		            backtrace(j, report, &report->stacks.at[leak->stack - 1]));
@@ -386,6 +404,8 @@ static bool write_json(const struct ms_report *report, struct ms_sink *sink)
 	put_member(&j, "target", target(&j, &report->target));
 	put_member(&j, "scan", scan(&j, report));
 	put_member(&j, "heaps", heaps(&j, report));
+	if (report->sampling.on)
+		put_member(&j, "sampling", sampling(&j, &report->sampling));
 	put_member(&j, "totals", totals(&j, report));
 	put_leaks(&j, report);
 	put_member(&j, "unlisted", unlisted(&j, report));

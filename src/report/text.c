@@ -93,6 +93,24 @@ static void write_confirm(struct ms_text *t, const struct ms_report *report)
 		ms_text_print(t, "  confirm: no leaks to confirm, scanned once\n");
 }
 
+/* That some have no stack is said here, once. */
+static void write_sampling(struct ms_text *t, const struct ms_sampling *sampling)
+{
+	if (!sampling->on)
+		return;
+	ms_text_print(t, "  stacks: those of ");
+	if (sampling->interval)
+		ms_text_print(t, "samples, one in about %" PRIu64 " bytes", sampling->interval);
+	else
+		ms_text_print(t, "all allocations since attach");
+	ms_text_print(t, "; of %" PRIu64 " known %" PRIu64 " live", sampling->samples,
+	              sampling->live);
+	if (sampling->dropped)
+		ms_text_print(t, ", %" PRIu64 " more had no room", sampling->dropped);
+	ms_text_print(t, "\n  no stack: allocated before attach%s\n",
+	              sampling->interval ? " or not sampled" : "");
+}
+
 static void write_header(struct ms_text *t, const struct ms_report *report)
 {
 	const struct ms_scan_facts *scan = &report->scan;
@@ -115,6 +133,7 @@ static void write_header(struct ms_text *t, const struct ms_report *report)
 	ms_text_name(t, scan->source, strlen(scan->source));
 	ms_text_print(t, "\n");
 	write_confirm(t, report);
+	write_sampling(t, &report->sampling);
 	ms_vec_for_each (warning, &report->warnings)
 		write_warning(t, warning);
 	ms_text_print(t, "\n");
@@ -281,6 +300,20 @@ const char *ms_text_reason(enum ms_reason reason)
 	return "it is not certain that it is unreachable";
 }
 
+/* Numbers in front of it are those of the samples alone. */
+static void write_sampled(struct ms_text *t, const struct ms_estimate *sampled)
+{
+	if (!sampled->samples)
+		return;
+	ms_text_print(t,
+	              "   %" PRIu64 " sample%s, which stand%s for about %" PRIu64
+	              " bytes (error %" PRIu64 ") in %" PRIu64 " allocation%s (error %" PRIu64
+	              ") of these calls\n",
+	              sampled->samples, ms_text_plural(sampled->samples),
+	              sampled->samples == 1 ? "s" : "", sampled->bytes, sampled->bytes_error,
+	              sampled->count, ms_text_plural(sampled->count), sampled->count_error);
+}
+
 static void write_type(struct ms_text *t, const struct ms_type *type)
 {
 	const char *module = ms_file_name(type->module);
@@ -336,6 +369,8 @@ static void write_leak(struct ms_text *t, const struct ms_leak *leak,
 	if (report)
 		write_preview(t, leak);
 	write_contents(t, leak);
+	if (report)
+		write_sampled(t, &leak->sampled);
 	if (report)
 		ms_frames_put(t, report, leak);
 	ms_text_print(t, "\n");

@@ -7,7 +7,7 @@
 #include "report/book/book.h"
 
 /* "MSWR", "MSWQ", "MSWB" and the layout's number, lest the two ends are ever not one build. */
-enum { MAGIC = 0x5257534d, MAGIC_QUESTION = 0x5157534d, MAGIC_BOOK = 0x4257534d, LAYOUT = 12 };
+enum { MAGIC = 0x5257534d, MAGIC_QUESTION = 0x5157534d, MAGIC_BOOK = 0x4257534d, LAYOUT = 13 };
 
 /* More of these than any scan makes; an honest sender never meets them. */
 enum {
@@ -39,6 +39,7 @@ struct wire_fixed {
 	struct ms_target_facts target;
 	struct ms_scan_facts scan;
 	struct ms_totals totals;
+	struct ms_sampling sampling;
 	struct ms_anchors anchors;
 	struct ms_answer_facts answer;
 	struct ms_retained_facts retained;
@@ -131,6 +132,7 @@ bool ms_wire_send(ms_wire_put put, void *ctx, const struct ms_error *error,
 	fixed.target = report->target;
 	fixed.scan = report->scan;
 	fixed.totals = report->totals;
+	fixed.sampling = report->sampling;
 	fixed.anchors = report->anchors;
 	fixed.answer = report->answer.facts;
 	fixed.retained = report->retained.facts;
@@ -221,6 +223,7 @@ static enum ms_status receive_fixed(struct receiver *r, struct ms_report *report
 	report->target = fixed.target;
 	report->scan = fixed.scan;
 	report->totals = fixed.totals;
+	report->sampling = fixed.sampling;
 	report->anchors = fixed.anchors;
 	report->answer.facts = fixed.answer;
 	report->retained.facts = fixed.retained;

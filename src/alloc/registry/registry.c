@@ -40,8 +40,8 @@ static void add_origins(struct ms_registry *r, const struct ms_extent *e, uint64
 
 			if (r->stack[*n])
 				origins->blocks.at[origins->blocks.n++] =
-					(struct ms_origin){ ms_block_begin(e, granule),
-					                    r->stack[*n] - 1 };
+					(struct ms_origin){ .begin = ms_block_begin(e, granule),
+					                    .stack = r->stack[*n] - 1 };
 		}
 	}
 }

@@ -86,6 +86,35 @@ static bool keep_same(struct ms_leak_list *list, const struct ms_entry *entry, s
 	return list->merged;
 }
 
+/* Count what @entry stands for to the share of its stack. False without memory. */
+static bool add_share(struct ms_leak_list *list, const struct ms_entry *entry)
+{
+	const struct ms_origins *origins = list->finder.origins;
+
+	if (!entry->asked)
+		return true;
+	if (!list->shares)
+		list->shares = ms_arena_alloc(list->arena, origins->stacks.n * MS_REASONS *
+		                                                   sizeof(*list->shares));
+	if (list->shares)
+		ms_estimate_add(&list->shares[entry->reason * origins->stacks.n + entry->stack],
+		                origins->sampling.interval, entry->asked, entry->size);
+	return list->shares;
+}
+
+/* What the samples in @entry stand for. */
+static struct ms_estimate share_of(const struct ms_leak_list *list, const struct ms_entry *entry)
+{
+	const struct ms_origins *origins = list->finder.origins;
+	struct ms_estimate_sum own = { 0 };
+
+	if (entry->asked && merges(list, entry))
+		return ms_estimate(&list->shares[entry->reason * origins->stacks.n + entry->stack]);
+	if (entry->asked)
+		ms_estimate_add(&own, origins->sampling.interval, entry->asked, entry->size);
+	return ms_estimate(&own);
+}
+
 static void merge(struct ms_entry *into, const struct ms_entry *entry)
 {
 	into->similar_count++;
@@ -127,6 +156,8 @@ static bool add_merged(struct ms_leak_list *list, struct ms_entry *entry)
 {
 	size_t same;
 
+	if (!add_share(list, entry))
+		return false;
 	entry->signature = ms_signature(list->signer, entry);
 	same = find_same(list, entry);
 	if (same) {
@@ -143,6 +174,16 @@ static bool add_entry(struct ms_leak_list *list, struct ms_entry *entry)
 		return add_merged(list, entry);
 	count_entry(entry, &list->report->totals.leaks, &list->report->totals.possible);
 	return is_small(list, entry) || push_entry(list, entry);
+}
+
+static void set_origin(struct ms_leak_list *list, struct ms_entry *entry)
+{
+	const struct ms_origin *origin = ms_origin_at(&list->finder, entry->address);
+
+	if (!origin)
+		return;
+	entry->stack = origin->stack;
+	entry->asked = origin->asked;
 }
 
 static bool add_heads(struct ms_leak_list *list, const struct ms_heads *heads,
@@ -164,7 +205,7 @@ static bool add_heads(struct ms_leak_list *list, const struct ms_heads *heads,
 
 		if (head->absorbed)
 			continue;
-		entry.stack = ms_origin_find(&list->finder, begin);
+		set_origin(list, &entry);
 		if (!add_entry(list, &entry))
 			return false;
 	}
@@ -199,7 +240,7 @@ static bool take_cell(struct ms_leak_list *list, const struct ms_extent *extent,
 			return false;
 		if (!list->options->no_fold)
 			continue;
-		entry.stack = ms_origin_find(&list->finder, entry.address);
+		set_origin(list, &entry);
 		if (!add_entry(list, &entry))
 			return false;
 	}
@@ -295,6 +336,7 @@ static void write_leak(const struct ms_leak_list *list, const struct ms_entry *e
 		                 .total_size = total_size(entry),
 		                 .kind = entry->kind,
 		                 .reason = entry->reason,
+		                 .sampled = share_of(list, entry),
 		                 .stack = ms_origin_tell(teller, entry->stack) };
 	type = ms_types_of_block(list->types, entry->address, entry->size);
 	ret->type = ms_types_report(list->types, type, list->report);

@@ -9,6 +9,7 @@
 #include "engine/graph/edges.h"
 #include "engine/names/types.h"
 #include "engine/options.h"
+#include "engine/origins/estimate.h"
 #include "engine/origins/origins.h"
 #include "engine/report.h"
 
@@ -24,6 +25,7 @@ struct ms_entry {
 	uint64_t similar_referenced_size;
 	uint64_t signature; /* 0: not looked at yet */
 	uint32_t stack;     /* an index in the origins' stacks, or MS_STACK_NONE */
+	uint32_t asked;     /* as the block's origin has it; 0: it is no sample */
 	uint8_t kind;       /* enum ms_leak_kind */
 	uint8_t reason;     /* enum ms_reason */
 };
@@ -46,9 +48,10 @@ struct ms_leak_list {
 	struct ms_histogram *histogram; /* leaks are counted there, too; or NULL */
 	struct ms_map
 		signed_by[MS_REASONS]; /* of signatures without a stack: the entry, from 1 on */
-	size_t *merged;     /* of each reason and stack: the entry that has it, from 1 on, or 0 */
-	uint32_t *verdicts; /* of each stack (suppress.c) */
-	bool no_judge;      /* it failed */
+	size_t *merged; /* of each reason and stack: the entry that has it, from 1 on, or 0 */
+	struct ms_estimate_sum *shares; /* the same: what the entry's samples stand for; or NULL */
+	uint32_t *verdicts;             /* of each stack (suppress.c) */
+	bool no_judge;                  /* it failed */
 };
 
 /*

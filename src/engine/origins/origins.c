@@ -24,21 +24,28 @@ static size_t seek(const struct ms_origins *origins, size_t at, ms_addr begin)
 	return search(origins, at, at + step < n ? at + step : n, begin);
 }
 
-uint32_t ms_origin_find(struct ms_origin_finder *finder, ms_addr begin)
+const struct ms_origin *ms_origin_at(struct ms_origin_finder *finder, ms_addr begin)
 {
 	const struct ms_origins *origins = finder->origins;
 	const struct ms_origin *found;
 
 	if (!origins || !origins->blocks.n)
-		return MS_STACK_NONE;
+		return NULL;
 	finder->at = seek(origins, finder->at, begin);
 	if (finder->at == origins->blocks.n)
-		return MS_STACK_NONE;
+		return NULL;
 	found = &origins->blocks.at[finder->at];
 	if (found->begin != begin || found->stack >= origins->stacks.n ||
 	    !origins->stacks.at[found->stack].n)
-		return MS_STACK_NONE;
-	return found->stack;
+		return NULL;
+	return found;
+}
+
+uint32_t ms_origin_find(struct ms_origin_finder *finder, ms_addr begin)
+{
+	const struct ms_origin *origin = ms_origin_at(finder, begin);
+
+	return origin ? origin->stack : MS_STACK_NONE;
 }
 
 static bool append(const struct ms_origin_teller *teller, const struct ms_stack *stack)

@@ -18,6 +18,12 @@ struct ms_origin_finder {
 };
 
 /*
+ * What is known of the block that begins at @begin; NULL when that is nothing, or it has no
+ * frames. Costs as below.
+ */
+const struct ms_origin *ms_origin_at(struct ms_origin_finder *finder, ms_addr begin);
+
+/*
  * The stack of the block that begins at @begin, as an index in the origins' stacks;
  * MS_STACK_NONE when it is not known, or has no frames.
  *

@@ -103,6 +103,13 @@ static const struct ms_json_field heap[] = {
 	AMOUNT(ms_heap, mapped_bytes),
 };
 
+static const struct ms_json_field sampling[] = {
+	KNOWN_AMOUNT(ms_sampling, interval),
+	AMOUNT(ms_sampling, samples),
+	AMOUNT(ms_sampling, live),
+	AMOUNT(ms_sampling, dropped),
+};
+
 static const struct ms_json_field totals[] = {
 	AMOUNT(ms_totals, allocations),          AMOUNT(ms_totals, allocation_bytes),
 	AMOUNT(ms_totals, leaked_allocations),   AMOUNT(ms_totals, leaked_bytes),
@@ -154,6 +161,12 @@ static const struct ms_json_field reason[] = {
 	{ "reason", MEMBER(ms_leak, reason, MS_JSON_NAME, true), &ms_json_reasons },
 };
 
+static const struct ms_json_field estimate[] = {
+	AMOUNT(ms_estimate, samples),     AMOUNT(ms_estimate, count),
+	AMOUNT(ms_estimate, count_error), AMOUNT(ms_estimate, bytes),
+	AMOUNT(ms_estimate, bytes_error),
+};
+
 static const struct ms_json_field live[] = {
 	AMOUNT(ms_live, size),
 	AMOUNT(ms_live, allocations),
@@ -178,6 +191,7 @@ const struct ms_json_fields ms_json_process = TABLE(process);
 const struct ms_json_fields ms_json_machine = TABLE(machine);
 const struct ms_json_fields ms_json_scan = TABLE(scan);
 const struct ms_json_fields ms_json_heap = TABLE(heap);
+const struct ms_json_fields ms_json_sampling = TABLE(sampling);
 const struct ms_json_fields ms_json_totals = TABLE(totals);
 const struct ms_json_fields ms_json_possible = TABLE(possible);
 const struct ms_json_fields ms_json_suppressed = TABLE(suppressed);
@@ -186,5 +200,6 @@ const struct ms_json_fields ms_json_unlisted = TABLE(unlisted);
 const struct ms_json_fields ms_json_unlisted_possible = TABLE(unlisted_possible);
 const struct ms_json_fields ms_json_leak = TABLE(leak);
 const struct ms_json_fields ms_json_reason = TABLE(reason);
+const struct ms_json_fields ms_json_estimate = TABLE(estimate);
 const struct ms_json_fields ms_json_live = TABLE(live);
 const struct ms_json_fields ms_json_suppression = TABLE(suppression);

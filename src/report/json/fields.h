@@ -46,6 +46,7 @@ extern const struct ms_json_fields ms_json_process;     /* of struct ms_target_f
 extern const struct ms_json_fields ms_json_machine;     /* the same, behind the command line */
 extern const struct ms_json_fields ms_json_scan;        /* of struct ms_report */
 extern const struct ms_json_fields ms_json_heap;        /* of struct ms_heap */
+extern const struct ms_json_fields ms_json_sampling;    /* of struct ms_sampling */
 extern const struct ms_json_fields ms_json_totals;      /* of struct ms_totals */
 extern const struct ms_json_fields ms_json_possible;    /* the same, of --possible */
 extern const struct ms_json_fields ms_json_suppressed;  /* the same */
@@ -54,6 +55,7 @@ extern const struct ms_json_fields ms_json_unlisted;    /* of struct ms_unlisted
 extern const struct ms_json_fields ms_json_unlisted_possible; /* the same, of --possible */
 extern const struct ms_json_fields ms_json_leak;              /* of struct ms_leak */
 extern const struct ms_json_fields ms_json_reason;      /* the same, behind its contents and type */
+extern const struct ms_json_fields ms_json_estimate;    /* of struct ms_estimate */
 extern const struct ms_json_fields ms_json_live;        /* of struct ms_live */
 extern const struct ms_json_fields ms_json_suppression; /* of struct ms_suppressed */
 

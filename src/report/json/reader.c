@@ -10,7 +10,7 @@
 
 static const char schema[] = "memscan.report/1";
 
-enum { MEMBERS = 12 };
+enum { MEMBERS = 13 };
 
 struct reader {
 	struct ms_json_input in;
@@ -204,6 +204,14 @@ static void take_contents(struct reader *r, struct json_object *value, struct ms
 	leak->contents_len = (uint8_t)(len / 2);
 }
 
+static void take_sampling(void *reader, struct json_object *object)
+{
+	struct reader *r = reader;
+
+	r->report.sampling.on = 1;
+	ms_json_get_fields(&r->in, object, &ms_json_sampling, &r->report.sampling);
+}
+
 static uint32_t add_type(struct reader *r, const struct ms_type *type)
 {
 	uint64_t hash = ms_json_hash(ms_json_hash(type->how, type->name), type->module);
@@ -254,6 +262,7 @@ static void take_leak(void *reader, struct json_object *object)
 	struct json_object *contents = ms_json_get(&r->in, object, "contents", json_type_string);
 	struct json_object *frames = ms_json_get(&r->in, object, "backtrace", json_type_array);
 	struct json_object *text = ms_json_get(&r->in, object, "text", json_type_string);
+	struct json_object *sampled = ms_json_get(&r->in, object, "sampled", json_type_object);
 	struct ms_leak *leak = push(r, &r->report.leaks);
 
 	if (!leak)
@@ -263,6 +272,8 @@ static void take_leak(void *reader, struct json_object *object)
 	if (contents)
 		take_contents(r, contents, leak);
 	leak->type = take_type(r, object);
+	if (sampled)
+		ms_json_get_fields(&r->in, sampled, &ms_json_estimate, &leak->sampled);
 	if (text)
 		ms_json_string(text, leak->text, sizeof(leak->text));
 	if (frames)
@@ -307,6 +318,7 @@ static const struct ms_json_member members[] = {
 	{ "target", true, false, json_type_object, take_target },
 	{ "scan", true, false, json_type_object, take_scan },
 	{ "heaps", true, true, json_type_object, take_heap },
+	{ "sampling", false, false, json_type_object, take_sampling },
 	{ "totals", true, false, json_type_object, take_totals },
 	{ "leaks", true, true, json_type_object, take_leak },
 	{ "unlisted", true, false, json_type_object, take_unlisted },

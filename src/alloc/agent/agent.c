@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "alloc/agent/agent.h"
+
+#include "alloc/decoders.h"
+
+/*
+ * The annotator: what an agent that memscan put into the running target knows of blocks that
+ * the decoders have found. Stacks are kept by the agent as bytes, and unwound here.
+ */
+
+static bool take(struct ms_agent_reading *r, const struct ms_agent_entry *entry)
+{
+	struct ms_origins *origins = r->d->origins;
+	uint64_t asked = r->record->size;
+	struct ms_origin *origin;
+	uint32_t stack;
+
+	origins->sampling.live++;
+	if (!ms_agent_take_stack(r, &stack))
+		return false;
+	if (!stack) {
+		r->n_stackless++;
+		return true;
+	}
+	origin = ms_vec_push(r->d->arena, &origins->blocks);
+	if (!origin)
+		return false;
+	*origin = (struct ms_origin){ .begin = entry->block,
+		                      .stack = stack - 1,
+		                      .asked = asked < UINT32_MAX ? (uint32_t)asked : UINT32_MAX };
+	origin->asked += !asked;
+	return true;
+}
+
+static bool take_all(struct ms_agent_reading *r)
+{
+	const struct ms_agent_entry *entry;
+
+	r->unwinder = ms_unwinder_new(r->d->src, r->d->arena);
+	if (!r->unwinder)
+		return false;
+	ms_vec_for_each (entry, &r->entries)
+		if (ms_agent_read_record(r, entry) && !take(r, entry))
+			return false;
+	return true;
+}
+
+static void tell(struct ms_agent_reading *r)
+{
+	const struct ms_sampling *sampling = &r->d->origins->sampling;
+	struct ms_decoding *d = r->d;
+
+	ms_note_add(
+		d->arena, d->evidence,
+		"memscan attach: %llu of %llu sampled entries are live blocks, %zu stacks; %llu "
+		"samples had no room",
+		(unsigned long long)sampling->live, (unsigned long long)sampling->samples,
+		d->origins->stacks.n, (unsigned long long)sampling->dropped);
+	d->heaps->at[d->heaps->n - 1].n_evidence++;
+	if (r->n_stackless || ms_unwinder_is_tired(r->unwinder))
+		ms_note_add(d->arena, d->warnings,
+		            "memscan attach: %llu kept stacks of allocations make no sense%s",
+		            (unsigned long long)r->n_stackless,
+		            ms_unwinder_is_tired(r->unwinder)
+		                    ? "; unwind tables are too large to follow all others"
+		                    : "");
+}
+
+/* False without memory. */
+static bool read_all(struct ms_agent_reading *r)
+{
+	struct ms_origins *origins = r->d->origins;
+
+	if (!ms_agent_find(r))
+		return false;
+	/* What a preloaded malloc_debug knows is of all blocks, and exact. */
+	if (!r->at || r->ended || r->problem || origins->blocks.n)
+		return true;
+	if (!ms_agent_read_entries(r))
+		return false;
+	if (r->problem)
+		return true;
+	origins->sampling = (struct ms_sampling){ .on = 1,
+		                                  .interval = r->head->interval,
+		                                  .samples = r->entries.n,
+		                                  .dropped = r->head->n_dropped };
+	if (!take_all(r))
+		return false;
+	tell(r);
+	return true;
+}
+
+static enum ms_status agent_annotate(struct ms_decoding *d)
+{
+	struct ms_agent_reading r = { .d = d };
+
+	if (!read_all(&r))
+		return MS_E_NOMEM;
+	if (r.problem)
+		ms_note_add(d->arena, d->warnings,
+		            "what memscan attach put into the process, at 0x%llx, is not used: %s; "
+		            "stacks are not known",
+		            (unsigned long long)r.at, r.problem);
+	return MS_OK;
+}
+
+const struct ms_annotator ms_agent_annotator = { .name = "agent", .annotate = agent_annotate };

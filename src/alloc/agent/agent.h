@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_ALLOC_AGENT_H
+#define MS_ALLOC_AGENT_H
+
+/*
+ * Reading what an agent of memscan's, in the target since `memscan attach`, keeps of the
+ * blocks that it sampled (engine/agent.h). The table is the target's to forge, as all of
+ * its memory: what contradicts itself or the allocator's blocks is left out.
+ *
+ *	find.c      the table, its mapping and the agent's code
+ *	samples.c   from slots and records to live blocks and kept stacks
+ *	stacks.c    a number for each stack, no two alike
+ *	agent.c     the annotator
+ */
+
+#include "base/map.h"
+#include "engine/agent.h"
+#include "engine/decoder.h"
+#include "engine/unwind/unwind.h"
+
+/* A slot of the table: a block's address first, by which they are sorted. */
+struct ms_agent_entry {
+	ms_addr block;
+	uint32_t record;
+};
+
+struct ms_agent_reading {
+	struct ms_decoding *d;
+	ms_addr at;                     /* of the data; 0: there is none */
+	bool ended;                     /* the agent was taken out; what it knows is of the past */
+	const char *problem;            /* why it is not believed, or NULL */
+	struct ms_agent_data *head;     /* a copy of what is in front of its filter */
+	struct ms_agent_record *record; /* a copy of the one that is looked at */
+	struct MS_VEC(struct ms_agent_entry) entries; /* by block */
+	struct ms_unwinder *unwinder;
+	struct ms_map stacks; /* of a hash: the first stack with it, from 1 on */
+	uint64_t n_stackless;
+};
+
+/*
+ * Find it: sets r->at, or leaves 0; r->ended, r->head, r->problem. Hand over its memory,
+ * which is no root and no block. False without memory.
+ */
+ms_must_check bool ms_agent_find(struct ms_agent_reading *r);
+
+/* List its entries. False without memory; r->problem is set where they make no sense. */
+ms_must_check bool ms_agent_read_entries(struct ms_agent_reading *r);
+
+/*
+ * Whether @entry is of a live block, and its record of that entry; then r->record is it.
+ */
+bool ms_agent_read_record(struct ms_agent_reading *r, const struct ms_agent_entry *entry);
+
+/*
+ * Unwind the stack of r->record.
+ *
+ * @ret: its place in d->origins->stacks plus one, or 0: not a call is known
+ *
+ * False without memory.
+ */
+ms_must_check bool ms_agent_take_stack(struct ms_agent_reading *r, uint32_t *ret);
+
+#endif

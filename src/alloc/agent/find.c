@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "alloc/agent/agent.h"
+
+/* What is in front of the filter. */
+enum { HEAD_BYTES = offsetof(struct ms_agent_data, filter) };
+
+/* A mean distance that is longer would find nothing. */
+static const uint64_t longest_interval = (uint64_t)1 << 32;
+
+static bool is_private_memory(const struct ms_mapping *m, int prot)
+{
+	return !m->file && !m->shared && !m->name[0] && m->prot == prot;
+}
+
+/*
+ * Whether the data begins with @m. Memory that came behind it may have been joined to its
+ * mapping. Who takes the agent out, but must leave its memory, clears the first letter.
+ */
+static bool is_data(struct ms_agent_reading *r, const struct ms_mapping *m)
+{
+	static const char magic[sizeof(r->head->magic)] = MS_AGENT_MAGIC;
+
+	if (!is_private_memory(m, MS_PROT_READ | MS_PROT_WRITE) ||
+	    ms_range_len(m->range) < sizeof(struct ms_agent_data) ||
+	    ms_source_read(r->d->src, m->range.begin, r->head, HEAD_BYTES) != HEAD_BYTES)
+		return false;
+	r->ended = r->head->magic[0] == '\0';
+	return (r->ended || r->head->magic[0] == magic[0]) &&
+	       memcmp(r->head->magic + 1, magic + 1, sizeof(magic) - 1) == 0;
+}
+
+/* Where the agent's code begins, in front of the data; the data's begin if there is none. */
+static ms_addr text_begin(struct ms_agent_reading *r)
+{
+	const struct ms_mapping *m = ms_range_find(&r->d->src->mappings, r->at - 1);
+	char magic[sizeof(MS_AGENT_TEXT_MAGIC) - 1];
+	ms_addr begin = r->at - MS_AGENT_TEXT_BYTES;
+
+	if (m && is_private_memory(m, MS_PROT_READ | MS_PROT_EXEC) && m->range.begin <= begin &&
+	    ms_source_read(r->d->src, begin, magic, sizeof(magic)) == sizeof(magic) &&
+	    memcmp(magic, MS_AGENT_TEXT_MAGIC, sizeof(magic)) == 0)
+		return begin;
+	return r->at;
+}
+
+static bool hand_over_memory(struct ms_agent_reading *r)
+{
+	ms_addr end = r->at + sizeof(struct ms_agent_data);
+
+	return ms_ranges_add(r->d->arena, &r->d->owned, text_begin(r),
+	                     ms_align_up(end, r->d->src->abi.page_bytes));
+}
+
+static const char *judge(const struct ms_agent_data *head)
+{
+	if (head->interval > longest_interval)
+		return "its distance between samples makes no sense";
+	return head->n_used > MS_AGENT_RECORDS ? "it has more records than it has room for" : NULL;
+}
+
+bool ms_agent_find(struct ms_agent_reading *r)
+{
+	const struct ms_mapping *m;
+
+	r->head = ms_arena_alloc(r->d->arena, HEAD_BYTES);
+	r->record = ms_arena_alloc(r->d->arena, sizeof(*r->record));
+	if (!r->head || !r->record)
+		return false;
+	ms_vec_for_each (m, &r->d->src->mappings) {
+		if (!is_data(r, m))
+			continue;
+		r->at = m->range.begin;
+		r->problem = judge(r->head);
+		return hand_over_memory(r);
+	}
+	return true;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <string.h>
+
+#include "alloc/agent/agent.h"
+
+enum { MOST_FRAMES = 256 };
+
+/* Of what the agent keeps of registers: DWARF's numbers, in its order. */
+static const uint8_t registers[MS_AGENT_REGISTERS] = {
+	MS_ROW_RETURN, MS_ROW_RSP,     MS_ROW_RBX,     MS_ROW_RBP,
+	MS_ROW_R12,    MS_ROW_R12 + 1, MS_ROW_R12 + 2, MS_ROW_R12 + 3,
+};
+
+static struct ms_kept_stack kept_stack(const struct ms_agent_record *record)
+{
+	struct ms_kept_stack stack = { .bytes = record->stack, .n = record->n_stack };
+
+	for (size_t i = 0; i < MS_AGENT_REGISTERS; i++) {
+		stack.registers[registers[i]] = record->registers[i];
+		stack.known |= 1U << registers[i];
+	}
+	stack.at = stack.registers[MS_ROW_RSP];
+	return stack;
+}
+
+static uint64_t hash_of(const ms_addr *pcs, size_t n)
+{
+	uint64_t hash = n;
+
+	for (size_t i = 0; i < n; i++)
+		hash = (hash ^ pcs[i]) * UINT64_C(0x9e3779b97f4a7c15);
+	return hash ^ hash >> 32;
+}
+
+static bool is_stack(const struct ms_origins *origins, const struct ms_stack *stack,
+                     const ms_addr *pcs, size_t n)
+{
+	return stack->n == n && memcmp(origins->pcs.at + stack->first, pcs, n * sizeof(*pcs)) == 0;
+}
+
+/* Append; its place plus one, or 0 without memory. */
+static uint32_t append(struct ms_agent_reading *r, const ms_addr *pcs, size_t n)
+{
+	struct ms_origins *origins = r->d->origins;
+	struct ms_stack *stack = ms_vec_push(r->d->arena, &origins->stacks);
+
+	if (!stack || !ms_vec_reserve(r->d->arena, &origins->pcs, origins->pcs.n + n))
+		return 0;
+	*stack = (struct ms_stack){ (uint32_t)origins->pcs.n, (uint32_t)n };
+	memcpy(origins->pcs.at + origins->pcs.n, pcs, n * sizeof(*pcs));
+	origins->pcs.n += n;
+	return (uint32_t)origins->stacks.n;
+}
+
+bool ms_agent_take_stack(struct ms_agent_reading *r, uint32_t *ret)
+{
+	struct ms_kept_stack stack = kept_stack(r->record);
+	ms_addr pcs[MOST_FRAMES];
+	size_t n = ms_unwind(r->unwinder, &stack, pcs, MOST_FRAMES);
+	uint64_t hash = hash_of(pcs, n);
+	uint64_t number;
+
+	static_assert(MS_AGENT_RECORDS * MOST_FRAMES < UINT32_MAX, "places fit into a stack");
+	*ret = 0;
+	if (!n)
+		return true;
+	/* Others of the same hash stand behind it. */
+	for (; (number = ms_map_find(&r->stacks, hash)) != 0; hash++)
+		if (is_stack(r->d->origins, &r->d->origins->stacks.at[number - 1], pcs, n)) {
+			*ret = (uint32_t)number;
+			return true;
+		}
+	*ret = append(r, pcs, n);
+	return *ret && ms_map_add(&r->stacks, r->d->arena, hash, *ret);
+}
