@@ -95,6 +95,7 @@ struct ms_sampling {
 	uint64_t samples;  /* blocks that it knows */
 	uint64_t live;     /* of these, live blocks as the allocator has them */
 	uint64_t dropped;  /* samples that it had no room for */
+	uint64_t stacks;   /* how many ms_report.sites there would be without a limit */
 };
 
 /* What samples stand for; errors are standard errors. */
@@ -127,6 +128,15 @@ struct ms_code {
 };
 
 struct ms_codes MS_VEC(struct ms_code);
+
+/* What the calls of one stack allocated, by samples. */
+struct ms_site {
+	struct ms_estimate live;   /* blocks that live, reachable or not */
+	struct ms_estimate leaked; /* those of them that are unreachable (no possible leaks) */
+	uint32_t stack;            /* its entry in ms_report.stacks, from 1 on */
+};
+
+struct ms_sites MS_VEC(struct ms_site);
 
 /* What an address is called: the functions that stand there, innermost first, or its symbol. */
 struct ms_named {
@@ -293,9 +303,10 @@ struct ms_report {
 	struct ms_heaps heaps;
 	struct ms_notes evidence;
 	struct ms_leaks leaks;
+	struct ms_sites sites;       /* of leaks, or with heap of all blocks; most bytes first */
 	struct ms_live_list live;    /* most bytes first; all together are all live blocks */
 	struct ms_types_told types;  /* of the leaks listed, and of live */
-	struct ms_stack_list stacks; /* of the leaks listed, each once */
+	struct ms_stack_list stacks; /* of the leaks and sites listed, each once */
 	struct ms_pcs pcs;
 	struct ms_codes code;  /* all mappings of the files that pcs lie in, by address */
 	struct ms_names names; /* of pcs, one each; empty until they are named; not on the wire */

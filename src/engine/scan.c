@@ -12,6 +12,7 @@
 #include "engine/holding/why.h"
 #include "engine/kinds/kinds.h"
 #include "engine/live/histogram.h"
+#include "engine/live/sites.h"
 #include "engine/lost/leaks.h"
 #include "engine/lost/signature.h"
 #include "engine/lost/suppress.h"
@@ -130,7 +131,9 @@ static enum ms_status prepare_list(struct scan *s)
 		return no_memory(s);
 	if (s->options->heap)
 		s->list.histogram = ms_histogram_new(s->list.types, s->arena);
-	if (s->options->heap && !s->list.histogram)
+	if (s->origins.sampling.on)
+		s->list.sites = ms_sites_new(&s->origins, s->arena);
+	if ((s->options->heap && !s->list.histogram) || (s->origins.sampling.on && !s->list.sites))
 		return no_memory(s);
 	s->kinds = (struct ms_kinds_search){ .types = s->list.types,
 		                             .blocks = &s->blocks,

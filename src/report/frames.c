@@ -157,18 +157,17 @@ static void put_frame(struct ms_text *t, const struct ms_report *report,
 	ms_text_print(t, "\n");
 }
 
-void ms_frames_put(struct ms_text *t, const struct ms_report *report, const struct ms_leak *leak)
+void ms_frames_put(struct ms_text *t, const struct ms_report *report, uint32_t stack, size_t most)
 {
-	const struct ms_stack *stack;
+	const struct ms_stack *calls = stack ? &report->stacks.at[stack - 1] : NULL;
 	size_t number = 0;
 
-	if (!leak->stack)
+	if (!calls)
 		return;
-	stack = &report->stacks.at[leak->stack - 1];
-	for (size_t pc = stack->first; pc < (size_t)stack->first + stack->n; pc++) {
+	for (size_t pc = calls->first; pc < (size_t)calls->first + calls->n; pc++) {
 		size_t n = ms_frames_at(report, pc);
 
-		for (size_t i = 0; i < n && t->ok; i++) {
+		for (size_t i = 0; i < n && number < most && t->ok; i++) {
 			struct ms_named_frame frame;
 
 			ms_frame_tell(report, pc, i, &frame);

@@ -37,7 +37,10 @@ void ms_frame_put_place(struct ms_text *t, const struct ms_symbol *symbol,
 /* "file.c:12", the file without its folders. */
 void ms_frame_put_line(struct ms_text *t, const struct ms_symbol *symbol);
 
-/* The lines of a leak's stack, each indented by ten spaces, if it has one. */
-void ms_frames_put(struct ms_text *t, const struct ms_report *report, const struct ms_leak *leak);
+/*
+ * The lines of the stack of that number in @report, from 1 on, each indented by ten spaces;
+ * of 0 none. Not more than @most.
+ */
+void ms_frames_put(struct ms_text *t, const struct ms_report *report, uint32_t stack, size_t most);
 
 #endif

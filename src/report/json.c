@@ -376,6 +376,31 @@ static void put_live(struct ms_json *j, const struct ms_report *report)
 	ms_text_print(&j->text, "]");
 }
 
+static struct json_object *site_object(struct ms_json *j, const struct ms_report *report,
+                                       const struct ms_site *site)
+{
+	struct json_object *object = json_object_new_object();
+
+	ms_json_add(j, object, "live", estimate(j, &site->live));
+	if (site->leaked.samples)
+		ms_json_add(j, object, "leaked", estimate(j, &site->leaked));
+	ms_json_add(j, object, "backtrace",
+	            backtrace(j, report, &report->stacks.at[site->stack - 1]));
+	return object;
+}
+
+static void put_sites(struct ms_json *j, const struct ms_report *report)
+{
+	if (!report->sampling.on)
+		return;
+	ms_text_print(&j->text, ",\n\"sampled_stacks\":[");
+	for (size_t i = 0; i < report->sites.n && j->text.ok; i++) {
+		ms_text_print(&j->text, i ? ",\n" : "\n");
+		ms_json_put(j, site_object(j, report, &report->sites.at[i]));
+	}
+	ms_text_print(&j->text, "]");
+}
+
 static void put_leaks(struct ms_json *j, const struct ms_report *report)
 {
 	const struct ms_leaks *leaks = &report->leaks;
@@ -410,6 +435,7 @@ static bool write_json(const struct ms_report *report, struct ms_sink *sink)
 	put_leaks(&j, report);
 	put_member(&j, "unlisted", unlisted(&j, report));
 	put_live(&j, report);
+	put_sites(&j, report);
 	put_member(&j, "unreachable_mappings", mappings(&j, &report->mappings));
 	if (report->suppressed.n)
 		put_member(&j, "suppressions", suppressions(&j, &report->suppressed));

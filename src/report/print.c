@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report/print.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -52,4 +53,16 @@ void ms_text_type(struct ms_text *t, const struct ms_type *type)
 	} else {
 		ms_text_print(t, "not known");
 	}
+}
+
+void ms_text_amount(struct ms_text *t, uint64_t bytes)
+{
+	static const char *const units[] = { "bytes", "KB", "MB", "GB", "TB" };
+	size_t unit = 0;
+
+	while (bytes >= 10000 && unit + 1 < sizeof(units) / sizeof(units[0])) {
+		bytes = bytes / 1024 + (bytes % 1024 >= 512);
+		unit++;
+	}
+	ms_text_print(t, "%" PRIu64 " %s", bytes, units[unit]);
 }

@@ -25,6 +25,9 @@ static inline const char *ms_text_plural(uint64_t n)
 /* What the target chose, made harmless to terminals. */
 void ms_text_name(struct ms_text *t, const char *name, size_t len);
 
+/* Bytes in the unit that takes four digits at most. */
+void ms_text_amount(struct ms_text *t, uint64_t bytes);
+
 /* What blocks are, in a few words; NULL: it is not known. */
 void ms_text_type(struct ms_text *t, const struct ms_type *type);
 

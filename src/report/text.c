@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "report/frames.h"
 #include "report/print.h"
+#include "report/sites/sites.h"
 #include "report/version.h"
 #include "report/writers.h"
 
@@ -93,24 +94,6 @@ static void write_confirm(struct ms_text *t, const struct ms_report *report)
 		ms_text_print(t, "  confirm: no leaks to confirm, scanned once\n");
 }
 
-/* That some have no stack is said here, once. */
-static void write_sampling(struct ms_text *t, const struct ms_sampling *sampling)
-{
-	if (!sampling->on)
-		return;
-	ms_text_print(t, "  stacks: those of ");
-	if (sampling->interval)
-		ms_text_print(t, "samples, one in about %" PRIu64 " bytes", sampling->interval);
-	else
-		ms_text_print(t, "all allocations since attach");
-	ms_text_print(t, "; of %" PRIu64 " known %" PRIu64 " live", sampling->samples,
-	              sampling->live);
-	if (sampling->dropped)
-		ms_text_print(t, ", %" PRIu64 " more had no room", sampling->dropped);
-	ms_text_print(t, "\n  no stack: allocated before attach%s\n",
-	              sampling->interval ? " or not sampled" : "");
-}
-
 static void write_header(struct ms_text *t, const struct ms_report *report)
 {
 	const struct ms_scan_facts *scan = &report->scan;
@@ -133,7 +116,7 @@ static void write_header(struct ms_text *t, const struct ms_report *report)
 	ms_text_name(t, scan->source, strlen(scan->source));
 	ms_text_print(t, "\n");
 	write_confirm(t, report);
-	write_sampling(t, &report->sampling);
+	ms_sites_put_header(t, &report->sampling);
 	ms_vec_for_each (warning, &report->warnings)
 		write_warning(t, warning);
 	ms_text_print(t, "\n");
@@ -142,18 +125,6 @@ static void write_header(struct ms_text *t, const struct ms_report *report)
 /* ---- the few entries that most bytes are in ---- */
 
 enum { LARGEST = 5 };
-
-static void write_amount(struct ms_text *t, uint64_t bytes)
-{
-	static const char *const units[] = { "bytes", "KB", "MB", "GB", "TB" };
-	size_t unit = 0;
-
-	while (bytes >= 10000 && unit + 1 < sizeof(units) / sizeof(units[0])) {
-		bytes = bytes / 1024 + (bytes % 1024 >= 512);
-		unit++;
-	}
-	ms_text_print(t, "%" PRIu64 " %s", bytes, units[unit]);
-}
 
 /* How many of what: leaks of one type or of one stack need not be of one size. */
 static void write_kind(struct ms_text *t, const struct ms_leak *leak,
@@ -186,7 +157,7 @@ static void write_large(struct ms_text *t, const struct ms_leak *leak,
 	else if (leak->similar_count)
 		ms_text_print(t, ", together ");
 	if (leak->total_size != leak->size)
-		write_amount(t, leak->total_size);
+		ms_text_amount(t, leak->total_size);
 	ms_text_print(t, "\n");
 }
 
@@ -223,6 +194,22 @@ static void write_largest(struct ms_text *t, const struct ms_report *report)
 		told += leak->total_size;
 	}
 	ms_text_print(t, "\n");
+}
+
+/* With --heap they are those of all live blocks, and stand behind these. */
+static void write_sites(struct ms_text *t, const struct ms_report *report, bool heap)
+{
+	if (!report->sites.n || report->heap != heap)
+		return;
+	ink(t, INK_TITLE);
+	ms_text_print(t, heap ? "Live blocks by the calls that allocated them, from samples:"
+	                      : "Largest leaks by the calls that allocated them, from samples:");
+	ink(t, INK_PLAIN);
+	ms_text_print(t, heap ? "\n\n" : "\n");
+	if (heap)
+		ms_sites_put_live(t, report);
+	else
+		ms_sites_put_leaks(t, report);
 }
 
 static void write_summary(struct ms_text *t, const struct ms_totals *totals)
@@ -305,13 +292,9 @@ static void write_sampled(struct ms_text *t, const struct ms_estimate *sampled)
 {
 	if (!sampled->samples)
 		return;
-	ms_text_print(t,
-	              "   %" PRIu64 " sample%s, which stand%s for about %" PRIu64
-	              " bytes (error %" PRIu64 ") in %" PRIu64 " allocation%s (error %" PRIu64
-	              ") of these calls\n",
-	              sampled->samples, ms_text_plural(sampled->samples),
-	              sampled->samples == 1 ? "s" : "", sampled->bytes, sampled->bytes_error,
-	              sampled->count, ms_text_plural(sampled->count), sampled->count_error);
+	ms_text_print(t, "   estimate for these calls: ");
+	ms_sites_put_estimate(t, sampled);
+	ms_text_print(t, "\n");
 }
 
 static void write_type(struct ms_text *t, const struct ms_type *type)
@@ -372,7 +355,7 @@ static void write_leak(struct ms_text *t, const struct ms_leak *leak,
 	if (report)
 		write_sampled(t, &leak->sampled);
 	if (report)
-		ms_frames_put(t, report, leak);
+		ms_frames_put(t, report, leak->stack, SIZE_MAX);
 	ms_text_print(t, "\n");
 }
 
@@ -509,6 +492,7 @@ static bool write_text(const struct ms_report *report, struct ms_sink *sink)
 	struct ms_text t = { sink, true };
 
 	write_header(&t, report);
+	write_sites(&t, report, false);
 	write_largest(&t, report);
 	write_summary(&t, &report->totals);
 	ms_text_print(&t, "\n");
@@ -516,6 +500,7 @@ static bool write_text(const struct ms_report *report, struct ms_sink *sink)
 	write_possible(&t, report);
 	write_rest(&t, report);
 	write_live(&t, report);
+	write_sites(&t, report, true);
 	write_mappings(&t, &report->mappings);
 	write_suppressed(&t, report);
 	return t.ok;

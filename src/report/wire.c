@@ -21,6 +21,7 @@ enum {
 	MAX_CHAINS = MS_ANSWER_SUBJECTS * MS_ANSWER_CHAINS,
 	MAX_STEPS = (MAX_CHAINS + MS_ANSWER_SUBJECTS) * MS_ANSWER_STEPS,
 	MAX_RETAINED_STEPS = 3 * MS_RETAINED_ENTRIES * MS_RETAINED_STEPS,
+	MAX_SITES = 1 << 20,
 	MAX_STACKS = 1 << 26,
 	MAX_PCS = 1 << 30,
 	MAX_CODE = 1 << 20
@@ -58,7 +59,7 @@ struct wire_vec {
 };
 
 /* The last of them are those of a question, too. */
-enum { VECTORS = 20, FIRST_ASKED = 17 };
+enum { VECTORS = 21, FIRST_ASKED = 18 };
 
 #define WIRE_VEC(vec, max)                                                  \
 	(struct wire_vec)                                                   \
@@ -86,9 +87,10 @@ static void list_vectors(struct ms_report *report, struct wire_vec ret[VECTORS])
 	ret[14] = WIRE_VEC(&report->retained.blocks, MS_RETAINED_ENTRIES);
 	ret[15] = WIRE_VEC(&report->retained.steps, MAX_RETAINED_STEPS);
 	ret[16] = WIRE_VEC(&report->live, MS_LIVE_MOST);
-	ret[17] = WIRE_VEC(&report->stacks, MAX_STACKS);
-	ret[18] = WIRE_VEC(&report->pcs, MAX_PCS);
-	ret[19] = WIRE_VEC(&report->code, MAX_CODE);
+	ret[17] = WIRE_VEC(&report->sites, MAX_SITES);
+	ret[18] = WIRE_VEC(&report->stacks, MAX_STACKS);
+	ret[19] = WIRE_VEC(&report->pcs, MAX_PCS);
+	ret[20] = WIRE_VEC(&report->code, MAX_CODE);
 }
 
 /* The first entry of @vec, a pointer to whatever it holds. */
@@ -330,6 +332,16 @@ static bool live_sensible(const struct ms_report *report)
 	return true;
 }
 
+static bool sites_sensible(const struct ms_report *report)
+{
+	const struct ms_site *site;
+
+	ms_vec_for_each (site, &report->sites)
+		if (!site->stack || site->stack > report->stacks.n)
+			return false;
+	return report->sites.n <= report->sampling.stacks;
+}
+
 static bool mappings_sensible(struct ms_report *report)
 {
 	struct ms_lost_mapping *mapping;
@@ -503,9 +515,9 @@ static enum ms_status receive_report(struct receiver *r, struct ms_report *ret)
 	if (st)
 		return st;
 	if (!heaps_sensible(ret) || !leaks_sensible(ret) || !types_sensible(ret) ||
-	    !mappings_sensible(ret) || !stacks_sensible(ret) || !code_sensible(ret) ||
-	    !lost_sensible(ret) || !anchors_sensible(&ret->anchors) || !answer_sensible(ret) ||
-	    !live_sensible(ret) || !retained_sensible(ret))
+	    !mappings_sensible(ret) || !sites_sensible(ret) || !stacks_sensible(ret) ||
+	    !code_sensible(ret) || !lost_sensible(ret) || !anchors_sensible(&ret->anchors) ||
+	    !answer_sensible(ret) || !live_sensible(ret) || !retained_sensible(ret))
 		return nonsense(r, "an entry out of range");
 	end_patterns(&ret->suppressed);
 	end_notes(&ret->evidence);

@@ -86,6 +86,7 @@ static inline void sample_leaks(struct ms_arena *arena, struct ms_report *report
 		                  .kind = MS_LEAK_DIRECT,
 		                  .type = 2,
 		                  .stack = 2,
+		                  .sampled = { 5, 6, 7, 20480, 1234 },
 		                  .signature = "0123456789abcdef",
 		                  .text = "24 bytes of a text\n, and",
 		                  .contents_len = 20,
@@ -131,6 +132,18 @@ static inline void sample_leaks(struct ms_arena *arena, struct ms_report *report
 		                             .small_leaks = 3,
 		                             .possible = 3,
 		                             .small_possible = 1 };
+}
+
+static inline void sample_sites(struct ms_arena *arena, struct ms_report *report)
+{
+	struct ms_site *site = ms_vec_push(arena, &report->sites);
+
+	*site = (struct ms_site){ { 8, 90, 10, 30720, 2345 }, { 4, 40, 5, 12288, 678 }, 2 };
+	site = ms_vec_push(arena, &report->sites);
+	*site = (struct ms_site){ { 2, 2, 0, 300000, 0 }, { 1, 1, 0, 150000, 0 }, 1 };
+	report->sampling = (struct ms_sampling){
+		.on = 1, .interval = 524288, .samples = 16, .live = 15, .dropped = 17, .stacks = 18
+	};
 }
 
 static inline void sample_types(struct ms_arena *arena, struct ms_report *report)
@@ -266,6 +279,7 @@ static inline void sample_report(struct ms_arena *arena, struct ms_report *repor
 	sample_heaps(arena, report);
 	sample_leaks(arena, report);
 	sample_types(arena, report);
+	sample_sites(arena, report);
 	sample_stacks(arena, report);
 	sample_lost(arena, report);
 	sample_live(arena, report);

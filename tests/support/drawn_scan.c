@@ -13,6 +13,7 @@ uint64_t usable;
 bool unproved;
 struct ms_rival rival;
 const char *allocators;
+uint64_t sampled;
 
 static bool put_blocks(struct ms_decoding *d, unsigned int from, unsigned int to,
                        struct ms_range range)
@@ -37,12 +38,15 @@ static bool put_unproved(struct ms_decoding *d)
 /* A stack by its letter: two frames in the module, at that letter's place and behind it. */
 static bool put_origins(struct ms_decoding *d)
 {
+	d->origins->sampling = (struct ms_sampling){ .on = sampled > 0, .interval = sampled };
 	for (unsigned int i = 0; allocators && i < n_blocks; i++) {
-		struct ms_origin *origin = ms_vec_push(d->arena, &d->origins->blocks);
+		struct ms_origin *origin =
+			allocators[i] == '.' ? NULL : ms_vec_push(d->arena, &d->origins->blocks);
 
-		if (!origin)
-			return false;
-		*origin = (struct ms_origin){ block(i), (uint32_t)(allocators[i] - 'a') };
+		if (origin)
+			*origin = (struct ms_origin){ .begin = block(i),
+				                      .stack = (uint32_t)(allocators[i] - 'a'),
+				                      .asked = sampled ? (uint32_t)usable : 0 };
 	}
 	for (uint32_t i = 0; allocators && i < 26; i++) {
 		struct ms_stack *stack = ms_vec_push(d->arena, &d->origins->stacks);
@@ -107,6 +111,7 @@ void draw(unsigned int n)
 	unproved = false;
 	rival = (struct ms_rival){ 0 };
 	allocators = NULL;
+	sampled = 0;
 	ms_fake_map(&fake, STACK, PAGE, RW, "[stack]");
 	phdr = elf_write(ms_fake_map(&fake, MODULE, PAGE, MS_PROT_READ, "/bin/p"), 2);
 	phdr[0] = elf_load(0, PAGE, PF_R);

@@ -35,7 +35,9 @@ extern unsigned int n_blocks;
 extern uint64_t usable;
 extern bool unproved;
 extern struct ms_rival rival;
-extern const char *allocators; /* of each block a letter, its stack; NULL: nobody kept any */
+/* Of each block a letter, its stack, or a dot for one that is not known; NULL: nobody kept any. */
+extern const char *allocators;
+extern uint64_t sampled; /* they are samples, one in so many bytes; 0: they are none */
 
 static inline ms_addr block(unsigned int i)
 {

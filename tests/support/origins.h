@@ -51,7 +51,8 @@ static inline void origins_draw(struct ms_arena *arena, const char *picture, str
 			origins_add_stack(arena, ret, c[2]);
 			known[letter] = (uint32_t)ret->stacks.n;
 		}
-		*origin = (struct ms_origin){ graph_addr(c[0]), known[letter] - 1 };
+		*origin =
+			(struct ms_origin){ .begin = graph_addr(c[0]), .stack = known[letter] - 1 };
 	}
 }
 

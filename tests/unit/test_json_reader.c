@@ -272,6 +272,7 @@ Test(json_reader, stacks_of_other_names_are_others)
 	char *second;
 
 	sent.leaks.at[2].stack = sent.leaks.at[0].stack;
+	sent.sites.n = 0;
 	keep_report(&keeper, "json", &sent);
 	memcpy(text, keeper.bytes, keeper.len + 1);
 	second = strstr(strstr(text, "\"function\":\"main\"") + 1, "\"function\":\"main\"");
@@ -340,7 +341,7 @@ static const struct {
 	{ "report/1", "heapdump/1", MS_E_CORRUPT, "\"schema\" is 'memscan.heapdump/1'" },
 	{ "\"schema\":\"memscan.report/1\",\n", "", MS_E_CORRUPT, "\"schema\" is missing" },
 	{ "\"kind\":\"direct\"", "\"kind\":\"likely\"", MS_E_UNSUPPORTED, "unknown kind 'likely'" },
-	{ "\"kind\":\"direct\",", "", MS_E_CORRUPT, "line 10: \"kind\" is missing" },
+	{ "\"kind\":\"direct\",", "", MS_E_CORRUPT, "line 11: \"kind\" is missing" },
 	{ "\"size\":20", "\"size\":\"20\"", MS_E_CORRUPT, "\"size\" is not of type int" },
 	{ "\"size\":20", "\"size\":20.5", MS_E_CORRUPT, "\"size\" is not of type int" },
 	{ "\"size\":20", "\"size\":-1", MS_E_CORRUPT, "\"size\" is out of range" },
@@ -377,7 +378,11 @@ static const struct {
 	{ "\"histogram\":[", "\"histogram\":{},\"x\":[", MS_E_CORRUPT, "\"histogram\" is no list" },
 	{ "\"unlisted\"", "unlisted", MS_E_CORRUPT, "it is no JSON" },
 	{ "\"unlisted\":", "\"unlisted\"", MS_E_CORRUPT, "there is no ':'" },
-	{ ",\n\"unlisted\"", "\n\"unlisted\"", MS_E_CORRUPT, "line 13: there is no '}'" },
+	{ "{\"live\":{\"samples\":8,", "{\"alive\":{\"samples\":8,", MS_E_CORRUPT,
+	  "a sampled stack has no live blocks" },
+	{ "\"bytes_error\":1234", "\"bytes_errors\":1234", MS_E_CORRUPT,
+	  "line 11: \"bytes_error\" is missing" },
+	{ ",\n\"unlisted\"", "\n\"unlisted\"", MS_E_CORRUPT, "line 14: there is no '}'" },
 	{ "],\n\"unlisted\"", ",],\n\"unlisted\"", MS_E_CORRUPT, "it is no JSON" },
 	{ "\"warnings\":[\"", "\"warnings\":[null,\"", MS_E_CORRUPT, "null" },
 	{ "\"warnings\":[\"", "\"warnings\":[\"\xff", MS_E_CORRUPT, "utf-8" },

@@ -226,7 +226,8 @@ static void put_many(struct ms_blocks *blocks, struct ms_arena *arena)
 		ms_addr begin = GRAPH_HEAP + (ms_addr)i * STEP;
 
 		cr_assert_eq(ms_blocks_put(blocks, extent, begin, STEP - 8), MS_OK);
-		origins.blocks.at[origins.blocks.n++] = (struct ms_origin){ begin, i % STACKS };
+		origins.blocks.at[origins.blocks.n++] =
+			(struct ms_origin){ .begin = begin, .stack = i % STACKS };
 	}
 	cr_assert_eq(ms_blocks_sort(blocks), MS_OK);
 	cr_assert_eq(ms_blocks_seal(blocks), MS_OK);

@@ -35,7 +35,7 @@ static void fill(void)
 		if (i % 3 == 2)
 			continue;
 		origin = ms_vec_push(&arena, &origins.blocks);
-		*origin = (struct ms_origin){ ELF + (ms_addr)i * STEP, i };
+		*origin = (struct ms_origin){ .begin = ELF + (ms_addr)i * STEP, .stack = i };
 	}
 }
 

@@ -55,6 +55,7 @@ Test(text, no_leaks_is_the_summary_with_zeros)
 	report.possible = false;
 	report.mappings.n = 0;
 	report.live_limit = UINT64_MAX;
+	report.sampling.stacks = report.sites.n;
 	assert_says("\n0 bytes in 0 allocations unreachable out of 24 bytes in 1 allocation\n");
 	assert_not_says("unreachable at");
 	assert_not_says("Possible");
@@ -100,6 +101,38 @@ Test(text, lists_live_blocks_up_to_the_limit)
 	assert_not_says("Live blocks");
 }
 
+/* ---- samples ---- */
+
+Test(text, leaks_by_their_calls_come_first_unless_all_blocks_are_listed)
+{
+	assert_not_says("Largest leaks by the calls");
+	report.heap = false;
+	assert_says("could not be read\n\n"
+	            "Largest leaks by the calls that allocated them, from samples:\n"
+	            "  about 12 KB (error 678 bytes) in 40 allocations (error 5), by 4 samples\n"
+	            "          #00  pc 0000000000001abc  ");
+	assert_says("(main+7)\n"
+	            "  146 KB in 1 allocation, by 1 sample\n"
+	            "          #00  pc 0000000000011123  /usr/lib/libops.so.2 (ops_new+0)\n"
+	            "          #01  pc 0000000000000010  <unknown>\n\n"
+	            "Largest leaks:\n");
+	assert_not_says("Live blocks by the calls");
+	assert_not_says("more stack");
+}
+
+Test(text, what_is_known_by_samples_is_said_once)
+{
+	report.sampling.dropped = 0;
+	assert_says("  stacks: those of samples, one in about 524288 bytes since attach; 15 of 16 "
+	            "known blocks live\n"
+	            "  without a stack: allocated before attach, or not sampled\n");
+	report.sampling.interval = 0;
+	assert_says("  stacks: those of all allocations since attach; 15 of 16 known blocks live\n"
+	            "  without a stack: allocated before attach\n");
+	report.sampling.on = 0;
+	assert_not_says("attach");
+}
+
 /* ---- the few entries that most bytes are in ---- */
 
 /* How the first leak of the list is told where it is 2 of 20 bytes, 40 in all, unless changed. */
@@ -121,6 +154,7 @@ static struct ms_leak *largest(void)
 Test(text, opens_with_what_most_bytes_are_in)
 {
 	(void)largest();
+	report.sampling.on = 0;
 	assert_says("copy\n  confirm: scanned again after 1.5 s; not confirmed: 15 bytes in 14 "
 	            "allocations\n  warning: 1 page could not be read\n\n"
 	            "Largest leaks:\n  2 x 20 bytes each, together 40 bytes\n\n100 bytes in 9 ");
@@ -231,6 +265,7 @@ Test(text, names_cannot_command_the_terminal)
 Test(text, frames_without_names_have_their_modules)
 {
 	report.names.n = 0;
+	report.leaks.at[0].sampled.samples = 0;
 	assert_says(
 		"last\n"
 		"          #00  pc 0000000000001abc  /opt/my lib/pool.so (deleted) (offset 0x3000)\n"

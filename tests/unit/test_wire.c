@@ -104,6 +104,8 @@ Test(wire, what_is_sent_arrives)
 	assert_vector(code);
 	assert_vector(lost);
 	assert_vector(live);
+	assert_vector(sites);
+	cr_assert_arr_eq(&got.sampling, &sent.sampling, sizeof(sent.sampling));
 	cr_assert_eq(got.names.n, 0);
 	cr_assert_eq(wire.at, wire.len);
 }
@@ -252,6 +254,17 @@ Test(wire, stacks_out_of_range_are_refused)
 	assert_refuses(stack + offsetof(struct ms_stack, n) + 3, 0xff);
 	assert_refuses(last + offsetof(struct ms_stack, first), 3);
 	assert_refuses(last + offsetof(struct ms_stack, first) + 3, 0xff);
+}
+
+Test(wire, sites_without_a_stack_are_refused)
+{
+	size_t site = find(sent.sites.at, sent.sites.n * sizeof(*sent.sites.at));
+	size_t sampling = find(&sent.sampling, sizeof(sent.sampling));
+
+	assert_refuses(site + offsetof(struct ms_site, stack), 0);
+	assert_refuses(site + offsetof(struct ms_site, stack), (unsigned char)(sent.stacks.n + 1));
+	assert_refuses(site + offsetof(struct ms_site, stack) + 3, 0xff);
+	assert_refuses(sampling + offsetof(struct ms_sampling, stacks), 1); /* there are more */
 }
 
 Test(wire, a_stack_that_begins_beyond_all_is_refused)

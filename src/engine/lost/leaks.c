@@ -8,6 +8,7 @@
 #include "base/sort.h"
 #include "engine/graph/fold.h"
 #include "engine/live/histogram.h"
+#include "engine/live/sites.h"
 #include "engine/lost/confirm.h"
 #include "engine/lost/signature.h"
 #include "engine/lost/suppress.h"
@@ -215,6 +216,8 @@ static bool add_heads(struct ms_leak_list *list, const struct ms_heads *heads,
 /* Possible leaks are none of the histogram's. */
 static bool count_live(const struct ms_leak_list *list, const struct ms_entry *entry)
 {
+	if (list->sites && entry->kind != MS_LEAK_POSSIBLE)
+		ms_sites_add_leaked(list->sites, entry->address, entry->size);
 	return !list->histogram || entry->kind == MS_LEAK_POSSIBLE ||
 	       ms_histogram_add_leaked(list->histogram, entry->address, entry->size);
 }
@@ -366,6 +369,12 @@ static bool write_leaks(struct ms_leak_list *list, struct ms_origin_teller *tell
 	return true;
 }
 
+static bool write_sites(const struct ms_leak_list *list, struct ms_origin_teller *teller)
+{
+	return !list->sites || ms_sites_write(list->sites, list->blocks, list->options->heap,
+	                                      list->options->limit, teller);
+}
+
 enum ms_status ms_leaks_finish(struct ms_leak_list *list, struct ms_error *err)
 {
 	struct ms_origin_teller teller = { .origins = list->finder.origins,
@@ -376,7 +385,8 @@ enum ms_status ms_leaks_finish(struct ms_leak_list *list, struct ms_error *err)
 	if (!ms_sort(list->arena, list->entries.at, list->entries.n, sizeof(*list->entries.at),
 	             entry_before))
 		return ms_fail(err, MS_E_NOMEM, "no memory for sorting the leaks");
-	if (!write_leaks(list, &teller) || !ms_origin_tell_code(&teller))
+	if (!write_leaks(list, &teller) || !write_sites(list, &teller) ||
+	    !ms_origin_tell_code(&teller))
 		return ms_fail(err, MS_E_NOMEM, "no memory for the leaks");
 	return MS_OK;
 }

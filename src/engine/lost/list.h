@@ -34,6 +34,7 @@ struct ms_entries MS_VEC(struct ms_entry);
 
 struct ms_signer;
 struct ms_histogram;
+struct ms_sites_sums;
 
 struct ms_leak_list {
 	struct ms_blocks *blocks;
@@ -45,6 +46,7 @@ struct ms_leak_list {
 	struct ms_origin_finder finder; /* its origins: NULL when none were kept */
 	struct ms_entries entries;
 	struct ms_signer *signer;       /* of its entries (signature.h) */
+	struct ms_sites_sums *sites;    /* likewise, by their stacks; or NULL */
 	struct ms_histogram *histogram; /* leaks are counted there, too; or NULL */
 	struct ms_map
 		signed_by[MS_REASONS]; /* of signatures without a stack: the entry, from 1 on */

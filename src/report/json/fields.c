@@ -104,10 +104,9 @@ static const struct ms_json_field heap[] = {
 };
 
 static const struct ms_json_field sampling[] = {
-	KNOWN_AMOUNT(ms_sampling, interval),
-	AMOUNT(ms_sampling, samples),
-	AMOUNT(ms_sampling, live),
-	AMOUNT(ms_sampling, dropped),
+	KNOWN_AMOUNT(ms_sampling, interval), AMOUNT(ms_sampling, samples),
+	AMOUNT(ms_sampling, live),           AMOUNT(ms_sampling, dropped),
+	AMOUNT(ms_sampling, stacks),
 };
 
 static const struct ms_json_field totals[] = {

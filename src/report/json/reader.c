@@ -10,7 +10,7 @@
 
 static const char schema[] = "memscan.report/1";
 
-enum { MEMBERS = 13 };
+enum { MEMBERS = 14 };
 
 struct reader {
 	struct ms_json_input in;
@@ -296,6 +296,26 @@ static void take_live(void *reader, struct json_object *object)
 		ms_json_corrupt(&r->in, "more blocks are leaked than there are");
 }
 
+static void take_site(void *reader, struct json_object *object)
+{
+	struct reader *r = reader;
+	struct json_object *live = ms_json_get(&r->in, object, "live", json_type_object);
+	struct json_object *leaked = ms_json_get(&r->in, object, "leaked", json_type_object);
+	struct json_object *frames = ms_json_get(&r->in, object, "backtrace", json_type_array);
+	struct ms_site *site = push(r, &r->report.sites);
+
+	if (!site)
+		return;
+	if (!live || !frames) {
+		ms_json_corrupt(&r->in, "a sampled stack has no live blocks or no calls");
+		return;
+	}
+	ms_json_get_fields(&r->in, live, &ms_json_estimate, &site->live);
+	if (leaked)
+		ms_json_get_fields(&r->in, leaked, &ms_json_estimate, &site->leaked);
+	site->stack = ms_json_get_backtrace(&r->in, frames, r->recent, &r->report);
+}
+
 /* ---- the outermost object ---- */
 
 static void take_schema(void *reader, struct json_object *value)
@@ -323,6 +343,7 @@ static const struct ms_json_member members[] = {
 	{ "leaks", true, true, json_type_object, take_leak },
 	{ "unlisted", true, false, json_type_object, take_unlisted },
 	{ "histogram", false, true, json_type_object, take_live },
+	{ "sampled_stacks", false, true, json_type_object, take_site },
 	{ "unreachable_mappings", true, true, json_type_object, take_mapping },
 	{ "suppressions", false, true, json_type_object, take_suppression },
 	{ "warnings", true, true, json_type_string, take_warning },
