@@ -12,8 +12,8 @@ enum { WORD = 8 };
 /* Rows that are remembered; a tenth of a megabyte takes five hundred. */
 enum { MOST_ROWS = 1 << 17 };
 
-/* Tables of which an honest process's stacks need a fifth, and a second's work. */
-static const uint64_t most_bytes = (uint64_t)256 << 20;
+/* Of tables: several times what an honest process's stacks need, and half a second's work. */
+static const uint64_t most_bytes = (uint64_t)64 << 20;
 
 /* What a mapping's table is, where it is none. */
 enum { NOT_LOOKED = 0, NO_TABLE = 1 };

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agentdrawn.h"
+#include "decoded.h"
+#include "target/inject/agent/table.h"
+
+/* What an agent keeps of blocks, told from its memory, true and false. */
+
+static struct agentdrawn a;
+
+static void init(void)
+{
+	agentdrawn_init(&a);
+}
+
+static void deinit(void)
+{
+	agentdrawn_deinit(&a);
+}
+
+TestSuite(agent_reading, .init = init, .fini = deinit, .timeout = 20);
+
+static void decode(void)
+{
+	const char *wrong;
+
+	for (int no_view = 0; no_view < 2; no_view++) {
+		a.fake.no_view = no_view;
+		cr_assert_eq(agentdrawn_decode(&a), MS_OK);
+		wrong = agentdrawn_check(&a);
+		cr_expect_null(wrong, "%s", wrong);
+	}
+}
+
+/* A block that was sampled in function @f, called by 7. */
+static ms_addr sample(unsigned f, uint64_t usable, uint64_t size)
+{
+	ms_addr block = agentdrawn_block(&a, usable);
+
+	(void)agentdrawn_enter(&a, block, size,
+	                       (ms_addr[]){ agentdrawn_code(f), agentdrawn_code(7) }, 2);
+	return block;
+}
+
+static struct ms_agent_record *record_of(ms_addr block)
+{
+	for (size_t i = 0; i < MS_AGENT_RECORDS; i++)
+		if (a.data->records[i].block == block)
+			return &a.data->records[i];
+	abort();
+}
+
+Test(agent_reading, samples_have_their_stacks)
+{
+	ms_addr p[4];
+
+	p[0] = sample(1, 40, 33);
+	p[1] = agentdrawn_block(&a, 56);
+	p[2] = sample(2, 4000, 4000);
+	p[3] = sample(1, 24, 0);
+	a.data->n_dropped = 5;
+	decode();
+	cr_expect_eq(a.origins.blocks.n, 3);
+	cr_expect_eq(a.origins.stacks.n, 2);
+	cr_expect_eq(agentdrawn_pc(&a, p[0]), agentdrawn_code(1));
+	cr_expect_eq(agentdrawn_pc(&a, p[1]), 0);
+	cr_expect_eq(agentdrawn_pc(&a, p[2]), agentdrawn_code(2));
+	cr_expect_eq(agentdrawn_calls(&a, p[2]), 2);
+	cr_expect_eq(a.origins.blocks.at[0].asked, 33);
+	cr_expect_eq(a.origins.blocks.at[2].asked, 1, "none counts as one");
+	cr_expect_eq(a.origins.sampling.on, 1);
+	cr_expect_eq(a.origins.sampling.interval, 4096);
+	cr_expect_eq(a.origins.sampling.samples, 3);
+	cr_expect_eq(a.origins.sampling.live, 3);
+	cr_expect_eq(a.origins.sampling.dropped, 5);
+	cr_expect(notes_say(&a.evidence, "3 of 3 sampled entries are live blocks, 2 stacks; 5 "));
+	cr_expect_eq(a.heaps.at[0].n_evidence, 1);
+	cr_expect_eq(a.warnings.n, 0);
+}
+
+Test(agent_reading, its_memory_is_nobody_elses)
+{
+	ms_addr end = a.at + sizeof(*a.data);
+
+	decode();
+	cr_assert_eq(a.decoding.owned.n, 1);
+	cr_expect_eq(a.decoding.owned.at[0].begin, a.at - MS_AGENT_TEXT_BYTES);
+	cr_expect_eq(a.decoding.owned.at[0].end, ms_align_up(end, 4096));
+	a.text[0] = 'M';
+	decode();
+	cr_expect_eq(a.decoding.owned.at[0].begin, a.at, "code of somebody else's");
+}
+
+Test(agent_reading, memory_that_came_behind_is_not_its_own)
+{
+	struct ms_mapping *data = &a.fake.base.mappings.at[a.fake.base.mappings.n - 1];
+	ms_addr block = sample(1, 40, 40);
+
+	data->range.end += 4096; /* nobody reads it */
+	decode();
+	cr_expect_eq(agentdrawn_pc(&a, block), agentdrawn_code(1));
+	cr_expect_eq(a.decoding.owned.at[0].end, data->range.end - 4096);
+}
+
+/* Memory that is something else. */
+static void expect_nothing(const char *what)
+{
+	decode();
+	cr_expect_eq(a.decoding.owned.n, 0, "%s", what);
+	cr_expect_eq(a.origins.blocks.n, 0, "%s", what);
+	cr_expect_eq(a.origins.sampling.on, 0, "%s", what);
+	cr_expect_eq(a.warnings.n + a.evidence.n, 0, "%s", what);
+}
+
+Test(agent_reading, only_its_own_mapping_is_believed)
+{
+	struct ms_mapping *data = &a.fake.base.mappings.at[a.fake.base.mappings.n - 1];
+	struct ms_mapping was = *data;
+
+	(void)sample(1, 40, 40);
+	data->file = true;
+	expect_nothing("a file");
+	*data = was;
+	data->shared = true;
+	expect_nothing("shared memory");
+	*data = was;
+	data->name = "[stack]";
+	expect_nothing("a stack");
+	*data = was;
+	data->prot = MS_PROT_READ;
+	expect_nothing("constants");
+	*data = was;
+	data->range.end -= 4096;
+	expect_nothing("shorter");
+	*data = was;
+	a.data->magic[8]++;
+	expect_nothing("another magic");
+}
+
+Test(agent_reading, what_an_agent_knew_that_was_taken_out_is_of_the_past)
+{
+	(void)sample(1, 40, 40);
+	a.data->magic[0] = '\0';
+	decode();
+	cr_expect_eq(a.decoding.owned.n, 1);
+	cr_expect_eq(a.origins.blocks.n, 0);
+	cr_expect_eq(a.origins.sampling.on, 0);
+	cr_expect_eq(a.warnings.n + a.evidence.n, 0);
+}
+
+static void expect_problem(const char *what)
+{
+	decode();
+	cr_expect_eq(a.origins.blocks.n, 0);
+	cr_expect_eq(a.origins.sampling.on, 0);
+	cr_expect_eq(a.warnings.n, 1);
+	cr_expect(notes_say(&a.warnings, what), "%s", what);
+}
+
+Test(agent_reading, a_table_that_makes_no_sense_is_not_used)
+{
+	(void)sample(1, 40, 40);
+	a.data->interval = (UINT64_C(1) << 32) + 1;
+	expect_problem("its distance between samples makes no sense");
+	a.data->interval = UINT64_C(1) << 32;
+	decode();
+	cr_expect_eq(a.origins.blocks.n, 1);
+	a.data->n_used = MS_AGENT_RECORDS + 1;
+	expect_problem("it has more records than it has room for");
+}
+
+static void lie_size(struct ms_agent_record *record)
+{
+	record->size = 41;
+}
+
+static void lie_block(struct ms_agent_record *record)
+{
+	record->block += 16;
+}
+
+static void lie_length(struct ms_agent_record *record)
+{
+	record->n_stack = MS_AGENT_STACK + 1;
+}
+
+static void lie_slot(struct ms_agent_record *record)
+{
+	(void)record;
+	for (size_t i = 0; i < MS_AGENT_SLOTS; i++)
+		if (a.data->slots[i])
+			a.data->slots[i] += 1u << MS_AGENT_NUMBER_BITS; /* within the block */
+}
+
+static void lie_number(struct ms_agent_record *record)
+{
+	(void)record;
+	for (size_t i = 0; i < MS_AGENT_SLOTS; i++)
+		a.data->slots[i] += a.data->slots[i] != 0; /* never used */
+}
+
+Test(agent_reading, entries_that_contradict_the_heap_are_left_out)
+{
+	static void (*const lies[])(struct ms_agent_record * record) = {
+		lie_size, lie_block, lie_length, lie_slot, lie_number,
+	};
+
+	for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+		ms_addr block;
+
+		deinit();
+		init();
+		block = sample(1, 40, 40);
+		decode();
+		cr_expect_eq(a.origins.blocks.n, 1, "%zu", i);
+		lies[i](record_of(block));
+		decode();
+		cr_expect_eq(a.origins.blocks.n, 0, "%zu", i);
+		cr_expect_eq(a.origins.sampling.live, 0, "%zu", i);
+	}
+}
+
+Test(agent_reading, a_block_has_one_entry)
+{
+	ms_addr block = sample(1, 40, 40);
+
+	for (size_t i = 0; i < MS_AGENT_SLOTS; i++)
+		a.data->slots[i] = ms_agent_slot_of(block, 0);
+	decode();
+	cr_expect_eq(a.origins.blocks.n, 1);
+	cr_expect_eq(a.origins.sampling.samples, 1);
+}
+
+Test(agent_reading, a_stack_without_a_call_is_told_of)
+{
+	ms_addr block = sample(1, 40, 40);
+
+	record_of(block)->registers[0] = 0x1234;
+	decode();
+	cr_expect_eq(a.origins.blocks.n, 0);
+	cr_expect_eq(a.origins.sampling.live, 1);
+	cr_expect(notes_say(&a.warnings, "1 kept stacks of allocations make no sense"));
+}
+
+Test(agent_reading, a_stack_ends_where_its_bytes_do)
+{
+	ms_addr block = sample(1, 40, 40);
+
+	record_of(block)->n_stack = 15;
+	decode();
+	cr_expect_eq(agentdrawn_calls(&a, block), 1);
+}
+
+/* Each frame has two words, and the table room for so many of them. */
+Test(agent_reading, of_deep_stacks_the_innermost_calls_are_told)
+{
+	ms_addr block = agentdrawn_block(&a, 40);
+	ms_addr pcs[240];
+
+	for (unsigned i = 0; i < 240; i++)
+		pcs[i] = agentdrawn_code(i % 7);
+	(void)agentdrawn_enter(&a, block, 40, pcs, 240);
+	decode();
+	cr_expect_eq(agentdrawn_calls(&a, block), 240);
+}
+
+/* Of each of so many addresses a row has to be found. */
+Test(agent_reading, tables_that_take_too_long_are_given_up)
+{
+	ms_addr blocks[20];
+
+	for (unsigned i = 0; i < 20; i++) {
+		ms_addr pcs[100];
+
+		for (unsigned k = 0; k < 100; k++)
+			pcs[k] = agentdrawn_code(0) + i * 100 + k;
+		blocks[i] = agentdrawn_block(&a, 40);
+		(void)agentdrawn_enter(&a, blocks[i], 40, pcs, 100);
+	}
+	decode();
+	cr_expect_eq(agentdrawn_calls(&a, blocks[19]), 100);
+	cr_expect_eq(a.warnings.n, 0);
+	agentdrawn_lengthen_tables(&a);
+	cr_assert_eq(agentdrawn_decode(&a), MS_OK);
+	cr_expect_null(agentdrawn_check(&a));
+	cr_expect_eq(agentdrawn_calls(&a, blocks[0]), 100);
+	cr_expect_eq(agentdrawn_calls(&a, blocks[19]), 1);
+	cr_expect(notes_say(&a.warnings, "unwind tables are too large to follow all"));
+}
+
+Test(agent_reading, what_a_preloaded_library_knows_comes_first)
+{
+	ms_addr block = sample(1, 40, 40);
+
+	a.preloaded = true;
+	cr_assert_eq(agentdrawn_decode(&a), MS_OK);
+	cr_expect_eq(a.origins.blocks.n, 1);
+	cr_expect_eq(agentdrawn_calls(&a, block), 0);
+	cr_expect_eq(a.decoding.owned.n, 1);
+}
