@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "alloc/decoders.h"
 #include "base/elf/frames.h"
@@ -78,10 +79,20 @@ static void draw_module(struct agentdrawn *a)
 	                           MS_PROT_READ, "/bin/p"));
 }
 
+/* At pages, as the struct wants to be, which the fake's own memory is not. */
+static void map_data(struct agentdrawn *a)
+{
+	size_t bytes = (size_t)ms_align_up(sizeof(*a->data), PAGE);
+
+	a->data = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+	               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	assert(a->data != MAP_FAILED);
+	(void)ms_fake_map(&a->fake, a->at, bytes, RW, "");
+	a->fake.bytes[a->fake.base.mappings.n - 1] = (unsigned char *)a->data;
+}
+
 void agentdrawn_init(struct agentdrawn *a)
 {
-	size_t data_bytes = (sizeof(*a->data) + PAGE - 1) / PAGE * PAGE;
-
 	memset(a, 0, sizeof(*a));
 	ms_fake_init(&a->fake);
 	draw_module(a);
@@ -90,13 +101,14 @@ void agentdrawn_init(struct agentdrawn *a)
 	a->text = ms_fake_map(&a->fake, TEXT, MS_AGENT_TEXT_BYTES, RX, "");
 	memcpy(a->text, MS_AGENT_TEXT_MAGIC, sizeof(MS_AGENT_TEXT_MAGIC) - 1);
 	a->at = TEXT + MS_AGENT_TEXT_BYTES;
-	a->data = ms_fake_map(&a->fake, a->at, data_bytes, RW, "");
+	map_data(a);
 	memcpy(a->data->magic, MS_AGENT_MAGIC, sizeof(a->data->magic));
 	a->data->interval = 4096;
 }
 
 void agentdrawn_deinit(struct agentdrawn *a)
 {
+	(void)munmap(a->data, sizeof(*a->data));
 	ms_fake_deinit(&a->fake);
 	ms_arena_deinit(&a->arena);
 }

@@ -81,9 +81,9 @@ static bool read_all(struct ms_agent_reading *r)
 	if (r->problem)
 		return true;
 	origins->sampling = (struct ms_sampling){ .on = 1,
-		                                  .interval = r->head->interval,
+		                                  .interval = r->told.interval,
 		                                  .samples = r->entries.n,
-		                                  .dropped = r->head->n_dropped };
+		                                  .dropped = r->told.n_dropped };
 	if (!take_all(r))
 		return false;
 	tell(r);

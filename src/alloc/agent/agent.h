@@ -24,13 +24,21 @@ struct ms_agent_entry {
 	uint32_t record;
 };
 
+/* What the table says of itself. */
+struct ms_agent_told {
+	char magic[sizeof(MS_AGENT_MAGIC)];
+	uint64_t interval;
+	uint64_t n_dropped;
+	uint32_t n_used;
+};
+
 struct ms_agent_reading {
 	struct ms_decoding *d;
-	ms_addr at;                     /* of the data; 0: there is none */
-	bool ended;                     /* the agent was taken out; what it knows is of the past */
-	const char *problem;            /* why it is not believed, or NULL */
-	struct ms_agent_data *head;     /* a copy of what is in front of its filter */
-	struct ms_agent_record *record; /* a copy of the one that is looked at */
+	ms_addr at;          /* of the data; 0: there is none */
+	bool ended;          /* the agent was taken out; what it knows is of the past */
+	const char *problem; /* why it is not believed, or NULL */
+	struct ms_agent_told told;
+	struct ms_agent_record *record;               /* a copy of the one that is looked at */
 	struct MS_VEC(struct ms_agent_entry) entries; /* by block */
 	struct ms_unwinder *unwinder;
 	struct ms_map stacks; /* of a hash: the first stack with it, from 1 on */
@@ -38,7 +46,7 @@ struct ms_agent_reading {
 };
 
 /*
- * Find it: sets r->at, or leaves 0; r->ended, r->head, r->problem. Hand over its memory,
+ * Find it: sets r->at, or leaves 0; r->ended, r->told, r->problem. Hand over its memory,
  * which is no root and no block. False without memory.
  */
 ms_must_check bool ms_agent_find(struct ms_agent_reading *r);

@@ -14,21 +14,38 @@ static bool is_private_memory(const struct ms_mapping *m, int prot)
 	return !m->file && !m->shared && !m->name[0] && m->prot == prot;
 }
 
+/* The data itself is aligned as no memory of ours is. */
+static bool read_head(struct ms_agent_reading *r, ms_addr at)
+{
+	struct ms_agent_told *told = &r->told;
+	uint8_t head[HEAD_BYTES];
+
+	if (ms_source_read(r->d->src, at, head, HEAD_BYTES) != HEAD_BYTES)
+		return false;
+#define TAKE(field) \
+	memcpy(&told->field, head + offsetof(struct ms_agent_data, field), sizeof(told->field))
+	TAKE(magic);
+	TAKE(interval);
+	TAKE(n_dropped);
+	TAKE(n_used);
+#undef TAKE
+	return true;
+}
+
 /*
  * Whether the data begins with @m. Memory that came behind it may have been joined to its
  * mapping. Who takes the agent out, but must leave its memory, clears the first letter.
  */
 static bool is_data(struct ms_agent_reading *r, const struct ms_mapping *m)
 {
-	static const char magic[sizeof(r->head->magic)] = MS_AGENT_MAGIC;
+	static const char magic[] = MS_AGENT_MAGIC;
 
 	if (!is_private_memory(m, MS_PROT_READ | MS_PROT_WRITE) ||
-	    ms_range_len(m->range) < sizeof(struct ms_agent_data) ||
-	    ms_source_read(r->d->src, m->range.begin, r->head, HEAD_BYTES) != HEAD_BYTES)
+	    ms_range_len(m->range) < sizeof(struct ms_agent_data) || !read_head(r, m->range.begin))
 		return false;
-	r->ended = r->head->magic[0] == '\0';
-	return (r->ended || r->head->magic[0] == magic[0]) &&
-	       memcmp(r->head->magic + 1, magic + 1, sizeof(magic) - 1) == 0;
+	r->ended = r->told.magic[0] == '\0';
+	return (r->ended || r->told.magic[0] == magic[0]) &&
+	       memcmp(r->told.magic + 1, magic + 1, sizeof(magic) - 1) == 0;
 }
 
 /* Where the agent's code begins, in front of the data; the data's begin if there is none. */
@@ -53,26 +70,25 @@ static bool hand_over_memory(struct ms_agent_reading *r)
 	                     ms_align_up(end, r->d->src->abi.page_bytes));
 }
 
-static const char *judge(const struct ms_agent_data *head)
+static const char *judge(const struct ms_agent_told *told)
 {
-	if (head->interval > longest_interval)
+	if (told->interval > longest_interval)
 		return "its distance between samples makes no sense";
-	return head->n_used > MS_AGENT_RECORDS ? "it has more records than it has room for" : NULL;
+	return told->n_used > MS_AGENT_RECORDS ? "it has more records than it has room for" : NULL;
 }
 
 bool ms_agent_find(struct ms_agent_reading *r)
 {
 	const struct ms_mapping *m;
 
-	r->head = ms_arena_alloc(r->d->arena, HEAD_BYTES);
 	r->record = ms_arena_alloc(r->d->arena, sizeof(*r->record));
-	if (!r->head || !r->record)
+	if (!r->record)
 		return false;
 	ms_vec_for_each (m, &r->d->src->mappings) {
 		if (!is_data(r, m))
 			continue;
 		r->at = m->range.begin;
-		r->problem = judge(r->head);
+		r->problem = judge(&r->told);
 		return hand_over_memory(r);
 	}
 	return true;
