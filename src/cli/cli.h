@@ -20,6 +20,7 @@ enum ms_exit {
 int ms_cmd_scan(int argc, char **argv);
 int ms_cmd_why(int argc, char **argv);
 int ms_cmd_retained(int argc, char **argv);
+int ms_cmd_live(int argc, char **argv);
 int ms_cmd_diff(int argc, char **argv);
 int ms_cmd_trigger(int argc, char **argv);
 int ms_cmd_stacks(int argc, char **argv);

@@ -18,7 +18,7 @@ static const struct command {
 	{ "trigger", ms_cmd_trigger, false },   { "stacks", ms_cmd_stacks, false },
 	{ "heapdump", ms_cmd_heapdump, false }, { "records", ms_cmd_records, false },
 	{ "why", ms_cmd_why, false },           { "retained", ms_cmd_retained, false },
-	{ "diff", ms_cmd_diff, false },
+	{ "diff", ms_cmd_diff, false },         { "live", ms_cmd_live, false },
 };
 
 static const struct command *find(const char *name)

@@ -32,6 +32,7 @@ struct ms_scan_options {
 	bool strict_containers; /* what containers do not use keeps nothing alive (strict/tails.h)
 	                         */
 	bool heap;              /* count all live blocks by type and size */
+	bool sites;             /* list stacks of all live blocks, not of leaks alone */
 	const struct ms_suppressions *suppressions; /* leaks not to tell; NULL: none */
 	struct ms_question question;                /* answer it, and list no leaks */
 	bool ended;     /* the program is at its end, and has given up what it does not need */

@@ -15,6 +15,12 @@ static const struct ms_writer *const answer_writers[] = {
 	&ms_why_json_writer,
 };
 
+static const struct ms_writer *const live_writers[] = {
+	&ms_live_text_writer,
+	&ms_live_folded_writer,
+	&ms_json_writer,
+};
+
 static const struct ms_writer *const retained_writers[] = {
 	&ms_retained_text_writer,
 	&ms_retained_json_writer,
@@ -37,6 +43,11 @@ const struct ms_writer *ms_writer_find(const char *name)
 const struct ms_writer *ms_answer_writer_find(const char *name)
 {
 	return find(answer_writers, sizeof(answer_writers) / sizeof(answer_writers[0]), name);
+}
+
+const struct ms_writer *ms_live_writer_find(const char *name)
+{
+	return find(live_writers, sizeof(live_writers) / sizeof(live_writers[0]), name);
 }
 
 const struct ms_writer *ms_retained_writer_find(const char *name)

@@ -46,6 +46,11 @@ const struct ms_writer *ms_retained_writer_find(const char *name);
 extern const struct ms_writer ms_retained_text_writer;
 extern const struct ms_writer ms_retained_json_writer; /* memscan.retained/1 */
 
+/* And for what lives: ms_report.sites. Its JSON is a report's. */
+const struct ms_writer *ms_live_writer_find(const char *name);
+extern const struct ms_writer ms_live_text_writer;
+extern const struct ms_writer ms_live_folded_writer;
+
 /* Why a possible leak is not called a leak. */
 const char *ms_text_reason(enum ms_reason reason);
 

@@ -141,3 +141,25 @@ def test_a_program_that_searches_itself_finds_its_stacks():
     done = subprocess.run([own, "65536", "1"], stdout=subprocess.PIPE, text=True, timeout=60, check=True)
     innermost = [line for line in done.stdout.splitlines() if "#00" in line]
     assert innermost and "large_leak" in innermost[0], done.stdout
+
+
+def test_live_blocks_by_their_calls():
+    with start("pie", 65536, 2) as target:
+        answer = memscan("live", "--pid", target.pid, "--limit", "all", "--json")
+        text = memscan("live", "--pid", target.pid, "--limit", "1")
+        folded = memscan("live", target.pid, "--format", "folded")
+    assert answer.status == text.status == folded.status == 0, str(answer)
+    report = answer.report
+    assert sums("pie", report["sampled_stacks"], "live") == sums("pie", report["sampled_stacks"], "leaked")
+    by_bytes = [stack["live"]["bytes"] for stack in report["sampled_stacks"]]
+    assert by_bytes == sorted(by_bytes, reverse=True) and len(by_bytes) == report["sampling"]["stacks"]
+    assert sorted(int(line.rsplit(" ", 1)[1]) for line in folded.stdout.splitlines()) == sorted(by_bytes)
+    assert text.stdout.count("#00") == 1
+    assert f"\n{len(by_bytes) - 1} more stacks are not listed: --limit all lists them\n" in text.stdout
+
+
+def test_without_samples_nothing_is_known_of_what_lives():
+    with Target([BUILD / "targets/demo_leaky"]) as target:
+        answer = memscan("live", "--pid", target.pid)
+    assert answer.status == support.COULD_NOT_SCAN and not answer.stdout
+    assert "its allocations are not sampled" in answer.stderr and f"memscan attach {target.pid}" in answer.stderr

@@ -416,6 +416,32 @@ Test(options, of_retained_are_those_of_an_answer_and_a_limit)
 	cr_assert(!parse_why("--limit", "3"));
 }
 
+static bool parse_live(const char *word)
+{
+	char words[2][128] = { "live" };
+	char number[] = "7";
+	char *argv[] = { words[0], number, words[1], NULL };
+
+	strcpy(words[1], word);
+	return ms_options_parse_live(3, argv, &options, &err);
+}
+
+Test(options, of_live_are_a_limit_and_its_own_formats)
+{
+	cr_assert(parse_live("--json"), "%s", err.text);
+	cr_assert_eq(options.id, 7);
+	cr_assert(options.scan.sites && !options.scan.heap);
+	cr_assert_eq(options.scan.limit, 100);
+	cr_assert(parse_live("--format=folded") && options.scan.limit == UINT64_MAX);
+	cr_assert(parse_live("--limit=3") && options.scan.limit == 3);
+	cr_assert(!parse_live("--format=html"));
+	cr_assert_str_eq(err.text, "--format takes text, json or folded, not 'html'");
+	cr_assert(!parse_live("Session") && strstr(err.advice, "memscan live --pid N"));
+	cr_assert(!parse_live("--no-fold"));
+	cr_assert(!parse_retained("--format=folded", NULL), "that of live alone");
+	cr_assert(parse("--pid 7") && !options.scan.sites);
+}
+
 Test(options, help_of_why_lists_its_own)
 {
 	char text[8192] = "";

@@ -19,7 +19,7 @@ enum ms_request { MS_REQUEST_SCAN, MS_REQUEST_HELP, MS_REQUEST_VERSION };
 enum { MS_SUPPRESSION_FILES = 64 };
 
 /* Whose options they are. */
-enum ms_scan_use { MS_USE_SCAN, MS_USE_RUN, MS_USE_WHY, MS_USE_RETAINED };
+enum ms_scan_use { MS_USE_SCAN, MS_USE_RUN, MS_USE_WHY, MS_USE_RETAINED, MS_USE_LIVE };
 
 struct ms_options {
 	enum ms_request request;
@@ -67,10 +67,14 @@ bool ms_options_parse_why(int argc, char **argv, struct ms_options *ret, struct 
 /* The same of memscan retained: a lone number is the process. */
 bool ms_options_parse_retained(int argc, char **argv, struct ms_options *ret, struct ms_error *err);
 
+/* The same of memscan live. */
+bool ms_options_parse_live(int argc, char **argv, struct ms_options *ret, struct ms_error *err);
+
 /* What --help prints. */
 void ms_options_help(FILE *to);
 void ms_options_help_run(FILE *to);
 void ms_options_help_why(FILE *to);
 void ms_options_help_retained(FILE *to);
+void ms_options_help_live(FILE *to);
 
 #endif

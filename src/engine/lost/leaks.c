@@ -371,8 +371,11 @@ static bool write_leaks(struct ms_leak_list *list, struct ms_origin_teller *tell
 
 static bool write_sites(const struct ms_leak_list *list, struct ms_origin_teller *teller)
 {
-	return !list->sites || ms_sites_write(list->sites, list->blocks, list->options->heap,
-	                                      list->options->limit, teller);
+	const struct ms_scan_options *options = list->options;
+
+	return !list->sites ||
+	       ms_sites_write(list->sites, list->blocks, options->heap || options->sites,
+	                      options->limit, teller);
 }
 
 enum ms_status ms_leaks_finish(struct ms_leak_list *list, struct ms_error *err)

@@ -5,9 +5,8 @@
 /*
  * Amounts as a tree, and what is written of it.
  *
- *	leaks.c    a report's leaks become amounts (heap dumps: report/heapdump/amounts.c)
- *	tree.c     amounts become a tree
- *	folded.c html.c     and are written
+ *	leaks.c    a report's leaks, or sites, become amounts (heap dumps:
+ *report/heapdump/amounts.c) tree.c     amounts become a tree folded.c html.c     and are written
  *	writers.c           a report's, as --format has it
  *
  * To add a format: one file with a function as ms_amounts_folded(), for any tree.
@@ -85,6 +84,11 @@ enum ms_amounts_by { MS_AMOUNTS_BY_STACK, MS_AMOUNTS_BY_TYPE };
 ms_must_check enum ms_status ms_amounts_of_leaks(const struct ms_report *report,
                                                  enum ms_amounts_by by, struct ms_arena *arena,
                                                  struct ms_amounts *ret, struct ms_error *err);
+
+/* The same of a report's sites: live blocks, as samples say. */
+ms_must_check enum ms_status ms_amounts_of_sites(const struct ms_report *report,
+                                                 struct ms_arena *arena, struct ms_amounts *ret,
+                                                 struct ms_error *err);
 
 /* ---- for the writers ---- */
 

@@ -18,6 +18,7 @@ static_assert(MS_STACK_FRAMES + 1 <= MS_AMOUNT_MOST_KEYS, "a way has room");
 enum { POSSIBLE, CERTAIN };
 
 static const char *const groups[] = { [POSSIBLE] = "POSSIBLE LEAKS", [CERTAIN] = "LEAKS" };
+static const char *const live_groups[] = { "LIVE" };
 
 struct filler {
 	const struct ms_report *report;
@@ -166,9 +167,9 @@ static bool list_places(struct filler *f)
 /* ---- amounts ---- */
 
 /* Outermost first. */
-static bool add_stack(struct filler *f, const struct ms_leak *leak)
+static bool add_stack(struct filler *f, uint32_t number)
 {
-	const struct ms_stack *stack = &f->report->stacks.at[leak->stack - 1];
+	const struct ms_stack *stack = &f->report->stacks.at[number - 1];
 	struct ms_keys *keys = &f->amounts->keys;
 
 	if (!ms_vec_reserve(f->arena, keys, keys->n + stack->n))
@@ -195,7 +196,7 @@ static bool add_way(struct filler *f, const struct ms_leak *leak)
 		return false;
 	if (f->amounts->second == MS_LEVEL_NAME)
 		return add_key(f, label);
-	return leak->stack ? add_stack(f, leak) : add_key(f, f->first_label + label);
+	return leak->stack ? add_stack(f, leak->stack) : add_key(f, f->first_label + label);
 }
 
 static bool add_leak(struct filler *f, const struct ms_leak *leak)
@@ -215,6 +216,32 @@ static bool add_leak(struct filler *f, const struct ms_leak *leak)
 	return true;
 }
 
+static bool add_site(struct filler *f, const struct ms_site *site)
+{
+	size_t first = f->amounts->keys.n;
+	struct ms_amount *amount = ms_vec_push(f->arena, &f->amounts->list);
+
+	if (!amount || !add_key(f, 0) || !add_stack(f, site->stack))
+		return false;
+	*amount = (struct ms_amount){ .first = first,
+		                      .n = (uint32_t)(f->amounts->keys.n - first),
+		                      .bytes = site->live.bytes,
+		                      .count = site->live.count };
+	return true;
+}
+
+static bool fill_sites(struct filler *f)
+{
+	const struct ms_site *site;
+
+	if (!list_labels(f) || !list_places(f))
+		return false;
+	ms_vec_for_each (site, &f->report->sites)
+		if (!add_site(f, site))
+			return false;
+	return true;
+}
+
 static bool fill(struct filler *f)
 {
 	const struct ms_leak *leak;
@@ -227,6 +254,25 @@ static bool fill(struct filler *f)
 	return true;
 }
 
+static enum ms_status no_memory(struct ms_error *err)
+{
+	(void)ms_fail(err, MS_E_NOMEM, "no memory for the stacks of the leaks");
+	ms_advise(err, "list fewer leaks: --limit N");
+	return MS_E_NOMEM;
+}
+
+enum ms_status ms_amounts_of_sites(const struct ms_report *report, struct ms_arena *arena,
+                                   struct ms_amounts *ret, struct ms_error *err)
+{
+	struct ms_amounts amounts = { .groups = live_groups, .second = MS_LEVEL_PLACE };
+	struct filler f = { .report = report, .arena = arena, .amounts = &amounts };
+
+	if (!fill_sites(&f))
+		return no_memory(err);
+	*ret = amounts;
+	return MS_OK;
+}
+
 enum ms_status ms_amounts_of_leaks(const struct ms_report *report, enum ms_amounts_by by,
                                    struct ms_arena *arena, struct ms_amounts *ret,
                                    struct ms_error *err)
@@ -237,11 +283,8 @@ enum ms_status ms_amounts_of_leaks(const struct ms_report *report, enum ms_amoun
 	};
 	struct filler f = { .report = report, .arena = arena, .amounts = &amounts };
 
-	if (!fill(&f)) {
-		(void)ms_fail(err, MS_E_NOMEM, "no memory for the stacks of the leaks");
-		ms_advise(err, "list fewer leaks: --limit N");
-		return MS_E_NOMEM;
-	}
+	if (!fill(&f))
+		return no_memory(err);
 	*ret = amounts;
 	return MS_OK;
 }

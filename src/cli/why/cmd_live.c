@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* memscan live: a scan that prints which calls allocated what lives, as samples say. */
+
+#include "cli/cli.h"
+#include "cli/scan/command.h"
+#include "cli/why/ask.h"
+
+static enum ms_status check(const struct ms_options *options, const struct ms_report *report,
+                            struct ms_error *err)
+{
+	(void)options;
+	if (report->sampling.on)
+		return MS_OK;
+	(void)ms_fail(err, MS_E_UNSUPPORTED,
+	              "nothing is known of who allocated the blocks of process %d: its "
+	              "allocations are not sampled",
+	              (int)report->target.pid);
+	ms_advise(err, "sample them first: memscan attach %d", (int)report->target.pid);
+	return MS_E_UNSUPPORTED;
+}
+
+static int ask(const struct ms_options *options)
+{
+	static const struct ms_answer_call call = {
+		.find_writer = ms_live_writer_find,
+		.check = check,
+	};
+
+	return ms_answer_ask(&call, options);
+}
+
+int ms_cmd_live(int argc, char **argv)
+{
+	static const struct ms_scan_command command = {
+		.parse = ms_options_parse_live,
+		.help = ms_options_help_live,
+		.act = ask,
+	};
+
+	return ms_scan_command(&command, argc, argv);
+}
