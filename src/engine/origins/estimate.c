@@ -13,8 +13,10 @@ static double probability(double x)
 
 	if (x > large)
 		return 1;
-	for (; x > small; x /= 2)
+	while (x > small) {
+		x /= 2;
 		halved++;
+	}
 	q = x * (1 - x / 2 * (1 - x / 3 * (1 - x / 4 * (1 - x / 5))));
 	/* From half of x to x: 1 - (1 - q)^2, in which nothing cancels out. */
 	while (halved--)

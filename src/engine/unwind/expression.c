@@ -197,7 +197,8 @@ static bool combine(uint64_t op, uint64_t a, uint64_t b, uint64_t *ret)
 		*ret = b < BITS ? a >> b : 0;
 		return true;
 	case SHRA:
-		*ret = (uint64_t)(x >> (b < BITS ? b : BITS - 1));
+		b = b < BITS ? b : BITS - 1;
+		*ret = a >> b | (x < 0 ? ~(UINT64_MAX >> b) : 0);
 		return true;
 	case XOR:
 		*ret = a ^ b;

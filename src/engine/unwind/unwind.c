@@ -137,14 +137,23 @@ static bool find_cfa(struct ms_unwinder *u, const struct ms_row *row, const stru
 	return true;
 }
 
+/* One frame, and where it begins. */
+struct frame {
+	struct ms_unwinder *u;
+	const struct ms_row *row;
+	const struct ms_kept_stack *s;
+	uint64_t cfa;
+};
+
 /* What register @reg is in the caller; false: it is not known. */
-static bool find_register(struct ms_unwinder *u, const struct ms_row *row, unsigned reg,
-                          const struct ms_kept_stack *s, uint64_t cfa, uint64_t *ret)
+static bool find_register(const struct frame *frame, unsigned reg, uint64_t *ret)
 {
-	uint64_t value = (uint64_t)row->value[reg];
+	const struct ms_kept_stack *s = frame->s;
+	uint64_t value = (uint64_t)frame->row->value[reg];
+	uint64_t cfa = frame->cfa;
 	ms_addr at = 0;
 
-	switch ((enum ms_row_how)row->how[reg]) {
+	switch ((enum ms_row_how)frame->row->how[reg]) {
 	case MS_ROW_SAME:
 		*ret = reg == MS_ROW_RSP ? cfa : s->registers[reg];
 		return reg == MS_ROW_RSP || (reg != MS_ROW_RETURN && knows(s, reg));
@@ -159,24 +168,24 @@ static bool find_register(struct ms_unwinder *u, const struct ms_row *row, unsig
 	case MS_ROW_NOWHERE:
 		return false;
 	case MS_ROW_FOUND:
-		return ms_expression_evaluate(reader(u), value, s, &cfa, &at) &&
+		return ms_expression_evaluate(reader(frame->u), value, s, &cfa, &at) &&
 		       ms_kept_word(s, at, ret);
 	case MS_ROW_EVALUATED:
-		return ms_expression_evaluate(reader(u), value, s, &cfa, ret);
+		return ms_expression_evaluate(reader(frame->u), value, s, &cfa, ret);
 	}
 	return false;
 }
 
 static bool step_by_row(struct ms_unwinder *u, const struct ms_row *row, struct ms_kept_stack *s)
 {
+	struct frame frame = { .u = u, .row = row, .s = s };
 	struct ms_kept_stack caller = *s;
-	uint64_t cfa;
 
-	if (!find_cfa(u, row, s, &cfa))
+	if (!find_cfa(u, row, s, &frame.cfa))
 		return false;
 	for (unsigned reg = 0; reg < MS_ROW_REGISTERS; reg++) {
 		uint64_t value = 0;
-		bool known = find_register(u, row, reg, s, cfa, &value);
+		bool known = find_register(&frame, reg, &value);
 
 		set(&caller, reg, known, value);
 	}
