@@ -78,31 +78,33 @@ static void take_registers(const ucontext_t *context)
 /* Keep this function's own frame, and what the C library's unwinder says of it. */
 __attribute__((noinline)) static void keep(void)
 {
-	const struct ms_mapping *map;
 	ucontext_t context;
-	uint64_t left;
 
 	cr_assert_eq(getcontext(&context), 0);
 	take_registers(&context);
 	kept.stack.at = kept.stack.registers[MS_ROW_RSP];
-	map = ms_maps_find(&self.mappings, kept.stack.at);
-	cr_assert(map);
-	left = map->range.end - kept.stack.at;
-	kept.stack.n = left < kept.most ? left : kept.most;
-	cr_assert_eq(read_self(&self, kept.stack.at, kept.bytes, kept.stack.n), kept.stack.n);
+	kept.stack.n = read_self(&self, kept.stack.at, kept.bytes, kept.most);
+	cr_assert(kept.stack.n);
 	kept.stack.bytes = kept.bytes;
 	kept.n_theirs = backtrace(kept.theirs, MOST);
 }
 
-/* The innermost is in keep() at another place, and where bytes end the list ends. */
+/*
+ * The innermost is in keep() at another place, and where bytes end the list ends. With a
+ * sanitizer backtrace() has what stands in front of it, too.
+ */
 static size_t compare(void)
 {
 	ms_addr pcs[MOST];
 	size_t n = ms_unwind(unwinder, &kept.stack, pcs, MOST);
+	size_t more = 0;
 
-	cr_assert(n > 3 && n <= (size_t)kept.n_theirs, "%zu, %d", n, kept.n_theirs);
+	cr_assert(n > 3, "%zu", n);
+	while (more < 3 && pcs[1] != (uintptr_t)kept.theirs[1 + more] - 1)
+		more++;
+	cr_assert(n + more <= (size_t)kept.n_theirs, "%zu, %d", n, kept.n_theirs);
 	for (size_t i = 1; i < n; i++) {
-		uint64_t theirs = (uintptr_t)kept.theirs[i];
+		uint64_t theirs = (uintptr_t)kept.theirs[i + more];
 
 		cr_assert(pcs[i] == theirs - 1 || pcs[i] == theirs, "%zu: %lx, %lx", i, pcs[i],
 		          theirs);
@@ -195,12 +197,11 @@ Test(unwind, passes_the_frame_of_a_signal)
 	cr_expect(compare() > 5);
 }
 
-/* Code without a table, which calls what is given with a frame pointer, and without one. */
+/* Code without a table, which calls what is given with a frame pointer, or with none there. */
 static void call_from_made_code(void (*function)(void), bool frame_pointer)
 {
 	static const uint8_t with[] = { 0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3 };
-	static const uint8_t without[] = { 0x48, 0x83, 0xec, 0x08, 0xff, 0xd7,
-		                           0x48, 0x83, 0xc4, 0x08, 0xc3 };
+	static const uint8_t without[] = { 0x55, 0x31, 0xed, 0xff, 0xd7, 0x5d, 0xc3 };
 	void *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	void (*call)(void (*)(void));
 
@@ -230,7 +231,7 @@ Test(unwind, follows_the_frame_pointer_through_code_without_a_table)
 	call_from_made_code(keep, true);
 	cr_expect(made_frame() > 3);
 	call_from_made_code(keep, false);
-	cr_expect(made_frame() <= 3);
+	cr_expect_eq(made_frame(), 1);
 }
 
 /* ---- expressions ---- */
