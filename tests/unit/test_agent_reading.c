@@ -202,10 +202,16 @@ static void lie_number(struct ms_agent_record *record)
 		a.data->slots[i] += a.data->slots[i] != 0; /* never used */
 }
 
+static void lie_used(struct ms_agent_record *record)
+{
+	(void)record;
+	a.data->n_used = 0;
+}
+
 Test(agent_reading, entries_that_contradict_the_heap_are_left_out)
 {
 	static void (*const lies[])(struct ms_agent_record * record) = {
-		lie_size, lie_block, lie_length, lie_slot, lie_number,
+		lie_size, lie_block, lie_length, lie_slot, lie_number, lie_used,
 	};
 
 	for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {

@@ -56,7 +56,8 @@ static struct {
 	uint8_t bytes[KEPT];
 	void *theirs[MOST];
 	int n_theirs;
-	size_t most; /* bytes to keep */
+	size_t most;  /* bytes to keep */
+	size_t exact; /* addresses that were not called from: those of a signal */
 } kept = { .most = PAGE };
 
 static void take_registers(const ucontext_t *context)
@@ -108,6 +109,7 @@ static size_t compare(void)
 
 		cr_assert(pcs[i] == theirs - 1 || pcs[i] == theirs, "%zu: %lx, %lx", i, pcs[i],
 		          theirs);
+		kept.exact += pcs[i] == theirs;
 	}
 	return n;
 }
@@ -130,6 +132,7 @@ Test(unwind, finds_the_calls_that_the_compilers_unwinder_finds)
 	(void)compare();
 	descend(12);
 	cr_expect(compare() > 13);
+	cr_expect_eq(kept.exact, 0);
 }
 
 Test(unwind, ends_where_the_bytes_end)
@@ -195,6 +198,7 @@ Test(unwind, passes_the_frame_of_a_signal)
 	cr_assert_neq(signal(SIGUSR1, on_signal), SIG_ERR);
 	(void)raise(SIGUSR1);
 	cr_expect(compare() > 5);
+	cr_expect_eq(kept.exact, 2, "the trampoline, and where it leads back to");
 }
 
 /* Code without a table, which calls what is given with a frame pointer, or with none there. */
