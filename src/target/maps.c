@@ -267,3 +267,17 @@ const struct ms_mapping *ms_maps_find(const struct ms_mappings *maps, ms_addr ad
 {
 	return ms_range_find(maps, addr);
 }
+
+const struct ms_mapping *ms_maps_head(const struct ms_mappings *maps, const struct ms_mapping *map)
+{
+	const struct ms_mapping *head = map;
+
+	/* Copies of one library (dlmopen) each begin with the mapping of offset 0. */
+	while (head > maps->at && head->offset) {
+		head--;
+		if (head->inode == map->inode && head->dev_major == map->dev_major &&
+		    head->dev_minor == map->dev_minor && !head->offset)
+			return head;
+	}
+	return head->offset ? NULL : head;
+}

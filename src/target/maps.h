@@ -51,4 +51,10 @@ ms_must_check enum ms_status ms_maps_parse_flagged(char *text, const char *flag,
 /* The mapping that holds @addr, or NULL. */
 const struct ms_mapping *ms_maps_find(const struct ms_mappings *maps, ms_addr addr);
 
+/*
+ * The first mapping of the file that @map maps a part of, where its ELF header is; NULL when
+ * that is not mapped.
+ */
+const struct ms_mapping *ms_maps_head(const struct ms_mappings *maps, const struct ms_mapping *map);
+
 #endif

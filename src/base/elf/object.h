@@ -77,6 +77,10 @@ bool ms_object_is_program(struct ms_reader from, const struct ms_object *object)
 ms_addr ms_dynamic_function(struct ms_reader from, const struct ms_dynamic *dynamic,
                             const char *name);
 
+/* The same, and how long it says that the function is; it begins at 0 when there is none. */
+struct ms_range ms_dynamic_code(struct ms_reader from, const struct ms_dynamic *dynamic,
+                                const char *name);
+
 /* Whether the object wants the symbol @name from others. */
 bool ms_dynamic_imports(struct ms_reader from, const struct ms_dynamic *dynamic, const char *name);
 

@@ -30,6 +30,7 @@ struct wanted {
 	struct ms_reader from;
 	const struct ms_dynamic *dynamic;
 	const char *name;
+	uint64_t *ret_bytes; /* of the function that is found; NULL: not asked for */
 };
 
 /* Number @index of the table at @table. */
@@ -63,6 +64,8 @@ static ms_addr function_at(const struct wanted *w, uint32_t index)
 	if (symbol.st_shndx == SHN_UNDEF || !symbol.st_value ||
 	    (type != STT_FUNC && type != STT_NOTYPE) || ELF64_ST_BIND(symbol.st_info) == STB_LOCAL)
 		return 0;
+	if (w->ret_bytes)
+		*w->ret_bytes = symbol.st_size;
 	return w->dynamic->bias + symbol.st_value;
 }
 
@@ -134,16 +137,31 @@ static ms_addr find_by_hash(const struct wanted *w)
 	return found;
 }
 
+static ms_addr find_function(const struct wanted *w)
+{
+	if (!w->dynamic->symbols || !w->dynamic->strings)
+		return 0;
+	if (w->dynamic->gnu_hash)
+		return find_by_gnu_hash(w);
+	return w->dynamic->hash ? find_by_hash(w) : 0;
+}
+
 ms_addr ms_dynamic_function(struct ms_reader from, const struct ms_dynamic *dynamic,
                             const char *name)
 {
-	const struct wanted w = { from, dynamic, name };
+	const struct wanted w = { from, dynamic, name, NULL };
 
-	if (!dynamic->symbols || !dynamic->strings)
-		return 0;
-	if (dynamic->gnu_hash)
-		return find_by_gnu_hash(&w);
-	return dynamic->hash ? find_by_hash(&w) : 0;
+	return find_function(&w);
+}
+
+struct ms_range ms_dynamic_code(struct ms_reader from, const struct ms_dynamic *dynamic,
+                                const char *name)
+{
+	uint64_t bytes = 0;
+	const struct wanted w = { from, dynamic, name, &bytes };
+	ms_addr begin = find_function(&w);
+
+	return (struct ms_range){ begin, begin + bytes >= begin ? begin + bytes : begin };
 }
 
 /* How many symbols there are among which those wanted from others are. */
@@ -161,7 +179,7 @@ static uint32_t count_imports(const struct wanted *w)
 
 bool ms_dynamic_imports(struct ms_reader from, const struct ms_dynamic *dynamic, const char *name)
 {
-	const struct wanted w = { from, dynamic, name };
+	const struct wanted w = { from, dynamic, name, NULL };
 	uint32_t n = dynamic->symbols && dynamic->strings ? count_imports(&w) : 0;
 	Elf64_Sym symbol;
 

@@ -39,6 +39,38 @@ bool ms_image_find(struct ms_image *image, const char *name, ms_addr *ret)
 	return true;
 }
 
+bool ms_image_find_code(struct ms_image *image, const char *name, struct ms_range *ret)
+{
+	const struct ms_reader from = { read_image, image };
+	const struct ms_object *object = &image->object;
+	struct ms_dynamic dynamic;
+	struct ms_range code;
+
+	if (!object->dynamic)
+		return false;
+	dynamic = ms_dynamic_read(from, object->dynamic, object->bias);
+	code = ms_dynamic_code(from, &dynamic, name);
+	if (!ms_range_has(object->span, code.begin) || code.end > object->span.end)
+		return false;
+	*ret = code;
+	return true;
+}
+
+bool ms_image_has_allocator(struct ms_image *image)
+{
+	/* Source: what libjemalloc.so.2, libtcmalloc*.so.4 and libmimalloc.so.2 export. */
+	static const char *const own[] = { "mallctl", "je_mallctl", "_rjem_mallctl", "tc_malloc",
+		                           "mi_malloc" };
+	ms_addr at;
+
+	if (!ms_image_find(image, "malloc", &at))
+		return false;
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+		if (ms_image_find(image, own[i], &at))
+			return true;
+	return false;
+}
+
 bool ms_image_is_program(struct ms_image *image)
 {
 	return ms_object_is_program((struct ms_reader){ read_image, image }, &image->object);

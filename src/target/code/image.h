@@ -28,6 +28,12 @@ bool ms_image_open(int mem_fd, ms_addr base, struct ms_image *ret);
 /* Find a function that the image exports. */
 bool ms_image_find(struct ms_image *image, const char *name, ms_addr *ret);
 
+/* The same with its length, which may be 0. */
+bool ms_image_find_code(struct ms_image *image, const char *name, struct ms_range *ret);
+
+/* Whether it exports malloc and a function of its own of an allocator that is known by it. */
+bool ms_image_has_allocator(struct ms_image *image);
+
 /* Whether it is a program that is linked dynamically. */
 bool ms_image_is_program(struct ms_image *image);
 

@@ -31,12 +31,9 @@
 enum { BEFORE_MALLOC = 0x6400, BEHIND_INFO = 0x1000 };
 
 /*
- * Source: what libjemalloc.so.2 (5.2.1, 5.3.0), libtcmalloc*.so.4 (2.8.1, 2.10) and
- * libmimalloc.so.2 (2.0.9) export; their text has 0.7 MiB at most. Where such a function is
- * exported by something larger, that has another purpose, too.
+ * Source: the text of libjemalloc.so.2 (5.2.1, 5.3.0), libtcmalloc*.so.4 (2.8.1, 2.10) and
+ * libmimalloc.so.2 (2.0.9) has 0.7 MiB at most. What is larger has another purpose, too.
  */
-static const char *const allocators[] = { "mallctl", "je_mallctl", "_rjem_mallctl", "tc_malloc",
-	                                  "mi_malloc" };
 enum { MOST_TEXT = 4 << 20 };
 
 static void add(struct ms_range *ranges, uint32_t *n, struct ms_range range)
@@ -61,33 +58,10 @@ static void add_any(struct ms_collection *shared, struct ms_range text)
 		shared->all_code[shared->n_all_code++] = text;
 }
 
-/* The first mapping of the file that @text maps a part of: its ELF header is there. */
-static const struct ms_mapping *head_of(const struct ms_mappings *maps,
-                                        const struct ms_mapping *text)
-{
-	const struct ms_mapping *map = text;
-
-	/* Copies of one library (dlmopen) each begin with the mapping of offset 0. */
-	while (map > maps->at && map->offset) {
-		map--;
-		if (map->inode == text->inode && map->dev_major == text->dev_major &&
-		    map->dev_minor == text->dev_minor && !map->offset)
-			return map;
-	}
-	return map->offset ? NULL : map;
-}
-
 static bool is_allocator(struct ms_image *image, struct ms_range text)
 {
-	ms_addr at;
-
-	if (ms_image_is_program(image) || ms_range_len(text) > MOST_TEXT ||
-	    !ms_image_find(image, "malloc", &at))
-		return false;
-	for (size_t i = 0; i < sizeof(allocators) / sizeof(allocators[0]); i++)
-		if (ms_image_find(image, allocators[i], &at))
-			return true;
-	return false;
+	return !ms_image_is_program(image) && ms_range_len(text) <= MOST_TEXT &&
+	       ms_image_has_allocator(image);
 }
 
 /*
@@ -117,7 +91,7 @@ static bool add_musl(struct ms_collection *shared, const struct ms_image *image,
 static void look_at(int mem_fd, const struct ms_mappings *maps, const struct ms_mapping *text,
                     struct ms_collection *shared, struct ms_arena *arena)
 {
-	const struct ms_mapping *head = head_of(maps, text);
+	const struct ms_mapping *head = ms_maps_head(maps, text);
 	struct ms_image image;
 	ms_addr malloc_at;
 	ms_addr info_at;
@@ -171,7 +145,7 @@ static void look_for_linked(int mem_fd, const struct ms_mappings *maps,
 	if (!shared->wanted.n)
 		return;
 	ms_vec_for_each (map, maps) {
-		const struct ms_mapping *head = head_of(maps, map);
+		const struct ms_mapping *head = ms_maps_head(maps, map);
 		struct ms_linked_code code;
 		struct ms_image image;
 
