@@ -115,8 +115,9 @@ void ms_collection_set_signals(void)
 	(void)sigprocmask(SIG_SETMASK, &all, NULL);
 }
 
-static void set_tick(suseconds_t every_us)
+void ms_collection_set_tick(bool on)
 {
+	const suseconds_t every_us = on ? MS_TICK_NS / 1000 : 0;
 	const struct itimerval tick = { { 0, every_us }, { 0, every_us } };
 
 	(void)setitimer(ITIMER_REAL, &tick, NULL);
@@ -144,7 +145,7 @@ static void populate(struct ms_collection *shared)
 	              MADV_POPULATE_WRITE);
 }
 
-static void clear_results(struct ms_collection *shared)
+void ms_collection_clear(struct ms_collection *shared)
 {
 	memset(&shared->error, 0, sizeof(shared->error));
 	memset(&shared->clone_error, 0, sizeof(shared->clone_error));
@@ -161,6 +162,16 @@ static void clear_results(struct ms_collection *shared)
 	shared->steps = 0;
 	shared->freeze_ns = 0;
 	shared->pause_ns = 0;
+}
+
+bool ms_collection_begin(struct ms_collection *shared)
+{
+	ms_collection_set_signals();
+	if (!follow_parent())
+		return false;
+	ms_collection_clear(shared);
+	populate(shared);
+	return true;
 }
 
 /* What the collection process works with. */
@@ -208,7 +219,7 @@ static bool serve_standing(struct server *s)
 	for (;;) {
 		switch (hear(s->channel)) {
 		case MESSAGE_CLONE:
-			set_tick(MS_TICK_NS / 1000);
+			ms_collection_set_tick(true);
 			if (!answer(s, make_clone(s)))
 				return false;
 			break;
@@ -258,9 +269,9 @@ static bool serve_image(struct server *s)
 	ms_proc_write(s->cloner.image, "oom_score_adj", MS_SCORE_FIRST);
 	urgency = ms_urgent_begin();
 	ms_urgent_set(s->cloner.image);
-	set_tick(MS_TICK_NS / 1000);
+	ms_collection_set_tick(true);
 	ms_clone_finish_malloc(&s->cloner);
-	set_tick(0);
+	ms_collection_set_tick(false);
 	ms_urgent_end(urgency);
 	answered = answer(s, MS_OK);
 	keep_image(s);
@@ -274,16 +285,16 @@ static int serve_frozen(struct server *s)
 	bool answered = false;
 	enum ms_status st;
 
-	set_tick(MS_TICK_NS / 1000);
+	ms_collection_set_tick(true);
 	st = freeze(s, &s->shared->error);
 	if (!st && s->shared->clone_wanted)
 		st = ms_clone_note_inside(&s->cloner, &s->shared->error);
-	set_tick(0);
+	ms_collection_set_tick(false);
 	if (!st && answer(s, MS_OK))
 		asked = serve_standing(s);
-	set_tick(MS_TICK_NS / 1000);
+	ms_collection_set_tick(true);
 	ms_freezer_release(&s->freezer);
-	set_tick(0);
+	ms_collection_set_tick(false);
 	ms_urgent_end(urgency);
 	if (st)
 		(void)answer(s, st);
@@ -299,11 +310,8 @@ int ms_collection_serve(struct ms_collection *shared, int channel)
 	enum ms_status st;
 	int status = 1;
 
-	ms_collection_set_signals();
-	if (!follow_parent())
+	if (!ms_collection_begin(shared))
 		return 1;
-	clear_results(shared);
-	populate(shared);
 	if (hear(channel) != MESSAGE_FREEZE)
 		return 1;
 	st = ms_freezer_init(&s.freezer, shared, &shared->error);
@@ -370,7 +378,7 @@ static void finish_in(struct server *s, pid_t sweeper)
 
 	if (!s->cloner.insiders.n)
 		return;
-	set_tick(MS_TICK_NS / 1000);
+	ms_collection_set_tick(true);
 	if (vectors && !ptrace(PTRACE_SEIZE, sweeper, NULL, NULL) &&
 	    !ptrace(PTRACE_INTERRUPT, sweeper, NULL, NULL))
 		ms_tracee_wait(&tracee, STOP_TICKS);
@@ -379,7 +387,7 @@ static void finish_in(struct server *s, pid_t sweeper)
 	(void)ptrace(PTRACE_DETACH, sweeper, NULL, NULL);
 	if (!done)
 		s->shared->n_unrolled += (uint32_t)s->cloner.insiders.n;
-	set_tick(0);
+	ms_collection_set_tick(false);
 }
 
 static bool add_own(const struct ms_self_collection *self, const struct ms_arena *arena)
@@ -402,11 +410,11 @@ static enum ms_status serve_self_frozen(struct server *s, const struct ms_self_c
 	bool asked = false;
 
 	self->shared->sweeper_urgency = urgency; /* it is our child */
-	set_tick(MS_TICK_NS / 1000);
+	ms_collection_set_tick(true);
 	st = freeze(s, err);
 	if (!st)
 		st = ms_clone_note_inside(&s->cloner, err);
-	set_tick(0);
+	ms_collection_set_tick(false);
 	if (!st && !add_own(self, &s->freezer.arena))
 		st = ms_fail(err, MS_E_NOMEM, "no memory for the list of memscan's own memory");
 	if (!st)
@@ -414,9 +422,9 @@ static enum ms_status serve_self_frozen(struct server *s, const struct ms_self_c
 	(void)close(channel[1]);
 	if (!st)
 		asked = serve_standing(s);
-	set_tick(MS_TICK_NS / 1000);
+	ms_collection_set_tick(true);
 	ms_freezer_release(&s->freezer);
-	set_tick(0);
+	ms_collection_set_tick(false);
 	ms_urgent_end(urgency);
 	if (asked) {
 		finish_in(s, *ret);
@@ -432,7 +440,7 @@ enum ms_status ms_collection_serve_self(const struct ms_self_collection *self, p
 	int channel[2];
 	enum ms_status st;
 
-	clear_results(self->shared);
+	ms_collection_clear(self->shared);
 	populate(self->shared);
 	self->shared->clone_wanted = true; /* that is: no thread is rolled while it stands */
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel))

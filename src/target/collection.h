@@ -125,6 +125,19 @@ int ms_collection_serve(struct ms_collection *shared, int channel);
 /* Block all signals of this process and forget its handlers; SIGALRM ticks. */
 void ms_collection_set_signals(void);
 
+/* Tick, so that no wait for a thread is without end, or stop to. */
+void ms_collection_set_tick(bool on);
+
+/*
+ * For who freezes without serving: the life of a collection process begins. It ends with its
+ * parent, what a terminal sends does not reach it, and memory for the freeze is there.
+ * Returns false when the parent has ended.
+ */
+bool ms_collection_begin(struct ms_collection *shared);
+
+/* Forget what a freeze has found, before another one. */
+void ms_collection_clear(struct ms_collection *shared);
+
 /* A program that searches itself, as its collection process sees it. */
 struct ms_self_collection {
 	struct ms_collection *shared;

@@ -394,3 +394,30 @@ enum ms_status ms_freeze(struct ms_freezer *freezer, struct ms_error *err)
 	shared->freeze_ns = ms_now_ns() - freezer->begun_ns;
 	return st;
 }
+
+static enum ms_status freeze_one(struct ms_freezer *freezer, pid_t tid, struct ms_error *err)
+{
+	enum ms_status st = seize(freezer, tid, err);
+
+	if (st)
+		return st;
+	if (!freezer->tracees.n)
+		return ms_fail(err, MS_E_GONE, "thread %d ended", tid);
+	ms_tracee_wait(&freezer->tracees.at[0], FIRST_TICKS);
+	if (freezer->tracees.at[0].state == MS_TRACEE_RUNNING)
+		return ms_fail(err, MS_E_BUSY, "thread %d did not stop", tid);
+	drop_gone(freezer);
+	st = check_program(freezer, err);
+	return st ? st : ms_capture(freezer, err);
+}
+
+enum ms_status ms_freeze_thread(struct ms_freezer *freezer, pid_t tid, struct ms_error *err)
+{
+	enum ms_status st;
+
+	freezer->begun_ns = ms_now_ns();
+	freezer->deadline_ns = freezer->begun_ns + freezer->shared->timeout_ns;
+	st = freeze_one(freezer, tid, err);
+	freezer->shared->freeze_ns = ms_now_ns() - freezer->begun_ns;
+	return st;
+}

@@ -80,7 +80,14 @@ ms_must_check enum ms_status ms_freezer_init(struct ms_freezer *freezer,
 /* Stop every thread and write what each holds to shared->threads. */
 ms_must_check enum ms_status ms_freeze(struct ms_freezer *freezer, struct ms_error *err);
 
-/* Let go of every thread, whether ms_freeze() succeeded or not. */
+/*
+ * Stop one thread alone, and write what it holds to shared->threads. MS_E_BUSY when it does not
+ * stop at once.
+ */
+ms_must_check enum ms_status ms_freeze_thread(struct ms_freezer *freezer, pid_t tid,
+                                              struct ms_error *err);
+
+/* Let go of every thread, whether freezing succeeded or not. */
 void ms_freezer_release(struct ms_freezer *freezer);
 
 /*
