@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_TARGET_FUNCTIONS_H
+#define MS_TARGET_FUNCTIONS_H
+
+/*
+ * The functions of malloc in a running process, and where in each a jump can be put.
+ *
+ * They are found by the C library's own table of symbols, in the process's memory. What stood
+ * there before anyone changed it is what the library's file has: that is read, too, and what
+ * differs is another tool's.
+ */
+
+#include <sys/types.h>
+
+#include "base/arena.h"
+#include "base/status.h"
+#include "engine/source.h"
+#include "target/inject/agent/agent.h"
+#include "target/inject/place.h"
+
+struct ms_malloc_function {
+	bool found;           /* it has a place; as others, it may be diverted already */
+	bool is_other_name;   /* of one that has a place: nothing is lost */
+	const char *left_out; /* why it has none */
+	struct ms_place place;
+};
+
+struct ms_malloc_functions {
+	const char *file;     /* the C library's, as the memory map has it */
+	const char *in_front; /* that of a malloc which may pass calls on; NULL: there is none */
+	char version[16];     /* "2.36" */
+	struct ms_range text; /* its instructions */
+	struct ms_malloc_function at[MS_AGENT_N];
+};
+
+/* What the C library calls it. */
+const char *ms_function_name(enum ms_agent_function function);
+
+/* Where they are looked for: in a process, which runs. */
+struct ms_malloc_functions_in {
+	pid_t tid;                      /* a thread of it */
+	int mem_fd;                     /* /proc/tid/mem, to read */
+	const struct ms_mappings *maps; /* of the process */
+};
+
+/*
+ * Find them.
+ *
+ * @ret: its names are those of the maps
+ *
+ * Returns MS_E_UNSUPPORTED, with what to do, when no C library of GNU's is there, one of another
+ * version than those that are known, two of them, or another allocator; when malloc, free or
+ * realloc has no place.
+ */
+ms_must_check enum ms_status ms_malloc_functions_find(const struct ms_malloc_functions_in *in,
+                                                      struct ms_arena *arena,
+                                                      struct ms_malloc_functions *ret,
+                                                      struct ms_error *err);
+
+/* The bytes of a window: what the file has; anything that is neither that nor a jump of ours. */
+enum ms_window {
+	MS_WINDOW_PLAIN,
+	MS_WINDOW_OURS, /* the jump to @slot */
+	MS_WINDOW_FOREIGN,
+};
+
+/* What of these stands at @place now; at the entry itself a debugger's breakpoint may be. */
+enum ms_window ms_window_look(int mem_fd, const struct ms_place *place, ms_addr slot);
+
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "target/inject/gap.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/page.h"
+
+static const uint64_t reach = (UINT64_C(1) << 31) - (1 << 20); /* of a jump, with some to spare */
+static const ms_addr user_end = UINT64_C(0x7ffffffff000);      /* TASK_SIZE, x86-64 */
+static const uint64_t heap_growth = UINT64_C(1) << 30;
+static const uint64_t stack_growth = UINT64_C(1) << 28;
+
+enum { APART = 16 * MS_PAGE_BYTES }; /* from neighbours: no mapping becomes one with ours */
+
+uint64_t ms_gap_bytes(void)
+{
+	return MS_AGENT_TEXT_BYTES + ms_align_up(sizeof(struct ms_agent_data), MS_PAGE_BYTES);
+}
+
+/* What of the space between @below and @above (NULL: there is none) may be used. */
+static struct ms_range usable(const struct ms_mapping *below, const struct ms_mapping *above,
+                              ms_addr least)
+{
+	struct ms_range gap = { below ? below->range.end : least,
+		                above ? above->range.begin : user_end };
+	uint64_t under = APART, over = APART;
+
+	if (below && !strcmp(below->name, "[heap]"))
+		under = heap_growth;
+	if (above && !strcmp(above->name, "[stack]"))
+		over = stack_growth;
+	if (gap.end <= gap.begin || gap.end - gap.begin < under + over)
+		return (struct ms_range){ 0, 0 };
+	return (struct ms_range){ gap.begin + under, gap.end - over };
+}
+
+static uint64_t distance(ms_addr a, ms_addr b)
+{
+	return a < b ? b - a : a - b;
+}
+
+ms_addr ms_gap_find(const struct ms_mappings *maps, struct ms_range text, ms_addr least)
+{
+	uint64_t bytes = ms_gap_bytes();
+	struct ms_range near = { text.end > reach ? text.end - reach : 0, text.begin + reach };
+	ms_addr best = 0;
+
+	for (size_t i = 0; i <= maps->n; i++) {
+		struct ms_range gap =
+			ms_range_common(near, usable(i ? &maps->at[i - 1] : NULL,
+		                                     i < maps->n ? &maps->at[i] : NULL, least));
+		ms_addr at;
+
+		if (ms_range_len(gap) < bytes)
+			continue;
+		/* The end that is nearer: what is loaded later then has the rest in one piece. */
+		at = gap.begin >= text.end ? ms_align_up(gap.begin, MS_PAGE_BYTES)
+		                           : ms_align_down(gap.end - bytes, MS_PAGE_BYTES);
+		if (at >= gap.begin && at + bytes <= gap.end &&
+		    (!best || distance(at, text.begin) < distance(best, text.begin)))
+			best = at;
+	}
+	return best;
+}
+
+ms_addr ms_gap_find_agent(int mem_fd, const struct ms_mappings *maps,
+                          struct ms_agent_head *ret_head)
+{
+	for (size_t i = 0; i + 1 < maps->n; i++) {
+		const struct ms_mapping *text = &maps->at[i], *data = text + 1;
+		ms_addr at = text->range.end - MS_AGENT_TEXT_BYTES;
+		struct ms_agent_head head;
+
+		if (text->prot != (MS_PROT_READ | MS_PROT_EXEC) || text->inode || text->shared ||
+		    ms_range_len(text->range) < MS_AGENT_TEXT_BYTES || data->inode ||
+		    data->prot != (MS_PROT_READ | MS_PROT_WRITE) ||
+		    data->range.begin != text->range.end ||
+		    ms_range_len(data->range) < ms_gap_bytes() - MS_AGENT_TEXT_BYTES)
+			continue;
+		if (pread(mem_fd, &head, sizeof(head), (off_t)at) == sizeof(head) &&
+		    !memcmp(head.magic, MS_AGENT_TEXT_MAGIC, sizeof(head.magic))) {
+			*ret_head = head;
+			return at;
+		}
+	}
+	return 0;
+}

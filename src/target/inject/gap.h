@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_TARGET_GAP_H
+#define MS_TARGET_GAP_H
+
+/* Where in a process there is room for the agent, and where one is already. */
+
+#include "engine/source.h"
+#include "target/inject/agent/agent.h"
+
+/* From the begin of its text to the end of its data. */
+uint64_t ms_gap_bytes(void);
+
+/*
+ * The place for the agent: from every byte of it each of @text can be reached by a jump of
+ * 32 bits. It leaves the heap and the stack room to grow.
+ *
+ * @least: the lowest address that a process may map
+ *
+ * Returns 0 when there is none.
+ */
+ms_addr ms_gap_find(const struct ms_mappings *maps, struct ms_range text, ms_addr least);
+
+/*
+ * The agent's text in a process, or 0: the last MS_AGENT_TEXT_BYTES of a mapping that is read and
+ * executed, in front of one that is read and written, with the magic word in front.
+ *
+ * @mem_fd: the process's memory
+ */
+ms_addr ms_gap_find_agent(int mem_fd, const struct ms_mappings *maps,
+                          struct ms_agent_head *ret_head);
+
+#endif
