@@ -162,7 +162,7 @@ NOT_IN_LIBRARY := src/report/json.c src/report/stacks.c src/report/writers.c src
                   src/scan/confirm.c \
                   $(filter-out src/report/json/fields.c,$(wildcard src/report/json/*.c)) \
                   $(wildcard src/report/answers/retained.c src/report/sites/live.c src/report/diff/*.c src/report/amounts/*.c src/report/heapdump/*.c src/report/records/*.c \
-                             src/target/run/*.c src/target/inject/*.c src/target/inject/agent/*.c \
+                             src/target/run/*.c src/target/inject/*.c src/target/inject/agent/*.c src/target/inject/stopped/*.c \
                              src/target/stacks/*.c src/cli/*.c src/cli/*/*.c src/sym/*.c src/sym/*/*.c src/shim/*.c src/shim/*/*.c)
 LIBRARY := $(filter-out $(NOT_IN_LIBRARY),$(SRC))
 SONAME  := libmemunreachable.so.1

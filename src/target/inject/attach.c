@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "target/inject/attach.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/ending.h"
+#include "target/inject/sharing.h"
+#include "target/inject/stopped/steps.h"
+#include "target/maps.h"
+#include "target/proc.h"
+#include "target/target.h"
+#include "target/urgent.h"
+
+enum {
+	MOST_TRIES = 60, /* of a stop that met a process in the wrong moment */
+	LEAST_ADDRESS = 1 << 20,
+	NAP_FIRST_NS = 1000000,
+	NAP_MOST_NS = 20000000,
+};
+
+/* What a stop takes longer than its own time limit before it is ended from outside. */
+static const uint64_t grace_ns = UINT64_C(3000000000);
+
+/* ---- a process for a stop ---- */
+
+static int be_stopper(struct ms_attaching *a, ms_attach_step *body)
+{
+	struct ms_error *err = &a->answer->err;
+	int urgency;
+
+	if (!ms_collection_begin(a->shared))
+		return 1;
+	urgency = ms_urgent_begin();
+	ms_collection_set_tick(true);
+	err->status = body(a, err);
+	ms_collection_set_tick(false);
+	ms_urgent_end(urgency);
+	a->answer->pause_ns = a->shared->pause_ns;
+	return 0;
+}
+
+/* Wait for its end; its death is what frees the target. */
+static int await(const struct ms_attaching *a, pid_t pid)
+{
+	uint64_t deadline_ns = ms_now_ns() + a->call->timeout_ns + grace_ns;
+	uint64_t nap_ns = 50000;
+	int status = 0;
+
+	while (waitpid(pid, &status, WNOHANG) == 0) {
+		if (ms_now_ns() > deadline_ns)
+			(void)kill(pid, SIGKILL);
+		ms_sleep_ns(nap_ns);
+		if (nap_ns < 1000000)
+			nap_ns *= 2;
+	}
+	return status;
+}
+
+/* Have @body done in a process of its own: whatever it leaves traced or stopped goes with it. */
+static enum ms_status have_done(struct ms_attaching *a, ms_attach_step *body, struct ms_error *err)
+{
+	pid_t original = getpid();
+	pid_t pid;
+	int status;
+
+	*a->answer = (struct ms_stop_answer){ .err = { .status = MS_E_DIED } };
+	pid = fork();
+	if (pid < 0)
+		return ms_fail_sys(err, errno, "cannot start a process");
+	if (pid == 0) {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != original)
+			_exit(1);
+		(void)prctl(PR_SET_NAME, "memscan-attach");
+		_exit(be_stopper(a, body));
+	}
+	status = await(a, pid);
+	if (!WIFEXITED(status) || WEXITSTATUS(status)) {
+		(void)ms_fail(
+			err, MS_E_DIED,
+			"the process that stopped process %d ended unexpectedly; that runs on",
+			a->call->pid);
+		ms_advise(err, "see memscan attach --status %d, and try again", a->call->pid);
+		return err->status;
+	}
+	ms_error_take(err, &a->answer->err);
+	return err->status;
+}
+
+static bool has_time(const struct ms_attach_call *call)
+{
+	return ms_now_ns() < call->begun_ns + call->timeout_ns;
+}
+
+/* Another memscan is there, which goes in a moment; of the two each may have met the other. */
+static bool met_memscan(const struct ms_error *err)
+{
+	return err->status == MS_E_DENIED && strstr(err->text, "(memscan");
+}
+
+/* The same again while it comes in a moment in which nothing can be done. */
+static enum ms_status have_done_in_time(struct ms_attaching *a, ms_attach_step *body,
+                                        struct ms_attached *ret, struct ms_error *err)
+{
+	/* Two of us are not to meet again. */
+	uint64_t nap_ns = NAP_FIRST_NS + (uint64_t)(getpid() % 8) * (NAP_FIRST_NS / 4);
+	enum ms_status st;
+
+	for (int i = 0;; i++) {
+		st = have_done(a, body, err);
+		ret->n_looks++;
+		if (a->answer->pause_ns > ret->pause_ns)
+			ret->pause_ns = a->answer->pause_ns;
+		if ((st != MS_E_BUSY && !met_memscan(err)) || i == MOST_TRIES || !has_time(a->call))
+			return st;
+		ms_sleep_ns(nap_ns);
+		if (nap_ns < NAP_MOST_NS)
+			nap_ns *= 2;
+	}
+}
+
+/* Take it out, and look again until no thread is in it. */
+static enum ms_status take_out_all(struct ms_attaching *a, struct ms_attached *ret,
+                                   struct ms_error *err)
+{
+	uint64_t nap_ns = NAP_FIRST_NS;
+	enum ms_status st = have_done_in_time(a, ms_attach_take_out, ret, err);
+	struct ms_error ignored;
+
+	if (st)
+		return st;
+	ret->inside = a->answer->inside;
+	ret->kept = !a->answer->unmapped;
+	while (ret->kept && ret->inside && ret->n_looks < MS_ATTACH_MOST_LOOKS &&
+	       has_time(a->call)) {
+		ms_sleep_ns(nap_ns);
+		if (nap_ns < NAP_MOST_NS)
+			nap_ns *= 2;
+		/* It is detached, whether it can be looked at again or not. */
+		if (have_done_in_time(a, ms_attach_take_out, ret, &ignored))
+			break;
+		ret->inside = a->answer->inside;
+		ret->kept = !a->answer->unmapped;
+	}
+	return MS_OK;
+}
+
+/* ---- what is known before ---- */
+
+static enum ms_status check_state(pid_t pid, struct ms_error *err)
+{
+	char state = ms_proc_state(ms_proc_thread_of(pid));
+
+	if (state != 'T')
+		return MS_OK;
+	(void)ms_fail(err, MS_E_DENIED, "process %d is stopped by a signal", pid);
+	ms_advise(err, "let it go on (kill -CONT %d) and try again", pid);
+	return err->status;
+}
+
+/* A child of vfork() is gone in a moment. */
+static enum ms_status check_sharing(const struct ms_attach_call *call, struct ms_error *err)
+{
+	uint64_t nap_ns = NAP_FIRST_NS;
+	enum ms_status st = ms_sharing_check(call->pid, err);
+
+	for (int i = 1; st == MS_E_BUSY && i < MOST_TRIES && has_time(call); i++) {
+		ms_sleep_ns(nap_ns);
+		if (nap_ns < NAP_MOST_NS)
+			nap_ns *= 2;
+		st = ms_sharing_check(call->pid, err);
+	}
+	return st;
+}
+
+static enum ms_status open_memory(struct ms_attaching *a, int flags, struct ms_error *err)
+{
+	pid_t tid = ms_proc_thread_of(a->call->pid);
+	int fd = ms_proc_open(tid, "mem", flags | O_CLOEXEC);
+
+	if (fd == -EACCES || fd == -EPERM)
+		return ms_target_explain_denied(a->call->pid, err);
+	if (fd < 0)
+		return ms_fail(err, MS_E_GONE, "process %d ended", a->call->pid);
+	a->patch.mem_fd = fd;
+	return MS_OK;
+}
+
+static enum ms_status find_all(struct ms_attaching *a, struct ms_attached *ret,
+                               struct ms_error *err)
+{
+	pid_t tid = ms_proc_thread_of(a->call->pid);
+	enum ms_status st = ms_maps_read(tid, a->arena, &a->maps, err);
+
+	if (st)
+		return st;
+	a->patch.text = ms_gap_find_agent(a->patch.mem_fd, &a->maps, &a->patch.head);
+	a->agent_was = a->patch.text;
+	ret->mapped = a->agent_was;
+	const struct ms_malloc_functions_in in = { tid, a->patch.mem_fd, &a->maps };
+
+	return ms_malloc_functions_find(&in, a->arena, a->functions, err);
+}
+
+/* An empty table. */
+static enum ms_status make_table(struct ms_attaching *a, struct ms_error *err)
+{
+	struct ms_agent_data *table =
+		ms_arena_alloc(a->arena, offsetof(struct ms_agent_data, records));
+	const struct ms_mapping *map;
+
+	if (!table)
+		return ms_fail(err, MS_E_NOMEM, "no memory for the agent's table");
+	memcpy(table->magic, MS_AGENT_MAGIC, sizeof(table->magic));
+	table->interval = a->call->interval;
+	table->random = ms_now_ns();
+	ms_vec_for_each (map, &a->maps) {
+		if (strcmp(map->name, "[stack]") != 0)
+			continue;
+		table->main_begin = map->range.begin;
+		table->main_end = map->range.end;
+	}
+	a->table = table;
+	return MS_OK;
+}
+
+/* Memory that is shared with who stops the target. */
+static enum ms_status share(struct ms_attaching *a, struct ms_error *err)
+{
+	pid_t pid = a->call->pid;
+	struct ms_proc_stat stat;
+	enum ms_status st = ms_collection_create(pid, a->call->timeout_ns, &a->shared, err);
+	void *page;
+
+	if (st)
+		return st;
+	page = mmap(NULL, sizeof(*a->answer), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+	            -1, 0);
+	if (page == MAP_FAILED)
+		return ms_fail_sys(err, errno, "no shared memory");
+	a->answer = page;
+	if (!ms_proc_stat(ms_proc_thread_of(pid), &stat))
+		return ms_fail(err, MS_E_GONE, "process %d ended", pid);
+	a->shared->program = stat.program;
+	a->shared->clone_wanted = true; /* that is: threads are not led out of malloc */
+	a->shared->libc_code[a->shared->n_libc_code++] = a->functions->text;
+	ms_gadgets_find(pid, a->shared, a->arena);
+	return MS_OK;
+}
+
+/* All that can be known while the process runs. @flags: how its memory is opened. */
+static enum ms_status look_up(struct ms_attaching *a, int flags, struct ms_attached *ret,
+                              struct ms_error *err)
+{
+	enum ms_status st;
+
+	*ret = (struct ms_attached){ 0 };
+	a->functions = &ret->functions;
+	a->patch =
+		(struct ms_patch){ .pid = a->call->pid, .mem_fd = -1, .functions = a->functions };
+	if (strcmp(ms_native_arch.name, "x86_64") != 0)
+		return ms_fail(err, MS_E_UNSUPPORTED, "attach is known for x86-64 alone");
+	st = open_memory(a, flags, err);
+	if (!st)
+		st = find_all(a, ret, err);
+	if (!st && a->patch.text)
+		st = ms_patch_prepare(&a->patch, err);
+	return st;
+}
+
+static void close_all(const struct ms_attaching *a)
+{
+	if (a->patch.mem_fd >= 0)
+		(void)close(a->patch.mem_fd);
+	if (a->answer)
+		(void)munmap(a->answer, sizeof(*a->answer));
+	if (a->shared)
+		ms_collection_destroy(a->shared);
+}
+
+/* ---- the outside ---- */
+
+/* A place for an agent that is not there yet. */
+static enum ms_status choose_place(struct ms_attaching *a, struct ms_error *err)
+{
+	a->patch.text = ms_gap_find(&a->maps, a->functions->text, LEAST_ADDRESS);
+	if (!a->patch.text) {
+		(void)ms_fail(err, MS_E_UNSUPPORTED,
+		              "process %d has no room for %llu MB within 2 GB of its C library",
+		              a->call->pid, (unsigned long long)(ms_gap_bytes() >> 20));
+		ms_advise(err, "start the program with libmalloc_debug instead");
+		return err->status;
+	}
+	memcpy(&a->patch.head, ms_agent_blob, sizeof(a->patch.head));
+	a->fresh = true;
+	return ms_patch_prepare(&a->patch, err);
+}
+
+/* The agent that is there already is to be this memscan's, slots included. */
+static enum ms_status check_same(const struct ms_attaching *a, struct ms_error *err)
+{
+	uint8_t *text = ms_arena_alloc(a->arena, MS_AGENT_TEXT_BYTES);
+
+	if (!text)
+		return ms_fail(err, MS_E_NOMEM, "no memory for the agent's text");
+	if (pread(a->patch.mem_fd, text, MS_AGENT_TEXT_BYTES, (off_t)a->patch.text) ==
+	            MS_AGENT_TEXT_BYTES &&
+	    !memcmp(text, ms_agent_blob, ms_agent_blob_bytes) &&
+	    !memcmp(text + MS_AGENT_SLOTS_AT, a->patch.slots, sizeof(a->patch.slots)))
+		return MS_OK;
+	(void)ms_fail(err, MS_E_UNSUPPORTED, "process %d has the agent of another memscan version",
+	              a->call->pid);
+	ms_advise(err, "memscan detach %d, and try again later: its memory may still be in use",
+	          a->call->pid);
+	return err->status;
+}
+
+/* Whether others read it; a detach that was killed may have closed it. */
+static bool has_table(const struct ms_attaching *a)
+{
+	char magic[sizeof(((struct ms_agent_data *)0)->magic)] = "";
+
+	return pread(a->patch.mem_fd, magic, sizeof(magic), (off_t)ms_attach_data(a)) ==
+	               sizeof(magic) &&
+	       !memcmp(magic, MS_AGENT_MAGIC, sizeof(MS_AGENT_MAGIC));
+}
+
+static enum ms_status reuse(struct ms_attaching *a, struct ms_attached *ret, struct ms_error *err)
+{
+	struct ms_patch_state state = ms_patch_look(&a->patch);
+
+	ret->reused = true;
+	a->fresh = !state.frees;
+	if (state.n_ours == state.n_found && has_table(a)) {
+		(void)ms_fail(err, MS_E_BUSY, "process %d is attached already", a->call->pid);
+		ms_advise(err,
+		          "see memscan attach --status %d; to sample otherwise, memscan detach %d "
+		          "first",
+		          a->call->pid, a->call->pid);
+		return err->status;
+	}
+	return check_same(a, err);
+}
+
+/* Take back what was mapped in vain. */
+static void undo(struct ms_attaching *a)
+{
+	struct ms_attached ignored = { 0 };
+	struct ms_error err;
+
+	(void)have_done_in_time(a, ms_attach_take_out, &ignored, &err);
+}
+
+static enum ms_status map_and_divert(struct ms_attaching *a, struct ms_attached *ret,
+                                     struct ms_error *err)
+{
+	enum ms_status st = MS_OK;
+
+	if (!a->agent_was) {
+		st = have_done_in_time(a, ms_attach_map, ret, err);
+		ret->map_ns = a->answer->pause_ns;
+		ret->pause_ns = 0;
+		ret->n_looks = 0;
+	}
+	if (st)
+		return st;
+	ret->mapped = true;
+	st = have_done_in_time(a, ms_attach_divert, ret, err);
+	ret->inside = a->answer->inside;
+	if (st && !a->agent_was && st != MS_E_DIED)
+		undo(a);
+	return st;
+}
+
+static void count(struct ms_attached *ret, const struct ms_patch *patch)
+{
+	struct ms_patch_state state = ms_patch_look(patch);
+
+	ret->n_functions = state.n_found;
+	ret->n_diverted = state.n_ours;
+}
+
+enum ms_status ms_attach(const struct ms_attach_call *call, struct ms_arena *arena,
+                         struct ms_attached *ret, struct ms_error *err)
+{
+	struct ms_attaching a = { .call = call, .arena = arena };
+	struct ms_ending endings;
+	enum ms_status st = check_state(call->pid, err);
+
+	if (!st)
+		st = check_sharing(call, err);
+	if (st)
+		return st;
+	st = look_up(&a, O_RDWR, ret, err);
+	if (!st)
+		st = a.agent_was ? reuse(&a, ret, err) : choose_place(&a, err);
+	if (!st)
+		st = ms_patch_check(&a.patch, err);
+	if (!st)
+		st = make_table(&a, err);
+	if (!st)
+		st = share(&a, err);
+	if (!st) {
+		ms_ending_hold(&endings);
+		st = map_and_divert(&a, ret, err);
+		ms_ending_allow(&endings);
+	}
+	if (!st)
+		count(ret, &a.patch);
+	close_all(&a);
+	return st;
+}
+
+enum ms_status ms_detach(const struct ms_attach_call *call, struct ms_arena *arena,
+                         struct ms_attached *ret, struct ms_error *err)
+{
+	struct ms_attaching a = { .call = call, .arena = arena };
+	struct ms_ending endings;
+	enum ms_status st = check_state(call->pid, err);
+
+	if (!st)
+		st = check_sharing(call, err);
+	if (st)
+		return st;
+	st = look_up(&a, O_RDWR, ret, err);
+	if (!st && a.agent_was)
+		st = share(&a, err);
+	if (!st && a.agent_was) {
+		ms_ending_hold(&endings);
+		st = take_out_all(&a, ret, err);
+		ms_ending_allow(&endings);
+	}
+	close_all(&a);
+	return st;
+}
+
+enum ms_status ms_attach_status(pid_t pid, struct ms_arena *arena, struct ms_attached *ret,
+                                struct ms_error *err)
+{
+	const struct ms_attach_call call = { .pid = pid };
+	struct ms_attaching a = { .call = &call, .arena = arena };
+	struct ms_agent_data *data = ms_arena_alloc(arena, offsetof(struct ms_agent_data, records));
+	enum ms_status st = data ? look_up(&a, O_RDONLY, ret, err)
+	                         : ms_fail(err, MS_E_NOMEM, "no memory for the agent's table");
+
+	if (!st && a.agent_was) {
+		count(ret, &a.patch);
+		ret->is_open = has_table(&a);
+		(void)!pread(a.patch.mem_fd, data, offsetof(struct ms_agent_data, records),
+		             (off_t)ms_attach_data(&a));
+		ret->interval = data->interval;
+		ret->n_samples = data->n_samples;
+		ret->n_dropped = data->n_dropped;
+		for (size_t i = 0; i < MS_AGENT_SLOTS; i++)
+			ret->n_live += data->slots[i] != 0;
+	}
+	close_all(&a);
+	return st;
+}

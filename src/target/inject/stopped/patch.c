@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "target/inject/stopped/patch.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/page.h"
+#include "target/inject/stopped/words.h"
+#include "target/room.h"
+
+enum {
+	SELF = 0x10,        /* in the control block: its own address, as at its begin */
+	UNUSED_END = 0xa0,  /* the spare words are looked at up to here */
+	STACKBLOCK = 0x690, /* in the control block: begin and size of its stack */
+	MOST_STACK = 1 << 30,
+};
+
+/* An agent before this one may have left a count, and a 1, on a stack that is used again. */
+static const uint64_t most_count = UINT64_C(1) << 40;
+
+/* The order in which jumps are put in; they are taken out from the end. */
+static const uint8_t order[] = { MS_AGENT_FREE,     MS_AGENT_REALLOC,       MS_AGENT_CALLOC,
+	                         MS_AGENT_MEMALIGN, MS_AGENT_ALIGNED_ALLOC, MS_AGENT_POSIX_MEMALIGN,
+	                         MS_AGENT_VALLOC,   MS_AGENT_PVALLOC,       MS_AGENT_MALLOC };
+static_assert(sizeof(order) == MS_AGENT_N, "each once");
+
+static ms_addr slot_of(const struct ms_patch *patch, size_t i)
+{
+	return patch->text + MS_AGENT_SLOTS_AT + i * MS_AGENT_SLOT_BYTES;
+}
+
+static ms_addr moved_of(const struct ms_patch *patch, size_t i)
+{
+	return slot_of(patch, i) + MS_AGENT_MOVED_AT;
+}
+
+/* ---- the slots ---- */
+
+static bool make_slot(struct ms_patch *patch, size_t i)
+{
+	const struct ms_place *place = &patch->functions->at[i].place;
+	uint8_t *slot = patch->slots[i];
+	ms_addr hook = patch->text + patch->head.functions[i].hook;
+	uint8_t jump[MS_JUMP];
+
+	static_assert(MS_PLACE_UNDO + MS_JUMP <= MS_AGENT_MOVED_AT, "room for the glue");
+	static_assert(MS_PLACE_MOVED <= MS_AGENT_SLOT_BYTES - MS_AGENT_MOVED_AT,
+	              "and for the rest");
+	if (!ms_place_move(place, moved_of(patch, i), &patch->moved[i]) ||
+	    !ms_jump_write(slot_of(patch, i) + place->n_undo, hook, slot + place->n_undo) ||
+	    !ms_jump_write(place->window, slot_of(patch, i), jump))
+		return false;
+	memcpy(slot, place->undo, place->n_undo);
+	memcpy(slot + MS_AGENT_MOVED_AT, patch->moved[i].bytes, patch->moved[i].len);
+	return true;
+}
+
+enum ms_status ms_patch_prepare(struct ms_patch *patch, struct ms_error *err)
+{
+	memset(patch->slots, 0, sizeof(patch->slots));
+	for (size_t i = 0; i < MS_AGENT_N; i++) {
+		if (!patch->functions->at[i].found || make_slot(patch, i))
+			continue;
+		(void)ms_fail(err, MS_E_UNSUPPORTED,
+		              "%s of process %d leads further than 2 GB away",
+		              ms_function_name((enum ms_agent_function)i), patch->pid);
+		ms_advise(err, "start the program with libmalloc_debug instead");
+		return err->status;
+	}
+	return MS_OK;
+}
+
+/* ---- what stands there ---- */
+
+static enum ms_window window_of(const struct ms_patch *patch, size_t i)
+{
+	return ms_window_look(patch->mem_fd, &patch->functions->at[i].place,
+	                      patch->text ? slot_of(patch, i) : 0);
+}
+
+struct ms_patch_state ms_patch_look(const struct ms_patch *patch)
+{
+	struct ms_patch_state state = { .frees = true };
+
+	for (size_t i = 0; i < MS_AGENT_N; i++) {
+		enum ms_window window;
+
+		if (!patch->functions->at[i].found)
+			continue;
+		window = window_of(patch, i);
+		state.n_found++;
+		state.n_ours += window == MS_WINDOW_OURS;
+		if ((i == MS_AGENT_FREE || i == MS_AGENT_REALLOC) && window != MS_WINDOW_OURS)
+			state.frees = false;
+		if (window == MS_WINDOW_FOREIGN && !state.foreign)
+			state.foreign = ms_function_name((enum ms_agent_function)i);
+	}
+	return state;
+}
+
+enum ms_status ms_patch_check(const struct ms_patch *patch, struct ms_error *err)
+{
+	const char *foreign = ms_patch_look(patch).foreign;
+
+	if (!foreign)
+		return MS_OK;
+	(void)ms_fail(err, MS_E_UNSUPPORTED, "%s of process %d is changed already by another tool",
+	              foreign, patch->pid);
+	ms_advise(err, "end that tool (a profiler, a debugger's breakpoint, another memscan) and "
+	               "try again");
+	return err->status;
+}
+
+/* ---- threads ---- */
+
+static enum ms_status check_stands(const struct ms_freezer *frozen, const struct ms_tracee *tracee,
+                                   struct ms_error *err)
+{
+	pid_t pid = frozen->shared->pid;
+
+	if (tracee->group_stop) {
+		(void)ms_fail(err, MS_E_DENIED, "process %d is stopped by a signal", pid);
+		ms_advise(err, "let it go on (kill -CONT %d) and try again", pid);
+		return err->status;
+	}
+	if (tracee->state == MS_TRACEE_STOPPED)
+		return MS_OK;
+	(void)ms_fail(
+		err, MS_E_BUSY,
+		"thread %d of process %d does not stop: it waits in the kernel, perhaps for a "
+		"child of vfork",
+		tracee->tid, pid);
+	ms_advise(err, "try again in another moment");
+	return err->status;
+}
+
+static enum ms_status check_block(const struct ms_freezer *frozen,
+                                  const struct ms_frozen_thread *thread, bool agent_was, int mem_fd,
+                                  struct ms_error *err)
+{
+	uint64_t block[UNUSED_END / 8];
+	const uint64_t *unused = block + MS_AGENT_LEFT / 8;
+
+	if (!thread->tp ||
+	    pread(mem_fd, block, sizeof(block), (off_t)thread->tp) != sizeof(block) ||
+	    block[0] != thread->tp || block[SELF / 8] != thread->tp) {
+		(void)ms_fail(err, MS_E_UNSUPPORTED,
+		              "thread %d of process %d was not made by the C library", thread->tid,
+		              frozen->shared->pid);
+		ms_advise(err, "start the program with libmalloc_debug instead");
+		return err->status;
+	}
+	static_assert(MS_AGENT_THREAD_BYTES == 2 * sizeof(unused[0]), "a count and a mark");
+	if ((agent_was || (unused[0] < most_count && unused[1] <= 1)) && !unused[2] && !unused[3])
+		return MS_OK;
+	(void)ms_fail(
+		err, MS_E_UNSUPPORTED,
+		"a tool uses what the C library leaves free in the control block of thread %d "
+		"of process %d",
+		thread->tid, frozen->shared->pid);
+	ms_advise(err, "end that tool and try again");
+	return err->status;
+}
+
+enum ms_status ms_patch_check_stand(const struct ms_freezer *frozen, struct ms_error *err)
+{
+	const struct ms_collection *shared = frozen->shared;
+	const struct ms_tracee *tracee;
+
+	ms_vec_for_each (tracee, &frozen->tracees) {
+		enum ms_status st = check_stands(frozen, tracee, err);
+
+		if (st)
+			return st;
+	}
+	if (shared->n_threads != frozen->tracees.n)
+		return ms_fail(err, MS_E_BUSY, "a thread of process %d ended meanwhile",
+		               shared->pid);
+	return MS_OK;
+}
+
+enum ms_status ms_patch_check_blocks(const struct ms_freezer *frozen, int mem_fd, bool agent_was,
+                                     struct ms_error *err)
+{
+	const struct ms_collection *shared = frozen->shared;
+	enum ms_status st = MS_OK;
+
+	for (uint32_t i = 0; i < shared->n_threads && !st; i++)
+		st = check_block(frozen, &shared->threads[i], agent_was, mem_fd, err);
+	return st;
+}
+
+static struct ms_range text_range(const struct ms_patch *patch)
+{
+	return (struct ms_range){ patch->text, patch->text + MS_AGENT_TEXT_BYTES };
+}
+
+pid_t ms_patch_inside(const struct ms_patch *patch, const struct ms_collection *frozen)
+{
+	const struct ms_range text = text_range(patch);
+
+	for (uint32_t i = 0; i < frozen->n_threads; i++)
+		if (ms_range_has(text, frozen->threads[i].pc))
+			return frozen->threads[i].tid;
+	return ms_words_find(frozen, &text, 1);
+}
+
+void ms_patch_zero_counts(const struct ms_patch *patch, const struct ms_collection *frozen)
+{
+	const uint8_t none[MS_AGENT_THREAD_BYTES] = { 0 };
+
+	for (uint32_t i = 0; i < frozen->n_threads; i++)
+		(void)!pwrite(patch->mem_fd, none, sizeof(none),
+		              (off_t)(frozen->threads[i].tp + MS_AGENT_LEFT));
+}
+
+/* Whether the control block of @thread has its stack at @offset. */
+static bool has_stackblock(const struct ms_frozen_thread *thread, uint64_t offset)
+{
+	uint64_t stack[2];
+
+	return ms_room_read(thread->tid, thread->tp + offset, stack, sizeof(stack)) ==
+	               sizeof(stack) &&
+	       stack[0] && stack[0] % 16 == 0 && thread->tp - stack[0] < stack[1] &&
+	       stack[1] < MOST_STACK;
+}
+
+uint64_t ms_patch_stackblock(const struct ms_collection *frozen)
+{
+	for (uint32_t i = 0; i < frozen->n_threads; i++)
+		if (frozen->threads[i].tid != frozen->pid &&
+		    !has_stackblock(&frozen->threads[i], STACKBLOCK))
+			return 0;
+	return STACKBLOCK;
+}
+
+/* Where each thread is to go on; 0 leaves it. */
+static bool lead(const struct ms_patch *patch, const struct ms_freezer *frozen,
+                 ms_addr (*where)(const struct ms_patch *patch, ms_addr pc))
+{
+	struct ms_collection *shared = frozen->shared;
+
+	for (uint32_t i = 0; i < shared->n_threads; i++) {
+		ms_addr pc = where(patch, shared->threads[i].pc);
+
+		if (!pc)
+			continue;
+		if (!frozen->arch->stepping->set_pc(shared->threads[i].tid, pc))
+			return false;
+		shared->threads[i].pc = pc;
+	}
+	return true;
+}
+
+/* ---- writing ---- */
+
+/* By the word, of which a kernel that lets no one write to code by /proc does not know. */
+static bool poke(pid_t tid, ms_addr at, const uint8_t *bytes, size_t len)
+{
+	while (len) {
+		size_t in_page = MS_PAGE_BYTES - at % MS_PAGE_BYTES;
+		/* A word does not cross pages, so that it is written whole. */
+		size_t before = in_page < sizeof(uint64_t) ? sizeof(uint64_t) - in_page : 0;
+		size_t n = sizeof(uint64_t) - before;
+		uint64_t word;
+
+		n = n < len ? n : len;
+		/* The raw call stores the word; glibc's wrapper returns it. */
+		if (syscall(SYS_ptrace, PTRACE_PEEKTEXT, tid, at - before, &word))
+			return false;
+		memcpy((uint8_t *)&word + before, bytes, n);
+		if (syscall(SYS_ptrace, PTRACE_POKETEXT, tid, at - before, word))
+			return false;
+		at += n;
+		bytes += n;
+		len -= n;
+	}
+	return true;
+}
+
+bool ms_code_write(int mem_fd, pid_t tid, ms_addr at, const void *bytes, size_t len)
+{
+	return pwrite(mem_fd, bytes, len, (off_t)at) == (ssize_t)len || poke(tid, at, bytes, len);
+}
+
+static enum ms_status fail_write(const struct ms_patch *patch, size_t i, struct ms_error *err)
+{
+	(void)ms_fail_sys(err, errno, "the kernel does not let memscan write to %s of process %d",
+	                  ms_function_name((enum ms_agent_function)i), patch->pid);
+	ms_advise(err,
+	          "see memscan attach --status: functions may be diverted in part, which does no "
+	          "harm; memscan detach takes them back");
+	return err->status;
+}
+
+/* ---- in ---- */
+
+static ms_addr moved_pc(const struct ms_patch *patch, ms_addr pc)
+{
+	for (size_t i = 0; i < MS_AGENT_N; i++) {
+		ms_addr to = 0;
+
+		if (patch->functions->at[i].found)
+			to = ms_place_moved_pc(&patch->functions->at[i].place, &patch->moved[i],
+			                       moved_of(patch, i), pc);
+		if (to && window_of(patch, i) == MS_WINDOW_PLAIN)
+			return to;
+	}
+	return 0;
+}
+
+/* What lies behind the first byte of each window: whoever comes back to there finds half a jump. */
+static size_t insides(const struct ms_patch *patch, struct ms_range ret[MS_AGENT_N])
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < MS_AGENT_N; i++)
+		if (patch->functions->at[i].found)
+			ret[n++] = (struct ms_range){ patch->functions->at[i].place.window + 1,
+				                      patch->functions->at[i].place.end };
+	return n;
+}
+
+enum ms_status ms_patch_divert(const struct ms_patch *patch, const struct ms_freezer *frozen,
+                               struct ms_error *err)
+{
+	pid_t tid = frozen->shared->threads[0].tid;
+	struct ms_range inside[MS_AGENT_N];
+	pid_t back = ms_words_find(frozen->shared, inside, insides(patch, inside));
+
+	if (back) {
+		(void)ms_fail(err, MS_E_BUSY,
+		              "a signal has interrupted thread %d at the begin of malloc", back);
+		ms_advise(err, "try again");
+		return err->status;
+	}
+	/* First: the moved code does the same, jump or no jump. */
+	if (!lead(patch, frozen, moved_pc))
+		return ms_fail(err, MS_E_GONE, "a thread of process %d was killed", patch->pid);
+	for (size_t k = 0; k < sizeof(order); k++) {
+		size_t i = order[k];
+		const struct ms_place *place = &patch->functions->at[i].place;
+		uint8_t jump[MS_JUMP];
+
+		if (!patch->functions->at[i].found || window_of(patch, i) != MS_WINDOW_PLAIN)
+			continue;
+		(void)ms_jump_write(place->window, slot_of(patch, i), jump);
+		if (!ms_code_write(patch->mem_fd, tid, place->window, jump, sizeof(jump)))
+			return fail_write(patch, i, err);
+	}
+	return MS_OK;
+}
+
+/* ---- out ---- */
+
+/* The same place in function @i, of a thread that is at @pc in what stands for it. */
+static ms_addr original_pc_in(const struct ms_patch *patch, size_t i, ms_addr pc)
+{
+	const struct ms_place *place = &patch->functions->at[i].place;
+	const struct ms_moved *moved = &patch->moved[i];
+	ms_addr glue = slot_of(patch, i);
+	const struct ms_range fast = { patch->text + patch->head.functions[i].hook,
+		                       patch->text + patch->head.functions[i].fast_end };
+
+	if (pc == glue && place->n_undo)
+		return place->window;
+	if (pc == glue + place->n_undo || ms_range_has(fast, pc))
+		return place->entry;
+	for (unsigned k = 0; k < place->n_insns; k++)
+		if (pc == moved_of(patch, i) + moved->at[k])
+			return place->entry + place->at[k];
+	return pc == moved_of(patch, i) + moved->at[place->n_insns] ? place->end : 0;
+}
+
+static ms_addr original_pc(const struct ms_patch *patch, ms_addr pc)
+{
+	for (size_t i = 0; i < MS_AGENT_N; i++) {
+		ms_addr to = patch->functions->at[i].found ? original_pc_in(patch, i, pc) : 0;
+
+		if (to)
+			return to;
+	}
+	return 0;
+}
+
+enum ms_status ms_patch_restore(const struct ms_patch *patch, const struct ms_freezer *frozen,
+                                struct ms_error *err)
+{
+	pid_t tid = frozen->shared->threads[0].tid;
+
+	for (size_t k = sizeof(order); k-- > 0;) {
+		size_t i = order[k];
+		const struct ms_place *place = &patch->functions->at[i].place;
+
+		if (!patch->functions->at[i].found || window_of(patch, i) != MS_WINDOW_OURS)
+			continue;
+		if (!ms_code_write(patch->mem_fd, tid, place->window,
+		                   place->bytes + (place->window - place->entry), MS_JUMP))
+			return fail_write(patch, i, err);
+	}
+	/* Afterwards: until then what they would find there is half a jump. */
+	if (!lead(patch, frozen, original_pc))
+		return ms_fail(err, MS_E_GONE, "a thread of process %d was killed", patch->pid);
+	return MS_OK;
+}

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "target/inject/stopped/steps.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "target/inject/stopped/detour.h"
+#include "target/proc.h"
+
+enum { MOST_LOOKS = 256 /* threads that are looked at for one that can map memory */ };
+
+/* ---- the agent's memory ---- */
+
+static bool write_data(const struct ms_attaching *a, size_t at, const void *bytes, size_t len)
+{
+	return pwrite(a->patch.mem_fd, bytes, len, (off_t)(ms_attach_data(a) + at)) == (ssize_t)len;
+}
+
+/*
+ * What the table begins with: all of it when it is new or has stale blocks, else how far samples
+ * lie apart. The magic word makes it known to who reads it, and comes last.
+ */
+static bool open_table(const struct ms_attaching *a)
+{
+	const struct ms_agent_data *table = a->table;
+	const size_t begin = offsetof(struct ms_agent_data, interval);
+	size_t len = (a->fresh ? offsetof(struct ms_agent_data, records)
+	                       : begin + sizeof(table->interval)) -
+	             begin;
+
+	return write_data(a, begin, &table->interval, len) &&
+	       write_data(a, 0, table->magic, sizeof(table->magic));
+}
+
+/* Blocks that are freed soon stay in it, so it is nobody's to read. */
+static void close_table(const struct ms_attaching *a)
+{
+	const char none[sizeof(((struct ms_agent_data *)0)->magic)] = "";
+
+	(void)write_data(a, offsetof(struct ms_agent_data, magic), none, sizeof(none));
+}
+
+/* The magic word that says that all is there comes last. */
+static bool write_text(const struct ms_attaching *a, pid_t tid)
+{
+	const struct ms_patch *patch = &a->patch;
+	const size_t magic = sizeof(patch->head.magic);
+
+	return ms_code_write(patch->mem_fd, tid, patch->text + magic, ms_agent_blob + magic,
+	                     ms_agent_blob_bytes - magic) &&
+	       ms_code_write(patch->mem_fd, tid, patch->text + MS_AGENT_SLOTS_AT, patch->slots,
+	                     sizeof(patch->slots)) &&
+	       ms_code_write(patch->mem_fd, tid, patch->text, ms_agent_blob, magic);
+}
+
+/* ---- mapping it, by one thread ---- */
+
+static struct ms_call call_mmap(ms_addr at, uint64_t len, int prot, int flags)
+{
+	return (struct ms_call){ SYS_mmap,
+		                 { at, len, (uint64_t)prot,
+		                   (uint64_t)(MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE |
+		                              flags),
+		                   UINT64_MAX, 0 } };
+}
+
+static struct ms_call call_munmap(ms_addr at, uint64_t len)
+{
+	return (struct ms_call){ SYS_munmap, { at, len } };
+}
+
+static enum ms_status explain_mmap(const struct ms_attaching *a, int64_t result,
+                                   struct ms_error *err)
+{
+	if (result == -ENOMEM) {
+		(void)ms_fail(err, MS_E_DENIED,
+		              "process %d may not map %llu MB more (RLIMIT_AS, or its cgroup)",
+		              a->call->pid, (unsigned long long)(ms_gap_bytes() >> 20));
+		ms_advise(err,
+		          "raise the limit (prlimit --as --pid %d), of which the agent uses 0.8 %% "
+		          "of the heap at most",
+		          a->call->pid);
+		return err->status;
+	}
+	if (result == -EEXIST || result >= 0)
+		return ms_fail(err, MS_E_BUSY, "process %d mapped memory there meanwhile",
+		               a->call->pid);
+	(void)ms_fail_sys(err, (int)-result, "process %d could not map memory", a->call->pid);
+	ms_advise(err, "a security module may forbid it to map code: see the kernel's log");
+	return err->status;
+}
+
+/* Both mappings, or none. */
+static enum ms_status map_both(const struct ms_attaching *a, struct ms_detour *detour,
+                               const struct ms_named_call *calls, struct ms_error *err)
+{
+	const ms_addr wanted[] = { a->patch.text, ms_attach_data(a) };
+	const struct ms_call undo = call_munmap(a->patch.text, MS_AGENT_TEXT_BYTES);
+	int64_t result = 0, ignored;
+
+	for (int i = 0; i < 2; i++) {
+		if (!ms_detour_call(detour, &calls[i].call, &result))
+			return ms_fail(err, MS_E_GONE, "a thread of process %d ended",
+			               a->call->pid);
+		if ((uint64_t)result == wanted[i])
+			continue;
+		/* An old kernel takes the address as advice. */
+		if (result > 0) {
+			const struct ms_call back =
+				call_munmap((uint64_t)result, calls[i].call.args[1]);
+
+			(void)ms_detour_call(detour, &back, &ignored);
+		}
+		if (i)
+			(void)ms_detour_call(detour, &undo, &ignored);
+		return explain_mmap(a, result, err);
+	}
+	return MS_OK;
+}
+
+static enum ms_status map_by(const struct ms_attaching *a, struct ms_freezer *freezer,
+                             struct ms_detour *detour, struct ms_error *err)
+{
+	const uint64_t data_bytes = ms_gap_bytes() - MS_AGENT_TEXT_BYTES;
+	const struct ms_named_call calls[] = {
+		{ "mmap", call_mmap(a->patch.text, MS_AGENT_TEXT_BYTES, PROT_READ | PROT_EXEC, 0) },
+		{ "mmap",
+		  call_mmap(ms_attach_data(a), data_bytes, PROT_READ | PROT_WRITE, MAP_NORESERVE) },
+		{ "munmap", call_munmap(a->patch.text, ms_gap_bytes()) },
+	};
+	enum ms_status st;
+
+	if (freezer->tracees.at[0].group_stop) {
+		st = ms_fail(err, MS_E_DENIED, "process %d is stopped by a signal", a->call->pid);
+		ms_advise(err, "let it go on (kill -CONT %d) and try again", a->call->pid);
+		return st;
+	}
+	st = ms_detour_begin(detour, calls, sizeof(calls) / sizeof(calls[0]), err);
+	if (st)
+		return st;
+	st = map_both(a, detour, calls, err);
+	if (!st && !write_text(a, detour->in.tid))
+		st = ms_fail_sys(err, errno, "the kernel does not let memscan write to process %d",
+		                 a->call->pid);
+	ms_detour_end(detour);
+	return st;
+}
+
+/* Try one thread. @ret_again: another may do. */
+static enum ms_status map_by_thread(const struct ms_attaching *a, pid_t tid, enum ms_standing worst,
+                                    bool *ret_again, struct ms_error *err)
+{
+	struct ms_freezer freezer;
+	struct ms_detour detour;
+	enum ms_status st = ms_freezer_init(&freezer, a->shared, err);
+
+	ms_collection_clear(a->shared);
+	*ret_again = false;
+	if (!st)
+		st = ms_detour_init(&detour, &freezer, err);
+	detour.worst = worst;
+	if (!st)
+		st = ms_freeze_thread(&freezer, tid, err);
+	/* One that has not stopped would stop later: only our end lets it go. */
+	*ret_again = st == MS_E_GONE;
+	if (!st) {
+		st = map_by(a, &freezer, &detour, err);
+		*ret_again = st == MS_E_UNSUPPORTED;
+	}
+	ms_freezer_release(&freezer);
+	ms_arena_deinit(&freezer.arena);
+	return st;
+}
+
+/* Which threads are tried, one after the other. */
+struct
+try {
+	bool asleep; /* these, or the others */
+	enum ms_standing worst;
+};
+
+/* Returns whether others may do. @st: what came of the last one that was tried. */
+static bool try_threads(const struct ms_attaching *a, const struct try *try, enum ms_status *st,
+                        struct ms_error *err)
+{
+	char *buf = ms_arena_alloc(a->arena, MS_PROC_LIST_BYTES);
+	struct ms_proc_list list;
+	bool again = true;
+	int32_t tid;
+
+	if (!buf || ms_proc_list_open(&list, a->call->pid, "task", buf) < 0)
+		return false;
+	for (int i = 0; again && i < MOST_LOOKS && ms_proc_list_next(&list, &tid); i++) {
+		char state = ms_proc_state(tid);
+
+		if (state != 'D' && state != 'Z' && try->asleep == (state == 'S'))
+			*st = map_by_thread(a, tid, try->worst, &again, err);
+	}
+	ms_proc_list_close(&list);
+	return again;
+}
+
+/* Those asleep first: they stop at once, and are in the middle of nothing. */
+enum ms_status ms_attach_map(struct ms_attaching *a, struct ms_error *err)
+{
+	static const struct try tries[] = { { true, MS_STANDS_ASLEEP },
+		                            { false, MS_STANDS_AT_WORK },
+		                            { true, MS_STANDS_RESTARTED },
+		                            { false, MS_STANDS_RESTARTED } };
+	enum ms_status st =
+		ms_fail(err, MS_E_BUSY, "no thread of process %d can be stopped now", a->call->pid);
+
+	for (size_t i = 0; i < sizeof(tries) / sizeof(tries[0]); i++)
+		if (!try_threads(a, &tries[i], &st, err))
+			break;
+	return st;
+}
+
+/* ---- what is done while all stand ---- */
+
+/* Whether the agent is there yet, and is the one that was found. */
+static enum ms_status check_agent(const struct ms_attaching *a, struct ms_error *err)
+{
+	struct ms_agent_head head;
+
+	if (pread(a->patch.mem_fd, &head, sizeof(head), (off_t)a->patch.text) == sizeof(head) &&
+	    !memcmp(&head, &a->patch.head, sizeof(head)))
+		return MS_OK;
+	return ms_fail(err, MS_E_GONE,
+	               "the agent of process %d is gone; did it end, or execute "
+	               "another program?",
+	               a->call->pid);
+}
+
+static enum ms_status check_nobody_inside(struct ms_attaching *a, const struct ms_freezer *freezer,
+                                          struct ms_error *err)
+{
+	if (a->agent_was)
+		a->answer->inside = ms_patch_inside(&a->patch, freezer->shared);
+	if (!a->answer->inside)
+		return MS_OK;
+	(void)ms_fail(err, MS_E_BUSY,
+	              "thread %d of process %d has not come back from the agent that was detached "
+	              "before",
+	              a->answer->inside, a->call->pid);
+	ms_advise(err, "try again later");
+	return err->status;
+}
+
+/* Fill the table, which no thread uses yet. */
+static enum ms_status fill(struct ms_attaching *a, const struct ms_freezer *freezer,
+                           struct ms_error *err)
+{
+	enum ms_status st = MS_OK;
+
+	if (a->fresh) {
+		st = check_nobody_inside(a, freezer, err);
+		a->table->stackblock = ms_patch_stackblock(freezer->shared);
+		ms_patch_zero_counts(&a->patch, freezer->shared);
+	}
+	if (!st && !open_table(a))
+		st = ms_fail_sys(err, errno, "cannot write to the agent of process %d",
+		                 a->call->pid);
+	return st;
+}
+
+static enum ms_status divert(struct ms_attaching *a, const struct ms_freezer *freezer,
+                             struct ms_error *err)
+{
+	enum ms_status st = ms_patch_check_stand(freezer, err);
+
+	if (!st)
+		st = ms_patch_check_blocks(freezer, a->patch.mem_fd, a->agent_was, err);
+	if (!st)
+		st = check_agent(a, err);
+	if (!st)
+		st = ms_patch_check(&a->patch, err);
+	if (!st)
+		st = fill(a, freezer, err);
+	return st ? st : ms_patch_divert(&a->patch, freezer, err);
+}
+
+enum ms_status ms_attach_divert(struct ms_attaching *a, struct ms_error *err)
+{
+	struct ms_freezer freezer;
+	enum ms_status st = ms_freezer_init(&freezer, a->shared, err);
+
+	if (!st)
+		st = ms_freeze(&freezer, err);
+	if (!st)
+		st = divert(a, &freezer, err);
+	ms_freezer_release(&freezer);
+	ms_arena_deinit(&freezer.arena);
+	return st;
+}
+
+/* Have a thread give the agent's memory back. What is in the way of that leaves it there. */
+static void unmap(struct ms_attaching *a, struct ms_detour *detour)
+{
+	const struct ms_named_call call = { "munmap", call_munmap(a->patch.text, ms_gap_bytes()) };
+	struct ms_error ignored;
+	int64_t result;
+
+	if (ms_detour_begin(detour, &call, 1, &ignored))
+		return;
+	a->answer->unmapped = ms_detour_call(detour, &call.call, &result) && !result;
+	ms_detour_end(detour);
+}
+
+static enum ms_status take_out(struct ms_attaching *a, const struct ms_freezer *freezer,
+                               struct ms_detour *detour, struct ms_error *err)
+{
+	enum ms_status st = ms_patch_check_stand(freezer, err);
+
+	if (!st)
+		st = check_agent(a, err);
+	if (!st)
+		st = ms_patch_check(&a->patch, err);
+	if (st)
+		return st;
+	close_table(a);
+	st = ms_patch_restore(&a->patch, freezer, err);
+	if (st)
+		return st;
+	if (a->agent_was)
+		ms_patch_zero_counts(&a->patch, freezer->shared);
+	a->answer->inside = ms_patch_inside(&a->patch, freezer->shared);
+	if (!a->answer->inside)
+		unmap(a, detour);
+	return MS_OK;
+}
+
+enum ms_status ms_attach_take_out(struct ms_attaching *a, struct ms_error *err)
+{
+	struct ms_freezer freezer;
+	struct ms_detour detour;
+	enum ms_status st = ms_freezer_init(&freezer, a->shared, err);
+
+	if (!st)
+		st = ms_detour_init(&detour, &freezer, err);
+	if (!st)
+		st = ms_freeze(&freezer, err);
+	if (!st)
+		st = take_out(a, &freezer, &detour, err);
+	ms_freezer_release(&freezer);
+	ms_arena_deinit(&freezer.arena);
+	return st;
+}
