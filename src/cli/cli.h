@@ -22,6 +22,8 @@ int ms_cmd_why(int argc, char **argv);
 int ms_cmd_retained(int argc, char **argv);
 int ms_cmd_live(int argc, char **argv);
 int ms_cmd_diff(int argc, char **argv);
+int ms_cmd_attach(int argc, char **argv);
+int ms_cmd_detach(int argc, char **argv);
 int ms_cmd_trigger(int argc, char **argv);
 int ms_cmd_stacks(int argc, char **argv);
 int ms_cmd_heapdump(int argc, char **argv);

@@ -19,6 +19,7 @@ static const struct command {
 	{ "heapdump", ms_cmd_heapdump, false }, { "records", ms_cmd_records, false },
 	{ "why", ms_cmd_why, false },           { "retained", ms_cmd_retained, false },
 	{ "diff", ms_cmd_diff, false },         { "live", ms_cmd_live, false },
+	{ "attach", ms_cmd_attach, false },     { "detach", ms_cmd_detach, false },
 };
 
 static const struct command *find(const char *name)

@@ -9,7 +9,8 @@ import pytest
 
 from support import ROOT, memscan
 
-COMMANDS = ["scan", "run", "stacks", "trigger", "heapdump", "records", "why", "retained", "diff"]
+COMMANDS = ["scan", "run", "stacks", "trigger", "heapdump", "records", "why", "retained", "diff", "attach",
+            "detach"]
 PAGES = sorted((ROOT / "man").iterdir())
 TEXTS = [ROOT / "README.md", *PAGES, ROOT / "docs" / "DESIGN.md", ROOT / "docs" / "LIMITS.md"]
 # a thing reports, prints or says; the rest has a subject

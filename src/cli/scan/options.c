@@ -367,6 +367,7 @@ static const char usage[] =
 	"  memscan live --pid N                        print which calls allocated what lives\n"
 	"  memscan diff [OPTION]... OLD NEW            print what leaked or grew between reports\n"
 	"  memscan stacks PID                          print the stack of every thread\n"
+	"  memscan attach PID, memscan detach PID      sample backtraces of its allocations, or end\n"
 	"  memscan trigger [--stacks] PID              ask a process to search itself\n"
 	"  memscan heapdump [OPTION]... [OLD] FILE     read Android native heap dumps\n"
 	"  memscan records [OPTION]... FILE            read recordings of malloc and free\n\n"

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* memscan attach and memscan detach: sampled backtraces in a running process, and out again. */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/ending.h"
+#include "cli/attach/options.h"
+#include "cli/cli.h"
+#include "cli/tell.h"
+#include "target/inject/attach.h"
+#include "target/proc.h"
+#include "target/target.h"
+
+static const uint64_t tick_ns = UINT64_C(100000000);
+
+static int refuse(const struct ms_error *err)
+{
+	ms_tell_error(err);
+	return MS_EXIT_REFUSED;
+}
+
+/* All that was printed is written. */
+static int finish(int status)
+{
+	struct ms_error err;
+
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return status;
+	(void)ms_fail_sys(&err, errno, "cannot write to standard output");
+	ms_advise(&err, "redirect it to a file with space left, or to a pipe that is read");
+	ms_tell_error(&err);
+	return MS_EXIT_UNWRITTEN;
+}
+
+static enum ms_status choose(const struct ms_attach_options *options, pid_t *ret,
+                             struct ms_error *err)
+{
+	pid_t id = options->id;
+	enum ms_status st = options->name ? ms_target_find_by_name(options->name, &id, err) : MS_OK;
+
+	return st ? st : ms_target_check(id, ret, err);
+}
+
+/* ---- what is said ---- */
+
+static void say_left_out(const struct ms_attached *is)
+{
+	if (is->functions.in_front)
+		ms_tell("%s has a malloc in front of the C library's: of its blocks those are sampled "
+		        "that it passes on",
+		        is->functions.in_front);
+	for (size_t i = 0; i < MS_AGENT_N; i++) {
+		const struct ms_malloc_function *function = &is->functions.at[i];
+
+		if (!function->found && !function->is_other_name)
+			ms_tell("%s is not sampled: %s",
+			        ms_function_name((enum ms_agent_function)i), function->left_out);
+	}
+}
+
+static void say_attached(pid_t pid, const struct ms_attach_options *options,
+                         const struct ms_attached *is)
+{
+	if (options->quiet)
+		return;
+	say_left_out(is);
+	(void)printf("process %d is attached: 1 sample in %" PRIu64 " bytes, %u functions of glibc "
+	             "%s; one thread stood %.2f ms, all %.2f ms\n",
+	             pid, options->sample, is->n_diverted, is->functions.version,
+	             (double)is->map_ns / 1e6, (double)is->pause_ns / 1e6);
+}
+
+static void say_detached(pid_t pid, const struct ms_attach_options *options,
+                         const struct ms_attached *is)
+{
+	if (options->quiet)
+		return;
+	if (!is->mapped)
+		(void)printf("process %d was not attached\n", pid);
+	else if (!is->kept)
+		(void)printf("process %d is detached; all stood %.2f ms\n", pid,
+		             (double)is->pause_ns / 1e6);
+	else if (is->inside)
+		(void)printf("process %d is detached; its agent's memory stays, unused, for thread "
+		             "%d has not come back from there, and serves the next attach\n",
+		             pid, is->inside);
+	else
+		(void)printf("process %d is detached; its agent's memory stays, unused, for no "
+		             "thread could give it back, and serves the next attach\n",
+		             pid);
+}
+
+static void say_status(pid_t pid, const struct ms_attached *is)
+{
+	if (!is->mapped) {
+		(void)printf("process %d is not attached\n", pid);
+		return;
+	}
+	if (!is->n_diverted) {
+		(void)printf(
+			"process %d is not attached; memory of an earlier attach is kept there\n",
+			pid);
+		return;
+	}
+	(void)printf("process %d is attached%s: 1 sample in %" PRIu64 " bytes, %u of %u functions "
+	             "of glibc %s\n%" PRIu64 " samples, %" PRIu64 " of them live, %" PRIu64
+	             " dropped for want of room\n",
+	             pid, is->n_diverted < is->n_functions || !is->is_open ? " in part" : "",
+	             is->interval, is->n_diverted, is->n_functions, is->functions.version,
+	             is->n_samples, is->n_live, is->n_dropped);
+}
+
+/* ---- the commands ---- */
+
+static int detach(pid_t pid, const struct ms_attach_options *options, struct ms_arena *arena)
+{
+	const struct ms_attach_call call = { .pid = pid,
+		                             .timeout_ns = options->timeout_ns,
+		                             .begun_ns = ms_now_ns() };
+	struct ms_attached is;
+	struct ms_error err;
+
+	if (ms_detach(&call, arena, &is, &err))
+		return refuse(&err);
+	say_detached(pid, options, &is);
+	return finish(MS_EXIT_CLEAN);
+}
+
+static int show(pid_t pid, struct ms_arena *arena)
+{
+	struct ms_attached is;
+	struct ms_error err;
+
+	if (ms_attach_status(pid, arena, &is, &err))
+		return refuse(&err);
+	say_status(pid, &is);
+	return finish(is.n_diverted ? MS_EXIT_CLEAN : MS_EXIT_LEAKS);
+}
+
+/* Wait until the time is over, a signal comes or the process ends. */
+static void wait_for(pid_t pid, uint64_t span_ns, const struct ms_ending *endings)
+{
+	uint64_t until_ns = ms_now_ns() + span_ns;
+
+	while (!ms_ending_came(endings) && ms_now_ns() < until_ns && !ms_proc_is_over(pid)) {
+		uint64_t left_ns = until_ns - ms_now_ns();
+
+		ms_sleep_ns(left_ns < tick_ns ? left_ns : tick_ns);
+	}
+}
+
+/* A signal that is to end us is held until the process is detached. */
+static int detach_later(pid_t pid, const struct ms_attach_options *options,
+                        const struct ms_ending *endings, struct ms_arena *arena)
+{
+	int status;
+
+	(void)fflush(stdout);
+	wait_for(pid, options->for_ns, endings);
+	if (ms_proc_is_over(pid)) {
+		if (!options->quiet)
+			(void)printf("process %d has ended\n", pid);
+		status = finish(MS_EXIT_CLEAN);
+	} else {
+		status = detach(pid, options, arena);
+	}
+	ms_ending_allow(endings);
+	return status;
+}
+
+static int attach(pid_t pid, const struct ms_attach_options *options, struct ms_arena *arena)
+{
+	const struct ms_attach_call call = { .pid = pid,
+		                             .interval = options->sample,
+		                             .timeout_ns = options->timeout_ns,
+		                             .begun_ns = ms_now_ns() };
+	struct ms_attached is;
+	struct ms_ending endings;
+	struct ms_error err;
+
+	ms_ending_hold(&endings);
+	if (ms_attach(&call, arena, &is, &err))
+		return refuse(&err);
+	say_attached(pid, options, &is);
+	if (options->for_ns)
+		return detach_later(pid, options, &endings, arena);
+	ms_ending_allow(&endings);
+	return finish(MS_EXIT_CLEAN);
+}
+
+static int serve(int argc, char **argv, const struct ms_option_table *table)
+{
+	struct ms_attach_options options;
+	struct ms_arena arena;
+	struct ms_error err;
+	pid_t pid;
+	int status;
+
+	if (!ms_attach_parse(argc, argv, table, &options, &err)) {
+		ms_tell_error(&err);
+		return MS_EXIT_USAGE;
+	}
+	if (options.help) {
+		ms_args_help(stdout, table);
+		return finish(MS_EXIT_CLEAN);
+	}
+	if (choose(&options, &pid, &err))
+		return refuse(&err);
+	ms_arena_init(&arena);
+	if (table == &ms_detach_table)
+		status = detach(pid, &options, &arena);
+	else
+		status = options.status ? show(pid, &arena) : attach(pid, &options, &arena);
+	ms_arena_deinit(&arena);
+	return status;
+}
+
+int ms_cmd_attach(int argc, char **argv)
+{
+	return serve(argc, argv, &ms_attach_table);
+}
+
+int ms_cmd_detach(int argc, char **argv)
+{
+	return serve(argc, argv, &ms_detach_table);
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/attach/options.h"
+
+#include <limits.h>
+#include <stddef.h>
+#include <string.h>
+
+static const uint64_t second_ns = UINT64_C(1000000000);
+
+enum { SAMPLE = 512 << 10, MOST_SAMPLE = 1 << 30, TIMEOUT_S = 30, MOST_S = 365 * 86400 };
+
+static const char attach_usage[] =
+	"Usage: memscan attach [OPTION]... PID\n"
+	"Have a running process keep the stacks of a sample of its allocations, so that scans\n"
+	"name the calls that made what leaked. Nothing need have been prepared; memscan detach\n"
+	"PID ends it.\n";
+
+static const char attach_notes[] =
+	"SAMPLE bytes lie between two samples in the mean: a block of so many bytes is sampled\n"
+	"with a probability of 63 %, a larger one nearly always, a smaller one more seldom.\n"
+	"Programs of x86-64 that load the GNU C library 2.31 to 2.43 can be attached.\n"
+	"\n"
+	"Exit status: 0 attached (with --for: and detached), 1 not attached (--status),\n"
+	"2 usage error, 3 refused (stderr says why and what to do), 4 the answer could not be\n"
+	"written.\n";
+
+static const char detach_usage[] = "Usage: memscan detach [OPTION]... PID\n"
+				   "End what memscan attach began, and give its memory back.\n";
+
+static const char detach_notes[] =
+	"Exit status: 0 detached, or was not attached, 2 usage error, 3 refused (stderr says\n"
+	"why and what to do), 4 the answer could not be written.\n";
+
+static const char see_attach[] = "say which process: memscan attach PID; see memscan attach --help";
+static const char see_detach[] = "say which process: memscan detach PID; see memscan detach --help";
+
+static bool take_pid(void *to, const char *arg, struct ms_error *err)
+{
+	struct ms_attach_options *options = to;
+	uint64_t id = 0;
+
+	if (!ms_args_number(arg, INT_MAX, &id) || id == 0)
+		return ms_args_wrong(err, "give the number that ps shows, or use --name NAME",
+		                     "not a process id: %s", arg);
+	options->id = (pid_t)id;
+	return true;
+}
+
+static bool take_name(void *to, const char *arg, struct ms_error *err)
+{
+	((struct ms_attach_options *)to)->name = arg;
+	return *arg || ms_args_wrong(err, see_attach, "--name takes the name of a process");
+}
+
+static bool take_sample(void *to, const char *arg, struct ms_error *err)
+{
+	uint64_t *sample = &((struct ms_attach_options *)to)->sample;
+
+	return (ms_args_number(arg, MOST_SAMPLE, sample) && *sample) ||
+	       ms_args_wrong(err, "524288 costs next to nothing, 65536 some 10 % of malloc",
+	                     "--sample takes 1 to %d bytes, not '%s'", MOST_SAMPLE, arg);
+}
+
+/* Seconds, or with a letter behind. */
+static bool take_for(void *to, const char *arg, struct ms_error *err)
+{
+	static const struct {
+		char letter;
+		unsigned seconds;
+	} units[] = { { 's', 1 }, { 'm', 60 }, { 'h', 3600 }, { 'd', 86400 } };
+	struct ms_attach_options *options = to;
+	size_t len = strlen(arg);
+	unsigned unit = 1;
+	char text[32];
+
+	for (size_t i = 0; len && i < sizeof(units) / sizeof(units[0]); i++)
+		if (arg[len - 1] == units[i].letter) {
+			unit = units[i].seconds;
+			len--;
+			break;
+		}
+	if (len >= sizeof(text))
+		len = 0;
+	memcpy(text, arg, len);
+	text[len] = '\0';
+	if (!ms_args_seconds(text, MOST_S / unit, &options->for_ns))
+		return ms_args_wrong(err, "for example 90, 10m, 8h or 2d",
+		                     "--for takes a time up to a year, not '%s'", arg);
+	options->for_ns *= unit;
+	return true;
+}
+
+static bool take_timeout(void *to, const char *arg, struct ms_error *err)
+{
+	return ms_args_seconds(arg, MOST_S, &((struct ms_attach_options *)to)->timeout_ns) ||
+	       ms_args_wrong(err, "for example 5 or 0.5", "--timeout takes seconds, not '%s'", arg);
+}
+
+#define PROCESS                                                                              \
+	{ 'p', "pid", "N", "the process; any of its threads' ids works", .take = take_pid }, \
+	{                                                                                    \
+		'n', "name", "NAME",                                                         \
+			"choose the process by name; there must be "                         \
+			"exactly one",                                                       \
+			.take = take_name                                                    \
+	}
+#define COMMON                                                                                             \
+	{ 0, "timeout", "SECONDS",                                                                         \
+	  "give up stopping its threads, or waiting for\none to leave the agent, after this (default 30)", \
+	  .take = take_timeout },                                                                          \
+		{ 'q', "quiet", NULL, "say nothing but why it failed",                                     \
+		  .flag = offsetof(struct ms_attach_options, quiet) },                                     \
+	{                                                                                                  \
+		'h', "help", NULL, "print this help and exit",                                             \
+			.flag = offsetof(struct ms_attach_options, help), .last = true                     \
+	}
+
+static const struct ms_option attach_rows[] = {
+	PROCESS,
+	{ 's', "sample", "BYTES", "how far samples lie apart (default 524288)",
+	  .take = take_sample },
+	{ 0, "for", "TIME", "wait so long (90, 10m, 8h, 2d), then detach", .take = take_for },
+	{ 0, "status", NULL, "say whether it is attached, and how far",
+	  .flag = offsetof(struct ms_attach_options, status) },
+	COMMON,
+};
+
+static const struct ms_option detach_rows[] = { PROCESS, COMMON };
+
+const struct ms_option_table ms_attach_table = {
+	.command = "memscan attach",
+	.usage = attach_usage,
+	.notes = attach_notes,
+	.see = see_attach,
+	.at = attach_rows,
+	.n = sizeof(attach_rows) / sizeof(attach_rows[0]),
+};
+
+const struct ms_option_table ms_detach_table = {
+	.command = "memscan detach",
+	.usage = detach_usage,
+	.notes = detach_notes,
+	.see = see_detach,
+	.at = detach_rows,
+	.n = sizeof(detach_rows) / sizeof(detach_rows[0]),
+};
+
+bool ms_attach_parse(int argc, char **argv, const struct ms_option_table *table,
+                     struct ms_attach_options *ret, struct ms_error *err)
+{
+	int at;
+
+	*ret = (struct ms_attach_options){ .sample = SAMPLE, .timeout_ns = TIMEOUT_S * second_ns };
+	at = ms_args_take(argc, argv, table, ret, err);
+	if (at < 0 || ret->help)
+		return at >= 0;
+	if (at < argc && !ret->id && !ret->name && !take_pid(ret, argv[at++], err))
+		return false;
+	if (at < argc)
+		return ms_args_wrong(err, table->see, "one process at a time: unexpected %s",
+		                     argv[at]);
+	if (ret->id && ret->name)
+		return ms_args_wrong(err, table->see, "--pid and --name exclude each other");
+	if (ret->status && ret->for_ns)
+		return ms_args_wrong(err, table->see, "--status and --for exclude each other");
+	return ret->id || ret->name || ms_args_wrong(err, table->see, "no process was given");
+}
