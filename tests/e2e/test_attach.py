@@ -1,0 +1,669 @@
+# SPDX-License-Identifier: Apache-2.0
+"""memscan attach and detach: programs that allocate in every way go on right, whatever happens.
+
+The program checks all that it gets from malloc (tests/targets/stormy.c). ATTACH_ROUNDS is how
+often each is attached and detached, ATTACH_KILLS how often memscan is killed meanwhile.
+"""
+
+import collections
+import contextlib
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+import pytest
+
+import servers
+import support
+from support import HOST, MEMSCAN, Process, compile_target, memscan
+from test_kills import Busy, check_unharmed, end_of, is_free, start_command
+
+ROUNDS = int(os.environ.get("ATTACH_ROUNDS") or 1)
+KILLS = int(os.environ.get("ATTACH_KILLS") or 3)
+SEED = int(os.environ.get("ATTACH_SEED") or time.time())
+
+ATTACHED, NOT_ATTACHED, REFUSED = 0, 1, 3
+STUCK_S = 20
+MODES = ("loops", "single", "forks", "spawns", "threads", "signals", "sleeps")
+OTHERS = [suite for suite in support.GLIBC if suite != HOST]
+AGENT_MB = 34
+
+
+class Stormy(Process):
+    def __init__(self, mode, suite=HOST, **more):
+        self.mode = mode
+        super().__init__([compile_target("stormy", suite), mode], **more)
+        assert self.line() == "READY"
+
+    def beat(self):
+        """Its counters, after this call."""
+        fd = self.popen.stdout.fileno()
+        while support.select.select([fd], [], [], 0)[0]:
+            more = os.read(fd, 1 << 16)
+            assert more, f"{self.mode} ended, status {self.popen.wait(10)}: {self.unread[-300:]!r}"
+            self.unread += more
+        assert b"WRONG" not in self.unread, self.unread[self.unread.index(b"WRONG"):][:200]
+        self.unread = self.unread[self.unread.rfind(b"\n") + 1:]
+        line = self.line(STUCK_S)
+        assert line.startswith("beat"), line
+        return [int(n) for n in line.split()[1::2]]
+
+    def check(self):
+        """It goes on: all that it counts grows."""
+        before = self.beat()
+        end = time.monotonic() + STUCK_S
+        while self.mode != "sleeps" and any(a <= b for a, b in zip(self.beat(), before) if b):
+            assert time.monotonic() < end, f"{self.mode} is stuck"
+        support.check_untouched(self.pid)
+
+    def end(self):
+        assert self.finish(STUCK_S) == 0
+
+
+def attach(pid, *args, status=ATTACHED):
+    done = memscan("attach", pid, *args)
+    assert done.status == status, str(done)
+    return done.stdout if status != REFUSED else done.stderr
+
+
+def detach(pid, *args, status=0):
+    done = memscan("detach", pid, *args)
+    assert done.status == status, str(done)
+    return done.stdout if status != REFUSED else done.stderr
+
+
+def status_of(pid):
+    done = memscan("attach", "--status", pid)
+    assert done.status in (ATTACHED, NOT_ATTACHED), str(done)
+    assert ("not attached" in done.stdout) == (done.status == NOT_ATTACHED), str(done)
+    return done.status == ATTACHED
+
+
+def agents_of(pid):
+    """How many mappings a process has that may be an agent's text."""
+    maps = pathlib.Path(f"/proc/{pid}/maps").read_text()
+    return len(re.findall(r" r-xp 00000000 00:00 0 *$", maps, re.M))
+
+
+def text_of(pid):
+    """Where the agent's text is."""
+    maps = pathlib.Path(f"/proc/{pid}/maps").read_text()
+    return int(re.search(r"^[0-9a-f]+-([0-9a-f]+) r-xp 00000000 00:00 0 *$", maps, re.M)[1], 16) - 16384
+
+
+def table_magic(pid):
+    with open(f"/proc/{pid}/mem", "rb", 0) as memory:
+        memory.seek(text_of(pid) + 16384)
+        return memory.read(16)
+
+
+def malloc_code(pid, name="malloc", length=16):
+    """(address, bytes) of a function of the C library, as it is in memory."""
+    maps = pathlib.Path(f"/proc/{pid}/maps").read_text()
+    found = re.search(r"^([0-9a-f]+)-.* r--p 00000000 .* (\S*/libc[.-][^/]*)$", maps, re.M)
+    symbols = subprocess.run(["nm", "-D", "--defined-only", found[2]], capture_output=True, text=True, check=True)
+    offset = re.search(rf"^([0-9a-f]+) T {name}@@", symbols.stdout, re.M)
+    at = int(found[1], 16) + int(offset[1], 16)
+    with open(f"/proc/{pid}/mem", "rb", 0) as memory:
+        memory.seek(at)
+        return at, memory.read(length)
+
+
+def write_code(pid, at, code):
+    with open(f"/proc/{pid}/mem", "r+b", 0) as memory:
+        memory.seek(at)
+        memory.write(code)
+
+
+# ---- rounds ----
+
+def run_rounds(target, rounds, sample):
+    code = malloc_code(target.pid)
+    for _ in range(rounds):
+        assert "is attached" in attach(target.pid, "--sample", sample)
+        assert status_of(target.pid)
+        target.check()
+        said = detach(target.pid)
+        assert "is detached" in said
+        assert not status_of(target.pid)
+        assert malloc_code(target.pid) == code
+        assert agents_of(target.pid) == ("stays" in said), said
+        target.check()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_rounds(mode):
+    with Stormy(mode) as target:
+        run_rounds(target, ROUNDS, 4096)
+        run_rounds(target, ROUNDS // 4, 1)
+        target.end()
+
+
+@pytest.mark.parametrize("suite", OTHERS)
+def test_rounds_under_other_glibcs(suite):
+    for mode in ("loops", "threads", "signals") if ROUNDS > 2 else ("loops",):
+        with Stormy(mode, suite) as target:
+            run_rounds(target, ROUNDS, 4096)
+            target.end()
+
+
+def test_nginx_under_load(folder):
+    servers.need("/usr/sbin/nginx")
+    pages = {f"{i}.txt": os.urandom(3000 * (i + 1)).hex().encode() for i in range(4)}
+    port = servers.free_port()
+    with servers.start_nginx(folder, port, pages) as nginx:
+        support.wait_until(lambda: servers.accepts(port) and len(support.children_of(nginx.pid)) == 2, 30, "nginx answers")
+        load = servers.Load(port, pages)
+        load.start()
+        try:
+            workers = support.children_of(nginx.pid)
+            for _ in range(ROUNDS):
+                for pid in workers:
+                    attach(pid, "--sample", 8192)
+                before = load.right
+                support.wait_until(lambda: load.right > before + 20 or load.wrong, STUCK_S, "answers")
+                for pid in workers:
+                    detach(pid)
+        finally:
+            load.ended = True
+            load.join(STUCK_S)
+        assert not load.wrong, load.wrong
+        assert set(support.children_of(nginx.pid)) == set(workers), "a worker died"
+
+
+PYTHON = """
+import hashlib, threading, sys
+def work(seed):
+    while not done.is_set():
+        words = [bytes([i % 251]) * (i * 37 % 3000) for i in range(seed, seed + 200)]
+        if hashlib.md5(b"".join(words)).digest() != wanted[seed]: print("WRONG", flush=True); sys.exit(1)
+        counts[seed] += 1
+done, counts = threading.Event(), [0] * 4
+wanted = [hashlib.md5(b"".join(bytes([i % 251]) * (i * 37 % 3000) for i in range(s, s + 200))).digest() for s in range(4)]
+threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+for t in threads: t.start()
+print("READY", flush=True)
+for line in sys.stdin: print(min(counts), flush=True)
+done.set()
+"""
+
+
+def test_python_with_threads():
+    with Process([shutil.which("python3", path="/usr/bin"), "-c", PYTHON]) as python:
+        assert python.line() == "READY"
+        for _ in range(ROUNDS):
+            attach(python.pid, "--sample", 16384)
+            before = int(python.ask("\n"))
+            support.wait_until(lambda: int(python.ask("\n")) > before, STUCK_S, "it computes")
+            detach(python.pid)
+        assert python.finish(STUCK_S) == 0
+
+
+# ---- what the commands say and do ----
+
+def test_status_counts_samples():
+    with Stormy("single") as target:
+        attach(target.pid, "--sample", 1)
+        target.check()
+        said = memscan("attach", "--status", "--pid", target.pid).stdout
+        found = re.search(r"(\d+) samples, (\d+) of them live, (\d+) dropped", said)
+        assert found and int(found[1]) > int(found[2]) > 0, said
+        assert "1 sample in 1 bytes" in said
+        detach(target.pid)
+        target.end()
+
+
+def test_a_new_distance_counts_at_once():
+    """What a thread has left to count from an earlier attach is forgotten."""
+    with Stormy("single") as target:
+        attach(target.pid, "--sample", 1 << 30)
+        target.check()
+        detach(target.pid)
+        attach(target.pid, "--sample", 1)
+        assert table_magic(target.pid).startswith(b"memscan agent 1")
+        target.check()
+        said = memscan("attach", "--status", target.pid).stdout
+        assert int(re.search(r"(\d+) samples", said)[1]) > 0, said
+        detach(target.pid)
+        target.end()
+
+
+def test_not_attached_is_no_failure():
+    with Stormy("sleeps") as target:
+        assert not status_of(target.pid)
+        assert "was not attached" in detach(target.pid)
+        assert memscan("detach", "--pid", target.pid, "-q").stdout == ""
+
+
+def test_attached_twice():
+    with Stormy("loops") as target:
+        attach(target.pid)
+        assert "attached already" in attach(target.pid, status=REFUSED)
+        assert agents_of(target.pid) == 1
+        target.check()
+        detach(target.pid)
+        target.end()
+
+
+def test_for_a_time():
+    with Stormy("loops") as target:
+        said = attach(target.pid, "--for", "0.3")
+        assert "is attached" in said and "is detached" in said
+        assert not status_of(target.pid)
+        target.end()
+
+
+def test_for_a_time_that_a_signal_ends():
+    with Stormy("loops") as target, Process([MEMSCAN, "attach", "--for", "1h", target.pid]) as waiting:
+        assert "is attached" in waiting.line()
+        assert status_of(target.pid)
+        waiting.popen.send_signal(signal.SIGTERM)
+        assert waiting.popen.wait(STUCK_S) == -signal.SIGTERM
+        assert not status_of(target.pid)
+        target.end()
+
+
+def test_for_a_time_in_which_the_program_ends():
+    with Stormy("loops") as target, Process([MEMSCAN, "attach", "--for", "1h", target.pid]) as waiting:
+        assert "is attached" in waiting.line()
+        target.end()
+        assert waiting.line() == f"process {target.pid} has ended"
+        assert waiting.popen.wait(STUCK_S) == 0
+
+
+@pytest.mark.parametrize("args", [(), ("--pid", "0"), ("1", "2"), ("--sample", "0", "1"), ("--for", "1y", "1"),
+                                  ("--for", "", "1"), ("--status", "--for", "1", "1"), ("--pid", "1", "--name", "x")])
+def test_usage_errors(args):
+    done = memscan("attach", *args)
+    assert done.status == support.USAGE and len(done.stderr.splitlines()) == 2, done
+
+
+def test_help_lists_what_there_is():
+    for command in "attach", "detach":
+        done = memscan(command, "--help")
+        assert done.status == 0 and f"memscan {command} [OPTION]... PID" in done.stdout
+
+
+# ---- what a program does meanwhile ----
+
+def test_a_child_has_an_agent_of_its_own():
+    program = ("import os,sys,signal\nprint('READY',flush=True)\nsys.stdin.readline()\n"
+               "pid=os.fork()\nif not pid: signal.pause()\nprint(pid,flush=True)\nsys.stdin.readline()\nos.kill(pid,9)\n"
+               "print(os.waitpid(pid,0)[1],flush=True)")
+    with Process(["/usr/bin/python3", "-c", program]) as parent:
+        assert parent.line() == "READY"
+        attach(parent.pid, "--sample", 1000)
+        child = int(parent.ask("\n"))
+        assert status_of(child)
+        detach(child)
+        assert status_of(parent.pid) and not status_of(child)
+        detach(parent.pid)
+        assert parent.ask("\n") == "9"
+        assert parent.finish() == 0
+
+
+def test_programs_that_are_executed_meanwhile(folder):
+    """The same process, ever another program: each attach meets one or is refused."""
+    script = pathlib.Path(folder, "again.py")
+    script.write_text("import os,sys\nn=int(sys.argv[1])\nif n % 50 == 0: print(n, flush=True)\n"
+                      "os.execv(sys.executable, [sys.executable, '-S', '-E', sys.argv[0], str(n + 1)])")
+    with Process(["/usr/bin/python3", "-S", "-E", script, 1]) as target:
+        target.line()
+        for _ in range(4 * ROUNDS):
+            assert memscan("attach", target.pid).status in (ATTACHED, REFUSED)
+        target.unread = b""
+        target.line()
+        assert target.running()
+
+
+class Naps(Stormy):
+    """Its handler waits, wherever it came."""
+
+    def __init__(self):
+        super().__init__("naps")
+
+    def tell(self, word):
+        self.popen.stdin.write(b"x")
+        self.popen.stdin.flush()
+        support.wait_until(lambda: self.line(STUCK_S) == word, STUCK_S, word)
+
+
+def test_a_thread_that_stays_inside():
+    """A handler that sleeps in the middle of malloc keeps the agent's memory, which then serves again."""
+    with Naps() as target:
+        for _ in range(50):
+            attach(target.pid, "--sample", 1)
+            target.tell("NAP")
+            said = detach(target.pid, "--timeout", 0.5)
+            if "stays" in said:
+                break
+            target.tell("WOKE")
+        assert f"thread {target.pid} has not come back" in said, said
+        assert agents_of(target.pid) == 1 and not status_of(target.pid)
+        assert table_magic(target.pid) == bytes(16), "blocks are freed unseen, and its table can be read"
+        assert "has not come back" in attach(target.pid, "--timeout", 0.5, status=REFUSED)
+        target.tell("WOKE")
+        attach(target.pid, "--sample", 1)
+        assert agents_of(target.pid) == 1
+        target.check()
+        detach(target.pid)
+        assert agents_of(target.pid) == 0
+        target.end()
+
+
+# ---- killed ----
+
+CALLS = ("ptrace", "process_vm_writev", "pwrite64")
+MOST_CALLS = 400
+
+
+def clean(busy, code):
+    """Whatever a killed memscan has left, the program is right, and detach takes it back."""
+    check_unharmed(busy)
+    said = detach(busy.pid)
+    assert "detached" in said or "was not attached" in said
+    assert malloc_code(busy.pid) == code
+    assert not status_of(busy.pid)
+    check_unharmed(busy)
+
+
+def kill_at_call(busy, command, call, number):
+    """What the process was killed instead of; None: it makes fewer of these calls."""
+    with tempfile.TemporaryDirectory() as folder:
+        popen, file = start_command(["strace", "-f", "-q", "-o", f"{folder}/calls", "-e", f"trace={call}", "-e",
+                                     f"inject={call}:signal=SIGKILL:when={number}", MEMSCAN, command, busy.pid])
+        said = end_of(popen, file)
+        lines = [line.split(None, 1) for line in pathlib.Path(folder, "calls").read_text().splitlines()]
+    victims = [pid for pid, text in lines if "killed by SIGKILL" in text]
+    if not victims:
+        assert popen.returncode == 0, said
+        return None
+    made = [text for pid, text in lines if pid == victims[0] and re.match(r"\w+\(", text)]
+    return made[-1]
+
+
+def made_calls(busy, command):
+    """(call, number) of those that one process makes, and some more: a busy target makes more, or less, each time."""
+    with tempfile.NamedTemporaryFile("r") as file:
+        done = subprocess.run(["strace", "-f", "-q", "-o", file.name, "-e", "trace=" + ",".join(CALLS), MEMSCAN, command,
+                               str(busy.pid)], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        made = collections.Counter(re.match(r"(\d+) +(\w+)\(", line).groups() for line in file
+                                   if re.match(r"\d+ +\w+\(", line))
+    most = {call: max(n for (_, made_call), n in made.items() if made_call == call) for call in CALLS}
+    return [(call, number) for call in CALLS for number in range(1, most[call] + 4)]
+
+
+@pytest.mark.parametrize("command", ["attach", "detach"])
+def test_killed_at_each_call(command, notes):
+    """strace counts the calls of each process by itself; of all, as many are tried as there are to be kills."""
+    chance, tally = random.Random(f"{SEED} {command}"), collections.Counter()
+    with Busy() as busy:
+        busy.beat()
+        code = malloc_code(busy.pid)
+        if command == "detach":
+            attach(busy.pid)
+        calls = made_calls(busy, command)
+        detach(busy.pid)
+        for call, number in calls if len(calls) <= KILLS else chance.sample(calls, KILLS):
+            if command == "detach":
+                attach(busy.pid, "--sample", 4096)
+            instead = kill_at_call(busy, command, call, number)
+            try:
+                clean(busy, code)
+            except AssertionError as error:
+                raise AssertionError(f"{command}, killed instead of {call} {number}, {instead}: {error}") from None
+            tally[call] += instead is not None
+        assert busy.finish() == 0
+    notes.append(f"{command} killed instead of a call: {dict(tally)} of {len(calls)}; seed {SEED}")
+
+
+@pytest.mark.parametrize("command", ["attach", "detach"])
+def test_killed_at_random(command, notes):
+    chance = random.Random(f"{SEED} random {command}")
+    killed = 0
+    with Busy() as busy:
+        busy.beat()
+        code = malloc_code(busy.pid)
+        start = time.monotonic()
+        attach(busy.pid)
+        whole = time.monotonic() - start
+        detach(busy.pid)
+        for _ in range(KILLS):
+            if command == "detach":
+                attach(busy.pid, "--sample", 4096)
+            popen, file = start_command([MEMSCAN, command, busy.pid])
+            time.sleep(chance.uniform(0, whole))
+            victims = support.children_of(popen.pid) or [popen.pid]
+            support.kill(chance.choice([popen.pid, victims[0]]))
+            end_of(popen, file)
+            killed += popen.returncode != 0
+            clean(busy, code)
+        assert busy.finish() == 0
+    notes.append(f"{command} killed at random: {KILLS} times, {killed} before its end; seed {SEED}")
+
+
+# ---- refused ----
+
+def refused(pid, *words, command="attach"):
+    """Both lines are there, and nothing was done to the process."""
+    said = (attach if command == "attach" else detach)(pid, status=REFUSED)
+    for word in words:
+        assert word in said, said
+    support.check_untouched(pid)
+    return said
+
+
+def test_a_static_program():
+    with Process([compile_target("stormy", variant="static"), "sleeps"]) as target:
+        assert target.line() == "READY"
+        refused(target.pid, "has not loaded the GNU C library")
+
+
+def test_another_c_library():
+    with Process([compile_target("restless", tag="-musl", libc_flags=support.musl_flags), 1]) as target:
+        support.wait_until(lambda: "ld-musl" in pathlib.Path(f"/proc/{target.pid}/maps").read_text()
+                           or "musl" in pathlib.Path(f"/proc/{target.pid}/maps").read_text(), 10)
+        refused(target.pid, "has not loaded the GNU C library")
+
+
+def test_another_allocator():
+    library = pathlib.Path("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2")
+    if not library.exists():
+        pytest.skip("jemalloc is not installed; tools/install-deps check")
+    with Stormy("sleeps", env={"LD_PRELOAD": str(library)}) as target:
+        refused(target.pid, "is not the C library's", "libjemalloc")
+
+
+def test_a_process_that_is_stopped():
+    with Stormy("loops") as target:
+        os.kill(target.pid, signal.SIGSTOP)
+        support.wait_until(lambda: support.state_of(target.pid) == "T", 10, "it is stopped")
+        said = attach(target.pid, status=REFUSED)
+        assert "is stopped by a signal" in said and f"kill -CONT {target.pid}" in said
+        assert support.state_of(target.pid) == "T"
+        os.kill(target.pid, signal.SIGCONT)
+        run_rounds(target, 1, 4096)
+
+
+def test_a_filter_that_forbids_to_map_memory():
+    with Stormy("filtered") as target:
+        refused(target.pid, "seccomp filter answers mmap with KILL_PROCESS")
+        target.end()
+
+
+def test_no_memory_left_to_map():
+    with Stormy("sleeps") as target:
+        pages = int(pathlib.Path(f"/proc/{target.pid}/statm").read_text().split()[0])
+        subprocess.run(["prlimit", "--pid", str(target.pid), f"--as={pages * 4096 + (10 << 20)}"], check=True)
+        refused(target.pid, "RLIMIT_AS")
+        assert agents_of(target.pid) == 0
+        target.end()
+
+
+def test_a_process_whose_first_thread_has_ended():
+    with support.Target([compile_target("zombie_leader")]) as target:
+        said = attach(target.pid)
+        assert "is attached" in said
+        detach(target.pid)
+        assert agents_of(support.threads_of(target.pid)[-1]) == 0
+
+
+def test_the_parent_of_vfork():
+    with support.Target([compile_target("vfork_parent")]) as target:
+        support.wait_until(lambda: support.state_of(target.pid) == "D", 5, "it waits for its child")
+        said = attach(target.pid, "--timeout", 0.5, status=REFUSED)
+        assert "made by vfork" in said and str(target.pid) in said
+        assert target.finish() == 0
+
+
+def test_code_that_another_tool_has_changed():
+    with Stormy("sleeps") as target:  # nobody calls malloc meanwhile
+        at, code = malloc_code(target.pid)
+        write_code(target.pid, at + 6, bytes([code[6] ^ 1]))
+        refused(target.pid, "malloc", "changed already by another tool")
+        write_code(target.pid, at + 6, code[6:7])
+        attach(target.pid)
+        ours = malloc_code(target.pid)[1]
+        write_code(target.pid, at + 6, bytes([ours[6] ^ 1]))
+        refused(target.pid, "malloc", "changed already by another tool", command="detach")
+        write_code(target.pid, at + 6, ours[6:7])
+        detach(target.pid)
+        assert malloc_code(target.pid) == (at, code)
+        target.end()
+
+
+def test_words_that_another_tool_uses():
+    with Stormy("sleeps") as target:
+        said = subprocess.run(["gdb", "-q", "-batch", "-p", str(target.pid), "-ex", "p/x $fs_base"],
+                              capture_output=True, text=True, check=True).stdout
+        at = int(re.search(r"\$1 = (0x[0-9a-f]+)", said)[1], 16)
+        write_code(target.pid, at + 0x90, b"\1")
+        refused(target.pid, "leaves free in the control block")
+        assert agents_of(target.pid) == 0
+        write_code(target.pid, at + 0x90, b"\0")
+        attach(target.pid)
+        target.end()
+
+
+def test_an_attach_that_was_not_completed():
+    """As a kill leaves it: the next one completes it, unless the agent is another's."""
+    with Stormy("sleeps") as target:
+        at, code = malloc_code(target.pid)
+        attach(target.pid)
+        write_code(target.pid, at, code)
+        said = memscan("attach", "--status", target.pid)
+        assert said.status == ATTACHED and "attached in part" in said.stdout
+        attach(target.pid)
+        assert agents_of(target.pid) == 1
+        text = text_of(target.pid)
+        write_code(target.pid, text + 16384, b"\0")  # the table's magic word
+        assert "attached in part" in memscan("attach", "--status", target.pid).stdout
+        attach(target.pid)
+        assert "attached:" in memscan("attach", "--status", target.pid).stdout
+        write_code(target.pid, at, code)
+        write_code(target.pid, text + 12288 + 255, b"\1")  # behind what stands for malloc
+        refused(target.pid, "another memscan version")
+        detach(target.pid)
+        assert malloc_code(target.pid) == (at, code) and agents_of(target.pid) == 0
+        target.end()
+
+
+# ---- beside other tools ----
+
+def test_a_breakpoint_at_the_begin_of_malloc():
+    with Stormy("sleeps") as target:
+        at, code = malloc_code(target.pid)
+        write_code(target.pid, at, b"\xcc")
+        attach(target.pid)
+        assert malloc_code(target.pid)[1][:1] == b"\xcc"
+        write_code(target.pid, at, code[:1])
+        detach(target.pid)
+        assert malloc_code(target.pid) == (at, code)
+        attach(target.pid)
+        write_code(target.pid, at, b"\xcc")
+        detach(target.pid)
+        assert malloc_code(target.pid)[1] == b"\xcc" + code[1:]
+        write_code(target.pid, at, code[:1])
+        target.end()
+
+
+@contextlib.contextmanager
+def uprobe(pid, name):
+    """The kernel's probe on a function of the C library, in one process."""
+    maps = pathlib.Path(f"/proc/{pid}/maps").read_text()
+    path = re.search(r"r--p 00000000 .* (\S*/libc[.-][^/]*)$", maps, re.M)[1]
+    symbols = subprocess.run(["nm", "-D", "--defined-only", path], capture_output=True, text=True, check=True)
+    offset = int(re.search(rf"^([0-9a-f]+) T {name}@@", symbols.stdout, re.M)[1], 16)
+    try:
+        kind = int(pathlib.Path("/sys/bus/event_source/devices/uprobe/type").read_text())
+    except OSError:
+        pytest.skip("the kernel's probes cannot be had here")
+    c_path = support.ctypes.create_string_buffer(path.encode())
+    # struct perf_event_attr: type, size, config, …, config1, config2
+    attr = support.ctypes.create_string_buffer(120)
+    attr[0:8] = kind.to_bytes(4, "little") + (120).to_bytes(4, "little")
+    attr[56:72] = support.ctypes.addressof(c_path).to_bytes(8, "little") + offset.to_bytes(8, "little")
+    fd = support.libc.syscall(298, attr, pid, -1, -1, 0)
+    if fd < 0:
+        pytest.skip(f"no probe: {os.strerror(support.ctypes.get_errno())}")
+    try:
+        yield lambda: int.from_bytes(os.read(fd, 8), "little")
+    finally:
+        os.close(fd)
+
+
+@pytest.mark.parametrize("name", ["malloc", "free"] if ROUNDS > 1 else ["malloc"])
+def test_probes_of_the_kernel(name):
+    """Before, while attached, and set before and gone while attached."""
+    with Stormy("single") as target:
+        with uprobe(target.pid, name) as count:
+            attach(target.pid, "--sample", 4096)
+            target.check()
+            before = count()
+            target.check()
+            assert count() > before
+            detach(target.pid)
+            target.check()
+        attach(target.pid, "--sample", 4096)
+        with uprobe(target.pid, name) as count:
+            target.check()
+            assert count() > 0
+            detach(target.pid)
+            target.check()
+        attach(target.pid)
+        target.check()
+        detach(target.pid)
+        target.end()
+
+
+def test_a_debugger_afterwards():
+    with Stormy("loops") as target:
+        attach(target.pid, "--sample", 1000)
+        done = subprocess.run(["gdb", "-q", "-batch", "-p", str(target.pid), "-ex", "thread apply all bt",
+                               "-ex", "print *(char *)malloc(5000) = 77"], capture_output=True, text=True, timeout=60)
+        assert "= 77" in done.stdout, done.stdout + done.stderr
+        target.check()
+        detach(target.pid)
+        target.end()
+
+
+def test_two_at_once():
+    with Stormy("loops") as target:
+        for _ in range(ROUNDS):
+            both = [start_command([MEMSCAN, "attach", target.pid]) for _ in range(2)]
+            said = [end_of(*one) for one in both]
+            statuses = [popen.returncode for popen, _ in both]
+            assert set(statuses) <= {ATTACHED, REFUSED} and ATTACHED in statuses, (statuses, said)
+            assert status_of(target.pid)
+            target.check()
+            detach(target.pid)
+            assert agents_of(target.pid) == 0
+            target.check()
+        target.end()
