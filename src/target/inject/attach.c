@@ -277,6 +277,16 @@ static enum ms_status look_up(struct ms_attaching *a, int flags, struct ms_attac
 	return st;
 }
 
+/* The same, when the process can be changed at all. */
+static enum ms_status begin(struct ms_attaching *a, struct ms_attached *ret, struct ms_error *err)
+{
+	enum ms_status st = check_state(a->call->pid, err);
+
+	if (!st)
+		st = check_sharing(a->call, err);
+	return st ? st : look_up(a, O_RDWR, ret, err);
+}
+
 static void close_all(const struct ms_attaching *a)
 {
 	if (a->patch.mem_fd >= 0)
@@ -392,15 +402,10 @@ static void count(struct ms_attached *ret, const struct ms_patch *patch)
 enum ms_status ms_attach(const struct ms_attach_call *call, struct ms_arena *arena,
                          struct ms_attached *ret, struct ms_error *err)
 {
-	struct ms_attaching a = { .call = call, .arena = arena };
+	struct ms_attaching a = { .call = call, .arena = arena, .patch.mem_fd = -1 };
 	struct ms_ending endings;
-	enum ms_status st = check_state(call->pid, err);
+	enum ms_status st = begin(&a, ret, err);
 
-	if (!st)
-		st = check_sharing(call, err);
-	if (st)
-		return st;
-	st = look_up(&a, O_RDWR, ret, err);
 	if (!st)
 		st = a.agent_was ? reuse(&a, ret, err) : choose_place(&a, err);
 	if (!st)
@@ -423,15 +428,10 @@ enum ms_status ms_attach(const struct ms_attach_call *call, struct ms_arena *are
 enum ms_status ms_detach(const struct ms_attach_call *call, struct ms_arena *arena,
                          struct ms_attached *ret, struct ms_error *err)
 {
-	struct ms_attaching a = { .call = call, .arena = arena };
+	struct ms_attaching a = { .call = call, .arena = arena, .patch.mem_fd = -1 };
 	struct ms_ending endings;
-	enum ms_status st = check_state(call->pid, err);
+	enum ms_status st = begin(&a, ret, err);
 
-	if (!st)
-		st = check_sharing(call, err);
-	if (st)
-		return st;
-	st = look_up(&a, O_RDWR, ret, err);
 	if (!st && a.agent_was)
 		st = share(&a, err);
 	if (!st && a.agent_was) {
