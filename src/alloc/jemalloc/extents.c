@@ -97,8 +97,8 @@ static enum ms_status walk_piece(struct walk *w, const struct ms_je_leaf *leaf,
 	uint64_t *words = w->je->words;
 	size_t n = ms_source_read(w->je->d->src, piece.begin, words, (size_t)ms_range_len(piece)) /
 	           MS_JE_WORD;
-	ms_addr page = leaf->about + (piece.begin - leaf->range.begin) /
-	                                     (tree->entry_words * MS_JE_WORD) * MS_JE_PAGE;
+	ms_addr page = leaf->about +
+	               (piece.begin - leaf->range.begin) / ms_je_entry_bytes(tree) * MS_JE_PAGE;
 
 	for (size_t i = 0; i < n; i += tree->entry_words, page += MS_JE_PAGE) {
 		uint64_t word = ms_je_entry_at(tree, w->copy->bits, &words[i]);
@@ -126,7 +126,7 @@ static enum ms_status walk_piece(struct walk *w, const struct ms_je_leaf *leaf,
 
 static enum ms_status walk_leaf(struct walk *w, const struct ms_je_leaf *leaf)
 {
-	uint64_t entry = w->copy->tree->entry_words * MS_JE_WORD;
+	uint64_t entry = ms_je_entry_bytes(w->copy->tree);
 	struct ms_range rest = leaf->range;
 	struct ms_range run;
 	enum ms_status st = MS_OK;

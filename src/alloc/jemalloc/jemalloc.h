@@ -199,9 +199,14 @@ static inline bool ms_je_is_slab(const struct ms_je_extent *extent)
 	return ms_je_field(extent->bits, MS_JE_SLAB_BIT, 1);
 }
 
+static inline uint64_t ms_je_entry_bytes(const struct ms_je_tree *tree)
+{
+	return tree->entry_words * (uint64_t)MS_JE_WORD;
+}
+
 static inline uint64_t ms_je_leaf_bytes(const struct ms_je_tree *tree)
 {
-	return (uint64_t)tree->leaf_entries * tree->entry_words * MS_JE_WORD;
+	return tree->leaf_entries * ms_je_entry_bytes(tree);
 }
 
 /* The entry at @at as one word; 0: there is no extent. */

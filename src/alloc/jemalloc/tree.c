@@ -139,7 +139,7 @@ static bool try_words(const struct look *look, const struct words *words, struct
 static bool leaf_shows(const struct look *look, ms_addr leaf, struct shown *ret)
 {
 	struct ms_range rest = { leaf, leaf + ms_je_leaf_bytes(look->tree) };
-	size_t entry = look->tree->entry_words * MS_JE_WORD;
+	uint64_t entry = ms_je_entry_bytes(look->tree);
 	struct ms_range run;
 
 	*ret = (struct shown){ 0 };
@@ -201,7 +201,7 @@ bool ms_je_tree_shows(struct ms_jemalloc *je, const struct ms_je_tree *tree, ms_
                       const struct ms_je_bits **bits, ms_addr *ret)
 {
 	const struct look look = { je, tree, *bits };
-	struct shown shown;
+	struct shown shown = { 0 };
 
 	if (!(tree->table_words ? table_shows : leaf_shows)(&look, child, &shown))
 		return false;
