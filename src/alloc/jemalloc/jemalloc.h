@@ -46,14 +46,6 @@ struct ms_je_leaf {
 
 struct ms_je_leaves MS_VEC(struct ms_je_leaf);
 
-/* An entry of a leaf, taken apart. */
-struct ms_je_entry {
-	ms_addr edata;
-	uint32_t index; /* of its size class */
-	uint32_t state;
-	bool slab;
-};
-
 /* What was found of an arena, to be compared with what it counts. */
 struct ms_je_tally {
 	uint64_t slabs[MS_JE_BINS];

@@ -26,6 +26,20 @@ static uint64_t root_bytes(const struct ms_je_tree *tree)
 	return (uint64_t)tree->root_words * MS_JE_WORD;
 }
 
+static bool has_room_for(const struct search *s, const struct ms_je_tree *tree)
+{
+	return ms_range_len(s->data) > root_bytes(tree);
+}
+
+/* Whether the data can have any root: most modules' is too small to be read for one. */
+static bool has_room(const struct search *s)
+{
+	for (size_t i = 0; i < MS_JE_TREES; i++)
+		if (has_room_for(s, &ms_je_trees[i]))
+			return true;
+	return false;
+}
+
 /* Whether a pointer of a root can be this one. */
 static bool may_lead_on(const struct search *s, const struct ms_je_tree *tree, uint64_t word)
 {
@@ -82,8 +96,7 @@ static enum ms_status try_word(struct search *s, const struct ms_je_tree *tree, 
 	struct ms_je_copy *copy;
 	ms_addr root;
 
-	if (s->tries == MOST_TRIES || ms_range_len(s->data) <= root_bytes(tree) ||
-	    !may_lead_on(s, tree, word))
+	if (s->tries == MOST_TRIES || !has_room_for(s, tree) || !may_lead_on(s, tree, word))
 		return MS_OK;
 	s->tries++;
 	root = root_with(s, tree, at, word, &bits);
@@ -161,7 +174,8 @@ enum ms_status ms_je_locate(struct ms_jemalloc *je)
 		       regions->at[i + 1].module == s.region->module &&
 		       regions->at[i + 1].range.begin == s.data.end)
 			s.data.end = regions->at[++i].range.end;
-		st = search_data(&s);
+		if (has_room(&s))
+			st = search_data(&s);
 	}
 	return st;
 }

@@ -29,10 +29,18 @@ uint64_t ms_je_entry_pack(const struct ms_je_bits *bits, const uint64_t pair[2])
 	return pair[0] | flags | (uint64_t)index << INDEX_AT;
 }
 
+/* An entry of a leaf, taken apart. */
+struct entry {
+	ms_addr edata;
+	uint32_t index; /* of its size class */
+	uint32_t state;
+	bool slab;
+};
+
 /* False when jemalloc writes no such word. */
-static bool parse(const struct ms_je_bits *bits, uint64_t word, struct ms_je_entry *ret)
+static bool parse(const struct ms_je_bits *bits, uint64_t word, struct entry *ret)
 {
-	*ret = (struct ms_je_entry){
+	*ret = (struct entry){
 		.edata = word & MS_JE_ENTRY_ADDRESS & ~(uint64_t)bits->leaf_below,
 		.index = ms_je_field(word, INDEX_AT, MS_JE_CLASS_BITS),
 		.state = bits->leaf_state ? ms_je_field(word, 2, 3) : 0,
@@ -42,8 +50,7 @@ static bool parse(const struct ms_je_bits *bits, uint64_t word, struct ms_je_ent
 	       ret->index <= MS_JE_CLASSES;
 }
 
-static bool says_the_same(const struct ms_je_bits *bits, const struct ms_je_entry *entry,
-                          uint64_t first)
+static bool says_the_same(const struct ms_je_bits *bits, const struct entry *entry, uint64_t first)
 {
 	uint32_t state = ms_je_field(first, bits->state, bits->state_bits);
 	uint32_t index = ms_je_field(first, bits->class_, MS_JE_CLASS_BITS);
@@ -57,7 +64,7 @@ bool ms_je_extent_of(const struct ms_jemalloc *je, const struct ms_je_bits *bits
                      struct ms_je_extent *ret)
 {
 	uint64_t words[EDATA_READ / MS_JE_WORD];
-	struct ms_je_entry entry;
+	struct entry entry;
 	uint64_t size;
 
 	if (!parse(bits, word, &entry) ||
