@@ -39,7 +39,7 @@ static inline uint64_t ms_offset_at(const struct ms_offsets *offsets, size_t i)
 
 /*
  * Set one to @value, one after the other from the first on and each no lower than the one
- * before. False when a chunk has more than can be told.
+ * before. False when a chunk has more than an offset can say.
  */
 static inline bool ms_offset_set(const struct ms_offsets *offsets, size_t i, uint64_t value)
 {

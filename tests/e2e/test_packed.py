@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Blocks to which only pointers at odd offsets lead, as in packed structures.
 
-The program frees them at its end: one that is told as leaked would be a false leak. The
-one it has lost is told.
+The program frees them at its end: one that is reported as leaked would be a false leak. The
+one it has lost is reported.
 """
 
 import pytest

@@ -81,9 +81,9 @@ static bool read_all(struct ms_agent_reading *r)
 	if (r->problem)
 		return true;
 	origins->sampling = (struct ms_sampling){ .on = 1,
-		                                  .interval = r->told.interval,
+		                                  .interval = r->facts.interval,
 		                                  .samples = r->entries.n,
-		                                  .dropped = r->told.n_dropped };
+		                                  .dropped = r->facts.n_dropped };
 	if (!take_all(r))
 		return false;
 	tell(r);

@@ -25,7 +25,7 @@ struct ms_agent_entry {
 };
 
 /* What the table says of itself. */
-struct ms_agent_told {
+struct ms_agent_facts {
 	char magic[sizeof(MS_AGENT_MAGIC)];
 	uint64_t interval;
 	uint64_t n_dropped;
@@ -37,7 +37,7 @@ struct ms_agent_reading {
 	ms_addr at;          /* of the data; 0: there is none */
 	bool ended;          /* the agent was taken out; what it knows is of the past */
 	const char *problem; /* why it is not believed, or NULL */
-	struct ms_agent_told told;
+	struct ms_agent_facts facts;
 	struct ms_agent_record *record;               /* a copy of the one that is looked at */
 	struct MS_VEC(struct ms_agent_entry) entries; /* by block */
 	struct ms_unwinder *unwinder;
@@ -46,7 +46,7 @@ struct ms_agent_reading {
 };
 
 /*
- * Find it: sets r->at, or leaves 0; r->ended, r->told, r->problem. Hand over its memory,
+ * Find it: sets r->at, or leaves 0; r->ended, r->facts, r->problem. Hand over its memory,
  * which is no root and no block. False without memory.
  */
 ms_must_check bool ms_agent_find(struct ms_agent_reading *r);

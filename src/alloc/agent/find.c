@@ -17,13 +17,13 @@ static bool is_private_memory(const struct ms_mapping *m, int prot)
 /* The data itself is aligned as no memory of ours is. */
 static bool read_head(struct ms_agent_reading *r, ms_addr at)
 {
-	struct ms_agent_told *told = &r->told;
+	struct ms_agent_facts *facts = &r->facts;
 	uint8_t head[HEAD_BYTES];
 
 	if (ms_source_read(r->d->src, at, head, HEAD_BYTES) != HEAD_BYTES)
 		return false;
 #define TAKE(field) \
-	memcpy(&told->field, head + offsetof(struct ms_agent_data, field), sizeof(told->field))
+	memcpy(&facts->field, head + offsetof(struct ms_agent_data, field), sizeof(facts->field))
 	TAKE(magic);
 	TAKE(interval);
 	TAKE(n_dropped);
@@ -43,9 +43,9 @@ static bool is_data(struct ms_agent_reading *r, const struct ms_mapping *m)
 	if (!is_private_memory(m, MS_PROT_READ | MS_PROT_WRITE) ||
 	    ms_range_len(m->range) < sizeof(struct ms_agent_data) || !read_head(r, m->range.begin))
 		return false;
-	r->ended = r->told.magic[0] == '\0';
-	return (r->ended || r->told.magic[0] == magic[0]) &&
-	       memcmp(r->told.magic + 1, magic + 1, sizeof(magic) - 1) == 0;
+	r->ended = r->facts.magic[0] == '\0';
+	return (r->ended || r->facts.magic[0] == magic[0]) &&
+	       memcmp(r->facts.magic + 1, magic + 1, sizeof(magic) - 1) == 0;
 }
 
 /* Where the agent's code begins, in front of the data; the data's begin if there is none. */
@@ -70,11 +70,11 @@ static bool hand_over_memory(struct ms_agent_reading *r)
 	                     ms_align_up(end, r->d->src->abi.page_bytes));
 }
 
-static const char *judge(const struct ms_agent_told *told)
+static const char *judge(const struct ms_agent_facts *facts)
 {
-	if (told->interval > longest_interval)
+	if (facts->interval > longest_interval)
 		return "its distance between samples makes no sense";
-	return told->n_used > MS_AGENT_RECORDS ? "it has more records than it has room for" : NULL;
+	return facts->n_used > MS_AGENT_RECORDS ? "it has more records than it has room for" : NULL;
 }
 
 bool ms_agent_find(struct ms_agent_reading *r)
@@ -88,7 +88,7 @@ bool ms_agent_find(struct ms_agent_reading *r)
 		if (!is_data(r, m))
 			continue;
 		r->at = m->range.begin;
-		r->problem = judge(&r->told);
+		r->problem = judge(&r->facts);
 		return hand_over_memory(r);
 	}
 	return true;

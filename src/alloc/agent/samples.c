@@ -17,7 +17,7 @@ static bool add(struct ms_agent_reading *r, uint64_t slot)
 	struct ms_agent_entry entry = { ms_agent_block_of(slot), ms_agent_record_of(slot) };
 	struct ms_agent_entry *kept;
 
-	if (!entry.block || entry.record >= r->told.n_used)
+	if (!entry.block || entry.record >= r->facts.n_used)
 		return true;
 	kept = ms_vec_push(r->d->arena, &r->entries);
 	if (kept)

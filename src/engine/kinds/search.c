@@ -46,7 +46,7 @@ struct memory {
  * A block holds a word or two that point elsewhere, as a rule, and what these lead to is in no
  * cache. So words go through a queue, in order: when one comes in, the cell of its block is
  * fetched, half a queue later what is known of the block, and at the end it is shown. Its
- * holder's type is taken only then, as words before it may have told it.
+ * holder's type is taken only then, as words before it may have given it.
  */
 
 static void look_at_holder_of(struct ms_kinds *k, uint32_t holder)

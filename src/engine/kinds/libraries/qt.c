@@ -12,7 +12,7 @@
  * two it is the one whose room the block has, and whose NUL stands where the length ends and
  * nowhere before.
  *
- * Of a vector, and of what is empty, the header alone tells. In Qt 5 lists and hash tables are
+ * Of a vector, and of what is empty, only the header is evidence. In Qt 5 lists and hash tables are
  * blocks of their own:
  *
  *	QList   │ references, room │ first, end │ pointers … │

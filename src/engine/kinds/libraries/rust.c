@@ -9,10 +9,10 @@
  *	String, Vec     │ pointer │ room │ length │   or   │ room │ pointer │ length │
  *	HashMap         │ elements … │ a byte for each place │ the first 16 of these again │
  *
- * A String is UTF-8, and no NUL ends it. Of a Vec three words alone tell, so it is "likely". In
- * a HashMap's bytes a place is empty (255), was used (128) or has seven bits of a hash; it has a
- * power of two of places, of which an eighth is empty at least, and where they are fewer than 16,
- * those behind are empty.
+ * A String is UTF-8, and no NUL ends it. Only three words are evidence of a Vec, so it is
+ * "likely". In a HashMap's bytes a place is empty (255), was used (128) or has seven bits of a
+ * hash; it has a power of two of places, of which an eighth is empty at least, and where they
+ * are fewer than 16, those behind are empty.
  *
  * All this only where a program has been compiled from Rust: messages of its library name the
  * library's source files.
