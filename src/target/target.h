@@ -40,6 +40,10 @@ ms_must_check enum ms_status ms_target_open_mem(pid_t tid, int *ret, struct ms_e
 ms_must_check enum ms_status ms_target_find_by_name(const char *name, pid_t *ret_pid,
                                                     struct ms_error *err);
 
+/* The process that is to be looked at: the one of @name, else the one that @id is a thread of. */
+ms_must_check enum ms_status ms_target_choose(const char *name, pid_t id, pid_t *ret_pid,
+                                              struct ms_error *err);
+
 /* What /proc says of @pid and of this host; fields that cannot be read stay empty. */
 void ms_target_facts(pid_t pid, struct ms_target_facts *target, struct ms_host_facts *host);
 

@@ -10,8 +10,9 @@
  * file says is used, so it is as if it were stripped; with --debug a second table follows, by
  * debug information as well. --draw: as many blocks that have a name are drawn by chance, and
  * listed in front of each table with their addresses, to be held against a debugger's view
- * (tests/names); --unnamed: of those that have none. --blocks: the file gets a line for each block,
- *its address and size. As a part of `make bench-parts`, without arguments, it measures itself.
+ * (tests/names); --unnamed: of those that have none. --blocks: the file gets a line for each
+ * block, its address and size. As a part of `make bench-parts`, without arguments, it measures
+ * itself.
  */
 
 #include <dirent.h>

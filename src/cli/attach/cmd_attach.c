@@ -4,10 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
-#include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -38,15 +35,6 @@ static int finish(int status)
 	ms_advise(&err, "redirect it to a file with space left, or to a pipe that is read");
 	ms_tell_error(&err);
 	return MS_EXIT_UNWRITTEN;
-}
-
-static enum ms_status choose(const struct ms_attach_options *options, pid_t *ret,
-                             struct ms_error *err)
-{
-	pid_t id = options->id;
-	enum ms_status st = options->name ? ms_target_find_by_name(options->name, &id, err) : MS_OK;
-
-	return st ? st : ms_target_check(id, ret, err);
 }
 
 /* ---- what is said ---- */
@@ -212,7 +200,7 @@ static int serve(int argc, char **argv, const struct ms_option_table *table)
 		ms_args_help(stdout, table);
 		return finish(MS_EXIT_CLEAN);
 	}
-	if (choose(&options, &pid, &err))
+	if (ms_target_choose(options.name, options.id, &pid, &err))
 		return refuse(&err);
 	ms_arena_init(&arena);
 	if (table == &ms_detach_table)

@@ -16,19 +16,6 @@
 
 static const uint64_t TICK_NS = 100000000;
 
-static enum ms_status choose(const struct ms_options *options, pid_t *ret, struct ms_error *err)
-{
-	pid_t id = options->id;
-	enum ms_status st;
-
-	if (options->name) {
-		st = ms_target_find_by_name(options->name, &id, err);
-		if (st)
-			return st;
-	}
-	return ms_target_check(id, ret, err);
-}
-
 /* ---- one scan, or two ---- */
 
 struct scanning {
@@ -122,7 +109,7 @@ enum ms_status ms_scan_process(const struct ms_options *options, struct ms_arena
 		          .verbose = options->verbose },
 	};
 	struct ms_proc_stat stat = { 0 };
-	enum ms_status st = choose(options, &s.call.pid, err);
+	enum ms_status st = ms_target_choose(options->name, options->id, &s.call.pid, err);
 
 	if (st)
 		return st;

@@ -5,8 +5,10 @@
 /*
  * Amounts as a tree, and what is written of it.
  *
- *	leaks.c    a report's leaks, or sites, become amounts (heap dumps:
- *report/heapdump/amounts.c) tree.c     amounts become a tree folded.c html.c     and are written
+ *	leaks.c    a report's leaks, or sites, become amounts
+ *	           (heap dumps: report/heapdump/amounts.c)
+ *	tree.c     amounts become a tree
+ *	folded.c html.c     and are written
  *	writers.c           a report's, as --format has it
  *
  * To add a format: one file with a function as ms_amounts_folded(), for any tree.

@@ -103,3 +103,10 @@ enum ms_status ms_target_find_by_name(const char *name, pid_t *ret_pid, struct m
 	(void)procps_pids_unref(&info);
 	return judge(name, &matches, ret_pid, err);
 }
+
+enum ms_status ms_target_choose(const char *name, pid_t id, pid_t *ret_pid, struct ms_error *err)
+{
+	enum ms_status st = name ? ms_target_find_by_name(name, &id, err) : MS_OK;
+
+	return st ? st : ms_target_check(id, ret_pid, err);
+}

@@ -6,8 +6,8 @@
  *	fuzz: -max_len=128 -len_control=0
  *
  * The first byte of an input chooses whether the source can be viewed, whether only what is not
- * marked is searched, and whether unused parts of containers are looked for; then come writes of
- *four bytes each:
+ * marked is searched, and whether unused parts of containers are looked for; then come writes
+ * of four bytes each:
  *
  *	place   where: a block, the holders, the types and tables of the module
  *	word    which of its words
