@@ -4,7 +4,9 @@
 #	make demo       install what is missing, build, scan a bundled leaking program
 #	make check      install what is missing, build, run every test
 #	make check-unit, check-unit-san, check-fuzz, check-e2e, layers, lint     the parts of it
-#	make check-quick     layers, unit tests, and a minute end to end: for while one works
+#	make check-quick     layers, unit tests, and a minute end to end: for while one works;
+#	                COMBINATIONS=all has end-to-end tests of each combination of parameters, where
+#	                else each pair of two values of them is in one
 #	make fuzz       look for inputs that break a reader of foreign bytes; FUZZ="NAME..."
 #	                chooses, or make fuzz-NAME; FUZZ_SECONDS= says how long each (60);
 #	                make fuzz-keep keeps what was found in tests/fuzz/corpus
@@ -77,6 +79,7 @@ PARTS   := $(filter-out $(MAIN) src/inproc/annotate/malloc src/inproc/annotate/f
 Q := $(if $(VERBOSE),,@)
 
 .PHONY: all demo demo-run check check-quick check-all check-unit check-unit-san check-fuzz check-e2e \
+        check-beside check-e2e-together check-e2e-alone \
         check-programs check-names tsan targets fuzz fuzz-keep bench bench-programs bench-parts install clean lint \
         lint-format lint-tidy lint-cppcheck lint-analyzer layers $(UNIT:%=unit-%) $(UNIT:%=unit-san-%)
 .SECONDARY:
@@ -262,14 +265,20 @@ check:
 	$(MAKE) -j$$(nproc) check-all
 
 # The parts one after the other, also under -j: later ones lean on what earlier ones prove. What
-# needs nothing but processors goes together, so that none waits for the last of a part.
+# needs nothing but processors has what the end-to-end tests leave of them while they wait.
 check-all:
 	$(MAKE) all targets
 	$(MAKE) layers
 	$(MAKE) check-unit
+	$(MAKE) check-beside
 	$(MAKE) check-unit-san
-	$(MAKE) lint check-fuzz fuzz FUZZ_SECONDS=10 FUZZ_SEED=1
-	$(MAKE) check-e2e
+	$(MAKE) check-e2e-alone
+
+LEFT_OVER := nice -n 15 $(MAKE) -k lint $(UNIT:%=$(B)/san/unit/%) check-fuzz fuzz FUZZ_SECONDS=10 FUZZ_SEED=1
+check-beside: all targets
+	@mkdir -p $(B)/check; $(LEFT_OVER) >$(B)/check/beside.log 2>&1 & beside=$$!; \
+	$(MAKE) check-e2e-together; together=$$?; \
+	wait $$beside; beside=$$?; cat $(B)/check/beside.log; exit $$((together | beside))
 
 # While one works: what finds most mistakes, and a minute of each room end to end.
 QUICK := targets stacks suppressions backtraces malloc_debug records annotations
@@ -318,7 +327,7 @@ check-fuzz: $(FUZZ_SRC:tests/fuzz/%.c=$(B)/san/fuzz/%)
 	@test -n "$^" || { echo "no fuzzers found" >&2; exit 1; }
 	@failed=; for f in $^; do echo "== $$f"; \
 		ASAN_OPTIONS=abort_on_error=1 UBSAN_OPTIONS=abort_on_error=1:print_stacktrace=1 \
-			sh -c "timeout 60 $$f && find tests/fuzz/corpus -path '*/$${f##*/fuzz_}/*' | xargs -r timeout 60 $$f" || \
+			sh -c "timeout 300 $$f && find tests/fuzz/corpus -path '*/$${f##*/fuzz_}/*' | xargs -r timeout 300 $$f" || \
 			failed="$$failed $$f"; \
 	done; test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
 
@@ -346,8 +355,11 @@ tsan: $(TSAN)
 	@echo "== $(filter %/walk,$^)"; setarch -R $(filter %/walk,$^) 1
 
 # What measures time, or changes the machine, has it for itself; the rest mostly waits.
-check-e2e: all targets
+check-e2e: check-e2e-together
+	$(MAKE) check-e2e-alone
+check-e2e-together: all targets
 	tests/e2e/run -n $(E2E_JOBS) --dist loadgroup -m 'not alone'
+check-e2e-alone: all targets
 	tests/e2e/run -m alone
 
 # What installing, starting and scanning dozens of programs takes is not for every check.
@@ -376,8 +388,8 @@ FUZZ_FLAGS := $(SANITIZE) -fsanitize=fuzzer-no-link -Wno-unknown-attributes \
 $(B)/fuzz/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(Q)$(FUZZ_CC) $(FLAGS) $(FUZZ_FLAGS) -MMD -MP -c -o $@ $<
-$(B)/fuzz/src/alloc/%.o $(B)/fuzz/src/engine/graph/%.o $(B)/fuzz/tests/support/%.o: FUZZ_FLAGS += \
-		-fno-sanitize-coverage=trace-cmp
+$(B)/fuzz/src/alloc/%.o $(B)/fuzz/src/engine/graph/%.o $(B)/fuzz/src/engine/mapping.o \
+		$(B)/fuzz/tests/support/%.o: FUZZ_FLAGS += -fno-sanitize-coverage=trace-cmp
 
 $(B)/fuzz/parts.a: $(PARTS:%=$(B)/fuzz/%.o)
 	$(archive)
@@ -407,7 +419,7 @@ fuzz-$(1): corpus := $(B)/fuzz/corpus/$(1)
 fuzz-$(1): $(B)/fuzz/$(2) $(B)/san/fuzz/$(2)
 	@mkdir -p $$(corpus) $(B)/fuzz/log && $(B)/san/fuzz/$(2) --write $$(corpus).seeds
 	@ASAN_OPTIONS=malloc_context_size=4:quarantine_size_mb=4 UBSAN_OPTIONS=print_stacktrace=1 \
-		$(B)/fuzz/$(2) -max_total_time=$(FUZZ_SECONDS) -seed=$(FUZZ_SEED) -timeout=10 -rss_limit_mb=0 \
+		$(B)/fuzz/$(2) -max_total_time=$(FUZZ_SECONDS) -seed=$(FUZZ_SEED) -timeout=60 -rss_limit_mb=0 \
 		-artifact_prefix=$$(corpus). -print_final_stats=1 -print_funcs=0 \
 		$$$$(sed -n 's/^.*fuzz: *\(-[^*]*\)$$$$/\1/p' tests/fuzz/$(2).c) \
 		$$(corpus) $$(wildcard tests/fuzz/corpus/$(1)) $$(corpus).seeds \

@@ -5,11 +5,14 @@ Then a file's tests go to one of them, one after the other; those marked "spread
 whichever is free. What is marked "alone" has no place beside others (check-e2e in Makefile).
 """
 
+import collections
+import itertools
 import os
 import pickle
 import shutil
 import signal
 import tempfile
+import zlib
 
 import pytest
 
@@ -41,8 +44,31 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "spread: the tests of the file need not run one after the other")
 
 
+def pairs(item):
+    """Each two of its parameters with their values."""
+    values = item.callspec.params if hasattr(item, "callspec") else {}
+    return set(itertools.combinations(sorted((name, str(value)) for name, value in values.items()), 2))
+
+
+def covering(items):
+    """The ids of enough tests that each pair of values is in one; of functions with up to two
+    parameters these are all (pairwise testing)."""
+    seen, enough = collections.defaultdict(set), set()
+    # in an order that is no parameter's, or the first values would be in all of them
+    for item in sorted(items, key=lambda item: zlib.crc32(item.nodeid.encode())):
+        known = seen[item.path, item.originalname]
+        if len(pairs(item)) < 3 or not pairs(item) <= known:
+            known |= pairs(item)
+            enough.add(item.nodeid)
+    return enough
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
+    if os.environ.get("COMBINATIONS") != "all":
+        enough = covering(items)
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in enough])
+        items[:] = [item for item in items if item.nodeid in enough]
     items.sort(key=lambda item: item.get_closest_marker("spread") is not None)
     for item in items:
         if not item.get_closest_marker("spread"):
