@@ -16,7 +16,6 @@ import dataclasses
 import glob
 import os
 import pathlib
-import re
 import shutil
 import subprocess
 import tempfile

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """libmalloc_debug.so: heap dumps, records of calls, and what else signals ask for."""
 
-import os
 import pathlib
 import re
 import time

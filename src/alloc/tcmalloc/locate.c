@@ -212,8 +212,8 @@ bool ms_tc_find_word(struct ms_tcmalloc *tc, struct ms_tc_copy *copy, ms_tc_fits
 		for (ms_addr at = piece.range.begin; at + 8 <= piece.range.end; at += 8) {
 			uint64_t word = word_at(&piece, at);
 
-			/* What is used up stands at its end. */
-			if (word % sizeof(word) == 0 &&
+			/* What is used up stands at its end; most words are zero. */
+			if (word && word % sizeof(word) == 0 &&
 			    (is_memory(tc, word) || is_memory(tc, word - 1)) &&
 			    fits(tc, copy, at, word))
 				return true;
