@@ -109,6 +109,16 @@ static int make_temp(struct place *place)
 	return -1;
 }
 
+enum ms_status ms_output_check_terminal(const char *path, int fd, bool no_text,
+                                        struct ms_error *err)
+{
+	if (path || !no_text || !isatty(fd))
+		return MS_OK;
+	(void)ms_fail(err, MS_E_UNSUPPORTED, "this format is no text for a terminal");
+	ms_advise(err, "give --output FILE, and that file to pprof");
+	return MS_E_UNSUPPORTED;
+}
+
 enum ms_status ms_output_check(const char *path, struct ms_error *err)
 {
 	struct place place;

@@ -18,6 +18,10 @@
  */
 ms_must_check enum ms_status ms_output_check(const char *path, struct ms_error *err);
 
+/* Refuse what is no text where it would go to @fd, since @path is NULL, and that is a terminal. */
+ms_must_check enum ms_status ms_output_check_terminal(const char *path, int fd, bool no_text,
+                                                      struct ms_error *err);
+
 /* Something that can be written. */
 struct ms_printed {
 	/* Returns false when the sink stopped it, or memory ran out. */

@@ -4,10 +4,7 @@
 #include <string.h>
 
 static const struct ms_writer *const writers[] = {
-	&ms_text_writer,
-	&ms_json_writer,
-	&ms_html_writer,
-	&ms_folded_writer,
+	&ms_text_writer, &ms_json_writer, &ms_html_writer, &ms_folded_writer, &ms_pprof_writer,
 };
 
 static const struct ms_writer *const answer_writers[] = {
@@ -18,6 +15,7 @@ static const struct ms_writer *const answer_writers[] = {
 static const struct ms_writer *const live_writers[] = {
 	&ms_live_text_writer,
 	&ms_live_folded_writer,
+	&ms_live_pprof_writer,
 	&ms_json_writer,
 };
 

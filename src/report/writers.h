@@ -27,6 +27,7 @@ struct ms_writer {
 	/* Returns false when the sink stopped it, or memory ran out. */
 	bool (*write)(const struct ms_report *report, struct ms_sink *sink);
 	bool whole; /* it sums up the leaks that are listed: all of them are wanted */
+	bool no_text; /* what it writes is not for terminals */
 };
 
 /* Those that there are, one per file; callers ask for one by its name, or get NULL. */
@@ -34,6 +35,7 @@ extern const struct ms_writer ms_text_writer;   /* for people, and for readers o
 extern const struct ms_writer ms_json_writer;   /* memscan.report/1 */
 extern const struct ms_writer ms_html_writer;   /* a page: leaks by stack and type */
 extern const struct ms_writer ms_folded_writer; /* the same, for flame graphs */
+extern const struct ms_writer ms_pprof_writer;  /* and for pprof */
 const struct ms_writer *ms_writer_find(const char *name);
 
 /* The same for answers: ms_report.answer, with what is known of the scan. */
@@ -50,6 +52,7 @@ extern const struct ms_writer ms_retained_json_writer; /* memscan.retained/1 */
 const struct ms_writer *ms_live_writer_find(const char *name);
 extern const struct ms_writer ms_live_text_writer;
 extern const struct ms_writer ms_live_folded_writer;
+extern const struct ms_writer ms_live_pprof_writer;
 
 /* Why a possible leak is not called a leak. */
 const char *ms_text_reason(enum ms_reason reason);

@@ -429,7 +429,7 @@ WRONG = [
     (["-rx", "a"], "there is no option -x"),
     (["a", "--symbols"], "--symbols needs its argument, DIR"),
     (["--symbols", "", "a"], "--symbols takes a name"),
-    (["--format", "xml", "a"], "--format takes text, html, folded or json, not 'xml'"),
+    (["--format", "xml", "a"], "--format takes text, html, folded, pprof or json, not 'xml'"),
     (["--by", "age", "a"], "--by takes stack or size, not 'age'"),
     (["--reverse=yes", "a"], "--reverse takes no argument"),
     (["--symbols", "/none", GOOD], "the folder of symbols /none does not exist"),

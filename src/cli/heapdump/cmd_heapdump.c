@@ -175,7 +175,9 @@ static int act(struct job *job)
 	if (options->debuginfod)
 		ms_tell_servers();
 	choose_folders(options, &job->folders);
-	if (ms_output_check(options->output, &err))
+	if (ms_output_check_terminal(options->output, STDOUT_FILENO, options->writer->no_text,
+	                             &err) ||
+	    ms_output_check(options->output, &err))
 		return failed(&err, MS_EXIT_UNWRITTEN);
 	if (make_view(job, &err))
 		return failed(&err, MS_EXIT_REFUSED);

@@ -26,7 +26,7 @@ static bool take_format(void *to, const char *name, struct ms_error *err)
 	options->writer = ms_heapdump_writer_find(name);
 	return options->writer ||
 	       ms_args_wrong(err, see_help,
-	                     "--format takes text, html, folded or json, not '%.60s'", name);
+	                     "--format takes text, html, folded, pprof or json, not '%.60s'", name);
 }
 
 static bool take_html(void *to, const char *arg, struct ms_error *err)
@@ -86,7 +86,7 @@ static const struct ms_option rows[] = {
 	  .flag = offsetof(struct ms_heapdump_options, reversed) },
 	{ 0, "by", "stack|size", "size: group by size of block first, then by stack",
 	  .take = take_by },
-	{ 'f', "format", "text|html|folded|json",
+	{ 'f', "format", "text|html|folded|pprof|json",
 	  "format of the output (default text); folded: for flame graphs", .take = take_format },
 	{ 0, "html", NULL, "same as --format html", .take = take_html },
 	{ 0, "json", NULL, "same as --format json", .take = take_json },

@@ -196,6 +196,11 @@ static int check_and_run(const struct ms_options *options)
 	char name[PATH_MAX];
 	struct ms_error err;
 
+	if (ms_output_check_terminal(options->output, STDERR_FILENO, options->writer->no_text,
+	                             &err)) {
+		ms_tell_error(&err);
+		return MS_EXIT_UNWRITTEN;
+	}
 	if (!options->output)
 		return run_program(options);
 	/* What cannot be kept need not be scanned; ours is a pid as long as another. */

@@ -137,7 +137,9 @@ static int scan_and_report(const struct ms_options *options)
 	int status = MS_EXIT_CLEAN;
 
 	/* What cannot be kept need not be scanned. */
-	if (ms_output_check(options->output, &err)) {
+	if (ms_output_check_terminal(options->output, STDOUT_FILENO, options->writer->no_text,
+	                             &err) ||
+	    ms_output_check(options->output, &err)) {
 		ms_tell_error(&err);
 		return MS_EXIT_UNWRITTEN;
 	}

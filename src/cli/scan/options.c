@@ -131,8 +131,8 @@ static bool take_format(void *to, const char *arg, struct ms_error *err)
 
 	options->writer = ms_writer_find(arg);
 	return options->writer ||
-	       ms_args_wrong(err, see_help, "--format takes text, json, html or folded, not '%s'",
-	                     arg);
+	       ms_args_wrong(err, see_help,
+	                     "--format takes text, json, html, folded or pprof, not '%s'", arg);
 }
 
 /* Of an answer to a question. */
@@ -152,7 +152,8 @@ static bool take_live_format(void *to, const char *arg, struct ms_error *err)
 
 	options->writer = ms_live_writer_find(arg) ? ms_writer_find(arg) : NULL;
 	return options->writer ||
-	       ms_args_wrong(err, see_help, "--format takes text, json or folded, not '%s'", arg);
+	       ms_args_wrong(err, see_help, "--format takes text, json, folded or pprof, not '%s'",
+	                     arg);
 }
 
 static bool take_json(void *to, const char *arg, struct ms_error *err)
@@ -325,7 +326,7 @@ static const struct ms_option rows[] = {
 	  .take = take_snapshot, .use = USE_SCAN },
 	{ 'j', "jobs", "N", "search with N threads (default: one per processor)",
 	  .take = take_jobs },
-	{ 'f', "format", "text|json|html|folded", "format of the report (default text)",
+	{ 'f', "format", "text|json|html|folded|pprof", "format of the report (default text)",
 	  .take = take_format },
 	{ 'f', "format", "text|json", "format of the answer (default text)",
 	  .take = take_answer_format, .use = USE_ANSWER },
@@ -344,7 +345,7 @@ static const struct ms_option rows[] = {
 	  .take = take_limit, .use = USE_RETAINED },
 	{ 'l', "limit", "N|all", "stacks to list; totals always count all (default 100)",
 	  .take = take_limit, .use = USE_PROFILE },
-	{ 'f', "format", "text|json|folded", "format of the profile (default text)",
+	{ 'f', "format", "text|json|folded|pprof", "format of the profile (default text)",
 	  .take = take_live_format, .use = USE_PROFILE },
 	{ 'q', "quiet", NULL, "no progress on stderr", .take = take_quiet },
 	{ 'v', "verbose", NULL, "phases, warnings and evidence on stderr", .take = take_verbose },

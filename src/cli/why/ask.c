@@ -41,7 +41,9 @@ int ms_answer_ask(const struct ms_answer_call *call, const struct ms_options *op
 	struct ms_error err;
 	int status;
 
-	if (ms_output_check(options->output, &err)) {
+	if (ms_output_check_terminal(options->output, STDOUT_FILENO, options->writer->no_text,
+	                             &err) ||
+	    ms_output_check(options->output, &err)) {
 		ms_tell_error(&err);
 		return MS_EXIT_UNWRITTEN;
 	}

@@ -8,7 +8,7 @@
  *	leaks.c    a report's leaks, or sites, become amounts
  *	           (heap dumps: report/heapdump/amounts.c)
  *	tree.c     amounts become a tree
- *	folded.c html.c     and are written
+ *	folded.c html.c pprof.c     and are written
  *	writers.c           a report's, as --format has it
  *
  * To add a format: one file with a function as ms_amounts_folded(), for any tree.
@@ -69,10 +69,11 @@ struct ms_amount_page {
 };
 
 /*
- * Folded stacks, one line each: for flame graphs. One page of HTML. Both return false when
- * the sink stopped them.
+ * Folded stacks, one line each: for flame graphs. A profile for pprof, which is no text. One
+ * page of HTML. All return false when the sink stopped them, or memory ran out.
  */
 bool ms_amounts_folded(const struct ms_amount_tree *tree, struct ms_sink *sink);
+bool ms_amounts_pprof(const struct ms_amount_tree *tree, struct ms_sink *sink);
 bool ms_amounts_html(const struct ms_amount_tree *tree, const struct ms_amount_page *page,
                      struct ms_sink *sink);
 

@@ -22,15 +22,26 @@ static bool grow(const struct ms_report *report, struct ms_arena *arena, struct 
 	       ms_amounts_grow(tree, arena, &err) == MS_OK;
 }
 
-static bool write_folded(const struct ms_report *report, struct ms_sink *sink)
+static bool write_tree(const struct ms_report *report, struct ms_sink *sink,
+                       bool (*write)(const struct ms_amount_tree *tree, struct ms_sink *sink))
 {
 	struct ms_arena arena = { 0 };
 	struct ms_amounts amounts = { 0 };
 	struct ms_amount_tree tree = { 0 };
-	bool ok = grow(report, &arena, &amounts, &tree) && ms_amounts_folded(&tree, sink);
+	bool ok = grow(report, &arena, &amounts, &tree) && write(&tree, sink);
 
 	ms_arena_deinit(&arena);
 	return ok;
+}
+
+static bool write_folded(const struct ms_report *report, struct ms_sink *sink)
+{
+	return write_tree(report, sink, ms_amounts_folded);
+}
+
+static bool write_pprof(const struct ms_report *report, struct ms_sink *sink)
+{
+	return write_tree(report, sink, ms_amounts_pprof);
 }
 
 static uint64_t unlisted(const struct ms_report *report)
@@ -67,3 +78,6 @@ const struct ms_writer ms_html_writer = { .name = "html", .write = write_html, .
 const struct ms_writer ms_folded_writer = { .name = "folded",
 	                                    .write = write_folded,
 	                                    .whole = true };
+const struct ms_writer ms_pprof_writer = {
+	.name = "pprof", .write = write_pprof, .whole = true, .no_text = true
+};

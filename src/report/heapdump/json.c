@@ -150,4 +150,4 @@ static bool write_json(const struct ms_heapdump_view *view, struct ms_sink *sink
 	return j.base.text.ok;
 }
 
-const struct ms_heapdump_writer ms_heapdump_json = { "json", write_json };
+const struct ms_heapdump_writer ms_heapdump_json = { .name = "json", .write = write_json };

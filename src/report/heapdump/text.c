@@ -138,4 +138,4 @@ static bool write_text(const struct ms_heapdump_view *view, struct ms_sink *sink
 	return t.ok;
 }
 
-const struct ms_heapdump_writer ms_heapdump_text = { "text", write_text };
+const struct ms_heapdump_writer ms_heapdump_text = { .name = "text", .write = write_text };

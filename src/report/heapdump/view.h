@@ -72,6 +72,7 @@ const char *ms_heapdump_library(const struct ms_heapdump_place *place);
 struct ms_heapdump_writer {
 	const char *name; /* as in --format */
 	bool (*write)(const struct ms_heapdump_view *view, struct ms_sink *sink);
+	bool no_text; /* what it writes is not for terminals */
 };
 
 /* The writer of that name, or NULL. */

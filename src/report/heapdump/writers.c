@@ -8,6 +8,11 @@ static bool write_folded(const struct ms_heapdump_view *view, struct ms_sink *si
 	return ms_amounts_folded(&view->tree, sink);
 }
 
+static bool write_pprof(const struct ms_heapdump_view *view, struct ms_sink *sink)
+{
+	return ms_amounts_pprof(&view->tree, sink);
+}
+
 static bool write_html(const struct ms_heapdump_view *view, struct ms_sink *sink)
 {
 	const struct ms_amount_page page = {
@@ -20,14 +25,14 @@ static bool write_html(const struct ms_heapdump_view *view, struct ms_sink *sink
 	return ms_amounts_html(&view->tree, &page, sink);
 }
 
-static const struct ms_heapdump_writer html = { "html", write_html };
-static const struct ms_heapdump_writer folded = { "folded", write_folded };
+static const struct ms_heapdump_writer html = { .name = "html", .write = write_html };
+static const struct ms_heapdump_writer folded = { .name = "folded", .write = write_folded };
+static const struct ms_heapdump_writer pprof = { .name = "pprof",
+	                                         .write = write_pprof,
+	                                         .no_text = true };
 
 static const struct ms_heapdump_writer *const writers[] = {
-	&ms_heapdump_text,
-	&html,
-	&folded,
-	&ms_heapdump_json,
+	&ms_heapdump_text, &html, &folded, &pprof, &ms_heapdump_json,
 };
 
 const struct ms_heapdump_writer *ms_heapdump_writer_find(const char *name)

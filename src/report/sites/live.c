@@ -26,20 +26,34 @@ static bool write_text(const struct ms_report *report, struct ms_sink *sink)
 	return t.ok;
 }
 
-static bool write_folded(const struct ms_report *report, struct ms_sink *sink)
+static bool write_tree(const struct ms_report *report, struct ms_sink *sink,
+                       bool (*write)(const struct ms_amount_tree *tree, struct ms_sink *sink))
 {
 	struct ms_arena arena = { 0 };
 	struct ms_amounts amounts = { 0 };
 	struct ms_amount_tree tree = { .amounts = &amounts };
 	struct ms_error err;
 	bool ok = ms_amounts_of_sites(report, &arena, &amounts, &err) == MS_OK &&
-	          ms_amounts_grow(&tree, &arena, &err) == MS_OK && ms_amounts_folded(&tree, sink);
+	          ms_amounts_grow(&tree, &arena, &err) == MS_OK && write(&tree, sink);
 
 	ms_arena_deinit(&arena);
 	return ok;
+}
+
+static bool write_folded(const struct ms_report *report, struct ms_sink *sink)
+{
+	return write_tree(report, sink, ms_amounts_folded);
+}
+
+static bool write_pprof(const struct ms_report *report, struct ms_sink *sink)
+{
+	return write_tree(report, sink, ms_amounts_pprof);
 }
 
 const struct ms_writer ms_live_text_writer = { .name = "text", .write = write_text };
 const struct ms_writer ms_live_folded_writer = { .name = "folded",
 	                                         .write = write_folded,
 	                                         .whole = true };
+const struct ms_writer ms_live_pprof_writer = {
+	.name = "pprof", .write = write_pprof, .whole = true, .no_text = true
+};
