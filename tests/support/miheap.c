@@ -220,8 +220,8 @@ static void draw_page(struct miheap *h, struct miheap_page *page)
 	put_word(h, page->at + l->heap, page->heap);
 	if (l->start)
 		put_word(h, page->at + l->start, page->start);
-	if (l->offset)
-		put_word(h, page->at + l->offset, page->start - page->at);
+	if (l->offset.bytes)
+		put_field(h, page->at, l->offset, (page->start - page->at) / l->offset_unit);
 	if (l->memory)
 		put_word(h, page->at + l->memory, MEMORY);
 	if (h->layout->heap.delayed && page->heap)
@@ -326,7 +326,7 @@ static void place_in_arena(struct miheap *h)
 	put_word(h, h->map + h->layout->map.header + (MEMORY >> 29) * MS_MI_WORD, LIST);
 	for (size_t i = 0; i < h->n_pages; i++) {
 		struct miheap_page *page = &h->pages[i];
-		bool apart = h->layout->page.offset;
+		bool apart = h->layout->page.offset.bytes;
 
 		page->area = MEMORY + slice * MS_MI_SLICE;
 		page->at = apart ? MEMORY + META + i * META_BYTES : page->area;
@@ -428,7 +428,7 @@ static ms_addr page_place(const struct miheap *h, const struct miheap_page *page
 		{ "next", { l->next, MS_MI_WORD } },
 		{ "prev", { (uint16_t)(l->next + MS_MI_WORD), MS_MI_WORD } },
 		{ "key", { l->keys, MS_MI_WORD } },
-		{ "start", { l->start ? l->start : l->offset, MS_MI_WORD } },
+		{ "start", l->start ? (struct ms_mi_field){ l->start, MS_MI_WORD } : l->offset },
 		{ "", { 0, MS_MI_WORD } },
 	};
 

@@ -157,25 +157,38 @@ static bool all_pages(struct ms_mimalloc *mi, const struct ms_mi_copy *copy, str
 	return ms_sort(mi->d->arena, ret->at, ret->n, sizeof(ms_addr), addr_before);
 }
 
-/* Pages of one heap and size are linked: none is known that links to one that is not. */
-static bool check_links(struct ms_mimalloc *mi, struct ms_mi_copy *copy)
+bool ms_mi_astray(struct ms_mimalloc *mi, const struct ms_mi_copy *copy, uint64_t *ret,
+                  struct ms_mi_link *ret_first)
 {
 	const struct ms_mi_page *page;
 	struct addrs known = { 0 };
 
+	*ret = 0;
 	if (!all_pages(mi, copy, &known))
 		return false;
 	ms_vec_for_each (page, &copy->pages)
 		for (unsigned i = 0; i < 2; i++) {
 			if (!page->links[i] || has(&known, page->links[i]))
 				continue;
-			copy->dropped = true;
-			ms_mi_doubt(copy, MS_DOUBT_DAMAGED,
-			            "page 0x%llx links to 0x%llx, which is none",
-			            (unsigned long long)page->at,
-			            (unsigned long long)page->links[i]);
-			return true;
+			if (!*ret)
+				*ret_first = (struct ms_mi_link){ page->at, page->links[i] };
+			++*ret;
 		}
+	return true;
+}
+
+/* Pages of one heap and size are linked: none is known that links to one that is not. */
+static bool check_links(struct ms_mimalloc *mi, struct ms_mi_copy *copy)
+{
+	struct ms_mi_link first;
+	uint64_t n;
+
+	if (!ms_mi_astray(mi, copy, &n, &first))
+		return false;
+	copy->dropped |= n != 0;
+	if (n)
+		ms_mi_doubt(copy, MS_DOUBT_DAMAGED, "page 0x%llx links to 0x%llx, which is none",
+		            (unsigned long long)first.from, (unsigned long long)first.to);
 	return true;
 }
 

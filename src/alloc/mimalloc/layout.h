@@ -48,10 +48,11 @@ struct ms_mi_page_layout {
 	uint16_t keys;   /* two words that encode links; 0: links are plain */
 	uint16_t next;   /* two words: links to other pages of its heap and size */
 	uint16_t start;  /* word with the first block's address; 0: it follows from the size, */
-	uint16_t offset; /* or from this word, which is how far it is from the description */
+	struct ms_mi_field offset; /* or from this, which is how far it is from the description, */
+	uint8_t offset_unit;       /* in so many bytes */
 	uint16_t memory; /* 3.x: two words, its memory's base and size, or first its arena */
 	uint8_t flags;   /* low bits of thread_free that are not the link's */
-	uint8_t padding; /* bytes at the end of each block that are not the program's */
+	uint8_t padding; /* bytes at the end of each block; their last 4: how many more are not used */
 };
 
 /* struct mi_segment_s, of 2.x: memory with its description at its begin. */

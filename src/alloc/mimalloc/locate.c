@@ -8,10 +8,13 @@
  * program or library that has mimalloc: for each size of blocks it has links to pages and the
  * size, and the sizes begin 8, 8, 16, 24, 32 … in every version, in use or not. A table that
  * the program's data looks like is known from it by what leads to the heap and back (2.x), or
- * by the page map, which must be in the same data (3.x).
+ * by the page map, which must be in the same data (3.x). A table that is in use, and leads to
+ * nothing that is known, is of a version that is not known.
  */
 
-enum { PIECE = 1 << 16, QUEUE_MOST = 40, FIRST_SIZES = 6, NEED = FIRST_SIZES * QUEUE_MOST };
+enum { BY_SIZE = 129 }; /* words in front of the queues: to pages that have blocks of some size */
+
+enum { PIECE = 1 << 16, QUEUE_MOST = 64, FIRST_SIZES = 6, NEED = FIRST_SIZES * QUEUE_MOST };
 
 /* Block sizes of the first queues. */
 static const uint64_t first_sizes[FIRST_SIZES] = { 8, 8, 16, 24, 32, 40 };
@@ -76,31 +79,45 @@ static bool is_known(const struct ms_mimalloc *mi, const struct ms_region *data)
 	return false;
 }
 
-/* The first size of a table stands at @at; which one it is of the sizes that lie @stride apart. */
-static enum ms_status try_table(struct ms_mimalloc *mi, const struct ms_region *data, ms_addr at,
-                                uint64_t stride)
+/* The first layout that a table at @at can be of, and its heap; NULL: none is known. */
+static const struct ms_mi_layout *layout_of(const struct ms_mimalloc *mi,
+                                            const struct ms_mi_table *table, ms_addr *ret_heap)
 {
-	const struct ms_mi_layout *layout = NULL;
-	struct ms_mi_copy *copy;
-	ms_addr heap = 0;
+	for (size_t i = 0; i < ms_n_mi_layouts; i++) {
+		const struct ms_mi_layout *layout = &ms_mi_layouts[i];
 
-	for (size_t i = 0; i < ms_n_mi_layouts && !layout; i++) {
-		const struct ms_mi_heap_layout *l = &ms_mi_layouts[i].heap;
-
-		heap = at - l->queue_size - l->queues;
-		if (l->queue_bytes == stride && (ms_mi_layouts[i].map.is_there ||
-		                                 is_first_heap(mi, &ms_mi_layouts[i], data, heap)))
-			layout = &ms_mi_layouts[i];
+		*ret_heap = table->at - layout->heap.queue_size - layout->heap.queues;
+		if (layout->heap.queue_bytes == table->stride &&
+		    (layout->map.is_there || is_first_heap(mi, layout, table->data, *ret_heap)))
+			return layout;
 	}
-	if (!layout || !are_sizes(mi, at, stride) || (layout->map.is_there && is_known(mi, data)))
+	return NULL;
+}
+
+/* The sizes of a table may begin where @table says. */
+static enum ms_status try_table(struct ms_mimalloc *mi, struct ms_mi_table table)
+{
+	const struct ms_mi_layout *layout;
+	struct ms_mi_table *slot;
+	struct ms_mi_copy *copy;
+	ms_addr heap;
+
+	if (!are_sizes(mi, table.at, table.stride))
+		return MS_OK;
+	slot = ms_vec_push(mi->d->arena, &mi->tables);
+	if (!slot)
+		return MS_E_NOMEM;
+	*slot = table;
+	layout = layout_of(mi, &table, &heap);
+	if (!layout || (layout->map.is_there && is_known(mi, table.data)))
 		return MS_OK;
 	copy = ms_vec_push(mi->d->arena, &mi->copies);
 	if (!copy)
 		return MS_E_NOMEM;
 	*copy = (struct ms_mi_copy){
 		.layout = layout,
-		.data = data,
-		.table = at,
+		.data = table.data,
+		.table = table.at,
 		.main_heap = layout->map.is_there ? 0 : heap,
 		.group = ms_blocks_new_group(mi->d->blocks),
 	};
@@ -116,7 +133,7 @@ static enum ms_status try_place(struct ms_mimalloc *mi, const struct ms_region *
 
 		if (word_at(bytes) != first_sizes[0] || !begins_sizes(bytes, stride))
 			continue;
-		st = try_table(mi, data, at, stride);
+		st = try_table(mi, (struct ms_mi_table){ data, at, stride });
 		if (st)
 			return st;
 	}
@@ -176,6 +193,19 @@ static bool is_ordinary(const struct ms_mimalloc *mi, ms_addr addr, ms_addr *end
 		return false;
 	*end = region->range.end;
 	return true;
+}
+
+/* 2.x has the size of a queue behind two links, 3.x behind these and a count. */
+bool ms_mi_is_used(const struct ms_mimalloc *mi, const struct ms_mi_table *table)
+{
+	ms_addr queues = table->at - (table->stride == 24 ? 16 : 24);
+	ms_addr end;
+
+	for (ms_addr at = queues - (ms_addr)BY_SIZE * MS_MI_WORD;
+	     at < queues + MS_MI_QUEUES * table->stride; at += MS_MI_WORD)
+		if (is_ordinary(mi, ms_mi_word(mi, at), &end))
+			return true;
+	return false;
 }
 
 struct ms_range ms_mi_mapped(const struct ms_mimalloc *mi, struct ms_range range)

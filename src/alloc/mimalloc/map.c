@@ -306,19 +306,60 @@ static bool search(struct ms_mimalloc *mi, struct ms_mi_copy *copy, struct ms_ra
 	return false;
 }
 
-enum ms_status ms_mi_find_map(struct ms_mimalloc *mi, struct ms_mi_copy *copy)
+/* Find @copy's page map as its layout has it; false: there is none. */
+static bool find_one(struct ms_mimalloc *mi, struct ms_mi_copy *copy, bool *no_memory)
 {
 	const struct ms_region *region;
-	bool no_memory = false;
 
 	ms_vec_for_each (region, mi->d->regions) {
 		if (region->kind != MS_REGION_GLOBALS || region->module != copy->data->module ||
 		    !(ms_region_mapping(mi->d->src, region)->prot & MS_PROT_WRITE))
 			continue;
-		if (search(mi, copy, region->range, &no_memory) || no_memory)
-			return no_memory ? MS_E_NOMEM : MS_OK;
+		if (search(mi, copy, region->range, no_memory) || *no_memory)
+			return !*no_memory;
 	}
 	ms_mi_forget(copy);
 	copy->map = 0;
-	return MS_OK;
+	return false;
+}
+
+static bool is_alike(const struct ms_mi_layout *layout, const struct ms_mi_layout *other)
+{
+	return layout->map.is_there && layout->heap.queue_bytes == other->heap.queue_bytes;
+}
+
+/* Find the layout in which fewest pages and links contradict it; NULL: there is none. */
+static const struct ms_mi_layout *best_of(struct ms_mimalloc *mi, struct ms_mi_copy *copy,
+                                          bool *no_memory)
+{
+	const struct ms_mi_layout *first = copy->layout;
+	const struct ms_mi_layout *best = NULL;
+	uint64_t least = UINT64_MAX;
+
+	for (size_t i = 0; i < ms_n_mi_layouts && least && !*no_memory; i++) {
+		struct ms_mi_link link;
+		uint64_t astray;
+
+		copy->layout = &ms_mi_layouts[i];
+		if (!is_alike(copy->layout, first) || !find_one(mi, copy, no_memory))
+			continue;
+		*no_memory |= !ms_mi_astray(mi, copy, &astray, &link);
+		if (copy->n_doubtful + astray >= least)
+			continue;
+		least = copy->n_doubtful + astray;
+		best = copy->layout;
+	}
+	return best;
+}
+
+enum ms_status ms_mi_find_map(struct ms_mimalloc *mi, struct ms_mi_copy *copy)
+{
+	bool no_memory = false;
+	const struct ms_mi_layout *best = best_of(mi, copy, &no_memory);
+
+	if (!no_memory && best && copy->layout != best) {
+		copy->layout = best;
+		(void)find_one(mi, copy, &no_memory);
+	}
+	return no_memory ? MS_E_NOMEM : MS_OK;
 }

@@ -55,6 +55,50 @@ static enum ms_status fill_claim(struct ms_mimalloc *mi, struct ms_claim *ret)
 	return MS_OK;
 }
 
+static bool is_read(const struct ms_mimalloc *mi, uint32_t module)
+{
+	const struct ms_mi_copy *copy;
+
+	ms_vec_for_each (copy, &mi->copies)
+		if (copy->data->module == module)
+			return true;
+	return false;
+}
+
+/* The file of @module, or "". */
+static const char *file_of(const struct ms_mimalloc *mi, uint32_t module)
+{
+	const struct ms_region *region;
+
+	ms_vec_for_each (region, mi->d->regions) {
+		const struct ms_mapping *mapping = ms_region_mapping(mi->d->src, region);
+
+		if (region->kind == MS_REGION_GLOBALS && region->module == module && mapping->file)
+			return mapping->name;
+	}
+	return "";
+}
+
+/* Say which modules have a heap in use that no layout is known of: each once. */
+static void warn_of_unknown(struct ms_mimalloc *mi)
+{
+	const struct ms_mi_table *table;
+	uint32_t said = UINT32_MAX;
+
+	ms_vec_for_each (table, &mi->tables) {
+		uint32_t module = table->data->module;
+
+		if (module == said || is_read(mi, module) || !ms_mi_is_used(mi, table))
+			continue;
+		said = module;
+		ms_note_add(mi->d->arena, mi->d->warnings,
+		            "mimalloc of a version that memscan does not read is in use in %s: its "
+		            "blocks are not seen, nor leaks among them; all that they point to counts "
+		            "as reachable",
+		            file_of(mi, module));
+	}
+}
+
 /*
  * Find each copy's memory and pages. One without is not claimed: it was never called, as the one
  * within CPython is as a rule, or is of a version that is not known.
@@ -90,11 +134,14 @@ static enum ms_status mimalloc_claim(struct ms_decoding *d, struct ms_claim *ret
 		return MS_E_NOMEM;
 	*mi = (struct ms_mimalloc){ .d = d };
 	st = prepare(mi) ? ms_mi_locate(mi) : MS_E_NOMEM;
-	if (st || !mi->copies.n)
+	if (st || !mi->tables.n)
 		return st;
 	st = find_memory(mi);
-	if (st || !mi->copies.n)
+	if (st)
 		return st;
+	warn_of_unknown(mi);
+	if (!mi->copies.n)
+		return MS_OK;
 	return fill_claim(mi, ret);
 }
 
@@ -242,7 +289,7 @@ static enum ms_status mimalloc_settle(struct ms_decoding *d, const struct ms_cla
 }
 
 const struct ms_decoder ms_mimalloc_decoder = { .name = "mimalloc",
-	                                        .reads = "mimalloc 2.0.9, 3.0.1, 3.6.0",
+	                                        .reads = "mimalloc 2.0.9 to 2.5.1, 3.0.1 to 3.6.1",
 	                                        .claim = mimalloc_claim,
 	                                        .read = mimalloc_read,
 	                                        .settle = mimalloc_settle };

@@ -76,27 +76,53 @@ struct ms_mi_copy {
 
 struct ms_mi_copies MS_VEC(struct ms_mi_copy);
 
+/* A table of queues: a heap of some version has it. */
+struct ms_mi_table {
+	const struct ms_region *data;
+	ms_addr at; /* its first size, */
+	uint64_t stride; /* and how far the next ones are from one another */
+};
+
+/* From one page to another of its heap and size. */
+struct ms_mi_link {
+	ms_addr from;
+	ms_addr to;
+};
+
 struct ms_mimalloc {
 	struct ms_decoding *d;
 	struct ms_peek *peek;
 	uint8_t *buffer; /* of MS_MI_BUFFER */
 	uint64_t *taken; /* a bit for each block of a page */
 	struct ms_mi_copies copies;
+	struct MS_VEC(struct ms_mi_table) tables; /* all that were found in modules */
 };
 
 enum { MS_MI_BUFFER = 1 << 17, MS_MI_CAPACITY = 1 << 16 };
 
-/* locate.c: add every copy. MS_E_NOMEM only. */
+/* locate.c: add every table, and a copy for each first heap. MS_E_NOMEM only. */
 ms_must_check enum ms_status ms_mi_locate(struct ms_mimalloc *mi);
+
+/*
+ * locate.c: whether the heap of @table has pages: one that was never called has none.
+ */
+bool ms_mi_is_used(const struct ms_mimalloc *mi, const struct ms_mi_table *table);
 
 /* segments.c: find the memory and the pages of @copy, and its layout. MS_E_NOMEM only. */
 ms_must_check enum ms_status ms_mi_find_segments(struct ms_mimalloc *mi, struct ms_mi_copy *copy);
 
-/* map.c: find the page map of @copy, its memory and its pages. MS_E_NOMEM only. */
+/* map.c: find the page map of @copy, its memory, its pages, and its layout. MS_E_NOMEM only. */
 ms_must_check enum ms_status ms_mi_find_map(struct ms_mimalloc *mi, struct ms_mi_copy *copy);
 
 /* heaps.c: take the blocks that wait in heaps to be freed. MS_E_NOMEM only. */
 ms_must_check enum ms_status ms_mi_read_heaps(struct ms_mimalloc *mi, struct ms_mi_copy *copy);
+
+/*
+ * heaps.c: count links between pages that lead to none that is known; @ret_first is the first
+ * of them. False: no memory.
+ */
+bool ms_mi_astray(struct ms_mimalloc *mi, const struct ms_mi_copy *copy, uint64_t *ret,
+                  struct ms_mi_link *ret_first);
 
 /* pages.c: put the blocks of all pages that are proved. MS_E_NOMEM only. */
 ms_must_check enum ms_status ms_mi_read_pages(struct ms_mimalloc *mi, struct ms_mi_copy *copy);
@@ -158,7 +184,7 @@ static inline ms_addr ms_mi_decode(uint64_t stored, const uint64_t keys[2], ms_a
 	return link == null ? 0 : link;
 }
 
-/* The bytes of a block that are the program's. */
+/* The most bytes of a block that are the program's. */
 static inline uint64_t ms_mi_usable(const struct ms_mi_copy *copy, const struct ms_mi_page *page)
 {
 	return page->block_bytes - copy->layout->page.padding;

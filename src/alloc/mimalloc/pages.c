@@ -36,8 +36,8 @@ bool ms_mi_fill_page(const struct ms_mi_layout *layout, ms_addr at, const uint8_
 	};
 	if (l->start)
 		ret->start = ms_mi_word_of(bytes, l->start);
-	if (l->offset)
-		ret->start = at + ms_mi_word_of(bytes, l->offset);
+	if (l->offset.bytes)
+		ret->start = at + ms_mi_field(bytes, l->offset) * l->offset_unit;
 	for (uint16_t i = 0; l->keys && i < 2; i++)
 		ret->keys[i] = ms_mi_word_of(bytes, (uint16_t)(l->keys + i * MS_MI_WORD));
 	return ret->block_bytes > l->padding && ret->block_bytes % MS_MI_WORD == 0 &&
@@ -160,10 +160,23 @@ static void prove(struct proof *p)
 	p->copy->idle.bytes += (idle + others + delayed) * ms_mi_usable(p->copy, page);
 }
 
+/* The bytes of the block at @addr that are the program's: as many as it asked for where it is padded. */
+static uint64_t usable_at(const struct proof *p, ms_addr addr)
+{
+	const uint64_t usable = ms_mi_usable(p->copy, p->page);
+	uint32_t unused;
+
+	if (!p->copy->layout->page.padding ||
+	    ms_mi_read(p->mi, addr + p->page->block_bytes - sizeof(unused), &unused,
+	               sizeof(unused)) != sizeof(unused) ||
+	    unused >= usable)
+		return usable;
+	return usable - unused;
+}
+
 static enum ms_status put(struct proof *p)
 {
 	const struct ms_mi_page *page = p->page;
-	const uint64_t usable = ms_mi_usable(p->copy, page);
 	struct ms_range blocks = { page->start, page->start + page->capacity * page->block_bytes };
 	struct ms_blocks *to = p->mi->d->blocks;
 	uint32_t extent;
@@ -171,9 +184,13 @@ static enum ms_status put(struct proof *p)
 		ms_blocks_open(to, blocks, (uint8_t)__builtin_ctzll(page->block_bytes), &extent);
 
 	for (uint64_t i = 0; i < page->capacity && !st; i++) {
+		const ms_addr addr = page->start + i * page->block_bytes;
+		uint64_t usable;
+
 		if (is_taken(p, i))
 			continue;
-		st = ms_blocks_put(to, extent, page->start + i * page->block_bytes, usable);
+		usable = usable_at(p, addr);
+		st = ms_blocks_put(to, extent, addr, usable);
 		p->copy->live.n++;
 		p->copy->live.bytes += usable;
 	}

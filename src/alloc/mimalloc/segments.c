@@ -87,10 +87,12 @@ static bool read_page(const struct segment *s, uint64_t i, uint64_t n, struct ms
 	ms_addr begin = s->at + i * MS_MI_SLICE;
 
 	ret->area = (struct ms_range){ begin, begin + n * MS_MI_SLICE };
-	ret->start = first_block(s, i, ret->block_bytes);
+	if (!s->layout->page.start)
+		ret->start = first_block(s, i, ret->block_bytes);
 	if (ret->block_bytes >= MS_MI_HUGE_BLOCK && s->layout->page.block_size.bytes == 4)
 		ret->block_bytes = ret->area.end - ret->start;
-	return good && ret->reserved <= (ret->area.end - ret->start) / ret->block_bytes;
+	return good && ms_range_has(ret->area, ret->start) &&
+	       ret->reserved <= (ret->area.end - ret->start) / ret->block_bytes;
 }
 
 /*
