@@ -16,10 +16,11 @@
 		.cookie = 32, .keys = 40, .page_count = 192                               \
 	}
 
-#define SEGMENT_2_0(bytes)                                                                       \
+#define SEGMENT_2_0(bytes, with)                                                                     \
 	{                                                                                        \
 		.used = 208, .cookie = 216, .slices_n = 224, .info_slices = 232, .entries = 248, \
-		.slices = 264, .slice_bytes = (bytes), .slice_count = 0, .slice_offset = 4       \
+		.slices = 264, .slice_bytes = (bytes), .slice_count = 0, .slice_offset = 4,      \
+		.gap = (with)                                                                    \
 	}
 
 /* It knows its process's part, and others that were abandoned. */
@@ -65,25 +66,30 @@
 	}
 
 const struct ms_mi_layout ms_mi_layouts[] = {
-	{ .versions = "2.0.9 to 2.1.2",
+	{ .versions = "2.0.9",
 	  .heap = HEAP_2_0(1040),
 	  .tld = TLD_2,
-	  .segment = SEGMENT_2_0(80),
+	  .segment = SEGMENT_2_0(80, MS_MI_GAP_FIXED),
 	  .page = PAGE_2_0 },
 	{ .versions = "2.0.9, secure",
 	  .heap = HEAP_2_0(1040),
 	  .tld = TLD_2,
-	  .segment = SEGMENT_2_0(96),
+	  .segment = SEGMENT_2_0(96, MS_MI_GAP_FIXED),
 	  .page = PAGE_2_0_SECURE(0) },
+	{ .versions = "2.1.2",
+	  .heap = HEAP_2_0(1040),
+	  .tld = TLD_2,
+	  .segment = SEGMENT_2_0(80, MS_MI_GAP_BY_SIZE),
+	  .page = PAGE_2_0 },
 	{ .versions = "2.1.2, secure",
 	  .heap = HEAP_2_0(1048),
 	  .tld = TLD_2,
-	  .segment = SEGMENT_2_0(96),
+	  .segment = SEGMENT_2_0(96, MS_MI_GAP_BY_SIZE),
 	  .page = PAGE_2_0_SECURE(8) },
 	{ .versions = "2.1.7",
 	  .heap = HEAP_2_1(1264),
 	  .tld = TLD_2,
-	  .segment = SEGMENT_2_0(96),
+	  .segment = SEGMENT_2_0(96, MS_MI_GAP_FIXED),
 	  .page = PAGE_2_1 },
 	{ .versions = "2.2.4 to 2.2.6",
 	  .heap = HEAP_2_1(1280),
@@ -155,7 +161,7 @@ const struct ms_mi_layout ms_mi_layouts[] = {
 	            .flags = 1 } },
 	{ .versions = "3.6.1",
 	  .heap = { .queue_bytes = 40, .queue_size = 24 },
-	  .map = { .is_there = true, .header = 80, .arena_slices = 48 },
+	  .map = { .is_there = true, .header = 72, .arena_slices = 48 },
 	  .page = { .capacity = { 56, 2 },
 	            .reserved = { 58, 2 },
 	            .used = { 40, 2 },

@@ -47,12 +47,18 @@ struct ms_mi_page_layout {
 	uint16_t heap;
 	uint16_t keys;   /* two words that encode links; 0: links are plain */
 	uint16_t next;   /* two words: links to other pages of its heap and size */
-	uint16_t start;  /* word with the first block's address; 0: it follows from the size, */
+	uint16_t start;  /* word with the first block's address; 0: it follows from the size (gap), */
 	struct ms_mi_field offset; /* or from this, which is how far it is from the description, */
 	uint8_t offset_unit;       /* in so many bytes */
 	uint16_t memory; /* 3.x: two words, its memory's base and size, or first its arena */
 	uint8_t flags;   /* low bits of thread_free that are not the link's */
-	uint8_t padding; /* bytes at the end of each block; their last 4: how many more are not used */
+	uint8_t padding; /* bytes at the end of each block, as a rule (pages.c) */
+};
+
+/* Where in its memory a page has its first block, in versions that do not keep that. */
+enum ms_mi_gap {
+	MS_MI_GAP_FIXED,   /* 384 bytes behind the begin, where blocks are at most 1 KiB */
+	MS_MI_GAP_BY_SIZE, /* three blocks of at most 64 bytes behind it, one of at most 512 */
 };
 
 /* struct mi_segment_s, of 2.x: memory with its description at its begin. */
@@ -64,6 +70,7 @@ struct ms_mi_segment_layout {
 	uint16_t entries;     /* and those that are described */
 	uint16_t slices;      /* the descriptions: the first slice of a page is its mi_page_s */
 	uint16_t slice_bytes;
+	uint16_t gap; /* enum ms_mi_gap */
 	/* In such a description, u32: */
 	uint16_t slice_count;
 	uint16_t slice_offset; /* from the page's own description, bytes; 0: it is one */

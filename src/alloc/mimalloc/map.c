@@ -338,15 +338,16 @@ static const struct ms_mi_layout *best_of(struct ms_mimalloc *mi, struct ms_mi_c
 
 	for (size_t i = 0; i < ms_n_mi_layouts && least && !*no_memory; i++) {
 		struct ms_mi_link link;
-		uint64_t astray;
+		uint64_t wrong;
 
 		copy->layout = &ms_mi_layouts[i];
 		if (!is_alike(copy->layout, first) || !find_one(mi, copy, no_memory))
 			continue;
-		*no_memory |= !ms_mi_astray(mi, copy, &astray, &link);
-		if (copy->n_doubtful + astray >= least)
+		*no_memory |= !ms_mi_astray(mi, copy, &wrong, &link);
+		wrong += copy->n_doubtful + ms_mi_misfits(mi, copy);
+		if (wrong >= least)
 			continue;
-		least = copy->n_doubtful + astray;
+		least = wrong;
 		best = copy->layout;
 	}
 	return best;

@@ -134,6 +134,12 @@ ms_must_check enum ms_status ms_mi_read_pages(struct ms_mimalloc *mi, struct ms_
 bool ms_mi_fill_page(const struct ms_mi_layout *layout, ms_addr at, const uint8_t *bytes,
                      struct ms_mi_page *ret);
 
+/*
+ * pages.c: count pages of @copy with a free block that is none, or leads to none: all of them
+ * where the layout is a wrong one.
+ */
+uint64_t ms_mi_misfits(const struct ms_mimalloc *mi, const struct ms_mi_copy *copy);
+
 /* locate.c: how far memory that can be an allocator's goes on from the begin of @range. */
 struct ms_range ms_mi_mapped(const struct ms_mimalloc *mi, struct ms_range range);
 
@@ -174,6 +180,15 @@ static inline uint64_t ms_mi_word_of(const uint8_t *bytes, uint16_t at)
 	return ms_mi_field(bytes, (struct ms_mi_field){ at, MS_MI_WORD });
 }
 
+/* What the keys make of an address. */
+static inline uint64_t ms_mi_encode(ms_addr addr, const uint64_t keys[2])
+{
+	uint64_t x = addr ^ keys[1];
+	unsigned by = keys[0] % 64;
+
+	return (by ? x << by | x >> (64 - by) : x) + keys[0];
+}
+
 /* Undo what the keys did to a link, which ends its list when it leads to @null. */
 static inline ms_addr ms_mi_decode(uint64_t stored, const uint64_t keys[2], ms_addr null)
 {
@@ -182,12 +197,6 @@ static inline ms_addr ms_mi_decode(uint64_t stored, const uint64_t keys[2], ms_a
 	ms_addr link = (by ? x >> by | x << (64 - by) : x) ^ keys[1];
 
 	return link == null ? 0 : link;
-}
-
-/* The most bytes of a block that are the program's. */
-static inline uint64_t ms_mi_usable(const struct ms_mi_copy *copy, const struct ms_mi_page *page)
-{
-	return page->block_bytes - copy->layout->page.padding;
 }
 
 #endif

@@ -16,6 +16,9 @@
 
 enum { SMALL = 4096 };
 
+/* Which is not in what stands behind a block. */
+static const uint32_t CANARY_BYTE = 0xff;
+
 bool ms_mi_fill_page(const struct ms_mi_layout *layout, ms_addr at, const uint8_t *bytes,
                      struct ms_mi_page *ret)
 {
@@ -67,6 +70,28 @@ static uint64_t number_of(const struct ms_mi_page *page, ms_addr addr)
 	    offset / page->block_bytes >= page->capacity)
 		return page->capacity;
 	return offset / page->block_bytes;
+}
+
+/* Whether @addr is a block's, or none at all. */
+static bool may_be_link(const struct ms_mi_page *page, ms_addr addr)
+{
+	return !addr || number_of(page, addr) < page->capacity;
+}
+
+uint64_t ms_mi_misfits(const struct ms_mimalloc *mi, const struct ms_mi_copy *copy)
+{
+	const struct ms_mi_page *page;
+	uint64_t n = 0;
+
+	ms_vec_for_each (page, &copy->pages) {
+		ms_addr head = page->free ? page->free : page->local_free;
+		uint64_t link = head ? ms_mi_word(mi, head) : 0;
+
+		if (head && copy->layout->page.keys)
+			link = ms_mi_decode(link, page->keys, page->at);
+		n += !may_be_link(page, head) || !may_be_link(page, link);
+	}
+	return n;
 }
 
 static bool take(struct proof *p, ms_addr addr)
@@ -157,21 +182,27 @@ static void prove(struct proof *p)
 		return;
 	p->copy->n_delayed += delayed;
 	p->copy->idle.n += idle + others + delayed;
-	p->copy->idle.bytes += (idle + others + delayed) * ms_mi_usable(p->copy, page);
+	p->copy->idle.bytes += (idle + others + delayed) * page->block_bytes;
 }
 
-/* The bytes of the block at @addr that are the program's: as many as it asked for where it is padded. */
+/*
+ * The bytes of the block at @addr that are the program's. Padding shows itself by what the keys
+ * make of the block's address, and says how many bytes in front of it were not asked for; a build
+ * may be without.
+ */
 static uint64_t usable_at(const struct proof *p, ms_addr addr)
 {
-	const uint64_t usable = ms_mi_usable(p->copy, p->page);
-	uint32_t unused;
+	const struct ms_mi_page *page = p->page;
+	const uint8_t padding = p->copy->layout->page.padding;
+	uint32_t words[2];
 
-	if (!p->copy->layout->page.padding ||
-	    ms_mi_read(p->mi, addr + p->page->block_bytes - sizeof(unused), &unused,
-	               sizeof(unused)) != sizeof(unused) ||
-	    unused >= usable)
-		return usable;
-	return usable - unused;
+	if (!padding ||
+	    ms_mi_read(p->mi, addr + page->block_bytes - padding, words, sizeof(words)) !=
+	            sizeof(words) ||
+	    words[0] != ((uint32_t)ms_mi_encode(addr, page->keys) & ~CANARY_BYTE) ||
+	    words[1] >= page->block_bytes - padding)
+		return page->block_bytes;
+	return page->block_bytes - padding - words[1];
 }
 
 static enum ms_status put(struct proof *p)

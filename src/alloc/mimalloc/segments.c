@@ -75,9 +75,13 @@ static bool read_head(const struct ms_mimalloc *mi, const struct ms_mi_layout *l
 /* Where the first block of the page of @slice is: small blocks begin behind a gap. */
 static ms_addr first_block(const struct segment *s, uint64_t slice, uint64_t block_bytes)
 {
-	uint64_t gap = block_bytes >= MS_MI_WORD && block_bytes <= 1024 ? 3 * 128 : 0;
+	ms_addr begin = s->at + slice * MS_MI_SLICE;
 
-	return s->at + slice * MS_MI_SLICE + gap;
+	if (block_bytes < MS_MI_WORD)
+		return begin;
+	if (s->layout->segment.gap == MS_MI_GAP_FIXED)
+		return begin + (block_bytes <= 1024 ? 3 * 128 : 0);
+	return begin + (block_bytes <= 64 ? 3 : block_bytes <= 512 ? 1 : 0) * block_bytes;
 }
 
 /* Fill @ret from the description in slice @i of a page of @n slices; false: it is no good. */
@@ -202,16 +206,19 @@ enum ms_status ms_mi_find_segments(struct ms_mimalloc *mi, struct ms_mi_copy *co
 	uint64_t least = UINT64_MAX;
 	enum ms_status st = MS_OK;
 
-	/* The one in which fewest segments contradict themselves: the last turn takes it. */
+	/* The one in which fewest segments and pages contradict themselves: the last turn takes it. */
 	for (size_t i = 0; i <= ms_n_mi_layouts && !st; i++) {
+		uint64_t wrong;
+
 		copy->layout = i < ms_n_mi_layouts ? &ms_mi_layouts[i] : best;
 		if (!is_alike(copy->layout, first))
 			continue;
 		ms_mi_forget(copy);
 		copy->n_segments = 0;
 		st = find_all(mi, copy);
-		if (copy->n_segments && copy->n_doubtful < least) {
-			least = copy->n_doubtful;
+		wrong = copy->n_doubtful + ms_mi_misfits(mi, copy);
+		if (copy->n_segments && wrong < least) {
+			least = wrong;
 			best = copy->layout;
 		}
 	}
