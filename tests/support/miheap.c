@@ -199,6 +199,16 @@ static void draw_delayed(struct miheap *h, const struct miheap_page *page)
 	}
 }
 
+/* Behind each block what the keys make of its address, but for a byte, and that all of it was asked for. */
+static void draw_padding(struct miheap *h, const struct miheap_page *page)
+{
+	const uint8_t padding = h->layout->page.padding;
+
+	for (size_t i = 0; padding && page->blocks[i]; i++)
+		put_word(h, block_at(page, i + 1) - padding,
+		         page_link(h, page, block_at(page, i)) & 0xffffff00);
+}
+
 static void draw_page(struct miheap *h, struct miheap_page *page)
 {
 	const struct ms_mi_page_layout *l = &h->layout->page;
@@ -210,6 +220,7 @@ static void draw_page(struct miheap *h, struct miheap_page *page)
 	for (unsigned i = 0; l->keys && i < 2; i++)
 		put_word(h, page->at + l->keys + i * MS_MI_WORD,
 		         0x9e3779b97f4a7c15 * (page->at + i));
+	draw_padding(h, page);
 	put_field(h, page->at, l->capacity, strlen(page->blocks));
 	put_field(h, page->at, l->reserved, room);
 	put_field(h, page->at, l->used, count(page, "uxd"));
@@ -279,6 +290,18 @@ static void draw_segment(struct miheap *h, ms_addr at, uint64_t slices)
 	put_slices(h, at, 0, 1, MS_MI_SLICE);
 }
 
+/* Versions that keep where the first block is may have it anywhere. */
+static uint64_t gap_for(const struct miheap *h, uint64_t block_bytes)
+{
+	if (h->layout->page.start)
+		return block_bytes <= 1024 ? 3 * block_bytes : 0;
+	if (h->layout->segment.gap == MS_MI_GAP_FIXED)
+		return block_bytes <= 1024 ? 384 : 0;
+	if (block_bytes <= 64)
+		return 3 * block_bytes;
+	return block_bytes <= 512 ? block_bytes : 0;
+}
+
 static void place_in_segments(struct miheap *h)
 {
 	ms_addr next = h->segment + MS_MI_SEGMENT;
@@ -298,7 +321,7 @@ static void place_in_segments(struct miheap *h)
 		}
 		page->at = slice_at(h, segment, first);
 		page->area = segment + first * MS_MI_SLICE;
-		page->start = page->area + (page->block_bytes <= 1024 ? 384 : 0);
+		page->start = page->area + gap_for(h, page->block_bytes);
 		put_slices(h, segment, first, page->slices, page->block_bytes);
 		put_word(h, segment + h->layout->segment.used,
 		         get(h, segment + h->layout->segment.used, MS_MI_WORD) + 1);

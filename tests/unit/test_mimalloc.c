@@ -3,6 +3,7 @@
 #include <criterion/parameterized.h>
 #include <stdio.h>
 
+#include "decoded.h"
 #include "miheap.h"
 
 /* The decoder of mimalloc. Pictures: miheap.h. */
@@ -39,14 +40,16 @@ static void check_all(const struct row *row)
 
 static void check_2(const struct row *row)
 {
-	check(row, "2.0.9");
-	check(row, "2.0.9, secure");
+	for (size_t i = 0; i < ms_n_mi_layouts; i++)
+		if (!ms_mi_layouts[i].map.is_there)
+			check(row, ms_mi_layouts[i].versions);
 }
 
 static void check_3(const struct row *row)
 {
-	check(row, "3.0.1");
-	check(row, "3.6.0");
+	for (size_t i = 0; i < ms_n_mi_layouts; i++)
+		if (ms_mi_layouts[i].map.is_there)
+			check(row, ms_mi_layouts[i].versions);
 }
 
 ParameterizedTestParameters(mimalloc, blocks_on_no_list_are_in_use)
@@ -55,7 +58,7 @@ ParameterizedTestParameters(mimalloc, blocks_on_no_list_are_in_use)
 		{ "one", "48:u", "", "", "1 blocks in use, and 0 on lists" },
 		{ "none was made", "48:", "", "", "0 blocks in use, and 0 on lists" },
 		{ "each list", "48:ufulxfxl", "", "", "2 blocks in use, and 6 on lists" },
-		{ "sizes", "8:uuf 16:ufu 24:fuu 1024:ulu 1280:uxu", "", "", "10 blocks in use" },
+		{ "sizes", "16:uuf 24:ufu 32:fuu 1024:ulu 1280:uxu", "", "", "10 blocks in use" },
 		{ "large ones", "10240:uuf 20480:uf 65536:u 400000:u 4194304:u", "", "",
 		  "6 blocks" },
 		{ "several pages of a size", "64:uu 64:uf 64:fu", "", "", "3 pages in" },
@@ -70,6 +73,16 @@ ParameterizedTestParameters(mimalloc, blocks_on_no_list_are_in_use)
 ParameterizedTest(struct row *row, mimalloc, blocks_on_no_list_are_in_use, .timeout = 20)
 {
 	check_all(row);
+}
+
+/* Where they are padded, blocks have two words at least. */
+Test(mimalloc, blocks_may_be_of_one_word, .timeout = 20)
+{
+	static const struct row row = { "words", "8:uuf 8:ulxu 64:u", "", "", "5 blocks in use" };
+
+	for (size_t i = 0; i < ms_n_mi_layouts; i++)
+		if (!ms_mi_layouts[i].page.padding)
+			check(&row, ms_mi_layouts[i].versions);
 }
 
 ParameterizedTestParameters(mimalloc, blocks_that_wait_in_heaps_are_free)
@@ -316,18 +329,16 @@ Test(mimalloc, blocks_are_told_with_their_usable_bytes)
 
 Test(mimalloc, the_segment_is_owned_and_the_arena)
 {
-	static const char *const versions[] = { "2.0.9", "3.0.1", "3.6.0" };
-
-	for (size_t i = 0; i < 3; i++) {
+	for (size_t i = 0; i < ms_n_mi_layouts; i++) {
 		bool owned = false;
 		const struct ms_range *r;
 
 		miheap_init(&h);
-		miheap_draw(&h, versions[i], "48:uuf");
+		miheap_draw(&h, ms_mi_layouts[i].versions, "48:uuf");
 		cr_assert_eq(miheap_decode(&h), MS_OK);
 		ms_vec_for_each (r, &h.decoding.owned)
 			owned |= r->begin <= 0x20000000000 && r->end >= 0x20000800000;
-		cr_expect(owned, "%s", versions[i]);
+		cr_expect(owned, "%s", ms_mi_layouts[i].versions);
 		miheap_deinit(&h);
 	}
 }
@@ -370,7 +381,8 @@ Test(mimalloc, a_thread_inside_malloc_leaves_nothing_proved)
 	}
 }
 
-static void expect_unclaimed(const char *version, const char *damage)
+/* @named: with a warning */
+static void expect_unclaimed(const char *version, const char *damage, bool named)
 {
 	miheap_init(&h);
 	miheap_draw(&h, version, "48:u");
@@ -378,19 +390,73 @@ static void expect_unclaimed(const char *version, const char *damage)
 	cr_assert_eq(miheap_decode(&h), MS_OK);
 	cr_expect_eq(h.found.n, 0, "%s: %s", version, damage);
 	cr_expect_eq(h.decoding.owned.n, 0);
+	cr_expect_eq(h.warnings.n, named, "%s: %s", version, damage);
 	miheap_deinit(&h);
 }
 
-/* It is then named as what serves the process, and not read. */
+/* It is then named, where it is in use. */
 Test(mimalloc, a_version_that_is_not_known_is_not_claimed)
 {
-	static const char *const versions[] = { "2.0.9", "3.0.1", "3.6.0" };
+	for (size_t i = 0; i < ms_n_mi_layouts; i++) {
+		const char *version = ms_mi_layouts[i].versions;
 
-	for (size_t i = 0; i < 3; i++) {
-		expect_unclaimed(versions[i], "queue = page0, root = 0");
-		expect_unclaimed(versions[i], "queue = page0, root = 0x100003f00");
-		expect_unclaimed(versions[i], "size9 = 8");
-		expect_unclaimed(versions[i], "size40 += 4");
+		expect_unclaimed(version, "queue = page0, root = 0", true);
+		expect_unclaimed(version, "queue = page0, root = 0x100003f00", true);
+		expect_unclaimed(version, "root = 0", false);
+		expect_unclaimed(version, "queue = page0, size9 = 8", false);
+		expect_unclaimed(version, "queue = page0, size40 += 4", false);
+	}
+}
+
+/* What a page leads to by its size is in front of the queues. */
+Test(mimalloc, a_heap_of_an_unknown_version_is_in_use_where_it_leads_to_pages_by_size)
+{
+	unsigned bytes;
+
+	miheap_init(&h);
+	miheap_draw(&h, "3.1.5", "48:u");
+	miheap_break(&h, "root = 0");
+	ms_fake_put(&h.fake, miheap_place(&h, "queue", &bytes) - 129 * sizeof(uint64_t),
+	            h.pages[0].at);
+	cr_assert_eq(miheap_decode(&h), MS_OK);
+	cr_expect(notes_say(&h.warnings, "does not read is in use in /lib/own.so: its blocks"));
+	miheap_deinit(&h);
+
+	miheap_init(&h);
+	miheap_draw(&h, "3.1.5", "48:u");
+	miheap_break(&h, "root = 0");
+	ms_fake_put(&h.fake, miheap_place(&h, "queue", &bytes) - 130 * sizeof(uint64_t),
+	            h.pages[0].at);
+	cr_assert_eq(miheap_decode(&h), MS_OK);
+	cr_expect_eq(h.warnings.n, 0);
+	miheap_deinit(&h);
+}
+
+/* As many bytes as the program asked for, by what stands behind them. */
+Test(mimalloc, blocks_that_are_padded_are_told_as_asked_for)
+{
+	static const char *const versions[] = { "2.1.2, secure", "3.4.1, secure" };
+
+	for (size_t i = 0; i < 2; i++) {
+		ms_addr end;
+		uint64_t word;
+		char told[64];
+
+		miheap_init(&h);
+		miheap_draw(&h, versions[i], "48:uuuu");
+		end = h.pages[0].start + 48;
+		/* 33 of 40; more than there are; no padding. */
+		cr_assert(ms_source_word(&h.fake.base, end - 8, &word));
+		ms_fake_put(&h.fake, end - 8, word | UINT64_C(7) << 32);
+		cr_assert(ms_source_word(&h.fake.base, end + 40, &word));
+		ms_fake_put(&h.fake, end + 40, word | UINT64_C(40) << 32);
+		ms_fake_put(&h.fake, end + 88, 0x1234);
+		cr_assert_eq(miheap_decode(&h), MS_OK);
+		(void)snprintf(told, sizeof(told), "%llx:33 %llx:48 %llx:48 %llx:40 ",
+		               (unsigned long long)end - 48, (unsigned long long)end,
+		               (unsigned long long)end + 48, (unsigned long long)end + 96);
+		cr_expect_str_eq(miheap_told(&h), told);
+		miheap_deinit(&h);
 	}
 }
 

@@ -206,7 +206,10 @@ enum ms_status ms_mi_find_segments(struct ms_mimalloc *mi, struct ms_mi_copy *co
 	uint64_t least = UINT64_MAX;
 	enum ms_status st = MS_OK;
 
-	/* The one in which fewest segments and pages contradict themselves: the last turn takes it. */
+	/*
+	 * The one in which fewest segments contradict themselves, all of whose pages may do so, and
+	 * fewest pages: the last turn takes it.
+	 */
 	for (size_t i = 0; i <= ms_n_mi_layouts && !st; i++) {
 		uint64_t wrong;
 
@@ -216,7 +219,7 @@ enum ms_status ms_mi_find_segments(struct ms_mimalloc *mi, struct ms_mi_copy *co
 		ms_mi_forget(copy);
 		copy->n_segments = 0;
 		st = find_all(mi, copy);
-		wrong = copy->n_doubtful + ms_mi_misfits(mi, copy);
+		wrong = copy->n_doubtful * MS_MI_SEGMENT_SLICES + ms_mi_misfits(mi, copy);
 		if (copy->n_segments && wrong < least) {
 			least = wrong;
 			best = copy->layout;
