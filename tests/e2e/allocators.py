@@ -12,6 +12,7 @@ import bisect
 import dataclasses
 import subprocess
 
+import built_mimalloc
 import support
 from support import HOST
 
@@ -33,12 +34,15 @@ class Allocator:
     # Whether it keeps where in a block the address is that it gave for an aligned one. Where it does
     # not, such a block is listed from its begin, and what was left in front of the address is read.
     keeps_aligned: bool = True
+    built: tuple = ()   # (VERSION, FLAG, ...): the library is built from a source package, see built_mimalloc.py
     held: int = 0       # so many of thousands of leaks old words of the process may hold
 
     def __str__(self):
         return "-".join(filter(None, (self.name.replace(" ", "_"), self.suite, self.way, self.tag)))
 
     def path(self):
+        if self.built:
+            return built_mimalloc.library(self.built[0], self.built[1:])
         root = support.pathlib.Path("/") if self.suite == HOST else support.suite_root(self.suite)
         return root / LIB / self.library
 
@@ -131,4 +135,7 @@ ALLOCATORS = [
     Allocator("mimalloc", "trixie", library="libmimalloc.so.3", keeps_aligned=False,
               env=(("MIMALLOC_PAGE_FULL_RETAIN", "-1"),)),
     Allocator("mimalloc", "sid", library="libmimalloc.so.3", keeps_aligned=False),
+    *(Allocator("mimalloc", HOST, library="built", built=built, tag="-".join(built), programs=programs, keeps_aligned=False)
+      for built, programs in ((("2.1.2",), ()), (("2.1.2", "-DMI_SECURE=4"), ()), (("3.4.1",), ("leaks", "roots")),
+                              (("3.4.1", "-DMI_SECURE=4"), ()))),
 ]

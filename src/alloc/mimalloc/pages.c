@@ -16,7 +16,7 @@
 
 enum { SMALL = 4096 };
 
-/* Which is not in what stands behind a block. */
+/* Of what stands behind a block, which later versions have 0. */
 static const uint32_t CANARY_BYTE = 0xff;
 
 bool ms_mi_fill_page(const struct ms_mi_layout *layout, ms_addr at, const uint8_t *bytes,
@@ -199,7 +199,7 @@ static uint64_t usable_at(const struct proof *p, ms_addr addr)
 	if (!padding ||
 	    ms_mi_read(p->mi, addr + page->block_bytes - padding, words, sizeof(words)) !=
 	            sizeof(words) ||
-	    words[0] != ((uint32_t)ms_mi_encode(addr, page->keys) & ~CANARY_BYTE) ||
+	    ((words[0] ^ (uint32_t)ms_mi_encode(addr, page->keys)) & ~CANARY_BYTE) ||
 	    words[1] >= page->block_bytes - padding)
 		return page->block_bytes;
 	return page->block_bytes - padding - words[1];
