@@ -199,7 +199,8 @@ static void draw_delayed(struct miheap *h, const struct miheap_page *page)
 	}
 }
 
-/* Behind each block what the keys make of its address, but for a byte, and that all of it was asked for. */
+/* Behind each block what the keys make of its address, but for a byte, and that all of it was asked
+ * for. */
 static void draw_padding(struct miheap *h, const struct miheap_page *page)
 {
 	const uint8_t padding = h->layout->page.padding;

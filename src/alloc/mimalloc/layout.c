@@ -2,21 +2,20 @@
 #include "alloc/mimalloc/layout.h"
 
 /* Its fields behind the queues, which then stand behind what leads to pages by size. */
-#define HEAP_2_0(table)                                                                   \
-	{                                                                                 \
-		.queues = (table), .queue_bytes = 24, .queue_size = 16,                   \
-		.delayed = (table) + 1800, .cookie = (table) + 1824,                      \
-		.keys = (table) + 1832, .page_count = (table) + 1984                      \
+#define HEAP_2_0(table)                                                                            \
+	{                                                                                          \
+		.queues = (table), .queue_bytes = 24, .queue_size = 16, .delayed = (table) + 1800, \
+		.cookie = (table) + 1824, .keys = (table) + 1832, .page_count = (table) + 1984     \
 	}
 
 /* In front of them, with more or fewer counters. */
-#define HEAP_2_1(table)                                                                   \
-	{                                                                                 \
-		.queues = (table), .queue_bytes = 24, .queue_size = 16, .delayed = 8,     \
-		.cookie = 32, .keys = 40, .page_count = 192                               \
+#define HEAP_2_1(table)                                                               \
+	{                                                                             \
+		.queues = (table), .queue_bytes = 24, .queue_size = 16, .delayed = 8, \
+		.cookie = 32, .keys = 40, .page_count = 192                           \
 	}
 
-#define SEGMENT_2_0(bytes, with)                                                                     \
+#define SEGMENT_2_0(bytes, with)                                                                 \
 	{                                                                                        \
 		.used = 208, .cookie = 216, .slices_n = 224, .info_slices = 232, .entries = 248, \
 		.slices = 264, .slice_bytes = (bytes), .slice_count = 0, .slice_offset = 4,      \
@@ -30,39 +29,37 @@
 		.slices = 288, .slice_bytes = (bytes), .slice_count = 0, .slice_offset = 4       \
 	}
 
-#define TLD_2 \
-	{ .backing = 16 }
-
-#define PAGE_2_0                                                              \
-	{                                                                     \
-		.capacity = { 10, 2 }, .reserved = { 12, 2 },                 \
-		.used = { 24, 4 }, .block_size = { 28, 4 }, .free = 16,       \
-		.local_free = 32, .thread_free = 40, .heap = 48, .next = 56,  \
-		.flags = 3                                                    \
+#define TLD_2                 \
+	{                     \
+		.backing = 16 \
 	}
 
-#define PAGE_2_0_SECURE(pad)                                                  \
-	{                                                                     \
-		.capacity = { 10, 2 }, .reserved = { 12, 2 },                 \
-		.used = { 24, 4 }, .block_size = { 28, 4 }, .free = 16,       \
-		.local_free = 32, .keys = 40, .thread_free = 56, .heap = 64,  \
-		.next = 72, .flags = 3, .padding = (pad)                      \
+#define PAGE_2_0                                                                          \
+	{                                                                                 \
+		.capacity = { 10, 2 }, .reserved = { 12, 2 }, .used = { 24, 4 },          \
+		.block_size = { 28, 4 }, .free = 16, .local_free = 32, .thread_free = 40, \
+		.heap = 48, .next = 56, .flags = 3                                        \
 	}
 
-#define PAGE_2_1                                                              \
-	{                                                                     \
-		.capacity = { 10, 2 }, .reserved = { 12, 2 },                 \
-		.used = { 32, 2 }, .block_size = { 40, 8 }, .free = 16,       \
-		.local_free = 24, .start = 48, .thread_free = 56, .heap = 64, \
-		.next = 72, .flags = 3                                        \
+#define PAGE_2_0_SECURE(pad)                                                            \
+	{                                                                               \
+		.capacity = { 10, 2 }, .reserved = { 12, 2 }, .used = { 24, 4 },        \
+		.block_size = { 28, 4 }, .free = 16, .local_free = 32, .keys = 40,      \
+		.thread_free = 56, .heap = 64, .next = 72, .flags = 3, .padding = (pad) \
 	}
 
-#define PAGE_3_0                                                              \
-	{                                                                     \
-		.capacity = { 18, 2 }, .reserved = { 20, 2 },                 \
-		.used = { 16, 2 }, .block_size = { 40, 8 }, .free = 8,        \
-		.local_free = 24, .thread_free = 32, .heap = 64, .next = 72,  \
-		.start = 48, .memory = 96, .flags = 1                         \
+#define PAGE_2_1                                                                    \
+	{                                                                           \
+		.capacity = { 10, 2 }, .reserved = { 12, 2 }, .used = { 32, 2 },    \
+		.block_size = { 40, 8 }, .free = 16, .local_free = 24, .start = 48, \
+		.thread_free = 56, .heap = 64, .next = 72, .flags = 3               \
+	}
+
+#define PAGE_3_0                                                                         \
+	{                                                                                \
+		.capacity = { 18, 2 }, .reserved = { 20, 2 }, .used = { 16, 2 },         \
+		.block_size = { 40, 8 }, .free = 8, .local_free = 24, .thread_free = 32, \
+		.heap = 64, .next = 72, .start = 48, .memory = 96, .flags = 1            \
 	}
 
 const struct ms_mi_layout ms_mi_layouts[] = {

@@ -45,9 +45,10 @@ struct ms_mi_page_layout {
 	uint16_t local_free;
 	uint16_t thread_free;
 	uint16_t heap;
-	uint16_t keys;   /* two words that encode links; 0: links are plain */
-	uint16_t next;   /* two words: links to other pages of its heap and size */
-	uint16_t start;  /* word with the first block's address; 0: it follows from the size (gap), */
+	uint16_t keys; /* two words that encode links; 0: links are plain */
+	uint16_t next; /* two words: links to other pages of its heap and size */
+	uint16_t
+		start; /* word with the first block's address; 0: it follows from the size (gap), */
 	struct ms_mi_field offset; /* or from this, which is how far it is from the description, */
 	uint8_t offset_unit;       /* in so many bytes */
 	uint16_t memory; /* 3.x: two words, its memory's base and size, or first its arena */

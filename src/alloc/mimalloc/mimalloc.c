@@ -91,11 +91,12 @@ static void warn_of_unknown(struct ms_mimalloc *mi)
 		if (module == said || is_read(mi, module) || !ms_mi_is_used(mi, table))
 			continue;
 		said = module;
-		ms_note_add(mi->d->arena, mi->d->warnings,
-		            "mimalloc of a version that memscan does not read is in use in %s: its "
-		            "blocks are not seen, nor leaks among them; all that they point to counts "
-		            "as reachable",
-		            file_of(mi, module));
+		ms_note_add(
+			mi->d->arena, mi->d->warnings,
+			"mimalloc of a version that memscan does not read is in use in %s: its "
+			"blocks are not seen, nor leaks among them; all that they point to counts "
+			"as reachable",
+			file_of(mi, module));
 	}
 }
 

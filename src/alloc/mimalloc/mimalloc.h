@@ -79,7 +79,7 @@ struct ms_mi_copies MS_VEC(struct ms_mi_copy);
 /* A table of queues: a heap of some version has it. */
 struct ms_mi_table {
 	const struct ms_region *data;
-	ms_addr at; /* its first size, */
+	ms_addr at;      /* its first size, */
 	uint64_t stride; /* and how far the next ones are from one another */
 };
 
