@@ -235,6 +235,21 @@ ParameterizedTest(struct row *row, mimalloc, slices_of_a_segment_are_all_of_it, 
 	check_2(row);
 }
 
+/* Versions that keep where the first block is. */
+Test(mimalloc, the_first_block_of_a_page_is_in_it, .timeout = 20)
+{
+	static const struct row rows[] = {
+		{ "behind it", PAGES, "page1.start += 0x10000", "*", "contradicts itself" },
+		{ "in front", PAGES, "page1.start += -0x10000", "*", "contradicts itself" },
+		{ "nowhere", PAGES, "page1.start = 0", "*", "contradicts itself" },
+	};
+
+	for (size_t i = 0; i < ms_n_mi_layouts; i++)
+		for (size_t k = 0; k < sizeof(rows) / sizeof(rows[0]); k++)
+			if (!ms_mi_layouts[i].map.is_there && ms_mi_layouts[i].page.start)
+				check(&rows[k], ms_mi_layouts[i].versions);
+}
+
 ParameterizedTestParameters(mimalloc, pages_are_where_the_map_has_them)
 {
 	static struct row rows[] = {
