@@ -26,7 +26,7 @@ struct ms_writer {
 	const char *name; /* as in --format */
 	/* Returns false when the sink stopped it, or memory ran out. */
 	bool (*write)(const struct ms_report *report, struct ms_sink *sink);
-	bool whole; /* it sums up the leaks that are listed: all of them are wanted */
+	bool whole;   /* it sums up the leaks that are listed: all of them are wanted */
 	bool no_text; /* what it writes is not for terminals */
 };
 
