@@ -436,7 +436,7 @@ static bool steps_sensible(struct ms_report *report)
 	ms_vec_for_each (step, &report->answer.steps) {
 		END_STRING(step->name);
 		END_STRING(step->text);
-		if (step->type > report->types.n)
+		if (step->type > report->types.n || step->callback > report->pcs.n)
 			return false;
 	}
 	return true;
@@ -499,7 +499,7 @@ static bool retained_sensible(struct ms_report *report)
 	ms_vec_for_each (step, &retained->steps) {
 		END_STRING(step->block.name);
 		END_STRING(step->block.text);
-		if (step->block.type > report->types.n)
+		if (step->block.type > report->types.n || step->block.callback > report->pcs.n)
 			return false;
 	}
 	return retained_blocks_sensible(report, retained->shared.at, retained->shared.n) &&
