@@ -37,7 +37,7 @@
 #define MS_KIND_WORD UINT64_C(8) /* bytes */
 
 enum {
-	MS_KIND_NAMES = 64,
+	MS_KIND_NAMES = 128,
 	MS_KIND_BEFORE = 8, /* words in front of a pointer that can be looked at */
 	MS_KIND_BEHIND = 12,
 	MS_KIND_OWN = 65536, /* bytes of a block's beginning that can be looked at */
@@ -99,6 +99,7 @@ extern const struct ms_kind ms_kind_cpython;
 extern const struct ms_kind ms_kind_libc;
 extern const struct ms_kind ms_kind_libraries;
 extern const struct ms_kind ms_kind_openssl;
+extern const struct ms_kind ms_kind_x509;
 extern const struct ms_kind ms_kind_sqlite;
 extern const struct ms_kind ms_kind_glib;
 extern const struct ms_kind ms_kind_qt;
