@@ -616,6 +616,39 @@ Test(kinds_redis, a_dict_of_before_redis_7_names_its_entries)
 	check_dict(dict, table, entries);
 }
 
+Test(kinds_redis, a_loop_over_events_names_its_tables)
+{
+	ms_addr loop = drawn_kinds_block(&d, 88);
+	ms_addr events = drawn_kinds_block(&d, 100 * 32);
+	ms_addr fired = drawn_kinds_block(&d, 100 * 8);
+	ms_addr state = drawn_kinds_block(&d, 16);
+	ms_addr polled = drawn_kinds_block(&d, 100 * 12);
+
+	dk_put(&d, state, 5, polled);
+	for (int old = 0; old < 2; old++) {
+		dk_put(&d, loop, UINT64_C(100) << 32 | 9, 1, 1);
+		dk_put(&d, loop + 16 + (ms_addr)old * 8, events, fired, 0, 0, state, DK_CODE,
+		       DK_CODE);
+		drawn_kinds_find(&d);
+		assert_name(loop, "aeEventLoop");
+		assert_name(events, "aeFileEvent[]");
+		assert_name(fired, "aeFiredEvent[]");
+		assert_name(state, "aeApiState");
+		assert_name(polled, "epoll_event[]");
+		assert_each_word_counts(loop, 1, events);
+		assert_each_word_counts(loop + 16 + (ms_addr)old * 8, 2, events);
+		assert_each_word_counts(loop + 56 + (ms_addr)old * 8, 2, events);
+		assert_each_word_counts(state + 8, 1, polled);
+	}
+	/* More descriptors than there is room for; and tables with room for others. */
+	ms_fake_put(&d.fake, loop, UINT64_C(100) << 32 | 100);
+	drawn_kinds_find(&d);
+	assert_name(events, "");
+	ms_fake_put(&d.fake, loop, UINT64_C(150) << 32 | 9);
+	drawn_kinds_find(&d);
+	assert_name(events, "");
+}
+
 Test(kinds_redis, a_short_string_has_its_length_in_a_byte)
 {
 	ms_addr string = drawn_kinds_block(&d, 1 + 9 + 1);
