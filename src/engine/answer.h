@@ -48,11 +48,14 @@ struct ms_spot {
 struct ms_answer_step {
 	ms_addr address;
 	uint64_t size;
-	uint64_t offset;            /* where in it the pointer to the next stands, bytes */
-	uint64_t omitted;           /* so many steps before it are not listed */
-	uint32_t type;              /* its entry in ms_report.types, from 1 on; 0: not known */
+	uint64_t offset;   /* where in it the pointer to the next stands, bytes */
+	uint64_t omitted;  /* so many steps before it are not listed */
+	uint32_t type;     /* its entry in ms_report.types, from 1 on; 0: not known */
+	uint32_t callback; /* a function that a word of it points to: its entry in ms_report.pcs,
+	                    * from 1 on; 0: none */
+	uint64_t callback_offset;   /* of this, from the first mapping of its file, bytes */
 	uint8_t mapping;            /* it is memory from mmap(), no block */
-	char name[128];             /* of a mapping */
+	char name[128];             /* of a mapping, or of the callback's file */
 	char text[MS_PREVIEW_TEXT]; /* how it begins, when its type is text */
 };
 

@@ -50,10 +50,16 @@ struct ms_scan_options {
 	/*
 	 * Give the types of the modules of @asked, of which only code is filled, in @arena.
 	 * False when nobody can, with the reason in @err. NULL: types come from memory alone.
+	 * Comes after a call of ask_book with the same @asked that returned true.
 	 */
 	bool (*book)(void *ctx, const struct ms_report *asked, struct ms_arena *arena,
 	             struct ms_book *ret, struct ms_error *err);
-	void *book_ctx;
+	/*
+	 * Begin to look for what book() will give, which it may take long to; not NULL where
+	 * book is not. False when nobody can, with the reason in @err.
+	 */
+	bool (*ask_book)(void *ctx, const struct ms_report *asked, struct ms_error *err);
+	void *book_ctx;             /* of both */
 	struct ms_workers *workers; /* threads to search with; NULL: alone */
 	void (*phase_ended)(void *ctx, enum ms_phase phase); /* told when it is; or NULL */
 	void *ctx;

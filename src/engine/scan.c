@@ -137,7 +137,8 @@ static enum ms_status prepare_list(struct scan *s)
 		return no_memory(s);
 	s->kinds = (struct ms_kinds_search){ .types = s->list.types,
 		                             .blocks = &s->blocks,
-		                             .roots = &s->roots };
+		                             .roots = &s->roots,
+		                             .workers = s->options->workers };
 	s->tails.arena = s->arena;
 	if (s->options->strict_containers)
 		s->kinds.tails = &s->tails;
@@ -190,24 +191,31 @@ static void hide_tails(struct scan *s)
 			                              (size_t)ms_range_len(extent->range));
 }
 
-/* Where the types of all blocks are wanted, ask debug information, too. */
+/*
+ * Where the types of all blocks are wanted, ask debug information, too: another process reads
+ * it, while kinds are looked for here.
+ */
 static enum ms_status find_all_types(struct scan *s)
 {
-	const struct ms_typing typing = { .src = s->src,
-		                          .regions = &s->regions,
-		                          .blocks = &s->blocks,
-		                          .types = s->list.types,
-		                          .options = s->options,
-		                          .arena = s->arena,
-		                          .report = s->report };
+	struct ms_typing typing = { .src = s->src,
+		                    .regions = &s->regions,
+		                    .blocks = &s->blocks,
+		                    .types = s->list.types,
+		                    .options = s->options,
+		                    .arena = s->arena,
+		                    .report = s->report };
 	enum ms_status st = MS_OK;
+	enum ms_status taken;
 
+	if (!wants_all_types(s) && !s->kinds.tails)
+		return MS_OK;
 	if (wants_all_types(s))
 		st = ms_typing_ask(&typing, s->err);
-	if (st || !(wants_all_types(s) || s->kinds.tails))
-		return st;
-	if (ms_kinds_find(&s->kinds, true))
-		return no_memory(s);
+	if (!st && ms_kinds_find(&s->kinds, true))
+		st = no_memory(s);
+	taken = ms_typing_take(&typing, s->err);
+	if (st || taken)
+		return st ? st : taken;
 	if (s->kinds.tails)
 		hide_tails(s);
 	return MS_OK;
@@ -536,7 +544,8 @@ static enum ms_status answer(struct scan *s)
 		                  .decoding = &s->decoding,
 		                  .roots = &s->roots,
 		                  .like = { .unaligned = s->options->unaligned,
-		                            .mangling = s->libc.mangling },
+		                            .mangling = s->libc.mangling,
+		                            .workers = s->options->workers },
 		                  .types = s->list.types,
 		                  .report = s->report };
 	if (s->options->question.kind == MS_ASKED_RETAINED)

@@ -436,7 +436,7 @@ static bool steps_sensible(struct ms_report *report)
 	ms_vec_for_each (step, &report->answer.steps) {
 		END_STRING(step->name);
 		END_STRING(step->text);
-		if (step->type > report->types.n)
+		if (step->type > report->types.n || step->callback > report->pcs.n)
 			return false;
 	}
 	return true;
@@ -499,7 +499,7 @@ static bool retained_sensible(struct ms_report *report)
 	ms_vec_for_each (step, &retained->steps) {
 		END_STRING(step->block.name);
 		END_STRING(step->block.text);
-		if (step->block.type > report->types.n)
+		if (step->block.type > report->types.n || step->block.callback > report->pcs.n)
 			return false;
 	}
 	return retained_blocks_sensible(report, retained->shared.at, retained->shared.n) &&
@@ -527,25 +527,30 @@ static enum ms_status receive_report(struct receiver *r, struct ms_report *ret)
 
 /* ---- questions ---- */
 
-/* Send a question, and hear whether it is answered. */
 static bool send_question(const struct ms_wire_link *link, uint32_t magic,
-                          const struct ms_report *asked, struct receiver *r)
+                          const struct ms_report *asked, struct ms_error *err)
 {
 	const struct wire_head head = { magic, LAYOUT };
 
 	if (link->put(link->ctx, &head, sizeof(head)) &&
 	    send_vectors(link->put, link->ctx, *asked, FIRST_ASKED))
-		return receive_outcome(r) == MS_OK;
-	(void)ms_fail(r->err, MS_E_DIED, "the process that reads files is not running");
+		return true;
+	(void)ms_fail(err, MS_E_DIED, "the process that reads files is not running");
 	return false;
 }
 
 bool ms_wire_ask_book(const struct ms_wire_link *link, const struct ms_report *asked,
-                      struct ms_arena *arena, struct ms_book *ret, struct ms_error *err)
+                      struct ms_error *err)
+{
+	return send_question(link, MAGIC_BOOK, asked, err);
+}
+
+bool ms_wire_hear_book(const struct ms_wire_link *link, const struct ms_report *asked,
+                       struct ms_arena *arena, struct ms_book *ret, struct ms_error *err)
 {
 	struct receiver r = { link->get, link->ctx, NULL, err, "answer" };
 
-	return send_question(link, MAGIC_BOOK, asked, &r) &&
+	return receive_outcome(&r) == MS_OK &&
 	       ms_book_receive(link, asked->code.n, arena, ret, err) == MS_OK;
 }
 
@@ -554,7 +559,7 @@ bool ms_wire_ask(const struct ms_wire_link *link, const struct ms_report *asked,
 {
 	struct receiver r = { link->get, link->ctx, NULL, err, "answer" };
 
-	if (!send_question(link, MAGIC_QUESTION, asked, &r))
+	if (!send_question(link, MAGIC_QUESTION, asked, err) || receive_outcome(&r))
 		return false;
 	if (link->get(link->ctx, verdicts, asked->stacks.n * sizeof(*verdicts)))
 		return true;

@@ -78,14 +78,18 @@ ms_must_check enum ms_status ms_wire_serve(const struct ms_wire_link *link, stru
 bool ms_wire_ask(const struct ms_wire_link *link, const struct ms_report *asked, uint32_t *verdicts,
                  struct ms_error *err);
 
+/* Ask for the types of @asked's code. False with the reason in @err, and there is no answer. */
+bool ms_wire_ask_book(const struct ms_wire_link *link, const struct ms_report *asked,
+                      struct ms_error *err);
+
 /*
- * Ask for the types of @asked's code, and wait for the answer.
+ * Wait for the answer to ms_wire_ask_book() of @asked.
  *
  * @ret: out; in @arena, every entry in bounds
  *
  * False with the reason in @err.
  */
-bool ms_wire_ask_book(const struct ms_wire_link *link, const struct ms_report *asked,
-                      struct ms_arena *arena, struct ms_book *ret, struct ms_error *err);
+bool ms_wire_hear_book(const struct ms_wire_link *link, const struct ms_report *asked,
+                       struct ms_arena *arena, struct ms_book *ret, struct ms_error *err);
 
 #endif

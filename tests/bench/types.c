@@ -245,8 +245,16 @@ static void search(struct scan *s, struct stopped *p)
 
 /* ---- what debug information says ---- */
 
-static bool ask_book(void *ctx, const struct ms_report *asked, struct ms_arena *arena,
-                     struct ms_book *ret, struct ms_error *err)
+static bool ask_book(void *ctx, const struct ms_report *asked, struct ms_error *err)
+{
+	(void)ctx;
+	(void)asked;
+	(void)err;
+	return true;
+}
+
+static bool read_book(void *ctx, const struct ms_report *asked, struct ms_arena *arena,
+                      struct ms_book *ret, struct ms_error *err)
 {
 	const struct stopped *p = ctx;
 
@@ -255,19 +263,21 @@ static bool ask_book(void *ctx, const struct ms_report *asked, struct ms_arena *
 
 static void add_debug(struct scan *s, struct stopped *p)
 {
-	const struct ms_scan_options options = { .book = ask_book, .book_ctx = p };
-	const struct ms_typing typing = { .src = &p->base,
-		                          .regions = &s->regions,
-		                          .blocks = &s->blocks,
-		                          .types = s->search.types,
-		                          .options = &options,
-		                          .arena = &p->arena,
-		                          .report = &s->report };
+	const struct ms_scan_options options = { .ask_book = ask_book,
+		                                 .book = read_book,
+		                                 .book_ctx = p };
+	struct ms_typing typing = { .src = &p->base,
+		                    .regions = &s->regions,
+		                    .blocks = &s->blocks,
+		                    .types = s->search.types,
+		                    .options = &options,
+		                    .arena = &p->arena,
+		                    .report = &s->report };
 	const struct ms_note *note;
 	struct ms_error err;
 
 	s->report.warnings.n = 0;
-	if (ms_typing_ask(&typing, &err))
+	if (ms_typing_ask(&typing, &err) || ms_typing_take(&typing, &err))
 		give_up(err.text);
 	ms_vec_for_each (note, &s->report.warnings)
 		(void)fprintf(stderr, "types: %s\n", note->text);

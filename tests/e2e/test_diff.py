@@ -175,7 +175,7 @@ def test_what_is_no_report_is_refused(reports, tmp_path):
     check_unread(diff(tmp_path / "none.json", new), "none.json", "No such file")
     check_unread(diff(old, tmp_path), "Is a directory")
     (tmp_path / "empty").write_text("")
-    check_unread(diff(tmp_path / "empty", new), "empty", "ends in the middle")
+    check_unread(diff(tmp_path / "empty", new), "empty", "it is empty")
     (tmp_path / "text").write_text("memscan 0.1.0: process 1\n")
     check_unread(diff(tmp_path / "text", new), "text, line 1", "memscan --json")
     text = new.read_text()

@@ -70,3 +70,23 @@ def test_python_is_named():
         for name, least in (("dict", 500), ("keys of dict", 500), ("set", 500), ("str", 500), ("items of list", 1)):
             told = subject(process.pid, name)
             assert told["blocks_of_type"] >= least, (name, told)
+
+
+def test_certificates_are_named(tmp_path):
+    """Of OpenSSL, which CPython has for ssl: three certificates, and what hangs on them."""
+    python = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
+    files = tmp_path / "certificates.pem"
+    with open(files, "wb") as out:
+        for i in range(3):
+            out.write(subprocess.run(
+                ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "3",
+                 "-keyout", tmp_path / "key", "-subj", f"/O=memscan/CN={i}.example.org"],
+                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True).stdout)
+    script = f"import ssl\nkept = ssl.create_default_context(cafile={str(files)!r})\nprint('READY', flush=True)\ninput()\n"
+    with Process([python, "-c", script], stdin=subprocess.PIPE) as process:
+        assert process.line(30) == "READY"
+        assert subject(process.pid, "X509")["blocks_of_type"] == 3
+        for name, least in (("X509_NAME", 6), ("X509_NAME_ENTRY", 12), ("X509_PUBKEY", 3), ("ASN1_STRING", 20),
+                            ("X509_EXTENSION", 6)):
+            told = subject(process.pid, name)
+            assert told["blocks_of_type"] >= least and told["reachable_of_type"] == told["blocks_of_type"], (name, told)

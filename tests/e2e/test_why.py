@@ -142,6 +142,38 @@ def test_a_closure_that_a_timer_has(target):
     assert chain["root"] == {"kind": "kernel"} and chain["length"] == 2 and told["more"] is False
 
 
+@pytest.fixture(scope="module", params=BUILDS)
+def called(request):
+    plain = compile_target("callbacks.c")
+    with Target([plain if request.param == "symbols" else support.stripped(plain)]) as started:
+        started.stripped = request.param == "stripped"
+        yield started
+
+
+def callback(step):
+    """The file that has it, and its name."""
+    return os.path.basename(step["callback"]["module"]), step["callback"].get("symbol")
+
+
+def test_a_block_holds_a_callback(called):
+    """Where no type says what a block is, the function does that it has; epoll and a timer hold these."""
+    file = os.path.basename(called.argv[0])
+    chain = one(called, only(called, "line"))["chains"][0]
+    assert chain["root"] == {"kind": "kernel"} and chain["length"] == 2
+    assert callback(chain["steps"][0]) == (file, None if called.stripped else "on_ready")
+    assert "callback" not in chain["steps"][1]
+    text = why(called, only(called, "line")).stdout
+    place = rf"{file}\+0x[0-9a-f]+" if called.stripped else f"on_ready in {file}"
+    assert re.search(rf" -> 0x[0-9a-f]+: (watcher, )?24 bytes, holds callback {place}, at \+16\n", text), text
+    file, name = callback(one(called, only(called, "timer")))
+    # libc's own debug information has another name for it
+    assert file == "libc.so.6" and name.endswith("free")
+
+
+def test_an_address_in_the_middle_of_a_function_is_no_callback(called):
+    assert "callback" not in one(called, only(called, "numbers"))
+
+
 def test_a_mapping_on_the_way(target):
     chain = one(target, only(target, "mapped"))["chains"][0]
     check_global(target, chain["root"], "g_mapped")

@@ -39,6 +39,14 @@ static inline void sample_chains(struct ms_arena *arena, struct ms_report *repor
 		sample_step(arena, report, 0x55d000000000 + kind * 4096U, 24 + kind)->type = 1;
 		sample_step(arena, report, 0x55d0c0ffee10, 0)->omitted = kind ? 0 : 1000;
 	}
+	report->answer.steps.at[1].callback = 1;
+	report->answer.steps.at[1].callback_offset = 0x40;
+	snprintf(report->answer.steps.at[1].name, sizeof(report->answer.steps.at[1].name),
+	         "/usr/lib/libfoo.so");
+	report->answer.steps.at[3].callback = 2;
+	report->answer.steps.at[3].callback_offset = 0x1139;
+	snprintf(report->answer.steps.at[3].name, sizeof(report->answer.steps.at[3].name),
+	         "/usr/lib/libops.so.2");
 	report->answer.steps.at[2].mapping = 1;
 	report->answer.steps.at[2].type = 0;
 	snprintf(report->answer.steps.at[2].name, sizeof(report->answer.steps.at[2].name),

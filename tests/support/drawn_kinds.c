@@ -61,6 +61,7 @@ void drawn_kinds_find(struct drawn_kinds *d)
 	search = (struct ms_kinds_search){ .types = d->types,
 		                           .blocks = &d->blocks,
 		                           .roots = &d->roots,
+		                           .workers = d->workers,
 		                           .tails = d->strict ? &d->tails : NULL };
 	d->tails = (struct ms_tails){ .arena = &d->found };
 	assert(!ms_kinds_find(&search, !d->live_only));

@@ -31,8 +31,9 @@ struct drawn_kinds {
 	ms_addr at[DK_BLOCKS];
 	uint64_t len[DK_BLOCKS];
 	size_t n;
-	bool live_only; /* what is marked is not searched */
-	bool strict;    /* what containers do not use is looked for */
+	bool live_only;             /* what is marked is not searched */
+	bool strict;                /* what containers do not use is looked for */
+	struct ms_workers *workers; /* that look; NULL: one */
 	struct ms_tails tails;
 };
 

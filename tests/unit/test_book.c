@@ -252,7 +252,8 @@ static bool ask(void)
 		                           .put = wire_put,
 		                           .ctx = &wire };
 
-	return ms_wire_ask_book(&link, &asked, &arena, &got, &err);
+	return ms_wire_ask_book(&link, &asked, &err) &&
+	       ms_wire_hear_book(&link, &asked, &arena, &got, &err);
 }
 
 static void prepare(bool answers)

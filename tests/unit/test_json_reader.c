@@ -416,6 +416,24 @@ Test(json_reader, no_beginning_of_a_report_is_one)
 	}
 }
 
+Test(json_reader, what_has_nothing_in_it_is_no_report)
+{
+	static const struct {
+		const char *text;
+		const char *says;
+	} cases[] = {
+		{ "", "line 1: it is empty" },          { " \n", "it is empty" },
+		{ "{}", "\"schema\" is missing" },      { "{ }\n", "\"schema\" is missing" },
+		{ "{} {}", "something stands behind" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		cr_assert_eq(read_bytes(cases[i].text, strlen(cases[i].text)), MS_E_CORRUPT);
+		cr_assert_not_null(strstr(err.text, cases[i].says), "%s", err.text);
+		cr_assert_neq(err.advice[0], '\0');
+	}
+}
+
 /* @n times @piece as the value of a member that is not known. */
 static char *with_pieces(const char *piece, size_t n, size_t *ret_len)
 {

@@ -437,20 +437,56 @@ Test(kinds_containers, of_leaks_alone_what_they_hold_is_named)
 	assert_name(other, "");
 }
 
+/* ---- many pieces ---- */
+
+enum { PIECE = 1 << 16, PIECES = 3 };
+
+/* A string's holder stands across the border of each piece, in a block that is longer. */
+static void put_holders(ms_addr long_block, const ms_addr *buffers)
+{
+	ms_addr border = ms_align_up(long_block - DK_HEAP, PIECE) + DK_HEAP;
+
+	for (size_t i = 0; i < PIECES; i++)
+		dk_put(&d, border + i * PIECE - 8 * (i % 3), buffers[i], NAME_BYTES, 40);
+}
+
+Test(kinds_containers, a_holder_may_stand_across_the_border_of_pieces)
+{
+	static const uint64_t lengths[] = { 3 * PIECE + PIECE / 2, 5 * PIECE };
+	struct ms_error err;
+
+	for (unsigned way = 0; way < 8; way++) {
+		ms_addr buffers[PIECES];
+
+		for (size_t i = 0; i < PIECES; i++)
+			buffers[i] = text_block(name, 41, 0);
+		put_holders(drawn_kinds_block(&d, lengths[way & 1]), buffers);
+		d.fake.no_view = way & 2;
+		if (way & 4)
+			cr_assert_eq(ms_workers_start(3, &d.workers, &err), MS_OK);
+		drawn_kinds_find(&d);
+		for (size_t i = 0; i < PIECES; i++)
+			assert_name(buffers[i], "buffer of std::string");
+		if (d.workers)
+			ms_workers_stop(d.workers);
+		teardown();
+		setup();
+	}
+}
+
 /* ---- heaps of chance ---- */
 
 enum { HEAPS = 4, PER_MILLE = 10 };
 
 static struct random_heap heap;
 
-/* Number of blocks of a random heap that get a type, as if C++ was there. */
-static uint64_t count_named(uint64_t seed, uint64_t *n)
+/* The types of the blocks of a random heap, as if C++ was there; until the heap goes. */
+static const uint32_t *find_random(uint64_t seed, struct ms_workers *workers, uint64_t *ret_n)
 {
 	struct ms_kinds_search search;
 	struct ms_regions regions = { 0 };
 	struct ms_roots roots = { 0 };
 	struct ms_error err;
-	uint64_t named = 0;
 
 	random_heap_draw(&heap, seed, seed % 2);
 	classes_map(&heap.fake, UINT64_C(0x60000000), "/usr/lib/libc++.so.1");
@@ -461,13 +497,45 @@ static uint64_t count_named(uint64_t seed, uint64_t *n)
 	search = (struct ms_kinds_search){ .types = ms_types_new(&heap.fake.base, &regions,
 		                                                 &heap.fake.arena),
 		                           .blocks = &heap.blocks,
-		                           .roots = &roots };
+		                           .roots = &roots,
+		                           .workers = workers };
 	cr_assert_eq(ms_kinds_find(&search, true), MS_OK);
-	*n = ms_blocks_numbers(&heap.blocks);
+	*ret_n = ms_blocks_numbers(&heap.blocks);
+	return search.numbers;
+}
+
+/* Number of them that get a type. */
+static uint64_t count_named(uint64_t seed, uint64_t *n)
+{
+	const uint32_t *numbers = find_random(seed, NULL, n);
+	uint64_t named = 0;
+
 	for (uint32_t i = 0; i < *n; i++)
-		named += search.numbers[i] != MS_TYPE_UNKNOWN;
+		named += numbers[i] != MS_TYPE_UNKNOWN;
 	ms_fake_deinit(&heap.fake);
 	return named;
+}
+
+Test(kinds_random, types_are_the_same_however_many_look_for_them)
+{
+	static uint32_t alone[1 << 20];
+	struct ms_workers *workers;
+	struct ms_error err;
+
+	for (uint64_t seed = 1; seed <= 2; seed++) {
+		const uint32_t *numbers;
+		uint64_t n;
+
+		numbers = find_random(seed, NULL, &n);
+		cr_assert_lt(n, sizeof(alone) / sizeof(alone[0]));
+		memcpy(alone, numbers, n * sizeof(*numbers));
+		ms_fake_deinit(&heap.fake);
+		cr_assert_eq(ms_workers_start(3, &workers, &err), MS_OK);
+		numbers = find_random(seed, workers, &n);
+		ms_workers_stop(workers);
+		cr_assert_arr_eq(numbers, alone, n * sizeof(*numbers));
+		ms_fake_deinit(&heap.fake);
+	}
 }
 
 Test(kinds_random, random_heaps_have_hardly_a_name)

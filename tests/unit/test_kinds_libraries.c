@@ -101,6 +101,89 @@ Test(kinds_libraries, what_an_ssl_is_made_from)
 	assert_each_word_counts(context, 1, context);
 }
 
+/* ---- X509 ---- */
+
+struct certificate {
+	ms_addr x509, version, serial, issuer, from, until, subject, key, signature, encoded;
+	ms_addr entries, items, entry, value, public_key;
+};
+
+/* A string of that kind, of ASN.1; @bytes: where its own are. */
+static ms_addr draw_string(uint64_t kind, uint64_t len, ms_addr *bytes)
+{
+	ms_addr string = drawn_kinds_block(&d, 24);
+
+	*bytes = drawn_kinds_block(&d, len);
+	dk_put(&d, string, kind << 32 | len, *bytes);
+	return string;
+}
+
+static void draw_certificate(struct certificate *c)
+{
+	ms_addr bytes;
+
+	c->x509 = drawn_kinds_block(&d, 384);
+	c->version = draw_string(2, 1, &bytes);
+	c->serial = drawn_kinds_block(&d, 20);
+	c->signature = drawn_kinds_block(&d, 256);
+	c->issuer = drawn_kinds_block(&d, 40);
+	c->subject = drawn_kinds_block(&d, 40);
+	c->from = draw_string(23, 13, &bytes);
+	c->until = draw_string(24, 15, &bytes);
+	c->key = drawn_kinds_block(&d, 48);
+	c->public_key = draw_string(3, 270, &bytes);
+	c->encoded = drawn_kinds_block(&d, 600);
+	c->entries = drawn_kinds_block(&d, 32);
+	c->items = drawn_kinds_block(&d, 32);
+	c->entry = drawn_kinds_block(&d, 24);
+	c->value = draw_string(12, 11, &bytes);
+	dk_put(&d, c->x509, c->version, UINT64_C(2) << 32 | 20, c->serial, 0, DK_CONSTANTS, 0,
+	       c->issuer, c->from, c->until, c->subject, c->key, 0, 0, 0, c->encoded, 600, 0,
+	       DK_CONSTANTS, 0, UINT64_C(3) << 32 | 256, c->signature);
+	dk_put(&d, c->subject, c->entries, 0, 0, 0, 0);
+	dk_put(&d, c->entries, 1, c->items, UINT64_C(4) << 32, 0);
+	dk_put(&d, c->items, c->entry);
+	dk_put(&d, c->entry, DK_CONSTANTS, c->value, 0);
+	dk_put(&d, c->key, drawn_kinds_block(&d, 16), c->public_key, drawn_kinds_block(&d, 140));
+}
+
+Test(kinds_libraries, a_certificate_and_what_hangs_on_it)
+{
+	struct certificate c;
+
+	draw_certificate(&c);
+	drawn_kinds_find(&d);
+	assert_name(c.x509, "X509");
+	cr_assert_eq(drawn_kinds_type(&d, c.x509)->how, MS_HOW_OBJECT);
+	assert_name(c.version, "ASN1_STRING");
+	assert_name(c.until, "ASN1_STRING");
+	assert_name(c.serial, "bytes of ASN1_STRING");
+	assert_name(c.signature, "bytes of ASN1_STRING");
+	assert_name(c.issuer, "X509_NAME");
+	assert_name(c.subject, "X509_NAME");
+	assert_name(c.entries, "STACK of OpenSSL");
+	assert_name(c.entry, "X509_NAME_ENTRY");
+	assert_name(c.value, "ASN1_STRING");
+	assert_name(c.key, "X509_PUBKEY");
+	assert_name(c.public_key, "ASN1_STRING");
+	assert_name(c.encoded, "encoding of X509");
+}
+
+Test(kinds_libraries, each_word_of_a_certificate_counts)
+{
+	struct certificate c;
+
+	draw_certificate(&c);
+	drawn_kinds_find(&d);
+	assert_each_word_counts(c.x509 + 8, 2, c.x509);
+	assert_each_word_counts(c.x509 + 32, 1, c.x509);
+	assert_each_word_counts(c.x509 + 48, 5, c.x509);
+	assert_each_word_counts(c.x509 + 136, 1, c.x509);
+	assert_each_word_counts(c.x509 + 152, 2, c.x509);
+	assert_each_word_counts(c.from, 2, c.x509);
+	assert_each_word_counts(c.until, 2, c.x509);
+}
+
 /* ---- SQLite ---- */
 
 /* A block with @front bytes before what SQLite has of it, which are its length. */
@@ -531,6 +614,39 @@ Test(kinds_redis, a_dict_of_before_redis_7_names_its_entries)
 	drawn_kinds_find(&d);
 	assert_each_word_counts(dict + 16, 8, dict);
 	check_dict(dict, table, entries);
+}
+
+Test(kinds_redis, a_loop_over_events_names_its_tables)
+{
+	ms_addr loop = drawn_kinds_block(&d, 88);
+	ms_addr events = drawn_kinds_block(&d, 100 * 32);
+	ms_addr fired = drawn_kinds_block(&d, 100 * 8);
+	ms_addr state = drawn_kinds_block(&d, 16);
+	ms_addr polled = drawn_kinds_block(&d, 100 * 12);
+
+	dk_put(&d, state, 5, polled);
+	for (int old = 0; old < 2; old++) {
+		dk_put(&d, loop, UINT64_C(100) << 32 | 9, 1, 1);
+		dk_put(&d, loop + 16 + (ms_addr)old * 8, events, fired, 0, 0, state, DK_CODE,
+		       DK_CODE);
+		drawn_kinds_find(&d);
+		assert_name(loop, "aeEventLoop");
+		assert_name(events, "aeFileEvent[]");
+		assert_name(fired, "aeFiredEvent[]");
+		assert_name(state, "aeApiState");
+		assert_name(polled, "epoll_event[]");
+		assert_each_word_counts(loop, 1, events);
+		assert_each_word_counts(loop + 16 + (ms_addr)old * 8, 2, events);
+		assert_each_word_counts(loop + 56 + (ms_addr)old * 8, 2, events);
+		assert_each_word_counts(state + 8, 1, polled);
+	}
+	/* More descriptors than there is room for; and tables with room for others. */
+	ms_fake_put(&d.fake, loop, UINT64_C(100) << 32 | 100);
+	drawn_kinds_find(&d);
+	assert_name(events, "");
+	ms_fake_put(&d.fake, loop, UINT64_C(150) << 32 | 9);
+	drawn_kinds_find(&d);
+	assert_name(events, "");
 }
 
 Test(kinds_redis, a_short_string_has_its_length_in_a_byte)

@@ -6,6 +6,7 @@
 
 #include "engine/retained/answer.h"
 #include "graph.h"
+#include "random_heap.h"
 
 /* What holds memory, in heaps that are drawn in one line (graph.h). */
 
@@ -333,6 +334,50 @@ Test(retained, adds_up_those_of_a_type_side_by_side)
 			cr_expect_eq(type->retained.count, 2);
 	cr_expect_eq(a.report.retained.facts.n_types, 3);
 	graph_erase(&a.g);
+}
+
+/* Blocks of a random heap, weighed by @workers: the classes as they were numbered. */
+static struct ms_retained_type *weigh_random(struct asked *a, struct ms_workers *workers,
+                                             struct random_heap *h)
+{
+	struct ms_arena *arena = &h->fake.arena;
+
+	*a = (struct asked){ .question = { .kind = MS_ASKED_RETAINED, .limit = 1000 } };
+	random_heap_draw(h, 3, true);
+	a->roots =
+		(struct ms_roots){ .unproved0 = 1, .regions = &a->regions, .src = &h->fake.base };
+	cr_assert(ms_ranges_add(arena, &a->roots.ranges, RH_ROOT, RH_ROOT + RH_ROOT_BYTES));
+	a->decoding = (struct ms_decoding){
+		.src = &h->fake.base, .regions = &a->regions, .arena = arena, .blocks = &h->blocks
+	};
+	a->why = (struct ms_why){ .question = &a->question,
+		                  .decoding = &a->decoding,
+		                  .roots = &a->roots,
+		                  .like = { .mangling = rh_mangling, .workers = workers },
+		                  .types = ms_types_new(&h->fake.base, &a->regions, arena),
+		                  .report = &a->report };
+	ms_types_keep(a->why.types, &h->blocks, ms_arena_alloc(arena, h->n * 2 * sizeof(uint32_t)),
+	              true);
+	cr_assert_eq(ms_retained_answer(&a->why, &h->err), MS_OK, "%s", h->err.text);
+	return a->report.retained.types.at;
+}
+
+Test(retained, weighs_the_same_by_however_many)
+{
+	static struct random_heap h[2];
+	static struct asked a[2];
+	struct ms_retained_type *types[2];
+	struct ms_workers *workers;
+
+	cr_assert(!ms_workers_start(3, &workers, &h[0].err));
+	types[0] = weigh_random(&a[0], NULL, &h[0]);
+	types[1] = weigh_random(&a[1], workers, &h[1]);
+	ms_workers_stop(workers);
+	cr_assert_gt(a[0].report.retained.types.n, 10);
+	cr_assert_eq(a[0].report.retained.types.n, a[1].report.retained.types.n);
+	cr_assert_arr_eq(types[0], types[1], a[0].report.retained.types.n * sizeof(*types[0]));
+	ms_fake_deinit(&h[0].fake);
+	ms_fake_deinit(&h[1].fake);
 }
 
 /* B and C are links of A's chain; D is none of B's, which holds E, as heavy, too. */

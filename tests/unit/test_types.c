@@ -369,7 +369,7 @@ Test(types, believes_a_blocks_own_words_then_debug_information_then_what_holds_i
 
 Test(types, asks_no_first_word_again_when_all_were_asked)
 {
-	const uint32_t kept = MS_TYPE_UNKNOWN;
+	uint32_t kept = MS_TYPE_UNKNOWN;
 	struct ms_blocks blocks;
 
 	classify();
@@ -379,4 +379,37 @@ Test(types, asks_no_first_word_again_when_all_were_asked)
 	cr_expect_neq(ms_types_of_block(types, HEAP + 64, 32), MS_TYPE_UNKNOWN);
 	ms_types_keep(types, &blocks, &kept, true);
 	cr_expect_eq(ms_types_of_block(types, HEAP + 64, 32), MS_TYPE_UNKNOWN);
+}
+
+/* Of all blocks what is kept is one list, and debug information is put into it. */
+Test(types, keeps_debug_information_among_the_rest_when_all_were_asked)
+{
+	static const struct {
+		const char *kept;
+		enum ms_how how;
+		const char *expected;
+	} cases[] = {
+		{ "FILE", MS_HOW_OBJECT, "FILE" },
+		{ "buffer", MS_HOW_CONTAINER, "struct base" },
+		{ NULL, 0, "struct base" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct ms_blocks blocks;
+		uint32_t kept;
+		uint32_t debugged;
+		uint32_t number;
+
+		classify();
+		put_one_block(&blocks);
+		kept = known_as(cases[i].kept, cases[i].how);
+		debugged = known_as("struct base", MS_HOW_DEBUG);
+		ms_types_keep(types, &blocks, &kept, true);
+		ms_types_keep_debug(types, &blocks, &debugged);
+		debugged = MS_TYPE_UNKNOWN;
+		number = ms_types_of_block(types, HEAP + 64, 32);
+		cr_assert(number, "case %zu", i);
+		cr_expect_str_eq(ms_types_at(types, number)->name, cases[i].expected, "case %zu",
+		                 i);
+	}
 }

@@ -228,6 +228,7 @@ Test(why, what_is_out_of_range_is_refused)
 	assert_refuses(chain->root.kind);
 	assert_refuses(chain->root.pc);
 	assert_refuses(report.answer.steps.at->type);
+	assert_refuses(report.answer.steps.at->callback);
 }
 
 /* ---- every root that leads somewhere, in random heaps ---- */

@@ -39,12 +39,19 @@ static bool ask_judge(void *ctx, const struct ms_report *asked, uint32_t *verdic
 	return ms_wire_ask(&link, asked, verdicts, err);
 }
 
-static bool ask_book(void *ctx, const struct ms_report *asked, struct ms_arena *arena,
-                     struct ms_book *ret, struct ms_error *err)
+static bool ask_book(void *ctx, const struct ms_report *asked, struct ms_error *err)
 {
 	const struct ms_wire_link link = { .get = ms_sweep_get, .put = ms_sweep_put, .ctx = ctx };
 
-	return ms_wire_ask_book(&link, asked, arena, ret, err);
+	return ms_wire_ask_book(&link, asked, err);
+}
+
+static bool hear_book(void *ctx, const struct ms_report *asked, struct ms_arena *arena,
+                      struct ms_book *ret, struct ms_error *err)
+{
+	const struct ms_wire_link link = { .get = ms_sweep_get, .put = ms_sweep_put, .ctx = ctx };
+
+	return ms_wire_hear_book(&link, asked, arena, ret, err);
 }
 
 /* Search what is held. */
@@ -77,7 +84,8 @@ static enum ms_status search(const struct ms_sweep *sweep, struct ms_snapshot *s
 		options.judge_ctx = &judge;
 	}
 	if (book >= 0) {
-		options.book = ask_book;
+		options.ask_book = ask_book;
+		options.book = hear_book;
 		options.book_ctx = &book;
 	}
 	enter(sweep, MS_STAGE_SEARCH);

@@ -61,8 +61,9 @@ static enum ms_status no_type(const struct ms_options *options, const struct ms_
 	(void)ms_fail(err, MS_E_UNSUPPORTED, "process %d has no block of the type '%.120s'",
 	              (int)report->target.pid, options->scan.question.type);
 	if (!report->types.n)
-		ms_advise(err, "no type is known there, only C++ objects with virtual functions "
-		               "and what debug information describes have one: give an address");
+		ms_advise(err,
+		          "no type is known there: what is C's own has one by debug information "
+		          "alone; give an address");
 	else if (facts->near)
 		ms_advise(err, "similar types: %s", names);
 	else

@@ -13,7 +13,8 @@
  * A block that is pointed to twice stands once in a row, where it was met first, and a block
  * does not stand in its own. So a row says that there is a pointer, not where.
  *
- * Memory: 4 bytes a block and 4 an entry; and while they are gathered 4 a block.
+ * Memory: 4 bytes a block and 4 an entry; while they are gathered 3 MiB at most, and more for
+ * a block that points to very many.
  */
 
 #include "base/offsets.h"
@@ -41,11 +42,12 @@ static inline const uint32_t *ms_rows_of(const struct ms_rows *rows, uint32_t i,
 /*
  * Gather the rows of sealed @blocks in @arena.
  *
- * @like: what counts as a pointer (pointers.h)
+ * @like: what counts as a pointer (pointers.h), and the workers that gather
  * @ret:  written only on MS_OK
  *
  * Returns MS_E_NOMEM.
- * Cost: one read of all that the blocks hold, by address; a random access for each pointer.
+ * Cost: one read of all that the blocks hold, by address; a random access for each pointer;
+ * of which each worker has its part.
  */
 ms_must_check enum ms_status ms_rows_gather(const struct ms_blocks *blocks,
                                             const struct ms_walk_options *like,

@@ -80,8 +80,7 @@ static void name_variable(struct ms_why *why, struct ms_spot *spot)
 
 /* ---- any root ---- */
 
-/* The entry of the report's addresses that is @at, from 1 on; 0 without memory. */
-static uint32_t number_of_address(struct ms_why *why, ms_addr at)
+uint32_t ms_subject_address(struct ms_why *why, ms_addr at)
 {
 	struct ms_pcs *pcs = &why->report->pcs;
 	ms_addr *slot;
@@ -103,7 +102,7 @@ struct ms_spot ms_subject_spot(struct ms_why *why, const struct ms_root_name *na
 		                .kind = (uint8_t)name->kind };
 
 	if (name->kind == MS_ROOT_GLOBALS)
-		spot.pc = number_of_address(why, name->at);
+		spot.pc = ms_subject_address(why, name->at);
 	switch (name->kind) {
 	case MS_ROOT_GLOBALS:
 	case MS_ROOT_BREAK:

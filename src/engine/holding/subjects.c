@@ -11,6 +11,8 @@ static void describe_block(struct ms_why *why, struct ms_answer_step *step)
 
 	step->type = ms_types_report(why->types, type, why->report);
 	ms_types_preview(why->types, type, step->address, step->text);
+	if (type == MS_TYPE_UNKNOWN || ms_types_at(why->types, type)->how == MS_HOW_DEBUG)
+		ms_subject_callback(why, step);
 }
 
 struct ms_answer_step ms_subject_step(struct ms_why *why, struct ms_block block)

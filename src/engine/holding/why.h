@@ -7,6 +7,7 @@
  *
  *	subjects.c   which blocks were asked for, or what else is at the address
  *	spots.c      names of roots
+ *	callbacks.c  functions that blocks point to
  *	why.c        what holds them
  *
  * It knows whether a chain leads from a root to a block. Whether one that none leads to is
@@ -60,6 +61,12 @@ static inline bool ms_subject_is_node(const struct ms_subject *subject)
 
 /* What a root's name is in an answer; its address is added to the report's pcs. */
 struct ms_spot ms_subject_spot(struct ms_why *why, const struct ms_root_name *name);
+
+/* The entry of the report's addresses that is @at, from 1 on; 0 without memory. */
+uint32_t ms_subject_address(struct ms_why *why, ms_addr at);
+
+/* Fill in @step's callback, if its block has one. */
+void ms_subject_callback(struct ms_why *why, struct ms_answer_step *step);
 
 /* How far below a thread pointer thread-local variables are, at most. */
 uint64_t ms_subject_tls_bytes(const struct ms_why *why);

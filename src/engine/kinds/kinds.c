@@ -11,18 +11,24 @@
 
 /* ---- looking ---- */
 
-bool ms_kinds_at(struct ms_kinds *k, ms_addr addr, struct ms_kind_block *ret)
+bool ms_kinds_begin(struct ms_lookup *lookup, ms_addr addr, struct ms_kind_block *ret)
 {
+	const struct ms_blocks *blocks = lookup->blocks;
 	const struct ms_extent *extent;
 	struct ms_block block;
 
-	if (!ms_lookup_begin(&k->lookup, addr, &block))
+	if (!ms_lookup_begin(lookup, addr, &block))
 		return false;
-	extent = &k->blocks->extents.at[block.extent];
+	extent = &blocks->extents.at[block.extent];
 	*ret = (struct ms_kind_block){ .begin = addr,
-		                       .usable = ms_block_usable(k->blocks, extent, block.granule),
-		                       .number = ms_block_number(k->blocks, block) };
+		                       .usable = ms_block_usable(blocks, extent, block.granule),
+		                       .number = ms_block_number(blocks, block) };
 	return true;
+}
+
+bool ms_kinds_at(struct ms_kinds *k, ms_addr addr, struct ms_kind_block *ret)
+{
+	return ms_kinds_begin(&k->lookup, addr, ret);
 }
 
 bool ms_kinds_words(struct ms_kinds *k, ms_addr addr, uint64_t *ret, size_t n)

@@ -27,6 +27,7 @@
  */
 
 #include "base/map.h"
+#include "base/workers.h"
 #include "engine/graph/lookup.h"
 #include "engine/loaded/peek.h"
 #include "engine/names/types.h"
@@ -36,7 +37,7 @@
 #define MS_KIND_WORD UINT64_C(8) /* bytes */
 
 enum {
-	MS_KIND_NAMES = 64,
+	MS_KIND_NAMES = 128,
 	MS_KIND_BEFORE = 8, /* words in front of a pointer that can be looked at */
 	MS_KIND_BEHIND = 12,
 	MS_KIND_OWN = 65536, /* bytes of a block's beginning that can be looked at */
@@ -86,12 +87,19 @@ struct ms_kind {
 
 	/* Claim @spot->to and what belongs to it, by the words around @spot. NULL: none. */
 	void (*pointer)(struct ms_kinds *k, const struct ms_kind_spot *spot);
+
+	/*
+	 * Whether pointer() could claim anything by @spot, whose owner is not known yet: by a
+	 * glance at the words around it, as several threads ask at once. NULL: it could.
+	 */
+	bool (*may)(const struct ms_kinds *k, const struct ms_kind_spot *spot);
 };
 
 extern const struct ms_kind ms_kind_cpython;
 extern const struct ms_kind ms_kind_libc;
 extern const struct ms_kind ms_kind_libraries;
 extern const struct ms_kind ms_kind_openssl;
+extern const struct ms_kind ms_kind_x509;
 extern const struct ms_kind ms_kind_sqlite;
 extern const struct ms_kind ms_kind_glib;
 extern const struct ms_kind ms_kind_qt;
@@ -104,18 +112,7 @@ extern const struct ms_kind ms_kind_sequences;
 extern const struct ms_kind ms_kind_functions;
 extern const struct ms_kind ms_kind_text;
 
-enum { MS_KINDS_MOST = 16, MS_KINDS_QUEUE = 32 };
-
-/* A word that may point to a block, of which it is waited for what is known. */
-struct ms_kind_waiting {
-	ms_addr at;
-	const uint8_t *bytes;
-	struct ms_range memory; /* that has it */
-	uint32_t holder;        /* the number of the block that this is; UINT32_MAX: none */
-	uint32_t offset;        /* in the block */
-	bool found;             /* to is the block */
-	struct ms_kind_block to;
-};
+enum { MS_KINDS_MOST = 16 };
 
 struct ms_kind_name {
 	const struct ms_kind_type *type;
@@ -137,12 +134,9 @@ struct ms_kinds {
 	uint64_t steps;         /* that may be taken yet along links of containers */
 	bool whole;             /* every block is looked at, not the unmarked ones alone */
 	struct ms_tails *tails; /* what containers do not use is said here; NULL: not asked */
-	bool notes; /* words that point to a block are noted in tails, and nothing claimed */
 	bool here[MS_KINDS_MOST];
-	struct ms_range window; /* memory that buffer has a copy of, which words that wait are in */
+	struct ms_range window; /* memory that buffer has a copy of: blocks that are looked at */
 	uint8_t *buffer;
-	struct ms_kind_waiting waiting[MS_KINDS_QUEUE];
-	uint32_t n_waiting, first_waiting;
 	uint32_t holder; /* of the word that was shown last */
 	uint32_t owner;  /* its type, by its own words; or unknown */
 	bool is_text;    /* it is text, and its words are no pointers */
@@ -160,6 +154,13 @@ struct ms_kinds {
 	ms_addr quarks;         /* GLib's texts by their numbers */
 	struct ms_map classes;  /* of addresses of its classes: what is kept of each */
 };
+
+/* ms_kind.may of kinds that can be where C++ is. */
+static inline bool ms_kind_may_be_cxx(const struct ms_kinds *k, const struct ms_kind_spot *spot)
+{
+	(void)spot;
+	return k->cxx;
+}
 
 /* ---- looking ---- */
 
@@ -190,6 +191,7 @@ static inline struct ms_kind_spot ms_kind_holder(const struct ms_kind_spot *spot
 }
 
 /* The heap block that begins at @addr; false when none does. */
+bool ms_kinds_begin(struct ms_lookup *lookup, ms_addr addr, struct ms_kind_block *ret);
 bool ms_kinds_at(struct ms_kinds *k, ms_addr addr, struct ms_kind_block *ret);
 
 /* Read @n words at @addr; false when not all are readable. */
@@ -261,13 +263,14 @@ static inline bool ms_kinds_step(struct ms_kinds *k)
  * @numbers: in/out; NULL at first: made in the blocks' arena
  *
  * Returns MS_E_NOMEM.
- * Cost: two reads of all that is looked at, by address, and with tails one more; for each
- * holder that may be a container, a read of what it holds.
+ * Cost: two reads of all that is looked at, by address, and with tails one more, all but the
+ * first by all workers; for each holder that may be a container, a read of what it holds.
  */
 struct ms_kinds_search {
 	struct ms_types *types;
 	struct ms_blocks *blocks;
 	const struct ms_roots *roots;
+	struct ms_workers *workers; /* NULL: the caller does all */
 	uint32_t *numbers;
 	/* Get what containers say of their blocks, and are judged; of all blocks alone. NULL */
 	struct ms_tails *tails;

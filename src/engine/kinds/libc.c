@@ -102,21 +102,28 @@ static bool is_chunk(struct ms_kinds *k, ms_addr at, struct ms_kind_block *ret,
 	       ms_kind_fits(ret->usable, words[LIMIT] - at);
 }
 
-/* The chunks from @spot->to on.. */
+/* By the words around @spot alone. */
+static bool may_be_obstack(const struct ms_kind_spot *spot)
+{
+	ms_addr at = spot->to.begin;
+	ms_addr limit;
+
+	if (spot->offset || !spot->before || spot->behind < HOLDER_WORDS)
+		return false;
+	limit = ms_kind_near(spot, HOLDER_LIMIT);
+	return limit > at && ms_kind_near(spot, -1) >= LEAST_CHUNK &&
+	       ms_kind_near(spot, BASE) - at < spot->to.usable &&
+	       ms_kind_near(spot, NEXT) - at <= limit - at && limit - at <= spot->to.usable;
+}
+
+/* The chunks from @spot->to on. */
 static void look_for_obstack(struct ms_kinds *k, const struct ms_kind_spot *spot)
 {
 	uint64_t words[CHUNK_WORDS];
 	struct ms_kind_block found;
 	ms_addr at = spot->to.begin;
-	ms_addr limit;
 
-	if (spot->offset || !spot->before || spot->behind < HOLDER_WORDS)
-		return;
-	limit = ms_kind_near(spot, HOLDER_LIMIT);
-	if (limit <= at || ms_kind_near(spot, -1) < LEAST_CHUNK ||
-	    ms_kind_near(spot, BASE) - at >= spot->to.usable ||
-	    ms_kind_near(spot, NEXT) - at > limit - at || limit - at > spot->to.usable ||
-	    !is_chunk(k, at, &found, words) || words[LIMIT] != limit)
+	if (!is_chunk(k, at, &found, words) || words[LIMIT] != ms_kind_near(spot, HOLDER_LIMIT))
 		return;
 	do {
 		ms_kinds_claim(k, &found, &chunk, NULL);
@@ -156,10 +163,16 @@ static void pointer(struct ms_kinds *k, const struct ms_kind_spot *spot)
 {
 	if (is_file_buffer(spot))
 		ms_kinds_claim(k, &spot->to, &file_buffer, NULL);
-	else
+	else if (may_be_obstack(spot))
 		look_for_obstack(k, spot);
 }
 
+static bool may(const struct ms_kinds *k, const struct ms_kind_spot *spot)
+{
+	(void)k;
+	return is_file_buffer(spot) || may_be_obstack(spot);
+}
+
 const struct ms_kind ms_kind_libc = {
-	.name = "libc", .begin = begin, .block = block, .pointer = pointer
+	.name = "libc", .begin = begin, .block = block, .pointer = pointer, .may = may
 };

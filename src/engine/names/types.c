@@ -38,7 +38,7 @@ struct ms_types {
 	struct ms_map known;              /* of first words: the type's number + 1 */
 	struct ms_ahead ahead;            /* of blocks */
 	const struct ms_blocks *blocks;   /* NULL: nothing is kept of any */
-	const uint32_t *numbers;          /* of each of them: its type; or NULL */
+	uint32_t *numbers;                /* of each of them: its type; or NULL */
 	bool whole;                       /* they have what first words say, too */
 	const uint32_t *debugged;         /* the same by debug information */
 };
@@ -299,7 +299,7 @@ static bool find_block(const struct ms_types *t, ms_addr addr, uint32_t *ret)
 	return true;
 }
 
-void ms_types_keep(struct ms_types *types, const struct ms_blocks *blocks, const uint32_t *numbers,
+void ms_types_keep(struct ms_types *types, const struct ms_blocks *blocks, uint32_t *numbers,
                    bool whole)
 {
 	types->blocks = blocks;
@@ -307,11 +307,9 @@ void ms_types_keep(struct ms_types *types, const struct ms_blocks *blocks, const
 	types->numbers = numbers;
 }
 
-void ms_types_keep_debug(struct ms_types *types, const struct ms_blocks *blocks,
-                         const uint32_t *numbers)
+bool ms_types_are_kept(const struct ms_types *types)
 {
-	types->blocks = blocks;
-	types->debugged = numbers;
+	return types->numbers && types->whole;
 }
 
 /* Whether it names what the block says of itself. */
@@ -320,6 +318,24 @@ static bool is_own(const struct ms_types *t, uint32_t number)
 	const struct ms_type *type = number ? ms_types_at(t, number) : NULL;
 
 	return type && type->name[0] && ms_type_is_own(type);
+}
+
+/* Of what is kept of a block and what debug information says, the better. */
+static uint32_t better(const struct ms_types *t, uint32_t kept, uint32_t debugged)
+{
+	return debugged && !is_own(t, kept) ? debugged : kept;
+}
+
+void ms_types_keep_debug(struct ms_types *types, const struct ms_blocks *blocks,
+                         const uint32_t *numbers)
+{
+	uint32_t n = ms_types_are_kept(types) ? ms_blocks_numbers(blocks) : 0;
+
+	types->blocks = blocks;
+	if (!ms_types_are_kept(types))
+		types->debugged = numbers;
+	for (uint32_t i = 0; i < n; i++)
+		types->numbers[i] = better(types, types->numbers[i], numbers[i]);
 }
 
 uint32_t ms_types_of_block(struct ms_types *types, ms_addr addr, uint64_t size)
@@ -335,18 +351,12 @@ uint32_t ms_types_of_numbered(struct ms_types *types, uint32_t number, ms_addr a
 {
 	uint32_t kept = types->numbers ? types->numbers[number] : MS_TYPE_UNKNOWN;
 	uint32_t debugged = types->debugged ? types->debugged[number] : MS_TYPE_UNKNOWN;
-	bool asks = kept ? debugged != MS_TYPE_UNKNOWN : !(types->numbers && types->whole);
-	uint32_t first = MS_TYPE_UNKNOWN;
+	uint32_t first;
 
-	if (is_own(types, kept))
+	if (ms_types_are_kept(types) || is_own(types, kept) || (kept && !debugged))
 		return kept;
-	if (asks)
-		first = type_of_first_word(types, addr, size);
-	if (is_own(types, first))
-		return first;
-	if (debugged)
-		return debugged;
-	return kept ? kept : first;
+	first = type_of_first_word(types, addr, size);
+	return better(types, kept && !is_own(types, first) ? kept : first, debugged);
 }
 
 const struct ms_type *ms_types_at(const struct ms_types *types, uint32_t number)

@@ -35,6 +35,9 @@ uint32_t ms_types_of_block(struct ms_types *types, ms_addr addr, uint64_t size);
 /* The same for the block of sealed blocks that has that @number among them. */
 uint32_t ms_types_of_numbered(struct ms_types *types, uint32_t number, ms_addr addr, uint64_t size);
 
+/* Whether all have been kept: then several threads may ask at once for those of numbered blocks. */
+bool ms_types_are_kept(const struct ms_types *types);
+
 /* The same by the block's first word. */
 uint32_t ms_types_of_word(struct ms_types *types, uint64_t value);
 
@@ -42,10 +45,13 @@ uint32_t ms_types_of_word(struct ms_types *types, uint64_t value);
  * From now on the type of a block of sealed @blocks is what @numbers has for it, an entry for
  * each; where that is MS_TYPE_UNKNOWN, its first word says it, unless @whole: it has been asked.
  */
-void ms_types_keep(struct ms_types *types, const struct ms_blocks *blocks, const uint32_t *numbers,
+void ms_types_keep(struct ms_types *types, const struct ms_blocks *blocks, uint32_t *numbers,
                    bool whole);
 
-/* The same with what debug information says; a block's own words go before it, others behind. */
+/*
+ * The same with what debug information says; a block's own words go before it, others behind.
+ * Where all are kept already, this is put among them, and @numbers is free again.
+ */
 void ms_types_keep_debug(struct ms_types *types, const struct ms_blocks *blocks,
                          const uint32_t *numbers);
 

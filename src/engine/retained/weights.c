@@ -12,12 +12,41 @@ enum { AHEAD = 32 }; /* blocks whose place among the dominators is fetched */
 
 enum { SLOTS = MS_CLASSES_MOST * 2 };
 
+/*
+ * All workers weigh some parts of the heap at once, by the classes that are known by then;
+ * blocks of others are put aside, and get theirs one after the other. So classes are numbered
+ * in the order of addresses, however many workers there are.
+ */
+enum { PART_CELLS = 256, PARTS = 16 };
+
+struct part {
+	const struct ms_extent *extent;
+	size_t cell; /* of the extent: the first */
+	size_t n_cells;
+};
+
+/* A block whose class is not known yet. */
+struct aside {
+	uint64_t size;
+	uint32_t i;
+	uint32_t type;
+};
+
+struct weighed {
+	struct ms_arena arena;
+	struct MS_VEC(struct aside) aside;
+	bool out_of_memory;
+};
+
 struct weighing {
 	struct ms_weights w;
 	struct ms_types *types;
 	struct ms_arena *arena;
+	struct ms_arena passing;
+	struct MS_VEC(struct part) parts;
+	struct weighed weighed[PARTS];
+	size_t first;    /* of the parts that are weighed at once */
 	uint32_t *slots; /* classes by hash; 0: none */
-	uint32_t last;   /* class that was met */
 	bool ok;         /* false: no memory */
 };
 
@@ -45,7 +74,8 @@ static uint32_t add_class(struct weighing *g, uint32_t type, uint64_t size)
 	return (uint32_t)g->w.classes.n - 1;
 }
 
-static uint32_t find_class(struct weighing *g, uint32_t type, uint64_t size)
+/* Where the class is, or goes. */
+static uint32_t *slot_of(const struct weighing *g, uint32_t type, uint64_t size)
 {
 	uint64_t key = (type != MS_TYPE_UNKNOWN ? type : size + MS_TYPES_MOST) *
 	               UINT64_C(0x9e3779b97f4a7c15);
@@ -53,14 +83,17 @@ static uint32_t find_class(struct weighing *g, uint32_t type, uint64_t size)
 
 	while (g->slots[i] && !is_class(g, g->slots[i], type, size))
 		i = (i + 1) % SLOTS;
-	if (!g->slots[i]) {
-		uint32_t class = add_class(g, type, size);
+	return &g->slots[i];
+}
 
-		if (class == MS_CLASS_OTHERS)
-			return class;
-		g->slots[i] = class;
-	}
-	return g->slots[i];
+static uint32_t find_class(struct weighing *g, uint32_t type, uint64_t size)
+{
+	uint32_t *slot = slot_of(g, type, size);
+	uint32_t class = *slot ? *slot : add_class(g, type, size);
+
+	if (class != MS_CLASS_OTHERS)
+		*slot = class;
+	return class;
 }
 
 /* ---- blocks ---- */
@@ -73,43 +106,102 @@ static void fetch(const struct weighing *g, uint32_t number)
 	__builtin_prefetch(&g->w.class[i], 1);
 }
 
-static void weigh_block(struct weighing *g, uint32_t number, const struct ms_extent *extent,
-                        uint64_t granule)
+static void put_aside(struct weighed *weighed, struct aside block)
+{
+	struct aside *slot = ms_vec_push(&weighed->arena, &weighed->aside);
+
+	weighed->out_of_memory |= !slot;
+	if (slot)
+		*slot = block;
+}
+
+static void weigh_block(const struct weighing *g, struct weighed *weighed,
+                        const struct ms_extent *extent, uint32_t number, uint64_t granule)
 {
 	uint32_t i = g->w.d->order[number];
-	struct ms_class *class;
 	uint64_t size;
 	uint32_t type;
+	uint32_t class;
 
-	if (!i || extent->kind != MS_EXTENT_HEAP)
+	if (!i)
 		return;
 	size = ms_block_size(g->w.flow->rows.blocks, extent, granule);
 	type = ms_types_of_numbered(g->types, number, ms_block_begin(extent, granule), size);
-	if (g->last == MS_CLASS_NONE || !is_class(g, g->last, type, size))
-		g->last = find_class(g, type, size);
-	class = &g->w.classes.at[g->last];
-	class->count++;
-	class->bytes += size;
-	g->w.class[i] = g->last;
+	class = *slot_of(g, type, size);
+	if (class)
+		g->w.class[i] = class;
+	else
+		put_aside(weighed, (struct aside){ size, i, type });
 	g->w.bytes[i] = size | OWN;
-	if (g->last == MS_CLASS_OTHERS)
-		g->last = MS_CLASS_NONE;
 }
 
-static void weigh_extent(struct weighing *g, const struct ms_extent *extent)
+static void weigh_part(void *ctx, unsigned worker, size_t item)
 {
+	struct weighing *g = ctx;
 	const struct ms_blocks *blocks = g->w.flow->rows.blocks;
-	uint32_t number = extent->first;
+	const struct part *part = &g->parts.at[g->first + item];
+	size_t cell0 = part->extent->cell0;
+	uint32_t number = part->extent->first + blocks->ranks.at[cell0 + part->cell];
+	struct weighed *weighed = &g->weighed[item];
 
-	for (size_t i = 0; i < extent->n_cells; i++) {
-		uint64_t left = blocks->cells.at[extent->cell0 + i].starts;
+	(void)worker;
+	weighed->aside.n = 0;
+	for (size_t i = part->cell; i < part->cell + part->n_cells; i++) {
+		uint64_t left = blocks->cells.at[cell0 + i].starts;
 
 		for (; left; left &= left - 1) {
 			fetch(g, number + AHEAD);
-			weigh_block(g, number++, extent,
+			weigh_block(g, weighed, part->extent, number++,
 			            i * MS_CELL_GRANULES + (uint64_t)__builtin_ctzll(left));
 		}
 	}
+}
+
+static void find_classes(struct weighing *g, const struct weighed *weighed)
+{
+	const struct aside *block;
+
+	g->ok &= !weighed->out_of_memory;
+	ms_vec_for_each (block, &weighed->aside)
+		g->w.class[block->i] = find_class(g, block->type, block->size);
+}
+
+/* What is no block of the heap itself weighs nothing. */
+static bool list_parts(struct weighing *g)
+{
+	const struct ms_extent *extent;
+
+	ms_vec_for_each (extent, &g->w.flow->rows.blocks->extents)
+		for (size_t i = 0; extent->kind == MS_EXTENT_HEAP && i < extent->n_cells;
+		     i += PART_CELLS) {
+			struct part *part = ms_vec_push(&g->passing, &g->parts);
+			size_t left = extent->n_cells - i;
+
+			if (!part)
+				return false;
+			*part = (struct part){ extent, i,
+				               left < PART_CELLS ? left : (size_t)PART_CELLS };
+		}
+	return true;
+}
+
+static void weigh(struct weighing *g)
+{
+	struct ms_workers *workers =
+		ms_types_are_kept(g->types) ? g->w.flow->rows.like.workers : NULL;
+
+	g->ok = list_parts(g);
+	for (; g->ok && g->first < g->parts.n; g->first += PARTS) {
+		size_t left = g->parts.n - g->first;
+		size_t n = left < PARTS ? left : (size_t)PARTS;
+
+		ms_workers_run(workers, n, weigh_part, g);
+		for (size_t i = 0; g->ok && i < n; i++)
+			find_classes(g, &g->weighed[i]);
+	}
+	for (size_t i = 0; i < PARTS; i++)
+		ms_arena_deinit(&g->weighed[i].arena);
+	ms_arena_deinit(&g->passing);
 }
 
 /* ---- what is dominated ---- */
@@ -118,8 +210,12 @@ static void weigh_extent(struct weighing *g, const struct ms_extent *extent)
 static void add_up(struct ms_weights *w)
 {
 	for (uint32_t i = 1; i <= w->d->n; i++) {
+		struct ms_class *class = &w->classes.at[w->class[i]];
+
 		w->count[i] = w->bytes[i] & OWN ? 1 : 0;
 		w->bytes[i] &= ~OWN;
+		class->count += w->count[i];
+		class->bytes += w->bytes[i];
 	}
 	for (uint32_t i = w->d->n; i > 1; i--) {
 		uint32_t above = w->d->idom[i];
@@ -154,14 +250,11 @@ bool ms_weights_find(const struct ms_flow *flow, struct ms_dominators *d, struct
                      struct ms_arena *arena, struct ms_weights *ret)
 {
 	struct weighing g = { .w = { .flow = flow, .d = d }, .types = types, .arena = arena };
-	const struct ms_extent *extent;
 
-	g.ok = allocate(&g);
-	if (!g.ok)
+	if (!allocate(&g))
 		return false;
 	g.w.classes.n = MS_CLASS_OTHERS + 1;
-	ms_vec_for_each (extent, &flow->rows.blocks->extents)
-		weigh_extent(&g, extent);
+	weigh(&g);
 	if (!g.ok)
 		return false;
 	add_up(&g.w);

@@ -47,7 +47,7 @@ struct ms_weights {
  * left for the caller, as they are.
  *
  * False without memory.
- * Cost: a look at every block, by address, for its type and size.
+ * Cost: a look at every block, by address, for its type and size; each worker has its part.
  */
 ms_must_check bool ms_weights_find(const struct ms_flow *flow, struct ms_dominators *d,
                                    struct ms_types *types, struct ms_arena *arena,

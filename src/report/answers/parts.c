@@ -117,6 +117,26 @@ void ms_answer_functions(struct ms_text *t, const struct ms_type *type)
 	ms_answer_text(t, ms_file_name(type->module));
 }
 
+/* The name of a function, or where it is in its file. */
+static void put_callback(struct ms_text *t, const struct ms_report *report,
+                         const struct ms_answer_step *step)
+{
+	const struct ms_symbol *symbol = NULL;
+	const char *file = step->name[0] ? ms_file_name(step->name) : "memory without a name";
+
+	if (step->callback <= report->names.n)
+		symbol = &report->names.at[step->callback - 1].symbol;
+	ms_text_print(t, ", holds callback ");
+	if (symbol && symbol->function && !symbol->function_offset) {
+		ms_answer_text(t, symbol->function);
+		ms_text_print(t, " in ");
+		ms_answer_text(t, file);
+		return;
+	}
+	ms_answer_text(t, file);
+	put_offset(t, (int64_t)step->callback_offset);
+}
+
 void ms_answer_block(struct ms_text *t, const struct ms_report *report,
                      const struct ms_answer_step *step)
 {
@@ -136,6 +156,8 @@ void ms_answer_block(struct ms_text *t, const struct ms_report *report,
 		ms_answer_functions(t, type);
 		ms_text_print(t, ")");
 	}
+	if (step->callback)
+		put_callback(t, report, step);
 	if (step->text[0]) {
 		ms_text_print(t, " \"");
 		ms_answer_text(t, step->text);

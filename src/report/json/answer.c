@@ -22,13 +22,13 @@ void ms_json_add_text(struct ms_json *j, struct json_object *object, const char 
 }
 
 static void add_symbol(struct ms_json *j, struct json_object *object,
-                       const struct ms_report *report, const struct ms_spot *spot)
+                       const struct ms_report *report, uint32_t pc)
 {
 	const struct ms_symbol *symbol;
 
-	if (!spot->pc || spot->pc > report->names.n)
+	if (!pc || pc > report->names.n)
 		return;
-	symbol = &report->names.at[spot->pc - 1].symbol;
+	symbol = &report->names.at[pc - 1].symbol;
 	if (!symbol->function)
 		return;
 	ms_json_add_text(j, object, "symbol", symbol->function);
@@ -46,7 +46,7 @@ struct json_object *ms_json_spot(struct ms_json *j, const struct ms_report *repo
 	if (spot->at)
 		ms_json_add(j, object, "offset", json_object_new_int64(spot->offset));
 	ms_json_add_text(j, object, "module", spot->name);
-	add_symbol(j, object, report, spot);
+	add_symbol(j, object, report, spot->pc);
 	if (spot->tid > 0)
 		ms_json_add_number(j, object, "thread", (uint64_t)spot->tid);
 	ms_json_add_text(j, object, "thread_name", spot->thread);
@@ -67,6 +67,18 @@ void ms_json_add_type(struct ms_json *j, struct json_object *object, const struc
 	ms_json_add_text(j, object, "module", type->module);
 }
 
+/* A function, as places in roots are. */
+static struct json_object *callback(struct ms_json *j, const struct ms_report *report,
+                                    const struct ms_answer_step *step)
+{
+	struct json_object *object = json_object_new_object();
+
+	ms_json_add_number(j, object, "offset", step->callback_offset);
+	ms_json_add_text(j, object, "module", step->name);
+	add_symbol(j, object, report, step->callback);
+	return object;
+}
+
 void ms_json_add_block(struct ms_json *j, struct json_object *object,
                        const struct ms_report *report, const struct ms_answer_step *step)
 {
@@ -78,6 +90,8 @@ void ms_json_add_block(struct ms_json *j, struct json_object *object,
 		ms_json_add(j, object, "mapping", ms_json_name(step->name));
 	if (type)
 		ms_json_add_type(j, object, type);
+	if (step->callback)
+		ms_json_add(j, object, "callback", callback(j, report, step));
 	ms_json_add_text(j, object, "text", step->text);
 }
 

@@ -78,14 +78,24 @@ static void read_member(struct ms_json_input *in, const struct ms_json_walk *wal
 	}
 }
 
+/* Whether it begins as an object does. */
+static bool begins(struct ms_json_input *in)
+{
+	if (ms_json_at_end(in))
+		ms_json_corrupt(in, "it is empty");
+	return ms_json_expect(in, '{');
+}
+
 void ms_json_walk(struct ms_json_input *in, const struct ms_json_walk *walk)
 {
-	if (!ms_json_expect(in, '{'))
+	if (!begins(in))
 		return;
-	do
-		read_member(in, walk);
-	while (ms_json_take(in, ','));
-	(void)ms_json_expect(in, '}');
+	if (!ms_json_take(in, '}')) {
+		do
+			read_member(in, walk);
+		while (ms_json_take(in, ','));
+		(void)ms_json_expect(in, '}');
+	}
 	if (!ms_json_at_end(in))
 		ms_json_corrupt(in, "something stands behind the report");
 	for (size_t i = 0; i < walk->n; i++)
@@ -110,7 +120,7 @@ enum ms_status ms_json_schema_of(const struct ms_json_file *file, struct ms_json
 	struct ms_json_input in;
 
 	ms_json_input_init(&in, file, NULL, err);
-	if (ms_json_expect(&in, '{'))
+	if (begins(&in) && !ms_json_take(&in, '}'))
 		do
 			read_member(&in, &walk);
 		while (!seen && ms_json_take(&in, ','));

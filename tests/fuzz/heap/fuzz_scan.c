@@ -9,7 +9,8 @@
  *
  *	0   the version
  *	1   the picture
- *	2   bit 0 a registry, 1 a second library, 2 no view, 3 what the second scan is
+ *	2   bit 0 a registry, 1 a second library, 2 no view, 3 what the second scan is, 4 what
+ *	    holds memory is asked as well, 5 containers' tails keep nothing
  *	3   bit 0 no_fold, 1 possible, 2 unaligned, 3 contents, 4 two scans that confirm
  *	    each other, 5 two threads, 6 signal stacks that are not known, 7 unseen memory
  *	4   what holds the blocks, two bits for each of four: nothing, a global, the block
@@ -60,7 +61,14 @@ enum {
 	SIGNAL_STACK = 200, /* bytes */
 };
 
-enum { REGISTRY = 1, SECOND_LIBRARY = 2, NO_VIEW = 4, OTHER_OPTIONS = 8 };
+enum {
+	REGISTRY = 1,
+	SECOND_LIBRARY = 2,
+	NO_VIEW = 4,
+	OTHER_OPTIONS = 8,
+	RETAINED = 16,
+	STRICT = 32
+};
 enum { NO_FOLD = 1, POSSIBLE = 2, UNALIGNED = 4, CONTENTS = 8 };
 enum { CONFIRM = 16, TWO_THREADS = 32, UNKNOWN_STACKS = 64, UNSEEN = 128 };
 
@@ -553,6 +561,89 @@ static void ask_why(struct process *p, const struct input *input, struct ms_scan
 	ms_arena_deinit(&out.arena);
 }
 
+/* ---- what holds memory ---- */
+
+static bool add_up(struct ms_weight a, struct ms_weight b, struct ms_weight sum)
+{
+	return a.count + b.count == sum.count && a.bytes + b.bytes == sum.bytes;
+}
+
+/* Everything is of one root, or shared, or nothing leads to it; and a leak is of the last. */
+static void check_retained(const struct outcome *out, const struct outcome *first)
+{
+	const struct ms_retained *retained = &out->report.retained;
+	const struct ms_retained_facts *facts = &retained->facts;
+	const struct ms_totals *totals = &out->report.totals;
+	const struct ms_retained_root *root;
+	uint64_t least = UINT64_MAX;
+
+	require(add_up(facts->by_root, facts->shared, facts->reachable),
+	        "what is reachable is of one root, or shared");
+	require(add_up(facts->reachable, facts->unreachable,
+	               (struct ms_weight){ totals->allocations, totals->allocation_bytes }),
+	        "all adds up to the heap");
+	require(first->report.totals.leaked_allocations <= facts->unreachable.count,
+	        "what leaks nothing holds");
+	ms_vec_for_each (root, &retained->roots) {
+		require(root->retained.bytes <= least, "the heaviest is first");
+		least = root->retained.bytes;
+	}
+}
+
+#define same_vector(a, b) \
+	((a).n == (b).n && (!(a).n || !memcmp((a).at, (b).at, (a).n * sizeof(*(a).at))))
+
+static void ask_retained(struct process *p, struct ms_scan_options options,
+                         const struct outcome *first)
+{
+	struct outcome out[2];
+	const struct ms_retained *a = &out[0].report.retained;
+	const struct ms_retained *b = &out[1].report.retained;
+
+	options.question = (struct ms_question){ .kind = MS_ASKED_RETAINED, .limit = 50 };
+	for (int i = 0; i < 2; i++) {
+		options.workers = i ? two_threads() : NULL;
+		scan(p, options, &out[i]);
+		require(out[i].status == MS_OK, "there is an answer");
+		check_retained(&out[i], first);
+	}
+	require(!memcmp(&a->facts, &b->facts, sizeof(a->facts)) &&
+	                same_vector(a->roots, b->roots) && same_vector(a->shared, b->shared) &&
+	                same_vector(a->types, b->types) && same_vector(a->blocks, b->blocks) &&
+	                same_vector(a->steps, b->steps),
+	        "threads answer the same");
+	ms_arena_deinit(&out[0].arena);
+	ms_arena_deinit(&out[1].arena);
+}
+
+/* ---- tails of containers ---- */
+
+/* The process as if C++ was there. Tails that keep nothing make leaks more, and never fewer. */
+static void scan_strictly(struct process *p, struct ms_scan_options options,
+                          const struct outcome *first)
+{
+	struct ms_mapping *program = ms_range_find(&p->all.base.mappings, PROGRAM);
+	const char *name = program->name;
+	struct outcome out[2];
+
+	program->name = "/usr/lib/libstdc++.so.6";
+	options.strict_containers = true;
+	options.heap = true;
+	for (int i = 0; i < 2; i++) {
+		options.workers = i ? two_threads() : NULL;
+		scan(p, options, &out[i]);
+		require(out[i].status == MS_OK, "it is scanned");
+		require(out[i].report.totals.leaked_allocations +
+		                        out[i].report.totals.possible_allocations >=
+		                first->report.totals.leaked_allocations,
+		        "tails keep blocks, and nothing else does");
+	}
+	program->name = name;
+	check_same(&out[0], &out[1]);
+	ms_arena_deinit(&out[0].arena);
+	ms_arena_deinit(&out[1].arena);
+}
+
 /* ---- inputs ---- */
 
 static struct ms_scan_options options_of(const struct input *input)
@@ -608,6 +699,10 @@ static void scan_and_check(struct process *p, const struct input *input,
 			check_untouched(p, &out);
 		if (out.status == MS_OK)
 			ask_why(p, input, options, &out);
+		if (out.status == MS_OK && input->drawn & RETAINED)
+			ask_retained(p, options, &out);
+		if (out.status == MS_OK && input->drawn & STRICT)
+			scan_strictly(p, options, &out);
 		scan_again(p, options, input->drawn & OTHER_OPTIONS, &out);
 	}
 	ms_arena_deinit(&out.arena);
@@ -668,7 +763,7 @@ void fuzz_seeds(fuzz_take take)
 
 	for (uint8_t i = 0; i < N_VERSIONS * N_PICTURES; i += 4) {
 		struct input input = {
-			i % N_VERSIONS,    i / N_VERSIONS,          i % 16,
+			i % N_VERSIONS,    i / N_VERSIONS,          i % 64,
 			(uint8_t)(i * 37), (uint8_t)(i * 101 + 27), i % 3 ? 0 : (uint8_t)(i * 5)
 		};
 		uint8_t seed[sizeof(input) + 2 * sizeof(changes[0])];

@@ -213,7 +213,8 @@ static void ask_book(const struct ms_report *report)
 	struct ms_error err;
 
 	memset(&err, 0, sizeof(err));
-	if (ms_wire_ask_book(&link, report, &arena, &book, &err))
+	if (ms_wire_ask_book(&link, report, &err) &&
+	    ms_wire_hear_book(&link, report, &arena, &book, &err))
 		check_book(&book, report->code.n);
 	else
 		check_error(MS_E_DIED, &err);
@@ -238,9 +239,7 @@ static void send(enum what what, struct ms_report *report)
 	const struct ms_error none = { .status = MS_OK };
 	struct ms_wire_link link = { .get = pieces_get, .put = pieces_put, .ctx = &sent };
 	struct ms_error err = none;
-	struct ms_arena arena = { 0 };
 	uint32_t verdicts[2] = { 1, 2 };
-	struct ms_book book;
 
 	if (what == BOOK) {
 		send_book();
@@ -255,8 +254,7 @@ static void send(enum what what, struct ms_report *report)
 	if (what == QUESTION)
 		require(!ms_wire_ask(&link, report, verdicts, &err), "there is no answer yet");
 	if (what == BOOK_QUESTION)
-		require(!ms_wire_ask_book(&link, report, &arena, &book, &err),
-		        "there is no answer yet");
+		require(ms_wire_ask_book(&link, report, &err), "it is asked");
 	sent.piece = sent.offset = 0;
 	require(ms_wire_send(pieces_put, &sent, &none, report), "it is sent");
 }

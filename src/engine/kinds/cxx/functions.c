@@ -34,4 +34,6 @@ static void pointer(struct ms_kinds *k, const struct ms_kind_spot *spot)
 		ms_kinds_claim(k, &spot->to, &closure, spot);
 }
 
-const struct ms_kind ms_kind_functions = { .name = "std::function", .pointer = pointer };
+const struct ms_kind ms_kind_functions = { .name = "std::function",
+	                                   .pointer = pointer,
+	                                   .may = ms_kind_may_be_cxx };

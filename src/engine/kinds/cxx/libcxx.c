@@ -212,4 +212,6 @@ static void pointer(struct ms_kinds *k, const struct ms_kind_spot *spot)
 		leave_tails(k, &q);
 }
 
-const struct ms_kind ms_kind_libcxx = { .name = "std::deque of libc++", .pointer = pointer };
+const struct ms_kind ms_kind_libcxx = { .name = "std::deque of libc++",
+	                                .pointer = pointer,
+	                                .may = ms_kind_may_be_cxx };

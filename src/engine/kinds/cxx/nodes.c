@@ -273,4 +273,6 @@ static void pointer(struct ms_kinds *k, const struct ms_kind_spot *spot)
 	}
 }
 
-const struct ms_kind ms_kind_nodes = { .name = "containers with nodes", .pointer = pointer };
+const struct ms_kind ms_kind_nodes = { .name = "containers with nodes",
+	                               .pointer = pointer,
+	                               .may = ms_kind_may_be_cxx };

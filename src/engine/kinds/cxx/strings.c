@@ -107,4 +107,6 @@ static void pointer(struct ms_kinds *k, const struct ms_kind_spot *spot)
 	}
 }
 
-const struct ms_kind ms_kind_strings = { .name = "std::string", .pointer = pointer };
+const struct ms_kind ms_kind_strings = { .name = "std::string",
+	                                 .pointer = pointer,
+	                                 .may = ms_kind_may_be_cxx };

@@ -133,17 +133,23 @@ static const struct ms_kind_type rust = { "Rust trait object", MS_HOW_CONTAINER,
 
 enum { DROP, SIZE, ALIGN, METHOD, TABLE_WORDS, MOST_ALIGN = 4096, COUNTS = 16 };
 
-/* The block has the size that the table says, or that behind the counts of an Arc. */
-static bool is_rust(struct ms_kinds *k, const struct ms_kind_spot *spot)
+/* A table stands in constant memory. */
+static bool may_be_rust(const struct ms_kinds *k, const struct ms_kind_spot *spot)
 {
-	uint64_t words[TABLE_WORDS];
 	ms_addr at;
 
 	if (spot->offset || spot->behind < 2)
 		return false;
 	at = ms_kind_near(spot, 1);
-	if (at % MS_KIND_WORD || !ms_kinds_is_constant(k, at) ||
-	    !ms_kinds_words(k, at, words, TABLE_WORDS))
+	return at % MS_KIND_WORD == 0 && ms_kinds_is_constant(k, at);
+}
+
+/* The block has the size that the table says, or that behind the counts of an Arc. */
+static bool is_rust(struct ms_kinds *k, const struct ms_kind_spot *spot)
+{
+	uint64_t words[TABLE_WORDS];
+
+	if (!may_be_rust(k, spot) || !ms_kinds_words(k, ms_kind_near(spot, 1), words, TABLE_WORDS))
 		return false;
 	return (!words[DROP] || ms_kinds_is_code(k, words[DROP])) && words[SIZE] && words[ALIGN] &&
 	       words[ALIGN] <= MOST_ALIGN && !(words[ALIGN] & (words[ALIGN] - 1)) &&
@@ -190,6 +196,11 @@ static void pointer(struct ms_kinds *k, const struct ms_kind_spot *spot)
 		ms_kinds_claim(k, &spot->to, &pool, NULL);
 }
 
-const struct ms_kind ms_kind_libraries = { .name = "libraries",
-	                                   .block = block,
-	                                   .pointer = pointer };
+static bool may(const struct ms_kinds *k, const struct ms_kind_spot *spot)
+{
+	return may_be_rust(k, spot) || is_pool(k, spot);
+}
+
+const struct ms_kind ms_kind_libraries = {
+	.name = "libraries", .block = block, .pointer = pointer, .may = may
+};

@@ -14,7 +14,13 @@
  *
  *	│ length: 5, 0: 3 │ characters … │ NUL │
  *
- * Source: redis 4.0 to 7.0 src/server.h, dict.h, sds.h.
+ * Its loop over events has tables with room for as many descriptors as it says, and the size of
+ * each agrees with that (before 6.2 with a time in front of the tables):
+ *
+ *	aeEventLoop  │ highest, room │ next timer │ events │ fired │ timers │ stop │ epoll │ 2
+ *functions │ epoll        │ descriptor │ its events │
+ *
+ * Source: redis 4.0 to 7.0 src/server.h, dict.h, sds.h, ae.h, ae_epoll.c.
  */
 
 static const struct ms_kind_type value = { "redisObject", MS_HOW_OBJECT, MS_SURE_CERTAIN };
@@ -222,13 +228,70 @@ static bool is_short_string(const struct ms_kind_block *b)
 	       ms_kind_printable(b->bytes + 1, len) == len;
 }
 
+/* ---- the loop over events ---- */
+
+static const struct ms_kind_type loop = { "aeEventLoop", MS_HOW_OBJECT, MS_SURE_CERTAIN };
+static const struct ms_kind_type events = { "aeFileEvent[]", MS_HOW_CONTAINER, MS_SURE_CERTAIN };
+static const struct ms_kind_type fired = { "aeFiredEvent[]", MS_HOW_CONTAINER, MS_SURE_CERTAIN };
+static const struct ms_kind_type epoll = { "aeApiState", MS_HOW_CONTAINER, MS_SURE_CERTAIN };
+static const struct ms_kind_type polled = { "epoll_event[]", MS_HOW_CONTAINER, MS_SURE_CERTAIN };
+
+/* Words of it, from its table of events on; and bytes of what is in the tables. */
+enum { EVENTS, FIRED, EPOLL = 4, BEFORE_SLEEP, AFTER_SLEEP, TABLES_END };
+enum { EVENT_BYTES = 32, FIRED_BYTES = 8, POLLED_BYTES = 12 };
+enum { LEAST_ROOM = 32, MOST_ROOM = 1 << 24, MOST_LOOP = 112 };
+
+static bool has_table(struct ms_kinds *k, ms_addr at, uint64_t bytes, struct ms_kind_block *ret)
+{
+	return ms_kinds_at(k, at, ret) && ms_kind_fits(ret->usable, bytes);
+}
+
+static bool is_function(const struct ms_kinds *k, uint64_t word)
+{
+	return !word || ms_kinds_is_code(k, word);
+}
+
+/* With its tables from word @first on. */
+static bool take_loop(struct ms_kinds *k, const struct ms_kind_block *b, size_t first)
+{
+	uint64_t highest = (uint32_t)ms_kind_word(b->bytes, 0);
+	uint64_t room = ms_kind_word(b->bytes, 0) >> 32;
+	struct ms_kind_block of_events;
+	struct ms_kind_block of_fired;
+	struct ms_kind_block found;
+	uint64_t state[2];
+
+	if (b->n < (first + TABLES_END) * MS_KIND_WORD || highest >= room || room < LEAST_ROOM ||
+	    room > MOST_ROOM ||
+	    !has_table(k, ms_kind_word(b->bytes, first + EVENTS), room * EVENT_BYTES, &of_events) ||
+	    !has_table(k, ms_kind_word(b->bytes, first + FIRED), room * FIRED_BYTES, &of_fired) ||
+	    !is_function(k, ms_kind_word(b->bytes, first + BEFORE_SLEEP)) ||
+	    !is_function(k, ms_kind_word(b->bytes, first + AFTER_SLEEP)))
+		return false;
+	ms_kinds_claim(k, b, &loop, NULL);
+	ms_kinds_claim(k, &of_events, &events, NULL);
+	ms_kinds_claim(k, &of_fired, &fired, NULL);
+	if (!ms_kinds_at(k, ms_kind_word(b->bytes, first + EPOLL), &found) ||
+	    !ms_kinds_words(k, found.begin, state, 2))
+		return true;
+	ms_kinds_claim(k, &found, &epoll, NULL);
+	if (has_table(k, state[1], room * POLLED_BYTES, &found))
+		ms_kinds_claim(k, &found, &polled, NULL);
+	return true;
+}
+
+static bool look_for_loop(struct ms_kinds *k, const struct ms_kind_block *b)
+{
+	return b->usable <= MOST_LOOP && (take_loop(k, b, 2) || take_loop(k, b, 3));
+}
+
 /* ---- the kind ---- */
 
 static void block(struct ms_kinds *k, const struct ms_kind_block *b)
 {
 	if (b->n < VALUE_BYTES)
 		return;
-	if (look_for_dict(k, b))
+	if (look_for_dict(k, b) || look_for_loop(k, b))
 		return;
 	if (is_value(k, b))
 		ms_kinds_claim(k, b, &value, NULL);

@@ -45,6 +45,7 @@ struct place {
 struct pass {
 	const struct ms_typing *typing;
 	const struct ms_book *book;
+	struct ms_arena *passing; /* for all but claims that are kept */
 	struct ms_lookup *lookup;
 	uint32_t word; /* bytes */
 	uint32_t *claims;
@@ -138,7 +139,7 @@ static void push(struct pass *p, uint32_t number, uint32_t claim)
 	/* How often one gets a better type is the target's to choose. */
 	if (p->queue.n >= p->most)
 		return;
-	slot = ms_vec_push(p->typing->arena, &p->queue);
+	slot = ms_vec_push(p->passing, &p->queue);
 	p->out_of_memory |= !slot;
 	if (!slot)
 		return;
@@ -152,7 +153,7 @@ static void wait_for(struct pass *p, uint32_t number, uint32_t claim)
 
 	if (p->claims[number] || p->waiting.n >= p->most)
 		return;
-	slot = ms_vec_push(p->typing->arena, &p->waiting);
+	slot = ms_vec_push(p->passing, &p->waiting);
 	p->out_of_memory |= !slot;
 	if (slot)
 		*slot = (struct waiting){ number, claim };
@@ -270,7 +271,7 @@ static uint32_t exact_type(struct pass *p, struct ms_range range, uint32_t type)
 	if (!p->by_name.used)
 		return type;
 	number = ms_types_of_block(types, range.begin, ms_range_len(range));
-	if (number == MS_TYPE_UNKNOWN)
+	if (number == MS_TYPE_UNKNOWN || ms_types_at(types, number)->how != MS_HOW_VTABLE)
 		return type;
 	name = ms_types_at(types, number)->name;
 	found = (uint32_t)ms_map_find(&p->by_name, ms_hash(MS_HASH_BASIS, name, strlen(name)));
@@ -403,7 +404,7 @@ static bool list_virtual(struct pass *p)
 		if (!(p->book->types.at[i].flags & MS_BOOK_VIRTUAL) || !*name ||
 		    ms_map_find(&p->by_name, key))
 			continue;
-		if (!ms_map_add(&p->by_name, p->typing->arena, key, (uint64_t)i + 1))
+		if (!ms_map_add(&p->by_name, p->passing, key, (uint64_t)i + 1))
 			return false;
 	}
 	return true;
@@ -464,7 +465,7 @@ static bool name_all(struct pass *p, const struct ms_codes *code)
 	uint32_t n = ms_blocks_numbers(p->typing->blocks);
 
 	naming.known =
-		ms_arena_alloc(p->typing->arena, (p->book->types.n + 1) * forms * sizeof(uint32_t));
+		ms_arena_alloc(p->passing, (p->book->types.n + 1) * forms * sizeof(uint32_t));
 	if (!naming.known)
 		return false;
 	for (uint32_t i = 0; i < n; i++) {
@@ -478,32 +479,42 @@ static bool name_all(struct pass *p, const struct ms_codes *code)
 	return true;
 }
 
+/* Follow all pointers of variables and blocks, and name what they lead to. */
+static bool find_claims(struct pass *p, const struct ms_codes *code)
+{
+	const struct ms_typing *typing = p->typing;
+	uint32_t n = ms_blocks_numbers(typing->blocks);
+
+	p->word = typing->src->abi.word_bytes;
+	p->most = (uint64_t)CLAIMS_FOR_EACH * n;
+	p->lookup = ms_arena_alloc(p->passing, sizeof(*p->lookup));
+	p->claims = ms_arena_alloc(ms_types_are_kept(typing->types) ? p->passing : typing->arena,
+	                           ((size_t)n + 1) * sizeof(*p->claims));
+	if (!p->lookup || !p->claims || !list_virtual(p))
+		return false;
+	ms_lookup_init(p->lookup, typing->blocks);
+	follow_variables(p, code);
+	follow_all(p);
+	follow_virtual(p);
+	follow_all(p);
+	return !p->out_of_memory && name_all(p, code);
+}
+
 enum ms_status ms_typed_by_fields(const struct ms_typing *typing, const struct ms_book *book,
                                   const struct ms_codes *code, struct ms_error *err)
 {
-	struct pass *p = ms_arena_alloc(typing->arena, sizeof(*p));
-	uint32_t n = ms_blocks_numbers(typing->blocks);
+	struct ms_arena passing = { 0 };
+	struct pass *p = ms_arena_alloc(&passing, sizeof(*p));
 	bool ok = p;
 
 	if (ok) {
 		p->typing = typing;
 		p->book = book;
-		p->word = typing->src->abi.word_bytes;
-		p->most = (uint64_t)CLAIMS_FOR_EACH * n;
-		p->lookup = ms_arena_alloc(typing->arena, sizeof(*p->lookup));
-		p->claims = ms_arena_alloc(typing->arena, ((size_t)n + 1) * sizeof(*p->claims));
-		ok = p->lookup && p->claims && list_virtual(p);
+		p->passing = &passing;
+		ok = find_claims(p, code);
 	}
-	if (ok) {
-		ms_lookup_init(p->lookup, typing->blocks);
-		follow_variables(p, code);
-		follow_all(p);
-		follow_virtual(p);
-		follow_all(p);
-		ok = !p->out_of_memory && name_all(p, code);
-	}
-	if (!ok)
-		return ms_fail(err, MS_E_NOMEM, "no memory for the types of blocks");
-	ms_types_keep_debug(typing->types, typing->blocks, p->claims);
-	return MS_OK;
+	if (ok)
+		ms_types_keep_debug(typing->types, typing->blocks, p->claims);
+	ms_arena_deinit(&passing);
+	return ok ? MS_OK : ms_fail(err, MS_E_NOMEM, "no memory for the types of blocks");
 }

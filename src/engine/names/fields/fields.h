@@ -29,15 +29,26 @@ struct ms_typing {
 	const struct ms_scan_options *options;
 	struct ms_arena *arena;
 	struct ms_report *report; /* its warnings are added to */
+
+	struct ms_report
+		*asked; /* its code was asked about, and it was not answered yet; or NULL */
 };
 
 /*
- * Ask options->book about the modules, and give types to blocks by the answer. Without one
- * there are none, and a warning.
+ * Ask options->book about the modules. It may be long until the answer is there, and
+ * ms_typing_take() must come then, whatever has failed.
  *
  * Returns MS_E_NOMEM.
  */
-ms_must_check enum ms_status ms_typing_ask(const struct ms_typing *typing, struct ms_error *err);
+ms_must_check enum ms_status ms_typing_ask(struct ms_typing *typing, struct ms_error *err);
+
+/*
+ * Wait for the answer, and give types to blocks by it. Without one there are none, and a
+ * warning.
+ *
+ * Returns MS_E_NOMEM.
+ */
+ms_must_check enum ms_status ms_typing_take(const struct ms_typing *typing, struct ms_error *err);
 
 /*
  * Give types to blocks by @book, which was checked.
