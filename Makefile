@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 #	make            build/memscan and the libraries
+#	make musl       libmemunreachable for programs built by musl-gcc, in build/musl
 #	make demo       install what is missing, build, scan a bundled leaking program
 #	make check      install what is missing, build, run every test
 #	make check-unit, check-unit-san, check-fuzz, check-e2e, layers, lint     the parts of it
@@ -78,12 +79,15 @@ PARTS   := $(filter-out $(MAIN) src/inproc/annotate/malloc src/inproc/annotate/f
 
 Q := $(if $(VERBOSE),,@)
 
-.PHONY: all demo demo-run check check-quick check-all check-unit check-unit-san check-fuzz check-e2e \
+.PHONY: all musl demo demo-run check check-quick check-all check-unit check-unit-san check-fuzz check-e2e \
         check-beside check-e2e-together check-e2e-alone \
         check-programs check-names tsan targets fuzz fuzz-keep bench bench-programs bench-parts install clean lint \
         lint-format lint-tidy lint-cppcheck lint-analyzer layers $(UNIT:%=unit-%) $(UNIT:%=unit-san-%)
 .SECONDARY:
 .DELETE_ON_ERROR:
+
+# Which C library CC compiles for.
+LIBC := $(if $(shell echo | $(CC) -include features.h -dM -E - 2>/dev/null | grep -w __GLIBC__),glibc,musl)
 
 all: $(B)/memscan $(B)/libmemunreachable.so $(B)/libmemunreachable.a $(B)/libmalloc_debug.so
 
@@ -167,7 +171,9 @@ NOT_IN_LIBRARY := src/report/json.c src/report/stacks.c src/report/writers.c src
                   $(wildcard src/report/answers/retained.c src/report/sites/live.c src/report/diff/*.c src/report/amounts/*.c src/report/heapdump/*.c src/report/records/*.c \
                              src/target/run/*.c src/target/inject/*.c src/target/inject/agent/*.c src/target/inject/stopped/*.c \
                              src/target/stacks/*.c src/cli/*.c src/cli/*/*.c src/sym/*.c src/sym/*/*.c src/shim/*.c src/shim/*/*.c)
-LIBRARY := $(filter-out $(NOT_IN_LIBRARY),$(SRC))
+# musl does not free all of its own where something stands in front of its malloc.
+NOT_FOR_musl   := src/inproc/annotate/front.c
+LIBRARY := $(filter-out $(NOT_IN_LIBRARY) $(NOT_FOR_$(LIBC)),$(SRC))
 SONAME  := libmemunreachable.so.1
 
 # Without a PLT nothing is bound at the first call, which takes kilobytes of the stack that
@@ -186,7 +192,7 @@ $(B)/libmemunreachable.so: $(B)/$(SONAME)
 # Most of it is one member, whose own names are local. The others stay by themselves, for the
 # linker is to take them only where a program wants them: front.c and kin.c say why, lsan.c
 # and the trigger act before main().
-ALONE   := $(patsubst %,$(B)/pic/src/inproc/annotate/%.o,front kin lsan)
+ALONE   := $(filter $(patsubst %,$(B)/pic/src/inproc/annotate/%.o,front kin lsan),$(LIBRARY:%.c=$(B)/pic/%.o))
 TRIGGER := $(patsubst %.c,$(B)/pic/%.o,$(wildcard src/inproc/trigger/*.c))
 MEMBERS := $(B)/members/memunreachable.o $(B)/members/trigger.o $(ALONE)
 $(B)/members/memunreachable.o: $(filter-out $(ALONE) $(TRIGGER),$(LIBRARY:%.c=$(B)/pic/%.o))
@@ -197,6 +203,16 @@ $(B)/members/%.o:
 
 $(B)/libmemunreachable.a: $(MEMBERS) src/inproc/libmemunreachable.map tools/seal-archive
 	$(Q)tools/seal-archive $@ src/inproc/libmemunreachable.map $(MEMBERS)
+
+# The same for programs that are built against musl where glibc is the system's: build/musl. The
+# kernel's headers lie among glibc's.
+MUSL_CC ?= musl-gcc
+musl: $(B)/musl/kernel
+	$(Q)$(MAKE) --no-print-directory B=$(B)/musl PACKAGES= CC='$(MUSL_CC) -idirafter $(abspath $<)' \
+		$(B)/musl/libmemunreachable.so $(B)/musl/libmemunreachable.a
+$(B)/musl/kernel:
+	@mkdir -p $@
+	@ln -sfn /usr/include/linux /usr/include/asm-generic /usr/include/$$(gcc -print-multiarch)/asm $@
 
 # ---- the library that programs are started with; it loads libunwind by itself ----
 
@@ -258,7 +274,7 @@ $(B)/targets/%: tests/targets/%.cc $(wildcard tests/targets/*.h) Makefile
 	@mkdir -p $(@D)
 	$(Q)$(CXX) -std=gnu++17 -O1 -g -pthread -o $@ $< -ldl
 
-targets: $(TARGETS)
+targets: $(TARGETS) $(if $(shell command -v $(MUSL_CC)),musl)
 
 check:
 	tools/install-deps check

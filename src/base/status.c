@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/libc.h"
+
 static void record(struct ms_error *err, enum ms_status status, int sys_errno)
 {
 	err->status = status;
@@ -27,8 +29,7 @@ enum ms_status ms_fail(struct ms_error *err, enum ms_status status, const char *
 
 enum ms_status ms_fail_sys(struct ms_error *err, int sys_errno, const char *fmt, ...)
 {
-	/* strerrordesc_np() neither allocates nor translates, strerror() may do both. */
-	const char *why = strerrordesc_np(sys_errno);
+	const char *why = ms_error_text(sys_errno);
 	size_t used;
 	va_list ap;
 

@@ -30,18 +30,14 @@
 #include <unistd.h>
 
 #include "base/page.h"
+#include "inproc/control.h"
 #include "target/collection.h"
 
 enum {
 	STACK_BYTES = 512 * 1024,
 	SMALL_STACK_BYTES = 16 * 1024,
-	/* glibc's struct pthread has had 2304 bytes and more since 2.26; none of the rest matters.
-	 */
-	THREAD_BYTES = 2048,
 	MAX_TLS_BYTES = 1024 * 1024,
 	TLS_ALIGN = 64,
-	TCB_WORD = 0, /* words of the header, tcbhead_t */
-	SELF_WORD = 2,
 	MESSAGES_FD = 2, /* the only descriptor that is kept */
 	WAIT_S = 1,
 	WAITS_TO_BEGIN = 10,
@@ -77,7 +73,7 @@ static int measure_tls(struct dl_phdr_info *info, size_t size, void *ctx)
 {
 	size_t *most = ctx;
 	uintptr_t tp = (uintptr_t)thread_pointer();
-	uintptr_t at = (uintptr_t)info->dlpi_tls_data;
+	uintptr_t at = ms_control_tls(info);
 
 	if (size >= sizeof(*info) && at && at < tp && tp - at < MAX_TLS_BYTES && tp - at > *most)
 		*most = tp - at;
@@ -91,7 +87,7 @@ static struct layout lay_out(size_t tls_bytes, size_t ctx_bytes)
 	l.stack = MS_PAGE_BYTES;
 	l.small_stack = l.stack + STACK_BYTES + MS_PAGE_BYTES;
 	l.thread = l.small_stack + SMALL_STACK_BYTES + l.tls_bytes;
-	l.process = l.thread + THREAD_BYTES;
+	l.process = l.thread + MS_CONTROL_BYTES;
 	l.ctx = l.process + round_up(sizeof(struct ms_companion), TLS_ALIGN);
 	l.len = round_up(l.ctx + ctx_bytes, MS_PAGE_BYTES);
 	return l;
@@ -259,25 +255,19 @@ static int live(void *arg)
 
 /* ---- in the program ---- */
 
-static void copy_thread(const struct ms_companion *process, const struct layout *l)
-{
-	char *tp = place(process, l->thread);
-	uintptr_t self = (uintptr_t)tp;
-
-	memcpy(tp - l->tls_bytes, thread_pointer() - l->tls_bytes, l->tls_bytes + THREAD_BYTES);
-	memcpy(tp + TCB_WORD * sizeof(self), &self, sizeof(self));
-	memcpy(tp + SELF_WORD * sizeof(self), &self, sizeof(self));
-}
-
 /* Returns its number, or -1. */
 static pid_t make(struct ms_companion *process)
 {
 	const struct layout l = layout_of(process);
-	const int flags = CLONE_VM | CLONE_SETTLS | CLONE_CHILD_CLEARTID | CLONE_PARENT_SETTID;
+	const struct ms_control_clone how = {
+		.flags = CLONE_VM | CLONE_SETTLS | CLONE_CHILD_CLEARTID | CLONE_PARENT_SETTID,
+		.stack = place(process, l.stack + STACK_BYTES),
+		.tp = place(process, l.thread),
+		.tid = &process->lives,
+	};
 
-	copy_thread(process, &l);
-	return clone(live, place(process, l.stack + STACK_BYTES), flags, process, &process->lives,
-	             place(process, l.thread), &process->lives);
+	ms_control_copy(place(process, l.thread), l.tls_bytes);
+	return ms_control_clone(live, process, &how);
 }
 
 /* Be the parent that is gone when its child goes on: init adopts that. */

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/libc.h"
 #include "target/clone/clone.h"
 #include "target/clone/fit.h"
 #include "target/clone/signal_stacks.h"

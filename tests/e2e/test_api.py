@@ -31,7 +31,11 @@ def cases(name, variant):
 
 
 def run_case(name, variant, case, env=None):
-    with support.Process([program(name, variant), case], env, stdin=subprocess.DEVNULL,
+    run_program(program(name, variant), case, env)
+
+
+def run_program(path, case, env):
+    with support.Process([path, case], env, stdin=subprocess.DEVNULL,
                          stderr=subprocess.PIPE) as process:
         try:
             out, err = (text.decode(errors="replace") for text in process.popen.communicate(timeout=SECONDS))

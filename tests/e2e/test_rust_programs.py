@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs in Rust as their makers build them: stripped, their allocator linked in, glibc's or musl's;
-and add-ons of node's, which bring mimalloc.
+add-ons of node's, which bring mimalloc; and Dart's virtual machine, linked dynamically with musl.
 
 They come from npm, which has what runs on machines without Rust. Only with PROGRAMS, as
 `make check-programs` sets it.
@@ -234,3 +234,35 @@ def test_add_ons_with_mimalloc(package, work, version, notes):
         assert not check_scanned(scan(node.pid))["leaks"]
         notes.append(f"{package}: {heaps['mimalloc']['allocations']} blocks of mimalloc {version}, {len(planted_alone)} planted; "
                      f"{totals[1]} of {totals[0]} scans while it worked were of all heaps")
+
+
+def styles(folder):
+    """Enough to compile that it takes a while."""
+    folder.mkdir()
+    for i in range(30):
+        rules = [f".a{i}-{k} {{ color: mix(red, blue, {k}%); @for $i from 1 through 5 {{ .b#{{$i}} {{ width: $i * {k}px }} }} }}"
+                 for k in range(40)]
+        (folder / f"f{i}.scss").write_text("\n".join(rules))
+
+
+def test_sass_at_work(tmp_path, notes):
+    """A program linked dynamically with musl, whose loader is Debian's; its virtual machine has eight threads or more."""
+    dart = fetched("sass-embedded-linux-musl-x64@1.105.0", "dart")
+    styles(tmp_path / "work")
+    out = tmp_path / "out"
+    with Process([dart, dart.parent / "sass.snapshot", "--watch", "--no-source-map", f"{tmp_path / 'work'}:{out}"],
+                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as sass:
+        support.wait_until(lambda: list(out.glob("*.css")), 60, "its first output")
+        scans, proved = 0, 0
+        for how in ("fork", "copy") * 5:
+            done = scan(sass.pid, "--snapshot", how)
+            scans += 1
+            if support.is_in_doubt(done):
+                continue
+            report = done.report
+            assert [heap["allocator"] for heap in report["heaps"]] == ["musl mallocng"]
+            assert not report["leaks"], report["leaks"]
+            proved += report["heaps"][0]["verified"]
+        assert sass.running() and proved
+        notes.append(f"sass, musl: {report['totals']['allocations']} blocks; {proved} of {scans} scans while it worked "
+                     "could be trusted")

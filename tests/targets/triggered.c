@@ -164,7 +164,7 @@ static void *take_alone(void *arg)
 static void *take_on_altstack(void *arg)
 {
 	enum { CANARY = 0x5a };
-	size_t size = (size_t)sysconf(_SC_MINSIGSTKSZ) + 2048;
+	size_t size = (size_t)getauxval(AT_MINSIGSTKSZ) + 2048;
 	unsigned char *memory = malloc(size + 256);
 	stack_t stack = { .ss_sp = memory + 256, .ss_size = size };
 

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/libc.h"
 #include "inproc/annotate/malloc.h"
 #include "inproc/annotate/regions.h"
 #include "inproc/export.h"
@@ -30,20 +31,27 @@ static void say_once(bool *already, const char *text)
 		ms_log("%s", text);
 }
 
+static const char *why_not_in_front(void)
+{
+	if (MS_FOR_MUSL)
+		return "this library does not stand in front of musl's malloc: disable has no "
+		       "effect, and memory allocated anew at the address of an ignored block is "
+		       "ignored too; ignore single blocks that are never freed";
+	if (ms_malloc_is_library())
+		return "the program calls the C library's malloc directly, as it is linked "
+		       "statically or loaded this library late: disable has no effect, and memory "
+		       "allocated anew at the address of an ignored block is ignored too; link the "
+		       "shared library, or preload it";
+	return "another malloc stands in front of this library: disable has no effect, and memory "
+	       "allocated anew at the address of an ignored block is ignored too; run without "
+	       "that malloc";
+}
+
 /* Without our free() in front an ignored block can be freed unnoticed. */
 static void check_in_front(void)
 {
-	if (ms_malloc_reached())
-		return;
-	say_once(&warned.not_in_front,
-	         ms_malloc_is_library()
-	                 ? "the program calls the C library's malloc directly, as it is linked "
-	                   "statically or loaded this library late: disable has no effect, and "
-	                   "memory allocated anew at the address of an ignored block is ignored "
-	                   "too; link the shared library, or preload it"
-	                 : "another malloc stands in front of this library: disable has no "
-	                   "effect, and memory allocated anew at the address of an ignored block "
-	                   "is ignored too; run without that malloc");
+	if (!ms_malloc_reached())
+		say_once(&warned.not_in_front, why_not_in_front());
 }
 
 MS_EXPORT void memunreachable_ignore(const void *p)

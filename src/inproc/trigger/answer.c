@@ -9,6 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/libc.h"
 #include "inproc/log.h"
 #include "inproc/trigger/trigger.h"
 
@@ -17,7 +18,7 @@ enum { FILES = 32, PATIENCE_S = 10 };
 /* strerror() may translate, for which it uses malloc; here that is not ours to use. */
 static const char *explain(int error)
 {
-	const char *text = strerrordesc_np(error);
+	const char *text = ms_error_text(error);
 
 	return text ? text : "unknown error";
 }

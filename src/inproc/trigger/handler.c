@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/libc.h"
 #include "base/page.h"
 #include "inproc/export.h"
 #include "inproc/log.h"
@@ -357,7 +358,7 @@ static void tell_failure(int error)
 {
 	static const char text[] = "libmemunreachable: cannot start the process that answers: ";
 	struct pollfd ready = { .fd = STDERR_FILENO, .events = POLLOUT };
-	const char *why = strerrordesc_np(error);
+	const char *why = ms_error_text(error);
 	char line[sizeof(text) + 64];
 	size_t n = sizeof(text) - 1;
 	size_t len = why ? strnlen(why, sizeof(line) - n - 1) : 0;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
 #include <link.h>
@@ -97,20 +96,41 @@ static bool take_program(char *ret, const char *folder, size_t len, const char *
 	return false;
 }
 
-/* The file that this code is in. A program's own name for itself can be anything. */
+/* Of what is loaded, the file that this code is in. */
+struct self {
+	size_t nth;
+	char *path; /* of PATH_MAX; "" for the program itself, which may call itself anything */
+};
+
+static int look_for_self(struct dl_phdr_info *info, size_t size, void *ctx)
+{
+	struct self *self = ctx;
+	uintptr_t code = (uintptr_t)ms_trigger_read_settings - info->dlpi_addr;
+	bool is_program = self->nth++ == 0;
+
+	(void)size;
+	for (size_t i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+
+		if (segment->p_type != PT_LOAD || code - segment->p_vaddr >= segment->p_memsz)
+			continue;
+		if (!is_program && !realpath(info->dlpi_name, self->path))
+			return -1;
+		return 1;
+	}
+	return 0;
+}
+
 static bool find_self(char *ret)
 {
-	const struct link_map *link;
-	void *found = NULL;
+	struct self self = { .path = ret };
 	ssize_t n;
-	Dl_info info;
 
-	/* NOLINTNEXTLINE(bugprone-multi-level-implicit-pointer-conversion) */
-	if (!dladdr1((const void *)ms_trigger_read_settings, &info, &found, RTLD_DL_LINKMAP))
+	ret[0] = '\0';
+	if (dl_iterate_phdr(look_for_self, &self) != 1)
 		return false;
-	link = found;
-	if (link && link->l_name[0])
-		return realpath(link->l_name, ret);
+	if (ret[0])
+		return true;
 	n = readlink("/proc/self/exe", ret, PATH_MAX - 1);
 	ret[n < 0 ? 0 : n] = '\0';
 	return n > 0;

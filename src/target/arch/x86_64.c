@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <elf.h>
 #include <linux/audit.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -134,10 +135,13 @@ static bool look(pid_t tid, struct ms_cpu *ret)
 
 static void set_arg(struct user_regs_struct *regs, uint8_t arg, uint64_t value)
 {
-	unsigned long long *const args[] = { &regs->rdi, &regs->rsi, &regs->rdx,
-		                             &regs->r10, &regs->r8,  &regs->r9 };
+	static const size_t args[] = {
+		offsetof(struct user_regs_struct, rdi), offsetof(struct user_regs_struct, rsi),
+		offsetof(struct user_regs_struct, rdx), offsetof(struct user_regs_struct, r10),
+		offsetof(struct user_regs_struct, r8),  offsetof(struct user_regs_struct, r9),
+	};
 
-	*args[arg] = value;
+	memcpy((char *)regs + args[arg], &value, sizeof(value));
 }
 
 static bool rewind_call(pid_t tid, const struct ms_again *again)
@@ -157,11 +161,12 @@ static bool rewind_call(pid_t tid, const struct ms_again *again)
 
 static bool answer(pid_t tid, int error)
 {
+	const int64_t result = -error;
 	struct user_regs_struct regs;
 
 	if (!read_regs(tid, &regs))
 		return false;
-	regs.rax = (unsigned long long)-error;
+	memcpy(&regs.rax, &result, sizeof(result));
 	return write_regs(tid, &regs);
 }
 

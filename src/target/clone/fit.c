@@ -3,6 +3,7 @@
 
 #include <sys/ptrace.h>
 
+#include "base/libc.h"
 #include "target/room.h"
 
 enum {
@@ -36,7 +37,7 @@ enum ms_status ms_fit_check(pid_t tid, const struct ms_wanted_call *calls, size_
 		uint64_t len;
 	} dispatch = { 0 };
 
-	if (!ptrace((enum __ptrace_request)GET_DISPATCH, tid, sizeof(dispatch), &dispatch) &&
+	if (!ptrace((MS_PTRACE_REQUEST)GET_DISPATCH, tid, sizeof(dispatch), &dispatch) &&
 	    dispatch.mode)
 		return ms_fail(err, MS_E_UNSUPPORTED, "its system calls are dispatched by itself");
 	if (ms_native_arch.guards_returns(tid))
@@ -54,7 +55,7 @@ bool ms_fit_is_in_sequence(pid_t tid)
 		uint32_t padding;
 	} rseq = { 0 };
 	uint64_t cs = 0;
-	long n = ptrace((enum __ptrace_request)GET_RSEQ, tid, sizeof(rseq), &rseq);
+	long n = ptrace((MS_PTRACE_REQUEST)GET_RSEQ, tid, sizeof(rseq), &rseq);
 
 	if (n <= 0 || !rseq.at)
 		return false;

@@ -33,6 +33,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/libc.h"
 #include "target/clone/inject.h"
 #include "target/freeze/inside.h"
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/ptrace.h>
 
+#include "base/libc.h"
 #include "target/proc.h"
 
 /* "Seccomp:" in /proc/TID/status, by proc(5). */
@@ -277,7 +278,7 @@ static enum ms_status fail_unreadable(int sys_errno, struct ms_error *err)
 		return ms_fail(err, MS_E_UNSUPPORTED,
 		               "its seccomp filter cannot be read (needs CAP_SYS_ADMIN)");
 	return ms_fail(err, MS_E_UNSUPPORTED, "its seccomp filter cannot be read: %s",
-	               strerrordesc_np(sys_errno));
+	               ms_error_text(sys_errno));
 }
 
 static enum ms_status ask_filters(pid_t tid, const struct ms_wanted_call *calls, size_t n,

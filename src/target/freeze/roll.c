@@ -52,6 +52,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/libc.h"
 #include "target/freeze/breaks.h"
 #include "target/proc.h"
 
@@ -216,7 +217,7 @@ static bool wait_or_interrupt(struct ms_tracee *tracee, int ticks)
  * Let the thread run, by a PTRACE_SINGLESTEP or PTRACE_CONT, until its next stop.
  * Its own signal, if it is stopped at one, goes back to the queue.
  */
-static enum run run_on(struct roll *roll, enum __ptrace_request how)
+static enum run run_on(struct roll *roll, MS_PTRACE_REQUEST how)
 {
 	struct ms_tracee *tracee = roll->tracee;
 	int signal = tracee->signal;

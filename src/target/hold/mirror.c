@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <sys/mman.h>
 
+#include "base/libc.h"
+
 static const uint64_t SLACK = (uint64_t)64 << 20;
 static const uint64_t HUGE_PAGE = (uint64_t)2 << 20;
 

@@ -8,6 +8,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/libc.h"
 #include "base/page.h"
 #include "target/proc.h"
 #include "target/target.h"
@@ -93,12 +94,12 @@ static enum ms_status add_regions(struct ms_resident *resident, const struct pag
 /* Ask from arg->start on; with guard pages left out where the kernel knows them. */
 static long scan_once(int pagemap, struct pm_scan_arg *arg)
 {
-	long n = ioctl(pagemap, PAGEMAP_SCAN_CALL, arg);
+	long n = ioctl(pagemap, (MS_IOCTL_REQUEST)PAGEMAP_SCAN_CALL, arg);
 
 	if (n < 0 && errno == EINVAL && arg->category_mask & IS_GUARD) {
 		arg->category_mask &= ~(uint64_t)IS_GUARD;
 		arg->category_inverted &= ~(uint64_t)IS_GUARD;
-		n = ioctl(pagemap, PAGEMAP_SCAN_CALL, arg);
+		n = ioctl(pagemap, (MS_IOCTL_REQUEST)PAGEMAP_SCAN_CALL, arg);
 	}
 	return n;
 }

@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/libc.h"
 #include "target/jail/jail.h"
 #include "target/proc.h"
 
@@ -188,7 +189,7 @@ static bool limit(int resource, rlim_t most)
 {
 	const struct rlimit value = { most, most };
 
-	return setrlimit((__rlimit_resource_t)resource, &value) == 0;
+	return setrlimit((MS_RESOURCE)resource, &value) == 0;
 }
 
 static bool limit_memory(uint64_t new_bytes)

@@ -38,6 +38,10 @@ static void *allocate(void *arg)
 			free(held[slot]);
 			held[slot] = malloc(size);
 		}
+		/* An old link of an allocator's list of free blocks may lead to one that is lost.
+		 */
+		if (held[slot])
+			memset(held[slot], 0, malloc_usable_size(held[slot]));
 	}
 	for (int i = 0; i < SLOTS; i++)
 		free(held[i]);
@@ -80,6 +84,7 @@ static void while_threads_allocate(void)
 
 	for (size_t i = 0; i < PLANTED; i++)
 		hide_new(i, BLOCK);
+	forget(); /* a thread begins with registers of the one that made it */
 	for (size_t i = 0; i < THREADS; i++)
 		EXPECT(!pthread_create(&threads[i], NULL, allocate, (void *)(i + 1)), "no thread");
 	search_for(seconds ? atof(seconds) : DEFAULT_S);
