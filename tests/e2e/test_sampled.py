@@ -19,6 +19,7 @@ SOURCE = (f"-I{support.ROOT}/src", f"-I{support.ROOT}/include", "-pthread")
 VARIANTS = {
     "pie": ("-O2", "-fomit-frame-pointer", "-pie"),
     "fixed": ("-O1", "-fno-omit-frame-pointer", "-no-pie"),
+    "late": ("-O2", "-fomit-frame-pointer", "-pie", "-DLATE_US=200000"),
 }
 WAYS = {"small_leak": ("small", 104), "large_leak": ("large", 30008), "mixed_leak": ("mixed", None)}
 EVERY = 0
