@@ -62,7 +62,7 @@ def check_agent_is_unseen(report, target):
     at = next(address for kind, address, _ in target.facts if kind == "mapping")
     for mapping in report["unreachable_mappings"]:
         begin = int(mapping["address"], 16)
-        assert not begin - 16384 <= at < begin + mapping["size"], mapping
+        assert not begin - 24576 <= at < begin + mapping["size"], mapping
 
 
 @pytest.mark.parametrize("how", HOW)
