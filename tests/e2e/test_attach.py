@@ -30,7 +30,7 @@ SEED = int(os.environ.get("ATTACH_SEED") or time.time())
 
 ATTACHED, NOT_ATTACHED, REFUSED = 0, 1, 3
 STUCK_S = 20
-MODES = ("loops", "single", "forks", "spawns", "threads", "signals", "sleeps")
+MODES = ("loops", "single", "forks", "spawns", "threads", "signals", "routines", "sleeps")
 OTHERS = [suite for suite in support.GLIBC if suite != HOST]
 AGENT_MB = 34
 TEXT_BYTES, SLOTS_AT = 24576, 12288
@@ -204,6 +204,26 @@ def test_python_with_threads():
             support.wait_until(lambda: int(python.ask("\n")) > before, STUCK_S, "it computes")
             detach(python.pid)
         assert python.finish(STUCK_S) == 0
+
+
+def test_two_thousand_threads(notes):
+    """All stand at once; and each counts for itself from then on."""
+    pauses = []
+    with Stormy("many") as target:
+        assert len(support.threads_of(target.pid)) == 2001
+        for _ in range(ROUNDS):
+            said = attach(target.pid, "--sample", 512)
+            pauses.append(float(re.search(r"all ([0-9.]+) ms", said)[1]))
+            target.check()
+            known = memscan("attach", "--status", target.pid).stdout
+            assert int(re.search(r"(\d+) samples", known)[1]) > 0, known
+            said = detach(target.pid)
+            pauses.append(float(re.search(r"all stood ([0-9.]+) ms", said)[1]))
+            target.check()
+        assert agents_of(target.pid) == 0
+        target.end()
+    notes.append(f"2,000 threads: {len(pauses)} pauses, median {sorted(pauses)[len(pauses) // 2]} ms, "
+                 f"longest {max(pauses)} ms")
 
 
 # ---- what the commands say and do ----

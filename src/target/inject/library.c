@@ -206,9 +206,9 @@ static enum ms_status choose(struct search *s, struct candidate **ret, struct ms
 		return MS_OK;
 	if (!find_reached(s, &reached)) {
 		(void)ms_fail(err, MS_E_UNSUPPORTED,
-		              "process %d has a malloc in %s and in %s, and does not show which "
-		              "its calls reach",
-		              s->in->tid, s->allocators[0].text->name, s->libc.text->name);
+		              "process %d has a malloc in %s beside the C library's, and does not "
+		              "show which its calls reach",
+		              s->in->tid, s->allocators[0].text->name);
 		ms_advise(err, "try again when the program has started");
 		return err->status;
 	}

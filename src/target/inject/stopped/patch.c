@@ -36,7 +36,7 @@ static unsigned turn_of(size_t i)
 
 static struct order order_all(void)
 {
-	struct order order;
+	struct order order = { { 0 } };
 	size_t n = 0;
 
 	for (unsigned turn = 0; turn <= 2; turn++)
