@@ -536,6 +536,17 @@ def test_the_parent_of_vfork():
         assert target.finish() == 0
 
 
+def test_a_signal_that_comes_before_it_is_refused():
+    with support.Target([compile_target("vfork_parent")]) as target:
+        support.wait_until(lambda: support.state_of(target.pid) == "D", 5, "it waits for its child")
+        popen, file = start_command([MEMSCAN, "attach", "--timeout", "1", target.pid])
+        time.sleep(0.3)
+        popen.send_signal(signal.SIGTERM)
+        assert "made by vfork" in end_of(popen, file)
+        assert popen.returncode == -signal.SIGTERM
+        assert target.finish() == 0
+
+
 def test_code_that_another_tool_has_changed():
     with Stormy("sleeps") as target:  # nobody calls malloc meanwhile
         at, code = malloc_code(target.pid)

@@ -178,8 +178,12 @@ static int attach(pid_t pid, const struct ms_attach_options *options, struct ms_
 	struct ms_error err;
 
 	ms_ending_hold(&endings);
-	if (ms_attach(&call, arena, &is, &err))
-		return refuse(&err);
+	if (ms_attach(&call, arena, &is, &err)) {
+		int status = refuse(&err);
+
+		ms_ending_allow(&endings);
+		return status;
+	}
 	say_attached(pid, options, &is);
 	if (options->for_ns)
 		return detach_later(pid, options, &endings, arena);
