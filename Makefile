@@ -151,7 +151,7 @@ $(B)/agent/blob: $(AGENT_OBJ) $(AGENT)/flat.lds
 	@! readelf -rW $(AGENT_OBJ) | grep R_X86_64_ | grep -vE 'R_X86_64_(PC32|PLT32) '
 	$(Q)$(LD) -T $(AGENT)/flat.lds --gc-sections -nostdlib -e 0 -o $@.elf $(AGENT_OBJ)
 	@! objdump -d --no-show-raw-insn $@.elf | grep -E '\scall|mm[0-9]' | \
-		grep -vE 'call +3[0-9a-f]{3} |<ms_agent_(before|after)[a-z_]*>$$'
+		grep -vE 'call +[345][0-9a-f]{3} |<ms_agent_(before|after)[a-z_]*>$$'
 	$(Q)$(OBJCOPY) -O binary -j .blob $@.elf $@
 
 # No bytes where there is no agent for the machine.

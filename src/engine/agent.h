@@ -19,7 +19,7 @@
 
 #include "engine/agent_layout.h"
 
-#define MS_AGENT_MAGIC "memscan agent 1"
+#define MS_AGENT_MAGIC "memscan agent 2"
 
 enum {
 	MS_AGENT_RECORDS = 8192,
@@ -57,6 +57,8 @@ struct ms_agent_data {
 	uint64_t n_dropped;
 	uint64_t free_list; /* number plus one; above 32 bits, how often it was changed */
 	uint32_t n_used;    /* records from here on were never used: nothing is to be laid out */
+	/* Aligned blocks up to this alignment are made by malloc(), which counts them; 0: none. */
+	uint64_t passed_on;
 	uint8_t filter[MS_AGENT_FILTER] __attribute__((aligned(MS_AGENT_FILTER_AT)));
 	uint64_t slots[MS_AGENT_SLOTS];
 	struct ms_agent_record records[MS_AGENT_RECORDS];

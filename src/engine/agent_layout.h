@@ -4,9 +4,9 @@
 
 /* What the assembler must know, too, of agent.h and table.h: numbers alone. */
 
-#define MS_AGENT_TEXT_MAGIC "memscan agent x1" /* without an end */
+#define MS_AGENT_TEXT_MAGIC "memscan agent x2" /* without an end */
 
-#define MS_AGENT_TEXT_BYTES 16384
+#define MS_AGENT_TEXT_BYTES 24576
 #define MS_AGENT_SLOTS_AT   12288 /* in the text; in front of it is the blob */
 #define MS_AGENT_SLOT_BYTES 256
 #define MS_AGENT_MOVED_AT   64 /* in a slot */
@@ -15,9 +15,10 @@
 #define MS_AGENT_LEFT        0x80
 #define MS_AGENT_STARTED     0x88
 
-#define MS_AGENT_FILTER_AT   128 /* in the data */
+#define MS_AGENT_PASSED_AT   88 /* in the data */
+#define MS_AGENT_FILTER_AT   128
 #define MS_AGENT_HASH        2654435761
-#define MS_AGENT_HASH_SHIFT  4
+#define MS_AGENT_HASH_SHIFT  3
 #define MS_AGENT_PLACE_SHIFT 19
 
 #endif

@@ -30,9 +30,10 @@ SEED = int(os.environ.get("ATTACH_SEED") or time.time())
 
 ATTACHED, NOT_ATTACHED, REFUSED = 0, 1, 3
 STUCK_S = 20
-MODES = ("loops", "single", "forks", "spawns", "threads", "signals", "sleeps")
+MODES = ("loops", "single", "forks", "spawns", "threads", "signals", "routines", "sleeps")
 OTHERS = [suite for suite in support.GLIBC if suite != HOST]
 AGENT_MB = 34
+TEXT_BYTES, SLOTS_AT = 24576, 12288
 
 
 class Stormy(Process):
@@ -94,12 +95,12 @@ def agents_of(pid):
 def text_of(pid):
     """Where the agent's text is."""
     maps = pathlib.Path(f"/proc/{pid}/maps").read_text()
-    return int(re.search(r"^[0-9a-f]+-([0-9a-f]+) r-xp 00000000 00:00 0 *$", maps, re.M)[1], 16) - 16384
+    return int(re.search(r"^[0-9a-f]+-([0-9a-f]+) r-xp 00000000 00:00 0 *$", maps, re.M)[1], 16) - TEXT_BYTES
 
 
 def table_magic(pid):
     with open(f"/proc/{pid}/mem", "rb", 0) as memory:
-        memory.seek(text_of(pid) + 16384)
+        memory.seek(text_of(pid) + TEXT_BYTES)
         return memory.read(16)
 
 
@@ -205,6 +206,26 @@ def test_python_with_threads():
         assert python.finish(STUCK_S) == 0
 
 
+def test_two_thousand_threads(notes):
+    """All stand at once; and each counts for itself from then on."""
+    pauses = []
+    with Stormy("many") as target:
+        assert len(support.threads_of(target.pid)) == 2001
+        for _ in range(ROUNDS):
+            said = attach(target.pid, "--sample", 512)
+            pauses.append(float(re.search(r"all ([0-9.]+) ms", said)[1]))
+            target.check()
+            known = memscan("attach", "--status", target.pid).stdout
+            assert int(re.search(r"(\d+) samples", known)[1]) > 0, known
+            said = detach(target.pid)
+            pauses.append(float(re.search(r"all stood ([0-9.]+) ms", said)[1]))
+            target.check()
+        assert agents_of(target.pid) == 0
+        target.end()
+    notes.append(f"2,000 threads: {len(pauses)} pauses, median {sorted(pauses)[len(pauses) // 2]} ms, "
+                 f"longest {max(pauses)} ms")
+
+
 # ---- what the commands say and do ----
 
 def test_status_counts_samples():
@@ -226,7 +247,7 @@ def test_a_new_distance_counts_at_once():
         target.check()
         detach(target.pid)
         attach(target.pid, "--sample", 1)
-        assert table_magic(target.pid).startswith(b"memscan agent 1")
+        assert table_magic(target.pid).startswith(b"memscan agent 2")
         target.check()
         said = memscan("attach", "--status", target.pid).stdout
         assert int(re.search(r"(\d+) samples", said)[1]) > 0, said
@@ -473,14 +494,6 @@ def test_another_c_library():
         refused(target.pid, "has not loaded the GNU C library")
 
 
-def test_another_allocator():
-    library = pathlib.Path("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2")
-    if not library.exists():
-        pytest.skip("jemalloc is not installed; tools/install-deps check")
-    with Stormy("sleeps", env={"LD_PRELOAD": str(library)}) as target:
-        refused(target.pid, "is not the C library's", "libjemalloc")
-
-
 def test_a_process_that_is_stopped():
     with Stormy("loops") as target:
         os.kill(target.pid, signal.SIGSTOP)
@@ -520,6 +533,17 @@ def test_the_parent_of_vfork():
         support.wait_until(lambda: support.state_of(target.pid) == "D", 5, "it waits for its child")
         said = attach(target.pid, "--timeout", 0.5, status=REFUSED)
         assert "made by vfork" in said and str(target.pid) in said
+        assert target.finish() == 0
+
+
+def test_a_signal_that_comes_before_it_is_refused():
+    with support.Target([compile_target("vfork_parent")]) as target:
+        support.wait_until(lambda: support.state_of(target.pid) == "D", 5, "it waits for its child")
+        popen, file = start_command([MEMSCAN, "attach", "--timeout", "1", target.pid])
+        time.sleep(0.3)
+        popen.send_signal(signal.SIGTERM)
+        assert "made by vfork" in end_of(popen, file)
+        assert popen.returncode == -signal.SIGTERM
         assert target.finish() == 0
 
 
@@ -563,12 +587,12 @@ def test_an_attach_that_was_not_completed():
         attach(target.pid)
         assert agents_of(target.pid) == 1
         text = text_of(target.pid)
-        write_code(target.pid, text + 16384, b"\0")  # the table's magic word
+        write_code(target.pid, text + TEXT_BYTES, b"\0")  # the table's magic word
         assert "attached in part" in memscan("attach", "--status", target.pid).stdout
         attach(target.pid)
         assert "attached:" in memscan("attach", "--status", target.pid).stdout
         write_code(target.pid, at, code)
-        write_code(target.pid, text + 12288 + 255, b"\1")  # behind what stands for malloc
+        write_code(target.pid, text + SLOTS_AT + 255, b"\1")  # behind what stands for malloc
         refused(target.pid, "another memscan version")
         detach(target.pid)
         assert malloc_code(target.pid) == (at, code) and agents_of(target.pid) == 0

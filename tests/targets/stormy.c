@@ -9,6 +9,8 @@
  *	spawns    programs are started by posix_spawn(), which is vfork()
  *	threads   threads with small stacks come and go
  *	signals   a timer's signals come, on a stack of their own every other time
+ *	routines  two threads switch between coroutines, on stacks from malloc and from mmap
+ *	many      2,000 threads allocate now and then
  *	sleeps    nothing happens: the one thread is in poll()
  *	filtered  the same, and the kernel would end it at a call of mmap()
  *	naps      as single; when a byte comes a signal's handler waits for another, says NAP
@@ -32,13 +34,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 enum { LIVE = 64, THREADS = 4, SMALL_STACK = 16384 + 4096, BEAT_MS = 20, CHILD_ROUNDS = 300 };
+enum { ROUTINES = 8, ROUTINE_STACK = 32768, MANY = 2000, MOST_NAP_US = 1000000 };
 
 extern char **environ;
 static atomic_ulong rounds, storms;
@@ -287,6 +292,86 @@ static void start(void *(*body)(void *), void *arg)
 		wrong("pthread_create()");
 }
 
+/* ---- coroutines ---- */
+
+struct routine {
+	ucontext_t own, caller;
+	struct block live[LIVE];
+	uint64_t state;
+};
+
+/* Its blocks live on while others run, whose stacks may be such blocks. */
+static void routine(unsigned low, unsigned high)
+{
+	struct routine *r = (struct routine *)((uintptr_t)high << 32 | low);
+
+	for (;;) {
+		uint64_t random = next_random(&r->state);
+
+		replace(&r->live[random % LIVE], (unsigned)(random >> 6) % 12,
+		        1 + (random >> 12) % 700);
+		atomic_fetch_add_explicit(&rounds, 1, memory_order_relaxed);
+		if (swapcontext(&r->own, &r->caller))
+			wrong("swapcontext()");
+	}
+}
+
+static void make_routine(struct routine *r, unsigned i)
+{
+	uintptr_t at = (uintptr_t)r;
+	void *stack = i % 2 ? malloc(ROUTINE_STACK)
+	                    : mmap(NULL, ROUTINE_STACK, PROT_READ | PROT_WRITE,
+	                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (!stack || stack == MAP_FAILED || getcontext(&r->own))
+		wrong("a coroutine's stack");
+	r->state = i;
+	r->own.uc_stack = (stack_t){ .ss_sp = stack, .ss_size = ROUTINE_STACK };
+	makecontext(&r->own, (void (*)(void))routine, 2, (unsigned)at, (unsigned)(at >> 32));
+}
+
+static void *switch_about(void *arg)
+{
+	struct routine *all = calloc(ROUTINES, sizeof(*all));
+	uint64_t state = (uintptr_t)arg;
+
+	for (unsigned i = 0; i < ROUTINES; i++)
+		make_routine(&all[i], i);
+	for (;; atomic_fetch_add(&storms, 1)) {
+		struct routine *r = &all[next_random(&state) % ROUTINES];
+
+		if (swapcontext(&r->caller, &r->own))
+			wrong("swapcontext()");
+	}
+	return NULL;
+}
+
+/* ---- threads that live on ---- */
+
+static void *now_and_then(void *arg)
+{
+	uint64_t state = (uintptr_t)arg;
+
+	for (;;) {
+		allocate(state, 5);
+		usleep((useconds_t)(next_random(&state) % MOST_NAP_US));
+	}
+	return NULL;
+}
+
+static void start_many(void)
+{
+	pthread_attr_t small;
+	pthread_t thread;
+
+	pthread_attr_init(&small);
+	pthread_attr_setstacksize(&small, 4 * SMALL_STACK);
+	for (uintptr_t i = 0; i < MANY; i++)
+		if (pthread_create(&thread, &small, now_and_then, (void *)i))
+			wrong("pthread_create()");
+	pthread_attr_destroy(&small);
+}
+
 /* Beat until the input ends. The main thread allocates, too, unless it is to sleep. */
 static void beat(const char *mode)
 {
@@ -321,6 +406,11 @@ int main(int argc, char **argv)
 		start(storm, argv[1]);
 	if (!strcmp(mode, "forks") || !strcmp(mode, "threads") || !strcmp(mode, "spawns"))
 		start(loop, (void *)1);
+	if (!strcmp(mode, "routines"))
+		for (uintptr_t i = 1; i <= THREADS / 2; i++)
+			start(switch_about, (void *)i);
+	if (!strcmp(mode, "many"))
+		start_many();
 	if (!strcmp(mode, "signals"))
 		start_signals();
 	puts("READY");

@@ -161,7 +161,7 @@ static void expect_sample(const struct row *row, const struct state *before)
 static void try_row(const struct row *row, bool sampled)
 {
 	struct state state, before;
-	void *functions[MS_AGENT_N];
+	void *functions[MS_AGENT_OF_GLIBC];
 	uint64_t arguments[3];
 
 	memcpy(functions, &hooks, sizeof(functions));
@@ -256,7 +256,7 @@ static const struct {
 Test(agent_registers, bytes_are_counted_once_to_the_last)
 {
 	enum { LEFT = 10000 };
-	void *functions[MS_AGENT_N];
+	void *functions[MS_AGENT_OF_GLIBC];
 
 	put(1);
 	memcpy(functions, &hooks, sizeof(functions));

@@ -55,6 +55,28 @@ static size_t n_free(struct ms_agent_data *data)
 	return n;
 }
 
+/* jemalloc's and tcmalloc's are, when they are of so many bytes. */
+Test(agent_table, tells_blocks_apart_that_lie_eight_bytes_apart)
+{
+	struct ms_agent_data *data = table();
+
+	cr_assert(add(data, BASE + 8));
+	cr_expect_not(drop(data, BASE), "its neighbour was freed");
+	cr_assert(add(data, BASE));
+	cr_expect_eq(n_live(data), 2);
+	cr_expect(drop(data, BASE + 8) && drop(data, BASE));
+	cr_expect_eq(n_live(data), 0);
+}
+
+Test(agent_table, keeps_every_bit_of_an_address_and_a_number)
+{
+	const uint64_t highest = UINT64_C(0x7ffffffffff8);
+	const uint64_t slot = ms_agent_slot_of(highest, MS_AGENT_RECORDS - 1);
+
+	cr_expect_eq(ms_agent_block_of(slot), highest);
+	cr_expect_eq(ms_agent_record_of(slot), MS_AGENT_RECORDS - 1);
+}
+
 Test(agent_table, a_block_is_there_until_it_is_taken)
 {
 	struct ms_agent_data *data = table();

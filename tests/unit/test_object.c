@@ -354,9 +354,21 @@ Test(dynamic, ends_a_search_with_the_table)
 	cr_expect_eq(address_of("f"), 0);
 }
 
+Test(dynamic, finds_the_longest_names_of_operators)
+{
+	static const char name[] = "_ZdaPvSt11align_val_tRKSt9nothrow_t";
+
+	draw();
+	draw_hash();
+	memcpy(memory.bytes + STRINGS + 16, name, sizeof(name));
+	symbols[2].st_name = 16;
+	cr_expect_eq(address_of(name), BASE + CODE + 2 * 16);
+}
+
 Test(dynamic, has_no_name_that_is_longer_than_is_looked_for)
 {
-	static const char name[] = "a_name_that_is_longer_than_is_looked_for";
+	static const char name[] = "a_name_that_is_longer_than_is_looked_for,_"
+				   "which_is_longer_than_C_plus_plus_has";
 
 	draw();
 	memcpy(memory.bytes + STRINGS + 16, name, sizeof(name));

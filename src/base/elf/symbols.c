@@ -8,7 +8,7 @@
 enum {
 	MAX_CHAIN = 1 << 12, /* symbols in one bucket */
 	MAX_IMPORTS = 1 << 16,
-	MAX_NAME = 32,
+	MAX_NAME = 64,
 };
 
 /* A table for GNU's hash, in front of bloom filter, buckets and chains. */

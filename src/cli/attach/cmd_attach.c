@@ -45,10 +45,13 @@ static void say_left_out(const struct ms_attached *is)
 		ms_tell("%s has a malloc in front of the C library's: of its blocks those are sampled "
 		        "that it passes on",
 		        is->functions.in_front);
+	if (is->functions.beside)
+		ms_tell("no call of the program reaches malloc of %s: its blocks are not sampled",
+		        is->functions.beside);
 	for (size_t i = 0; i < MS_AGENT_N; i++) {
 		const struct ms_malloc_function *function = &is->functions.at[i];
 
-		if (!function->found && !function->is_other_name)
+		if (!function->found && !function->is_other_name && !function->is_absent)
 			ms_tell("%s is not sampled: %s",
 			        ms_function_name((enum ms_agent_function)i), function->left_out);
 	}
@@ -60,9 +63,9 @@ static void say_attached(pid_t pid, const struct ms_attach_options *options,
 	if (options->quiet)
 		return;
 	say_left_out(is);
-	(void)printf("process %d is attached: 1 sample in %" PRIu64 " bytes, %u functions of glibc "
+	(void)printf("process %d is attached: 1 sample in %" PRIu64 " bytes, %u functions of "
 	             "%s; one thread stood %.2f ms, all %.2f ms\n",
-	             pid, options->sample, is->n_diverted, is->functions.version,
+	             pid, options->sample, is->n_diverted, is->functions.name,
 	             (double)is->map_ns / 1e6, (double)is->pause_ns / 1e6);
 }
 
@@ -99,10 +102,10 @@ static void say_status(pid_t pid, const struct ms_attached *is)
 		return;
 	}
 	(void)printf("process %d is attached%s: 1 sample in %" PRIu64 " bytes, %u of %u functions "
-	             "of glibc %s\n%" PRIu64 " samples, %" PRIu64 " of them live, %" PRIu64
+	             "of %s\n%" PRIu64 " samples, %" PRIu64 " of them live, %" PRIu64
 	             " dropped for want of room\n",
 	             pid, is->n_diverted < is->n_functions || !is->is_open ? " in part" : "",
-	             is->interval, is->n_diverted, is->n_functions, is->functions.version,
+	             is->interval, is->n_diverted, is->n_functions, is->functions.name,
 	             is->n_samples, is->n_live, is->n_dropped);
 }
 
@@ -175,8 +178,12 @@ static int attach(pid_t pid, const struct ms_attach_options *options, struct ms_
 	struct ms_error err;
 
 	ms_ending_hold(&endings);
-	if (ms_attach(&call, arena, &is, &err))
-		return refuse(&err);
+	if (ms_attach(&call, arena, &is, &err)) {
+		int status = refuse(&err);
+
+		ms_ending_allow(&endings);
+		return status;
+	}
 	say_attached(pid, options, &is);
 	if (options->for_ns)
 		return detach_later(pid, options, &endings, arena);

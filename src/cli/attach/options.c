@@ -18,7 +18,8 @@ static const char attach_usage[] =
 static const char attach_notes[] =
 	"SAMPLE bytes lie between two samples in the mean: a block of so many bytes is sampled\n"
 	"with a probability of 63 %, a larger one nearly always, a smaller one more seldom.\n"
-	"Programs of x86-64 that load the GNU C library 2.31 to 2.43 can be attached.\n"
+	"Programs of x86-64 that load the GNU C library 2.31 to 2.43 can be attached, also when\n"
+	"their malloc is that of a library of jemalloc or gperftools' tcmalloc.\n"
 	"\n"
 	"Exit status: 0 attached (with --for: and detached), 1 not attached (--status),\n"
 	"2 usage error, 3 refused (stderr says why and what to do), 4 the answer could not be\n"

@@ -76,6 +76,14 @@ bool ms_image_is_program(struct ms_image *image)
 	return ms_object_is_program((struct ms_reader){ read_image, image }, &image->object);
 }
 
+ms_addr ms_image_debug(struct ms_image *image)
+{
+	const struct ms_reader from = { read_image, image };
+	const struct ms_object *object = &image->object;
+
+	return object->dynamic ? ms_dynamic_read(from, object->dynamic, object->bias).debug : 0;
+}
+
 bool ms_image_needs_others(struct ms_image *image)
 {
 	const struct ms_reader from = { read_image, image };

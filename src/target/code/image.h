@@ -37,6 +37,9 @@ bool ms_image_has_allocator(struct ms_image *image);
 /* Whether it is a program that is linked dynamically. */
 bool ms_image_is_program(struct ms_image *image);
 
+/* What the loader shows debuggers (struct r_debug), by the program's dynamic section; or 0. */
+ms_addr ms_image_debug(struct ms_image *image);
+
 /* Whether the image needs other libraries. */
 bool ms_image_needs_others(struct ms_image *image);
 

@@ -223,6 +223,7 @@ static enum ms_status make_table(struct ms_attaching *a, struct ms_error *err)
 	memcpy(table->magic, MS_AGENT_MAGIC, sizeof(table->magic));
 	table->interval = a->call->interval;
 	table->random = ms_now_ns();
+	table->passed_on = a->functions->passed_on;
 	ms_vec_for_each (map, &a->maps) {
 		if (strcmp(map->name, "[stack]") != 0)
 			continue;
@@ -252,7 +253,7 @@ static enum ms_status share(struct ms_attaching *a, struct ms_error *err)
 		return ms_fail(err, MS_E_GONE, "process %d ended", pid);
 	a->shared->program = stat.program;
 	a->shared->clone_wanted = true; /* that is: threads are not led out of malloc */
-	a->shared->libc_code[a->shared->n_libc_code++] = a->functions->text;
+	a->shared->libc_code[a->shared->n_libc_code++] = a->functions->libc_text;
 	ms_gadgets_find(pid, a->shared, a->arena);
 	return MS_OK;
 }
@@ -305,7 +306,7 @@ static enum ms_status choose_place(struct ms_attaching *a, struct ms_error *err)
 	a->patch.text = ms_gap_find(&a->maps, a->functions->text, LEAST_ADDRESS);
 	if (!a->patch.text) {
 		(void)ms_fail(err, MS_E_UNSUPPORTED,
-		              "process %d has no room for %llu MB within 2 GB of its C library",
+		              "process %d has no room for %llu MB within 2 GB of its malloc",
 		              a->call->pid, (unsigned long long)(ms_gap_bytes() >> 20));
 		ms_advise(err, "start the program with libmalloc_debug instead");
 		return err->status;

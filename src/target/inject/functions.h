@@ -5,7 +5,7 @@
 /*
  * The functions of malloc in a running process, and where in each a jump can be put.
  *
- * They are found by the C library's own table of symbols, in the process's memory. What stood
+ * They are found by the library's own table of symbols, in the process's memory. What stood
  * there before anyone changed it is what the library's file has: that is read, too, and what
  * differs is another tool's.
  */
@@ -16,41 +16,41 @@
 #include "base/status.h"
 #include "engine/source.h"
 #include "target/inject/agent/agent.h"
+#include "target/inject/library.h"
 #include "target/inject/place.h"
 
 struct ms_malloc_function {
 	bool found;           /* it has a place; as others, it may be diverted already */
-	bool is_other_name;   /* of one that has a place: nothing is lost */
+	bool is_other_name;   /* of one that has a place, or it calls one: nothing is lost */
+	bool is_absent;       /* the library does not have it */
 	const char *left_out; /* why it has none */
 	struct ms_place place;
 };
 
 struct ms_malloc_functions {
-	const char *file;     /* the C library's, as the memory map has it */
+	const char *file;     /* the library's, as the memory map has it */
 	const char *in_front; /* that of a malloc which may pass calls on; NULL: there is none */
-	char version[16];     /* "2.36" */
+	const char *beside;   /* that of an allocator which no call reaches; NULL: there is none */
+	char name[64];        /* "glibc 2.36", "libjemalloc.so.2" */
 	struct ms_range text; /* its instructions */
+	struct ms_range libc_text;
+	uint64_t passed_on; /* struct ms_agent_data */
 	struct ms_malloc_function at[MS_AGENT_N];
 };
 
-/* What the C library calls it. */
+/* What its library calls it. */
 const char *ms_function_name(enum ms_agent_function function);
 
-/* Where they are looked for: in a process, which runs. */
-struct ms_malloc_functions_in {
-	pid_t tid;                      /* a thread of it */
-	int mem_fd;                     /* /proc/tid/mem, to read */
-	const struct ms_mappings *maps; /* of the process */
-};
+/* Whether it may free a block. */
+bool ms_function_releases(enum ms_agent_function function);
 
 /*
  * Find them.
  *
  * @ret: its names are those of the maps
  *
- * Returns MS_E_UNSUPPORTED, with what to do, when no C library of GNU's is there, one of another
- * version than those that are known, two of them, or another allocator; when malloc, free or
- * realloc has no place.
+ * Returns what ms_malloc_library_find() does; MS_E_UNSUPPORTED, with what to do, when malloc or
+ * one that may free a block has no place.
  */
 ms_must_check enum ms_status ms_malloc_functions_find(const struct ms_malloc_functions_in *in,
                                                       struct ms_arena *arena,

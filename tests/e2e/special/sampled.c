@@ -14,6 +14,7 @@
 #include "../../targets/truth.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -31,6 +32,7 @@ static struct ms_agent_data *table;
 static __thread uint64_t left_bytes;
 static __thread uint64_t stack_end;
 static __thread bool started;
+static sem_t worked; /* of threads that live on; its first value is 0 */
 
 /* What sampled_malloc() pushes: the caller's registers. */
 struct call {
@@ -178,9 +180,14 @@ static void *work(void *unused)
 	return unused;
 }
 
+/* It lives on, and may come to its work late; until it has done it nothing is said. */
 static void *wait_for_ever(void *unused)
 {
+#ifdef LATE_US
+	(void)usleep(LATE_US);
+#endif
 	(void)work(unused);
+	(void)sem_post(&worked);
 	for (;;)
 		pause();
 }
@@ -198,6 +205,9 @@ static void start(unsigned threads)
 			(void)pthread_join(thread, NULL);
 	}
 	(void)work(NULL);
+	for (unsigned i = 2; i < threads; i += 2)
+		while (sem_wait(&worked) != 0)
+			continue;
 }
 
 int main(int argc, char **argv)

@@ -9,12 +9,12 @@
  *	       12288  a slot for each function, written by memscan:
  *	              +0   glue: undoes the instruction that stays, jumps to the hook
  *	              +64  the moved code (ms_place_move)
- *	       16384
+ *	       24576
  *	data          struct ms_agent_data
  *
  * The blob knows text and data by their distance, so it runs wherever both lie. It was
- * made for the C library of GNU on x86-64: it has two words of a thread's control block,
- * at %fs:0x80, which no version from 2.26 to 2.43 uses.
+ * made for the C library of GNU on x86-64, whoever has malloc: it has two words of a
+ * thread's control block, at %fs:0x80, which no version from 2.26 to 2.43 uses.
  *
  * A hook's fast path counts bytes down, or asks the filter, and jumps to the moved code:
  *
@@ -35,9 +35,13 @@
 #include "target/inject/agent/table.h"
 
 /*
- * Who leads to whom, in the C library: so free() and realloc() have to be diverted, or
+ * In the C library one leads to the other: so free() and realloc() have to be diverted, or
  * blocks stay known that are freed; and with realloc(), malloc()'s slot is in use. Two
  * of them can be one function: it is diverted once, as the first.
+ *
+ * From mallocx on they are other allocators'. The operators are C++'s: those that make blocks
+ * call malloc or memalign instead of what they stand in front of, so that no exception has to
+ * find its way through the agent.
  */
 enum ms_agent_function {
 	MS_AGENT_MALLOC,
@@ -49,6 +53,34 @@ enum ms_agent_function {
 	MS_AGENT_POSIX_MEMALIGN,
 	MS_AGENT_VALLOC,
 	MS_AGENT_PVALLOC,
+	MS_AGENT_OF_GLIBC,
+	MS_AGENT_MALLOCX = MS_AGENT_OF_GLIBC,
+	MS_AGENT_RALLOCX,
+	MS_AGENT_DALLOCX,
+	MS_AGENT_SDALLOCX,
+	MS_AGENT_CFREE,
+	MS_AGENT_FREE_SIZED,
+	MS_AGENT_FREE_ALIGNED_SIZED,
+	MS_AGENT_NEW,
+	MS_AGENT_NEW_ARRAY,
+	MS_AGENT_NEW_NOTHROW,
+	MS_AGENT_NEW_ARRAY_NOTHROW,
+	MS_AGENT_NEW_ALIGNED,
+	MS_AGENT_NEW_ARRAY_ALIGNED,
+	MS_AGENT_NEW_ALIGNED_NOTHROW,
+	MS_AGENT_NEW_ARRAY_ALIGNED_NOTHROW,
+	MS_AGENT_DELETE,
+	MS_AGENT_DELETE_ARRAY,
+	MS_AGENT_DELETE_NOTHROW,
+	MS_AGENT_DELETE_ARRAY_NOTHROW,
+	MS_AGENT_DELETE_SIZED,
+	MS_AGENT_DELETE_ARRAY_SIZED,
+	MS_AGENT_DELETE_ALIGNED,
+	MS_AGENT_DELETE_ARRAY_ALIGNED,
+	MS_AGENT_DELETE_ALIGNED_NOTHROW,
+	MS_AGENT_DELETE_ARRAY_ALIGNED_NOTHROW,
+	MS_AGENT_DELETE_SIZED_ALIGNED,
+	MS_AGENT_DELETE_ARRAY_SIZED_ALIGNED,
 	MS_AGENT_N,
 };
 

@@ -23,10 +23,29 @@ enum {
 static const uint64_t most_count = UINT64_C(1) << 40;
 
 /* The order in which jumps are put in; they are taken out from the end. */
-static const uint8_t order[] = { MS_AGENT_FREE,     MS_AGENT_REALLOC,       MS_AGENT_CALLOC,
-	                         MS_AGENT_MEMALIGN, MS_AGENT_ALIGNED_ALLOC, MS_AGENT_POSIX_MEMALIGN,
-	                         MS_AGENT_VALLOC,   MS_AGENT_PVALLOC,       MS_AGENT_MALLOC };
-static_assert(sizeof(order) == MS_AGENT_N, "each once");
+struct order {
+	uint8_t at[MS_AGENT_N];
+};
+
+static unsigned turn_of(size_t i)
+{
+	if (i == MS_AGENT_MALLOC)
+		return 2;
+	return ms_function_releases((enum ms_agent_function)i) ? 0 : 1;
+}
+
+static struct order order_all(void)
+{
+	struct order order = { { 0 } };
+	size_t n = 0;
+
+	for (unsigned turn = 0; turn <= 2; turn++)
+		for (size_t i = 0; i < MS_AGENT_N; i++)
+			if (turn_of(i) == turn)
+				order.at[n++] = (uint8_t)i;
+	assert(n == MS_AGENT_N);
+	return order;
+}
 
 static ms_addr slot_of(const struct ms_patch *patch, size_t i)
 {
@@ -94,7 +113,7 @@ struct ms_patch_state ms_patch_look(const struct ms_patch *patch)
 		window = window_of(patch, i);
 		state.n_found++;
 		state.n_ours += window == MS_WINDOW_OURS;
-		if ((i == MS_AGENT_FREE || i == MS_AGENT_REALLOC) && window != MS_WINDOW_OURS)
+		if (ms_function_releases((enum ms_agent_function)i) && window != MS_WINDOW_OURS)
 			state.frees = false;
 		if (window == MS_WINDOW_FOREIGN && !state.foreign)
 			state.foreign = ms_function_name((enum ms_agent_function)i);
@@ -329,6 +348,7 @@ enum ms_status ms_patch_divert(const struct ms_patch *patch, const struct ms_fre
                                struct ms_error *err)
 {
 	pid_t tid = frozen->shared->threads[0].tid;
+	const struct order order = order_all();
 	struct ms_range inside[MS_AGENT_N];
 	pid_t back = ms_words_find(frozen->shared, inside, insides(patch, inside));
 
@@ -341,8 +361,8 @@ enum ms_status ms_patch_divert(const struct ms_patch *patch, const struct ms_fre
 	/* First: the moved code does the same, jump or no jump. */
 	if (!lead(patch, frozen, moved_pc))
 		return ms_fail(err, MS_E_GONE, "a thread of process %d was killed", patch->pid);
-	for (size_t k = 0; k < sizeof(order); k++) {
-		size_t i = order[k];
+	for (size_t k = 0; k < MS_AGENT_N; k++) {
+		size_t i = order.at[k];
 		const struct ms_place *place = &patch->functions->at[i].place;
 		uint8_t jump[MS_JUMP];
 
@@ -391,9 +411,10 @@ enum ms_status ms_patch_restore(const struct ms_patch *patch, const struct ms_fr
                                 struct ms_error *err)
 {
 	pid_t tid = frozen->shared->threads[0].tid;
+	const struct order order = order_all();
 
-	for (size_t k = sizeof(order); k-- > 0;) {
-		size_t i = order[k];
+	for (size_t k = MS_AGENT_N; k-- > 0;) {
+		size_t i = order.at[k];
 		const struct ms_place *place = &patch->functions->at[i].place;
 
 		if (!patch->functions->at[i].found || window_of(patch, i) != MS_WINDOW_OURS)

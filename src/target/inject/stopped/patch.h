@@ -6,8 +6,8 @@
  * Putting the jumps in, and taking them out, while every thread stands.
  *
  * Each jump is written by one write that nobody can break off, and between any two of them
- * the program is correct: who is killed in between leaves some functions diverted. free and
- * realloc are diverted before the functions that make blocks, and given back after them, so
+ * the program is correct: who is killed in between leaves some functions diverted. What may
+ * free a block is diverted before the functions that make blocks, and given back after them, so
  * that no block that was sampled is freed unseen.
  */
 
@@ -33,7 +33,7 @@ ms_must_check enum ms_status ms_patch_prepare(struct ms_patch *patch, struct ms_
 struct ms_patch_state {
 	unsigned n_found; /* that have a place */
 	unsigned n_ours;
-	bool frees;          /* free and realloc are among these */
+	bool frees;          /* what may free a block is among these */
 	const char *foreign; /* the first that someone else has changed; NULL: none */
 };
 struct ms_patch_state ms_patch_look(const struct ms_patch *patch);

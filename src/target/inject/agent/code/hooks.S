@@ -8,7 +8,7 @@
 #include "engine/agent_layout.h"
 
 /* enum ms_agent_function */
-	.set	n_functions, 9
+	.set	n_functions, 36
 	.set	at_malloc, 0
 	.set	at_free, 1
 	.set	at_calloc, 2
@@ -18,6 +18,33 @@
 	.set	at_posix_memalign, 6
 	.set	at_valloc, 7
 	.set	at_pvalloc, 8
+	.set	at_mallocx, 9
+	.set	at_rallocx, 10
+	.set	at_dallocx, 11
+	.set	at_sdallocx, 12
+	.set	at_cfree, 13
+	.set	at_free_sized, 14
+	.set	at_free_aligned_sized, 15
+	.set	at_new, 16
+	.set	at_new_array, 17
+	.set	at_new_nothrow, 18
+	.set	at_new_array_nothrow, 19
+	.set	at_new_aligned, 20
+	.set	at_new_array_aligned, 21
+	.set	at_new_aligned_nothrow, 22
+	.set	at_new_array_aligned_nothrow, 23
+	.set	at_delete, 24
+	.set	at_delete_array, 25
+	.set	at_delete_nothrow, 26
+	.set	at_delete_array_nothrow, 27
+	.set	at_delete_sized, 28
+	.set	at_delete_array_sized, 29
+	.set	at_delete_aligned, 30
+	.set	at_delete_array_aligned, 31
+	.set	at_delete_aligned_nothrow, 32
+	.set	at_delete_array_aligned_nothrow, 33
+	.set	at_delete_sized_aligned, 34
+	.set	at_delete_array_sized_aligned, 35
 
 #define LEFT %fs:MS_AGENT_LEFT
 
@@ -34,6 +61,33 @@ head:
 	.long	hook_posix_memalign - head, end_posix_memalign - head
 	.long	hook_valloc - head, end_valloc - head
 	.long	hook_pvalloc - head, end_pvalloc - head
+	.long	hook_mallocx - head, end_mallocx - head
+	.long	hook_rallocx - head, end_rallocx - head
+	.long	hook_dallocx - head, end_dallocx - head
+	.long	hook_sdallocx - head, end_sdallocx - head
+	.long	hook_cfree - head, end_cfree - head
+	.long	hook_free_sized - head, end_free_sized - head
+	.long	hook_free_aligned_sized - head, end_free_aligned_sized - head
+	.long	hook_new - head, end_new - head
+	.long	hook_new_array - head, end_new_array - head
+	.long	hook_new_nothrow - head, end_new_nothrow - head
+	.long	hook_new_array_nothrow - head, end_new_array_nothrow - head
+	.long	hook_new_aligned - head, end_new_aligned - head
+	.long	hook_new_array_aligned - head, end_new_array_aligned - head
+	.long	hook_new_aligned_nothrow - head, end_new_aligned_nothrow - head
+	.long	hook_new_array_aligned_nothrow - head, end_new_array_aligned_nothrow - head
+	.long	hook_delete - head, end_delete - head
+	.long	hook_delete_array - head, end_delete_array - head
+	.long	hook_delete_nothrow - head, end_delete_nothrow - head
+	.long	hook_delete_array_nothrow - head, end_delete_array_nothrow - head
+	.long	hook_delete_sized - head, end_delete_sized - head
+	.long	hook_delete_array_sized - head, end_delete_array_sized - head
+	.long	hook_delete_aligned - head, end_delete_aligned - head
+	.long	hook_delete_array_aligned - head, end_delete_array_aligned - head
+	.long	hook_delete_aligned_nothrow - head, end_delete_aligned_nothrow - head
+	.long	hook_delete_array_aligned_nothrow - head, end_delete_array_aligned_nothrow - head
+	.long	hook_delete_sized_aligned - head, end_delete_sized_aligned - head
+	.long	hook_delete_array_sized_aligned - head, end_delete_array_sized_aligned - head
 
 /* The function itself. */
 	.macro	moved instruction, name
@@ -53,8 +107,14 @@ head:
 	movq	$0, LEFT
 	.endm
 
-/* The size is in %rax. The stack is struct call of slow.c, and is aligned for calls. */
-	.macro	slow name, before=ms_agent_before, after=ms_agent_after
+/*
+ * The size is in %rax. The stack is struct call of slow.c, and is aligned for calls.
+ *
+ * throws: the function may end by an exception, which no one could lead through here. So
+ * another makes the block, as malloc; where that fails, the function itself does what it
+ * does then, and nothing of ours is on the stack.
+ */
+	.macro	slow name, before=ms_agent_before, after=ms_agent_after, throws=0, swapped=0
 	pushq	$-1
 	pushq	%rax
 	pushq	%rdx
@@ -72,14 +132,32 @@ head:
 	movq	48(%rsp), %rdi
 	movq	56(%rsp), %rsi
 	movq	64(%rsp), %rdx
+	.if \swapped
+	xchgq	%rdi, %rsi
+	moved	call, memalign
+	.elseif \throws
+	moved	call, malloc
+	.else
 	moved	call, \name
+	.endif
 	wipe
 	movq	%rsp, %rdi
 	movq	%rax, %rsi
 	call	\after
 	wipe
+	.if \throws
+	testq	%rax, %rax
+	jz	9f
+	.endif
 	addq	$88, %rsp
 	ret
+	.if \throws
+9:	movq	48(%rsp), %rdi
+	movq	56(%rsp), %rsi
+	movq	64(%rsp), %rdx
+	addq	$88, %rsp
+	moved	jmp, \name
+	.endif
 	.endm
 
 /* %rcx + %rax is the block's place in the filter. */
@@ -101,18 +179,27 @@ end_malloc:
 	movq	%rdi, %rax
 	slow	malloc
 
+/* The block is the first argument; there are two more at most. */
+	.macro	freeing name
 	.balign	16
-hook_free:
+hook_\name:
 	find_place %rdi
 	cmpb	$0, (%rcx,%rax)
 	jne	1f
-	moved	jmp, free
-end_free:
+	moved	jmp, \name
+end_\name:
 1:	pushq	%rdi
+	pushq	%rsi
+	pushq	%rdx
 	call	ms_agent_before_free
 	wipe
+	popq	%rdx
+	popq	%rsi
 	popq	%rdi
-	moved	jmp, free
+	moved	jmp, \name
+	.endm
+
+	freeing	free
 
 /* What overflows fails: it has no bytes. */
 	.balign	16
@@ -145,11 +232,11 @@ end_realloc:
 2:	movq	%rsi, %rax
 	slow	realloc, before=ms_agent_before_realloc, after=ms_agent_after_realloc
 
-/* As malloc's blocks are aligned: the C library calls malloc for it, which counts it. */
+/* As malloc's blocks are aligned: the C library calls malloc for it, which counts it; no other. */
 	.macro	aligned name, alignment, size, after=ms_agent_after
 	.balign	16
 hook_\name:
-	cmpq	$16, \alignment
+	cmpq	(ms_agent_here + MS_AGENT_PASSED_AT)(%rip), \alignment
 	jbe	2f
 	subq	\size, LEFT
 	jb	1f
@@ -164,7 +251,7 @@ end_\name:
 	aligned	aligned_alloc, %rdi, %rsi
 	aligned	posix_memalign, %rsi, %rdx, ms_agent_after_posix_memalign
 
-	.macro	of_pages name
+	.macro	of_size name, throws=0, swapped=0
 	.balign	16
 hook_\name:
 	subq	%rdi, LEFT
@@ -173,10 +260,56 @@ hook_\name:
 end_\name:
 1:	due
 	movq	%rdi, %rax
-	slow	\name
+	slow	\name, throws=\throws, swapped=\swapped
 	.endm
 
-	of_pages valloc
-	of_pages pvalloc
+	of_size	valloc
+	of_size	pvalloc
+
+/* ---- what other allocators export ---- */
+
+	of_size	mallocx
+
+/* Unlike realloc's, its block is one. */
+	.balign	16
+hook_rallocx:
+	find_place %rdi
+	cmpb	$0, (%rcx,%rax)
+	jne	2f
+	subq	%rsi, LEFT
+	jb	1f
+	moved	jmp, rallocx
+end_rallocx:
+1:	due
+2:	movq	%rsi, %rax
+	slow	rallocx, before=ms_agent_before_realloc, after=ms_agent_after_realloc
+
+	freeing	dallocx
+	freeing	sdallocx
+	freeing	cfree
+	freeing	free_sized
+	freeing	free_aligned_sized
+
+/* Operators of C++. */
+	of_size	new, throws=1
+	of_size	new_array, throws=1
+	of_size	new_nothrow, throws=1
+	of_size	new_array_nothrow, throws=1
+	of_size	new_aligned, throws=1, swapped=1
+	of_size	new_array_aligned, throws=1, swapped=1
+	of_size	new_aligned_nothrow, throws=1, swapped=1
+	of_size	new_array_aligned_nothrow, throws=1, swapped=1
+	freeing	delete
+	freeing	delete_array
+	freeing	delete_nothrow
+	freeing	delete_array_nothrow
+	freeing	delete_sized
+	freeing	delete_array_sized
+	freeing	delete_aligned
+	freeing	delete_array_aligned
+	freeing	delete_aligned_nothrow
+	freeing	delete_array_aligned_nothrow
+	freeing	delete_sized_aligned
+	freeing	delete_array_sized_aligned
 
 	.section .note.GNU-stack, "", @progbits

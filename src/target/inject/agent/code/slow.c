@@ -18,6 +18,7 @@ enum { PAGE = 4096 };
 extern struct ms_agent_data ms_agent_here __attribute__((visibility("hidden")));
 
 static_assert(offsetof(struct ms_agent_data, filter) == MS_AGENT_FILTER_AT, "as hooks.S knows it");
+static_assert(offsetof(struct ms_agent_data, passed_on) == MS_AGENT_PASSED_AT, "and this");
 
 /* On the stack, as hooks.S puts it there, right below the return address. */
 struct call {

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "target/inject/library.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/page.h"
+#include "target/maps.h"
+#include "target/proc.h"
+
+enum {
+	MOST_TEXT = 64 << 20,
+	MOST_ALLOCATORS = 8,
+	MOST_LINKS = 1 << 14,
+	VERSION_CODE = 16,
+	MAJOR = 2,
+	/* glibc's versions whose thread control block is known: fs:0x80 is nobody's. */
+	OLDEST = 31,
+	NEWEST = 43,
+};
+
+/* An object of the process that has a malloc. */
+struct candidate {
+	const struct ms_mapping *text;
+	struct ms_image image;
+};
+
+/* What is looked through. */
+struct search {
+	const struct ms_malloc_functions_in *in;
+	struct ms_arena *arena;
+	struct candidate libc; /* text is NULL until it is found */
+	struct candidate allocators[MOST_ALLOCATORS];
+	size_t n_allocators;
+	ms_addr debug; /* what the loader shows debuggers */
+	struct ms_malloc_library *ret;
+};
+
+/* ---- what the process has loaded ---- */
+
+static bool is_libc(struct ms_image *image)
+{
+	ms_addr malloc_at, info_at, version_at;
+
+	return ms_image_find(image, "malloc", &malloc_at) &&
+	       ms_image_find(image, "malloc_info", &info_at) &&
+	       ms_image_find(image, "gnu_get_libc_version", &version_at);
+}
+
+static enum ms_status fail_none(pid_t tid, struct ms_error *err)
+{
+	(void)ms_fail(err, MS_E_UNSUPPORTED,
+	              "process %d has not loaded the GNU C library (it is linked statically, or "
+	              "uses another)",
+	              tid);
+	ms_advise(err, "attach takes programs that load glibc 2.31 to 2.43; others can be scanned "
+	               "without stacks, or started with libmalloc_debug");
+	return err->status;
+}
+
+static enum ms_status take_libc(struct search *s, const struct candidate *found,
+                                struct ms_error *err)
+{
+	if (!s->libc.text || s->libc.image.object.span.begin == found->image.object.span.begin) {
+		s->libc = *found;
+		return MS_OK;
+	}
+	(void)ms_fail(err, MS_E_UNSUPPORTED, "process %d has loaded two C libraries, %s and %s",
+	              s->in->tid, s->libc.text->name, found->text->name);
+	ms_advise(err, "a program that loads one by dlmopen() cannot be attached: start it "
+	               "with libmalloc_debug");
+	return err->status;
+}
+
+static enum ms_status take_allocator(struct search *s, const struct candidate *found,
+                                     struct ms_error *err)
+{
+	for (size_t i = 0; i < s->n_allocators; i++)
+		if (s->allocators[i].image.object.span.begin == found->image.object.span.begin)
+			return MS_OK;
+	if (s->n_allocators < MOST_ALLOCATORS) {
+		s->allocators[s->n_allocators++] = *found;
+		return MS_OK;
+	}
+	(void)ms_fail(err, MS_E_UNSUPPORTED, "process %d has loaded more than %d allocators",
+	              s->in->tid, MOST_ALLOCATORS);
+	ms_advise(err, "scan without stacks, or start the program with libmalloc_debug");
+	return err->status;
+}
+
+/* Look at the object whose instructions @map has. */
+static enum ms_status look_at(struct search *s, const struct ms_mapping *map, struct ms_error *err)
+{
+	const struct ms_mapping *head = ms_maps_head(s->in->maps, map);
+	struct candidate found = { .text = map };
+	ms_addr at;
+
+	if (!head || !ms_image_open(s->in->mem_fd, head->range.begin, &found.image))
+		return MS_OK;
+	if (!s->debug)
+		s->debug = ms_image_debug(&found.image);
+	if (ms_image_has_allocator(&found.image))
+		return take_allocator(s, &found, err);
+	if (is_libc(&found.image))
+		return take_libc(s, &found, err);
+	/* The loader has one until the C library is there. */
+	if (!s->ret->in_front && ms_image_find(&found.image, "malloc", &at) &&
+	    !ms_image_find(&found.image, "__tls_get_addr", &at))
+		s->ret->in_front = map->name;
+	return MS_OK;
+}
+
+static enum ms_status look_at_all(struct search *s, struct ms_error *err)
+{
+	const struct ms_mapping *map;
+	enum ms_status st = MS_OK;
+
+	ms_vec_for_each (map, s->in->maps) {
+		if (map->prot & MS_PROT_EXEC && map->inode)
+			st = look_at(s, map, err);
+		if (st)
+			return st;
+	}
+	return s->libc.text ? MS_OK : fail_none(s->in->tid, err);
+}
+
+/* ---- whose malloc calls reach ---- */
+
+/* As <link.h> has them, with addresses in place of pointers. */
+struct debug {
+	int32_t version;
+	int32_t padding;
+	ms_addr map;
+};
+
+struct link {
+	ms_addr bias;
+	ms_addr name;
+	ms_addr dynamic;
+	ms_addr next;
+};
+
+/*
+ * Of the allocators the first in the loader's list, in whose order it looks up symbols, if the C
+ * library comes later; else NULL. What dlopen() loads comes behind. False: there is no list.
+ */
+static bool find_reached(struct search *s, struct candidate **ret)
+{
+	const struct ms_image *image = &s->libc.image;
+	struct debug debug;
+	struct link link;
+	ms_addr at;
+
+	*ret = NULL;
+	if (!s->debug || !ms_image_read(image, s->debug, &debug, sizeof(debug)))
+		return false;
+	at = debug.map;
+	for (size_t n = 0; at && n < MOST_LINKS; n++, at = link.next) {
+		if (!ms_image_read(image, at, &link, sizeof(link)))
+			return false;
+		if (link.dynamic == image->object.dynamic)
+			return true;
+		for (size_t i = 0; i < s->n_allocators; i++)
+			if (link.dynamic == s->allocators[i].image.object.dynamic)
+				*ret = &s->allocators[i];
+		if (*ret)
+			return true;
+	}
+	return false;
+}
+
+/* Source: what libjemalloc.so.2 and libtcmalloc*.so.4 export. */
+static enum ms_status judge(struct search *s, struct candidate *reached, struct ms_error *err)
+{
+	static const char debugs[] = "_ZN25DebugMallocImplementation15VerifyAllMemoryEv";
+	ms_addr at;
+
+	if (ms_image_find(&reached->image, "mallctl", &at)) {
+		s->ret->kind = MS_LIBRARY_JEMALLOC;
+		return MS_OK;
+	}
+	/* That one checks by which function a block was made. */
+	if (ms_image_find(&reached->image, "tc_malloc", &at) &&
+	    !ms_image_find(&reached->image, debugs, &at)) {
+		s->ret->kind = MS_LIBRARY_TCMALLOC;
+		return MS_OK;
+	}
+	(void)ms_fail(err, MS_E_UNSUPPORTED,
+	              "malloc of process %d is not the C library's: %s has another", s->in->tid,
+	              reached->text->name);
+	ms_advise(err, "attach knows glibc's, jemalloc's and gperftools' tcmalloc: use that "
+	               "allocator's own profiler, or scan without stacks");
+	return err->status;
+}
+
+static enum ms_status choose(struct search *s, struct candidate **ret, struct ms_error *err)
+{
+	struct candidate *reached = NULL;
+
+	*ret = &s->libc;
+	s->ret->kind = MS_LIBRARY_GLIBC;
+	if (!s->n_allocators)
+		return MS_OK;
+	if (!find_reached(s, &reached)) {
+		(void)ms_fail(err, MS_E_UNSUPPORTED,
+		              "process %d has a malloc in %s beside the C library's, and does not "
+		              "show which its calls reach",
+		              s->in->tid, s->allocators[0].text->name);
+		ms_advise(err, "try again when the program has started");
+		return err->status;
+	}
+	if (!reached) {
+		s->ret->beside = s->allocators[0].text->name;
+		return MS_OK;
+	}
+	*ret = reached;
+	return judge(s, reached, err);
+}
+
+/* ---- the C library's version ---- */
+
+/* gnu_get_libc_version() is: lea VERSION(%rip),%rax; ret. */
+static bool read_version(struct search *s, char ret[16])
+{
+	static const uint8_t lea[] = { 0x48, 0x8d, 0x05 };
+	uint8_t code[VERSION_CODE];
+	int32_t distance;
+	const uint8_t *at;
+	ms_addr function, text;
+
+	if (!ms_image_find(&s->libc.image, "gnu_get_libc_version", &function) ||
+	    !ms_image_read(&s->libc.image, function, code, sizeof(code)))
+		return false;
+	at = memmem(code, sizeof(code) - sizeof(distance), lea, sizeof(lea));
+	if (!at)
+		return false;
+	at += sizeof(lea);
+	memcpy(&distance, at, sizeof(distance));
+	text = function + (ms_addr)(at - code) + sizeof(distance) + (ms_addr)(int64_t)distance;
+	if (!ms_image_read(&s->libc.image, text, ret, 15))
+		return false;
+	ret[15] = '\0';
+	ret[strspn(ret, "0123456789.")] = '\0';
+	return *ret;
+}
+
+static enum ms_status check_version(struct search *s, struct ms_error *err)
+{
+	struct ms_malloc_library *ret = s->ret;
+	unsigned major = 0, minor = 0;
+
+	if (!read_version(s, ret->version))
+		(void)snprintf(ret->version, sizeof(ret->version), "unknown");
+	if (sscanf(ret->version, "%u.%u", &major, &minor) == 2 && major == MAJOR &&
+	    minor >= OLDEST && minor <= NEWEST)
+		return MS_OK;
+	(void)ms_fail(err, MS_E_UNSUPPORTED,
+	              "process %d uses the GNU C library %s; known are 2.%d to 2.%d", s->in->tid,
+	              ret->version, OLDEST, NEWEST);
+	ms_advise(err, "use a newer memscan, or start the program with libmalloc_debug");
+	return err->status;
+}
+
+/* ---- the file ---- */
+
+/* Whether the file begins as the library in memory does, its build-id included. */
+static bool is_same(const struct search *s, const struct candidate *c, int fd)
+{
+	const struct ms_mapping *head = ms_maps_head(s->in->maps, c->text);
+	uint8_t file[MS_PAGE_BYTES], memory[MS_PAGE_BYTES];
+
+	return pread(fd, file, sizeof(file), 0) == sizeof(file) &&
+	       ms_image_read(&c->image, head->range.begin, memory, sizeof(memory)) &&
+	       !memcmp(file, memory, sizeof(file));
+}
+
+static int open_file(const struct search *s, const struct candidate *c)
+{
+	char name[512];
+	int fd;
+
+	/* Only root may open it so; it is the file itself, though it was deleted. */
+	(void)snprintf(name, sizeof(name), "map_files/%" PRIx64 "-%" PRIx64, c->text->range.begin,
+	               c->text->range.end);
+	fd = ms_proc_open(s->in->tid, name, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 && (size_t)snprintf(name, sizeof(name), "root%s", c->text->name) < sizeof(name))
+		fd = ms_proc_open(s->in->tid, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd >= 0 && !is_same(s, c, fd)) {
+		(void)close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+static enum ms_status read_text(struct search *s, const struct candidate *c, struct ms_error *err)
+{
+	size_t len = (size_t)ms_range_len(c->text->range);
+	uint8_t *bytes = len <= MOST_TEXT ? ms_arena_alloc(s->arena, len) : NULL;
+	int fd = open_file(s, c);
+	ssize_t n = 0;
+
+	if (fd >= 0 && bytes)
+		n = pread(fd, bytes, len, (off_t)c->text->offset);
+	if (fd >= 0)
+		(void)close(fd);
+	if (!bytes)
+		return ms_fail(err, MS_E_NOMEM, "no memory for the instructions of malloc");
+	/* The last page of a mapping may be behind the file's end. */
+	if (n <= 0 || len - (size_t)n >= MS_PAGE_BYTES) {
+		(void)ms_fail(err, MS_E_UNSUPPORTED,
+		              "the file of the %s of process %d cannot be read, or is another "
+		              "by now: %s",
+		              c == &s->libc ? "C library" : "allocator", s->in->tid, c->text->name);
+		ms_advise(err, "run memscan as root; after an update of that library restart the "
+		               "program");
+		return err->status;
+	}
+	s->ret->bytes = bytes;
+	return MS_OK;
+}
+
+/* ---- the outside ---- */
+
+enum ms_status ms_malloc_library_find(const struct ms_malloc_functions_in *in,
+                                      struct ms_arena *arena, struct ms_malloc_library *ret,
+                                      struct ms_error *err)
+{
+	struct search s = { .in = in, .arena = arena, .ret = ret };
+	struct candidate *chosen = NULL;
+	enum ms_status st;
+
+	memset(ret, 0, sizeof(*ret));
+	st = look_at_all(&s, err);
+	if (!st)
+		st = choose(&s, &chosen, err);
+	if (!st)
+		st = check_version(&s, err);
+	if (!st)
+		st = read_text(&s, chosen, err);
+	if (st)
+		return st;
+	ret->text = chosen->text;
+	ret->image = chosen->image;
+	ret->libc_text = s.libc.text->range;
+	return MS_OK;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_TARGET_LIBRARY_H
+#define MS_TARGET_LIBRARY_H
+
+/*
+ * The library of a running process whose malloc the calls of its program reach: of several the
+ * first in the loader's order. What stood in it before anyone changed it is what its file has.
+ */
+
+#include <sys/types.h>
+
+#include "base/arena.h"
+#include "base/status.h"
+#include "engine/source.h"
+#include "target/code/image.h"
+
+enum ms_library_kind {
+	MS_LIBRARY_GLIBC,
+	MS_LIBRARY_JEMALLOC,
+	MS_LIBRARY_TCMALLOC, /* gperftools' */
+};
+
+struct ms_malloc_library {
+	enum ms_library_kind kind;
+	const struct ms_mapping *text; /* its instructions */
+	struct ms_image image;
+	const uint8_t *bytes; /* the text, as the file has it */
+	const char *in_front; /* the file of another that has a malloc; NULL: none */
+	const char *beside;   /* that of an allocator which no call reaches; NULL: none */
+	char version[16];     /* the C library's: "2.36" */
+	struct ms_range libc_text;
+};
+
+/* Where it is looked for: in a process, which runs. */
+struct ms_malloc_functions_in {
+	pid_t tid;                      /* a thread of it */
+	int mem_fd;                     /* /proc/tid/mem, to read */
+	const struct ms_mappings *maps; /* of the process */
+};
+
+/*
+ * Find it.
+ *
+ * Returns MS_E_UNSUPPORTED, with what to do, when no C library of GNU's is there, one of another
+ * version than those that are known, or two of them; when calls reach another allocator, or it
+ * is not clear which; when the file cannot be read.
+ */
+ms_must_check enum ms_status ms_malloc_library_find(const struct ms_malloc_functions_in *in,
+                                                    struct ms_arena *arena,
+                                                    struct ms_malloc_library *ret,
+                                                    struct ms_error *err);
+
+#endif
