@@ -49,7 +49,7 @@ static const struct {
 	{ "--pid 1 --jobs 0", "--jobs takes a number of threads, not '0'" },
 	{ "--pid 1 --jobs 65", "--jobs takes a number of threads, not '65'" },
 	{ "--pid 1 -j many", "not 'many'" },
-	{ "--pid 1 --format xml", "--format takes text, json, html or folded, not 'xml'" },
+	{ "--pid 1 --format xml", "--format takes text, json, html, folded or pprof, not 'xml'" },
 	{ "--pid 1 --timeout 0", "--timeout takes" },
 	{ "--pid 1 --timeout 86401", "--timeout takes" },
 	{ "--pid 1 --timeout soon", "not 'soon'" },
@@ -195,8 +195,9 @@ Test(options, formats_that_sum_up_leaks_list_all)
 	cr_assert(parse("7 --format folded --limit 5") && options.scan.limit == 5);
 	cr_assert(parse("7 --limit 5 --format folded") && options.scan.limit == 5);
 	cr_assert(parse("7 --format folded --format json") && options.scan.limit == 100);
-	cr_assert(!parse("7 --format pprof"));
-	cr_assert_str_eq(err.text, "--format takes text, json, html or folded, not 'pprof'");
+	cr_assert(parse("7 --format pprof") && options.scan.limit == UINT64_MAX);
+	cr_assert(!parse("7 --format sarif"));
+	cr_assert_str_eq(err.text, "--format takes text, json, html, folded or pprof, not 'sarif'");
 }
 
 Test(options, suppressions_are_kept_in_order_up_to_so_many)
@@ -260,7 +261,7 @@ Test(options, help_lists_what_works_and_nothing_else)
 	fclose(to);
 	for (size_t i = 0; i < sizeof(listed) / sizeof(listed[0]); i++)
 		cr_assert(strstr(text, listed[i]), "no %s in:\n%s", listed[i], text);
-	cr_assert_null(strstr(text, "pprof"));
+	cr_assert_null(strstr(text, "sarif"));
 	cr_assert_null(strstr(text, "--follow"));
 }
 
@@ -433,9 +434,10 @@ Test(options, of_live_are_a_limit_and_its_own_formats)
 	cr_assert(options.scan.sites && !options.scan.heap);
 	cr_assert_eq(options.scan.limit, 100);
 	cr_assert(parse_live("--format=folded") && options.scan.limit == UINT64_MAX);
+	cr_assert(parse_live("--format=pprof") && options.scan.limit == UINT64_MAX);
 	cr_assert(parse_live("--limit=3") && options.scan.limit == 3);
 	cr_assert(!parse_live("--format=html"));
-	cr_assert_str_eq(err.text, "--format takes text, json or folded, not 'html'");
+	cr_assert_str_eq(err.text, "--format takes text, json, folded or pprof, not 'html'");
 	cr_assert(!parse_live("Session") && strstr(err.advice, "memscan live --pid N"));
 	cr_assert(!parse_live("--no-fold"));
 	cr_assert(!parse_retained("--format=folded", NULL), "that of live alone");
