@@ -19,6 +19,14 @@ static inline const char *ms_file_name(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
+/* The last @most bytes of a path, for a message: they say more than the first. */
+static inline const char *ms_file_end(const char *path, size_t most)
+{
+	size_t len = strlen(path);
+
+	return path + (len > most ? len - most : 0);
+}
+
 /*
  * Read all of @path, which may be a pipe, to @ret in @arena; at most 64 MiB.
  *

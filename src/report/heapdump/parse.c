@@ -13,8 +13,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/sort.h"
 #include "report/heapdump/dump.h"
+
+enum { MOST_NAME = 90 };
 
 /* A piece of a line. */
 struct text {
@@ -47,8 +50,8 @@ corrupt(const struct parser *p, const char *fmt, ...)
 	va_start(ap, fmt);
 	(void)vsnprintf(what, sizeof(what), fmt, ap);
 	va_end(ap);
-	(void)ms_fail(p->err, MS_E_CORRUPT, "%.90s, line %zu: %.80s", p->file->name, p->number,
-	              what);
+	(void)ms_fail(p->err, MS_E_CORRUPT, "%s, line %zu: %.80s",
+	              ms_file_end(p->file->name, MOST_NAME), p->number, what);
 	ms_advise(p->err, "%s", take_again);
 	return MS_E_CORRUPT;
 }
@@ -180,8 +183,8 @@ static enum ms_status parse_version(struct parser *p, struct text version)
 	               version.at + 1);
 	if (numbers[0] == 1)
 		return MS_OK;
-	(void)ms_fail(p->err, MS_E_UNSUPPORTED, "%.90s, line %zu: heap dumps of version %s",
-	              p->file->name, p->number, ret);
+	(void)ms_fail(p->err, MS_E_UNSUPPORTED, "%s, line %zu: heap dumps of version %s",
+	              ms_file_end(p->file->name, MOST_NAME), p->number, ret);
 	ms_advise(p->err, "memscan reads versions 1.0 to 1.2");
 	return MS_E_UNSUPPORTED;
 }

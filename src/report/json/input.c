@@ -5,7 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "report/utf8.h"
+
+enum { MOST_NAME = 80 };
 
 void ms_json_input_init(struct ms_json_input *in, const struct ms_json_file *file,
                         struct ms_arena *arena, struct ms_error *err)
@@ -44,6 +47,11 @@ static size_t line_of(const struct ms_json_input *in)
 	return line;
 }
 
+static const char *name_of(const struct ms_json_input *in)
+{
+	return ms_file_end(in->file->name, MOST_NAME);
+}
+
 void ms_json_corrupt(struct ms_json_input *in, const char *fmt, ...)
 {
 	char what[MS_ERROR_TEXT];
@@ -56,8 +64,8 @@ void ms_json_corrupt(struct ms_json_input *in, const char *fmt, ...)
 	(void)vsnprintf(what, sizeof(what), fmt, ap);
 	va_end(ap);
 	(void)ms_utf8_clean(what, strlen(what), true, clean, sizeof(clean));
-	in->st = ms_fail(in->err, MS_E_CORRUPT, "%.80s, line %zu: %.90s", in->file->name,
-	                 line_of(in), clean);
+	in->st = ms_fail(in->err, MS_E_CORRUPT, "%s, line %zu: %.90s", name_of(in), line_of(in),
+	                 clean);
 	ms_advise(in->err, "give a whole report, as memscan --json writes it");
 }
 
@@ -68,8 +76,8 @@ void ms_json_unsupported(struct ms_json_input *in, const char *what, const char 
 	if (in->st)
 		return;
 	(void)ms_utf8_clean(name, strlen(name), true, clean, sizeof(clean));
-	in->st = ms_fail(in->err, MS_E_UNSUPPORTED, "%.80s, line %zu: unknown %s '%s'",
-	                 in->file->name, line_of(in), what, clean);
+	in->st = ms_fail(in->err, MS_E_UNSUPPORTED, "%s, line %zu: unknown %s '%s'", name_of(in),
+	                 line_of(in), what, clean);
 	ms_advise(in->err, "read it with the version of memscan that wrote it, or a later one");
 }
 
@@ -77,7 +85,7 @@ void ms_json_no_memory(struct ms_json_input *in)
 {
 	if (in->st)
 		return;
-	in->st = ms_fail(in->err, MS_E_NOMEM, "no memory for the report %.80s", in->file->name);
+	in->st = ms_fail(in->err, MS_E_NOMEM, "no memory for the report %s", name_of(in));
 	ms_advise(in->err, "reading a report takes several times its own size");
 }
 

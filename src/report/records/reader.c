@@ -9,9 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "report/records/recording.h"
 
-enum { QUOTED = 60 };
+enum { QUOTED = 60, MOST_NAME = 70 };
 
 static const char record_again[] =
 	"give a whole file that Malloc Debug's option record_allocs wrote";
@@ -62,8 +63,8 @@ static enum ms_status unreadable(const struct ms_recording_reader *reader, struc
 	} else if (problem == MS_OP_NO_TIMES) {
 		what = kind == MS_OP_THREAD_DONE ? "read thread_done end time" : "read timestamps";
 	}
-	(void)ms_fail(err, MS_E_CORRUPT, "%.70s, line %llu: Failed to %s: %.*s%s", reader->file,
-	              (unsigned long long)reader->line, what,
+	(void)ms_fail(err, MS_E_CORRUPT, "%s, line %llu: Failed to %s: %.*s%s",
+	              ms_file_end(reader->file, MOST_NAME), (unsigned long long)reader->line, what,
 	              line.len > QUOTED ? QUOTED : (int)line.len, line.at,
 	              line.len > QUOTED ? "..." : "");
 	if (line.len >= strlen(dump) && memcmp(line.at, dump, strlen(dump)) == 0)
@@ -108,8 +109,8 @@ static enum ms_status carry(struct ms_recording_reader *reader, const char *byte
 		return MS_OK;
 	}
 	reader->line++;
-	(void)ms_fail(err, MS_E_CORRUPT, "%.90s, line %llu is too long for a recording",
-	              reader->file, (unsigned long long)reader->line);
+	(void)ms_fail(err, MS_E_CORRUPT, "%s, line %llu is too long for a recording",
+	              ms_file_end(reader->file, MOST_NAME), (unsigned long long)reader->line);
 	ms_advise(err, "%s", record_again);
 	return MS_E_CORRUPT;
 }
