@@ -80,7 +80,6 @@ PARTS   := $(filter-out $(MAIN) src/inproc/annotate/malloc src/inproc/annotate/f
 Q := $(if $(VERBOSE),,@)
 
 .PHONY: all musl demo demo-run check check-quick check-all check-unit check-unit-san check-fuzz check-e2e \
-        check-beside check-e2e-together check-e2e-alone \
         check-programs check-names tsan targets fuzz fuzz-keep bench bench-programs bench-parts install clean lint \
         lint-format lint-tidy lint-cppcheck lint-analyzer layers $(UNIT:%=unit-%) $(UNIT:%=unit-san-%)
 .SECONDARY:
@@ -281,20 +280,15 @@ check:
 	$(MAKE) -j$$(nproc) check-all
 
 # The parts one after the other, also under -j: later ones lean on what earlier ones prove. What
-# needs nothing but processors has what the end-to-end tests leave of them while they wait.
+# needs nothing but processors goes together, so that none waits for the last of a part; not
+# beside the end-to-end tests, which would wait for moments that do not come.
 check-all:
 	$(MAKE) all targets
 	$(MAKE) layers
 	$(MAKE) check-unit
-	$(MAKE) check-beside
 	$(MAKE) check-unit-san
-	$(MAKE) check-e2e-alone
-
-LEFT_OVER := nice -n 15 $(MAKE) -k lint $(UNIT:%=$(B)/san/unit/%) check-fuzz fuzz FUZZ_SECONDS=10 FUZZ_SEED=1
-check-beside: all targets
-	@mkdir -p $(B)/check; $(LEFT_OVER) >$(B)/check/beside.log 2>&1 & beside=$$!; \
-	$(MAKE) check-e2e-together; together=$$?; \
-	wait $$beside; beside=$$?; cat $(B)/check/beside.log; exit $$((together | beside))
+	$(MAKE) lint check-fuzz fuzz FUZZ_SECONDS=10 FUZZ_SEED=1
+	$(MAKE) check-e2e
 
 # While one works: what finds most mistakes, and a minute of each room end to end.
 QUICK := targets stacks suppressions backtraces malloc_debug records annotations
@@ -371,11 +365,8 @@ tsan: $(TSAN)
 	@echo "== $(filter %/walk,$^)"; setarch -R $(filter %/walk,$^) 1
 
 # What measures time, or changes the machine, has it for itself; the rest mostly waits.
-check-e2e: check-e2e-together
-	$(MAKE) check-e2e-alone
-check-e2e-together: all targets
+check-e2e: all targets
 	tests/e2e/run -n $(E2E_JOBS) --dist loadgroup -m 'not alone'
-check-e2e-alone: all targets
 	tests/e2e/run -m alone
 
 # What installing, starting and scanning dozens of programs takes is not for every check.
