@@ -68,7 +68,10 @@ static void take_value(struct ms_collection *shared, const siginfo_t *info)
 			(uintptr_t)info->si_value.sival_ptr;
 }
 
-/* The signals in the thread's queue, or with PTRACE_PEEKSIGINFO_SHARED in the process's. */
+/*
+ * The signals in the thread's queue, or with PTRACE_PEEKSIGINFO_SHARED in the process's. The
+ * kernel gives fewer than there are when a signal waits for us, too: none is the end.
+ */
 static void take_queued(struct ms_collection *shared, const struct ms_tracee *tracee,
                         uint32_t flags)
 {
@@ -82,8 +85,8 @@ static void take_queued(struct ms_collection *shared, const struct ms_tracee *tr
 		n = ptrace(PTRACE_PEEKSIGINFO, tracee->tid, &args, infos);
 		for (long i = 0; i < n; i++)
 			take_value(shared, &infos[i]);
-		args.off += QUEUE_PIECE;
-	} while (n == QUEUE_PIECE && shared->n_signal_words < MS_SIGNAL_WORDS);
+		args.off += n > 0 ? (uint64_t)n : 0;
+	} while (n > 0 && shared->n_signal_words < MS_SIGNAL_WORDS);
 }
 
 /* The one that the thread is stopped at. */

@@ -175,8 +175,8 @@ static bool has_queued_trap(const struct ms_tracee *tracee)
 		for (long i = 0; i < n; i++)
 			if (is_trap(&infos[i]))
 				return true;
-		args.off += QUEUE_PIECE;
-	} while (n == QUEUE_PIECE);
+		args.off += n > 0 ? (uint64_t)n : 0;
+	} while (n > 0); /* as in capture.c */
 	return false;
 }
 
