@@ -337,7 +337,7 @@ check-fuzz: $(FUZZ_SRC:tests/fuzz/%.c=$(B)/san/fuzz/%)
 	@test -n "$^" || { echo "no fuzzers found" >&2; exit 1; }
 	@failed=; for f in $^; do echo "== $$f"; \
 		ASAN_OPTIONS=abort_on_error=1 UBSAN_OPTIONS=abort_on_error=1:print_stacktrace=1 \
-			sh -c "timeout 300 $$f && find tests/fuzz/corpus -path '*/$${f##*/fuzz_}/*' | xargs -r timeout 300 $$f" || \
+			sh -c "timeout 60 $$f && find tests/fuzz/corpus -path '*/$${f##*/fuzz_}/*' | xargs -r timeout 60 $$f" || \
 			failed="$$failed $$f"; \
 	done; test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
 
@@ -426,7 +426,7 @@ fuzz-$(1): corpus := $(B)/fuzz/corpus/$(1)
 fuzz-$(1): $(B)/fuzz/$(2) $(B)/san/fuzz/$(2)
 	@mkdir -p $$(corpus) $(B)/fuzz/log && $(B)/san/fuzz/$(2) --write $$(corpus).seeds
 	@ASAN_OPTIONS=malloc_context_size=4:quarantine_size_mb=4 UBSAN_OPTIONS=print_stacktrace=1 \
-		$(B)/fuzz/$(2) -max_total_time=$(FUZZ_SECONDS) -seed=$(FUZZ_SEED) -timeout=60 -rss_limit_mb=0 \
+		$(B)/fuzz/$(2) -max_total_time=$(FUZZ_SECONDS) -seed=$(FUZZ_SEED) -timeout=10 -rss_limit_mb=0 \
 		-artifact_prefix=$$(corpus). -print_final_stats=1 -print_funcs=0 \
 		$$$$(sed -n 's/^.*fuzz: *\(-[^*]*\)$$$$/\1/p' tests/fuzz/$(2).c) \
 		$$(corpus) $$(wildcard tests/fuzz/corpus/$(1)) $$(corpus).seeds \

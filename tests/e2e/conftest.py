@@ -56,9 +56,9 @@ def covering(items):
     seen, enough = collections.defaultdict(set), set()
     # in an order that is no parameter's, or the first values would be in all of them
     for item in sorted(items, key=lambda item: zlib.crc32(item.nodeid.encode())):
-        known = seen[item.path, item.originalname]
-        if len(pairs(item)) < 3 or not pairs(item) <= known:
-            known |= pairs(item)
+        own, known = pairs(item), seen[item.path, item.originalname]
+        if len(own) < 3 or not own <= known:
+            known |= own
             enough.add(item.nodeid)
     return enough
 

@@ -6,10 +6,9 @@
 #include <stdio.h>
 #include <sys/ptrace.h>
 
+#include "target/freeze/queued.h"
 #include "target/freeze/sleepers.h"
 #include "target/proc.h"
-
-enum { QUEUE_PIECE = 16 };
 
 /* "NUMBER ARG1 … ARG6 SP PC" or "-1 SP PC": all that is known of a thread asleep. */
 static void capture_asleep(pid_t tid, struct ms_frozen_thread *ret)
@@ -68,24 +67,20 @@ static void take_value(struct ms_collection *shared, const siginfo_t *info)
 			(uintptr_t)info->si_value.sival_ptr;
 }
 
-/*
- * The signals in the thread's queue, or with PTRACE_PEEKSIGINFO_SHARED in the process's. The
- * kernel gives fewer than there are when a signal waits for us, too: none is the end.
- */
+/* The signals in the thread's queue, or with PTRACE_PEEKSIGINFO_SHARED in the process's. */
 static void take_queued(struct ms_collection *shared, const struct ms_tracee *tracee,
                         uint32_t flags)
 {
-	struct __ptrace_peeksiginfo_args args = { .flags = flags, .nr = QUEUE_PIECE };
-	siginfo_t infos[QUEUE_PIECE];
+	struct __ptrace_peeksiginfo_args args = { .flags = flags };
+	siginfo_t infos[MS_QUEUED_PIECE];
 	long n;
 
 	if (tracee->state != MS_TRACEE_STOPPED)
 		return;
 	do {
-		n = ptrace(PTRACE_PEEKSIGINFO, tracee->tid, &args, infos);
+		n = ms_queued_next(tracee->tid, &args, infos);
 		for (long i = 0; i < n; i++)
 			take_value(shared, &infos[i]);
-		args.off += n > 0 ? (uint64_t)n : 0;
 	} while (n > 0 && shared->n_signal_words < MS_SIGNAL_WORDS);
 }
 

@@ -54,6 +54,7 @@
 #include "base/clock.h"
 #include "base/libc.h"
 #include "target/freeze/breaks.h"
+#include "target/freeze/queued.h"
 #include "target/proc.h"
 
 enum {
@@ -70,7 +71,6 @@ enum {
 	FAR_WORDS = 128, /* of the stack, where malloc's own return address is */
 	MAX_WAYS_OUT = 4,
 	MAX_DRAINS = 8,
-	QUEUE_PIECE = 16,
 };
 
 /* All of it is pause. */
@@ -166,17 +166,16 @@ static bool is_our_trap(const struct ms_tracee *tracee)
 /* Whether a trap of ours is queued: the interrupt overtook it. */
 static bool has_queued_trap(const struct ms_tracee *tracee)
 {
-	struct __ptrace_peeksiginfo_args args = { .nr = QUEUE_PIECE };
-	siginfo_t infos[QUEUE_PIECE];
+	struct __ptrace_peeksiginfo_args args = { 0 };
+	siginfo_t infos[MS_QUEUED_PIECE];
 	long n;
 
 	do {
-		n = ptrace(PTRACE_PEEKSIGINFO, tracee->tid, &args, infos);
+		n = ms_queued_next(tracee->tid, &args, infos);
 		for (long i = 0; i < n; i++)
 			if (is_trap(&infos[i]))
 				return true;
-		args.off += n > 0 ? (uint64_t)n : 0;
-	} while (n > 0); /* as in capture.c */
+	} while (n > 0);
 	return false;
 }
 

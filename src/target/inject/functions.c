@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/page.h"
 
 enum {
@@ -97,10 +98,10 @@ static const char *verdict_text(enum ms_place_verdict verdict)
 	return NULL;
 }
 
-/* Another name of a function that has a place already. */
-static bool is_alias(const struct ms_malloc_functions *all, size_t before, ms_addr entry)
+/* Whether the function at @entry has a place already. */
+static bool is_diverted(const struct ms_malloc_functions *all, ms_addr entry)
 {
-	for (size_t i = 0; i < before; i++)
+	for (size_t i = 0; i < MS_AGENT_N; i++)
 		if (all->at[i].found && all->at[i].place.entry == entry)
 			return true;
 	return false;
@@ -129,14 +130,6 @@ static bool is_stub(const struct ms_malloc_library *library, ms_addr at)
 		bytes += sizeof(endbr64);
 	return ms_insn_read(bytes, MS_INSN_MAX, &insn) && insn.kind == MS_INSN_END &&
 	       insn.relative_at;
-}
-
-static bool is_diverted(const struct ms_malloc_functions *all, ms_addr at)
-{
-	for (size_t i = 0; i < MS_AGENT_N; i++)
-		if (all->at[i].found && all->at[i].place.entry == at)
-			return true;
-	return false;
 }
 
 /*
@@ -233,7 +226,7 @@ static const char *place_function(struct ms_malloc_library *library, size_t i,
 		return "the library does not have it";
 	if (!ms_range_has(text, code.begin) || code.end > text.end || code.begin == code.end)
 		return "the library does not say where it is";
-	all->at[i].is_other_name = is_alias(all, i, code.begin);
+	all->at[i].is_other_name = is_diverted(all, code.begin);
 	if (all->at[i].is_other_name)
 		return "it is another name of one that is diverted";
 	other = check_callers(library, i, code, all);
@@ -270,13 +263,11 @@ static enum ms_status place_all(struct ms_malloc_library *library, pid_t tid,
 
 static void name_library(const struct ms_malloc_library *library, struct ms_malloc_functions *ret)
 {
-	const char *name = strrchr(library->text->name, '/');
-
 	if (library->kind == MS_LIBRARY_GLIBC)
 		(void)snprintf(ret->name, sizeof(ret->name), "glibc %s", library->version);
 	else
 		(void)snprintf(ret->name, sizeof(ret->name), "%s",
-		               name ? name + 1 : library->text->name);
+		               ms_file_name(library->text->name));
 }
 
 enum ms_status ms_malloc_functions_find(const struct ms_malloc_functions_in *in,
