@@ -186,33 +186,47 @@ static bool read_header(struct ms_reader from, ms_addr header, uint64_t *ret_n)
 	return true;
 }
 
-/* The FDE that the sorted table has for @pc; 0 for none. */
-static ms_addr search(struct ms_reader from, ms_addr header, ms_addr pc)
+/* Of the sorted table, both from the header on. */
+struct entry {
+	int32_t pc;
+	int32_t fde;
+};
+
+/* The last that begins at or before @pc; false for none. */
+static bool search(struct ms_reader from, ms_addr header, ms_addr pc, struct entry *ret)
 {
 	ms_addr table = header + sizeof(struct ms_frame_header);
-	struct {
-		int32_t pc;
-		int32_t fde;
-	} entry;
 	uint64_t low = 0;
 	uint64_t n;
 
 	if (!read_header(from, header, &n))
-		return 0;
-	/* the last of those that begin at or before pc */
+		return false;
 	while (n) {
-		if (!ms_read_all(from, table + (low + n / 2) * WORD, &entry, sizeof(entry)))
-			return 0;
-		if (header + (ms_addr)(int64_t)entry.pc <= pc) {
+		if (!ms_read_all(from, table + (low + n / 2) * WORD, ret, sizeof(*ret)))
+			return false;
+		if (header + (ms_addr)(int64_t)ret->pc <= pc) {
 			low += n / 2 + 1;
 			n -= n / 2 + 1;
 		} else {
 			n /= 2;
 		}
 	}
-	if (!low || !ms_read_all(from, table + (low - 1) * WORD, &entry, sizeof(entry)))
-		return 0;
-	return header + (ms_addr)(int64_t)entry.fde;
+	return low && ms_read_all(from, table + (low - 1) * WORD, ret, sizeof(*ret));
+}
+
+/* The FDE that the table has for @pc; 0 for none. */
+static ms_addr fde_of(struct ms_reader from, ms_addr header, ms_addr pc)
+{
+	struct entry entry;
+
+	return search(from, header, pc, &entry) ? header + (ms_addr)(int64_t)entry.fde : 0;
+}
+
+ms_addr ms_row_begin(struct ms_reader from, ms_addr header, ms_addr pc)
+{
+	struct entry entry;
+
+	return search(from, header, pc, &entry) ? header + (ms_addr)(int64_t)entry.pc : 0;
 }
 
 static void read_augmentation(struct ms_row_cursor *c, const char *letters, struct cie *ret)
@@ -432,7 +446,7 @@ static bool run(struct machine *m, struct ms_row_cursor c, ms_addr pc)
 
 bool ms_row_find(struct ms_reader from, ms_addr header, ms_addr pc, struct ms_row *ret)
 {
-	ms_addr fde = search(from, header, pc);
+	ms_addr fde = fde_of(from, header, pc);
 	struct ms_row_cursor c = entry_at(from, fde);
 	ms_addr id = c.at;
 	struct machine m = { .row = { .cfa_register = MS_ROW_BY_EXPRESSION } };

@@ -61,6 +61,9 @@ uint64_t ms_row_get(struct ms_row_cursor *c, size_t bytes); /* 8 at most */
 uint64_t ms_row_uleb(struct ms_row_cursor *c);
 int64_t ms_row_sleb(struct ms_row_cursor *c);
 
+/* Where the last function begins that does so at or before @pc, by the table at @header; or 0. */
+ms_addr ms_row_begin(struct ms_reader from, ms_addr header, ms_addr pc);
+
 /*
  * Find the row of the code at @pc.
  *
