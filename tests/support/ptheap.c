@@ -16,7 +16,7 @@
  *	0        break memory, or the main arena's first mapping
  *	PIECES   its further pieces, the last one lowest, then mmapped chunks: all
  *	         one mapping, as the kernel would have it
- *	ARENAS   heaps of other arenas, 64 MiB each
+ *	ARENAS   heaps of other arenas, 64 MiB each, in a process of 32 bits 1 MiB
  *	MODULE   the library: a page of headers, two of data
  *
  * What is below PTHEAP_STORAGE is for words that stand farther from their thread pointer.
@@ -29,29 +29,45 @@ enum {
 };
 
 static const ms_addr TLS_BYTES = 0x10000; /* a thread's */
-static const ms_addr BASE = 0x100000000000;
 static const ms_addr PIECES = 0x1000000;
-static const ms_addr ARENAS = 0x100000000;
-static const ms_addr HEAP_MAX = 0x4000000; /* unless ptheap.heap_max says another */
-static const ms_addr MODULE = 0x200000000;
+
+/* What depends on how many addresses there are. */
+struct distances {
+	ms_addr base;
+	ms_addr arenas;
+	ms_addr module;
+};
+
+static const struct distances wide = { 0x100000000000, 0x100000000, 0x200000000 };
+static const struct distances narrow = { 0x10000000, 0x4000000, 0x8000000 };
+
 static const uint64_t CACHE_DISTANCE = 0x48;
 static const uint64_t LIBC_DISTANCE = 0x100; /* from the first library's word to the second's */
 static const uint64_t RANDOM_KEY = 0x6b657920656e6f21;
 
 static const struct ptheap_version versions[] = {
-	{ "2.26", 0, 0, 0, false, KEY_NONE, 0x20, 7 },
-	{ "2.27", 1, 0, 0, false, KEY_NONE, 0x20, 7 },
-	{ "2.31", 1, 0, 1, false, KEY_CACHE, 0x20, 7 },
-	{ "2.33", 1, 0, 1, true, KEY_CACHE, 0x20, 7 },
-	{ "2.36", 1, 1, 1, true, KEY_RANDOM, 0x30, 7 },
-	{ "2.42", 1, 1, 2, true, KEY_RANDOM, 0x30, 7 },
-	{ "2.43", 2, 2, 2, true, KEY_RANDOM, 0x30, 16 },
+	{ "2.26", 8, 0, 0, 0, false, KEY_NONE, 0x20, 7 },
+	{ "2.27", 8, 1, 0, 0, false, KEY_NONE, 0x20, 7 },
+	{ "2.31", 8, 1, 0, 1, false, KEY_CACHE, 0x20, 7 },
+	{ "2.33", 8, 1, 0, 1, true, KEY_CACHE, 0x20, 7 },
+	{ "2.36", 8, 1, 1, 1, true, KEY_RANDOM, 0x30, 7 },
+	{ "2.42", 8, 1, 1, 2, true, KEY_RANDOM, 0x30, 7 },
+	{ "2.43", 8, 2, 2, 2, true, KEY_RANDOM, 0x30, 16 },
+	{ "2.26/32", 4, 0, 0, 0, false, KEY_NONE, 0x18, 7 },
+	{ "2.27/32", 4, 1, 0, 0, false, KEY_NONE, 0x18, 7 },
+	{ "2.31/32", 4, 1, 0, 1, false, KEY_CACHE, 0x18, 7 },
+	{ "2.33/32", 4, 1, 0, 1, true, KEY_CACHE, 0x18, 7 },
+	{ "2.36/32", 4, 1, 1, 1, true, KEY_RANDOM, 0x18, 7 },
+	{ "2.42/32", 4, 1, 1, 2, true, KEY_RANDOM, 0x18, 7 },
+	{ "2.43/32", 4, 2, 2, 2, true, KEY_RANDOM, 0x18, 16 },
 };
 
 /* The pen: where the next chunk goes. */
 struct pen {
 	struct ptheap *h;
 	struct ptheap_libc *libc;
+	const struct ms_pt_shape *shape;
+	const struct distances *distances;
 	ms_addr base; /* the library's */
 	ms_addr arena;
 	bool main;
@@ -118,9 +134,25 @@ uint64_t ptheap_word(const struct ptheap *h, ms_addr addr)
 	return word;
 }
 
+const struct ms_pt_shape *ptheap_shape(const struct ptheap *h)
+{
+	return ms_pt_shape_of(h->libcs[0].version->word);
+}
+
+ms_addr ptheap_mem(const struct ptheap *h, const struct ptheap_chunk *chunk)
+{
+	return chunk->addr + ptheap_shape(h)->header;
+}
+
 static ms_addr heap_max(const struct pen *pen)
 {
-	return pen->h->heap_max ? pen->h->heap_max : HEAP_MAX;
+	return pen->h->heap_max ? pen->h->heap_max : pen->shape->heap_max;
+}
+
+/* The first chunk not below @addr. */
+static ms_addr chunk_from(const struct pen *pen, ms_addr addr)
+{
+	return ms_align_up(addr + pen->shape->header, MS_ALIGNMENT) - pen->shape->header;
 }
 
 static void put(struct pen *pen, ms_addr addr, uint64_t word)
@@ -140,17 +172,17 @@ static void add(struct pen *pen, ms_addr addr, uint64_t more)
 
 static const struct ms_arena_layout *arena_layout(const struct pen *pen)
 {
-	return &ms_arena_layouts[pen->libc->version->arena];
+	return &pen->shape->arenas[pen->libc->version->arena];
 }
 
 static const struct ms_par_layout *par_layout(const struct pen *pen)
 {
-	return &ms_par_layouts[pen->libc->version->par];
+	return &pen->shape->pars[pen->libc->version->par];
 }
 
 static const struct ms_tcache_layout *tcache_layout(const struct pen *pen)
 {
-	return &ms_tcache_layouts[pen->libc->version->tcache];
+	return &pen->shape->tcaches[pen->libc->version->tcache];
 }
 
 uint64_t ptheap_link_at(const struct ptheap_version *version, ms_addr place, ms_addr to)
@@ -180,7 +212,8 @@ static void map_memory(struct pen *pen, const char *picture)
 		(void)ms_fake_map(&pen->h->fake, pen->base + PIECES, further + MAPPED_BYTES, RW,
 		                  "");
 	for (ms_addr i = 0; i < heaps; i++)
-		(void)ms_fake_map(&pen->h->fake, pen->base + ARENAS + i * heap_max(pen),
+		(void)ms_fake_map(&pen->h->fake,
+		                  pen->base + pen->distances->arenas + i * heap_max(pen),
 		                  PTHEAP_PIECE, RW, "");
 }
 
@@ -195,8 +228,8 @@ static void draw_relocation(struct pen *pen, char *header, uint64_t tls_bytes)
 		                  (int64_t)tls_bytes / 2 };
 	Elf64_Dyn dynamic[] = {
 		{ .d_tag = DT_SONAME, .d_un.d_val = 1 },
-		{ .d_tag = DT_STRTAB, .d_un.d_ptr = pen->base + MODULE + BANNER },
-		{ .d_tag = DT_RELA, .d_un.d_ptr = pen->base + MODULE + RELOCATION },
+		{ .d_tag = DT_STRTAB, .d_un.d_ptr = pen->base + pen->distances->module + BANNER },
+		{ .d_tag = DT_RELA, .d_un.d_ptr = pen->base + pen->distances->module + RELOCATION },
 		{ .d_tag = DT_RELASZ, .d_un.d_val = sizeof(relocation) },
 	};
 
@@ -225,7 +258,8 @@ static void draw_module(struct pen *pen)
 		            .e_phnum = sizeof(phdr) / sizeof(phdr[0]),
 		            .e_phentsize = sizeof(phdr[0]) };
 	const char *name = pen->h->n_libcs == 1 ? "/libc.so.6" : "/other/libc.so.6";
-	char *header = ms_fake_map(&pen->h->fake, pen->base + MODULE, PAGE, MS_PROT_READ, name);
+	char *header = ms_fake_map(&pen->h->fake, pen->base + pen->distances->module, PAGE,
+	                           MS_PROT_READ, name);
 
 	ehdr.e_ident[EI_CLASS] = ELFCLASS64;
 	memcpy(header, &ehdr, sizeof(ehdr));
@@ -233,7 +267,7 @@ static void draw_module(struct pen *pen)
 	(void)snprintf(header + BANNER, 512, banner, pen->libc->version->name);
 	if (shared)
 		draw_relocation(pen, header, phdr[1].p_memsz);
-	pen->libc->data = pen->base + MODULE + PAGE;
+	pen->libc->data = pen->base + pen->distances->module + PAGE;
 	(void)ms_fake_map(&pen->h->fake, pen->libc->data, pen->h->data_before + DATA_BYTES, RW,
 	                  name);
 	pen->libc->par = pen->libc->data + pen->h->data_before + 0x80;
@@ -245,15 +279,16 @@ static void draw_par(struct pen *pen)
 {
 	const struct ms_par_layout *layout = par_layout(pen);
 	ms_addr par = pen->libc->par;
+	ms_addr word = pen->shape->word;
 
 	put(pen, par, 0x20000);
-	put(pen, par + 8, 0x20000);
-	put(pen, par + 16, 0x20000);
-	put(pen, par + 24, 8);
+	put(pen, par + word, 0x20000);
+	put(pen, par + 2 * word, 0x20000);
+	put(pen, par + 3 * word, pen->shape->arena_test);
 	put_int(pen, par + layout->n_mmaps + 4, 65536);
 	put(pen, par + layout->tcache_bins, tcache_layout(pen)->n_bins);
-	put(pen, par + layout->tcache_bins + 8, 1032);
-	put(pen, par + layout->tcache_bins + 16, pen->libc->version->tcache_count);
+	put(pen, par + layout->tcache_bins + word, 1032);
+	put(pen, par + layout->tcache_bins + 2 * word, pen->libc->version->tcache_count);
 }
 
 /* An arena with empty bins, in the ring behind the main one. */
@@ -262,12 +297,13 @@ static void draw_arena(struct pen *pen, ms_addr arena)
 	const struct ms_arena_layout *layout = arena_layout(pen);
 	ms_addr bins = arena + layout->bins;
 	ms_addr next = pen->libc->arena + layout->next;
+	ms_addr header = pen->shape->header;
 
-	for (ms_addr bin = bins; bin < bins + (ms_addr)MS_BINS * 16; bin += 16) {
-		put(pen, bin, bin - MS_HEADER);
-		put(pen, bin + MS_WORD, bin - MS_HEADER);
+	for (ms_addr bin = bins; bin < bins + MS_BINS * header; bin += header) {
+		put(pen, bin, bin - header);
+		put(pen, bin + pen->shape->word, bin - header);
 	}
-	put(pen, arena + layout->top, bins - MS_HEADER);
+	put(pen, arena + layout->top, bins - header);
 	put(pen, arena + layout->attached, 1);
 	put(pen, arena + layout->next,
 	    ptheap_word(pen->h, next) ? ptheap_word(pen->h, next) : arena);
@@ -292,7 +328,7 @@ static void draw_unused(struct pen *pen)
 
 static void go_to_piece(struct pen *pen, ms_addr addr)
 {
-	pen->at = addr;
+	pen->at = chunk_from(pen, addr);
 	pen->end = addr + PTHEAP_PIECE;
 	pen->prev_free = 0;
 }
@@ -318,7 +354,7 @@ static void draw_main(struct pen *pen)
 static void draw_heap(struct pen *pen, ms_addr arena, ms_addr prev)
 {
 	uint64_t info = pen->libc->version->heap_info;
-	ms_addr heap = pen->base + ARENAS + pen->arenas++ * heap_max(pen);
+	ms_addr heap = pen->base + pen->distances->arenas + pen->arenas++ * heap_max(pen);
 
 	go_to_piece(pen, heap);
 	pen->h->heaps[pen->h->n_heaps++] = heap;
@@ -326,12 +362,12 @@ static void draw_heap(struct pen *pen, ms_addr arena, ms_addr prev)
 		arena = heap + info;
 		draw_arena(pen, arena);
 		pen->h->arenas[pen->h->n_arenas++] = arena;
-		info = ms_align_up(info + arena_layout(pen)->size, MS_ALIGNMENT);
+		info = chunk_from(pen, info + arena_layout(pen)->size);
 	}
 	put(pen, heap, arena);
-	put(pen, heap + 8, prev);
-	put(pen, heap + 16, PTHEAP_PIECE);
-	put(pen, heap + 24, PTHEAP_PIECE);
+	put(pen, heap + pen->shape->word, prev);
+	put(pen, heap + 2 * pen->shape->word, PTHEAP_PIECE);
+	put(pen, heap + 3 * pen->shape->word, PTHEAP_PIECE);
 	pen->at = heap + info;
 	own(pen, PTHEAP_PIECE);
 }
@@ -343,15 +379,15 @@ static struct ptheap_chunk *note_chunk(struct pen *pen, char kind, ms_addr addr,
 	struct ptheap_chunk *chunk = &pen->h->chunks[pen->h->n_chunks++];
 
 	assert(pen->h->n_chunks <= PTHEAP_CHUNKS);
-	*chunk = (struct ptheap_chunk){ kind, pen->owner, addr, size, size - MS_WORD };
+	*chunk = (struct ptheap_chunk){ kind, pen->owner, addr, size, size - pen->shape->word };
 	return chunk;
 }
 
-static uint64_t size_for(uint64_t request)
+static uint64_t size_for(const struct pen *pen, uint64_t request)
 {
-	uint64_t size = ms_align_up(request + MS_WORD, MS_ALIGNMENT);
+	uint64_t size = ms_align_up(request + pen->shape->word, MS_ALIGNMENT);
 
-	return size < MS_MIN_CHUNK ? (uint64_t)MS_MIN_CHUNK : size;
+	return size < pen->shape->min_chunk ? pen->shape->min_chunk : size;
 }
 
 /* Write the header at pen->at; leaves the pen there. */
@@ -359,41 +395,46 @@ static void put_header(struct pen *pen, uint64_t size, uint64_t bits)
 {
 	if (pen->prev_free)
 		put(pen, pen->at, pen->prev_free);
-	put(pen, pen->at + MS_WORD, size | bits | (pen->prev_free ? 0 : (uint64_t)MS_PREV_INUSE));
+	put(pen, pen->at + pen->shape->word,
+	    size | bits | (pen->prev_free ? 0 : (uint64_t)MS_PREV_INUSE));
 }
 
 /* A chunk in use, as far as its header tells; returns its mem. */
 static ms_addr draw_used(struct pen *pen, char kind, uint64_t request)
 {
-	uint64_t size = size_for(request);
+	uint64_t size = size_for(pen, request);
 
-	assert(pen->end - pen->at >= size + MS_MIN_CHUNK);
+	assert(pen->end - pen->at >= size + pen->shape->min_chunk);
 	put_header(pen, size, pen->main ? 0 : (uint64_t)MS_NON_MAIN);
 	(void)note_chunk(pen, kind, pen->at, size);
 	pen->prev_free = 0;
 	pen->at += size;
-	return pen->at - size + MS_HEADER;
+	return pen->at - size + pen->shape->header;
 }
 
 /* Put the chunk at @chunk at the front of bin @bin of the pen's arena. */
 static void link_free(struct pen *pen, ms_addr chunk, uint64_t bin)
 {
-	ms_addr header = pen->arena + arena_layout(pen)->bins + bin * 16 - MS_HEADER;
-	ms_addr first = ptheap_word(pen->h, header + 16);
+	ms_addr fd = pen->shape->header;
+	ms_addr bk = fd + pen->shape->word;
+	ms_addr header = pen->arena + arena_layout(pen)->bins + bin * fd - fd;
+	ms_addr first = ptheap_word(pen->h, header + fd);
 
-	put(pen, chunk + 16, first);
-	put(pen, chunk + 24, header);
-	put(pen, first + 24, chunk);
-	put(pen, header + 16, chunk);
+	put(pen, chunk + fd, first);
+	put(pen, chunk + bk, header);
+	put(pen, first + bk, chunk);
+	put(pen, header + fd, chunk);
 }
 
 static void draw_free(struct pen *pen, char kind, uint64_t size)
 {
 	enum { UNSORTED = 0 };
+	/* smallbin_index(): one higher where headers are shorter than what is aligned to */
+	uint64_t bin = size / 16 - 1 + (pen->shape->header < MS_ALIGNMENT);
 
 	put_header(pen, size, 0);
 	(void)note_chunk(pen, kind, pen->at, size);
-	link_free(pen, pen->at, kind == 'b' ? size / 16 - 1 : (uint64_t)UNSORTED);
+	link_free(pen, pen->at, kind == 'b' ? bin : (uint64_t)UNSORTED);
 	pen->prev_free = size;
 	pen->at += size;
 }
@@ -401,18 +442,18 @@ static void draw_free(struct pen *pen, char kind, uint64_t size)
 static void draw_fast(struct pen *pen, uint64_t request)
 {
 	ms_addr mem = draw_used(pen, 'q', request);
-	uint64_t bin = size_for(request) / 16 - 2;
-	ms_addr head = pen->arena + arena_layout(pen)->fastbins + bin * MS_WORD;
+	uint64_t bin = size_for(pen, request) / pen->shape->header - 2;
+	ms_addr head = pen->arena + arena_layout(pen)->fastbins + bin * pen->shape->word;
 
 	assert(bin < arena_layout(pen)->n_fastbins);
 	put(pen, mem, ptheap_link_at(pen->libc->version, mem, ptheap_word(pen->h, head)));
-	put(pen, head, mem - MS_HEADER);
+	put(pen, head, mem - pen->shape->header);
 }
 
 /* The bin of a cache for chunks of @size. */
 static uint64_t cache_bin(const struct pen *pen, uint64_t size)
 {
-	uint64_t bin = (size - MS_MIN_CHUNK) / MS_ALIGNMENT;
+	uint64_t bin = (size - pen->shape->min_chunk) / MS_ALIGNMENT;
 
 	if (bin < MS_TCACHE_SMALL_BINS)
 		return bin;
@@ -424,15 +465,15 @@ static void draw_cached(struct pen *pen, uint64_t request)
 {
 	const struct ms_tcache_layout *layout = tcache_layout(pen);
 	ms_addr mem = draw_used(pen, 'c', request);
-	uint64_t bin = cache_bin(pen, size_for(request));
-	ms_addr head = pen->cache + layout->entries + bin * MS_WORD;
+	uint64_t bin = cache_bin(pen, size_for(pen, request));
+	ms_addr head = pen->cache + layout->entries + bin * pen->shape->word;
 	ms_addr count = pen->cache + bin * layout->count_bytes;
 	uint8_t key = pen->libc->version->key;
 
 	assert(pen->cache);
 	put(pen, mem, ptheap_link_at(pen->libc->version, mem, ptheap_word(pen->h, head)));
 	if (key)
-		put(pen, mem + 8, key == KEY_CACHE ? pen->cache : RANDOM_KEY);
+		put(pen, mem + pen->shape->word, key == KEY_CACHE ? pen->cache : RANDOM_KEY);
 	put(pen, head, mem);
 	/* Counters never carry into the next one. */
 	add(pen, count, layout->counts_free ? UINT64_MAX : 1);
@@ -472,13 +513,15 @@ static void draw_top(struct pen *pen)
 /* As sysmalloc() closes a segment, with @left bytes before it too few for a free chunk. */
 static void draw_fence(struct pen *pen, uint64_t left)
 {
-	put_header(pen, MS_HEADER + (pen->main ? 0 : left), 0);
-	pen->at += MS_HEADER + left;
+	const uint64_t header = pen->shape->header;
+
+	put_header(pen, header + (pen->main ? 0 : left), 0);
+	pen->at += header + left;
 	pen->prev_free = 0;
 	if (pen->main && left)
-		put(pen, pen->at - MS_WORD, MS_HEADER | MS_PREV_INUSE);
-	put_header(pen, pen->main ? (uint64_t)MS_HEADER : 0, 0);
-	pen->at += MS_HEADER;
+		put(pen, pen->at - pen->shape->word, header | MS_PREV_INUSE);
+	put_header(pen, pen->main ? header : 0, 0);
+	pen->at += header;
 }
 
 /* Bytes of somebody else's behind a fence, none of which looks like a header. */
@@ -486,16 +529,17 @@ static void draw_stranger(struct pen *pen, uint64_t len)
 {
 	draw_fence(pen, 0);
 	memset(ms_fake_at(&pen->h->fake, pen->at), 0xa2, len);
-	pen->at = ms_align_up(pen->at + len, MS_ALIGNMENT);
+	pen->at = chunk_from(pen, pen->at + len);
 }
 
 static void draw_next_piece(struct pen *pen)
 {
-	uint64_t left = pen->end - pen->at - MS_MIN_CHUNK;
+	uint64_t least = pen->shape->min_chunk;
+	uint64_t left = ms_align_down(pen->end - pen->at - least, MS_ALIGNMENT);
 
-	if (left >= MS_MIN_CHUNK)
+	if (left >= least)
 		draw_free(pen, 'f', left);
-	draw_fence(pen, left < MS_MIN_CHUNK ? left : 0);
+	draw_fence(pen, left < least ? left : 0);
 	if (!pen->main) {
 		draw_heap(pen, pen->arena, ms_align_down(pen->at - 1, heap_max(pen)));
 		return;
@@ -509,7 +553,7 @@ static void draw_next_piece(struct pen *pen)
 /* The first @len bytes of break memory are not malloc's. */
 static void draw_offset(struct pen *pen, uint64_t len)
 {
-	pen->at = ms_align_up(pen->base + len, MS_ALIGNMENT);
+	pen->at = chunk_from(pen, pen->base + len);
 	put(pen, pen->libc->par + par_layout(pen)->sbrk_base, pen->base + len);
 	own(pen, -len);
 }
@@ -523,22 +567,26 @@ static void count_mapped(struct pen *pen, uint64_t total)
 	put_int(pen, pen->libc->par + layout->n_mmaps, n);
 	put_int(pen, pen->libc->par + layout->n_mmaps + 8, n);
 	add(pen, pen->libc->par + layout->mmapped_mem, total);
-	add(pen, pen->libc->par + layout->mmapped_mem + 8, total);
+	add(pen, pen->libc->par + layout->mmapped_mem + pen->shape->word, total);
 }
 
 static void draw_mapped(struct pen *pen, char kind, uint64_t request)
 {
 	uint64_t extra = par_layout(pen)->mmap_extra;
-	uint64_t prev = kind == 'm' || kind == 'l' ? 0 : (kind == 'a' ? PAGE : 64) - MS_HEADER;
-	uint64_t total = ms_align_up(prev + request + MS_HEADER + extra, PAGE);
+	const struct ms_pt_shape *shape = pen->shape;
+	uint64_t to = kind == 'm' || kind == 'l' ? MS_ALIGNMENT : kind == 'a' ? PAGE : 64;
+	uint64_t least = MS_ALIGNMENT - shape->header;
+	uint64_t prev = to - shape->header;
+	uint64_t total = ms_align_up(prev + request + shape->header + extra, PAGE);
 	ms_addr chunk = pen->mapped + prev;
 	struct ptheap_chunk *c;
 
-	put(pen, pen->mapped + MS_WORD, (total - extra) | MS_IS_MMAPPED);
+	put(pen, pen->mapped + least, least);
+	put(pen, pen->mapped + least + shape->word, (total - least - extra) | MS_IS_MMAPPED);
 	put(pen, chunk, prev);
-	put(pen, chunk + MS_WORD, (total - prev - extra) | MS_IS_MMAPPED);
+	put(pen, chunk + shape->word, (total - prev - extra) | MS_IS_MMAPPED);
 	c = note_chunk(pen, kind, chunk, total - prev - extra);
-	c->usable = c->size - (extra ? MS_WORD : MS_HEADER);
+	c->usable = c->size - (extra ? shape->word : shape->header);
 	c->owner = kind == 'l' ? 'l' : 'm';
 	pen->mapped += total;
 	if (kind != 'l')
@@ -553,7 +601,7 @@ static void draw_one(struct pen *pen, char kind, uint64_t n)
 		return;
 	case 'f':
 	case 'b':
-		draw_free(pen, kind, size_for(n));
+		draw_free(pen, kind, size_for(pen, n));
 		return;
 	case 'c':
 		draw_cached(pen, n);
@@ -617,7 +665,7 @@ static void draw_picture(struct pen *pen, const char *picture)
 void ptheap_draw(struct ptheap *h, const char *version, const char *picture)
 {
 	struct ptheap_libc *libc = &h->libcs[h->n_libcs++];
-	struct pen pen = { .h = h, .libc = libc, .base = (h->base ? h->base : BASE) * h->n_libcs };
+	struct pen pen = { .h = h, .libc = libc };
 
 	assert(h->n_libcs <= PTHEAP_LIBCS);
 	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++)
@@ -625,6 +673,10 @@ void ptheap_draw(struct ptheap *h, const char *version, const char *picture)
 			libc->version = &versions[i];
 	if (!libc->version)
 		ptheap_refuse(version, "version that is drawn");
+	pen.shape = ms_pt_shape_of(libc->version->word);
+	pen.distances = libc->version->word == 8 ? &wide : &narrow;
+	pen.base = (h->base ? h->base : pen.distances->base) * h->n_libcs;
+	h->fake.base.abi.word_bytes = libc->version->word;
 	map_memory(&pen, picture);
 	draw_module(&pen);
 	draw_par(&pen);

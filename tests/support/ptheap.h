@@ -111,7 +111,10 @@ void ptheap_init_tls(struct ptheap *h, uint64_t distance, enum ptheap_tls tls);
 
 void ptheap_deinit(struct ptheap *h);
 
-/* Draw a C library with its heap; @version is one of 2.26 2.27 2.31 2.33 2.36 2.42 2.43. */
+/*
+ * Draw a C library with its heap; @version is one of 2.26 2.27 2.31 2.33 2.36 2.42 2.43, with
+ * "/32" behind for a process of 32 bits.
+ */
 void ptheap_draw(struct ptheap *h, const char *version, const char *picture);
 
 /*

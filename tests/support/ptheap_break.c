@@ -27,15 +27,17 @@ static ms_addr offset_of(const struct field *fields, const char *name)
 	ptheap_refuse(name, "field of that thing");
 }
 
-static ms_addr field_of_chunk(const struct ptheap_chunk *chunk, const char *field)
+static ms_addr field_of_chunk(const struct ptheap *h, const struct ptheap_chunk *chunk,
+                              const char *field)
 {
+	const uint64_t word = ptheap_shape(h)->word;
 	const struct field fields[] = { { "prev", 0, 0 },
-		                        { "size", 8, 0 },
-		                        { "mem", 16, 0 },
-		                        { "fd", 16, 0 },
-		                        { "bk", 24, 0 },
+		                        { "size", word, 0 },
+		                        { "mem", 2 * word, 0 },
+		                        { "fd", 2 * word, 0 },
+		                        { "bk", 3 * word, 0 },
 		                        { "foot", chunk->size, 0 },
-		                        { "next_size", chunk->size + 8, 0 },
+		                        { "next_size", chunk->size + word, 0 },
 		                        { NULL, 0, 0 } };
 
 	return chunk->addr + offset_of(fields, field);
@@ -43,16 +45,18 @@ static ms_addr field_of_chunk(const struct ptheap_chunk *chunk, const char *fiel
 
 static ms_addr field_of_arena(const struct ptheap_libc *libc, const char *field)
 {
-	const struct ms_arena_layout *layout = &ms_arena_layouts[libc->version->arena];
+	const struct ms_pt_shape *shape = ms_pt_shape_of(libc->version->word);
+	const struct ms_arena_layout *layout = &shape->arenas[libc->version->arena];
+	const uint64_t word = shape->word;
 	const struct field fields[] = { { "flags", layout->flags, 0 },
 		                        { "top", layout->top, 0 },
 		                        { "next", layout->next, 0 },
 		                        { "attached", layout->attached, 0 },
 		                        { "system_mem", layout->system_mem, 0 },
-		                        { "fast", layout->fastbins, 8 },
-		                        { "bin", layout->bins - 16u, 16 },
-		                        { "fd", layout->bins, 16 },
-		                        { "bk", layout->bins + 8u, 16 },
+		                        { "fast", layout->fastbins, word },
+		                        { "bin", layout->bins - 2 * word, 2 * word },
+		                        { "fd", layout->bins, 2 * word },
+		                        { "bk", layout->bins + word, 2 * word },
 		                        { NULL, 0, 0 } };
 
 	return offset_of(fields, field);
@@ -60,36 +64,39 @@ static ms_addr field_of_arena(const struct ptheap_libc *libc, const char *field)
 
 static ms_addr field_of_par(const struct ptheap_libc *libc, const char *field)
 {
-	const struct ms_par_layout *layout = &ms_par_layouts[libc->version->par];
+	const struct ms_pt_shape *shape = ms_pt_shape_of(libc->version->word);
+	const struct ms_par_layout *layout = &shape->pars[libc->version->par];
 	const struct field fields[] = { { "trim", 0, 0 },
 		                        { "hp_pagesize", layout->hp_pagesize, 0 },
 		                        { "n_mmaps", layout->n_mmaps, 0 },
 		                        { "max_n_mmaps", layout->n_mmaps + 8u, 0 },
 		                        { "mmapped_mem", layout->mmapped_mem, 0 },
-		                        { "max_mmapped_mem", layout->mmapped_mem + 8u, 0 },
+		                        { "max_mmapped_mem", layout->mmapped_mem + shape->word, 0 },
 		                        { "sbrk_base", layout->sbrk_base, 0 },
-		                        { "tcache_count", layout->tcache_bins + 16u, 0 },
+		                        { "tcache_count", layout->tcache_bins + shape->header, 0 },
 		                        { NULL, 0, 0 } };
 
 	return offset_of(fields, field);
 }
 
-static ms_addr field_of_heap(const char *field)
+static ms_addr field_of_heap(const struct ptheap *h, const char *field)
 {
-	static const struct field fields[] = { { "ar_ptr", 0, 0 },
-		                               { "prev_heap", 8, 0 },
-		                               { "heap_size", 16, 0 },
-		                               { "mprotect_size", 24, 0 },
-		                               { NULL, 0, 0 } };
+	const uint64_t word = ptheap_shape(h)->word;
+	const struct field fields[] = { { "ar_ptr", 0, 0 },
+		                        { "prev_heap", word, 0 },
+		                        { "heap_size", 2 * word, 0 },
+		                        { "mprotect_size", 3 * word, 0 },
+		                        { NULL, 0, 0 } };
 
 	return offset_of(fields, field);
 }
 
 static ms_addr field_of_cache(const struct ptheap_libc *libc, const char *field)
 {
-	const struct ms_tcache_layout *layout = &ms_tcache_layouts[libc->version->tcache];
+	const struct ms_pt_shape *shape = ms_pt_shape_of(libc->version->word);
+	const struct ms_tcache_layout *layout = &shape->tcaches[libc->version->tcache];
 	const struct field fields[] = { { "count", 0, layout->count_bytes },
-		                        { "entry", layout->entries, 8 },
+		                        { "entry", layout->entries, shape->word },
 		                        { NULL, 0, 0 } };
 
 	return offset_of(fields, field);
@@ -100,7 +107,7 @@ static ms_addr cache_at(const struct ptheap *h, uint64_t n)
 {
 	for (size_t i = 0; i < h->n_chunks; i++)
 		if (h->chunks[i].kind == 'T' && !n--)
-			return h->chunks[i].addr + MS_HEADER;
+			return ptheap_mem(h, &h->chunks[i]);
 	ptheap_refuse("cache", "cache of that number");
 }
 
@@ -114,7 +121,7 @@ ms_addr ptheap_place(const struct ptheap *h, const char *name)
 
 	(void)snprintf(thing, sizeof(thing), "%.*s", (int)len, name);
 	if (!strcmp(thing, "chunk"))
-		return field ? field_of_chunk(&h->chunks[n], field) : h->chunks[n].addr;
+		return field ? field_of_chunk(h, &h->chunks[n], field) : h->chunks[n].addr;
 	if (!strcmp(thing, "main"))
 		return h->libcs[n].arena + (field ? field_of_arena(&h->libcs[n], field) : 0);
 	if (!strcmp(thing, "arena"))
@@ -122,7 +129,7 @@ ms_addr ptheap_place(const struct ptheap *h, const char *name)
 	if (!strcmp(thing, "par"))
 		return h->libcs[n].par + (field ? field_of_par(&h->libcs[n], field) : 0);
 	if (!strcmp(thing, "heap"))
-		return h->heaps[n] + (field ? field_of_heap(field) : 0);
+		return h->heaps[n] + (field ? field_of_heap(h, field) : 0);
 	if (!strcmp(thing, "cache"))
 		return cache_at(h, n) + (field ? field_of_cache(&h->libcs[0], field) : 0);
 	if (!strcmp(thing, "tls"))

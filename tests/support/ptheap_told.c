@@ -15,6 +15,7 @@
 #include "base/workers.h"
 #include "decoded.h"
 #include "engine/decode.h"
+#include "ptplaces.h"
 
 enum { SMALLEST_PART = 1024, MOST_WORKERS = 5 };
 
@@ -82,11 +83,11 @@ const char *ptheap_told(struct ptheap *h)
 }
 
 /* Whether the chunk was told as it is drawn; none of another size begins there. */
-static bool is_told(const char *told, const struct ptheap_chunk *chunk)
+static bool is_told(const struct ptheap *h, const char *told, const struct ptheap_chunk *chunk)
 {
 	char text[48];
 
-	(void)tell_block(text, chunk->addr + MS_HEADER, chunk->usable);
+	(void)tell_block(text, ptheap_mem(h, chunk), chunk->usable);
 	return strstr(told, text) != NULL;
 }
 
@@ -100,9 +101,9 @@ static const char *wrong_with(const struct ptheap *h, const char *told,
                               const struct ptheap_chunk *chunk, const char *lost)
 {
 	bool in_use = strchr("umaA", chunk->kind);
-	bool unproved = ptheap_is_unproved(h, chunk->addr + MS_HEADER);
+	bool unproved = ptheap_is_unproved(h, ptheap_mem(h, chunk));
 
-	if (is_told(told, chunk) != (in_use && !is_lost(chunk, lost)))
+	if (is_told(h, told, chunk) != (in_use && !is_lost(chunk, lost)))
 		return in_use && !is_lost(chunk, lost) ? "not told" : "told";
 	if (unproved && !is_lost(chunk, lost))
 		return "not proved";

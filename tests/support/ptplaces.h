@@ -5,15 +5,17 @@
 /* What ptheap.c, which draws, and ptheap_break.c, which finds places in what is drawn, both know.
  */
 
+#include "alloc/glibc/layout.h"
 #include "ptheap.h"
 
 enum key { KEY_NONE, KEY_CACHE, KEY_RANDOM };
 
 struct ptheap_version {
 	const char *name;
-	uint8_t arena;  /* index in ms_arena_layouts */
-	uint8_t par;    /* in ms_par_layouts */
-	uint8_t tcache; /* in ms_tcache_layouts */
+	uint8_t word;   /* bytes; chooses the shape */
+	uint8_t arena;  /* index in ms_pt_shape.arenas */
+	uint8_t par;    /* in its pars */
+	uint8_t tcache; /* in its tcaches */
 	bool safe;      /* links are safe-linked */
 	uint8_t key;
 	uint8_t heap_info; /* bytes before the first arena of a heap */
@@ -22,6 +24,12 @@ struct ptheap_version {
 
 /* A test's own mistake. */
 _Noreturn void ptheap_refuse(const char *text, const char *is_no);
+
+/* What the version's words make of sizes and places. */
+const struct ms_pt_shape *ptheap_shape(const struct ptheap *h);
+
+/* Where the bytes of @chunk begin. */
+ms_addr ptheap_mem(const struct ptheap *h, const struct ptheap_chunk *chunk);
 
 /* The word at @addr; 0 where nothing is. */
 uint64_t ptheap_word(const struct ptheap *h, ms_addr addr);

@@ -99,7 +99,7 @@ Test(glibc_locate, an_arena_is_found_whatever_its_bins_hold)
 
 		ptheap_init(&h);
 		ptheap_draw(&h, versions[i], "u24 f64 u24 t");
-		bins = ptheap_place(&h, "main.bin0") + MS_HEADER;
+		bins = ptheap_place(&h, "main.fd0");
 		chunk = ptheap_place(&h, "chunk1");
 		for (ms_addr bin = bins; bin < bins + (ms_addr)(MS_BINS - 1) * 16; bin += 8)
 			ms_fake_put(&h.fake, bin, chunk);

@@ -10,7 +10,9 @@ ParameterizedTestParameters(glibc_tcache, cached_blocks_and_caches_are_free)
 		{ "an empty cache", "T u24 t", "", "", "1 decoded, 0 contradicting, 0 left by" },
 		{ "one entry", "T u24 c24 u24 t", "", "", "1 blocks cached" },
 		{ "a list", "T c24 u24 c24 c24 c24 c24 c24 c24 t", "", "", "7 blocks cached" },
-		{ "many lists", "T c24 c40 c56 c72 c1000 c1032 c40 u40 t", "", "", "7 blocks" },
+		{ "many lists",
+		  "T c24 c40 c56 c72 c1000 c1032 c40 u40 t || T c24 c40 c56 c72 c1000 c1020 c40 u40 t",
+		  "", "", "7 blocks" },
 		{ "of several threads", "T c24 u24 t ; T c24 c24 u24 t ; T c40 t", "", "",
 		  "3 decoded" },
 		{ "other arenas' blocks", "T u24 c24 t ; c24 c40 u24 t", "", "",
@@ -342,8 +344,7 @@ Test(glibc_tcache, a_cache_is_counted_by_its_own_librarys_parameters)
 		ptheap_draw(&h, "2.43", "T u24 c24 c40 t");
 		ptheap_draw(&h, "2.43", pictures[i]);
 		if (!i)
-			ms_fake_put(&h.fake, h.libcs[1].par + ms_par_layouts[2].tcache_bins + 16,
-			            3);
+			ptheap_break(&h, "par1.tcache_count = 3");
 		cr_expect_str_empty(ptheap_try(&h, ""), "%s", h.wrong);
 		cr_expect(ptheap_is_verified(&h), "%zu", i);
 		ptheap_deinit(&h);

@@ -25,9 +25,8 @@ enum {
 	LONG_TRY = 1 << 20,
 	MAX_HEAP_INFO = 64,
 	HUGE_HEAP_PAGES = 4, /* HEAP_MAX in huge pages, 2.35 to 2.41 with hugetlb=2 */
+	INFO_WORDS = 4,      /* of struct _heap_info that are looked at */
 };
-
-static const uint64_t HEAP_MAX = UINT64_C(64) << 20;
 
 /* The start of each heap; pagesize and padding behind it differ. */
 struct heap_info {
@@ -132,13 +131,13 @@ static enum ms_status next_segment(struct ms_ptmalloc *pt, struct ms_pt_arena *a
 {
 	int tries = 0;
 
-	for (ms_addr at = ms_align_up(s->end, MS_ALIGNMENT);
-	     at < s->limit && tries < MAX_LONG_TRIES; at += MS_ALIGNMENT) {
+	for (ms_addr at = ms_pt_chunk_from(pt, s->end); at < s->limit && tries < MAX_LONG_TRIES;
+	     at += MS_ALIGNMENT) {
 		struct ms_segment trial = *s;
 		enum ms_status st;
 
 		/* The first chunk of a segment has P set and nothing else. */
-		if ((ms_pt_word(pt, at + MS_WORD) & MS_SIZE_BITS) != MS_PREV_INUSE)
+		if ((ms_pt_word(pt, at + pt->shape->word) & MS_SIZE_BITS) != MS_PREV_INUSE)
 			continue;
 		trial.begin = at;
 		st = try_segment(pt, arena, &trial);
@@ -157,9 +156,9 @@ static enum ms_status next_segment(struct ms_ptmalloc *pt, struct ms_pt_arena *a
 static struct ms_segment contiguous(const struct ms_ptmalloc *pt, const struct ms_libc *libc,
                                     const struct ms_pt_arena *arena)
 {
-	uint64_t top_size = ms_pt_word(pt, arena->top + MS_WORD) & ~(uint64_t)MS_SIZE_BITS;
+	uint64_t top_size = ms_pt_word(pt, arena->top + pt->shape->word) & ~(uint64_t)MS_SIZE_BITS;
 
-	return (struct ms_segment){ .begin = ms_align_up(libc->sbrk_base, MS_ALIGNMENT),
+	return (struct ms_segment){ .begin = ms_pt_chunk_from(pt, libc->sbrk_base),
 		                    .limit = arena->top + top_size,
 		                    .top = arena->top,
 		                    .main = true };
@@ -207,8 +206,8 @@ static enum ms_status read_contiguous(struct ms_ptmalloc *pt, struct ms_pt_arena
 	return MS_OK;
 }
 
-/* Try the page at @at as the first of a segment of the main arena. */
-static enum ms_status try_scattered(struct ms_ptmalloc *pt, struct ms_pt_arena *arena,
+/* Try the memory from @from on as the first of a segment of the main arena. */
+static enum ms_status try_scattered(struct ms_ptmalloc *pt, struct ms_pt_arena *arena, ms_addr from,
                                     struct ms_segment *s, bool *ret_found)
 {
 	enum ms_status st = try_segment(pt, arena, s);
@@ -225,7 +224,7 @@ static enum ms_status try_scattered(struct ms_ptmalloc *pt, struct ms_pt_arena *
 	}
 	add_segment(arena, s);
 	*ret_found = true;
-	arena->covered_bytes += ms_align_up(s->end, pt->page) - s->begin;
+	arena->covered_bytes += ms_align_up(s->end, pt->page) - from;
 	return own(pt, arena->group, s->begin, s->end) ? MS_OK : MS_E_NOMEM;
 }
 
@@ -233,18 +232,19 @@ static enum ms_status try_scattered(struct ms_ptmalloc *pt, struct ms_pt_arena *
 static enum ms_status look_for_scattered(struct ms_ptmalloc *pt, struct ms_pt_arena *arena,
                                          struct ms_window *window, ms_addr *at)
 {
-	struct ms_segment s = {
-		.begin = *at, .limit = window->limits.end, .top = arena->top, .main = true
-	};
-	const uint8_t *bytes = ms_window_at(window, *at, MS_HEADER);
+	struct ms_segment s = { .begin = ms_pt_chunk_from(pt, *at),
+		                .limit = window->limits.end,
+		                .top = arena->top,
+		                .main = true };
+	const uint8_t *bytes = ms_window_at(window, s.begin, pt->shape->header);
 	enum ms_status st = MS_OK;
 	bool found = false;
 	uint64_t head = 0;
 
 	if (bytes)
-		memcpy(&head, bytes + MS_WORD, sizeof(head));
+		head = ms_pt_load(pt, bytes + pt->shape->word);
 	if ((head & MS_SIZE_BITS) == MS_PREV_INUSE)
-		st = try_scattered(pt, arena, &s, &found);
+		st = try_scattered(pt, arena, *at, &s, &found);
 	*at = ms_align_up(found ? s.end : *at + 1, pt->page);
 	return st;
 }
@@ -292,7 +292,7 @@ static enum ms_status read_scattered(struct ms_ptmalloc *pt, const struct ms_lib
 		       !ms_region_mapping(pt->d->src, &regions->at[i + 1])->file)
 			run.end = regions->at[++i].range.end;
 		if (brk && ms_range_has(run, libc->sbrk_base))
-			run.begin = ms_align_up(libc->sbrk_base, MS_ALIGNMENT);
+			run.begin = libc->sbrk_base;
 		st = read_scattered_in(pt, arena, run);
 	}
 	if (!st && arena->covered_bytes != arena->system_mem)
@@ -308,7 +308,7 @@ enum { NONCONTIGUOUS = 2 };
 static enum ms_status plan_main(struct ms_ptmalloc *pt, const struct ms_libc *libc,
                                 struct ms_pt_arena *arena)
 {
-	ms_addr initial_top = arena->addr + libc->layout->bins - MS_HEADER;
+	ms_addr initial_top = arena->addr + libc->layout->bins - pt->shape->header;
 
 	if (libc->unused || arena->top == initial_top)
 		return MS_OK;
@@ -322,7 +322,7 @@ static enum ms_status plan_main(struct ms_ptmalloc *pt, const struct ms_libc *li
 static enum ms_status read_main(struct ms_ptmalloc *pt, const struct ms_libc *libc,
                                 struct ms_pt_arena *arena)
 {
-	ms_addr initial_top = arena->addr + libc->layout->bins - MS_HEADER;
+	ms_addr initial_top = arena->addr + libc->layout->bins - pt->shape->header;
 
 	if (libc->unused || arena->top == initial_top || !arena->proved)
 		return MS_OK;
@@ -334,7 +334,12 @@ static enum ms_status read_main(struct ms_ptmalloc *pt, const struct ms_libc *li
 static bool read_heap_info(const struct ms_ptmalloc *pt, ms_addr heap, uint64_t heap_max,
                            ms_addr arena, struct heap_info *ret)
 {
-	return ms_pt_read(pt, heap, ret, sizeof(*ret)) == sizeof(*ret) && ret->ar_ptr == arena &&
+	const uint8_t word = pt->shape->word;
+
+	return ms_pt_read_word(pt, heap, &ret->ar_ptr) &&
+	       ms_pt_read_word(pt, heap + word, &ret->prev) &&
+	       ms_pt_read_word(pt, heap + 2u * word, &ret->size) &&
+	       ms_pt_read_word(pt, heap + 3u * word, &ret->mprotect_size) && ret->ar_ptr == arena &&
 	       ret->size && ret->size <= ret->mprotect_size && ret->mprotect_size <= heap_max &&
 	       ret->size % pt->page == 0;
 }
@@ -374,7 +379,7 @@ static bool can_be_heap_max(const struct ms_ptmalloc *pt, const struct ms_pt_are
 static uint64_t heap_max_of(const struct ms_ptmalloc *pt, const struct ms_libc *libc,
                             const struct ms_pt_arena *arena)
 {
-	uint64_t sizes[] = { HEAP_MAX, HUGE_HEAP_PAGES * libc->hp_pagesize };
+	uint64_t sizes[] = { pt->shape->heap_max, HUGE_HEAP_PAGES * libc->hp_pagesize };
 	struct heap_info info;
 
 	for (size_t i = 0; i < 2; i++)
@@ -398,7 +403,7 @@ static enum ms_status plan_heap(struct ms_ptmalloc *pt, const struct ms_libc *li
 		                .top = arena->top };
 
 	if (ms_range_has(heap, arena->addr))
-		s.begin = ms_align_up(arena->addr + libc->layout->size, MS_ALIGNMENT);
+		s.begin = ms_pt_chunk_from(pt, arena->addr + libc->layout->size);
 	if (!own(pt, arena->group, heap.begin, heap.end))
 		return MS_E_NOMEM;
 	arena->covered_bytes += ms_range_len(heap);
@@ -411,14 +416,15 @@ static enum ms_status plan_heap(struct ms_ptmalloc *pt, const struct ms_libc *li
  */
 static enum ms_status own_heaps(struct ms_ptmalloc *pt, const struct ms_pt_arena *arena)
 {
+	const uint64_t heap_max = pt->shape->heap_max;
 	const struct ms_region *r;
 
 	ms_vec_for_each (r, pt->d->regions) {
 		if (r->kind != MS_REGION_MEMORY)
 			continue;
-		for (ms_addr heap = ms_align_up(r->range.begin, HEAP_MAX); heap < r->range.end;
-		     heap += HEAP_MAX) {
-			struct ms_range all = { heap, heap + HEAP_MAX };
+		for (ms_addr heap = ms_align_up(r->range.begin, heap_max); heap < r->range.end;
+		     heap += heap_max) {
+			struct ms_range all = { heap, heap + heap_max };
 
 			if (!ms_range_has(all, arena->addr) && ms_pt_word(pt, heap) != arena->addr)
 				continue;
@@ -465,7 +471,8 @@ static enum ms_status read_heaps(struct ms_ptmalloc *pt, struct ms_pt_arena *are
 		bool has_top = arena->top >= s->heap && arena->top < s->limit;
 
 		add_segment(arena, s);
-		if ((s->how == MS_SEGMENT_TOP) != has_top || s->end != s->limit)
+		/* Behind a fence less than a chunk's alignment may be left. */
+		if ((s->how == MS_SEGMENT_TOP) != has_top || s->limit - s->end >= MS_ALIGNMENT)
 			ms_pt_disprove(arena, MS_DOUBT_DISAGREES,
 			               "the heap at 0x%llx does not end as it should",
 			               (unsigned long long)s->heap);
@@ -549,16 +556,17 @@ static bool is_stray(const struct ms_ptmalloc *pt, const struct ms_libc *libc, m
 {
 	ms_addr arena = ms_pt_word(pt, heap);
 
-	return arena - heap >= sizeof(struct heap_info) && arena - heap <= MAX_HEAP_INFO &&
-	       arena % MS_ALIGNMENT == 0 && !is_in_ring(pt, arena) &&
-	       is_in_ring(pt, ms_pt_word(pt, arena + libc->layout->next));
+	return arena - heap >= (uint64_t)INFO_WORDS * pt->shape->word &&
+	       arena - heap <= MAX_HEAP_INFO && arena % pt->shape->header == 0 &&
+	       !is_in_ring(pt, arena) && is_in_ring(pt, ms_pt_word(pt, arena + libc->layout->next));
 }
 
 /* Look through @range for heaps; only their first pages are read. */
 static void find_strays_in(struct ms_ptmalloc *pt, const struct ms_libc *libc,
                            struct ms_range range)
 {
-	uint64_t heap_max = libc->hp_pagesize ? HUGE_HEAP_PAGES * libc->hp_pagesize : HEAP_MAX;
+	uint64_t heap_max =
+		libc->hp_pagesize ? HUGE_HEAP_PAGES * libc->hp_pagesize : pt->shape->heap_max;
 	ms_addr heap = ms_align_up(range.begin, heap_max);
 	struct ms_range present;
 

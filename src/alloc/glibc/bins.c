@@ -34,9 +34,8 @@
  */
 
 enum {
-	LINK_FD = 16,
 	MAX_FAST = 1 << 26,
-	MAX_FASTBINS = 10,
+	MAX_FASTBINS = 11,
 	TRIED_FAST = 64, /* chunks of a list, to see how links are stored */
 	CELL_BYTES = MS_CELL_GRANULES * MS_ALIGNMENT,
 	READ_CELLS = 16,   /* around a chunk */
@@ -66,6 +65,12 @@ struct links {
 	uint64_t bk;
 };
 
+static bool read_links(const struct ms_ptmalloc *pt, ms_addr addr, struct links *ret)
+{
+	return ms_pt_read_word(pt, addr, &ret->fd) &&
+	       ms_pt_read_word(pt, addr + pt->shape->word, &ret->bk);
+}
+
 static struct ms_extent *extent_at(struct bins *bins, ms_addr addr)
 {
 	if (!bins->extent || !ms_range_has(bins->extent->range, addr))
@@ -91,20 +96,20 @@ static struct ms_cell *cell_at(struct bins *bins, ms_addr addr, uint64_t *ret_bi
 /* Take the free bit of @chunk away and read its links; false when it is not free. */
 static bool take_free(struct bins *bins, ms_addr chunk, struct links *ret)
 {
-	ms_addr addr = chunk + MS_HEADER;
+	ms_addr addr = chunk + bins->pt->shape->header;
 	uint64_t bit;
 	struct ms_cell *cell = cell_at(bins, addr, &bit);
 
 	if (!cell || !(cell->marks & ~cell->starts & bit))
 		return false;
 	cell->marks &= ~bit;
-	return ms_pt_read(bins->pt, addr, ret, sizeof(*ret)) == sizeof(*ret);
+	return read_links(bins->pt, addr, ret);
 }
 
 /* Go through one bin; returns how many chunks were in it. */
 static uint64_t check_bin(struct bins *bins, struct ms_pt_arena *arena, ms_addr header)
 {
-	ms_addr chunk = ms_pt_word(bins->pt, header + LINK_FD);
+	ms_addr chunk = ms_pt_word(bins->pt, header + bins->pt->shape->header);
 	ms_addr prev = header;
 	uint64_t n = 0;
 
@@ -130,7 +135,7 @@ static void follow_bins(struct ms_ptmalloc *pt, struct ms_pt_arena *arena, ms_ad
 	uint64_t n = 0;
 
 	for (ms_addr i = 0; i < MS_BINS && arena->proved; i++)
-		n += check_bin(&bins, arena, first + i * MS_HEADER);
+		n += check_bin(&bins, arena, first + i * pt->shape->header);
 	if (n != arena->tally.n_free)
 		ms_pt_disprove(arena, MS_DOUBT_DAMAGED, "%llu free chunks, but %llu in bins",
 		               (unsigned long long)arena->tally.n_free, (unsigned long long)n);
@@ -139,23 +144,24 @@ static void follow_bins(struct ms_ptmalloc *pt, struct ms_pt_arena *arena, ms_ad
 void ms_pt_check_bins(struct ms_ptmalloc *pt, const struct ms_libc *libc, struct ms_pt_arena *arena)
 {
 	ms_addr bins = arena->addr + libc->layout->bins;
-	struct links headers[MS_BINS];
+	const uint8_t header = pt->shape->header;
 	uint64_t left = arena->tally.links;
 
 	if (libc->unused)
 		return;
-	if (ms_pt_read(pt, bins, headers, sizeof(headers)) != sizeof(headers)) {
-		ms_pt_disprove(arena, MS_DOUBT_DISAGREES, "its bins cannot be read");
-		return;
-	}
-	for (ms_addr i = 0; i < MS_BINS; i++) {
-		ms_addr header = bins - LINK_FD + i * sizeof(*headers);
+	/* The links of a bin, two words, are where those of a chunk at `at` would be. */
+	for (ms_addr at = bins - header; at < bins - header + (ms_addr)MS_BINS * header;
+	     at += header) {
+		struct links links;
 
-		left += ms_pt_edge(pt, header, headers[i].fd) -
-		        ms_pt_edge(pt, headers[i].bk, header);
+		if (!read_links(pt, at + header, &links)) {
+			ms_pt_disprove(arena, MS_DOUBT_DISAGREES, "its bins cannot be read");
+			return;
+		}
+		left += ms_pt_edge(pt, at, links.fd) - ms_pt_edge(pt, links.bk, at);
 	}
 	if (left)
-		follow_bins(pt, arena, bins - LINK_FD);
+		follow_bins(pt, arena, bins - header);
 	if (left)
 		ms_pt_disprove(arena, MS_DOUBT_DAMAGED,
 		               "a bin does not lead back to its last chunk");
@@ -212,9 +218,9 @@ static void read_cells(struct bins *bins, const struct ms_extent *e, size_t firs
 	for (size_t i = 0; i < n; i++) {
 		bins->first_words[e->cell0 + first + i] = words;
 		for (uint64_t s = short_starts_of(bins, e, first + i); s; s &= s - 1)
-			memcpy(words++,
-			       buffer + i * CELL_BYTES + (size_t)__builtin_ctzll(s) * MS_ALIGNMENT,
-			       sizeof(*words));
+			*words++ = ms_pt_load(bins->pt,
+			                      buffer + i * CELL_BYTES +
+			                              (size_t)__builtin_ctzll(s) * MS_ALIGNMENT);
 	}
 }
 
@@ -292,11 +298,11 @@ static bool first_word(struct bins *bins, ms_addr addr, uint64_t *ret)
 	uint64_t **words;
 
 	if (e->host) {
-		memcpy(ret, e->host + (addr - e->range.begin), sizeof(*ret));
+		*ret = ms_pt_load(bins->pt, e->host + (addr - e->range.begin));
 		return true;
 	}
 	if (!keep_words(bins))
-		return ms_pt_read(bins->pt, addr, ret, sizeof(*ret)) == sizeof(*ret);
+		return ms_pt_read_word(bins->pt, addr, ret);
 	words = &bins->first_words[e->cell0 + cell];
 	if (!*words && !bins->all_read && bins->n_read >= ENOUGH_OF &&
 	    bins->n_read >= bins->n_enough)
@@ -304,7 +310,7 @@ static bool first_word(struct bins *bins, ms_addr addr, uint64_t *ret)
 	if (!*words)
 		read_around(bins, e, cell);
 	if (!*words)
-		return ms_pt_read(bins->pt, addr, ret, sizeof(*ret)) == sizeof(*ret);
+		return ms_pt_read_word(bins->pt, addr, ret);
 	*ret = (*words)[__builtin_popcountll(below)];
 	return true;
 }
@@ -320,7 +326,7 @@ struct fastbin {
 /* The cell and bit of @bin's chunk; NULL when that is no used block of its size. */
 static struct ms_cell *fast_chunk(struct bins *bins, const struct fastbin *bin, uint64_t *ret_bit)
 {
-	ms_addr addr = bin->chunk + MS_HEADER;
+	ms_addr addr = bin->chunk + bins->pt->shape->header;
 	struct ms_cell *cell = used_block(bins, addr, ret_bit);
 
 	if (!cell || bin->n >= MAX_FAST ||
@@ -333,7 +339,7 @@ static struct ms_cell *fast_chunk(struct bins *bins, const struct fastbin *bin, 
 /* Go on to the next chunk of @bin, or 0. False when the link cannot be read. */
 static bool next_fast_chunk(struct bins *bins, struct fastbin *bin)
 {
-	ms_addr addr = bin->chunk + MS_HEADER;
+	ms_addr addr = bin->chunk + bins->pt->shape->header;
 	uint64_t link;
 
 	if (!first_word(bins, addr, &link))
@@ -419,10 +425,12 @@ void ms_pt_take_fastbins(struct ms_ptmalloc *pt, const struct ms_libc *libc,
 	struct bins bins = { .pt = pt, .group = arena->group, .spared = &arena->spared };
 	struct fastbin lists[MAX_FASTBINS] = { 0 };
 	size_t n = libc->layout->n_fastbins;
+	const uint8_t word = pt->shape->word;
 
 	for (size_t i = 0; i < n; i++) {
-		lists[i].chunk = ms_pt_word(pt, arena->addr + libc->layout->fastbins + i * MS_WORD);
-		lists[i].usable = MS_MIN_CHUNK + i * MS_ALIGNMENT - MS_WORD;
+		lists[i].chunk = ms_pt_word(pt, arena->addr + libc->layout->fastbins + i * word);
+		/* fastbin_index(): a bin for every two words, though sizes are further apart */
+		lists[i].usable = (i + 2) * pt->shape->header - word;
 	}
 	bins.plain = are_plain(&bins, lists, n);
 	take_fast_chunks(&bins, lists, n);

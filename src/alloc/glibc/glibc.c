@@ -344,15 +344,18 @@ static enum ms_status fill_claim(struct ms_ptmalloc *pt, struct ms_claim *ret)
 enum ms_status ms_pt_claim(struct ms_decoding *d, uint64_t part_bytes, struct ms_claim *ret)
 {
 	const struct ms_abi *abi = &d->src->abi;
+	const struct ms_pt_shape *shape = ms_pt_shape_of(abi->word_bytes);
 	struct ms_ptmalloc *pt;
 	enum ms_status st;
 
-	if (abi->word_bytes != MS_WORD || abi->big_endian)
+	if (!shape || abi->big_endian)
 		return MS_OK;
 	pt = ms_arena_alloc(d->arena, sizeof(*pt));
 	if (!pt)
 		return MS_E_NOMEM;
-	*pt = (struct ms_ptmalloc){ .d = d, .page = abi->page_bytes, .part_bytes = part_bytes };
+	*pt = (struct ms_ptmalloc){
+		.d = d, .shape = shape, .page = abi->page_bytes, .part_bytes = part_bytes
+	};
 	st = prepare(pt) ? locate(pt) : MS_E_NOMEM;
 	if (st || !pt->libcs.n)
 		return st;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "alloc/glibc/layout.h"
 
-const struct ms_arena_layout ms_arena_layouts[] = {
+static const struct ms_arena_layout arenas_64[] = {
 	{ .versions = "2.26",
 	  .flags = 4,
 	  .fastbins = 0x8,
@@ -40,9 +40,7 @@ const struct ms_arena_layout ms_arena_layouts[] = {
 	  .end_par = 3 },
 };
 
-const size_t ms_n_arena_layouts = sizeof(ms_arena_layouts) / sizeof(ms_arena_layouts[0]);
-
-const struct ms_par_layout ms_par_layouts[] = {
+static const struct ms_par_layout pars_64[] = {
 	{ .versions = "2.26 to 2.34",
 	  .n_mmaps = 0x28,
 	  .mmapped_mem = 0x38,
@@ -68,7 +66,7 @@ const struct ms_par_layout ms_par_layouts[] = {
 	  .mmap_extra = 16 },
 };
 
-const struct ms_tcache_layout ms_tcache_layouts[] = {
+static const struct ms_tcache_layout tcaches_64[] = {
 	{ .versions = "2.26 to 2.29",
 	  .n_bins = 64,
 	  .count_bytes = 1,
@@ -87,4 +85,126 @@ const struct ms_tcache_layout ms_tcache_layouts[] = {
 	  .counts_free = 1 },
 };
 
-const size_t ms_n_tcache_layouts = sizeof(ms_tcache_layouts) / sizeof(ms_tcache_layouts[0]);
+/* i386 aligns as 64 bits do from 2.26 on, with headers of half the size. */
+static const struct ms_arena_layout arenas_32[] = {
+	{ .versions = "2.26",
+	  .flags = 4,
+	  .fastbins = 0x8,
+	  .n_fastbins = 11,
+	  .top = 0x34,
+	  .bins = 0x3c,
+	  .next = 0x444,
+	  .attached = 0x44c,
+	  .system_mem = 0x450,
+	  .size = 0x458,
+	  .first_par = 0,
+	  .end_par = 1 },
+	{ .versions = "2.27 to 2.42",
+	  .flags = 4,
+	  .fastbins = 0xc,
+	  .n_fastbins = 11,
+	  .top = 0x38,
+	  .bins = 0x40,
+	  .next = 0x448,
+	  .attached = 0x450,
+	  .system_mem = 0x454,
+	  .size = 0x45c,
+	  .first_par = 0,
+	  .end_par = 2 },
+	{ .versions = "2.43",
+	  .flags = 4,
+	  .fastbins = 0,
+	  .n_fastbins = 0,
+	  .top = 0x8,
+	  .bins = 0x10,
+	  .next = 0x418,
+	  .attached = 0x420,
+	  .system_mem = 0x424,
+	  .size = 0x42c,
+	  .first_par = 2,
+	  .end_par = 3 },
+};
+
+static const struct ms_par_layout pars_32[] = {
+	{ .versions = "2.26 to 2.34",
+	  .n_mmaps = 0x14,
+	  .mmapped_mem = 0x24,
+	  .sbrk_base = 0x2c,
+	  .tcache_bins = 0x30,
+	  .size = 0x40 },
+	{ .versions = "2.35 to 2.42",
+	  .thp_pagesize = 0x14,
+	  .hp_pagesize = 0x18,
+	  .n_mmaps = 0x20,
+	  .mmapped_mem = 0x30,
+	  .sbrk_base = 0x38,
+	  .tcache_bins = 0x3c,
+	  .size = 0x4c },
+	{ .versions = "2.43",
+	  .thp_pagesize = 0x18,
+	  .hp_pagesize = 0x1c,
+	  .n_mmaps = 0x24,
+	  .mmapped_mem = 0x34,
+	  .sbrk_base = 0x3c,
+	  .tcache_bins = 0x40,
+	  .size = 0x50,
+	  .mmap_extra = 8 },
+};
+
+static const struct ms_tcache_layout tcaches_32[] = {
+	{ .versions = "2.26 to 2.29",
+	  .n_bins = 64,
+	  .count_bytes = 1,
+	  .entries = 64,
+	  .usable = 0x14c },
+	{ .versions = "2.30 to 2.41",
+	  .n_bins = 64,
+	  .count_bytes = 2,
+	  .entries = 128,
+	  .usable = 0x18c },
+	{ .versions = "2.42 to 2.43",
+	  .n_bins = 76,
+	  .count_bytes = 2,
+	  .entries = 152,
+	  .usable = 0x1cc,
+	  .counts_free = 1 },
+};
+
+#define N(rows) (sizeof(rows) / sizeof((rows)[0]))
+
+static const struct ms_pt_shape shapes[] = {
+	{ .arenas = arenas_64,
+	  .n_arenas = N(arenas_64),
+	  .pars = pars_64,
+	  .tcaches = tcaches_64,
+	  .n_tcaches = N(tcaches_64),
+	  .heap_max = UINT64_C(64) << 20,
+	  .cache_min = 0x250,
+	  .cache_max = 0x320,
+	  .heap_infos = { 0x20, 0x30 },
+	  .arena_test = 8,
+	  .word = 8,
+	  .header = 16,
+	  .min_chunk = 32 },
+	{ .arenas = arenas_32,
+	  .n_arenas = N(arenas_32),
+	  .pars = pars_32,
+	  .tcaches = tcaches_32,
+	  .n_tcaches = N(tcaches_32),
+	  .heap_max = UINT64_C(1) << 20,
+	  .cache_min = 0x150,
+	  .cache_max = 0x1f0,
+	  .heap_infos = { 0x18, 0x18 },
+	  .arena_test = 2,
+	  .word = 4,
+	  .header = 8,
+	  .min_chunk = 16 },
+};
+
+const struct ms_pt_shape *ms_pt_shape_of(unsigned int word_bytes)
+{
+	for (size_t i = 0; i < N(shapes); i++)
+		if (shapes[i].word == word_bytes)
+			return &shapes[i];
+	return NULL;
+}

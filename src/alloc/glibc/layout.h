@@ -3,7 +3,7 @@
 #define MS_ALLOC_GLIBC_LAYOUT_H
 
 /*
- * Where ptmalloc's fields stand, 64-bit.
+ * Where ptmalloc's fields stand, in processes of 64 bits and of 32 (i386).
  *
  * A family is recognized by the data itself: the place of the bins inside the arena
  * falls out of where the ring of arenas closes (locate.c), never from a version
@@ -17,10 +17,8 @@
 #include <stdint.h>
 
 enum {
-	MS_WORD = 8,
-	MS_ALIGNMENT = 16, /* MALLOC_ALIGNMENT */
-	MS_HEADER = 16,    /* from a chunk to its bytes */
-	MS_MIN_CHUNK = 32, /* MINSIZE */
+	MS_ALIGNMENT = 16, /* MALLOC_ALIGNMENT, of a chunk's bytes */
+	MS_HEADER_MAX = 16,
 	MS_BINS = 127,
 };
 
@@ -39,7 +37,7 @@ struct ms_arena_layout {
 	uint16_t attached;
 	uint16_t system_mem;
 	uint16_t size;
-	uint16_t first_par; /* entries of ms_par_layouts that go with it: [first, end) */
+	uint16_t first_par; /* entries of ms_pt_shape.pars that go with it: [first, end) */
 	uint16_t end_par;
 };
 
@@ -72,10 +70,24 @@ struct ms_tcache_layout {
 	uint16_t counts_free; /* 1: a counter says how many more fit, not how many there are */
 };
 
-extern const struct ms_arena_layout ms_arena_layouts[];
-extern const size_t ms_n_arena_layouts;
-extern const struct ms_par_layout ms_par_layouts[];
-extern const struct ms_tcache_layout ms_tcache_layouts[];
-extern const size_t ms_n_tcache_layouts;
+/* All that depends on how long a word is. */
+struct ms_pt_shape {
+	const struct ms_arena_layout *arenas;
+	size_t n_arenas;
+	const struct ms_par_layout *pars;
+	const struct ms_tcache_layout *tcaches;
+	size_t n_tcaches;
+	uint64_t heap_max;  /* HEAP_MAX_SIZE, bytes */
+	uint16_t cache_min; /* sizes of chunks that hold a thread's cache */
+	uint16_t cache_max;
+	uint8_t heap_infos[2]; /* bytes of struct _heap_info, up to 2.34 and from 2.35 on */
+	uint8_t arena_test;    /* malloc_par.arena_test by default */
+	uint8_t word;          /* bytes */
+	uint8_t header;        /* from a chunk to its bytes: two words */
+	uint8_t min_chunk;     /* MINSIZE */
+};
+
+/* Of processes whose words have @word_bytes; NULL: there is none. */
+const struct ms_pt_shape *ms_pt_shape_of(unsigned int word_bytes);
 
 #endif

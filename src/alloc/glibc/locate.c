@@ -18,8 +18,6 @@
 enum {
 	MAX_ARENAS = 1 << 16,
 	PAR_REACH = 0x1000, /* malloc_par begins at most so far below main_arena */
-	BIN_BYTES = 16,
-	BINS_BYTES = MS_BINS * BIN_BYTES,
 	ATTACHED_MAX = 1 << 16,
 	MARGIN = 4096, /* no arena is larger */
 	PIECE = MS_WINDOW_BYTES - 2 * MARGIN,
@@ -35,10 +33,7 @@ struct image {
 
 static uint64_t word_at(const struct image *image, ms_addr addr)
 {
-	uint64_t word;
-
-	memcpy(&word, image->bytes + (addr - image->range.begin), sizeof(word));
-	return word;
+	return ms_pt_load(image->pt, image->bytes + (addr - image->range.begin));
 }
 
 static bool is_inside(const struct image *image, ms_addr addr, uint64_t len)
@@ -49,24 +44,27 @@ static bool is_inside(const struct image *image, ms_addr addr, uint64_t len)
 
 static bool is_link(const struct ms_ptmalloc *pt, uint64_t word)
 {
-	return word && word % MS_ALIGNMENT == 0 &&
+	return word && (word + pt->shape->header) % MS_ALIGNMENT == 0 &&
 	       ms_region_is_writable(pt->d->src, pt->d->regions, word);
 }
 
 static bool is_empty_bin(const struct image *image, ms_addr bin)
 {
-	return word_at(image, bin) == bin - MS_HEADER &&
-	       word_at(image, bin + MS_WORD) == bin - MS_HEADER;
+	const struct ms_pt_shape *shape = image->pt->shape;
+
+	return word_at(image, bin) == bin - shape->header &&
+	       word_at(image, bin + shape->word) == bin - shape->header;
 }
 
 /* A list's first and last chunk, or itself. */
 static bool is_bin(const struct image *image, ms_addr bin)
 {
+	const struct ms_pt_shape *shape = image->pt->shape;
 	uint64_t fd = word_at(image, bin);
-	uint64_t bk = word_at(image, bin + MS_WORD);
+	uint64_t bk = word_at(image, bin + shape->word);
 
-	return (fd == bin - MS_HEADER || is_link(image->pt, fd)) &&
-	       (bk == bin - MS_HEADER || is_link(image->pt, bk));
+	return (fd == bin - shape->header || is_link(image->pt, fd)) &&
+	       (bk == bin - shape->header || is_link(image->pt, bk));
 }
 
 /* Follow the ring from @arena; true when it closes within bounds over sane arenas. */
@@ -83,7 +81,7 @@ static bool ring_closes(const struct image *image, ms_addr arena,
 		at = ms_pt_word(image->pt, at + layout->next);
 		if (at == arena)
 			return true;
-		if (!at || at % MS_ALIGNMENT ||
+		if (!at || at % image->pt->shape->header ||
 		    !ms_region_is_writable(image->pt->d->src, image->pt->d->regions, at))
 			return false;
 	}
@@ -100,7 +98,8 @@ static bool is_heap_arena(const struct ms_ptmalloc *pt, ms_addr arena)
 	ms_addr page = ms_align_down(arena, pt->page);
 	uint64_t below = arena - page;
 
-	return (below == 0x20 || below == 0x30) && ms_pt_word(pt, page) == arena;
+	return (below == pt->shape->heap_infos[0] || below == pt->shape->heap_infos[1]) &&
+	       ms_pt_word(pt, page) == arena;
 }
 
 static enum ms_status add_libc(const struct image *image, ms_addr arena,
@@ -116,13 +115,25 @@ static enum ms_status add_libc(const struct image *image, ms_addr arena,
 	return MS_OK;
 }
 
+/* A bin is the two links of a list: as long as a chunk's header. */
+static uint8_t bin_bytes(const struct image *image)
+{
+	return image->pt->shape->header;
+}
+
+static uint64_t bins_bytes(const struct image *image)
+{
+	return (uint64_t)MS_BINS * bin_bytes(image);
+}
+
 /* How far bins go on from @bin, of which there are no more than an arena has. */
 static ms_addr end_of_bins(const struct image *image, ms_addr bin)
 {
+	const uint8_t len = bin_bytes(image);
 	ms_addr end = bin;
 
-	while (end < bin + BINS_BYTES && is_inside(image, end, BIN_BYTES) && is_bin(image, end))
-		end += BIN_BYTES;
+	while (end < bin + bins_bytes(image) && is_inside(image, end, len) && is_bin(image, end))
+		end += len;
 	return end;
 }
 
@@ -132,17 +143,18 @@ static ms_addr end_of_bins(const struct image *image, ms_addr bin)
  */
 static ms_addr bins_around(const struct image *image, ms_addr pair)
 {
+	const uint8_t len = bin_bytes(image);
+	const uint64_t all = bins_bytes(image);
 	ms_addr end = end_of_bins(image, pair);
 
 	for (ms_addr bins = pair;;) {
-		if (end - bins == BINS_BYTES && is_empty_bin(image, end - BIN_BYTES))
+		if (end - bins == all && is_empty_bin(image, end - len))
 			return bins;
-		bins -= BIN_BYTES;
-		if (pair - bins == BINS_BYTES || !is_inside(image, bins, BIN_BYTES) ||
-		    !is_bin(image, bins))
+		bins -= len;
+		if (pair - bins == all || !is_inside(image, bins, len) || !is_bin(image, bins))
 			return 0;
-		if (end - bins > BINS_BYTES)
-			end -= BIN_BYTES;
+		if (end - bins > all)
+			end -= len;
 	}
 }
 
@@ -150,7 +162,8 @@ static ms_addr bins_around(const struct image *image, ms_addr pair)
 static bool is_untouched(const struct image *image, ms_addr arena,
                          const struct ms_arena_layout *layout)
 {
-	return word_at(image, arena + layout->top) == arena + layout->bins - MS_HEADER &&
+	return word_at(image, arena + layout->top) ==
+	               arena + layout->bins - image->pt->shape->header &&
 	       word_at(image, arena + layout->next) == arena;
 }
 
@@ -159,8 +172,8 @@ static enum ms_status try_pair(const struct image *image, ms_addr pair, ms_addr 
 {
 	ms_addr bins = bins_around(image, pair);
 
-	for (size_t i = 0; bins && i < ms_n_arena_layouts; i++) {
-		const struct ms_arena_layout *layout = &ms_arena_layouts[i];
+	for (size_t i = 0; bins && i < image->pt->shape->n_arenas; i++) {
+		const struct ms_arena_layout *layout = &image->pt->shape->arenas[i];
 		ms_addr arena = bins - layout->bins;
 
 		if (!is_inside(image, arena, layout->size) || is_heap_arena(image->pt, arena) ||
@@ -184,7 +197,8 @@ static bool is_unused_arena(const struct image *image, ms_addr next,
 	if (!is_inside(image, arena, layout->size) || word_at(image, next) != arena ||
 	    word_at(image, arena + layout->attached) != 1)
 		return false;
-	for (ms_addr at = arena + layout->top; at < arena + layout->next; at += MS_WORD)
+	for (ms_addr at = arena + layout->top; at < arena + layout->next;
+	     at += image->pt->shape->word)
 		if (word_at(image, at))
 			return false;
 	return !word_at(image, arena + layout->system_mem);
@@ -192,8 +206,8 @@ static bool is_unused_arena(const struct image *image, ms_addr next,
 
 static enum ms_status try_unused(const struct image *image, ms_addr next, ms_addr *ret_end)
 {
-	for (size_t i = 0; i < ms_n_arena_layouts; i++) {
-		const struct ms_arena_layout *layout = &ms_arena_layouts[i];
+	for (size_t i = 0; i < image->pt->shape->n_arenas; i++) {
+		const struct ms_arena_layout *layout = &image->pt->shape->arenas[i];
 
 		if (word_at(image, next) != next - layout->next ||
 		    !is_unused_arena(image, next, layout))
@@ -206,20 +220,21 @@ static enum ms_status try_unused(const struct image *image, ms_addr next, ms_add
 
 static enum ms_status search_image(const struct image *image, struct ms_range piece, ms_addr *ret)
 {
+	const struct ms_pt_shape *shape = image->pt->shape;
 	ms_addr at = piece.begin;
 
-	while (at < piece.end && at + BIN_BYTES <= image->range.end) {
+	while (at < piece.end && at + shape->header <= image->range.end) {
 		uint64_t word = word_at(image, at);
 		ms_addr end = 0;
 		enum ms_status st = MS_OK;
 
-		if (word == at - MS_HEADER && word_at(image, at + MS_WORD) == word)
+		if (word == at - shape->header && word_at(image, at + shape->word) == word)
 			st = try_pair(image, at, &end);
 		else if (at - word < 0x1000 && word)
 			st = try_unused(image, at, &end);
 		if (st)
 			return st;
-		at = end ? end : at + MS_WORD;
+		at = end ? end : at + shape->word;
 	}
 	*ret = at < piece.end ? piece.end : at;
 	return MS_OK;
@@ -248,20 +263,12 @@ struct main_memory {
 static struct main_memory main_memory_of(const struct ms_ptmalloc *pt, const struct ms_libc *libc)
 {
 	ms_addr top = ms_pt_word(pt, libc->main_arena + libc->layout->top);
-	uint64_t top_size = ms_pt_word(pt, top + MS_WORD) & ~(uint64_t)MS_SIZE_BITS;
+	uint64_t top_size = ms_pt_word(pt, top + pt->shape->word) & ~(uint64_t)MS_SIZE_BITS;
 
 	return (struct main_memory){
 		.bytes = ms_pt_word(pt, libc->main_arena + libc->layout->system_mem),
 		.end = top + top_size,
 	};
-}
-
-static uint64_t word_in(const uint8_t *bytes, size_t offset)
-{
-	uint64_t word;
-
-	memcpy(&word, bytes + offset, sizeof(word));
-	return word;
 }
 
 static uint32_t int_in(const uint8_t *bytes, size_t offset)
@@ -279,15 +286,16 @@ static bool is_par(const struct ms_ptmalloc *pt, const uint8_t *par,
 	uint32_t n_mmaps = int_in(par, layout->n_mmaps);
 	uint32_t max_n_mmaps = int_in(par, layout->n_mmaps + 8u);
 	uint32_t no_dyn = int_in(par, layout->n_mmaps + 12u);
-	uint64_t mem = word_in(par, layout->mmapped_mem);
-	uint64_t max_mem = word_in(par, layout->mmapped_mem + 8u);
-	ms_addr sbrk_base = word_in(par, layout->sbrk_base);
+	uint64_t mem = ms_pt_load(pt, par + layout->mmapped_mem);
+	uint64_t max_mem = ms_pt_load(pt, par + layout->mmapped_mem + pt->shape->word);
+	ms_addr sbrk_base = ms_pt_load(pt, par + layout->sbrk_base);
 
-	return no_dyn <= 1 && n_mmaps <= max_n_mmaps && mem <= max_mem && mem % MS_ALIGNMENT == 0 &&
-	       !max_n_mmaps == !max_mem &&
-	       word_in(par, layout->tcache_bins) <= MS_TCACHE_MAX_BINS &&
-	       (!layout->thp_pagesize || is_page_size(word_in(par, layout->thp_pagesize))) &&
-	       (!layout->hp_pagesize || is_page_size(word_in(par, layout->hp_pagesize))) &&
+	return no_dyn <= 1 && n_mmaps <= max_n_mmaps && mem <= max_mem &&
+	       mem % pt->shape->header == 0 && !max_n_mmaps == !max_mem &&
+	       ms_pt_load(pt, par + layout->tcache_bins) <= MS_TCACHE_MAX_BINS &&
+	       (!layout->thp_pagesize ||
+	        is_page_size(ms_pt_load(pt, par + layout->thp_pagesize))) &&
+	       (!layout->hp_pagesize || is_page_size(ms_pt_load(pt, par + layout->hp_pagesize))) &&
 	       (!sbrk_base || ms_region_is_writable(pt->d->src, pt->d->regions, sbrk_base));
 }
 
@@ -295,16 +303,19 @@ static bool is_par(const struct ms_ptmalloc *pt, const uint8_t *par,
 static unsigned int par_score(const struct ms_ptmalloc *pt, const struct main_memory *main,
                               const uint8_t *par, const struct ms_par_layout *layout)
 {
-	uint64_t trim = word_in(par, 0);
-	uint64_t threshold = word_in(par, 16);
-	uint64_t bins = word_in(par, layout->tcache_bins);
-	uint64_t count = word_in(par, layout->tcache_bins + 16u);
-	ms_addr sbrk_base = word_in(par, layout->sbrk_base);
+	const uint8_t word = pt->shape->word;
+	uint64_t trim = ms_pt_load(pt, par);
+	uint64_t top_pad = ms_pt_load(pt, par + word);
+	uint64_t threshold = ms_pt_load(pt, par + 2u * word);
+	uint64_t arena_test = ms_pt_load(pt, par + 3u * word);
+	uint64_t bins = ms_pt_load(pt, par + layout->tcache_bins);
+	uint64_t count = ms_pt_load(pt, par + layout->tcache_bins + 2u * word);
+	ms_addr sbrk_base = ms_pt_load(pt, par + layout->sbrk_base);
 
 	if (!is_par(pt, par, layout))
 		return 0;
-	return 1u + (int_in(par, layout->n_mmaps + 4u) == 65536) + (word_in(par, 24) == 8) +
-	       (word_in(par, 8) == 0x20000) +
+	return 1u + (int_in(par, layout->n_mmaps + 4u) == 65536) +
+	       (arena_test == pt->shape->arena_test) + (top_pad == 0x20000) +
 	       (threshold == 0x20000 || (threshold && trim == 2 * threshold)) +
 	       (count == 7 || count == 16) + (bins >= MS_TCACHE_SMALL_BINS) +
 	       4u * (main->bytes && sbrk_base && sbrk_base + main->bytes == main->end);
@@ -319,20 +330,20 @@ static void locate_par(struct ms_ptmalloc *pt, struct ms_libc *libc, struct ms_r
 
 	if (low < data.begin || low > libc->main_arena)
 		low = data.begin;
-	low = ms_align_up(low, MS_WORD);
+	low = ms_align_up(low, pt->shape->word);
 	/* What cannot be read is not malloc_par: zeros have no default. */
 	ms_source_fill(pt->d->src, low, bytes, libc->main_arena - low);
 	for (uint16_t i = libc->layout->first_par; i < libc->layout->end_par; i++)
-		for (ms_addr par = low; par + ms_par_layouts[i].size <= libc->main_arena;
-		     par += MS_WORD) {
+		for (ms_addr par = low; par + pt->shape->pars[i].size <= libc->main_arena;
+		     par += pt->shape->word) {
 			unsigned int score =
-				par_score(pt, &main, bytes + (par - low), &ms_par_layouts[i]);
+				par_score(pt, &main, bytes + (par - low), &pt->shape->pars[i]);
 
 			if (score <= best)
 				continue;
 			best = score;
 			libc->par = par;
-			libc->par_layout = &ms_par_layouts[i];
+			libc->par_layout = &pt->shape->pars[i];
 		}
 	/* A run of zeros satisfies every bound; defaults it has none of. */
 	if (best < 3)
@@ -348,7 +359,7 @@ static void read_par(const struct ms_ptmalloc *pt, struct ms_libc *libc)
 	libc->sbrk_base = ms_pt_word(pt, libc->par + layout->sbrk_base);
 	libc->n_mmaps = int_at(pt, libc->par + layout->n_mmaps);
 	libc->mmapped_mem = ms_pt_word(pt, libc->par + layout->mmapped_mem);
-	libc->tcache_count = ms_pt_word(pt, libc->par + layout->tcache_bins + 16);
+	libc->tcache_count = ms_pt_word(pt, libc->par + layout->tcache_bins + pt->shape->header);
 	if (layout->hp_pagesize)
 		libc->hp_pagesize = ms_pt_word(pt, libc->par + layout->hp_pagesize);
 }

@@ -51,10 +51,13 @@ struct run {
 	struct candidates *found;
 };
 
-/* Offsets of a header in its page: 16 below each alignment, the last for whole pages. */
-static const uint16_t header_offsets[] = {
-	0x0, 0x10, 0x30, 0x70, 0xf0, 0x1f0, 0x3f0, 0x7f0, 0xff0
-};
+/* A header lies in its page just below each alignment, the last that of whole pages. */
+enum { N_OFFSETS = 9, READ_WRITE = MS_PROT_READ | MS_PROT_WRITE };
+
+static uint64_t header_offset(const struct ms_ptmalloc *pt, size_t i)
+{
+	return ((uint64_t)MS_ALIGNMENT << i) - pt->shape->header;
+}
 
 /* No chunk reaches into an arena. */
 static bool meets_arena(const struct run *run, const struct candidate *c)
@@ -69,21 +72,19 @@ static bool meets_arena(const struct run *run, const struct candidate *c)
 static bool is_header(const struct run *run, ms_addr at, const uint8_t *bytes,
                       struct candidate *ret)
 {
-	uint64_t prev;
-	uint64_t size;
+	uint64_t size = ms_pt_load(run->pt, bytes + run->pt->shape->word);
+	uint64_t prev = ms_pt_load(run->pt, bytes);
 
-	memcpy(&size, bytes + MS_WORD, sizeof(size));
 	if ((size & MS_SIZE_BITS) != MS_IS_MMAPPED)
 		return false;
-	memcpy(&prev, bytes, sizeof(prev));
 	if (run->extra)
 		prev &= ~UINT64_C(1);
 	size &= ~(uint64_t)MS_SIZE_BITS;
 	ret->base = at - prev;
 	ret->total = prev + size + run->extra;
-	ret->mem = at + MS_HEADER;
+	ret->mem = at + run->pt->shape->header;
 	ret->verdict = MS_VERDICT_NONE;
-	return prev < at && size >= MS_MIN_CHUNK && ret->base % run->pt->page == 0 &&
+	return prev < at && size >= run->pt->shape->min_chunk && ret->base % run->pt->page == 0 &&
 	       ret->total % run->pt->page == 0 && ret->total > prev &&
 	       ret->base >= run->range.begin && ret->total <= run->range.end - ret->base &&
 	       !meets_arena(run, ret);
@@ -99,19 +100,15 @@ static enum ms_status add(const struct run *run, const struct candidate *c)
 	return MS_OK;
 }
 
-enum {
-	N_OFFSETS = sizeof(header_offsets) / sizeof(header_offsets[0]),
-	READ_WRITE = MS_PROT_READ | MS_PROT_WRITE,
-};
-
 static enum ms_status search_page(const struct run *run, ms_addr page, const uint8_t *bytes)
 {
 	enum ms_status st = MS_OK;
 
 	for (size_t i = 0; i < N_OFFSETS && !st; i++) {
+		uint64_t offset = header_offset(run->pt, i);
 		struct candidate c;
 
-		if (is_header(run, page + header_offsets[i], bytes + header_offsets[i], &c))
+		if (is_header(run, page + offset, bytes + offset, &c))
 			st = add(run, &c);
 	}
 	return st;
@@ -127,10 +124,11 @@ static bool chunk_in_page(const struct run *run, ms_addr low, ms_addr page, cons
 	ms_addr lowest = UINT64_MAX;
 
 	for (size_t i = 0; i < N_OFFSETS; i++) {
+		uint64_t offset = header_offset(run->pt, i);
 		struct candidate c;
 
-		if (!is_header(run, page + header_offsets[i], bytes + header_offsets[i], &c) ||
-		    c.base < low || c.base > lowest)
+		if (!is_header(run, page + offset, bytes + offset, &c) || c.base < low ||
+		    c.base > lowest)
 			continue;
 		*ret = c;
 		lowest = c.base;
@@ -144,15 +142,16 @@ static bool chunk_in_page(const struct run *run, ms_addr low, ms_addr page, cons
  */
 static void find_last_header(const struct run *run, struct candidate *c)
 {
+	const uint8_t header = run->pt->shape->header;
 	struct candidate last = *c;
 
 	for (uint64_t to = UINT64_C(2) * run->pt->page; to < c->total; to *= 2) {
-		ms_addr at = ms_align_up(c->base + MS_HEADER, to) - MS_HEADER;
-		uint8_t bytes[MS_HEADER];
+		ms_addr at = ms_align_up(c->base + header, to) - header;
+		uint8_t bytes[MS_HEADER_MAX];
 		struct candidate other;
 
 		if (at >= last.mem && at - c->base < c->total &&
-		    ms_source_read(run->pt->d->src, at, bytes, MS_HEADER) == MS_HEADER &&
+		    ms_source_read(run->pt->d->src, at, bytes, header) == header &&
 		    is_header(run, at, bytes, &other) && other.base == c->base)
 			last = other;
 	}
@@ -319,7 +318,7 @@ static void sweep(struct candidates *found)
 
 static enum ms_status put(struct ms_ptmalloc *pt, const struct candidate *c, uint64_t extra)
 {
-	struct ms_range block = { c->mem, c->base + c->total - (extra ? MS_WORD : 0) };
+	struct ms_range block = { c->mem, c->base + c->total - (extra ? pt->shape->word : 0u) };
 	enum ms_status st;
 	uint32_t extent;
 
@@ -388,7 +387,7 @@ static bool agrees_but_for_extra(struct candidates *found, const struct demand *
 
 	sweep(found);
 	more = d->mem - total_of(found);
-	return d->extra && found->n == d->n && total_of(found) < d->mem && more % MS_ALIGNMENT == 0;
+	return d->extra && found->n == d->n && total_of(found) < d->mem && more % d->extra == 0;
 }
 
 /* Give each of @found its verdict. */
@@ -396,7 +395,7 @@ static enum ms_status choose(struct ms_ptmalloc *pt, const struct demand *d,
                              struct candidates *found, enum ms_agreement *ret)
 {
 	struct ms_choices choices = { 0 };
-	bool rounds = d->extra && d->mem % MS_ALIGNMENT == 0;
+	bool rounds = d->extra && d->mem % d->extra == 0;
 	uint64_t mem = rounds ? ms_align_down(d->mem, pt->page) : d->mem;
 	struct candidate *c;
 	enum ms_status st;

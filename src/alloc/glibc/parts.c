@@ -35,7 +35,7 @@ struct work {
 
 enum ms_status ms_segment_open(struct ms_ptmalloc *pt, struct ms_segment *segment, uint32_t group)
 {
-	struct ms_range range = { segment->begin + MS_HEADER, segment->limit };
+	struct ms_range range = { segment->begin + pt->shape->header, segment->limit };
 	struct ms_extent *extent;
 	enum ms_status st;
 
@@ -43,14 +43,14 @@ enum ms_status ms_segment_open(struct ms_ptmalloc *pt, struct ms_segment *segmen
 	segment->how = MS_SEGMENT_BAD;
 	segment->end = segment->begin;
 	/* Too short for a chunk; the extent then is only there to be dropped. */
-	if (segment->limit < segment->begin || segment->limit - segment->begin <= MS_HEADER)
+	if (segment->limit < segment->begin || segment->limit - segment->begin <= pt->shape->header)
 		range.end = range.begin + 1;
 	st = ms_blocks_open(pt->d->blocks, range, 4, &segment->extent);
 	if (st)
 		return st;
 	extent = &pt->d->blocks->extents.at[segment->extent];
 	extent->group = group;
-	extent->slack = MS_WORD;
+	extent->slack = pt->shape->word;
 	return MS_OK;
 }
 
@@ -59,7 +59,7 @@ static size_t count_parts(const struct work *work, const struct ms_segment *segm
 {
 	uint64_t len = segment->limit - segment->begin;
 
-	if (segment->limit < segment->begin || len <= MS_HEADER)
+	if (segment->limit < segment->begin || len <= work->pt->shape->header)
 		return 0;
 	return (size_t)((len - 1) / work->part_bytes + 1);
 }
@@ -124,7 +124,7 @@ static void clear_before(const struct ms_part *part, uint64_t end)
 static void clear(struct ms_part *part)
 {
 	if (part->begin)
-		clear_before(part, granule_of(part, ms_align_up(part->stop, MS_ALIGNMENT)));
+		clear_before(part, granule_of(part, part->stop + MS_ALIGNMENT - 1));
 	part->begin = 0;
 }
 

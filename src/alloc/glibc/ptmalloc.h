@@ -18,6 +18,8 @@
  *	glibc.c     the decoder: the order of these, and the evidence
  */
 
+#include <string.h>
+
 #include "alloc/glibc/layout.h"
 #include "base/workers.h"
 #include "engine/decoder.h"
@@ -110,6 +112,7 @@ struct ms_pt_segments;
 
 struct ms_ptmalloc {
 	struct ms_decoding *d;
+	const struct ms_pt_shape *shape;
 	const struct ms_claim *claim; /* as it became: from settle on */
 	struct ms_peek *peek;
 	uint8_t *buffers[MS_WORKERS_MAX]; /* of MS_WINDOW_BYTES, one for each worker */
@@ -181,12 +184,37 @@ static inline size_t ms_pt_read(const struct ms_ptmalloc *pt, ms_addr addr, void
 	return ms_peek_read(pt->peek, addr, buf, len);
 }
 
+/* The word at @bytes; only of a low end first are heaps decoded. */
+static inline uint64_t ms_pt_load(const struct ms_ptmalloc *pt, const uint8_t *bytes)
+{
+	uint64_t word = 0;
+
+	if (pt->shape->word == sizeof(word))
+		memcpy(&word, bytes, sizeof(word));
+	else
+		memcpy(&word, bytes, sizeof(uint32_t));
+	return word;
+}
+
+/* Read the word at @addr; false when it cannot be read. */
+static inline bool ms_pt_read_word(const struct ms_ptmalloc *pt, ms_addr addr, uint64_t *ret)
+{
+	*ret = 0;
+	return ms_pt_read(pt, addr, ret, pt->shape->word) == pt->shape->word;
+}
+
 /* The word at @addr, or 0 when it cannot be read. */
 static inline uint64_t ms_pt_word(const struct ms_ptmalloc *pt, ms_addr addr)
 {
 	uint64_t word;
 
-	return ms_pt_read(pt, addr, &word, sizeof(word)) == sizeof(word) ? word : 0;
+	return ms_pt_read_word(pt, addr, &word) ? word : 0;
+}
+
+/* The first address not below @addr at which a chunk may begin: its bytes are aligned. */
+static inline ms_addr ms_pt_chunk_from(const struct ms_ptmalloc *pt, ms_addr addr)
+{
+	return ms_align_up(addr + pt->shape->header, MS_ALIGNMENT) - pt->shape->header;
 }
 
 /* Both halves of a product, as one word: every bit depends on all bits of both. */

@@ -29,8 +29,7 @@ enum {
 	ENOUGH_THREADS = 64,     /* to learn the distance from, */
 	ENOUGH_BYTES = 16 << 20, /* or so much of their storage */
 	ARENA_REACH = 0x80,      /* thread_arena is so near to the pointer to the cache */
-	KEY_OFFSET = 8,
-	MIN_ORPHAN = 2, /* entries that must carry one key when no thread's is known */
+	MIN_ORPHAN = 2,          /* entries that must carry one key when no thread's is known */
 };
 
 /* A way of reading a cache. */
@@ -82,19 +81,19 @@ static void note_entry(uint64_t key, struct decoded *d)
 static bool decode_bin(struct ms_ptmalloc *pt, const struct way *way, ms_addr mem,
                        uint64_t bin_and_count, struct decoded *d)
 {
+	const struct ms_pt_shape *shape = pt->shape;
 	uint64_t bin = bin_and_count >> 32;
 	uint64_t left = bin_and_count & UINT32_MAX;
 
 	for (; mem && left; left--) {
 		uint64_t usable = ms_blocks_usable(pt->d->blocks, mem);
-		uint64_t words[2] = { 0 }; /* link, key */
+		uint64_t stored = ms_pt_word(pt, mem);
 
 		if (!usable || (bin < MS_TCACHE_SMALL_BINS &&
-		                (usable + MS_WORD - MS_MIN_CHUNK) / MS_ALIGNMENT != bin))
+		                (usable + shape->word - shape->min_chunk) / MS_ALIGNMENT != bin))
 			return false;
-		(void)ms_pt_read(pt, mem, words, sizeof(words));
-		note_entry(words[KEY_OFFSET / MS_WORD], d);
-		mem = way->plain ? words[0] : ms_pt_reveal(mem, words[0]);
+		note_entry(ms_pt_word(pt, mem + shape->word), d);
+		mem = way->plain ? stored : ms_pt_reveal(mem, stored);
 	}
 	return !mem && !left;
 }
@@ -119,17 +118,17 @@ static bool count_of(const struct search *s, const struct way *way, const uint8_
 static bool decode(const struct search *s, const struct way *way, ms_addr cache,
                    struct decoded *ret)
 {
-	uint8_t bytes[2 * MS_TCACHE_MAX_BINS + MS_WORD * MS_TCACHE_MAX_BINS];
-	size_t len = way->layout->entries + (size_t)MS_WORD * way->layout->n_bins;
+	uint8_t bytes[2 * MS_TCACHE_MAX_BINS + sizeof(uint64_t) * MS_TCACHE_MAX_BINS];
+	const uint8_t word = s->pt->shape->word;
+	size_t len = way->layout->entries + (size_t)word * way->layout->n_bins;
 
 	*ret = (struct decoded){ 0 };
 	if (ms_pt_read(s->pt, cache, bytes, len) != len)
 		return false;
 	for (uint64_t i = 0; i < way->layout->n_bins; i++) {
-		uint64_t head;
+		uint64_t head = ms_pt_load(s->pt, bytes + way->layout->entries + i * word);
 		uint64_t count;
 
-		memcpy(&head, bytes + way->layout->entries + i * MS_WORD, sizeof(head));
 		if (!count_of(s, way, bytes, i, &count) || !head != !count ||
 		    !decode_bin(s->pt, way, head, i << 32 | count, ret))
 			return false;
@@ -158,7 +157,8 @@ static bool spare(struct ms_ptmalloc *pt, ms_addr mem)
 static void take(struct search *s, const struct way *way, ms_addr cache)
 {
 	for (uint64_t i = 0; i < way->layout->n_bins; i++) {
-		ms_addr mem = ms_pt_word(s->pt, cache + way->layout->entries + i * MS_WORD);
+		ms_addr mem =
+			ms_pt_word(s->pt, cache + way->layout->entries + i * s->pt->shape->word);
 
 		while (mem && spare(s->pt, mem)) {
 			uint64_t stored = ms_pt_word(s->pt, mem);
@@ -187,10 +187,9 @@ static bool looks_like(const struct ms_ptmalloc *pt, const struct ms_tcache_layo
 
 	for (size_t i = 0; i < layout->n_bins; i++) {
 		uint16_t count = 0;
-		uint64_t head;
+		uint64_t head = ms_pt_load(pt, bytes + layout->entries + i * pt->shape->word);
 
 		memcpy(&count, bytes + i * layout->count_bytes, layout->count_bytes);
-		memcpy(&head, bytes + layout->entries + i * MS_WORD, sizeof(head));
 		if (pt->tcache_count && count > pt->tcache_count)
 			return false;
 		if (layout->counts_free)
@@ -205,12 +204,12 @@ static bool looks_like(const struct ms_ptmalloc *pt, const struct ms_tcache_layo
 bool ms_pt_may_be_cache(const struct ms_ptmalloc *pt, const uint8_t *bytes, size_t n,
                         uint64_t usable)
 {
-	for (size_t i = 0; i < ms_n_tcache_layouts; i++) {
-		const struct ms_tcache_layout *layout = &ms_tcache_layouts[i];
+	for (size_t i = 0; i < pt->shape->n_tcaches; i++) {
+		const struct ms_tcache_layout *layout = &pt->shape->tcaches[i];
 
 		if (usable < layout->usable || usable > layout->usable + (uint64_t)ALLOWANCE)
 			continue;
-		if (n < layout->entries + (size_t)MS_WORD * layout->n_bins ||
+		if (n < layout->entries + (size_t)pt->shape->word * layout->n_bins ||
 		    looks_like(pt, layout, bytes))
 			return true;
 	}
@@ -220,8 +219,8 @@ bool ms_pt_may_be_cache(const struct ms_ptmalloc *pt, const uint8_t *bytes, size
 /* Try every way of reading the cache at @cache. */
 static enum ms_status try_cache(struct search *s, ms_addr cache, uint64_t distance)
 {
-	for (size_t i = 0; i < 2 * ms_n_tcache_layouts; i++) {
-		struct way way = { &ms_tcache_layouts[i / 2], i % 2 };
+	for (size_t i = 0; i < 2 * s->pt->shape->n_tcaches; i++) {
+		struct way way = { &s->pt->shape->tcaches[i / 2], i % 2 };
 		struct decoded d;
 		struct trial *trial;
 
@@ -245,19 +244,20 @@ static enum ms_status try_thread(struct search *s, const struct ms_thread *t)
 {
 	const ms_addr begin = t->tp - s->tls.far;
 	const ms_addr end = t->tp - s->tls.near;
-	uint64_t words[PIECE / MS_WORD];
+	const uint8_t word = s->pt->shape->word;
+	uint64_t words[PIECE / sizeof(uint32_t)];
 	enum ms_status st = MS_OK;
 
-	for (ms_addr at = ms_align_up(begin, MS_WORD); at + MS_WORD <= end && !st;) {
+	for (ms_addr at = ms_align_up(begin, word); at + word <= end && !st;) {
 		ms_addr stop = ms_align_down(at, PIECE) + PIECE;
 		size_t n;
 
 		stop = stop < end ? stop : end;
-		n = ms_source_read(s->pt->d->src, at, words, (size_t)(stop - at)) / MS_WORD;
+		n = ms_source_words(s->pt->d->src, at, words, (size_t)(stop - at) / word);
 		for (size_t i = 0; i < n && !st; i++)
 			if (words[i] && words[i] % MS_ALIGNMENT == 0 &&
 			    ms_blocks_begins(s->pt->d->blocks, words[i]))
-				st = try_cache(s, words[i], t->tp - (at + i * MS_WORD));
+				st = try_cache(s, words[i], t->tp - (at + i * word));
 		at = stop;
 	}
 	return st;
@@ -366,12 +366,14 @@ static bool is_in_doubt(const struct ms_ptmalloc *pt, ms_addr addr)
 /* True when a word in [@begin, @end) is the address of an arena. */
 static bool has_arena(const struct ms_ptmalloc *pt, ms_addr begin, ms_addr end)
 {
-	for (ms_addr at = ms_align_up(begin, MS_WORD); at + MS_WORD <= end; at += MS_WORD) {
-		uint64_t word = ms_pt_word(pt, at);
+	const uint8_t word = pt->shape->word;
+
+	for (ms_addr at = ms_align_up(begin, word); at + word <= end; at += word) {
+		uint64_t value = ms_pt_word(pt, at);
 		const struct ms_pt_arena *arena;
 
 		ms_vec_for_each (arena, &pt->arenas)
-			if (word && word == arena->addr)
+			if (value && value == arena->addr)
 				return true;
 	}
 	return false;
@@ -522,8 +524,8 @@ static const char *why_missed(struct search *s)
 		return "a thread's cache may be in memory that is not proved";
 	if (!s->tls_known)
 		return "it was not found where threads have their caches";
-	for (size_t i = 0; i < 2 * ms_n_tcache_layouts; i++)
-		find_orphans(s, &(struct way){ &ms_tcache_layouts[i / 2], i % 2 });
+	for (size_t i = 0; i < 2 * s->pt->shape->n_tcaches; i++)
+		find_orphans(s, &(struct way){ &s->pt->shape->tcaches[i / 2], i % 2 });
 	if (s->pt->tcaches.n_orphans == n_orphans || !any_allocates(s))
 		return NULL;
 	return "there are caches that no thread has";

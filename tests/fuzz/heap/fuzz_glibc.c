@@ -7,8 +7,8 @@
  *	fuzz: -max_len=128 -len_control=0
  *
  * The first byte of an input chooses the version, the second the picture, the third
- * whether the source can be viewed, and whether two threads decode it in the smallest
- * parts there are; then come writes of four bytes each:
+ * whether the source can be viewed, whether two threads decode it in the smallest
+ * parts there are, and whether it is a process of 32 bits; then come writes of four bytes each:
  *
  *	place   where: a chunk's header or links, or a word of main_arena, …
  *	word    which of its words
@@ -52,16 +52,18 @@ static struct {
 } written[MAX_WRITES];
 static size_t n_written;
 
-static struct ptheap *drawn(unsigned version, unsigned picture)
+static struct ptheap *drawn(unsigned version, unsigned picture, bool narrow)
 {
-	static struct ptheap *all[N_VERSIONS][N_PICTURES];
-	struct ptheap **slot = &all[version][picture];
+	static struct ptheap *all[2][N_VERSIONS][N_PICTURES];
+	struct ptheap **slot = &all[narrow][version][picture];
+	char name[16];
 
 	if (!*slot) {
 		*slot = malloc(sizeof(**slot));
 		require(*slot, "there is memory");
 		ptheap_init(*slot);
-		ptheap_draw(*slot, versions[version], pictures[picture]);
+		(void)snprintf(name, sizeof(name), "%s%s", versions[version], narrow ? "/32" : "");
+		ptheap_draw(*slot, name, pictures[picture]);
 	}
 	return *slot;
 }
@@ -91,14 +93,15 @@ static ms_addr address(uint8_t n)
 	case 4:
 		return h->fake.base.threads.n ? h->fake.base.threads.at[0].tp - 0x48 : 0x1000;
 	case 5:
-		return h->chunks[n / 8 % chunks].addr + 16;
+		return h->chunks[n / 8 % chunks].addr + 2u * h->fake.base.abi.word_bytes;
 	}
 	return h->chunks[n / 8 % chunks].addr;
 }
 
 static void apply(struct write w)
 {
-	ms_addr place = address(w.place) + (w.place % 8 < 2 ? w.word * 8u : w.word % 8 * 8u);
+	const uint8_t word = h->fake.base.abi.word_bytes;
+	ms_addr place = address(w.place) + (w.place % 8 < 2 ? w.word * word : w.word % 8 * word);
 	uint64_t value = w.value < 64 ? number(w.value) : address(w.value);
 
 	if (!ms_source_word(&h->fake.base, place, &written[n_written].old))
@@ -146,7 +149,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	if (size < 3)
 		return -1;
-	h = drawn(data[0] % N_VERSIONS, data[1] % N_PICTURES);
+	h = drawn(data[0] % N_VERSIONS, data[1] % N_PICTURES, data[2] & 4);
 	for (size_t i = 3; i + 4 <= size && i < 3 + 4 * MAX_WRITES; i += 4)
 		apply((struct write){ data[i], data[i + 1], data[i + 2], data[i + 3] });
 	if (data[2] & 2)
@@ -170,7 +173,7 @@ void fuzz_seeds(fuzz_take take)
 
 	for (uint8_t version = 0; version < N_VERSIONS; version++)
 		for (uint8_t picture = 0; picture < N_PICTURES; picture++) {
-			uint8_t seed[7] = { version, picture, (version + picture) % 4 };
+			uint8_t seed[7] = { version, picture, (version + picture) % 8 };
 
 			memcpy(seed + 3, writes[(version + picture) % 5], 4);
 			take(seed, picture % 2 ? 3 : sizeof(seed));
