@@ -334,12 +334,12 @@ static enum ms_status read_main(struct ms_ptmalloc *pt, const struct ms_libc *li
 static bool read_heap_info(const struct ms_ptmalloc *pt, ms_addr heap, uint64_t heap_max,
                            ms_addr arena, struct heap_info *ret)
 {
-	const uint8_t word = pt->shape->word;
+	const uint64_t word = pt->shape->word;
 
 	return ms_pt_read_word(pt, heap, &ret->ar_ptr) &&
 	       ms_pt_read_word(pt, heap + word, &ret->prev) &&
-	       ms_pt_read_word(pt, heap + 2u * word, &ret->size) &&
-	       ms_pt_read_word(pt, heap + 3u * word, &ret->mprotect_size) && ret->ar_ptr == arena &&
+	       ms_pt_read_word(pt, heap + 2 * word, &ret->size) &&
+	       ms_pt_read_word(pt, heap + 3 * word, &ret->mprotect_size) && ret->ar_ptr == arena &&
 	       ret->size && ret->size <= ret->mprotect_size && ret->mprotect_size <= heap_max &&
 	       ret->size % pt->page == 0;
 }

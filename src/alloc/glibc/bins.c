@@ -144,7 +144,7 @@ static void follow_bins(struct ms_ptmalloc *pt, struct ms_pt_arena *arena, ms_ad
 void ms_pt_check_bins(struct ms_ptmalloc *pt, const struct ms_libc *libc, struct ms_pt_arena *arena)
 {
 	ms_addr bins = arena->addr + libc->layout->bins;
-	const uint8_t header = pt->shape->header;
+	const uint64_t header = pt->shape->header;
 	uint64_t left = arena->tally.links;
 
 	if (libc->unused)
@@ -425,7 +425,7 @@ void ms_pt_take_fastbins(struct ms_ptmalloc *pt, const struct ms_libc *libc,
 	struct bins bins = { .pt = pt, .group = arena->group, .spared = &arena->spared };
 	struct fastbin lists[MAX_FASTBINS] = { 0 };
 	size_t n = libc->layout->n_fastbins;
-	const uint8_t word = pt->shape->word;
+	const uint64_t word = pt->shape->word;
 
 	for (size_t i = 0; i < n; i++) {
 		lists[i].chunk = ms_pt_word(pt, arena->addr + libc->layout->fastbins + i * word);

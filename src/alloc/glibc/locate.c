@@ -303,13 +303,13 @@ static bool is_par(const struct ms_ptmalloc *pt, const uint8_t *par,
 static unsigned int par_score(const struct ms_ptmalloc *pt, const struct main_memory *main,
                               const uint8_t *par, const struct ms_par_layout *layout)
 {
-	const uint8_t word = pt->shape->word;
+	const uint64_t word = pt->shape->word;
 	uint64_t trim = ms_pt_load(pt, par);
 	uint64_t top_pad = ms_pt_load(pt, par + word);
-	uint64_t threshold = ms_pt_load(pt, par + 2u * word);
-	uint64_t arena_test = ms_pt_load(pt, par + 3u * word);
+	uint64_t threshold = ms_pt_load(pt, par + 2 * word);
+	uint64_t arena_test = ms_pt_load(pt, par + 3 * word);
 	uint64_t bins = ms_pt_load(pt, par + layout->tcache_bins);
-	uint64_t count = ms_pt_load(pt, par + layout->tcache_bins + 2u * word);
+	uint64_t count = ms_pt_load(pt, par + layout->tcache_bins + 2 * word);
 	ms_addr sbrk_base = ms_pt_load(pt, par + layout->sbrk_base);
 
 	if (!is_par(pt, par, layout))

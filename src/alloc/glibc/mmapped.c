@@ -142,7 +142,7 @@ static bool chunk_in_page(const struct run *run, ms_addr low, ms_addr page, cons
  */
 static void find_last_header(const struct run *run, struct candidate *c)
 {
-	const uint8_t header = run->pt->shape->header;
+	const uint64_t header = run->pt->shape->header;
 	struct candidate last = *c;
 
 	for (uint64_t to = UINT64_C(2) * run->pt->page; to < c->total; to *= 2) {

@@ -118,8 +118,8 @@ static bool count_of(const struct search *s, const struct way *way, const uint8_
 static bool decode(const struct search *s, const struct way *way, ms_addr cache,
                    struct decoded *ret)
 {
-	uint8_t bytes[2 * MS_TCACHE_MAX_BINS + sizeof(uint64_t) * MS_TCACHE_MAX_BINS];
-	const uint8_t word = s->pt->shape->word;
+	uint8_t bytes[(sizeof(uint16_t) + sizeof(uint64_t)) * MS_TCACHE_MAX_BINS];
+	const uint64_t word = s->pt->shape->word;
 	size_t len = way->layout->entries + (size_t)word * way->layout->n_bins;
 
 	*ret = (struct decoded){ 0 };
@@ -244,7 +244,7 @@ static enum ms_status try_thread(struct search *s, const struct ms_thread *t)
 {
 	const ms_addr begin = t->tp - s->tls.far;
 	const ms_addr end = t->tp - s->tls.near;
-	const uint8_t word = s->pt->shape->word;
+	const uint64_t word = s->pt->shape->word;
 	uint64_t words[PIECE / sizeof(uint32_t)];
 	enum ms_status st = MS_OK;
 
@@ -366,7 +366,7 @@ static bool is_in_doubt(const struct ms_ptmalloc *pt, ms_addr addr)
 /* True when a word in [@begin, @end) is the address of an arena. */
 static bool has_arena(const struct ms_ptmalloc *pt, ms_addr begin, ms_addr end)
 {
-	const uint8_t word = pt->shape->word;
+	const uint64_t word = pt->shape->word;
 
 	for (ms_addr at = ms_align_up(begin, word); at + word <= end; at += word) {
 		uint64_t value = ms_pt_word(pt, at);
