@@ -3,25 +3,17 @@
 
 #include <string.h>
 
+#include "engine/holding/parts.h"
 #include "engine/holding/pointers.h"
 
 /*
- * The blocks are cut into parts by address. All workers gather the rows of some parts, each in
- * its own memory; then these are put behind those that there are, in order. So the rows are
- * the same however many workers there are.
+ * All workers gather the rows of some parts of the blocks, each in its own memory; then these
+ * are put behind those that there are, in order.
  */
 
 enum {
 	SHORT = 16, /* entries of a row that are looked through; a miss of the cache costs more */
 	LEAST_SLOTS = 64,
-	PART_CELLS = 256,
-	PARTS = 16, /* that are gathered at once */
-};
-
-struct part {
-	uint32_t extent;
-	size_t cell; /* of the extent: the first */
-	size_t n_cells;
 };
 
 /* The rows of one part. */
@@ -51,10 +43,8 @@ struct gathering {
 	struct ms_rows rows;
 	struct ms_arena *arena;
 	struct ms_arena passing;
-	struct MS_VEC(struct part) parts;
-	struct part_rows gathered[PARTS];
+	struct part_rows gathered[MS_PARTS_AT_ONCE];
 	struct worker *workers;
-	size_t first; /* of the parts that are gathered at once */
 };
 
 /* ---- a row ---- */
@@ -143,39 +133,33 @@ static void add(void *ctx, const struct ms_pointer *pointer)
 
 /* ---- parts ---- */
 
-static void gather_part(void *ctx, unsigned worker, size_t item)
+static void gather_part(void *ctx, unsigned worker, size_t slot, const struct ms_blocks_part *part)
 {
 	struct gathering *g = ctx;
 	const struct ms_blocks *blocks = g->rows.blocks;
-	const struct part *part = &g->parts.at[g->first + item];
-	const struct ms_extent *extent = &blocks->extents.at[part->extent];
+	uint32_t extent = (uint32_t)(part->extent - blocks->extents.at);
+	struct ms_part_block block = ms_part_begin(blocks, part);
 	struct worker *w = &g->workers[worker];
-	uint32_t number = extent->first + blocks->ranks.at[extent->cell0 + part->cell];
 
-	w->rows = &g->gathered[item];
+	w->rows = &g->gathered[slot];
 	w->rows->to.n = w->rows->ends.n = w->begin = 0;
-	w->rows->first = number;
+	w->rows->first = block.number + 1;
 	/* The begin of a row is taken of no row as well. */
 	w->rows->out_of_memory |= !ms_vec_reserve(&w->rows->arena, &w->rows->to, 1);
 	if (w->rows->out_of_memory)
 		return;
-	for (size_t i = part->cell; i < part->cell + part->n_cells; i++) {
-		uint64_t left = blocks->cells.at[extent->cell0 + i].starts;
-
-		for (; left; left &= left - 1) {
-			uint64_t granule = i * MS_CELL_GRANULES + (uint64_t)__builtin_ctzll(left);
-
-			ms_pointers_block(w->pointers, number++,
-			                  (struct ms_block){ part->extent, granule });
-		}
-	}
+	while (ms_part_next(blocks, part, &block))
+		ms_pointers_block(w->pointers, block.number,
+		                  (struct ms_block){ extent, block.granule });
 	ms_pointers_finish(w->pointers);
-	begin_row(w, number);
+	begin_row(w, block.number + 1);
 }
 
 /* Put the rows of a part behind those that there are. */
-static bool append(struct gathering *g, const struct part_rows *part)
+static bool append(void *ctx, size_t slot)
 {
+	struct gathering *g = ctx;
+	const struct part_rows *part = &g->gathered[slot];
 	size_t had = g->rows.to.n;
 	bool ok =
 		!part->out_of_memory && ms_vec_reserve(g->arena, &g->rows.to, had + part->to.n + 1);
@@ -187,24 +171,6 @@ static bool append(struct gathering *g, const struct part_rows *part)
 		memcpy(g->rows.to.at + had, part->to.at, part->to.n * sizeof(*part->to.at));
 	g->rows.to.n += ok ? part->to.n : 0;
 	return ok;
-}
-
-static bool list_parts(struct gathering *g)
-{
-	const struct ms_extent *extent;
-
-	ms_vec_for_each (extent, &g->rows.blocks->extents)
-		for (size_t i = 0; i < extent->n_cells; i += PART_CELLS) {
-			struct part *part = ms_vec_push(&g->passing, &g->parts);
-			size_t left = extent->n_cells - i;
-
-			if (!part)
-				return false;
-			part->extent = (uint32_t)(extent - g->rows.blocks->extents.at);
-			part->cell = i;
-			part->n_cells = left < PART_CELLS ? left : (size_t)PART_CELLS;
-		}
-	return true;
 }
 
 static bool prepare(struct gathering *g)
@@ -221,24 +187,8 @@ static bool prepare(struct gathering *g)
 		w->pointers->found = add;
 		w->pointers->ctx = w;
 	}
-	return g->workers && list_parts(g) &&
-	       ms_offsets_init(&g->rows.first, (size_t)g->rows.n + 1, g->arena) &&
+	return g->workers && ms_offsets_init(&g->rows.first, (size_t)g->rows.n + 1, g->arena) &&
 	       ms_vec_reserve(g->arena, &g->rows.to, 1);
-}
-
-static bool gather(struct gathering *g)
-{
-	bool ok = prepare(g);
-
-	for (; ok && g->first < g->parts.n; g->first += PARTS) {
-		size_t left = g->parts.n - g->first;
-		size_t n = left < PARTS ? left : (size_t)PARTS;
-
-		ms_workers_run(g->rows.like.workers, n, gather_part, g);
-		for (size_t i = 0; ok && i < n; i++)
-			ok = append(g, &g->gathered[i]);
-	}
-	return ok;
 }
 
 enum ms_status ms_rows_gather(const struct ms_blocks *blocks, const struct ms_walk_options *like,
@@ -248,10 +198,14 @@ enum ms_status ms_rows_gather(const struct ms_blocks *blocks, const struct ms_wa
 	bool ok;
 
 	g.rows.n = ms_blocks_numbers(blocks);
-	ok = gather(&g);
+	ok = prepare(&g) && ms_parts_run(&(struct ms_parts_run){ .blocks = blocks,
+	                                                         .workers = like->workers,
+	                                                         .ctx = &g,
+	                                                         .look = gather_part,
+	                                                         .take = append });
 	for (unsigned i = 0; g.workers && i < ms_workers_count(like->workers); i++)
 		ms_arena_deinit(&g.workers[i].arena);
-	for (size_t i = 0; i < PARTS; i++)
+	for (size_t i = 0; i < MS_PARTS_AT_ONCE; i++)
 		ms_arena_deinit(&g.gathered[i].arena);
 	ms_arena_deinit(&g.passing);
 	if (!ok)

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "engine/holding/parts.h"
+
 enum { COUNT, HEAVIEST, CLASS, FREE }; /* of the spare arrays */
 
 enum { AHEAD = 32 }; /* blocks whose place among the dominators is fetched */
@@ -17,14 +19,6 @@ enum { SLOTS = MS_CLASSES_MOST * 2 };
  * blocks of others are put aside, and get theirs one after the other. So classes are numbered
  * in the order of addresses, however many workers there are.
  */
-enum { PART_CELLS = 256, PARTS = 16 };
-
-struct part {
-	const struct ms_extent *extent;
-	size_t cell; /* of the extent: the first */
-	size_t n_cells;
-};
-
 /* A block whose class is not known yet. */
 struct aside {
 	uint64_t size;
@@ -42,10 +36,7 @@ struct weighing {
 	struct ms_weights w;
 	struct ms_types *types;
 	struct ms_arena *arena;
-	struct ms_arena passing;
-	struct MS_VEC(struct part) parts;
-	struct weighed weighed[PARTS];
-	size_t first;    /* of the parts that are weighed at once */
+	struct weighed weighed[MS_PARTS_AT_ONCE];
 	uint32_t *slots; /* classes by hash; 0: none */
 	bool ok;         /* false: no memory */
 };
@@ -135,73 +126,49 @@ static void weigh_block(const struct weighing *g, struct weighed *weighed,
 	g->w.bytes[i] = size | OWN;
 }
 
-static void weigh_part(void *ctx, unsigned worker, size_t item)
+static void weigh_part(void *ctx, unsigned worker, size_t slot, const struct ms_blocks_part *part)
 {
 	struct weighing *g = ctx;
 	const struct ms_blocks *blocks = g->w.flow->rows.blocks;
-	const struct part *part = &g->parts.at[g->first + item];
-	size_t cell0 = part->extent->cell0;
-	uint32_t number = part->extent->first + blocks->ranks.at[cell0 + part->cell];
-	struct weighed *weighed = &g->weighed[item];
+	struct ms_part_block block = ms_part_begin(blocks, part);
+	struct weighed *weighed = &g->weighed[slot];
 
 	(void)worker;
 	weighed->aside.n = 0;
-	for (size_t i = part->cell; i < part->cell + part->n_cells; i++) {
-		uint64_t left = blocks->cells.at[cell0 + i].starts;
-
-		for (; left; left &= left - 1) {
-			fetch(g, number + AHEAD);
-			weigh_block(g, weighed, part->extent, number++,
-			            i * MS_CELL_GRANULES + (uint64_t)__builtin_ctzll(left));
-		}
+	while (ms_part_next(blocks, part, &block)) {
+		fetch(g, block.number + AHEAD);
+		weigh_block(g, weighed, part->extent, block.number, block.granule);
 	}
 }
 
-static void find_classes(struct weighing *g, const struct weighed *weighed)
+static bool find_classes(void *ctx, size_t slot)
 {
+	struct weighing *g = ctx;
+	const struct weighed *weighed = &g->weighed[slot];
 	const struct aside *block;
 
-	g->ok &= !weighed->out_of_memory;
+	g->ok = !weighed->out_of_memory;
 	ms_vec_for_each (block, &weighed->aside)
 		g->w.class[block->i] = find_class(g, block->type, block->size);
+	return g->ok;
 }
 
-/* What is no block of the heap itself weighs nothing. */
-static bool list_parts(struct weighing *g)
+static bool weigh(struct weighing *g)
 {
-	const struct ms_extent *extent;
+	/* What is no block of the heap itself weighs nothing. */
+	const struct ms_parts_run run = {
+		.blocks = g->w.flow->rows.blocks,
+		.heap_alone = true,
+		.workers = ms_types_are_kept(g->types) ? g->w.flow->rows.like.workers : NULL,
+		.ctx = g,
+		.look = weigh_part,
+		.take = find_classes,
+	};
+	bool ok = ms_parts_run(&run);
 
-	ms_vec_for_each (extent, &g->w.flow->rows.blocks->extents)
-		for (size_t i = 0; extent->kind == MS_EXTENT_HEAP && i < extent->n_cells;
-		     i += PART_CELLS) {
-			struct part *part = ms_vec_push(&g->passing, &g->parts);
-			size_t left = extent->n_cells - i;
-
-			if (!part)
-				return false;
-			*part = (struct part){ extent, i,
-				               left < PART_CELLS ? left : (size_t)PART_CELLS };
-		}
-	return true;
-}
-
-static void weigh(struct weighing *g)
-{
-	struct ms_workers *workers =
-		ms_types_are_kept(g->types) ? g->w.flow->rows.like.workers : NULL;
-
-	g->ok = list_parts(g);
-	for (; g->ok && g->first < g->parts.n; g->first += PARTS) {
-		size_t left = g->parts.n - g->first;
-		size_t n = left < PARTS ? left : (size_t)PARTS;
-
-		ms_workers_run(workers, n, weigh_part, g);
-		for (size_t i = 0; g->ok && i < n; i++)
-			find_classes(g, &g->weighed[i]);
-	}
-	for (size_t i = 0; i < PARTS; i++)
+	for (size_t i = 0; i < MS_PARTS_AT_ONCE; i++)
 		ms_arena_deinit(&g->weighed[i].arena);
-	ms_arena_deinit(&g->passing);
+	return ok;
 }
 
 /* ---- what is dominated ---- */
@@ -254,8 +221,7 @@ bool ms_weights_find(const struct ms_flow *flow, struct ms_dominators *d, struct
 	if (!allocate(&g))
 		return false;
 	g.w.classes.n = MS_CLASS_OTHERS + 1;
-	weigh(&g);
-	if (!g.ok)
+	if (!weigh(&g))
 		return false;
 	add_up(&g.w);
 	*ret = g.w;
