@@ -25,7 +25,8 @@ enum ms_status ms_sweep_search(const struct ms_sweep_call *call, struct ms_arena
 	options.decoders = ms_decoders;
 	options.annotators = ms_annotators;
 	st = ms_scan(call->snapshot->src, &options, arena, report, err);
-	report->scan.bytes_read = ms_snapshot_bytes(call->snapshot);
+	report->scan.bytes_read =
+		call->held_bytes ? call->held_bytes : ms_snapshot_bytes(call->snapshot);
 	return st;
 }
 

@@ -16,6 +16,7 @@
 struct ms_sweep_call {
 	const struct ms_collection *shared;
 	const struct ms_snapshot *snapshot;
+	uint64_t held_bytes;                   /* of a snapshot that is no process's: its size */
 	const struct ms_jail *jail;            /* what is kept */
 	const struct ms_scan_options *options; /* all but decoders, annotators, workers */
 	unsigned jobs;                         /* threads to search with; 0: this one, alone */

@@ -63,6 +63,12 @@ static bool is_allowed(const struct search *s, int fd)
 	return fstat(fd, &st) == 0 && (st.st_mode & S_IROTH || st.st_uid == s->opener->uid);
 }
 
+/* In our own root, and in a folder of the user's, links are believed. */
+static bool is_confined(const struct ms_opener *opener, const char *root)
+{
+	return strncmp(root, "/proc/", 6) == 0 || (opener->confined && root == opener->roots[0]);
+}
+
 /* The file of that name in @root, if it may be given away. */
 static int __attribute__((format(printf, 4, 5)))
 open_named(const struct search *s, const char *root, bool trusted, const char *fmt, ...)
@@ -80,9 +86,8 @@ open_named(const struct search *s, const char *root, bool trusted, const char *f
 	if (n < 0 || n >= PATH_MAX ||
 	    snprintf(s->ret->path, PATH_MAX, "%s%s", root, path) >= PATH_MAX)
 		return -1;
-	/* In our own root, and in a folder of the user's, links are believed. */
-	fd = strncmp(root, "/proc/", 6) == 0 ? open_below(root, path)
-	                                     : ms_file_open_regular(s->ret->path);
+	fd = is_confined(s->opener, root) ? open_below(root, path)
+	                                  : ms_file_open_regular(s->ret->path);
 	if (fd >= 0 && !trusted && !is_allowed(s, fd)) {
 		(void)close(fd);
 		return -1;
@@ -128,6 +133,10 @@ static int open_code(const struct search *s, uint32_t place)
 
 	if (place > 0)
 		return open_in_root(s, opener->roots[place - 1]);
+	if (opener->given && strcmp(opener->given_name, s->file.path) == 0) {
+		(void)snprintf(s->ret->path, PATH_MAX, "%s", opener->given);
+		return ms_file_open_regular(opener->given);
+	}
 	if (!opener->tid)
 		return -1;
 	(void)snprintf(s->ret->path, PATH_MAX, "/proc/%d/map_files/%" PRIx64 "-%" PRIx64,

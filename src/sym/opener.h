@@ -45,6 +45,10 @@ struct ms_opener {
 	/* Folders with a usr/lib/debug, in which files have their paths; "": ours; NULL: no more */
 	const char *roots[MS_OPENER_ROOTS];
 	bool debuginfod; /* the servers of DEBUGINFOD_URLS are asked, too */
+	bool confined;   /* the first root is a tree that links do not lead out of */
+	/* The user's own path of the file that the process has as @given_name; NULL: none. */
+	const char *given;
+	const char *given_name;
 };
 
 /*

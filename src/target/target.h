@@ -54,6 +54,10 @@ void ms_target_facts(pid_t pid, struct ms_target_facts *target, struct ms_host_f
  */
 void ms_malloc_code_find(pid_t pid, struct ms_collection *shared, struct ms_arena *arena);
 
+/* The same in what @src shows, which no process has to be there for. */
+void ms_malloc_code_find_in(struct ms_source *src, struct ms_collection *shared,
+                            struct ms_arena *arena);
+
 /*
  * Find the code in @pid by which one of its threads can be made to clone it, and
  * write it to shared->gadgets; zeros when there is none. After ms_malloc_code_find().

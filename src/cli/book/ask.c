@@ -4,8 +4,6 @@
 #include "base/clock.h"
 #include "cli/book/book.h"
 #include "report/book/book.h"
-#include "sym/codes.h"
-#include "target/proc.h"
 
 /* What is read by then is the book. */
 enum { READ_S = 40, LIMIT_S = 60, ASK_SERVERS_S = 600, MOST_TRIES = 4 };
@@ -133,7 +131,6 @@ bool ms_book_ask(const struct ms_naming *naming, const struct ms_report *asked,
                  struct ms_arena *arena, struct ms_book *ret, struct ms_error *err)
 {
 	struct asking *a = ms_arena_alloc(arena, sizeof(*a));
-	struct ms_worker_call ids;
 
 	if (a)
 		a->job.left_out = ms_arena_alloc(arena, asked->code.n + 1);
@@ -144,11 +141,6 @@ bool ms_book_ask(const struct ms_naming *naming, const struct ms_report *asked,
 	a->naming = naming;
 	a->job.code = &asked->code;
 	a->arena = arena;
-	a->tid = ms_proc_living_thread(naming->pid);
-	ms_worker_take_ids(a->tid, &ids);
-	ms_opener_init(&a->opener, a->tid, ids.uid);
-	ms_codes_opener(&asked->code, &a->opener);
-	a->opener.folder = naming->debug_folder;
-	a->opener.debuginfod = naming->debuginfod;
+	a->tid = ms_naming_opener(naming, &asked->code, &a->opener);
 	return ask(a, ret, err) == MS_OK;
 }

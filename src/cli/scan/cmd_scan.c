@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/workers.h"
 #include "cli/cli.h"
+#include "cli/core/core.h"
 #include "cli/output.h"
 #include "cli/scan/command.h"
 #include "cli/scan/trio.h"
@@ -109,8 +110,11 @@ enum ms_status ms_scan_process(const struct ms_options *options, struct ms_arena
 		          .verbose = options->verbose },
 	};
 	struct ms_proc_stat stat = { 0 };
-	enum ms_status st = ms_target_choose(options->name, options->id, &s.call.pid, err);
+	enum ms_status st;
 
+	if (options->core)
+		return ms_core_scan(options, arena, ret, err);
+	st = ms_target_choose(options->name, options->id, &s.call.pid, err);
 	if (st)
 		return st;
 	(void)ms_proc_stat(s.call.pid, &stat);
@@ -128,7 +132,7 @@ enum ms_status ms_scan_process(const struct ms_options *options, struct ms_arena
 	return st;
 }
 
-static int scan_and_report(const struct ms_options *options)
+int ms_scan_and_report(const struct ms_options *options)
 {
 	struct ms_arena arena;
 	struct ms_report report;
@@ -170,7 +174,7 @@ int ms_cmd_scan(int argc, char **argv)
 	static const struct ms_scan_command command = {
 		.parse = ms_options_parse,
 		.help = ms_options_help,
-		.act = scan_and_report,
+		.act = ms_scan_and_report,
 	};
 
 	return ms_scan_command(&command, argc, argv);

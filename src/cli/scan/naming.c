@@ -320,6 +320,34 @@ static void add_place(const struct ms_codes *all, ms_addr pc, struct ms_named *n
 	named->symbol.map_begin = code->range.begin;
 }
 
+void ms_naming_core_opener(const struct ms_naming_core *core, struct ms_opener *ret)
+{
+	ms_opener_init(ret, 0, core->root ? MS_OPENER_ANYONE : core->owner);
+	ret->roots[0] = core->root ? core->root : "";
+	ret->roots[1] = NULL;
+	ret->confined = core->root;
+	ret->given = core->exe;
+	ret->given_name = core->program;
+}
+
+pid_t ms_naming_opener(const struct ms_naming *naming, const struct ms_codes *codes,
+                       struct ms_opener *ret)
+{
+	pid_t tid = naming->core ? 0 : ms_proc_living_thread(naming->pid);
+	struct ms_worker_call ids;
+
+	if (naming->core) {
+		ms_naming_core_opener(naming->core, ret);
+	} else {
+		ms_worker_take_ids(tid, &ids);
+		ms_opener_init(ret, tid, ids.uid);
+	}
+	ms_codes_opener(codes, ret);
+	ret->folder = naming->debug_folder;
+	ret->debuginfod = naming->debuginfod;
+	return tid;
+}
+
 /*
  * Name the addresses of @job, without a process where there is none; what is to be said of it
  * goes to @warnings. NULL with the reason in @err.
@@ -330,7 +358,6 @@ static struct ms_named *name_all(const struct ms_naming *naming, struct ms_names
 {
 	struct ms_named *names = ms_arena_alloc(arena, (job->n + 1) * sizeof(*names));
 	struct listener *l = ms_arena_alloc(arena, sizeof(*l));
-	struct ms_worker_call ids;
 
 	if (!names || !l) {
 		(void)ms_fail(err, MS_E_NOMEM, "no memory for the names of functions");
@@ -341,12 +368,7 @@ static struct ms_named *name_all(const struct ms_naming *naming, struct ms_names
 	l->deadline_ns = naming->deadline_ns;
 	l->names = names;
 	l->warnings = warnings;
-	l->tid = ms_proc_living_thread(naming->pid);
-	ms_worker_take_ids(l->tid, &ids);
-	ms_opener_init(&l->opener, l->tid, ids.uid);
-	ms_codes_opener(job->code, &l->opener);
-	l->opener.folder = naming->debug_folder;
-	l->opener.debuginfod = naming->debuginfod;
+	l->tid = ms_naming_opener(naming, job->code, &l->opener);
 	return listen(l, job, err) ? NULL : names;
 }
 

@@ -12,6 +12,7 @@
 #include "engine/names/suppressions.h"
 #include "engine/report.h"
 #include "report/wire.h"
+#include "sym/opener.h"
 
 /* Names that were looked for to judge stacks, for the report, which has some of these stacks. */
 struct ms_names_book {
@@ -24,13 +25,33 @@ struct ms_names_book {
 	size_t n;
 };
 
+/* Where the files of a core are, of which there is no process. */
+struct ms_naming_core {
+	const char *root;    /* the folder in which they have their paths; NULL: in ours */
+	const char *exe;     /* the program itself; NULL: as the others */
+	const char *program; /* how the process had that */
+	uid_t owner;         /* whose files may be read for it, beside everyone's */
+};
+
 struct ms_naming {
 	pid_t pid;                  /* the process that was scanned; it may have ended */
+	const struct ms_naming_core *core; /* it is not there, but its core; or NULL */
 	const char *debug_folder;   /* where separate debug information is, too; or NULL */
 	bool debuginfod;            /* the servers of DEBUGINFOD_URLS are asked, too */
 	struct ms_names_book *book; /* kept by ms_naming_judge(), used by _fill(); or NULL */
 	uint64_t deadline_ns;       /* ms_now_ns() when it has to be over; 0: none but its own */
 };
+
+/*
+ * Have @ret open the files of @codes, of the process or for its core. Not to be copied.
+ *
+ * Returns a living thread of the process; 0: there is none.
+ */
+pid_t ms_naming_opener(const struct ms_naming *naming, const struct ms_codes *codes,
+                       struct ms_opener *ret);
+
+/* The same but for which files there are. */
+void ms_naming_core_opener(const struct ms_naming_core *core, struct ms_opener *ret);
 
 /*
  * Name the addresses of @report, of which stacks, pcs and code are looked at.

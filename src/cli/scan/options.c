@@ -44,6 +44,40 @@ static bool take_name(void *to, const char *arg, struct ms_error *err)
 	return true;
 }
 
+static bool take_core(void *to, const char *arg, struct ms_error *err)
+{
+	struct ms_options *options = to;
+
+	options->core = arg;
+	return *arg || ms_args_wrong(err, see_help, "--core takes the name of a file");
+}
+
+static bool take_exe(void *to, const char *arg, struct ms_error *err)
+{
+	struct ms_options *options = to;
+
+	options->exe = arg;
+	return *arg || ms_args_wrong(err, see_help, "--exe takes the name of a file");
+}
+
+static bool is_folder(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+static bool take_root(void *to, const char *arg, struct ms_error *err)
+{
+	struct ms_options *options = to;
+
+	options->root = arg;
+	return is_folder(arg) ||
+	       ms_args_wrong(err,
+	                     "give the folder that has the other machine's files, as DIR/usr/lib",
+	                     "--root takes a folder, which '%.100s' is not", arg);
+}
+
 static bool take_limit(void *to, const char *arg, struct ms_error *err)
 {
 	struct ms_options *options = to;
@@ -78,9 +112,8 @@ static bool take_suppressions(void *to, const char *arg, struct ms_error *err)
 static bool take_debug_folder(void *to, const char *arg, struct ms_error *err)
 {
 	struct ms_options *options = to;
-	struct stat st;
 
-	if (stat(arg, &st) != 0 || !S_ISDIR(st.st_mode))
+	if (!is_folder(arg))
 		return ms_args_wrong(
 			err, "give the folder in which .build-id is, or the debug files are",
 			"--debug-dir takes a folder, which '%.100s' is not", arg);
@@ -295,6 +328,12 @@ static const struct ms_option rows[] = {
 	  .use = USE_SCAN },
 	{ 'n', "name", "NAME", "choose the process by name; there must be exactly one",
 	  .take = take_name, .use = USE_SCAN },
+	{ 0, "core", "FILE", "scan the core FILE in place of a process", .take = take_core,
+	  .use = USE_SCAN },
+	{ 0, "exe", "PATH", "the program that the core is of, if it is not where it was",
+	  .take = take_exe, .use = USE_SCAN },
+	{ 0, "root", "DIR", "the core is another machine's, whose files are in DIR",
+	  .take = take_root, .use = USE_SCAN },
 	{ 'l', "limit", "N|all", "leaks to list; totals always count all (default 100)",
 	  .take = take_limit },
 	{ 0, "no-fold", NULL, "list every unreachable block by itself, with its kind",
@@ -367,6 +406,7 @@ static const char usage[] =
 	"  memscan retained --pid N                    print what holds how much memory\n"
 	"  memscan live --pid N                        print which calls allocated what lives\n"
 	"  memscan diff [OPTION]... OLD NEW            print what leaked or grew between reports\n"
+	"  memscan core [OPTION]... FILE               scan the core of a process\n"
 	"  memscan stacks PID                          print the stack of every thread\n"
 	"  memscan attach PID, memscan detach PID      sample backtraces of its allocations, or end\n"
 	"  memscan trigger [--stacks] PID              ask a process to search itself\n"
@@ -430,17 +470,35 @@ static const char live_notes[] =
 	"\nExit status: 0 answered, 2 usage error, 3 could not scan, or no samples (stderr says\n"
 	"why and what to do), 4 the profile could not be written.\n";
 
+static const char core_usage[] =
+	"Usage: memscan core [OPTION]... FILE\n"
+	"Report unreachable (leaked) heap memory of the process whose core FILE is: the\n"
+	"kernel's, gcore's or systemd-coredump's, also compressed by zstd, lz4 or xz. What a\n"
+	"core does not have is read from the programs and libraries that were mapped.\n";
+
 /* Rows of a scan that the commands have, too, which answer a question about a process. */
 static bool is_for_answer(const struct ms_option *row)
 {
 	static const char *const names[] = {
 		"pid",   "name", "unaligned", "debug-dir",         "debuginfod", "snapshot",
 		"jobs",  "json", "output",    "timeout",           "quiet",      "verbose",
-		"color", "help", "version",   "strict-containers",
+		"color", "help", "version",   "strict-containers", "core",       "exe",
+		"root",
 	};
 
 	if (row->use > USE_LIVE)
 		return row->use == USE_ANSWER;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(row->name, names[i]))
+			return true;
+	return false;
+}
+
+/* What a process is chosen by, or has done to it. */
+static bool is_for_process(const struct ms_option *row)
+{
+	static const char *const names[] = { "pid", "name", "core", "confirm", "snapshot" };
+
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (!strcmp(row->name, names[i]))
 			return true;
@@ -458,6 +516,8 @@ static bool is_for(enum ms_scan_use use, const struct ms_option *row)
 		return row->use == USE_WHY || is_for_answer(row);
 	case MS_USE_RETAINED:
 		return row->use == USE_RETAINED || is_for_answer(row);
+	case MS_USE_CORE:
+		return row->use <= USE_LIVE && !is_for_process(row);
 	case MS_USE_LIVE:
 		break;
 	}
@@ -476,6 +536,7 @@ static const struct ms_option_table commands[] = {
 	                      .usage = retained_usage,
 	                      .notes = retained_notes },
 	[MS_USE_LIVE] = { .command = "memscan live", .usage = live_usage, .notes = live_notes },
+	[MS_USE_CORE] = { .command = "memscan core", .usage = core_usage, .notes = notes },
 };
 
 /* The options of one of them; @ret_rows: where they are put. */
@@ -556,6 +617,14 @@ static bool take_question(int n, char **words, struct ms_options *options, struc
 	return *word || ms_args_wrong(err, how, "no address and no type was given");
 }
 
+static bool take_core_word(int n, char **words, struct ms_options *options, struct ms_error *err)
+{
+	if (n == 1)
+		return take_core(options, words[0], err);
+	return ms_args_wrong(err, "memscan core [OPTION]... FILE",
+	                     n ? "more than one core was given" : "no core was given");
+}
+
 static bool take_all(int argc, char **argv, struct ms_options *options, struct ms_error *err)
 {
 	struct ms_option own[ROWS];
@@ -568,6 +637,8 @@ static bool take_all(int argc, char **argv, struct ms_options *options, struct m
 		return true;
 	if (options->use == MS_USE_WHY)
 		return take_question(argc - at, argv + at, options, err);
+	if (options->use == MS_USE_CORE)
+		return take_core_word(argc - at, argv + at, options, err);
 	if (options->use != MS_USE_RUN)
 		return take_words(argc - at, argv + at, options, err);
 	options->program = argv + at;
@@ -603,9 +674,29 @@ bool ms_options_parse_run(int argc, char **argv, struct ms_options *ret, struct 
 	return parse(MS_USE_RUN, argc, argv, ret, err);
 }
 
-/* Of a process that is there already; @choose: how it is chosen. */
+/* What can only be asked of a process. */
+static bool check_core(const struct ms_options *options, struct ms_error *err)
+{
+	if (options->id || options->name)
+		return ms_args_wrong(err, "scan the core, or the process",
+		                     "--core and --%s exclude each other",
+		                     options->id ? "pid" : "name");
+	if (options->confirm_ns)
+		return ms_args_wrong(err, "omit it: a core does not change",
+		                     "--confirm is for processes alone");
+	return options->how == MS_SNAPSHOT_AUTO ||
+	       ms_args_wrong(err, "omit it: a core is read where it is",
+	                     "--snapshot is for processes alone");
+}
+
+/* Of a process that is there already, or a core; @choose: how it is chosen. */
 static bool check_chosen(const struct ms_options *options, const char *choose, struct ms_error *err)
 {
+	if (options->core)
+		return check_core(options, err);
+	if (options->exe || options->root)
+		return ms_args_wrong(err, "add --core FILE, or omit it",
+		                     "--%s is for cores alone", options->exe ? "exe" : "root");
 	if (options->request == MS_REQUEST_SCAN && !options->id && !options->name)
 		return ms_args_wrong(err, choose, "no process was given");
 	if (options->id && options->name)
@@ -660,6 +751,11 @@ bool ms_options_parse_live(int argc, char **argv, struct ms_options *ret, struct
 	return true;
 }
 
+bool ms_options_parse_core(int argc, char **argv, struct ms_options *ret, struct ms_error *err)
+{
+	return parse(MS_USE_CORE, argc, argv, ret, err);
+}
+
 static void help(FILE *to, enum ms_scan_use use)
 {
 	struct ms_option own[ROWS];
@@ -691,4 +787,9 @@ void ms_options_help_retained(FILE *to)
 void ms_options_help_live(FILE *to)
 {
 	help(to, MS_USE_LIVE);
+}
+
+void ms_options_help_core(FILE *to)
+{
+	help(to, MS_USE_CORE);
 }

@@ -19,12 +19,22 @@ enum ms_request { MS_REQUEST_SCAN, MS_REQUEST_HELP, MS_REQUEST_VERSION };
 enum { MS_SUPPRESSION_FILES = 64 };
 
 /* Whose options they are. */
-enum ms_scan_use { MS_USE_SCAN, MS_USE_RUN, MS_USE_WHY, MS_USE_RETAINED, MS_USE_LIVE };
+enum ms_scan_use {
+	MS_USE_SCAN,
+	MS_USE_RUN,
+	MS_USE_WHY,
+	MS_USE_RETAINED,
+	MS_USE_LIVE,
+	MS_USE_CORE
+};
 
 struct ms_options {
 	enum ms_request request;
 	pid_t id;         /* of a process or one of its threads; 0 when chosen by name */
 	const char *name; /* NULL when chosen by id; borrowed, as all strings here, from argv */
+	const char *core; /* a core, in place of a process; or NULL */
+	const char *exe;  /* the program that it is of; NULL: where it was */
+	const char *root; /* the folder in which its files have their paths; NULL: ours */
 	struct ms_scan_options scan;
 	const struct ms_writer *writer;
 	bool has_limit;     /* --limit was given */
@@ -70,11 +80,15 @@ bool ms_options_parse_retained(int argc, char **argv, struct ms_options *ret, st
 /* The same of memscan live. */
 bool ms_options_parse_live(int argc, char **argv, struct ms_options *ret, struct ms_error *err);
 
+/* The same of memscan core: the one word that is no option is the core. */
+bool ms_options_parse_core(int argc, char **argv, struct ms_options *ret, struct ms_error *err);
+
 /* What --help prints. */
 void ms_options_help(FILE *to);
 void ms_options_help_run(FILE *to);
 void ms_options_help_why(FILE *to);
 void ms_options_help_retained(FILE *to);
 void ms_options_help_live(FILE *to);
+void ms_options_help_core(FILE *to);
 
 #endif

@@ -54,6 +54,19 @@ static bool hear_book(void *ctx, const struct ms_report *asked, struct ms_arena 
 	return ms_wire_hear_book(&link, asked, arena, ret, err);
 }
 
+void ms_sweep_let_ask(struct ms_scan_options *options, int *judge, int *book)
+{
+	if (*judge >= 0) {
+		options->judge = ask_judge;
+		options->judge_ctx = judge;
+	}
+	if (*book >= 0) {
+		options->ask_book = ask_book;
+		options->book = hear_book;
+		options->book_ctx = book;
+	}
+}
+
 /* Search what is held. */
 static enum ms_status search(const struct ms_sweep *sweep, struct ms_snapshot *snapshot,
                              struct ms_arena *arena, struct ms_error *err)
@@ -79,15 +92,7 @@ static enum ms_status search(const struct ms_sweep *sweep, struct ms_snapshot *s
 	int book = sweep->book;
 	enum ms_status st;
 
-	if (judge >= 0) {
-		options.judge = ask_judge;
-		options.judge_ctx = &judge;
-	}
-	if (book >= 0) {
-		options.ask_book = ask_book;
-		options.book = hear_book;
-		options.book_ctx = &book;
-	}
+	ms_sweep_let_ask(&options, &judge, &book);
 	enter(sweep, MS_STAGE_SEARCH);
 	st = ms_sweep_search(&call, arena, &sweep->watch->report, err);
 	return st ? st : ms_snapshot_check(snapshot, sweep->shared, err);

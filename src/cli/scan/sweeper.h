@@ -44,6 +44,21 @@ struct ms_sweep {
 	int book;     /* where somebody answers what types there are; or -1 */
 };
 
+/*
+ * Have @options ask who is at the other end of the channel *@judge which stacks to suppress, of
+ * *@book what types there are; -1: nobody. Both are borrowed.
+ */
+void ms_sweep_let_ask(struct ms_scan_options *options, int *judge, int *book);
+
+/*
+ * Debug information says what lives: of leaks, which nothing points to, it says nothing, so
+ * that a plain scan need not wait for it.
+ */
+static inline bool ms_sweep_wants_types(const struct ms_scan_options *options)
+{
+	return options->question.kind || options->heap;
+}
+
 /* Be the sweeper; _exit() with the result, 0 when the original has got everything. */
 int ms_sweep_serve(const struct ms_sweep *sweep);
 

@@ -79,15 +79,6 @@ static int be_collection(struct trio *t)
 	return ms_collection_serve(t->shared, t->channel[THEIRS]);
 }
 
-/*
- * Debug information says what lives: of leaks, which nothing points to, it says nothing, so
- * that a plain scan need not wait for it.
- */
-static bool wants_types(const struct ms_scan_options *options)
-{
-	return options->question.kind || options->heap;
-}
-
 static int be_sweeper(struct trio *t)
 {
 	const struct ms_sweep sweep = {
@@ -101,7 +92,7 @@ static int be_sweeper(struct trio *t)
 		.channel = t->channel[OURS],
 		.report = t->report[WRITER],
 		.judge = t->call->scan->suppressions ? t->report[WRITER] : -1,
-		.book = wants_types(t->call->scan) ? t->report[WRITER] : -1,
+		.book = ms_sweep_wants_types(t->call->scan) ? t->report[WRITER] : -1,
 	};
 
 	close_fd(&t->channel[THEIRS]);
@@ -405,7 +396,7 @@ static enum ms_status receive(struct trio *t, struct ms_arena *arena, struct ms_
 		.ctx = t,
 		.judge = t->call->scan->suppressions ? judge : NULL,
 		.judge_ctx = t,
-		.book = wants_types(t->call->scan) ? book : NULL,
+		.book = ms_sweep_wants_types(t->call->scan) ? book : NULL,
 		.book_ctx = t,
 	};
 

@@ -25,7 +25,9 @@ static int ask(const struct ms_answer_call *call, const struct ms_options *optio
 		ms_tell_error(&err);
 		return MS_EXIT_REFUSED;
 	}
-	ms_name_threads(&report);
+	/* Of a core a thread's number may be another's by now. */
+	if (!options->core)
+		ms_name_threads(&report);
 	if (ms_output_write(options->output, writer, &report,
 	                    ms_output_is_coloured(options->colour, options->output, STDOUT_FILENO),
 	                    &err)) {

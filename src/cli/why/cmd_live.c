@@ -9,9 +9,15 @@
 static enum ms_status check(const struct ms_options *options, const struct ms_report *report,
                             struct ms_error *err)
 {
-	(void)options;
 	if (report->sampling.on)
 		return MS_OK;
+	if (options->core) {
+		(void)ms_fail(err, MS_E_UNSUPPORTED,
+		              "nothing is known of who allocated the blocks: the process's "
+		              "allocations were not sampled when the core was taken");
+		ms_advise(err, "sample those of a running process: memscan attach PID");
+		return MS_E_UNSUPPORTED;
+	}
 	(void)ms_fail(err, MS_E_UNSUPPORTED,
 	              "nothing is known of who allocated the blocks of process %d: its "
 	              "allocations are not sampled",

@@ -25,33 +25,39 @@ static uint8_t take(const uint8_t *at, uint64_t left, const Elf64_Nhdr *note,
 	return (uint8_t)note->n_descsz;
 }
 
-/* Look through the notes of one segment. */
-static uint8_t search_notes(struct ms_source *src, const struct ms_elf_notes *notes,
-                            uint8_t ret[MS_BUILD_ID_BYTES])
+uint8_t ms_notes_build_id(const uint8_t *bytes, uint64_t left, uint64_t align,
+                          uint8_t ret[MS_BUILD_ID_BYTES])
 {
-	uint64_t align = notes->align == 8 ? 8 : 4;
-	uint8_t bytes[MAX_NOTE_BYTES];
-	uint64_t left = ms_source_read(src, notes->at, bytes,
-	                               notes->bytes < sizeof(bytes) ? notes->bytes : sizeof(bytes));
-
-	for (const uint8_t *from = bytes; left > sizeof(Elf64_Nhdr);) {
+	align = align == 8 ? 8 : 4;
+	while (left > sizeof(Elf64_Nhdr)) {
 		uint8_t len;
 		Elf64_Nhdr note;
 		uint64_t next;
 
-		memcpy(&note, from, sizeof(note));
+		memcpy(&note, bytes, sizeof(note));
 		/* Of two 32-bit numbers: no sum of these overflows. */
 		next = ms_align_up(sizeof(note) + ms_align_up(note.n_namesz, 4), align);
 		next = ms_align_up(next + note.n_descsz, align);
 		if (next > left)
 			return 0;
-		len = take(from, left, &note, ret);
+		len = take(bytes, left, &note, ret);
 		if (len)
 			return len;
-		from += next;
+		bytes += next;
 		left -= next;
 	}
 	return 0;
+}
+
+/* Look through the notes of one segment. */
+static uint8_t search_notes(struct ms_source *src, const struct ms_elf_notes *notes,
+                            uint8_t ret[MS_BUILD_ID_BYTES])
+{
+	uint8_t bytes[MAX_NOTE_BYTES];
+	uint64_t left = ms_source_read(src, notes->at, bytes,
+	                               notes->bytes < sizeof(bytes) ? notes->bytes : sizeof(bytes));
+
+	return ms_notes_build_id(bytes, left, notes->align, ret);
 }
 
 void ms_loaded_read(struct ms_source *src, ms_addr header, struct ms_loaded *ret)

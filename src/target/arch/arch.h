@@ -11,7 +11,8 @@
  *	1. src/target/arch/foo.c, named as `cc -dumpmachine` begins there: `const struct ms_arch
  *	   ms_native_arch`. Files with other names are not built;
  *	2. capture(): every register that can hold a pointer, the vector ones too,
- *	   into at most MS_THREAD_WORDS words; pc, sp and tp beside them;
+ *	   into at most MS_THREAD_WORDS words; pc, sp and tp beside them; take_noted():
+ *	   the same from a core;
  *	3. look(), rewind() and restart(): how the kernel shows an interrupted
  *	   system call, and which calls it never restarts (signal(7)); timed(): which
  *	   of these have a time-out;
@@ -180,6 +181,14 @@ struct ms_signal_mark {
 
 enum { MS_DWARF_REGISTERS = 33 }; /* at most */
 
+/* The registers of a thread in the notes of a core; the bytes may be anything. */
+struct ms_noted_registers {
+	const void *general; /* as pr_reg of NT_PRSTATUS has them */
+	size_t general_bytes;
+	const void *vectors; /* as ptrace gives them; NULL: there are none */
+	size_t vectors_bytes;
+};
+
 struct ms_arch {
 	const char *name;     /* as uname() has it */
 	const char *title;    /* for messages */
@@ -211,6 +220,9 @@ struct ms_arch {
 	/* Fill @ret except its tid; @ret is shared memory, zeroed. @ret_cpu is as from look(). */
 	bool (*capture)(pid_t tid, struct ms_frozen_thread *ret, struct ms_cpu *ret_cpu);
 	bool (*look)(pid_t tid, struct ms_cpu *ret);
+
+	/* As capture() of a thread that is in a core; false when the notes are too short. */
+	bool (*take_noted)(const struct ms_noted_registers *noted, struct ms_frozen_thread *ret);
 
 	/*
 	 * Make the thread enter the call that it came from, or was about to make, once

@@ -70,18 +70,11 @@ static bool write_regs(pid_t tid, struct user_regs_struct *regs)
 	return !ptrace(PTRACE_SETREGSET, tid, (uintptr_t)NT_PRSTATUS, &iov);
 }
 
-/* Read the vector registers to @words and close the gaps. Returns how many words are left. */
-static size_t capture_vectors(pid_t tid, uint64_t *words, size_t max)
+/* Close the gaps in @bytes of vector registers at @words. Returns how many words are left. */
+static size_t pack_vectors(uint64_t *words, size_t bytes)
 {
-	size_t bytes = max * sizeof(*words);
 	size_t n = XSTATE_XMM_END - XSTATE_ST;
 
-	/* AMX and AVX-512 overflow the buffer; the kernel cuts, and what is cut are tiles. */
-	if (!read_regset(tid, NT_X86_XSTATE, words, &bytes)) {
-		bytes = sizeof(struct user_fpregs_struct);
-		if (!read_regset(tid, NT_FPREGSET, words, &bytes))
-			return 0;
-	}
 	memmove(words, words + XSTATE_ST, n * sizeof(*words));
 	if (bytes > XSTATE_EXTENDED * sizeof(*words)) {
 		size_t more = bytes / sizeof(*words) - XSTATE_EXTENDED;
@@ -90,6 +83,20 @@ static size_t capture_vectors(pid_t tid, uint64_t *words, size_t max)
 		n += more;
 	}
 	return n;
+}
+
+/* Read the vector registers to @words. Returns how many words there are of them. */
+static size_t capture_vectors(pid_t tid, uint64_t *words, size_t max)
+{
+	size_t bytes = max * sizeof(*words);
+
+	/* AMX and AVX-512 overflow the buffer; the kernel cuts, and what is cut are tiles. */
+	if (!read_regset(tid, NT_X86_XSTATE, words, &bytes)) {
+		bytes = sizeof(struct user_fpregs_struct);
+		if (!read_regset(tid, NT_FPREGSET, words, &bytes))
+			return 0;
+	}
+	return pack_vectors(words, bytes);
 }
 
 static struct ms_cpu cpu_of(const struct user_regs_struct *regs)
@@ -105,6 +112,18 @@ static struct ms_cpu cpu_of(const struct user_regs_struct *regs)
 	};
 }
 
+static void fill_general(const struct user_regs_struct *regs, const struct ms_cpu *cpu,
+                         struct ms_frozen_thread *ret)
+{
+	memcpy(ret->words, regs, sizeof(*regs));
+	ret->pc = cpu->pc;
+	ret->sp = cpu->sp;
+	ret->tp = cpu->tp;
+	ret->call = cpu->call;
+	ret->result = cpu->result;
+	ret->n_words = GENERAL_WORDS;
+}
+
 static bool capture(pid_t tid, struct ms_frozen_thread *ret, struct ms_cpu *ret_cpu)
 {
 	struct user_regs_struct regs;
@@ -112,14 +131,28 @@ static bool capture(pid_t tid, struct ms_frozen_thread *ret, struct ms_cpu *ret_
 	if (!read_regs(tid, &regs))
 		return false;
 	*ret_cpu = cpu_of(&regs);
-	memcpy(ret->words, &regs, sizeof(regs));
-	ret->pc = regs.rip;
-	ret->sp = regs.rsp;
-	ret->tp = ret_cpu->tp;
-	ret->call = ret_cpu->call;
-	ret->result = ret_cpu->result;
-	ret->n_words = GENERAL_WORDS + capture_vectors(tid, ret->words + GENERAL_WORDS,
-	                                               MS_THREAD_WORDS - GENERAL_WORDS);
+	fill_general(&regs, ret_cpu, ret);
+	ret->n_words += capture_vectors(tid, ret->words + GENERAL_WORDS,
+	                                MS_THREAD_WORDS - GENERAL_WORDS);
+	return true;
+}
+
+static bool take_noted(const struct ms_noted_registers *noted, struct ms_frozen_thread *ret)
+{
+	const size_t most = (MS_THREAD_WORDS - GENERAL_WORDS) * sizeof(*ret->words);
+	size_t bytes = noted->vectors_bytes < most ? noted->vectors_bytes : most;
+	struct user_regs_struct regs;
+	struct ms_cpu cpu;
+
+	if (noted->general_bytes < sizeof(regs))
+		return false;
+	memcpy(&regs, noted->general, sizeof(regs));
+	cpu = cpu_of(&regs);
+	fill_general(&regs, &cpu, ret);
+	if (bytes < sizeof(struct user_fpregs_struct))
+		return true;
+	memcpy(ret->words + GENERAL_WORDS, noted->vectors, bytes);
+	ret->n_words += pack_vectors(ret->words + GENERAL_WORDS, bytes);
 	return true;
 }
 
@@ -379,6 +412,7 @@ const struct ms_arch ms_native_arch = {
 	 */
 	.signal_mark = { .word = 0x002b000000000033, .pc = 2, .sp = 3 },
 	.capture = capture,
+	.take_noted = take_noted,
 	.look = look,
 	.rewind = rewind_call,
 	.restart = restart,

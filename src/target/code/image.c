@@ -7,6 +7,8 @@
 
 bool ms_image_read(const struct ms_image *image, ms_addr addr, void *buf, size_t len)
 {
+	if (image->src)
+		return ms_source_read(image->src, addr, buf, len) == len;
 	return addr <= INT64_MAX && pread(image->mem_fd, buf, len, (off_t)addr) == (ssize_t)len;
 }
 
@@ -15,11 +17,24 @@ static size_t read_image(void *ctx, ms_addr addr, void *buf, size_t len)
 	return ms_image_read(ctx, addr, buf, len) ? len : 0;
 }
 
+static bool open_image(ms_addr base, struct ms_image *ret)
+{
+	return ms_object_read((struct ms_reader){ read_image, ret }, base, MS_PAGE_BYTES,
+	                      &ret->object);
+}
+
 bool ms_image_open(int mem_fd, ms_addr base, struct ms_image *ret)
 {
 	ret->mem_fd = mem_fd;
-	return ms_object_read((struct ms_reader){ read_image, ret }, base, MS_PAGE_BYTES,
-	                      &ret->object);
+	ret->src = NULL;
+	return open_image(base, ret);
+}
+
+bool ms_image_open_in(struct ms_source *src, ms_addr base, struct ms_image *ret)
+{
+	ret->mem_fd = -1;
+	ret->src = src;
+	return open_image(base, ret);
 }
 
 bool ms_image_find(struct ms_image *image, const char *name, ms_addr *ret)

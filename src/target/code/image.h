@@ -2,7 +2,10 @@
 #ifndef MS_TARGET_IMAGE_H
 #define MS_TARGET_IMAGE_H
 
-/* A program or library as it lies in the memory of a process, by /proc/PID/mem. */
+/*
+ * A program or library as it lies in the memory of a process: by /proc/PID/mem of one that runs,
+ * or as a source shows it.
+ */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,7 +15,8 @@
 #include "engine/source.h"
 
 struct ms_image {
-	int mem_fd; /* borrowed: /proc/PID/mem */
+	int mem_fd;            /* borrowed: /proc/PID/mem, where there is no src */
+	struct ms_source *src; /* borrowed; or NULL */
 	struct ms_object object;
 };
 
@@ -24,6 +28,9 @@ struct ms_image {
  * Returns false when there is none, or not one of a 64-bit machine.
  */
 bool ms_image_open(int mem_fd, ms_addr base, struct ms_image *ret);
+
+/* The same of what @src shows. */
+bool ms_image_open_in(struct ms_source *src, ms_addr base, struct ms_image *ret);
 
 /* Find a function that the image exports. */
 bool ms_image_find(struct ms_image *image, const char *name, ms_addr *ret);

@@ -36,6 +36,18 @@ enum { BEFORE_MALLOC = 0x6400, BEHIND_INFO = 0x1000 };
  */
 enum { MOST_TEXT = 4 << 20 };
 
+/* What is looked through: a process that runs, or what a source shows. */
+struct memory {
+	int fd; /* /proc/PID/mem */
+	struct ms_source *src;
+};
+
+static bool open_image(const struct memory *memory, ms_addr base, struct ms_image *ret)
+{
+	return memory->src ? ms_image_open_in(memory->src, base, ret)
+	                   : ms_image_open(memory->fd, base, ret);
+}
+
 static void add(struct ms_range *ranges, uint32_t *n, struct ms_range range)
 {
 	if (*n < MS_CODE_RANGES)
@@ -88,7 +100,7 @@ static bool add_musl(struct ms_collection *shared, const struct ms_image *image,
 }
 
 /* Look for malloc in the image that @text maps the instructions of. */
-static void look_at(int mem_fd, const struct ms_mappings *maps, const struct ms_mapping *text,
+static void look_at(const struct memory *memory, const struct ms_mappings *maps, const struct ms_mapping *text,
                     struct ms_collection *shared, struct ms_arena *arena)
 {
 	const struct ms_mapping *head = ms_maps_head(maps, text);
@@ -97,7 +109,7 @@ static void look_at(int mem_fd, const struct ms_mappings *maps, const struct ms_
 	ms_addr info_at;
 	struct ms_range code;
 
-	if (!head || !ms_image_open(mem_fd, head->range.begin, &image))
+	if (!head || !open_image(memory, head->range.begin, &image))
 		return;
 	if (is_allocator(&image, text->range)) {
 		add(shared->malloc_code, &shared->n_malloc_code, text->range);
@@ -137,7 +149,7 @@ static void add_linked(struct ms_collection *shared, const struct ms_linked_code
 }
 
 /* Look for allocators that are linked in, behind all others in the list. */
-static void look_for_linked(int mem_fd, const struct ms_mappings *maps,
+static void look_for_linked(const struct memory *memory, const struct ms_mappings *maps,
                             struct ms_collection *shared, struct ms_arena *arena)
 {
 	const struct ms_mapping *map;
@@ -150,7 +162,7 @@ static void look_for_linked(int mem_fd, const struct ms_mappings *maps,
 		struct ms_image image;
 
 		if (!(map->prot & MS_PROT_EXEC) || !map->inode || !head ||
-		    !ms_image_open(mem_fd, head->range.begin, &image) ||
+		    !open_image(memory, head->range.begin, &image) ||
 		    is_allocator(&image, map->range))
 			continue;
 		ms_linked_code_find(&image, maps, &shared->wanted, arena, &code);
@@ -158,8 +170,8 @@ static void look_for_linked(int mem_fd, const struct ms_mappings *maps,
 	}
 }
 
-static void look_through(int mem_fd, const struct ms_mappings *maps, struct ms_collection *shared,
-                         struct ms_arena *arena)
+static void look_through(const struct memory *memory, const struct ms_mappings *maps,
+                         struct ms_collection *shared, struct ms_arena *arena)
 {
 	const struct ms_mapping *map;
 
@@ -168,31 +180,45 @@ static void look_through(int mem_fd, const struct ms_mappings *maps, struct ms_c
 			continue;
 		add_any(shared, map->range);
 		if (map->inode)
-			look_at(mem_fd, maps, map, shared, arena);
+			look_at(memory, maps, map, shared, arena);
 		else if (!strcmp(map->name, "[vdso]"))
 			add(shared->libc_code, &shared->n_libc_code, map->range);
 	}
-	look_for_linked(mem_fd, maps, shared, arena);
+	look_for_linked(memory, maps, shared, arena);
+}
+
+static void forget(struct ms_collection *shared)
+{
+	shared->n_malloc_code = 0;
+	shared->n_libc_code = 0;
+	shared->n_linked_code = 0;
+	shared->anchors.n = 0;
+	shared->n_all_code = 0;
+}
+
+void ms_malloc_code_find_in(struct ms_source *src, struct ms_collection *shared,
+                            struct ms_arena *arena)
+{
+	const struct memory memory = { .src = src };
+
+	forget(shared);
+	look_through(&memory, &src->mappings, shared, arena);
 }
 
 void ms_malloc_code_find(pid_t pid, struct ms_collection *shared, struct ms_arena *arena)
 {
 	pid_t living = ms_proc_living_thread(pid);
-	int mem_fd = ms_proc_open(living, "mem", O_RDONLY);
+	const struct memory memory = { .fd = ms_proc_open(living, "mem", O_RDONLY) };
 	struct ms_mappings maps = { 0 };
 	struct ms_proc_stat stat = { 0 };
 	struct ms_error err;
 
 	(void)ms_proc_stat(living, &stat);
 	shared->program = stat.program; /* before all that is learnt of it */
-	shared->n_malloc_code = 0;
-	shared->n_libc_code = 0;
-	shared->n_linked_code = 0;
-	shared->anchors.n = 0;
-	shared->n_all_code = 0;
-	if (mem_fd < 0)
+	forget(shared);
+	if (memory.fd < 0)
 		return;
 	if (!ms_maps_read(living, arena, &maps, &err))
-		look_through(mem_fd, &maps, shared, arena);
-	(void)close(mem_fd);
+		look_through(&memory, &maps, shared, arena);
+	(void)close(memory.fd);
 }

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/page.h"
+#include "cli/core/core.h"
+#include "cli/core/packed.h"
+
+enum { LIMIT_S = 24 * 3600, MOST_MAGIC = 6, SHOWN = 100 };
+
+static const uint64_t second_ns = UINT64_C(1000000000);
+
+/* By the first bytes of a file, how it is compressed. */
+static const struct format {
+	const char *name;
+	uint8_t magic[MOST_MAGIC];
+	uint8_t n;
+	ms_packed_fn *unpack;  /* NULL: that is not for us */
+	const char *by_hand;
+} formats[] = {
+	{ "zstd", { 0x28, 0xb5, 0x2f, 0xfd }, 4, ms_packed_zstd, "zstd -d" },
+	{ "lz4", { 0x04, 0x22, 0x4d, 0x18 }, 4, ms_packed_lz4, "lz4 -d" },
+	{ "xz", { 0xfd, '7', 'z', 'X', 'Z', 0 }, 6, ms_packed_xz, "unxz -k" },
+	{ "gzip", { 0x1f, 0x8b }, 2, NULL, "gunzip -k" },
+	{ "bzip2", { 'B', 'Z', 'h' }, 3, NULL, "bunzip2 -k" },
+};
+
+struct unpacking {
+	const struct format *format;
+	const char *path;
+	struct ms_progress *progress;
+	struct ms_worker worker;
+	int to;
+	uint64_t bytes; /* so far */
+	const char *folder;
+	uint8_t piece[MS_PACKED_BYTES];
+};
+
+static const struct format *format_of(int fd)
+{
+	uint8_t magic[MOST_MAGIC] = { 0 };
+
+	(void)!pread(fd, magic, sizeof(magic), 0);
+	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
+		if (memcmp(magic, formats[i].magic, formats[i].n) == 0)
+			return &formats[i];
+	return NULL;
+}
+
+/* ---- where it is put ---- */
+
+static int open_in(const char *folder)
+{
+	char path[PATH_MAX];
+	int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR);
+
+	if (fd >= 0 || errno == ENOENT || errno == EACCES)
+		return fd;
+	/* A file system without files that have no name. */
+	(void)snprintf(path, sizeof(path), "%s/memscan-XXXXXX", folder);
+	fd = mkostemp(path, O_CLOEXEC);
+	if (fd >= 0)
+		(void)unlink(path);
+	return fd;
+}
+
+static enum ms_status open_temporary(struct unpacking *u, struct ms_error *err)
+{
+	const char *const folders[] = { getenv("TMPDIR"), "/var/tmp", "/tmp" };
+
+	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+		if (!folders[i] || !*folders[i])
+			continue;
+		u->folder = folders[i];
+		u->to = open_in(folders[i]);
+		if (u->to >= 0)
+			return MS_OK;
+	}
+	(void)ms_fail_sys(err, errno, "no file can be made in %s to decompress the core to",
+	                  ms_file_end(u->folder, SHOWN));
+	ms_advise(err, "set TMPDIR to a folder on a file system with room");
+	return MS_E_SYS;
+}
+
+static enum ms_status no_room(const struct unpacking *u, int error, struct ms_error *err)
+{
+	(void)ms_fail_sys(err, error, "%s has no room for the decompressed core, after %llu MiB",
+	                  ms_file_end(u->folder, SHOWN), (unsigned long long)(u->bytes >> 20));
+	ms_advise(err, "set TMPDIR to a folder on a file system with more, or decompress the core "
+	               "by %s", u->format->by_hand);
+	return MS_E_SYS;
+}
+
+static bool is_zero(const uint8_t *bytes, size_t n)
+{
+	return !n || (!bytes[0] && memcmp(bytes, bytes + 1, n - 1) == 0);
+}
+
+/* Pages of zeros become holes. False with errno. */
+static bool put_piece(struct unpacking *u, size_t n)
+{
+	for (size_t at = 0; at < n;) {
+		size_t len = MS_PAGE_BYTES - u->bytes % MS_PAGE_BYTES;
+		ssize_t put;
+
+		len = len < n - at ? len : n - at;
+		if (!is_zero(u->piece + at, len)) {
+			put = pwrite(u->to, u->piece + at, len, (off_t)u->bytes);
+			if (put < 0 && errno == EINTR)
+				continue;
+			if (put < 0)
+				return false;
+			len = (size_t)put;
+		}
+		u->bytes += len;
+		at += len;
+	}
+	return true;
+}
+
+/* ---- listening to the worker ---- */
+
+static bool get(struct unpacking *u, void *buf, size_t len)
+{
+	uint8_t *at = buf;
+
+	while (len) {
+		ssize_t n = ms_worker_read(&u->worker, at, len);
+
+		if (n <= 0)
+			return false;
+		at += n;
+		len -= (size_t)n;
+	}
+	return true;
+}
+
+/* All pieces; @ret: how it ended. */
+static enum ms_status take_pieces(struct unpacking *u, enum ms_packed_said *ret,
+                                  struct ms_error *err)
+{
+	struct ms_packed_record record;
+
+	while (get(u, &record, sizeof(record)) && record.said < MS_PACKED_SAIDS &&
+	       record.n <= MS_PACKED_BYTES) {
+		*ret = (enum ms_packed_said)record.said;
+		if (*ret != MS_PACKED_PIECE)
+			return MS_OK;
+		if (!get(u, u->piece, record.n))
+			break;
+		if (!put_piece(u, record.n))
+			return no_room(u, errno, err);
+		ms_progress_tick(u->progress, "decompressing");
+	}
+	return ms_fail(err, MS_E_DIED, "the process that decompresses the core ended early");
+}
+
+static enum ms_status judge(const struct unpacking *u, enum ms_packed_said said,
+                            struct ms_arena *arena, struct ms_notes *warnings,
+                            struct ms_error *err)
+{
+	const char *path = ms_file_end(u->path, SHOWN);
+
+	if (said == MS_PACKED_LARGE) {
+		(void)ms_fail(err, MS_E_UNSUPPORTED,
+		              "%s takes more memory to decompress than memscan gives it", path);
+		ms_advise(err, "decompress it first: %s", u->format->by_hand);
+		return MS_E_UNSUPPORTED;
+	}
+	if (said != MS_PACKED_WHOLE && !u->bytes) {
+		(void)ms_fail(err, MS_E_CORRUPT, "%s is damaged: it cannot be decompressed (%s)",
+		              path, u->format->name);
+		ms_advise(err, "get it anew, by coredumpctl dump -o FILE for one of systemd's");
+		return MS_E_CORRUPT;
+	}
+	if (said != MS_PACKED_WHOLE)
+		ms_note_add(arena, warnings,
+		            "the compressed core %s after %llu MiB: what is behind that is missing",
+		            said == MS_PACKED_CUT ? "ends" : "is damaged",
+		            (unsigned long long)(u->bytes >> 20));
+	return MS_OK;
+}
+
+static enum ms_status unpack(struct unpacking *u, int fd, struct ms_arena *arena,
+                             struct ms_notes *warnings, struct ms_error *err)
+{
+	struct ms_packed_job job = { fd, u->format->unpack };
+	const struct ms_worker_call call = {
+		.title = "memscan-unpack",
+		.work = ms_packed_work,
+		.ctx = &job,
+		.limit_ns = LIMIT_S * second_ns,
+		.keep = fd,
+	};
+	enum ms_packed_said said = MS_PACKED_DAMAGED;
+	enum ms_status st = open_temporary(u, err);
+
+	if (!st)
+		st = ms_worker_start(&call, &u->worker, err);
+	if (st)
+		return st;
+	st = take_pieces(u, &said, err);
+	(void)ms_worker_end(&u->worker, !st);
+	if (!st)
+		st = judge(u, said, arena, warnings, err);
+	if (!st && ftruncate(u->to, (off_t)u->bytes) != 0)
+		st = no_room(u, errno, err);
+	return st;
+}
+
+/* The core is as old as the file that it was packed in. */
+static void copy_time(int from, int to)
+{
+	struct stat st;
+
+	if (fstat(from, &st) == 0)
+		(void)futimens(to, (const struct timespec[]){ st.st_atim, st.st_mtim });
+}
+
+static enum ms_status refuse(const struct format *format, const char *path, struct ms_error *err)
+{
+	(void)ms_fail(err, MS_E_UNSUPPORTED, "%s is compressed by %s, which memscan does not read",
+	              ms_file_end(path, SHOWN), format->name);
+	ms_advise(err, "decompress it first: %s", format->by_hand);
+	return MS_E_UNSUPPORTED;
+}
+
+enum ms_status ms_core_unpack(int fd, const char *path, struct ms_progress *progress,
+                              struct ms_arena *arena, struct ms_notes *warnings, int *ret_fd,
+                              struct ms_error *err)
+{
+	const struct format *format = format_of(fd);
+	struct unpacking *u;
+	enum ms_status st;
+
+	if (!format) {
+		*ret_fd = fd;
+		return MS_OK;
+	}
+	u = ms_arena_alloc(arena, sizeof(*u));
+	if (!u || !format->unpack) {
+		(void)close(fd);
+		return u ? refuse(format, path, err)
+		         : ms_fail(err, MS_E_NOMEM, "no memory to decompress the core");
+	}
+	u->format = format;
+	u->path = path;
+	u->progress = progress;
+	u->to = -1;
+	st = unpack(u, fd, arena, warnings, err);
+	if (!st) {
+		copy_time(fd, u->to);
+		*ret_fd = u->to;
+	} else if (u->to >= 0) {
+		(void)close(u->to);
+	}
+	(void)close(fd);
+	return st;
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files, and whether they are those that were mapped: by their first page, as the core has it,
+ * or by the build-id in that; where it is left out, by the dynamic section, which the loader
+ * has written to. What cannot be proved to be another file is read.
+ */
+#include <elf.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/elf/object.h"
+#include "engine/origins/build_id.h"
+#include "target/core/parts.h"
+
+enum { MAX_DYNAMIC = 256, MAX_PHDRS = 128, MAX_PLACES = 64 };
+
+/* ---- the file itself, as bytes ---- */
+
+static bool is_in_file(const struct ms_core_file *file, uint64_t offset, uint64_t len)
+{
+	return offset <= file->len && len <= file->len - offset;
+}
+
+/* The program headers; NULL when it is no ELF file of this machine. */
+static const Elf64_Phdr *headers_of(const struct ms_core_file *file, size_t *ret_n)
+{
+	Elf64_Ehdr head;
+
+	if (file->len < sizeof(head))
+		return NULL;
+	memcpy(&head, file->bytes, sizeof(head));
+	if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64 ||
+	    head.e_phentsize != sizeof(Elf64_Phdr) || head.e_phnum > MAX_PHDRS ||
+	    head.e_phoff % _Alignof(Elf64_Phdr) ||
+	    !is_in_file(file, head.e_phoff, head.e_phnum * sizeof(Elf64_Phdr)))
+		return NULL;
+	*ret_n = head.e_phnum;
+	return (const Elf64_Phdr *)(const void *)(file->bytes + head.e_phoff);
+}
+
+static uint8_t build_id_of(const struct ms_core_file *file, uint8_t ret[MS_BUILD_ID_BYTES])
+{
+	size_t n = 0;
+	const Elf64_Phdr *phdrs = headers_of(file, &n);
+	uint8_t len = 0;
+
+	for (size_t i = 0; phdrs && i < n && !len; i++)
+		if (phdrs[i].p_type == PT_NOTE &&
+		    is_in_file(file, phdrs[i].p_offset, phdrs[i].p_filesz))
+			len = ms_notes_build_id(file->bytes + phdrs[i].p_offset, phdrs[i].p_filesz,
+			                        phdrs[i].p_align, ret);
+	return len;
+}
+
+/* ---- proofs ---- */
+
+static bool is_same_id(struct ms_core *core, const struct ms_core_file *file)
+{
+	uint8_t id[MS_BUILD_ID_BYTES];
+	struct ms_loaded loaded;
+
+	ms_loaded_read(&core->base, file->head, &loaded);
+	return loaded.build_id_len && build_id_of(file, id) == loaded.build_id_len &&
+	       memcmp(id, loaded.build_id, loaded.build_id_len) == 0;
+}
+
+/* Of an entry with an address the loader may have added to it where the file is. */
+static bool is_same_entry(const Elf64_Dyn *mapped, const Elf64_Dyn *entry, ms_addr bias)
+{
+	return mapped->d_tag == entry->d_tag &&
+	       (mapped->d_un.d_val == entry->d_un.d_val ||
+	        mapped->d_un.d_val == entry->d_un.d_val + bias || entry->d_tag == DT_DEBUG);
+}
+
+static enum ms_core_file_state compare_dynamic(struct ms_core *core,
+                                               const struct ms_core_file *file,
+                                               const Elf64_Phdr *phdr, ms_addr bias)
+{
+	for (size_t i = 0; i < MAX_DYNAMIC; i++) {
+		uint64_t offset = phdr->p_offset + i * sizeof(Elf64_Dyn);
+		ms_addr at = bias + phdr->p_vaddr + i * sizeof(Elf64_Dyn);
+		Elf64_Dyn mapped;
+		Elf64_Dyn entry;
+
+		if (!is_in_file(file, offset, sizeof(entry)) ||
+		    ms_source_read(&core->base, at, &mapped, sizeof(mapped)) != sizeof(mapped))
+			return MS_CORE_FILE_UNPROVED;
+		memcpy(&entry, file->bytes + offset, sizeof(entry));
+		if (!is_same_entry(&mapped, &entry, bias))
+			return MS_CORE_FILE_OTHER;
+		if (entry.d_tag == DT_NULL)
+			return MS_CORE_FILE_PROVED;
+	}
+	return MS_CORE_FILE_UNPROVED;
+}
+
+static enum ms_core_file_state prove_by_dynamic(struct ms_core *core,
+                                                const struct ms_core_file *file)
+{
+	const uint32_t page = core->base.abi.page_bytes;
+	size_t n = 0;
+	const Elf64_Phdr *phdrs = headers_of(file, &n);
+	const Elf64_Phdr *dynamic = NULL;
+	ms_addr bias = file->head;
+	bool placed = false;
+
+	for (size_t i = 0; phdrs && i < n; i++) {
+		if (phdrs[i].p_type == PT_LOAD && !placed) {
+			bias -= ms_align_down(phdrs[i].p_vaddr - phdrs[i].p_offset, page);
+			placed = true;
+		}
+		if (phdrs[i].p_type == PT_DYNAMIC)
+			dynamic = &phdrs[i];
+	}
+	return dynamic && placed && file->head ? compare_dynamic(core, file, dynamic, bias)
+	                                       : MS_CORE_FILE_UNPROVED;
+}
+
+/* How much of the file's first page the core has. */
+static size_t first_bytes(struct ms_core *core, const struct ms_core_file *file, uint8_t *buf,
+                          size_t len)
+{
+	return file->head ? ms_source_read(&core->base, file->head, buf, len) : 0;
+}
+
+static enum ms_core_file_state prove(struct ms_core *core, const struct ms_core_file *file)
+{
+	uint8_t mapped[MS_CORE_HEAD_BYTES];
+	size_t n = first_bytes(core, file, mapped, sizeof(mapped));
+	size_t unused;
+
+	if (!headers_of(file, &unused))
+		return MS_CORE_FILE_OTHER;
+	if (!n)
+		return prove_by_dynamic(core, file);
+	if (n <= file->len && memcmp(mapped, file->bytes, n) == 0)
+		return MS_CORE_FILE_PROVED;
+	return is_same_id(core, file) ? MS_CORE_FILE_PROVED : MS_CORE_FILE_OTHER;
+}
+
+/* ---- opening ---- */
+
+static bool map_file(int fd, struct ms_core_file *file)
+{
+	struct stat st;
+	void *bytes;
+
+	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size <= 0)
+		return false;
+	bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (bytes == MAP_FAILED)
+		return false;
+	file->bytes = bytes;
+	file->len = (uint64_t)st.st_size;
+	return true;
+}
+
+static void unmap_file(struct ms_core_file *file)
+{
+	/* NOLINTNEXTLINE(bugprone-casting-through-void): of ours */
+	(void)munmap((void *)(uintptr_t)file->bytes, file->len);
+	file->bytes = NULL;
+	file->len = 0;
+}
+
+static void open_file(struct ms_core *core, const struct ms_core_call *call,
+                      struct ms_core_file *file, ms_addr at)
+{
+	const struct ms_core_wanted wanted = { file->path, at, file->program };
+	uint32_t place = 0;
+
+	file->state = MS_CORE_FILE_ABSENT;
+	for (int tries = 0; tries < MAX_PLACES; tries++) {
+		struct ms_core_file found = *file;
+		int fd = call->open(call->ctx, &wanted, &place);
+
+		if (fd < 0)
+			return;
+		if (map_file(fd, &found)) {
+			found.state = (uint8_t)prove(core, &found);
+			if (found.state == MS_CORE_FILE_OTHER)
+				unmap_file(&found);
+			*file = found;
+		}
+		(void)close(fd);
+		if (file->bytes)
+			return;
+	}
+}
+
+/* Whether the core says that it is no ELF file. */
+static bool is_data(struct ms_core *core, const struct ms_core_file *file)
+{
+	uint8_t magic[SELFMAG];
+
+	if (first_bytes(core, file, magic, sizeof(magic)) == sizeof(magic))
+		return memcmp(magic, ELFMAG, SELFMAG) != 0;
+	return !file->code && !file->head;
+}
+
+/* Permissions of what is in no segment are those of the file's own segments. */
+static void set_prot(struct ms_core *core, size_t i)
+{
+	const struct ms_core_cell *cell = &core->cells.at[i];
+	const struct ms_core_file *file = ms_core_file_of(core, cell);
+	size_t n = 0;
+	const Elf64_Phdr *phdrs;
+
+	if (cell->segment || !file || !file->bytes)
+		return;
+	phdrs = headers_of(file, &n);
+	for (size_t k = 0; phdrs && k < n; k++) {
+		uint64_t begin = ms_align_down(phdrs[k].p_offset, core->base.abi.page_bytes);
+
+		if (phdrs[k].p_type != PT_LOAD || cell->offset < begin ||
+		    cell->offset >= phdrs[k].p_offset + phdrs[k].p_filesz)
+			continue;
+		if (phdrs[k].p_flags & PF_X)
+			core->base.mappings.at[i].prot |= MS_PROT_EXEC;
+		if (phdrs[k].p_flags & PF_W)
+			core->base.mappings.at[i].prot |= MS_PROT_WRITE;
+	}
+}
+
+void ms_core_files_open(struct ms_core *core, const struct ms_core_call *call)
+{
+	for (size_t i = 0; i < core->cells.n; i++) {
+		const struct ms_core_cell *cell = &core->cells.at[i];
+		struct ms_core_file *file = cell->file ? &core->files.at[cell->file - 1] : NULL;
+		bool whole = cell->segment && !cell->segment->cut &&
+		             cell->segment->bytes == ms_range_len(cell->segment->range);
+
+		if (!file || whole || file->state || ms_is_device(file->path) ||
+		    core->base.mappings.at[i].shared || is_data(core, file))
+			continue;
+		open_file(core, call, file, cell->range.begin);
+	}
+	for (size_t i = 0; i < core->cells.n; i++)
+		set_prot(core, i);
+}
