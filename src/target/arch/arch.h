@@ -189,6 +189,12 @@ struct ms_noted_registers {
 	size_t vectors_bytes;
 };
 
+/* Instructions that hardly anything else has. */
+struct ms_code_bytes {
+	uint8_t n;
+	uint8_t bytes[15];
+};
+
 struct ms_arch {
 	const char *name;     /* as uname() has it */
 	const char *title;    /* for messages */
@@ -216,6 +222,9 @@ struct ms_arch {
 	bool (*guards_returns)(pid_t tid);
 
 	struct ms_signal_mark signal_mark;
+
+	/* How a C library's sigaltstack() makes its system call. */
+	struct ms_code_bytes sigaltstack_code;
 
 	/* Fill @ret except its tid; @ret is shared memory, zeroed. @ret_cpu is as from look(). */
 	bool (*capture)(pid_t tid, struct ms_frozen_thread *ret, struct ms_cpu *ret_cpu);

@@ -78,9 +78,13 @@ static const void *view(struct ms_source *src, ms_addr addr, size_t len)
 	const struct ms_core *core = core_of(src);
 	const struct ms_core_part *part = ms_range_find(&core->parts, addr);
 
+	uint64_t at;
+
 	if (!part || part->where != MS_CORE_IN_CORE || len > part->range.end - addr)
 		return NULL;
-	return core->bytes + part->at + (addr - part->range.begin);
+	at = part->at + (addr - part->range.begin);
+	/* gdb puts segments at any offset. */
+	return (at ^ addr) % sizeof(uint64_t) ? NULL : core->bytes + at;
 }
 
 static bool present(struct ms_source *src, struct ms_range within, struct ms_range *ret)
@@ -317,7 +321,8 @@ static bool understand(struct ms_core *core, const struct ms_core_call *call)
 		return false;
 	/* A program whose header is in its file alone is recognised only now. */
 	ms_core_name_special(core);
-	return find_present(core, call->fd) && ms_core_doubts_find(core);
+	return find_present(core, call->fd) && ms_core_doubts_find(core) &&
+	       ms_core_kernels_ask(core);
 }
 
 static bool take_process(struct ms_core *core, struct ms_core_process *ret)
@@ -352,14 +357,6 @@ static enum ms_status open_core(struct ms_core *core, const struct ms_core_call 
 	return ms_collection_threads(ret->frozen, core->arena, &core->base.threads, err);
 }
 
-/* What a core does not have of a process. */
-static void warn_of_kernels(struct ms_core *core)
-{
-	ms_note_add(core->arena, core->warnings,
-	            "a core does not have what epoll instances and timers hold: what only one of "
-	            "these points to is reported as leaked");
-}
-
 enum ms_status ms_core_open(const struct ms_core_call *call, struct ms_arena *arena,
                             struct ms_notes *warnings, struct ms_core_process *ret_process,
                             struct ms_source **ret, struct ms_error *err)
@@ -379,7 +376,6 @@ enum ms_status ms_core_open(const struct ms_core_call *call, struct ms_arena *ar
 		close_core(&core->base);
 		return st;
 	}
-	warn_of_kernels(core);
 	*ret_process = process;
 	*ret = &core->base;
 	return MS_OK;

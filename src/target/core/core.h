@@ -11,6 +11,7 @@
  *	files.c             programs and libraries that the mappings are of, proved to be those
  *	parts.c             where the bytes of each mapping are: in the core, in a file, nowhere
  *	doubts.c            what is nowhere, and could hold pointers
+ *	kernels.c           what only the kernel knew
  *	core.c              the source
  *
  * A core has what the process wrote, and of files hardly more than their headers; the rest of

@@ -8,8 +8,8 @@
  * memory looks the same. So writable memory counts as possibly written to, save where a
  * program's or library's own data is, which hardly anyone withholds.
  */
-#include <elf.h>
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/elf/object.h"
 #include "base/file.h"
@@ -42,11 +42,29 @@ static bool doubt(struct finding *f, struct ms_range range, uint64_t *count)
 	return ms_ranges_add(f->core->arena, &f->core->base.unseen, range.begin, range.end);
 }
 
+/*
+ * Where gdb cannot read it leaves zeros, and warns on its terminal alone. What a process has
+ * used has some other byte.
+ */
+static bool is_unread(const struct ms_core *core, const struct ms_core_cell *cell)
+{
+	const struct ms_core_part *part = ms_range_find(&core->parts, cell->range.begin);
+	const uint8_t *bytes;
+
+	if (!core->layout.by_debugger || !part || part->where != MS_CORE_IN_CORE ||
+	    part->range.end < cell->range.end)
+		return false;
+	bytes = core->bytes + part->at + (cell->range.begin - part->range.begin);
+	return !bytes[0] && !memcmp(bytes, bytes + 1, ms_range_len(cell->range) - 1);
+}
+
 /* The part of a cell that no byte of is in the core, though it was not cut off. */
-static struct ms_range left_out(const struct ms_core_cell *cell)
+static struct ms_range left_out(const struct ms_core *core, const struct ms_core_cell *cell)
 {
 	struct ms_range range = cell->range;
 
+	if (is_unread(core, cell))
+		return range;
 	if (cell->segment)
 		range.begin = cell->segment->range.begin + cell->segment->bytes;
 	return ms_range_common(cell->range, range);
@@ -56,7 +74,7 @@ static bool look_at_left_out(struct finding *f, const struct ms_core_cell *cell,
                              const struct ms_mapping *map)
 {
 	const struct ms_core_file *file = ms_core_file_of(f->core, cell);
-	struct ms_range range = left_out(cell);
+	struct ms_range range = left_out(f->core, cell);
 	/* Where a program or library cannot be recognised, nor can its data. */
 	bool head_missing = file && file->code && !file->bytes && file->head == cell->range.begin &&
 	                    range.begin == file->head;
@@ -111,7 +129,7 @@ static void count_missing(struct ms_core *core)
 		struct ms_core_file *file = cell->file ? &core->files.at[cell->file - 1] : NULL;
 
 		if (file && !file->bytes && file->state)
-			file->missing_bytes += ms_range_len(left_out(cell));
+			file->missing_bytes += ms_range_len(left_out(core, cell));
 	}
 }
 
@@ -162,7 +180,7 @@ static void warn(const struct finding *f)
 	if (f->withheld_bytes)
 		ms_note_add(core->arena, core->warnings,
 		            "%" PRIu64 " KiB of memory that the program may have written to are "
-		            "not in the core: never used, or withheld (MADV_DONTDUMP)",
+		            "not in the core: never used, or withheld (MADV_DONTDUMP, gdb)",
 		            f->withheld_bytes / KIB);
 	if (f->shared_bytes)
 		ms_note_add(core->arena, core->warnings,

@@ -60,6 +60,7 @@ struct ms_core_layout {
 	int32_t pid;                          /* 0: not known */
 	char name[MS_CORE_FILE_TEXT + 1];     /* the program's, cut off; "": not known */
 	char args[MS_CORE_ARGS_TEXT + 1];     /* its command line, with blanks, cut off */
+	bool by_debugger;                     /* gdb wrote it, not the kernel */
 	bool damaged;                         /* some notes make no sense, and were left out */
 };
 

@@ -134,6 +134,7 @@ static bool take_files(const struct taking *t, const struct note *note)
 		t->ret->damaged = true;
 		return true;
 	}
+	t->ret->by_debugger = numbers.page_bytes == 1;
 	path = (const char *)note->at + sizeof(numbers) + numbers.n * sizeof(struct file_entry);
 	for (uint64_t i = 0; i < numbers.n; i++) {
 		const char *nul = memchr(path, '\0', (size_t)(end - path));
