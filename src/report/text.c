@@ -111,8 +111,12 @@ static void write_header(struct ms_text *t, const struct ms_report *report)
 	write_command(t, &report->target);
 	ms_vec_for_each (heap, &report->heaps)
 		write_heap(t, heap);
-	ms_text_print(t, "  scan: paused %.3f ms of %.3f ms, source ", ms(scan->pause_ns),
-	              ms(scan->duration_ns));
+	/* Of a core nothing was paused. */
+	if (scan->pause_ns)
+		ms_text_print(t, "  scan: paused %.3f ms of %.3f ms, source ", ms(scan->pause_ns),
+		              ms(scan->duration_ns));
+	else
+		ms_text_print(t, "  scan: %.3f ms, source ", ms(scan->duration_ns));
 	ms_text_name(t, scan->source, strlen(scan->source));
 	ms_text_print(t, "\n");
 	write_confirm(t, report);

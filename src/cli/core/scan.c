@@ -21,6 +21,7 @@ struct scanning {
 	struct ms_core_process process;
 	struct ms_source *src;
 	struct ms_naming_core core;
+	bool exe_refused; /* it is another build than the core's program */
 	struct ms_names_book book;
 	struct ms_naming naming;
 	struct ms_progress progress;
@@ -79,6 +80,8 @@ static int open_wanted(void *ctx, const struct ms_core_wanted *wanted, uint32_t 
 
 	if (wanted->program)
 		s->core.program = core.program = wanted->path;
+	/* What the user gave is the first place. */
+	s->exe_refused |= wanted->program && core.exe && *place;
 	ms_naming_core_opener(&core, &opener);
 	opener.file = wanted_file;
 	opener.files = wanted;
@@ -116,7 +119,13 @@ static enum ms_status open_core(struct scanning *s, struct ms_error *err)
 		return st;
 	st = ms_core_open(&call, &s->held, &s->warnings, &s->process, &s->src, err);
 	(void)close(call.fd);
-	return st;
+	if (st || !s->exe_refused)
+		return st;
+	(void)ms_fail(err, MS_E_UNSUPPORTED, "%s is not the program that the core is of, or not that "
+	              "build of it", ms_file_end(s->core.exe, SHOWN));
+	ms_advise(err, "the core is of %s; give the same build, or omit --exe",
+	          ms_file_end(s->process.facts.exe, SHOWN));
+	return MS_E_UNSUPPORTED;
 }
 
 /* ---- the scan ---- */
@@ -162,7 +171,11 @@ static enum ms_status scan(struct scanning *s, struct ms_arena *arena, struct ms
 	s->service.pid = s->process.facts.pid;
 	st = ms_service_ask(&s->service, arena, ret, err);
 	/* It will not change. */
-	if (st == MS_E_BUSY)
+	if (st == MS_E_UNSUPPORTED && s->process.missing_bytes)
+		ms_advise(err, "the core is cut off, %llu KiB of memory are missing: take a whole one "
+		               "(ulimit -c unlimited; room on the disk)",
+		          (unsigned long long)(s->process.missing_bytes >> 10));
+	else if (st == MS_E_BUSY)
 		ms_advise(err, "take another core, of a moment when no thread is inside malloc");
 	if (!st)
 		ms_service_finish(&s->service, arena, ret);

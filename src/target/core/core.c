@@ -271,6 +271,7 @@ static void take_facts(const struct ms_core *core, struct ms_core_process *ret)
 	split_args(&core->layout, facts);
 	ms_vec_for_each (segment, &core->layout.segments)
 		ret->bytes += segment->bytes - segment->cut;
+	ret->missing_bytes = core->cut_bytes;
 }
 
 /* ---- opening ---- */
@@ -325,17 +326,13 @@ static bool understand(struct ms_core *core, const struct ms_core_call *call)
 	       ms_core_kernels_ask(core);
 }
 
-static bool take_process(struct ms_core *core, struct ms_core_process *ret)
+static void take_signals(const struct ms_core *core, struct ms_core_process *ret)
 {
 	const uint64_t *word;
 
-	if (!take_threads(core, &ret->frozen))
-		return false;
 	ms_vec_for_each (word, &core->layout.signal_words)
 		if (ret->frozen->n_signal_words < MS_SIGNAL_WORDS)
 			ret->frozen->signal_words[ret->frozen->n_signal_words++] = *word;
-	take_facts(core, ret);
-	return true;
 }
 
 static enum ms_status open_core(struct ms_core *core, const struct ms_core_call *call,
@@ -351,8 +348,10 @@ static enum ms_status open_core(struct ms_core *core, const struct ms_core_call 
 	}
 	if (st)
 		return st;
-	if (!take_process(core, ret) || !understand(core, call))
+	if (!take_threads(core, &ret->frozen) || !understand(core, call))
 		return no_memory(err);
+	take_signals(core, ret);
+	take_facts(core, ret);
 	ret->frozen->frozen_at = time;
 	return ms_collection_threads(ret->frozen, core->arena, &core->base.threads, err);
 }
