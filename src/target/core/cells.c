@@ -44,10 +44,13 @@ static ms_addr next_cut(const struct ms_core *core, ms_addr at, ms_addr end,
 {
 	size_t i = ms_range_search(core->layout.mapped.at, core->layout.mapped.n,
 	                           sizeof(*core->layout.mapped.at), at);
-	const struct ms_core_mapped *mapped = core->layout.mapped.at + i;
+	const struct ms_core_mapped *mapped;
 
 	*ret = NULL;
-	if (i == core->layout.mapped.n || mapped->range.begin >= end)
+	if (i == core->layout.mapped.n)
+		return end;
+	mapped = &core->layout.mapped.at[i];
+	if (mapped->range.begin >= end)
 		return end;
 	if (mapped->range.begin > at)
 		return mapped->range.begin;

@@ -288,7 +288,8 @@ static size_t read_bytes(void *ctx, uint64_t offset, void *buf, size_t len)
 
 	if (there < len)
 		len = (size_t)there;
-	memcpy(buf, core->bytes + offset, len);
+	if (len)
+		memcpy(buf, core->bytes + offset, len);
 	return len;
 }
 
