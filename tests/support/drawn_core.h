@@ -38,7 +38,7 @@ struct drawn_load {
 	uint64_t in_core; /* bytes */
 	uint64_t bytes;
 	uint32_t flags; /* PF_* */
-	int file;       /* 0: bytes of source_suite_byte(); 1: the program's from its page on; 2: zeros */
+	int file; /* 0: bytes of source_suite_byte(); 1: the program's from its page on; 2: zeros */
 	uint64_t page;
 };
 
@@ -56,8 +56,8 @@ struct drawn_core {
 	uint64_t file_units; /* that NT_FILE counts pages in */
 	int32_t tids[DRAWN_TIDS];
 	size_t n_tids;
-	size_t shift;   /* of where bytes of memory lie in the core, as gdb's do */
-	size_t notes;   /* out: where the notes begin */
+	size_t shift; /* of where bytes of memory lie in the core, as gdb's do */
+	size_t notes; /* out: where the notes begin */
 	uint8_t program[DRAWN_PAGES * DRAWN_PAGE]; /* the file */
 	uint8_t bytes[1 << 17];
 	size_t n;

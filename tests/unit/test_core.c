@@ -52,11 +52,11 @@ static int open_file(void *ctx, const struct ms_core_wanted *wanted, uint32_t *p
 
 static enum ms_status open_bytes(size_t n)
 {
-	struct ms_core_call call = { .path = "drawn", .open = open_file };
+	struct ms_core_call call = { .path = "drawn", .open = open_file, .warnings = &warnings };
 	enum ms_status st;
 
 	call.fd = drawn_memfd(drawn->bytes, n);
-	st = ms_core_open(&call, &arena, &warnings, &process, &src, &err);
+	st = ms_core_open(&call, &arena, &process, &src, &err);
 	(void)close(call.fd);
 	return st;
 }
@@ -337,7 +337,7 @@ Test(core, goes_as_far_as_one_that_was_cut_off)
 
 Test(core, has_holes_where_the_file_has)
 {
-	struct ms_core_call call = { .path = "drawn", .open = open_file };
+	struct ms_core_call call = { .path = "drawn", .open = open_file, .warnings = &warnings };
 	size_t at;
 
 	drawn_core_load(drawn, DRAWN_STACK)->file = 2;
@@ -345,7 +345,7 @@ Test(core, has_holes_where_the_file_has)
 	at = drawn->n - 2 * DRAWN_PAGE;
 	call.fd = drawn_memfd(drawn->bytes, at);
 	cr_assert_eq(ftruncate(call.fd, (off_t)drawn->n), 0);
-	cr_assert_eq(ms_core_open(&call, &arena, &warnings, &process, &src, &err), MS_OK);
+	cr_assert_eq(ms_core_open(&call, &arena, &process, &src, &err), MS_OK);
 	(void)close(call.fd);
 	cr_assert_eq(byte_at(DRAWN_STACK), 0);
 	cr_assert_not(is_present(DRAWN_STACK));
@@ -365,7 +365,10 @@ struct wrong {
 ParameterizedTestParameters(core, refuses)
 {
 	static struct wrong rows[] = {
-		{ 0, false, "\x7f" "ELG", 4, "not a core" },
+		{ 0, false,
+		  "\x7f"
+		  "ELG",
+		  4, "not a core" },
 		{ EI_DATA, false, "\2", 1, "big-endian" },
 		{ EI_CLASS, false, "\1", 1, "x32" },
 		{ 16, false, "\3", 1, "not a core: a program" },

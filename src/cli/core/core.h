@@ -40,16 +40,22 @@ ms_must_check enum ms_status ms_core_sweep(const struct ms_core_sweep *sweep,
                                            struct ms_arena *arena, struct ms_report *ret,
                                            struct ms_error *err);
 
+struct ms_core_packed {
+	int fd;           /* the core as it is */
+	const char *path; /* its name, for messages */
+	struct ms_progress *progress;
+	struct ms_arena *arena;
+	/* In @arena: the core ends early, or is damaged at some place; what is before counts. */
+	struct ms_notes *warnings;
+};
+
 /*
- * Give a descriptor of what the core @fd unpacks to, or @fd itself when it is not compressed.
- * @fd is closed otherwise, in every case.
- *
- * @warnings: the core ends early, or is damaged at some place; what is before counts
+ * Give a descriptor of what a core unpacks to, or packed->fd itself when it is not compressed;
+ * otherwise that is closed, in every case.
  *
  * Returns MS_E_SYS when there is no room, MS_E_UNSUPPORTED for other compression, MS_E_CORRUPT.
  */
-ms_must_check enum ms_status ms_core_unpack(int fd, const char *path, struct ms_progress *progress,
-                                            struct ms_arena *arena, struct ms_notes *warnings,
-                                            int *ret_fd, struct ms_error *err);
+ms_must_check enum ms_status ms_core_unpack(const struct ms_core_packed *packed, int *ret_fd,
+                                            struct ms_error *err);
 
 #endif

@@ -13,7 +13,8 @@ static enum ms_packed_said unpack_piece(LZ4F_dctx *from, struct ms_packed_stream
 	while (at < n || full) {
 		size_t taken = n - at;
 		size_t out = sizeof(stream->out);
-		size_t left = LZ4F_decompress(from, stream->out, &out, stream->in + at, &taken, NULL);
+		size_t left =
+			LZ4F_decompress(from, stream->out, &out, stream->in + at, &taken, NULL);
 
 		if (LZ4F_isError(left) || !ms_packed_put(stream, out))
 			return MS_PACKED_DAMAGED;

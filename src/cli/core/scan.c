@@ -55,7 +55,9 @@ static enum ms_status open_file(struct scanning *s, int *ret, struct ms_error *e
 		return cannot_open(path, errno, err);
 	if (fstat(fd, &st) == 0)
 		s->core.owner = st.st_uid;
-	return ms_core_unpack(fd, path, &s->progress, &s->held, &s->warnings, ret, err);
+	return ms_core_unpack(
+		&(const struct ms_core_packed){ fd, path, &s->progress, &s->held, &s->warnings },
+		ret, err);
 }
 
 /* The one file that is asked for. */
@@ -108,21 +110,25 @@ static enum ms_status check_exe(const struct scanning *s, struct ms_error *err)
 
 static enum ms_status open_core(struct scanning *s, struct ms_error *err)
 {
-	struct ms_core_call call = {
-		.fd = -1, .path = s->options->core, .open = open_wanted, .ctx = s
-	};
+	struct ms_core_call call = { .fd = -1,
+		                     .path = s->options->core,
+		                     .open = open_wanted,
+		                     .ctx = s,
+		                     .warnings = &s->warnings };
 	enum ms_status st = check_exe(s, err);
 
 	if (!st)
 		st = open_file(s, &call.fd, err);
 	if (st)
 		return st;
-	st = ms_core_open(&call, &s->held, &s->warnings, &s->process, &s->src, err);
+	st = ms_core_open(&call, &s->held, &s->process, &s->src, err);
 	(void)close(call.fd);
 	if (st || !s->exe_refused)
 		return st;
-	(void)ms_fail(err, MS_E_UNSUPPORTED, "%s is not the program that the core is of, or not that "
-	              "build of it", ms_file_end(s->core.exe, SHOWN));
+	(void)ms_fail(err, MS_E_UNSUPPORTED,
+	              "%s is not the program that the core is of, or not that "
+	              "build of it",
+	              ms_file_end(s->core.exe, SHOWN));
 	ms_advise(err, "the core is of %s; give the same build, or omit --exe",
 	          ms_file_end(s->process.facts.exe, SHOWN));
 	return MS_E_UNSUPPORTED;
@@ -172,8 +178,9 @@ static enum ms_status scan(struct scanning *s, struct ms_arena *arena, struct ms
 	st = ms_service_ask(&s->service, arena, ret, err);
 	/* It will not change. */
 	if (st == MS_E_UNSUPPORTED && s->process.missing_bytes)
-		ms_advise(err, "the core is cut off, %llu KiB of memory are missing: take a whole one "
-		               "(ulimit -c unlimited; room on the disk)",
+		ms_advise(err,
+		          "the core is cut off, %llu KiB of memory are missing: take a whole one "
+		          "(ulimit -c unlimited; room on the disk)",
 		          (unsigned long long)(s->process.missing_bytes >> 10));
 	else if (st == MS_E_BUSY)
 		ms_advise(err, "take another core, of a moment when no thread is inside malloc");

@@ -49,8 +49,7 @@ static void take_warnings(const struct ms_core_sweep *call, struct ms_arena *are
 		ms_note_add(arena, &report->warnings, "%s", note->text);
 }
 
-static enum ms_status search(const struct sweeping *s, struct ms_arena *arena,
-                             struct ms_error *err)
+static enum ms_status search(const struct sweeping *s, struct ms_arena *arena, struct ms_error *err)
 {
 	const struct ms_core_sweep *call = s->call;
 	struct ms_collection *frozen = call->process->frozen;
@@ -222,10 +221,12 @@ static enum ms_status explain(const struct sweeping *s, enum ms_status st, int s
 		return MS_E_TIMEOUT;
 	}
 	if (st == MS_E_DIED && WIFSIGNALED(status)) {
-		(void)ms_fail(err, MS_E_DIED, "memscan's sweeper process was ended by signal %d (%s)",
+		(void)ms_fail(err, MS_E_DIED,
+		              "memscan's sweeper process was ended by signal %d (%s)",
 		              WTERMSIG(status), sigdescr_np(WTERMSIG(status)));
-		ms_advise(err, "try again, with a core and files that nobody writes to; if it happens "
-		               "again, see dmesg for what killed it");
+		ms_advise(err,
+		          "try again, with a core and files that nobody writes to; if it happens "
+		          "again, see dmesg for what killed it");
 	}
 	return st;
 }

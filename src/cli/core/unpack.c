@@ -21,7 +21,7 @@ static const struct format {
 	const char *name;
 	uint8_t magic[MOST_MAGIC];
 	uint8_t n;
-	ms_packed_fn *unpack;  /* NULL: that is not for us */
+	ms_packed_fn *unpack; /* NULL: that is not for us */
 	const char *by_hand;
 } formats[] = {
 	{ "zstd", { 0x28, 0xb5, 0x2f, 0xfd }, 4, ms_packed_zstd, "zstd -d" },
@@ -32,9 +32,8 @@ static const struct format {
 };
 
 struct unpacking {
+	const struct ms_core_packed *packed;
 	const struct format *format;
-	const char *path;
-	struct ms_progress *progress;
 	struct ms_worker worker;
 	int to;
 	uint64_t bytes; /* so far */
@@ -92,8 +91,10 @@ static enum ms_status no_room(const struct unpacking *u, int error, struct ms_er
 {
 	(void)ms_fail_sys(err, error, "%s has no room for the decompressed core, after %llu MiB",
 	                  ms_file_end(u->folder, SHOWN), (unsigned long long)(u->bytes >> 20));
-	ms_advise(err, "set TMPDIR to a folder on a file system with more, or decompress the core "
-	               "by %s", u->format->by_hand);
+	ms_advise(err,
+	          "set TMPDIR to a folder on a file system with more, or decompress the core "
+	          "by %s",
+	          u->format->by_hand);
 	return MS_E_SYS;
 }
 
@@ -156,16 +157,15 @@ static enum ms_status take_pieces(struct unpacking *u, enum ms_packed_said *ret,
 			break;
 		if (!put_piece(u, record.n))
 			return no_room(u, errno, err);
-		ms_progress_tick(u->progress, "decompressing");
+		ms_progress_tick(u->packed->progress, "decompressing");
 	}
 	return ms_fail(err, MS_E_DIED, "the process that decompresses the core ended early");
 }
 
 static enum ms_status judge(const struct unpacking *u, enum ms_packed_said said,
-                            struct ms_arena *arena, struct ms_notes *warnings,
                             struct ms_error *err)
 {
-	const char *path = ms_file_end(u->path, SHOWN);
+	const char *path = ms_file_end(u->packed->path, SHOWN);
 
 	if (said == MS_PACKED_LARGE) {
 		(void)ms_fail(err, MS_E_UNSUPPORTED,
@@ -180,23 +180,22 @@ static enum ms_status judge(const struct unpacking *u, enum ms_packed_said said,
 		return MS_E_CORRUPT;
 	}
 	if (said != MS_PACKED_WHOLE)
-		ms_note_add(arena, warnings,
+		ms_note_add(u->packed->arena, u->packed->warnings,
 		            "the compressed core %s after %llu MiB: what is behind that is missing",
 		            said == MS_PACKED_CUT ? "ends" : "is damaged",
 		            (unsigned long long)(u->bytes >> 20));
 	return MS_OK;
 }
 
-static enum ms_status unpack(struct unpacking *u, int fd, struct ms_arena *arena,
-                             struct ms_notes *warnings, struct ms_error *err)
+static enum ms_status unpack(struct unpacking *u, struct ms_error *err)
 {
-	struct ms_packed_job job = { fd, u->format->unpack };
+	struct ms_packed_job job = { u->packed->fd, u->format->unpack };
 	const struct ms_worker_call call = {
 		.title = "memscan-unpack",
 		.work = ms_packed_work,
 		.ctx = &job,
 		.limit_ns = LIMIT_S * second_ns,
-		.keep = fd,
+		.keep = u->packed->fd,
 	};
 	enum ms_packed_said said = MS_PACKED_DAMAGED;
 	enum ms_status st = open_temporary(u, err);
@@ -208,7 +207,7 @@ static enum ms_status unpack(struct unpacking *u, int fd, struct ms_arena *arena
 	st = take_pieces(u, &said, err);
 	(void)ms_worker_end(&u->worker, !st);
 	if (!st)
-		st = judge(u, said, arena, warnings, err);
+		st = judge(u, said, err);
 	if (!st && ftruncate(u->to, (off_t)u->bytes) != 0)
 		st = no_room(u, errno, err);
 	return st;
@@ -231,35 +230,33 @@ static enum ms_status refuse(const struct format *format, const char *path, stru
 	return MS_E_UNSUPPORTED;
 }
 
-enum ms_status ms_core_unpack(int fd, const char *path, struct ms_progress *progress,
-                              struct ms_arena *arena, struct ms_notes *warnings, int *ret_fd,
+enum ms_status ms_core_unpack(const struct ms_core_packed *packed, int *ret_fd,
                               struct ms_error *err)
 {
-	const struct format *format = format_of(fd);
+	const struct format *format = format_of(packed->fd);
 	struct unpacking *u;
 	enum ms_status st;
 
 	if (!format) {
-		*ret_fd = fd;
+		*ret_fd = packed->fd;
 		return MS_OK;
 	}
-	u = ms_arena_alloc(arena, sizeof(*u));
+	u = ms_arena_alloc(packed->arena, sizeof(*u));
 	if (!u || !format->unpack) {
-		(void)close(fd);
-		return u ? refuse(format, path, err)
+		(void)close(packed->fd);
+		return u ? refuse(format, packed->path, err)
 		         : ms_fail(err, MS_E_NOMEM, "no memory to decompress the core");
 	}
+	u->packed = packed;
 	u->format = format;
-	u->path = path;
-	u->progress = progress;
 	u->to = -1;
-	st = unpack(u, fd, arena, warnings, err);
+	st = unpack(u, err);
 	if (!st) {
-		copy_time(fd, u->to);
+		copy_time(packed->fd, u->to);
 		*ret_fd = u->to;
 	} else if (u->to >= 0) {
 		(void)close(u->to);
 	}
-	(void)close(fd);
+	(void)close(packed->fd);
 	return st;
 }

@@ -17,7 +17,8 @@ int ms_scan_command(const struct ms_scan_command *command, int argc, char **argv
 /* What memscan does without a command: scan, and write the report. enum ms_exit */
 int ms_scan_and_report(const struct ms_options *options);
 
-/* Scan the process that is chosen, or the core, once or, with --confirm, twice. @ret: lives in @arena */
+/* Scan the process that is chosen, or the core, once or, with --confirm, twice. @ret: lives in
+ * @arena */
 ms_must_check enum ms_status ms_scan_process(const struct ms_options *options,
                                              struct ms_arena *arena, struct ms_report *ret,
                                              struct ms_error *err);

@@ -34,12 +34,12 @@ struct ms_naming_core {
 };
 
 struct ms_naming {
-	pid_t pid;                  /* the process that was scanned; it may have ended */
+	pid_t pid;                         /* the process that was scanned; it may have ended */
 	const struct ms_naming_core *core; /* it is not there, but its core; or NULL */
-	const char *debug_folder;   /* where separate debug information is, too; or NULL */
-	bool debuginfod;            /* the servers of DEBUGINFOD_URLS are asked, too */
-	struct ms_names_book *book; /* kept by ms_naming_judge(), used by _fill(); or NULL */
-	uint64_t deadline_ns;       /* ms_now_ns() when it has to be over; 0: none but its own */
+	const char *debug_folder;          /* where separate debug information is, too; or NULL */
+	bool debuginfod;                   /* the servers of DEBUGINFOD_URLS are asked, too */
+	struct ms_names_book *book;        /* kept by ms_naming_judge(), used by _fill(); or NULL */
+	uint64_t deadline_ns; /* ms_now_ns() when it has to be over; 0: none but its own */
 };
 
 /*

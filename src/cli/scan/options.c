@@ -695,8 +695,8 @@ static bool check_chosen(const struct ms_options *options, const char *choose, s
 	if (options->core)
 		return check_core(options, err);
 	if (options->exe || options->root)
-		return ms_args_wrong(err, "add --core FILE, or omit it",
-		                     "--%s is for cores alone", options->exe ? "exe" : "root");
+		return ms_args_wrong(err, "add --core FILE, or omit it", "--%s is for cores alone",
+		                     options->exe ? "exe" : "root");
 	if (options->request == MS_REQUEST_SCAN && !options->id && !options->name)
 		return ms_args_wrong(err, choose, "no process was given");
 	if (options->id && options->name)

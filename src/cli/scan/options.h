@@ -19,14 +19,7 @@ enum ms_request { MS_REQUEST_SCAN, MS_REQUEST_HELP, MS_REQUEST_VERSION };
 enum { MS_SUPPRESSION_FILES = 64 };
 
 /* Whose options they are. */
-enum ms_scan_use {
-	MS_USE_SCAN,
-	MS_USE_RUN,
-	MS_USE_WHY,
-	MS_USE_RETAINED,
-	MS_USE_LIVE,
-	MS_USE_CORE
-};
+enum ms_scan_use { MS_USE_SCAN, MS_USE_RUN, MS_USE_WHY, MS_USE_RETAINED, MS_USE_LIVE, MS_USE_CORE };
 
 struct ms_options {
 	enum ms_request request;

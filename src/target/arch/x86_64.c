@@ -132,8 +132,8 @@ static bool capture(pid_t tid, struct ms_frozen_thread *ret, struct ms_cpu *ret_
 		return false;
 	*ret_cpu = cpu_of(&regs);
 	fill_general(&regs, ret_cpu, ret);
-	ret->n_words += capture_vectors(tid, ret->words + GENERAL_WORDS,
-	                                MS_THREAD_WORDS - GENERAL_WORDS);
+	ret->n_words +=
+		capture_vectors(tid, ret->words + GENERAL_WORDS, MS_THREAD_WORDS - GENERAL_WORDS);
 	return true;
 }
 

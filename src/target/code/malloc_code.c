@@ -100,8 +100,9 @@ static bool add_musl(struct ms_collection *shared, const struct ms_image *image,
 }
 
 /* Look for malloc in the image that @text maps the instructions of. */
-static void look_at(const struct memory *memory, const struct ms_mappings *maps, const struct ms_mapping *text,
-                    struct ms_collection *shared, struct ms_arena *arena)
+static void look_at(const struct memory *memory, const struct ms_mappings *maps,
+                    const struct ms_mapping *text, struct ms_collection *shared,
+                    struct ms_arena *arena)
 {
 	const struct ms_mapping *head = ms_maps_head(maps, text);
 	struct ms_image image;

@@ -159,10 +159,9 @@ static bool add_data(struct ms_core *core, int fd, struct ms_range range, uint64
 			from = next;
 		from = from < end ? from : end;
 		to = to < end ? to : end;
-		if (from < to &&
-		    !ms_ranges_add(core->arena, &core->present,
-		                   ms_align_down(range.begin + (from - at), page),
-		                   ms_align_up(range.begin + (to - at), page)))
+		if (from < to && !ms_ranges_add(core->arena, &core->present,
+		                                ms_align_down(range.begin + (from - at), page),
+		                                ms_align_up(range.begin + (to - at), page)))
 			return false;
 		next = to > next ? to : end;
 	}
@@ -302,7 +301,8 @@ static enum ms_status map_core(struct ms_core *core, const struct ms_core_call *
 	if (fstat(call->fd, &st) != 0)
 		return ms_fail_sys(err, errno, "cannot read %s", ms_file_end(call->path, 100));
 	core->len = (uint64_t)st.st_size;
-	*ret_time = (int64_t)((uint64_t)st.st_mtim.tv_sec * ns_per_s + (uint64_t)st.st_mtim.tv_nsec);
+	*ret_time =
+		(int64_t)((uint64_t)st.st_mtim.tv_sec * ns_per_s + (uint64_t)st.st_mtim.tv_nsec);
 	if (!core->len)
 		return MS_OK;
 	bytes = mmap(NULL, core->len, PROT_READ, MAP_PRIVATE, call->fd, 0);
@@ -358,8 +358,8 @@ static enum ms_status open_core(struct ms_core *core, const struct ms_core_call 
 }
 
 enum ms_status ms_core_open(const struct ms_core_call *call, struct ms_arena *arena,
-                            struct ms_notes *warnings, struct ms_core_process *ret_process,
-                            struct ms_source **ret, struct ms_error *err)
+                            struct ms_core_process *ret_process, struct ms_source **ret,
+                            struct ms_error *err)
 {
 	struct ms_core *core = ms_arena_alloc(arena, sizeof(*core));
 	struct ms_core_process process = { .frozen = NULL };
@@ -370,7 +370,7 @@ enum ms_status ms_core_open(const struct ms_core_call *call, struct ms_arena *ar
 	core->base.ops = &core_ops;
 	core->base.abi = ms_native_arch.abi;
 	core->arena = arena;
-	core->warnings = warnings;
+	core->warnings = call->warnings;
 	st = open_core(core, call, &process, err);
 	if (st) {
 		close_core(&core->base);

@@ -39,27 +39,25 @@ struct ms_core_call {
 	 */
 	int (*open)(void *ctx, const struct ms_core_wanted *wanted, uint32_t *place);
 	void *ctx;
+	struct ms_notes *warnings; /* in the arena: what is missing, and what that means */
 };
 
 /* What is known of the process beside what a source shows. */
 struct ms_core_process {
 	struct ms_target_facts facts;
 	struct ms_collection *frozen; /* its threads as if they had been frozen, in the arena */
-	ms_addr program; /* of the first mapping of its program; 0: not known */
-	uint64_t bytes;         /* of its memory in the core */
-	uint64_t missing_bytes; /* that were cut off */
+	ms_addr program;              /* of the first mapping of its program; 0: not known */
+	uint64_t bytes;               /* of its memory in the core */
+	uint64_t missing_bytes;       /* that were cut off */
 };
 
 /*
  * Open a core, in @arena, and the files that it needs.
  *
- * @warnings: what is missing, and what that means
- *
  * Returns what ms_core_layout_read() does, MS_E_SYS when the file cannot be read.
  * Context: it is read through memory that is mapped, all of it by now.
  */
 ms_must_check enum ms_status ms_core_open(const struct ms_core_call *call, struct ms_arena *arena,
-                                          struct ms_notes *warnings,
                                           struct ms_core_process *ret_process,
                                           struct ms_source **ret, struct ms_error *err);
 

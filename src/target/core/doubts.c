@@ -135,7 +135,8 @@ static void count_missing(struct ms_core *core)
 
 static const char *why_missing(const struct ms_core_file *file)
 {
-	return file->state == MS_CORE_FILE_OTHER ? "the file is another build" : "there is no such file";
+	return file->state == MS_CORE_FILE_OTHER ? "the file is another build"
+	                                         : "there is no such file";
 }
 
 static void warn_of_files(struct ms_core *core)

@@ -77,8 +77,7 @@ struct ms_core_input {
  * that lacks what it takes, both with advice; MS_E_NOMEM.
  */
 ms_must_check enum ms_status ms_core_layout_read(const struct ms_core_input *input,
-                                                 struct ms_arena *arena,
-                                                 struct ms_core_layout *ret,
+                                                 struct ms_arena *arena, struct ms_core_layout *ret,
                                                  struct ms_error *err);
 
 /* The value of the auxiliary vector's entry @type; 0: it has none. */

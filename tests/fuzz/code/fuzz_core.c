@@ -123,10 +123,10 @@ static void look(struct ms_source *src, const struct ms_core_process *process)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct ms_core_call call = { .path = "core", .open = open_file };
+	struct ms_notes warnings = { 0 };
+	struct ms_core_call call = { .path = "core", .open = open_file, .warnings = &warnings };
 	struct ms_core_process process;
 	struct ms_arena arena = { 0 };
-	struct ms_notes warnings = { 0 };
 	struct ms_source *src;
 	struct ms_error err = { 0 };
 
@@ -136,7 +136,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return -1;
 	call.fd = core_fd;
 	call.ctx = &files[data[0] % FILES];
-	if (ms_core_open(&call, &arena, &warnings, &process, &src, &err)) {
+	if (ms_core_open(&call, &arena, &process, &src, &err)) {
 		require(err.status && err.text[0], "a refusal says why");
 		ms_arena_deinit(&arena);
 		return 0;
