@@ -108,13 +108,11 @@ static void close_core(struct ms_source *src)
 	struct ms_core *core = core_of(src);
 	struct ms_core_file *file;
 
-	/* NOLINTBEGIN(bugprone-casting-through-void): of ours */
 	ms_vec_for_each (file, &core->files)
-		if (file->bytes)
-			(void)munmap((void *)(uintptr_t)file->bytes, file->len);
-	if (core->bytes)
-		(void)munmap((void *)(uintptr_t)core->bytes, core->len);
-	/* NOLINTEND(bugprone-casting-through-void) */
+		if (file->map)
+			(void)munmap(file->map, file->len);
+	if (core->map)
+		(void)munmap(core->map, core->len);
 }
 
 static const struct ms_source_ops core_ops = {
@@ -308,6 +306,7 @@ static enum ms_status map_core(struct ms_core *core, const struct ms_core_call *
 	bytes = mmap(NULL, core->len, PROT_READ, MAP_PRIVATE, call->fd, 0);
 	if (bytes == MAP_FAILED)
 		return ms_fail_sys(err, errno, "cannot map %s", ms_file_end(call->path, 100));
+	core->map = bytes;
 	core->bytes = bytes;
 	return MS_OK;
 }

@@ -152,6 +152,7 @@ static bool map_file(int fd, struct ms_core_file *file)
 	bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (bytes == MAP_FAILED)
 		return false;
+	file->map = bytes;
 	file->bytes = bytes;
 	file->len = (uint64_t)st.st_size;
 	return true;
@@ -159,8 +160,8 @@ static bool map_file(int fd, struct ms_core_file *file)
 
 static void unmap_file(struct ms_core_file *file)
 {
-	/* NOLINTNEXTLINE(bugprone-casting-through-void): of ours */
-	(void)munmap((void *)(uintptr_t)file->bytes, file->len);
+	(void)munmap(file->map, file->len);
+	file->map = NULL;
 	file->bytes = NULL;
 	file->len = 0;
 }

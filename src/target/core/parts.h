@@ -20,7 +20,8 @@ enum ms_core_file_state {
 
 struct ms_core_file {
 	const char *path;
-	const uint8_t *bytes; /* the file, mapped; NULL: it is not there */
+	void *map;            /* the file, mapped; NULL: it is not there */
+	const uint8_t *bytes; /* the same */
 	uint64_t len;
 	ms_addr head;           /* where its first byte was mapped; 0: nowhere */
 	bool code;              /* some of it was executable */
