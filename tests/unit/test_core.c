@@ -340,16 +340,30 @@ Test(core, has_holes_where_the_file_has)
 	struct ms_core_call call = { .path = "drawn", .open = open_file, .warnings = &warnings };
 	size_t at;
 
-	drawn_core_load(drawn, DRAWN_STACK)->file = 2;
 	drawn_core_write(drawn);
 	at = drawn->n - 2 * DRAWN_PAGE;
 	call.fd = drawn_memfd(drawn->bytes, at);
-	cr_assert_eq(ftruncate(call.fd, (off_t)drawn->n), 0);
+	cr_assert_eq(pwrite(call.fd, drawn->bytes, DRAWN_PAGE, (off_t)at + DRAWN_PAGE), DRAWN_PAGE);
 	cr_assert_eq(ms_core_open(&call, &arena, &process, &src, &err), MS_OK);
 	(void)close(call.fd);
 	cr_assert_eq(byte_at(DRAWN_STACK), 0);
 	cr_assert_not(is_present(DRAWN_STACK));
+	cr_assert(is_present(DRAWN_STACK + DRAWN_PAGE));
 	cr_assert(is_present(DRAWN_VDSO));
+}
+
+Test(core, knows_a_static_program_that_has_signal_stacks)
+{
+	static const uint8_t call[] = { 0xb8, 0x83, 0, 0, 0, 0x0f, 0x05 };
+
+	open_drawn();
+	cr_assert_eq(src->unknown_stack_bytes, 0);
+	cr_assert(warns("epoll instances, timers, queued signals"));
+	cr_assert_not(warns("signal stacks"));
+	memcpy(drawn->program + DRAWN_PAGE + 100, call, sizeof(call));
+	open_drawn();
+	cr_assert_eq(src->unknown_stack_bytes, 2048);
+	cr_assert(warns("where signal stacks are: unreachable blocks of 2048 bytes"));
 }
 
 /* ---- what makes no sense ---- */
@@ -428,6 +442,19 @@ static void *find_note(uint32_t type)
 		at += sizeof(*note) + ms_align_up(note->n_namesz, 4) +
 		      ms_align_up(note->n_descsz, 4);
 	}
+}
+
+Test(core, has_the_threads_in_front_of_a_note_that_is_too_long)
+{
+	uint8_t *last;
+
+	drawn_core_write(drawn);
+	last = memmem(drawn->bytes + drawn->notes + 4, drawn->n, drawn->bytes + drawn->notes, 20);
+	cr_assert(last);
+	((Elf64_Nhdr *)(void *)last)->n_descsz = UINT32_MAX;
+	cr_assert_eq(open_bytes(drawn->n), MS_OK);
+	cr_assert_eq(src->threads.n, 1);
+	cr_assert(warns("notes make no sense"));
 }
 
 Test(core, does_without_files_whose_number_is_a_lie)
