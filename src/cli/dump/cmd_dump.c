@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -57,9 +58,9 @@ static enum ms_status check_room(const struct dumping *d, struct ms_error *err)
 	if (d->options->compress || wanted <= there)
 		return MS_OK;
 	(void)ms_fail(err, MS_E_SYS,
-	              "process %d has %" PRIu64 " MiB in memory, and there are %" PRIu64
-	              " MiB free for %s",
-	              d->pid, wanted >> 20, there >> 20, ms_file_end(d->options->output, SHOWN));
+	              "process %d has %.1f MB in memory, and there are %.1f MB free for %s", d->pid,
+	              (double)wanted / 1e6, (double)there / 1e6,
+	              ms_file_end(d->options->output, SHOWN));
 	ms_advise(err, "give --output a file on a larger disk, or use --compress zstd or "
 	               "--heap-only");
 	return MS_E_SYS;
@@ -174,6 +175,7 @@ static int dump(struct dumping *d, struct ms_error *err)
 	}
 	/* What was begun of the file is removed, whatever comes. */
 	ms_ending_hold(&endings);
+	(void)signal(SIGXFSZ, SIG_IGN); /* ulimit -f: EFBIG says it as well */
 	if (ms_output_begin(d->options->output, "core", &d->file, err)) {
 		status = MS_EXIT_UNWRITTEN;
 	} else {

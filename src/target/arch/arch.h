@@ -227,7 +227,10 @@ struct ms_arch {
 	/* How a C library's sigaltstack() makes its system call. */
 	struct ms_code_bytes sigaltstack_code;
 
-	/* Fill @ret except its tid; @ret is shared memory, zeroed. @ret_cpu is as from look(). */
+	/*
+	 * Fill @ret except its tid; @ret is shared memory, zeroed. @ret_cpu is as from look().
+	 * @whole: with registers in the kernel's own form, for a core
+	 */
 	bool (*capture)(pid_t tid, bool whole, struct ms_frozen_thread *ret,
 	                struct ms_cpu *ret_cpu);
 	bool (*look)(pid_t tid, struct ms_cpu *ret);

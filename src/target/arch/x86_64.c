@@ -97,6 +97,21 @@ static size_t read_vectors(pid_t tid, uint64_t *words, size_t max)
 	return read_regset(tid, NT_FPREGSET, words, &bytes) ? bytes : 0;
 }
 
+/*
+ * Tiles (AMX) that were not read are no part of the image, by which debuggers find out how long
+ * it is: the features of this machine, and those that the thread uses.
+ */
+static void leave_out_tiles(uint64_t *words, size_t bytes)
+{
+	enum { FEATURES = 464 / 8, IN_USE = 512 / 8, TILES_END = 2752 + 8192 };
+	const uint64_t tiles = UINT64_C(3) << 17;
+
+	if (bytes <= IN_USE * sizeof(*words) || bytes >= TILES_END)
+		return;
+	words[FEATURES] &= ~tiles;
+	words[IN_USE] &= ~tiles;
+}
+
 static struct ms_cpu cpu_of(const struct user_regs_struct *regs)
 {
 	return (struct ms_cpu){
@@ -133,6 +148,8 @@ static bool capture(pid_t tid, bool whole, struct ms_frozen_thread *ret, struct 
 	fill_general(&regs, ret_cpu, ret);
 	bytes = read_vectors(tid, ret->words + GENERAL_WORDS, MS_THREAD_WORDS - GENERAL_WORDS);
 	ret->vector_bytes = whole ? bytes : 0;
+	if (whole)
+		leave_out_tiles(ret->words + GENERAL_WORDS, bytes);
 	if (whole)
 		ret->n_words += bytes / sizeof(*ret->words);
 	else if (bytes)

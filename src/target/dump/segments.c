@@ -6,10 +6,10 @@
 #include "target/hold/wanted.h"
 
 /*
- * Memory of no file is written where it was ever touched; what lies between becomes a hole in
- * the core, which reads as zeros, as that memory does. Of files the pages that are not the
- * file's any more are written, and the first page of programs and libraries, which says what
- * they are; the others are read from the file later.
+ * Memory of no file is written where it was ever touched; the rest becomes holes in the core,
+ * which read as zeros, as that memory does, unless they would be too long. Of files the pages that
+ * are not the file's any more are written, and the first page of programs and libraries, which says
+ * what they are; the others are read from the file later.
  */
 enum { FILE_GAP = 64 << 10 }; /* pages between two that changed are written with them */
 
@@ -58,19 +58,24 @@ static bool is_omitted(const struct ms_dump_call *call, const struct ms_mapping 
 	       (call->heap_only && (map->shared || !(map->prot & MS_PROT_WRITE)));
 }
 
+/* So much may lie between two runs that are written as one. */
+static uint64_t most_between(const struct ms_mapping *map)
+{
+	return map->file ? (uint64_t)FILE_GAP : HOLE_MOST;
+}
+
 /* The next run of pages of @map, from @at on, that is written. */
 static bool next_run(const struct ms_dump_call *call, const struct ms_mapping *map, ms_addr at,
                      struct ms_range *ret)
 {
 	struct ms_range rest = { at, map->range.end };
-	uint64_t gap = map->file ? (uint64_t)FILE_GAP : HOLE_MOST;
 	struct ms_range more;
 
 	if (is_omitted(call, map) || !ms_source_present(call->src, rest, ret))
 		return false;
 	for (rest.begin = ret->end; ms_source_present(call->src, rest, &more);
 	     rest.begin = more.end) {
-		if (more.begin - ret->end > gap)
+		if (more.begin - ret->end > most_between(map))
 			break;
 		ret->end = more.end;
 	}
@@ -93,7 +98,7 @@ static bool add_mapping(struct finding *f, const struct ms_mapping *map)
 	else if (is_head(f->call, map))
 		run.end += page;
 	while (next_run(f->call, map, run.end > at ? run.end : at, &next)) {
-		if (run.end == next.begin) {
+		if (next.begin - run.end <= most_between(map)) {
 			run.end = next.end;
 			continue;
 		}
@@ -102,6 +107,9 @@ static bool add_mapping(struct finding *f, const struct ms_mapping *map)
 		at = next.begin;
 		run = next;
 	}
+	/* Never touched up to its end. */
+	if (!map->file && !is_omitted(f->call, map) && map->range.end - run.end <= HOLE_MOST)
+		run.end = map->range.end;
 	return add(f, map, (struct ms_range){ at, map->range.end },
 	           run.end > at ? run.end - at : 0);
 }
