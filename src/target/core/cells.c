@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/elf/object.h"
-#include "base/map.h"
 #include "base/hash.h"
+#include "base/map.h"
 #include "base/sort.h"
 #include "target/core/parts.h"
 
@@ -85,8 +85,7 @@ static bool add_files_alone(struct ms_core *core)
 	const struct ms_core_segment *segment;
 
 	ms_vec_for_each (segment, &core->layout.segments)
-		if (!ms_ranges_add(core->arena, &covered, segment->range.begin,
-		                   segment->range.end))
+		if (!ms_ranges_add(core->arena, &covered, segment->range.begin, segment->range.end))
 			return false;
 	if (!ms_ranges_tidy(core->arena, &covered))
 		return false;
@@ -135,8 +134,7 @@ static bool list_files(struct ms_core *core)
 
 		if (!cell->file)
 			continue;
-		cell->file = file_number(core, &known,
-		                         core->layout.mapped.at[cell->file - 1].path);
+		cell->file = file_number(core, &known, core->layout.mapped.at[cell->file - 1].path);
 		if (!cell->file)
 			return false;
 		file = &core->files.at[cell->file - 1];
@@ -193,11 +191,12 @@ bool ms_core_cells_make(struct ms_core *core)
 		return false;
 	program = ms_core_program(core);
 	if (program)
-		core->files.at[core->cells
-		                       .at[ms_range_search(core->cells.at, core->cells.n,
-		                                           sizeof(*core->cells.at), program)]
-		                       .file -
-		               1]
+		core->files
+			.at[core->cells
+		                    .at[ms_range_search(core->cells.at, core->cells.n,
+		                                        sizeof(*core->cells.at), program)]
+		                    .file -
+		            1]
 			.program = true;
 	return true;
 }

@@ -159,10 +159,9 @@ static bool add_data(struct ms_core *core, int fd, struct ms_range range, uint64
 			from = next;
 		from = from < end ? from : end;
 		to = to < end ? to : end;
-		if (from < to &&
-		    !ms_ranges_add(core->arena, &core->present,
-		                   ms_align_down(range.begin + (from - at), page),
-		                   ms_align_up(range.begin + (to - at), page)))
+		if (from < to && !ms_ranges_add(core->arena, &core->present,
+		                                ms_align_down(range.begin + (from - at), page),
+		                                ms_align_up(range.begin + (to - at), page)))
 			return false;
 		next = to > next ? to : end;
 	}
@@ -302,7 +301,8 @@ static enum ms_status map_core(struct ms_core *core, const struct ms_core_call *
 	if (fstat(call->fd, &st) != 0)
 		return ms_fail_sys(err, errno, "cannot read %s", ms_file_end(call->path, 100));
 	core->len = (uint64_t)st.st_size;
-	*ret_time = (int64_t)((uint64_t)st.st_mtim.tv_sec * ns_per_s + (uint64_t)st.st_mtim.tv_nsec);
+	*ret_time =
+		(int64_t)((uint64_t)st.st_mtim.tv_sec * ns_per_s + (uint64_t)st.st_mtim.tv_nsec);
 	if (!core->len)
 		return MS_OK;
 	bytes = mmap(NULL, core->len, PROT_READ, MAP_PRIVATE, call->fd, 0);
@@ -327,15 +327,6 @@ static bool understand(struct ms_core *core, const struct ms_core_call *call)
 	       ms_core_kernels_ask(core);
 }
 
-static void take_signals(const struct ms_core *core, struct ms_core_process *ret)
-{
-	const uint64_t *word;
-
-	ms_vec_for_each (word, &core->layout.signal_words)
-		if (ret->frozen->n_signal_words < MS_SIGNAL_WORDS)
-			ret->frozen->signal_words[ret->frozen->n_signal_words++] = *word;
-}
-
 static enum ms_status open_core(struct ms_core *core, const struct ms_core_call *call,
                                 struct ms_core_process *ret, struct ms_error *err)
 {
@@ -351,7 +342,7 @@ static enum ms_status open_core(struct ms_core *core, const struct ms_core_call 
 		return st;
 	if (!take_threads(core, &ret->frozen) || !understand(core, call))
 		return no_memory(err);
-	take_signals(core, ret);
+	core->base.kernel_words = core->layout.kernel_words;
 	take_facts(core, ret);
 	ret->frozen->frozen_at = time;
 	return ms_collection_threads(ret->frozen, core->arena, &core->base.threads, err);

@@ -45,9 +45,9 @@ struct ms_core_call {
 struct ms_core_process {
 	struct ms_target_facts facts;
 	struct ms_collection *frozen; /* its threads as if they had been frozen, in the arena */
-	ms_addr program; /* of the first mapping of its program; 0: not known */
-	uint64_t bytes;         /* of its memory in the core */
-	uint64_t missing_bytes; /* that were cut off */
+	ms_addr program;              /* of the first mapping of its program; 0: not known */
+	uint64_t bytes;               /* of its memory in the core */
+	uint64_t missing_bytes;       /* that were cut off */
 };
 
 /*

@@ -79,7 +79,8 @@ static bool look_at_left_out(struct finding *f, const struct ms_core_cell *cell,
 	bool head_missing = file && file->code && !file->bytes && file->head == cell->range.begin &&
 	                    range.begin == file->head;
 
-	if (range.begin == range.end || ms_is_kernels(map->name) || ms_is_device(map->name))
+	if (f->core->layout.complete || range.begin == range.end || ms_is_kernels(map->name) ||
+	    ms_is_device(map->name))
 		return true;
 	if (head_missing)
 		return doubt(f, range, NULL);
@@ -135,7 +136,8 @@ static void count_missing(struct ms_core *core)
 
 static const char *why_missing(const struct ms_core_file *file)
 {
-	return file->state == MS_CORE_FILE_OTHER ? "the file is another build" : "there is no such file";
+	return file->state == MS_CORE_FILE_OTHER ? "the file is another build"
+	                                         : "there is no such file";
 }
 
 static void warn_of_files(struct ms_core *core)

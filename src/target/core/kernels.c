@@ -20,8 +20,8 @@ static const struct {
 	const char *function;
 	enum given given;
 } givers[] = {
-	{ "sigaltstack", GIVES_STACKS },     { "epoll_ctl", GIVES_EPOLL },
-	{ "timer_create", GIVES_TIMERS },    { "sigqueue", GIVES_SIGNALS },
+	{ "sigaltstack", GIVES_STACKS },       { "epoll_ctl", GIVES_EPOLL },
+	{ "timer_create", GIVES_TIMERS },      { "sigqueue", GIVES_SIGNALS },
 	{ "pthread_sigqueue", GIVES_SIGNALS }, { "mq_notify", GIVES_SIGNALS },
 };
 
@@ -57,8 +57,8 @@ static bool calls_sigaltstack(struct asking *a, struct ms_range range)
 	if (ms_range_len(range) > MOST_CODE)
 		return true;
 	while (range.begin < range.end) {
-		size_t len = ms_range_len(range) < PIECE ? (size_t)ms_range_len(range)
-		                                         : (size_t)PIECE;
+		size_t len =
+			ms_range_len(range) < PIECE ? (size_t)ms_range_len(range) : (size_t)PIECE;
 
 		if (ms_source_read(&a->core->base, range.begin, a->piece, len) != len) {
 			a->unknown = true;
@@ -139,6 +139,10 @@ bool ms_core_kernels_ask(struct ms_core *core)
 
 	if (!a.piece)
 		return false;
+	if (core->layout.by_memscan) {
+		core->base.unknown_stack_bytes = core->layout.unknown_stack_bytes;
+		return true;
+	}
 	ms_vec_for_each (cell, &core->cells)
 		if (cell->file && !cell->offset)
 			ask(&a, cell);

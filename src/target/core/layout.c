@@ -70,8 +70,12 @@ static enum ms_status check_machine(const struct reading *r, const Elf64_Ehdr *h
 		uint16_t machine;
 		const char *name;
 	} others[] = {
-		{ EM_386, "i386 (32-bit x86)" },   { EM_X86_64, "x86-64" }, { EM_AARCH64, "aarch64" },
-		{ EM_ARM, "arm" },                 { EM_RISCV, "RISC-V" },  { EM_PPC64, "ppc64" },
+		{ EM_386, "i386 (32-bit x86)" },
+		{ EM_X86_64, "x86-64" },
+		{ EM_AARCH64, "aarch64" },
+		{ EM_ARM, "arm" },
+		{ EM_RISCV, "RISC-V" },
+		{ EM_PPC64, "ppc64" },
 		{ EM_S390, "s390" },
 	};
 

@@ -58,10 +58,9 @@ static bool add_of_file(struct making *m, const struct ms_core_cell *cell,
 	uint64_t offset = cell->offset + (range.begin - cell->range.begin);
 	uint64_t end = ms_align_up(file->len, page);
 	uint64_t len = offset < end ? end - offset : 0;
-	struct ms_core_part part = { .range = range,
-		                     .at = offset,
-		                     .file = cell->file,
-		                     .where = MS_CORE_IN_FILE };
+	struct ms_core_part part = {
+		.range = range, .at = offset, .file = cell->file, .where = MS_CORE_IN_FILE
+	};
 
 	if (len < ms_range_len(range))
 		part.range.end = range.begin + len;

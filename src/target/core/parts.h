@@ -22,10 +22,10 @@ struct ms_core_file {
 	const char *path;
 	const uint8_t *bytes; /* the file, mapped; NULL: it is not there */
 	uint64_t len;
-	ms_addr head; /* where its first byte was mapped; 0: nowhere */
-	bool code;    /* some of it was executable */
-	bool program; /* it is the program that was executed */
-	uint8_t state; /* enum ms_core_file_state */
+	ms_addr head;           /* where its first byte was mapped; 0: nowhere */
+	bool code;              /* some of it was executable */
+	bool program;           /* it is the program that was executed */
+	uint8_t state;          /* enum ms_core_file_state */
 	uint64_t missing_bytes; /* that are neither in the core nor in the file */
 };
 

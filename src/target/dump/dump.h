@@ -109,8 +109,9 @@ enum { MS_DUMP_NOTE = 1, MS_DUMP_NOTE_VERSION = 1 };
 
 struct ms_dump_note {
 	uint32_t version;
-	uint32_t complete; /* 1: memory of no file that is not in the core is zeros */
-	uint64_t n_words;  /* that follow: values that only the kernel held */
+	uint32_t complete;            /* 1: what is not in the core is zeros, or the files' */
+	uint64_t unknown_stack_bytes; /* as of a source */
+	uint64_t n_words;             /* that follow: values that only the kernel held */
 };
 
 #endif

@@ -168,6 +168,7 @@ static void put_own(struct making *m, const struct ms_dump_call *call)
 	const struct ms_words *words = &call->src->kernel_words;
 	const struct ms_dump_note note = { .version = MS_DUMP_NOTE_VERSION,
 		                           .complete = !call->heap_only && !call->src->unseen.n,
+		                           .unknown_stack_bytes = call->src->unknown_stack_bytes,
 		                           .n_words = words->n };
 
 	begin_note(m, MS_DUMP_NOTE_NAME, MS_DUMP_NOTE, sizeof(note) + words->n * sizeof(uint64_t));
