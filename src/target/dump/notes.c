@@ -41,11 +41,11 @@ static void look_at_command(pid_t pid, struct elf_prpsinfo *info)
 
 	ms_proc_name(pid, name, sizeof(name));
 	(void)snprintf(info->pr_fname, sizeof(info->pr_fname), "%.15s", name);
-	for (ssize_t i = 0; i < n; i++)
-		info->pr_psargs[i] = text[i] ? text[i] : ' ';
-	/* Of the last argument the NUL is none. */
-	if (n > 0 && info->pr_psargs[n - 1] == ' ')
-		info->pr_psargs[n - 1] = '\0';
+	if (n <= 0)
+		return;
+	memcpy(info->pr_psargs, text, (size_t)n);
+	for (char *end; (end = memchr(info->pr_psargs, '\0', (size_t)n - 1));)
+		*end = ' ';
 }
 
 void ms_dump_look(pid_t pid, struct ms_dump_process *ret)

@@ -35,7 +35,7 @@ static bool add(struct finding *f, const struct ms_mapping *map, struct ms_range
 	if (!slot)
 		return false;
 	*slot = (struct ms_dump_segment){ .range = range, .bytes = bytes, .sparse = !map->file };
-	for (uint8_t bit = MS_PROT_READ; bit <= MS_PROT_EXEC; bit <<= 1)
+	for (unsigned int bit = MS_PROT_READ; bit <= MS_PROT_EXEC; bit <<= 1)
 		slot->flags |= map->prot & bit ? flags[bit] : 0;
 	return true;
 }
