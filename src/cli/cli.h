@@ -19,6 +19,7 @@ enum ms_exit {
 /* Each takes its own arguments, argv[0] being the command's name, and answers enum ms_exit. */
 int ms_cmd_scan(int argc, char **argv);
 int ms_cmd_core(int argc, char **argv);
+int ms_cmd_dump(int argc, char **argv);
 int ms_cmd_why(int argc, char **argv);
 int ms_cmd_retained(int argc, char **argv);
 int ms_cmd_live(int argc, char **argv);

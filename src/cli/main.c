@@ -20,7 +20,7 @@ static const struct command {
 	{ "why", ms_cmd_why, false },           { "retained", ms_cmd_retained, false },
 	{ "diff", ms_cmd_diff, false },         { "live", ms_cmd_live, false },
 	{ "attach", ms_cmd_attach, false },     { "detach", ms_cmd_detach, false },
-	{ "core", ms_cmd_core, false },
+	{ "core", ms_cmd_core, false },         { "dump", ms_cmd_dump, false },
 };
 
 static const struct command *find(const char *name)

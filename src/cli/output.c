@@ -32,9 +32,10 @@ struct fd_sink {
 };
 
 /* @path NULL: standard output. */
-static enum ms_status unwritable(const char *path, int sys_errno, struct ms_error *err)
+static enum ms_status unwritable_as(const char *what, const char *path, int sys_errno,
+                                    struct ms_error *err)
 {
-	enum ms_status st = ms_fail_sys(err, sys_errno, "cannot write the report to %.120s",
+	enum ms_status st = ms_fail_sys(err, sys_errno, "cannot write the %s to %.120s", what,
 	                                path ? path : "standard output");
 
 	if (path && sys_errno == EPERM)
@@ -46,6 +47,11 @@ static enum ms_status unwritable(const char *path, int sys_errno, struct ms_erro
 	else
 		ms_advise(err, "to write the report to a file use --output FILE");
 	return st;
+}
+
+static enum ms_status unwritable(const char *path, int sys_errno, struct ms_error *err)
+{
+	return unwritable_as("report", path, sys_errno, err);
 }
 
 /*
@@ -249,6 +255,69 @@ enum ms_status ms_output_print(const char *path, const struct ms_printed *printe
 	else if (!problem)
 		problem = write_file(&place, printed);
 	return problem ? unwritable(path, problem, err) : MS_OK;
+}
+
+struct ms_output_file {
+	const char *path, *what;
+	int fd;
+	struct place place;
+};
+
+enum ms_status ms_output_begin(const char *path, const char *what, struct ms_output_file **ret,
+                               struct ms_error *err)
+{
+	struct ms_output_file *file = malloc(sizeof(*file));
+	int problem;
+
+	if (!file)
+		return ms_fail(err, MS_E_NOMEM, "no memory for a file's name");
+	file->path = path;
+	file->what = what;
+	problem = locate(path, &file->place);
+	if (!problem && file->place.special)
+		problem = ESPIPE;
+	if (!problem) {
+		file->fd = make_temp(&file->place);
+		problem = file->fd < 0 ? errno : 0;
+	}
+	if (!problem) {
+		*ret = file;
+		return MS_OK;
+	}
+	free(file);
+	if (problem != ESPIPE)
+		return unwritable_as(what, path, problem, err);
+	(void)ms_fail(err, MS_E_SYS, "cannot write the %s to %.120s: it is no regular file", what,
+	              path);
+	ms_advise(err, "give --output the name of a file");
+	return MS_E_SYS;
+}
+
+int ms_output_fd(const struct ms_output_file *file)
+{
+	return file->fd;
+}
+
+void ms_output_cancel(struct ms_output_file *file)
+{
+	(void)close(file->fd);
+	(void)unlink(file->place.temp);
+	free(file);
+}
+
+enum ms_status ms_output_commit(struct ms_output_file *file, struct ms_error *err)
+{
+	enum ms_status st = MS_OK;
+
+	if (fsync(file->fd) != 0 || rename(file->place.temp, file->place.file) != 0)
+		st = unwritable_as(file->what, file->path, errno, err);
+	if (st) {
+		ms_output_cancel(file);
+		return st;
+	}
+	(void)close(file->fd);
+	free(file);
+	return MS_OK;
 }
 
 struct written_report {

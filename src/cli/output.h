@@ -44,6 +44,24 @@ ms_must_check enum ms_status ms_output_write_fd(int fd, const struct ms_writer *
                                                 const struct ms_report *report, bool colour,
                                                 struct ms_error *err);
 
+/* A file that is being written, whole or not at all; only its owner may read it. */
+struct ms_output_file;
+
+/*
+ * Begin one that takes the name @path when it is committed. @what: it is, for messages
+ *
+ * Returns MS_E_SYS, with advice, when it cannot be written.
+ */
+ms_must_check enum ms_status ms_output_begin(const char *path, const char *what,
+                                             struct ms_output_file **ret, struct ms_error *err);
+int ms_output_fd(const struct ms_output_file *file);
+
+/* End it. When it cannot take the name, what was written is removed. */
+ms_must_check enum ms_status ms_output_commit(struct ms_output_file *file, struct ms_error *err);
+
+/* Remove what was written. */
+void ms_output_cancel(struct ms_output_file *file);
+
 /* Whether a report to @path, or to @fd when it is NULL, is to be coloured. */
 bool ms_output_is_coloured(enum ms_colour wanted, const char *path, int fd);
 

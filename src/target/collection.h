@@ -56,6 +56,7 @@ struct ms_frozen_thread {
 	uint64_t pc, sp, tp;
 	int64_t call, result;         /* as in struct ms_cpu */
 	struct ms_range signal_stack; /* as the kernel has it; empty: none, or not known */
+	uint64_t vector_bytes;        /* of words, the last ones, captured whole; 0: they are not */
 	uint64_t n_words;
 	uint64_t words[MS_THREAD_WORDS];
 };
@@ -82,6 +83,7 @@ struct ms_collection {
 	struct ms_range
 		all_code[MS_ALL_CODE_RANGES]; /* executable mappings by address; the first */
 	struct ms_gadgets gadgets;            /* for cloning */
+	bool whole_wanted;                    /* registers as they are, for a core */
 	bool clone_wanted;                    /* be ready to; then threads are not rolled */
 	uint64_t least_room;                  /* as ms_fork_check() says */
 	int sweeper_urgency;                  /* what it gives to ms_urgent_end() */

@@ -407,6 +407,7 @@ static const char usage[] =
 	"  memscan live --pid N                        print which calls allocated what lives\n"
 	"  memscan diff [OPTION]... OLD NEW            print what leaked or grew between reports\n"
 	"  memscan core [OPTION]... FILE               scan the core of a process\n"
+	"  memscan dump [OPTION]... PID -o FILE        write a core of a running process\n"
 	"  memscan stacks PID                          print the stack of every thread\n"
 	"  memscan attach PID, memscan detach PID      sample backtraces of its allocations, or end\n"
 	"  memscan trigger [--stacks] PID              ask a process to search itself\n"

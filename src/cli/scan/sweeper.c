@@ -98,6 +98,23 @@ static enum ms_status search(const struct ms_sweep *sweep, struct ms_snapshot *s
 	return st ? st : ms_snapshot_check(snapshot, sweep->shared, err);
 }
 
+/* Write what is held. Nothing of it is interpreted, so that no rights need be given up. */
+static enum ms_status dump(const struct ms_sweep *sweep, struct ms_snapshot *snapshot,
+                           struct ms_arena *arena, struct ms_error *err)
+{
+	const struct ms_dump_call call = { .process = sweep->dump->process,
+		                           .frozen = sweep->shared,
+		                           .src = snapshot->src,
+		                           .heap_only = sweep->dump->heap_only,
+		                           .sink = sweep->dump->sink };
+	enum ms_status st;
+
+	enter(sweep, MS_STAGE_SEARCH);
+	st = ms_dump_write(&call, arena, sweep->dump->done, err);
+	ms_snapshot_describe(snapshot, sweep->shared, arena, &sweep->watch->report);
+	return st ? st : ms_snapshot_check(snapshot, sweep->shared, err);
+}
+
 static enum ms_status sweep_target(const struct ms_sweep *sweep, struct ms_arena *arena,
                                    struct ms_error *err)
 {
@@ -116,7 +133,8 @@ static enum ms_status sweep_target(const struct ms_sweep *sweep, struct ms_arena
 	st = ms_snapshot_take(&call, arena, &sweep->watch->report.warnings, &snapshot, err);
 
 	if (!st)
-		st = search(sweep, &snapshot, arena, err);
+		st = sweep->dump ? dump(sweep, &snapshot, arena, err)
+		                 : search(sweep, &snapshot, arena, err);
 	/* With the channel's end the clone goes. */
 	(void)close(sweep->channel);
 	return st;

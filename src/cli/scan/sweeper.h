@@ -11,6 +11,7 @@
 
 #include "engine/report.h"
 #include "engine/scan.h"
+#include "target/dump/dump.h"
 #include "target/snapshot.h"
 
 enum ms_stage {
@@ -37,11 +38,12 @@ struct ms_sweep {
 	enum ms_snapshot_how how;
 	const char *refusal; /* why the target was not cloned when that was tried; or NULL */
 	struct ms_watch *watch;
-	pid_t parent; /* with which it ends */
-	int channel;  /* to the collection process; or -1 */
-	int report;   /* where the report is written */
-	int judge;    /* where somebody answers which stacks to suppress (report/wire.h); or -1 */
-	int book;     /* where somebody answers what types there are; or -1 */
+	const struct ms_dump_order *dump; /* to be written in place of a search; or NULL */
+	pid_t parent;                     /* with which it ends */
+	int channel;                      /* to the collection process; or -1 */
+	int report;                       /* where the report is written */
+	int judge; /* where somebody answers which stacks to suppress (report/wire.h); or -1 */
+	int book;  /* where somebody answers what types there are; or -1 */
 };
 
 /*

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -29,6 +30,7 @@ enum {
 	STANDING_TICKS = 20,   /* that the target may stand for a sweeper which does not go on */
 	SEARCHING_TICKS = 100, /* the same while it runs */
 	TICKS_PER_GIB = 5,     /* to be cloned, in which the sweeper waits */
+	DUMP_TEXT = 32,
 };
 
 static const uint64_t ms_in_ns = 1000000;
@@ -88,6 +90,7 @@ static int be_sweeper(struct trio *t)
 		.how = t->call->how,
 		.refusal = t->call->refusal->status ? t->call->refusal->text : NULL,
 		.watch = t->watch,
+		.dump = t->call->dump,
 		.parent = t->original,
 		.channel = t->channel[OURS],
 		.report = t->report[WRITER],
@@ -142,6 +145,7 @@ static enum ms_status open_trio(struct trio *t, struct ms_error *err)
 		return st;
 	t->shared->start_ticks = t->call->start_ticks;
 	t->shared->wanted = t->call->scan->anchors;
+	t->shared->whole_wanted = t->call->dump;
 	page = mmap(NULL, sizeof(*t->watch), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 	            0);
 	if (page == MAP_FAILED)
@@ -211,6 +215,15 @@ static const char *stage_text(const struct ms_watch *watch)
 	return stage < MS_STAGES ? texts[stage] : "scan";
 }
 
+static const char *dump_text(const struct ms_dump_done *done, char *text)
+{
+	uint64_t total = done->total;
+
+	(void)snprintf(text, DUMP_TEXT, "writing, %.0f %%",
+	               total ? (double)done->written * 100 / (double)total : 0.0);
+	return text;
+}
+
 /* Whether the deadline is no more than @ahead_ns away. */
 static bool is_late(const struct ms_trio_call *call, uint64_t ahead_ns)
 {
@@ -242,6 +255,9 @@ static bool is_stuck(struct trio *t, uint32_t stage)
 
 	if (stage != MS_STAGE_PREPARE && stage != MS_STAGE_HOLD && stage != MS_STAGE_SEARCH)
 		return false;
+	/* A disk may be slow, and nobody waits for it but us. */
+	if (t->call->dump && stage == MS_STAGE_SEARCH)
+		return false;
 	if (!ms_proc_stat(t->sweeper, &stat) || stat.cpu_ticks != t->cpu_ticks ||
 	    stage != t->stage) {
 		t->cpu_ticks = stat.cpu_ticks;
@@ -262,8 +278,11 @@ static void watch(struct trio *t)
 	uint32_t stage = atomic_load(&t->watch->stage);
 	uint64_t since_ns = atomic_load(&t->watch->since_ns);
 	uint64_t now_ns = ms_now_ns();
+	char text[DUMP_TEXT];
 
-	ms_progress_tick(t->call->progress, stage_text(t->watch));
+	ms_progress_tick(t->call->progress, t->call->dump && stage == MS_STAGE_SEARCH
+	                                            ? dump_text(t->call->dump->done, text)
+	                                            : stage_text(t->watch));
 	if (is_late(t->call, 0) && !t->late) {
 		t->late = true;
 		end_sweeper(t);

@@ -20,6 +20,7 @@
 #include "cli/scan/naming.h"
 #include "cli/scan/progress.h"
 #include "engine/scan.h"
+#include "target/dump/dump.h"
 #include "target/snapshot.h"
 
 struct ms_trio_call {
@@ -33,7 +34,8 @@ struct ms_trio_call {
 	const struct ms_naming *naming; /* of stacks, which suppressions need; with a book */
 	struct ms_error *refusal; /* in/out: why the target was not cloned; MS_OK: it may be */
 	struct ms_progress *progress;
-	bool verbose; /* tell on stderr what is tried again */
+	bool verbose;                     /* tell on stderr what is tried again */
+	const struct ms_dump_order *dump; /* a core is written, and nothing searched; or NULL */
 };
 
 /*

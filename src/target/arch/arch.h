@@ -29,6 +29,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/procfs.h>
 #include <sys/types.h>
 
 #include "base/range.h"
@@ -226,9 +227,24 @@ struct ms_arch {
 	/* How a C library's sigaltstack() makes its system call. */
 	struct ms_code_bytes sigaltstack_code;
 
-	/* Fill @ret except its tid; @ret is shared memory, zeroed. @ret_cpu is as from look(). */
-	bool (*capture)(pid_t tid, struct ms_frozen_thread *ret, struct ms_cpu *ret_cpu);
+	/*
+	 * Fill @ret except its tid; @ret is shared memory, zeroed. @ret_cpu is as from look().
+	 * @whole: with registers in the kernel's own form, for a core
+	 */
+	bool (*capture)(pid_t tid, bool whole, struct ms_frozen_thread *ret,
+	                struct ms_cpu *ret_cpu);
 	bool (*look)(pid_t tid, struct ms_cpu *ret);
+
+	/*
+	 * The general registers of @thread, captured whole, as NT_PRSTATUS has them.
+	 *
+	 * @ret_vectors: the others as ptrace gives them, the first bytes as NT_FPREGSET has them
+	 *
+	 * Returns how many bytes these are; 0: they are not known.
+	 */
+	size_t (*note_registers)(const struct ms_frozen_thread *thread, elf_gregset_t *ret,
+	                         const uint8_t **ret_vectors);
+	uint32_t vector_note; /* the type of a note with them */
 
 	/* As capture() of a thread that is in a core; false when the notes are too short. */
 	bool (*take_noted)(const struct ms_noted_registers *noted, struct ms_frozen_thread *ret);

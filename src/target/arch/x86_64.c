@@ -85,18 +85,31 @@ static size_t pack_vectors(uint64_t *words, size_t bytes)
 	return n;
 }
 
-/* Read the vector registers to @words. Returns how many words there are of them. */
-static size_t capture_vectors(pid_t tid, uint64_t *words, size_t max)
+/* Read the vector registers to @words. Returns how many bytes there are of them. */
+static size_t read_vectors(pid_t tid, uint64_t *words, size_t max)
 {
 	size_t bytes = max * sizeof(*words);
 
 	/* AMX and AVX-512 overflow the buffer; the kernel cuts, and what is cut are tiles. */
-	if (!read_regset(tid, NT_X86_XSTATE, words, &bytes)) {
-		bytes = sizeof(struct user_fpregs_struct);
-		if (!read_regset(tid, NT_FPREGSET, words, &bytes))
-			return 0;
-	}
-	return pack_vectors(words, bytes);
+	if (read_regset(tid, NT_X86_XSTATE, words, &bytes))
+		return bytes;
+	bytes = sizeof(struct user_fpregs_struct);
+	return read_regset(tid, NT_FPREGSET, words, &bytes) ? bytes : 0;
+}
+
+/*
+ * Tiles (AMX) that were not read are no part of the image, by which debuggers find out how long
+ * it is: the features of this machine, and those that the thread uses.
+ */
+static void leave_out_tiles(uint64_t *words, size_t bytes)
+{
+	enum { FEATURES = 464 / 8, IN_USE = 512 / 8, TILES_END = 2752 + 8192 };
+	const uint64_t tiles = UINT64_C(3) << 17;
+
+	if (bytes <= IN_USE * sizeof(*words) || bytes >= TILES_END)
+		return;
+	words[FEATURES] &= ~tiles;
+	words[IN_USE] &= ~tiles;
 }
 
 static struct ms_cpu cpu_of(const struct user_regs_struct *regs)
@@ -124,17 +137,38 @@ static void fill_general(const struct user_regs_struct *regs, const struct ms_cp
 	ret->n_words = GENERAL_WORDS;
 }
 
-static bool capture(pid_t tid, struct ms_frozen_thread *ret, struct ms_cpu *ret_cpu)
+static bool capture(pid_t tid, bool whole, struct ms_frozen_thread *ret, struct ms_cpu *ret_cpu)
 {
 	struct user_regs_struct regs;
+	size_t bytes;
 
 	if (!read_regs(tid, &regs))
 		return false;
 	*ret_cpu = cpu_of(&regs);
 	fill_general(&regs, ret_cpu, ret);
-	ret->n_words +=
-		capture_vectors(tid, ret->words + GENERAL_WORDS, MS_THREAD_WORDS - GENERAL_WORDS);
+	bytes = read_vectors(tid, ret->words + GENERAL_WORDS, MS_THREAD_WORDS - GENERAL_WORDS);
+	ret->vector_bytes = whole ? bytes : 0;
+	if (whole)
+		leave_out_tiles(ret->words + GENERAL_WORDS, bytes);
+	if (whole)
+		ret->n_words += bytes / sizeof(*ret->words);
+	else if (bytes)
+		ret->n_words += pack_vectors(ret->words + GENERAL_WORDS, bytes);
 	return true;
+}
+
+static size_t note_registers(const struct ms_frozen_thread *thread, elf_gregset_t *ret,
+                             const uint8_t **ret_vectors)
+{
+	struct user_regs_struct regs = { .orig_rax = (uint64_t)thread->call,
+		                         .rip = thread->pc,
+		                         .rsp = thread->sp };
+
+	if (thread->stopped && thread->n_words >= GENERAL_WORDS)
+		memcpy(&regs, thread->words, sizeof(regs));
+	memcpy(ret, &regs, sizeof(regs));
+	*ret_vectors = (const uint8_t *)(thread->words + GENERAL_WORDS);
+	return (size_t)thread->vector_bytes;
 }
 
 static bool take_noted(const struct ms_noted_registers *noted, struct ms_frozen_thread *ret)
@@ -414,6 +448,8 @@ const struct ms_arch ms_native_arch = {
 	/* mov $131, %eax; syscall */
 	.sigaltstack_code = { 7, { 0xb8, SYS_sigaltstack, 0, 0, 0, 0x0f, 0x05 } },
 	.capture = capture,
+	.note_registers = note_registers,
+	.vector_note = NT_X86_XSTATE,
 	.take_noted = take_noted,
 	.look = look,
 	.rewind = rewind_call,

@@ -110,6 +110,13 @@ static void note_waiting(struct ms_cloner *cloner)
 	}
 }
 
+static bool capture(struct ms_cloner *cloner, struct ms_tracee *image,
+                    struct ms_frozen_thread *thread)
+{
+	return cloner->freezer->arch->capture(image->tid, cloner->freezer->shared->whole_wanted,
+	                                      thread, &image->cpu);
+}
+
 /* From now on it is one that waits inside malloc, as it would have been a moment later. */
 static bool take_waiting(struct ms_cloner *cloner, struct ms_tracee *image,
                          struct ms_insider *insider)
@@ -118,7 +125,7 @@ static bool take_waiting(struct ms_cloner *cloner, struct ms_tracee *image,
 	struct ms_frozen_thread *thread = &cloner->freezer->shared->threads[insider->index];
 
 	if (!arch->calls->save(image->tid, &insider->registers, insider->vectors) ||
-	    !arch->capture(image->tid, thread, &image->cpu))
+	    !capture(cloner, image, thread))
 		return false;
 	thread->call = SYS_futex;
 	thread->result = -EINTR;
@@ -143,7 +150,7 @@ static enum ms_led finish(struct ms_cloner *cloner, struct ms_tracee *image,
 		return MS_LED_STUCK;
 	insider->broken_off = false;
 	led = ms_lead_out(freezer, image);
-	if (led == MS_LED_OUT && arch->capture(image->tid, thread, &image->cpu))
+	if (led == MS_LED_OUT && capture(cloner, image, thread))
 		return MS_LED_OUT;
 	if (led == MS_LED_WAITING && take_waiting(cloner, image, insider))
 		return MS_LED_WAITING;

@@ -326,15 +326,6 @@ static bool understand(struct ms_core *core, const struct ms_core_call *call)
 	       ms_core_kernels_ask(core);
 }
 
-static void take_signals(const struct ms_core *core, struct ms_core_process *ret)
-{
-	const uint64_t *word;
-
-	ms_vec_for_each (word, &core->layout.signal_words)
-		if (ret->frozen->n_signal_words < MS_SIGNAL_WORDS)
-			ret->frozen->signal_words[ret->frozen->n_signal_words++] = *word;
-}
-
 static enum ms_status open_core(struct ms_core *core, const struct ms_core_call *call,
                                 struct ms_core_process *ret, struct ms_error *err)
 {
@@ -350,7 +341,7 @@ static enum ms_status open_core(struct ms_core *core, const struct ms_core_call 
 		return st;
 	if (!take_threads(core, &ret->frozen) || !understand(core, call))
 		return no_memory(err);
-	take_signals(core, ret);
+	core->base.kernel_words = core->layout.kernel_words;
 	take_facts(core, ret);
 	ret->frozen->frozen_at = time;
 	return ms_collection_threads(ret->frozen, core->arena, &core->base.threads, err);

@@ -79,7 +79,8 @@ static bool look_at_left_out(struct finding *f, const struct ms_core_cell *cell,
 	bool head_missing = file && file->code && !file->bytes && file->head == cell->range.begin &&
 	                    range.begin == file->head;
 
-	if (range.begin == range.end || ms_is_kernels(map->name) || ms_is_device(map->name))
+	if (f->core->layout.complete || range.begin == range.end || ms_is_kernels(map->name) ||
+	    ms_is_device(map->name))
 		return true;
 	if (head_missing)
 		return doubt(f, range, NULL);

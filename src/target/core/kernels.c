@@ -139,6 +139,10 @@ bool ms_core_kernels_ask(struct ms_core *core)
 
 	if (!a.piece)
 		return false;
+	if (core->layout.by_memscan) {
+		core->base.unknown_stack_bytes = core->layout.unknown_stack_bytes;
+		return true;
+	}
 	ms_vec_for_each (cell, &core->cells)
 		if (cell->file && !cell->offset)
 			ask(&a, cell);

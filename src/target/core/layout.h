@@ -17,6 +17,7 @@
 #include "base/range.h"
 #include "base/reader.h"
 #include "base/status.h"
+#include "engine/source.h"
 
 /* A mapping of the process as a program header has it. */
 struct ms_core_segment {
@@ -56,12 +57,15 @@ struct ms_core_layout {
 	struct MS_VEC(struct ms_core_mapped) mapped;    /* the same */
 	struct MS_VEC(struct ms_core_thread) threads;
 	struct MS_VEC(struct ms_core_auxv) auxv;
-	struct MS_VEC(uint64_t) signal_words; /* that signals carried (NT_SIGINFO) */
-	int32_t pid;                          /* 0: not known */
-	char name[MS_CORE_FILE_TEXT + 1];     /* the program's, cut off; "": not known */
-	char args[MS_CORE_ARGS_TEXT + 1];     /* its command line, with blanks, cut off */
-	bool by_debugger;                     /* gdb wrote it, not the kernel */
-	bool damaged;                         /* some notes make no sense, and were left out */
+	struct ms_words kernel_words;     /* that signals carried (NT_SIGINFO), or memscan noted */
+	int32_t pid;                      /* 0: not known */
+	char name[MS_CORE_FILE_TEXT + 1]; /* the program's, cut off; "": not known */
+	char args[MS_CORE_ARGS_TEXT + 1]; /* its command line, with blanks, cut off */
+	bool by_debugger;                 /* gdb wrote it, not the kernel */
+	bool by_memscan;                  /* which asked the kernel for what only that knew */
+	bool complete;                    /* of memory nothing is left out but what files have */
+	uint64_t unknown_stack_bytes;     /* as of a source; by memscan */
+	bool damaged;                     /* some notes make no sense, and were left out */
 };
 
 struct ms_core_input {

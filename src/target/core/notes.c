@@ -9,6 +9,7 @@
 #include <sys/procfs.h>
 
 #include "target/core/layout.h"
+#include "target/dump/dump.h"
 
 enum { NOTE_ALIGN = 4, MAX_FILES = 1 << 21, MAX_AUXV = 1 << 10 };
 
@@ -87,7 +88,7 @@ static bool take_signal(const struct taking *t, const struct note *note)
 	if (info.si_code != SI_QUEUE && info.si_code != SI_TIMER && info.si_code != SI_MESGQ &&
 	    info.si_code != SI_ASYNCIO)
 		return true;
-	word = ms_vec_push(t->arena, &t->ret->signal_words);
+	word = ms_vec_push(t->arena, &t->ret->kernel_words);
 	if (word)
 		*word = (uintptr_t)info.si_value.sival_ptr;
 	return word;
@@ -182,13 +183,44 @@ static bool take(const struct taking *t, const struct note *note)
 	}
 }
 
-/* Other makers' notes may have the same numbers. */
-static bool is_known_maker(const uint8_t *name, uint32_t len)
+/* What memscan dump says beside what all cores do. */
+static bool take_own(const struct taking *t, const struct note *note)
 {
-	static const char core[] = "CORE", linux_own[] = "LINUX";
+	struct ms_dump_note own = { 0 };
+	uint64_t *words;
 
-	return (len == sizeof(core) && memcmp(name, core, len) == 0) ||
-	       (len == sizeof(linux_own) && memcmp(name, linux_own, len) == 0);
+	if (note->len >= sizeof(own))
+		memcpy(&own, note->at, sizeof(own));
+	if (note->type != MS_DUMP_NOTE || own.version != MS_DUMP_NOTE_VERSION)
+		return true;
+	if ((note->len - sizeof(own)) / sizeof(*words) < own.n_words) {
+		t->ret->damaged = true;
+		return true;
+	}
+	t->ret->by_memscan = true;
+	t->ret->complete = own.complete;
+	t->ret->unknown_stack_bytes = own.unknown_stack_bytes;
+	if (!own.n_words)
+		return true;
+	if (!ms_vec_reserve(t->arena, &t->ret->kernel_words, (size_t)own.n_words))
+		return false;
+	memcpy(t->ret->kernel_words.at, note->at + sizeof(own), own.n_words * sizeof(*words));
+	t->ret->kernel_words.n = (size_t)own.n_words;
+	return true;
+}
+
+/* Different makers' notes may have the same numbers. */
+static bool is_by(const char *maker, const uint8_t *name, uint32_t len)
+{
+	return len == strlen(maker) + 1 && memcmp(name, maker, len) == 0;
+}
+
+static bool take_by_maker(const struct taking *t, const uint8_t *name, uint32_t len,
+                          const struct note *note)
+{
+	if (is_by("CORE", name, len) || is_by("LINUX", name, len))
+		return take(t, note);
+	return !is_by(MS_DUMP_NOTE_NAME, name, len) || take_own(t, note);
 }
 
 bool ms_core_notes_take(const uint8_t *bytes, uint64_t len, struct ms_arena *arena,
@@ -216,7 +248,7 @@ bool ms_core_notes_take(const uint8_t *bytes, uint64_t len, struct ms_arena *are
 			break;
 		}
 		note = (struct note){ head.n_type, name + name_len, head.n_descsz };
-		if (is_known_maker(name, head.n_namesz) && !take(&t, &note))
+		if (!take_by_maker(&t, name, head.n_namesz, &note))
 			return false;
 		whole = ms_align_up(whole, NOTE_ALIGN);
 		if (whole > len)

@@ -35,13 +35,14 @@ static bool capture(const struct ms_freezer *freezer, struct ms_tracee *tracee,
                     struct ms_frozen_thread *ret)
 {
 	ret->tid = tracee->tid;
-	ret->n_words = 0;
+	ret->n_words = ret->vector_bytes = 0;
 	ret->call = -1;
 	ret->stopped = tracee->state == MS_TRACEE_STOPPED;
 	if (tracee->state == MS_TRACEE_ASLEEP)
 		capture_asleep(tracee->tid, ret);
 	else if (tracee->state == MS_TRACEE_STOPPED)
-		tracee->known = freezer->arch->capture(tracee->tid, ret, &tracee->cpu);
+		tracee->known = freezer->arch->capture(tracee->tid, freezer->shared->whole_wanted,
+		                                       ret, &tracee->cpu);
 	return tracee->known || tracee->state == MS_TRACEE_ASLEEP;
 }
 
