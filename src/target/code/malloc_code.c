@@ -185,6 +185,7 @@ void ms_malloc_code_find(pid_t pid, struct ms_collection *shared, struct ms_aren
 
 	(void)ms_proc_stat(living, &stat);
 	shared->program = stat.program; /* before all that is learnt of it */
+	shared->arch = ms_target_arch(living);
 	shared->n_malloc_code = 0;
 	shared->n_libc_code = 0;
 	shared->n_linked_code = 0;
