@@ -122,14 +122,14 @@ static bool opens(void)
 
 static ms_addr address_of(const char *name)
 {
-	struct ms_dynamic dynamic = ms_dynamic_read(from, BASE + DYNAMIC, BIAS);
+	struct ms_dynamic dynamic = ms_dynamic_read_at(from, BASE + DYNAMIC, BIAS, 8);
 
 	return ms_dynamic_function(from, &dynamic, name);
 }
 
 static bool imports(const char *name)
 {
-	struct ms_dynamic dynamic = ms_dynamic_read(from, BASE + DYNAMIC, BIAS);
+	struct ms_dynamic dynamic = ms_dynamic_read_at(from, BASE + DYNAMIC, BIAS, 8);
 
 	return ms_dynamic_imports(from, &dynamic, name);
 }
@@ -273,14 +273,14 @@ Test(dynamic, ends_with_its_last_entry_or_after_as_many_as_there_can_be)
 	draw();
 	entries[3] = (Elf64_Dyn){ DT_RELASZ, { 48 } };
 	entries[5] = (Elf64_Dyn){ DT_NEEDED, { 1 } }; /* behind the last */
-	dynamic = ms_dynamic_read(from, BASE + DYNAMIC, BIAS);
+	dynamic = ms_dynamic_read_at(from, BASE + DYNAMIC, BIAS, 8);
 	cr_expect_eq(dynamic.symbols, BASE + SYMBOLS);
 	cr_expect_eq(dynamic.rela_bytes, 48);
 	cr_expect_eq(dynamic.hash, 0);
 	cr_expect_not(ms_dynamic_is_shared(&dynamic));
 	memset(memory.bytes, 1, BYTES);
 	memory.n_reads = 0;
-	(void)ms_dynamic_read(from, BASE, BIAS);
+	(void)ms_dynamic_read_at(from, BASE, BIAS, 8);
 	cr_expect_eq(memory.n_reads, 256);
 }
 
@@ -301,7 +301,7 @@ Test(dynamic, of_a_library_has_a_name_or_needs_others)
 		struct ms_dynamic dynamic;
 
 		entries[3] = (Elf64_Dyn){ cases[i].tag, { 1 } };
-		dynamic = ms_dynamic_read(from, BASE + DYNAMIC, BIAS);
+		dynamic = ms_dynamic_read_at(from, BASE + DYNAMIC, BIAS, 8);
 		cr_expect_eq(ms_dynamic_is_shared(&dynamic), cases[i].shared, "case %zu", i);
 		cr_expect_eq(dynamic.needs, cases[i].needs, "case %zu", i);
 	}
