@@ -33,15 +33,20 @@ static void widen_header(const Elf32_Ehdr *narrow, Elf64_Ehdr *ret)
 bool ms_elf_read_header(struct ms_reader from, ms_addr at, Elf64_Ehdr *ret)
 {
 	Elf32_Ehdr narrow;
+	Elf64_Ehdr wide;
 
-	if (!ms_read_all(from, at, &narrow, sizeof(narrow)) ||
-	    memcmp(narrow.e_ident, ELFMAG, SELFMAG) != 0)
+	/* A loaded object is no smaller than a page. */
+	if (!ms_read_all(from, at, &wide, sizeof(wide)) ||
+	    memcmp(wide.e_ident, ELFMAG, SELFMAG) != 0)
 		return false;
-	if (narrow.e_ident[EI_CLASS] == ELFCLASS32) {
+	memcpy(&narrow, &wide, sizeof(narrow));
+	if (wide.e_ident[EI_CLASS] == ELFCLASS32)
 		widen_header(&narrow, ret);
-		return true;
-	}
-	return narrow.e_ident[EI_CLASS] == ELFCLASS64 && ms_read_all(from, at, ret, sizeof(*ret));
+	else if (wide.e_ident[EI_CLASS] == ELFCLASS64)
+		*ret = wide;
+	else
+		return false;
+	return true;
 }
 
 static Elf64_Phdr wide_segment(const Elf32_Phdr *narrow)
