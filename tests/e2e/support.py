@@ -75,10 +75,13 @@ def suite_flags(suite, variant):
     # --sysroot alone does not do: Debian's gcc looks beside itself for crt1.o
     # and libc.so before it looks into the sysroot.
     flags = [f"--sysroot={root}", f"-B{lib}/", f"-L{lib}"]
+    if narrow:
+        # where the kernel's headers are
+        flags.append(f"-isystem{root}/usr/include/x86_64-linux-gnu")
     if variant in ("dynamic", "i386"):
         loader = lib / "ld-linux.so.2" if narrow else root / "lib64/ld-linux-x86-64.so.2"
         flags += [f"-Wl,--dynamic-linker={loader}", f"-Wl,-rpath,{lib}"]
-    elif suite == "bullseye":
+    elif suite == "bullseye" and not narrow:
         flags.append(str(pathlib.Path(__file__).parent / "special" / "no_find_object.c"))
     return flags
 

@@ -4,16 +4,17 @@
 They are copied, for how to clone one is not known; the rest of the report is that of any other.
 """
 
-import os
+import json
 
 import pytest
 
 import support
 import test_blocked
+import test_spin
 import test_targets
 from support import COULD_NOT_SCAN, GLIBC, HOST, Process, Target, check_scanned, compile_target, scan
 
-PROGRAMS = tuple(name for name in test_targets.PROGRAMS)
+PROGRAMS = test_targets.PROGRAMS
 # glibc has strerrorname_np() since 2.32; where it is missing it only words a failure
 NAMELESS = {"bullseye": ["-Dstrerrorname_np=strerror"]}
 NOT_CLONED = "the memory was copied, not cloned: it runs a program for i386"
@@ -23,14 +24,32 @@ def program(name, suite=HOST, variant="i386", flags=()):
     return support.skip_without_32_bit(compile_target(name, suite, variant, flags=flags))
 
 
+# What is no scenario of 32 bits.
+LEFT_OUT = {
+    "sparse": "more address space than there is",
+    "terabytes": "more address space than there is",
+    "big": "the numbers of random() in libc.so.6 are addresses in blocks so large",
+    "split_mappings": "the same",
+    "signal_stacks_given_up": "threads are not asked for their signal stacks: what may be one is possible",
+}
+# The frame of main(), whose place the routine's own frames keep (ebp, by which main() has aligned its
+# stack), is taken for where that stack was left.
+LEFT_STACK = ("i386-static", "mappings", "stack_of_main_waits")
+
+
 def scenarios(name, variant):
     try:
-        return support.scenarios(name, variant)
+        return [scenario for scenario in support.scenarios(name, variant) if scenario not in LEFT_OUT]
     except OSError:
         return []
 
 
-EVERY = [(suite, variant, name, scenario)
+def case(suite, *parts):
+    marks = [pytest.mark.xfail(strict=True)] if parts == LEFT_STACK else []
+    return pytest.param(suite, *parts, marks=marks, id=f"{suite}-{parts[0]}:" + "/".join(parts[1:]))
+
+
+EVERY = [case(suite, variant, name, scenario)
          for suite in GLIBC for variant in support.I386_VARIANTS for name in PROGRAMS
          for scenario in scenarios(name, variant)]
 
@@ -62,8 +81,7 @@ def check_target(target):
 
 
 @pytest.mark.spread
-@pytest.mark.parametrize("suite,variant,name,scenario", EVERY,
-                         ids=["-".join(parts[:2]) + ":" + "/".join(parts[2:]) for parts in EVERY])
+@pytest.mark.parametrize("suite,variant,name,scenario", EVERY)
 def test_tells_exactly_the_lost_blocks(suite, variant, name, scenario):
     # Any number of 32 bits may be an address by chance; not three times.
     for left in (2, 1, 0):
@@ -75,3 +93,61 @@ def test_tells_exactly_the_lost_blocks(suite, variant, name, scenario):
             except AssertionError:
                 if not left:
                     raise
+
+
+# ---- a target is not harmed ----
+
+@pytest.mark.parametrize("suite,variant", [(HOST, "i386"), (HOST, "i386-static"), ("bullseye", "i386"), ("sid", "i386")])
+def test_no_sleeping_call_sees_eintr(suite, variant, notes):
+    scans = test_blocked.SCANS if suite == HOST else max(10, test_blocked.SCANS // 10)
+    blocked = program("blocked", suite, variant, NAMELESS.get(suite, ()))
+    test_blocked.check_no_call_returns(notes, f"{suite} {variant}", blocked, scans)
+
+
+def test_signals_in_flight_arrive():
+    test_blocked.check_signals_arrive(program("signals"))
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("variant", support.I386_VARIANTS)
+@pytest.mark.parametrize("threads,size", [(1, 10_000), (4, 400)])
+def test_nothing_live_is_told_under_allocation(variant, threads, size, notes):
+    test_spin.check_spin(notes, f"{variant}, {threads} threads, up to {size} bytes", program("spin", HOST, variant),
+                         threads, size, test_spin.SCANS)
+
+
+# ---- what is refused, and said ----
+
+def test_it_is_copied_and_says_so():
+    with Process([support.compile_32_bit()]) as target:
+        assert target.line() == "READY"
+        for args in ((), ("--snapshot", "auto")):
+            report = check_scanned(scan(target.pid, *args))
+            assert report["scan"]["source"] == "copy"
+            assert sum(NOT_CLONED in warning for warning in report["warnings"]) == 1, report["warnings"]
+        report = support.scan_as_asked(target.pid, "--snapshot", "copy")
+        assert not any("cloned" in warning for warning in report["warnings"])
+        done = scan(target.pid, "--snapshot", "fork")
+        assert done.status == COULD_NOT_SCAN, str(done)
+        assert "cannot be cloned" in done.stderr and "--snapshot copy" in done.stderr, str(done)
+        support.check_untouched(target.pid)
+        assert target.finish() == 0
+
+
+@pytest.mark.parametrize("command", ["attach", "detach", "stacks"])
+def test_commands_for_64_bit_programs_refuse(command):
+    with Process([support.compile_32_bit()]) as target:
+        assert target.line() == "READY"
+        done = support.memscan(command, target.pid)
+        assert done.status == COULD_NOT_SCAN and "32-bit process (i386)" in done.stderr, str(done)
+        assert len(done.stderr.splitlines()) == 2, str(done)
+        support.check_untouched(target.pid)
+        assert target.finish() == 0
+
+
+def test_a_program_is_scanned_at_its_end():
+    program = support.compile_32_bit()
+    report = support.memscan("run", "-q", "--json", "-o", "/dev/stderr", "--", program)
+    assert report.status == 0, str(report)
+    told = json.loads(report.stderr)
+    assert told["target"]["arch"] == "i386" and told["totals"]["leaked_allocations"] > 0, told

@@ -558,7 +558,9 @@ int main(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : "globals";
 
-	if (strcmp(name, "list") != 0)
+	if (strcmp(name, "list") != 0) {
 		leak(60);
+		forget();
+	}
 	return run_scenario(scenarios, sizeof(scenarios) / sizeof(scenarios[0]), name);
 }

@@ -20,6 +20,7 @@ enum {
 	STACK_BYTES = 0x10000,
 	PLACE = STACK_BYTES - 0x940, /* of the block in a stack */
 	MAIN_STACK = 0x400000,
+	CODE = 0x500000,
 	SLOT = 32,
 	BLOCKS = 4,
 	TOY_MARK = 0x594f5421,
@@ -69,7 +70,8 @@ static void toy_thread(const struct ms_libc_bytes *block, struct ms_libc_thread 
 	ret->over = toy_word(block, 4 * ENDED);
 	ret->known = block->n >= 4 * TOY_WORDS;
 	ret->tls = toy_word(block, 4 * TLS);
-	ret->mangling = (struct ms_mangling){ toy_word(block, 4 * GUARD), TOY_ROTATE };
+	ret->mangling =
+		(struct ms_mangling){ .guard = toy_word(block, 4 * GUARD), .rotate = TOY_ROTATE };
 }
 
 static bool toy_keeps(struct ms_source *src, const struct ms_libc_bytes *block)
@@ -253,20 +255,31 @@ static uint64_t count_leaks(const struct ms_libc_ops *const *of)
 	return report[0].totals.leaked_allocations;
 }
 
-/* Block 0 by its table of thread-local storage, 1 by a mangled word there, 2 by one in 1. */
+static uint32_t mangled_by_toy(ms_addr address)
+{
+	uint32_t word = (uint32_t)address ^ SECRET;
+
+	return word << TOY_ROTATE | word >> (32 - TOY_ROTATE);
+}
+
+/*
+ * Block 0 by its table of thread-local storage, 1 by a mangled word there, 2 by one in 1: a stack
+ * pointer, as setjmp() keeps it in front of an instruction's address.
+ */
 Test(libc, of_a_toy_serves_a_whole_scan)
 {
-	uint32_t mangled[2];
-
 	draw(4);
+	ms_fake_map(&fake, CODE, PAGE, MS_PROT_READ | MS_PROT_EXEC, "/bin/toy");
 	draw_toy(0, 7, false, HEAP);
 	ms_fake_thread(&fake, 7, block_of(0) - 0x200, block_of(0));
 	for (unsigned i = 0; i < 2; i++) {
-		mangled[i] = (uint32_t)(HEAP + (i + 1) * SLOT) ^ SECRET;
-		mangled[i] = mangled[i] << TOY_ROTATE | mangled[i] >> (32 - TOY_ROTATE);
-		ms_fake_put(&fake, HEAP + i * SLOT + 8, mangled[i]);
+		ms_fake_put(&fake, HEAP + i * SLOT + 8, mangled_by_toy(HEAP + (i + 1) * SLOT));
+		ms_fake_put(&fake, HEAP + i * SLOT + 12, mangled_by_toy(CODE + 0x123));
 	}
 	cr_expect_eq(count_leaks(libcs), 1);
+	ms_fake_put(&fake, HEAP + SLOT + 12, mangled_by_toy(CODE + PAGE));
+	cr_expect_eq(count_leaks(libcs), 2, "no instruction follows");
+	ms_fake_put(&fake, HEAP + SLOT + 12, mangled_by_toy(CODE));
 	ms_fake_put(&fake, block_of(0) + 4 * GUARD, SECRET ^ 0x10000);
 	cr_expect_eq(count_leaks(libcs), 3, "another secret");
 	ms_fake_put(&fake, block_of(0) + 4 * GUARD, SECRET);

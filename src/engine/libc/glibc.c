@@ -136,8 +136,8 @@ static void thread(const struct ms_libc_bytes *block, struct ms_libc_thread *ret
 	/* The vector is a block whose second entry, of two words, it points to. */
 	ret->tls = dtv ? dtv - 2 * word_bytes : 0;
 	/* sysdeps/unix/sysv/linux/x86_64/pointer_guard.h, i386/pointer_guard.h */
-	ret->mangling = (struct ms_mangling){ word(block, POINTER_GUARD * word_bytes),
-		                              2U * layout->word + 1 };
+	ret->mangling = (struct ms_mangling){ .guard = word(block, POINTER_GUARD * word_bytes),
+		                              .rotate = 2U * layout->word + 1 };
 }
 
 /* Whether one of glibc's lists of stacks has it: its neighbours lead back to it. */

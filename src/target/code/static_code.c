@@ -21,34 +21,55 @@
 enum {
 	MIN_PAIRS = 3,
 	BINS = 127,
-	PAIR_BYTES = 16,
-	BINS_OFFSET = 0x70, /* in main_arena; glibc 2.27 to 2.42, facts in glibc-heap.md */
-	ARENA_BYTES = 0x898,
 	MAX_GAP = 0x1000,
 	MARGIN = 0x400,
 	LEAST_REFERENCES = 20, /* glibc 2.36 has some 100 */
 };
 
-static bool is_empty_bin(const struct ms_piece *data, size_t at)
-{
-	uint64_t pair[2];
+/* Of main_arena; glibc 2.27 to 2.42. */
+struct layout {
+	uint8_t word_bytes;
+	uint16_t bins;
+	uint16_t bytes;
+};
 
-	memcpy(pair, data->bytes + at, sizeof(pair));
-	return pair[0] == pair[1] && pair[0] == data->range.begin + at - PAIR_BYTES;
+static const struct layout layouts[] = {
+	{ 8, 0x70, 0x898 },
+	{ 4, 0x40, 0x45c },
+};
+
+static uint64_t word_at(const struct layout *layout, const unsigned char *bytes)
+{
+	uint64_t wide = 0;
+
+	memcpy(&wide, bytes, layout->word_bytes); /* of little end, as all that is read here */
+	return wide;
+}
+
+static bool is_empty_bin(const struct layout *layout, const struct ms_piece *data, size_t at)
+{
+	const uint8_t word = layout->word_bytes;
+	uint64_t first = word_at(layout, data->bytes + at);
+
+	return first == word_at(layout, data->bytes + at + word) &&
+	       first == data->range.begin + at - 2 * word;
 }
 
 /* main_arena, reckoned from the last of its bins; the largest is as good as always empty. */
-static bool find_arena(const struct ms_piece *data, struct ms_range *ret)
+static bool find_arena(const struct layout *layout, const struct ms_piece *data,
+                       struct ms_range *ret)
 {
+	const size_t word = layout->word_bytes;
+	const size_t pair = 2 * word;
 	size_t len = ms_range_len(data->range);
 	size_t first = 0;
 	size_t last = 0;
 	size_t n = 0;
 
-	for (size_t at = 0; at + PAIR_BYTES <= len; at += 8) {
-		if (!is_empty_bin(data, at))
+	for (size_t at = 0; at + pair <= len; at += word) {
+		if (!is_empty_bin(layout, data, at))
 			continue;
-		if (!n || at - first >= (size_t)BINS * PAIR_BYTES) {
+		if (!n || at - first >= (size_t)BINS * pair) {
 			if (n >= MIN_PAIRS)
 				break;
 			first = at;
@@ -59,15 +80,16 @@ static bool find_arena(const struct ms_piece *data, struct ms_range *ret)
 	}
 	if (n < MIN_PAIRS)
 		return false;
-	ret->begin = data->range.begin + last - (size_t)(BINS - 1) * PAIR_BYTES - BINS_OFFSET;
+	ret->begin = data->range.begin + last - (size_t)(BINS - 1) * pair - layout->bins;
 	/* An immediate behind the operand shifts what it seems to refer to down by up to 4. */
-	ret->end = ret->begin + ARENA_BYTES - 8;
+	ret->end = ret->begin + layout->bytes - 8;
 	return true;
 }
 
 static bool find_arena_in_data(const struct ms_image *image, const struct ms_mappings *maps,
                                struct ms_arena *arena, struct ms_range *ret)
 {
+	const struct layout *layout = &layouts[image->object.word_bytes == 4];
 	const struct ms_mapping *map;
 	struct ms_piece data;
 
@@ -75,7 +97,7 @@ static bool find_arena_in_data(const struct ms_image *image, const struct ms_map
 		struct ms_range part = ms_range_common(map->range, image->object.span);
 
 		if (map->prot & MS_PROT_WRITE && part.begin < part.end &&
-		    ms_image_piece(image, part, arena, &data) && find_arena(&data, ret))
+		    ms_image_piece(image, part, arena, &data) && find_arena(layout, &data, ret))
 			return true;
 	}
 	return false;
