@@ -23,7 +23,7 @@ enum {
 	BINS = 127,
 	MAX_GAP = 0x1000,
 	MARGIN = 0x400,
-	LEAST_REFERENCES = 20, /* glibc 2.36 has some 100 */
+	LEAST_REFERENCES = 20, /* glibc 2.36 has some 100, on i386 38 */
 };
 
 /* Of main_arena; glibc 2.27 to 2.42. */
@@ -103,14 +103,70 @@ static bool find_arena_in_data(const struct ms_image *image, const struct ms_map
 	return false;
 }
 
-static bool refers_to(const struct ms_piece *text, size_t at, struct ms_range to)
+/* The program's instructions, and how they refer to data. */
+struct code {
+	struct ms_piece text;
+	ms_addr table; /* on i386, where no instruction says where it is: to this; 0: not known */
+};
+
+static int32_t number_at(const struct ms_piece *text, size_t at)
 {
 	int32_t value;
 
 	memcpy(&value, text->bytes + at, sizeof(value));
+	return value;
+}
+
+enum { LEA = 2 };
+
+/*
+ * Whether the @bytes before an operand make the address that lies so far behind a register (8d, mod
+ * 2, no SIB). Others read and write there: so far lie members of structures, too.
+ */
+static bool is_lea(const unsigned char *bytes)
+{
+	return bytes[0] == 0x8d && (bytes[1] & 0xc0) == 0x80 && (bytes[1] & 7) != 4;
+}
+
+static bool refers_to(const struct code *code, size_t at, struct ms_range to)
+{
+	int32_t value = number_at(&code->text, at);
+
 	/* Relative to the next instruction, or absolute in a program at a fixed place. */
-	return ms_range_has(to, text->range.begin + at + 4 + (uint64_t)(int64_t)value) ||
-	       ms_range_has(to, (uint32_t)value);
+	if (ms_range_has(to, code->text.range.begin + at + 4 + (uint64_t)(int64_t)value) ||
+	    ms_range_has(to, (uint32_t)value))
+		return true;
+	return code->table && at >= LEA && is_lea(code->text.bytes + at - LEA) &&
+	       ms_range_has(to, (uint32_t)(code->table + (uint64_t)(int64_t)value));
+}
+
+/*
+ * What position-independent code of i386 adds to the address that a call returned to (e8, then 81
+ * /0 or 05) gives the program's table of addresses, always the same one: the one that most such
+ * places give.
+ */
+static ms_addr find_table(const struct ms_piece *text)
+{
+	enum { CALL = 5 };
+	size_t len = ms_range_len(text->range);
+	uint32_t best = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i + CALL + 6 <= len; i++) {
+		const unsigned char *add = text->bytes + i + CALL;
+		size_t operand = add[0] == 0x05 ? 1 : 2;
+		uint32_t table;
+
+		if (text->bytes[i] != 0xe8 ||
+		    !(add[0] == 0x05 || (add[0] == 0x81 && (add[1] & 0xf8) == 0xc0)))
+			continue;
+		table = (uint32_t)(text->range.begin + i + CALL) +
+		        (uint32_t)number_at(text, i + CALL + operand);
+		if (!n)
+			best = table;
+		n = table == best ? n + 1 : n - 1;
+	}
+	return best;
 }
 
 /* References to main_arena that are near each other. */
@@ -119,15 +175,16 @@ struct cluster {
 	size_t n;
 };
 
-static struct cluster largest_cluster(const struct ms_piece *text, struct ms_range to)
+static struct cluster largest_cluster(const struct code *code, struct ms_range to)
 {
+	const struct ms_piece *text = &code->text;
 	struct cluster best = { 0 };
 	struct cluster now = { 0 };
 
 	for (size_t i = 0; i + 4 <= ms_range_len(text->range); i++) {
 		ms_addr at = text->range.begin + i;
 
-		if (!refers_to(text, i, to))
+		if (!refers_to(code, i, to))
 			continue;
 		if (!now.n || at - now.range.end > MAX_GAP)
 			now = (struct cluster){ .range = { at, at } };
@@ -144,12 +201,14 @@ bool ms_static_code_find(const struct ms_image *image, const struct ms_mappings 
 {
 	struct ms_range main_arena;
 	struct cluster cluster;
-	struct ms_piece text;
+	struct code code = { 0 };
 
 	if (!find_arena_in_data(image, maps, arena, &main_arena) ||
-	    !ms_image_text(image, maps, arena, &text))
+	    !ms_image_text(image, maps, arena, &code.text))
 		return false;
-	cluster = largest_cluster(&text, main_arena);
+	if (image->object.word_bytes == 4)
+		code.table = find_table(&code.text);
+	cluster = largest_cluster(&code, main_arena);
 	if (cluster.n < LEAST_REFERENCES)
 		return false;
 	ret->begin = cluster.range.begin - MARGIN;
