@@ -377,6 +377,69 @@ Test(libc, of_gnu_says_nothing_of_what_could_not_be_read)
 	ms_fake_deinit(&fake);
 }
 
+/* A block of i386's glibc at the end of the first stack, of thread 7; the flags stand at @flags. */
+static void draw_i386(uint32_t list_of_mutexes, ms_addr flags)
+{
+	ms_addr at = block_of(0);
+
+	draw(4);
+	ms_fake_put(&fake, at, at);
+	ms_fake_put(&fake, at + 4, HEAP + 8);
+	ms_fake_put(&fake, at + 8, at);
+	ms_fake_put(&fake, at + 24, SECRET);
+	ms_fake_put(&fake, at + 96, BREAK + 64);
+	ms_fake_put(&fake, at + 100, BREAK + 128);
+	ms_fake_put(&fake, at + 104, 7);
+	ms_fake_put(&fake, at + 108, list_of_mutexes);
+	ms_fake_put(&fake, at + flags, 0x32);
+	ms_fake_put(&fake, at + 624, at - PLACE);
+	ms_fake_put(&fake, at + 628, STACK_BYTES);
+	ms_fake_put(&fake, at + 632, PAGE);
+	ms_fake_put(&fake, BREAK + 64 + 4, at + 96);
+	ms_fake_put(&fake, BREAK + 128, at + 96);
+}
+
+/* The flags stand where they do in 2.31 and in 2.36. */
+Test(libc, of_gnu_on_i386_is_known)
+{
+	static const struct {
+		const char *what;
+		uint32_t list_of_mutexes;
+		ms_addr flags;
+		bool over;
+	} cases[] = {
+		{ "2.31", 0, 132, true },
+		{ "2.36", 0x300000, 128, true },
+		{ "2.36 with other words behind", 0x300000, 132, false },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint8_t room[MS_LIBC_BLOCK_BYTES];
+		struct ms_libc_thread thread = { 0 };
+		struct ms_stack_record record = { 0 };
+		struct ms_libc_bytes block;
+		size_t at = 0;
+
+		draw_i386(cases[i].list_of_mutexes, cases[i].flags);
+		block = ms_libc_read(&fake.base, block_of(0), room);
+		cr_assert_eq(ms_libc_of(ms_libcs, &block), &ms_libc_glibc_i386);
+		ms_libc_glibc_i386.thread(&block, &thread);
+		cr_expect(thread.known && thread.tid == 7 && thread.tls == HEAP, "%s",
+		          cases[i].what);
+		cr_expect_eq(thread.over, cases[i].over, "%s", cases[i].what);
+		cr_expect(thread.mangling.guard == SECRET && thread.mangling.rotate == 9);
+		cr_assert(ms_libc_glibc_i386.next_stack(&block, &at, &record));
+		cr_expect(record.block.begin == THREADS &&
+		          record.block.end == THREADS + STACK_BYTES && record.guarded);
+		cr_expect(ms_libc_glibc_i386.keeps(&fake.base, &block));
+		ms_fake_put(&fake, BREAK + 128, block_of(0));
+		cr_expect_not(ms_libc_glibc_i386.keeps(&fake.base, &block));
+		fake.base.abi.word_bytes = 8;
+		cr_expect_eq(ms_libc_glibc_i386.next_block(&block, 0), block.n, "of 64 bits");
+		ms_fake_deinit(&fake);
+	}
+}
+
 /* ---- musl's ---- */
 
 /* What is drawn of struct pthread. */
