@@ -28,13 +28,11 @@ def program(name, suite=HOST, variant="i386", flags=()):
 LEFT_OUT = {
     "sparse": "more address space than there is",
     "terabytes": "more address space than there is",
-    "big": "the numbers of random() in libc.so.6 are addresses in blocks so large",
-    "split_mappings": "the same",
     "signal_stacks_given_up": "threads are not asked for their signal stacks: what may be one is possible",
 }
-# The frame of main(), whose place the routine's own frames keep (ebp, by which main() has aligned its
-# stack), is taken for where that stack was left.
-LEFT_STACK = ("i386-static", "mappings", "stack_of_main_waits")
+# Any number may be an address, and constants of the C library (random()'s, what the processor can do)
+# are in blocks so large or so many in each run.
+BY_CHANCE = {"big": 1, "split_mappings": 1, "many_heaps": 3, "many_threads": 30, "sizes": 3}
 
 
 def scenarios(name, variant):
@@ -44,14 +42,11 @@ def scenarios(name, variant):
         return []
 
 
-def case(suite, *parts):
-    marks = [pytest.mark.xfail(strict=True)] if parts == LEFT_STACK else []
-    return pytest.param(suite, *parts, marks=marks, id=f"{suite}-{parts[0]}:" + "/".join(parts[1:]))
-
-
-EVERY = [case(suite, variant, name, scenario)
-         for suite in GLIBC for variant in support.I386_VARIANTS for name in PROGRAMS
-         for scenario in scenarios(name, variant)]
+# Linked by this ld, threads of a static program do not start with sid's C library.
+WAYS = [(suite, variant) for suite in GLIBC for variant in support.I386_VARIANTS
+        if (suite, variant) != ("sid", "i386-static")]
+EVERY = [(suite, variant, name, scenario)
+         for suite, variant in WAYS for name in PROGRAMS for scenario in scenarios(name, variant)]
 
 
 def start(suite, variant, name, scenario):
@@ -61,12 +56,12 @@ def start(suite, variant, name, scenario):
     return Target([compile_target(name, suite, variant), scenario], env)
 
 
-def check_target(target):
+def check_target(target, by_chance):
     report = check_scanned(scan(target.scan_pid, "--no-fold"))
     assert (report["target"]["arch"], report["target"]["word_size"]) == ("i386", 4)
     assert report["scan"]["source"] == "copy"
     support.check_unfolded(report)
-    support.check_truth(report, target)
+    support.check_truth(report, target, held=by_chance)
     test_targets.check_kinds(report, target)
     test_targets.check_mappings(report, target)
     folded = check_scanned(scan(target.scan_pid))
@@ -81,13 +76,14 @@ def check_target(target):
 
 
 @pytest.mark.spread
-@pytest.mark.parametrize("suite,variant,name,scenario", EVERY)
+@pytest.mark.parametrize("suite,variant,name,scenario", EVERY,
+                         ids=["-".join(parts[:2]) + ":" + "/".join(parts[2:]) for parts in EVERY])
 def test_tells_exactly_the_lost_blocks(suite, variant, name, scenario):
     # Any number of 32 bits may be an address by chance; not three times.
     for left in (2, 1, 0):
         with start(suite, variant, name, scenario) as target:
             try:
-                check_target(target)
+                check_target(target, BY_CHANCE.get(scenario, 0))
                 assert target.finish() == 0
                 return
             except AssertionError:
