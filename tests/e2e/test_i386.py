@@ -12,6 +12,7 @@ import support
 import test_blocked
 import test_spin
 import test_targets
+import test_timed
 from support import COULD_NOT_SCAN, GLIBC, HOST, Process, Target, check_scanned, compile_target, scan
 
 PROGRAMS = test_targets.PROGRAMS
@@ -102,6 +103,18 @@ def test_no_sleeping_call_sees_eintr(suite, variant, notes):
 
 def test_signals_in_flight_arrive():
     test_blocked.check_signals_arrive(program("signals"))
+
+
+@pytest.mark.alone
+def test_every_call_ends_in_time(notes):
+    """But those of sockets, which a 32-bit program begins anew with each scan: here that ends them late."""
+    seconds = 1.6 * test_timed.ASKED_MS / 1000
+    with Process([program("timed"), test_timed.ASKED_MS]) as timed:
+        assert timed.line() == "READY"
+        test_timed.scan_until_over([(timed, ())], 0.2)
+        took = test_timed.outcome(timed)
+    notes.append("timed i386: " + ", ".join(f"{name} {ms}" for name, (ms, _) in took.items()))
+    test_timed.check(took, test_timed.LATE_MS, 1000 * (seconds + 1), 2 * test_timed.LATE_MS)
 
 
 @pytest.mark.alone
