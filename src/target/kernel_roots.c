@@ -167,7 +167,7 @@ void ms_kernel_roots_find(const struct ms_collection *frozen, const struct ms_de
 		            found.n_unseen);
 	find_epoll(frozen->live_tid, &found, arena, &scratch, words);
 	find_timers(frozen->live_tid, arena, &scratch, words);
-	if (ret->abi.word_bytes < sizeof(uint64_t))
+	if (ret->abi.word_bytes == sizeof(uint32_t))
 		ms_kernel_roots_halve(arena, words);
 	ms_arena_deinit(&scratch);
 }
