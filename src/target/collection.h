@@ -67,7 +67,7 @@ struct ms_collection {
 	/* set by the original */
 	pid_t pid;
 	const struct ms_arch *arch; /* of its program; not NULL */
-	uint64_t start_ticks; /* of it, after boot: another process with its id has another */
+	uint64_t start_ticks;       /* of it, after boot: another process with its id has another */
 	uint64_t timeout_ns;
 	uint32_t max_threads;
 	size_t map_bytes;         /* of this whole mapping */
