@@ -52,9 +52,11 @@ CRITERION := $(shell pkg-config --libs criterion 2>/dev/null)
 # What -O2 and all of -g take to compile is more than a run gains by them.
 SANITIZE := -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 
-# Of src/target/arch, what is named as this machine is.
+# Of src/target/arch, what is named as this machine is, and others whose programs its kernel runs.
 MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
-SRC     := $(filter-out $(filter-out src/target/arch/$(MACHINE)%,$(wildcard src/target/arch/*.c)), \
+COMPAT  := $(if $(filter x86_64,$(MACHINE)),i386)
+ARCHES  := $(MACHINE) $(COMPAT)
+SRC     := $(filter-out $(filter-out $(ARCHES:%=src/target/arch/%%),$(wildcard src/target/arch/*.c)), \
              $(sort $(wildcard src/*/*.c src/*/*/*.c src/*/*/*/*.c)))
 SUPPORT := $(sort $(wildcard tests/support/*.c))
 UNIT    := $(patsubst tests/unit/%.c,%,$(sort $(wildcard tests/unit/test_*.c)))

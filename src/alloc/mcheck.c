@@ -10,15 +10,11 @@
  * and no more: the headers are left what they are to everybody else, the program's bytes.
  */
 
-/* Source: glibc 2.31 and 2.36 under mcheck(NULL); struct hdr of malloc/mcheck-impl.c. */
-struct header {
-	uint64_t size; /* as asked for */
-	uint64_t magic;
-	uint64_t prev;
-	uint64_t next;
-	uint64_t block; /* where it begins */
-	uint64_t magic2;
-};
+/*
+ * Words of a header: the size as it was asked for, links, and where the block begins.
+ * Source: glibc 2.31 and 2.36 under mcheck(NULL); struct hdr of malloc/mcheck-impl.c.
+ */
+enum { SIZE, MAGIC, PREVIOUS, NEXT, BLOCK, MAGIC2, HEADER_WORDS };
 
 static const uint64_t MAGIC_WORD = 0xfedabeeb;
 
@@ -27,11 +23,12 @@ enum { MOST_BLOCKS = 1024 };
 
 static bool is_watched(struct ms_decoding *d, ms_addr block)
 {
-	struct header header;
+	const uint64_t all = UINT64_MAX >> (64 - 8 * d->src->abi.word_bytes);
+	uint64_t words[HEADER_WORDS];
 
-	return ms_source_read(d->src, block, &header, sizeof(header)) == sizeof(header) &&
-	       header.magic2 == (block ^ MAGIC_WORD) &&
-	       header.magic == (MAGIC_WORD ^ (header.prev + header.next));
+	return ms_source_words(d->src, block, words, HEADER_WORDS) == HEADER_WORDS &&
+	       words[MAGIC2] == (block ^ MAGIC_WORD) &&
+	       words[MAGIC] == (MAGIC_WORD ^ ((words[PREVIOUS] + words[NEXT]) & all));
 }
 
 static bool has_watched(struct ms_decoding *d, const struct ms_extent *e)

@@ -8,6 +8,7 @@
  */
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -64,6 +65,18 @@ static inline uint64_t ms_abi_number(const struct ms_abi *abi, const void *bytes
 static inline uint64_t ms_abi_word(const struct ms_abi *abi, const void *bytes)
 {
 	return ms_abi_number(abi, bytes, abi->word_bytes);
+}
+
+/* Make the first @n words at @words, as they lie in the process, words of ours. */
+static inline void ms_abi_spread(const struct ms_abi *abi, uint64_t *words, size_t n)
+{
+	const uint8_t *bytes = (const uint8_t *)words;
+
+	if (ms_abi_is_plain(abi))
+		return;
+	/* From the end, as words of ours are no shorter than those that were read. */
+	for (size_t i = n; i-- > 0;)
+		words[i] = ms_abi_word(abi, bytes + i * abi->word_bytes);
 }
 
 /* The address that the word @value points to. */

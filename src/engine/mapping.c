@@ -32,7 +32,8 @@ static bool read_module(struct ms_source *src, const struct ms_mapping *m, struc
 	struct ms_object object;
 
 	if (m->offset != 0 || !m->file ||
-	    !ms_object_read(ms_source_reader(src), m->range.begin, page, &object))
+	    !ms_object_read(ms_source_reader(src), m->range.begin, page, &object) ||
+	    object.word_bytes != src->abi.word_bytes)
 		return false;
 	object.span.end = ms_align_up(object.span.end, page);
 	ret->span = m->range;

@@ -219,14 +219,9 @@ static inline bool ms_source_word(struct ms_source *src, ms_addr addr, uint64_t 
 static inline size_t ms_source_words(struct ms_source *src, ms_addr addr, uint64_t *words, size_t n)
 {
 	const struct ms_abi *abi = &src->abi;
-	const uint8_t *bytes = (const uint8_t *)words;
 	size_t got = ms_source_read(src, addr, words, n * abi->word_bytes) / abi->word_bytes;
 
-	if (ms_abi_is_plain(abi))
-		return got;
-	/* From the end, as words of ours are no shorter than those that were read. */
-	for (size_t i = got; i-- > 0;)
-		words[i] = ms_abi_word(abi, bytes + i * abi->word_bytes);
+	ms_abi_spread(abi, words, got);
 	return got;
 }
 

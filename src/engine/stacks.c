@@ -82,7 +82,26 @@ static void add_table(struct finder *f, const struct ms_libc_thread *thread)
 		add_word(f, thread->tls, true);
 }
 
-/* The lowest word in [@from, @to) that points into @stack; its begin when there is none. */
+/*
+ * Whether a frame pointer may lead to @at: behind what that register held before, the address of an
+ * instruction stands there. A callee-saved register may bring it to any stack, so that it says
+ * nothing of where its own was left.
+ */
+static bool is_frame(const struct finder *f, ms_addr at)
+{
+	const struct ms_mapping *map;
+	uint64_t pc;
+
+	if (!ms_source_word(f->src, at + f->src->abi.word_bytes, &pc))
+		return false;
+	map = ms_range_find(&f->src->mappings, pc);
+	return map && map->prot & MS_PROT_EXEC;
+}
+
+/*
+ * The lowest word in @from that points into @stack; its begin when there is none, or it may be the
+ * pointer to a frame.
+ */
 static ms_addr lowest_pointer_into(const struct finder *f, struct ms_range from,
                                    struct ms_range stack)
 {
@@ -105,7 +124,7 @@ static ms_addr lowest_pointer_into(const struct finder *f, struct ms_range from,
 		/* Go on behind what is not readable. */
 		from.begin = ms_align_up(from.begin + word * n + 1, n ? word : abi->page_bytes);
 	}
-	return lowest == stack.end ? stack.begin : lowest;
+	return lowest == stack.end || is_frame(f, lowest) ? stack.begin : lowest;
 }
 
 /*

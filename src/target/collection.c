@@ -59,6 +59,7 @@ enum ms_status ms_collection_create(pid_t pid, uint64_t timeout_ns, struct ms_co
 		return ms_fail(err, MS_E_NOMEM, "no memory for the registers of %u threads",
 		               max_threads);
 	shared->pid = pid;
+	shared->arch = ms_target_arch(ms_proc_thread_of(pid));
 	shared->start_ticks = stat.start_ticks;
 	shared->timeout_ns = timeout_ns;
 	shared->max_threads = max_threads;

@@ -35,6 +35,8 @@
 #include "engine/source.h"
 #include "target/proc.h"
 
+struct ms_arch;
+
 enum {
 	MS_THREAD_WORDS = 500,
 	MS_CODE_RANGES = 32,
@@ -65,7 +67,8 @@ struct ms_frozen_thread {
 struct ms_collection {
 	/* set by the original */
 	pid_t pid;
-	uint64_t start_ticks; /* of it, after boot: another process with its id has another */
+	const struct ms_arch *arch; /* of its program; not NULL */
+	uint64_t start_ticks;       /* of it, after boot: another process with its id has another */
 	uint64_t timeout_ns;
 	uint32_t max_threads;
 	size_t map_bytes;         /* of this whole mapping */

@@ -51,6 +51,15 @@ void ms_kernel_roots_parse_timers(const char *text, struct ms_arena *arena, stru
 	}
 }
 
+/* An epoll instance keeps 64 bits; a program of 32 writes its pointer to half of these. */
+void ms_kernel_roots_halve(struct ms_arena *arena, struct ms_words *words)
+{
+	for (size_t i = 0, n = words->n; i < n; i++) {
+		add_word(arena, words, words->at[i] >> 32);
+		words->at[i] = (uint32_t)words->at[i];
+	}
+}
+
 /* All of /proc/@tid/@name as a string in @scratch, or NULL. */
 static const char *read_all(pid_t tid, const char *name, struct ms_arena *scratch,
                             struct text *text)
@@ -158,5 +167,7 @@ void ms_kernel_roots_find(const struct ms_collection *frozen, const struct ms_de
 		            found.n_unseen);
 	find_epoll(frozen->live_tid, &found, arena, &scratch, words);
 	find_timers(frozen->live_tid, arena, &scratch, words);
+	if (ret->abi.word_bytes == sizeof(uint32_t))
+		ms_kernel_roots_halve(arena, words);
 	ms_arena_deinit(&scratch);
 }

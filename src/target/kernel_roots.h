@@ -29,4 +29,7 @@ void ms_kernel_roots_find(const struct ms_collection *frozen, const struct ms_de
 void ms_kernel_roots_parse_epoll(const char *text, struct ms_arena *arena, struct ms_words *words);
 void ms_kernel_roots_parse_timers(const char *text, struct ms_arena *arena, struct ms_words *words);
 
+/* Make of each word two of 32 bits. */
+void ms_kernel_roots_halve(struct ms_arena *arena, struct ms_words *words);
+
 #endif

@@ -6,7 +6,6 @@
 
 #include "engine/libc/libc.h"
 #include "engine/signal_frame.h"
-#include "target/arch/arch.h"
 #include "target/maps.h"
 #include "target/proc.h"
 
@@ -50,9 +49,7 @@ static bool find_stack(const struct ms_stack_place *place, const struct ms_room_
                        struct ms_range *ret)
 {
 	uint8_t bytes[MS_LIBC_BLOCK_BYTES];
-	struct ms_libc_bytes block = { .abi = &ms_native_arch.abi,
-		                       .at = thread->tp,
-		                       .bytes = bytes };
+	struct ms_libc_bytes block = { .abi = thread->abi, .at = thread->tp, .bytes = bytes };
 	const struct ms_libc_ops *libc;
 	struct ms_stack_record record;
 	size_t at = 0;
@@ -77,8 +74,9 @@ static bool find_stack(const struct ms_stack_place *place, const struct ms_room_
 /* Whether what lies below may be a stack that a signal handler has interrupted, not a free one. */
 static bool is_on_signal_stack(const struct ms_room_of *thread, struct ms_range stack)
 {
-	const struct ms_signal_layout *layout = &ms_native_arch.abi.signal_frame;
-	ms_addr at = ms_align_up(thread->sp, 8);
+	const struct ms_signal_layout *layout = &thread->abi->signal_frame;
+	const uint8_t word = thread->abi->word_bytes;
+	ms_addr at = ms_align_up(thread->sp, word);
 	ms_addr end = stack.end;
 	uint64_t words[PIECE_WORDS];
 	ms_addr interrupted;
@@ -86,16 +84,18 @@ static bool is_on_signal_stack(const struct ms_room_of *thread, struct ms_range 
 	if (end > at && end - at > MS_SIGNAL_FRAMES_BYTES)
 		end = at + MS_SIGNAL_FRAMES_BYTES;
 	while (at < end) {
-		size_t len = end - at < sizeof(words) ? (size_t)(end - at) : sizeof(words);
-		size_t n = ms_room_read(thread->tid, at, words, len) / 8;
+		const size_t most = PIECE_WORDS * (size_t)word;
+		size_t len = end - at < most ? (size_t)(end - at) : most;
+		size_t n = ms_room_read(thread->tid, at, words, len) / word;
 
 		if (n < layout->words)
 			return false;
+		ms_abi_spread(thread->abi, words, n);
 		for (size_t i = 0; i + layout->words <= n; i++)
-			if (ms_signal_frame_at(layout, words + i, at + 8 * i, thread->sp,
+			if (ms_signal_frame_at(layout, words + i, at + word * i, thread->sp,
 			                       &interrupted))
 				return true;
-		at += 8 * (n - layout->words + 1);
+		at += word * (n - layout->words + 1);
 	}
 	return false;
 }
@@ -104,7 +104,7 @@ static bool is_on_signal_stack(const struct ms_room_of *thread, struct ms_range 
 static bool find(const struct ms_stack_places *places, const struct ms_room_of *thread,
                  struct ms_range *ret)
 {
-	const ms_addr red_zone = ms_native_arch.abi.red_zone_bytes;
+	const ms_addr red_zone = thread->abi->red_zone_bytes;
 	ms_addr sp = thread->sp;
 	size_t i = ms_range_search(places->at, places->n, sizeof(*places->at), sp);
 	const struct ms_stack_place *place = &places->at[i];

@@ -7,7 +7,7 @@
  * handlers will write next, and nobody reads.
  *
  *	thread's sp ─▶ ┌───────────────────────────┐
- *	               │ red zone, 128 bytes       │ the thread's
+ *	               │ red zone                  │ the thread's
  *	               ├───────────────────────────┤ a multiple of 64
  *	               │ time-out of its call      │ stays while it sleeps there: freeze/rewind.c
  *	               ├───────────────────────────┤
@@ -26,6 +26,7 @@
 #include "base/range.h"
 #include "base/status.h"
 #include "base/vec.h"
+#include "engine/abi.h"
 
 /* A mapping in which a thread's stack may lie. */
 struct ms_stack_place {
@@ -42,6 +43,7 @@ ms_must_check enum ms_status ms_stack_places_find(pid_t pid, struct ms_arena *ar
 
 /* A stopped thread. */
 struct ms_room_of {
+	const struct ms_abi *abi; /* borrowed */
 	pid_t tid;
 	bool main; /* the process's first */
 	ms_addr sp, tp;

@@ -20,14 +20,25 @@
  * Look at @id without touching it and refuse what cannot be scanned, with advice:
  * no such process, a kernel thread, ourselves, a zombie (a zombie leader with
  * living threads is fine), traced already (the tracer's pid and name), another
- * user's process, a 32-bit process, another architecture.
+ * user's process, a program for a machine that this memscan does not know.
  *
  * @ret_pid: the process that thread or process @id belongs to.
  */
 ms_must_check enum ms_status ms_target_check(pid_t id, pid_t *ret_pid, struct ms_error *err);
 
-/* The part of it that asks for the machine: MS_E_UNSUPPORTED for a program that is not x86-64. */
+/* The part of it that asks for the machine: MS_E_UNSUPPORTED for a program of another. */
 ms_must_check enum ms_status ms_target_check_machine(pid_t pid, struct ms_error *err);
+
+/* That of the program that the process or thread @id runs; this machine's when it is not known. */
+const struct ms_arch *ms_target_arch(pid_t id);
+
+/*
+ * Refuse a program that is not of this machine itself, though its kernel runs it.
+ *
+ * @what: what cannot be done with it, a sentence for the message
+ */
+ms_must_check enum ms_status ms_target_check_native(pid_t pid, const char *what,
+                                                    struct ms_error *err);
 
 /* Explain a refused ptrace of @pid (EPERM): Yama's ptrace_scope, the capability, the uid, a tracer.
  */

@@ -34,7 +34,7 @@
 
 enum { STRIDE = 64, USABLE = 48, CHUNK = 80, PAYLOAD = 72, RUNS = 3, DEFAULTS = 3, WORKERS = 2 };
 
-static const struct ms_mangling mangling = { 0x9d1f3a5b7c2e4f60, 17 };
+static const struct ms_mangling mangling = { .guard = 0x9d1f3a5b7c2e4f60, .rotate = 17 };
 
 struct node {
 	struct node *child[2];

@@ -38,6 +38,9 @@ MEMSCAN = pathlib.Path(os.environ.get("MEMSCAN", BUILD / "memscan"))
 HOST = "bookworm"
 GLIBC = {"bullseye": "2.31", HOST: "2.36", "trixie": "2.41", "sid": "newest"}
 VARIANTS = ("dynamic", "static", "static-pie")
+# of 32 bits
+I386_VARIANTS = ("i386", "i386-static")
+MODES = {"dynamic": [], "i386": ["-m32"], "i386-static": ["-m32", "-static"]}
 
 SCANNED_CLEAN, SCANNED_LEAKS, USAGE, COULD_NOT_SCAN, COULD_NOT_WRITE = range(5)
 
@@ -67,12 +70,17 @@ def suite_flags(suite, variant):
     if suite == HOST:
         return []
     root = suite_root(suite)
-    lib = root / "usr/lib/x86_64-linux-gnu"
+    narrow = variant in I386_VARIANTS
+    lib = root / ("usr/lib32" if narrow else "usr/lib/x86_64-linux-gnu")
     # --sysroot alone does not do: Debian's gcc looks beside itself for crt1.o
     # and libc.so before it looks into the sysroot.
     flags = [f"--sysroot={root}", f"-B{lib}/", f"-L{lib}"]
-    if variant == "dynamic":
-        flags += [f"-Wl,--dynamic-linker={root}/lib64/ld-linux-x86-64.so.2", f"-Wl,-rpath,{lib}"]
+    if narrow:
+        # where the kernel's headers are
+        flags.append(f"-isystem{root}/usr/include/x86_64-linux-gnu")
+    if variant in ("dynamic", "i386"):
+        loader = lib / "ld-linux.so.2" if narrow else root / "lib64/ld-linux-x86-64.so.2"
+        flags += [f"-Wl,--dynamic-linker={loader}", f"-Wl,-rpath,{lib}"]
     elif suite == "bullseye":
         flags.append(str(pathlib.Path(__file__).parent / "special" / "no_find_object.c"))
     return flags
@@ -150,7 +158,7 @@ def compile_target(name, suite=HOST, variant="dynamic", compiler="gcc", flags=()
     source = TARGETS / (name if "." in name else name + ".c")
     out = E2E_BUILD / suite / (source.stem + tag + ("" if variant == "dynamic" else "-" + variant))
     newest = max(f.stat().st_mtime for f in [source, *TARGETS.glob("*.h")])
-    mode = [] if variant == "dynamic" or libc_flags else ["-" + variant]
+    mode = [] if libc_flags else MODES.get(variant, ["-" + variant])
     standard = "gnu++17" if source.suffix == ".cc" else "gnu11"
     return build(out, newest, [compiler, f"-std={standard}", "-O1", "-g", "-pthread", *mode,
                                *(libc_flags or suite_flags)(suite, variant), "-o", PART, source, *flags, *libs])
@@ -177,9 +185,8 @@ def compile_special(source, *flags, compiler="gcc", tag=""):
     return build(out, source.stat().st_mtime, [compiler, "-O1", "-g", *flags, "-o", PART, source])
 
 
-def compile_32_bit():
-    """A program of 32 bits; skips the test where the kernel runs none (ENOEXEC)."""
-    program = compile_special("plain.c", "-m32", tag="32-bit")
+def skip_without_32_bit(program):
+    """Skip the test where the kernel runs no such programs (ENOEXEC)."""
     try:
         subprocess.run([program], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=60)
     except OSError as error:
@@ -189,8 +196,13 @@ def compile_32_bit():
     return program
 
 
-def holder_library():
-    return compile_special("holder_library.c", "-shared", "-fPIC", "-nostdlib")
+def compile_32_bit():
+    """A program of 32 bits."""
+    return skip_without_32_bit(compile_special("plain.c", "-m32", tag="32-bit"))
+
+
+def holder_library(*flags):
+    return compile_special("holder_library.c", "-shared", "-fPIC", "-nostdlib", *flags, tag="".join(flags))
 
 
 copies = []

@@ -54,9 +54,9 @@ def test_the_target_notices_an_interruption():
         assert blocked.ask("stop\n").split()[:2] != ["eintr", "0"]
 
 
-def test_signals_in_flight_arrive():
+def check_signals_arrive(program):
     """Every queued signal once and in order, while the process is stopped again and again."""
-    with Process([compile_target("signals")]) as target:
+    with Process([program]) as target:
         assert target.line() == "READY"
         for _ in range(max(20, SCANS // 3)):
             check_scanned(scan(target.pid))
@@ -65,3 +65,7 @@ def test_signals_in_flight_arrive():
         assert words[0] == "sent" and int(words[1]) > 1000, words
         assert words[1] == words[3] and words[4:] == ["ticks", "1"], words
         assert target.popen.wait(10) == 0
+
+
+def test_signals_in_flight_arrive():
+    check_signals_arrive(compile_target("signals"))

@@ -285,16 +285,6 @@ def test_stopped_by_sigstop():
         check_unharmed(target)
 
 
-def test_32_bit():
-    with support.Process([support.compile_32_bit()]) as target:
-        assert target.line() == "READY"
-        for snapshot in SNAPSHOTS:
-            done = scan(target.pid, "--snapshot", snapshot)
-            assert done.status == COULD_NOT_SCAN and "32-bit" in done.stderr, str(done)
-        support.check_untouched(target.pid)
-        assert target.finish() == 0
-
-
 def test_no_vdso():
     """Nothing of ours needs it: the C library has the instructions too."""
     with start("no_vdso") as target:

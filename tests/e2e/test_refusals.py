@@ -215,15 +215,11 @@ def test_probed_by_the_kernel(how):
 # ---- no allocator that we know ----
 
 @pytest.mark.parametrize("source,compiler,flags,word", [
-    ("plain.c", "gcc", ["-m32"], "32-bit"),
     ("plain.c", "musl-gcc", ["-static"], "malloc"),
     ("no_libc.c", "gcc", ["-nostdlib", "-static", "-ffreestanding"], "malloc"),
-], ids=["32-bit", "musl-that-never-frees", "no-libc"])
+], ids=["musl-that-never-frees", "no-libc"])
 def test_no_allocator_understood(source, compiler, flags, word, request):
-    if word == "32-bit":
-        program = support.compile_32_bit()
-    else:
-        program = compile_special(source, *flags, compiler=compiler, tag=request.node.callspec.id)
+    program = compile_special(source, *flags, compiler=compiler, tag=request.node.callspec.id)
     with Process([program]) as target:
         assert target.line() == "READY"
         done = scan(target.pid)

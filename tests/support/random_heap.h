@@ -29,7 +29,7 @@ enum {
 #define RH_SINGLE UINT64_C(0x30000010) /* a block of 5 MiB */
 #define RH_GUARD  UINT64_C(0x9d1f3a5b7c2e4f60)
 
-static const struct ms_mangling rh_mangling = { RH_GUARD, 17 };
+static const struct ms_mangling rh_mangling = { .guard = RH_GUARD, .rotate = 17 };
 
 struct random_heap {
 	struct ms_fake fake;

@@ -312,7 +312,7 @@ static void disguised(void)
 {
 	char *p = fresh(200);
 
-	kept[n_kept++] = (void *)((uintptr_t)p ^ 0xffff000000000000u);
+	kept[n_kept++] = (void *)((uintptr_t)p ^ (uintptr_t)0xffff << (sizeof(p) * 8 - 16));
 	tell("leak", p);
 	p = fresh(200);
 	kept[n_kept++] = (void *)~(uintptr_t)p;

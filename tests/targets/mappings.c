@@ -474,16 +474,18 @@ static void *keep_mapped(void)
 }
 
 /*
- * What malloc writes at the begin of a mapping of @bytes, at @p. From 2.43 on it leaves
- * out 16 of them, as it has done for what is held.
+ * What malloc writes at the begin of a mapping of @bytes, at @p. It leaves out as many of them
+ * as it has done for what is held: from 2.43 on 16, and before 8 where words are short. There the
+ * header stands 8 bytes behind the begin, lest a block begin at no multiple of 16.
  */
-static void write_header(void *p, uint64_t bytes)
+static void write_header(void *p, size_t bytes)
 {
-	const uint64_t *block = held[0];
-	uint64_t *words = p;
+	const size_t front = sizeof(size_t) == 4 ? 8 : 0;
+	size_t *words = (size_t *)((char *)p + front);
+	const size_t *block = held[0];
 
-	words[0] = 0;
-	words[1] = (bytes - (-(block[-1] - 2) & 0xff0)) | 2;
+	words[0] = front;
+	words[1] = (bytes - (-(block[-1] - 2) & 0xff8)) | 2;
 }
 
 /* A mapping of the program's own that looks like one of malloc's; it holds a block. */

@@ -105,7 +105,11 @@ static long call_epoll_pwait2(void)
 {
 	struct epoll_event event;
 
-	return syscall(SYS_epoll_pwait2, epoll_create1(0), &event, 1, asked, NULL, 0);
+	const struct {
+		int64_t seconds, ns; /* as the kernel has it, whatever the C library does */
+	} timeout = { asked->tv_sec, asked->tv_nsec };
+
+	return syscall(SYS_epoll_pwait2, epoll_create1(0), &event, 1, &timeout, NULL, 0);
 }
 
 static long call_sigtimedwait(void)

@@ -113,6 +113,17 @@ NOINLINE UNUSED static void forget(void)
 	if (__builtin_cpu_supports("avx512f"))
 		__asm__ volatile(".irp n,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31\n\t"
 		                 "vpxorq %zmm\\n, %zmm\\n, %zmm\\n\n\t.endr");
+#elif defined(__i386__)
+	__asm__ volatile("fninit\n\t"
+	                 "xorl %%eax, %%eax\n\txorl %%ecx, %%ecx\n\txorl %%edx, %%edx\n\t"
+	                 "pxor %%xmm0, %%xmm0\n\tpxor %%xmm1, %%xmm1\n\tpxor %%xmm2, %%xmm2\n\t"
+	                 "pxor %%xmm3, %%xmm3\n\tpxor %%xmm4, %%xmm4\n\tpxor %%xmm5, %%xmm5\n\t"
+	                 "pxor %%xmm6, %%xmm6\n\tpxor %%xmm7, %%xmm7"
+	                 :
+	                 :
+	                 : "eax", "ecx", "edx", "memory", "cc");
+	if (__builtin_cpu_supports("avx"))
+		__asm__ volatile("vzeroall" : : : "memory");
 #endif
 }
 

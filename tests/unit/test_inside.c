@@ -201,6 +201,7 @@ static void mark(size_t i, const struct ms_collection *libc, enum ms_in_malloc w
 			            marks[i].stack[k].word == MARK ? ms_native_arch.signal_mark.word
 			                                           : marks[i].stack[k].word);
 	frozen.collection = *libc;
+	frozen.collection.arch = &ms_native_arch;
 	frozen.collection.live_tid = getpid(); /* Criterion's workers handle signals */
 	frozen.collection.threads[0] = (struct ms_frozen_thread){ .tid = 7,
 		                                                  .stopped = 1,
@@ -211,7 +212,8 @@ static void mark(size_t i, const struct ms_collection *libc, enum ms_in_malloc w
 	ms_inside_mark(&frozen.collection, &fake.base);
 	cr_expect_eq(fake.base.threads.at[0].in_malloc, want, "%s", marks[i].what);
 	cr_expect_eq(fake.base.threads.at[0].runs,
-	             ms_inside_is_call(marks[i].call) && marks[i].result >= 0, "%s", marks[i].what);
+	             ms_inside_is_call(&ms_native_arch, marks[i].call) && marks[i].result >= 0,
+	             "%s", marks[i].what);
 	cr_expect_eq(fake.base.n_malloc_code, libc->n_malloc_code);
 	cr_expect_eq(fake.base.malloc_code, frozen.collection.malloc_code);
 	cr_expect_eq(fake.base.threads.at[0].malloc_at, libc->n_malloc_code ? marks[i].at : 0, "%s",
@@ -238,6 +240,7 @@ Test(inside, where_malloc_is_not_known_whoever_runs_may_be_inside)
 
 	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
 		mark(i, &unknown,
-		     ms_inside_is_call(marks[i].call) && marks[i].result >= 0 ? MS_MALLOC_WORKS
-		                                                              : MS_MALLOC_OUT);
+		     ms_inside_is_call(&ms_native_arch, marks[i].call) && marks[i].result >= 0
+		             ? MS_MALLOC_WORKS
+		             : MS_MALLOC_OUT);
 }

@@ -42,6 +42,17 @@ Test(kernel_roots, reads_the_data_of_every_registration)
 	ms_arena_deinit(&arena);
 }
 
+Test(kernel_roots, of_short_words_are_in_either_half)
+{
+	ms_kernel_roots_parse_epoll(" data: 5678abc0f7001230 \n data: 5678abd0\n", &arena, words);
+	ms_kernel_roots_halve(&arena, words);
+	cr_expect_eq(words->n, 3);
+	cr_expect(has(0xf7001230));
+	cr_expect(has(0x5678abc0));
+	cr_expect(has(0x5678abd0));
+	ms_arena_deinit(&arena);
+}
+
 Test(kernel_roots, reads_the_value_of_every_timer)
 {
 	ms_kernel_roots_parse_timers("ID: 0\nsignal: 34/000055d0c0ffee10\nnotify: signal/pid.7\n"

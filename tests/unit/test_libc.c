@@ -20,6 +20,7 @@ enum {
 	STACK_BYTES = 0x10000,
 	PLACE = STACK_BYTES - 0x940, /* of the block in a stack */
 	MAIN_STACK = 0x400000,
+	CODE = 0x500000,
 	SLOT = 32,
 	BLOCKS = 4,
 	TOY_MARK = 0x594f5421,
@@ -69,7 +70,8 @@ static void toy_thread(const struct ms_libc_bytes *block, struct ms_libc_thread 
 	ret->over = toy_word(block, 4 * ENDED);
 	ret->known = block->n >= 4 * TOY_WORDS;
 	ret->tls = toy_word(block, 4 * TLS);
-	ret->mangling = (struct ms_mangling){ toy_word(block, 4 * GUARD), TOY_ROTATE };
+	ret->mangling =
+		(struct ms_mangling){ .guard = toy_word(block, 4 * GUARD), .rotate = TOY_ROTATE };
 }
 
 static bool toy_keeps(struct ms_source *src, const struct ms_libc_bytes *block)
@@ -253,20 +255,31 @@ static uint64_t count_leaks(const struct ms_libc_ops *const *of)
 	return report[0].totals.leaked_allocations;
 }
 
-/* Block 0 by its table of thread-local storage, 1 by a mangled word there, 2 by one in 1. */
+static uint32_t mangled_by_toy(ms_addr address)
+{
+	uint32_t word = (uint32_t)address ^ SECRET;
+
+	return word << TOY_ROTATE | word >> (32 - TOY_ROTATE);
+}
+
+/*
+ * Block 0 by its table of thread-local storage, 1 by a mangled word there, 2 by one in 1: a stack
+ * pointer, as setjmp() keeps it in front of an instruction's address.
+ */
 Test(libc, of_a_toy_serves_a_whole_scan)
 {
-	uint32_t mangled[2];
-
 	draw(4);
+	ms_fake_map(&fake, CODE, PAGE, MS_PROT_READ | MS_PROT_EXEC, "/bin/toy");
 	draw_toy(0, 7, false, HEAP);
 	ms_fake_thread(&fake, 7, block_of(0) - 0x200, block_of(0));
 	for (unsigned i = 0; i < 2; i++) {
-		mangled[i] = (uint32_t)(HEAP + (i + 1) * SLOT) ^ SECRET;
-		mangled[i] = mangled[i] << TOY_ROTATE | mangled[i] >> (32 - TOY_ROTATE);
-		ms_fake_put(&fake, HEAP + i * SLOT + 8, mangled[i]);
+		ms_fake_put(&fake, HEAP + i * SLOT + 8, mangled_by_toy(HEAP + (i + 1) * SLOT));
+		ms_fake_put(&fake, HEAP + i * SLOT + 12, mangled_by_toy(CODE + 0x123));
 	}
 	cr_expect_eq(count_leaks(libcs), 1);
+	ms_fake_put(&fake, HEAP + SLOT + 12, mangled_by_toy(CODE + PAGE));
+	cr_expect_eq(count_leaks(libcs), 2, "no instruction follows");
+	ms_fake_put(&fake, HEAP + SLOT + 12, mangled_by_toy(CODE));
 	ms_fake_put(&fake, block_of(0) + 4 * GUARD, SECRET ^ 0x10000);
 	cr_expect_eq(count_leaks(libcs), 3, "another secret");
 	ms_fake_put(&fake, block_of(0) + 4 * GUARD, SECRET);
@@ -362,6 +375,69 @@ Test(libc, of_gnu_says_nothing_of_what_could_not_be_read)
 	ms_libc_glibc.thread(&block, &thread);
 	cr_expect(thread.tid == 0 && thread.mangling.guard == 0 && thread.tls == HEAP);
 	ms_fake_deinit(&fake);
+}
+
+/* A block of i386's glibc at the end of the first stack, of thread 7; the flags stand at @flags. */
+static void draw_i386(uint32_t list_of_mutexes, ms_addr flags)
+{
+	ms_addr at = block_of(0);
+
+	draw(4);
+	ms_fake_put(&fake, at, at);
+	ms_fake_put(&fake, at + 4, HEAP + 8);
+	ms_fake_put(&fake, at + 8, at);
+	ms_fake_put(&fake, at + 24, SECRET);
+	ms_fake_put(&fake, at + 96, BREAK + 64);
+	ms_fake_put(&fake, at + 100, BREAK + 128);
+	ms_fake_put(&fake, at + 104, 7);
+	ms_fake_put(&fake, at + 108, list_of_mutexes);
+	ms_fake_put(&fake, at + flags, 0x32);
+	ms_fake_put(&fake, at + 624, at - PLACE);
+	ms_fake_put(&fake, at + 628, STACK_BYTES);
+	ms_fake_put(&fake, at + 632, PAGE);
+	ms_fake_put(&fake, BREAK + 64 + 4, at + 96);
+	ms_fake_put(&fake, BREAK + 128, at + 96);
+}
+
+/* The flags stand where they do in 2.31 and in 2.36. */
+Test(libc, of_gnu_on_i386_is_known)
+{
+	static const struct {
+		const char *what;
+		uint32_t list_of_mutexes;
+		ms_addr flags;
+		bool over;
+	} cases[] = {
+		{ "2.31", 0, 132, true },
+		{ "2.36", 0x300000, 128, true },
+		{ "2.36 with other words behind", 0x300000, 132, false },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint8_t room[MS_LIBC_BLOCK_BYTES];
+		struct ms_libc_thread thread = { 0 };
+		struct ms_stack_record record = { 0 };
+		struct ms_libc_bytes block;
+		size_t at = 0;
+
+		draw_i386(cases[i].list_of_mutexes, cases[i].flags);
+		block = ms_libc_read(&fake.base, block_of(0), room);
+		cr_assert_eq(ms_libc_of(ms_libcs, &block), &ms_libc_glibc_i386);
+		ms_libc_glibc_i386.thread(&block, &thread);
+		cr_expect(thread.known && thread.tid == 7 && thread.tls == HEAP, "%s",
+		          cases[i].what);
+		cr_expect_eq(thread.over, cases[i].over, "%s", cases[i].what);
+		cr_expect(thread.mangling.guard == SECRET && thread.mangling.rotate == 9);
+		cr_assert(ms_libc_glibc_i386.next_stack(&block, &at, &record));
+		cr_expect(record.block.begin == THREADS &&
+		          record.block.end == THREADS + STACK_BYTES && record.guarded);
+		cr_expect(ms_libc_glibc_i386.keeps(&fake.base, &block));
+		ms_fake_put(&fake, BREAK + 128, block_of(0));
+		cr_expect_not(ms_libc_glibc_i386.keeps(&fake.base, &block));
+		fake.base.abi.word_bytes = 8;
+		cr_expect_eq(ms_libc_glibc_i386.next_block(&block, 0), block.n, "of 64 bits");
+		ms_fake_deinit(&fake);
+	}
 }
 
 /* ---- musl's ---- */

@@ -87,7 +87,8 @@ static void draw_table(void)
 
 static void draw(void)
 {
-	const Elf64_Ehdr head = { .e_entry = ENTRY };
+	const Elf64_Ehdr head = { .e_ident = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64 },
+		                  .e_entry = ENTRY };
 
 	memset(program, 0x90, sizeof(program));
 	memcpy(program, &head, sizeof(head));

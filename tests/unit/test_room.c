@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "target/arch/arch.h"
 #include "target/room.h"
 
 /* Our own memory: [stack], and a mapping with the stack of a thread in the middle. */
@@ -68,7 +69,8 @@ static const struct {
 
 static struct ms_room_of thread(bool main, ms_addr sp, ms_addr tp)
 {
-	return (struct ms_room_of){ getpid(), main, base + sp, tp ? base + tp : 0 };
+	return (struct ms_room_of){ &ms_native_arch.abi, getpid(), main, base + sp,
+		                    tp ? base + tp : 0 };
 }
 
 Test(room, is_below_the_red_zone_of_what_is_known_to_be_stack)

@@ -157,6 +157,36 @@ Test(stacks, left_live_from_the_lowest_pointer_to_them)
 	}
 }
 
+/* A register that has it was saved on the stack that runs. */
+Test(stacks, left_live_as_a_whole_where_the_lowest_pointer_is_that_to_a_frame)
+{
+	enum { CODE = 0xa00000, FRAME = MAIN_STACK + 0x9000 };
+	static const struct {
+		const char *what;
+		uint64_t before, pc;
+		bool whole;
+	} cases[] = {
+		{ "a frame", FRAME + 0x80, CODE + 0x123, true },
+		{ "the register held a number before", 2, CODE + 0x123, true },
+		{ "no address of an instruction", FRAME + 0x80, CODE + 0x1000, false },
+		{ "what was called returns there", CODE + 0x123, 0, false },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		draw();
+		ms_fake_map(&fake, CODE, 0x1000, MS_PROT_READ | MS_PROT_EXEC, "/bin/program");
+		ms_fake_put(&fake, THREADS + 0x5040, FRAME);
+		ms_fake_put(&fake, FRAME, cases[i].before);
+		ms_fake_put(&fake, FRAME + 8, cases[i].pc);
+		ms_fake_thread(&fake, 7, THREADS + 0x5000, 0);
+		find();
+		cr_expect(is_in(&stacks.live, FRAME), "%s", cases[i].what);
+		cr_expect_eq(is_in(&stacks.live, FRAME - 1), cases[i].whole, "%s", cases[i].what);
+		cr_expect_eq(is_in(&stacks.live, MAIN_STACK), cases[i].whole, "%s", cases[i].what);
+		ms_fake_deinit(&fake);
+	}
+}
+
 Test(stacks, left_for_a_coroutine_live_from_the_saved_pointer)
 {
 	ms_addr sp = THREADS + 2 * STACK_BYTES + 0x5000;

@@ -174,6 +174,99 @@ Test(tls, of_a_library_is_not_guessed)
 	expect("too many", 0, 0);
 }
 
+/* ---- of 32 bits ---- */
+
+enum { TPOFF_32 = R_386_TLS_TPOFF, MAX_REL = 4 };
+
+static struct {
+	uint32_t bytes, align, image;
+	size_t n;
+	struct {
+		uint32_t type, symbol;
+		int32_t word;
+	} rel[MAX_REL];
+} narrow;
+
+static void draw_narrow(void)
+{
+	const Elf32_Ehdr head = { .e_ident = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS32 },
+		                  .e_phoff = sizeof(head),
+		                  .e_phentsize = sizeof(Elf32_Phdr),
+		                  .e_phnum = 3 };
+	const Elf32_Phdr phdr[] = {
+		{ .p_type = PT_LOAD, .p_memsz = 0x4000, .p_flags = PF_R },
+		{ .p_type = PT_TLS,
+		  .p_vaddr = narrow.image,
+		  .p_memsz = narrow.bytes,
+		  .p_align = narrow.align },
+		{ .p_type = PT_DYNAMIC, .p_vaddr = DYNAMIC },
+	};
+	const Elf32_Dyn dynamic[] = {
+		{ DT_STRTAB, { BASE + 0x100 } },
+		{ DT_REL, { BASE + RELA } },
+		{ DT_RELSZ, { (uint32_t)(narrow.n * sizeof(Elf32_Rel)) } },
+		{ DT_SONAME, { 0 } },
+		{ DT_NULL, { 0 } },
+	};
+	char *page;
+
+	ms_fake_init(&fake);
+	fake.base.abi.word_bytes = 4;
+	page = ms_fake_map(&fake, BASE, 0x4000, MS_PROT_READ, "/lib/libc.so.6");
+	memcpy(page, &head, sizeof(head));
+	memcpy(page + sizeof(head), phdr, sizeof(phdr));
+	memcpy(page + DYNAMIC, dynamic, sizeof(dynamic));
+	for (size_t i = 0; i < narrow.n; i++) {
+		Elf32_Rel rel = { (uint32_t)(WORDS + i * 4),
+			          ELF32_R_INFO(narrow.rel[i].symbol, narrow.rel[i].type) };
+
+		memcpy(page + RELA + i * sizeof(rel), &rel, sizeof(rel));
+		memcpy(page + WORDS + i * 4, &narrow.rel[i].word, 4);
+	}
+}
+
+static void expect_narrow(const char *what, uint64_t far, uint64_t near)
+{
+	struct ms_tls tls = { 0, 0 };
+
+	draw_narrow();
+	cr_assert(ms_peek_init(&peek, &fake.base, &fake.arena));
+	cr_expect_eq(ms_tls_find(&peek, BASE, &tls), far != 0, "%s", what);
+	cr_expect_eq(tls.far, far, "%s: far is 0x%lx", what, tls.far);
+	cr_expect_eq(tls.near, near, "%s: near is 0x%lx", what, tls.near);
+	ms_fake_deinit(&fake);
+}
+
+/* The storage, 0x54 bytes, begins at 0x1000: words are between that and its end. */
+Test(tls, of_a_library_of_32_bits_is_bounded_by_its_relocations)
+{
+	memset(&narrow, 0, sizeof(narrow));
+	narrow.bytes = 0x54;
+	narrow.align = 4;
+	expect_narrow("no relocations", 0, 0);
+	narrow.n = 3;
+	narrow.rel[0].type = R_386_RELATIVE;
+	narrow.rel[1].type = TPOFF_32;
+	narrow.rel[1].word = -0x1000;
+	narrow.rel[2].type = TPOFF_32;
+	narrow.rel[2].word = 0x50 - 0x1000;
+	expect_narrow("its first word and its last", 0x1000, 0x1000 - 0x54);
+	narrow.rel[1].word = 0x8 - 0x1000;
+	expect_narrow("its third word and its last", 0x1000, 0x1000 - 0x8 - 0x54);
+	narrow.rel[2].word = 0x20 - 0x1000;
+	expect_narrow("two in the middle", 0x1030, 0x1000 - 0x8 - 0x54);
+	narrow.align = 32;
+	narrow.image = 8;
+	expect_narrow("as it is aligned in the file", 0x1018, 0x1000 - 0x8 - 0x54);
+	narrow.align = 4;
+	narrow.rel[2].word = -0x54 - 0x1000;
+	expect_narrow("further apart than it is large", 0, 0);
+	narrow.rel[2].word = 0;
+	expect_narrow("not relocated yet", 0, 0);
+	narrow.rel[1].symbol = narrow.rel[2].symbol = 3;
+	expect_narrow("another's variables", 0, 0);
+}
+
 Test(tls, of_what_has_none_is_not_known)
 {
 	object = (struct object){ .bytes = 0, .align = 8 };

@@ -104,6 +104,10 @@ void ms_registry_find(struct ms_registry *r)
 	}
 	if (!r->at)
 		return;
+	if (!ms_abi_is_plain(&r->d->src->abi)) {
+		r->problem = "it is of a library with other words than memscan's own has";
+		return;
+	}
 	if (ms_source_read(r->d->src, r->at, &r->told, sizeof(r->told)) == sizeof(r->told))
 		r->problem = judge(r);
 	else

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/elf/object.h"
 
-#include <elf.h>
-#include <string.h>
+#include "base/elf/class.h"
 
 enum {
 	MAX_PHDRS = 128,
@@ -15,10 +14,11 @@ static const uint64_t MAX_SPAN = UINT64_C(1) << 40;
 
 static bool read_header(struct ms_reader from, ms_addr begin, Elf64_Ehdr *ret)
 {
-	return ms_read_all(from, begin, ret, sizeof(*ret)) &&
-	       memcmp(ret->e_ident, ELFMAG, SELFMAG) == 0 && ret->e_ident[EI_CLASS] == ELFCLASS64 &&
-	       ret->e_phentsize == sizeof(Elf64_Phdr) && ret->e_phnum <= MAX_PHDRS &&
-	       ret->e_phoff <= MAX_PHOFF;
+	const size_t bytes[] = { sizeof(Elf32_Phdr), sizeof(Elf64_Phdr) };
+
+	return ms_elf_read_header(from, begin, ret) &&
+	       ret->e_phentsize == bytes[ms_elf_word_bytes(ret) == sizeof(uint64_t)] &&
+	       ret->e_phnum <= MAX_PHDRS && ret->e_phoff <= MAX_PHOFF;
 }
 
 /* Widen @object by a loadable segment; false when its length makes no sense. */
@@ -82,12 +82,13 @@ bool ms_object_read(struct ms_reader from, ms_addr begin, uint32_t page, struct 
 	size_t load = 0;
 
 	if (!read_header(from, begin, &ehdr) ||
-	    !ms_read_all(from, begin + ehdr.e_phoff, phdr, ehdr.e_phnum * sizeof(phdr[0])))
+	    !ms_elf_read_segments(from, begin + ehdr.e_phoff, &ehdr, phdr))
 		return false;
 	while (load < ehdr.e_phnum && phdr[load].p_type != PT_LOAD)
 		load++;
 	if (load == ehdr.e_phnum)
 		return false;
+	object.word_bytes = ms_elf_word_bytes(&ehdr);
 	object.bias = begin - ms_align_down(phdr[load].p_vaddr - phdr[load].p_offset, page);
 	for (size_t i = 0; i < ehdr.e_phnum; i++)
 		if (!add_header(&object, &phdr[i]))
@@ -104,13 +105,14 @@ static ms_addr placed(ms_addr bias, ms_addr value)
 	return value && value < bias ? value + bias : value;
 }
 
-struct ms_dynamic ms_dynamic_read(struct ms_reader from, ms_addr at, ms_addr bias)
+struct ms_dynamic ms_dynamic_read_at(struct ms_reader from, ms_addr at, ms_addr bias,
+                                     uint8_t word_bytes)
 {
-	struct ms_dynamic ret = { .bias = bias };
+	struct ms_dynamic ret = { .bias = bias, .word_bytes = word_bytes };
 	Elf64_Dyn entry;
 
-	for (int i = 0; i < MAX_DYNAMIC; i++, at += sizeof(entry)) {
-		if (!ms_read_all(from, at, &entry, sizeof(entry)) || entry.d_tag == DT_NULL)
+	for (uint64_t i = 0; i < MAX_DYNAMIC; i++) {
+		if (!ms_elf_read_dynamic(from, at, i, word_bytes, &entry) || entry.d_tag == DT_NULL)
 			break;
 		if (entry.d_tag == DT_STRTAB)
 			ret.strings = placed(bias, entry.d_un.d_ptr);
@@ -126,14 +128,25 @@ struct ms_dynamic ms_dynamic_read(struct ms_reader from, ms_addr at, ms_addr bia
 			ret.rela = placed(bias, entry.d_un.d_ptr);
 		else if (entry.d_tag == DT_RELASZ)
 			ret.rela_bytes = entry.d_un.d_val;
+		else if (entry.d_tag == DT_REL)
+			ret.rel = placed(bias, entry.d_un.d_ptr);
+		else if (entry.d_tag == DT_RELSZ)
+			ret.rel_bytes = entry.d_un.d_val;
 		ret.needs |= entry.d_tag == DT_NEEDED;
 		ret.named |= entry.d_tag == DT_SONAME;
 	}
 	return ret;
 }
 
+struct ms_dynamic ms_dynamic_read(struct ms_reader from, const struct ms_object *object)
+{
+	if (!object->dynamic)
+		return (struct ms_dynamic){ .bias = object->bias,
+			                    .word_bytes = object->word_bytes };
+	return ms_dynamic_read_at(from, object->dynamic, object->bias, object->word_bytes);
+}
+
 bool ms_object_is_program(struct ms_reader from, const struct ms_object *object)
 {
-	return object->has_interpreter &&
-	       !(object->dynamic && ms_dynamic_read(from, object->dynamic, object->bias).named);
+	return object->has_interpreter && !(object->dynamic && ms_dynamic_read(from, object).named);
 }

@@ -8,7 +8,7 @@
  * in another mount namespace.
  *
  * All of it is the process's to forge: every count is bounded, and what does not fit
- * together is not there. Of 64-bit objects in this machine's order of bytes.
+ * together is not there. Of objects of both classes in this machine's order of bytes.
  */
 
 #include "base/reader.h"
@@ -27,6 +27,7 @@ struct ms_object {
 	struct ms_range span; /* from its ELF header to the end of its last segment; not empty */
 	ms_addr data_end;     /* of its last writable segment; 0: it has none */
 	ms_addr bias;         /* added to the addresses in its file */
+	uint8_t word_bytes;   /* its class: 4 or 8 */
 	ms_addr dynamic;      /* its dynamic section; 0: it has none */
 	ms_addr frame_header; /* the table over its frames; 0: it has none */
 	bool has_interpreter; /* it can be run, as the C library's files can */
@@ -48,6 +49,7 @@ ms_must_check bool ms_object_read(struct ms_reader from, ms_addr begin, uint32_t
 /* The entries of a dynamic section that are wanted, addresses where they are loaded; 0: none. */
 struct ms_dynamic {
 	ms_addr bias;
+	uint8_t word_bytes;
 	ms_addr strings;
 	ms_addr symbols;
 	ms_addr gnu_hash;
@@ -55,6 +57,8 @@ struct ms_dynamic {
 	ms_addr debug;
 	ms_addr rela; /* relocations with addends */
 	uint64_t rela_bytes;
+	ms_addr rel; /* and without */
+	uint64_t rel_bytes;
 	bool named; /* it has a name that others need it by */
 	bool needs; /* it needs others */
 };
@@ -64,8 +68,12 @@ static inline bool ms_dynamic_is_shared(const struct ms_dynamic *dynamic)
 	return dynamic->named || dynamic->needs;
 }
 
-/* Read the dynamic section at @at of the object that is loaded with @bias. */
-struct ms_dynamic ms_dynamic_read(struct ms_reader from, ms_addr at, ms_addr bias);
+/* Read the dynamic section of @object; nothing is there when it has none. */
+struct ms_dynamic ms_dynamic_read(struct ms_reader from, const struct ms_object *object);
+
+/* The same of one at @at, whose object of that class is loaded with @bias. */
+struct ms_dynamic ms_dynamic_read_at(struct ms_reader from, ms_addr at, ms_addr bias,
+                                     uint8_t word_bytes);
 
 /*
  * Whether it is a program that is linked dynamically. A library that can be run is none:

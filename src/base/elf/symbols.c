@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Symbols of loaded objects, by the tables that the loader itself uses. */
-#include <elf.h>
 #include <string.h>
 
+#include "base/elf/class.h"
 #include "base/elf/object.h"
 
 enum {
@@ -46,8 +46,8 @@ static bool is_called(const struct wanted *w, uint32_t index, Elf64_Sym *ret)
 	size_t len = strlen(w->name) + 1;
 
 	return len <= sizeof(text) &&
-	       ms_read_all(w->from, w->dynamic->symbols + index * sizeof(*ret), ret,
-	                   sizeof(*ret)) &&
+	       ms_elf_read_symbol(w->from, w->dynamic->symbols, index, w->dynamic->word_bytes,
+	                          ret) &&
 	       ms_read_all(w->from, w->dynamic->strings + ret->st_name, text, len) &&
 	       memcmp(text, w->name, len) == 0;
 }
@@ -66,7 +66,7 @@ static ms_addr function_at(const struct wanted *w, uint32_t index)
 		return 0;
 	if (w->ret_bytes)
 		*w->ret_bytes = symbol.st_size;
-	return w->dynamic->bias + symbol.st_value;
+	return ms_elf_address(w->dynamic->word_bytes, w->dynamic->bias + symbol.st_value);
 }
 
 static uint32_t gnu_hash_of(const char *name)
@@ -89,7 +89,7 @@ static ms_addr find_by_gnu_hash(const struct wanted *w)
 
 	if (!ms_read_all(w->from, w->dynamic->gnu_hash, &table, sizeof(table)) || !table.n_buckets)
 		return 0;
-	buckets += (ms_addr)table.n_bloom * sizeof(uint64_t);
+	buckets += (ms_addr)table.n_bloom * w->dynamic->word_bytes;
 	if (!number(w, buckets, hash % table.n_buckets, &index) || index < table.first)
 		return 0;
 	for (int i = 0; i < MAX_CHAIN; i++, index++) {

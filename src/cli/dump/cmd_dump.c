@@ -95,7 +95,6 @@ static enum ms_status run(struct dumping *d, const struct ms_dump_sink *sink,
 
 	(void)ms_proc_stat(d->pid, &stat);
 	call.start_ticks = stat.start_ticks;
-	ms_dump_look(d->pid, &d->process);
 	ms_progress_begin(&progress, d->options->quiet);
 	st = ms_trio_scan(&call, arena, report, err);
 	ms_progress_end(&progress);
@@ -202,7 +201,8 @@ int ms_cmd_dump(int argc, char **argv)
 		ms_args_help(stdout, &ms_dump_table);
 		return MS_EXIT_CLEAN;
 	}
-	if (ms_target_choose(options.name, options.id, &d.pid, &err)) {
+	if (ms_target_choose(options.name, options.id, &d.pid, &err) ||
+	    ms_dump_look(d.pid, &d.process, &err)) {
 		ms_tell_error(&err);
 		return MS_EXIT_REFUSED;
 	}

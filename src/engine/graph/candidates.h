@@ -64,14 +64,27 @@ static inline void consider_plain(struct walker *w, uint64_t value)
 		consider(w, ms_unmangled(value, w->walk->options.mangling));
 }
 
-static void consider_word(struct walker *w, uint64_t value)
+/* A word of any kind of which it is not known what follows. */
+static inline void consider_alone(struct walker *w, uint64_t value)
 {
 	const struct ms_abi *abi = w->walk->abi;
+	const struct ms_mangling mangling = w->walk->options.mangling;
 
 	consider(w, ms_abi_address(abi, value));
-	if (w->walk->options.mangling.guard && ms_abi_may_be_mangled(abi, value))
-		consider(w, ms_abi_address(
-				    abi, ms_abi_unmangled(abi, value, w->walk->options.mangling)));
+	if (mangling.guard && ms_abi_may_be_mangled_alone(abi, value, mangling))
+		consider(w, ms_abi_address(abi, ms_abi_unmangled(abi, value, mangling)));
+}
+
+/* The first word of @len bytes, of any kind. */
+static inline void consider_word(struct walker *w, const uint8_t *bytes, size_t len)
+{
+	const struct ms_abi *abi = w->walk->abi;
+	ms_addr mangled;
+
+	consider(w, ms_abi_address(abi, ms_abi_word(abi, bytes)));
+	if (w->walk->options.mangling.guard &&
+	    ms_abi_take_mangled(abi, bytes, len, w->walk->options.mangling, &mangled))
+		consider(w, mangled);
 }
 
 #endif

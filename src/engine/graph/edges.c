@@ -78,6 +78,7 @@ struct gatherer {
 	uint32_t limit; /* more than so many are not kept */
 	bool out_of_memory;
 	uint8_t buffer[BUFFER + TAIL];
+	size_t n_read; /* of it */
 };
 
 struct gathering {
@@ -304,15 +305,17 @@ static void look_for_mangled(struct gatherer *g, const uint8_t *bytes, size_t le
 	const struct ms_abi *abi = g->all->abi;
 	const struct ms_mangling mangling = g->all->options.mangling;
 	const bool plain = g->all->plain;
+	size_t readable = (size_t)(g->buffer + g->n_read - bytes);
 	size_t step = g->all->options.unaligned ? 1 : abi->word_bytes;
 
 	for (size_t i = 0; i < len; i += step) {
-		uint64_t value = plain ? ms_word_at(bytes + i) : ms_abi_word(abi, bytes + i);
+		uint64_t value = plain ? ms_word_at(bytes + i) : 0;
 
-		if (!(plain ? ms_may_be_mangled(value) : ms_abi_may_be_mangled(abi, value)))
+		if (plain ? !ms_may_be_mangled(value)
+		          : !ms_abi_take_mangled(abi, bytes + i, readable - i, mangling, &value))
 			continue;
-		value = plain ? ms_unmangled(value, mangling)
-		              : ms_abi_address(abi, ms_abi_unmangled(abi, value, mangling));
+		if (plain)
+			value = ms_unmangled(value, mangling);
 		if (value - g->lookup.low < g->lookup.span)
 			consider(g, offset + i, value, MS_EDGE_MANGLED);
 	}
@@ -467,6 +470,7 @@ static void read_words(struct gatherer *g, ms_addr begin, ms_addr end, ms_addr l
 		n = n < end - begin ? n : (size_t)(end - begin);
 		n = n < BUFFER ? n : BUFFER;
 		ms_source_fill(g->lookup.blocks->src, begin, g->buffer, got);
+		g->n_read = got;
 		if (g->reading.extent->shift == MS_SINGLE_SHIFT)
 			look_at_single(g, n);
 		else
@@ -493,8 +497,8 @@ static void gather_cells(struct gatherer *g, const struct ms_extent *extent, siz
 		                 piece->carried % MS_CELL_GRANULES);
 	}
 	end = end < limit ? end : limit;
-	if (end + g->all->abi->word_bytes < limit)
-		limit = end + g->all->abi->word_bytes;
+	if (end + 2U * g->all->abi->word_bytes < limit)
+		limit = end + 2U * g->all->abi->word_bytes;
 	read_words(g, begin, end, limit);
 	resolve_all(g);
 	end_cell(g);

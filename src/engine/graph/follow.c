@@ -47,7 +47,7 @@ static void scan_any_words(struct walker *w, const uint8_t *bytes, size_t n, siz
 	size_t step = w->walk->options.unaligned ? 1 : abi->word_bytes;
 
 	for (size_t i = 0; i < n && i + abi->word_bytes <= len; i += step)
-		consider_word(w, ms_abi_word(abi, bytes + i));
+		consider_word(w, bytes + i, len - i);
 }
 
 /* Take the words that begin in the first @n of @len bytes. */
@@ -78,11 +78,17 @@ static bool have_buffer(struct walker *w)
 	return w->buffer;
 }
 
+/* Bytes behind a word that must be known, too, to see what it is. */
+static size_t behind(const struct ms_walk *walk)
+{
+	return walk->plain ? 0 : walk->abi->word_bytes;
+}
+
 /* The same for memory that is read in pieces of @piece bytes; what is not readable is skipped. */
 static void scan_copied(struct walker *w, struct stretch s, size_t piece)
 {
 	const struct ms_abi *abi = w->walk->abi;
-	size_t overlap = w->walk->options.unaligned ? abi->word_bytes - 1U : 0;
+	size_t overlap = (w->walk->options.unaligned ? abi->word_bytes - 1U : 0) + behind(w->walk);
 
 	if (!have_buffer(w))
 		return;

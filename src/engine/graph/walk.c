@@ -64,7 +64,7 @@ struct ms_walk *ms_walk_new(struct ms_blocks *blocks, const struct ms_walk_optio
 
 void ms_walk_word(struct ms_walk *walk, uint64_t value)
 {
-	consider_word(walk->walkers[0], value);
+	consider_alone(walk->walkers[0], value);
 }
 
 void ms_walk_range(struct ms_walk *walk, struct ms_range range)
@@ -82,8 +82,8 @@ void ms_walk_range(struct ms_walk *walk, struct ms_range range)
 			return;
 		}
 		*s = (struct stretch){ { at, end }, end };
-		if (range.end - end >= word)
-			s->limit = end + word - 1;
+		if (range.end - end >= 2U * word)
+			s->limit = end + 2U * word - 1;
 		else
 			s->limit = range.end;
 		at = end;

@@ -62,17 +62,23 @@ static void consider(struct ms_pointers *p, uint64_t from, ms_addr at, uint64_t 
 	};
 }
 
-static void consider_word(struct ms_pointers *p, uint64_t from, ms_addr at, uint64_t value)
+/* The first word, at @at, of @len bytes. */
+static void consider_word(struct ms_pointers *p, uint64_t from, ms_addr at, const uint8_t *bytes,
+                          size_t len)
 {
-	consider(p, from, at, ms_abi_address(p->abi, value));
-	if (p->mangling.guard && ms_abi_may_be_mangled(p->abi, value))
-		consider(p, from, at,
-		         ms_abi_address(p->abi, ms_abi_unmangled(p->abi, value, p->mangling)));
+	ms_addr mangled;
+
+	consider(p, from, at, ms_abi_address(p->abi, ms_abi_word(p->abi, bytes)));
+	if (p->mangling.guard && ms_abi_take_mangled(p->abi, bytes, len, p->mangling, &mangled))
+		consider(p, from, at, mangled);
 }
 
 void ms_pointers_word(struct ms_pointers *p, uint64_t from, uint64_t value)
 {
-	consider_word(p, from, 0, value);
+	consider(p, from, 0, ms_abi_address(p->abi, value));
+	if (p->mangling.guard && ms_abi_may_be_mangled_alone(p->abi, value, p->mangling))
+		consider(p, from, 0,
+		         ms_abi_address(p->abi, ms_abi_unmangled(p->abi, value, p->mangling)));
 }
 
 void ms_pointers_finish(struct ms_pointers *p)
@@ -92,19 +98,20 @@ static void look_at(struct ms_pointers *p, uint64_t from, struct ms_range range,
 	size_t len = (size_t)ms_range_len(range);
 
 	for (size_t i = 0; i + word <= len; i += step) {
-		uint64_t value = p->plain ? ms_word_at(bytes + i) : ms_abi_word(p->abi, bytes + i);
+		uint64_t value = p->plain ? ms_word_at(bytes + i) : 0;
 
 		/* What is neither an address of a block as it is, nor may be one, is passed over
 		 * here. */
 		if (!p->plain || value - p->lookup.low < p->lookup.span || ms_may_be_mangled(value))
-			consider_word(p, from, range.begin + i, value);
+			consider_word(p, from, range.begin + i, bytes + i, len - i);
 	}
 }
 
 /* The same for memory that cannot be viewed. */
 static void look_at_copied(struct ms_pointers *p, uint64_t from, struct ms_range range)
 {
-	size_t overlap = p->unaligned ? p->abi->word_bytes - 1U : 0;
+	const uint8_t word = p->abi->word_bytes;
+	size_t overlap = (p->unaligned ? word - 1U : 0) + (p->plain ? 0 : word);
 
 	p->window = (struct ms_range){ 0, 0 };
 	while (range.begin < range.end) {

@@ -4,43 +4,56 @@
 #include "engine/libc/libcs.h"
 
 /*
- * struct pthread, 64-bit glibc 2.31 to 2.43 on x86_64 (nptl/descr.h, tcbhead_t): word 0 and
- * word 2 hold its own address, word 1 the dynamic thread vector, word 6 the secret of
- * PTR_MANGLE; the thread's id is at 720. At 704 stand the links of the list of stacks in which
- * glibc keeps the block, in use or for the next thread. A stack that the program gave
- * (pthread_attr_setstack) is in none when its thread has ended and was joined or detached.
+ * struct pthread, glibc 2.31 to 2.43 (nptl/descr.h, tcbhead_t): word 0 and word 2 hold its own
+ * address, word 1 the dynamic thread vector, word 6 the secret of PTR_MANGLE. Behind tcbhead_t
+ * stand the links of the list of stacks in which glibc keeps the block, in use or for the next
+ * thread, then the thread's id. A stack that the program gave (pthread_attr_setstack) is in none
+ * when its thread has ended and was joined or detached.
  *
- * At 776 stand the flags of cancelhandling. A thread that ends sets one there, and
+ * Further on stand the flags of cancelhandling. A thread that ends sets one there, and
  * whoever gives the block back, which is pthread_join(), pthread_detach() or a
  * detached thread itself, sets another: this alone shows whether a result can still
  * be asked for. The id does not: from 2.42 on a join leaves it as the kernel did.
  * Nor does it show which list the block is in: their heads have no name.
  *
+ * On i386 they stand a word further in the versions that have a member without use in front
+ * of the list of robust mutexes (to 2.33): 0, where others have that list, which is never 0.
+ *
  * Its stack is three words, begin, length and guard, somewhere behind.
  */
 enum {
-	WORD = 8,
-	DTV = 8,
-	SELF = 16,
-	POINTER_GUARD = 48,
-	HEADER_BYTES = 704, /* tcbhead_t */
-	LINKS = 704,        /* next and previous */
-	TID = 720,
-	FLAGS = 776,
-	DTV_BIAS = 16,         /* the vector is a block whose second entry it points to */
-	ROTATE = 2 * WORD + 1, /* sysdeps/unix/sysv/linux/x86_64/pointer_guard.h */
+	DTV = 1, /* numbers of words */
+	SELF = 2,
+	POINTER_GUARD = 6,
+	BLOCK_BYTES_I386 = 1280,
 	ABOVE_TCB = 64 * 1024, /* at most so much of the stack lies behind the control block */
-	LEN = 8,               /* in the record of its stack */
-	GUARD = 16,
+	LEN = 1,               /* in the record of its stack */
+	GUARD = 2,
 	LOWEST = 1 << 16, /* where memory may be mapped: a thread's id is no address */
 };
+
+/* What differs between machines; bytes. */
+struct layout {
+	uint8_t word;
+	uint16_t links; /* next and previous; tcbhead_t ends there, and the thread's id follows */
+	uint16_t flags;
+	uint16_t unused; /* a word of 0 here: the flags are a word further; 0: never */
+};
+
+static const struct layout x86_64 = { .word = 8, .links = 704, .flags = 776 };
+static const struct layout i386 = { .word = 4, .links = 96, .flags = 128, .unused = 108 };
 
 /* Of cancelhandling. */
 enum { FLAG_ENDING = 0x10, FLAG_GIVEN_BACK = 0x20, ALL_FLAGS = 0x7f };
 
+static const struct layout *layout_of(const struct ms_abi *abi)
+{
+	return abi->word_bytes == i386.word ? &i386 : &x86_64;
+}
+
 static bool has_word(const struct ms_libc_bytes *block, size_t offset)
 {
-	return block->abi->word_bytes == WORD && offset + WORD <= block->n;
+	return offset + block->abi->word_bytes <= block->n;
 }
 
 /* 0 when it is not there. */
@@ -49,34 +62,48 @@ static uint64_t word(const struct ms_libc_bytes *block, size_t offset)
 	return has_word(block, offset) ? ms_abi_word(block->abi, block->bytes + offset) : 0;
 }
 
-static size_t next_block(const struct ms_libc_bytes *memory, size_t from)
+/* The begin of the first block of machines that @layout is for. */
+static size_t next_block(const struct layout *layout, const struct ms_libc_bytes *memory,
+                         size_t from)
 {
 	ms_addr at = ms_align_up(memory->at + from, MS_LIBC_BLOCK_ALIGN);
+	const size_t word_bytes = layout->word;
 
-	for (size_t i = (size_t)(at - memory->at); has_word(memory, i + SELF);
-	     i += MS_LIBC_BLOCK_ALIGN) {
-		uint64_t words[SELF / WORD + 1];
-
-		memcpy(words, memory->bytes + i, sizeof(words));
-		if (words[0] == memory->at + i && words[SELF / WORD] == memory->at + i)
+	if (memory->abi->word_bytes != word_bytes)
+		return memory->n;
+	for (size_t i = (size_t)(at - memory->at); has_word(memory, i + SELF * word_bytes);
+	     i += MS_LIBC_BLOCK_ALIGN)
+		if (word(memory, i) == memory->at + i &&
+		    word(memory, i + SELF * word_bytes) == memory->at + i)
 			return i;
-	}
 	return memory->n;
+}
+
+static size_t next_block_x86_64(const struct ms_libc_bytes *memory, size_t from)
+{
+	return next_block(&x86_64, memory, from);
+}
+
+static size_t next_block_i386(const struct ms_libc_bytes *memory, size_t from)
+{
+	return next_block(&i386, memory, from);
 }
 
 static bool next_stack(const struct ms_libc_bytes *block, size_t *at, struct ms_stack_record *ret)
 {
+	const struct layout *layout = layout_of(block->abi);
 	const uint32_t page = block->abi->page_bytes;
+	const size_t word_bytes = layout->word;
 
-	if (*at < HEADER_BYTES)
-		*at = HEADER_BYTES;
-	while (has_word(block, *at + GUARD)) {
+	if (*at < layout->links)
+		*at = layout->links;
+	while (has_word(block, *at + GUARD * word_bytes)) {
 		ms_addr begin = word(block, *at);
-		uint64_t len = word(block, *at + LEN);
-		uint64_t guard = word(block, *at + GUARD);
+		uint64_t len = word(block, *at + LEN * word_bytes);
+		uint64_t guard = word(block, *at + GUARD * word_bytes);
 		uint64_t below = block->at - begin;
 
-		*at += WORD;
+		*at += word_bytes;
 		if (begin < LOWEST || begin > block->at || begin % 16 || len < page ||
 		    below >= len || len - below > ABOVE_TCB || (guard & (page - 1)) ||
 		    guard > below)
@@ -87,35 +114,58 @@ static bool next_stack(const struct ms_libc_bytes *block, size_t *at, struct ms_
 	return false;
 }
 
+static size_t flags_of(const struct layout *layout, const struct ms_libc_bytes *block)
+{
+	bool further = layout->unused && !word(block, layout->unused);
+
+	return layout->flags + (further ? layout->word : 0U);
+}
+
 static void thread(const struct ms_libc_bytes *block, struct ms_libc_thread *ret)
 {
 	const uint32_t gone = FLAG_ENDING | FLAG_GIVEN_BACK;
-	uint32_t flags = (uint32_t)word(block, FLAGS);
-	ms_addr dtv = word(block, DTV);
+	const struct layout *layout = layout_of(block->abi);
+	const size_t word_bytes = layout->word;
+	size_t flags_at = flags_of(layout, block);
+	uint32_t flags = (uint32_t)word(block, flags_at);
+	ms_addr dtv = word(block, DTV * word_bytes);
 
-	ret->tid = (int32_t)word(block, TID);
-	ret->known = has_word(block, FLAGS) && !(flags & ~(uint32_t)ALL_FLAGS);
+	ret->tid = (int32_t)word(block, layout->links + 2 * word_bytes);
+	ret->known = has_word(block, flags_at) && !(flags & ~(uint32_t)ALL_FLAGS);
 	ret->over = ret->known && (flags & gone) == gone;
-	ret->tls = dtv ? dtv - DTV_BIAS : 0;
-	ret->mangling = (struct ms_mangling){ word(block, POINTER_GUARD), ROTATE };
+	/* The vector is a block whose second entry, of two words, it points to. */
+	ret->tls = dtv ? dtv - 2 * word_bytes : 0;
+	/* sysdeps/unix/sysv/linux/x86_64/pointer_guard.h, i386/pointer_guard.h */
+	ret->mangling = (struct ms_mangling){ .guard = word(block, POINTER_GUARD * word_bytes),
+		                              .rotate = 2U * layout->word + 1 };
 }
 
 /* Whether one of glibc's lists of stacks has it: its neighbours lead back to it. */
 static bool keeps(struct ms_source *src, const struct ms_libc_bytes *block)
 {
-	ms_addr links = block->at + LINKS;
+	const struct layout *layout = layout_of(block->abi);
+	ms_addr links = block->at + layout->links;
 	uint64_t back;
 	uint64_t forth;
 
-	return ms_source_word(src, word(block, LINKS) + WORD, &back) &&
-	       ms_source_word(src, word(block, LINKS + WORD), &forth) && back == links &&
-	       forth == links;
+	return ms_source_word(src, word(block, layout->links) + layout->word, &back) &&
+	       ms_source_word(src, word(block, layout->links + layout->word), &forth) &&
+	       back == links && forth == links;
 }
+
+const struct ms_libc_ops ms_libc_glibc_i386 = {
+	.name = "glibc",
+	.block_bytes = BLOCK_BYTES_I386,
+	.next_block = next_block_i386,
+	.next_stack = next_stack,
+	.thread = thread,
+	.keeps = keeps,
+};
 
 const struct ms_libc_ops ms_libc_glibc = {
 	.name = "glibc",
 	.block_bytes = MS_LIBC_BLOCK_BYTES,
-	.next_block = next_block,
+	.next_block = next_block_x86_64,
 	.next_stack = next_stack,
 	.thread = thread,
 	.keeps = keeps,

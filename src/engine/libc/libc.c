@@ -56,7 +56,7 @@ static const struct ms_libc_ops *serving(struct ms_source *src,
 
 struct ms_libc_view ms_libc_find(struct ms_source *src, const struct ms_libc_ops *const *libcs)
 {
-	struct ms_libc_view view = { serving(src, libcs), true, { 0, 0 } };
+	struct ms_libc_view view = { .ops = serving(src, libcs), .layout_known = true };
 	uint8_t room[MS_LIBC_BLOCK_BYTES];
 	const struct ms_thread *t;
 
@@ -73,5 +73,6 @@ struct ms_libc_view ms_libc_find(struct ms_source *src, const struct ms_libc_ops
 		if (!view.mangling.guard)
 			view.mangling = thread.mangling;
 	}
+	view.mangling.code = &src->mappings;
 	return view;
 }

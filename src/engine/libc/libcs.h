@@ -7,6 +7,7 @@
 #include "engine/libc/libc.h"
 
 extern const struct ms_libc_ops ms_libc_musl;
+extern const struct ms_libc_ops ms_libc_glibc_i386;
 extern const struct ms_libc_ops ms_libc_glibc;
 
 #endif

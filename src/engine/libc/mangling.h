@@ -8,10 +8,17 @@
  */
 
 #include "engine/abi.h"
+#include "engine/source.h"
 
 struct ms_mangling {
 	uint64_t guard;  /* the secret; 0: no word is mangled */
 	unsigned rotate; /* bits, fewer than a word has */
+	/*
+	 * The process's. Where words are short, one in a hundred leads to a large block when it is
+	 * read as if it was mangled. So only the stack pointer counts that setjmp() keeps: a
+	 * mangled address of an instruction follows. NULL: that is not asked for.
+	 */
+	const struct ms_mappings *code;
 };
 
 /* Of plain words: one that is mangled is no user-space address, save once in 2^17 times. */
@@ -42,6 +49,37 @@ static inline uint64_t ms_abi_unmangled(const struct ms_abi *abi, uint64_t value
 		return (half >> mangling.rotate | half << (-mangling.rotate & 31)) ^
 		       (uint32_t)mangling.guard;
 	return ms_unmangled(value, mangling);
+}
+
+/* Of a word of which it is not known what follows. */
+static inline bool ms_abi_may_be_mangled_alone(const struct ms_abi *abi, uint64_t value,
+                                               struct ms_mangling mangling)
+{
+	return (abi->word_bytes == sizeof(value) || !mangling.code) &&
+	       ms_abi_may_be_mangled(abi, value);
+}
+
+/*
+ * Whether the first word of the @len bytes at @bytes, of any kind, may have been mangled; what it
+ * led to before.
+ */
+static inline bool ms_abi_take_mangled(const struct ms_abi *abi, const uint8_t *bytes, size_t len,
+                                       struct ms_mangling mangling, ms_addr *ret)
+{
+	const uint8_t word = abi->word_bytes;
+	uint64_t value = ms_abi_word(abi, bytes);
+	const struct ms_mapping *map;
+
+	if (!ms_abi_may_be_mangled(abi, value))
+		return false;
+	*ret = ms_abi_address(abi, ms_abi_unmangled(abi, value, mangling));
+	if (!mangling.code || word == sizeof(value))
+		return true;
+	if (len < (size_t)2 * word)
+		return false;
+	value = ms_abi_unmangled(abi, ms_abi_word(abi, bytes + word), mangling);
+	map = ms_range_find(mangling.code, value);
+	return map && map->prot & MS_PROT_EXEC;
 }
 
 #endif

@@ -56,7 +56,8 @@ static void find_definers(struct serving *s)
 
 	ms_vec_for_each (link, &s->links) {
 		struct definer *definer = &s->definers[s->n];
-		struct ms_dynamic dynamic = ms_dynamic_read(from, link->dynamic, link->bias);
+		struct ms_dynamic dynamic = ms_dynamic_read_at(from, link->dynamic, link->bias,
+		                                               s->d->src->abi.word_bytes);
 
 		*definer = (struct definer){
 			.dynamic = dynamic,
@@ -88,19 +89,21 @@ static size_t definer_named(const struct serving *s, size_t from, const uint64_t
 /* The same of all words of @range; adds up the bytes that are there. */
 static size_t search(const struct serving *s, size_t from, struct ms_range range, uint64_t *bytes)
 {
+	const uint8_t word = s->d->src->abi.word_bytes;
+	const size_t most = PIECE_WORDS * (size_t)word;
 	uint64_t words[PIECE_WORDS];
 	struct ms_range run;
 	size_t best = s->n;
 
 	while (*bytes < MOST_DATA && ms_source_present(s->d->src, range, &run)) {
 		uint64_t left = ms_range_len(run);
-		size_t n = ms_source_read(s->d->src, run.begin, words,
-		                          left < sizeof(words) ? (size_t)left : sizeof(words));
-		size_t found = definer_named(s, from, words, n / sizeof(words[0]));
+		size_t piece = left < most ? (size_t)left : most;
+		size_t n = ms_source_words(s->d->src, run.begin, words, piece / word);
+		size_t found = definer_named(s, from, words, n);
 
 		best = found < best ? found : best;
-		*bytes += left < sizeof(words) ? left : sizeof(words);
-		range.begin = run.begin + (left < sizeof(words) ? left : sizeof(words));
+		*bytes += piece;
+		range.begin = run.begin + piece;
 	}
 	return best;
 }

@@ -3,6 +3,7 @@
 
 #include <elf.h>
 
+#include "base/elf/class.h"
 #include "base/elf/object.h"
 
 /*
@@ -16,6 +17,10 @@
  * has filled in. The relocation of such a word says which variable it is, so
  *
  *	far = (the variable's place in the library's storage) - (the word, a negative number)
+ *
+ * On i386 relocations have no addends: what was in the word before it was filled in is nowhere
+ * else. But it was a place in the library's storage, so each word says between which distances
+ * that lies, and all of them together say it more closely.
  *
  * A program, static or not, was linked knowing that its own storage is the nearest, and has
  * no such relocation.
@@ -76,6 +81,60 @@ static struct answer ask_relocations(struct ms_peek *peek, const struct ms_objec
 	return answer;
 }
 
+/* By words that relocations of i386 filled in: the least and the most of them. */
+struct bounds {
+	int64_t least;
+	int64_t most;
+	bool given;
+};
+
+static void bound(struct ms_peek *peek, const struct ms_object *object, const Elf32_Rel *rel,
+                  struct bounds *bounds)
+{
+	int32_t word;
+
+	if (ELF32_R_TYPE(rel->r_info) != R_386_TLS_TPOFF || ELF32_R_SYM(rel->r_info))
+		return;
+	if (ms_peek_read(peek, ms_elf_address(object->word_bytes, object->bias + rel->r_offset),
+	                 &word, sizeof(word)) != sizeof(word))
+		return;
+	if (!bounds->given || word < bounds->least)
+		bounds->least = word;
+	if (!bounds->given || word > bounds->most)
+		bounds->most = word;
+	bounds->given = true;
+}
+
+/* Where the storage of a library of i386 can be: all that is between the nearest and farthest. */
+static bool find_bounded(struct ms_peek *peek, const struct ms_object *object,
+                         const struct ms_dynamic *dynamic, struct ms_tls *ret)
+{
+	const int64_t bytes = (int64_t)object->tls_bytes;
+	uint64_t n = dynamic->rel_bytes / sizeof(Elf32_Rel);
+	struct bounds bounds = { 0 };
+	int64_t far;
+
+	for (uint64_t i = 0; dynamic->rel && i < n && i < MAX_RELOCATIONS; i++) {
+		Elf32_Rel rel;
+
+		if (ms_peek_read(peek, dynamic->rel + i * sizeof(rel), &rel, sizeof(rel)) !=
+		    sizeof(rel))
+			break;
+		bound(peek, object, &rel, &bounds);
+	}
+	if (!bounds.given || bounds.most - bounds.least >= bytes || bounds.least >= 0 ||
+	    bounds.most > 0)
+		return false;
+	/* far + least >= 0, far + most < bytes; and it is placed as in the file */
+	far = bytes - 1 - bounds.most;
+	far -= (far + (int64_t)object->tls_image) & (int64_t)(object->tls_align - 1);
+	if (far < -bounds.least)
+		return false;
+	*ret = (struct ms_tls){ (uint64_t)far,
+		                -bounds.least > bytes ? (uint64_t)(-bounds.least - bytes) : 0 };
+	return true;
+}
+
 /* That of a program. */
 static struct ms_tls nearest(const struct ms_object *object)
 {
@@ -98,12 +157,14 @@ bool ms_tls_find(struct ms_peek *peek, ms_addr begin, struct ms_tls *ret)
 	    object.tls_bytes > MAX_FAR || object.tls_align > MAX_FAR)
 		return false;
 	if (object.dynamic)
-		dynamic = ms_dynamic_read(from, object.dynamic, object.bias);
+		dynamic = ms_dynamic_read(from, &object);
 	if (!object.dynamic || (dynamic.strings && !ms_dynamic_is_shared(&dynamic)) ||
 	    ms_object_is_program(from, &object)) {
 		*ret = nearest(&object);
 		return true;
 	}
+	if (object.word_bytes == sizeof(uint32_t))
+		return find_bounded(peek, &object, &dynamic, ret);
 	answer = ask_relocations(peek, &object, &dynamic);
 	if (!answer.given || answer.contradicted || answer.far < object.tls_bytes ||
 	    answer.far > MAX_FAR)

@@ -20,6 +20,8 @@
  *	5. calls: leave NULL, and memory is copied instead of cloned;
  *	6. abi.signal_frame: leave zeros, and signal stacks within stacks are not seen;
  *	7. tests/unit/test_arch.c: a row for each call of the table.
+ * One whose programs another's kernel runs, too, is that one's `compat`, and is built with it: a
+ * line in the Makefile.
  * How its C libraries lay out a thread's control block is said in engine/libc/.
  *
  * All functions are called on a thread in a ptrace stop and answer false when
@@ -59,6 +61,7 @@ enum ms_timeout {
 	MS_TIMEOUT_NONE,
 	MS_TIMEOUT_MS,      /* an argument, int; negative: for ever */
 	MS_TIMEOUT_SPEC,    /* an argument, address of a struct timespec; NULL: for ever */
+	MS_TIMEOUT_SPEC32,  /* the same with numbers of 32 bits */
 	MS_TIMEOUT_RECEIVE, /* SO_RCVTIMEO of the socket that is the first argument */
 	MS_TIMEOUT_SEND,    /* SO_SNDTIMEO */
 };
@@ -201,6 +204,8 @@ struct ms_arch {
 	const char *title;    /* for messages */
 	uint16_t elf_machine; /* EM_* */
 	struct ms_abi abi;    /* of its own programs */
+	/* Of other programs that the same kernel runs; NULL: there are none, or none is known. */
+	const struct ms_arch *compat;
 
 	uint32_t audit;        /* how the kernel names the calling convention: AUDIT_ARCH_* */
 	uint32_t foreign_call; /* numbers from this on are calls by another; 0: none are */
@@ -240,7 +245,7 @@ struct ms_arch {
 	 *
 	 * @ret_vectors: the others as ptrace gives them, the first bytes as NT_FPREGSET has them
 	 *
-	 * Returns how many bytes these are; 0: they are not known.
+	 * Returns how many bytes these are; 0: they are not known. NULL: no core is written.
 	 */
 	size_t (*note_registers)(const struct ms_frozen_thread *thread, elf_gregset_t *ret,
 	                         const uint8_t **ret_vectors);
@@ -257,6 +262,12 @@ struct ms_arch {
 	enum ms_restart (*restart)(int64_t call);
 	struct ms_timed (*timed)(int64_t call);
 
+	/*
+	 * The number that this memscan's own machine has for what @call does, SYS_*; -1 for -1; -2
+	 * when none is known. NULL: numbers are its own.
+	 */
+	int64_t (*own_call)(int64_t call);
+
 	/* Have the call that the thread came from return minus @error. */
 	bool (*answer)(pid_t tid, int error);
 
@@ -266,7 +277,23 @@ struct ms_arch {
 	const struct ms_arch_calls *calls;
 };
 
-/* That of this memscan and of what it reads. */
+/* That of this memscan. */
 extern const struct ms_arch ms_native_arch;
+
+/* That of programs for @elf_machine with words of @word_bytes; NULL: this kernel runs none. */
+static inline const struct ms_arch *ms_arch_of(uint16_t elf_machine, uint8_t word_bytes)
+{
+	const struct ms_arch *arch = &ms_native_arch;
+
+	while (arch && (arch->elf_machine != elf_machine || arch->abi.word_bytes != word_bytes))
+		arch = arch->compat;
+	return arch;
+}
+
+/* SYS_* for a call's number of @arch; see own_call. */
+static inline int64_t ms_arch_own_call(const struct ms_arch *arch, int64_t call)
+{
+	return arch->own_call ? arch->own_call(call) : call;
+}
 
 #endif

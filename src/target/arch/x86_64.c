@@ -396,7 +396,7 @@ static bool is_call(const uint8_t *before, size_t len)
 	return false;
 }
 
-static const struct ms_arch_stepping stepping = {
+const struct ms_arch_stepping ms_stepping_x86 = {
 	.trap = { .code = { 0xcc }, .len = 1, .behind = 1 }, /* int3 */
 	.pc = pc,
 	.set_pc = set_pc,
@@ -428,6 +428,7 @@ const struct ms_arch ms_native_arch = {
 	                           .mark_mask = 0xffff,
 	                           .mark_value = 0x33,
 	                           .least_stack = 2048 } },
+	.compat = &ms_arch_i386,
 	.audit = AUDIT_ARCH_X86_64,
 	.foreign_call = X32_BIT,
 	.poll_call = SYS_poll,
@@ -457,6 +458,6 @@ const struct ms_arch ms_native_arch = {
 	.timed = timed,
 	.answer = answer,
 	.takes_marks = takes_marks,
-	.stepping = &stepping,
+	.stepping = &ms_stepping_x86,
 	.calls = &ms_calls_x86_64,
 };

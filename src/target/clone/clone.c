@@ -113,8 +113,9 @@ static bool fits(const struct ms_cloner *cloner, size_t i, bool asleep, struct m
 	const struct ms_freezer *freezer = cloner->freezer;
 	const struct ms_tracee *tracee = &freezer->tracees.at[i];
 	const struct ms_frozen_thread *captured = &freezer->shared->threads[i];
-	const struct ms_room_of thread = { captured->tid, captured->tid == freezer->shared->pid,
-		                           captured->sp, captured->tp };
+	const struct ms_room_of thread = { &freezer->arch->abi, captured->tid,
+		                           captured->tid == freezer->shared->pid, captured->sp,
+		                           captured->tp };
 	struct ms_cpu cpu;
 
 	if (tracee->state != MS_TRACEE_STOPPED || tracee->signal || tracee->group_stop ||

@@ -194,7 +194,7 @@ static enum verdict judge(const struct lead *l, const struct ms_cpu *cpu)
 	case SYS_rt_sigprocmask: /* of the clone alone; libunwind's, which tcmalloc calls */
 		return MAKE;
 	default:
-		return ms_inside_is_call(cpu->call) ? MAKE : REFUSE;
+		return ms_inside_is_call(&ms_native_arch, cpu->call) ? MAKE : REFUSE;
 	}
 }
 

@@ -84,8 +84,8 @@ static bool may_call(const struct ms_asked *a)
 static bool has_room(struct ms_asked *a, const struct ms_cpu *cpu)
 {
 	const struct ms_freezer *freezer = a->asker->freezer;
-	const struct ms_room_of thread = { a->in.tid, a->in.tid == freezer->shared->pid, cpu->sp,
-		                           cpu->tp };
+	const struct ms_room_of thread = { &freezer->arch->abi, a->in.tid,
+		                           a->in.tid == freezer->shared->pid, cpu->sp, cpu->tp };
 
 	return ms_room_for_calls(&freezer->places, &thread, BLOCK_BYTES, &a->room);
 }

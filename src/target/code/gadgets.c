@@ -18,8 +18,8 @@ enum {
 };
 
 /* Look through @text, until enough has been read in all. */
-static void search(int mem_fd, struct ms_range text, uint8_t *buf, unsigned *pieces,
-                   struct ms_gadgets *ret)
+static void search(const struct ms_arch_calls *calls, int mem_fd, struct ms_range text,
+                   uint8_t *buf, unsigned *pieces, struct ms_gadgets *ret)
 {
 	for (ms_addr at = text.begin; at < text.end && *pieces < MAX_PIECES;
 	     at += PIECE - OVERLAP, ++*pieces) {
@@ -28,7 +28,7 @@ static void search(int mem_fd, struct ms_range text, uint8_t *buf, unsigned *pie
 
 		if (n <= 0 || (ret->call && ret->restore))
 			return;
-		ms_native_arch.calls->find(buf, (size_t)n, at, ret);
+		calls->find(buf, (size_t)n, at, ret);
 	}
 }
 
@@ -36,16 +36,17 @@ void ms_gadgets_find(pid_t pid, struct ms_collection *shared, struct ms_arena *a
 {
 	int mem_fd = ms_proc_open(ms_proc_living_thread(pid), "mem", O_RDONLY);
 	uint8_t *buf = ms_arena_alloc(arena, PIECE);
+	const struct ms_arch_calls *calls = shared->arch->calls;
 	unsigned pieces = 0;
 
 	shared->gadgets = (struct ms_gadgets){ 0 };
-	if (mem_fd < 0 || !buf || !ms_native_arch.calls)
+	if (mem_fd < 0 || !buf || !calls)
 		goto out;
 	/* The C library's first: then few others need to be read. */
 	for (uint32_t i = 0; i < shared->n_libc_code; i++)
-		search(mem_fd, shared->libc_code[i], buf, &pieces, &shared->gadgets);
+		search(calls, mem_fd, shared->libc_code[i], buf, &pieces, &shared->gadgets);
 	for (uint32_t i = 0; i < shared->n_all_code; i++)
-		search(mem_fd, shared->all_code[i], buf, &pieces, &shared->gadgets);
+		search(calls, mem_fd, shared->all_code[i], buf, &pieces, &shared->gadgets);
 out:
 	if (mem_fd >= 0)
 		(void)close(mem_fd);

@@ -46,7 +46,7 @@ bool ms_image_find(struct ms_image *image, const char *name, ms_addr *ret)
 
 	if (!object->dynamic)
 		return false;
-	dynamic = ms_dynamic_read(from, object->dynamic, object->bias);
+	dynamic = ms_dynamic_read(from, object);
 	at = ms_dynamic_function(from, &dynamic, name);
 	if (!ms_range_has(object->span, at))
 		return false;
@@ -63,7 +63,7 @@ bool ms_image_find_code(struct ms_image *image, const char *name, struct ms_rang
 
 	if (!object->dynamic)
 		return false;
-	dynamic = ms_dynamic_read(from, object->dynamic, object->bias);
+	dynamic = ms_dynamic_read(from, object);
 	code = ms_dynamic_code(from, &dynamic, name);
 	if (!ms_range_has(object->span, code.begin) || code.end > object->span.end)
 		return false;
@@ -96,7 +96,7 @@ ms_addr ms_image_debug(struct ms_image *image)
 	const struct ms_reader from = { read_image, image };
 	const struct ms_object *object = &image->object;
 
-	return object->dynamic ? ms_dynamic_read(from, object->dynamic, object->bias).debug : 0;
+	return object->dynamic ? ms_dynamic_read(from, object).debug : 0;
 }
 
 bool ms_image_needs_others(struct ms_image *image)
@@ -104,7 +104,7 @@ bool ms_image_needs_others(struct ms_image *image)
 	const struct ms_reader from = { read_image, image };
 	const struct ms_object *object = &image->object;
 
-	return object->dynamic && ms_dynamic_read(from, object->dynamic, object->bias).needs;
+	return object->dynamic && ms_dynamic_read(from, object).needs;
 }
 
 /* ---- pieces ---- */

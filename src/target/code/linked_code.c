@@ -27,10 +27,10 @@
  */
 #include "target/code/linked_code.h"
 
-#include <elf.h>
 #include <stddef.h>
 #include <string.h>
 
+#include "base/elf/class.h"
 #include "base/elf/frames.h"
 #include "base/elf/object.h"
 #include "base/page.h"
@@ -160,15 +160,15 @@ static void look_at_head(struct search *s)
 {
 	const struct ms_object *object = &s->image->object;
 	struct ms_image image = *s->image;
+	const struct ms_reader from = { read_bytes, &image };
 	Elf64_Ehdr head;
 
-	if (ms_image_read(s->image, object->span.begin, &head, sizeof(head)) &&
+	if (ms_elf_read_header(from, object->span.begin, &head) &&
 	    ms_range_has(s->text.range, object->bias + head.e_entry))
 		s->entry = object->bias + head.e_entry;
 	s->is_static = !object->has_interpreter;
 	if (object->dynamic) {
-		struct ms_dynamic dynamic = ms_dynamic_read(
-			(struct ms_reader){ read_bytes, &image }, object->dynamic, object->bias);
+		struct ms_dynamic dynamic = ms_dynamic_read(from, object);
 
 		s->is_static &= !ms_dynamic_is_shared(&dynamic);
 	}

@@ -26,7 +26,8 @@
 
 /*
  * Source: DWARF of glibc 2.23 to 2.43, amd64: static functions begin 0x6120 below
- * malloc at most; malloc_info is the last but for a few hundred bytes.
+ * malloc at most, on i386 (2.31, 2.36, 2.43) 0x4960; malloc_info is the last but for a few hundred
+ * bytes.
  */
 enum { BEFORE_MALLOC = 0x6400, BEHIND_INFO = 0x1000 };
 
@@ -216,6 +217,7 @@ void ms_malloc_code_find(pid_t pid, struct ms_collection *shared, struct ms_aren
 
 	(void)ms_proc_stat(living, &stat);
 	shared->program = stat.program; /* before all that is learnt of it */
+	shared->arch = ms_target_arch(living);
 	forget(shared);
 	if (memory.fd < 0)
 		return;

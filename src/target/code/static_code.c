@@ -21,34 +21,55 @@
 enum {
 	MIN_PAIRS = 3,
 	BINS = 127,
-	PAIR_BYTES = 16,
-	BINS_OFFSET = 0x70, /* in main_arena; glibc 2.27 to 2.42, facts in glibc-heap.md */
-	ARENA_BYTES = 0x898,
 	MAX_GAP = 0x1000,
 	MARGIN = 0x400,
-	LEAST_REFERENCES = 20, /* glibc 2.36 has some 100 */
+	LEAST_REFERENCES = 20, /* glibc 2.36 has some 100, on i386 38 */
 };
 
-static bool is_empty_bin(const struct ms_piece *data, size_t at)
-{
-	uint64_t pair[2];
+/* Of main_arena; glibc 2.27 to 2.42. */
+struct layout {
+	uint8_t word_bytes;
+	uint16_t bins;
+	uint16_t bytes;
+};
 
-	memcpy(pair, data->bytes + at, sizeof(pair));
-	return pair[0] == pair[1] && pair[0] == data->range.begin + at - PAIR_BYTES;
+static const struct layout layouts[] = {
+	{ 8, 0x70, 0x898 },
+	{ 4, 0x40, 0x45c },
+};
+
+static uint64_t word_at(const struct layout *layout, const unsigned char *bytes)
+{
+	uint64_t wide = 0;
+
+	memcpy(&wide, bytes, layout->word_bytes); /* of little end, as all that is read here */
+	return wide;
+}
+
+static bool is_empty_bin(const struct layout *layout, const struct ms_piece *data, size_t at)
+{
+	const uint8_t word = layout->word_bytes;
+	uint64_t first = word_at(layout, data->bytes + at);
+
+	return first == word_at(layout, data->bytes + at + word) &&
+	       first == data->range.begin + at - 2 * word;
 }
 
 /* main_arena, reckoned from the last of its bins; the largest is as good as always empty. */
-static bool find_arena(const struct ms_piece *data, struct ms_range *ret)
+static bool find_arena(const struct layout *layout, const struct ms_piece *data,
+                       struct ms_range *ret)
 {
+	const size_t word = layout->word_bytes;
+	const size_t pair = 2 * word;
 	size_t len = ms_range_len(data->range);
 	size_t first = 0;
 	size_t last = 0;
 	size_t n = 0;
 
-	for (size_t at = 0; at + PAIR_BYTES <= len; at += 8) {
-		if (!is_empty_bin(data, at))
+	for (size_t at = 0; at + pair <= len; at += word) {
+		if (!is_empty_bin(layout, data, at))
 			continue;
-		if (!n || at - first >= (size_t)BINS * PAIR_BYTES) {
+		if (!n || at - first >= (size_t)BINS * pair) {
 			if (n >= MIN_PAIRS)
 				break;
 			first = at;
@@ -59,15 +80,16 @@ static bool find_arena(const struct ms_piece *data, struct ms_range *ret)
 	}
 	if (n < MIN_PAIRS)
 		return false;
-	ret->begin = data->range.begin + last - (size_t)(BINS - 1) * PAIR_BYTES - BINS_OFFSET;
+	ret->begin = data->range.begin + last - (size_t)(BINS - 1) * pair - layout->bins;
 	/* An immediate behind the operand shifts what it seems to refer to down by up to 4. */
-	ret->end = ret->begin + ARENA_BYTES - 8;
+	ret->end = ret->begin + layout->bytes - 8;
 	return true;
 }
 
 static bool find_arena_in_data(const struct ms_image *image, const struct ms_mappings *maps,
                                struct ms_arena *arena, struct ms_range *ret)
 {
+	const struct layout *layout = &layouts[image->object.word_bytes == 4];
 	const struct ms_mapping *map;
 	struct ms_piece data;
 
@@ -75,20 +97,76 @@ static bool find_arena_in_data(const struct ms_image *image, const struct ms_map
 		struct ms_range part = ms_range_common(map->range, image->object.span);
 
 		if (map->prot & MS_PROT_WRITE && part.begin < part.end &&
-		    ms_image_piece(image, part, arena, &data) && find_arena(&data, ret))
+		    ms_image_piece(image, part, arena, &data) && find_arena(layout, &data, ret))
 			return true;
 	}
 	return false;
 }
 
-static bool refers_to(const struct ms_piece *text, size_t at, struct ms_range to)
+/* The program's instructions, and how they refer to data. */
+struct code {
+	struct ms_piece text;
+	ms_addr table; /* on i386, where no instruction says where it is: to this; 0: not known */
+};
+
+static int32_t number_at(const struct ms_piece *text, size_t at)
 {
 	int32_t value;
 
 	memcpy(&value, text->bytes + at, sizeof(value));
+	return value;
+}
+
+enum { LEA = 2 };
+
+/*
+ * Whether the @bytes before an operand make the address that lies so far behind a register (8d, mod
+ * 2, no SIB). Others read and write there: so far lie members of structures, too.
+ */
+static bool is_lea(const unsigned char *bytes)
+{
+	return bytes[0] == 0x8d && (bytes[1] & 0xc0) == 0x80 && (bytes[1] & 7) != 4;
+}
+
+static bool refers_to(const struct code *code, size_t at, struct ms_range to)
+{
+	int32_t value = number_at(&code->text, at);
+
 	/* Relative to the next instruction, or absolute in a program at a fixed place. */
-	return ms_range_has(to, text->range.begin + at + 4 + (uint64_t)(int64_t)value) ||
-	       ms_range_has(to, (uint32_t)value);
+	if (ms_range_has(to, code->text.range.begin + at + 4 + (uint64_t)(int64_t)value) ||
+	    ms_range_has(to, (uint32_t)value))
+		return true;
+	return code->table && at >= LEA && is_lea(code->text.bytes + at - LEA) &&
+	       ms_range_has(to, (uint32_t)(code->table + (uint64_t)(int64_t)value));
+}
+
+/*
+ * What position-independent code of i386 adds to the address that a call returned to (e8, then 81
+ * /0 or 05) gives the program's table of addresses, always the same one: the one that most such
+ * places give.
+ */
+static ms_addr find_table(const struct ms_piece *text)
+{
+	enum { CALL = 5 };
+	size_t len = ms_range_len(text->range);
+	uint32_t best = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i + CALL + 6 <= len; i++) {
+		const unsigned char *add = text->bytes + i + CALL;
+		size_t operand = add[0] == 0x05 ? 1 : 2;
+		uint32_t table;
+
+		if (text->bytes[i] != 0xe8 ||
+		    !(add[0] == 0x05 || (add[0] == 0x81 && (add[1] & 0xf8) == 0xc0)))
+			continue;
+		table = (uint32_t)(text->range.begin + i + CALL) +
+		        (uint32_t)number_at(text, i + CALL + operand);
+		if (!n)
+			best = table;
+		n = table == best ? n + 1 : n - 1;
+	}
+	return best;
 }
 
 /* References to main_arena that are near each other. */
@@ -97,15 +175,16 @@ struct cluster {
 	size_t n;
 };
 
-static struct cluster largest_cluster(const struct ms_piece *text, struct ms_range to)
+static struct cluster largest_cluster(const struct code *code, struct ms_range to)
 {
+	const struct ms_piece *text = &code->text;
 	struct cluster best = { 0 };
 	struct cluster now = { 0 };
 
 	for (size_t i = 0; i + 4 <= ms_range_len(text->range); i++) {
 		ms_addr at = text->range.begin + i;
 
-		if (!refers_to(text, i, to))
+		if (!refers_to(code, i, to))
 			continue;
 		if (!now.n || at - now.range.end > MAX_GAP)
 			now = (struct cluster){ .range = { at, at } };
@@ -122,12 +201,14 @@ bool ms_static_code_find(const struct ms_image *image, const struct ms_mappings 
 {
 	struct ms_range main_arena;
 	struct cluster cluster;
-	struct ms_piece text;
+	struct code code = { 0 };
 
 	if (!find_arena_in_data(image, maps, arena, &main_arena) ||
-	    !ms_image_text(image, maps, arena, &text))
+	    !ms_image_text(image, maps, arena, &code.text))
 		return false;
-	cluster = largest_cluster(&text, main_arena);
+	if (image->object.word_bytes == 4)
+		code.table = find_table(&code.text);
+	cluster = largest_cluster(&code, main_arena);
 	if (cluster.n < LEAST_REFERENCES)
 		return false;
 	ret->begin = cluster.range.begin - MARGIN;

@@ -222,6 +222,7 @@ static bool take_threads(struct ms_core *core, struct ms_collection **ret)
 		return false;
 	frozen->pid = pid_of(&core->layout);
 	frozen->map_bytes = bytes;
+	frozen->arch = &ms_native_arch;
 	ms_vec_for_each (thread, &core->layout.threads) {
 		const struct ms_noted_registers noted = { thread->general, thread->general_bytes,
 			                                  thread->vectors, thread->vectors_bytes };

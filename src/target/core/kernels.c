@@ -99,8 +99,7 @@ static void ask(struct asking *a, const struct ms_core_cell *cell)
 		return;
 	}
 	if (object.dynamic)
-		dynamic = ms_dynamic_read(ms_source_reader(&a->core->base), object.dynamic,
-		                          object.bias);
+		dynamic = ms_dynamic_read(ms_source_reader(&a->core->base), &object);
 	if (dynamic.symbols && ms_dynamic_is_shared(&dynamic))
 		ask_dynamic(a, &dynamic);
 	else if (file->program && !object.has_interpreter)

@@ -33,7 +33,10 @@ struct ms_dump_process {
 	size_t auxv_bytes;
 };
 
-void ms_dump_look(pid_t pid, struct ms_dump_process *ret);
+/* Look it up. Returns MS_E_UNSUPPORTED, with advice, for a program of which no cores are written.
+ */
+ms_must_check enum ms_status ms_dump_look(pid_t pid, struct ms_dump_process *ret,
+                                          struct ms_error *err);
 
 /* Where a core goes, from its first byte to its last. */
 struct ms_dump_sink {

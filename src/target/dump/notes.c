@@ -10,6 +10,7 @@
 #include "target/arch/arch.h"
 #include "target/dump/dump.h"
 #include "target/proc.h"
+#include "target/target.h"
 
 enum { NOTE_ALIGN = 4 };
 
@@ -48,9 +49,18 @@ static void look_at_command(pid_t pid, struct elf_prpsinfo *info)
 		*end = ' ';
 }
 
-void ms_dump_look(pid_t pid, struct ms_dump_process *ret)
+static enum ms_status refuse(pid_t pid, const struct ms_arch *arch, struct ms_error *err)
+{
+	(void)ms_fail(err, MS_E_UNSUPPORTED, "process %d is a 32-bit process (%s)", pid,
+	              arch->title);
+	ms_advise(err, "memscan --pid %d scans it; gcore writes cores of such processes", pid);
+	return MS_E_UNSUPPORTED;
+}
+
+enum ms_status ms_dump_look(pid_t pid, struct ms_dump_process *ret, struct ms_error *err)
 {
 	pid_t living = ms_proc_living_thread(pid);
+	const struct ms_arch *arch = ms_target_arch(living);
 	char status[MS_PROC_STATUS_BYTES];
 	int fd = ms_proc_open(living, "auxv", O_RDONLY);
 	ssize_t n = fd < 0 ? 0 : read(fd, ret->auxv, sizeof(ret->auxv));
@@ -65,6 +75,7 @@ void ms_dump_look(pid_t pid, struct ms_dump_process *ret)
 	ret->info.pr_pid = pid;
 	look_at_stat(pid, &ret->info);
 	look_at_command(living, &ret->info);
+	return arch->note_registers ? MS_OK : refuse(pid, arch, err);
 }
 
 /* ---- notes ---- */

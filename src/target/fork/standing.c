@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A source that is a target which stands, read as if it were its own clone. */
+#include "target/arch/arch.h"
 #include "target/fork/read.h"
 #include "target/kernel_roots.h"
 #include "target/maps.h"
@@ -32,6 +33,7 @@ enum ms_status ms_standing_open(const struct ms_collection *standing, struct ms_
 
 	if (!f)
 		return ms_fork_no_memory(err);
+	f->base.abi = standing->arch->abi;
 	st = ms_target_open_mem(standing->live_tid, &f->mem_fd, err);
 	if (!st)
 		st = list_pages(f, standing->live_tid, warnings, err);

@@ -52,7 +52,7 @@ enum ms_status ms_freezer_init(struct ms_freezer *freezer, struct ms_collection 
 {
 	memset(freezer, 0, sizeof(*freezer));
 	freezer->shared = shared;
-	freezer->arch = &ms_native_arch;
+	freezer->arch = shared->arch;
 	freezer->seen = ms_arena_alloc(&freezer->arena, MAX_TIDS / 8);
 	freezer->list_buf = ms_arena_alloc(&freezer->arena, MS_PROC_LIST_BYTES);
 	if (!freezer->seen || !freezer->list_buf ||

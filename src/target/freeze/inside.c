@@ -71,9 +71,9 @@ bool ms_inside_leads_out(const struct ms_collection *code, ms_addr addr)
 	return is_code(code, addr) && !is_malloc(code, addr);
 }
 
-bool ms_inside_is_call(int64_t call)
+bool ms_inside_is_call(const struct ms_arch *arch, int64_t call)
 {
-	switch (call) {
+	switch (ms_arch_own_call(arch, call)) {
 	case SYS_brk:
 	case SYS_clock_gettime:
 	case SYS_futex:
@@ -114,7 +114,7 @@ static bool is_place_inside(const struct view *view, ms_addr pc, ms_addr sp, ms_
 	size_t n = 0;
 
 	if (ms_inside_wants_stack(view->frozen, pc))
-		n = ms_source_read(view->src, sp, stack, sizeof(stack)) / sizeof(stack[0]);
+		n = ms_source_words(view->src, sp, stack, MS_NEAR_WORDS);
 	if (!ms_inside_is(view->frozen, pc, stack, n, ret_at))
 		return false;
 	if (!*ret_at)
@@ -142,9 +142,9 @@ static bool is_interrupted_place_inside(const struct view *view, ms_addr pc, ms_
 static bool was_interrupted_inside(const struct view *view, const struct ms_frozen_thread *thread,
                                    ms_addr *ret_at)
 {
-	const struct ms_signal_mark *mark = &ms_native_arch.signal_mark;
+	const struct ms_signal_mark *mark = &view->frozen->arch->signal_mark;
 	uint64_t stack[HANDLER_WORDS];
-	size_t n = ms_source_read(view->src, thread->sp, stack, sizeof(stack)) / sizeof(stack[0]);
+	size_t n = ms_source_words(view->src, thread->sp, stack, HANDLER_WORDS);
 
 	for (size_t i = mark->sp; i < n; i++)
 		if (stack[i] == mark->word &&
@@ -158,14 +158,12 @@ static enum ms_in_malloc look_at(const struct view *view, const struct ms_frozen
                                  bool has_handlers, ms_addr *ret_at)
 {
 	const struct ms_cpu cpu = { .call = thread->call, .result = thread->result };
+	bool may_be = ms_inside_is_call(view->frozen->arch, thread->call);
 
 	/* Where malloc's code is not known, any thread that runs may be in it or its callees. */
 	if (!view->frozen->n_malloc_code)
-		return ms_inside_is_call(thread->call) && !ms_inside_is_waiting(&cpu)
-		               ? MS_MALLOC_WORKS
-		               : MS_MALLOC_OUT;
-	if (ms_inside_is_call(thread->call) &&
-	    is_place_inside(view, thread->pc, thread->sp, ret_at))
+		return may_be && !ms_inside_is_waiting(&cpu) ? MS_MALLOC_WORKS : MS_MALLOC_OUT;
+	if (may_be && is_place_inside(view, thread->pc, thread->sp, ret_at))
 		return ms_inside_is_waiting(&cpu) ? MS_MALLOC_WAITS : MS_MALLOC_WORKS;
 	if (has_handlers && was_interrupted_inside(view, thread, ret_at))
 		return MS_MALLOC_WORKS;
@@ -199,7 +197,7 @@ void ms_inside_mark(const struct ms_collection *frozen, struct ms_source *src)
 			                    .result = frozen->threads[i].result };
 		struct ms_thread *t = &src->threads.at[i];
 
-		t->runs = ms_inside_is_call(cpu.call) && !ms_inside_is_waiting(&cpu);
+		t->runs = ms_inside_is_call(frozen->arch, cpu.call) && !ms_inside_is_waiting(&cpu);
 		t->malloc_at = 0;
 		t->in_malloc =
 			(uint8_t)look_at(&view, &frozen->threads[i], handlers, &t->malloc_at);

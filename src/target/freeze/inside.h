@@ -33,7 +33,7 @@ bool ms_inside_wants_stack(const struct ms_collection *code, ms_addr pc);
 bool ms_inside_leads_out(const struct ms_collection *code, ms_addr addr);
 
 /* Whether malloc makes such a call; -1, none, is one. What is below another's frame is stale. */
-bool ms_inside_is_call(int64_t call);
+bool ms_inside_is_call(const struct ms_arch *arch, int64_t call);
 
 /*
  * Whether a thread sleeps, or slept until we came, in a call that it will make

@@ -133,28 +133,67 @@ static void shorten_ms(const struct ms_tracee *tracee, const struct ms_cpu *cpu,
 		(remaining(tracee, cpu, (uint64_t)timeout_ms * ms_ns, again) + ms_ns - 1) / ms_ns;
 }
 
-static void shorten_spec(const struct ms_freezer *freezer, const struct ms_tracee *tracee,
-                         const struct ms_cpu *cpu, uint8_t arg, struct ms_again *again)
-{
-	const struct ms_room_of thread = { tracee->tid, tracee->tid == freezer->shared->pid,
-		                           cpu->sp, cpu->tp };
-	const uint64_t second_ns = 1000 * ms_ns;
-	struct timespec timeout;
-	struct ms_range room;
-	uint64_t left_ns;
+/* A time-out as programs of 32 bits had it first. */
+struct spec32 {
+	int32_t seconds;
+	int32_t ns;
+};
 
-	if (!cpu->args[arg] || !ms_room_for_timeout(&freezer->places, &thread, &room) ||
-	    ms_room_read(tracee->tid, cpu->args[arg], &timeout, sizeof(timeout)) != sizeof(timeout))
+union spec {
+	struct timespec wide;
+	struct spec32 narrow;
+};
+
+static const uint64_t second_ns = 1000000000;
+
+/* False for one that the kernel refuses, or that lasts for ever. */
+static bool read_spec(const struct ms_freezer *freezer, enum ms_timeout how, const union spec *spec,
+                      uint64_t *ret_ns)
+{
+	int64_t seconds = spec->wide.tv_sec;
+	int64_t ns = spec->wide.tv_nsec;
+
+	if (how == MS_TIMEOUT_SPEC32) {
+		seconds = spec->narrow.seconds;
+		ns = spec->narrow.ns;
+	} else if (freezer->arch->abi.word_bytes < sizeof(spec->wide.tv_nsec)) {
+		ns = (uint32_t)ns; /* the rest is padding */
+	}
+	if (seconds < 0 || ns < 0 || (uint64_t)ns >= second_ns ||
+	    (uint64_t)seconds >= UINT64_MAX / second_ns)
+		return false;
+	*ret_ns = (uint64_t)seconds * second_ns + (uint64_t)ns;
+	return true;
+}
+
+static void write_spec(enum ms_timeout how, uint64_t left_ns, union spec *ret)
+{
+	if (how == MS_TIMEOUT_SPEC32)
+		ret->narrow = (struct spec32){ (int32_t)(left_ns / second_ns),
+			                       (int32_t)(left_ns % second_ns) };
+	else
+		ret->wide = (struct timespec){ (time_t)(left_ns / second_ns),
+			                       (long)(left_ns % second_ns) };
+}
+
+static void shorten_spec(const struct ms_freezer *freezer, const struct ms_tracee *tracee,
+                         const struct ms_cpu *cpu, struct ms_timed timed, struct ms_again *again)
+{
+	const struct ms_room_of thread = { &freezer->arch->abi, tracee->tid,
+		                           tracee->tid == freezer->shared->pid, cpu->sp, cpu->tp };
+	const size_t bytes =
+		timed.how == MS_TIMEOUT_SPEC32 ? sizeof(struct spec32) : sizeof(struct timespec);
+	union spec timeout;
+	struct ms_range room;
+	uint64_t timeout_ns;
+
+	if (!cpu->args[timed.arg] || !ms_room_for_timeout(&freezer->places, &thread, &room) ||
+	    ms_room_read(tracee->tid, cpu->args[timed.arg], &timeout, bytes) != bytes ||
+	    !read_spec(freezer, timed.how, &timeout, &timeout_ns))
 		return;
-	if (timeout.tv_sec < 0 || timeout.tv_nsec < 0 || (uint64_t)timeout.tv_nsec >= second_ns ||
-	    (uint64_t)timeout.tv_sec >= UINT64_MAX / second_ns)
-		return;
-	left_ns =
-		remaining(tracee, cpu,
-	                  (uint64_t)timeout.tv_sec * second_ns + (uint64_t)timeout.tv_nsec, again);
-	timeout = (struct timespec){ (time_t)(left_ns / second_ns), (long)(left_ns % second_ns) };
-	if (ms_room_write(tracee->tid, room.begin, &timeout, sizeof(timeout)) == sizeof(timeout))
-		*again = (struct ms_again){ true, arg, room.begin, again->mark };
+	write_spec(timed.how, remaining(tracee, cpu, timeout_ns, again), &timeout);
+	if (ms_room_write(tracee->tid, room.begin, &timeout, bytes) == bytes)
+		*again = (struct ms_again){ true, timed.arg, room.begin, again->mark };
 	else
 		again->mark = 0;
 }
@@ -201,7 +240,8 @@ static void give_back(const struct ms_freezer *freezer, const struct ms_tracee *
 		shorten_ms(tracee, cpu, timed.arg, &again);
 		break;
 	case MS_TIMEOUT_SPEC:
-		shorten_spec(freezer, tracee, cpu, timed.arg, &again);
+	case MS_TIMEOUT_SPEC32:
+		shorten_spec(freezer, tracee, cpu, timed, &again);
 		break;
 	case MS_TIMEOUT_RECEIVE:
 		over = is_over(freezer, tracee, cpu, SO_RCVTIMEO, &again);

@@ -107,6 +107,17 @@ static size_t read_target(pid_t tid, ms_addr addr, void *buf, size_t len)
 	return n > 0 ? (size_t)n : 0;
 }
 
+/* Read up to @n words of the target's, of which there is room for 64-bit ones. Returns how many. */
+static size_t read_words(const struct ms_freezer *freezer, pid_t tid, ms_addr addr, uint64_t *words,
+                         size_t n)
+{
+	const struct ms_abi *abi = &freezer->arch->abi;
+	size_t got = read_target(tid, addr, words, n * abi->word_bytes) / abi->word_bytes;
+
+	ms_abi_spread(abi, words, got);
+	return got;
+}
+
 /* Where the thread is: inside malloc, and whether it waits there. */
 static bool is_inside(const struct ms_freezer *freezer, const struct ms_tracee *tracee,
                       struct ms_cpu *cpu, ms_addr *ret_back)
@@ -118,7 +129,7 @@ static bool is_inside(const struct ms_freezer *freezer, const struct ms_tracee *
 	if (!ms_tracee_look(freezer, tracee, cpu))
 		return false;
 	if (ms_inside_wants_stack(code, cpu->pc))
-		n = read_target(tracee->tid, cpu->sp, stack, sizeof(stack)) / sizeof(stack[0]);
+		n = read_words(freezer, tracee->tid, cpu->sp, stack, MS_NEAR_WORDS);
 	return ms_inside_is(code, cpu->pc, stack, n, ret_back);
 }
 
@@ -311,7 +322,7 @@ static bool leads_out(const struct roll *roll, ms_addr addr)
 static size_t find_ways_out(const struct roll *roll, ms_addr sp, ms_addr ways[MAX_WAYS_OUT])
 {
 	uint64_t stack[FAR_WORDS];
-	size_t words = read_target(roll->tracee->tid, sp, stack, sizeof(stack)) / sizeof(stack[0]);
+	size_t words = read_words(roll->freezer, roll->tracee->tid, sp, stack, FAR_WORDS);
 	size_t n = 0;
 
 	for (size_t i = 0; i < words && n < MAX_WAYS_OUT; i++)
@@ -440,7 +451,7 @@ bool ms_roll_is_thread_inside(const struct ms_freezer *freezer, const struct ms_
 
 	/* A thread that waits is mostly recognized by the registers alone. */
 	return tracee->state == MS_TRACEE_STOPPED && ms_tracee_look(freezer, tracee, &cpu) &&
-	       ms_inside_is_call(cpu.call) && !ms_inside_is_waiting(&cpu) &&
+	       ms_inside_is_call(freezer->arch, cpu.call) && !ms_inside_is_waiting(&cpu) &&
 	       is_inside(freezer, tracee, &cpu, &back);
 }
 

@@ -271,7 +271,8 @@ static enum ms_status fill(struct ms_copy *copy, const struct ms_collection *fro
 	return MS_OK;
 }
 
-static struct ms_copy *new_copy(struct ms_arena *arena, struct ms_error *err)
+static struct ms_copy *new_copy(const struct ms_arch *arch, struct ms_arena *arena,
+                                struct ms_error *err)
 {
 	struct ms_copy *copy = ms_arena_alloc(arena, sizeof(*copy));
 
@@ -280,7 +281,7 @@ static struct ms_copy *new_copy(struct ms_arena *arena, struct ms_error *err)
 		return NULL;
 	}
 	copy->base.ops = &copy_ops;
-	copy->base.abi = ms_native_arch.abi;
+	copy->base.abi = arch->abi;
 	copy->pages.maps = &copy->base.mappings;
 	copy->mem_fd = -1;
 	copy->arena = arena;
@@ -290,8 +291,8 @@ static struct ms_copy *new_copy(struct ms_arena *arena, struct ms_error *err)
 enum ms_status ms_copy_prepare(pid_t pid, uint64_t most_bytes, struct ms_arena *arena,
                                struct ms_source **ret, struct ms_error *err)
 {
-	struct ms_copy *copy = new_copy(arena, err);
 	pid_t living = ms_proc_thread_of(pid);
+	struct ms_copy *copy = new_copy(ms_target_arch(living), arena, err);
 	struct ms_notes unused = { 0 };
 	enum ms_status st;
 
@@ -329,7 +330,7 @@ enum ms_status ms_copy_fill(struct ms_source *prepared, const struct ms_collecti
 enum ms_status ms_copy_open(const struct ms_collection *frozen, struct ms_arena *arena,
                             struct ms_notes *warnings, struct ms_source **ret, struct ms_error *err)
 {
-	struct ms_copy *copy = new_copy(arena, err);
+	struct ms_copy *copy = new_copy(frozen->arch, arena, err);
 	enum ms_status st;
 
 	if (!copy)

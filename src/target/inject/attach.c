@@ -270,6 +270,11 @@ static enum ms_status look_up(struct ms_attaching *a, int flags, struct ms_attac
 		(struct ms_patch){ .pid = a->call->pid, .mem_fd = -1, .functions = a->functions };
 	if (strcmp(ms_native_arch.name, "x86_64") != 0)
 		return ms_fail(err, MS_E_UNSUPPORTED, "attach is known for x86-64 alone");
+	st = ms_target_check_native(a->call->pid, "attach has code for 64-bit ones only", err);
+	if (st) {
+		ms_advise(err, "scan it without stacks: memscan --pid %d", a->call->pid);
+		return st;
+	}
 	st = open_memory(a, flags, err);
 	if (!st)
 		st = find_all(a, ret, err);

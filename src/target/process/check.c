@@ -4,7 +4,6 @@
  * PTRACE_SEIZE is final; what is asked here is asked again there, but a refusal
  * that names the reason and the remedy is worth a few reads of /proc.
  */
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,7 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "target/arch/arch.h"
 #include "target/proc.h"
 #include "target/target.h"
 
@@ -178,43 +176,6 @@ enum ms_status ms_target_explain_denied(pid_t pid, struct ms_error *err)
 	return st;
 }
 
-/* The ELF header of the program that @tid runs; false when it may not be read. */
-static bool program_header(pid_t tid, Elf64_Ehdr *ret)
-{
-	int fd = ms_proc_open(tid, "exe", O_RDONLY);
-	ssize_t n;
-
-	if (fd < 0)
-		return false;
-	n = read(fd, ret, sizeof(*ret));
-	(void)close(fd);
-	return n == (ssize_t)sizeof(*ret) && !memcmp(ret->e_ident, ELFMAG, SELFMAG);
-}
-
-static enum ms_status check_machine(pid_t pid, pid_t tid, struct ms_error *err)
-{
-	enum ms_status st = MS_OK;
-	Elf64_Ehdr head;
-
-	if (!program_header(tid, &head))
-		return MS_OK;
-	if (head.e_ident[EI_CLASS] != ELFCLASS64) {
-		st = ms_fail(err, MS_E_UNSUPPORTED, "process %d is a 32-bit process", pid);
-		ms_advise(err, "this memscan reads 64-bit processes only");
-	} else if (head.e_machine != ms_native_arch.elf_machine) {
-		st = ms_fail(err, MS_E_UNSUPPORTED,
-		             "process %d runs a program for another machine (ELF machine %u)", pid,
-		             head.e_machine);
-		ms_advise(err, "this memscan reads %s processes only", ms_native_arch.title);
-	}
-	return st;
-}
-
-enum ms_status ms_target_check_machine(pid_t pid, struct ms_error *err)
-{
-	return check_machine(pid, ms_proc_living_thread(pid), err);
-}
-
 static enum ms_status check_alive(pid_t pid, pid_t living, struct ms_error *err)
 {
 	struct ms_proc_stat stat;
@@ -276,7 +237,7 @@ enum ms_status ms_target_check(pid_t id, pid_t *ret_pid, struct ms_error *err)
 	st = check_access(pid, status, err);
 	if (st)
 		return st;
-	st = check_machine(pid, living, err);
+	st = ms_target_check_machine(pid, err);
 	if (st)
 		return st;
 	*ret_pid = pid;

@@ -49,14 +49,15 @@ void ms_target_facts(pid_t pid, struct ms_target_facts *target, struct ms_host_f
 {
 	char status[MS_PROC_STATUS_BYTES];
 	pid_t living = ms_proc_living_thread(pid);
+	const struct ms_arch *arch = ms_target_arch(living);
 	ssize_t n;
 
 	memset(target, 0, sizeof(*target));
 	memset(host, 0, sizeof(*host));
 	host_facts(host);
 	target->pid = pid;
-	target->word_size = ms_native_arch.abi.word_bytes;
-	(void)snprintf(target->arch, sizeof(target->arch), "%s", ms_native_arch.name);
+	target->word_size = arch->abi.word_bytes;
+	(void)snprintf(target->arch, sizeof(target->arch), "%s", arch->name);
 	(void)ms_proc_read(pid, "status", status, sizeof(status));
 	target->threads = (uint32_t)ms_proc_field(status, "Threads", 10);
 	target->start_time = start_time(pid);

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "target/arch/arch.h"
 #include "target/maps.h"
 #include "target/proc.h"
 #include "target/target.h"
@@ -164,10 +165,15 @@ enum ms_status ms_fork_check_huge_pages(pid_t pid, struct ms_error *err)
 enum ms_status ms_fork_check(pid_t pid, uint64_t *ret_least, struct ms_error *err)
 {
 	char status[MS_PROC_STATUS_BYTES];
+	const struct ms_arch *arch = ms_target_arch(ms_proc_thread_of(pid));
 	uint64_t room = ms_fork_room(pid);
 	uint64_t bytes;
 
 	(void)ms_proc_read(pid, "status", status, sizeof(status));
+	if (!arch->calls)
+		return ms_fail(err, MS_E_UNSUPPORTED,
+		               "it runs a program for %s, and how to clone that is not known",
+		               arch->title);
 	if (is_init(status))
 		return ms_fail(err, MS_E_UNSUPPORTED,
 		               "it is the init of its pid namespace, and would see the clone end");

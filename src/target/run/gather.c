@@ -21,6 +21,7 @@
 #include "target/freeze/freeze.h"
 #include "target/proc.h"
 #include "target/run/tasks.h"
+#include "target/target.h"
 
 static const uint64_t ASLEEP_NS = 10000000;      /* in state D for so long: stays there */
 static const uint64_t PATIENCE_NS = 5000000000U; /* with a thread that does not come */
@@ -101,7 +102,7 @@ static void note_thread(const struct ms_run *run, pid_t tid, struct ms_freezer *
 {
 	struct ms_task *task = ms_task_find(run, tid);
 	bool stands = task && task->state == MS_TASK_STANDING;
-	long call;
+	int64_t call;
 
 	if ((task && task->state == MS_TASK_ENDING) || (!stands && is_nobody(tid)))
 		return;
@@ -109,7 +110,7 @@ static void note_thread(const struct ms_run *run, pid_t tid, struct ms_freezer *
 		note_tracee(everyone, tid, stands ? task : NULL);
 	if (stands)
 		return;
-	call = call_of(tid);
+	call = ms_arch_own_call(ms_target_arch(tid), call_of(tid));
 	roll->n_missing++;
 	roll->n_asleep += ms_proc_state(tid) == 'D';
 	roll->in_exec |= call == SYS_execve || call == SYS_execveat;
@@ -134,19 +135,21 @@ static bool call_roll(const struct ms_run *run, const struct ms_process *process
 
 bool ms_task_ends_process(const struct ms_run *run, const struct ms_task *task)
 {
+	const struct ms_arch *arch = ms_target_arch(task->tid);
 	struct roll_call roll;
 	struct ms_cpu cpu;
 
-	if (!ms_native_arch.look(task->tid, &cpu))
+	if (!arch->look(task->tid, &cpu))
 		return false;
-	if (cpu.call != SYS_exit || !call_roll(run, task->process, NULL, &roll))
+	if (ms_arch_own_call(arch, cpu.call) != SYS_exit ||
+	    !call_roll(run, task->process, NULL, &roll))
 		return true;
 	/*
 	 * exit(2) ends the thread alone; the roll counts @task as well. For another's exec
 	 * it may have been killed out of its stop since, and be no more: then its
 	 * registers cannot be read again, and the roll means nothing.
 	 */
-	return roll.n_missing <= 1 && ms_native_arch.look(task->tid, &cpu);
+	return roll.n_missing <= 1 && arch->look(task->tid, &cpu);
 }
 
 /* ---- to stand ---- */
@@ -219,7 +222,7 @@ void ms_gather_spoil(struct ms_run *run, struct ms_process *process)
 static enum ms_status capture(const struct ms_run *run, struct ms_process *process,
                               struct ms_collection *shared, struct ms_error *err)
 {
-	struct ms_freezer freezer = { .shared = shared, .arch = &ms_native_arch };
+	struct ms_freezer freezer = { .shared = shared, .arch = shared->arch };
 	struct roll_call roll;
 	enum ms_status st;
 

@@ -110,7 +110,7 @@ static void check_source(bool no_view)
 	links.n = links.n < 4 ? links.n : 4;
 	ms_vec_for_each (link, &links) {
 		const struct ms_reader from = ms_peek_reader(&peek);
-		struct ms_dynamic dynamic = ms_dynamic_read(from, link->dynamic, link->bias);
+		struct ms_dynamic dynamic = ms_dynamic_read_at(from, link->dynamic, link->bias, 8);
 
 		at = ms_dynamic_function(from, &dynamic, "malloc");
 		require(at == BASE + CODE + 0x20 || !is_drawn(image, BYTES), "malloc is found");

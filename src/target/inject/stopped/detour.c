@@ -57,8 +57,8 @@ static bool is_fit(const struct ms_detour *detour, size_t i, enum ms_standing st
 	    !ms_tracee_look(freezer, tracee, &cpu) || standing != standing_of(&cpu))
 		return false;
 
-	const struct ms_room_of thread = { tracee->tid, tracee->tid == freezer->shared->pid, cpu.sp,
-		                           cpu.tp };
+	const struct ms_room_of thread = { &freezer->arch->abi, tracee->tid,
+		                           tracee->tid == freezer->shared->pid, cpu.sp, cpu.tp };
 
 	return ms_room_for_calls(&freezer->places, &thread, BLOCK_BYTES, ret) &&
 	       (standing != MS_STANDS_AT_WORK || !ms_fit_is_in_sequence(tracee->tid));

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of i386 under the 64-bit memscan: the scenarios, and what must not happen to a target.
+
+They are copied, for how to clone one is not known; the rest of the report is that of any other.
+"""
+
+import json
+
+import pytest
+
+import support
+import test_blocked
+import test_spin
+import test_targets
+import test_timed
+from support import COULD_NOT_SCAN, GLIBC, HOST, Process, Target, check_scanned, compile_target, scan
+
+PROGRAMS = test_targets.PROGRAMS
+# glibc has strerrorname_np() since 2.32; where it is missing it only words a failure
+NAMELESS = {"bullseye": ["-Dstrerrorname_np=strerror"]}
+NOT_CLONED = "the memory was copied, not cloned: it runs a program for i386"
+
+
+def program(name, suite=HOST, variant="i386", flags=()):
+    return support.skip_without_32_bit(compile_target(name, suite, variant, flags=flags))
+
+
+# What is no scenario of 32 bits.
+LEFT_OUT = {
+    "sparse": "more address space than there is",
+    "terabytes": "more address space than there is",
+    "signal_stacks_given_up": "threads are not asked for their signal stacks: what may be one is possible",
+}
+# Any number may be an address, and constants of the C library (random()'s, what the processor can do)
+# are in blocks so large or so many in each run.
+BY_CHANCE = {"big": 1, "split_mappings": 2, "many_heaps": 3, "many_threads": 30, "sizes": 3}
+
+
+def scenarios(name, variant):
+    try:
+        return [scenario for scenario in support.scenarios(name, variant) if scenario not in LEFT_OUT]
+    except OSError:
+        return []
+
+
+# Linked by this ld, threads of a static program do not start with sid's C library.
+WAYS = [(suite, variant) for suite in GLIBC for variant in support.I386_VARIANTS
+        if (suite, variant) != ("sid", "i386-static")]
+EVERY = [(suite, variant, name, scenario)
+         for suite, variant in WAYS for name in PROGRAMS for scenario in scenarios(name, variant)]
+
+
+def start(suite, variant, name, scenario):
+    env = {"HOLDER_LIBRARY": str(support.holder_library("-m32"))}
+    if scenario in test_targets.ENVIRONMENT:
+        env["GLIBC_TUNABLES"] = test_targets.ENVIRONMENT[scenario]
+    return Target([compile_target(name, suite, variant), scenario], env)
+
+
+def check_target(target, by_chance):
+    report = check_scanned(scan(target.scan_pid, "--no-fold"))
+    assert (report["target"]["arch"], report["target"]["word_size"]) == ("i386", 4)
+    assert report["scan"]["source"] == "copy"
+    support.check_unfolded(report)
+    support.check_truth(report, target, held=by_chance)
+    test_targets.check_kinds(report, target)
+    test_targets.check_mappings(report, target)
+    folded = check_scanned(scan(target.scan_pid))
+    support.check_folded(folded)
+    assert test_targets.lost(folded) == test_targets.lost(report), "scanned twice, different totals"
+    if target.blocks("possible", "interior"):
+        test_targets.check_possible(target)
+    if target.blocks("unaligned"):
+        report = check_scanned(scan(target.scan_pid, "--no-fold", "--unaligned"))
+        support.check_truth(report, target, unaligned=True)
+    support.check_untouched(target.scan_pid)
+
+
+@pytest.mark.spread
+@pytest.mark.parametrize("suite,variant,name,scenario", EVERY,
+                         ids=["-".join(parts[:2]) + ":" + "/".join(parts[2:]) for parts in EVERY])
+def test_tells_exactly_the_lost_blocks(suite, variant, name, scenario):
+    # Any number of 32 bits may be an address by chance; not three times.
+    for left in (2, 1, 0):
+        with start(suite, variant, name, scenario) as target:
+            try:
+                check_target(target, BY_CHANCE.get(scenario, 0))
+                assert target.finish() == 0
+                return
+            except AssertionError:
+                if not left:
+                    raise
+
+
+# ---- a target is not harmed ----
+
+@pytest.mark.parametrize("suite,variant", [(HOST, "i386"), (HOST, "i386-static"), ("bullseye", "i386"), ("sid", "i386")])
+def test_no_sleeping_call_sees_eintr(suite, variant, notes):
+    scans = test_blocked.SCANS if suite == HOST else max(10, test_blocked.SCANS // 10)
+    blocked = program("blocked", suite, variant, NAMELESS.get(suite, ()))
+    test_blocked.check_no_call_returns(notes, f"{suite} {variant}", blocked, scans)
+
+
+def test_signals_in_flight_arrive():
+    test_blocked.check_signals_arrive(program("signals"))
+
+
+@pytest.mark.alone
+def test_every_call_ends_in_time(notes):
+    """But those of sockets, which a 32-bit program begins anew with each scan: here that ends them late."""
+    seconds = 1.6 * test_timed.ASKED_MS / 1000
+    with Process([program("timed"), test_timed.ASKED_MS]) as timed:
+        assert timed.line() == "READY"
+        test_timed.scan_until_over([(timed, ())], 0.2)
+        took = test_timed.outcome(timed)
+    notes.append("timed i386: " + ", ".join(f"{name} {ms}" for name, (ms, _) in took.items()))
+    test_timed.check(took, test_timed.LATE_MS, 1000 * (seconds + 1), 2 * test_timed.LATE_MS)
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("variant", support.I386_VARIANTS)
+@pytest.mark.parametrize("threads,size", [(1, 10_000), (4, 400)])
+def test_nothing_live_is_told_under_allocation(variant, threads, size, notes):
+    test_spin.check_spin(notes, f"{variant}, {threads} threads, up to {size} bytes", program("spin", HOST, variant),
+                         threads, size, test_spin.SCANS)
+
+
+# ---- what is refused, and said ----
+
+def test_it_is_copied_and_says_so():
+    with Process([support.compile_32_bit()]) as target:
+        assert target.line() == "READY"
+        for args in ((), ("--snapshot", "auto")):
+            report = check_scanned(scan(target.pid, *args))
+            assert report["scan"]["source"] == "copy"
+            assert sum(NOT_CLONED in warning for warning in report["warnings"]) == 1, report["warnings"]
+        report = support.scan_as_asked(target.pid, "--snapshot", "copy")
+        assert not any("cloned" in warning for warning in report["warnings"])
+        done = scan(target.pid, "--snapshot", "fork")
+        assert done.status == COULD_NOT_SCAN, str(done)
+        assert "cannot be cloned" in done.stderr and "--snapshot copy" in done.stderr, str(done)
+        support.check_untouched(target.pid)
+        assert target.finish() == 0
+
+
+@pytest.mark.parametrize("command", ["attach", "detach", "stacks"])
+def test_commands_for_64_bit_programs_refuse(command):
+    with Process([support.compile_32_bit()]) as target:
+        assert target.line() == "READY"
+        done = support.memscan(command, target.pid)
+        assert done.status == COULD_NOT_SCAN and "32-bit process (i386)" in done.stderr, str(done)
+        assert len(done.stderr.splitlines()) == 2, str(done)
+        support.check_untouched(target.pid)
+        assert target.finish() == 0
+
+
+def test_a_program_is_scanned_at_its_end():
+    program = support.compile_32_bit()
+    report = support.memscan("run", "-q", "--json", "-o", "/dev/stderr", "--", program)
+    assert report.status == 0, str(report)
+    told = json.loads(report.stderr)
+    assert told["target"]["arch"] == "i386" and told["totals"]["leaked_allocations"] > 0, told
