@@ -17,6 +17,12 @@
 #include "target/collection.h"
 
 /*
+ * Refuse where /proc is not what the kernel's calls go by: not mounted, or that of another
+ * pid namespace than ours, in which a number is another process.
+ */
+ms_must_check enum ms_status ms_target_check_proc(struct ms_error *err);
+
+/*
  * Look at @id without touching it and refuse what cannot be scanned, with advice:
  * no such process, a kernel thread, ourselves, a zombie (a zombie leader with
  * living threads is fine), traced already (the tracer's pid and name), another
@@ -40,9 +46,34 @@ ms_must_check enum ms_status ms_target_open_mem(pid_t tid, int *ret, struct ms_e
 ms_must_check enum ms_status ms_target_find_by_name(const char *name, pid_t *ret_pid,
                                                     struct ms_error *err);
 
-/* The process that is to be looked at: the one of @name, else the one that @id is a thread of. */
-ms_must_check enum ms_status ms_target_choose(const char *name, pid_t id, pid_t *ret_pid,
-                                              struct ms_error *err);
+/* What is said of the process that is to be looked at. */
+struct ms_choice {
+	const char *name; /* NULL: it is chosen by the id */
+	pid_t id;         /* of any of its threads */
+	const char *ns;   /* where it has that id: a process in that pid namespace, or its file;
+	                     NULL: in ours */
+};
+
+struct ms_chosen {
+	pid_t pid;
+	pid_t ns_pid; /* the process in the namespace that was given; 0: none was */
+};
+
+/*
+ * Find what has the number @id in a pid namespace: that of a process, when @ns is a number, or
+ * of a file (/proc/PID/ns/pid, or where that is mounted).
+ *
+ * @ret: the pid is that of a thread
+ *
+ * Returns MS_E_GONE, MS_E_DENIED, MS_E_UNSUPPORTED when it is none, MS_E_SYS; with advice.
+ */
+ms_must_check enum ms_status ms_target_find_in_namespace(const char *ns, pid_t id,
+                                                         struct ms_chosen *ret,
+                                                         struct ms_error *err);
+
+/* Find that process, and look whether it can be scanned, as ms_target_check() does. */
+ms_must_check enum ms_status ms_target_choose(const struct ms_choice *choice,
+                                              struct ms_chosen *ret, struct ms_error *err);
 
 /* What /proc says of @pid and of this host; fields that cannot be read stay empty. */
 void ms_target_facts(pid_t pid, struct ms_target_facts *target, struct ms_host_facts *host);

@@ -44,6 +44,12 @@ static bool take_name(void *to, const char *arg, struct ms_error *err)
 	return true;
 }
 
+static bool take_namespace(void *to, const char *arg, struct ms_error *err)
+{
+	((struct ms_options *)to)->ns = arg;
+	return ms_args_namespace(arg, err);
+}
+
 static bool take_limit(void *to, const char *arg, struct ms_error *err)
 {
 	struct ms_options *options = to;
@@ -293,6 +299,8 @@ static const char *const not_in_run[] = {
 static const struct ms_option rows[] = {
 	{ 'p', "pid", "N", "the process; any of its threads' ids works", .take = take_pid,
 	  .use = USE_SCAN },
+	{ 0, "ns", "PID|FILE", "N of --pid is that of a pid namespace: of process PID, or FILE's",
+	  .take = take_namespace, .use = USE_SCAN },
 	{ 'n', "name", "NAME", "choose the process by name; there must be exactly one",
 	  .take = take_name, .use = USE_SCAN },
 	{ 'l', "limit", "N|all", "leaks to list; totals always count all (default 100)",
@@ -436,7 +444,7 @@ static bool is_for_answer(const struct ms_option *row)
 	static const char *const names[] = {
 		"pid",   "name", "unaligned", "debug-dir",         "debuginfod", "snapshot",
 		"jobs",  "json", "output",    "timeout",           "quiet",      "verbose",
-		"color", "help", "version",   "strict-containers",
+		"color", "help", "version",   "strict-containers", "ns",
 	};
 
 	if (row->use > USE_LIVE)
@@ -610,6 +618,9 @@ static bool check_chosen(const struct ms_options *options, const char *choose, s
 		return ms_args_wrong(err, choose, "no process was given");
 	if (options->id && options->name)
 		return ms_args_wrong(err, choose, "--pid and --name exclude each other");
+	if (options->ns && options->name)
+		return ms_args_wrong(err, "give the number that it has there, by --pid N",
+		                     "--ns and --name exclude each other");
 	return true;
 }
 

@@ -24,6 +24,7 @@ enum ms_scan_use { MS_USE_SCAN, MS_USE_RUN, MS_USE_WHY, MS_USE_RETAINED, MS_USE_
 struct ms_options {
 	enum ms_request request;
 	pid_t id;         /* of a process or one of its threads; 0 when chosen by name */
+	const char *ns;   /* where it has that id, as --ns has it; NULL: where memscan runs */
 	const char *name; /* NULL when chosen by id; borrowed, as all strings here, from argv */
 	struct ms_scan_options scan;
 	const struct ms_writer *writer;

@@ -114,10 +114,10 @@ uint64_t ms_fork_room(pid_t pid)
 
 static bool is_init(const char *status)
 {
-	const char *ids = strstr(status, "\nNSpid:");
-	size_t len = ids ? strcspn(ids + 1, "\n") + 1 : 0;
+	pid_t ids[MS_PROC_NAMESPACES];
+	size_t n = ms_proc_ns_ids(status, "NSpid", ids);
 
-	return len > 2 && ids[len - 1] == '1' && ids[len - 2] == '\t';
+	return n && ids[n - 1] == 1;
 }
 
 /* Whether one of @huge is memory that a fork shares until it is written to. */
