@@ -40,7 +40,7 @@ def compile_inside(name, suite, *flags, compiler="gcc"):
 
 
 class Container(Target):
-    """A program in a container; @how: "init", it is process 1 there, or "child", of that.
+    """A program in a container, whose files are the suite's, or all that are here; @how: "init", it is process 1 there, or "child", of that.
 
     @pid is that of the one that waits for it; @scan_pid the program's, as it is seen from here.
     """
@@ -49,10 +49,11 @@ class Container(Target):
                  env=None):
         can_have(*namespaces)
         lower = "/" if suite is None else support.suite_root(suite)
-        files = ":".join(f"{source}={where}" for source, where in [(program, place), *copies])
-        self.inside = place
+        place = program if suite is None else place
+        files = ":".join(f"{source}={where}" for source, where in [(program, place), *copies] if suite)
+        self.inside, self.suite = str(place), suite
         super().__init__(["unshare", *[f"--{one}" for one in namespaces], "--fork", "/usr/bin/python3", "-I", STARTER,
-                          folder, lower, files, how, place, *args], env)
+                          folder, lower, files, how, place, *map(str, args)], env)
 
     def read_facts(self, seconds):
         super().read_facts(seconds)

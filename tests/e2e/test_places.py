@@ -1,22 +1,57 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Targets elsewhere: in containers, in other namespaces, of programs whose file is not where it was."""
+"""Targets elsewhere: in containers, in other namespaces, of programs whose file is not where it was.
+
+PLACES_KILLS is how often memscan is killed while it scans process 1 of a container.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
 
 import pytest
 
 import support
-from containers import NAMESPACES, ROOT_ONLY, Container, compile_inside
-from support import GLIBC, HOST, check_scanned, scan
+from containers import NAMESPACES, NOBODY, ONLY_PTRACE, ROOT_ONLY, Container, can_have, compile_inside
+from support import (COULD_NOT_SCAN, GLIBC, HOST, MEMSCAN, USAGE, Process, Target, check_scanned, compile_target, memscan,
+                     scan)
+from test_hostile import scan_and_kill
+from test_leak_names import build_id, split
+from test_stacks import FRAME
 
 pytestmark = ROOT_ONLY
 
+KILLS = int(os.environ.get("PLACES_KILLS") or 12)
 OTHERS = [suite for suite in GLIBC if suite != HOST]
 ALL = {"root": NAMESPACES, "user": (*NAMESPACES, "user", "map-root-user")}
+LOSES = [line.rstrip() for line in (support.TARGETS / "loses.c").read_text().split("\n")]
+
+
+def line_of(text):
+    return LOSES.index(text) + 1
+
+
+def check_refused(done, first, second, status=COULD_NOT_SCAN):
+    assert done.status == status and not done.stdout, str(done)
+    lines = done.stderr.strip().split("\n")
+    assert len(lines) == 2 and first in lines[0] and second in lines[1], str(done)
+
+
+def run(*argv, **more):
+    """Any command with memscan in it."""
+    more.setdefault("stdin", subprocess.DEVNULL)
+    done = subprocess.run([str(word) for word in argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          timeout=30, **more)
+    return support.Scan(done.returncode, done.stdout, done.stderr, 0)
 
 
 @pytest.fixture(params=OTHERS)
 def suite(request):
     return request.param
 
+
+# ---- containers, from outside ----
 
 @pytest.mark.parametrize("how", ["init", "child"])
 @pytest.mark.parametrize("namespaces", ALL)
@@ -32,3 +67,307 @@ def test_a_container(folder, suite, namespaces, how):
             assert report["target"]["exe"] == target.inside
         support.check_untouched(target.scan_pid)
         target.ends()
+
+
+def test_a_plain_process_has_one_number():
+    with Target([compile_target("leaks"), "among_freed"]) as target:
+        assert "ns_pid" not in check_scanned(scan(target.pid))["target"]
+
+
+@pytest.fixture
+def losing(folder, suite):
+    """Attached from outside, it has lost a block of 100,000 bytes; a file of its name is here, too, and another one."""
+    decoy = shutil.copy("/bin/true", pathlib.Path(folder) / "app")
+    with Container(folder, suite, compile_inside("loses.c", suite), place=decoy) as target:
+        done = memscan("attach", "--sample", 1, "--ns", target.scan_pid, "--pid", 1)
+        assert done.status == 0, str(done)
+        assert target.ask("100000\n") == "done"
+        yield target
+        assert memscan("detach", target.scan_pid).status == 0
+        target.ends()
+
+
+def check_places(frames):
+    """The calls of loses.c, with their lines."""
+    mine = {frame["function"]: frame for frame in frames if frame.get("file", "").endswith("loses.c")}
+    assert mine["lose"]["line"] == line_of("\tvoid *volatile p = fresh(size);"), frames
+    assert mine["main"]["line"] in (line_of("\t\t\tlose((size_t)atoi(line));"), line_of("\t\tfence = fresh(8);")), frames
+
+
+def test_names_in_a_container(losing):
+    """Of the program that is there, and not of what has its name here; by each command, by either number."""
+    pid = losing.scan_pid
+    report = check_scanned(scan(1, "--ns", pid))
+    leak, = [leak for leak in report["leaks"] if leak["size"] >= 100000]
+    check_places(leak["backtrace"])
+    live = memscan("live", "--ns", f"/proc/{pid}/ns/pid", "--pid", 1)
+    assert live.status == 0 and f"process {pid} " in live.stdout and "in its pid namespace: process 1\n" in live.stdout
+    assert re.search(r"\(main\+\d+\) loses\.c:\d+", live.stdout), live.stdout
+    why = memscan("why", "--ns", pid, "--pid", 1, "--json", leak["address"])
+    answer = support.read_answer(why.stdout)
+    assert answer["target"] == {"pid": pid, "ns_pid": 1, "exe": losing.inside}
+    held = memscan("retained", "--ns", pid, "1")
+    assert "fence in app" in held.stdout, held.stdout
+    assert "app" in memscan("--ns", pid, 1).stdout
+    done = memscan("stacks", "--ns", pid, 1)
+    frames = [match for line in done.stdout.split("\n") if (match := FRAME.match(line))]
+    main, = [frame for frame in frames if frame[5] == "main"]
+    assert main[3] == losing.inside and main[8] == "loses.c", done.stdout
+    assert main[7] == build_id(compile_inside("loses.c", losing.suite)), done.stdout
+
+
+def test_a_debug_file_in_a_container(folder, tmp_path):
+    suite = OTHERS[0]
+    program = shutil.copy(compile_inside("loses.c", suite), tmp_path)
+    identity = build_id(program)
+    debug = split(pathlib.Path(program))
+    place = f"/usr/lib/debug/.build-id/{identity[:2]}/{identity[2:]}.debug"
+    with Container(folder, suite, program, copies=[(debug, place)]) as target:
+        done = memscan("stacks", target.scan_pid)
+        assert re.search(r"\(main\+\d+\).* at loses\.c:\d+", done.stdout), done.stdout
+        target.ends()
+
+
+# ---- the number in a namespace ----
+
+@pytest.fixture(scope="module")
+def inside():
+    """A program of this machine in a container with this machine's files; its threads' numbers differ from here's."""
+    can_have(*NAMESPACES)
+    with support.tempfile.TemporaryDirectory(prefix="memscan-e2e-") as folder:
+        with Container(folder, None, compile_target("leaks"), "threads_stay", how="child") as target:
+            yield target
+            target.ends()
+
+
+def test_a_thread_by_its_number_there(inside):
+    thread = [int(tid) for tid in support.threads_of(inside.scan_pid) if int(tid) != inside.scan_pid][0]
+    text = pathlib.Path(f"/proc/{inside.scan_pid}/task/{thread}/status").read_text()
+    number = int(re.search(r"NSpid:.*\t(\d+)\n", text)[1])
+    assert number != inside.inner_pid
+    target = check_scanned(scan(number, "--ns", inside.init))["target"]
+    assert (target["pid"], target["ns_pid"]) == (inside.scan_pid, inside.inner_pid)
+
+
+def test_a_namespace_that_is_mounted_somewhere(inside, tmp_path):
+    place = tmp_path / "ns"
+    place.touch()
+    subprocess.run(["mount", "--bind", f"/proc/{inside.scan_pid}/ns/pid", place], check=True)
+    try:
+        target = check_scanned(scan(inside.inner_pid, "--ns", place))["target"]
+        assert target["pid"] == inside.scan_pid
+        # from beside it none of its processes is seen
+        done = run("unshare", "--pid", "--fork", "--mount", "--mount-proc", MEMSCAN, "--ns", place, "--pid", 1)
+        check_refused(done, "not within memscan's own", "on the host")
+    finally:
+        subprocess.run(["umount", place], check=True)
+
+
+def test_a_namespace_in_a_namespace(folder):
+    """A process has a number in each; the report says that of the one that was asked for."""
+    can_have(*NAMESPACES)
+    code = "import os, subprocess, sys; sys.exit(subprocess.run(sys.argv[1:]).returncode)"
+    with Target(["unshare", "--pid", "--fork", "--mount", "--mount-proc", "/usr/bin/python3", "-c", code, "unshare",
+                 "--pid", "--fork", compile_target("leaks"), "among_freed"]) as target:
+        python = support.children_of(target.pid)[0]
+        program = support.descendants_of(python)[-1]
+        numbers = re.search(r"NSpid:\t(.*)\n", pathlib.Path(f"/proc/{program}/status").read_text())[1].split()
+        assert len(numbers) == 3 and numbers[2] == "1" and numbers[1] != "1"
+        for where, number in ((python, numbers[1]), (program, 1), (os.getpid(), program)):
+            found = check_scanned(scan(number, "--ns", where))["target"]
+            assert found["pid"] == program and found["ns_pid"] == (1 if where == os.getpid() else int(number))
+        assert target.finish() == 0
+
+
+@pytest.mark.parametrize("ns, number, first, second", [
+    ("/proc/self/ns/net", 1, "/proc/self/ns/net is no pid namespace", "/proc/4711/ns/pid"),
+    ("/etc/passwd", 1, "is no pid namespace", "/proc/4711/ns/pid"),
+    ("/dev/null", 1, "is no pid namespace", "/proc/4711/ns/pid"),
+    ("/no/such/file", 1, "/no/such/file: No such file", "/proc/4711/ns/pid"),
+    (2147483647, 1, "no process has the id 2147483647", "number of a process in it"),
+    (None, 2147483647, "has the id 2147483647 in the pid namespace of process", "nsenter -t"),
+], ids=["net", "file", "device", "absent", "gone", "not in it"])
+def test_no_such_place(inside, ns, number, first, second):
+    for words in (["--pid", number], ["why", "0x10", "--pid", number], ["attach", number], ["stacks", number],
+                  ["trigger", number]):
+        check_refused(memscan(*words, "--ns", ns or inside.scan_pid), first, second)
+
+
+@pytest.mark.parametrize("words, first", [
+    (["--ns", "0", "--pid", "1"], "--ns takes a pid namespace, not '0'"), (["--ns", "", "1"], "--ns takes a pid namespace"),
+    (["--ns", "99999999999", "1"], "not '99999999999'"), (["--ns", "1"], "no process was given"),
+    (["--ns", "1", "--name", "x"], "exclude each other"), (["attach", "--ns", "1", "--name", "x"], "exclude each other"),
+    (["retained", "--ns", "1"], "no process was given"), (["run", "--ns", "1", "true"], "--ns")], ids=" ".join)
+def test_wrong_calls(words, first):
+    check_refused(memscan(*words), first, "", USAGE)
+
+
+def test_a_namespace_that_may_not_be_seen(inside):
+    program = support.for_all(MEMSCAN)
+    check_refused(run(*NOBODY, program, "--ns", inside.scan_pid, "--pid", inside.inner_pid, cwd="/"), "belongs to user 0",
+                  "CAP_SYS_PTRACE")
+
+
+# ---- memscan in a container ----
+
+def within(target, *namespaces):
+    return ["nsenter", "-t", target.init, *[f"--{name}" for name in namespaces]]
+
+
+@pytest.mark.parametrize("namespaces", ALL)
+@pytest.mark.parametrize("snapshot", ["fork", "copy"])
+def test_inside_with_the_one_capability(folder, namespaces, snapshot):
+    """On a neighbour, by its number there; what is mapped may not be opened then, but by its name."""
+    with Container(folder, None, compile_target("leaks"), "among_freed", how="child", namespaces=ALL[namespaces]) as target:
+        spaces = [name for name in ALL[namespaces] if name != "map-root-user"]
+        command = [*within(target, *spaces), *ONLY_PTRACE, MEMSCAN]
+        done = run(*command, "--json", "--no-fold", "--limit", "all", "--snapshot", snapshot, "--pid", target.inner_pid)
+        report = check_scanned(done)
+        support.check_truth(report, target)
+        assert report["scan"]["source"] == snapshot and "ns_pid" not in report["target"]
+        assert report["target"]["pid"] == target.inner_pid
+        done = run(*command, "stacks", target.inner_pid)
+        assert re.search(r"\(main\+\d+\).* at \w+\.[ch]:\d+", done.stdout), str(done)
+        for words in (["attach"], ["detach"]):
+            assert run(*command, *words, target.inner_pid).status == 0
+        support.check_untouched(target.scan_pid)
+        target.ends()
+
+
+def test_another_users_process_takes_one_more_capability(folder):
+    program = support.for_all(compile_target("leaks"))
+    with Target([*NOBODY, program, "among_freed"], cwd="/") as target:
+        check_refused(run(*ONLY_PTRACE, MEMSCAN, "--pid", target.pid), f"trace process {target.pid}", "CAP_DAC_OVERRIDE")
+        more = [*ONLY_PTRACE[:-1], ONLY_PTRACE[-1] + ",+dac_override"]
+        support.check_truth(check_scanned(run(*more, MEMSCAN, "--pid", target.pid, "--json", "--no-fold", "--limit", "all")),
+                            target)
+
+
+@pytest.mark.parametrize("mapped", [["--map-root-user"], []], ids=["root of it", "nobody there"])
+@pytest.mark.parametrize("who", [NOBODY, []], ids=["user", "root"])
+def test_a_child_in_a_user_namespace(who, mapped):
+    """An ordinary user may make one, and scan there what was started there."""
+    can_have("user")
+    script = 'exec 3<&0; "$1" among_freed <&3 >/dev/null 2>&1 & sleep 0.3; "$0" --pid $! --json; ' \
+             'echo "status $?" >&2; kill $!; wait'
+    read, write = os.pipe()
+    try:
+        done = run(*who, "unshare", "--user", *mapped, "sh", "-c", script, support.for_all(MEMSCAN),
+                   support.for_all(compile_target("leaks")), cwd="/", stdin=read)
+    finally:
+        os.close(read)
+        os.close(write)
+    assert done.stderr == "status 1\n", str(done)
+    assert done.report["totals"]["leaked_allocations"] > 0
+
+
+@pytest.mark.parametrize("mapped", [["--map-root-user"], []], ids=["root of it", "nobody there"])
+@pytest.mark.parametrize("words", [["--pid"], ["stacks"], ["attach"]], ids=" ".join)
+def test_from_a_user_namespace_to_what_is_outside(mapped, words):
+    can_have("user")
+    with Target([compile_target("leaks"), "among_freed"]) as target:
+        done = run("unshare", "--user", *mapped, MEMSCAN, *words, target.pid)
+        check_refused(done, f"trace process {target.pid}", "runs in a user namespace")
+        support.check_untouched(target.pid)
+
+
+def test_a_container_of_an_ordinary_user():
+    """Its processes have users whom that user is not; the advice is one that works."""
+    can_have("user")
+    user = ["setpriv", "--reuid=12345", "--regid=12345", "--clear-groups"]
+    program, leaks = support.for_all(MEMSCAN), support.for_all(compile_target("leaks"))
+    script = f"echo HERE; read x; exec setpriv --reuid=33 --regid=33 --clear-groups {leaks} among_freed"
+    with Process([*user, "unshare", "--user", "sh", "-c", script], cwd="/") as target:
+        assert target.line() == "HERE"
+        for kind in ("uid_map", "gid_map"):
+            pathlib.Path(f"/proc/{target.pid}/{kind}").write_text("0 12345 1\n1 100000 65535\n")
+        target.popen.stdin.write(b"\n")
+        target.popen.stdin.flush()
+        while target.line() != "READY":
+            pass
+        check_refused(run(*user, program, "--pid", target.pid, cwd="/"), "belongs to user 100032",
+                      f"nsenter -t {target.pid} -U --preserve-credentials")
+        done = run(*user, "nsenter", "-t", target.pid, "-U", "--preserve-credentials", program, "--pid", target.pid, "--json",
+                   cwd="/")
+        assert check_scanned(done)["totals"]["leaked_allocations"] > 0
+        check_scanned(scan(target.pid))
+
+
+# ---- another /proc, or none ----
+
+@pytest.mark.parametrize("words", [["--pid"], ["stacks"], ["attach"], ["run"]], ids=" ".join)
+def test_proc_of_another_namespace(words):
+    """By a number from there another process would be traced."""
+    can_have("pid")
+    with Target([compile_target("leaks"), "among_freed"]) as target:
+        what = "true" if words == ["run"] else target.pid
+        check_refused(run("unshare", "--pid", "--fork", MEMSCAN, *words, what), "another pid namespace", "mount")
+
+
+def test_no_proc():
+    can_have("mount")
+    with Target([compile_target("leaks"), "among_freed"]) as target:
+        done = run("unshare", "--mount", "sh", "-c", 'umount -l /proc && exec "$0" "$@"', MEMSCAN, "--pid", target.pid)
+        check_refused(done, "no /proc is mounted", "mount -t proc")
+
+
+# ---- process 1 ----
+
+@pytest.mark.alone
+@pytest.mark.parametrize("how", ["init", "child"])
+def test_memscan_is_killed_while_it_scans_in_a_container(folder, how):
+    """Most signals do nothing to an init; whatever is left behind would end it, or do so later."""
+    with Container(folder, OTHERS[0], compile_inside("stormy.c", OTHERS[0]), "loops", how=how) as target:
+        longest = scan(target.scan_pid).seconds
+        for i in range(KILLS):
+            scan_and_kill(target.scan_pid, longest, "--snapshot", ("fork", "copy")[i % 2])
+            assert support.state_of(target.scan_pid) not in (None, "Z")
+        target.unread = b""
+        before, after = [[int(n) for n in target.line().split()[1::2]] for _ in range(2)]
+        assert any(a < b for a, b in zip(before, after)) and b"WRONG" not in target.unread
+        check_scanned(scan(target.scan_pid))
+        support.check_untouched(target.scan_pid)
+        target.popen.stdin.close()
+        assert support.wait_for(target.popen, 30) == 0
+
+
+# ---- programs whose file is not where it was ----
+
+FROM_MEMORY = "import os, sys; fd = os.memfd_create('app'); os.write(fd, open(sys.argv[1], 'rb').read()); " \
+              "os.execve(fd, sys.argv[1:], os.environ)"
+
+
+@pytest.fixture(params=["deleted", "replaced", "memory", "unmounted"])
+def moved(request, folder):
+    """A program that no name leads to any more, or that of another one."""
+    place = pathlib.Path(folder) / "app"
+    program = support.for_all(compile_target("loses"))
+    nobody = " ".join(NOBODY)
+    unmounted = f"mount -t tmpfs none {folder}; cp {program} {place}; exec 3<&0; {nobody} {place} <&3 & sleep 0.2; " \
+                f"umount -l {folder}; wait $!"
+    command = {"memory": ["/usr/bin/python3", "-c", FROM_MEMORY, program],
+               "unmounted": ["unshare", "--mount", "sh", "-c", unmounted]}.get(request.param, [place])
+    shutil.copy(program, place)
+    with Process(command if request.param == "unmounted" else [*NOBODY, *command], cwd="/") as target:
+        assert target.line() == "READY" and target.ask("0\n") == "done"
+        target.scan_pid = target.pid
+        if request.param == "unmounted":
+            target.scan_pid = [pid for pid in support.children_of(target.pid) if support.command_of(pid) == "app"][0]
+            support.wait_until(lambda: os.readlink(f"/proc/{target.scan_pid}/exe") == "/app", 5, "it is unmounted")
+        if request.param == "deleted":
+            place.unlink()
+        if request.param == "replaced":
+            shutil.copy("/bin/true", f"{place}.new")
+            os.rename(f"{place}.new", place)
+        yield target
+        assert target.finish() == 0
+
+
+@pytest.mark.parametrize("who", [NOBODY, []], ids=["user", "root"])
+def test_a_program_whose_name_leads_elsewhere(moved, who):
+    """By the program that the kernel has, which takes no privilege."""
+    command = [*who, support.for_all(MEMSCAN)]
+    done = run(*command, "stacks", moved.scan_pid, cwd="/")
+    assert re.search(r"\(main\+\d+\).* at loses\.c:\d+", done.stdout), str(done)
+    held = run(*command, "retained", "--pid", moved.scan_pid, cwd="/")
+    assert "fence in app" in held.stdout or "fence in memfd:app" in held.stdout, str(held)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """container.py FOLDER LOWER COPIES HOW PROGRAM [ARG]...: what begins a container, in namespaces made by unshare(1).
 
-Its root is an overlay of the folder LOWER, below FOLDER, with files copied into it (COPIES: "from=to", separated by
-colons), and its /proc. HOW is "init", then PROGRAM becomes process 1; or "child", then process 1 waits for it.
+Its root, below FOLDER, is an overlay of the folder LOWER, with files copied into it (COPIES: "from=to", separated by
+colons); or all that is here, when LOWER is /. It has its own /proc. HOW is "init", then PROGRAM becomes process 1; or "child", then process 1 waits for it.
 """
 
 import ctypes
@@ -11,7 +11,7 @@ import pathlib
 import shutil
 import sys
 
-MS_REC, MS_PRIVATE, MNT_DETACH, SYS_PIVOT_ROOT = 1 << 14, 1 << 18, 2, 155
+MS_BIND, MS_REC, MS_PRIVATE, MNT_DETACH, SYS_PIVOT_ROOT = 1 << 12, 1 << 14, 1 << 18, 2, 155
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -23,11 +23,15 @@ def mount(what, where, kind, flags=0, data=None):
 
 def enter(folder, lower, copies):
     mount(None, "/", None, MS_REC | MS_PRIVATE)
-    mount("none", folder, "tmpfs")
     root, upper, work = (folder / name for name in ("root", "upper", "work"))
-    for path in (root, upper, work):
-        path.mkdir()
-    mount("overlay", root, "overlay", 0, f"lowerdir={lower},upperdir={upper},workdir={work}")
+    if lower == "/":
+        root = folder
+        mount("/", root, None, MS_BIND | MS_REC)
+    else:
+        mount("none", folder, "tmpfs")
+        for path in (root, upper, work):
+            path.mkdir()
+        mount("overlay", root, "overlay", 0, f"lowerdir={lower},upperdir={upper},workdir={work}")
     for source, place in copies:
         place = root / place.lstrip("/")
         place.parent.mkdir(parents=True, exist_ok=True)
