@@ -9,7 +9,7 @@
 
 #include "engine/modules.h"
 
-enum { MAX_VDSO_BYTES = 1 << 20 };
+enum { MAX_VDSO_BYTES = 1 << 20, HEADERS = 32 };
 
 static bool is_vdso(const struct ms_mapping *map)
 {
@@ -54,14 +54,41 @@ uint32_t ms_module_code(const struct ms_module *module)
 	return (uint32_t)(module->first - module->call->maps->at);
 }
 
+/* Whether it begins as the module in memory does: no other build has the same headers. */
+static bool is_mapped_one(const struct ms_module *module, int fd)
+{
+	const struct ms_symbols_call *call = module->call;
+	char memory[sizeof(Elf64_Ehdr) + HEADERS * sizeof(Elf64_Phdr)];
+	char file[sizeof(memory)];
+	Elf64_Ehdr head;
+	size_t len;
+
+	if (call->read(call->ctx, module->range.begin, &head, sizeof(head)) != sizeof(head))
+		return false;
+	len = sizeof(head);
+	if (head.e_phoff == sizeof(head) && head.e_phentsize == sizeof(Elf64_Phdr) &&
+	    head.e_phnum <= HEADERS)
+		len += head.e_phnum * sizeof(Elf64_Phdr);
+	return call->read(call->ctx, module->range.begin, memory, len) == len &&
+	       pread(fd, file, len, (off_t)module->first->offset) == (ssize_t)len &&
+	       memcmp(memory, file, len) == 0;
+}
+
 static int open_file(const struct ms_module *module)
 {
 	const struct ms_finder *finder = module->call->finder;
-	const struct ms_file_question question = { .kind = MS_FILE_CODE,
-		                                   .code = ms_module_code(module) };
+	struct ms_file_question question = { .kind = MS_FILE_CODE,
+		                             .code = ms_module_code(module) };
 	struct ms_file_answer answer;
+	int fd;
 
-	return finder->find(finder->ctx, &question, &answer);
+	while ((fd = finder->find(finder->ctx, &question, &answer)) >= 0) {
+		if (is_mapped_one(module, fd))
+			return fd;
+		(void)close(fd);
+		question.place = answer.place + 1;
+	}
+	return -1;
 }
 
 static Elf *vdso_elf(const struct ms_module *module)

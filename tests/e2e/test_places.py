@@ -16,6 +16,7 @@ import support
 from containers import NAMESPACES, NOBODY, ONLY_PTRACE, ROOT_ONLY, Container, can_have, compile_inside
 from support import (COULD_NOT_SCAN, GLIBC, HOST, MEMSCAN, USAGE, Process, Target, check_scanned, compile_target, memscan,
                      scan)
+from test_attach import Stormy
 from test_hostile import scan_and_kill
 from test_leak_names import build_id, split
 from test_stacks import FRAME
@@ -318,13 +319,13 @@ def test_no_proc():
 def test_memscan_is_killed_while_it_scans_in_a_container(folder, how):
     """Most signals do nothing to an init; whatever is left behind would end it, or do so later."""
     with Container(folder, OTHERS[0], compile_inside("stormy.c", OTHERS[0]), "loops", how=how) as target:
+        target.mode = "loops"
         longest = scan(target.scan_pid).seconds
         for i in range(KILLS):
             scan_and_kill(target.scan_pid, longest, "--snapshot", ("fork", "copy")[i % 2])
             assert support.state_of(target.scan_pid) not in (None, "Z")
-        target.unread = b""
-        before, after = [[int(n) for n in target.line().split()[1::2]] for _ in range(2)]
-        assert any(a < b for a, b in zip(before, after)) and b"WRONG" not in target.unread
+        before = Stormy.beat(target)
+        support.wait_until(lambda: all(a < b for a, b in zip(before, Stormy.beat(target)) if a), 20, "it goes on")
         check_scanned(scan(target.scan_pid))
         support.check_untouched(target.scan_pid)
         target.popen.stdin.close()
@@ -371,3 +372,96 @@ def test_a_program_whose_name_leads_elsewhere(moved, who):
     assert re.search(r"\(main\+\d+\).* at loses\.c:\d+", done.stdout), str(done)
     held = run(*command, "retained", "--pid", moved.scan_pid, cwd="/")
     assert "fence in app" in held.stdout or "fence in memfd:app" in held.stdout, str(held)
+
+
+def test_a_program_that_is_replaced_in_its_container(folder):
+    """On an overlay, whose devices are not those of the maps; by its own name is another one here, and there, by then."""
+    decoy = shutil.copy("/bin/true", pathlib.Path(folder) / "app")
+    with Container(folder, OTHERS[0], compile_inside("loses.c", OTHERS[0]), place=decoy) as target:
+        assert target.ask("0\n") == "done"
+        there = pathlib.Path(f"/proc/{target.scan_pid}/root{decoy}")
+        for who in ([], ONLY_PTRACE):
+            for again in range(2):
+                held = run(*who, MEMSCAN, "retained", "--pid", target.scan_pid)
+                assert "fence in app" in held.stdout, str(held)
+                done = run(*who, MEMSCAN, "stacks", target.scan_pid)
+                assert re.search(r"\(main\+\d+\).* at loses\.c:\d+", done.stdout), str(done)
+                assert re.search(r"libc\S*\.so\S* \(_IO_\w*gets\+\d+\)", done.stdout), str(done)
+                if not again:
+                    shutil.copy("/bin/false", f"{there}.new")
+                    os.rename(f"{there}.new", there)
+        target.ends()
+
+
+# ---- memory of other kinds ----
+
+@pytest.mark.parametrize("how", ["locked", "locked when touched", "huge"])
+@pytest.mark.parametrize("snapshot", ["fork", "copy"])
+def test_locked_memory_and_transparent_huge_pages(how, snapshot):
+    flags = {"locked": 3, "locked when touched": 7}.get(how, 0)
+    env = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"} if how == "huge" else None
+    with Target([compile_target("held_memory"), flags, 100], env) as target:
+        before = held_by(target.pid)
+        report = check_scanned(scan(target.pid, "--no-fold", "--snapshot", snapshot))
+        support.check_truth(report, target)
+        assert report["scan"]["source"] == snapshot and not report["warnings"]
+        heap = report["totals"]["allocation_bytes"]
+        assert report["scan"]["peak_rss_bytes"] < heap + (60 << 20), "more than one copy"
+        assert held_by(target.pid) - before < 1 << 20
+        support.check_untouched(target.pid)
+        assert target.finish() == 0
+
+
+def held_by(pid):
+    """Bytes of memory that a process has by itself."""
+    return int(re.search(r"RssAnon:\s*(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text())[1]) << 10
+
+
+@pytest.mark.alone
+def test_a_heap_of_huge_pages():
+    pool = pathlib.Path("/proc/sys/vm/nr_hugepages")
+    try:
+        before = pool.read_text()
+        pool.write_text(str(int(before) + 80))
+    except OSError as error:
+        pytest.skip(f"no huge pages can be had here: {error}")
+    try:
+        with Target([compile_target("held_memory"), 0, 100], {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=2"}) as target:
+            text = pathlib.Path(f"/proc/{target.pid}/status").read_text()
+            if int(re.search(r"HugetlbPages:\s*(\d+)", text)[1]) < 90 << 10:
+                pytest.skip("there is no memory for huge pages")
+            for snapshot in ("auto", "fork", "copy"):
+                report = check_scanned(scan(target.pid, "--no-fold", "--snapshot", snapshot))
+                support.check_truth(report, target)
+                assert report["scan"]["source"] == "copy"
+                assert report["scan"]["peak_rss_bytes"] < report["totals"]["allocation_bytes"] + (60 << 20)
+            assert target.finish() == 0
+    finally:
+        pool.write_text(before)
+
+
+def test_a_process_that_may_lock_no_more():
+    """An agent in it would be locked, too."""
+    with Target([*NOBODY, support.for_all(compile_target("held_memory")), 3, 0], cwd="/") as target:
+        check_refused(memscan("attach", target.pid), "RLIMIT_MEMLOCK", "prlimit --memlock")
+        check_scanned(scan(target.pid))
+        assert target.finish() == 0
+
+
+# ---- more rights than memscan's ----
+
+@pytest.mark.parametrize("flags", [-1, 0], ids=["not dumpable", "setuid"])
+def test_a_process_that_hides_from_its_user(flags):
+    program = support.for_all(compile_target("held_memory"))
+    if flags == 0:
+        program = shutil.copy(program, program.with_name("setuid"))
+        os.chmod(program, 0o4755)
+    with Target([*NOBODY, program, flags, 1], cwd="/") as target:
+        done = run(*NOBODY, support.for_all(MEMSCAN), "--pid", target.pid, cwd="/")
+        check_refused(done, f"process {target.pid}", "CAP_SYS_PTRACE")
+        for who in ([], ONLY_PTRACE):
+            for snapshot in ("fork", "copy"):
+                report = check_scanned(run(*who, MEMSCAN, "--pid", target.pid, "--json", "--no-fold", "--limit", "all",
+                                           "--snapshot", snapshot))
+                support.check_truth(report, target)
+        assert target.finish() == 0
