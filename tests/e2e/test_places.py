@@ -18,7 +18,8 @@ from support import (COULD_NOT_SCAN, GLIBC, HOST, MEMSCAN, USAGE, Process, Targe
                      scan)
 from test_attach import Stormy
 from test_hostile import scan_and_kill
-from test_leak_names import build_id, split
+from test_leak_names import build as build_library
+from test_leak_names import build_id, frames_of, split, started
 from test_stacks import FRAME
 
 pytestmark = ROOT_ONLY
@@ -391,6 +392,20 @@ def test_a_program_that_is_replaced_in_its_container(folder):
                     shutil.copy("/bin/false", f"{there}.new")
                     os.rename(f"{there}.new", there)
         target.ends()
+
+
+def test_a_library_that_no_name_leads_to(tmp_path):
+    """Without the right to open what is mapped its functions have no names, and that is said."""
+    library = build_library(tmp_path / "libleaky.so", "leaky_library.c", "-shared", "-fPIC")
+    with started(build_library(tmp_path / "leak_names"), library) as target:
+        named = check_scanned(run(MEMSCAN, "--pid", target.pid, "--json"))
+        library.unlink()
+        for who in ([], ONLY_PTRACE):
+            report = check_scanned(run(*who, MEMSCAN, "--pid", target.pid, "--json"))
+            frame = frames_of(report, 4321)[0]
+            said = [text for text in report["warnings"] if "libleaky.so (deleted) are not named" in text]
+            assert bool(said) == bool(who) and ("function" in frame) == (not who), (frame, report["warnings"])
+        assert frames_of(named, 4321)[0]["function"] == "lose_in_library"
 
 
 # ---- memory of other kinds ----
