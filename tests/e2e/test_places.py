@@ -18,7 +18,7 @@ from support import (COULD_NOT_SCAN, GLIBC, HOST, MEMSCAN, USAGE, Process, Targe
                      scan)
 from test_attach import Stormy
 from test_hostile import scan_and_kill
-from test_leak_names import build as build_library
+from test_leak_names import build as build_special
 from test_leak_names import build_id, frames_of, split, started
 from test_stacks import FRAME
 
@@ -396,8 +396,8 @@ def test_a_program_that_is_replaced_in_its_container(folder):
 
 def test_a_library_that_no_name_leads_to(tmp_path):
     """Without the right to open what is mapped its functions have no names, and that is said."""
-    library = build_library(tmp_path / "libleaky.so", "leaky_library.c", "-shared", "-fPIC")
-    with started(build_library(tmp_path / "leak_names"), library) as target:
+    library = build_special(tmp_path / "libleaky.so", "leak_library.c", "-shared", "-fPIC")
+    with started(build_special(tmp_path / "leak_names"), library) as target:
         named = check_scanned(run(MEMSCAN, "--pid", target.pid, "--json"))
         library.unlink()
         for who in ([], ONLY_PTRACE):
