@@ -72,8 +72,8 @@ ms_must_check enum ms_status ms_target_find_in_namespace(const char *ns, pid_t i
                                                          struct ms_error *err);
 
 /* Find that process, and look whether it can be scanned, as ms_target_check() does. */
-ms_must_check enum ms_status ms_target_choose(const struct ms_choice *choice,
-                                              struct ms_chosen *ret, struct ms_error *err);
+ms_must_check enum ms_status ms_target_choose(const struct ms_choice *choice, struct ms_chosen *ret,
+                                              struct ms_error *err);
 
 /* What /proc says of @pid and of this host; fields that cannot be read stay empty. */
 void ms_target_facts(pid_t pid, struct ms_target_facts *target, struct ms_host_facts *host);

@@ -17,7 +17,7 @@ from containers import NAMESPACES, NOBODY, ONLY_PTRACE, ROOT_ONLY, Container, ca
 from support import (COULD_NOT_SCAN, GLIBC, HOST, MEMSCAN, USAGE, Process, Target, check_scanned, compile_target, memscan,
                      scan)
 from test_attach import Stormy
-from test_hostile import scan_and_kill
+from test_hostile import memory_group, scan_and_kill  # noqa: F401
 from test_leak_names import build as build_special
 from test_leak_names import build_id, frames_of, split, started
 from test_stacks import FRAME
@@ -311,6 +311,44 @@ def test_no_proc():
     with Target([compile_target("leaks"), "among_freed"]) as target:
         done = run("unshare", "--mount", "sh", "-c", 'umount -l /proc && exec "$0" "$@"', MEMSCAN, "--pid", target.pid)
         check_refused(done, "no /proc is mounted", "mount -t proc")
+
+
+# ---- cgroups ----
+
+# memscan in a container whose root of cgroups is GROUP, though not in that itself
+BELOW_A_GROUP = """
+import ctypes, os, subprocess, sys
+group, root, *command = sys.argv[1:]
+outside = open(f"{root}/cgroup.procs", "w")
+open(f"{group}/cgroup.procs", "w").write(str(os.getpid()))
+assert not ctypes.CDLL(None).unshare(0x02000000 | 0x00020000)
+outside.write(str(os.getpid()))
+outside.close()
+subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+subprocess.run(["mount", "--bind", group, root], check=True)
+os.execv(command[0], command)
+"""
+
+
+@pytest.mark.alone
+def test_the_limit_of_a_containers_root(memory_group):
+    """A group below has none of its own; what limits both is the root of what is seen there."""
+    can_have("cgroup", "mount")
+    group, limit, usage = memory_group
+    below = group / "below"
+    below.mkdir()
+    try:
+        with Target([compile_target("held_memory"), 0, 60], preexec_fn=lambda: (below / "cgroup.procs").write_text(
+                str(os.getpid()))) as target:
+            (group / limit).write_text(str(int((group / usage).read_text()) + (20 << 20)))
+            done = run("/usr/bin/python3", "-c", BELOW_A_GROUP, group, group.parent, MEMSCAN,
+                       "--pid", target.pid, "--json", "--snapshot", "fork")
+            report = check_scanned(done)
+            assert "its memory cgroup has" in str(report["warnings"]), report["warnings"]
+            assert report["scan"]["source"] == "copy"
+            assert target.finish() == 0
+    finally:
+        below.rmdir()
 
 
 # ---- process 1 ----

@@ -18,7 +18,8 @@ static pid_t ids[MS_PROC_NAMESPACES];
 
 Test(namespace, the_numbers_of_a_process_are_told_from_the_outside_in)
 {
-	static const char status[] = "Name:\tNSpid:\t7\nPid:\t9\nNStgid:\t4711\t12\t1\nNSpid:\t4712\t13\t2\n";
+	static const char status[] =
+		"Name:\tNSpid:\t7\nPid:\t9\nNStgid:\t4711\t12\t1\nNSpid:\t4712\t13\t2\n";
 
 	cr_expect_eq(ms_proc_ns_ids(status, "NSpid", ids), 3);
 	cr_expect(ids[0] == 4712 && ids[1] == 13 && ids[2] == 2);

@@ -90,13 +90,17 @@ static uint64_t least_room(pid_t tid, const struct version *v)
 		return least;
 	path += strlen(v->mark);
 	path[strcspn(path, "\n")] = '\0';
-	(void)snprintf(folder, sizeof(folder), "%s%s", v->root, path);
-	for (char *slash; (slash = strrchr(folder, '/')) && slash >= folder + root; *slash = '\0') {
+	(void)snprintf(folder, sizeof(folder), "%s%s", v->root, strcmp(path, "/") ? path : "");
+	/* The root, too: in a container it is a group that may have a limit. */
+	for (;;) {
 		uint64_t bytes = room_in(v, folder);
+		char *slash = strrchr(folder, '/');
 
 		least = bytes < least ? bytes : least;
+		if (slash < folder + root)
+			return least;
+		*slash = '\0';
 	}
-	return least;
 }
 
 uint64_t ms_fork_room(pid_t pid)
