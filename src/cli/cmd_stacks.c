@@ -57,7 +57,7 @@ struct text MS_VEC(char);
 /* What was asked for. */
 struct request {
 	pid_t id;
-	const char *ns; /* where it has that id; NULL: where memscan runs */
+	const char *ns;           /* where it has that id; NULL: where memscan runs */
 	const char *debug_folder; /* NULL: none */
 	bool debuginfod;
 	bool help;

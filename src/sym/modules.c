@@ -77,8 +77,7 @@ static bool is_mapped_one(const struct ms_module *module, int fd)
 static int open_file(const struct ms_module *module)
 {
 	const struct ms_finder *finder = module->call->finder;
-	struct ms_file_question question = { .kind = MS_FILE_CODE,
-		                             .code = ms_module_code(module) };
+	struct ms_file_question question = { .kind = MS_FILE_CODE, .code = ms_module_code(module) };
 	struct ms_file_answer answer;
 	int fd;
 

@@ -141,11 +141,12 @@ size_t ms_proc_ns_ids(const char *status, const char *key, pid_t ret[MS_PROC_NAM
 	size_t n = 0;
 	char *end;
 
-	while (line && (strncmp(line, key, len) || line[len] != ':')) {
+	while (line && (strncmp(line, key, len) != 0 || line[len] != ':')) {
 		line = strchr(line, '\n');
 		line = line ? line + 1 : NULL;
 	}
-	for (line = line ? line + len + 1 : ""; *line == '\t' && n < MS_PROC_NAMESPACES; line = end) {
+	for (line = line ? line + len + 1 : ""; *line == '\t' && n < MS_PROC_NAMESPACES;
+	     line = end) {
 		long id = strtol(line + 1, &end, 10);
 
 		if (end == line + 1)

@@ -103,16 +103,15 @@ static bool take_timeout(void *to, const char *arg, struct ms_error *err)
 	       ms_args_wrong(err, "for example 5 or 0.5", "--timeout takes seconds, not '%s'", arg);
 }
 
-#define PROCESS                                                                              \
-	{ 'p', "pid", "N", "the process; any of its threads' ids works", .take = take_pid }, \
-	{ 0, "ns", "PID|FILE",                                                               \
-	  "N is that of a pid namespace: of process PID, or FILE's",                         \
-	  .take = take_namespace },                                                          \
-	{                                                                                    \
-		'n', "name", "NAME",                                                         \
-			"choose the process by name; there must be "                         \
-			"exactly one",                                                       \
-			.take = take_name                                                    \
+#define PROCESS                                                                                   \
+	{ 'p', "pid", "N", "the process; any of its threads' ids works", .take = take_pid },      \
+		{ 0, "ns", "PID|FILE", "N is that of a pid namespace: of process PID, or FILE's", \
+		  .take = take_namespace },                                                       \
+	{                                                                                         \
+		'n', "name", "NAME",                                                              \
+			"choose the process by name; there must be "                              \
+			"exactly one",                                                            \
+			.take = take_name                                                         \
 	}
 #define COMMON                                                                                             \
 	{ 0, "timeout", "SECONDS",                                                                         \

@@ -143,8 +143,9 @@ static enum ms_status refuse_other_user(pid_t pid, uid_t owner, struct ms_error 
 	                pid, owner, getuid());
 
 	if (user_namespace_of(pid) == ANOTHER)
-		ms_advise(err, "run it in the user namespace of that process: nsenter -t %d -U "
-		               "--preserve-credentials memscan ...; or %s",
+		ms_advise(err,
+		          "run it in the user namespace of that process: nsenter -t %d -U "
+		          "--preserve-credentials memscan ...; or %s",
 		          pid, how_to_get_capability());
 	else
 		ms_advise(err, "run it as user %u; or %s", owner, how_to_get_capability());
@@ -182,11 +183,12 @@ static void advise_denied(pid_t pid, const char *status, struct ms_error *err)
 		          "(kernel.yama.ptrace_scope is %d)",
 		          scope);
 	else if (is_in_user_namespace() && user_namespace_of(pid) != OURS)
-		ms_advise(err,
-		          "memscan runs in a user namespace, whose root may trace what is in it "
-		          "alone: run it outside as root, or where the process is (nsenter -t %d -U "
-		          "-m -p)",
-		          pid);
+		ms_advise(
+			err,
+			"memscan runs in a user namespace, whose root may trace what is in it "
+			"alone: run it outside as root, or where the process is (nsenter -t %d -U "
+			"-m -p)",
+			pid);
 	else if (may_trace_others() && !is_ours(status, &owner) &&
 	         !has_capability(CAPABILITY_FILES))
 		ms_advise(err,

@@ -24,8 +24,7 @@
 
 enum { PATH_BYTES = 64 };
 
-static const char how[] =
-	"give the number of a process in it, or a file such as /proc/4711/ns/pid";
+static const char how[] = "give the number of a process in it, or a file such as /proc/4711/ns/pid";
 
 struct search {
 	const char *given;
@@ -53,8 +52,7 @@ static enum ms_status fail_open(const char *given, bool is_number, struct ms_err
 		(void)ms_fail_sys(err, number, "cannot open the pid namespace %s",
 		                  ms_file_end(given, 100));
 		ms_advise(err, "%s",
-		          number == EACCES ? "run memscan as a user who may read that file"
-		                           : how);
+		          number == EACCES ? "run memscan as a user who may read that file" : how);
 	}
 	return err->status;
 }
