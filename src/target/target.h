@@ -7,6 +7,7 @@
  * how its memory is held. Freezing itself: collection.h.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -38,6 +39,10 @@ ms_must_check enum ms_status ms_target_check_machine(pid_t pid, struct ms_error 
 /* Explain a refused ptrace of @pid (EPERM): Yama's ptrace_scope, the capability, the uid, a tracer.
  */
 enum ms_status ms_target_explain_denied(pid_t pid, struct ms_error *err);
+
+/* Whether a cgroup holds the threads of @pid still (a container that is paused). */
+bool ms_target_is_frozen(pid_t pid);
+void ms_target_advise_frozen(pid_t pid, struct ms_error *err);
 
 /* Open /proc/@tid/mem for reading. Returns MS_E_GONE, MS_E_DENIED with advice, MS_E_SYS. */
 ms_must_check enum ms_status ms_target_open_mem(pid_t tid, int *ret, struct ms_error *err);
@@ -169,8 +174,8 @@ uint64_t ms_fork_room(pid_t pid);
 
 /*
  * Refuse what is known beforehand to make a clone impossible or unwise: an init of its
- * pid namespace, private huge pages, a cgroup without room for all that it may write to. Returns
- * MS_E_UNSUPPORTED with the reason.
+ * pid namespace, a frozen process, private huge pages, a cgroup without room for all that it may
+ * write to. Returns MS_E_UNSUPPORTED with the reason.
  *
  * @ret_least: when so many bytes of ms_fork_room() are left the clone is to end; 0: never
  */

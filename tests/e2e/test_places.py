@@ -4,6 +4,7 @@
 PLACES_KILLS is how often memscan is killed while it scans process 1 of a container.
 """
 
+import contextlib
 import os
 import pathlib
 import re
@@ -349,6 +350,69 @@ def test_the_limit_of_a_containers_root(memory_group):
             assert target.finish() == 0
     finally:
         below.rmdir()
+
+
+# ---- frozen ----
+
+FREEZERS = {"version 1": ("/sys/fs/cgroup/freezer", "freezer.state", "FROZEN", "THAWED"),
+            "version 2": ("/sys/fs/cgroup", "cgroup.freeze", "1", "0"),
+            "version 2 beside 1": ("/sys/fs/cgroup/unified", "cgroup.freeze", "1", "0")}
+
+
+@contextlib.contextmanager
+def frozen(version, target):
+    """All of its threads stand, as in a container that is paused."""
+    root, file, stop, go = FREEZERS[version]
+    group = pathlib.Path(root, f"memscan-e2e-{os.getpid()}")
+    try:
+        group.mkdir()
+        (group / file).read_text()
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            group.rmdir()
+        pytest.skip(f"no such group can be made here: {error}")
+    try:
+        (group / "cgroup.procs").write_text(str(target.pid))
+        (group / file).write_text(stop)
+        seen = group / ("cgroup.events" if file == "cgroup.freeze" else file)
+        support.wait_until(lambda: re.search("frozen 1|FROZEN", seen.read_text()), 10, "it is frozen")
+        yield
+    finally:
+        (group / file).write_text(go)
+        (group.parent / "cgroup.procs").write_text(str(target.pid))
+        group.rmdir()
+
+
+@pytest.mark.parametrize("version", FREEZERS)
+def test_a_frozen_process(version):
+    with Target([compile_target("leaks"), "threads_stay"]) as target:
+        with frozen(version, target):
+            for snapshot in ("fork", "copy"):
+                report = check_scanned(scan(target.pid, "--no-fold", "--snapshot", snapshot))
+                support.check_truth(report, target)
+                assert report["scan"]["source"] == "copy"
+                assert snapshot == "copy" or "frozen by its cgroup" in str(report["warnings"])
+            for word in ("attach", "detach"):
+                check_refused(memscan(word, target.pid), "does not run", "docker unpause")
+        support.check_untouched(target.pid)
+        assert target.finish() == 0
+
+
+@pytest.mark.parametrize("version", FREEZERS)
+def test_a_process_that_is_frozen_inside_malloc(version):
+    """Nothing can lead it out; killed or not, nothing is left behind that it would die of later."""
+    with Stormy("loops") as target:
+        refused = 0
+        for i in range(6):
+            with frozen(version, target):
+                done = scan(target.pid, "--snapshot", ("fork", "copy")[i % 2])
+                if done.status == COULD_NOT_SCAN:
+                    check_refused(done, "is changing", "docker unpause")
+                    refused += 1
+                scan_and_kill(target.pid, 0.05, "--snapshot", ("fork", "copy")[i % 2])
+            target.check()
+        assert refused
+        target.end()
 
 
 # ---- process 1 ----

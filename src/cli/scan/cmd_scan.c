@@ -129,6 +129,8 @@ enum ms_status ms_scan_process(const struct ms_options *options, struct ms_arena
 	             : ms_service_ask(&s.service, arena, ret, err);
 	if (!st)
 		ms_service_finish(&s.service, arena, ret);
+	else if (st == MS_E_BUSY && ms_target_is_frozen(s.call.pid))
+		ms_target_advise_frozen(s.call.pid, err);
 	ms_progress_end(&s.progress);
 	return st;
 }

@@ -160,8 +160,13 @@ static enum ms_status check_state(pid_t pid, struct ms_error *err)
 {
 	char state = ms_proc_state(ms_proc_thread_of(pid));
 
-	if (state != 'T')
+	if (state != 'T' && !ms_target_is_frozen(pid))
 		return MS_OK;
+	if (state != 'T') {
+		(void)ms_fail(err, MS_E_DENIED, "process %d does not run", pid);
+		ms_target_advise_frozen(pid, err);
+		return err->status;
+	}
 	(void)ms_fail(err, MS_E_DENIED, "process %d is stopped by a signal", pid);
 	ms_advise(err, "let it go on (kill -CONT %d) and try again", pid);
 	return err->status;

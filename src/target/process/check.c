@@ -357,6 +357,32 @@ enum ms_status ms_target_check(pid_t id, pid_t *ret_pid, struct ms_error *err)
 	return MS_OK;
 }
 
+/*
+ * Source: kernel/freezer.c (cgroups of version 1); kernel/signal.c, do_freezer_trap() (2), which
+ * compilers make a part of get_signal(). There one that is stopped by a signal waits, too.
+ */
+bool ms_target_is_frozen(pid_t pid)
+{
+	static const char *const places[] = { "__refrigerator", "do_freezer_trap", "get_signal" };
+	pid_t tid = ms_proc_thread_of(pid);
+	char state = ms_proc_state(tid);
+	char where[NAME_BYTES];
+
+	(void)ms_proc_read(tid, "wchan", where, sizeof(where));
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+		if (!strcmp(where, places[i]))
+			return state == 'S' || state == 'D';
+	return false;
+}
+
+void ms_target_advise_frozen(pid_t pid, struct ms_error *err)
+{
+	ms_advise(err,
+	          "process %d is frozen by its cgroup: let it go on (docker unpause, or "
+	          "cgroup.freeze), then try again",
+	          pid);
+}
+
 enum ms_status ms_target_open_mem(pid_t tid, int *ret, struct ms_error *err)
 {
 	int fd = ms_proc_open(tid, "mem", O_RDONLY);

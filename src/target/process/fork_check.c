@@ -175,6 +175,9 @@ enum ms_status ms_fork_check(pid_t pid, uint64_t *ret_least, struct ms_error *er
 	if (is_init(status))
 		return ms_fail(err, MS_E_UNSUPPORTED,
 		               "it is the init of its pid namespace, and would see the clone end");
+	if (ms_target_is_frozen(pid))
+		return ms_fail(err, MS_E_UNSUPPORTED,
+		               "it is frozen by its cgroup, so that no thread can make a clone");
 	if (ms_fork_check_huge_pages(pid, err))
 		return err->status;
 	(void)ms_proc_read(ms_proc_thread_of(pid), "status", status, sizeof(status));
