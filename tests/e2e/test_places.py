@@ -496,6 +496,19 @@ def test_a_program_that_is_replaced_in_its_container(folder):
         target.ends()
 
 
+def test_stacks_in_a_library_that_was_deleted(folder):
+    """What of it is in memory has the names of what others call, and which build it is."""
+    library = pathlib.Path(shutil.copy(re.search(r"(/\S+/libc\.so\.6) ", subprocess.run(
+        ["ldd", "/bin/sleep"], stdout=subprocess.PIPE, text=True).stdout)[1], folder))
+    with Process([*NOBODY, "env", f"LD_LIBRARY_PATH={folder}", "sleep", "60"], cwd="/") as target:
+        support.wait_until(lambda: "nanosleep" in pathlib.Path(f"/proc/{target.pid}/wchan").read_text(), 10, "it sleeps")
+        library.unlink()
+        for who in (NOBODY, []):
+            done = run(*who, support.for_all(MEMSCAN), "stacks", target.pid, cwd="/")
+            assert re.search(r"libc\.so\.6 \(deleted\) \(clock_nanosleep\+\d+\) \(BuildId: \w{40}\)", done.stdout), str(done)
+        support.kill(target.pid)
+
+
 def test_a_library_that_no_name_leads_to(tmp_path):
     """Without the right to open what is mapped its functions have no names, and that is said."""
     library = build_special(tmp_path / "libleaky.so", "leak_library.c", "-shared", "-fPIC")

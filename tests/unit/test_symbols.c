@@ -2,6 +2,7 @@
 /* lsan: off. What is opened for names is never closed. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <gnu/libc-version.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -159,6 +160,16 @@ Test(symbols, a_file_with_other_headers_is_not_the_one_that_is_mapped)
 	cr_expect_null(name_with("/proc/self/maps", NULL, NULL));
 	cr_expect_str_eq(name_with("/bin/true", "/bin/false", "/proc/self/exe"), "program_begin");
 	cr_expect_geq(n_asked, 3);
+}
+
+Test(symbols, a_library_without_its_file_is_read_from_memory)
+{
+	(void)name_with(NULL, NULL, NULL);
+	ms_symbols_name(symbols, (uintptr_t)gnu_get_libc_version + 2, &symbol);
+	cr_assert_str_eq(symbol.function, "gnu_get_libc_version");
+	cr_expect_eq(symbol.function_offset, 2);
+	cr_expect_eq(strlen(symbol.build_id), 40);
+	cr_expect_lt(symbol.rel_pc, 1 << 30);
 }
 
 static bool only_program(const void *files, uint32_t number, struct ms_opener_file *ret)
