@@ -246,6 +246,21 @@ def test_another_users_process_takes_one_more_capability(folder):
                             target)
 
 
+@pytest.mark.parametrize("number", [310, 311], ids=["process_vm_readv", "process_vm_writev"])
+def test_inside_without_the_capability(number):
+    """A container's filter leaves ptrace() to those of the same user, and not these."""
+    under = [support.compile_special("without_call.c"), number, -1, 1]
+    with Target([compile_target("leaks"), "among_freed"]) as target:
+        for snapshot in ("fork", "copy"):
+            report = check_scanned(scan(target.pid, "--no-fold", "--snapshot", snapshot, under=under))
+            support.check_truth(report, target)
+            assert report["scan"]["source"] == "copy"
+            assert snapshot == "copy" or "a filter forbids process_vm_readv()" in str(report["warnings"])
+        check_refused(memscan("attach", target.pid, under=under), "a filter forbids process_vm_readv()", "SYS_PTRACE")
+        support.check_untouched(target.pid)
+        assert target.finish() == 0
+
+
 @pytest.mark.parametrize("mapped", [["--map-root-user"], []], ids=["root of it", "nobody there"])
 @pytest.mark.parametrize("who", [NOBODY, []], ids=["user", "root"])
 def test_a_child_in_a_user_namespace(who, mapped):
