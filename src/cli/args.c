@@ -67,6 +67,18 @@ bool ms_args_limit(const char *s, uint64_t *ret)
 	return true;
 }
 
+bool ms_args_namespace(const char *s, struct ms_error *err)
+{
+	bool is_number = !s[strspn(s, "0123456789")];
+	uint64_t pid = 0;
+
+	return (!is_number || (ms_args_number(s, INT_MAX, &pid) && pid)) ||
+	       ms_args_wrong(err,
+	                     "give the number of a process in it, or a file such as "
+	                     "/proc/4711/ns/pid",
+	                     "--ns takes a pid namespace, not '%s'", s);
+}
+
 /* ---- options ---- */
 
 /* What getopt_long() returns for row i: a number beyond every letter. */

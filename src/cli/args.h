@@ -24,6 +24,9 @@ bool ms_args_seconds(const char *s, uint64_t most_s, uint64_t *ret_ns);
 /* A number, or "all", which is UINT64_MAX. */
 bool ms_args_limit(const char *s, uint64_t *ret);
 
+/* Whether @s can be a pid namespace, as --ns takes it: a process, or a file. */
+bool ms_args_namespace(const char *s, struct ms_error *err);
+
 /* An option, all of it. */
 struct ms_option {
 	int letter;       /* 0 when it has none */

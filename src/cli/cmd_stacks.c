@@ -57,6 +57,7 @@ struct text MS_VEC(char);
 /* What was asked for. */
 struct request {
 	pid_t id;
+	const char *ns;           /* where it has that id; NULL: where memscan runs */
 	const char *debug_folder; /* NULL: none */
 	bool debuginfod;
 	bool help;
@@ -296,7 +297,15 @@ static bool take_folder(void *to, const char *path, struct ms_error *err)
 	       ms_args_wrong(err, see_help, "--debug-dir takes a folder, not %s", path);
 }
 
+static bool take_namespace(void *to, const char *arg, struct ms_error *err)
+{
+	((struct request *)to)->ns = arg;
+	return ms_args_namespace(arg, err);
+}
+
 static const struct ms_option rows[] = {
+	{ 0, "ns", "PID|FILE", "the id is that of a pid namespace: of process PID, or FILE's",
+	  .take = take_namespace },
 	{ 0, "debug-dir", "DIR", "also look for separate debug files in DIR", .take = take_folder },
 	{ 0, "debuginfod", NULL, "ask the servers in $DEBUGINFOD_URLS for debug files",
 	  .flag = offsetof(struct request, debuginfod) },
@@ -334,7 +343,7 @@ int ms_cmd_stacks(int argc, char **argv)
 	struct text text = { 0 };
 	struct ms_arena arena;
 	struct ms_error err;
-	pid_t pid;
+	struct ms_chosen chosen;
 	int status;
 
 	if (!parse(argc, argv, &request, &err)) {
@@ -347,10 +356,10 @@ int ms_cmd_stacks(int argc, char **argv)
 	}
 	if (request.debuginfod)
 		ms_tell_servers();
-	if (ms_target_check(request.id, &pid, &err))
+	if (ms_target_choose(&(struct ms_choice){ NULL, request.id, request.ns }, &chosen, &err))
 		return refuse(&err);
 	ms_arena_init(&arena);
-	if (dump(pid, &request, &arena, &text, &err))
+	if (dump(chosen.pid, &request, &arena, &text, &err))
 		status = refuse(&err);
 	else
 		status = print(text.at, text.n);

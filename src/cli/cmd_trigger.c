@@ -25,6 +25,7 @@
 #include "memunreachable/trigger.h"
 #include "target/maps.h"
 #include "target/proc.h"
+#include "target/target.h"
 
 enum { BEGIN_MS = 10000, SILENCE_MS = 90000, PIECE = 64 * 1024 };
 
@@ -40,6 +41,7 @@ static const char notes[] =
 /* Where the answer of a process arrives. */
 struct asking {
 	pid_t pid;
+	const char *ns; /* where it has that id; NULL: where memscan runs */
 	bool stacks;
 	bool help;                    /* was asked for, nothing else */
 	char folder[MS_FOLDER_BYTES]; /* as the process sees it */
@@ -71,6 +73,18 @@ static pid_t process_of(pid_t id)
 	if (ms_proc_read(id, "status", status, sizeof(status)) > 0)
 		pid = (pid_t)ms_proc_field(status, "Tgid", 10);
 	return pid ? pid : id;
+}
+
+static enum ms_status find(struct asking *a, struct ms_error *err)
+{
+	struct ms_chosen chosen = { .pid = a->pid };
+	enum ms_status st = MS_OK;
+
+	if (a->ns)
+		st = ms_target_find_in_namespace(a->ns, a->pid, &chosen, err);
+	if (!st)
+		a->pid = process_of(chosen.pid);
+	return st;
 }
 
 static bool catches_signal(pid_t pid)
@@ -181,19 +195,10 @@ static bool is_safe(int dir)
 /* Its number as itself sees it: the last of all those it has. */
 static pid_t inner_pid(pid_t pid)
 {
-	char status[MS_PROC_STATUS_BYTES] = "";
-	const char *ids;
-	const char *last;
+	pid_t ids[MS_PROC_NAMESPACES];
+	size_t n = ms_proc_ns_ids_of(pid, "NSpid", ids);
 
-	(void)ms_proc_read(pid, "status", status, sizeof(status));
-	ids = strstr(status, "\nNSpid:");
-	if (!ids)
-		return pid;
-	ids++;
-	last = ids + strcspn(ids, "\n");
-	while (last > ids && last[-1] >= '0' && last[-1] <= '9')
-		last--;
-	return (pid_t)strtol(last, NULL, 10);
+	return n ? ids[n - 1] : pid;
 }
 
 static enum ms_status cannot_listen(const struct asking *a, struct ms_error *err)
@@ -484,9 +489,17 @@ static enum ms_status ask(struct asking *a, bool *ret_written, struct ms_error *
 
 /* ---- the command ---- */
 
+static bool take_namespace(void *to, const char *arg, struct ms_error *err)
+{
+	((struct asking *)to)->ns = arg;
+	return ms_args_namespace(arg, err);
+}
+
 static const struct ms_option rows[] = {
 	{ 0, "stacks", NULL, "print the stacks of its threads instead of its leaks",
 	  .flag = offsetof(struct asking, stacks) },
+	{ 0, "ns", "PID|FILE", "the id is that of a pid namespace: of process PID, or FILE's",
+	  .take = take_namespace },
 	{ 'h', "help", NULL, "print this help and exit", .flag = offsetof(struct asking, help),
 	  .last = true },
 };
@@ -534,8 +547,9 @@ int ms_cmd_trigger(int argc, char **argv)
 		ms_args_help(stdout, &table);
 		return fflush(stdout) ? MS_EXIT_UNWRITTEN : MS_EXIT_CLEAN;
 	}
-	asking.pid = process_of(asking.pid);
-	st = check(asking.pid, asking.folder, &err);
+	st = find(&asking, &err);
+	if (!st)
+		st = check(asking.pid, asking.folder, &err);
 	if (!st)
 		st = ask(&asking, &written, &err);
 	end_listening(&asking);

@@ -274,6 +274,7 @@ struct ms_scan_facts {
 
 struct ms_target_facts {
 	int32_t pid;
+	int32_t ns_pid; /* in its own pid namespace; 0: that is memscan's, or not known */
 	uint32_t threads;
 	uint32_t word_size; /* bytes */
 	char arch[16];

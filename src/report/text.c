@@ -108,6 +108,9 @@ static void write_header(struct ms_text *t, const struct ms_report *report)
 	}
 	ink(t, INK_PLAIN);
 	ms_text_print(t, "\n");
+	if (report->target.ns_pid)
+		ms_text_print(t, "  in its pid namespace: process %" PRId32 "\n",
+		              report->target.ns_pid);
 	write_command(t, &report->target);
 	ms_vec_for_each (heap, &report->heaps)
 		write_heap(t, heap);

@@ -17,6 +17,8 @@
 static const char deleted[] = " (deleted)";
 static const char debug_folder[] = "/usr/lib/debug";
 
+enum { BY_NAME = 2 }; /* the first place where a name leads, of a file with code */
+
 /* A question, with what its place is made of. */
 struct search {
 	const struct ms_opener *opener;
@@ -122,23 +124,41 @@ static int open_in_root(const struct search *s, const char *root)
 	return checked(fd, s->file.named);
 }
 
+/* The program of the process, if that is the file: the kernel prints its name in the same way. */
+static int open_program(const struct search *s)
+{
+	char link[sizeof(s->opener->root)];
+	char name[PATH_MAX];
+	ssize_t n;
+
+	(void)snprintf(link, sizeof(link), "/proc/%d/exe", (int)s->opener->tid);
+	n = readlink(link, name, sizeof(name) - 1);
+	name[n > 0 ? n : 0] = '\0';
+	if (n <= 0 || strcmp(name, s->file.path) != 0)
+		return -1;
+	(void)snprintf(s->ret->path, PATH_MAX, "%s", link);
+	return checked(ms_file_open_regular(link), s->file.named);
+}
+
 /*
  * Surest first: by the mapping, which is the file whatever became of its name, but takes a
- * privilege; by name. Of a process after chroot() alone the kernel shows us the path in our
- * root.
+ * privilege; the same of the program, which takes none; by name. Of a process after chroot()
+ * alone the kernel shows us the path in our root.
  */
 static int open_code(const struct search *s, uint32_t place)
 {
 	const struct ms_opener *opener = s->opener;
 
-	if (place > 0)
-		return open_in_root(s, opener->roots[place - 1]);
-	if (opener->given && strcmp(opener->given_name, s->file.path) == 0) {
+	if (place >= BY_NAME)
+		return open_in_root(s, opener->roots[place - BY_NAME]);
+	if (!place && opener->given && strcmp(opener->given_name, s->file.path) == 0) {
 		(void)snprintf(s->ret->path, PATH_MAX, "%s", opener->given);
 		return ms_file_open_regular(opener->given);
 	}
 	if (!opener->tid)
 		return -1;
+	if (place > 0)
+		return open_program(s);
 	(void)snprintf(s->ret->path, PATH_MAX, "/proc/%d/map_files/%" PRIx64 "-%" PRIx64,
 	               (int)opener->tid, s->file.range.begin, s->file.range.end);
 	return checked(ms_file_open_regular(s->ret->path), s->file.mapped);
@@ -254,7 +274,7 @@ static const struct {
 	uint32_t places;
 	bool of_code; /* it has to be one that there is */
 } kinds[] = {
-	[MS_FILE_CODE] = { open_code, 1 + MS_OPENER_ROOTS, true },
+	[MS_FILE_CODE] = { open_code, BY_NAME + MS_OPENER_ROOTS, true },
 	[MS_FILE_DEBUG] = { open_debug, 3 + 4 * MS_OPENER_ROOTS, true },
 	[MS_FILE_COMMON] = { open_common, 1 + 2 * MS_OPENER_ROOTS, false },
 	[MS_FILE_SERVER] = { open_served, 1, false },

@@ -134,9 +134,41 @@ uint64_t ms_proc_field(const char *status, const char *key, int base)
 	return 0;
 }
 
+size_t ms_proc_ns_ids(const char *status, const char *key, pid_t ret[MS_PROC_NAMESPACES])
+{
+	size_t len = strlen(key);
+	const char *line = status;
+	size_t n = 0;
+	char *end;
+
+	while (line && (strncmp(line, key, len) != 0 || line[len] != ':')) {
+		line = strchr(line, '\n');
+		line = line ? line + 1 : NULL;
+	}
+	for (line = line ? line + len + 1 : ""; *line == '\t' && n < MS_PROC_NAMESPACES;
+	     line = end) {
+		long id = strtol(line + 1, &end, 10);
+
+		if (end == line + 1)
+			break;
+		ret[n++] = (pid_t)id;
+	}
+	return n;
+}
+
+size_t ms_proc_ns_ids_of(pid_t id, const char *key, pid_t ret[MS_PROC_NAMESPACES])
+{
+	char status[MS_PROC_STATUS_BYTES];
+
+	(void)ms_proc_read(id, "status", status, sizeof(status));
+	return ms_proc_ns_ids(status, key, ret);
+}
+
 int ms_proc_list_open(struct ms_proc_list *list, pid_t id, const char *name, char *buf)
 {
-	list->fd = ms_proc_open(id, name, O_RDONLY | O_DIRECTORY);
+	int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+
+	list->fd = id ? ms_proc_open(id, name, flags) : open("/proc", flags);
 	list->pos = 0;
 	list->len = 0;
 	list->buf = buf;

@@ -69,6 +69,20 @@ char ms_proc_state(pid_t tid);
 /* Number after "\n@key:" in the text of a status file, in @base; 0 when there is none. */
 uint64_t ms_proc_field(const char *status, const char *key, int base);
 
+/* How deep pid namespaces can lie in one another; include/linux/pid_namespace.h. */
+enum { MS_PROC_NAMESPACES = 33 };
+
+/*
+ * The ids in the line @key (NSpid, NStgid) of a status file's text: first the one that /proc
+ * lists, then that of each pid namespace farther in, the thread's own last.
+ *
+ * Returns how many; 0 where the kernel does not say.
+ */
+size_t ms_proc_ns_ids(const char *status, const char *key, pid_t ret[MS_PROC_NAMESPACES]);
+
+/* What /proc/@id/status says in that line. */
+size_t ms_proc_ns_ids_of(pid_t id, const char *key, pid_t ret[MS_PROC_NAMESPACES]);
+
 /* The entries of a /proc folder whose names are numbers: task, fd. */
 struct ms_proc_list {
 	int fd;
@@ -77,7 +91,7 @@ struct ms_proc_list {
 	char *buf; /* MS_PROC_LIST_BYTES, the caller's */
 };
 
-/* Start listing /proc/@id/@name. Returns 0, or minus errno. */
+/* Start listing /proc/@id/@name; with an id of 0, the processes. Returns 0, or minus errno. */
 int ms_proc_list_open(struct ms_proc_list *list, pid_t id, const char *name, char *buf);
 
 /* Start again from the first entry. */

@@ -3,6 +3,7 @@
 
 #include <string.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "engine/libc/libc.h"
 #include "engine/signal_frame.h"
@@ -140,6 +141,12 @@ bool ms_room_for_calls(const struct ms_stack_places *places, const struct ms_roo
 		return false;
 	ret->end -= MS_ROOM_TIMEOUT;
 	return cut(ret, bytes);
+}
+
+bool ms_room_is_allowed(void)
+{
+	return !process_vm_readv(getpid(), NULL, 0, NULL, 0, 0) &&
+	       !process_vm_writev(getpid(), NULL, 0, NULL, 0, 0);
 }
 
 /* Not through /proc/TID/mem, which writes to read-only pages, too. */

@@ -59,6 +59,9 @@ bool ms_room_for_timeout(const struct ms_stack_places *places, const struct ms_r
 bool ms_room_for_calls(const struct ms_stack_places *places, const struct ms_room_of *thread,
                        size_t bytes, struct ms_range *ret);
 
+/* Whether a filter (of a container) lets us do either of the next two at all. */
+bool ms_room_is_allowed(void);
+
 /* Copy to or from @tid's memory, only where it may itself. Returns how many bytes. */
 size_t ms_room_read(pid_t tid, ms_addr addr, void *buf, size_t len);
 size_t ms_room_write(pid_t tid, ms_addr addr, const void *buf, size_t len);

@@ -7,6 +7,7 @@
  * how its memory is held. Freezing itself: collection.h.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -15,6 +16,12 @@
 #include "engine/report.h"
 #include "engine/source.h"
 #include "target/collection.h"
+
+/*
+ * Refuse where /proc is not what the kernel's calls go by: not mounted, or that of another
+ * pid namespace than ours, in which a number is another process.
+ */
+ms_must_check enum ms_status ms_target_check_proc(struct ms_error *err);
 
 /*
  * Look at @id without touching it and refuse what cannot be scanned, with advice:
@@ -44,6 +51,10 @@ ms_must_check enum ms_status ms_target_check_native(pid_t pid, const char *what,
  */
 enum ms_status ms_target_explain_denied(pid_t pid, struct ms_error *err);
 
+/* Whether a cgroup holds the threads of @pid still (a container that is paused). */
+bool ms_target_is_frozen(pid_t pid);
+void ms_target_advise_frozen(pid_t pid, struct ms_error *err);
+
 /* Open /proc/@tid/mem for reading. Returns MS_E_GONE, MS_E_DENIED with advice, MS_E_SYS. */
 ms_must_check enum ms_status ms_target_open_mem(pid_t tid, int *ret, struct ms_error *err);
 
@@ -51,8 +62,33 @@ ms_must_check enum ms_status ms_target_open_mem(pid_t tid, int *ret, struct ms_e
 ms_must_check enum ms_status ms_target_find_by_name(const char *name, pid_t *ret_pid,
                                                     struct ms_error *err);
 
-/* The process that is to be looked at: the one of @name, else the one that @id is a thread of. */
-ms_must_check enum ms_status ms_target_choose(const char *name, pid_t id, pid_t *ret_pid,
+/* What is said of the process that is to be looked at. */
+struct ms_choice {
+	const char *name; /* NULL: it is chosen by the id */
+	pid_t id;         /* of any of its threads */
+	const char *ns;   /* where it has that id: a process in that pid namespace, or its file;
+	                     NULL: in ours */
+};
+
+struct ms_chosen {
+	pid_t pid;
+	pid_t ns_pid; /* the process in the namespace that was given; 0: none was */
+};
+
+/*
+ * Find what has the number @id in a pid namespace: that of a process, when @ns is a number, or
+ * of a file (/proc/PID/ns/pid, or where that is mounted).
+ *
+ * @ret: the pid is that of a thread
+ *
+ * Returns MS_E_GONE, MS_E_DENIED, MS_E_UNSUPPORTED when it is none, MS_E_SYS; with advice.
+ */
+ms_must_check enum ms_status ms_target_find_in_namespace(const char *ns, pid_t id,
+                                                         struct ms_chosen *ret,
+                                                         struct ms_error *err);
+
+/* Find that process, and look whether it can be scanned, as ms_target_check() does. */
+ms_must_check enum ms_status ms_target_choose(const struct ms_choice *choice, struct ms_chosen *ret,
                                               struct ms_error *err);
 
 /* What /proc says of @pid and of this host; fields that cannot be read stay empty. */
@@ -153,8 +189,8 @@ uint64_t ms_fork_room(pid_t pid);
 
 /*
  * Refuse what is known beforehand to make a clone impossible or unwise: an init of its
- * pid namespace, private huge pages, a cgroup without room for all that it may write to. Returns
- * MS_E_UNSUPPORTED with the reason.
+ * pid namespace, a frozen process, private huge pages, a cgroup without room for all that it may
+ * write to. Returns MS_E_UNSUPPORTED with the reason.
  *
  * @ret_least: when so many bytes of ms_fork_room() are left the clone is to end; 0: never
  */

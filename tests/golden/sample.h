@@ -22,6 +22,7 @@ static inline void sample_target(struct ms_report *report)
 	snprintf(report->host.kernel, sizeof(report->host.kernel), "6.1.0-18-amd64");
 	snprintf(report->host.arch, sizeof(report->host.arch), "x86_64");
 	report->target.pid = 4321;
+	report->target.ns_pid = 7;
 	report->target.threads = 7;
 	report->target.word_size = 8;
 	snprintf(report->target.arch, sizeof(report->target.arch), "x86_64");

@@ -29,6 +29,7 @@ static void assert_says(const char *format, const char *what)
 Test(live, the_text_has_each_stack_with_what_of_it_is_leaked)
 {
 	assert_says("text", "memscan 0.1.0: process 4321 /usr/sbin/server\n"
+	                    "  in its pid namespace: process 7\n"
 	                    "  scan: paused 1.235 ms, source copy\n"
 	                    "  stacks: those of samples, one in about 524288 bytes since attach; ");
 	assert_says("text",
@@ -42,6 +43,8 @@ Test(live, the_text_has_each_stack_with_what_of_it_is_leaked)
 	                    "16 more stacks are not listed: --limit all lists them\n");
 	report.sites.at[0].leaked.samples = 0;
 	assert_says("text", "by 8 samples\n          #00  pc ");
+	report.target.ns_pid = 0;
+	assert_says("text", "/usr/sbin/server\n  scan: paused ");
 }
 
 Test(live, folded_it_is_bytes_by_stack_outermost_first)

@@ -2,6 +2,7 @@
 /* lsan: off. What is opened for names is never closed. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <gnu/libc-version.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -120,6 +121,83 @@ Test(symbols, the_vdso_is_read_from_memory)
 	cr_assert_str_eq(symbol.module, "[vdso]");
 	cr_assert(found, "no function of the vdso has a name");
 	cr_assert_not_null(symbol.build_id);
+}
+
+/* ---- which file it is ---- */
+
+/* What every place is said to have, and what was asked for last. */
+static const char *offered[3];
+static size_t n_asked;
+
+static int offer(void *ctx, const struct ms_file_question *question, struct ms_file_answer *ret)
+{
+	(void)ctx;
+	n_asked++;
+	ret->place = question->place;
+	if (question->kind != MS_FILE_CODE || question->place >= 3 || !offered[question->place])
+		return -1;
+	return open(offered[question->place], O_RDONLY | O_CLOEXEC);
+}
+
+static const char *name_with(const char *first, const char *second, const char *third)
+{
+	static const struct ms_finder offering = { offer, NULL };
+	struct ms_error err;
+
+	offered[0] = first;
+	offered[1] = second;
+	offered[2] = third;
+	n_asked = 0;
+	call.finder = &offering;
+	cr_assert_eq(ms_symbols_open(&call, &arena, &symbols, &err), MS_OK);
+	ms_symbols_name(symbols, (uintptr_t)program_begin + 1, &symbol);
+	return symbol.function;
+}
+
+Test(symbols, a_file_with_other_headers_is_not_the_one_that_is_mapped)
+{
+	cr_expect_null(name_with("/bin/true", "/bin/false", NULL));
+	cr_expect_null(name_with("/proc/self/maps", NULL, NULL));
+	cr_expect_str_eq(name_with("/bin/true", "/bin/false", "/proc/self/exe"), "program_begin");
+	cr_expect_geq(n_asked, 3);
+}
+
+Test(symbols, a_library_without_its_file_is_read_from_memory)
+{
+	(void)name_with(NULL, NULL, NULL);
+	ms_symbols_name(symbols, (uintptr_t)gnu_get_libc_version + 2, &symbol);
+	cr_assert_str_eq(symbol.function, "gnu_get_libc_version");
+	cr_expect_eq(symbol.function_offset, 2);
+	cr_expect_eq(strlen(symbol.build_id), 40);
+	cr_expect_lt(symbol.rel_pc, 1 << 30);
+}
+
+static bool only_program(const void *files, uint32_t number, struct ms_opener_file *ret)
+{
+	*ret = (struct ms_opener_file){ .path = files, .renamed = true };
+	return number == 0;
+}
+
+Test(symbols, the_program_is_opened_as_the_kernel_has_it)
+{
+	struct ms_file_question question = { .kind = MS_FILE_CODE, .place = 1 };
+	struct ms_file_answer answer;
+	char path[PATH_MAX] = "";
+	struct stat is, want;
+	int fd;
+
+	cr_assert_gt(readlink("/proc/self/exe", path, sizeof(path) - 1), 0);
+	opener.file = only_program;
+	opener.files = path;
+	opener.n = 1;
+	fd = ms_opener_find(&opener, &question, &answer);
+	cr_assert(fd >= 0 && !fstat(fd, &is) && !stat("/proc/self/exe", &want));
+	cr_expect(is.st_ino == want.st_ino && is.st_dev == want.st_dev);
+	cr_expect_eq(answer.place, 1);
+	(void)close(fd);
+	/* Another file of the process is not it. */
+	opener.files = "/usr/lib/libother.so";
+	cr_expect_lt(ms_opener_find(&opener, &question, &answer), 0);
 }
 
 /* Map our own program from the middle of another file, @lead bytes behind its begin. */

@@ -194,6 +194,7 @@ static int attach(pid_t pid, const struct ms_attach_options *options, struct ms_
 static int serve(int argc, char **argv, const struct ms_option_table *table)
 {
 	struct ms_attach_options options;
+	struct ms_chosen chosen;
 	struct ms_arena arena;
 	struct ms_error err;
 	pid_t pid;
@@ -207,8 +208,10 @@ static int serve(int argc, char **argv, const struct ms_option_table *table)
 		ms_args_help(stdout, table);
 		return finish(MS_EXIT_CLEAN);
 	}
-	if (ms_target_choose(options.name, options.id, &pid, &err))
+	if (ms_target_choose(&(struct ms_choice){ options.name, options.id, options.ns }, &chosen,
+	                     &err))
 		return refuse(&err);
+	pid = chosen.pid;
 	ms_arena_init(&arena);
 	if (table == &ms_detach_table)
 		status = detach(pid, &options, &arena);

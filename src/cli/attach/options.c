@@ -53,6 +53,12 @@ static bool take_name(void *to, const char *arg, struct ms_error *err)
 	return *arg || ms_args_wrong(err, see_attach, "--name takes the name of a process");
 }
 
+static bool take_namespace(void *to, const char *arg, struct ms_error *err)
+{
+	((struct ms_attach_options *)to)->ns = arg;
+	return ms_args_namespace(arg, err);
+}
+
 static bool take_sample(void *to, const char *arg, struct ms_error *err)
 {
 	uint64_t *sample = &((struct ms_attach_options *)to)->sample;
@@ -97,13 +103,15 @@ static bool take_timeout(void *to, const char *arg, struct ms_error *err)
 	       ms_args_wrong(err, "for example 5 or 0.5", "--timeout takes seconds, not '%s'", arg);
 }
 
-#define PROCESS                                                                              \
-	{ 'p', "pid", "N", "the process; any of its threads' ids works", .take = take_pid }, \
-	{                                                                                    \
-		'n', "name", "NAME",                                                         \
-			"choose the process by name; there must be "                         \
-			"exactly one",                                                       \
-			.take = take_name                                                    \
+#define PROCESS                                                                                   \
+	{ 'p', "pid", "N", "the process; any of its threads' ids works", .take = take_pid },      \
+		{ 0, "ns", "PID|FILE", "N is that of a pid namespace: of process PID, or FILE's", \
+		  .take = take_namespace },                                                       \
+	{                                                                                         \
+		'n', "name", "NAME",                                                              \
+			"choose the process by name; there must be "                              \
+			"exactly one",                                                            \
+			.take = take_name                                                         \
 	}
 #define COMMON                                                                                             \
 	{ 0, "timeout", "SECONDS",                                                                         \
@@ -162,6 +170,9 @@ bool ms_attach_parse(int argc, char **argv, const struct ms_option_table *table,
 		                     argv[at]);
 	if (ret->id && ret->name)
 		return ms_args_wrong(err, table->see, "--pid and --name exclude each other");
+	if (ret->ns && ret->name)
+		return ms_args_wrong(err, "give the number that it has there, by --pid N",
+		                     "--ns and --name exclude each other");
 	if (ret->status && ret->for_ns)
 		return ms_args_wrong(err, table->see, "--status and --for exclude each other");
 	return ret->id || ret->name || ms_args_wrong(err, table->see, "no process was given");

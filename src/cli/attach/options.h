@@ -13,6 +13,7 @@
 
 struct ms_attach_options {
 	pid_t id;         /* of any thread */
+	const char *ns;   /* where it has that id, as --ns has it; NULL: where memscan runs */
 	const char *name; /* chosen by it; NULL: by the id */
 	uint64_t sample;  /* bytes */
 	uint64_t for_ns;  /* 0: until somebody detaches */

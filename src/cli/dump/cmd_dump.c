@@ -190,6 +190,8 @@ int ms_cmd_dump(int argc, char **argv)
 {
 	struct ms_dump_options options;
 	struct dumping d = { .options = &options };
+	struct ms_choice choice;
+	struct ms_chosen chosen;
 	struct ms_error err;
 	int status;
 
@@ -201,11 +203,13 @@ int ms_cmd_dump(int argc, char **argv)
 		ms_args_help(stdout, &ms_dump_table);
 		return MS_EXIT_CLEAN;
 	}
-	if (ms_target_choose(options.name, options.id, &d.pid, &err) ||
-	    ms_dump_look(d.pid, &d.process, &err)) {
+	choice = (struct ms_choice){ options.name, options.id, options.ns };
+	if (ms_target_choose(&choice, &chosen, &err) ||
+	    ms_dump_look(chosen.pid, &d.process, &err)) {
 		ms_tell_error(&err);
 		return MS_EXIT_REFUSED;
 	}
+	d.pid = chosen.pid;
 	status = dump(&d, &err);
 	if (status)
 		ms_tell_error(&err);

@@ -17,6 +17,7 @@
 struct ms_dump_options {
 	pid_t id;         /* of any thread */
 	const char *name; /* chosen by it; NULL: by the id */
+	const char *ns;   /* the id is one of this pid namespace; NULL: of ours */
 	const char *output;
 	bool compress; /* by zstd */
 	bool heap_only;

@@ -41,6 +41,12 @@ static bool take_name(void *to, const char *arg, struct ms_error *err)
 	return *arg || ms_args_wrong(err, see_help, "--name takes the name of a process");
 }
 
+static bool take_namespace(void *to, const char *arg, struct ms_error *err)
+{
+	((struct ms_dump_options *)to)->ns = arg;
+	return ms_args_namespace(arg, err);
+}
+
 static bool take_output(void *to, const char *arg, struct ms_error *err)
 {
 	((struct ms_dump_options *)to)->output = arg;
@@ -76,6 +82,8 @@ static bool take_timeout(void *to, const char *arg, struct ms_error *err)
 
 static const struct ms_option rows[] = {
 	{ 'p', "pid", "N", "the process; any of its threads' ids works", .take = take_pid },
+	{ 0, "ns", "PID|FILE", "the id is that of a pid namespace: of process PID, or FILE's",
+	  .take = take_namespace },
 	{ 'n', "name", "NAME", "choose the process by name; there must be exactly one",
 	  .take = take_name },
 	{ 'o', "output", "FILE", "the core", .take = take_output },
@@ -122,6 +130,9 @@ bool ms_dump_parse(int argc, char **argv, struct ms_dump_options *ret, struct ms
 		                     argv[at]);
 	if (ret->id && ret->name)
 		return ms_args_wrong(err, see_help, "--pid and --name exclude each other");
+	if (ret->ns && ret->name)
+		return ms_args_wrong(err, "give the number that it has there",
+		                     "--ns and --name exclude each other");
 	if (!ret->id && !ret->name)
 		return ms_args_wrong(err, see_help, "no process was given");
 	return ret->output || ms_args_wrong(err, see_help, "no file was given");

@@ -16,6 +16,7 @@
 #include "cli/scan/command.h"
 #include "cli/tell.h"
 #include "target/run/run.h"
+#include "target/target.h"
 
 /* As shells end when they cannot start a program. */
 enum { STATUS_NOT_EXECUTABLE = 126, STATUS_NOT_FOUND = 127, STATUS_SIGNAL = 128 };
@@ -178,7 +179,7 @@ static int run_program(const struct ms_options *options)
 	struct ms_run_end end;
 	struct ms_error err;
 
-	if (ms_run(&call, &end, &err)) {
+	if (ms_target_check_proc(&err) || ms_run(&call, &end, &err)) {
 		ms_tell_error(&err);
 		return MS_EXIT_REFUSED;
 	}

@@ -110,24 +110,31 @@ enum ms_status ms_scan_process(const struct ms_options *options, struct ms_arena
 		          .verbose = options->verbose },
 	};
 	struct ms_proc_stat stat = { 0 };
+	const struct ms_choice choice = { options->name, options->id, options->ns };
+	struct ms_chosen chosen;
 	enum ms_status st;
 
 	if (options->core)
 		return ms_core_scan(options, arena, ret, err);
-	st = ms_target_choose(options->name, options->id, &s.call.pid, err);
+	st = ms_target_choose(&choice, &chosen, err);
 	if (st)
 		return st;
+	s.call.pid = chosen.pid;
 	(void)ms_proc_stat(s.call.pid, &stat);
 	s.call.start_ticks = stat.start_ticks;
 	s.naming.pid = s.call.pid;
 	s.service.pid = s.call.pid;
 	ms_service_begin(&s.service);
+	if (chosen.ns_pid && chosen.ns_pid != chosen.pid)
+		s.service.target.ns_pid = chosen.ns_pid;
 	ms_progress_begin(&s.progress, options->quiet);
 	st = options->confirm_ns
 	             ? ms_service_ask_twice(&s.service, options->confirm_ns, arena, ret, err)
 	             : ms_service_ask(&s.service, arena, ret, err);
 	if (!st)
 		ms_service_finish(&s.service, arena, ret);
+	else if (st == MS_E_BUSY && ms_target_is_frozen(s.call.pid))
+		ms_target_advise_frozen(s.call.pid, err);
 	ms_progress_end(&s.progress);
 	return st;
 }

@@ -78,6 +78,12 @@ static bool take_root(void *to, const char *arg, struct ms_error *err)
 	                     "--root takes a folder, which '%.100s' is not", arg);
 }
 
+static bool take_namespace(void *to, const char *arg, struct ms_error *err)
+{
+	((struct ms_options *)to)->ns = arg;
+	return ms_args_namespace(arg, err);
+}
+
 static bool take_limit(void *to, const char *arg, struct ms_error *err)
 {
 	struct ms_options *options = to;
@@ -326,6 +332,8 @@ static const char *const not_in_run[] = {
 static const struct ms_option rows[] = {
 	{ 'p', "pid", "N", "the process; any of its threads' ids works", .take = take_pid,
 	  .use = USE_SCAN },
+	{ 0, "ns", "PID|FILE", "N of --pid is that of a pid namespace: of process PID, or FILE's",
+	  .take = take_namespace, .use = USE_SCAN },
 	{ 'n', "name", "NAME", "choose the process by name; there must be exactly one",
 	  .take = take_name, .use = USE_SCAN },
 	{ 0, "core", "FILE", "scan the core FILE in place of a process", .take = take_core,
@@ -484,7 +492,7 @@ static bool is_for_answer(const struct ms_option *row)
 		"pid",   "name", "unaligned", "debug-dir",         "debuginfod", "snapshot",
 		"jobs",  "json", "output",    "timeout",           "quiet",      "verbose",
 		"color", "help", "version",   "strict-containers", "core",       "exe",
-		"root",
+		"root",  "ns",
 	};
 
 	if (row->use > USE_LIVE)
@@ -498,7 +506,7 @@ static bool is_for_answer(const struct ms_option *row)
 /* What a process is chosen by, or has done to it. */
 static bool is_for_process(const struct ms_option *row)
 {
-	static const char *const names[] = { "pid", "name", "core", "confirm", "snapshot" };
+	static const char *const names[] = { "pid", "ns", "name", "core", "confirm", "snapshot" };
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (!strcmp(row->name, names[i]))
@@ -682,6 +690,9 @@ static bool check_core(const struct ms_options *options, struct ms_error *err)
 		return ms_args_wrong(err, "scan the core, or the process",
 		                     "--core and --%s exclude each other",
 		                     options->id ? "pid" : "name");
+	if (options->ns)
+		return ms_args_wrong(err, "omit it: a core has no namespaces",
+		                     "--ns is for processes alone");
 	if (options->confirm_ns)
 		return ms_args_wrong(err, "omit it: a core does not change",
 		                     "--confirm is for processes alone");
@@ -702,6 +713,9 @@ static bool check_chosen(const struct ms_options *options, const char *choose, s
 		return ms_args_wrong(err, choose, "no process was given");
 	if (options->id && options->name)
 		return ms_args_wrong(err, choose, "--pid and --name exclude each other");
+	if (options->ns && options->name)
+		return ms_args_wrong(err, "give the number that it has there, by --pid N",
+		                     "--ns and --name exclude each other");
 	return true;
 }
 

@@ -24,6 +24,7 @@ enum ms_scan_use { MS_USE_SCAN, MS_USE_RUN, MS_USE_WHY, MS_USE_RETAINED, MS_USE_
 struct ms_options {
 	enum ms_request request;
 	pid_t id;         /* of a process or one of its threads; 0 when chosen by name */
+	const char *ns;   /* where it has that id, as --ns has it; NULL: where memscan runs */
 	const char *name; /* NULL when chosen by id; borrowed, as all strings here, from argv */
 	const char *core; /* a core, in place of a process; or NULL */
 	const char *exe;  /* the program that it is of; NULL: where it was */

@@ -109,6 +109,8 @@ static struct json_object *target(struct ms_json *j, const struct ms_report *rep
 	struct json_object *object = json_object_new_object();
 
 	ms_json_add(j, object, "pid", json_object_new_int64(report->target.pid));
+	if (report->target.ns_pid)
+		ms_json_add(j, object, "ns_pid", json_object_new_int64(report->target.ns_pid));
 	ms_json_add_text(j, object, "exe", report->target.exe);
 	return object;
 }

@@ -71,6 +71,7 @@ static const struct ms_json_field host[] = {
 
 static const struct ms_json_field process[] = {
 	{ "pid", MEMBER(ms_target_facts, pid, MS_JSON_SIGNED, false), NULL },
+	{ "ns_pid", MEMBER(ms_target_facts, ns_pid, MS_JSON_SIGNED, true), NULL },
 	TEXT(ms_target_facts, exe),
 };
 

@@ -15,6 +15,9 @@ static bool write_text(const struct ms_report *report, struct ms_sink *sink)
 
 	ms_text_print(&t, "memscan %s: process %" PRId32 " ", MS_VERSION, report->target.pid);
 	ms_text_name(&t, report->target.exe, strlen(report->target.exe));
+	if (report->target.ns_pid)
+		ms_text_print(&t, "\n  in its pid namespace: process %" PRId32,
+		              report->target.ns_pid);
 	ms_text_print(&t, "\n  scan: paused %.3f ms, source ", (double)scan->pause_ns / 1e6);
 	ms_text_name(&t, scan->source, strlen(scan->source));
 	ms_text_print(&t, "\n");

@@ -93,6 +93,9 @@ enum ms_status ms_cloner_init(struct ms_cloner *cloner, struct ms_freezer *freez
 	if (syscall(SYS_close_range, 1, 0, 0) && errno == ENOSYS)
 		return ms_fail(err, MS_E_UNSUPPORTED,
 		               "this kernel has no close_range() (Linux 5.9)");
+	if (!ms_room_is_allowed())
+		return ms_fail(err, MS_E_UNSUPPORTED,
+		               "a filter forbids process_vm_readv() or process_vm_writev() here");
 	cloner->seccomp = ms_arena_alloc(arena, sizeof(*cloner->seccomp));
 	cloner->block = ms_arena_alloc(arena, BLOCK_BYTES);
 	cloner->saved = ms_arena_alloc(arena, BLOCK_BYTES);

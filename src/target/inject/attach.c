@@ -17,6 +17,7 @@
 #include "target/inject/stopped/steps.h"
 #include "target/maps.h"
 #include "target/proc.h"
+#include "target/room.h"
 #include "target/target.h"
 #include "target/urgent.h"
 
@@ -156,12 +157,28 @@ static enum ms_status take_out_all(struct ms_attaching *a, struct ms_attached *r
 
 /* ---- what is known before ---- */
 
+static enum ms_status check_calls(struct ms_error *err)
+{
+	if (ms_room_is_allowed())
+		return MS_OK;
+	(void)ms_fail(err, MS_E_DENIED,
+	              "a filter forbids process_vm_readv() or process_vm_writev() here");
+	ms_advise(err, "allow both to memscan (in a container: --cap-add SYS_PTRACE), or run it "
+	               "outside of what confines it");
+	return err->status;
+}
+
 static enum ms_status check_state(pid_t pid, struct ms_error *err)
 {
 	char state = ms_proc_state(ms_proc_thread_of(pid));
 
-	if (state != 'T')
+	if (state != 'T' && !ms_target_is_frozen(pid))
 		return MS_OK;
+	if (state != 'T') {
+		(void)ms_fail(err, MS_E_DENIED, "process %d does not run", pid);
+		ms_target_advise_frozen(pid, err);
+		return err->status;
+	}
 	(void)ms_fail(err, MS_E_DENIED, "process %d is stopped by a signal", pid);
 	ms_advise(err, "let it go on (kill -CONT %d) and try again", pid);
 	return err->status;
@@ -286,8 +303,10 @@ static enum ms_status look_up(struct ms_attaching *a, int flags, struct ms_attac
 /* The same, when the process can be changed at all. */
 static enum ms_status begin(struct ms_attaching *a, struct ms_attached *ret, struct ms_error *err)
 {
-	enum ms_status st = check_state(a->call->pid, err);
+	enum ms_status st = check_calls(err);
 
+	if (!st)
+		st = check_state(a->call->pid, err);
 	if (!st)
 		st = check_sharing(a->call, err);
 	return st ? st : look_up(a, O_RDWR, ret, err);

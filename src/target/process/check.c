@@ -17,8 +17,10 @@
 enum {
 	KERNEL_THREAD = 0x200000, /* PF_KTHREAD, include/linux/sched.h */
 	CAPABILITY_PTRACE = 19,   /* CAP_SYS_PTRACE, linux/capability.h */
+	CAPABILITY_FILES = 1,     /* CAP_DAC_OVERRIDE, the same */
 	YAMA_FORBIDS_ALL = 3,
 	NAME_BYTES = 64,
+	PID_BYTES = 16,
 };
 
 static enum ms_status no_such_process(pid_t id, struct ms_error *err)
@@ -56,9 +58,39 @@ static uint64_t own_field(const char *key, int base)
 	return ms_proc_field(status, key, base);
 }
 
+static bool has_capability(int number)
+{
+	return own_field("CapEff", 16) >> number & 1;
+}
+
 static bool may_trace_others(void)
 {
-	return own_field("CapEff", 16) >> CAPABILITY_PTRACE & 1;
+	return has_capability(CAPABILITY_PTRACE);
+}
+
+/* Whether what we may do ends at a user namespace: ids are mapped, or not all of them exist. */
+static bool is_in_user_namespace(void)
+{
+	unsigned long first = 0, outside = 0, n = UINT32_MAX;
+	char map[256];
+
+	return ms_proc_read(getpid(), "uid_map", map, sizeof(map)) >= 0 &&
+	       (sscanf(map, " %lu %lu %lu", &first, &outside, &n) != 3 || first || outside ||
+	        n != UINT32_MAX);
+}
+
+enum user_namespace { UNKNOWN, OURS, ANOTHER };
+
+static enum user_namespace user_namespace_of(pid_t pid)
+{
+	char theirs[NAME_BYTES];
+	char ours[NAME_BYTES];
+
+	ms_proc_link(pid, "ns/user", theirs, sizeof(theirs));
+	ms_proc_link(getpid(), "ns/user", ours, sizeof(ours));
+	if (!theirs[0] || !ours[0])
+		return UNKNOWN;
+	return strcmp(theirs, ours) ? ANOTHER : OURS;
 }
 
 /* The real, effective and saved id in the line @key of @status; false when it has none. */
@@ -108,7 +140,13 @@ static enum ms_status refuse_other_user(pid_t pid, uid_t owner, struct ms_error 
 		ms_fail(err, MS_E_DENIED, "process %d belongs to user %u, memscan runs as user %u",
 	                pid, owner, getuid());
 
-	ms_advise(err, "run it as user %u; or %s", owner, how_to_get_capability());
+	if (user_namespace_of(pid) == ANOTHER)
+		ms_advise(err,
+		          "run it in the user namespace of that process: nsenter -t %d -U "
+		          "--preserve-credentials memscan ...; or %s",
+		          pid, how_to_get_capability());
+	else
+		ms_advise(err, "run it as user %u; or %s", owner, how_to_get_capability());
 	return st;
 }
 
@@ -131,16 +169,30 @@ static int yama_scope(void)
  * Source: ptrace(2), "Ptrace access mode checking"; kernel/ptrace.c, __ptrace_may_access();
  * security/commoncap.c, cap_ptrace_access_check().
  */
-static void advise_denied(const char *status, struct ms_error *err)
+static void advise_denied(pid_t pid, const char *status, struct ms_error *err)
 {
 	const char *how = how_to_get_capability();
 	int scope = yama_scope();
+	uid_t owner;
 
 	if (scope >= YAMA_FORBIDS_ALL)
 		ms_advise(err,
 		          "Yama forbids all tracing until the next boot "
 		          "(kernel.yama.ptrace_scope is %d)",
 		          scope);
+	else if (is_in_user_namespace() && user_namespace_of(pid) != OURS)
+		ms_advise(
+			err,
+			"memscan runs in a user namespace, whose root may trace what is in it "
+			"alone: run it outside as root, or where the process is (nsenter -t %d -U "
+			"-m -p)",
+			pid);
+	else if (may_trace_others() && !is_ours(status, &owner) &&
+	         !has_capability(CAPABILITY_FILES))
+		ms_advise(err,
+		          "another user's files in /proc take CAP_DAC_OVERRIDE besides "
+		          "CAP_SYS_PTRACE: give memscan both, or run it as user %u",
+		          owner);
 	else if (may_trace_others())
 		ms_advise(err, "memscan has CAP_SYS_PTRACE: a security module (AppArmor, SELinux, "
 		               "Landlock) or a user namespace forbids it; run memscan outside of "
@@ -172,7 +224,7 @@ enum ms_status ms_target_explain_denied(pid_t pid, struct ms_error *err)
 	if (!is_ours(status, &owner) && !may_trace_others())
 		return refuse_other_user(pid, owner, err);
 	st = ms_fail(err, MS_E_DENIED, "the kernel does not let memscan trace process %d", pid);
-	advise_denied(status, err);
+	advise_denied(pid, status, err);
 	return st;
 }
 
@@ -210,6 +262,25 @@ static enum ms_status check_access(pid_t pid, const char *status, struct ms_erro
 	return MS_OK;
 }
 
+enum ms_status ms_target_check_proc(struct ms_error *err)
+{
+	char self[PID_BYTES] = "";
+	enum ms_status st;
+
+	if (readlink("/proc/self", self, sizeof(self) - 1) < 0) {
+		st = ms_fail(err, MS_E_UNSUPPORTED, "no /proc is mounted here");
+		ms_advise(err, "mount it: mount -t proc proc /proc");
+		return st;
+	}
+	if (strtol(self, NULL, 10) == getpid())
+		return MS_OK;
+	st = ms_fail(err, MS_E_UNSUPPORTED,
+	             "/proc shows another pid namespace than the one that memscan runs in");
+	ms_advise(err, "mount the /proc of this one (mount -t proc proc /proc; unshare has "
+	               "--mount-proc), or run memscan outside of it");
+	return st;
+}
+
 enum ms_status ms_target_check(pid_t id, pid_t *ret_pid, struct ms_error *err)
 {
 	char status[MS_PROC_STATUS_BYTES];
@@ -217,6 +288,9 @@ enum ms_status ms_target_check(pid_t id, pid_t *ret_pid, struct ms_error *err)
 	pid_t living;
 	pid_t pid;
 
+	st = ms_target_check_proc(err);
+	if (st)
+		return st;
 	if (id <= 0 || ms_proc_read(id, "status", status, sizeof(status)) <= 0)
 		return no_such_process(id, err);
 	pid = (pid_t)ms_proc_field(status, "Tgid", 10);
@@ -242,6 +316,32 @@ enum ms_status ms_target_check(pid_t id, pid_t *ret_pid, struct ms_error *err)
 		return st;
 	*ret_pid = pid;
 	return MS_OK;
+}
+
+/*
+ * Source: kernel/freezer.c (cgroups of version 1); kernel/signal.c, do_freezer_trap() (2), which
+ * compilers make a part of get_signal(). There one that is stopped by a signal waits, too.
+ */
+bool ms_target_is_frozen(pid_t pid)
+{
+	static const char *const places[] = { "__refrigerator", "do_freezer_trap", "get_signal" };
+	pid_t tid = ms_proc_thread_of(pid);
+	char state = ms_proc_state(tid);
+	char where[NAME_BYTES];
+
+	(void)ms_proc_read(tid, "wchan", where, sizeof(where));
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+		if (!strcmp(where, places[i]))
+			return state == 'S' || state == 'D';
+	return false;
+}
+
+void ms_target_advise_frozen(pid_t pid, struct ms_error *err)
+{
+	ms_advise(err,
+	          "process %d is frozen by its cgroup: let it go on (docker unpause, or "
+	          "cgroup.freeze), then try again",
+	          pid);
 }
 
 enum ms_status ms_target_open_mem(pid_t tid, int *ret, struct ms_error *err)

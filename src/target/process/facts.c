@@ -48,6 +48,8 @@ static void host_facts(struct ms_host_facts *host)
 void ms_target_facts(pid_t pid, struct ms_target_facts *target, struct ms_host_facts *host)
 {
 	char status[MS_PROC_STATUS_BYTES];
+	pid_t ids[MS_PROC_NAMESPACES];
+	size_t n_ids = ms_proc_ns_ids_of(pid, "NStgid", ids);
 	pid_t living = ms_proc_living_thread(pid);
 	const struct ms_arch *arch = ms_target_arch(living);
 	ssize_t n;
@@ -56,6 +58,7 @@ void ms_target_facts(pid_t pid, struct ms_target_facts *target, struct ms_host_f
 	memset(host, 0, sizeof(*host));
 	host_facts(host);
 	target->pid = pid;
+	target->ns_pid = n_ids > 1 ? ids[n_ids - 1] : 0;
 	target->word_size = arch->abi.word_bytes;
 	(void)snprintf(target->arch, sizeof(target->arch), "%s", arch->name);
 	(void)ms_proc_read(pid, "status", status, sizeof(status));

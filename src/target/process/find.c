@@ -104,9 +104,19 @@ enum ms_status ms_target_find_by_name(const char *name, pid_t *ret_pid, struct m
 	return judge(name, &matches, ret_pid, err);
 }
 
-enum ms_status ms_target_choose(const char *name, pid_t id, pid_t *ret_pid, struct ms_error *err)
+enum ms_status ms_target_choose(const struct ms_choice *choice, struct ms_chosen *ret,
+                                struct ms_error *err)
 {
-	enum ms_status st = name ? ms_target_find_by_name(name, &id, err) : MS_OK;
+	struct ms_chosen chosen = { .pid = choice->id };
+	enum ms_status st = MS_OK;
 
-	return st ? st : ms_target_check(id, ret_pid, err);
+	if (choice->name)
+		st = ms_target_find_by_name(choice->name, &chosen.pid, err);
+	else if (choice->ns)
+		st = ms_target_find_in_namespace(choice->ns, choice->id, &chosen, err);
+	if (!st)
+		st = ms_target_check(chosen.pid, &chosen.pid, err);
+	if (!st)
+		*ret = chosen;
+	return st;
 }

@@ -91,13 +91,17 @@ static uint64_t least_room(pid_t tid, const struct version *v)
 		return least;
 	path += strlen(v->mark);
 	path[strcspn(path, "\n")] = '\0';
-	(void)snprintf(folder, sizeof(folder), "%s%s", v->root, path);
-	for (char *slash; (slash = strrchr(folder, '/')) && slash >= folder + root; *slash = '\0') {
+	(void)snprintf(folder, sizeof(folder), "%s%s", v->root, strcmp(path, "/") ? path : "");
+	/* The root, too: in a container it is a group that may have a limit. */
+	for (;;) {
 		uint64_t bytes = room_in(v, folder);
+		char *slash = strrchr(folder, '/');
 
 		least = bytes < least ? bytes : least;
+		if (slash < folder + root)
+			return least;
+		*slash = '\0';
 	}
-	return least;
 }
 
 uint64_t ms_fork_room(pid_t pid)
@@ -115,10 +119,10 @@ uint64_t ms_fork_room(pid_t pid)
 
 static bool is_init(const char *status)
 {
-	const char *ids = strstr(status, "\nNSpid:");
-	size_t len = ids ? strcspn(ids + 1, "\n") + 1 : 0;
+	pid_t ids[MS_PROC_NAMESPACES];
+	size_t n = ms_proc_ns_ids(status, "NSpid", ids);
 
-	return len > 2 && ids[len - 1] == '1' && ids[len - 2] == '\t';
+	return n && ids[n - 1] == 1;
 }
 
 /* Whether one of @huge is memory that a fork shares until it is written to. */
@@ -177,6 +181,9 @@ enum ms_status ms_fork_check(pid_t pid, uint64_t *ret_least, struct ms_error *er
 	if (is_init(status))
 		return ms_fail(err, MS_E_UNSUPPORTED,
 		               "it is the init of its pid namespace, and would see the clone end");
+	if (ms_target_is_frozen(pid))
+		return ms_fail(err, MS_E_UNSUPPORTED,
+		               "it is frozen by its cgroup, so that no thread can make a clone");
 	if (ms_fork_check_huge_pages(pid, err))
 		return err->status;
 	(void)ms_proc_read(ms_proc_thread_of(pid), "status", status, sizeof(status));

@@ -85,6 +85,15 @@ static enum ms_status explain_mmap(const struct ms_attaching *a, int64_t result,
 		          a->call->pid);
 		return err->status;
 	}
+	if (result == -EAGAIN) {
+		(void)ms_fail(err, MS_E_DENIED,
+		              "process %d may not lock %llu MB more, as it locks all of its memory "
+		              "(mlockall) up to RLIMIT_MEMLOCK",
+		              a->call->pid, (unsigned long long)(ms_gap_bytes() >> 20));
+		ms_advise(err, "raise the limit: prlimit --memlock=SOFT:HARD --pid %d",
+		          a->call->pid);
+		return err->status;
+	}
 	if (result == -EEXIST || result >= 0)
 		return ms_fail(err, MS_E_BUSY, "process %d mapped memory there meanwhile",
 		               a->call->pid);
