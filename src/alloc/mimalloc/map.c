@@ -237,9 +237,13 @@ static void for_words(struct walk *w, struct ms_range range, uint64_t first, ent
 			ms_mi_doubt(w->copy, MS_DOUBT_DAMAGED, "the page map cannot be read");
 			return;
 		}
-		for (size_t i = 0; i < n && !is_over(w); i++)
-			if (words[i])
-				take(w, first + (run.begin - begin) / MS_MI_WORD + i, words[i]);
+		for (size_t i = 0; i < n; i++) {
+			if (!words[i])
+				continue;
+			take(w, first + (run.begin - begin) / MS_MI_WORD + i, words[i]);
+			if (is_over(w))
+				return;
+		}
 		range.begin = run.begin + n * MS_MI_WORD;
 	}
 }
