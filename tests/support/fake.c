@@ -54,21 +54,22 @@ static const void *fake_view(struct ms_source *src, ms_addr addr, size_t len)
 
 enum { PAGE = 4096, UNKNOWN = 0, ZEROS, FILLED };
 
-static bool is_zero(const unsigned char *bytes, size_t n)
+static bool is_zero(const unsigned char *page)
 {
-	return !bytes[0] && !memcmp(bytes, bytes + 1, n - 1);
+	return !page[0] && !memcmp(page, page + 1, PAGE - 1);
 }
 
-/* Whether page @page of mapping @i has anything but zeros; read once, until it is written to. */
+/*
+ * Whether page @page of mapping @i has anything but zeros; read once, until it is written to.
+ * The last one counts as such: whatever reads behind it shall be seen.
+ */
 static bool is_filled(const struct ms_fake *fake, size_t i, size_t page)
 {
 	size_t left = (size_t)ms_range_len(fake->base.mappings.at[i].range) - page * PAGE;
 	unsigned char *known = &fake->pages[i][page];
 
 	if (*known == UNKNOWN)
-		*known = is_zero(fake->bytes[i] + page * PAGE, left < PAGE ? left : (size_t)PAGE)
-		                 ? ZEROS
-		                 : FILLED;
+		*known = left > PAGE && is_zero(fake->bytes[i] + page * PAGE) ? ZEROS : FILLED;
 	return *known == FILLED;
 }
 

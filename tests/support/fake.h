@@ -30,7 +30,8 @@ struct ms_fake {
 	_Atomic size_t reads;               /* calls of read() so far */
 	bool absent[MS_FAKE_MAPS];          /* present() passes the mapping over */
 	unsigned char *pages[MS_FAKE_MAPS]; /* of each mapping, what is known of its pages */
-	bool hides_zeros; /* present() passes pages of zeros over, and shows one page at a time */
+	bool hides_zeros; /* present() passes pages of zeros over, and shows one page at a time; */
+			  /* a mapping's last page is shown */
 };
 
 void ms_fake_init(struct ms_fake *fake);
