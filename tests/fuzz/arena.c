@@ -32,11 +32,17 @@ enum {
 	PAGE = 4096,
 	SPARES = 128,
 	HIDDEN = 16 * 1024,
+	KEPT_USES = 16,
 };
 
 static_assert(sizeof(struct ms_arena_chunk) <= HEAD, "bytes stay aligned");
 
 static size_t all_bytes;
+
+void fuzz_keep(void)
+{
+	all_bytes = 0;
+}
 
 static char *bytes_of(struct ms_arena_chunk *chunk)
 {
@@ -48,17 +54,26 @@ static char *bytes_of(struct ms_arena_chunk *chunk)
 /* What was given back, for the next run: a page that is touched first takes long. */
 static struct ms_arena_chunk *spare[SPARES];
 
-/* Empty the pages that were ever touched; all others are. */
+/*
+ * Empty the pages that were touched lately; all others are. Now and then all are given back:
+ * of those that any run touched, another one needs few.
+ */
 static void empty(void *mapping, size_t len)
 {
 	static unsigned char present[MOST_BYTES / PAGE];
+	static unsigned int uses;
 	size_t pages = (len + PAGE - 1) / PAGE;
 
+	if (uses++ % KEPT_USES == 0 && madvise(mapping, len, MADV_DONTNEED) == 0)
+		return;
 	require(mincore(mapping, len, present) == 0, "pages are told");
-	for (size_t i = 0; i < pages; i++)
-		if (present[i] & 1)
+	for (size_t i = 0, end; i < pages; i = end + 1) {
+		for (end = i; end < pages && present[end] & 1;)
+			end++;
+		if (end > i)
 			memset((char *)mapping + i * PAGE, 0,
-			       len - i * PAGE < PAGE ? len - i * PAGE : (size_t)PAGE);
+			       (end < pages ? end * PAGE : len) - i * PAGE);
+	}
 }
 
 /* All of a mapping, with what nobody may touch behind its bytes: of few lengths. */

@@ -28,6 +28,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 typedef void (*fuzz_take)(const void *bytes, size_t len);
 
+/*
+ * Of what is in arenas now nothing is ever freed, nor an input's: memory's bound is without it.
+ * For what is drawn once, before anything else of the run.
+ */
+void fuzz_keep(void);
+
 /* Hand each seed to @take: inputs that the reader takes for good. */
 void fuzz_seeds(fuzz_take take);
 

@@ -52,6 +52,45 @@ static const void *fake_view(struct ms_source *src, ms_addr addr, size_t len)
 	return fake->bytes[i] + (addr - src->mappings.at[i].range.begin);
 }
 
+enum { PAGE = 4096, UNKNOWN = 0, ZEROS, FILLED };
+
+static bool is_zero(const unsigned char *page)
+{
+	return !page[0] && !memcmp(page, page + 1, PAGE - 1);
+}
+
+/*
+ * Whether page @page of mapping @i has anything but zeros; read once, until it is written to.
+ * The last one counts as such: whatever reads behind it shall be seen.
+ */
+static bool is_filled(const struct ms_fake *fake, size_t i, size_t page)
+{
+	size_t left = (size_t)ms_range_len(fake->base.mappings.at[i].range) - page * PAGE;
+	unsigned char *known = &fake->pages[i][page];
+
+	if (*known == UNKNOWN)
+		*known = left > PAGE && is_zero(fake->bytes[i] + page * PAGE) ? ZEROS : FILLED;
+	return *known == FILLED;
+}
+
+/* The first page with anything in it of @common, which is in mapping @i. */
+static bool filled_page(const struct ms_fake *fake, size_t i, struct ms_range common,
+                        struct ms_range *ret)
+{
+	ms_addr begin = fake->base.mappings.at[i].range.begin;
+
+	for (size_t page = (size_t)(common.begin - begin) / PAGE; begin + page * PAGE < common.end;
+	     page++) {
+		struct ms_range all = { begin + page * PAGE, begin + (page + 1) * PAGE };
+
+		if (!is_filled(fake, i, page))
+			continue;
+		*ret = ms_range_common(all, common);
+		return true;
+	}
+	return false;
+}
+
 static bool fake_present(struct ms_source *src, struct ms_range within, struct ms_range *ret)
 {
 	for (size_t i = 0; i < src->mappings.n; i++) {
@@ -59,6 +98,11 @@ static bool fake_present(struct ms_source *src, struct ms_range within, struct m
 
 		if (common.end == common.begin || fake_of(src)->absent[i])
 			continue;
+		if (fake_of(src)->hides_zeros) {
+			if (filled_page(fake_of(src), i, common, ret))
+				return true;
+			continue;
+		}
 		*ret = common;
 		return true;
 	}
@@ -119,7 +163,8 @@ void *ms_fake_map(struct ms_fake *fake, ms_addr addr, size_t len, int prot, cons
 	m.name = ms_arena_strndup(&fake->arena, name, 100);
 	slot = ms_vec_push(&fake->arena, &fake->base.mappings);
 	fake->bytes[i] = ms_arena_alloc(&fake->arena, len);
-	assert(slot && m.name && fake->bytes[i]);
+	fake->pages[i] = ms_arena_alloc(&fake->arena, len / PAGE + 2);
+	assert(slot && m.name && fake->bytes[i] && fake->pages[i]);
 	*slot = m;
 	return fake->bytes[i];
 }
@@ -134,9 +179,11 @@ struct ms_mapping *ms_fake_split(struct ms_fake *fake, ms_addr addr)
 	for (ptrdiff_t k = slot - at; k > i; k--) {
 		at[k] = at[k - 1];
 		fake->bytes[k] = fake->bytes[k - 1];
+		fake->pages[k] = fake->pages[k - 1];
 		fake->absent[k] = fake->absent[k - 1];
 	}
 	fake->bytes[i + 1] += addr - at[i].range.begin;
+	fake->pages[i + 1] += (addr - at[i].range.begin) / PAGE;
 	at[i].range.end = at[i + 1].range.begin = addr;
 	return &at[i + 1];
 }
@@ -144,9 +191,13 @@ struct ms_mapping *ms_fake_split(struct ms_fake *fake, ms_addr addr)
 void *ms_fake_at(struct ms_fake *fake, ms_addr addr)
 {
 	int i = index_at(fake, addr);
+	size_t offset;
 
 	assert(i >= 0);
-	return fake->bytes[i] + (addr - fake->base.mappings.at[i].range.begin);
+	offset = (size_t)(addr - fake->base.mappings.at[i].range.begin);
+	if (fake->pages[i])
+		memset(&fake->pages[i][offset / PAGE], UNKNOWN, 2);
+	return fake->bytes[i] + offset;
 }
 
 void ms_fake_put(struct ms_fake *fake, ms_addr addr, uint64_t value)

@@ -29,6 +29,9 @@ struct ms_fake {
 	bool no_view;                       /* answer NULL to view() */
 	_Atomic size_t reads;               /* calls of read() so far */
 	bool absent[MS_FAKE_MAPS];          /* present() passes the mapping over */
+	unsigned char *pages[MS_FAKE_MAPS]; /* of each mapping, what is known of its pages */
+	bool hides_zeros; /* present() passes pages of zeros over, and shows one page at a time; */
+			  /* a mapping's last page is shown */
 };
 
 void ms_fake_init(struct ms_fake *fake);
@@ -47,7 +50,7 @@ void *ms_fake_map(struct ms_fake *fake, ms_addr addr, size_t len, int prot, cons
  */
 struct ms_mapping *ms_fake_split(struct ms_fake *fake, ms_addr addr);
 
-/* The host's address of the byte at @addr, which must be mapped. */
+/* The host's address of the byte at @addr, which must be mapped; for its page and the next. */
 void *ms_fake_at(struct ms_fake *fake, ms_addr addr);
 
 /* Store the word @value at @addr. */

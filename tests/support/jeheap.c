@@ -384,33 +384,6 @@ static const struct ms_je_layout *layout_of(const char *version)
 	no_such("version", version);
 }
 
-static bool is_zero(const uint8_t *bytes, size_t n)
-{
-	return !bytes[0] && !memcmp(bytes, bytes + 1, n - 1);
-}
-
-/* Pages of zeros are not there, as of memory that nothing was written to. */
-static bool present(struct ms_source *src, struct ms_range within, struct ms_range *ret)
-{
-	struct ms_fake *fake = (struct ms_fake *)(void *)src;
-	const struct ms_mapping *m;
-
-	ms_vec_for_each (m, &src->mappings) {
-		struct ms_range r = ms_range_common(m->range, within);
-
-		if (r.begin == r.end)
-			continue;
-		for (ms_addr at = ms_align_down(r.begin, PAGE); at < r.end; at += PAGE) {
-			if (is_zero(fake->bytes[m - src->mappings.at] + (at - m->range.begin),
-			            PAGE))
-				continue;
-			*ret = ms_range_common(r, (struct ms_range){ at, at + PAGE });
-			return true;
-		}
-	}
-	return false;
-}
-
 static void draw_tree(struct pen *pen)
 {
 	const struct ms_je_tree *tree = pen->h->tree;
@@ -429,9 +402,7 @@ void jeheap_draw(struct jeheap *h, const char *version, const char *picture)
 
 	memset(h, 0, sizeof(*h));
 	ms_fake_init(&h->fake);
-	h->ops = *h->fake.base.ops;
-	h->ops.present = present;
-	h->fake.base.ops = &h->ops;
+	h->fake.hides_zeros = true;
 	h->layout = layout_of(version);
 	h->tree = &ms_je_trees[strstr(version, " wide") != NULL];
 	draw_module(&pen);

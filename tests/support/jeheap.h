@@ -44,7 +44,6 @@ struct jeheap_extent {
 
 struct jeheap {
 	struct ms_fake fake;
-	struct ms_source_ops ops;
 	const struct ms_je_layout *layout;
 	const struct ms_je_tree *tree;
 	ms_addr table; /* of arenas */

@@ -49,6 +49,7 @@ void miheap_init(struct miheap *h)
 {
 	memset(h, 0, sizeof(*h));
 	ms_fake_init(&h->fake);
+	h->fake.hides_zeros = true;
 }
 
 void miheap_deinit(struct miheap *h)

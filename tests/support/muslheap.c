@@ -52,6 +52,7 @@ void muslheap_init(struct muslheap *h)
 {
 	memset(h, 0, sizeof(*h));
 	ms_fake_init(&h->fake);
+	h->fake.hides_zeros = true;
 }
 
 void muslheap_deinit(struct muslheap *h)

@@ -188,6 +188,7 @@ void oldheap_draw(struct oldheap *h, const char *picture)
 
 	memset(h, 0, sizeof(*h));
 	ms_fake_init(&h->fake);
+	h->fake.hides_zeros = true;
 	(void)ms_fake_map(&h->fake, BREAK, BREAK_BYTES, RW, "[heap]");
 	header = ms_fake_map(&h->fake, MODULE, PAGE, MS_PROT_READ, NAME);
 	*elf_write(header, 1) = elf_load(0, PAGE + DATA_BYTES, PF_R | PF_W);

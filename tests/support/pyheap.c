@@ -43,6 +43,7 @@ void pyheap_init(struct pyheap *h)
 {
 	memset(h, 0, sizeof(*h));
 	ms_fake_init(&h->fake);
+	h->fake.hides_zeros = true;
 }
 
 void pyheap_deinit(struct pyheap *h)

@@ -67,21 +67,27 @@ static uint32_t arena_number(const struct ms_jemalloc *je, const struct ms_je_la
 	return ind;
 }
 
+/* Read the table at @table as far as it is in the data: so many words. */
+static uint32_t read_table(const struct ms_jemalloc *je, const struct ms_je_copy *copy,
+                           ms_addr table)
+{
+	uint64_t n = (copy->data.end - table) / MS_JE_WORD;
+
+	if (n > MS_JE_ARENAS)
+		n = MS_JE_ARENAS;
+	ms_source_fill(je->d->src, table, (uint8_t *)je->table, n * MS_JE_WORD);
+	return (uint32_t)n;
+}
+
 /* How many arenas the table at @table has. */
 static uint32_t count_arenas(const struct ms_jemalloc *je, const struct ms_je_copy *copy,
                              const struct ms_je_layout *layout, ms_addr table)
 {
+	uint32_t n_words = read_table(je, copy, table);
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < MS_JE_ARENAS; i++) {
-		ms_addr at = ms_je_nth(table, i);
-		uint64_t word;
-
-		if (!ms_range_has(copy->data, at))
-			break;
-		word = ms_je_word_or_0(je, at);
-		n += word && arena_number(je, layout, word) == i;
-	}
+	for (uint32_t i = 0; i < n_words; i++)
+		n += je->table[i] && arena_number(je, layout, je->table[i]) == i;
 	return n;
 }
 
@@ -225,6 +231,7 @@ static void check_metadata(struct ms_je_copy *copy)
 enum ms_status ms_je_read_arenas(struct ms_jemalloc *je, struct ms_je_copy *copy)
 {
 	struct table table = { 0 };
+	uint32_t n_words;
 
 	for (uint32_t i = 0; i < MS_JE_BINS; i++)
 		copy->n_shards[i] = 1;
@@ -240,9 +247,9 @@ enum ms_status ms_je_read_arenas(struct ms_jemalloc *je, struct ms_je_copy *copy
 	}
 	copy->layout = table.layout;
 	copy->table = table.addr;
-	for (uint32_t i = 0; i < MS_JE_ARENAS; i++) {
-		ms_addr at = ms_je_nth(table.addr, i);
-		uint64_t word = ms_range_has(copy->data, at) ? ms_je_word_or_0(je, at) : 0;
+	n_words = read_table(je, copy, table.addr);
+	for (uint32_t i = 0; i < n_words; i++) {
+		uint64_t word = je->table[i];
 		enum ms_status st;
 
 		if (!word || arena_number(je, copy->layout, word) != i)

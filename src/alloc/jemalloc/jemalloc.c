@@ -137,8 +137,11 @@ static struct ms_jemalloc *prepare(struct ms_decoding *d)
 		return NULL;
 	*je = (struct ms_jemalloc){ .d = d };
 	je->words = ms_arena_alloc(d->arena, MS_JE_PIECE_BYTES);
+	je->table = ms_arena_alloc(d->arena, MS_JE_ARENAS * sizeof(*je->table));
 	je->peek = ms_arena_alloc(d->arena, sizeof(*je->peek));
-	return je->words && je->peek && ms_peek_init(je->peek, d->src, d->arena) ? je : NULL;
+	if (!je->words || !je->table || !je->peek)
+		return NULL;
+	return ms_peek_init(je->peek, d->src, d->arena) ? je : NULL;
 }
 
 /*

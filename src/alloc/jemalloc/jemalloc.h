@@ -104,6 +104,7 @@ struct ms_jemalloc {
 	struct ms_decoding *d;
 	struct ms_peek *peek;
 	uint64_t *words; /* MS_JE_PIECE_BYTES, to read a leaf or a module's data into */
+	uint64_t *table; /* MS_JE_ARENAS, to read the table of arenas into */
 	struct ms_je_copies copies;
 };
 
@@ -122,6 +123,15 @@ uint64_t ms_je_entry_pack(const struct ms_je_bits *bits, const uint64_t pair[2])
 /* tree.c: what an entry leads to; false when it is no extent, or says something else. */
 bool ms_je_extent_of(const struct ms_jemalloc *je, const struct ms_je_bits *bits, uint64_t word,
                      struct ms_je_extent *ret);
+
+/*
+ * tree.c: the next word of a root or table that is there and not 0.
+ *
+ * @rest: in/out; what is left of it
+ * @ret_at: where the word is
+ */
+bool ms_je_next_pointer(const struct ms_jemalloc *je, struct ms_range *rest, ms_addr *ret_at,
+                        uint64_t *ret);
 
 /* tree.c: whether a table or leaf of so many bytes can be where @word points to. */
 bool ms_je_may_be_table(const struct ms_jemalloc *je, uint64_t word, uint64_t bytes);

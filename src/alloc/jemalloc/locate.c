@@ -53,23 +53,19 @@ static bool is_root(const struct search *s, const struct ms_je_tree *tree, ms_ad
                     const struct ms_je_bits *bits)
 {
 	struct ms_range rest = { root, root + root_bytes(tree) };
-	struct ms_range run;
+	uint64_t word;
+	ms_addr at;
 
-	for (; ms_source_present(s->je->d->src, rest, &run); rest.begin = run.end)
-		for (ms_addr at = ms_align_up(run.begin, MS_JE_WORD); at + MS_JE_WORD <= run.end;
-		     at += MS_JE_WORD) {
-			uint64_t word = ms_je_word_or_0(s->je, at);
-			const struct ms_je_bits *fit = bits;
-			ms_addr page;
+	while (ms_je_next_pointer(s->je, &rest, &at, &word)) {
+		const struct ms_je_bits *fit = bits;
+		ms_addr page;
 
-			if (!word)
-				continue;
-			if (!may_lead_on(s, tree, word))
-				return false;
-			if (ms_je_tree_shows(s->je, tree, word, &fit, &page) &&
-			    page >> tree->root_shift != (at - root) / MS_JE_WORD)
-				return false;
-		}
+		if (!may_lead_on(s, tree, word))
+			return false;
+		if (ms_je_tree_shows(s->je, tree, word, &fit, &page) &&
+		    page >> tree->root_shift != (at - root) / MS_JE_WORD)
+			return false;
+	}
 	return true;
 }
 
@@ -123,6 +119,9 @@ static enum ms_status search_piece(struct search *s, struct ms_range piece, ms_a
 	for (size_t i = 0; i < n && !st; i++) {
 		ms_addr found = 0;
 
+		/* Most words are. */
+		if (!words[i])
+			continue;
 		for (size_t tree = 0; tree < MS_JE_TREES && !st && !found; tree++)
 			st = try_word(s, &ms_je_trees[tree], piece.begin + i * MS_JE_WORD, words[i],
 			              &found);

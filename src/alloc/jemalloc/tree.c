@@ -171,6 +171,37 @@ static bool leaf_shows(const struct look *look, ms_addr leaf, struct shown *ret)
 	return ret->bits;
 }
 
+bool ms_je_next_pointer(const struct ms_jemalloc *je, struct ms_range *rest, ms_addr *ret_at,
+                        uint64_t *ret)
+{
+	enum { PIECE = 32 };
+	uint64_t words[PIECE];
+	struct ms_range run;
+
+	for (; ms_source_present(je->d->src, *rest, &run); rest->begin = run.end) {
+		ms_addr at = ms_align_up(run.begin, MS_JE_WORD);
+
+		while (at + MS_JE_WORD <= run.end) {
+			uint64_t left = (run.end - at) / MS_JE_WORD;
+			size_t n = ms_peek_read(je->peek, at, words,
+			                        (left < PIECE ? left : PIECE) * MS_JE_WORD) /
+			           MS_JE_WORD;
+			size_t i = 0;
+
+			while (i < n && !words[i])
+				i++;
+			at = ms_je_nth(at, n ? i : 1);
+			if (i == n)
+				continue;
+			*ret_at = at;
+			*ret = words[i];
+			rest->begin = at + MS_JE_WORD;
+			return true;
+		}
+	}
+	return false;
+}
+
 bool ms_je_may_be_table(const struct ms_jemalloc *je, uint64_t word, uint64_t bytes)
 {
 	enum { ALIGNMENT = 64 };
@@ -184,23 +215,18 @@ static bool table_shows(const struct look *look, ms_addr table, struct shown *re
 {
 	const struct ms_je_tree *tree = look->tree;
 	struct ms_range rest = { table, ms_je_nth(table, tree->table_words) };
-	struct ms_range run;
+	uint64_t word;
 	int tries = 0;
+	ms_addr at;
 
-	for (; ms_source_present(look->je->d->src, rest, &run); rest.begin = run.end)
-		for (ms_addr at = ms_align_up(run.begin, MS_JE_WORD); at + MS_JE_WORD <= run.end;
-		     at += MS_JE_WORD) {
-			uint64_t word = ms_je_word_or_0(look->je, at);
-
-			if (!word)
-				continue;
-			if (!ms_je_may_be_table(look->je, word, ms_je_leaf_bytes(tree)) ||
-			    ++tries > LEAF_TRIES)
-				return false;
-			if (leaf_shows(look, word, ret))
-				return (ret->page >> tree->leaf_shift) % tree->table_words ==
-				       (at - table) / MS_JE_WORD;
-		}
+	while (ms_je_next_pointer(look->je, &rest, &at, &word)) {
+		if (!ms_je_may_be_table(look->je, word, ms_je_leaf_bytes(tree)) ||
+		    ++tries > LEAF_TRIES)
+			return false;
+		if (leaf_shows(look, word, ret))
+			return (ret->page >> tree->leaf_shift) % tree->table_words ==
+			       (at - table) / MS_JE_WORD;
+	}
 	return false;
 }
 
@@ -233,32 +259,27 @@ static enum ms_status gather(const struct gathering *g, struct ms_range table, m
                              unsigned shift)
 {
 	struct ms_range rest = table;
-	struct ms_range run;
 	enum ms_status st = MS_OK;
+	uint64_t word;
+	ms_addr at;
 
-	for (; !st && ms_source_present(g->je->d->src, rest, &run); rest.begin = run.end)
-		for (ms_addr at = ms_align_up(run.begin, MS_JE_WORD);
-		     !st && at + MS_JE_WORD <= run.end && g->leaves->n < MOST_LEAVES;
-		     at += MS_JE_WORD) {
-			uint64_t word = ms_je_word_or_0(g->je, at);
-			ms_addr from = about + ((at - table.begin) / MS_JE_WORD << shift);
-			struct ms_je_leaf *leaf;
+	while (!st && g->leaves->n < MOST_LEAVES && ms_je_next_pointer(g->je, &rest, &at, &word)) {
+		ms_addr from = about + ((at - table.begin) / MS_JE_WORD << shift);
+		struct ms_je_leaf *leaf;
 
-			if (!word)
-				continue;
-			if (shift != g->tree->leaf_shift) {
-				struct ms_range next = { word,
-					                 ms_je_nth(word, g->tree->table_words) };
-				st = gather(g, next, from, g->tree->leaf_shift);
-				continue;
-			}
-			leaf = ms_vec_push(g->je->d->arena, g->leaves);
-			if (!leaf)
-				return MS_E_NOMEM;
-			leaf->range.begin = word;
-			leaf->range.end = word + ms_je_leaf_bytes(g->tree);
-			leaf->about = from;
+		if (shift != g->tree->leaf_shift) {
+			struct ms_range next = { word, ms_je_nth(word, g->tree->table_words) };
+
+			st = gather(g, next, from, g->tree->leaf_shift);
+			continue;
 		}
+		leaf = ms_vec_push(g->je->d->arena, g->leaves);
+		if (!leaf)
+			return MS_E_NOMEM;
+		leaf->range.begin = word;
+		leaf->range.end = word + ms_je_leaf_bytes(g->tree);
+		leaf->about = from;
+	}
 	return st;
 }
 

@@ -128,10 +128,12 @@ static enum ms_status try_table(struct ms_mimalloc *mi, struct ms_mi_table table
 static enum ms_status try_place(struct ms_mimalloc *mi, const struct ms_region *data,
                                 const uint8_t *bytes, ms_addr at)
 {
+	if (word_at(bytes) != first_sizes[0])
+		return MS_OK;
 	for (size_t stride = 24; stride <= QUEUE_MOST; stride += 8) {
 		enum ms_status st;
 
-		if (word_at(bytes) != first_sizes[0] || !begins_sizes(bytes, stride))
+		if (!begins_sizes(bytes, stride))
 			continue;
 		st = try_table(mi, (struct ms_mi_table){ data, at, stride });
 		if (st)

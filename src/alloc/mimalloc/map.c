@@ -18,6 +18,7 @@ enum {
 	LIST_BYTES = MS_MI_MAP_SLICES * MS_MI_WORD,
 	PATIENCE = 16, /* with what looks like a map and leads astray */
 	SLICE_BITS = 16,
+	MOST_PLACES = 1 << 20, /* of hostile bytes */
 };
 
 /* Where the walk over a map stands. */
@@ -237,9 +238,13 @@ static void for_words(struct walk *w, struct ms_range range, uint64_t first, ent
 			ms_mi_doubt(w->copy, MS_DOUBT_DAMAGED, "the page map cannot be read");
 			return;
 		}
-		for (size_t i = 0; i < n && !is_over(w); i++)
-			if (words[i])
-				take(w, first + (run.begin - begin) / MS_MI_WORD + i, words[i]);
+		for (size_t i = 0; i < n; i++) {
+			if (!words[i])
+				continue;
+			take(w, first + (run.begin - begin) / MS_MI_WORD + i, words[i]);
+			if (is_over(w))
+				return;
+		}
 		range.begin = run.begin + n * MS_MI_WORD;
 	}
 }
@@ -279,45 +284,70 @@ static bool read_map(struct ms_mimalloc *mi, struct ms_mi_copy *copy, ms_addr ma
 /* A page map begins where a mapping can. */
 static bool may_be_map(const struct ms_mimalloc *mi, ms_addr addr)
 {
-	const struct ms_region *region = ms_region_of(mi->d->regions, addr);
+	const struct ms_region *region;
 
-	return addr && addr % mi->d->src->abi.page_bytes == 0 && region &&
-	       region->kind == MS_REGION_MEMORY &&
+	if (!addr || addr % mi->d->src->abi.page_bytes)
+		return false;
+	region = ms_region_of(mi->d->regions, addr);
+	return region && region->kind == MS_REGION_MEMORY &&
 	       (ms_region_mapping(mi->d->src, region)->prot & MS_PROT_WRITE) &&
 	       is_memory(mi, addr, mi->d->src->abi.page_bytes);
 }
 
-/* Whether a word of @range leads to @copy's page map. */
-static bool search(struct ms_mimalloc *mi, struct ms_mi_copy *copy, struct ms_range range,
-                   bool *no_memory)
+/* Where the page map may be, by words of a module's data. */
+struct places MS_VEC(ms_addr);
+
+/* Add those that words of @range lead to; false: no memory. */
+static bool gather_in(struct ms_mimalloc *mi, struct ms_range range, struct places *to)
 {
+	struct ms_source *src = mi->d->src;
+	const uint64_t *words = (const uint64_t *)(const void *)mi->buffer;
 	uint64_t before = 0;
 	struct ms_range run;
 
-	for (; ms_source_present(mi->d->src, range, &run); range.begin = run.end)
-		for (ms_addr at = run.begin; at < run.end && !*no_memory; at += MS_MI_WORD) {
-			uint64_t word = ms_mi_word(mi, at);
+	while (to->n < MOST_PLACES && ms_source_present(src, range, &run)) {
+		uint64_t left = ms_align_up(ms_range_len(run), MS_MI_WORD);
+		size_t len = left < MS_MI_BUFFER ? (size_t)left : (size_t)MS_MI_BUFFER;
 
-			if (word != before && may_be_map(mi, word) &&
-			    read_map(mi, copy, word, no_memory))
-				return true;
-			before = word;
+		ms_source_fill(src, run.begin, mi->buffer, len);
+		for (size_t i = 0; i < len / MS_MI_WORD; i++) {
+			ms_addr *slot;
+
+			if (words[i] == before)
+				continue;
+			before = words[i];
+			if (!may_be_map(mi, before))
+				continue;
+			slot = ms_vec_push(mi->d->arena, to);
+			if (!slot)
+				return false;
+			*slot = before;
 		}
-	return false;
+		range.begin = run.begin + len;
+	}
+	return true;
 }
 
-/* Find @copy's page map as its layout has it; false: there is none. */
-static bool find_one(struct ms_mimalloc *mi, struct ms_mi_copy *copy, bool *no_memory)
+/* They are the same in each layout. */
+static bool gather(struct ms_mimalloc *mi, const struct ms_mi_copy *copy, struct places *ret)
 {
 	const struct ms_region *region;
 
-	ms_vec_for_each (region, mi->d->regions) {
-		if (region->kind != MS_REGION_GLOBALS || region->module != copy->data->module ||
-		    !(ms_region_mapping(mi->d->src, region)->prot & MS_PROT_WRITE))
-			continue;
-		if (search(mi, copy, region->range, no_memory) || *no_memory)
+	ms_vec_for_each (region, mi->d->regions)
+		if (region->kind == MS_REGION_GLOBALS && region->module == copy->data->module &&
+		    (ms_region_mapping(mi->d->src, region)->prot & MS_PROT_WRITE) &&
+		    !gather_in(mi, region->range, ret))
+			return false;
+	return true;
+}
+
+/* Find @copy's page map as its layout has it; false: there is none. */
+static bool find_one(struct ms_mimalloc *mi, struct ms_mi_copy *copy, const struct places *places,
+                     bool *no_memory)
+{
+	for (size_t i = 0; i < places->n; i++)
+		if (read_map(mi, copy, places->at[i], no_memory) || *no_memory)
 			return !*no_memory;
-	}
 	ms_mi_forget(copy);
 	copy->map = 0;
 	return false;
@@ -330,7 +360,7 @@ static bool is_alike(const struct ms_mi_layout *layout, const struct ms_mi_layou
 
 /* Find the layout in which fewest pages and links contradict it; NULL: there is none. */
 static const struct ms_mi_layout *best_of(struct ms_mimalloc *mi, struct ms_mi_copy *copy,
-                                          bool *no_memory)
+                                          const struct places *places, bool *no_memory)
 {
 	const struct ms_mi_layout *first = copy->layout;
 	const struct ms_mi_layout *best = NULL;
@@ -341,7 +371,7 @@ static const struct ms_mi_layout *best_of(struct ms_mimalloc *mi, struct ms_mi_c
 		uint64_t wrong;
 
 		copy->layout = &ms_mi_layouts[i];
-		if (!is_alike(copy->layout, first) || !find_one(mi, copy, no_memory))
+		if (!is_alike(copy->layout, first) || !find_one(mi, copy, places, no_memory))
 			continue;
 		*no_memory |= !ms_mi_astray(mi, copy, &wrong, &link);
 		wrong += copy->n_doubtful + ms_mi_misfits(mi, copy);
@@ -355,12 +385,13 @@ static const struct ms_mi_layout *best_of(struct ms_mimalloc *mi, struct ms_mi_c
 
 enum ms_status ms_mi_find_map(struct ms_mimalloc *mi, struct ms_mi_copy *copy)
 {
-	bool no_memory = false;
-	const struct ms_mi_layout *best = best_of(mi, copy, &no_memory);
+	struct places places = { 0 };
+	bool no_memory = !gather(mi, copy, &places);
+	const struct ms_mi_layout *best = best_of(mi, copy, &places, &no_memory);
 
 	if (!no_memory && best && copy->layout != best) {
 		copy->layout = best;
-		(void)find_one(mi, copy, &no_memory);
+		(void)find_one(mi, copy, &places, &no_memory);
 	}
 	return no_memory ? MS_E_NOMEM : MS_OK;
 }

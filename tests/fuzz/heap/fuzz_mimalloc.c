@@ -35,7 +35,7 @@ static const char *const pictures[] = {
 
 enum { N_PICTURES = sizeof(pictures) / sizeof(pictures[0]), MAX_LAYOUTS = 16, MAX_WRITES = 32 };
 
-static struct miheap *h; /* what is written to it is taken back */
+static struct miheap *h; /* drawn once; what is written to it is taken back */
 
 static struct {
 	ms_addr place;
@@ -54,23 +54,20 @@ static const char *picture_for(const struct ms_mi_layout *layout, const char *pi
 	return text;
 }
 
-/* One for each layout is kept: all of them would be more than memory's bound. */
 static struct miheap *drawn(unsigned layout, unsigned picture)
 {
-	static struct {
-		struct miheap heap;
-		unsigned picture; /* and one; 0: it is not drawn */
-	} all[MAX_LAYOUTS];
+	static struct miheap *all[MAX_LAYOUTS][N_PICTURES];
+	struct miheap **slot = &all[layout][picture];
 
-	if (all[layout].picture == picture + 1)
-		return &all[layout].heap;
-	if (all[layout].picture)
-		miheap_deinit(&all[layout].heap);
-	all[layout].picture = picture + 1;
-	miheap_init(&all[layout].heap);
-	miheap_draw(&all[layout].heap, ms_mi_layouts[layout].versions,
-	            picture_for(&ms_mi_layouts[layout], pictures[picture]));
-	return &all[layout].heap;
+	if (!*slot) {
+		*slot = malloc(sizeof(**slot));
+		require(*slot, "there is memory");
+		miheap_init(*slot);
+		miheap_draw(*slot, ms_mi_layouts[layout].versions,
+		            picture_for(&ms_mi_layouts[layout], pictures[picture]));
+		fuzz_keep();
+	}
+	return *slot;
 }
 
 static void take_back(void)

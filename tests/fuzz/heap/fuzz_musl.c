@@ -41,8 +41,58 @@ enum {
 	MAX_WRITES = 32,
 };
 
-static struct muslheap heap;
-static struct oldheap old;
+/* Drawn once; what is written to them is taken back. */
+static struct muslheap *heap;
+static struct oldheap *old;
+
+static struct {
+	ms_addr place;
+	uint64_t old;
+} written[MAX_WRITES];
+static size_t n_written;
+
+static struct muslheap *drawn(unsigned picture)
+{
+	static struct muslheap *all[N_NEW];
+	struct muslheap **slot = &all[picture];
+
+	if (!*slot) {
+		*slot = malloc(sizeof(**slot));
+		require(*slot, "there is memory");
+		muslheap_init(*slot);
+		muslheap_draw(*slot, pictures[picture]);
+	}
+	return *slot;
+}
+
+static struct oldheap *old_drawn(unsigned picture)
+{
+	static struct oldheap *all[N_OLD];
+	struct oldheap **slot = &all[picture];
+
+	if (!*slot) {
+		*slot = malloc(sizeof(**slot));
+		require(*slot, "there is memory");
+		oldheap_draw(*slot, old_pictures[picture]);
+	}
+	return *slot;
+}
+
+static void write_over(struct ms_fake *fake, ms_addr place, uint8_t how, uint64_t value)
+{
+	if (!ms_source_word(&fake->base, place, &written[n_written].old))
+		return;
+	written[n_written++].place = place;
+	write_word(fake, place, how, value, value << 32);
+}
+
+static void take_back(struct ms_fake *fake)
+{
+	while (n_written) {
+		n_written--;
+		ms_fake_put(fake, written[n_written].place, written[n_written].old);
+	}
+}
 
 /* An address that means something. */
 static ms_addr address(uint8_t n)
@@ -51,23 +101,23 @@ static ms_addr address(uint8_t n)
 
 	switch (n % 8) {
 	case 0:
-		return muslheap_place(&heap, "ctx");
+		return muslheap_place(heap, "ctx");
 	case 1:
-		return muslheap_place(&heap, i % 2 ? "area0" : "area1");
+		return muslheap_place(heap, i % 2 ? "area0" : "area1");
 	case 2:
 	case 3:
-		return heap.groups[i % heap.n_groups].descriptor;
+		return heap->groups[i % heap->n_groups].descriptor;
 	case 4:
-		return heap.groups[i % heap.n_groups].at;
+		return heap->groups[i % heap->n_groups].at;
 	case 5:
-		return heap.slots[i % heap.n_slots].end - 16;
+		return heap->slots[i % heap->n_slots].end - 16;
 	}
-	return heap.slots[i % heap.n_slots].at - 8;
+	return heap->slots[i % heap->n_slots].at - 8;
 }
 
 static ms_addr old_address(uint8_t n)
 {
-	return n % 8 == 0 ? old.mal + n / 8 * 24u : old.chunks[n / 8 % old.n_chunks].at;
+	return n % 8 == 0 ? old->mal + n / 8 * 24u : old->chunks[n / 8 % old->n_chunks].at;
 }
 
 static void check_blocks(struct ms_source *src, const struct ms_blocks *blocks, bool doubt)
@@ -96,37 +146,38 @@ static void check_blocks(struct ms_source *src, const struct ms_blocks *blocks, 
 
 static void run_new(const uint8_t *data, size_t size)
 {
-	muslheap_init(&heap);
-	muslheap_draw(&heap, pictures[data[0] % N_NEW]);
+	heap = drawn(data[0] % N_NEW);
 	for (size_t i = 2; i + 4 <= size && i < 2 + 4 * MAX_WRITES; i += 4) {
 		ms_addr place = address(data[i]) + data[i + 1] % (data[i] % 8 ? 5u : 116u) * 8u;
 		uint64_t value = data[i + 3] < 64 ? number(data[i + 3]) : address(data[i + 3]);
 
-		write_word(&heap.fake, place, data[i + 2], value, value << 32);
+		write_over(&heap->fake, place, data[i + 2], value);
 	}
-	heap.fake.no_view = data[1] & 1;
-	require(muslheap_decode(&heap) == MS_OK, "the target's memory is never a failure");
-	check_blocks(&heap.fake.base, &heap.blocks, heap.found.n && heap.found.at[0].doubt);
+	heap->fake.no_view = data[1] & 1;
+	require(muslheap_decode(heap) == MS_OK, "the target's memory is never a failure");
+	check_blocks(&heap->fake.base, &heap->blocks, heap->found.n && heap->found.at[0].doubt);
 	if (size < 6)
-		require(!*muslheap_try(&heap, true), heap.wrong);
-	muslheap_deinit(&heap);
+		require(!*muslheap_try(heap, true), heap->wrong);
+	ms_arena_deinit(&heap->arena);
+	take_back(&heap->fake);
 }
 
 static void run_old(const uint8_t *data, size_t size)
 {
-	oldheap_draw(&old, old_pictures[data[0] % N_OLD]);
+	old = old_drawn(data[0] % N_OLD);
 	for (size_t i = 2; i + 4 <= size && i < 2 + 4 * MAX_WRITES; i += 4) {
 		ms_addr place = old_address(data[i]) + data[i + 1] % 4 * 8u;
 		uint64_t value = data[i + 3] < 64 ? number(data[i + 3]) : old_address(data[i + 3]);
 
-		write_word(&old.fake, place, data[i + 2], value, value << 32);
+		write_over(&old->fake, place, data[i + 2], value);
 	}
-	old.fake.no_view = data[1] & 1;
-	require(oldheap_decode(&old) == MS_OK, "the target's memory is never a failure");
-	check_blocks(&old.fake.base, &old.blocks, old.found.n && old.found.at[0].doubt);
+	old->fake.no_view = data[1] & 1;
+	require(oldheap_decode(old) == MS_OK, "the target's memory is never a failure");
+	check_blocks(&old->fake.base, &old->blocks, old->found.n && old->found.at[0].doubt);
 	if (size < 6)
-		require(old.found.n == 1 && old.found.at[0].verified, "it is as it is drawn");
-	oldheap_deinit(&old);
+		require(old->found.n == 1 && old->found.at[0].verified, "it is as it is drawn");
+	ms_arena_deinit(&old->arena);
+	take_back(&old->fake);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
