@@ -238,12 +238,47 @@ static void draw_relocation(struct pen *pen, char *header, uint64_t tls_bytes)
 	memcpy(header + RELOCATED, &word, sizeof(word));
 }
 
+/* A program header, in the form of the process. */
+static void draw_segment(const struct pen *pen, char *header, size_t i, const Elf64_Phdr *phdr)
+{
+	const Elf32_Phdr narrow_phdr = { .p_type = phdr->p_type,
+		                         .p_flags = phdr->p_flags,
+		                         .p_vaddr = (Elf32_Addr)phdr->p_vaddr,
+		                         .p_memsz = (Elf32_Word)phdr->p_memsz,
+		                         .p_align = (Elf32_Word)phdr->p_align };
+
+	if (pen->shape->word == 8)
+		memcpy(header + sizeof(Elf64_Ehdr) + i * sizeof(*phdr), phdr, sizeof(*phdr));
+	else
+		memcpy(header + sizeof(Elf32_Ehdr) + i * sizeof(narrow_phdr), &narrow_phdr,
+		       sizeof(narrow_phdr));
+}
+
+static void draw_elf(const struct pen *pen, char *header, uint16_t n)
+{
+	Elf64_Ehdr ehdr = { .e_ident = ELFMAG,
+		            .e_phoff = sizeof(ehdr),
+		            .e_phnum = n,
+		            .e_phentsize = sizeof(Elf64_Phdr) };
+	Elf32_Ehdr narrow_ehdr = { .e_ident = ELFMAG,
+		                   .e_phoff = sizeof(narrow_ehdr),
+		                   .e_phnum = n,
+		                   .e_phentsize = sizeof(Elf32_Phdr) };
+
+	ehdr.e_ident[EI_CLASS] = ELFCLASS64;
+	narrow_ehdr.e_ident[EI_CLASS] = ELFCLASS32;
+	if (pen->shape->word == 8)
+		memcpy(header, &ehdr, sizeof(ehdr));
+	else
+		memcpy(header, &narrow_ehdr, sizeof(narrow_ehdr));
+}
+
 /* An ELF header, one loadable segment, and the banner that tells the version. */
 static void draw_module(struct pen *pen)
 {
 	static const char banner[] = "GNU C Library (Fake GLIBC) stable release version %s.\n";
 	bool shared = pen->h->tls == PTHEAP_TLS_RELOCATED;
-	Elf64_Phdr phdr[] = {
+	const Elf64_Phdr phdr[] = {
 		{ .p_type = PT_LOAD,
 		  .p_flags = PF_R | PF_W,
 		  .p_memsz = PAGE + pen->h->data_before + DATA_BYTES },
@@ -253,18 +288,17 @@ static void draw_module(struct pen *pen)
 		  .p_memsz = shared ? 0x80 : pen->h->cache_distance + 2 * PAGE },
 		{ .p_type = shared ? PT_DYNAMIC : PT_NOTE, .p_vaddr = DYNAMIC },
 	};
-	Elf64_Ehdr ehdr = { .e_ident = ELFMAG,
-		            .e_phoff = sizeof(ehdr),
-		            .e_phnum = sizeof(phdr) / sizeof(phdr[0]),
-		            .e_phentsize = sizeof(phdr[0]) };
+	const uint16_t n = sizeof(phdr) / sizeof(phdr[0]);
 	const char *name = pen->h->n_libcs == 1 ? "/libc.so.6" : "/other/libc.so.6";
 	char *header = ms_fake_map(&pen->h->fake, pen->base + pen->distances->module, PAGE,
 	                           MS_PROT_READ, name);
 
-	ehdr.e_ident[EI_CLASS] = ELFCLASS64;
-	memcpy(header, &ehdr, sizeof(ehdr));
-	memcpy(header + sizeof(ehdr), phdr, sizeof(phdr));
+	draw_elf(pen, header, n);
+	for (uint16_t i = 0; i < n; i++)
+		draw_segment(pen, header, i, &phdr[i]);
 	(void)snprintf(header + BANNER, 512, banner, pen->libc->version->name);
+	/* Only libraries of 64 bits are drawn with relocations. */
+	assert(!shared || pen->shape->word == 8);
 	if (shared)
 		draw_relocation(pen, header, phdr[1].p_memsz);
 	pen->libc->data = pen->base + pen->distances->module + PAGE;
