@@ -32,8 +32,8 @@ LEFT_OUT = {
     "signal_stacks_given_up": "threads are not asked for their signal stacks: what may be one is possible",
 }
 # Any number may be an address, and constants of the C library (random()'s, what the processor can do)
-# are in blocks so large or so many in each run.
-BY_CHANCE = {"big": 1, "split_mappings": 2, "many_heaps": 3, "many_threads": 30, "sizes": 3}
+# are in blocks so large or so many in each run, as round numbers are in those that are aligned to 1 MiB.
+BY_CHANCE = {"aligned": 2, "big": 1, "split_mappings": 2, "many_heaps": 3, "many_threads": 30, "sizes": 3}
 
 
 def scenarios(name, variant):

@@ -487,6 +487,7 @@ static void gather_cells(struct gatherer *g, const struct ms_extent *extent, siz
 	ms_addr begin = extent->range.begin + (from - extent->cell0) * cell_bytes;
 	ms_addr end = extent->range.begin + (to - extent->cell0) * cell_bytes;
 	const struct ms_edge_piece *piece = &g->all->edges->pieces[from / MS_EDGE_CELLS];
+	const ms_addr behind = (ms_addr)2 * g->all->abi->word_bytes;
 
 	g->limit = (uint32_t)(cell_bytes / SPARSE);
 	g->reading = (struct reading){ .extent = extent, .carries = UINT64_MAX };
@@ -497,8 +498,8 @@ static void gather_cells(struct gatherer *g, const struct ms_extent *extent, siz
 		                 piece->carried % MS_CELL_GRANULES);
 	}
 	end = end < limit ? end : limit;
-	if (end + 2U * g->all->abi->word_bytes < limit)
-		limit = end + 2U * g->all->abi->word_bytes;
+	if (end + behind < limit)
+		limit = end + behind;
 	read_words(g, begin, end, limit);
 	resolve_all(g);
 	end_cell(g);

@@ -82,8 +82,8 @@ void ms_walk_range(struct ms_walk *walk, struct ms_range range)
 			return;
 		}
 		*s = (struct stretch){ { at, end }, end };
-		if (range.end - end >= 2U * word)
-			s->limit = end + 2U * word - 1;
+		if (range.end - end >= (ms_addr)2 * word)
+			s->limit = end + (ms_addr)2 * word - 1;
 		else
 			s->limit = range.end;
 		at = end;

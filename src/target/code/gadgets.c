@@ -17,18 +17,25 @@ enum {
 	MAX_PIECES = 256,
 };
 
+struct search {
+	const struct ms_arch_calls *calls;
+	int mem_fd;
+	uint8_t *buf;
+};
+
 /* Look through @text, until enough has been read in all. */
-static void search(const struct ms_arch_calls *calls, int mem_fd, struct ms_range text,
-                   uint8_t *buf, unsigned *pieces, struct ms_gadgets *ret)
+static void search(const struct search *s, struct ms_range text, unsigned *pieces,
+                   struct ms_gadgets *ret)
 {
 	for (ms_addr at = text.begin; at < text.end && *pieces < MAX_PIECES;
 	     at += PIECE - OVERLAP, ++*pieces) {
 		uint64_t left = text.end - at;
-		ssize_t n = pread(mem_fd, buf, left < PIECE ? (size_t)left : PIECE, (off_t)at);
+		ssize_t n =
+			pread(s->mem_fd, s->buf, left < PIECE ? (size_t)left : PIECE, (off_t)at);
 
 		if (n <= 0 || (ret->call && ret->restore))
 			return;
-		calls->find(buf, (size_t)n, at, ret);
+		s->calls->find(s->buf, (size_t)n, at, ret);
 	}
 }
 
@@ -36,17 +43,17 @@ void ms_gadgets_find(pid_t pid, struct ms_collection *shared, struct ms_arena *a
 {
 	int mem_fd = ms_proc_open(ms_proc_living_thread(pid), "mem", O_RDONLY);
 	uint8_t *buf = ms_arena_alloc(arena, PIECE);
-	const struct ms_arch_calls *calls = shared->arch->calls;
+	const struct search s = { shared->arch->calls, mem_fd, buf };
 	unsigned pieces = 0;
 
 	shared->gadgets = (struct ms_gadgets){ 0 };
-	if (mem_fd < 0 || !buf || !calls)
+	if (mem_fd < 0 || !buf || !s.calls)
 		goto out;
 	/* The C library's first: then few others need to be read. */
 	for (uint32_t i = 0; i < shared->n_libc_code; i++)
-		search(calls, mem_fd, shared->libc_code[i], buf, &pieces, &shared->gadgets);
+		search(&s, shared->libc_code[i], &pieces, &shared->gadgets);
 	for (uint32_t i = 0; i < shared->n_all_code; i++)
-		search(calls, mem_fd, shared->all_code[i], buf, &pieces, &shared->gadgets);
+		search(&s, shared->all_code[i], &pieces, &shared->gadgets);
 out:
 	if (mem_fd >= 0)
 		(void)close(mem_fd);

@@ -52,7 +52,7 @@ static bool is_empty_bin(const struct layout *layout, const struct ms_piece *dat
 	uint64_t first = word_at(layout, data->bytes + at);
 
 	return first == word_at(layout, data->bytes + at + word) &&
-	       first == data->range.begin + at - 2 * word;
+	       first == data->range.begin + at - (ms_addr)2 * word;
 }
 
 /* main_arena, reckoned from the last of its bins; the largest is as good as always empty. */
