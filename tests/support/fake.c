@@ -183,7 +183,8 @@ struct ms_mapping *ms_fake_split(struct ms_fake *fake, ms_addr addr)
 		fake->absent[k] = fake->absent[k - 1];
 	}
 	fake->bytes[i + 1] += addr - at[i].range.begin;
-	fake->pages[i + 1] += (addr - at[i].range.begin) / PAGE;
+	if (fake->pages[i + 1])
+		fake->pages[i + 1] += (addr - at[i].range.begin) / PAGE;
 	at[i].range.end = at[i + 1].range.begin = addr;
 	return &at[i + 1];
 }
