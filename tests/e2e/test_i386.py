@@ -33,7 +33,7 @@ LEFT_OUT = {
 }
 # Any number may be an address, and constants of the C library (random()'s, what the processor can do)
 # are in blocks so large or so many in each run, as round numbers are in those that are aligned to 1 MiB.
-BY_CHANCE = {"aligned": 2, "big": 1, "split_mappings": 2, "many_heaps": 3, "many_threads": 30, "sizes": 3}
+BY_CHANCE = {"aligned": 2, "big": 1, "grown": 2, "split_mappings": 2, "many_heaps": 3, "many_threads": 30, "sizes": 3}
 
 
 def scenarios(name, variant):
