@@ -335,13 +335,15 @@ static bool read_heap_info(const struct ms_ptmalloc *pt, ms_addr heap, uint64_t 
                            ms_addr arena, struct heap_info *ret)
 {
 	const uint64_t word = pt->shape->word;
+	uint8_t bytes[sizeof(*ret)];
 
-	return ms_pt_read_word(pt, heap, &ret->ar_ptr) &&
-	       ms_pt_read_word(pt, heap + word, &ret->prev) &&
-	       ms_pt_read_word(pt, heap + 2 * word, &ret->size) &&
-	       ms_pt_read_word(pt, heap + 3 * word, &ret->mprotect_size) && ret->ar_ptr == arena &&
-	       ret->size && ret->size <= ret->mprotect_size && ret->mprotect_size <= heap_max &&
-	       ret->size % pt->page == 0;
+	if (ms_pt_read(pt, heap, bytes, INFO_WORDS * word) != INFO_WORDS * word)
+		return false;
+	*ret = (struct heap_info){ ms_pt_load(pt, bytes), ms_pt_load(pt, bytes + word),
+		                   ms_pt_load(pt, bytes + 2 * word),
+		                   ms_pt_load(pt, bytes + 3 * word) };
+	return ret->ar_ptr == arena && ret->size && ret->size <= ret->mprotect_size &&
+	       ret->mprotect_size <= heap_max && ret->size % pt->page == 0;
 }
 
 /* Bytes of all that is mapped. */

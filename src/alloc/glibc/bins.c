@@ -65,10 +65,19 @@ struct links {
 	uint64_t bk;
 };
 
+static struct links links_in(const struct ms_ptmalloc *pt, const uint8_t *bytes)
+{
+	return (struct links){ ms_pt_load(pt, bytes), ms_pt_load(pt, bytes + pt->shape->word) };
+}
+
 static bool read_links(const struct ms_ptmalloc *pt, ms_addr addr, struct links *ret)
 {
-	return ms_pt_read_word(pt, addr, &ret->fd) &&
-	       ms_pt_read_word(pt, addr + pt->shape->word, &ret->bk);
+	uint8_t bytes[MS_HEADER_MAX];
+	bool ok = ms_pt_read(pt, addr, bytes, pt->shape->header) == pt->shape->header;
+
+	if (ok)
+		*ret = links_in(pt, bytes);
+	return ok;
 }
 
 static struct ms_extent *extent_at(struct bins *bins, ms_addr addr)
@@ -145,19 +154,20 @@ void ms_pt_check_bins(struct ms_ptmalloc *pt, const struct ms_libc *libc, struct
 {
 	ms_addr bins = arena->addr + libc->layout->bins;
 	const uint64_t header = pt->shape->header;
+	uint8_t bytes[MS_BINS * MS_HEADER_MAX];
 	uint64_t left = arena->tally.links;
 
 	if (libc->unused)
 		return;
-	/* The links of a bin, two words, are where those of a chunk at `at` would be. */
-	for (ms_addr at = bins - header; at < bins - header + (ms_addr)MS_BINS * header;
-	     at += header) {
-		struct links links;
+	if (ms_pt_read(pt, bins, bytes, MS_BINS * header) != MS_BINS * header) {
+		ms_pt_disprove(arena, MS_DOUBT_DISAGREES, "its bins cannot be read");
+		return;
+	}
+	/* The links of a bin, two words, are where those of a chunk before them would be. */
+	for (uint64_t i = 0; i < MS_BINS * header; i += header) {
+		const struct links links = links_in(pt, bytes + i);
+		ms_addr at = bins - header + i;
 
-		if (!read_links(pt, at + header, &links)) {
-			ms_pt_disprove(arena, MS_DOUBT_DISAGREES, "its bins cannot be read");
-			return;
-		}
 		left += ms_pt_edge(pt, at, links.fd) - ms_pt_edge(pt, links.bk, at);
 	}
 	if (left)

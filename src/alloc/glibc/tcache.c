@@ -87,12 +87,15 @@ static bool decode_bin(struct ms_ptmalloc *pt, const struct way *way, ms_addr me
 
 	for (; mem && left; left--) {
 		uint64_t usable = ms_blocks_usable(pt->d->blocks, mem);
-		uint64_t stored = ms_pt_word(pt, mem);
+		uint8_t bytes[MS_HEADER_MAX] = { 0 }; /* link, key */
+		uint64_t stored;
 
 		if (!usable || (bin < MS_TCACHE_SMALL_BINS &&
 		                (usable + shape->word - shape->min_chunk) / MS_ALIGNMENT != bin))
 			return false;
-		note_entry(ms_pt_word(pt, mem + shape->word), d);
+		(void)ms_pt_read(pt, mem, bytes, shape->header);
+		stored = ms_pt_load(pt, bytes);
+		note_entry(ms_pt_load(pt, bytes + shape->word), d);
 		mem = way->plain ? stored : ms_pt_reveal(mem, stored);
 	}
 	return !mem && !left;
