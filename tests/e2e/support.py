@@ -57,7 +57,7 @@ PART = object()  # of a command: where it writes
 def suite_root(suite):
     """The unpacked root of another suite; fetched on first use."""
     folder = BUILD / "glibc" / suite
-    if not (folder / "complete").exists() or not (folder / "root" / "lib32").exists():
+    if not (folder / "whole").exists():
         folder.mkdir(parents=True, exist_ok=True)
         with open(folder / "lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
