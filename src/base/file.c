@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -133,6 +135,46 @@ bool ms_fd_write_all(int fd, const void *bytes, size_t len)
 		ssize_t n = write(fd, at, len);
 
 		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return false;
+		at += n;
+		len -= (size_t)n;
+	}
+	return true;
+}
+
+bool ms_fd_await_read(const struct ms_fd_awaited *from, void *bytes, size_t len)
+{
+	char *at = bytes;
+
+	while (len > 0) {
+		ssize_t n;
+
+		if (!from->await(from->ctx, POLLIN))
+			return false;
+		n = read(from->fd, at, len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return false;
+		at += n;
+		len -= (size_t)n;
+	}
+	return true;
+}
+
+bool ms_fd_await_write(const struct ms_fd_awaited *to, const void *bytes, size_t len)
+{
+	const char *at = bytes;
+
+	while (len > 0) {
+		ssize_t n;
+
+		if (!to->await(to->ctx, POLLOUT))
+			return false;
+		n = send(to->fd, at, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n < 0 && (errno == EINTR || errno == EAGAIN))
 			continue;
 		if (n <= 0)
 			return false;

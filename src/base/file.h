@@ -64,4 +64,15 @@ int ms_file_create_private(const char *path);
 bool ms_fd_read_all(int fd, void *bytes, size_t len);
 bool ms_fd_write_all(int fd, const void *bytes, size_t len);
 
+/* A stream socket, and how to wait until it is ready for @events, of poll(). */
+struct ms_fd_awaited {
+	int fd;
+	bool (*await)(void *ctx, short events); /* false: give up */
+	void *ctx;
+};
+
+/* The same through that; a peer that is gone is no signal. */
+bool ms_fd_await_read(const struct ms_fd_awaited *from, void *bytes, size_t len);
+bool ms_fd_await_write(const struct ms_fd_awaited *to, const void *bytes, size_t len);
+
 #endif

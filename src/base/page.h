@@ -2,7 +2,19 @@
 #ifndef MS_BASE_PAGE_H
 #define MS_BASE_PAGE_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
 /* A page of this machine's. What a source shows may have others: see its ABI. */
 enum { MS_PAGE_BYTES = 4096 };
+
+/* Whether @n bytes are zeros, as a page is that nobody wrote to. */
+static inline bool ms_is_zero(const void *bytes, size_t n)
+{
+	const unsigned char *at = bytes;
+
+	return !n || (!at[0] && !memcmp(at, at + 1, n - 1));
+}
 
 #endif

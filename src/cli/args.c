@@ -79,6 +79,65 @@ bool ms_args_namespace(const char *s, struct ms_error *err)
 	                     "--ns takes a pid namespace, not '%s'", s);
 }
 
+/* ---- the process ---- */
+
+bool ms_args_take_id(void *to, const char *arg, struct ms_error *err)
+{
+	struct ms_args_process *process = to;
+	uint64_t id = 0;
+
+	if (!ms_args_number(arg, INT_MAX, &id) || id == 0)
+		return ms_args_wrong(err, "give the number that ps shows, or use --name NAME",
+		                     "not a process id: %s", arg);
+	process->choice.id = (pid_t)id;
+	return true;
+}
+
+bool ms_args_take_ns(void *to, const char *arg, struct ms_error *err)
+{
+	((struct ms_args_process *)to)->choice.ns = arg;
+	return ms_args_namespace(arg, err);
+}
+
+bool ms_args_take_name(void *to, const char *arg, struct ms_error *err)
+{
+	((struct ms_args_process *)to)->choice.name = arg;
+	return *arg || ms_args_wrong(err, "give the name that ps shows, or the number",
+	                             "--name takes the name of a process");
+}
+
+bool ms_args_take_timeout(void *to, const char *arg, struct ms_error *err)
+{
+	uint64_t *timeout_ns = &((struct ms_args_process *)to)->timeout_ns;
+
+	return ms_args_seconds(arg, MS_ARGS_MOST_S, timeout_ns) ||
+	       ms_args_wrong(err, "for example 5 or 0.5", "--timeout takes seconds, not '%s'", arg);
+}
+
+static bool is_one(const struct ms_choice *choice, const char *see, struct ms_error *err)
+{
+	if (choice->id && choice->name)
+		return ms_args_wrong(err, see, "--pid and --name exclude each other");
+	if (choice->ns && choice->name)
+		return ms_args_wrong(err, "give the number that it has there, by --pid N",
+		                     "--ns and --name exclude each other");
+	return choice->id || choice->name || ms_args_wrong(err, see, "no process was given");
+}
+
+bool ms_args_choose(int n, char **words, const struct ms_option_table *table,
+                    struct ms_args_process *process, struct ms_error *err)
+{
+	const struct ms_choice *choice = &process->choice;
+	int at = 0;
+
+	if (n && !choice->id && !choice->name && !ms_args_take_id(process, words[at++], err))
+		return false;
+	if (at < n)
+		return ms_args_wrong(err, table->see, "one process at a time: unexpected %s",
+		                     words[at]);
+	return is_one(choice, table->see, err);
+}
+
 /* ---- options ---- */
 
 /* What getopt_long() returns for row i: a number beyond every letter. */

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "base/status.h"
+#include "target/target.h"
 
 /* Record in @err that the call is wrong, and with @advice what to do. Returns false. */
 bool ms_args_wrong(struct ms_error *err, const char *advice, const char *fmt, ...)
@@ -26,6 +27,33 @@ bool ms_args_limit(const char *s, uint64_t *ret);
 
 /* Whether @s can be a pid namespace, as --ns takes it: a process, or a file. */
 bool ms_args_namespace(const char *s, struct ms_error *err);
+
+/* What commands begin their options with that stop a process, and are given its id as a word. */
+struct ms_args_process {
+	struct ms_choice choice;
+	uint64_t timeout_ns; /* for stopping it */
+};
+
+enum { MS_ARGS_TIMEOUT_S = 30, MS_ARGS_MOST_S = 365 * 86400 };
+
+/*
+ * For rows of their options, of which @to is: the id, its namespace, the name, and how long it
+ * may take.
+ */
+bool ms_args_take_id(void *to, const char *arg, struct ms_error *err);
+bool ms_args_take_ns(void *to, const char *arg, struct ms_error *err);
+bool ms_args_take_name(void *to, const char *arg, struct ms_error *err);
+bool ms_args_take_timeout(void *to, const char *arg, struct ms_error *err);
+
+#define MS_ARGS_PROCESS                                                                           \
+	{ 'p', "pid", "N", "the process; any of its threads' ids works",                          \
+	  .take = ms_args_take_id },                                                              \
+		{ 0, "ns", "PID|FILE", "N is that of a pid namespace: of process PID, or FILE's", \
+		  .take = ms_args_take_ns },                                                      \
+	{                                                                                         \
+		'n', "name", "NAME", "choose the process by name; there must be exactly one",     \
+			.take = ms_args_take_name                                                 \
+	}
 
 /* An option, all of it. */
 struct ms_option {
@@ -66,6 +94,13 @@ enum { MS_OPTIONS_MOST = 40 };
  */
 int ms_args_take(int argc, char **argv, const struct ms_option_table *table, void *to,
                  struct ms_error *err);
+
+/*
+ * Take the id, if it is the one of the @n words left at @words; false, with both lines in @err,
+ * when there are more, or not one process was chosen.
+ */
+bool ms_args_choose(int n, char **words, const struct ms_option_table *table,
+                    struct ms_args_process *process, struct ms_error *err);
 
 /* Print what --help does. */
 void ms_args_help(FILE *to, const struct ms_option_table *table);

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/page.h"
 #include "target/arch/arch.h"
 
 static struct ms_fake *fake_of(struct ms_source *src)
@@ -54,11 +55,6 @@ static const void *fake_view(struct ms_source *src, ms_addr addr, size_t len)
 
 enum { PAGE = 4096, UNKNOWN = 0, ZEROS, FILLED };
 
-static bool is_zero(const unsigned char *page)
-{
-	return !page[0] && !memcmp(page, page + 1, PAGE - 1);
-}
-
 /*
  * Whether page @page of mapping @i has anything but zeros; read once, until it is written to.
  * The last one counts as such: whatever reads behind it shall be seen.
@@ -69,7 +65,8 @@ static bool is_filled(const struct ms_fake *fake, size_t i, size_t page)
 	unsigned char *known = &fake->pages[i][page];
 
 	if (*known == UNKNOWN)
-		*known = left > PAGE && is_zero(fake->bytes[i] + page * PAGE) ? ZEROS : FILLED;
+		*known = left > PAGE && ms_is_zero(fake->bytes[i] + page * PAGE, PAGE) ? ZEROS
+		                                                                       : FILLED;
 	return *known == FILLED;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "alloc/decoders.h"
+#include "base/page.h"
 #include "engine/decode.h"
 #include "module.h"
 
@@ -451,11 +452,6 @@ static void draw_memory(struct tcheap *h, const char *version)
 	h->data = MODULE + 2 * PAGE + h->data_before;
 }
 
-static bool is_zero(const unsigned char *bytes)
-{
-	return !bytes[0] && !memcmp(bytes, bytes + 1, PAGE - 1);
-}
-
 /* The first long run of zeros in mapping @i, and how long it is; 0: there is none. */
 static uint64_t find_zeros(const struct tcheap *h, size_t i, uint64_t *begin)
 {
@@ -464,7 +460,7 @@ static uint64_t find_zeros(const struct tcheap *h, size_t i, uint64_t *begin)
 
 	*begin = 0;
 	for (uint64_t at = 0; at < len; at += PAGE) {
-		if (is_zero(h->fake.bytes[i] + at))
+		if (ms_is_zero(h->fake.bytes[i] + at, PAGE))
 			continue;
 		if (at - *begin >= LONG)
 			return at - *begin;

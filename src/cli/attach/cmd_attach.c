@@ -114,7 +114,7 @@ static void say_status(pid_t pid, const struct ms_attached *is)
 static int detach(pid_t pid, const struct ms_attach_options *options, struct ms_arena *arena)
 {
 	const struct ms_attach_call call = { .pid = pid,
-		                             .timeout_ns = options->timeout_ns,
+		                             .timeout_ns = options->process.timeout_ns,
 		                             .begun_ns = ms_now_ns() };
 	struct ms_attached is;
 	struct ms_error err;
@@ -171,7 +171,7 @@ static int attach(pid_t pid, const struct ms_attach_options *options, struct ms_
 {
 	const struct ms_attach_call call = { .pid = pid,
 		                             .interval = options->sample,
-		                             .timeout_ns = options->timeout_ns,
+		                             .timeout_ns = options->process.timeout_ns,
 		                             .begun_ns = ms_now_ns() };
 	struct ms_attached is;
 	struct ms_ending endings;
@@ -208,8 +208,7 @@ static int serve(int argc, char **argv, const struct ms_option_table *table)
 		ms_args_help(stdout, table);
 		return finish(MS_EXIT_CLEAN);
 	}
-	if (ms_target_choose(&(struct ms_choice){ options.name, options.id, options.ns }, &chosen,
-	                     &err))
+	if (ms_target_choose(&options.process.choice, &chosen, &err))
 		return refuse(&err);
 	pid = chosen.pid;
 	ms_arena_init(&arena);

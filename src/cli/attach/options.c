@@ -7,7 +7,7 @@
 
 static const uint64_t second_ns = UINT64_C(1000000000);
 
-enum { SAMPLE = 512 << 10, MOST_SAMPLE = 1 << 30, TIMEOUT_S = 30, MOST_S = 365 * 86400 };
+enum { SAMPLE = 512 << 10, MOST_SAMPLE = 1 << 30 };
 
 static const char attach_usage[] =
 	"Usage: memscan attach [OPTION]... PID\n"
@@ -34,30 +34,6 @@ static const char detach_notes[] =
 
 static const char see_attach[] = "say which process: memscan attach PID; see memscan attach --help";
 static const char see_detach[] = "say which process: memscan detach PID; see memscan detach --help";
-
-static bool take_pid(void *to, const char *arg, struct ms_error *err)
-{
-	struct ms_attach_options *options = to;
-	uint64_t id = 0;
-
-	if (!ms_args_number(arg, INT_MAX, &id) || id == 0)
-		return ms_args_wrong(err, "give the number that ps shows, or use --name NAME",
-		                     "not a process id: %s", arg);
-	options->id = (pid_t)id;
-	return true;
-}
-
-static bool take_name(void *to, const char *arg, struct ms_error *err)
-{
-	((struct ms_attach_options *)to)->name = arg;
-	return *arg || ms_args_wrong(err, see_attach, "--name takes the name of a process");
-}
-
-static bool take_namespace(void *to, const char *arg, struct ms_error *err)
-{
-	((struct ms_attach_options *)to)->ns = arg;
-	return ms_args_namespace(arg, err);
-}
 
 static bool take_sample(void *to, const char *arg, struct ms_error *err)
 {
@@ -90,33 +66,17 @@ static bool take_for(void *to, const char *arg, struct ms_error *err)
 		len = 0;
 	memcpy(text, arg, len);
 	text[len] = '\0';
-	if (!ms_args_seconds(text, MOST_S / unit, &options->for_ns))
+	if (!ms_args_seconds(text, MS_ARGS_MOST_S / unit, &options->for_ns))
 		return ms_args_wrong(err, "for example 90, 10m, 8h or 2d",
 		                     "--for takes a time up to a year, not '%s'", arg);
 	options->for_ns *= unit;
 	return true;
 }
 
-static bool take_timeout(void *to, const char *arg, struct ms_error *err)
-{
-	return ms_args_seconds(arg, MOST_S, &((struct ms_attach_options *)to)->timeout_ns) ||
-	       ms_args_wrong(err, "for example 5 or 0.5", "--timeout takes seconds, not '%s'", arg);
-}
-
-#define PROCESS                                                                                   \
-	{ 'p', "pid", "N", "the process; any of its threads' ids works", .take = take_pid },      \
-		{ 0, "ns", "PID|FILE", "N is that of a pid namespace: of process PID, or FILE's", \
-		  .take = take_namespace },                                                       \
-	{                                                                                         \
-		'n', "name", "NAME",                                                              \
-			"choose the process by name; there must be "                              \
-			"exactly one",                                                            \
-			.take = take_name                                                         \
-	}
 #define COMMON                                                                                             \
 	{ 0, "timeout", "SECONDS",                                                                         \
 	  "give up stopping its threads, or waiting for\none to leave the agent, after this (default 30)", \
-	  .take = take_timeout },                                                                          \
+	  .take = ms_args_take_timeout },                                                                  \
 		{ 'q', "quiet", NULL, "say nothing but why it failed",                                     \
 		  .flag = offsetof(struct ms_attach_options, quiet) },                                     \
 	{                                                                                                  \
@@ -125,7 +85,7 @@ static bool take_timeout(void *to, const char *arg, struct ms_error *err)
 	}
 
 static const struct ms_option attach_rows[] = {
-	PROCESS,
+	MS_ARGS_PROCESS,
 	{ 's', "sample", "BYTES", "how far samples lie apart (default 524288)",
 	  .take = take_sample },
 	{ 0, "for", "TIME", "wait so long (90, 10m, 8h, 2d), then detach", .take = take_for },
@@ -134,7 +94,7 @@ static const struct ms_option attach_rows[] = {
 	COMMON,
 };
 
-static const struct ms_option detach_rows[] = { PROCESS, COMMON };
+static const struct ms_option detach_rows[] = { MS_ARGS_PROCESS, COMMON };
 
 const struct ms_option_table ms_attach_table = {
 	.command = "memscan attach",
@@ -159,21 +119,14 @@ bool ms_attach_parse(int argc, char **argv, const struct ms_option_table *table,
 {
 	int at;
 
-	*ret = (struct ms_attach_options){ .sample = SAMPLE, .timeout_ns = TIMEOUT_S * second_ns };
+	*ret = (struct ms_attach_options){ .sample = SAMPLE,
+		                           .process.timeout_ns = MS_ARGS_TIMEOUT_S * second_ns };
 	at = ms_args_take(argc, argv, table, ret, err);
 	if (at < 0 || ret->help)
 		return at >= 0;
-	if (at < argc && !ret->id && !ret->name && !take_pid(ret, argv[at++], err))
+	if (!ms_args_choose(argc - at, argv + at, table, &ret->process, err))
 		return false;
-	if (at < argc)
-		return ms_args_wrong(err, table->see, "one process at a time: unexpected %s",
-		                     argv[at]);
-	if (ret->id && ret->name)
-		return ms_args_wrong(err, table->see, "--pid and --name exclude each other");
-	if (ret->ns && ret->name)
-		return ms_args_wrong(err, "give the number that it has there, by --pid N",
-		                     "--ns and --name exclude each other");
 	if (ret->status && ret->for_ns)
 		return ms_args_wrong(err, table->see, "--status and --for exclude each other");
-	return ret->id || ret->name || ms_args_wrong(err, table->see, "no process was given");
+	return true;
 }

@@ -12,12 +12,9 @@
 #include "cli/args.h"
 
 struct ms_attach_options {
-	pid_t id;         /* of any thread */
-	const char *ns;   /* where it has that id, as --ns has it; NULL: where memscan runs */
-	const char *name; /* chosen by it; NULL: by the id */
-	uint64_t sample;  /* bytes */
-	uint64_t for_ns;  /* 0: until somebody detaches */
-	uint64_t timeout_ns;
+	struct ms_args_process process; /* first: options of it take it so */
+	uint64_t sample;                /* bytes */
+	uint64_t for_ns;                /* 0: until somebody detaches */
 	bool status, quiet, help;
 };
 

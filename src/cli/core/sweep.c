@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "cli/book/book.h"
 #include "cli/core/core.h"
 #include "cli/scan/sweeper.h"
@@ -106,53 +107,31 @@ static void watch(struct sweeping *s)
 	}
 }
 
-static void await(struct sweeping *s, short events)
+static bool await(void *ctx, short events)
 {
+	struct sweeping *s = ctx;
 	struct pollfd ready = { s->channel[READER], events, 0 };
 
 	while (poll(&ready, 1, TICK_MS) <= 0)
 		watch(s);
 	watch(s);
+	return true;
 }
 
 static bool get(void *ctx, void *bytes, size_t len)
 {
-	struct sweeping *s = ctx;
-	char *at = bytes;
+	const struct sweeping *s = ctx;
 
-	while (len > 0) {
-		ssize_t n;
-
-		await(s, POLLIN);
-		n = read(s->channel[READER], at, len);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		at += n;
-		len -= (size_t)n;
-	}
-	return true;
+	return ms_fd_await_read(&(struct ms_fd_awaited){ s->channel[READER], await, ctx }, bytes,
+	                        len);
 }
 
 static bool put(void *ctx, const void *bytes, size_t len)
 {
-	struct sweeping *s = ctx;
-	const char *at = bytes;
+	const struct sweeping *s = ctx;
 
-	while (len > 0) {
-		ssize_t n;
-
-		await(s, POLLOUT);
-		n = send(s->channel[READER], at, len, MSG_NOSIGNAL | MSG_DONTWAIT);
-		if (n < 0 && (errno == EINTR || errno == EAGAIN))
-			continue;
-		if (n <= 0)
-			return false;
-		at += n;
-		len -= (size_t)n;
-	}
-	return true;
+	return ms_fd_await_write(&(struct ms_fd_awaited){ s->channel[READER], await, ctx }, bytes,
+	                         len);
 }
 
 static bool judge(void *ctx, const struct ms_report *asked, uint32_t *verdicts,

@@ -98,11 +98,6 @@ static enum ms_status no_room(const struct unpacking *u, int error, struct ms_er
 	return MS_E_SYS;
 }
 
-static bool is_zero(const uint8_t *bytes, size_t n)
-{
-	return !n || (!bytes[0] && memcmp(bytes, bytes + 1, n - 1) == 0);
-}
-
 /* Pages of zeros become holes. False with errno. */
 static bool put_piece(struct unpacking *u, size_t n)
 {
@@ -111,7 +106,7 @@ static bool put_piece(struct unpacking *u, size_t n)
 		ssize_t put;
 
 		len = len < n - at ? len : n - at;
-		if (!is_zero(u->piece + at, len)) {
+		if (!ms_is_zero(u->piece + at, len)) {
 			put = pwrite(u->to, u->piece + at, len, (off_t)u->bytes);
 			if (put < 0 && errno == EINTR)
 				continue;

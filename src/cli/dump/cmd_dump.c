@@ -82,7 +82,7 @@ static enum ms_status run(struct dumping *d, const struct ms_dump_sink *sink,
 	struct ms_progress progress;
 	struct ms_proc_stat stat = { 0 };
 	struct ms_trio_call call = { .pid = d->pid,
-		                     .timeout_ns = d->options->timeout_ns,
+		                     .timeout_ns = d->options->process.timeout_ns,
 		                     .scan = &nothing,
 		                     .how = d->options->how,
 		                     .jobs = 1,
@@ -190,7 +190,6 @@ int ms_cmd_dump(int argc, char **argv)
 {
 	struct ms_dump_options options;
 	struct dumping d = { .options = &options };
-	struct ms_choice choice;
 	struct ms_chosen chosen;
 	struct ms_error err;
 	int status;
@@ -203,8 +202,7 @@ int ms_cmd_dump(int argc, char **argv)
 		ms_args_help(stdout, &ms_dump_table);
 		return MS_EXIT_CLEAN;
 	}
-	choice = (struct ms_choice){ options.name, options.id, options.ns };
-	if (ms_target_choose(&choice, &chosen, &err) ||
+	if (ms_target_choose(&options.process.choice, &chosen, &err) ||
 	    ms_dump_look(chosen.pid, &d.process, &err)) {
 		ms_tell_error(&err);
 		return MS_EXIT_REFUSED;

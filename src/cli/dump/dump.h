@@ -15,14 +15,11 @@
 #include "target/snapshot.h"
 
 struct ms_dump_options {
-	pid_t id;         /* of any thread */
-	const char *name; /* chosen by it; NULL: by the id */
-	const char *ns;   /* the id is one of this pid namespace; NULL: of ours */
+	struct ms_args_process process; /* first: options of it take it so */
 	const char *output;
 	bool compress; /* by zstd */
 	bool heap_only;
 	enum ms_snapshot_how how;
-	uint64_t timeout_ns; /* for freezing */
 	bool quiet, verbose, help;
 };
 

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <limits.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "cli/dump/dump.h"
 
 static const uint64_t second_ns = UINT64_C(1000000000);
-
-enum { TIMEOUT_S = 30, MOST_S = 365 * 86400 };
 
 static const char usage[] =
 	"Usage: memscan dump [OPTION]... PID -o FILE\n"
@@ -22,30 +19,6 @@ static const char notes[] =
 	"4 FILE could not be written.\n";
 
 static const char see_help[] = "memscan dump PID -o FILE; see memscan dump --help";
-
-static bool take_pid(void *to, const char *arg, struct ms_error *err)
-{
-	struct ms_dump_options *options = to;
-	uint64_t id = 0;
-
-	if (!ms_args_number(arg, INT_MAX, &id) || id == 0)
-		return ms_args_wrong(err, "give the number that ps shows, or use --name NAME",
-		                     "not a process id: %s", arg);
-	options->id = (pid_t)id;
-	return true;
-}
-
-static bool take_name(void *to, const char *arg, struct ms_error *err)
-{
-	((struct ms_dump_options *)to)->name = arg;
-	return *arg || ms_args_wrong(err, see_help, "--name takes the name of a process");
-}
-
-static bool take_namespace(void *to, const char *arg, struct ms_error *err)
-{
-	((struct ms_dump_options *)to)->ns = arg;
-	return ms_args_namespace(arg, err);
-}
 
 static bool take_output(void *to, const char *arg, struct ms_error *err)
 {
@@ -74,18 +47,8 @@ static bool take_snapshot(void *to, const char *arg, struct ms_error *err)
 	return ms_args_wrong(err, "use auto, fork or copy", "--snapshot does not take '%s'", arg);
 }
 
-static bool take_timeout(void *to, const char *arg, struct ms_error *err)
-{
-	return ms_args_seconds(arg, MOST_S, &((struct ms_dump_options *)to)->timeout_ns) ||
-	       ms_args_wrong(err, "for example 5 or 0.5", "--timeout takes seconds, not '%s'", arg);
-}
-
 static const struct ms_option rows[] = {
-	{ 'p', "pid", "N", "the process; any of its threads' ids works", .take = take_pid },
-	{ 0, "ns", "PID|FILE", "the id is that of a pid namespace: of process PID, or FILE's",
-	  .take = take_namespace },
-	{ 'n', "name", "NAME", "choose the process by name; there must be exactly one",
-	  .take = take_name },
+	MS_ARGS_PROCESS,
 	{ 'o', "output", "FILE", "the core", .take = take_output },
 	{ 0, "compress", "zstd", "compress it; gdb reads it only when it is unpacked",
 	  .take = take_compress },
@@ -97,7 +60,7 @@ static const struct ms_option rows[] = {
 	  "that takes as much memory)",
 	  .take = take_snapshot },
 	{ 0, "timeout", "SECONDS", "give up stopping its threads after this (default 30)",
-	  .take = take_timeout },
+	  .take = ms_args_take_timeout },
 	{ 'q', "quiet", NULL, "say nothing but why it failed",
 	  .flag = offsetof(struct ms_dump_options, quiet) },
 	{ 'v', "verbose", NULL, "say what is tried again",
@@ -119,21 +82,11 @@ bool ms_dump_parse(int argc, char **argv, struct ms_dump_options *ret, struct ms
 {
 	int at;
 
-	*ret = (struct ms_dump_options){ .timeout_ns = TIMEOUT_S * second_ns };
+	*ret = (struct ms_dump_options){ .process.timeout_ns = MS_ARGS_TIMEOUT_S * second_ns };
 	at = ms_args_take(argc, argv, &ms_dump_table, ret, err);
 	if (at < 0 || ret->help)
 		return at >= 0;
-	if (at < argc && !ret->id && !ret->name && !take_pid(ret, argv[at++], err))
+	if (!ms_args_choose(argc - at, argv + at, &ms_dump_table, &ret->process, err))
 		return false;
-	if (at < argc)
-		return ms_args_wrong(err, see_help, "one process at a time: unexpected %s",
-		                     argv[at]);
-	if (ret->id && ret->name)
-		return ms_args_wrong(err, see_help, "--pid and --name exclude each other");
-	if (ret->ns && ret->name)
-		return ms_args_wrong(err, "give the number that it has there",
-		                     "--ns and --name exclude each other");
-	if (!ret->id && !ret->name)
-		return ms_args_wrong(err, see_help, "no process was given");
 	return ret->output || ms_args_wrong(err, see_help, "no file was given");
 }

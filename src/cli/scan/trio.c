@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/ending.h"
+#include "base/file.h"
 #include "cli/book/book.h"
 #include "cli/scan/naming.h"
 #include "cli/scan/sweeper.h"
@@ -321,8 +322,9 @@ static int tick_ms(const struct trio *t)
  * Until the report's channel is ready, watch the children; when we are to end, also if it
  * is. False when the sweeper neither answers nor dies.
  */
-static bool await(struct trio *t, short events)
+static bool await(void *ctx, short events)
 {
+	struct trio *t = ctx;
 	struct pollfd ready = { t->report[READER], events, 0 };
 
 	while (poll(&ready, 1, tick_ms(t)) <= 0) {
@@ -335,48 +337,20 @@ static bool await(struct trio *t, short events)
 	return true;
 }
 
-/* Read exactly @len bytes of the report. */
 static bool get_bytes(void *ctx, void *bytes, size_t len)
 {
-	struct trio *t = ctx;
-	char *at = bytes;
+	const struct trio *t = ctx;
 
-	while (len > 0) {
-		ssize_t n;
-
-		if (!await(t, POLLIN))
-			return false;
-		n = read(t->report[READER], at, len);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		at += n;
-		len -= (size_t)n;
-	}
-	return true;
+	return ms_fd_await_read(&(struct ms_fd_awaited){ t->report[READER], await, ctx }, bytes,
+	                        len);
 }
 
-/* Write exactly @len bytes of an answer. A sweeper that has died meanwhile is told by no signal. */
 static bool put_bytes(void *ctx, const void *bytes, size_t len)
 {
-	struct trio *t = ctx;
-	const char *at = bytes;
+	const struct trio *t = ctx;
 
-	while (len > 0) {
-		ssize_t n;
-
-		if (!await(t, POLLOUT))
-			return false;
-		n = send(t->report[READER], at, len, MSG_NOSIGNAL | MSG_DONTWAIT);
-		if (n < 0 && (errno == EINTR || errno == EAGAIN))
-			continue;
-		if (n <= 0)
-			return false;
-		at += n;
-		len -= (size_t)n;
-	}
-	return true;
+	return ms_fd_await_write(&(struct ms_fd_awaited){ t->report[READER], await, ctx }, bytes,
+	                         len);
 }
 
 static bool judge(void *ctx, const struct ms_report *asked, uint32_t *verdicts,

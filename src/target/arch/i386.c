@@ -274,12 +274,7 @@ static bool takes_marks(void)
  *
  * Of the two that stand for many only the number is known of a thread that runs.
  */
-static const struct {
-	uint32_t call;
-	uint8_t restart;
-	uint8_t timeout;
-	uint8_t arg;
-} restarts[] = {
+static const struct ms_restart_row restarts[] = {
 	{ I386_epoll_wait, MS_RESTART_ALWAYS, MS_TIMEOUT_MS, 3 },
 	{ I386_epoll_pwait, MS_RESTART_ALWAYS, MS_TIMEOUT_MS, 3 },
 	{ I386_epoll_pwait2, MS_RESTART_ALWAYS, MS_TIMEOUT_SPEC, 3 },
@@ -324,21 +319,16 @@ static const struct {
 	{ I386_writev, MS_RESTART_SOCKET, MS_TIMEOUT_SEND, 0 },
 };
 
+enum { N_RESTARTS = sizeof(restarts) / sizeof(restarts[0]) };
+
 static enum ms_restart restart(int64_t call)
 {
-	for (size_t i = 0; i < sizeof(restarts) / sizeof(restarts[0]); i++)
-		if (restarts[i].call == call)
-			return (enum ms_restart)restarts[i].restart;
-	return MS_RESTART_NEVER;
+	return ms_restart_in(restarts, N_RESTARTS, call);
 }
 
 static struct ms_timed timed(int64_t call)
 {
-	for (size_t i = 0; i < sizeof(restarts) / sizeof(restarts[0]); i++)
-		if (restarts[i].call == call)
-			return (struct ms_timed){ (enum ms_timeout)restarts[i].timeout,
-				                  restarts[i].arg };
-	return (struct ms_timed){ MS_TIMEOUT_NONE, 0 };
+	return ms_timed_in(restarts, N_RESTARTS, call);
 }
 
 /* Those that anyone asks for. */

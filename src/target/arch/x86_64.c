@@ -256,12 +256,7 @@ static bool takes_marks(void)
  * the kernel restarts by itself when no handler runs: seen on 6.18. close() may
  * have closed in spite of EINTR and is never made again.
  */
-static const struct {
-	uint16_t call;
-	uint8_t restart;
-	uint8_t timeout;
-	uint8_t arg;
-} restarts[] = {
+static const struct ms_restart_row restarts[] = {
 	{ SYS_epoll_wait, MS_RESTART_ALWAYS, MS_TIMEOUT_MS, 3 },
 	{ SYS_epoll_pwait, MS_RESTART_ALWAYS, MS_TIMEOUT_MS, 3 },
 	{ SYS_epoll_pwait2, MS_RESTART_ALWAYS, MS_TIMEOUT_SPEC, 3 },
@@ -288,21 +283,40 @@ static const struct {
 	{ SYS_writev, MS_RESTART_SOCKET, MS_TIMEOUT_SEND, 0 },
 };
 
+enum { N_RESTARTS = sizeof(restarts) / sizeof(restarts[0]) };
+
+static const struct ms_restart_row *row_of(const struct ms_restart_row *rows, size_t n,
+                                           int64_t call)
+{
+	for (size_t i = 0; i < n; i++)
+		if (rows[i].call == call)
+			return &rows[i];
+	return NULL;
+}
+
+enum ms_restart ms_restart_in(const struct ms_restart_row *rows, size_t n, int64_t call)
+{
+	const struct ms_restart_row *row = row_of(rows, n, call);
+
+	return row ? (enum ms_restart)row->restart : MS_RESTART_NEVER;
+}
+
+struct ms_timed ms_timed_in(const struct ms_restart_row *rows, size_t n, int64_t call)
+{
+	const struct ms_restart_row *row = row_of(rows, n, call);
+
+	return row ? (struct ms_timed){ (enum ms_timeout)row->timeout, row->arg }
+	           : (struct ms_timed){ MS_TIMEOUT_NONE, 0 };
+}
+
 static enum ms_restart restart(int64_t call)
 {
-	for (size_t i = 0; i < sizeof(restarts) / sizeof(restarts[0]); i++)
-		if (restarts[i].call == call)
-			return (enum ms_restart)restarts[i].restart;
-	return MS_RESTART_NEVER;
+	return ms_restart_in(restarts, N_RESTARTS, call);
 }
 
 static struct ms_timed timed(int64_t call)
 {
-	for (size_t i = 0; i < sizeof(restarts) / sizeof(restarts[0]); i++)
-		if (restarts[i].call == call)
-			return (struct ms_timed){ (enum ms_timeout)restarts[i].timeout,
-				                  restarts[i].arg };
-	return (struct ms_timed){ MS_TIMEOUT_NONE, 0 };
+	return ms_timed_in(restarts, N_RESTARTS, call);
 }
 
 static bool pc(pid_t tid, ms_addr *ret)

@@ -147,7 +147,7 @@ static bool list_files(struct ms_core *core)
 
 /* ---- mappings ---- */
 
-/* Memory that processes share has such names; what else is shared cannot be told. */
+/* Memory that processes share has such names; other shared memory is not known as such. */
 static bool is_shared(const char *name)
 {
 	return ms_name_begins(name, "/dev/zero") || ms_name_begins(name, "/memfd:") ||

@@ -3,7 +3,7 @@
  * What is missing, and whether it could hold pointers.
  *
  * The kernel leaves out what nobody has written to: then the file's own bytes are in memory, or
- * zeros, and neither points to the heap. It also leaves out what it is told to: by
+ * zeros, and neither points to the heap. It also omits what a program or its user asks it to: by
  * MADV_DONTDUMP, by coredump_filter (kinds of shared memory, mostly), by RLIMIT_CORE. Such
  * memory looks the same. So writable memory counts as possibly written to, save where a
  * program's or library's own data is, which hardly anyone withholds.
@@ -13,6 +13,7 @@
 
 #include "base/elf/object.h"
 #include "base/file.h"
+#include "base/page.h"
 #include "target/core/parts.h"
 
 enum { MOST_NAMED = 8, NAME_SHOWN = 80, KIB = 1024 };
@@ -55,7 +56,7 @@ static bool is_unread(const struct ms_core *core, const struct ms_core_cell *cel
 	    part->range.end < cell->range.end)
 		return false;
 	bytes = core->bytes + part->at + (cell->range.begin - part->range.begin);
-	return !bytes[0] && !memcmp(bytes, bytes + 1, ms_range_len(cell->range) - 1);
+	return ms_is_zero(bytes, (size_t)ms_range_len(cell->range));
 }
 
 /* The part of a cell that no byte of is in the core, though it was not cut off. */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/page.h"
 #include "target/arch/arch.h"
 #include "target/dump/dump.h"
 
@@ -105,11 +106,6 @@ static void put_headers(struct writing *w)
 	}
 }
 
-static bool is_zero(const uint8_t *bytes, size_t len)
-{
-	return !bytes[0] && !memcmp(bytes, bytes + 1, len - 1);
-}
-
 /* Read @len bytes at @addr; what cannot be read is zeros, and counted. */
 static void read_piece(struct writing *w, ms_addr addr, size_t len)
 {
@@ -140,7 +136,7 @@ static void put_memory(struct writing *w, struct ms_range range)
 		read_piece(w, range.begin, len);
 		/* Pages of zeros take no place on the disk. */
 		for (size_t i = 0; i < len; i += page)
-			if (is_zero(w->buffer + i, page)) {
+			if (ms_is_zero(w->buffer + i, page)) {
 				put(w, w->buffer + from, i - from);
 				skip(w, page);
 				from = i + page;

@@ -11,6 +11,7 @@
  * longer than to scan it.
  */
 
+#include "base/page.h"
 #include "fuzz.h"
 #include "module.h"
 #include "ptheap.h"
@@ -98,8 +99,7 @@ static inline void hide_untouched(struct ms_fake *fake)
 		uint64_t len = ms_range_len(range);
 		const unsigned char *bytes = fake->bytes[i];
 
-		while (len > LONG && !bytes[len - 1] &&
-		       !memcmp(bytes + len - PAGE, bytes + len - PAGE + 1, PAGE - 1))
+		while (len > LONG && ms_is_zero(bytes + len - PAGE, PAGE))
 			len -= PAGE;
 		if (len < LONG || len == ms_range_len(range))
 			continue;
