@@ -5,9 +5,10 @@
 #	make demo       install what is missing, build, scan a bundled leaking program
 #	make check      install what is missing, build, run every test
 #	make check-unit, check-unit-san, check-fuzz, check-e2e, layers, lint     the parts of it
-#	make check-quick     layers, unit tests, and a minute end to end: for while one works;
-#	                COMBINATIONS=all has end-to-end tests of each combination of parameters, where
-#	                else each pair of two values of them is in one
+#	make check-quick     layers, unit tests, and a minute end to end: for while one works
+#	make check-long      what make check leaves out: unit tests without sanitizers, end-to-end tests
+#	                of each combination of parameters, where else each value of one is in a test,
+#	                and more rounds of what depends on chance
 #	make fuzz       look for inputs that break a reader of foreign bytes; FUZZ="NAME..."
 #	                chooses, or make fuzz-NAME; FUZZ_SECONDS= says how long each (60);
 #	                make fuzz-keep keeps what was found in tests/fuzz/corpus
@@ -81,7 +82,7 @@ PARTS   := $(filter-out $(MAIN) src/inproc/annotate/malloc src/inproc/annotate/f
 
 Q := $(if $(VERBOSE),,@)
 
-.PHONY: all musl demo demo-run check check-quick check-all check-unit check-unit-san check-fuzz check-e2e \
+.PHONY: all musl demo demo-run check check-quick check-long check-all check-unit check-unit-san check-fuzz check-e2e \
         check-programs check-names tsan targets fuzz fuzz-keep bench bench-programs bench-parts install clean lint \
         lint-format lint-tidy lint-cppcheck lint-analyzer layers $(UNIT:%=unit-%) $(UNIT:%=unit-san-%)
 .SECONDARY:
@@ -287,10 +288,16 @@ check:
 check-all:
 	$(MAKE) all targets
 	$(MAKE) layers
-	$(MAKE) check-unit
+	$(MAKE) check-unit UNIT='$(DIFFER)'
 	$(MAKE) check-unit-san
 	$(MAKE) lint check-fuzz fuzz FUZZ_SECONDS=10 FUZZ_SEED=1
 	$(MAKE) check-e2e
+
+check-long:
+	tools/install-deps check
+	$(MAKE) -j$$(nproc) all targets
+	$(MAKE) -j$$(nproc) check-unit
+	COMBINATIONS=all SCANS=30 KILLS=30 HOSTILE_SCANS=20 KILL_ROUNDS=10 $(MAKE) check-e2e
 
 # While one works: what finds most mistakes, and a minute of each room end to end.
 QUICK := targets stacks suppressions backtraces malloc_debug records annotations
@@ -299,6 +306,9 @@ check-quick: all targets
 	$(MAKE) check-unit
 	tests/e2e/run -n $(E2E_JOBS) --dist loadgroup $(QUICK:%=test_%.py) \
 		-k "not test_targets or $$(. /etc/os-release && echo $$VERSION_CODENAME)-dynamic"
+
+# Those of which a part is not as it is, or is omitted, with sanitizers.
+DIFFER := $(patsubst tests/unit/%.c,%,$(shell grep -l __SANITIZE_ADDRESS__ $(UNIT:%=tests/unit/%.c)))
 
 # Unit tests that compare times say "check: alone" in their source, and no other runs beside them.
 ALONE := $(if $(UNIT),$(patsubst tests/unit/%.c,%,$(shell grep -l 'check: alone' $(UNIT:%=tests/unit/%.c))))

@@ -14,7 +14,7 @@ from support import HOST, check_scanned, scan
 
 pytestmark = pytest.mark.spread
 
-SCANS = int(os.environ.get("SCANS") or 10)
+SCANS = int(os.environ.get("SCANS") or 4)
 SCANS_OF_A_PROCESS = 100  # it ends after ten minutes, which 500 scans may take beside other work
 
 

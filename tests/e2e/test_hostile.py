@@ -23,7 +23,7 @@ from support import (COULD_NOT_SCAN, MEMSCAN, SCANNED_CLEAN, SCANNED_LEAKS, Proc
                      compile_target, scan)
 
 EACH_SNAPSHOT = [word for word in support.snapshots() if word != "auto"]
-SCANS = int(os.environ.get("HOSTILE_SCANS") or 20)
+SCANS = int(os.environ.get("HOSTILE_SCANS") or 10)
 
 
 @pytest.mark.parametrize("snapshot", support.snapshots())

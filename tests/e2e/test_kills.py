@@ -26,7 +26,7 @@ import pytest
 import support
 from support import MEMSCAN, Process, check_scanned, children_by_thread, compile_target, scan
 
-KILLS = int(os.environ.get("KILLS") or 30)
+KILLS = int(os.environ.get("KILLS") or 12)
 SEED = int(os.environ.get("KILLS_SEED") or time.time())
 
 BEAT_MS, LIVE = 20, 120_000

@@ -358,7 +358,7 @@ def test_disk_is_full(tmp_path):
 
 # ---- somebody dies in the middle ----
 
-ROUNDS = int(os.environ.get("KILL_ROUNDS", "10"))
+ROUNDS = int(os.environ.get("KILL_ROUNDS") or 5)
 
 
 def start_memscan(target):
