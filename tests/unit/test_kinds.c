@@ -301,6 +301,20 @@ Test(kinds, an_address_is_no_text)
 	assert_name(block, "text");
 }
 
+Test(kinds, a_structure_that_begins_with_a_name_is_no_text)
+{
+	ms_addr user = text("alice", 40);
+	ms_addr group = text("wheel", 24);
+
+	ms_fake_put(&d.fake, user + 32, group + 8);
+	drawn_kinds_find(&d);
+	assert_name(user, "text");
+	ms_fake_put(&d.fake, user + 32, group);
+	drawn_kinds_find(&d);
+	assert_name(user, "");
+	assert_name(group, "text");
+}
+
 Test(kinds, a_string_of_redis_has_its_length)
 {
 	ms_addr sds = drawn_kinds_block(&d, 3 + 20 + 1);

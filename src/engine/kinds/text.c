@@ -10,7 +10,8 @@
  *
  *	│ characters … │ NUL │           │ length │ room │ flags │ characters … │ NUL │
  *
- * An address can look like text of six characters, and so an address is none.
+ * An address can look like text of six characters, and so an address is none. A structure may
+ * begin with a name: where a pointer to a block stands behind the NUL, it is no text.
  *
  * Source: redis 7.0 src/sds.h.
  */
@@ -33,19 +34,29 @@ static bool are_zeros(const uint8_t *bytes, size_t n)
 	return true;
 }
 
+/* Whether a word behind the first @len bytes leads to the begin of a block. */
+static bool leads_on(struct ms_kinds *k, const struct ms_kind_block *b, size_t len)
+{
+	struct ms_kind_block found;
+
+	for (size_t i = (len + MS_KIND_WORD - 1) / MS_KIND_WORD; i < b->n / MS_KIND_WORD; i++)
+		if (ms_kinds_at(k, ms_kind_word(b->bytes, i), &found))
+			return true;
+	return false;
+}
+
 /* What is behind the NUL is nothing, or what an allocator leaves. */
-static bool is_text(const struct ms_kinds *k, const struct ms_kind_block *b)
+static bool is_text(struct ms_kinds *k, const struct ms_kind_block *b)
 {
 	size_t len = ms_kind_printable(b->bytes, b->n);
-	size_t behind;
 
 	if (len < LEAST || len == b->n || b->bytes[len])
 		return false;
 	if (len < MS_KIND_WORD && is_address(k, b))
 		return false;
-	behind = b->n - len - 1;
-	return ms_kind_fits(b->usable, len + 1) ||
-	       (len >= MS_KIND_WORD && are_zeros(b->bytes + len + 1, behind));
+	if (ms_kind_fits(b->usable, len + 1))
+		return !leads_on(k, b, len + 1);
+	return len >= MS_KIND_WORD && are_zeros(b->bytes + len + 1, b->n - len - 1);
 }
 
 /* Its flags say which header it is. */
