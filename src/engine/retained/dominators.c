@@ -72,7 +72,7 @@ static void look_at_blocks(const struct finding *f, const struct ms_flow *flow)
 	}
 }
 
-/* ---- the walk ---- */
+/* ---- rows ---- */
 
 static bool is_block(const struct ms_flow *flow, uint32_t node)
 {
@@ -133,12 +133,67 @@ static void fetch(const struct finding *f, const struct ms_flow *flow, struct ro
 	}
 }
 
-/* And behind that, of the one whose turn is after what is below this one. */
-static void fetch_row(const struct finding *f, const struct ms_flow *flow, uint32_t node)
+/* ---- ahead of the walk ---- */
+
+/*
+ * The walk waits for memory at each node that it comes to, and where it goes next it knows
+ * only then. But beside its way stand nodes whose turn comes when it is back: these, and
+ * what is right below them, are looked at meanwhile, as one becomes known by the other:
+ *
+ *	beside the way ─▶ [rows: 8] ─▶ its entries ─▶ [places: 8] ─▶ leads somewhere?
+ *	        prefetch the row │  prefetch what is known of each        │
+ *	                         └────────────────────────────────────────┘
+ */
+enum { RING = 8, LEVELS = 3 };
+
+struct ring {
+	struct beside {
+		uint32_t node;
+		uint32_t level; /* below the one that stands beside the way */
+	} at[RING];
+	uint32_t n, first;
+};
+
+struct ahead {
+	struct ring rows, places;
+};
+
+static void put(struct ring *ring, uint32_t node, uint32_t level)
 {
-	if (is_block(flow, node) && !ends(f, node))
-		__builtin_prefetch(flow->rows.to.at + ms_offset_at(&flow->rows.first, node));
+	if (ring->n < RING)
+		ring->at[(ring->first + ring->n++) % RING] = (struct beside){ node, level };
 }
+
+static struct beside take(struct ring *ring)
+{
+	ring->n--;
+	return ring->at[ring->first++ % RING];
+}
+
+static void fetch_row(const struct finding *f, const struct ms_flow *flow, struct ahead *ahead,
+                      struct beside to)
+{
+	if (!is_block(flow, to.node) || ends(f, to.node))
+		return;
+	__builtin_prefetch(flow->rows.to.at + ms_offset_at(&flow->rows.first, to.node));
+	put(&ahead->rows, to.node, to.level);
+}
+
+static void look_beside(const struct finding *f, const struct ms_flow *flow, struct ahead *ahead)
+{
+	while (ahead->rows.n > RING / 2) {
+		struct beside from = take(&ahead->rows);
+		struct row row = row_of(flow, from.node);
+
+		fetch(f, flow, row);
+		for (uint32_t i = 0; i < row.n && i < AHEAD && from.level < LEVELS; i++)
+			put(&ahead->places, row.at[i], from.level + 1);
+	}
+	while (ahead->places.n > RING / 2)
+		fetch_row(f, flow, ahead, take(&ahead->places));
+}
+
+/* ---- the walk ---- */
 
 /* From entry @i of the row of @at on number what it has, up to the first to go down to. */
 static uint32_t pass(struct finding *f, const struct ms_flow *flow, uint32_t at, struct row row,
@@ -157,6 +212,7 @@ static uint32_t pass(struct finding *f, const struct ms_flow *flow, uint32_t at,
 static void walk(struct finding *f, const struct ms_flow *flow)
 {
 	uint32_t at = number(f, ms_flow_top(flow), 0);
+	struct ahead ahead = { .rows.n = 0 };
 	uint32_t depth = 0;
 
 	while (at) {
@@ -175,7 +231,8 @@ static void walk(struct finding *f, const struct ms_flow *flow)
 		at = number(f, row.at[i], at);
 		fetch(f, flow, row_of(flow, row.at[i]));
 		if (i + 1 < row.n)
-			fetch_row(f, flow, row.at[i + 1]);
+			fetch_row(f, flow, &ahead, (struct beside){ row.at[i + 1], 0 });
+		look_beside(f, flow, &ahead);
 	}
 }
 
