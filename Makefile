@@ -472,8 +472,10 @@ bench:
 # The heaps that are measured, and a peer; nothing of ours in them.
 HEAPS := $(B)/bench/heap $(B)/bench/heap-lsan $(B)/bench/heap-self $(B)/bench/read_mem \
          $(B)/bench/pairs $(B)/bench/pairs-lsan
+# The heaps that are decoded.
+GROWN := $(B)/bench/grown $(B)/bench/grown-musl
 HEAP_FLAGS := -std=gnu11 -D_GNU_SOURCE -Iinclude -O2 -g -pthread
-$(B)/bench/heap $(B)/bench/read_mem $(B)/bench/pairs: $(B)/bench/%: tests/bench/%.c Makefile
+$(B)/bench/heap $(B)/bench/read_mem $(B)/bench/pairs $(B)/bench/grown: $(B)/bench/%: tests/bench/%.c Makefile
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(HEAP_FLAGS) -o $@ $<
 $(B)/bench/heap-lsan $(B)/bench/pairs-lsan: $(B)/bench/%-lsan: tests/bench/%.c Makefile
@@ -483,10 +485,15 @@ $(B)/bench/heap-self: tests/bench/heap.c $(B)/libmemunreachable.a Makefile
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(HEAP_FLAGS) -Wl,-u,GetUnreachableMemory -o $@ $< $(B)/libmemunreachable.a
 
+$(B)/bench/grown-musl: tests/bench/grown.c Makefile
+	@mkdir -p $(@D)
+	$(Q)$(MUSL_CC) -std=gnu11 -O2 -g -static -o $@ $<
+$(B)/bench/decode: | $(GROWN)
+
 bench-programs: $(HEAPS)
 
 # Single parts of the engine against what bounds them.
-bench-parts: $(filter-out $(HEAPS),$(BENCHES))
+bench-parts: $(filter-out $(HEAPS) $(GROWN),$(BENCHES))
 	@failed=; for b in $^; do echo "== $$b"; $$b || failed="$$failed $$b"; done; \
 	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
 

@@ -3,7 +3,7 @@
 /*
  * Decoding against reading.
  *
- * A child allocates N blocks; its memory is copied, and the same copy is decoded
+ * A child (grown.c) allocates N blocks; its memory is copied, and the same copy is decoded
  * (every chunk walked, checked and entered into the table) and read once, word by
  * word. Then the child's own memory, which stands still, is decoded through
  * /proc/PID/mem, by one thread and by two, and read once in pieces of 1 MiB. Prints
@@ -11,8 +11,8 @@
  * threads not longer than one read through /proc, 1.3 times with many free chunks. For the
  * others: 3 times one read through /proc, which is how a clone is read.
  *
- *	build/bench/decode            each allocator, but for those that cannot be preloaded
- *	build/bench/decode ALLOCATOR  the one that is preloaded
+ *	build/bench/decode            each allocator
+ *	build/bench/decode ALLOCATOR  the one that is preloaded, or "musl mallocng"
  */
 
 #include <fcntl.h>
@@ -51,42 +51,30 @@ static const struct shape shapes[] = {
 	{ "800 blocks of 1 MiB, mapped", 800, 1 << 20, 1 << 20, 0 },
 };
 
-static const char *allocator;
-
 static void die(const char *what)
 {
 	fprintf(stderr, "decode: %s\n", what);
 	exit(1);
 }
 
-static uint32_t next_random(uint32_t *state)
+/* Start tests/bench/grown.c, built for the C library that the allocator is of. */
+static void grow(const char *allocator, const struct shape *shape)
 {
-	*state = *state * 1664525 + 1013904223;
-	return *state >> 8;
+	char program[4096];
+	char numbers[4][24];
+	size_t given[4] = { shape->n, shape->least, shape->most, shape->freed };
+	ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
+
+	program[n < 0 ? 0 : n] = 0;
+	(void)snprintf(strrchr(program, '/') + 1, sizeof("grown-musl"), "%s",
+	               strcmp(allocator, "musl mallocng") == 0 ? "grown-musl" : "grown");
+	for (size_t i = 0; i < 4; i++)
+		(void)snprintf(numbers[i], sizeof(numbers[i]), "%zu", given[i]);
+	execl(program, program, numbers[0], numbers[1], numbers[2], numbers[3], NULL);
+	_exit(127);
 }
 
-/* Allocate, free some, tell the parent, and wait to be killed. */
-static void allocate(const struct shape *shape, int ready)
-{
-	void **blocks = malloc(shape->n * sizeof(*blocks));
-	uint32_t state = 1;
-
-	for (size_t i = 0; i < shape->n; i++) {
-		size_t len = shape->least + next_random(&state) % (shape->most - shape->least + 1);
-
-		blocks[i] = malloc(len);
-		memset(blocks[i], 1, len);
-	}
-	for (size_t i = 0; i < shape->n; i++)
-		if (next_random(&state) % 16 < shape->freed)
-			free(blocks[i]);
-	if (write(ready, "", 1) != 1)
-		_exit(1);
-	for (;;)
-		pause();
-}
-
-static pid_t start(const struct shape *shape)
+static pid_t start(const char *allocator, const struct shape *shape)
 {
 	int ready[2];
 	pid_t pid;
@@ -95,12 +83,15 @@ static pid_t start(const struct shape *shape)
 	if (pipe(ready))
 		die("no pipe");
 	pid = fork();
-	if (pid == 0)
-		allocate(shape, ready[1]);
+	if (pid == 0) {
+		if (dup2(ready[1], STDOUT_FILENO) >= 0)
+			grow(allocator, shape);
+		_exit(1);
+	}
+	close(ready[1]);
 	if (pid < 0 || read(ready[0], &c, 1) != 1)
 		die("no child");
 	close(ready[0]);
-	close(ready[1]);
 	return pid;
 }
 
@@ -175,6 +166,7 @@ static struct direct open_direct(pid_t pid, struct ms_source *copy)
 
 /* What decoding told. */
 struct outcome {
+	const char *allocator; /* whose blocks these are to be */
 	uint64_t ns;
 	uint64_t blocks;
 	struct ms_arena arena;  /* of owned */
@@ -195,7 +187,7 @@ static void keep_owned(struct outcome *out, const struct ms_decoding *d)
 }
 
 /* The C library's own heap is beside one that is preloaded. */
-static void check_heaps(const struct ms_report *report)
+static void check_heaps(const struct ms_report *report, const char *allocator)
 {
 	const struct ms_heap *heap, *largest = NULL;
 
@@ -205,7 +197,7 @@ static void check_heaps(const struct ms_report *report)
 		if (!largest || heap->allocations > largest->allocations)
 			largest = heap;
 	}
-	if (!largest || strcmp(largest->allocator, allocator))
+	if (!largest || strcmp(largest->allocator, allocator) != 0)
 		die("the blocks are not of that allocator's");
 }
 
@@ -234,7 +226,7 @@ static void decode(struct ms_source *src, struct ms_workers *workers, struct out
 	if (ms_decode(&d, NULL, &err) || ms_blocks_seal(&blocks))
 		die(err.text);
 	since = ms_now_ns() - since;
-	check_heaps(&report);
+	check_heaps(&report, out->allocator);
 	out->ns = since < out->ns ? since : out->ns;
 	out->blocks = blocks.n;
 	keep_owned(out, &d);
@@ -268,9 +260,10 @@ static uint64_t read_once(struct ms_source *src, const struct ms_ranges *owned, 
 	return ms_now_ns() - since;
 }
 
-static void compare(const char *how, struct ms_source *src, struct ms_workers *workers)
+static void compare(const char *allocator, const char *how, struct ms_source *src,
+                    struct ms_workers *workers)
 {
-	struct outcome out = { .ns = UINT64_MAX };
+	struct outcome out = { .allocator = allocator, .ns = UINT64_MAX };
 	uint64_t best_read = UINT64_MAX;
 	uint64_t bytes = 0;
 
@@ -287,18 +280,18 @@ static void compare(const char *how, struct ms_source *src, struct ms_workers *w
 	ms_arena_deinit(&out.arena);
 }
 
-static void measure(const struct shape *shape, struct ms_workers *two)
+static void measure(const char *allocator, const struct shape *shape, struct ms_workers *two)
 {
 	struct ms_arena arena = { 0 };
-	pid_t pid = start(shape);
+	pid_t pid = start(allocator, shape);
 	struct ms_source *copy = hold(pid, &arena);
 	struct direct direct = open_direct(pid, copy);
 
 	printf("%s\n", shape->name);
-	compare("copy", copy, NULL);
-	compare("copy, 2 threads", copy, two);
-	compare("/proc/PID/mem", &direct.base, NULL);
-	compare("/proc/PID/mem, 2 threads", &direct.base, two);
+	compare(allocator, "copy", copy, NULL);
+	compare(allocator, "copy, 2 threads", copy, two);
+	compare(allocator, "/proc/PID/mem", &direct.base, NULL);
+	compare(allocator, "/proc/PID/mem, 2 threads", &direct.base, two);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	direct.base.ops->close(&direct.base);
@@ -312,6 +305,7 @@ static const char *const libraries[][2] = {
 	{ "jemalloc", "libjemalloc.so.2" },
 	{ "tcmalloc", "libtcmalloc_minimal.so.4" },
 	{ "mimalloc", "libmimalloc.so.2" },
+	{ "musl mallocng", NULL },
 };
 
 static int measure_each(const char *self)
@@ -341,12 +335,11 @@ int main(int argc, char **argv)
 
 	if (argc == 1)
 		return measure_each("/proc/self/exe");
-	allocator = argv[1];
 	if (ms_workers_start(2, &two, &err))
 		die(err.text);
-	printf("decoding a heap of %s against one read of it, best of %d\n", allocator, RUNS);
+	printf("decoding a heap of %s against one read of it, best of %d\n", argv[1], RUNS);
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
-		measure(&shapes[i], two);
+		measure(argv[1], &shapes[i], two);
 	ms_workers_stop(two);
 	return 0;
 }
