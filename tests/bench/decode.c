@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -84,7 +85,7 @@ static pid_t start(const char *allocator, const struct shape *shape)
 		die("no pipe");
 	pid = fork();
 	if (pid == 0) {
-		if (dup2(ready[1], STDOUT_FILENO) >= 0)
+		if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && dup2(ready[1], STDOUT_FILENO) >= 0)
 			grow(allocator, shape);
 		_exit(1);
 	}
