@@ -12,12 +12,18 @@ static void setup_fonts(void)
 	drawn_kinds_init(&d, "/usr/lib/libfontconfig.so.1");
 }
 
+static void setup_qt(void)
+{
+	drawn_kinds_init(&d, "/usr/lib/libQt5Core.so+libQt5Gui.so");
+}
+
 static void teardown(void)
 {
 	drawn_kinds_deinit(&d);
 }
 
 TestSuite(kinds_fontconfig, .init = setup_fonts, .fini = teardown);
+TestSuite(kinds_qt, .init = setup_qt, .fini = teardown);
 
 #define assert_name(block, wanted)                                      \
 	cr_assert_str_eq(drawn_kinds_name(&d, (block)), (wanted), "%s", \
@@ -168,4 +174,153 @@ Test(kinds_fontconfig, a_pattern_has_elements_with_values)
 	assert_each_word_counts(pattern, 2, pattern);
 	assert_each_word_counts(array + 8, 1, first);
 	assert_each_word_counts(first, 2, next);
+}
+
+/* ---- objects of Qt ---- */
+
+/* An object, and the private part of it. */
+struct object {
+	ms_addr object, private;
+};
+
+static struct object draw_object(void)
+{
+	struct object o = { drawn_kinds_block(&d, 40), drawn_kinds_block(&d, 100) };
+
+	dk_put(&d, o.object, DK_CONSTANTS, o.private);
+	dk_put(&d, o.private, DK_CONSTANTS, o.object);
+	return o;
+}
+
+/* What has connections, of which one leads from an object to another's slot. */
+struct connected {
+	struct object from, to;
+	ms_addr connection, slot, arguments, of_sender, of_receiver, vector;
+};
+
+#define SLOT_BIT      (UINT64_C(1) << 62)
+#define ARGUMENTS_BIT (UINT64_C(1) << 63)
+
+static void draw_connected(struct connected *c)
+{
+	c->from = draw_object();
+	c->to = draw_object();
+	c->connection = drawn_kinds_block(&d, 88);
+	c->slot = drawn_kinds_block(&d, 40);
+	c->arguments = drawn_kinds_block(&d, 12);
+	c->of_sender = drawn_kinds_block(&d, 40);
+	c->of_receiver = drawn_kinds_block(&d, 40);
+	c->vector = drawn_kinds_block(&d, 16 + 9 * 16);
+	dk_put(&d, c->connection, 0, c->of_receiver + 16, 0, 0, c->from.object, c->to.object, 0,
+	       c->slot, c->arguments, 2, SLOT_BIT | ARGUMENTS_BIT);
+	dk_put(&d, c->slot, 1, DK_CODE);
+	dk_put(&d, c->of_sender, UINT64_C(1) << 32 | 5, c->vector, 0, 0, 0);
+	dk_put(&d, c->of_receiver, UINT64_C(1) << 32 | 5, 0, c->connection, 0, 0);
+	dk_put(&d, c->vector, 0, 8, 0, 0, c->connection, c->connection);
+}
+
+Test(kinds_qt, a_connection_is_known_by_its_objects)
+{
+	struct connected c;
+
+	draw_connected(&c);
+	drawn_kinds_find(&d);
+	assert_name(c.connection, "QObjectPrivate::Connection");
+	assert_name(c.slot, "QtPrivate::QSlotObjectBase");
+	assert_name(c.arguments, "argument types of QObjectPrivate::Connection");
+	assert_each_word_counts(c.connection + 8, 1, c.connection);
+	assert_each_word_counts(c.connection + 32, 2, c.connection);
+	assert_each_word_counts(c.connection + 56, 1, c.slot);
+	assert_each_word_counts(c.connection + 64, 1, c.arguments);
+	assert_each_word_counts(c.to.object, 2, c.connection);
+	assert_each_word_counts(c.to.private, 2, c.connection);
+	assert_each_word_counts(c.from.private, 2, c.connection);
+	assert_each_word_counts(c.slot + 8, 1, c.slot);
+	/* Nothing has counted it, or it leads to no slot and has no types. */
+	ms_fake_put(&d.fake, c.connection + 72, 0);
+	drawn_kinds_find(&d);
+	assert_name(c.connection, "");
+	dk_put(&d, c.connection + 72, 2, 0);
+	drawn_kinds_find(&d);
+	assert_name(c.slot, "");
+	assert_name(c.arguments, "");
+}
+
+Test(kinds_qt, what_has_connections_leads_to_them)
+{
+	struct connected c;
+
+	draw_connected(&c);
+	drawn_kinds_find(&d);
+	assert_name(c.of_sender, "QObjectPrivate::ConnectionData");
+	assert_name(c.of_receiver, "QObjectPrivate::ConnectionData");
+	assert_name(c.vector, "QObjectPrivate::SignalVector");
+	assert_each_word_counts(c.of_sender + 8, 1, c.of_sender);
+	assert_each_word_counts(c.of_receiver + 16, 1, c.of_receiver);
+	assert_each_word_counts(c.vector, 18 + 2, c.of_sender);
+	assert_each_word_counts(c.connection + 8, 1, c.of_receiver);
+}
+
+Test(kinds_qt, vectors_that_were_too_small_are_orphaned)
+{
+	ms_addr older = drawn_kinds_block(&d, 16 + 9 * 16);
+	ms_addr oldest = drawn_kinds_block(&d, 16 + 9 * 16);
+	struct connected c;
+
+	draw_connected(&c);
+	ms_fake_put(&d.fake, c.of_sender + 32, older | 1);
+	dk_put(&d, older, oldest | 1, 8);
+	dk_put(&d, oldest, 0, 8);
+	drawn_kinds_find(&d);
+	assert_name(older, "QObjectPrivate::SignalVector");
+	assert_name(oldest, "QObjectPrivate::SignalVector");
+	assert_each_word_counts(c.of_sender + 32, 1, older);
+	assert_each_word_counts(older, 1, oldest);
+	assert_each_word_counts(oldest + 8, 1, oldest);
+	/* One that is not whole is none. */
+	ms_fake_put(&d.fake, oldest + 16, c.connection);
+	drawn_kinds_find(&d);
+	assert_name(older, "QObjectPrivate::SignalVector");
+	assert_name(oldest, "");
+}
+
+Test(kinds_qt, what_an_object_has_rarely_is_data_of_containers)
+{
+	struct object o = draw_object();
+	ms_addr extra = drawn_kinds_block(&d, 48);
+	ms_addr name = drawn_kinds_block(&d, 50);
+
+	dk_put(&d, extra, DK_CONSTANTS, DK_CONSTANTS, DK_CONSTANTS, DK_CONSTANTS, DK_CONSTANTS,
+	       name);
+	ms_fake_put(&d.fake, o.private + 48, extra);
+	drawn_kinds_find(&d);
+	assert_name(extra, "QObjectPrivate::ExtraData");
+	assert_each_word_counts(extra + 40, 1, extra);
+	assert_each_word_counts(o.private, 2, extra);
+	assert_each_word_counts(o.object, 2, extra);
+	ms_fake_put(&d.fake, extra + 8, 0);
+	drawn_kinds_find(&d);
+	assert_name(extra, "");
+}
+
+/* ---- images of Qt ---- */
+
+Test(kinds_qt, an_image_has_as_many_bytes_as_its_lines)
+{
+	ms_addr image = drawn_kinds_block(&d, 144);
+	ms_addr pixels = drawn_kinds_block(&d, 30 * 400);
+
+	dk_put(&d, image, UINT64_C(100) << 32 | 1, UINT64_C(32) << 32 | 30, 30 * 400, 0,
+	       DK_CONSTANTS, pixels, 5, 400);
+	ms_fake_put(&d.fake, image + 96, 1);
+	drawn_kinds_find(&d);
+	assert_name(image, "QImageData");
+	assert_name(pixels, "pixels of QImage");
+	assert_each_word_counts(image, 3, image);
+	assert_each_word_counts(image + 48, 2, image);
+	assert_each_word_counts(image + 40, 1, pixels);
+	/* Its pixels are another's. */
+	ms_fake_put(&d.fake, image + 96, 0);
+	drawn_kinds_find(&d);
+	assert_name(pixels, "");
 }

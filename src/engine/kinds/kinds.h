@@ -103,6 +103,7 @@ extern const struct ms_kind ms_kind_x509;
 extern const struct ms_kind ms_kind_sqlite;
 extern const struct ms_kind ms_kind_glib;
 extern const struct ms_kind ms_kind_qt;
+extern const struct ms_kind ms_kind_qimage;
 extern const struct ms_kind ms_kind_qobject;
 extern const struct ms_kind ms_kind_fontconfig;
 extern const struct ms_kind ms_kind_redis;
