@@ -129,7 +129,7 @@ class Known:
             return ("right" if self.is_qt_text(drawn) else "wrong"), views
         told = [view for view in views if view[0] != "numbers"]
         if not told:
-            if name == "buffer of FILE" and views:
+            if name in ("buffer of FILE", "pixels of QImage") and views:
                 return "right", views
             return ("unknown" if not views else "wrong"), views or within
         if any(self.fits(name, view) for view in told):

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "drawn_kinds.h"
+#include "module.h"
 
 static struct drawn_kinds d;
 
@@ -17,13 +18,26 @@ static void setup_qt(void)
 	drawn_kinds_init(&d, "/usr/lib/libQt5Core.so+libQt5Gui.so");
 }
 
+static void setup_glib(void)
+{
+	drawn_kinds_init(&d, "/usr/lib/libglib-2.0.so+libstdc++.so");
+}
+
 static void teardown(void)
 {
 	drawn_kinds_deinit(&d);
 }
 
 TestSuite(kinds_fontconfig, .init = setup_fonts, .fini = teardown);
+TestSuite(kinds_glib, .init = setup_glib, .fini = teardown);
 TestSuite(kinds_qt, .init = setup_qt, .fini = teardown);
+
+/* A holder in the module's data, and what its dynamic section leads to. */
+#define HOLDER  (DK_DATA + 0x100)
+#define DYNAMIC (DK_DATA + 0x200)
+#define SYMBOLS (DK_DATA + 0x300)
+#define NAMES   (DK_DATA + 0x400)
+#define HASH    (DK_DATA + 0x500)
 
 #define assert_name(block, wanted)                                      \
 	cr_assert_str_eq(drawn_kinds_name(&d, (block)), (wanted), "%s", \
@@ -323,4 +337,103 @@ Test(kinds_qt, an_image_has_as_many_bytes_as_its_lines)
 	ms_fake_put(&d.fake, image + 96, 0);
 	drawn_kinds_find(&d);
 	assert_name(pixels, "");
+}
+
+/* ---- GLib ---- */
+
+Test(kinds_glib, an_array_has_elements_of_a_length_in_a_power_of_two)
+{
+	ms_addr elements = drawn_kinds_block(&d, 256);
+
+	dk_put(&d, HOLDER, elements, UINT64_C(21) << 32 | 20, UINT64_C(1) << 32 | 12, 1, 0);
+	drawn_kinds_find(&d);
+	assert_name(elements, "elements of GArray");
+	assert_each_word_counts(HOLDER, 3, elements);
+	assert_each_word_counts(HOLDER + 32, 1, elements);
+	/* As before 2.76, with a function. */
+	dk_put(&d, HOLDER + 8, UINT64_C(256) << 32 | 20, 12, 1, DK_CODE);
+	drawn_kinds_find(&d);
+	assert_name(elements, "elements of GArray");
+	/* More than there is room for; and with no references. */
+	ms_fake_put(&d.fake, HOLDER + 8, UINT64_C(256) << 32 | 22);
+	drawn_kinds_find(&d);
+	assert_name(elements, "");
+	dk_put(&d, HOLDER + 8, UINT64_C(256) << 32 | 20, 12, 0);
+	drawn_kinds_find(&d);
+	assert_name(elements, "");
+}
+
+/* A block that begins where pages of that length do. */
+static ms_addr draw_page_of_slices(uint64_t bytes)
+{
+	(void)drawn_kinds_block(&d, 40);
+	while (d.next % bytes)
+		(void)drawn_kinds_block(&d, 16);
+	return drawn_kinds_block(&d, bytes - 16);
+}
+
+Test(kinds_glib, a_page_of_slices_is_in_a_ring_of_them)
+{
+	ms_addr page = draw_page_of_slices(512);
+	ms_addr end = page + 512 - 48;
+
+	dk_put(&d, end, page + 32, 3, end, end);
+	drawn_kinds_find(&d);
+	assert_name(page, "page of GSlice");
+	assert_each_word_counts(end, 1, page);
+	assert_each_word_counts(end + 16, 2, page);
+	/* More than it has room for, or nothing at all. */
+	ms_fake_put(&d.fake, end + 8, 33);
+	drawn_kinds_find(&d);
+	assert_name(page, "");
+	dk_put(&d, end, 0, 0);
+	drawn_kinds_find(&d);
+	assert_name(page, "");
+}
+
+/* ---- std::function ---- */
+
+Test(kinds_glib, a_closure_is_known_by_its_functions)
+{
+	ms_addr closure = drawn_kinds_block(&d, 40);
+
+	dk_put(&d, HOLDER, closure, 0, DK_CODE, DK_CODE + 32);
+	drawn_kinds_find(&d);
+	assert_name(closure, "closure of std::function");
+	cr_assert_eq(drawn_kinds_type(&d, closure)->sure, MS_SURE_LIKELY);
+	assert_each_word_counts(HOLDER, 1, closure);
+	assert_each_word_counts(HOLDER + 16, 2, closure);
+	ms_fake_put(&d.fake, HOLDER + 24, DK_CODE);
+	drawn_kinds_find(&d);
+	assert_name(closure, "");
+}
+
+/* The module wants a function of that name from others. */
+static void draw_import(const char *name)
+{
+	Elf64_Phdr *phdr = elf_write(ms_fake_at(&d.fake, DK_LIBRARY), 3);
+	Elf64_Sym symbol = { .st_name = 1, .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC) };
+
+	phdr[0] = elf_load(0, DK_DATA - DK_LIBRARY, PF_R | PF_X);
+	phdr[1] = elf_load(DK_DATA - DK_LIBRARY, CLASSES_PAGE, PF_R | PF_W);
+	phdr[2] = (Elf64_Phdr){ .p_type = PT_DYNAMIC,
+		                .p_vaddr = DYNAMIC - DK_LIBRARY,
+		                .p_memsz = 80 };
+	dk_put(&d, DYNAMIC, DT_SYMTAB, SYMBOLS, DT_STRTAB, NAMES, DT_HASH, HASH, DT_NULL, 0);
+	dk_put(&d, HASH, UINT64_C(2) << 32 | 1, 0);
+	memcpy(ms_fake_at(&d.fake, SYMBOLS + sizeof(symbol)), &symbol, sizeof(symbol));
+	strcpy(ms_fake_at(&d.fake, NAMES + 1), name);
+}
+
+Test(kinds_glib, a_closure_is_of_a_module_that_allocates_as_cxx_does)
+{
+	ms_addr closure = drawn_kinds_block(&d, 40);
+
+	dk_put(&d, HOLDER, closure, 0, DK_CODE, DK_CODE + 32);
+	draw_import("malloc");
+	drawn_kinds_find(&d);
+	assert_name(closure, "");
+	draw_import("_Znwm");
+	drawn_kinds_find(&d);
+	assert_name(closure, "closure of std::function");
 }

@@ -151,6 +151,7 @@ struct ms_kinds {
 
 	bool cxx;               /* C++'s containers may be there */
 	bool libcxx;            /* those of LLVM's library */
+	struct ms_map with_new; /* of modules: whether they allocate as C++ does */
 	ms_addr python_type;    /* CPython's type of types */
 	struct ms_map python;   /* of addresses of its types: what is kept of each */
 	struct ms_map contexts; /* of names of PostgreSQL's: the type */
