@@ -237,6 +237,18 @@ def rust(folder):
         yield pid
 
 
+@contextlib.contextmanager
+def gtk(_folder):
+    with running(["xvfb-run", "-a", "gtk3-demo"]) as process:
+        def demo():
+            return [pid for pid in support.descendants_of(process.pid) if support.command_of(pid) == "gtk3-demo"]
+        support.wait_until(demo, 20, "gtk3-demo runs")
+        time.sleep(5)
+        yield demo()[0]
+        for pid in support.descendants_of(process.pid):
+            support.kill(pid)
+
+
 QT = {**os.environ, "QT_QPA_PLATFORM": "offscreen"}
 GDB = b"set debuginfod enabled off\nbreak main\ninfo functions ms_types\n"
 
@@ -250,6 +262,7 @@ ALL = [
     Program("redis -g", redis(BUILT / "redis"), needs=[BUILT / "redis"], debug=True),
     Program("Qt: designer", plain("/usr/lib/qt5/bin/designer", seconds=8, env=QT), needs=["/usr/lib/qt5/bin/designer"]),
     Program("Qt: assistant", plain("/usr/lib/qt5/bin/assistant", seconds=8, env=QT), needs=["/usr/lib/qt5/bin/assistant"]),
+    Program("GTK", gtk, needs=["xvfb-run", "gtk3-demo"]),
     Program("Qt -g", plain(BUILT / "shelf", seconds=3, env=QT), needs=[BUILT / "shelf"], debug=True),
     Program("libc++", boxes, needs=[BUILT / "boxes"], own=objects),
     Program("Rust -g", rust, needs=["/usr/bin/rustc"], debug=True),
