@@ -143,6 +143,7 @@ static enum ms_status prepare_list(struct scan *s)
 	if (s->options->strict_containers)
 		s->kinds.tails = &s->tails;
 	s->list.signer = ms_signer_new(&s->list, &s->regions);
+	s->list.regions = &s->regions;
 	if (!s->list.signer || (s->options->suppressions && !ms_suppress_prepare(&s->list)))
 		return no_memory(s);
 	return MS_OK;

@@ -322,6 +322,15 @@ static struct json_object *backtrace(struct ms_json *j, const struct ms_report *
 	return array;
 }
 
+/* The function itself, and not one that is inlined at its begin. */
+static struct json_object *callback(struct ms_json *j, const struct ms_report *report, size_t pc)
+{
+	struct ms_named_frame frame;
+
+	ms_frame_tell(report, pc, ms_frames_at(report, pc) - 1, &frame);
+	return frame_object(j, &frame);
+}
+
 static struct json_object *estimate(struct ms_json *j, const struct ms_estimate *estimate)
 {
 	struct json_object *object = json_object_new_object();
@@ -339,6 +348,8 @@ static struct json_object *leak_object(struct ms_json *j, const struct ms_report
 	add_contents(j, object, leak);
 	if (leak->type)
 		add_type(j, object, &report->types.at[leak->type - 1]);
+	if (leak->callback)
+		ms_json_add(j, object, "callback", callback(j, report, leak->callback - 1));
 	add_text(j, object, "text", leak->text);
 	add_fields(j, object, &ms_json_reason, leak);
 	if (leak->sampled.samples)

@@ -321,6 +321,27 @@ static void write_type(struct ms_text *t, const struct ms_type *type)
 	ms_text_print(t, type->name[0] ? "\n" : " (table of functions)\n");
 }
 
+/* A name alone where the function of that name begins there; else the place in its file. */
+static void write_callback(struct ms_text *t, const struct ms_report *report, size_t pc)
+{
+	struct ms_named_frame frame;
+	const struct ms_symbol *symbol = &frame.symbol;
+	const char *module;
+
+	ms_frame_tell(report, pc, ms_frames_at(report, pc) - 1, &frame);
+	module = symbol->module ? ms_file_name(symbol->module) : "";
+	ms_text_print(t, "   holds callback: ");
+	if (symbol->function && !symbol->function_offset) {
+		ms_text_name(t, symbol->function, strlen(symbol->function));
+		ms_text_print(t, " in ");
+		ms_text_name(t, module, strlen(module));
+	} else {
+		ms_text_name(t, module, strlen(module));
+		ms_text_print(t, "+0x%" PRIx64, symbol->rel_pc);
+	}
+	ms_text_print(t, "\n");
+}
+
 static void write_preview(struct ms_text *t, const struct ms_leak *leak)
 {
 	if (!leak->text[0])
@@ -356,6 +377,8 @@ static void write_leak(struct ms_text *t, const struct ms_leak *leak,
 	write_held(t, leak->similar_referenced_size, leak->similar_referenced_count);
 	if (report && leak->type)
 		write_type(t, &report->types.at[leak->type - 1]);
+	if (report && leak->callback)
+		write_callback(t, report, leak->callback - 1);
 	if (report)
 		write_preview(t, leak);
 	write_contents(t, leak);

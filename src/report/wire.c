@@ -299,7 +299,7 @@ static bool leaks_sensible(struct ms_report *report)
 	ms_vec_for_each (leak, &report->leaks) {
 		if (leak->kind >= MS_LEAK_KINDS || leak->reason >= MS_REASONS ||
 		    leak->contents_len > MS_CONTENTS || leak->type > report->types.n ||
-		    leak->stack > report->stacks.n)
+		    leak->stack > report->stacks.n || leak->callback > report->pcs.n)
 			return false;
 		END_STRING(leak->signature);
 		END_STRING(leak->text);

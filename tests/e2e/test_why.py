@@ -174,6 +174,25 @@ def test_an_address_in_the_middle_of_a_function_is_no_callback(called):
     assert "callback" not in one(called, only(called, "numbers"))
 
 
+def leaks_of(target):
+    return {addr(leak["address"]): leak for leak in support.scan_as_asked(target.pid)["leaks"]}
+
+
+def test_a_leak_holds_a_callback(called):
+    """It is described by the function, under a signature that does not depend on where that is."""
+    file = os.path.basename(called.argv[0])
+    leaks = leaks_of(called)
+    held = leaks[only(called, "leaked")]["callback"]
+    assert os.path.basename(held["module"]) == file and held.get("function") == (None if called.stripped else "on_ready")
+    assert "callback" not in leaks[only(called, "lost")]
+    text = memscan("--pid", called.pid).stdout
+    place = rf"{file}\+0x[0-9a-f]+" if called.stripped else f"on_ready in {file}"
+    assert len(re.findall(rf"^   holds callback: {place}$", text, re.M)) == 1, text
+    with Target(called.argv) as again:
+        other = leaks_of(again)[only(again, "leaked")]
+        assert other["signature"] == leaks[only(called, "leaked")]["signature"]
+
+
 def test_a_mapping_on_the_way(target):
     chain = one(target, only(target, "mapped"))["chains"][0]
     check_global(target, chain["root"], "g_mapped")

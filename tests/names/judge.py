@@ -115,8 +115,8 @@ class Known:
     def judge(self, drawn):
         """right, wrong or unknown; and what is known."""
         if drawn.at in self.own:
-            known = self.own[drawn.at]
-            return ("right" if drawn.name in known or drawn.name.rpartition(".")[2] in known else "wrong"), sorted(known)
+            known, name = self.own[drawn.at], self.split(drawn.name)[0]
+            return ("right" if name in known or name.rpartition(".")[2] in known else "wrong"), sorted(known)
         views = self.views.get(drawn.at, [])
         within = self.inside(drawn.at, drawn.size)
         name, owner = self.split(drawn.name)
@@ -129,7 +129,7 @@ class Known:
             return ("right" if self.is_qt_text(drawn) else "wrong"), views
         told = [view for view in views if view[0] != "numbers"]
         if not told:
-            if name == "buffer of FILE" and views:
+            if name in ("buffer of FILE", "pixels of QImage") and views:
                 return "right", views
             return ("unknown" if not views else "wrong"), views or within
         if any(self.fits(name, view) for view in told):

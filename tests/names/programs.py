@@ -184,7 +184,7 @@ def postgres(tools):
     return start
 
 
-# ---- python3, which says itself what its objects are ----
+# ---- python3, and containers of LLVM's library, which say themselves what its objects are ----
 
 @contextlib.contextmanager
 def python(folder):
@@ -194,12 +194,19 @@ def python(folder):
         yield process.pid
 
 
+@contextlib.contextmanager
+def boxes(folder):
+    with running([BUILT / "boxes", f"{folder}/objects"]) as process:
+        time.sleep(2)
+        yield process.pid
+
+
 # What stands in front of an object: what the collector of cycles keeps, and its attributes.
 HEADERS = (0, 16, 32)
 
 
 def objects(folder, begins):
-    """Of blocks that begin so: the names of their types, as python3 wrote them."""
+    """Of blocks that begin so: the names of their types, as the program wrote them."""
     names = {}
     with open(f"{folder}/objects") as lines:
         for line in lines:
@@ -230,6 +237,18 @@ def rust(folder):
         yield pid
 
 
+@contextlib.contextmanager
+def gtk(_folder):
+    with running(["xvfb-run", "-a", "gtk3-demo"]) as process:
+        def demo():
+            return [pid for pid in support.descendants_of(process.pid) if support.command_of(pid) == "gtk3-demo"]
+        support.wait_until(demo, 20, "gtk3-demo runs")
+        time.sleep(5)
+        yield demo()[0]
+        for pid in support.descendants_of(process.pid):
+            support.kill(pid)
+
+
 QT = {**os.environ, "QT_QPA_PLATFORM": "offscreen"}
 GDB = b"set debuginfod enabled off\nbreak main\ninfo functions ms_types\n"
 
@@ -243,6 +262,8 @@ ALL = [
     Program("redis -g", redis(BUILT / "redis"), needs=[BUILT / "redis"], debug=True),
     Program("Qt: designer", plain("/usr/lib/qt5/bin/designer", seconds=8, env=QT), needs=["/usr/lib/qt5/bin/designer"]),
     Program("Qt: assistant", plain("/usr/lib/qt5/bin/assistant", seconds=8, env=QT), needs=["/usr/lib/qt5/bin/assistant"]),
+    Program("GTK", gtk, needs=["xvfb-run", "gtk3-demo"]),
     Program("Qt -g", plain(BUILT / "shelf", seconds=3, env=QT), needs=[BUILT / "shelf"], debug=True),
+    Program("libc++", boxes, needs=[BUILT / "boxes"], own=objects),
     Program("Rust -g", rust, needs=["/usr/bin/rustc"], debug=True),
 ]

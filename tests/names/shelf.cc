@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A Qt program with its data in Qt's containers, and some widgets; it runs until it is killed.
+//! A Qt program with its data in Qt's containers, some widgets that are connected, and an image; it runs
+//! until it is killed. Qt's private headers are here so that a debugger knows what Qt keeps of objects.
 
 #include <QApplication>
 #include <QByteArray>
@@ -13,6 +14,8 @@
 #include <QTimer>
 #include <QVBoxLayout>
 #include <QVector>
+#include <private/qimage_p.h>
+#include <private/qobject_p.h>
 
 struct Book {
 	QString title;
@@ -32,6 +35,8 @@ struct Shelf {
 };
 
 static Shelf *shelf;
+static QObjectPrivate *parts[100];
+static QImageData *picture;
 
 static Book book(int i)
 {
@@ -61,8 +66,21 @@ int main(int argc, char **argv)
 	for (int i = 0; i < 50; i++) {
 		shelf->labels.append(new QLabel(QString("label %1").arg(i)));
 		layout.addWidget(shelf->labels.last());
-		layout.addWidget(new QPushButton(QString("button %1").arg(i)));
+
+		QPushButton *button = new QPushButton(QString("button %1").arg(i));
+		QLabel *label = shelf->labels.last();
+
+		layout.addWidget(button);
+		button->setObjectName(QString("the button of number %1").arg(i));
+		QObject::connect(button, &QPushButton::clicked, label, &QLabel::clear);
+		QObject::connect(button, &QPushButton::toggled, label, [label] { label->setText("toggled"); });
+		parts[2 * i] = QObjectPrivate::get(button);
+		parts[2 * i + 1] = QObjectPrivate::get(label);
 	}
+	QImage image(300, 200, QImage::Format_RGB32);
+
+	image.fill(Qt::red);
+	picture = image.data_ptr();
 	window.show();
 	return application.exec();
 }

@@ -158,6 +158,7 @@ void graph_scan(struct graph *g, struct ms_range root, struct ms_report *ret)
 	ms_walk_range(walk, root);
 	assert(!ms_walk_finish(walk, &g->err));
 	list.edges = graph_edges(g, &(struct ms_walk_options){ 0 });
+	list.regions = &none;
 	list.signer = ms_signer_new(&list, &none);
 	assert(!ms_leaks_take(&list, MS_REASON_NONE, &g->err));
 	assert(!ms_leaks_finish(&list, &g->err));

@@ -7,6 +7,8 @@
  *	line      only the watcher has it
  *	timer     only a timer of the kernel has it, and it has libc's free()
  *	numbers   holds addresses that are in code, but begin no function
+ *	leaked    nothing has it, and it has the function on_ready
+ *	lost      nothing has it, and it holds addresses as numbers does
  */
 #include "truth.h"
 
@@ -70,8 +72,21 @@ static NOINLINE void count(void)
 	tell("numbers", g_numbers);
 }
 
+/* Of sizes that no other block has. */
+static NOINLINE void lose(void)
+{
+	struct watcher *watcher = fresh(400);
+	uint64_t *lost = fresh(500);
+
+	watcher->ready = on_ready;
+	lost[3] = (uint64_t)(uintptr_t)on_ready + 5;
+	tell("leaked", watcher);
+	tell("lost", lost);
+}
+
 int main(void)
 {
+	lose();
 	watch();
 	start_timer();
 	count();

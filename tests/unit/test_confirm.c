@@ -94,6 +94,7 @@ static void scan(struct graph *g, struct ms_scan_options *options, const char *p
 	const struct ms_regions none = { 0 };
 	struct ms_leak_list list = { .blocks = &g->blocks,
 		                     .types = ms_types_new(&g->fake.base, &none, &g->fake.arena),
+		                     .regions = &none,
 		                     .options = options,
 		                     .arena = &g->fake.arena,
 		                     .report = &report };
@@ -272,6 +273,7 @@ static void map_classes(struct graph *g, struct ms_leak_list *list)
 	classes_add(&g->fake, GRAPH_CLASSES, 0, "1a");
 	cr_assert_eq(ms_classify(&g->fake.base, &g->fake.arena, regions, &g->err), MS_OK);
 	list->types = ms_types_new(&g->fake.base, regions, &g->fake.arena);
+	list->regions = regions;
 	list->signer = ms_signer_new(list, regions);
 }
 

@@ -670,23 +670,6 @@ Test(kinds_other, nothing_is_of_redis_where_that_is_not)
 	assert_name(value, "");
 }
 
-/* ---- std::function ---- */
-
-Test(kinds_libraries, a_closure_is_known_by_its_functions)
-{
-	ms_addr closure = drawn_kinds_block(&d, 40);
-
-	dk_put(&d, HOLDER, closure, 0, DK_CODE, DK_CODE + 32);
-	drawn_kinds_find(&d);
-	assert_name(closure, "closure of std::function");
-	cr_assert_eq(drawn_kinds_type(&d, closure)->sure, MS_SURE_LIKELY);
-	assert_each_word_counts(HOLDER, 1, closure);
-	assert_each_word_counts(HOLDER + 16, 2, closure);
-	ms_fake_put(&d.fake, HOLDER + 24, DK_CODE);
-	drawn_kinds_find(&d);
-	assert_name(closure, "");
-}
-
 /* ---- without the library ---- */
 
 Test(kinds_other, of_a_library_that_is_not_there_nothing_is_known)

@@ -71,6 +71,7 @@ static void take(struct graph *g, const struct leaks_case *c, struct ms_scan_opt
 	memset(&report, 0, sizeof(report));
 	list = (struct ms_leak_list){ .blocks = &g->blocks,
 		                      .types = ms_types_new(&g->fake.base, &none, &g->fake.arena),
+		                      .regions = &none,
 		                      .options = &options,
 		                      .arena = &g->fake.arena,
 		                      .report = &report,
@@ -255,6 +256,7 @@ static void take_many(bool stacks)
 	put_many(&blocks, &many.arena);
 	list = (struct ms_leak_list){ .blocks = &blocks,
 		                      .types = ms_types_new(&many.base, &none, &many.arena),
+		                      .regions = &none,
 		                      .options = &options,
 		                      .arena = &many.arena,
 		                      .report = &report,

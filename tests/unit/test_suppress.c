@@ -149,6 +149,7 @@ static void take(struct graph *g, const char *picture, const char *file, bool no
 		                      .arena = &g->fake.arena,
 		                      .report = &report,
 		                      .finder = { .origins = court_origins(g) } };
+	list.regions = &none;
 	list.signer = ms_signer_new(&list, &none);
 	mark_roots(g);
 	list.edges = graph_edges(g, &like);
@@ -353,6 +354,7 @@ Test(suppress, asks_about_a_stack_once)
 		                      .arena = &g.fake.arena,
 		                      .report = &report,
 		                      .finder = { .origins = court_origins(&g) } };
+	list.regions = &none;
 	list.signer = ms_signer_new(&list, &none);
 	cr_assert(ms_suppress_prepare(&list));
 	ms_blocks_unmark(&g.blocks);

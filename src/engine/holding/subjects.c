@@ -2,8 +2,25 @@
 #include <string.h>
 
 #include "engine/holding/why.h"
+#include "engine/loaded/callbacks.h"
 
 /* ---- describing ---- */
+
+static void describe_callback(struct ms_why *why, struct ms_answer_step *step)
+{
+	const struct ms_mapping *mapping;
+	ms_addr begin;
+	ms_addr at =
+		ms_callback_of(&why->peek, why->roots->regions, step->address, step->size, &begin);
+
+	if (!at)
+		return;
+	step->callback = ms_subject_address(why, at);
+	step->callback_offset = at - begin;
+	mapping = ms_range_find(&why->decoding->src->mappings, begin);
+	if (mapping)
+		(void)strncpy(step->name, mapping->name, sizeof(step->name) - 1);
+}
 
 static void describe_block(struct ms_why *why, struct ms_answer_step *step)
 {
@@ -12,7 +29,7 @@ static void describe_block(struct ms_why *why, struct ms_answer_step *step)
 	step->type = ms_types_report(why->types, type, why->report);
 	ms_types_preview(why->types, type, step->address, step->text);
 	if (type == MS_TYPE_UNKNOWN || ms_types_at(why->types, type)->how == MS_HOW_DEBUG)
-		ms_subject_callback(why, step);
+		describe_callback(why, step);
 }
 
 struct ms_answer_step ms_subject_step(struct ms_why *why, struct ms_block block)

@@ -7,7 +7,6 @@
  *
  *	subjects.c   which blocks were asked for, or what else is at the address
  *	spots.c      names of roots
- *	callbacks.c  functions that blocks point to
  *	why.c        what holds them
  *
  * It knows whether a chain leads from a root to a block. Whether one that none leads to is
@@ -64,9 +63,6 @@ struct ms_spot ms_subject_spot(struct ms_why *why, const struct ms_root_name *na
 
 /* The entry of the report's addresses that is @at, from 1 on; 0 without memory. */
 uint32_t ms_subject_address(struct ms_why *why, ms_addr at);
-
-/* Fill in @step's callback, if its block has one. */
-void ms_subject_callback(struct ms_why *why, struct ms_answer_step *step);
 
 /* How far below a thread pointer thread-local variables are, at most. */
 uint64_t ms_subject_tls_bytes(const struct ms_why *why);

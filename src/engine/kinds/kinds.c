@@ -31,6 +31,21 @@ bool ms_kinds_at(struct ms_kinds *k, ms_addr addr, struct ms_kind_block *ret)
 	return ms_kinds_begin(&k->lookup, addr, ret);
 }
 
+bool ms_kinds_within(struct ms_kinds *k, ms_addr addr, struct ms_kind_block *ret)
+{
+	const struct ms_extent *extent;
+	uint64_t granule;
+
+	if (addr - k->lookup.low >= k->lookup.span)
+		return false;
+	extent = ms_lookup_extent(&k->lookup, addr);
+	if (!extent || extent->kind != MS_EXTENT_HEAP)
+		return false;
+	granule = ms_block_start(k->blocks, extent, ms_granule_of(extent, addr));
+	return granule != UINT64_MAX && ms_kinds_at(k, ms_block_begin(extent, granule), ret) &&
+	       addr - ret->begin < ret->usable;
+}
+
 bool ms_kinds_words(struct ms_kinds *k, ms_addr addr, uint64_t *ret, size_t n)
 {
 	return ms_peek_read(&k->peek, addr, ret, n * MS_KIND_WORD) == n * MS_KIND_WORD;

@@ -103,6 +103,9 @@ extern const struct ms_kind ms_kind_x509;
 extern const struct ms_kind ms_kind_sqlite;
 extern const struct ms_kind ms_kind_glib;
 extern const struct ms_kind ms_kind_qt;
+extern const struct ms_kind ms_kind_qimage;
+extern const struct ms_kind ms_kind_qobject;
+extern const struct ms_kind ms_kind_fontconfig;
 extern const struct ms_kind ms_kind_redis;
 extern const struct ms_kind ms_kind_rust;
 extern const struct ms_kind ms_kind_nodes;
@@ -112,7 +115,7 @@ extern const struct ms_kind ms_kind_sequences;
 extern const struct ms_kind ms_kind_functions;
 extern const struct ms_kind ms_kind_text;
 
-enum { MS_KINDS_MOST = 16 };
+enum { MS_KINDS_MOST = 20 };
 
 struct ms_kind_name {
 	const struct ms_kind_type *type;
@@ -148,11 +151,13 @@ struct ms_kinds {
 
 	bool cxx;               /* C++'s containers may be there */
 	bool libcxx;            /* those of LLVM's library */
+	struct ms_map with_new; /* of modules: whether they allocate as C++ does */
 	ms_addr python_type;    /* CPython's type of types */
 	struct ms_map python;   /* of addresses of its types: what is kept of each */
 	struct ms_map contexts; /* of names of PostgreSQL's: the type */
 	ms_addr quarks;         /* GLib's texts by their numbers */
 	struct ms_map classes;  /* of addresses of its classes: what is kept of each */
+	uint32_t fontconfig;    /* its module */
 };
 
 /* ms_kind.may of kinds that can be where C++ is. */
@@ -193,6 +198,9 @@ static inline struct ms_kind_spot ms_kind_holder(const struct ms_kind_spot *spot
 /* The heap block that begins at @addr; false when none does. */
 bool ms_kinds_begin(struct ms_lookup *lookup, ms_addr addr, struct ms_kind_block *ret);
 bool ms_kinds_at(struct ms_kinds *k, ms_addr addr, struct ms_kind_block *ret);
+
+/* The heap block that has the byte at @addr; false when none does. */
+bool ms_kinds_within(struct ms_kinds *k, ms_addr addr, struct ms_kind_block *ret);
 
 /* Read @n words at @addr; false when not all are readable. */
 bool ms_kinds_words(struct ms_kinds *k, ms_addr addr, uint64_t *ret, size_t n);

@@ -9,6 +9,7 @@
 #include "engine/graph/fold.h"
 #include "engine/live/histogram.h"
 #include "engine/live/sites.h"
+#include "engine/loaded/callbacks.h"
 #include "engine/lost/confirm.h"
 #include "engine/lost/signature.h"
 #include "engine/lost/suppress.h"
@@ -319,7 +320,26 @@ static bool entry_before(const void *a, const void *b)
 	return x->address < y->address;
 }
 
-static void write_leak(const struct ms_leak_list *list, const struct ms_entry *entry,
+/* The function that a leak has, where no words of its own, or of others, say what it is. */
+static uint32_t tell_callback(struct ms_leak_list *list, const struct ms_entry *entry)
+{
+	struct ms_pcs *pcs = &list->report->pcs;
+	ms_addr begin;
+	ms_addr at =
+		ms_callback_of(&list->peek, list->regions, entry->address, entry->size, &begin);
+	uint32_t number = at ? (uint32_t)ms_map_find(&list->callbacks, at) : 0;
+	ms_addr *slot;
+
+	if (!at || number)
+		return number;
+	slot = ms_vec_push(list->arena, pcs);
+	if (!slot)
+		return 0;
+	*slot = at;
+	return ms_map_add(&list->callbacks, list->arena, at, pcs->n) ? (uint32_t)pcs->n : 0;
+}
+
+static void write_leak(struct ms_leak_list *list, const struct ms_entry *entry,
                        struct ms_origin_teller *teller, struct ms_leak *ret)
 {
 	uint64_t signature = entry->signature;
@@ -344,6 +364,8 @@ static void write_leak(const struct ms_leak_list *list, const struct ms_entry *e
 	type = ms_types_of_block(list->types, entry->address, entry->size);
 	ret->type = ms_types_report(list->types, type, list->report);
 	ms_types_preview(list->types, type, entry->address, ret->text);
+	if (type == MS_TYPE_UNKNOWN || ms_types_at(list->types, type)->how == MS_HOW_DEBUG)
+		ret->callback = tell_callback(list, entry);
 	(void)snprintf(ret->signature, sizeof(ret->signature), "%016" PRIx64, signature);
 	if (list->options->contents)
 		ret->contents_len = (uint8_t)ms_source_read(
@@ -385,6 +407,8 @@ enum ms_status ms_leaks_finish(struct ms_leak_list *list, struct ms_error *err)
 		                           .arena = list->arena,
 		                           .report = list->report };
 
+	if (!ms_peek_init(&list->peek, list->blocks->src, list->arena))
+		return ms_fail(err, MS_E_NOMEM, "no memory for what leaks hold");
 	if (!ms_sort(list->arena, list->entries.at, list->entries.n, sizeof(*list->entries.at),
 	             entry_before))
 		return ms_fail(err, MS_E_NOMEM, "no memory for sorting the leaks");

@@ -7,6 +7,7 @@
 #include "base/map.h"
 #include "engine/blocks.h"
 #include "engine/graph/edges.h"
+#include "engine/loaded/peek.h"
 #include "engine/names/types.h"
 #include "engine/options.h"
 #include "engine/origins/estimate.h"
@@ -45,8 +46,11 @@ struct ms_leak_list {
 	struct ms_report *report;       /* its totals and leaks are filled */
 	struct ms_origin_finder finder; /* its origins: NULL when none were kept */
 	struct ms_entries entries;
-	struct ms_signer *signer;       /* of its entries (signature.h) */
-	struct ms_sites_sums *sites;    /* likewise, by their stacks; or NULL */
+	struct ms_signer *signer; /* of its entries (signature.h) */
+	const struct ms_regions *regions;
+	struct ms_peek peek;         /* for their callbacks */
+	struct ms_map callbacks;     /* of addresses of functions: their entries in ms_report.pcs */
+	struct ms_sites_sums *sites; /* likewise, by their stacks; or NULL */
 	struct ms_histogram *histogram; /* leaks are counted there, too; or NULL */
 	struct ms_map
 		signed_by[MS_REASONS]; /* of signatures without a stack: the entry, from 1 on */

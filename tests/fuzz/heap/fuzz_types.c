@@ -23,7 +23,7 @@
 #include "drawn_kinds.h"
 #include "writes.h"
 
-enum { HEAD_BYTES = 1, WRITE_BYTES = 4, MAX_WRITES = 31, NAMED = 32 };
+enum { HEAD_BYTES = 1, WRITE_BYTES = 4, MAX_WRITES = 31, NAMED = 48 };
 
 #define HOLDERS (DK_DATA + 0x600)
 #define TYPES   (DK_DATA + 0x100)
@@ -161,6 +161,41 @@ static void draw_more(void)
 	hold(6, at, at + 16, at + 24, at + 64, 3, 100);
 }
 
+static void draw_fonts(void)
+{
+	ms_addr at = block(8176, "FcExprPage");
+	ms_addr test = block(24, "FcTest");
+	ms_addr list = block(16, "FcPtrList");
+	ms_addr entry = block(16, "entry of FcPtrList");
+
+	dk_put(&d, at, 0, at + 16 + 24, 7);
+	dk_put(&d, test, 1, UINT64_C(22) << 32 | 5, at + 16);
+	dk_put(&d, block(24, "FcRule"), 0, 1, test);
+	dk_put(&d, list, DK_CODE, entry);
+	dk_put(&d, entry, 0, test);
+}
+
+static void draw_windows(void)
+{
+	ms_addr object = drawn_kinds_block(&d, 40);
+	ms_addr private = drawn_kinds_block(&d, 100);
+	ms_addr vector = block(16 + 9 * 16, "QObjectPrivate::SignalVector");
+	ms_addr data = block(40, "QObjectPrivate::ConnectionData");
+	ms_addr at = block(88, "QObjectPrivate::Connection");
+	ms_addr pixels;
+
+	dk_put(&d, object, TABLES, private);
+	dk_put(&d, private, TABLES, object);
+	dk_put(&d, vector, 0, 8, 0, 0, at, at);
+	dk_put(&d, data, UINT64_C(1) << 32, vector, at, 0, 0);
+	dk_put(&d, at, 0, data + 16, 0, 0, object, object, 0, DK_CODE, 0, 2, 0);
+	at = block(144, "QImageData");
+	pixels = block(100 * 4 * 10, "pixels of QImage");
+	dk_put(&d, at, UINT64_C(100) << 32 | 1, UINT64_C(32) << 32 | 10, 4000, 0, 0, pixels, 5,
+	       400);
+	ms_fake_put(&d.fake, at + 96, 1);
+}
+
 static void check_names(void)
 {
 	drawn_kinds_find(&d);
@@ -172,12 +207,16 @@ static void draw(void)
 {
 	if (n_named)
 		return;
-	drawn_kinds_init(&d, "/usr/lib/libstdc++.so.6+libc++.so+libssl+libglib-2.0+libQt5Core");
+	drawn_kinds_init(
+		&d,
+		"/usr/lib/libstdc++.so.6+libc++.so+libssl+libglib-2.0+libQt5Core+libQt5Gui+libfontconfig.so");
 	draw_sequences();
 	draw_nodes();
 	draw_python();
 	draw_libraries();
 	draw_more();
+	draw_fonts();
+	draw_windows();
 	require(n_named <= NAMED, "there is a place for each");
 	require(next_holder < DK_DATA + CLASSES_PAGE, "holders have room");
 	check_names();

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/elf/object.h"
 #include "engine/kinds/kinds.h"
 
 /*
@@ -7,8 +8,9 @@
  *	│ closure │ … │ manager │ invoker │
  *
  * Both are functions made for this closure, and so in one module, and are not the same. In C, too,
- * two functions can stand behind a pointer and a number, and so it is "likely". (In LLVM's library
- * a closure has a virtual table.)
+ * two functions can stand behind a pointer and a number, as in GTK in thousands of places. But the
+ * manager allocates closures, so its module has C++'s operator new, or wants it. It is "likely".
+ * (In LLVM's library a closure has a virtual table.)
  *
  * Source: libstdc++ 12 bits/std_function.h.
  */
@@ -17,6 +19,37 @@ static const struct ms_kind_type closure = { "closure of std::function", MS_HOW_
 	                                     MS_SURE_LIKELY };
 
 enum { MANAGER = 2, INVOKER, FUNCTION_WORDS };
+
+/* Of what a module is known to have. */
+enum { HAS_NOT = 1, HAS };
+
+/* A module that has no tables of symbols is of a static program. */
+static bool look_for_new(struct ms_kinds *k, uint32_t module)
+{
+	static const char name[] = "_Znwm";
+	const struct ms_reader from = ms_peek_reader(&k->peek);
+	struct ms_dynamic dynamic;
+	struct ms_object object;
+
+	if (!ms_object_read(from, ms_module_begin(k->regions, module), k->src->abi.page_bytes,
+	                    &object) ||
+	    !object.dynamic)
+		return true;
+	dynamic = ms_dynamic_read(from, &object);
+	return !dynamic.symbols || ms_dynamic_imports(from, &dynamic, name) ||
+	       ms_dynamic_function(from, &dynamic, name);
+}
+
+static bool has_new(struct ms_kinds *k, uint32_t module)
+{
+	uint64_t known = ms_map_find(&k->with_new, (uint64_t)module + 1);
+
+	if (known)
+		return known == HAS;
+	known = look_for_new(k, module) ? HAS : HAS_NOT;
+	(void)ms_map_add(&k->with_new, k->arena, (uint64_t)module + 1, known);
+	return known == HAS;
+}
 
 static void pointer(struct ms_kinds *k, const struct ms_kind_spot *spot)
 {
@@ -30,7 +63,7 @@ static void pointer(struct ms_kinds *k, const struct ms_kind_spot *spot)
 		return;
 	manager = ms_region_of(k->regions, ms_kind_near(spot, MANAGER));
 	invoker = ms_region_of(k->regions, ms_kind_near(spot, INVOKER));
-	if (manager->module == invoker->module)
+	if (manager->module == invoker->module && has_new(k, manager->module))
 		ms_kinds_claim(k, &spot->to, &closure, spot);
 }
 

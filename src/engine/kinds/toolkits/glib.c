@@ -3,7 +3,8 @@
 
 /*
  * GLib: objects, by the node that describes their type and that leads back to the class that they
- * point to; hash tables, by their holder; arrays of pointers that free what is in them.
+ * point to; hash tables, by their holder; arrays, and those of pointers that free what is in them;
+ * the pages that small structures are cut from.
  *
  *	block            instance            class          node of the type
  *	│ private data … │ class, refs, … │  │ node, … │    │ …, data, name, …, node itself, …, 80 │
@@ -13,8 +14,13 @@
  *
  *	GHashTable   │ size │ mod, mask │ nodes, used │ … │ keys │ hashes │ values │ 2 functions │
  *	GPtrArray    │ items │ length, room │ references │ function │
+ *	GArray       │ elements │ length, room │ bytes of one, 2 bits │ references │ 0 or function │
+ *	page         │ slices … │ free ones │ their number │ next │ previous │ 16 bytes │
  *
- * Source: GLib 2.64 to 2.80 gobject/gtype.c, gtype.h, glib/gquark.c, ghash.c, garray.c.
+ * Pages have 128 to 8192 bytes, and begin where a power of two does. Their ends make rings.
+ *
+ * Source: GLib 2.64 to 2.80 gobject/gtype.c, gtype.h, glib/gquark.c, ghash.c, garray.c; to 2.74
+ * glib/gslice.c.
  */
 
 static const struct ms_kind_type class = { "GTypeClass", MS_HOW_OBJECT, MS_SURE_CERTAIN };
@@ -26,6 +32,9 @@ static const struct ms_kind_type values = { "values of GHashTable", MS_HOW_CONTA
 	                                    MS_SURE_CERTAIN };
 static const struct ms_kind_type table = { "GHashTable", MS_HOW_OBJECT, MS_SURE_CERTAIN };
 static const struct ms_kind_type items = { "items of GPtrArray", MS_HOW_CONTAINER, MS_SURE_LIKELY };
+static const struct ms_kind_type elements = { "elements of GArray", MS_HOW_CONTAINER,
+	                                      MS_SURE_CERTAIN };
+static const struct ms_kind_type slices = { "page of GSlice", MS_HOW_CONTAINER, MS_SURE_CERTAIN };
 
 enum { MOST_REFERENCES = 1 << 20, MOST_NAME = 128, ROUNDED = 32 };
 
@@ -138,12 +147,47 @@ static uint64_t kept_of(struct ms_kinds *k, ms_addr at)
 	return ms_map_add(&k->classes, k->arena, at, kept) ? kept : KEPT_NONE;
 }
 
+/* ---- pages of slices ---- */
+
+/* Words of a page's end, and bytes from it to where the page would end. */
+enum { FREE, USED, NEXT, PREVIOUS, END_WORDS, END_BYTES = 48, UNUSED = 16 };
+enum { LEAST_PAGE = 128, MOST_PAGE = 8192, LEAST_SLICE = 16 };
+
+static bool is_page(struct ms_kinds *k, const struct ms_kind_block *b, uint64_t bytes)
+{
+	const ms_addr end = b->begin + bytes - END_BYTES;
+	const uint8_t *words = b->bytes + bytes - END_BYTES;
+	ms_addr freed = ms_kind_word(words, FREE);
+	uint32_t used = (uint32_t)ms_kind_word(words, USED);
+	uint64_t next;
+	uint64_t previous;
+
+	return (!freed || freed - b->begin < bytes - END_BYTES) && used <= bytes / LEAST_SLICE &&
+	       (freed || used) &&
+	       ms_kinds_words(k, ms_kind_word(words, NEXT) + PREVIOUS * MS_KIND_WORD, &previous,
+	                      1) &&
+	       ms_kinds_words(k, ms_kind_word(words, PREVIOUS) + NEXT * MS_KIND_WORD, &next, 1) &&
+	       previous == end && next == end;
+}
+
+static void look_for_page(struct ms_kinds *k, const struct ms_kind_block *b)
+{
+	uint64_t bytes = LEAST_PAGE;
+
+	while (bytes < MOST_PAGE && bytes - UNUSED < b->usable - b->usable / 4)
+		bytes *= 2;
+	if (b->begin % bytes == 0 && is_asked_for(b->usable, bytes - UNUSED) &&
+	    is_page(k, b, bytes))
+		ms_kinds_claim(k, b, &slices, NULL);
+}
+
 /* What is private to each of its classes stands in front of an object, in steps of two words. */
 static void block(struct ms_kinds *k, const struct ms_kind_block *b)
 {
 	size_t n = b->n / MS_KIND_WORD;
 	struct ms_kind_block found;
 
+	look_for_page(k, b);
 	for (size_t i = 0; k->quarks && i + 2 < n && i * MS_KIND_WORD <= SIZE_MASK; i += 2) {
 		uint32_t references = (uint32_t)ms_kind_word(b->bytes, i + 1);
 		ms_addr of = ms_kind_word(b->bytes, i);
@@ -244,6 +288,33 @@ static bool is_array(struct ms_kinds *k, const struct ms_kind_spot *spot)
 	       ms_kinds_is_code(k, ms_kind_near(spot, ARRAY_FREE));
 }
 
+/* Words of a GArray, and how many. */
+enum { ELEMENT_BYTES = 2, COUNTED, CLEAR, ALL_WORDS, MOST_BITS = 3, MOST_BYTES = 1 << 16 };
+
+/* Its room is a power of two in bytes; before GLib 2.76 it is counted so, too. */
+static bool is_elements(struct ms_kinds *k, const struct ms_kind_spot *spot)
+{
+	uint64_t length;
+	uint64_t room;
+	uint64_t each;
+	uint64_t bytes = LEAST_SLICE;
+	uint64_t references;
+
+	if (spot->behind < ALL_WORDS)
+		return false;
+	length = (uint32_t)ms_kind_near(spot, ARRAY_LENGTH);
+	room = ms_kind_near(spot, ARRAY_LENGTH) >> 32;
+	each = (uint32_t)ms_kind_near(spot, ELEMENT_BYTES);
+	references = (uint32_t)ms_kind_near(spot, COUNTED);
+	while (bytes < spot->to.usable - spot->to.usable / 4)
+		bytes *= 2;
+	return length && each && each <= MOST_BYTES && length <= bytes / each &&
+	       (room == bytes / each || room == bytes) && is_asked_for(spot->to.usable, bytes) &&
+	       ms_kind_near(spot, ELEMENT_BYTES) >> 32 <= MOST_BITS && references &&
+	       references <= MOST_REFERENCES &&
+	       (!ms_kind_near(spot, CLEAR) || ms_kinds_is_code(k, ms_kind_near(spot, CLEAR)));
+}
+
 /* ---- the kind ---- */
 
 static void pointer(struct ms_kinds *k, const struct ms_kind_spot *spot)
@@ -253,6 +324,8 @@ static void pointer(struct ms_kinds *k, const struct ms_kind_spot *spot)
 	look_for_hash(k, spot);
 	if (is_array(k, spot))
 		ms_kinds_claim(k, &spot->to, &items, NULL);
+	else if (is_elements(k, spot))
+		ms_kinds_claim(k, &spot->to, &elements, NULL);
 }
 
 static bool begin(struct ms_kinds *k)
