@@ -471,9 +471,9 @@ bench:
 
 # The heaps that are measured, and a peer; nothing of ours in them.
 HEAPS := $(B)/bench/heap $(B)/bench/heap-lsan $(B)/bench/heap-self $(B)/bench/read_mem \
-         $(B)/bench/pairs $(B)/bench/pairs-lsan
+         $(B)/bench/pairs $(B)/bench/pairs-lsan $(B)/bench/stop
 HEAP_FLAGS := -std=gnu11 -D_GNU_SOURCE -Iinclude -O2 -g -pthread
-$(B)/bench/heap $(B)/bench/read_mem $(B)/bench/pairs: $(B)/bench/%: tests/bench/%.c Makefile
+$(B)/bench/heap $(B)/bench/read_mem $(B)/bench/pairs $(B)/bench/stop: $(B)/bench/%: tests/bench/%.c Makefile
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(HEAP_FLAGS) -o $@ $<
 $(B)/bench/heap-lsan $(B)/bench/pairs-lsan: $(B)/bench/%-lsan: tests/bench/%.c Makefile
