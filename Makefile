@@ -471,11 +471,11 @@ bench:
 
 # The heaps that are measured, and a peer; nothing of ours in them.
 HEAPS := $(B)/bench/heap $(B)/bench/heap-lsan $(B)/bench/heap-self $(B)/bench/read_mem \
-         $(B)/bench/pairs $(B)/bench/pairs-lsan
+         $(B)/bench/pairs $(B)/bench/pairs-lsan $(B)/bench/stop
 # The heaps that are decoded.
 GROWN := $(B)/bench/grown $(B)/bench/grown-musl
 HEAP_FLAGS := -std=gnu11 -D_GNU_SOURCE -Iinclude -O2 -g -pthread
-$(B)/bench/heap $(B)/bench/read_mem $(B)/bench/pairs $(B)/bench/grown: $(B)/bench/%: tests/bench/%.c Makefile
+$(B)/bench/heap $(B)/bench/read_mem $(B)/bench/pairs $(B)/bench/stop $(B)/bench/grown: $(B)/bench/%: tests/bench/%.c Makefile
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(HEAP_FLAGS) -o $@ $<
 $(B)/bench/heap-lsan $(B)/bench/pairs-lsan: $(B)/bench/%-lsan: tests/bench/%.c Makefile

@@ -59,6 +59,8 @@ struct ms_agent_data {
 	uint32_t n_used;    /* records from here on were never used: nothing is to be laid out */
 	/* Aligned blocks up to this alignment are made by malloc(), which counts them; 0: none. */
 	uint64_t passed_on;
+	/* 1: since attach each function that makes blocks has been diverted, with that interval. */
+	uint64_t whole;
 	uint8_t filter[MS_AGENT_FILTER] __attribute__((aligned(MS_AGENT_FILTER_AT)));
 	uint64_t slots[MS_AGENT_SLOTS];
 	struct ms_agent_record records[MS_AGENT_RECORDS];

@@ -88,6 +88,14 @@ struct ms_stack {
 
 struct ms_stack_list MS_VEC(struct ms_stack);
 
+/* Bytes in blocks that were made before attach: all there are without what samples stand for. */
+struct ms_older {
+	uint64_t live_bytes;
+	uint64_t live_bytes_error;
+	uint64_t leaked_bytes;
+	uint64_t leaked_bytes_error;
+};
+
 /* Blocks that an agent in the process samples while they are made (engine/agent.h). */
 struct ms_sampling {
 	uint8_t on;        /* not 0: there is one; not bool: any byte may arrive */
@@ -96,6 +104,9 @@ struct ms_sampling {
 	uint64_t live;     /* of these, live blocks as the allocator has them */
 	uint64_t dropped;  /* samples that it had no room for */
 	uint64_t stacks;   /* how many ms_report.sites there would be without a limit */
+	uint8_t whole; /* not 0: since attach each block might have been one, and none is lost */
+	uint8_t has_older; /* not 0: older is known */
+	struct ms_older older;
 };
 
 /* What samples stand for; errors are standard errors. */
@@ -146,6 +157,22 @@ struct ms_named {
 
 struct ms_names MS_VEC(struct ms_named);
 
+/* The file of a program or library; a leak names one by its place in ms_report.modules. */
+struct ms_module_name {
+	char path[MS_TYPE_TEXT];
+};
+
+struct ms_module_names MS_VEC(struct ms_module_name);
+
+/* Which module has most likely made a block, by how many of its words point there (lost/maker.h).
+ */
+struct ms_maker {
+	uint32_t module; /* its entry in ms_report.modules, from 1 on; 0: not known */
+	uint32_t tables; /* of functions, those of classes too */
+	uint32_t code;
+	uint32_t constants; /* all others */
+};
+
 struct ms_leak {
 	uint64_t id; /* 1 is the first of the list */
 	ms_addr address;
@@ -162,9 +189,11 @@ struct ms_leak {
 	uint32_t type;        /* its entry in ms_report.types, from 1 on; 0: not known */
 	uint32_t stack;       /* its entry in ms_report.stacks, from 1 on; 0: not known */
 	uint32_t callback;    /* a function that it has: in ms_report.pcs, from 1 on; 0: none */
+	uint8_t older;        /* not 0: it was made before attach, and so were similar ones */
 	uint8_t contents_len; /* 0 when contents were not asked for */
 	uint8_t contents[MS_CONTENTS];
 	struct ms_estimate sampled;        /* leaks of its stack, what they reference left out */
+	struct ms_maker maker;             /* when its stack is not known */
 	char signature[MS_SIGNATURE_TEXT]; /* what leaks of one mistake have in common */
 	char text[MS_PREVIEW_TEXT];        /* how it begins, when its type is text */
 };
@@ -305,10 +334,11 @@ struct ms_report {
 	struct ms_heaps heaps;
 	struct ms_notes evidence;
 	struct ms_leaks leaks;
-	struct ms_sites sites;       /* of leaks, or with heap of all blocks; most bytes first */
-	struct ms_live_list live;    /* most bytes first; all together are all live blocks */
-	struct ms_types_told types;  /* of the leaks listed, and of live */
-	struct ms_stack_list stacks; /* of the leaks and sites listed, each once */
+	struct ms_sites sites;          /* of leaks, or with heap of all blocks; most bytes first */
+	struct ms_live_list live;       /* most bytes first; all together are all live blocks */
+	struct ms_types_told types;     /* of the leaks listed, and of live */
+	struct ms_module_names modules; /* that have made leaks */
+	struct ms_stack_list stacks;    /* of the leaks and sites listed, each once */
 	struct ms_pcs pcs;
 	struct ms_codes code;  /* all mappings of the files that pcs lie in, by address */
 	struct ms_names names; /* of pcs, one each; empty until they are named; not on the wire */

@@ -14,6 +14,7 @@
 #include "engine/live/histogram.h"
 #include "engine/live/sites.h"
 #include "engine/lost/leaks.h"
+#include "engine/lost/maker.h"
 #include "engine/lost/signature.h"
 #include "engine/lost/suppress.h"
 #include "engine/names/fields/fields.h"
@@ -144,7 +145,9 @@ static enum ms_status prepare_list(struct scan *s)
 		s->kinds.tails = &s->tails;
 	s->list.signer = ms_signer_new(&s->list, &s->regions);
 	s->list.regions = &s->regions;
-	if (!s->list.signer || (s->options->suppressions && !ms_suppress_prepare(&s->list)))
+	s->list.makers = ms_makers_new(&s->list, &s->regions);
+	if (!s->list.signer || !s->list.makers ||
+	    (s->options->suppressions && !ms_suppress_prepare(&s->list)))
 		return no_memory(s);
 	return MS_OK;
 }

@@ -191,8 +191,14 @@ static struct json_object *heaps(struct ms_json *j, const struct ms_report *repo
 static struct json_object *sampling(struct ms_json *j, const struct ms_sampling *sampling)
 {
 	struct json_object *object = json_object_new_object();
+	struct json_object *older;
 
 	add_fields(j, object, &ms_json_sampling, sampling);
+	if (!sampling->has_older)
+		return object;
+	older = json_object_new_object();
+	add_fields(j, older, &ms_json_older, &sampling->older);
+	ms_json_add(j, object, "before_attach", older);
 	return object;
 }
 
@@ -339,6 +345,16 @@ static struct json_object *estimate(struct ms_json *j, const struct ms_estimate 
 	return object;
 }
 
+static struct json_object *maker(struct ms_json *j, const struct ms_report *report,
+                                 const struct ms_maker *maker)
+{
+	struct json_object *object = json_object_new_object();
+
+	add_text(j, object, "module", report->modules.at[maker->module - 1].path);
+	add_fields(j, object, &ms_json_maker, maker);
+	return object;
+}
+
 static struct json_object *leak_object(struct ms_json *j, const struct ms_report *report,
                                        const struct ms_leak *leak)
 {
@@ -352,6 +368,10 @@ static struct json_object *leak_object(struct ms_json *j, const struct ms_report
 		ms_json_add(j, object, "callback", callback(j, report, leak->callback - 1));
 	add_text(j, object, "text", leak->text);
 	add_fields(j, object, &ms_json_reason, leak);
+	if (leak->older)
+		ms_json_add(j, object, "before_attach", json_object_new_boolean(true));
+	if (leak->maker.module)
+		ms_json_add(j, object, "made_by", maker(j, report, &leak->maker));
 	if (leak->sampled.samples)
 		ms_json_add(j, object, "sampled", estimate(j, &leak->sampled));
 	if (leak->stack)

@@ -342,6 +342,42 @@ static void write_callback(struct ms_text *t, const struct ms_report *report, si
 	ms_text_print(t, "\n");
 }
 
+static void write_evidence(struct ms_text *t, const struct ms_maker *maker)
+{
+	const struct {
+		uint32_t n;
+		const char *one, *many;
+	} parts[] = {
+		{ maker->tables, "pointer to a table of functions",
+		  "pointers to tables of functions" },
+		{ maker->code, "pointer to its code", "pointers to its code" },
+		{ maker->constants, "pointer to its constants", "pointers to its constants" },
+	};
+	const char *before = " (";
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		if (!parts[i].n)
+			continue;
+		ms_text_print(t, "%s%" PRIu32 " %s", before, parts[i].n,
+		              parts[i].n == 1 ? parts[i].one : parts[i].many);
+		before = ", ";
+	}
+	ms_text_print(t, ")\n");
+}
+
+static void write_maker(struct ms_text *t, const struct ms_report *report,
+                        const struct ms_maker *maker)
+{
+	const char *name;
+
+	if (!maker->module)
+		return;
+	name = ms_file_name(report->modules.at[maker->module - 1].path);
+	ms_text_print(t, "   most likely made by ");
+	ms_text_name(t, name, strlen(name));
+	write_evidence(t, maker);
+}
+
 static void write_preview(struct ms_text *t, const struct ms_leak *leak)
 {
 	if (!leak->text[0])
@@ -381,6 +417,10 @@ static void write_leak(struct ms_text *t, const struct ms_leak *leak,
 		write_callback(t, report, leak->callback - 1);
 	if (report)
 		write_preview(t, leak);
+	if (report)
+		write_maker(t, report, &leak->maker);
+	if (report && leak->older)
+		ms_text_print(t, "   made before attach\n");
 	write_contents(t, leak);
 	if (report)
 		write_sampled(t, &leak->sampled);

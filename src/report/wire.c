@@ -7,7 +7,7 @@
 #include "report/book/book.h"
 
 /* "MSWR", "MSWQ", "MSWB" and the layout's number, lest the two ends are ever not one build. */
-enum { MAGIC = 0x5257534d, MAGIC_QUESTION = 0x5157534d, MAGIC_BOOK = 0x4257534d, LAYOUT = 13 };
+enum { MAGIC = 0x5257534d, MAGIC_QUESTION = 0x5157534d, MAGIC_BOOK = 0x4257534d, LAYOUT = 14 };
 
 /* More of these than any scan makes; an honest sender never meets them. */
 enum {
@@ -16,6 +16,7 @@ enum {
 	MAX_MAPPINGS = 1 << 20,
 	MAX_LEAKS = 1 << 28,
 	MAX_TYPES = 1 << 16,
+	MAX_MODULES = 1 << 20,
 	MAX_SUPPRESSED = 1 << 16,
 	MAX_LOST = 1 << 28,
 	MAX_CHAINS = MS_ANSWER_SUBJECTS * MS_ANSWER_CHAINS,
@@ -59,7 +60,7 @@ struct wire_vec {
 };
 
 /* The last of them are those of a question, too. */
-enum { VECTORS = 21, FIRST_ASKED = 18 };
+enum { VECTORS = 22, FIRST_ASKED = 19 };
 
 #define WIRE_VEC(vec, max)                                                  \
 	(struct wire_vec)                                                   \
@@ -88,9 +89,10 @@ static void list_vectors(struct ms_report *report, struct wire_vec ret[VECTORS])
 	ret[15] = WIRE_VEC(&report->retained.steps, MAX_RETAINED_STEPS);
 	ret[16] = WIRE_VEC(&report->live, MS_LIVE_MOST);
 	ret[17] = WIRE_VEC(&report->sites, MAX_SITES);
-	ret[18] = WIRE_VEC(&report->stacks, MAX_STACKS);
-	ret[19] = WIRE_VEC(&report->pcs, MAX_PCS);
-	ret[20] = WIRE_VEC(&report->code, MAX_CODE);
+	ret[18] = WIRE_VEC(&report->modules, MAX_MODULES);
+	ret[19] = WIRE_VEC(&report->stacks, MAX_STACKS);
+	ret[20] = WIRE_VEC(&report->pcs, MAX_PCS);
+	ret[21] = WIRE_VEC(&report->code, MAX_CODE);
 }
 
 /* The first entry of @vec, a pointer to whatever it holds. */
@@ -299,7 +301,8 @@ static bool leaks_sensible(struct ms_report *report)
 	ms_vec_for_each (leak, &report->leaks) {
 		if (leak->kind >= MS_LEAK_KINDS || leak->reason >= MS_REASONS ||
 		    leak->contents_len > MS_CONTENTS || leak->type > report->types.n ||
-		    leak->stack > report->stacks.n || leak->callback > report->pcs.n)
+		    leak->stack > report->stacks.n || leak->callback > report->pcs.n ||
+		    leak->maker.module > report->modules.n)
 			return false;
 		END_STRING(leak->signature);
 		END_STRING(leak->text);
@@ -318,6 +321,14 @@ static bool types_sensible(struct ms_report *report)
 		END_STRING(type->module);
 	}
 	return true;
+}
+
+static void end_paths(struct ms_module_names *modules)
+{
+	struct ms_module_name *module;
+
+	ms_vec_for_each (module, modules)
+		END_STRING(module->path);
 }
 
 static bool live_sensible(const struct ms_report *report)
@@ -520,6 +531,7 @@ static enum ms_status receive_report(struct receiver *r, struct ms_report *ret)
 	    !answer_sensible(ret) || !live_sensible(ret) || !retained_sensible(ret))
 		return nonsense(r, "an entry out of range");
 	end_patterns(&ret->suppressed);
+	end_paths(&ret->modules);
 	end_notes(&ret->evidence);
 	end_notes(&ret->warnings);
 	return MS_OK;

@@ -4,10 +4,11 @@
  * What a pair of malloc and free costs: the program that `make bench` starts with and
  * without what stands in front of malloc.
  *
- *	pairs SHAPE THREADS PAIRS ROUNDS
+ *	pairs SHAPE THREADS PAIRS ROUNDS [wait]
  *
  * Each of THREADS makes PAIRS pairs a round. "NS ns" for each of ROUNDS rounds is the time
- * of the slowest thread by its pairs. A round more comes first and is not told. SHAPE is
+ * of the slowest thread by its pairs. A round more comes first and is not told. With "wait" it
+ * says READY and waits for a line before it begins: something is to be attached. SHAPE is
  *
  *	tight   one block of 64 bytes after the other
  *	window  4096 live blocks of 16 to 1024 bytes, one of them replaced at random, each
@@ -27,6 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
 	WINDOW = 4096,
@@ -253,20 +255,37 @@ static void tell(const struct worker *workers, unsigned threads, size_t pairs)
 	}
 }
 
+/* Without stdio, which allocates. */
+static void await_line(void)
+{
+	static const char ready[] = "READY\n";
+	char byte = 0;
+
+	if (write(STDOUT_FILENO, ready, sizeof(ready) - 1) < 0)
+		abort();
+	while (byte != '\n' && read(STDIN_FILENO, &byte, 1) == 1)
+		continue;
+}
+
 int main(int argc, char **argv)
 {
-	unsigned threads = argc == 5 ? (unsigned)strtoul(argv[2], NULL, 10) : 0;
-	size_t pairs = argc == 5 ? strtoul(argv[3], NULL, 10) : 0;
+	bool waits = argc == 6 && strcmp(argv[5], "wait") == 0;
+	bool all = argc == 5 || waits;
+	unsigned threads = all ? (unsigned)strtoul(argv[2], NULL, 10) : 0;
+	size_t pairs = all ? strtoul(argv[3], NULL, 10) : 0;
 	struct worker *workers;
 
-	if (argc == 5)
+	if (all)
 		plan.rounds = (unsigned)strtoul(argv[4], NULL, 10);
 	if (!threads || threads > MOST_THREADS || !pairs || !plan.rounds ||
 	    plan.rounds > MOST_ROUNDS || !choose(argv[1])) {
-		(void)fprintf(stderr,
-		              "usage: pairs tight|window|quiet|deep|tree THREADS PAIRS ROUNDS\n");
+		(void)fprintf(
+			stderr,
+			"usage: pairs tight|window|quiet|deep|tree THREADS PAIRS ROUNDS [wait]\n");
 		return 2;
 	}
+	if (waits)
+		await_line();
 	workers = start(threads, pairs);
 	if (!workers) {
 		perror("pairs");

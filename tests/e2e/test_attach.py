@@ -584,8 +584,10 @@ def test_an_attach_that_was_not_completed():
         write_code(target.pid, at, code)
         said = memscan("attach", "--status", target.pid)
         assert said.status == ATTACHED and "attached in part" in said.stdout
+        assert "before_attach" in support.scan(target.pid).report["sampling"]
         attach(target.pid)
         assert agents_of(target.pid) == 1
+        assert "before_attach" not in support.scan(target.pid).report["sampling"], "some were not counted"
         text = text_of(target.pid)
         write_code(target.pid, text + TEXT_BYTES, b"\0")  # the table's magic word
         assert "attached in part" in memscan("attach", "--status", target.pid).stdout

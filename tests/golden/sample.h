@@ -111,7 +111,9 @@ static inline void sample_leaks(struct ms_arena *arena, struct ms_report *report
 		                  .size = 24,
 		                  .total_size = 24,
 		                  .kind = MS_LEAK_POSSIBLE,
-		                  .reason = MS_REASON_INTERIOR };
+		                  .reason = MS_REASON_INTERIOR,
+		                  .older = 1,
+		                  .maker = { 1, 2, 1, 3 } };
 	report->possible = true;
 	report->confirm = true;
 	report->confirm_ns = 1500000001;
@@ -142,16 +144,23 @@ static inline void sample_sites(struct ms_arena *arena, struct ms_report *report
 	*site = (struct ms_site){ { 8, 90, 10, 30720, 2345 }, { 4, 40, 5, 12288, 678 }, 2 };
 	site = ms_vec_push(arena, &report->sites);
 	*site = (struct ms_site){ { 2, 2, 0, 300000, 0 }, { 1, 1, 0, 150000, 0 }, 1 };
-	report->sampling = (struct ms_sampling){
-		.on = 1, .interval = 524288, .samples = 16, .live = 15, .dropped = 17, .stacks = 18
-	};
+	report->sampling = (struct ms_sampling){ .on = 1,
+		                                 .interval = 524288,
+		                                 .samples = 16,
+		                                 .live = 15,
+		                                 .dropped = 17,
+		                                 .stacks = 18,
+		                                 .has_older = 1,
+		                                 .older = { 1200000, 530000, 40960, 0 } };
 }
 
 static inline void sample_types(struct ms_arena *arena, struct ms_report *report)
 {
 	struct ms_type *type = ms_vec_push(arena, &report->types);
+	struct ms_module_name *module = ms_vec_push(arena, &report->modules);
 	struct ms_suppressed *suppressed;
 
+	*module = (struct ms_module_name){ "/opt/my lib/\033shop.so" };
 	*type = (struct ms_type){ "", "/usr/lib/libops.so.2", MS_HOW_FUNCTIONS, MS_SURE_CERTAIN };
 	type = ms_vec_push(arena, &report->types);
 	*type = (struct ms_type){ "pool::Box<int, char const*>", "/opt/my lib/pool.so",

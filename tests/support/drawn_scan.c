@@ -14,6 +14,7 @@ bool unproved;
 struct ms_rival rival;
 const char *allocators;
 uint64_t sampled;
+bool sampled_whole;
 
 static bool put_blocks(struct ms_decoding *d, unsigned int from, unsigned int to,
                        struct ms_range range)
@@ -38,7 +39,9 @@ static bool put_unproved(struct ms_decoding *d)
 /* A stack by its letter: two frames in the module, at that letter's place and behind it. */
 static bool put_origins(struct ms_decoding *d)
 {
-	d->origins->sampling = (struct ms_sampling){ .on = sampled > 0, .interval = sampled };
+	d->origins->sampling = (struct ms_sampling){ .on = sampled > 0,
+		                                     .interval = sampled,
+		                                     .whole = sampled_whole };
 	for (unsigned int i = 0; allocators && i < n_blocks; i++) {
 		struct ms_origin *origin =
 			allocators[i] == '.' ? NULL : ms_vec_push(d->arena, &d->origins->blocks);
@@ -112,6 +115,7 @@ void draw(unsigned int n)
 	rival = (struct ms_rival){ 0 };
 	allocators = NULL;
 	sampled = 0;
+	sampled_whole = false;
 	ms_fake_map(&fake, STACK, PAGE, RW, "[stack]");
 	phdr = elf_write(ms_fake_map(&fake, MODULE, PAGE, MS_PROT_READ, "/bin/p"), 2);
 	phdr[0] = elf_load(0, PAGE, PF_R);

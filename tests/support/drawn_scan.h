@@ -37,7 +37,8 @@ extern bool unproved;
 extern struct ms_rival rival;
 /* Of each block a letter, its stack, or a dot for one that is not known; NULL: nobody kept any. */
 extern const char *allocators;
-extern uint64_t sampled; /* they are samples, one in so many bytes; 0: they are none */
+extern uint64_t sampled;   /* they are samples, one in so many bytes; 0: they are none */
+extern bool sampled_whole; /* any might have been one since attach */
 
 static inline ms_addr block(unsigned int i)
 {

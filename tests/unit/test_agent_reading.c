@@ -81,6 +81,28 @@ Test(agent_reading, samples_have_their_stacks)
 	cr_expect_eq(a.warnings.n, 0);
 }
 
+Test(agent_reading, samples_are_whole_when_the_agent_says_so_and_none_is_lost)
+{
+	ms_addr block = sample(1, 40, 33);
+
+	decode();
+	cr_expect_not(a.origins.sampling.whole);
+	a.data->whole = 1;
+	decode();
+	cr_expect(a.origins.sampling.whole);
+	a.data->whole = 2;
+	decode();
+	cr_expect_not(a.origins.sampling.whole, "whatever that means");
+	a.data->whole = 1;
+	a.data->n_dropped = 1;
+	decode();
+	cr_expect_not(a.origins.sampling.whole, "one had no room");
+	a.data->n_dropped = 0;
+	record_of(block)->registers[0] = 0;
+	decode();
+	cr_expect_not(a.origins.sampling.whole, "one has no stack");
+}
+
 Test(agent_reading, its_memory_is_nobody_elses)
 {
 	ms_addr end = a.at + sizeof(*a.data);

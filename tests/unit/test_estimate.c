@@ -3,6 +3,7 @@
 
 #include "drawn_scan.h"
 #include "engine/origins/estimate.h"
+#include "engine/origins/origins.h"
 
 /* What samples stand for, by themselves and in the report of a whole scan. */
 
@@ -157,4 +158,74 @@ Test(sampled, stacks_that_are_no_samples_have_no_estimate)
 	cr_expect_eq(report.sites.n, 0);
 	cr_expect_not(report.sampling.on);
 	ms_fake_deinit(&fake);
+}
+
+/* ---- what was there before attach ---- */
+
+static void assert_older(uint64_t live, uint64_t live_error, uint64_t leaked, uint64_t leaked_error)
+{
+	const struct ms_older *older = &report.sampling.older;
+
+	cr_assert(report.sampling.has_older);
+	cr_expect_eq(older->live_bytes, live, "%lu", older->live_bytes);
+	cr_expect_eq(older->live_bytes_error, live_error, "%lu", older->live_bytes_error);
+	cr_expect_eq(older->leaked_bytes, leaked, "%lu", older->leaked_bytes);
+	cr_expect_eq(older->leaked_bytes_error, leaked_error, "%lu", older->leaked_bytes_error);
+}
+
+/* Each block has 32 bytes, a sample stands for 81, with an error of 63. */
+Test(sampled, what_samples_do_not_stand_for_is_older)
+{
+	draw_sampled("a.........");
+	sampled_whole = true;
+	ms_fake_put(&fake, DATA, block(9));
+	scan((struct ms_scan_options){ .limit = 10 });
+	assert_older(320 - 81, 63 + DISTANCE, 288 - 81, 63 + DISTANCE);
+	ms_fake_deinit(&fake);
+}
+
+Test(sampled, no_more_is_older_than_there_is)
+{
+	draw_sampled("aa");
+	sampled_whole = true;
+	scan((struct ms_scan_options){ .limit = 10 });
+	assert_older(0, 64, 0, 64);
+	ms_fake_deinit(&fake);
+}
+
+Test(sampled, nothing_is_older_where_blocks_may_have_been_missed)
+{
+	draw_sampled("a.");
+	scan((struct ms_scan_options){ .limit = 10 });
+	cr_expect_not(report.sampling.has_older);
+	ms_fake_deinit(&fake);
+}
+
+/* Of 32 bytes: 28 distances of one byte, but not of two. */
+Test(sampled, a_leak_that_would_be_a_sample_is_older)
+{
+	for (unsigned whole = 0; whole < 2; whole++)
+		for (unsigned distance = 1; distance < 3; distance++) {
+			draw_sampled("..a");
+			sampled = distance;
+			sampled_whole = whole;
+			scan((struct ms_scan_options){ .limit = 10 });
+			cr_assert_eq(report.leaks.n, 2);
+			cr_expect_eq(report.leaks.at[0].similar_count, 1);
+			cr_expect_eq(report.leaks.at[0].older, whole && distance == 1, "%u %u",
+			             whole, distance);
+			cr_expect_not(report.leaks.at[1].older, "it has a stack");
+			ms_fake_deinit(&fake);
+		}
+}
+
+Test(sampled, of_several_heaps_nothing_is_older)
+{
+	struct ms_report heaps = { .sampling = { .on = 1, .whole = 1 }, .heaps = { .n = 2 } };
+
+	cr_expect_not(ms_origin_is_older(&heaps, 1 << 20));
+	heaps.heaps.n = 1;
+	cr_expect(ms_origin_is_older(&heaps, 1));
+	heaps.sampling.on = 0;
+	cr_expect_not(ms_origin_is_older(&heaps, 1));
 }

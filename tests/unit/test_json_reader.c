@@ -137,6 +137,11 @@ Test(json_reader, fills_every_field_of_a_leak)
 			cr_assert_arr_eq(&sent.types.at[a->type - 1], &got.types.at[b.type - 1],
 			                 sizeof(struct ms_type));
 		cr_assert_eq(!a->stack, !b.stack);
+		cr_assert_eq(a->older, b.older);
+		cr_assert_eq(!a->maker.module, !b.maker.module);
+		if (a->maker.module)
+			cr_assert_str_eq(sent.modules.at[a->maker.module - 1].path,
+			                 got.modules.at[b.maker.module - 1].path);
 		b.type = a->type;
 		b.stack = a->stack;
 		cr_assert_arr_eq(a, &b, offsetof(struct ms_leak, contents_len));
@@ -380,6 +385,9 @@ static const struct {
 	{ "\"unlisted\":", "\"unlisted\"", MS_E_CORRUPT, "there is no ':'" },
 	{ "{\"live\":{\"samples\":8,", "{\"alive\":{\"samples\":8,", MS_E_CORRUPT,
 	  "a sampled stack has no live blocks" },
+	{ "{\"module\":\"/opt/my lib/\\u001bshop.so\",", "{", MS_E_CORRUPT,
+	  "\"made_by\" has no module" },
+	{ "\"constants\":3", "\"constants\":4294967296", MS_E_CORRUPT, "out of range" },
 	{ "\"bytes_error\":1234", "\"bytes_errors\":1234", MS_E_CORRUPT,
 	  "line 11: \"bytes_error\" is missing" },
 	{ ",\n\"unlisted\"", "\n\"unlisted\"", MS_E_CORRUPT, "line 14: there is no '}'" },

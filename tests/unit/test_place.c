@@ -5,11 +5,15 @@
  */
 #include <criterion/criterion.h>
 #include <ctype.h>
+#include <dlfcn.h>
+#include <elf.h>
 #include <glob.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "target/inject/place.h"
 
@@ -400,4 +404,153 @@ Test(place, what_was_moved_answers_as_what_stood_there)
 		cr_expect_arr_eq(before, after, sizeof(before), "%s", whole[i].what);
 		(void)munmap(room, ROOM);
 	}
+}
+
+/* ---- as compilers make them with control-flow protection: Ubuntu's manner, and Fedora's ---- */
+
+static const char *const compilers[] = { "gcc", "clang" };
+static const char *const levels[] = { "-O0",
+	                              "-O1",
+	                              "-O2",
+	                              "-O3",
+	                              "-Os",
+	                              "-O2 -fno-omit-frame-pointer -fstack-protector-all",
+	                              "-O2 -fstack-clash-protection -D_FORTIFY_SOURCE=2",
+	                              "-O2 -march=x86-64-v3" };
+
+static const struct {
+	const char *name;
+	unsigned n_arguments;
+} beginnings[] = {
+	{ "a_malloc", 1 },  { "a_free", 1 },     { "a_calloc", 2 },
+	{ "a_realloc", 2 }, { "a_memalign", 2 }, { "a_posix_memalign", 3 },
+};
+
+struct made {
+	char what[LINE];
+	void *library;
+	uint8_t *glue; /* room for all that was moved */
+};
+
+static void *symbol_of(const struct made *made, const char *name, size_t *ret_size)
+{
+	void *at = dlsym(made->library, name), *found = NULL;
+	const Elf64_Sym *symbol;
+	Dl_info info;
+
+	cr_assert(at && dladdr1(at, &info, &found, RTLD_DL_SYMENT) && found, "%s", name);
+	symbol = found;
+	*ret_size = symbol->st_size;
+	return at;
+}
+
+/* False when there is no such compiler. */
+static bool make_library(const char *compiler, const char *level, struct made *ret)
+{
+	char command[2 * LINE], path[64];
+
+	snprintf(command, sizeof(command), "command -v %s >/dev/null", compiler);
+	if (system(command))
+		return false;
+	snprintf(path, sizeof(path), "/tmp/memscan-beginnings-%d.so", (int)getpid());
+	snprintf(command, sizeof(command),
+	         "%s -shared -fPIC -fcf-protection=full -w %s -o %s "
+	         "tests/e2e/special/beginnings.c",
+	         compiler, level, path);
+	cr_assert_eq(system(command), 0, "%s", command);
+	snprintf(ret->what, sizeof(ret->what), "%s %s", compiler, level);
+	ret->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	cr_assert(ret->library, "%s", dlerror());
+	(void)unlink(path);
+	/* The kernel maps it near libraries, which are near each other. */
+	ret->glue = mmap(NULL, ROOM, PROT_READ | PROT_WRITE | PROT_EXEC,
+	                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	cr_assert_neq(ret->glue, MAP_FAILED);
+	return true;
+}
+
+#define CALL(made, type, name) ((type)(uintptr_t)dlsym((made)->library, name))
+
+/* What all functions do, as numbers. */
+static size_t use_all(const struct made *made, long *ret)
+{
+	long (*place)(const void *) = CALL(made, long (*)(const void *), "place_of");
+	void *(*a_malloc)(size_t) = CALL(made, void *(*)(size_t), "a_malloc");
+	void (*a_free)(void *) = CALL(made, void (*)(void *), "a_free");
+	void *(*a_calloc)(size_t, size_t) = CALL(made, void *(*)(size_t, size_t), "a_calloc");
+	void *(*a_realloc)(void *, size_t) = CALL(made, void *(*)(void *, size_t), "a_realloc");
+	void *(*a_memalign)(size_t, size_t) = CALL(made, void *(*)(size_t, size_t), "a_memalign");
+	int (*a_posix)(void **, size_t, size_t) =
+		CALL(made, int (*)(void **, size_t, size_t), "a_posix_memalign");
+	unsigned char *block, *other = NULL;
+	size_t n = 0;
+
+	CALL(made, void (*)(void), "begin_again")();
+	block = a_malloc(100);
+	ret[n++] = place(block);
+	ret[n++] = place(a_malloc(0));
+	memset(block, 7, 100);
+	block = a_realloc(block, 200);
+	ret[n++] = place(block) + block[99];
+	ret[n++] = place(a_realloc(NULL, 5));
+	a_free(block);
+	a_free(NULL);
+	ret[n++] = block[0];
+	ret[n++] = place(a_calloc(3, 33));
+	ret[n++] = place(a_calloc(SIZE_MAX, 2));
+	ret[n++] = place(a_memalign(256, 10));
+	ret[n++] = a_posix((void **)&other, 512, 20);
+	ret[n++] = place(other);
+	ret[n++] = a_posix((void **)&other, 3, 20);
+	ret[n++] = place(a_malloc(1 << 20));
+	return n;
+}
+
+static void divert_made(const struct made *made)
+{
+	static const uint8_t endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
+
+	for (size_t i = 0; i < N_OF(beginnings); i++) {
+		uint8_t *glue = made->glue + i * 512;
+		size_t size;
+		uint8_t *code = symbol_of(made, beginnings[i].name, &size);
+		uint64_t entry = (uintptr_t)code;
+		uint8_t *page = code - entry % 4096;
+		struct ms_place place;
+		struct ms_moved moved;
+
+		cr_assert_arr_eq(code, endbr64, sizeof(endbr64), "%s", made->what);
+		cr_assert_eq(ms_place_choose(code, size, entry, beginnings[i].n_arguments, &place),
+		             MS_PLACE_FOUND, "%s, %s", made->what, beginnings[i].name);
+		cr_expect_eq(place.window, entry + sizeof(endbr64));
+		memcpy(glue, place.undo, place.n_undo);
+		cr_assert(ms_place_move(&place, (uintptr_t)glue + place.n_undo, &moved));
+		memcpy(glue + place.n_undo, moved.bytes, moved.len);
+		cr_assert_eq(mprotect(page, 8192, PROT_READ | PROT_WRITE | PROT_EXEC), 0);
+		cr_assert(ms_jump_write(place.window, (uintptr_t)glue,
+		                        code + (place.window - entry)));
+		cr_assert_arr_eq(code, endbr64, sizeof(endbr64), "it stays");
+	}
+}
+
+Test(place, is_found_behind_each_endbr64_whatever_the_compiler)
+{
+	size_t n_made = 0;
+
+	for (size_t i = 0; i < N_OF(compilers) * N_OF(levels); i++) {
+		struct made made;
+		long before[16], after[16];
+		size_t n;
+
+		if (!make_library(compilers[i / N_OF(levels)], levels[i % N_OF(levels)], &made))
+			continue;
+		n = use_all(&made, before);
+		divert_made(&made);
+		cr_assert_eq(use_all(&made, after), n);
+		cr_expect_arr_eq(before, after, n * sizeof(*before), "%s", made.what);
+		(void)munmap(made.glue, ROOM);
+		(void)dlclose(made.library);
+		n_made++;
+	}
+	cr_assert_gt(n_made, 0, "no compiler");
 }

@@ -130,7 +130,22 @@ Test(text, what_is_known_by_samples_is_said_once)
 	assert_says("  stacks: those of all allocations since attach; 15 of 16 known blocks live\n"
 	            "  without a stack: allocated before attach\n");
 	report.sampling.on = 0;
+	report.leaks.at[2].older = 0;
 	assert_not_says("attach");
+}
+
+Test(text, a_maker_is_said_with_what_points_to_it)
+{
+	struct ms_leak *leak = &report.leaks.at[2];
+
+	leak->maker = (struct ms_maker){ 1, 1, 2, 1 };
+	assert_says(
+		"   most likely made by ?shop.so (1 pointer to a table of functions, 2 pointers to "
+		"its code, 1 pointer to its constants)\n");
+	leak->maker = (struct ms_maker){ 1, 0, 3, 0 };
+	assert_says("   most likely made by ?shop.so (3 pointers to its code)\n");
+	leak->maker.module = 0;
+	assert_not_says("most likely");
 }
 
 /* ---- the few entries that most bytes are in ---- */

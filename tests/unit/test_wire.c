@@ -231,6 +231,15 @@ Test(wire, numbers_out_of_range_are_refused)
 	assert_refuses(target + offsetof(struct ms_target_facts, cmdline_len) + 3, 0xff);
 }
 
+Test(wire, makers_that_are_not_there_are_refused)
+{
+	size_t leak = find(sent.leaks.at, sizeof(*sent.leaks.at));
+	size_t module = leak + offsetof(struct ms_leak, maker.module);
+
+	assert_refuses(module, (unsigned char)(sent.modules.n + 1));
+	assert_refuses(module + 3, 0xff);
+}
+
 Test(wire, live_blocks_that_make_no_sense_are_refused)
 {
 	size_t live = find(sent.live.at + 1, sizeof(*sent.live.at));

@@ -86,6 +86,7 @@ static bool read_all(struct ms_agent_reading *r)
 		                                  .dropped = r->facts.n_dropped };
 	if (!take_all(r))
 		return false;
+	origins->sampling.whole = r->facts.whole == 1 && !r->facts.n_dropped && !r->n_stackless;
 	tell(r);
 	return true;
 }

@@ -30,6 +30,7 @@ struct ms_agent_facts {
 	uint64_t interval;
 	uint64_t n_dropped;
 	uint32_t n_used;
+	uint64_t whole;
 };
 
 struct ms_agent_reading {

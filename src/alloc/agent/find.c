@@ -28,6 +28,7 @@ static bool read_head(struct ms_agent_reading *r, ms_addr at)
 	TAKE(interval);
 	TAKE(n_dropped);
 	TAKE(n_used);
+	TAKE(whole);
 #undef TAKE
 	return true;
 }

@@ -94,6 +94,45 @@ static bool list(const struct ms_sites_sums *s, bool all, struct ms_sites *ret)
 	return ms_sort(s->arena, ret->at, ret->n, sizeof(*ret->at), all ? more_live : more_leaked);
 }
 
+static uint64_t rest(uint64_t all, uint64_t part)
+{
+	return all > part ? all - part : 0;
+}
+
+/*
+ * What is left of @all bytes. Where there are no samples, or few, their own error says too little:
+ * one more @interval is added.
+ */
+static void subtract(uint64_t all, const struct ms_estimate_sum *sum, uint64_t interval,
+                     uint64_t *bytes, uint64_t *error)
+{
+	struct ms_estimate known = ms_estimate(sum);
+
+	*bytes = rest(all, known.bytes);
+	*error = known.bytes_error + interval < all ? known.bytes_error + interval : all;
+}
+
+static void tell_older(const struct ms_sites_sums *s, struct ms_report *report)
+{
+	struct ms_sampling *sampling = &report->sampling;
+	struct ms_older *older = &sampling->older;
+	struct ms_estimate_sum live = { 0 };
+	struct ms_estimate_sum leaked = { 0 };
+
+	/* Of several allocators the agent knows one. */
+	if (!sampling->whole || report->heaps.n != 1)
+		return;
+	for (uint32_t i = 0; i < s->origins->stacks.n; i++) {
+		ms_estimate_join(&live, &s->stacks[i].live);
+		ms_estimate_join(&leaked, &s->stacks[i].leaked);
+	}
+	sampling->has_older = 1;
+	subtract(report->totals.allocation_bytes, &live, sampling->interval, &older->live_bytes,
+	         &older->live_bytes_error);
+	subtract(report->totals.leaked_bytes, &leaked, sampling->interval, &older->leaked_bytes,
+	         &older->leaked_bytes_error);
+}
+
 bool ms_sites_write(struct ms_sites_sums *s, const struct ms_blocks *blocks, bool all,
                     uint64_t most, struct ms_origin_teller *teller)
 {
@@ -101,6 +140,7 @@ bool ms_sites_write(struct ms_sites_sums *s, const struct ms_blocks *blocks, boo
 	struct ms_site *site;
 
 	add_live(s, blocks);
+	tell_older(s, teller->report);
 	if (!list(s, all, sites))
 		return false;
 	teller->report->sampling.stacks = sites->n;

@@ -11,6 +11,7 @@
 #include "engine/live/sites.h"
 #include "engine/loaded/callbacks.h"
 #include "engine/lost/confirm.h"
+#include "engine/lost/maker.h"
 #include "engine/lost/signature.h"
 #include "engine/lost/suppress.h"
 
@@ -123,6 +124,7 @@ static void merge(struct ms_entry *into, const struct ms_entry *entry)
 	into->similar_size += entry->size;
 	into->similar_referenced_count += entry->referenced_count;
 	into->similar_referenced_size += entry->referenced_size;
+	into->older = into->older && entry->older;
 	if (entry->signature < into->signature)
 		into->signature = entry->signature;
 }
@@ -182,8 +184,10 @@ static void set_origin(struct ms_leak_list *list, struct ms_entry *entry)
 {
 	const struct ms_origin *origin = ms_origin_at(&list->finder, entry->address);
 
-	if (!origin)
+	if (!origin) {
+		entry->older = ms_origin_is_older(list->report, entry->size);
 		return;
+	}
 	entry->stack = origin->stack;
 	entry->asked = origin->asked;
 }
@@ -359,6 +363,7 @@ static void write_leak(struct ms_leak_list *list, const struct ms_entry *entry,
 		                 .total_size = total_size(entry),
 		                 .kind = entry->kind,
 		                 .reason = entry->reason,
+		                 .older = entry->older,
 		                 .sampled = share_of(list, entry),
 		                 .stack = ms_origin_tell(teller, entry->stack) };
 	type = ms_types_of_block(list->types, entry->address, entry->size);
@@ -366,6 +371,8 @@ static void write_leak(struct ms_leak_list *list, const struct ms_entry *entry,
 	ms_types_preview(list->types, type, entry->address, ret->text);
 	if (type == MS_TYPE_UNKNOWN || ms_types_at(list->types, type)->how == MS_HOW_DEBUG)
 		ret->callback = tell_callback(list, entry);
+	if (list->makers && entry->stack == MS_STACK_NONE)
+		ret->maker = ms_maker_of(list->makers, entry);
 	(void)snprintf(ret->signature, sizeof(ret->signature), "%016" PRIx64, signature);
 	if (list->options->contents)
 		ret->contents_len = (uint8_t)ms_source_read(

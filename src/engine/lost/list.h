@@ -29,11 +29,13 @@ struct ms_entry {
 	uint32_t asked;     /* as the block's origin has it; 0: it is no sample */
 	uint8_t kind;       /* enum ms_leak_kind */
 	uint8_t reason;     /* enum ms_reason */
+	bool older;         /* made before attach for certain, all that merged into it */
 };
 
 struct ms_entries MS_VEC(struct ms_entry);
 
 struct ms_signer;
+struct ms_makers;
 struct ms_histogram;
 struct ms_sites_sums;
 
@@ -50,6 +52,7 @@ struct ms_leak_list {
 	const struct ms_regions *regions;
 	struct ms_peek peek;         /* for their callbacks */
 	struct ms_map callbacks;     /* of addresses of functions: their entries in ms_report.pcs */
+	struct ms_makers *makers;    /* of those without a stack (maker.h); or NULL */
 	struct ms_sites_sums *sites; /* likewise, by their stacks; or NULL */
 	struct ms_histogram *histogram; /* leaks are counted there, too; or NULL */
 	struct ms_map

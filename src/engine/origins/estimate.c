@@ -56,6 +56,15 @@ void ms_estimate_add(struct ms_estimate_sum *sum, uint64_t interval, uint64_t as
 	sum->bytes_variance += (double)size * (double)size * variance;
 }
 
+void ms_estimate_join(struct ms_estimate_sum *sum, const struct ms_estimate_sum *more)
+{
+	sum->samples += more->samples;
+	sum->count += more->count;
+	sum->bytes += more->bytes;
+	sum->count_variance += more->count_variance;
+	sum->bytes_variance += more->bytes_variance;
+}
+
 struct ms_estimate ms_estimate(const struct ms_estimate_sum *sum)
 {
 	return (struct ms_estimate){ .samples = sum->samples,

@@ -32,6 +32,9 @@ struct ms_estimate_sum {
  */
 void ms_estimate_add(struct ms_estimate_sum *sum, uint64_t interval, uint64_t asked, uint64_t size);
 
+/* Add the samples of @more. */
+void ms_estimate_join(struct ms_estimate_sum *sum, const struct ms_estimate_sum *more);
+
 /* The sums and their standard errors, rounded. */
 struct ms_estimate ms_estimate(const struct ms_estimate_sum *sum);
 

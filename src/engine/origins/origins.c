@@ -48,6 +48,17 @@ uint32_t ms_origin_find(struct ms_origin_finder *finder, ms_addr begin)
 	return origin ? origin->stack : MS_STACK_NONE;
 }
 
+bool ms_origin_is_older(const struct ms_report *report, uint64_t size)
+{
+	/* exp(-14) is less; a block has hardly twice the bytes that were asked for. */
+	const uint64_t intervals = 28;
+	const struct ms_sampling *sampling = &report->sampling;
+
+	/* Of several allocators the agent knows one. */
+	return sampling->on && sampling->whole && report->heaps.n == 1 &&
+	       size / intervals >= sampling->interval;
+}
+
 static bool append(const struct ms_origin_teller *teller, const struct ms_stack *stack)
 {
 	struct ms_report *report = teller->report;

@@ -31,6 +31,12 @@ const struct ms_origin *ms_origin_at(struct ms_origin_finder *finder, ms_addr be
  */
 uint32_t ms_origin_find(struct ms_origin_finder *finder, ms_addr begin);
 
+/*
+ * Whether a block of @size bytes of which no stack is known was made before attach: as each since
+ * then might have been a sample, it would be one, but for one in a million of its size.
+ */
+bool ms_origin_is_older(const struct ms_report *report, uint64_t size);
+
 /* Puts stacks into a report. */
 struct ms_origin_teller {
 	const struct ms_origins *origins;

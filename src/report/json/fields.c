@@ -110,6 +110,13 @@ static const struct ms_json_field sampling[] = {
 	AMOUNT(ms_sampling, stacks),
 };
 
+static const struct ms_json_field older[] = {
+	AMOUNT(ms_older, live_bytes),
+	AMOUNT(ms_older, live_bytes_error),
+	AMOUNT(ms_older, leaked_bytes),
+	AMOUNT(ms_older, leaked_bytes_error),
+};
+
 static const struct ms_json_field totals[] = {
 	AMOUNT(ms_totals, allocations),          AMOUNT(ms_totals, allocation_bytes),
 	AMOUNT(ms_totals, leaked_allocations),   AMOUNT(ms_totals, leaked_bytes),
@@ -167,6 +174,12 @@ static const struct ms_json_field estimate[] = {
 	AMOUNT(ms_estimate, bytes_error),
 };
 
+static const struct ms_json_field maker[] = {
+	KNOWN_AMOUNT(ms_maker, tables),
+	KNOWN_AMOUNT(ms_maker, code),
+	KNOWN_AMOUNT(ms_maker, constants),
+};
+
 static const struct ms_json_field live[] = {
 	AMOUNT(ms_live, size),
 	AMOUNT(ms_live, allocations),
@@ -192,6 +205,7 @@ const struct ms_json_fields ms_json_machine = TABLE(machine);
 const struct ms_json_fields ms_json_scan = TABLE(scan);
 const struct ms_json_fields ms_json_heap = TABLE(heap);
 const struct ms_json_fields ms_json_sampling = TABLE(sampling);
+const struct ms_json_fields ms_json_older = TABLE(older);
 const struct ms_json_fields ms_json_totals = TABLE(totals);
 const struct ms_json_fields ms_json_possible = TABLE(possible);
 const struct ms_json_fields ms_json_suppressed = TABLE(suppressed);
@@ -201,5 +215,6 @@ const struct ms_json_fields ms_json_unlisted_possible = TABLE(unlisted_possible)
 const struct ms_json_fields ms_json_leak = TABLE(leak);
 const struct ms_json_fields ms_json_reason = TABLE(reason);
 const struct ms_json_fields ms_json_estimate = TABLE(estimate);
+const struct ms_json_fields ms_json_maker = TABLE(maker);
 const struct ms_json_fields ms_json_live = TABLE(live);
 const struct ms_json_fields ms_json_suppression = TABLE(suppression);

@@ -47,6 +47,7 @@ extern const struct ms_json_fields ms_json_machine;     /* the same, behind the 
 extern const struct ms_json_fields ms_json_scan;        /* of struct ms_report */
 extern const struct ms_json_fields ms_json_heap;        /* of struct ms_heap */
 extern const struct ms_json_fields ms_json_sampling;    /* of struct ms_sampling */
+extern const struct ms_json_fields ms_json_older;       /* of struct ms_older */
 extern const struct ms_json_fields ms_json_totals;      /* of struct ms_totals */
 extern const struct ms_json_fields ms_json_possible;    /* the same, of --possible */
 extern const struct ms_json_fields ms_json_suppressed;  /* the same */
@@ -56,6 +57,7 @@ extern const struct ms_json_fields ms_json_unlisted_possible; /* the same, of --
 extern const struct ms_json_fields ms_json_leak;              /* of struct ms_leak */
 extern const struct ms_json_fields ms_json_reason;      /* the same, behind its contents and type */
 extern const struct ms_json_fields ms_json_estimate;    /* of struct ms_estimate */
+extern const struct ms_json_fields ms_json_maker;       /* of struct ms_maker, behind its module */
 extern const struct ms_json_fields ms_json_live;        /* of struct ms_live */
 extern const struct ms_json_fields ms_json_suppression; /* of struct ms_suppressed */
 

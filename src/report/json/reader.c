@@ -207,9 +207,14 @@ static void take_contents(struct reader *r, struct json_object *value, struct ms
 static void take_sampling(void *reader, struct json_object *object)
 {
 	struct reader *r = reader;
+	struct json_object *older = ms_json_get(&r->in, object, "before_attach", json_type_object);
 
 	r->report.sampling.on = 1;
 	ms_json_get_fields(&r->in, object, &ms_json_sampling, &r->report.sampling);
+	if (!older)
+		return;
+	r->report.sampling.has_older = 1;
+	ms_json_get_fields(&r->in, older, &ms_json_older, &r->report.sampling.older);
 }
 
 static uint32_t add_type(struct reader *r, const struct ms_type *type)
@@ -256,6 +261,35 @@ static uint32_t take_type(struct reader *r, struct json_object *object)
 	return add_type(r, &type);
 }
 
+/* Neighbours often have the same. */
+static uint32_t take_module(struct reader *r, struct json_object *path)
+{
+	struct ms_module_names *modules = &r->report.modules;
+	struct ms_module_name name = { 0 };
+	struct ms_module_name *slot;
+
+	ms_json_string(path, name.path, sizeof(name.path));
+	if (modules->n && strcmp(modules->at[modules->n - 1].path, name.path) == 0)
+		return (uint32_t)modules->n;
+	slot = push(r, modules);
+	if (!slot)
+		return 0;
+	*slot = name;
+	return (uint32_t)modules->n;
+}
+
+static void take_maker(struct reader *r, struct json_object *object, struct ms_maker *ret)
+{
+	struct json_object *path = ms_json_get(&r->in, object, "module", json_type_string);
+
+	if (!path) {
+		ms_json_corrupt(&r->in, "\"made_by\" has no module");
+		return;
+	}
+	ret->module = take_module(r, path);
+	ms_json_get_fields(&r->in, object, &ms_json_maker, ret);
+}
+
 static void take_leak(void *reader, struct json_object *object)
 {
 	struct reader *r = reader;
@@ -263,6 +297,8 @@ static void take_leak(void *reader, struct json_object *object)
 	struct json_object *frames = ms_json_get(&r->in, object, "backtrace", json_type_array);
 	struct json_object *text = ms_json_get(&r->in, object, "text", json_type_string);
 	struct json_object *sampled = ms_json_get(&r->in, object, "sampled", json_type_object);
+	struct json_object *made_by = ms_json_get(&r->in, object, "made_by", json_type_object);
+	struct json_object *older = ms_json_get(&r->in, object, "before_attach", json_type_boolean);
 	struct ms_leak *leak = push(r, &r->report.leaks);
 
 	if (!leak)
@@ -272,8 +308,11 @@ static void take_leak(void *reader, struct json_object *object)
 	if (contents)
 		take_contents(r, contents, leak);
 	leak->type = take_type(r, object);
+	leak->older = older && json_object_get_boolean(older);
 	if (sampled)
 		ms_json_get_fields(&r->in, sampled, &ms_json_estimate, &leak->sampled);
+	if (made_by)
+		take_maker(r, made_by, &leak->maker);
 	if (text)
 		ms_json_string(text, leak->text, sizeof(leak->text));
 	if (frames)

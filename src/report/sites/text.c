@@ -6,8 +6,22 @@
 
 enum { MOST_SITES = 5, MOST_CALLS = 3 };
 
+static void put_older(struct ms_text *t, uint64_t bytes, uint64_t error, const char *what)
+{
+	ms_text_print(t, error ? "about " : "");
+	ms_text_amount(t, bytes);
+	if (error) {
+		ms_text_print(t, " (error ");
+		ms_text_amount(t, error);
+		ms_text_print(t, ")");
+	}
+	ms_text_print(t, " %s", what);
+}
+
 void ms_sites_put_header(struct ms_text *t, const struct ms_sampling *sampling)
 {
+	const struct ms_older *older = &sampling->older;
+
 	if (!sampling->on)
 		return;
 	ms_text_print(t, "  stacks: those of ");
@@ -21,6 +35,11 @@ void ms_sites_put_header(struct ms_text *t, const struct ms_sampling *sampling)
 		ms_text_print(t, "; there was no room for %" PRIu64 " more", sampling->dropped);
 	ms_text_print(t, "\n  without a stack: allocated before attach%s\n",
 	              sampling->interval || sampling->dropped ? ", or not sampled" : "");
+	if (!sampling->has_older)
+		return;
+	ms_text_print(t, "  allocated before attach: ");
+	put_older(t, older->live_bytes, older->live_bytes_error, "live, ");
+	put_older(t, older->leaked_bytes, older->leaked_bytes_error, "of it leaked\n");
 }
 
 void ms_sites_put_estimate(struct ms_text *t, const struct ms_estimate *estimate)

@@ -228,6 +228,18 @@ static enum ms_status find_all(struct ms_attaching *a, struct ms_attached *ret,
 	return ms_malloc_functions_find(&in, a->arena, a->functions, err);
 }
 
+/* Whether all functions are diverted that make blocks; then what is no sample was no choice. */
+static bool is_whole(const struct ms_malloc_functions *functions)
+{
+	for (size_t i = 0; i < MS_AGENT_N; i++) {
+		const struct ms_malloc_function *function = &functions->at[i];
+
+		if (!function->found && !function->is_other_name && !function->is_absent)
+			return false;
+	}
+	return true;
+}
+
 /* An empty table. */
 static enum ms_status make_table(struct ms_attaching *a, struct ms_error *err)
 {
@@ -241,6 +253,7 @@ static enum ms_status make_table(struct ms_attaching *a, struct ms_error *err)
 	table->interval = a->call->interval;
 	table->random = ms_now_ns();
 	table->passed_on = a->functions->passed_on;
+	table->whole = is_whole(a->functions);
 	ms_vec_for_each (map, &a->maps) {
 		if (strcmp(map->name, "[stack]") != 0)
 			continue;

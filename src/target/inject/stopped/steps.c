@@ -21,17 +21,21 @@ static bool write_data(const struct ms_attaching *a, size_t at, const void *byte
 
 /*
  * What the table begins with: all of it when it is new or has stale blocks, else how far samples
- * lie apart. The magic word makes it known to who reads it, and comes last.
+ * lie apart, and that not all did so. The magic word makes it known to who reads it, and comes
+ * last.
  */
 static bool open_table(const struct ms_attaching *a)
 {
 	const struct ms_agent_data *table = a->table;
 	const size_t begin = offsetof(struct ms_agent_data, interval);
+	const uint64_t not_whole = 0;
 	size_t len = (a->fresh ? offsetof(struct ms_agent_data, records)
 	                       : begin + sizeof(table->interval)) -
 	             begin;
 
 	return write_data(a, begin, &table->interval, len) &&
+	       (a->fresh || write_data(a, offsetof(struct ms_agent_data, whole), &not_whole,
+	                               sizeof(not_whole))) &&
 	       write_data(a, 0, table->magic, sizeof(table->magic));
 }
 
