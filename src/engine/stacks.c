@@ -431,10 +431,12 @@ enum ms_status ms_stacks_fit(const struct ms_decoding *d, struct ms_stacks *stac
 	for (size_t i = 0; i < n; i++) {
 		struct ms_range *range = &stacks->parts.at[i].range;
 		struct ms_range block = block_around(d->blocks, range->begin);
+		ms_addr sp = range->begin + d->src->abi.red_zone_bytes;
 
-		if (block.begin == block.end)
+		/* The red zone may reach into another block, below that of the stack. */
+		if (block.begin == block.end || block.end < sp)
 			continue;
-		if (range->end > block.end)
+		if (range->end > block.end && block.end > sp)
 			range->end = block.end;
 		ok &= fit_part(d, stacks, stacks->parts.at[i], block);
 	}
