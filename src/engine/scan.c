@@ -31,15 +31,17 @@
  *	3 *  what is in P and not in S: possible, "interior"
  *	4    follow from mappings that nothing reached                Q
  *	5 *  what is in Q and not in P: possible, "mapping"
- *	6    follow pointers at no multiple of eight bytes            U
- *	7 *  what is in U and not in Q: possible, "unaligned"
- *	8    follow what looks like pointers relative to themselves   R
- *	9 *  what is in R and not in U: possible, "relative"
- *	10   follow from what may be a thread's signal stack          T
- *	11 * what is in T and not in R: possible, "signal-stack"
- *	12   all, where memory could not be read                      V
- *	13 * what is in V and not in T: possible, "unseen"
- *	14   what is in none: leaks
+ *	6    follow from parts of stacks that may be dead             D
+ *	7 *  what is in D and not in Q: possible, "stack"
+ *	8    follow pointers at no multiple of eight bytes            U
+ *	9 *  what is in U and not in D: possible, "unaligned"
+ *	10   follow what looks like pointers relative to themselves   R
+ *	11 * what is in R and not in U: possible, "relative"
+ *	12   follow from what may be a thread's signal stack          T
+ *	13 * what is in T and not in R: possible, "signal-stack"
+ *	14   all, where memory could not be read                      V
+ *	15 * what is in V and not in T: possible, "unseen"
+ *	16   what is in none: leaks
  */
 
 struct scan {
@@ -113,7 +115,7 @@ static enum ms_status find_roots(struct scan *s)
 	if (!ms_ranges_tidy(s->arena, &s->decoding.owned) ||
 	    !ms_ranges_tidy(s->arena, &s->decoding.own_words) ||
 	    ms_roots_find(&s->decoding, &s->libc, &s->roots) || ms_blocks_sort(&s->blocks) ||
-	    ms_blocks_seal(&s->blocks))
+	    ms_blocks_seal(&s->blocks) || ms_stacks_fit(&s->decoding, &s->roots.stacks))
 		return no_memory(s);
 	s->report->totals.allocations = s->blocks.n;
 	s->report->totals.allocation_bytes = s->blocks.bytes;
@@ -450,15 +452,51 @@ static void add_block(void *ctx, struct ms_block block, uint64_t size)
 	count->bytes += size;
 }
 
+static struct count count_unmarked(const struct scan *s)
+{
+	struct count n = { 0 };
+
+	visit_unmarked(s, add_block, &n);
+	return n;
+}
+
+/* Follow from what may be in use of stacks, and say what it keeps. */
+static enum ms_status mark_doubtful_stacks(struct scan *s)
+{
+	struct ms_walk_options options = { .unaligned = s->options->unaligned,
+		                           .mangling = s->libc.mangling,
+		                           .edges = s->followed,
+		                           .workers = s->options->workers };
+	struct count before;
+	struct count left;
+	struct ms_walk *walk;
+	const struct ms_range *r;
+	enum ms_status st;
+
+	if (!s->roots.stacks.doubtful.n)
+		return MS_OK;
+	before = count_unmarked(s);
+	walk = ms_walk_new(&s->blocks, &options, s->arena);
+	if (!walk)
+		return no_memory(s);
+	ms_vec_for_each (r, &s->roots.stacks.doubtful)
+		ms_walk_range(walk, *r);
+	st = ms_walk_finish(walk, s->err);
+	left = count_unmarked(s);
+	note_kept(s, before.allocations - left.allocations, before.bytes - left.bytes,
+	          "only parts of stacks hold them that may not be in use");
+	return st;
+}
+
 /* Any block may be held by memory that could not be read. */
 static enum ms_status mark_unseen(struct scan *s)
 {
-	struct count kept = { 0 };
+	struct count kept;
 	struct ms_cell *cell;
 
 	if (!s->src->unseen.n)
 		return MS_OK;
-	visit_unmarked(s, add_block, &kept);
+	kept = count_unmarked(s);
 	ms_vec_for_each (cell, &s->blocks.cells)
 		cell->marks |= cell->starts;
 	note_kept(s, kept.allocations, kept.bytes,
@@ -484,6 +522,7 @@ static enum ms_status mark(struct scan *s)
 	} steps[] = {
 		{ mark_from_all, MS_REASON_INTERIOR },
 		{ mark_from_mappings, MS_REASON_MAPPING },
+		{ mark_doubtful_stacks, MS_REASON_STACK },
 		{ mark_packed, MS_REASON_UNALIGNED },
 		{ mark_relative, MS_REASON_RELATIVE },
 		{ mark_signal_stacks, MS_REASON_SIGNAL_STACK },

@@ -30,7 +30,7 @@ static void add(struct finder *f, struct ms_ranges *to, ms_addr begin, ms_addr e
 	f->ok &= ms_ranges_add(f->arena, to, begin, end);
 }
 
-static void add_live(struct finder *f, ms_addr begin, ms_addr end)
+static void add_part(struct finder *f, ms_addr begin, ms_addr end, bool open)
 {
 	struct ms_stack_part *part;
 
@@ -40,7 +40,12 @@ static void add_live(struct finder *f, ms_addr begin, ms_addr end)
 	part = ms_vec_push(f->arena, &f->ret->parts);
 	f->ok &= part != NULL;
 	if (part)
-		*part = (struct ms_stack_part){ { begin, end }, f->tid };
+		*part = (struct ms_stack_part){ { begin, end }, f->tid, open };
+}
+
+static void add_live(struct finder *f, ms_addr begin, ms_addr end)
+{
+	add_part(f, begin, end, false);
 }
 
 static void add_word(struct finder *f, uint64_t word, bool tls)
@@ -176,11 +181,16 @@ static ms_addr end_of_frames(const struct finder *f, const struct ms_region *reg
 
 /*
  * A thread that runs elsewhere than on its own stack: on a signal stack, or as a
- * coroutine. The frames that it left are alive from the stack pointer saved there.
+ * coroutine. The frames that it left are alive from the stack pointer saved there. But a
+ * coroutine's may be saved elsewhere, and the lowest pointer be one to a caller's variable.
  */
 static void add_left_stack(struct finder *f, struct ms_range running, struct ms_range own)
 {
-	add_live(f, lowest_pointer_into(f, running, own), own.end);
+	ms_addr lowest = lowest_pointer_into(f, running, own);
+
+	add_live(f, lowest, own.end);
+	if (lowest > own.begin)
+		add(f, &f->ret->doubtful, own.begin, lowest);
 	add(f, &f->ret->whole, own.begin, own.end);
 }
 
@@ -231,7 +241,7 @@ static void add_thread(struct finder *f, const struct ms_thread *t)
 		running.end = end_of_frames(f, region, t->sp, t->tp);
 		if (main)
 			running.begin = lowest_in_use(f, region->range, t->sp);
-		add_live(f, running.begin, running.end);
+		add_part(f, running.begin, running.end, !main);
 		f->main_seen |= main;
 		add(f, &f->ret->whole, main ? region->range.begin : running.begin, running.end);
 	}
@@ -372,4 +382,69 @@ enum ms_status ms_stacks_find(const struct ms_decoding *d, const struct ms_libc_
 	    !ms_ranges_tidy(d->arena, &ret->whole))
 		return MS_E_NOMEM;
 	return leave_out(d->arena, &ret->live, &d->own_words) ? MS_OK : MS_E_NOMEM;
+}
+
+/* ---- stacks in blocks ---- */
+
+/* The heap block around @addr; empty when there is none. */
+static struct ms_range block_around(const struct ms_blocks *blocks, ms_addr addr)
+{
+	const struct ms_extent *extent = ms_blocks_extent_of(blocks, addr);
+	const struct ms_range none = { addr, addr };
+	struct ms_range block;
+	uint64_t granule;
+
+	if (!extent || extent->kind != MS_EXTENT_HEAP)
+		return none;
+	granule = ms_block_start(blocks, extent, ms_granule_of(extent, addr));
+	if (granule == UINT64_MAX)
+		return none;
+	block.begin = ms_block_begin(extent, granule);
+	block.end = block.begin + ms_block_usable(blocks, extent, granule);
+	return ms_range_has(block, addr) ? block : none;
+}
+
+/* @part lies in @block, and ends there. */
+static bool fit_part(const struct ms_decoding *d, struct ms_stacks *stacks,
+                     struct ms_stack_part part, struct ms_range block)
+{
+	struct ms_range gap;
+
+	if (part.open)
+		return ms_ranges_add(d->arena, &stacks->doubtful, block.begin, part.range.begin);
+	while (ms_range_next_gap(&block, &stacks->whole, &gap)) {
+		struct ms_stack_part *rest = ms_vec_push(d->arena, &stacks->parts);
+
+		if (!rest)
+			return false;
+		*rest = (struct ms_stack_part){ gap, part.tid, false };
+	}
+	return true;
+}
+
+enum ms_status ms_stacks_fit(const struct ms_decoding *d, struct ms_stacks *stacks)
+{
+	const size_t n = stacks->parts.n;
+	const struct ms_stack_part *part;
+	bool ok = true;
+
+	for (size_t i = 0; i < n; i++) {
+		struct ms_range *range = &stacks->parts.at[i].range;
+		struct ms_range block = block_around(d->blocks, range->begin);
+		ms_addr sp = range->begin + d->src->abi.red_zone_bytes;
+
+		/* The red zone may reach into another block, below that of the stack. */
+		if (block.begin == block.end || block.end < sp)
+			continue;
+		if (range->end > block.end && block.end > sp)
+			range->end = block.end;
+		ok &= fit_part(d, stacks, stacks->parts.at[i], block);
+	}
+	stacks->live.n = 0;
+	ms_vec_for_each (part, &stacks->parts)
+		ok &= ms_ranges_add(d->arena, &stacks->live, part->range.begin, part->range.end);
+	if (!ok || !ms_ranges_tidy(d->arena, &stacks->live) ||
+	    !leave_out(d->arena, &stacks->live, &d->own_words))
+		return MS_E_NOMEM;
+	return MS_OK;
 }

@@ -25,6 +25,7 @@
 struct ms_stack_part {
 	struct ms_range range;
 	int32_t tid; /* 0: it ended */
+	bool open;   /* nothing says where its stack ends, only where the memory does */
 };
 
 /* The thread that a word is of. */
@@ -34,10 +35,11 @@ struct ms_stack_word {
 };
 
 struct ms_stacks {
-	struct ms_ranges live;  /* roots */
-	struct ms_ranges whole; /* all memory that is stack, alive or dead; tidy */
-	struct ms_words words;  /* roots: each thread's table of dynamic TLS, as malloc gave it */
-	uint32_t n_dead;        /* stacks of threads that ended */
+	struct ms_ranges live;     /* roots */
+	struct ms_ranges whole;    /* all memory that is stack, alive or dead; tidy */
+	struct ms_ranges doubtful; /* dead, or in use: what only these hold is no certain leak */
+	struct ms_words words; /* roots: each thread's table of dynamic TLS, as malloc gave it */
+	uint32_t n_dead;       /* stacks of threads that ended */
 	/* Which threads these are of: live's parts, in no order, and words, one each. */
 	struct MS_VEC(struct ms_stack_part) parts;
 	struct MS_VEC(struct ms_stack_word) word_owners;
@@ -49,5 +51,11 @@ struct ms_stacks {
  */
 ms_must_check enum ms_status ms_stacks_find(const struct ms_decoding *d,
                                             const struct ms_libc_view *libc, struct ms_stacks *ret);
+
+/*
+ * Once d->blocks are sealed: a stack in a block ends with it. What else of that block is no
+ * stack lives with it; where it is not known what is, all below the stack pointer is doubtful.
+ */
+ms_must_check enum ms_status ms_stacks_fit(const struct ms_decoding *d, struct ms_stacks *stacks);
 
 #endif

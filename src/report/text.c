@@ -279,6 +279,8 @@ const char *ms_text_reason(enum ms_reason reason)
 		return "only pointers into its middle lead to it";
 	case MS_REASON_MAPPING:
 		return "only unreachable mappings point to it";
+	case MS_REASON_STACK:
+		return "only parts of stacks lead to it that may not be in use";
 	case MS_REASON_UNALIGNED:
 		return "only unaligned pointers lead to it";
 	case MS_REASON_RELATIVE:

@@ -605,7 +605,7 @@ def check_truth(report, target, unaligned=False, listed=None, held=0):
     truth = target.leaks(unaligned)
     told = listed(report, truth) if listed else addresses(report)
     missed, false = truth.keys() - told.keys(), told.keys() - truth.keys()
-    live = target.blocks("live", "interior", "possible").keys() & false
+    live = target.blocks("live", "interior", "possible", "doubtful").keys() & false
     assert len(missed) <= held and not false, (
         f"{' '.join(target.argv)}: missed {hexes(missed)}; told but not leaked {hexes(false)}"
         f" (sizes {sorted({told[a] for a in false})[:8]}); of these known live: {hexes(live)}\n"

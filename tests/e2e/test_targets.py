@@ -61,12 +61,12 @@ def check_mappings(report, target):
 
 
 def check_possible(target):
-    """With --possible, what only interior pointers or lost mappings hold."""
+    """With --possible, what only interior pointers, lost mappings or parts of stacks hold."""
     report = check_scanned(scan(target.scan_pid, "--no-fold", "--possible"))
     support.check_truth(report, target)
     told = support.addresses(report, "possible")
     reasons = {int(leak["address"], 16): leak.get("reason") for leak in report["leaks"]}
-    for kind, reason in (("possible", "mapping"), ("interior", "interior")):
+    for kind, reason in (("possible", "mapping"), ("interior", "interior"), ("doubtful", "stack")):
         for address in target.blocks(kind):
             assert address in told, f"{kind} block {address:#x} is not told with --possible"
             assert reasons[address] == reason
@@ -103,7 +103,7 @@ def check_target(target):
     folded = check_scanned(scan(target.scan_pid))
     support.check_folded(folded)
     assert lost(folded) == lost(report), "scanned twice, different totals"
-    if target.blocks("possible", "interior"):
+    if target.blocks("possible", "interior", "doubtful"):
         check_possible(target)
     if target.blocks("unaligned"):
         report = check_scanned(scan(target.scan_pid, "--no-fold", "--unaligned"))

@@ -311,6 +311,57 @@ static void stack_of_main_waits(void)
 	hold_and_enter();
 }
 
+/*
+ * A routine whose control block stands below its stack in one block, and which knows a variable
+ * of a caller of the frame that waits.
+ */
+struct control {
+	void *volatile slot;
+	char stack[STACK_BYTES];
+};
+
+static void *volatile *callers;
+
+static void run_below_caller(void)
+{
+	void *volatile *volatile seen = callers;
+
+	callers = NULL;
+	ready();
+	OPAQUE(seen);
+}
+
+/* Behind the block that the stack is in. */
+NOINLINE static void lose_chain(void)
+{
+	void **chain = fresh(102);
+
+	*chain = fresh(103);
+	tell("leak-direct", chain);
+	tell("leak-indirect", *chain);
+}
+
+NOINLINE static void hold_and_enter_controlled(struct control *control)
+{
+	void *volatile slot = fresh(100);
+
+	tell("doubtful", slot);
+	control->slot = fresh(101);
+	tell("doubtful", control->slot);
+	lose_chain();
+	enter_routine(control->stack, STACK_BYTES, run_below_caller);
+	OPAQUE(slot);
+}
+
+static void routine_with_control(void)
+{
+	void *volatile variable[2048];
+
+	mallopt(M_MMAP_THRESHOLD, 4 * STACK_BYTES);
+	callers = variable;
+	hold_and_enter_controlled(new_live(sizeof(struct control)));
+}
+
 static void yield_holding(void)
 {
 	void *volatile slot = new_live(100);
@@ -621,6 +672,7 @@ static const struct scenario scenarios[] = {
 	{ "routine_on_block", routine_on_block, 0 },
 	{ "routine_on_mapped_block", routine_on_mapped_block, 0 },
 	{ "routine_on_mapping", routine_on_mapping, 0 },
+	{ "routine_with_control", routine_with_control, 0 },
 	{ "stack_of_main_waits", stack_of_main_waits, 0 },
 	{ "parked_on_block", parked_on_block, 0 },
 	{ "parked_on_mapping", parked_on_mapping, 0 },

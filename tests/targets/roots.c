@@ -203,7 +203,7 @@ static void below_red_zone(void)
 	start_threads(lose_below_red_zone, 1);
 }
 
-/* A thread on a stack which is itself a block that only its SP points into. */
+/* A thread on a stack in a block that only its SP points into. */
 static void *hold_on_own_stack(void *unused)
 {
 	void *volatile slot = new_live(100);
@@ -219,12 +219,15 @@ NOINLINE static void start_on_block(void)
 {
 	pthread_attr_t attr;
 	pthread_t id;
-	void *stack = memalign(PAGE, 20 * PAGE);
+	char *block = memalign(PAGE, 22 * PAGE);
 
-	memset(stack, 0, 20 * PAGE);
-	tell("live", stack);
+	memset(block, 0, 22 * PAGE);
+	tell("live", block);
+	/* what the program keeps below and behind the stack */
+	*(void *volatile *)block = new_live(101);
+	*(void *volatile *)(block + 21 * PAGE) = new_live(102);
 	pthread_attr_init(&attr);
-	if (pthread_attr_setstack(&attr, stack, 20 * PAGE) != 0 ||
+	if (pthread_attr_setstack(&attr, block + PAGE, 20 * PAGE) != 0 ||
 	    pthread_create(&id, &attr, hold_on_own_stack, NULL) != 0)
 		_exit(97);
 	pthread_attr_destroy(&attr);

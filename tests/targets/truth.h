@@ -9,6 +9,7 @@
  *   leak 0xADDR SIZE        nothing reaches this block; leak-direct and
  *                           leak-indirect also say of which kind it is
  *   possible 0xADDR SIZE    only an unreachable mapping holds it
+ *   doubtful 0xADDR SIZE    only a part of a stack that may be dead holds it
  *   interior 0xADDR SIZE    alive, by interior pointers only
  *   unaligned 0xADDR SIZE   a leak, unless --unaligned is given
  *   live 0xADDR SIZE        something unusual keeps it alive

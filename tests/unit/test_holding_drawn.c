@@ -252,7 +252,7 @@ static void draw_stack(struct graph *g, struct ms_roots *roots, const char *pict
 	cr_assert(ms_ranges_add(&g->fake.arena, &roots->stacks.live, graph_addr('A') + 16,
 	                        graph_addr('A') + 32));
 	part = ms_vec_push(&g->fake.arena, &roots->stacks.parts);
-	*part = (struct ms_stack_part){ roots->stacks.live.at[0], 7 };
+	*part = (struct ms_stack_part){ roots->stacks.live.at[0], 7, false };
 	(void)ms_fake_thread(&g->fake, 7, graph_addr('A') + 24, 0);
 }
 

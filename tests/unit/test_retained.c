@@ -220,7 +220,7 @@ static void make_stacks(struct asked *a)
 		ms_addr begin = GRAPH_ROOT + (ms_addr)i * 64;
 
 		threads[i] = (struct ms_thread){ .tid = 70 + i, .sp = begin, .tp = begin + 32 };
-		parts[i] = (struct ms_stack_part){ { begin, begin + 64 }, 70 + i };
+		parts[i] = (struct ms_stack_part){ { begin, begin + 64 }, 70 + i, false };
 	}
 	a->g.fake.base.threads = (struct ms_threads){ threads, 2, 2 };
 	a->roots.stacks.live = a->roots.ranges;
@@ -283,7 +283,8 @@ Test(retained, a_stack_in_a_block_keeps_it_alone)
 	draw(&a, "A>B A>C A:4 D");
 	a.roots.ranges = (struct ms_ranges){ 0 };
 	thread.sp = graph_addr('A') + 8;
-	parts[0] = (struct ms_stack_part){ { graph_addr('A') + 8, graph_addr('A') + 16 }, 70 };
+	parts[0] =
+		(struct ms_stack_part){ { graph_addr('A') + 8, graph_addr('A') + 16 }, 70, false };
 	a.g.fake.base.threads = (struct ms_threads){ &thread, 1, 1 };
 	cr_assert(ms_ranges_add(&a.g.fake.arena, &a.roots.stacks.live, parts[0].range.begin,
 	                        parts[0].range.end));

@@ -273,6 +273,35 @@ Test(scan, keeps_the_block_that_a_thread_has_its_stack_in)
 	ms_fake_deinit(&fake);
 }
 
+/* The stack's block holds what is below: its control block, or nothing any more. */
+Test(scan, calls_possible_what_only_a_block_below_a_stack_in_it_holds)
+{
+	draw(5);
+	usable = SLOT;
+	ms_fake_put(&fake, block(0), block(1));
+	ms_fake_put(&fake, block(1), block(2));
+	ms_fake_put(&fake, block(3), block(4)); /* behind the stack's block, so no part of it */
+	fake.base.abi.red_zone_bytes = 16;
+	ms_fake_thread(&fake, 2, block(0) + 32 + 16, 0);
+	scan((struct ms_scan_options){ .possible = true });
+	cr_assert_eq(report.totals.possible_allocations, 3, "the block itself, and two");
+	cr_assert_eq(report.leaks.at[0].reason, MS_REASON_STACK);
+	cr_assert_eq(report.totals.leaked_allocations, 2);
+	cr_assert_eq(report.totals.direct_allocations, 1);
+	cr_assert(strstr(report.warnings.at[0].text, "2 allocations, 128 bytes, are possible"));
+	ms_fake_deinit(&fake);
+}
+
+Test(scan, keeps_what_a_stack_holds_whose_red_zone_reaches_into_another_block)
+{
+	draw(4);
+	ms_fake_put(&fake, block(2) + 24, block(3));
+	ms_fake_thread(&fake, 2, block(2) + 16, 0);
+	scan((struct ms_scan_options){ 0 });
+	cr_assert_eq(report.totals.indirect_allocations, 0);
+	ms_fake_deinit(&fake);
+}
+
 Test(scan, takes_memory_below_and_behind_a_stack_for_mappings)
 {
 	draw(0);

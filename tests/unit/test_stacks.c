@@ -153,6 +153,8 @@ Test(stacks, left_live_from_the_lowest_pointer_to_them)
 		find();
 		cr_expect(is_in(&stacks.live, from), "case %zu", i);
 		cr_expect(!is_in(&stacks.live, from - 1), "case %zu", i);
+		cr_expect(!is_in(&stacks.doubtful, from), "case %zu", i);
+		cr_expect(from == MAIN_STACK || is_in(&stacks.doubtful, from - 1), "case %zu", i);
 		ms_fake_deinit(&fake);
 	}
 }

@@ -45,7 +45,7 @@ static void find_part(struct gathering *g, ms_addr at)
 
 	if (ms_range_has(g->part.range, at))
 		return;
-	g->part = (struct ms_stack_part){ { at, at + 1 }, 0 };
+	g->part = (struct ms_stack_part){ .range = { at, at + 1 } };
 	ms_vec_for_each (part, &g->why->roots->stacks.parts)
 		if (ms_range_has(part->range, at))
 			g->part = *part;

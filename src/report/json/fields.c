@@ -13,6 +13,7 @@ static const char *const reasons[] = {
 	[MS_REASON_NONE] = "",
 	[MS_REASON_INTERIOR] = "interior",
 	[MS_REASON_MAPPING] = "mapping",
+	[MS_REASON_STACK] = "stack",
 	[MS_REASON_UNALIGNED] = "unaligned",
 	[MS_REASON_RELATIVE] = "relative",
 	[MS_REASON_SIGNAL_STACK] = "signal-stack",

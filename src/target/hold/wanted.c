@@ -12,7 +12,8 @@
  *	devices, the kernel's own          nothing: reading some has effects
  *
  * What is not resident is not asked for while the process stands: the file system may
- * take long to bring it, or for ever. No pointer to a block was written there yet.
+ * take long to bring it, or for ever. The process has written no pointer there; another may
+ * have, or this one through another mapping.
  */
 #include "target/hold/wanted.h"
 
