@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 #	make            build/memscan and the libraries
+#	make ABI=32     the libraries for programs of i386, in build/32
 #	make musl       libmemunreachable for programs built by musl-gcc, in build/musl
 #	make demo       install what is missing, build, scan a bundled leaking program
 #	make check      install what is missing, build, run every test
@@ -27,6 +28,10 @@
 # tests/bench or a room of tests/fuzz is found by itself.
 
 B           := build
+ifeq ($(ABI),32)
+B           := build/32
+override CC := $(CC) -m32
+endif
 VERBOSE     ?=
 # A test waits for a third of its time.
 E2E_JOBS    ?= $(shell n=$$(nproc); echo $$((n + (n + 1) / 2)))
@@ -44,8 +49,8 @@ WARNINGS := -Wall -Wextra -Wformat=2 -Wshadow -Wundef -Wvla -Wpointer-arith -Wwr
             -Wcast-qual -Wcast-align -Wstrict-prototypes -Wmissing-prototypes \
             -Wnull-dereference -Wconversion -Wimplicit-fallthrough $(if $(CI),-Werror)
 # Empty until tools/install-deps has run, which is why check and demo call make again.
-PACKAGES := json-c libproc2 libdw libelf libunwind-generic libzstd liblz4 liblzma
-FLAGS    := -std=gnu11 -D_GNU_SOURCE -Isrc -Iinclude -fvisibility=hidden -pthread $(WARNINGS) \
+PACKAGES := $(if $(ABI),,json-c libproc2 libdw libelf libunwind-generic libzstd liblz4 liblzma)
+FLAGS    := -std=gnu11 -D_GNU_SOURCE $(if $(ABI),-D_FILE_OFFSET_BITS=64) -Isrc -Iinclude -fvisibility=hidden -pthread $(WARNINGS) \
             $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
 # libiberty has no file for pkg-config.
 LIBS     := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -liberty
@@ -54,10 +59,12 @@ CRITERION := $(shell pkg-config --libs criterion 2>/dev/null)
 SANITIZE := -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 
 # Of src/target/arch, what is named as this machine is, and others whose programs its kernel runs.
-MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
+MACHINE := $(if $(ABI),i386,$(firstword $(subst -, ,$(shell $(CC) -dumpmachine))))
 COMPAT  := $(if $(filter x86_64,$(MACHINE)),i386)
 ARCHES  := $(MACHINE) $(COMPAT)
-SRC     := $(filter-out $(filter-out $(ARCHES:%=src/target/arch/%%),$(wildcard src/target/arch/*.c)), \
+# What the shim does not unwind by: of i386 programs few have libunwind.
+NOT_UNWINDER := $(addprefix src/shim/frames/,$(if $(ABI),libunwind.c memory.c,libgcc.c))
+SRC     := $(filter-out $(filter-out $(ARCHES:%=src/target/arch/%%),$(wildcard src/target/arch/*.c)) $(NOT_UNWINDER), \
              $(sort $(wildcard src/*/*.c src/*/*/*.c src/*/*/*/*.c)))
 SUPPORT := $(sort $(wildcard tests/support/*.c))
 UNIT    := $(patsubst tests/unit/%.c,%,$(sort $(wildcard tests/unit/test_*.c)))
@@ -91,7 +98,7 @@ Q := $(if $(VERBOSE),,@)
 # Which C library CC compiles for.
 LIBC := $(if $(shell echo | $(CC) -include features.h -dM -E - 2>/dev/null | grep -w __GLIBC__),glibc,musl)
 
-all: $(B)/memscan $(B)/libmemunreachable.so $(B)/libmemunreachable.a $(B)/libmalloc_debug.so
+all: $(if $(ABI),,$(B)/memscan) $(B)/libmemunreachable.so $(B)/libmemunreachable.a $(B)/libmalloc_debug.so
 
 # ---- objects, and the archives that the program and its tests are linked from ----
 
@@ -218,7 +225,7 @@ $(B)/musl/kernel:
 
 # ---- the library that programs are started with; it loads libunwind by itself ----
 
-SHIM        := $(wildcard src/shim/*.c src/shim/*/*.c src/elf/*.c) \
+SHIM        := $(filter src/shim/% src/elf/%,$(SRC)) \
                src/base/arena.c src/base/file.c src/base/map.c src/base/range.c src/base/sort.c \
                src/base/status.c src/base/vec.c src/base/elf/rows.c
 SHIM_SONAME := libmalloc_debug.so.1

@@ -414,7 +414,7 @@ static void step(struct machine *m, struct ms_row_cursor *c)
 	if (code == NOP)
 		return;
 	if (code == ADVANCE1 || code == ADVANCE2)
-		m->at += ms_row_get(c, code - 1) * m->cie->code_align;
+		m->at += ms_row_get(c, (size_t)code - 1) * m->cie->code_align;
 	else if (code == ADVANCE4)
 		m->at += ms_row_get(c, 4) * m->cie->code_align;
 	else if (code == REMEMBER)

@@ -15,7 +15,7 @@ static size_t read_module(void *ctx, ms_addr addr, void *buf, size_t len)
 	if (!ms_range_has(*module, addr))
 		return 0;
 	len = module->end - addr < len ? (size_t)(module->end - addr) : len;
-	memcpy(buf, ms_pointer(addr), len);
+	memcpy(buf, ms_pointer((uintptr_t)addr), len);
 	return len;
 }
 
