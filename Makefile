@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 #	make            build/memscan and the libraries
-#	make ABI=32     the libraries for programs of i386, in build/32
+#	make ABI=32     libmalloc_debug for programs of i386, in build/32
 #	make musl       libmemunreachable for programs built by musl-gcc, in build/musl
 #	make demo       install what is missing, build, scan a bundled leaking program
 #	make check      install what is missing, build, run every test
@@ -89,7 +89,7 @@ PARTS   := $(filter-out $(MAIN) src/inproc/annotate/malloc src/inproc/annotate/f
 
 Q := $(if $(VERBOSE),,@)
 
-.PHONY: all musl demo demo-run check check-quick check-long check-all check-unit check-unit-san check-fuzz check-e2e \
+.PHONY: all musl $(COMPAT) demo demo-run check check-quick check-long check-all check-unit check-unit-san check-fuzz check-e2e \
         check-programs check-names tsan targets fuzz fuzz-keep bench bench-programs bench-parts install clean lint \
         lint-format lint-tidy lint-cppcheck lint-analyzer layers $(UNIT:%=unit-%) $(UNIT:%=unit-san-%)
 .SECONDARY:
@@ -98,7 +98,7 @@ Q := $(if $(VERBOSE),,@)
 # Which C library CC compiles for.
 LIBC := $(if $(shell echo | $(CC) -include features.h -dM -E - 2>/dev/null | grep -w __GLIBC__),glibc,musl)
 
-all: $(if $(ABI),,$(B)/memscan) $(B)/libmemunreachable.so $(B)/libmemunreachable.a $(B)/libmalloc_debug.so
+all: $(if $(ABI),,$(B)/memscan $(B)/libmemunreachable.so $(B)/libmemunreachable.a) $(B)/libmalloc_debug.so
 
 # ---- objects, and the archives that the program and its tests are linked from ----
 
@@ -283,7 +283,9 @@ $(B)/targets/%: tests/targets/%.cc $(wildcard tests/targets/*.h) Makefile
 	@mkdir -p $(@D)
 	$(Q)$(CXX) -std=gnu++17 -O1 -g -pthread -o $@ $< -ldl
 
-targets: $(TARGETS) $(if $(shell command -v $(MUSL_CC)),musl)
+targets: $(TARGETS) $(if $(shell command -v $(MUSL_CC)),musl) $(COMPAT)
+$(COMPAT):
+	$(Q)$(MAKE) --no-print-directory ABI=32
 
 check:
 	tools/install-deps check
@@ -383,9 +385,12 @@ tsan: $(TSAN)
 	done
 	@echo "== $(filter %/walk,$^)"; setarch -R $(filter %/walk,$^) 1
 
+# Of these, what a library of 32 bits can be tried by, once more with that.
+NARROW := malloc_debug malloc_debug_files
 # What measures time, or changes the machine, has it for itself; the rest mostly waits.
 check-e2e: all targets
 	tests/e2e/run -n $(E2E_JOBS) --dist loadgroup -m 'not alone'
+	$(if $(COMPAT),ABI=32 tests/e2e/run -n $(E2E_JOBS) --dist loadgroup $(NARROW:%=test_%.py))
 	tests/e2e/run -m alone
 
 # What installing, starting and scanning dozens of programs takes is not for every check.
