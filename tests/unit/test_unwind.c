@@ -252,6 +252,7 @@ static bool evaluate(const char *code, size_t len, uint64_t *ret)
 {
 	static const uint64_t words[] = { 0x1111, 0x2222 };
 	struct ms_kept_stack stack = { .known = 1U << 7 | 1U << 16,
+		                       .word_bytes = 8,
 		                       .at = 0x7000,
 		                       .bytes = (const uint8_t *)words,
 		                       .n = sizeof(words) };

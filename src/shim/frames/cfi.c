@@ -41,7 +41,7 @@ struct ms_cfi_rule ms_cfi_find(struct ms_range module, uintptr_t header, uintptr
 	struct ms_cfi_rule rule = { MS_CFI_OTHER, 0, 0 };
 	struct ms_row row;
 
-	if (!ms_row_find((struct ms_reader){ read_module, &module }, header, pc, &row))
+	if (!ms_row_find((struct ms_reader){ read_module, &module }, header, WORD, pc, &row))
 		return rule;
 	if (row.how[MS_ROW_RETURN] == MS_ROW_NOWHERE)
 		rule.kind = MS_CFI_END;
