@@ -59,7 +59,7 @@ bool ms_kept_word(const struct ms_kept_stack *stack, ms_addr addr, uint64_t *ret
 	uint64_t word = 0;
 
 	if (from > stack->n || stack->n - from < stack->word_bytes)
-		return false;
+		return stack->rest && ms_source_word(stack->rest, addr, ret);
 	memcpy(&word, stack->bytes + from, stack->word_bytes);
 	*ret = word;
 	return true;

@@ -226,6 +226,22 @@ static bool step_by_frame_pointer(const struct ms_unwinder *u, struct ms_kept_st
 	return true;
 }
 
+/*
+ * A call through a bad pointer: where it is has no code, but where it came from was pushed.
+ * False when this is no such case.
+ */
+static bool step_over_bad_call(const struct ms_unwinder *u, struct ms_kept_stack *s)
+{
+	ms_addr sp = s->registers[MS_ROW_RSP];
+	uint64_t back;
+
+	if (!ms_kept_word(s, sp, &back) || !code_at(u, back - 1))
+		return false;
+	set(s, MS_ROW_RSP, true, sp + s->word_bytes);
+	set(s, MS_ROW_RETURN, true, back);
+	return true;
+}
+
 size_t ms_unwind(struct ms_unwinder *u, const struct ms_kept_stack *stack, ms_addr *pcs, size_t max)
 {
 	struct ms_kept_stack s = *stack;
@@ -242,6 +258,12 @@ size_t ms_unwind(struct ms_unwinder *u, const struct ms_kept_stack *stack, ms_ad
 		struct ms_row found;
 		bool more;
 
+		if (!map && interrupted) {
+			pcs[n++] = pc;
+			interrupted = false;
+			if (step_over_bad_call(u, &s))
+				continue;
+		}
 		if (!map)
 			break;
 		row = row_at(u, map, pc, &found);
@@ -250,7 +272,8 @@ size_t ms_unwind(struct ms_unwinder *u, const struct ms_kept_stack *stack, ms_ad
 		interrupted = row && row->signal;
 		u->whole = row && row->how[MS_ROW_RETURN] == MS_ROW_NOWHERE;
 		more = row ? step_by_row(u, row, &s) : step_by_frame_pointer(u, &s);
-		if (!more || s.registers[MS_ROW_RSP] <= sp)
+		/* a signal's handler may have a stack of its own */
+		if (!more || (s.registers[MS_ROW_RSP] <= sp && !(interrupted && s.rest)))
 			break;
 	}
 	return n;

@@ -31,6 +31,7 @@ struct ms_kept_stack {
 	ms_addr at; /* of the bytes */
 	const uint8_t *bytes;
 	size_t n;
+	struct ms_source *rest; /* has what is not among the bytes; NULL: nothing has */
 };
 
 struct ms_unwinder;
