@@ -49,8 +49,8 @@ WARNINGS := -Wall -Wextra -Wformat=2 -Wshadow -Wundef -Wvla -Wpointer-arith -Wwr
             -Wcast-qual -Wcast-align -Wstrict-prototypes -Wmissing-prototypes \
             -Wnull-dereference -Wconversion -Wimplicit-fallthrough $(if $(CI),-Werror)
 # Empty until tools/install-deps has run, which is why check and demo call make again.
-PACKAGES := $(if $(ABI),,json-c libproc2 libdw libelf libunwind-generic libzstd liblz4 liblzma)
-FLAGS    := -std=gnu11 -D_GNU_SOURCE $(if $(ABI),-D_FILE_OFFSET_BITS=64) -Isrc -Iinclude -fvisibility=hidden -pthread $(WARNINGS) \
+PACKAGES := $(if $(filter 32,$(ABI)),,json-c libproc2 libdw libelf libunwind-generic libzstd liblz4 liblzma)
+FLAGS    := -std=gnu11 -D_GNU_SOURCE $(if $(filter 32,$(ABI)),-D_FILE_OFFSET_BITS=64) -Isrc -Iinclude -fvisibility=hidden -pthread $(WARNINGS) \
             $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
 # libiberty has no file for pkg-config.
 LIBS     := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -liberty
@@ -59,11 +59,11 @@ CRITERION := $(shell pkg-config --libs criterion 2>/dev/null)
 SANITIZE := -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 
 # Of src/target/arch, what is named as this machine is, and others whose programs its kernel runs.
-MACHINE := $(if $(ABI),i386,$(firstword $(subst -, ,$(shell $(CC) -dumpmachine))))
+MACHINE := $(if $(filter 32,$(ABI)),i386,$(firstword $(subst -, ,$(shell $(CC) -dumpmachine))))
 COMPAT  := $(if $(filter x86_64,$(MACHINE)),i386)
 ARCHES  := $(MACHINE) $(COMPAT)
 # What the shim does not unwind by: of i386 programs few have libunwind.
-NOT_UNWINDER := $(addprefix src/shim/frames/,$(if $(ABI),libunwind.c memory.c,libgcc.c))
+NOT_UNWINDER := $(addprefix src/shim/frames/,$(if $(filter 32,$(ABI)),libunwind.c memory.c,libgcc.c))
 SRC     := $(filter-out $(filter-out $(ARCHES:%=src/target/arch/%%),$(wildcard src/target/arch/*.c)) $(NOT_UNWINDER), \
              $(sort $(wildcard src/*/*.c src/*/*/*.c src/*/*/*/*.c)))
 SUPPORT := $(sort $(wildcard tests/support/*.c))
@@ -90,7 +90,8 @@ PARTS   := $(filter-out $(MAIN) src/inproc/annotate/malloc src/inproc/annotate/f
 Q := $(if $(VERBOSE),,@)
 
 .PHONY: all musl $(COMPAT) demo demo-run check check-quick check-long check-all check-unit check-unit-san check-fuzz check-e2e \
-        check-programs check-names tsan targets fuzz fuzz-keep bench bench-programs bench-parts install clean lint \
+        check-programs check-names tsan targets fuzz fuzz-keep bench bench-programs bench-parts install install-all \
+        install-shim clean lint \
         lint-format lint-tidy lint-cppcheck lint-analyzer layers $(UNIT:%=unit-%) $(UNIT:%=unit-san-%)
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -98,7 +99,7 @@ Q := $(if $(VERBOSE),,@)
 # Which C library CC compiles for.
 LIBC := $(if $(shell echo | $(CC) -include features.h -dM -E - 2>/dev/null | grep -w __GLIBC__),glibc,musl)
 
-all: $(if $(ABI),,$(B)/memscan $(B)/libmemunreachable.so $(B)/libmemunreachable.a) $(B)/libmalloc_debug.so
+all: $(if $(filter 32,$(ABI)),,$(B)/memscan $(B)/libmemunreachable.so $(B)/libmemunreachable.a) $(B)/libmalloc_debug.so
 
 # ---- objects, and the archives that the program and its tests are linked from ----
 
@@ -283,7 +284,8 @@ $(B)/targets/%: tests/targets/%.cc $(wildcard tests/targets/*.h) Makefile
 	@mkdir -p $(@D)
 	$(Q)$(CXX) -std=gnu++17 -O1 -g -pthread -o $@ $< -ldl
 
-targets: $(TARGETS) $(if $(shell command -v $(MUSL_CC)),musl) $(COMPAT)
+targets: $(TARGETS) $(if $(shell command -v $(MUSL_CC)),musl) \
+         $(if $(COMPAT),$(shell $(CC) -m32 -E -xc -include stdio.h /dev/null >/dev/null 2>&1 && echo $(COMPAT)))
 $(COMPAT):
 	$(Q)$(MAKE) --no-print-directory ABI=32
 
@@ -573,15 +575,19 @@ $(LINT)/%.analyzed: %.c $(B)/%.o
 
 # ---- install, clean ----
 
-install: all
+install: $(if $(filter 32,$(ABI)),install-shim,install-all)
+# All there is of 32 bits: make ABI=32 install libdir=...
+install-shim: $(B)/libmalloc_debug.so
+	$(INSTALL) -d $(DESTDIR)$(libdir)
+	$(INSTALL) -m 755 $(B)/$(SHIM_SONAME) $(DESTDIR)$(libdir)/$(SHIM_SONAME)
+	ln -sf $(SHIM_SONAME) $(DESTDIR)$(libdir)/libmalloc_debug.so
+install-all: all install-shim
 	$(INSTALL) -d $(DESTDIR)$(bindir) $(DESTDIR)$(libdir)/pkgconfig \
 		$(DESTDIR)$(mandir)/man1 $(DESTDIR)$(mandir)/man3 $(DESTDIR)$(mandir)/man7 \
 		$(DESTDIR)$(includedir)/memunreachable $(DESTDIR)$(includedir)/malloc_debug
 	$(INSTALL) -m 755 $(B)/$(SONAME) $(DESTDIR)$(libdir)/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(libdir)/libmemunreachable.so
 	$(INSTALL) -m 644 $(B)/libmemunreachable.a $(DESTDIR)$(libdir)/libmemunreachable.a
-	$(INSTALL) -m 755 $(B)/$(SHIM_SONAME) $(DESTDIR)$(libdir)/$(SHIM_SONAME)
-	ln -sf $(SHIM_SONAME) $(DESTDIR)$(libdir)/libmalloc_debug.so
 	$(INSTALL) -m 644 include/malloc_debug/*.h $(DESTDIR)$(includedir)/malloc_debug/
 	$(INSTALL) -m 644 include/memunreachable/*.h $(DESTDIR)$(includedir)/memunreachable/
 	sed -e 's|@prefix@|$(PREFIX)|; s|@libdir@|$(libdir)|; s|@includedir@|$(includedir)|' \

@@ -176,7 +176,7 @@ def test_it_is_copied_and_says_so():
         assert target.finish() == 0
 
 
-@pytest.mark.parametrize("command", ["attach", "detach", "stacks"])
+@pytest.mark.parametrize("command", ["attach", "detach"])
 def test_commands_for_64_bit_programs_refuse(command):
     with Process([support.compile_32_bit()]) as target:
         assert target.line() == "READY"

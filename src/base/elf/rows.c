@@ -128,12 +128,12 @@ int64_t ms_row_sleb(struct ms_row_cursor *c)
 uint64_t ms_row_register(uint8_t word_bytes, uint64_t dwarf)
 {
 	enum { RAX, RDX, RCX, RSI = 4, RDI };
-	static const uint8_t i386[] = { RAX,        RCX, RDX, MS_ROW_RBX,   MS_ROW_RSP,
+	static const uint8_t ours[] = { RAX,        RCX, RDX, MS_ROW_RBX,   MS_ROW_RSP,
 		                        MS_ROW_RBP, RSI, RDI, MS_ROW_RETURN };
 
 	if (word_bytes == sizeof(uint64_t))
 		return dwarf < MS_ROW_REGISTERS ? dwarf : MS_ROW_REGISTERS;
-	return dwarf < sizeof(i386) ? i386[dwarf] : MS_ROW_REGISTERS;
+	return dwarf < sizeof(ours) ? ours[dwarf] : MS_ROW_REGISTERS;
 }
 
 uint64_t ms_row_get_register(struct ms_row_cursor *c)
