@@ -87,10 +87,11 @@ static const struct ms_trace *look(uint64_t hash, const uint64_t *pc, size_t n)
 
 static bool enter(struct ms_trace *trace)
 {
-	struct page **page = &state.at[state.n / PAGE].page;
+	struct page **page;
 
 	if (state.n >= (uint32_t)PAGES * PAGE)
 		return false;
+	page = &state.at[state.n / PAGE].page;
 	if (!*page) {
 		struct page *fresh = ms_arena_alloc(&state.arena, sizeof(**page));
 
