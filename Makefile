@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 #	make            build/memscan and the libraries
+#	make ABI=32     libmalloc_debug for programs of i386, in build/32
 #	make musl       libmemunreachable for programs built by musl-gcc, in build/musl
 #	make demo       install what is missing, build, scan a bundled leaking program
 #	make check      install what is missing, build, run every test
@@ -27,6 +28,10 @@
 # tests/bench or a room of tests/fuzz is found by itself.
 
 B           := build
+ifeq ($(ABI),32)
+B           := build/32
+override CC := $(CC) -m32
+endif
 VERBOSE     ?=
 # A test waits for a third of its time.
 E2E_JOBS    ?= $(shell n=$$(nproc); echo $$((n + (n + 1) / 2)))
@@ -44,8 +49,8 @@ WARNINGS := -Wall -Wextra -Wformat=2 -Wshadow -Wundef -Wvla -Wpointer-arith -Wwr
             -Wcast-qual -Wcast-align -Wstrict-prototypes -Wmissing-prototypes \
             -Wnull-dereference -Wconversion -Wimplicit-fallthrough $(if $(CI),-Werror)
 # Empty until tools/install-deps has run, which is why check and demo call make again.
-PACKAGES := json-c libproc2 libdw libelf libunwind-generic libzstd liblz4 liblzma
-FLAGS    := -std=gnu11 -D_GNU_SOURCE -Isrc -Iinclude -fvisibility=hidden -pthread $(WARNINGS) \
+PACKAGES := $(if $(filter 32,$(ABI)),,json-c libproc2 libdw libelf libunwind-generic libzstd liblz4 liblzma)
+FLAGS    := -std=gnu11 -D_GNU_SOURCE $(if $(filter 32,$(ABI)),-D_FILE_OFFSET_BITS=64) -Isrc -Iinclude -fvisibility=hidden -pthread $(WARNINGS) \
             $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
 # libiberty has no file for pkg-config.
 LIBS     := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -liberty
@@ -54,10 +59,12 @@ CRITERION := $(shell pkg-config --libs criterion 2>/dev/null)
 SANITIZE := -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 
 # Of src/target/arch, what is named as this machine is, and others whose programs its kernel runs.
-MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
+MACHINE := $(if $(filter 32,$(ABI)),i386,$(firstword $(subst -, ,$(shell $(CC) -dumpmachine))))
 COMPAT  := $(if $(filter x86_64,$(MACHINE)),i386)
 ARCHES  := $(MACHINE) $(COMPAT)
-SRC     := $(filter-out $(filter-out $(ARCHES:%=src/target/arch/%%),$(wildcard src/target/arch/*.c)), \
+# What the shim does not unwind by: of i386 programs few have libunwind.
+NOT_UNWINDER := $(addprefix src/shim/frames/,$(if $(filter 32,$(ABI)),libunwind.c memory.c,libgcc.c))
+SRC     := $(filter-out $(filter-out $(ARCHES:%=src/target/arch/%%),$(wildcard src/target/arch/*.c)) $(NOT_UNWINDER), \
              $(sort $(wildcard src/*/*.c src/*/*/*.c src/*/*/*/*.c)))
 SUPPORT := $(sort $(wildcard tests/support/*.c))
 UNIT    := $(patsubst tests/unit/%.c,%,$(sort $(wildcard tests/unit/test_*.c)))
@@ -82,8 +89,9 @@ PARTS   := $(filter-out $(MAIN) src/inproc/annotate/malloc src/inproc/annotate/f
 
 Q := $(if $(VERBOSE),,@)
 
-.PHONY: all musl demo demo-run check check-quick check-long check-all check-unit check-unit-san check-fuzz check-e2e \
-        check-programs check-names tsan targets fuzz fuzz-keep bench bench-programs bench-parts install clean lint \
+.PHONY: all musl $(COMPAT) demo demo-run check check-quick check-long check-all check-unit check-unit-san check-fuzz check-e2e \
+        check-programs check-names tsan targets fuzz fuzz-keep bench bench-programs bench-parts install install-all \
+        install-shim clean lint \
         lint-format lint-tidy lint-cppcheck lint-analyzer layers $(UNIT:%=unit-%) $(UNIT:%=unit-san-%)
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -91,7 +99,7 @@ Q := $(if $(VERBOSE),,@)
 # Which C library CC compiles for.
 LIBC := $(if $(shell echo | $(CC) -include features.h -dM -E - 2>/dev/null | grep -w __GLIBC__),glibc,musl)
 
-all: $(B)/memscan $(B)/libmemunreachable.so $(B)/libmemunreachable.a $(B)/libmalloc_debug.so
+all: $(if $(filter 32,$(ABI)),,$(B)/memscan $(B)/libmemunreachable.so $(B)/libmemunreachable.a) $(B)/libmalloc_debug.so
 
 # ---- objects, and the archives that the program and its tests are linked from ----
 
@@ -218,7 +226,7 @@ $(B)/musl/kernel:
 
 # ---- the library that programs are started with; it loads libunwind by itself ----
 
-SHIM        := $(wildcard src/shim/*.c src/shim/*/*.c src/elf/*.c) \
+SHIM        := $(filter src/shim/% src/elf/%,$(SRC)) \
                src/base/arena.c src/base/file.c src/base/map.c src/base/range.c src/base/sort.c \
                src/base/status.c src/base/vec.c src/base/elf/rows.c
 SHIM_SONAME := libmalloc_debug.so.1
@@ -276,7 +284,10 @@ $(B)/targets/%: tests/targets/%.cc $(wildcard tests/targets/*.h) Makefile
 	@mkdir -p $(@D)
 	$(Q)$(CXX) -std=gnu++17 -O1 -g -pthread -o $@ $< -ldl
 
-targets: $(TARGETS) $(if $(shell command -v $(MUSL_CC)),musl)
+targets: $(TARGETS) $(if $(shell command -v $(MUSL_CC)),musl) \
+         $(if $(COMPAT),$(shell $(CC) -m32 -E -xc -include stdio.h /dev/null >/dev/null 2>&1 && echo $(COMPAT)))
+$(COMPAT):
+	$(Q)$(MAKE) --no-print-directory ABI=32
 
 check:
 	tools/install-deps check
@@ -376,9 +387,12 @@ tsan: $(TSAN)
 	done
 	@echo "== $(filter %/walk,$^)"; setarch -R $(filter %/walk,$^) 1
 
+# Of these, what a library of 32 bits can be tried by, once more with that.
+NARROW := malloc_debug malloc_debug_files
 # What measures time, or changes the machine, has it for itself; the rest mostly waits.
 check-e2e: all targets
 	tests/e2e/run -n $(E2E_JOBS) --dist loadgroup -m 'not alone'
+	$(if $(COMPAT),ABI=32 tests/e2e/run -n $(E2E_JOBS) --dist loadgroup $(NARROW:%=test_%.py))
 	tests/e2e/run -m alone
 
 # What installing, starting and scanning dozens of programs takes is not for every check.
@@ -561,15 +575,19 @@ $(LINT)/%.analyzed: %.c $(B)/%.o
 
 # ---- install, clean ----
 
-install: all
+install: $(if $(filter 32,$(ABI)),install-shim,install-all)
+# All there is of 32 bits: make ABI=32 install libdir=...
+install-shim: $(B)/libmalloc_debug.so
+	$(INSTALL) -d $(DESTDIR)$(libdir)
+	$(INSTALL) -m 755 $(B)/$(SHIM_SONAME) $(DESTDIR)$(libdir)/$(SHIM_SONAME)
+	ln -sf $(SHIM_SONAME) $(DESTDIR)$(libdir)/libmalloc_debug.so
+install-all: all install-shim
 	$(INSTALL) -d $(DESTDIR)$(bindir) $(DESTDIR)$(libdir)/pkgconfig \
 		$(DESTDIR)$(mandir)/man1 $(DESTDIR)$(mandir)/man3 $(DESTDIR)$(mandir)/man7 \
 		$(DESTDIR)$(includedir)/memunreachable $(DESTDIR)$(includedir)/malloc_debug
 	$(INSTALL) -m 755 $(B)/$(SONAME) $(DESTDIR)$(libdir)/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(libdir)/libmemunreachable.so
 	$(INSTALL) -m 644 $(B)/libmemunreachable.a $(DESTDIR)$(libdir)/libmemunreachable.a
-	$(INSTALL) -m 755 $(B)/$(SHIM_SONAME) $(DESTDIR)$(libdir)/$(SHIM_SONAME)
-	ln -sf $(SHIM_SONAME) $(DESTDIR)$(libdir)/libmalloc_debug.so
 	$(INSTALL) -m 644 include/malloc_debug/*.h $(DESTDIR)$(includedir)/malloc_debug/
 	$(INSTALL) -m 644 include/memunreachable/*.h $(DESTDIR)$(includedir)/memunreachable/
 	sed -e 's|@prefix@|$(PREFIX)|; s|@libdir@|$(libdir)|; s|@includedir@|$(includedir)|' \

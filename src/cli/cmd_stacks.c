@@ -247,6 +247,7 @@ static enum ms_status dump(pid_t pid, const struct request *request, struct ms_a
 			.cmdline = target.cmdline,
 			.cmdline_len = target.cmdline_len,
 			.abi = target.arch,
+			.word_bytes = (uint8_t)target.word_size,
 		};
 		st = unwind(&job, arena, ret, err);
 	}

@@ -3,6 +3,7 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <link.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@ enum {
 	MOST_BYTES = 256 << 20, /* of one table */
 	PIECE = 256,            /* symbols read at a time */
 	OVERLAPS = 64,          /* functions looked at behind the nearest */
+	OWN_CLASS = sizeof(ElfW(Addr)) == sizeof(uint64_t) ? ELFCLASS64 : ELFCLASS32,
 };
 
 /* The bytes of an image, in the middle of a file perhaps. */
@@ -56,15 +58,15 @@ static void *read_table(const struct reader *r, uint64_t at, uint64_t n, size_t 
 	return table && read_at(r, at, table, (size_t)len) ? table : NULL;
 }
 
-static bool read_header(const struct reader *r, Elf64_Ehdr *ret)
+static bool read_header(const struct reader *r, ElfW(Ehdr) * ret)
 {
 	return read_at(r, 0, ret, sizeof(*ret)) && memcmp(ret->e_ident, ELFMAG, SELFMAG) == 0 &&
-	       ret->e_ident[EI_CLASS] == ELFCLASS64 && ret->e_ident[EI_DATA] == ELFDATA2LSB;
+	       ret->e_ident[EI_CLASS] == OWN_CLASS && ret->e_ident[EI_DATA] == ELFDATA2LSB;
 }
 
-static void read_segments(const struct reader *r, const Elf64_Ehdr *ehdr)
+static void read_segments(const struct reader *r, const ElfW(Ehdr) * ehdr)
 {
-	const Elf64_Phdr *phdr = read_table(r, ehdr->e_phoff, ehdr->e_phnum, sizeof(*phdr));
+	const ElfW(Phdr) *phdr = read_table(r, ehdr->e_phoff, ehdr->e_phnum, sizeof(*phdr));
 
 	for (unsigned i = 0; phdr && i < ehdr->e_phnum; i++) {
 		struct ms_elf_segment *segment;
@@ -84,7 +86,7 @@ static bool is_wanted(const struct reader *r, unsigned type)
 	       (type == STT_OBJECT && r->image->variables);
 }
 
-static void add_function(const struct reader *r, const Elf64_Sym *sym, const char *strings,
+static void add_function(const struct reader *r, const ElfW(Sym) * sym, const char *strings,
                          uint64_t n_strings)
 {
 	struct ms_elf_function *function;
@@ -92,18 +94,18 @@ static void add_function(const struct reader *r, const Elf64_Sym *sym, const cha
 
 	if (!is_wanted(r, ELF64_ST_TYPE(sym->st_info)) || sym->st_shndx == SHN_UNDEF ||
 	    !sym->st_size || sym->st_name >= n_strings || !strings[sym->st_name] ||
-	    __builtin_add_overflow(sym->st_value, sym->st_size, &end))
+	    __builtin_add_overflow((uint64_t)sym->st_value, sym->st_size, &end))
 		return;
 	function = ms_vec_push(r->arena, &r->image->functions);
 	if (function)
 		*function = (struct ms_elf_function){ sym->st_value, end, strings + sym->st_name };
 }
 
-static void read_symbols(const struct reader *r, const Elf64_Shdr *table, const Elf64_Shdr *names)
+static void read_symbols(const struct reader *r, const ElfW(Shdr) * table, const ElfW(Shdr) * names)
 {
 	const char *strings = read_table(r, names->sh_offset, names->sh_size, 1);
-	uint64_t n = table->sh_size / sizeof(Elf64_Sym);
-	Elf64_Sym piece[PIECE] = { 0 };
+	uint64_t n = table->sh_size / sizeof(ElfW(Sym));
+	ElfW(Sym) piece[PIECE] = { 0 };
 
 	if (!strings || table->sh_size > MOST_BYTES)
 		return;
@@ -119,9 +121,9 @@ static void read_symbols(const struct reader *r, const Elf64_Shdr *table, const 
 	}
 }
 
-static void read_sections(const struct reader *r, const Elf64_Ehdr *ehdr, uint32_t type)
+static void read_sections(const struct reader *r, const ElfW(Ehdr) * ehdr, uint32_t type)
 {
-	const Elf64_Shdr *shdr = read_table(r, ehdr->e_shoff, ehdr->e_shnum, sizeof(*shdr));
+	const ElfW(Shdr) *shdr = read_table(r, ehdr->e_shoff, ehdr->e_shnum, sizeof(*shdr));
 
 	for (unsigned i = 0; shdr && i < ehdr->e_shnum; i++)
 		if (shdr[i].sh_type == type && shdr[i].sh_link < ehdr->e_shnum)
@@ -140,7 +142,7 @@ bool ms_elf_read(int fd, uint64_t begin, uint64_t bytes, struct ms_arena *arena,
                  struct ms_elf_image *ret)
 {
 	struct reader r = { fd, begin, bytes > begin ? bytes - begin : 0, arena, ret };
-	Elf64_Ehdr ehdr;
+	ElfW(Ehdr) ehdr;
 
 	*ret = (struct ms_elf_image){ .variables = ret->variables };
 	if (!read_header(&r, &ehdr))

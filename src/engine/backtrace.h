@@ -64,6 +64,7 @@ struct ms_stack_dump {
 	const char *cmdline; /* arguments, each with a NUL behind it */
 	size_t cmdline_len;
 	const char *abi;
+	uint8_t word_bytes; /* of its addresses */
 	struct ms_backtraces threads;
 };
 

@@ -28,6 +28,16 @@ struct leak_info {
 	size_t frames;
 };
 
+/* As wide as the program's addresses are, which the table's need not be. */
+static void put_pcs(uint8_t *at, const struct ms_trace *trace, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		uintptr_t pc = (uintptr_t)trace->pc[i];
+
+		memcpy(at + i * sizeof(pc), &pc, sizeof(pc));
+	}
+}
+
 static void put_record(uint8_t *at, const struct ms_group *group)
 {
 	const struct ms_trace *trace = ms_trace_find(group->trace);
@@ -35,7 +45,7 @@ static void put_record(uint8_t *at, const struct ms_group *group)
 	memcpy(at, &group->size, sizeof(group->size));
 	memcpy(at + sizeof(size_t), &group->count, sizeof(group->count));
 	if (trace)
-		memcpy(at + 2 * sizeof(size_t), trace->pc, trace->n * sizeof(*trace->pc));
+		put_pcs(at + 2 * sizeof(size_t), trace, trace->n);
 }
 
 /* The records come from the next allocator, and free() may have them as well. */
@@ -184,7 +194,7 @@ MS_SHIM_EXPORT size_t malloc_backtrace(const void *pointer, uintptr_t *frames, s
 	if (n > frame_count)
 		n = frame_count;
 	if (n)
-		memcpy(frames, trace->pc, n * sizeof(*frames));
+		put_pcs((uint8_t *)frames, trace, n);
 	return n;
 }
 

@@ -105,7 +105,7 @@ static bool is_filtered(size_t size)
 
 static uint32_t take_trace(size_t size, size_t frames)
 {
-	uintptr_t pc[MS_FRAMES_MAX];
+	uint64_t pc[MS_FRAMES_MAX];
 
 	if (is_filtered(size))
 		return MS_TRACE_NONE;

@@ -95,7 +95,7 @@ static void wait_for_opening(void)
 /* Of pthread_atfork()'s handlers, some run while ours keep the gate closed, and allocate. */
 static bool is_closed_to_us(void)
 {
-	return __builtin_expect(__atomic_load_n(&gate.closed, __ATOMIC_SEQ_CST), 0) &&
+	return __builtin_expect(__atomic_load_n(&gate.closed, __ATOMIC_SEQ_CST) != 0, 0) &&
 	       (!ms_gate_is_ours() || __atomic_load_n(&gate.to_all, __ATOMIC_RELAXED));
 }
 

@@ -12,7 +12,7 @@
 
 /* The version puts it into the data of the file, where it is looked for. */
 /* NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables) */
-static struct malloc_debug_registry registry = {
+static _Alignas(8) struct malloc_debug_registry registry = {
 	.version = MALLOC_DEBUG_REGISTRY_VERSION,
 	.bytes = sizeof(registry),
 };

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "shim/block.h"
 #include "shim/frames/frames.h"
+#include "shim/frames/unwinder.h"
 #include "shim/gate.h"
 #include "shim/hooks/hooks.h"
 #include "shim/next.h"
@@ -151,12 +152,12 @@ static bool parse(const char *text)
 /* Only what asks for backtraces fails without the unwinder. */
 static bool prepare_frames(void)
 {
-	uintptr_t pc[1];
+	uint64_t pc[1];
 
 	if (!ms_frames_init()) {
 		if (!ms_shim_has(MS_OPT_BACKTRACE))
 			return true;
-		ms_say("Unable to load libunwind.so.8: %s", dlerror());
+		ms_say("Unable to load %s: %s", ms_unwinder_name, dlerror());
 		return false;
 	}
 	/* now, and not first inside of a signal handler or a forked child */

@@ -4,28 +4,42 @@
 Never preloaded into the test runner: only into what a test starts.
 """
 
+import os
 import re
 import signal
 import subprocess
 
 import pytest
 
-from support import BUILD, Process, compile_target
+from support import BUILD, PART, Process, build, compile_32_bit, compile_target
 
-LIBRARY = BUILD / "libmalloc_debug.so"
+# ABI=32: the library for programs of i386, and such programs.
+NARROW = os.environ.get("ABI") == "32"
+LIBRARY = BUILD / ("32/libmalloc_debug.so" if NARROW else "libmalloc_debug.so")
+VARIANT = "i386" if NARROW else "dynamic"
+DIGITS = 8 if NARROW else 16
 DIVIDER = " ".join(["***"] * 16)
 RT = signal.SIGRTMAX
 USAGE = ["For malloc debug option descriptions go to:",
          "  https://android.googlesource.com/platform/bionic/+/main/libc/malloc_debug/README.md"]
-FRAME = re.compile(r" {10}#(\d\d)  pc ([0-9a-f]{16})  (\S+)(?: \((.+)\+\d+\))?$")
+FRAME = re.compile(r" {10}#(\d\d)  pc ([0-9a-f]{%d})  (\S+)(?: \((.+)\+\d+\))?$" % DIGITS)
 
 
 def environment(options, **more):
     return {"LD_PRELOAD": str(LIBRARY), **({"LIBC_DEBUG_MALLOC_OPTIONS": options} if options else {}), **more}
 
 
+def program(name):
+    """A target of the library's width, by the same name."""
+    built = compile_target(name, variant=VARIANT)
+    if not NARROW:
+        return built
+    compile_32_bit()
+    return build(built.parent / "i386" / name, built.stat().st_mtime, ["cp", built, PART])
+
+
 def debugged():
-    return compile_target("debugged")
+    return program("debugged")
 
 
 class Run:
@@ -62,6 +76,7 @@ def block(*lines):
     return [DIVIDER, *lines, DIVIDER]
 
 
+not_for_32_bits = pytest.mark.skipif(NARROW, reason="of programs of 64 bits, or libmemunreachable")
 needs_library = pytest.mark.skipif(not LIBRARY.exists(), reason=f"{LIBRARY} is not built")
 
 ALL = "guard fill expand_alloc free_track verify_pointers backtrace record_allocs=100000"

@@ -125,6 +125,39 @@ def test_nothing_live_is_told_under_allocation(variant, threads, size, notes):
                          threads, size, test_spin.SCANS)
 
 
+# ---- what a libmalloc_debug of 32 bits keeps ----
+
+def debugged(name, options, *args):
+    library = support.BUILD / "32" / "libmalloc_debug.so"
+    if not library.exists():
+        pytest.skip(f"{library} is not built")
+    return Target([program(name), *args], {"LD_PRELOAD": str(library), "LIBC_DEBUG_MALLOC_OPTIONS": options})
+
+
+def check_registry(report):
+    found = [line.split() for heap in report["heaps"] for line in heap["evidence"] if "registry 1:" in line]
+    assert len(found) == 1 and found[0][3] == found[0][5], report["heaps"]
+    assert not any("malloc_debug" in warning for warning in report["warnings"]), report["warnings"]
+
+
+def test_leaks_have_their_stacks():
+    with debugged("demo_leaky", "backtrace") as target:
+        report = check_scanned(scan(target.scan_pid))
+    check_registry(report)
+    told = [[frame.get("function") for frame in leak.get("backtrace", ())] for leak in report["leaks"]]
+    assert told and all(stack[-1] == "_start" and "main" in stack and "serve" in stack for stack in told), told
+    assert {"session_open", "journal_add", "load_and_unload_users"} == {stack[0] for stack in told}, told
+
+
+def test_leaks_are_as_large_as_was_asked_for():
+    with debugged("asked", "guard free_track fill_on_free=8", "freed") as target:
+        report = check_scanned(scan(target.scan_pid, "--no-fold"))
+        check_registry(report)
+        support.check_truth(report, target, held=BY_CHANCE["sizes"])
+        assert any("50 blocks kept after free()" in line for heap in report["heaps"] for line in heap["evidence"])
+        assert target.finish() == 0
+
+
 # ---- what is refused, and said ----
 
 def test_it_is_copied_and_says_so():
@@ -143,7 +176,7 @@ def test_it_is_copied_and_says_so():
         assert target.finish() == 0
 
 
-@pytest.mark.parametrize("command", ["attach", "detach", "stacks"])
+@pytest.mark.parametrize("command", ["attach", "detach"])
 def test_commands_for_64_bit_programs_refuse(command):
     with Process([support.compile_32_bit()]) as target:
         assert target.line() == "READY"

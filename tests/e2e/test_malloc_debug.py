@@ -13,13 +13,15 @@ import subprocess
 import pytest
 
 import support
-from shim_support import ALL, DIVIDER, FRAME, block, debugged, environment, needs_library, run
-from support import Process, compile_target
+from shim_support import ALL, DIGITS, DIVIDER, FRAME, NARROW, block, debugged, environment, needs_library, not_for_32_bits, program, run
+from support import Process
 
 pytestmark = needs_library
 
 
 # ---- planted bugs ----
+
+USABLE = 108 if NARROW else 104  # of a block of 100 bytes
 
 FAILED_IN = lambda *functions: ["Backtrace at time of failure:", *(f"#{f}" for f in functions), "#main"]
 FREED_IN = lambda *functions: ["Backtrace of original free:", *(f"#{f}" for f in functions), "#main"]
@@ -63,11 +65,11 @@ FREED_IN = lambda *functions: ["Backtrace of original free:", *(f"#{f}" for f in
     ("double_free", "free_track", block(
         "+++ ALLOCATION P UNKNOWN POINTER (free)", *FREED_IN("release", "double_free"),
         *FAILED_IN("release", "double_free"))),
-    # the filter of sizes is for these stacks, too; 104 bytes are usable
-    ("double_free", "free_track bt_min_sz=104", block(
+    # the filter of sizes is for these stacks, too
+    ("double_free", f"free_track bt_min_sz={USABLE}", block(
         "+++ ALLOCATION P UNKNOWN POINTER (free)", *FREED_IN("release", "double_free"),
         *FAILED_IN("release", "double_free"))),
-    ("double_free", "free_track bt_min_sz=105", block(
+    ("double_free", f"free_track bt_min_sz={USABLE + 1}", block(
         "+++ ALLOCATION P UNKNOWN POINTER (free)", *FAILED_IN("release", "double_free"))),
     ("double_free", "verify_pointers", block(
         "+++ ALLOCATION P UNKNOWN POINTER (free)", *FAILED_IN("release", "double_free"))),
@@ -179,15 +181,17 @@ def test_freed_block_is_checked_when_it_leaves_the_list(options, out):
 
 def test_full_backtrace_has_its_own_form():
     done = run("leak", "leak_track backtrace=2 backtrace_full")
-    assert re.fullmatch(r" {10}#0  pc [0-9a-f]{16}  \S+/debugged \(allocate_leak\+\d+\)", done.log[2]), done.log
-    assert re.fullmatch(r" {10}#1  pc [0-9a-f]{16}  \S+/debugged \(leak\+\d+\)", done.log[3])
+    assert re.fullmatch(rf" {{10}}#0  pc [0-9a-f]{{{DIGITS}}}  \S+/debugged \(allocate_leak\+\d+\)", done.log[2]), done.log
+    assert re.fullmatch(rf" {{10}}#1  pc [0-9a-f]{{{DIGITS}}}  \S+/debugged \(leak\+\d+\)", done.log[3])
 
 
 # ---- fills and sizes ----
 
+PLAIN = 44 if NARROW else 40  # usable of a block of 40 bytes
+
 @pytest.mark.parametrize("options, expected", (
-    ("fill", "eb eb 00 40"), ("fill_on_alloc=39", "eb 00 00 40"), ("fill_on_free", "00 00 00 40"),
-    ("guard fill", "eb eb 00 40"), ("expand_alloc=24 fill", "eb eb 00 72"), ("expand_alloc guard", "00 00 00 40"),
+    ("fill", f"eb eb 00 {PLAIN}"), ("fill_on_alloc=39", f"eb 00 00 {PLAIN}"), ("fill_on_free", f"00 00 00 {PLAIN}"),
+    ("guard fill", "eb eb 00 40"), ("expand_alloc=24 fill", f"eb eb 00 {PLAIN + 32}"), ("expand_alloc guard", "00 00 00 40"),
 ))
 def test_fills_and_sizes(options, expected):
     assert run("bytes", options).out[0] == expected
@@ -265,6 +269,7 @@ def test_low_descriptors_are_the_program_s(options):
     assert done.out == [*(f"{fd}: word, at 0 of 4" for fd in range(3, 9)), "done"] and done.log == []
 
 
+@not_for_32_bits
 def test_unreachable_memory_beside_shared_memory():
     with Process([debugged(), "shared_memory"], environment("check_unreachable_on_signal"),
                  stderr=subprocess.PIPE) as target:
@@ -294,6 +299,7 @@ OPTIONS = (" ", "guard", "front_guard=100", "rear_guard", "backtrace", "backtrac
            "expand_alloc", "free_track", "verify_pointers", "record_allocs=1000000", "backtrace_sample=4096", ALL)
 
 
+@not_for_32_bits
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_program_works_as_without(name):
     def outcome(env):
@@ -314,7 +320,7 @@ def test_program_works_as_without(name):
 
 @pytest.mark.parametrize("options", ("backtrace verify_pointers", "record_allocs=100000 leak_track"))
 def test_its_tables_hold_no_leak(options):
-    target = compile_target("leaks")
+    target = program("leaks")
     with support.Target([target, "chain"], environment(options), stderr=subprocess.DEVNULL) as process:
         report = support.check_scanned(support.scan(process.scan_pid, "--no-fold"))
         missed = process.leaks().keys() - support.addresses(report).keys()

@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from shim_support import DIVIDER, LIBRARY, RT, Interactive, Run, debugged, environment, needs_library, records_of, run
+from shim_support import (DIVIDER, LIBRARY, NARROW, RT, Interactive, Run, debugged, environment, needs_library,
+                          not_for_32_bits, records_of, run)
 from support import BUILD, Process, compile_special
 
 pytestmark = needs_library
@@ -117,6 +118,7 @@ def test_samples_what_is_large_enough(tmp_path):
     assert done.out == ["0 failed", "done"] and not {100, 300, *range(305, 472)} & records.keys(), records
 
 
+@not_for_32_bits
 def test_forked_child_writes_its_own_dump(tmp_path):
     Run(["bash", "-c", "(exit 0); exit 0"], f"backtrace bt_dmp_on_ex bt_dmp_pre={tmp_path}/heap")
     dumps = [file.read_text() for file in tmp_path.glob("heap.*.exit.txt")]
@@ -171,7 +173,7 @@ def test_records_of_calls_at_the_edges(tmp_path, more):
     expected = [f"{done.pid}: {what}" for what in (
         f"realloc {a} 0x0 30", f"memalign {b} 64 128", f"memalign {c} 4096 10", f"memalign {d} 4096 4096",
         f"calloc {e} 2 50", f"malloc {g} 5000", *([] if more else [f"realloc {g} {g} 4000"]),
-        f"malloc 0x0 {2**64 - 4097}")]
+        f"malloc 0x0 {2 ** (32 if NARROW else 64) - 4097}")]
     lines = recorded(tmp_path / f"records.{done.pid}")
     assert failed == "0" and lines[:len(expected)] == expected
     # what the program's own output took comes between
@@ -229,6 +231,7 @@ def test_stats_and_unreachable_memory_by_signal(tmp_path):
         assert target.logged()[2] == "Logging allocator stats..."
 
 
+@not_for_32_bits
 def test_unreachable_memory_by_signal(tmp_path):
     env = {"LD_LIBRARY_PATH": str(BUILD)}
     with open(tmp_path / "log", "wb") as log, \
@@ -242,6 +245,7 @@ def test_unreachable_memory_by_signal(tmp_path):
     assert "libmemunreachable: unreachable memory detection done" in lines, lines
 
 
+@not_for_32_bits
 def test_unreachable_memory_without_the_library(tmp_path):
     refuser = compile_special("refuser.c", "-shared", "-fPIC")
     more = {"LD_PRELOAD": f"{LIBRARY}:{refuser}", "REFUSE_LIBRARY": "libmemunreachable.so.1"}
@@ -256,7 +260,7 @@ def test_unreachable_memory_without_the_library(tmp_path):
 def test_dumps_at_once_though_no_sample_comes(tmp_path):
     """Of the calls that go straight past, the next one after the signal does not."""
     dump = tmp_path / "heap"
-    with Interactive(f"backtrace_sample={1 << 40} bt_dmp_pre={dump}", tmp_path / "log") as target:
+    with Interactive(f"backtrace_sample={1 << 30} bt_dmp_pre={dump}", tmp_path / "log") as target:
         target.ask("5\n")
         dump = tmp_path / f"heap.{target.pid}.txt"
         for _ in range(3):

@@ -634,7 +634,11 @@ static HIDDEN void allocate_in_between(void)
 
 /* push %rbp; mov %rsp,%rbp; call *%rdi; pop %rbp; ret: as a compiler at run time makes it */
 static const unsigned char call_without_tables[] = {
+#ifdef __i386__
+	0x55, 0x89, 0xe5, 0xff, 0x55, 0x08, 0x5d, 0xc3 /* call *8(%ebp) */
+#else
 	0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3
+#endif
 };
 
 /* The lowest numbers are the program's, and calls come through code without tables. */

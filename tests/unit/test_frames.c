@@ -72,7 +72,9 @@ static const char *write_frame(const struct ms_frame *frame)
 {
 	struct ms_frame frames[8];
 	struct ms_backtrace trace = { .frames = { frames, 8, 8 } };
-	const struct ms_stack_dump dump = { .time = "", .abi = "", .threads = { &trace, 1, 1 } };
+	const struct ms_stack_dump dump = {
+		.time = "", .abi = "", .word_bytes = 8, .threads = { &trace, 1, 1 }
+	};
 
 	for (size_t i = 0; i < 8; i++)
 		frames[i] = *frame;
@@ -108,7 +110,8 @@ static bool write_dump(void)
 		{ .tid = 5, .name = "main", .frames = { &frame, 1, 1 } },
 		{ .tid = 6, .failure = "no reason" },
 	};
-	const struct ms_stack_dump dump = { .pid = 5,
+	const struct ms_stack_dump dump = { .word_bytes = 8,
+		                            .pid = 5,
 		                            .time = "2026-11-21 17:13:21.123456789+0000",
 		                            .cmdline = "prog\0a b\0",
 		                            .cmdline_len = 9,

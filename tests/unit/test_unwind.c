@@ -248,10 +248,11 @@ static void draw(void)
 	(void)ms_fake_map(&fake, 0x10000, 4096, MS_PROT_READ, "/lib/x.so");
 }
 
-static bool evaluate(const char *code, size_t len, uint64_t *ret)
+static bool evaluate(uint8_t word_bytes, const char *code, size_t len, uint64_t *ret)
 {
 	static const uint64_t words[] = { 0x1111, 0x2222 };
 	struct ms_kept_stack stack = { .known = 1U << 7 | 1U << 16,
+		                       .word_bytes = word_bytes,
 		                       .at = 0x7000,
 		                       .bytes = (const uint8_t *)words,
 		                       .n = sizeof(words) };
@@ -307,11 +308,41 @@ Test(expression, gives_what_the_standard_says, .init = draw)
 {
 	for (size_t i = 0; i < sizeof(expressions) / sizeof(expressions[0]); i++) {
 		uint64_t value = 0;
-		bool good = evaluate(expressions[i].code, expressions[i].len, &value);
+		bool good = evaluate(8, expressions[i].code, expressions[i].len, &value);
 
 		cr_expect_eq(good, expressions[i].good, "%zu", i);
 		if (good)
 			cr_expect_eq(value, expressions[i].value, "%zu: %lx", i, value);
+	}
+}
+
+/* Words of 4 bytes, i386's numbers of registers (esp is 4), and sums that have no 33rd bit. */
+static const struct {
+	const char *code;
+	size_t len;
+	uint64_t value;
+	bool good;
+} narrow[] = {
+	EXPRESSION("\x74\x08", 0x7008, true),
+	EXPRESSION("\x74\x00\x06", 0x1111, true),
+	EXPRESSION("\x74\x04\x06", 0, true),
+	EXPRESSION("\x74\x0c\x06", 0, true),
+	EXPRESSION("\x74\x10\x06", 0, false),
+	EXPRESSION("\x77\x00", 0, false),
+	EXPRESSION("\x79\x00", 0, false),
+	EXPRESSION("\x74\x08\x0c\xf8\xff\xff\xff\x22\x06", 0x1111, true),
+	EXPRESSION("\x0c\xff\xff\xff\xff\x32\x22", 1, true),
+};
+
+Test(expression, of_i386_has_its_words_and_registers, .init = draw)
+{
+	for (size_t i = 0; i < sizeof(narrow) / sizeof(narrow[0]); i++) {
+		uint64_t value = 0;
+		bool good = evaluate(4, narrow[i].code, narrow[i].len, &value);
+
+		cr_expect_eq(good, narrow[i].good, "%zu", i);
+		if (good)
+			cr_expect_eq(value, narrow[i].value, "%zu: %lx", i, value);
 	}
 }
 
@@ -321,6 +352,6 @@ Test(expression, its_stack_has_an_end, .init = draw)
 	char code[40];
 
 	memset(code, 0x31, sizeof(code));
-	cr_expect(evaluate(code, 15, &value));
-	cr_expect_not(evaluate(code, 16, &value));
+	cr_expect(evaluate(8, code, 15, &value));
+	cr_expect_not(evaluate(8, code, 16, &value));
 }

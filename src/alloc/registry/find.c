@@ -104,8 +104,8 @@ void ms_registry_find(struct ms_registry *r)
 	}
 	if (!r->at)
 		return;
-	if (!ms_abi_is_plain(&r->d->src->abi)) {
-		r->problem = "it is of a library with other words than memscan's own has";
+	if (r->d->src->abi.big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)) {
+		r->problem = "its numbers have another order of bytes than memscan's own";
 		return;
 	}
 	if (ms_source_read(r->d->src, r->at, &r->told, sizeof(r->told)) == sizeof(r->told))

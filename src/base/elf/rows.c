@@ -8,7 +8,7 @@
 /* How a pointer is written, beside those of frames.h; its format is in the low bits. */
 enum { ENC_ABSOLUTE = 0x00, ENC_FORMAT = 0x07 };
 
-enum { WORD = 8, STATES = 8, INSTRUCTION = 0xc0, OPERAND = 0x3f };
+enum { ENTRY = 8, STATES = 8, INSTRUCTION = 0xc0, OPERAND = 0x3f };
 
 /* The two high bits, with an operand in the six low ones; or a byte of its own. */
 enum {
@@ -121,6 +121,26 @@ int64_t ms_row_sleb(struct ms_row_cursor *c)
 	return (int64_t)get_leb(c, true);
 }
 
+/*
+ * Source: System V ABI, i386 supplement, table 2.14; .eh_frame has esp and ebp as that says, not
+ * the other way round as Darwin's.
+ */
+uint64_t ms_row_register(uint8_t word_bytes, uint64_t dwarf)
+{
+	enum { RAX, RDX, RCX, RSI = 4, RDI };
+	static const uint8_t ours[] = { RAX,        RCX, RDX, MS_ROW_RBX,   MS_ROW_RSP,
+		                        MS_ROW_RBP, RSI, RDI, MS_ROW_RETURN };
+
+	if (word_bytes == sizeof(uint64_t))
+		return dwarf < MS_ROW_REGISTERS ? dwarf : MS_ROW_REGISTERS;
+	return dwarf < sizeof(ours) ? ours[dwarf] : MS_ROW_REGISTERS;
+}
+
+uint64_t ms_row_get_register(struct ms_row_cursor *c)
+{
+	return ms_row_register(c->word_bytes, ms_row_uleb(c));
+}
+
 /* Any numbers: those that are too large for a product make one that fits nothing. */
 static int64_t times(int64_t a, int64_t b)
 {
@@ -143,12 +163,12 @@ static ms_addr get_code_pointer(struct ms_row_cursor *c, uint8_t encoding)
 		return from + (ms_addr)get_offset32(c);
 	if (encoding != ENC_ABSOLUTE)
 		c->bad = true;
-	return ms_row_get(c, WORD);
+	return ms_row_get(c, c->word_bytes);
 }
 
 static void skip_encoded(struct ms_row_cursor *c, uint8_t encoding)
 {
-	static const uint8_t bytes[] = { 8, 0, 2, 4, 8 };
+	const uint8_t bytes[] = { c->word_bytes, 0, 2, 4, 8 };
 	unsigned format = encoding & (unsigned)ENC_FORMAT;
 
 	if (format >= sizeof(bytes) || !bytes[format])
@@ -158,9 +178,11 @@ static void skip_encoded(struct ms_row_cursor *c, uint8_t encoding)
 }
 
 /* Of a CIE or an FDE: what follows its length. */
-static struct ms_row_cursor entry_at(struct ms_reader from, ms_addr address)
+static struct ms_row_cursor entry_at(struct ms_reader from, ms_addr address, uint8_t word_bytes)
 {
-	struct ms_row_cursor c = { .from = from, .at = address, .end = address + 4 };
+	struct ms_row_cursor c = {
+		.from = from, .at = address, .end = address + 4, .word_bytes = word_bytes
+	};
 	uint64_t length;
 
 	c.bad = c.end < address;
@@ -202,7 +224,7 @@ static bool search(struct ms_reader from, ms_addr header, ms_addr pc, struct ent
 	if (!read_header(from, header, &n))
 		return false;
 	while (n) {
-		if (!ms_read_all(from, table + (low + n / 2) * WORD, ret, sizeof(*ret)))
+		if (!ms_read_all(from, table + (low + n / 2) * ENTRY, ret, sizeof(*ret)))
 			return false;
 		if (header + (ms_addr)(int64_t)ret->pc <= pc) {
 			low += n / 2 + 1;
@@ -211,7 +233,7 @@ static bool search(struct ms_reader from, ms_addr header, ms_addr pc, struct ent
 			n /= 2;
 		}
 	}
-	return low && ms_read_all(from, table + (low - 1) * WORD, ret, sizeof(*ret));
+	return low && ms_read_all(from, table + (low - 1) * ENTRY, ret, sizeof(*ret));
 }
 
 /* The FDE that the table has for @pc; 0 for none. */
@@ -251,11 +273,12 @@ static void read_augmentation(struct ms_row_cursor *c, const char *letters, stru
 	c->at = end;
 }
 
-static bool read_cie(struct ms_reader from, ms_addr address, struct cie *ret)
+static bool read_cie(struct ms_reader from, ms_addr address, uint8_t word_bytes, struct cie *ret)
 {
-	struct ms_row_cursor c = entry_at(from, address);
+	struct ms_row_cursor c = entry_at(from, address, word_bytes);
 	char letters[8] = "";
 	uint64_t version;
+	uint64_t back;
 
 	if (ms_row_get(&c, 4) != 0)
 		return false;
@@ -270,7 +293,8 @@ static bool read_cie(struct ms_reader from, ms_addr address, struct cie *ret)
 	ret->encoding = ENC_ABSOLUTE;
 	ret->code_align = ms_row_uleb(&c);
 	ret->data_align = ms_row_sleb(&c);
-	if ((version == 1 ? ms_row_get(&c, 1) : ms_row_uleb(&c)) != MS_ROW_RETURN)
+	back = version == 1 ? ms_row_get(&c, 1) : ms_row_uleb(&c);
+	if (ms_row_register(word_bytes, back) != MS_ROW_RETURN)
 		return false;
 	ret->augmented = letters[0] == 'z';
 	if (ret->augmented)
@@ -332,10 +356,10 @@ static bool step_cfa(struct machine *m, struct ms_row_cursor *c, uint64_t code)
 	switch (code) {
 	case DEF_CFA:
 	case DEF_CFA_SF:
-		m->row.cfa_register = ms_row_uleb(c);
+		m->row.cfa_register = ms_row_get_register(c);
 		break;
 	case DEF_CFA_REGISTER:
-		m->row.cfa_register = ms_row_uleb(c);
+		m->row.cfa_register = ms_row_get_register(c);
 		return true;
 	case DEF_CFA_OFFSET:
 	case DEF_CFA_OFFSET_SF:
@@ -355,7 +379,7 @@ static bool step_cfa(struct machine *m, struct ms_row_cursor *c, uint64_t code)
 static void step_register(struct machine *m, struct ms_row_cursor *c, uint64_t code)
 {
 	int64_t align = m->cie->data_align;
-	uint64_t reg = ms_row_uleb(c);
+	uint64_t reg = ms_row_get_register(c);
 
 	switch (code) {
 	case OFFSET_EXTENDED:
@@ -380,7 +404,7 @@ static void step_register(struct machine *m, struct ms_row_cursor *c, uint64_t c
 		set(&m->row, reg, MS_ROW_SAME, 0);
 		break;
 	case REGISTER:
-		set(&m->row, reg, MS_ROW_MOVED, (int64_t)ms_row_uleb(c));
+		set(&m->row, reg, MS_ROW_MOVED, (int64_t)ms_row_get_register(c));
 		break;
 	case EXPRESSION:
 		set(&m->row, reg, MS_ROW_FOUND, get_expression(c));
@@ -396,11 +420,12 @@ static void step_register(struct machine *m, struct ms_row_cursor *c, uint64_t c
 static void step(struct machine *m, struct ms_row_cursor *c)
 {
 	uint64_t code = ms_row_get(c, 1);
-	uint64_t reg = code & OPERAND;
+	uint64_t operand = code & OPERAND;
+	uint64_t reg = ms_row_register(c->word_bytes, operand);
 
 	switch (code & INSTRUCTION) {
 	case ADVANCE:
-		m->at += reg * m->cie->code_align;
+		m->at += operand * m->cie->code_align;
 		return;
 	case OFFSET:
 		set(&m->row, reg, MS_ROW_SAVED, times((int64_t)ms_row_uleb(c), m->cie->data_align));
@@ -414,7 +439,7 @@ static void step(struct machine *m, struct ms_row_cursor *c)
 	if (code == NOP)
 		return;
 	if (code == ADVANCE1 || code == ADVANCE2)
-		m->at += ms_row_get(c, code - 1) * m->cie->code_align;
+		m->at += ms_row_get(c, (size_t)code - 1) * m->cie->code_align;
 	else if (code == ADVANCE4)
 		m->at += ms_row_get(c, 4) * m->cie->code_align;
 	else if (code == REMEMBER)
@@ -444,20 +469,21 @@ static bool run(struct machine *m, struct ms_row_cursor c, ms_addr pc)
 	return !c.bad;
 }
 
-bool ms_row_find(struct ms_reader from, ms_addr header, ms_addr pc, struct ms_row *ret)
+bool ms_row_find(struct ms_reader from, ms_addr header, uint8_t word_bytes, ms_addr pc,
+                 struct ms_row *ret)
 {
 	ms_addr fde = fde_of(from, header, pc);
-	struct ms_row_cursor c = entry_at(from, fde);
+	struct ms_row_cursor c = entry_at(from, fde, word_bytes);
 	ms_addr id = c.at;
 	struct machine m = { .row = { .cfa_register = MS_ROW_BY_EXPRESSION } };
 	struct cie cie = { .signal = false };
 	ms_addr begin;
 	uint64_t bytes;
 
-	if (!fde || !read_cie(from, id - ms_row_get(&c, 4), &cie))
+	if (!fde || !read_cie(from, id - ms_row_get(&c, 4), word_bytes, &cie))
 		return false;
 	begin = get_code_pointer(&c, cie.encoding);
-	bytes = ms_row_get(&c, cie.encoding == ENC_ABSOLUTE ? WORD : 4);
+	bytes = ms_row_get(&c, cie.encoding == ENC_ABSOLUTE ? word_bytes : 4);
 	if (cie.augmented)
 		skip(&c, ms_row_uleb(&c));
 	if (c.bad || pc - begin >= bytes)

@@ -4,7 +4,7 @@
 
 /*
  * How to get from a frame to its caller's, as the unwind tables of its code have it:
- * .eh_frame through .eh_frame_hdr, x86-64. A table has a row for each instruction, which
+ * .eh_frame through .eh_frame_hdr, x86-64 and i386. A table has a row for each instruction, which
  * says where the caller's registers are; what compilers and assemblers write is understood.
  *
  * It reads tables and no stack, calculates no address and evaluates no expression. The
@@ -18,10 +18,16 @@
 #include "base/reader.h"
 #include "base/status.h"
 
-/* DWARF's numbers of registers; the last stands for the return address. */
+/*
+ * DWARF's numbers of registers, as x86-64 has them; the last stands for the return address. Those
+ * of i386 are made the same.
+ */
 enum { MS_ROW_RBX = 3, MS_ROW_RBP = 6, MS_ROW_RSP = 7, MS_ROW_R12 = 12, MS_ROW_RETURN = 16 };
 
 enum { MS_ROW_REGISTERS = 17, MS_ROW_ENTRY_BYTES = 1 << 16 };
+
+/* Ours for DWARF's number @dwarf where words have so many bytes; MS_ROW_REGISTERS: none. */
+uint64_t ms_row_register(uint8_t word_bytes, uint64_t dwarf);
 
 /* In place of a register: the CFA is what an expression gives. */
 #define MS_ROW_BY_EXPRESSION UINT64_MAX
@@ -52,12 +58,14 @@ struct ms_row_cursor {
 	ms_addr at;
 	ms_addr end;
 	bool bad;
+	uint8_t word_bytes;
 	uint32_t n_window; /* bytes at window_at */
 	ms_addr window_at;
 	uint8_t window[64];
 };
 
 uint64_t ms_row_get(struct ms_row_cursor *c, size_t bytes); /* 8 at most */
+uint64_t ms_row_get_register(struct ms_row_cursor *c);
 uint64_t ms_row_uleb(struct ms_row_cursor *c);
 int64_t ms_row_sleb(struct ms_row_cursor *c);
 
@@ -67,12 +75,13 @@ ms_addr ms_row_begin(struct ms_reader from, ms_addr header, ms_addr pc);
 /*
  * Find the row of the code at @pc.
  *
- * @header: an .eh_frame_hdr, in which @pc's module has its table
- * @pc:     in a call, not behind it
+ * @header:     an .eh_frame_hdr, in which @pc's module has its table
+ * @word_bytes: of its addresses: 4 is i386, 8 x86-64
+ * @pc:         in a call, not behind it
  *
  * False, with @ret undefined, when there is none or it is not understood.
  */
-ms_must_check bool ms_row_find(struct ms_reader from, ms_addr header, ms_addr pc,
-                               struct ms_row *ret);
+ms_must_check bool ms_row_find(struct ms_reader from, ms_addr header, uint8_t word_bytes,
+                               ms_addr pc, struct ms_row *ret);
 
 #endif

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/elf/class.h"
+
 enum { WORD = 8, DEEPEST = 16, BITS = 64 };
 
 /* Source: DWARF 4, 7.7.1. */
@@ -54,9 +56,12 @@ bool ms_kept_word(const struct ms_kept_stack *stack, ms_addr addr, uint64_t *ret
 {
 	uint64_t from = addr - stack->at;
 
-	if (from > stack->n || stack->n - from < WORD)
-		return false;
-	memcpy(ret, stack->bytes + from, WORD);
+	uint64_t word = 0;
+
+	if (from > stack->n || stack->n - from < stack->word_bytes)
+		return stack->rest && ms_source_word(stack->rest, addr, ret);
+	memcpy(&word, stack->bytes + from, stack->word_bytes);
+	*ret = word;
 	return true;
 }
 
@@ -99,6 +104,7 @@ static void push_register(struct evaluation *e, uint64_t reg)
 {
 	uint64_t offset = (uint64_t)ms_row_sleb(&e->code);
 
+	reg = ms_row_register(e->kept->word_bytes, reg);
 	if (reg < MS_ROW_REGISTERS && e->kept->known >> reg & 1)
 		push(e, e->kept->registers[reg] + offset);
 	else
@@ -109,7 +115,7 @@ static void dereference(struct evaluation *e)
 {
 	uint64_t word = 0;
 
-	e->bad |= !ms_kept_word(e->kept, pop(e), &word);
+	e->bad |= !ms_kept_word(e->kept, ms_elf_address(e->kept->word_bytes, pop(e)), &word);
 	push(e, word);
 }
 
@@ -246,6 +252,7 @@ bool ms_expression_evaluate(struct ms_reader from, ms_addr at, const struct ms_k
 	uint64_t len;
 
 	e.code = (struct ms_row_cursor){ .from = from, .at = at, .end = at + WORD };
+	e.code.word_bytes = stack->word_bytes;
 	len = ms_row_uleb(&e.code);
 	if (e.code.bad || len > MS_ROW_ENTRY_BYTES)
 		return false;
@@ -254,6 +261,6 @@ bool ms_expression_evaluate(struct ms_reader from, ms_addr at, const struct ms_k
 		push(&e, *first);
 	while (e.code.at != e.code.end && !e.code.bad && !e.bad)
 		step(&e);
-	*ret = pop(&e);
+	*ret = ms_elf_address(stack->word_bytes, pop(&e));
 	return !e.code.bad && !e.bad;
 }

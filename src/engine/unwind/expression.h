@@ -16,7 +16,7 @@ bool ms_kept_word(const struct ms_kept_stack *stack, ms_addr addr, uint64_t *ret
 /*
  * Evaluate the expression whose length is at @at.
  *
- * @stack: its registers; what is dereferenced
+ * @stack: its registers and bytes of a word; what is dereferenced
  * @first: what stands on the expression's own stack at the begin; NULL: nothing
  *
  * False when it is not understood, or asks for what is not known.

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/unwind/unwind.h"
 
+#include <string.h>
+
 #include "base/elf/object.h"
 #include "base/map.h"
 #include "engine/loaded/peek.h"
 #include "engine/modules.h"
 #include "engine/unwind/expression.h"
-
-enum { WORD = 8 };
 
 /* Rows that are remembered; a tenth of a megabyte takes five hundred. */
 enum { MOST_ROWS = 1 << 17 };
@@ -29,6 +29,7 @@ struct ms_unwinder {
 	struct MS_VEC(struct ms_row) rows;
 	struct ms_map numbers; /* of addresses: their rows */
 	uint64_t read_bytes;
+	bool whole; /* the last stack */
 };
 
 /* A reader of the modules' memory. */
@@ -59,6 +60,11 @@ struct ms_unwinder *ms_unwinder_new(struct ms_source *src, struct ms_arena *aren
 	return u->tables ? u : NULL;
 }
 
+bool ms_unwinder_was_whole(const struct ms_unwinder *u)
+{
+	return u->whole;
+}
+
 bool ms_unwinder_is_tired(const struct ms_unwinder *u)
 {
 	return u->read_bytes > most_bytes;
@@ -66,11 +72,19 @@ bool ms_unwinder_is_tired(const struct ms_unwinder *u)
 
 /* ---- rows ---- */
 
+/* Calls of i386 programs to the kernel go through it, and so do signals' handlers back. */
+static bool is_vdso(const struct ms_mapping *map)
+{
+	return strcmp(map->name, "[vdso]") == 0;
+}
+
 static const struct ms_mapping *code_at(const struct ms_unwinder *u, ms_addr pc)
 {
 	const struct ms_mapping *map = ms_range_find(&u->src->mappings, pc);
 
-	return map && map->prot & MS_PROT_EXEC && !ms_is_kernels(map->name) ? map : NULL;
+	return map && map->prot & MS_PROT_EXEC && (!ms_is_kernels(map->name) || is_vdso(map))
+	               ? map
+	               : NULL;
 }
 
 static ms_addr table_of(struct ms_unwinder *u, const struct ms_mapping *map)
@@ -82,7 +96,7 @@ static ms_addr table_of(struct ms_unwinder *u, const struct ms_mapping *map)
 	if (*table != NOT_LOOKED)
 		return *table;
 	*table = NO_TABLE;
-	if (map->file &&
+	if ((map->file || is_vdso(map)) &&
 	    ms_object_read(reader(u), first->range.begin, u->src->abi.page_bytes, &object) &&
 	    object.frame_header > NO_TABLE)
 		*table = object.frame_header;
@@ -100,7 +114,7 @@ static const struct ms_row *row_at(struct ms_unwinder *u, const struct ms_mappin
 	if (number)
 		return number == NO_ROW ? NULL : &u->rows.at[number - FIRST_ROW];
 	table = table_of(u, map);
-	found = table != NO_TABLE && ms_row_find(reader(u), table, pc, ret);
+	found = table != NO_TABLE && ms_row_find(reader(u), table, u->src->abi.word_bytes, pc, ret);
 	if (u->numbers.used < MOST_ROWS) {
 		struct ms_row *kept = found ? ms_vec_push(u->arena, &u->rows) : NULL;
 
@@ -197,16 +211,33 @@ static bool step_by_row(struct ms_unwinder *u, const struct ms_row *row, struct 
 static bool step_by_frame_pointer(const struct ms_unwinder *u, struct ms_kept_stack *s)
 {
 	uint64_t frame = s->registers[MS_ROW_RBP];
+	uint64_t word = s->word_bytes;
 	uint64_t caller;
 	uint64_t back;
 
-	if (!knows(s, MS_ROW_RBP) || frame % WORD || frame < s->registers[MS_ROW_RSP] ||
-	    !ms_kept_word(s, frame, &caller) || !ms_kept_word(s, frame + WORD, &back) ||
+	if (!knows(s, MS_ROW_RBP) || frame % word || frame < s->registers[MS_ROW_RSP] ||
+	    !ms_kept_word(s, frame, &caller) || !ms_kept_word(s, frame + word, &back) ||
 	    !code_at(u, back - 1))
 		return false;
 	s->known = 0;
 	set(s, MS_ROW_RBP, true, caller);
-	set(s, MS_ROW_RSP, true, frame + 2 * (uint64_t)WORD);
+	set(s, MS_ROW_RSP, true, frame + 2 * word);
+	set(s, MS_ROW_RETURN, true, back);
+	return true;
+}
+
+/*
+ * A call through a bad pointer: where it is has no code, but where it came from was pushed.
+ * False when this is no such case.
+ */
+static bool step_over_bad_call(const struct ms_unwinder *u, struct ms_kept_stack *s)
+{
+	ms_addr sp = s->registers[MS_ROW_RSP];
+	uint64_t back;
+
+	if (!ms_kept_word(s, sp, &back) || !code_at(u, back - 1))
+		return false;
+	set(s, MS_ROW_RSP, true, sp + s->word_bytes);
 	set(s, MS_ROW_RETURN, true, back);
 	return true;
 }
@@ -214,9 +245,11 @@ static bool step_by_frame_pointer(const struct ms_unwinder *u, struct ms_kept_st
 size_t ms_unwind(struct ms_unwinder *u, const struct ms_kept_stack *stack, ms_addr *pcs, size_t max)
 {
 	struct ms_kept_stack s = *stack;
-	bool interrupted = false; /* it was not called from where it is */
+	bool interrupted = s.interrupted; /* it was not called from where it is */
 	size_t n = 0;
 
+	s.word_bytes = u->src->abi.word_bytes;
+	u->whole = false;
 	while (n < max && knows(&s, MS_ROW_RETURN) && knows(&s, MS_ROW_RSP)) {
 		ms_addr pc = s.registers[MS_ROW_RETURN] - !interrupted;
 		ms_addr sp = s.registers[MS_ROW_RSP];
@@ -225,14 +258,22 @@ size_t ms_unwind(struct ms_unwinder *u, const struct ms_kept_stack *stack, ms_ad
 		struct ms_row found;
 		bool more;
 
+		if (!map && interrupted) {
+			pcs[n++] = pc;
+			interrupted = false;
+			if (step_over_bad_call(u, &s))
+				continue;
+		}
 		if (!map)
 			break;
 		row = row_at(u, map, pc, &found);
 		/* The kernel's trampoline was not called either, but is looked up as if. */
 		pcs[n++] = row && row->signal ? s.registers[MS_ROW_RETURN] : pc;
 		interrupted = row && row->signal;
+		u->whole = row && row->how[MS_ROW_RETURN] == MS_ROW_NOWHERE;
 		more = row ? step_by_row(u, row, &s) : step_by_frame_pointer(u, &s);
-		if (!more || s.registers[MS_ROW_RSP] <= sp)
+		/* a signal's handler may have a stack of its own */
+		if (!more || (s.registers[MS_ROW_RSP] <= sp && !(interrupted && s.rest)))
 			break;
 	}
 	return n;

@@ -26,9 +26,12 @@ struct ms_kept_stack {
 	uint64_t
 		registers[MS_ROW_REGISTERS]; /* by DWARF's numbers; the last: where it returns to */
 	uint32_t known;                      /* a bit for each */
-	ms_addr at;                          /* of the bytes */
+	bool interrupted; /* the last is where it is itself, not where it returns to */
+	uint8_t word_bytes;
+	ms_addr at; /* of the bytes */
 	const uint8_t *bytes;
 	size_t n;
+	struct ms_source *rest; /* has what is not among the bytes; NULL: nothing has */
 };
 
 struct ms_unwinder;
@@ -37,13 +40,17 @@ struct ms_unwinder;
 struct ms_unwinder *ms_unwinder_new(struct ms_source *src, struct ms_arena *arena);
 
 /*
- * List the calls that led to @stack's function, innermost first: addresses in the calling
- * instructions, which return addresses stand behind. The list ends where the bytes do.
+ * List the calls that led to @stack's function, and where it is if @stack is interrupted, innermost
+ * first: addresses in the calling instructions, which return addresses stand behind. The list ends
+ * where the bytes do.
  *
  * Returns how many there are, @max at most.
  */
 size_t ms_unwind(struct ms_unwinder *u, const struct ms_kept_stack *stack, ms_addr *pcs,
                  size_t max);
+
+/* Whether the stack that was unwound last ended where stacks begin. */
+bool ms_unwinder_was_whole(const struct ms_unwinder *u);
 
 /* Whether tables took too much to read, so that later stacks are cut. */
 bool ms_unwinder_is_tired(const struct ms_unwinder *u);

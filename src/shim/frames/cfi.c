@@ -15,7 +15,7 @@ static size_t read_module(void *ctx, ms_addr addr, void *buf, size_t len)
 	if (!ms_range_has(*module, addr))
 		return 0;
 	len = module->end - addr < len ? (size_t)(module->end - addr) : len;
-	memcpy(buf, ms_pointer(addr), len);
+	memcpy(buf, ms_pointer((uintptr_t)addr), len);
 	return len;
 }
 
@@ -41,7 +41,7 @@ struct ms_cfi_rule ms_cfi_find(struct ms_range module, uintptr_t header, uintptr
 	struct ms_cfi_rule rule = { MS_CFI_OTHER, 0, 0 };
 	struct ms_row row;
 
-	if (!ms_row_find((struct ms_reader){ read_module, &module }, header, pc, &row))
+	if (!ms_row_find((struct ms_reader){ read_module, &module }, header, WORD, pc, &row))
 		return rule;
 	if (row.how[MS_ROW_RETURN] == MS_ROW_NOWHERE)
 		rule.kind = MS_CFI_END;

@@ -31,10 +31,10 @@ bool ms_frames_init(void);
  * The addresses of the calls that led here, innermost first, ours left out, to @pc, which
  * has room for @max; their number. The unwinder may wait for the loader's lock: hold none.
  */
-size_t ms_frames_take(uintptr_t *pc, size_t max);
+size_t ms_frames_take(uint64_t *pc, size_t max);
 
 /* Log @title and the frames, as backtrace_full does if @full, each on a line. */
-void ms_frames_say(struct ms_places *places, const char *title, const uintptr_t *pc, size_t n,
+void ms_frames_say(struct ms_places *places, const char *title, const uint64_t *pc, size_t n,
                    bool full);
 
 #endif

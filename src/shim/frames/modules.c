@@ -75,7 +75,7 @@ static void demangle(char *name, size_t size)
 	free(plain);
 }
 
-void ms_place_find(struct ms_places *places, uintptr_t pc, struct ms_place *ret)
+void ms_place_find(struct ms_places *places, uint64_t pc, struct ms_place *ret)
 {
 	const struct ms_shim_module *module = ms_range_find(&places->modules, pc);
 	struct ms_elf_mapped mapped;

@@ -46,12 +46,12 @@ void ms_places_init(struct ms_places *places);
 void ms_places_deinit(struct ms_places *places);
 
 /* Where @pc is; good until the next call. */
-const struct ms_place *ms_places_find(struct ms_places *places, uintptr_t pc);
+const struct ms_place *ms_places_find(struct ms_places *places, uint64_t pc);
 
 /* Read /proc/self/maps. Without memory, or without /proc, the list is short or empty. */
 void ms_shim_modules_read(struct ms_arena *arena, struct ms_shim_modules *ret);
 
 /* Find @pc in the modules and their files. */
-void ms_place_find(struct ms_places *places, uintptr_t pc, struct ms_place *ret);
+void ms_place_find(struct ms_places *places, uint64_t pc, struct ms_place *ret);
 
 #endif

@@ -16,7 +16,7 @@ void ms_places_deinit(struct ms_places *places)
 	ms_arena_deinit(&places->arena);
 }
 
-const struct ms_place *ms_places_find(struct ms_places *places, uintptr_t pc)
+const struct ms_place *ms_places_find(struct ms_places *places, uint64_t pc)
 {
 	static const struct ms_place nowhere = { 0 };
 	struct ms_place *place = ms_pointer((uintptr_t)ms_map_find(&places->kept, pc));

@@ -66,7 +66,7 @@ bool ms_walk_init(void (*forget)(void))
 {
 	void *symbol = dlsym(RTLD_DEFAULT, "_dl_find_object");
 	struct dl_find_object loader;
-	uintptr_t base = getauxval(AT_BASE);
+	uintptr_t base = sizeof(base) == WORD ? getauxval(AT_BASE) : 0;
 
 	memcpy(&state.find_object, &symbol, sizeof(symbol));
 	if (!symbol || !base || state.find_object(ms_pointer(base), &loader) != 0) {
@@ -194,7 +194,7 @@ static uintptr_t word_at(uintptr_t address)
 	return *(const uintptr_t *)ms_pointer(address);
 }
 
-size_t ms_walk(const void *frame, uintptr_t *pc, size_t max)
+size_t ms_walk(const void *frame, uint64_t *pc, size_t max)
 {
 	uintptr_t rbp = word_at((uintptr_t)frame);
 	uintptr_t cfa = (uintptr_t)frame + 2 * (uintptr_t)WORD;

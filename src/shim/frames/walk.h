@@ -24,7 +24,7 @@ bool ms_walk_init(void (*forget)(void));
  *
  * How many; 0 when a full unwinder is needed.
  */
-size_t ms_walk(const void *frame, uintptr_t *pc, size_t max);
+size_t ms_walk(const void *frame, uint64_t *pc, size_t max);
 
 /* Where the loader is; empty without walks. */
 extern struct ms_range

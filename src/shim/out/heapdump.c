@@ -105,7 +105,7 @@ static void put_group(struct output *out, struct ms_places *places, const struct
 
 	put(out, "z 0  sz %8zu  num    %zu  bt", group->size, group->count);
 	for (uint32_t i = 0; trace && i < trace->n && trace->pc[i]; i++)
-		put(out, " %" PRIxPTR, trace->pc[i]);
+		put(out, " %" PRIx64, trace->pc[i]);
 	put(out, "\n");
 	if (trace && places)
 		put_info(out, places, trace);

@@ -25,7 +25,7 @@ static void end(void)
 		abort();
 }
 
-static void say_frames(const char *title, const uintptr_t *pc, size_t n)
+static void say_frames(const char *title, const uint64_t *pc, size_t n)
 {
 	struct ms_places places;
 
@@ -44,7 +44,7 @@ static void say_trace(const char *title, uint32_t id)
 
 static void say_here(void)
 {
-	uintptr_t pc[MS_FRAMES_MAX];
+	uint64_t pc[MS_FRAMES_MAX];
 	size_t n = ms_frames_take(pc, MS_FRAMES_MAX);
 
 	say_frames("Backtrace at time of failure:", pc, n);

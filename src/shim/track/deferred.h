@@ -17,7 +17,8 @@ enum { MS_DEFERRED = 256 };
 
 struct ms_deferred {
 	uint32_t n;
-	uint64_t inverted[MS_DEFERRED]; /* 0: empty; no reference to what looks for leaks */
+	_Alignas(8)
+		uint64_t inverted[MS_DEFERRED]; /* 0: empty; no reference to what looks for leaks */
 };
 
 /* Only to be asked whether there are any. */

@@ -32,7 +32,8 @@ static struct malloc_debug_freed *nth(size_t i)
 
 static struct ms_freed plain(const struct malloc_debug_freed *block)
 {
-	return (struct ms_freed){ ~block->inverted, block->usable, block->stack };
+	return (struct ms_freed){ (uintptr_t)~block->inverted, (size_t)block->usable,
+		                  block->stack };
 }
 
 /* It is out of the ring before it is freed: a reader meanwhile takes no other block for it. */
@@ -56,7 +57,7 @@ bool ms_freed_push(struct ms_freed block, struct ms_freed *oldest)
 	last = nth(ring.n++);
 	last->usable = block.usable;
 	last->stack = block.trace;
-	__atomic_store_n(&last->inverted, ~block.p, __ATOMIC_RELEASE);
+	__atomic_store_n(&last->inverted, ~(uint64_t)block.p, __ATOMIC_RELEASE);
 	(void)pthread_mutex_unlock(&ring.lock);
 	return full;
 }
@@ -80,7 +81,7 @@ bool ms_freed_find(const void *p, struct ms_freed *ret)
 
 	(void)pthread_mutex_lock(&ring.lock);
 	for (size_t i = ring.n; i-- > 0 && !found;) {
-		found = nth(i)->inverted == ~(uintptr_t)p;
+		found = nth(i)->inverted == ~(uint64_t)(uintptr_t)p;
 		if (found)
 			*ret = plain(nth(i));
 	}

@@ -15,15 +15,16 @@ enum { YIELDS = 1000, ROUND_NS = 100000 };
 
 /* As registry.h has it, which says what a reader sees while something changes. */
 struct shard {
-	struct malloc_debug_table *table;
-	uint32_t locked;
+	_Alignas(8) struct malloc_debug_table *table;
+	_Alignas(8) uint32_t locked; /* what is above a shorter address stays 0 */
 	size_t n;
 	size_t n_slots; /* of the table: a power of two, at most 3/4 full */
 } __attribute__((aligned(LINE_BYTES)));
 
 _Static_assert(offsetof(struct shard, table) == offsetof(struct malloc_debug_shard, table),
                "the registry's");
-_Static_assert(sizeof(void *) == sizeof(uint64_t), "addresses are as the registry has them");
+_Static_assert(offsetof(struct shard, locked) >= sizeof(struct malloc_debug_shard),
+               "addresses are as the registry has them");
 
 static struct {
 	struct shard shard[SHARDS];
@@ -120,7 +121,7 @@ static struct malloc_debug_slot *slot_of(const struct shard *shard, uintptr_t p)
 	struct malloc_debug_slot *slots = slots_of(shard);
 	size_t i = home_of(shard, p);
 
-	while (slots[i].inverted && slots[i].inverted != ~p)
+	while (slots[i].inverted && slots[i].inverted != ~(uint64_t)p)
 		i = (i + 1) & (shard->n_slots - 1);
 	return &slots[i];
 }
@@ -161,7 +162,7 @@ static bool grow(struct shard *shard)
 		const struct malloc_debug_slot *slot = &slots_of(shard)[i];
 
 		if (slot->inverted)
-			*slot_of(&more, ~slot->inverted) = *slot;
+			*slot_of(&more, (uintptr_t)~slot->inverted) = *slot;
 	}
 	shard->n_slots = more.n_slots;
 	__atomic_store_n(&shard->table, more.table, __ATOMIC_RELEASE);
@@ -172,7 +173,9 @@ static bool grow(struct shard *shard)
 
 static bool put(struct shard *shard, uintptr_t p, struct ms_live live)
 {
-	struct malloc_debug_slot entry = { .inverted = ~p, .size = live.size, .stack = live.trace };
+	struct malloc_debug_slot entry = { .inverted = ~(uint64_t)p,
+		                           .size = live.size,
+		                           .stack = live.trace };
 	struct malloc_debug_slot *slot;
 
 	if (4 * (shard->n + 1) > 3 * shard->n_slots && !grow(shard))
@@ -203,7 +206,7 @@ static void close_hole(struct shard *shard, struct malloc_debug_slot *hole)
 	size_t empty = (size_t)(hole - slots);
 
 	for (size_t i = (empty + 1) & mask; slots[i].inverted; i = (i + 1) & mask) {
-		size_t home = home_of(shard, ~slots[i].inverted);
+		size_t home = home_of(shard, (uintptr_t)~slots[i].inverted);
 
 		if (((i - home) & mask) < ((i - empty) & mask))
 			continue;
@@ -220,7 +223,7 @@ static bool look(const void *p, struct ms_live *ret, bool remove)
 	bool found = slot && slot->inverted;
 
 	if (found) {
-		*ret = (struct ms_live){ slot->size, slot->stack };
+		*ret = (struct ms_live){ (size_t)slot->size, slot->stack };
 		if (remove) {
 			close_hole(shard, slot);
 			shard->n--;
@@ -246,6 +249,7 @@ static bool list_shard(const struct shard *shard, struct ms_arena *arena,
 {
 	for (size_t i = 0; i < shard->n_slots; i++) {
 		const struct malloc_debug_slot *slot = &slots_of(shard)[i];
+		uintptr_t p = (uintptr_t)~slot->inverted;
 		struct ms_live_block *block;
 
 		if (!slot->inverted)
@@ -253,9 +257,8 @@ static bool list_shard(const struct shard *shard, struct ms_arena *arena,
 		block = ms_vec_push(arena, ret);
 		if (!block)
 			return false;
-		*block =
-			(struct ms_live_block){ ~slot->inverted, slot->size,
-			                        usable ? usable(~slot->inverted) : 0, slot->stack };
+		*block = (struct ms_live_block){ p, (size_t)slot->size, usable ? usable(p) : 0,
+			                         slot->stack };
 	}
 	return true;
 }

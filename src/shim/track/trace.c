@@ -14,14 +14,24 @@ enum { LINE_BITS = 12, WAYS = 4, LINE_BYTES = 64 };
 
 #define MIX UINT64_C(0x9e3779b97f4a7c15)
 
+/* Addresses as the registry has them: what is above a shorter one is 0, as all is at first. */
+struct place {
+	_Alignas(8) struct ms_trace *trace;
+};
+
 struct page {
-	struct ms_trace *trace[PAGE];
+	struct place at[PAGE];
+};
+
+struct page_place {
+	_Alignas(8) struct page *page;
 };
 
 _Static_assert(offsetof(struct ms_trace, id) == offsetof(struct malloc_debug_stack, id) &&
                        offsetof(struct ms_trace, n) == offsetof(struct malloc_debug_stack, n) &&
                        offsetof(struct ms_trace, pc) == offsetof(struct malloc_debug_stack, pc) &&
-                       sizeof(uintptr_t) == sizeof(uint64_t),
+                       sizeof(struct place) == sizeof(uint64_t) &&
+                       sizeof(struct page_place) == sizeof(uint64_t),
                "the registry's");
 _Static_assert((int)MS_TRACE_FIRST == (int)MALLOC_DEBUG_FIRST_STACK, "the registry's");
 
@@ -42,13 +52,13 @@ static struct {
 	pthread_mutex_t lock;
 	struct ms_arena arena;
 	uint32_t n;
-	struct page *page[PAGES];
+	struct page_place at[PAGES];
 	struct ms_trace *bucket[BUCKETS];
 	struct recent recent[1 << LINE_BITS][WAYS] __attribute__((aligned(LINE_BYTES)));
 } state; /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
 
 /* Each address times a number of its place: no step waits for the one before. */
-static uint64_t hash_of(const uintptr_t *pc, size_t n)
+static uint64_t hash_of(const uint64_t *pc, size_t n)
 {
 	uint64_t hash = n;
 	uint64_t factor = MIX;
@@ -65,7 +75,7 @@ static struct ms_trace **bucket_of(uint64_t hash)
 	return &state.bucket[hash >> (64 - BUCKET_BITS)];
 }
 
-static const struct ms_trace *look(uint64_t hash, const uintptr_t *pc, size_t n)
+static const struct ms_trace *look(uint64_t hash, const uint64_t *pc, size_t n)
 {
 	const struct ms_trace *trace = __atomic_load_n(bucket_of(hash), __ATOMIC_ACQUIRE);
 
@@ -77,10 +87,11 @@ static const struct ms_trace *look(uint64_t hash, const uintptr_t *pc, size_t n)
 
 static bool enter(struct ms_trace *trace)
 {
-	struct page **page = &state.page[state.n / PAGE];
+	struct page **page;
 
 	if (state.n >= (uint32_t)PAGES * PAGE)
 		return false;
+	page = &state.at[state.n / PAGE].page;
 	if (!*page) {
 		struct page *fresh = ms_arena_alloc(&state.arena, sizeof(**page));
 
@@ -89,14 +100,14 @@ static bool enter(struct ms_trace *trace)
 		__atomic_store_n(page, fresh, __ATOMIC_RELEASE);
 	}
 	trace->id = MS_TRACE_FIRST + state.n;
-	__atomic_store_n(&(*page)->trace[state.n % PAGE], trace, __ATOMIC_RELEASE);
+	__atomic_store_n(&(*page)->at[state.n % PAGE].trace, trace, __ATOMIC_RELEASE);
 	__atomic_store_n(&state.n, state.n + 1, __ATOMIC_RELEASE);
 	trace->next = *bucket_of(trace->hash);
 	__atomic_store_n(bucket_of(trace->hash), trace, __ATOMIC_RELEASE);
 	return true;
 }
 
-static const struct ms_trace *add(uint64_t hash, const uintptr_t *pc, size_t n)
+static const struct ms_trace *add(uint64_t hash, const uint64_t *pc, size_t n)
 {
 	struct ms_trace *trace = ms_arena_alloc(&state.arena, sizeof(*trace) + n * sizeof(*pc));
 
@@ -141,7 +152,7 @@ static void remember(uint64_t hash, uint32_t id)
 }
 
 /* Of a stack that was not kept recently. */
-__attribute__((noinline)) static uint32_t keep(uint64_t hash, const uintptr_t *pc, size_t n)
+__attribute__((noinline)) static uint32_t keep(uint64_t hash, const uint64_t *pc, size_t n)
 {
 	const struct ms_trace *trace;
 
@@ -159,7 +170,7 @@ __attribute__((noinline)) static uint32_t keep(uint64_t hash, const uintptr_t *p
 	return trace->id;
 }
 
-uint32_t ms_trace_keep(const uintptr_t *pc, size_t n)
+uint32_t ms_trace_keep(const uint64_t *pc, size_t n)
 {
 	uint64_t hash = hash_of(pc, n);
 	uint32_t id;
@@ -177,12 +188,12 @@ const struct ms_trace *ms_trace_find(uint32_t id)
 
 	if (i >= __atomic_load_n(&state.n, __ATOMIC_ACQUIRE))
 		return NULL;
-	page = __atomic_load_n(&state.page[i / PAGE], __ATOMIC_ACQUIRE);
-	return __atomic_load_n(&page->trace[i % PAGE], __ATOMIC_ACQUIRE);
+	page = __atomic_load_n(&state.at[i / PAGE].page, __ATOMIC_ACQUIRE);
+	return __atomic_load_n(&page->at[i % PAGE].trace, __ATOMIC_ACQUIRE);
 }
 
 struct malloc_debug_list ms_trace_pages(uint32_t *ret_a_page)
 {
 	*ret_a_page = PAGE;
-	return (struct malloc_debug_list){ (uintptr_t)state.page, PAGES, sizeof(uint64_t) };
+	return (struct malloc_debug_list){ (uintptr_t)state.at, PAGES, sizeof(*state.at) };
 }

@@ -21,15 +21,15 @@ enum {
 };
 
 struct ms_trace {
-	struct ms_trace *next; /* of the same hash */
-	uint64_t hash;
+	_Alignas(8) struct ms_trace *next; /* of the same hash */
+	_Alignas(8) uint64_t hash;
 	uint32_t id;
 	uint32_t n;
-	uintptr_t pc[]; /* n of them, innermost first */
+	uint64_t pc[]; /* n of them, innermost first */
 };
 
 /* The number of the stack @pc; MS_TRACE_NONE when it is empty, or there is no memory. */
-uint32_t ms_trace_keep(const uintptr_t *pc, size_t n);
+uint32_t ms_trace_keep(const uint64_t *pc, size_t n);
 
 /* NULL when @id stands for none. */
 const struct ms_trace *ms_trace_find(uint32_t id);

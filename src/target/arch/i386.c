@@ -387,6 +387,12 @@ const struct ms_arch ms_arch_i386 = {
 	                           .mark_mask = 0xffff,
 	                           .mark_value = CODE_32,
 	                           .least_stack = 2048 } },
+	.dwarf = { 6, 1, 2, 0, 8, 5, 3, 4, 7 },
+	.n_dwarf = 9,
+	.dwarf_pc = 8,
+	.dwarf_sp = 4,
+	.dwarf_args = { 3, 1, 2, 6, 7, 5 },
+	.pushes_returns = true,
 	/* The segment of its code, in struct sigcontext_32, which both kinds of frames have. */
 	.signal_mark = { .word = CODE_32, .pc = 1, .sp = 8 },
 	.capture = capture,

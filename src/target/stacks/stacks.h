@@ -7,6 +7,7 @@
  *
  *	take.c      freeze it, copy registers and stacks, let it run again
  *	unwind.c    from registers and stacks to return addresses, by libunwind
+ *	compat.c    the same of programs for other machines that this kernel runs
  *	tables.c    where the unwind tables of its code are
  *
  * What unwinding needs beside a stack is code and unwind tables, which do not
@@ -29,10 +30,13 @@ enum {
 	MS_ALL_STACK_BYTES = 256 << 20,
 };
 
+struct ms_arch;
+
 /* Registers, stacks and mappings of a process at one moment. */
 struct ms_frozen_stacks {
 	pid_t pid;
-	pid_t living; /* a thread of it by which /proc answers */
+	const struct ms_arch *arch; /* of its program */
+	pid_t living;               /* a thread of it by which /proc answers */
 	struct ms_mappings maps;
 	struct ms_threads threads;
 	struct ms_ranges copied; /* tidy; their bytes one behind the other in `bytes` */
@@ -75,6 +79,16 @@ size_t ms_stacks_read(const struct ms_frozen_stacks *stacks, ms_addr addr, void 
 ms_must_check enum ms_status ms_stacks_unwind(const struct ms_frozen_stacks *stacks,
                                               uint64_t deadline_ns, struct ms_arena *arena,
                                               struct ms_backtraces *ret, struct ms_error *err);
+
+struct ms_compat_unwinder;
+
+/* NULL without memory. It goes with the arena. */
+struct ms_compat_unwinder *ms_compat_unwinder_new(const struct ms_frozen_stacks *stacks,
+                                                  struct ms_arena *arena);
+
+/* Follow the calls of a thread whose registers are known. False without memory. */
+ms_must_check bool ms_compat_unwind(struct ms_compat_unwinder *u, const struct ms_thread *thread,
+                                    struct ms_arena *arena, struct ms_backtrace *trace);
 
 /* One function and where its unwind information is; relative to the table's base. */
 struct ms_unwind_entry {

@@ -211,11 +211,7 @@ enum ms_status ms_stacks_take(pid_t pid, uint64_t timeout_ns, struct ms_arena *a
 		                          .mem = -1 };
 	if (!ret->living)
 		return ms_fail(err, MS_E_GONE, "process %d ended", pid);
-	st = ms_target_check_native(pid, "stacks of 64-bit ones only can be unwound", err);
-	if (st) {
-		ms_advise(err, "ask a debugger of that machine: gdb -p %d", pid);
-		return st;
-	}
+	ret->arch = ms_target_arch(ret->living);
 	st = ms_maps_read(ret->living, arena, &ret->maps, err);
 	if (!st)
 		st = ms_target_open_mem(ret->living, &ret->mem, err);

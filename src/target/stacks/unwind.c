@@ -41,6 +41,7 @@ struct unwinder {
 	struct cached *cache;                   /* CACHE_PAGES */
 	struct ms_arena *arena;
 	unw_addr_space_t space;
+	struct ms_compat_unwinder *compat; /* of a program for another machine */
 };
 
 /* ---- what libunwind asks ---- */
@@ -313,6 +314,8 @@ static bool unwind_thread(struct unwinder *u, const struct ms_thread *thread,
 		fail(trace, "it sleeps in the kernel, its registers are not known");
 		return true;
 	}
+	if (u->compat)
+		return ms_compat_unwind(u->compat, thread, arena, trace);
 	set_registers(u, thread);
 	return walk(u, arena, trace);
 }
@@ -382,6 +385,10 @@ enum ms_status ms_stacks_unwind(const struct ms_frozen_stacks *stacks, uint64_t 
 	u.tables = ms_arena_alloc(arena, (stacks->maps.n + 1) * sizeof(u.tables[0]));
 	u.cache = ms_arena_alloc(arena, CACHE_PAGES * sizeof(u.cache[0]));
 	u.space = unw_create_addr_space(&accessors, 0);
+	if (stacks->arch != &ms_native_arch) {
+		u.compat = ms_compat_unwinder_new(stacks, arena);
+		enough = enough && u.compat;
+	}
 	enough = enough && u.tables && u.cache && u.space;
 	if (enough) {
 		(void)unw_set_caching_policy(u.space, UNW_CACHE_GLOBAL);
