@@ -104,26 +104,6 @@ Test(kinds_containers, an_object_that_has_the_string_is_in_the_name)
  * Words of text are no pointers, but those of a string's buffer may be; which of the two a block
  * is, a word says that stands not far before it.
  */
-Test(kinds_containers, what_a_holder_is_has_been_said_when_its_words_count)
-{
-	enum { TEXT_BYTES = 80 };
-	char text[TEXT_BYTES + 1] = { 0 };
-	ms_addr string = drawn_kinds_block(&d, 24);
-	ms_addr outer = drawn_kinds_block(&d, 120);
-	ms_addr inner = text_block(name, 41, 0);
-
-	memset(text, 'x', TEXT_BYTES);
-	strcpy(ms_fake_at(&d.fake, outer), text);
-	dk_put(&d, outer + 96, inner, NAME_BYTES, 40);
-	drawn_kinds_find(&d);
-	assert_name(outer, "text");
-	assert_name(inner, "");
-	dk_put(&d, string, outer, TEXT_BYTES, 119);
-	drawn_kinds_find(&d);
-	assert_name(outer, "buffer of std::string");
-	assert_name(inner, "buffer of std::string");
-}
-
 Test(kinds_containers, a_shared_string_of_before_cxx11)
 {
 	ms_addr buffer = text_block(name, 24 + 41, 24);

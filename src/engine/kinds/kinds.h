@@ -142,7 +142,6 @@ struct ms_kinds {
 	uint8_t *buffer;
 	uint32_t holder; /* of the word that was shown last */
 	uint32_t owner;  /* its type, by its own words; or unknown */
-	bool is_text;    /* it is text, and its words are no pointers */
 	struct ms_kind_name names[MS_KIND_NAMES];
 	size_t n_names;
 	struct ms_map owned; /* of a name, an owner and an offset: the type */

@@ -126,7 +126,6 @@ static void look_at_holder_of(struct ms_kinds *k, uint32_t holder)
 
 	k->holder = holder;
 	k->owner = own ? type : MS_TYPE_UNKNOWN;
-	k->is_text = type != MS_TYPE_UNKNOWN && ms_types_at(k->types, type)->how == MS_HOW_TEXT;
 }
 
 static void show(struct ms_kinds *k, const struct ms_piece_word *word)
@@ -150,8 +149,7 @@ static void show_words(struct ms_kinds *k, const struct ms_piece_found *found)
 			__builtin_prefetch(&k->numbers[words[i + AHEAD].number]);
 		if (words[i].holder != k->holder)
 			look_at_holder_of(k, words[i].holder);
-		if (!k->is_text)
-			show(k, &words[i]);
+		show(k, &words[i]);
 	}
 }
 
