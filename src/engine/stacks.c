@@ -99,8 +99,8 @@ static bool is_frame(const struct finder *f, ms_addr at)
 }
 
 /*
- * The lowest word in @from that points into @stack; its begin when there is none, or it may be the
- * pointer to a frame.
+ * The lowest word in @from that points into @stack; its begin when there is none, it may be the
+ * pointer to a frame, or no such word says anything.
  */
 static ms_addr lowest_pointer_into(const struct finder *f, struct ms_range from,
                                    struct ms_range stack)
@@ -109,6 +109,8 @@ static ms_addr lowest_pointer_into(const struct finder *f, struct ms_range from,
 	const uint8_t word = abi->word_bytes;
 	ms_addr lowest = stack.end;
 
+	if (abi->stays_anywhere)
+		return stack.begin;
 	if (ms_range_len(from) > MAX_FRAMES)
 		from.end = from.begin + MAX_FRAMES;
 	from.begin = ms_align_up(from.begin, word);

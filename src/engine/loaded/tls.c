@@ -66,7 +66,7 @@ static void hear_described(struct ms_peek *peek, const struct ms_object *object,
 	if (ms_peek_read(peek, at, words, sizeof(words)) != sizeof(words))
 		return;
 	words[0] = type == R_AARCH64_TLSDESC ? words[1] : words[0];
-	if (words[0] < MAX_FAR)
+	if (words[0] >= TCB_WORDS * sizeof(words[0]) && words[0] < MAX_FAR)
 		give(answer, (uint64_t)rela->r_addend - words[0]);
 }
 

@@ -434,6 +434,7 @@ const struct ms_arch ms_native_arch = {
 	.elf_machine = EM_AARCH64,
 	.abi = { .page_bytes = MS_PAGE_BYTES,
 	         .word_bytes = 8,
+	         .stays_anywhere = true,
 	         .tls_above = true,
 	         /* The processor does not look at them (TBI); MTE has its tags there. */
 	         .tag_bits = (uint64_t)0xff << 56,
