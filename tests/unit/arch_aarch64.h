@@ -8,6 +8,9 @@ static const uint8_t call_and_return[] = {
 	0x01, 0x00, 0x00, 0xd4, 0xc0, 0x03, 0x5f, 0xd6,                /* svc #0; ret */
 };
 
+/* Where it begins from: UNW_REG_IP is the register with the return address. */
+enum { LIBUNWIND_PC = UNW_AARCH64_PC };
+
 enum { CALL_AT = 12, RETURN_BYTE = 0xc0 };
 
 static const struct {

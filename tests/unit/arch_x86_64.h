@@ -4,6 +4,8 @@
 
 static const uint8_t call_and_return[] = { 0x90, 0x0f, 0x05, 0xc3, 0x90, 0x90, 0x90, 0x90 };
 
+enum { LIBUNWIND_PC = UNW_REG_IP };
+
 enum { CALL_AT = 1, RETURN_BYTE = 0xc3 };
 
 static const struct {

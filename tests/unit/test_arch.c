@@ -16,7 +16,7 @@ static const struct ms_arch *const arch = &ms_native_arch;
 /* libunwind asks for registers by its own numbers. */
 Test(arch, registers_are_numbered_as_libunwind_does)
 {
-	cr_expect_eq(arch->dwarf_pc, UNW_REG_IP);
+	cr_expect_eq(arch->dwarf_pc, LIBUNWIND_PC);
 	cr_expect_eq(arch->dwarf_sp, UNW_REG_SP);
 	cr_expect_leq(arch->n_dwarf, MS_DWARF_REGISTERS);
 	cr_expect_lt(arch->dwarf_pc, arch->n_dwarf);

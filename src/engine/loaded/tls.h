@@ -9,7 +9,8 @@
 
 #include "engine/loaded/peek.h"
 
-/* Bytes from @far below the thread pointer on, up to @near below it; what is negative lies above. */
+/* Bytes from @far below the thread pointer on, up to @near below it; what is negative lies above.
+ */
 struct ms_tls {
 	int64_t far;
 	int64_t near;

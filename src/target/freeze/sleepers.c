@@ -27,6 +27,9 @@
 
 enum { MAX_SLEEPERS = 1024, MAX_PROCESSORS = 1024, SCHED_BYTES = 1024, LIMIT_NS = 100000000 };
 
+/* Where a thread that was not looked at sees EINTR. */
+enum { LONG_LIMIT_NS = 1000000000 };
+
 /* Processors' clocks, as far as they were asked for. */
 struct clocks {
 	cpu_set_t own; /* where we may run */
@@ -149,10 +152,11 @@ static void note(struct ms_freezer *freezer, struct clocks *clocks, pid_t tid)
 	if (!sleeper.runs || end == text || sleeper.call < 0 || !(timed || arch->result_is_first))
 		return;
 	sleeper.first = strtoull(end, NULL, 16);
-	history = history_of(tid);
-	sleeper.waits = history.waits;
-	if (timed)
+	if (timed) {
+		history = history_of(tid);
+		sleeper.waits = history.waits;
 		sleeper.since_ns = since_ns(clocks, tid, history.ran_ns);
+	}
 	if (sleeper.since_ns || arch->result_is_first)
 		freezer->sleepers.at[freezer->sleepers.n++] = sleeper;
 }
@@ -160,7 +164,8 @@ static void note(struct ms_freezer *freezer, struct clocks *clocks, pid_t tid)
 void ms_sleepers_find(struct ms_freezer *freezer)
 {
 	struct clocks *clocks = ms_arena_alloc(&freezer->arena, sizeof(*clocks));
-	uint64_t until_ns = ms_now_ns() + LIMIT_NS;
+	uint64_t limit_ns = freezer->arch->result_is_first ? LONG_LIMIT_NS : LIMIT_NS;
+	uint64_t until_ns = ms_now_ns() + limit_ns;
 	struct ms_proc_list list;
 	int32_t tid;
 

@@ -10,7 +10,8 @@
  * a call's first argument can no longer be seen then, note it of each thread that sleeps.
  *
  * Context: before the freeze.
- * Cost:    5 µs for a thread, 50 µs for one that is noted; 0.1 s at most.
+ * Cost:    5 µs for a thread, 50 µs for one that is noted; 0.1 s at most, where first arguments are
+ * noted 1 s.
  */
 void ms_sleepers_find(struct ms_freezer *freezer);
 
