@@ -104,8 +104,8 @@ static bool is_block_aarch64(const struct ms_libc_bytes *memory, size_t i)
 	ms_addr next = word(memory, i + aarch64.links);
 	ms_addr previous = word(memory, i + aarch64.links + aarch64.word);
 
-	return word(memory, list + 2 * aarch64.word) == ROBUST_DISTANCE && word(memory, list) &&
-	       word(memory, list + aarch64.word) && next && previous &&
+	return word(memory, list + (size_t)2 * aarch64.word) == ROBUST_DISTANCE &&
+	       word(memory, list) && word(memory, list + aarch64.word) && next && previous &&
 	       !((next | previous) % aarch64.word);
 }
 
