@@ -22,6 +22,10 @@
 #	make bench      measure a scan against its peers; BENCH=full, or BENCH="PART..."
 #	make bench-parts     measure single parts of the engine
 #	make install    PREFIX=, DESTDIR= and GNU's directory variables
+#	make arm64      build/arm64/memscan, by a compiler for aarch64 that RUN_ARM64 unpacks
+#	make check-arm64     build it, then in an emulator unit tests of what differs there, and
+#	                scans of programs that know their leaks; not a part of make check.
+#	                RUN_ARM64=FILE runs a command there: FOLDER COMMAND...; ARM64_CACHE is its folder
 #	make clean
 #
 # A file added to a room, to tests/unit, tests/support, tests/targets, tests/targets/api,
@@ -89,7 +93,8 @@ PARTS   := $(filter-out $(MAIN) src/inproc/annotate/malloc src/inproc/annotate/f
 
 Q := $(if $(VERBOSE),,@)
 
-.PHONY: all musl $(COMPAT) demo demo-run check check-quick check-long check-all check-unit check-unit-san check-fuzz check-e2e \
+.PHONY: all arm64 arm64-tools check-arm64 musl $(COMPAT) demo demo-run check check-quick check-long check-all \
+        check-unit check-unit-san check-fuzz check-e2e \
         check-programs check-names tsan targets fuzz fuzz-keep bench bench-programs bench-parts install install-all \
         install-shim clean lint \
         lint-format lint-tidy lint-cppcheck lint-analyzer layers $(UNIT:%=unit-%) $(UNIT:%=unit-san-%)
@@ -99,7 +104,10 @@ Q := $(if $(VERBOSE),,@)
 # Which C library CC compiles for.
 LIBC := $(if $(shell echo | $(CC) -include features.h -dM -E - 2>/dev/null | grep -w __GLIBC__),glibc,musl)
 
-all: $(if $(filter 32,$(ABI)),,$(B)/memscan $(B)/libmemunreachable.so $(B)/libmemunreachable.a) $(B)/libmalloc_debug.so
+# The libraries are not written for other machines yet, libmemunreachable not for i386.
+LIBRARIES := $(if $(filter x86_64,$(MACHINE)),$(B)/libmemunreachable.so $(B)/libmemunreachable.a) \
+             $(if $(filter x86_64 i386,$(MACHINE)),$(B)/libmalloc_debug.so)
+all: $(if $(filter 32,$(ABI)),,$(B)/memscan) $(LIBRARIES)
 
 # ---- objects, and the archives that the program and its tests are linked from ----
 
@@ -409,6 +417,29 @@ check-names: all $(B)/bench/types
 
 layers: $(SRC:%.c=$(B)/%.o)
 	tools/check-layers $(B)
+
+# ---- another machine ----
+
+# The emulator and the compiler are not of this project: RUN_ARM64 names a program that has them.
+RUN_ARM64   ?= ../shared/tools/run-arm64.sh
+ARM64_CACHE ?= $(HOME)/.cache/run-arm64
+ARM64_PACKAGES := python3 libcriterion-dev libzstd-dev liblz4-dev liblzma-dev
+ARM64_UNIT  := arch tls breaks rewind
+ARM64_PROGRAMS := leaks mappings heap_shapes ended large_tls
+ARM64_RUN   = ARM64_CACHE='$(ARM64_CACHE)' ARM64_PACKAGES='$(ARM64_PACKAGES)' ARM64_TIMEOUT=1800 $(RUN_ARM64)
+ARM64_MAKE  = LD_LIBRARY_PATH='$(ARM64_CACHE)/tools/usr/lib/x86_64-linux-gnu' PKG_CONFIG_SYSROOT_DIR='$(ARM64_CACHE)/root' \
+              PKG_CONFIG_LIBDIR='$(ARM64_CACHE)/root/usr/lib/aarch64-linux-gnu/pkgconfig' $(MAKE) B=$(B)/arm64 \
+              CC='$(ARM64_CACHE)/bin/aarch64-linux-gnu-gcc' AR='$(ARM64_CACHE)/bin/aarch64-linux-gnu-ar'
+
+arm64-tools:
+	@$(ARM64_RUN) tests/arm64 true
+arm64: arm64-tools
+	$(ARM64_MAKE) $(B)/arm64/memscan
+check-arm64: arm64
+	$(ARM64_MAKE) $(ARM64_UNIT:%=$(B)/arm64/unit/test_%) $(ARM64_PROGRAMS:%=$(B)/arm64/targets/%)
+	$(ARM64_RUN) . sh -c 'for t in $(ARM64_UNIT); do $(B)/arm64/unit/test_$$t -j1 || failed="$$failed $$t"; done; \
+		tests/arm64/scan.py $(B)/arm64 $(ARM64_PROGRAMS) || failed="$$failed scans"; \
+		test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }'
 
 # ---- fuzzing ----
 

@@ -50,9 +50,9 @@ static struct ms_arena_chunk *map_chunk(struct ms_arena *arena, size_t len)
 {
 	struct ms_arena_chunk *chunk;
 
-	if (len > PTRDIFF_MAX - sizeof(*chunk) - MS_PAGE_BYTES)
+	if (len > PTRDIFF_MAX - sizeof(*chunk) - ms_page_bytes())
 		return refuse(arena);
-	len = round_up(len + sizeof(*chunk), MS_PAGE_BYTES);
+	len = round_up(len + sizeof(*chunk), ms_page_bytes());
 	chunk = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (chunk == MAP_FAILED)
 		return refuse(arena);
@@ -88,10 +88,11 @@ void ms_arena_deinit(struct ms_arena *arena)
 /* The first page has the header; the rest is the kernel's to empty, which takes no writing. */
 void ms_arena_wipe(struct ms_arena *arena)
 {
+	const size_t page = ms_page_bytes();
+
 	for (struct ms_arena_chunk *chunk = arena->chunks; chunk; chunk = chunk->next) {
-		memset(chunk + 1, 0, MS_PAGE_BYTES - sizeof(*chunk));
-		(void)madvise((char *)chunk + MS_PAGE_BYTES, chunk->len - MS_PAGE_BYTES,
-		              MADV_DONTNEED);
+		memset(chunk + 1, 0, page - sizeof(*chunk));
+		(void)madvise((char *)chunk + page, chunk->len - page, MADV_DONTNEED);
 	}
 }
 
@@ -124,9 +125,9 @@ void *ms_arena_resize(struct ms_arena *arena, void *old, size_t len)
 		return chunk ? chunk + 1 : NULL;
 	}
 	chunk = (struct ms_arena_chunk *)old - 1;
-	if (len > PTRDIFF_MAX - sizeof(*chunk) - MS_PAGE_BYTES)
+	if (len > PTRDIFF_MAX - sizeof(*chunk) - ms_page_bytes())
 		return refuse(arena);
-	len = round_up(len + sizeof(*chunk), MS_PAGE_BYTES);
+	len = round_up(len + sizeof(*chunk), ms_page_bytes());
 	if (len <= chunk->len)
 		return old;
 	chunk = mremap(chunk, chunk->len, len, MREMAP_MAYMOVE);

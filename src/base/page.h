@@ -5,9 +5,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/auxv.h>
 
-/* A page of this machine's. What a source shows may have others: see its ABI. */
+/* The smallest page that a kernel has. What a source shows may have others: see its ABI. */
 enum { MS_PAGE_BYTES = 4096 };
+
+/* A page of this machine's, as its kernel was built. */
+static inline size_t ms_page_bytes(void)
+{
+	return getauxval(AT_PAGESZ);
+}
 
 /* Whether @n bytes are zeros, as a page is that nobody wrote to. */
 static inline bool ms_is_zero(const void *bytes, size_t n)

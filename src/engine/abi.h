@@ -35,7 +35,9 @@ struct ms_abi {
 	uint16_t red_zone_bytes; /* below the stack pointer, that a leaf function may use */
 	uint8_t word_bytes;      /* of a pointer: 4 or 8 */
 	bool big_endian;
-	uint64_t tag_bits; /* of a pointer, that are no part of the address */
+	bool stays_anywhere; /* makecontext() leaves nothing that says where a stack was left */
+	bool tls_above;      /* thread-local storage lies above the thread pointer, not below */
+	uint64_t tag_bits;   /* of a pointer, that are no part of the address */
 	struct ms_signal_layout signal_frame;
 };
 

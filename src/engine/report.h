@@ -187,11 +187,11 @@ struct ms_leak {
 	uint64_t total_size;
 	uint8_t kind;         /* enum ms_leak_kind */
 	uint8_t reason;       /* enum ms_reason */
+	uint8_t older;        /* not 0: it was made before attach, and so were similar ones */
+	uint8_t contents_len; /* 0 when contents were not asked for */
 	uint32_t type;        /* its entry in ms_report.types, from 1 on; 0: not known */
 	uint32_t stack;       /* its entry in ms_report.stacks, from 1 on; 0: not known */
 	uint32_t callback;    /* a function that it has: in ms_report.pcs, from 1 on; 0: none */
-	uint8_t older;        /* not 0: it was made before attach, and so were similar ones */
-	uint8_t contents_len; /* 0 when contents were not asked for */
 	uint8_t contents[MS_CONTENTS];
 	struct ms_estimate sampled;        /* leaks of its stack, what they reference left out */
 	struct ms_maker maker;             /* when its stack is not known */

@@ -136,6 +136,7 @@ struct ms_source {
 	/* So many of these, the last ones, are of allocators linked in, known by this state. */
 	size_t n_linked_code;
 	struct ms_anchors anchors;
+	ms_addr random; /* of the 16 bytes that the kernel gave as random; 0: not known */
 	struct ms_words kernel_words; /* what only the kernel holds: epoll data, timer values */
 	/* A block of so many bytes can be a thread's signal stack that is not known; 0: none can.
 	 */

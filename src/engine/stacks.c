@@ -10,7 +10,7 @@
 enum {
 	MAX_FRAMES = 1 << 16, /* of a stack that runs, looked through for one that was left */
 	PIECE = 1 << 20,
-	STEP = PIECE - MS_LIBC_BLOCK_ALIGN,
+	STEP = PIECE - MS_LIBC_KNOWN_BYTES,
 };
 
 struct finder {
@@ -104,8 +104,8 @@ static bool is_frame(const struct finder *f, ms_addr at)
 }
 
 /*
- * The lowest word in @from that points into @stack; its begin when there is none, or it may be the
- * pointer to a frame.
+ * The lowest word in @from that points into @stack; its begin when there is none, it may be the
+ * pointer to a frame, or no such word says anything.
  */
 static ms_addr lowest_pointer_into(const struct finder *f, struct ms_range from,
                                    struct ms_range stack)
@@ -114,6 +114,8 @@ static ms_addr lowest_pointer_into(const struct finder *f, struct ms_range from,
 	const uint8_t word = abi->word_bytes;
 	ms_addr lowest = stack.end;
 
+	if (abi->stays_anywhere)
+		return stack.begin;
 	if (ms_range_len(from) > MAX_FRAMES)
 		from.end = from.begin + MAX_FRAMES;
 	from.begin = ms_align_up(from.begin, word);
@@ -171,7 +173,7 @@ static const struct ms_region *main_stack(const struct ms_regions *regions)
 static ms_addr end_of_frames(const struct finder *f, const struct ms_region *region, ms_addr sp,
                              ms_addr tp)
 {
-	if (tp > sp && ms_range_has(region->range, tp)) {
+	if (tp > sp && !f->src->abi.tls_above && ms_range_has(region->range, tp)) {
 		ms_addr end = ms_align_up(tp + f->libc->ops->block_bytes, f->src->abi.page_bytes);
 
 		return end < region->range.end ? end : region->range.end;
@@ -273,7 +275,7 @@ static bool is_living_thread(const struct ms_source *src, ms_addr tcb)
 	const struct ms_thread *t;
 
 	ms_vec_for_each (t, &src->threads)
-		if (t->tp == tcb)
+		if (ms_libc_is_of(&src->abi, tcb, t->tp))
 			return true;
 	return false;
 }
@@ -286,7 +288,7 @@ static bool is_living_thread(const struct ms_source *src, ms_addr tcb)
 static void add_dead_stack(struct finder *f, ms_addr at)
 {
 	uint8_t room[MS_LIBC_BLOCK_BYTES];
-	struct ms_libc_bytes block = ms_libc_read(f->src, at, room);
+	struct ms_libc_bytes block = ms_libc_read_found(f->src, f->libc, at, room);
 	struct ms_range own = stack_record(f, &block).block;
 	struct ms_libc_thread thread = { 0 };
 	ms_addr end = at + f->libc->ops->block_bytes;

@@ -84,12 +84,12 @@ static struct layout lay_out(size_t tls_bytes, size_t ctx_bytes)
 {
 	struct layout l = { .tls_bytes = round_up(tls_bytes, TLS_ALIGN) };
 
-	l.stack = MS_PAGE_BYTES;
-	l.small_stack = l.stack + STACK_BYTES + MS_PAGE_BYTES;
+	l.stack = ms_page_bytes();
+	l.small_stack = l.stack + STACK_BYTES + ms_page_bytes();
 	l.thread = l.small_stack + SMALL_STACK_BYTES + l.tls_bytes;
 	l.process = l.thread + MS_CONTROL_BYTES;
 	l.ctx = l.process + round_up(sizeof(struct ms_companion), TLS_ALIGN);
-	l.len = round_up(l.ctx + ctx_bytes, MS_PAGE_BYTES);
+	l.len = round_up(l.ctx + ctx_bytes, ms_page_bytes());
 	return l;
 }
 
@@ -124,8 +124,8 @@ struct ms_companion *ms_companion_new(size_t bytes, void (*body)(void *ctx))
 	              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (memory == MAP_FAILED)
 		return NULL;
-	(void)mprotect(memory, MS_PAGE_BYTES, PROT_NONE);
-	(void)mprotect(memory + l.small_stack - MS_PAGE_BYTES, MS_PAGE_BYTES, PROT_NONE);
+	(void)mprotect(memory, ms_page_bytes(), PROT_NONE);
+	(void)mprotect(memory + l.small_stack - ms_page_bytes(), ms_page_bytes(), PROT_NONE);
 	process = (struct ms_companion *)(void *)(memory + l.process);
 	process->memory = (struct ms_range){ (uintptr_t)memory, (uintptr_t)memory + l.len };
 	process->body = body;

@@ -81,7 +81,7 @@ void ms_hidden_wipe(struct ms_range own)
 		char *at = (char *)(uintptr_t)hidden.at[i].begin;
 
 		/* Whole pages may be guards, or gone since: no write may be tried. */
-		if ((hidden.at[i].begin | hidden.at[i].end) % MS_PAGE_BYTES == 0)
+		if ((hidden.at[i].begin | hidden.at[i].end) % ms_page_bytes() == 0)
 			(void)madvise(at, ms_range_len(hidden.at[i]), MADV_DONTNEED);
 		else
 			memset(at, 0, ms_range_len(hidden.at[i]));

@@ -33,14 +33,14 @@ static struct {
  */
 static void skip_page(int signal, siginfo_t *info, void *context)
 {
-	ms_addr at = (uintptr_t)info->si_addr & ~(ms_addr)(MS_PAGE_BYTES - 1);
+	ms_addr at = (uintptr_t)info->si_addr & ~(ms_addr)(ms_page_bytes() - 1);
 	/* NOLINTNEXTLINE(performance-no-int-to-ptr): a page of this process */
 	void *page = (void *)(uintptr_t)at;
 
 	(void)context;
 	if (!ms_maps_find(skipped.maps, at) || ++skipped.n > MAX_SKIPPED ||
-	    mmap(page, MS_PAGE_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
-	            page)
+	    mmap(page, ms_page_bytes(), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+	         0) != page)
 		(void)sigaction(signal, &(struct sigaction){ .sa_handler = SIG_DFL }, NULL);
 }
 

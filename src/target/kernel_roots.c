@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "target/kernel_roots.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -144,6 +145,21 @@ static void warn_of_unasked(const struct ms_collection *frozen, uint64_t least,
 			frozen->n_unasked);
 }
 
+/* Where the process has the random bytes that it began with; 0: not known. */
+static ms_addr find_random(pid_t tid)
+{
+	struct {
+		uint64_t type;
+		uint64_t value;
+	} entries[64];
+	ssize_t n = ms_proc_read(tid, "auxv", (char *)entries, sizeof(entries));
+
+	for (size_t i = 0; n > 0 && i < (size_t)n / sizeof(entries[0]); i++)
+		if (entries[i].type == AT_RANDOM)
+			return entries[i].value;
+	return 0;
+}
+
 void ms_kernel_roots_find(const struct ms_collection *frozen, const struct ms_descriptors *before,
                           struct ms_arena *arena, struct ms_source *ret, struct ms_notes *warnings)
 {
@@ -167,6 +183,8 @@ void ms_kernel_roots_find(const struct ms_collection *frozen, const struct ms_de
 		            found.n_unseen);
 	find_epoll(frozen->live_tid, &found, arena, &scratch, words);
 	find_timers(frozen->live_tid, arena, &scratch, words);
+	if (ret->abi.tls_above)
+		ret->random = find_random(frozen->live_tid);
 	if (ret->abi.word_bytes == sizeof(uint32_t))
 		ms_kernel_roots_halve(arena, words);
 	ms_arena_deinit(&scratch);

@@ -50,13 +50,16 @@ static bool find_stack(const struct ms_stack_place *place, const struct ms_room_
                        struct ms_range *ret)
 {
 	uint8_t bytes[MS_LIBC_BLOCK_BYTES];
-	struct ms_libc_bytes block = { .abi = thread->abi, .at = thread->tp, .bytes = bytes };
+	struct ms_libc_bytes block = { .abi = thread->abi,
+		                       .at = ms_libc_from(thread->abi, thread->tp),
+		                       .bytes = bytes,
+		                       .tp = thread->tp };
 	const struct ms_libc_ops *libc;
 	struct ms_stack_record record;
 	size_t at = 0;
 
 	if (thread->tp)
-		block.n = ms_room_read(thread->tid, thread->tp, bytes, sizeof(bytes));
+		block.n = ms_room_read(thread->tid, block.at, bytes, sizeof(bytes));
 	libc = ms_libc_of(ms_libcs, &block);
 	while (libc->next_stack(&block, &at, &record)) {
 		if (!ms_range_has(record.block, thread->sp))

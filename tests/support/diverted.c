@@ -173,10 +173,12 @@ static void forget(struct ms_agent_data *data)
 	memset(data->slots, 0, sizeof(data->slots));
 	data->free_list = 0;
 	data->n_used = 0;
+#ifdef __x86_64__ /* there is no agent elsewhere */
 	__asm__ volatile("movq $0, %%fs:%c0\n\tmovq $0, %%fs:%c1"
 	                 :
 	                 : "i"(MS_AGENT_LEFT), "i"(MS_AGENT_STARTED)
 	                 : "memory");
+#endif
 }
 
 void diverted_put_back(struct diverted *d)

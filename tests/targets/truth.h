@@ -125,6 +125,18 @@ NOINLINE UNUSED static void forget(void)
 	                 : "eax", "ecx", "edx", "memory", "cc");
 	if (__builtin_cpu_supports("avx"))
 		__asm__ volatile("vzeroall" : : : "memory");
+#elif defined(__aarch64__)
+	__asm__ volatile(
+		".irp n,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17\n\t"
+		"mov x\\n, xzr\n\t.endr\n\t"
+		".irp n,0,1,2,3,4,5,6,7,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31\n\t"
+		"movi v\\n\\().2d, #0\n\t.endr"
+		:
+		:
+		: "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12",
+		  "x13", "x14", "x15", "x16", "x17", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7",
+		  "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26",
+		  "v27", "v28", "v29", "v30", "v31", "memory");
 #endif
 }
 

@@ -5,12 +5,18 @@
 
 #include "target/arch/arch.h"
 
+#ifdef __aarch64__
+#include "arch_aarch64.h"
+#else
+#include "arch_x86_64.h"
+#endif
+
 static const struct ms_arch *const arch = &ms_native_arch;
 
 /* libunwind asks for registers by its own numbers. */
 Test(arch, registers_are_numbered_as_libunwind_does)
 {
-	cr_expect_eq(arch->dwarf_pc, UNW_REG_IP);
+	cr_expect_eq(arch->dwarf_pc, LIBUNWIND_PC);
 	cr_expect_eq(arch->dwarf_sp, UNW_REG_SP);
 	cr_expect_leq(arch->n_dwarf, MS_DWARF_REGISTERS);
 	cr_expect_lt(arch->dwarf_pc, arch->n_dwarf);
@@ -20,19 +26,20 @@ Test(arch, registers_are_numbered_as_libunwind_does)
 /* The gadget is where the call's instruction is; the kernel shows where it ends. */
 Test(arch, a_call_is_as_long_as_the_instruction_that_is_found)
 {
-	static const uint8_t code[] = { 0x90, 0x0f, 0x05, 0xc3, 0x90, 0x90, 0x90, 0x90 };
 	struct ms_gadgets found = { 0 };
 
-	arch->calls->find(code, sizeof(code), 0x1000, &found);
-	cr_expect_eq(found.call, 0x1001);
-	cr_expect_eq(code[1 + arch->call_bytes], 0xc3);
+	arch->calls->find(call_and_return, sizeof(call_and_return), 0x1000, &found);
+	cr_expect_eq(found.call, 0x1000 + CALL_AT);
+	cr_expect_eq(call_and_return[CALL_AT + arch->call_bytes], RETURN_BYTE);
 }
 
 static const struct {
 	int64_t call;
 	enum ms_restart restart;
 } restarts[] = {
+#ifdef SYS_epoll_wait
 	{ SYS_epoll_wait, MS_RESTART_ALWAYS },
+#endif
 	{ SYS_epoll_pwait, MS_RESTART_ALWAYS },
 	{ SYS_semop, MS_RESTART_ALWAYS },
 	{ SYS_semtimedop, MS_RESTART_ALWAYS },
@@ -59,7 +66,9 @@ static const struct {
 	int64_t call;
 	struct ms_timed timed;
 } timeouts[] = {
+#ifdef SYS_epoll_wait
 	{ SYS_epoll_wait, { MS_TIMEOUT_MS, 3 } },
+#endif
 	{ SYS_epoll_pwait, { MS_TIMEOUT_MS, 3 } },
 	{ SYS_epoll_pwait2, { MS_TIMEOUT_SPEC, 3 } },
 	{ SYS_semtimedop, { MS_TIMEOUT_SPEC, 3 } },
@@ -71,7 +80,7 @@ static const struct {
 	{ SYS_sendmsg, { MS_TIMEOUT_SEND, 0 } },
 	{ SYS_connect, { MS_TIMEOUT_NONE, 0 } }, /* at its end it says EINPROGRESS */
 	{ SYS_semop, { MS_TIMEOUT_NONE, 0 } },
-	{ SYS_poll, { MS_TIMEOUT_NONE, 0 } }, /* the kernel restarts it */
+	{ SYS_ppoll, { MS_TIMEOUT_NONE, 0 } }, /* the kernel restarts it */
 	{ -1, { MS_TIMEOUT_NONE, 0 } },
 };
 
@@ -87,43 +96,12 @@ Test(arch, timeouts_of_calls_that_are_made_again_are_known)
 	}
 }
 
-static const struct {
-	const char *what;
-	uint8_t code[8];
-	size_t len; /* of code */
-	size_t repeats;
-} instructions[] = {
-	{ "rep stosq", { 0xf3, 0x48, 0xab }, 8, 3 },
-	{ "rep movsb", { 0xf3, 0xa4 }, 8, 2 },
-	{ "repne scasb", { 0xf2, 0xae }, 8, 2 },
-	{ "rep stosw", { 0x66, 0xf3, 0xab }, 8, 3 },
-	{ "stosq without rep", { 0x48, 0xab }, 8, 0 },
-	{ "endbr64", { 0xf3, 0x0f, 0x1e, 0xfa }, 8, 0 },
-	{ "pause", { 0xf3, 0x90 }, 8, 0 },
-	{ "movss", { 0xf3, 0x0f, 0x10, 0x00 }, 8, 0 },
-	{ "cut short", { 0xf3, 0x48 }, 2, 0 },
-	{ "nothing", { 0 }, 0, 0 },
-};
-
 Test(arch, repeating_instructions_are_told_from_others_with_that_prefix)
 {
 	for (size_t i = 0; i < sizeof(instructions) / sizeof(instructions[0]); i++)
 		cr_expect_eq(arch->stepping->repeats(instructions[i].code, instructions[i].len),
 		             instructions[i].repeats, "%s", instructions[i].what);
 }
-
-static const struct {
-	const char *what;
-	uint8_t before[8];
-	bool call;
-} calls[] = {
-	{ "call rel32", { 0x90, 0x90, 0x90, 0xe8, 1, 2, 3, 4 }, true },
-	{ "call *%rax", { 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0xff, 0xd0 }, true },
-	{ "call *0x8(%rbx)", { 0x90, 0x90, 0x90, 0x90, 0x90, 0xff, 0x53, 0x08 }, true },
-	{ "call *0x1234(%rip)", { 0x90, 0x90, 0xff, 0x15, 0x34, 0x12, 0, 0 }, true },
-	{ "jmp *%rax", { 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0xff, 0xe0 }, false },
-	{ "nops", { 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90 }, false },
-};
 
 Test(arch, return_addresses_stand_behind_calls)
 {

@@ -228,10 +228,14 @@ static void hold_in_vector(void *arg)
 {
 	(void)arg;
 	child_ready();
+#ifdef __aarch64__
+	__asm__ volatile("fmov d9, %0\n1: yield\nb 1b" : : "r"(0x1122334455667788ULL) : "v9");
+#else
 	__asm__ volatile("movq %0, %%xmm9\n1: pause\njmp 1b"
 	                 :
 	                 : "r"(0x1122334455667788ULL)
 	                 : "xmm9");
+#endif
 }
 
 Test(freeze, captures_vector_registers)
@@ -600,7 +604,7 @@ static void be_vfork_parent(void *arg)
 	if (!pid) {
 		shared->child = (pid_t)syscall(SYS_getpid);
 		for (int i = 0; i < 20000 && !shared->go; i++)
-			syscall(SYS_poll, NULL, 0, 1);
+			syscall(SYS_ppoll, NULL, 0, &(struct timespec){ 0, 1000000 }, NULL, 0);
 		syscall(SYS_exit, 0);
 	}
 	shared->done = 1;

@@ -73,7 +73,7 @@ static const struct {
 } waits[] = {
 	{ "futex that the kernel restarts", { .call = SYS_futex, .result = -512 }, true },
 	{ "with a time-out", { .call = SYS_futex, .result = -516 }, true },
-	{ "a call we broke off", { .call = SYS_epoll_wait, .result = -EINTR }, true },
+	{ "a call we broke off", { .call = SYS_epoll_pwait, .result = -EINTR }, true },
 	{ "a call that is done", { .call = SYS_brk, .result = 0x5555 }, false },
 	{ "no call", { .call = -1, .result = -512 }, false },
 	{ "a call that failed", { .call = SYS_mmap, .result = -ENOMEM }, false },
@@ -148,7 +148,7 @@ static const struct {
 	  0x14abc },
 	{ "a handler that sleeps, memset called from malloc interrupted",
 	  0x19800,
-	  SYS_pause,
+	  SYS_ppoll,
 	  -514,
 	  { { 0x400 - 24, 0x50800 }, { 0x400 - 16, 0x19000 }, { 0x400, MARK }, { 0x700, 0x14abc } },
 	  MS_MALLOC_WORKS,

@@ -621,3 +621,34 @@ Test(libc, of_musl_knows_stacks_that_the_program_gave)
 	cr_expect_eq(stacks.whole.at[0].end, top);
 	ms_fake_deinit(&fake);
 }
+
+/* On aarch64 a block ends at the thread pointer, and holds no address of its own. */
+Test(libc, glibcs_block_on_aarch64_is_known_before_the_thread_pointer)
+{
+	enum { SIZE = 1856, TID_AT = 208, LIST = 216, DISTANCE = 232 };
+	const ms_addr block = THREADS + PLACE - SIZE;
+	const struct ms_libc_ops *glibc = &ms_libc_glibc_aarch64;
+	uint8_t room[MS_LIBC_BLOCK_BYTES];
+	struct ms_libc_thread thread = { 0 };
+	struct ms_libc_bytes bytes;
+
+	draw(8);
+	fake.base.abi.tls_above = true;
+	ms_fake_put(&fake, block + 192, HEAP);
+	ms_fake_put(&fake, block + 200, HEAP);
+	ms_fake_put(&fake, block + TID_AT, 77);
+	ms_fake_put(&fake, block + LIST, HEAP);
+	ms_fake_put(&fake, block + LIST + 8, HEAP);
+	ms_fake_put(&fake, block + DISTANCE, (uint64_t)-32);
+	ms_fake_put(&fake, block + SIZE, HEAP + 32);
+	bytes = ms_libc_read(&fake.base, block + SIZE, room);
+	cr_expect_eq(bytes.at + glibc->next_block(&bytes, 0), block);
+	glibc->thread(&bytes, &thread);
+	cr_expect_eq(thread.tid, 77);
+	cr_expect(thread.known);
+	cr_expect_eq(thread.tls, HEAP + 16);
+	ms_fake_put(&fake, block + DISTANCE, (uint64_t)-40);
+	bytes = ms_libc_read(&fake.base, block + SIZE, room);
+	cr_expect_eq(glibc->next_block(&bytes, 0), bytes.n, "no list of robust mutexes");
+	ms_fake_deinit(&fake);
+}

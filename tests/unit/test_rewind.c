@@ -13,13 +13,13 @@ static const struct {
 	bool rewound;
 } cases[] = {
 	{ "epoll_wait, broken off by us",
-	  { -EINTR, SYS_epoll_wait, MS_RESTART_ALWAYS, false, false, 0, 0 },
+	  { -EINTR, SYS_epoll_pwait, MS_RESTART_ALWAYS, false, false, 0, 0 },
 	  true },
 	{ "a call that returned events",
-	  { 3, SYS_epoll_wait, MS_RESTART_ALWAYS, false, false, 0, 0 },
+	  { 3, SYS_epoll_pwait, MS_RESTART_ALWAYS, false, false, 0, 0 },
 	  false },
 	{ "another error",
-	  { -EBADF, SYS_epoll_wait, MS_RESTART_ALWAYS, false, false, 0, 0 },
+	  { -EBADF, SYS_epoll_pwait, MS_RESTART_ALWAYS, false, false, 0, 0 },
 	  false },
 	{ "one that the kernel restarts",
 	  { -RESTARTSYS, SYS_read, MS_RESTART_SOCKET, true, false, 0, 0 },

@@ -64,9 +64,7 @@ static bool any_inside(const struct held *held)
 		const struct ms_frozen_thread *thread = &held->shared->threads[i];
 		ms_addr back;
 
-		/* words[10] is rax, words[15] orig_rax, of struct user_regs_struct. */
-		struct ms_cpu cpu = { .call = (int64_t)thread->words[15],
-			              .result = (int64_t)thread->words[10] };
+		const struct ms_cpu cpu = { .call = thread->call, .result = thread->result };
 
 		if (!ms_inside_is_waiting(&cpu) &&
 		    ms_inside_is(held->shared, thread->pc, NULL, 0, &back))

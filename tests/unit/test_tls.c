@@ -25,7 +25,8 @@ static struct object {
 	ms_addr bias; /* in the dynamic section's addresses */
 	size_t n_rela;
 	uint64_t rela_bytes; /* 0: as n_rela says */
-	struct {
+	bool above;
+	struct relocation {
 		uint64_t type;
 		uint64_t symbol;
 		int64_t addend;
@@ -55,6 +56,7 @@ static void draw(void)
 	char *page;
 
 	ms_fake_init(&fake);
+	fake.base.abi.tls_above = object.above;
 	page = ms_fake_map(&fake, BASE, 0x4000, MS_PROT_READ, "/lib/libc.so.6");
 	phdr = elf_write(page, 4);
 	phdr[0] = elf_load(0, 0x4000, PF_R);
@@ -77,7 +79,7 @@ static void draw(void)
 }
 
 /* Expect the storage to be [tp - @far, tp - @near); @far 0: it is not known. */
-static void expect(const char *what, uint64_t far, uint64_t near)
+static void expect(const char *what, int64_t far, int64_t near)
 {
 	struct ms_tls tls = { 0, 0 };
 
@@ -135,6 +137,34 @@ Test(tls, of_a_library_is_told_by_its_relocations)
 	expect("behind much", 0x100000, 0x100000 - 0x90);
 	object.bias = BASE;
 	expect("placed by the loader", 0x100000, 0x100000 - 0x90);
+}
+
+/* On aarch64 storage lies above the thread pointer: distances are negative. */
+Test(tls, above_the_thread_pointer_begins_behind_two_words_or_where_relocations_say)
+{
+	object = (struct object){ .bytes = 0x70, .align = 8, .above = true };
+	expect("of a program", -16, -16 - 0x78);
+	object.align = 0x40;
+	expect("of a program, aligned", -0x40, -0x40 - 0xc0);
+	object = (struct object){ .bytes = 0x90, .align = 8, .dynamic = true, .shared = true };
+	object.above = true;
+	object.n_rela = 3;
+	object.rela[0] = (struct relocation){ R_AARCH64_RELATIVE, 0, 0, 7 };
+	object.rela[1] = (struct relocation){ R_AARCH64_TLS_TPREL, 0, 0x48, 0x148 };
+	object.rela[2] = (struct relocation){ R_AARCH64_TLS_TPREL, 0, 0, 0x100 };
+	expect("of a library", -0x100, -0x190);
+	object.rela[2].word = 0x108;
+	expect("of a library that contradicts itself", 0, 0);
+	object.rela[2] = (struct relocation){ R_AARCH64_TLSDESC, 0, 0, BASE };
+	expect("beside a descriptor that is not filled in", -0x100, -0x190);
+	object.n_rela = 4;
+	object.rela[3] = (struct relocation){ R_AARCH64_RELATIVE, 0, 0, 0x100 };
+	expect("beside a descriptor that agrees", -0x100, -0x190);
+	object.rela[3].word = 0x108;
+	expect("beside a descriptor that does not", 0, 0);
+	object.n_rela = 3;
+	object.rela[1].word = 0x48 - 0x100;
+	expect("below", 0, 0);
 }
 
 Test(tls, of_a_library_is_told_by_the_last_of_many_relocations)
@@ -225,7 +255,7 @@ static void draw_narrow(void)
 	}
 }
 
-static void expect_narrow(const char *what, uint64_t far, uint64_t near)
+static void expect_narrow(const char *what, int64_t far, int64_t near)
 {
 	struct ms_tls tls = { 0, 0 };
 

@@ -22,7 +22,7 @@
  */
 
 enum {
-	REACH = 32 * 1024, /* bytes below the thread pointer that are searched */
+	REACH = 32 * 1024, /* bytes beside the thread pointer that are searched */
 	ALLOWANCE = 32,    /* a block may be so much larger than was asked for */
 	MAX_TRIALS = 4096,
 	PIECE = 4096,            /* read at a time */
@@ -243,10 +243,15 @@ static enum ms_status try_cache(struct search *s, ms_addr cache, uint64_t distan
 	return MS_OK;
 }
 
+static bool has_storage(const struct search *s, const struct ms_thread *t)
+{
+	return t->tp && (int64_t)t->tp >= s->tls.far;
+}
+
 static enum ms_status try_thread(struct search *s, const struct ms_thread *t)
 {
-	const ms_addr begin = t->tp - s->tls.far;
-	const ms_addr end = t->tp - s->tls.near;
+	const ms_addr begin = t->tp - (uint64_t)s->tls.far;
+	const ms_addr end = t->tp - (uint64_t)s->tls.near;
 	const uint64_t word = s->pt->shape->word;
 	uint64_t words[PIECE / sizeof(uint32_t)];
 	enum ms_status st = MS_OK;
@@ -270,7 +275,7 @@ static enum ms_status try_thread(struct search *s, const struct ms_thread *t)
 static bool has_enough(const struct search *s, uint64_t n)
 {
 	return s->trials.n &&
-	       (n >= ENOUGH_THREADS || n * (s->tls.far - s->tls.near) >= ENOUGH_BYTES);
+	       (n >= ENOUGH_THREADS || n * (uint64_t)(s->tls.far - s->tls.near) >= ENOUGH_BYTES);
 }
 
 static enum ms_status try_threads(struct search *s)
@@ -282,7 +287,7 @@ static enum ms_status try_threads(struct search *s)
 	ms_vec_for_each (t, &s->pt->d->src->threads) {
 		if (st || has_enough(s, n))
 			break;
-		if (!t->tp || t->tp < s->tls.far)
+		if (!has_storage(s, t))
 			continue;
 		n++;
 		st = try_thread(s, t);
@@ -504,8 +509,8 @@ static bool any_allocates(const struct search *s)
 	const struct ms_thread *t;
 
 	ms_vec_for_each (t, &s->pt->d->src->threads)
-		if (t->tp >= s->tls.far &&
-		    has_arena(s->pt, t->tp - s->tls.far, t->tp - s->tls.near))
+		if (has_storage(s, t) &&
+		    has_arena(s->pt, t->tp - (uint64_t)s->tls.far, t->tp - (uint64_t)s->tls.near))
 			return true;
 	return false;
 }
@@ -544,8 +549,9 @@ static void doubt_missed(struct search *s)
 		ms_pt_disprove(&s->pt->arenas.at[s->libc->first_arena + i], MS_DOUBT_DISAGREES,
 		               "%s", why);
 	ms_vec_for_each (t, &s->pt->d->src->threads)
-		if (t->tp >= s->tls.far)
-			doubt_waiting(s, t, t->tp - s->tls.far, t->tp - s->tls.near);
+		if (has_storage(s, t))
+			doubt_waiting(s, t, t->tp - (uint64_t)s->tls.far,
+			              t->tp - (uint64_t)s->tls.near);
 }
 
 static enum ms_status take_for_libc(struct search *s)
@@ -560,6 +566,11 @@ static enum ms_status take_for_libc(struct search *s)
 	if (!st && best)
 		take_all(s, best);
 	return st;
+}
+
+static struct ms_tls near_tp(const struct ms_abi *abi)
+{
+	return abi->tls_above ? (struct ms_tls){ 0, -REACH } : (struct ms_tls){ REACH, 0 };
 }
 
 /* Those of all threads first: what one library left behind is not another's. */
@@ -577,7 +588,7 @@ enum ms_status ms_pt_take_tcaches(struct ms_ptmalloc *pt)
 		s = ms_vec_push(pt->d->arena, &searches);
 		if (!s)
 			return MS_E_NOMEM;
-		*s = (struct search){ .pt = pt, .libc = libc, .tls = { REACH, 0 } };
+		*s = (struct search){ .pt = pt, .libc = libc, .tls = near_tp(&pt->d->src->abi) };
 		st = take_for_libc(s);
 		if (st)
 			return st;

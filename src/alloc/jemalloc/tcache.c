@@ -344,10 +344,10 @@ static void take_storage(struct ms_jemalloc *je, struct ms_je_copy *copy)
 		return;
 	}
 	ms_vec_for_each (t, &d->src->threads) {
-		struct ms_range storage = { t->tp - tls.far, t->tp - tls.near };
+		struct ms_range storage = { t->tp - (uint64_t)tls.far, t->tp - (uint64_t)tls.near };
 		uint32_t n = 0;
 
-		if (t->tp > tls.far && !take_thread(je, copy, storage, &n))
+		if ((int64_t)t->tp > tls.far && !take_thread(je, copy, storage, &n))
 			ms_je_disprove(copy, NULL, MS_DOUBT_DISAGREES,
 			               "the cache of thread %d contradicts itself", (int)t->tid);
 		n_without += !n;

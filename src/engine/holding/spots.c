@@ -42,7 +42,7 @@ uint64_t ms_subject_tls_bytes(const struct ms_why *why)
 }
 
 /* Whether the module that begins at @begin has its variables @distance below the pointer. */
-static bool has_variable(struct ms_peek *peek, ms_addr begin, uint64_t distance)
+static bool has_variable(struct ms_peek *peek, ms_addr begin, int64_t distance)
 {
 	const struct ms_reader from = ms_peek_reader(peek);
 	struct ms_object object;
@@ -51,23 +51,25 @@ static bool has_variable(struct ms_peek *peek, ms_addr begin, uint64_t distance)
 	if (!ms_object_read(from, begin, peek->src->abi.page_bytes, &object) || !object.tls_bytes)
 		return false;
 	/* The program's own are the nearest. */
-	if (ms_object_is_program(from, &object))
-		return distance <= ms_align_up(object.tls_bytes, object.tls_align);
+	if (!peek->src->abi.tls_above && ms_object_is_program(from, &object))
+		return distance <= (int64_t)ms_align_up(object.tls_bytes, object.tls_align);
 	return ms_tls_find(peek, begin, &tls) && distance <= tls.far && distance > tls.near;
 }
 
-/* A variable of a thread may lie below its thread pointer, where its stack's top is. */
+/* A variable of a thread may lie beside its thread pointer, where its stack's top is. */
 static void name_variable(struct ms_why *why, struct ms_spot *spot)
 {
 	const struct ms_source *src = why->decoding->src;
 	const struct ms_thread *thread = ms_source_thread(src, spot->tid);
-	uint64_t distance = thread ? thread->tp - spot->at : 0;
+	int64_t distance = thread ? (int64_t)(thread->tp - spot->at) : 0;
+	uint64_t away = (uint64_t)(distance < 0 ? -distance : distance);
 	ms_addr begin;
 
-	if (!distance || !spot->at || distance > ms_subject_tls_bytes(why))
+	if (!distance || !spot->at || (distance < 0) != src->abi.tls_above ||
+	    away > ms_subject_tls_bytes(why))
 		return;
 	spot->kind = MS_ROOT_TLS;
-	spot->offset = -(int64_t)distance;
+	spot->offset = -distance;
 	for (size_t i = 0; next_module(why->roots->regions, &i, &begin);) {
 		const struct ms_mapping *mapping = ms_range_find(&src->mappings, begin);
 

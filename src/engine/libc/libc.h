@@ -5,9 +5,10 @@
 /*
  * Port: what a C library keeps of a thread in the thread's own memory.
  *
- * At the thread pointer lies a control block. A C library knows such a block when it sees one,
- * and what it says: which stack the thread has, where its table of dynamic thread-local storage
- * is, which thread it is or was, and how stored code addresses are mangled.
+ * At the thread pointer lies a control block, or, where thread-local storage lies above that,
+ *before it. A C library knows such a block when it sees one, and what it says: which stack the
+ *thread has, where its table of dynamic thread-local storage is, which thread it is or was, and how
+ *stored code addresses are mangled.
  *
  * It does not decide what is a root (stacks.h does), and knows nothing of registers, of signal
  * frames (signal_frame.h) or of malloc (decoder.h). Its bytes are brought to it, for threads are
@@ -32,6 +33,8 @@ enum {
 	 * and are known by as many bytes.
 	 */
 	MS_LIBC_BLOCK_ALIGN = 64,
+	MS_LIBC_KNOWN_BYTES = 256, /* by as many from its begin on a block is known */
+	MS_LIBC_TCB_BYTES = 16,    /* from the thread pointer on, where the block ends there */
 };
 
 /* Some memory of the process; a control block when it begins at one. */
@@ -40,6 +43,7 @@ struct ms_libc_bytes {
 	ms_addr at;
 	const uint8_t *bytes; /* borrowed */
 	size_t n;
+	ms_addr tp; /* the thread pointer that the block belongs to; 0: not known */
 };
 
 struct ms_stack_record {
@@ -62,7 +66,8 @@ struct ms_libc_ops {
 
 	/*
 	 * Where from @from on the first control block begins in @memory, which may end in the
-	 * middle of it; memory->n when none does. Quick: all anonymous memory is searched.
+	 * middle of it; memory->n when none does. Quick: all anonymous memory is searched. Where
+	 * storage lies above the thread pointer, other functions get memory with a block inside.
 	 */
 	size_t (*next_block)(const struct ms_libc_bytes *memory, size_t from);
 
@@ -90,7 +95,8 @@ extern const struct ms_libc_ops *const ms_libcs[];
 /* The C library of one process. */
 struct ms_libc_view {
 	const struct ms_libc_ops *ops;
-	bool layout_known; /* every living thread's id and state are where they are expected */
+	bool layout_known;  /* every living thread's id and state are where they are expected */
+	uint64_t tp_offset; /* of the thread pointer, from the begin of a block on */
 	struct ms_mangling mangling;
 };
 
@@ -104,7 +110,23 @@ const struct ms_libc_ops *ms_libc_of(const struct ms_libc_ops *const *libcs,
 /* Find which of @libcs, at least one, ended by NULL, serves @src. */
 struct ms_libc_view ms_libc_find(struct ms_source *src, const struct ms_libc_ops *const *libcs);
 
-/* Read the control block at @at to @room, of MS_LIBC_BLOCK_BYTES. */
-struct ms_libc_bytes ms_libc_read(struct ms_source *src, ms_addr at, uint8_t *room);
+/* Read memory with the control block of thread pointer @tp to @room, of MS_LIBC_BLOCK_BYTES. */
+struct ms_libc_bytes ms_libc_read(struct ms_source *src, ms_addr tp, uint8_t *room);
+
+/* Read the control block that next_block() has found at @at. */
+struct ms_libc_bytes ms_libc_read_found(struct ms_source *src, const struct ms_libc_view *view,
+                                        ms_addr at, uint8_t *room);
+
+/* Where memory with the control block of @tp begins. */
+static inline ms_addr ms_libc_from(const struct ms_abi *abi, ms_addr tp)
+{
+	return abi->tls_above ? tp + MS_LIBC_TCB_BYTES - MS_LIBC_BLOCK_BYTES : tp;
+}
+
+/* Whether the block at @at is that of @tp. */
+static inline bool ms_libc_is_of(const struct ms_abi *abi, ms_addr at, ms_addr tp)
+{
+	return abi->tls_above ? at < tp && at >= ms_libc_from(abi, tp) : at == tp;
+}
 
 #endif

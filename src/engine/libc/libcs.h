@@ -8,6 +8,7 @@
 
 extern const struct ms_libc_ops ms_libc_musl;
 extern const struct ms_libc_ops ms_libc_glibc_i386;
+extern const struct ms_libc_ops ms_libc_glibc_aarch64;
 extern const struct ms_libc_ops ms_libc_glibc;
 
 #endif

@@ -38,7 +38,8 @@ enum {
 
 static bool has_word(const struct ms_libc_bytes *block, size_t offset)
 {
-	return block->abi->word_bytes == WORD && offset + WORD <= block->n;
+	return block->abi->word_bytes == WORD && !block->abi->tls_above &&
+	       offset + WORD <= block->n;
 }
 
 /* 0 when it is not there. */

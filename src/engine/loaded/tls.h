@@ -4,15 +4,16 @@
 
 /*
  * Where a program or library has its thread-local variables: in every thread at the same
- * distance below the thread pointer, as far as they were there when the process began.
+ * distance below the thread pointer, or above, as far as they were there when the process began.
  */
 
 #include "engine/loaded/peek.h"
 
-/* Bytes from @far below the thread pointer on, up to @near below it. */
+/* Bytes from @far below the thread pointer on, up to @near below it; what is negative lies above.
+ */
 struct ms_tls {
-	uint64_t far;
-	uint64_t near;
+	int64_t far;
+	int64_t near;
 };
 
 /*

@@ -23,6 +23,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -358,6 +359,7 @@ static void tell_failure(int error)
 {
 	static const char text[] = "libmemunreachable: cannot start the process that answers: ";
 	struct pollfd ready = { .fd = STDERR_FILENO, .events = POLLOUT };
+	const struct timespec at_once = { 0, 0 };
 	const char *why = ms_error_text(error);
 	char line[sizeof(text) + 64];
 	size_t n = sizeof(text) - 1;
@@ -368,7 +370,7 @@ static void tell_failure(int error)
 		memcpy(line + n, why, len);
 	n += len;
 	line[n++] = '\n';
-	if (syscall(SYS_poll, &ready, 1, 0) == 1 && ready.revents == POLLOUT)
+	if (syscall(SYS_ppoll, &ready, 1, &at_once, NULL, 0) == 1 && ready.revents == POLLOUT)
 		(void)syscall(SYS_write, STDERR_FILENO, line, n);
 }
 

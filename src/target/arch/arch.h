@@ -34,6 +34,7 @@
 #include <sys/procfs.h>
 #include <sys/types.h>
 
+#include "base/page.h"
 #include "base/range.h"
 #include "engine/abi.h"
 #include "target/collection.h"
@@ -43,10 +44,11 @@ struct ms_cpu {
 	ms_addr pc;
 	ms_addr sp;
 	ms_addr tp;
-	int64_t result;   /* of the system call that it was in; minus errno */
-	int64_t call;     /* that call's number; -1 when it was in none */
-	uint32_t mark;    /* as it was given with ms_again; 0: none */
-	uint64_t args[6]; /* that call's arguments */
+	int64_t result; /* of the system call that it was in; minus errno */
+	int64_t call;   /* that call's number; -1 when it was in none */
+	uint32_t mark;  /* as it was given with ms_again; 0: none */
+	ms_addr link; /* where a function that has no frame yet returns to; 0: not in a register */
+	uint64_t args[6]; /* that call's arguments; see ms_arch.result_is_first */
 };
 
 /* When a call that a stop broke off with EINTR may be made once more. */
@@ -83,7 +85,8 @@ struct ms_again {
 	bool changed; /* argument @arg is to be @value */
 	uint8_t arg;
 	uint64_t value;
-	uint32_t mark; /* 0: none */
+	uint32_t mark;  /* 0: none */
+	uint64_t first; /* the call's first argument; see ms_arch.result_is_first */
 };
 
 /* An instruction that stops every thread that comes to it. */
@@ -124,12 +127,15 @@ struct ms_call {
 	uint64_t args[6];
 };
 
-/* The registers of a thread but for vectors; what is where is the architecture's. */
+/*
+ * The registers of a thread; what is where is the architecture's. With vectors where a signal
+ * frame must have some.
+ */
 struct ms_registers {
-	uint64_t words[32];
+	uint64_t words[104];
 };
 
-enum { MS_VECTORS_BYTES = 16 * 1024, MS_FRAME_BYTES = 512 };
+enum { MS_VECTORS_BYTES = 16 * 1024, MS_FRAME_BYTES = 1152 };
 
 /* The vector registers as a signal frame holds them, to lie at a multiple of 64. */
 struct ms_vectors {
@@ -143,7 +149,7 @@ struct ms_vectors {
  * to where it was, whatever becomes of us: the call's return address leads to
  * rt_sigreturn, and behind it lies a signal frame.
  *
- *	sp ─▶ gadgets.restore
+ *	sp ─▶ gadgets.restore, unless a register holds return addresses
  *	      frame: registers, signal mask, address of the vectors
  */
 struct ms_arch_calls {
@@ -168,6 +174,9 @@ struct ms_arch_calls {
 	/* Where in a frame the register of a call's first argument is; 32 bits may be put there. */
 	size_t first_argument;
 
+	/* Whether a stop at a system call keeps some register from being given back. */
+	bool wants_parked;
+
 	/* Change @registers so that their thread makes @call and returns to the frame at @sp. */
 	void (*call)(struct ms_registers *registers, const struct ms_gadgets *gadgets,
 	             const struct ms_call *call, ms_addr sp);
@@ -181,6 +190,7 @@ struct ms_signal_mark {
 	uint64_t word;
 	uint8_t pc;
 	uint8_t sp;
+	uint8_t link; /* 0: no register has return addresses */
 };
 
 enum { MS_DWARF_REGISTERS = 33 }; /* at most */
@@ -211,6 +221,7 @@ struct ms_arch {
 	uint32_t foreign_call; /* numbers from this on are calls by another; 0: none are */
 	uint32_t poll_call;    /* that the C library's poll() makes */
 	uint8_t call_bytes;    /* of the instruction that makes a call */
+	uint64_t code_bits; /* of a code address in a register or on a stack: may be a signature */
 
 	/* Which of the words that capture() writes is the register that DWARF numbers so. */
 	uint8_t dwarf[MS_DWARF_REGISTERS];
@@ -220,6 +231,7 @@ struct ms_arch {
 
 	/* Whether a call of a function pushes where it came from on the stack. */
 	bool pushes_returns;
+	uint8_t link; /* else it is in this register, of the words that capture() writes */
 
 	/*
 	 * Whether the processor checks the thread's return addresses, so that it cannot be made
@@ -263,6 +275,21 @@ struct ms_arch {
 	struct ms_timed (*timed)(int64_t call);
 
 	/*
+	 * Whether the result of a call that was broken off with EINTR stands where its first
+	 * argument was. What that was is known then of threads only that were seen asleep in the
+	 * call before they were stopped (freeze/sleepers.h), and look() cannot give it.
+	 */
+	bool result_is_first;
+
+	/*
+	 * Whether the kernel goes on with @cpu's call, by what it has noted of it, only where
+	 * nothing else was done in between; resume() has it do so always. It is for threads that
+	 * were in the call for certain. NULL: the kernel needs no help.
+	 */
+	bool (*resumes)(const struct ms_cpu *cpu);
+	bool (*resume)(pid_t tid);
+
+	/*
 	 * The number that this memscan's own machine has for what @call does, SYS_*; -1 for -1; -2
 	 * when none is known. NULL: numbers are its own.
 	 */
@@ -288,6 +315,21 @@ static inline const struct ms_arch *ms_arch_of(uint16_t elf_machine, uint8_t wor
 	while (arch && (arch->elf_machine != elf_machine || arch->abi.word_bytes != word_bytes))
 		arch = arch->compat;
 	return arch;
+}
+
+/* The ABI of programs of @arch on this machine, whose kernel says how large a page is. */
+static inline struct ms_abi ms_arch_abi(const struct ms_arch *arch)
+{
+	struct ms_abi abi = arch->abi;
+
+	abi.page_bytes = (uint32_t)ms_page_bytes();
+	return abi;
+}
+
+/* A word that may be the address of an instruction, without its signature. */
+static inline ms_addr ms_arch_code(const struct ms_arch *arch, uint64_t word)
+{
+	return word & ~arch->code_bits;
 }
 
 /* SYS_* for a call's number of @arch; see own_call. */

@@ -22,6 +22,7 @@
 
 #include "base/page.h"
 
+#include "target/arch/restarts.h"
 #include "target/arch/x86_64.h"
 
 enum {

@@ -12,6 +12,7 @@
 
 #include "base/page.h"
 
+#include "target/arch/restarts.h"
 #include "target/arch/x86_64.h"
 
 enum {
@@ -249,74 +250,14 @@ static bool takes_marks(void)
 	return result == getpid();
 }
 
-/*
- * Source: signal(7), "Interruption of system calls and library functions by
- * signal handlers" and "… by stop signals"; io_uring_enter(2). What that page
- * lists and is missing here (poll, select, nanosleep, pause, sigsuspend, futex)
- * the kernel restarts by itself when no handler runs: seen on 6.18. close() may
- * have closed in spite of EINTR and is never made again.
- */
-static const struct ms_restart_row restarts[] = {
-	{ SYS_epoll_wait, MS_RESTART_ALWAYS, MS_TIMEOUT_MS, 3 },
-	{ SYS_epoll_pwait, MS_RESTART_ALWAYS, MS_TIMEOUT_MS, 3 },
-	{ SYS_epoll_pwait2, MS_RESTART_ALWAYS, MS_TIMEOUT_SPEC, 3 },
-	{ SYS_semop, MS_RESTART_ALWAYS, MS_TIMEOUT_NONE, 0 },
-	{ SYS_semtimedop, MS_RESTART_ALWAYS, MS_TIMEOUT_SPEC, 3 },
-	{ SYS_rt_sigtimedwait, MS_RESTART_ALWAYS, MS_TIMEOUT_SPEC, 2 },
-	{ SYS_msgsnd, MS_RESTART_ALWAYS, MS_TIMEOUT_NONE, 0 },
-	{ SYS_msgrcv, MS_RESTART_ALWAYS, MS_TIMEOUT_NONE, 0 },
-	{ SYS_io_getevents, MS_RESTART_ALWAYS, MS_TIMEOUT_SPEC, 4 },
-	{ SYS_io_pgetevents, MS_RESTART_ALWAYS, MS_TIMEOUT_SPEC, 4 },
-	{ SYS_io_uring_enter, MS_RESTART_ALWAYS, MS_TIMEOUT_NONE, 0 },
-	{ SYS_accept, MS_RESTART_ALWAYS, MS_TIMEOUT_RECEIVE, 0 },
-	{ SYS_accept4, MS_RESTART_ALWAYS, MS_TIMEOUT_RECEIVE, 0 },
-	{ SYS_connect, MS_RESTART_ALWAYS, MS_TIMEOUT_NONE, 0 },
-	{ SYS_recvfrom, MS_RESTART_ALWAYS, MS_TIMEOUT_RECEIVE, 0 },
-	{ SYS_recvmsg, MS_RESTART_ALWAYS, MS_TIMEOUT_RECEIVE, 0 },
-	{ SYS_recvmmsg, MS_RESTART_ALWAYS, MS_TIMEOUT_RECEIVE, 0 },
-	{ SYS_sendto, MS_RESTART_ALWAYS, MS_TIMEOUT_SEND, 0 },
-	{ SYS_sendmsg, MS_RESTART_ALWAYS, MS_TIMEOUT_SEND, 0 },
-	{ SYS_sendmmsg, MS_RESTART_ALWAYS, MS_TIMEOUT_SEND, 0 },
-	{ SYS_read, MS_RESTART_SOCKET, MS_TIMEOUT_RECEIVE, 0 },
-	{ SYS_readv, MS_RESTART_SOCKET, MS_TIMEOUT_RECEIVE, 0 },
-	{ SYS_write, MS_RESTART_SOCKET, MS_TIMEOUT_SEND, 0 },
-	{ SYS_writev, MS_RESTART_SOCKET, MS_TIMEOUT_SEND, 0 },
-};
-
-enum { N_RESTARTS = sizeof(restarts) / sizeof(restarts[0]) };
-
-static const struct ms_restart_row *row_of(const struct ms_restart_row *rows, size_t n,
-                                           int64_t call)
-{
-	for (size_t i = 0; i < n; i++)
-		if (rows[i].call == call)
-			return &rows[i];
-	return NULL;
-}
-
-enum ms_restart ms_restart_in(const struct ms_restart_row *rows, size_t n, int64_t call)
-{
-	const struct ms_restart_row *row = row_of(rows, n, call);
-
-	return row ? (enum ms_restart)row->restart : MS_RESTART_NEVER;
-}
-
-struct ms_timed ms_timed_in(const struct ms_restart_row *rows, size_t n, int64_t call)
-{
-	const struct ms_restart_row *row = row_of(rows, n, call);
-
-	return row ? (struct ms_timed){ (enum ms_timeout)row->timeout, row->arg }
-	           : (struct ms_timed){ MS_TIMEOUT_NONE, 0 };
-}
-
 static enum ms_restart restart(int64_t call)
 {
-	return ms_restart_in(restarts, N_RESTARTS, call);
+	return ms_restart_in(ms_native_restarts, MS_NATIVE_RESTARTS, call);
 }
 
 static struct ms_timed timed(int64_t call)
 {
-	return ms_timed_in(restarts, N_RESTARTS, call);
+	return ms_timed_in(ms_native_restarts, MS_NATIVE_RESTARTS, call);
 }
 
 static bool pc(pid_t tid, ms_addr *ret)

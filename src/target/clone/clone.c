@@ -122,7 +122,7 @@ static bool fits(const struct ms_cloner *cloner, size_t i, bool asleep, struct m
 	struct ms_cpu cpu;
 
 	if (tracee->state != MS_TRACEE_STOPPED || tracee->signal || tracee->group_stop ||
-	    captured->tid != tracee->tid ||
+	    captured->tid != tracee->tid || captured->pc == freezer->shared->gadgets.call ||
 	    !ms_room_for_calls(&freezer->places, &thread, BLOCK_BYTES, ret))
 		return false;
 	if (!ms_tracee_look(freezer, tracee, &cpu) || (asleep && cpu.call < 0))

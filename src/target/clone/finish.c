@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "target/clone/clone.h"
+#include "target/clone/inject.h"
 #include "target/clone/lead.h"
 #include "target/freeze/inside.h"
 #include "target/freeze/roll.h"
@@ -74,18 +75,22 @@ enum ms_status ms_clone_note_inside(struct ms_cloner *cloner, struct ms_error *e
 static bool waits_inside(const struct ms_cloner *cloner, const struct ms_frozen_thread *thread)
 {
 	const struct ms_cpu cpu = { .call = thread->call, .result = thread->result };
+	const struct ms_arch *arch = cloner->freezer->arch;
 	uint64_t stack[MS_NEAR_WORDS];
-	struct iovec local = { stack, sizeof(stack) };
+	size_t link = ms_inside_put_link(ms_inside_link(arch, thread), stack);
+	struct iovec local = { stack + link, sizeof(stack) - link * sizeof(stack[0]) };
 	/* NOLINTNEXTLINE(performance-no-int-to-ptr): the kernel's interface wants it so */
-	struct iovec remote = { (void *)(uintptr_t)thread->sp, sizeof(stack) };
+	struct iovec remote = { (void *)(uintptr_t)thread->sp, local.iov_len };
 	ms_addr back;
-	ssize_t n;
+	ssize_t got;
+	size_t n;
 
 	if (!thread->stopped || thread->call != SYS_futex || !ms_inside_is_waiting(&cpu))
 		return false;
-	n = process_vm_readv(cloner->image, &local, 1, &remote, 1, 0);
-	return ms_inside_is(cloner->freezer->shared, thread->pc, stack,
-	                    n > 0 ? (size_t)n / sizeof(stack[0]) : 0, &back);
+	got = process_vm_readv(cloner->image, &local, 1, &remote, 1, 0);
+	n = link + (got > 0 ? (size_t)got / sizeof(stack[0]) : 0);
+	ms_inside_unsign(arch, stack, n);
+	return ms_inside_is(cloner->freezer->shared, thread->pc, stack, n, &back);
 }
 
 /*
@@ -117,6 +122,15 @@ static bool capture(struct ms_cloner *cloner, struct ms_tracee *image,
 	                                      thread, &image->cpu);
 }
 
+/* Bring the image to a stop in which all registers can be given back. */
+static bool park(struct ms_cloner *cloner, const struct ms_tracee *image)
+{
+	struct ms_injection in = { .tid = image->tid,
+		                   .deadline_ns = cloner->freezer->roll_until_ns };
+
+	return !cloner->freezer->arch->calls->wants_parked || ms_inject_park(&in);
+}
+
 /* From now on it is one that waits inside malloc, as it would have been a moment later. */
 static bool take_waiting(struct ms_cloner *cloner, struct ms_tracee *image,
                          struct ms_insider *insider)
@@ -124,7 +138,8 @@ static bool take_waiting(struct ms_cloner *cloner, struct ms_tracee *image,
 	const struct ms_arch *arch = cloner->freezer->arch;
 	struct ms_frozen_thread *thread = &cloner->freezer->shared->threads[insider->index];
 
-	if (!arch->calls->save(image->tid, &insider->registers, insider->vectors) ||
+	if (!park(cloner, image) ||
+	    !arch->calls->save(image->tid, &insider->registers, insider->vectors) ||
 	    !capture(cloner, image, thread))
 		return false;
 	thread->call = SYS_futex;
@@ -142,7 +157,7 @@ static enum ms_led finish(struct ms_cloner *cloner, struct ms_tracee *image,
 	struct ms_frozen_thread before = *thread;
 	enum ms_led led;
 
-	if (image->state != MS_TRACEE_STOPPED ||
+	if (image->state != MS_TRACEE_STOPPED || !park(cloner, image) ||
 	    !arch->calls->restore(image->tid, &insider->registers, insider->vectors))
 		return MS_LED_STUCK;
 	/* One with a time-out could not be made once more by the kernel, which knows it no more. */

@@ -99,11 +99,22 @@ static bool has_way(const struct lead *l, ms_addr at)
 	return false;
 }
 
-static void set_traps(struct lead *l, ms_addr sp)
+/* Where the thread at @cpu may return to, of at most @n words: by its register, and its stack. */
+static size_t read_returns(const struct lead *l, const struct ms_cpu *cpu, uint64_t *words,
+                           size_t n)
+{
+	size_t got = ms_inside_put_link(cpu->link, words);
+
+	got += read_image(l, cpu->sp, words + got, (n - got) * sizeof(*words)) / sizeof(*words);
+	ms_inside_unsign(l->freezer->arch, words, got);
+	return got;
+}
+
+static void set_traps(struct lead *l, const struct ms_cpu *cpu)
 {
 	const struct ms_collection *code = l->freezer->shared;
 	uint64_t stack[STACK_WORDS];
-	size_t n = read_image(l, sp, stack, sizeof(stack)) / sizeof(stack[0]);
+	size_t n = read_returns(l, cpu, stack, STACK_WORDS);
 
 	for (size_t i = 0; i < n && l->n_ways < MAX_WAYS; i++) {
 		struct way *way = &l->ways[l->n_ways];
@@ -238,7 +249,7 @@ static bool is_out(const struct lead *l)
 
 	if (!l->freezer->arch->look(l->image->tid, &cpu))
 		return false;
-	n = read_image(l, cpu.sp, stack, sizeof(stack)) / sizeof(stack[0]);
+	n = read_returns(l, &cpu, stack, MS_NEAR_WORDS);
 	return !ms_inside_is(code, cpu.pc, stack, n, &back);
 }
 
@@ -290,7 +301,7 @@ enum ms_led ms_lead_out(struct ms_freezer *freezer, struct ms_tracee *image)
 	l->freezer = freezer;
 	l->stepping = freezer->arch->stepping;
 	l->image = image;
-	set_traps(l, cpu.sp);
+	set_traps(l, &cpu);
 	if (l->n_ways)
 		led = run(l);
 	while (image->state == MS_TRACEE_STOPPED && l->n_ways)

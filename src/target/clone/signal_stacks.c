@@ -97,6 +97,7 @@ static bool is_fit(struct ms_asked *a, const struct ms_tracee *tracee)
 
 	return tracee->state == MS_TRACEE_STOPPED && !tracee->signal && !tracee->group_stop &&
 	       ms_tracee_look(a->asker->freezer, tracee, &cpu) && has_room(a, &cpu) &&
+	       cpu.pc != a->in.gadgets->call &&
 	       (cpu.call >= 0 || !ms_fit_is_in_sequence(tracee->tid)) && may_call(a);
 }
 

@@ -359,7 +359,7 @@ enum ms_status ms_core_open(const struct ms_core_call *call, struct ms_arena *ar
 	if (!core)
 		return no_memory(err);
 	core->base.ops = &core_ops;
-	core->base.abi = ms_native_arch.abi;
+	core->base.abi = ms_arch_abi(&ms_native_arch);
 	core->arena = arena;
 	core->warnings = call->warnings;
 	st = open_core(core, call, &process, err);

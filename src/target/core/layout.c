@@ -139,7 +139,7 @@ static uint8_t prot_of(uint32_t flags)
 
 static enum ms_status add_segment(const struct reading *r, const Elf64_Phdr *phdr)
 {
-	const uint64_t page = ms_native_arch.abi.page_bytes;
+	const uint64_t page = ms_page_bytes();
 	struct ms_core_segment *segment;
 	uint64_t there;
 

@@ -21,7 +21,7 @@ struct ms_fork *ms_fork_new(const struct ms_source_ops *ops, struct ms_arena *ar
 	if (!f)
 		return NULL;
 	f->base.ops = ops;
-	f->base.abi = ms_native_arch.abi;
+	f->base.abi = ms_arch_abi(&ms_native_arch);
 	f->pages.maps = &f->base.mappings;
 	f->mem_fd = -1;
 	f->arena = arena;

@@ -33,7 +33,7 @@ enum ms_status ms_standing_open(const struct ms_collection *standing, struct ms_
 
 	if (!f)
 		return ms_fork_no_memory(err);
-	f->base.abi = standing->arch->abi;
+	f->base.abi = ms_arch_abi(standing->arch);
 	st = ms_target_open_mem(standing->live_tid, &f->mem_fd, err);
 	if (!st)
 		st = list_pages(f, standing->live_tid, warnings, err);

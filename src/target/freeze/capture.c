@@ -46,15 +46,33 @@ static bool capture(const struct ms_freezer *freezer, struct ms_tracee *tracee,
 	return tracee->known || tracee->state == MS_TRACEE_ASLEEP;
 }
 
+/* Whether it matters what the thread did before it was stopped. */
+static bool is_sleep_wanted(const struct ms_arch *arch, const struct ms_cpu *cpu)
+{
+	if (arch->resumes && arch->resumes(cpu))
+		return true;
+	return cpu->call >= 0 && cpu->result == -EINTR &&
+	       (arch->result_is_first || arch->timed(cpu->call).how != MS_TIMEOUT_NONE);
+}
+
 /* Before a call of ours makes the thread run: see sleepers.c. */
 static void take_sleep(struct ms_freezer *freezer, struct ms_tracee *tracee)
 {
-	const struct ms_cpu *cpu = &tracee->cpu;
+	const struct ms_arch *arch = freezer->arch;
+	struct ms_cpu *cpu = &tracee->cpu;
+	const struct ms_sleeper *sleeper;
 
 	tracee->asleep_since_ns = 0;
-	if (tracee->known && cpu->result == -EINTR && !cpu->mark &&
-	    freezer->arch->timed(cpu->call).how != MS_TIMEOUT_NONE)
-		tracee->asleep_since_ns = ms_sleepers_since(freezer, tracee);
+	tracee->was_in_call = false;
+	if (!tracee->known || cpu->mark || !is_sleep_wanted(arch, cpu))
+		return;
+	sleeper = ms_sleepers_of(freezer, tracee);
+	if (!sleeper)
+		return;
+	tracee->asleep_since_ns = sleeper->since_ns;
+	tracee->was_in_call = arch->result_is_first && sleeper->call == cpu->call;
+	if (tracee->was_in_call)
+		cpu->args[0] = sleeper->first;
 }
 
 /* Keep the value that a signal carries: a pointer, often the only one. */

@@ -42,14 +42,17 @@ struct ms_tracee {
 	bool known;      /* cpu is where it stands */
 	struct ms_cpu cpu;
 	uint64_t asleep_since_ns; /* of a thread in a call that has a time-out; 0: not known */
+	bool was_in_call;         /* for certain, with cpu.args[0]: see arch->result_is_first */
 };
 
 /* A thread that was asleep before the freeze. */
 struct ms_sleeper {
 	pid_t tid;
-	uint64_t runs;  /* how often it had been given a processor */
-	uint64_t waits; /* how often it had left it of its own accord */
-	uint64_t since_ns;
+	uint64_t runs;     /* how often it had been given a processor */
+	uint64_t waits;    /* how often it had left it of its own accord */
+	uint64_t since_ns; /* 0: not known */
+	int64_t call;
+	uint64_t first; /* its first argument */
 };
 
 struct ms_sleepers MS_VEC(struct ms_sleeper);

@@ -107,18 +107,26 @@ struct view {
 	struct ms_source *src;
 };
 
+struct place {
+	ms_addr pc, sp;
+	ms_addr link; /* 0: there is none */
+};
+
 /* Whether it is inside; where in malloc's code then. */
-static bool is_place_inside(const struct view *view, ms_addr pc, ms_addr sp, ms_addr *ret_at)
+static bool is_place_inside(const struct view *view, struct place place, ms_addr *ret_at)
 {
 	uint64_t stack[MS_NEAR_WORDS];
 	size_t n = 0;
 
-	if (ms_inside_wants_stack(view->frozen, pc))
-		n = ms_source_words(view->src, sp, stack, MS_NEAR_WORDS);
-	if (!ms_inside_is(view->frozen, pc, stack, n, ret_at))
+	if (ms_inside_wants_stack(view->frozen, place.pc)) {
+		n = ms_inside_put_link(place.link, stack);
+		n += ms_source_words(view->src, place.sp, stack + n, MS_NEAR_WORDS - n);
+		ms_inside_unsign(view->frozen->arch, stack, n);
+	}
+	if (!ms_inside_is(view->frozen, place.pc, stack, n, ret_at))
 		return false;
 	if (!*ret_at)
-		*ret_at = pc;
+		*ret_at = place.pc;
 	return true;
 }
 
@@ -127,15 +135,16 @@ static bool is_place_inside(const struct view *view, ms_addr pc, ms_addr sp, ms_
  * told, so stale words would count: only callees without a frame of their own are looked
  * at, and what they are called from.
  */
-static bool is_interrupted_place_inside(const struct view *view, ms_addr pc, ms_addr sp,
+static bool is_interrupted_place_inside(const struct view *view, struct place place,
                                         ms_addr *ret_at)
 {
-	uint64_t top;
+	uint64_t top = place.link;
 
-	if (ms_inside_wants_stack(view->frozen, pc) &&
-	    (!ms_source_word(view->src, sp, &top) || !is_code(view->frozen, top)))
+	if (ms_inside_wants_stack(view->frozen, place.pc) &&
+	    ((!top && !ms_source_word(view->src, place.sp, &top)) ||
+	     !is_code(view->frozen, ms_arch_code(view->frozen->arch, top))))
 		return false;
-	return is_place_inside(view, pc, sp, ret_at);
+	return is_place_inside(view, place, ret_at);
 }
 
 /* Whether the thread runs the handler of a signal that came while it was inside. */
@@ -146,11 +155,16 @@ static bool was_interrupted_inside(const struct view *view, const struct ms_froz
 	uint64_t stack[HANDLER_WORDS];
 	size_t n = ms_source_words(view->src, thread->sp, stack, HANDLER_WORDS);
 
-	for (size_t i = mark->sp; i < n; i++)
-		if (stack[i] == mark->word &&
-		    is_interrupted_place_inside(view, stack[i - mark->pc], stack[i - mark->sp],
-		                                ret_at))
+	for (size_t i = mark->link ? mark->link : mark->sp; i < n; i++) {
+		struct place place = { stack[i - mark->pc], stack[i - mark->sp], 0 };
+
+		if (stack[i] != mark->word)
+			continue;
+		if (mark->link)
+			place.link = stack[i - mark->link];
+		if (is_interrupted_place_inside(view, place, ret_at))
 			return true;
+	}
 	return false;
 }
 
@@ -158,12 +172,14 @@ static enum ms_in_malloc look_at(const struct view *view, const struct ms_frozen
                                  bool has_handlers, ms_addr *ret_at)
 {
 	const struct ms_cpu cpu = { .call = thread->call, .result = thread->result };
+	const struct place place = { thread->pc, thread->sp,
+		                     ms_inside_link(view->frozen->arch, thread) };
 	bool may_be = ms_inside_is_call(view->frozen->arch, thread->call);
 
 	/* Where malloc's code is not known, any thread that runs may be in it or its callees. */
 	if (!view->frozen->n_malloc_code)
 		return may_be && !ms_inside_is_waiting(&cpu) ? MS_MALLOC_WORKS : MS_MALLOC_OUT;
-	if (may_be && is_place_inside(view, thread->pc, thread->sp, ret_at))
+	if (may_be && is_place_inside(view, place, ret_at))
 		return ms_inside_is_waiting(&cpu) ? MS_MALLOC_WAITS : MS_MALLOC_WORKS;
 	if (has_handlers && was_interrupted_inside(view, thread, ret_at))
 		return MS_MALLOC_WORKS;

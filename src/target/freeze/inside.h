@@ -20,11 +20,39 @@ enum { MS_NEAR_WORDS = 20 }; /* of the stack, where a callee's return address is
  * Whether a thread at @pc is inside malloc: in its instructions, or in a function of the
  * same library that was called from there.
  *
- * @stack:    the topmost words of its stack, n of them
+ * @stack:    the register with its return address, if there is one, and the topmost words of
+ *            its stack; n of them, without signatures
  * @ret_back: where that function returns to in malloc; 0 when @pc itself is there
  */
 bool ms_inside_is(const struct ms_collection *code, ms_addr pc, const uint64_t *stack, size_t n,
                   ms_addr *ret_back);
+
+/*
+ * What a function returns to may be in a register yet: put it to @ret, in front of what is read
+ * of the stack. Returns how many words that took.
+ */
+static inline size_t ms_inside_put_link(ms_addr link, uint64_t *ret)
+{
+	if (link)
+		*ret = link;
+	return link ? 1 : 0;
+}
+
+/* Take signatures out of @n words that may be return addresses. */
+static inline void ms_inside_unsign(const struct ms_arch *arch, uint64_t *words, size_t n)
+{
+	for (size_t i = 0; arch->code_bits && i < n; i++)
+		words[i] = ms_arch_code(arch, words[i]);
+}
+
+/* The register with the return address of @thread, as captured; 0: there is none. */
+static inline ms_addr ms_inside_link(const struct ms_arch *arch,
+                                     const struct ms_frozen_thread *thread)
+{
+	return arch->link && thread->stopped && thread->n_words > arch->link
+	               ? thread->words[arch->link]
+	               : 0;
+}
 
 /* Whether the stack of a thread at @pc has to be read for that. */
 bool ms_inside_wants_stack(const struct ms_collection *code, ms_addr pc);

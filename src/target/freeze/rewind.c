@@ -193,7 +193,8 @@ static void shorten_spec(const struct ms_freezer *freezer, const struct ms_trace
 		return;
 	write_spec(timed.how, remaining(tracee, cpu, timeout_ns, again), &timeout);
 	if (ms_room_write(tracee->tid, room.begin, &timeout, bytes) == bytes)
-		*again = (struct ms_again){ true, timed.arg, room.begin, again->mark };
+		*again =
+			(struct ms_again){ true, timed.arg, room.begin, again->mark, again->first };
 	else
 		again->mark = 0;
 }
@@ -230,7 +231,7 @@ static void give_back(const struct ms_freezer *freezer, const struct ms_tracee *
                       const struct ms_cpu *cpu)
 {
 	struct ms_timed timed = freezer->arch->timed(cpu->call);
-	struct ms_again again = { 0 };
+	struct ms_again again = { .first = cpu->args[0] };
 	bool over = false;
 
 	switch (timed.how) {
@@ -258,12 +259,32 @@ static void give_back(const struct ms_freezer *freezer, const struct ms_tracee *
 		(void)freezer->arch->rewind(tracee->tid, &again);
 }
 
+/*
+ * Whether all is known of the thread that it takes to make its call again. Where a call's first
+ * argument was lost, its -EINTR is left.
+ */
+static bool is_known(const struct ms_freezer *freezer, const struct ms_tracee *tracee)
+{
+	return !freezer->arch->result_is_first || tracee->was_in_call;
+}
+
+/* The kernel goes on by itself with what it has noted, unless a call of ours came in between. */
+static void resume(const struct ms_freezer *freezer, const struct ms_tracee *tracee)
+{
+	if (tracee->was_in_call && !tracee->signal && !tracee->group_stop)
+		(void)freezer->arch->resume(tracee->tid);
+}
+
 void ms_rewind(const struct ms_freezer *freezer, const struct ms_tracee *tracee)
 {
 	struct ms_broken_call broken = { .group_stop = tracee->group_stop };
 	struct ms_cpu cpu;
 
-	if (!ms_tracee_look(freezer, tracee, &cpu) || cpu.result != -EINTR || cpu.call < 0)
+	if (!ms_tracee_look(freezer, tracee, &cpu) || cpu.call < 0)
+		return;
+	if (freezer->arch->resumes && freezer->arch->resumes(&cpu))
+		resume(freezer, tracee);
+	if (cpu.result != -EINTR || !is_known(freezer, tracee))
 		return;
 	broken.result = cpu.result;
 	broken.call = cpu.call;

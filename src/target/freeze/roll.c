@@ -118,6 +118,17 @@ static size_t read_words(const struct ms_freezer *freezer, pid_t tid, ms_addr ad
 	return got;
 }
 
+/* Where the thread at @cpu may return to, of at most @n words: by its register, and its stack. */
+static size_t read_returns(const struct ms_freezer *freezer, pid_t tid, const struct ms_cpu *cpu,
+                           uint64_t *words, size_t n)
+{
+	size_t got = ms_inside_put_link(cpu->link, words);
+
+	got += read_words(freezer, tid, cpu->sp, words + got, n - got);
+	ms_inside_unsign(freezer->arch, words, got);
+	return got;
+}
+
 /* Where the thread is: inside malloc, and whether it waits there. */
 static bool is_inside(const struct ms_freezer *freezer, const struct ms_tracee *tracee,
                       struct ms_cpu *cpu, ms_addr *ret_back)
@@ -129,7 +140,7 @@ static bool is_inside(const struct ms_freezer *freezer, const struct ms_tracee *
 	if (!ms_tracee_look(freezer, tracee, cpu))
 		return false;
 	if (ms_inside_wants_stack(code, cpu->pc))
-		n = read_words(freezer, tracee->tid, cpu->sp, stack, MS_NEAR_WORDS);
+		n = read_returns(freezer, tracee->tid, cpu, stack, MS_NEAR_WORDS);
 	return ms_inside_is(code, cpu->pc, stack, n, ret_back);
 }
 
@@ -319,10 +330,11 @@ static bool leads_out(const struct roll *roll, ms_addr addr)
 }
 
 /* Where the thread, whose program counter is in malloc, may come out. Returns how many places. */
-static size_t find_ways_out(const struct roll *roll, ms_addr sp, ms_addr ways[MAX_WAYS_OUT])
+static size_t find_ways_out(const struct roll *roll, const struct ms_cpu *cpu,
+                            ms_addr ways[MAX_WAYS_OUT])
 {
 	uint64_t stack[FAR_WORDS];
-	size_t words = read_words(roll->freezer, roll->tracee->tid, sp, stack, FAR_WORDS);
+	size_t words = read_returns(roll->freezer, roll->tracee->tid, cpu, stack, FAR_WORDS);
 	size_t n = 0;
 
 	for (size_t i = 0; i < words && n < MAX_WAYS_OUT; i++)
@@ -336,7 +348,7 @@ static enum run go_on(struct roll *roll, const struct ms_cpu *cpu, ms_addr back)
 {
 	ms_addr ways[MAX_WAYS_OUT] = { back };
 
-	return run_to(roll, ways, back ? 1 : find_ways_out(roll, cpu->sp, ways));
+	return run_to(roll, ways, back ? 1 : find_ways_out(roll, cpu, ways));
 }
 
 /* Lead the thread out by traps, as far as that goes. */

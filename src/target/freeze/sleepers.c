@@ -27,6 +27,9 @@
 
 enum { MAX_SLEEPERS = 1024, MAX_PROCESSORS = 1024, SCHED_BYTES = 1024, LIMIT_NS = 100000000 };
 
+/* Where a thread that was not looked at sees EINTR. */
+enum { LONG_LIMIT_NS = 1000000000 };
+
 /* Processors' clocks, as far as they were asked for. */
 struct clocks {
 	cpu_set_t own; /* where we may run */
@@ -119,36 +122,50 @@ static bool ask_clock(struct clocks *clocks, int processor)
 	return clocks->at[processor].known;
 }
 
+/* The monotonic time of what was @ran_ns by the clock of the thread's processor; 0: not known. */
+static uint64_t since_ns(struct clocks *clocks, pid_t tid, uint64_t ran_ns)
+{
+	int processor = processor_of(tid);
+	uint64_t since;
+
+	if (!ran_ns || processor < 0 || processor >= MAX_PROCESSORS)
+		return 0;
+	if (!clocks->at[processor].known && !ask_clock(clocks, processor))
+		return 0;
+	since = (uint64_t)((int64_t)ran_ns + clocks->at[processor].behind_ns);
+	return since <= ms_now_ns() ? since : 0;
+}
+
 static void note(struct ms_freezer *freezer, struct clocks *clocks, pid_t tid)
 {
+	const struct ms_arch *arch = freezer->arch;
 	struct ms_sleeper sleeper = { .tid = tid, .runs = runs_of(tid) };
 	char text[256];
 	struct history history;
-	int processor;
+	bool timed;
 	char *end;
-	long call;
 
 	/* It says a number only while the thread is asleep in that call. */
 	(void)ms_proc_read(tid, "syscall", text, sizeof(text));
-	call = strtol(text, &end, 10);
-	if (!sleeper.runs || end == text || freezer->arch->timed(call).how == MS_TIMEOUT_NONE)
+	sleeper.call = strtol(text, &end, 10);
+	timed = arch->timed(sleeper.call).how != MS_TIMEOUT_NONE;
+	if (!sleeper.runs || end == text || sleeper.call < 0 || !(timed || arch->result_is_first))
 		return;
-	history = history_of(tid);
-	sleeper.waits = history.waits;
-	processor = processor_of(tid);
-	if (!history.ran_ns || processor < 0 || processor >= MAX_PROCESSORS)
-		return;
-	if (!clocks->at[processor].known && !ask_clock(clocks, processor))
-		return;
-	sleeper.since_ns = (uint64_t)((int64_t)history.ran_ns + clocks->at[processor].behind_ns);
-	if (sleeper.since_ns <= ms_now_ns())
+	sleeper.first = strtoull(end, NULL, 16);
+	if (timed) {
+		history = history_of(tid);
+		sleeper.waits = history.waits;
+		sleeper.since_ns = since_ns(clocks, tid, history.ran_ns);
+	}
+	if (sleeper.since_ns || arch->result_is_first)
 		freezer->sleepers.at[freezer->sleepers.n++] = sleeper;
 }
 
 void ms_sleepers_find(struct ms_freezer *freezer)
 {
 	struct clocks *clocks = ms_arena_alloc(&freezer->arena, sizeof(*clocks));
-	uint64_t until_ns = ms_now_ns() + LIMIT_NS;
+	uint64_t limit_ns = freezer->arch->result_is_first ? LONG_LIMIT_NS : LIMIT_NS;
+	uint64_t until_ns = ms_now_ns() + limit_ns;
 	struct ms_proc_list list;
 	int32_t tid;
 
@@ -169,10 +186,10 @@ void ms_sleepers_find(struct ms_freezer *freezer)
 static bool has_only_stopped(const struct ms_sleeper *sleeper)
 {
 	return runs_of(sleeper->tid) == sleeper->runs + 1 ||
-	       history_of(sleeper->tid).waits == sleeper->waits + 1;
+	       (sleeper->waits && history_of(sleeper->tid).waits == sleeper->waits + 1);
 }
 
-uint64_t ms_sleepers_since(struct ms_freezer *freezer, const struct ms_tracee *tracee)
+const struct ms_sleeper *ms_sleepers_of(struct ms_freezer *freezer, const struct ms_tracee *tracee)
 {
 	const struct ms_sleepers *sleepers = &freezer->sleepers;
 
@@ -182,7 +199,7 @@ uint64_t ms_sleepers_since(struct ms_freezer *freezer, const struct ms_tracee *t
 		if (sleepers->at[k].tid != tracee->tid)
 			continue;
 		freezer->next_sleeper = k + 1;
-		return has_only_stopped(&sleepers->at[k]) ? sleepers->at[k].since_ns : 0;
+		return has_only_stopped(&sleepers->at[k]) ? &sleepers->at[k] : NULL;
 	}
-	return 0;
+	return NULL;
 }

@@ -6,19 +6,21 @@
 
 /*
  * Note of each thread that sleeps in a call with a time-out since when it does: what is
- * left of the time-out is asked for when it has been stopped, and can no longer be seen.
+ * left of the time-out is asked for when it has been stopped, and can no longer be seen. Where
+ * a call's first argument can no longer be seen then, note it of each thread that sleeps.
  *
  * Context: before the freeze.
- * Cost:    5 µs for a thread, 50 µs for one that is noted; 0.1 s at most.
+ * Cost:    5 µs for a thread, 50 µs for one that is noted; 0.1 s at most, where first arguments are
+ * noted 1 s.
  */
 void ms_sleepers_find(struct ms_freezer *freezer);
 
 /*
- * Since when @tracee, which has just been stopped, slept; 0 when that is not known: it ran
+ * What was noted of @tracee, which has just been stopped; NULL when that does not hold: it ran
  * meanwhile, other than to stop.
  *
  * Cost: one read of /proc when it was noted, else nothing.
  */
-uint64_t ms_sleepers_since(struct ms_freezer *freezer, const struct ms_tracee *tracee);
+const struct ms_sleeper *ms_sleepers_of(struct ms_freezer *freezer, const struct ms_tracee *tracee);
 
 #endif

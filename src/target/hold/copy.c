@@ -281,7 +281,7 @@ static struct ms_copy *new_copy(const struct ms_arch *arch, struct ms_arena *are
 		return NULL;
 	}
 	copy->base.ops = &copy_ops;
-	copy->base.abi = arch->abi;
+	copy->base.abi = ms_arch_abi(arch);
 	copy->pages.maps = &copy->base.mappings;
 	copy->mem_fd = -1;
 	copy->arena = arena;

@@ -147,18 +147,19 @@ static bool is_resident(uint64_t entry)
 static enum ms_status list_mapping(int pagemap, const struct ms_mapping *map, uint64_t *entries,
                                    struct ms_resident *resident, struct ms_error *err)
 {
+	const size_t page_bytes = ms_page_bytes();
 	ms_addr at = map->range.begin;
 
 	while (at < map->range.end) {
-		uint64_t pages = (map->range.end - at) / MS_PAGE_BYTES;
+		uint64_t pages = (map->range.end - at) / page_bytes;
 		size_t want = pages < ENTRIES_PER_READ ? (size_t)pages : ENTRIES_PER_READ;
 		ssize_t got = pread(pagemap, entries, want * sizeof(*entries),
-		                    (off_t)(at / MS_PAGE_BYTES * sizeof(*entries)));
+		                    (off_t)(at / page_bytes * sizeof(*entries)));
 
 		if (got < (ssize_t)sizeof(*entries))
 			return MS_OK; /* the rest is not there, or the process ended */
-		for (size_t i = 0; i < (size_t)got / sizeof(*entries); i++, at += MS_PAGE_BYTES) {
-			struct ms_range page = { at, at + MS_PAGE_BYTES };
+		for (size_t i = 0; i < (size_t)got / sizeof(*entries); i++, at += page_bytes) {
+			struct ms_range page = { at, at + page_bytes };
 
 			if (is_resident(entries[i]) &&
 			    !add_run(resident, page, entries[i] & ENTRY_FILE))

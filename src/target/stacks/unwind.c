@@ -44,6 +44,21 @@ struct unwinder {
 	struct ms_compat_unwinder *compat; /* of a program for another machine */
 };
 
+static bool is_code(const struct ms_frozen_stacks *stacks, ms_addr addr)
+{
+	const struct ms_mapping *map = ms_maps_find(&stacks->maps, addr);
+
+	return map && map->prot & MS_PROT_EXEC;
+}
+
+/* A word as unwinding wants it: without the signature of an address that a call returns to. */
+static uint64_t unsigned_word(const struct unwinder *u, uint64_t word)
+{
+	ms_addr code = ms_arch_code(&ms_native_arch, word);
+
+	return code != word && is_code(u->stacks, code) ? code : word;
+}
+
 /* ---- what libunwind asks ---- */
 
 static const char *cached_page(struct unwinder *u, ms_addr page)
@@ -100,7 +115,10 @@ static int access_mem(unw_addr_space_t space, unw_word_t addr, unw_word_t *word,
 	/* Tables are the target's to forge: no loop over them may last for ever. */
 	if (write || ms_now_ns() > u->deadline_ns)
 		return -UNW_ESTOPUNWIND;
-	return read_word(u, addr, word) ? 0 : -UNW_EINVAL;
+	if (!read_word(u, addr, word))
+		return -UNW_EINVAL;
+	*word = unsigned_word(u, *word);
+	return 0;
 }
 
 static int access_reg(unw_addr_space_t space, unw_regnum_t number, unw_word_t *word, int write,
@@ -113,7 +131,7 @@ static int access_reg(unw_addr_space_t space, unw_regnum_t number, unw_word_t *w
 		return -UNW_EREADONLYREG;
 	if (number < 0 || number >= ms_native_arch.n_dwarf || !u->known[number])
 		return -UNW_EBADREG;
-	*word = u->registers[number];
+	*word = unsigned_word(u, u->registers[number]);
 	return 0;
 }
 
@@ -168,13 +186,6 @@ static int resume(unw_addr_space_t space, unw_cursor_t *cursor, void *arg)
 }
 
 /* ---- walking a stack ---- */
-
-static bool is_code(const struct ms_frozen_stacks *stacks, ms_addr addr)
-{
-	const struct ms_mapping *map = ms_maps_find(&stacks->maps, addr);
-
-	return map && map->prot & MS_PROT_EXEC;
-}
 
 static void set_register(struct unwinder *u, int number, uint64_t value)
 {

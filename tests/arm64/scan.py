@@ -1,0 +1,83 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""scan.py BUILD PROGRAM...: scan each scenario of small programs that know their own leaks.
+
+By a clone and by a copy the report must list exactly the blocks that the program says are
+unreachable, with their sizes, of heaps that are verified; and the program must live on. It is what
+tests/e2e/test_targets.py does, as far as a Python without packages in an emulator can.
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+CANNOT = 3
+
+
+def truth_of(program):
+    """What a program prints until it is ready: which process to scan, its unreachable blocks."""
+    leaks, pid = {}, program.pid
+    for line in program.stdout:
+        words = line.split()
+        if words[0] == "READY":
+            return pid, leaks
+        if words[0] == "pid":
+            pid = int(words[1])
+        elif words[0] in ("leak", "leak-direct", "leak-indirect", "unaligned"):
+            leaks[int(words[1], 16)] = int(words[2])
+    return pid, None
+
+
+def scan(build, pid, how):
+    """The leaks of one scan, and what is wrong with it; None: it can only be copied."""
+    done = subprocess.run([build / "memscan", "--pid", str(pid), "--json", "--no-fold", "--limit", "all",
+                           "--snapshot", how], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+    if done.returncode not in (0, 1):
+        return {}, f"status {done.returncode}: {done.stderr.strip()}"
+    report = json.loads(done.stdout)
+    wrong = "" if all(heap["verified"] for heap in report["heaps"]) else "not verified"
+    if report["scan"]["source"] != how and not any("none of its threads is fit" in w for w in report["warnings"]):
+        wrong = f"source {report['scan']['source']}: {report['warnings']}"
+    return {int(leak["address"], 16): leak["size"] for leak in report["leaks"] if leak["kind"] != "possible"}, wrong
+
+
+def check(build, name, scenario):
+    """What is wrong with both scans; None: nothing; CANNOT: the scenario wants what is not here."""
+    program = subprocess.Popen([build / "targets" / name, scenario], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, text=True)
+    try:
+        pid, truth = truth_of(program)
+        if truth is None:
+            return CANNOT
+        for how in ("fork", "copy"):
+            told, wrong = scan(build, pid, how)
+            missed, false = truth.keys() - told.keys(), told.keys() - truth.keys()
+            if wrong or missed or false or truth != told:
+                return f"{how}: {wrong} missed {[hex(a) for a in missed][:4]}, not leaked {[hex(a) for a in false][:4]}"
+            if program.poll() is not None:
+                return f"{how}: the program ended, {program.returncode}"
+        return None
+    finally:
+        program.kill()
+        program.communicate()
+
+
+def main():
+    build, failed, n, left_out = pathlib.Path(sys.argv[1]).resolve(), 0, 0, []
+    for name in sys.argv[2:]:
+        for scenario in subprocess.run([build / "targets" / name, "list"], stdout=subprocess.PIPE, text=True,
+                                       check=True).stdout.split():
+            wrong = check(build, name, scenario)
+            if wrong == CANNOT:
+                left_out.append(f"{name} {scenario}")
+                continue
+            n += 1
+            failed += wrong is not None
+            if wrong:
+                print(f"{name} {scenario}: {wrong}", flush=True)
+    print(f"{n - failed} of {n} scenarios right by clone and by copy; not started: {', '.join(left_out) or 'none'}")
+    return failed > 0 or not n
+
+
+sys.exit(main())
