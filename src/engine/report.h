@@ -165,8 +165,7 @@ struct ms_module_name {
 
 struct ms_module_names MS_VEC(struct ms_module_name);
 
-/* Which module has most likely made a block, by how many of its words point there (lost/maker.h).
- */
+/* Which module has most likely made a block: so many words point there (lost/maker.h). */
 struct ms_maker {
 	uint32_t module; /* its entry in ms_report.modules, from 1 on; 0: not known */
 	uint32_t tables; /* of functions, those of classes too */

@@ -3,8 +3,7 @@
 
 #include <assert.h>
 
-/* Where no control block has the secret, it is the second word of what the kernel gave as random.
- */
+/* Where no control block has the secret: the second word of what the kernel gave as random. */
 enum { GUARD_AT = 8 };
 
 struct ms_libc_bytes ms_libc_read(struct ms_source *src, ms_addr tp, uint8_t *room)

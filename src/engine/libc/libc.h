@@ -6,9 +6,9 @@
  * Port: what a C library keeps of a thread in the thread's own memory.
  *
  * At the thread pointer lies a control block, or, where thread-local storage lies above that,
- *before it. A C library knows such a block when it sees one, and what it says: which stack the
- *thread has, where its table of dynamic thread-local storage is, which thread it is or was, and how
- *stored code addresses are mangled.
+ * before it. A C library knows such a block when it sees one, and what it says: which stack
+ * the thread has, where its table of dynamic thread-local storage is, which thread it is or
+ * was, and how stored code addresses are mangled.
  *
  * It does not decide what is a root (stacks.h does), and knows nothing of registers, of signal
  * frames (signal_frame.h) or of malloc (decoder.h). Its bytes are brought to it, for threads are

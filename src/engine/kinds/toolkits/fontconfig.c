@@ -13,8 +13,8 @@
  *	FcPtrList      │ function of libfontconfig │ first entry │          entry: │ next │ data │
  *	FcRuleSet      │ references │ 3 texts │ enabled │ 3 × FcPtrList │
  *	FcPattern      │ used, room │ distance to elements │ references │
- *	an element     │ object, 4: any │ values │       FcValueList: │ next │ type │ value │
- *binding │
+ *	an element     │ object, 4: any │ values │
+ *	FcValueList    │ next │ type │ value │ binding │
  *
  * Expressions stand in pages, and one is only where others end. So a rule is known by what it
  * leads to, and that by its expression.
