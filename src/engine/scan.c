@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/sort.h"
 #include "engine/decode.h"
 #include "engine/foreign.h"
+#include "engine/graph/fold.h"
 #include "engine/graph/packed.h"
 #include "engine/graph/relative.h"
 #include "engine/holding/why.h"
@@ -39,9 +41,11 @@
  *	11 * what is in R and not in U: possible, "relative"
  *	12   follow from what may be a thread's signal stack          T
  *	13 * what is in T and not in R: possible, "signal-stack"
- *	14   all, where memory could not be read                      V
- *	15 * what is in V and not in T: possible, "unseen"
- *	16   what is in none: leaks
+ *	14   follow from what requests in the kernel may hold         K
+ *	15 * what is in K and not in T: possible, "requests"
+ *	16   all, where memory could not be read                      V
+ *	17 * what is in V and not in K: possible, "unseen"
+ *	18   what is in none: leaks
  */
 
 struct scan {
@@ -314,6 +318,13 @@ static bool save_marks(struct scan *s, struct marks *ret)
 	return true;
 }
 
+static void restore_marks(struct scan *s, const struct marks *marks)
+{
+	ms_blocks_unmark(&s->blocks);
+	for (size_t i = 0; i < marks->n; i++)
+		s->blocks.cells.at[i].marks = marks->at[i];
+}
+
 /* List the blocks whose marks are in @more and not in @less; restores the marks of @more. */
 static enum ms_status take_possible(struct scan *s, const struct marks *less,
                                     const struct marks *more, enum ms_reason reason)
@@ -326,9 +337,7 @@ static enum ms_status take_possible(struct scan *s, const struct marks *less,
 	for (size_t i = 0; i < n; i++)
 		s->blocks.cells.at[i].marks = ~(marks[i] & ~less->at[i]);
 	st = take_leaks(s, reason);
-	ms_blocks_unmark(&s->blocks);
-	for (size_t i = 0; i < n; i++)
-		s->blocks.cells.at[i].marks = marks[i];
+	restore_marks(s, more);
 	return st;
 }
 
@@ -488,6 +497,86 @@ static enum ms_status mark_doubtful_stacks(struct scan *s)
 	return st;
 }
 
+/* A block that no other unmarked one leads to. */
+struct topmost {
+	uint64_t size;
+	struct ms_block block;
+};
+
+struct topmosts MS_VEC(struct topmost);
+
+static bool smaller(const void *a, const void *b)
+{
+	return ((const struct topmost *)a)->size < ((const struct topmost *)b)->size;
+}
+
+/* Those of all unmarked blocks, by size; leaves the marks as they are. */
+static enum ms_status find_topmost(struct scan *s, struct topmosts *ret)
+{
+	struct ms_walk_options like = { .unaligned = s->options->unaligned, .edges = s->followed };
+	struct marks marks = { 0 };
+	struct ms_heads heads = { 0 };
+	const struct ms_head *head;
+	enum ms_status st;
+
+	if (!save_marks(s, &marks))
+		return no_memory(s);
+	st = ms_fold(&s->blocks, &like, s->arena, &heads, s->err);
+	restore_marks(s, &marks);
+	if (st || !ms_vec_reserve(s->arena, ret, heads.n))
+		return st ? st : no_memory(s);
+	ms_vec_for_each (head, &heads) {
+		const struct ms_extent *extent = &s->blocks.extents.at[head->extent];
+
+		if (!head->absorbed)
+			ret->at[ret->n++] =
+				(struct topmost){ ms_block_size(&s->blocks, extent, head->granule),
+				                  { head->extent, head->granule } };
+	}
+	return ms_sort(s->arena, ret->at, ret->n, sizeof(*ret->at), smaller) ? MS_OK : no_memory(s);
+}
+
+/*
+ * Each request may hold a block. Where more blocks of one size are lost than there are requests,
+ * some of them are leaks; of other sizes, all may be held.
+ */
+static enum ms_status mark_requested(struct scan *s)
+{
+	struct ms_walk_options options = { .unaligned = s->options->unaligned,
+		                           .edges = s->followed,
+		                           .workers = s->options->workers };
+	const uint64_t most = s->src->n_requests;
+	struct topmosts topmost = { 0 };
+	struct count before;
+	struct count left;
+	struct ms_walk *walk;
+	enum ms_status st;
+
+	if (!most)
+		return MS_OK;
+	before = count_unmarked(s);
+	st = find_topmost(s, &topmost);
+	walk = st ? NULL : ms_walk_new(&s->blocks, &options, s->arena);
+	if (!walk)
+		return st ? st : no_memory(s);
+	for (size_t i = 0, n; i < topmost.n; i += n) {
+		for (n = 1; i + n < topmost.n && topmost.at[i + n].size == topmost.at[i].size; n++)
+			;
+		for (size_t j = i; j < i + n && n <= most; j++)
+			ms_walk_block(walk, topmost.at[j].block);
+	}
+	st = ms_walk_finish(walk, s->err);
+	left = count_unmarked(s);
+	note_kept(s, before.allocations - left.allocations, before.bytes - left.bytes,
+	          "requests of io_uring that are in flight may hold them");
+	if (left.allocations && !s->options->question.kind)
+		ms_note_add(s->arena, &s->report->warnings,
+		            "%llu requests of io_uring are in flight: as many of the leaks of one "
+		            "size may be held by them",
+		            (unsigned long long)most);
+	return st;
+}
+
 /* Any block may be held by memory that could not be read. */
 static enum ms_status mark_unseen(struct scan *s)
 {
@@ -526,6 +615,7 @@ static enum ms_status mark(struct scan *s)
 		{ mark_packed, MS_REASON_UNALIGNED },
 		{ mark_relative, MS_REASON_RELATIVE },
 		{ mark_signal_stacks, MS_REASON_SIGNAL_STACK },
+		{ mark_requested, MS_REASON_REQUESTS },
 		{ mark_unseen, MS_REASON_UNSEEN },
 	};
 	struct marks marks[2] = { { 0 }, { 0 } };

@@ -138,6 +138,7 @@ struct ms_source {
 	struct ms_anchors anchors;
 	ms_addr random; /* of the 16 bytes that the kernel gave as random; 0: not known */
 	struct ms_words kernel_words; /* what only the kernel holds: epoll data, timer values */
+	uint64_t n_requests;          /* of values besides that it holds and does not show */
 	/* A block of so many bytes can be a thread's signal stack that is not known; 0: none can.
 	 */
 	uint64_t unknown_stack_bytes;

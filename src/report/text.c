@@ -287,6 +287,8 @@ const char *ms_text_reason(enum ms_reason reason)
 		return "only self-relative pointers lead to it";
 	case MS_REASON_SIGNAL_STACK:
 		return "it may be the signal stack of a thread, or reachable from one";
+	case MS_REASON_REQUESTS:
+		return "a request of io_uring may hold it";
 	case MS_REASON_UNSEEN:
 		return "memory that could not be read may point to it";
 	case MS_REASON_NONE:

@@ -14,7 +14,9 @@
 
 enum { NAME_BYTES = 32 };
 
-/* For those that were no epoll instances before. */
+enum kind { OTHER, EPOLL, RING, FAULTS };
+
+/* For those that were neither epoll instances nor rings before. */
 static const uint64_t LIMIT_NS = 10000000;
 
 static void add(struct ms_arena *arena, struct ms_fds *fds, int32_t fd)
@@ -32,30 +34,35 @@ static bool has(const struct ms_fds *fds, int32_t fd)
 	return at < fds->n && fds->at[at] == fd;
 }
 
-static bool is_epoll(pid_t tid, int32_t fd, bool *ret_faults)
+static enum kind kind_of(pid_t tid, int32_t fd)
 {
+	static const char *const links[] = { [EPOLL] = "anon_inode:[eventpoll]",
+		                             [RING] = "anon_inode:[io_uring]",
+		                             [FAULTS] = "anon_inode:[userfaultfd]" };
 	char name[NAME_BYTES];
 	char link[NAME_BYTES];
 
 	(void)snprintf(name, sizeof(name), "fd/%d", fd);
 	ms_proc_link(tid, name, link, sizeof(link));
-	*ret_faults |= !strcmp(link, "anon_inode:[userfaultfd]");
-	return !strcmp(link, "anon_inode:[eventpoll]");
+	for (enum kind kind = EPOLL; kind <= FAULTS; kind++)
+		if (!strcmp(link, links[kind]))
+			return kind;
+	return OTHER;
 }
 
 /*
- * Where @fd's file is among @epolls, which are in the kernel's own order of files, or where it
+ * Where @fd's file is among @same, which are in the kernel's own order of files, or where it
  * would be. Where files cannot be compared each is taken for another.
  */
-static bool find(pid_t tid, const struct ms_fds *epolls, int32_t fd, size_t *ret)
+static bool find(pid_t tid, const struct ms_fds *same, int32_t fd, size_t *ret)
 {
 	size_t low = 0;
-	size_t high = epolls->n;
+	size_t high = same->n;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 		long order = syscall(SYS_kcmp, tid, tid, KCMP_FILE, (unsigned long)fd,
-		                     (unsigned long)epolls->at[middle]);
+		                     (unsigned long)same->at[middle]);
 
 		*ret = middle;
 		if (order == 0)
@@ -69,28 +76,33 @@ static bool find(pid_t tid, const struct ms_fds *epolls, int32_t fd, size_t *ret
 	return false;
 }
 
-static void insert(struct ms_arena *arena, struct ms_fds *epolls, size_t at, int32_t fd)
+static void insert(struct ms_arena *arena, struct ms_fds *same, size_t at, int32_t fd)
 {
-	int32_t *last = ms_vec_push(arena, epolls);
+	int32_t *last = ms_vec_push(arena, same);
 
 	if (!last)
 		return;
-	memmove(&epolls->at[at + 1], &epolls->at[at], (epolls->n - 1 - at) * sizeof(*epolls->at));
-	epolls->at[at] = fd;
+	memmove(&same->at[at + 1], &same->at[at], (same->n - 1 - at) * sizeof(*same->at));
+	same->at[at] = fd;
 }
 
 /* A duplicate is quicker to compare than to look at, where there are few instances. */
 static void look_at(pid_t tid, int32_t fd, bool likely, struct ms_arena *arena,
                     struct ms_descriptors *ret)
 {
+	enum kind kind;
+	struct ms_fds *same;
 	size_t at;
 
 	if (likely && find(tid, &ret->epolls, fd, &at))
 		return;
-	if (!is_epoll(tid, fd, &ret->faults))
+	kind = kind_of(tid, fd);
+	same = kind == RING ? &ret->rings : &ret->epolls;
+	ret->faults |= kind == FAULTS;
+	if (kind != EPOLL && kind != RING)
 		add(arena, &ret->others, fd);
-	else if (!find(tid, &ret->epolls, fd, &at))
-		insert(arena, &ret->epolls, at, fd);
+	else if (!find(tid, same, fd, &at))
+		insert(arena, same, at, fd);
 }
 
 /* Those first that may be, so that the limit is for the rest. */

@@ -3,12 +3,12 @@
 #define MS_TARGET_DESCRIPTORS_H
 
 /*
- * Which of a process's descriptors are epoll instances.
+ * Which of a process's descriptors are epoll instances, and which are rings (io_uring).
  *
  * To look at a descriptor takes microseconds, and there may be many, so they are looked at before
- * the process is stopped. While it stands, those that were epoll instances are looked at again,
+ * the process is stopped. While it stands, those that were one of these are looked at again,
  * and those whose numbers are new; of the rest, as many as a time limit allows. A number that was
- * closed and given to a new epoll instance in between is missed behind that limit.
+ * closed and given to a new one in between is missed behind that limit.
  */
 
 #include <stdbool.h>
@@ -22,7 +22,8 @@ struct ms_fds MS_VEC(int32_t);
 
 struct ms_descriptors {
 	struct ms_fds epolls; /* one for each instance, however many duplicates there are */
-	struct ms_fds others; /* looked at, and no epoll instances; ascending */
+	struct ms_fds rings;  /* the same */
+	struct ms_fds others; /* looked at, and neither; ascending */
 	uint32_t n_unseen;    /* not looked at since the process stands */
 	bool faults;          /* one of them fills memory when it is touched (userfaultfd) */
 };

@@ -11,7 +11,7 @@
 
 #include "target/proc.h"
 
-enum { NAME_BYTES = 32, FIRST_READ = 64 * 1024, LEAST_STACK = 2048 /* MINSIGSTKSZ */ };
+enum { NAME_BYTES = 32, FIRST_READ = 64 * 1024, TRIES = 10, LEAST_STACK = 2048 /* MINSIGSTKSZ */ };
 
 struct text MS_VEC(char);
 
@@ -50,6 +50,39 @@ void ms_kernel_roots_parse_timers(const char *text, struct ms_arena *arena, stru
 		if (*slash == '/')
 			add_word(arena, words, strtoull(slash + 1, NULL, 16));
 	}
+}
+
+/* The number that follows @key at the begin of a line; false without it. */
+static bool number_after(const char *text, const char *key, uint32_t *ret)
+{
+	const char *at = strstr(text, key);
+
+	while (at && at > text && at[-1] != '\n')
+		at = strstr(at + 1, key);
+	if (at)
+		*ret = (uint32_t)strtoul(at + strlen(key), NULL, 10);
+	return at != NULL;
+}
+
+uint32_t ms_kernel_roots_parse_ring(const char *text, struct ms_arena *arena,
+                                    struct ms_words *words)
+{
+	const char *polls = strstr(text, "\nPollList:");
+	uint32_t n_polls = 0;
+	uint32_t begun;
+	uint32_t answered;
+
+	for (const char *at = strstr(text, "user_data:"); at; at = strstr(at, "user_data:")) {
+		at += strlen("user_data:");
+		add_word(arena, words, strtoull(at, NULL, 10));
+	}
+	if (!polls || !number_after(text, "CachedSqHead:", &begun) ||
+	    !number_after(text, "CachedCqTail:", &answered))
+		return UINT32_MAX;
+	for (const char *at = strstr(polls, "\n  op="); at; at = strstr(at + 1, "\n  op="))
+		n_polls++;
+	return begun - answered <= INT32_MAX && begun - answered > n_polls ? begun - answered
+	                                                                   : n_polls;
 }
 
 /* An epoll instance keeps 64 bits; a program of 32 writes its pointer to half of these. */
@@ -97,6 +130,29 @@ static void find_epoll(pid_t tid, const struct ms_descriptors *found, struct ms_
 		info = read_all(tid, name, scratch, &text);
 		if (info)
 			ms_kernel_roots_parse_epoll(info, arena, words);
+	}
+}
+
+/* What a ring has is not shown while a thread of the kernel is busy with it. */
+static void find_requests(pid_t tid, const struct ms_descriptors *found, struct ms_source *ret,
+                          struct ms_arena *arena, struct ms_arena *scratch)
+{
+	struct text text = { 0 };
+	const int32_t *fd;
+
+	ms_vec_for_each (fd, &found->rings) {
+		uint32_t in_flight = UINT32_MAX;
+		char name[NAME_BYTES];
+
+		(void)snprintf(name, sizeof(name), "fdinfo/%d", *fd);
+		for (int i = 0; i < TRIES && in_flight == UINT32_MAX; i++) {
+			const char *info = read_all(tid, name, scratch, &text);
+
+			if (info)
+				in_flight =
+					ms_kernel_roots_parse_ring(info, arena, &ret->kernel_words);
+		}
+		ret->n_requests += in_flight;
 	}
 }
 
@@ -178,10 +234,11 @@ void ms_kernel_roots_find(const struct ms_collection *frozen, const struct ms_de
 	if (found.n_unseen)
 		ms_note_add(arena, warnings,
 		            "%u descriptors were checked only just before the process was stopped: "
-		            "if one became an epoll instance meanwhile, what only that holds is "
-		            "reported as leaked",
+		            "if one became an epoll instance or an io_uring meanwhile, what only "
+		            "that holds is reported as leaked",
 		            found.n_unseen);
 	find_epoll(frozen->live_tid, &found, arena, &scratch, words);
+	find_requests(frozen->live_tid, &found, ret, arena, &scratch);
 	find_timers(frozen->live_tid, arena, &scratch, words);
 	if (ret->abi.tls_above)
 		ret->random = find_random(frozen->live_tid);

@@ -113,6 +113,7 @@ static inline void sample_leaks(struct ms_arena *arena, struct ms_report *report
 		                  .kind = MS_LEAK_POSSIBLE,
 		                  .reason = MS_REASON_INTERIOR,
 		                  .older = 1,
+		                  .callback = 3,
 		                  .maker = { 1, 2, 1, 3 } };
 	report->possible = true;
 	report->confirm = true;

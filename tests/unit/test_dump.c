@@ -179,6 +179,7 @@ Test(dump, threads_and_what_only_the_kernel_knew)
 	cr_assert(word);
 	*word = 0xfeed;
 	fake.base.unknown_stack_bytes = 2048;
+	fake.base.n_requests = 7;
 	(void)ms_fake_map(&fake, 0x10000, PAGE, RW, "");
 	cr_assert_eq(write_core(false), MS_OK);
 	layout = layout_of();
@@ -192,6 +193,7 @@ Test(dump, threads_and_what_only_the_kernel_knew)
 	cr_assert_eq(layout.kernel_words.n, 1);
 	cr_expect_eq(layout.kernel_words.at[0], 0xfeed);
 	cr_expect_eq(layout.unknown_stack_bytes, 2048);
+	cr_expect_eq(layout.n_requests, 7);
 	cr_expect_eq(layout.pid, 12);
 	cr_expect_str_eq(layout.name, "prog");
 }

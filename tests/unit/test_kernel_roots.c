@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <time.h>
@@ -64,11 +65,46 @@ Test(kernel_roots, reads_the_value_of_every_timer)
 	ms_arena_deinit(&arena);
 }
 
+/* Of Linux 6.18, shortened. */
+Test(kernel_roots, counts_requests_of_rings)
+{
+	static const struct {
+		const char *begun, *answered, *polls;
+		uint32_t in_flight;
+	} rows[] = {
+		{ "7", "7", "", 0 },
+		{ "7", "5", "", 2 },
+		{ "7", "5", "  op=6, task_works=0\n", 2 },
+		{ "7", "6", "  op=6, task_works=0\n  op=9, task_works=0\n", 2 },
+		{ "1", "900", "  op=6, task_works=0\n", 1 }, /* of many answers */
+		{ "2", "4294967295", "", 3 },
+	};
+	char text[512];
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		(void)snprintf(text, sizeof(text),
+		               "SqHead:\t9\nCachedSqHead:\t%s\nCqTail:\t8\nCachedCqTail:\t%s\n"
+		               "SQEs:\t1\n    0: opcode:POLL_ADD, fd:4, flags:0, off:0, addr:0x0, "
+		               "rw_flags:0x1, buf_index:0 user_data:94313341742608\n"
+		               "CQEs:\t1\n    0: user_data:94313341742624, res:1, flags:0\n"
+		               "UserBufs:\t0\nPollList:\n%sCqOverflowList:\n",
+		               rows[i].begun, rows[i].answered, rows[i].polls);
+		words->n = 0;
+		cr_expect_eq(ms_kernel_roots_parse_ring(text, &arena, words), rows[i].in_flight,
+		             "row %zu", i);
+		cr_expect(words->n == 2 && has(94313341742608) && has(94313341742624));
+	}
+	ms_arena_deinit(&arena);
+}
+
 Test(kernel_roots, nonsense_gives_nothing)
 {
 	ms_kernel_roots_parse_epoll("", &arena, words);
 	ms_kernel_roots_parse_epoll(" data:", &arena, words);
 	ms_kernel_roots_parse_timers("signal:", &arena, words);
+	cr_expect_eq(ms_kernel_roots_parse_ring("", &arena, words), UINT32_MAX);
+	cr_expect_eq(ms_kernel_roots_parse_ring("user_data:\nCachedSqHead:", &arena, words),
+	             UINT32_MAX);
 	ms_kernel_roots_parse_timers("signal: 10\n12/55\n", &arena, words);
 	cr_expect_eq(words->n, 0);
 	ms_arena_deinit(&arena);

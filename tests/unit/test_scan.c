@@ -218,6 +218,33 @@ Test(scan, calls_possible_what_may_be_held_where_nobody_could_look)
 	}
 }
 
+/* Four lost blocks of one size, two of them under one of these; each request may hold one. */
+Test(scan, calls_possible_what_requests_may_hold)
+{
+	static const uint64_t rows[][3] = { /* requests, leaks, warnings */
+		                            { 0, 4, 0 },
+		                            { 1, 4, 1 },
+		                            { 2, 0, 1 },
+		                            { 9, 0, 1 }
+	};
+
+	for (size_t r = 0; r < sizeof(rows) / sizeof(rows[0]); r++) {
+		draw(5);
+		ms_fake_put(&fake, DATA, block(0));
+		ms_fake_put(&fake, block(2), block(1));
+		ms_fake_put(&fake, block(2) + 8, block(4));
+		fake.base.n_requests = rows[r][0];
+		scan((struct ms_scan_options){ .possible = true });
+		cr_expect_eq(report.totals.leaked_allocations, rows[r][1]);
+		cr_expect_eq(report.totals.possible_allocations, 4 - rows[r][1]);
+		for (size_t i = 0; i < report.leaks.n; i++)
+			cr_expect_eq(report.leaks.at[i].reason,
+			             rows[r][1] ? MS_REASON_NONE : MS_REASON_REQUESTS);
+		cr_expect_eq(report.warnings.n, rows[r][2]);
+		ms_fake_deinit(&fake);
+	}
+}
+
 /* A pattern of fontconfig (engine/graph/fontconfig.h), its array and a value; and a leak. */
 Test(scan, calls_possible_what_only_distances_hold)
 {

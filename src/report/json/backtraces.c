@@ -206,3 +206,16 @@ uint32_t ms_json_get_backtrace(struct ms_json_input *in, struct json_object *fra
 		ms_json_corrupt(in, "it has too many frames");
 	return in->st ? 0 : add_stack(in, first, recent, report);
 }
+
+uint32_t ms_json_get_callback(struct ms_json_input *in, struct json_object *object,
+                              struct ms_json_recent *recent, struct ms_report *report)
+{
+	const struct run alone = { .frames = NULL };
+	struct frame frame = get_frame(in, object, recent);
+
+	if (report->pcs.n >= UINT32_MAX)
+		ms_json_corrupt(in, "it has too many frames");
+	if (!in->st)
+		put_address(in, &alone, &frame, recent, report);
+	return in->st ? 0 : (uint32_t)report->pcs.n;
+}

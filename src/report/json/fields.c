@@ -17,6 +17,7 @@ static const char *const reasons[] = {
 	[MS_REASON_UNALIGNED] = "unaligned",
 	[MS_REASON_RELATIVE] = "relative",
 	[MS_REASON_SIGNAL_STACK] = "signal-stack",
+	[MS_REASON_REQUESTS] = "requests",
 	[MS_REASON_UNSEEN] = "unseen",
 };
 

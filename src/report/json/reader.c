@@ -299,6 +299,7 @@ static void take_leak(void *reader, struct json_object *object)
 	struct json_object *sampled = ms_json_get(&r->in, object, "sampled", json_type_object);
 	struct json_object *made_by = ms_json_get(&r->in, object, "made_by", json_type_object);
 	struct json_object *older = ms_json_get(&r->in, object, "before_attach", json_type_boolean);
+	struct json_object *callback = ms_json_get(&r->in, object, "callback", json_type_object);
 	struct ms_leak *leak = push(r, &r->report.leaks);
 
 	if (!leak)
@@ -313,6 +314,8 @@ static void take_leak(void *reader, struct json_object *object)
 		ms_json_get_fields(&r->in, sampled, &ms_json_estimate, &leak->sampled);
 	if (made_by)
 		take_maker(r, made_by, &leak->maker);
+	if (callback)
+		leak->callback = ms_json_get_callback(&r->in, callback, r->recent, &r->report);
 	if (text)
 		ms_json_string(text, leak->text, sizeof(leak->text));
 	if (frames)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What only the kernel knew of a process: signal stacks, and the values that epoll instances,
- * timers and queued signals hold. No core has them. But who has none of the functions which give
- * them to the kernel cannot have any there.
+ * timers, queued signals and requests in flight hold. No core has them. But who has none of the
+ * functions which give them to the kernel cannot have any there.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,15 +14,24 @@
 enum { MOST_CODE = 64 << 20, PIECE = 1 << 20 };
 
 /* Functions, by what they give. */
-enum given { GIVES_STACKS, GIVES_EPOLL, GIVES_TIMERS, GIVES_SIGNALS, GIVEN };
+enum given { GIVES_STACKS, GIVES_EPOLL, GIVES_TIMERS, GIVES_SIGNALS, GIVES_REQUESTS, GIVEN };
 
 static const struct {
 	const char *function;
 	enum given given;
 } givers[] = {
-	{ "sigaltstack", GIVES_STACKS },       { "epoll_ctl", GIVES_EPOLL },
-	{ "timer_create", GIVES_TIMERS },      { "sigqueue", GIVES_SIGNALS },
-	{ "pthread_sigqueue", GIVES_SIGNALS }, { "mq_notify", GIVES_SIGNALS },
+	{ "sigaltstack", GIVES_STACKS },
+	{ "epoll_ctl", GIVES_EPOLL },
+	{ "timer_create", GIVES_TIMERS },
+	{ "sigqueue", GIVES_SIGNALS },
+	{ "pthread_sigqueue", GIVES_SIGNALS },
+	{ "mq_notify", GIVES_SIGNALS },
+	/* liburing's and libaio's; a program that makes the calls by itself is not recognised */
+	{ "io_uring_queue_init", GIVES_REQUESTS },
+	{ "io_uring_queue_init_params", GIVES_REQUESTS },
+	{ "io_uring_queue_init_mem", GIVES_REQUESTS },
+	{ "io_uring_setup", GIVES_REQUESTS },
+	{ "io_submit", GIVES_REQUESTS },
 };
 
 struct asking {
@@ -110,9 +119,10 @@ static void warn(const struct asking *a)
 {
 	static const char *const names[] = { [GIVES_EPOLL] = "epoll instances",
 		                             [GIVES_TIMERS] = "timers",
-		                             [GIVES_SIGNALS] = "queued signals" };
+		                             [GIVES_SIGNALS] = "queued signals",
+		                             [GIVES_REQUESTS] = "requests in flight" };
 	struct ms_core *core = a->core;
-	char text[64] = "";
+	char text[96] = "";
 
 	for (enum given i = GIVES_EPOLL; i < GIVEN; i++)
 		if (a->given[i])
@@ -140,6 +150,7 @@ bool ms_core_kernels_ask(struct ms_core *core)
 		return false;
 	if (core->layout.by_memscan) {
 		core->base.unknown_stack_bytes = core->layout.unknown_stack_bytes;
+		core->base.n_requests = core->layout.n_requests;
 		return true;
 	}
 	ms_vec_for_each (cell, &core->cells)

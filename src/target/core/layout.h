@@ -65,6 +65,7 @@ struct ms_core_layout {
 	bool by_memscan;                  /* which asked the kernel for what only that knew */
 	bool complete;                    /* of memory nothing is left out but what files have */
 	uint64_t unknown_stack_bytes;     /* as of a source; by memscan */
+	uint64_t n_requests;              /* the same */
 	bool damaged;                     /* some notes make no sense, and were left out */
 };
 

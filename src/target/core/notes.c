@@ -200,6 +200,7 @@ static bool take_own(const struct taking *t, const struct note *note)
 	t->ret->by_memscan = true;
 	t->ret->complete = own.complete;
 	t->ret->unknown_stack_bytes = own.unknown_stack_bytes;
+	t->ret->n_requests = own.n_requests;
 	if (!own.n_words)
 		return true;
 	if (!ms_vec_reserve(t->arena, &t->ret->kernel_words, (size_t)own.n_words))

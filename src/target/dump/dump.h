@@ -107,13 +107,14 @@ bool ms_dump_notes_make(const struct ms_dump_call *call, struct ms_arena *arena,
  * A note of ours (name "memscan", type 1): what no other note has, and memscan core wants to
  * know.
  */
-enum { MS_DUMP_NOTE = 1, MS_DUMP_NOTE_VERSION = 1 };
+enum { MS_DUMP_NOTE = 1, MS_DUMP_NOTE_VERSION = 2 };
 #define MS_DUMP_NOTE_NAME "memscan"
 
 struct ms_dump_note {
 	uint32_t version;
 	uint32_t complete;            /* 1: what is not in the core is zeros, or the files' */
 	uint64_t unknown_stack_bytes; /* as of a source */
+	uint64_t n_requests;          /* the same */
 	uint64_t n_words;             /* that follow: values that only the kernel held */
 };
 

@@ -180,6 +180,7 @@ static void put_own(struct making *m, const struct ms_dump_call *call)
 	const struct ms_dump_note note = { .version = MS_DUMP_NOTE_VERSION,
 		                           .complete = !call->heap_only && !call->src->unseen.n,
 		                           .unknown_stack_bytes = call->src->unknown_stack_bytes,
+		                           .n_requests = call->src->n_requests,
 		                           .n_words = words->n };
 
 	begin_note(m, MS_DUMP_NOTE_NAME, MS_DUMP_NOTE, sizeof(note) + words->n * sizeof(uint64_t));
