@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""memscan attach and detach, again and again: PostgreSQL under load and node go on right."""
+
+import servers
+import support
+from support import Process, memscan
+from test_attach import ATTACHED, REFUSED, ROUNDS, STUCK_S, agents_of, attach, detach
+
+
+def attach_if_there(pid):
+    """A process of a server may end at any time."""
+    done = memscan("attach", pid, "--sample", 8192)
+    assert done.status == ATTACHED or (done.status == REFUSED and not support.state_of(pid)), str(done)
+    return done.status == ATTACHED
+
+
+def detach_if_there(pid):
+    done = memscan("detach", pid)
+    assert not done.status or not support.state_of(pid), str(done)
+
+
+def test_postgresql_under_load(folder):
+    rounds = processed = 0
+    with servers.Postgres(folder) as server:
+        server.run("pgbench", "-i", "-s", "1", "-q", "postgres")
+        while rounds < ROUNDS:
+            with server.start("pgbench", "-c", "4", "-t", "500", "-n", "postgres") as bench:
+                while bench.running() and rounds < ROUNDS:
+                    pids = [server.pid, *support.children_of(server.pid)]
+                    attached = [pid for pid in pids if attach_if_there(pid)]
+                    assert server.pid in attached
+                    for pid in attached:
+                        detach_if_there(pid)
+                    rounds += 1
+                processed += int(server.finish_bench(bench))
+        server.check_sums(processed)
+        server.shut_down()
+
+
+NODE = """
+const { createHash } = require('crypto');
+function work(n) {
+  const hash = createHash('sha256'); let kept = [];
+  for (let i = 0; i < 2000; i++) {
+    kept.push(Buffer.from('x'.repeat(i % 700))); if (kept.length > 100) kept = [];
+    hash.update(kept[kept.length - 1] || String(n));
+  }
+  return hash.digest('hex');
+}
+const wanted = [0, 1, 2, 3].map(work);
+let turns = 0;
+const timer = setInterval(() => {
+  if (work(turns % 4) !== wanted[turns % 4]) { console.log('WRONG'); process.exit(1); }
+  turns++;
+}, 1);
+process.stdin.on('data', () => console.log(turns));
+process.stdin.on('end', () => { clearInterval(timer); process.exit(0); });
+console.log('READY');
+"""
+
+
+def test_node():
+    servers.need("node")
+    with Process(["node", "-e", NODE]) as node:
+        assert node.line() == "READY"
+        for _ in range(ROUNDS):
+            attach(node.pid, "--sample", 16384)
+            before = int(node.ask("\n"))
+            support.wait_until(lambda: int(node.ask("\n")) > before, STUCK_S, "it computes")
+            detach(node.pid)
+        assert agents_of(node.pid) == 0
+        assert node.finish(STUCK_S) == 0
