@@ -407,7 +407,7 @@ check-e2e: all targets
 check-programs:
 	tools/install-deps programs
 	$(MAKE) -j$$(nproc) all targets
-	PROGRAMS='$(or $(PROGRAMS),all)' tests/e2e/run test_false_leaks.py test_rust_programs.py
+	PROGRAMS='$(or $(PROGRAMS),all)' PROGRAM_SECONDS='$(or $(PROGRAM_SECONDS),5)' tests/e2e/run test_false_leaks.py test_rust_programs.py
 
 # So is building some of them with debug information.
 check-names: all $(B)/bench/types

@@ -4,7 +4,8 @@
 The target computes, allocates, sleeps, forks and serves, and checks itself all
 the while (tests/targets/busy.c). KILLS is how often each process is killed at a
 random moment with each kind of snapshot (2,000 by hand); strace then kills the
-collection process at every single one of its ptrace calls.
+collection process at every single one of its ptrace calls, or with fewer than 30 KILLS at
+each third.
 """
 
 import collections
@@ -33,6 +34,7 @@ BEAT_MS, LIVE = 20, 120_000
 # What stands still stands for ever; beside other tests, what runs may wait for a processor.
 STUCK_S = 5
 MOST_CALLS = 400
+STEP = 1 if KILLS >= 30 else 3
 ORIGINAL, COLLECTION, SWEEPER = "memscan", "memscan-collect", "memscan-sweep"
 
 
@@ -374,9 +376,9 @@ def kill_at_call(busy, snapshot, call, number):
 
 def kill_at_each(many, call):
     """Until there are no more of them; a busy target makes a few more, or less, each time."""
-    found, missed = [], 0
+    found, missed, first = [], 0, random.randint(1, STEP)
     while missed < 3 and len(found) < MOST_CALLS:
-        instead = kill_at_call(many.busy, many.snapshot, call, len(found) + missed + 1)
+        instead = kill_at_call(many.busy, many.snapshot, call, first + STEP * (len(found) + missed))
         many.check(f"instead of {instead}")
         if instead:
             found.append(instead)
@@ -394,7 +396,7 @@ def test_killed_at_each_call(snapshot, mode, notes):
     calls = collections.Counter(name for call in CALLS for name in kill_at_each(many, call))
     threads = len(support.threads_of(many.busy.pid)) if mode else 1
     many.end()
-    assert calls["PTRACE_SEIZE"] >= threads and calls["PTRACE_DETACH"] >= threads, calls
+    assert min(calls["PTRACE_SEIZE"], calls["PTRACE_DETACH"]) >= threads // STEP, calls
     notes.append(f"killed at each of {calls.total()} calls of the collection process ({snapshot}, "
                  f"{' '.join(map(str, mode)) or 'busy'}): {dict(calls)}; {many.toll()}")
 
