@@ -359,8 +359,6 @@ static enum ms_status mark_packed(struct scan *s)
 		                             .workers = s->options->workers };
 	struct ms_packed_kept kept = { 0 };
 
-	if (s->options->unaligned) /* all of them have been followed */
-		return MS_OK;
 	if (ms_packed_mark(&s->blocks, &options, &kept, s->err))
 		return no_memory(s);
 	if (kept.limited)
@@ -369,7 +367,8 @@ static enum ms_status mark_packed(struct scan *s)
 		            "pointers, and what only these hold is among the leaks");
 	note_kept(
 		s, kept.allocations, kept.bytes,
-		"only what looks like an unaligned pointer, or that to an empty array, holds them");
+		"only what looks like an unaligned pointer, one with a number in its upper bits, or "
+		"that to an empty array, holds them");
 	return MS_OK;
 }
 

@@ -282,7 +282,7 @@ const char *ms_text_reason(enum ms_reason reason)
 	case MS_REASON_STACK:
 		return "only parts of stacks lead to it that may not be in use";
 	case MS_REASON_UNALIGNED:
-		return "only unaligned pointers lead to it";
+		return "only unaligned or tagged pointers lead to it";
 	case MS_REASON_RELATIVE:
 		return "only self-relative pointers lead to it";
 	case MS_REASON_SIGNAL_STACK:

@@ -26,10 +26,13 @@ enum {
 	WORD = 8,                     /* bytes, where odd places are looked at */
 	LANES = 16,
 	ENOUGH = 8, /* blocks to which words at one odd place lead: a structure has them there */
+	TAG = 16,   /* bits of a word that an address leaves for a number */
+	ZONES = 4,
 };
 
 static const uint64_t LIMIT = UINT64_C(4) << 30;
 static const uint64_t SMALL_NUMBERS = UINT64_C(1) << 32;
+static const uint64_t FAR = UINT64_C(1) << 30; /* what is farther away is in another zone */
 
 struct piece {
 	struct ms_range range;        /* where words begin */
@@ -58,6 +61,8 @@ struct search {
 	struct ms_blocks *blocks;
 	const struct ms_abi *abi;
 	struct MS_VEC(struct piece) pieces;
+	struct ms_range zones[ZONES]; /* unmarked blocks begin in these */
+	unsigned n_zones;
 	struct ms_map empty_arrays; /* by the address behind each: where it begins */
 	bool is_place[WORD];        /* odd places that count, once all were seen */
 	struct ms_packed_kept *kept;
@@ -174,6 +179,50 @@ static void look(struct search *s, struct seeker *k, const struct piece *p, cons
 
 		if (value - low < span)
 			consider(s, k, p, p->range.begin + i, value);
+	}
+}
+
+/* ---- with a number beside them ---- */
+
+static bool is_in_zones(const struct search *s, ms_addr addr)
+{
+	bool in = false;
+
+	for (unsigned i = 0; i < s->n_zones; i++)
+		in |= addr - s->zones[i].begin < ms_range_len(s->zones[i]);
+	return in;
+}
+
+static void consider_begin(struct search *s, struct seeker *k, const struct piece *p, ms_addr addr,
+                           uint64_t value)
+{
+	struct ms_block block;
+
+	if (value >= SMALL_NUMBERS && ms_lookup_begin(&k->lookup, value, &block) &&
+	    !ms_block_is_marked(s->blocks, block) && (!p->heap || is_alive(s, p->heap, addr)))
+		take(s, k, block);
+}
+
+/* Look at the words of @p, whose bytes begin at @bytes, for addresses with a number beside. */
+static void look_for_tagged(struct search *s, struct seeker *k, const struct piece *p,
+                            const uint8_t *bytes)
+{
+	uint64_t n = ms_range_len(p->range);
+
+	if (!ms_abi_is_plain(s->abi) || p->code)
+		return;
+	for (size_t i = 0; i + WORD <= n; i += WORD) {
+		uint64_t value;
+		ms_addr below;
+
+		memcpy(&value, bytes + i, sizeof(value));
+		if (!(value >> (64 - TAG)))
+			continue;
+		below = value << TAG >> TAG;
+		if (is_in_zones(s, below))
+			consider_begin(s, k, p, p->range.begin + i, below);
+		if (is_in_zones(s, value >> TAG))
+			consider_begin(s, k, p, p->range.begin + i, value >> TAG);
 	}
 }
 
@@ -313,6 +362,7 @@ static void look_at(struct search *s, struct seeker *k, const struct piece *p)
 		bytes = k->buffer;
 	}
 	look(s, k, p, bytes);
+	look_for_tagged(s, k, p, bytes);
 	look_at_odd(s, k, p, bytes);
 	if (s->empty_arrays.used && !s->walking)
 		look_for_ends(s, k, p, bytes);
@@ -441,23 +491,35 @@ static bool keep_empty_array(struct search *s, const struct ms_extent *extent, u
 	return ms_map_add(&s->empty_arrays, s->arena.arena, begin + s->abi->word_bytes, begin);
 }
 
+/* Note that an unmarked block begins at @begin, which is behind all that were noted. */
+static void note_zone(struct search *s, ms_addr begin)
+{
+	struct ms_range *last = &s->zones[s->n_zones ? s->n_zones - 1 : 0];
+
+	if (!s->n_zones || (begin - last->end > FAR && s->n_zones < ZONES)) {
+		last = &s->zones[s->n_zones++];
+		last->begin = begin;
+	}
+	last->end = begin + 1;
+}
+
 /* Look through the unmarked blocks. False without memory. */
-static bool look_at_unmarked(struct search *s, bool *ret_any)
+static bool look_at_unmarked(struct search *s)
 {
 	const struct ms_extent *extent;
 
-	*ret_any = false;
 	ms_vec_for_each (extent, &s->blocks->extents)
 		for (size_t i = 0; extent->kind == MS_EXTENT_HEAP && i < extent->n_cells; i++) {
 			const struct ms_cell *cell = &s->blocks->cells.at[extent->cell0 + i];
-			uint64_t left = cell->starts & ~cell->marks;
 
-			*ret_any |= left != 0;
-			for (; left; left &= left - 1)
-				if (!keep_empty_array(s, extent,
-				                      i * MS_CELL_GRANULES +
-				                              (uint64_t)__builtin_ctzll(left)))
+			for (uint64_t left = cell->starts & ~cell->marks; left; left &= left - 1) {
+				uint64_t granule =
+					i * MS_CELL_GRANULES + (uint64_t)__builtin_ctzll(left);
+
+				note_zone(s, ms_block_begin(extent, granule));
+				if (!keep_empty_array(s, extent, granule))
 					return false;
+			}
 		}
 	return true;
 }
@@ -502,12 +564,11 @@ enum ms_status ms_packed_mark(struct ms_blocks *blocks, const struct ms_packed_o
 		            .abi = &blocks->src->abi,
 		            .kept = ret,
 		            .left = options->limit ? options->limit : LIMIT };
-	bool any;
 
 	ms_shared_init(&s.arena, blocks->arena);
-	if (!look_at_unmarked(&s, &any))
+	if (!look_at_unmarked(&s))
 		return ms_fail(err, MS_E_NOMEM, "no memory for unaligned pointers");
-	if (!any)
+	if (!s.n_zones)
 		return MS_OK;
 	if (!make_seekers(&s, options) || !plan_all(&s, options))
 		return ms_fail(err, MS_E_NOMEM, "no memory for unaligned pointers");

@@ -15,6 +15,10 @@
  * Bytes of two neighbours make the address of a heap below 4 GiB easily: there only that of a
  * block's first byte counts, and none at an odd place.
  *
+ * Others have a number beside them, in the 16 bits that no address needs: above them (Boost's
+ * lock-free queues and stacks, which count in it) or below, the address shifted. Only the begin of
+ * a block counts, and no address below 4 GiB.
+ *
  * Others lead behind their block: new T[0] of a T with a destructor is a block of one word, the
  * number of elements, and what the program keeps is the address behind it. That is inside of the
  * block where the smallest has more than one word, as glibc's; others' have just that.
