@@ -62,6 +62,8 @@ struct search {
 	const struct ms_abi *abi;
 	struct MS_VEC(struct piece) pieces;
 	struct ms_range zones[ZONES]; /* unmarked blocks begin in these */
+	uint16_t highs[ZONES];        /* of a zone's addresses, the part above 32 bits, */
+	uint16_t spans[ZONES];        /* and how much larger that of its last is */
 	unsigned n_zones;
 	struct ms_map empty_arrays; /* by the address behind each: where it begins */
 	bool is_place[WORD];        /* odd places that count, once all were seen */
@@ -203,27 +205,59 @@ static void consider_begin(struct search *s, struct seeker *k, const struct piec
 		take(s, k, block);
 }
 
+/* One word, at @bytes + @i in @p, of which it is not known that it has no number. */
+static void look_for_tag(struct search *s, struct seeker *k, const struct piece *p,
+                         const uint8_t *bytes, size_t i)
+{
+	uint64_t value;
+	ms_addr below;
+
+	memcpy(&value, bytes + i, sizeof(value));
+	below = value << TAG >> TAG;
+	if (below != value && is_in_zones(s, below))
+		consider_begin(s, k, p, p->range.begin + i, below);
+	if (is_in_zones(s, value >> TAG))
+		consider_begin(s, k, p, p->range.begin + i, value >> TAG);
+}
+
+typedef uint16_t quarters __attribute__((vector_size(LANES)));
+typedef uint64_t words __attribute__((vector_size(LANES)));
+
+/* Whether one of the words in the LANES bytes at @at may be an address with a number beside. */
+static bool may_have_tag(const struct search *s, const uint8_t *at)
+{
+	static const quarters above = { 0, 0, 0xffff, 0, 0, 0, 0xffff, 0 };
+	static const quarters below = { 0, 0, 0, 0xffff, 0, 0, 0, 0xffff };
+	quarters parts;
+	quarters hits = { 0 };
+	quarters tagged;
+	uint64_t both[2];
+
+	memcpy(&parts, at, sizeof(parts));
+	for (unsigned i = 0; i < s->n_zones; i++)
+		hits |= (quarters)(parts - s->highs[i] <= s->spans[i]);
+	tagged = (quarters)((words)parts >> TAG) != 0;
+	hits &= (tagged & above) | below;
+	memcpy(both, &hits, sizeof(both));
+	return both[0] | both[1];
+}
+
 /* Look at the words of @p, whose bytes begin at @bytes, for addresses with a number beside. */
 static void look_for_tagged(struct search *s, struct seeker *k, const struct piece *p,
                             const uint8_t *bytes)
 {
 	uint64_t n = ms_range_len(p->range);
+	size_t i = 0;
 
 	if (!ms_abi_is_plain(s->abi) || p->code)
 		return;
-	for (size_t i = 0; i + WORD <= n; i += WORD) {
-		uint64_t value;
-		ms_addr below;
-
-		memcpy(&value, bytes + i, sizeof(value));
-		if (!(value >> (64 - TAG)))
-			continue;
-		below = value << TAG >> TAG;
-		if (is_in_zones(s, below))
-			consider_begin(s, k, p, p->range.begin + i, below);
-		if (is_in_zones(s, value >> TAG))
-			consider_begin(s, k, p, p->range.begin + i, value >> TAG);
-	}
+	for (; i + LANES <= n; i += LANES)
+		if (may_have_tag(s, bytes + i)) {
+			look_for_tag(s, k, p, bytes, i);
+			look_for_tag(s, k, p, bytes, i + WORD);
+		}
+	for (; i + WORD <= n; i += WORD)
+		look_for_tag(s, k, p, bytes, i);
 }
 
 /* ---- odd places ---- */
@@ -501,6 +535,8 @@ static void note_zone(struct search *s, ms_addr begin)
 		last->begin = begin;
 	}
 	last->end = begin + 1;
+	s->highs[last - s->zones] = (uint16_t)(last->begin >> 32);
+	s->spans[last - s->zones] = (uint16_t)((begin >> 32) - (last->begin >> 32));
 }
 
 /* Look through the unmarked blocks. False without memory. */
