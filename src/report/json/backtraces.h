@@ -31,8 +31,9 @@ uint64_t ms_json_hash(uint64_t hash, const char *s);
 uint32_t ms_json_get_backtrace(struct ms_json_input *in, struct json_object *frames,
                                struct ms_json_recent *recent, struct ms_report *report);
 
-/* The number of the address of @frame in @report, as ms_leak.callback; 0 behind a failure. */
-uint32_t ms_json_get_callback(struct ms_json_input *in, struct json_object *frame,
+/* The number of the address of frame @object in @report, as ms_leak.callback; 0 behind a failure.
+ */
+uint32_t ms_json_get_callback(struct ms_json_input *in, struct json_object *object,
                               struct ms_json_recent *recent, struct ms_report *report);
 
 #endif
