@@ -61,6 +61,12 @@ struct ms_agent_data {
 	uint64_t passed_on;
 	/* 1: since attach each function that makes blocks has been diverted, with that interval. */
 	uint64_t whole;
+	/*
+	 * From the thread pointer: a word of each thread, the bytes to its next sample; a byte
+	 * that says whether there is such a count.
+	 */
+	uint64_t left;
+	uint64_t started;
 	uint8_t filter[MS_AGENT_FILTER] __attribute__((aligned(MS_AGENT_FILTER_AT)));
 	uint64_t slots[MS_AGENT_SLOTS];
 	struct ms_agent_record records[MS_AGENT_RECORDS];

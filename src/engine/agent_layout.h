@@ -11,11 +11,8 @@
 #define MS_AGENT_SLOT_BYTES 256
 #define MS_AGENT_MOVED_AT   64 /* in a slot */
 
-/* Two words of each thread, from its thread pointer. */
-#define MS_AGENT_LEFT        0x80
-#define MS_AGENT_STARTED     0x88
-
 #define MS_AGENT_PASSED_AT   88 /* in the data */
+#define MS_AGENT_LEFT_AT     104
 #define MS_AGENT_FILTER_AT   128
 #define MS_AGENT_HASH        2654435761
 #define MS_AGENT_HASH_SHIFT  3

@@ -254,6 +254,8 @@ static enum ms_status make_table(struct ms_attaching *a, struct ms_error *err)
 	table->random = ms_now_ns();
 	table->passed_on = a->functions->passed_on;
 	table->whole = is_whole(a->functions);
+	table->left = a->functions->control->left;
+	table->started = a->functions->control->started;
 	ms_vec_for_each (map, &a->maps) {
 		if (strcmp(map->name, "[stack]") != 0)
 			continue;

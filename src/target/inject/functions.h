@@ -16,7 +16,7 @@
 #include "base/status.h"
 #include "engine/source.h"
 #include "target/inject/agent/agent.h"
-#include "target/inject/library.h"
+#include "target/inject/library/library.h"
 #include "target/inject/place.h"
 
 struct ms_malloc_function {
@@ -34,6 +34,7 @@ struct ms_malloc_functions {
 	char name[64];        /* "glibc 2.36", "libjemalloc.so.2" */
 	struct ms_range text; /* its instructions */
 	struct ms_range libc_text;
+	const struct ms_control *control;
 	uint64_t passed_on; /* struct ms_agent_data */
 	struct ms_malloc_function at[MS_AGENT_N];
 };

@@ -12,15 +12,7 @@
 #include "target/inject/stopped/words.h"
 #include "target/room.h"
 
-enum {
-	SELF = 0x10,        /* in the control block: its own address, as at its begin */
-	UNUSED_END = 0xa0,  /* the spare words are looked at up to here */
-	STACKBLOCK = 0x690, /* in the control block: begin and size of its stack */
-	MOST_STACK = 1 << 30,
-};
-
-/* An agent before this one may have left a count, and a 1, on a stack that is used again. */
-static const uint64_t most_count = UINT64_C(1) << 40;
+enum { MOST_STACK = 1 << 30 };
 
 /* The order in which jumps are put in; they are taken out from the end. */
 struct order {
@@ -157,32 +149,36 @@ static enum ms_status check_stands(const struct ms_freezer *frozen, const struct
 	return err->status;
 }
 
-static enum ms_status check_block(const struct ms_freezer *frozen,
-                                  const struct ms_frozen_thread *thread, bool agent_was, int mem_fd,
+static enum ms_status check_block(const struct ms_patch *patch,
+                                  const struct ms_frozen_thread *thread, bool agent_was,
                                   struct ms_error *err)
 {
-	uint64_t block[UNUSED_END / 8];
-	const uint64_t *unused = block + MS_AGENT_LEFT / 8;
+	const struct ms_control *control = patch->functions->control;
+	enum ms_control_verdict verdict = MS_CONTROL_UNKNOWN;
+	uint64_t block[MS_CONTROL_BYTES / 8];
 
-	if (!thread->tp ||
-	    pread(mem_fd, block, sizeof(block), (off_t)thread->tp) != sizeof(block) ||
-	    block[0] != thread->tp || block[SELF / 8] != thread->tp) {
+	if (thread->tp &&
+	    pread(patch->mem_fd, block, sizeof(block), (off_t)thread->tp) == sizeof(block))
+		verdict = ms_control_check(control, thread->tp, block, agent_was);
+	switch (verdict) {
+	case MS_CONTROL_FREE:
+		break;
+	case MS_CONTROL_UNKNOWN:
 		(void)ms_fail(err, MS_E_UNSUPPORTED,
-		              "thread %d of process %d was not made by the C library", thread->tid,
-		              frozen->shared->pid);
+		              "thread %d of process %d was not made by the C library, or that is a "
+		              "version of %s that is not known",
+		              thread->tid, patch->pid, control->name);
 		ms_advise(err, "start the program with libmalloc_debug instead");
 		return err->status;
+	case MS_CONTROL_USED:
+		(void)ms_fail(err, MS_E_UNSUPPORTED,
+		              "a tool uses what the C library leaves free in the control block of "
+		              "thread %d of process %d",
+		              thread->tid, patch->pid);
+		ms_advise(err, "end that tool and try again");
+		return err->status;
 	}
-	static_assert(MS_AGENT_THREAD_BYTES == 2 * sizeof(unused[0]), "a count and a mark");
-	if ((agent_was || (unused[0] < most_count && unused[1] <= 1)) && !unused[2] && !unused[3])
-		return MS_OK;
-	(void)ms_fail(
-		err, MS_E_UNSUPPORTED,
-		"a tool uses what the C library leaves free in the control block of thread %d "
-		"of process %d",
-		thread->tid, frozen->shared->pid);
-	ms_advise(err, "end that tool and try again");
-	return err->status;
+	return MS_OK;
 }
 
 enum ms_status ms_patch_check_stand(const struct ms_freezer *frozen, struct ms_error *err)
@@ -202,14 +198,14 @@ enum ms_status ms_patch_check_stand(const struct ms_freezer *frozen, struct ms_e
 	return MS_OK;
 }
 
-enum ms_status ms_patch_check_blocks(const struct ms_freezer *frozen, int mem_fd, bool agent_was,
-                                     struct ms_error *err)
+enum ms_status ms_patch_check_blocks(const struct ms_patch *patch, const struct ms_freezer *frozen,
+                                     bool agent_was, struct ms_error *err)
 {
 	const struct ms_collection *shared = frozen->shared;
 	enum ms_status st = MS_OK;
 
 	for (uint32_t i = 0; i < shared->n_threads && !st; i++)
-		st = check_block(frozen, &shared->threads[i], agent_was, mem_fd, err);
+		st = check_block(patch, &shared->threads[i], agent_was, err);
 	return st;
 }
 
@@ -230,11 +226,15 @@ pid_t ms_patch_inside(const struct ms_patch *patch, const struct ms_collection *
 
 void ms_patch_zero_counts(const struct ms_patch *patch, const struct ms_collection *frozen)
 {
-	const uint8_t none[MS_AGENT_THREAD_BYTES] = { 0 };
+	const struct ms_control *control = patch->functions->control;
+	const uint64_t none = 0;
 
-	for (uint32_t i = 0; i < frozen->n_threads; i++)
-		(void)!pwrite(patch->mem_fd, none, sizeof(none),
-		              (off_t)(frozen->threads[i].tp + MS_AGENT_LEFT));
+	for (uint32_t i = 0; i < frozen->n_threads; i++) {
+		const ms_addr tp = frozen->threads[i].tp;
+
+		(void)!pwrite(patch->mem_fd, &none, sizeof(none), (off_t)(tp + control->left));
+		(void)!pwrite(patch->mem_fd, &none, 1, (off_t)(tp + control->started));
+	}
 }
 
 /* Whether the control block of @thread has its stack at @offset. */
@@ -248,13 +248,15 @@ static bool has_stackblock(const struct ms_frozen_thread *thread, uint64_t offse
 	       stack[1] < MOST_STACK;
 }
 
-uint64_t ms_patch_stackblock(const struct ms_collection *frozen)
+uint64_t ms_patch_stackblock(const struct ms_patch *patch, const struct ms_collection *frozen)
 {
+	const uint64_t at = patch->functions->control->stack;
+
 	for (uint32_t i = 0; i < frozen->n_threads; i++)
 		if (frozen->threads[i].tid != frozen->pid &&
-		    !has_stackblock(&frozen->threads[i], STACKBLOCK))
+		    !has_stackblock(&frozen->threads[i], at))
 			return 0;
-	return STACKBLOCK;
+	return at;
 }
 
 /* Where each thread is to go on; 0 leaves it. */

@@ -46,8 +46,6 @@
 	.set	at_delete_sized_aligned, 34
 	.set	at_delete_array_sized_aligned, 35
 
-#define LEFT %fs:MS_AGENT_LEFT
-
 	.section .text.head, "ax", @progbits
 head:
 	.ascii	MS_AGENT_TEXT_MAGIC
@@ -99,12 +97,19 @@ head:
 	movq	$0, -8(%rsp)
 	.endm
 
+/* What the thread has left to its next sample; where that lies depends on the C library. */
+	.macro	count_down size
+	movq	(ms_agent_here + MS_AGENT_LEFT_AT)(%rip), %rcx
+	subq	\size, %fs:(%rcx)
+	.endm
+
 /*
  * After a count below nothing, which would pass as endless: nothing is left. Until here, a
  * handler of a signal sees it so, and its blocks are no samples.
  */
 	.macro	due
-	movq	$0, LEFT
+	movq	(ms_agent_here + MS_AGENT_LEFT_AT)(%rip), %rcx
+	movq	$0, %fs:(%rcx)
 	.endm
 
 /*
@@ -171,7 +176,7 @@ head:
 
 	.balign	16
 hook_malloc:
-	subq	%rdi, LEFT
+	count_down %rdi
 	jb	1f
 	moved	jmp, malloc
 end_malloc:
@@ -207,7 +212,7 @@ hook_calloc:
 	movq	%rdi, %rax
 	imulq	%rsi, %rax
 	jo	2f
-	subq	%rax, LEFT
+	count_down %rax
 	jb	1f
 2:	moved	jmp, calloc
 end_calloc:
@@ -222,7 +227,7 @@ hook_realloc:
 	find_place %rdi
 	cmpb	$0, (%rcx,%rax)
 	jne	2f
-	subq	%rsi, LEFT
+	count_down %rsi
 	jb	3f
 	moved	jmp, realloc
 end_realloc:
@@ -238,7 +243,7 @@ end_realloc:
 hook_\name:
 	cmpq	(ms_agent_here + MS_AGENT_PASSED_AT)(%rip), \alignment
 	jbe	2f
-	subq	\size, LEFT
+	count_down \size
 	jb	1f
 2:	moved	jmp, \name
 end_\name:
@@ -254,7 +259,7 @@ end_\name:
 	.macro	of_size name, throws=0, swapped=0
 	.balign	16
 hook_\name:
-	subq	%rdi, LEFT
+	count_down %rdi
 	jb	1f
 	moved	jmp, \name
 end_\name:
@@ -276,7 +281,7 @@ hook_rallocx:
 	find_place %rdi
 	cmpb	$0, (%rcx,%rax)
 	jne	2f
-	subq	%rsi, LEFT
+	count_down %rsi
 	jb	1f
 	moved	jmp, rallocx
 end_rallocx:
