@@ -13,6 +13,7 @@
 
 #define MS_AGENT_PASSED_AT   88 /* in the data */
 #define MS_AGENT_LEFT_AT     104
+#define MS_AGENT_OUTER_AT    120
 #define MS_AGENT_FILTER_AT   128
 #define MS_AGENT_HASH        2654435761
 #define MS_AGENT_HASH_SHIFT  3

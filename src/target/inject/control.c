@@ -36,33 +36,38 @@ const struct ms_control ms_control_musl = {
 /* An agent before this one may have left a count, and a 1, on a stack that is used again. */
 static const uint64_t most_count = UINT64_C(1) << 40;
 
-static bool is_block(const struct ms_control *control, uint64_t tp, const uint64_t *words)
+/* MS_CONTROL_FREE, MOVING or UNKNOWN. */
+static enum ms_control_verdict recognize(const struct ms_control *control, uint64_t tp,
+                                         const uint64_t *words)
 {
 	uint64_t previous = words[PREVIOUS / 8], next = words[NEXT / 8];
 
 	if (words[0] != tp)
-		return false;
+		return MS_CONTROL_UNKNOWN;
 	if (control == &ms_control_glibc)
-		return words[SELF / 8] == tp;
-	return words[DTV / 8] && previous && next && !(previous % 8) && !(next % 8) &&
-	       (previous == tp) == (next == tp) && (uint32_t)words[STATE / 8] <= LAST_STATE;
+		return words[SELF / 8] == tp ? MS_CONTROL_FREE : MS_CONTROL_UNKNOWN;
+	if (!words[DTV / 8] || previous % 8 || next % 8 || (uint32_t)words[STATE / 8] > LAST_STATE)
+		return MS_CONTROL_UNKNOWN;
+	/* It is put into the ring, and taken out of it, while it may stand already, or yet. */
+	return previous && next && (previous == tp) == (next == tp) ? MS_CONTROL_FREE
+	                                                            : MS_CONTROL_MOVING;
 }
 
 enum ms_control_verdict ms_control_check(const struct ms_control *control, uint64_t tp,
                                          const uint64_t words[MS_CONTROL_BYTES / 8],
                                          bool agent_was)
 {
+	const enum ms_control_verdict verdict = recognize(control, tp, words);
 	uint64_t started = words[control->started / 8] >> control->started % 8 * 8;
 
-	if (!is_block(control, tp, words))
-		return MS_CONTROL_UNKNOWN;
+	if (verdict == MS_CONTROL_UNKNOWN)
+		return verdict;
 	for (uint32_t at = control->started + 8; at < control->spare_end; at += 8)
 		if (words[at / 8])
 			return MS_CONTROL_USED;
-	if (agent_was)
-		return MS_CONTROL_FREE;
-	return words[control->left / 8] < most_count && started <= 1 ? MS_CONTROL_FREE
-	                                                             : MS_CONTROL_USED;
+	if (!agent_was && (words[control->left / 8] >= most_count || started > 1))
+		return MS_CONTROL_USED;
+	return verdict;
 }
 
 bool ms_control_is_named(const struct ms_control *control, const uint8_t *text, size_t n)

@@ -29,6 +29,7 @@ enum { MS_CONTROL_BYTES = 0xa0 }; /* of a block are looked at */
 
 enum ms_control_verdict {
 	MS_CONTROL_FREE,
+	MS_CONTROL_MOVING,  /* the same, of a thread that may be about to begin or to end */
 	MS_CONTROL_UNKNOWN, /* it is no control block of that C library */
 	MS_CONTROL_USED,    /* another tool uses what is free in it */
 };

@@ -233,10 +233,12 @@ static const char *check_musl(struct ms_malloc_library *library, size_t i, struc
 {
 	switch (i) {
 	case MS_AGENT_CALLOC:
-		function->is_other_name = leads_to(library, code, MS_AGENT_MALLOC);
+		function->is_outer = leads_to(library, code, MS_AGENT_MALLOC);
 		break;
-	case MS_AGENT_MEMALIGN:
 	case MS_AGENT_POSIX_MEMALIGN:
+		function->is_outer = leads_to(library, code, MS_AGENT_ALIGNED_ALLOC);
+		break;
+	case MS_AGENT_MEMALIGN: /* a jump, which leaves no frame on the stack */
 	case MS_AGENT_VALLOC:
 		function->is_other_name = leads_to(library, code, MS_AGENT_ALIGNED_ALLOC) ||
 		                          leads_to(library, code, MS_AGENT_MEMALIGN);
@@ -311,7 +313,11 @@ static const char *place_function(struct ms_malloc_library *library, size_t i,
 	if (all->at[i].is_other_name)
 		return "it is another name of one that is diverted";
 	other = check_callers(library, i, code, all);
-	return other ? other : choose_place(library, i, code, &all->at[i].place);
+	if (!other)
+		other = choose_place(library, i, code, &all->at[i].place);
+	if (other && all->at[i].is_outer)
+		all->at[i].is_other_name = true;
+	return other;
 }
 
 static bool is_needed(const struct ms_malloc_library *library, size_t i,

@@ -22,6 +22,7 @@
 struct ms_malloc_function {
 	bool found;           /* it has a place; as others, it may be diverted already */
 	bool is_other_name;   /* of one that has a place, or it calls one: nothing is lost */
+	bool is_outer;        /* its block is made, and counted, by another that has a place */
 	bool is_absent;       /* the library does not have it */
 	const char *left_out; /* why it has none */
 	struct ms_place place;

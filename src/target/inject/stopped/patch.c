@@ -149,36 +149,23 @@ static enum ms_status check_stands(const struct ms_freezer *frozen, const struct
 	return err->status;
 }
 
-static enum ms_status check_block(const struct ms_patch *patch,
-                                  const struct ms_frozen_thread *thread, bool agent_was,
-                                  struct ms_error *err)
+static enum ms_status fail_block(const struct ms_patch *patch, pid_t tid,
+                                 enum ms_control_verdict verdict, struct ms_error *err)
 {
-	const struct ms_control *control = patch->functions->control;
-	enum ms_control_verdict verdict = MS_CONTROL_UNKNOWN;
-	uint64_t block[MS_CONTROL_BYTES / 8];
-
-	if (thread->tp &&
-	    pread(patch->mem_fd, block, sizeof(block), (off_t)thread->tp) == sizeof(block))
-		verdict = ms_control_check(control, thread->tp, block, agent_was);
-	switch (verdict) {
-	case MS_CONTROL_FREE:
-		break;
-	case MS_CONTROL_UNKNOWN:
-		(void)ms_fail(err, MS_E_UNSUPPORTED,
-		              "thread %d of process %d was not made by the C library, or that is a "
-		              "version of %s that is not known",
-		              thread->tid, patch->pid, control->name);
-		ms_advise(err, "start the program with libmalloc_debug instead");
-		return err->status;
-	case MS_CONTROL_USED:
+	if (verdict == MS_CONTROL_USED) {
 		(void)ms_fail(err, MS_E_UNSUPPORTED,
 		              "a tool uses what the C library leaves free in the control block of "
 		              "thread %d of process %d",
-		              thread->tid, patch->pid);
+		              tid, patch->pid);
 		ms_advise(err, "end that tool and try again");
 		return err->status;
 	}
-	return MS_OK;
+	(void)ms_fail(err, MS_E_UNSUPPORTED,
+	              "thread %d of process %d was not made by the C library, or that is a version "
+	              "of %s that is not known",
+	              tid, patch->pid, patch->functions->control->name);
+	ms_advise(err, "start the program with libmalloc_debug instead");
+	return err->status;
 }
 
 enum ms_status ms_patch_check_stand(const struct ms_freezer *frozen, struct ms_error *err)
@@ -202,11 +189,29 @@ enum ms_status ms_patch_check_blocks(const struct ms_patch *patch, const struct 
                                      bool agent_was, struct ms_error *err)
 {
 	const struct ms_collection *shared = frozen->shared;
-	enum ms_status st = MS_OK;
+	uint64_t block[MS_CONTROL_BYTES / 8];
+	bool any = false;
 
-	for (uint32_t i = 0; i < shared->n_threads && !st; i++)
-		st = check_block(patch, &shared->threads[i], agent_was, err);
-	return st;
+	for (uint32_t i = 0; i < shared->n_threads; i++) {
+		const struct ms_frozen_thread *thread = &shared->threads[i];
+		enum ms_control_verdict verdict = MS_CONTROL_UNKNOWN;
+
+		/* musl's threads unmap their own before they end. */
+		if (thread->tp &&
+		    pread(patch->mem_fd, block, sizeof(block), (off_t)thread->tp) != sizeof(block))
+			return ms_fail(err, MS_E_BUSY,
+			               "thread %d of process %d has no control block; it may be "
+			               "about to end",
+			               thread->tid, patch->pid);
+		if (thread->tp)
+			verdict = ms_control_check(patch->functions->control, thread->tp, block,
+			                           agent_was);
+		if (verdict != MS_CONTROL_FREE && verdict != MS_CONTROL_MOVING)
+			return fail_block(patch, thread->tid, verdict, err);
+		any = any || verdict == MS_CONTROL_FREE;
+	}
+	return any ? MS_OK
+	           : fail_block(patch, shared->threads[0].tid, MS_CONTROL_UNKNOWN, err);
 }
 
 static struct ms_range text_range(const struct ms_patch *patch)
@@ -231,7 +236,12 @@ void ms_patch_zero_counts(const struct ms_patch *patch, const struct ms_collecti
 
 	for (uint32_t i = 0; i < frozen->n_threads; i++) {
 		const ms_addr tp = frozen->threads[i].tp;
+		ms_addr self;
 
+		/* That of a thread which is about to end may be unmapped, and something else. */
+		if (pread(patch->mem_fd, &self, sizeof(self), (off_t)tp) != sizeof(self) ||
+		    self != tp)
+			continue;
 		(void)!pwrite(patch->mem_fd, &none, sizeof(none), (off_t)(tp + control->left));
 		(void)!pwrite(patch->mem_fd, &none, 1, (off_t)(tp + control->started));
 	}

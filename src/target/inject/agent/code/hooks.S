@@ -103,6 +103,17 @@ head:
 	subq	\size, %fs:(%rcx)
 	.endm
 
+/* Whether another hook will count its block, which this one only looks at. */
+	.macro	jump_if_outer name, to
+	testb	$(1 << at_\name), (ms_agent_here + MS_AGENT_OUTER_AT)(%rip)
+	jnz	\to
+	.endm
+
+	.macro	is_it_due size
+	movq	(ms_agent_here + MS_AGENT_LEFT_AT)(%rip), %rcx
+	cmpq	\size, %fs:(%rcx)
+	.endm
+
 /*
  * After a count below nothing, which would pass as endless: nothing is left. Until here, a
  * handler of a signal sees it so, and its blocks are no samples.
@@ -212,10 +223,14 @@ hook_calloc:
 	movq	%rdi, %rax
 	imulq	%rsi, %rax
 	jo	2f
+	jump_if_outer calloc, 3f
 	count_down %rax
 	jb	1f
 2:	moved	jmp, calloc
+3:	is_it_due %rax
+	jae	2b
 end_calloc:
+	slow	calloc, before=ms_agent_before_outer
 1:	due
 	slow	calloc
 
@@ -238,7 +253,7 @@ end_realloc:
 	slow	realloc, before=ms_agent_before_realloc, after=ms_agent_after_realloc
 
 /* As malloc's blocks are aligned: the C library calls malloc for it, which counts it; no other. */
-	.macro	aligned name, alignment, size, after=ms_agent_after
+	.macro	aligned name, alignment, size
 	.balign	16
 hook_\name:
 	cmpq	(ms_agent_here + MS_AGENT_PASSED_AT)(%rip), \alignment
@@ -249,12 +264,28 @@ hook_\name:
 end_\name:
 1:	due
 	movq	\size, %rax
-	slow	\name, after=\after
+	slow	\name
 	.endm
 
 	aligned	memalign, %rdi, %rsi
 	aligned	aligned_alloc, %rdi, %rsi
-	aligned	posix_memalign, %rsi, %rdx, ms_agent_after_posix_memalign
+
+	.balign	16
+hook_posix_memalign:
+	jump_if_outer posix_memalign, 3f
+	cmpq	(ms_agent_here + MS_AGENT_PASSED_AT)(%rip), %rsi
+	jbe	2f
+	count_down %rdx
+	jb	1f
+2:	moved	jmp, posix_memalign
+3:	is_it_due %rdx
+	jae	2b
+end_posix_memalign:
+	movq	%rdx, %rax
+	slow	posix_memalign, before=ms_agent_before_outer, after=ms_agent_after_posix_memalign
+1:	due
+	movq	%rdx, %rax
+	slow	posix_memalign, after=ms_agent_after_posix_memalign
 
 	.macro	of_size name, throws=0, swapped=0
 	.balign	16

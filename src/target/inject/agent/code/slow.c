@@ -20,6 +20,7 @@ extern struct ms_agent_data ms_agent_here __attribute__((visibility("hidden")));
 static_assert(offsetof(struct ms_agent_data, filter) == MS_AGENT_FILTER_AT, "as hooks.S knows it");
 static_assert(offsetof(struct ms_agent_data, passed_on) == MS_AGENT_PASSED_AT, "and this");
 static_assert(offsetof(struct ms_agent_data, left) == MS_AGENT_LEFT_AT, "and this");
+static_assert(offsetof(struct ms_agent_data, outer) == MS_AGENT_OUTER_AT, "and this");
 
 /* On the stack, as hooks.S puts it there, right below the return address. */
 struct call {
@@ -35,6 +36,7 @@ struct call {
 #define ENTRY __attribute__((flatten, used, visibility("hidden")))
 
 void ms_agent_before(struct call *call);
+void ms_agent_before_outer(struct call *call);
 void ms_agent_before_realloc(struct call *call);
 uint64_t ms_agent_after(struct call *call, uint64_t result);
 uint64_t ms_agent_after_realloc(struct call *call, uint64_t result);
@@ -171,6 +173,13 @@ static void enter(uint32_t record, uint64_t block)
 ENTRY void ms_agent_before(struct call *call)
 {
 	sample(call);
+}
+
+/* The function that it calls will count the block again. */
+ENTRY void ms_agent_before_outer(struct call *call)
+{
+	sample(call);
+	set_thread_word(ms_agent_here.left, thread_word(ms_agent_here.left) + call->size);
 }
 
 /* While the function is at work the block may be another thread's already: it is out before. */
