@@ -306,7 +306,7 @@ static const char *place_function(struct ms_malloc_library *library, size_t i,
 
 	all->at[i].is_absent = !find_code(library, i, &code);
 	if (all->at[i].is_absent)
-		return "the library does not have it";
+		return "it is not there";
 	if (!ms_range_has(text, code.begin) || code.end > text.end || code.begin == code.end)
 		return "the library does not say where it is";
 	all->at[i].is_other_name = is_diverted(all, code.begin);
@@ -333,6 +333,28 @@ static bool is_needed(const struct ms_malloc_library *library, size_t i,
 	return role == RELEASES && !function->is_absent && !function->is_other_name;
 }
 
+static enum ms_status fail_place(const struct ms_malloc_library *library, pid_t tid,
+                                 const char *name, const struct ms_malloc_function *function,
+                                 struct ms_error *err)
+{
+	(void)ms_fail(err, MS_E_UNSUPPORTED, "%s of process %d cannot be diverted: %s", name, tid,
+	              function->left_out);
+	if (library->is_program && function->is_absent)
+		ms_advise(err, "the program itself never calls %s, which is not linked into it: "
+		               "scan it without stacks",
+		          name);
+	else if (library->is_program)
+		ms_advise(err, "please report it, with the C library and compiler of %s; meanwhile "
+		               "scan it without stacks",
+		          library->text->name);
+	else
+		ms_advise(err,
+		          "please report it, with the package and version of %s; meanwhile start "
+		          "the program with libmalloc_debug",
+		          library->text->name);
+	return err->status;
+}
+
 static enum ms_status place_all(struct ms_malloc_library *library, pid_t tid,
                                 struct ms_malloc_functions *ret, struct ms_error *err)
 {
@@ -343,13 +365,7 @@ static enum ms_status place_all(struct ms_malloc_library *library, pid_t tid,
 		function->found = !function->left_out;
 		if (function->found || !is_needed(library, i, function))
 			continue;
-		(void)ms_fail(err, MS_E_UNSUPPORTED, "%s of process %d cannot be diverted: %s",
-		              functions[i].name, tid, function->left_out);
-		ms_advise(err,
-		          "please report it, with the package and version of %s; meanwhile start "
-		          "the program with libmalloc_debug",
-		          library->text->name);
-		return err->status;
+		return fail_place(library, tid, functions[i].name, function, err);
 	}
 	return MS_OK;
 }
