@@ -4,12 +4,12 @@
 
 /* What the assembler must know, too, of agent.h and table.h: numbers alone. */
 
-#define MS_AGENT_TEXT_MAGIC "memscan agent x2" /* without an end */
+#define MS_AGENT_TEXT_MAGIC  "memscan agent x2" /* without an end */
 
-#define MS_AGENT_TEXT_BYTES 24576
-#define MS_AGENT_SLOTS_AT   12288 /* in the text; in front of it is the blob */
-#define MS_AGENT_SLOT_BYTES 256
-#define MS_AGENT_MOVED_AT   64 /* in a slot */
+#define MS_AGENT_TEXT_BYTES  24576
+#define MS_AGENT_SLOTS_AT    12288 /* in the text; in front of it is the blob */
+#define MS_AGENT_SLOT_BYTES  256
+#define MS_AGENT_MOVED_AT    64 /* in a slot */
 
 #define MS_AGENT_PASSED_AT   88 /* in the data */
 #define MS_AGENT_LEFT_AT     104

@@ -13,14 +13,14 @@
 
 enum { SIZE = 50000 };
 
-#define PLANT(name, n, make) \
+#define PLANT(name, n, make)                             \
 	static __attribute__((noinline)) void name(void) \
-	{ \
-		for (int i = 0; i < (n); i++) { \
-			void *volatile block = (make); \
-			if (block) \
-				memset(block, 0, 64); \
-		} \
+	{                                                \
+		for (int i = 0; i < (n); i++) {          \
+			void *volatile block = (make);   \
+			if (block)                       \
+				memset(block, 0, 64);    \
+		}                                        \
 	}
 
 static void *aligned(void)

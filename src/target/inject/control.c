@@ -54,8 +54,7 @@ static enum ms_control_verdict recognize(const struct ms_control *control, uint6
 }
 
 enum ms_control_verdict ms_control_check(const struct ms_control *control, uint64_t tp,
-                                         const uint64_t words[MS_CONTROL_BYTES / 8],
-                                         bool agent_was)
+                                         const uint64_t words[MS_CONTROL_BYTES / 8], bool agent_was)
 {
 	const enum ms_control_verdict verdict = recognize(control, tp, words);
 	uint64_t started = words[control->started / 8] >> control->started % 8 * 8;

@@ -131,8 +131,7 @@ static bool find_code(struct ms_malloc_library *library, size_t i, struct ms_ran
 		return true;
 	/* What the standard has named since, gperftools' has under a name of its own. */
 	(void)snprintf(name, sizeof(name), "tc_%s", functions[i].name);
-	return library->kind == MS_LIBRARY_TCMALLOC &&
-	       ms_malloc_library_code(library, name, ret);
+	return library->kind == MS_LIBRARY_TCMALLOC && ms_malloc_library_code(library, name, ret);
 }
 
 /* ---- operators that call what is diverted ---- */
@@ -262,8 +261,8 @@ static bool calls_memalign(const struct ms_malloc_library *library, size_t i)
 }
 
 /* Why a function's block is not to be counted, or cannot be made; or NULL. */
-static const char *check_callers(struct ms_malloc_library *library, size_t i,
-                                 struct ms_range code, struct ms_malloc_functions *all)
+static const char *check_callers(struct ms_malloc_library *library, size_t i, struct ms_range code,
+                                 struct ms_malloc_functions *all)
 {
 	if (library->kind == MS_LIBRARY_MUSL)
 		return check_musl(library, i, code, &all->at[i]);
@@ -340,12 +339,14 @@ static enum ms_status fail_place(const struct ms_malloc_library *library, pid_t 
 	(void)ms_fail(err, MS_E_UNSUPPORTED, "%s of process %d cannot be diverted: %s", name, tid,
 	              function->left_out);
 	if (library->is_program && function->is_absent)
-		ms_advise(err, "the program itself never calls %s, which is not linked into it: "
-		               "scan it without stacks",
+		ms_advise(err,
+		          "the program itself never calls %s, which is not linked into it: "
+		          "scan it without stacks",
 		          name);
 	else if (library->is_program)
-		ms_advise(err, "please report it, with the C library and compiler of %s; meanwhile "
-		               "scan it without stacks",
+		ms_advise(err,
+		          "please report it, with the C library and compiler of %s; meanwhile "
+		          "scan it without stacks",
 		          library->text->name);
 	else
 		ms_advise(err,

@@ -188,8 +188,10 @@ static enum ms_status judge(struct search *s, struct candidate *reached, struct 
 	(void)ms_fail(err, MS_E_UNSUPPORTED,
 	              "malloc of process %d is not the C library's: %s has another", s->in->tid,
 	              reached->text->name);
-	ms_advise(err, "attach knows glibc's, musl's, and beside glibc jemalloc's and "
-	               "gperftools' tcmalloc: use that allocator's own profiler, or scan without stacks");
+	ms_advise(
+		err,
+		"attach knows glibc's, musl's, and beside glibc jemalloc's and "
+		"gperftools' tcmalloc: use that allocator's own profiler, or scan without stacks");
 	return err->status;
 }
 
@@ -199,8 +201,7 @@ static enum ms_status choose(struct search *s, struct candidate **ret, struct ms
 
 	*ret = &s->libc;
 	s->ret->kind = is_musl(&s->libc.image) ? MS_LIBRARY_MUSL : MS_LIBRARY_GLIBC;
-	s->ret->control =
-		s->ret->kind == MS_LIBRARY_MUSL ? &ms_control_musl : &ms_control_glibc;
+	s->ret->control = s->ret->kind == MS_LIBRARY_MUSL ? &ms_control_musl : &ms_control_glibc;
 	if (!s->n_allocators)
 		return MS_OK;
 	if (!find_reached(s, &reached)) {

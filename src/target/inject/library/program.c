@@ -7,8 +7,9 @@
 #include "target/inject/library/mapped_file.h"
 #include "target/maps.h"
 
-static const char known[] = "attach takes programs that load glibc 2.31 to 2.43 or musl, and static "
-			    "ones with symbols; others can be scanned without stacks";
+static const char known[] =
+	"attach takes programs that load glibc 2.31 to 2.43 or musl, and static "
+	"ones with symbols; others can be scanned without stacks";
 
 static enum ms_status fail_none(pid_t tid, struct ms_error *err)
 {
@@ -60,10 +61,11 @@ static enum ms_status read_file(const struct ms_malloc_functions_in *in, struct 
 	}
 	if (ret->symbols.n)
 		return MS_OK;
-	(void)ms_fail(err, MS_E_UNSUPPORTED,
-	              "process %d is linked statically and has no symbols that say where its malloc "
-	              "is",
-	              in->tid);
+	(void)ms_fail(
+		err, MS_E_UNSUPPORTED,
+		"process %d is linked statically and has no symbols that say where its malloc "
+		"is",
+		in->tid);
 	ms_advise(err, "run the program as it was before it was stripped (strip -g leaves enough), "
 	               "or scan it without stacks");
 	return err->status;

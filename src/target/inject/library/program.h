@@ -18,7 +18,7 @@
  * known, or uses these bytes; when its file cannot be read.
  */
 ms_must_check enum ms_status ms_program_find(const struct ms_malloc_functions_in *in,
-                                             struct ms_arena *arena,
-                                             struct ms_malloc_library *ret, struct ms_error *err);
+                                             struct ms_arena *arena, struct ms_malloc_library *ret,
+                                             struct ms_error *err);
 
 #endif

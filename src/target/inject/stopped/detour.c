@@ -149,8 +149,9 @@ enum ms_status ms_detour_begin(struct ms_detour *detour, const struct ms_named_c
 		st = ms_fail(err, MS_E_UNSUPPORTED,
 		             "process %d has no code to make a system call by and to return from",
 		             freezer->shared->pid);
-		ms_advise(err, "a static program of musl has it if it handles a signal (sigaction); "
-		               "others can be started with libmalloc_debug");
+		ms_advise(err,
+		          "a static program of musl has it if it handles a signal (sigaction); "
+		          "others can be started with libmalloc_debug");
 		return st;
 	}
 	st = choose(detour, calls, n, err);

@@ -210,8 +210,7 @@ enum ms_status ms_patch_check_blocks(const struct ms_patch *patch, const struct 
 			return fail_block(patch, thread->tid, verdict, err);
 		any = any || verdict == MS_CONTROL_FREE;
 	}
-	return any ? MS_OK
-	           : fail_block(patch, shared->threads[0].tid, MS_CONTROL_UNKNOWN, err);
+	return any ? MS_OK : fail_block(patch, shared->threads[0].tid, MS_CONTROL_UNKNOWN, err);
 }
 
 static struct ms_range text_range(const struct ms_patch *patch)
