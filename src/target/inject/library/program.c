@@ -33,8 +33,12 @@ static bool find_text(const struct ms_malloc_functions_in *in, struct ms_malloc_
 		if (!(map->prot & MS_PROT_EXEC) || !map->inode)
 			continue;
 		head = ms_maps_head(in->maps, map);
-		if (!head || !ms_image_open(in->mem_fd, head->range.begin, &ret->image) ||
-		    ret->image.object.has_interpreter || ms_image_needs_others(&ret->image))
+		if (!head || !ms_image_open(in->mem_fd, head->range.begin, &ret->image))
+			continue;
+		/* Its loader has not begun: that lies behind it, and is not the program. */
+		if (ret->image.object.has_interpreter)
+			return false;
+		if (ms_image_needs_others(&ret->image))
 			continue;
 		ret->text = map;
 		return true;
