@@ -61,6 +61,17 @@ struct ms_agent_data {
 	uint64_t passed_on;
 	/* 1: since attach each function that makes blocks has been diverted, with that interval. */
 	uint64_t whole;
+	/*
+	 * From the thread pointer: a word of each thread, the bytes to its next sample; a byte
+	 * that says whether there is such a count.
+	 */
+	uint64_t left;
+	uint64_t started;
+	/*
+	 * A bit for each function that has another make its block, which counts it: the outer one
+	 * only looks whether it will be a sample, for the stack of its own caller.
+	 */
+	uint64_t outer;
 	uint8_t filter[MS_AGENT_FILTER] __attribute__((aligned(MS_AGENT_FILTER_AT)));
 	uint64_t slots[MS_AGENT_SLOTS];
 	struct ms_agent_record records[MS_AGENT_RECORDS];

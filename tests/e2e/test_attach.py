@@ -37,9 +37,9 @@ TEXT_BYTES, SLOTS_AT = 24576, 12288
 
 
 class Stormy(Process):
-    def __init__(self, mode, suite=HOST, **more):
+    def __init__(self, mode, suite=HOST, program=None, **more):
         self.mode = mode
-        super().__init__([compile_target("stormy", suite), mode], **more)
+        super().__init__([program or compile_target("stormy", suite), mode], **more)
         assert self.line() == "READY"
 
     def beat(self):
@@ -124,7 +124,7 @@ def write_code(pid, at, code):
 
 # ---- rounds ----
 
-def run_rounds(target, rounds, sample):
+def run_rounds(target, rounds, sample, malloc_code=malloc_code):
     code = malloc_code(target.pid)
     for _ in range(rounds):
         assert "is attached" in attach(target.pid, "--sample", sample)
@@ -384,14 +384,14 @@ CALLS = ("ptrace", "process_vm_writev", "pwrite64")
 MOST_CALLS = 400
 
 
-def clean(busy, code):
+def clean(busy, code, malloc_code=malloc_code, check=check_unharmed):
     """Whatever a killed memscan has left, the program is right, and detach takes it back."""
-    check_unharmed(busy)
+    check(busy)
     said = detach(busy.pid)
     assert "detached" in said or "was not attached" in said
     assert malloc_code(busy.pid) == code
     assert not status_of(busy.pid)
-    check_unharmed(busy)
+    check(busy)
 
 
 def kill_at_call(busy, command, call, number):
@@ -445,29 +445,34 @@ def test_killed_at_each_call(command, notes):
     notes.append(f"{command} killed instead of a call: {dict(tally)} of {len(calls)}; seed {SEED}")
 
 
-@pytest.mark.parametrize("command", ["attach", "detach"])
-def test_killed_at_random(command, notes):
+def kill_at_random(target, command, clean, notes):
+    """memscan, or the process that it has for a stop, KILLS times, and clean() after each."""
     chance = random.Random(f"{SEED} random {command}")
     killed = 0
+    start = time.monotonic()
+    attach(target.pid)
+    whole = time.monotonic() - start
+    detach(target.pid)
+    for _ in range(KILLS):
+        if command == "detach":
+            attach(target.pid, "--sample", 4096)
+        popen, file = start_command([MEMSCAN, command, target.pid])
+        time.sleep(chance.uniform(0, whole))
+        victims = support.children_of(popen.pid) or [popen.pid]
+        support.kill(chance.choice([popen.pid, victims[0]]))
+        end_of(popen, file)
+        killed += popen.returncode != 0
+        clean()
+    notes.append(f"{command} killed at random: {KILLS} times, {killed} before its end; seed {SEED}")
+
+
+@pytest.mark.parametrize("command", ["attach", "detach"])
+def test_killed_at_random(command, notes):
     with Busy() as busy:
         busy.beat()
         code = malloc_code(busy.pid)
-        start = time.monotonic()
-        attach(busy.pid)
-        whole = time.monotonic() - start
-        detach(busy.pid)
-        for _ in range(KILLS):
-            if command == "detach":
-                attach(busy.pid, "--sample", 4096)
-            popen, file = start_command([MEMSCAN, command, busy.pid])
-            time.sleep(chance.uniform(0, whole))
-            victims = support.children_of(popen.pid) or [popen.pid]
-            support.kill(chance.choice([popen.pid, victims[0]]))
-            end_of(popen, file)
-            killed += popen.returncode != 0
-            clean(busy, code)
+        kill_at_random(busy, command, lambda: clean(busy, code), notes)
         assert busy.finish() == 0
-    notes.append(f"{command} killed at random: {KILLS} times, {killed} before its end; seed {SEED}")
 
 
 # ---- refused ----
@@ -479,19 +484,6 @@ def refused(pid, *words, command="attach"):
         assert word in said, said
     support.check_untouched(pid)
     return said
-
-
-def test_a_static_program():
-    with Process([compile_target("stormy", variant="static"), "sleeps"]) as target:
-        assert target.line() == "READY"
-        refused(target.pid, "has not loaded the GNU C library")
-
-
-def test_another_c_library():
-    with Process([compile_target("restless", tag="-musl", libc_flags=support.musl_flags), 1]) as target:
-        support.wait_until(lambda: "ld-musl" in pathlib.Path(f"/proc/{target.pid}/maps").read_text()
-                           or "musl" in pathlib.Path(f"/proc/{target.pid}/maps").read_text(), 10)
-        refused(target.pid, "has not loaded the GNU C library")
 
 
 def test_a_process_that_is_stopped():

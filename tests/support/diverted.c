@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "diverted.h"
+#include "target/inject/control.h"
 
 enum {
 	PAGE = 4096,
@@ -19,7 +20,7 @@ enum {
 static const struct {
 	const char *name;
 	unsigned n_arguments;
-} functions[MS_AGENT_OF_GLIBC] = {
+} functions[MS_AGENT_OF_LIBC] = {
 	[MS_AGENT_MALLOC] = { "malloc", 1 },
 	[MS_AGENT_FREE] = { "free", 1 },
 	[MS_AGENT_CALLOC] = { "calloc", 2 },
@@ -61,10 +62,10 @@ static void *find(unsigned function)
 
 void libc_find(struct libc *ret)
 {
-	void *found[MS_AGENT_OF_GLIBC];
+	void *found[MS_AGENT_OF_LIBC];
 
 	static_assert(sizeof(found) == sizeof(*ret), "one for each, in their order");
-	for (unsigned i = 0; i < MS_AGENT_OF_GLIBC; i++)
+	for (unsigned i = 0; i < MS_AGENT_OF_LIBC; i++)
 		found[i] = find(i);
 	memcpy(ret, found, sizeof(found));
 }
@@ -174,9 +175,9 @@ static void forget(struct ms_agent_data *data)
 	data->free_list = 0;
 	data->n_used = 0;
 #ifdef __x86_64__ /* there is no agent elsewhere */
-	__asm__ volatile("movq $0, %%fs:%c0\n\tmovq $0, %%fs:%c1"
+	__asm__ volatile("movq $0, %%fs:(%0)\n\tmovb $0, %%fs:(%1)"
 	                 :
-	                 : "i"(MS_AGENT_LEFT), "i"(MS_AGENT_STARTED)
+	                 : "r"(data->left), "r"(data->started)
 	                 : "memory");
 #endif
 }
@@ -184,7 +185,7 @@ static void forget(struct ms_agent_data *data)
 void diverted_put_back(struct diverted *d)
 {
 	forget(d->data);
-	for (unsigned i = 0; i < MS_AGENT_OF_GLIBC; i++) {
+	for (unsigned i = 0; i < MS_AGENT_OF_LIBC; i++) {
 		const struct ms_place *place = &d->functions[i].place;
 		uint64_t slot = addr_of(d->text) + MS_AGENT_SLOTS_AT + i * MS_AGENT_SLOT_BYTES;
 		uint8_t jump[MS_JUMP];
@@ -198,7 +199,7 @@ void diverted_put_back(struct diverted *d)
 
 void diverted_take_out(struct diverted *d)
 {
-	for (unsigned i = 0; i < MS_AGENT_OF_GLIBC; i++) {
+	for (unsigned i = 0; i < MS_AGENT_OF_LIBC; i++) {
 		const struct ms_place *place = &d->functions[i].place;
 
 		if (place->entry)
@@ -214,6 +215,8 @@ static void begin(struct diverted *ret, uint64_t interval)
 	memcpy(ret->data->magic, MS_AGENT_MAGIC, sizeof(ret->data->magic));
 	ret->data->interval = interval;
 	ret->data->passed_on = 16;
+	ret->data->left = ms_control_glibc.left;
+	ret->data->started = ms_control_glibc.started;
 	note_main_stack(ret->data);
 	note_thread_stacks(ret->data);
 	memcpy(ret->text, ms_agent_blob, ms_agent_blob_bytes);
@@ -222,11 +225,11 @@ static void begin(struct diverted *ret, uint64_t interval)
 void diverted_map(struct diverted *ret, uint64_t interval, const struct libc *libc)
 {
 	static const uint8_t jump[] = { 0xff, 0x25, 0, 0, 0, 0 }; /* to what stands behind it */
-	void *moved[MS_AGENT_OF_GLIBC];
+	void *moved[MS_AGENT_OF_LIBC];
 
 	begin(ret, interval);
 	memcpy(moved, libc, sizeof(moved));
-	for (unsigned i = 0; i < MS_AGENT_OF_GLIBC; i++) {
+	for (unsigned i = 0; i < MS_AGENT_OF_LIBC; i++) {
 		uint8_t *at =
 			ret->text + MS_AGENT_SLOTS_AT + i * MS_AGENT_SLOT_BYTES + MS_AGENT_MOVED_AT;
 
@@ -239,10 +242,10 @@ void diverted_map(struct diverted *ret, uint64_t interval, const struct libc *li
 void diverted_hooks(const struct diverted *d, struct libc *ret)
 {
 	struct ms_agent_head head;
-	void *hooks[MS_AGENT_OF_GLIBC];
+	void *hooks[MS_AGENT_OF_LIBC];
 
 	memcpy(&head, d->text, sizeof(head));
-	for (unsigned i = 0; i < MS_AGENT_OF_GLIBC; i++)
+	for (unsigned i = 0; i < MS_AGENT_OF_LIBC; i++)
 		hooks[i] = d->text + head.functions[i].hook;
 	memcpy(ret, hooks, sizeof(hooks));
 }
@@ -250,7 +253,7 @@ void diverted_hooks(const struct diverted *d, struct libc *ret)
 void diverted_put(struct diverted *ret, uint64_t interval)
 {
 	begin(ret, interval);
-	for (unsigned i = 0; i < MS_AGENT_OF_GLIBC; i++)
+	for (unsigned i = 0; i < MS_AGENT_OF_LIBC; i++)
 		write_slot(ret, i);
 	need(!mprotect(ret->text, MS_AGENT_TEXT_BYTES, PROT_READ | PROT_EXEC), "text");
 	diverted_put_back(ret);

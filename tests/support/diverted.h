@@ -19,7 +19,7 @@ struct diverted {
 	struct ms_agent_data *data;
 	struct {
 		struct ms_place place; /* entry 0: the same function as one before */
-	} functions[MS_AGENT_OF_GLIBC];
+	} functions[MS_AGENT_OF_LIBC];
 };
 
 /* The C library's own functions, whatever stands in front of them. */

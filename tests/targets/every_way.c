@@ -11,7 +11,9 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <malloc.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -111,12 +113,34 @@ static _Noreturn void wrong(const char *what)
 	_exit(3);
 }
 
+/* A static program has no table of names. */
+static void *find(const char *name)
+{
+	static const struct {
+		const char *name;
+		void *at;
+	} linked[] = {
+		{ "malloc", (void *)malloc },
+		{ "calloc", (void *)calloc },
+		{ "free", (void *)free },
+		{ "memalign", (void *)memalign },
+		{ "aligned_alloc", (void *)aligned_alloc },
+		{ "posix_memalign", (void *)posix_memalign },
+	};
+	void *found = dlsym(RTLD_DEFAULT, name);
+
+	for (size_t i = 0; !found && i < sizeof(linked) / sizeof(linked[0]); i++)
+		if (!strcmp(linked[i].name, name))
+			found = linked[i].at;
+	return found;
+}
+
 static void find_all(void)
 {
 	for (int i = 0; i < MAKERS; i++)
-		makers[i].call.found = dlsym(RTLD_DEFAULT, makers[i].name);
+		makers[i].call.found = find(makers[i].name);
 	for (int i = 0; i < FREERS; i++)
-		*(void **)&freers[i].call = dlsym(RTLD_DEFAULT, freers[i].name);
+		*(void **)&freers[i].call = find(freers[i].name);
 	*(void **)&rallocx_call = dlsym(RTLD_DEFAULT, "rallocx");
 }
 
@@ -319,6 +343,7 @@ int main(void)
 	static char buffer[1 << 16];
 	char line[16];
 
+	signal(SIGPIPE, SIG_IGN); /* or a static program of musl has no way back from signals */
 	setvbuf(stdout, buffer, _IOFBF, sizeof(buffer));
 	setvbuf(stdin, NULL, _IONBF, 0);
 	find_all();

@@ -18,11 +18,10 @@
  *
  * Prints READY, then "beat N" with the number of rounds, until standard input ends; WRONG and
  * what when a block has not what was written to it. Status 0, or 3 when something was wrong.
+ * With musl there are no coroutines, and the kernel's headers are not at hand.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
@@ -39,8 +38,12 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
-#include <ucontext.h>
 #include <unistd.h>
+#ifdef __GLIBC__
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <ucontext.h>
+#endif
 
 enum { LIVE = 64, THREADS = 4, SMALL_STACK = 16384 + 4096, BEAT_MS = 20, CHILD_ROUNDS = 300 };
 enum { ROUTINES = 8, ROUTINE_STACK = 32768, MANY = 2000, MOST_NAP_US = 1000000 };
@@ -254,21 +257,6 @@ static _Noreturn void nap(void)
 	}
 }
 
-static void forbid_mmap(void)
-{
-	struct sock_filter code[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	struct sock_fprog program = { sizeof(code) / sizeof(code[0]), code };
-
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
-		wrong("seccomp");
-}
-
 static void *storm(void *arg)
 {
 	const char *mode = arg;
@@ -290,6 +278,22 @@ static void start(void *(*body)(void *), void *arg)
 
 	if (pthread_create(&thread, NULL, body, arg))
 		wrong("pthread_create()");
+}
+
+#ifdef __GLIBC__
+static void forbid_mmap(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { sizeof(code) / sizeof(code[0]), code };
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		wrong("seccomp");
 }
 
 /* ---- coroutines ---- */
@@ -345,6 +349,18 @@ static void *switch_about(void *arg)
 	}
 	return NULL;
 }
+#else
+static void forbid_mmap(void)
+{
+	wrong("seccomp");
+}
+
+static void *switch_about(void *arg)
+{
+	(void)arg;
+	wrong("coroutines");
+}
+#endif
 
 /* ---- threads that live on ---- */
 

@@ -161,7 +161,7 @@ static void expect_sample(const struct row *row, const struct state *before)
 static void try_row(const struct row *row, bool sampled)
 {
 	struct state state, before;
-	void *functions[MS_AGENT_OF_GLIBC];
+	void *functions[MS_AGENT_OF_LIBC];
 	uint64_t arguments[3];
 
 	memcpy(functions, &hooks, sizeof(functions));
@@ -220,15 +220,15 @@ static uint64_t left(void)
 {
 	uint64_t word;
 
-	__asm__ volatile("movq %%fs:%c1,%0" : "=r"(word) : "i"(MS_AGENT_LEFT));
+	__asm__ volatile("movq %%fs:(%1),%0" : "=r"(word) : "r"(agent.data->left));
 	return word;
 }
 
 static void set_left(uint64_t word)
 {
-	__asm__ volatile("movq $1,%%fs:%c1\n\tmovq %0,%%fs:%c2"
+	__asm__ volatile("movb $1,%%fs:(%1)\n\tmovq %0,%%fs:(%2)"
 	                 :
-	                 : "r"(word), "i"(MS_AGENT_STARTED), "i"(MS_AGENT_LEFT));
+	                 : "r"(word), "r"(agent.data->started), "r"(agent.data->left));
 }
 
 static const struct {
@@ -256,7 +256,7 @@ static const struct {
 Test(agent_registers, bytes_are_counted_once_to_the_last)
 {
 	enum { LEFT = 10000 };
-	void *functions[MS_AGENT_OF_GLIBC];
+	void *functions[MS_AGENT_OF_LIBC];
 
 	put(1);
 	memcpy(functions, &hooks, sizeof(functions));

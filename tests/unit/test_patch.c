@@ -95,6 +95,8 @@ static void map_agent(const struct ms_mappings *maps)
 	memcpy(text + MS_AGENT_SLOTS_AT, patch.slots, sizeof(patch.slots));
 	data = (void *)(text + MS_AGENT_TEXT_BYTES);
 	data->interval = 4096;
+	data->left = ms_control_glibc.left;
+	data->started = ms_control_glibc.started;
 	cr_assert_eq(mprotect(text, MS_AGENT_TEXT_BYTES, PROT_READ | PROT_EXEC), 0);
 }
 

@@ -345,6 +345,20 @@ Test(place, is_reached_by_branches_into_it_alone)
 	cr_expect(ms_place_is_reached(&place, text, sizeof(text), ENTRY, 11));
 }
 
+Test(place, of_a_function_that_is_one_jump_may_be_called)
+{
+	uint8_t text[64] = { 0xe9, 0x20, 0, 0, 0 };
+	struct ms_place place;
+
+	memset(text + 5, 0x90, sizeof(text) - 5);
+	cr_assert_eq(ms_place_choose(text, 5, ENTRY, 1, &place), MS_PLACE_FOUND);
+	for (uint64_t aim = ENTRY; aim < ENTRY + 5; aim++) {
+		cr_assert(ms_jump_write(ENTRY + 40, aim, text + 40));
+		cr_expect_eq(ms_place_is_reached(&place, text, sizeof(text), ENTRY, 5),
+		             aim != ENTRY, "%lx", (unsigned long)aim);
+	}
+}
+
 /* ---- run ---- */
 
 typedef long function(long, long);

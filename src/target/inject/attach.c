@@ -240,6 +240,17 @@ static bool is_whole(const struct ms_malloc_functions *functions)
 	return true;
 }
 
+/* Functions whose blocks others make, a bit for each. */
+static uint64_t find_outer(const struct ms_malloc_functions *functions)
+{
+	uint64_t outer = 0;
+
+	for (size_t i = 0; i < MS_AGENT_N; i++)
+		if (functions->at[i].found && functions->at[i].is_outer)
+			outer |= UINT64_C(1) << i;
+	return outer;
+}
+
 /* An empty table. */
 static enum ms_status make_table(struct ms_attaching *a, struct ms_error *err)
 {
@@ -254,6 +265,9 @@ static enum ms_status make_table(struct ms_attaching *a, struct ms_error *err)
 	table->random = ms_now_ns();
 	table->passed_on = a->functions->passed_on;
 	table->whole = is_whole(a->functions);
+	table->outer = find_outer(a->functions);
+	table->left = a->functions->control->left;
+	table->started = a->functions->control->started;
 	ms_vec_for_each (map, &a->maps) {
 		if (strcmp(map->name, "[stack]") != 0)
 			continue;

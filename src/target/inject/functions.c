@@ -113,6 +113,27 @@ static bool crosses_page(const struct ms_place *place)
 	return place->window / MS_PAGE_BYTES != (place->window + MS_JUMP - 1) / MS_PAGE_BYTES;
 }
 
+/* ---- where they are ---- */
+
+static bool is_libc(const struct ms_malloc_library *library)
+{
+	return library->kind == MS_LIBRARY_GLIBC || library->kind == MS_LIBRARY_MUSL;
+}
+
+static bool find_code(struct ms_malloc_library *library, size_t i, struct ms_range *ret)
+{
+	char name[64];
+
+	if (is_libc(library) && i >= MS_AGENT_OF_LIBC)
+		return false;
+	(void)snprintf(name, sizeof(name), "%s%s", library->prefix, functions[i].name);
+	if (ms_malloc_library_code(library, name, ret))
+		return true;
+	/* What the standard has named since, gperftools' has under a name of its own. */
+	(void)snprintf(name, sizeof(name), "tc_%s", functions[i].name);
+	return library->kind == MS_LIBRARY_TCMALLOC && ms_malloc_library_code(library, name, ret);
+}
+
 /* ---- operators that call what is diverted ---- */
 
 /* What leads to another library, or by way of the loader back to this one. */
@@ -157,21 +178,80 @@ static bool calls_another(const struct ms_malloc_library *library, struct ms_ran
 	return false;
 }
 
-/* ---- each function ---- */
+/* ---- musl's, of which some make their blocks by others ---- */
 
-static bool find_code(struct ms_malloc_library *library, size_t i, struct ms_range *ret)
+/* Where a call of @aim leads to, by way of a stub that the loader has filled in, too. */
+static ms_addr behind_stub(const struct ms_malloc_library *library, ms_addr aim)
 {
-	char name[64];
+	const struct ms_range text = library->text->range;
+	struct ms_insn insn;
+	ms_addr to;
 
-	if (library->kind == MS_LIBRARY_GLIBC && i >= MS_AGENT_OF_GLIBC)
-		return false;
-	if (ms_image_find_code(&library->image, functions[i].name, ret))
-		return true;
-	/* What the standard has named since, gperftools' has under a name of its own. */
-	(void)snprintf(name, sizeof(name), "tc_%s", functions[i].name);
-	return library->kind == MS_LIBRARY_TCMALLOC &&
-	       ms_image_find_code(&library->image, name, ret);
+	if (!ms_range_has(text, aim) || text.end - aim < MS_INSN_MAX)
+		return aim;
+	const uint8_t *bytes = library->bytes + (aim - text.begin);
+
+	if (!ms_insn_read(bytes, MS_INSN_MAX, &insn) || insn.kind != MS_INSN_END ||
+	    !insn.relative_at ||
+	    !ms_image_read(&library->image, ms_insn_aim(&insn, bytes, aim), &to, sizeof(to)))
+		return aim;
+	return to;
 }
+
+/* Whether an instruction of @code leads to @function of the library, or cannot be read. */
+static bool leads_to(struct ms_malloc_library *library, struct ms_range code,
+                     enum ms_agent_function function)
+{
+	const uint8_t *bytes = library->bytes + (code.begin - library->text->range.begin);
+	const size_t n = (size_t)ms_range_len(code);
+	struct ms_range aim;
+	struct ms_insn insn;
+
+	if (!find_code(library, function, &aim) || aim.begin == code.begin)
+		return false;
+	for (size_t at = 0; at < n; at += insn.length) {
+		if (!ms_insn_read(bytes + at, n - at, &insn))
+			return true;
+		if (insn.kind != MS_INSN_CALL && insn.kind != MS_INSN_JMP)
+			continue;
+		ms_addr to = ms_insn_aim(&insn, bytes + at, code.begin + at);
+
+		if (to == aim.begin || behind_stub(library, to) == aim.begin)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Source: musl's src/malloc, 1.2.1 to 1.2.6. calloc calls malloc, the aligned ones call
+ * aligned_alloc, or one that does. mallocng's own functions do not; where one does, as the older
+ * malloc's may, a block would be kept that is never freed under its address.
+ */
+static const char *check_musl(struct ms_malloc_library *library, size_t i, struct ms_range code,
+                              struct ms_malloc_function *function)
+{
+	switch (i) {
+	case MS_AGENT_CALLOC:
+		function->is_outer = leads_to(library, code, MS_AGENT_MALLOC);
+		break;
+	case MS_AGENT_POSIX_MEMALIGN:
+		function->is_outer = leads_to(library, code, MS_AGENT_ALIGNED_ALLOC);
+		break;
+	case MS_AGENT_MEMALIGN: /* a jump, which leaves no frame on the stack */
+	case MS_AGENT_VALLOC:
+		function->is_other_name = leads_to(library, code, MS_AGENT_ALIGNED_ALLOC) ||
+		                          leads_to(library, code, MS_AGENT_MEMALIGN);
+		break;
+	case MS_AGENT_REALLOC:
+	case MS_AGENT_ALIGNED_ALLOC:
+		return leads_to(library, code, MS_AGENT_MALLOC) ? "it calls malloc" : NULL;
+	default:
+		break;
+	}
+	return function->is_other_name ? "it calls one that is diverted" : NULL;
+}
+
+/* ---- each function ---- */
 
 /* Source: gperftools' src/tcmalloc.cc, 2.8 to 2.18. */
 static bool calls_memalign(const struct ms_malloc_library *library, size_t i)
@@ -181,9 +261,11 @@ static bool calls_memalign(const struct ms_malloc_library *library, size_t i)
 }
 
 /* Why a function's block is not to be counted, or cannot be made; or NULL. */
-static const char *check_callers(const struct ms_malloc_library *library, size_t i,
-                                 struct ms_range code, struct ms_malloc_functions *all)
+static const char *check_callers(struct ms_malloc_library *library, size_t i, struct ms_range code,
+                                 struct ms_malloc_functions *all)
 {
+	if (library->kind == MS_LIBRARY_MUSL)
+		return check_musl(library, i, code, &all->at[i]);
 	bool is_operator = i >= OPERATORS && !ms_function_releases((enum ms_agent_function)i);
 
 	all->at[i].is_other_name =
@@ -223,21 +305,55 @@ static const char *place_function(struct ms_malloc_library *library, size_t i,
 
 	all->at[i].is_absent = !find_code(library, i, &code);
 	if (all->at[i].is_absent)
-		return "the library does not have it";
+		return "it is not there";
 	if (!ms_range_has(text, code.begin) || code.end > text.end || code.begin == code.end)
 		return "the library does not say where it is";
 	all->at[i].is_other_name = is_diverted(all, code.begin);
 	if (all->at[i].is_other_name)
 		return "it is another name of one that is diverted";
 	other = check_callers(library, i, code, all);
-	return other ? other : choose_place(library, i, code, &all->at[i].place);
+	if (!other)
+		other = choose_place(library, i, code, &all->at[i].place);
+	if (other && all->at[i].is_outer)
+		all->at[i].is_other_name = true;
+	return other;
 }
 
-static bool is_needed(const struct ms_malloc_function *function, enum role role)
+static bool is_needed(const struct ms_malloc_library *library, size_t i,
+                      const struct ms_malloc_function *function)
 {
+	const enum role role = functions[i].role;
+
+	/* Else blocks of it would be known under other addresses. */
+	if (library->kind == MS_LIBRARY_MUSL && i == MS_AGENT_ALIGNED_ALLOC)
+		return !function->is_absent;
 	if (role == NEEDED || role == RELEASES_NEEDED)
 		return true;
 	return role == RELEASES && !function->is_absent && !function->is_other_name;
+}
+
+static enum ms_status fail_place(const struct ms_malloc_library *library, pid_t tid,
+                                 const char *name, const struct ms_malloc_function *function,
+                                 struct ms_error *err)
+{
+	(void)ms_fail(err, MS_E_UNSUPPORTED, "%s of process %d cannot be diverted: %s", name, tid,
+	              function->left_out);
+	if (library->is_program && function->is_absent)
+		ms_advise(err,
+		          "the program itself never calls %s, which is not linked into it: "
+		          "scan it without stacks",
+		          name);
+	else if (library->is_program)
+		ms_advise(err,
+		          "please report it, with the C library and compiler of %s; meanwhile "
+		          "scan it without stacks",
+		          library->text->name);
+	else
+		ms_advise(err,
+		          "please report it, with the package and version of %s; meanwhile start "
+		          "the program with libmalloc_debug",
+		          library->text->name);
+	return err->status;
 }
 
 static enum ms_status place_all(struct ms_malloc_library *library, pid_t tid,
@@ -248,23 +364,19 @@ static enum ms_status place_all(struct ms_malloc_library *library, pid_t tid,
 
 		function->left_out = place_function(library, i, ret);
 		function->found = !function->left_out;
-		if (function->found || !is_needed(function, functions[i].role))
+		if (function->found || !is_needed(library, i, function))
 			continue;
-		(void)ms_fail(err, MS_E_UNSUPPORTED, "%s of process %d cannot be diverted: %s",
-		              functions[i].name, tid, function->left_out);
-		ms_advise(err,
-		          "please report it, with the package and version of %s; meanwhile start "
-		          "the program with libmalloc_debug",
-		          library->text->name);
-		return err->status;
+		return fail_place(library, tid, functions[i].name, function, err);
 	}
 	return MS_OK;
 }
 
 static void name_library(const struct ms_malloc_library *library, struct ms_malloc_functions *ret)
 {
-	if (library->kind == MS_LIBRARY_GLIBC)
-		(void)snprintf(ret->name, sizeof(ret->name), "glibc %s", library->version);
+	if (is_libc(library))
+		(void)snprintf(ret->name, sizeof(ret->name), "%s%s%s%s",
+		               library->is_program ? "its own " : "", library->control->name,
+		               *library->version ? " " : "", library->version);
 	else
 		(void)snprintf(ret->name, sizeof(ret->name), "%s",
 		               ms_file_name(library->text->name));
@@ -285,6 +397,7 @@ enum ms_status ms_malloc_functions_find(const struct ms_malloc_functions_in *in,
 	ret->beside = library.beside;
 	ret->text = library.text->range;
 	ret->libc_text = library.libc_text;
+	ret->control = library.control;
 	ret->passed_on = library.kind == MS_LIBRARY_GLIBC ? MALLOC_ALIGNMENT : 0;
 	name_library(&library, ret);
 	return place_all(&library, in->tid, ret, err);

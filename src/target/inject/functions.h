@@ -16,12 +16,13 @@
 #include "base/status.h"
 #include "engine/source.h"
 #include "target/inject/agent/agent.h"
-#include "target/inject/library.h"
+#include "target/inject/library/library.h"
 #include "target/inject/place.h"
 
 struct ms_malloc_function {
 	bool found;           /* it has a place; as others, it may be diverted already */
 	bool is_other_name;   /* of one that has a place, or it calls one: nothing is lost */
+	bool is_outer;        /* its block is made, and counted, by another that has a place */
 	bool is_absent;       /* the library does not have it */
 	const char *left_out; /* why it has none */
 	struct ms_place place;
@@ -34,6 +35,7 @@ struct ms_malloc_functions {
 	char name[64];        /* "glibc 2.36", "libjemalloc.so.2" */
 	struct ms_range text; /* its instructions */
 	struct ms_range libc_text;
+	const struct ms_control *control;
 	uint64_t passed_on; /* struct ms_agent_data */
 	struct ms_malloc_function at[MS_AGENT_N];
 };

@@ -131,9 +131,10 @@ static bool can_move(const struct ms_insn *insn)
 	return insn->kind != MS_INSN_CALL && insn->kind != MS_INSN_CALL_OTHER;
 }
 
+/* Who calls a function that is one jump finds ours in its place. */
 static bool leads_into(const struct ms_place *place, uint64_t aim)
 {
-	return aim >= place->window && aim < place->end;
+	return aim >= place->window && aim < place->end && aim != place->entry;
 }
 
 static bool is_branch(const struct ms_insn *insn)

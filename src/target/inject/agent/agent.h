@@ -12,9 +12,9 @@
  *	       24576
  *	data          struct ms_agent_data
  *
- * The blob knows text and data by their distance, so it runs wherever both lie. It was
- * made for the C library of GNU on x86-64, whoever has malloc: it has two words of a
- * thread's control block, at %fs:0x80, which no version from 2.26 to 2.43 uses.
+ * The blob knows text and data by their distance, so it runs wherever both lie, whoever has
+ * malloc. Of each thread it has a word and a byte of the control block that the C library
+ * leaves free; the data say where (target/inject/control.h).
  *
  * A hook's fast path counts bytes down, or asks the filter, and jumps to the moved code:
  *
@@ -23,7 +23,7 @@
  *
  * It calls nothing of the process's but the functions that it stands in front of, makes no
  * system call, waits for nobody, changes no vector register, and takes less than 250 bytes
- * of stack. In the fast path nothing but flags, the two words and registers that a function
+ * of stack. In the fast path nothing but flags, these two and registers that a function
  * may change and is not given has changed. In the slow path, return addresses into the text
  * are on the stack only while the function that they lead to is at work.
  */
@@ -53,8 +53,8 @@ enum ms_agent_function {
 	MS_AGENT_POSIX_MEMALIGN,
 	MS_AGENT_VALLOC,
 	MS_AGENT_PVALLOC,
-	MS_AGENT_OF_GLIBC,
-	MS_AGENT_MALLOCX = MS_AGENT_OF_GLIBC,
+	MS_AGENT_OF_LIBC,
+	MS_AGENT_MALLOCX = MS_AGENT_OF_LIBC,
 	MS_AGENT_RALLOCX,
 	MS_AGENT_DALLOCX,
 	MS_AGENT_SDALLOCX,
@@ -92,12 +92,6 @@ struct ms_agent_head {
 		uint32_t fast_end; /* a thread before it may go to the function's entry instead */
 	} functions[MS_AGENT_N];
 };
-
-/*
- * Bytes of a thread's control block, from MS_AGENT_LEFT on: zero before attach, and to be
- * made zero in each thread by attach and by detach.
- */
-enum { MS_AGENT_THREAD_BYTES = 16 };
 
 /* What is written to the begin of the text; no bytes where there is no agent for this machine. */
 extern const uint8_t ms_agent_blob[];

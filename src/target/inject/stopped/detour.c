@@ -147,9 +147,11 @@ enum ms_status ms_detour_begin(struct ms_detour *detour, const struct ms_named_c
 	ms_fit_check_gadgets(freezer);
 	if (!freezer->shared->gadgets.call) {
 		st = ms_fail(err, MS_E_UNSUPPORTED,
-		             "process %d has no code to make a system call by",
+		             "process %d has no code to make a system call by and to return from",
 		             freezer->shared->pid);
-		ms_advise(err, "start the program with libmalloc_debug instead");
+		ms_advise(err,
+		          "a static program of musl has it if it handles a signal (sigaction); "
+		          "others can be started with libmalloc_debug");
 		return st;
 	}
 	st = choose(detour, calls, n, err);

@@ -12,15 +12,7 @@
 #include "target/inject/stopped/words.h"
 #include "target/room.h"
 
-enum {
-	SELF = 0x10,        /* in the control block: its own address, as at its begin */
-	UNUSED_END = 0xa0,  /* the spare words are looked at up to here */
-	STACKBLOCK = 0x690, /* in the control block: begin and size of its stack */
-	MOST_STACK = 1 << 30,
-};
-
-/* An agent before this one may have left a count, and a 1, on a stack that is used again. */
-static const uint64_t most_count = UINT64_C(1) << 40;
+enum { MOST_STACK = 1 << 30 };
 
 /* The order in which jumps are put in; they are taken out from the end. */
 struct order {
@@ -157,31 +149,22 @@ static enum ms_status check_stands(const struct ms_freezer *frozen, const struct
 	return err->status;
 }
 
-static enum ms_status check_block(const struct ms_freezer *frozen,
-                                  const struct ms_frozen_thread *thread, bool agent_was, int mem_fd,
-                                  struct ms_error *err)
+static enum ms_status fail_block(const struct ms_patch *patch, pid_t tid,
+                                 enum ms_control_verdict verdict, struct ms_error *err)
 {
-	uint64_t block[UNUSED_END / 8];
-	const uint64_t *unused = block + MS_AGENT_LEFT / 8;
-
-	if (!thread->tp ||
-	    pread(mem_fd, block, sizeof(block), (off_t)thread->tp) != sizeof(block) ||
-	    block[0] != thread->tp || block[SELF / 8] != thread->tp) {
+	if (verdict == MS_CONTROL_USED) {
 		(void)ms_fail(err, MS_E_UNSUPPORTED,
-		              "thread %d of process %d was not made by the C library", thread->tid,
-		              frozen->shared->pid);
-		ms_advise(err, "start the program with libmalloc_debug instead");
+		              "a tool uses what the C library leaves free in the control block of "
+		              "thread %d of process %d",
+		              tid, patch->pid);
+		ms_advise(err, "end that tool and try again");
 		return err->status;
 	}
-	static_assert(MS_AGENT_THREAD_BYTES == 2 * sizeof(unused[0]), "a count and a mark");
-	if ((agent_was || (unused[0] < most_count && unused[1] <= 1)) && !unused[2] && !unused[3])
-		return MS_OK;
-	(void)ms_fail(
-		err, MS_E_UNSUPPORTED,
-		"a tool uses what the C library leaves free in the control block of thread %d "
-		"of process %d",
-		thread->tid, frozen->shared->pid);
-	ms_advise(err, "end that tool and try again");
+	(void)ms_fail(err, MS_E_UNSUPPORTED,
+	              "thread %d of process %d was not made by the C library, or that is a version "
+	              "of %s that is not known",
+	              tid, patch->pid, patch->functions->control->name);
+	ms_advise(err, "start the program with libmalloc_debug instead");
 	return err->status;
 }
 
@@ -202,15 +185,32 @@ enum ms_status ms_patch_check_stand(const struct ms_freezer *frozen, struct ms_e
 	return MS_OK;
 }
 
-enum ms_status ms_patch_check_blocks(const struct ms_freezer *frozen, int mem_fd, bool agent_was,
-                                     struct ms_error *err)
+enum ms_status ms_patch_check_blocks(const struct ms_patch *patch, const struct ms_freezer *frozen,
+                                     bool agent_was, struct ms_error *err)
 {
 	const struct ms_collection *shared = frozen->shared;
-	enum ms_status st = MS_OK;
+	uint64_t block[MS_CONTROL_BYTES / 8];
+	bool any = false;
 
-	for (uint32_t i = 0; i < shared->n_threads && !st; i++)
-		st = check_block(frozen, &shared->threads[i], agent_was, mem_fd, err);
-	return st;
+	for (uint32_t i = 0; i < shared->n_threads; i++) {
+		const struct ms_frozen_thread *thread = &shared->threads[i];
+		enum ms_control_verdict verdict = MS_CONTROL_UNKNOWN;
+
+		/* musl's threads unmap their own before they end. */
+		if (thread->tp &&
+		    pread(patch->mem_fd, block, sizeof(block), (off_t)thread->tp) != sizeof(block))
+			return ms_fail(err, MS_E_BUSY,
+			               "thread %d of process %d has no control block; it may be "
+			               "about to end",
+			               thread->tid, patch->pid);
+		if (thread->tp)
+			verdict = ms_control_check(patch->functions->control, thread->tp, block,
+			                           agent_was);
+		if (verdict != MS_CONTROL_FREE && verdict != MS_CONTROL_MOVING)
+			return fail_block(patch, thread->tid, verdict, err);
+		any = any || verdict == MS_CONTROL_FREE;
+	}
+	return any ? MS_OK : fail_block(patch, shared->threads[0].tid, MS_CONTROL_UNKNOWN, err);
 }
 
 static struct ms_range text_range(const struct ms_patch *patch)
@@ -230,11 +230,20 @@ pid_t ms_patch_inside(const struct ms_patch *patch, const struct ms_collection *
 
 void ms_patch_zero_counts(const struct ms_patch *patch, const struct ms_collection *frozen)
 {
-	const uint8_t none[MS_AGENT_THREAD_BYTES] = { 0 };
+	const struct ms_control *control = patch->functions->control;
+	const uint64_t none = 0;
 
-	for (uint32_t i = 0; i < frozen->n_threads; i++)
-		(void)!pwrite(patch->mem_fd, none, sizeof(none),
-		              (off_t)(frozen->threads[i].tp + MS_AGENT_LEFT));
+	for (uint32_t i = 0; i < frozen->n_threads; i++) {
+		const ms_addr tp = frozen->threads[i].tp;
+		ms_addr self;
+
+		/* That of a thread which is about to end may be unmapped, and something else. */
+		if (pread(patch->mem_fd, &self, sizeof(self), (off_t)tp) != sizeof(self) ||
+		    self != tp)
+			continue;
+		(void)!pwrite(patch->mem_fd, &none, sizeof(none), (off_t)(tp + control->left));
+		(void)!pwrite(patch->mem_fd, &none, 1, (off_t)(tp + control->started));
+	}
 }
 
 /* Whether the control block of @thread has its stack at @offset. */
@@ -248,13 +257,15 @@ static bool has_stackblock(const struct ms_frozen_thread *thread, uint64_t offse
 	       stack[1] < MOST_STACK;
 }
 
-uint64_t ms_patch_stackblock(const struct ms_collection *frozen)
+uint64_t ms_patch_stackblock(const struct ms_patch *patch, const struct ms_collection *frozen)
 {
+	const uint64_t at = patch->functions->control->stack;
+
 	for (uint32_t i = 0; i < frozen->n_threads; i++)
 		if (frozen->threads[i].tid != frozen->pid &&
-		    !has_stackblock(&frozen->threads[i], STACKBLOCK))
+		    !has_stackblock(&frozen->threads[i], at))
 			return 0;
-	return STACKBLOCK;
+	return at;
 }
 
 /* Where each thread is to go on; 0 leaves it. */

@@ -51,8 +51,9 @@ ms_must_check enum ms_status ms_patch_check_stand(const struct ms_freezer *froze
  *
  * @agent_was: an agent is there already, which uses two of these words
  */
-ms_must_check enum ms_status ms_patch_check_blocks(const struct ms_freezer *frozen, int mem_fd,
-                                                   bool agent_was, struct ms_error *err);
+ms_must_check enum ms_status ms_patch_check_blocks(const struct ms_patch *patch,
+                                                   const struct ms_freezer *frozen, bool agent_was,
+                                                   struct ms_error *err);
 
 /* A thread that stands in the agent or will come back to it; 0: none. */
 pid_t ms_patch_inside(const struct ms_patch *patch, const struct ms_collection *frozen);
@@ -76,7 +77,7 @@ ms_must_check enum ms_status ms_patch_restore(const struct ms_patch *patch,
 void ms_patch_zero_counts(const struct ms_patch *patch, const struct ms_collection *frozen);
 
 /* Where in threads' control blocks their stacks are; 0 when that is not what they say. */
-uint64_t ms_patch_stackblock(const struct ms_collection *frozen);
+uint64_t ms_patch_stackblock(const struct ms_patch *patch, const struct ms_collection *frozen);
 
 /* Write to code, though it may not be written to by the process. @tid: stopped, and traced by us.
  */

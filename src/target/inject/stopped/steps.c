@@ -271,7 +271,7 @@ static enum ms_status fill(struct ms_attaching *a, const struct ms_freezer *free
 
 	if (a->fresh) {
 		st = check_nobody_inside(a, freezer, err);
-		a->table->stackblock = ms_patch_stackblock(freezer->shared);
+		a->table->stackblock = ms_patch_stackblock(&a->patch, freezer->shared);
 		ms_patch_zero_counts(&a->patch, freezer->shared);
 	}
 	if (!st && !open_table(a))
@@ -286,7 +286,7 @@ static enum ms_status divert(struct ms_attaching *a, const struct ms_freezer *fr
 	enum ms_status st = ms_patch_check_stand(freezer, err);
 
 	if (!st)
-		st = ms_patch_check_blocks(freezer, a->patch.mem_fd, a->agent_was, err);
+		st = ms_patch_check_blocks(&a->patch, freezer, a->agent_was, err);
 	if (!st)
 		st = check_agent(a, err);
 	if (!st)

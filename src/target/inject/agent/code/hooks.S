@@ -46,8 +46,6 @@
 	.set	at_delete_sized_aligned, 34
 	.set	at_delete_array_sized_aligned, 35
 
-#define LEFT %fs:MS_AGENT_LEFT
-
 	.section .text.head, "ax", @progbits
 head:
 	.ascii	MS_AGENT_TEXT_MAGIC
@@ -99,12 +97,30 @@ head:
 	movq	$0, -8(%rsp)
 	.endm
 
+/* What the thread has left to its next sample; where that lies depends on the C library. */
+	.macro	count_down size
+	movq	(ms_agent_here + MS_AGENT_LEFT_AT)(%rip), %rcx
+	subq	\size, %fs:(%rcx)
+	.endm
+
+/* Whether another hook will count its block, which this one only looks at. */
+	.macro	jump_if_outer name, to
+	testb	$(1 << at_\name), (ms_agent_here + MS_AGENT_OUTER_AT)(%rip)
+	jnz	\to
+	.endm
+
+	.macro	is_it_due size
+	movq	(ms_agent_here + MS_AGENT_LEFT_AT)(%rip), %rcx
+	cmpq	\size, %fs:(%rcx)
+	.endm
+
 /*
  * After a count below nothing, which would pass as endless: nothing is left. Until here, a
  * handler of a signal sees it so, and its blocks are no samples.
  */
 	.macro	due
-	movq	$0, LEFT
+	movq	(ms_agent_here + MS_AGENT_LEFT_AT)(%rip), %rcx
+	movq	$0, %fs:(%rcx)
 	.endm
 
 /*
@@ -171,7 +187,7 @@ head:
 
 	.balign	16
 hook_malloc:
-	subq	%rdi, LEFT
+	count_down %rdi
 	jb	1f
 	moved	jmp, malloc
 end_malloc:
@@ -207,10 +223,14 @@ hook_calloc:
 	movq	%rdi, %rax
 	imulq	%rsi, %rax
 	jo	2f
-	subq	%rax, LEFT
+	jump_if_outer calloc, 3f
+	count_down %rax
 	jb	1f
 2:	moved	jmp, calloc
+3:	is_it_due %rax
+	jae	2b
 end_calloc:
+	slow	calloc, before=ms_agent_before_outer
 1:	due
 	slow	calloc
 
@@ -222,7 +242,7 @@ hook_realloc:
 	find_place %rdi
 	cmpb	$0, (%rcx,%rax)
 	jne	2f
-	subq	%rsi, LEFT
+	count_down %rsi
 	jb	3f
 	moved	jmp, realloc
 end_realloc:
@@ -233,28 +253,44 @@ end_realloc:
 	slow	realloc, before=ms_agent_before_realloc, after=ms_agent_after_realloc
 
 /* As malloc's blocks are aligned: the C library calls malloc for it, which counts it; no other. */
-	.macro	aligned name, alignment, size, after=ms_agent_after
+	.macro	aligned name, alignment, size
 	.balign	16
 hook_\name:
 	cmpq	(ms_agent_here + MS_AGENT_PASSED_AT)(%rip), \alignment
 	jbe	2f
-	subq	\size, LEFT
+	count_down \size
 	jb	1f
 2:	moved	jmp, \name
 end_\name:
 1:	due
 	movq	\size, %rax
-	slow	\name, after=\after
+	slow	\name
 	.endm
 
 	aligned	memalign, %rdi, %rsi
 	aligned	aligned_alloc, %rdi, %rsi
-	aligned	posix_memalign, %rsi, %rdx, ms_agent_after_posix_memalign
+
+	.balign	16
+hook_posix_memalign:
+	jump_if_outer posix_memalign, 3f
+	cmpq	(ms_agent_here + MS_AGENT_PASSED_AT)(%rip), %rsi
+	jbe	2f
+	count_down %rdx
+	jb	1f
+2:	moved	jmp, posix_memalign
+3:	is_it_due %rdx
+	jae	2b
+end_posix_memalign:
+	movq	%rdx, %rax
+	slow	posix_memalign, before=ms_agent_before_outer, after=ms_agent_after_posix_memalign
+1:	due
+	movq	%rdx, %rax
+	slow	posix_memalign, after=ms_agent_after_posix_memalign
 
 	.macro	of_size name, throws=0, swapped=0
 	.balign	16
 hook_\name:
-	subq	%rdi, LEFT
+	count_down %rdi
 	jb	1f
 	moved	jmp, \name
 end_\name:
@@ -276,7 +312,7 @@ hook_rallocx:
 	find_place %rdi
 	cmpb	$0, (%rcx,%rax)
 	jne	2f
-	subq	%rsi, LEFT
+	count_down %rsi
 	jb	1f
 	moved	jmp, rallocx
 end_rallocx:

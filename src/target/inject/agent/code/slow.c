@@ -19,6 +19,8 @@ extern struct ms_agent_data ms_agent_here __attribute__((visibility("hidden")));
 
 static_assert(offsetof(struct ms_agent_data, filter) == MS_AGENT_FILTER_AT, "as hooks.S knows it");
 static_assert(offsetof(struct ms_agent_data, passed_on) == MS_AGENT_PASSED_AT, "and this");
+static_assert(offsetof(struct ms_agent_data, left) == MS_AGENT_LEFT_AT, "and this");
+static_assert(offsetof(struct ms_agent_data, outer) == MS_AGENT_OUTER_AT, "and this");
 
 /* On the stack, as hooks.S puts it there, right below the return address. */
 struct call {
@@ -34,6 +36,7 @@ struct call {
 #define ENTRY __attribute__((flatten, used, visibility("hidden")))
 
 void ms_agent_before(struct call *call);
+void ms_agent_before_outer(struct call *call);
 void ms_agent_before_realloc(struct call *call);
 uint64_t ms_agent_after(struct call *call, uint64_t result);
 uint64_t ms_agent_after_realloc(struct call *call, uint64_t result);
@@ -54,6 +57,19 @@ static uint64_t thread_word(uint64_t offset)
 static void set_thread_word(uint64_t offset, uint64_t word)
 {
 	__asm__ volatile("movq %1,%%fs:(%0)" : : "r"(offset), "r"(word));
+}
+
+static bool is_started(uint64_t offset)
+{
+	uint8_t byte;
+
+	__asm__ volatile("movb %%fs:(%1),%0" : "=q"(byte) : "r"(offset));
+	return byte;
+}
+
+static void set_started(uint64_t offset)
+{
+	__asm__ volatile("movb $1,%%fs:(%0)" : : "r"(offset));
 }
 
 /*
@@ -89,13 +105,13 @@ static uint64_t draw(struct ms_agent_data *data)
  */
 static bool is_due(struct ms_agent_data *data, uint64_t size)
 {
-	if (!thread_word(MS_AGENT_STARTED)) {
-		set_thread_word(MS_AGENT_STARTED, 1);
-		set_thread_word(MS_AGENT_LEFT, draw(data));
+	if (!is_started(data->started)) {
+		set_started(data->started);
+		set_thread_word(data->left, draw(data));
 	}
-	uint64_t now = thread_word(MS_AGENT_LEFT);
+	uint64_t now = thread_word(data->left);
 	bool due = size > now;
-	set_thread_word(MS_AGENT_LEFT, due ? draw(data) : now - size);
+	set_thread_word(data->left, due ? draw(data) : now - size);
 	return due;
 }
 
@@ -157,6 +173,13 @@ static void enter(uint32_t record, uint64_t block)
 ENTRY void ms_agent_before(struct call *call)
 {
 	sample(call);
+}
+
+/* The function that it calls will count the block again. */
+ENTRY void ms_agent_before_outer(struct call *call)
+{
+	sample(call);
+	set_thread_word(ms_agent_here.left, thread_word(ms_agent_here.left) + call->size);
 }
 
 /* While the function is at work the block may be another thread's already: it is out before. */

@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "target/inject/library.h"
+#include "target/inject/library/library.h"
 
-#include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/page.h"
+#include "target/inject/library/mapped_file.h"
+#include "target/inject/library/program.h"
 #include "target/maps.h"
-#include "target/proc.h"
 
 enum {
-	MOST_TEXT = 64 << 20,
 	MOST_ALLOCATORS = 8,
 	MOST_LINKS = 1 << 14,
 	VERSION_CODE = 16,
@@ -50,15 +47,14 @@ static bool is_libc(struct ms_image *image)
 	       ms_image_find(image, "gnu_get_libc_version", &version_at);
 }
 
-static enum ms_status fail_none(pid_t tid, struct ms_error *err)
+/* Its loader is itself. Source: musl's ldso/dynlink.c, 1.1.17 to 1.2.6. */
+static bool is_musl(struct ms_image *image)
 {
-	(void)ms_fail(err, MS_E_UNSUPPORTED,
-	              "process %d has not loaded the GNU C library (it is linked statically, or "
-	              "uses another)",
-	              tid);
-	ms_advise(err, "attach takes programs that load glibc 2.31 to 2.43; others can be scanned "
-	               "without stacks, or started with libmalloc_debug");
-	return err->status;
+	ms_addr malloc_at, stage_at, main_at;
+
+	return ms_image_find(image, "malloc", &malloc_at) &&
+	       ms_image_find(image, "__dls3", &stage_at) &&
+	       ms_image_find(image, "__libc_start_main", &main_at);
 }
 
 static enum ms_status take_libc(struct search *s, const struct candidate *found,
@@ -104,7 +100,7 @@ static enum ms_status look_at(struct search *s, const struct ms_mapping *map, st
 		s->debug = ms_image_debug(&found.image);
 	if (ms_image_has_allocator(&found.image))
 		return take_allocator(s, &found, err);
-	if (is_libc(&found.image))
+	if (is_libc(&found.image) || is_musl(&found.image))
 		return take_libc(s, &found, err);
 	/* The loader has one until the C library is there. */
 	if (!s->ret->in_front && ms_image_find(&found.image, "malloc", &at) &&
@@ -124,7 +120,7 @@ static enum ms_status look_at_all(struct search *s, struct ms_error *err)
 		if (st)
 			return st;
 	}
-	return s->libc.text ? MS_OK : fail_none(s->in->tid, err);
+	return MS_OK;
 }
 
 /* ---- whose malloc calls reach ---- */
@@ -176,14 +172,15 @@ static bool find_reached(struct search *s, struct candidate **ret)
 static enum ms_status judge(struct search *s, struct candidate *reached, struct ms_error *err)
 {
 	static const char debugs[] = "_ZN25DebugMallocImplementation15VerifyAllMemoryEv";
+	const bool with_glibc = s->ret->kind == MS_LIBRARY_GLIBC;
 	ms_addr at;
 
-	if (ms_image_find(&reached->image, "mallctl", &at)) {
+	if (with_glibc && ms_image_find(&reached->image, "mallctl", &at)) {
 		s->ret->kind = MS_LIBRARY_JEMALLOC;
 		return MS_OK;
 	}
 	/* That one checks by which function a block was made. */
-	if (ms_image_find(&reached->image, "tc_malloc", &at) &&
+	if (with_glibc && ms_image_find(&reached->image, "tc_malloc", &at) &&
 	    !ms_image_find(&reached->image, debugs, &at)) {
 		s->ret->kind = MS_LIBRARY_TCMALLOC;
 		return MS_OK;
@@ -191,8 +188,10 @@ static enum ms_status judge(struct search *s, struct candidate *reached, struct 
 	(void)ms_fail(err, MS_E_UNSUPPORTED,
 	              "malloc of process %d is not the C library's: %s has another", s->in->tid,
 	              reached->text->name);
-	ms_advise(err, "attach knows glibc's, jemalloc's and gperftools' tcmalloc: use that "
-	               "allocator's own profiler, or scan without stacks");
+	ms_advise(
+		err,
+		"attach knows glibc's, musl's, and beside glibc jemalloc's and "
+		"gperftools' tcmalloc: use that allocator's own profiler, or scan without stacks");
 	return err->status;
 }
 
@@ -201,7 +200,8 @@ static enum ms_status choose(struct search *s, struct candidate **ret, struct ms
 	struct candidate *reached = NULL;
 
 	*ret = &s->libc;
-	s->ret->kind = MS_LIBRARY_GLIBC;
+	s->ret->kind = is_musl(&s->libc.image) ? MS_LIBRARY_MUSL : MS_LIBRARY_GLIBC;
+	s->ret->control = s->ret->kind == MS_LIBRARY_MUSL ? &ms_control_musl : &ms_control_glibc;
 	if (!s->n_allocators)
 		return MS_OK;
 	if (!find_reached(s, &reached)) {
@@ -252,6 +252,9 @@ static enum ms_status check_version(struct search *s, struct ms_error *err)
 	struct ms_malloc_library *ret = s->ret;
 	unsigned major = 0, minor = 0;
 
+	/* musl does not say it; of what differs, the threads' control blocks are looked at. */
+	if (ret->control == &ms_control_musl)
+		return MS_OK;
 	if (!read_version(s, ret->version))
 		(void)snprintf(ret->version, sizeof(ret->version), "unknown");
 	if (sscanf(ret->version, "%u.%u", &major, &minor) == 2 && major == MAJOR &&
@@ -266,60 +269,20 @@ static enum ms_status check_version(struct search *s, struct ms_error *err)
 
 /* ---- the file ---- */
 
-/* Whether the file begins as the library in memory does, its build-id included. */
-static bool is_same(const struct search *s, const struct candidate *c, int fd)
-{
-	const struct ms_mapping *head = ms_maps_head(s->in->maps, c->text);
-	uint8_t file[MS_PAGE_BYTES], memory[MS_PAGE_BYTES];
-
-	return pread(fd, file, sizeof(file), 0) == sizeof(file) &&
-	       ms_image_read(&c->image, head->range.begin, memory, sizeof(memory)) &&
-	       !memcmp(file, memory, sizeof(file));
-}
-
-static int open_file(const struct search *s, const struct candidate *c)
-{
-	char name[512];
-	int fd;
-
-	/* Only root may open it so; it is the file itself, though it was deleted. */
-	(void)snprintf(name, sizeof(name), "map_files/%" PRIx64 "-%" PRIx64, c->text->range.begin,
-	               c->text->range.end);
-	fd = ms_proc_open(s->in->tid, name, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 && (size_t)snprintf(name, sizeof(name), "root%s", c->text->name) < sizeof(name))
-		fd = ms_proc_open(s->in->tid, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd >= 0 && !is_same(s, c, fd)) {
-		(void)close(fd);
-		return -1;
-	}
-	return fd;
-}
-
 static enum ms_status read_text(struct search *s, const struct candidate *c, struct ms_error *err)
 {
-	size_t len = (size_t)ms_range_len(c->text->range);
-	uint8_t *bytes = len <= MOST_TEXT ? ms_arena_alloc(s->arena, len) : NULL;
-	int fd = open_file(s, c);
-	ssize_t n = 0;
+	int fd = ms_mapped_file_open(s->in, &c->image, c->text);
 
-	if (fd >= 0 && bytes)
-		n = pread(fd, bytes, len, (off_t)c->text->offset);
+	s->ret->bytes = ms_mapped_file_text(fd, c->text, s->arena);
 	if (fd >= 0)
 		(void)close(fd);
-	if (!bytes)
-		return ms_fail(err, MS_E_NOMEM, "no memory for the instructions of malloc");
-	/* The last page of a mapping may be behind the file's end. */
-	if (n <= 0 || len - (size_t)n >= MS_PAGE_BYTES) {
-		(void)ms_fail(err, MS_E_UNSUPPORTED,
-		              "the file of the %s of process %d cannot be read, or is another "
-		              "by now: %s",
-		              c == &s->libc ? "C library" : "allocator", s->in->tid, c->text->name);
-		ms_advise(err, "run memscan as root; after an update of that library restart the "
-		               "program");
-		return err->status;
-	}
-	s->ret->bytes = bytes;
-	return MS_OK;
+	if (s->ret->bytes)
+		return MS_OK;
+	(void)ms_fail(err, MS_E_UNSUPPORTED,
+	              "the file of the %s of process %d cannot be read, or is another by now: %s",
+	              c == &s->libc ? "C library" : "allocator", s->in->tid, c->text->name);
+	ms_advise(err, "run memscan as root; after an update of that library restart the program");
+	return err->status;
 }
 
 /* ---- the outside ---- */
@@ -333,7 +296,10 @@ enum ms_status ms_malloc_library_find(const struct ms_malloc_functions_in *in,
 	enum ms_status st;
 
 	memset(ret, 0, sizeof(*ret));
+	ret->prefix = "";
 	st = look_at_all(&s, err);
+	if (!st && !s.libc.text)
+		return ms_program_find(in, arena, ret, err);
 	if (!st)
 		st = choose(&s, &chosen, err);
 	if (!st)
@@ -346,4 +312,17 @@ enum ms_status ms_malloc_library_find(const struct ms_malloc_functions_in *in,
 	ret->image = chosen->image;
 	ret->libc_text = s.libc.text->range;
 	return MS_OK;
+}
+
+bool ms_malloc_library_code(struct ms_malloc_library *library, const char *name,
+                            struct ms_range *ret)
+{
+	const ms_addr bias = library->image.object.bias;
+
+	if (!library->is_program)
+		return ms_image_find_code(&library->image, name, ret);
+	if (!ms_symtab_find(&library->symbols, name, ret))
+		return false;
+	*ret = (struct ms_range){ ret->begin + bias, ret->end + bias };
+	return true;
 }

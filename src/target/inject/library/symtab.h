@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MS_TARGET_SYMTAB_H
+#define MS_TARGET_SYMTAB_H
+
+/*
+ * The functions that the file of a program names for its debugger (.symtab), which no process
+ * has in memory: all of one that is linked statically and was not stripped.
+ */
+
+#include <elf.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/arena.h"
+#include "base/range.h"
+
+struct ms_symtab {
+	const Elf64_Sym *symbols;
+	size_t n; /* 0: the file has none */
+	const char *names;
+	size_t names_bytes; /* the last one is a zero, unless there are none */
+};
+
+/*
+ * Read the table of the file @fd, of 64-bit x86.
+ *
+ * @ret: lives in @arena; n is 0 where the file has no table or one that makes no sense
+ */
+void ms_symtab_read(int fd, struct ms_arena *arena, struct ms_symtab *ret);
+
+/*
+ * Find a function: the one that others can call by that name, or else the only local one.
+ *
+ * @ret: as the file has it, untouched where there is none; its length may be 0
+ */
+bool ms_symtab_find(const struct ms_symtab *table, const char *name, struct ms_range *ret);
+
+#endif
