@@ -17,8 +17,8 @@
  * Its loop over events has tables with room for as many descriptors as it says, and the size of
  * each agrees with that (before 6.2 with a time in front of the tables):
  *
- *	aeEventLoop  │ highest, room │ next timer │ events │ fired │ timers │ stop │ epoll │ 2
- *functions │ epoll        │ descriptor │ its events │
+ *	aeEventLoop  │ highest, room │ next timer │ events │ fired │ timers │ stop │ epoll │ …
+ *	epoll        │ descriptor │ its events │
  *
  * Source: redis 4.0 to 7.0 src/server.h, dict.h, sds.h, ae.h, ae_epoll.c.
  */
