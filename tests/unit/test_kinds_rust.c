@@ -163,7 +163,7 @@ Test(kinds_rust, a_large_map_may_leave_a_part_of_its_last_page)
 
 	memset(places + 4096 + 16, 0x33, 4000);
 	/* How far it may be looked is by the number of blocks. */
-	for (int i = 0; i < 20; i++)
+	for (int i = 0; i < 100; i++)
 		(void)drawn_kinds_block(&d, 24);
 	drawn_kinds_find(&d);
 	assert_name(at, "table of HashMap or HashSet");
