@@ -56,7 +56,16 @@ Test(kinds_redis, a_value_has_its_text_behind_it)
 	*(char *)ms_fake_at(&d.fake, value + 16) = 8;
 	drawn_kinds_find(&d);
 	assert_name(value, "");
-	memcpy(ms_fake_at(&d.fake, value + 16), "\x09\x29", 2);
+	memcpy(ms_fake_at(&d.fake, value + 16), "\x09\x79", 2);
+	drawn_kinds_find(&d);
+	assert_name(value, "");
+	memcpy(ms_fake_at(&d.fake, value + 16), "\x0a\x09", 2);
+	drawn_kinds_find(&d);
+	assert_name(value, "");
+	memcpy(ms_fake_at(&d.fake, value + 16), "\x09\x09", 2);
+	check_byte_counts(value + 18, value);
+	/* A NUL is behind the next place, too. */
+	ms_fake_put(&d.fake, value + 8, value + 20);
 	drawn_kinds_find(&d);
 	assert_name(value, "");
 }
@@ -94,6 +103,9 @@ Test(kinds_redis, a_value_leads_to_a_string)
 		ms_fake_put(&d.fake, raw, redis_head(0, 0, 1 << 17));
 		drawn_kinds_find(&d);
 		assert_name(raw, "");
+		ms_fake_put(&d.fake, raw, redis_head(0, 0, 0));
+		drawn_kinds_find(&d);
+		assert_name(raw, "");
 	}
 }
 
@@ -101,7 +113,7 @@ Test(kinds_redis, what_a_value_says_that_leads_to_no_string)
 {
 	ms_addr raw = drawn_kinds_block(&d, 16);
 	ms_addr other = drawn_kinds_block(&d, 24);
-	ms_addr large = drawn_kinds_block(&d, 56);
+	ms_addr large = drawn_kinds_block(&d, 88);
 
 	/* One without characters, one of a kind that there is not, one in a larger block. */
 	dk_put(&d, raw, redis_head(0, 0, 1), other + 1);
@@ -113,6 +125,19 @@ Test(kinds_redis, what_a_value_says_that_leads_to_no_string)
 	drawn_kinds_find(&d);
 	assert_name(raw, "");
 	dk_put(&d, raw, redis_head(1, 9, 1), other);
+	drawn_kinds_find(&d);
+	assert_name(raw, "");
+	/* A list that leads to a string; a string in a block for more, or of more than there is. */
+	dk_put(&d, raw, redis_head(1, 9, 1), draw_sds("a string", 1));
+	drawn_kinds_find(&d);
+	assert_name(raw, "");
+	*(uint8_t *)ms_fake_at(&d.fake, large) = 8 << 3;
+	strcpy(ms_fake_at(&d.fake, large + 1), "a string");
+	dk_put(&d, raw, redis_head(0, 0, 1), large + 1);
+	drawn_kinds_find(&d);
+	assert_name(raw, "");
+	dk_put(&d, raw, redis_head(0, 0, 1), draw_sds("a string", 8));
+	ms_fake_put(&d.fake, d.at[d.n - 1] + 8, UINT64_MAX - 17);
 	drawn_kinds_find(&d);
 	assert_name(raw, "");
 }
@@ -260,6 +285,33 @@ Test(kinds_redis, a_sorted_set_is_a_dict_and_a_list)
 	drawn_kinds_find(&d);
 	assert_name(value, "redisObject");
 	assert_name(sorted, "");
+	/* It is of two words. */
+	sorted = drawn_kinds_block(&d, 72);
+	dk_put(&d, sorted, value, value);
+	dk_put(&d, value, redis_head(3, 7, 1), sorted);
+	drawn_kinds_find(&d);
+	assert_name(sorted, "");
+}
+
+Test(kinds_redis, a_dict_is_not_large_and_its_functions_are_a_variable)
+{
+	ms_addr dict = drawn_kinds_block(&d, 200);
+	ms_addr functions = drawn_kinds_block(&d, 56);
+	ms_addr table = drawn_kinds_block(&d, 32);
+
+	ms_fake_put(&d.fake, TABLE, DK_CODE);
+	ms_fake_put(&d.fake, functions, DK_CODE);
+	ms_fake_put(&d.fake, table, drawn_kinds_block(&d, 24));
+	dk_put(&d, dict, TABLE, table, 0, 1, 0, UINT64_MAX, 0xff020000);
+	drawn_kinds_find(&d);
+	assert_name(dict, "");
+	dict = drawn_kinds_block(&d, 56);
+	dk_put(&d, dict, functions, table, 0, 1, 0, UINT64_MAX, 0xff020000);
+	drawn_kinds_find(&d);
+	assert_name(dict, "");
+	ms_fake_put(&d.fake, dict, TABLE);
+	drawn_kinds_find(&d);
+	assert_name(dict, "dict");
 }
 
 Test(kinds_redis, a_loop_over_events_names_its_tables)
@@ -293,6 +345,33 @@ Test(kinds_redis, a_loop_over_events_names_its_tables)
 	ms_fake_put(&d.fake, loop, UINT64_C(150) << 32 | 9);
 	drawn_kinds_find(&d);
 	assert_name(events, "");
+}
+
+Test(kinds_redis, a_loop_has_room_for_32_at_least_and_all_tables_for_as_many)
+{
+	ms_addr loop = drawn_kinds_block(&d, 88);
+	ms_addr state = drawn_kinds_block(&d, 16);
+	ms_addr large = drawn_kinds_block(&d, 88);
+	ms_addr tables[2] = { drawn_kinds_block(&d, 32 * 32), drawn_kinds_block(&d, 32 * 8) };
+	ms_addr polled = drawn_kinds_block(&d, 32 * 12);
+
+	dk_put(&d, state, 5, polled);
+	dk_put(&d, large, 5, polled);
+	dk_put(&d, loop, UINT64_C(32) << 32 | 9, 1, tables[0], tables[1], 0, 0, state, DK_CODE,
+	       DK_CODE);
+	drawn_kinds_find(&d);
+	assert_name(loop, "aeEventLoop");
+	ms_fake_put(&d.fake, loop, UINT64_C(31) << 32 | 9);
+	drawn_kinds_find(&d);
+	assert_name(loop, "");
+	ms_fake_put(&d.fake, loop, UINT64_C(32) << 32 | 9);
+	ms_fake_put(&d.fake, loop + 48, large);
+	drawn_kinds_find(&d);
+	assert_name(loop, "");
+	ms_fake_put(&d.fake, loop + 48, state);
+	ms_fake_put(&d.fake, state + 8, tables[0]);
+	drawn_kinds_find(&d);
+	assert_name(loop, "");
 }
 
 /* ---- lists ---- */

@@ -207,3 +207,95 @@ Test(kinds_x509, each_word_of_a_certificate_counts)
 	assert_each_word_counts(c.from, 2, c.x509);
 	assert_each_word_counts(c.until, 2, c.x509);
 }
+
+static void check_x509_without(ms_addr at, uint64_t word, const struct certificate *c)
+{
+	uint64_t *place = ms_fake_at(&d.fake, at);
+	uint64_t old = *place;
+
+	*place = word;
+	drawn_kinds_find(&d);
+	assert_name(c->x509, "");
+	*place = old;
+	drawn_kinds_find(&d);
+	assert_name(c->x509, "X509");
+}
+
+Test(kinds_x509, what_is_near_a_certificate_is_none)
+{
+	struct certificate c;
+	ms_addr large = drawn_kinds_block(&d, 200);
+
+	draw_certificate(&c);
+	/* A serial number without bytes, or in a block for more; times of the kinds beside theirs.
+	 */
+	check_x509_without(c.x509 + 8, UINT64_C(2) << 32, &c);
+	check_x509_without(c.x509 + 16, large, &c);
+	check_x509_without(c.from, UINT64_C(22) << 32 | 13, &c);
+	check_x509_without(c.until, UINT64_C(25) << 32 | 15, &c);
+	check_x509_without(c.x509 + 48, 77, &c);
+	check_x509_without(c.x509 + 72, 77, &c);
+	check_x509_without(c.x509 + 80, 77, &c);
+	check_x509_without(c.x509 + 48, c.subject, &c);
+	ms_fake_put(&d.fake, c.x509 + 8, UINT64_C(0x102) << 32 | 20);
+	drawn_kinds_find(&d);
+	assert_name(c.x509, "X509");
+	dk_put(&d, c.x509 + 32, 0);
+	dk_put(&d, c.x509 + 136, 0);
+	drawn_kinds_find(&d);
+	assert_name(c.x509, "");
+}
+
+Test(kinds_x509, sets_in_a_row_fill_their_block)
+{
+	ms_addr large = draw_encoding(200, "\x31\x3a", 2);
+	ms_addr open = draw_encoding(2, "\x31\x80", 2);
+	struct certificate c;
+
+	draw_certificate(&c);
+	dk_put(&d, c.issuer + 24, large, 60);
+	drawn_kinds_find(&d);
+	assert_name(large, "");
+	dk_put(&d, c.issuer + 24, open, 2);
+	drawn_kinds_find(&d);
+	assert_name(open, "");
+	dk_put(&d, c.issuer + 24, open, 0);
+	drawn_kinds_find(&d);
+	assert_name(open, "");
+}
+
+Test(kinds_x509, a_string_without_bytes_is_one)
+{
+	struct certificate c;
+
+	draw_certificate(&c);
+	dk_put(&d, c.value, UINT64_C(12) << 32, 0);
+	drawn_kinds_find(&d);
+	assert_name(c.value, "ASN1_STRING");
+	for (uint64_t kind = 0; kind < 62; kind += 31) {
+		ms_fake_put(&d.fake, c.value, kind << 32);
+		drawn_kinds_find(&d);
+		assert_name(c.value, "");
+	}
+	ms_fake_put(&d.fake, c.value, UINT64_C(0x102) << 32);
+	drawn_kinds_find(&d);
+	assert_name(c.value, "ASN1_STRING");
+}
+
+Test(kinds_x509, a_stack_or_a_buffer_with_room_for_more_is_none)
+{
+	struct certificate c;
+
+	draw_certificate(&c);
+	ms_fake_put(&d.fake, c.entries + 16, UINT64_C(30) << 32);
+	ms_fake_put(&d.fake, c.buffer + 16, 136);
+	drawn_kinds_find(&d);
+	assert_name(c.items, "");
+	assert_name(c.entry, "");
+	assert_name(c.buffer, "");
+	/* What is encoded is longer than the room for it. */
+	ms_fake_put(&d.fake, c.buffer + 16, 26);
+	drawn_kinds_find(&d);
+	assert_name(c.buffer, "");
+	assert_name(c.x509, "X509");
+}

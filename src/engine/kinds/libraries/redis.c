@@ -354,7 +354,7 @@ static const struct ms_kind_type polled = { "epoll_event[]", MS_HOW_CONTAINER, M
 /* Words of it, from its table of events on; and bytes of what is in the tables. */
 enum { EVENTS, FIRED, EPOLL = 4, BEFORE_SLEEP, AFTER_SLEEP, TABLES_END };
 enum { EVENT_BYTES = 32, FIRED_BYTES = 8, POLLED_BYTES = 12 };
-enum { LEAST_ROOM = 32, MOST_ROOM = 1 << 24, MOST_LOOP = 112 };
+enum { LEAST_ROOM = 32, MOST_LOOP = 112 };
 
 static bool has_table(struct ms_kinds *k, ms_addr at, uint64_t bytes, struct ms_kind_block *ret)
 {
@@ -378,7 +378,6 @@ static bool take_loop(struct ms_kinds *k, const struct ms_kind_block *b, size_t 
 	uint64_t state[2];
 
 	if (b->n < (first + TABLES_END) * MS_KIND_WORD || highest >= room || room < LEAST_ROOM ||
-	    room > MOST_ROOM ||
 	    !has_table(k, ms_kind_word(b->bytes, first + EVENTS), room * EVENT_BYTES, &of_events) ||
 	    !has_table(k, ms_kind_word(b->bytes, first + FIRED), room * FIRED_BYTES, &of_fired) ||
 	    !has_table(k, ms_kind_word(b->bytes, first + EPOLL), sizeof(state), &of_state) ||
@@ -410,7 +409,7 @@ static void block(struct ms_kinds *k, const struct ms_kind_block *b)
 		return;
 	if (look_for_dict(k, b) || look_for_loop(k, b))
 		return;
-	if (b->usable <= MOST_VALUE && read_head(k, b, &head) && is_value_by_itself(k, &head))
+	if (read_head(k, b, &head) && is_value_by_itself(k, &head))
 		take_value(k, &head);
 }
 

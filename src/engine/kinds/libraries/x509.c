@@ -59,7 +59,7 @@ enum {
 /* Kinds of strings, as ASN.1 numbers them; a negative number is one of its own. */
 enum { INTEGER = 2, BITS, OCTETS, NEGATIVE = 0x102, UTC_TIME = 23, TIME, MOST_KIND = 30 };
 
-enum { STRING_WORDS = 3, STRING_BYTES = 24, MOST_BYTES = 1 << 24, MOST_ITEMS = 1024 };
+enum { STRING_WORDS = 3, STRING_BYTES = 24, MOST_ITEMS = 1024 };
 enum { STACK_WORDS = 4, NAME_WORDS = 5, ENTRY_WORDS = 3, EXTENSION_WORDS = 5, KEY_WORDS = 3 };
 enum { NAME_BUFFER = 2, NAME_BYTES, NAME_LENGTH, BUFFER_WORDS = 4, ALGORITHM_BYTES = 16 };
 
@@ -76,8 +76,7 @@ static bool has_bytes(struct ms_kinds *k, const uint64_t *words, struct ms_kind_
 {
 	uint64_t length = (uint32_t)words[0];
 
-	return length && length < MOST_BYTES && ms_kinds_at(k, words[1], ret) &&
-	       ms_kind_fits(ret->usable, length);
+	return length && ms_kinds_at(k, words[1], ret) && ms_kind_fits(ret->usable, length);
 }
 
 static uint32_t kind_of(const uint64_t *words)
