@@ -231,6 +231,8 @@ Test(kinds_x509, what_is_near_a_certificate_is_none)
 	 */
 	check_x509_without(c.x509 + 8, UINT64_C(2) << 32, &c);
 	check_x509_without(c.x509 + 16, large, &c);
+	check_x509_without(c.x509 + 8, UINT64_C(4) << 32 | 20, &c);
+	check_x509_without(c.x509 + 152, UINT64_C(4) << 32 | 256, &c);
 	check_x509_without(c.from, UINT64_C(22) << 32 | 13, &c);
 	check_x509_without(c.until, UINT64_C(25) << 32 | 15, &c);
 	check_x509_without(c.x509 + 48, 77, &c);
