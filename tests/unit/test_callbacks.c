@@ -5,7 +5,6 @@
 
 #include "classes.h"
 #include "engine/loaded/callbacks.h"
-#include "module.h"
 
 enum { PAGE = CLASSES_PAGE, RW = MS_PROT_READ | MS_PROT_WRITE, WORDS = 32 };
 
@@ -26,19 +25,9 @@ static void put_half(ms_addr at, uint32_t value)
 	memcpy(ms_fake_at(&fake, at), &value, sizeof(value));
 }
 
-/* The table of @library's frames, which a program header leads to. */
 static void draw_table(ms_addr library)
 {
-	Elf64_Phdr *phdr = elf_write(ms_fake_at(&fake, library), 3);
-
-	phdr[0] = elf_load(0, (uint64_t)3 * PAGE, PF_R | PF_X);
-	phdr[1] = elf_load((uint64_t)3 * PAGE, PAGE, PF_R | PF_W);
-	phdr[2] = (Elf64_Phdr){ .p_type = PT_GNU_EH_FRAME, .p_vaddr = TABLE };
-	put_half(library + TABLE, 0x3b031b01);
-	put_half(library + TABLE + 8, N_FUNCTIONS);
-	for (uint32_t i = 0; i < N_FUNCTIONS; i++)
-		put_half(library + TABLE + 12 + (ms_addr)i * 8,
-		         (uint32_t)(FUNCTIONS + (int)i * FUNCTION - TABLE));
+	classes_frames(&fake, library, TABLE, FUNCTIONS, FUNCTION, N_FUNCTIONS);
 }
 
 static void setup(void)
