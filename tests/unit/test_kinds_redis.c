@@ -427,7 +427,11 @@ Test(kinds_redis, a_length_behind_an_element_takes_more_bytes_for_more)
 {
 	static char elements[20010];
 
-	for (size_t len = 100; len < 20000; len = len * 3 / 2) {
+	/* The last of two bytes is written as three. */
+	static const size_t lengths[] = { 100, 122, 123, 5000, 16377, 16378, 16379, 19000 };
+
+	for (size_t j = 0; j < sizeof(lengths) / sizeof(lengths[0]); j++) {
+		const size_t len = lengths[j];
 		ms_addr pack;
 		size_t behind = len + 5 < 128 ? 1 : len + 5 < 16383 ? 2 : 3;
 		uint32_t n = (uint32_t)len;
@@ -444,6 +448,19 @@ Test(kinds_redis, a_length_behind_an_element_takes_more_bytes_for_more)
 		for (size_t i = 0; i < behind; i++)
 			check_byte_counts(pack + 6 + len + 5 + i, pack);
 	}
+}
+
+Test(kinds_redis, a_listpack_fills_its_block)
+{
+	ms_addr many = draw_pack("\x7f\x01", 2, UINT16_MAX);
+	ms_addr other = draw_pack("\xf5\x01", 2, 1);
+	ms_addr large = drawn_kinds_block(&d, 88);
+
+	memcpy(ms_fake_at(&d.fake, large), ms_fake_at(&d.fake, many), 24);
+	drawn_kinds_find(&d);
+	assert_name(many, "listpack");
+	assert_name(other, "");
+	assert_name(large, "");
 }
 
 static void draw_quick(ms_addr list, ms_addr nodes[2], ms_addr packs[2])
@@ -476,6 +493,30 @@ Test(kinds_redis, a_quick_list_is_walked_both_ways)
 	ms_fake_put(&d.fake, list + 16, 1);
 	drawn_kinds_find(&d);
 	assert_name(list, "");
+}
+
+Test(kinds_redis, what_a_quick_list_has_is_of_its_size)
+{
+	ms_addr list = drawn_kinds_block(&d, 40);
+	ms_addr large = drawn_kinds_block(&d, 104);
+	ms_addr nodes[2];
+	ms_addr packs[2];
+
+	draw_quick(list, nodes, packs);
+	check_byte_counts(packs[0], list);
+	ms_fake_put(&d.fake, large, 9);
+	ms_fake_put(&d.fake, nodes[0] + 16, large);
+	drawn_kinds_find(&d);
+	assert_name(list, "");
+	ms_fake_put(&d.fake, nodes[0] + 16, packs[0]);
+	dk_put(&d, large, 0, nodes[1], packs[0], 9, 1);
+	ms_fake_put(&d.fake, list, large);
+	ms_fake_put(&d.fake, nodes[1], large);
+	drawn_kinds_find(&d);
+	assert_name(list, "");
+	draw_quick(large, nodes, packs);
+	drawn_kinds_find(&d);
+	assert_name(large, "");
 }
 
 static uint64_t score(double value)
@@ -512,4 +553,21 @@ Test(kinds_redis, a_skip_list_is_walked_both_ways)
 	drawn_kinds_find(&d);
 	assert_name(list, "");
 	assert_name(nodes[0], "");
+}
+
+Test(kinds_redis, what_a_skip_list_has_is_of_its_size)
+{
+	static const uint64_t heads[][2] = { { 24 + 31 * 16, 40 }, { 536, 24 }, { 2048, 40 } };
+
+	for (size_t i = 0; i < 3; i++) {
+		ms_addr list = drawn_kinds_block(&d, 32);
+		ms_addr head = drawn_kinds_block(&d, heads[i][0]);
+		ms_addr node = drawn_kinds_block(&d, heads[i][1]);
+
+		dk_put(&d, list, head, node, 1, 1);
+		ms_fake_put(&d.fake, head + 24, node);
+		drawn_kinds_find(&d);
+		assert_name(list, "");
+		assert_name(node, "");
+	}
 }

@@ -53,7 +53,7 @@ static uint64_t element_bytes(const uint8_t *bytes, uint64_t n)
 		return n < 2 ? 0 : (uint64_t)2 + ((uint64_t)(first & 0xf) << 8 | bytes[1]);
 	if (first == LONG_STRING)
 		return n < LONG_HEAD ? 0 : LONG_HEAD + number_at(bytes + 1, LONG_HEAD - 1);
-	return first >= NUMBER_16 && first <= NUMBER_64 ? numbers[first - NUMBER_16] : 0;
+	return first <= NUMBER_64 ? numbers[first - NUMBER_16] : 0;
 }
 
 /* Bytes that the length @len takes behind an element, if it is at @bytes; 0: another is. */
@@ -93,7 +93,7 @@ static bool are_elements(const uint8_t *bytes, uint64_t n, uint64_t count)
 		at += len + behind;
 		found++;
 	}
-	return count == UNKNOWN_COUNT ? found >= count : found == count;
+	return count == UNKNOWN_COUNT || found == count;
 }
 
 static bool is_packed(const struct ms_kind_block *b)
