@@ -15,6 +15,8 @@
  * What an encoding is it says itself: DER begins with a tag and the length of what follows, and
  * that is the length which its holder has. For comparisons a name has its sets alone.
  *
+ * It is looked for in every program: OpenSSL may be linked into it.
+ *
  * Source: OpenSSL 1.1.1 to 3.2 include/crypto/x509.h, include/crypto/asn1.h,
  * include/openssl/asn1.h, crypto/x509/x_pubkey.c, crypto/stack/stack.c.
  */
@@ -298,11 +300,6 @@ static void take_x509(struct ms_kinds *k, const struct ms_kind_block *b, const u
 
 /* ---- the kind ---- */
 
-static bool begin(struct ms_kinds *k)
-{
-	return ms_kinds_file(k, "libcrypto") || ms_kinds_file(k, "libssl");
-}
-
 static void block(struct ms_kinds *k, const struct ms_kind_block *b)
 {
 	uint64_t words[X509_WORDS];
@@ -314,4 +311,4 @@ static void block(struct ms_kinds *k, const struct ms_kind_block *b)
 		take_x509(k, b, words);
 }
 
-const struct ms_kind ms_kind_x509 = { .name = "X509", .begin = begin, .block = block };
+const struct ms_kind ms_kind_x509 = { .name = "X509", .block = block };
