@@ -5,11 +5,13 @@ The program (tests/targets/containers.cc) says of each of its blocks what it is.
 """
 
 import os
+import shutil
 import subprocess
 import sys
 
 import pytest
 
+import servers
 import support
 from support import SNAPSHOT, Process, Target, compile_target, memscan
 
@@ -86,7 +88,37 @@ def test_certificates_are_named(tmp_path):
     with Process([python, "-c", script], stdin=subprocess.PIPE) as process:
         assert process.line(30) == "READY"
         assert subject(process.pid, "X509")["blocks_of_type"] == 3
+        assert subject(process.pid, "encoding of X509")["blocks_of_type"] == 3
         for name, least in (("X509_NAME", 6), ("X509_NAME_ENTRY", 12), ("X509_PUBKEY", 3), ("ASN1_STRING", 20),
-                            ("X509_EXTENSION", 6)):
+                            ("X509_EXTENSION", 6), ("encoding of X509_NAME", 12)):
             told = subject(process.pid, name)
             assert told["blocks_of_type"] >= least and told["reachable_of_type"] == told["blocks_of_type"], (name, told)
+
+
+REDIS = """SET key value-of-some-length
+SET number 77777777
+HSET hash name value
+SADD set alice bob
+ZADD few 1 a 2 b
+"""
+
+
+def fill_redis(path):
+    many = "".join(f"ZADD sorted {i} m{i}\nRPUSH list element{i}\nSET k{i} v{i}\n" for i in range(300))
+    subprocess.run(["redis-cli", "-s", path, "--pipe"], input=REDIS + many, text=True, check=True, stdout=subprocess.DEVNULL)
+
+
+def test_redis_is_named_whatever_it_is_called(tmp_path):
+    """By its structures alone: this one is called otherwise, and has jemalloc."""
+    servers.need("redis-server")
+    program, path = tmp_path / "cache", str(tmp_path / "s")
+    shutil.copy(os.path.realpath(shutil.which("redis-server")), program)
+    with Process([program, "--port", "0", "--unixsocket", path, "--save", "", "--dir", str(tmp_path)],
+                 stdout=subprocess.DEVNULL) as process:
+        support.wait_until(lambda: os.path.exists(path), 30, "redis to listen")
+        fill_redis(path)
+        for name, least in (("redisObject", 300), ("dictEntry", 600), ("dict", 10), ("sds string", 600), ("zskiplist", 1),
+                            ("zskiplistNode", 301), ("zset", 1), ("quicklist", 1), ("listpack", 3), ("aeEventLoop", 1)):
+            told = subject(process.pid, name)
+            assert told["blocks_of_type"] >= least, (name, told)
+        assert subject(process.pid, "zskiplistNode")["blocks_of_type"] == 301

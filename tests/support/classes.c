@@ -40,3 +40,21 @@ void classes_add(struct ms_fake *fake, ms_addr base, unsigned int i, const char 
 	ms_fake_put(fake, at + CLASSES_INFO + 8, at + CLASSES_NAME);
 	strcpy(ms_fake_at(fake, at + CLASSES_NAME), name);
 }
+
+void classes_frames(struct ms_fake *fake, ms_addr base, uint32_t table, uint32_t first,
+                    uint32_t bytes, uint32_t n)
+{
+	Elf64_Phdr *phdr = elf_write(ms_fake_at(fake, base), 3);
+	uint32_t head[3] = { 0x3b031b01, 0, n };
+
+	phdr[0] = elf_load(0, 3 * CLASSES_PAGE, PF_R | PF_X);
+	phdr[1] = elf_load(3 * CLASSES_PAGE, CLASSES_PAGE, PF_R | PF_W);
+	phdr[2] = (Elf64_Phdr){ .p_type = PT_GNU_EH_FRAME, .p_vaddr = table };
+	memcpy(ms_fake_at(fake, base + table), head, sizeof(head));
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t begin = first + i * bytes - table;
+
+		memcpy(ms_fake_at(fake, base + table + sizeof(head) + (ms_addr)i * 8), &begin,
+		       sizeof(begin));
+	}
+}

@@ -37,4 +37,8 @@ void classes_map(struct ms_fake *fake, ms_addr base, const char *path);
 /* Make class @i, of that mangled name. */
 void classes_add(struct ms_fake *fake, ms_addr base, unsigned int i, const char *name);
 
+/* Give it a table over frames: @n functions from @first on, each of @bytes; at @table. */
+void classes_frames(struct ms_fake *fake, ms_addr base, uint32_t table, uint32_t first,
+                    uint32_t bytes, uint32_t n);
+
 #endif

@@ -3,9 +3,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "drawn_kinds.h"
-
-static struct drawn_kinds d;
+#include "named.h"
 
 /* A holder in the module's data, and other things there. */
 #define HOLDER   (DK_DATA + 0x100)
@@ -28,11 +26,6 @@ static void setup_other(void)
 	drawn_kinds_init(&d, "/usr/lib/libother.so.1");
 }
 
-static void setup_redis(void)
-{
-	drawn_kinds_init(&d, "/usr/bin/redis-check-rdb");
-}
-
 static void teardown(void)
 {
 	drawn_kinds_deinit(&d);
@@ -40,20 +33,7 @@ static void teardown(void)
 
 TestSuite(kinds_libraries, .init = setup, .fini = teardown);
 TestSuite(kinds_qt6, .init = setup_qt6, .fini = teardown);
-TestSuite(kinds_redis, .init = setup_redis, .fini = teardown);
 TestSuite(kinds_other, .init = setup_other, .fini = teardown);
-
-#define assert_name(block, wanted)                                      \
-	cr_assert_str_eq(drawn_kinds_name(&d, (block)), (wanted), "%s", \
-	                 drawn_kinds_name(&d, (block)))
-
-/* The words at @at, of which there are @n, all matter to what @block is. */
-static void assert_each_word_counts(ms_addr at, size_t n, ms_addr block)
-{
-	cr_assert_neq(drawn_kinds_name(&d, block)[0], '\0');
-	cr_assert_eq(drawn_kinds_idle_word(&d, at, n, block), n, "word %zu",
-	             drawn_kinds_idle_word(&d, at, n, block));
-}
 
 static ms_addr constant(ms_addr at, const char *text)
 {
@@ -99,89 +79,6 @@ Test(kinds_libraries, what_an_ssl_is_made_from)
 	drawn_kinds_find(&d);
 	assert_name(context, "SSL_CTX");
 	assert_each_word_counts(context, 1, context);
-}
-
-/* ---- X509 ---- */
-
-struct certificate {
-	ms_addr x509, version, serial, issuer, from, until, subject, key, signature, encoded;
-	ms_addr entries, items, entry, value, public_key;
-};
-
-/* A string of that kind, of ASN.1; @bytes: where its own are. */
-static ms_addr draw_string(uint64_t kind, uint64_t len, ms_addr *bytes)
-{
-	ms_addr string = drawn_kinds_block(&d, 24);
-
-	*bytes = drawn_kinds_block(&d, len);
-	dk_put(&d, string, kind << 32 | len, *bytes);
-	return string;
-}
-
-static void draw_certificate(struct certificate *c)
-{
-	ms_addr bytes;
-
-	c->x509 = drawn_kinds_block(&d, 384);
-	c->version = draw_string(2, 1, &bytes);
-	c->serial = drawn_kinds_block(&d, 20);
-	c->signature = drawn_kinds_block(&d, 256);
-	c->issuer = drawn_kinds_block(&d, 40);
-	c->subject = drawn_kinds_block(&d, 40);
-	c->from = draw_string(23, 13, &bytes);
-	c->until = draw_string(24, 15, &bytes);
-	c->key = drawn_kinds_block(&d, 48);
-	c->public_key = draw_string(3, 270, &bytes);
-	c->encoded = drawn_kinds_block(&d, 600);
-	c->entries = drawn_kinds_block(&d, 32);
-	c->items = drawn_kinds_block(&d, 32);
-	c->entry = drawn_kinds_block(&d, 24);
-	c->value = draw_string(12, 11, &bytes);
-	dk_put(&d, c->x509, c->version, UINT64_C(2) << 32 | 20, c->serial, 0, DK_CONSTANTS, 0,
-	       c->issuer, c->from, c->until, c->subject, c->key, 0, 0, 0, c->encoded, 600, 0,
-	       DK_CONSTANTS, 0, UINT64_C(3) << 32 | 256, c->signature);
-	dk_put(&d, c->subject, c->entries, 0, 0, 0, 0);
-	dk_put(&d, c->entries, 1, c->items, UINT64_C(4) << 32, 0);
-	dk_put(&d, c->items, c->entry);
-	dk_put(&d, c->entry, DK_CONSTANTS, c->value, 0);
-	dk_put(&d, c->key, drawn_kinds_block(&d, 16), c->public_key, drawn_kinds_block(&d, 140));
-}
-
-Test(kinds_libraries, a_certificate_and_what_hangs_on_it)
-{
-	struct certificate c;
-
-	draw_certificate(&c);
-	drawn_kinds_find(&d);
-	assert_name(c.x509, "X509");
-	cr_assert_eq(drawn_kinds_type(&d, c.x509)->how, MS_HOW_OBJECT);
-	assert_name(c.version, "ASN1_STRING");
-	assert_name(c.until, "ASN1_STRING");
-	assert_name(c.serial, "bytes of ASN1_STRING");
-	assert_name(c.signature, "bytes of ASN1_STRING");
-	assert_name(c.issuer, "X509_NAME");
-	assert_name(c.subject, "X509_NAME");
-	assert_name(c.entries, "STACK of OpenSSL");
-	assert_name(c.entry, "X509_NAME_ENTRY");
-	assert_name(c.value, "ASN1_STRING");
-	assert_name(c.key, "X509_PUBKEY");
-	assert_name(c.public_key, "ASN1_STRING");
-	assert_name(c.encoded, "encoding of X509");
-}
-
-Test(kinds_libraries, each_word_of_a_certificate_counts)
-{
-	struct certificate c;
-
-	draw_certificate(&c);
-	drawn_kinds_find(&d);
-	assert_each_word_counts(c.x509 + 8, 2, c.x509);
-	assert_each_word_counts(c.x509 + 32, 1, c.x509);
-	assert_each_word_counts(c.x509 + 48, 5, c.x509);
-	assert_each_word_counts(c.x509 + 136, 1, c.x509);
-	assert_each_word_counts(c.x509 + 152, 2, c.x509);
-	assert_each_word_counts(c.from, 2, c.x509);
-	assert_each_word_counts(c.until, 2, c.x509);
 }
 
 /* ---- SQLite ---- */
@@ -496,178 +393,6 @@ Test(kinds_qt6, an_array_of_bytes_is_known_by_its_holder)
 	drawn_kinds_find(&d);
 	assert_name(data, "data of QByteArray");
 	assert_each_word_counts(HOLDER, 3, data);
-}
-
-/* ---- redis ---- */
-
-/* Its type and encoding, when it was used, and its references. */
-static uint64_t redis_head(uint64_t type, uint64_t encoding, uint64_t references)
-{
-	return references << 32 | 0x123400 | encoding << 4 | type;
-}
-
-Test(kinds_redis, a_value_has_its_text_behind_it)
-{
-	ms_addr value = drawn_kinds_block(&d, 16 + 3 + 9 + 1);
-
-	memcpy(ms_fake_at(&d.fake, value + 16), "\x09\x09\x01some text", 13);
-	dk_put(&d, value, redis_head(0, 8, 1), value + 19);
-	drawn_kinds_find(&d);
-	assert_name(value, "redisObject");
-	assert_each_word_counts(value, 2, value);
-	/* The length that it says. */
-	*(char *)ms_fake_at(&d.fake, value + 16) = 8;
-	drawn_kinds_find(&d);
-	assert_name(value, "");
-}
-
-Test(kinds_redis, an_address_is_no_value)
-{
-	const ms_addr high = UINT64_C(0x561700000000);
-	ms_addr block = drawn_kinds_block(&d, 16);
-	ms_addr other = drawn_kinds_block(&d, 100);
-
-	dk_put(&d, block, high, other + 3);
-	drawn_kinds_find(&d);
-	assert_name(block, "redisObject");
-	ms_fake_map(&d.fake, high, 4096, MS_PROT_READ, "");
-	drawn_kinds_find(&d);
-	assert_name(block, "");
-}
-
-Test(kinds_redis, a_value_leads_to_what_its_type_says)
-{
-	ms_addr raw = drawn_kinds_block(&d, 16);
-	ms_addr list = drawn_kinds_block(&d, 16);
-	ms_addr number = drawn_kinds_block(&d, 16);
-	ms_addr other = drawn_kinds_block(&d, 100);
-
-	dk_put(&d, raw, redis_head(0, 0, 1), other + 3);
-	dk_put(&d, list, redis_head(1, 9, 1), other);
-	dk_put(&d, number, redis_head(0, 1, INT32_MAX), 7);
-	drawn_kinds_find(&d);
-	assert_name(raw, "redisObject");
-	assert_name(list, "redisObject");
-	assert_name(number, "redisObject");
-	assert_each_word_counts(raw, 2, raw);
-	assert_each_word_counts(list, 2, list);
-	/* A list is no integer, and a string is not where a list would be. */
-	ms_fake_put(&d.fake, list, redis_head(1, 1, 1));
-	ms_fake_put(&d.fake, raw + 8, other);
-	drawn_kinds_find(&d);
-	assert_name(list, "");
-	assert_name(raw, "");
-}
-
-static void draw_entries(ms_addr table, ms_addr entries[3])
-{
-	for (int i = 0; i < 3; i++)
-		entries[i] = drawn_kinds_block(&d, 24);
-	dk_put(&d, table, 0, entries[0], 0, entries[2]);
-	dk_put(&d, entries[0], 1, 2, entries[1]);
-}
-
-static void check_dict(ms_addr dict, ms_addr table, const ms_addr entries[3])
-{
-	drawn_kinds_find(&d);
-	assert_name(dict, "dict");
-	assert_name(table, "table of dict");
-	for (int i = 0; i < 3; i++)
-		assert_name(entries[i], "dictEntry");
-	assert_each_word_counts(dict, 1, dict);
-	assert_each_word_counts(TABLE, 1, dict);
-	/* Another entry than it counts. */
-	ms_fake_put(&d.fake, entries[2] + 16, entries[0]);
-	drawn_kinds_find(&d);
-	assert_name(dict, "");
-	assert_name(entries[1], "");
-}
-
-Test(kinds_redis, a_dict_names_its_entries)
-{
-	ms_addr dict = drawn_kinds_block(&d, 56);
-	ms_addr table = drawn_kinds_block(&d, 32);
-	ms_addr entries[3];
-
-	draw_entries(table, entries);
-	ms_fake_put(&d.fake, TABLE, DK_CODE);
-	dk_put(&d, dict, TABLE, table, 0, 3, 0, UINT64_MAX, 0xff020000);
-	drawn_kinds_find(&d);
-	assert_each_word_counts(dict, 5, dict);
-	/* A table of another size than its block has. */
-	ms_fake_put(&d.fake, dict + 48, 0xff050000);
-	drawn_kinds_find(&d);
-	assert_name(dict, "");
-	ms_fake_put(&d.fake, dict + 48, 0xff020000);
-	check_dict(dict, table, entries);
-}
-
-Test(kinds_redis, a_dict_of_before_redis_7_names_its_entries)
-{
-	ms_addr dict = drawn_kinds_block(&d, 96);
-	ms_addr table = drawn_kinds_block(&d, 32);
-	ms_addr entries[3];
-
-	draw_entries(table, entries);
-	ms_fake_put(&d.fake, TABLE, DK_CODE);
-	dk_put(&d, dict, TABLE, 0, table, 4, 3, 3, 0, 0, 0, 0, UINT64_MAX, 0);
-	drawn_kinds_find(&d);
-	assert_each_word_counts(dict + 16, 8, dict);
-	check_dict(dict, table, entries);
-}
-
-Test(kinds_redis, a_loop_over_events_names_its_tables)
-{
-	ms_addr loop = drawn_kinds_block(&d, 88);
-	ms_addr events = drawn_kinds_block(&d, 100 * 32);
-	ms_addr fired = drawn_kinds_block(&d, 100 * 8);
-	ms_addr state = drawn_kinds_block(&d, 16);
-	ms_addr polled = drawn_kinds_block(&d, 100 * 12);
-
-	dk_put(&d, state, 5, polled);
-	for (int old = 0; old < 2; old++) {
-		dk_put(&d, loop, UINT64_C(100) << 32 | 9, 1, 1);
-		dk_put(&d, loop + 16 + (ms_addr)old * 8, events, fired, 0, 0, state, DK_CODE,
-		       DK_CODE);
-		drawn_kinds_find(&d);
-		assert_name(loop, "aeEventLoop");
-		assert_name(events, "aeFileEvent[]");
-		assert_name(fired, "aeFiredEvent[]");
-		assert_name(state, "aeApiState");
-		assert_name(polled, "epoll_event[]");
-		assert_each_word_counts(loop, 1, events);
-		assert_each_word_counts(loop + 16 + (ms_addr)old * 8, 2, events);
-		assert_each_word_counts(loop + 56 + (ms_addr)old * 8, 2, events);
-		assert_each_word_counts(state + 8, 1, polled);
-	}
-	/* More descriptors than there is room for; and tables with room for others. */
-	ms_fake_put(&d.fake, loop, UINT64_C(100) << 32 | 100);
-	drawn_kinds_find(&d);
-	assert_name(events, "");
-	ms_fake_put(&d.fake, loop, UINT64_C(150) << 32 | 9);
-	drawn_kinds_find(&d);
-	assert_name(events, "");
-}
-
-Test(kinds_redis, a_short_string_has_its_length_in_a_byte)
-{
-	ms_addr string = drawn_kinds_block(&d, 1 + 9 + 1);
-
-	memcpy(ms_fake_at(&d.fake, string), "\x48some text", 11);
-	drawn_kinds_find(&d);
-	assert_name(string, "sds string");
-	memcpy(ms_fake_at(&d.fake, string), "\x18some text", 11);
-	drawn_kinds_find(&d);
-	assert_name(string, "");
-}
-
-Test(kinds_other, nothing_is_of_redis_where_that_is_not)
-{
-	ms_addr value = drawn_kinds_block(&d, 16);
-
-	dk_put(&d, value, redis_head(0, 1, INT32_MAX), 7);
-	drawn_kinds_find(&d);
-	assert_name(value, "");
 }
 
 /* ---- without the library ---- */

@@ -114,11 +114,14 @@ Test(kinds_rust, a_vec_has_a_room_that_vectors_grow_to)
 
 enum { ELEMENT = 24 };
 
-/* A table of @n places, of which the first two are full and the others empty. */
-static ms_addr draw_table(uint64_t n, uint8_t **ret_places)
+/*
+ * A table of @n places, of which the first two are full and the others empty, in a block that has
+ * @unused bytes more.
+ */
+static ms_addr draw_table_in(uint64_t n, uint64_t unused, uint8_t **ret_places)
 {
 	uint64_t elements = ms_align_up(n * ELEMENT, 16);
-	ms_addr at = drawn_kinds_block(&d, elements + n + 16);
+	ms_addr at = drawn_kinds_block(&d, elements + n + 16 + unused);
 	uint8_t *places = ms_fake_at(&d.fake, at + elements);
 
 	memset(places, 0xff, n + 16);
@@ -127,6 +130,11 @@ static ms_addr draw_table(uint64_t n, uint8_t **ret_places)
 	memcpy(places + (n < 16 ? 16 : n), places, n < 16 ? n : 16);
 	*ret_places = places;
 	return at;
+}
+
+static ms_addr draw_table(uint64_t n, uint8_t **ret_places)
+{
+	return draw_table_in(n, 0, ret_places);
 }
 
 Test(kinds_rust, a_map_has_its_first_places_twice)
@@ -146,6 +154,28 @@ Test(kinds_rust, a_map_has_its_first_places_twice)
 		drawn_kinds_find(&d);
 		assert_name(at, "");
 	}
+}
+
+Test(kinds_rust, a_large_map_may_leave_a_part_of_its_last_page)
+{
+	uint8_t *places;
+	ms_addr at = draw_table_in(4096, 4000, &places);
+
+	memset(places + 4096 + 16, 0x33, 4000);
+	/* How far it may be looked is by the number of blocks. */
+	for (int i = 0; i < 100; i++)
+		(void)drawn_kinds_block(&d, 24);
+	drawn_kinds_find(&d);
+	assert_name(at, "table of HashMap or HashSet");
+	places[1] = 0x33;
+	drawn_kinds_find(&d);
+	assert_name(at, "");
+	/* Of a page that nothing is in, or of a small block, there is no such part. */
+	(void)draw_table_in(4096, 5000, &places);
+	(void)draw_table_in(64, 4000, &places);
+	drawn_kinds_find(&d);
+	for (size_t i = 1; i < d.n; i++)
+		assert_name(d.at[i], "");
 }
 
 Test(kinds_rust, an_eighth_of_a_map_is_empty)

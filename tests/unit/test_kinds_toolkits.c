@@ -425,6 +425,21 @@ static void draw_import(const char *name)
 	strcpy(ms_fake_at(&d.fake, NAMES + 1), name);
 }
 
+Test(kinds_glib, return_addresses_are_no_functions_of_a_closure)
+{
+	ms_addr closure = drawn_kinds_block(&d, 40);
+
+	classes_frames(&d.fake, DK_LIBRARY, CLASSES_TABLES + 0xc00, CLASSES_PAGE + 0x100, 32, 4);
+	for (ms_addr i = 0; i < 32; i++) {
+		dk_put(&d, HOLDER, closure, 0, DK_CODE + i, DK_CODE + 32);
+		drawn_kinds_find(&d);
+		assert_name(closure, i ? "" : "closure of std::function");
+		dk_put(&d, HOLDER, closure, 0, DK_CODE, DK_CODE + 32 + i);
+		drawn_kinds_find(&d);
+		assert_name(closure, i ? "" : "closure of std::function");
+	}
+}
+
 Test(kinds_glib, a_closure_is_of_a_module_that_allocates_as_cxx_does)
 {
 	ms_addr closure = drawn_kinds_block(&d, 40);

@@ -107,6 +107,7 @@ extern const struct ms_kind ms_kind_qimage;
 extern const struct ms_kind ms_kind_qobject;
 extern const struct ms_kind ms_kind_fontconfig;
 extern const struct ms_kind ms_kind_redis;
+extern const struct ms_kind ms_kind_redis_lists;
 extern const struct ms_kind ms_kind_rust;
 extern const struct ms_kind ms_kind_nodes;
 extern const struct ms_kind ms_kind_strings;
@@ -115,7 +116,7 @@ extern const struct ms_kind ms_kind_sequences;
 extern const struct ms_kind ms_kind_functions;
 extern const struct ms_kind ms_kind_text;
 
-enum { MS_KINDS_MOST = 20 };
+enum { MS_KINDS_MOST = 24 };
 
 struct ms_kind_name {
 	const struct ms_kind_type *type;

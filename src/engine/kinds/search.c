@@ -10,11 +10,11 @@
  */
 
 static const struct ms_kind *const kinds[] = {
-	&ms_kind_cpython,    &ms_kind_libc,    &ms_kind_libraries, &ms_kind_openssl,
-	&ms_kind_x509,       &ms_kind_sqlite,  &ms_kind_glib,      &ms_kind_nodes,
-	&ms_kind_strings,    &ms_kind_libcxx,  &ms_kind_sequences, &ms_kind_functions,
-	&ms_kind_fontconfig, &ms_kind_qobject, &ms_kind_qimage,    &ms_kind_qt,
-	&ms_kind_redis,      &ms_kind_rust,    &ms_kind_text,
+	&ms_kind_cpython,    &ms_kind_libc,        &ms_kind_libraries, &ms_kind_openssl,
+	&ms_kind_x509,       &ms_kind_sqlite,      &ms_kind_glib,      &ms_kind_nodes,
+	&ms_kind_strings,    &ms_kind_libcxx,      &ms_kind_sequences, &ms_kind_functions,
+	&ms_kind_fontconfig, &ms_kind_qobject,     &ms_kind_qimage,    &ms_kind_qt,
+	&ms_kind_redis,      &ms_kind_redis_lists, &ms_kind_rust,      &ms_kind_text,
 };
 
 enum {

@@ -23,11 +23,12 @@
 #include "drawn_kinds.h"
 #include "writes.h"
 
-enum { HEAD_BYTES = 1, WRITE_BYTES = 4, MAX_WRITES = 31, NAMED = 48 };
+enum { HEAD_BYTES = 1, WRITE_BYTES = 4, MAX_WRITES = 31, NAMED = 96 };
 
 #define HOLDERS (DK_DATA + 0x600)
 #define TYPES   (DK_DATA + 0x100)
 #define TABLES  (DK_CONSTANTS + 0x80)
+#define PROGRAM (DK_LIBRARY + 0x100000)
 
 static struct drawn_kinds d; /* drawn once; what is written to it is taken back */
 
@@ -196,6 +197,132 @@ static void draw_windows(void)
 	ms_fake_put(&d.fake, at + 96, 1);
 }
 
+/* ---- certificates ---- */
+
+static ms_addr bytes_of(uint64_t len, const char *name, const void *first, size_t n)
+{
+	ms_addr at = block(len, name);
+
+	memcpy(ms_fake_at(&d.fake, at), first, n);
+	return at;
+}
+
+static ms_addr string_of(uint64_t kind, uint64_t len)
+{
+	ms_addr string = block(24, "ASN1_STRING");
+
+	dk_put(&d, string, kind << 32 | len, block(len, "bytes of ASN1_STRING"));
+	return string;
+}
+
+static ms_addr draw_stack(ms_addr item)
+{
+	ms_addr stack = block(32, "STACK of OpenSSL");
+	ms_addr items = block(32, "items of STACK");
+
+	dk_put(&d, stack, 1, items, UINT64_C(4) << 32, 0);
+	ms_fake_put(&d.fake, items, item);
+	return stack;
+}
+
+static void draw_certificate(void)
+{
+	ms_addr at = block(360, "X509");
+	ms_addr name = block(40, "X509_NAME");
+	ms_addr buffer = block(32, "BUF_MEM");
+	ms_addr entry = block(24, "X509_NAME_ENTRY");
+	ms_addr key = block(48, "X509_PUBKEY");
+	ms_addr extension = block(40, "X509_EXTENSION");
+
+	dk_put(&d, entry, DK_CONSTANTS, string_of(12, 30));
+	dk_put(&d, buffer, 27, bytes_of(36, "encoding of X509_NAME", "\x30\x19", 2), 36);
+	dk_put(&d, name, draw_stack(entry), 0, buffer,
+	       bytes_of(45, "encoding of X509_NAME", "\x31\x2b", 2), 45);
+	dk_put(&d, key, block(16, "X509_ALGOR"), string_of(3, 65), block(140, "EVP_PKEY"));
+	dk_put(&d, extension, DK_CONSTANTS, 0, UINT64_C(4) << 32 | 31,
+	       block(31, "bytes of ASN1_STRING"));
+	dk_put(&d, at, string_of(2, 1), UINT64_C(2) << 32 | 20, block(20, "bytes of ASN1_STRING"),
+	       0, DK_CONSTANTS, 0, name, string_of(23, 13), string_of(24, 15),
+	       block(40, "X509_NAME"), key, 0, 0, draw_stack(extension),
+	       bytes_of(600, "encoding of X509", "\x30\x82\x02\x54", 4), 600, 0, DK_CONSTANTS, 0,
+	       UINT64_C(3) << 32 | 70, block(70, "bytes of ASN1_STRING"));
+}
+
+/* ---- redis ---- */
+
+static void draw_dict(ms_addr value)
+{
+	ms_addr dict = block(56, "dict");
+	ms_addr table = block(32, "table of dict");
+	ms_addr entry = block(24, "dictEntry");
+
+	ms_fake_put(&d.fake, TYPES + 512, DK_CODE);
+	dk_put(&d, dict, TYPES + 512, table, 0, 1, 0, UINT64_MAX, 0xff020000);
+	ms_fake_put(&d.fake, table + 16, entry);
+	dk_put(&d, entry, bytes_of(24, "sds string", "\x28short", 6) + 1, value);
+}
+
+static void draw_lists(void)
+{
+	static const char elements[] = "\x15\0\0\0\x03\0\x83"
+				       "abc\x04\xf1\x01\x02\x03\xe0\x02"
+				       "ab\x04\xff";
+	ms_addr pack = bytes_of(21, "listpack", elements, 21);
+	ms_addr quick = block(40, "quicklist");
+	ms_addr node = block(40, "quicklistNode");
+	ms_addr skip = block(32, "zskiplist");
+	ms_addr head = block(536, "zskiplistNode");
+	ms_addr first = block(40, "zskiplistNode");
+	ms_addr last = block(56, "zskiplistNode");
+
+	dk_put(&d, quick, node, node, 3, 1, 0);
+	dk_put(&d, node, 0, 0, pack, 21);
+	dk_put(&d, skip, head, last, 2, 1);
+	dk_put(&d, head, 0, 0, 0, first);
+	dk_put(&d, first, 0, UINT64_C(0x3ff) << 52, 0, last);
+	dk_put(&d, last, 0, UINT64_C(0x400) << 52, first);
+}
+
+static void draw_redis(void)
+{
+	ms_addr value = block(16, "redisObject");
+	ms_addr loop = block(88, "aeEventLoop");
+	ms_addr state = block(16, "aeApiState");
+
+	dk_put(&d, value, UINT64_C(1) << 32,
+	       bytes_of(24, "sds string", "\x0b\x0b\x01some string", 14) + 3);
+	draw_dict(value);
+	draw_lists();
+	dk_put(&d, loop, UINT64_C(100) << 32 | 9, 1, block(3200, "aeFileEvent[]"),
+	       block(800, "aeFiredEvent[]"), 0, 0, state, DK_CODE, DK_CODE);
+	dk_put(&d, state, 5, block(1200, "epoll_event[]"));
+}
+
+/* ---- more of Qt and Rust ---- */
+
+/* Rust is in programs, not in libraries. */
+static void draw_table(void)
+{
+	ms_addr at = block(32 * 24 + 32 + 16, "table of HashMap or HashSet");
+	uint8_t *places = ms_fake_at(&d.fake, at + 32 * 24);
+
+	classes_map(&d.fake, PROGRAM, "/usr/bin/drawn");
+	strcpy(ms_fake_at(&d.fake, PROGRAM + 0x800), "library/std/src/io/mod.rs");
+	memset(places, 0xff, 32 + 16);
+	places[1] = places[32 + 1] = 0x11;
+}
+
+static void draw_hash(void)
+{
+	ms_addr hash = block(48, "data of QHash");
+	ms_addr buckets = block(16, "buckets of QHash");
+	ms_addr node = block(24, "node of QHash");
+
+	dk_put(&d, hash, 0, buckets, UINT64_C(1) << 32 | 1, UINT64_C(1) << 32 | 24, 2);
+	dk_put(&d, buckets, node, hash);
+	ms_fake_put(&d.fake, node, hash);
+}
+
 static void check_names(void)
 {
 	drawn_kinds_find(&d);
@@ -217,6 +344,10 @@ static void draw(void)
 	draw_more();
 	draw_fonts();
 	draw_windows();
+	draw_certificate();
+	draw_redis();
+	draw_table();
+	draw_hash();
 	require(n_named <= NAMED, "there is a place for each");
 	require(next_holder < DK_DATA + CLASSES_PAGE, "holders have room");
 	check_names();

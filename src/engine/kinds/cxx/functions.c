@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/elf/object.h"
+#include "base/elf/rows.h"
 #include "engine/kinds/kinds.h"
 
 /*
@@ -9,7 +10,8 @@
  *
  * Both are functions made for this closure, and so in one module, and are not the same. In C, too,
  * two functions can stand behind a pointer and a number, as in GTK in thousands of places. But the
- * manager allocates closures, so its module has C++'s operator new, or wants it. It is "likely".
+ * manager allocates closures, so its module has C++'s operator new, or wants it. And return
+ * addresses, which stand behind each other in stacks, begin no function. It is "likely".
  * (In LLVM's library a closure has a virtual table.)
  *
  * Source: libstdc++ 12 bits/std_function.h.
@@ -51,6 +53,17 @@ static bool has_new(struct ms_kinds *k, uint32_t module)
 	return known == HAS;
 }
 
+/* By the table over the frames of its module; where that has none, any address may be one. */
+static bool begins_function(struct ms_kinds *k, uint32_t module, ms_addr at)
+{
+	const struct ms_reader from = ms_peek_reader(&k->peek);
+	struct ms_object object;
+
+	return !ms_object_read(from, ms_module_begin(k->regions, module), k->src->abi.page_bytes,
+	                       &object) ||
+	       !object.frame_header || ms_row_begin(from, object.frame_header, at) == at;
+}
+
 static void pointer(struct ms_kinds *k, const struct ms_kind_spot *spot)
 {
 	const struct ms_region *manager;
@@ -63,7 +76,9 @@ static void pointer(struct ms_kinds *k, const struct ms_kind_spot *spot)
 		return;
 	manager = ms_region_of(k->regions, ms_kind_near(spot, MANAGER));
 	invoker = ms_region_of(k->regions, ms_kind_near(spot, INVOKER));
-	if (manager->module == invoker->module && has_new(k, manager->module))
+	if (manager->module == invoker->module && has_new(k, manager->module) &&
+	    begins_function(k, manager->module, ms_kind_near(spot, MANAGER)) &&
+	    begins_function(k, invoker->module, ms_kind_near(spot, INVOKER)))
 		ms_kinds_claim(k, &spot->to, &closure, spot);
 }
 

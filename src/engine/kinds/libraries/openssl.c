@@ -7,8 +7,7 @@
  * table, with the loads at which it grows and shrinks; a stack.
  *
  *	SSL_CTX   │ library, or nothing │ method │ …      (before 3.0: method │ …)
- *	SSL       │ version             │ method │ …      (from 3.2 on: type │ SSL_CTX │ method │
- *method)
+ *	SSL       │ version             │ method │ …      (from 3.2: type │ SSL_CTX │ method │ …)
  *
  * Source: OpenSSL 1.1.1 to 3.2 ssl/ssl_local.h, include/internal/bio.h, crypto/bio/bio_local.h,
  * crypto/lhash/lhash_local.h, crypto/stack/stack.c.

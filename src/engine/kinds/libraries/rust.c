@@ -67,6 +67,7 @@ static bool begin(struct ms_kinds *k)
 /* ---- maps ---- */
 
 enum { LEAST_PLACES = 4, GROUP = 16, EMPTY = 0xff, DELETED = 0x80, PIECE = 512 };
+enum { LARGE = 1 << 16, LARGE_PLACES = 256 };
 
 /* Whether the byte of a place, or one behind them, is what a map of @n places has there. */
 static bool may_be(uint8_t byte, uint64_t place, uint64_t n, const uint8_t first[GROUP])
@@ -114,10 +115,25 @@ static bool is_table(struct ms_kinds *k, const struct ms_kind_block *b, uint64_t
 	       are_places(k, b->begin + elements, n);
 }
 
+/* Of a large block pages were made: its last one may be used in part. */
+static bool is_large_table(struct ms_kinds *k, const struct ms_kind_block *b, uint64_t n)
+{
+	const uint64_t page = k->src->abi.page_bytes;
+	uint64_t most = b->usable - n - GROUP;
+	uint64_t elements = ms_align_down(most, n);
+
+	if (b->usable < LARGE || n < LARGE_PLACES)
+		return false;
+	for (; elements >= n && most - elements < page; elements -= n)
+		if (are_places(k, b->begin + elements, n))
+			return true;
+	return false;
+}
+
 static void block(struct ms_kinds *k, const struct ms_kind_block *b)
 {
 	for (uint64_t n = LEAST_PLACES; 2 * n + GROUP <= b->usable; n *= 2)
-		if (is_table(k, b, n)) {
+		if (is_table(k, b, n) || is_large_table(k, b, n)) {
 			ms_kinds_claim(k, b, &table, NULL);
 			return;
 		}
