@@ -14,7 +14,8 @@ enum {
 	MAX_LOOKS = 256, /* threads that are looked at for a fit one */
 };
 
-static const uint64_t patience_ns = UINT64_C(1000000000);
+/* A single thread waits for so long, for a processor. */
+static const uint64_t patience_ns = UINT64_C(2000000000);
 
 enum ms_status ms_detour_init(struct ms_detour *detour, struct ms_freezer *freezer,
                               struct ms_error *err)

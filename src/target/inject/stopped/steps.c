@@ -115,9 +115,13 @@ static enum ms_status map_both(const struct ms_attaching *a, struct ms_detour *d
 	int64_t result = 0, ignored;
 
 	for (int i = 0; i < 2; i++) {
-		if (!ms_detour_call(detour, &calls[i].call, &result))
-			return ms_fail(err, MS_E_GONE, "a thread of process %d ended",
-			               a->call->pid);
+		if (!ms_detour_call(detour, &calls[i].call, &result)) {
+			(void)ms_fail(err, MS_E_BUSY,
+			              "thread %d of process %d ended, or did not answer in time",
+			              detour->in.tid, a->call->pid);
+			ms_advise(err, "try again when the machine is less busy");
+			return err->status;
+		}
 		if ((uint64_t)result == wanted[i])
 			continue;
 		/* An old kernel takes the address as advice. */
