@@ -430,8 +430,9 @@ layers: $(SRC:%.c=$(B)/%.o)
 RUN_ARM64   ?= ../shared/tools/run-arm64.sh
 ARM64_CACHE ?= $(HOME)/.cache/run-arm64
 ARM64_PACKAGES := python3 libcriterion-dev libzstd-dev liblz4-dev liblzma-dev
-ARM64_UNIT  := arch tls breaks rewind
-ARM64_PROGRAMS := tagged crowd leaks mappings heap_shapes ended large_tls
+# Those of which something differs there, and that need little time.
+ARM64_UNIT  := abi arch tls breaks rewind confirm copy decode descriptors elf foreign gap glibc_arenas
+ARM64_PROGRAMS := tagged crowd leaks leaks-static mappings heap_shapes ended large_tls
 ARM64_HARM  := blocked busy
 ARM64_SCANS ?= 20
 ARM64_KILLS ?= 100
