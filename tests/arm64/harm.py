@@ -56,7 +56,7 @@ class Target:
 
     def drop(self):
         self.popen.kill()
-        self.popen.communicate()
+        self.popen.wait(LIMIT_S)
 
 
 def memscan(build, pid, *more):
