@@ -23,8 +23,9 @@
 #	make bench-parts     measure single parts of the engine
 #	make install    PREFIX=, DESTDIR= and GNU's directory variables
 #	make arm64      build/arm64/memscan, by a compiler for aarch64 that RUN_ARM64 unpacks
-#	make check-arm64     build it, then in an emulator unit tests of what differs there, and
-#	                scans of programs that know their leaks; not a part of make check.
+#	make check-arm64     build it, then in an emulator unit tests of what differs there, scans
+#	                of programs that know their leaks, and memscan killed in the middle of ARM64_KILLS=
+#	                scans; not a part of make check.
 #	                RUN_ARM64=FILE runs a command there: FOLDER COMMAND...; ARM64_CACHE is its folder
 #	make clean
 #
@@ -272,6 +273,11 @@ $(B)/targets/%: tests/targets/%.c $(wildcard tests/targets/*.h) Makefile
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_FLAGS) -o $@ $< -ldl -lrt
 
+# What only an aarch64 program can do, or is tried only there.
+$(B)/targets/%: tests/arm64/%.c $(wildcard tests/targets/*.h) Makefile
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_FLAGS) -Itests/targets -o $@ $<
+
 # Programs that search themselves, with the library shared and archived.
 API_FLAGS := -O1 -g -pthread -Wall -Wextra $(if $(CI),-Werror) -Iinclude
 API_DEPS  := $(wildcard tests/targets/*.h tests/targets/api/*.h include/memunreachable/*.h) Makefile
@@ -424,9 +430,13 @@ layers: $(SRC:%.c=$(B)/%.o)
 RUN_ARM64   ?= ../shared/tools/run-arm64.sh
 ARM64_CACHE ?= $(HOME)/.cache/run-arm64
 ARM64_PACKAGES := python3 libcriterion-dev libzstd-dev liblz4-dev liblzma-dev
-ARM64_UNIT  := arch tls breaks rewind
-ARM64_PROGRAMS := leaks mappings heap_shapes ended large_tls
-ARM64_RUN   = ARM64_CACHE='$(ARM64_CACHE)' ARM64_PACKAGES='$(ARM64_PACKAGES)' ARM64_TIMEOUT=1800 $(RUN_ARM64)
+# Those of which something differs there, and that need little time.
+ARM64_UNIT  := abi arch tls breaks rewind confirm copy decode descriptors elf foreign gap glibc_arenas
+ARM64_PROGRAMS := tagged crowd leaks leaks-static mappings heap_shapes ended large_tls
+ARM64_HARM  := blocked busy
+ARM64_SCANS ?= 20
+ARM64_KILLS ?= 100
+ARM64_RUN   = ARM64_CACHE='$(ARM64_CACHE)' ARM64_PACKAGES='$(ARM64_PACKAGES)' ARM64_TIMEOUT=3600 $(RUN_ARM64)
 ARM64_MAKE  = LD_LIBRARY_PATH='$(ARM64_CACHE)/tools/usr/lib/x86_64-linux-gnu' PKG_CONFIG_SYSROOT_DIR='$(ARM64_CACHE)/root' \
               PKG_CONFIG_LIBDIR='$(ARM64_CACHE)/root/usr/lib/aarch64-linux-gnu/pkgconfig' $(MAKE) B=$(B)/arm64 \
               CC='$(ARM64_CACHE)/bin/aarch64-linux-gnu-gcc' AR='$(ARM64_CACHE)/bin/aarch64-linux-gnu-ar'
@@ -436,9 +446,10 @@ arm64-tools:
 arm64: arm64-tools
 	$(ARM64_MAKE) $(B)/arm64/memscan
 check-arm64: arm64
-	$(ARM64_MAKE) $(ARM64_UNIT:%=$(B)/arm64/unit/test_%) $(ARM64_PROGRAMS:%=$(B)/arm64/targets/%)
+	$(ARM64_MAKE) $(ARM64_UNIT:%=$(B)/arm64/unit/test_%) $(ARM64_PROGRAMS:%=$(B)/arm64/targets/%) $(ARM64_HARM:%=$(B)/arm64/targets/%)
 	$(ARM64_RUN) . sh -c 'for t in $(ARM64_UNIT); do $(B)/arm64/unit/test_$$t -j1 || failed="$$failed $$t"; done; \
 		tests/arm64/scan.py $(B)/arm64 $(ARM64_PROGRAMS) || failed="$$failed scans"; \
+		tests/arm64/harm.py $(B)/arm64 $(ARM64_SCANS) $(ARM64_KILLS) || failed="$$failed harm"; \
 		test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }'
 
 # ---- fuzzing ----

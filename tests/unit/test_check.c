@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "held.h"
+#include "target/arch/arch.h"
 #include "target/maps.h"
 #include "target/proc.h"
 
@@ -385,10 +386,10 @@ Test(check, facts_are_those_of_proc)
 	cr_expect_eq(target.pid, pid);
 	cr_expect_eq(target.threads, 1);
 	cr_expect_eq(target.word_size, 8);
-	cr_expect_str_eq(target.arch, "x86_64");
+	cr_expect_str_eq(target.arch, ms_native_arch.name);
 	cr_expect_str_eq(target.exe, exe);
 	cr_expect_gt(target.cmdline_len, 0);
-	cr_expect_str_eq(host.arch, "x86_64");
+	cr_expect_str_eq(host.arch, ms_native_arch.name);
 	cr_expect(host.name[0] && host.kernel[0]);
 	cr_expect_gt(target.start_time, (int64_t)(time(NULL) - 60) * 1000000000);
 	cr_expect_leq(target.start_time, (int64_t)(time(NULL) + 1) * 1000000000);

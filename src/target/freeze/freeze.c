@@ -165,6 +165,7 @@ static enum ms_status seize(struct ms_freezer *freezer, pid_t tid, struct ms_err
 	assert(tracee); /* reserved by ms_freezer_init() */
 	*tracee = (struct ms_tracee){ .tid = tid, .state = MS_TRACEE_RUNNING };
 	set_seen(freezer, tid, true);
+	ms_sleepers_look_again(freezer, tid);
 	(void)ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
 	return MS_OK;
 }

@@ -136,27 +136,41 @@ static uint64_t since_ns(struct clocks *clocks, pid_t tid, uint64_t ran_ns)
 	return since <= ms_now_ns() ? since : 0;
 }
 
+/*
+ * What @tid is asleep in; whether it is in a call that matters. Only where a first argument is
+ * noted does it matter that all was read while it slept on: a thread that was in two calls
+ * meanwhile would get the argument of the other.
+ */
+static bool look(const struct ms_arch *arch, pid_t tid, struct ms_sleeper *ret,
+                 struct history *ret_history)
+{
+	char text[256];
+	char *end;
+
+	*ret = (struct ms_sleeper){ .tid = tid, .runs = runs_of(tid) };
+	/* It says a number only while the thread is asleep in that call. */
+	(void)ms_proc_read(tid, "syscall", text, sizeof(text));
+	ret->call = strtol(text, &end, 10);
+	if (!ret->runs || end == text || ret->call < 0)
+		return false;
+	if (arch->timed(ret->call).how == MS_TIMEOUT_NONE && !arch->result_is_first)
+		return false;
+	ret->first = strtoull(end, NULL, 16);
+	*ret_history = history_of(tid);
+	ret->waits = ret_history->waits;
+	return !arch->result_is_first || runs_of(tid) == ret->runs;
+}
+
 static void note(struct ms_freezer *freezer, struct clocks *clocks, pid_t tid)
 {
 	const struct ms_arch *arch = freezer->arch;
-	struct ms_sleeper sleeper = { .tid = tid, .runs = runs_of(tid) };
-	char text[256];
+	struct ms_sleeper sleeper;
 	struct history history;
-	bool timed;
-	char *end;
 
-	/* It says a number only while the thread is asleep in that call. */
-	(void)ms_proc_read(tid, "syscall", text, sizeof(text));
-	sleeper.call = strtol(text, &end, 10);
-	timed = arch->timed(sleeper.call).how != MS_TIMEOUT_NONE;
-	if (!sleeper.runs || end == text || sleeper.call < 0 || !(timed || arch->result_is_first))
+	if (!look(arch, tid, &sleeper, &history))
 		return;
-	sleeper.first = strtoull(end, NULL, 16);
-	if (timed) {
-		history = history_of(tid);
-		sleeper.waits = history.waits;
+	if (arch->timed(sleeper.call).how != MS_TIMEOUT_NONE)
 		sleeper.since_ns = since_ns(clocks, tid, history.ran_ns);
-	}
 	if (sleeper.since_ns || arch->result_is_first)
 		freezer->sleepers.at[freezer->sleepers.n++] = sleeper;
 }
@@ -182,6 +196,41 @@ void ms_sleepers_find(struct ms_freezer *freezer)
 		(void)sched_setaffinity(0, sizeof(clocks->own), &clocks->own);
 }
 
+/* What was noted of the thread, or NULL. */
+static struct ms_sleeper *noted(struct ms_freezer *freezer, pid_t tid)
+{
+	const struct ms_sleepers *sleepers = &freezer->sleepers;
+
+	for (size_t i = 0; i < sleepers->n; i++) {
+		size_t k = (freezer->next_sleeper + i) % sleepers->n;
+
+		if (sleepers->at[k].tid != tid)
+			continue;
+		freezer->next_sleeper = k + 1;
+		return &sleepers->at[k];
+	}
+	return NULL;
+}
+
+void ms_sleepers_look_again(struct ms_freezer *freezer, pid_t tid)
+{
+	struct ms_sleeper *known;
+	struct ms_sleeper sleeper;
+	struct history history;
+
+	if (!freezer->arch->result_is_first)
+		return;
+	known = noted(freezer, tid);
+	if (known && known->runs == runs_of(tid))
+		return;
+	if (!look(freezer->arch, tid, &sleeper, &history))
+		return;
+	if (!known && freezer->sleepers.n < MAX_SLEEPERS)
+		known = &freezer->sleepers.at[freezer->sleepers.n++];
+	if (known)
+		*known = sleeper;
+}
+
 /* Whether the thread has done nothing since but stop. */
 static bool has_only_stopped(const struct ms_sleeper *sleeper)
 {
@@ -191,15 +240,7 @@ static bool has_only_stopped(const struct ms_sleeper *sleeper)
 
 const struct ms_sleeper *ms_sleepers_of(struct ms_freezer *freezer, const struct ms_tracee *tracee)
 {
-	const struct ms_sleepers *sleepers = &freezer->sleepers;
+	const struct ms_sleeper *sleeper = noted(freezer, tracee->tid);
 
-	for (size_t i = 0; i < sleepers->n; i++) {
-		size_t k = (freezer->next_sleeper + i) % sleepers->n;
-
-		if (sleepers->at[k].tid != tracee->tid)
-			continue;
-		freezer->next_sleeper = k + 1;
-		return has_only_stopped(&sleepers->at[k]) ? &sleepers->at[k] : NULL;
-	}
-	return NULL;
+	return sleeper && has_only_stopped(sleeper) ? sleeper : NULL;
 }

@@ -16,6 +16,15 @@
 void ms_sleepers_find(struct ms_freezer *freezer);
 
 /*
+ * Note anew a thread that has run since: one that began a call just before its stop, where a first
+ * argument can no longer be seen then. A time-out of it begins anew.
+ *
+ * Context: directly before the thread is asked to stop.
+ * Cost:    nothing where arguments are seen; else one read of /proc, five when it has run.
+ */
+void ms_sleepers_look_again(struct ms_freezer *freezer, pid_t tid);
+
+/*
  * What was noted of @tracee, which has just been stopped; NULL when that does not hold: it ran
  * meanwhile, other than to stop.
  *
