@@ -535,10 +535,37 @@ static enum ms_status find_topmost(struct scan *s, struct topmosts *ret)
 	return ms_sort(s->arena, ret->at, ret->n, sizeof(*ret->at), smaller) ? MS_OK : no_memory(s);
 }
 
+/* From @i on: how many of them have the size of the first. */
+static size_t count_alike(const struct topmosts *topmost, size_t i)
+{
+	size_t n = 1;
+
+	while (i + n < topmost->n && topmost->at[i + n].size == topmost->at[i].size)
+		n++;
+	return n;
+}
+
 /*
- * Each request may hold a block. Where more blocks of one size are lost than there are requests,
- * some of them are leaks; of other sizes, all may be held.
+ * Put those first that @most requests may hold, and return how many: those of sizes of which no
+ * more are lost. But where these are more together, some of them are leaks, as of the other sizes.
  */
+static size_t move_held(struct topmosts *topmost, uint64_t most)
+{
+	size_t held = 0;
+
+	for (size_t i = 0, n; i < topmost->n; i += n) {
+		n = count_alike(topmost, i);
+		if (n > most)
+			continue;
+		if (held + n > most)
+			return 0;
+		memmove(topmost->at + held, topmost->at + i, n * sizeof(*topmost->at));
+		held += n;
+	}
+	return held;
+}
+
+/* Each request may hold a block. */
 static enum ms_status mark_requested(struct scan *s)
 {
 	struct ms_walk_options options = { .unaligned = s->options->unaligned,
@@ -558,20 +585,17 @@ static enum ms_status mark_requested(struct scan *s)
 	walk = st ? NULL : ms_walk_new(&s->blocks, &options, s->arena);
 	if (!walk)
 		return st ? st : no_memory(s);
-	for (size_t i = 0, n; i < topmost.n; i += n) {
-		for (n = 1; i + n < topmost.n && topmost.at[i + n].size == topmost.at[i].size; n++)
-			;
-		for (size_t j = i; j < i + n && n <= most; j++)
-			ms_walk_block(walk, topmost.at[j].block);
-	}
+	topmost.n = move_held(&topmost, most);
+	for (size_t i = 0; i < topmost.n; i++)
+		ms_walk_block(walk, topmost.at[i].block);
 	st = ms_walk_finish(walk, s->err);
 	left = count_unmarked(s);
 	note_kept(s, before.allocations - left.allocations, before.bytes - left.bytes,
 	          "requests of io_uring that are in flight may hold them");
 	if (left.allocations && !s->options->question.kind)
 		ms_note_add(s->arena, &s->report->warnings,
-		            "%llu requests of io_uring are in flight: as many of the leaks of one "
-		            "size may be held by them",
+		            "io_uring has requests in flight (%llu): as many of the leaks may be "
+		            "held by these, with what they lead to",
 		            (unsigned long long)most);
 	return st;
 }

@@ -136,6 +136,7 @@ def test_kernel_workers(run, how, status):
     assert ran.status == status, ran.stderr
     check_leaks(ran)
     assert ran.stderr == b""
+    assert any("io_uring has requests in flight (1)" in warning for warning in ran.report["warnings"]), ran.report["warnings"]
 
 
 @pytest.mark.parametrize("how,status", [("exit", STATUS), ("-15", -15), ("abort", -6)])

@@ -1,13 +1,14 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Blocks that only the kernel holds, for requests of io_uring: in_flight HOW [LEAKS]
+ * Blocks that only the kernel holds, for requests of io_uring: in_flight HOW [LEAKS [BYTES]]
  *
  *	waiting    of three requests that wait for a pipe
  *	unread     of three requests that were answered; the program has not read the answers
  *	read       of none: the answers were read, and the blocks forgotten
  *
- * Each has another block. Besides there are so many LEAKS (none by default) of the same size.
+ * Each has another block. Besides there are so many LEAKS (none by default) of the same size, or
+ * of so many BYTES.
  * Says what is lost (truth.h); "live" are those that are in use, by the kernel alone. Exits with
  * status 77 where the kernel has no io_uring for it.
  */
@@ -76,6 +77,7 @@ int main(int argc, char **argv)
 {
 	const char *how = argc > 1 ? argv[1] : "";
 	const int leaks = argc > 2 ? atoi(argv[2]) : 0;
+	const size_t bytes = argc > 3 ? (size_t)atoi(argv[3]) : BYTES;
 	const char *fact = strcmp(how, "read") == 0 ? "leak" : "live";
 	int fds[2];
 
@@ -93,7 +95,7 @@ int main(int argc, char **argv)
 		       HELD * sizeof(struct io_uring_cqe));
 	}
 	for (int i = 0; i < leaks; i++)
-		leak(BYTES);
+		leak(bytes);
 	forget();
 	wait_for_end();
 	return 0;
