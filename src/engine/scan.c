@@ -468,6 +468,17 @@ static struct count count_unmarked(const struct scan *s)
 	return n;
 }
 
+/* End @walk, and say what of the blocks that were unmarked @before it has marked. */
+static enum ms_status finish_kept(struct scan *s, struct ms_walk *walk, struct count before,
+                                  const char *why)
+{
+	enum ms_status st = ms_walk_finish(walk, s->err);
+	struct count left = count_unmarked(s);
+
+	note_kept(s, before.allocations - left.allocations, before.bytes - left.bytes, why);
+	return st;
+}
+
 /* Follow from what may be in use of stacks, and say what it keeps. */
 static enum ms_status mark_doubtful_stacks(struct scan *s)
 {
@@ -476,10 +487,8 @@ static enum ms_status mark_doubtful_stacks(struct scan *s)
 		                           .edges = s->followed,
 		                           .workers = s->options->workers };
 	struct count before;
-	struct count left;
 	struct ms_walk *walk;
 	const struct ms_range *r;
-	enum ms_status st;
 
 	if (!s->roots.stacks.doubtful.n)
 		return MS_OK;
@@ -489,11 +498,8 @@ static enum ms_status mark_doubtful_stacks(struct scan *s)
 		return no_memory(s);
 	ms_vec_for_each (r, &s->roots.stacks.doubtful)
 		ms_walk_range(walk, *r);
-	st = ms_walk_finish(walk, s->err);
-	left = count_unmarked(s);
-	note_kept(s, before.allocations - left.allocations, before.bytes - left.bytes,
-	          "only parts of stacks hold them that may not be in use");
-	return st;
+	return finish_kept(s, walk, before,
+	                   "only parts of stacks hold them that may not be in use");
 }
 
 /* A block that no other unmarked one leads to. */
@@ -574,7 +580,6 @@ static enum ms_status mark_requested(struct scan *s)
 	const uint64_t most = s->src->n_requests;
 	struct topmosts topmost = { 0 };
 	struct count before;
-	struct count left;
 	struct ms_walk *walk;
 	enum ms_status st;
 
@@ -588,11 +593,8 @@ static enum ms_status mark_requested(struct scan *s)
 	topmost.n = move_held(&topmost, most);
 	for (size_t i = 0; i < topmost.n; i++)
 		ms_walk_block(walk, topmost.at[i].block);
-	st = ms_walk_finish(walk, s->err);
-	left = count_unmarked(s);
-	note_kept(s, before.allocations - left.allocations, before.bytes - left.bytes,
-	          "requests of io_uring that are in flight may hold them");
-	if (left.allocations && !s->options->question.kind)
+	st = finish_kept(s, walk, before, "requests of io_uring that are in flight may hold them");
+	if (count_unmarked(s).allocations && !s->options->question.kind)
 		ms_note_add(s->arena, &s->report->warnings,
 		            "io_uring has requests in flight (%llu): as many of the leaks may be "
 		            "held by these, with what they lead to",

@@ -89,6 +89,13 @@ static bool is_alive(const struct search *s, const struct ms_extent *extent, ms_
 	               ms_block_usable(s->blocks, extent, granule);
 }
 
+/* Whether the word at @addr, in @p, counts, and leads to a block that nothing has led to yet. */
+static bool is_kept(const struct search *s, const struct piece *p, ms_addr addr,
+                    struct ms_block block)
+{
+	return !ms_block_is_marked(s->blocks, block) && (!p->heap || is_alive(s, p->heap, addr));
+}
+
 static void take(struct search *s, struct seeker *k, struct ms_block block)
 {
 	struct ms_block *found;
@@ -126,9 +133,7 @@ static void consider(struct search *s, struct seeker *k, const struct piece *p, 
 {
 	struct ms_block block;
 
-	if (!find_block(k, value, &block) || ms_block_is_marked(s->blocks, block))
-		return;
-	if (!p->heap || is_alive(s, p->heap, addr))
+	if (find_block(k, value, &block) && is_kept(s, p, addr, block))
 		take(s, k, block);
 }
 
@@ -139,8 +144,7 @@ static void consider_end(struct search *s, struct seeker *k, const struct piece 
 	uint64_t begin = ms_map_find(&s->empty_arrays, value);
 	struct ms_block block;
 
-	if (begin && ms_lookup_begin(&k->lookup, begin, &block) &&
-	    !ms_block_is_marked(s->blocks, block) && (!p->heap || is_alive(s, p->heap, addr)))
+	if (begin && ms_lookup_begin(&k->lookup, begin, &block) && is_kept(s, p, addr, block))
 		take(s, k, block);
 }
 
@@ -201,7 +205,7 @@ static void consider_begin(struct search *s, struct seeker *k, const struct piec
 	struct ms_block block;
 
 	if (value >= SMALL_NUMBERS && ms_lookup_begin(&k->lookup, value, &block) &&
-	    !ms_block_is_marked(s->blocks, block) && (!p->heap || is_alive(s, p->heap, addr)))
+	    is_kept(s, p, addr, block))
 		take(s, k, block);
 }
 
@@ -312,11 +316,8 @@ static void consider_odd(struct search *s, struct seeker *k, const struct piece 
 	uint64_t value;
 
 	memcpy(&value, bytes + i, sizeof(value));
-	if (value < SMALL_NUMBERS || value - k->lookup.low >= k->lookup.span ||
-	    !ms_lookup_begin(&k->lookup, value, &odd.block) ||
-	    ms_block_is_marked(s->blocks, odd.block))
-		return;
-	if (!p->heap || is_alive(s, p->heap, p->range.begin + i))
+	if (value >= SMALL_NUMBERS && ms_lookup_begin(&k->lookup, value, &odd.block) &&
+	    is_kept(s, p, p->range.begin + i, odd.block))
 		take_odd(s, k, odd);
 }
 
@@ -535,8 +536,14 @@ static void note_zone(struct search *s, ms_addr begin)
 		last->begin = begin;
 	}
 	last->end = begin + 1;
-	s->highs[last - s->zones] = (uint16_t)(last->begin >> 32);
-	s->spans[last - s->zones] = (uint16_t)((begin >> 32) - (last->begin >> 32));
+}
+
+static void end_zones(struct search *s)
+{
+	for (unsigned i = 0; i < s->n_zones; i++) {
+		s->highs[i] = (uint16_t)(s->zones[i].begin >> 32);
+		s->spans[i] = (uint16_t)(((s->zones[i].end - 1) >> 32) - (s->zones[i].begin >> 32));
+	}
 }
 
 /* Look through the unmarked blocks. False without memory. */
@@ -557,6 +564,7 @@ static bool look_at_unmarked(struct search *s)
 					return false;
 			}
 		}
+	end_zones(s);
 	return true;
 }
 
