@@ -463,7 +463,8 @@ FUZZ_FLAGS := $(SANITIZE) -fsanitize=fuzzer-no-link -Wno-unknown-attributes \
 $(B)/fuzz/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(Q)$(FUZZ_CC) $(FLAGS) $(FUZZ_FLAGS) -MMD -MP -c -o $@ $<
-$(B)/fuzz/src/alloc/%.o $(B)/fuzz/src/engine/graph/%.o $(B)/fuzz/src/engine/mapping.o \
+$(B)/fuzz/src/alloc/%.o $(B)/fuzz/src/engine/graph/%.o $(B)/fuzz/src/engine/kinds/%.o \
+		$(B)/fuzz/src/engine/mapping.o \
 		$(B)/fuzz/src/engine/loaded/peek.o $(B)/fuzz/src/base/range.o $(B)/fuzz/tests/fuzz/arena.o \
 		$(B)/fuzz/tests/support/%.o: FUZZ_FLAGS += -fno-sanitize-coverage=trace-cmp,indirect-calls
 
