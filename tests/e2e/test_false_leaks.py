@@ -23,7 +23,7 @@ from allocators import LIB as LIBRARIES
 
 WANTED = os.environ.get("PROGRAMS", "")
 MALLOC = os.environ.get("PROGRAM_MALLOC", "")
-SECONDS = float(os.environ.get("PROGRAM_SECONDS") or 3)
+SECONDS = float(os.environ.get("PROGRAM_SECONDS") or 2)
 LIMIT = 180 + int(SECONDS)
 
 

@@ -367,7 +367,7 @@ def test_little_room_in_its_memory_cgroup(memory_group, headroom, led, notes):
         assert target.line() == "READY"
         (group / limit).write_text(str(int((group / usage).read_text()) + (headroom << 20)))
         ways = collections.Counter()
-        for nth in range(max(6, SCANS // 4)):
+        for nth in range(max(4, SCANS // 4)):
             done = scan(target.pid, "--snapshot", ("auto", "fork")[nth % 2])
             assert target.running(), f"it ended with {target.popen.wait()}: {done}"
             check_scanned(done)
