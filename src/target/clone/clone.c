@@ -194,8 +194,7 @@ static enum ms_status check_thread(const struct making *m, struct ms_error *err)
 		ms_fit_wanted(in, "rt_sigreturn", (struct ms_call){ SYS_rt_sigreturn, { 0 } }),
 	};
 
-	return ms_fit_check(in, calls, sizeof(calls) / sizeof(calls[0]),
-	                    m->cloner->seccomp, err);
+	return ms_fit_check(in, calls, sizeof(calls) / sizeof(calls[0]), m->cloner->seccomp, err);
 }
 
 /* ---- the block ---- */

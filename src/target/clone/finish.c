@@ -85,7 +85,8 @@ static bool waits_inside(const struct ms_cloner *cloner, const struct ms_frozen_
 	ssize_t got;
 	size_t n;
 
-	if (!thread->stopped || ms_arch_own_call(arch, thread->call) != SYS_futex || !ms_inside_is_waiting(&cpu))
+	if (!thread->stopped || ms_arch_own_call(arch, thread->call) != SYS_futex ||
+	    !ms_inside_is_waiting(&cpu))
 		return false;
 	got = process_vm_readv(cloner->image, &local, 1, &remote, 1, 0);
 	n = got > 0 ? (size_t)got / arch->abi.word_bytes : 0;

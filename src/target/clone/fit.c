@@ -27,8 +27,8 @@ struct ms_wanted_call ms_fit_wanted(const struct ms_injection *in, const char *n
 	return ret;
 }
 
-enum ms_status ms_fit_check(const struct ms_injection *in, const struct ms_wanted_call *calls, size_t n,
-                            union ms_seccomp_room *room, struct ms_error *err)
+enum ms_status ms_fit_check(const struct ms_injection *in, const struct ms_wanted_call *calls,
+                            size_t n, union ms_seccomp_room *room, struct ms_error *err)
 {
 	struct {
 		uint64_t mode;

@@ -74,8 +74,7 @@ static enum ms_status may_call(const struct ms_detour *detour, pid_t tid,
 	in.tid = tid;
 	for (size_t i = 0; i < n; i++)
 		wanted[i] = ms_fit_wanted(&in, calls[i].name, calls[i].call);
-	wanted[n] =
-		ms_fit_wanted(&in, "rt_sigreturn", (struct ms_call){ SYS_rt_sigreturn, { 0 } });
+	wanted[n] = ms_fit_wanted(&in, "rt_sigreturn", (struct ms_call){ SYS_rt_sigreturn, { 0 } });
 	return ms_fit_check(&in, wanted, n + 1, detour->seccomp, err);
 }
 
