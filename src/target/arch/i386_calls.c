@@ -66,6 +66,7 @@ enum {
 	ERESTARTSYS = 512, /* include/linux/errno.h */
 	ERESTART_RESTARTBLOCK = 516,
 	SEGMENT_SHIFT = 3,
+	USERS_GDT = 3,  /* the bits below: a user's, and not of the LDT */
 	FIRST_TLS = 12, /* GDT_ENTRY_TLS_MIN */
 	LAST_TLS = 14,
 };
@@ -149,7 +150,7 @@ static void take_x87(const uint8_t *from, uint8_t *ret)
 	for (unsigned i = 0; i < 8; i++) {
 		if (!(from[TAGS] >> i & 1))
 			x.tags |= (uint32_t)EMPTY << 2 * i;
-		memcpy(x.stack[i], from + STACK + REGISTER * i, sizeof(x.stack[i]));
+		memcpy(x.stack[i], from + STACK + (size_t)REGISTER * i, sizeof(x.stack[i]));
 	}
 	memcpy(ret, &x, sizeof(x));
 }
@@ -177,7 +178,7 @@ static bool restore_tls(pid_t tid, const struct user_regs_struct *regs)
 	unsigned long entry = regs->gs >> SEGMENT_SHIFT;
 	struct user_desc desc;
 
-	if (entry < FIRST_TLS || entry > LAST_TLS)
+	if ((regs->gs & 7) != USERS_GDT || entry < FIRST_TLS || entry > LAST_TLS)
 		return true;
 	if (ptrace(PTRACE_GET_THREAD_AREA, tid, entry, &desc))
 		return false;
