@@ -110,15 +110,14 @@ def test_signals_in_flight_arrive():
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("snapshot", test_kills.EACH_SNAPSHOT)
-def test_every_call_ends_in_time(snapshot, notes):
+def test_every_call_ends_in_time(notes):
     """But those of sockets, which a 32-bit program begins anew with each scan: here that ends them late."""
     seconds = 1.6 * test_timed.ASKED_MS / 1000
     with Process([program("timed"), test_timed.ASKED_MS]) as timed:
         assert timed.line() == "READY"
-        test_timed.scan_until_over([(timed, ("--snapshot", snapshot))], 0.2)
+        test_timed.scan_until_over([(timed, ())], 0.2)
         took = test_timed.outcome(timed)
-    notes.append(f"timed i386 ({snapshot}): " + ", ".join(f"{name} {ms}" for name, (ms, _) in took.items()))
+    notes.append("timed i386: " + ", ".join(f"{name} {ms}" for name, (ms, _) in took.items()))
     test_timed.check(took, test_timed.LATE_MS, 1000 * (seconds + 1), 2 * test_timed.LATE_MS)
 
 
