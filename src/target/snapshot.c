@@ -147,16 +147,6 @@ static enum ms_status take_small(const struct ms_snapshot_call *call, struct ms_
 	return hold_copy(call, warnings, ret, err);
 }
 
-/* What no second try would make possible is refused to those who ask for just that. */
-static enum ms_status refuse_clone(const struct ms_collection *shared, struct ms_error *err)
-{
-	(void)ms_fail(err, MS_E_UNSUPPORTED,
-	              "process %d cannot be cloned: it runs a program for %s", shared->pid,
-	              shared->arch->title);
-	ms_advise(err, "scan it with --snapshot copy, or without --snapshot");
-	return MS_E_UNSUPPORTED;
-}
-
 static enum ms_status take(const struct ms_snapshot_call *call, struct ms_arena *arena,
                            struct ms_notes *warnings, struct ms_snapshot *ret, struct ms_error *err)
 {
@@ -164,8 +154,6 @@ static enum ms_status take(const struct ms_snapshot_call *call, struct ms_arena 
 	struct ms_error refusal;
 	const char *why = call->refusal;
 
-	if (call->how == MS_SNAPSHOT_FORK && !call->shared->arch->calls)
-		return refuse_clone(call->shared, err);
 	if (!why && call->how != MS_SNAPSHOT_COPY &&
 	    ms_fork_check(pid, &call->shared->least_room, &refusal))
 		why = refusal.text;

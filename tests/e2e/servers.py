@@ -61,7 +61,7 @@ class Load(threading.Thread):
         connection.close()
 
 
-def start_nginx(folder, port, pages, env=None, stderr=subprocess.DEVNULL):
+def start_nginx(folder, port, pages, env=None, stderr=subprocess.DEVNULL, cwd=None):
     for name, body in pages.items():
         with open(f"{folder}/{name}", "wb") as out:
             out.write(body)
@@ -74,7 +74,7 @@ def start_nginx(folder, port, pages, env=None, stderr=subprocess.DEVNULL):
                 uwsgi_temp_path {folder}/t4; scgi_temp_path {folder}/t5;
                 server {{ listen 127.0.0.1:{port}; root {folder}; keepalive_requests 50; }} }}""")
     nginx = shutil.which("nginx") or "/usr/sbin/nginx"
-    return Process([nginx, "-c", f"{folder}/nginx.conf", "-e", f"{folder}/error.log"], env, stderr=stderr)
+    return Process([nginx, "-c", f"{folder}/nginx.conf", "-e", f"{folder}/error.log"], env, stderr=stderr, cwd=cwd)
 
 
 def accepts(port):

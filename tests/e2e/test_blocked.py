@@ -15,12 +15,12 @@ from support import HOST, Process, check_scanned, compile_target, scan
 SCANS = int(os.environ.get("BLOCKED_SCANS") or 100)
 
 
-def check_no_call_returns(notes, label, program, scans):
+def check_no_call_returns(notes, label, program, scans, *options):
     with Process([program]) as blocked:
         assert blocked.line() == "READY"
         threads = support.threads_of(blocked.pid)
         for _ in range(scans):
-            check_scanned(scan(blocked.pid))
+            check_scanned(scan(blocked.pid, *options))
         assert support.threads_of(blocked.pid) == threads
         support.check_untouched(blocked.pid)
         said = blocked.ask("stop\n")

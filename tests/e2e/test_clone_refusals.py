@@ -27,8 +27,8 @@ HAS_FORK = "fork" in SNAPSHOTS
 ROOT_ONLY = pytest.mark.skipif(os.getuid() != 0, reason="only root may")
 
 
-def start(scenario, **env):
-    return Target([compile_target("refuse"), scenario], {name: str(value) for name, value in env.items()})
+def start(scenario, variant="dynamic", **env):
+    return Target([compile_target("refuse", variant=variant), scenario], {name: str(value) for name, value in env.items()})
 
 
 def check_unharmed(target, status=0):
@@ -183,8 +183,12 @@ def test_filter_that_lets_clone_through(action):
 @ROOT_ONLY
 @pytest.mark.parametrize("call", ["prctl", "wait4", "exit", "close_range", "rt_sigreturn"])
 def test_filter_that_kills_for_another_call_of_ours(call):
+    check_killed_for(call)
+
+
+def check_killed_for(call, variant="dynamic"):
     """Cloned without that call, or copied; never dead."""
-    with start(f"dies_of_{call}") as target:
+    with start(f"dies_of_{call}", variant) as target:
         for snapshot in SNAPSHOTS:
             report = scan_with(target, snapshot)
             if snapshot == "fork" and report["scan"]["source"] == "copy":

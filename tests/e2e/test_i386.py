@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs of i386 under the 64-bit memscan: the scenarios, and what must not happen to a target.
 
-They are copied, for how to clone one is not known; the rest of the report is that of any other.
+The report is that of any other, whether they are cloned or copied.
 """
 
 import json
@@ -10,6 +10,8 @@ import pytest
 
 import support
 import test_blocked
+import test_clone_refusals
+import test_kills
 import test_spin
 import test_targets
 import test_timed
@@ -18,7 +20,6 @@ from support import COULD_NOT_SCAN, GLIBC, HOST, Process, Target, check_scanned,
 PROGRAMS = test_targets.PROGRAMS
 # glibc has strerrorname_np() since 2.32; where it is missing it only words a failure
 NAMELESS = {"bullseye": ["-Dstrerrorname_np=strerror"]}
-NOT_CLONED = "the memory was copied, not cloned: it runs a program for i386"
 
 
 def program(name, suite=HOST, variant="i386", flags=()):
@@ -29,7 +30,6 @@ def program(name, suite=HOST, variant="i386", flags=()):
 LEFT_OUT = {
     "sparse": "more address space than there is",
     "terabytes": "more address space than there is",
-    "signal_stacks_given_up": "threads are not asked for their signal stacks: what may be one is possible",
 }
 # Any number may be an address, and constants of the C library (random()'s, what the processor can do)
 # are in blocks so large or so many in each run, as round numbers are in those that are aligned to 1 MiB.
@@ -58,14 +58,17 @@ def start(suite, variant, name, scenario):
 
 
 def check_target(target, by_chance):
-    report = check_scanned(scan(target.scan_pid, "--no-fold"))
+    report = check_scanned(scan(target.scan_pid, "--no-fold", "--snapshot", "fork"))
     assert (report["target"]["arch"], report["target"]["word_size"]) == ("i386", 4)
-    assert report["scan"]["source"] == "copy"
+    # coroutines' stacks, and those of signals, of the only thread
+    unfit = any("none of its threads is fit" in warning for warning in report["warnings"])
+    assert report["scan"]["source"] == ("copy" if unfit else "fork"), report["warnings"]
     support.check_unfolded(report)
     support.check_truth(report, target, held=by_chance)
     test_targets.check_kinds(report, target)
     test_targets.check_mappings(report, target)
-    folded = check_scanned(scan(target.scan_pid))
+    folded = check_scanned(scan(target.scan_pid, "--snapshot", "copy"))
+    assert folded["scan"]["source"] == "copy"
     support.check_folded(folded)
     assert test_targets.lost(folded) == test_targets.lost(report), "scanned twice, different totals"
     if target.blocks("possible", "interior"):
@@ -95,10 +98,11 @@ def test_tells_exactly_the_lost_blocks(suite, variant, name, scenario):
 # ---- a target is not harmed ----
 
 @pytest.mark.parametrize("suite,variant", [(HOST, "i386"), (HOST, "i386-static"), ("bullseye", "i386"), ("sid", "i386")])
-def test_no_sleeping_call_sees_eintr(suite, variant, notes):
+@pytest.mark.parametrize("snapshot", test_kills.EACH_SNAPSHOT)
+def test_no_sleeping_call_sees_eintr(suite, variant, snapshot, notes):
     scans = test_blocked.SCANS if suite == HOST else max(10, test_blocked.SCANS // 10)
     blocked = program("blocked", suite, variant, NAMELESS.get(suite, ()))
-    test_blocked.check_no_call_returns(notes, f"{suite} {variant}", blocked, scans)
+    test_blocked.check_no_call_returns(notes, f"{suite} {variant} {snapshot}", blocked, scans, "--snapshot", snapshot)
 
 
 def test_signals_in_flight_arrive():
@@ -120,9 +124,51 @@ def test_every_call_ends_in_time(notes):
 @pytest.mark.alone
 @pytest.mark.parametrize("variant", support.I386_VARIANTS)
 @pytest.mark.parametrize("threads,size", [(1, 10_000), (4, 400)])
-def test_nothing_live_is_told_under_allocation(variant, threads, size, notes):
-    test_spin.check_spin(notes, f"{variant}, {threads} threads, up to {size} bytes", program("spin", HOST, variant),
-                         threads, size, test_spin.SCANS)
+@pytest.mark.parametrize("snapshot", test_kills.EACH_SNAPSHOT)
+def test_nothing_live_is_told_under_allocation(variant, threads, size, snapshot, notes):
+    test_spin.check_spin(notes, f"{variant} ({snapshot}), {threads} threads, up to {size} bytes",
+                         program("spin", HOST, variant), threads, size, test_spin.SCANS, "--snapshot", snapshot)
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("snapshot", test_kills.EACH_SNAPSHOT)
+@pytest.mark.parametrize("role", [test_kills.ORIGINAL, test_kills.COLLECTION, test_kills.SWEEPER])
+def test_killed_at_random(snapshot, role, notes):
+    many = test_kills.Round(snapshot, role, variant="i386")
+    many.run(test_kills.KILLS)
+    notes.append(f"i386: {many}")
+
+
+@pytest.mark.parametrize("mode", [("quiet",), ("quiet", 3), ()], ids=["1 thread", "3 threads", "busy"])
+def test_killed_at_each_call(mode, notes):
+    test_kills.check_killed_at_each_call(test_kills.Round("fork", test_kills.COLLECTION, mode, "i386"), notes)
+
+
+# ---- it is cloned where it can be ----
+
+@test_clone_refusals.ROOT_ONLY
+@pytest.mark.parametrize("action", ["kill_process", "trap", "errno", "trace"])
+def test_filter_that_answers_clone(action):
+    with test_clone_refusals.start(f"clone_{action}", "i386") as target:
+        test_clone_refusals.check_copied(target, f"seccomp filter answers clone with {action.upper()}")
+
+
+@test_clone_refusals.ROOT_ONLY
+def test_filter_that_lets_clone_through():
+    with test_clone_refusals.start("clone_allow", "i386") as target:
+        test_clone_refusals.check_cloned(target)
+
+
+@test_clone_refusals.ROOT_ONLY
+@pytest.mark.parametrize("call", ["prctl", "wait4", "exit", "close_range", "rt_sigreturn"])
+def test_filter_that_kills_for_another_call_of_ours(call):
+    test_clone_refusals.check_killed_for(call, "i386")
+
+
+@pytest.mark.parametrize("variant", support.I386_VARIANTS)
+def test_is_cloned(variant):
+    with test_clone_refusals.start("plain", variant) as target:
+        test_clone_refusals.check_cloned(target)
 
 
 # ---- what a libmalloc_debug of 32 bits keeps ----
@@ -159,22 +205,6 @@ def test_leaks_are_as_large_as_was_asked_for():
 
 
 # ---- what is refused, and said ----
-
-def test_it_is_copied_and_says_so():
-    with Process([support.compile_32_bit()]) as target:
-        assert target.line() == "READY"
-        for args in ((), ("--snapshot", "auto")):
-            report = check_scanned(scan(target.pid, *args))
-            assert report["scan"]["source"] == "copy"
-            assert sum(NOT_CLONED in warning for warning in report["warnings"]) == 1, report["warnings"]
-        report = support.scan_as_asked(target.pid, "--snapshot", "copy")
-        assert not any("cloned" in warning for warning in report["warnings"])
-        done = scan(target.pid, "--snapshot", "fork")
-        assert done.status == COULD_NOT_SCAN, str(done)
-        assert "cannot be cloned" in done.stderr and "--snapshot copy" in done.stderr, str(done)
-        support.check_untouched(target.pid)
-        assert target.finish() == 0
-
 
 @pytest.mark.parametrize("command", ["attach", "detach"])
 def test_commands_for_64_bit_programs_refuse(command):

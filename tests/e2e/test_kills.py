@@ -84,8 +84,8 @@ class Caller(threading.Thread):
 class Busy(Process):
     """tests/targets/busy with somebody who calls; its beats are read as they come."""
 
-    def __init__(self, *mode):
-        super().__init__([compile_target("busy"), BEAT_MS, LIVE, *mode])
+    def __init__(self, *mode, variant="dynamic"):
+        super().__init__([compile_target("busy", variant=variant), BEAT_MS, LIVE, *mode])
         self.threads, self.counts, self.caller = len(mode), {}, None
         word, name = self.line().split()
         assert word == "READY"
@@ -262,8 +262,8 @@ def histogram(moments, whole):
 class Round:
     """Many kills of one process, and what came of them."""
 
-    def __init__(self, snapshot, role, mode=()):
-        self.snapshot, self.role, self.mode = snapshot, role, mode
+    def __init__(self, snapshot, role, mode=(), variant="dynamic"):
+        self.snapshot, self.role, self.mode, self.variant = snapshot, role, mode, variant
         self.chance = random.Random(f"{SEED} {snapshot} {role} {mode}")
         self.moments, self.missed, self.trapped = [], 0, []
         self.longest = self.whole = 0.0
@@ -271,7 +271,7 @@ class Round:
         self.busy = None
 
     def start(self):
-        self.busy = Busy(*self.mode)
+        self.busy = Busy(*self.mode, variant=self.variant)
         self.busy.beat()
 
     def end(self):
@@ -391,7 +391,11 @@ def kill_at_each(many, call):
 @pytest.mark.parametrize("mode", [("quiet",), ("quiet", 3), ()], ids=["1 thread", "3 threads", "busy"])
 @pytest.mark.parametrize("snapshot", EACH_SNAPSHOT)
 def test_killed_at_each_call(snapshot, mode, notes):
-    many = Round(snapshot, COLLECTION, mode)
+    check_killed_at_each_call(Round(snapshot, COLLECTION, mode), notes)
+
+
+def check_killed_at_each_call(many, notes):
+    snapshot, mode = many.snapshot, many.mode
     many.start()
     calls = collections.Counter(name for call in CALLS for name in kill_at_each(many, call))
     threads = len(support.threads_of(many.busy.pid)) if mode else 1

@@ -121,7 +121,7 @@ struct ms_arch_stepping {
 	bool (*is_call)(const uint8_t *before, size_t len);
 };
 
-/* A system call, by its number and arguments. */
+/* A system call, by the number that this memscan's own machine has for it, and arguments. */
 struct ms_call {
 	int64_t nr;
 	uint64_t args[6];
@@ -156,6 +156,9 @@ struct ms_arch_calls {
 	/* Look for what @ret still lacks in @len bytes of code that lie at @at. */
 	void (*find)(const uint8_t *code, size_t len, ms_addr at, struct ms_gadgets *ret);
 
+	/* The number for what @own_call, SYS_*, does, of those that are used; NULL: the same. */
+	int64_t (*number)(int64_t own_call);
+
 	/* Without @vectors these are left alone. */
 	bool (*save)(pid_t tid, struct ms_registers *registers, struct ms_vectors *vectors);
 	bool (*restore)(pid_t tid, const struct ms_registers *registers,
@@ -165,7 +168,7 @@ struct ms_arch_calls {
 	 * Write return address and frame, at most MS_FRAME_BYTES, from which a thread
 	 * goes on with @registers; a call of its own that was broken off is made once more.
 	 *
-	 * @vectors: their address; 0: none
+	 * @vectors: their address, MS_FRAME_BYTES behind the frame's; 0: none
 	 * Returns how many bytes.
 	 */
 	size_t (*frame)(const struct ms_registers *registers, const struct ms_gadgets *gadgets,
@@ -336,6 +339,12 @@ static inline ms_addr ms_arch_code(const struct ms_arch *arch, uint64_t word)
 static inline int64_t ms_arch_own_call(const struct ms_arch *arch, int64_t call)
 {
 	return arch->own_call ? arch->own_call(call) : call;
+}
+
+/* And back; see ms_arch_calls.number. */
+static inline int64_t ms_arch_call(const struct ms_arch *arch, int64_t own_call)
+{
+	return arch->calls->number ? arch->calls->number(own_call) : own_call;
 }
 
 #endif

@@ -12,6 +12,7 @@
  * which is what the kernel itself does. Arguments are in registers by then, the sixth too.
  */
 #include <elf.h>
+#include <linux/audit.h>
 #include <linux/net.h>
 #include <stddef.h>
 #include <string.h>
@@ -26,6 +27,7 @@
 #include "target/arch/x86_64.h"
 
 enum {
+	GENERAL_WORDS = sizeof(struct user_regs_struct) / sizeof(uint64_t),
 	INT_BYTES = 2,       /* cd 80 */
 	CODE_64 = 0x33,      /* the segment of 64-bit code, __USER_CS */
 	NO_CALL = INT32_MAX, /* a number that no call has */
@@ -41,6 +43,7 @@ enum {
 	I386_exit = 1,
 	I386_read = 3,
 	I386_write = 4,
+	I386_close = 6,
 	I386_execve = 11,
 	I386_brk = 45,
 	I386_mmap = 90,
@@ -53,6 +56,7 @@ enum {
 	I386_sched_yield = 158,
 	I386_mremap = 163,
 	I386_prctl = 172,
+	I386_rt_sigprocmask = 175,
 	I386_rt_sigtimedwait = 177,
 	I386_mmap2 = 192,
 	I386_madvise = 219,
@@ -61,6 +65,7 @@ enum {
 	I386_io_getevents = 247,
 	I386_epoll_wait = 256,
 	I386_clock_gettime = 265,
+	I386_openat = 295,
 	I386_epoll_pwait = 319,
 	I386_recvmmsg = 337,
 	I386_sendmmsg = 345,
@@ -150,14 +155,13 @@ static size_t capture_vectors(pid_t tid, uint64_t *words, size_t max)
 	return n;
 }
 
+/* All of them, each with its 32 bits: what is above says nothing. */
 static size_t capture_general(const struct user_regs_struct *regs, uint64_t *words)
 {
-	const uint64_t all[] = { regs->rbx, regs->rcx, regs->rdx, regs->rsi, regs->rdi,
-		                 regs->rbp, regs->rax, regs->rip, regs->rsp };
-
-	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-		words[i] = (uint32_t)all[i];
-	return sizeof(all) / sizeof(all[0]);
+	memcpy(words, regs, sizeof(*regs));
+	for (size_t i = 0; i < GENERAL_WORDS; i++)
+		words[i] = (uint32_t)words[i];
+	return GENERAL_WORDS;
 }
 
 /* ---- calls ---- */
@@ -177,6 +181,16 @@ static void take_socket_args(pid_t tid, struct ms_cpu *cpu)
 		cpu->args[i] = args[i];
 }
 
+int64_t ms_i386_call_of(const struct user_regs_struct *regs)
+{
+	/* Code of 64 bits makes calls by other numbers. */
+	int64_t call = regs->cs == CODE_64 ? -1 : (int32_t)regs->orig_rax;
+
+	if (call == I386_ipc || call == I386_socketcall)
+		call |= (int64_t)(regs->rbx & 0xffff) << WHICH_SHIFT;
+	return call;
+}
+
 static struct ms_cpu cpu_of(pid_t tid, const struct user_regs_struct *regs)
 {
 	struct ms_cpu cpu = {
@@ -184,18 +198,13 @@ static struct ms_cpu cpu_of(pid_t tid, const struct user_regs_struct *regs)
 		.sp = (uint32_t)regs->rsp,
 		.tp = (uint32_t)regs->gs_base,
 		.result = (int32_t)regs->rax,
-		/* Code of 64 bits makes calls by other numbers. */
-		.call = regs->cs == CODE_64 ? -1 : (int32_t)regs->orig_rax,
+		.call = ms_i386_call_of(regs),
 		.args = { (uint32_t)regs->rbx, (uint32_t)regs->rcx, (uint32_t)regs->rdx,
 		          (uint32_t)regs->rsi, (uint32_t)regs->rdi, (uint32_t)regs->rbp },
 	};
 
-	if (cpu.call == I386_ipc)
-		cpu.call |= (int64_t)(cpu.args[0] & 0xffff) << WHICH_SHIFT;
-	if (cpu.call == I386_socketcall) {
-		cpu.call |= (int64_t)(cpu.args[0] & 0xffff) << WHICH_SHIFT;
+	if (cpu.call >= 0 && (cpu.call & ((1 << WHICH_SHIFT) - 1)) == I386_socketcall)
 		take_socket_args(tid, &cpu);
-	}
 	return cpu;
 }
 
@@ -261,6 +270,13 @@ static bool answer(pid_t tid, int error)
 		return false;
 	memcpy(&regs.rax, &result, sizeof(result));
 	return write_regs(tid, &regs);
+}
+
+/* There are no shadow stacks for code of 32 bits. */
+static bool guards_returns(pid_t tid)
+{
+	(void)tid;
+	return false;
 }
 
 /* What is above a number in its register is gone when the call begins. */
@@ -354,6 +370,10 @@ static int64_t own_call(int64_t call)
 		{ I386_mprotect, SYS_mprotect },
 		{ I386_mremap, SYS_mremap },
 		{ I386_munmap, SYS_munmap },
+		{ I386_openat, SYS_openat },
+		{ I386_read, SYS_read },
+		{ I386_close, SYS_close },
+		{ I386_rt_sigprocmask, SYS_rt_sigprocmask },
 		{ I386_prctl, SYS_prctl },
 		{ I386_sched_getaffinity, SYS_sched_getaffinity },
 		{ I386_sched_yield, SYS_sched_yield },
@@ -366,6 +386,8 @@ static int64_t own_call(int64_t call)
 			return same[i].own;
 	return NO_CALL;
 }
+
+#define WORD(name) (offsetof(struct user_regs_struct, name) / sizeof(uint64_t))
 
 const struct ms_arch ms_arch_i386 = {
 	.name = "i386",
@@ -388,7 +410,11 @@ const struct ms_arch ms_arch_i386 = {
 	                           .mark_mask = 0xffff,
 	                           .mark_value = CODE_32,
 	                           .least_stack = 2048 } },
-	.dwarf = { 6, 1, 2, 0, 8, 5, 3, 4, 7 },
+	.audit = AUDIT_ARCH_I386,
+	.call_bytes = INT_BYTES,
+	.guards_returns = guards_returns,
+	.dwarf = { WORD(rax), WORD(rcx), WORD(rdx), WORD(rbx), WORD(rsp), WORD(rbp), WORD(rsi),
+	           WORD(rdi), WORD(rip) },
 	.n_dwarf = 9,
 	.dwarf_pc = 8,
 	.dwarf_sp = 4,
@@ -405,4 +431,5 @@ const struct ms_arch ms_arch_i386 = {
 	.answer = answer,
 	.takes_marks = takes_marks,
 	.stepping = &ms_stepping_x86,
+	.calls = &ms_calls_i386,
 };

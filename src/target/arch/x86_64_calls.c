@@ -122,7 +122,7 @@ static size_t frame_bytes(const uint8_t *bytes, size_t len)
 	return offset;
 }
 
-static bool save_vectors(pid_t tid, struct ms_vectors *ret)
+bool ms_vectors_save_x86(pid_t tid, struct ms_vectors *ret)
 {
 	const uint32_t magic2 = MAGIC2;
 	size_t max = sizeof(ret->bytes) - sizeof(uint64_t); /* the kernel wants whole words */
@@ -149,7 +149,15 @@ static bool save(pid_t tid, struct ms_registers *registers, struct ms_vectors *v
 
 	return !ptrace(PTRACE_GETREGSET, tid, (uintptr_t)NT_PRSTATUS, &iov) &&
 	       iov.iov_len == sizeof(struct user_regs_struct) &&
-	       (!vectors || save_vectors(tid, vectors));
+	       (!vectors || ms_vectors_save_x86(tid, vectors));
+}
+
+/* The magic words lie where the kernel does not look. */
+bool ms_vectors_restore_x86(pid_t tid, struct ms_vectors *vectors)
+{
+	struct iovec iov = { vectors->bytes, vectors->n_ptrace };
+
+	return !ptrace(PTRACE_SETREGSET, tid, (uintptr_t)NT_X86_XSTATE, &iov);
 }
 
 static bool restore(pid_t tid, const struct ms_registers *registers, struct ms_vectors *vectors)
@@ -157,14 +165,8 @@ static bool restore(pid_t tid, const struct ms_registers *registers, struct ms_v
 	struct user_regs_struct regs = regs_of(registers);
 	struct iovec iov = { &regs, sizeof(regs) };
 
-	if (ptrace(PTRACE_SETREGSET, tid, (uintptr_t)NT_PRSTATUS, &iov))
-		return false;
-	if (!vectors)
-		return true;
-	/* The magic words lie where the kernel does not look. */
-	iov.iov_base = vectors->bytes;
-	iov.iov_len = vectors->n_ptrace;
-	return !ptrace(PTRACE_SETREGSET, tid, (uintptr_t)NT_X86_XSTATE, &iov);
+	return !ptrace(PTRACE_SETREGSET, tid, (uintptr_t)NT_PRSTATUS, &iov) &&
+	       (!vectors || ms_vectors_restore_x86(tid, vectors));
 }
 
 /*

@@ -183,19 +183,18 @@ static struct ms_call call_close(void)
 
 static enum ms_status check_thread(const struct making *m, struct ms_error *err)
 {
-	const struct ms_gadgets *gadgets = m->thread.gadgets;
+	const struct ms_injection *in = &m->thread;
 	const struct ms_wanted_call calls[] = {
-		ms_fit_wanted(gadgets, "prctl", call_subreaper(m)),
-		ms_fit_wanted(gadgets, "clone", call_helper(m)),
-		ms_fit_wanted(gadgets, "clone", call_image()),
-		ms_fit_wanted(gadgets, "exit", call_exit()),
-		ms_fit_wanted(gadgets, "wait4", call_reap(NO_PROCESS)),
-		ms_fit_wanted(gadgets, "close_range", call_close()),
-		ms_fit_wanted(gadgets, "rt_sigreturn", (struct ms_call){ SYS_rt_sigreturn, { 0 } }),
+		ms_fit_wanted(in, "prctl", call_subreaper(m)),
+		ms_fit_wanted(in, "clone", call_helper(m)),
+		ms_fit_wanted(in, "clone", call_image()),
+		ms_fit_wanted(in, "exit", call_exit()),
+		ms_fit_wanted(in, "wait4", call_reap(NO_PROCESS)),
+		ms_fit_wanted(in, "close_range", call_close()),
+		ms_fit_wanted(in, "rt_sigreturn", (struct ms_call){ SYS_rt_sigreturn, { 0 } }),
 	};
 
-	return ms_fit_check(m->thread.tid, calls, sizeof(calls) / sizeof(calls[0]),
-	                    m->cloner->seccomp, err);
+	return ms_fit_check(in, calls, sizeof(calls) / sizeof(calls[0]), m->cloner->seccomp, err);
 }
 
 /* ---- the block ---- */

@@ -78,17 +78,20 @@ static bool waits_inside(const struct ms_cloner *cloner, const struct ms_frozen_
 	const struct ms_arch *arch = cloner->freezer->arch;
 	uint64_t stack[MS_NEAR_WORDS];
 	size_t link = ms_inside_put_link(ms_inside_link(arch, thread), stack);
-	struct iovec local = { stack + link, sizeof(stack) - link * sizeof(stack[0]) };
+	struct iovec local = { stack + link, (MS_NEAR_WORDS - link) * arch->abi.word_bytes };
 	/* NOLINTNEXTLINE(performance-no-int-to-ptr): the kernel's interface wants it so */
 	struct iovec remote = { (void *)(uintptr_t)thread->sp, local.iov_len };
 	ms_addr back;
 	ssize_t got;
 	size_t n;
 
-	if (!thread->stopped || thread->call != SYS_futex || !ms_inside_is_waiting(&cpu))
+	if (!thread->stopped || ms_arch_own_call(arch, thread->call) != SYS_futex ||
+	    !ms_inside_is_waiting(&cpu))
 		return false;
 	got = process_vm_readv(cloner->image, &local, 1, &remote, 1, 0);
-	n = link + (got > 0 ? (size_t)got / sizeof(stack[0]) : 0);
+	n = got > 0 ? (size_t)got / arch->abi.word_bytes : 0;
+	ms_abi_spread(&arch->abi, stack + link, n);
+	n += link;
 	ms_inside_unsign(arch, stack, n);
 	return ms_inside_is(cloner->freezer->shared, thread->pc, stack, n, &back);
 }
@@ -142,7 +145,7 @@ static bool take_waiting(struct ms_cloner *cloner, struct ms_tracee *image,
 	    !arch->calls->save(image->tid, &insider->registers, insider->vectors) ||
 	    !capture(cloner, image, thread))
 		return false;
-	thread->call = SYS_futex;
+	thread->call = ms_arch_call(arch, SYS_futex);
 	thread->result = -EINTR;
 	return true;
 }

@@ -12,14 +12,14 @@ enum {
 	RSEQ_CS = 8,           /* offset in struct rseq */
 };
 
-struct ms_wanted_call ms_fit_wanted(const struct ms_gadgets *gadgets, const char *name,
+struct ms_wanted_call ms_fit_wanted(const struct ms_injection *in, const char *name,
                                     struct ms_call call)
 {
 	struct ms_wanted_call ret = {
 		.name = name,
-		.data = { .nr = (int)call.nr,
-		          .arch = ms_native_arch.audit,
-		          .instruction_pointer = gadgets->call + ms_native_arch.call_bytes },
+		.data = { .nr = (int)ms_arch_call(in->arch, call.nr),
+		          .arch = in->arch->audit,
+		          .instruction_pointer = in->gadgets->call + in->arch->call_bytes },
 	};
 
 	for (size_t i = 0; i < 6; i++)
@@ -27,8 +27,8 @@ struct ms_wanted_call ms_fit_wanted(const struct ms_gadgets *gadgets, const char
 	return ret;
 }
 
-enum ms_status ms_fit_check(pid_t tid, const struct ms_wanted_call *calls, size_t n,
-                            union ms_seccomp_room *room, struct ms_error *err)
+enum ms_status ms_fit_check(const struct ms_injection *in, const struct ms_wanted_call *calls,
+                            size_t n, union ms_seccomp_room *room, struct ms_error *err)
 {
 	struct {
 		uint64_t mode;
@@ -37,12 +37,12 @@ enum ms_status ms_fit_check(pid_t tid, const struct ms_wanted_call *calls, size_
 		uint64_t len;
 	} dispatch = { 0 };
 
-	if (!ptrace((MS_PTRACE_REQUEST)GET_DISPATCH, tid, sizeof(dispatch), &dispatch) &&
+	if (!ptrace((MS_PTRACE_REQUEST)GET_DISPATCH, in->tid, sizeof(dispatch), &dispatch) &&
 	    dispatch.mode)
 		return ms_fail(err, MS_E_UNSUPPORTED, "its system calls are dispatched by itself");
-	if (ms_native_arch.guards_returns(tid))
+	if (in->arch->guards_returns(in->tid))
 		return ms_fail(err, MS_E_UNSUPPORTED, "its return addresses are guarded (SHSTK)");
-	return ms_seccomp_check(tid, calls, n, room, err);
+	return ms_seccomp_check(in->tid, calls, n, room, err);
 }
 
 bool ms_fit_is_in_sequence(pid_t tid)

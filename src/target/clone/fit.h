@@ -5,11 +5,12 @@
 /* Whether a stopped thread can be made to execute calls of ours, and to return from them. */
 
 #include "target/arch/arch.h"
+#include "target/clone/inject.h"
 #include "target/clone/seccomp.h"
 #include "target/freeze/freeze.h"
 
-/* @call as a filter is asked about it. */
-struct ms_wanted_call ms_fit_wanted(const struct ms_gadgets *gadgets, const char *name,
+/* @call as a filter of the thread is asked about it. */
+struct ms_wanted_call ms_fit_wanted(const struct ms_injection *in, const char *name,
                                     struct ms_call call);
 
 /*
@@ -19,7 +20,8 @@ struct ms_wanted_call ms_fit_wanted(const struct ms_gadgets *gadgets, const char
  *
  * Returns MS_E_UNSUPPORTED or MS_E_DENIED with the reason; MS_E_GONE.
  */
-ms_must_check enum ms_status ms_fit_check(pid_t tid, const struct ms_wanted_call *calls, size_t n,
+ms_must_check enum ms_status ms_fit_check(const struct ms_injection *in,
+                                          const struct ms_wanted_call *calls, size_t n,
                                           union ms_seccomp_room *room, struct ms_error *err);
 
 /*

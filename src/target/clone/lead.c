@@ -103,9 +103,13 @@ static bool has_way(const struct lead *l, ms_addr at)
 static size_t read_returns(const struct lead *l, const struct ms_cpu *cpu, uint64_t *words,
                            size_t n)
 {
+	const struct ms_abi *abi = &l->freezer->arch->abi;
 	size_t got = ms_inside_put_link(cpu->link, words);
+	size_t more;
 
-	got += read_image(l, cpu->sp, words + got, (n - got) * sizeof(*words)) / sizeof(*words);
+	more = read_image(l, cpu->sp, words + got, (n - got) * abi->word_bytes) / abi->word_bytes;
+	ms_abi_spread(abi, words + got, more);
+	got += more;
 	ms_inside_unsign(l->freezer->arch, words, got);
 	return got;
 }
@@ -183,7 +187,7 @@ static enum verdict judge_advice(int advice)
  */
 static enum verdict judge(const struct lead *l, const struct ms_cpu *cpu)
 {
-	switch (cpu->call) {
+	switch (ms_arch_own_call(l->freezer->arch, cpu->call)) {
 	case SYS_futex:
 		switch ((int)cpu->args[1] & FUTEX_CMD_MASK) {
 		case FUTEX_WAKE:
@@ -205,7 +209,7 @@ static enum verdict judge(const struct lead *l, const struct ms_cpu *cpu)
 	case SYS_rt_sigprocmask: /* of the clone alone; libunwind's, which tcmalloc calls */
 		return MAKE;
 	default:
-		return ms_inside_is_call(&ms_native_arch, cpu->call) ? MAKE : REFUSE;
+		return ms_inside_is_call(l->freezer->arch, cpu->call) ? MAKE : REFUSE;
 	}
 }
 

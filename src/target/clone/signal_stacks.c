@@ -70,14 +70,13 @@ static struct ms_call call_sigaltstack(const struct ms_asked *a)
 
 static bool may_call(const struct ms_asked *a)
 {
-	const struct ms_gadgets *gadgets = a->in.gadgets;
 	const struct ms_wanted_call calls[] = {
-		ms_fit_wanted(gadgets, "sigaltstack", call_sigaltstack(a)),
-		ms_fit_wanted(gadgets, "rt_sigreturn", (struct ms_call){ SYS_rt_sigreturn, { 0 } }),
+		ms_fit_wanted(&a->in, "sigaltstack", call_sigaltstack(a)),
+		ms_fit_wanted(&a->in, "rt_sigreturn", (struct ms_call){ SYS_rt_sigreturn, { 0 } }),
 	};
 	struct ms_error ignored;
 
-	return !ms_fit_check(a->in.tid, calls, sizeof(calls) / sizeof(calls[0]), a->asker->seccomp,
+	return !ms_fit_check(&a->in, calls, sizeof(calls) / sizeof(calls[0]), a->asker->seccomp,
 	                     &ignored);
 }
 
@@ -146,24 +145,41 @@ static bool begin(struct ms_asked *a, const struct ms_tracee *tracee)
 	return true;
 }
 
+/* What the kernel answered, a stack_t: its place, flags (an int), and how large it is. */
+static bool read_answer(const struct ms_asked *a, struct ms_range *ret)
+{
+	enum { WORDS = 3 };
+	const struct ms_abi *abi = &a->in.arch->abi;
+	const size_t len = WORDS * (size_t)abi->word_bytes;
+	uint64_t words[WORDS];
+	uint64_t begin, size;
+
+	if (ms_room_read(a->in.tid, a->room.begin, words, len) != len)
+		return false;
+	ms_abi_spread(abi, words, WORDS);
+	begin = words[0];
+	size = words[2];
+	if (!((uint32_t)words[1] & SS_DISABLE))
+		*ret = (struct ms_range){ begin, begin + size };
+	return true;
+}
+
 /* Give the thread back what it had. */
 static bool end(struct ms_asked *a)
 {
-	stack_t stack = { .ss_flags = SS_DISABLE };
+	struct ms_range stack = { 0 };
 	pid_t tid = a->in.tid;
 	bool ok;
 
 	ms_inject_end(&a->in);
 	if (a->in.lost)
 		return false;
-	ok = ms_room_read(tid, a->room.begin, &stack, sizeof(stack)) == sizeof(stack);
+	ok = read_answer(a, &stack);
 	(void)set_mask(tid, a->mask);
 	(void)a->calls->restore(tid, &a->in.registers, NULL);
 	(void)ptrace(PTRACE_SETOPTIONS, tid, NULL, 0);
-	if (ok && !(stack.ss_flags & SS_DISABLE))
-		a->thread->signal_stack =
-			(struct ms_range){ (uintptr_t)stack.ss_sp,
-			                   (uintptr_t)stack.ss_sp + stack.ss_size };
+	if (ok && stack.end)
+		a->thread->signal_stack = stack;
 	return ok;
 }
 

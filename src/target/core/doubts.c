@@ -130,7 +130,7 @@ static void count_missing(struct ms_core *core)
 	ms_vec_for_each (cell, &core->cells) {
 		struct ms_core_file *file = cell->file ? &core->files.at[cell->file - 1] : NULL;
 
-		if (file && !file->bytes && file->state)
+		if (file && !file->bytes && file->state > MS_CORE_FILE_DATA)
 			file->missing_bytes += ms_range_len(left_out(core, cell));
 	}
 }

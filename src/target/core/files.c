@@ -132,7 +132,7 @@ static enum ms_core_file_state prove(struct ms_core *core, const struct ms_core_
 	size_t unused;
 
 	if (!headers_of(file, &unused))
-		return MS_CORE_FILE_OTHER;
+		return n || file->code ? MS_CORE_FILE_OTHER : MS_CORE_FILE_DATA;
 	if (!n)
 		return prove_by_dynamic(core, file);
 	if (n <= file->len && memcmp(mapped, file->bytes, n) == 0)
@@ -181,7 +181,7 @@ static void open_file(struct ms_core *core, const struct ms_core_call *call,
 			return;
 		if (map_file(fd, &found)) {
 			found.state = (uint8_t)prove(core, &found);
-			if (found.state == MS_CORE_FILE_OTHER)
+			if (found.state == MS_CORE_FILE_OTHER || found.state == MS_CORE_FILE_DATA)
 				unmap_file(&found);
 			*file = found;
 		}

@@ -11,9 +11,10 @@ enum { MS_CORE_HEAD_BYTES = 4096 }; /* of a file, by which it is known */
 
 /* What is known of a file that was mapped. */
 enum ms_core_file_state {
-	MS_CORE_FILE_UNASKED,  /* nothing is wanted of it */
-	MS_CORE_FILE_ABSENT,   /* there is none, or it cannot be opened */
-	MS_CORE_FILE_OTHER,    /* what has its name is another build */
+	MS_CORE_FILE_UNASKED, /* nothing is wanted of it */
+	MS_CORE_FILE_DATA,   /* it is no program or library; what was left out was not written to */
+	MS_CORE_FILE_ABSENT, /* there is none, or it cannot be opened */
+	MS_CORE_FILE_OTHER,  /* what has its name is another build */
 	MS_CORE_FILE_UNPROVED, /* there is one, and nothing in the core says which it was */
 	MS_CORE_FILE_PROVED,
 };

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 
 #include "base/sort.h"
+#include "target/arch/arch.h"
 #include "target/fork/read.h"
 #include "target/kernel_roots.h"
 #include "target/maps.h"
@@ -54,6 +55,7 @@ enum ms_status ms_fork_prepare(pid_t pid, struct ms_arena *arena, struct ms_sour
 
 	if (!f)
 		return ms_fork_no_memory(err);
+	f->base.abi = ms_arch_abi(ms_target_arch(living));
 	f->maps = clone_maps;
 	st = ms_maps_read(living, arena, &maps, err);
 	if (st)

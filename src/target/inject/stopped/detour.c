@@ -68,14 +68,14 @@ static bool is_fit(const struct ms_detour *detour, size_t i, enum ms_standing st
 static enum ms_status may_call(const struct ms_detour *detour, pid_t tid,
                                const struct ms_named_call *calls, size_t n, struct ms_error *err)
 {
-	const struct ms_gadgets *gadgets = &detour->freezer->shared->gadgets;
+	struct ms_injection in = detour->in;
 	struct ms_wanted_call wanted[MOST_CALLS + 1];
 
+	in.tid = tid;
 	for (size_t i = 0; i < n; i++)
-		wanted[i] = ms_fit_wanted(gadgets, calls[i].name, calls[i].call);
-	wanted[n] =
-		ms_fit_wanted(gadgets, "rt_sigreturn", (struct ms_call){ SYS_rt_sigreturn, { 0 } });
-	return ms_fit_check(tid, wanted, n + 1, detour->seccomp, err);
+		wanted[i] = ms_fit_wanted(&in, calls[i].name, calls[i].call);
+	wanted[n] = ms_fit_wanted(&in, "rt_sigreturn", (struct ms_call){ SYS_rt_sigreturn, { 0 } });
+	return ms_fit_check(&in, wanted, n + 1, detour->seccomp, err);
 }
 
 static enum ms_status choose(struct ms_detour *detour, const struct ms_named_call *calls, size_t n,
