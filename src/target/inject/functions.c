@@ -287,6 +287,34 @@ static const char *check_callers(struct ms_malloc_library *library, size_t i, st
 	return NULL;
 }
 
+/*
+ * Whether it is seen that nothing leads to @place: that what looks like a branch is in the middle of
+ * an instruction, by those of the function around it.
+ */
+static bool is_safe(const struct ms_malloc_library *library, const struct ms_place *place, size_t len)
+{
+	const struct ms_range text = library->text->range;
+	const ms_addr bias = library->image.object.bias;
+	const size_t n = (size_t)ms_range_len(text);
+	struct ms_range around;
+
+	if (!ms_place_is_reached(place, library->bytes, n, text.begin, len))
+		return true;
+	if (ms_place_is_led_into(place, library->bytes + (place->entry - text.begin), len,
+	                         place->entry))
+		return false;
+	for (size_t at = 0; ms_place_find_branch(place, library->bytes, n, text.begin, &at); at++) {
+		if (!ms_symtab_around(&library->symbols, text.begin + at - bias, &around))
+			return false;
+		around = (struct ms_range){ around.begin + bias, around.end + bias };
+		if (around.begin < text.begin || around.end > text.end ||
+		    ms_place_is_led_into(place, library->bytes + (around.begin - text.begin),
+		                         (size_t)ms_range_len(around), around.begin))
+			return false;
+	}
+	return true;
+}
+
 static const char *choose_place(const struct ms_malloc_library *library, size_t i,
                                 struct ms_range code, struct ms_place *ret)
 {
@@ -300,8 +328,7 @@ static const char *choose_place(const struct ms_malloc_library *library, size_t 
 		return verdict_text(verdict);
 	if (crosses_page(ret))
 		return "its beginning lies across two pages";
-	if (ms_place_is_reached(ret, library->bytes, (size_t)ms_range_len(text), text.begin,
-	                        (size_t)ms_range_len(code)))
+	if (!is_safe(library, ret, (size_t)ms_range_len(code)))
 		return "a branch may lead to where the jump would be";
 	return NULL;
 }

@@ -116,6 +116,21 @@ bool ms_symtab_has_at(const struct ms_symtab *table, uint64_t at, const char *pr
 	return false;
 }
 
+bool ms_symtab_around(const struct ms_symtab *table, uint64_t at, struct ms_range *ret)
+{
+	for (size_t i = 0; i < table->n; i++) {
+		const Elf64_Sym *symbol = &table->symbols[i];
+
+		if (!ms_symtab_function(table, i) || at < symbol->st_value ||
+		    at - symbol->st_value >= symbol->st_size ||
+		    symbol->st_size > UINT64_MAX - symbol->st_value)
+			continue;
+		*ret = (struct ms_range){ symbol->st_value, symbol->st_value + symbol->st_size };
+		return true;
+	}
+	return false;
+}
+
 bool ms_symtab_is_chosen(const struct ms_symtab *table, const char *name)
 {
 	for (size_t i = 0; i < table->n; i++) {

@@ -44,6 +44,9 @@ bool ms_symtab_is_strong(const struct ms_symtab *table, const char *name);
 /* Whether a function at @at, as the file has it, has a name that begins with @prefix. */
 bool ms_symtab_has_at(const struct ms_symtab *table, uint64_t at, const char *prefix);
 
+/* Find the function around @at, as the file has both. */
+bool ms_symtab_around(const struct ms_symtab *table, uint64_t at, struct ms_range *ret);
+
 /* Whether which function is meant by @name is chosen when the program starts (IFUNC). */
 bool ms_symtab_is_chosen(const struct ms_symtab *table, const char *name);
 
