@@ -8,6 +8,7 @@ ATTACH_ROUNDS is how often each is attached and detached, ATTACH_KILLS how often
 
 import dataclasses
 import functools
+import pathlib
 import re
 import subprocess
 
@@ -39,7 +40,7 @@ class Kind:
         return "-".join(filter(None, (self.name, self.variant, self.prefix, self.tag)))
 
     def library(self):
-        path = support.pathlib.Path("/", LIB, self.archive)
+        path = pathlib.Path("/", LIB, self.archive)
         if not path.exists():
             pytest.skip(f"{self.archive} is not installed; tools/install-deps check")
         return with_prefix(path, self.prefix) if self.prefix else path
@@ -81,7 +82,9 @@ def with_prefix(archive, prefix):
 ALL_CALLS = {"flags": ("-rdynamic", "-Wl,-u,_Znwm"), "tag": "all"}
 KINDS = [
     *(Kind("jemalloc", "libjemalloc_pic.a", variant) for variant in ("dynamic", "static", "static-pie")),
-    *(Kind("tcmalloc", "libtcmalloc_minimal.a", variant) for variant in ("dynamic", "static", "static-pie")),
+    *(Kind("tcmalloc", "libtcmalloc_minimal.a", variant) for variant in ("dynamic", "static-pie")),
+    # Else what gcc links has no index of how stacks are read, and posix_memalign() is a frame of them.
+    Kind("tcmalloc", "libtcmalloc_minimal.a", "static", flags=("-Wl,--eh-frame-hdr",)),
     Kind("jemalloc", "libjemalloc_pic.a", **ALL_CALLS),
     Kind("jemalloc", "libjemalloc_pic.a", prefix="_rjem_"),
     Kind("jemalloc", "libjemalloc_pic.a", prefix="je_"),
@@ -191,9 +194,38 @@ def test_a_dynamic_program_that_was_stripped(kind):
 
 def test_two_of_them():
     kind = Kind("jemalloc", "libjemalloc_pic.a", prefix="je_")
-    archive = support.pathlib.Path("/", LIB, "libtcmalloc_minimal.a")
+    archive = pathlib.Path("/", LIB, "libtcmalloc_minimal.a")
     both = Kind("jemalloc", kind.archive, prefix="je_", flags=("-Wl,--whole-archive", archive, "-Wl,--no-whole-archive"),
                 tag="both")
     with stormy(both, "sleeps") as target:
         refused(target.pid, "has two allocators linked into it")
+        target.end()
+
+
+def test_tcmalloc_that_debugs():
+    debugs = Kind("tcmalloc", "libtcmalloc_minimal_debug.a", tag="debug")
+    with stormy(debugs, "sleeps") as target:
+        refused(target.pid, "is tcmalloc's that debugs, linked into it", "libtcmalloc_minimal")
+        target.end()
+
+
+CHOSEN = """
+#include <stddef.h>
+void *real_rallocx(void *, size_t, int);
+static void *choose(void) { return (void *)real_rallocx; }
+void *je_rallocx(void *, size_t, int) __attribute__((ifunc("choose")));
+"""
+
+
+def test_a_function_that_is_chosen_when_the_program_starts(folder):
+    """What may free a block would be missed: its symbol has the address of what chooses."""
+    plain = Kind("jemalloc", "libjemalloc_pic.a", prefix="je_").library()
+    archive = f"{folder}/chosen.a"
+    subprocess.run(["objcopy", "--redefine-sym", "je_rallocx=real_rallocx", plain, archive], check=True)
+    pathlib.Path(folder, "chosen.c").write_text(CHOSEN)
+    flags = ("-DPREFIX=\"je_\"", *(f"-D{name}=je_{name}" for name in (*PLAIN, "malloc_usable_size")))
+    subprocess.run(["gcc", "-w", "-O1", "-pthread", *flags, "-o", f"{folder}/chosen", support.TARGETS / "stormy.c",
+                    f"{folder}/chosen.c", archive, "-ldl", "-lm"], check=True)
+    with Stormy("sleeps", program=f"{folder}/chosen") as target:
+        refused(target.pid, "rallocx of process", "was chosen when the program started (IFUNC)")
         target.end()

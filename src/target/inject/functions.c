@@ -288,10 +288,11 @@ static const char *check_callers(struct ms_malloc_library *library, size_t i, st
 }
 
 /*
- * Whether it is seen that nothing leads to @place: that what looks like a branch is in the middle of
- * an instruction, by those of the function around it.
+ * Whether it is seen that nothing leads to @place: that what looks like a branch is in the middle
+ * of an instruction, by those of the function around it.
  */
-static bool is_safe(const struct ms_malloc_library *library, const struct ms_place *place, size_t len)
+static bool is_safe(const struct ms_malloc_library *library, const struct ms_place *place,
+                    size_t len)
 {
 	const struct ms_range text = library->text->range;
 	const ms_addr bias = library->image.object.bias;

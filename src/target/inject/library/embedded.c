@@ -30,7 +30,8 @@ static bool is_one(const struct ms_malloc_library *library, const char *name, co
 /* Of what the prefix is, where the symbol is that of such a function; or NULL. */
 static const char *prefix_of(const char *name, struct ms_arena *arena)
 {
-	/* Source: jemalloc's src/jemalloc.c, 4.0 to 5.3. A linker may leave out what is not called. */
+	/* Source: jemalloc's src/jemalloc.c, 4.0 to 5.3. A linker may leave out what is not called.
+	 */
 	static const char *const own[] = { "mallctl", "sdallocx" };
 	const size_t len = strlen(name);
 
@@ -103,11 +104,14 @@ enum ms_status ms_embedded_find(pid_t tid, struct ms_arena *arena,
 		return st;
 	if (*ret)
 		return fail_two(tid, err);
-	/* Source: gperftools' src/debugallocation.cc: it checks by which function a block was made. */
+	/* Source: gperftools' src/debugallocation.cc: it checks by which function a block was made.
+	 */
 	if (has(library, "", "_ZN25DebugMallocImplementation15VerifyAllMemoryEv")) {
 		(void)ms_fail(err, MS_E_UNSUPPORTED,
-		              "malloc of process %d is tcmalloc's that debugs, linked into it", tid);
-		ms_advise(err, "link the program with libtcmalloc_minimal, or scan it without stacks");
+		              "malloc of process %d is tcmalloc's that debugs, linked into it",
+		              tid);
+		ms_advise(err,
+		          "link the program with libtcmalloc_minimal, or scan it without stacks");
 		return err->status;
 	}
 	*ret = true;
@@ -139,4 +143,52 @@ bool ms_embedded_code(struct ms_malloc_library *library, const char *name, struc
 bool ms_embedded_is_reached(struct ms_malloc_library *library)
 {
 	return is_one(library, "malloc", library->prefix);
+}
+
+/* ---- without symbols ---- */
+
+/* Source: jemalloc's src/pages.c and others, 3.0 to 5.3; gperftools' src/common.cc, 2.8 to 2.18. */
+static const struct trace {
+	const char *name;
+	const char *text;
+} traces[] = {
+	{ "jemalloc", "<jemalloc>: " },
+	{ "tcmalloc", "TCMALLOC_TRANSFER_NUM_OBJ" },
+};
+
+static const char *find_trace(const struct ms_piece *piece)
+{
+	for (size_t i = 0; i < sizeof(traces) / sizeof(traces[0]); i++)
+		if (memmem(piece->bytes, (size_t)ms_range_len(piece->range), traces[i].text,
+		           strlen(traces[i].text)))
+			return traces[i].name;
+	return NULL;
+}
+
+enum ms_status ms_embedded_check_stripped(const struct ms_malloc_functions_in *in,
+                                          const struct ms_image *program, struct ms_arena *arena,
+                                          struct ms_error *err)
+{
+	const struct ms_mapping *map;
+
+	ms_vec_for_each (map, in->maps) {
+		const struct ms_range part = ms_range_common(map->range, program->object.span);
+		struct ms_piece piece;
+		const char *name;
+
+		if (part.begin >= part.end || map->prot & MS_PROT_WRITE || !map->inode ||
+		    !ms_image_piece(program, part, arena, &piece))
+			continue;
+		name = find_trace(&piece);
+		if (!name)
+			continue;
+		(void)ms_fail(
+			err, MS_E_UNSUPPORTED,
+			"the program of process %d has %s linked into it, and no symbols that say where",
+			in->tid, name);
+		ms_advise(err, "run the program as it was before it was stripped (strip -g leaves "
+		               "enough), or scan it without stacks");
+		return err->status;
+	}
+	return MS_OK;
 }

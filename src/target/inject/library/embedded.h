@@ -30,4 +30,14 @@ bool ms_embedded_code(struct ms_malloc_library *library, const char *name, struc
 /* Whether plain malloc of the program is its, too. */
 bool ms_embedded_is_reached(struct ms_malloc_library *library);
 
+/*
+ * Fail where one is in @program, which has no symbols: by what it says when it fails, or is set by.
+ *
+ * Returns MS_OK where none is seen.
+ */
+ms_must_check enum ms_status ms_embedded_check_stripped(const struct ms_malloc_functions_in *in,
+                                                        const struct ms_image *program,
+                                                        struct ms_arena *arena,
+                                                        struct ms_error *err);
+
 #endif

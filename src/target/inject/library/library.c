@@ -30,7 +30,7 @@ struct candidate {
 struct search {
 	const struct ms_malloc_functions_in *in;
 	struct ms_arena *arena;
-	struct candidate libc; /* text is NULL until it is found */
+	struct candidate libc;    /* text is NULL until it is found */
 	struct candidate program; /* of one that is linked dynamically; or its text is NULL */
 	struct candidate allocators[MOST_ALLOCATORS];
 	size_t n_allocators;
@@ -209,6 +209,15 @@ static bool exports_malloc(struct search *s)
 	       ms_malloc_library_code(s->ret, "malloc", &code) && code.begin == at;
 }
 
+/* Whether what it exports is enough. */
+static bool is_allocator(const struct search *s, const struct candidate *c)
+{
+	for (size_t i = 0; i < s->n_allocators; i++)
+		if (s->allocators[i].text == c->text)
+			return true;
+	return false;
+}
+
 /* The program's own allocator, where one is linked into it and its symbols say so. */
 static enum ms_status find_embedded(struct search *s, bool *ret, struct ms_error *err)
 {
@@ -224,6 +233,11 @@ static enum ms_status find_embedded(struct search *s, bool *ret, struct ms_error
 		return MS_OK;
 	ms_symtab_read(fd, s->arena, &own.symbols);
 	(void)close(fd);
+	if (!own.symbols.n)
+		return is_allocator(s, &s->program)
+		               ? MS_OK
+		               : ms_embedded_check_stripped(s->in, &s->program.image, s->arena,
+		                                            err);
 	st = ms_embedded_find(s->in->tid, s->arena, &own, ret, err);
 	if (st || !*ret)
 		return st;

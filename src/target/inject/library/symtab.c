@@ -110,7 +110,8 @@ bool ms_symtab_has_at(const struct ms_symtab *table, uint64_t at, const char *pr
 	for (size_t i = 0; i < table->n; i++) {
 		const char *its = ms_symtab_function(table, i);
 
-		if (its && table->symbols[i].st_value == at && !strncmp(its, prefix, strlen(prefix)))
+		if (its && table->symbols[i].st_value == at &&
+		    !strncmp(its, prefix, strlen(prefix)))
 			return true;
 	}
 	return false;
