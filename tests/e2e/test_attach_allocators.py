@@ -18,8 +18,8 @@ from allocators import ALLOCATORS
 from support import HOST, Process, compile_target, memscan
 from test_attach import ROUNDS, STUCK_S, TEXT_BYTES, Stormy, agents_of, attach, detach, refused, run_rounds, text_of
 
-KNOWN = [a for a in ALLOCATORS if a.name in ("glibc", "jemalloc", "tcmalloc") and a.way in ("preload", "linked")]
-OTHERS = [a for a in KNOWN if a.name != "glibc" and not a.tag]
+KNOWN = [a for a in ALLOCATORS if a.name in ("glibc", "jemalloc", "tcmalloc")]
+OTHERS = [a for a in KNOWN if a.name != "glibc" and not a.tag and a.way in ("preload", "linked")]
 OF_HOST = [a for a in OTHERS if a.suite == HOST and a.way == "preload"]
 
 # struct ms_agent_data

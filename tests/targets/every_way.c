@@ -22,6 +22,11 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Of an allocator's names in the program; what has none is another's. */
+#ifndef PREFIX
+#define PREFIX ""
+#endif
+
 enum { THREADS = 4, LIVE = 60, OPERATIONS = 20000, LARGE = 200000 };
 
 struct block {
@@ -127,7 +132,10 @@ static void *find(const char *name)
 		{ "aligned_alloc", (void *)aligned_alloc },
 		{ "posix_memalign", (void *)posix_memalign },
 	};
-	void *found = dlsym(RTLD_DEFAULT, name);
+	char whole[64];
+
+	(void)snprintf(whole, sizeof(whole), "%s%s", PREFIX, name);
+	void *found = dlsym(RTLD_DEFAULT, whole);
 
 	for (size_t i = 0; !found && i < sizeof(linked) / sizeof(linked[0]); i++)
 		if (!strcmp(linked[i].name, name))
@@ -141,7 +149,7 @@ static void find_all(void)
 		makers[i].call.found = find(makers[i].name);
 	for (int i = 0; i < FREERS; i++)
 		*(void **)&freers[i].call = find(freers[i].name);
-	*(void **)&rallocx_call = dlsym(RTLD_DEFAULT, "rallocx");
+	*(void **)&rallocx_call = find("rallocx");
 }
 
 static uint32_t roll(uint64_t *state)

@@ -345,6 +345,27 @@ Test(place, is_reached_by_branches_into_it_alone)
 	cr_expect(ms_place_is_reached(&place, text, sizeof(text), ENTRY, 11));
 }
 
+Test(place, is_not_led_into_by_what_is_in_the_middle_of_an_instruction)
+{
+	/* mov $IMMEDIATE,%rax, of which the last bytes are those of a jump. */
+	uint8_t text[64] = { 0x53, 0x48, 0x89, 0xfb, 0x48, 0x83, 0xec, 0x10, 0xc3 };
+	struct ms_place place;
+	size_t at = 0;
+
+	memset(text + 9, 0x90, sizeof(text) - 9);
+	cr_assert_eq(ms_place_choose(text, sizeof(text), ENTRY, 1, &place), MS_PLACE_FOUND);
+	text[37] = 0x48;
+	text[38] = 0xb8;
+	cr_assert(ms_jump_write(ENTRY + 41, ENTRY + 4, text + 41));
+	cr_assert(ms_place_is_reached(&place, text, sizeof(text), ENTRY, 9));
+	cr_expect(ms_place_find_branch(&place, text, sizeof(text), ENTRY, &at));
+	cr_expect_eq(at, 41);
+	cr_expect_not(ms_place_is_led_into(&place, text + 32, 32, ENTRY + 32));
+	cr_expect(ms_place_is_led_into(&place, text + 41, 23, ENTRY + 41), "read from the jump on");
+	at++;
+	cr_expect_not(ms_place_find_branch(&place, text, sizeof(text), ENTRY, &at));
+}
+
 Test(place, of_a_function_that_is_one_jump_may_be_called)
 {
 	uint8_t text[64] = { 0xe9, 0x20, 0, 0, 0 };

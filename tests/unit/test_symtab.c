@@ -6,9 +6,9 @@
 
 #include "target/inject/library/symtab.h"
 
-enum { SECTIONS = 3, SYMBOLS = 7 };
+enum { SECTIONS = 3, SYMBOLS = 8 };
 
-static const char names[] = "\0malloc\0free\0twice\0hidden\0data";
+static const char names[] = "\0malloc\0free\0twice\0hidden\0data\0chosen";
 
 /* A file with a table of symbols. */
 static struct file {
@@ -52,6 +52,7 @@ static void draw(void)
 	file.symbols[4] = symbol(13, STB_LOCAL, STT_FUNC, 0x4000);
 	file.symbols[5] = symbol(19, STB_LOCAL, STT_FUNC, 0x5000);
 	file.symbols[6] = symbol(26, STB_GLOBAL, STT_OBJECT, 0x6000);
+	file.symbols[7] = symbol(31, STB_GLOBAL, STT_GNU_IFUNC, 0x7000);
 	memcpy(file.names, names, sizeof(names));
 }
 
@@ -115,4 +116,49 @@ Test(symtab, that_makes_no_sense_is_none)
 
 	cr_expect(ms_symtab_find(&table, "malloc", &found) && found.begin == 0x1000,
 	          "a name behind the end");
+}
+
+Test(symtab, distinguishes_what_is_chosen_when_the_program_starts)
+{
+	struct ms_range found;
+
+	read_it();
+	cr_expect(ms_symtab_is_chosen(&table, "chosen"));
+	cr_expect_not(ms_symtab_find(&table, "chosen", &found), "its address is the chooser's");
+	cr_expect_not(ms_symtab_is_chosen(&table, "malloc"));
+	file.symbols[7].st_shndx = SHN_UNDEF;
+	read_it();
+	cr_expect_not(ms_symtab_is_chosen(&table, "chosen"), "a library's");
+}
+
+Test(symtab, distinguishes_what_others_may_replace)
+{
+	read_it();
+	cr_expect_not(ms_symtab_is_strong(&table, "malloc"), "weak or local");
+	file.symbols[2] = symbol(1, STB_GLOBAL, STT_FUNC, 0x2000);
+	read_it();
+	cr_expect(ms_symtab_is_strong(&table, "malloc"));
+	cr_expect_not(ms_symtab_is_strong(&table, "data"), "no function");
+}
+
+Test(symtab, finds_the_function_around_an_address)
+{
+	struct ms_range found;
+
+	read_it();
+	cr_expect(ms_symtab_around(&table, 0x200f, &found));
+	cr_expect(found.begin == 0x2000 && found.end == 0x2010);
+	cr_expect_not(ms_symtab_around(&table, 0x2010, &found));
+	cr_expect_not(ms_symtab_around(&table, 0x6008, &found), "data");
+	file.symbols[2].st_size = UINT64_MAX;
+	read_it();
+	cr_expect_not(ms_symtab_around(&table, 0x200f, &found), "beyond the last address");
+}
+
+Test(symtab, knows_other_names_of_a_function)
+{
+	read_it();
+	cr_expect(ms_symtab_has_at(&table, 0x5000, "hid"));
+	cr_expect_not(ms_symtab_has_at(&table, 0x5001, "hid"));
+	cr_expect_not(ms_symtab_has_at(&table, 0x6000, "da"), "data");
 }

@@ -48,6 +48,10 @@ static void say_left_out(const struct ms_attached *is)
 	if (is->functions.beside)
 		ms_tell("no call of the program reaches malloc of %s: its blocks are not sampled",
 		        is->functions.beside);
+	if (is->functions.apart)
+		ms_tell("only blocks of %s are sampled: not those of another malloc, which libraries "
+		        "call",
+		        is->functions.name);
 	for (size_t i = 0; i < MS_AGENT_N; i++) {
 		const struct ms_malloc_function *function = &is->functions.at[i];
 

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/page.h"
+#include "target/inject/library/embedded.h"
 
 enum {
 	BREAKPOINT = 0xcc,
@@ -120,6 +121,12 @@ static bool is_libc(const struct ms_malloc_library *library)
 	return library->kind == MS_LIBRARY_GLIBC || library->kind == MS_LIBRARY_MUSL;
 }
 
+/* jemalloc or tcmalloc, linked into the program. */
+static bool is_embedded(const struct ms_malloc_library *library)
+{
+	return library->is_program && !is_libc(library);
+}
+
 static bool find_code(struct ms_malloc_library *library, size_t i, struct ms_range *ret)
 {
 	char name[64];
@@ -127,6 +134,9 @@ static bool find_code(struct ms_malloc_library *library, size_t i, struct ms_ran
 	if (is_libc(library) && i >= MS_AGENT_OF_LIBC)
 		return false;
 	(void)snprintf(name, sizeof(name), "%s%s", library->prefix, functions[i].name);
+	if (is_embedded(library))
+		return (i < OPERATORS && ms_malloc_library_code(library, name, ret)) ||
+		       ms_embedded_code(library, functions[i].name, ret);
 	if (ms_malloc_library_code(library, name, ret))
 		return true;
 	/* What the standard has named since, gperftools' has under a name of its own. */
@@ -277,6 +287,35 @@ static const char *check_callers(struct ms_malloc_library *library, size_t i, st
 	return NULL;
 }
 
+/*
+ * Whether it is seen that nothing leads to @place: that what looks like a branch is in the middle
+ * of an instruction, by those of the function around it.
+ */
+static bool is_safe(const struct ms_malloc_library *library, const struct ms_place *place,
+                    size_t len)
+{
+	const struct ms_range text = library->text->range;
+	const ms_addr bias = library->image.object.bias;
+	const size_t n = (size_t)ms_range_len(text);
+	struct ms_range around;
+
+	if (!ms_place_is_reached(place, library->bytes, n, text.begin, len))
+		return true;
+	if (ms_place_is_led_into(place, library->bytes + (place->entry - text.begin), len,
+	                         place->entry))
+		return false;
+	for (size_t at = 0; ms_place_find_branch(place, library->bytes, n, text.begin, &at); at++) {
+		if (!ms_symtab_around(&library->symbols, text.begin + at - bias, &around))
+			return false;
+		around = (struct ms_range){ around.begin + bias, around.end + bias };
+		if (around.begin < text.begin || around.end > text.end ||
+		    ms_place_is_led_into(place, library->bytes + (around.begin - text.begin),
+		                         (size_t)ms_range_len(around), around.begin))
+			return false;
+	}
+	return true;
+}
+
 static const char *choose_place(const struct ms_malloc_library *library, size_t i,
                                 struct ms_range code, struct ms_place *ret)
 {
@@ -290,10 +329,18 @@ static const char *choose_place(const struct ms_malloc_library *library, size_t 
 		return verdict_text(verdict);
 	if (crosses_page(ret))
 		return "its beginning lies across two pages";
-	if (ms_place_is_reached(ret, library->bytes, (size_t)ms_range_len(text), text.begin,
-	                        (size_t)ms_range_len(code)))
+	if (!is_safe(library, ret, (size_t)ms_range_len(code)))
 		return "a branch may lead to where the jump would be";
 	return NULL;
+}
+
+static bool is_chosen(const struct ms_malloc_library *library, size_t i)
+{
+	char name[64];
+
+	(void)snprintf(name, sizeof(name), "%s%s", library->prefix, functions[i].name);
+	return ms_symtab_is_chosen(&library->symbols, name) ||
+	       (i >= OPERATORS && ms_symtab_is_chosen(&library->symbols, functions[i].name));
 }
 
 static const char *place_function(struct ms_malloc_library *library, size_t i,
@@ -303,6 +350,8 @@ static const char *place_function(struct ms_malloc_library *library, size_t i,
 	struct ms_range code;
 	const char *other;
 
+	if (is_embedded(library) && is_chosen(library, i))
+		return "which one it is was chosen when the program started (IFUNC)";
 	all->at[i].is_absent = !find_code(library, i, &code);
 	if (all->at[i].is_absent)
 		return "it is not there";
@@ -327,6 +376,9 @@ static bool is_needed(const struct ms_malloc_library *library, size_t i,
 	/* Else blocks of it would be known under other addresses. */
 	if (library->kind == MS_LIBRARY_MUSL && i == MS_AGENT_ALIGNED_ALLOC)
 		return !function->is_absent;
+	/* A linker leaves out what no one calls. */
+	if (role == RELEASES_NEEDED && is_embedded(library) && function->is_absent)
+		return false;
 	if (role == NEEDED || role == RELEASES_NEEDED)
 		return true;
 	return role == RELEASES && !function->is_absent && !function->is_other_name;
@@ -377,6 +429,9 @@ static void name_library(const struct ms_malloc_library *library, struct ms_mall
 		(void)snprintf(ret->name, sizeof(ret->name), "%s%s%s%s",
 		               library->is_program ? "its own " : "", library->control->name,
 		               *library->version ? " " : "", library->version);
+	else if (library->is_program)
+		(void)snprintf(ret->name, sizeof(ret->name), "its own %s",
+		               library->kind == MS_LIBRARY_JEMALLOC ? "jemalloc" : "tcmalloc");
 	else
 		(void)snprintf(ret->name, sizeof(ret->name), "%s",
 		               ms_file_name(library->text->name));
@@ -395,6 +450,7 @@ enum ms_status ms_malloc_functions_find(const struct ms_malloc_functions_in *in,
 	ret->file = library.text->name;
 	ret->in_front = library.in_front;
 	ret->beside = library.beside;
+	ret->apart = library.apart;
 	ret->text = library.text->range;
 	ret->libc_text = library.libc_text;
 	ret->control = library.control;

@@ -32,6 +32,7 @@ struct ms_malloc_functions {
 	const char *file;     /* the library's, as the memory map has it */
 	const char *in_front; /* that of a malloc which may pass calls on; NULL: there is none */
 	const char *beside;   /* that of an allocator which no call reaches; NULL: there is none */
+	bool apart;           /* it is the program's own; other calls reach another malloc */
 	char name[64];        /* "glibc 2.36", "libjemalloc.so.2" */
 	struct ms_range text; /* its instructions */
 	struct ms_range libc_text;

@@ -286,15 +286,33 @@ uint64_t ms_place_moved_pc(const struct ms_place *place, const struct ms_moved *
 
 /* ---- who else leads there ---- */
 
-static bool function_leads_into(const struct ms_place *place, const uint8_t *code, size_t n)
+bool ms_place_is_led_into(const struct ms_place *place, const uint8_t *code, size_t n,
+                          uint64_t addr)
 {
 	struct ms_insn insn;
 
 	for (size_t at = 0; at < n; at += insn.length) {
 		if (!ms_insn_read(code + at, n - at, &insn))
 			return true;
-		if (is_branch(&insn) &&
-		    leads_into(place, ms_insn_aim(&insn, code + at, place->entry + at)))
+		if (is_branch(&insn) && leads_into(place, ms_insn_aim(&insn, code + at, addr + at)))
+			return true;
+	}
+	return false;
+}
+
+bool ms_place_find_branch(const struct ms_place *place, const uint8_t *text, size_t n,
+                          uint64_t addr, size_t *at)
+{
+	for (; *at + MS_JUMP <= n; ++*at) {
+		const uint8_t *byte = text + *at;
+		bool branch = *byte == JMP || *byte == 0xe8 ||
+		              ((*byte & 0xf0) == NEAR_JCC && *at && byte[-1] == 0x0f);
+		int32_t distance;
+
+		if (!branch)
+			continue;
+		memcpy(&distance, byte + 1, sizeof(distance));
+		if (leads_into(place, addr + *at + MS_JUMP + (uint64_t)(int64_t)distance))
 			return true;
 	}
 	return false;
@@ -304,21 +322,10 @@ bool ms_place_is_reached(const struct ms_place *place, const uint8_t *text, size
                          size_t n_function)
 {
 	uint64_t offset = place->entry - addr;
+	size_t at = 0;
 
 	if (offset > n || n_function > n - offset)
 		return true;
-	if (function_leads_into(place, text + offset, n_function))
-		return true;
-	for (size_t at = 0; at + MS_JUMP <= n; at++) {
-		bool branch = text[at] == JMP || text[at] == 0xe8 ||
-		              ((text[at] & 0xf0) == NEAR_JCC && at && text[at - 1] == 0x0f);
-		int32_t distance;
-
-		if (!branch)
-			continue;
-		memcpy(&distance, text + at + 1, sizeof(distance));
-		if (leads_into(place, addr + at + MS_JUMP + (uint64_t)(int64_t)distance))
-			return true;
-	}
-	return false;
+	return ms_place_is_led_into(place, text + offset, n_function, place->entry) ||
+	       ms_place_find_branch(place, text, n, addr, &at);
 }

@@ -85,6 +85,19 @@ uint64_t ms_place_moved_pc(const struct ms_place *place, const struct ms_moved *
 /* A jump at @from to @to. Returns false beyond 2 GB. */
 bool ms_jump_write(uint64_t from, uint64_t to, uint8_t ret[MS_JUMP]);
 
+/* Whether a branch of @code, n bytes of instructions at @addr, leads into the window, or may. */
+bool ms_place_is_led_into(const struct ms_place *place, const uint8_t *code, size_t n,
+                          uint64_t addr);
+
+/*
+ * Find where, from byte @at of @text on, a branch of four bytes into the window may begin. Each
+ * byte might be one's first, so that many are none.
+ *
+ * @at: in/out; written where there is none, too
+ */
+bool ms_place_find_branch(const struct ms_place *place, const uint8_t *text, size_t n,
+                          uint64_t addr, size_t *at);
+
 /*
  * Whether a branch of @text may lead into the window.
  *

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "target/inject/library/embedded.h"
 #include "target/inject/library/mapped_file.h"
 #include "target/inject/library/program.h"
 #include "target/maps.h"
@@ -29,7 +30,8 @@ struct candidate {
 struct search {
 	const struct ms_malloc_functions_in *in;
 	struct ms_arena *arena;
-	struct candidate libc; /* text is NULL until it is found */
+	struct candidate libc;    /* text is NULL until it is found */
+	struct candidate program; /* of one that is linked dynamically; or its text is NULL */
 	struct candidate allocators[MOST_ALLOCATORS];
 	size_t n_allocators;
 	ms_addr debug; /* what the loader shows debuggers */
@@ -98,6 +100,8 @@ static enum ms_status look_at(struct search *s, const struct ms_mapping *map, st
 		return MS_OK;
 	if (!s->debug)
 		s->debug = ms_image_debug(&found.image);
+	if (!s->program.text && ms_image_is_program(&found.image))
+		s->program = found;
 	if (ms_image_has_allocator(&found.image))
 		return take_allocator(s, &found, err);
 	if (is_libc(&found.image) || is_musl(&found.image))
@@ -195,13 +199,77 @@ static enum ms_status judge(struct search *s, struct candidate *reached, struct 
 	return err->status;
 }
 
+/* Calls of malloc by libraries reach the program's, where it exports that. */
+static bool exports_malloc(struct search *s)
+{
+	struct ms_range code;
+	ms_addr at;
+
+	return ms_image_find(&s->program.image, "malloc", &at) &&
+	       ms_malloc_library_code(s->ret, "malloc", &code) && code.begin == at;
+}
+
+/* Whether what it exports is enough. */
+static bool is_allocator(const struct search *s, const struct candidate *c)
+{
+	for (size_t i = 0; i < s->n_allocators; i++)
+		if (s->allocators[i].text == c->text)
+			return true;
+	return false;
+}
+
+/* The program's own allocator, where one is linked into it and its symbols say so. */
+static enum ms_status find_embedded(struct search *s, bool *ret, struct ms_error *err)
+{
+	struct ms_malloc_library own = { 0 };
+	enum ms_status st;
+	int fd;
+
+	*ret = false;
+	if (!s->program.text || s->ret->kind != MS_LIBRARY_GLIBC)
+		return MS_OK;
+	fd = ms_mapped_file_open(s->in, &s->program.image, s->program.text);
+	if (fd < 0)
+		return MS_OK;
+	ms_symtab_read(fd, s->arena, &own.symbols);
+	(void)close(fd);
+	if (!own.symbols.n)
+		return is_allocator(s, &s->program)
+		               ? MS_OK
+		               : ms_embedded_check_stripped(s->in, &s->program.image, s->arena,
+		                                            err);
+	st = ms_embedded_find(s->in->tid, s->arena, &own, ret, err);
+	if (st || !*ret)
+		return st;
+	s->ret->kind = own.kind;
+	s->ret->prefix = own.prefix;
+	s->ret->symbols = own.symbols;
+	s->ret->image = s->program.image;
+	s->ret->is_program = true;
+	s->ret->apart = !ms_embedded_is_reached(s->ret) || !exports_malloc(s);
+	s->ret->in_front = NULL;
+	for (size_t i = 0; i < s->n_allocators && !s->ret->apart; i++)
+		if (s->allocators[i].text != s->program.text)
+			s->ret->beside = s->allocators[i].text->name;
+	return MS_OK;
+}
+
 static enum ms_status choose(struct search *s, struct candidate **ret, struct ms_error *err)
 {
 	struct candidate *reached = NULL;
+	enum ms_status st;
+	bool embedded;
 
 	*ret = &s->libc;
 	s->ret->kind = is_musl(&s->libc.image) ? MS_LIBRARY_MUSL : MS_LIBRARY_GLIBC;
 	s->ret->control = s->ret->kind == MS_LIBRARY_MUSL ? &ms_control_musl : &ms_control_glibc;
+	st = find_embedded(s, &embedded, err);
+	if (st)
+		return st;
+	if (embedded) {
+		*ret = &s->program;
+		return MS_OK;
+	}
 	if (!s->n_allocators)
 		return MS_OK;
 	if (!find_reached(s, &reached)) {

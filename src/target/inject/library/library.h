@@ -35,6 +35,7 @@ struct ms_malloc_library {
 	const uint8_t *bytes; /* the text, as the file has it */
 	const char *in_front; /* the file of another that has a malloc; NULL: none */
 	const char *beside;   /* that of an allocator which no call reaches; NULL: none */
+	bool apart;           /* it is the program's own; other calls reach another malloc */
 	char version[16];     /* the C library's: "2.36"; empty: it does not say */
 	struct ms_range libc_text;
 };

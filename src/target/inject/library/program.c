@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "target/inject/library/embedded.h"
 #include "target/inject/library/mapped_file.h"
 #include "target/maps.h"
 
@@ -93,20 +94,29 @@ static bool is_one(struct ms_malloc_library *library, const char *name, const ch
 }
 
 /* Source: glibc's csu/libc-tls.c; musl's src/env/__init_tls.c and src/malloc/lite_malloc.c. */
-static enum ms_status judge(pid_t tid, struct ms_malloc_library *ret, struct ms_error *err)
+static enum ms_status judge(pid_t tid, struct ms_arena *arena, struct ms_malloc_library *ret,
+                            struct ms_error *err)
 {
 	const bool is_glibc = has(ret, "__libc_setup_tls");
+	bool embedded = false;
 
 	if (!is_glibc && !has(ret, "__init_tp"))
 		return fail_none(tid, err);
 	ret->control = is_glibc ? &ms_control_glibc : &ms_control_musl;
 	ret->kind = is_glibc ? MS_LIBRARY_GLIBC : MS_LIBRARY_MUSL;
+	/* First: gperftools' has glibc's names, too. */
+	if (is_glibc && ms_embedded_find(tid, arena, ret, &embedded, err))
+		return err->status;
+	ret->apart = embedded && !ms_embedded_is_reached(ret);
+	if (embedded)
+		return MS_OK;
 	if (is_glibc ? is_one(ret, "malloc", "__libc_malloc")
 	             : is_one(ret, "malloc", "default_malloc"))
 		return MS_OK;
 	(void)ms_fail(err, MS_E_UNSUPPORTED, "malloc of process %d is not the C library's", tid);
-	ms_advise(err, "attach knows glibc's and musl's in static programs: use that allocator's "
-	               "own profiler, or scan without stacks");
+	ms_advise(err, "attach knows glibc's and musl's in static programs, and with glibc "
+	               "jemalloc's and gperftools' tcmalloc: use that allocator's own profiler, "
+	               "or scan without stacks");
 	return err->status;
 }
 
@@ -135,6 +145,6 @@ enum ms_status ms_program_find(const struct ms_malloc_functions_in *in, struct m
 	ret->libc_text = ret->text->range;
 	st = read_file(in, arena, ret, err);
 	if (!st)
-		st = judge(in->tid, ret, err);
+		st = judge(in->tid, arena, ret, err);
 	return st ? st : check_words(in->tid, ret, err);
 }

@@ -49,6 +49,22 @@ void ms_symtab_read(int fd, struct ms_arena *arena, struct ms_symtab *ret)
 		                   (size_t)sections[table->sh_link].sh_size };
 }
 
+/* The name of a symbol of that type which the file defines; or NULL. */
+static const char *name_of(const struct ms_symtab *table, size_t index, unsigned char type)
+{
+	const Elf64_Sym *symbol = &table->symbols[index];
+
+	return ELF64_ST_TYPE(symbol->st_info) == type && symbol->st_shndx != SHN_UNDEF &&
+	                       symbol->st_name < table->names_bytes
+	               ? table->names + symbol->st_name
+	               : NULL;
+}
+
+const char *ms_symtab_function(const struct ms_symtab *table, size_t index)
+{
+	return name_of(table, index, STT_FUNC);
+}
+
 bool ms_symtab_find(const struct ms_symtab *table, const char *name, struct ms_range *ret)
 {
 	const Elf64_Sym *local = NULL, *found = NULL;
@@ -56,9 +72,9 @@ bool ms_symtab_find(const struct ms_symtab *table, const char *name, struct ms_r
 	for (size_t i = 0; i < table->n; i++) {
 		const Elf64_Sym *symbol = &table->symbols[i];
 
-		if (ELF64_ST_TYPE(symbol->st_info) != STT_FUNC || symbol->st_shndx == SHN_UNDEF ||
-		    symbol->st_name >= table->names_bytes ||
-		    strcmp(table->names + symbol->st_name, name) != 0)
+		const char *its = ms_symtab_function(table, i);
+
+		if (!its || strcmp(its, name) != 0)
 			continue;
 		if (ELF64_ST_BIND(symbol->st_info) != STB_LOCAL) {
 			found = symbol;
@@ -75,4 +91,54 @@ bool ms_symtab_find(const struct ms_symtab *table, const char *name, struct ms_r
 		return false;
 	*ret = (struct ms_range){ found->st_value, found->st_value + found->st_size };
 	return true;
+}
+
+bool ms_symtab_is_strong(const struct ms_symtab *table, const char *name)
+{
+	for (size_t i = 0; i < table->n; i++) {
+		const char *its = ms_symtab_function(table, i);
+
+		if (its && !strcmp(its, name) &&
+		    ELF64_ST_BIND(table->symbols[i].st_info) == STB_GLOBAL)
+			return true;
+	}
+	return false;
+}
+
+bool ms_symtab_has_at(const struct ms_symtab *table, uint64_t at, const char *prefix)
+{
+	for (size_t i = 0; i < table->n; i++) {
+		const char *its = ms_symtab_function(table, i);
+
+		if (its && table->symbols[i].st_value == at &&
+		    !strncmp(its, prefix, strlen(prefix)))
+			return true;
+	}
+	return false;
+}
+
+bool ms_symtab_around(const struct ms_symtab *table, uint64_t at, struct ms_range *ret)
+{
+	for (size_t i = 0; i < table->n; i++) {
+		const Elf64_Sym *symbol = &table->symbols[i];
+
+		if (!ms_symtab_function(table, i) || at < symbol->st_value ||
+		    at - symbol->st_value >= symbol->st_size ||
+		    symbol->st_size > UINT64_MAX - symbol->st_value)
+			continue;
+		*ret = (struct ms_range){ symbol->st_value, symbol->st_value + symbol->st_size };
+		return true;
+	}
+	return false;
+}
+
+bool ms_symtab_is_chosen(const struct ms_symtab *table, const char *name)
+{
+	for (size_t i = 0; i < table->n; i++) {
+		const char *its = name_of(table, i, STT_GNU_IFUNC);
+
+		if (its && !strcmp(its, name))
+			return true;
+	}
+	return false;
 }

@@ -35,4 +35,19 @@ void ms_symtab_read(int fd, struct ms_arena *arena, struct ms_symtab *ret);
  */
 bool ms_symtab_find(const struct ms_symtab *table, const char *name, struct ms_range *ret);
 
+/* The name of its symbol @index, if that is a function of the file; or NULL. */
+const char *ms_symtab_function(const struct ms_symtab *table, size_t index);
+
+/* Whether the function @name is one that no other of that name could replace. */
+bool ms_symtab_is_strong(const struct ms_symtab *table, const char *name);
+
+/* Whether a function at @at, as the file has it, has a name that begins with @prefix. */
+bool ms_symtab_has_at(const struct ms_symtab *table, uint64_t at, const char *prefix);
+
+/* Find the function around @at, as the file has both. */
+bool ms_symtab_around(const struct ms_symtab *table, uint64_t at, struct ms_range *ret);
+
+/* Whether which function is meant by @name is chosen when the program starts (IFUNC). */
+bool ms_symtab_is_chosen(const struct ms_symtab *table, const char *name);
+
 #endif
