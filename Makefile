@@ -33,6 +33,8 @@
 # tests/bench or a room of tests/fuzz is found by itself.
 
 B           := build
+NM          ?= nm
+OBJCOPY     ?= objcopy
 ifeq ($(ABI),32)
 B           := build/32
 override CC := $(CC) -m32
@@ -63,13 +65,16 @@ CRITERION := $(shell pkg-config --libs criterion 2>/dev/null)
 # What -O2 and all of -g take to compile is more than a run gains by them.
 SANITIZE := -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 
-# Of src/target/arch, what is named as this machine is, and others whose programs its kernel runs.
+# Of src/target/arch and src/inproc/control, what is named as this machine is, and others whose
+# programs its kernel runs.
 MACHINE := $(if $(filter 32,$(ABI)),i386,$(firstword $(subst -, ,$(shell $(CC) -dumpmachine))))
 COMPAT  := $(if $(filter x86_64,$(MACHINE)),i386)
 ARCHES  := $(MACHINE) $(COMPAT)
-# What the shim does not unwind by: of i386 programs few have libunwind.
-NOT_UNWINDER := $(addprefix src/shim/frames/,$(if $(filter 32,$(ABI)),libunwind.c memory.c,libgcc.c))
-SRC     := $(filter-out $(filter-out $(ARCHES:%=src/target/arch/%%),$(wildcard src/target/arch/*.c)) $(NOT_UNWINDER), \
+# What the shim does not unwind by: of i386 programs few have libunwind, and on aarch64 that does
+# not get by signed return addresses.
+NOT_UNWINDER := $(addprefix src/shim/frames/,$(if $(filter x86_64,$(MACHINE)),libgcc.c,libunwind.c memory.c))
+SRC     := $(filter-out $(filter-out $(ARCHES:%=src/target/arch/%%) $(ARCHES:%=src/inproc/control/%%), \
+             $(wildcard src/target/arch/*.c src/inproc/control/*.c)) $(NOT_UNWINDER), \
              $(sort $(wildcard src/*/*.c src/*/*/*.c src/*/*/*/*.c)))
 SUPPORT := $(sort $(wildcard tests/support/*.c))
 UNIT    := $(patsubst tests/unit/%.c,%,$(sort $(wildcard tests/unit/test_*.c)))
@@ -106,8 +111,8 @@ Q := $(if $(VERBOSE),,@)
 LIBC := $(if $(shell echo | $(CC) -include features.h -dM -E - 2>/dev/null | grep -w __GLIBC__),glibc,musl)
 
 # The libraries are not written for other machines yet, libmemunreachable not for i386.
-LIBRARIES := $(if $(filter x86_64,$(MACHINE)),$(B)/libmemunreachable.so $(B)/libmemunreachable.a) \
-             $(if $(filter x86_64 i386,$(MACHINE)),$(B)/libmalloc_debug.so)
+LIBRARIES := $(if $(filter x86_64 aarch64,$(MACHINE)),$(B)/libmemunreachable.so $(B)/libmemunreachable.a) \
+             $(if $(filter x86_64 i386 aarch64,$(MACHINE)),$(B)/libmalloc_debug.so)
 all: $(if $(filter 32,$(ABI)),,$(B)/memscan) $(LIBRARIES)
 
 # ---- objects, and the archives that the program and its tests are linked from ----
@@ -174,7 +179,6 @@ $(B)/agent/blob: $(AGENT_OBJ) $(AGENT)/flat.lds
 	$(Q)$(OBJCOPY) -O binary -j .blob $@.elf $@
 
 # No bytes where there is no agent for the machine.
-OBJCOPY ?= objcopy
 $(B)/agent/blob.bytes: $(if $(AGENT_C),$(B)/agent/blob)
 	@mkdir -p $(@D)
 	$(Q)cat /dev/null $^ | od -An -v -tx1 | sed 's/ \(..\)/0x\1,/g' >$@
@@ -221,7 +225,7 @@ $(B)/members/%.o:
 	$(Q)$(CC) $(CFLAGS) -r -nostdlib -o $@ $^
 
 $(B)/libmemunreachable.a: $(MEMBERS) src/inproc/libmemunreachable.map tools/seal-archive
-	$(Q)tools/seal-archive $@ src/inproc/libmemunreachable.map $(MEMBERS)
+	$(Q)AR='$(AR)' NM='$(NM)' OBJCOPY='$(OBJCOPY)' tools/seal-archive $@ src/inproc/libmemunreachable.map $(MEMBERS)
 
 # The same for programs that are built against musl where glibc is the system's: build/musl. The
 # kernel's headers lie among glibc's.
@@ -439,7 +443,8 @@ ARM64_KILLS ?= 100
 ARM64_RUN   = ARM64_CACHE='$(ARM64_CACHE)' ARM64_PACKAGES='$(ARM64_PACKAGES)' ARM64_TIMEOUT=3600 $(RUN_ARM64)
 ARM64_MAKE  = LD_LIBRARY_PATH='$(ARM64_CACHE)/tools/usr/lib/x86_64-linux-gnu' PKG_CONFIG_SYSROOT_DIR='$(ARM64_CACHE)/root' \
               PKG_CONFIG_LIBDIR='$(ARM64_CACHE)/root/usr/lib/aarch64-linux-gnu/pkgconfig' $(MAKE) B=$(B)/arm64 \
-              CC='$(ARM64_CACHE)/bin/aarch64-linux-gnu-gcc' AR='$(ARM64_CACHE)/bin/aarch64-linux-gnu-ar'
+              $(foreach tool,CC-gcc CXX-g++,$(subst -,='$(ARM64_CACHE)/bin/aarch64-linux-gnu-,$(tool))') \
+              $(foreach tool,AR-ar NM-nm OBJCOPY-objcopy,$(subst -,='$(ARM64_CACHE)/tools/usr/bin/aarch64-linux-gnu-,$(tool))')
 
 arm64-tools:
 	@$(ARM64_RUN) tests/arm64 true

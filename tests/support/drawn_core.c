@@ -11,6 +11,7 @@
 
 #include "module.h"
 #include "source_suite.h"
+#include "target/arch/arch.h"
 
 enum { VECTORS = 1024 };
 
@@ -182,7 +183,7 @@ void drawn_core_write(struct drawn_core *core)
 {
 	Elf64_Phdr phdrs[DRAWN_LOADS + 1] = { 0 };
 	Elf64_Ehdr head = { .e_type = ET_CORE,
-		            .e_machine = EM_X86_64,
+		            .e_machine = ms_native_arch.elf_machine,
 		            .e_phoff = sizeof(head),
 		            .e_phentsize = sizeof(phdrs[0]),
 		            .e_phnum = (Elf64_Half)(core->n_loads + 1) };
