@@ -23,7 +23,6 @@ enum {
 	CODE = 0x500000,
 	SLOT = 32,
 	BLOCKS = 4,
-	RED_ZONE = 128,
 	TOY_MARK = 0x594f5421,
 	TOY_BYTES = 64,
 	TOY_ROTATE = 9,
@@ -98,11 +97,8 @@ static const struct ms_libc_ops *const libcs[] = { &toy, &ms_libc_glibc, NULL };
 static void draw(uint8_t word_bytes)
 {
 	ms_fake_init(&fake);
-	/* Of no machine: what is drawn lies as it does on most. */
+	fake.base.abi = ms_fake_abi_x86_64;
 	fake.base.abi.word_bytes = word_bytes;
-	fake.base.abi.red_zone_bytes = RED_ZONE;
-	fake.base.abi.tls_above = false;
-	fake.base.abi.tag_bits = 0;
 	ms_fake_map(&fake, BREAK, PAGE, RW, "[heap]");
 	ms_fake_map(&fake, HEAP, PAGE, RW, "");
 	ms_fake_map(&fake, THREADS, 2 * STACK_BYTES, RW, "");
