@@ -19,7 +19,7 @@
  *
  * Source: glibc 2.36 sysdeps/aarch64/nptl/tls.h and nptl/descr.h, the same in 2.26 to 2.43.
  */
-enum { LEAST = 1776, ROOM = 4096, TCB_BYTES = 16 };
+enum { LEAST = 1776, ROOM = 4096, TCB_BYTES = 16, TCB_ROOM = 64 };
 
 static uint64_t bytes_of_tls(const struct dl_phdr_info *module)
 {
@@ -39,7 +39,7 @@ size_t ms_control_reach(const struct dl_phdr_info *module)
 
 struct ms_control_room ms_control_room(size_t reach)
 {
-	return (struct ms_control_room){ ROOM, reach };
+	return (struct ms_control_room){ ROOM, TCB_ROOM + reach };
 }
 
 size_t ms_control_gap(size_t reach)
