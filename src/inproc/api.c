@@ -18,6 +18,7 @@
 #include "inproc/search.h"
 #include "memunreachable/memunreachable.h"
 #include "report/json/fields.h"
+#include "report/print.h"
 #include "report/writers.h"
 
 /* What a call wants, and what it gets; written by the collection process. */
@@ -174,7 +175,8 @@ static void write_leaks(const struct ms_report *report, struct ms_sink *sink)
 	                   "  %" PRIu64 " bytes in %" PRIu64 " unreachable allocation%s\n"
 	                   "  ABI: '%s'\n\n",
 	                   totals->leaked_bytes, totals->leaked_allocations,
-	                   totals->leaked_allocations == 1 ? "" : "s", report->target.arch);
+	                   totals->leaked_allocations == 1 ? "" : "s",
+	                   ms_text_abi(report->target.arch));
 
 	sink->write(sink, line, (size_t)len);
 	ms_vec_for_each (leak, &report->leaks)
