@@ -41,11 +41,17 @@ struct ms_abi {
 	struct ms_signal_layout signal_frame;
 };
 
+/* Whether words are as long as ours and in our order, though pointers may have tags. */
+static inline bool ms_abi_is_wide(const struct ms_abi *abi)
+{
+	return abi->word_bytes == sizeof(uint64_t) &&
+	       abi->big_endian == (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
+}
+
 /* Whether words can be taken as they are: then the quick paths serve. */
 static inline bool ms_abi_is_plain(const struct ms_abi *abi)
 {
-	return abi->word_bytes == sizeof(uint64_t) && !abi->tag_bits &&
-	       abi->big_endian == (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
+	return ms_abi_is_wide(abi) && !abi->tag_bits;
 }
 
 /* The @len bytes at @bytes, 4 or 8, as a number. */

@@ -171,7 +171,7 @@ static void note_tails(struct scan *s)
 
 	for (size_t i = 0; i < MS_TAIL_KINDS; i++)
 		all += sums->containers[i];
-	if (!ms_abi_is_plain(&s->src->abi))
+	if (!ms_abi_is_wide(&s->src->abi))
 		ms_note_add(s->arena, &s->report->warnings,
 		            "--strict-containers has no effect: containers of programs with "
 		            "such words are not known");

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "inproc/companion.h"
+#include "inproc/control/control.h"
 #include "inproc/export.h"
 #include "inproc/hidden.h"
 #include "inproc/log.h"
@@ -17,6 +18,7 @@
 #include "inproc/search.h"
 #include "memunreachable/memunreachable.h"
 #include "report/json/fields.h"
+#include "report/print.h"
 #include "report/writers.h"
 
 /* What a call wants, and what it gets; written by the collection process. */
@@ -173,7 +175,8 @@ static void write_leaks(const struct ms_report *report, struct ms_sink *sink)
 	                   "  %" PRIu64 " bytes in %" PRIu64 " unreachable allocation%s\n"
 	                   "  ABI: '%s'\n\n",
 	                   totals->leaked_bytes, totals->leaked_allocations,
-	                   totals->leaked_allocations == 1 ? "" : "s", report->target.arch);
+	                   totals->leaked_allocations == 1 ? "" : "s",
+	                   ms_text_abi(report->target.arch));
 
 	sink->write(sink, line, (size_t)len);
 	ms_vec_for_each (leak, &report->leaks)
@@ -422,12 +425,14 @@ MS_EXPORT char *GetUnreachableMemoryString(bool log_contents, size_t limit)
 
 /* ---- why a block lives ---- */
 
-/* Frames from @cfa on; behind these there may be the TLS of a thread, which is other memory. */
+/* Frames from @cfa on; behind these there may be the control block and TLS of a thread, which are
+ * other memory. */
 static struct ms_range frames_from(uintptr_t cfa)
 {
 	uintptr_t tp = (uintptr_t)__builtin_thread_pointer();
 
-	return (struct ms_range){ cfa, tp > cfa ? tp - ms_companion_tls_bytes() : UINTPTR_MAX };
+	return (struct ms_range){ cfa, tp > cfa ? tp - ms_control_gap(ms_companion_tls_reach())
+		                                : UINTPTR_MAX };
 }
 
 /* A call of its own: below its caller's frame, all of the stack is the library's. */

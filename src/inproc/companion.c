@@ -3,12 +3,12 @@
  * The C library finds errno, its canary and more by the thread pointer, so a process of
  * its own needs a thread control block of its own:
  *
- *	block        tp
+ *	               tp
  *	├── static TLS ┼── struct pthread ──┤     a copy of the starting thread's
  *
- * How much lies below the thread pointer is the same for all threads, and the dynamic
- * linker knows it (dl_iterate_phdr). What would need more than such a copy, a lock that
- * notes its owner, or TLS of libraries loaded later, is not used in there.
+ * (On some machines it is the other way round: control/.) How much static TLS there is is the same
+ * for all threads, and the dynamic linker knows it (dl_iterate_phdr). What would need more than
+ *such a copy, a lock that notes its owner, or TLS of libraries loaded later, is not used in there.
  */
 #include "inproc/companion.h"
 
@@ -30,7 +30,7 @@
 #include <unistd.h>
 
 #include "base/page.h"
-#include "inproc/control.h"
+#include "inproc/control/control.h"
 #include "target/collection.h"
 
 enum {
@@ -49,7 +49,7 @@ enum {
  *	│ guard │ stack │ guard │ small stack │ TLS, thread │ struct ms_companion │ ctx │
  */
 struct layout {
-	size_t tls_bytes;
+	size_t reach; /* of TLS, from the thread pointer */
 	size_t stack; /* where it begins */
 	size_t small_stack;
 	size_t thread; /* where the thread pointer points */
@@ -63,31 +63,26 @@ static size_t round_up(size_t n, size_t to)
 	return (n + to - 1) / to * to;
 }
 
-static char *thread_pointer(void)
-{
-	return __builtin_thread_pointer();
-}
-
-/* How far below the thread pointer the TLS of any module begins; the same in each thread. */
+/* How far the TLS of any module reaches. */
 static int measure_tls(struct dl_phdr_info *info, size_t size, void *ctx)
 {
 	size_t *most = ctx;
-	uintptr_t tp = (uintptr_t)thread_pointer();
-	uintptr_t at = ms_control_tls(info);
+	size_t reach = size >= sizeof(*info) ? ms_control_reach(info) : 0;
 
-	if (size >= sizeof(*info) && at && at < tp && tp - at < MAX_TLS_BYTES && tp - at > *most)
-		*most = tp - at;
+	if (reach < MAX_TLS_BYTES && reach > *most)
+		*most = reach;
 	return 0;
 }
 
-static struct layout lay_out(size_t tls_bytes, size_t ctx_bytes)
+static struct layout lay_out(size_t reach, size_t ctx_bytes)
 {
-	struct layout l = { .tls_bytes = round_up(tls_bytes, TLS_ALIGN) };
+	struct layout l = { .reach = round_up(reach, TLS_ALIGN) };
+	const struct ms_control_room room = ms_control_room(l.reach);
 
 	l.stack = ms_page_bytes();
 	l.small_stack = l.stack + STACK_BYTES + ms_page_bytes();
-	l.thread = l.small_stack + SMALL_STACK_BYTES + l.tls_bytes;
-	l.process = l.thread + MS_CONTROL_BYTES;
+	l.thread = l.small_stack + SMALL_STACK_BYTES + room.below;
+	l.process = l.thread + room.above;
 	l.ctx = l.process + round_up(sizeof(struct ms_companion), TLS_ALIGN);
 	l.len = round_up(l.ctx + ctx_bytes, ms_page_bytes());
 	return l;
@@ -97,7 +92,7 @@ static struct layout lay_out(size_t tls_bytes, size_t ctx_bytes)
  * Asked for once, and early: another thread may hold the dynamic linker's lock for as long as it
  * likes, and in a child that is forked meanwhile that lock is never given back.
  */
-size_t ms_companion_tls_bytes(void)
+size_t ms_companion_tls_reach(void)
 {
 	static size_t bytes;
 	size_t most = __atomic_load_n(&bytes, __ATOMIC_RELAXED);
@@ -111,13 +106,13 @@ size_t ms_companion_tls_bytes(void)
 
 __attribute__((constructor)) static void measure_early(void)
 {
-	(void)ms_companion_tls_bytes();
+	(void)ms_companion_tls_reach();
 }
 
 struct ms_companion *ms_companion_new(size_t bytes, void (*body)(void *ctx))
 {
 	struct ms_companion *process;
-	struct layout l = lay_out(ms_companion_tls_bytes(), bytes);
+	struct layout l = lay_out(ms_companion_tls_reach(), bytes);
 	char *memory;
 
 	memory = mmap(NULL, l.len, PROT_READ | PROT_WRITE,
@@ -147,12 +142,10 @@ static char *place(const struct ms_companion *process, size_t offset)
 
 static struct layout layout_of(const struct ms_companion *process)
 {
-	struct layout l = lay_out(0, 0);
+	const struct layout without = lay_out(0, 0);
+	size_t at = (uintptr_t)process - (uintptr_t)process->memory.begin;
 
-	l.tls_bytes = (size_t)((uintptr_t)process - process->memory.begin) - l.process;
-	l.thread += l.tls_bytes;
-	l.process += l.tls_bytes;
-	return l;
+	return lay_out(at - without.process, 0);
 }
 
 /* ---- in the new process ---- */
@@ -266,7 +259,7 @@ static pid_t make(struct ms_companion *process)
 		.tid = &process->lives,
 	};
 
-	ms_control_copy(place(process, l.thread), l.tls_bytes);
+	ms_control_copy(place(process, l.thread), l.reach);
 	return ms_control_clone(live, process, &how);
 }
 

@@ -42,10 +42,10 @@ struct ms_companion {
 };
 
 /*
- * How far below the thread pointer the TLS of the modules begins that were loaded when this one
+ * How far from the thread pointer the TLS of the modules reaches that were loaded when this one
  * was: bytes.
  */
-size_t ms_companion_tls_bytes(void);
+size_t ms_companion_tls_reach(void);
 
 /*
  * Make the memory for a process whose @body gets @ctx, @bytes that come zeroed. Returns

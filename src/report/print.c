@@ -66,3 +66,8 @@ void ms_text_amount(struct ms_text *t, uint64_t bytes)
 	}
 	ms_text_print(t, "%" PRIu64 " %s", bytes, units[unit]);
 }
+
+const char *ms_text_abi(const char *arch)
+{
+	return strcmp(arch, "aarch64") != 0 ? arch : "arm64";
+}

@@ -22,6 +22,9 @@ static inline const char *ms_text_plural(uint64_t n)
 	return n == 1 ? "" : "s";
 }
 
+/* The machine that uname() calls @arch as Android's reports have it. */
+const char *ms_text_abi(const char *arch);
+
 /* What the target chose, made harmless to terminals. */
 void ms_text_name(struct ms_text *t, const char *name, size_t len);
 

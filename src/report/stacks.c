@@ -67,7 +67,7 @@ bool ms_stacks_write(const struct ms_stack_dump *dump, struct ms_sink *sink)
 
 	ms_text_print(&t, "\n\n----- pid %d at %s -----\nCmd line: ", (int)dump->pid, dump->time);
 	put_cmdline(&t, dump);
-	ms_text_print(&t, "\nABI: '%s'\n", dump->abi);
+	ms_text_print(&t, "\nABI: '%s'\n", ms_text_abi(dump->abi));
 	ms_vec_for_each (trace, &dump->threads)
 		put_thread(&t, trace, 2 * dump->word_bytes);
 	ms_text_print(&t, "\n----- end %d -----\n", (int)dump->pid);

@@ -45,11 +45,11 @@ static void handle(int number, siginfo_t *info, void *context)
 	else if (below == RECORD_BELOW)
 		ms_record_write(ms_shim.options.record_file);
 	else if (below == DUMP_BELOW)
-		(void)__atomic_or_fetch(&ms_triggered, WANT_DUMP, __ATOMIC_RELAXED);
+		(void)__atomic_or_fetch(&ms_triggered, WANT_DUMP, __ATOMIC_SEQ_CST);
 	else if (below == UNREACHABLE_BELOW)
-		(void)__atomic_or_fetch(&ms_triggered, WANT_UNREACHABLE, __ATOMIC_RELAXED);
+		(void)__atomic_or_fetch(&ms_triggered, WANT_UNREACHABLE, __ATOMIC_SEQ_CST);
 	else
-		(void)__atomic_or_fetch(&ms_triggered, WANT_STATS, __ATOMIC_RELAXED);
+		(void)__atomic_or_fetch(&ms_triggered, WANT_STATS, __ATOMIC_SEQ_CST);
 	if (ms_triggers_pending())
 		__atomic_store_n(&ms_shim.way, MS_SHIM_CARE, __ATOMIC_SEQ_CST);
 	errno = kept;

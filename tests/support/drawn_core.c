@@ -11,6 +11,7 @@
 
 #include "module.h"
 #include "source_suite.h"
+#include "target/arch/arch.h"
 
 enum { VECTORS = 1024 };
 
@@ -112,13 +113,15 @@ static void put_thread(struct drawn_core *core, int32_t tid)
 
 	for (size_t i = 0; i < sizeof(regs) / sizeof(regs[0]); i++)
 		regs[i] = (uint64_t)tid << 12 | i;
-	regs[19] = DRAWN_STACK + DRAWN_PAGE + (uint64_t)tid * 8; /* rsp */
+	regs[ms_native_arch.dwarf[ms_native_arch.dwarf_sp]] =
+		DRAWN_STACK + DRAWN_PAGE + (uint64_t)tid * 8;
 	memcpy(status.pr_reg, regs, sizeof(regs));
 	put_note(core, "CORE", NT_PRSTATUS, &status, sizeof(status));
 	for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++)
 		vectors[i] = (uint64_t)tid << 24 | i;
-	put_note(core, "CORE", NT_FPREGSET, vectors, 512);
-	put_note(core, "LINUX", NT_X86_XSTATE, vectors, sizeof(vectors));
+	put_note(core, "CORE", NT_FPREGSET, vectors, sizeof(elf_fpregset_t));
+	if (ms_native_arch.vector_note != NT_FPREGSET)
+		put_note(core, "LINUX", ms_native_arch.vector_note, vectors, sizeof(vectors));
 }
 
 static void put_files(struct drawn_core *core)
@@ -182,7 +185,7 @@ void drawn_core_write(struct drawn_core *core)
 {
 	Elf64_Phdr phdrs[DRAWN_LOADS + 1] = { 0 };
 	Elf64_Ehdr head = { .e_type = ET_CORE,
-		            .e_machine = EM_X86_64,
+		            .e_machine = ms_native_arch.elf_machine,
 		            .e_phoff = sizeof(head),
 		            .e_phentsize = sizeof(phdrs[0]),
 		            .e_phnum = (Elf64_Half)(core->n_loads + 1) };

@@ -7,6 +7,21 @@
 #include "base/page.h"
 #include "target/arch/arch.h"
 
+const struct ms_abi ms_fake_abi_x86_64 = { .page_bytes = MS_PAGE_BYTES,
+	                                   .red_zone_bytes = 128,
+	                                   .word_bytes = 8,
+	                                   .signal_frame = { .words = 25,
+	                                                     .flags = 1,
+	                                                     .most_flags = 7,
+	                                                     .link = 2,
+	                                                     .stack = 3,
+	                                                     .stack_size = 5,
+	                                                     .sp = 21,
+	                                                     .mark = 24,
+	                                                     .mark_mask = 0xffff,
+	                                                     .mark_value = 0x33,
+	                                                     .least_stack = 2048 } };
+
 static struct ms_fake *fake_of(struct ms_source *src)
 {
 	return (struct ms_fake *)src; /* base is its first member */

@@ -59,4 +59,10 @@ void ms_fake_put(struct ms_fake *fake, ms_addr addr, uint64_t value);
 /* Add a stopped thread without registers; its words may be set in the result. */
 struct ms_thread *ms_fake_thread(struct ms_fake *fake, int tid, ms_addr sp, ms_addr tp);
 
+/*
+ * x86-64's, whatever the machine: for what is drawn by that one's red zone, signal frames, or
+ * control blocks. A source is drawn with the machine's own.
+ */
+extern const struct ms_abi ms_fake_abi_x86_64;
+
 #endif

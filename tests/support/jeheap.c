@@ -421,15 +421,17 @@ void jeheap_draw(struct jeheap *h, const char *version, const char *picture)
 	finish_caches(&pen);
 }
 
-/* A static program with thread-local storage, all of which a thread has below @tp. */
-static void draw_storage(struct jeheap *h, ms_addr tp)
+/* A static program with thread-local storage: a thread has it in the CACHE_BYTES at @begin. */
+static void draw_storage(struct jeheap *h, ms_addr begin)
 {
+	enum { ALIGN = 64 };
+	ms_addr tp = h->fake.base.abi.tls_above ? begin - ALIGN : begin + CACHE_BYTES;
 	Elf64_Phdr *phdr = elf_write((void *)h->fake.bytes[0], 2);
 
 	assert(h->fake.base.mappings.at[0].range.begin == MODULE);
 	phdr[0] = elf_load(0, PAGE + DATA_BYTES, PF_R | PF_W);
-	phdr[1] = (Elf64_Phdr){ .p_type = PT_TLS, .p_memsz = CACHE_BYTES, .p_align = 64 };
-	(void)ms_fake_thread(&h->fake, 1, tp, tp);
+	phdr[1] = (Elf64_Phdr){ .p_type = PT_TLS, .p_memsz = CACHE_BYTES, .p_align = ALIGN };
+	(void)ms_fake_thread(&h->fake, 1, begin, tp);
 }
 
 void jeheap_uncount(struct jeheap *h, bool own)
@@ -451,7 +453,7 @@ void jeheap_uncount(struct jeheap *h, bool own)
 		ms_fake_put(&h->fake, h->arenas[arena] + layout->arena_internal, 0);
 		ms_fake_put(&h->fake, h->arenas[arena] + layout->arena_tcaches, 0);
 	}
-	draw_storage(h, THREADS + CACHE_BYTES);
+	draw_storage(h, THREADS);
 	if (own)
 		return;
 	ms_fake_put(&h->fake, h->stacks[1], 0);

@@ -183,7 +183,10 @@ Test(clone, has_memory_that_is_kept_from_forks)
 	cr_expect_eq(byte_at(shared->at + 3 * PAGE), 9);
 	cr_assert(ms_source_present(source, all, &run));
 	cr_expect_eq(run.begin, all.begin);
-	cr_expect_eq(run.end, all.begin + 2 * PAGE);
+	/* Where the kernel has no PAGEMAP_SCAN, the third has become a page of zeros by being
+	 * copied. */
+	cr_expect(run.end == all.begin + 2 * PAGE || run.end == all.end, "%lld pages",
+	          (long long)(run.end - all.begin) / PAGE);
 	cr_assert_eq(held.warnings.n, 1);
 	cr_expect(strstr(held.warnings.at[0].text, "MADV_DONTFORK"));
 	let_go(pid);

@@ -9,6 +9,7 @@
 
 #include "drawn_core.h"
 #include "source_suite.h"
+#include "target/arch/arch.h"
 #include "target/core/core.h"
 #include "target/core/layout.h"
 
@@ -172,8 +173,27 @@ Test(core, has_mapped_files_in_both_units)
 	}
 }
 
+/* Words of a thread, and where one of its vectors' is that has a number of its own. */
+#ifdef __x86_64__
+/* 27 general ones, st and xmm, and what is behind the header of XSAVE */
+enum { WORDS = 27 + 48 + (1024 - 576) / 8, TP = 21 };
+static const struct {
+	size_t at;
+	uint64_t number;
+} vectors[] = { { 27, 4 }, { 27 + 48, 72 } };
+#else
+/* The thread pointer has a note of its own, which is not read. */
+enum { WORDS = 34 + 528 / 8, TP = 0 };
+static const struct {
+	size_t at;
+	uint64_t number;
+} vectors[] = { { 34, 0 }, { 34 + 65, 65 } };
+#endif
+
 Test(core, has_threads_with_all_their_registers)
 {
+	const struct ms_arch *arch = &ms_native_arch;
+
 	open_drawn();
 	cr_assert_eq(src->threads.n, 2);
 	for (size_t i = 0; i < 2; i++) {
@@ -182,12 +202,12 @@ Test(core, has_threads_with_all_their_registers)
 		cr_assert_eq(t->tid, 100 + (int32_t)i);
 		cr_assert(t->stopped);
 		cr_assert_eq(t->sp, DRAWN_STACK + DRAWN_PAGE + (uint64_t)t->tid * 8);
-		cr_assert_eq(t->pc, (uint64_t)t->tid << 12 | 16);
-		cr_assert_eq(t->tp, (uint64_t)t->tid << 12 | 21);
-		/* 27 general ones, st and xmm, and what is behind the header of XSAVE */
-		cr_assert_eq(t->n_words, 27 + 48 + (1024 - 576) / 8);
-		cr_assert_eq(t->words[27], (uint64_t)t->tid << 24 | 4);
-		cr_assert_eq(t->words[27 + 48], (uint64_t)t->tid << 24 | 72);
+		cr_assert_eq(t->pc, (uint64_t)t->tid << 12 | arch->dwarf[arch->dwarf_pc]);
+		cr_assert_eq(t->tp, TP ? (uint64_t)t->tid << 12 | TP : 0);
+		cr_assert_eq(t->n_words, WORDS);
+		for (size_t k = 0; k < 2; k++)
+			cr_assert_eq(t->words[vectors[k].at],
+			             (uint64_t)t->tid << 24 | vectors[k].number);
 	}
 }
 
@@ -354,16 +374,21 @@ Test(core, has_holes_where_the_file_has)
 
 Test(core, knows_a_static_program_that_has_signal_stacks)
 {
-	static const uint8_t call[] = { 0xb8, 0x83, 0, 0, 0, 0x0f, 0x05 };
+	const struct ms_code_bytes *call = &ms_native_arch.sigaltstack_code;
+	const uint64_t least = ms_native_arch.abi.signal_frame.least_stack;
+	char text[96];
 
 	open_drawn();
 	cr_assert_eq(src->unknown_stack_bytes, 0);
 	cr_assert(warns("epoll instances, timers, queued signals"));
 	cr_assert_not(warns("signal stacks"));
-	memcpy(drawn->program + DRAWN_PAGE + 100, call, sizeof(call));
+	memcpy(drawn->program + DRAWN_PAGE + 100, call->bytes, call->n);
 	open_drawn();
-	cr_assert_eq(src->unknown_stack_bytes, 2048);
-	cr_assert(warns("where signal stacks are: unreachable blocks of 2048 bytes"));
+	cr_assert_eq(src->unknown_stack_bytes, least);
+	(void)snprintf(text, sizeof(text),
+	               "where signal stacks are: unreachable blocks of %llu bytes",
+	               (unsigned long long)least);
+	cr_assert(warns(text));
 }
 
 /* ---- what makes no sense ---- */
@@ -386,7 +411,11 @@ ParameterizedTestParameters(core, refuses)
 		{ EI_DATA, false, "\2", 1, "big-endian" },
 		{ EI_CLASS, false, "\1", 1, "x32" },
 		{ 16, false, "\3", 1, "not a core: a program" },
+#ifdef __x86_64__
 		{ 18, false, "\xb7", 1, "aarch64" },
+#else
+		{ 18, false, "\x3e", 1, "x86-64" },
+#endif
 		{ 18, false, "\3", 1, "i386" },
 		{ 18, false, "\x2a", 1, "another processor" },
 		{ 32, false, "\xff\xff\xff\xff\xff\xff\xff\xff", 8, "program headers lie behind" },

@@ -208,9 +208,11 @@ static void read_row(struct random_heap *h, uint32_t number, struct row *ret)
 	for (ms_addr at = ms_align_up(ms_block_begin(e, block.granule), 8); at + 8 <= end;
 	     at += 8) {
 		cr_assert(ms_source_word(&h->fake.base, at, &word));
-		add_to_row(ret, &h->blocks, number, word);
+		add_to_row(ret, &h->blocks, number, ms_abi_address(&h->fake.base.abi, word));
 		if (word >> 47)
-			add_to_row(ret, &h->blocks, number, (word >> 17 | word << 47) ^ RH_GUARD);
+			add_to_row(ret, &h->blocks, number,
+			           ms_abi_address(&h->fake.base.abi,
+			                          (word >> 17 | word << 47) ^ RH_GUARD));
 	}
 }
 

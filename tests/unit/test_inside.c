@@ -91,6 +91,10 @@ Test(inside, waiting_is_a_call_that_will_be_made_again)
 
 enum { STACK = 0x50000, SP = STACK + 0x100, MARK = 0x33 };
 
+/* In place of an offset: words of a signal frame that has its mark at 0x400, and where what was
+ * interrupted has its return address. */
+enum { SAVED_PC = 1, SAVED_SP, ON_TOP, SAVED_LAST };
+
 static const struct {
 	const char *what;
 	ms_addr pc;
@@ -143,28 +147,28 @@ static const struct {
 	  0x1500,
 	  -1,
 	  0,
-	  { { 0x400 - 24, 0x50800 }, { 0x400 - 16, 0x14abc }, { 0x400, MARK } },
+	  { { SAVED_SP, 0x50800 }, { SAVED_PC, 0x14abc }, { 0x400, MARK } },
 	  MS_MALLOC_WORKS,
 	  0x14abc },
 	{ "a handler that sleeps, memset called from malloc interrupted",
 	  0x19800,
 	  SYS_ppoll,
 	  -514,
-	  { { 0x400 - 24, 0x50800 }, { 0x400 - 16, 0x19000 }, { 0x400, MARK }, { 0x700, 0x14abc } },
+	  { { SAVED_SP, 0x50800 }, { SAVED_PC, 0x19000 }, { 0x400, MARK }, { ON_TOP, 0x14abc } },
 	  MS_MALLOC_WORKS,
 	  0x14abc },
 	{ "a handler, the program interrupted",
 	  0x1500,
 	  -1,
 	  0,
-	  { { 0x400 - 24, 0x50800 }, { 0x400 - 16, 0x1600 }, { 0x400, MARK } },
+	  { { SAVED_SP, 0x50800 }, { SAVED_PC, 0x1600 }, { 0x400, MARK } },
 	  MS_MALLOC_OUT,
 	  0 },
 	{ "a handler, a libc function with a frame interrupted, malloc's address left in it",
 	  0x1500,
 	  -1,
 	  0,
-	  { { 0x400 - 24, 0x50800 }, { 0x400 - 16, 0x19000 }, { 0x400, MARK }, { 0x708, 0x14abc } },
+	  { { SAVED_SP, 0x50800 }, { SAVED_PC, 0x19000 }, { 0x400, MARK }, { 0x708, 0x14abc } },
 	  MS_MALLOC_OUT,
 	  0 },
 	{ "another allocator that waits for a lock",
@@ -181,8 +185,20 @@ static const struct {
 	  { { 0, 0x19000 }, { 8, 0x30abc } },
 	  MS_MALLOC_WORKS,
 	  0x30abc },
-	{ "no frame of a signal's", 0x1500, -1, 0, { { 0x400 - 16, 0x14abc } }, MS_MALLOC_OUT, 0 },
+	{ "no frame of a signal's", 0x1500, -1, 0, { { SAVED_PC, 0x14abc } }, MS_MALLOC_OUT, 0 },
 };
+
+static ms_addr offset_of(ms_addr drawn)
+{
+	const struct ms_signal_mark *frame = &ms_native_arch.signal_mark;
+	const ms_addr saved[SAVED_LAST] = {
+		[SAVED_PC] = 0x400 - 8 * (ms_addr)frame->pc,
+		[SAVED_SP] = 0x400 - 8 * (ms_addr)frame->sp,
+		[ON_TOP] = frame->link ? 0x400 - 8 * (ms_addr)frame->link : 0x700,
+	};
+
+	return drawn && drawn < SAVED_LAST ? saved[drawn] : drawn;
+}
 
 static void mark(size_t i, const struct ms_collection *libc, enum ms_in_malloc want)
 {
@@ -197,7 +213,7 @@ static void mark(size_t i, const struct ms_collection *libc, enum ms_in_malloc w
 	(void)ms_fake_thread(&fake, 7, SP, 0);
 	for (size_t k = 0; k < 5; k++)
 		if (marks[i].stack[k].word)
-			ms_fake_put(&fake, SP + marks[i].stack[k].offset,
+			ms_fake_put(&fake, SP + offset_of(marks[i].stack[k].offset),
 			            marks[i].stack[k].word == MARK ? ms_native_arch.signal_mark.word
 			                                           : marks[i].stack[k].word);
 	frozen.collection = *libc;

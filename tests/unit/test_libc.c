@@ -97,6 +97,7 @@ static const struct ms_libc_ops *const libcs[] = { &toy, &ms_libc_glibc, NULL };
 static void draw(uint8_t word_bytes)
 {
 	ms_fake_init(&fake);
+	fake.base.abi = ms_fake_abi_x86_64;
 	fake.base.abi.word_bytes = word_bytes;
 	ms_fake_map(&fake, BREAK, PAGE, RW, "[heap]");
 	ms_fake_map(&fake, HEAP, PAGE, RW, "");

@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "target/arch/arch.h"
+#include "fake.h"
 #include "target/room.h"
 
 /* Our own memory: [stack], and a mapping with the stack of a thread in the middle. */
@@ -69,7 +69,7 @@ static const struct {
 
 static struct ms_room_of thread(bool main, ms_addr sp, ms_addr tp)
 {
-	return (struct ms_room_of){ &ms_native_arch.abi, getpid(), main, base + sp,
+	return (struct ms_room_of){ &ms_fake_abi_x86_64, getpid(), main, base + sp,
 		                    tp ? base + tp : 0 };
 }
 

@@ -75,6 +75,7 @@ static void draw(void)
 	struct ms_thread *t;
 
 	ms_fake_init(&fake);
+	fake.base.abi = ms_fake_abi_x86_64;
 	draw_library(FIRST, "/lib/first.so", 3 * PAGE);
 	ms_fake_map(&fake, BSS, PAGE, RW, "");
 	draw_library(SECOND, "/lib/second.so", PAGE);

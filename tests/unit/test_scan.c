@@ -43,6 +43,7 @@ Test(scan, takes_break_memory_around_the_heap_for_roots)
 Test(scan, keeps_a_threads_table_of_dynamic_storage)
 {
 	draw(2);
+	fake.base.abi = ms_fake_abi_x86_64;
 	fake.base.threads.at[0].tp = NODE;
 	ms_fake_put(&fake, NODE + 8, block(1) + 16);
 	scan((struct ms_scan_options){ .possible = true });
@@ -58,6 +59,7 @@ Test(scan, knows_the_secret_that_frame_pointers_are_mangled_with)
 	uint64_t mangled = block(0) ^ guard;
 
 	draw(1);
+	fake.base.abi = ms_fake_abi_x86_64;
 	fake.base.threads.at[0].tp = NODE;
 	ms_fake_put(&fake, NODE + 0x30, guard);
 	ms_fake_put(&fake, DATA, mangled << 17 | mangled >> 47);
@@ -139,8 +141,8 @@ Test(scan, measures_its_phases_one_after_the_other)
 Test(scan, does_not_look_below_the_red_zone)
 {
 	draw(2);
-	ms_fake_put(&fake, STACK + PAGE / 2 - 128, block(0));
-	ms_fake_put(&fake, STACK + PAGE / 2 - 136, block(1));
+	ms_fake_put(&fake, STACK + PAGE / 2 - fake.base.abi.red_zone_bytes, block(0));
+	ms_fake_put(&fake, STACK + PAGE / 2 - fake.base.abi.red_zone_bytes - 8, block(1));
 	scan((struct ms_scan_options){ 0 });
 	cr_assert_eq(report.leaks.n, 1);
 	cr_assert_eq(report.leaks.at[0].address, block(1));
@@ -294,7 +296,7 @@ Test(scan, keeps_possible_leaks_and_certain_ones_apart)
 Test(scan, keeps_the_block_that_a_thread_has_its_stack_in)
 {
 	draw(1);
-	fake.base.threads.at[0].sp = block(0) + 16 + 128;
+	fake.base.threads.at[0].sp = block(0) + 16 + fake.base.abi.red_zone_bytes;
 	scan((struct ms_scan_options){ 0 });
 	cr_assert_eq(report.leaks.n, 0);
 	ms_fake_deinit(&fake);
@@ -332,6 +334,7 @@ Test(scan, keeps_what_a_stack_holds_whose_red_zone_reaches_into_another_block)
 Test(scan, takes_memory_below_and_behind_a_stack_for_mappings)
 {
 	draw(0);
+	fake.base.abi = ms_fake_abi_x86_64;
 	ms_fake_map(&fake, NODE + PAGE, 2 * PAGE, RW, "");
 	ms_fake_thread(&fake, 2, NODE + PAGE + 0x300, NODE + PAGE + 0x400);
 	scan((struct ms_scan_options){ 0 });

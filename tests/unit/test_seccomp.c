@@ -32,11 +32,17 @@
 #define X(value)     BPF_STMT(BPF_LDX | BPF_IMM, value)
 #define LOAD(offset) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offset)
 
+#if defined(__aarch64__)
+enum { ARCH = (int)AUDIT_ARCH_AARCH64 };
+#else
+enum { ARCH = (int)AUDIT_ARCH_X86_64 };
+#endif
+
 enum { NR_ASKED = 0x2f00, CELL = BPF_MEMWORDS - 1 };
 
 static const struct seccomp_data asked = {
 	.nr = NR_ASKED,
-	.arch = AUDIT_ARCH_X86_64,
+	.arch = (uint32_t)ARCH,
 	.instruction_pointer = 0x1111111122222222,
 	.args = { 0x3333333344444444, 1, 2, 3, 4, 0x5555555566666666 },
 };
@@ -53,7 +59,7 @@ static const struct {
 	{ "a constant", { RET(77) }, 77 },
 	{ "A is 0 at first", { RET_A }, 0 },
 	{ "the number", { LOAD(0), RET_A }, NR_ASKED },
-	{ "the machine", { LOAD(4), RET_A }, AUDIT_ARCH_X86_64 },
+	{ "the machine", { LOAD(4), RET_A }, (uint32_t)ARCH },
 	{ "the place, low half", { LOAD(8), RET_A }, 0x22222222 },
 	{ "the place, high half", { LOAD(12), RET_A }, 0x11111111 },
 	{ "the last word there is", { LOAD(60), RET_A }, 0x55555555 },
@@ -323,7 +329,7 @@ static void ask_kernel(struct trial *trial)
 static bool agrees(const struct trial *trial, int round, bool *ret_whole)
 {
 	for (size_t i = 0; i < ASKS; i++) {
-		struct seccomp_data data = { .nr = NR_ASKED, .arch = AUDIT_ARCH_X86_64 };
+		struct seccomp_data data = { .nr = NR_ASKED, .arch = (uint32_t)ARCH };
 		uint32_t action;
 
 		memcpy(data.args, trial->args[i], sizeof(data.args));
@@ -373,9 +379,9 @@ Test(seccomp, random_programs_answer_as_they_do_in_the_kernel)
 /* ---- a thread's filters ---- */
 
 static const struct ms_wanted_call calls[] = {
-	{ "prctl", { .nr = SYS_prctl, .arch = AUDIT_ARCH_X86_64 } },
-	{ "clone", { .nr = SYS_clone, .arch = AUDIT_ARCH_X86_64, .args = { 0x500 } } },
-	{ "wait4", { .nr = SYS_wait4, .arch = AUDIT_ARCH_X86_64, .instruction_pointer = 0x7000 } },
+	{ "prctl", { .nr = SYS_prctl, .arch = (uint32_t)ARCH } },
+	{ "clone", { .nr = SYS_clone, .arch = (uint32_t)ARCH, .args = { 0x500 } } },
+	{ "wait4", { .nr = SYS_wait4, .arch = (uint32_t)ARCH, .instruction_pointer = 0x7000 } },
 };
 
 static union ms_seccomp_room room;
@@ -395,7 +401,7 @@ static const struct scene scenes[] = {
 	{ "none", { { 0 } }, MS_OK, "" },
 	{ "ALLOW", { { SYS_clone, SECCOMP_RET_ALLOW } }, MS_OK, "" },
 	{ "LOG", { { SYS_clone, SECCOMP_RET_LOG } }, MS_OK, "" },
-	{ "another call", { { SYS_fork, SECCOMP_RET_KILL_PROCESS } }, MS_OK, "" },
+	{ "another call", { { SYS_unshare, SECCOMP_RET_KILL_PROCESS } }, MS_OK, "" },
 	{ "KILL_PROCESS",
 	  { { SYS_clone, SECCOMP_RET_KILL_PROCESS } },
 	  MS_E_DENIED,
@@ -425,11 +431,11 @@ static const struct scene scenes[] = {
 	  MS_E_DENIED,
 	  "its seccomp filter answers clone with an action that is not known" },
 	{ "the oldest of three",
-	  { { SYS_clone, SECCOMP_RET_ERRNO }, { SYS_fork, 0 }, { SYS_fork, 0 } },
+	  { { SYS_clone, SECCOMP_RET_ERRNO }, { SYS_unshare, 0 }, { SYS_unshare, 0 } },
 	  MS_E_DENIED,
 	  "its seccomp filter answers clone with ERRNO" },
 	{ "the newest of three",
-	  { { SYS_fork, 0 }, { SYS_fork, 0 }, { SYS_clone, SECCOMP_RET_ERRNO } },
+	  { { SYS_unshare, 0 }, { SYS_unshare, 0 }, { SYS_clone, SECCOMP_RET_ERRNO } },
 	  MS_E_DENIED,
 	  "its seccomp filter answers clone with ERRNO" },
 	{ "the end of the process is stricter than that of a thread",

@@ -48,6 +48,7 @@ static void draw(void)
 	Elf64_Phdr *phdr;
 
 	ms_fake_init(&fake);
+	fake.base.abi = ms_fake_abi_x86_64;
 	phdr = elf_write(ms_fake_map(&fake, MODULE, 0x1000, MS_PROT_READ, "/lib/ld.so"), 2);
 	phdr[0] = elf_load(0, 0x1000, PF_R);
 	phdr[1] = elf_load(0x1000, 0x1000, PF_R | PF_W);

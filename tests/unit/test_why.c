@@ -304,6 +304,7 @@ static size_t list_roots(struct drawn *d, const uint32_t *distance, struct near 
 		struct ms_numbered found;
 
 		cr_assert(ms_source_word(&d->heap.fake.base, at, &word));
+		word = ms_abi_address(&d->heap.fake.base.abi, word);
 		if (ms_blocks_at(&d->heap.blocks, word, &found) &&
 		    distance[found.number] != UINT32_MAX)
 			ret[n++] = (struct near){ at, distance[found.number] };
@@ -323,6 +324,7 @@ static void check_chain(struct drawn *d, const struct ms_chain *chain, ms_addr a
 		uint64_t word;
 
 		cr_assert(ms_source_word(&d->heap.fake.base, at, &word));
+		word = ms_abi_address(&d->heap.fake.base.abi, word);
 		cr_assert(ms_blocks_at(blocks, word, &found));
 		cr_assert_eq(found.number, ms_block_number(blocks, step->block));
 		at = found.begin + step->offset;

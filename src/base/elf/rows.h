@@ -24,6 +24,13 @@
  */
 enum { MS_ROW_RBX = 3, MS_ROW_RBP = 6, MS_ROW_RSP = 7, MS_ROW_R12 = 12, MS_ROW_RETURN = 16 };
 
+/* Whether it knows the registers of the machine that this is built for. */
+#if defined(__x86_64__) || defined(__i386__)
+enum { MS_ROW_NATIVE = 1 };
+#else
+enum { MS_ROW_NATIVE = 0 };
+#endif
+
 enum { MS_ROW_REGISTERS = 17, MS_ROW_ENTRY_BYTES = 1 << 16 };
 
 /* Ours for DWARF's number @dwarf where words have so many bytes; MS_ROW_REGISTERS: none. */

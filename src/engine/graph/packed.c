@@ -253,7 +253,7 @@ static void look_for_tagged(struct search *s, struct seeker *k, const struct pie
 	uint64_t n = ms_range_len(p->range);
 	size_t i = 0;
 
-	if (!ms_abi_is_plain(s->abi) || p->code)
+	if (!ms_abi_is_wide(s->abi) || p->code)
 		return;
 	for (; i + LANES <= n; i += LANES)
 		if (may_have_tag(s, bytes + i)) {
@@ -331,7 +331,7 @@ static void look_at_odd(struct search *s, struct seeker *k, const struct piece *
 	uint64_t most = ms_range_len(p->range);
 	uint64_t here = p->end - p->range.begin;
 
-	if (!ms_abi_is_plain(s->abi) || p->code || here < WORD)
+	if (!ms_abi_is_wide(s->abi) || p->code || here < WORD)
 		return;
 	for (size_t i = 0; i < most; i += LANES) {
 		size_t end = i + LANES;

@@ -5,7 +5,7 @@
 #include "engine/holding/why.h"
 #include "engine/loaded/tls.h"
 
-/* ---- below the thread pointer ---- */
+/* ---- beside the thread pointer ---- */
 
 /*
  * The next program or library from region *@i on, which is moved behind its first; false
@@ -80,6 +80,26 @@ static void name_variable(struct ms_why *why, struct ms_spot *spot)
 	}
 }
 
+/*
+ * Where storage lies above, the main thread's may begin in the last page of the loader's own data,
+ * from which the loader took it, and be named as that.
+ */
+static bool name_loaders(struct ms_why *why, struct ms_spot *spot)
+{
+	const struct ms_source *src = why->decoding->src;
+	const uint64_t bytes = src->abi.tls_above ? ms_subject_tls_bytes(why) : 0;
+	const struct ms_thread *t;
+
+	ms_vec_for_each (t, &src->threads) {
+		if (!t->tp || spot->at < t->tp || spot->at - t->tp >= bytes)
+			continue;
+		spot->tid = t->tid;
+		name_variable(why, spot);
+		return spot->kind == MS_ROOT_TLS;
+	}
+	return false;
+}
+
 /* ---- any root ---- */
 
 uint32_t ms_subject_address(struct ms_why *why, ms_addr at)
@@ -103,6 +123,8 @@ struct ms_spot ms_subject_spot(struct ms_why *why, const struct ms_root_name *na
 		                .tid = name->tid,
 		                .kind = (uint8_t)name->kind };
 
+	if (name->kind == MS_ROOT_GLOBALS && name_loaders(why, &spot))
+		return spot;
 	if (name->kind == MS_ROOT_GLOBALS)
 		spot.pc = ms_subject_address(why, name->at);
 	switch (name->kind) {

@@ -236,7 +236,8 @@ enum ms_status ms_kinds_find(struct ms_kinds_search *search, bool whole)
 	struct ms_kinds *k;
 	enum ms_status st;
 
-	if (!search->blocks->extents.n || !ms_abi_is_plain(&search->blocks->src->abi) ||
+	/* What has a tag is no part of a kind: that a block has none is all that comes of it. */
+	if (!search->blocks->extents.n || !ms_abi_is_wide(&search->blocks->src->abi) ||
 	    (!whole && !has_unmarked(search->blocks)))
 		return MS_OK;
 	k = ms_arena_alloc(arena, sizeof(*k));

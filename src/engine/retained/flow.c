@@ -14,7 +14,7 @@ struct gathering {
 	struct ms_flow flow;
 	uint64_t *claimed;
 	struct ms_flow_words words; /* as they are met */
-	uint64_t tls_bytes;         /* below a thread pointer */
+	uint64_t tls_bytes;         /* below a thread pointer, or above */
 	const struct ms_root *root;
 	bool listed; /* in flow.roots */
 	uint32_t n_clusters;
@@ -56,12 +56,14 @@ static void find_part(struct gathering *g, ms_addr at)
 
 static uint32_t stack_cluster(struct gathering *g, ms_addr at)
 {
+	ms_addr from; /* where TLS begins, if it is on that stack */
 	bool tls;
 
 	find_part(g, at);
 	if (!g->thread)
 		return g->ended;
-	tls = ms_range_has(g->part.range, g->thread->tp) && at + g->tls_bytes >= g->thread->tp;
+	from = g->thread->tp - (g->why->roots->src->abi.tls_above ? 0 : g->tls_bytes);
+	tls = ms_range_has(g->part.range, g->thread->tp) && at >= from;
 	return thread_cluster(g, g->thread, tls ? OF_TLS : OF_STACK);
 }
 

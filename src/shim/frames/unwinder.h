@@ -6,7 +6,7 @@
  * A library that unwinds all stacks, where walk.h has no answer; the build chooses it:
  *
  *	libunwind.c, memory.c     libunwind
- *	libgcc.c                  the C compiler's run-time library, for 32-bit programs
+ *	libgcc.c                  the C compiler's run-time library, but for x86-64
  */
 
 #include <stdbool.h>

@@ -23,6 +23,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 
+#include "base/elf/rows.h"
 #include "shim/frames/cfi.h"
 #include "shim/pointer.h"
 
@@ -66,7 +67,7 @@ bool ms_walk_init(void (*forget)(void))
 {
 	void *symbol = dlsym(RTLD_DEFAULT, "_dl_find_object");
 	struct dl_find_object loader;
-	uintptr_t base = sizeof(base) == WORD ? getauxval(AT_BASE) : 0;
+	uintptr_t base = MS_ROW_NATIVE && sizeof(base) == WORD ? getauxval(AT_BASE) : 0;
 
 	memcpy(&state.find_object, &symbol, sizeof(symbol));
 	if (!symbol || !base || state.find_object(ms_pointer(base), &loader) != 0) {

@@ -13,7 +13,8 @@
 /*
  * @forget: called by a walk that finds that modules have gone since the last time
  *
- * False when the C library does not know which module an address is in; then do not walk.
+ * False when the C library does not know which module an address is in, or on another machine;
+ * then do not walk.
  */
 bool ms_walk_init(void (*forget)(void));
 

@@ -124,6 +124,7 @@ static struct recent *recent_of(uint64_t hash)
 	return state.recent[hash >> (64 - LINE_BITS)];
 }
 
+/* With what the trace is found by: that was written before it was noted here. */
 static uint32_t recall(uint64_t hash)
 {
 	const struct recent *line = recent_of(hash);
@@ -132,7 +133,7 @@ static uint32_t recall(uint64_t hash)
 	/* all of them, without a branch: which one it is cannot be predicted */
 	for (unsigned way = 0; way < WAYS; way++) {
 		uint64_t id = __atomic_load_n(&line[way].id, __ATOMIC_RELAXED);
-		uint64_t check = __atomic_load_n(&line[way].check, __ATOMIC_RELAXED);
+		uint64_t check = __atomic_load_n(&line[way].check, __ATOMIC_ACQUIRE);
 
 		found = (check ^ id * MIX) == hash ? id : found;
 	}
@@ -148,7 +149,7 @@ static void remember(uint64_t hash, uint32_t id)
 		way++;
 	way = way < WAYS ? way : id % WAYS;
 	__atomic_store_n(&line[way].id, id, __ATOMIC_RELAXED);
-	__atomic_store_n(&line[way].check, hash ^ id * MIX, __ATOMIC_RELAXED);
+	__atomic_store_n(&line[way].check, hash ^ id * MIX, __ATOMIC_RELEASE);
 }
 
 /* Of a stack that was not kept recently. */

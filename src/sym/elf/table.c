@@ -27,6 +27,17 @@ static bool is_code(const GElf_Sym *sym, GElf_Word section)
 	       (type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE);
 }
 
+/*
+ * Whether it says only where code or data begins: assemblers for ARM write thousands.
+ *
+ * Source: ELF for the Arm 64-bit Architecture, 5.5.4.
+ */
+static bool is_marker(const GElf_Sym *sym, const char *name)
+{
+	return GELF_ST_TYPE(sym->st_info) == STT_NOTYPE && name[0] == '$' &&
+	       (name[1] == 'x' || name[1] == 'd') && (!name[2] || name[2] == '.');
+}
+
 static bool is_data(const GElf_Sym *sym, GElf_Word section)
 {
 	return section != SHN_UNDEF && section != SHN_ABS && sym->st_size &&
@@ -70,7 +81,7 @@ static void list(struct ms_symbol_table *table)
 			dwfl_module_getsym_info(table->mod, i, &sym, &addr, &section, &elf, &bias);
 		uint64_t len;
 
-		if (!name || !*name ||
+		if (!name || !*name || is_marker(&sym, name) ||
 		    !(table->data ? is_data(&sym, section) : is_code(&sym, section)))
 			continue;
 		len = sym.st_size ? sym.st_size : elf ? room_behind(elf, &sym, section) : 0;

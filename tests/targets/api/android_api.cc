@@ -241,7 +241,8 @@ void Strings()
 	std::string size = std::to_string(leak.size), address = hex(leak.begin);
 	std::string first = "  " + size + " bytes unreachable at " + address + "\n";
 	std::string shown = "   first 32 bytes of contents:\n   " + address + ": 61 62 63 ff 00 00";
-	std::string head = "  " + size + " bytes in 1 unreachable allocation\n  ABI: 'x86_64'\n\n";
+	std::string head =
+		"  " + size + " bytes in 1 unreachable allocation\n  ABI: '" ABI_NAME "'\n\n";
 
 	EXPECT(leak.ToString(false) == first, "%s", leak.ToString(false).c_str());
 	EXPECT(leak.ToString(true).rfind(first + shown, 0) == 0, "%s", leak.ToString(true).c_str());

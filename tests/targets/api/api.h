@@ -28,6 +28,12 @@
 
 enum { BLOCK = 256, LIMIT = 100, N_HIDDEN = 1024, MAX_FDS = 4096, NOBODY = 65534 };
 
+#if defined(__aarch64__)
+#define ABI_NAME "arm64"
+#else
+#define ABI_NAME "x86_64"
+#endif
+
 struct api_case {
 	const char *name;
 	void (*run)(void);

@@ -332,7 +332,8 @@ static void string(void)
 	text = GetUnreachableMemoryString(false, LIMIT);
 	EXPECT(text, "NULL");
 	snprintf(wanted, sizeof(wanted),
-	         "  %zu bytes in 1 unreachable allocation\n  ABI: 'x86_64'\n\n", usable_size(0));
+	         "  %zu bytes in 1 unreachable allocation\n  ABI: '" ABI_NAME "'\n\n",
+	         usable_size(0));
 	EXPECT(!strncmp(text, wanted, strlen(wanted)), "%s", text);
 	EXPECT(strstr(text, "bytes unreachable at") && !strstr(text, "contents"), "%s", text);
 	free(text);

@@ -436,6 +436,7 @@ static void with_errno_kept(void)
 	char *text;
 
 	hide_new(0, BLOCK);
+	forget();
 	errno = 12345;
 	EXPECT(GetUnreachableMemory(&info, LIMIT) && errno == 12345, "Get: %d", errno);
 	FreeUnreachableMemory(&info);

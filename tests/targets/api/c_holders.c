@@ -4,6 +4,7 @@
  * told while it is held there, and must be once it is not; see api.h.
  */
 #include "api.h"
+#include "registers.h"
 
 #include <pthread.h>
 
@@ -62,7 +63,7 @@ static void callers_caller(void)
 /* In a register that calls preserve, or in what is pushed of it. */
 static void caller_register(void)
 {
-	register void *held __asm__("rbx");
+	register void *held __asm__(KEPT_REGISTER);
 	size_t found = 99;
 
 	hide_new(0, BLOCK);
@@ -154,20 +155,10 @@ static void other_thread_local(void)
 	check_holder(hold_thread_local);
 }
 
-/* A loop that calls nothing; the address is in r12 alone. */
 static void *hold_in_register(void *arg)
 {
 	(void)arg;
-	__asm__ volatile("movq %[hidden], %%r12\n\t"
-	                 "notq %%r12\n\t"
-	                 "movl %[held], %[step]\n\t"
-	                 "1: pause\n\t"
-	                 "cmpl %[drop], %[step]\n\t"
-	                 "jl 1b\n\t"
-	                 "xorl %%r12d, %%r12d"
-	                 : [step] "+m"(step)
-	                 : [hidden] "m"(hidden[0]), [held] "i"(HELD), [drop] "i"(DROP)
-	                 : "r12", "cc", "memory");
+	loop_with_register(&step, &hidden[0], HELD, DROP);
 	return end_holding();
 }
 
@@ -179,18 +170,7 @@ static void other_register(void)
 static void *hold_in_vector(void *arg)
 {
 	(void)arg;
-	__asm__ volatile("movq %[hidden], %%rax\n\t"
-	                 "notq %%rax\n\t"
-	                 "movq %%rax, %%xmm9\n\t"
-	                 "xorl %%eax, %%eax\n\t"
-	                 "movl %[held], %[step]\n\t"
-	                 "1: pause\n\t"
-	                 "cmpl %[drop], %[step]\n\t"
-	                 "jl 1b\n\t"
-	                 "pxor %%xmm9, %%xmm9"
-	                 : [step] "+m"(step)
-	                 : [hidden] "m"(hidden[0]), [held] "i"(HELD), [drop] "i"(DROP)
-	                 : "rax", "xmm9", "cc", "memory");
+	loop_with_vector(&step, &hidden[0], HELD, DROP);
 	return end_holding();
 }
 
@@ -199,22 +179,11 @@ static void other_vector(void)
 	check_holder(hold_in_vector);
 }
 
-/* In r12 while it sleeps in read(); the kernel has it, and no memory of ours. */
 static void *hold_in_call(void *arg)
 {
-	char byte;
-	long n = 0; /* SYS_read */
+	long n = read_with_register(&step, &hidden[0], HELD, wake[0]);
 
 	(void)arg;
-	__asm__ volatile("movq %[hidden], %%r12\n\t"
-	                 "notq %%r12\n\t"
-	                 "movl %[held], %[step]\n\t"
-	                 "syscall\n\t"
-	                 "xorl %%r12d, %%r12d"
-	                 : [step] "+m"(step), "+a"(n)
-	                 : [hidden] "m"(hidden[0]), [held] "i"(HELD), "D"((long)wake[0]),
-	                   "S"(&byte), "d"(1L)
-	                 : "r12", "rcx", "r11", "cc", "memory");
 	EXPECT(n == 1, "read: %ld", n);
 	return end_holding();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "inproc/control.h"
+#include "inproc/control/control.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -18,8 +18,10 @@
  * Source: glibc 2.36 sysdeps/x86_64/nptl/tls.h, the same in 2.26 to 2.43; musl 1.2.3
  * src/internal/pthread_impl.h, the same in 1.2.2 to 1.2.6.
  */
+enum { ROOM = 2048 };
+
 #ifdef __GLIBC__
-enum { COPIED = MS_CONTROL_BYTES };
+enum { COPIED = ROOM };
 static const uint8_t own_words[] = { 0, 2 };
 #else
 enum { COPIED = 192 };
@@ -29,7 +31,8 @@ static const uint8_t own_words[] = { 0, 2, 3 };
 
 #ifdef __GLIBC__
 
-uintptr_t ms_control_tls(const struct dl_phdr_info *module)
+/* Where the calling thread has the TLS of a module; 0: nowhere. */
+static uintptr_t begin_of_tls(const struct dl_phdr_info *module)
 {
 	return (uintptr_t)module->dlpi_tls_data;
 }
@@ -40,7 +43,7 @@ uintptr_t ms_control_tls(const struct dl_phdr_info *module)
 void *__tls_get_addr(const size_t *module_and_offset);
 
 /* Up to 1.2.2 musl's own word for it is where the initial values are. */
-uintptr_t ms_control_tls(const struct dl_phdr_info *module)
+static uintptr_t begin_of_tls(const struct dl_phdr_info *module)
 {
 	const size_t begin[2] = { module->dlpi_tls_modid, 0 };
 
@@ -49,12 +52,30 @@ uintptr_t ms_control_tls(const struct dl_phdr_info *module)
 
 #endif
 
-void ms_control_copy(char *to, size_t tls_bytes)
+size_t ms_control_reach(const struct dl_phdr_info *module)
+{
+	uintptr_t tp = (uintptr_t)__builtin_thread_pointer();
+	uintptr_t at = begin_of_tls(module);
+
+	return at && at < tp ? tp - at : 0;
+}
+
+struct ms_control_room ms_control_room(size_t reach)
+{
+	return (struct ms_control_room){ reach, ROOM };
+}
+
+size_t ms_control_gap(size_t reach)
+{
+	return reach;
+}
+
+void ms_control_copy(char *to, size_t reach)
 {
 	const char *from = __builtin_thread_pointer();
 	uintptr_t self = (uintptr_t)to;
 
-	memcpy(to - tls_bytes, from - tls_bytes, tls_bytes + COPIED);
+	memcpy(to - reach, from - reach, reach + COPIED);
 	for (size_t i = 0; i < sizeof(own_words); i++)
 		memcpy(to + own_words[i] * sizeof(self), &self, sizeof(self));
 }
