@@ -147,7 +147,8 @@ def test_the_target_runs_on(chains):
         stacks(chains.pid)
         support.check_untouched(chains.pid)
         time.sleep(0.002)
-        assert int(chains.ask("\n")) > before
+        # of 32 bits it starts anew now and then
+        assert int(chains.ask("\n")) != before
     assert support.threads_of(chains.pid) == threads
 
 

@@ -30,7 +30,7 @@ static bool is_one(const struct ms_malloc_library *library, const char *name, co
 /* Of what the prefix is, where the symbol is that of such a function; or NULL. */
 static const char *prefix_of(const char *name, struct ms_arena *arena)
 {
-	/* Source: jemalloc's src/jemalloc.c, 4.0 to 5.3. A linker may leave out what is not called.
+	/* Source: jemalloc's src/jemalloc.c, 5.3. A linker may leave out what is not called.
 	 */
 	static const char *const own[] = { "mallctl", "sdallocx" };
 	const size_t len = strlen(name);
@@ -121,8 +121,8 @@ enum ms_status ms_embedded_find(pid_t tid, struct ms_arena *arena,
 }
 
 /*
- * Source: gperftools' src/libc_override_gcc_and_weak.h, 2.8 to 2.18: all are other names of tc_
- * functions. jemalloc's src/jemalloc_cpp.cpp, 5.0 to 5.3: where it is linked into a program, its
+ * Source: gperftools' src/libc_override_gcc_and_weak.h, 2.10: all are other names of tc_
+ * functions. jemalloc's src/jemalloc_cpp.cpp, 5.3: where it is linked into a program, its
  * operators are, or the linker would have found two; those of the C++ library are weak.
  */
 bool ms_embedded_code(struct ms_malloc_library *library, const char *name, struct ms_range *ret)
