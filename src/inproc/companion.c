@@ -6,9 +6,10 @@
  *	               tp
  *	├── static TLS ┼── struct pthread ──┤     a copy of the starting thread's
  *
- * (On some machines it is the other way round: control/.) How much static TLS there is is the same
- * for all threads, and the dynamic linker knows it (dl_iterate_phdr). What would need more than
- *such a copy, a lock that notes its owner, or TLS of libraries loaded later, is not used in there.
+ * (On some machines it is the other way round: control/.) How much static TLS there is is the
+ * same for all threads, and the dynamic linker knows it (dl_iterate_phdr). What would need more
+ * than such a copy, a lock that notes its owner, or TLS of libraries loaded later, is not used in
+ * there.
  */
 #include "inproc/companion.h"
 
