@@ -5,6 +5,7 @@ import contextlib
 import glob
 import http.client
 import os
+import pathlib
 import pwd
 import re
 import shutil
@@ -75,6 +76,16 @@ def start_nginx(folder, port, pages, env=None, stderr=subprocess.DEVNULL, cwd=No
                 server {{ listen 127.0.0.1:{port}; root {folder}; keepalive_requests 50; }} }}""")
     nginx = shutil.which("nginx") or "/usr/sbin/nginx"
     return Process([nginx, "-c", f"{folder}/nginx.conf", "-e", f"{folder}/error.log"], env, stderr=stderr, cwd=cwd)
+
+
+def nginx_worker(nginx):
+    """One that is at work: it has its title then, and that comes some time after nginx listens."""
+    def at_work():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            return [pid for pid in support.children_of(nginx.pid)
+                    if pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"nginx: worker process")]
+        return []
+    return support.wait_until(at_work, 10, "a worker of nginx is at work")[0]
 
 
 def accepts(port):

@@ -18,8 +18,7 @@ import zlib
 import pytest
 
 import support
-from test_kills import no_orphans
-from servers import Postgres, accepts, free_port, need, start_nginx
+from servers import Postgres, accepts, free_port, need, nginx_worker, start_nginx
 from support import Process, Target, check_scanned, compile_target, memscan, scan
 from test_kills import no_orphans
 
@@ -342,7 +341,7 @@ def test_nginx_is_the_same_by_its_core(folder):
     port = free_port()
     with start_nginx(folder, port, {"page": b"x" * 1000}) as nginx:
         support.wait_until(lambda: accepts(port), 10, "nginx listens")
-        worker = support.children_of(nginx.pid)[0]
+        worker = nginx_worker(nginx)
         live = check_scanned(scan(worker))
         path = by_gdb(worker, folder)
     report = check_scanned(scan_core(path))
@@ -376,7 +375,7 @@ def test_nginx_is_the_same_by_the_kernels_core(folder, unlimited_cores, coredump
     port = free_port()
     with start_nginx(folder, port, {"page": b"x" * 1000}, cwd=folder) as nginx:
         support.wait_until(lambda: accepts(port), 10, "nginx listens")
-        worker = support.children_of(nginx.pid)[0]
+        worker = nginx_worker(nginx)
         live = check_scanned(scan(worker))
         path = by_kernel(worker, folder, coredump_filter)
     report = check_scanned(scan_core(path))
