@@ -35,6 +35,9 @@ static const char *get_text(struct ms_json_input *in, struct json_object *object
 	if (!value)
 		return NULL;
 	ms_json_string(value, text, sizeof(text));
+	/* As it is written: one that is empty is not. */
+	if (!*text)
+		return NULL;
 	slot = &recent->texts[ms_json_recent_at(ms_json_hash(0, text))];
 	if (*slot && strcmp(*slot, text) == 0)
 		return *slot;
