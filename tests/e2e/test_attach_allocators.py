@@ -83,39 +83,49 @@ def check_table(target, before):
     return len(table)
 
 
+def check_rounds_of_the_table(target):
+    """Of every_way, which ends with it. Returns a line of what there was."""
+    before, _ = round_of(target)
+    n = 0
+    for _ in range(max(ROUNDS, 2)):
+        said = attach(target.pid, "--sample", 1)
+        n += check_table(target, before)
+        before, _ = round_of(target)
+        assert "is detached" in detach(target.pid)
+    assert agents_of(target.pid) == 0
+    assert target.finish(STUCK_S) == 0
+    return f"{n} entries; {said.strip()}"
+
+
 @pytest.mark.parametrize("allocator", KNOWN, ids=str)
 def test_the_table_is_the_truth(allocator, notes):
     with start(allocator, "every_way") as target:
-        before, _ = round_of(target)
-        n = 0
-        for _ in range(max(ROUNDS, 2)):
-            said = attach(target.pid, "--sample", 1)
-            n += check_table(target, before)
-            before, _ = round_of(target)
-            assert "is detached" in detach(target.pid)
-        assert agents_of(target.pid) == 0
-        assert target.finish(STUCK_S) == 0
-    notes.append(f"{allocator}: {n} entries; {said.strip()}")
+        notes.append(f"{allocator}: {check_rounds_of_the_table(target)}")
 
 
 INTERVAL = 4096
 
 
+def check_each_is_counted_once(target):
+    """Of every_way, which ends with it: so many samples as such a distance between them makes of its sizes."""
+    attach(target.pid, "--sample", INTERVAL)
+    _, made = round_of(target)
+    said = memscan("attach", "--status", target.pid).stdout
+    samples = int(re.search(r"(\d+) samples", said)[1])
+    chances = [(n, 1 - math.exp(-size / INTERVAL)) for size, n in made.items()]
+    expected = sum(n * p for n, p in chances)
+    error = sum(n * p * (1 - p) for n, p in chances) ** 0.5
+    assert abs(samples - expected) < 6 * error, (samples, expected, error)
+    detach(target.pid)
+    assert target.finish(STUCK_S) == 0
+    return f"{samples} samples, expected {expected:.0f}, standard error {error:.0f}"
+
+
 @pytest.mark.parametrize("allocator", KNOWN, ids=str)
 def test_each_block_is_counted_once(allocator, notes):
-    """However functions call one another: so many samples as such a distance between them makes of these sizes."""
+    """However functions call one another."""
     with start(allocator, "every_way") as target:
-        attach(target.pid, "--sample", INTERVAL)
-        _, made = round_of(target)
-        said = memscan("attach", "--status", target.pid).stdout
-        samples = int(re.search(r"(\d+) samples", said)[1])
-        chances = [(n, 1 - math.exp(-size / INTERVAL)) for size, n in made.items()]
-        expected = sum(n * p for n, p in chances)
-        error = sum(n * p * (1 - p) for n, p in chances) ** 0.5
-        assert abs(samples - expected) < 6 * error, (samples, expected, error)
-        detach(target.pid)
-        assert target.finish(STUCK_S) == 0
-    notes.append(f"{allocator}: {samples} samples, expected {expected:.0f}, standard error {error:.0f}")
+        notes.append(f"{allocator}: {check_each_is_counted_once(target)}")
 
 
 @pytest.mark.parametrize("allocator", [a for a in OF_HOST if a.name != "mimalloc"], ids=str)

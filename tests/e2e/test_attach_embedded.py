@@ -17,8 +17,8 @@ import pytest
 import support
 from allocators import LIB
 from support import Process, compile_target, memscan
-from test_attach import ROUNDS, STUCK_S, Stormy, agents_of, attach, clean, detach, kill_at_random, refused, run_rounds
-from test_attach_allocators import check_table, round_of
+from test_attach import ROUNDS, Stormy, agents_of, attach, clean, detach, kill_at_random, refused, run_rounds
+from test_attach_allocators import check_rounds_of_the_table
 from test_attach_kinds import check_unharmed
 
 PLAIN = ("malloc", "calloc", "realloc", "free", "memalign", "aligned_alloc", "posix_memalign", "valloc")
@@ -155,16 +155,7 @@ def line_of(function):
 def test_the_table_is_the_truth(kind, notes):
     with Process([kind.compile("every_way")]) as target:
         assert target.line() == "READY"
-        before, _ = round_of(target)
-        n = 0
-        for _ in range(max(ROUNDS, 2)):
-            said = attach(target.pid, "--sample", 1)
-            n += check_table(target, before)
-            before, _ = round_of(target)
-            assert "is detached" in detach(target.pid)
-        assert agents_of(target.pid) == 0
-        assert target.finish(STUCK_S) == 0
-    notes.append(f"{kind}: {n} entries; {said.strip()}")
+        notes.append(f"{kind}: {check_rounds_of_the_table(target)}")
 
 
 @pytest.mark.parametrize("kind", [kind for kind in ROUGH if kind.prefix != "je_"], ids=str)

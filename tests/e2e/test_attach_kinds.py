@@ -6,7 +6,6 @@ ATTACH_ROUNDS is how often each is attached and detached, ATTACH_KILLS how often
 
 import dataclasses
 import functools
-import math
 import re
 import subprocess
 
@@ -15,7 +14,7 @@ import pytest
 import support
 from support import Process, compile_target, memscan
 from test_attach import (ROUNDS, STUCK_S, Stormy, agents_of, attach, clean, detach, kill_at_random, refused, run_rounds)
-from test_attach_allocators import INTERVAL, check_table, round_of
+from test_attach_allocators import check_each_is_counted_once, check_rounds_of_the_table
 from test_kills import no_orphans, wait_until_free
 
 MODES = ("loops", "single", "forks", "spawns", "threads", "signals")
@@ -116,33 +115,14 @@ def test_a_leak_has_the_function_first(kind):
 def test_the_table_is_the_truth(kind, notes):
     with Process([kind.compile("every_way")]) as target:
         assert target.line() == "READY"
-        before, _ = round_of(target)
-        n = 0
-        for _ in range(max(ROUNDS, 2)):
-            attach(target.pid, "--sample", 1)
-            n += check_table(target, before)
-            before, _ = round_of(target)
-            assert "is detached" in detach(target.pid)
-        assert agents_of(target.pid) == 0
-        assert target.finish(STUCK_S) == 0
-    notes.append(f"{kind}: {n} entries")
+        notes.append(f"{kind}: {check_rounds_of_the_table(target)}")
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_each_block_is_counted_once(kind, notes):
     with Process([kind.compile("every_way")]) as target:
         assert target.line() == "READY"
-        attach(target.pid, "--sample", INTERVAL)
-        _, made = round_of(target)
-        said = memscan("attach", "--status", target.pid).stdout
-        samples = int(re.search(r"(\d+) samples", said)[1])
-        chances = [(n, 1 - math.exp(-size / INTERVAL)) for size, n in made.items()]
-        expected = sum(n * p for n, p in chances)
-        error = sum(n * p * (1 - p) for n, p in chances) ** 0.5
-        assert abs(samples - expected) < 6 * error, (samples, expected, error)
-        detach(target.pid)
-        assert target.finish(STUCK_S) == 0
-    notes.append(f"{kind}: {samples} samples, expected {expected:.0f}, standard error {error:.0f}")
+        notes.append(f"{kind}: {check_each_is_counted_once(target)}")
 
 
 def check_unharmed(target):
