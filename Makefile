@@ -101,7 +101,7 @@ PARTS   := $(filter-out $(MAIN) src/inproc/annotate/malloc src/inproc/annotate/f
 Q := $(if $(VERBOSE),,@)
 
 .PHONY: all arm64 arm64-tools check-arm64 musl $(COMPAT) demo demo-run check check-quick check-long check-all \
-        check-unit check-unit-san check-fuzz check-e2e \
+        check-unit check-unit-san check-fuzz check-e2e e2e-beside e2e-alone lint-idle \
         check-programs check-names tsan targets fuzz fuzz-keep bench bench-programs bench-parts install install-all \
         install-shim clean lint \
         lint-format lint-tidy lint-cppcheck lint-analyzer layers $(UNIT:%=unit-%) $(UNIT:%=unit-san-%)
@@ -312,18 +312,21 @@ check:
 	tools/install-deps check
 	$(MAKE) -j$$(nproc) check-all
 
-# The parts one after the other, also under -j: later ones lean on what earlier ones prove. What
-# needs nothing but processors goes together, so that none waits for the last of a part; not
-# beside the end-to-end tests, which would wait for moments that do not come. A fuzzer's ten
-# seconds are of a clock: two share a processor.
+# The parts one after the other, also under -j: later ones lean on what earlier ones prove. A
+# fuzzer's ten seconds are of a clock: two share a processor. Beside the end-to-end tests runs
+# what needs nothing but processors, and has them only when no test wants one: a test would wait
+# for moments that do not come.
 check-all:
 	$(MAKE) all targets
 	$(MAKE) layers
 	$(MAKE) check-unit UNIT='$(DIFFER)'
 	$(MAKE) check-unit-san
-	$(MAKE) lint check-fuzz
+	$(MAKE) check-fuzz
 	$(MAKE) -j$$((2 * $$(nproc))) fuzz FUZZ_SECONDS=10 FUZZ_SEED=1
-	$(MAKE) check-e2e
+	$(MAKE) e2e-beside lint-idle
+	$(MAKE) e2e-alone
+lint-idle:
+	chrt --idle 0 $(MAKE) lint
 
 check-long:
 	tools/install-deps check
@@ -414,8 +417,12 @@ tsan: $(TSAN)
 NARROW := malloc_debug malloc_debug_files
 # What measures time, or changes the machine, has it for itself; the rest mostly waits.
 check-e2e: all targets
+	$(MAKE) e2e-beside
+	$(MAKE) e2e-alone
+e2e-beside:
 	tests/e2e/run -n $(E2E_JOBS) --dist loadgroup -m 'not alone'
 	$(if $(COMPAT),ABI=32 tests/e2e/run -n $(E2E_JOBS) --dist loadgroup $(NARROW:%=test_%.py))
+e2e-alone:
 	tests/e2e/run -m alone
 
 # What installing, starting and scanning dozens of programs takes is not for every check.
@@ -487,7 +494,12 @@ $(B)/fuzz/src/alloc/%.o $(B)/fuzz/src/engine/graph/%.o $(B)/fuzz/src/engine/kind
 		$(B)/fuzz/src/engine/loaded/peek.o $(B)/fuzz/src/base/range.o $(B)/fuzz/tests/fuzz/arena.o \
 		$(B)/fuzz/tests/support/%.o: FUZZ_FLAGS += -fno-sanitize-coverage=trace-cmp,indirect-calls
 
-$(B)/fuzz/parts.a: $(PARTS:%=$(B)/fuzz/%.o)
+# What no fuzzer looks at: most commands, the libraries but for their unwinder, and what only
+# starts, holds or forks processes.
+NOT_FUZZED := $(addprefix src/,$(addprefix cli/,attach/% book/% diff/% heapdump/% records/% run/% why/%) \
+                inproc/% $(addprefix target/,fork/% jail/% run/% inject/library/% inject/stopped/%))
+FUZZED     := $(filter src/shim/frames/%,$(PARTS)) $(filter-out $(NOT_FUZZED) src/shim/%,$(PARTS))
+$(B)/fuzz/parts.a: $(FUZZED:%=$(B)/fuzz/%.o)
 	$(archive)
 $(B)/fuzz/support.a: $(SUPPORT:%.c=$(B)/fuzz/%.o)
 	$(archive)

@@ -6,7 +6,6 @@ whichever is free. What is marked "alone" has no place beside others (check-e2e 
 """
 
 import collections
-import itertools
 import os
 import pickle
 import shutil
@@ -41,22 +40,19 @@ def pytest_sessionfinish(session):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "alone: measures time, must meet a scan at work, or changes the machine: no other test runs beside it")
-    config.addinivalue_line("markers", "pairs: make check has each pair of values of its parameters, not each value alone")
     config.addinivalue_line("markers", "spread: the tests of the file need not run one after the other")
 
 
-def values(item, n):
-    """Each @n of its parameters with their values; fewer where it has fewer."""
-    own = sorted((name, str(value)) for name, value in item.callspec.params.items()) if hasattr(item, "callspec") else []
-    return set(itertools.combinations(own, min(n, len(own))))
+def values(item):
+    """Its parameters with their values."""
+    return {(name, str(value)) for name, value in item.callspec.params.items()} if hasattr(item, "callspec") else set()
 
 
 def covering(items):
-    """The ids of enough tests that each value of a parameter is in one, and where the test is
-    marked "pairs" each pair of values of two of them."""
+    """The ids of enough tests that each value of a parameter is in one."""
     # in an order that is no parameter's, or the first values would be in all of them
     shuffled = sorted(items, key=lambda item: zlib.crc32(item.nodeid.encode()))
-    own = {item.nodeid: values(item, 2 if item.get_closest_marker("pairs") else 1) for item in shuffled}
+    own = {item.nodeid: values(item) for item in shuffled}
     seen, enough = collections.defaultdict(set), {item.nodeid for item in items if not own[item.nodeid]}
     # those first of which most is new: fewer are enough then
     for least in range(max(map(len, own.values()), default=0), 0, -1):

@@ -5,7 +5,7 @@ The target computes, allocates, sleeps, forks and serves, and checks itself all
 the while (tests/targets/busy.c). KILLS is how often each process is killed at a
 random moment with each kind of snapshot (2,000 by hand); strace then kills the
 collection process at every single one of its ptrace calls, or with fewer than 30 KILLS at
-each third.
+each fifth.
 """
 
 import collections
@@ -34,7 +34,7 @@ BEAT_MS, LIVE = 20, 120_000
 # What stands still stands for ever; beside other tests, what runs may wait for a processor.
 STUCK_S = 5
 MOST_CALLS = 400
-STEP = 1 if KILLS >= 30 else 3
+STEP = 1 if KILLS >= 30 else 5
 ORIGINAL, COLLECTION, SWEEPER = "memscan", "memscan-collect", "memscan-sweep"
 
 

@@ -111,7 +111,6 @@ def check_target(target):
     support.check_untouched(target.scan_pid)
 
 
-@pytest.mark.pairs
 @pytest.mark.parametrize("suite,variant,name,scenario", EVERY,
                          ids=["-".join(parts[:2]) + ":" + "/".join(parts[2:]) for parts in EVERY])
 def test_tells_exactly_the_lost_blocks(suite, variant, name, scenario):

@@ -324,7 +324,7 @@ init:stop().
 """
 
 
-@program("openjdk", "openjdk-17-jdk-headless", check=True)
+@program("openjdk", "openjdk-17-jdk-headless")
 def openjdk(place):
     source = place.write("Work.java", JAVA)
     process = place.start(place.command("java"), "-Xmx200m", source, place.stop)
