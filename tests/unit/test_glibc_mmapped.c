@@ -194,6 +194,26 @@ Test(glibc_mmapped, an_aligned_block_begins_where_its_last_header_says)
 	}
 }
 
+/* In a larger page are more places, the last again that of whole pages. */
+Test(glibc_mmapped, a_page_of_16_kib_has_more_places)
+{
+	for (uint64_t align = 0x40; align <= 0x4000; align *= 2) {
+		ms_addr base;
+
+		ptheap_init(&h);
+		ptheap_draw(&h, "2.36", "T u24 t m114600");
+		h.fake.base.abi.page_bytes = 0x4000;
+		base = ptheap_place(&h, "chunk3");
+		ms_fake_put(&h.fake, base + align - 16, align - 16);
+		ms_fake_put(&h.fake, base + align - 8, (114688 - (align - 16)) | 2);
+		h.chunks[3].addr += align - 16;
+		h.chunks[3].usable -= align - 16;
+		cr_expect_str_empty(ptheap_try(&h, ""), "%llx: %s", (unsigned long long)align,
+		                    h.wrong);
+		ptheap_deinit(&h);
+	}
+}
+
 /* Aligned, then moved by mremap(): the true header stands anywhere, the stale one says less. */
 Test(glibc_mmapped, where_headers_lead_astray_every_place_is_looked_at)
 {

@@ -12,7 +12,7 @@
  * neighbouring mappings and splits those whose flags change, so the maps do not
  * say where one begins. But its header does: prev_size is the distance from the
  * mapping's begin, with the size it makes whole pages, and only the M bit is set.
- * malloc aligns, so that a page has nine places where a header can stand.
+ * malloc aligns, so that a page of 4096 bytes has nine places where a header can stand.
  *
  * An aligned chunk may have a stale header at its mapping's begin; of several
  * headers that claim one mapping the last is the true one. What is found must agree
@@ -51,12 +51,14 @@ struct run {
 	struct candidates *found;
 };
 
-/* A header lies in its page just below each alignment, the last that of whole pages. */
-enum { N_OFFSETS = 9, READ_WRITE = MS_PROT_READ | MS_PROT_WRITE };
+enum { READ_WRITE = MS_PROT_READ | MS_PROT_WRITE };
 
-static uint64_t header_offset(const struct ms_ptmalloc *pt, size_t i)
+/* A header lies in its page just below each alignment, the last that of whole pages. */
+static bool next_offset(const struct ms_ptmalloc *pt, uint64_t *align, uint64_t *offset)
 {
-	return ((uint64_t)MS_ALIGNMENT << i) - pt->shape->header;
+	*align = *align ? 2 * *align : MS_ALIGNMENT;
+	*offset = *align - pt->shape->header;
+	return *align <= pt->page;
 }
 
 /* No chunk reaches into an arena. */
@@ -102,10 +104,11 @@ static enum ms_status add(const struct run *run, const struct candidate *c)
 
 static enum ms_status search_page(const struct run *run, ms_addr page, const uint8_t *bytes)
 {
+	uint64_t align = 0;
+	uint64_t offset;
 	enum ms_status st = MS_OK;
 
-	for (size_t i = 0; i < N_OFFSETS && !st; i++) {
-		uint64_t offset = header_offset(run->pt, i);
+	while (!st && next_offset(run->pt, &align, &offset)) {
 		struct candidate c;
 
 		if (is_header(run, page + offset, bytes + offset, &c))
@@ -122,9 +125,10 @@ static bool chunk_in_page(const struct run *run, ms_addr low, ms_addr page, cons
                           struct candidate *ret)
 {
 	ms_addr lowest = UINT64_MAX;
+	uint64_t align = 0;
+	uint64_t offset;
 
-	for (size_t i = 0; i < N_OFFSETS; i++) {
-		uint64_t offset = header_offset(run->pt, i);
+	while (next_offset(run->pt, &align, &offset)) {
 		struct candidate c;
 
 		if (!is_header(run, page + offset, bytes + offset, &c) || c.base < low ||

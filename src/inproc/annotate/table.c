@@ -4,35 +4,36 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-/* The largest page of this architecture would do as well; what matters is that it is there. */
-enum { FENCE_BYTES = 4096 };
+#include "base/page.h"
 
+/* Before and behind a table lies a fence of one page. */
 static size_t whole_pages(size_t bytes)
 {
-	return (bytes + FENCE_BYTES - 1) & ~(size_t)(FENCE_BYTES - 1);
+	return (bytes + ms_page_bytes() - 1) & ~(ms_page_bytes() - 1);
 }
 
 void *ms_table_map(size_t bytes)
 {
 	int kept = errno;
+	const size_t page = ms_page_bytes();
 	size_t inner = whole_pages(bytes);
-	size_t outer = inner + 2 * (size_t)FENCE_BYTES;
+	size_t outer = inner + 2 * page;
 	char *fence =
 		mmap(NULL, outer, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (fence != MAP_FAILED &&
-	    mprotect(fence + FENCE_BYTES, inner, PROT_READ | PROT_WRITE) != 0) {
+	    mprotect(fence + page, inner, PROT_READ | PROT_WRITE) != 0) {
 		(void)munmap(fence, outer);
 		fence = MAP_FAILED;
 	}
 	errno = kept;
-	return fence == MAP_FAILED ? NULL : fence + FENCE_BYTES;
+	return fence == MAP_FAILED ? NULL : fence + page;
 }
 
 void ms_table_unmap(void *table, size_t bytes)
 {
 	int kept = errno;
 
-	(void)munmap((char *)table - FENCE_BYTES, whole_pages(bytes) + 2 * (size_t)FENCE_BYTES);
+	(void)munmap((char *)table - ms_page_bytes(), whole_pages(bytes) + 2 * ms_page_bytes());
 	errno = kept;
 }

@@ -241,7 +241,7 @@ static void note_lost(const struct ms_copy *copy, struct ms_notes *warnings)
 		if (bytes)
 			ms_note_add(copy->arena, warnings,
 			            "%llu pages of %s at 0x%llx could not be read",
-			            (unsigned long long)(bytes >> 12),
+			            (unsigned long long)(bytes / copy->base.abi.page_bytes),
 			            *map->name ? map->name : "anonymous memory",
 			            (unsigned long long)map->range.begin);
 	}
