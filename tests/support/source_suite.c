@@ -5,17 +5,15 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { PAGE = SOURCE_SUITE_PAGE };
-
 unsigned char *source_suite_map(size_t filled_len)
 {
-	unsigned char *at = mmap(NULL, filled_len + 2 * PAGE, PROT_READ | PROT_WRITE,
+	unsigned char *at = mmap(NULL, filled_len + 2 * SOURCE_SUITE_PAGE, PROT_READ | PROT_WRITE,
 	                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	cr_assert_neq(at, MAP_FAILED);
 	/* A huge page would touch what is to stay untouched. */
-	(void)madvise(at, filled_len + 2 * PAGE, MADV_NOHUGEPAGE);
-	(void)munmap(at + filled_len + PAGE, PAGE);
+	(void)madvise(at, filled_len + 2 * SOURCE_SUITE_PAGE, MADV_NOHUGEPAGE);
+	(void)munmap(at + filled_len + SOURCE_SUITE_PAGE, SOURCE_SUITE_PAGE);
 	for (size_t i = 0; i < filled_len; i++)
 		at[i] = source_suite_byte(i);
 	return at;
@@ -37,7 +35,7 @@ static void check_mappings(const struct ms_source *src)
 
 static void check_read(struct ms_source *src, const struct source_sample *s)
 {
-	unsigned char buf[3 * PAGE];
+	unsigned char buf[3 * SOURCE_SUITE_PAGE];
 	size_t some = s->filled_len < sizeof(buf) ? s->filled_len : sizeof(buf);
 
 	cr_assert_eq(ms_source_read(src, s->filled, buf, 0), 0);
@@ -50,23 +48,23 @@ static void check_read(struct ms_source *src, const struct source_sample *s)
 
 static void check_untouched(struct ms_source *src, const struct source_sample *s)
 {
-	static const unsigned char zeros[PAGE];
+	static const unsigned char zeros[SOURCE_SUITE_PAGE];
 	ms_addr untouched = s->filled + s->filled_len;
-	unsigned char buf[PAGE + 8];
+	unsigned char buf[SOURCE_SUITE_PAGE + 8];
 
 	memset(buf, 0xff, sizeof(buf));
-	cr_assert_eq(ms_source_read(src, untouched, buf, PAGE), PAGE);
-	cr_assert_arr_eq(buf, zeros, PAGE);
+	cr_assert_eq(ms_source_read(src, untouched, buf, s->page), s->page);
+	cr_assert_arr_eq(buf, zeros, s->page);
 	/* Across the border of what was touched. */
-	cr_assert_eq(ms_source_read(src, untouched - 8, buf, PAGE + 8), PAGE + 8);
+	cr_assert_eq(ms_source_read(src, untouched - 8, buf, s->page + 8), s->page + 8);
 	cr_assert_arr_eq(buf, s->bytes + s->filled_len - 8, 8);
-	cr_assert_arr_eq(buf + 8, zeros, PAGE);
+	cr_assert_arr_eq(buf + 8, zeros, s->page);
 }
 
 static void check_unmapped(struct ms_source *src, const struct source_sample *s)
 {
-	ms_addr unmapped = s->filled + s->filled_len + PAGE;
-	unsigned char buf[2 * PAGE];
+	ms_addr unmapped = s->filled + s->filled_len + s->page;
+	unsigned char buf[2 * SOURCE_SUITE_PAGE];
 	uint64_t word;
 
 	cr_assert_eq(ms_source_read(src, unmapped, buf, 8), 0);
@@ -79,7 +77,7 @@ static void check_unmapped(struct ms_source *src, const struct source_sample *s)
 
 static void check_view(struct ms_source *src, const struct source_sample *s)
 {
-	ms_addr end = s->filled + s->filled_len + PAGE;
+	ms_addr end = s->filled + s->filled_len + s->page;
 	const void *view = ms_source_view(src, s->filled, s->filled_len);
 
 	if (!src->ops->view)
@@ -97,7 +95,7 @@ static void check_view(struct ms_source *src, const struct source_sample *s)
 static void check_present(struct ms_source *src, const struct source_sample *s)
 {
 	struct ms_range filled = { s->filled, s->filled + s->filled_len };
-	struct ms_range untouched = { filled.end, filled.end + PAGE };
+	struct ms_range untouched = { filled.end, filled.end + s->page };
 	struct ms_range got;
 
 	cr_assert(ms_source_present(src, filled, &got));
@@ -109,13 +107,13 @@ static void check_present(struct ms_source *src, const struct source_sample *s)
 	                            &got));
 	cr_assert_eq(got.begin, filled.begin + 24);
 	cr_assert_eq(got.end, filled.begin + 40);
-	cr_assert(ms_source_present(src, (struct ms_range){ filled.end - PAGE, untouched.end },
+	cr_assert(ms_source_present(src, (struct ms_range){ filled.end - s->page, untouched.end },
 	                            &got));
 	cr_assert_eq(got.end, filled.end);
 	cr_assert_not(
 		ms_source_present(src, (struct ms_range){ filled.begin, filled.begin }, &got));
 	cr_assert_not(ms_source_present(
-		src, (struct ms_range){ untouched.end, untouched.end + PAGE }, &got));
+		src, (struct ms_range){ untouched.end, untouched.end + s->page }, &got));
 }
 
 void source_suite_run(struct ms_source *src, const struct source_sample *sample)

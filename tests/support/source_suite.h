@@ -18,12 +18,18 @@
 
 #include "engine/source.h"
 
+/* The largest page that a kernel of this machine can have. */
+#ifdef __aarch64__
+enum { SOURCE_SUITE_PAGE = 65536 };
+#else
 enum { SOURCE_SUITE_PAGE = 4096 };
+#endif
 
 struct source_sample {
 	ms_addr filled;
 	size_t filled_len;
 	const unsigned char *bytes; /* what is at `filled` */
+	size_t page;                /* bytes of one; SOURCE_SUITE_PAGE at most */
 };
 
 /* The byte that a prepared process writes at offset @i of `filled`. */

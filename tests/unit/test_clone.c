@@ -23,7 +23,7 @@ enum { SANITIZED = 1 }; /* with a malloc that is not glibc's */
 enum { SANITIZED = 0 };
 #endif
 
-enum { PAGE = 4096, SAMPLE_PAGES = 300, PATIENCE_MS = 2000 };
+enum { PAGE = SOURCE_SUITE_PAGE, SAMPLE_PAGES = 300, PATIENCE_MS = 2000 };
 
 /* Between a test and its child. */
 struct shared {
@@ -116,7 +116,7 @@ Test(clone, is_a_source)
 {
 	static unsigned char bytes[SAMPLE_PAGES * PAGE];
 	pid_t pid = hold(make_sample);
-	struct source_sample sample = { addr_of(shared->at), sizeof(bytes), bytes };
+	struct source_sample sample = { addr_of(shared->at), sizeof(bytes), bytes, PAGE };
 
 	for (size_t i = 0; i < sizeof(bytes); i++)
 		bytes[i] = source_suite_byte(i);

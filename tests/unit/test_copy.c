@@ -14,7 +14,7 @@
 #include "source_suite.h"
 #include "target/proc.h"
 
-enum { PAGE = 4096, SAMPLE_PAGES = 3000 };
+enum { PAGE = SOURCE_SUITE_PAGE, SAMPLE_PAGES = (12 << 20) / PAGE };
 
 /* What the child tells of itself. */
 struct shared {
@@ -76,7 +76,7 @@ Test(copy, is_a_source)
 {
 	static unsigned char bytes[SAMPLE_PAGES * PAGE];
 	pid_t pid = hold(make_sample);
-	struct source_sample sample = { addr_of(shared->at), sizeof(bytes), bytes };
+	struct source_sample sample = { addr_of(shared->at), sizeof(bytes), bytes, PAGE };
 
 	for (size_t i = 0; i < sizeof(bytes); i++)
 		bytes[i] = source_suite_byte(i);
@@ -138,7 +138,7 @@ Test(copy, is_a_source_after_preparation)
 {
 	static unsigned char bytes[SAMPLE_PAGES * PAGE];
 	pid_t pid = prepare_and_hold(make_sample);
-	struct source_sample sample = { addr_of(shared->at), sizeof(bytes), bytes };
+	struct source_sample sample = { addr_of(shared->at), sizeof(bytes), bytes, PAGE };
 
 	for (size_t i = 0; i < sizeof(bytes); i++)
 		bytes[i] = source_suite_byte(i);

@@ -112,7 +112,7 @@ static bool warns(const char *text)
 Test(core, keeps_what_every_source_promises)
 {
 	unsigned char bytes[DRAWN_PAGE];
-	const struct source_sample sample = { DRAWN_MEMORY, DRAWN_PAGE, bytes };
+	const struct source_sample sample = { DRAWN_MEMORY, DRAWN_PAGE, bytes, DRAWN_PAGE };
 
 	for (size_t i = 0; i < sizeof(bytes); i++)
 		bytes[i] = source_suite_byte(i);
@@ -123,7 +123,7 @@ Test(core, keeps_what_every_source_promises)
 Test(core, keeps_the_promises_where_gdb_puts_segments_anywhere)
 {
 	unsigned char bytes[DRAWN_PAGE];
-	const struct source_sample sample = { DRAWN_MEMORY, DRAWN_PAGE, bytes };
+	const struct source_sample sample = { DRAWN_MEMORY, DRAWN_PAGE, bytes, DRAWN_PAGE };
 
 	for (size_t i = 0; i < sizeof(bytes); i++)
 		bytes[i] = source_suite_byte(i);

@@ -5,11 +5,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/page.h"
 #include "target/hold/pages.h"
 #include "target/maps.h"
 #include "target/proc.h"
 
-enum { PAGE = 4096, PAGES = 64 };
+#define PAGE ms_page_bytes()
+
+enum { PAGES = 64 };
 
 static struct ms_arena arena;
 static struct ms_mappings maps;
@@ -26,7 +29,7 @@ static unsigned char *prepare(void)
 	                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	(void)madvise(at, PAGES * PAGE, MADV_NOHUGEPAGE);
-	for (int i = 0; i < PAGES; i += 3) {
+	for (size_t i = 0; i < PAGES; i += 3) {
 		at[i * PAGE] = 1;
 		(void)*(volatile unsigned char *)&at[(i + 1) % PAGES * PAGE];
 	}
@@ -71,12 +74,12 @@ static void finds_written_pages(find_fn *find, bool tells_zeros)
 		cr_skip_test("this kernel has no PAGEMAP_SCAN");
 	cr_assert_eq(st, MS_OK, "%s", err.text);
 	tells_zeros &= has_page_of_zeros(pagemap, at);
-	for (int i = 0; i < PAGES; i++)
-		cr_expect(has(&resident, at + i * PAGE) || i % 3 != 0, "page %d is missing", i);
-	for (int i = 2; i < PAGES; i += 3)
-		cr_expect_not(has(&resident, at + i * PAGE), "page %d was never touched", i);
-	for (int i = 1; tells_zeros && i < PAGES; i += 3)
-		cr_expect_not(has(&resident, at + i * PAGE), "page %d was only read", i);
+	for (size_t i = 0; i < PAGES; i++)
+		cr_expect(has(&resident, at + i * PAGE) || i % 3 != 0, "page %zu is missing", i);
+	for (size_t i = 2; i < PAGES; i += 3)
+		cr_expect_not(has(&resident, at + i * PAGE), "page %zu was never touched", i);
+	for (size_t i = 1; tells_zeros && i < PAGES; i += 3)
+		cr_expect_not(has(&resident, at + i * PAGE), "page %zu was only read", i);
 	for (size_t i = 1; i < resident.runs.n; i++)
 		cr_expect_geq(resident.runs.at[i].range.begin, resident.runs.at[i - 1].range.end);
 	(void)close(pagemap);
@@ -168,7 +171,7 @@ static struct ms_mappings random_maps(unsigned *seed)
 	struct ms_mappings ret = { 0 };
 	ms_addr at = 0x10000;
 
-	for (int i = 0; i < N_FILE_MAPS; i++) {
+	for (size_t i = 0; i < N_FILE_MAPS; i++) {
 		struct ms_mapping *map = ms_vec_push(&arena, &ret);
 		uint64_t pages = 1 + (uint64_t)rand_r(seed) % FILE_PAGES;
 
@@ -246,7 +249,7 @@ Test(resident, a_page_of_a_file_is_held_once)
 {
 	unsigned seed = 1;
 
-	for (int i = 0; i < N_CASES; i++) {
+	for (size_t i = 0; i < N_CASES; i++) {
 		struct ms_mappings mapped = random_maps(&seed);
 		struct ms_resident resident = { .maps = &mapped, .arena = &arena };
 		struct ms_wanted_list list = { 0 };

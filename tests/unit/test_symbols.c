@@ -228,13 +228,13 @@ Test(symbols, an_elf_file_may_begin_inside_of_another)
 	ms_addr rel = (uintptr_t)program_begin - program_begin();
 	int fd = mkstemp(path);
 	size_t len;
-	char *inner = map_inner(path, 8192, &len);
+	char *inner = map_inner(path, 0x20000, &len);
 
 	teardown();
 	setup();
 	ms_symbols_name(symbols, (uintptr_t)inner + rel, &symbol);
 	cr_assert_str_eq(symbol.module, path);
-	cr_assert_eq(symbol.elf_offset, 8192);
+	cr_assert_eq(symbol.elf_offset, 0x20000);
 	cr_assert_eq(symbol.rel_pc, rel);
 	cr_assert_str_eq(symbol.function, "program_begin");
 	(void)unlink(path);
