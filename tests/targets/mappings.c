@@ -20,7 +20,7 @@
 #include <sys/syscall.h>
 #include <ucontext.h>
 
-#define PAGE 4096
+#define PAGE ((size_t)sysconf(_SC_PAGESIZE))
 /* Below the threshold for mmap, and enough for forget(). */
 #define STACK_BYTES (FORGET_BYTES + 64 * 1024)
 

@@ -165,9 +165,9 @@ static void keep_from_forks(void *arg)
 	shared->at =
 		mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	(void)madvise(shared->at + PAGE, 2 * PAGE, MADV_DONTFORK);
-	shared->at[0] = 7;
-	shared->at[PAGE] = 8;
-	shared->at[3 * PAGE] = 9;
+	memset(shared->at, 7, PAGE);
+	memset(shared->at + PAGE, 8, PAGE);
+	memset(shared->at + 3 * PAGE, 9, PAGE);
 	sleep_for_ever();
 }
 
@@ -398,7 +398,7 @@ Test(clone, is_refused_by_who_adopts_orphans)
 /* Mark all that a signal could overwrite, and wait. */
 static void mark_stack(void *arg)
 {
-	volatile unsigned char below[8 * PAGE];
+	volatile unsigned char below[8 * 4096];
 
 	(void)arg;
 	for (size_t i = 0; i < sizeof(below); i++)
@@ -408,8 +408,8 @@ static void mark_stack(void *arg)
 
 Test(clone, leaves_no_trace_on_the_stack)
 {
-	static unsigned char live[6 * PAGE];
-	static unsigned char cloned[6 * PAGE];
+	static unsigned char live[6 * 4096];
+	static unsigned char cloned[6 * 4096];
 	pid_t pid = hold(mark_stack);
 	ms_addr at = source->threads.at[0].sp - sizeof(live);
 	int mem = ms_proc_open(pid, "mem", O_RDONLY);

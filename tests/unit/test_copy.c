@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/page.h"
 #include "held.h"
 #include "source_suite.h"
 #include "target/proc.h"
@@ -352,6 +353,7 @@ static bool has_secret_memory(void)
 Test(copy, what_cannot_be_read_is_told)
 {
 	unsigned char buf[8];
+	char text[40];
 	pid_t pid;
 
 	if (!has_secret_memory())
@@ -359,8 +361,8 @@ Test(copy, what_cannot_be_read_is_told)
 	pid = hold(map_secret_memory);
 	cr_expect_eq(ms_source_read(copy, addr_of(shared->at), buf, sizeof(buf)), 0);
 	cr_assert_eq(held.warnings.n, 1);
-	cr_expect(strstr(held.warnings.at[0].text, "3 pages of /secretmem"), "%s",
-	          held.warnings.at[0].text);
+	(void)snprintf(text, sizeof(text), "%zu pages of /secretmem", 3 * PAGE / ms_page_bytes());
+	cr_expect(strstr(held.warnings.at[0].text, text), "%s", held.warnings.at[0].text);
 	cr_assert_eq(copy->unseen.n, 1);
 	cr_expect_eq(ms_range_len(copy->unseen.at[0]), 3 * PAGE);
 	let_go(pid);

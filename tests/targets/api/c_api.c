@@ -5,7 +5,9 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
-enum { MANY_LEAKS = 1024, KEYS = 40, PAGE = 4096, TEXT_BYTES = 16 * 1024 };
+enum { MANY_LEAKS = 1024, KEYS = 40, TEXT_BYTES = 16 * 1024 };
+
+#define PAGE ((size_t)sysconf(_SC_PAGESIZE))
 
 static void clean(void)
 {
