@@ -104,7 +104,7 @@ Q := $(if $(VERBOSE),,@)
         check-unit check-unit-san check-fuzz check-e2e \
         check-programs check-names tsan targets fuzz fuzz-keep bench bench-programs bench-parts install install-all \
         install-shim clean lint \
-        lint-format lint-tidy lint-cppcheck lint-analyzer layers $(UNIT:%=unit-%) $(UNIT:%=unit-san-%)
+        lint-format lint-tidy lint-cppcheck lint-analyzer lint-python layers $(UNIT:%=unit-%) $(UNIT:%=unit-san-%)
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -605,7 +605,7 @@ ALL_C := $(SRC) $(AGENT_C) $(SUPPORT) $(sort $(wildcard tests/unit/*.c tests/ben
 ALL_H := $(sort $(wildcard src/*/*.h src/*/*/*.h src/*/*/*/*.h include/*/*.h tests/support/*.h \
          tests/golden/*.h tests/freelog/*.h tests/fuzz/*.h tests/fuzz/*/*.h))
 
-lint: lint-format lint-tidy lint-cppcheck lint-analyzer
+lint: lint-format lint-tidy lint-cppcheck lint-analyzer lint-python
 
 lint-format:
 	$(Q)clang-format --dry-run --Werror $(ALL_C) $(ALL_H) $(TARGET_SRC) $(CC_TARGET_SRC) $(API_SRC)
@@ -634,6 +634,11 @@ $(OWN_MALLOC:%=$(LINT)/%.analyzed): OWN := -Wno-analyzer-malloc-leak -Wno-analyz
 $(LINT)/%.analyzed: %.c $(B)/%.o
 	@mkdir -p $(@D)
 	$(Q)gcc $(FLAGS) $(CFLAGS) -g0 -fanalyzer $(OWN) -Werror -c -o /dev/null $< && touch $@
+
+# Names that are not there, or not used.
+lint-python:
+	$(Q)pyflakes3 $(wildcard tests/*/*.py tests/*/*/*.py) \
+		$$(grep -Ils -d skip --exclude='*.py' '^#!/usr/bin/python3' tools/* tests/*/*)
 
 # ---- install, clean ----
 
