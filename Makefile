@@ -194,7 +194,7 @@ NOT_IN_LIBRARY := src/report/json.c src/report/stacks.c src/report/writers.c src
                   $(filter-out src/report/json/fields.c,$(wildcard src/report/json/*.c)) \
                   $(wildcard src/report/answers/retained.c src/report/sites/live.c src/report/diff/*.c src/report/amounts/*.c src/report/heapdump/*.c src/report/records/*.c \
                              src/target/run/*.c src/target/core/*.c src/target/inject/*.c src/target/inject/library/*.c src/target/inject/agent/*.c src/target/inject/stopped/*.c \
-                             src/target/stacks/*.c src/cli/*.c src/cli/*/*.c src/sym/*.c src/sym/*/*.c src/shim/*.c src/shim/*/*.c)
+                             src/target/stacks/*.c src/cli/*.c src/cli/*/*.c src/cli/*/*/*.c src/sym/*.c src/sym/*/*.c src/shim/*.c src/shim/*/*.c)
 # musl does not free all of its own where something stands in front of its malloc.
 NOT_FOR_musl   := src/inproc/annotate/front.c
 LIBRARY := $(filter-out $(NOT_IN_LIBRARY) $(NOT_FOR_$(LIBC)),$(SRC))
