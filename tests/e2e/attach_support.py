@@ -14,7 +14,7 @@ import time
 
 import support
 from support import HOST, MEMSCAN, Process, compile_target, memscan
-from test_kills import check_unharmed, end_of, start_command
+from test_kills import check_unharmed, end_of, no_orphans, start_command, wait_until_free
 
 ROUNDS = int(os.environ.get("ATTACH_ROUNDS") or 1)
 KILLS = int(os.environ.get("ATTACH_KILLS") or 3)
@@ -51,6 +51,12 @@ class Stormy(Process):
         while self.mode != "sleeps" and any(a <= b for a, b in zip(self.beat(), before) if b):
             assert time.monotonic() < end, f"{self.mode} is stuck"
         support.check_untouched(self.pid)
+
+    def check_unharmed(self):
+        """The same, and nothing of memscan is left."""
+        wait_until_free(self)
+        support.wait_until(no_orphans, STUCK_S, "processes of memscan are left over")
+        self.check()
 
     def end(self):
         assert self.finish(STUCK_S) == 0

@@ -19,7 +19,6 @@ from attach_support import (FUNCTIONS, Stormy, check_given_back, check_plants, c
                             refused, run_all_rounds)
 from support import Process, compile_target, memscan
 from test_attach_allocators import check_rounds_of_the_table
-from test_attach_kinds import check_unharmed
 
 PLAIN = ("malloc", "calloc", "realloc", "free", "memalign", "aligned_alloc", "posix_memalign", "valloc")
 JEMALLOC = (*PLAIN, "mallocx", "rallocx", "xallocx", "sallocx", "dallocx", "sdallocx", "nallocx", "mallctl",
@@ -137,7 +136,7 @@ def test_the_table_is_the_truth(kind, notes):
 @pytest.mark.parametrize("command", ["attach", "detach"])
 def test_killed_at_random(kind, command, notes):
     with stormy(kind, "loops") as target:
-        kill_at_random(target, command, notes, kind.code, check_unharmed)
+        kill_at_random(target, command, notes, kind.code, Stormy.check_unharmed)
         target.end()
 
 

@@ -11,11 +11,10 @@ import subprocess
 import pytest
 
 import support
-from attach_support import (MUSL_FILE, STUCK_S, Stormy, attach, check_given_back, check_plants, check_stripped, code_of,
+from attach_support import (MUSL_FILE, Stormy, attach, check_given_back, check_plants, check_stripped, code_of,
                             kill_at_random, refused, run_all_rounds)
 from support import Process, compile_target
 from test_attach_allocators import check_each_is_counted_once, check_rounds_of_the_table
-from test_kills import no_orphans, wait_until_free
 
 MODES = ("loops", "single", "forks", "spawns", "threads", "signals")
 
@@ -89,17 +88,11 @@ def test_each_block_is_counted_once(kind, notes):
         notes.append(f"{kind}: {check_each_is_counted_once(target)}")
 
 
-def check_unharmed(target):
-    wait_until_free(target)
-    support.wait_until(no_orphans, STUCK_S, "processes of memscan are left over")
-    target.check()
-
-
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 @pytest.mark.parametrize("command", ["attach", "detach"])
 def test_killed_at_random(kind, command, notes):
     with stormy(kind, "loops") as target:
-        kill_at_random(target, command, notes, kind.code, check_unharmed)
+        kill_at_random(target, command, notes, kind.code, Stormy.check_unharmed)
         target.end()
 
 
