@@ -104,7 +104,7 @@ Q := $(if $(VERBOSE),,@)
         check-unit check-unit-san check-fuzz check-e2e e2e-beside e2e-alone lint-idle \
         check-programs check-names tsan targets fuzz fuzz-keep bench bench-programs bench-parts install install-all \
         install-shim clean lint \
-        lint-format lint-tidy lint-cppcheck lint-analyzer layers $(UNIT:%=unit-%) $(UNIT:%=unit-san-%)
+        lint-format lint-tidy lint-cppcheck lint-analyzer lint-python layers $(UNIT:%=unit-%) $(UNIT:%=unit-san-%)
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -194,7 +194,7 @@ NOT_IN_LIBRARY := src/report/json.c src/report/stacks.c src/report/writers.c src
                   $(filter-out src/report/json/fields.c,$(wildcard src/report/json/*.c)) \
                   $(wildcard src/report/answers/retained.c src/report/sites/live.c src/report/diff/*.c src/report/amounts/*.c src/report/heapdump/*.c src/report/records/*.c \
                              src/target/run/*.c src/target/core/*.c src/target/inject/*.c src/target/inject/library/*.c src/target/inject/agent/*.c src/target/inject/stopped/*.c \
-                             src/target/stacks/*.c src/cli/*.c src/cli/*/*.c src/sym/*.c src/sym/*/*.c src/shim/*.c src/shim/*/*.c)
+                             src/target/stacks/*.c src/cli/*.c src/cli/*/*.c src/cli/*/*/*.c src/sym/*.c src/sym/*/*.c src/shim/*.c src/shim/*/*.c)
 # musl does not free all of its own where something stands in front of its malloc.
 NOT_FOR_musl   := src/inproc/annotate/front.c
 LIBRARY := $(filter-out $(NOT_IN_LIBRARY) $(NOT_FOR_$(LIBC)),$(SRC))
@@ -617,7 +617,7 @@ ALL_C := $(SRC) $(AGENT_C) $(SUPPORT) $(sort $(wildcard tests/unit/*.c tests/ben
 ALL_H := $(sort $(wildcard src/*/*.h src/*/*/*.h src/*/*/*/*.h include/*/*.h tests/support/*.h \
          tests/golden/*.h tests/freelog/*.h tests/fuzz/*.h tests/fuzz/*/*.h))
 
-lint: lint-format lint-tidy lint-cppcheck lint-analyzer
+lint: lint-format lint-tidy lint-cppcheck lint-analyzer lint-python
 
 lint-format:
 	$(Q)clang-format --dry-run --Werror $(ALL_C) $(ALL_H) $(TARGET_SRC) $(CC_TARGET_SRC) $(API_SRC)
@@ -646,6 +646,11 @@ $(OWN_MALLOC:%=$(LINT)/%.analyzed): OWN := -Wno-analyzer-malloc-leak -Wno-analyz
 $(LINT)/%.analyzed: %.c $(B)/%.o
 	@mkdir -p $(@D)
 	$(Q)gcc $(FLAGS) $(CFLAGS) -g0 -fanalyzer $(OWN) -Werror -c -o /dev/null $< && touch $@
+
+# Names that are not there, or not used.
+lint-python:
+	$(Q)pyflakes3 $(wildcard tests/*/*.py tests/*/*/*.py) \
+		$$(grep -Ils -d skip --exclude='*.py' '^#!/usr/bin/python3' tools/* tests/*/*)
 
 # ---- install, clean ----
 

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 bool ms_args_wrong(struct ms_error *err, const char *advice, const char *fmt, ...)
 {
@@ -79,6 +80,37 @@ bool ms_args_namespace(const char *s, struct ms_error *err)
 	                     "--ns takes a pid namespace, not '%s'", s);
 }
 
+size_t ms_args_name(const char *const *names, size_t n, const char *s)
+{
+	size_t i = 0;
+
+	while (i < n && strcmp(s, names[i]) != 0)
+		i++;
+	return i;
+}
+
+bool ms_args_snapshot(const char *s, enum ms_snapshot_how *ret)
+{
+	static const char *const names[] = {
+		[MS_SNAPSHOT_AUTO] = "auto",
+		[MS_SNAPSHOT_FORK] = "fork",
+		[MS_SNAPSHOT_COPY] = "copy",
+	};
+	size_t which = ms_args_name(names, sizeof(names) / sizeof(names[0]), s);
+
+	if (which == sizeof(names) / sizeof(names[0]))
+		return false;
+	*ret = (enum ms_snapshot_how)which;
+	return true;
+}
+
+bool ms_args_is_folder(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 /* ---- the process ---- */
 
 bool ms_args_take_id(void *to, const char *arg, struct ms_error *err)
@@ -88,7 +120,7 @@ bool ms_args_take_id(void *to, const char *arg, struct ms_error *err)
 
 	if (!ms_args_number(arg, INT_MAX, &id) || id == 0)
 		return ms_args_wrong(err, "give the number that ps shows, or use --name NAME",
-		                     "not a process id: %s", arg);
+		                     "--pid takes the number of a process, not '%s'", arg);
 	process->choice.id = (pid_t)id;
 	return true;
 }
@@ -114,7 +146,7 @@ bool ms_args_take_timeout(void *to, const char *arg, struct ms_error *err)
 	       ms_args_wrong(err, "for example 5 or 0.5", "--timeout takes seconds, not '%s'", arg);
 }
 
-static bool is_one(const struct ms_choice *choice, const char *see, struct ms_error *err)
+bool ms_args_is_one(const struct ms_choice *choice, const char *see, struct ms_error *err)
 {
 	if (choice->id && choice->name)
 		return ms_args_wrong(err, see, "--pid and --name exclude each other");
@@ -135,7 +167,7 @@ bool ms_args_choose(int n, char **words, const struct ms_option_table *table,
 	if (at < n)
 		return ms_args_wrong(err, table->see, "one process at a time: unexpected %s",
 		                     words[at]);
-	return is_one(choice, table->see, err);
+	return ms_args_is_one(choice, table->see, err);
 }
 
 /* ---- options ---- */

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "base/status.h"
+#include "target/snapshot.h"
 #include "target/target.h"
 
 /* Record in @err that the call is wrong, and with @advice what to do. Returns false. */
@@ -27,6 +28,14 @@ bool ms_args_limit(const char *s, uint64_t *ret);
 
 /* Whether @s can be a pid namespace, as --ns takes it: a process, or a file. */
 bool ms_args_namespace(const char *s, struct ms_error *err);
+
+/* Which of @n names @s is; @n when it is none. */
+size_t ms_args_name(const char *const *names, size_t n, const char *s);
+
+/* As --snapshot takes it. */
+bool ms_args_snapshot(const char *s, enum ms_snapshot_how *ret);
+
+bool ms_args_is_folder(const char *path);
 
 /* What commands begin their options with that stop a process, and are given its id as a word. */
 struct ms_args_process {
@@ -101,6 +110,9 @@ int ms_args_take(int argc, char **argv, const struct ms_option_table *table, voi
  */
 bool ms_args_choose(int n, char **words, const struct ms_option_table *table,
                     struct ms_args_process *process, struct ms_error *err);
+
+/* Whether one process was chosen; @see: what to do when not. */
+bool ms_args_is_one(const struct ms_choice *choice, const char *see, struct ms_error *err);
 
 /* Print what --help does. */
 void ms_args_help(FILE *to, const struct ms_option_table *table);

@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -284,17 +283,10 @@ static pid_t parse_pid(const char *word)
 	return id <= INT_MAX ? (pid_t)id : 0;
 }
 
-static bool is_folder(const char *path)
-{
-	struct stat st;
-
-	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
 static bool take_folder(void *to, const char *path, struct ms_error *err)
 {
 	((struct request *)to)->debug_folder = path;
-	return is_folder(path) ||
+	return ms_args_is_folder(path) ||
 	       ms_args_wrong(err, see_help, "--debug-dir takes a folder, not %s", path);
 }
 

@@ -468,14 +468,15 @@ static struct count count_unmarked(const struct scan *s)
 	return n;
 }
 
-/* End @walk, and say what of the blocks that were unmarked @before it has marked. */
-static enum ms_status finish_kept(struct scan *s, struct ms_walk *walk, struct count before,
+/* End @walk, and say what it has marked of the blocks that were @unmarked before; in/out. */
+static enum ms_status finish_kept(struct scan *s, struct ms_walk *walk, struct count *unmarked,
                                   const char *why)
 {
 	enum ms_status st = ms_walk_finish(walk, s->err);
 	struct count left = count_unmarked(s);
 
-	note_kept(s, before.allocations - left.allocations, before.bytes - left.bytes, why);
+	note_kept(s, unmarked->allocations - left.allocations, unmarked->bytes - left.bytes, why);
+	*unmarked = left;
 	return st;
 }
 
@@ -486,19 +487,19 @@ static enum ms_status mark_doubtful_stacks(struct scan *s)
 		                           .mangling = s->libc.mangling,
 		                           .edges = s->followed,
 		                           .workers = s->options->workers };
-	struct count before;
+	struct count unmarked;
 	struct ms_walk *walk;
 	const struct ms_range *r;
 
 	if (!s->roots.stacks.doubtful.n)
 		return MS_OK;
-	before = count_unmarked(s);
+	unmarked = count_unmarked(s);
 	walk = ms_walk_new(&s->blocks, &options, s->arena);
 	if (!walk)
 		return no_memory(s);
 	ms_vec_for_each (r, &s->roots.stacks.doubtful)
 		ms_walk_range(walk, *r);
-	return finish_kept(s, walk, before,
+	return finish_kept(s, walk, &unmarked,
 	                   "only parts of stacks hold them that may not be in use");
 }
 
@@ -579,13 +580,13 @@ static enum ms_status mark_requested(struct scan *s)
 		                           .workers = s->options->workers };
 	const uint64_t most = s->src->n_requests;
 	struct topmosts topmost = { 0 };
-	struct count before;
+	struct count unmarked;
 	struct ms_walk *walk;
 	enum ms_status st;
 
 	if (!most)
 		return MS_OK;
-	before = count_unmarked(s);
+	unmarked = count_unmarked(s);
 	st = find_topmost(s, &topmost);
 	walk = st ? NULL : ms_walk_new(&s->blocks, &options, s->arena);
 	if (!walk)
@@ -593,8 +594,9 @@ static enum ms_status mark_requested(struct scan *s)
 	topmost.n = move_held(&topmost, most);
 	for (size_t i = 0; i < topmost.n; i++)
 		ms_walk_block(walk, topmost.at[i].block);
-	st = finish_kept(s, walk, before, "requests of io_uring that are in flight may hold them");
-	if (count_unmarked(s).allocations && !s->options->question.kind)
+	st = finish_kept(s, walk, &unmarked,
+	                 "requests of io_uring that are in flight may hold them");
+	if (unmarked.allocations && !s->options->question.kind)
 		ms_note_add(s->arena, &s->report->warnings,
 		            "io_uring has requests in flight (%llu): as many of the leaks may be "
 		            "held by these, with what they lead to",

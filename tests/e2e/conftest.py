@@ -6,7 +6,9 @@ whichever is free. What is marked "alone" has no place beside others (check-e2e 
 """
 
 import collections
+import contextlib
 import os
+import pathlib
 import pickle
 import shutil
 import signal
@@ -31,11 +33,6 @@ signal.pthread_sigmask(signal.SIG_SETMASK, ())
 def pytest_sessionstart(session):
     if not support.MEMSCAN.exists():
         raise pytest.UsageError(f"{support.MEMSCAN} does not exist; run make first")
-
-
-def pytest_sessionfinish(session):
-    if messages.seen:
-        messages.write(support.E2E_BUILD / "messages", os.environ.get("PYTEST_XDIST_WORKER", "alone"))
 
 
 def pytest_configure(config):
@@ -83,6 +80,21 @@ def nothing_left_behind():
     assert not left, f"processes left behind: {left}"
 
 
+def reap_adopted():
+    """The process beside is an orphan, and the test runner adopts orphans."""
+    for pid in support.own_children():
+        if pid not in support.our_children and support.state_of(pid) == "Z":
+            os.waitpid(pid, 0)
+
+
+@pytest.fixture
+def adopted(nothing_left_behind):
+    """What a test leaves for others to wait for has ended, and is waited for."""
+    yield
+    support.wait_until(lambda: reap_adopted() or not [p for p in support.own_children() if p not in support.our_children],
+                       what="the end of adopted orphans")
+
+
 @pytest.fixture
 def folder():
     """A short path that any user can enter (unlike pytest's)."""
@@ -90,6 +102,36 @@ def folder():
     os.chmod(path, 0o755)
     yield path
     shutil.rmtree(path, ignore_errors=True)
+
+
+def memory_groups():
+    """Where memory cgroups can be made, and the names of a limit and of the usage there; None."""
+    v1, v2 = pathlib.Path("/sys/fs/cgroup/memory"), pathlib.Path("/sys/fs/cgroup")
+    if (v1 / "cgroup.procs").exists():
+        return v1, "memory.limit_in_bytes", "memory.usage_in_bytes"
+    with contextlib.suppress(OSError):
+        if "memory" in (v2 / "cgroup.subtree_control").read_text().split():
+            return v2, "memory.max", "memory.current"
+    return None
+
+
+@pytest.fixture
+def memory_group():
+    found = memory_groups()
+    if not found:
+        pytest.skip("no memory controller in /sys/fs/cgroup")
+    group = found[0] / f"memscan-e2e-{os.getpid()}"
+    try:
+        group.mkdir()
+    except OSError as error:
+        pytest.skip(f"no cgroup can be made here: {error}")
+    yield group, found[1], found[2]
+
+    def empty():
+        with contextlib.suppress(OSError):
+            group.rmdir()
+        return not group.exists()
+    support.wait_until(empty, 10, "the cgroup is empty")
 
 
 @pytest.fixture(scope="session")
@@ -129,6 +171,8 @@ def write_outcomes(write_line):
 
 
 def pytest_sessionfinish(session):
+    if messages.seen:
+        messages.write(support.E2E_BUILD / "messages", os.environ.get("PYTEST_XDIST_WORKER", "alone"))
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["summary"] = pickle.dumps((rows, lines, found))
 

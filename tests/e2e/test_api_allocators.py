@@ -14,9 +14,9 @@ import pytest
 import support
 from support import BUILD, E2E_BUILD, HOST, TARGETS
 from test_api import program, run_program
-from test_triggers import Triggered, adopted  # noqa: F401: a fixture of each test
+from test_triggers import Triggered
 
-pytestmark = pytest.mark.spread
+pytestmark = [pytest.mark.spread, pytest.mark.usefixtures("adopted")]
 
 LIB = pathlib.Path("/usr/lib/x86_64-linux-gnu")
 SHARED, ARCHIVE = "shared", "archive"

@@ -21,122 +21,18 @@ import pytest
 
 import servers
 import support
+from attach_support import (ATTACHED, GLIBC_FILE, KILLS, REFUSED, ROUNDS, SEED, STUCK_S, TEXT_BYTES, Stormy,
+                            agents_of, attach, clean, detach, kill_at_random, loaded, malloc_code, offsets_of, refused,
+                            run_rounds, status_of, table_magic, text_of, write_code)
 from support import HOST, MEMSCAN, Process, compile_target, memscan
-from test_kills import Busy, check_unharmed, end_of, is_free, start_command
+from test_kills import Busy, end_of, start_command
 
-ROUNDS = int(os.environ.get("ATTACH_ROUNDS") or 1)
-KILLS = int(os.environ.get("ATTACH_KILLS") or 3)
-SEED = int(os.environ.get("ATTACH_SEED") or time.time())
-
-ATTACHED, NOT_ATTACHED, REFUSED = 0, 1, 3
-STUCK_S = 20
 MODES = ("loops", "single", "forks", "spawns", "threads", "signals", "routines", "sleeps")
 OTHERS = [suite for suite in support.GLIBC if suite != HOST]
-AGENT_MB = 34
-TEXT_BYTES, SLOTS_AT = 24576, 12288
-
-
-class Stormy(Process):
-    def __init__(self, mode, suite=HOST, program=None, **more):
-        self.mode = mode
-        super().__init__([program or compile_target("stormy", suite), mode], **more)
-        assert self.line() == "READY"
-
-    def beat(self):
-        """Its counters, after this call."""
-        fd = self.popen.stdout.fileno()
-        while support.select.select([fd], [], [], 0)[0]:
-            more = os.read(fd, 1 << 16)
-            assert more, f"{self.mode} ended, status {self.popen.wait(10)}: {self.unread[-300:]!r}"
-            self.unread += more
-        assert b"WRONG" not in self.unread, self.unread[self.unread.index(b"WRONG"):][:200]
-        self.unread = self.unread[self.unread.rfind(b"\n") + 1:]
-        line = self.line(STUCK_S)
-        assert line.startswith("beat"), line
-        return [int(n) for n in line.split()[1::2]]
-
-    def check(self):
-        """It goes on: all that it counts grows."""
-        before = self.beat()
-        end = time.monotonic() + STUCK_S
-        while self.mode != "sleeps" and any(a <= b for a, b in zip(self.beat(), before) if b):
-            assert time.monotonic() < end, f"{self.mode} is stuck"
-        support.check_untouched(self.pid)
-
-    def end(self):
-        assert self.finish(STUCK_S) == 0
-
-
-def attach(pid, *args, status=ATTACHED):
-    done = memscan("attach", pid, *args)
-    assert done.status == status, str(done)
-    return done.stdout if status != REFUSED else done.stderr
-
-
-def detach(pid, *args, status=0):
-    done = memscan("detach", pid, *args)
-    assert done.status == status, str(done)
-    return done.stdout if status != REFUSED else done.stderr
-
-
-def status_of(pid):
-    done = memscan("attach", "--status", pid)
-    assert done.status in (ATTACHED, NOT_ATTACHED), str(done)
-    assert ("not attached" in done.stdout) == (done.status == NOT_ATTACHED), str(done)
-    return done.status == ATTACHED
-
-
-def agents_of(pid):
-    """How many mappings a process has that may be an agent's text."""
-    maps = pathlib.Path(f"/proc/{pid}/maps").read_text()
-    return len(re.findall(r" r-xp 00000000 00:00 0 *$", maps, re.M))
-
-
-def text_of(pid):
-    """Where the agent's text is."""
-    maps = pathlib.Path(f"/proc/{pid}/maps").read_text()
-    return int(re.search(r"^[0-9a-f]+-([0-9a-f]+) r-xp 00000000 00:00 0 *$", maps, re.M)[1], 16) - TEXT_BYTES
-
-
-def table_magic(pid):
-    with open(f"/proc/{pid}/mem", "rb", 0) as memory:
-        memory.seek(text_of(pid) + TEXT_BYTES)
-        return memory.read(16)
-
-
-def malloc_code(pid, name="malloc", length=16):
-    """(address, bytes) of a function of the C library, as it is in memory."""
-    maps = pathlib.Path(f"/proc/{pid}/maps").read_text()
-    found = re.search(r"^([0-9a-f]+)-.* r--p 00000000 .* (\S*/libc[.-][^/]*)$", maps, re.M)
-    symbols = subprocess.run(["nm", "-D", "--defined-only", found[2]], capture_output=True, text=True, check=True)
-    offset = re.search(rf"^([0-9a-f]+) T {name}@@", symbols.stdout, re.M)
-    at = int(found[1], 16) + int(offset[1], 16)
-    with open(f"/proc/{pid}/mem", "rb", 0) as memory:
-        memory.seek(at)
-        return at, memory.read(length)
-
-
-def write_code(pid, at, code):
-    with open(f"/proc/{pid}/mem", "r+b", 0) as memory:
-        memory.seek(at)
-        memory.write(code)
+SLOTS_AT = 12288
 
 
 # ---- rounds ----
-
-def run_rounds(target, rounds, sample, malloc_code=malloc_code):
-    code = malloc_code(target.pid)
-    for _ in range(rounds):
-        assert "is attached" in attach(target.pid, "--sample", sample)
-        assert status_of(target.pid)
-        target.check()
-        said = detach(target.pid)
-        assert "is detached" in said
-        assert not status_of(target.pid)
-        assert malloc_code(target.pid) == code
-        assert agents_of(target.pid) == ("stays" in said), said
-        target.check()
-
 
 @pytest.mark.parametrize("mode", MODES)
 def test_rounds(mode):
@@ -384,16 +280,6 @@ CALLS = ("ptrace", "process_vm_writev", "pwrite64")
 MOST_CALLS = 400
 
 
-def clean(busy, code, malloc_code=malloc_code, check=check_unharmed):
-    """Whatever a killed memscan has left, the program is right, and detach takes it back."""
-    check(busy)
-    said = detach(busy.pid)
-    assert "detached" in said or "was not attached" in said
-    assert malloc_code(busy.pid) == code
-    assert not status_of(busy.pid)
-    check(busy)
-
-
 def kill_at_call(busy, command, call, number):
     """What the process was killed instead of; None: it makes fewer of these calls."""
     with tempfile.TemporaryDirectory() as folder:
@@ -445,46 +331,15 @@ def test_killed_at_each_call(command, notes):
     notes.append(f"{command} killed instead of a call: {dict(tally)} of {len(calls)}; seed {SEED}")
 
 
-def kill_at_random(target, command, clean, notes):
-    """memscan, or the process that it has for a stop, KILLS times, and clean() after each."""
-    chance = random.Random(f"{SEED} random {command}")
-    killed = 0
-    start = time.monotonic()
-    attach(target.pid)
-    whole = time.monotonic() - start
-    detach(target.pid)
-    for _ in range(KILLS):
-        if command == "detach":
-            attach(target.pid, "--sample", 4096)
-        popen, file = start_command([MEMSCAN, command, target.pid])
-        time.sleep(chance.uniform(0, whole))
-        victims = support.children_of(popen.pid) or [popen.pid]
-        support.kill(chance.choice([popen.pid, victims[0]]))
-        end_of(popen, file)
-        killed += popen.returncode != 0
-        clean()
-    notes.append(f"{command} killed at random: {KILLS} times, {killed} before its end; seed {SEED}")
-
-
 @pytest.mark.parametrize("command", ["attach", "detach"])
 def test_killed_at_random(command, notes):
     with Busy() as busy:
         busy.beat()
-        code = malloc_code(busy.pid)
-        kill_at_random(busy, command, lambda: clean(busy, code), notes)
+        kill_at_random(busy, command, notes)
         assert busy.finish() == 0
 
 
 # ---- refused ----
-
-def refused(pid, *words, command="attach"):
-    """Both lines are there, and nothing was done to the process."""
-    said = (attach if command == "attach" else detach)(pid, status=REFUSED)
-    for word in words:
-        assert word in said, said
-    support.check_untouched(pid)
-    return said
-
 
 def test_a_process_that_is_stopped():
     with Stormy("loops") as target:
@@ -615,10 +470,8 @@ def test_a_breakpoint_at_the_begin_of_malloc():
 @contextlib.contextmanager
 def uprobe(pid, name):
     """The kernel's probe on a function of the C library, in one process."""
-    maps = pathlib.Path(f"/proc/{pid}/maps").read_text()
-    path = re.search(r"r--p 00000000 .* (\S*/libc[.-][^/]*)$", maps, re.M)[1]
-    symbols = subprocess.run(["nm", "-D", "--defined-only", path], capture_output=True, text=True, check=True)
-    offset = int(re.search(rf"^([0-9a-f]+) T {name}@@", symbols.stdout, re.M)[1], 16)
+    path = loaded(pid, GLIBC_FILE)[1]
+    offset = offsets_of(path, (name,), "-D")[0]
     try:
         kind = int(pathlib.Path("/sys/bus/event_source/devices/uprobe/type").read_text())
     except OSError:

@@ -15,8 +15,9 @@ import pytest
 import servers
 import support
 from allocators import ALLOCATORS
+from attach_support import (ROUNDS, STUCK_S, TEXT_BYTES, Stormy, agents_of, attach, detach, refused, run_all_rounds,
+                            text_of)
 from support import HOST, Process, compile_target, memscan
-from test_attach import ROUNDS, STUCK_S, TEXT_BYTES, Stormy, agents_of, attach, detach, refused, run_rounds, text_of
 
 KNOWN = [a for a in ALLOCATORS if a.name in ("glibc", "jemalloc", "tcmalloc")]
 OTHERS = [a for a in KNOWN if a.name != "glibc" and not a.tag and a.way in ("preload", "linked")]
@@ -148,9 +149,7 @@ def test_operators_that_throw(allocator):
 @pytest.mark.parametrize("mode", ["loops", "forks", "threads", "signals"])
 def test_rounds_of_other_allocators(allocator, mode):
     with Stormy(mode, env={"LD_PRELOAD": str(allocator.path())}) as target:
-        run_rounds(target, ROUNDS, 4096)
-        run_rounds(target, 1 + ROUNDS // 4, 1)
-        target.end()
+        run_all_rounds(target)
 
 
 # ---- programs that bring one ----

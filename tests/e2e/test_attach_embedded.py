@@ -9,22 +9,20 @@ ATTACH_ROUNDS is how often each is attached and detached, ATTACH_KILLS how often
 import dataclasses
 import functools
 import pathlib
-import re
 import subprocess
 
 import pytest
 
 import support
 from allocators import LIB
+from attach_support import (FUNCTIONS, Stormy, check_given_back, check_plants, check_stripped, code_of, kill_at_random,
+                            refused, run_all_rounds)
 from support import Process, compile_target, memscan
-from test_attach import ROUNDS, Stormy, agents_of, attach, clean, detach, kill_at_random, refused, run_rounds
 from test_attach_allocators import check_rounds_of_the_table
-from test_attach_kinds import check_unharmed
 
 PLAIN = ("malloc", "calloc", "realloc", "free", "memalign", "aligned_alloc", "posix_memalign", "valloc")
 JEMALLOC = (*PLAIN, "mallocx", "rallocx", "xallocx", "sallocx", "dallocx", "sdallocx", "nallocx", "mallctl",
             "mallctlnametomib", "mallctlbymib", "malloc_stats_print", "malloc_usable_size")
-WAYS = ("malloc", "calloc", "realloc", "aligned_alloc", "posix_memalign")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,21 +52,7 @@ class Kind:
 
     def code(self, pid):
         """(address, bytes) of malloc and free, as they are in memory."""
-        name = support.os.readlink(f"/proc/{pid}/exe")
-        line = next(line for line in open(f"/proc/{pid}/maps", encoding="utf-8") if line.split()[-1] == name)
-        base = 0 if self.variant == "static" else int(line.split("-")[0], 16)
-        with open(f"/proc/{pid}/mem", "rb", 0) as memory:
-            found = []
-            for at in symbols(name, self.prefix):
-                memory.seek(base + at)
-                found.append((base + at, memory.read(16)))
-            return found
-
-
-@functools.cache
-def symbols(name, prefix):
-    said = subprocess.run(["nm", name], capture_output=True, text=True, check=True).stdout
-    return [int(re.search(rf"^([0-9a-f]+) [TtWV] {prefix}{function}$", said, re.M)[1], 16) for function in ("malloc", "free")]
+        return code_of(pid, names=[self.prefix + name for name in FUNCTIONS])
 
 
 def with_prefix(archive, prefix):
@@ -104,9 +88,7 @@ def test_rounds(kind, mode):
     if kind.name == "tcmalloc" and kind.variant != "dynamic" and mode == "forks":
         pytest.skip("by itself, without memscan, it is stuck after a fork now and then: 3 of 6 in a minute")
     with stormy(kind, mode) as target:
-        run_rounds(target, ROUNDS, 4096, kind.code)
-        run_rounds(target, 1 + ROUNDS // 4, 1, kind.code)
-        target.end()
+        run_all_rounds(target, kind.code)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
@@ -117,32 +99,24 @@ def test_diverts_its_own_and_gives_it_back(kind):
         assert done.status == 0 and f"functions of its own {kind.name};" in done.stdout, str(done)
         assert ("not those of another malloc" in done.stderr) == bool(kind.prefix), str(done)
         assert "is not sampled" not in done.stderr, str(done)
-        assert all(now != then for now, then in zip(kind.code(target.pid), before))
         assert f"functions of its own {kind.name}\n" in memscan("attach", "--status", target.pid).stdout
-        target.check()
-        detach(target.pid)
-        assert kind.code(target.pid) == before and agents_of(target.pid) == 0
-        target.end()
+        check_given_back(target, before, kind.code)
+
+
+def planting_function(frames):
+    """It has a file and a line."""
+    for frame in frames:
+        if frame.get("function", "").startswith("plant_"):
+            assert frame["file"].endswith("plants.c") and frame["line"] == line_of(frame["function"]), frame
+            return frame["function"]
+    return None
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_a_leak_has_its_function_and_line(kind):
     # A heap at addresses that are small numbers is held by these.
     with Process([kind.compile("plants")], env={"TCMALLOC_SKIP_SBRK": "1"}) as target:
-        assert target.line() == "READY"
-        attach(target.pid, "--sample", 1)
-        assert target.ask("\n") == "DONE"
-        leaks = support.scan(target.pid).report["leaks"]
-        found = {}
-        for leak in leaks:
-            own = [frame for frame in leak.get("backtrace", []) if frame.get("function", "").startswith("plant_")]
-            if own:
-                found[own[0]["function"]] = found.get(own[0]["function"], 0) + leak["total_size"]
-                assert own[0]["file"].endswith("plants.c") and own[0]["line"] == line_of(own[0]["function"]), own[0]
-        assert sorted(found, key=found.get, reverse=True) == [f"plant_{way}" for way in WAYS], (found, leaks)
-        detach(target.pid)
-        assert agents_of(target.pid) == 0
-        assert target.finish() == 0
+        check_plants(target, planting_function)
 
 
 @functools.cache
@@ -162,8 +136,7 @@ def test_the_table_is_the_truth(kind, notes):
 @pytest.mark.parametrize("command", ["attach", "detach"])
 def test_killed_at_random(kind, command, notes):
     with stormy(kind, "loops") as target:
-        code = kind.code(target.pid)
-        kill_at_random(target, command, lambda: clean(target, code, kind.code, check_unharmed), notes)
+        kill_at_random(target, command, notes, kind.code, Stormy.check_unharmed)
         target.end()
 
 
@@ -171,18 +144,12 @@ def test_killed_at_random(kind, command, notes):
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.variant != "dynamic"], ids=str)
 def test_a_static_program_that_was_stripped(kind):
-    with Process([support.stripped(kind.compile("stormy")), "sleeps"]) as target:
-        assert target.line() == "READY"
-        refused(target.pid, "is linked statically and has no symbols", "before it was stripped")
-        target.finish()
+    check_stripped(kind.compile("stormy"), "is linked statically and has no symbols")
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.variant == "dynamic" and not kind.tag], ids=str)
 def test_a_dynamic_program_that_was_stripped(kind):
-    with Process([support.stripped(kind.compile("stormy")), "sleeps"]) as target:
-        assert target.line() == "READY"
-        refused(target.pid, f"has {kind.name} linked into it, and no symbols that say where", "before it was stripped")
-        target.finish()
+    check_stripped(kind.compile("stormy"), f"has {kind.name} linked into it, and no symbols that say where")
 
 
 def test_two_of_them():

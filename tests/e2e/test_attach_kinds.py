@@ -5,20 +5,18 @@ ATTACH_ROUNDS is how often each is attached and detached, ATTACH_KILLS how often
 """
 
 import dataclasses
-import functools
 import re
 import subprocess
 
 import pytest
 
 import support
-from support import Process, compile_target, memscan
-from test_attach import (ROUNDS, STUCK_S, Stormy, agents_of, attach, clean, detach, kill_at_random, refused, run_rounds)
+from attach_support import (MUSL_FILE, Stormy, attach, check_given_back, check_plants, check_stripped, code_of,
+                            kill_at_random, refused, run_all_rounds)
+from support import Process, compile_target
 from test_attach_allocators import check_each_is_counted_once, check_rounds_of_the_table
-from test_kills import no_orphans, wait_until_free
 
 MODES = ("loops", "single", "forks", "spawns", "threads", "signals")
-WAYS = ("malloc", "calloc", "realloc", "aligned_alloc", "posix_memalign")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,30 +37,11 @@ class Kind:
 
     def code(self, pid):
         """(address, bytes) of malloc and free, as they are in memory."""
-        dynamic = []
-        lines = [line.split() for line in open(f"/proc/{pid}/maps", encoding="utf-8")]
-        begin, name = next((line[0], line[5]) for line in lines
-                           if line[2] == "00000000" and len(line) > 5 and
-                           ("musl" in line[5] and "libc" in line[5] if self.variant == "dynamic" else line[5][0] == "/"))
-        if self.variant == "dynamic":
-            dynamic = ["-D"]
-        return [self.read(pid, int(begin.split("-")[0], 16), at) for at in symbols(name, *dynamic)]
-
-    def read(self, pid, base, at):
-        at += 0 if self.variant == "static" else base
-        with open(f"/proc/{pid}/mem", "rb", 0) as memory:
-            memory.seek(at)
-            return at, memory.read(16)
+        return code_of(pid, MUSL_FILE if self.variant == "dynamic" else None)
 
 
 KINDS = [Kind("glibc", "static"), Kind("glibc", "static-pie"), Kind("musl", "dynamic"), Kind("musl", "static"),
          Kind("musl", "static-pie")]
-
-
-@functools.cache
-def symbols(name, *dynamic):
-    said = subprocess.run(["nm", *dynamic, name], capture_output=True, text=True, check=True).stdout
-    return [int(re.search(rf"^([0-9a-f]+) [TtWV] {function}$", said, re.M)[1], 16) for function in ("malloc", "free")]
 
 
 def stormy(kind, mode):
@@ -73,9 +52,7 @@ def stormy(kind, mode):
 @pytest.mark.parametrize("mode", MODES)
 def test_rounds(kind, mode):
     with stormy(kind, mode) as target:
-        run_rounds(target, ROUNDS, 4096, kind.code)
-        run_rounds(target, 1 + ROUNDS // 4, 1, kind.code)
-        target.end()
+        run_all_rounds(target, kind.code)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
@@ -84,31 +61,17 @@ def test_diverts_malloc_and_gives_it_back(kind):
         before = kind.code(target.pid)
         said = attach(target.pid)
         assert re.search(rf"functions of {kind.said()}[ 0-9.]*;", said), said
-        assert all(now != then for now, then in zip(kind.code(target.pid), before))
-        target.check()
-        detach(target.pid)
-        assert kind.code(target.pid) == before and agents_of(target.pid) == 0
-        target.end()
+        check_given_back(target, before, kind.code)
+
+
+def first_function(frames):
+    return next((frame["function"] for frame in frames if frame.get("function") not in ("aligned", None)), None)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_a_leak_has_the_function_first(kind):
     with Process([kind.compile("plants")]) as target:
-        assert target.line() == "READY"
-        attach(target.pid, "--sample", 1)
-        assert target.ask("\n") == "DONE"
-        leaks = support.scan(target.pid).report["leaks"]
-        found = {}
-        for leak in leaks:
-            own = [frame["function"] for frame in leak.get("backtrace", [])
-                   if frame.get("function") not in ("aligned", None)]
-            if own:
-                found[own[0]] = found.get(own[0], 0) + leak["total_size"]
-        assert set(found) == {f"plant_{way}" for way in WAYS}, (found, leaks)
-        assert sorted(found, key=found.get, reverse=True) == [f"plant_{way}" for way in WAYS]
-        detach(target.pid)
-        assert agents_of(target.pid) == 0
-        assert target.finish() == 0
+        check_plants(target, first_function)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
@@ -125,18 +88,11 @@ def test_each_block_is_counted_once(kind, notes):
         notes.append(f"{kind}: {check_each_is_counted_once(target)}")
 
 
-def check_unharmed(target):
-    wait_until_free(target)
-    support.wait_until(no_orphans, STUCK_S, "processes of memscan are left over")
-    target.check()
-
-
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 @pytest.mark.parametrize("command", ["attach", "detach"])
 def test_killed_at_random(kind, command, notes):
     with stormy(kind, "loops") as target:
-        code = kind.code(target.pid)
-        kill_at_random(target, command, lambda: clean(target, code, kind.code, check_unharmed), notes)
+        kill_at_random(target, command, notes, kind.code, Stormy.check_unharmed)
         target.end()
 
 
@@ -144,11 +100,7 @@ def test_killed_at_random(kind, command, notes):
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.variant != "dynamic"], ids=str)
 def test_a_static_program_that_was_stripped(kind):
-    with Process([support.stripped(kind.compile("stormy")), "sleeps"]) as target:
-        assert target.line() == "READY"
-        refused(target.pid, "is linked statically and has no symbols", "before it was stripped")
-        assert not memscan("detach", target.pid).status == 0
-        target.finish()
+    check_stripped(kind.compile("stormy"), "is linked statically and has no symbols")
 
 
 OWN_MALLOC = """

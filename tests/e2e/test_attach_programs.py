@@ -3,8 +3,8 @@
 
 import servers
 import support
+from attach_support import ATTACHED, REFUSED, ROUNDS, STUCK_S, agents_of, attach, detach
 from support import Process, memscan
-from test_attach import ATTACHED, REFUSED, ROUNDS, STUCK_S, agents_of, attach, detach
 
 
 def attach_if_there(pid):

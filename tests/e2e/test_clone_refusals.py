@@ -18,8 +18,8 @@ import tempfile
 import pytest
 
 import support
-from support import (COULD_NOT_SCAN, Target, check_scanned, check_truth, children_by_thread,
-                     compile_target, memscan, scan, state_of, wait_until)
+from support import (Target, check_scanned, check_truth, children_by_thread, compile_target, memscan, scan,
+                     state_of, wait_until)
 
 SNAPSHOTS = support.snapshots()
 HAS_FORK = "fork" in SNAPSHOTS

@@ -5,7 +5,6 @@ HOSTILE_SCANS is how often each is scanned (1000 by hand).
 """
 
 import collections
-import contextlib
 import os
 import pathlib
 import random
@@ -322,36 +321,6 @@ def test_huge_pages_of_which_there_are_no_more(huge_pages, snapshot, led):
             assert not report["leaks"] and report["scan"]["source"] == "copy"
         assert snapshot == "copy" or "hugetlbfs" in str(report["warnings"]), report["warnings"]
         assert target.finish() == 0
-
-
-def memory_groups():
-    """Where memory cgroups can be made, and the names of a limit and of the usage there; None."""
-    v1, v2 = pathlib.Path("/sys/fs/cgroup/memory"), pathlib.Path("/sys/fs/cgroup")
-    if (v1 / "cgroup.procs").exists():
-        return v1, "memory.limit_in_bytes", "memory.usage_in_bytes"
-    with contextlib.suppress(OSError):
-        if "memory" in (v2 / "cgroup.subtree_control").read_text().split():
-            return v2, "memory.max", "memory.current"
-    return None
-
-
-@pytest.fixture
-def memory_group():
-    found = memory_groups()
-    if not found:
-        pytest.skip("no memory controller in /sys/fs/cgroup")
-    group = found[0] / f"memscan-e2e-{os.getpid()}"
-    try:
-        group.mkdir()
-    except OSError as error:
-        pytest.skip(f"no cgroup can be made here: {error}")
-    yield group, found[1], found[2]
-
-    def empty():
-        with contextlib.suppress(OSError):
-            group.rmdir()
-        return not group.exists()
-    support.wait_until(empty, 10, "the cgroup is empty")
 
 
 # With 300 MiB all of it may be written to once more, with 200 not.

@@ -5,8 +5,8 @@ memscan was attached.
 
 import pytest
 
+from attach_support import attach
 from support import Process, check_scanned, compile_special, memscan, scan
-from test_attach import attach
 
 LARGE = 20 << 20
 # bytes: (module, tables, code, constants), of a pointer to the program beside, and without

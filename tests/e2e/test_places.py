@@ -14,11 +14,11 @@ import subprocess
 import pytest
 
 import support
+from attach_support import Stormy
 from containers import NAMESPACES, NOBODY, ONLY_PTRACE, ROOT_ONLY, Container, can_have, compile_inside
 from support import (COULD_NOT_SCAN, GLIBC, HOST, MEMSCAN, USAGE, Process, Target, check_scanned, compile_target, memscan,
                      scan)
-from test_attach import Stormy
-from test_hostile import memory_group, scan_and_kill  # noqa: F401
+from test_hostile import scan_and_kill
 from test_leak_names import build as build_special
 from test_leak_names import build_id, frames_of, split, started
 from test_stacks import FRAME

@@ -45,13 +45,7 @@ def folder():
         yield pathlib.Path(name)
 
 
-@pytest.fixture(autouse=True)
-def adopted(nothing_left_behind):
-    yield
-    wait_until(lambda: reap_adopted() or not [p for p in support.own_children()
-                                              if p not in support.our_children], what="the end of adopted orphans")
-
-
+pytestmark = pytest.mark.usefixtures("adopted")
 root_only = pytest.mark.skipif(os.getuid() != 0, reason="needs two users")
 
 
@@ -124,13 +118,6 @@ def shares_memory(pid, other):
 def trigger(pid):
     status, out, err = finish_trigger(start_trigger(pid))
     return support.Scan(status, out, err, 0)
-
-
-def reap_adopted():
-    """The process beside is an orphan, and the test runner adopts orphans."""
-    for pid in support.own_children():
-        if pid not in support.our_children and state_of(pid) == "Z":
-            os.waitpid(pid, 0)
 
 
 def mappings(pid):

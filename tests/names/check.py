@@ -55,7 +55,7 @@ def ask_gdb(pid, folder, blocks):
     out = f"{folder}/views"
     said = subprocess.run(
         ["gdb", "-q", "-nx", "-batch", "-p", str(pid), "-ex", "set debuginfod enabled off",
-         "-ex", f"python blocks, out = {blocks!r}, {out!r}", "-x", str(HERE / "view.py")],
+         "-x", str(HERE / "view.py"), "-ex", f"python main({blocks!r}, {out!r})"],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=LIMIT_S, check=False).stdout
     if not os.path.exists(out):
         sys.exit(f"gdb has no view:\n{said[-2000:]}")

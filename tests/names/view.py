@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a debugger knows of the blocks of a process: run inside of gdb, which is attached to it.
 
-	gdb -p PID -batch -ex 'python blocks, out = "BLOCKS", "OUT"' -x tests/names/view.py
+	gdb -p PID -batch -x tests/names/view.py -ex 'python main("BLOCKS", "OUT")'
 
 From each variable that no function has for itself, pointers are followed by their declared types,
 and containers by what their types say that they hold. BLOCKS has a line for each block of the
@@ -680,4 +680,3 @@ def main(blocks_file, out):
 
 
 gdb.execute("set python print-stack full")
-main(blocks, out)  # noqa: F821

@@ -337,13 +337,13 @@ Test(glibc_tcache, a_cache_of_a_thread_that_is_gone_is_taken_off)
 /* Of two libraries that count what is free in a cache each says how much room it has. */
 Test(glibc_tcache, a_cache_is_counted_by_its_own_librarys_parameters)
 {
-	static const char *const pictures[] = { "", "T u24 c24 u40 t" };
+	static const char *const pictures[] = { "", "u24 u40 t", "T u24 c24 u40 t" };
 
-	for (size_t i = 0; i < 2; i++) {
+	for (size_t i = 0; i < 3; i++) {
 		ptheap_init(&h);
 		ptheap_draw(&h, "2.43", "T u24 c24 c40 t");
 		ptheap_draw(&h, "2.43", pictures[i]);
-		if (!i)
+		if (i < 2)
 			ptheap_break(&h, "par1.tcache_count = 3");
 		cr_expect_str_empty(ptheap_try(&h, ""), "%s", h.wrong);
 		cr_expect(ptheap_is_verified(&h), "%zu", i);

@@ -105,8 +105,8 @@ Test(options, defaults_are_those_of_the_contract)
 {
 	cr_assert(parse("--pid 42"), "%s", err.text);
 	cr_assert_eq(options.request, MS_REQUEST_SCAN);
-	cr_assert_eq(options.id, 42);
-	cr_assert_null(options.name);
+	cr_assert_eq(options.process.choice.id, 42);
+	cr_assert_null(options.process.choice.name);
 	cr_assert_eq(options.scan.limit, 100);
 	cr_assert_eq(options.scan.min_size, 0);
 	cr_assert_not(options.scan.no_fold || options.scan.contents);
@@ -114,7 +114,7 @@ Test(options, defaults_are_those_of_the_contract)
 	              options.scan.strict_containers);
 	cr_assert_str_eq(options.writer->name, "text");
 	cr_assert_null(options.output);
-	cr_assert_eq(options.timeout_ns, UINT64_C(30000000000));
+	cr_assert_eq(options.process.timeout_ns, UINT64_C(30000000000));
 	cr_assert_eq(options.limit_ns, 0);
 	cr_assert_eq(options.confirm_ns, 0);
 	cr_assert_eq(options.colour, MS_COLOUR_AUTO);
@@ -124,7 +124,7 @@ Test(options, defaults_are_those_of_the_contract)
 Test(options, each_sets_its_own_field)
 {
 	cr_assert(parse("-p7 --limit all --min-size 4096"));
-	cr_assert_eq(options.id, 7);
+	cr_assert_eq(options.process.choice.id, 7);
 	cr_assert_eq(options.scan.limit, UINT64_MAX);
 	cr_assert_eq(options.scan.min_size, 4096);
 	cr_assert(parse("--pid=7 --no-fold") && options.scan.no_fold && !options.scan.contents);
@@ -133,7 +133,8 @@ Test(options, each_sets_its_own_field)
 	cr_assert(parse("--pid=7 --strict-containers") && options.scan.strict_containers);
 	cr_assert(parse("--pid=7 --unaligned") && options.scan.unaligned && !options.scan.possible);
 	cr_assert(parse("--pid=7 --heap") && options.scan.heap && !options.scan.possible);
-	cr_assert(parse("--pid=7 --timeout 5") && options.timeout_ns == UINT64_C(5000000000));
+	cr_assert(parse("--pid=7 --timeout 5") &&
+	          options.process.timeout_ns == UINT64_C(5000000000));
 	cr_assert(parse("--pid=7 --color never") && options.colour == MS_COLOUR_NEVER);
 	cr_assert(parse("--pid=7 --color always") && options.colour == MS_COLOUR_ALWAYS);
 	cr_assert(parse("--pid=7 -l 0") && options.scan.limit == 0);
@@ -167,7 +168,7 @@ Test(options, seconds_may_have_a_fraction)
 		cr_expect_eq(options.limit_ns, 0);
 		snprintf(line, sizeof(line), "-p 7 --timeout %s", cases[i].seconds);
 		cr_expect(parse(line), "%s", err.text);
-		cr_expect_eq(options.timeout_ns, cases[i].ns, "%s", line);
+		cr_expect_eq(options.process.timeout_ns, cases[i].ns, "%s", line);
 		cr_expect_eq(options.limit_ns, cases[i].ns, "%s", line);
 	}
 	cr_assert(parse("--confirm --pid 7"));
@@ -176,17 +177,19 @@ Test(options, seconds_may_have_a_fraction)
 
 Test(options, a_lone_number_is_the_process)
 {
-	cr_assert(parse("42") && options.id == 42);
-	cr_assert(parse("42 --json --confirm") && options.id == 42 && options.confirm_ns);
-	cr_assert(parse("--limit 3 42") && options.id == 42 && options.scan.limit == 3);
-	cr_assert(parse("-- 42") && options.id == 42);
+	cr_assert(parse("42") && options.process.choice.id == 42);
+	cr_assert(parse("42 --json --confirm") && options.process.choice.id == 42 &&
+	          options.confirm_ns);
+	cr_assert(parse("--limit 3 42") && options.process.choice.id == 42 &&
+	          options.scan.limit == 3);
+	cr_assert(parse("-- 42") && options.process.choice.id == 42);
 }
 
 Test(options, name_output_and_format_are_kept)
 {
 	cr_assert(parse("-n cron -o out.json -f json"));
-	cr_assert_eq(options.id, 0);
-	cr_assert_str_eq(options.name, "cron");
+	cr_assert_eq(options.process.choice.id, 0);
+	cr_assert_str_eq(options.process.choice.name, "cron");
 	cr_assert_str_eq(options.output, "out.json");
 	cr_assert_str_eq(options.writer->name, "json");
 	cr_assert(parse("-n cron --json"));
@@ -435,7 +438,7 @@ static bool parse_live(const char *word)
 Test(options, of_live_are_a_limit_and_its_own_formats)
 {
 	cr_assert(parse_live("--json"), "%s", err.text);
-	cr_assert_eq(options.id, 7);
+	cr_assert_eq(options.process.choice.id, 7);
 	cr_assert(options.scan.sites && !options.scan.heap);
 	cr_assert_eq(options.scan.limit, 100);
 	cr_assert(parse_live("--format=folded") && options.scan.limit == UINT64_MAX);

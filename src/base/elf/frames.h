@@ -10,6 +10,7 @@
  */
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct ms_frame_header {
@@ -29,5 +30,14 @@ enum {
 	MS_FRAME_PCREL_SDATA4 = 0x1b,
 	MS_FRAME_DATAREL_SDATA4 = 0x3b,
 };
+
+/* Whether a sorted table is behind it, as above; else its count may be elsewhere, too. */
+static inline bool ms_frame_is_searchable(const struct ms_frame_header *header)
+{
+	return header->version == MS_FRAME_VERSION &&
+	       header->frame_encoding == MS_FRAME_PCREL_SDATA4 &&
+	       header->count_encoding == MS_FRAME_UDATA4 &&
+	       header->table_encoding == MS_FRAME_DATAREL_SDATA4;
+}
 
 #endif

@@ -199,10 +199,7 @@ static bool read_header(struct ms_reader from, ms_addr header, uint64_t *ret_n)
 {
 	struct ms_frame_header head;
 
-	if (!ms_read_all(from, header, &head, sizeof(head)) || head.version != MS_FRAME_VERSION ||
-	    head.frame_encoding != MS_FRAME_PCREL_SDATA4 ||
-	    head.count_encoding != MS_FRAME_UDATA4 ||
-	    head.table_encoding != MS_FRAME_DATAREL_SDATA4)
+	if (!ms_read_all(from, header, &head, sizeof(head)) || !ms_frame_is_searchable(&head))
 		return false;
 	*ret_n = head.count;
 	return true;

@@ -35,16 +35,8 @@ static bool take_compress(void *to, const char *arg, struct ms_error *err)
 
 static bool take_snapshot(void *to, const char *arg, struct ms_error *err)
 {
-	static const char *const names[] = { [MS_SNAPSHOT_AUTO] = "auto",
-		                             [MS_SNAPSHOT_FORK] = "fork",
-		                             [MS_SNAPSHOT_COPY] = "copy" };
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (!strcmp(arg, names[i])) {
-			((struct ms_dump_options *)to)->how = (enum ms_snapshot_how)i;
-			return true;
-		}
-	return ms_args_wrong(err, "use auto, fork or copy", "--snapshot does not take '%s'", arg);
+	return ms_args_snapshot(arg, &((struct ms_dump_options *)to)->how) ||
+	       ms_args_wrong(err, "use auto, fork or copy", "--snapshot does not take '%s'", arg);
 }
 
 static const struct ms_option rows[] = {

@@ -5,9 +5,9 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 #include "base/file.h"
+#include "cli/args.h"
 #include "cli/cli.h"
 #include "cli/heapdump/naming.h"
 #include "cli/heapdump/options.h"
@@ -34,13 +34,6 @@ struct job {
 	struct ms_arena arena;
 };
 
-static bool is_folder(const char *path)
-{
-	struct stat st;
-
-	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
 /*
  * The viewer's default, and where that leads nowhere this machine: the dump may be of a
  * program here. Another machine's file of the same path must not lend its names, so there
@@ -59,7 +52,7 @@ static void choose_folders(const struct ms_heapdump_options *options, struct fol
 	} else if (product && *product) {
 		(void)snprintf(ret->built, sizeof(ret->built), "%s/symbols", product);
 		ret->symbols = ret->built;
-	} else if (is_folder("./symbols")) {
+	} else if (ms_args_is_folder("./symbols")) {
 		ret->symbols = "./symbols";
 	} else {
 		ret->symbols = "/";
@@ -71,7 +64,7 @@ static void choose_folders(const struct ms_heapdump_options *options, struct fol
 
 static enum ms_status check_folder(const char *path, struct ms_error *err)
 {
-	if (!path || is_folder(path))
+	if (!path || ms_args_is_folder(path))
 		return MS_OK;
 	(void)ms_fail(err, MS_E_SYS, "the folder of symbols %.120s does not exist", path);
 	ms_advise(err, "give --symbols the folder that holds the libraries under their paths");

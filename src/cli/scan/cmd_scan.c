@@ -102,7 +102,7 @@ enum ms_status ms_scan_process(const struct ms_options *options, struct ms_arena
 		            .book = &s.book },
 		.call = { .scan = &s.service.options,
 		          .naming = &s.naming,
-		          .timeout_ns = options->timeout_ns,
+		          .timeout_ns = options->process.timeout_ns,
 		          .how = options->how,
 		          .jobs = options->jobs ? options->jobs : ms_workers_wanted(),
 		          .refusal = &s.refusal,
@@ -110,13 +110,12 @@ enum ms_status ms_scan_process(const struct ms_options *options, struct ms_arena
 		          .verbose = options->verbose },
 	};
 	struct ms_proc_stat stat = { 0 };
-	const struct ms_choice choice = { options->name, options->id, options->ns };
 	struct ms_chosen chosen;
 	enum ms_status st;
 
 	if (options->core)
 		return ms_core_scan(options, arena, ret, err);
-	st = ms_target_choose(&choice, &chosen, err);
+	st = ms_target_choose(&options->process.choice, &chosen, err);
 	if (st)
 		return st;
 	s.call.pid = chosen.pid;

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "base/status.h"
+#include "cli/args.h"
 #include "engine/scan.h"
 #include "report/writers.h"
 #include "target/snapshot.h"
@@ -22,10 +23,8 @@ enum { MS_SUPPRESSION_FILES = 64 };
 enum ms_scan_use { MS_USE_SCAN, MS_USE_RUN, MS_USE_WHY, MS_USE_RETAINED, MS_USE_LIVE, MS_USE_CORE };
 
 struct ms_options {
+	struct ms_args_process process; /* first, as its options have it; strings are argv's */
 	enum ms_request request;
-	pid_t id;         /* of a process or one of its threads; 0 when chosen by name */
-	const char *ns;   /* where it has that id, as --ns has it; NULL: where memscan runs */
-	const char *name; /* NULL when chosen by id; borrowed, as all strings here, from argv */
 	const char *core; /* a core, in place of a process; or NULL */
 	const char *exe;  /* the program that it is of; NULL: where it was */
 	const char *root; /* the folder in which its files have their paths; NULL: ours */
@@ -39,7 +38,6 @@ struct ms_options {
 	bool debuginfod;          /* the servers of DEBUGINFOD_URLS are asked for it */
 	enum ms_snapshot_how how;
 	unsigned jobs;       /* threads to search with */
-	uint64_t timeout_ns; /* for freezing */
 	uint64_t limit_ns;   /* for a whole scan; 0: none */
 	uint64_t confirm_ns; /* wait so long, then scan once more; 0: scan once */
 	enum ms_colour colour;

@@ -93,6 +93,15 @@ ms_must_check enum ms_status ms_amounts_of_sites(const struct ms_report *report,
                                                  struct ms_arena *arena, struct ms_amounts *ret,
                                                  struct ms_error *err);
 
+/* One that takes amounts of a report, as ms_amounts_of_sites() does. */
+typedef enum ms_status ms_amounts_take(const struct ms_report *report, struct ms_arena *arena,
+                                       struct ms_amounts *ret, struct ms_error *err);
+
+/* Write the tree of what @take takes of @report; false as that, or as @write. */
+bool ms_amounts_write(const struct ms_report *report, ms_amounts_take *take,
+                      bool (*write)(const struct ms_amount_tree *tree, struct ms_sink *sink),
+                      struct ms_sink *sink);
+
 /* ---- for the writers ---- */
 
 double ms_amounts_percent(uint64_t part, uint64_t whole);

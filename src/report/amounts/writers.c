@@ -12,36 +12,35 @@
 
 enum { LINE = MS_PATH_TEXT + 64 };
 
-static bool grow(const struct ms_report *report, struct ms_arena *arena, struct ms_amounts *amounts,
-                 struct ms_amount_tree *tree)
-{
-	struct ms_error err;
-
-	tree->amounts = amounts;
-	return ms_amounts_of_leaks(report, MS_AMOUNTS_BY_STACK, arena, amounts, &err) == MS_OK &&
-	       ms_amounts_grow(tree, arena, &err) == MS_OK;
-}
-
-static bool write_tree(const struct ms_report *report, struct ms_sink *sink,
-                       bool (*write)(const struct ms_amount_tree *tree, struct ms_sink *sink))
+bool ms_amounts_write(const struct ms_report *report, ms_amounts_take *take,
+                      bool (*write)(const struct ms_amount_tree *tree, struct ms_sink *sink),
+                      struct ms_sink *sink)
 {
 	struct ms_arena arena = { 0 };
 	struct ms_amounts amounts = { 0 };
-	struct ms_amount_tree tree = { 0 };
-	bool ok = grow(report, &arena, &amounts, &tree) && write(&tree, sink);
+	struct ms_amount_tree tree = { .amounts = &amounts };
+	struct ms_error err;
+	bool ok = take(report, &arena, &amounts, &err) == MS_OK &&
+	          ms_amounts_grow(&tree, &arena, &err) == MS_OK && write(&tree, sink);
 
 	ms_arena_deinit(&arena);
 	return ok;
 }
 
+static enum ms_status take_leaks(const struct ms_report *report, struct ms_arena *arena,
+                                 struct ms_amounts *ret, struct ms_error *err)
+{
+	return ms_amounts_of_leaks(report, MS_AMOUNTS_BY_STACK, arena, ret, err);
+}
+
 static bool write_folded(const struct ms_report *report, struct ms_sink *sink)
 {
-	return write_tree(report, sink, ms_amounts_folded);
+	return ms_amounts_write(report, take_leaks, ms_amounts_folded, sink);
 }
 
 static bool write_pprof(const struct ms_report *report, struct ms_sink *sink)
 {
-	return write_tree(report, sink, ms_amounts_pprof);
+	return ms_amounts_write(report, take_leaks, ms_amounts_pprof, sink);
 }
 
 static uint64_t unlisted(const struct ms_report *report)
@@ -61,7 +60,8 @@ static bool write_html(const struct ms_report *report, struct ms_sink *sink)
 		                             .n_lines = n ? 3 : 2 };
 	struct ms_arena arena = { 0 };
 	struct ms_amounts amounts = { 0 };
-	struct ms_amount_tree tree = { 0 };
+	struct ms_amount_tree tree = { .amounts = &amounts };
+	struct ms_error err;
 	bool ok;
 
 	(void)snprintf(process, sizeof(process), "process %d (%s)", (int)report->target.pid,
@@ -69,7 +69,8 @@ static bool write_html(const struct ms_report *report, struct ms_sink *sink)
 	(void)snprintf(total, sizeof(total), "%" PRIu64 " bytes in %" PRIu64 " leaked allocations",
 	               report->totals.leaked_bytes, report->totals.leaked_allocations);
 	(void)snprintf(rest, sizeof(rest), "%" PRIu64 " entries are not listed", n);
-	ok = grow(report, &arena, &amounts, &tree) && ms_amounts_html(&tree, &page, sink);
+	ok = take_leaks(report, &arena, &amounts, &err) == MS_OK &&
+	     ms_amounts_grow(&tree, &arena, &err) == MS_OK && ms_amounts_html(&tree, &page, sink);
 	ms_arena_deinit(&arena);
 	return ok;
 }

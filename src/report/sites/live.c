@@ -29,28 +29,14 @@ static bool write_text(const struct ms_report *report, struct ms_sink *sink)
 	return t.ok;
 }
 
-static bool write_tree(const struct ms_report *report, struct ms_sink *sink,
-                       bool (*write)(const struct ms_amount_tree *tree, struct ms_sink *sink))
-{
-	struct ms_arena arena = { 0 };
-	struct ms_amounts amounts = { 0 };
-	struct ms_amount_tree tree = { .amounts = &amounts };
-	struct ms_error err;
-	bool ok = ms_amounts_of_sites(report, &arena, &amounts, &err) == MS_OK &&
-	          ms_amounts_grow(&tree, &arena, &err) == MS_OK && write(&tree, sink);
-
-	ms_arena_deinit(&arena);
-	return ok;
-}
-
 static bool write_folded(const struct ms_report *report, struct ms_sink *sink)
 {
-	return write_tree(report, sink, ms_amounts_folded);
+	return ms_amounts_write(report, ms_amounts_of_sites, ms_amounts_folded, sink);
 }
 
 static bool write_pprof(const struct ms_report *report, struct ms_sink *sink)
 {
-	return write_tree(report, sink, ms_amounts_pprof);
+	return ms_amounts_write(report, ms_amounts_of_sites, ms_amounts_pprof, sink);
 }
 
 const struct ms_writer ms_live_text_writer = { .name = "text", .write = write_text };

@@ -28,6 +28,7 @@
 
 #include "target/arch/aarch64.h"
 #include "target/arch/restarts.h"
+#include "target/code/calls.h"
 
 enum {
 	THREAD_POINTER = 0x401, /* NT_ARM_TLS */
@@ -108,24 +109,9 @@ static bool waits_for_futex(uint64_t op)
 /* Whether a thread at the svc of this call may have been in it: those of malloc's end. */
 static bool may_sleep(const uint64_t *words)
 {
-	switch (words[AARCH64_X8]) {
-	case SYS_futex:
-		return waits_for_futex(words[1]);
-	case SYS_brk:
-	case SYS_clock_gettime:
-	case SYS_getrandom:
-	case SYS_madvise:
-	case SYS_mmap:
-	case SYS_mprotect:
-	case SYS_mremap:
-	case SYS_munmap:
-	case SYS_prctl:
-	case SYS_sched_getaffinity:
-	case SYS_sched_yield:
-		return false;
-	default:
-		return true;
-	}
+	int64_t call = (int64_t)words[AARCH64_X8];
+
+	return call == SYS_futex ? waits_for_futex(words[1]) : !ms_malloc_calls(call);
 }
 
 static enum ms_restart restart(int64_t call)
@@ -197,11 +183,7 @@ static size_t read_scalable(pid_t tid, uint64_t *words, size_t max)
 
 static void fill(const struct ms_cpu *cpu, struct ms_frozen_thread *ret)
 {
-	ret->pc = cpu->pc;
-	ret->sp = cpu->sp;
-	ret->tp = cpu->tp;
-	ret->call = cpu->call;
-	ret->result = cpu->result;
+	ms_cpu_put(cpu, ret);
 	ret->n_words = AARCH64_GENERAL;
 }
 

@@ -51,6 +51,16 @@ struct ms_cpu {
 	uint64_t args[6]; /* that call's arguments; see ms_arch.result_is_first */
 };
 
+/* Note it of @ret, a thread that is frozen there. */
+static inline void ms_cpu_put(const struct ms_cpu *cpu, struct ms_frozen_thread *ret)
+{
+	ret->pc = cpu->pc;
+	ret->sp = cpu->sp;
+	ret->tp = cpu->tp;
+	ret->call = cpu->call;
+	ret->result = cpu->result;
+}
+
 /* When a call that a stop broke off with EINTR may be made once more. */
 enum ms_restart {
 	MS_RESTART_NEVER,  /* the kernel restarts it itself, or its EINTR means something */

@@ -217,11 +217,7 @@ static bool capture(pid_t tid, bool whole, struct ms_frozen_thread *ret, struct 
 	if (whole || !read_regs(tid, &regs))
 		return false;
 	*ret_cpu = cpu_of(tid, &regs);
-	ret->pc = ret_cpu->pc;
-	ret->sp = ret_cpu->sp;
-	ret->tp = ret_cpu->tp;
-	ret->call = ret_cpu->call;
-	ret->result = ret_cpu->result;
+	ms_cpu_put(ret_cpu, ret);
 	n = capture_general(&regs, ret->words);
 	ret->n_words = n + capture_vectors(tid, ret->words + n, MS_THREAD_WORDS - n);
 	return true;

@@ -60,8 +60,9 @@ static_assert(sizeof(struct user_regs_struct) + sizeof(struct x87) <= sizeof(str
               "room for registers");
 
 enum {
-	CODE_32 = 0x23,           /* __USER32_CS */
-	NO_ALTSTACK = 0x7fffffff, /* no valid set of flags */
+	X87_WORD = sizeof(struct user_regs_struct) / sizeof(uint64_t), /* of struct ms_registers */
+	CODE_32 = 0x23,                                                /* __USER32_CS */
+	NO_ALTSTACK = 0x7fffffff,                                      /* no valid set of flags */
 	INT_BYTES = 2,
 	ERESTARTSYS = 512, /* include/linux/errno.h */
 	ERESTART_RESTARTBLOCK = 516,
@@ -126,13 +127,8 @@ static struct user_regs_struct regs_of(const struct ms_registers *registers)
 	return regs;
 }
 
-static uint8_t *x87_of(struct ms_registers *registers)
-{
-	return (uint8_t *)registers->words + sizeof(struct user_regs_struct);
-}
-
 /* The x87's part of an XSAVE image, @from. Of its tags the kernel wants to know only the empty. */
-static void take_x87(const uint8_t *from, uint8_t *ret)
+static void take_x87(const uint8_t *from, void *ret)
 {
 	enum { TAGS = 4, OPCODE = 6, IP = 8, DATA = 16, STACK = 32, REGISTER = 16, EMPTY = 3 };
 	struct x87 x = { .tags = 0xffff0000, .data_segment = 0xffff0000 };
@@ -165,7 +161,7 @@ static bool save(pid_t tid, struct ms_registers *registers, struct ms_vectors *v
 		return false;
 	memcpy(registers->words, &regs, sizeof(regs));
 	if (vectors)
-		take_x87(vectors->bytes, x87_of(registers));
+		take_x87(vectors->bytes, registers->words + X87_WORD);
 	return true;
 }
 
@@ -244,8 +240,8 @@ static size_t frame(const struct ms_registers *registers, const struct ms_gadget
 	memcpy(buf, &f, sizeof(f));
 	if (!vectors_at)
 		return sizeof(f);
-	memcpy(buf + MS_FRAME_BYTES - sizeof(struct x87),
-	       (const uint8_t *)registers->words + sizeof(regs), sizeof(struct x87));
+	memcpy(buf + MS_FRAME_BYTES - sizeof(struct x87), registers->words + X87_WORD,
+	       sizeof(struct x87));
 	return MS_FRAME_BYTES;
 }
 

@@ -130,11 +130,7 @@ static void fill_general(const struct user_regs_struct *regs, const struct ms_cp
                          struct ms_frozen_thread *ret)
 {
 	memcpy(ret->words, regs, sizeof(*regs));
-	ret->pc = cpu->pc;
-	ret->sp = cpu->sp;
-	ret->tp = cpu->tp;
-	ret->call = cpu->call;
-	ret->result = cpu->result;
+	ms_cpu_put(cpu, ret);
 	ret->n_words = GENERAL_WORDS;
 }
 

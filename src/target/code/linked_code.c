@@ -128,8 +128,7 @@ static bool read_functions(struct search *s, struct ms_arena *arena)
 	struct ms_frame_header header;
 
 	if (!at || !ms_image_read(s->image, at, &header, sizeof(header)) ||
-	    header.version != MS_FRAME_VERSION || header.count_encoding != MS_FRAME_UDATA4 ||
-	    header.table_encoding != MS_FRAME_DATAREL_SDATA4 || header.count > MOST_FUNCTIONS)
+	    !ms_frame_is_searchable(&header) || header.count > MOST_FUNCTIONS)
 		return false;
 	entries = ms_arena_alloc(arena, header.count * sizeof(*entries));
 	s->functions = ms_arena_alloc(arena, (header.count + (size_t)1) * sizeof(*s->functions));

@@ -2,8 +2,8 @@
 #include "target/freeze/inside.h"
 
 #include <errno.h>
-#include <sys/syscall.h>
 
+#include "target/code/calls.h"
 #include "target/proc.h"
 
 enum {
@@ -73,23 +73,7 @@ bool ms_inside_leads_out(const struct ms_collection *code, ms_addr addr)
 
 bool ms_inside_is_call(const struct ms_arch *arch, int64_t call)
 {
-	switch (ms_arch_own_call(arch, call)) {
-	case SYS_brk:
-	case SYS_clock_gettime:
-	case SYS_futex:
-	case SYS_getrandom:
-	case SYS_madvise:
-	case SYS_mmap:
-	case SYS_mprotect:
-	case SYS_mremap:
-	case SYS_munmap:
-	case SYS_prctl:
-	case SYS_sched_getaffinity:
-	case SYS_sched_yield:
-		return true;
-	default:
-		return call < 0;
-	}
+	return call < 0 || ms_malloc_calls(ms_arch_own_call(arch, call));
 }
 
 bool ms_inside_is_waiting(const struct ms_cpu *cpu)

@@ -49,9 +49,7 @@ static bool read_header(const struct ms_image *image, struct ms_unwind_table *re
 	struct ms_frame_header header;
 
 	if (!ms_image_read(image, image->object.frame_header, &header, sizeof(header)) ||
-	    header.version != MS_FRAME_VERSION || header.frame_encoding != MS_FRAME_PCREL_SDATA4 ||
-	    header.count_encoding != MS_FRAME_UDATA4 ||
-	    header.table_encoding != MS_FRAME_DATAREL_SDATA4)
+	    !ms_frame_is_searchable(&header))
 		return false;
 	ret->base = image->object.frame_header;
 	ret->entries = image->object.frame_header + sizeof(header);

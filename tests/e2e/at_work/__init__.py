@@ -12,6 +12,7 @@ check`, where all have to be done within three minutes; `make check-programs` ha
 
 import contextlib
 import dataclasses
+import importlib
 import os
 import pathlib
 import pwd
@@ -143,4 +144,5 @@ def with_children(process):
 
 
 # The files of the table, in its order.
-from at_work import interpreters, web, databases, desktop, tools, network  # noqa: E402 pylint: disable=wrong-import-position,unused-import
+for part in "interpreters", "web", "databases", "desktop", "tools", "network":
+    importlib.import_module(f"at_work.{part}")

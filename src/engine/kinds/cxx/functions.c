@@ -53,15 +53,17 @@ static bool has_new(struct ms_kinds *k, uint32_t module)
 	return known == HAS;
 }
 
-/* By the table over the frames of its module; where that has none, any address may be one. */
-static bool begins_function(struct ms_kinds *k, uint32_t module, ms_addr at)
+/* By the table over the frames of their module; where that has none, any address may begin one. */
+static bool begin_functions(struct ms_kinds *k, uint32_t module, ms_addr a, ms_addr b)
 {
 	const struct ms_reader from = ms_peek_reader(&k->peek);
 	struct ms_object object;
 
 	return !ms_object_read(from, ms_module_begin(k->regions, module), k->src->abi.page_bytes,
 	                       &object) ||
-	       !object.frame_header || ms_row_begin(from, object.frame_header, at) == at;
+	       !object.frame_header ||
+	       (ms_row_begin(from, object.frame_header, a) == a &&
+	        ms_row_begin(from, object.frame_header, b) == b);
 }
 
 static void pointer(struct ms_kinds *k, const struct ms_kind_spot *spot)
@@ -77,8 +79,8 @@ static void pointer(struct ms_kinds *k, const struct ms_kind_spot *spot)
 	manager = ms_region_of(k->regions, ms_kind_near(spot, MANAGER));
 	invoker = ms_region_of(k->regions, ms_kind_near(spot, INVOKER));
 	if (manager->module == invoker->module && has_new(k, manager->module) &&
-	    begins_function(k, manager->module, ms_kind_near(spot, MANAGER)) &&
-	    begins_function(k, invoker->module, ms_kind_near(spot, INVOKER)))
+	    begin_functions(k, manager->module, ms_kind_near(spot, MANAGER),
+	                    ms_kind_near(spot, INVOKER)))
 		ms_kinds_claim(k, &spot->to, &closure, spot);
 }
 
