@@ -204,6 +204,8 @@ struct ms_noted_registers {
 	size_t general_bytes;
 	const void *vectors; /* as ptrace gives them; NULL: there are none */
 	size_t vectors_bytes;
+	const void *areas; /* NT_386_TLS; NULL: there is none */
+	size_t areas_bytes;
 };
 
 /* Instructions that hardly anything else has. */
@@ -244,6 +246,9 @@ struct ms_arch {
 
 	struct ms_signal_mark signal_mark;
 
+	/* Where the loader has its break when it is executed as a program. */
+	ms_addr loaders_brk;
+
 	/* How a C library's sigaltstack() makes its system call. */
 	struct ms_code_bytes sigaltstack_code;
 
@@ -266,7 +271,10 @@ struct ms_arch {
 	                         const uint8_t **ret_vectors);
 	uint32_t vector_note; /* the type of a note with them */
 
-	/* As capture() of a thread that is in a core; false when the notes are too short. */
+	/*
+	 * As capture() of a thread that is in a core; false when the notes are too short. Without
+	 * a thread pointer where notes do not have it.
+	 */
 	bool (*take_noted)(const struct ms_noted_registers *noted, struct ms_frozen_thread *ret);
 
 	/*
