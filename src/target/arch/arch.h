@@ -246,6 +246,9 @@ struct ms_arch {
 
 	struct ms_signal_mark signal_mark;
 
+	/* Whether the thread pointer is in a note of its own, which not all that write cores know. */
+	bool pointer_is_apart;
+
 	/* Where the loader has its break when it is executed as a program. */
 	ms_addr loaders_brk;
 

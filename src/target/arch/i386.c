@@ -491,6 +491,7 @@ const struct ms_arch ms_arch_i386 = {
 	.pushes_returns = true,
 	/* The segment of its code, in struct sigcontext_32, which both kinds of frames have. */
 	.signal_mark = { .word = CODE_32, .pc = 1, .sp = 8 },
+	.pointer_is_apart = true,
 	.loaders_brk = 0x56555000,
 	/* mov $186, %eax; call *%gs:0x10 */
 	.sigaltstack_code = { 12, { 0xb8, 0xba, 0, 0, 0, 0x65, 0xff, 0x15, 0x10, 0, 0, 0 } },

@@ -342,7 +342,8 @@ static enum ms_status open_core(struct ms_core *core, const struct ms_core_call 
 	if (st)
 		return st;
 	core->base.abi = ms_arch_abi(core->layout.arch);
-	if (!take_threads(core, &ret->frozen) || !understand(core, call))
+	if (!take_threads(core, &ret->frozen) || !understand(core, call) ||
+	    !ms_core_pointers_find(core, ret->frozen))
 		return no_memory(err);
 	core->base.kernel_words = core->layout.kernel_words;
 	take_facts(core, ret);
