@@ -54,6 +54,7 @@ static void set_up(void)
 	frozen = ms_arena_alloc(&arena, sizeof(*frozen) + 2 * sizeof(*frozen->threads));
 	cr_assert(frozen);
 	frozen->pid = 12;
+	frozen->arch = &ms_native_arch;
 	frozen->n_threads = 2;
 	frozen->threads[0] = (struct ms_frozen_thread){ .tid = 13, .pc = 0x1234, .sp = 0x5678 };
 	frozen->threads[1] =

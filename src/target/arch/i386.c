@@ -35,6 +35,9 @@ enum {
 	CODE_32 = 0x23,      /* that of its own code, __USER32_CS */
 	LOCAL_TABLE = 4,     /* of a selector: it is of the program's own table of segments */
 	INDEX_SHIFT = 3,
+	SHORT_BYTES = 512, /* of the vector registers, as fxsave writes them */
+	AREA_FLAGS = 0x51, /* of 32 bits, in pages, for use: as the C library asks for one */
+	AREA_LIMIT = 0xfffff,
 };
 
 /*
@@ -275,6 +278,45 @@ static uint32_t noted_base(const struct ms_noted_registers *noted, uint32_t sele
 	return 0;
 }
 
+static size_t note_registers(const struct ms_frozen_thread *thread, elf_gregset_t *ret,
+                             const uint8_t **ret_vectors)
+{
+	struct user_regs_struct regs = { .orig_rax = (uint64_t)thread->call,
+		                         .rip = thread->pc,
+		                         .rsp = thread->sp };
+	uint64_t general[GENERAL_WORDS];
+	uint32_t words[MS_NARROW_REGISTERS];
+
+	memcpy(general, &regs, sizeof(general));
+	if (thread->stopped && thread->n_words >= GENERAL_WORDS)
+		memcpy(general, thread->words, sizeof(general));
+	for (size_t i = 0; i < MS_NARROW_REGISTERS; i++)
+		words[i] = (uint32_t)general[noted_words[i]];
+	memcpy(ret, words, sizeof(words));
+	*ret_vectors = (const uint8_t *)(thread->words + GENERAL_WORDS);
+	return (size_t)thread->vector_bytes;
+}
+
+/* The segment that gs selects, of those in NT_386_TLS. */
+static size_t note_pointer(const struct ms_frozen_thread *thread,
+                           uint8_t ret[MS_POINTER_NOTE_BYTES])
+{
+	struct ms_narrow_area area = { .base = (uint32_t)thread->tp,
+		                       .limit = AREA_LIMIT,
+		                       .flags = AREA_FLAGS };
+	uint32_t selector;
+
+	static_assert(sizeof(area) == MS_POINTER_NOTE_BYTES, "one segment");
+	if (!thread->tp || thread->n_words < GENERAL_WORDS)
+		return 0;
+	selector = (uint32_t)thread->words[WORD(gs)];
+	if (selector & LOCAL_TABLE)
+		return 0;
+	area.number = selector >> INDEX_SHIFT;
+	memcpy(ret, &area, sizeof(area));
+	return sizeof(area);
+}
+
 static bool take_noted(const struct ms_noted_registers *noted, struct ms_frozen_thread *ret)
 {
 	uint32_t words[MS_NARROW_REGISTERS];
@@ -491,11 +533,16 @@ const struct ms_arch ms_arch_i386 = {
 	.pushes_returns = true,
 	/* The segment of its code, in struct sigcontext_32, which both kinds of frames have. */
 	.signal_mark = { .word = CODE_32, .pc = 1, .sp = 8 },
-	.pointer_is_apart = true,
+	.pointer_note = NT_386_TLS,
 	.loaders_brk = 0x56555000,
 	/* mov $186, %eax; call *%gs:0x10 */
 	.sigaltstack_code = { 12, { 0xb8, 0xba, 0, 0, 0, 0x65, 0xff, 0x15, 0x10, 0, 0, 0 } },
 	.capture = capture,
+	.note_registers = note_registers,
+	.vector_note = NT_X86_XSTATE,
+	.short_note = NT_PRXFPREG,
+	.short_bytes = SHORT_BYTES,
+	.note_pointer = note_pointer,
 	.take_noted = take_noted,
 	.look = look,
 	.rewind = rewind_call,

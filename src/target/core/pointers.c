@@ -98,7 +98,7 @@ bool ms_core_pointers_find(struct ms_core *core, struct ms_collection *frozen)
 	struct searching s = { .core = core, .frozen = frozen };
 	const struct ms_mapping *map;
 
-	for (uint32_t i = 0; core->layout.arch->pointer_is_apart && i < frozen->n_threads; i++)
+	for (uint32_t i = 0; core->layout.arch->pointer_note && i < frozen->n_threads; i++)
 		s.left += lacks_pointer(&frozen->threads[i]);
 	if (!s.left)
 		return true;
