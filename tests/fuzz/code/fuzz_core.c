@@ -21,11 +21,13 @@
 #include "target/core/core.h"
 #include "target/dump/dump.h"
 
-enum { MOST_LOOKED_AT = 200, LOOKED_AT = 64 };
+enum { MOST_LOOKED_AT = 200, LOOKED_AT = 64, NARROW_MAPPINGS = 4 };
+
+#define NARROW_TP 0xf7d00040
 
 enum { NO_FILE, THE_FILE, OTHER_FILE, NARROW_FILE, FILES };
 
-static struct drawn_core drawn;
+static struct drawn_core drawn, drawn_narrow; /* the other one: of words of 4 bytes */
 static int files[FILES] = { -1, -1, -1, -1 };
 static int core_fd = -1;
 static uint8_t narrow[2 * DRAWN_PAGE];
@@ -147,6 +149,17 @@ static void check_drawn(struct ms_source *src, const struct ms_core_process *pro
 	require(ms_source_read(src, DRAWN_DATA, &byte, 1) == 1, "its bytes are");
 }
 
+static void check_narrow(struct ms_source *src, const struct ms_core_process *process,
+                         const uint8_t *data, size_t size)
+{
+	if (!size || size != drawn_narrow.n || memcmp(data, drawn_narrow.bytes, size) != 0)
+		return;
+	require(src->abi.word_bytes == 4 && src->mappings.n == NARROW_MAPPINGS &&
+	                src->threads.n == 2 && src->threads.at[1].tp == NARROW_TP &&
+	                !src->unseen.n && process->facts.pid == 99,
+	        "what was drawn of words of 4 bytes is there");
+}
+
 static void look(struct ms_source *src, const struct ms_core_process *process)
 {
 	const struct ms_mapping *m;
@@ -185,6 +198,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	look(src, &process);
 	check_drawn(src, &process, data + 1, size - 1);
+	check_narrow(src, &process, data + 1, size - 1);
 	src->ops->close(src);
 	ms_arena_deinit(&arena);
 	return 0;
@@ -232,14 +246,14 @@ static bool finish(void *ctx)
 static void draw_thread(struct ms_frozen_thread *thread, int32_t tid, ms_addr sp)
 {
 	*thread = (struct ms_frozen_thread){
-		.tid = tid, .stopped = 1, .sp = sp, .tp = 0xf7d00040, .n_words = MS_THREAD_WORDS
+		.tid = tid, .stopped = 1, .sp = sp, .tp = NARROW_TP, .n_words = MS_THREAD_WORDS
 	};
 	for (size_t i = 0; i < MS_THREAD_WORDS; i++)
 		thread->words[i] = 96 + i;
 	thread->vector_bytes = 1024;
 }
 
-static void take_narrow(fuzz_take take, struct drawn_core *core, const struct ms_arch *arch)
+static void write_narrow(struct drawn_core *core, const struct ms_arch *arch)
 {
 	const int rw = MS_PROT_READ | MS_PROT_WRITE;
 	const uint64_t auxv[] = { AT_ENTRY | (uint64_t)0x400100 << 32,
@@ -271,10 +285,7 @@ static void take_narrow(fuzz_take take, struct drawn_core *core, const struct ms
 	frozen->n_threads = 2;
 	draw_thread(&frozen->threads[0], 100, 0xffe00800);
 	draw_thread(&frozen->threads[1], 101, 0xffe00400);
-	core->n = 0;
 	require(!ms_dump_write(&call, &arena, &done, &err), "a seed is written");
-	for (uint8_t file = 0; file < FILES; file++)
-		take_seed(take, core, file);
 	ms_fake_deinit(&fake);
 	ms_arena_deinit(&arena);
 }
@@ -293,6 +304,9 @@ void fuzz_seeds(fuzz_take take)
 	drawn_core_load(&other, DRAWN_BRK)->in_core = 0;
 	drawn_core_write(&other);
 	take_seed(take, &other, THE_FILE);
-	if (ms_native_arch.compat)
-		take_narrow(take, &other, ms_native_arch.compat);
+	if (!ms_native_arch.compat)
+		return;
+	write_narrow(&drawn_narrow, ms_native_arch.compat);
+	for (uint8_t file = 0; file < FILES; file++)
+		take_seed(take, &drawn_narrow, file);
 }
