@@ -41,11 +41,16 @@ struct ms_abi {
 	struct ms_signal_layout signal_frame;
 };
 
+/* Whether words are in our order of bytes. */
+static inline bool ms_abi_is_native(const struct ms_abi *abi)
+{
+	return abi->big_endian == (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
+}
+
 /* Whether words are as long as ours and in our order, though pointers may have tags. */
 static inline bool ms_abi_is_wide(const struct ms_abi *abi)
 {
-	return abi->word_bytes == sizeof(uint64_t) &&
-	       abi->big_endian == (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
+	return abi->word_bytes == sizeof(uint64_t) && ms_abi_is_native(abi);
 }
 
 /* Whether words can be taken as they are: then the quick paths serve. */

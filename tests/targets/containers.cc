@@ -48,6 +48,8 @@ static char *g_text;
 namespace
 {
 
+enum { WORD = sizeof(void *) };
+
 NOINLINE void is(const char *what, const void *owner, const void *member, const void *block,
                  size_t before)
 {
@@ -84,15 +86,15 @@ NOINLINE void say(const Session *s)
 	is("buffer~of~std::string", s, &s->name, s->name.data(), 0);
 	is("elements~of~std::vector", s, &s->numbers, s->numbers.data(), 0);
 	for (const auto &item : s->list)
-		is("node~of~std::list", s, &s->list, &item, 16);
+		is("node~of~std::list", s, &s->list, &item, 2 * WORD);
 	for (const auto &item : s->map)
-		is("node~of~std::map~or~std::set", s, &s->map, &item, 32);
+		is("node~of~std::map~or~std::set", s, &s->map, &item, 4 * WORD);
 	for (const auto &item : s->set)
 		is("buffer~of~std::string", nullptr, nullptr, item.data(), 0);
 	for (const auto &item : s->table)
-		is("node~of~an~unordered~container", s, &s->table, &item, 8);
+		is("node~of~an~unordered~container", s, &s->table, &item, WORD);
 	is("elements~of~std::deque", s, &s->queue, &s->queue[0], 0);
-	is("elements~of~std::deque", s, &s->queue, &s->queue[64], 0);
+	is("elements~of~std::deque", s, &s->queue, &s->queue[512 / sizeof(long)], 0);
 }
 
 /* Too large to be in the function itself. */
@@ -117,11 +119,11 @@ NOINLINE void keep()
 		g_rest.table.insert(i);
 	}
 	for (const auto &item : g_rest.list)
-		is("node~of~std::list", nullptr, nullptr, &item, 16);
+		is("node~of~std::list", nullptr, nullptr, &item, 2 * WORD);
 	for (const auto &item : g_rest.map)
-		is("node~of~std::map~or~std::set", nullptr, nullptr, &item, 32);
+		is("node~of~std::map~or~std::set", nullptr, nullptr, &item, 4 * WORD);
 	for (const auto &item : g_rest.table)
-		is("node~of~an~unordered~container", nullptr, nullptr, &item, 8);
+		is("node~of~an~unordered~container", nullptr, nullptr, &item, WORD);
 	g_rest.call = Closure{ { 1, 2, 3, 4, 5 } };
 	is("closure~of~std::function", nullptr, nullptr, g_rest.call.target<Closure>(), 0);
 	g_file = fopen("/dev/null", "w");

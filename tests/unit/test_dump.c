@@ -54,6 +54,7 @@ static void set_up(void)
 	frozen = ms_arena_alloc(&arena, sizeof(*frozen) + 2 * sizeof(*frozen->threads));
 	cr_assert(frozen);
 	frozen->pid = 12;
+	frozen->arch = &ms_native_arch;
 	frozen->n_threads = 2;
 	frozen->threads[0] = (struct ms_frozen_thread){ .tid = 13, .pc = 0x1234, .sp = 0x5678 };
 	frozen->threads[1] =
@@ -203,6 +204,81 @@ Test(dump, threads_and_what_only_the_kernel_knew)
 	cr_expect_eq(layout.n_requests, 7);
 	cr_expect_eq(layout.pid, 12);
 	cr_expect_str_eq(layout.name, "prog");
+}
+
+/* What a core of words of 4 bytes says of its first thread. */
+static void check_narrow_thread(const struct ms_core_layout *layout)
+{
+	const struct ms_core_thread *thread = &layout->threads.at[0];
+	const struct ms_noted_registers noted = { thread->general, thread->general_bytes,
+		                                  thread->vectors, thread->vectors_bytes,
+		                                  thread->areas,   thread->areas_bytes };
+	struct ms_frozen_thread taken = { 0 };
+
+	cr_assert_eq(layout->threads.n, 2);
+	cr_expect_eq(thread->tid, 12, "the leader is first");
+	cr_expect_eq(layout->threads.at[1].tid, 13);
+	cr_assert(layout->arch->take_noted(&noted, &taken));
+	cr_expect_eq(taken.tp, 0xf7d00040u);
+	for (int i = 0; i < layout->arch->n_dwarf; i++)
+		cr_expect_eq(taken.words[layout->arch->dwarf[i]],
+		             frozen->threads[1].words[layout->arch->dwarf[i]], "%d", i);
+	cr_expect_eq(taken.sp, frozen->threads[1].words[layout->arch->dwarf[4]]);
+}
+
+Test(dump, a_program_with_words_of_4_bytes_has_a_core_of_such)
+{
+	struct ms_core_layout layout;
+	uint8_t *bytes;
+
+	if (!ms_native_arch.compat)
+		cr_skip("there are no such programs");
+	fake.base.abi = ms_arch_abi(ms_native_arch.compat);
+	frozen->arch = ms_native_arch.compat;
+	frozen->threads[1].tp = 0xf7d00040;
+	(void)ms_fake_map(&fake, 0x400000, PAGE, MS_PROT_READ, "/prog");
+	bytes = ms_fake_map(&fake, 0xfffe0000, PAGE, RW, "");
+	memset(bytes, 0xaa, PAGE);
+	cr_assert_eq(write_core(false), MS_OK);
+	cr_expect_eq(core[EI_CLASS], ELFCLASS32);
+	layout = layout_of();
+	cr_expect_eq(layout.arch, ms_native_arch.compat);
+	cr_assert(at(&layout, 0xfffe0000) && *at(&layout, 0xfffe0000) == 0xaa);
+	cr_assert_eq(layout.mapped.n, 1);
+	cr_expect_str_eq(layout.mapped.at[0].path, "/prog");
+	cr_expect_eq(layout.mapped.at[0].range.end, 0x400000u + PAGE);
+	cr_expect_eq(layout.pid, 12);
+	cr_expect_str_eq(layout.name, "prog");
+	cr_expect(layout.by_memscan && !layout.damaged);
+	check_narrow_thread(&layout);
+}
+
+Test(dump, no_core_of_words_of_4_bytes_is_longer_than_it_can_say)
+{
+	if (!ms_native_arch.compat)
+		cr_skip("there are no such programs");
+	fake.base.abi = ms_arch_abi(ms_native_arch.compat);
+	frozen->arch = ms_native_arch.compat;
+	most_bytes = UINT64_MAX; /* all of it is holes */
+	memset(fake.absent, true, sizeof(fake.absent));
+	for (ms_addr i = 0; i < 3; i++)
+		(void)ms_fake_map(&fake, i << 30, (size_t)1 << 30, RW, "");
+	cr_expect_eq(write_core(false), MS_OK);
+	core_bytes = 0;
+	(void)ms_fake_map(&fake, UINT64_C(3) << 30, (size_t)1 << 30, RW, "");
+	cr_expect_eq(write_core(false), MS_E_UNSUPPORTED);
+}
+
+Test(dump, the_vdso_is_there_though_no_source_has_it_present)
+{
+	uint8_t *bytes = ms_fake_map(&fake, 0x10000, PAGE, MS_PROT_READ | MS_PROT_EXEC, "[vdso]");
+	struct ms_core_layout layout;
+
+	fake.absent[0] = true;
+	memset(bytes, 0xaa, PAGE);
+	cr_assert_eq(write_core(false), MS_OK);
+	layout = layout_of();
+	cr_expect_eq(*at(&layout, 0x10000), 0xaa);
 }
 
 Test(dump, a_sink_that_refuses_ends_it)

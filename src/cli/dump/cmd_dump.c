@@ -202,11 +202,11 @@ int ms_cmd_dump(int argc, char **argv)
 		ms_args_help(stdout, &ms_dump_table);
 		return MS_EXIT_CLEAN;
 	}
-	if (ms_target_choose(&options.process.choice, &chosen, &err) ||
-	    ms_dump_look(chosen.pid, &d.process, &err)) {
+	if (ms_target_choose(&options.process.choice, &chosen, &err)) {
 		ms_tell_error(&err);
 		return MS_EXIT_REFUSED;
 	}
+	ms_dump_look(chosen.pid, &d.process);
 	d.pid = chosen.pid;
 	status = dump(&d, &err);
 	if (status)

@@ -48,7 +48,11 @@ bool ms_kinds_within(struct ms_kinds *k, ms_addr addr, struct ms_kind_block *ret
 
 bool ms_kinds_words(struct ms_kinds *k, ms_addr addr, uint64_t *ret, size_t n)
 {
-	return ms_peek_read(&k->peek, addr, ret, n * MS_KIND_WORD) == n * MS_KIND_WORD;
+	if (ms_peek_read(&k->peek, addr, ret, n * k->word) != n * k->word)
+		return false;
+	if (k->word != MS_KIND_WORD)
+		ms_abi_spread(&k->src->abi, ret, n);
+	return true;
 }
 
 bool ms_kinds_text(struct ms_kinds *k, ms_addr addr, char *ret, size_t cap)

@@ -18,7 +18,7 @@
  * A wrong type is worse than none: a kind claims a block only when several words agree with each
  * other, and what it cannot be sure of is "likely". Classes of C++ are not its business
  * (names/types.h), nor is debug information. Layouts are those of processes with words of 8
- * bytes in this machine's order; in others nothing is claimed.
+ * bytes in this machine's order; kinds that say so know those with words of 4 bytes, too.
  *
  * To add a kind:
  *	1. src/engine/kinds/foo.c, or in one of its rooms: `const struct ms_kind ms_kind_foo`;
@@ -40,6 +40,7 @@ enum {
 	MS_KIND_NAMES = 128,
 	MS_KIND_BEFORE = 8, /* words in front of a pointer that can be looked at */
 	MS_KIND_BEHIND = 12,
+	MS_KIND_COW = 3, /* words in front of a std::string's characters, of before C++11 */
 	MS_KIND_OWN = 65536, /* bytes of a block's beginning that can be looked at */
 	/* Bytes of a block that were not asked for, at most; more of larger ones. */
 	MS_KIND_SLACK = 40,
@@ -61,12 +62,13 @@ struct ms_kind_block {
 	size_t n;             /* as many, MS_KIND_OWN at most */
 };
 
-/* A pointer to the begin of a block, or behind a header of COW_BYTES there. */
+/* A pointer to the begin of a block, or behind a header of MS_KIND_COW words there. */
 struct ms_kind_spot {
 	ms_addr at;
 	const uint8_t *bytes; /* the word itself */
 	size_t before;        /* words in front of it that belong to the same memory */
 	size_t behind;        /* the same from the word itself on */
+	uint8_t word;         /* bytes of one */
 	uint64_t offset;      /* in the block */
 	struct ms_kind_block to;
 	uint32_t owner; /* the type of the block that has it, by its own words; or unknown */
@@ -77,6 +79,7 @@ struct ms_kinds;
 
 struct ms_kind {
 	const char *name;
+	bool narrow; /* it knows its layouts with words of 4 bytes, too: it asks k->word and others */
 
 	/* Whether the kind can be in this process. May claim what can be found at once. NULL: it
 	 * can. */
@@ -130,6 +133,7 @@ struct ms_kinds {
 	const struct ms_roots *roots;
 	const struct ms_regions *regions;
 	struct ms_source *src;
+	uint64_t word; /* bytes of one, in the process */
 	struct ms_arena *arena;
 	struct ms_arena passing; /* for what the search alone needs */
 	uint32_t *numbers;       /* of each block: its type */
@@ -180,10 +184,16 @@ static inline uint64_t ms_kind_word(const uint8_t *bytes, size_t i)
 /* The word that stands @i words behind the pointer; @i may be negative, as far as there are. */
 static inline uint64_t ms_kind_near(const struct ms_kind_spot *spot, int i)
 {
+	const uint8_t *at = spot->bytes + (ptrdiff_t)i * spot->word;
 	uint64_t value;
+	uint32_t narrow;
 
-	memcpy(&value, spot->bytes + (ptrdiff_t)i * (ptrdiff_t)MS_KIND_WORD, sizeof(value));
-	return value;
+	if (spot->word == sizeof(value)) {
+		memcpy(&value, at, sizeof(value));
+		return value;
+	}
+	memcpy(&narrow, at, sizeof(narrow));
+	return narrow;
 }
 
 /* @spot as an owner's, whose holder begins @words before the pointer. */
@@ -191,7 +201,7 @@ static inline struct ms_kind_spot ms_kind_holder(const struct ms_kind_spot *spot
 {
 	struct ms_kind_spot holder = *spot;
 
-	holder.owner_offset -= (uint64_t)words * MS_KIND_WORD;
+	holder.owner_offset -= (uint64_t)words * spot->word;
 	return holder;
 }
 

@@ -13,7 +13,6 @@ enum {
 	SPARSE_BYTES = 1 << 18, /* memory from this size on is read by its present pages */
 	BATCH = 64,             /* words: bits of one number */
 	LATER = 16,             /* words until one is looked at whose cell was fetched */
-	COW_BYTES = 24,         /* in front of a std::string's characters, of before C++11 */
 };
 
 /* One run through all pieces. */
@@ -65,13 +64,21 @@ static const uint8_t *bytes_of(struct looking *l, struct ms_range range, bool sp
 
 /* ---- words ---- */
 
-struct ms_kind_spot ms_piece_spot(const struct ms_piece_word *word)
+/* The word of the process at @bytes. */
+static uint64_t word_at(const struct ms_kinds *k, const uint8_t *bytes)
+{
+	return k->word == MS_KIND_WORD ? ms_kind_word(bytes, 0)
+	                               : ms_abi_word(&k->src->abi, bytes);
+}
+
+struct ms_kind_spot ms_piece_spot(const struct ms_kinds *k, const struct ms_piece_word *word)
 {
 	const struct ms_range *memory = &word->memory;
 	struct ms_kind_spot spot = { .at = word->at,
 		                     .bytes = word->bytes,
-		                     .before = (size_t)(word->at - memory->begin) / MS_KIND_WORD,
-		                     .behind = (size_t)(memory->end - word->at) / MS_KIND_WORD,
+		                     .before = (size_t)((word->at - memory->begin) / k->word),
+		                     .behind = (size_t)((memory->end - word->at) / k->word),
+		                     .word = (uint8_t)k->word,
 		                     .offset = word->offset,
 		                     .owner_offset = word->at - memory->begin };
 
@@ -79,7 +86,7 @@ struct ms_kind_spot ms_piece_spot(const struct ms_piece_word *word)
 		spot.before = MS_KIND_BEFORE;
 	if (spot.behind > MS_KIND_BEHIND)
 		spot.behind = MS_KIND_BEHIND;
-	spot.to = (struct ms_kind_block){ .begin = ms_kind_word(word->bytes, 0) - word->offset,
+	spot.to = (struct ms_kind_block){ .begin = word_at(k, word->bytes) - word->offset,
 		                          .usable = word->usable,
 		                          .number = word->number };
 	return spot;
@@ -89,20 +96,21 @@ struct ms_kind_spot ms_piece_spot(const struct ms_piece_word *word)
 static bool is_wanted(struct looking *l, struct ms_piece_word *word)
 {
 	const struct ms_kinds *k = l->pieces->k;
-	const ms_addr value = ms_kind_word(word->bytes, 0);
+	const ms_addr value = word_at(k, word->bytes);
+	const uint32_t header = (uint32_t)(MS_KIND_COW * k->word);
 	struct ms_kind_block to;
 	struct ms_kind_spot spot;
 
 	if (!l->pieces->may)
 		return true;
 	if (!ms_kinds_begin(l->lookup, value, &to)) {
-		word->offset = COW_BYTES;
-		if (!k->cxx || !ms_kinds_begin(l->lookup, value - COW_BYTES, &to))
+		word->offset = header;
+		if (!k->cxx || !ms_kinds_begin(l->lookup, value - header, &to))
 			return false;
 	}
 	word->number = to.number;
 	word->usable = to.usable;
-	spot = ms_piece_spot(word);
+	spot = ms_piece_spot(k, word);
 	return l->pieces->may(k, &spot);
 }
 
@@ -138,26 +146,41 @@ static void add_word(struct looking *l, const struct ms_piece_word *word)
 	if (l->n_waiting == LATER)
 		look_at_oldest(l);
 	l->waiting[(l->first_waiting + l->n_waiting++) % LATER] = *word;
-	fetch(l, ms_kind_word(word->bytes, 0));
+	fetch(l, word_at(l->pieces->k, word->bytes));
+}
+
+/* As ms_words_between(). */
+static uint64_t words_between(const struct looking *l, const uint8_t *bytes, size_t n)
+{
+	const struct ms_kinds *k = l->pieces->k;
+	uint64_t found = 0;
+	uint64_t all = 0;
+
+	if (k->word == MS_KIND_WORD)
+		return ms_words_between(bytes, n, l->lookup->low, l->lookup->span, &all);
+	for (size_t i = 0; i < n; i++)
+		found |= (uint64_t)(word_at(k, bytes + i * k->word) - l->lookup->low <
+		                    l->lookup->span)
+		         << i;
+	return found;
 }
 
 /* The words of @range, a part of the memory of @like, whose bytes are at @bytes. */
 static void look_at_words(struct looking *l, struct ms_range range, const uint8_t *bytes,
                           struct ms_piece_word like)
 {
-	size_t n = (size_t)ms_range_len(range) / MS_KIND_WORD;
+	const uint64_t bytes_each = l->pieces->k->word;
+	size_t n = (size_t)(ms_range_len(range) / bytes_each);
 
 	for (size_t i = 0; i < n; i += BATCH) {
-		const uint8_t *at = bytes + i * MS_KIND_WORD;
-		uint64_t all = 0;
-		uint64_t left = ms_words_between(at, n - i < BATCH ? n - i : (size_t)BATCH,
-		                                 l->lookup->low, l->lookup->span, &all);
+		const uint8_t *at = bytes + i * bytes_each;
+		uint64_t left = words_between(l, at, n - i < BATCH ? n - i : (size_t)BATCH);
 
 		for (; left; left &= left - 1) {
 			size_t word = (size_t)__builtin_ctzll(left);
 
-			like.at = range.begin + (i + word) * MS_KIND_WORD;
-			like.bytes = at + word * MS_KIND_WORD;
+			like.at = range.begin + (i + word) * bytes_each;
+			like.bytes = at + word * bytes_each;
 			add_word(l, &like);
 		}
 	}
@@ -176,14 +199,15 @@ static void look_at_range(struct looking *l, struct ms_range range,
 /* The words of @memory that begin in the piece. */
 static void look_at_memory(struct looking *l, struct ms_range memory, uint32_t holder)
 {
+	const uint64_t word = l->pieces->k->word;
 	struct ms_piece_word like = { .memory = memory, .holder = holder };
 	struct ms_range rest = l->found->piece->range;
 	struct ms_range present;
 
-	like.memory.begin = ms_align_up(memory.begin, MS_KIND_WORD);
-	like.memory.end = ms_align_down(memory.end, MS_KIND_WORD);
-	rest.begin = ms_align_up(rest.begin, MS_KIND_WORD);
-	rest.end = ms_align_up(rest.end, MS_KIND_WORD);
+	like.memory.begin = ms_align_up(memory.begin, word);
+	like.memory.end = ms_align_down(memory.end, word);
+	rest.begin = ms_align_up(rest.begin, word);
+	rest.end = ms_align_up(rest.end, word);
 	rest = ms_range_common(rest, like.memory);
 	if (rest.begin >= rest.end)
 		return;
@@ -192,7 +216,7 @@ static void look_at_memory(struct looking *l, struct ms_range memory, uint32_t h
 		return;
 	}
 	while (rest.begin < rest.end && ms_source_present(l->src, rest, &present)) {
-		present.end = ms_align_down(present.end, MS_KIND_WORD);
+		present.end = ms_align_down(present.end, word);
 		look_at_range(l, present, &like, true);
 		rest.begin = present.end > rest.begin ? present.end : rest.end;
 	}

@@ -72,6 +72,6 @@ ms_must_check bool ms_pieces_list(struct ms_pieces *pieces, bool roots_too);
 ms_must_check bool ms_pieces_show(const struct ms_pieces *pieces, ms_piece_show *show);
 
 /* The word as kinds see it, without an owner. */
-struct ms_kind_spot ms_piece_spot(const struct ms_piece_word *word);
+struct ms_kind_spot ms_piece_spot(const struct ms_kinds *k, const struct ms_piece_word *word);
 
 #endif

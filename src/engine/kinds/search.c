@@ -73,12 +73,12 @@ static void look_at_block(struct ms_kinds *k, const struct ms_extent *extent,
 	const struct ms_type *type;
 
 	block.n = block.usable < MS_KIND_OWN ? (size_t)block.usable : MS_KIND_OWN;
-	if (block.n < MS_KIND_WORD)
+	if (block.n < k->word)
 		return;
 	block.bytes = bytes_of(k, (struct ms_range){ block.begin, block.begin + block.n },
 	                       extent->range.end);
 	if (*slot == MS_TYPE_UNKNOWN)
-		*slot = ms_types_of_word(k->types, ms_kind_word(block.bytes, 0));
+		*slot = ms_types_of_word(k->types, ms_abi_word(&k->src->abi, block.bytes));
 	type = *slot == MS_TYPE_UNKNOWN ? NULL : ms_types_at(k->types, *slot);
 	if (type && type->how == MS_HOW_VTABLE) {
 		k->cxx = true;
@@ -130,7 +130,7 @@ static void look_at_holder_of(struct ms_kinds *k, uint32_t holder)
 
 static void show(struct ms_kinds *k, const struct ms_piece_word *word)
 {
-	struct ms_kind_spot spot = ms_piece_spot(word);
+	struct ms_kind_spot spot = ms_piece_spot(k, word);
 
 	spot.owner = k->owner;
 	if (ms_kinds_is_claimed(k, &spot.to) && !spot.offset)
@@ -195,7 +195,8 @@ static bool search_all(struct ms_kinds *k, struct ms_workers *workers)
 	k->libcxx = ms_kinds_file(k, "libc++.so");
 	k->cxx = k->libcxx || ms_kinds_file(k, "libstdc++.so");
 	for (size_t i = 0; i < N_KINDS; i++)
-		k->here[i] = !kinds[i]->begin || kinds[i]->begin(k);
+		k->here[i] = (k->word == MS_KIND_WORD || kinds[i]->narrow) &&
+		             (!kinds[i]->begin || kinds[i]->begin(k));
 	look_at_blocks(k);
 	look_at_holder_of(k, MS_PIECE_NO_BLOCK);
 	return ms_pieces_list(&words, k->whole) && ms_pieces_show(&words, show_words);
@@ -237,7 +238,7 @@ enum ms_status ms_kinds_find(struct ms_kinds_search *search, bool whole)
 	enum ms_status st;
 
 	/* What has a tag is no part of a kind: that a block has none is all that comes of it. */
-	if (!search->blocks->extents.n || !ms_abi_is_wide(&search->blocks->src->abi) ||
+	if (!search->blocks->extents.n || !ms_abi_is_native(&search->blocks->src->abi) ||
 	    (!whole && !has_unmarked(search->blocks)))
 		return MS_OK;
 	k = ms_arena_alloc(arena, sizeof(*k));
@@ -250,7 +251,8 @@ enum ms_status ms_kinds_find(struct ms_kinds_search *search, bool whole)
 	k->src = search->blocks->src;
 	k->arena = arena;
 	k->whole = whole;
-	k->tails = whole ? search->tails : NULL;
+	k->word = k->src->abi.word_bytes;
+	k->tails = whole && k->word == MS_KIND_WORD ? search->tails : NULL;
 	st = prepare(k, search) && search_all(k, search->workers) ? MS_OK : MS_E_NOMEM;
 	if (!st) {
 		ms_types_keep(search->types, search->blocks, search->numbers, whole);

@@ -449,10 +449,13 @@ const struct ms_arch ms_native_arch = {
 	/* Before that record, 16-aligned, pstate, pc, sp */
 	.signal_mark = { .word = FRAME_MARK, .pc = 3, .sp = 4, .link = 5 },
 	/* mov x8, #132; svc #0 */
+	.loaders_brk = 0x555555554000, /* as cores of amd64 have it */
 	.sigaltstack_code = { 8, { 0x88, 0x10, 0x80, 0xd2, 0x01, 0x00, 0x00, 0xd4 } },
 	.capture = capture,
 	.note_registers = note_registers,
 	.vector_note = NT_FPREGSET,
+	.short_note = NT_FPREGSET,
+	.short_bytes = sizeof(elf_fpregset_t),
 	.take_noted = take_noted,
 	.look = look,
 	.rewind = rewind_call,

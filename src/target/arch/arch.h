@@ -206,6 +206,8 @@ struct ms_signal_mark {
 	uint8_t link; /* 0: no register has return addresses */
 };
 
+enum { MS_POINTER_NOTE_BYTES = 16 };
+
 enum { MS_DWARF_REGISTERS = 33 }; /* at most */
 
 /* The registers of a thread in the notes of a core; the bytes may be anything. */
@@ -214,6 +216,8 @@ struct ms_noted_registers {
 	size_t general_bytes;
 	const void *vectors; /* as ptrace gives them; NULL: there are none */
 	size_t vectors_bytes;
+	const void *areas; /* NT_386_TLS; NULL: there is none */
+	size_t areas_bytes;
 };
 
 /* Instructions that hardly anything else has. */
@@ -254,6 +258,12 @@ struct ms_arch {
 
 	struct ms_signal_mark signal_mark;
 
+	/* The type of a note that alone has the thread pointer, which gdb does not write; 0: none. */
+	uint32_t pointer_note;
+
+	/* Where the loader has its break when it is executed as a program. */
+	ms_addr loaders_brk;
+
 	/* How a C library's sigaltstack() makes its system call. */
 	struct ms_code_bytes sigaltstack_code;
 
@@ -266,17 +276,27 @@ struct ms_arch {
 	bool (*look)(pid_t tid, struct ms_cpu *ret);
 
 	/*
-	 * The general registers of @thread, captured whole, as NT_PRSTATUS has them.
+	 * The general registers of @thread, captured whole, as NT_PRSTATUS has them: as many of
+	 * the first bytes of @ret.
 	 *
-	 * @ret_vectors: the others as ptrace gives them, the first bytes as NT_FPREGSET has them
+	 * @ret_vectors: the others as ptrace gives them, the first bytes as short_note has them
 	 *
-	 * Returns how many bytes these are; 0: they are not known. NULL: no core is written.
+	 * Returns how many bytes these are; 0: they are not known.
 	 */
 	size_t (*note_registers)(const struct ms_frozen_thread *thread, elf_gregset_t *ret,
 	                         const uint8_t **ret_vectors);
 	uint32_t vector_note; /* the type of a note with them */
+	uint32_t short_note;  /* and of one with the first bytes; by "CORE": NT_FPREGSET */
+	uint32_t short_bytes;
 
-	/* As capture() of a thread that is in a core; false when the notes are too short. */
+	/* The thread pointer as pointer_note has it; returns how many bytes. NULL: none does. */
+	size_t (*note_pointer)(const struct ms_frozen_thread *thread,
+	                       uint8_t ret[MS_POINTER_NOTE_BYTES]);
+
+	/*
+	 * As capture() of a thread that is in a core; false when the notes are too short. Without
+	 * a thread pointer where notes do not have it.
+	 */
 	bool (*take_noted)(const struct ms_noted_registers *noted, struct ms_frozen_thread *ret);
 
 	/*

@@ -23,6 +23,7 @@
 
 #include "base/page.h"
 
+#include "target/arch/notes.h"
 #include "target/arch/restarts.h"
 #include "target/arch/x86_64.h"
 
@@ -32,6 +33,11 @@ enum {
 	CODE_64 = 0x33,      /* the segment of 64-bit code, __USER_CS */
 	NO_CALL = INT32_MAX, /* a number that no call has */
 	CODE_32 = 0x23,      /* that of its own code, __USER32_CS */
+	LOCAL_TABLE = 4,     /* of a selector: it is of the program's own table of segments */
+	INDEX_SHIFT = 3,
+	SHORT_BYTES = 512, /* of the vector registers, as fxsave writes them */
+	AREA_FLAGS = 0x51, /* of 32 bits, in pages, for use: as the C library asks for one */
+	AREA_LIMIT = 0xfffff,
 };
 
 /*
@@ -134,11 +140,23 @@ static size_t add_halves(uint64_t *words, size_t max, const uint8_t *bytes, size
 	return n;
 }
 
+/* What is in an image of @len bytes, as halves. */
+static size_t pack_vectors(const uint8_t *image, size_t len, uint64_t *words, size_t max)
+{
+	size_t n;
+
+	if (len < XSTATE_XMM_END)
+		return 0;
+	n = add_halves(words, max, image + XSTATE_ST, XSTATE_XMM_END - XSTATE_ST);
+	if (len > XSTATE_EXTENDED)
+		n += add_halves(words + n, max - n, image + XSTATE_EXTENDED, len - XSTATE_EXTENDED);
+	return n;
+}
+
 static size_t capture_vectors(pid_t tid, uint64_t *words, size_t max)
 {
 	uint8_t image[XSTATE_BYTES];
 	struct iovec iov = { image, sizeof(image) };
-	size_t n;
 
 	if (ptrace(PTRACE_GETREGSET, tid, (uintptr_t)NT_X86_XSTATE, &iov)) {
 		/* What there was before XSAVE begins alike. */
@@ -146,13 +164,7 @@ static size_t capture_vectors(pid_t tid, uint64_t *words, size_t max)
 		if (ptrace(PTRACE_GETREGSET, tid, (uintptr_t)NT_PRXFPREG, &iov))
 			return 0;
 	}
-	if (iov.iov_len < XSTATE_XMM_END)
-		return 0;
-	n = add_halves(words, max, image + XSTATE_ST, XSTATE_XMM_END - XSTATE_ST);
-	if (iov.iov_len > XSTATE_EXTENDED)
-		n += add_halves(words + n, max - n, image + XSTATE_EXTENDED,
-		                iov.iov_len - XSTATE_EXTENDED);
-	return n;
+	return pack_vectors(image, iov.iov_len, words, max);
 }
 
 /* All of them, each with its 32 bits: what is above says nothing. */
@@ -191,9 +203,10 @@ int64_t ms_i386_call_of(const struct user_regs_struct *regs)
 	return call;
 }
 
-static struct ms_cpu cpu_of(pid_t tid, const struct user_regs_struct *regs)
+/* But the arguments of a socket's call. */
+static struct ms_cpu registers_of(const struct user_regs_struct *regs)
 {
-	struct ms_cpu cpu = {
+	return (struct ms_cpu){
 		.pc = (uint32_t)regs->rip,
 		.sp = (uint32_t)regs->rsp,
 		.tp = (uint32_t)regs->gs_base,
@@ -202,24 +215,124 @@ static struct ms_cpu cpu_of(pid_t tid, const struct user_regs_struct *regs)
 		.args = { (uint32_t)regs->rbx, (uint32_t)regs->rcx, (uint32_t)regs->rdx,
 		          (uint32_t)regs->rsi, (uint32_t)regs->rdi, (uint32_t)regs->rbp },
 	};
+}
+
+static struct ms_cpu cpu_of(pid_t tid, const struct user_regs_struct *regs)
+{
+	struct ms_cpu cpu = registers_of(regs);
 
 	if (cpu.call >= 0 && (cpu.call & ((1 << WHICH_SHIFT) - 1)) == I386_socketcall)
 		take_socket_args(tid, &cpu);
 	return cpu;
 }
 
-/* Cores of these are not written: @whole is none of its matters. */
+static void fill_general(const struct user_regs_struct *regs, const struct ms_cpu *cpu,
+                         struct ms_frozen_thread *ret)
+{
+	ms_cpu_put(cpu, ret);
+	ret->n_words = capture_general(regs, ret->words);
+}
+
 static bool capture(pid_t tid, bool whole, struct ms_frozen_thread *ret, struct ms_cpu *ret_cpu)
 {
 	struct user_regs_struct regs;
-	size_t n;
+	uint64_t *vectors = ret->words + GENERAL_WORDS;
+	const size_t max = MS_THREAD_WORDS - GENERAL_WORDS;
 
-	if (whole || !read_regs(tid, &regs))
+	if (!read_regs(tid, &regs))
 		return false;
 	*ret_cpu = cpu_of(tid, &regs);
-	ms_cpu_put(ret_cpu, ret);
-	n = capture_general(&regs, ret->words);
-	ret->n_words = n + capture_vectors(tid, ret->words + n, MS_THREAD_WORDS - n);
+	fill_general(&regs, ret_cpu, ret);
+	ret->vector_bytes = whole ? ms_vectors_capture_x86(tid, vectors, max) : 0;
+	ret->n_words += whole ? ret->vector_bytes / sizeof(*vectors)
+	                      : capture_vectors(tid, vectors, max);
+	return true;
+}
+
+/* ---- in cores ---- */
+
+#define WORD(name) (offsetof(struct user_regs_struct, name) / sizeof(uint64_t))
+
+/* The registers of struct user_regs_struct32. Source: arch/x86/include/asm/user32.h */
+static const uint8_t noted_words[MS_NARROW_REGISTERS] = {
+	WORD(rbx), WORD(rcx), WORD(rdx), WORD(rsi), WORD(rdi), WORD(rbp),
+	WORD(rax), WORD(ds),  WORD(es),  WORD(fs),  WORD(gs),  WORD(orig_rax),
+	WORD(rip), WORD(cs),  WORD(eflags), WORD(rsp), WORD(ss),
+};
+
+/* The base of the segment that @selector selects; 0: it is not noted. */
+static uint32_t noted_base(const struct ms_noted_registers *noted, uint32_t selector)
+{
+	const uint8_t *areas = noted->areas;
+	struct ms_narrow_area area;
+
+	for (size_t at = 0; areas && at + sizeof(area) <= noted->areas_bytes; at += sizeof(area)) {
+		memcpy(&area, areas + at, sizeof(area));
+		if (!(selector & LOCAL_TABLE) && area.number == selector >> INDEX_SHIFT)
+			return area.base;
+	}
+	return 0;
+}
+
+static size_t note_registers(const struct ms_frozen_thread *thread, elf_gregset_t *ret,
+                             const uint8_t **ret_vectors)
+{
+	struct user_regs_struct regs = { .orig_rax = (uint64_t)thread->call,
+		                         .rip = thread->pc,
+		                         .rsp = thread->sp };
+	uint64_t general[GENERAL_WORDS];
+	uint32_t words[MS_NARROW_REGISTERS];
+
+	memcpy(general, &regs, sizeof(general));
+	if (thread->stopped && thread->n_words >= GENERAL_WORDS)
+		memcpy(general, thread->words, sizeof(general));
+	for (size_t i = 0; i < MS_NARROW_REGISTERS; i++)
+		words[i] = (uint32_t)general[noted_words[i]];
+	memcpy(ret, words, sizeof(words));
+	*ret_vectors = (const uint8_t *)(thread->words + GENERAL_WORDS);
+	return (size_t)thread->vector_bytes;
+}
+
+/* The segment that gs selects, of those in NT_386_TLS. */
+static size_t note_pointer(const struct ms_frozen_thread *thread,
+                           uint8_t ret[MS_POINTER_NOTE_BYTES])
+{
+	struct ms_narrow_area area = { .base = (uint32_t)thread->tp,
+		                       .limit = AREA_LIMIT,
+		                       .flags = AREA_FLAGS };
+	uint32_t selector;
+
+	static_assert(sizeof(area) == MS_POINTER_NOTE_BYTES, "one segment");
+	if (!thread->tp || thread->n_words < GENERAL_WORDS)
+		return 0;
+	selector = (uint32_t)thread->words[WORD(gs)];
+	if (selector & LOCAL_TABLE)
+		return 0;
+	area.number = selector >> INDEX_SHIFT;
+	memcpy(ret, &area, sizeof(area));
+	return sizeof(area);
+}
+
+static bool take_noted(const struct ms_noted_registers *noted, struct ms_frozen_thread *ret)
+{
+	uint32_t words[MS_NARROW_REGISTERS];
+	uint64_t general[GENERAL_WORDS] = { 0 };
+	struct user_regs_struct regs;
+	struct ms_cpu cpu;
+
+	if (noted->general_bytes < sizeof(words))
+		return false;
+	memcpy(words, noted->general, sizeof(words));
+	for (size_t i = 0; i < MS_NARROW_REGISTERS; i++)
+		general[noted_words[i]] = words[i];
+	memcpy(&regs, general, sizeof(regs));
+	regs.gs_base = noted_base(noted, (uint32_t)regs.gs);
+	cpu = registers_of(&regs);
+	fill_general(&regs, &cpu, ret);
+	if (noted->vectors)
+		ret->n_words += pack_vectors(noted->vectors, noted->vectors_bytes,
+		                             ret->words + ret->n_words,
+		                             MS_THREAD_WORDS - ret->n_words);
 	return true;
 }
 
@@ -383,8 +496,6 @@ static int64_t own_call(int64_t call)
 	return NO_CALL;
 }
 
-#define WORD(name) (offsetof(struct user_regs_struct, name) / sizeof(uint64_t))
-
 const struct ms_arch ms_arch_i386 = {
 	.name = "i386",
 	.title = "i386",
@@ -418,7 +529,17 @@ const struct ms_arch ms_arch_i386 = {
 	.pushes_returns = true,
 	/* The segment of its code, in struct sigcontext_32, which both kinds of frames have. */
 	.signal_mark = { .word = CODE_32, .pc = 1, .sp = 8 },
+	.pointer_note = NT_386_TLS,
+	.loaders_brk = 0x56555000,
+	/* mov $186, %eax; call *%gs:0x10 */
+	.sigaltstack_code = { 12, { 0xb8, 0xba, 0, 0, 0, 0x65, 0xff, 0x15, 0x10, 0, 0, 0 } },
 	.capture = capture,
+	.note_registers = note_registers,
+	.vector_note = NT_X86_XSTATE,
+	.short_note = NT_PRXFPREG,
+	.short_bytes = SHORT_BYTES,
+	.note_pointer = note_pointer,
+	.take_noted = take_noted,
 	.look = look,
 	.rewind = rewind_call,
 	.restart = restart,

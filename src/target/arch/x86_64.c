@@ -113,6 +113,14 @@ static void leave_out_tiles(uint64_t *words, size_t bytes)
 	words[IN_USE] &= ~tiles;
 }
 
+size_t ms_vectors_capture_x86(pid_t tid, uint64_t *words, size_t max)
+{
+	size_t bytes = read_vectors(tid, words, max);
+
+	leave_out_tiles(words, bytes);
+	return bytes;
+}
+
 static struct ms_cpu cpu_of(const struct user_regs_struct *regs)
 {
 	return (struct ms_cpu){
@@ -398,10 +406,13 @@ const struct ms_arch ms_native_arch = {
 	 */
 	.signal_mark = { .word = 0x002b000000000033, .pc = 2, .sp = 3 },
 	/* mov $131, %eax; syscall */
+	.loaders_brk = 0x555555554000, /* ELF_ET_DYN_BASE */
 	.sigaltstack_code = { 7, { 0xb8, SYS_sigaltstack, 0, 0, 0, 0x0f, 0x05 } },
 	.capture = capture,
 	.note_registers = note_registers,
 	.vector_note = NT_X86_XSTATE,
+	.short_note = NT_FPREGSET,
+	.short_bytes = sizeof(elf_fpregset_t),
 	.take_noted = take_noted,
 	.look = look,
 	.rewind = rewind_call,

@@ -17,6 +17,12 @@ extern const struct ms_arch ms_arch_i386;
 bool ms_vectors_save_x86(pid_t tid, struct ms_vectors *ret);
 bool ms_vectors_restore_x86(pid_t tid, struct ms_vectors *vectors);
 
+/*
+ * The vector registers as the kernel gives them, to at most @max words; debuggers find out by them
+ * how long they are. Returns how many bytes.
+ */
+size_t ms_vectors_capture_x86(pid_t tid, uint64_t *words, size_t max);
+
 /* The call of an i386 thread, as ms_cpu.call; -1: it is in none. */
 int64_t ms_i386_call_of(const struct user_regs_struct *regs);
 

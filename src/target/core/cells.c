@@ -11,13 +11,11 @@
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/sort.h"
+#include "target/arch/arch.h"
 #include "target/core/parts.h"
 
 /* From the end of a program to its break, which begins at random. Source: arch_randomize_brk(). */
 static const uint64_t MAX_BRK_GAP = (uint64_t)1 << 30;
-
-/* Where the loader, executed as a program, has its break. Source: ELF_ET_DYN_BASE, amd64. */
-static const ms_addr LOADERS_BRK = 0x555555554000;
 
 static const ms_addr KERNEL_HALF = (uint64_t)1 << 63;
 
@@ -268,17 +266,18 @@ static struct ms_mapping *find_brk(struct ms_core *core, ms_addr from)
 static void name_brk(struct ms_core *core)
 {
 	const uint32_t page = core->base.abi.page_bytes;
+	const ms_addr loaders = core->layout.arch->loaders_brk;
 	ms_addr program = ms_core_program(core);
 	struct ms_object object;
 	struct ms_mapping *brk = NULL;
 
 	if (!program || !ms_object_read(ms_source_reader(&core->base), program, page, &object))
 		return;
-	if (object.has_interpreter || program < LOADERS_BRK)
+	if (object.has_interpreter || program < loaders)
 		brk = find_brk(core, ms_align_up(object.data_end, page));
 	/* A loader that was executed, or a static program that can be anywhere. */
 	if (!brk)
-		brk = find_brk(core, LOADERS_BRK);
+		brk = find_brk(core, loaders);
 	for (; brk && brk < core->base.mappings.at + core->base.mappings.n; brk++) {
 		name_it(brk, "[heap]");
 		if (brk + 1 == core->base.mappings.at + core->base.mappings.n ||

@@ -222,13 +222,14 @@ static bool take_threads(struct ms_core *core, struct ms_collection **ret)
 		return false;
 	frozen->pid = pid_of(&core->layout);
 	frozen->map_bytes = bytes;
-	frozen->arch = &ms_native_arch;
+	frozen->arch = core->layout.arch;
 	ms_vec_for_each (thread, &core->layout.threads) {
 		const struct ms_noted_registers noted = { thread->general, thread->general_bytes,
-			                                  thread->vectors, thread->vectors_bytes };
+			                                  thread->vectors, thread->vectors_bytes,
+			                                  thread->areas, thread->areas_bytes };
 		struct ms_frozen_thread *slot = &frozen->threads[frozen->n_threads];
 
-		if (!ms_native_arch.take_noted(&noted, slot)) {
+		if (!core->layout.arch->take_noted(&noted, slot)) {
 			core->layout.damaged = true;
 			continue;
 		}
@@ -263,7 +264,7 @@ static void take_facts(const struct ms_core *core, struct ms_core_process *ret)
 	facts->pid = pid_of(&core->layout);
 	facts->threads = ret->frozen->n_threads;
 	facts->word_size = core->base.abi.word_bytes;
-	(void)snprintf(facts->arch, sizeof(facts->arch), "%s", ms_native_arch.name);
+	(void)snprintf(facts->arch, sizeof(facts->arch), "%s", core->layout.arch->name);
 	(void)snprintf(facts->exe, sizeof(facts->exe), "%s",
 	               ret->program && program ? program->name : core->layout.name);
 	split_args(&core->layout, facts);
@@ -340,7 +341,9 @@ static enum ms_status open_core(struct ms_core *core, const struct ms_core_call 
 	}
 	if (st)
 		return st;
-	if (!take_threads(core, &ret->frozen) || !understand(core, call))
+	core->base.abi = ms_arch_abi(core->layout.arch);
+	if (!take_threads(core, &ret->frozen) || !understand(core, call) ||
+	    !ms_core_pointers_find(core, ret->frozen))
 		return no_memory(err);
 	core->base.kernel_words = core->layout.kernel_words;
 	take_facts(core, ret);
@@ -359,7 +362,6 @@ enum ms_status ms_core_open(const struct ms_core_call *call, struct ms_arena *ar
 	if (!core)
 		return no_memory(err);
 	core->base.ops = &core_ops;
-	core->base.abi = ms_arch_abi(&ms_native_arch);
 	core->arena = arena;
 	core->warnings = call->warnings;
 	st = open_core(core, call, &process, err);

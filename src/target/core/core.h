@@ -11,6 +11,7 @@
  *	files.c             programs and libraries that the mappings are of, proved to be those
  *	parts.c             where the bytes of each mapping are: in the core, in a file, nowhere
  *	doubts.c            what is nowhere, and could hold pointers
+ *	pointers.c          thread pointers that no note has
  *	kernels.c           what only the kernel knew
  *	core.c              the source
  *

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/elf/class.h"
 #include "base/elf/object.h"
 #include "engine/origins/build_id.h"
 #include "target/core/parts.h"
@@ -23,72 +24,94 @@ static bool is_in_file(const struct ms_core_file *file, uint64_t offset, uint64_
 	return offset <= file->len && len <= file->len - offset;
 }
 
-/* The program headers; NULL when it is no ELF file of this machine. */
-static const Elf64_Phdr *headers_of(const struct ms_core_file *file, size_t *ret_n)
+static size_t read_file(void *ctx, uint64_t offset, void *buf, size_t len)
 {
-	Elf64_Ehdr head;
+	const struct ms_core_file *file = ctx;
 
-	if (file->len < sizeof(head))
-		return NULL;
-	memcpy(&head, file->bytes, sizeof(head));
-	if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64 ||
-	    head.e_phentsize != sizeof(Elf64_Phdr) || head.e_phnum > MAX_PHDRS ||
-	    head.e_phoff % _Alignof(Elf64_Phdr) ||
-	    !is_in_file(file, head.e_phoff, head.e_phnum * sizeof(Elf64_Phdr)))
-		return NULL;
-	*ret_n = head.e_phnum;
-	return (const Elf64_Phdr *)(const void *)(file->bytes + head.e_phoff);
+	if (!is_in_file(file, offset, len))
+		return 0;
+	memcpy(buf, file->bytes + offset, len);
+	return len;
 }
 
-static uint8_t build_id_of(const struct ms_core_file *file, uint8_t ret[MS_BUILD_ID_BYTES])
+static struct ms_reader reader_of(struct ms_core_file *file)
 {
-	size_t n = 0;
-	const Elf64_Phdr *phdrs = headers_of(file, &n);
+	return (struct ms_reader){ read_file, file };
+}
+
+/* The program headers of a file. */
+struct headers {
+	size_t n;
+	Elf64_Phdr at[MAX_PHDRS];
+};
+
+/* False when it is no ELF file of programs as @core is of. */
+static bool headers_of(const struct ms_core *core, struct ms_core_file *file, struct headers *ret)
+{
+	const uint8_t word_bytes = core->base.abi.word_bytes;
+	Elf64_Ehdr head;
+
+	ret->n = 0;
+	if (!ms_elf_read_header(reader_of(file), 0, &head) ||
+	    ms_elf_word_bytes(&head) != word_bytes || head.e_phnum > MAX_PHDRS ||
+	    head.e_phentsize != (word_bytes == sizeof(uint64_t) ? sizeof(Elf64_Phdr)
+	                                                        : sizeof(Elf32_Phdr)) ||
+	    !ms_elf_read_segments(reader_of(file), head.e_phoff, &head, ret->at))
+		return false;
+	ret->n = head.e_phnum;
+	return true;
+}
+
+static uint8_t build_id_of(const struct ms_core *core, struct ms_core_file *file,
+                           uint8_t ret[MS_BUILD_ID_BYTES])
+{
+	struct headers headers;
 	uint8_t len = 0;
 
-	for (size_t i = 0; phdrs && i < n && !len; i++)
-		if (phdrs[i].p_type == PT_NOTE &&
-		    is_in_file(file, phdrs[i].p_offset, phdrs[i].p_filesz))
-			len = ms_notes_build_id(file->bytes + phdrs[i].p_offset, phdrs[i].p_filesz,
-			                        phdrs[i].p_align, ret);
+	(void)headers_of(core, file, &headers);
+	for (const Elf64_Phdr *phdr = headers.at; phdr < headers.at + headers.n && !len; phdr++)
+		if (phdr->p_type == PT_NOTE && is_in_file(file, phdr->p_offset, phdr->p_filesz))
+			len = ms_notes_build_id(file->bytes + phdr->p_offset, phdr->p_filesz,
+			                        phdr->p_align, ret);
 	return len;
 }
 
 /* ---- proofs ---- */
 
-static bool is_same_id(struct ms_core *core, const struct ms_core_file *file)
+static bool is_same_id(struct ms_core *core, struct ms_core_file *file)
 {
 	uint8_t id[MS_BUILD_ID_BYTES];
 	struct ms_loaded loaded;
 
 	ms_loaded_read(&core->base, file->head, &loaded);
-	return loaded.build_id_len && build_id_of(file, id) == loaded.build_id_len &&
+	return loaded.build_id_len && build_id_of(core, file, id) == loaded.build_id_len &&
 	       memcmp(id, loaded.build_id, loaded.build_id_len) == 0;
 }
 
 /* Of an entry with an address the loader may have added to it where the file is. */
-static bool is_same_entry(const Elf64_Dyn *mapped, const Elf64_Dyn *entry, ms_addr bias)
+static bool is_same_entry(uint8_t word_bytes, const Elf64_Dyn *mapped, const Elf64_Dyn *entry,
+                          ms_addr bias)
 {
 	return mapped->d_tag == entry->d_tag &&
 	       (mapped->d_un.d_val == entry->d_un.d_val ||
-	        mapped->d_un.d_val == entry->d_un.d_val + bias || entry->d_tag == DT_DEBUG);
+	        mapped->d_un.d_val == ms_elf_address(word_bytes, entry->d_un.d_val + bias) ||
+	        entry->d_tag == DT_DEBUG);
 }
 
-static enum ms_core_file_state compare_dynamic(struct ms_core *core,
-                                               const struct ms_core_file *file,
+static enum ms_core_file_state compare_dynamic(struct ms_core *core, struct ms_core_file *file,
                                                const Elf64_Phdr *phdr, ms_addr bias)
 {
+	const uint8_t word_bytes = core->base.abi.word_bytes;
+	ms_addr at = ms_elf_address(word_bytes, bias + phdr->p_vaddr);
+
 	for (size_t i = 0; i < MAX_DYNAMIC; i++) {
-		uint64_t offset = phdr->p_offset + i * sizeof(Elf64_Dyn);
-		ms_addr at = bias + phdr->p_vaddr + i * sizeof(Elf64_Dyn);
 		Elf64_Dyn mapped;
 		Elf64_Dyn entry;
 
-		if (!is_in_file(file, offset, sizeof(entry)) ||
-		    ms_source_read(&core->base, at, &mapped, sizeof(mapped)) != sizeof(mapped))
+		if (!ms_elf_read_dynamic(reader_of(file), phdr->p_offset, i, word_bytes, &entry) ||
+		    !ms_elf_read_dynamic(ms_source_reader(&core->base), at, i, word_bytes, &mapped))
 			return MS_CORE_FILE_UNPROVED;
-		memcpy(&entry, file->bytes + offset, sizeof(entry));
-		if (!is_same_entry(&mapped, &entry, bias))
+		if (!is_same_entry(word_bytes, &mapped, &entry, bias))
 			return MS_CORE_FILE_OTHER;
 		if (entry.d_tag == DT_NULL)
 			return MS_CORE_FILE_PROVED;
@@ -96,23 +119,22 @@ static enum ms_core_file_state compare_dynamic(struct ms_core *core,
 	return MS_CORE_FILE_UNPROVED;
 }
 
-static enum ms_core_file_state prove_by_dynamic(struct ms_core *core,
-                                                const struct ms_core_file *file)
+static enum ms_core_file_state prove_by_dynamic(struct ms_core *core, struct ms_core_file *file,
+                                                const struct headers *headers)
 {
 	const uint32_t page = core->base.abi.page_bytes;
-	size_t n = 0;
-	const Elf64_Phdr *phdrs = headers_of(file, &n);
+	const Elf64_Phdr *phdr;
 	const Elf64_Phdr *dynamic = NULL;
 	ms_addr bias = file->head;
 	bool placed = false;
 
-	for (size_t i = 0; phdrs && i < n; i++) {
-		if (phdrs[i].p_type == PT_LOAD && !placed) {
-			bias -= ms_align_down(phdrs[i].p_vaddr - phdrs[i].p_offset, page);
+	for (phdr = headers->at; phdr < headers->at + headers->n; phdr++) {
+		if (phdr->p_type == PT_LOAD && !placed) {
+			bias -= ms_align_down(phdr->p_vaddr - phdr->p_offset, page);
 			placed = true;
 		}
-		if (phdrs[i].p_type == PT_DYNAMIC)
-			dynamic = &phdrs[i];
+		if (phdr->p_type == PT_DYNAMIC)
+			dynamic = phdr;
 	}
 	return dynamic && placed && file->head ? compare_dynamic(core, file, dynamic, bias)
 	                                       : MS_CORE_FILE_UNPROVED;
@@ -125,16 +147,16 @@ static size_t first_bytes(struct ms_core *core, const struct ms_core_file *file,
 	return file->head ? ms_source_read(&core->base, file->head, buf, len) : 0;
 }
 
-static enum ms_core_file_state prove(struct ms_core *core, const struct ms_core_file *file)
+static enum ms_core_file_state prove(struct ms_core *core, struct ms_core_file *file)
 {
 	uint8_t mapped[MS_CORE_HEAD_BYTES];
 	size_t n = first_bytes(core, file, mapped, sizeof(mapped));
-	size_t unused;
+	struct headers headers;
 
-	if (!headers_of(file, &unused))
+	if (!headers_of(core, file, &headers))
 		return n || file->code ? MS_CORE_FILE_OTHER : MS_CORE_FILE_DATA;
 	if (!n)
-		return prove_by_dynamic(core, file);
+		return prove_by_dynamic(core, file, &headers);
 	if (n <= file->len && memcmp(mapped, file->bytes, n) == 0)
 		return MS_CORE_FILE_PROVED;
 	return is_same_id(core, file) ? MS_CORE_FILE_PROVED : MS_CORE_FILE_OTHER;
@@ -205,22 +227,21 @@ static bool is_data(struct ms_core *core, const struct ms_core_file *file)
 static void set_prot(struct ms_core *core, size_t i)
 {
 	const struct ms_core_cell *cell = &core->cells.at[i];
-	const struct ms_core_file *file = ms_core_file_of(core, cell);
-	size_t n = 0;
-	const Elf64_Phdr *phdrs;
+	struct ms_core_file *file = cell->file ? &core->files.at[cell->file - 1] : NULL;
+	struct headers headers;
 
 	if (cell->segment || !file || !file->bytes)
 		return;
-	phdrs = headers_of(file, &n);
-	for (size_t k = 0; phdrs && k < n; k++) {
-		uint64_t begin = ms_align_down(phdrs[k].p_offset, core->base.abi.page_bytes);
+	(void)headers_of(core, file, &headers);
+	for (const Elf64_Phdr *phdr = headers.at; phdr < headers.at + headers.n; phdr++) {
+		uint64_t begin = ms_align_down(phdr->p_offset, core->base.abi.page_bytes);
 
-		if (phdrs[k].p_type != PT_LOAD || cell->offset < begin ||
-		    cell->offset >= phdrs[k].p_offset + phdrs[k].p_filesz)
+		if (phdr->p_type != PT_LOAD || cell->offset < begin ||
+		    cell->offset >= phdr->p_offset + phdr->p_filesz)
 			continue;
-		if (phdrs[k].p_flags & PF_X)
+		if (phdr->p_flags & PF_X)
 			core->base.mappings.at[i].prot |= MS_PROT_EXEC;
-		if (phdrs[k].p_flags & PF_W)
+		if (phdr->p_flags & PF_W)
 			core->base.mappings.at[i].prot |= MS_PROT_WRITE;
 	}
 }

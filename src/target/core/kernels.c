@@ -61,7 +61,7 @@ static void ask_dynamic(struct asking *a, const struct ms_dynamic *dynamic)
 /* Whether the code at @range makes the call of a static program's sigaltstack(). */
 static bool calls_sigaltstack(struct asking *a, struct ms_range range)
 {
-	const struct ms_code_bytes *call = &ms_native_arch.sigaltstack_code;
+	const struct ms_code_bytes *call = &a->core->layout.arch->sigaltstack_code;
 
 	if (ms_range_len(range) > MOST_CODE)
 		return true;

@@ -4,12 +4,16 @@
 #include <elf.h>
 #include <string.h>
 
+#include "base/elf/class.h"
 #include "base/file.h"
 #include "base/sort.h"
 #include "engine/source.h"
 #include "target/arch/arch.h"
 
 enum { MAX_SEGMENTS = 1 << 21 }; /* the kernel lets a process have 65,530 mappings by default */
+
+/* Where addresses of 32 bits end. */
+static const uint64_t MOST_NARROW = (uint64_t)1 << 32;
 
 /* Notes of a thread take some 3 to 15 KiB. */
 static const uint64_t MAX_NOTES = (uint64_t)1 << 30;
@@ -57,10 +61,12 @@ static enum ms_status refuse(const struct reading *r, const char *what)
 
 static enum ms_status foreign(const struct reading *r, const char *machine)
 {
+	const struct ms_arch *compat = ms_native_arch.compat;
+
 	(void)ms_fail(r->err, MS_E_UNSUPPORTED, "%s is the core of a program for %s", name_of(r),
 	              machine);
-	ms_advise(r->err, "this memscan reads cores of 64-bit %s programs alone",
-	          ms_native_arch.title);
+	ms_advise(r->err, "this memscan reads cores of 64-bit %s%s%s programs alone",
+	          ms_native_arch.title, compat ? " and of " : "", compat ? compat->title : "");
 	return MS_E_UNSUPPORTED;
 }
 
@@ -79,16 +85,25 @@ static enum ms_status check_machine(const struct reading *r, const Elf64_Ehdr *h
 		{ EM_S390, "s390" },
 	};
 
-	if (header->e_machine == ms_native_arch.elf_machine) {
-		if (header->e_ident[EI_CLASS] == ELFCLASS64 &&
-		    header->e_ident[EI_DATA] == ELFDATA2LSB)
-			return MS_OK;
+	r->ret->arch = ms_arch_of(header->e_machine, ms_elf_word_bytes(header));
+	if (r->ret->arch)
+		return MS_OK;
+	if (header->e_machine == ms_native_arch.elf_machine)
 		return foreign(r, "x32, with pointers of 32 bits");
-	}
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 		if (header->e_machine == others[i].machine)
 			return foreign(r, others[i].name);
 	return foreign(r, "another processor");
+}
+
+static bool is_wide(const struct reading *r)
+{
+	return r->ret->arch->abi.word_bytes == sizeof(uint64_t);
+}
+
+static size_t segment_bytes(const struct reading *r)
+{
+	return is_wide(r) ? sizeof(Elf64_Phdr) : sizeof(Elf32_Phdr);
 }
 
 static enum ms_status read_header(const struct reading *r, Elf64_Ehdr *ret)
@@ -109,9 +124,9 @@ static enum ms_status read_header(const struct reading *r, Elf64_Ehdr *ret)
 	st = check_machine(r, ret);
 	if (st)
 		return st;
-	if (r->input->bytes < sizeof(*ret))
+	if (!ms_elf_read_header(r->input->from, 0, ret))
 		return damaged(r, "it ends within its ELF header");
-	return ret->e_phentsize == sizeof(Elf64_Phdr)
+	return ret->e_phentsize == segment_bytes(r)
 	               ? MS_OK
 	               : damaged(r, "its program headers have an unknown size");
 }
@@ -119,14 +134,17 @@ static enum ms_status read_header(const struct reading *r, Elf64_Ehdr *ret)
 /* How many program headers there are; more than a header can say are in section header 0. */
 static uint64_t count_headers(const struct reading *r, const Elf64_Ehdr *header)
 {
-	Elf64_Shdr section;
+	const size_t bytes = is_wide(r) ? sizeof(Elf64_Shdr) : sizeof(Elf32_Shdr);
+	const size_t at =
+		is_wide(r) ? offsetof(Elf64_Shdr, sh_info) : offsetof(Elf32_Shdr, sh_info);
+	uint32_t n;
 
 	if (header->e_phnum != PN_XNUM)
 		return header->e_phnum;
-	if (header->e_shentsize != sizeof(section) ||
-	    !ms_read_all(r->input->from, header->e_shoff, &section, sizeof(section)))
+	if (header->e_shentsize != bytes || !is_within(r, header->e_shoff, bytes) ||
+	    !ms_read_all(r->input->from, header->e_shoff + at, &n, sizeof(n)))
 		return 0;
-	return section.sh_info;
+	return n;
 }
 
 /* ---- segments ---- */
@@ -146,7 +164,8 @@ static enum ms_status add_segment(const struct reading *r, const Elf64_Phdr *phd
 	if (!phdr->p_memsz)
 		return MS_OK;
 	if (phdr->p_vaddr % page || phdr->p_memsz % page ||
-	    phdr->p_vaddr + phdr->p_memsz < phdr->p_vaddr)
+	    phdr->p_vaddr + phdr->p_memsz < phdr->p_vaddr ||
+	    (!is_wide(r) && phdr->p_vaddr + phdr->p_memsz > MOST_NARROW))
 		return damaged(r, "a segment makes no sense as memory");
 	segment = ms_vec_push(r->arena, &r->ret->segments);
 	if (!segment)
@@ -223,18 +242,20 @@ static bool sort_mapped(const struct reading *r)
 
 static enum ms_status read_headers(const struct reading *r, const Elf64_Ehdr *header)
 {
+	const size_t bytes = segment_bytes(r);
 	uint64_t n = count_headers(r, header);
+	Elf64_Ehdr one = *header;
 	enum ms_status st = MS_OK;
 
 	if (!n || n > MAX_SEGMENTS)
 		return damaged(r, "it has no program headers");
-	if (!is_within(r, header->e_phoff, n * sizeof(Elf64_Phdr)))
+	one.e_phnum = 1;
+	if (!is_within(r, header->e_phoff, n * bytes))
 		return damaged(r, "its program headers lie behind its end");
 	for (uint64_t i = 0; i < n && !st; i++) {
 		Elf64_Phdr phdr;
 
-		if (!ms_read_all(r->input->from, header->e_phoff + i * sizeof(phdr), &phdr,
-		                 sizeof(phdr)))
+		if (!ms_elf_read_segments(r->input->from, header->e_phoff + i * bytes, &one, &phdr))
 			return damaged(r, "its program headers cannot be read");
 		if (phdr.p_type == PT_LOAD)
 			st = add_segment(r, &phdr);

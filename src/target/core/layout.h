@@ -42,9 +42,12 @@ struct ms_core_thread {
 	int32_t tid;
 	const void *general; /* NT_PRSTATUS */
 	size_t general_bytes;
-	const void *vectors; /* NT_X86_XSTATE, or where there is none NT_FPREGSET; NULL */
+	/* The best of NT_X86_XSTATE, NT_PRXFPREG, NT_FPREGSET; NULL. */
+	const void *vectors;
 	size_t vectors_bytes;
-	bool extended; /* the first of these */
+	uint8_t rank;      /* how good that is */
+	const void *areas; /* NT_386_TLS; NULL */
+	size_t areas_bytes;
 };
 
 struct ms_core_auxv {
@@ -52,7 +55,10 @@ struct ms_core_auxv {
 	uint64_t value;
 };
 
+struct ms_arch;
+
 struct ms_core_layout {
+	const struct ms_arch *arch; /* of the program; not NULL */
 	struct MS_VEC(struct ms_core_segment) segments; /* by address, no overlap */
 	struct MS_VEC(struct ms_core_mapped) mapped;    /* the same */
 	struct MS_VEC(struct ms_core_thread) threads;

@@ -8,10 +8,53 @@
 #include <string.h>
 #include <sys/procfs.h>
 
+#include "target/arch/arch.h"
+#include "target/arch/notes.h"
 #include "target/core/layout.h"
 #include "target/dump/dump.h"
 
 enum { NOTE_ALIGN = 4, MAX_FILES = 1 << 21, MAX_AUXV = 1 << 10 };
+
+enum {
+	RANK_X87 = 1, /* of what notes have of the vector registers */
+	RANK_SSE,
+	RANK_ALL,
+};
+
+/* Where in the notes things are; bytes. */
+struct places {
+	uint16_t status_bytes;
+	uint16_t tid, registers, registers_bytes;
+	uint16_t program_bytes;
+	uint16_t pid, name, args;
+	uint16_t signal_bytes, value;
+};
+
+static const struct places wide = {
+	.status_bytes = sizeof(struct elf_prstatus),
+	.tid = offsetof(struct elf_prstatus, pr_pid),
+	.registers = offsetof(struct elf_prstatus, pr_reg),
+	.registers_bytes = sizeof(elf_gregset_t),
+	.program_bytes = sizeof(struct elf_prpsinfo),
+	.pid = offsetof(struct elf_prpsinfo, pr_pid),
+	.name = offsetof(struct elf_prpsinfo, pr_fname),
+	.args = offsetof(struct elf_prpsinfo, pr_psargs),
+	.signal_bytes = sizeof(siginfo_t),
+	.value = offsetof(siginfo_t, si_value),
+};
+
+static const struct places narrow = {
+	.status_bytes = sizeof(struct ms_narrow_status),
+	.tid = offsetof(struct ms_narrow_status, pid),
+	.registers = offsetof(struct ms_narrow_status, registers),
+	.registers_bytes = MS_NARROW_REGISTERS * sizeof(uint32_t),
+	.program_bytes = sizeof(struct ms_narrow_program),
+	.pid = offsetof(struct ms_narrow_program, pid),
+	.name = offsetof(struct ms_narrow_program, name),
+	.args = offsetof(struct ms_narrow_program, args),
+	.signal_bytes = MS_NARROW_SIGNAL_BYTES,
+	.value = MS_NARROW_SIGNAL_VALUE,
+};
 
 struct note {
 	uint32_t type;
@@ -22,136 +65,151 @@ struct note {
 struct taking {
 	struct ms_arena *arena;
 	struct ms_core_layout *ret;
+	const struct ms_abi *abi;
+	const struct places *places;
 };
 
 /* False without memory, as all of these. */
 static bool take_status(const struct taking *t, const struct note *note)
 {
 	struct ms_core_thread *thread;
-	struct elf_prstatus status;
 
-	if (note->len < sizeof(status)) {
+	if (note->len < t->places->status_bytes) {
 		t->ret->damaged = true;
 		return true;
 	}
-	memcpy(&status, note->at, sizeof(status));
 	thread = ms_vec_push(t->arena, &t->ret->threads);
 	if (!thread)
 		return false;
-	thread->tid = status.pr_pid;
-	thread->general = note->at + offsetof(struct elf_prstatus, pr_reg);
-	thread->general_bytes = sizeof(status.pr_reg);
+	memcpy(&thread->tid, note->at + t->places->tid, sizeof(thread->tid));
+	thread->general = note->at + t->places->registers;
+	thread->general_bytes = t->places->registers_bytes;
 	return true;
 }
 
-static void take_vectors(const struct taking *t, const struct note *note, bool extended)
+/* The thread that a note is of; NULL: of none. */
+static struct ms_core_thread *thread_of(const struct taking *t)
 {
-	struct ms_core_thread *thread =
-		t->ret->threads.n ? &t->ret->threads.at[t->ret->threads.n - 1] : NULL;
+	if (t->ret->threads.n)
+		return &t->ret->threads.at[t->ret->threads.n - 1];
+	t->ret->damaged = true;
+	return NULL;
+}
 
-	if (!thread) {
-		t->ret->damaged = true;
-		return;
-	}
-	if (thread->extended && !extended)
+static void take_vectors(const struct taking *t, const struct note *note, uint8_t rank)
+{
+	struct ms_core_thread *thread = thread_of(t);
+
+	if (!thread || thread->rank > rank)
 		return;
 	thread->vectors = note->at;
 	thread->vectors_bytes = note->len;
-	thread->extended = extended;
+	thread->rank = rank;
+}
+
+static void take_areas(const struct taking *t, const struct note *note)
+{
+	struct ms_core_thread *thread = thread_of(t);
+
+	if (!thread)
+		return;
+	thread->areas = note->at;
+	thread->areas_bytes = note->len;
 }
 
 static void take_program(const struct taking *t, const struct note *note)
 {
-	struct elf_prpsinfo program;
-
-	if (note->len < sizeof(program)) {
+	if (note->len < t->places->program_bytes) {
 		t->ret->damaged = true;
 		return;
 	}
-	memcpy(&program, note->at, sizeof(program));
-	t->ret->pid = program.pr_pid;
-	memcpy(t->ret->name, program.pr_fname, sizeof(program.pr_fname));
-	memcpy(t->ret->args, program.pr_psargs, sizeof(program.pr_psargs));
+	memcpy(&t->ret->pid, note->at + t->places->pid, sizeof(t->ret->pid));
+	memcpy(t->ret->name, note->at + t->places->name, MS_CORE_FILE_TEXT);
+	memcpy(t->ret->args, note->at + t->places->args, MS_CORE_ARGS_TEXT);
 }
 
 /* A value that a signal carries may be the only pointer to a block. */
 static bool take_signal(const struct taking *t, const struct note *note)
 {
-	siginfo_t info;
 	uint64_t *word;
+	int32_t code;
 
-	if (note->len < sizeof(info)) {
+	if (note->len < t->places->signal_bytes) {
 		t->ret->damaged = true;
 		return true;
 	}
-	memcpy(&info, note->at, sizeof(info));
-	if (info.si_code != SI_QUEUE && info.si_code != SI_TIMER && info.si_code != SI_MESGQ &&
-	    info.si_code != SI_ASYNCIO)
+	memcpy(&code, note->at + offsetof(siginfo_t, si_code), sizeof(code));
+	if (code != SI_QUEUE && code != SI_TIMER && code != SI_MESGQ && code != SI_ASYNCIO)
 		return true;
 	word = ms_vec_push(t->arena, &t->ret->kernel_words);
 	if (word)
-		*word = (uintptr_t)info.si_value.sival_ptr;
+		*word = ms_abi_word(t->abi, note->at + t->places->value);
 	return word;
+}
+
+/* @n words at @at of a note. */
+static void words_of(const struct taking *t, const uint8_t *at, uint64_t *ret, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		ret[i] = ms_abi_word(t->abi, at + i * t->abi->word_bytes);
 }
 
 static bool take_auxv(const struct taking *t, const struct note *note)
 {
-	for (uint64_t at = 0; at + sizeof(Elf64_auxv_t) <= note->len; at += sizeof(Elf64_auxv_t)) {
-		struct ms_core_auxv *slot;
-		Elf64_auxv_t entry;
+	const size_t bytes = 2U * t->abi->word_bytes;
 
-		memcpy(&entry, note->at + at, sizeof(entry));
-		if (entry.a_type == AT_NULL || t->ret->auxv.n == MAX_AUXV)
+	for (uint64_t at = 0; at + bytes <= note->len; at += bytes) {
+		struct ms_core_auxv *slot;
+		uint64_t entry[2]; /* type and value */
+
+		words_of(t, note->at + at, entry, 2);
+		if (entry[0] == AT_NULL || t->ret->auxv.n == MAX_AUXV)
 			break;
 		slot = ms_vec_push(t->arena, &t->ret->auxv);
 		if (!slot)
 			return false;
-		*slot = (struct ms_core_auxv){ entry.a_type, entry.a_un.a_val };
+		*slot = (struct ms_core_auxv){ entry[0], entry[1] };
 	}
 	return true;
 }
 
-/* NT_FILE: numbers, then a string for each mapping. */
-struct file_numbers {
-	uint64_t n;
-	uint64_t page_bytes; /* that offsets are in; gdb says 1 */
-};
-
-struct file_entry {
-	struct ms_range range;
-	uint64_t pages;
-};
+/* NT_FILE: words, then a string for each mapping. */
+enum { FILES, PAGE_BYTES, FILE_NUMBERS }; /* offsets are in pages of so many; gdb says 1 */
+enum { BEGIN, END, PAGES, FILE_ENTRY };
 
 static bool take_files(const struct taking *t, const struct note *note)
 {
-	struct file_numbers numbers = { 0 };
+	const size_t head_bytes = FILE_NUMBERS * (size_t)t->abi->word_bytes;
+	const size_t entry_bytes = FILE_ENTRY * (size_t)t->abi->word_bytes;
+	uint64_t numbers[FILE_NUMBERS] = { 0 };
 	const char *path;
 	const char *end = (const char *)note->at + note->len;
 
-	if (note->len >= sizeof(numbers))
-		memcpy(&numbers, note->at, sizeof(numbers));
-	if (numbers.n > MAX_FILES || !numbers.page_bytes ||
-	    (note->len - sizeof(numbers)) / sizeof(struct file_entry) < numbers.n) {
+	if (note->len >= head_bytes)
+		words_of(t, note->at, numbers, FILE_NUMBERS);
+	if (numbers[FILES] > MAX_FILES || !numbers[PAGE_BYTES] ||
+	    (note->len - head_bytes) / entry_bytes < numbers[FILES]) {
 		t->ret->damaged = true;
 		return true;
 	}
-	t->ret->by_debugger = numbers.page_bytes == 1;
-	path = (const char *)note->at + sizeof(numbers) + numbers.n * sizeof(struct file_entry);
-	for (uint64_t i = 0; i < numbers.n; i++) {
+	t->ret->by_debugger = numbers[PAGE_BYTES] == 1;
+	path = (const char *)note->at + head_bytes + numbers[FILES] * entry_bytes;
+	for (uint64_t i = 0; i < numbers[FILES]; i++) {
 		const char *nul = memchr(path, '\0', (size_t)(end - path));
 		struct ms_core_mapped *mapped;
-		struct file_entry entry;
+		uint64_t entry[FILE_ENTRY];
 
-		memcpy(&entry, note->at + sizeof(numbers) + i * sizeof(entry), sizeof(entry));
-		if (!nul || entry.range.begin >= entry.range.end ||
-		    entry.pages > INT64_MAX / numbers.page_bytes) {
+		words_of(t, note->at + head_bytes + i * entry_bytes, entry, FILE_ENTRY);
+		if (!nul || entry[BEGIN] >= entry[END] ||
+		    entry[PAGES] > INT64_MAX / numbers[PAGE_BYTES]) {
 			t->ret->damaged = true;
 			return true;
 		}
 		mapped = ms_vec_push(t->arena, &t->ret->mapped);
 		if (!mapped)
 			return false;
-		*mapped = (struct ms_core_mapped){ entry.range, entry.pages * numbers.page_bytes,
+		*mapped = (struct ms_core_mapped){ { entry[BEGIN], entry[END] },
+			                           entry[PAGES] * numbers[PAGE_BYTES],
 			                           path };
 		path = nul + 1;
 	}
@@ -164,10 +222,16 @@ static bool take(const struct taking *t, const struct note *note)
 	case NT_PRSTATUS:
 		return take_status(t, note);
 	case NT_FPREGSET:
-		take_vectors(t, note, false);
+		take_vectors(t, note, RANK_X87);
+		return true;
+	case NT_PRXFPREG:
+		take_vectors(t, note, RANK_SSE);
 		return true;
 	case NT_X86_XSTATE:
-		take_vectors(t, note, true);
+		take_vectors(t, note, RANK_ALL);
+		return true;
+	case NT_386_TLS:
+		take_areas(t, note);
 		return true;
 	case NT_PRPSINFO:
 		take_program(t, note);
@@ -227,7 +291,9 @@ static bool take_by_maker(const struct taking *t, const uint8_t *name, uint32_t 
 bool ms_core_notes_take(const uint8_t *bytes, uint64_t len, struct ms_arena *arena,
                         struct ms_core_layout *ret)
 {
-	const struct taking t = { arena, ret };
+	const struct ms_abi *abi = &ret->arch->abi;
+	const struct taking t = { arena, ret, abi,
+		                  abi->word_bytes == sizeof(uint64_t) ? &wide : &narrow };
 
 	while (len) {
 		const uint8_t *name = bytes + sizeof(Elf64_Nhdr);

@@ -98,6 +98,9 @@ ms_must_check bool ms_core_parts_make(struct ms_core *core);
 /* Open the files of which bytes are not in the core. */
 void ms_core_files_open(struct ms_core *core, const struct ms_core_call *call);
 
+/* Find thread pointers that no note has. */
+ms_must_check bool ms_core_pointers_find(struct ms_core *core, struct ms_collection *frozen);
+
 /* Find out what of the kernel's may be missing: base.unknown_stack_bytes, and warnings. */
 ms_must_check bool ms_core_kernels_ask(struct ms_core *core);
 

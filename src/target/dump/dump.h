@@ -33,10 +33,8 @@ struct ms_dump_process {
 	size_t auxv_bytes;
 };
 
-/* Look it up. Returns MS_E_UNSUPPORTED, with advice, for a program of which no cores are written.
- */
-ms_must_check enum ms_status ms_dump_look(pid_t pid, struct ms_dump_process *ret,
-                                          struct ms_error *err);
+/* Look it up. */
+void ms_dump_look(pid_t pid, struct ms_dump_process *ret);
 
 /* Where a core goes, from its first byte to its last. */
 struct ms_dump_sink {
@@ -75,12 +73,19 @@ struct ms_dump_done {
 /*
  * Write the core.
  *
- * Returns MS_E_SYS when the sink refused, MS_E_NOMEM.
+ * Returns MS_E_SYS when the sink refused, MS_E_UNSUPPORTED, with advice, when a core for words of
+ * 4 bytes would be longer than that can say; MS_E_NOMEM.
  */
 ms_must_check enum ms_status ms_dump_write(const struct ms_dump_call *call, struct ms_arena *arena,
                                            struct ms_dump_done *done, struct ms_error *err);
 
 /* ---- between these files ---- */
+
+/* Whether the core is one of 32 bits, as its program is. */
+static inline bool ms_dump_is_narrow(const struct ms_dump_call *call)
+{
+	return call->src->abi.word_bytes != sizeof(uint64_t);
+}
 
 /* A program header: memory in a row, of which the first bytes are written. */
 struct ms_dump_segment {

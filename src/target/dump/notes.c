@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "target/arch/arch.h"
+#include "target/arch/notes.h"
 #include "target/dump/dump.h"
 #include "target/proc.h"
 #include "target/target.h"
@@ -49,18 +50,9 @@ static void look_at_command(pid_t pid, struct elf_prpsinfo *info)
 		*end = ' ';
 }
 
-static enum ms_status refuse(pid_t pid, const struct ms_arch *arch, struct ms_error *err)
-{
-	(void)ms_fail(err, MS_E_UNSUPPORTED, "process %d is a 32-bit process (%s)", pid,
-	              arch->title);
-	ms_advise(err, "memscan --pid %d scans it; gcore writes cores of such processes", pid);
-	return MS_E_UNSUPPORTED;
-}
-
-enum ms_status ms_dump_look(pid_t pid, struct ms_dump_process *ret, struct ms_error *err)
+void ms_dump_look(pid_t pid, struct ms_dump_process *ret)
 {
 	pid_t living = ms_proc_living_thread(pid);
-	const struct ms_arch *arch = ms_target_arch(living);
 	char status[MS_PROC_STATUS_BYTES];
 	int fd = ms_proc_open(living, "auxv", O_RDONLY);
 	ssize_t n = fd < 0 ? 0 : read(fd, ret->auxv, sizeof(ret->auxv));
@@ -75,7 +67,6 @@ enum ms_status ms_dump_look(pid_t pid, struct ms_dump_process *ret, struct ms_er
 	ret->info.pr_pid = pid;
 	look_at_stat(pid, &ret->info);
 	look_at_command(living, &ret->info);
-	return arch->note_registers ? MS_OK : refuse(pid, arch, err);
 }
 
 /* ---- notes ---- */
@@ -123,22 +114,90 @@ static void put_note(struct making *m, const char *name, uint32_t type, const vo
 	pad(m);
 }
 
+static void put_status(struct making *m, const struct ms_dump_call *call, int32_t tid,
+                       const elf_gregset_t *registers, bool known)
+{
+	const struct elf_prpsinfo *info = &call->process->info;
+	struct elf_prstatus status = { .pr_pid = tid,
+		                       .pr_ppid = info->pr_ppid,
+		                       .pr_pgrp = info->pr_pgrp,
+		                       .pr_sid = info->pr_sid,
+		                       .pr_fpvalid = known };
+	struct ms_narrow_status narrow = { .pid = tid,
+		                           .parent = info->pr_ppid,
+		                           .group = info->pr_pgrp,
+		                           .session = info->pr_sid };
+
+	if (ms_dump_is_narrow(call)) {
+		memcpy(narrow.registers, registers, sizeof(narrow.registers));
+		put_note(m, "CORE", NT_PRSTATUS, &narrow, sizeof(narrow));
+		return;
+	}
+	memcpy(&status.pr_reg, registers, sizeof(status.pr_reg));
+	put_note(m, "CORE", NT_PRSTATUS, &status, sizeof(status));
+}
+
 static void put_thread(struct making *m, const struct ms_dump_call *call,
                        const struct ms_frozen_thread *thread)
 {
-	struct elf_prstatus status = { .pr_pid = thread->tid,
-		                       .pr_ppid = call->process->info.pr_ppid,
-		                       .pr_pgrp = call->process->info.pr_pgrp,
-		                       .pr_sid = call->process->info.pr_sid };
+	const struct ms_arch *arch = call->frozen->arch;
+	uint8_t pointer[MS_POINTER_NOTE_BYTES];
+	elf_gregset_t registers = { 0 };
 	const uint8_t *vectors;
-	size_t bytes = ms_native_arch.note_registers(thread, &status.pr_reg, &vectors);
+	size_t bytes = arch->note_registers(thread, &registers, &vectors);
 
-	status.pr_fpvalid = bytes != 0;
-	put_note(m, "CORE", NT_PRSTATUS, &status, sizeof(status));
-	if (bytes >= sizeof(elf_fpregset_t))
-		put_note(m, "CORE", NT_FPREGSET, vectors, sizeof(elf_fpregset_t));
-	if (bytes > sizeof(elf_fpregset_t))
-		put_note(m, "LINUX", ms_native_arch.vector_note, vectors, bytes);
+	put_status(m, call, thread->tid, &registers, bytes != 0);
+	if (bytes >= arch->short_bytes)
+		put_note(m, arch->short_note == NT_FPREGSET ? "CORE" : "LINUX", arch->short_note,
+		         vectors, arch->short_bytes);
+	if (bytes > arch->short_bytes)
+		put_note(m, "LINUX", arch->vector_note, vectors, bytes);
+	bytes = arch->note_pointer ? arch->note_pointer(thread, pointer) : 0;
+	if (bytes)
+		put_note(m, "LINUX", arch->pointer_note, pointer, bytes);
+}
+
+static uint16_t narrow_id(unsigned int id)
+{
+	return id <= UINT16_MAX ? (uint16_t)id : (uint16_t)(UINT16_MAX - 1); /* overflowuid */
+}
+
+static void put_program(struct making *m, const struct ms_dump_call *call)
+{
+	const struct elf_prpsinfo *info = &call->process->info;
+	struct ms_narrow_program narrow = { .state = info->pr_state,
+		                            .letter = info->pr_sname,
+		                            .zombie = info->pr_zomb,
+		                            .nice = info->pr_nice,
+		                            .flags = (uint32_t)info->pr_flag,
+		                            .uid = narrow_id(info->pr_uid),
+		                            .gid = narrow_id(info->pr_gid),
+		                            .pid = info->pr_pid,
+		                            .parent = info->pr_ppid,
+		                            .group = info->pr_pgrp,
+		                            .session = info->pr_sid };
+
+	if (!ms_dump_is_narrow(call)) {
+		put_note(m, "CORE", NT_PRPSINFO, info, sizeof(*info));
+		return;
+	}
+	memcpy(narrow.name, info->pr_fname, sizeof(narrow.name));
+	memcpy(narrow.args, info->pr_psargs, sizeof(narrow.args));
+	put_note(m, "CORE", NT_PRPSINFO, &narrow, sizeof(narrow));
+}
+
+/* @words as the process has words. */
+static void put_words(struct making *m, const struct ms_dump_call *call, const uint64_t *words,
+                      size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const uint32_t narrow = (uint32_t)words[i];
+
+		if (ms_dump_is_narrow(call))
+			put(m, &narrow, sizeof(narrow));
+		else
+			put(m, &words[i], sizeof(words[i]));
+	}
 }
 
 static bool is_listed(const struct ms_mapping *map)
@@ -159,14 +218,14 @@ static void put_files(struct making *m, const struct ms_dump_call *call)
 			numbers[0]++;
 			names += strlen(map->name) + 1;
 		}
-	begin_note(m, "CORE", NT_FILE, sizeof(numbers) + numbers[0] * 3 * sizeof(uint64_t) + names);
-	put(m, numbers, sizeof(numbers));
+	begin_note(m, "CORE", NT_FILE, (2 + numbers[0] * 3) * call->src->abi.word_bytes + names);
+	put_words(m, call, numbers, 2);
 	ms_vec_for_each (map, &call->src->mappings)
 		if (is_listed(map)) {
 			const uint64_t entry[] = { map->range.begin, map->range.end,
 				                   map->offset / page };
 
-			put(m, entry, sizeof(entry));
+			put_words(m, call, entry, 3);
 		}
 	ms_vec_for_each (map, &call->src->mappings)
 		if (is_listed(map))
@@ -202,11 +261,11 @@ bool ms_dump_notes_make(const struct ms_dump_call *call, struct ms_arena *arena,
                         struct ms_dump_bytes *ret)
 {
 	struct making m = { arena, ret, true };
-	const siginfo_t none = { .si_signo = 0 };
+	const siginfo_t none = { .si_signo = 0 }; /* of 128 bytes, of words of 4 bytes, too */
 	uint32_t first = first_thread(call);
 
 	put_thread(&m, call, &call->frozen->threads[first]);
-	put_note(&m, "CORE", NT_PRPSINFO, &call->process->info, sizeof(call->process->info));
+	put_program(&m, call);
 	put_note(&m, "CORE", NT_SIGINFO, &none, sizeof(none));
 	put_note(&m, "CORE", NT_AUXV, call->process->auxv, call->process->auxv_bytes);
 	put_files(&m, call);

@@ -21,6 +21,12 @@ struct finding {
 	struct ms_dump_segments *ret;
 };
 
+/* It is written whole, though it is present for no source: the kernel's own page. */
+static bool is_vdso(const struct ms_mapping *map)
+{
+	return !strcmp(map->name, "[vdso]");
+}
+
 static bool add(struct finding *f, const struct ms_mapping *map, struct ms_range range,
                 uint64_t bytes)
 {
@@ -34,7 +40,7 @@ static bool add(struct finding *f, const struct ms_mapping *map, struct ms_range
 	slot = ms_vec_push(f->arena, f->ret);
 	if (!slot)
 		return false;
-	*slot = (struct ms_dump_segment){ .range = range, .bytes = bytes, .sparse = !map->file };
+	*slot = (struct ms_dump_segment){ .range = range, .bytes = bytes, .sparse = !map->file && !is_vdso(map) };
 	for (unsigned int bit = MS_PROT_READ; bit <= MS_PROT_EXEC; bit <<= 1)
 		slot->flags |= map->prot & bit ? flags[bit] : 0;
 	return true;
@@ -52,7 +58,7 @@ static bool is_head(const struct ms_dump_call *call, const struct ms_mapping *ma
 
 static bool is_omitted(const struct ms_dump_call *call, const struct ms_mapping *map)
 {
-	if (!strcmp(map->name, "[vdso]"))
+	if (is_vdso(map))
 		return false;
 	return ms_absent_of(map) == MS_ABSENT_NONE ||
 	       (call->heap_only && (map->shared || !(map->prot & MS_PROT_WRITE)));
@@ -93,7 +99,7 @@ static bool add_mapping(struct finding *f, const struct ms_mapping *map)
 	ms_addr at = map->range.begin;
 	struct ms_range next;
 
-	if (!strcmp(map->name, "[vdso]"))
+	if (is_vdso(map))
 		run.end = map->range.end;
 	else if (is_head(f->call, map))
 		run.end += page;

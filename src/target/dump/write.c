@@ -9,10 +9,17 @@
 
 enum { PIECE_BYTES = 1 << 20 };
 
+static const uint64_t MOST_NARROW = UINT32_MAX; /* offsets in a core of 32 bits */
+
 /* A core of more than 65,534 segments says their number in a section header, its only one. */
 struct head {
 	Elf64_Ehdr elf;
 	Elf64_Shdr count;
+};
+
+struct narrow_head {
+	Elf32_Ehdr elf;
+	Elf32_Shdr count;
 };
 
 struct writing {
@@ -32,9 +39,16 @@ static uint64_t page_of(const struct writing *w)
 
 /* ---- places ---- */
 
+static size_t head_bytes(const struct writing *w)
+{
+	return ms_dump_is_narrow(w->call) ? sizeof(struct narrow_head) : sizeof(struct head);
+}
+
 static uint64_t headers_bytes(const struct writing *w)
 {
-	return sizeof(struct head) + (w->segments.n + 1) * sizeof(Elf64_Phdr);
+	const size_t bytes = ms_dump_is_narrow(w->call) ? sizeof(Elf32_Phdr) : sizeof(Elf64_Phdr);
+
+	return head_bytes(w) + (w->segments.n + 1) * bytes;
 }
 
 /* Returns the length of the core. */
@@ -67,32 +81,73 @@ static void skip(struct writing *w, uint64_t len)
 	w->at += len;
 }
 
-static void put_headers(struct writing *w)
+static void put_head(struct writing *w)
 {
 	const bool many = w->segments.n + 1 >= PN_XNUM;
+	const uint32_t n = (uint32_t)w->segments.n + 1;
 	const struct head head = {
 		.elf = { .e_ident = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB,
 		                      EV_CURRENT },
 		         .e_type = ET_CORE,
-		         .e_machine = ms_native_arch.elf_machine,
+		         .e_machine = w->call->frozen->arch->elf_machine,
 		         .e_version = EV_CURRENT,
 		         .e_phoff = sizeof(head),
 		         .e_shoff = many ? offsetof(struct head, count) : 0,
 		         .e_ehsize = sizeof(Elf64_Ehdr),
 		         .e_phentsize = sizeof(Elf64_Phdr),
-		         .e_phnum = many ? PN_XNUM : (uint16_t)(w->segments.n + 1),
+		         .e_phnum = many ? PN_XNUM : (uint16_t)n,
 		         .e_shentsize = many ? sizeof(Elf64_Shdr) : 0,
 		         .e_shnum = many },
-		.count = { .sh_size = 1, .sh_info = (uint32_t)w->segments.n + 1 },
+		.count = { .sh_size = 1, .sh_info = n },
 	};
+	struct narrow_head narrow = {
+		.elf = { .e_ident = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS32, ELFDATA2LSB,
+		                      EV_CURRENT },
+		         .e_type = ET_CORE,
+		         .e_machine = head.elf.e_machine,
+		         .e_version = EV_CURRENT,
+		         .e_phoff = sizeof(narrow),
+		         .e_shoff = many ? offsetof(struct narrow_head, count) : 0,
+		         .e_ehsize = sizeof(Elf32_Ehdr),
+		         .e_phentsize = sizeof(Elf32_Phdr),
+		         .e_phnum = head.elf.e_phnum,
+		         .e_shentsize = many ? sizeof(Elf32_Shdr) : 0,
+		         .e_shnum = many },
+		.count = { .sh_size = 1, .sh_info = n },
+	};
+
+	if (ms_dump_is_narrow(w->call))
+		put(w, &narrow, sizeof(narrow));
+	else
+		put(w, &head, sizeof(head));
+}
+
+static void put_header(struct writing *w, const Elf64_Phdr *phdr)
+{
+	const Elf32_Phdr narrow = { .p_type = phdr->p_type,
+		                    .p_flags = phdr->p_flags,
+		                    .p_offset = (uint32_t)phdr->p_offset,
+		                    .p_vaddr = (uint32_t)phdr->p_vaddr,
+		                    .p_filesz = (uint32_t)phdr->p_filesz,
+		                    .p_memsz = (uint32_t)phdr->p_memsz,
+		                    .p_align = (uint32_t)phdr->p_align };
+
+	if (ms_dump_is_narrow(w->call))
+		put(w, &narrow, sizeof(narrow));
+	else
+		put(w, phdr, sizeof(*phdr));
+}
+
+static void put_headers(struct writing *w)
+{
 	const Elf64_Phdr notes = { .p_type = PT_NOTE,
 		                   .p_offset = headers_bytes(w),
 		                   .p_filesz = w->notes.n,
 		                   .p_align = 4 };
 	const struct ms_dump_segment *segment;
 
-	put(w, &head, sizeof(head));
-	put(w, &notes, sizeof(notes));
+	put_head(w);
+	put_header(w, &notes);
 	ms_vec_for_each (segment, &w->segments) {
 		const Elf64_Phdr phdr = { .p_type = PT_LOAD,
 			                  .p_flags = segment->flags,
@@ -102,7 +157,7 @@ static void put_headers(struct writing *w)
 			                  .p_memsz = ms_range_len(segment->range),
 			                  .p_align = page_of(w) };
 
-		put(w, &phdr, sizeof(phdr));
+		put_header(w, &phdr);
 	}
 }
 
@@ -166,6 +221,15 @@ static void put_segment(struct writing *w, const struct ms_dump_segment *segment
 	}
 }
 
+static enum ms_status refuse_length(uint64_t length, struct ms_error *err)
+{
+	(void)ms_fail(err, MS_E_UNSUPPORTED,
+	              "a core of 32 bits cannot be longer than 4 GiB, and this one has %.1f MB",
+	              (double)length / 1e6);
+	ms_advise(err, "give --heap-only, which omits what is shared or constant");
+	return MS_E_UNSUPPORTED;
+}
+
 enum ms_status ms_dump_write(const struct ms_dump_call *call, struct ms_arena *arena,
                              struct ms_dump_done *done, struct ms_error *err)
 {
@@ -177,6 +241,8 @@ enum ms_status ms_dump_write(const struct ms_dump_call *call, struct ms_arena *a
 	    !ms_dump_notes_make(call, arena, &w.notes))
 		return ms_fail(err, MS_E_NOMEM, "no memory for the notes of a core");
 	done->length = place_all(&w);
+	if (ms_dump_is_narrow(call) && done->length > MOST_NARROW)
+		return refuse_length(done->length, err);
 	put_headers(&w);
 	put(&w, w.notes.at, w.notes.n);
 	skip(&w, ms_align_up(w.at, page_of(&w)) - w.at);

@@ -28,7 +28,8 @@ enum { HAS_NOT = 1, HAS };
 /* A module that has no tables of symbols is of a static program. */
 static bool look_for_new(struct ms_kinds *k, uint32_t module)
 {
-	static const char name[] = "_Znwm";
+	/* operator new, of a size_t */
+	const char *name = k->word == MS_KIND_WORD ? "_Znwm" : "_Znwj";
 	const struct ms_reader from = ms_peek_reader(&k->peek);
 	struct ms_dynamic dynamic;
 	struct ms_object object;
@@ -85,5 +86,6 @@ static void pointer(struct ms_kinds *k, const struct ms_kind_spot *spot)
 }
 
 const struct ms_kind ms_kind_functions = { .name = "std::function",
+	                                   .narrow = true,
 	                                   .pointer = pointer,
 	                                   .may = ms_kind_may_be_cxx };

@@ -80,7 +80,7 @@ static bool part_at(struct ms_kinds *k, const struct deque *q, uint64_t i,
 	uint64_t at;
 
 	return ms_kinds_step(k) &&
-	       ms_kinds_words(k, q->spot->to.begin + (q->from + i) * MS_KIND_WORD, &at, 1) &&
+	       ms_kinds_words(k, q->spot->to.begin + (q->from + i) * k->word, &at, 1) &&
 	       ms_kinds_at(k, at, ret);
 }
 
@@ -108,12 +108,12 @@ static bool is_deque(struct ms_kinds *k, const struct ms_kind_spot *spot, struct
 	last = ms_kind_near(spot, LAST) - spot->to.begin;
 	room = ms_kind_near(spot, ROOM) - spot->to.begin;
 	*ret = (struct deque){ .spot = spot,
-		               .from = first / MS_KIND_WORD,
-		               .n = (last - first) / MS_KIND_WORD,
+		               .from = first / k->word,
+		               .n = (last - first) / k->word,
 		               .start = ms_kind_near(spot, START),
 		               .size = ms_kind_near(spot, SIZE) };
 	return first < last && last <= room && ms_kind_fits(spot->to.usable, room) &&
-	       (first | last | room) % MS_KIND_WORD == 0 && ret->n < MOST_PARTS &&
+	       (first | last | room) % k->word == 0 && ret->n < MOST_PARTS &&
 	       ret->size < UINT32_MAX && ret->start < UINT32_MAX && have_one_length(k, ret) &&
 	       has_any_length(ret);
 }
@@ -123,8 +123,8 @@ static bool is_deque(struct ms_kinds *k, const struct ms_kind_spot *spot, struct
 static void leave_map(struct ms_kinds *k, const struct deque *q)
 {
 	struct ms_tail_claim claim = { .of = MS_TAIL_DEQUE,
-		                       .front = q->from * MS_KIND_WORD,
-		                       .back = (q->from + q->n) * MS_KIND_WORD };
+		                       .front = q->from * k->word,
+		                       .back = (q->from + q->n) * k->word };
 
 	for (int i = 0; i <= ROOM; i++)
 		claim.words += ms_kind_near(q->spot, i) - q->spot->to.begin < q->spot->to.usable;
@@ -136,7 +136,7 @@ static void leave_part(struct ms_kinds *k, const struct deque *q, uint64_t i, ui
                        uint64_t back)
 {
 	struct ms_tail_claim claim = { .of = MS_TAIL_DEQUE, .front = front, .back = back };
-	const uint64_t room = (ms_kind_near(q->spot, ROOM) - q->spot->to.begin) / MS_KIND_WORD;
+	const uint64_t room = (ms_kind_near(q->spot, ROOM) - q->spot->to.begin) / k->word;
 	struct ms_kind_block part;
 	uint64_t slot;
 
@@ -145,7 +145,7 @@ static void leave_part(struct ms_kinds *k, const struct deque *q, uint64_t i, ui
 	/* Places outside of those in use have old pointers, too. */
 	for (uint64_t at = 0; at < room; at++) {
 		if (!ms_kinds_step(k) ||
-		    !ms_kinds_words(k, q->spot->to.begin + at * MS_KIND_WORD, &slot, 1))
+		    !ms_kinds_words(k, q->spot->to.begin + at * k->word, &slot, 1))
 			return;
 		claim.words += slot - part.begin < part.usable;
 	}
@@ -160,10 +160,10 @@ static bool is_before(struct place a, struct place b)
 /* The bytes that elements of any length that is possible have; false when there is none. */
 static bool bytes_in_use(const struct deque *q, struct place *ret_front, struct place *ret_back)
 {
-	uint64_t len = ms_align_up(least_length(q), MS_KIND_WORD);
+	uint64_t len = ms_align_up(least_length(q), q->spot->word);
 	bool any = false;
 
-	for (; len <= q->usable / LONG_ONES; len += MS_KIND_WORD) {
+	for (; len <= q->usable / LONG_ONES; len += q->spot->word) {
 		const uint64_t n = elements_in(q, len);
 		const uint64_t end = q->start + q->size;
 		struct place front;
@@ -213,5 +213,6 @@ static void pointer(struct ms_kinds *k, const struct ms_kind_spot *spot)
 }
 
 const struct ms_kind ms_kind_libcxx = { .name = "std::deque of libc++",
+	                                .narrow = true,
 	                                .pointer = pointer,
 	                                .may = ms_kind_may_be_cxx };

@@ -70,7 +70,7 @@ static bool walk_list(struct ms_kinds *k, const struct ms_kind_spot *spot)
 		uint64_t links[2];
 
 		if (!ms_kinds_step(k) || !ms_kinds_at(k, at, &node) ||
-		    node.usable < sizeof(links) || !ms_kinds_words(k, at, links, 2) ||
+		    node.usable < 2 * k->word || !ms_kinds_words(k, at, links, 2) ||
 		    links[1] != before || !meet(k, &node))
 			return false;
 		before = at;
@@ -179,7 +179,7 @@ static bool is_tree(struct ms_kinds *k, const struct tree *t)
 {
 	uint64_t links[4];
 
-	return is_count(k, t->count) && t->spot.to.usable >= sizeof(links) &&
+	return is_count(k, t->count) && t->spot.to.usable >= 4 * k->word &&
 	       ms_kinds_words(k, t->root, links, 4) && is_node(t, t->head, links) &&
 	       walk_tree(k, t);
 }
@@ -190,7 +190,7 @@ static bool find_tree(struct ms_kinds *k, const struct ms_kind_spot *spot, struc
 	*ret = (struct tree){ .layout = &libstdcxx, .root = spot->to.begin };
 	ret->spot = ms_kind_holder(spot, ROOT);
 	if (spot->before >= 1 && spot->behind >= 4 && !(uint32_t)ms_kind_near(spot, -1)) {
-		ret->head = spot->at - MS_KIND_WORD;
+		ret->head = spot->at - spot->word;
 		ret->count = ms_kind_near(spot, 3);
 		if (is_tree(k, ret))
 			return true;
@@ -237,10 +237,10 @@ static bool has_buckets(struct ms_kinds *k, const struct ms_kind_spot *spot,
 	ms_addr at = ms_kind_near(spot, BUCKETS);
 
 	ret->usable = 0;
-	if (n == 1 && at == spot->at + (uint64_t)SINGLE * MS_KIND_WORD)
+	if (n == 1 && at == spot->at + SINGLE * k->word)
 		return true;
 	return n && n <= UINT64_MAX / 64 && ms_kinds_at(k, at, ret) &&
-	       ms_kind_fits(ret->usable, n * MS_KIND_WORD);
+	       ms_kind_fits(ret->usable, n * k->word);
 }
 
 static bool is_hash(struct ms_kinds *k, const struct ms_kind_spot *spot, struct ms_kind_block *ret)
@@ -274,5 +274,6 @@ static void pointer(struct ms_kinds *k, const struct ms_kind_spot *spot)
 }
 
 const struct ms_kind ms_kind_nodes = { .name = "containers with nodes",
+	                               .narrow = true,
 	                               .pointer = pointer,
 	                               .may = ms_kind_may_be_cxx };

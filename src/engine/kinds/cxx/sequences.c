@@ -89,7 +89,7 @@ static void leave_vector_tail(struct ms_kinds *k, const struct ms_kind_spot *spo
 		.words = words_into(spot, VECTOR_WORDS, &spot->to),
 	};
 
-	if (len % MS_KIND_WORD == 0 && room % MS_KIND_WORD == 0 &&
+	if (len % spot->word == 0 && room % spot->word == 0 &&
 	    is_asked_for(k, spot->to.usable, room) && !has_fourth(spot) &&
 	    !is_deque_iterator(k, spot))
 		ms_kinds_tail(k, &spot->to, &claim);
@@ -103,8 +103,8 @@ static bool is_iterator(const struct ms_kind_spot *spot, int at, uint64_t len)
 	ms_addr node = ms_kind_near(spot, at + NODE) - spot->to.begin;
 
 	return ms_kind_near(spot, at + END) - first == len &&
-	       ms_kind_near(spot, at + CUR) - first < len && node % MS_KIND_WORD == 0 &&
-	       node / MS_KIND_WORD < ms_kind_near(spot, LENGTH);
+	       ms_kind_near(spot, at + CUR) - first < len && node % spot->word == 0 &&
+	       node / spot->word < ms_kind_near(spot, LENGTH);
 }
 
 static bool is_part(struct ms_kinds *k, ms_addr node, uint64_t len, struct ms_kind_block *ret)
@@ -122,7 +122,7 @@ static bool take_parts(struct ms_kinds *k, const struct ms_kind_spot *spot, uint
 	ms_addr last = ms_kind_near(spot, LAST + NODE);
 	struct ms_kind_block found;
 
-	for (ms_addr node = ms_kind_near(spot, FIRST + NODE); node <= last; node += MS_KIND_WORD) {
+	for (ms_addr node = ms_kind_near(spot, FIRST + NODE); node <= last; node += spot->word) {
 		if (!is_part(k, node, len, &found))
 			return false;
 		if (claim)
@@ -148,7 +148,7 @@ static bool is_deque(struct ms_kinds *k, const struct ms_kind_spot *spot)
 		return false;
 	length = ms_kind_near(spot, LENGTH);
 	len = ms_kind_near(spot, FIRST + END) - ms_kind_near(spot, FIRST + BEGIN);
-	return length >= LEAST_LENGTH && length <= spot->to.usable / MS_KIND_WORD && len &&
+	return length >= LEAST_LENGTH && length <= spot->to.usable / spot->word && len &&
 	       len < UINT32_MAX && is_iterator(spot, FIRST, len) && is_iterator(spot, LAST, len) &&
 	       ms_kind_near(spot, FIRST + NODE) <= ms_kind_near(spot, LAST + NODE) &&
 	       has_end(k, spot, FIRST) && has_end(k, spot, LAST) && take_parts(k, spot, len, false);
@@ -169,7 +169,7 @@ static void leave_part(struct ms_kinds *k, const struct ms_kind_spot *spot, int 
 	/* A map that was moved within itself has places with old pointers, too. */
 	for (uint64_t i = 0; i < length; i++) {
 		if (!ms_kinds_step(k) ||
-		    !ms_kinds_words(k, spot->to.begin + i * MS_KIND_WORD, &slot, 1))
+		    !ms_kinds_words(k, spot->to.begin + i * spot->word, &slot, 1))
 			return;
 		claim.words += slot - block.begin < block.usable;
 	}
@@ -186,7 +186,7 @@ static void leave_deque_tails(struct ms_kinds *k, const struct ms_kind_spot *spo
 	const struct ms_tail_claim claim = {
 		.of = MS_TAIL_DEQUE,
 		.front = first - spot->to.begin,
-		.back = last + MS_KIND_WORD - spot->to.begin,
+		.back = last + spot->word - spot->to.begin,
 		.words = words_into(spot, DEQUE_WORDS, &spot->to),
 	};
 
@@ -220,5 +220,6 @@ static void pointer(struct ms_kinds *k, const struct ms_kind_spot *spot)
 }
 
 const struct ms_kind ms_kind_sequences = { .name = "std::vector",
+	                                   .narrow = true,
 	                                   .pointer = pointer,
 	                                   .may = ms_kind_may_be_cxx };

@@ -16,7 +16,7 @@
  * Source: libstdc++ 12 bits/basic_string.h and cow_string.h; libc++ 14 include/string.
  */
 
-enum { SHORT_CAPACITY = 15, COW_HEADER = 24, MOST_REFERENCES = 1 << 20, PIECE = 512 };
+enum { SHORT_CAPACITY = 15, MOST_REFERENCES = 1 << 20, PIECE = 512 };
 
 static const struct ms_kind_type buffer = { "buffer of std::string", MS_HOW_CONTAINER,
 	                                    MS_SURE_CERTAIN };
@@ -67,14 +67,15 @@ static bool is_libcxx(struct ms_kinds *k, const struct ms_kind_spot *spot)
 
 static bool is_cow(struct ms_kinds *k, const struct ms_kind_spot *spot)
 {
-	uint64_t words[3];
+	const uint64_t header = MS_KIND_COW * k->word;
+	uint64_t words[MS_KIND_COW];
 
-	if (spot->to.usable <= COW_HEADER || !ms_kinds_words(k, spot->to.begin, words, 3) ||
-	    words[0] > words[1] || words[1] >= UINT64_MAX - COW_HEADER ||
+	if (spot->to.usable <= header || !ms_kinds_words(k, spot->to.begin, words, MS_KIND_COW) ||
+	    words[0] > words[1] || words[1] >= UINT64_MAX - header ||
 	    (uint32_t)words[2] >= MOST_REFERENCES)
 		return false;
-	return ms_kind_fits(spot->to.usable, words[1] + COW_HEADER + 1) &&
-	       is_terminated(k, spot->to.begin + COW_HEADER, words[0]);
+	return ms_kind_fits(spot->to.usable, words[1] + header + 1) &&
+	       is_terminated(k, spot->to.begin + header, words[0]);
 }
 
 /* @used: bytes up to the NUL, and it */
@@ -96,7 +97,7 @@ static void pointer(struct ms_kinds *k, const struct ms_kind_spot *spot)
 			return;
 		ms_kinds_claim(k, &spot->to, &buffer, spot);
 		if (ms_kinds_words(k, spot->to.begin, &len, 1))
-			leave_tail(k, spot, COW_HEADER + len + 1);
+			leave_tail(k, spot, MS_KIND_COW * k->word + len + 1);
 	} else if (is_libstdcxx(k, spot)) {
 		ms_kinds_claim(k, &spot->to, &buffer, spot);
 		leave_tail(k, spot, ms_kind_near(spot, 1) + 1);
@@ -108,5 +109,6 @@ static void pointer(struct ms_kinds *k, const struct ms_kind_spot *spot)
 }
 
 const struct ms_kind ms_kind_strings = { .name = "std::string",
+	                                 .narrow = true,
 	                                 .pointer = pointer,
 	                                 .may = ms_kind_may_be_cxx };
