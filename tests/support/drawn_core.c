@@ -69,6 +69,7 @@ void drawn_core_init(struct drawn_core *core)
 	memcpy(core->files, files, sizeof(files));
 	core->n_files = sizeof(files) / sizeof(files[0]);
 	core->file_units = DRAWN_PAGE;
+	core->page_bytes = DRAWN_PAGE;
 	core->tids[core->n_tids++] = 100;
 	core->tids[core->n_tids++] = 101;
 	draw_program(core->program);
@@ -151,6 +152,7 @@ static void put_files(struct drawn_core *core)
 static void put_notes(struct drawn_core *core)
 {
 	const Elf64_auxv_t auxv[] = {
+		{ AT_PAGESZ, { core->page_bytes } },
 		{ AT_ENTRY, { DRAWN_CODE } },
 		{ AT_RANDOM, { DRAWN_STACK + 2 * DRAWN_PAGE - 64 } },
 		{ AT_SYSINFO_EHDR, { DRAWN_VDSO } },

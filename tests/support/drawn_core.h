@@ -56,8 +56,9 @@ struct drawn_core {
 	uint64_t file_units; /* that NT_FILE counts pages in */
 	int32_t tids[DRAWN_TIDS];
 	size_t n_tids;
-	size_t shift; /* of where bytes of memory lie in the core, as gdb's do */
-	size_t notes; /* out: where the notes begin */
+	uint64_t page_bytes; /* in its auxiliary vector */
+	size_t shift;        /* of where bytes of memory lie in the core, as gdb's do */
+	size_t notes;        /* out: where the notes begin */
 	uint8_t program[DRAWN_PAGES * DRAWN_PAGE]; /* the file */
 	uint8_t bytes[1 << 17];
 	size_t n;

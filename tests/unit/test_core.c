@@ -449,6 +449,24 @@ ParameterizedTest(struct wrong *row, core, refuses)
 	cr_assert(err.advice[0]);
 }
 
+/* Not the page of the machine that reads it. */
+Test(core, has_the_page_of_the_kernel_that_wrote_it)
+{
+	drawn->page_bytes = 0x10000;
+	open_drawn();
+	cr_expect_eq(src->abi.page_bytes, DRAWN_PAGE, "segments are of no such pages");
+	src->ops->close(src);
+	drawn->n_files = 0;
+	drawn->loads[0] = (struct drawn_load){ DRAWN_MEMORY, 0x10000, 0x10000, PF_R | PF_W, 0, 0 };
+	drawn->n_loads = 1;
+	open_drawn();
+	cr_expect_eq(src->abi.page_bytes, 0x10000);
+	src->ops->close(src);
+	drawn->page_bytes = 0x11000;
+	open_drawn();
+	cr_expect_eq(src->abi.page_bytes, DRAWN_PAGE, "no power of two");
+}
+
 Test(core, leaves_out_notes_that_make_no_sense)
 {
 	Elf64_Nhdr *note;

@@ -341,7 +341,8 @@ static enum ms_status open_core(struct ms_core *core, const struct ms_core_call 
 	}
 	if (st)
 		return st;
-	core->base.abi = ms_arch_abi(core->layout.arch);
+	core->base.abi = core->layout.arch->abi;
+	core->base.abi.page_bytes = core->layout.page_bytes;
 	if (!take_threads(core, &ret->frozen) || !understand(core, call) ||
 	    !ms_core_pointers_find(core, ret->frozen))
 		return no_memory(err);

@@ -10,7 +10,10 @@
 #include "engine/source.h"
 #include "target/arch/arch.h"
 
-enum { MAX_SEGMENTS = 1 << 21 }; /* the kernel lets a process have 65,530 mappings by default */
+enum {
+	MAX_SEGMENTS = 1 << 21, /* the kernel lets a process have 65,530 mappings by default */
+	MOST_PAGE = 65536,      /* aarch64's largest */
+};
 
 /* Where addresses of 32 bits end. */
 static const uint64_t MOST_NARROW = (uint64_t)1 << 32;
@@ -157,13 +160,12 @@ static uint8_t prot_of(uint32_t flags)
 
 static enum ms_status add_segment(const struct reading *r, const Elf64_Phdr *phdr)
 {
-	const uint64_t page = ms_page_bytes();
 	struct ms_core_segment *segment;
 	uint64_t there;
 
 	if (!phdr->p_memsz)
 		return MS_OK;
-	if (phdr->p_vaddr % page || phdr->p_memsz % page ||
+	if (phdr->p_vaddr % MS_PAGE_BYTES || phdr->p_memsz % MS_PAGE_BYTES ||
 	    phdr->p_vaddr + phdr->p_memsz < phdr->p_vaddr ||
 	    (!is_wide(r) && phdr->p_vaddr + phdr->p_memsz > MOST_NARROW))
 		return damaged(r, "a segment makes no sense as memory");
@@ -240,6 +242,23 @@ static bool sort_mapped(const struct reading *r)
 	return true;
 }
 
+/*
+ * As the kernel said to the program; the smallest that there is where it said nothing that makes
+ * sense, or a segment is of no whole pages.
+ */
+static uint32_t page_of(const struct ms_core_layout *layout)
+{
+	uint64_t page = ms_core_auxv_value(layout, AT_PAGESZ);
+	const struct ms_core_segment *segment;
+
+	if (page < MS_PAGE_BYTES || page > MOST_PAGE || page & (page - 1))
+		return MS_PAGE_BYTES;
+	ms_vec_for_each (segment, &layout->segments)
+		if ((segment->range.begin | segment->range.end) & (page - 1))
+			return MS_PAGE_BYTES;
+	return (uint32_t)page;
+}
+
 static enum ms_status read_headers(const struct reading *r, const Elf64_Ehdr *header)
 {
 	const size_t bytes = segment_bytes(r);
@@ -286,6 +305,7 @@ enum ms_status ms_core_layout_read(const struct ms_core_input *input, struct ms_
 		return damaged(&r, "it has no registers of any thread");
 	if (!ret->segments.n)
 		return damaged(&r, "it has no memory of the process");
+	ret->page_bytes = page_of(ret);
 	return MS_OK;
 }
 

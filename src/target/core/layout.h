@@ -58,11 +58,12 @@ struct ms_core_auxv {
 struct ms_arch;
 
 struct ms_core_layout {
-	const struct ms_arch *arch; /* of the program; not NULL */
+	const struct ms_arch *arch;                     /* of the program; not NULL */
 	struct MS_VEC(struct ms_core_segment) segments; /* by address, no overlap */
 	struct MS_VEC(struct ms_core_mapped) mapped;    /* the same */
 	struct MS_VEC(struct ms_core_thread) threads;
 	struct MS_VEC(struct ms_core_auxv) auxv;
+	uint32_t page_bytes;              /* of the machine that wrote it */
 	struct ms_words kernel_words;     /* that signals carried (NT_SIGINFO), or memscan noted */
 	int32_t pid;                      /* 0: not known */
 	char name[MS_CORE_FILE_TEXT + 1]; /* the program's, cut off; "": not known */
