@@ -405,8 +405,8 @@ const struct ms_arch ms_native_arch = {
 	/* The segments of 64-bit code, cs to ss, in struct sigcontext; before them flags, ip, sp.
 	 */
 	.signal_mark = { .word = 0x002b000000000033, .pc = 2, .sp = 3 },
-	/* mov $131, %eax; syscall */
 	.loaders_brk = 0x555555554000, /* ELF_ET_DYN_BASE */
+	/* mov $131, %eax; syscall */
 	.sigaltstack_code = { 7, { 0xb8, SYS_sigaltstack, 0, 0, 0, 0x0f, 0x05 } },
 	.capture = capture,
 	.note_registers = note_registers,
