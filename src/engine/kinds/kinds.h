@@ -40,7 +40,7 @@ enum {
 	MS_KIND_NAMES = 128,
 	MS_KIND_BEFORE = 8, /* words in front of a pointer that can be looked at */
 	MS_KIND_BEHIND = 12,
-	MS_KIND_COW = 3, /* words in front of a std::string's characters, of before C++11 */
+	MS_KIND_COW = 3,     /* words in front of a std::string's characters, of before C++11 */
 	MS_KIND_OWN = 65536, /* bytes of a block's beginning that can be looked at */
 	/* Bytes of a block that were not asked for, at most; more of larger ones. */
 	MS_KIND_SLACK = 40,
@@ -79,7 +79,8 @@ struct ms_kinds;
 
 struct ms_kind {
 	const char *name;
-	bool narrow; /* it knows its layouts with words of 4 bytes, too: it asks k->word and others */
+	bool narrow; /* it knows its layouts with words of 4 bytes, too: it asks k->word and others
+	              */
 
 	/* Whether the kind can be in this process. May claim what can be found at once. NULL: it
 	 * can. */

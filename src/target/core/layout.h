@@ -58,7 +58,7 @@ struct ms_core_auxv {
 struct ms_arch;
 
 struct ms_core_layout {
-	const struct ms_arch *arch; /* of the program; not NULL */
+	const struct ms_arch *arch;                     /* of the program; not NULL */
 	struct MS_VEC(struct ms_core_segment) segments; /* by address, no overlap */
 	struct MS_VEC(struct ms_core_mapped) mapped;    /* the same */
 	struct MS_VEC(struct ms_core_thread) threads;
