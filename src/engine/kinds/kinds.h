@@ -182,6 +182,13 @@ static inline uint64_t ms_kind_word(const uint8_t *bytes, size_t i)
 	return value;
 }
 
+/* The same of a process whose words may have 4 bytes. */
+static inline uint64_t ms_kind_word_of(const struct ms_kinds *k, const uint8_t *bytes, size_t i)
+{
+	return k->word == MS_KIND_WORD ? ms_kind_word(bytes, i)
+	                               : ms_abi_word(&k->src->abi, bytes + i * k->word);
+}
+
 /* The word that stands @i words behind the pointer; @i may be negative, as far as there are. */
 static inline uint64_t ms_kind_near(const struct ms_kind_spot *spot, int i)
 {

@@ -156,7 +156,7 @@ static void words_of(const struct taking *t, const uint8_t *at, uint64_t *ret, s
 
 static bool take_auxv(const struct taking *t, const struct note *note)
 {
-	const size_t bytes = 2U * t->abi->word_bytes;
+	const size_t bytes = (size_t)2 * t->abi->word_bytes;
 
 	for (uint64_t at = 0; at + bytes <= note->len; at += bytes) {
 		struct ms_core_auxv *slot;
