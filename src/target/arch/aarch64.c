@@ -467,7 +467,7 @@ const struct ms_arch ms_native_arch = {
 	/* Before that record, 16-aligned, pstate, pc, sp */
 	.signal_mark = { .word = FRAME_MARK, .pc = 3, .sp = 4, .link = 5 },
 	/* mov x8, #132; svc #0 */
-	.loaders_brk = 0x555555554000, /* as cores of amd64 have it */
+	.loaders_brk = 0x555555554000, /* not tried: that of x86-64 */
 	.sigaltstack_code = { 8, { 0x88, 0x10, 0x80, 0xd2, 0x01, 0x00, 0x00, 0xd4 } },
 	.capture = capture,
 	.note_registers = note_registers,

@@ -160,7 +160,7 @@ static bool take_auxv(const struct taking *t, const struct note *note)
 
 	for (uint64_t at = 0; at + bytes <= note->len; at += bytes) {
 		struct ms_core_auxv *slot;
-		uint64_t entry[2]; /* type and value */
+		uint64_t entry[2] = { 0 }; /* type and value */
 
 		words_of(t, note->at + at, entry, 2);
 		if (entry[0] == AT_NULL || t->ret->auxv.n == MAX_AUXV)
@@ -197,7 +197,7 @@ static bool take_files(const struct taking *t, const struct note *note)
 	for (uint64_t i = 0; i < numbers[FILES]; i++) {
 		const char *nul = memchr(path, '\0', (size_t)(end - path));
 		struct ms_core_mapped *mapped;
-		uint64_t entry[FILE_ENTRY];
+		uint64_t entry[FILE_ENTRY] = { 0 };
 
 		words_of(t, note->at + head_bytes + i * entry_bytes, entry, FILE_ENTRY);
 		if (!nul || entry[BEGIN] >= entry[END] ||
