@@ -40,7 +40,10 @@ IN_DOUBT = {"memfd_private"}
 # could not read: so a mapping of zeros alone, as there are in split ones, is doubt.
 NOT_BY_GDB = {"guarded_page", "split_mappings"}
 # Of i386 gdb 13 waits for ever at a library in a memfd, and writes no upper halves of zmm registers.
-NOT_BY_GDB_I386 = NOT_BY_GDB | {"memfd_library", "wide_vector_registers"}
+# In static programs, of whatever words, closed_page has a mapping of zeros alone.
+NOT_BY_GDB_I386 = NOT_BY_GDB | {"memfd_library", "wide_vector_registers", "closed_page"}
+# Its threads come and go between the scan and the core.
+RESTLESS = {"thread_churn"}
 # They leak what is large enough for a signal stack, of which a core does not say where they are.
 MAY_BE_STACKS = {"look_alikes", "look_alikes_beside", "look_alikes_shared", "look_alike_twins", "signal_stacks_given_up"}
 # Gigabytes of address space, which gdb writes as zeros and the kernel takes long for.
@@ -140,7 +143,8 @@ def check_i386_cores(folder, variant, name, scenario):
         report = check_scanned(scan_core(path, "--no-fold"))
         os.unlink(path)
         support.check_truth(report, target, held=BY_CHANCE.get(scenario, 0))
-        check_same(report, live)
+        if scenario not in RESTLESS:
+            check_same(report, live)
         assert (report["target"]["arch"], report["target"]["word_size"]) == ("i386", 4)
         assert not any("thread-local storage" in warning for warning in report["warnings"]), report["warnings"]
 
