@@ -172,9 +172,10 @@ static void note_tails(struct scan *s)
 	for (size_t i = 0; i < MS_TAIL_KINDS; i++)
 		all += sums->containers[i];
 	if (!ms_abi_is_wide(&s->src->abi))
-		ms_note_add(s->arena, &s->report->warnings,
-		            "--strict-containers has no effect: containers of programs with "
-		            "such words are not known");
+		ms_note_add(
+			s->arena, &s->report->warnings,
+			"--strict-containers has no effect: what containers leave unused in programs with "
+			"such words are not known");
 	else
 		ms_note_add(s->arena, &s->report->warnings,
 		            "--strict-containers: %llu pointers in %llu unused bytes of "

@@ -132,6 +132,7 @@ NOINLINE void keep()
 	(void)readdir(g_dir);
 	g_text = strdup("a text, that nothing but its characters tells");
 	is("FILE", nullptr, nullptr, g_file, 0);
+	is("buffer~of~FILE", nullptr, nullptr, g_file->_IO_buf_base, 0);
 	is("DIR", nullptr, nullptr, g_dir, 0);
 	is("text", nullptr, nullptr, g_text, 0);
 }

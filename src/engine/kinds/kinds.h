@@ -40,7 +40,7 @@ enum {
 	MS_KIND_NAMES = 128,
 	MS_KIND_BEFORE = 8, /* words in front of a pointer that can be looked at */
 	MS_KIND_BEHIND = 12,
-	MS_KIND_COW = 3, /* words in front of a std::string's characters, of before C++11 */
+	MS_KIND_COW = 3,     /* words in front of a std::string's characters, of before C++11 */
 	MS_KIND_OWN = 65536, /* bytes of a block's beginning that can be looked at */
 	/* Bytes of a block that were not asked for, at most; more of larger ones. */
 	MS_KIND_SLACK = 40,
@@ -79,7 +79,8 @@ struct ms_kinds;
 
 struct ms_kind {
 	const char *name;
-	bool narrow; /* it knows its layouts with words of 4 bytes, too: it asks k->word and others */
+	bool narrow; /* it knows its layouts with words of 4 bytes, too: it asks k->word and others
+	              */
 
 	/* Whether the kind can be in this process. May claim what can be found at once. NULL: it
 	 * can. */
@@ -179,6 +180,13 @@ static inline uint64_t ms_kind_word(const uint8_t *bytes, size_t i)
 
 	memcpy(&value, bytes + i * MS_KIND_WORD, sizeof(value));
 	return value;
+}
+
+/* The same of a process whose words may have 4 bytes. */
+static inline uint64_t ms_kind_word_of(const struct ms_kinds *k, const uint8_t *bytes, size_t i)
+{
+	return k->word == MS_KIND_WORD ? ms_kind_word(bytes, i)
+	                               : ms_abi_word(&k->src->abi, bytes + i * k->word);
 }
 
 /* The word that stands @i words behind the pointer; @i may be negative, as far as there are. */

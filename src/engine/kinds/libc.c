@@ -10,6 +10,8 @@
  *	obstack   its chunks: where each ends, and the one before; the holder knows the first
  *	dtv       of a thread: its table of thread-local storage, known from the thread itself
  *
+ * Where words have 4 bytes a DIR is not known, which has other members then.
+ *
  * Source: glibc 2.31 to 2.41 libio/bits/types/struct_FILE.h, libioP.h; sysdeps/unix/sysv/linux/
  * dirstream.h; include/link.h; malloc/obstack.h, which other programs have a copy of.
  */
@@ -26,7 +28,7 @@ static const struct ms_kind_type dtv = { "table of thread-local storage", MS_HOW
 
 #define FILE_MAGIC UINT64_C(0xfbad)
 
-enum { FILE_WORDS = 28, BUFFER_BASE = 7, BUFFER_END = 8, FILE_TABLE = 27 };
+enum { BUFFER_BASE = 7, BUFFER_END = 8, FILE_TABLE = 27, FILE_TABLE_I386 = 37 };
 
 static bool has_magic(uint64_t flags)
 {
@@ -35,9 +37,11 @@ static bool has_magic(uint64_t flags)
 
 static bool is_file(const struct ms_kinds *k, const struct ms_kind_block *b)
 {
-	if (b->n < FILE_WORDS * MS_KIND_WORD || !has_magic(ms_kind_word(b->bytes, 0)))
+	const size_t table = k->word == MS_KIND_WORD ? FILE_TABLE : FILE_TABLE_I386;
+
+	if (b->n < (table + 1) * k->word || !has_magic(ms_kind_word_of(k, b->bytes, 0)))
 		return false;
-	return ms_kinds_is_constant(k, ms_kind_word(b->bytes, FILE_TABLE));
+	return ms_kinds_is_constant(k, ms_kind_word_of(k, b->bytes, table));
 }
 
 /* The pointer is the seventh of a FILE, whose block or global it stands in. */
@@ -80,9 +84,10 @@ static bool is_link_map(const struct ms_kinds *k, const struct ms_kind_block *b)
 {
 	uint8_t prot;
 
-	return b->n >= LINK_WORDS * MS_KIND_WORD && ms_kind_word(b->bytes, LINK_REAL) == b->begin &&
-	       ms_kinds_module(k, ms_kind_word(b->bytes, LINK_DYNAMIC), &prot) &&
-	       ms_kind_word(b->bytes, 0) % k->src->abi.page_bytes == 0;
+	return b->n >= LINK_WORDS * k->word &&
+	       ms_kind_word_of(k, b->bytes, LINK_REAL) == b->begin &&
+	       ms_kinds_module(k, ms_kind_word_of(k, b->bytes, LINK_DYNAMIC), &prot) &&
+	       ms_kind_word_of(k, b->bytes, 0) % k->src->abi.page_bytes == 0;
 }
 
 /* ---- obstack ---- */
@@ -144,7 +149,7 @@ static bool begin(struct ms_kinds *k)
 		if (stacks->word_owners.at[i].tls)
 			ms_kinds_claim_at(k, at, &dtv, NULL);
 		if (stacks->word_owners.at[i].tls)
-			ms_kinds_claim_at(k, at - (uint64_t)2 * MS_KIND_WORD, &dtv, NULL);
+			ms_kinds_claim_at(k, at - 2 * k->word, &dtv, NULL);
 	}
 	return true;
 }
@@ -155,7 +160,7 @@ static void block(struct ms_kinds *k, const struct ms_kind_block *b)
 		ms_kinds_claim(k, b, &file, NULL);
 	else if (is_link_map(k, b))
 		ms_kinds_claim(k, b, &link_map, NULL);
-	else if (is_dir(b))
+	else if (k->word == MS_KIND_WORD && is_dir(b))
 		ms_kinds_claim(k, b, &dir, NULL);
 }
 
@@ -173,6 +178,9 @@ static bool may(const struct ms_kinds *k, const struct ms_kind_spot *spot)
 	return is_file_buffer(spot) || may_be_obstack(spot);
 }
 
-const struct ms_kind ms_kind_libc = {
-	.name = "libc", .begin = begin, .block = block, .pointer = pointer, .may = may
-};
+const struct ms_kind ms_kind_libc = { .name = "libc",
+	                              .narrow = true,
+	                              .begin = begin,
+	                              .block = block,
+	                              .pointer = pointer,
+	                              .may = may };

@@ -64,11 +64,9 @@ static const uint8_t *bytes_of(struct looking *l, struct ms_range range, bool sp
 
 /* ---- words ---- */
 
-/* The word of the process at @bytes. */
 static uint64_t word_at(const struct ms_kinds *k, const uint8_t *bytes)
 {
-	return k->word == MS_KIND_WORD ? ms_kind_word(bytes, 0)
-	                               : ms_abi_word(&k->src->abi, bytes);
+	return ms_kind_word_of(k, bytes, 0);
 }
 
 struct ms_kind_spot ms_piece_spot(const struct ms_kinds *k, const struct ms_piece_word *word)

@@ -448,7 +448,7 @@ const struct ms_arch ms_native_arch = {
 	.dwarf_args = { 0, 1, 2, 3, 4, 5 },
 	/* Before that record, 16-aligned, pstate, pc, sp */
 	.signal_mark = { .word = FRAME_MARK, .pc = 3, .sp = 4, .link = 5 },
-	.loaders_brk = 0x555555554000, /* as cores of amd64 have it */
+	.loaders_brk = 0x555555554000, /* not tried: that of x86-64 */
 	/* mov x8, #132; svc #0 */
 	.sigaltstack_code = { 8, { 0x88, 0x10, 0x80, 0xd2, 0x01, 0x00, 0x00, 0xd4 } },
 	.capture = capture,

@@ -258,7 +258,8 @@ struct ms_arch {
 
 	struct ms_signal_mark signal_mark;
 
-	/* The type of a note that alone has the thread pointer, which gdb does not write; 0: none. */
+	/* The type of a note that alone has the thread pointer, which gdb does not write; 0: none.
+	 */
 	uint32_t pointer_note;
 
 	/* Where the loader has its break when it is executed as a program. */

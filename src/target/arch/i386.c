@@ -244,8 +244,8 @@ static bool capture(pid_t tid, bool whole, struct ms_frozen_thread *ret, struct 
 	*ret_cpu = cpu_of(tid, &regs);
 	fill_general(&regs, ret_cpu, ret);
 	ret->vector_bytes = whole ? ms_vectors_capture_x86(tid, vectors, max) : 0;
-	ret->n_words += whole ? ret->vector_bytes / sizeof(*vectors)
-	                      : capture_vectors(tid, vectors, max);
+	ret->n_words +=
+		whole ? ret->vector_bytes / sizeof(*vectors) : capture_vectors(tid, vectors, max);
 	return true;
 }
 
@@ -255,8 +255,8 @@ static bool capture(pid_t tid, bool whole, struct ms_frozen_thread *ret, struct 
 
 /* The registers of struct user_regs_struct32. Source: arch/x86/include/asm/user32.h */
 static const uint8_t noted_words[MS_NARROW_REGISTERS] = {
-	WORD(rbx), WORD(rcx), WORD(rdx), WORD(rsi), WORD(rdi), WORD(rbp),
-	WORD(rax), WORD(ds),  WORD(es),  WORD(fs),  WORD(gs),  WORD(orig_rax),
+	WORD(rbx), WORD(rcx), WORD(rdx),    WORD(rsi), WORD(rdi), WORD(rbp),
+	WORD(rax), WORD(ds),  WORD(es),     WORD(fs),  WORD(gs),  WORD(orig_rax),
 	WORD(rip), WORD(cs),  WORD(eflags), WORD(rsp), WORD(ss),
 };
 
@@ -330,9 +330,9 @@ static bool take_noted(const struct ms_noted_registers *noted, struct ms_frozen_
 	cpu = registers_of(&regs);
 	fill_general(&regs, &cpu, ret);
 	if (noted->vectors)
-		ret->n_words += pack_vectors(noted->vectors, noted->vectors_bytes,
-		                             ret->words + ret->n_words,
-		                             MS_THREAD_WORDS - ret->n_words);
+		ret->n_words +=
+			pack_vectors(noted->vectors, noted->vectors_bytes,
+		                     ret->words + ret->n_words, MS_THREAD_WORDS - ret->n_words);
 	return true;
 }
 

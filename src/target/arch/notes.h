@@ -14,7 +14,7 @@
 
 enum {
 	MS_NARROW_REGISTERS = 17,
-	MS_NARROW_X87_BYTES = 108,  /* of NT_FPREGSET, as fsave writes it */
+	MS_NARROW_X87_BYTES = 108, /* of NT_FPREGSET, as fsave writes it */
 	MS_NARROW_SIGNAL_BYTES = 128,
 	MS_NARROW_SIGNAL_VALUE = 20, /* in NT_SIGINFO: the value that the signal carries */
 };

@@ -226,7 +226,7 @@ static bool take_threads(struct ms_core *core, struct ms_collection **ret)
 	ms_vec_for_each (thread, &core->layout.threads) {
 		const struct ms_noted_registers noted = { thread->general, thread->general_bytes,
 			                                  thread->vectors, thread->vectors_bytes,
-			                                  thread->areas, thread->areas_bytes };
+			                                  thread->areas,   thread->areas_bytes };
 		struct ms_frozen_thread *slot = &frozen->threads[frozen->n_threads];
 
 		if (!core->layout.arch->take_noted(&noted, slot)) {

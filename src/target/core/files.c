@@ -54,8 +54,8 @@ static bool headers_of(const struct ms_core *core, struct ms_core_file *file, st
 	ret->n = 0;
 	if (!ms_elf_read_header(reader_of(file), 0, &head) ||
 	    ms_elf_word_bytes(&head) != word_bytes || head.e_phnum > MAX_PHDRS ||
-	    head.e_phentsize != (word_bytes == sizeof(uint64_t) ? sizeof(Elf64_Phdr)
-	                                                        : sizeof(Elf32_Phdr)) ||
+	    head.e_phentsize !=
+	            (word_bytes == sizeof(uint64_t) ? sizeof(Elf64_Phdr) : sizeof(Elf32_Phdr)) ||
 	    !ms_elf_read_segments(reader_of(file), head.e_phoff, &head, ret->at))
 		return false;
 	ret->n = head.e_phnum;

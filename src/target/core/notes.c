@@ -156,11 +156,11 @@ static void words_of(const struct taking *t, const uint8_t *at, uint64_t *ret, s
 
 static bool take_auxv(const struct taking *t, const struct note *note)
 {
-	const size_t bytes = 2U * t->abi->word_bytes;
+	const size_t bytes = (size_t)2 * t->abi->word_bytes;
 
 	for (uint64_t at = 0; at + bytes <= note->len; at += bytes) {
 		struct ms_core_auxv *slot;
-		uint64_t entry[2]; /* type and value */
+		uint64_t entry[2] = { 0 }; /* type and value */
 
 		words_of(t, note->at + at, entry, 2);
 		if (entry[0] == AT_NULL || t->ret->auxv.n == MAX_AUXV)
@@ -197,7 +197,7 @@ static bool take_files(const struct taking *t, const struct note *note)
 	for (uint64_t i = 0; i < numbers[FILES]; i++) {
 		const char *nul = memchr(path, '\0', (size_t)(end - path));
 		struct ms_core_mapped *mapped;
-		uint64_t entry[FILE_ENTRY];
+		uint64_t entry[FILE_ENTRY] = { 0 };
 
 		words_of(t, note->at + head_bytes + i * entry_bytes, entry, FILE_ENTRY);
 		if (!nul || entry[BEGIN] >= entry[END] ||

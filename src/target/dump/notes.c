@@ -123,10 +123,9 @@ static void put_status(struct making *m, const struct ms_dump_call *call, int32_
 		                       .pr_pgrp = info->pr_pgrp,
 		                       .pr_sid = info->pr_sid,
 		                       .pr_fpvalid = known };
-	struct ms_narrow_status narrow = { .pid = tid,
-		                           .parent = info->pr_ppid,
-		                           .group = info->pr_pgrp,
-		                           .session = info->pr_sid };
+	struct ms_narrow_status narrow = {
+		.pid = tid, .parent = info->pr_ppid, .group = info->pr_pgrp, .session = info->pr_sid
+	};
 
 	if (ms_dump_is_narrow(call)) {
 		memcpy(narrow.registers, registers, sizeof(narrow.registers));

@@ -40,7 +40,9 @@ static bool add(struct finding *f, const struct ms_mapping *map, struct ms_range
 	slot = ms_vec_push(f->arena, f->ret);
 	if (!slot)
 		return false;
-	*slot = (struct ms_dump_segment){ .range = range, .bytes = bytes, .sparse = !map->file && !is_vdso(map) };
+	*slot = (struct ms_dump_segment){ .range = range,
+		                          .bytes = bytes,
+		                          .sparse = !map->file && !is_vdso(map) };
 	for (unsigned int bit = MS_PROT_READ; bit <= MS_PROT_EXEC; bit <<= 1)
 		slot->flags |= map->prot & bit ? flags[bit] : 0;
 	return true;

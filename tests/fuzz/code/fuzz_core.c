@@ -5,8 +5,9 @@
  *	fuzz: -max_len=32768
  *
  * The first byte of an input says which file there is of the program: none, the one that was
- * mapped, another one, one with words of 4 bytes; the rest is the core, of words of 8 or of 4. It must neither crash nor run on, and whatever it
- * shows has to agree with itself; of one as drawn all has to be there.
+ * mapped, another one, one with words of 4 bytes; the rest is the core, of words of 8 or of 4. It
+ *must neither crash nor run on, and whatever it shows has to agree with itself; of one as drawn all
+ *has to be there.
  */
 
 #include <elf.h>
@@ -274,7 +275,8 @@ static void write_narrow(struct drawn_core *core, const struct ms_arch *arch)
 	ms_fake_init(&fake);
 	fake.base.abi = ms_arch_abi(arch);
 	memcpy(process.auxv, auxv, sizeof(auxv));
-	memcpy(ms_fake_map(&fake, 0x400000, sizeof(narrow), MS_PROT_READ | MS_PROT_EXEC, DRAWN_PATH),
+	memcpy(ms_fake_map(&fake, 0x400000, sizeof(narrow), MS_PROT_READ | MS_PROT_EXEC,
+	                   DRAWN_PATH),
 	       narrow, sizeof(narrow));
 	(void)ms_fake_map(&fake, 0xf7d00000, DRAWN_PAGE, rw, "");
 	(void)ms_fake_map(&fake, 0xf7fd0000, DRAWN_PAGE, MS_PROT_READ | MS_PROT_EXEC, "[vdso]");

@@ -85,7 +85,6 @@ static void pointer(struct ms_kinds *k, const struct ms_kind_spot *spot)
 		ms_kinds_claim(k, &spot->to, &closure, spot);
 }
 
-const struct ms_kind ms_kind_functions = { .name = "std::function",
-	                                   .narrow = true,
-	                                   .pointer = pointer,
-	                                   .may = ms_kind_may_be_cxx };
+const struct ms_kind ms_kind_functions = {
+	.name = "std::function", .narrow = true, .pointer = pointer, .may = ms_kind_may_be_cxx
+};

@@ -69,9 +69,8 @@ static bool walk_list(struct ms_kinds *k, const struct ms_kind_spot *spot)
 	for (uint64_t i = 0; i < count; i++) {
 		uint64_t links[2];
 
-		if (!ms_kinds_step(k) || !ms_kinds_at(k, at, &node) ||
-		    node.usable < 2 * k->word || !ms_kinds_words(k, at, links, 2) ||
-		    links[1] != before || !meet(k, &node))
+		if (!ms_kinds_step(k) || !ms_kinds_at(k, at, &node) || node.usable < 2 * k->word ||
+		    !ms_kinds_words(k, at, links, 2) || links[1] != before || !meet(k, &node))
 			return false;
 		before = at;
 		at = links[0];

@@ -219,7 +219,6 @@ static void pointer(struct ms_kinds *k, const struct ms_kind_spot *spot)
 	}
 }
 
-const struct ms_kind ms_kind_sequences = { .name = "std::vector",
-	                                   .narrow = true,
-	                                   .pointer = pointer,
-	                                   .may = ms_kind_may_be_cxx };
+const struct ms_kind ms_kind_sequences = {
+	.name = "std::vector", .narrow = true, .pointer = pointer, .may = ms_kind_may_be_cxx
+};
