@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/page.h"
 #include "drawn_core.h"
 #include "source_suite.h"
 #include "target/arch/arch.h"
@@ -361,6 +362,8 @@ Test(core, has_holes_where_the_file_has)
 	struct ms_core_call call = { .path = "drawn", .open = open_file, .warnings = &warnings };
 	size_t at;
 
+	if (ms_page_bytes() > DRAWN_PAGE)
+		cr_skip_test("files have no holes that are as short");
 	drawn_core_write(drawn);
 	at = drawn->n - 2 * DRAWN_PAGE;
 	call.fd = drawn_memfd(drawn->bytes, at);
