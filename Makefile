@@ -313,7 +313,7 @@ check:
 	$(MAKE) -j$$(nproc) check-all
 
 # The parts one after the other, also under -j: later ones lean on what earlier ones prove. A
-# fuzzer's ten seconds are of a clock: two share a processor. Beside the end-to-end tests runs
+# fuzzer's ten seconds are of a clock: three share a processor. Beside the end-to-end tests runs
 # what needs nothing but processors, and has them only when no test wants one: a test would wait
 # for moments that do not come.
 check-all:
@@ -322,7 +322,7 @@ check-all:
 	$(MAKE) check-unit UNIT='$(DIFFER)'
 	$(MAKE) check-unit-san
 	$(MAKE) check-fuzz
-	$(MAKE) -j$$((2 * $$(nproc))) fuzz FUZZ_SECONDS=10 FUZZ_SEED=1
+	$(MAKE) -j$$((3 * $$(nproc))) fuzz FUZZ_SECONDS=10 FUZZ_SEED=1
 	$(MAKE) e2e-beside lint-idle
 	$(MAKE) e2e-alone
 lint-idle:

@@ -63,7 +63,7 @@ class Allocator:
     def scenarios(self, program):
         done = subprocess.run([self.compile(program), "list"], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL,
                               text=True, check=True)
-        return [name for name in done.stdout.split() if name not in self.skips]
+        return [name for name in done.stdout.split() if name not in self.skips and support.is_chosen(name, self)]
 
     def start(self, program, *args, **more):
         env = {"HOLDER_LIBRARY": str(support.holder_library()), **dict(self.env)}

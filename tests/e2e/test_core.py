@@ -13,13 +13,13 @@ import shutil
 import signal
 import struct
 import subprocess
-import zlib
 
 import pytest
 
 import support
+from allocators import ALLOCATORS
 from servers import Postgres, accepts, free_port, need, nginx_worker, start_nginx
-from support import Process, Target, check_scanned, compile_target, memscan, scan
+from support import HOST, Process, Target, check_scanned, compile_target, memscan, scan
 from test_i386 import BY_CHANCE
 from test_kills import no_orphans
 
@@ -51,7 +51,7 @@ TOO_LARGE = {"sparse", "terabytes", "many_threads", "cached_stacks"}
 ALWAYS = {"signal_stacks_of_threads", "guarded_page"}
 EVERY = [(name, scenario) for name in PROGRAMS for scenario in support.scenarios(name)
          if scenario not in OF_KERNEL | TOO_LARGE | IN_DOUBT | MAY_BE_STACKS
-         and (os.environ.get("COMBINATIONS") == "all" or zlib.crc32(scenario.encode()) % 3 == 0 or scenario in ALWAYS)]
+         and (support.is_chosen(scenario) or scenario in ALWAYS)]
 
 
 @pytest.fixture
@@ -126,10 +126,30 @@ def test_a_core_has_the_leaks_of_its_process(folder, core_pattern, name, scenari
         check_same(report, live)
 
 
+# One of each, and of each way into a program; glibc's is in all others.
+OTHER_ALLOCATORS = [a for a in ALLOCATORS if a.suite == HOST and a.name != "glibc" and not (a.tag or a.built)]
+
+
+@pytest.mark.parametrize("allocator", OTHER_ALLOCATORS, ids=str)
+def test_cores_under_other_allocators(folder, core_pattern, allocator):
+    plain = [] if allocator.keeps_aligned else ["plain"]
+    with allocator.start("churn", "1000", *plain, cwd=folder) as target:
+        live = check_scanned(scan(target.scan_pid, "--no-fold"))
+        dumped = f"{folder}/dumped"
+        assert memscan("dump", target.scan_pid, "-o", dumped).status == 0
+        cores = [dumped, by_gdb(target.scan_pid, folder), by_kernel(target.scan_pid, folder)]
+    for path in cores:
+        report = check_scanned(scan_core(path, "--no-fold"))
+        assert [heap["allocator"] for heap in report["heaps"]] == [heap["allocator"] for heap in live["heaps"]]
+        support.check_truth(report, target, listed=allocator.listed)
+        check_same(report, live)
+
+
 def scenarios_of(variant):
     try:
         return [(variant, name, scenario) for name in PROGRAMS for scenario in support.scenarios(name, variant)
-                if scenario not in OF_KERNEL | TOO_LARGE | IN_DOUBT | MAY_BE_STACKS]
+                if scenario not in OF_KERNEL | TOO_LARGE | IN_DOUBT | MAY_BE_STACKS
+                and support.is_chosen(scenario, "i386")]
     except OSError:
         return []
 

@@ -35,7 +35,8 @@ enum {
 
 static const ms_addr MODULE = 0x7f0000000000;
 static const ms_addr BASES = 0x7f1000000000;
-static const ms_addr HEAP = 0x7f2000000000;
+/* Not at the begin of what a leaf is about. */
+static const ms_addr HEAP = 0x7f2004000000;
 static const ms_addr THREADS = 0x7f3000000000;
 
 /* The test itself is wrong. */
@@ -161,8 +162,8 @@ static struct jeheap_extent *draw_extent(struct pen *pen, uint64_t pages, uint64
 
 	assert(h->n_extents <= JEHEAP_EXTENTS);
 	*e = (struct jeheap_extent){ .edata = BASES + EDATA + h->n_extents * MS_JE_EDATA_BYTES,
-		                     .word = pen->leaf +
-		                             (pen->at - HEAP) / PAGE * 8 * h->tree->entry_words,
+		                     .word = pen->leaf + pen->at / PAGE % h->tree->leaf_entries *
+		                                                 8 * h->tree->entry_words,
 		                     .begin = pen->at,
 		                     .pages = pages,
 		                     .arena = pen->arena,

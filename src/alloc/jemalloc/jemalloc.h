@@ -106,6 +106,7 @@ struct ms_jemalloc {
 	uint64_t *words; /* MS_JE_PIECE_BYTES, to read a leaf or a module's data into */
 	uint64_t *table; /* MS_JE_ARENAS, to read the table of arenas into */
 	struct ms_je_copies copies;
+	uint32_t zeros; /* pieces without a word that were read in leaves, for a bound */
 };
 
 /* locate.c: find the roots, and what fits them. MS_E_NOMEM only. */

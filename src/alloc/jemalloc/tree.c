@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "alloc/jemalloc/jemalloc.h"
 
+#include "base/page.h"
+
 /*
  * The tree as pointers to tables and leaves, and what an entry of a leaf says. Not which
  * entries belong together: that is extents.c's.
@@ -82,7 +84,7 @@ bool ms_je_extent_of(const struct ms_jemalloc *je, const struct ms_je_bits *bits
 
 /* ---- is this a leaf? ---- */
 
-enum { LEAF_TRIES = 16 };
+enum { LEAF_TRIES = 16, MOST_ZEROS = 1 << 17 };
 
 /* What a leaf was found to show. */
 struct shown {
@@ -150,10 +152,9 @@ static bool leaf_shows(const struct look *look, ms_addr leaf, struct shown *ret)
 	struct ms_range run;
 
 	*ret = (struct shown){ 0 };
-	/* Words of extents that are gone fill whole pages. */
-	for (int i = 0;
-	     i < LEAF_TRIES && !ret->clear && ms_source_present(look->je->d->src, rest, &run);
-	     i++) {
+	/* Words of extents that are gone fill whole pages. Pages of zeros some cores have, too. */
+	for (int tries = 0; tries < LEAF_TRIES && look->je->zeros < MOST_ZEROS && !ret->clear &&
+	                    ms_source_present(look->je->d->src, rest, &run);) {
 		uint64_t bytes[MS_JE_PAGE / MS_JE_WORD];
 		ms_addr begin = leaf + ms_align_up(run.begin - leaf, entry);
 		uint64_t left = run.end > begin ? run.end - begin : 0;
@@ -164,8 +165,12 @@ static bool leaf_shows(const struct look *look, ms_addr leaf, struct shown *ret)
 			.page = (begin - leaf) / entry,
 		};
 
-		if (!try_words(look, &words, ret))
+		if (ms_is_zero(bytes, words.n * MS_JE_WORD))
+			look->je->zeros++;
+		else if (!try_words(look, &words, ret))
 			return false;
+		else
+			tries++;
 		rest.begin = len ? begin + len : run.end;
 	}
 	return ret->bits;

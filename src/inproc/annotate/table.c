@@ -21,8 +21,7 @@ void *ms_table_map(size_t bytes)
 	char *fence =
 		mmap(NULL, outer, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-	if (fence != MAP_FAILED &&
-	    mprotect(fence + page, inner, PROT_READ | PROT_WRITE) != 0) {
+	if (fence != MAP_FAILED && mprotect(fence + page, inner, PROT_READ | PROT_WRITE) != 0) {
 		(void)munmap(fence, outer);
 		fence = MAP_FAILED;
 	}

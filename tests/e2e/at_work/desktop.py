@@ -35,7 +35,7 @@ class Hand:
         return self.do("search", "--sync", "--onlyvisible", "--pid", process.pid)
 
 
-@program("gtk3-widget-factory", "gtk-3-examples xvfb xdotool", check=True)
+@program("gtk3-widget-factory", "gtk-3-examples xvfb xdotool")
 def gtk(place):
     env = display(place)
     process = place.start(place.command("gtk3-widget-factory"), env=env)
