@@ -19,6 +19,12 @@ static inline uint8_t ms_elf_word_bytes(const Elf64_Ehdr *head)
 	return head->e_ident[EI_CLASS] == ELFCLASS64 ? 8 : 4;
 }
 
+/* Of a program header in an object of that class. */
+static inline size_t ms_elf_segment_bytes(uint8_t word_bytes)
+{
+	return word_bytes == sizeof(uint64_t) ? sizeof(Elf64_Phdr) : sizeof(Elf32_Phdr);
+}
+
 /* What a sum of addresses is in an object of that class. */
 static inline ms_addr ms_elf_address(uint8_t word_bytes, ms_addr sum)
 {

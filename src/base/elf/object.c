@@ -14,10 +14,8 @@ static const uint64_t MAX_SPAN = UINT64_C(1) << 40;
 
 static bool read_header(struct ms_reader from, ms_addr begin, Elf64_Ehdr *ret)
 {
-	const size_t bytes[] = { sizeof(Elf32_Phdr), sizeof(Elf64_Phdr) };
-
 	return ms_elf_read_header(from, begin, ret) &&
-	       ret->e_phentsize == bytes[ms_elf_word_bytes(ret) == sizeof(uint64_t)] &&
+	       ret->e_phentsize == ms_elf_segment_bytes(ms_elf_word_bytes(ret)) &&
 	       ret->e_phnum <= MAX_PHDRS && ret->e_phoff <= MAX_PHOFF;
 }
 

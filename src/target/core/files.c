@@ -34,9 +34,9 @@ static size_t read_file(void *ctx, uint64_t offset, void *buf, size_t len)
 	return len;
 }
 
-static struct ms_reader reader_of(struct ms_core_file *file)
+static struct ms_reader reader_of(const struct ms_core_file *file)
 {
-	return (struct ms_reader){ read_file, file };
+	return (struct ms_reader){ read_file, (void *)(uintptr_t)file };
 }
 
 /* The program headers of a file. */
@@ -46,7 +46,8 @@ struct headers {
 };
 
 /* False when it is no ELF file of programs as @core is of. */
-static bool headers_of(const struct ms_core *core, struct ms_core_file *file, struct headers *ret)
+static bool headers_of(const struct ms_core *core, const struct ms_core_file *file,
+                       struct headers *ret)
 {
 	const uint8_t word_bytes = core->base.abi.word_bytes;
 	Elf64_Ehdr head;
@@ -54,22 +55,20 @@ static bool headers_of(const struct ms_core *core, struct ms_core_file *file, st
 	ret->n = 0;
 	if (!ms_elf_read_header(reader_of(file), 0, &head) ||
 	    ms_elf_word_bytes(&head) != word_bytes || head.e_phnum > MAX_PHDRS ||
-	    head.e_phentsize !=
-	            (word_bytes == sizeof(uint64_t) ? sizeof(Elf64_Phdr) : sizeof(Elf32_Phdr)) ||
+	    head.e_phentsize != ms_elf_segment_bytes(word_bytes) ||
 	    !ms_elf_read_segments(reader_of(file), head.e_phoff, &head, ret->at))
 		return false;
 	ret->n = head.e_phnum;
 	return true;
 }
 
-static uint8_t build_id_of(const struct ms_core *core, struct ms_core_file *file,
+static uint8_t build_id_of(const struct ms_core_file *file, const struct headers *headers,
                            uint8_t ret[MS_BUILD_ID_BYTES])
 {
-	struct headers headers;
+	const Elf64_Phdr *phdr;
 	uint8_t len = 0;
 
-	(void)headers_of(core, file, &headers);
-	for (const Elf64_Phdr *phdr = headers.at; phdr < headers.at + headers.n && !len; phdr++)
+	for (phdr = headers->at; phdr < headers->at + headers->n && !len; phdr++)
 		if (phdr->p_type == PT_NOTE && is_in_file(file, phdr->p_offset, phdr->p_filesz))
 			len = ms_notes_build_id(file->bytes + phdr->p_offset, phdr->p_filesz,
 			                        phdr->p_align, ret);
@@ -78,13 +77,14 @@ static uint8_t build_id_of(const struct ms_core *core, struct ms_core_file *file
 
 /* ---- proofs ---- */
 
-static bool is_same_id(struct ms_core *core, struct ms_core_file *file)
+static bool is_same_id(struct ms_core *core, const struct ms_core_file *file,
+                       const struct headers *headers)
 {
 	uint8_t id[MS_BUILD_ID_BYTES];
 	struct ms_loaded loaded;
 
 	ms_loaded_read(&core->base, file->head, &loaded);
-	return loaded.build_id_len && build_id_of(core, file, id) == loaded.build_id_len &&
+	return loaded.build_id_len && build_id_of(file, headers, id) == loaded.build_id_len &&
 	       memcmp(id, loaded.build_id, loaded.build_id_len) == 0;
 }
 
@@ -98,7 +98,8 @@ static bool is_same_entry(uint8_t word_bytes, const Elf64_Dyn *mapped, const Elf
 	        entry->d_tag == DT_DEBUG);
 }
 
-static enum ms_core_file_state compare_dynamic(struct ms_core *core, struct ms_core_file *file,
+static enum ms_core_file_state compare_dynamic(struct ms_core *core,
+                                               const struct ms_core_file *file,
                                                const Elf64_Phdr *phdr, ms_addr bias)
 {
 	const uint8_t word_bytes = core->base.abi.word_bytes;
@@ -119,7 +120,8 @@ static enum ms_core_file_state compare_dynamic(struct ms_core *core, struct ms_c
 	return MS_CORE_FILE_UNPROVED;
 }
 
-static enum ms_core_file_state prove_by_dynamic(struct ms_core *core, struct ms_core_file *file,
+static enum ms_core_file_state prove_by_dynamic(struct ms_core *core,
+                                                const struct ms_core_file *file,
                                                 const struct headers *headers)
 {
 	const uint32_t page = core->base.abi.page_bytes;
@@ -147,7 +149,7 @@ static size_t first_bytes(struct ms_core *core, const struct ms_core_file *file,
 	return file->head ? ms_source_read(&core->base, file->head, buf, len) : 0;
 }
 
-static enum ms_core_file_state prove(struct ms_core *core, struct ms_core_file *file)
+static enum ms_core_file_state prove(struct ms_core *core, const struct ms_core_file *file)
 {
 	uint8_t mapped[MS_CORE_HEAD_BYTES];
 	size_t n = first_bytes(core, file, mapped, sizeof(mapped));
@@ -159,7 +161,7 @@ static enum ms_core_file_state prove(struct ms_core *core, struct ms_core_file *
 		return prove_by_dynamic(core, file, &headers);
 	if (n <= file->len && memcmp(mapped, file->bytes, n) == 0)
 		return MS_CORE_FILE_PROVED;
-	return is_same_id(core, file) ? MS_CORE_FILE_PROVED : MS_CORE_FILE_OTHER;
+	return is_same_id(core, file, &headers) ? MS_CORE_FILE_PROVED : MS_CORE_FILE_OTHER;
 }
 
 /* ---- opening ---- */
@@ -227,7 +229,7 @@ static bool is_data(struct ms_core *core, const struct ms_core_file *file)
 static void set_prot(struct ms_core *core, size_t i)
 {
 	const struct ms_core_cell *cell = &core->cells.at[i];
-	struct ms_core_file *file = cell->file ? &core->files.at[cell->file - 1] : NULL;
+	const struct ms_core_file *file = ms_core_file_of(core, cell);
 	struct headers headers;
 
 	if (cell->segment || !file || !file->bytes)

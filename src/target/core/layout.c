@@ -104,11 +104,6 @@ static bool is_wide(const struct reading *r)
 	return r->ret->arch->abi.word_bytes == sizeof(uint64_t);
 }
 
-static size_t segment_bytes(const struct reading *r)
-{
-	return is_wide(r) ? sizeof(Elf64_Phdr) : sizeof(Elf32_Phdr);
-}
-
 static enum ms_status read_header(const struct reading *r, Elf64_Ehdr *ret)
 {
 	enum ms_status st;
@@ -129,7 +124,7 @@ static enum ms_status read_header(const struct reading *r, Elf64_Ehdr *ret)
 		return st;
 	if (!ms_elf_read_header(r->input->from, 0, ret))
 		return damaged(r, "it ends within its ELF header");
-	return ret->e_phentsize == segment_bytes(r)
+	return ret->e_phentsize == ms_elf_segment_bytes(ms_elf_word_bytes(ret))
 	               ? MS_OK
 	               : damaged(r, "its program headers have an unknown size");
 }
@@ -261,7 +256,7 @@ static uint32_t page_of(const struct ms_core_layout *layout)
 
 static enum ms_status read_headers(const struct reading *r, const Elf64_Ehdr *header)
 {
-	const size_t bytes = segment_bytes(r);
+	const size_t bytes = header->e_phentsize;
 	uint64_t n = count_headers(r, header);
 	Elf64_Ehdr one = *header;
 	enum ms_status st = MS_OK;

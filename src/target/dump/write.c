@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/elf/class.h"
 #include "base/page.h"
 #include "target/arch/arch.h"
 #include "target/dump/dump.h"
@@ -46,9 +47,8 @@ static size_t head_bytes(const struct writing *w)
 
 static uint64_t headers_bytes(const struct writing *w)
 {
-	const size_t bytes = ms_dump_is_narrow(w->call) ? sizeof(Elf32_Phdr) : sizeof(Elf64_Phdr);
-
-	return head_bytes(w) + (w->segments.n + 1) * bytes;
+	return head_bytes(w) +
+	       (w->segments.n + 1) * ms_elf_segment_bytes(w->call->src->abi.word_bytes);
 }
 
 /* Returns the length of the core. */
