@@ -64,11 +64,6 @@ static const uint8_t *bytes_of(struct looking *l, struct ms_range range, bool sp
 
 /* ---- words ---- */
 
-static uint64_t word_at(const struct ms_kinds *k, const uint8_t *bytes)
-{
-	return ms_kind_word_of(k, bytes, 0);
-}
-
 struct ms_kind_spot ms_piece_spot(const struct ms_kinds *k, const struct ms_piece_word *word)
 {
 	const struct ms_range *memory = &word->memory;
@@ -84,9 +79,10 @@ struct ms_kind_spot ms_piece_spot(const struct ms_kinds *k, const struct ms_piec
 		spot.before = MS_KIND_BEFORE;
 	if (spot.behind > MS_KIND_BEHIND)
 		spot.behind = MS_KIND_BEHIND;
-	spot.to = (struct ms_kind_block){ .begin = word_at(k, word->bytes) - word->offset,
-		                          .usable = word->usable,
-		                          .number = word->number };
+	spot.to =
+		(struct ms_kind_block){ .begin = ms_kind_word_of(k, word->bytes, 0) - word->offset,
+		                        .usable = word->usable,
+		                        .number = word->number };
 	return spot;
 }
 
@@ -94,7 +90,7 @@ struct ms_kind_spot ms_piece_spot(const struct ms_kinds *k, const struct ms_piec
 static bool is_wanted(struct looking *l, struct ms_piece_word *word)
 {
 	const struct ms_kinds *k = l->pieces->k;
-	const ms_addr value = word_at(k, word->bytes);
+	const ms_addr value = ms_kind_word_of(k, word->bytes, 0);
 	const uint32_t header = (uint32_t)(MS_KIND_COW * k->word);
 	struct ms_kind_block to;
 	struct ms_kind_spot spot;
@@ -144,7 +140,7 @@ static void add_word(struct looking *l, const struct ms_piece_word *word)
 	if (l->n_waiting == LATER)
 		look_at_oldest(l);
 	l->waiting[(l->first_waiting + l->n_waiting++) % LATER] = *word;
-	fetch(l, word_at(l->pieces->k, word->bytes));
+	fetch(l, ms_kind_word_of(l->pieces->k, word->bytes, 0));
 }
 
 /* As ms_words_between(). */
@@ -157,8 +153,7 @@ static uint64_t words_between(const struct looking *l, const uint8_t *bytes, siz
 	if (k->word == MS_KIND_WORD)
 		return ms_words_between(bytes, n, l->lookup->low, l->lookup->span, &all);
 	for (size_t i = 0; i < n; i++)
-		found |= (uint64_t)(word_at(k, bytes + i * k->word) - l->lookup->low <
-		                    l->lookup->span)
+		found |= (uint64_t)(ms_kind_word_of(k, bytes, i) - l->lookup->low < l->lookup->span)
 		         << i;
 	return found;
 }

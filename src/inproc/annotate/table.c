@@ -5,18 +5,15 @@
 #include <sys/mman.h>
 
 #include "base/page.h"
+#include "base/range.h"
 
 /* Before and behind a table lies a fence of one page. */
-static size_t whole_pages(size_t bytes)
-{
-	return (bytes + ms_page_bytes() - 1) & ~(ms_page_bytes() - 1);
-}
 
 void *ms_table_map(size_t bytes)
 {
 	int kept = errno;
 	const size_t page = ms_page_bytes();
-	size_t inner = whole_pages(bytes);
+	size_t inner = ms_align_up(bytes, page);
 	size_t outer = inner + 2 * page;
 	char *fence =
 		mmap(NULL, outer, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -31,8 +28,9 @@ void *ms_table_map(size_t bytes)
 
 void ms_table_unmap(void *table, size_t bytes)
 {
+	const size_t page = ms_page_bytes();
 	int kept = errno;
 
-	(void)munmap((char *)table - ms_page_bytes(), whole_pages(bytes) + 2 * ms_page_bytes());
+	(void)munmap((char *)table - page, ms_align_up(bytes, page) + 2 * page);
 	errno = kept;
 }

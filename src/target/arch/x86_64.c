@@ -144,6 +144,8 @@ static void fill_general(const struct user_regs_struct *regs, const struct ms_cp
 
 static bool capture(pid_t tid, bool whole, struct ms_frozen_thread *ret, struct ms_cpu *ret_cpu)
 {
+	uint64_t *vectors = ret->words + GENERAL_WORDS;
+	const size_t max = MS_THREAD_WORDS - GENERAL_WORDS;
 	struct user_regs_struct regs;
 	size_t bytes;
 
@@ -151,14 +153,12 @@ static bool capture(pid_t tid, bool whole, struct ms_frozen_thread *ret, struct 
 		return false;
 	*ret_cpu = cpu_of(&regs);
 	fill_general(&regs, ret_cpu, ret);
-	bytes = read_vectors(tid, ret->words + GENERAL_WORDS, MS_THREAD_WORDS - GENERAL_WORDS);
+	bytes = (whole ? ms_vectors_capture_x86 : read_vectors)(tid, vectors, max);
 	ret->vector_bytes = whole ? bytes : 0;
 	if (whole)
-		leave_out_tiles(ret->words + GENERAL_WORDS, bytes);
-	if (whole)
-		ret->n_words += bytes / sizeof(*ret->words);
+		ret->n_words += bytes / sizeof(*vectors);
 	else if (bytes)
-		ret->n_words += pack_vectors(ret->words + GENERAL_WORDS, bytes);
+		ret->n_words += pack_vectors(vectors, bytes);
 	return true;
 }
 
