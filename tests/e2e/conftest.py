@@ -6,9 +6,7 @@ whichever is free. What is marked "alone" has no place beside others (check-e2e 
 """
 
 import collections
-import contextlib
 import os
-import pathlib
 import pickle
 import shutil
 import signal
@@ -104,34 +102,11 @@ def folder():
     shutil.rmtree(path, ignore_errors=True)
 
 
-def memory_groups():
-    """Where memory cgroups can be made, and the names of a limit and of the usage there; None."""
-    v1, v2 = pathlib.Path("/sys/fs/cgroup/memory"), pathlib.Path("/sys/fs/cgroup")
-    if (v1 / "cgroup.procs").exists():
-        return v1, "memory.limit_in_bytes", "memory.usage_in_bytes"
-    with contextlib.suppress(OSError):
-        if "memory" in (v2 / "cgroup.subtree_control").read_text().split():
-            return v2, "memory.max", "memory.current"
-    return None
-
-
 @pytest.fixture
 def memory_group():
-    found = memory_groups()
-    if not found:
-        pytest.skip("no memory controller in /sys/fs/cgroup")
-    group = found[0] / f"memscan-e2e-{os.getpid()}"
-    try:
-        group.mkdir()
-    except OSError as error:
-        pytest.skip(f"no cgroup can be made here: {error}")
-    yield group, found[1], found[2]
-
-    def empty():
-        with contextlib.suppress(OSError):
-            group.rmdir()
-        return not group.exists()
-    support.wait_until(empty, 10, "the cgroup is empty")
+    """A cgroup that limits memory, and the names of the limit and of the usage there."""
+    with support.cgroup("memory", 10) as (group, version):
+        yield group, *(("memory.limit_in_bytes", "memory.usage_in_bytes") if version == 1 else ("memory.max", "memory.current"))
 
 
 @pytest.fixture(scope="session")

@@ -225,6 +225,37 @@ def scenarios(name, variant="dynamic"):
     return done.stdout.split()
 
 
+def cgroups_of(controller):
+    """Where cgroups can be made that have the controller, and of which version; (None, 0)."""
+    v1, v2 = pathlib.Path("/sys/fs/cgroup", controller), pathlib.Path("/sys/fs/cgroup")
+    if (v1 / "cgroup.procs").exists():
+        return v1, 1
+    with contextlib.suppress(OSError):
+        if controller in (v2 / "cgroup.subtree_control").read_text().split():
+            return v2, 2
+    return None, 0
+
+
+@contextlib.contextmanager
+def cgroup(controller, limit_s):
+    """A cgroup of our own, and its version; it must be empty @limit_s after its use."""
+    parent, version = cgroups_of(controller)
+    if not parent:
+        pytest.skip(f"no {controller} controller in /sys/fs/cgroup")
+    group = parent / f"memscan-e2e-{os.getpid()}"
+    try:
+        group.mkdir()
+    except OSError as error:
+        pytest.skip(f"no cgroup can be made here: {error}")
+    yield group, version
+
+    def empty():
+        with contextlib.suppress(OSError):
+            group.rmdir()
+        return not group.exists()
+    wait_until(empty, limit_s, "the cgroup is empty")
+
+
 def is_chosen(scenario, *where):
     """Of what is tried in many places `make check` has one in three in each place, not the same ones."""
     key = " ".join(map(str, (scenario, *where)))

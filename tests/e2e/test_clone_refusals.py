@@ -88,35 +88,10 @@ def test_process_limit_of_its_user(room):
         check_copied(target, "RLIMIT_NPROC|pids|processes|unavailable")
 
 
-def pids_cgroups():
-    """A folder of our own in the hierarchy that has the pids controller; None."""
-    v1 = pathlib.Path("/sys/fs/cgroup/pids")
-    v2 = pathlib.Path("/sys/fs/cgroup")
-    if (v1 / "cgroup.procs").exists():
-        return v1
-    with contextlib.suppress(OSError):
-        if "pids" in (v2 / "cgroup.subtree_control").read_text().split():
-            return v2
-    return None
-
-
 @pytest.fixture
 def pids_cgroup():
-    parent = pids_cgroups()
-    if not parent:
-        pytest.skip("no pids controller in /sys/fs/cgroup")
-    group = parent / f"memscan-e2e-{os.getpid()}"
-    try:
-        group.mkdir()
-    except OSError as error:
-        pytest.skip(f"no cgroup can be made here: {error}")
-    yield group
-
-    def empty():
-        with contextlib.suppress(OSError):
-            group.rmdir()
-        return not group.exists()
-    wait_until(empty, 20, "the cgroup is empty")
+    with support.cgroup("pids", 20) as (group, _):
+        yield group
 
 
 @pytest.mark.parametrize("room", [1, 2])
