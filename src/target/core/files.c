@@ -36,6 +36,7 @@ static size_t read_file(void *ctx, uint64_t offset, void *buf, size_t len)
 
 static struct ms_reader reader_of(const struct ms_core_file *file)
 {
+	/* NOLINTNEXTLINE(performance-no-int-to-ptr): it is only read, as its type cannot say */
 	return (struct ms_reader){ read_file, (void *)(uintptr_t)file };
 }
 
