@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """memscan attach and detach, again and again: PostgreSQL under load and node go on right."""
 
+import re
+
 import servers
 import support
 from attach_support import ATTACHED, REFUSED, ROUNDS, STUCK_S, agents_of, attach, detach
@@ -8,15 +10,22 @@ from support import Process, memscan
 
 
 def attach_if_there(pid):
-    """A process of a server may end at any time."""
+    """A process of a server may end at any time; whether it is attached."""
     done = memscan("attach", pid, "--sample", 8192)
-    assert done.status == ATTACHED or (done.status == REFUSED and not support.state_of(pid)), str(done)
-    return done.status == ATTACHED
+    return done.status == ATTACHED or check_ended(done, pid)
+
+
+def check_ended(done, pid):
+    """It was refused because it ends; False."""
+    said = f"process {pid} (ended|is a zombie)|of process {pid} is gone|has the id {pid}"
+    assert done.status == REFUSED and re.search(said, done.stderr), str(done)
+    support.wait_until(lambda: support.state_of(pid) in (None, "Z"), STUCK_S, "it ends")
+    return False
 
 
 def detach_if_there(pid):
     done = memscan("detach", pid)
-    assert not done.status or not support.state_of(pid), str(done)
+    assert not done.status or not check_ended(done, pid)
 
 
 def test_postgresql_under_load(folder):

@@ -17,6 +17,7 @@ import time
 
 import pytest
 
+import containers
 import support
 from support import (COULD_NOT_SCAN, COULD_NOT_WRITE, MEMSCAN, USAGE, Process, Target,
                      check_scanned, compile_special, compile_target, memscan, scan)
@@ -98,6 +99,41 @@ def test_zombie():
     with Process(["true"]) as ended:
         support.wait_until(lambda: support.state_of(ended.pid) == "Z", 10, "it is a zombie")
         check_refused(scan(ended.pid), ended.pid)
+
+
+ENDING = """
+import ctypes, os, signal, time
+if ctypes.CDLL(None).unshare(0x20000000):  # CLONE_NEWPID
+    raise SystemExit('no namespace')
+first = os.fork()
+if not first:
+    time.sleep(1000)
+second = os.fork()
+if not second:
+    time.sleep(1000)
+os.kill(first, signal.SIGKILL)
+while open(f'/proc/{first}/maps').read():
+    time.sleep(0.01)
+print(first, flush=True)
+input()
+os.waitpid(second, 0)
+os.waitpid(first, 0)
+print('ended', flush=True)
+"""
+
+
+@pytest.mark.parametrize("args", [["--pid"], ["live", "--pid"], ["dump", "-o", "core"], ["attach"], ["detach"],
+                                  ["attach", "--status"]], ids=" ".join)
+def test_a_process_that_ends_has_no_memory(args, tmp_path):
+    """The first process of a namespace waits for the others at its end, when it has given its memory back."""
+    containers.can_have("pid")
+    with Process(["/usr/bin/python3", "-c", ENDING]) as parent:
+        pid = int(parent.line())
+        assert support.state_of(pid) not in (None, "Z")
+        done = memscan(*args, pid, cwd=tmp_path)
+        assert parent.ask("\n") == "ended"
+        check_refused(done, f"process {pid} ended")
+        assert not any(tmp_path.iterdir())
 
 
 # ---- not permitted ----

@@ -68,6 +68,8 @@ void libc_find(struct libc *ret)
 	for (unsigned i = 0; i < MS_AGENT_OF_LIBC; i++)
 		found[i] = find(i);
 	memcpy(ret, found, sizeof(found));
+	/* glibc sets malloc up at its first call, unlocked; a sanitizer's malloc never makes it. */
+	ret->free(ret->malloc(1));
 }
 
 /* ---- how far stacks may be read ---- */

@@ -168,6 +168,13 @@ static enum ms_status check_calls(struct ms_error *err)
 	return err->status;
 }
 
+static enum ms_status check_memory(pid_t pid, struct ms_error *err)
+{
+	if (ms_proc_has_memory(ms_proc_thread_of(pid)))
+		return MS_OK;
+	return ms_fail(err, MS_E_GONE, "process %d ended", pid);
+}
+
 static enum ms_status check_state(pid_t pid, struct ms_error *err)
 {
 	char state = ms_proc_state(ms_proc_thread_of(pid));
@@ -324,7 +331,8 @@ static enum ms_status look_up(struct ms_attaching *a, int flags, struct ms_attac
 		st = find_all(a, ret, err);
 	if (!st && a->patch.text)
 		st = ms_patch_prepare(&a->patch, err);
-	return st;
+	/* What was not found may have gone while it was looked for. */
+	return st && check_memory(a->call->pid, err) ? err->status : st;
 }
 
 /* The same, when the process can be changed at all. */
@@ -332,6 +340,8 @@ static enum ms_status begin(struct ms_attaching *a, struct ms_attached *ret, str
 {
 	enum ms_status st = check_calls(err);
 
+	if (!st)
+		st = check_memory(a->call->pid, err);
 	if (!st)
 		st = check_state(a->call->pid, err);
 	if (!st)
