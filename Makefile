@@ -99,6 +99,8 @@ PARTS   := $(filter-out $(MAIN) src/inproc/annotate/malloc src/inproc/annotate/f
                         src/shim/entry src/shim/other src/shim/start src/shim/api src/shim/hooks/hooks,$(SRC:.c=))
 
 Q := $(if $(VERBOSE),,@)
+LINT     := $(B)/lint
+ANALYZER := -fanalyzer -Werror
 
 .PHONY: all arm64 arm64-tools check-arm64 musl $(COMPAT) demo demo-run check check-quick check-long check-all \
         check-unit check-unit-san check-fuzz check-e2e e2e-beside e2e-alone lint-idle \
@@ -121,6 +123,14 @@ all: $(if $(filter 32,$(ABI)),,$(B)/memscan) $(LIBRARIES)
 $(B)/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(FLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+# With ANALYZED=1 lint-analyzer has nothing to do for them any more, which compiles a second time.
+ifdef ANALYZED
+$(B)/src/%.o: src/%.c Makefile
+	@mkdir -p $(@D) $(dir $(LINT)/src/$*)
+	$(Q)$(CC) $(FLAGS) $(CFLAGS) $(ANALYZER) -MMD -MP -c -o $@ $<
+	@touch $(LINT)/src/$*.analyzed
+endif
 
 # With -O1 gcc knows too little of lengths to warn of them.
 $(B)/san/%.o: %.c Makefile
@@ -317,7 +327,7 @@ check:
 # what needs nothing but processors, and has them only when no test wants one: a test would wait
 # for moments that do not come.
 check-all:
-	$(MAKE) all targets
+	$(MAKE) all targets ANALYZED=$(if $(findstring clang,$(shell $(CC) --version)),,1)
 	$(MAKE) layers
 	$(MAKE) check-unit UNIT='$(DIFFER)'
 	$(MAKE) check-unit-san
@@ -484,7 +494,7 @@ check-arm64: arm64
 # as a rule, of no use for another input.
 FUZZ_CC    := clang
 # It knows fewer attributes than gcc, and of a row that names some members it wants all.
-FUZZ_FLAGS := $(SANITIZE) -fsanitize=fuzzer-no-link -Wno-unknown-attributes \
+FUZZ_FLAGS := $(SANITIZE) -fsanitize=fuzzer-no-link -gline-tables-only -Wno-unknown-attributes \
               -Wno-missing-field-initializers
 $(B)/fuzz/%.o: %.c Makefile
 	@mkdir -p $(@D)
@@ -623,7 +633,6 @@ lint-format:
 	$(Q)clang-format --dry-run --Werror $(ALL_C) $(ALL_H) $(TARGET_SRC) $(CC_TARGET_SRC) $(API_SRC)
 
 # A file of src is looked at again once its object was made again, by all that it includes.
-LINT := $(B)/lint
 lint-tidy: $(SRC:%.c=$(LINT)/%.tidy) $(AGENT_C:%.c=$(LINT)/%.tidy)
 lint-analyzer: $(SRC:%.c=$(LINT)/%.analyzed) $(AGENT_C:%.c=$(LINT)/%.analyzed)
 
@@ -642,10 +651,10 @@ lint-cppcheck:
 
 # Where malloc itself is, version 12 takes a call of it for two: that of C, and that of the file.
 OWN_MALLOC := src/inproc/annotate/front src/inproc/annotate/malloc src/shim/entry
-$(OWN_MALLOC:%=$(LINT)/%.analyzed): OWN := -Wno-analyzer-malloc-leak -Wno-analyzer-double-free
+$(OWN_MALLOC:%=$(LINT)/%.analyzed): ANALYZER += -Wno-analyzer-malloc-leak -Wno-analyzer-double-free
 $(LINT)/%.analyzed: %.c $(B)/%.o
 	@mkdir -p $(@D)
-	$(Q)gcc $(FLAGS) $(CFLAGS) -g0 -fanalyzer $(OWN) -Werror -c -o /dev/null $< && touch $@
+	$(Q)gcc $(FLAGS) $(CFLAGS) -g0 $(ANALYZER) -c -o /dev/null $< && touch $@
 
 # Names that are not there, or not used.
 lint-python:

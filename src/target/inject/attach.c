@@ -331,8 +331,7 @@ static enum ms_status look_up(struct ms_attaching *a, int flags, struct ms_attac
 		st = find_all(a, ret, err);
 	if (!st && a->patch.text)
 		st = ms_patch_prepare(&a->patch, err);
-	/* What was not found may have gone while it was looked for. */
-	return st && check_memory(a->call->pid, err) ? err->status : st;
+	return st;
 }
 
 /* The same, when the process can be changed at all. */
@@ -357,6 +356,14 @@ static void close_all(const struct ms_attaching *a)
 		(void)munmap(a->answer, sizeof(*a->answer));
 	if (a->shared)
 		ms_collection_destroy(a->shared);
+}
+
+/* Whatever failed may have done so because the process ended meanwhile. */
+static enum ms_status conclude(const struct ms_attaching *a, enum ms_status st,
+                               struct ms_error *err)
+{
+	close_all(a);
+	return st && check_memory(a->call->pid, err) ? err->status : st;
 }
 
 /* ---- the outside ---- */
@@ -483,8 +490,7 @@ enum ms_status ms_attach(const struct ms_attach_call *call, struct ms_arena *are
 	}
 	if (!st)
 		count(ret, &a.patch);
-	close_all(&a);
-	return st;
+	return conclude(&a, st, err);
 }
 
 enum ms_status ms_detach(const struct ms_attach_call *call, struct ms_arena *arena,
@@ -501,8 +507,7 @@ enum ms_status ms_detach(const struct ms_attach_call *call, struct ms_arena *are
 		st = take_out_all(&a, ret, err);
 		ms_ending_allow(&endings);
 	}
-	close_all(&a);
-	return st;
+	return conclude(&a, st, err);
 }
 
 enum ms_status ms_attach_status(pid_t pid, struct ms_arena *arena, struct ms_attached *ret,
@@ -525,6 +530,5 @@ enum ms_status ms_attach_status(pid_t pid, struct ms_arena *arena, struct ms_att
 		for (size_t i = 0; i < MS_AGENT_SLOTS; i++)
 			ret->n_live += data->slots[i] != 0;
 	}
-	close_all(&a);
-	return st;
+	return conclude(&a, st, err);
 }
