@@ -343,7 +343,7 @@ def test_packages_that_are_damaged(program, tmp_path):
         package.write_bytes(content)
         done = heapdump("--app-symbols", app, dump)
         assert "warning: /data/app/base.apk is not a zip file, or is damaged\n" in done.stderr, content[:9]
-    for at in [*range(directory, directory + 46, 3), *range(len(whole) - 22, len(whole), 2)]:
+    for at in [*range(directory, directory + 46, 5), *range(len(whole) - 22, len(whole), 3)]:
         for byte in (0, 255):
             package.write_bytes(whole[:at] + bytes([byte]) + whole[at + 1:])
             heapdump("--app-symbols", app, dump)

@@ -213,7 +213,7 @@ Test(freeze, takes_every_thread_of_a_process_that_makes_and_ends_them)
 {
 	pid_t pid = child_start(churn, NULL);
 
-	for (int i = 0; i < 50; i++) {
+	for (int i = 0; i < 20; i++) {
 		cr_assert_eq(held_freeze(&held, pid), MS_OK, "%s", held.err.text);
 		no_thread_runs(pid);
 		cr_assert_eq(held_release(&held), MS_OK);

@@ -19,7 +19,7 @@ enum { SANITIZED = 1 }; /* with a malloc that is not glibc's */
 enum { SANITIZED = 0 };
 #endif
 
-enum { CLONES = 25, STUCK = 3, WALK = 60000, THREADS = 4 };
+enum { CLONES = SANITIZED ? 8 : 25, STUCK = 3, WALK = 60000, THREADS = 4 };
 
 static struct held held;
 

@@ -11,6 +11,12 @@
 #include "held.h"
 #include "target/freeze/roll.h"
 
+#ifdef __SANITIZE_ADDRESS__
+enum { FREEZES = 20 }; /* with a malloc that is not the one that is rolled */
+#else
+enum { FREEZES = 100 };
+#endif
+
 /* ---- on a live process that does nothing but allocate ---- */
 
 struct counts {
@@ -86,7 +92,7 @@ Test(roll, no_thread_is_left_in_malloc)
 	pid_t pid;
 
 	start_allocating(&pid);
-	for (int i = 0; i < 100; i++) {
+	for (int i = 0; i < FREEZES; i++) {
 		struct held held;
 
 		cr_assert_eq(held_freeze(&held, pid), MS_OK, "%s", held.err.text);
@@ -95,7 +101,7 @@ Test(roll, no_thread_is_left_in_malloc)
 		cr_expect(held.shared->n_unrolled || !any_inside(&held), "scan %d", i);
 		cr_assert_eq(held_release(&held), MS_OK);
 	}
-#if !defined(__SANITIZE_ADDRESS__) /* whose malloc is not the one that is rolled */
+#if !defined(__SANITIZE_ADDRESS__)
 	cr_expect_gt(rolled, 10, "this test must find threads in malloc");
 #endif
 	/* On a crowded machine the time for rolling may run out now and then. */
@@ -109,7 +115,7 @@ Test(roll, signals_that_come_meanwhile_are_delivered_with_what_they_carry)
 	pid_t pid;
 
 	start_allocating(&pid);
-	for (int i = 0; i < 100; i++) {
+	for (int i = 0; i < FREEZES; i++) {
 		struct held held;
 
 		for (int n = 0; n < 10; n++)

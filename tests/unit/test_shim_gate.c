@@ -11,7 +11,7 @@
 
 #include "shim/gate.h"
 
-enum { THREADS = 4, CLOSINGS = 300 };
+enum { THREADS = 4, CLOSINGS = 100 };
 
 static atomic_bool ended;
 static atomic_uint entered;
