@@ -494,7 +494,7 @@ check-arm64: arm64
 # as a rule, of no use for another input.
 FUZZ_CC    := clang
 # It knows fewer attributes than gcc, and of a row that names some members it wants all.
-FUZZ_FLAGS := $(SANITIZE) -fsanitize=fuzzer-no-link -gline-tables-only -Wno-unknown-attributes \
+FUZZ_FLAGS := $(SANITIZE) -fsanitize=fuzzer-no-link -Wno-unknown-attributes \
               -Wno-missing-field-initializers
 $(B)/fuzz/%.o: %.c Makefile
 	@mkdir -p $(@D)

@@ -120,13 +120,6 @@ char ms_proc_state(pid_t tid)
 	return stat.state;
 }
 
-bool ms_proc_has_memory(pid_t tid)
-{
-	char text[128];
-
-	return ms_proc_read(tid, "statm", text, sizeof(text)) > 0 && strtoull(text, NULL, 10) > 0;
-}
-
 uint64_t ms_proc_field(const char *status, const char *key, int base)
 {
 	size_t len = strlen(key);

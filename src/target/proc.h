@@ -66,9 +66,6 @@ bool ms_proc_stat(pid_t id, struct ms_proc_stat *ret);
 /* The state of thread @tid as in ms_proc_stat, 'X' when it is gone. */
 char ms_proc_state(pid_t tid);
 
-/* Whether thread @tid has memory: one that ends gives it back, and may stay for long after. */
-bool ms_proc_has_memory(pid_t tid);
-
 /* Number after "\n@key:" in the text of a status file, in @base; 0 when there is none. */
 uint64_t ms_proc_field(const char *status, const char *key, int base);
 

@@ -168,9 +168,9 @@ static enum ms_status check_calls(struct ms_error *err)
 	return err->status;
 }
 
-static enum ms_status check_memory(pid_t pid, struct ms_error *err)
+static enum ms_status check_alive(pid_t pid, struct ms_error *err)
 {
-	if (ms_proc_has_memory(ms_proc_thread_of(pid)))
+	if (!ms_proc_is_over(pid))
 		return MS_OK;
 	return ms_fail(err, MS_E_GONE, "process %d ended", pid);
 }
@@ -340,7 +340,7 @@ static enum ms_status begin(struct ms_attaching *a, struct ms_attached *ret, str
 	enum ms_status st = check_calls(err);
 
 	if (!st)
-		st = check_memory(a->call->pid, err);
+		st = check_alive(a->call->pid, err);
 	if (!st)
 		st = check_state(a->call->pid, err);
 	if (!st)
@@ -363,7 +363,7 @@ static enum ms_status conclude(const struct ms_attaching *a, enum ms_status st,
                                struct ms_error *err)
 {
 	close_all(a);
-	return st && check_memory(a->call->pid, err) ? err->status : st;
+	return st && check_alive(a->call->pid, err) ? err->status : st;
 }
 
 /* ---- the outside ---- */
