@@ -5,11 +5,11 @@
 #	make musl       libmemunreachable for programs built by musl-gcc, in build/musl
 #	make demo       install what is missing, build, scan a bundled leaking program
 #	make check      install what is missing, build, run every test
-#	make check-unit, check-unit-san, check-fuzz, check-e2e, layers, lint     the parts of it
+#	make check-unit, check-unit-san, check-e2e, layers, lint     parts of it
 #	make check-quick     layers, unit tests, and a minute end to end: for while one works
-#	make check-long      what make check leaves out: unit tests without sanitizers, end-to-end tests
-#	                of each combination of parameters, where else each value of one is in a test,
-#	                and more rounds of what depends on chance
+#	make check-long      what make check leaves out: unit tests without sanitizers, fuzzers' seeds with
+#	                gcc's (make check-fuzz), end-to-end tests of each combination of parameters, where
+#	                else each value of one is in a test, and more rounds of what depends on chance
 #	make fuzz       look for inputs that break a reader of foreign bytes; FUZZ="NAME..."
 #	                chooses, or make fuzz-NAME; FUZZ_SECONDS= says how long each (60);
 #	                make fuzz-keep keeps what was found in tests/fuzz/corpus
@@ -264,13 +264,24 @@ $(B)/libmalloc_debug.so: $(B)/$(SHIM_SONAME)
 
 # ---- tests ----
 
-$(B)/unit/%: $(B)/tests/unit/%.o $(B)/support.a $(B)/parts.a
+# Criterion starts a process for each test, which loads all that it is linked with: only what the
+# test needs, and instead of libgit2, by the name that Criterion has for it, tests/unit/git2.c.
+CRITERION_FILE := $(firstword $(wildcard $(patsubst -L%,%/libcriterion.so,$(filter -L%,$(CRITERION)))) \
+                    $(shell $(CC) -print-file-name=libcriterion.so))
+GIT2           := $(shell readelf -d $(CRITERION_FILE) 2>/dev/null | sed -n 's/.*(NEEDED).*\[\(libgit2[^]]*\)\].*/\1/p')
+comma          := ,
+UNIT_LIBS      := -Wl,--as-needed $(LIBS) -Wl,--no-as-needed $(if $(GIT2),$(GIT2:%=$(B)/git2/%) -Wl$(comma)-rpath$(comma)'$$ORIGIN/../git2:$$ORIGIN/../../git2') $(CRITERION)
+$(B)/git2/%: tests/unit/git2.c Makefile
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $(CRITERION)
+	$(Q)$(CC) -shared -fPIC -Wl,-soname,$* -o $@ $<
 
-$(B)/san/unit/%: $(B)/san/tests/unit/%.o $(B)/san/support.a $(B)/san/parts.a
+$(B)/unit/%: $(B)/tests/unit/%.o $(B)/support.a $(B)/parts.a | $(GIT2:%=$(B)/git2/%)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(LIBS) $(CRITERION)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(UNIT_LIBS)
+
+$(B)/san/unit/%: $(B)/san/tests/unit/%.o $(B)/san/support.a $(B)/san/parts.a | $(GIT2:%=$(B)/git2/%)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(UNIT_LIBS)
 
 $(B)/bench/%: $(B)/tests/bench/%.o $(B)/support.a $(B)/parts.a
 	@mkdir -p $(@D)
@@ -331,7 +342,6 @@ check-all:
 	$(MAKE) layers
 	$(MAKE) check-unit UNIT='$(DIFFER)'
 	$(MAKE) check-unit-san
-	$(MAKE) check-fuzz
 	$(MAKE) -j$$((3 * $$(nproc))) fuzz FUZZ_SECONDS=10 FUZZ_SEED=1
 	$(MAKE) e2e-beside lint-idle
 	$(MAKE) e2e-alone
@@ -341,7 +351,7 @@ lint-idle:
 check-long:
 	tools/install-deps check
 	$(MAKE) -j$$(nproc) all targets
-	$(MAKE) -j$$(nproc) check-unit
+	$(MAKE) -j$$(nproc) check-unit check-fuzz
 	COMBINATIONS=all SCANS=30 KILLS=30 HOSTILE_SCANS=20 KILL_ROUNDS=10 $(MAKE) check-e2e
 
 # While one works: what finds most mistakes, and a minute of each room end to end.
@@ -386,7 +396,7 @@ $(UNIT:%=unit-san-%): unit-san-%: $(B)/san/unit/%
 
 # What stands before the archives takes their base/arena.c's place.
 $(FUZZ_SRC:tests/fuzz/%.c=$(B)/san/fuzz/%): $(B)/san/fuzz/%: $(B)/san/tests/fuzz/%.o \
-		$(B)/san/tests/fuzz/seeds.o $(B)/san/tests/fuzz/arena.o $(B)/san/support.a $(B)/san/parts.a
+		$(B)/san/tests/fuzz/seeds.o $(B)/san/tests/fuzz/written.o $(B)/san/tests/fuzz/arena.o $(B)/san/support.a $(B)/san/parts.a
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(LIBS)
 
@@ -414,7 +424,7 @@ $(B)/tsan/support.a: $(SUPPORT:%.c=$(B)/tsan/%.o)
 	$(archive)
 $(filter %/walk,$(TSAN)): %: %.o $(B)/tsan/parts.a
 	$(Q)$(CC) $(CFLAGS) -fsanitize=thread $(LDFLAGS) -o $@ $^ $(LIBS)
-$(filter-out %/walk,$(TSAN)): %: %.o $(B)/tsan/tests/fuzz/seeds.o $(B)/tsan/support.a $(B)/tsan/parts.a
+$(filter-out %/walk,$(TSAN)): %: %.o $(B)/tsan/tests/fuzz/seeds.o $(B)/tsan/tests/fuzz/written.o $(B)/tsan/support.a $(B)/tsan/parts.a
 	$(Q)$(CC) $(CFLAGS) -fsanitize=thread $(LDFLAGS) -o $@ $^ $(LIBS)
 
 tsan: $(TSAN)
@@ -515,7 +525,7 @@ $(B)/fuzz/support.a: $(SUPPORT:%.c=$(B)/fuzz/%.o)
 	$(archive)
 
 $(FUZZ_SRC:tests/fuzz/%.c=$(B)/fuzz/%): $(B)/fuzz/%: $(B)/fuzz/tests/fuzz/%.o \
-		$(B)/fuzz/tests/fuzz/arena.o $(B)/fuzz/support.a $(B)/fuzz/parts.a
+		$(B)/fuzz/tests/fuzz/written.o $(B)/fuzz/tests/fuzz/arena.o $(B)/fuzz/support.a $(B)/fuzz/parts.a
 	@mkdir -p $(@D)
 	$(Q)$(FUZZ_CC) $(SANITIZE) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(LIBS)
 
@@ -534,8 +544,8 @@ fuzz: $(FUZZ:%=fuzz-%)
 define fuzzer
 .PHONY: fuzz-$(1)
 fuzz-$(1): corpus := $(B)/fuzz/corpus/$(1)
-fuzz-$(1): $(B)/fuzz/$(2) $(B)/san/fuzz/$(2)
-	@mkdir -p $$(corpus) $(B)/fuzz/log && $(B)/san/fuzz/$(2) --write $$(corpus).seeds
+fuzz-$(1): $(B)/fuzz/$(2)
+	@mkdir -p $$(corpus) $(B)/fuzz/log && $(B)/fuzz/$(2) --write $$(corpus).seeds
 	@ASAN_OPTIONS=malloc_context_size=4:quarantine_size_mb=4 UBSAN_OPTIONS=print_stacktrace=1 \
 		$(B)/fuzz/$(2) -max_total_time=$(FUZZ_SECONDS) -seed=$(FUZZ_SEED) -timeout=10 -rss_limit_mb=0 \
 		-artifact_prefix=$$(corpus). -print_final_stats=1 -print_funcs=0 \

@@ -7,7 +7,8 @@
  *
  * It is built in two ways: with libFuzzer, which looks for inputs that reach new code
  * (`make fuzz`), and with seeds.c, which runs the seeds and some random changes of them
- * (`make check-fuzz`), and both the kept corpus. Both have arena.c in place of base/arena.c.
+ * (`make check-fuzz`), and both the kept corpus. Both have arena.c in place of base/arena.c,
+ * and write the seeds to files by written.c.
  *
  * To add a fuzzer:
  *	1. tests/fuzz/ROOM/fuzz_NAME.c: define both functions below;
@@ -25,6 +26,9 @@
 
 /* Run one input. Anything but 0: it is not worth keeping. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* With --write DIR alone: write the seeds, and end. Returns 0: go on. */
+int LLVMFuzzerInitialize(int *argc, char ***argv);
 
 typedef void (*fuzz_take)(const void *bytes, size_t len);
 

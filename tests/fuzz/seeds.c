@@ -4,13 +4,11 @@
  * and without libFuzzer.
  *
  *	fuzz_NAME              run them; the input that it dies of is told in hexadecimal
- *	fuzz_NAME --write DIR  write the seeds to files, a corpus for libFuzzer
+ *	fuzz_NAME --write DIR  write the seeds to files (written.c)
  *	fuzz_NAME FILE...      run these inputs
  */
-#include <errno.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "fuzz.h"
@@ -21,7 +19,6 @@ static uint8_t input[LONGEST];
 static size_t input_len;
 
 static size_t n_seeds;
-static const char *folder;
 
 static uint64_t next_random(void)
 {
@@ -116,16 +113,6 @@ static void run_seed(const void *bytes, size_t len)
 
 /* ---- files ---- */
 
-static void write_seed(const void *bytes, size_t len)
-{
-	char path[4096];
-	FILE *to;
-
-	(void)snprintf(path, sizeof(path), "%s/seed%zu", folder, n_seeds++);
-	to = fopen(path, "w");
-	require(to && fwrite(bytes, 1, len, to) == len && fclose(to) == 0, "a seed is written");
-}
-
 static void run_file(const char *path)
 {
 	FILE *from = fopen(path, "r");
@@ -139,12 +126,7 @@ static void run_file(const char *path)
 int main(int argc, char **argv)
 {
 	(void)signal(SIGABRT, print_input);
-	if (argc == 3 && strcmp(argv[1], "--write") == 0) {
-		folder = argv[2];
-		require(mkdir(folder, 0777) == 0 || errno == EEXIST, "a folder can be made");
-		fuzz_seeds(write_seed);
-		return 0;
-	}
+	(void)LLVMFuzzerInitialize(&argc, &argv);
 	for (int i = 1; i < argc; i++)
 		run_file(argv[i]);
 	if (argc > 1)
