@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "target/freeze/breaks.h"
+
 enum { LIMIT_MS = 20000, PATIENCE_MS = 5000 };
 
 /* Where a child writes its readiness; set before each fork. */
@@ -53,6 +55,15 @@ void child_end(pid_t pid)
 {
 	(void)kill(pid, SIGKILL);
 	(void)waitpid(pid, NULL, 0);
+}
+
+bool child_meets_breakpoints(void)
+{
+	static enum ms_breaks breaks;
+
+	if (breaks == MS_BREAKS_UNTRIED)
+		breaks = ms_breaks_try(ms_native_arch.stepping);
+	return breaks == MS_BREAKS_WORK;
 }
 
 void *child_memory(size_t len)

@@ -14,6 +14,7 @@
  *	child_end(pid);
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -28,6 +29,12 @@ void child_ready(void);
 
 /* Kill and reap it. */
 void child_end(pid_t pid);
+
+/*
+ * Whether breakpoints stop a thread on this machine. Where they do not, it is led by single steps,
+ * for which a scan's time may be too short.
+ */
+bool child_meets_breakpoints(void);
 
 /* Zeroed memory that children share with the test. */
 void *child_memory(size_t len);

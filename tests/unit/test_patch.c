@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "diverted.h"
-#include "target/freeze/breaks.h"
+#include "held.h"
 #include "target/inject/stopped/patch.h"
 #include "target/maps.h"
 #include "target/proc.h"
@@ -29,7 +29,6 @@ static struct ms_collection *shared;
 static struct ms_freezer freezer;
 static atomic_ulong *rounds; /* of the child's, in shared memory */
 static pid_t child;
-static enum ms_breaks breakpoints;
 static struct libc libc; /* a sanitizer's malloc may stand in front of it */
 
 enum { SIZE = 100, MOST_STEPS = 2000000 };
@@ -185,9 +184,7 @@ static bool lead_to(ms_addr at)
 
 	if (pc() == at)
 		return true;
-	if (breakpoints == MS_BREAKS_UNTRIED)
-		breakpoints = ms_breaks_try(stepping);
-	if (breakpoints == MS_BREAKS_FAIL || !stepping->set_breaks(child, breaks, 2))
+	if (!child_meets_breakpoints() || !stepping->set_breaks(child, breaks, 2))
 		return step_to(at);
 	while (pc() != at && begun <= 2) {
 		cr_assert_eq(ptrace(PTRACE_CONT, child, NULL, NULL), 0);

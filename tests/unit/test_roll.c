@@ -104,8 +104,9 @@ Test(roll, no_thread_is_left_in_malloc)
 #if !defined(__SANITIZE_ADDRESS__)
 	cr_expect_gt(rolled, 10, "this test must find threads in malloc");
 #endif
-	/* On a crowded machine, and where no breakpoints work, the time for rolling may run out. */
-	cr_expect_leq(stuck, rolled);
+	/* On a crowded machine the time for rolling may run out now and then. */
+	if (child_meets_breakpoints())
+		cr_expect_leq(stuck, 1 + rolled / 20);
 	child_end(pid);
 }
 
