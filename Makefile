@@ -334,7 +334,7 @@ check:
 	$(MAKE) -j$$(nproc) check-all
 
 # The parts one after the other, also under -j: later ones lean on what earlier ones prove. A
-# fuzzer's ten seconds are of a clock: three share a processor. Beside the end-to-end tests runs
+# fuzzer's ten seconds are of a clock: four share a processor. Beside the end-to-end tests runs
 # what needs nothing but processors, and has them only when no test wants one: a test would wait
 # for moments that do not come.
 check-all:
@@ -342,9 +342,8 @@ check-all:
 	$(MAKE) layers
 	$(MAKE) check-unit UNIT='$(DIFFER)'
 	$(MAKE) check-unit-san
-	$(MAKE) -j$$((3 * $$(nproc))) fuzz FUZZ_SECONDS=10 FUZZ_SEED=1
-	$(MAKE) e2e-beside lint-idle
-	$(MAKE) e2e-alone
+	$(MAKE) -j$$((4 * $$(nproc))) fuzz FUZZ_SECONDS=10 FUZZ_SEED=1
+	$(MAKE) check-e2e lint-idle
 lint-idle:
 	chrt --idle 0 $(MAKE) lint
 
