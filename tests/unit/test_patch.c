@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -71,7 +72,7 @@ static void start_child(void)
 {
 	rounds = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	child = fork();
-	if (!child)
+	if (!child && !prctl(PR_SET_PDEATHSIG, SIGKILL))
 		for (;; atomic_fetch_add(rounds, 1))
 			use_all();
 	cr_assert_eq(ptrace(PTRACE_SEIZE, child, NULL, (uintptr_t)PTRACE_O_EXITKILL), 0);
