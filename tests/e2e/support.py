@@ -186,14 +186,20 @@ def compile_special(source, *flags, compiler="gcc", tag=""):
     return build(out, source.stat().st_mtime, [compiler, "-O1", "-g", *flags, "-o", PART, source])
 
 
-def skip_without_32_bit(program):
+@contextlib.contextmanager
+def skipping_without_32_bit(program):
     """Skip the test where the kernel runs no such programs (ENOEXEC)."""
     try:
-        subprocess.run([program], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=60)
+        yield
     except OSError as error:
-        if error.errno != errno.ENOEXEC:
+        if error.errno != errno.ENOEXEC or pathlib.Path(program).read_bytes()[:5] != b"\x7fELF\x01":
             raise
         pytest.skip("this kernel runs no 32-bit programs")
+
+
+def skip_without_32_bit(program):
+    with skipping_without_32_bit(program):
+        subprocess.run([program], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=60)
     return program
 
 
@@ -394,8 +400,9 @@ class Process:
     def __init__(self, argv, env=None, cwd=None, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                  stderr=None, **more):
         self.argv = [str(word) for word in argv]
-        self.popen = subprocess.Popen(self.argv, stdin=stdin, stdout=stdout, stderr=stderr, cwd=cwd,
-                                      env={**os.environ, **(env or {})}, start_new_session=True, **more)
+        with skipping_without_32_bit(self.argv[0]):
+            self.popen = subprocess.Popen(self.argv, stdin=stdin, stdout=stdout, stderr=stderr, cwd=cwd,
+                                          env={**os.environ, **(env or {})}, start_new_session=True, **more)
         self.pid = self.popen.pid
         our_children.add(self.pid)
         self.unread = b""
