@@ -675,12 +675,22 @@ static enum ms_status count_live(struct scan *s)
 	return ms_histogram_write(s->list.histogram, &s->blocks, s->report) ? MS_OK : no_memory(s);
 }
 
+/* Without it nothing leads to any block, and to name all of them may take minutes. */
+static enum ms_status check_source(struct scan *s)
+{
+	if (ms_source_is_whole(s->src))
+		return MS_OK;
+	return ms_fail(s->err, MS_E_DIED, "what is read was taken away meanwhile");
+}
+
 static enum ms_status list_leaks(struct scan *s)
 {
 	enum ms_status st = gather(s);
 
 	if (!st)
 		st = mark(s);
+	if (!st)
+		st = check_source(s);
 	end_phase(s, MS_PHASE_MARK);
 	if (!st)
 		st = take_leaks(s, MS_REASON_NONE);

@@ -120,6 +120,12 @@ struct ms_source_ops {
 	 */
 	bool (*present)(struct ms_source *src, struct ms_range within, struct ms_range *ret);
 
+	/*
+	 * False when what it shows was taken away meanwhile: of nothing that was read then
+	 * anything follows. Optional (NULL member): that cannot be.
+	 */
+	bool (*is_whole)(struct ms_source *src);
+
 	/* Release everything the source holds beside the arena it was made in. Required. */
 	void (*close)(struct ms_source *src);
 };
@@ -174,6 +180,11 @@ static inline bool ms_source_present(struct ms_source *src, struct ms_range with
                                      struct ms_range *ret)
 {
 	return src->ops->present(src, within, ret);
+}
+
+static inline bool ms_source_is_whole(struct ms_source *src)
+{
+	return !src->ops->is_whole || src->ops->is_whole(src);
 }
 
 /* Read @len bytes at @addr; pages that are not readable are zeros. */

@@ -126,11 +126,17 @@ static void fake_close(struct ms_source *src)
 	(void)src;
 }
 
+static bool fake_is_whole(struct ms_source *src)
+{
+	return !fake_of(src)->taken_away;
+}
+
 static const struct ms_source_ops fake_ops = {
 	.name = "fake",
 	.read = fake_read,
 	.view = fake_view,
 	.present = fake_present,
+	.is_whole = fake_is_whole,
 	.close = fake_close,
 };
 

@@ -27,6 +27,7 @@ struct ms_fake {
 	struct ms_arena arena;
 	unsigned char *bytes[MS_FAKE_MAPS]; /* of each mapping */
 	bool no_view;                       /* answer NULL to view() */
+	bool taken_away;                    /* is_whole() says no */
 	_Atomic size_t reads;               /* calls of read() so far */
 	bool absent[MS_FAKE_MAPS];          /* present() passes the mapping over */
 	unsigned char *pages[MS_FAKE_MAPS]; /* of each mapping, what is known of its pages */

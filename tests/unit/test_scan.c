@@ -426,3 +426,15 @@ Test(scan, of_a_source_without_view_reads_little_more_for_many_blocks)
 	}
 	cr_assert_leq(reads[1], reads[0] + 1);
 }
+
+Test(scan, lists_nothing_of_what_was_taken_away_meanwhile)
+{
+	const struct ms_scan_options options = { .decoders = drawn_decoders, .limit = UINT64_MAX };
+	struct ms_error err;
+
+	draw(3);
+	fake.taken_away = true;
+	cr_expect_eq(ms_scan(&fake.base, &options, &fake.arena, &report, &err), MS_E_DIED);
+	cr_expect_eq(report.leaks.n, 0);
+	ms_fake_deinit(&fake);
+}

@@ -67,6 +67,15 @@ void ms_sweep_let_ask(struct ms_scan_options *options, int *judge, int *book)
 	}
 }
 
+/* Whatever came of it: that what was read was taken away meanwhile is the better reason. */
+static enum ms_status conclude(const struct ms_sweep *sweep, const struct ms_snapshot *snapshot,
+                               enum ms_status st, struct ms_error *err)
+{
+	enum ms_status taken = ms_snapshot_check(snapshot, sweep->shared, err);
+
+	return taken ? taken : st;
+}
+
 /* Search what is held. */
 static enum ms_status search(const struct ms_sweep *sweep, struct ms_snapshot *snapshot,
                              struct ms_arena *arena, struct ms_error *err)
@@ -95,7 +104,7 @@ static enum ms_status search(const struct ms_sweep *sweep, struct ms_snapshot *s
 	ms_sweep_let_ask(&options, &judge, &book);
 	enter(sweep, MS_STAGE_SEARCH);
 	st = ms_sweep_search(&call, arena, &sweep->watch->report, err);
-	return st ? st : ms_snapshot_check(snapshot, sweep->shared, err);
+	return conclude(sweep, snapshot, st, err);
 }
 
 /* Write what is held. Nothing of it is interpreted, so that no rights need be given up. */
@@ -112,7 +121,7 @@ static enum ms_status dump(const struct ms_sweep *sweep, struct ms_snapshot *sna
 	enter(sweep, MS_STAGE_SEARCH);
 	st = ms_dump_write(&call, arena, sweep->dump->done, err);
 	ms_snapshot_describe(snapshot, sweep->shared, arena, &sweep->watch->report);
-	return st ? st : ms_snapshot_check(snapshot, sweep->shared, err);
+	return conclude(sweep, snapshot, st, err);
 }
 
 static enum ms_status sweep_target(const struct ms_sweep *sweep, struct ms_arena *arena,

@@ -33,6 +33,7 @@ static const struct ms_source_ops fork_ops = {
 	.name = "fork",
 	.read = ms_fork_read,
 	.present = ms_fork_present,
+	.is_whole = ms_fork_is_whole,
 	.close = ms_fork_close,
 };
 
