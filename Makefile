@@ -268,18 +268,19 @@ $(B)/libmalloc_debug.so: $(B)/$(SHIM_SONAME)
 # test needs, and instead of libgit2, by the name that Criterion has for it, tests/unit/git2.c.
 CRITERION_FILE := $(firstword $(wildcard $(patsubst -L%,%/libcriterion.so,$(filter -L%,$(CRITERION)))) \
                     $(shell $(CC) -print-file-name=libcriterion.so))
-GIT2           := $(shell readelf -d $(CRITERION_FILE) 2>/dev/null | sed -n 's/.*(NEEDED).*\[\(libgit2[^]]*\)\].*/\1/p')
-comma          := ,
-UNIT_LIBS      := -Wl,--as-needed $(LIBS) -Wl,--no-as-needed $(if $(GIT2),$(GIT2:%=$(B)/git2/%) -Wl$(comma)-rpath$(comma)'$$ORIGIN/../git2:$$ORIGIN/../../git2') $(CRITERION)
+GIT2           := $(addprefix $(B)/git2/,$(shell readelf -d $(CRITERION_FILE) 2>/dev/null | \
+                    sed -n 's/.*(NEEDED).*\[\(libgit2[^]]*\)\].*/\1/p'))
+UNIT_LIBS      := -Wl,--as-needed $(LIBS) -Wl,--no-as-needed $(GIT2) \
+                  -Wl,-rpath,'$$ORIGIN/../git2:$$ORIGIN/../../git2' $(CRITERION)
 $(B)/git2/%: tests/unit/git2.c Makefile
 	@mkdir -p $(@D)
 	$(Q)$(CC) -shared -fPIC -Wl,-soname,$* -o $@ $<
 
-$(B)/unit/%: $(B)/tests/unit/%.o $(B)/support.a $(B)/parts.a | $(GIT2:%=$(B)/git2/%)
+$(B)/unit/%: $(B)/tests/unit/%.o $(B)/support.a $(B)/parts.a | $(GIT2)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(UNIT_LIBS)
 
-$(B)/san/unit/%: $(B)/san/tests/unit/%.o $(B)/san/support.a $(B)/san/parts.a | $(GIT2:%=$(B)/git2/%)
+$(B)/san/unit/%: $(B)/san/tests/unit/%.o $(B)/san/support.a $(B)/san/parts.a | $(GIT2)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(UNIT_LIBS)
 
@@ -395,7 +396,8 @@ $(UNIT:%=unit-san-%): unit-san-%: $(B)/san/unit/%
 
 # What stands before the archives takes their base/arena.c's place.
 $(FUZZ_SRC:tests/fuzz/%.c=$(B)/san/fuzz/%): $(B)/san/fuzz/%: $(B)/san/tests/fuzz/%.o \
-		$(B)/san/tests/fuzz/seeds.o $(B)/san/tests/fuzz/written.o $(B)/san/tests/fuzz/arena.o $(B)/san/support.a $(B)/san/parts.a
+		$(B)/san/tests/fuzz/seeds.o $(B)/san/tests/fuzz/written.o $(B)/san/tests/fuzz/arena.o \
+		$(B)/san/support.a $(B)/san/parts.a
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(LIBS)
 
@@ -423,7 +425,8 @@ $(B)/tsan/support.a: $(SUPPORT:%.c=$(B)/tsan/%.o)
 	$(archive)
 $(filter %/walk,$(TSAN)): %: %.o $(B)/tsan/parts.a
 	$(Q)$(CC) $(CFLAGS) -fsanitize=thread $(LDFLAGS) -o $@ $^ $(LIBS)
-$(filter-out %/walk,$(TSAN)): %: %.o $(B)/tsan/tests/fuzz/seeds.o $(B)/tsan/tests/fuzz/written.o $(B)/tsan/support.a $(B)/tsan/parts.a
+$(filter-out %/walk,$(TSAN)): %: %.o $(B)/tsan/tests/fuzz/seeds.o $(B)/tsan/tests/fuzz/written.o \
+		$(B)/tsan/support.a $(B)/tsan/parts.a
 	$(Q)$(CC) $(CFLAGS) -fsanitize=thread $(LDFLAGS) -o $@ $^ $(LIBS)
 
 tsan: $(TSAN)

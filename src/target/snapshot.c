@@ -218,7 +218,7 @@ int ms_snapshot_descriptor(const struct ms_snapshot *snapshot)
 enum ms_status ms_snapshot_check(const struct ms_snapshot *snapshot,
                                  const struct ms_collection *shared, struct ms_error *err)
 {
-	if (!snapshot->cloned || ms_fork_is_whole(snapshot->src))
+	if (ms_source_is_whole(snapshot->src))
 		return MS_OK;
 	return clone_died(shared, err);
 }

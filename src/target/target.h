@@ -181,9 +181,6 @@ ms_must_check enum ms_status ms_standing_open(const struct ms_collection *standi
 uint64_t ms_fork_bytes(const struct ms_source *fork);
 uint64_t ms_fork_private_bytes(const struct ms_source *fork);
 
-/* False when the clone was killed by someone while it was read: what was read is not to be used. */
-bool ms_fork_is_whole(struct ms_source *fork);
-
 /* Bytes that the memory cgroups of a process leave it; UINT64_MAX when there is no limit. */
 uint64_t ms_fork_room(pid_t pid);
 

@@ -197,15 +197,12 @@ def skipping_without_32_bit(program):
         pytest.skip("this kernel runs no 32-bit programs")
 
 
-def skip_without_32_bit(program):
+def compile_32_bit():
+    """A program of 32 bits, for what no Process starts; tried at once."""
+    program = compile_special("plain.c", "-m32", tag="32-bit")
     with skipping_without_32_bit(program):
         subprocess.run([program], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=60)
     return program
-
-
-def compile_32_bit():
-    """A program of 32 bits."""
-    return skip_without_32_bit(compile_special("plain.c", "-m32", tag="32-bit"))
 
 
 def holder_library(*flags):

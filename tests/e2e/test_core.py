@@ -71,7 +71,7 @@ def core_pattern():
 
 def start(name, scenario, folder, variant="dynamic"):
     narrow = ["-m32"] if variant in support.I386_VARIANTS else []
-    return Target([built(variant, name), scenario], {"HOLDER_LIBRARY": str(support.holder_library(*narrow))}, cwd=folder)
+    return Target([compile_target(name, variant=variant), scenario], {"HOLDER_LIBRARY": str(support.holder_library(*narrow))}, cwd=folder)
 
 
 def by_gdb(pid, folder):
@@ -317,11 +317,6 @@ def copy_to(root, *paths):
         shutil.copy(os.path.realpath(path), root + path)
 
 
-def built(variant, name="leaks"):
-    program = compile_target(name, variant=variant)
-    return support.skip_without_32_bit(program) if variant in support.I386_VARIANTS else program
-
-
 def mapped_files(pid):
     with open(f"/proc/{pid}/maps", encoding="ascii") as file:
         return sorted({line.split()[5] for line in file if len(line.split()) > 5 and line.split()[5][0] == "/"})
@@ -330,7 +325,7 @@ def mapped_files(pid):
 @pytest.mark.parametrize("variant", ["dynamic", "i386"])
 def test_files_of_another_machine_are_below_root(folder, core_pattern, variant):
     os.mkdir(f"{folder}/run")
-    program = shutil.copy(built(variant), f"{folder}/run/program")
+    program = shutil.copy(compile_target("leaks", variant=variant), f"{folder}/run/program")
     with Target([program, "chain"], cwd=f"{folder}/run") as target:
         live = check_scanned(scan(target.scan_pid, "--no-fold"))
         copy_to(f"{folder}/root", *mapped_files(target.scan_pid))
@@ -350,7 +345,7 @@ def test_files_of_another_machine_are_below_root(folder, core_pattern, variant):
 @pytest.mark.parametrize("variant", ["dynamic", "i386"])
 def test_the_program_itself_is_given(folder, core_pattern, variant):
     os.mkdir(f"{folder}/run")
-    program = shutil.copy(built(variant), f"{folder}/run/program")
+    program = shutil.copy(compile_target("leaks", variant=variant), f"{folder}/run/program")
     with Target([program, "chain"], cwd=f"{folder}/run") as target:
         path = by_kernel(target.scan_pid, f"{folder}/run")
     os.rename(program, f"{folder}/elsewhere")
@@ -358,10 +353,10 @@ def test_the_program_itself_is_given(folder, core_pattern, variant):
     assert any("/run/program are not in the core" in warning for warning in without["warnings"]), without["warnings"]
     given = check_scanned(scan_core(path, "--exe", f"{folder}/elsewhere"))
     assert not any("not in the core" in warning for warning in given["warnings"]), given["warnings"]
-    other = scan_core(path, "--exe", built(variant, "roots"))
+    other = scan_core(path, "--exe", compile_target("roots", variant=variant))
     assert other.status == 3 and "is not the program that the core is of" in other.stderr, other
     # a file of its name that is another build is not read
-    shutil.copy(built(variant, "roots"), program)
+    shutil.copy(compile_target("roots", variant=variant), program)
     replaced = check_scanned(scan_core(path))
     assert any("the file is another build" in warning for warning in replaced["warnings"]), replaced["warnings"]
 

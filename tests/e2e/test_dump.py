@@ -64,7 +64,7 @@ def check_i386_core(name, variant, scenario, how, core):
 @pytest.mark.parametrize("how", ["fork", "copy"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_core_of_i386_has_the_leaks_of_the_process(name, how, variant, tmp_path):
-    support.skip_without_32_bit(compile_target(name, variant=variant))
+    support.compile_32_bit()
     for scenario in set(support.scenarios(name, variant)) - LEFT_OUT.keys():
         if not support.is_chosen(scenario, variant, how):
             continue
@@ -91,8 +91,6 @@ def backtraces(*args):
 def test_gdb_prints_the_same_backtraces(tmp_path, variant):
     core = tmp_path / "core"
     program = compile_target("leaks", variant=variant)
-    if variant == "i386":
-        support.skip_without_32_bit(program)
     with Target([program, "threads_stay"]) as target:
         check_dumped(dump(target.pid, core), core)
         live = backtraces("-p", target.pid)

@@ -23,7 +23,7 @@ NAMELESS = {"bullseye": ["-Dstrerrorname_np=strerror"]}
 
 
 def program(name, suite=HOST, variant="i386", flags=()):
-    return support.skip_without_32_bit(compile_target(name, suite, variant, flags=flags))
+    return compile_target(name, suite, variant, flags=flags)
 
 
 # What is no scenario of 32 bits.

@@ -85,8 +85,6 @@ def settled(target):
 @pytest.fixture(scope="module", params=["dynamic", "static", "static-pie", "i386"])
 def chains(request):
     program = compile_target("call_chains", variant=request.param)
-    if request.param == "i386":
-        support.skip_without_32_bit(program)
     with Process([program]) as target:
         yield settled(target)
 

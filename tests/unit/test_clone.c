@@ -125,7 +125,7 @@ Test(clone, is_a_source)
 	cr_expect_null(ms_source_view(source, sample.filled, PAGE));
 	cr_expect_eq(ms_source_read(source, sample.filled, bytes, sizeof(bytes)), sizeof(bytes));
 	cr_expect_geq(ms_fork_bytes(source), sizeof(bytes));
-	cr_expect(ms_fork_is_whole(source));
+	cr_expect(ms_source_is_whole(source));
 	cr_expect_eq(source->threads.n, 1);
 	cr_expect_eq(source->threads.at[0].tid, pid);
 	cr_expect_eq(held.warnings.n, 0, "%s", held.warnings.at[0].text);
@@ -435,10 +435,10 @@ Test(clone, that_is_killed_by_others_is_told)
 	unsigned char byte;
 
 	cr_expect_eq(kill(held.shared->image, SIGKILL), 0);
-	for (int i = 0; i < PATIENCE_MS && ms_fork_is_whole(source); i++)
+	for (int i = 0; i < PATIENCE_MS && ms_source_is_whole(source); i++)
 		usleep(1000);
 	(void)ms_source_read(source, addr_of(shared->at), &byte, 1);
-	cr_expect_not(ms_fork_is_whole(source));
+	cr_expect_not(ms_source_is_whole(source));
 	source->ops->close(source);
 	held_end(&held);
 	cr_expect(sleeps(pid), "the target is in state %c", ms_proc_state(pid));

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -68,13 +67,18 @@ static void __attribute__((noinline)) use_all(void)
 	fill_and_free(libc.pvalloc(SIZE));
 }
 
+static void use_all_for_ever(void *arg)
+{
+	(void)arg;
+	child_ready();
+	for (;; atomic_fetch_add(rounds, 1))
+		use_all();
+}
+
 static void start_child(void)
 {
-	rounds = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	child = fork();
-	if (!child && !prctl(PR_SET_PDEATHSIG, SIGKILL))
-		for (;; atomic_fetch_add(rounds, 1))
-			use_all();
+	rounds = child_memory(sizeof(*rounds));
+	child = child_start(use_all_for_ever, NULL);
 	cr_assert_eq(ptrace(PTRACE_SEIZE, child, NULL, (uintptr_t)PTRACE_O_EXITKILL), 0);
 }
 
@@ -129,8 +133,7 @@ static void setup(void)
 
 static void teardown(void)
 {
-	(void)kill(child, SIGKILL);
-	(void)waitpid(child, NULL, 0);
+	child_end(child);
 	ms_arena_deinit(&arena);
 }
 

@@ -140,9 +140,9 @@ int ms_fork_descriptor(const struct ms_source *fork)
 	return ((const struct ms_fork *)fork)->mem_fd;
 }
 
-bool ms_fork_is_whole(struct ms_source *fork)
+bool ms_fork_is_whole(struct ms_source *src)
 {
-	struct ms_fork *f = ms_fork_of(fork);
+	struct ms_fork *f = ms_fork_of(src);
 	char byte;
 
 	for (size_t i = 0; i < f->pages.list.n; i++)

@@ -49,6 +49,7 @@ enum ms_status ms_fork_no_memory(struct ms_error *err);
 /* For ms_source_ops. */
 size_t ms_fork_read(struct ms_source *src, ms_addr addr, void *buf, size_t len);
 bool ms_fork_present(struct ms_source *src, struct ms_range within, struct ms_range *ret);
+bool ms_fork_is_whole(struct ms_source *src);
 void ms_fork_close(struct ms_source *src);
 
 /* List the pages of process @tid, all of them to be read from it. */

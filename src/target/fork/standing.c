@@ -10,6 +10,7 @@ static const struct ms_source_ops standing_ops = {
 	.name = "copy", /* the nearest of the names that the report knows */
 	.read = ms_fork_read,
 	.present = ms_fork_present,
+	.is_whole = ms_fork_is_whole,
 	.close = ms_fork_close,
 };
 
