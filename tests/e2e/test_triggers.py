@@ -404,11 +404,14 @@ def test_interval(folder):
 
 
 def test_size(folder):
-    with Triggered(folder, "idle", env={"MEMUNREACHABLE_RSS": "1M"}) as target:
-        wait_until(target.files, 60, "a file")
-        target.quiet()
+    with Triggered(folder, "idle", env={"MEMUNREACHABLE_RSS": "32M"}) as target:
+        for files in (1, 2):
+            time.sleep(2.5)
+            assert len(target.files()) == files - 1, "it has not grown by 32 MiB since"
+            assert target.ask("grow\n") == "grown 0"
+            wait_until(lambda: len(target.files()) == files, 60, "a file")
         time.sleep(2.5)
-        assert len(target.files()) == 1, "it did not grow since"
+        assert len(target.files()) == files, "it has not grown since"
 
 
 @pytest.mark.parametrize("name", ("RSS", "INTERVAL"))

@@ -9,6 +9,7 @@
  *	vfork    another thread does, and its child idles for a while; prints "child PID"
  *	exit     end at once
  *	count    print how often its own handler of the signal was called
+ *	grow     have 48 MiB more in memory; prints "grown 0"
  *	leave    go to the folder /; prints "left 0"
  *	free     print "free N", the lowest descriptor that is free
  */
@@ -21,6 +22,7 @@
 #include <spawn.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -243,6 +245,16 @@ static void *vfork_one(void *arg)
 	return arg;
 }
 
+static void grow(void)
+{
+	enum { BYTES = 48 << 20 };
+	void *more = mmap(NULL, BYTES, PROT_READ | PROT_WRITE,
+	                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+
+	must(more != MAP_FAILED, "mmap");
+	say_number("grown", 0);
+}
+
 static bool obey(const char *line)
 {
 	int fd;
@@ -257,6 +269,8 @@ static bool obey(const char *line)
 		fd = dup(0);
 		say_number("free", fd);
 		close(fd);
+	} else if (!strcmp(line, "grow\n")) {
+		grow();
 	} else if (!strcmp(line, "leave\n")) {
 		say_number("left", chdir("/"));
 	} else {
