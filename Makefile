@@ -7,9 +7,10 @@
 #	make check      install what is missing, build, run every test
 #	make check-unit, check-unit-san, check-e2e, layers, lint     parts of it
 #	make check-quick     layers, unit tests, and a minute end to end: for while one works
-#	make check-long      what make check leaves out: unit tests without sanitizers, fuzzers' seeds with
-#	                gcc's (make check-fuzz), end-to-end tests of each combination of parameters, where
-#	                else each value of one is in a test, and more rounds of what depends on chance
+#	make check-long      what make check leaves out: unit tests without sanitizers and with gcc's, which
+#	                fuzzers' seeds have, too (make check-fuzz), end-to-end tests of each combination
+#	                of parameters, where else each value of one is in a test, and more rounds of what
+#	                depends on chance
 #	make fuzz       look for inputs that break a reader of foreign bytes; FUZZ="NAME..."
 #	                chooses, or make fuzz-NAME; FUZZ_SECONDS= says how long each (60);
 #	                make fuzz-keep keeps what was found in tests/fuzz/corpus
@@ -32,6 +33,9 @@
 #
 # A file added to a room, to tests/unit, tests/support, tests/targets, tests/targets/api,
 # tests/bench or a room of tests/fuzz is found by itself.
+
+# For each file that may be made, and each header, make would try them all: two seconds a call.
+MAKEFLAGS   += --no-builtin-rules
 
 B           := build
 NM          ?= nm
@@ -63,8 +67,22 @@ FLAGS    := -std=gnu11 -D_GNU_SOURCE $(if $(filter 32,$(ABI)),-D_FILE_OFFSET_BIT
 # libiberty has no file for pkg-config.
 LIBS     := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -liberty
 CRITERION := $(shell pkg-config --libs criterion 2>/dev/null)
-# What -O2 and all of -g take to compile is more than a run gains by them.
+# Unit tests and fuzzers share the objects with sanitizers, clang's as libFuzzer is part of it;
+# SAN_CC=gcc: others, without what libFuzzer wants. What -O2 and all of -g take to compile is more
+# than a run gains by them. clang knows fewer attributes than gcc, warns of what macros of Criterion
+# compare, and of a row that names some members it wants all; with -O1 gcc knows too little of
+# lengths to warn of them.
+SAN_CC   ?= clang
+SAN      := $(B)/san-$(SAN_CC)
 SANITIZE := -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+ifeq ($(SAN_CC),clang)
+SAN_FLAGS := $(SANITIZE) -fsanitize=fuzzer-no-link -D__SANITIZE_ADDRESS__ \
+             -Wno-unknown-attributes -Wno-missing-field-initializers
+UNIT_SAN  := $(filter-out -fsanitize=fuzzer-no-link,$(SAN_FLAGS)) -Wno-sign-compare -Wno-null-pointer-arithmetic
+HEAP_SAN  := $(SAN_FLAGS) -fno-sanitize-coverage=trace-cmp,indirect-calls
+else
+SAN_FLAGS := $(SANITIZE) -Wno-format-truncation -Wno-format-overflow
+endif
 
 # Of src/target/arch and src/inproc/control, what is named as this machine is, and others whose
 # programs its kernel runs.
@@ -124,6 +142,10 @@ $(B)/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(FLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
+# The program and the libraries are linked from the same objects. Without a PLT nothing is bound
+# at the first call, which takes kilobytes of the stack that the handler of a signal was given.
+$(B)/src/%.o: FLAGS += -fPIC -fno-plt -ftls-model=initial-exec
+
 # With ANALYZED=1 lint-analyzer has nothing to do for them any more, which compiles a second time.
 ifdef ANALYZED
 $(B)/src/%.o: src/%.c Makefile
@@ -132,14 +154,19 @@ $(B)/src/%.o: src/%.c Makefile
 	@touch $(LINT)/src/$*.analyzed
 endif
 
-# With -O1 gcc knows too little of lengths to warn of them.
-$(B)/san/%.o: %.c Makefile
+$(SAN)/%.o: %.c Makefile
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(FLAGS) $(CFLAGS) $(SANITIZE) -Wno-format-truncation -Wno-format-overflow -MMD -MP -c -o $@ $<
+	$(Q)$(SAN_CC) $(FLAGS) $(CFLAGS) $(SAN_FLAGS) -MMD -MP -c -o $@ $<
+$(SAN)/tests/unit/%.o: SAN_FLAGS := $(or $(UNIT_SAN),$(SAN_FLAGS))
+# What an allocator's or a block's words are compared with is an address as a rule, of no use for
+# another input of a fuzzer.
+$(SAN)/src/alloc/%.o $(SAN)/src/engine/graph/%.o $(SAN)/src/engine/kinds/%.o $(SAN)/src/engine/mapping.o \
+		$(SAN)/src/engine/loaded/peek.o $(SAN)/src/base/range.o $(SAN)/tests/fuzz/arena.o \
+		$(SAN)/tests/support/%.o: SAN_FLAGS := $(or $(HEAP_SAN),$(SAN_FLAGS))
 
 # Criterion's assertions do not tell the compiler that they end a test.
-$(B)/tests/%.o $(B)/san/tests/%.o: FLAGS += -Itests -Itests/support -Wno-null-dereference
-$(B)/san/tests/fuzz/%.o $(B)/fuzz/tests/fuzz/%.o: FLAGS += -Itests -Itests/fuzz -Itests/support
+$(B)/tests/%.o $(SAN)/tests/%.o: FLAGS += -Itests -Itests/support -Wno-null-dereference
+$(SAN)/tests/fuzz/%.o: FLAGS += -Itests/fuzz
 
 # "q": two rooms may have a file of the same name, which "r" would replace.
 define archive
@@ -149,11 +176,11 @@ endef
 
 $(B)/parts.a: $(PARTS:%=$(B)/%.o)
 	$(archive)
-$(B)/san/parts.a: $(PARTS:%=$(B)/san/%.o)
+$(SAN)/parts.a: $(PARTS:%=$(SAN)/%.o)
 	$(archive)
 $(B)/support.a: $(SUPPORT:%.c=$(B)/%.o)
 	$(archive)
-$(B)/san/support.a: $(SUPPORT:%.c=$(B)/san/%.o)
+$(SAN)/support.a: $(SUPPORT:%.c=$(SAN)/%.o)
 	$(archive)
 
 $(B)/memscan: $(B)/$(MAIN).o $(B)/parts.a
@@ -194,7 +221,7 @@ $(B)/agent/blob.bytes: $(if $(AGENT_C),$(B)/agent/blob)
 	@mkdir -p $(@D)
 	$(Q)cat /dev/null $^ | od -An -v -tx1 | sed 's/ \(..\)/0x\1,/g' >$@
 BLOB := src/target/inject/agent/blob.o
-$(B)/$(BLOB) $(foreach dir,san fuzz tsan,$(B)/$(dir)/$(BLOB)): $(B)/agent/blob.bytes
+$(B)/$(BLOB) $(SAN)/$(BLOB) $(B)/tsan/$(BLOB): $(B)/agent/blob.bytes
 $(B)/$(BLOB) $(B)/%/$(BLOB) $(B)/lint/$(BLOB:.o=.tidy) $(B)/lint/$(BLOB:.o=.analyzed): FLAGS += -I$(B)/agent
 
 # ---- the library that programs link; it depends on the C library alone ----
@@ -210,13 +237,7 @@ NOT_FOR_musl   := src/inproc/annotate/front.c
 LIBRARY := $(filter-out $(NOT_IN_LIBRARY) $(NOT_FOR_$(LIBC)),$(SRC))
 SONAME  := libmemunreachable.so.1
 
-# Without a PLT nothing is bound at the first call, which takes kilobytes of the stack that
-# the handler of a signal was given.
-$(B)/pic/%.o: %.c Makefile
-	@mkdir -p $(@D)
-	$(Q)$(CC) $(FLAGS) $(CFLAGS) -fPIC -fno-plt -ftls-model=initial-exec -MMD -MP -c -o $@ $<
-
-$(B)/$(SONAME): $(LIBRARY:%.c=$(B)/pic/%.o) src/inproc/libmemunreachable.map
+$(B)/$(SONAME): $(LIBRARY:%.c=$(B)/%.o) src/inproc/libmemunreachable.map
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -pthread -Wl,-soname,$(SONAME) -Wl,-z,defs -Wl,-z,now -Wl,-z,nodelete \
 		-Wl,--version-script=src/inproc/libmemunreachable.map -o $@ $(filter %.o,$^)
 
@@ -226,10 +247,10 @@ $(B)/libmemunreachable.so: $(B)/$(SONAME)
 # Most of it is one member, whose own names are local. The others stay by themselves, for the
 # linker is to take them only where a program wants them: front.c and kin.c say why, lsan.c
 # and the trigger act before main().
-ALONE   := $(filter $(patsubst %,$(B)/pic/src/inproc/annotate/%.o,front kin lsan),$(LIBRARY:%.c=$(B)/pic/%.o))
-TRIGGER := $(patsubst %.c,$(B)/pic/%.o,$(wildcard src/inproc/trigger/*.c))
-MEMBERS := $(B)/members/memunreachable.o $(B)/members/trigger.o $(ALONE)
-$(B)/members/memunreachable.o: $(filter-out $(ALONE) $(TRIGGER),$(LIBRARY:%.c=$(B)/pic/%.o))
+SINGLE  := $(filter $(patsubst %,$(B)/src/inproc/annotate/%.o,front kin lsan),$(LIBRARY:%.c=$(B)/%.o))
+TRIGGER := $(patsubst %.c,$(B)/%.o,$(wildcard src/inproc/trigger/*.c))
+MEMBERS := $(B)/members/memunreachable.o $(B)/members/trigger.o $(SINGLE)
+$(B)/members/memunreachable.o: $(filter-out $(SINGLE) $(TRIGGER),$(LIBRARY:%.c=$(B)/%.o))
 $(B)/members/trigger.o: $(TRIGGER)
 $(B)/members/%.o:
 	@mkdir -p $(@D)
@@ -242,7 +263,7 @@ $(B)/libmemunreachable.a: $(MEMBERS) src/inproc/libmemunreachable.map tools/seal
 # kernel's headers lie among glibc's.
 MUSL_CC ?= musl-gcc
 musl: $(B)/musl/kernel
-	$(Q)$(MAKE) --no-print-directory B=$(B)/musl PACKAGES= CC='$(MUSL_CC) -idirafter $(abspath $<)' \
+	$(Q)$(MAKE) --no-print-directory B=$(B)/musl ANALYZED= PACKAGES= CC='$(MUSL_CC) -idirafter $(abspath $<)' \
 		$(B)/musl/libmemunreachable.so $(B)/musl/libmemunreachable.a
 $(B)/musl/kernel:
 	@mkdir -p $@
@@ -255,7 +276,7 @@ SHIM        := $(filter src/shim/% src/elf/%,$(SRC)) \
                src/base/status.c src/base/vec.c src/base/elf/rows.c
 SHIM_SONAME := libmalloc_debug.so.1
 
-$(B)/$(SHIM_SONAME): $(SHIM:%.c=$(B)/pic/%.o) src/shim/libmalloc_debug.map
+$(B)/$(SHIM_SONAME): $(SHIM:%.c=$(B)/%.o) src/shim/libmalloc_debug.map
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -pthread -Wl,-soname,$(SHIM_SONAME) -Wl,-z,defs -Wl,-z,now -Wl,-z,nodelete \
 		-Wl,--version-script=src/shim/libmalloc_debug.map -o $@ $(filter %.o,$^)
 
@@ -280,9 +301,9 @@ $(B)/unit/%: $(B)/tests/unit/%.o $(B)/support.a $(B)/parts.a | $(GIT2)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(UNIT_LIBS)
 
-$(B)/san/unit/%: $(B)/san/tests/unit/%.o $(B)/san/support.a $(B)/san/parts.a | $(GIT2)
+$(SAN)/unit/%: $(SAN)/tests/unit/%.o $(SAN)/support.a $(SAN)/parts.a | $(GIT2)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(UNIT_LIBS)
+	$(Q)$(SAN_CC) $(CFLAGS) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(UNIT_LIBS)
 
 $(B)/bench/%: $(B)/tests/bench/%.o $(B)/support.a $(B)/parts.a
 	@mkdir -p $(@D)
@@ -328,7 +349,7 @@ $(B)/targets/%: tests/targets/%.cc $(wildcard tests/targets/*.h) Makefile
 targets: $(TARGETS) $(if $(shell command -v $(MUSL_CC)),musl) \
          $(if $(COMPAT),$(shell $(CC) -m32 -E -xc -include stdio.h /dev/null >/dev/null 2>&1 && echo $(COMPAT)))
 $(COMPAT):
-	$(Q)$(MAKE) --no-print-directory ABI=32
+	$(Q)$(MAKE) --no-print-directory ABI=32 ANALYZED=
 
 check:
 	tools/install-deps check
@@ -351,7 +372,8 @@ lint-idle:
 check-long:
 	tools/install-deps check
 	$(MAKE) -j$$(nproc) all targets
-	$(MAKE) -j$$(nproc) check-unit check-fuzz
+	$(MAKE) -j$$(nproc) check-unit
+	$(MAKE) -j$$(nproc) check-unit-san check-fuzz SAN_CC=gcc
 	COMBINATIONS=all SCANS=30 KILLS=30 HOSTILE_SCANS=20 KILL_ROUNDS=10 $(MAKE) check-e2e
 
 # While one works: what finds most mistakes, and a minute of each room end to end.
@@ -371,7 +393,7 @@ check-unit: $(UNIT:%=$(B)/unit/%)
 	@test -n "$^" || { echo "no unit tests found" >&2; exit 1; }
 	@$(MAKE) --no-print-directory -k -O $(patsubst %,unit-%,$(filter-out $(ALONE),$(UNIT)))
 	@$(MAKE) --no-print-directory -k -j1 $(ALONE:%=unit-%)
-check-unit-san: $(UNIT:%=$(B)/san/unit/%)
+check-unit-san: $(UNIT:%=$(SAN)/unit/%)
 	@test -n "$^" || { echo "no unit tests found" >&2; exit 1; }
 	@$(MAKE) --no-print-directory -k -O $(patsubst %,unit-san-%,$(filter-out $(ALONE),$(UNIT)))
 	@$(MAKE) --no-print-directory -k -j1 $(ALONE:%=unit-san-%)
@@ -384,26 +406,25 @@ $(UNIT:%=unit-%): unit-%: $(B)/unit/%
 # signal gets a handler: threads of programs that have one are asked for their stacks. Of
 # strstr it does not check arguments: a library that Criterion needs reads all of the machine's
 # certificates at its start, and each search would measure the rest of them.
-$(UNIT:%=unit-san-%): unit-san-%: $(B)/san/unit/%
-	@rm -f $(B)/san/log/$*.*; mkdir -p $(B)/san/log; echo "== $<"; failed=0; \
+$(UNIT:%=unit-san-%): unit-san-%: $(SAN)/unit/%
+	@rm -f $(SAN)/log/$*.*; mkdir -p $(SAN)/log; echo "== $<"; failed=0; \
 	leaks=1; ! grep -q 'lsan: off' tests/unit/$*.c || leaks=0; \
-	options=abort_on_error=1:detect_leaks=$$leaks:log_path=$(B)/san/log/$*; \
+	options=abort_on_error=1:detect_leaks=$$leaks:log_path=$(SAN)/log/$*; \
 	options=$$options:handle_segv=0:handle_sigbus=0:handle_sigfpe=0:intercept_strstr=0; \
 	ASAN_OPTIONS=$$options UBSAN_OPTIONS=abort_on_error=1:print_stacktrace=1 $< || failed=1; \
-	for log in $(B)/san/log/$*.*; do \
+	for log in $(SAN)/log/$*.*; do \
 		test ! -e $$log || { cat $$log; failed=1; }; \
 	done; exit $$failed
 
-# What stands before the archives takes their base/arena.c's place.
-$(FUZZ_SRC:tests/fuzz/%.c=$(B)/san/fuzz/%): $(B)/san/fuzz/%: $(B)/san/tests/fuzz/%.o \
-		$(B)/san/tests/fuzz/seeds.o $(B)/san/tests/fuzz/written.o $(B)/san/tests/fuzz/arena.o \
-		$(B)/san/support.a $(B)/san/parts.a
+$(FUZZ_SRC:tests/fuzz/%.c=$(SAN)/fuzz/%): $(SAN)/fuzz/%: $(SAN)/tests/fuzz/%.o \
+		$(SAN)/tests/fuzz/seeds.o $(SAN)/tests/fuzz/written.o $(SAN)/tests/fuzz/arena.o \
+		$(SAN)/support.a $(SAN)/parts.a
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(Q)$(SAN_CC) $(CFLAGS) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 # Seeds and random changes of them, the same each time, and what is kept of make fuzz; seconds
 # for each reader.
-check-fuzz: $(FUZZ_SRC:tests/fuzz/%.c=$(B)/san/fuzz/%)
+check-fuzz: $(FUZZ_SRC:tests/fuzz/%.c=$(SAN)/fuzz/%)
 	@test -n "$^" || { echo "no fuzzers found" >&2; exit 1; }
 	@failed=; for f in $^; do echo "== $$f"; \
 		ASAN_OPTIONS=abort_on_error=1 UBSAN_OPTIONS=abort_on_error=1:print_stacktrace=1 \
@@ -502,34 +523,11 @@ check-arm64: arm64
 
 # ---- fuzzing ----
 
-# libFuzzer is clang's. What an allocator's or a block's words are compared with is an address
-# as a rule, of no use for another input.
-FUZZ_CC    := clang
-# It knows fewer attributes than gcc, and of a row that names some members it wants all.
-FUZZ_FLAGS := $(SANITIZE) -fsanitize=fuzzer-no-link -Wno-unknown-attributes \
-              -Wno-missing-field-initializers
-$(B)/fuzz/%.o: %.c Makefile
+# What stands before the archives takes their base/arena.c's place.
+$(FUZZ_SRC:tests/fuzz/%.c=$(B)/fuzz/%): $(B)/fuzz/%: $(SAN)/tests/fuzz/%.o \
+		$(SAN)/tests/fuzz/written.o $(SAN)/tests/fuzz/arena.o $(SAN)/support.a $(SAN)/parts.a
 	@mkdir -p $(@D)
-	$(Q)$(FUZZ_CC) $(FLAGS) $(FUZZ_FLAGS) -MMD -MP -c -o $@ $<
-$(B)/fuzz/src/alloc/%.o $(B)/fuzz/src/engine/graph/%.o $(B)/fuzz/src/engine/kinds/%.o \
-		$(B)/fuzz/src/engine/mapping.o \
-		$(B)/fuzz/src/engine/loaded/peek.o $(B)/fuzz/src/base/range.o $(B)/fuzz/tests/fuzz/arena.o \
-		$(B)/fuzz/tests/support/%.o: FUZZ_FLAGS += -fno-sanitize-coverage=trace-cmp,indirect-calls
-
-# What no fuzzer looks at: most commands, the libraries but for their unwinder, and what only
-# starts, holds or forks processes.
-NOT_FUZZED := $(addprefix src/,$(addprefix cli/,attach/% book/% diff/% heapdump/% records/% run/% why/%) \
-                inproc/% $(addprefix target/,fork/% jail/% run/% inject/library/% inject/stopped/%))
-FUZZED     := $(filter src/shim/frames/%,$(PARTS)) $(filter-out $(NOT_FUZZED) src/shim/%,$(PARTS))
-$(B)/fuzz/parts.a: $(FUZZED:%=$(B)/fuzz/%.o)
-	$(archive)
-$(B)/fuzz/support.a: $(SUPPORT:%.c=$(B)/fuzz/%.o)
-	$(archive)
-
-$(FUZZ_SRC:tests/fuzz/%.c=$(B)/fuzz/%): $(B)/fuzz/%: $(B)/fuzz/tests/fuzz/%.o \
-		$(B)/fuzz/tests/fuzz/written.o $(B)/fuzz/tests/fuzz/arena.o $(B)/fuzz/support.a $(B)/fuzz/parts.a
-	@mkdir -p $(@D)
-	$(Q)$(FUZZ_CC) $(SANITIZE) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(Q)$(SAN_CC) $(SANITIZE) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(LIBS)
 
 # Each begins with its seeds and what was kept of earlier runs: tests/fuzz/corpus/NAME, to which
 # an input is added that broke a reader. Options of a fuzzer stand in its comment. The limit of
@@ -703,5 +701,5 @@ clean:
 
 OBJECTS := $(SRC:.c=) $(SUPPORT:.c=) tests/fuzz/arena tests/fuzz/seeds $(FUZZ_SRC:.c=) \
            $(UNIT:%=tests/unit/%) $(BENCHES:$(B)/%=tests/%)
-FUZZED  := $(PARTS) $(SUPPORT:.c=) tests/fuzz/arena $(FUZZ_SRC:.c=)
--include $(AGENT_OBJ:.o=.d) $(OBJECTS:%=$(B)/%.d) $(OBJECTS:%=$(B)/san/%.d) $(FUZZED:%=$(B)/fuzz/%.d) $(FUZZED:%=$(B)/tsan/%.d) $(LIBRARY:%.c=$(B)/pic/%.d) $(SHIM:%.c=$(B)/pic/%.d)
+WATCHED := $(PARTS) $(SUPPORT:.c=) $(FUZZ_SRC:.c=)
+-include $(AGENT_OBJ:.o=.d) $(OBJECTS:%=$(B)/%.d) $(OBJECTS:%=$(SAN)/%.d) $(WATCHED:%=$(B)/tsan/%.d)

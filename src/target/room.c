@@ -111,12 +111,11 @@ static bool find(const struct ms_stack_places *places, const struct ms_room_of *
 	const ms_addr red_zone = thread->abi->red_zone_bytes;
 	ms_addr sp = thread->sp;
 	size_t i = ms_range_search(places->at, places->n, sizeof(*places->at), sp);
-	const struct ms_stack_place *place = &places->at[i];
 	struct ms_range stack;
 
-	if (i == places->n || !ms_range_has(place->range, sp) ||
-	    !find_stack(place, thread, &stack) || sp - stack.begin < red_zone + ALIGNMENT ||
-	    is_on_signal_stack(thread, stack))
+	if (i == places->n || !ms_range_has(places->at[i].range, sp) ||
+	    !find_stack(&places->at[i], thread, &stack) ||
+	    sp - stack.begin < red_zone + ALIGNMENT || is_on_signal_stack(thread, stack))
 		return false;
 	*ret = (struct ms_range){ stack.begin, ms_align_down(sp - red_zone, ALIGNMENT) };
 	return true;

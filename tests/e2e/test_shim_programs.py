@@ -410,4 +410,5 @@ def test_memscan_tells_no_more_leaks_of_postgres(folder):
                 found[with_] = [leaks_of(pid) for pid in (server.pid, backend[0])]
             server.shut_down()
     print(f"leaks that memscan tells of PostgreSQL: {found}")
-    assert all(now <= before for leaks in found.values() for now, before in zip(leaks, found["without"])), found
+    # its own are the first copy of environ and the name of its folder; stale words may lead to either
+    assert all(count <= max(2, *found["without"]) for leaks in found.values() for count in leaks), found

@@ -582,7 +582,8 @@ void jeheap_break(struct jeheap *h, const char *damage)
 	while (damage) {
 		break_one(h, damage);
 		damage = strchr(damage, ',');
-		damage += damage != NULL;
+		if (damage)
+			damage++;
 	}
 }
 

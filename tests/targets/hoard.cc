@@ -14,6 +14,8 @@
 // tests/targets/truth.h does: "entries" and the bytes of all that were planted; sleeps until
 // its input ends.
 
+#include "truth.h"
+
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -69,7 +71,7 @@ Alone<std::vector<char *> *> g_two;
 Alone<std::vector<char *>> g_small;
 
 static thread_local std::list<char *> t_list;
-static pthread_barrier_t ready;
+static pthread_barrier_t kept;
 
 static char *entry()
 {
@@ -103,20 +105,12 @@ static void __attribute__((noinline)) fill_list()
 		t_list.push_back(entry());
 }
 
-static void __attribute__((noinline)) clear_stack()
-{
-	volatile char space[64 * 1024];
-
-	for (char volatile &c : space)
-		c = 0;
-}
-
 static void *keep_list(void *)
 {
 	fill_list();
-	clear_stack();
+	forget();
 	pthread_setname_np(pthread_self(), "keeper");
-	pthread_barrier_wait(&ready);
+	pthread_barrier_wait(&kept);
 	for (;;)
 		pause();
 }
@@ -125,9 +119,9 @@ static void start_keeper()
 {
 	pthread_t thread;
 
-	pthread_barrier_init(&ready, nullptr, 2);
+	pthread_barrier_init(&kept, nullptr, 2);
 	pthread_create(&thread, nullptr, keep_list, nullptr);
-	pthread_barrier_wait(&ready);
+	pthread_barrier_wait(&kept);
 }
 
 static std::function<size_t()> *closure()
@@ -212,7 +206,7 @@ int main(int argc, char **argv)
 		return 2;
 	std::setvbuf(stdout, nullptr, _IOFBF, 1 << 16);
 	plant(argv[1]);
-	clear_stack();
+	forget();
 	std::printf("entries 0 %lu\n", (unsigned long)ENTRIES * ENTRY_BYTES);
 	std::puts("READY");
 	std::fflush(stdout);

@@ -90,8 +90,9 @@ static void draw(const struct fact *facts, size_t n, bool no_view)
 	cr_assert(!ms_blocks_sort(&blocks) && !ms_blocks_seal(&blocks));
 	for (unsigned i = 0; i < 2; i++) {
 		uint64_t bit;
+		struct ms_cell *cell = cell_of(i, &bit);
 
-		cell_of(i, &bit)->marks |= bit;
+		cell->marks |= bit;
 	}
 }
 
@@ -118,8 +119,9 @@ static const char *search(unsigned n_workers, uint64_t limit)
 	mark(n_workers, limit);
 	for (unsigned i = 2; i < n_blocks; i++) {
 		uint64_t bit;
+		const struct ms_cell *cell = cell_of(i, &bit);
 
-		if (cell_of(i, &bit)->marks & bit)
+		if (cell->marks & bit)
 			ret[n++] = (char)('A' + i);
 	}
 	ret[n] = '\0';

@@ -518,12 +518,13 @@ static void gather_piece(struct gatherer *g, size_t index)
 	struct ms_edges *edges = g->all->edges;
 	size_t from = index * MS_EDGE_CELLS;
 	size_t to = from + MS_EDGE_CELLS;
-	const struct ms_edge_span *span = ms_edges_span(edges, from);
+	size_t i = ms_edges_span(edges, from);
 
 	to = to < edges->blocks->cells.n ? to : edges->blocks->cells.n;
 	g->n = 0;
 	g->cell = from;
-	for (; span < edges->spans.at + edges->spans.n && span->cell0 < to; span++) {
+	for (; i < edges->spans.n && edges->spans.at[i].cell0 < to; i++) {
+		const struct ms_edge_span *span = &edges->spans.at[i];
 		const struct ms_extent *extent = &edges->blocks->extents.at[span->extent];
 		size_t end = extent->cell0 + extent->n_cells;
 

@@ -117,8 +117,8 @@ static inline size_t ms_edges_pieces(const struct ms_blocks *blocks)
 /* Before gathering: make room for pieces, spans and parts. False without memory. */
 bool ms_edges_plan(struct ms_edges *edges);
 
-/* The span that has @cell. */
-const struct ms_edge_span *ms_edges_span(const struct ms_edges *edges, size_t cell);
+/* The number of the span that has @cell; 0 where there are none. */
+size_t ms_edges_span(const struct ms_edges *edges, size_t cell);
 
 static inline const uint32_t *ms_edges_first(const struct ms_edges *edges, size_t cell)
 {

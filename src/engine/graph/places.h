@@ -18,7 +18,7 @@ static const struct ms_edge_span *span_of(struct walker *w, uint64_t place)
 	size_t cell = (size_t)(place / MS_CELL_GRANULES);
 
 	if (!w->span || cell - w->span->cell0 >= blocks->extents.at[w->span->extent].n_cells)
-		w->span = ms_edges_span(w->walk->edges, cell);
+		w->span = &w->walk->edges->spans.at[ms_edges_span(w->walk->edges, cell)];
 	return w->span;
 }
 

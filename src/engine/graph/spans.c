@@ -114,9 +114,7 @@ bool ms_edges_plan(struct ms_edges *edges)
 	return true;
 }
 
-const struct ms_edge_span *ms_edges_span(const struct ms_edges *edges, size_t cell)
+size_t ms_edges_span(const struct ms_edges *edges, size_t cell)
 {
-	size_t next = ms_lower_bound(1, edges->spans.n, i, edges->spans.at[i].cell0 <= cell);
-
-	return &edges->spans.at[next - 1];
+	return ms_lower_bound(1, edges->spans.n, i, edges->spans.at[i].cell0 <= cell) - 1;
 }
