@@ -661,7 +661,7 @@ lint-cppcheck:
 
 # Where malloc itself is, version 12 takes a call of it for two: that of C, and that of the file.
 OWN_MALLOC := src/inproc/annotate/front src/inproc/annotate/malloc src/shim/entry
-$(OWN_MALLOC:%=$(LINT)/%.analyzed): ANALYZER += -Wno-analyzer-malloc-leak -Wno-analyzer-double-free
+$(OWN_MALLOC:%=$(LINT)/%.analyzed) $(OWN_MALLOC:%=$(B)/%.o): ANALYZER += -Wno-analyzer-malloc-leak -Wno-analyzer-double-free
 $(LINT)/%.analyzed: %.c $(B)/%.o
 	@mkdir -p $(@D)
 	$(Q)gcc $(FLAGS) $(CFLAGS) -g0 $(ANALYZER) -c -o /dev/null $< && touch $@

@@ -42,12 +42,12 @@ def test_rounds(mode):
         target.end()
 
 
+@pytest.mark.parametrize("mode", MODES if ROUNDS > 2 else MODES[:1])
 @pytest.mark.parametrize("suite", OTHERS)
-def test_rounds_under_other_glibcs(suite):
-    for mode in ("loops", "threads", "signals") if ROUNDS > 2 else ("loops",):
-        with Stormy(mode, suite) as target:
-            run_rounds(target, ROUNDS, 4096)
-            target.end()
+def test_rounds_under_other_glibcs(suite, mode):
+    with Stormy(mode, suite) as target:
+        run_rounds(target, ROUNDS, 4096)
+        target.end()
 
 
 def test_nginx_under_load(folder):
