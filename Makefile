@@ -263,7 +263,7 @@ $(B)/libmemunreachable.a: $(MEMBERS) src/inproc/libmemunreachable.map tools/seal
 # kernel's headers lie among glibc's.
 MUSL_CC ?= musl-gcc
 musl: $(B)/musl/kernel
-	$(Q)$(MAKE) --no-print-directory B=$(B)/musl ANALYZED= PACKAGES= CC='$(MUSL_CC) -idirafter $(abspath $<)' \
+	$(Q)$(MAKE) --no-print-directory B=$(B)/musl PACKAGES= CC='$(MUSL_CC) -idirafter $(abspath $<)' \
 		$(B)/musl/libmemunreachable.so $(B)/musl/libmemunreachable.a
 $(B)/musl/kernel:
 	@mkdir -p $@
@@ -349,7 +349,7 @@ $(B)/targets/%: tests/targets/%.cc $(wildcard tests/targets/*.h) Makefile
 targets: $(TARGETS) $(if $(shell command -v $(MUSL_CC)),musl) \
          $(if $(COMPAT),$(shell $(CC) -m32 -E -xc -include stdio.h /dev/null >/dev/null 2>&1 && echo $(COMPAT)))
 $(COMPAT):
-	$(Q)$(MAKE) --no-print-directory ABI=32 ANALYZED=
+	$(Q)$(MAKE) --no-print-directory ABI=32
 
 check:
 	tools/install-deps check
@@ -360,7 +360,8 @@ check:
 # what needs nothing but processors, and has them only when no test wants one: a test would wait
 # for moments that do not come.
 check-all:
-	$(MAKE) all targets ANALYZED=$(if $(findstring clang,$(shell $(CC) --version)),,1)
+	$(MAKE) all ANALYZED=$(if $(findstring clang,$(shell $(CC) --version)),,1)
+	$(MAKE) targets
 	$(MAKE) layers
 	$(MAKE) check-unit UNIT='$(DIFFER)'
 	$(MAKE) check-unit-san
@@ -385,7 +386,7 @@ check-quick: all targets
 		-k "not test_targets or $$(. /etc/os-release && echo $$VERSION_CODENAME)-dynamic"
 
 # Those of which a part is not as it is, or is omitted, with sanitizers.
-DIFFER := $(patsubst tests/unit/%.c,%,$(shell grep -l __SANITIZE_ADDRESS__ $(UNIT:%=tests/unit/%.c)))
+DIFFER := $(patsubst tests/unit/%.c,%,$(shell grep -l '"sanitized.h"' $(UNIT:%=tests/unit/%.c)))
 
 # Unit tests that compare times say "check: alone" in their source, and no other runs beside them.
 ALONE := $(if $(UNIT),$(patsubst tests/unit/%.c,%,$(shell grep -l 'check: alone' $(UNIT:%=tests/unit/%.c))))

@@ -5,13 +5,8 @@
 
 #include "agentdrawn.h"
 #include "decoded.h"
+#include "sanitized.h"
 #include "target/inject/agent/table.h"
-
-#ifdef __SANITIZE_ADDRESS__
-enum { SANITIZED = 1 }; /* which takes some ten times as long */
-#else
-enum { SANITIZED = 0 };
-#endif
 
 /* What an agent keeps of blocks, told from its memory, true and false. */
 

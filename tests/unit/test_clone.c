@@ -14,14 +14,9 @@
 #include <unistd.h>
 
 #include "held.h"
+#include "sanitized.h"
 #include "source_suite.h"
 #include "target/proc.h"
-
-#ifdef __SANITIZE_ADDRESS__
-enum { SANITIZED = 1 }; /* with a malloc that is not glibc's */
-#else
-enum { SANITIZED = 0 };
-#endif
 
 enum { PAGE = SOURCE_SUITE_PAGE, SAMPLE_PAGES = 300, PATIENCE_MS = 2000 };
 

@@ -17,16 +17,13 @@
 #include <unistd.h>
 
 #include "held.h"
+#include "sanitized.h"
 #include "target/proc.h"
 
 enum { MAX_THREADS = 1024 };
 
 /* In a rain of signals. Sanitized, each starts with a copy of the page tables of all shadows. */
-#ifdef __SANITIZE_ADDRESS__
-enum { FREEZES = 50 };
-#else
-enum { FREEZES = 150 };
-#endif
+enum { FREEZES = SANITIZED ? 50 : 150 };
 
 /* Between a test and its child. */
 struct shared {

@@ -5,12 +5,7 @@
 
 #include "alloc/glibc/layout.h"
 #include "ptheap.h"
-
-#ifdef __SANITIZE_ADDRESS__
-enum { SANITIZED = 1 }; /* which takes some ten times as long */
-#else
-enum { SANITIZED = 0 };
-#endif
+#include "sanitized.h"
 
 /* main_arena and malloc_par in a module's data. Pictures: ptheap.h. */
 

@@ -11,13 +11,8 @@
 
 #include "base/clock.h"
 #include "held.h"
+#include "sanitized.h"
 #include "target/freeze/inside.h"
-
-#ifdef __SANITIZE_ADDRESS__
-enum { SANITIZED = 1 }; /* with a malloc that is not glibc's */
-#else
-enum { SANITIZED = 0 };
-#endif
 
 enum { CLONES = SANITIZED ? 8 : 25, STUCK = 3, WALK = 60000, THREADS = 4 };
 

@@ -15,13 +15,8 @@
 
 #include "base/clock.h"
 #include "held.h"
+#include "sanitized.h"
 #include "target/freeze/inside.h"
-
-#ifdef __SANITIZE_ADDRESS__
-enum { SANITIZED = 1 }; /* which does not run with another allocator in front of it */
-#else
-enum { SANITIZED = 0 };
-#endif
 
 /* How often a thread is caught inside depends on the machine: so often, or until enough were. */
 enum { CLONES = 8, MOST_CLONES = 200, ENOUGH = 5 };

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "held.h"
+#include "sanitized.h"
 #include "target/code/static_code.h"
 
 static struct ms_collection *code;
@@ -50,11 +51,11 @@ Test(malloc_code, is_found_by_what_the_library_exports)
 	ms_malloc_code_find(pid, code, &arena);
 	cr_assert_geq(code->n_malloc_code, 1);
 	/* Under a sanitizer these are its own, and the library's are found all the same. */
-#if !defined(__SANITIZE_ADDRESS__)
-	cr_expect(is_malloc((uintptr_t)malloc));
-	cr_expect(is_malloc((uintptr_t)free));
-	cr_expect(is_malloc((uintptr_t)calloc));
-#endif
+	if (!SANITIZED) {
+		cr_expect(is_malloc((uintptr_t)malloc));
+		cr_expect(is_malloc((uintptr_t)free));
+		cr_expect(is_malloc((uintptr_t)calloc));
+	}
 	cr_expect_not(is_malloc((uintptr_t)getpid));
 	cr_expect_not(is_malloc((uintptr_t)sleep_for_ever));
 	for (uint32_t i = 0; i < code->n_malloc_code; i++) {

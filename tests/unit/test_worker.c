@@ -12,13 +12,8 @@
 #include <unistd.h>
 
 #include "cli/worker.h"
+#include "sanitized.h"
 #include "target/proc.h"
-
-#ifdef __SANITIZE_ADDRESS__
-enum { SANITIZED = 1 }; /* not confined: worker.c */
-#else
-enum { SANITIZED = 0 };
-#endif
 
 static const uint64_t minute_ns = UINT64_C(60000000000);
 
