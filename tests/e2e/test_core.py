@@ -69,9 +69,10 @@ def core_pattern():
         file.write(BEFORE)
 
 
-def start(name, scenario, folder, variant="dynamic"):
+def start(name, scenario, folder, variant="dynamic", **more):
     narrow = ["-m32"] if variant in support.I386_VARIANTS else []
-    return Target([compile_target(name, variant=variant), scenario], {"HOLDER_LIBRARY": str(support.holder_library(*narrow))}, cwd=folder)
+    return Target([compile_target(name, variant=variant), scenario], {"HOLDER_LIBRARY": str(support.holder_library(*narrow))}, cwd=folder,
+                  **more)
 
 
 def by_gdb(pid, folder):
@@ -154,8 +155,8 @@ def scenarios_of(variant):
         return []
 
 
-def check_i386_cores(folder, variant, name, scenario):
-    with start(name, scenario, folder, variant) as target:
+def check_i386_cores(folder, variant, name, scenario, randomized):
+    with start(name, scenario, folder, variant, randomized=randomized) as target:
         live = check_scanned(scan(target.scan_pid, "--no-fold"))
         cores = [by_kernel(target.scan_pid, folder)] if scenario in NOT_BY_GDB_I386 else [
             by_gdb(target.scan_pid, folder), by_kernel(target.scan_pid, folder)]
@@ -172,14 +173,7 @@ def check_i386_cores(folder, variant, name, scenario):
 @pytest.mark.spread
 @pytest.mark.parametrize("variant,name,scenario", [row for variant in support.I386_VARIANTS for row in scenarios_of(variant)])
 def test_a_core_of_i386_has_the_leaks_of_its_process(folder, core_pattern, variant, name, scenario):
-    # Any number of 32 bits may be an address by chance; not three times.
-    for left in (2, 1, 0):
-        try:
-            check_i386_cores(folder, variant, name, scenario)
-            return
-        except AssertionError:
-            if not left:
-                raise
+    support.not_by_chance(check_i386_cores, folder, variant, name, scenario)
 
 
 @pytest.mark.parametrize("variant", ["dynamic", "static", "static-pie", *support.I386_VARIANTS])
