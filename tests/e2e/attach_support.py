@@ -4,6 +4,7 @@
 ATTACH_ROUNDS is how often each is attached and detached, ATTACH_KILLS how often memscan is killed.
 """
 
+import contextlib
 import functools
 import os
 import pathlib
@@ -29,6 +30,9 @@ class Stormy(Process):
     def __init__(self, mode, suite=HOST, program=None, **more):
         self.mode = mode
         super().__init__([program or compile_target("stormy", suite), mode], **more)
+        # its session's processes give way to memscan's, with which the kernel would have them share equally
+        with contextlib.suppress(OSError):
+            pathlib.Path(f"/proc/{self.pid}/autogroup").write_text("19")
         assert self.line() == "READY"
 
     def beat(self):
