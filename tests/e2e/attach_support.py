@@ -32,7 +32,7 @@ class Stormy(Process):
         super().__init__([program or compile_target("stormy", suite), mode], **more)
         # its session's processes give way to memscan's, with which the kernel would have them share equally
         with contextlib.suppress(OSError):
-            pathlib.Path(f"/proc/{self.pid}/autogroup").write_text("19")
+            pathlib.Path(f"/proc/{self.pid}/autogroup").write_text("10")
         assert self.line() == "READY"
 
     def beat(self):

@@ -15,6 +15,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 
 import pytest
@@ -242,13 +243,25 @@ def test_programs_that_are_executed_meanwhile(folder):
 class Naps(Stormy):
     """Its handler waits, wherever it came."""
 
-    def __init__(self):
-        super().__init__("naps")
+    def __init__(self, mode="naps"):
+        super().__init__(mode)
 
     def tell(self, word):
         self.popen.stdin.write(b"x")
         self.popen.stdin.flush()
         support.wait_until(lambda: self.line(STUCK_S) == word, STUCK_S, word)
+
+
+def test_attach_waits_until_a_thread_can_map_memory():
+    """Nothing is known of the stack on which its only thread handles a signal."""
+    with Naps("naps_apart") as target:
+        target.tell("NAP")
+        later = threading.Timer(0.5, target.tell, ["WOKE"])
+        later.start()
+        attach(target.pid)
+        later.join()
+        detach(target.pid)
+        target.end()
 
 
 def test_a_thread_that_stays_inside():

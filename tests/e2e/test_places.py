@@ -14,7 +14,7 @@ import subprocess
 import pytest
 
 import support
-from attach_support import Stormy
+from attach_support import Stormy, attach, detach
 from containers import NAMESPACES, NOBODY, ONLY_PTRACE, ROOT_ONLY, Container, can_have, compile_inside
 from support import (COULD_NOT_SCAN, GLIBC, HOST, MEMSCAN, USAGE, Process, Target, check_scanned, compile_target, memscan,
                      scan)
@@ -375,9 +375,8 @@ FREEZERS = {"version 1": ("/sys/fs/cgroup/freezer", "freezer.state", "FROZEN", "
 
 
 @contextlib.contextmanager
-def frozen(version, target):
-    """All of its threads stand, as in a container that is paused."""
-    root, file, stop, go = FREEZERS[version]
+def in_group(target, root, file):
+    """A control group that has such a file; the target is in it meanwhile."""
     group = pathlib.Path(root, f"memscan-e2e-{os.getpid()}")
     try:
         group.mkdir()
@@ -388,14 +387,24 @@ def frozen(version, target):
         pytest.skip(f"no such group can be made here: {error}")
     try:
         (group / "cgroup.procs").write_text(str(target.pid))
-        (group / file).write_text(stop)
-        seen = group / ("cgroup.events" if file == "cgroup.freeze" else file)
-        support.wait_until(lambda: re.search("frozen 1|FROZEN", seen.read_text()), 10, "it is frozen")
-        yield
+        yield group
     finally:
-        (group / file).write_text(go)
         (group.parent / "cgroup.procs").write_text(str(target.pid))
         group.rmdir()
+
+
+@contextlib.contextmanager
+def frozen(version, target):
+    """All of its threads stand, as in a container that is paused."""
+    root, file, stop, go = FREEZERS[version]
+    with in_group(target, root, file) as group:
+        try:
+            (group / file).write_text(stop)
+            seen = group / ("cgroup.events" if file == "cgroup.freeze" else file)
+            support.wait_until(lambda: re.search("frozen 1|FROZEN", seen.read_text()), 10, "it is frozen")
+            yield
+        finally:
+            (group / file).write_text(go)
 
 
 @pytest.mark.parametrize("version", FREEZERS)
@@ -427,6 +436,26 @@ def test_a_process_that_is_frozen_inside_malloc(version):
                 scan_and_kill(target.pid, 0.05, "--snapshot", ("fork", "copy")[i % 2])
             target.check()
         assert refused
+        target.end()
+
+
+# ---- with little of a processor ----
+
+QUOTAS = {"version 1": ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "3000"),
+          "version 2": ("/sys/fs/cgroup", "cpu.max", "3000 100000")}
+
+
+@pytest.mark.parametrize("version", QUOTAS)
+def test_attach_waits_until_a_thread_runs(version):
+    """In a group that may run for 3 of 100 ms none of its threads can stop in the others."""
+    root, file, quota = QUOTAS[version]
+    with Stormy("loops") as target:
+        with in_group(target, root, file) as group:
+            (group / file).write_text(quota)
+            for _ in range(3):
+                attach(target.pid)
+                detach(target.pid)
+        target.check()
         target.end()
 
 

@@ -15,6 +15,7 @@
  *	filtered  the same, and the kernel would end it at a call of mmap()
  *	naps      as single; when a byte comes a signal's handler waits for another, says NAP
  *	          first and WOKE afterwards. It interrupts malloc
+ *	naps_apart  the same, on a signal's stack
  *
  * Prints READY, then "beat N" with the number of rounds, until standard input ends; WRONG and
  * what when a block has not what was written to it. Status 0, or 3 when something was wrong.
@@ -195,17 +196,23 @@ static void on_signal(int number)
 		wrong("a handler's stack");
 }
 
-static void start_signals(void)
+static void give_signals_a_stack(void)
 {
 	static char space[64 << 10];
 	const stack_t stack = { .ss_sp = space, .ss_size = sizeof(space) };
+
+	sigaltstack(&stack, NULL);
+}
+
+static void start_signals(void)
+{
 	const struct sigaction plain = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
 	const struct sigaction apart = { .sa_handler = on_signal,
 		                         .sa_flags = SA_RESTART | SA_ONSTACK };
 	const struct itimerval often = { { 0, 1000 }, { 0, 1000 } };
 	const struct itimerval worked = { { 0, 1300 }, { 0, 1300 } };
 
-	sigaltstack(&stack, NULL);
+	give_signals_a_stack();
 	sigaction(SIGALRM, &plain, NULL);
 	sigaction(SIGPROF, &apart, NULL);
 	setitimer(ITIMER_REAL, &often, NULL);
@@ -238,11 +245,12 @@ static void on_input(int number)
 	say("WOKE\n");
 }
 
-static _Noreturn void nap(void)
+static _Noreturn void nap(int flags)
 {
-	const struct sigaction action = { .sa_handler = on_input, .sa_flags = SA_RESTART };
+	const struct sigaction action = { .sa_handler = on_input, .sa_flags = SA_RESTART | flags };
 	char line[80];
 
+	give_signals_a_stack();
 	sigaction(SIGIO, &action, NULL);
 	fcntl(STDIN_FILENO, F_SETOWN, getpid());
 	fcntl(STDIN_FILENO, F_SETFL, fcntl(STDIN_FILENO, F_GETFL) | O_ASYNC);
@@ -433,8 +441,8 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	if (!strcmp(mode, "filtered"))
 		forbid_mmap();
-	if (!strcmp(mode, "naps"))
-		nap();
+	if (!strncmp(mode, "naps", 4))
+		nap(strcmp(mode, "naps") ? SA_ONSTACK : 0);
 	beat(mode);
 	_exit(0);
 }

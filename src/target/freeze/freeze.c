@@ -400,14 +400,15 @@ static enum ms_status freeze_one(struct ms_freezer *freezer, pid_t tid, struct m
 {
 	enum ms_status st = seize(freezer, tid, err);
 
+	if (!st)
+		st = wait_all(freezer, err);
 	if (st)
 		return st;
 	if (!freezer->tracees.n)
 		return ms_fail(err, MS_E_GONE, "thread %d ended", tid);
-	ms_tracee_wait(&freezer->tracees.at[0], FIRST_TICKS);
-	if (freezer->tracees.at[0].state == MS_TRACEE_RUNNING)
-		return ms_fail(err, MS_E_BUSY, "thread %d did not stop", tid);
-	drop_gone(freezer);
+	if (freezer->tracees.at[0].state == MS_TRACEE_ASLEEP)
+		return ms_fail(err, MS_E_BUSY, "thread %d sleeps in the kernel and did not stop",
+		               tid);
 	st = check_program(freezer, err);
 	return st ? st : ms_capture(freezer, err);
 }

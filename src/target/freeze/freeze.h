@@ -84,8 +84,8 @@ ms_must_check enum ms_status ms_freezer_init(struct ms_freezer *freezer,
 ms_must_check enum ms_status ms_freeze(struct ms_freezer *freezer, struct ms_error *err);
 
 /*
- * Stop one thread alone, and write what it holds to shared->threads. MS_E_BUSY when it does not
- * stop at once.
+ * Stop one thread alone, and write what it holds to shared->threads. MS_E_BUSY when it sleeps
+ * where nothing interrupts it, MS_E_TIMEOUT when it does not stop in time.
  */
 ms_must_check enum ms_status ms_freeze_thread(struct ms_freezer *freezer, pid_t tid,
                                               struct ms_error *err);

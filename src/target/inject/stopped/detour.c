@@ -82,7 +82,7 @@ static enum ms_status choose(struct ms_detour *detour, const struct ms_named_cal
                              struct ms_error *err)
 {
 	const struct ms_tracees *tracees = &detour->freezer->tracees;
-	enum ms_status st = ms_fail(err, MS_E_UNSUPPORTED,
+	enum ms_status st = ms_fail(err, MS_E_BUSY,
 	                            "none of the threads of process %d is fit to map memory "
 	                            "(on a stack of unknown size, or about to handle a signal)",
 	                            detour->freezer->shared->pid);

@@ -50,7 +50,8 @@ struct ms_named_call {
 
 /*
  * Choose one of the stopped threads that may make all of these @n calls, and lead it away.
- * MS_E_UNSUPPORTED or MS_E_DENIED with the reason when none may: then none was touched.
+ * MS_E_UNSUPPORTED or MS_E_DENIED with the reason when none may, MS_E_BUSY when none stands where
+ * it can: then none was touched, and in.tid is 0.
  */
 ms_must_check enum ms_status ms_detour_begin(struct ms_detour *detour,
                                              const struct ms_named_call *calls, size_t n,

@@ -185,7 +185,7 @@ static enum ms_status map_by_thread(const struct ms_attaching *a, pid_t tid, enu
 	*ret_again = st == MS_E_GONE;
 	if (!st) {
 		st = map_by(a, &freezer, &detour, err);
-		*ret_again = st == MS_E_UNSUPPORTED;
+		*ret_again = st == MS_E_UNSUPPORTED || (st == MS_E_BUSY && !detour.in.tid);
 	}
 	ms_freezer_release(&freezer);
 	ms_arena_deinit(&freezer.arena);
