@@ -119,7 +119,8 @@ PARTS   := $(filter-out $(MAIN) src/inproc/annotate/malloc src/inproc/annotate/f
 Q := $(if $(VERBOSE),,@)
 LINT     := $(B)/lint
 # By itself it visits up to 5 nodes of each block of a function: twice the time.
-ANALYZER := -fanalyzer --param analyzer-bb-explosion-factor=$(or $(ANALYZER_NODES),3) -Werror
+ANALYZER_NODES ?= 3
+ANALYZER := -fanalyzer --param analyzer-bb-explosion-factor=$(ANALYZER_NODES) -Werror
 
 .PHONY: all arm64 arm64-tools check-arm64 musl $(COMPAT) demo demo-run check check-quick check-long check-all \
         check-unit check-unit-san check-fuzz check-e2e e2e-beside e2e-alone lint-idle \

@@ -375,8 +375,9 @@ FREEZERS = {"version 1": ("/sys/fs/cgroup/freezer", "freezer.state", "FROZEN", "
 
 
 @contextlib.contextmanager
-def in_group(target, root, file):
-    """A control group that has such a file; the target is in it meanwhile."""
+def frozen(version, target):
+    """All of its threads stand, as in a container that is paused."""
+    root, file, stop, go = FREEZERS[version]
     group = pathlib.Path(root, f"memscan-e2e-{os.getpid()}")
     try:
         group.mkdir()
@@ -387,24 +388,14 @@ def in_group(target, root, file):
         pytest.skip(f"no such group can be made here: {error}")
     try:
         (group / "cgroup.procs").write_text(str(target.pid))
-        yield group
+        (group / file).write_text(stop)
+        seen = group / ("cgroup.events" if file == "cgroup.freeze" else file)
+        support.wait_until(lambda: re.search("frozen 1|FROZEN", seen.read_text()), 10, "it is frozen")
+        yield
     finally:
+        (group / file).write_text(go)
         (group.parent / "cgroup.procs").write_text(str(target.pid))
         group.rmdir()
-
-
-@contextlib.contextmanager
-def frozen(version, target):
-    """All of its threads stand, as in a container that is paused."""
-    root, file, stop, go = FREEZERS[version]
-    with in_group(target, root, file) as group:
-        try:
-            (group / file).write_text(stop)
-            seen = group / ("cgroup.events" if file == "cgroup.freeze" else file)
-            support.wait_until(lambda: re.search("frozen 1|FROZEN", seen.read_text()), 10, "it is frozen")
-            yield
-        finally:
-            (group / file).write_text(go)
 
 
 @pytest.mark.parametrize("version", FREEZERS)
@@ -441,20 +432,23 @@ def test_a_process_that_is_frozen_inside_malloc(version):
 
 # ---- with little of a processor ----
 
-QUOTAS = {"version 1": ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "3000"),
-          "version 2": ("/sys/fs/cgroup", "cpu.max", "3000 100000")}
+@pytest.fixture
+def little_processor():
+    """A cgroup that may run for 3 of 100 ms."""
+    with support.cgroup("cpu", 10) as (group, version):
+        file, quota = ("cpu.cfs_quota_us", "3000") if version == 1 else ("cpu.max", "3000 100000")
+        (group / file).write_text(quota)
+        yield group
 
 
-@pytest.mark.parametrize("version", QUOTAS)
-def test_attach_waits_until_a_thread_runs(version):
-    """In a group that may run for 3 of 100 ms none of its threads can stop in the others."""
-    root, file, quota = QUOTAS[version]
+def test_attach_waits_until_a_thread_runs(little_processor):
+    """In most of the time none of its threads can stop."""
     with Stormy("loops") as target:
-        with in_group(target, root, file) as group:
-            (group / file).write_text(quota)
-            for _ in range(3):
-                attach(target.pid)
-                detach(target.pid)
+        (little_processor / "cgroup.procs").write_text(str(target.pid))
+        for _ in range(3):
+            attach(target.pid)
+            detach(target.pid)
+        (little_processor.parent / "cgroup.procs").write_text(str(target.pid))
         target.check()
         target.end()
 
