@@ -245,6 +245,7 @@ class Naps(Stormy):
 
     def __init__(self, mode="naps"):
         super().__init__(mode)
+        self.beat()  # it has its handler only then
 
     def tell(self, word):
         self.popen.stdin.write(b"x")
