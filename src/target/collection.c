@@ -30,6 +30,9 @@ enum {
 	ROOM_MS = 2,         /* between looks at the target's memory cgroup */
 };
 
+static const uint64_t ROLL_NS = UINT64_C(100000000);
+static const uint64_t LEAD_NS = UINT64_C(400000000);
+
 /* What goes over the channel, a byte each. */
 enum message {
 	MESSAGE_NONE = 0, /* the other side is gone */
@@ -62,6 +65,8 @@ enum ms_status ms_collection_create(pid_t pid, uint64_t timeout_ns, struct ms_co
 	shared->arch = ms_target_arch(ms_proc_thread_of(pid));
 	shared->start_ticks = stat.start_ticks;
 	shared->timeout_ns = timeout_ns;
+	shared->roll_ns = ROLL_NS;
+	shared->lead_ns = LEAD_NS;
 	shared->max_threads = max_threads;
 	shared->map_bytes = bytes;
 	*ret = shared;

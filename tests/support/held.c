@@ -20,6 +20,9 @@ static int ready_fd = -1;
 /* What a test says is malloc's code, too. */
 static struct ms_range claimed;
 
+/* To lead threads out of malloc: a crowded machine takes long, and is not what is tested. */
+static uint64_t lead_ns = (uint64_t)LIMIT_MS * 1000000;
+
 static void (*between)(pid_t pid);
 
 pid_t child_start(void (*body)(void *arg), void *arg)
@@ -108,6 +111,11 @@ void held_claim_malloc(struct ms_range code)
 	claimed = code;
 }
 
+void held_lead_for(unsigned ms)
+{
+	lead_ns = (uint64_t)ms * 1000000;
+}
+
 static enum ms_status freeze(struct held *held, pid_t pid, unsigned limit_ms, bool to_clone)
 {
 	enum ms_status st;
@@ -122,6 +130,8 @@ static enum ms_status freeze(struct held *held, pid_t pid, unsigned limit_ms, bo
 	if (to_clone)
 		ms_gadgets_find(pid, held->shared, &held->arena);
 	held->shared->clone_wanted = to_clone;
+	held->shared->roll_ns = lead_ns;
+	held->shared->lead_ns = lead_ns;
 	if (between)
 		between(pid);
 	return start_collection(held);

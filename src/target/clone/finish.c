@@ -13,9 +13,6 @@
 #include "target/freeze/inside.h"
 #include "target/freeze/roll.h"
 
-/* No thread stands still meanwhile, but the answer waits. */
-static const uint64_t MAX_FINISH_NS = UINT64_C(400000000);
-
 static struct ms_insider *add_insider(struct ms_cloner *cloner, uint32_t index)
 {
 	struct ms_insider *insider = ms_vec_push(&cloner->freezer->arena, &cloner->insiders);
@@ -224,6 +221,6 @@ void ms_clone_finish_malloc(struct ms_cloner *cloner)
 	/* It has inherited a mask with every signal in it; no signal but our traps comes. */
 	(void)ptrace(PTRACE_SETSIGMASK, cloner->image, sizeof(none), &none);
 	(void)ptrace(PTRACE_SETOPTIONS, cloner->image, NULL, options);
-	cloner->freezer->roll_until_ns = ms_now_ns() + MAX_FINISH_NS;
+	cloner->freezer->roll_until_ns = ms_now_ns() + cloner->freezer->shared->lead_ns;
 	finish_all(cloner, &image);
 }

@@ -73,9 +73,6 @@ enum {
 	MAX_DRAINS = 8,
 };
 
-/* All of it is pause. */
-static const uint64_t MAX_ROLL_NS = 100000000;
-
 /* Moments are one to MOMENT_KINDS of these long, lest they keep step with a loop. */
 static const uint64_t MOMENT_NS = 10000;
 
@@ -536,6 +533,6 @@ bool ms_roll_all(struct ms_freezer *freezer)
 {
 	if (!freezer->shared->n_malloc_code || !is_any_inside(freezer))
 		return false;
-	freezer->roll_until_ns = ms_now_ns() + MAX_ROLL_NS;
+	freezer->roll_until_ns = ms_now_ns() + freezer->shared->roll_ns;
 	return roll_spared(freezer);
 }
