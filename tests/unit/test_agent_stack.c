@@ -144,10 +144,16 @@ Test(agent_stack, of_a_thread_is_kept_up_to_its_thread_pointer)
 static void *sample_in_page(void *ret)
 {
 	struct kept kept = sample();
+	uint64_t return_address = kept.rsp - sizeof(void *);
 
 	(void)ret;
-	expect_end(kept, (kept.rsp | (PAGE - 1)) + 1);
+	expect_end(kept, (return_address | (PAGE - 1)) + 1);
 	return NULL;
+}
+
+static void sample_in_page_from_here(void)
+{
+	(void)sample_in_page(NULL);
 }
 
 /* Where nothing tells what is a thread's stack. */
@@ -156,8 +162,10 @@ Test(agent_stack, of_unknown_bounds_is_kept_to_the_end_of_the_page)
 	put();
 	agent.data->stackblock = 0;
 	agent.data->main_end = agent.data->main_begin;
-	(void)sample_in_page(NULL);
 	in_thread(sample_in_page, 4 * DEEP);
+	uint8_t *stack = stack_map(DEEP);
+	for (size_t below = 0; below < PAGE; below += 16)
+		run_on(stack + DEEP - below, sample_in_page_from_here);
 }
 
 /* The word of the main thread's control block says 0, and that its stack ends behind all. */
