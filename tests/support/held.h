@@ -32,7 +32,7 @@ void child_end(pid_t pid);
 
 /*
  * Whether breakpoints stop a thread on this machine. Where they do not, it is led by single steps,
- * for which a scan's time may be too short.
+ * whose number is limited: a repeating instruction takes one for each iteration.
  */
 bool child_meets_breakpoints(void);
 

@@ -162,6 +162,7 @@ Test(agent_stack, of_unknown_bounds_is_kept_to_the_end_of_the_page)
 	put();
 	agent.data->stackblock = 0;
 	agent.data->main_end = agent.data->main_begin;
+	(void)sample_in_page(NULL);
 	in_thread(sample_in_page, 4 * DEEP);
 	uint8_t *stack = stack_map(DEEP);
 	for (size_t below = 0; below < PAGE; below += 16)
