@@ -71,14 +71,16 @@ CRITERION := $(shell pkg-config --libs criterion 2>/dev/null)
 # SAN_CC=gcc: others, without what libFuzzer wants. What -O2 and all of -g take to compile is more
 # than a run gains by them. clang knows fewer attributes than gcc, warns of what macros of Criterion
 # compare, and of a row that names some members it wants all; with -O1 gcc knows too little of
-# lengths to warn of them. Most of a unit test runs once: to optimize it takes longer than it runs.
+# lengths to warn of them. Most of a unit test runs once: to optimize it takes longer than it runs;
+# what is undefined is looked for in src alone.
 SAN_CC   ?= clang
 SAN      := $(B)/san-$(SAN_CC)
 SANITIZE := -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 ifeq ($(SAN_CC),clang)
 SAN_FLAGS := $(SANITIZE) -fsanitize=fuzzer-no-link -D__SANITIZE_ADDRESS__ \
              -Wno-unknown-attributes -Wno-missing-field-initializers
-UNIT_SAN  := $(filter-out -fsanitize=fuzzer-no-link,$(SAN_FLAGS)) -O0 -Wno-sign-compare -Wno-null-pointer-arithmetic
+UNIT_SAN  := $(filter-out -fsanitize=fuzzer-no-link,$(SAN_FLAGS)) -fno-sanitize=undefined -O0 \
+             -Wno-sign-compare -Wno-null-pointer-arithmetic
 HEAP_SAN  := $(SAN_FLAGS) -fno-sanitize-coverage=trace-cmp,indirect-calls
 else
 SAN_FLAGS := $(SANITIZE) -Wno-format-truncation -Wno-format-overflow
@@ -117,6 +119,7 @@ PARTS   := $(filter-out $(MAIN) src/inproc/annotate/malloc src/inproc/annotate/f
                         src/shim/entry src/shim/other src/shim/start src/shim/api src/shim/hooks/hooks,$(SRC:.c=))
 
 Q := $(if $(VERBOSE),,@)
+comma := ,
 LINT     := $(B)/lint
 # By itself it visits up to 5 nodes of each block of a function: twice the time.
 ANALYZER_NODES ?= 3
@@ -289,6 +292,9 @@ $(B)/libmalloc_debug.so: $(B)/$(SHIM_SONAME)
 
 # ---- tests ----
 
+# lld, where it is installed, takes less than half of the time of GNU ld; build ids are as of that.
+TEST_LDFLAGS := $(LDFLAGS) $(if $(shell command -v ld.lld),-fuse-ld=lld -Wl$(comma)--build-id=sha1)
+
 # Criterion starts a process for each test, which loads all that it is linked with: only what the
 # test needs, and instead of libgit2, by the name that Criterion has for it, tests/unit/git2.c.
 CRITERION_FILE := $(firstword $(wildcard $(patsubst -L%,%/libcriterion.so,$(filter -L%,$(CRITERION)))) \
@@ -303,11 +309,11 @@ $(B)/git2/%: tests/unit/git2.c Makefile
 
 $(B)/unit/%: $(B)/tests/unit/%.o $(B)/support.a $(B)/parts.a | $(GIT2)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(UNIT_LIBS)
+	$(Q)$(CC) $(CFLAGS) $(TEST_LDFLAGS) -o $@ $^ $(UNIT_LIBS)
 
 $(SAN)/unit/%: $(SAN)/tests/unit/%.o $(SAN)/support.a $(SAN)/parts.a | $(GIT2)
 	@mkdir -p $(@D)
-	$(Q)$(SAN_CC) $(CFLAGS) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(UNIT_LIBS)
+	$(Q)$(SAN_CC) $(CFLAGS) $(SANITIZE) $(TEST_LDFLAGS) -o $@ $^ $(UNIT_LIBS)
 
 $(B)/bench/%: $(B)/tests/bench/%.o $(B)/support.a $(B)/parts.a
 	@mkdir -p $(@D)
@@ -425,7 +431,7 @@ $(FUZZ_SRC:tests/fuzz/%.c=$(SAN)/fuzz/%): $(SAN)/fuzz/%: $(SAN)/tests/fuzz/%.o \
 		$(SAN)/tests/fuzz/seeds.o $(SAN)/tests/fuzz/written.o $(SAN)/tests/fuzz/arena.o \
 		$(SAN)/support.a $(SAN)/parts.a
 	@mkdir -p $(@D)
-	$(Q)$(SAN_CC) $(CFLAGS) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(Q)$(SAN_CC) $(CFLAGS) $(SANITIZE) $(TEST_LDFLAGS) -o $@ $^ $(LIBS)
 
 # Seeds and random changes of them, the same each time, and what is kept of make fuzz; seconds
 # for each reader.
@@ -532,7 +538,7 @@ check-arm64: arm64
 $(FUZZ_SRC:tests/fuzz/%.c=$(B)/fuzz/%): $(B)/fuzz/%: $(SAN)/tests/fuzz/%.o \
 		$(SAN)/tests/fuzz/written.o $(SAN)/tests/fuzz/arena.o $(SAN)/support.a $(SAN)/parts.a
 	@mkdir -p $(@D)
-	$(Q)$(SAN_CC) $(SANITIZE) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(Q)$(SAN_CC) $(SANITIZE) -fsanitize=fuzzer $(TEST_LDFLAGS) -o $@ $^ $(LIBS)
 
 # Each begins with its seeds and what was kept of earlier runs: tests/fuzz/corpus/NAME, to which
 # an input is added that broke a reader. Options of a fuzzer stand in its comment. The limit of
@@ -642,7 +648,8 @@ ALL_C := $(SRC) $(AGENT_C) $(SUPPORT) $(sort $(wildcard tests/unit/*.c tests/ben
 ALL_H := $(sort $(wildcard src/*/*.h src/*/*/*.h src/*/*/*/*.h include/*/*.h tests/support/*.h \
          tests/golden/*.h tests/freelog/*.h tests/fuzz/*.h tests/fuzz/*/*.h))
 
-lint: lint-format lint-tidy lint-cppcheck lint-analyzer lint-python
+# What is one long process goes first.
+lint: lint-cppcheck lint-format lint-tidy lint-analyzer lint-python
 
 lint-format:
 	$(Q)clang-format --dry-run --Werror $(ALL_C) $(ALL_H) $(TARGET_SRC) $(CC_TARGET_SRC) $(API_SRC)

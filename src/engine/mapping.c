@@ -25,6 +25,20 @@ static bool is_unreadable_kind(const struct ms_mapping *m)
 	return ms_is_kernels(m->name) || ms_is_device(m->name);
 }
 
+/* Where the walk over the mappings stands. */
+struct classify {
+	struct module module;           /* the one seen last */
+	const struct ms_mapping *first; /* its ELF header's mapping; NULL before any */
+	uint32_t n_modules;
+};
+
+/* Whether @m is a part of the module seen last, whichever bytes of the file it begins with. */
+static bool is_part(const struct classify *c, const struct ms_mapping *m)
+{
+	return c->first && ms_mapping_same_file(m, c->first) &&
+	       m->range.begin < c->module.span.end;
+}
+
 /* Fill @ret from the ELF header at @m; false when there is none, or it makes no sense. */
 static bool read_module(struct ms_source *src, const struct ms_mapping *m, struct module *ret)
 {
@@ -66,17 +80,9 @@ static struct ms_range bss_part(const struct ms_mapping *m, const struct module 
 	return ms_range_common(m->range, (struct ms_range){ m->range.begin, module->data_end });
 }
 
-/* Where the walk over the mappings stands. */
-struct classify {
-	struct module module;           /* the one seen last */
-	const struct ms_mapping *first; /* its ELF header's mapping; NULL before any */
-	uint32_t n_modules;
-};
-
 static enum ms_region_kind kind_of(const struct classify *c, const struct ms_mapping *m)
 {
-	if (c->first && ms_mapping_same_file(m, c->first) && !m->shared &&
-	    m->range.begin < c->module.span.end)
+	if (!m->shared && is_part(c, m))
 		return MS_REGION_GLOBALS;
 	return kind_by_itself(m);
 }
@@ -112,8 +118,10 @@ enum ms_status ms_classify(struct ms_source *src, struct ms_arena *arena, struct
 	struct classify c = { 0 };
 
 	for (uint32_t i = 0; i < src->mappings.n; i++) {
-		if (read_module(src, &src->mappings.at[i], &c.module)) {
-			c.first = &src->mappings.at[i];
+		const struct ms_mapping *m = &src->mappings.at[i];
+
+		if (!is_part(&c, m) && read_module(src, m, &c.module)) {
+			c.first = m;
 			c.n_modules++;
 		}
 		if (!add_regions(src, &c, i, arena, ret))

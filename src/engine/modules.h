@@ -20,11 +20,25 @@ static inline bool ms_mapping_same_file(const struct ms_mapping *a, const struct
 }
 
 /*
+ * Whether a mapping at @offset with @prot goes on with the run of its file's mappings of which
+ * one at @before, @prot_before, is the last.
+ *
+ * Loaders put the segments of a file in the order of their offsets. lld does not begin each at
+ * a page of the file: a page that is of several is mapped for each, and in a file of less than a
+ * page all begin at 0. The data is last; behind it a second copy of the file may be.
+ */
+static inline bool ms_segment_goes_on(uint64_t before, uint8_t prot_before, uint64_t offset,
+                                      uint8_t prot)
+{
+	if (before == offset)
+		return !(prot_before & MS_PROT_WRITE) || prot & MS_PROT_WRITE;
+	return before < offset;
+}
+
+/*
  * The mapping with which the run of mappings of @map's file begins, @map being one of
  * @maps: where its ELF header is, when it has one. @map itself when it shows no file.
- *
- * Loaders put the segments of a file in the order of their offsets; what is no file
- * may stand between them (holes, bss), another file may not.
+ * What is no file may stand in a run (holes, bss), another file may not.
  */
 static inline const struct ms_mapping *ms_module_first(const struct ms_mappings *maps,
                                                        const struct ms_mapping *map)
@@ -35,7 +49,8 @@ static inline const struct ms_mapping *ms_module_first(const struct ms_mappings 
 		m--;
 		if (!m->file)
 			continue;
-		if (!ms_mapping_same_file(m, map) || m->offset > first->offset)
+		if (!ms_mapping_same_file(m, map) ||
+		    !ms_segment_goes_on(m->offset, m->prot, first->offset, first->prot))
 			break;
 		first = m;
 	}
@@ -66,7 +81,7 @@ static inline const struct ms_code *ms_code_first(const struct ms_codes *all,
                                                   const struct ms_code *code)
 {
 	while (code > all->at && ms_code_same_file(code - 1, code) &&
-	       code[-1].offset <= code->offset)
+	       ms_segment_goes_on(code[-1].offset, code[-1].prot, code->offset, code->prot))
 		code--;
 	return code;
 }

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "engine/modules.h"
 #include "target/proc.h"
 #include "target/target.h"
 
@@ -272,12 +273,11 @@ const struct ms_mapping *ms_maps_head(const struct ms_mappings *maps, const stru
 {
 	const struct ms_mapping *head = map;
 
-	/* Copies of one library (dlmopen) each begin with the mapping of offset 0. */
-	while (head > maps->at && head->offset) {
+	if (!map->file)
+		return map;
+	/* Copies of one library (dlmopen) each begin with a mapping of offset 0. */
+	while (head > maps->at && (head->offset || !ms_mapping_same_file(head, map)))
 		head--;
-		if (head->inode == map->inode && head->dev_major == map->dev_major &&
-		    head->dev_minor == map->dev_minor && !head->offset)
-			return head;
-	}
-	return head->offset ? NULL : head;
+	return head->offset || !ms_mapping_same_file(head, map) ? NULL
+	                                                        : ms_module_first(maps, head);
 }

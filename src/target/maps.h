@@ -53,7 +53,7 @@ const struct ms_mapping *ms_maps_find(const struct ms_mappings *maps, ms_addr ad
 
 /*
  * The first mapping of the file that @map maps a part of, where its ELF header is; NULL when
- * that is not mapped.
+ * that is not mapped. @map itself when it shows no file.
  */
 const struct ms_mapping *ms_maps_head(const struct ms_mappings *maps, const struct ms_mapping *map);
 

@@ -88,8 +88,12 @@ def nginx_worker(nginx):
     return support.wait_until(at_work, 10, "a worker of nginx is at work")[0]
 
 
-def accepts(port):
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+def accepts(where):
+    """At a port, or at the path of a socket, which is there some time before it accepts."""
+    family, address = (socket.AF_UNIX, where) if isinstance(where, str) else (socket.AF_INET, ("127.0.0.1", where))
+    with contextlib.suppress(OSError), socket.socket(family) as client:
+        client.settimeout(1)
+        client.connect(address)
         return True
     return False
 
@@ -112,12 +116,15 @@ def other_user():
 
 
 def title_of(pid):
+    """What a process of PostgreSQL does; "?" of one that ends: its command line is empty, then gone."""
+    words = []
     with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
         words = file.read().split(b"\0")[0].decode().split()
-        if words[0] != "postgres:":
-            return "postmaster"
-        return "backend" if "[local]" in words else " ".join(words[1:3])
-    return "?"
+    if not words:
+        return "?"
+    if words[0] != "postgres:":
+        return "postmaster"
+    return "backend" if "[local]" in words else " ".join(words[1:3])
 
 
 class Postgres(Process):

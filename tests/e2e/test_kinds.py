@@ -159,7 +159,7 @@ def test_redis_is_named_whatever_it_is_called(tmp_path):
     shutil.copy(os.path.realpath(shutil.which("redis-server")), program)
     with Process([program, "--port", "0", "--unixsocket", path, "--save", "", "--dir", str(tmp_path)],
                  stdout=subprocess.DEVNULL) as process:
-        support.wait_until(lambda: os.path.exists(path), 30, "redis to listen")
+        support.wait_until(lambda: servers.accepts(path), 30, "redis to listen")
         fill_redis(path)
         for name, least in (("redisObject", 300), ("dictEntry", 600), ("dict", 10), ("sds string", 600), ("zskiplist", 1),
                             ("zskiplistNode", 301), ("zset", 1), ("quicklist", 1), ("listpack", 3), ("aeEventLoop", 1)):

@@ -73,9 +73,12 @@ def test_postgresql_answers_agree(folder, table):
         server.run("pgbench", "-i", "-s", "1", "-q", "postgres")
         before = server.query(digest)
         with server.start("pgbench", "-c", "4", "-T", "6", "-M", "prepared", "-n", "postgres") as bench:
+            def backends():
+                return [pid for pid in support.children_of(server.pid) if title_of(pid) == "backend"]
             scans = 0
+            support.wait_until(backends, 6, "a backend is at work")
             while bench.running() and scans < 60:
-                for pid in [server.pid, *support.children_of(server.pid)]:
+                for pid in [*backends(), server.pid, *support.children_of(server.pid)]:
                     name = "postgres " + title_of(pid)
                     scans += scan_working(pid, table, name, may_vanish=True) is not None
             processed = server.finish_bench(bench)

@@ -70,7 +70,9 @@ def test_a_ring_without_requests_holds_nothing(program, how):
     with Target([program, "read", "1"]) as target:
         report = check_scanned(scan(target.pid, "--no-fold", "--snapshot", how))
         support.check_truth(report, target)
-        assert report["totals"]["leaked_allocations"] == 1 + 2 * HELD and not report["warnings"]
+        assert report["totals"]["leaked_allocations"] == 1 + 2 * HELD
+        # where memscan itself gets little of a processor
+        assert not [said for said in report["warnings"] if "checked only just before" not in said]
 
 
 def test_a_dump_has_how_many_are_in_flight(program, tmp_path):

@@ -294,7 +294,7 @@ def redis_with_its_jemalloc(folder, env, err, number):
     path = f"{folder}/socket"
     with Process(["redis-server", "--port", "0", "--unixsocket", path, "--save", "", "--dir", folder], env, stderr=err,
                  stdout=subprocess.DEVNULL) as redis:
-        support.wait_until(lambda: os.path.exists(path), 20, "redis's socket")
+        support.wait_until(lambda: accepts(path), 20, "redis listens")
         number and support.kill(redis.pid, number)
         with socket.socket(socket.AF_UNIX) as client:
             client.settimeout(60)

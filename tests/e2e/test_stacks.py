@@ -301,6 +301,22 @@ def test_lines_of_clang(tmp_path):
         assert (frames["inner"], frames["main"]) == ("clang.c:7", "clang.c:12")
 
 
+def test_a_small_program_of_lld(tmp_path):
+    """It is less than a page of a file, which is mapped for each of its segments."""
+    source, program = tmp_path / "small.c", tmp_path / "small"
+    source.write_text("#include <stdio.h>\n#include <unistd.h>\n"
+                      "__attribute__((noinline)) static int inner(int x)\n"
+                      "{\n\tputs(\"READY\");\n\tfflush(stdout);\n\tpause();\n\treturn x + 1;\n}\n"
+                      "int main(void)\n{\n\treturn inner(3) + 1;\n}\n")
+    subprocess.run(["clang", "-O1", "-fuse-ld=lld", "-o", program, source], check=True)
+    with Process([program]) as target:
+        assert target.line() == "READY"
+        support.wait_until(lambda: support.state_of(target.pid) == "S")
+        with open(f"/proc/{target.pid}/maps") as maps:
+            assert [line.split()[2] for line in maps if line.endswith(f"{program}\n")] == ["0" * 8] * 4
+        check_follows(stacks(target.pid)[0].functions(), "inner", "main", "__libc_start_call_main")
+
+
 def test_killed_meanwhile():
     """Whatever moment it ends at: the stacks, or a refusal in two lines."""
     for delay in range(0, 24, 2):

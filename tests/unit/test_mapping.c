@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 
 #include "engine/mapping.h"
+#include "engine/modules.h"
 #include "fake.h"
 #include "module.h"
 
@@ -234,6 +235,48 @@ Test(mapping, finds_headers_at_the_begin_of_files_only)
 	cr_assert_eq(ms_region_of(&regions, 0x402000)->module,
 	             ms_region_of(&regions, 0x400000)->module);
 	cr_assert_eq(kind_at(0x700000), MS_REGION_MEMORY);
+	ms_fake_deinit(&fake);
+}
+
+/* As lld links: a page of the file that several segments have a part of is mapped for each. */
+Test(mapping, of_a_page_of_several_segments_the_first_mapping_is_the_header)
+{
+	Elf64_Phdr *phdr;
+
+	ms_fake_init(&fake);
+	for (int copy = 0; copy < 2; copy++) {
+		ms_addr base = copy ? 0x410000 : 0x400000;
+
+		for (int segment = 0; segment < 4; segment++) {
+			ms_addr at = base + (ms_addr)segment * 0x1000;
+
+			phdr = elf_write(ms_fake_map(&fake, at, 0x1000,
+			                             segment == 1 ? RX : segment == 3 ? RW : R,
+			                             "/lib/small.so"),
+			                 4);
+			phdr[0] = elf_load(0, 0x700, PF_R);
+			phdr[1] = elf_load(0x1700, 0x200, PF_R | PF_X);
+			phdr[2] = elf_load(0x2900, 0x200, PF_R | PF_W);
+			phdr[3] = elf_load(0x3b00, 0x50, PF_R | PF_W);
+			fake.base.mappings.at[fake.base.mappings.n - 1].offset = 0;
+		}
+		ms_fake_map(&fake, base + 0x4000, 0x3000, RW, "");
+	}
+	classify();
+	for (ms_addr base = 0x400000; base <= 0x410000; base += 0x10000) {
+		cr_expect_eq(kind_at(base + 0x3000), MS_REGION_GLOBALS);
+		cr_expect_eq(kind_at(base + 0x4000), MS_REGION_MEMORY, "behind its data");
+		for (ms_addr at = base; at < base + 0x4000; at += 0x1000) {
+			cr_expect_eq(ms_region_of(&regions, at)->module,
+			             ms_region_of(&regions, base)->module);
+			cr_expect_eq(ms_module_first(&fake.base.mappings,
+			                             ms_range_find(&fake.base.mappings, at))
+			                     ->range.begin,
+			             base);
+		}
+	}
+	cr_expect_neq(ms_region_of(&regions, 0x400000)->module,
+	              ms_region_of(&regions, 0x410000)->module);
 	ms_fake_deinit(&fake);
 }
 

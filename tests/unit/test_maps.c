@@ -53,6 +53,37 @@ Test(maps, a_mapping_without_name_has_an_empty_one)
 	cr_assert_not(maps.at[0].shared);
 }
 
+/* Of each copy of a file its own, also where lld linked it and all segments are of one page. */
+Test(maps, a_head_is_the_first_mapping_of_its_copy_of_the_file)
+{
+	static const struct {
+		ms_addr at;
+		ms_addr head;
+	} rows[] = { { 0x1000, 0x1000 }, { 0x2000, 0x1000 }, { 0x3000, 0x1000 }, { 0x4000, 0x1000 },
+		     { 0x5000, 0x5000 }, { 0x6000, 0x5000 }, { 0x7000, 0x7000 }, { 0x8000, 0x8000 },
+		     { 0x9000, 0x9000 }, { 0xb000, 0x9000 }, { 0xc000, 0 } };
+
+	cr_assert_eq(parse("1000-2000 r--p 0 0:1 7 /small\n"
+	                   "2000-3000 r-xp 0 0:1 7 /small\n"
+	                   "3000-4000 r--p 0 0:1 7 /small\n"
+	                   "4000-5000 rw-p 0 0:1 7 /small\n"
+	                   "5000-6000 r--p 0 0:1 7 /small\n"
+	                   "6000-7000 r-xp 0 0:1 7 /small\n"
+	                   "7000-8000 r-xp 0 0:0 0\n"
+	                   "8000-9000 r-xp 0 0:1 8 /one\n"
+	                   "9000-a000 r--p 0 0:1 9 /usual\n"
+	                   "a000-b000 rw-p 0 0:0 0\n"
+	                   "b000-c000 r-xp 1000 0:1 9 /usual\n"
+	                   "c000-d000 r-xp 1000 0:1 10 /headless\n"),
+	             MS_OK, "%s", err.text);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct ms_mapping *head =
+			ms_maps_head(&maps, ms_maps_find(&maps, rows[i].at));
+
+		cr_expect_eq(head ? head->range.begin : 0, rows[i].head, "%lx", rows[i].at);
+	}
+}
+
 Test(maps, names_keep_blanks_marks_and_escapes)
 {
 	cr_assert_eq(parse("1000-2000 rw-p 0 0:0 7          /a b/c  d (deleted)\n"

@@ -232,6 +232,7 @@ static size_t made_frame(void)
 
 Test(unwind, follows_the_frame_pointer_through_code_without_a_table)
 {
+	kept.most = KEPT; /* with a sanitizer there may be less than four frames in a page */
 	call_from_made_code(keep, true);
 	cr_expect(made_frame() > 3);
 	call_from_made_code(keep, false);

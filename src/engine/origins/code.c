@@ -8,6 +8,13 @@
 #include "engine/origins/build_id.h"
 #include "engine/origins/origins.h"
 
+/* Whether @map goes on with the file of @before, as ms_module_first() has it. */
+static bool goes_on(const struct ms_mapping *before, const struct ms_mapping *map)
+{
+	return before && ms_mapping_same_file(before, map) &&
+	       ms_segment_goes_on(before->offset, before->prot, map->offset, map->prot);
+}
+
 /* Mark in @wanted @map and all mappings of its file's run. */
 static void want(const struct ms_mappings *maps, const struct ms_mapping *map, bool *wanted)
 {
@@ -19,7 +26,7 @@ static void want(const struct ms_mappings *maps, const struct ms_mapping *map, b
 	for (const struct ms_mapping *m = first + 1; first->file && m < maps->at + maps->n; m++) {
 		if (!m->file)
 			continue;
-		if (!ms_mapping_same_file(m, first) || m->offset < last->offset)
+		if (!goes_on(last, m))
 			break;
 		wanted[m - maps->at] = true;
 		last = m;
@@ -51,12 +58,6 @@ static void want_all(const struct ms_mappings *maps, const struct ms_pcs *pcs, b
 		if (map && !wanted[map - maps->at])
 			want(maps, map, wanted);
 	}
-}
-
-/* Whether @map goes on with the file of @before, as ms_module_first() has it. */
-static bool goes_on(const struct ms_mapping *before, const struct ms_mapping *map)
-{
-	return before && ms_mapping_same_file(before, map) && before->offset <= map->offset;
 }
 
 /* The list of those that are @wanted; false without memory. */

@@ -21,7 +21,7 @@ enum { MOST_NAMED = 8, NAME_SHOWN = 80, KIB = 1024 };
 struct finding {
 	struct ms_core *core;
 	struct ms_object object; /* the program or library that was seen last */
-	bool in_object;
+	uint32_t object_file;    /* its cells' file; 0 before any */
 	uint64_t withheld_bytes; /* private memory without a file */
 	uint64_t shared_bytes;
 	const char *shared_name;
@@ -32,7 +32,7 @@ static bool is_objects(const struct finding *f, struct ms_range range)
 {
 	const uint32_t page = f->core->base.abi.page_bytes;
 
-	return f->in_object && range.begin >= f->object.span.begin &&
+	return f->object_file && range.begin >= f->object.span.begin &&
 	       range.end <= ms_align_up(f->object.data_end, page);
 }
 
@@ -113,12 +113,14 @@ static void look_for_object(struct finding *f, const struct ms_core_cell *cell)
 {
 	struct ms_object object;
 
+	/* A page of the file's begin may be mapped for each of its segments. */
 	if (!cell->file || cell->offset ||
+	    (cell->file == f->object_file && cell->range.begin < f->object.span.end) ||
 	    !ms_object_read(ms_source_reader(&f->core->base), cell->range.begin,
 	                    f->core->base.abi.page_bytes, &object))
 		return;
 	f->object = object;
-	f->in_object = true;
+	f->object_file = cell->file;
 }
 
 /* ---- warnings ---- */

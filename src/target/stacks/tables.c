@@ -36,12 +36,18 @@ enum {
 static_assert(sizeof(struct frame_entry) == 12, "eh_frame layout");
 static_assert(sizeof(struct ms_unwind_entry) <= sizeof(struct frame_entry), "a table's room");
 
-/* The image that has the code in @map: at the mapping's own begin, or its file's. */
+/*
+ * The image that has the code in @map: where its file's mappings begin, or at its own begin,
+ * for several may be within one file.
+ */
 static bool open_image(const struct ms_frozen_stacks *stacks, const struct ms_mapping *map,
                        struct ms_image *ret)
 {
-	return ms_image_open(stacks->mem, map->range.begin, ret) ||
-	       ms_image_open(stacks->mem, ms_module_first(&stacks->maps, map)->range.begin, ret);
+	const struct ms_mapping *first = ms_module_first(&stacks->maps, map);
+
+	return (ms_image_open(stacks->mem, first->range.begin, ret) &&
+	        ms_range_has(ret->object.span, map->range.begin)) ||
+	       ms_image_open(stacks->mem, map->range.begin, ret);
 }
 
 static bool read_header(const struct ms_image *image, struct ms_unwind_table *ret)

@@ -130,8 +130,9 @@ class Place:
         except AssertionError as error:
             raise AssertionError(f"{error}: {self.said()}") from None
 
-    def listens(self, port):
-        self.wait(lambda: servers.accepts(port), f"something listens at port {port}")
+    def listens(self, where):
+        """At a port, or at the path of a socket."""
+        self.wait(lambda: servers.accepts(where), f"something listens at {where}")
 
 
 def of(process):

@@ -42,7 +42,7 @@ def mariadb(place):
     process = place.start(place.command("mariadbd"), "--no-defaults", f"--datadir={place.folder}/data",
                           f"--socket={socket}", "--skip-networking", f"--user={place.user}",
                           "--innodb-buffer-pool-size=16M", "--innodb-flush-log-at-trx-commit=0")
-    place.wait(lambda: os.path.exists(socket), "MariaDB's socket")
+    place.listens(socket)
     clients = [place.start(place.command("mariadb"), "--no-defaults", f"--socket={socket}", f"--user={place.user}",
                            "-N", "--unbuffered", env=NO_LOG, stdout=subprocess.PIPE) for _ in range(3)]
 

@@ -71,7 +71,8 @@ frontend inner
     place.listens(port)
     place.busy(ask(port, "/one", "/two?x=1", "/three/" + "long" * 20), 4)
     yield of(process)
-    place.end(process, signal=signal.SIGUSR1)
+    # With mimalloc 2.0 its end fails now and then, by itself: 1 of 60 times without memscan.
+    place.end(process, 0, *[-signal.SIGSEGV] * ("mimalloc" in place.env["LD_PRELOAD"]), signal=signal.SIGUSR1)
 
 
 @program("apache-event", "apache2-bin", check=True)
@@ -174,7 +175,7 @@ pm.max_spare_servers = 2
 pm.max_requests = 400
 """)
     process = place.start(place.command("php-fpm8.2", "php-fpm"), "-n", "-F", "-R", "-y", config)
-    place.wait(lambda: os.path.exists(path), "php-fpm's socket")
+    place.listens(path)
 
     def work(*_):
         body = fastcgi(path, script)
