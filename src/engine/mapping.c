@@ -35,8 +35,7 @@ struct classify {
 /* Whether @m is a part of the module seen last, whichever bytes of the file it begins with. */
 static bool is_part(const struct classify *c, const struct ms_mapping *m)
 {
-	return c->first && ms_mapping_same_file(m, c->first) &&
-	       m->range.begin < c->module.span.end;
+	return c->first && ms_mapping_same_file(m, c->first) && m->range.begin < c->module.span.end;
 }
 
 /* Fill @ret from the ELF header at @m; false when there is none, or it makes no sense. */

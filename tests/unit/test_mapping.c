@@ -241,6 +241,7 @@ Test(mapping, finds_headers_at_the_begin_of_files_only)
 /* As lld links: a page of the file that several segments have a part of is mapped for each. */
 Test(mapping, of_a_page_of_several_segments_the_first_mapping_is_the_header)
 {
+	static const int prot[] = { R, RX, R, RW };
 	Elf64_Phdr *phdr;
 
 	ms_fake_init(&fake);
@@ -250,10 +251,8 @@ Test(mapping, of_a_page_of_several_segments_the_first_mapping_is_the_header)
 		for (int segment = 0; segment < 4; segment++) {
 			ms_addr at = base + (ms_addr)segment * 0x1000;
 
-			phdr = elf_write(ms_fake_map(&fake, at, 0x1000,
-			                             segment == 1 ? RX : segment == 3 ? RW : R,
-			                             "/lib/small.so"),
-			                 4);
+			phdr = elf_write(
+				ms_fake_map(&fake, at, 0x1000, prot[segment], "/lib/small.so"), 4);
 			phdr[0] = elf_load(0, 0x700, PF_R);
 			phdr[1] = elf_load(0x1700, 0x200, PF_R | PF_X);
 			phdr[2] = elf_load(0x2900, 0x200, PF_R | PF_W);

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Databases, asked by several clients at once."""
 
-import os
 import signal
 import subprocess
 

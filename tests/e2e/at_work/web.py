@@ -3,7 +3,6 @@
 
 import glob
 import http.client
-import os
 import signal
 import socket
 import struct
