@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """memscan stacks PID: the calls that are known to be there, and a target that runs on."""
 
+import contextlib
 import os
 import pathlib
 import re
@@ -286,34 +287,33 @@ def test_cplusplus_names(tmp_path):
         assert "ns::T::wait(int)" in stacks(target.pid)[0].functions()
 
 
-def test_lines_of_clang(tmp_path):
-    """It writes no table of addresses (.debug_aranges)."""
+@contextlib.contextmanager
+def built_by_clang(tmp_path, *options):
+    """A program whose main() called inner(), which waits."""
     source, program = tmp_path / "clang.c", tmp_path / "clang"
     source.write_text("#include <stdio.h>\n#include <unistd.h>\n"
                       "__attribute__((noinline)) static int inner(int x)\n{\n\tputs(\"READY\");\n\tfflush(stdout);\n"
                       "\tpause();\n\treturn x + 1;\n}\n"
                       "int main(void)\n{\n\treturn inner(3) + 1;\n}\n")
-    subprocess.run(["clang", "-g", "-O1", "-o", program, source], check=True)
+    subprocess.run(["clang", "-O1", *options, "-o", program, source], check=True)
     with Process([program]) as target:
         assert target.line() == "READY"
         support.wait_until(lambda: support.state_of(target.pid) == "S")
+        yield target
+
+
+def test_lines_of_clang(tmp_path):
+    """It writes no table of addresses (.debug_aranges)."""
+    with built_by_clang(tmp_path, "-g") as target:
         frames = {frame.function: frame.place for frame in stacks(target.pid)[0].frames}
         assert (frames["inner"], frames["main"]) == ("clang.c:7", "clang.c:12")
 
 
 def test_a_small_program_of_lld(tmp_path):
     """It is less than a page of a file, which is mapped for each of its segments."""
-    source, program = tmp_path / "small.c", tmp_path / "small"
-    source.write_text("#include <stdio.h>\n#include <unistd.h>\n"
-                      "__attribute__((noinline)) static int inner(int x)\n"
-                      "{\n\tputs(\"READY\");\n\tfflush(stdout);\n\tpause();\n\treturn x + 1;\n}\n"
-                      "int main(void)\n{\n\treturn inner(3) + 1;\n}\n")
-    subprocess.run(["clang", "-O1", "-fuse-ld=lld", "-o", program, source], check=True)
-    with Process([program]) as target:
-        assert target.line() == "READY"
-        support.wait_until(lambda: support.state_of(target.pid) == "S")
+    with built_by_clang(tmp_path, "-fuse-ld=lld") as target:
         with open(f"/proc/{target.pid}/maps") as maps:
-            assert [line.split()[2] for line in maps if line.endswith(f"{program}\n")] == ["0" * 8] * 4
+            assert [line.split()[2] for line in maps if line.endswith("/clang\n")] == ["0" * 8] * 4
         check_follows(stacks(target.pid)[0].functions(), "inner", "main", "__libc_start_call_main")
 
 
