@@ -16,6 +16,7 @@
 
 struct module {
 	struct ms_range span; /* from its ELF header to the end of its last segment */
+	ms_addr last_head;    /* where the file's first page is the last time */
 	ms_addr data_end;     /* end of its last writable segment; 0 when it has none */
 };
 
@@ -32,10 +33,10 @@ struct classify {
 	uint32_t n_modules;
 };
 
-/* Whether @m is a part of the module seen last, whichever bytes of the file it begins with. */
-static bool is_part(const struct classify *c, const struct ms_mapping *m)
+/* Whether @m is a part of the module seen last when it lies before @end. */
+static bool is_part(const struct classify *c, const struct ms_mapping *m, ms_addr end)
 {
-	return c->first && ms_mapping_same_file(m, c->first) && m->range.begin < c->module.span.end;
+	return c->first && ms_mapping_same_file(m, c->first) && m->range.begin < end;
 }
 
 /* Fill @ret from the ELF header at @m; false when there is none, or it makes no sense. */
@@ -52,6 +53,7 @@ static bool read_module(struct ms_source *src, const struct ms_mapping *m, struc
 	ret->span = m->range;
 	if (ret->span.end < object.span.end)
 		ret->span.end = object.span.end;
+	ret->last_head = object.last_head;
 	ret->data_end = ms_align_up(object.data_end, page);
 	return true;
 }
@@ -81,7 +83,7 @@ static struct ms_range bss_part(const struct ms_mapping *m, const struct module 
 
 static enum ms_region_kind kind_of(const struct classify *c, const struct ms_mapping *m)
 {
-	if (!m->shared && is_part(c, m))
+	if (!m->shared && is_part(c, m, c->module.span.end))
 		return MS_REGION_GLOBALS;
 	return kind_by_itself(m);
 }
@@ -119,7 +121,8 @@ enum ms_status ms_classify(struct ms_source *src, struct ms_arena *arena, struct
 	for (uint32_t i = 0; i < src->mappings.n; i++) {
 		const struct ms_mapping *m = &src->mappings.at[i];
 
-		if (!is_part(&c, m) && read_module(src, m, &c.module)) {
+		/* What is elsewhere is another copy, or the file as a program reads it. */
+		if (!is_part(&c, m, c.module.last_head + 1) && read_module(src, m, &c.module)) {
 			c.first = m;
 			c.n_modules++;
 		}

@@ -19,20 +19,34 @@ static inline bool ms_mapping_same_file(const struct ms_mapping *a, const struct
 	return a->inode == b->inode && a->dev_major == b->dev_major && a->dev_minor == b->dev_minor;
 }
 
+/* A mapping of a file as the next one of the same file is compared with it. */
+struct ms_segment {
+	uint64_t offset; /* in the file */
+	uint64_t bytes;
+	uint8_t prot;
+};
+
 /*
- * Whether a mapping at @offset with @prot goes on with the run of its file's mappings of which
- * one at @before, @prot_before, is the last.
+ * Whether @next goes on with the run of its file's mappings that ends with @before.
  *
  * Loaders put the segments of a file in the order of their offsets. lld does not begin each at
  * a page of the file: a page that is of several is mapped for each, and in a file of less than a
- * page all begin at 0. The data is last; behind it a second copy of the file may be.
+ * page all begin at 0. The data is last; behind it a second copy of the file may be, and in
+ * front of it all the file once more, as a program reads it.
  */
-static inline bool ms_segment_goes_on(uint64_t before, uint8_t prot_before, uint64_t offset,
-                                      uint8_t prot)
+static inline bool ms_segment_goes_on(struct ms_segment before, struct ms_segment next)
 {
-	if (before == offset)
-		return !(prot_before & MS_PROT_WRITE) || prot & MS_PROT_WRITE;
-	return before < offset;
+	const uint64_t largest_page = 65536;
+
+	if (before.offset == next.offset)
+		return before.bytes <= largest_page &&
+		       (!(before.prot & MS_PROT_WRITE) || next.prot & MS_PROT_WRITE);
+	return before.offset < next.offset;
+}
+
+static inline struct ms_segment ms_segment_of(const struct ms_mapping *map)
+{
+	return (struct ms_segment){ map->offset, ms_range_len(map->range), map->prot };
 }
 
 /*
@@ -50,7 +64,7 @@ static inline const struct ms_mapping *ms_module_first(const struct ms_mappings 
 		if (!m->file)
 			continue;
 		if (!ms_mapping_same_file(m, map) ||
-		    !ms_segment_goes_on(m->offset, m->prot, first->offset, first->prot))
+		    !ms_segment_goes_on(ms_segment_of(m), ms_segment_of(first)))
 			break;
 		first = m;
 	}
@@ -77,11 +91,16 @@ static inline bool ms_code_same_file(const struct ms_code *a, const struct ms_co
 	       a->dev_minor == b->dev_minor;
 }
 
+static inline struct ms_segment ms_segment_of_code(const struct ms_code *code)
+{
+	return (struct ms_segment){ code->offset, ms_range_len(code->range), code->prot };
+}
+
 static inline const struct ms_code *ms_code_first(const struct ms_codes *all,
                                                   const struct ms_code *code)
 {
 	while (code > all->at && ms_code_same_file(code - 1, code) &&
-	       ms_segment_goes_on(code[-1].offset, code[-1].prot, code->offset, code->prot))
+	       ms_segment_goes_on(ms_segment_of_code(code - 1), ms_segment_of_code(code)))
 		code--;
 	return code;
 }

@@ -279,6 +279,32 @@ Test(mapping, of_a_page_of_several_segments_the_first_mapping_is_the_header)
 	ms_fake_deinit(&fake);
 }
 
+/* The span of what is read only, with its bss, reaches into the library behind. */
+Test(mapping, a_file_that_is_read_in_front_of_its_library_hides_none_of_it)
+{
+	ms_fake_init(&fake);
+	for (ms_addr base = 0x400000; base <= 0x403000; base += 0x3000) {
+		Elf64_Phdr *phdr =
+			elf_write(ms_fake_map(&fake, base, base == 0x400000 ? 0x3000 : 0x1000, R,
+		                              "/lib/x.so"),
+		                  3);
+
+		phdr[0] = elf_load(0, 0x1000, PF_R);
+		phdr[1] = elf_load(0x1000, 0x1000, PF_R | PF_X);
+		phdr[2] = elf_load(0x2000, 0x3000, PF_R | PF_W);
+		fake.base.mappings.at[fake.base.mappings.n - 1].offset = 0;
+	}
+	ms_fake_map(&fake, 0x404000, 0x1000, RX, "/lib/x.so");
+	ms_fake_map(&fake, 0x405000, 0x1000, RW, "/lib/x.so");
+	ms_fake_map(&fake, 0x406000, 0x2000, RW, "");
+	classify();
+	cr_expect_eq(kind_at(0x405000), MS_REGION_GLOBALS);
+	cr_expect_eq(kind_at(0x407fff), MS_REGION_GLOBALS, "its bss");
+	cr_expect_neq(ms_region_of(&regions, 0x400000)->module,
+	              ms_region_of(&regions, 0x403000)->module);
+	ms_fake_deinit(&fake);
+}
+
 Test(mapping, is_not_led_astray_by_a_header_without_segments)
 {
 	map_program();

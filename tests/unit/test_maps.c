@@ -53,15 +53,20 @@ Test(maps, a_mapping_without_name_has_an_empty_one)
 	cr_assert_not(maps.at[0].shared);
 }
 
-/* Of each copy of a file its own, also where lld linked it and all segments are of one page. */
+/*
+ * Of each copy of a file its own, also where lld linked it and all segments are of one page, or
+ * a program reads the file just in front of it.
+ */
 Test(maps, a_head_is_the_first_mapping_of_its_copy_of_the_file)
 {
 	static const struct {
 		ms_addr at;
 		ms_addr head;
-	} rows[] = { { 0x1000, 0x1000 }, { 0x2000, 0x1000 }, { 0x3000, 0x1000 }, { 0x4000, 0x1000 },
-		     { 0x5000, 0x5000 }, { 0x6000, 0x5000 }, { 0x7000, 0x7000 }, { 0x8000, 0x8000 },
-		     { 0x9000, 0x9000 }, { 0xb000, 0x9000 }, { 0xc000, 0 } };
+	} rows[] = { { 0x1000, 0x1000 },     { 0x2000, 0x1000 },    { 0x3000, 0x1000 },
+		     { 0x4000, 0x1000 },     { 0x5000, 0x5000 },    { 0x6000, 0x5000 },
+		     { 0x7000, 0x7000 },     { 0x8000, 0x8000 },    { 0x9000, 0x9000 },
+		     { 0xb000, 0x9000 },     { 0xc000, 0 },         { 0x100000, 0x100000 },
+		     { 0x200000, 0x200000 }, { 0x201000, 0x200000 } };
 
 	cr_assert_eq(parse("1000-2000 r--p 0 0:1 7 /small\n"
 	                   "2000-3000 r-xp 0 0:1 7 /small\n"
@@ -74,7 +79,10 @@ Test(maps, a_head_is_the_first_mapping_of_its_copy_of_the_file)
 	                   "9000-a000 r--p 0 0:1 9 /usual\n"
 	                   "a000-b000 rw-p 0 0:0 0\n"
 	                   "b000-c000 r-xp 1000 0:1 9 /usual\n"
-	                   "c000-d000 r-xp 1000 0:1 10 /headless\n"),
+	                   "c000-d000 r-xp 1000 0:1 10 /headless\n"
+	                   "100000-200000 r--p 0 0:1 11 /read\n"
+	                   "200000-201000 r--p 0 0:1 11 /read\n"
+	                   "201000-280000 r-xp 1000 0:1 11 /read\n"),
 	             MS_OK, "%s", err.text);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		const struct ms_mapping *head =

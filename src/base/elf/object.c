@@ -72,6 +72,21 @@ static bool add_header(struct ms_object *object, const Elf64_Phdr *phdr)
 	return true;
 }
 
+/* lld does not begin each segment at a page of the file. */
+static ms_addr last_head(const struct ms_object *object, const Elf64_Phdr *phdr, size_t n,
+                         uint32_t page)
+{
+	ms_addr last = object->span.begin;
+
+	for (size_t i = 0; i < n; i++) {
+		ms_addr at = ms_align_down(object->bias + phdr[i].p_vaddr, page);
+
+		if (phdr[i].p_type == PT_LOAD && phdr[i].p_offset < page && at > last)
+			last = at;
+	}
+	return last;
+}
+
 bool ms_object_read(struct ms_reader from, ms_addr begin, uint32_t page, struct ms_object *ret)
 {
 	struct ms_object object = { .span = { begin, begin } };
@@ -91,6 +106,7 @@ bool ms_object_read(struct ms_reader from, ms_addr begin, uint32_t page, struct 
 	for (size_t i = 0; i < ehdr.e_phnum; i++)
 		if (!add_header(&object, &phdr[i]))
 			return false;
+	object.last_head = last_head(&object, phdr, ehdr.e_phnum, page);
 	if (object.span.begin == object.span.end)
 		return false;
 	*ret = object;

@@ -26,6 +26,7 @@ struct ms_elf_notes {
 struct ms_object {
 	struct ms_range span; /* from its ELF header to the end of its last segment; not empty */
 	ms_addr data_end;     /* of its last writable segment; 0: it has none */
+	ms_addr last_head;    /* where the file's first page is mapped last; mostly span.begin */
 	ms_addr bias;         /* added to the addresses in its file */
 	uint8_t word_bytes;   /* its class: 4 or 8 */
 	ms_addr dynamic;      /* its dynamic section; 0: it has none */

@@ -12,7 +12,7 @@
 static bool goes_on(const struct ms_mapping *before, const struct ms_mapping *map)
 {
 	return before && ms_mapping_same_file(before, map) &&
-	       ms_segment_goes_on(before->offset, before->prot, map->offset, map->prot);
+	       ms_segment_goes_on(ms_segment_of(before), ms_segment_of(map));
 }
 
 /* Mark in @wanted @map and all mappings of its file's run. */

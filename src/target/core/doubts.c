@@ -115,7 +115,7 @@ static void look_for_object(struct finding *f, const struct ms_core_cell *cell)
 
 	/* A page of the file's begin may be mapped for each of its segments. */
 	if (!cell->file || cell->offset ||
-	    (cell->file == f->object_file && cell->range.begin < f->object.span.end) ||
+	    (cell->file == f->object_file && cell->range.begin <= f->object.last_head) ||
 	    !ms_object_read(ms_source_reader(&f->core->base), cell->range.begin,
 	                    f->core->base.abi.page_bytes, &object))
 		return;
