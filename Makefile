@@ -119,7 +119,6 @@ PARTS   := $(filter-out $(MAIN) src/inproc/annotate/malloc src/inproc/annotate/f
                         src/shim/entry src/shim/other src/shim/start src/shim/api src/shim/hooks/hooks,$(SRC:.c=))
 
 Q := $(if $(VERBOSE),,@)
-comma := ,
 LINT     := $(B)/lint
 # By itself it visits up to 5 nodes of each block of a function: twice the time.
 ANALYZER_NODES ?= 3
@@ -293,7 +292,7 @@ $(B)/libmalloc_debug.so: $(B)/$(SHIM_SONAME)
 # ---- tests ----
 
 # lld, where it is installed, takes less than half of the time of GNU ld; build ids are as of that.
-TEST_LDFLAGS := $(LDFLAGS) $(if $(shell command -v ld.lld),-fuse-ld=lld -Wl$(comma)--build-id=sha1)
+TEST_LDFLAGS := $(LDFLAGS) $(if $(shell command -v ld.lld),-fuse-ld=lld -Xlinker --build-id=sha1)
 
 # Criterion starts a process for each test, which loads all that it is linked with: only what the
 # test needs, and instead of libgit2, by the name that Criterion has for it, tests/unit/git2.c.

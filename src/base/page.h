@@ -7,8 +7,11 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-/* The smallest page that a kernel has. What a source shows may have others: see its ABI. */
-enum { MS_PAGE_BYTES = 4096 };
+/*
+ * The smallest page that a kernel has, and the largest, aarch64's. What a source shows may have
+ * others than the smallest: see its ABI.
+ */
+enum { MS_PAGE_BYTES = 4096, MS_LARGEST_PAGE_BYTES = 65536 };
 
 /* A page of this machine's, as its kernel was built. */
 static inline size_t ms_page_bytes(void)

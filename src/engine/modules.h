@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "base/page.h"
 #include "engine/report.h"
 #include "engine/source.h"
 
@@ -36,10 +37,8 @@ struct ms_segment {
  */
 static inline bool ms_segment_goes_on(struct ms_segment before, struct ms_segment next)
 {
-	const uint64_t largest_page = 65536;
-
 	if (before.offset == next.offset)
-		return before.bytes <= largest_page &&
+		return before.bytes <= MS_LARGEST_PAGE_BYTES &&
 		       (!(before.prot & MS_PROT_WRITE) || next.prot & MS_PROT_WRITE);
 	return before.offset < next.offset;
 }

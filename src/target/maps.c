@@ -276,8 +276,10 @@ const struct ms_mapping *ms_maps_head(const struct ms_mappings *maps, const stru
 	if (!map->file)
 		return map;
 	/* Copies of one library (dlmopen) each begin with a mapping of offset 0. */
-	while (head > maps->at && (head->offset || !ms_mapping_same_file(head, map)))
+	while (head->offset || !ms_mapping_same_file(head, map)) {
+		if (head == maps->at)
+			return NULL;
 		head--;
-	return head->offset || !ms_mapping_same_file(head, map) ? NULL
-	                                                        : ms_module_first(maps, head);
+	}
+	return ms_module_first(maps, head);
 }

@@ -146,6 +146,9 @@ class Postgres(Process):
         return subprocess.run([f"{self.tools}/pg_isready", "-h", self.folder, "-q"], cwd=self.folder,
                               **self.user).returncode == 0
 
+    def backends(self):
+        return [pid for pid in support.children_of(self.pid) if title_of(pid) == "backend"]
+
     def start(self, tool, *args):
         return Process([f"{self.tools}/{tool}", *args], self.env, cwd=self.folder, stderr=subprocess.STDOUT, **self.user)
 

@@ -73,12 +73,11 @@ def test_postgresql_answers_agree(folder, table):
         server.run("pgbench", "-i", "-s", "1", "-q", "postgres")
         before = server.query(digest)
         with server.start("pgbench", "-c", "4", "-T", "6", "-M", "prepared", "-n", "postgres") as bench:
-            def backends():
-                return [pid for pid in support.children_of(server.pid) if title_of(pid) == "backend"]
             scans = 0
-            support.wait_until(backends, 6, "a backend is at work")
+            support.wait_until(server.backends, 6, "a backend is at work")
             while bench.running() and scans < 60:
-                for pid in [*backends(), server.pid, *support.children_of(server.pid)]:
+                # each once, and backends first: there may be time for no more
+                for pid in dict.fromkeys([*server.backends(), server.pid, *support.children_of(server.pid)]):
                     name = "postgres " + title_of(pid)
                     scans += scan_working(pid, table, name, may_vanish=True) is not None
             processed = server.finish_bench(bench)

@@ -19,7 +19,7 @@ import time
 import pytest
 
 import support
-from servers import Load, Postgres, accepts, free_port, need, start_nginx, title_of
+from servers import Load, Postgres, accepts, free_port, need, start_nginx
 from shim_support import needs_library
 from support import BUILD, Process, TARGETS
 
@@ -405,9 +405,9 @@ def test_memscan_tells_no_more_leaks_of_postgres(folder):
             with session:
                 assert session.ask("create table t as select i, md5(i::text) m from generate_series(1, 3000) i;"
                                    "select count(*) from t where m > '8';\n") != "0"
-                backend = [pid for pid in support.children_of(server.pid) if title_of(pid) == "backend"]
-                assert len(backend) == 1
-                found[with_] = [leaks_of(pid) for pid in (server.pid, backend[0])]
+                backends = server.backends()
+                assert len(backends) == 1
+                found[with_] = [leaks_of(pid) for pid in (server.pid, backends[0])]
             server.shut_down()
     print(f"leaks that memscan tells of PostgreSQL: {found}")
     # its own are the first copy of environ and the name of its folder; stale words may lead to either

@@ -6,13 +6,13 @@
 
 #include "base/elf/class.h"
 #include "base/file.h"
+#include "base/page.h"
 #include "base/sort.h"
 #include "engine/source.h"
 #include "target/arch/arch.h"
 
 enum {
 	MAX_SEGMENTS = 1 << 21, /* the kernel lets a process have 65,530 mappings by default */
-	MOST_PAGE = 65536,      /* aarch64's largest */
 };
 
 /* Where addresses of 32 bits end. */
@@ -246,7 +246,7 @@ static uint32_t page_of(const struct ms_core_layout *layout)
 	uint64_t page = ms_core_auxv_value(layout, AT_PAGESZ);
 	const struct ms_core_segment *segment;
 
-	if (page < MS_PAGE_BYTES || page > MOST_PAGE || page & (page - 1))
+	if (page < MS_PAGE_BYTES || page > MS_LARGEST_PAGE_BYTES || page & (page - 1))
 		return MS_PAGE_BYTES;
 	ms_vec_for_each (segment, &layout->segments)
 		if ((segment->range.begin | segment->range.end) & (page - 1))
