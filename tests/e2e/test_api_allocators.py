@@ -38,8 +38,9 @@ class Row:
         if self.preload:
             return program(NAME, "archived" if self.library == ARCHIVE else "shared")
         ours = BUILD / f"libmemunreachable.{'so' if self.library == SHARED else 'a'}"
-        return build(self, HOST, ours, *self.static.split(), "-Wl,--no-as-needed",
-                     *self.before, ours, *self.behind, f"-Wl,-rpath,{BUILD}", "-lstdc++", "-lm")
+        # A static program that may be loaded anywhere ends at its start when it has such a path.
+        how = [self.static] if self.static else [f"-Wl,-rpath,{BUILD}"]
+        return build(self, HOST, ours, *how, "-Wl,--no-as-needed", *self.before, ours, *self.behind, "-lstdc++", "-lm")
 
 
 @dataclasses.dataclass(frozen=True)

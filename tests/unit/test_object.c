@@ -353,9 +353,31 @@ Test(dynamic, ends_with_its_last_entry_or_after_as_many_as_there_can_be)
 	cr_expect_eq(dynamic.hash, 0);
 	cr_expect_not(ms_dynamic_is_shared(&dynamic));
 	memset(memory.bytes, 1, BYTES);
+	entries = (void *)memory.bytes;
+	entries[255] = (Elf64_Dyn){ DT_RELASZ, { 8 } };
+	entries[256] = (Elf64_Dyn){ DT_RELSZ, { 8 } };
 	memory.n_reads = 0;
-	(void)ms_dynamic_read_at(from, BASE, BIAS, 8);
-	cr_expect_eq(memory.n_reads, 256);
+	dynamic = ms_dynamic_read_at(from, BASE, BIAS, 8);
+	cr_expect_eq(dynamic.rela_bytes, 8);
+	cr_expect_eq(dynamic.rel_bytes, 0);
+	cr_expect_eq(memory.n_reads, 256 / 32);
+}
+
+Test(dynamic, is_read_as_far_as_there_is_memory)
+{
+	static const uint8_t classes[] = { 4, 8 };
+
+	for (size_t i = 0; i < 2; i++) {
+		size_t last = BYTES - 3 * (size_t)classes[i];
+		struct ms_dynamic dynamic;
+
+		draw();
+		memory.bytes[last] = DT_RELASZ;
+		memory.bytes[last + classes[i]] = 48;
+		dynamic = ms_dynamic_read_at(from, BASE + last, BIAS, classes[i]);
+		cr_expect_eq(dynamic.rela_bytes, 48, "%u", classes[i]);
+		cr_expect_eq(memory.n_reads, 1);
+	}
 }
 
 Test(dynamic, of_a_library_has_a_name_or_needs_others)
@@ -421,7 +443,7 @@ Test(dynamic, ends_a_search_with_the_table)
 	table[6] = 0; /* an empty bucket */
 	memory.n_reads = 0;
 	cr_expect_eq(address_of("f"), 0);
-	cr_expect_eq(memory.n_reads, 4 + 2, "nothing is read in front of the chains");
+	cr_expect_eq(memory.n_reads, 1 + 2, "nothing is read in front of the chains");
 	draw_hash();
 	symbols[5] = symbols[2];
 	table[2] = 5;

@@ -81,18 +81,23 @@ bool ms_elf_read_segments(struct ms_reader from, ms_addr at, const Elf64_Ehdr *h
 	return true;
 }
 
-bool ms_elf_read_dynamic(struct ms_reader from, ms_addr at, uint64_t index, uint8_t word_bytes,
-                         Elf64_Dyn *ret)
+size_t ms_elf_read_dynamic(struct ms_reader from, ms_addr at, uint8_t word_bytes, Elf64_Dyn *ret,
+                           size_t n)
 {
+	const uint8_t *bytes = (const uint8_t *)ret;
+	size_t each = ms_elf_dynamic_bytes(word_bytes);
 	Elf32_Dyn narrow;
 
+	n = from.read(from.ctx, at, ret, n * each) / each;
 	if (is_wide(word_bytes))
-		return ms_read_all(from, at + index * sizeof(*ret), ret, sizeof(*ret));
-	if (!ms_read_all(from, at + index * sizeof(narrow), &narrow, sizeof(narrow)))
-		return false;
-	ret->d_tag = narrow.d_tag;
-	ret->d_un.d_val = narrow.d_un.d_val;
-	return true;
+		return n;
+	/* From the end, as they become longer. */
+	for (size_t i = n; i-- > 0;) {
+		memcpy(&narrow, bytes + i * sizeof(narrow), sizeof(narrow));
+		ret[i].d_tag = narrow.d_tag;
+		ret[i].d_un.d_val = narrow.d_un.d_val;
+	}
+	return n;
 }
 
 bool ms_elf_read_symbol(struct ms_reader from, ms_addr at, uint64_t index, uint8_t word_bytes,

@@ -25,6 +25,12 @@ static inline size_t ms_elf_segment_bytes(uint8_t word_bytes)
 	return word_bytes == sizeof(uint64_t) ? sizeof(Elf64_Phdr) : sizeof(Elf32_Phdr);
 }
 
+/* Of an entry of a dynamic section. */
+static inline size_t ms_elf_dynamic_bytes(uint8_t word_bytes)
+{
+	return word_bytes == sizeof(uint64_t) ? sizeof(Elf64_Dyn) : sizeof(Elf32_Dyn);
+}
+
 /* What a sum of addresses is in an object of that class. */
 static inline ms_addr ms_elf_address(uint8_t word_bytes, ms_addr sum)
 {
@@ -38,9 +44,9 @@ ms_must_check bool ms_elf_read_header(struct ms_reader from, ms_addr at, Elf64_E
 ms_must_check bool ms_elf_read_segments(struct ms_reader from, ms_addr at, const Elf64_Ehdr *head,
                                         Elf64_Phdr *ret);
 
-/* Entry @index of the dynamic section at @at. */
-ms_must_check bool ms_elf_read_dynamic(struct ms_reader from, ms_addr at, uint64_t index,
-                                       uint8_t word_bytes, Elf64_Dyn *ret);
+/* Read @n entries of the dynamic section at @at; returns how many, from @at on, there were. */
+ms_must_check size_t ms_elf_read_dynamic(struct ms_reader from, ms_addr at, uint8_t word_bytes,
+                                         Elf64_Dyn *ret, size_t n);
 
 /* Symbol @index of the table at @at. */
 ms_must_check bool ms_elf_read_symbol(struct ms_reader from, ms_addr at, uint64_t index,

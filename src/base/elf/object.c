@@ -7,6 +7,7 @@ enum {
 	MAX_PHDRS = 128,
 	MAX_PHOFF = 1 << 16,
 	MAX_DYNAMIC = 256, /* entries */
+	DYNAMIC_AT_ONCE = 32,
 };
 
 /* Longest program or library believed, bytes. */
@@ -119,35 +120,47 @@ static ms_addr placed(ms_addr bias, ms_addr value)
 	return value && value < bias ? value + bias : value;
 }
 
+static void note_entry(struct ms_dynamic *dynamic, const Elf64_Dyn *entry)
+{
+	const uint64_t value = entry->d_un.d_val;
+
+	if (entry->d_tag == DT_STRTAB)
+		dynamic->strings = placed(dynamic->bias, value);
+	else if (entry->d_tag == DT_SYMTAB)
+		dynamic->symbols = placed(dynamic->bias, value);
+	else if (entry->d_tag == DT_GNU_HASH)
+		dynamic->gnu_hash = placed(dynamic->bias, value);
+	else if (entry->d_tag == DT_HASH)
+		dynamic->hash = placed(dynamic->bias, value);
+	else if (entry->d_tag == DT_DEBUG)
+		dynamic->debug = value;
+	else if (entry->d_tag == DT_RELA)
+		dynamic->rela = placed(dynamic->bias, value);
+	else if (entry->d_tag == DT_RELASZ)
+		dynamic->rela_bytes = value;
+	else if (entry->d_tag == DT_REL)
+		dynamic->rel = placed(dynamic->bias, value);
+	else if (entry->d_tag == DT_RELSZ)
+		dynamic->rel_bytes = value;
+	dynamic->needs |= entry->d_tag == DT_NEEDED;
+	dynamic->named |= entry->d_tag == DT_SONAME;
+}
+
 struct ms_dynamic ms_dynamic_read_at(struct ms_reader from, ms_addr at, ms_addr bias,
                                      uint8_t word_bytes)
 {
 	struct ms_dynamic ret = { .bias = bias, .word_bytes = word_bytes };
-	Elf64_Dyn entry;
+	Elf64_Dyn entries[DYNAMIC_AT_ONCE];
+	size_t n = DYNAMIC_AT_ONCE;
 
-	for (uint64_t i = 0; i < MAX_DYNAMIC; i++) {
-		if (!ms_elf_read_dynamic(from, at, i, word_bytes, &entry) || entry.d_tag == DT_NULL)
-			break;
-		if (entry.d_tag == DT_STRTAB)
-			ret.strings = placed(bias, entry.d_un.d_ptr);
-		else if (entry.d_tag == DT_SYMTAB)
-			ret.symbols = placed(bias, entry.d_un.d_ptr);
-		else if (entry.d_tag == DT_GNU_HASH)
-			ret.gnu_hash = placed(bias, entry.d_un.d_ptr);
-		else if (entry.d_tag == DT_HASH)
-			ret.hash = placed(bias, entry.d_un.d_ptr);
-		else if (entry.d_tag == DT_DEBUG)
-			ret.debug = entry.d_un.d_ptr;
-		else if (entry.d_tag == DT_RELA)
-			ret.rela = placed(bias, entry.d_un.d_ptr);
-		else if (entry.d_tag == DT_RELASZ)
-			ret.rela_bytes = entry.d_un.d_val;
-		else if (entry.d_tag == DT_REL)
-			ret.rel = placed(bias, entry.d_un.d_ptr);
-		else if (entry.d_tag == DT_RELSZ)
-			ret.rel_bytes = entry.d_un.d_val;
-		ret.needs |= entry.d_tag == DT_NEEDED;
-		ret.named |= entry.d_tag == DT_SONAME;
+	for (size_t i = 0; i < MAX_DYNAMIC && n == DYNAMIC_AT_ONCE; i += n) {
+		n = ms_elf_read_dynamic(from, at + i * ms_elf_dynamic_bytes(word_bytes), word_bytes,
+		                        entries, DYNAMIC_AT_ONCE);
+		for (size_t k = 0; k < n; k++) {
+			if (entries[k].d_tag == DT_NULL)
+				return ret;
+			note_entry(&ret, &entries[k]);
+		}
 	}
 	return ret;
 }

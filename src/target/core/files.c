@@ -104,14 +104,16 @@ static enum ms_core_file_state compare_dynamic(struct ms_core *core,
                                                const Elf64_Phdr *phdr, ms_addr bias)
 {
 	const uint8_t word_bytes = core->base.abi.word_bytes;
+	const size_t each = ms_elf_dynamic_bytes(word_bytes);
 	ms_addr at = ms_elf_address(word_bytes, bias + phdr->p_vaddr);
+	ms_addr in_file = phdr->p_offset;
 
-	for (size_t i = 0; i < MAX_DYNAMIC; i++) {
+	for (size_t i = 0; i < MAX_DYNAMIC; i++, at += each, in_file += each) {
 		Elf64_Dyn mapped;
 		Elf64_Dyn entry;
 
-		if (!ms_elf_read_dynamic(reader_of(file), phdr->p_offset, i, word_bytes, &entry) ||
-		    !ms_elf_read_dynamic(ms_source_reader(&core->base), at, i, word_bytes, &mapped))
+		if (!ms_elf_read_dynamic(reader_of(file), in_file, word_bytes, &entry, 1) ||
+		    !ms_elf_read_dynamic(ms_source_reader(&core->base), at, word_bytes, &mapped, 1))
 			return MS_CORE_FILE_UNPROVED;
 		if (!is_same_entry(word_bytes, &mapped, &entry, bias))
 			return MS_CORE_FILE_OTHER;
