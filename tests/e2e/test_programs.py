@@ -320,3 +320,27 @@ def test_redis_is_not_harmed(folder, table):
                 if i % 400 == 0:
                     report = scan_working(redis.pid, table, "redis")
                     assert [h for h in report["heaps"] if h["allocator"] == "jemalloc" and h["allocations"] > 1000]
+
+
+MANY_LIBRARIES = """
+import bz2, ctypes, curses, decimal, hashlib, lzma, sqlite3, ssl, sys
+print("READY", flush=True)
+sys.stdin.read()
+"""
+
+
+def pages_of_files(pid):
+    """KiB of files that are resident in a process."""
+    with open(f"/proc/{pid}/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("RssFile:"))
+
+
+@pytest.mark.parametrize("command", ["--snapshot=fork", "--snapshot=copy", "dump"])
+def test_no_more_of_its_files_becomes_resident_than_is_needed(command, tmp_path):
+    with Process(["/usr/bin/python3", "-I", "-c", MANY_LIBRARIES]) as python:
+        assert python.line() == "READY"
+        before = pages_of_files(python.pid)
+        done = (support.memscan("dump", python.pid, "-o", tmp_path / "core") if command == "dump" else
+                scan(python.pid, command))
+        assert done.status == 0, str(done)
+        assert pages_of_files(python.pid) - before < 512

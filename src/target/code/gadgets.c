@@ -11,10 +11,14 @@
 #include "target/proc.h"
 #include "target/target.h"
 
+/*
+ * What is read of a process counts as resident in it from then on, and may come from its disk: no
+ * more than is needed. C libraries have both in their first half MiB of code.
+ */
 enum {
-	PIECE = 1 << 20,
+	PIECE = 1 << 16,
 	OVERLAP = MS_GADGET_BYTES,
-	MAX_PIECES = 256,
+	MAX_PIECES = 1 << 12,
 };
 
 struct search {
@@ -23,17 +27,18 @@ struct search {
 	uint8_t *buf;
 };
 
-/* Look through @text, until enough has been read in all. */
+/* Look through @text, until both are found or enough has been read in all. */
 static void search(const struct search *s, struct ms_range text, unsigned *pieces,
                    struct ms_gadgets *ret)
 {
-	for (ms_addr at = text.begin; at < text.end && *pieces < MAX_PIECES;
-	     at += PIECE - OVERLAP, ++*pieces) {
+	for (ms_addr at = text.begin; at < text.end; at += PIECE - OVERLAP, ++*pieces) {
 		uint64_t left = text.end - at;
-		ssize_t n =
-			pread(s->mem_fd, s->buf, left < PIECE ? (size_t)left : PIECE, (off_t)at);
+		ssize_t n;
 
-		if (n <= 0 || (ret->call && ret->restore))
+		if ((ret->call && ret->restore) || *pieces == MAX_PIECES)
+			return;
+		n = pread(s->mem_fd, s->buf, left < PIECE ? (size_t)left : PIECE, (off_t)at);
+		if (n <= 0)
 			return;
 		s->calls->find(s->buf, (size_t)n, at, ret);
 	}
