@@ -343,4 +343,5 @@ def test_no_more_of_its_files_becomes_resident_than_is_needed(command, tmp_path)
         done = (support.memscan("dump", python.pid, "-o", tmp_path / "core") if command == "dump" else
                 scan(python.pid, command))
         assert done.status == 0, str(done)
-        assert pages_of_files(python.pid) - before < 512
+        # half a MiB of the C library, if nothing of it was resident; these libraries have more than two
+        assert pages_of_files(python.pid) - before < 1024

@@ -312,6 +312,31 @@ Test(core, doubts_writable_memory_that_is_left_out)
 	cr_assert(warns("4 KiB of memory that the program may have written to"));
 }
 
+/* As lld links a small one: of each segment there is the page with the file's header. */
+Test(core, doubts_memory_behind_a_program_of_less_than_a_page)
+{
+	static const ms_addr segments[] = { DRAWN_PROGRAM, DRAWN_CODE, DRAWN_DATA };
+	const ms_addr behind = DRAWN_BSS + 2 * DRAWN_PAGE;
+	Elf64_Phdr *phdrs = (void *)(drawn->program + sizeof(Elf64_Ehdr));
+
+	for (size_t i = 0; i < 3; i++) {
+		struct drawn_load *load = drawn_core_load(drawn, segments[i]);
+		uint64_t at = i * 0x200;
+
+		phdrs[i].p_offset = at;
+		phdrs[i].p_vaddr += at;
+		phdrs[i].p_memsz -= at;
+		drawn->files[i].page = 0;
+		load->file = 1;
+		load->page = 0;
+	}
+	drawn_core_load(drawn, DRAWN_BRK)->in_core = 0;
+	drawn_core_load(drawn, DRAWN_BRK)->at = behind;
+	open_drawn();
+	cr_assert_not(is_unseen(DRAWN_BSS));
+	cr_assert(is_unseen(behind));
+}
+
 Test(core, does_not_doubt_what_could_not_be_written_to)
 {
 	drawn_core_load(drawn, DRAWN_BRK)->in_core = 0;
