@@ -5,22 +5,34 @@
 
 #include "base/page.h"
 
-bool ms_image_read(const struct ms_image *image, ms_addr addr, void *buf, size_t len)
+static size_t read_image(const struct ms_image *image, ms_addr addr, void *buf, size_t len)
 {
+	ssize_t n;
+
 	if (image->src)
-		return ms_source_read(image->src, addr, buf, len) == len;
-	return addr <= INT64_MAX && pread(image->mem_fd, buf, len, (off_t)addr) == (ssize_t)len;
+		return ms_source_read(image->src, addr, buf, len);
+	n = addr <= INT64_MAX ? pread(image->mem_fd, buf, len, (off_t)addr) : 0;
+	return n > 0 ? (size_t)n : 0;
 }
 
-static size_t read_image(void *ctx, ms_addr addr, void *buf, size_t len)
+static size_t read_of_image(void *ctx, ms_addr addr, void *buf, size_t len)
 {
-	return ms_image_read(ctx, addr, buf, len) ? len : 0;
+	return read_image(ctx, addr, buf, len);
+}
+
+struct ms_reader ms_image_reader(struct ms_image *image)
+{
+	return (struct ms_reader){ read_of_image, image };
+}
+
+bool ms_image_read(const struct ms_image *image, ms_addr addr, void *buf, size_t len)
+{
+	return read_image(image, addr, buf, len) == len;
 }
 
 static bool open_image(ms_addr base, struct ms_image *ret)
 {
-	return ms_object_read((struct ms_reader){ read_image, ret }, base, MS_PAGE_BYTES,
-	                      &ret->object);
+	return ms_object_read(ms_image_reader(ret), base, MS_PAGE_BYTES, &ret->object);
 }
 
 bool ms_image_open(int mem_fd, ms_addr base, struct ms_image *ret)
@@ -39,7 +51,7 @@ bool ms_image_open_in(struct ms_source *src, ms_addr base, struct ms_image *ret)
 
 bool ms_image_find(struct ms_image *image, const char *name, ms_addr *ret)
 {
-	const struct ms_reader from = { read_image, image };
+	const struct ms_reader from = ms_image_reader(image);
 	const struct ms_object *object = &image->object;
 	struct ms_dynamic dynamic;
 	ms_addr at;
@@ -56,7 +68,7 @@ bool ms_image_find(struct ms_image *image, const char *name, ms_addr *ret)
 
 bool ms_image_find_code(struct ms_image *image, const char *name, struct ms_range *ret)
 {
-	const struct ms_reader from = { read_image, image };
+	const struct ms_reader from = ms_image_reader(image);
 	const struct ms_object *object = &image->object;
 	struct ms_dynamic dynamic;
 	struct ms_range code;
@@ -88,12 +100,12 @@ bool ms_image_has_allocator(struct ms_image *image)
 
 bool ms_image_is_program(struct ms_image *image)
 {
-	return ms_object_is_program((struct ms_reader){ read_image, image }, &image->object);
+	return ms_object_is_program(ms_image_reader(image), &image->object);
 }
 
 ms_addr ms_image_debug(struct ms_image *image)
 {
-	const struct ms_reader from = { read_image, image };
+	const struct ms_reader from = ms_image_reader(image);
 	const struct ms_object *object = &image->object;
 
 	return object->dynamic ? ms_dynamic_read(from, object).debug : 0;
@@ -101,7 +113,7 @@ ms_addr ms_image_debug(struct ms_image *image)
 
 bool ms_image_needs_others(struct ms_image *image)
 {
-	const struct ms_reader from = { read_image, image };
+	const struct ms_reader from = ms_image_reader(image);
 	const struct ms_object *object = &image->object;
 
 	return object->dynamic && ms_dynamic_read(from, object).needs;

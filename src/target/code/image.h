@@ -50,6 +50,9 @@ ms_addr ms_image_debug(struct ms_image *image);
 /* Whether the image needs other libraries. */
 bool ms_image_needs_others(struct ms_image *image);
 
+/* A reader of the process, for as long as @image is there. */
+struct ms_reader ms_image_reader(struct ms_image *image);
+
 /* Read exactly @len bytes of the process. */
 bool ms_image_read(const struct ms_image *image, ms_addr addr, void *buf, size_t len);
 

@@ -150,16 +150,11 @@ static bool read_functions(struct search *s, struct ms_arena *arena)
 	return true;
 }
 
-static size_t read_bytes(void *image, ms_addr addr, void *buf, size_t len)
-{
-	return ms_image_read(image, addr, buf, len) ? len : 0;
-}
-
 static void look_at_head(struct search *s)
 {
 	const struct ms_object *object = &s->image->object;
 	struct ms_image image = *s->image;
-	const struct ms_reader from = { read_bytes, &image };
+	const struct ms_reader from = ms_image_reader(&image);
 	Elf64_Ehdr head;
 
 	if (ms_elf_read_header(from, object->span.begin, &head) &&

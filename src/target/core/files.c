@@ -28,8 +28,10 @@ static size_t read_file(void *ctx, uint64_t offset, void *buf, size_t len)
 {
 	const struct ms_core_file *file = ctx;
 
-	if (!is_in_file(file, offset, len))
+	if (offset > file->len)
 		return 0;
+	if (len > file->len - offset)
+		len = (size_t)(file->len - offset);
 	memcpy(buf, file->bytes + offset, len);
 	return len;
 }
