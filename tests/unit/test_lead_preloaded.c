@@ -116,12 +116,13 @@ struct sum {
 	unsigned left; /* at work inside still */
 };
 
-/* @enough: to be led out, if need be by more clones */
+/* @enough: to be caught inside, and to be led out, if need be by more clones */
 static struct sum clone_often(pid_t pid, unsigned enough)
 {
 	struct sum sum = { 0 };
 
-	for (int i = 0; i < CLONES || (i < MOST_CLONES && sum.led < enough); i++) {
+	for (int i = 0;
+	     i < CLONES || (i < MOST_CLONES && (sum.inside < enough || sum.led < enough)); i++) {
 		const struct ms_thread *t;
 		struct ms_source *source;
 		struct held held;
