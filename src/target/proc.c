@@ -103,9 +103,11 @@ bool ms_proc_stat(pid_t id, struct ms_proc_stat *ret)
 	if (!after ||
 	    sscanf(after,
 	           ") %c %*d %*d %*d %*d %*d %" SCNu32 " %*u %*u %*u %*u %" SCNu64 " %" SCNu64
-	           " %*d %*d %*d %*d %*d %*d %" SCNu64 " %*u %*d %*u %" SCNu64 " %*u %" SCNu64,
+	           " %*d %*d %*d %*d %*d %*d %" SCNu64 " %*u %*d %*u %" SCNu64 " %*u %" SCNu64
+	           " %*u %*u %*u %*u %*u %*u %*u %*u %*u %*d %*d %*u %*u %*u %*u %*d %*u %*u"
+	           " %" SCNu64,
 	           &ret->state, &ret->flags, &ret->cpu_ticks, &in_kernel, &ret->start_ticks,
-	           &ret->program.code, &ret->program.stack) != 7)
+	           &ret->program.code, &ret->program.stack, &ret->program.brk) != 8)
 		return false;
 	ret->cpu_ticks += in_kernel;
 	return true;
@@ -132,6 +134,14 @@ uint64_t ms_proc_field(const char *status, const char *key, int base)
 		line = line ? line + 1 : NULL;
 	}
 	return 0;
+}
+
+pid_t ms_proc_tracer(pid_t tid)
+{
+	char status[MS_PROC_STATUS_BYTES];
+
+	(void)ms_proc_read(tid, "status", status, sizeof(status));
+	return (pid_t)ms_proc_field(status, "TracerPid", 10);
 }
 
 size_t ms_proc_ns_ids(const char *status, const char *key, pid_t ret[MS_PROC_NAMESPACES])

@@ -42,13 +42,14 @@ void ms_proc_link(pid_t id, const char *name, char *buf, size_t size);
 void ms_proc_write(pid_t id, const char *name, const char *text);
 
 /*
- * Where the program of a process has its code and its first stack: other numbers when it has
- * executed another program since. Zeros where the kernel does not say, and of a thread that
- * has ended.
+ * Where the program of a process has its code, its first stack and the begin of its heap of brk():
+ * other numbers when it has executed another program since. Zeros where the kernel does not say,
+ * and of a thread that has ended.
  */
 struct ms_proc_program {
 	uint64_t code;
 	uint64_t stack;
+	uint64_t brk;
 };
 
 /* What /proc/ID/stat says. */
@@ -65,6 +66,9 @@ bool ms_proc_stat(pid_t id, struct ms_proc_stat *ret);
 
 /* The state of thread @tid as in ms_proc_stat, 'X' when it is gone. */
 char ms_proc_state(pid_t tid);
+
+/* The process that traces thread @tid; 0 when there is none, or no such thread. */
+pid_t ms_proc_tracer(pid_t tid);
 
 /* Number after "\n@key:" in the text of a status file, in @base; 0 when there is none. */
 uint64_t ms_proc_field(const char *status, const char *key, int base);

@@ -51,6 +51,9 @@ ms_must_check enum ms_status ms_target_check_native(pid_t pid, const char *what,
  */
 enum ms_status ms_target_explain_denied(pid_t pid, struct ms_error *err);
 
+/* MS_E_DENIED, as process @tracer traces @pid. */
+enum ms_status ms_target_refuse_traced(pid_t pid, pid_t tracer, struct ms_error *err);
+
 /* Whether a cgroup holds the threads of @pid still (a container that is paused). */
 bool ms_target_is_frozen(pid_t pid);
 void ms_target_advise_frozen(pid_t pid, struct ms_error *err);

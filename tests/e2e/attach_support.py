@@ -187,13 +187,13 @@ def check_plants(target, function_of):
     assert target.line() == "READY"
     attach(target.pid, "--sample", 1)
     assert target.ask("\n") == "DONE"
-    leaks = support.scan(target.pid).report["leaks"]
+    report = support.scan(target.pid).report
     found = {}
-    for leak in leaks:
+    for leak in report["leaks"]:
         function = function_of(leak.get("backtrace", []))
         if function:
             found[function] = found.get(function, 0) + leak["total_size"]
-    assert sorted(found, key=found.get, reverse=True) == [f"plant_{way}" for way in WAYS], (found, leaks)
+    assert sorted(found, key=found.get, reverse=True) == [f"plant_{way}" for way in WAYS], (found, report)
     detach(target.pid)
     assert agents_of(target.pid) == 0
     assert target.finish() == 0

@@ -7,6 +7,7 @@ often each is attached and detached, ATTACH_KILLS how often memscan is killed me
 
 import collections
 import contextlib
+import fcntl
 import os
 import pathlib
 import random
@@ -539,13 +540,26 @@ def test_a_debugger_afterwards():
         target.end()
 
 
+def test_one_that_does_not_end_its_turn_is_not_waited_for_without_end():
+    with Stormy("loops") as target:
+        folder = os.open(f"/proc/{target.pid}", os.O_RDONLY)
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        begun = time.monotonic()
+        attach(target.pid, "--timeout", 1)
+        assert time.monotonic() - begun > 1
+        detach(target.pid, "--timeout", 1)
+        os.close(folder)
+        target.end()
+
+
 def test_two_at_once():
     with Stormy("loops") as target:
         for _ in range(ROUNDS):
             both = [start_command([MEMSCAN, "attach", target.pid]) for _ in range(2)]
             said = [end_of(*one) for one in both]
             statuses = [popen.returncode for popen, _ in both]
-            assert set(statuses) <= {ATTACHED, REFUSED} and ATTACHED in statuses, (statuses, said)
+            assert sorted(statuses) == [ATTACHED, REFUSED], (statuses, said)
+            assert "is attached already" in "".join(said), said
             assert status_of(target.pid)
             target.check()
             detach(target.pid)

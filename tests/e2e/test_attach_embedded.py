@@ -15,8 +15,8 @@ import pytest
 
 import support
 from allocators import LIB
-from attach_support import (FUNCTIONS, Stormy, check_given_back, check_plants, check_stripped, code_of, kill_at_random,
-                            refused, run_all_rounds)
+from attach_support import (FUNCTIONS, Stormy, attach, check_given_back, check_plants, check_stripped, code_of, detach,
+                            kill_at_random, refused, run_all_rounds)
 from support import Process, compile_target, memscan
 from test_attach_allocators import check_rounds_of_the_table
 
@@ -117,6 +117,19 @@ def test_a_leak_has_its_function_and_line(kind):
     # A heap at addresses that are small numbers is held by these.
     with Process([kind.compile("plants")], env={"TCMALLOC_SKIP_SBRK": "1"}) as target:
         check_plants(target, planting_function)
+
+
+def test_the_heap_of_brk_has_room_though_nothing_of_it_is_mapped():
+    # Without random addresses it would begin right behind the program.
+    with Process(["setarch", "-R", KINDS[0].compile("plants")]) as target:
+        assert target.line() == "READY"
+        attach(target.pid)
+        brk = int(pathlib.Path(f"/proc/{target.pid}/stat").read_text().split(")")[1].split()[44])
+        maps = pathlib.Path(f"/proc/{target.pid}/maps").read_text()
+        begins = [int(line.split("-")[0], 16) for line in maps.splitlines()]
+        assert brk and not [begin for begin in begins if brk < begin < brk + (1 << 30)], maps
+        detach(target.pid)
+        assert target.finish() == 0
 
 
 @functools.cache

@@ -128,6 +128,20 @@ Test(agent_reading, memory_that_came_behind_is_not_its_own)
 	cr_expect_eq(a.decoding.owned.at[0].end, data->range.end - 4096);
 }
 
+/* The kernel says so of memory in which brk() would begin. */
+Test(agent_reading, memory_that_is_called_the_heap_is_its_own_too)
+{
+	struct ms_mappings *maps = &a.fake.base.mappings;
+	ms_addr block = sample(1, 40, 40);
+
+	for (size_t i = 1; i <= 2; i++) {
+		maps->at[maps->n - i].name = "[heap]";
+		decode();
+		cr_expect_eq(agentdrawn_pc(&a, block), agentdrawn_code(1));
+		cr_expect_eq(a.decoding.owned.at[0].begin, a.at - MS_AGENT_TEXT_BYTES);
+	}
+}
+
 /* Memory that is something else. */
 static void expect_nothing(const char *what)
 {

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/sem.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -646,6 +647,41 @@ Test(freeze, a_process_that_is_traced_already_names_its_tracer)
 	cr_expect(second.err.advice[0]);
 	(void)!held_release(&second);
 	cr_expect_eq(held_release(&held), MS_OK);
+	cr_expect(comes_to(pid, 'S'));
+	child_end(pid);
+}
+
+/* A tracer of one thread that lets go of it and takes it again, without end. */
+static void trace_now_and_then(void *arg)
+{
+	pid_t tid = *(const pid_t *)arg;
+
+	child_ready();
+	for (;;) {
+		if (ptrace(PTRACE_SEIZE, tid, NULL, NULL))
+			continue;
+		(void)ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
+		(void)waitpid(tid, NULL, __WALL);
+		(void)ptrace(PTRACE_DETACH, tid, NULL, NULL);
+	}
+}
+
+Test(freeze, a_tracer_that_comes_and_goes_is_named_or_out_of_the_way)
+{
+	pid_t pid, tracer, tid;
+
+	shared->n_threads = 2;
+	pid = child_start(be_sleepers, NULL);
+	tid = shared->tids[0];
+	tracer = child_start(trace_now_and_then, &tid);
+	for (int i = 0; i < FREEZES; i++) {
+		enum ms_status st = held_freeze(&held, pid);
+
+		cr_expect(st == MS_OK || strstr(held.err.text, "is traced already"), "%s: %s",
+		          held.err.text, held.err.advice);
+		(void)!held_release(&held);
+	}
+	child_end(tracer);
 	cr_expect(comes_to(pid, 'S'));
 	child_end(pid);
 }

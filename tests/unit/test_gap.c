@@ -38,7 +38,7 @@ static const struct ms_range text = { 0x7f0000100000, 0x7f0000300000 };
 static ms_addr find(const char *drawn)
 {
 	draw(drawn);
-	return ms_gap_find(&maps, text, LEAST);
+	return ms_gap_find(&maps, text, 0, LEAST);
 }
 
 /* Whether the agent at @at touches none of the maps, and no page beside them. */
@@ -113,6 +113,30 @@ Test(gap, leaves_the_heap_room_to_grow)
 	cr_expect(is_apart(find(far)));
 }
 
+/* Whether the agent at @at leaves a heap of brk() that begins at @brk a GiB. */
+static bool leaves_to_grow(ms_addr at, ms_addr brk)
+{
+	return at && (at + ms_gap_bytes() <= brk || at >= brk + (1 << 30));
+}
+
+Test(gap, leaves_a_heap_room_of_which_nothing_is_mapped_yet)
+{
+	static const ms_addr begins[] = { 0x7f0000300000, 0x7f0000312340, 0x7f0001000000,
+		                          0x7f0020000000 };
+
+	draw("7e0000000000-7f0000100000 rw-p 00000000 00:00 0\n" LIBC);
+	for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++) {
+		ms_addr at = ms_gap_find(&maps, text, begins[i], LEAST);
+
+		cr_expect(is_apart(at), "%#llx", (unsigned long long)begins[i]);
+		cr_expect(leaves_to_grow(at, begins[i]), "%#llx", (unsigned long long)begins[i]);
+	}
+	cr_expect_lt(ms_gap_find(&maps, text, 0x7f0020000000, LEAST), 0x7f0020000000,
+	             "what is in front of it is nearer");
+	cr_expect_geq(ms_gap_find(&maps, text, 0x7f0001000000, LEAST), 0x7f0041000000,
+	              "what is in front of it is too small");
+}
+
 Test(gap, leaves_the_stack_room_to_grow)
 {
 	ms_addr at = find("7e0000000000-7f0000100000 rw-p 00000000 00:00 0\n" LIBC
@@ -133,7 +157,7 @@ Test(gap, is_nowhere_that_no_process_may_map)
 
 	draw("00200000-00300000 r-xp 00000000 fe:00 1 /libc.so.6\n"
 	     "00300000-90000000 rw-p 00000000 00:00 0\n");
-	cr_expect_eq(ms_gap_find(&maps, low, LEAST), 0);
+	cr_expect_eq(ms_gap_find(&maps, low, 0, LEAST), 0);
 }
 
 /* ---- an agent that is there ---- */

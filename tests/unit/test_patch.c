@@ -85,7 +85,7 @@ static void start_child(void)
 static void map_agent(const struct ms_mappings *maps)
 {
 	/* NOLINTNEXTLINE(performance-no-int-to-ptr): the kernel's interface wants it so */
-	void *at = (void *)(uintptr_t)ms_gap_find(maps, functions.text, 1 << 20);
+	void *at = (void *)(uintptr_t)ms_gap_find(maps, functions.text, 0, 1 << 20);
 	uint8_t *text =
 		mmap(at, ms_gap_bytes(), PROT_READ | PROT_WRITE,
 	             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);

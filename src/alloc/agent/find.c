@@ -9,9 +9,11 @@ enum { HEAD_BYTES = offsetof(struct ms_agent_data, filter) };
 /* A mean distance that is longer would find nothing. */
 static const uint64_t longest_interval = (uint64_t)1 << 32;
 
+/* The kernel calls what lies where the heap of brk() would begin by that name, whatever it is. */
 static bool is_private_memory(const struct ms_mapping *m, int prot)
 {
-	return !m->file && !m->shared && !m->name[0] && m->prot == prot;
+	return !m->file && !m->shared && (!m->name[0] || !strcmp(m->name, "[heap]")) &&
+	       m->prot == prot;
 }
 
 /* The data itself is aligned as no memory of ours is. */

@@ -45,6 +45,7 @@ enum {
 	FIRST_TICKS = 2,      /* for each thread while others are still to be asked */
 	ASLEEP_NS = 10000000, /* in uninterruptible sleep for so long: will not answer soon */
 	WORD_BITS = 64,
+	SEIZE_TRIES = 8, /* with tracers that come and go */
 };
 
 enum ms_status ms_freezer_init(struct ms_freezer *freezer, struct ms_collection *shared,
@@ -133,34 +134,54 @@ bool ms_tracee_look(const struct ms_freezer *freezer, const struct ms_tracee *tr
 	return true;
 }
 
-/* Why the kernel refused to let us seize @tid. MS_OK when it is because the thread is ending. */
-static enum ms_status explain_refusal(const struct ms_freezer *freezer, pid_t tid, int error,
-                                      struct ms_error *err)
+/* PF_EXITING (0x4) is set a moment before the state shows it. */
+static bool is_ending(pid_t tid)
 {
 	char state = ms_proc_state(tid);
 	struct ms_proc_stat stat;
 
-	if (error == ESRCH || state == 'Z' || state == 'X')
-		return MS_OK;
-	/* PF_EXITING (0x4) is set a moment before the state shows it. */
-	if (error == EPERM && ms_proc_stat(tid, &stat) && stat.flags & 4)
-		return MS_OK;
-	if (error == EPERM)
-		return ms_target_explain_denied(freezer->shared->pid, err);
-	return ms_fail_sys(err, error, "seizing thread %d", tid);
+	return state == 'Z' || state == 'X' || (ms_proc_stat(tid, &stat) && stat.flags & 4);
+}
+
+/*
+ * Returns 0, or why the kernel refused. A tracer that let go before it could be seen is no reason:
+ * EPERM without one (@ret_tracer is 0) has another.
+ */
+static int try_to_seize(pid_t tid, pid_t *ret_tracer)
+{
+	int error = EPERM;
+
+	*ret_tracer = 0;
+	for (int i = 0; i < SEIZE_TRIES && error == EPERM && !*ret_tracer; i++) {
+		error = ptrace(PTRACE_SEIZE, tid, NULL, NULL) ? errno : 0;
+		if (error == EPERM && is_ending(tid))
+			error = ESRCH;
+		if (error == EPERM)
+			*ret_tracer = ms_proc_tracer(tid);
+	}
+	return error;
 }
 
 static enum ms_status seize(struct ms_freezer *freezer, pid_t tid, struct ms_error *err)
 {
 	struct ms_tracee *tracee;
+	pid_t tracer;
+	int error;
 
 	if (freezer->tracees.n == freezer->shared->max_threads)
 		return ms_fail(err, MS_E_BUSY,
 		               "process %d makes threads faster than they can be "
 		               "stopped (%zu so far)",
 		               freezer->shared->pid, freezer->tracees.n);
-	if (ptrace(PTRACE_SEIZE, tid, NULL, NULL))
-		return explain_refusal(freezer, tid, errno, err);
+	error = try_to_seize(tid, &tracer);
+	if (error == ESRCH)
+		return MS_OK;
+	if (tracer)
+		return ms_target_refuse_traced(freezer->shared->pid, tracer, err);
+	if (error == EPERM)
+		return ms_target_explain_denied(freezer->shared->pid, err);
+	if (error)
+		return ms_fail_sys(err, error, "seizing thread %d", tid);
 	tracee = ms_vec_push(&freezer->arena, &freezer->tracees);
 	assert(tracee); /* reserved by ms_freezer_init() */
 	*tracee = (struct ms_tracee){ .tid = tid, .state = MS_TRACEE_RUNNING };

@@ -15,6 +15,7 @@
 #include "base/ending.h"
 #include "target/inject/sharing.h"
 #include "target/inject/stopped/steps.h"
+#include "target/inject/turn.h"
 #include "target/maps.h"
 #include "target/proc.h"
 #include "target/room.h"
@@ -345,13 +346,18 @@ static enum ms_status begin(struct ms_attaching *a, struct ms_attached *ret, str
 		st = check_state(a->call->pid, err);
 	if (!st)
 		st = check_sharing(a->call, err);
-	return st ? st : look_up(a, O_RDWR, ret, err);
+	if (st)
+		return st;
+	a->turn = ms_turn_take(a->call->pid, a->call->begun_ns + a->call->timeout_ns);
+	return look_up(a, O_RDWR, ret, err);
 }
 
 static void close_all(const struct ms_attaching *a)
 {
 	if (a->patch.mem_fd >= 0)
 		(void)close(a->patch.mem_fd);
+	if (a->turn >= 0)
+		(void)close(a->turn);
 	if (a->answer)
 		(void)munmap(a->answer, sizeof(*a->answer));
 	if (a->shared)
@@ -371,7 +377,10 @@ static enum ms_status conclude(const struct ms_attaching *a, enum ms_status st,
 /* A place for an agent that is not there yet. */
 static enum ms_status choose_place(struct ms_attaching *a, struct ms_error *err)
 {
-	a->patch.text = ms_gap_find(&a->maps, a->functions->text, LEAST_ADDRESS);
+	struct ms_proc_stat stat = { 0 };
+
+	(void)ms_proc_stat(ms_proc_thread_of(a->call->pid), &stat);
+	a->patch.text = ms_gap_find(&a->maps, a->functions->text, stat.program.brk, LEAST_ADDRESS);
 	if (!a->patch.text) {
 		(void)ms_fail(err, MS_E_UNSUPPORTED,
 		              "process %d has no room for %llu MB within 2 GB of its malloc",
@@ -471,7 +480,7 @@ static void count(struct ms_attached *ret, const struct ms_patch *patch)
 enum ms_status ms_attach(const struct ms_attach_call *call, struct ms_arena *arena,
                          struct ms_attached *ret, struct ms_error *err)
 {
-	struct ms_attaching a = { .call = call, .arena = arena, .patch.mem_fd = -1 };
+	struct ms_attaching a = { .call = call, .arena = arena, .patch.mem_fd = -1, .turn = -1 };
 	struct ms_ending endings;
 	enum ms_status st = begin(&a, ret, err);
 
@@ -496,7 +505,7 @@ enum ms_status ms_attach(const struct ms_attach_call *call, struct ms_arena *are
 enum ms_status ms_detach(const struct ms_attach_call *call, struct ms_arena *arena,
                          struct ms_attached *ret, struct ms_error *err)
 {
-	struct ms_attaching a = { .call = call, .arena = arena, .patch.mem_fd = -1 };
+	struct ms_attaching a = { .call = call, .arena = arena, .patch.mem_fd = -1, .turn = -1 };
 	struct ms_ending endings;
 	enum ms_status st = begin(&a, ret, err);
 
@@ -514,7 +523,7 @@ enum ms_status ms_attach_status(pid_t pid, struct ms_arena *arena, struct ms_att
                                 struct ms_error *err)
 {
 	const struct ms_attach_call call = { .pid = pid };
-	struct ms_attaching a = { .call = &call, .arena = arena };
+	struct ms_attaching a = { .call = &call, .arena = arena, .turn = -1 };
 	struct ms_agent_data *data = ms_arena_alloc(arena, offsetof(struct ms_agent_data, records));
 	enum ms_status st = data ? look_up(&a, O_RDONLY, ret, err)
 	                         : ms_fail(err, MS_E_NOMEM, "no memory for the agent's table");

@@ -40,28 +40,50 @@ static uint64_t distance(ms_addr a, ms_addr b)
 	return a < b ? b - a : a - b;
 }
 
-ms_addr ms_gap_find(const struct ms_mappings *maps, struct ms_range text, ms_addr least)
+struct choice {
+	struct ms_range text;
+	struct ms_range near;
+	ms_addr best; /* 0: none yet */
+};
+
+/* The end of @gap that is nearer: what is loaded later then has the rest in one piece. */
+static void consider(struct choice *choice, struct ms_range gap)
 {
-	uint64_t bytes = ms_gap_bytes();
-	struct ms_range near = { text.end > reach ? text.end - reach : 0, text.begin + reach };
-	ms_addr best = 0;
+	const uint64_t bytes = ms_gap_bytes();
+	const struct ms_range text = choice->text;
+	ms_addr at;
+
+	gap = ms_range_common(choice->near, gap);
+	if (ms_range_len(gap) < bytes)
+		return;
+	at = gap.begin >= text.end ? ms_align_up(gap.begin, MS_PAGE_BYTES)
+	                           : ms_align_down(gap.end - bytes, MS_PAGE_BYTES);
+	if (at >= gap.begin && at + bytes <= gap.end &&
+	    (!choice->best || distance(at, text.begin) < distance(choice->best, text.begin)))
+		choice->best = at;
+}
+
+ms_addr ms_gap_find(const struct ms_mappings *maps, struct ms_range text, ms_addr brk,
+                    ms_addr least)
+{
+	const struct ms_range growth = { brk > APART ? brk - APART : 0, brk + heap_growth };
+	struct choice choice = {
+		.text = text,
+		.near = { text.end > reach ? text.end - reach : 0, text.begin + reach },
+	};
 
 	for (size_t i = 0; i <= maps->n; i++) {
-		struct ms_range gap =
-			ms_range_common(near, usable(i ? &maps->at[i - 1] : NULL,
-		                                     i < maps->n ? &maps->at[i] : NULL, least));
-		ms_addr at;
+		const struct ms_range gap = usable(i ? &maps->at[i - 1] : NULL,
+		                                   i < maps->n ? &maps->at[i] : NULL, least);
 
-		if (ms_range_len(gap) < bytes)
+		if (!brk || !ms_range_len(ms_range_common(gap, growth))) {
+			consider(&choice, gap);
 			continue;
-		/* The end that is nearer: what is loaded later then has the rest in one piece. */
-		at = gap.begin >= text.end ? ms_align_up(gap.begin, MS_PAGE_BYTES)
-		                           : ms_align_down(gap.end - bytes, MS_PAGE_BYTES);
-		if (at >= gap.begin && at + bytes <= gap.end &&
-		    (!best || distance(at, text.begin) < distance(best, text.begin)))
-			best = at;
+		}
+		consider(&choice, (struct ms_range){ gap.begin, growth.begin });
+		consider(&choice, (struct ms_range){ growth.end, gap.end });
 	}
-	return best;
+	return choice.best;
 }
 
 ms_addr ms_gap_find_agent(int mem_fd, const struct ms_mappings *maps,

@@ -14,11 +14,13 @@ uint64_t ms_gap_bytes(void);
  * The place for the agent: from every byte of it each of @text can be reached by a jump of
  * 32 bits. It leaves the heap and the stack room to grow.
  *
+ * @brk:   where the heap of brk() begins, though nothing of it may be mapped; 0 if not known
  * @least: the lowest address that a process may map
  *
  * Returns 0 when there is none.
  */
-ms_addr ms_gap_find(const struct ms_mappings *maps, struct ms_range text, ms_addr least);
+ms_addr ms_gap_find(const struct ms_mappings *maps, struct ms_range text, ms_addr brk,
+                    ms_addr least);
 
 /*
  * The agent's text in a process, or 0: the last MS_AGENT_TEXT_BYTES of a mapping that is read and

@@ -31,19 +31,12 @@ static enum ms_status no_such_process(pid_t id, struct ms_error *err)
 	return st;
 }
 
-/* What /proc calls the process, without the newline. */
-static void name_of(pid_t pid, char name[NAME_BYTES])
-{
-	(void)ms_proc_read(pid, "comm", name, NAME_BYTES);
-	name[strcspn(name, "\n")] = '\0';
-}
-
-static enum ms_status refuse_traced(pid_t pid, pid_t tracer, struct ms_error *err)
+enum ms_status ms_target_refuse_traced(pid_t pid, pid_t tracer, struct ms_error *err)
 {
 	char name[NAME_BYTES];
 	enum ms_status st;
 
-	name_of(tracer, name);
+	ms_proc_name(tracer, name, sizeof(name));
 	st = ms_fail(err, MS_E_DENIED, "process %d is traced already, by process %d (%s)", pid,
 	             tracer, name);
 	ms_advise(err, "end that tracer or let it detach: Linux allows one at a time");
@@ -220,7 +213,7 @@ enum ms_status ms_target_explain_denied(pid_t pid, struct ms_error *err)
 		return no_such_process(pid, err);
 	tracer = (pid_t)ms_proc_field(status, "TracerPid", 10);
 	if (tracer && tracer != getpid())
-		return refuse_traced(pid, tracer, err);
+		return ms_target_refuse_traced(pid, tracer, err);
 	if (!is_ours(status, &owner) && !may_trace_others())
 		return refuse_other_user(pid, owner, err);
 	st = ms_fail(err, MS_E_DENIED, "the kernel does not let memscan trace process %d", pid);
@@ -256,7 +249,7 @@ static enum ms_status check_access(pid_t pid, const char *status, struct ms_erro
 	uid_t owner;
 
 	if (tracer)
-		return refuse_traced(pid, tracer, err);
+		return ms_target_refuse_traced(pid, tracer, err);
 	if (!is_ours(status, &owner) && !may_trace_others())
 		return refuse_other_user(pid, owner, err);
 	return MS_OK;

@@ -26,6 +26,7 @@ struct ms_attaching {
 	struct ms_collection *shared;
 	struct ms_stop_answer *answer;
 	struct ms_patch patch;
+	int turn; /* of ms_turn_take() */
 	struct ms_malloc_functions *functions;
 	bool agent_was;              /* before this attach */
 	bool fresh;                  /* its table is new, or has blocks that were freed unseen */
