@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <sys/time.h>
 
-static atomic_int sent, got, ticks, disorder, stop;
+static atomic_int sent, got, ticks, disorder, stop, received;
 static pthread_t receiver;
 
 static void count(int number, siginfo_t *info, void *context)
@@ -35,7 +35,7 @@ static void tick(int number)
 static void *receive(void *unused)
 {
 	(void)unused;
-	while (!atomic_load(&stop))
+	while (!atomic_load(&received))
 		usleep(100);
 	return NULL;
 }
@@ -70,7 +70,10 @@ int main(void)
 	wait_for_end();
 	atomic_store(&stop, 1);
 	pthread_join(sender, NULL);
-	usleep(100000);
+	/* what is on its way to a thread that ends is lost */
+	for (int i = 0; i < 10000 && atomic_load(&got) < atomic_load(&sent); i++)
+		usleep(1000);
+	atomic_store(&received, 1);
 	pthread_join(receiver, NULL);
 	printf("sent %d got %d ticks %d%s\n", sent, got, ticks > 0, disorder ? " in disorder" : "");
 	return disorder || sent != got;
