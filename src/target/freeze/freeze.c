@@ -15,6 +15,11 @@
  * been. In good order PTRACE_DETACH hands the same signal over, its siginfo
  * untouched.
  *
+ * A thread may also be on its way to a stop that an earlier tracer asked for (at a
+ * system call; at a clone) and has not seen: where its group has used up its share
+ * of the processors (cgroups' cpu.max), it sleeps in ptrace_notify() before it
+ * stops. Nobody waits for that stop, and its SIGTRAP is no signal of the thread's.
+ *
  * A thread in uninterruptible sleep (the parent of a vfork) answers when it
  * wakes, and cannot run user code before. When only such threads are left, they
  * are taken as they are.
@@ -79,6 +84,23 @@ static void set_seen(struct ms_freezer *freezer, pid_t tid, bool seen)
 		freezer->seen[tid / WORD_BITS] &= ~bit;
 }
 
+/* Whether a stop is neither of a signal nor by PTRACE_INTERRUPT. */
+static bool is_of_earlier_tracer(int status)
+{
+	return status >> 8 ? status >> 8 != PTRACE_EVENT_STOP : (status & 0x80) != 0;
+}
+
+/* Let a thread go on from a stop that nobody waits for to the one that is asked for. */
+static bool pass_stop(const struct ms_tracee *tracee, const siginfo_t *info)
+{
+	if (info->si_code != CLD_TRAPPED || !is_of_earlier_tracer(info->si_status))
+		return false;
+	/* Each stop takes back what was asked for before. */
+	(void)ptrace(PTRACE_INTERRUPT, tracee->tid, NULL, NULL);
+	(void)ptrace(PTRACE_CONT, tracee->tid, NULL, NULL);
+	return true;
+}
+
 static void record_stop(struct ms_tracee *tracee, int status)
 {
 	int signal = status & 0x7f;
@@ -110,6 +132,8 @@ void ms_tracee_wait(struct ms_tracee *tracee, int ticks)
 		siginfo_t info = { 0 };
 
 		if (!waitid(P_PID, (id_t)tracee->tid, &info, flags)) {
+			if (pass_stop(tracee, &info))
+				continue;
 			if (info.si_pid && info.si_code == CLD_TRAPPED)
 				record_stop(tracee, info.si_status);
 			else if (info.si_pid)
