@@ -122,7 +122,8 @@ static enum ms_status have_done_in_time(struct ms_attaching *a, ms_attach_step *
 		ret->n_looks++;
 		if (a->answer->pause_ns > ret->pause_ns)
 			ret->pause_ns = a->answer->pause_ns;
-		if ((st != MS_E_BUSY && !met_memscan(err)) || i == MOST_TRIES || !has_time(a->call))
+		if ((st != MS_E_BUSY && !met_memscan(err)) || a->answer->taken || i == MOST_TRIES ||
+		    !has_time(a->call))
 			return st;
 		ms_sleep_ns(nap_ns);
 		if (nap_ns < NAP_MOST_NS)
@@ -448,13 +449,30 @@ static void undo(struct ms_attaching *a)
 	(void)have_done_in_time(a, ms_attach_take_out, &ignored, &err);
 }
 
+/* Map it; somewhere else when the process has mapped memory there since we looked. */
+static enum ms_status map(struct ms_attaching *a, struct ms_attached *ret, struct ms_error *err)
+{
+	pid_t tid = ms_proc_thread_of(a->call->pid);
+	enum ms_status st = have_done_in_time(a, ms_attach_map, ret, err);
+
+	for (int i = 0; a->answer->taken && i < MOST_TRIES && has_time(a->call); i++) {
+		a->maps = (struct ms_mappings){ 0 };
+		st = ms_maps_read(tid, a->arena, &a->maps, err);
+		if (!st)
+			st = choose_place(a, err);
+		if (!st)
+			st = have_done_in_time(a, ms_attach_map, ret, err);
+	}
+	return st;
+}
+
 static enum ms_status map_and_divert(struct ms_attaching *a, struct ms_attached *ret,
                                      struct ms_error *err)
 {
 	enum ms_status st = MS_OK;
 
 	if (!a->agent_was) {
-		st = have_done_in_time(a, ms_attach_map, ret, err);
+		st = map(a, ret, err);
 		ret->map_ns = a->answer->pause_ns;
 		ret->pause_ns = 0;
 		ret->n_looks = 0;

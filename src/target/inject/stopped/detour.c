@@ -14,7 +14,7 @@ enum {
 	MAX_LOOKS = 256, /* threads that are looked at for a fit one */
 };
 
-/* A single thread waits for so long, for a processor. */
+/* All may stand for so long, for one that waits for a processor. */
 static const uint64_t patience_ns = UINT64_C(2000000000);
 
 enum ms_status ms_detour_init(struct ms_detour *detour, struct ms_freezer *freezer,
@@ -144,7 +144,9 @@ enum ms_status ms_detour_begin(struct ms_detour *detour, const struct ms_named_c
 
 	detour->in = (struct ms_injection){ .arch = freezer->arch,
 		                            .gadgets = &freezer->shared->gadgets,
-		                            .deadline_ns = ms_now_ns() + patience_ns };
+		                            .deadline_ns = detour->until_ns
+		                                                   ? detour->until_ns
+		                                                   : ms_now_ns() + patience_ns };
 	ms_fit_check_gadgets(freezer);
 	if (!freezer->shared->gadgets.call) {
 		st = ms_fail(err, MS_E_UNSUPPORTED,

@@ -36,6 +36,7 @@ struct ms_detour {
 	struct ms_range room;
 	uint64_t mask;          /* the thread's own */
 	enum ms_standing worst; /* that will do */
+	uint64_t until_ns;      /* it may take; 0: as long as all threads may stand for it */
 };
 
 /* Everything that needs memory, done before anything is stopped. */

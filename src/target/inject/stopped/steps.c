@@ -98,9 +98,11 @@ static enum ms_status explain_mmap(const struct ms_attaching *a, int64_t result,
 		          a->call->pid);
 		return err->status;
 	}
-	if (result == -EEXIST || result >= 0)
-		return ms_fail(err, MS_E_BUSY, "process %d mapped memory there meanwhile",
+	if (result == -EEXIST || result >= 0) {
+		a->answer->taken = true;
+		return ms_fail(err, MS_E_BUSY, "process %d maps memory wherever the agent is to be",
 		               a->call->pid);
+	}
 	(void)ms_fail_sys(err, (int)-result, "process %d could not map memory", a->call->pid);
 	ms_advise(err, "a security module may forbid it to map code: see the kernel's log");
 	return err->status;
@@ -181,6 +183,7 @@ static enum ms_status map_by_thread(const struct ms_attaching *a, pid_t tid, enu
 	detour.worst = worst;
 	if (!st)
 		st = ms_freeze_thread(&freezer, tid, err);
+	detour.until_ns = freezer.deadline_ns; /* the others run meanwhile */
 	/* One that has not stopped would stop later: only our end lets it go. */
 	*ret_again = st == MS_E_GONE;
 	if (!st) {

@@ -16,6 +16,7 @@ struct ms_stop_answer {
 	struct ms_error err;
 	uint64_t pause_ns;
 	pid_t inside;
+	bool taken; /* the place for the agent's memory, by now */
 	bool unmapped;
 };
 
@@ -37,7 +38,7 @@ typedef enum ms_status ms_attach_step(struct ms_attaching *a, struct ms_error *e
 
 /*
  * Have one thread map the agent at a->patch.text, and write its text; MS_E_BUSY when none stops
- * in time.
+ * in time, or when something is there (a->answer->taken).
  */
 ms_attach_step ms_attach_map;
 
