@@ -460,8 +460,9 @@ static enum ms_status map(struct ms_attaching *a, struct ms_attached *ret, struc
 		st = ms_maps_read(tid, a->arena, &a->maps, err);
 		if (!st)
 			st = choose_place(a, err);
-		if (!st)
-			st = have_done_in_time(a, ms_attach_map, ret, err);
+		if (st)
+			break;
+		st = have_done_in_time(a, ms_attach_map, ret, err);
 	}
 	return st;
 }
