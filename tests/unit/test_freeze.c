@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/libc.h"
 #include "held.h"
 #include "sanitized.h"
 #include "target/freeze/freeze.h"
@@ -708,7 +709,7 @@ static void call_for_ever(void *arg)
 }
 
 /* A stop that a tracer before us asked for with @options and @how, and left. */
-static void check_left_stop(uintptr_t options, int how, int status)
+static void check_left_stop(uintptr_t options, MS_PTRACE_REQUEST how, int status)
 {
 	pid_t pid = child_start(call_for_ever, NULL);
 	struct ms_tracee tracee = { .tid = pid, .state = MS_TRACEE_RUNNING };
