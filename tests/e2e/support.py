@@ -313,6 +313,14 @@ def command_of(pid):
     return None
 
 
+def call_of(tid):
+    """The number of the system call that a thread is in; None: none, or it has ended."""
+    with contextlib.suppress(OSError):
+        number = pathlib.Path(f"/proc/{tid}/syscall").read_text().split()[0]
+        return int(number) if number.isdigit() else None
+    return None
+
+
 def tracer_of(pid, tid=None):
     text = pathlib.Path(f"/proc/{pid}/task/{tid or pid}/status").read_text()
     return int(re.search(r"TracerPid:\s*(\d+)", text).group(1))

@@ -292,20 +292,13 @@ def test_a_thread_that_stays_inside():
 FORK = 56  # clone(), x86-64
 
 
-def call_of(pid):
-    """The number of the system call that it is in; None: none, or it has ended."""
-    with contextlib.suppress(OSError):
-        number = pathlib.Path(f"/proc/{pid}/syscall").read_text().split()[0]
-        return int(number) if number.isdigit() else None
-
-
 def test_where_memory_was_mapped_meanwhile_it_goes_elsewhere():
     """The target takes the place for the agent after that was chosen, and before the first thread is stopped."""
     with Process([compile_target("takes_room")]) as target:
         assert target.line() == "READY"
         popen, said = start_command(["strace", "-q", "-o", os.devnull, "-e", "trace=clone", "-e",
                                      "inject=clone:delay_enter=3s:when=1", MEMSCAN, "attach", target.pid])
-        support.wait_until(lambda: any(call_of(child) == FORK for child in support.children_of(popen.pid)))
+        support.wait_until(lambda: any(support.call_of(child) == FORK for child in support.children_of(popen.pid)))
         assert target.ask("\n") == "TAKEN"
         said = end_of(popen, said)
         assert popen.returncode == ATTACHED, said

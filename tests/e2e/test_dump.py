@@ -80,10 +80,10 @@ def backtraces(*args):
 
 
 def wait_until_all_pause(pid):
-    """Its threads, but for the first, may be on their way there when it is ready."""
-    pause = {"34", "29"}  # of x86_64, of i386
-    support.wait_until(lambda: all(pathlib.Path(f"/proc/{tid}/syscall").read_text().split()[0] in pause
-                                   for tid in support.threads_of(pid) if tid != pid), 20, "its threads pause")
+    """They may be on their way there when it says that it is ready."""
+    poll, pause = {7, 168}, {34, 29}  # of x86_64, of i386
+    support.wait_until(lambda: all(support.call_of(tid) in (poll if tid == pid else pause)
+                                   for tid in support.threads_of(pid)), 20, "its threads pause")
 
 
 @pytest.mark.parametrize("variant", ["dynamic", "i386"])

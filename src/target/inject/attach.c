@@ -456,7 +456,6 @@ static enum ms_status map(struct ms_attaching *a, struct ms_attached *ret, struc
 	enum ms_status st = have_done_in_time(a, ms_attach_map, ret, err);
 
 	for (int i = 0; a->answer->taken && i < MOST_TRIES && has_time(a->call); i++) {
-		a->maps = (struct ms_mappings){ 0 };
 		st = ms_maps_read(tid, a->arena, &a->maps, err);
 		if (!st)
 			st = choose_place(a, err);
