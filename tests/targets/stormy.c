@@ -437,10 +437,10 @@ int main(int argc, char **argv)
 		start_many();
 	if (!strcmp(mode, "signals"))
 		start_signals();
-	puts("READY");
-	fflush(stdout);
 	if (!strcmp(mode, "filtered"))
 		forbid_mmap();
+	puts("READY");
+	fflush(stdout);
 	if (!strncmp(mode, "naps", 4))
 		nap(strcmp(mode, "naps") ? SA_ONSTACK : 0);
 	beat(mode);
