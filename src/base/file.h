@@ -48,6 +48,11 @@ ms_must_check enum ms_status ms_file_read_most(const char *path, size_t most,
  */
 int ms_file_open_regular(const char *path);
 
+/*
+ * The same of @path as a process has it whose root is @root: links do not lead out of there.
+ */
+int ms_file_open_below(const char *root, const char *path);
+
 /* The same of what @path_fd (O_PATH, or -1 with errno) stands for; closes that. */
 int ms_file_reopen_regular(int path_fd);
 

@@ -4,12 +4,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <linux/openat2.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -31,30 +29,6 @@ struct search {
 };
 
 /* ---- opening ---- */
-
-/* @path as a process has it whose root is @root: links do not lead out of there. */
-static int open_below(const char *root, const char *path)
-{
-	const struct open_how how = {
-		.flags = O_PATH | O_CLOEXEC,
-		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
-	};
-	int folder = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	long fd = -1;
-
-	if (folder < 0)
-		return -1;
-	fd = syscall(SYS_openat2, folder, path + strspn(path, "/"), &how, sizeof(how));
-	(void)close(folder);
-	/* Before Linux 5.6, and where a container's filter does not know the call. */
-	if (fd < 0 && (errno == ENOSYS || errno == EPERM)) {
-		char whole[2 * PATH_MAX];
-
-		(void)snprintf(whole, sizeof(whole), "%s%s", root, path);
-		fd = open(whole, O_PATH | O_CLOEXEC);
-	}
-	return ms_file_reopen_regular((int)fd);
-}
 
 static bool is_allowed(const struct search *s, int fd)
 {
@@ -88,7 +62,7 @@ open_named(const struct search *s, const char *root, bool trusted, const char *f
 	if (n < 0 || n >= PATH_MAX ||
 	    snprintf(s->ret->path, PATH_MAX, "%s%s", root, path) >= PATH_MAX)
 		return -1;
-	fd = is_confined(s->opener, root) ? open_below(root, path)
+	fd = is_confined(s->opener, root) ? ms_file_open_below(root, path)
 	                                  : ms_file_open_regular(s->ret->path);
 	if (fd >= 0 && !trusted && !is_allowed(s, fd)) {
 		(void)close(fd);

@@ -160,7 +160,6 @@ static enum ms_status take(const struct ms_snapshot_call *call, struct ms_arena 
 	if (why)
 		ms_note_add(arena, warnings, "the memory was copied, not cloned: %s%s", why,
 		            call->refusal ? "; the process paused a first time for that" : "");
-	ms_gadgets_find(pid, call->shared, arena);
 	if (why || call->how == MS_SNAPSHOT_COPY)
 		return take_copy(call, arena, warnings, ret, err);
 	if (call->how == MS_SNAPSHOT_AUTO && ms_fork_saves(pid) < SMALL_BYTES)

@@ -99,20 +99,15 @@ void ms_target_facts(pid_t pid, struct ms_target_facts *target, struct ms_host_f
 
 /*
  * Find the instructions of malloc in the running @pid, so that threads can be
- * led out of it, and write them to shared->malloc_code and libc_code. A process
+ * led out of it, and write them to shared->malloc_code and libc_code; and the code by
+ * which one of them can be made to clone the process, to shared->gadgets. A process
  * without any is not an error: nothing is written.
  */
 void ms_malloc_code_find(pid_t pid, struct ms_collection *shared, struct ms_arena *arena);
 
-/* The same in what @src shows, which no process has to be there for. */
+/* The same of malloc in what @src shows, which no process has to be there for. */
 void ms_malloc_code_find_in(struct ms_source *src, struct ms_collection *shared,
                             struct ms_arena *arena);
-
-/*
- * Find the code in @pid by which one of its threads can be made to clone it, and
- * write it to shared->gadgets; zeros when there is none. After ms_malloc_code_find().
- */
-void ms_gadgets_find(pid_t pid, struct ms_collection *shared, struct ms_arena *arena);
 
 /*
  * Hold the frozen target by copying its memory. Everything the source owns is in

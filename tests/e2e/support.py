@@ -612,7 +612,12 @@ def hexes(numbers, most=12):
 
 def ended_meanwhile(scan, pid):
     """It could not be scanned as it is no more; whoever started it may not have waited for it yet."""
-    return scan.status == COULD_NOT_SCAN and state_of(pid) in (None, "Z")
+    if scan.status != COULD_NOT_SCAN:
+        return False
+    # A process that exits has no memory any more some time before it is a zombie.
+    if "ended" in scan.stderr:
+        wait_until(lambda: state_of(pid) in (None, "Z"), what="the end of a process of which memscan says that it ended")
+    return state_of(pid) in (None, "Z")
 
 
 def check_scanned(scan):

@@ -17,6 +17,7 @@ import time
 import pytest
 
 import support
+from allocators import Allocator
 from servers import Load, Postgres, accepts, free_port, need, start_nginx, title_of
 from support import GLIBC, HOST, Process, check_scanned, scan, suite_program
 
@@ -345,3 +346,34 @@ def test_no_more_of_its_files_becomes_resident_than_is_needed(command, tmp_path)
         assert done.status == 0, str(done)
         # half a MiB of the C library, if nothing of it was resident; these libraries have more than two
         assert pages_of_files(python.pid) - before < 1024
+
+
+LINKED_IN = {
+    "glibc": lambda: support.compile_target("much_code", variant="static"),
+    "musl mallocng": lambda: Allocator("musl mallocng", HOST, "static").compile("much_code"),
+    "jemalloc": lambda: Allocator("jemalloc", HOST, "archive", "libjemalloc_pic.a", libs=("-lstdc++",)).compile("much_code"),
+}
+
+
+@pytest.mark.parametrize("command", ["--snapshot=fork", "--snapshot=copy"])
+@pytest.mark.parametrize("allocator", LINKED_IN)
+def test_code_does_not_become_resident(allocator, command):
+    """The allocator is looked for in all of the code, as the program is stripped; jemalloc where a thread may be in it."""
+    with Process([support.stripped(LINKED_IN[allocator]()), "busy"]) as program:
+        assert program.line() == "READY"
+        before = pages_of_files(program.pid)
+        report = check_scanned(scan(program.pid, command))
+        assert report["totals"]["leaked_allocations"] == 1, report["leaks"]
+        assert allocator in {heap["allocator"] for heap in report["heaps"]}, report["heaps"]
+        assert pages_of_files(program.pid) - before < 1024
+
+
+def test_attach_does_not_make_code_resident():
+    """That another allocator is linked in has to be ruled out."""
+    with Process([support.stripped(support.compile_target("much_code"))]) as program:
+        assert program.line() == "READY"
+        before = pages_of_files(program.pid)
+        for command in ("attach", "detach"):
+            done = support.memscan(command, program.pid)
+            assert done.status == 0, str(done)
+        assert pages_of_files(program.pid) - before < 1024

@@ -127,8 +127,6 @@ static enum ms_status freeze(struct held *held, pid_t pid, unsigned limit_ms, bo
 	ms_malloc_code_find(pid, held->shared, &held->arena);
 	if (claimed.end)
 		held->shared->malloc_code[held->shared->n_malloc_code++] = claimed;
-	if (to_clone)
-		ms_gadgets_find(pid, held->shared, &held->arena);
 	held->shared->clone_wanted = to_clone;
 	held->shared->roll_ns = lead_ns;
 	held->shared->lead_ns = lead_ns;

@@ -140,3 +140,21 @@ Test(file, a_pipe_is_not_opened_even_for_a_moment)
 	kill(writer, SIGKILL);
 	waitpid(writer, &status, 0);
 }
+
+/* A program may leave a link where its file was, and we may be root. */
+Test(file, below_a_root_no_link_leads_out)
+{
+	char got[8] = "";
+	int fd;
+
+	cr_assert_eq(symlink("/etc/passwd", path), 0);
+	cr_assert_eq(ms_file_open_below(folder, "/file"), -1);
+	cr_assert_eq(errno, ENOENT, "%s", strerror(errno));
+	unlink(path);
+	put("hello", 0600);
+	fd = ms_file_open_below(folder, "/../file");
+	cr_assert(fd >= 0, "%s", strerror(errno));
+	cr_assert(ms_fd_read_all(fd, got, 5));
+	cr_assert_str_eq(got, "hello");
+	close(fd);
+}

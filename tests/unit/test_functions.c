@@ -20,7 +20,7 @@ static int mem_fd;
 
 static enum ms_status find(void)
 {
-	const struct ms_malloc_functions_in in = { getpid(), mem_fd, &maps };
+	const struct ms_running in = { getpid(), mem_fd, &maps };
 
 	return ms_malloc_functions_find(&in, &arena, &found, &err);
 }

@@ -35,8 +35,9 @@ static bool open_image(ms_addr base, struct ms_image *ret)
 	return ms_object_read(ms_image_reader(ret), base, MS_PAGE_BYTES, &ret->object);
 }
 
-bool ms_image_open(int mem_fd, ms_addr base, struct ms_image *ret)
+bool ms_image_open(pid_t tid, int mem_fd, ms_addr base, struct ms_image *ret)
 {
+	ret->tid = tid;
 	ret->mem_fd = mem_fd;
 	ret->src = NULL;
 	return open_image(base, ret);
@@ -44,6 +45,7 @@ bool ms_image_open(int mem_fd, ms_addr base, struct ms_image *ret)
 
 bool ms_image_open_in(struct ms_source *src, ms_addr base, struct ms_image *ret)
 {
+	ret->tid = 0;
 	ret->mem_fd = -1;
 	ret->src = src;
 	return open_image(base, ret);
@@ -117,33 +119,4 @@ bool ms_image_needs_others(struct ms_image *image)
 	const struct ms_object *object = &image->object;
 
 	return object->dynamic && ms_dynamic_read(from, object).needs;
-}
-
-/* ---- pieces ---- */
-
-bool ms_image_piece(const struct ms_image *image, struct ms_range range, struct ms_arena *arena,
-                    struct ms_piece *ret)
-{
-	enum { MOST = 64 << 20 };
-	size_t len = ms_range_len(range) < MOST ? (size_t)ms_range_len(range) : MOST;
-	unsigned char *bytes = ms_arena_alloc(arena, len);
-
-	if (!bytes || !ms_image_read(image, range.begin, bytes, len))
-		return false;
-	*ret = (struct ms_piece){ { range.begin, range.begin + len }, bytes };
-	return true;
-}
-
-bool ms_image_text(const struct ms_image *image, const struct ms_mappings *maps,
-                   struct ms_arena *arena, struct ms_piece *ret)
-{
-	const struct ms_mapping *map;
-
-	ms_vec_for_each (map, maps) {
-		struct ms_range part = ms_range_common(map->range, image->object.span);
-
-		if (map->prot & MS_PROT_EXEC && part.begin < part.end)
-			return ms_image_piece(image, part, arena, ret);
-	}
-	return false;
 }

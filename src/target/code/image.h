@@ -9,12 +9,14 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "base/arena.h"
 #include "base/elf/object.h"
 #include "engine/source.h"
 
 struct ms_image {
+	pid_t tid;             /* a thread of the process, whose files may be read; or 0 */
 	int mem_fd;            /* borrowed: /proc/PID/mem, where there is no src */
 	struct ms_source *src; /* borrowed; or NULL */
 	struct ms_object object;
@@ -23,11 +25,12 @@ struct ms_image {
 /*
  * Read the ELF header whose first byte is mapped at @base.
  *
+ * @tid:    a thread of the process, if its files may be read; or 0
  * @mem_fd: /proc/PID/mem, borrowed for as long as @ret is used
  *
  * Returns false when there is none, or not one of a 64-bit machine.
  */
-bool ms_image_open(int mem_fd, ms_addr base, struct ms_image *ret);
+bool ms_image_open(pid_t tid, int mem_fd, ms_addr base, struct ms_image *ret);
 
 /* The same of what @src shows. */
 bool ms_image_open_in(struct ms_source *src, ms_addr base, struct ms_image *ret);
@@ -55,19 +58,5 @@ struct ms_reader ms_image_reader(struct ms_image *image);
 
 /* Read exactly @len bytes of the process. */
 bool ms_image_read(const struct ms_image *image, ms_addr addr, void *buf, size_t len);
-
-/* A piece of the process, read into memory of ours. */
-struct ms_piece {
-	struct ms_range range;
-	const unsigned char *bytes;
-};
-
-/* Read @range, or as much from its begin on as anything is looked for in. */
-bool ms_image_piece(const struct ms_image *image, struct ms_range range, struct ms_arena *arena,
-                    struct ms_piece *ret);
-
-/* Read the image's instructions. */
-bool ms_image_text(const struct ms_image *image, const struct ms_mappings *maps,
-                   struct ms_arena *arena, struct ms_piece *ret);
 
 #endif

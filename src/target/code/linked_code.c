@@ -34,6 +34,7 @@
 #include "base/elf/frames.h"
 #include "base/elf/object.h"
 #include "base/page.h"
+#include "target/code/piece.h"
 
 enum {
 	LEAST_REFERRING = 8, /* functions, to each anchor; jemalloc and tcmalloc have 20 and more */
@@ -117,25 +118,28 @@ static bool read_text(struct search *s, const struct ms_mappings *maps, struct m
 		all = part;
 		n++;
 	}
-	return n == 1 && ms_image_piece(s->image, all, arena, &s->text) &&
+	return n == 1 && ms_piece_read_constant(s->image, maps, all, arena, &s->text) &&
 	       s->text.range.end == all.end;
 }
 
-static bool read_functions(struct search *s, struct ms_arena *arena)
+static bool read_functions(struct search *s, const struct ms_mappings *maps, struct ms_arena *arena)
 {
 	ms_addr at = s->image->object.frame_header;
-	struct frame_entry *entries;
+	const struct frame_entry *entries;
 	struct ms_frame_header header;
+	struct ms_piece table;
 
 	if (!at || !ms_image_read(s->image, at, &header, sizeof(header)) ||
 	    !ms_frame_is_searchable(&header) || header.count > MOST_FUNCTIONS)
 		return false;
-	entries = ms_arena_alloc(arena, header.count * sizeof(*entries));
 	s->functions = ms_arena_alloc(arena, (header.count + (size_t)1) * sizeof(*s->functions));
 	s->queue = ms_arena_alloc(arena, (header.count + (size_t)1) * sizeof(*s->queue));
-	if (!entries || !s->functions || !s->queue ||
-	    !ms_image_read(s->image, at + sizeof(header), entries, header.count * sizeof(*entries)))
+	table.range.begin = at + sizeof(header);
+	table.range.end = table.range.begin + header.count * sizeof(*entries);
+	if (!s->functions || !s->queue ||
+	    !ms_piece_read_constant(s->image, maps, table.range, arena, &table))
 		return false;
+	entries = (const void *)table.bytes;
 	s->functions[s->n++] = (struct function){ .begin = s->text.range.begin };
 	for (uint32_t i = 0; i < header.count; i++) {
 		ms_addr begin = at + (ms_addr)(int64_t)entries[i].begin;
@@ -392,7 +396,7 @@ void ms_linked_code_find(const struct ms_image *image, const struct ms_mappings 
 
 	memset(ret, 0, sizeof(*ret));
 	take_anchors(image, maps, anchors, &ret->anchors);
-	if (!ret->anchors.n || !read_text(&s, maps, arena) || !read_functions(&s, arena))
+	if (!ret->anchors.n || !read_text(&s, maps, arena) || !read_functions(&s, maps, arena))
 		return;
 	look_at_head(&s);
 	for (uint32_t i = 0; i < ret->anchors.n; i++)

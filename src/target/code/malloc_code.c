@@ -16,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "target/code/gadgets.h"
 #include "target/code/image.h"
 #include "target/code/linked_code.h"
 #include "target/code/musl_code.h"
@@ -39,14 +40,15 @@ enum { MOST_TEXT = 4 << 20 };
 
 /* What is looked through: a process that runs, or what a source shows. */
 struct memory {
-	int fd; /* /proc/PID/mem */
-	struct ms_source *src;
+	const struct ms_running *running;
+	struct ms_source *src; /* NULL: it runs */
 };
 
 static bool open_image(const struct memory *memory, ms_addr base, struct ms_image *ret)
 {
-	return memory->src ? ms_image_open_in(memory->src, base, ret)
-	                   : ms_image_open(memory->fd, base, ret);
+	return memory->src
+	               ? ms_image_open_in(memory->src, base, ret)
+	               : ms_image_open(memory->running->tid, memory->running->mem_fd, base, ret);
 }
 
 static void add(struct ms_range *ranges, uint32_t *n, struct ms_range range)
@@ -210,8 +212,9 @@ void ms_malloc_code_find_in(struct ms_source *src, struct ms_collection *shared,
 void ms_malloc_code_find(pid_t pid, struct ms_collection *shared, struct ms_arena *arena)
 {
 	pid_t living = ms_proc_living_thread(pid);
-	const struct memory memory = { .fd = ms_proc_open(living, "mem", O_RDONLY) };
 	struct ms_mappings maps = { 0 };
+	const struct ms_running running = { living, ms_proc_open(living, "mem", O_RDONLY), &maps };
+	const struct memory memory = { .running = &running };
 	struct ms_proc_stat stat = { 0 };
 	struct ms_error err;
 
@@ -219,9 +222,12 @@ void ms_malloc_code_find(pid_t pid, struct ms_collection *shared, struct ms_aren
 	shared->program = stat.program; /* before all that is learnt of it */
 	shared->arch = ms_target_arch(living);
 	forget(shared);
-	if (memory.fd < 0)
+	shared->gadgets = (struct ms_gadgets){ 0 };
+	if (running.mem_fd < 0)
 		return;
-	if (!ms_maps_read(living, arena, &maps, &err))
+	if (!ms_maps_read(living, arena, &maps, &err)) {
 		look_through(&memory, &maps, shared, arena);
-	(void)close(memory.fd);
+		ms_gadgets_find(&running, shared, arena);
+	}
+	(void)close(running.mem_fd);
 }

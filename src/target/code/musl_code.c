@@ -16,6 +16,8 @@
 
 #include <string.h>
 
+#include "target/code/piece.h"
+
 enum {
 	SECRET = 0,
 	INIT_DONE = 8,
@@ -142,7 +144,7 @@ static bool find_state(const struct ms_image *image, const struct ms_mappings *m
 		struct ms_range part = ms_range_common(data_from(maps, map), image->object.span);
 
 		if (map->prot & MS_PROT_WRITE && part.begin < part.end &&
-		    ms_image_piece(image, part, arena, &data) && find_in(image, &data, ret))
+		    ms_piece_read(image, part, arena, &data) && find_in(image, &data, ret))
 			return true;
 	}
 	return false;
@@ -173,7 +175,8 @@ size_t ms_musl_code_find(const struct ms_image *image, const struct ms_mappings 
 	struct ms_piece text;
 	size_t n = 0;
 
-	if (!find_state(image, maps, arena, &state) || !ms_image_text(image, maps, arena, &text))
+	if (!find_state(image, maps, arena, &state) ||
+	    !ms_piece_read_text(image, maps, arena, &text))
 		return 0;
 	for (size_t i = 2; i + OPERAND <= ms_range_len(text.range); i++) {
 		ms_addr at = text.range.begin + i;

@@ -18,6 +18,8 @@
 
 #include <string.h>
 
+#include "target/code/piece.h"
+
 enum {
 	MIN_PAIRS = 3,
 	BINS = 127,
@@ -97,7 +99,7 @@ static bool find_arena_in_data(const struct ms_image *image, const struct ms_map
 		struct ms_range part = ms_range_common(map->range, image->object.span);
 
 		if (map->prot & MS_PROT_WRITE && part.begin < part.end &&
-		    ms_image_piece(image, part, arena, &data) && find_arena(layout, &data, ret))
+		    ms_piece_read(image, part, arena, &data) && find_arena(layout, &data, ret))
 			return true;
 	}
 	return false;
@@ -204,7 +206,7 @@ bool ms_static_code_find(const struct ms_image *image, const struct ms_mappings 
 	struct code code = { 0 };
 
 	if (!find_arena_in_data(image, maps, arena, &main_arena) ||
-	    !ms_image_text(image, maps, arena, &code.text))
+	    !ms_piece_read_text(image, maps, arena, &code.text))
 		return false;
 	if (image->object.word_bytes == 4)
 		code.table = find_table(&code.text);

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/ending.h"
+#include "target/code/gadgets.h"
 #include "target/inject/sharing.h"
 #include "target/inject/stopped/steps.h"
 #include "target/inject/turn.h"
@@ -232,7 +233,7 @@ static enum ms_status find_all(struct ms_attaching *a, struct ms_attached *ret,
 	a->patch.text = ms_gap_find_agent(a->patch.mem_fd, &a->maps, &a->patch.head);
 	a->agent_was = a->patch.text;
 	ret->mapped = a->agent_was;
-	const struct ms_malloc_functions_in in = { tid, a->patch.mem_fd, &a->maps };
+	const struct ms_running in = { tid, a->patch.mem_fd, &a->maps };
 
 	return ms_malloc_functions_find(&in, a->arena, a->functions, err);
 }
@@ -292,6 +293,7 @@ static enum ms_status share(struct ms_attaching *a, struct ms_error *err)
 {
 	pid_t pid = a->call->pid;
 	struct ms_proc_stat stat;
+	struct ms_running in;
 	enum ms_status st = ms_collection_create(pid, a->call->timeout_ns, &a->shared, err);
 	void *page;
 
@@ -304,10 +306,11 @@ static enum ms_status share(struct ms_attaching *a, struct ms_error *err)
 	a->answer = page;
 	if (!ms_proc_stat(ms_proc_thread_of(pid), &stat))
 		return ms_fail(err, MS_E_GONE, "process %d ended", pid);
+	in = (struct ms_running){ ms_proc_thread_of(pid), a->patch.mem_fd, &a->maps };
 	a->shared->program = stat.program;
 	a->shared->clone_wanted = true; /* that is: threads are not led out of malloc */
 	a->shared->libc_code[a->shared->n_libc_code++] = a->functions->libc_text;
-	ms_gadgets_find(pid, a->shared, a->arena);
+	ms_gadgets_find(&in, a->shared, a->arena);
 	return MS_OK;
 }
 

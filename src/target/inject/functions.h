@@ -55,7 +55,7 @@ bool ms_function_releases(enum ms_agent_function function);
  * Returns what ms_malloc_library_find() does; MS_E_UNSUPPORTED, with what to do, when malloc or
  * one that may free a block has no place.
  */
-ms_must_check enum ms_status ms_malloc_functions_find(const struct ms_malloc_functions_in *in,
+ms_must_check enum ms_status ms_malloc_functions_find(const struct ms_running *in,
                                                       struct ms_arena *arena,
                                                       struct ms_malloc_functions *ret,
                                                       struct ms_error *err);

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "target/code/piece.h"
+
 enum { LONGEST_PREFIX = 32 };
 
 static bool has(const struct ms_malloc_library *library, const char *prefix, const char *name)
@@ -165,7 +167,7 @@ static const char *find_trace(const struct ms_piece *piece)
 	return NULL;
 }
 
-enum ms_status ms_embedded_check_stripped(const struct ms_malloc_functions_in *in,
+enum ms_status ms_embedded_check_stripped(const struct ms_running *in,
                                           const struct ms_image *program, struct ms_arena *arena,
                                           struct ms_error *err)
 {
@@ -177,7 +179,7 @@ enum ms_status ms_embedded_check_stripped(const struct ms_malloc_functions_in *i
 		const char *name;
 
 		if (part.begin >= part.end || map->prot & MS_PROT_WRITE || !map->inode ||
-		    !ms_image_piece(program, part, arena, &piece))
+		    !ms_piece_read_constant(program, in->maps, part, arena, &piece))
 			continue;
 		name = find_trace(&piece);
 		if (!name)

@@ -35,7 +35,7 @@ bool ms_embedded_is_reached(struct ms_malloc_library *library);
  *
  * Returns MS_OK where none is seen.
  */
-ms_must_check enum ms_status ms_embedded_check_stripped(const struct ms_malloc_functions_in *in,
+ms_must_check enum ms_status ms_embedded_check_stripped(const struct ms_running *in,
                                                         const struct ms_image *program,
                                                         struct ms_arena *arena,
                                                         struct ms_error *err);

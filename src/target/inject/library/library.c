@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "target/inject/library/embedded.h"
-#include "target/inject/library/mapped_file.h"
 #include "target/inject/library/program.h"
 #include "target/maps.h"
 
@@ -28,7 +27,7 @@ struct candidate {
 
 /* What is looked through. */
 struct search {
-	const struct ms_malloc_functions_in *in;
+	const struct ms_running *in;
 	struct ms_arena *arena;
 	struct candidate libc;    /* text is NULL until it is found */
 	struct candidate program; /* of one that is linked dynamically; or its text is NULL */
@@ -96,7 +95,7 @@ static enum ms_status look_at(struct search *s, const struct ms_mapping *map, st
 	struct candidate found = { .text = map };
 	ms_addr at;
 
-	if (!head || !ms_image_open(s->in->mem_fd, head->range.begin, &found.image))
+	if (!head || !ms_image_open(s->in->tid, s->in->mem_fd, head->range.begin, &found.image))
 		return MS_OK;
 	if (!s->debug)
 		s->debug = ms_image_debug(&found.image);
@@ -228,7 +227,7 @@ static enum ms_status find_embedded(struct search *s, bool *ret, struct ms_error
 	*ret = false;
 	if (!s->program.text || s->ret->kind != MS_LIBRARY_GLIBC)
 		return MS_OK;
-	fd = ms_mapped_file_open(s->in, &s->program.image, s->program.text);
+	fd = ms_mapped_file_open(s->in, s->program.text);
 	if (fd < 0)
 		return MS_OK;
 	ms_symtab_read(fd, s->arena, &own.symbols);
@@ -339,9 +338,9 @@ static enum ms_status check_version(struct search *s, struct ms_error *err)
 
 static enum ms_status read_text(struct search *s, const struct candidate *c, struct ms_error *err)
 {
-	int fd = ms_mapped_file_open(s->in, &c->image, c->text);
+	int fd = ms_mapped_file_open(s->in, c->text);
 
-	s->ret->bytes = ms_mapped_file_text(fd, c->text, s->arena);
+	s->ret->bytes = ms_mapped_file_take(fd, c->text, c->text->range, s->arena);
 	if (fd >= 0)
 		(void)close(fd);
 	if (s->ret->bytes)
@@ -355,9 +354,8 @@ static enum ms_status read_text(struct search *s, const struct candidate *c, str
 
 /* ---- the outside ---- */
 
-enum ms_status ms_malloc_library_find(const struct ms_malloc_functions_in *in,
-                                      struct ms_arena *arena, struct ms_malloc_library *ret,
-                                      struct ms_error *err)
+enum ms_status ms_malloc_library_find(const struct ms_running *in, struct ms_arena *arena,
+                                      struct ms_malloc_library *ret, struct ms_error *err)
 {
 	struct search s = { .in = in, .arena = arena, .ret = ret };
 	struct candidate *chosen = NULL;

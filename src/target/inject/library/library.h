@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "engine/source.h"
 #include "target/code/image.h"
+#include "target/code/mapped_file.h"
 #include "target/inject/control.h"
 #include "target/inject/library/symtab.h"
 
@@ -40,13 +41,6 @@ struct ms_malloc_library {
 	struct ms_range libc_text;
 };
 
-/* Where it is looked for: in a process, which runs. */
-struct ms_malloc_functions_in {
-	pid_t tid;                      /* a thread of it */
-	int mem_fd;                     /* /proc/tid/mem, to read */
-	const struct ms_mappings *maps; /* of the process */
-};
-
 /*
  * Find it.
  *
@@ -54,7 +48,7 @@ struct ms_malloc_functions_in {
  * another version than those that are, or two of them; when calls reach another allocator, or it
  * is not clear which; when the file cannot be read, or is that of a static program and stripped.
  */
-ms_must_check enum ms_status ms_malloc_library_find(const struct ms_malloc_functions_in *in,
+ms_must_check enum ms_status ms_malloc_library_find(const struct ms_running *in,
                                                     struct ms_arena *arena,
                                                     struct ms_malloc_library *ret,
                                                     struct ms_error *err);

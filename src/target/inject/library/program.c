@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "target/inject/library/embedded.h"
-#include "target/inject/library/mapped_file.h"
 #include "target/maps.h"
 
 static const char known[] =
@@ -24,7 +23,7 @@ static enum ms_status fail_none(pid_t tid, struct ms_error *err)
 /* ---- the file ---- */
 
 /* The instructions of the program: of a static one there are no other's. */
-static bool find_text(const struct ms_malloc_functions_in *in, struct ms_malloc_library *ret)
+static bool find_text(const struct ms_running *in, struct ms_malloc_library *ret)
 {
 	const struct ms_mapping *map;
 
@@ -34,7 +33,7 @@ static bool find_text(const struct ms_malloc_functions_in *in, struct ms_malloc_
 		if (!(map->prot & MS_PROT_EXEC) || !map->inode)
 			continue;
 		head = ms_maps_head(in->maps, map);
-		if (!head || !ms_image_open(in->mem_fd, head->range.begin, &ret->image))
+		if (!head || !ms_image_open(in->tid, in->mem_fd, head->range.begin, &ret->image))
 			continue;
 		/* Its loader has not begun: that lies behind it, and is not the program. */
 		if (ret->image.object.has_interpreter)
@@ -47,12 +46,12 @@ static bool find_text(const struct ms_malloc_functions_in *in, struct ms_malloc_
 	return false;
 }
 
-static enum ms_status read_file(const struct ms_malloc_functions_in *in, struct ms_arena *arena,
+static enum ms_status read_file(const struct ms_running *in, struct ms_arena *arena,
                                 struct ms_malloc_library *ret, struct ms_error *err)
 {
-	int fd = ms_mapped_file_open(in, &ret->image, ret->text);
+	int fd = ms_mapped_file_open(in, ret->text);
 
-	ret->bytes = ms_mapped_file_text(fd, ret->text, arena);
+	ret->bytes = ms_mapped_file_take(fd, ret->text, ret->text->range, arena);
 	if (ret->bytes)
 		ms_symtab_read(fd, arena, &ret->symbols);
 	if (fd >= 0)
@@ -134,7 +133,7 @@ static enum ms_status check_words(pid_t tid, const struct ms_malloc_library *lib
 	return err->status;
 }
 
-enum ms_status ms_program_find(const struct ms_malloc_functions_in *in, struct ms_arena *arena,
+enum ms_status ms_program_find(const struct ms_running *in, struct ms_arena *arena,
                                struct ms_malloc_library *ret, struct ms_error *err)
 {
 	enum ms_status st;

@@ -17,8 +17,7 @@
  * MS_E_UNSUPPORTED, with what to do, when it has no symbols, another malloc than those that are
  * known, or uses these bytes; when its file cannot be read.
  */
-ms_must_check enum ms_status ms_program_find(const struct ms_malloc_functions_in *in,
-                                             struct ms_arena *arena, struct ms_malloc_library *ret,
-                                             struct ms_error *err);
+ms_must_check enum ms_status ms_program_find(const struct ms_running *in, struct ms_arena *arena,
+                                             struct ms_malloc_library *ret, struct ms_error *err);
 
 #endif
