@@ -103,11 +103,10 @@ void ms_target_facts(pid_t pid, struct ms_target_facts *target, struct ms_host_f
  * which one of them can be made to clone the process, to shared->gadgets. A process
  * without any is not an error: nothing is written.
  */
-void ms_malloc_code_find(pid_t pid, struct ms_collection *shared, struct ms_arena *arena);
+void ms_malloc_code_find(pid_t pid, struct ms_collection *shared);
 
 /* The same of malloc in what @src shows, which no process has to be there for. */
-void ms_malloc_code_find_in(struct ms_source *src, struct ms_collection *shared,
-                            struct ms_arena *arena);
+void ms_malloc_code_find_in(struct ms_source *src, struct ms_collection *shared);
 
 /*
  * Hold the frozen target by copying its memory. Everything the source owns is in

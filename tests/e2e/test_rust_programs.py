@@ -117,7 +117,10 @@ def pieces(pid):
             last = (end, file)
             for at in range(begin, end, 1 << 20) if mode[:2] == "rw" else []:
                 memory.seek(at)
-                found = memory.read(min(end - at, 1 << 20))
+                try:
+                    found = memory.read(min(end - at, 1 << 20))
+                except OSError:  # a guard page of MADV_GUARD_INSTALL, or behind the end of a file
+                    continue
                 if found.count(0) < len(found):
                     yield at, array.array("Q", found), file
 

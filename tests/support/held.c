@@ -124,7 +124,7 @@ static enum ms_status freeze(struct held *held, pid_t pid, unsigned limit_ms, bo
 	st = ms_collection_create(pid, (uint64_t)limit_ms * 1000000, &held->shared, &held->err);
 	if (st)
 		return st;
-	ms_malloc_code_find(pid, held->shared, &held->arena);
+	ms_malloc_code_find(pid, held->shared);
 	if (claimed.end)
 		held->shared->malloc_code[held->shared->n_malloc_code++] = claimed;
 	held->shared->clone_wanted = to_clone;

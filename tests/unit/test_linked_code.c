@@ -107,7 +107,8 @@ static void draw(void)
 static size_t find(void)
 {
 	const struct ms_mappings all = { maps, n_maps, n_maps };
-	struct ms_image image = { .object = { .span = { BASE, BASE + END },
+	struct ms_image image = { .object = { .word_bytes = 8,
+		                              .span = { BASE, BASE + END },
 		                              .bias = BASE,
 		                              .frame_header = has_table ? BASE + TABLE : 0,
 		                              .has_interpreter = is_dynamic } };
@@ -177,6 +178,56 @@ Test(linked_code, is_not_misled_by_bytes_that_look_like_a_call)
 	call(ARCHIVE + 0x80, FAR + 0x8);
 	find();
 	cr_expect(is_found(FAR), "a stub");
+}
+
+enum {
+	MOVABS = 0xb848, /* of %rax, and eight bytes */
+	UNKNOWN = 0x06,  /* no instruction */
+};
+
+Test(linked_code, is_not_misled_by_an_operand_that_looks_like_a_jump)
+{
+	draw();
+	put(ARCHIVE + 0x80, MOVABS, 2);
+	jump(ARCHIVE + 0x82, FAR);
+	find();
+	cr_expect_not(is_found(FAR));
+	/* Where the function is not understood, it may be one. */
+	put(ARCHIVE + 0xf0, UNKNOWN, 1);
+	find();
+	cr_expect(is_found(FAR));
+}
+
+Test(linked_code, is_not_misled_by_an_operand_that_looks_like_a_reference)
+{
+	draw();
+	put(FAR + 0x80, MOVABS, 2);
+	refer(FAR + 0x82, STATE);
+	find();
+	cr_expect_not(is_found(FAR));
+	put(FAR + 0xf0, UNKNOWN, 1);
+	find();
+	cr_expect(is_found(FAR));
+}
+
+Test(linked_code, is_not_misled_where_the_last_instruction_is_another_functions)
+{
+	draw();
+	put(ARCHIVE + 0x80, MOVABS, 2);
+	jump(ARCHIVE + 0x82, FAR);
+	put(ARCHIVE + FUNCTION - 1, MOVABS, 1);
+	find();
+	cr_expect(is_found(FAR));
+}
+
+Test(linked_code, has_a_neighbour_that_it_jumps_to_by_a_byte)
+{
+	const size_t next = ARCHIVE + MEMBERS * FUNCTION;
+
+	draw();
+	put(next - 2, 0x00eb, 2);
+	find();
+	cr_expect(is_found(next) && !is_found(next + FUNCTION));
 }
 
 Test(linked_code, has_the_cold_parts_of_its_functions)

@@ -108,8 +108,7 @@ static void map_agent(const struct ms_mappings *maps)
 static void setup(void)
 {
 	struct ms_mappings maps = { 0 };
-	const struct ms_running in = { getpid(), open("/proc/self/mem", O_RDONLY),
-		                                   &maps };
+	const struct ms_running in = { getpid(), open("/proc/self/mem", O_RDONLY), &maps };
 	struct ms_tracee *tracee;
 	struct ms_error err;
 

@@ -138,7 +138,7 @@ static enum ms_status sweep_target(const struct ms_sweep *sweep, struct ms_arena
 	struct ms_snapshot snapshot = { 0 };
 	enum ms_status st;
 
-	ms_malloc_code_find(sweep->shared->pid, sweep->shared, arena);
+	ms_malloc_code_find(sweep->shared->pid, sweep->shared);
 	st = ms_snapshot_take(&call, arena, &sweep->watch->report.warnings, &snapshot, err);
 
 	if (!st)
@@ -155,7 +155,7 @@ static enum ms_status sweep_standing(const struct ms_sweep *sweep, struct ms_are
 	struct ms_snapshot snapshot = { 0 };
 	enum ms_status st;
 
-	ms_malloc_code_find(sweep->shared->pid, sweep->shared, arena);
+	ms_malloc_code_find(sweep->shared->pid, sweep->shared);
 	st = ms_snapshot_take_standing(sweep->shared, arena, &sweep->watch->report.warnings,
 	                               &snapshot, err);
 	return st ? st : search(sweep, &snapshot, arena, err);

@@ -12,7 +12,9 @@
  *	     side by side, so it is one of the allocator's, too, that is called by a pointer
  *
  * Where functions begin is in the table that unwinding is done by; the cold part of a function
- * counts as one. So nothing is guessed but what is called by pointers alone, and lies apart.
+ * counts as one. From there on instructions are read one by one: taken at any byte, what looks
+ * like a jump leads from an allocator to all of a program of 70 MiB. So nothing is guessed but
+ * what is called by pointers alone, and lies apart.
  *
  * What this leaves out are functions that only others call: those of the interface which do no
  * more than give or take a block in the thread's own cache. At each of their instructions a
@@ -34,6 +36,7 @@
 #include "base/elf/frames.h"
 #include "base/elf/object.h"
 #include "base/page.h"
+#include "target/code/insn.h"
 #include "target/code/piece.h"
 
 enum {
@@ -43,7 +46,8 @@ enum {
 	GAP = 0x4000,      /* within an archive; twice as much, and so on, if there are too many */
 	NEAR = 0x10000,    /* in a static program: how far the rest of an archive can be */
 	OPERAND = 4,
-	SHIFT = 8, /* an immediate behind an operand shifts it down by up to 4 */
+	MOST_DECODED = 0x10000, /* bytes of a function, for one operand */
+	SHIFT = 8,              /* an immediate behind an operand shifts it down by up to 4 */
 	STUB_ALIGNMENT = 8,
 };
 
@@ -182,6 +186,46 @@ static int32_t number_at(const struct search *s, size_t at)
 	return value;
 }
 
+/* ---- instructions ---- */
+
+/*
+ * Whether the bytes from @at to @end, of whole functions, are instructions one behind the other.
+ * Where one is not understood, or does not end where the next function begins, any byte may
+ * begin one.
+ */
+static bool is_decoded(const struct search *s, size_t at, size_t end)
+{
+	struct ms_insn insn;
+
+	if (s->image->object.word_bytes != sizeof(Elf64_Addr))
+		return false;
+	while (at < end && ms_insn_read(s->text.bytes + at, end - at, &insn))
+		at += insn.length;
+	return at == end;
+}
+
+/* Whether an operand can begin at @at of the instruction: behind opcode or ModRM, or at the end. */
+static bool may_begin(const struct ms_insn *insn, size_t at)
+{
+	return at == insn->opcode_at + 1U || at + OPERAND == insn->length ||
+	       (insn->modrm_at && (at == insn->modrm_at + 1U || at == insn->modrm_at + 2U));
+}
+
+/* Whether the 4 bytes at @at, which lie in @function, can be an operand. */
+static bool is_operand(const struct search *s, size_t function, size_t at)
+{
+	size_t begin = (size_t)(s->functions[function].begin - s->text.range.begin);
+	size_t end = (size_t)(end_of(s, function) - s->text.range.begin);
+	struct ms_insn insn;
+
+	if (end - begin > MOST_DECODED || !is_decoded(s, begin, end))
+		return true;
+	for (; ms_insn_read(s->text.bytes + begin, end - begin, &insn); begin += insn.length)
+		if (at < begin + insn.length)
+			break;
+	return may_begin(&insn, at - begin);
+}
+
 /*
  * Whether the 4 bytes at @at are an operand in @anchor, by the bytes before them: relative to the
  * next instruction, an address beside a register or an index, or a constant for a register.
@@ -212,24 +256,62 @@ static void push(struct search *s, size_t function, enum mark mark)
 	s->queue[s->n_queue++] = (uint32_t)function;
 }
 
-/* Mark the functions that refer to @anchor. Returns whether they are many. */
-static bool mark_referring(struct search *s, struct ms_range anchor)
+/* Whether it can be worth a look: most bytes of a large program are ruled out by this alone. */
+static inline bool may_refer(const struct search *s, size_t at, struct ms_range to)
 {
-	size_t last = SIZE_MAX;
-	size_t n = 0;
+	uint64_t bytes = ms_range_len(to);
+	uint32_t len = bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX;
+	uint32_t offset = (uint32_t)number_at(s, at) - (uint32_t)to.begin;
 
-	anchor.begin -= SHIFT;
+	return offset < len || offset + (uint32_t)(s->text.range.begin + at + OPERAND) < len;
+}
+
+/* From the first of @anchors to the end of the last. */
+static struct ms_range hull_of(const struct ms_anchors *anchors)
+{
+	struct ms_range hull = anchors->at[0];
+
+	for (uint32_t i = 1; i < anchors->n; i++) {
+		hull.begin = anchors->at[i].begin < hull.begin ? anchors->at[i].begin : hull.begin;
+		hull.end = anchors->at[i].end > hull.end ? anchors->at[i].end : hull.end;
+	}
+	hull.begin -= SHIFT;
+	return hull;
+}
+
+/* The functions that refer to an anchor, counted from the text's begin on. */
+struct referring {
+	size_t last;
+	size_t n;
+};
+
+/* Mark the functions that refer to @anchors. Returns whether they are many, of each. */
+static bool mark_referring(struct search *s, const struct ms_anchors *anchors)
+{
+	const struct ms_range hull = hull_of(anchors);
+	struct referring found[MS_ANCHORS] = { 0 };
+
 	for (size_t i = 2; i + OPERAND <= ms_range_len(s->text.range); i++) {
 		size_t function;
 
-		if (!refers_to(s, i, anchor))
+		if (!may_refer(s, i, hull) || !refers_to(s, i, hull))
 			continue;
 		function = function_at(s, s->text.range.begin + i);
-		n += function != last;
-		last = function;
-		push(s, function, REFERRING);
+		for (uint32_t k = 0; k < anchors->n; k++) {
+			const struct ms_range anchor = { anchors->at[k].begin - SHIFT,
+				                         anchors->at[k].end };
+
+			if (!refers_to(s, i, anchor) || !is_operand(s, function, i))
+				continue;
+			found[k].n += !found[k].n || function != found[k].last;
+			found[k].last = function;
+			push(s, function, REFERRING);
+		}
 	}
-	return n >= LEAST_REFERRING;
+	for (uint32_t k = 0; k < anchors->n; k++)
+		if (found[k].n < LEAST_REFERRING)
+			return false;
+	return true;
 }
 
 static void mark_near(struct search *s)
@@ -278,6 +360,18 @@ static bool branch_at(const struct search *s, size_t at, struct branch *ret)
 	return ms_range_has(s->text.range, ret->to);
 }
 
+/* The branch that the instruction at @at of the text is, if it is one to this text. */
+static bool branch_of(const struct search *s, const struct ms_insn *insn, size_t at,
+                      struct branch *ret)
+{
+	if (insn->kind != MS_INSN_CALL && insn->kind != MS_INSN_JMP && insn->kind != MS_INSN_JCC)
+		return false;
+	ret->to = ms_insn_aim(insn, s->text.bytes + at, s->text.range.begin + at);
+	ret->calls = insn->kind == MS_INSN_CALL;
+	ret->if_ = insn->kind == MS_INSN_JCC;
+	return ms_range_has(s->text.range, ret->to);
+}
+
 /* Whether @addr is a way to a function elsewhere: a jump through a pointer. */
 static bool is_stub(const struct search *s, ms_addr addr)
 {
@@ -293,7 +387,7 @@ static bool is_stub(const struct search *s, ms_addr addr)
 	return code[0] == 0xff && code[1] == 0x25;
 }
 
-/* Bytes that look like a branch may be another instruction's. */
+/* In code that is not decoded, bytes that look like a branch may be another instruction's. */
 static bool is_branch(const struct search *s, const struct branch *branch, size_t to)
 {
 	return s->functions[to].begin == branch->to || !branch->calls || is_stub(s, branch->to);
@@ -303,12 +397,16 @@ static void follow(struct search *s, size_t function)
 {
 	size_t at = (size_t)(s->functions[function].begin - s->text.range.begin);
 	size_t end = (size_t)(end_of(s, function) - s->text.range.begin);
+	bool decoded = is_decoded(s, at, end);
+	struct ms_insn insn = { .length = 1 };
 
-	for (; at + 1 < end; at++) {
+	for (; at + 1 < end; at += insn.length) {
 		struct branch branch;
 		size_t to;
 
-		if (!branch_at(s, at, &branch))
+		if (decoded && !ms_insn_read(s->text.bytes + at, end - at, &insn))
+			return;
+		if (!(decoded ? branch_of(s, &insn, at, &branch) : branch_at(s, at, &branch)))
 			continue;
 		to = function_at(s, branch.to);
 		if (to == function || !is_branch(s, &branch, to))
@@ -399,9 +497,8 @@ void ms_linked_code_find(const struct ms_image *image, const struct ms_mappings 
 	if (!ret->anchors.n || !read_text(&s, maps, arena) || !read_functions(&s, maps, arena))
 		return;
 	look_at_head(&s);
-	for (uint32_t i = 0; i < ret->anchors.n; i++)
-		if (!mark_referring(&s, ret->anchors.at[i]))
-			return;
+	if (!mark_referring(&s, &ret->anchors))
+		return;
 	mark_near(&s);
 	if (!take_code(&s, ret))
 		return;

@@ -8,7 +8,7 @@
 
 static struct ms_range cut(struct ms_range range)
 {
-	enum { MOST = 64 << 20 };
+	enum { MOST = 256 << 20 };
 
 	if (ms_range_len(range) > MOST)
 		range.end = range.begin + MOST;

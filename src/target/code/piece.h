@@ -6,7 +6,7 @@
  * A piece of a process, read into memory of ours.
  *
  * What is read of a process's memory counts as resident in it from then on. Code and tables,
- * of which a program may have 100 MiB, are read from its files for that reason.
+ * of which a program may have 100 MiB and more, are read from its files for that reason.
  */
 
 #include "base/arena.h"
@@ -18,7 +18,7 @@ struct ms_piece {
 };
 
 /*
- * Read @range, or as much from its begin on as anything is looked for in: 64 MiB.
+ * Read @range, or as much from its begin on as anything is looked for in: 256 MiB.
  *
  * Returns false when not all of it can be read, or without memory.
  */

@@ -437,9 +437,8 @@ static void name_library(const struct ms_malloc_library *library, struct ms_mall
 		               ms_file_name(library->text->name));
 }
 
-enum ms_status ms_malloc_functions_find(const struct ms_running *in,
-                                        struct ms_arena *arena, struct ms_malloc_functions *ret,
-                                        struct ms_error *err)
+enum ms_status ms_malloc_functions_find(const struct ms_running *in, struct ms_arena *arena,
+                                        struct ms_malloc_functions *ret, struct ms_error *err)
 {
 	struct ms_malloc_library library;
 	enum ms_status st = ms_malloc_library_find(in, arena, &library, err);

@@ -24,7 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "target/inject/insn.h"
+#include "target/code/insn.h"
 
 enum {
 	MS_JUMP = 5,        /* bytes of a jump that leads anywhere within 2 GB */

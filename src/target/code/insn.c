@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "target/inject/insn.h"
+#include "target/code/insn.h"
 
 /*
  * .  not understood          -  nothing follows         m  ModRM

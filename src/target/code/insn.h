@@ -5,8 +5,8 @@
 /*
  * How long an x86-64 instruction is, and whether it depends on where it stands.
  *
- * That is all which moving the beginning of a function takes. No names of
- * instructions and no operands; what compilers do not make of C (far calls, x87,
+ * That is all which moving the beginning of a function takes, and finding its branches. No
+ * names of instructions and no operands; what compilers do not make of C (far calls, x87,
  * changed address sizes, loops) is not understood, and so not moved.
  */
 
