@@ -125,6 +125,8 @@ static enum ms_status freeze(struct held *held, pid_t pid, unsigned limit_ms, bo
 	if (st)
 		return st;
 	ms_malloc_code_find(pid, held->shared);
+	if (!to_clone) /* as if its library had none */
+		held->shared->gadgets = (struct ms_gadgets){ 0 };
 	if (claimed.end)
 		held->shared->malloc_code[held->shared->n_malloc_code++] = claimed;
 	held->shared->clone_wanted = to_clone;
