@@ -87,7 +87,7 @@ static enum ms_status prepare(struct ms_search *s)
 		return st;
 	s->service.options.suppressions = s->suppressions.n ? &s->suppressions : NULL;
 	s->shared->wanted = s->service.options.anchors;
-	ms_malloc_code_find(program, s->shared);
+	ms_malloc_code_find(program, s->shared, &s->arena);
 	st = ms_fork_prepare(program, &s->arena, &s->src, &s->err);
 	if (!st)
 		ms_fork_set_self(s->src, &s->own);

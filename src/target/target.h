@@ -102,11 +102,14 @@ void ms_target_facts(pid_t pid, struct ms_target_facts *target, struct ms_host_f
  * led out of it, and write them to shared->malloc_code and libc_code; and the code by
  * which one of them can be made to clone the process, to shared->gadgets. A process
  * without any is not an error: nothing is written.
+ *
+ * @arena: for all that is read, the code of a whole program perhaps; not needed any more then
  */
-void ms_malloc_code_find(pid_t pid, struct ms_collection *shared);
+void ms_malloc_code_find(pid_t pid, struct ms_collection *shared, struct ms_arena *arena);
 
 /* The same of malloc in what @src shows, which no process has to be there for. */
-void ms_malloc_code_find_in(struct ms_source *src, struct ms_collection *shared);
+void ms_malloc_code_find_in(struct ms_source *src, struct ms_collection *shared,
+                            struct ms_arena *arena);
 
 /*
  * Hold the frozen target by copying its memory. Everything the source owns is in

@@ -124,7 +124,7 @@ static enum ms_status freeze(struct held *held, pid_t pid, unsigned limit_ms, bo
 	st = ms_collection_create(pid, (uint64_t)limit_ms * 1000000, &held->shared, &held->err);
 	if (st)
 		return st;
-	ms_malloc_code_find(pid, held->shared);
+	ms_malloc_code_find(pid, held->shared, &held->arena);
 	if (!to_clone) /* as if its library had none */
 		held->shared->gadgets = (struct ms_gadgets){ 0 };
 	if (claimed.end)

@@ -14,6 +14,7 @@
 #include "target/code/static_code.h"
 
 static struct ms_collection *code;
+static struct ms_arena arena;
 
 static void sleep_for_ever(void *arg)
 {
@@ -47,7 +48,7 @@ Test(malloc_code, is_found_by_what_the_library_exports)
 	struct ms_error err;
 
 	cr_assert_eq(ms_collection_create(pid, 1000000000, &code, &err), MS_OK);
-	ms_malloc_code_find(pid, code);
+	ms_malloc_code_find(pid, code, &arena);
 	cr_assert_geq(code->n_malloc_code, 1);
 	/* Under a sanitizer these are its own, and the library's are found all the same. */
 	if (!SANITIZED) {
@@ -66,6 +67,7 @@ Test(malloc_code, is_found_by_what_the_library_exports)
 		cr_expect_geq(code->all_code[i].begin, code->all_code[i - 1].end);
 	child_end(pid);
 	ms_collection_destroy(code);
+	ms_arena_deinit(&arena);
 }
 
 Test(malloc_code, a_process_that_is_not_there_has_none)
@@ -76,9 +78,10 @@ Test(malloc_code, a_process_that_is_not_there_has_none)
 	cr_assert_eq(ms_collection_create(pid, 1000000000, &code, &err), MS_OK);
 	child_end(pid);
 	code->n_malloc_code = 7;
-	ms_malloc_code_find(pid, code);
+	ms_malloc_code_find(pid, code, &arena);
 	cr_expect_eq(code->n_malloc_code, 0);
 	ms_collection_destroy(code);
+	ms_arena_deinit(&arena);
 }
 
 /* ---- libraries that are allocators, drawn ---- */
@@ -170,7 +173,7 @@ Test(malloc_code, is_all_of_a_library_that_is_an_allocator_and_calls_its_locks)
 		pid_t pid = child_start(map_drawn, &drawn[i]);
 
 		cr_assert_eq(ms_collection_create(pid, 1000000000, &code, &err), MS_OK);
-		ms_malloc_code_find(pid, code);
+		ms_malloc_code_find(pid, code, &arena);
 		cr_expect_eq(is_malloc(*place), drawn[i].all, "%s", drawn[i].title);
 		cr_expect_eq(is_malloc(*place + drawn[i].len - 1), drawn[i].all, "%s",
 		             drawn[i].title);
@@ -178,4 +181,5 @@ Test(malloc_code, is_all_of_a_library_that_is_an_allocator_and_calls_its_locks)
 		child_end(pid);
 		ms_collection_destroy(code);
 	}
+	ms_arena_deinit(&arena);
 }

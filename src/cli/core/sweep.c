@@ -75,7 +75,7 @@ static enum ms_status search(const struct sweeping *s, struct ms_arena *arena, s
 	};
 
 	frozen->wanted = options.anchors;
-	ms_malloc_code_find_in(call->src, frozen);
+	ms_malloc_code_find_in(call->src, frozen, arena);
 	ms_inside_mark(frozen, call->src);
 	ms_sweep_let_ask(&options, &judge, &book);
 	take_warnings(call, arena, s->report);

@@ -124,6 +124,16 @@ static enum ms_status dump(const struct ms_sweep *sweep, struct ms_snapshot *sna
 	return conclude(sweep, snapshot, st, err);
 }
 
+/* Of what is read for it, a scan needs nothing. */
+static void find_code(struct ms_collection *shared)
+{
+	struct ms_arena arena;
+
+	ms_arena_init(&arena);
+	ms_malloc_code_find(shared->pid, shared, &arena);
+	ms_arena_deinit(&arena);
+}
+
 static enum ms_status sweep_target(const struct ms_sweep *sweep, struct ms_arena *arena,
                                    struct ms_error *err)
 {
@@ -138,7 +148,7 @@ static enum ms_status sweep_target(const struct ms_sweep *sweep, struct ms_arena
 	struct ms_snapshot snapshot = { 0 };
 	enum ms_status st;
 
-	ms_malloc_code_find(sweep->shared->pid, sweep->shared);
+	find_code(sweep->shared);
 	st = ms_snapshot_take(&call, arena, &sweep->watch->report.warnings, &snapshot, err);
 
 	if (!st)
@@ -155,7 +165,7 @@ static enum ms_status sweep_standing(const struct ms_sweep *sweep, struct ms_are
 	struct ms_snapshot snapshot = { 0 };
 	enum ms_status st;
 
-	ms_malloc_code_find(sweep->shared->pid, sweep->shared);
+	find_code(sweep->shared);
 	st = ms_snapshot_take_standing(sweep->shared, arena, &sweep->watch->report.warnings,
 	                               &snapshot, err);
 	return st ? st : search(sweep, &snapshot, arena, err);

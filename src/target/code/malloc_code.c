@@ -200,25 +200,22 @@ static void forget(struct ms_collection *shared)
 	shared->n_all_code = 0;
 }
 
-void ms_malloc_code_find_in(struct ms_source *src, struct ms_collection *shared)
+void ms_malloc_code_find_in(struct ms_source *src, struct ms_collection *shared,
+                            struct ms_arena *arena)
 {
 	const struct memory memory = { .src = src };
-	struct ms_arena arena;
 
-	ms_arena_init(&arena);
 	forget(shared);
-	look_through(&memory, &src->mappings, shared, &arena);
-	ms_arena_deinit(&arena);
+	look_through(&memory, &src->mappings, shared, arena);
 }
 
-void ms_malloc_code_find(pid_t pid, struct ms_collection *shared)
+void ms_malloc_code_find(pid_t pid, struct ms_collection *shared, struct ms_arena *arena)
 {
 	pid_t living = ms_proc_living_thread(pid);
 	struct ms_mappings maps = { 0 };
 	const struct ms_running running = { living, ms_proc_open(living, "mem", O_RDONLY), &maps };
 	const struct memory memory = { .running = &running };
 	struct ms_proc_stat stat = { 0 };
-	struct ms_arena arena;
 	struct ms_error err;
 
 	(void)ms_proc_stat(living, &stat);
@@ -228,11 +225,9 @@ void ms_malloc_code_find(pid_t pid, struct ms_collection *shared)
 	shared->gadgets = (struct ms_gadgets){ 0 };
 	if (running.mem_fd < 0)
 		return;
-	ms_arena_init(&arena); /* of the code of a whole program, which nothing else needs */
-	if (!ms_maps_read(living, &arena, &maps, &err)) {
-		look_through(&memory, &maps, shared, &arena);
-		ms_gadgets_find(&running, shared, &arena);
+	if (!ms_maps_read(living, arena, &maps, &err)) {
+		look_through(&memory, &maps, shared, arena);
+		ms_gadgets_find(&running, shared, arena);
 	}
-	ms_arena_deinit(&arena);
 	(void)close(running.mem_fd);
 }
