@@ -90,7 +90,6 @@ void ms_gadgets_find(const struct ms_running *in, struct ms_collection *shared,
 {
 	struct search s = { shared->arch->calls, in, ms_arena_alloc(arena, PIECE), 0 };
 
-	shared->gadgets = (struct ms_gadgets){ 0 };
 	if (!s.buf || !s.calls)
 		return;
 	/* The C library's first: then few others need to be read. */

@@ -8,8 +8,8 @@
 
 /*
  * Find the code in a process by which one of its threads can be made to clone it, and write it to
- * shared->gadgets; zeros when there is none. It is looked for in shared->libc_code first, and
- * then in all_code.
+ * shared->gadgets, which are zeros before, and stay so when there is none. It is looked for in
+ * shared->libc_code first, and then in all_code.
  */
 void ms_gadgets_find(const struct ms_running *in, struct ms_collection *shared,
                      struct ms_arena *arena);

@@ -198,6 +198,7 @@ static void forget(struct ms_collection *shared)
 	shared->n_linked_code = 0;
 	shared->anchors.n = 0;
 	shared->n_all_code = 0;
+	shared->gadgets = (struct ms_gadgets){ 0 };
 }
 
 void ms_malloc_code_find_in(struct ms_source *src, struct ms_collection *shared,
@@ -222,7 +223,6 @@ void ms_malloc_code_find(pid_t pid, struct ms_collection *shared, struct ms_aren
 	shared->program = stat.program; /* before all that is learnt of it */
 	shared->arch = ms_target_arch(living);
 	forget(shared);
-	shared->gadgets = (struct ms_gadgets){ 0 };
 	if (running.mem_fd < 0)
 		return;
 	if (!ms_maps_read(living, arena, &maps, &err)) {

@@ -222,19 +222,24 @@ static enum ms_status open_memory(struct ms_attaching *a, int flags, struct ms_e
 	return MS_OK;
 }
 
+/* The target, once its maps were read. */
+static struct ms_running running(const struct ms_attaching *a)
+{
+	return (struct ms_running){ ms_proc_thread_of(a->call->pid), a->patch.mem_fd, &a->maps };
+}
+
 static enum ms_status find_all(struct ms_attaching *a, struct ms_attached *ret,
                                struct ms_error *err)
 {
-	pid_t tid = ms_proc_thread_of(a->call->pid);
-	enum ms_status st = ms_maps_read(tid, a->arena, &a->maps, err);
+	enum ms_status st = ms_maps_read(ms_proc_thread_of(a->call->pid), a->arena, &a->maps, err);
+	struct ms_running in;
 
 	if (st)
 		return st;
 	a->patch.text = ms_gap_find_agent(a->patch.mem_fd, &a->maps, &a->patch.head);
 	a->agent_was = a->patch.text;
 	ret->mapped = a->agent_was;
-	const struct ms_running in = { tid, a->patch.mem_fd, &a->maps };
-
+	in = running(a);
 	return ms_malloc_functions_find(&in, a->arena, a->functions, err);
 }
 
@@ -306,10 +311,10 @@ static enum ms_status share(struct ms_attaching *a, struct ms_error *err)
 	a->answer = page;
 	if (!ms_proc_stat(ms_proc_thread_of(pid), &stat))
 		return ms_fail(err, MS_E_GONE, "process %d ended", pid);
-	in = (struct ms_running){ ms_proc_thread_of(pid), a->patch.mem_fd, &a->maps };
 	a->shared->program = stat.program;
 	a->shared->clone_wanted = true; /* that is: threads are not led out of malloc */
 	a->shared->libc_code[a->shared->n_libc_code++] = a->functions->libc_text;
+	in = running(a);
 	ms_gadgets_find(&in, a->shared, a->arena);
 	return MS_OK;
 }
