@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/follow.h"
 #include "cli/broker.h"
 #include "target/jail/jail.h"
 #include "target/proc.h"
@@ -119,9 +120,8 @@ static _Noreturn void be_worker(const struct ms_worker_call *call, struct ends *
 	const struct ms_worker_side side = { ends->results[1], &finder };
 	struct ms_error err = { 0 };
 
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent) /* it died before that took effect */
-		_exit(1);
+	if (!ms_follow_parent(parent))
+		_exit(0);
 	(void)prctl(PR_SET_NAME, call->title);
 	/* What is left to say before it begins. */
 	err.status = confine(call, ends, parent, &err);
@@ -134,9 +134,8 @@ static _Noreturn void be_worker(const struct ms_worker_call *call, struct ends *
 
 static _Noreturn void be_broker(const struct ms_worker_call *call, struct ends *ends, pid_t parent)
 {
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
-		_exit(1);
+	if (!ms_follow_parent(parent))
+		_exit(0);
 	(void)prctl(PR_SET_NAME, "memscan-open");
 	close_fd(&ends->results[0]);
 	close_fd(&ends->results[1]);

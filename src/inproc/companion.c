@@ -30,6 +30,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/follow.h"
 #include "base/page.h"
 #include "inproc/control/control.h"
 #include "target/collection.h"
@@ -237,10 +238,10 @@ static int live(void *arg)
 	ms_collection_set_signals();
 	never_dump_core(process);
 	drop_descriptors();
-	if (!process->orphan)
-		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (!process->orphan && !ms_follow_parent(process->program))
+		return 0;
 	if (!may_begin(process))
-		return 1;
+		return 0;
 	(void)setsid();
 	occupy_standard_descriptors();
 	process->body(process->ctx);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/follow.h"
 #include "base/libc.h"
 #include "target/clone/clone.h"
 #include "target/clone/fit.h"
@@ -28,6 +29,8 @@ enum {
 	PATIENCE_MS = 10000, /* beyond the time limit of the freeze itself */
 	STOP_TICKS = 1000,   /* for the sweeper to stop, which sleeps */
 	ROOM_MS = 2,         /* between looks at the target's memory cgroup */
+	NOTICE_MS = 50,      /* until the end of the parent is noticed */
+	HANG_UP_MS = 1000,   /* for the sweeper to end with its parent */
 };
 
 static const uint64_t ROLL_NS = UINT64_C(100000000);
@@ -92,6 +95,12 @@ static enum message hear(int channel)
 	uint8_t byte = 0;
 	ssize_t n;
 
+	struct pollfd ready = { .fd = channel, .events = POLLIN };
+
+	/* The parent's end may be noted directly before the wait begins. */
+	while (poll(&ready, 1, NOTICE_MS) <= 0)
+		if (ms_follow_is_over())
+			return MESSAGE_NONE;
 	do {
 		n = recv(channel, &byte, 1, 0);
 	} while (n < 0 && errno == EINTR);
@@ -130,19 +139,6 @@ void ms_collection_set_tick(bool on)
 	(void)setitimer(ITIMER_REAL, &tick, NULL);
 }
 
-/*
- * End with the parent, and out of reach of what is sent to its terminal or its
- * process group. False when the parent ended meanwhile.
- */
-static bool follow_parent(void)
-{
-	pid_t parent = getppid();
-
-	(void)setsid();
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	return getppid() == parent;
-}
-
 /* Map what the freeze will write, so that it does not fault while threads stand. */
 static void populate(struct ms_collection *shared)
 {
@@ -173,8 +169,11 @@ void ms_collection_clear(struct ms_collection *shared)
 
 bool ms_collection_begin(struct ms_collection *shared)
 {
+	pid_t parent = getppid();
+
 	ms_collection_set_signals();
-	if (!follow_parent())
+	(void)setsid(); /* out of reach of what is sent to a terminal or a process group */
+	if (!ms_follow_parent(parent))
 		return false;
 	ms_collection_clear(shared);
 	populate(shared);
@@ -266,6 +265,15 @@ static void keep_image(struct server *s)
 		;
 }
 
+/* A sweeper whose parent has ended may be stuck in a read, which only this ends. */
+static void end_sweeper(const struct server *s)
+{
+	struct pollfd closed = { .fd = s->channel };
+
+	if (ms_follow_is_over() && s->shared->sweeper && poll(&closed, 1, HANG_UP_MS) <= 0)
+		(void)kill(s->shared->sweeper, SIGKILL);
+}
+
 /* With a clone: lead its threads out of malloc, and keep it until the sweeper is done. */
 static bool serve_image(struct server *s)
 {
@@ -278,6 +286,7 @@ static bool serve_image(struct server *s)
 	ms_urgent_set(s->cloner.image);
 	ms_collection_set_tick(true);
 	ms_clone_finish_malloc(&s->cloner);
+	s->shared->image = s->cloner.image;
 	ms_collection_set_tick(false);
 	ms_urgent_end(urgency);
 	answered = answer(s, MS_OK);
@@ -308,7 +317,11 @@ static int serve_frozen(struct server *s)
 	else if (asked)
 		answered = s->cloner.image ? serve_image(s) : answer(s, MS_OK);
 	ms_clone_end(&s->cloner);
-	return answered ? 0 : 1;
+	ms_collection_set_tick(true);
+	ms_clone_reap(s->shared);
+	ms_collection_set_tick(false);
+	end_sweeper(s);
+	return answered || ms_follow_is_over() ? 0 : 1;
 }
 
 int ms_collection_serve(struct ms_collection *shared, int channel)
@@ -336,6 +349,14 @@ int ms_collection_serve(struct ms_collection *shared, int channel)
 	return status;
 }
 
+int ms_collection_reap(struct ms_collection *shared)
+{
+	ms_collection_set_signals();
+	ms_collection_set_tick(true);
+	ms_clone_reap(shared);
+	return 0;
+}
+
 /* ---- a program that searches itself ---- */
 
 /* Fork the frozen program's memory: no handler of fork() is to run, and no lock to be taken. */
@@ -352,9 +373,8 @@ static enum ms_status fork_sweeper(const struct ms_self_collection *self, const 
 		return MS_OK;
 	}
 	(void)close(channel[0]);
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != collection)
-		_exit(1);
+	if (!ms_follow_parent(collection))
+		_exit(0);
 	ms_proc_write(getpid(), "oom_score_adj", MS_SCORE_FIRST);
 	_exit(self->sweep(self->ctx, channel[1]));
 }

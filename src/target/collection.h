@@ -92,10 +92,13 @@ struct ms_collection {
 	bool clone_wanted;                    /* be ready to; then threads are not rolled */
 	uint64_t least_room;                  /* as ms_fork_check() says */
 	int sweeper_urgency;                  /* what it gives to ms_urgent_end() */
+	pid_t sweeper;
 
 	/* set by the collection process */
 	uint32_t n_inside;           /* of the threads that clone_wanted left inside malloc */
-	pid_t image;                 /* the clone; 0: none */
+	pid_t image;                 /* the clone, to be read; 0: none */
+	pid_t child;                 /* of the target, made by us; 0: none, or reaped */
+	int64_t child_number;        /* of it, as the target calls it */
 	uint64_t clone_ns;           /* taken to make it */
 	struct ms_error clone_error; /* why there is none; status MS_OK when not asked for */
 	struct ms_error error;       /* why the freeze failed; read when freeze says so */
@@ -128,6 +131,12 @@ void ms_collection_destroy(struct ms_collection *shared);
  * was released in order. Call in a process of its own and _exit() with the result.
  */
 int ms_collection_serve(struct ms_collection *shared, int channel);
+
+/*
+ * Have the target reap its clone, which a collection process that was killed has left. In a
+ * process of its own, which then exits with the result.
+ */
+int ms_collection_reap(struct ms_collection *shared);
 
 /* Block all signals of this process and forget its handlers; SIGALRM ticks. */
 void ms_collection_set_signals(void);

@@ -2,6 +2,7 @@
 #include "target/snapshot.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "target/arch/arch.h"
@@ -27,6 +28,7 @@ static enum ms_status freeze(const struct ms_snapshot_call *call, bool clone_wan
 
 	enter(call, MS_STEP_FREEZE);
 	call->shared->clone_wanted = clone_wanted;
+	call->shared->sweeper = getpid();
 	call->shared->sweeper_urgency = ms_urgent_begin();
 	st = ms_collection_freeze(call->shared, call->channel, err);
 	if (st)

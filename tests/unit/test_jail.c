@@ -620,7 +620,7 @@ static void look_at_dumpable(pid_t parent)
 	(void)prctl(PR_SET_DUMPABLE, 1);
 	seen->st = ms_jail_drop(&jail, &seen->err);
 	seen->dumpable = prctl(PR_GET_DUMPABLE) != 0;
-	seen->open[0] = prctl(PR_GET_PDEATHSIG, &seen->st) == 0 && (int)seen->st == SIGKILL;
+	seen->open[0] = prctl(PR_GET_PDEATHSIG, &seen->st) == 0 && (int)seen->st == SIGSTKFLT;
 	seen->open[1] = access("/etc", F_OK) == 0 || access("../../etc", F_OK) == 0;
 }
 

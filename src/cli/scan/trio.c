@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/ending.h"
 #include "base/file.h"
+#include "base/follow.h"
 #include "cli/book/book.h"
 #include "cli/scan/naming.h"
 #include "cli/scan/sweeper.h"
@@ -106,6 +107,11 @@ static int be_sweeper(struct trio *t)
 	return ms_sweep_serve(&sweep);
 }
 
+static int be_reaper(struct trio *t)
+{
+	return ms_collection_reap(t->shared);
+}
+
 /* Who reads what memscan prints does not wait for a process that is stuck in the kernel. */
 static void leave_terminal(void)
 {
@@ -126,9 +132,8 @@ static enum ms_status spawn(struct trio *t, const char *title, int (*body)(struc
 		*ret = pid;
 		return MS_OK;
 	}
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != t->original) /* it died before that took effect */
-		_exit(1);
+	if (!ms_follow_parent(t->original))
+		_exit(0);
 	(void)prctl(PR_SET_NAME, title);
 	leave_terminal();
 	_exit(body(t));
@@ -441,6 +446,20 @@ static void reap_both(struct trio *t, enum ms_status st)
 		t->collection_status = reap(t->collection, ms_now_ns(), &usage);
 }
 
+/* What the collection process would have done, had it not been killed. */
+static void reap_clone(struct trio *t)
+{
+	struct rusage usage;
+	struct ms_error ignored;
+	pid_t pid;
+
+	if (!t->collection || !WIFSIGNALED(t->collection_status) || !t->shared->child)
+		return;
+	(void)madvise(t->shared, t->shared->map_bytes, MADV_DOFORK);
+	if (!spawn(t, "memscan-collect", be_reaper, &pid, &ignored))
+		(void)reap(pid, ms_now_ns(), &usage);
+}
+
 static enum ms_status tell_death(const struct trio *t, const char *who, int status,
                                  struct ms_error *err)
 {
@@ -513,6 +532,7 @@ static enum ms_status attempt(const struct ms_trio_call *call, struct ms_arena *
 	if (st == MS_OK)
 		st = receive(&t, arena, ret, err);
 	reap_both(&t, st);
+	reap_clone(&t);
 	ms_ending_allow(&t.endings);
 	st = explain(&t, st, err);
 	if (st == MS_OK)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nothing that happens to us may hurt the target, so each step leaves a state from
+ * Whatever happens to us must not hurt the target, so each step leaves a state from
  * which everyone finds the way out without us. Before a register is changed, a block
  * is written into free room below the thread's stack pointer (room.h):
  *
@@ -8,22 +8,28 @@
  *	               │ vectors        (XSAVE)       │◀─┐
  *	               │ frame: true registers, mask ─┼──┘
  *	               │ restorer                     │◀─┐
+ *	               │ frame: wait4(image, __WALL)  ┼──┘
+ *	   reap_sp ──▶ │ restorer                     │◀─┐
  *	               │ frame: wait4(helper, __WALL) ┼──┘
  *	   call_sp ──▶ │ restorer                     │
  *	               │ frame: exit(0)               │
  *	  child_sp ──▶ │ restorer                     │
- *	    scratch ─▶ │ 8 bytes for results          │
+ *	               │ name of the image            │
  *	               └──────────────────────────────┘
  *
  * A thread that is let go behind a call returns to the restorer, which is libc's way
- * out of a signal handler; so it reaps the helper, and then has the registers that it
- * had. Helper and image come to exit(0). The helper's number is written to the frame by
- * the kernel, as it makes it (CLONE_PARENT_SETTID); until then it is one that no process
- * has. Signals are blocked meanwhile, and the last frame gives the mask back.
+ * out of a signal handler; so it reaps helper and image, and then has the registers that
+ * it had. Helper and image come to exit(0). Their numbers are written to the frames by
+ * the kernel, as it makes them (CLONE_PARENT_SETTID); until then they are one that no
+ * process has. Signals are blocked meanwhile, and the last frame gives the mask back.
  *
- * What remains, should we be killed in that moment: the thread's poll() or nanosleep()
- * begins its time-out anew, or returns EINTR when it had been restarted once before, and
- * the bytes below the stack pointer, which are not in use, are not what they were.
+ * The image has the same block in memory of its own. Before a fork of it is made, its
+ * reap_sp is made to lead to the end of that fork, and then to exit(0): finish.c.
+ *
+ * If we are killed in that moment, the thread's poll() or nanosleep() begins its time-out
+ * anew, or returns EINTR when it had been restarted once before, and the bytes below the
+ * stack pointer, which are not in use, are not what they were. If we are killed later, the
+ * image ends by exit(0), and another process of memscan's has the target reap it: reap.c.
  */
 #include "target/clone/clone.h"
 
@@ -40,28 +46,21 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/follow.h"
 #include "target/clone/fit.h"
 #include "target/clone/inject.h"
 #include "target/proc.h"
 #include "target/room.h"
-#include "target/urgent.h"
 
 enum {
-	SCRATCH_BYTES = 64,
-	BLOCK_BYTES = MS_VECTORS_BYTES + 3 * MS_FRAME_BYTES + SCRATCH_BYTES,
+	NAME_BYTES = 64,
+	BLOCK_BYTES = NAME_BYTES + MS_VECTORS_BYTES + 4 * MS_FRAME_BYTES,
 	NO_PROCESS = INT32_MAX,
 	MAX_LOOKS = 256, /* threads that are looked at for a fit one */
 	UNSHARE = 2,     /* CLOSE_RANGE_UNSHARE */
 };
 
-/* The block, in the target. */
-struct block {
-	struct ms_range range;
-	ms_addr call_sp;
-	ms_addr child_sp;
-	ms_addr scratch;
-	ms_addr reaped; /* number of the process that the thread reaps on its way */
-};
+static const uintptr_t own_options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE;
 
 /* One making of a clone. */
 struct making {
@@ -69,10 +68,13 @@ struct making {
 	const struct ms_arch_calls *calls;
 	struct ms_injection thread;
 	struct ms_injection helper;
-	struct ms_injection image;
-	uint64_t mask; /* the thread's own */
-	struct block block;
-	int64_t helper_pid; /* as the target calls it; 0: not made or reaped */
+	struct ms_range room; /* of the block */
+	ms_addr call_sp;
+	ms_addr name;
+	bool named;            /* the image may call prctl() */
+	ms_addr helper_reaped; /* where the number of the helper goes */
+	int64_t helper_number; /* as the target calls it; 0: not made or reaped */
+	uint64_t mask;        /* the thread's own */
 };
 
 /* ---- before the freeze ---- */
@@ -149,21 +151,18 @@ static pid_t choose(const struct ms_cloner *cloner, struct ms_range *ret)
 
 /* ---- the calls ---- */
 
-static struct ms_call call_subreaper(const struct making *m)
-{
-	return (struct ms_call){ SYS_prctl, { PR_GET_CHILD_SUBREAPER, m->block.scratch } };
-}
-
 static struct ms_call call_helper(const struct making *m)
 {
 	return (struct ms_call){ SYS_clone,
 		                 { CLONE_VM | CLONE_FILES | CLONE_FS | CLONE_PARENT_SETTID,
-		                   m->block.child_sp, m->block.reaped } };
+		                   m->cloner->child_sp, m->helper_reaped } };
 }
 
-static struct ms_call call_image(void)
+static struct ms_call call_image(const struct making *m)
 {
-	return (struct ms_call){ SYS_clone, { CLONE_FILES } };
+	return (struct ms_call){ SYS_clone,
+		                 { CLONE_FILES | CLONE_PARENT | CLONE_PARENT_SETTID,
+		                   m->cloner->child_sp, m->cloner->reaped } };
 }
 
 static struct ms_call call_exit(void)
@@ -181,54 +180,56 @@ static struct ms_call call_close(void)
 	return (struct ms_call){ SYS_close_range, { 0, UINT32_MAX, UNSHARE } };
 }
 
-static enum ms_status check_thread(const struct making *m, struct ms_error *err)
+static struct ms_call call_name(const struct making *m)
 {
+	return (struct ms_call){ SYS_prctl, { PR_SET_NAME, m->name } };
+}
+
+static enum ms_status check_thread(struct making *m, struct ms_error *err)
+{
+	const struct ms_wanted_call name = ms_fit_wanted(&m->thread, "prctl", call_name(m));
 	const struct ms_injection *in = &m->thread;
 	const struct ms_wanted_call calls[] = {
-		ms_fit_wanted(in, "prctl", call_subreaper(m)),
 		ms_fit_wanted(in, "clone", call_helper(m)),
-		ms_fit_wanted(in, "clone", call_image()),
+		ms_fit_wanted(in, "clone", call_image(m)),
 		ms_fit_wanted(in, "exit", call_exit()),
 		ms_fit_wanted(in, "wait4", call_reap(NO_PROCESS)),
 		ms_fit_wanted(in, "close_range", call_close()),
 		ms_fit_wanted(in, "rt_sigreturn", (struct ms_call){ SYS_rt_sigreturn, { 0 } }),
 	};
 
+	m->named = !ms_fit_check(in, &name, 1, m->cloner->seccomp, err);
 	return ms_fit_check(in, calls, sizeof(calls) / sizeof(calls[0]), m->cloner->seccomp, err);
 }
 
 /* ---- the block ---- */
 
-static size_t put_frame(const struct making *m, const struct ms_registers *registers, uint64_t mask,
-                        ms_addr vectors, size_t offset)
-{
-	return m->calls->frame(registers, m->thread.gadgets, mask, vectors,
-	                       m->cloner->block + offset);
-}
-
 /* Lay the block out from its lower end and write it. */
 static bool write_block(struct making *m)
 {
 	struct ms_cloner *cloner = m->cloner;
-	struct ms_registers leave = m->thread.registers;
-	struct ms_registers reap = m->thread.registers;
-	struct ms_call exit_call = call_exit();
-	struct ms_call reap_call = call_reap(NO_PROCESS);
-	ms_addr begin = m->block.range.begin;
-	size_t child = SCRATCH_BYTES;
-	size_t first = child + MS_FRAME_BYTES;
-	size_t own = first + MS_FRAME_BYTES;
+	const struct ms_call leave = call_exit();
+	const struct ms_call reap = call_reap(NO_PROCESS);
+	ms_addr begin = m->room.begin;
+	size_t child = NAME_BYTES;
+	size_t helper = child + MS_FRAME_BYTES;
+	size_t image = helper + MS_FRAME_BYTES;
+	size_t own = image + MS_FRAME_BYTES;
 	size_t vectors = own + MS_FRAME_BYTES;
 
-	m->block.child_sp = begin + child;
-	m->block.call_sp = begin + first;
-	m->block.reaped = begin + first + m->calls->first_argument;
-	m->calls->call(&leave, m->thread.gadgets, &exit_call, m->block.child_sp);
-	(void)put_frame(m, &leave, UINT64_MAX, 0, child);
-	m->calls->call(&reap, m->thread.gadgets, &reap_call, begin + own);
-	(void)put_frame(m, &reap, UINT64_MAX, 0, first);
+	m->name = begin;
+	cloner->child_sp = begin + child;
+	m->call_sp = begin + helper;
+	m->helper_reaped = begin + helper + m->calls->first_argument;
+	cloner->reap_sp = begin + image;
+	cloner->reaped = begin + image + m->calls->first_argument;
+	memcpy(cloner->block, MS_CLONE_NAME, sizeof(MS_CLONE_NAME));
+	ms_inject_frame(&m->thread, &leave, cloner->child_sp, cloner->block + child);
+	ms_inject_frame(&m->thread, &reap, cloner->reap_sp, cloner->block + helper);
+	ms_inject_frame(&m->thread, &reap, begin + own, cloner->block + image);
 	memcpy(cloner->block + vectors, cloner->vectors->bytes, cloner->vectors->n);
-	(void)put_frame(m, &m->thread.registers, m->mask, begin + vectors, own);
+	(void)m->calls->frame(&m->thread.registers, m->thread.gadgets, m->mask, begin + vectors,
+	                      cloner->block + own);
 	return ms_room_read(m->thread.tid, begin, cloner->saved, BLOCK_BYTES) == BLOCK_BYTES &&
 	       ms_room_write(m->thread.tid, begin, cloner->block, BLOCK_BYTES) == BLOCK_BYTES;
 }
@@ -272,12 +273,11 @@ static enum ms_status take(struct making *m, struct ms_error *err)
 	m->calls = freezer->arch->calls;
 	if (!freezer->shared->gadgets.call)
 		return ms_fail(err, MS_E_UNSUPPORTED, "the code to make a clone by is gone");
-	m->thread.tid = choose(m->cloner, &m->block.range);
+	m->thread.tid = choose(m->cloner, &m->room);
 	if (!m->thread.tid)
 		return ms_fail(err, MS_E_UNSUPPORTED,
 		               "none of its threads is fit to make a clone (stopped by a signal, "
 		               "or on a stack of unknown size)");
-	m->block.scratch = m->block.range.begin;
 	st = check_thread(m, err);
 	if (st)
 		return st;
@@ -285,7 +285,7 @@ static enum ms_status take(struct making *m, struct ms_error *err)
 	    ptrace(PTRACE_GETSIGMASK, m->thread.tid, sizeof(m->mask), &m->mask) || !write_block(m))
 		return ms_fail(err, MS_E_UNSUPPORTED, "thread %d has no room on its stack",
 		               m->thread.tid);
-	m->thread.sp = m->block.call_sp;
+	m->thread.sp = m->call_sp;
 	return MS_OK;
 }
 
@@ -296,10 +296,10 @@ static enum ms_status take(struct making *m, struct ms_error *err)
 static bool divert(const struct making *m)
 {
 	struct ms_registers registers = m->thread.registers;
-	struct ms_call call = call_subreaper(m);
+	struct ms_call call = call_helper(m);
 
 	m->calls->call(&registers, m->thread.gadgets, &call, m->thread.sp);
-	return set_options(m->thread.tid, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE) &&
+	return set_options(m->thread.tid, own_options) &&
 	       m->calls->restore(m->thread.tid, &registers, NULL) &&
 	       set_mask(m->thread.tid, UINT64_MAX);
 }
@@ -313,7 +313,7 @@ static void give_back(struct making *m)
 		return;
 	(void)set_mask(tid, m->mask);
 	if (m->calls->restore(tid, &m->thread.registers, NULL))
-		(void)ms_room_write(tid, m->block.range.begin, m->cloner->saved, BLOCK_BYTES);
+		(void)ms_room_write(tid, m->room.begin, m->cloner->saved, BLOCK_BYTES);
 	(void)set_options(tid, 0);
 }
 
@@ -338,92 +338,86 @@ static enum ms_status explain_errno(int64_t result, struct ms_error *err)
 	return err->status;
 }
 
-/* A target that adopts orphans would adopt the image. */
-static enum ms_status check_subreaper(struct making *m, struct ms_error *err)
+/* Have @parent make a process by @call, which stands behind it. */
+static enum ms_status make(struct making *m, struct ms_injection *parent,
+                           const struct ms_call *call, struct ms_injection *ret, int64_t *number,
+                           struct ms_error *err)
 {
-	struct ms_call call = call_subreaper(m);
-	int64_t result;
-	int32_t adopts = 0;
+	int64_t result = 0;
 
-	if (!ms_inject(&m->thread, &call, &result))
+	if (!ms_inject(parent, call, &result))
 		return lost(m, err);
-	if (!result &&
-	    ms_room_read(m->thread.tid, m->block.scratch, &adopts, sizeof(adopts)) ==
-	            sizeof(adopts) &&
-	    adopts)
-		return ms_fail(
-			err, MS_E_UNSUPPORTED,
-			"it adopts orphans (PR_SET_CHILD_SUBREAPER), and would see the clone "
-			"end");
-	return MS_OK;
+	if (result < 0)
+		return explain_errno(result, err);
+	*number = result;
+	*ret = *parent;
+	ret->tid = parent->child;
+	ret->sp = m->cloner->child_sp;
+	ret->lost = !ms_inject_await(ret->tid, m->thread.deadline_ns) ||
+	            !m->calls->save(ret->tid, &ret->registers, NULL);
+	return ret->lost ? lost(m, err) : MS_OK;
 }
 
 static enum ms_status make_helper(struct making *m, struct ms_error *err)
 {
 	struct ms_call call = call_helper(m);
-	int64_t result = 0;
+	enum ms_status st = make(m, &m->thread, &call, &m->helper, &m->helper_number, err);
 
-	if (!ms_inject(&m->thread, &call, &result))
-		return lost(m, err);
-	if (result < 0)
-		return explain_errno(result, err);
-	m->helper_pid = result;
-	m->helper = m->thread;
-	m->helper.tid = m->thread.child;
-	m->helper.sp = m->block.child_sp;
+	if (!st && !set_options(m->helper.tid, own_options | PTRACE_O_EXITKILL))
+		st = lost(m, err);
 	m->helper.deadline_ns = ms_now_ns() + patience_ns(m->cloner->freezer);
-	m->helper.lost = !ms_inject_await(m->helper.tid, m->thread.deadline_ns) ||
-	                 !set_options(m->helper.tid, PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD |
-	                                                     PTRACE_O_TRACECLONE) ||
-	                 !m->calls->save(m->helper.tid, &m->helper.registers, NULL);
-	return m->helper.lost ? lost(m, err) : MS_OK;
+	return st;
 }
 
 static enum ms_status make_image(struct making *m, struct ms_error *err)
 {
-	struct ms_call call = call_image();
-	int64_t result = 0;
+	struct ms_call call = call_image(m);
+	enum ms_status st =
+		make(m, &m->helper, &call, &m->cloner->child, &m->cloner->child_number, err);
 
-	if (!ms_inject(&m->helper, &call, &result))
-		return lost(m, err);
-	if (result < 0)
-		return explain_errno(result, err);
-	m->image = m->helper;
-	m->image.tid = m->helper.child;
-	m->cloner->image = m->image.tid;
-	m->image.lost = !ms_inject_await(m->image.tid, m->thread.deadline_ns) ||
-	                !m->calls->save(m->image.tid, &m->image.registers, NULL);
-	return m->image.lost ? lost(m, err) : MS_OK;
+	m->cloner->freezer->shared->child = m->cloner->child.tid;
+	m->cloner->freezer->shared->child_number = m->cloner->child_number;
+	/* It ends by itself, with status 0. */
+	if (!st && !set_options(m->cloner->child.tid, own_options))
+		st = lost(m, err);
+	return st;
 }
 
-/* Take the image out of the table of files; no file was open through it alone. */
+/*
+ * Take the image out of the table of files; no file was open through it alone. By its name
+ * it is known for ours.
+ */
 static enum ms_status leave_files(struct making *m, struct ms_error *err)
 {
 	struct ms_call call = call_close();
+	struct ms_call name = call_name(m);
 	int64_t result = 0;
 
-	if (!ms_inject(&m->image, &call, &result))
+	if (m->named && !ms_inject(&m->cloner->child, &name, &result))
+		return lost(m, err);
+	if (!ms_inject(&m->cloner->child, &call, &result))
 		return lost(m, err);
 	if (result < 0)
 		return explain_errno(result, err);
 	return MS_OK;
 }
 
-/* End the helper, one way or the other, and have the thread reap it. */
-static void end_helper(struct making *m)
+/* End a process that stands, one way or the other, and have the thread reap it. */
+static void end(struct making *m, struct ms_injection *in, int64_t *number)
 {
 	struct ms_call last = call_exit();
-	struct ms_call reap = call_reap(m->helper_pid);
+	struct ms_call reap = call_reap(*number);
 	int64_t result;
 
-	if (!m->helper_pid)
+	if (!*number)
 		return;
-	if (!ms_inject_last(&m->helper, &last)) {
-		(void)kill(m->helper.tid, SIGKILL);
-		while (ms_inject_await(m->helper.tid, m->thread.deadline_ns))
+	if (!ms_inject_last(in, &last)) {
+		(void)kill(in->tid, SIGKILL);
+		while (ms_inject_await(in->tid, m->thread.deadline_ns))
 			;
 	}
 	(void)ms_inject(&m->thread, &reap, &result);
+	*number = 0;
 }
 
 enum ms_status ms_clone_make(struct ms_cloner *cloner, struct ms_error *err)
@@ -436,26 +430,19 @@ enum ms_status ms_clone_make(struct ms_cloner *cloner, struct ms_error *err)
 	if (!divert(&m))
 		st = lost(&m, err);
 	if (!st)
-		st = check_subreaper(&m, err);
-	if (!st)
 		st = make_helper(&m, err);
 	if (!st)
 		st = make_image(&m, err);
 	if (!st)
 		st = leave_files(&m, err);
-	end_helper(&m);
-	give_back(&m);
+	end(&m, &m.helper, &m.helper_number);
 	if (st)
-		ms_clone_end(cloner);
+		end(&m, &cloner->child, &cloner->child_number);
+	else
+		ms_follow_in_order(); /* once the frames are gone, nobody else has it reaped */
+	if (!cloner->child_number)
+		cloner->freezer->shared->child = cloner->child.tid = 0;
+	cloner->image = cloner->child.tid;
+	give_back(&m);
 	return st;
-}
-
-void ms_clone_end(struct ms_cloner *cloner)
-{
-	if (!cloner->image)
-		return;
-	ms_urgent_ends(cloner->image);
-	(void)kill(cloner->image, SIGKILL);
-	(void)waitpid(cloner->image, NULL, __WALL);
-	cloner->image = 0;
 }

@@ -5,19 +5,26 @@
 /*
  * A copy-on-write clone of the frozen target, made by one of its own threads.
  *
- *	thread ──clone(CLONE_VM)──▶ helper ──clone()──▶ image
- *	   │  ◀──────wait4───────── exits                 │ leaves the table of files,
- *	   ▼                                              ▼ and stays stopped
- *	is as it was                               an orphan, traced, never run on
+ *	thread ──clone(CLONE_VM)──▶ helper ──clone(CLONE_PARENT)──▶ image
+ *	   │  ◀──────wait4───────── exits                            │ leaves the table of files,
+ *	   ▼                                                         ▼ and stays stopped
+ *	is as it was, and has a child ─────────────────────────▶ is traced, and never run on
+ *	   │  ◀──────wait4─────────────────────────────────────── exits
  *
- * The helper is there so that the image is no child of the target: it cannot be
- * waited for, and its end sends the target no signal. The image shares the table of
- * files, so that no file of the target is open twice, and leaves it before the target
- * runs again. The image dies with the collection process (PTRACE_O_EXITKILL).
+ * A helper makes the image because the call may not come back, and then a thread of the
+ * target would stand in it. The image is a child of the target, not an orphan: whoever adopts
+ * the target's orphans is never told of its end. No signal is sent at its end, which hides it
+ * from each wait of the target without __WALL or __WCLONE. It shares the table of files, so
+ * that no file of the target is open twice, and leaves it before the target runs again. It
+ * ends by exit(0), also when the collection process is killed.
  */
 
+#include "target/clone/inject.h"
 #include "target/clone/seccomp.h"
 #include "target/freeze/freeze.h"
+
+/* What ps shows as the name of an image. */
+#define MS_CLONE_NAME "memscan-clone"
 
 /* A thread that was inside malloc when it was frozen. */
 struct ms_insider {
@@ -36,7 +43,12 @@ struct ms_cloner {
 	struct ms_vectors *vectors; /* of the thread that makes it */
 	uint8_t *block;             /* what is written to that thread's stack */
 	uint8_t *saved;             /* what was there */
-	pid_t image;                /* 0: none */
+	struct ms_injection child;  /* of the target: its clone; tid 0: none */
+	int64_t child_number;       /* as the target calls it; 0: not made or reaped */
+	ms_addr child_sp;           /* leads to exit(0) */
+	ms_addr reap_sp;            /* in the child: leads to the end of its fork, see finish.c */
+	ms_addr reaped;             /* where the number of that goes */
+	pid_t image;                /* what is read: the child, or a fork of it; 0: none */
 	struct ms_insiders insiders;
 };
 
@@ -69,7 +81,13 @@ ms_must_check enum ms_status ms_clone_make(struct ms_cloner *cloner, struct ms_e
 ms_must_check enum ms_status ms_clone_note_inside(struct ms_cloner *cloner, struct ms_error *err);
 void ms_clone_finish_malloc(struct ms_cloner *cloner);
 
-/* Kill the image, if there is one, and take its end. */
+/* End the image, if there is one; its end is still held back. */
 void ms_clone_end(struct ms_cloner *cloner);
+
+/*
+ * Have a thread of the running target reap the image of @shared, if there is one, and those
+ * that scans have left which were killed. What a freeze has found in @shared is forgotten.
+ */
+void ms_clone_reap(struct ms_collection *shared);
 
 #endif

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 
 #include "base/clock.h"
 #include "target/clone/clone.h"
@@ -12,6 +14,10 @@
 #include "target/clone/lead.h"
 #include "target/freeze/inside.h"
 #include "target/freeze/roll.h"
+#include "target/room.h"
+
+/* For a fork of the image, of which a large one takes long. */
+static const uint64_t fork_ns = UINT64_C(5000000000);
 
 static struct ms_insider *add_insider(struct ms_cloner *cloner, uint32_t index)
 {
@@ -209,15 +215,56 @@ static void finish_all(struct ms_cloner *cloner, struct ms_tracee *image)
 	}
 }
 
+/*
+ * A fork of the image is led, not the image: it is killed at its end, and should we be killed
+ * it may not run on as the program, which only PTRACE_O_EXITKILL prevents. The image is its
+ * parent, and the only one that sees how it ends.
+ */
+static bool fork_image(struct ms_cloner *cloner)
+{
+	const struct ms_call reap = { SYS_wait4, { INT32_MAX, 0, __WALL } };
+	const struct ms_call fork = { SYS_clone,
+		                      { CLONE_PARENT_SETTID, cloner->child_sp, cloner->reaped } };
+	struct ms_injection *child = &cloner->child;
+	uint8_t frame[MS_FRAME_BYTES] = { 0 };
+	int64_t number = 0;
+
+	child->deadline_ns = ms_now_ns() + fork_ns;
+	ms_inject_frame(child, &reap, cloner->child_sp, frame);
+	if (ms_room_write(child->tid, cloner->reap_sp, frame, sizeof(frame)) != sizeof(frame))
+		return false;
+	child->sp = cloner->reap_sp;
+	if (!ms_inject(child, &fork, &number) || number < 0 ||
+	    !ms_inject_await(child->child, child->deadline_ns))
+		return false;
+	cloner->image = child->child;
+	return true;
+}
+
+/* Nobody is led out. */
+static void give_up(struct ms_cloner *cloner)
+{
+	struct ms_insider *insider;
+
+	ms_vec_for_each (insider, &cloner->insiders)
+		insider->done = true;
+	cloner->freezer->shared->n_unrolled += (uint32_t)cloner->insiders.n;
+}
+
 void ms_clone_finish_malloc(struct ms_cloner *cloner)
 {
 	const uintptr_t options = PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD;
-	struct ms_tracee image = { .tid = cloner->image, .state = MS_TRACEE_STOPPED };
+	struct ms_tracee image = { .state = MS_TRACEE_STOPPED };
 	uint64_t none = 0;
 
 	note_waiting(cloner);
 	if (!cloner->insiders.n)
 		return;
+	if (cloner->child.tid && !fork_image(cloner)) {
+		give_up(cloner);
+		return;
+	}
+	image.tid = cloner->image;
 	/* It has inherited a mask with every signal in it; no signal but our traps comes. */
 	(void)ptrace(PTRACE_SETSIGMASK, cloner->image, sizeof(none), &none);
 	(void)ptrace(PTRACE_SETOPTIONS, cloner->image, NULL, options);

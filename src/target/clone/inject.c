@@ -123,3 +123,12 @@ bool ms_inject_last(struct ms_injection *in, const struct ms_call *call)
 	in->lost = true;
 	return ms_inject_next_stop(in->tid, in->deadline_ns) == MS_STOP_ENDED;
 }
+
+void ms_inject_frame(const struct ms_injection *in, const struct ms_call *call, ms_addr next,
+                     uint8_t *ret)
+{
+	struct ms_registers registers = in->registers;
+
+	in->arch->calls->call(&registers, in->gadgets, call, next);
+	(void)in->arch->calls->frame(&registers, in->gadgets, UINT64_MAX, 0, ret);
+}

@@ -41,6 +41,13 @@ void ms_inject_begin(struct ms_injection *in, const struct ms_call *call);
 void ms_inject_go_on(struct ms_injection *in);
 void ms_inject_end(struct ms_injection *in);
 
+/*
+ * A signal frame (MS_FRAME_BYTES) by which the thread makes @call and then returns to what
+ * lies at @next; all signals stay blocked.
+ */
+void ms_inject_frame(const struct ms_injection *in, const struct ms_call *call, ms_addr next,
+                     uint8_t *ret);
+
 /* Bring the thread from behind a call to a stop in which its registers can be given back. */
 bool ms_inject_park(struct ms_injection *in);
 

@@ -46,12 +46,12 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/follow.h"
 #include "base/libc.h"
 #include "target/freeze/breaks.h"
 #include "target/freeze/queued.h"
@@ -509,11 +509,11 @@ static bool roll_spared(struct ms_freezer *freezer)
 
 	(void)ms_proc_read_path("/proc/self/oom_score_adj", score, sizeof(score));
 	ms_proc_write(getpid(), "oom_score_adj", "-1000"); /* which needs a privilege */
-	(void)prctl(PR_SET_PDEATHSIG, 0);
+	ms_follow_pause();
 	ms_vec_for_each (tracee, &freezer->tracees)
 		if (ms_roll_is_thread_inside(freezer, tracee))
 			ran |= roll_thread(freezer, tracee);
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	ms_follow_resume();
 	ms_proc_write(getpid(), "oom_score_adj", score);
 	return ran;
 }

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/ending.h"
+#include "base/follow.h"
 #include "target/code/gadgets.h"
 #include "target/inject/sharing.h"
 #include "target/inject/stopped/steps.h"
@@ -80,9 +81,8 @@ static enum ms_status have_done(struct ms_attaching *a, ms_attach_step *body, st
 	if (pid < 0)
 		return ms_fail_sys(err, errno, "cannot start a process");
 	if (pid == 0) {
-		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (getppid() != original)
-			_exit(1);
+		if (!ms_follow_parent(original))
+			_exit(0);
 		(void)prctl(PR_SET_NAME, "memscan-attach");
 		_exit(be_stopper(a, body));
 	}

@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/follow.h"
 #include "base/libc.h"
 #include "target/jail/jail.h"
 #include "target/proc.h"
@@ -222,9 +223,8 @@ enum ms_status ms_jail_drop(const struct ms_jail *jail, struct ms_error *err)
 	if (!limit(RLIMIT_NOFILE, jail->n_open))
 		return refused(err, errno, "further descriptors");
 	/* A change of ids has cleared it. */
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0)
-		return refused(err, errno, "a life beyond that of memscan");
-	if (getppid() != jail->parent)
-		return ms_fail(err, MS_E_DIED, "memscan ended meanwhile");
-	return MS_OK;
+	if (ms_follow_parent(jail->parent))
+		return MS_OK;
+	return errno == ESRCH ? ms_fail(err, MS_E_DIED, "memscan ended meanwhile")
+	                      : refused(err, errno, "a life beyond that of memscan");
 }

@@ -117,14 +117,6 @@ uint64_t ms_fork_room(pid_t pid)
 	return least;
 }
 
-static bool is_init(const char *status)
-{
-	pid_t ids[MS_PROC_NAMESPACES];
-	size_t n = ms_proc_ns_ids(status, "NSpid", ids);
-
-	return n && ids[n - 1] == 1;
-}
-
 /* Whether one of @huge is memory that a fork shares until it is written to. */
 static bool is_any_private(const struct ms_mappings *maps, const struct ms_ranges *huge)
 {
@@ -173,14 +165,10 @@ enum ms_status ms_fork_check(pid_t pid, uint64_t *ret_least, struct ms_error *er
 	uint64_t room = ms_fork_room(pid);
 	uint64_t bytes;
 
-	(void)ms_proc_read(pid, "status", status, sizeof(status));
 	if (!arch->calls)
 		return ms_fail(err, MS_E_UNSUPPORTED,
 		               "it runs a program for %s, and how to clone that is not known",
 		               arch->title);
-	if (is_init(status))
-		return ms_fail(err, MS_E_UNSUPPORTED,
-		               "it is the init of its pid namespace, and would see the clone end");
 	if (ms_target_is_frozen(pid))
 		return ms_fail(err, MS_E_UNSUPPORTED,
 		               "it is frozen by its cgroup, so that no thread can make a clone");

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/ending.h"
+#include "base/follow.h"
 #include "target/arch/arch.h"
 #include "target/maps.h"
 #include "target/proc.h"
@@ -42,9 +43,8 @@ static enum ms_status start(struct collector *c, struct ms_error *err)
 	}
 	if (c->pid == 0) {
 		(void)close(ends[0]);
-		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (getppid() != original) /* it died before that took effect */
-			_exit(1);
+		if (!ms_follow_parent(original))
+			_exit(0);
 		(void)prctl(PR_SET_NAME, "memscan-collect");
 		_exit(ms_collection_serve(c->shared, ends[1]));
 	}

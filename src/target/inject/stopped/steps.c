@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "target/inject/stopped/detour.h"
+#include "target/clone/detour.h"
 #include "target/proc.h"
 
 enum { MOST_LOOKS = 256 /* threads that are looked at for one that can map memory */ };

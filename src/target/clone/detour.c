@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "target/inject/stopped/detour.h"
+#include "target/clone/detour.h"
 
 #include <string.h>
 #include <sys/ptrace.h>
