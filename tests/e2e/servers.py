@@ -128,17 +128,24 @@ def title_of(pid):
 
 
 class Postgres(Process):
-    """A database in a folder, and a server of it; what is run gets the same environment."""
+    """A database in a folder, and a server of it; what is run gets the same environment.
 
-    def __init__(self, folder, env=None, stderr=subprocess.DEVNULL):
+    @under: a program that starts the postmaster as its child
+    """
+
+    def __init__(self, folder, env=None, stderr=subprocess.DEVNULL, under=()):
         self.tools, self.folder, self.user, self.stderr = postgres_bin(), folder, other_user(), stderr
         self.env = {"PGUSER": "postgres", "PGHOST": folder, **(env or {})}
         if self.user:
             os.chown(folder, self.user["user"], self.user["group"])
         self.run("initdb", "-D", f"{folder}/data", "-A", "trust", "--no-sync", "-U", "postgres")
-        super().__init__([f"{self.tools}/postgres", "-D", f"{folder}/data", "-k", folder, "-c", "listen_addresses=",
+        user = {} if under else self.user
+        if under and self.user:
+            under = [*under, "setpriv", f"--reuid={self.user['user']}", f"--regid={self.user['group']}", "--clear-groups"]
+        super().__init__([*under, f"{self.tools}/postgres", "-D", f"{folder}/data", "-k", folder, "-c", "listen_addresses=",
                           "-c", "fsync=off", "-c", "shared_buffers=32MB"],
-                         self.env, stderr=stderr, cwd=folder, **self.user)
+                         self.env, stderr=stderr, cwd=folder, **user)
+        self.under = under
         support.wait_until(lambda: os.path.exists(f"{folder}/.s.PGSQL.5432"), 60, "the server's socket")
         support.wait_until(self.is_ready, 60, "the server is ready")
 
@@ -146,8 +153,12 @@ class Postgres(Process):
         return subprocess.run([f"{self.tools}/pg_isready", "-h", self.folder, "-q"], cwd=self.folder,
                               **self.user).returncode == 0
 
+    @property
+    def master(self):
+        return support.children_of(self.pid)[0] if self.under else self.pid
+
     def backends(self):
-        return [pid for pid in support.children_of(self.pid) if title_of(pid) == "backend"]
+        return [pid for pid in support.children_of(self.master) if title_of(pid) == "backend"]
 
     def start(self, tool, *args):
         return Process([f"{self.tools}/{tool}", *args], self.env, cwd=self.folder, stderr=subprocess.STDOUT, **self.user)

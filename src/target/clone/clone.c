@@ -74,7 +74,7 @@ struct making {
 	bool named;            /* the image may call prctl() */
 	ms_addr helper_reaped; /* where the number of the helper goes */
 	int64_t helper_number; /* as the target calls it; 0: not made or reaped */
-	uint64_t mask;        /* the thread's own */
+	uint64_t mask;         /* the thread's own */
 };
 
 /* ---- before the freeze ---- */

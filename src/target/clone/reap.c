@@ -47,8 +47,9 @@ static void await_end(pid_t tid)
 		int flags = WEXITED | WNOWAIT | WNOHANG | __WALL;
 
 		/* Of one that is no tracee of ours only the state is known. */
-		if (waitid(P_PID, (id_t)tid, &info, flags) ? strchr("ZX", ms_proc_state(tid)) != NULL
-		                                           : info.si_pid != 0)
+		if (waitid(P_PID, (id_t)tid, &info, flags)
+		            ? strchr("ZX", ms_proc_state(tid)) != NULL
+		            : info.si_pid != 0)
 			return;
 		if (ms_now_ns() > deadline_ns)
 			return;
