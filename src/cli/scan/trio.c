@@ -451,7 +451,7 @@ static void reap_clone(struct trio *t)
 {
 	struct rusage usage;
 	struct ms_error ignored;
-	pid_t pid;
+	pid_t pid = 0;
 
 	if (!t->collection || !WIFSIGNALED(t->collection_status) || !t->shared->child)
 		return;

@@ -338,49 +338,56 @@ static enum ms_status explain_errno(int64_t result, struct ms_error *err)
 	return err->status;
 }
 
-/* Have @parent make a process by @call, which stands behind it. */
-static enum ms_status make(struct making *m, struct ms_injection *parent,
-                           const struct ms_call *call, struct ms_injection *ret, int64_t *number,
-                           struct ms_error *err)
+/*
+ * Have @parent make a process by @call, to stand behind it. Returns its number, as the target
+ * calls it, also when it is lost; 0: none was made, and @err says why.
+ */
+static int64_t make(struct making *m, struct ms_injection *parent, const struct ms_call *call,
+                    struct ms_injection *ret, struct ms_error *err)
 {
-	int64_t result = 0;
+	int64_t number = 0;
 
-	if (!ms_inject(parent, call, &result))
-		return lost(m, err);
-	if (result < 0)
-		return explain_errno(result, err);
-	*number = result;
+	if (!ms_inject(parent, call, &number)) {
+		(void)lost(m, err);
+		return 0;
+	}
+	if (number < 0) {
+		(void)explain_errno(number, err);
+		return 0;
+	}
 	*ret = *parent;
 	ret->tid = parent->child;
 	ret->sp = m->cloner->child_sp;
 	ret->lost = !ms_inject_await(ret->tid, m->thread.deadline_ns) ||
 	            !m->calls->save(ret->tid, &ret->registers, NULL);
-	return ret->lost ? lost(m, err) : MS_OK;
+	return number;
 }
 
 static enum ms_status make_helper(struct making *m, struct ms_error *err)
 {
 	struct ms_call call = call_helper(m);
-	enum ms_status st = make(m, &m->thread, &call, &m->helper, &m->helper_number, err);
 
-	if (!st && !set_options(m->helper.tid, own_options | PTRACE_O_EXITKILL))
-		st = lost(m, err);
+	m->helper_number = make(m, &m->thread, &call, &m->helper, err);
+	if (!m->helper_number)
+		return err->status;
 	m->helper.deadline_ns = ms_now_ns() + patience_ns(m->cloner->freezer);
-	return st;
+	if (m->helper.lost || !set_options(m->helper.tid, own_options | PTRACE_O_EXITKILL))
+		return lost(m, err);
+	return MS_OK;
 }
 
 static enum ms_status make_image(struct making *m, struct ms_error *err)
 {
+	struct ms_collection *shared = m->cloner->freezer->shared;
+	struct ms_injection *image = &m->cloner->child;
 	struct ms_call call = call_image(m);
-	enum ms_status st =
-		make(m, &m->helper, &call, &m->cloner->child, &m->cloner->child_number, err);
 
-	m->cloner->freezer->shared->child = m->cloner->child.tid;
-	m->cloner->freezer->shared->child_number = m->cloner->child_number;
+	shared->child_number = make(m, &m->helper, &call, image, err);
+	if (!shared->child_number)
+		return err->status;
+	shared->child = image->tid;
 	/* It ends by itself, with status 0. */
-	if (!st && !set_options(m->cloner->child.tid, own_options))
-		st = lost(m, err);
-	return st;
+	return image->lost || !set_options(image->tid, own_options) ? lost(m, err) : MS_OK;
 }
 
 /*
@@ -422,6 +429,7 @@ static void end(struct making *m, struct ms_injection *in, int64_t *number)
 
 enum ms_status ms_clone_make(struct ms_cloner *cloner, struct ms_error *err)
 {
+	struct ms_collection *shared = cloner->freezer->shared;
 	struct making m = { .cloner = cloner };
 	enum ms_status st = take(&m, err);
 
@@ -436,13 +444,13 @@ enum ms_status ms_clone_make(struct ms_cloner *cloner, struct ms_error *err)
 	if (!st)
 		st = leave_files(&m, err);
 	end(&m, &m.helper, &m.helper_number);
-	if (st)
-		end(&m, &cloner->child, &cloner->child_number);
-	else
+	if (st) {
+		end(&m, &cloner->child, &shared->child_number);
+		shared->child = 0;
+	} else {
 		ms_follow_in_order(); /* once the frames are gone, nobody else has it reaped */
-	if (!cloner->child_number)
-		cloner->freezer->shared->child = cloner->child.tid = 0;
-	cloner->image = cloner->child.tid;
+	}
+	cloner->image = shared->child;
 	give_back(&m);
 	return st;
 }

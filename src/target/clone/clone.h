@@ -44,7 +44,6 @@ struct ms_cloner {
 	uint8_t *block;             /* what is written to that thread's stack */
 	uint8_t *saved;             /* what was there */
 	struct ms_injection child;  /* of the target: its clone; tid 0: none */
-	int64_t child_number;       /* as the target calls it; 0: not made or reaped */
 	ms_addr child_sp;           /* leads to exit(0) */
 	ms_addr reap_sp;            /* in the child: leads to the end of its fork, see finish.c */
 	ms_addr reaped;             /* where the number of that goes */
