@@ -100,40 +100,6 @@ int ms_file_open_below(const char *root, const char *path)
 	return ms_file_reopen_regular((int)fd);
 }
 
-/* 0, or errno. */
-static int empty_own(int fd)
-{
-	struct stat st;
-
-	if (fstat(fd, &st))
-		return errno;
-	if (st.st_uid && st.st_uid != geteuid())
-		return EPERM;
-	if (!S_ISREG(st.st_mode)) /* /dev/null, or a pipe: as it would have been opened */
-		return fcntl(fd, F_SETFL, 0) ? errno : 0;
-	return ftruncate(fd, 0) ? errno : 0;
-}
-
-static int open_own(const char *path)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-	int error = fd < 0 ? errno : empty_own(fd);
-
-	if (!error)
-		return fd;
-	if (fd >= 0)
-		(void)close(fd);
-	errno = error;
-	return -1;
-}
-
-int ms_file_create_private(const char *path)
-{
-	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-
-	return fd < 0 && errno == EEXIST ? open_own(path) : fd;
-}
-
 bool ms_fd_read_all(int fd, void *bytes, size_t len)
 {
 	char *at = bytes;

@@ -56,15 +56,6 @@ int ms_file_open_below(const char *root, const char *path);
 /* The same of what @path_fd (O_PATH, or -1 with errno) stands for; closes that. */
 int ms_file_reopen_regular(int path_fd);
 
-/*
- * Open @path for writing what is not for everyone: a new file of mode 0600, or one that is
- * there, emptied, when it is of this user's or of root's. No link is followed, and no
- * pipe without a reader is waited for.
- *
- * Returns the descriptor, or -1 with errno; EPERM for a file of someone else's.
- */
-int ms_file_create_private(const char *path);
-
 /* Move exactly @len bytes. False with errno when that fails, which is 0 at an end of file. */
 bool ms_fd_read_all(int fd, void *bytes, size_t len);
 bool ms_fd_write_all(int fd, const void *bytes, size_t len);

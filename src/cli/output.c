@@ -1,25 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/output.h"
-#include "base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-enum { BUFFER_BYTES = 16 * 1024, TEMP_TRIES = 100 };
+#include "base/file.h"
+#include "base/newfile.h"
 
-/* What is behind a path; the temporary file's name is empty while there is none. */
-struct place {
-	bool special; /* exists and is no regular file: written in place */
-	bool exists;
-	struct stat old; /* when it does */
-	char file[PATH_MAX];
-	char temp[PATH_MAX];
+/* The reader of the caller's own FIFO may be about to come. */
+enum { BUFFER_BYTES = 16 * 1024, READER_MS = 10000 };
+
+struct ms_output_file {
+	const char *path, *what;
+	struct ms_newfile file;
 };
 
 /* A sink that writes to a descriptor in large pieces and remembers the first failure. */
@@ -31,88 +27,51 @@ struct fd_sink {
 	char buffer[BUFFER_BYTES];
 };
 
-/* @path NULL: standard output. */
-static enum ms_status unwritable_as(const char *what, const char *path, int sys_errno,
-                                    struct ms_error *err)
-{
-	enum ms_status st = ms_fail_sys(err, sys_errno, "cannot write the %s to %.120s", what,
-	                                path ? path : "standard output");
+/* ---- why it cannot be written ---- */
 
-	if (path && sys_errno == EPERM)
-		ms_advise(err, "the file belongs to another user and anyone may write to its "
-		               "folder: choose another name");
-	else if (path)
+static void tell_planted(const struct ms_output_file *to, struct ms_error *err)
+{
+	const struct stat *met = &to->file.old;
+
+	(void)ms_fail(err, MS_E_SYS,
+	              "cannot write the %s to %.120s: %s of user %u stands there or in its path, "
+	              "in a folder that others may write to",
+	              to->what, to->path, ms_newfile_kind(met->st_mode), (unsigned)met->st_uid);
+	err->sys_errno = EPERM;
+	ms_advise(err, "remove it, or give --output a name in a folder that only you may write to");
+}
+
+static enum ms_status unwritable(const struct ms_output_file *to, int sys_errno,
+                                 struct ms_error *err)
+{
+	if (sys_errno == EPERM && to->file.old.st_nlink) {
+		tell_planted(to, err);
+		return MS_E_SYS;
+	}
+	(void)ms_fail_sys(err, sys_errno, "cannot write the %s to %.120s", to->what, to->path);
+	if (sys_errno == ENXIO)
+		ms_advise(err, "start a program that reads it, or give --output the name of a "
+		               "file");
+	else
 		ms_advise(err, "give --output a file in a folder that has space and that you may "
 		               "write to");
-	else
-		ms_advise(err, "to write the report to a file use --output FILE");
-	return st;
+	return MS_E_SYS;
 }
 
-static enum ms_status unwritable(const char *path, int sys_errno, struct ms_error *err)
+static enum ms_status unwritable_fd(int sys_errno, struct ms_error *err)
 {
-	return unwritable_as("report", path, sys_errno, err);
+	(void)ms_fail_sys(err, sys_errno, "cannot write the report to standard output");
+	ms_advise(err, "to write the report to a file use --output FILE");
+	return MS_E_SYS;
 }
 
-/*
- * Whether another user put the file into a folder that many write to: a report holds what
- * a process had in memory, and would be theirs.
- */
-static bool is_planted(const struct place *place)
+/* ---- before anything else ---- */
+
+static struct ms_newfile_call call_for(const struct ms_output_file *to)
 {
-	const char *slash = strrchr(place->file, '/');
-	char folder[PATH_MAX];
-	struct stat st;
-
-	(void)snprintf(folder, sizeof(folder), "%.*s", (int)(slash - place->file) + 1, place->file);
-	return place->old.st_uid != geteuid() && !stat(folder, &st) && (st.st_mode & S_ISVTX) &&
-	       place->old.st_uid != st.st_uid;
-}
-
-/* Follow @path to what it stands for, so that a link stays one and its target changes. */
-static int locate(const char *path, struct place *ret)
-{
-	memset(ret, 0, sizeof(*ret));
-	if (stat(path, &ret->old) == 0) {
-		ret->exists = true;
-		ret->special = !S_ISREG(ret->old.st_mode);
-		if (S_ISDIR(ret->old.st_mode))
-			return EISDIR;
-		if (access(path, W_OK) != 0)
-			return errno;
-		/* The name of an open pipe (/dev/stdout) is none in the file system. */
-		if (!ret->special) {
-			if (!realpath(path, ret->file))
-				return errno;
-			return is_planted(ret) ? EPERM : 0;
-		}
-	} else if (errno != ENOENT) {
-		return errno;
-	}
-	(void)snprintf(ret->file, sizeof(ret->file), "%s", path);
-	return strlen(path) < sizeof(ret->file) ? 0 : ENAMETOOLONG;
-}
-
-/* Make the temporary file beside place->file; its descriptor, or -1 with errno set. */
-static int make_temp(struct place *place)
-{
-	const char *slash = strrchr(place->file, '/');
-	int folder_len = slash ? (int)(slash - place->file) + 1 : 0;
-
-	for (int i = 0; i < TEMP_TRIES; i++) {
-		int len = snprintf(place->temp, sizeof(place->temp), "%.*s.memscan-%d-%d",
-		                   folder_len, place->file, (int)getpid(), i);
-		int fd;
-
-		if (len < 0 || (size_t)len >= sizeof(place->temp)) {
-			errno = ENAMETOOLONG;
-			return -1;
-		}
-		fd = open(place->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-		if (fd >= 0 || errno != EEXIST)
-			return fd;
-	}
-	return -1;
+	return (struct ms_newfile_call){ .path = to->path,
+		                         .durable = true,
+		                         .wait_ms = READER_MS };
 }
 
 enum ms_status ms_output_check_terminal(const char *path, int fd, bool no_text,
@@ -127,24 +86,14 @@ enum ms_status ms_output_check_terminal(const char *path, int fd, bool no_text,
 
 enum ms_status ms_output_check(const char *path, struct ms_error *err)
 {
-	struct place place;
-	int problem;
-	int fd;
+	struct ms_output_file to = { .path = path, .what = "report" };
+	const struct ms_newfile_call call = call_for(&to);
+	int problem = path ? ms_newfile_check(&call, &to.file) : 0;
 
-	if (!path)
-		return MS_OK;
-	problem = locate(path, &place);
-	if (problem)
-		return unwritable(path, problem, err);
-	if (place.special)
-		return MS_OK;
-	fd = make_temp(&place);
-	if (fd < 0)
-		return unwritable(path, errno, err);
-	(void)close(fd);
-	(void)unlink(place.temp);
-	return MS_OK;
+	return problem ? unwritable(&to, problem, err) : MS_OK;
 }
+
+/* ---- writing ---- */
 
 static bool write_all(struct fd_sink *sink, const char *bytes, size_t len)
 {
@@ -174,151 +123,122 @@ static bool sink_write(struct ms_sink *base, const char *bytes, size_t len)
 	return true;
 }
 
-/* Write into @fd and close it; 0 or the errno that stopped it. */
-static int write_and_close(int fd, const struct ms_printed *printed, bool durable)
+/* 0 or the errno that stopped it. */
+static int write_to(int fd, const struct ms_printed *printed)
 {
 	struct fd_sink sink = { .base = { sink_write, printed->colour }, .fd = fd };
 	bool written = printed->write(printed->what, &sink.base) && flush(&sink);
 
 	if (!written && sink.sys_errno == 0)
-		sink.sys_errno = ENOMEM;
-	if (written && durable && fsync(fd) != 0)
-		sink.sys_errno = errno;
-	if (close(fd) != 0 && sink.sys_errno == 0)
-		sink.sys_errno = errno;
+		return ENOMEM;
 	return sink.sys_errno;
 }
 
-static int write_open(int to, const struct ms_printed *printed)
+/* To close it tells what a file system has kept back so far. */
+static enum ms_status print_to_fd(int to, const struct ms_printed *printed, struct ms_error *err)
 {
 	int fd = fcntl(to, F_DUPFD_CLOEXEC, 0);
+	int problem = fd < 0 ? errno : write_to(fd, printed);
 
-	return fd < 0 ? errno : write_and_close(fd, printed, false);
-}
-
-/* @flags: O_TRUNC, or none for what is no regular file */
-static int write_in_place(const struct place *place, const struct ms_printed *printed, int flags)
-{
-	int fd = open(place->file, O_WRONLY | O_NOCTTY | O_CLOEXEC | flags);
-
-	return fd < 0 ? errno : write_and_close(fd, printed, false);
-}
-
-/* The new file gets what the old one had, which may be more than root's default. */
-static bool keep_owner_and_mode(int fd, const struct stat *old)
-{
-	if ((old->st_uid != geteuid() || old->st_gid != getegid()) &&
-	    fchown(fd, old->st_uid, old->st_gid))
-		return false;
-	return !fchmod(fd, old->st_mode & 0777);
-}
-
-static int write_file(struct place *place, const struct ms_printed *printed)
-{
-	int fd = make_temp(place);
-	int problem;
-
-	if (fd < 0)
-		return errno;
-	if (place->exists && !keep_owner_and_mode(fd, &place->old)) {
-		/* Not ours to give away; but ours to write to. */
-		(void)close(fd);
-		(void)unlink(place->temp);
-		return write_in_place(place, printed, O_TRUNC);
-	}
-	problem = write_and_close(fd, printed, true);
-	if (problem == 0 && rename(place->temp, place->file) != 0)
+	if (fd >= 0 && close(fd) != 0 && !problem)
 		problem = errno;
-	if (problem)
-		(void)unlink(place->temp);
-	return problem;
-}
-
-static enum ms_status print_to_fd(int fd, const struct ms_printed *printed, struct ms_error *err)
-{
-	int problem = write_open(fd, printed);
-
-	return problem ? unwritable(NULL, problem, err) : MS_OK;
+	return problem ? unwritable_fd(problem, err) : MS_OK;
 }
 
 enum ms_status ms_output_print(const char *path, const struct ms_printed *printed,
                                struct ms_error *err)
 {
-	struct place place;
+	struct ms_output_file to = { .path = path, .what = "report" };
+	const struct ms_newfile_call call = call_for(&to);
 	int problem;
 
 	if (!path)
 		return print_to_fd(STDOUT_FILENO, printed, err);
-	problem = locate(path, &place);
-	if (!problem && place.special)
-		problem = write_in_place(&place, printed, 0);
-	else if (!problem)
-		problem = write_file(&place, printed);
-	return problem ? unwritable(path, problem, err) : MS_OK;
+	problem = ms_newfile_begin(&call, &to.file);
+	if (problem)
+		return unwritable(&to, problem, err);
+	problem = write_to(to.file.fd, printed);
+	to.file.old.st_nlink = 0; /* an EPERM is not of what was met before */
+	if (problem)
+		ms_newfile_cancel(&to.file);
+	else
+		problem = ms_newfile_commit(&to.file);
+	return problem ? unwritable(&to, problem, err) : MS_OK;
 }
 
-struct ms_output_file {
-	const char *path, *what;
-	int fd;
-	struct place place;
-};
+/* ---- a file that others write to ---- */
+
+/* Of a core parts are left out, and written to later. */
+static bool is_regular(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+static enum ms_status begin(struct ms_output_file *file, struct ms_error *err)
+{
+	const struct ms_newfile_call call = call_for(file);
+	int problem = ms_newfile_check(&call, &file->file);
+
+	/* Nobody waits for the reader of what would be refused. */
+	if (!problem && file->file.exists && S_ISFIFO(file->file.old.st_mode))
+		problem = ESPIPE;
+	if (!problem)
+		problem = ms_newfile_begin(&call, &file->file);
+	if (!problem && is_regular(file->file.fd))
+		return MS_OK;
+	if (!problem)
+		ms_newfile_cancel(&file->file);
+	if (problem && problem != ESPIPE)
+		return unwritable(file, problem, err);
+	(void)ms_fail(err, MS_E_SYS, "cannot write the %s to %.120s: it is no regular file",
+	              file->what, file->path);
+	ms_advise(err, "give --output the name of a file");
+	return MS_E_SYS;
+}
 
 enum ms_status ms_output_begin(const char *path, const char *what, struct ms_output_file **ret,
                                struct ms_error *err)
 {
 	struct ms_output_file *file = malloc(sizeof(*file));
-	int problem;
+	enum ms_status st;
 
 	if (!file)
 		return ms_fail(err, MS_E_NOMEM, "no memory for a file's name");
 	file->path = path;
 	file->what = what;
-	problem = locate(path, &file->place);
-	if (!problem && file->place.special)
-		problem = ESPIPE;
-	if (!problem) {
-		file->fd = make_temp(&file->place);
-		problem = file->fd < 0 ? errno : 0;
-	}
-	if (!problem) {
+	st = begin(file, err);
+	if (st)
+		free(file);
+	else
 		*ret = file;
-		return MS_OK;
-	}
-	free(file);
-	if (problem != ESPIPE)
-		return unwritable_as(what, path, problem, err);
-	(void)ms_fail(err, MS_E_SYS, "cannot write the %s to %.120s: it is no regular file", what,
-	              path);
-	ms_advise(err, "give --output the name of a file");
-	return MS_E_SYS;
+	return st;
 }
 
 int ms_output_fd(const struct ms_output_file *file)
 {
-	return file->fd;
+	return file->file.fd;
 }
 
 void ms_output_cancel(struct ms_output_file *file)
 {
-	(void)close(file->fd);
-	(void)unlink(file->place.temp);
+	ms_newfile_cancel(&file->file);
 	free(file);
 }
 
 enum ms_status ms_output_commit(struct ms_output_file *file, struct ms_error *err)
 {
+	int problem = ms_newfile_commit(&file->file);
 	enum ms_status st = MS_OK;
 
-	if (fsync(file->fd) != 0 || rename(file->place.temp, file->place.file) != 0)
-		st = unwritable_as(file->what, file->path, errno, err);
-	if (st) {
-		ms_output_cancel(file);
-		return st;
-	}
-	(void)close(file->fd);
+	if (problem)
+		st = unwritable(file, problem, err);
 	free(file);
-	return MS_OK;
+	return st;
 }
+
+/* ---- reports ---- */
 
 struct written_report {
 	const struct ms_writer *writer;

@@ -3,9 +3,9 @@
 #define MS_CLI_OUTPUT_H
 
 /*
- * Where the report goes. A file is written whole or not at all: the bytes go to a
- * temporary file in the same folder, which takes the name when all are on disk.
- * What is no regular file (a FIFO, /dev/full) is written to as it is.
+ * Where the report goes. A file is written whole or not at all, and nothing is written to
+ * what another user may have planted (base/newfile.h). A FIFO of the caller's waits some seconds
+ * for its reader.
  */
 
 #include "base/status.h"

@@ -39,68 +39,6 @@ static void put(const char *text, mode_t mode)
 	close(fd);
 }
 
-static void assert_created(off_t bytes, mode_t mode)
-{
-	int fd = ms_file_create_private(path);
-	struct stat st;
-
-	cr_assert(fd >= 0, "%s", strerror(errno));
-	cr_assert_eq(fstat(fd, &st), 0);
-	cr_assert_eq(st.st_size, bytes);
-	cr_assert_eq(st.st_mode & 07777, mode);
-	cr_assert(ms_fd_write_all(fd, "x", 1));
-	close(fd);
-}
-
-static void assert_refused(int error)
-{
-	cr_assert_eq(ms_file_create_private(path), -1);
-	cr_assert_eq(errno, error, "%s", strerror(errno));
-}
-
-Test(file, new_ones_are_for_their_owner_alone)
-{
-	umask(0);
-	assert_created(0, 0600);
-}
-
-Test(file, old_ones_are_emptied_and_keep_their_mode)
-{
-	put("older", 0640);
-	assert_created(0, 0640);
-}
-
-Test(file, no_link_is_followed)
-{
-	cr_assert_eq(symlink("elsewhere", path), 0);
-	assert_refused(ELOOP);
-}
-
-Test(file, a_pipe_is_refused_and_nobody_waits)
-{
-	cr_assert_eq(mkfifo(path, 0600), 0);
-	assert_refused(ENXIO);
-}
-
-Test(file, what_is_no_regular_file_is_written_to)
-{
-	int fd = ms_file_create_private("/dev/null");
-
-	cr_assert(fd >= 0, "%s", strerror(errno));
-	cr_assert(ms_fd_write_all(fd, "x", 1));
-	cr_assert_eq(fcntl(fd, F_GETFL) & O_NONBLOCK, 0);
-	close(fd);
-}
-
-Test(file, those_of_someone_else_are_refused)
-{
-	if (geteuid())
-		cr_skip_test("needs two users");
-	put("theirs", 0666);
-	cr_assert_eq(chown(path, 4321, 4321), 0);
-	assert_refused(EPERM);
-}
-
 /* ---- files that others name ---- */
 
 Test(file, regular_ones_are_opened)

@@ -147,7 +147,7 @@ Test(output, an_old_file_keeps_its_owner)
 	cr_assert_eq(st.st_gid, SOMEONE);
 }
 
-Test(output, an_old_file_that_cannot_be_given_away_is_written_in_place)
+Test(output, an_old_file_that_cannot_be_given_away_is_replaced)
 {
 	struct stat st;
 
@@ -161,7 +161,8 @@ Test(output, an_old_file_that_cannot_be_given_away_is_written_in_place)
 	cr_assert_eq(seteuid(0), 0);
 	assert_file(in_folder("old"), "short\n");
 	cr_assert_eq(stat(in_folder("old"), &st), 0);
-	cr_assert_eq(st.st_uid, 0);
+	cr_assert_eq(st.st_uid, NOBODY);
+	cr_assert_eq(mode_of("old"), 0600);
 	cr_assert_eq(entries(), 1);
 }
 
@@ -173,10 +174,11 @@ Test(output, a_file_that_was_planted_where_all_may_write_is_refused)
 	put_file(in_folder("old"), "old");
 	cr_assert_eq(chmod(in_folder("old"), 0666), 0);
 	cr_assert_eq(chown(in_folder("old"), SOMEONE, SOMEONE), 0);
+	cr_assert_eq(ms_output_check(in_folder("old"), &err), MS_E_SYS);
 	cr_assert_eq(write_to(in_folder("old"), &short_writer), MS_E_SYS);
+	cr_assert_not_null(strstr(err.text, ": a file of user 4321 stands there"), "%s", err.text);
 	cr_assert_str_eq(err.advice,
-	                 "the file belongs to another user and anyone may write to its folder: "
-	                 "choose another name");
+	                 "remove it, or give --output a name in a folder that only you may write to");
 	assert_file(in_folder("old"), "old");
 }
 
@@ -279,6 +281,23 @@ Test(output, a_pipe_is_written_in_place)
 	cr_assert_str_eq(got, "short\n");
 	close(fd);
 	cr_assert_eq(entries(), 1);
+}
+
+/* A core has holes: it is begun in no pipe, and nobody waits for the reader of one. */
+Test(output, what_is_written_by_others_is_a_regular_file)
+{
+	struct ms_output_file *file;
+
+	cr_assert_eq(mkfifo(in_folder("pipe"), 0600), 0);
+	cr_assert_eq(ms_output_begin(in_folder("pipe"), "core", &file, &err), MS_E_SYS);
+	cr_assert_not_null(strstr(err.text, "it is no regular file"), "%s", err.text);
+	cr_assert_eq(ms_output_begin("/dev/null", "core", &file, &err), MS_E_SYS);
+	cr_assert_eq(ms_output_begin(in_folder("core"), "core", &file, &err), MS_OK);
+	cr_assert_eq(entries(), 1, "a file has its name before it is whole");
+	cr_assert_eq(write(ms_output_fd(file), "core", 4), 4);
+	cr_assert_eq(ms_output_commit(file, &err), MS_OK);
+	assert_file(in_folder("core"), "core");
+	cr_assert_eq(entries(), 2);
 }
 
 Test(output, standard_output_takes_the_report_and_stays_open)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/libc.h"
+#include "base/newfile.h"
 #include "inproc/log.h"
 #include "inproc/trigger/trigger.h"
 
@@ -59,32 +60,17 @@ static int open_folder(const char *folder)
 	return open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
-/*
- * Make the file @plain, or one of a name that cannot be guessed: in a folder that many may
- * write to, another user may have the plain name taken.
- */
-static int make_file(const char *plain, char *ret_path, size_t size)
+static void log_unwritable(const char *folder, int error)
 {
-	const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-	unsigned long any;
-	int fd;
-
-	(void)snprintf(ret_path, size, "%s", plain);
-	fd = open(ret_path, flags, 0600);
-	if (fd >= 0 || errno != EEXIST ||
-	    getrandom(&any, sizeof(any), GRND_NONBLOCK) != sizeof(any))
-		return fd;
-	(void)snprintf(ret_path, size, "%s.%lx", plain, any);
-	return open(ret_path, flags, 0600);
+	ms_log("cannot write to the folder '%s': %s; set " MS_ENV_FOLDER " to another", folder,
+	       explain(error));
 }
 
 bool ms_answer_open(const char *folder, pid_t pid, struct ms_answer *ret)
 {
 	int dir = open_folder(folder);
-	char plain[MS_FOLDER_BYTES + 32];
+	int error;
 
-	(void)snprintf(plain, sizeof(plain), "%s/.tombstone.%d", folder, (int)pid);
-	(void)unlink(plain); /* of one that was killed */
 	ret->is_file = false;
 	ret->error = 0;
 	ret->fd = dir < 0 ? -1 : connect_asker(dir, pid);
@@ -93,12 +79,11 @@ bool ms_answer_open(const char *folder, pid_t pid, struct ms_answer *ret)
 	if (ret->fd >= 0)
 		return true;
 	ret->is_file = true;
-	ret->fd = make_file(plain, ret->path, sizeof(ret->path));
-	if (ret->fd >= 0)
-		return true;
-	ms_log("cannot write to the folder '%s': %s; set " MS_ENV_FOLDER " to another", folder,
-	       explain(errno));
-	return false;
+	error = ms_newfile_begin_in(folder, &ret->file);
+	ret->fd = ret->file.fd;
+	if (error)
+		log_unwritable(folder, error);
+	return !error;
 }
 
 static bool older(const struct stat *a, const struct stat *b)
@@ -108,9 +93,9 @@ static bool older(const struct stat *a, const struct stat *b)
 	return a->st_mtim.tv_nsec < b->st_mtim.tv_nsec;
 }
 
-static void name_file(const char *folder, int i, char *ret, size_t size)
+static void name_file(int i, char *ret, size_t size)
 {
-	(void)snprintf(ret, size, "%s/tombstone_%02d", folder, i);
+	(void)snprintf(ret, size, "tombstone_%02d", i);
 }
 
 /* In a folder that many may write to, the files of others are not ours to replace. */
@@ -119,20 +104,8 @@ static bool is_ours(const struct stat *file)
 	return S_ISREG(file->st_mode) && (file->st_uid == geteuid() || geteuid() == 0);
 }
 
-/* Take a name that is free. Not all filesystems have links. */
-static bool take_name(const char *path, const char *name)
-{
-	struct stat file;
-
-	if (!link(path, name)) {
-		(void)unlink(path);
-		return true;
-	}
-	return errno != EEXIST && lstat(name, &file) && errno == ENOENT && !rename(path, name);
-}
-
 /* Take the first name that is free, or else that of the oldest file. Returns 0, or errno. */
-static int give_name(const char *folder, const char *path, char *ret, size_t size)
+static int give_name(struct ms_newfile *to, char *ret, size_t size)
 {
 	struct stat oldest = { 0 };
 	int which = -1;
@@ -140,24 +113,25 @@ static int give_name(const char *folder, const char *path, char *ret, size_t siz
 	for (int i = 0; i < FILES; i++) {
 		struct stat file;
 
-		name_file(folder, i, ret, size);
-		if (take_name(path, ret))
+		name_file(i, ret, size);
+		if (!ms_newfile_take(to, ret))
 			return 0;
-		if (!lstat(ret, &file) && is_ours(&file) && (which < 0 || older(&file, &oldest))) {
+		if (!fstatat(to->folder, ret, &file, AT_SYMLINK_NOFOLLOW) && is_ours(&file) &&
+		    (which < 0 || older(&file, &oldest))) {
 			oldest = file;
 			which = i;
 		}
 	}
 	if (which < 0)
 		return EEXIST;
-	name_file(folder, which, ret, size);
-	return rename(path, ret) ? errno : 0;
+	name_file(which, ret, size);
+	return ms_newfile_replace(to, ret);
 }
 
 void ms_answer_close(const char *folder, struct ms_answer *answer)
 {
-	char name[sizeof(answer->path)];
 	int error = answer->error;
+	char name[32];
 
 	if (!answer->is_file) {
 		/* It sees an answer without this as cut off. */
@@ -166,14 +140,11 @@ void ms_answer_close(const char *folder, struct ms_answer *answer)
 		(void)close(answer->fd);
 		return;
 	}
-	(void)close(answer->fd);
 	if (!error)
-		error = give_name(folder, answer->path, name, sizeof(name));
-	if (!error) {
-		ms_log("Tombstone written to: %s", name);
-		return;
-	}
-	ms_log("cannot write to the folder '%s': %s; set " MS_ENV_FOLDER " to another", folder,
-	       explain(error));
-	(void)unlink(answer->path);
+		error = give_name(&answer->file, name, sizeof(name));
+	ms_newfile_cancel(&answer->file); /* which has a name, unless that failed */
+	if (error)
+		log_unwritable(folder, error);
+	else
+		ms_log("Tombstone written to: %s/%s", folder, name);
 }

@@ -20,6 +20,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/newfile.h"
 #include "memunreachable/trigger.h"
 
 enum ms_request_kind { MS_TELL_LEAKS = 1, MS_TELL_STACKS = 2 };
@@ -63,7 +64,7 @@ struct ms_answer {
 	int fd;
 	bool is_file;
 	int error; /* errno of what could not be written; 0: the answer is whole */
-	char path[MS_FOLDER_BYTES + 64]; /* of the file that is being written */
+	struct ms_newfile file; /* where it is one */
 };
 
 /*

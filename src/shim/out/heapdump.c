@@ -9,8 +9,10 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/newfile.h"
 #include "shim/frames/modules.h"
 #include "shim/out/listing.h"
+#include "shim/out/private.h"
 #include "shim/out/say.h"
 #include "shim/shim.h"
 
@@ -151,18 +153,17 @@ bool ms_heapdump_to(int fd)
 
 bool ms_heapdump_file(const char *path)
 {
-	int fd = ms_file_create_private(path);
+	struct ms_newfile file;
 	bool done;
 
-	if (fd < 0) {
+	if (ms_private_begin(path, &file)) {
 		ms_say("Unable to create file: %s", path);
 		return false;
 	}
 	ms_say("Dumping to file: %s", path);
 	ms_say("%s", "");
-	done = ms_heapdump_to(fd);
-	(void)close(fd);
-	return done;
+	done = ms_heapdump_to(file.fd);
+	return !ms_private_end(path, &file, done) && done;
 }
 
 void ms_heapdump_write(const char *suffix)

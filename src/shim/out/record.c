@@ -11,7 +11,9 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/newfile.h"
 #include "shim/block.h"
+#include "shim/out/private.h"
 #include "shim/out/say.h"
 #include "shim/pointer.h"
 
@@ -144,10 +146,19 @@ static bool write_slots(int fd, uint64_t reserved)
 	return ms_fd_write_all(fd, buffer, used);
 }
 
+/* They are recorded anew when these are in the file. */
+static void forget(uint64_t reserved)
+{
+	__atomic_store_n(&state.reserved, ((reserved >> 32) + 1) << 32, __ATOMIC_RELEASE);
+	__atomic_store_n(&state.said_full, false, __ATOMIC_RELAXED);
+}
+
 void ms_record_write(const char *path)
 {
 	uint64_t reserved = __atomic_load_n(&state.reserved, __ATOMIC_ACQUIRE);
-	int fd;
+	struct ms_newfile file;
+	int error;
+	bool whole;
 
 	if (!state.slot)
 		return;
@@ -155,18 +166,16 @@ void ms_record_write(const char *path)
 		ms_say("No alloc entries to write.");
 		return;
 	}
-	fd = ms_file_create_private(path);
-	if (fd < 0) {
-		ms_say("Cannot create record alloc file %s: %s", path, strerror(errno));
+	error = ms_private_begin(path, &file);
+	if (error) {
+		ms_say("Cannot create record alloc file %s: %s", path, strerror(error));
 		return;
 	}
-	if (write_slots(fd, reserved)) {
-		__atomic_store_n(&state.reserved, ((reserved >> 32) + 1) << 32, __ATOMIC_RELEASE);
-		__atomic_store_n(&state.said_full, false, __ATOMIC_RELAXED);
-	} else {
+	whole = write_slots(file.fd, reserved);
+	if (!whole)
 		ms_say("Failed to write record alloc information: %s", strerror(errno));
-	}
-	(void)close(fd);
+	if (!ms_private_end(path, &file, whole) && whole)
+		forget(reserved);
 }
 
 struct malloc_debug_list ms_record_slots(void)
