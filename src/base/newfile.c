@@ -101,8 +101,7 @@ static int enter(struct ms_newfile *file, int folder)
 
 static int enter_at(struct ms_newfile *file, const char *name, int flags)
 {
-	return enter(file,
-	             openat(file->folder, name, O_PATH | O_DIRECTORY | O_CLOEXEC | flags));
+	return enter(file, openat(file->folder, name, O_PATH | O_DIRECTORY | O_CLOEXEC | flags));
 }
 
 static bool is_in_proc(int folder)
@@ -183,8 +182,8 @@ static int walk(struct walk *w, const char *path)
 {
 	char name[MS_NEWFILE_NAME] = "";
 	bool last = false;
-	int error = enter(w->file, open(path[0] == '/' ? "/" : ".",
-	                                O_PATH | O_DIRECTORY | O_CLOEXEC));
+	int error =
+		enter(w->file, open(path[0] == '/' ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
 
 	if (!path[0])
 		return ENOENT;
@@ -261,8 +260,8 @@ static int open_existing(struct ms_newfile *file, unsigned wait_ms)
 {
 	const uint64_t until_ns = ms_now_ns() + wait_ms * ms_in_ns;
 	bool is_link = S_ISLNK(file->old.st_mode);
-	int flags = O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC |
-	            (is_link ? O_APPEND : O_NOFOLLOW);
+	int flags =
+		O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (is_link ? O_APPEND : O_NOFOLLOW);
 
 	for (;;) {
 		file->fd = openat(file->folder, file->name, flags);
@@ -393,7 +392,7 @@ static int begin_new(struct ms_newfile *file, const struct ms_newfile_call *call
 		file->old.st_nlink = 0;
 		return end_with(file, error);
 	}
-	if (file->exists && !file->shared)
+	if (file->exists && !file->shared && !call->secret)
 		keep_owner_and_mode(file);
 	return 0;
 }

@@ -25,9 +25,11 @@ enum { MS_NEWFILE_NAME = 256, MS_NEWFILE_TEMP = 48 };
 
 struct ms_newfile_call {
 	const char *path;
-	bool no_link;     /* the last part of the path may not be a link */
-	bool in_place;    /* what is this user's is emptied if its folder, which is not shared, takes no new one */
-	bool durable;     /* it is on the disk before it gets its name */
+	bool no_link;  /* the last part of the path may not be a link */
+	bool in_place; /* what is this user's is emptied if its folder, which is not shared, takes
+	                  no new one */
+	bool durable;  /* it is on the disk before it gets its name */
+	bool secret;   /* it is for its owner alone, whoever could read what was there */
 	unsigned wait_ms; /* for a reader of a FIFO, which may be about to come */
 };
 
@@ -61,7 +63,8 @@ int ms_newfile_take(struct ms_newfile *file, const char *name);
 /* Give it @name, in place of any regular file that has it; EPERM for anything else. */
 int ms_newfile_replace(struct ms_newfile *file, const char *name);
 
-/* End it: with its name, or as if it had never been. Returns 0, or errno; then it has ended, too. */
+/* End it: with its name, or as if it had never been. Returns 0, or errno; then it has ended, too.
+ */
 int ms_newfile_commit(struct ms_newfile *file);
 void ms_newfile_cancel(struct ms_newfile *file);
 

@@ -69,9 +69,7 @@ static enum ms_status unwritable_fd(int sys_errno, struct ms_error *err)
 
 static struct ms_newfile_call call_for(const struct ms_output_file *to)
 {
-	return (struct ms_newfile_call){ .path = to->path,
-		                         .durable = true,
-		                         .wait_ms = READER_MS };
+	return (struct ms_newfile_call){ .path = to->path, .durable = true, .wait_ms = READER_MS };
 }
 
 enum ms_status ms_output_check_terminal(const char *path, int fd, bool no_text,
@@ -178,8 +176,11 @@ static bool is_regular(int fd)
 
 static enum ms_status begin(struct ms_output_file *file, struct ms_error *err)
 {
-	const struct ms_newfile_call call = call_for(file);
-	int problem = ms_newfile_check(&call, &file->file);
+	struct ms_newfile_call call = call_for(file);
+	int problem;
+
+	call.secret = true;
+	problem = ms_newfile_check(&call, &file->file);
 
 	/* Nobody waits for the reader of what would be refused. */
 	if (!problem && file->file.exists && S_ISFIFO(file->file.old.st_mode))

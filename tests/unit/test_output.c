@@ -177,8 +177,9 @@ Test(output, a_file_that_was_planted_where_all_may_write_is_refused)
 	cr_assert_eq(ms_output_check(in_folder("old"), &err), MS_E_SYS);
 	cr_assert_eq(write_to(in_folder("old"), &short_writer), MS_E_SYS);
 	cr_assert_not_null(strstr(err.text, ": a file of user 4321 stands there"), "%s", err.text);
-	cr_assert_str_eq(err.advice,
-	                 "remove it, or give --output a name in a folder that only you may write to");
+	cr_assert_str_eq(
+		err.advice,
+		"remove it, or give --output a name in a folder that only you may write to");
 	assert_file(in_folder("old"), "old");
 }
 
