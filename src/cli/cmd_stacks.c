@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "cli/args.h"
 #include "cli/cli.h"
+#include "cli/lines.h"
 #include "cli/tell.h"
 #include "cli/worker.h"
 #include "report/stacks.h"
@@ -260,11 +261,15 @@ static int refuse(const struct ms_error *err)
 	return MS_EXIT_REFUSED;
 }
 
+/* It comes from the worker, which may be the target's by now. */
 static int print(const char *text, size_t len)
 {
+	struct ms_lines lines = { .to = stdout };
 	struct ms_error err;
 
-	if (fwrite(text, 1, len, stdout) == len && fflush(stdout) == 0)
+	ms_lines_put(&lines, text, len);
+	ms_lines_end(&lines);
+	if (!lines.failed && fflush(stdout) == 0)
 		return MS_EXIT_CLEAN;
 	(void)ms_fail_sys(&err, errno, "cannot write the stacks to standard output");
 	ms_advise(&err, "redirect them to a file with space left, or to a pipe that is read");

@@ -11,12 +11,17 @@
 #include "report/utf8.h"
 
 /* Texts quote names that others chose: none of them may command the terminal. */
-static void tell_line(const char *text)
+static void print_line(FILE *to, const char *before, const char *text)
 {
 	char clean[1024];
 
 	ms_utf8_clean(text, strlen(text), true, clean, sizeof(clean));
-	(void)fprintf(stderr, "memscan: %s\n", clean);
+	(void)fprintf(to, "%s%s\n", before, clean);
+}
+
+static void tell_line(const char *text)
+{
+	print_line(stderr, "memscan: ", text);
 }
 
 /* What to do about a failure where the place that noticed it knew nothing better. */
@@ -64,6 +69,17 @@ void ms_tell(const char *fmt, ...)
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	tell_line(text);
+}
+
+void ms_tell_out(const char *fmt, ...)
+{
+	char text[1024];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	print_line(stdout, "", text);
 }
 
 void ms_tell_servers(void)

@@ -2,7 +2,11 @@
 #ifndef MS_CLI_TELL_H
 #define MS_CLI_TELL_H
 
-/* What goes to stderr, a line at a time, each beginning with "memscan: ". */
+/*
+ * Lines for people. Names that others chose are in them: what would command a terminal, or end the
+ * line, is made harmless. Nothing else in cli prints (tools/check-layers); reports go through
+ * output.h, text of other processes through lines.h.
+ */
 
 #include "base/status.h"
 #include "engine/report.h"
@@ -13,8 +17,11 @@ void ms_tell_error(const struct ms_error *err);
 /* What to do about @err; never empty. */
 const char *ms_tell_advice(const struct ms_error *err);
 
-/* One line. */
+/* One line to stderr, which begins with "memscan: ". */
 void ms_tell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* One line to stdout, as it is. */
+void ms_tell_out(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* --debuginfod was given: say so when there are no servers to ask. */
 void ms_tell_servers(void);

@@ -16,16 +16,21 @@ void ms_text_put(struct ms_text *t, const char *bytes, size_t len)
 
 void ms_text_print(struct ms_text *t, const char *fmt, ...)
 {
-	char piece[512];
+	char piece[512] = "";
+	const char *at = piece;
 	va_list ap;
-	int len;
 
 	va_start(ap, fmt);
-	len = vsnprintf(piece, sizeof(piece), fmt, ap);
+	(void)vsnprintf(piece, sizeof(piece), fmt, ap);
 	va_end(ap);
-	if (len > 0)
-		ms_text_put(t, piece,
-		            (size_t)len < sizeof(piece) ? (size_t)len : sizeof(piece) - 1);
+	while (*at) {
+		size_t len = strcspn(at, "\n");
+
+		ms_text_name(t, at, len);
+		at += len;
+		if (*at)
+			ms_text_put(t, at++, 1);
+	}
 }
 
 void ms_text_name(struct ms_text *t, const char *name, size_t len)

@@ -11,9 +11,13 @@ struct ms_text {
 	bool ok; /* it still takes bytes */
 };
 
+/* Bytes as they are: colours, and what is harmless already. */
 void ms_text_put(struct ms_text *t, const char *bytes, size_t len);
 
-/* One piece of a line, of ours alone and thus bounded to 511 bytes; names go the other way. */
+/*
+ * One piece of text, bounded to 511 bytes; names go the other way. Nothing in it commands a
+ * terminal, but a name could end the line.
+ */
 void ms_text_print(struct ms_text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* What makes a noun one of @n. */

@@ -155,6 +155,28 @@ Test(amounts, are_formats_of_a_report)
 	assert_says(keeper.bytes, "<summary>214 100.00%      9 leaks</summary>");
 }
 
+/* Names are the target's: none commands the terminal that a format, or a viewer of it, prints to.
+ */
+Test(amounts, no_name_commands_a_terminal)
+{
+	static const char *const formats[] = { "folded", "html", "pprof", "text" };
+	static const char evil[] = "e\033]0;t\a\n\xc2\x9b\x9b\xe2\x80\xae!";
+	static const char harmless[] = "e?]0"; /* folded stacks have no semicolon */
+
+	for (size_t i = 0; i < report.names.n; i++)
+		for (size_t k = 0; k < report.names.at[i].functions.n; k++)
+			report.names.at[i].functions.at[k].name = evil;
+	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
+		(void)written(formats[i]);
+		cr_assert_not_null(memmem(keeper.bytes, keeper.len, harmless, strlen(harmless)),
+		                   "%s", formats[i]);
+		cr_assert_not_null(memmem(keeper.bytes, keeper.len, "??\xef\xbf\xbd?!", 7), "%s",
+		                   formats[i]);
+		cr_assert_null(memmem(keeper.bytes, keeper.len, "\033]", 2), "%s", formats[i]);
+		cr_assert_null(memmem(keeper.bytes, keeper.len, "\xc2\x9b", 2), "%s", formats[i]);
+	}
+}
+
 /* A sum that is not whole says so. */
 Test(amounts, a_page_says_what_is_not_listed)
 {

@@ -67,10 +67,10 @@ static void say_attached(pid_t pid, const struct ms_attach_options *options,
 	if (options->quiet)
 		return;
 	say_left_out(is);
-	(void)printf("process %d is attached: 1 sample in %" PRIu64 " bytes, %u functions of "
-	             "%s; one thread stood %.2f ms, all %.2f ms\n",
-	             pid, options->sample, is->n_diverted, is->functions.name,
-	             (double)is->map_ns / 1e6, (double)is->pause_ns / 1e6);
+	ms_tell_out("process %d is attached: 1 sample in %" PRIu64 " bytes, %u functions of "
+	            "%s; one thread stood %.2f ms, all %.2f ms",
+	            pid, options->sample, is->n_diverted, is->functions.name,
+	            (double)is->map_ns / 1e6, (double)is->pause_ns / 1e6);
 }
 
 static void say_detached(pid_t pid, const struct ms_attach_options *options,
@@ -79,38 +79,38 @@ static void say_detached(pid_t pid, const struct ms_attach_options *options,
 	if (options->quiet)
 		return;
 	if (!is->mapped)
-		(void)printf("process %d was not attached\n", pid);
+		ms_tell_out("process %d was not attached", pid);
 	else if (!is->kept)
-		(void)printf("process %d is detached; all stood %.2f ms\n", pid,
-		             (double)is->pause_ns / 1e6);
+		ms_tell_out("process %d is detached; all stood %.2f ms", pid,
+		            (double)is->pause_ns / 1e6);
 	else if (is->inside)
-		(void)printf("process %d is detached; its agent's memory stays, unused, for thread "
-		             "%d has not come back from there, and serves the next attach\n",
-		             pid, is->inside);
+		ms_tell_out("process %d is detached; its agent's memory stays, unused, for thread "
+		            "%d has not come back from there, and serves the next attach",
+		            pid, is->inside);
 	else
-		(void)printf("process %d is detached; its agent's memory stays, unused, for no "
-		             "thread could give it back, and serves the next attach\n",
-		             pid);
+		ms_tell_out("process %d is detached; its agent's memory stays, unused, for no "
+		            "thread could give it back, and serves the next attach",
+		            pid);
 }
 
 static void say_status(pid_t pid, const struct ms_attached *is)
 {
 	if (!is->mapped) {
-		(void)printf("process %d is not attached\n", pid);
+		ms_tell_out("process %d is not attached", pid);
 		return;
 	}
 	if (!is->n_diverted) {
-		(void)printf(
-			"process %d is not attached; memory of an earlier attach is kept there\n",
-			pid);
+		ms_tell_out("process %d is not attached; memory of an earlier attach is kept there",
+		            pid);
 		return;
 	}
-	(void)printf("process %d is attached%s: 1 sample in %" PRIu64 " bytes, %u of %u functions "
-	             "of %s\n%" PRIu64 " samples, %" PRIu64 " of them live, %" PRIu64
-	             " dropped for want of room\n",
-	             pid, is->n_diverted < is->n_functions || !is->is_open ? " in part" : "",
-	             is->interval, is->n_diverted, is->n_functions, is->functions.name,
-	             is->n_samples, is->n_live, is->n_dropped);
+	ms_tell_out("process %d is attached%s: 1 sample in %" PRIu64 " bytes, %u of %u functions "
+	            "of %s",
+	            pid, is->n_diverted < is->n_functions || !is->is_open ? " in part" : "",
+	            is->interval, is->n_diverted, is->n_functions, is->functions.name);
+	ms_tell_out("%" PRIu64 " samples, %" PRIu64 " of them live, %" PRIu64
+	            " dropped for want of room",
+	            is->n_samples, is->n_live, is->n_dropped);
 }
 
 /* ---- the commands ---- */
@@ -162,7 +162,7 @@ static int detach_later(pid_t pid, const struct ms_attach_options *options,
 	wait_for(pid, options->for_ns, endings);
 	if (ms_proc_is_over(pid)) {
 		if (!options->quiet)
-			(void)printf("process %d has ended\n", pid);
+			ms_tell_out("process %d has ended", pid);
 		status = finish(MS_EXIT_CLEAN);
 	} else {
 		status = detach(pid, options, arena);

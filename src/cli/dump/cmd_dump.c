@@ -127,9 +127,9 @@ static void say(const struct dumping *d, const struct ms_report *report)
 	if (d->options->quiet)
 		return;
 	(void)stat(d->options->output, &st);
-	(void)printf("process %d: a core of %.1f MB in %s, %.1f MB on disk; it stood %.2f ms\n",
-	             d->pid, (double)d->shared->done.length / 1e6, d->options->output,
-	             (double)st.st_blocks * 512 / 1e6, (double)d->pause_ns / 1e6);
+	ms_tell_out("process %d: a core of %.1f MB in %s, %.1f MB on disk; it stood %.2f ms",
+	            d->pid, (double)d->shared->done.length / 1e6, d->options->output,
+	            (double)st.st_blocks * 512 / 1e6, (double)d->pause_ns / 1e6);
 }
 
 /* Whether that failed for the file, not for the process. */

@@ -46,7 +46,7 @@ int ms_scan_command(const struct ms_scan_command *command, int argc, char **argv
 		command->help(stdout);
 		return flushed();
 	case MS_REQUEST_VERSION:
-		(void)puts("memscan " MS_VERSION);
+		ms_tell_out("memscan " MS_VERSION);
 		return flushed();
 	case MS_REQUEST_SCAN:
 		break;

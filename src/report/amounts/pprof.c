@@ -14,6 +14,7 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "report/amounts/amounts.h"
+#include "report/utf8.h"
 
 /* Fields of messages, by their numbers; how they are written follows from the function. */
 enum {
@@ -40,6 +41,8 @@ enum { LINE_FUNCTION = 1, LINE_LINE };
 enum { FUNCTION_ID = 1, FUNCTION_NAME, FUNCTION_SYSTEM_NAME, FUNCTION_FILE };
 
 enum { NUMBER = 0, BYTES = 2, KIND_BITS = 3, VARINT_BITS = 7, VARINT_MOST = 10 };
+
+enum { LONGEST_CLEAN = 3 }; /* bytes for one of a name: U+FFFD has three */
 
 struct message MS_VEC(uint8_t);
 
@@ -130,6 +133,20 @@ static void put_message(struct profile *p, unsigned field)
 	p->message.n = 0;
 }
 
+/* Viewers print names as they are, on terminals, too. */
+static void put_text(struct profile *p, const char *text)
+{
+	size_t len = strlen(text);
+	size_t cap = len * LONGEST_CLEAN + 1;
+	char *clean = ms_arena_alloc(&p->arena, cap);
+
+	p->ok = p->ok && clean;
+	if (!p->ok)
+		return;
+	(void)ms_utf8_clean(text, len, true, clean, cap);
+	put_field(p, PROFILE_STRING, clean, strlen(clean));
+}
+
 /* The number of @text, which is written when it is first met; 0 is that of "". */
 static uint64_t string(struct profile *p, const char *text)
 {
@@ -140,7 +157,7 @@ static uint64_t string(struct profile *p, const char *text)
 	number = ms_map_find(&p->strings, (uintptr_t)text);
 	if (number)
 		return number;
-	put_field(p, PROFILE_STRING, text, strlen(text));
+	put_text(p, text);
 	p->ok = p->ok && ms_map_add(&p->strings, &p->arena, (uintptr_t)text, p->n_strings);
 	return p->n_strings++;
 }

@@ -21,8 +21,10 @@ static void put_offset(struct ms_text *t, int64_t offset)
 
 void ms_answer_title(struct ms_text *t, bool on)
 {
+	const char *ink = on ? "\033[1m" : "\033[0m";
+
 	if (t->sink->colour)
-		ms_text_print(t, on ? "\033[1m" : "\033[0m");
+		ms_text_put(t, ink, strlen(ink));
 }
 
 /* ---- roots ---- */
