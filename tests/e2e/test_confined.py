@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What reads foreign memory has no rights; where they cannot be given up, nothing is read."""
 
+import contextlib
 import os
+import pathlib
+import subprocess
 
 import pytest
 
 import support
-from support import COULD_NOT_SCAN, Target, check_scanned, compile_special, compile_target, memscan, scan
+from support import COULD_NOT_SCAN, MEMSCAN, Target, check_scanned, compile_special, compile_target, memscan, scan
 
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="a filter without no_new_privs takes root")
 EPERM, ENOSYS = 1, 38
@@ -61,3 +64,22 @@ def test_descriptors_are_closed_without_close_range():
     with start() as target:
         done = scan(target.scan_pid, "--snapshot", "copy", under=without(CLOSE_RANGE, -1, ENOSYS))
         check_scanned(done)
+
+
+def test_the_judge_of_run(tmp_path):
+    """It says which stacks to suppress, is not the reader, and has no descriptor but its channel."""
+    rules = tmp_path / "rules"
+    rules.write_text("leak:nothing_has_this_name\n")
+    seen = []
+    code = "x = [[i] for i in range(500000)]"  # to search that takes a while
+    with subprocess.Popen([MEMSCAN, "run", "--suppressions", rules, "--", "/usr/bin/python3", "-c", code],
+                          stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as popen:
+        while popen.poll() is None:
+            for pid in support.children_of(popen.pid):
+                with contextlib.suppress(OSError):
+                    folder = pathlib.Path(f"/proc/{pid}")
+                    if (folder / "comm").read_text() == "memscan-judge\n" and \
+                            "NoNewPrivs:\t1" in (folder / "status").read_text():
+                        seen.append([os.readlink(fd) for fd in (folder / "fd").iterdir() if int(fd.name) > 2])
+    assert any(len(links) == 1 and links[0].startswith("socket:") for links in seen), seen
+    assert not any("memfd" in link for links in seen for link in links), seen

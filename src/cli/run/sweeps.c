@@ -19,6 +19,7 @@
 #include "report/wire.h"
 #include "scan/service.h"
 #include "scan/sweep.h"
+#include "target/jail/jail.h"
 #include "target/target.h"
 
 /* More than any report; a sweeper that went wild does not fill the memory. */
@@ -64,7 +65,10 @@ static bool judge(void *ctx, const struct ms_report *asked, uint32_t *verdicts,
 	return ms_naming_judge(&judging->naming, asked, judging->suppressions, verdicts, err);
 }
 
-/* Answer until there is no sweeper at the other end any more. */
+/*
+ * Answer until there is no sweeper at the other end any more. The names come from a reader, which
+ * it starts and which is confined; for that, and for the opener, it keeps the caller's rights.
+ */
 static _Noreturn void be_judge(struct judging *judging, int fd)
 {
 	struct ms_arena arena = { 0 };
@@ -75,11 +79,14 @@ static _Noreturn void be_judge(struct judging *judging, int fd)
 		.judge = judge,
 		.judge_ctx = judging,
 	};
+	/* Libraries of the opener's write to standard error. */
+	const int keep[] = { fd, STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO };
+	const struct ms_jail jail = { .keep = keep, .n_keep = sizeof(keep) / sizeof(keep[0]) };
 	struct ms_report *report = ms_arena_alloc(&arena, sizeof(*report));
 	struct ms_error err = { 0 };
 
-	(void)prctl(PR_SET_NAME, "memscan-names");
-	if (!report || ms_wire_serve(&link, &arena, report, &err))
+	(void)prctl(PR_SET_NAME, "memscan-judge");
+	if (!report || ms_jail_close(&jail, &err) || ms_wire_serve(&link, &arena, report, &err))
 		_exit(1);
 	_exit(0);
 }

@@ -63,7 +63,7 @@ bool ms_trigger_begin(void);
 struct ms_answer {
 	int fd;
 	bool is_file;
-	int error; /* errno of what could not be written; 0: the answer is whole */
+	int error;              /* errno of what could not be written; 0: the answer is whole */
 	struct ms_newfile file; /* where it is one */
 };
 

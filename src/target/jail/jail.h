@@ -38,6 +38,14 @@ struct ms_jail {
 };
 
 /*
+ * Give up all descriptors but those to keep, new privileges by a program, and core dumps: what a
+ * process can do without that starts others with rights. @jail: what to keep; the rest is not read
+ *
+ * Returns MS_E_SYS as below. Context: as below.
+ */
+ms_must_check enum ms_status ms_jail_close(const struct ms_jail *jail, struct ms_error *err);
+
+/*
  * Give up what this process holds: memory without a limit, all descriptors but those to keep, the
  * tree of files (where it may, CAP_SYS_CHROOT), groups, ids, capabilities, new privileges by a
  * program, core dumps, being looked at by others.

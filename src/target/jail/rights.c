@@ -203,23 +203,30 @@ static bool limit_memory(uint64_t new_bytes)
 	       limit(RLIMIT_DATA, ms_proc_field(status, "VmData", 10) * 1024 + new_bytes);
 }
 
+enum ms_status ms_jail_close(const struct ms_jail *jail, struct ms_error *err)
+{
+	if (!close_ranges(jail) && !close_each(jail))
+		return refused(err, errno, "descriptors");
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+		return refused(err, errno, "new privileges");
+	if (!limit(RLIMIT_CORE, 0))
+		return refused(err, errno, "core dumps");
+	return MS_OK;
+}
+
 enum ms_status ms_jail_drop(const struct ms_jail *jail, struct ms_error *err)
 {
 	enum ms_status st;
 
 	if (!limit_memory(jail->new_bytes))
 		return refused(err, errno, "memory without a limit");
-	if (!close_ranges(jail) && !close_each(jail))
-		return refused(err, errno, "descriptors");
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
-		return refused(err, errno, "new privileges");
-	st = drop_rights(jail, err);
+	st = ms_jail_close(jail, err);
+	if (!st)
+		st = drop_rights(jail, err);
 	if (st)
 		return st;
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0)
 		return refused(err, errno, "being looked at by other processes");
-	if (!limit(RLIMIT_CORE, 0))
-		return refused(err, errno, "core dumps");
 	if (!limit(RLIMIT_NOFILE, jail->n_open))
 		return refused(err, errno, "further descriptors");
 	/* A change of ids has cleared it. */
