@@ -88,7 +88,7 @@ endif
 
 # Of src/target/arch and src/inproc/control, what is named as this machine is, and others whose
 # programs its kernel runs.
-MACHINE := $(if $(filter 32,$(ABI)),i386,$(firstword $(subst -, ,$(shell $(CC) -dumpmachine))))
+MACHINE := $(if $(filter 32,$(ABI)),i386,$(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null))))
 COMPAT  := $(if $(filter x86_64,$(MACHINE)),i386)
 ARCHES  := $(MACHINE) $(COMPAT)
 # What the shim does not unwind by: of i386 programs few have libunwind, and on aarch64 that does
@@ -201,7 +201,7 @@ AGENT_FLAGS := -std=gnu11 -Isrc -O2 -mgeneral-regs-only -ffreestanding -fpie -fv
                -ffunction-sections -fno-jump-tables -fno-stack-protector -fcf-protection=none \
                -fno-asynchronous-unwind-tables -fomit-frame-pointer -Wframe-larger-than=112 $(WARNINGS)
 # clang takes "flatten" for one level.
-AGENT_FLAGS += $(if $(findstring clang,$(shell $(CC) --version)),-mllvm -inline-threshold=10000)
+AGENT_FLAGS += $(if $(findstring clang,$(shell $(CC) --version 2>/dev/null)),-mllvm -inline-threshold=10000)
 AGENT_WITH  := $(AGENT:%/code=%/table.c) $(AGENT:%/code=%/distance.c)
 AGENT_OBJ   := $(B)/agent/hooks.o $(B)/agent/slow.o
 AGENT_C     := $(if $(filter x86_64,$(MACHINE)),$(AGENT)/slow.c)
@@ -297,7 +297,7 @@ TEST_LDFLAGS := $(LDFLAGS) $(if $(shell command -v ld.lld),-fuse-ld=lld -Xlinker
 # Criterion starts a process for each test, which loads all that it is linked with: only what the
 # test needs, and instead of libgit2, by the name that Criterion has for it, tests/unit/git2.c.
 CRITERION_FILE := $(firstword $(wildcard $(patsubst -L%,%/libcriterion.so,$(filter -L%,$(CRITERION)))) \
-                    $(shell $(CC) -print-file-name=libcriterion.so))
+                    $(shell $(CC) -print-file-name=libcriterion.so 2>/dev/null))
 GIT2           := $(addprefix $(B)/git2/,$(shell readelf -d $(CRITERION_FILE) 2>/dev/null | \
                     sed -n 's/.*(NEEDED).*\[\(libgit2[^]]*\)\].*/\1/p'))
 UNIT_LIBS      := -Wl,--as-needed $(LIBS) -Wl,--no-as-needed $(GIT2) \
@@ -369,7 +369,7 @@ check:
 # what needs nothing but processors, and has them only when no test wants one: a test would wait
 # for moments that do not come.
 check-all:
-	$(MAKE) all ANALYZED=$(if $(findstring clang,$(shell $(CC) --version)),,1)
+	$(MAKE) all ANALYZED=$(if $(findstring clang,$(shell $(CC) --version 2>/dev/null)),,1)
 	$(MAKE) targets
 	$(MAKE) layers
 	$(MAKE) check-unit UNIT='$(DIFFER)'
