@@ -20,6 +20,8 @@
 #	                PROGRAM_MALLOC=FILE gives them another allocator
 #	make check-names     which share of live blocks gets a name in programs from packages, and
 #	                whether names are right by a debugger's view; NAMES="NAME..." chooses
+#	make check-bare      make demo and make check in a root of their own with nothing installed but make
+#	                and git, as root, before a release; BARE_ROOT=FOLDER is where it is made
 #	make bench      measure a scan against its peers; BENCH=full, or BENCH="PART..."
 #	make bench-parts     measure single parts of the engine
 #	make install    PREFIX=, DESTDIR= and GNU's directory variables
@@ -126,7 +128,7 @@ ANALYZER := -fanalyzer --param analyzer-bb-explosion-factor=$(ANALYZER_NODES) -W
 
 .PHONY: all arm64 arm64-tools check-arm64 musl $(COMPAT) demo demo-run check check-quick check-long check-all \
         check-unit check-unit-san check-fuzz check-e2e e2e-beside e2e-alone lint-idle \
-        check-programs check-names tsan targets fuzz fuzz-keep bench bench-programs bench-parts install install-all \
+        check-bare check-programs check-names tsan targets fuzz fuzz-keep bench bench-programs bench-parts install install-all \
         install-shim clean lint \
         lint-format lint-tidy lint-cppcheck lint-analyzer lint-python layers $(UNIT:%=unit-%) $(UNIT:%=unit-san-%)
 .SECONDARY:
@@ -477,6 +479,9 @@ e2e-beside:
 	$(if $(COMPAT),ABI=32 tests/e2e/run -n $(E2E_JOBS) --dist loadgroup $(NARROW:%=test_%.py))
 e2e-alone:
 	tests/e2e/run -m alone
+
+check-bare:
+	$(if $(BARE_ROOT),BARE_ROOT='$(BARE_ROOT)') tools/check-bare
 
 # What installing, starting and scanning dozens of programs takes is not for every check.
 check-programs:
