@@ -24,6 +24,7 @@ SEED = int(os.environ.get("ATTACH_SEED") or time.time())
 ATTACHED, NOT_ATTACHED, REFUSED = 0, 1, 3
 STUCK_S = 20
 TEXT_BYTES = 24576
+TEXT_MAGIC = b"memscan agent"
 
 
 class Stormy(Process):
@@ -85,16 +86,30 @@ def status_of(pid):
     return done.status == ATTACHED
 
 
-def agents_of(pid):
-    """How many mappings a process has that may be an agent's text."""
+def texts_of(pid):
+    """Where the agents' texts of a process are, one that was not written to its end included.
+
+    A program that compiles as it runs has anonymous code of its own.
+    """
     maps = pathlib.Path(f"/proc/{pid}/maps").read_text()
-    return len(re.findall(r" r-xp 00000000 00:00 0 *$", maps, re.M))
+    found = []
+    with open(f"/proc/{pid}/mem", "rb", 0) as memory:
+        for begin, end in re.findall(r"^([0-9a-f]+)-([0-9a-f]+) r-xp 00000000 00:00 0 *$", maps, re.M):
+            length = int(end, 16) - int(begin, 16)
+            at = int(end, 16) - TEXT_BYTES
+            if length > TEXT_BYTES:
+                memory.seek(at)
+            if length == TEXT_BYTES or length > TEXT_BYTES and memory.read(len(TEXT_MAGIC)) == TEXT_MAGIC:
+                found.append(at)
+    return found
+
+
+def agents_of(pid):
+    return len(texts_of(pid))
 
 
 def text_of(pid):
-    """Where the agent's text is."""
-    maps = pathlib.Path(f"/proc/{pid}/maps").read_text()
-    return int(re.search(r"^[0-9a-f]+-([0-9a-f]+) r-xp 00000000 00:00 0 *$", maps, re.M)[1], 16) - TEXT_BYTES
+    return texts_of(pid)[0]
 
 
 def table_magic(pid):
