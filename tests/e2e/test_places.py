@@ -485,8 +485,10 @@ def moved(request, folder):
     place = pathlib.Path(folder) / "app"
     program = support.for_all(compile_target("loses"))
     nobody = " ".join(NOBODY)
-    unmounted = f"mount -t tmpfs none {folder}; cp {program} {place}; exec 3<&0; {nobody} {place} <&3 & sleep 0.2; " \
-                f"umount -l {folder}; wait $!"
+    unmounted = f"mount -t tmpfs none {folder}; cp {program} {place}; exec 3<&0; {nobody} {place} <&3 & " \
+                f"until test $(readlink /proc/$!/exe) = {place}; do sleep 0.01; done; umount -l {folder}; wait $!"
+    if request.param == "unmounted":
+        can_have("mount")
     command = {"memory": ["/usr/bin/python3", "-c", FROM_MEMORY, program],
                "unmounted": ["unshare", "--mount", "sh", "-c", unmounted]}.get(request.param, [place])
     shutil.copy(program, place)
