@@ -94,6 +94,9 @@ def test_own_targets(need_valgrind, notes, name, scenario):
     compare(notes, f"{name} {scenario}", theirs, possibly, ours, expected, why)
 
 
+# read, poll, pselect6
+WAITING = {0, 7, 270}
+
 REAL = {
     "demo_leaky": (lambda: [compile_target("demo_leaky")], None, "READY"),
     "bash": (lambda: ["bash", "--norc", "-s"],
@@ -110,6 +113,8 @@ def to_the_same_point(argv, question, answer):
     try:
         said = process.ask(question, 120) if question else process.line(120)
         assert said == answer
+        # it has answered, and may be on its way back from that yet
+        support.wait_until(lambda: support.call_of(process.pid) in WAITING, 30, "it waits for its input")
     except BaseException:
         process.stop()
         raise
