@@ -32,7 +32,7 @@ def has_libcxx():
 def target(request):
     compiler, *flags = ["g++"] if request.param == "libstdc++" else shlex.split(LIBCXX)
     if request.param == "libc++" and not has_libcxx():
-        pytest.skip("LLVM's library of C++ is not installed")
+        pytest.skip("LLVM's library of C++ is not installed: its package conflicts with libunwind-dev; set LIBCXX")
     plain = compile_target("stale.cc", compiler=compiler, tag="-" + request.param, flags=flags)
     with Target([support.stripped(plain)]) as started:
         yield started
