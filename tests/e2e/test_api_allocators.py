@@ -51,7 +51,7 @@ class Musl:
 
     @property
     def name(self):
-        return f"musl-{self.suite}-{'static' if self.variant == 'static' else self.library}"
+        return f"musl-{self.suite}-{self.library if self.variant == 'dynamic' else 'static'}"
 
     def program(self):
         ours = musl_library("so" if self.library == SHARED else "a")
@@ -91,11 +91,11 @@ ROWS = [
     Row("tcmalloc-in", SHARED, before=(TCMALLOC,)),
     Row("tcmalloc-in-archive", ARCHIVE, before=(TCMALLOC,)),
     Row("jemalloc-static", ARCHIVE, before=(JEMALLOC,), static="-static"),
-    # A heap at addresses that are small numbers is held by these (1 of 130 runs), and the first MiB is behind the data.
+    # Without -pie the heap is behind the data, at addresses that are small numbers, which hold blocks (1 of 130 runs).
     Row("tcmalloc-static", ARCHIVE, before=(TCMALLOC,), static="-static-pie"),
     *(Musl(suite, SHARED) for suite in ("bullseye", HOST, "trixie", "sid")),
     Musl(HOST, ARCHIVE),
-    Musl(HOST, ARCHIVE, "static"),
+    Musl(HOST, ARCHIVE, "static-pie"),
 ]
 
 
