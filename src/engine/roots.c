@@ -190,19 +190,9 @@ static void name_memory(const struct ms_roots *roots, struct ms_root_name *name)
 	name->offset = (int64_t)(name->at - roots->src->mappings.at[name->mapping].range.begin);
 }
 
-static const struct ms_stack_part *part_of(const struct ms_stacks *stacks, ms_addr at)
-{
-	const struct ms_stack_part *part;
-
-	ms_vec_for_each (part, &stacks->parts)
-		if (ms_range_has(part->range, at))
-			return part;
-	return NULL;
-}
-
 static void name_stack(const struct ms_roots *roots, struct ms_root_name *name)
 {
-	const struct ms_stack_part *part = part_of(&roots->stacks, name->at);
+	const struct ms_stack_part *part = ms_stacks_part(&roots->stacks, name->at);
 	const struct ms_thread *t;
 	ms_addr from;
 

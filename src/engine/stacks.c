@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/stacks.h"
 
+#include "base/sort.h"
 #include "engine/signal_frame.h"
 
 /*
@@ -19,6 +20,7 @@ struct finder {
 	const struct ms_libc_view *libc;
 	struct ms_arena *arena;
 	struct ms_stacks *ret;
+	struct ms_ranges living; /* where control blocks of threads begin; tidy */
 	bool main_seen;  /* some thread runs on the main stack */
 	uint64_t *piece; /* to read into: PIECE bytes, or words of any size */
 	int32_t tid;     /* of the thread that is looked at; 0: one that ended */
@@ -270,14 +272,17 @@ static void add_main_stack(struct finder *f)
 	}
 }
 
-static bool is_living_thread(const struct ms_source *src, ms_addr tcb)
+/* Where the control blocks of the threads begin, so that each is looked up in O(log threads). */
+static void find_living(struct finder *f)
 {
 	const struct ms_thread *t;
 
-	ms_vec_for_each (t, &src->threads)
-		if (ms_libc_is_of(&src->abi, tcb, t->tp))
-			return true;
-	return false;
+	ms_vec_for_each (t, &f->src->threads) {
+		struct ms_range begins = ms_libc_begins(&f->src->abi, t->tp);
+
+		add(f, &f->living, begins.begin, begins.end);
+	}
+	f->ok &= ms_ranges_tidy(f->arena, &f->living);
 }
 
 /*
@@ -318,7 +323,7 @@ static void find_dead_in(struct finder *f, struct ms_range run)
 		piece.n = ms_source_read(f->src, piece.at, f->piece,
 		                         left < PIECE ? (size_t)left : (size_t)PIECE);
 		for (; (i = f->libc->ops->next_block(&piece, i)) < piece.n && i < STEP; i++)
-			if (!is_living_thread(f->src, piece.at + i))
+			if (!ms_range_find(&f->living, piece.at + i))
 				add_dead_stack(f, piece.at + i);
 	}
 }
@@ -361,6 +366,34 @@ static bool leave_out(struct ms_arena *arena, struct ms_ranges *ranges,
 	return true;
 }
 
+static bool part_before(const void *a, const void *b)
+{
+	const struct ms_stack_part *x = a;
+	const struct ms_stack_part *y = b;
+
+	return x->range.begin != y->range.begin ? x->range.begin < y->range.begin
+	                                        : x->range.end > y->range.end;
+}
+
+static bool sort_parts(const struct ms_decoding *d, struct ms_stacks *stacks)
+{
+	return ms_sort(d->arena, stacks->parts.at, stacks->parts.n, sizeof(*stacks->parts.at),
+	               part_before);
+}
+
+/*
+ * Stacks without a known end overlap: each reaches to the end of the memory that others lie in,
+ * too. Let every byte be in one range, of what lives or else of what is doubtful, so that none is
+ * read twice.
+ */
+static bool unite(const struct ms_decoding *d, struct ms_stacks *stacks)
+{
+	return ms_ranges_tidy(d->arena, &stacks->live) &&
+	       leave_out(d->arena, &stacks->live, &d->own_words) &&
+	       ms_ranges_tidy(d->arena, &stacks->doubtful) &&
+	       leave_out(d->arena, &stacks->doubtful, &stacks->live);
+}
+
 enum ms_status ms_stacks_find(const struct ms_decoding *d, const struct ms_libc_view *libc,
                               struct ms_stacks *ret)
 {
@@ -379,11 +412,12 @@ enum ms_status ms_stacks_find(const struct ms_decoding *d, const struct ms_libc_
 		add_thread(&f, t);
 	add_main_stack(&f);
 	f.tid = 0;
+	find_living(&f);
 	find_dead_stacks(&f, &d->owned);
-	if (!f.ok || !ms_ranges_tidy(d->arena, &ret->live) ||
-	    !ms_ranges_tidy(d->arena, &ret->whole))
+	if (!f.ok || !ms_ranges_tidy(d->arena, &ret->whole) || !sort_parts(d, ret) ||
+	    !unite(d, ret))
 		return MS_E_NOMEM;
-	return leave_out(d->arena, &ret->live, &d->own_words) ? MS_OK : MS_E_NOMEM;
+	return MS_OK;
 }
 
 /* ---- stacks in blocks ---- */
@@ -406,47 +440,100 @@ static struct ms_range block_around(const struct ms_blocks *blocks, ms_addr addr
 	return ms_range_has(block, addr) ? block : none;
 }
 
-/* @part lies in @block, and ends there. */
-static bool fit_part(const struct ms_decoding *d, struct ms_stacks *stacks,
-                     struct ms_stack_part part, struct ms_range block)
+/* What of @block, in which @tid has a stack of known bounds, is not stack lives as well. */
+static bool add_rest(const struct ms_decoding *d, struct ms_stacks *stacks, struct ms_range block,
+                     int32_t tid)
 {
 	struct ms_range gap;
 
-	if (part.open)
-		return ms_ranges_add(d->arena, &stacks->doubtful, block.begin, part.range.begin);
 	while (ms_range_next_gap(&block, &stacks->whole, &gap)) {
 		struct ms_stack_part *rest = ms_vec_push(d->arena, &stacks->parts);
 
 		if (!rest)
 			return false;
-		*rest = (struct ms_stack_part){ gap, part.tid, false };
+		*rest = (struct ms_stack_part){ gap, tid, false };
 	}
 	return true;
 }
 
-enum ms_status ms_stacks_fit(const struct ms_decoding *d, struct ms_stacks *stacks)
+/* The block that stacks were last found in; empty: none. */
+struct host {
+	struct ms_range block;
+	bool kept; /* its rest, for a stack of known bounds, is a part already */
+};
+
+static void move_host(const struct ms_decoding *d, struct host *host, ms_addr to)
+{
+	if (!ms_range_has(host->block, to))
+		*host = (struct host){ .block = block_around(d->blocks, to) };
+}
+
+/* Find the block that holds @part; false when none does. */
+static bool find_host(const struct ms_decoding *d, const struct ms_stack_part *part,
+                      struct host *host)
+{
+	ms_addr sp = part->range.begin + d->src->abi.red_zone_bytes;
+
+	if (part->open) {
+		move_host(d, host, sp);
+		if (ms_range_len(host->block))
+			return true;
+	}
+	/* An empty stack: its pointer is the end of the block. */
+	move_host(d, host, part->range.begin);
+	return ms_range_len(host->block) && host->block.end >= sp;
+}
+
+/* Let part @i end with the block that it is in. */
+static bool fit_part(const struct ms_decoding *d, struct ms_stacks *stacks, size_t i,
+                     struct host *host)
+{
+	struct ms_stack_part *part = &stacks->parts.at[i];
+	const struct ms_range block = host->block;
+	ms_addr sp = part->range.begin + d->src->abi.red_zone_bytes;
+
+	if (part->range.end > block.end && block.end > sp)
+		part->range.end = block.end;
+	if (part->open)
+		return ms_ranges_add(d->arena, &stacks->doubtful, block.begin, part->range.begin);
+	if (host->kept)
+		return true;
+	host->kept = true;
+	return add_rest(d, stacks, block, part->tid);
+}
+
+/* By address, those in one block are in a row: it is looked up, and its rest found, once. */
+static bool fit_parts(const struct ms_decoding *d, struct ms_stacks *stacks)
 {
 	const size_t n = stacks->parts.n;
+	struct host host = { 0 };
+
+	for (size_t i = 0; i < n; i++)
+		if (find_host(d, &stacks->parts.at[i], &host) && !fit_part(d, stacks, i, &host))
+			return false;
+	return sort_parts(d, stacks);
+}
+
+enum ms_status ms_stacks_fit(const struct ms_decoding *d, struct ms_stacks *stacks)
+{
 	const struct ms_stack_part *part;
-	bool ok = true;
 
-	for (size_t i = 0; i < n; i++) {
-		struct ms_range *range = &stacks->parts.at[i].range;
-		struct ms_range block = block_around(d->blocks, range->begin);
-		ms_addr sp = range->begin + d->src->abi.red_zone_bytes;
-
-		/* The red zone may reach into another block, below that of the stack. */
-		if (block.begin == block.end || block.end < sp)
-			continue;
-		if (range->end > block.end && block.end > sp)
-			range->end = block.end;
-		ok &= fit_part(d, stacks, stacks->parts.at[i], block);
-	}
+	if (!fit_parts(d, stacks))
+		return MS_E_NOMEM;
 	stacks->live.n = 0;
 	ms_vec_for_each (part, &stacks->parts)
-		ok &= ms_ranges_add(d->arena, &stacks->live, part->range.begin, part->range.end);
-	if (!ok || !ms_ranges_tidy(d->arena, &stacks->live) ||
-	    !leave_out(d->arena, &stacks->live, &d->own_words))
-		return MS_E_NOMEM;
-	return MS_OK;
+		if (!ms_ranges_add(d->arena, &stacks->live, part->range.begin, part->range.end))
+			return MS_E_NOMEM;
+	return unite(d, stacks) ? MS_OK : MS_E_NOMEM;
+}
+
+const struct ms_stack_part *ms_stacks_part(const struct ms_stacks *stacks, ms_addr at)
+{
+	const struct ms_stack_part *parts = stacks->parts.at;
+	size_t i = ms_lower_bound(0, stacks->parts.n, k, parts[k].range.begin <= at);
+
+	while (i-- > 0)
+		if (ms_range_has(parts[i].range, at))
+			return &parts[i];
+	return NULL;
 }

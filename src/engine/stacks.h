@@ -35,12 +35,16 @@ struct ms_stack_word {
 };
 
 struct ms_stacks {
-	struct ms_ranges live;     /* roots */
+	struct ms_ranges live;     /* roots; tidy */
 	struct ms_ranges whole;    /* all memory that is stack, alive or dead; tidy */
-	struct ms_ranges doubtful; /* dead, or in use: what only these hold is no certain leak */
+	struct ms_ranges doubtful; /* dead, or in use: what only these hold is no certain leak; tidy,
+	                              and nothing of live */
 	struct ms_words words; /* roots: each thread's table of dynamic TLS, as malloc gave it */
 	uint32_t n_dead;       /* stacks of threads that ended */
-	/* Which threads these are of: live's parts, in no order, and words, one each. */
+	/*
+	 * Which threads these are of: live's parts, by where they begin (of overlapping ones, the
+	 * inner is behind), and words, one each.
+	 */
 	struct MS_VEC(struct ms_stack_part) parts;
 	struct MS_VEC(struct ms_stack_word) word_owners;
 };
@@ -57,5 +61,11 @@ ms_must_check enum ms_status ms_stacks_find(const struct ms_decoding *d,
  * stack lives with it; where it is not known what is, all below the stack pointer is doubtful.
  */
 ms_must_check enum ms_status ms_stacks_fit(const struct ms_decoding *d, struct ms_stacks *stacks);
+
+/*
+ * The part of live that has @at, or NULL; the inner one where they overlap.
+ * Cost: O(log parts) where no part lies in another.
+ */
+const struct ms_stack_part *ms_stacks_part(const struct ms_stacks *stacks, ms_addr at);
 
 #endif

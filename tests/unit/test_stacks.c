@@ -57,9 +57,10 @@ static void draw(void)
 	ms_fake_map(&fake, MAIN_STACK, STACK_BYTES, RW, "[stack]");
 }
 
+static struct ms_decoding decoding;
+
 static void find(void)
 {
-	struct ms_decoding decoding;
 	struct ms_libc_view libc;
 	struct ms_error err;
 
@@ -81,6 +82,35 @@ static bool is_in(const struct ms_ranges *ranges, ms_addr addr)
 		if (ms_range_has(*r, addr))
 			return true;
 	return false;
+}
+
+/* Find with one heap block, of @len bytes at @begin. */
+static void find_in_block(ms_addr begin, uint64_t len)
+{
+	static struct ms_blocks blocks;
+	uint32_t extent;
+
+	find();
+	ms_blocks_init(&blocks, &fake.base, &fake.arena);
+	cr_assert_eq(ms_blocks_open(&blocks, (struct ms_range){ begin, begin + len }, 4, &extent),
+	             MS_OK);
+	cr_assert_eq(ms_blocks_put(&blocks, extent, begin, len), MS_OK);
+	cr_assert_eq(ms_blocks_sort(&blocks), MS_OK);
+	cr_assert_eq(ms_blocks_seal(&blocks), MS_OK);
+	decoding.blocks = &blocks;
+	cr_assert_eq(ms_stacks_fit(&decoding, &stacks), MS_OK);
+}
+
+/* Of @ranges, the first is @wanted, and no other is below the main stack. */
+static void expect_range(const char *what, const struct ms_ranges *ranges, struct ms_range wanted)
+{
+	cr_assert_geq(ranges->n, 1, "%s", what);
+	cr_expect_eq(ranges->at[0].begin, wanted.begin, "%s from 0x%llx", what,
+	             (unsigned long long)ranges->at[0].begin);
+	cr_expect_eq(ranges->at[0].end, wanted.end, "%s to 0x%llx", what,
+	             (unsigned long long)ranges->at[0].end);
+	for (size_t i = 1; i < ranges->n; i++)
+		cr_expect_geq(ranges->at[i].begin, MAIN_STACK, "%s: %zu ranges", what, ranges->n);
 }
 
 Test(stacks, live_from_the_red_zone_to_the_end_of_the_block)
@@ -572,5 +602,70 @@ Test(stacks, have_no_table_of_dynamic_storage_where_memory_ends)
 	ms_fake_thread(&fake, 7, MAIN_STACK + 0x8000, MAIN_STACK + STACK_BYTES - 12);
 	find();
 	cr_assert_eq(stacks.words.n, 0);
+	ms_fake_deinit(&fake);
+}
+
+/* However many stacks reach to the end of one block, each byte of it is followed once. */
+Test(stacks, of_coroutines_in_one_block_are_united)
+{
+	enum { THREADS_N = 64, APART = 0x800 };
+	const ms_addr begin = THREADS + 0x1000;
+	const uint64_t len = (THREADS_N + 2) * APART;
+	const ms_addr lowest = begin + APART - 128;
+
+	draw();
+	ms_fake_thread(&fake, THREADS_N + 1, MAIN_STACK + 0x8000, 0);
+	for (int i = THREADS_N; i > 0; i--)
+		ms_fake_thread(&fake, i, begin + (ms_addr)i * APART, 0);
+	find_in_block(begin, len);
+	expect_range("live", &stacks.live, (struct ms_range){ lowest, begin + len });
+	expect_range("doubtful", &stacks.doubtful, (struct ms_range){ begin, lowest });
+	cr_expect_eq(stacks.parts.n, THREADS_N + 1);
+	for (int i = 1; i <= THREADS_N; i++)
+		cr_expect_eq(ms_stacks_part(&stacks, begin + (ms_addr)i * APART)->tid, i);
+	cr_expect_null(ms_stacks_part(&stacks, lowest - 1));
+	cr_expect_null(ms_stacks_part(&stacks, begin + len));
+	ms_fake_deinit(&fake);
+}
+
+/* The block that has the stack pointer is its bound, also where the red zone is below that. */
+Test(stacks, of_coroutines_end_with_their_block)
+{
+	static const uint64_t used[] = { 0, 8, 127, 128, 0x800, 0x1000 };
+
+	for (size_t i = 0; i < sizeof(used) / sizeof(used[0]); i++) {
+		const ms_addr begin = THREADS + 0x1000;
+
+		draw();
+		ms_fake_thread(&fake, 8, MAIN_STACK + 0x8000, 0);
+		ms_fake_thread(&fake, 7, begin + used[i], 0);
+		find_in_block(begin, 0x1000);
+		cr_expect_eq(stacks.live.at[0].begin, begin + used[i] - 128);
+		cr_expect_eq(stacks.live.at[0].end,
+		             used[i] < 0x1000 ? begin + 0x1000 : THREADS + 4 * STACK_BYTES,
+		             "%llu bytes up to 0x%llx", (unsigned long long)used[i],
+		             (unsigned long long)stacks.live.at[0].end);
+		ms_fake_deinit(&fake);
+	}
+}
+
+/* What else is in a block with stacks that the program gave lives once, not for each of them. */
+Test(stacks, that_the_program_gave_keep_the_rest_of_their_block_once)
+{
+	const ms_addr begin = THREADS - 0x800 + 0x1000;
+
+	draw();
+	ms_fake_thread(&fake, 8, MAIN_STACK + 0x8000, 0);
+	for (int i = 1; i < 4; i++) {
+		draw_stack(i, i, 0);
+		ms_fake_thread(&fake, i, tcb_of(i) - 0x100, tcb_of(i));
+	}
+	find_in_block(begin, THREADS + 4 * STACK_BYTES - begin);
+	cr_expect_eq(stacks.parts.n, 5, "%zu parts", stacks.parts.n);
+	cr_expect(is_in(&stacks.live, begin));
+	cr_expect(is_in(&stacks.live, THREADS + STACK_BYTES - 1));
+	cr_expect(!is_in(&stacks.live, THREADS + STACK_BYTES));
+	cr_expect_eq(ms_stacks_part(&stacks, begin)->tid, 1);
+	cr_expect_eq(stacks.doubtful.n, 0);
 	ms_fake_deinit(&fake);
 }

@@ -123,10 +123,10 @@ static inline ms_addr ms_libc_from(const struct ms_abi *abi, ms_addr tp)
 	return abi->tls_above ? tp + MS_LIBC_TCB_BYTES - MS_LIBC_BLOCK_BYTES : tp;
 }
 
-/* Whether the block at @at is that of @tp. */
-static inline bool ms_libc_is_of(const struct ms_abi *abi, ms_addr at, ms_addr tp)
+/* Where the control block of @tp may begin. */
+static inline struct ms_range ms_libc_begins(const struct ms_abi *abi, ms_addr tp)
 {
-	return abi->tls_above ? at < tp && at >= ms_libc_from(abi, tp) : at == tp;
+	return (struct ms_range){ ms_libc_from(abi, tp), abi->tls_above ? tp : tp + 1 };
 }
 
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/retained/flow.h"
 
+#include "base/sort.h"
+
 enum { NEIGHBOURS = 3 }; /* words from one to the next in a cluster */
 
 /* Clusters of a thread: its stack, its TLS. */
@@ -15,6 +17,7 @@ struct gathering {
 	uint64_t *claimed;
 	struct ms_flow_words words; /* as they are met */
 	uint64_t tls_bytes;         /* below a thread pointer, or above */
+	const struct ms_thread **by_tid; /* all threads */
 	const struct ms_root *root;
 	bool listed; /* in flow.roots */
 	uint32_t n_clusters;
@@ -38,6 +41,35 @@ static uint32_t thread_cluster(const struct gathering *g, const struct ms_thread
 	return A_THREAD * (uint32_t)(thread - g->why->roots->src->threads.at) + which;
 }
 
+static bool thread_before(const void *a, const void *b)
+{
+	const struct ms_thread *const *x = a;
+	const struct ms_thread *const *y = b;
+
+	return (*x)->tid < (*y)->tid;
+}
+
+/* There may be thousands, each of which is looked for. */
+static bool sort_threads(struct gathering *g)
+{
+	const struct ms_threads *threads = &g->why->roots->src->threads;
+
+	g->by_tid = ms_arena_alloc(g->passing, (threads->n + 1) * sizeof(*g->by_tid));
+	for (size_t i = 0; g->by_tid && i < threads->n; i++)
+		g->by_tid[i] = &threads->at[i];
+	return g->by_tid && ms_sort(g->passing, (void *)g->by_tid, threads->n, sizeof(*g->by_tid),
+	                            thread_before);
+}
+
+/* NULL when it ended. */
+static const struct ms_thread *thread_of(const struct gathering *g, int32_t tid)
+{
+	const size_t n = g->why->roots->src->threads.n;
+	size_t i = ms_lower_bound(0, n, k, g->by_tid[k]->tid < tid);
+
+	return i < n && g->by_tid[i]->tid == tid ? g->by_tid[i] : NULL;
+}
+
 /* Stacks side by side are one range: which part is it? */
 static void find_part(struct gathering *g, ms_addr at)
 {
@@ -46,10 +78,10 @@ static void find_part(struct gathering *g, ms_addr at)
 	if (ms_range_has(g->part.range, at))
 		return;
 	g->part = (struct ms_stack_part){ .range = { at, at + 1 } };
-	ms_vec_for_each (part, &g->why->roots->stacks.parts)
-		if (ms_range_has(part->range, at))
-			g->part = *part;
-	g->thread = ms_source_thread(g->why->roots->src, g->part.tid);
+	part = ms_stacks_part(&g->why->roots->stacks, at);
+	if (part)
+		g->part = *part;
+	g->thread = thread_of(g, g->part.tid);
 	if (!g->thread)
 		g->ended = g->n_clusters++;
 }
@@ -70,7 +102,7 @@ static uint32_t stack_cluster(struct gathering *g, ms_addr at)
 static uint32_t word_cluster(struct gathering *g)
 {
 	const struct ms_stack_word *owner = &g->why->roots->stacks.word_owners.at[g->root->index];
-	const struct ms_thread *thread = ms_source_thread(g->why->roots->src, owner->tid);
+	const struct ms_thread *thread = thread_of(g, owner->tid);
 
 	return thread ? thread_cluster(g, thread, owner->tls ? OF_TLS : OF_STACK) : g->n_clusters++;
 }
@@ -227,7 +259,7 @@ enum ms_status ms_flow_gather(struct ms_why *why, struct ms_arena *arena, struct
 	g.pointers = ms_pointers_new(why->rows.blocks, &why->like, &passing);
 	g.claimed = ms_arena_alloc(arena, (why->rows.n / 64 + 1) * sizeof(*g.claimed));
 	g.flow.claimed = g.claimed;
-	g.ok = g.pointers && g.claimed;
+	g.ok = g.pointers && g.claimed && sort_threads(&g);
 	if (g.ok) {
 		g.pointers->found = add_pointer;
 		g.pointers->ctx = &g;

@@ -40,6 +40,7 @@ struct ms_frozen_stacks {
 	struct ms_mappings maps;
 	struct ms_threads threads;
 	struct ms_ranges copied; /* tidy; their bytes one behind the other in `bytes` */
+	uint64_t *copied_at;     /* where in `bytes` those of each range are */
 	char *bytes;
 	struct ms_ranges missing; /* tidy: of stacks that are larger than what is copied */
 	int mem;                  /* /proc/PID/mem, for all else */

@@ -142,9 +142,8 @@ static enum ms_status copy(struct ms_frozen_stacks *stacks, struct ms_arena *are
                            struct ms_error *err)
 {
 	enum ms_status st = ms_collection_threads(stacks->shared, arena, &stacks->threads, err);
-	struct ms_range *range;
 	uint64_t bytes;
-	char *at;
+	uint64_t at = 0;
 
 	stacks->living = stacks->shared->live_tid;
 	if (!st && !map_fits(stacks))
@@ -153,11 +152,16 @@ static enum ms_status copy(struct ms_frozen_stacks *stacks, struct ms_arena *are
 		return st;
 	if (!list_stacks(stacks, arena, &bytes))
 		return ms_fail(err, MS_E_NOMEM, "no memory for the list of stacks");
-	stacks->bytes = at = ms_arena_alloc(arena, bytes);
-	if (!at)
+	stacks->bytes = ms_arena_alloc(arena, bytes);
+	stacks->copied_at =
+		ms_arena_alloc(arena, (stacks->copied.n + 1) * sizeof(*stacks->copied_at));
+	if (!stacks->bytes || !stacks->copied_at)
 		return ms_fail(err, MS_E_NOMEM, "no memory for the stacks");
-	ms_vec_for_each (range, &stacks->copied) {
-		range->end = range->begin + read_memory(stacks, *range, at);
+	for (size_t i = 0; i < stacks->copied.n; i++) {
+		struct ms_range *range = &stacks->copied.at[i];
+
+		range->end = range->begin + read_memory(stacks, *range, stacks->bytes + at);
+		stacks->copied_at[i] = at;
 		at += ms_range_len(*range);
 	}
 	return MS_OK;
@@ -234,22 +238,20 @@ void ms_stacks_close(struct ms_frozen_stacks *stacks)
 static size_t read_piece(const struct ms_frozen_stacks *stacks, ms_addr addr, char *buf, size_t len)
 {
 	struct ms_range live = { addr, addr + len >= addr ? addr + len : UINT64_MAX };
-	const char *bytes = stacks->bytes;
-	const struct ms_range *range;
+	const struct ms_ranges *copied = &stacks->copied;
+	size_t i = ms_range_search(copied->at, copied->n, sizeof(*copied->at), addr);
+	struct ms_range next;
 
-	ms_vec_for_each (range, &stacks->copied) {
-		if (ms_range_has(*range, addr)) {
-			size_t n = len < range->end - addr ? len : range->end - addr;
+	if (i == copied->n)
+		return read_memory(stacks, live, buf);
+	next = copied->at[i];
+	if (ms_range_has(next, addr)) {
+		size_t n = len < next.end - addr ? len : next.end - addr;
 
-			memcpy(buf, bytes + (addr - range->begin), n);
-			return n;
-		}
-		if (range->begin > addr) {
-			live.end = live.end < range->begin ? live.end : range->begin;
-			break;
-		}
-		bytes += ms_range_len(*range);
+		memcpy(buf, stacks->bytes + stacks->copied_at[i] + (addr - next.begin), n);
+		return n;
 	}
+	live.end = live.end < next.begin ? live.end : next.begin;
 	return read_memory(stacks, live, buf);
 }
 

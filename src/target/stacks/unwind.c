@@ -36,6 +36,7 @@ struct unwinder {
 	bool known[MS_DWARF_REGISTERS];
 	uint64_t deadline_ns;
 	bool cut;                               /* what was not copied of a stack was asked for */
+	size_t next_name;                       /* likely of the thread that comes next */
 	struct ms_unwind_table *tables;         /* one for each mapping */
 	const struct ms_unwind_table *searched; /* that libunwind reads in now */
 	struct cached *cache;                   /* CACHE_PAGES */
@@ -294,11 +295,20 @@ static bool walk(struct unwinder *u, struct ms_arena *arena, struct ms_backtrace
 	return true;
 }
 
-static void name_thread(const struct ms_frozen_stacks *stacks, struct ms_backtrace *trace)
+/* Threads are frozen mostly in the order of their ids, in which they are unwound. */
+static void name_thread(struct unwinder *u, struct ms_backtrace *trace)
 {
-	for (size_t i = 0; i < stacks->threads.n; i++)
-		if (stacks->threads.at[i].tid == trace->tid)
-			memcpy(trace->name, stacks->names[i], MS_THREAD_NAME);
+	const struct ms_threads *threads = &u->stacks->threads;
+
+	for (size_t n = 0; n < threads->n; n++) {
+		size_t i = (u->next_name + n) % threads->n;
+
+		if (threads->at[i].tid != trace->tid)
+			continue;
+		memcpy(trace->name, u->stacks->names[i], MS_THREAD_NAME);
+		u->next_name = i + 1;
+		return;
+	}
 }
 
 /* Of a thread that sleeps in the kernel and did not stop only its call's arguments are known. */
@@ -320,7 +330,7 @@ static bool unwind_thread(struct unwinder *u, const struct ms_thread *thread,
 {
 	u->cut = false;
 	trace->tid = thread->tid;
-	name_thread(u->stacks, trace);
+	name_thread(u, trace);
 	if (!thread->pc && !thread->sp) {
 		fail(trace, "it sleeps in the kernel, its registers are not known");
 		return true;
