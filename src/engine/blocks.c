@@ -9,6 +9,8 @@
 
 static_assert(sizeof(struct ms_cell) == 32, "two cells to a cache line");
 
+enum { LONG_CELLS = 8 }; /* from a block's first cell to its last, for it to be listed */
+
 void ms_blocks_init(struct ms_blocks *blocks, struct ms_source *src, struct ms_arena *arena)
 {
 	memset(blocks, 0, sizeof(*blocks));
@@ -208,6 +210,39 @@ static bool seal_extent(struct ms_blocks *blocks, struct ms_extent *e, uint64_t 
 	return *number <= UINT32_MAX;
 }
 
+/* List those of the extent's blocks that go over many cells. False without memory. */
+static bool list_longs(struct ms_blocks *blocks, const struct ms_extent *e)
+{
+	const size_t end = e->cell0 + e->n_cells;
+	uint64_t first = UINT64_MAX; /* of a block that has not ended yet */
+
+	if (e->shift == MS_SINGLE_SHIFT)
+		return true;
+	for (size_t i = e->cell0; i < end; i++) {
+		const struct ms_cell *cell = &blocks->cells.at[i];
+		uint64_t place = i * MS_CELL_GRANULES;
+
+		if (first != UINT64_MAX && cell->ends) {
+			uint64_t last = place + (uint64_t)__builtin_ctzll(cell->ends);
+			struct ms_long *slot = NULL;
+
+			if (i - first / MS_CELL_GRANULES >= LONG_CELLS) {
+				slot = ms_vec_push(blocks->arena, &blocks->longs);
+				if (!slot)
+					return false;
+				*slot = (struct ms_long){ first, last };
+			}
+			first = UINT64_MAX;
+		}
+		if (cell->starts) {
+			unsigned bit = 63 - (unsigned)__builtin_clzll(cell->starts);
+
+			first = cell->ends >> bit ? UINT64_MAX : place + bit;
+		}
+	}
+	return true;
+}
+
 enum ms_status ms_blocks_seal(struct ms_blocks *blocks)
 {
 	size_t kept = 0;
@@ -219,7 +254,7 @@ enum ms_status ms_blocks_seal(struct ms_blocks *blocks)
 	ms_vec_for_each (e, &blocks->extents) {
 		if (e->dropped)
 			continue;
-		if (!seal_extent(blocks, e, &number))
+		if (!seal_extent(blocks, e, &number) || !list_longs(blocks, e))
 			return MS_E_NOMEM;
 		if (!e->n)
 			continue;
@@ -243,20 +278,40 @@ void ms_blocks_unmark(struct ms_blocks *blocks)
 	}
 }
 
+/* The last granule of the long block that begins in @granule; UINT64_MAX when it is not listed. */
+static uint64_t end_of_long(const struct ms_blocks *blocks, const struct ms_extent *extent,
+                            uint64_t granule)
+{
+	const struct ms_long *longs = blocks->longs.at;
+	const size_t zero = extent->cell0 * MS_CELL_GRANULES;
+	size_t i = ms_lower_bound(0, blocks->longs.n, k, longs[k].first < zero + granule);
+
+	if (i == blocks->longs.n || longs[i].first != zero + granule)
+		return UINT64_MAX;
+	return longs[i].last - zero;
+}
+
 ms_addr ms_block_words_end(const struct ms_blocks *blocks, const struct ms_extent *extent,
                            uint64_t granule)
 {
-	const struct ms_cell *cell = ms_blocks_cell(blocks, extent, granule);
+	const struct ms_cell *first = ms_blocks_cell(blocks, extent, granule);
+	const struct ms_cell *cell = first;
 	uint64_t ends = cell->ends & ~(ms_granule_bit(granule) - 1);
+	uint64_t last = UINT64_MAX;
 
 	if (extent->shift == MS_SINGLE_SHIFT)
 		return extent->range.end;
-	granule -= granule % MS_CELL_GRANULES;
-	for (; !ends; ends = cell->ends) {
+	while (!ends) {
 		cell++;
-		granule += MS_CELL_GRANULES;
+		if (cell - first == LONG_CELLS)
+			last = end_of_long(blocks, extent, granule);
+		if (last != UINT64_MAX)
+			return ms_block_begin(extent, last + 1);
+		ends = cell->ends;
 	}
-	return ms_block_begin(extent, granule + (uint64_t)__builtin_ctzll(ends) + 1);
+	last = (granule / MS_CELL_GRANULES + (uint64_t)(cell - first)) * MS_CELL_GRANULES +
+	       (uint64_t)__builtin_ctzll(ends);
+	return ms_block_begin(extent, last + 1);
 }
 
 /* The entry of the block at @begin when it is one of the extent's odd ones, or NULL. */

@@ -17,6 +17,9 @@
  *	         └──────────────┴──────────────┴─────── … ───┴────────┘
  *	ranks    blocks of the extent in the cells before, one uint32_t per cell
  *
+ * A block's end is looked for from its begin on. Where that would be far, it is listed beside
+ * (longs): millions of pointers may lead into one large block.
+ *
  * The number of a block inside its extent is its cell's rank plus the set bits of
  * starts below its own. A block of 64 bytes costs 3 bytes here.
  *
@@ -75,6 +78,12 @@ struct ms_extent {
 	bool inner;   /* its blocks' users keep pointers behind their begins alone, as a rule */
 };
 
+/* A block over many cells: places are cells times MS_CELL_GRANULES and the granule in the cell. */
+struct ms_long {
+	size_t first;
+	size_t last; /* with its last byte */
+};
+
 /* A block whose slack is not its extent's. */
 struct ms_odd {
 	ms_addr begin;
@@ -87,6 +96,7 @@ struct ms_blocks {
 	struct MS_VEC(uint32_t) ranks;     /* one for each cell; after seal */
 	struct MS_VEC(struct ms_odd) odds; /* by address within an extent */
 	struct MS_VEC(uint32_t) less;      /* usable bytes that were not asked for; after trim */
+	struct MS_VEC(struct ms_long) longs; /* by place; after seal */
 	uint32_t n_groups;
 	uint64_t n; /* heap blocks; after seal */
 	uint64_t bytes;

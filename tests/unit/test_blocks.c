@@ -538,3 +538,32 @@ Test(blocks, have_numbers_that_lead_back_to_them)
 	cr_assert_eq(number, 601);
 	ms_fake_deinit(&fake);
 }
+
+/* What lies in it is asked for once for each pointer: its end is not looked for again. */
+Test(blocks, over_many_cells_have_their_ends_listed)
+{
+	enum { CELL = 1024 };
+	static const uint64_t cells[] = { 7, 8, 9, 10, 64, 300, 3, 9, 500 };
+	enum { N = sizeof(cells) / sizeof(cells[0]), KILLED = 5 };
+	struct ms_blocks blocks;
+	ms_addr begins[N];
+	ms_addr at = BASE + 512;
+	uint32_t extent;
+
+	init(&blocks);
+	extent = open_extent(&blocks, BASE, BASE + LEN);
+	for (size_t i = 0; i < N; i++) {
+		begins[i] = at;
+		put(&blocks, extent, at, cells[i] * CELL - 8);
+		at += cells[i] * CELL + 16;
+	}
+	cr_assert_eq(ms_blocks_sort(&blocks), MS_OK);
+	cr_assert(ms_blocks_kill(&blocks, begins[KILLED]));
+	cr_assert_eq(ms_blocks_seal(&blocks), MS_OK);
+	cr_expect_eq(blocks.longs.n, 6, "%zu are listed", blocks.longs.n);
+	for (size_t i = 0; i < N; i++)
+		if (i != KILLED)
+			cr_expect_eq(size_at(&blocks, begins[i]), cells[i] * CELL - 8, "block %zu",
+			             i);
+	ms_fake_deinit(&fake);
+}
