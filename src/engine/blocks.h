@@ -93,9 +93,9 @@ struct ms_odd {
 struct ms_blocks {
 	struct MS_VEC(struct ms_extent) extents; /* by address after sort */
 	struct MS_VEC(struct ms_cell) cells;
-	struct MS_VEC(uint32_t) ranks;     /* one for each cell; after seal */
-	struct MS_VEC(struct ms_odd) odds; /* by address within an extent */
-	struct MS_VEC(uint32_t) less;      /* usable bytes that were not asked for; after trim */
+	struct MS_VEC(uint32_t) ranks;       /* one for each cell; after seal */
+	struct MS_VEC(struct ms_odd) odds;   /* by address within an extent */
+	struct MS_VEC(uint32_t) less;        /* usable bytes that were not asked for; after trim */
 	struct MS_VEC(struct ms_long) longs; /* by place; after seal */
 	uint32_t n_groups;
 	uint64_t n; /* heap blocks; after seal */

@@ -21,10 +21,10 @@ struct finder {
 	struct ms_arena *arena;
 	struct ms_stacks *ret;
 	struct ms_ranges living; /* where control blocks of threads begin; tidy */
-	bool main_seen;  /* some thread runs on the main stack */
-	uint64_t *piece; /* to read into: PIECE bytes, or words of any size */
-	int32_t tid;     /* of the thread that is looked at; 0: one that ended */
-	bool ok;         /* false: no memory */
+	bool main_seen;          /* some thread runs on the main stack */
+	uint64_t *piece;         /* to read into: PIECE bytes, or words of any size */
+	int32_t tid;             /* of the thread that is looked at; 0: one that ended */
+	bool ok;                 /* false: no memory */
 };
 
 static void add(struct finder *f, struct ms_ranges *to, ms_addr begin, ms_addr end)

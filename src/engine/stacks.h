@@ -37,8 +37,8 @@ struct ms_stack_word {
 struct ms_stacks {
 	struct ms_ranges live;     /* roots; tidy */
 	struct ms_ranges whole;    /* all memory that is stack, alive or dead; tidy */
-	struct ms_ranges doubtful; /* dead, or in use: what only these hold is no certain leak; tidy,
-	                              and nothing of live */
+	struct ms_ranges doubtful; /* dead, or in use: what only these hold is no certain leak;
+	                              tidy, and nothing of live */
 	struct ms_words words; /* roots: each thread's table of dynamic TLS, as malloc gave it */
 	uint32_t n_dead;       /* stacks of threads that ended */
 	/*

@@ -88,10 +88,11 @@ struct ms_collection {
 	struct ms_range
 		all_code[MS_ALL_CODE_RANGES]; /* executable mappings by address; the first */
 	struct ms_gadgets gadgets;            /* for cloning */
-	bool whole_wanted;                    /* registers as they are, for a core */
-	bool clone_wanted;                    /* be ready to; then threads are not rolled */
-	uint64_t least_room;                  /* as ms_fork_check() says */
-	int sweeper_urgency;                  /* what it gives to ms_urgent_end() */
+	bool has_signal_stacks; /* or can have: its code registers some (signal_code.h) */
+	bool whole_wanted;      /* registers as they are, for a core */
+	bool clone_wanted;      /* be ready to; then threads are not rolled */
+	uint64_t least_room;    /* as ms_fork_check() says */
+	int sweeper_urgency;    /* what it gives to ms_urgent_end() */
 	pid_t sweeper;
 
 	/* set by the collection process */

@@ -144,6 +144,15 @@ pid_t ms_proc_tracer(pid_t tid)
 	return (pid_t)ms_proc_field(status, "TracerPid", 10);
 }
 
+bool ms_proc_has_handlers(pid_t tid)
+{
+	const uint64_t library = UINT64_C(3) << 31;
+	char status[MS_PROC_STATUS_BYTES];
+
+	return ms_proc_read(tid, "status", status, sizeof(status)) <= 0 ||
+	       ms_proc_field(status, "SigCgt", 16) & ~library;
+}
+
 size_t ms_proc_ns_ids(const char *status, const char *key, pid_t ret[MS_PROC_NAMESPACES])
 {
 	size_t len = strlen(key);

@@ -73,6 +73,12 @@ pid_t ms_proc_tracer(pid_t tid);
 /* Number after "\n@key:" in the text of a status file, in @base; 0 when there is none. */
 uint64_t ms_proc_field(const char *status, const char *key, int base);
 
+/*
+ * Whether the process of thread @tid handles any signal, the C library's own two (of cancellation
+ * and of set*id(), 32 and 33) aside. True when it cannot be asked.
+ */
+bool ms_proc_has_handlers(pid_t tid);
+
 /* How deep pid namespaces can lie in one another; include/linux/pid_namespace.h. */
 enum { MS_PROC_NAMESPACES = 33 };
 

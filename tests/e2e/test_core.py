@@ -48,7 +48,7 @@ RESTLESS = {"thread_churn"}
 MAY_BE_STACKS = {"look_alikes", "look_alikes_beside", "look_alikes_shared", "look_alike_twins", "signal_stacks_given_up"}
 # Gigabytes of address space, which gdb writes as zeros and the kernel takes long for.
 TOO_LARGE = {"sparse", "terabytes", "many_threads", "cached_stacks"}
-ALWAYS = {"signal_stacks_of_threads", "guarded_page"}
+ALWAYS = {"signal_stacks_of_threads", "signal_stacks_before_handlers", "guarded_page"}
 EVERY = [(name, scenario) for name in PROGRAMS for scenario in support.scenarios(name)
          if scenario not in OF_KERNEL | TOO_LARGE | IN_DOUBT | MAY_BE_STACKS
          and (support.is_chosen(scenario) or scenario in ALWAYS)]

@@ -19,6 +19,7 @@ static int ready_fd = -1;
 
 /* What a test says is malloc's code, too. */
 static struct ms_range claimed;
+static bool stacks_hidden;
 
 /* To lead threads out of malloc: a crowded machine takes long, and is not what is tested. */
 static uint64_t lead_ns = (uint64_t)LIMIT_MS * 1000000;
@@ -111,6 +112,11 @@ void held_claim_malloc(struct ms_range code)
 	claimed = code;
 }
 
+void held_hide_signal_stacks(bool hide)
+{
+	stacks_hidden = hide;
+}
+
 void held_lead_for(unsigned ms)
 {
 	lead_ns = (uint64_t)ms * 1000000;
@@ -129,6 +135,7 @@ static enum ms_status freeze(struct held *held, pid_t pid, unsigned limit_ms, bo
 		held->shared->gadgets = (struct ms_gadgets){ 0 };
 	if (claimed.end)
 		held->shared->malloc_code[held->shared->n_malloc_code++] = claimed;
+	held->shared->has_signal_stacks &= !stacks_hidden;
 	held->shared->clone_wanted = to_clone;
 	held->shared->roll_ns = lead_ns;
 	held->shared->lead_ns = lead_ns;

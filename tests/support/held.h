@@ -68,6 +68,9 @@ void held_call_between(void (*body)(pid_t pid));
 /* From now on take @code of every process for malloc's, beside what is. */
 void held_claim_malloc(struct ms_range code);
 
+/* From now on take, or not, no code for such as registers signal stacks. */
+void held_hide_signal_stacks(bool hide);
+
 /* From now on lead threads out of malloc for so long, not as long as it takes. */
 void held_lead_for(unsigned ms);
 

@@ -389,12 +389,20 @@ static void handle_on_other_stack(int number)
 	OPAQUE(slot);
 }
 
-NOINLINE static void set_signal_stack(void *memory)
+NOINLINE static void register_signal_stack(void *memory)
 {
 	stack_t stack = { .ss_sp = memory, .ss_size = STACK_BYTES };
+
+	if (sigaltstack(&stack, NULL) != 0)
+		_exit(97);
+}
+
+NOINLINE static void set_signal_stack(void *memory)
+{
 	struct sigaction action = { .sa_handler = handle_on_other_stack, .sa_flags = SA_ONSTACK };
 
-	if (sigaltstack(&stack, NULL) != 0 || sigaction(SIGUSR1, &action, NULL) != 0)
+	register_signal_stack(memory);
+	if (sigaction(SIGUSR1, &action, NULL) != 0)
 		_exit(97);
 }
 
@@ -452,6 +460,39 @@ static void signal_stacks_of_threads(void)
 		pthread_create(&thread, NULL, sleep_with_stack, &barrier);
 	pthread_barrier_wait(&barrier);
 	set_unseen_stack();
+}
+
+NOINLINE static void register_unseen_stack(void)
+{
+	void **stack = new_live(STACK_BYTES);
+
+	stack[0] = new_live(104);
+	register_signal_stack(stack);
+	stack = NULL;
+	OPAQUE(stack);
+}
+
+static void *sleep_with_registered_stack(void *barrier)
+{
+	register_unseen_stack();
+	forget();
+	pthread_barrier_wait(barrier);
+	for (;;)
+		pause();
+}
+
+/* The handler is to follow: until then nobody uses the stacks. */
+static void signal_stacks_before_handlers(void)
+{
+	enum { REGISTERED_THREADS = 8 };
+	static pthread_barrier_t barrier;
+	pthread_t thread;
+
+	pthread_barrier_init(&barrier, NULL, REGISTERED_THREADS + 1);
+	for (int i = 0; i < REGISTERED_THREADS; i++)
+		pthread_create(&thread, NULL, sleep_with_registered_stack, &barrier);
+	pthread_barrier_wait(&barrier);
+	register_unseen_stack();
 }
 
 NOINLINE static void lose_signal_stack(void)
@@ -679,6 +720,7 @@ static const struct scenario scenarios[] = {
 	{ "signal_stack_on_mapping", signal_stack_on_mapping, 0 },
 	{ "signal_stack_on_block", signal_stack_on_block, 0 },
 	{ "signal_stacks_of_threads", signal_stacks_of_threads, 0 },
+	{ "signal_stacks_before_handlers", signal_stacks_before_handlers, 0 },
 	{ "signal_stacks_given_up", signal_stacks_given_up, 0 },
 	{ "epoll_data", epoll_data, 0 },
 	{ "timer_values", timer_values, 0 },

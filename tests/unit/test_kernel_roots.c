@@ -196,14 +196,14 @@ static void be_stacked(void *with_handler)
 		pause();
 }
 
-static void finds_stacks(bool expected, enum ms_status (*freeze)(struct held *held, pid_t pid),
-                         void *with_handler)
+static void finds_stacks(bool expected, void *with_handler, bool registered_by_code)
 {
 	pid_t pid = child_start(be_stacked, with_handler);
 	struct held held;
 
 	memset(&source, 0, sizeof(source));
-	cr_assert_eq(freeze(&held, pid), MS_OK, "%s", held.err.text);
+	held_hide_signal_stacks(!registered_by_code);
+	cr_assert_eq(held_freeze_to_clone(&held, pid), MS_OK, "%s", held.err.text);
 	cr_expect_eq(held.shared->n_unasked, 0);
 	ms_kernel_roots_find(held.shared, NULL, &arena, &source, &warnings);
 	cr_expect_eq(has((uintptr_t)main_stack), expected);
@@ -216,12 +216,18 @@ static void finds_stacks(bool expected, enum ms_status (*freeze)(struct held *he
 
 Test(kernel_roots, finds_the_signal_stack_of_each_thread)
 {
-	finds_stacks(true, held_freeze_to_clone, &arena);
+	finds_stacks(true, &arena, false);
 }
 
-Test(kernel_roots, asks_nobody_where_no_signal_has_a_handler)
+/* Without a handler of any signal, those are registered that are to have one. */
+Test(kernel_roots, finds_signal_stacks_that_no_handler_uses_yet)
 {
-	finds_stacks(false, held_freeze_to_clone, NULL);
+	finds_stacks(true, NULL, true);
+}
+
+Test(kernel_roots, asks_nobody_where_there_is_no_handler_and_no_code_for_stacks)
+{
+	finds_stacks(false, NULL, false);
 }
 
 /* A frozen process whose library has not the code for it. */

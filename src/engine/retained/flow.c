@@ -15,8 +15,8 @@ struct gathering {
 	struct ms_arena *passing; /* what is not */
 	struct ms_flow flow;
 	uint64_t *claimed;
-	struct ms_flow_words words; /* as they are met */
-	uint64_t tls_bytes;         /* below a thread pointer, or above */
+	struct ms_flow_words words;      /* as they are met */
+	uint64_t tls_bytes;              /* below a thread pointer, or above */
 	const struct ms_thread **by_tid; /* all threads */
 	const struct ms_root *root;
 	bool listed; /* in flow.roots */

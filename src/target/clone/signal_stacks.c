@@ -33,6 +33,7 @@ enum {
 	ENOUGH_NS = 20000000,
 	PATIENCE_NS = 500000000,
 	AT_A_TIME = 64,
+	MOST_WITHOUT_HANDLER = 256, /* threads, 6 ms */
 };
 
 /* One thread that is asked. */
@@ -208,16 +209,14 @@ static bool begin_thread(struct ms_stack_asker *asker, const struct ms_tracee *t
 }
 
 /*
- * Whether any signal has a handler: without, no thread needs a stack for one. The C
- * library's own, of the signals that it keeps for threads, use the ordinary stack.
+ * How many threads are worth the time: where a signal has a handler, all. Without one no stack is
+ * in use, but it may be registered already, the handler to follow.
  */
-static bool has_handlers(const struct ms_collection *shared)
+static size_t most_asked(const struct ms_collection *shared)
 {
-	const uint64_t library = (uint64_t)3 << 31; /* SIGCANCEL and SIGSETXID, 32 and 33 */
-	char status[MS_PROC_STATUS_BYTES];
-
-	return ms_proc_read(shared->live_tid, "status", status, sizeof(status)) <= 0 ||
-	       ms_proc_field(status, "SigCgt", 16) & ~library;
+	if (ms_proc_has_handlers(shared->live_tid))
+		return SIZE_MAX;
+	return shared->has_signal_stacks ? MOST_WITHOUT_HANDLER : 0;
 }
 
 void ms_signal_stacks_ask(struct ms_stack_asker *asker)
@@ -228,17 +227,18 @@ void ms_signal_stacks_ask(struct ms_stack_asker *asker)
 	bool can = freezer->arch->calls && gadgets->call && gadgets->restore;
 	uint64_t enough_ns = shared->freeze_ns > ENOUGH_NS ? shared->freeze_ns : ENOUGH_NS;
 	uint64_t until_ns = ms_now_ns() + enough_ns;
+	size_t most = most_asked(shared);
 	size_t n = 0;
 	uint32_t k = 0;
 
-	if (!has_handlers(shared))
+	if (!most)
 		return;
 	for (size_t i = 0; i < freezer->tracees.n && k < shared->n_threads; i++) {
 		const struct ms_tracee *tracee = &freezer->tracees.at[i];
 
 		if (tracee->tid != shared->threads[k].tid)
 			continue;
-		if (can && ms_now_ns() < until_ns &&
+		if (can && k < most && ms_now_ns() < until_ns &&
 		    begin_thread(asker, tracee, &shared->threads[k], &asker->asked[n]))
 			n++;
 		else

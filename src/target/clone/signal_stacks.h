@@ -26,11 +26,12 @@ ms_must_check enum ms_status ms_stack_asker_init(struct ms_stack_asker *asker,
                                                  struct ms_freezer *freezer, struct ms_error *err);
 
 /*
- * Have each thread of the frozen target ask, if the process has a handler of a signal at all,
- * and write it to shared->threads. Those that cannot be asked, or not within 20 ms or the
- * time that it took to stop them all, are counted in shared->n_unasked.
+ * Have each thread of the frozen target ask, and write it to shared->threads, if the process has
+ * a handler of a signal; without one only the first 256, and only if its code registers signal
+ * stacks. Those that cannot be asked, or not within 20 ms or the time that it took to stop them
+ * all, are counted in shared->n_unasked.
  *
- * Cost: one read of /proc, and where there are handlers some 25 µs for a thread.
+ * Cost: one read of /proc, and some 25 µs for a thread that is asked.
  */
 void ms_signal_stacks_ask(struct ms_stack_asker *asker);
 

@@ -171,22 +171,10 @@ static enum ms_in_malloc look_at(const struct view *view, const struct ms_frozen
 	return MS_MALLOC_OUT;
 }
 
-/* Whether the program handles any signal; the C library has two of its own. */
-static bool has_handlers(pid_t pid)
-{
-	const uint64_t of_libc = UINT64_C(3) << 31;
-	char status[MS_PROC_STATUS_BYTES];
-
-	/* A process that is gone cannot be asked: then there may be some. */
-	if (ms_proc_read(pid, "status", status, sizeof(status)) <= 0)
-		return true;
-	return ms_proc_field(status, "SigCgt", 16) & ~of_libc;
-}
-
 void ms_inside_mark(const struct ms_collection *frozen, struct ms_source *src)
 {
 	const struct view view = { frozen, src };
-	bool handlers = has_handlers(frozen->live_tid);
+	bool handlers = ms_proc_has_handlers(frozen->live_tid);
 
 	src->malloc_code = frozen->malloc_code;
 	src->n_malloc_code = frozen->n_malloc_code;
