@@ -163,6 +163,7 @@ void ms_collection_clear(struct ms_collection *shared)
 	shared->n_unstopped = 0;
 	shared->n_unasked = 0;
 	shared->steps = 0;
+	shared->begun_ns = 0;
 	shared->freeze_ns = 0;
 	shared->pause_ns = 0;
 }

@@ -109,6 +109,7 @@ struct ms_collection {
 	uint32_t n_unrolled;  /* threads that could not be led out of it */
 	uint32_t n_unstopped; /* threads asleep in the kernel, uninterruptible */
 	uint64_t steps;       /* single steps made */
+	uint64_t begun_ns;    /* when the first thread was about to be stopped; 0: not yet */
 	uint64_t freeze_ns;   /* from the first interrupt to the last capture */
 	uint64_t pause_ns;    /* from the first interrupt to the last detach */
 	int64_t frozen_at;    /* wall clock, ns since the epoch */

@@ -46,6 +46,7 @@ static enum ms_status release(const struct ms_snapshot_call *call, enum ms_statu
 	enter(call, MS_STEP_RELEASE);
 	release_st = ms_collection_release(call->shared, call->channel, &release_err);
 	ms_urgent_end(call->shared->sweeper_urgency);
+	enter(call, MS_STEP_LAYOUT);
 	if (!st && release_st) {
 		*err = release_err;
 		st = release_st;

@@ -21,7 +21,7 @@
 
 enum ms_snapshot_how { MS_SNAPSHOT_AUTO, MS_SNAPSHOT_FORK, MS_SNAPSHOT_COPY };
 
-enum ms_snapshot_step { MS_STEP_FREEZE, MS_STEP_HOLD, MS_STEP_RELEASE };
+enum ms_snapshot_step { MS_STEP_FREEZE, MS_STEP_HOLD, MS_STEP_RELEASE, MS_STEP_LAYOUT };
 
 struct ms_snapshot_call {
 	struct ms_collection *shared;

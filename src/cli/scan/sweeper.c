@@ -26,6 +26,7 @@ static void enter_step(const void *ctx, enum ms_snapshot_step step)
 		[MS_STEP_FREEZE] = MS_STAGE_FREEZE,
 		[MS_STEP_HOLD] = MS_STAGE_HOLD,
 		[MS_STEP_RELEASE] = MS_STAGE_RELEASE,
+		[MS_STEP_LAYOUT] = MS_STAGE_LAYOUT,
 	};
 
 	enter(ctx, stages[step]);

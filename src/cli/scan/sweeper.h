@@ -19,6 +19,7 @@ enum ms_stage {
 	MS_STAGE_FREEZE,  /* waits for the collection process */
 	MS_STAGE_HOLD,    /* the target is frozen and being cloned or copied */
 	MS_STAGE_RELEASE, /* waits for the collection process */
+	MS_STAGE_LAYOUT,  /* the target runs again; which pages are held is read */
 	MS_STAGE_SEARCH,
 	MS_STAGE_SEND,
 	MS_STAGES

@@ -43,6 +43,15 @@ static const uint64_t grace_ns = UINT64_C(2000000000);
 enum { OURS, THEIRS };   /* the ends of the channel: sweeper, collection */
 enum { READER, WRITER }; /* those of the report: original, sweeper */
 
+/* For what the collection process was too late, upon which it was killed. */
+enum overdue {
+	NOT_OVERDUE,
+	OVERDUE_BEGIN,   /* no thread was asked to stop yet */
+	OVERDUE_STOP,    /* of all threads */
+	OVERDUE_RELEASE, /* of all threads */
+	OVERDUE_COPY,    /* the target runs; threads of its clone are led out of malloc */
+};
+
 struct trio {
 	const struct ms_trio_call *call;
 	struct ms_collection *shared;
@@ -57,9 +66,9 @@ struct trio {
 	unsigned still;     /* looks since either changed */
 	bool stuck;         /* the sweeper was killed because it went on no more */
 	uint64_t killed_ns; /* when the sweeper was; 0: it was not */
-	bool overdue;       /* the collection process was killed for being late */
-	bool late;          /* the sweeper was killed at the deadline */
-	bool ending;        /* it was killed because we are to end */
+	enum overdue overdue;
+	bool late;   /* the sweeper was killed at the deadline */
+	bool ending; /* it was killed because we are to end */
 	struct ms_ending endings;
 	int collection_status;
 	int sweeper_status;
@@ -210,6 +219,7 @@ static const char *stage_text(const struct ms_watch *watch)
 		[MS_STAGE_FREEZE] = "freeze",
 		[MS_STAGE_HOLD] = "hold",
 		[MS_STAGE_RELEASE] = "release",
+		[MS_STAGE_LAYOUT] = "layout",
 		[MS_STAGE_SEARCH] = "search",
 		[MS_STAGE_SEND] = "report",
 	};
@@ -259,7 +269,8 @@ static bool is_stuck(struct trio *t, uint32_t stage)
 {
 	struct ms_proc_stat stat = { 0 };
 
-	if (stage != MS_STAGE_PREPARE && stage != MS_STAGE_HOLD && stage != MS_STAGE_SEARCH)
+	if (stage != MS_STAGE_PREPARE && stage != MS_STAGE_HOLD && stage != MS_STAGE_LAYOUT &&
+	    stage != MS_STAGE_SEARCH)
 		return false;
 	/* A disk may be slow, and nobody waits for it but us. */
 	if (t->call->dump && stage == MS_STAGE_SEARCH)
@@ -272,6 +283,13 @@ static bool is_stuck(struct trio *t, uint32_t stage)
 		return false;
 	}
 	return ++t->still > most_still(t, stage);
+}
+
+static enum overdue overdue_for(const struct ms_collection *shared, uint32_t stage)
+{
+	if (stage == MS_STAGE_FREEZE)
+		return shared->begun_ns ? OVERDUE_STOP : OVERDUE_BEGIN;
+	return shared->pause_ns ? OVERDUE_COPY : OVERDUE_RELEASE;
 }
 
 /*
@@ -305,7 +323,7 @@ static void watch(struct trio *t)
 		return;
 	if (now_ns > since_ns && now_ns - since_ns > t->call->timeout_ns + grace_ns &&
 	    !t->overdue) {
-		t->overdue = true;
+		t->overdue = overdue_for(t->shared, stage);
 		(void)kill(t->collection, SIGKILL);
 	}
 }
@@ -472,6 +490,40 @@ static enum ms_status tell_death(const struct trio *t, const char *who, int stat
 	return MS_E_DIED;
 }
 
+static enum ms_status tell_overdue(const struct trio *t, struct ms_error *err)
+{
+	const int pid = (int)t->call->pid;
+	const double limit_s = (double)t->call->timeout_ns / 1e9;
+
+	switch (t->overdue) {
+	case OVERDUE_BEGIN:
+		(void)ms_fail(err, MS_E_TIMEOUT,
+		              "memscan was not ready to stop process %d within %g s; it runs on",
+		              pid, limit_s);
+		ms_advise(err, "try again when this machine is less busy");
+		break;
+	case OVERDUE_STOP:
+	case NOT_OVERDUE:
+		(void)ms_fail(err, MS_E_TIMEOUT, "process %d did not stop within %g s; it runs on",
+		              pid, limit_s);
+		ms_advise(err, "try again when it is less busy, or with a longer --timeout");
+		break;
+	case OVERDUE_RELEASE:
+		(void)ms_fail(err, MS_E_TIMEOUT,
+		              "process %d was not released within %g s; it runs on", pid, limit_s);
+		ms_advise(err, "try again when this machine is less busy");
+		break;
+	case OVERDUE_COPY:
+		(void)ms_fail(err, MS_E_TIMEOUT,
+		              "the clone of process %d was not ready within %g s; the process "
+		              "paused for %.3f s and runs on",
+		              pid, limit_s, (double)t->shared->pause_ns / 1e9);
+		ms_advise(err, "try again when it is less busy, or with --snapshot copy");
+		break;
+	}
+	return MS_E_TIMEOUT;
+}
+
 /* Put what became of the children in place of what it looked like from outside. */
 static enum ms_status explain(const struct trio *t, enum ms_status st, struct ms_error *err)
 {
@@ -494,12 +546,8 @@ static enum ms_status explain(const struct trio *t, enum ms_status st, struct ms
 		          (int)t->call->pid);
 		return MS_E_TIMEOUT;
 	}
-	if (t->overdue) {
-		(void)ms_fail(err, MS_E_TIMEOUT, "process %d did not stop within %g s; it runs on",
-		              (int)t->call->pid, (double)t->call->timeout_ns / 1e9);
-		ms_advise(err, "try again when it is less busy, or with a longer --timeout");
-		return MS_E_TIMEOUT;
-	}
+	if (t->overdue)
+		return tell_overdue(t, err);
 	/* Its end looks like much else; and whoever met it may know of one thread only. */
 	if (st == MS_E_GONE || ms_proc_is_over(t->call->pid)) {
 		(void)ms_fail(err, MS_E_GONE, "process %d ended while it was scanned",

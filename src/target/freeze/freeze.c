@@ -429,7 +429,7 @@ enum ms_status ms_freeze(struct ms_freezer *freezer, struct ms_error *err)
 	struct timespec wall;
 	enum ms_status st;
 
-	freezer->begun_ns = ms_now_ns();
+	shared->begun_ns = freezer->begun_ns = ms_now_ns();
 	freezer->deadline_ns = freezer->begun_ns + shared->timeout_ns;
 	if (ms_proc_list_open(&list, shared->pid, "task", freezer->list_buf) < 0)
 		return ms_fail(err, MS_E_GONE, "process %d ended", shared->pid);
