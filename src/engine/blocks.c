@@ -210,6 +210,19 @@ static bool seal_extent(struct ms_blocks *blocks, struct ms_extent *e, uint64_t 
 	return *number <= UINT32_MAX;
 }
 
+/* List the block from place @first to @last if it goes over many cells. False without memory. */
+static bool list_long(struct ms_blocks *blocks, uint64_t first, uint64_t last)
+{
+	struct ms_long *slot;
+
+	if (last / MS_CELL_GRANULES - first / MS_CELL_GRANULES < LONG_CELLS)
+		return true;
+	slot = ms_vec_push(blocks->arena, &blocks->longs);
+	if (slot)
+		*slot = (struct ms_long){ first, last };
+	return slot;
+}
+
 /* List those of the extent's blocks that go over many cells. False without memory. */
 static bool list_longs(struct ms_blocks *blocks, const struct ms_extent *e)
 {
@@ -224,14 +237,9 @@ static bool list_longs(struct ms_blocks *blocks, const struct ms_extent *e)
 
 		if (first != UINT64_MAX && cell->ends) {
 			uint64_t last = place + (uint64_t)__builtin_ctzll(cell->ends);
-			struct ms_long *slot = NULL;
 
-			if (i - first / MS_CELL_GRANULES >= LONG_CELLS) {
-				slot = ms_vec_push(blocks->arena, &blocks->longs);
-				if (!slot)
-					return false;
-				*slot = (struct ms_long){ first, last };
-			}
+			if (!list_long(blocks, first, last))
+				return false;
 			first = UINT64_MAX;
 		}
 		if (cell->starts) {

@@ -8,6 +8,12 @@ enum { NEIGHBOURS = 3 }; /* words from one to the next in a cluster */
 /* Clusters of a thread: its stack, its TLS. */
 enum { OF_STACK, OF_TLS, A_THREAD };
 
+/* A thread, and where it is in the source's list. */
+struct numbered {
+	int32_t tid;
+	uint32_t index;
+};
+
 struct gathering {
 	struct ms_why *why;
 	struct ms_pointers *pointers;
@@ -15,9 +21,9 @@ struct gathering {
 	struct ms_arena *passing; /* what is not */
 	struct ms_flow flow;
 	uint64_t *claimed;
-	struct ms_flow_words words;      /* as they are met */
-	uint64_t tls_bytes;              /* below a thread pointer, or above */
-	const struct ms_thread **by_tid; /* all threads */
+	struct ms_flow_words words; /* as they are met */
+	uint64_t tls_bytes;         /* below a thread pointer, or above */
+	struct numbered *by_tid;    /* all threads */
 	const struct ms_root *root;
 	bool listed; /* in flow.roots */
 	uint32_t n_clusters;
@@ -43,10 +49,7 @@ static uint32_t thread_cluster(const struct gathering *g, const struct ms_thread
 
 static bool thread_before(const void *a, const void *b)
 {
-	const struct ms_thread *const *x = a;
-	const struct ms_thread *const *y = b;
-
-	return (*x)->tid < (*y)->tid;
+	return ((const struct numbered *)a)->tid < ((const struct numbered *)b)->tid;
 }
 
 /* There may be thousands, each of which is looked for. */
@@ -56,18 +59,18 @@ static bool sort_threads(struct gathering *g)
 
 	g->by_tid = ms_arena_alloc(g->passing, (threads->n + 1) * sizeof(*g->by_tid));
 	for (size_t i = 0; g->by_tid && i < threads->n; i++)
-		g->by_tid[i] = &threads->at[i];
-	return g->by_tid && ms_sort(g->passing, (void *)g->by_tid, threads->n, sizeof(*g->by_tid),
-	                            thread_before);
+		g->by_tid[i] = (struct numbered){ threads->at[i].tid, (uint32_t)i };
+	return g->by_tid &&
+	       ms_sort(g->passing, g->by_tid, threads->n, sizeof(*g->by_tid), thread_before);
 }
 
 /* NULL when it ended. */
 static const struct ms_thread *thread_of(const struct gathering *g, int32_t tid)
 {
-	const size_t n = g->why->roots->src->threads.n;
-	size_t i = ms_lower_bound(0, n, k, g->by_tid[k]->tid < tid);
+	const struct ms_threads *threads = &g->why->roots->src->threads;
+	size_t i = ms_lower_bound(0, threads->n, k, g->by_tid[k].tid < tid);
 
-	return i < n && g->by_tid[i]->tid == tid ? g->by_tid[i] : NULL;
+	return i < threads->n && g->by_tid[i].tid == tid ? &threads->at[g->by_tid[i].index] : NULL;
 }
 
 /* Stacks side by side are one range: which part is it? */
