@@ -111,6 +111,14 @@ static bool makes_call(const struct ms_image *image, const struct ms_mappings *m
 	       memmem(text.bytes, (size_t)ms_range_len(text.range), call->bytes, call->n);
 }
 
+/* A program that is linked with a sanitizer has its own function in front of the C library's. */
+static bool stands_before(struct ms_image *image)
+{
+	ms_addr at;
+
+	return ms_image_is_program(image) && ms_image_find(image, "sigaltstack", &at);
+}
+
 bool ms_image_has_signal_stacks(struct ms_image *image, const struct ms_mappings *maps,
                                 const struct ms_arch *arch, struct ms_arena *arena)
 {
@@ -119,7 +127,7 @@ bool ms_image_has_signal_stacks(struct ms_image *image, const struct ms_mappings
 	if (image->object.dynamic)
 		dynamic = ms_dynamic_read(ms_image_reader(image), &image->object);
 	if (dynamic.symbols && ms_dynamic_is_shared(&dynamic))
-		return imports(image, maps, &dynamic, arena);
+		return imports(image, maps, &dynamic, arena) || stands_before(image);
 	return !image->object.has_interpreter &&
 	       makes_call(image, maps, &arch->sigaltstack_code, arena);
 }
