@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "target/inject/library/embedded.h"
 #include "target/inject/library/symtab.h"
 
 enum { SECTIONS = 3, SYMBOLS = 8 };
@@ -62,6 +65,7 @@ static void read_it(void)
 
 	cr_assert_eq(write(fd, &file, sizeof(file)), sizeof(file));
 	ms_symtab_read(fd, &arena, &table);
+	ms_symtab_sort(&table, &arena);
 	(void)close(fd);
 }
 
@@ -161,4 +165,43 @@ Test(symtab, knows_other_names_of_a_function)
 	cr_expect(ms_symtab_has_at(&table, 0x5000, "hid"));
 	cr_expect_not(ms_symtab_has_at(&table, 0x5001, "hid"));
 	cr_expect_not(ms_symtab_has_at(&table, 0x6000, "da"), "data");
+}
+
+Test(symtab, that_is_too_large_is_not_read)
+{
+	file.sections[1].sh_size = (MS_SYMTAB_MOST + UINT64_C(1)) * sizeof(Elf64_Sym);
+	read_it();
+	cr_expect_eq(table.n, 0);
+	cr_expect(table.too_large);
+}
+
+/* All of 2^18 functions have one name, of a megabyte: nobody measures it for each. */
+Test(symtab, long_names_cost_no_more_than_short_ones, .timeout = 20)
+{
+	enum { N = 1 << 18, NAME = 1 << 20 };
+	Elf64_Sym *symbols = calloc(N, sizeof(*symbols));
+	char *name = calloc(1, NAME + 2);
+	struct ms_malloc_library library = { .prefix = "" };
+	struct ms_error err;
+	bool found = true;
+	FILE *out = tmpfile();
+
+	cr_assert(symbols && name && out);
+	memset(name + 1, 'x', NAME);
+	for (size_t i = 0; i < N; i++)
+		symbols[i] = symbol(1, STB_GLOBAL, STT_FUNC, 0x1000 + i);
+	file.sections[1].sh_offset = sizeof(file);
+	file.sections[1].sh_size = N * sizeof(*symbols);
+	file.sections[2].sh_offset = sizeof(file) + N * sizeof(*symbols);
+	file.sections[2].sh_size = NAME + 2;
+	cr_assert(fwrite(&file, sizeof(file), 1, out) == 1 &&
+	          fwrite(symbols, sizeof(*symbols), N, out) == N &&
+	          fwrite(name, NAME + 2, 1, out) == 1 && !fflush(out));
+	ms_symtab_read(fileno(out), &arena, &library.symbols);
+	cr_assert_eq(library.symbols.n, N);
+	cr_expect_eq(ms_embedded_find(1, &arena, &library, &found, &err), MS_OK);
+	cr_expect_not(found);
+	(void)fclose(out);
+	free(symbols);
+	free(name);
 }

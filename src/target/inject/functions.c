@@ -455,6 +455,8 @@ enum ms_status ms_malloc_functions_find(const struct ms_running *in, struct ms_a
 	ret->control = library.control;
 	ret->passed_on = library.kind == MS_LIBRARY_GLIBC ? MALLOC_ALIGNMENT : 0;
 	name_library(&library, ret);
+	if (library.is_program)
+		ms_symtab_sort(&library.symbols, arena);
 	return place_all(&library, in->tid, ret, err);
 }
 

@@ -6,7 +6,7 @@
 
 #include "target/code/piece.h"
 
-enum { LONGEST_PREFIX = 32 };
+enum { LONGEST_PREFIX = 32, MOST_PREFIXES = 256 };
 
 static bool has(const struct ms_malloc_library *library, const char *prefix, const char *name)
 {
@@ -68,13 +68,19 @@ static enum ms_status find_jemalloc(pid_t tid, struct ms_arena *arena,
 {
 	const struct ms_symtab *table = &library->symbols;
 	const char *found = NULL;
+	unsigned n_prefixes = 0;
 	bool other = false;
 
 	for (size_t i = 0; i < table->n; i++) {
 		const char *name = ms_symtab_function(table, i);
 		const char *prefix = name ? prefix_of(name, arena) : NULL;
 
-		if (!prefix || !has(library, prefix, "malloc"))
+		if (!prefix)
+			continue;
+		/* A file of lies; jemalloc has two such names. */
+		if (++n_prefixes > MOST_PREFIXES)
+			return fail_two(tid, err);
+		if (!has(library, prefix, "malloc"))
 			continue;
 		if (!*prefix) {
 			found = prefix;

@@ -4,6 +4,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/search.h"
+#include "base/sort.h"
+
+enum { OVERLAPS = 64 }; /* functions looked at in front of the nearest */
+
 static const uint64_t most_bytes = UINT64_C(1) << 28; /* of each table */
 
 static void *read_part(int fd, uint64_t at, uint64_t bytes, struct ms_arena *arena)
@@ -21,6 +26,96 @@ static bool is_known(const Elf64_Ehdr *head)
 	       head->e_ident[EI_DATA] == ELFDATA2LSB && head->e_machine == EM_X86_64 &&
 	       head->e_shentsize == sizeof(Elf64_Shdr);
 }
+
+/* ---- names ---- */
+
+/* The name of a symbol of that type which the file defines; or NULL. */
+static const char *name_of(const struct ms_symtab *table, size_t index, unsigned char type)
+{
+	const Elf64_Sym *symbol = &table->symbols[index];
+	const char *name;
+
+	if (ELF64_ST_TYPE(symbol->st_info) != type || symbol->st_shndx == SHN_UNDEF ||
+	    symbol->st_name >= table->names_bytes)
+		return NULL;
+	name = table->names + symbol->st_name;
+	return strnlen(name, MS_SYMTAB_NAME + 1) <= MS_SYMTAB_NAME ? name : NULL;
+}
+
+const char *ms_symtab_function(const struct ms_symtab *table, size_t index)
+{
+	return name_of(table, index, STT_FUNC);
+}
+
+static const char *name_of_either(const struct ms_symtab *table, size_t index)
+{
+	const char *name = name_of(table, index, STT_FUNC);
+
+	return name ? name : name_of(table, index, STT_GNU_IFUNC);
+}
+
+static uint32_t hash_of(const struct ms_symtab *table, const char *name)
+{
+	uint64_t hash = 0;
+
+	for (; *name; name++)
+		hash = (hash ^ (uint8_t)*name) * UINT64_C(0x9e3779b97f4a7c15);
+	return (uint32_t)(hash >> (64 - table->first_bits));
+}
+
+/* From the end, so that those of one name stand in the table's order. False without memory. */
+static bool index_names(struct ms_symtab *table, struct ms_arena *arena)
+{
+	for (table->first_bits = 4; (size_t)1 << table->first_bits < table->n;)
+		table->first_bits++;
+	table->first = ms_arena_alloc(arena, sizeof(*table->first) << table->first_bits);
+	table->next = ms_arena_alloc(arena, (table->n + 1) * sizeof(*table->next));
+	if (!table->first || !table->next)
+		return false;
+	for (size_t i = table->n; i-- > 0;) {
+		const char *name = name_of_either(table, i);
+		uint32_t *first = name ? &table->first[hash_of(table, name)] : NULL;
+
+		if (!first)
+			continue;
+		table->next[i] = *first;
+		*first = (uint32_t)i + 1;
+	}
+	return true;
+}
+
+/* A walk over the symbols of one name and type. */
+struct alike {
+	const struct ms_symtab *table;
+	const char *name;
+	unsigned char type;
+	uint32_t at; /* the number of the next one that may be, plus one */
+	unsigned n;
+};
+
+static struct alike alike(const struct ms_symtab *table, const char *name, unsigned char type)
+{
+	return (struct alike){ .table = table,
+		               .name = name,
+		               .type = type,
+		               .at = table->n ? table->first[hash_of(table, name)] : 0 };
+}
+
+/* The next one; NULL: there is no more, or too many are alike. */
+static const Elf64_Sym *next_alike(struct alike *walk)
+{
+	while (walk->at && walk->n++ < MS_SYMTAB_ALIKE) {
+		const size_t index = walk->at - 1;
+		const char *name = name_of(walk->table, index, walk->type);
+
+		walk->at = walk->table->next[index];
+		if (name && !strcmp(name, walk->name))
+			return &walk->table->symbols[index];
+	}
+	return NULL;
+}
+
+/* ---- the file ---- */
 
 void ms_symtab_read(int fd, struct ms_arena *arena, struct ms_symtab *ret)
 {
@@ -40,42 +135,31 @@ void ms_symtab_read(int fd, struct ms_arena *arena, struct ms_symtab *ret)
 			table = &sections[i];
 	if (!table || table->sh_link >= head.e_shnum)
 		return;
+	ret->too_large = table->sh_size / sizeof(*symbols) > MS_SYMTAB_MOST ||
+	                 sections[table->sh_link].sh_size > most_bytes;
+	if (ret->too_large)
+		return;
 	symbols = read_part(fd, table->sh_offset, table->sh_size, arena);
 	names = read_part(fd, sections[table->sh_link].sh_offset, sections[table->sh_link].sh_size,
 	                  arena);
 	if (!symbols || !names || names[sections[table->sh_link].sh_size - 1])
 		return;
-	*ret = (struct ms_symtab){ symbols, (size_t)(table->sh_size / sizeof(*symbols)), names,
-		                   (size_t)sections[table->sh_link].sh_size };
+	*ret = (struct ms_symtab){ .symbols = symbols,
+		                   .n = (size_t)(table->sh_size / sizeof(*symbols)),
+		                   .names = names,
+		                   .names_bytes = (size_t)sections[table->sh_link].sh_size };
+	if (!index_names(ret, arena))
+		ret->n = 0;
 }
 
-/* The name of a symbol of that type which the file defines; or NULL. */
-static const char *name_of(const struct ms_symtab *table, size_t index, unsigned char type)
-{
-	const Elf64_Sym *symbol = &table->symbols[index];
-
-	return ELF64_ST_TYPE(symbol->st_info) == type && symbol->st_shndx != SHN_UNDEF &&
-	                       symbol->st_name < table->names_bytes
-	               ? table->names + symbol->st_name
-	               : NULL;
-}
-
-const char *ms_symtab_function(const struct ms_symtab *table, size_t index)
-{
-	return name_of(table, index, STT_FUNC);
-}
+/* ---- questions ---- */
 
 bool ms_symtab_find(const struct ms_symtab *table, const char *name, struct ms_range *ret)
 {
-	const Elf64_Sym *local = NULL, *found = NULL;
+	struct alike walk = alike(table, name, STT_FUNC);
+	const Elf64_Sym *local = NULL, *found = NULL, *symbol;
 
-	for (size_t i = 0; i < table->n; i++) {
-		const Elf64_Sym *symbol = &table->symbols[i];
-
-		const char *its = ms_symtab_function(table, i);
-
-		if (!its || strcmp(its, name) != 0)
-			continue;
+	while (!found && (symbol = next_alike(&walk))) {
 		if (ELF64_ST_BIND(symbol->st_info) != STB_LOCAL) {
 			found = symbol;
 			break;
@@ -85,6 +169,8 @@ bool ms_symtab_find(const struct ms_symtab *table, const char *name, struct ms_r
 			return false;
 		local = symbol;
 	}
+	if (!found && walk.at)
+		return false;
 	if (!found)
 		found = local;
 	if (!found || !found->st_value || found->st_value + found->st_size < found->st_value)
@@ -95,23 +181,51 @@ bool ms_symtab_find(const struct ms_symtab *table, const char *name, struct ms_r
 
 bool ms_symtab_is_strong(const struct ms_symtab *table, const char *name)
 {
-	for (size_t i = 0; i < table->n; i++) {
-		const char *its = ms_symtab_function(table, i);
+	struct alike walk = alike(table, name, STT_FUNC);
+	const Elf64_Sym *symbol;
 
-		if (its && !strcmp(its, name) &&
-		    ELF64_ST_BIND(table->symbols[i].st_info) == STB_GLOBAL)
+	while ((symbol = next_alike(&walk)))
+		if (ELF64_ST_BIND(symbol->st_info) == STB_GLOBAL)
 			return true;
-	}
 	return false;
+}
+
+bool ms_symtab_is_chosen(const struct ms_symtab *table, const char *name)
+{
+	struct alike walk = alike(table, name, STT_GNU_IFUNC);
+
+	return next_alike(&walk);
+}
+
+/* ---- addresses ---- */
+
+static bool begins_before(const void *a, const void *b)
+{
+	return ((const struct ms_symtab_place *)a)->begin <
+	       ((const struct ms_symtab_place *)b)->begin;
+}
+
+void ms_symtab_sort(struct ms_symtab *table, struct ms_arena *arena)
+{
+	table->n_places = 0;
+	table->places = ms_arena_alloc(arena, (table->n + 1) * sizeof(*table->places));
+	for (size_t i = 0; table->places && i < table->n; i++)
+		if (ms_symtab_function(table, i))
+			table->places[table->n_places++] =
+				(struct ms_symtab_place){ table->symbols[i].st_value, (uint32_t)i };
+	if (!ms_sort(arena, table->places, table->n_places, sizeof(*table->places), begins_before))
+		table->n_places = 0;
 }
 
 bool ms_symtab_has_at(const struct ms_symtab *table, uint64_t at, const char *prefix)
 {
-	for (size_t i = 0; i < table->n; i++) {
-		const char *its = ms_symtab_function(table, i);
+	size_t i = ms_lower_bound(0, table->n_places, k, table->places[k].begin < at);
 
-		if (its && table->symbols[i].st_value == at &&
-		    !strncmp(its, prefix, strlen(prefix)))
+	for (unsigned n = 0; n < MS_SYMTAB_ALIKE && i < table->n_places; n++, i++) {
+		if (table->places[i].begin != at)
+			break;
+		if (!strncmp(ms_symtab_function(table, table->places[i].index), prefix,
+		             strlen(prefix)))
 			return true;
 	}
 	return false;
@@ -119,26 +233,16 @@ bool ms_symtab_has_at(const struct ms_symtab *table, uint64_t at, const char *pr
 
 bool ms_symtab_around(const struct ms_symtab *table, uint64_t at, struct ms_range *ret)
 {
-	for (size_t i = 0; i < table->n; i++) {
-		const Elf64_Sym *symbol = &table->symbols[i];
+	size_t n = ms_lower_bound(0, table->n_places, k, table->places[k].begin <= at);
 
-		if (!ms_symtab_function(table, i) || at < symbol->st_value ||
-		    at - symbol->st_value >= symbol->st_size ||
+	for (size_t i = n; i-- > 0 && n - i <= OVERLAPS;) {
+		const Elf64_Sym *symbol = &table->symbols[table->places[i].index];
+
+		if (at - symbol->st_value >= symbol->st_size ||
 		    symbol->st_size > UINT64_MAX - symbol->st_value)
 			continue;
 		*ret = (struct ms_range){ symbol->st_value, symbol->st_value + symbol->st_size };
 		return true;
-	}
-	return false;
-}
-
-bool ms_symtab_is_chosen(const struct ms_symtab *table, const char *name)
-{
-	for (size_t i = 0; i < table->n; i++) {
-		const char *its = name_of(table, i, STT_GNU_IFUNC);
-
-		if (its && !strcmp(its, name))
-			return true;
 	}
 	return false;
 }
