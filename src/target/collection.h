@@ -89,6 +89,7 @@ struct ms_collection {
 		all_code[MS_ALL_CODE_RANGES]; /* executable mappings by address; the first */
 	struct ms_gadgets gadgets;            /* for cloning */
 	bool has_signal_stacks; /* or can have: its code registers some (signal_code.h) */
+	bool code_cut;          /* too much was mapped to look for all of them */
 	bool whole_wanted;      /* registers as they are, for a core */
 	bool clone_wanted;      /* be ready to; then threads are not rolled */
 	uint64_t least_room;    /* as ms_fork_check() says */

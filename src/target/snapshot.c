@@ -233,6 +233,10 @@ static void warn(const struct ms_collection *shared, struct ms_arena *arena,
 		            "%u of %u threads sleep in the kernel and did not stop: "
 		            "what only their registers hold is reported as leaked",
 		            shared->n_unstopped, shared->n_threads);
+	if (shared->code_cut)
+		ms_note_add(arena, warnings,
+		            "malloc's instructions were not looked for in all that is mapped: the "
+		            "files are too many, or their tables of symbols too long");
 }
 
 void ms_snapshot_describe(const struct ms_snapshot *snapshot, const struct ms_collection *shared,

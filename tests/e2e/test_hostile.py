@@ -195,18 +195,29 @@ def test_a_library_that_does_not_come(hung_file):
     support.leftovers()
 
 
-BATCHES = 20  # each of 16 MiB at most, read by one call; before these, memscan makes 13 calls in all its processes
+def in_the_midst_of_batches(log):
+    """Of the calls of the process that reads the most: the number of one that has others of a megabyte around it."""
+    calls = collections.defaultdict(list)
+    for line in log.read_text().splitlines():
+        if "process_vm_readv(" in line:
+            size = re.search(r"= (\d+)$", line)
+            calls[line.split()[0]].append(int(size.group(1)) if size else 0)
+    large = [[i for i, size in enumerate(of_one, 1) if size > 1 << 20] for of_one in calls.values()]
+    return max(large, key=len)[5]
 
 
-def test_a_sweeper_that_does_not_go_on():
+def test_a_sweeper_that_does_not_go_on(tmp_path):
     """While it holds the memory of a process, that is let go after seconds; and memscan says so."""
     code = "import sys; b = bytearray(b'x' * (600 << 20)); print('READY', flush=True); sys.stdin.read()"
     with Process(["/usr/bin/python3", "-c", code]) as target:
         assert target.line() == "READY"
+        log = tmp_path / "calls"
+        traced = ["strace", "-f", "-q", "-e", "trace=process_vm_readv"]
+        memscan("--snapshot", "copy", "--pid", target.pid, timeout=30, under=[*traced, "-o", log])
         # strace stops whichever process of memscan reads the most, in the midst of it
         done = memscan("--snapshot", "copy", "--pid", target.pid, timeout=30, under=[
-            "strace", "-f", "-q", "-o", os.devnull, "-e", "trace=process_vm_readv", "-e",
-            f"inject=process_vm_readv:signal=SIGSTOP:when={BATCHES}"])
+            *traced, "-o", os.devnull, "-e",
+            f"inject=process_vm_readv:signal=SIGSTOP:when={in_the_midst_of_batches(log)}"])
         assert done.status == COULD_NOT_SCAN and "(hold)" in done.stderr, str(done)
         assert not support.tracer_of(target.pid)
         assert target.finish() == 0

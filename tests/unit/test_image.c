@@ -28,7 +28,7 @@ Test(image, may_end_with_its_dynamic_section)
 	phdrs[1] = (Elf64_Phdr){ .p_type = PT_DYNAMIC, .p_vaddr = PAGE - sizeof(entries) };
 	memcpy(page + PAGE - sizeof(entries), entries, sizeof(entries));
 	mem_fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
-	cr_assert(ms_image_open(0, mem_fd, (ms_addr)page, &image));
+	cr_assert(ms_image_open(0, mem_fd, (ms_addr)page, NULL, &image));
 	cr_assert(ms_image_needs_others(&image));
 	cr_assert_not(ms_image_read(&image, (ms_addr)page + PAGE - 1, &image, 2));
 	close(mem_fd);

@@ -6,7 +6,7 @@
 #include "base/elf/object.h"
 
 enum {
-	MAX_CHAIN = 1 << 12, /* symbols in one bucket */
+	MAX_CHAIN = 1 << 10, /* symbols in one bucket; linkers make a few dozen */
 	MAX_IMPORTS = 1 << 16,
 	MAX_NAME = 64,
 };

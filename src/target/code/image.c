@@ -4,15 +4,31 @@
 #include <unistd.h>
 
 #include "base/page.h"
+#include "target/room.h"
+
+/*
+ * Unlike a read of /proc/PID/mem this does not hold the target's lock of mappings while a page
+ * is waited for that a file system does not give: else the target's next mmap() would wait, too.
+ */
+static size_t read_running(const struct ms_image *image, ms_addr addr, void *buf, size_t len)
+{
+	size_t done = image->tid ? ms_room_read(image->tid, addr, buf, len) : 0;
+	ssize_t n;
+
+	/* It stops where the target may not read itself. */
+	if (done == len || addr > INT64_MAX)
+		return done;
+	n = pread(image->mem_fd, (char *)buf + done, len - done, (off_t)(addr + done));
+	return done + (n > 0 ? (size_t)n : 0);
+}
 
 static size_t read_image(const struct ms_image *image, ms_addr addr, void *buf, size_t len)
 {
-	ssize_t n;
-
+	if (image->effort && !ms_effort_take(image->effort, 1 + len / MS_PAGE_BYTES, 0))
+		return 0;
 	if (image->src)
 		return ms_source_read(image->src, addr, buf, len);
-	n = addr <= INT64_MAX ? pread(image->mem_fd, buf, len, (off_t)addr) : 0;
-	return n > 0 ? (size_t)n : 0;
+	return read_running(image, addr, buf, len);
 }
 
 static size_t read_of_image(void *ctx, ms_addr addr, void *buf, size_t len)
@@ -35,19 +51,23 @@ static bool open_image(ms_addr base, struct ms_image *ret)
 	return ms_object_read(ms_image_reader(ret), base, MS_PAGE_BYTES, &ret->object);
 }
 
-bool ms_image_open(pid_t tid, int mem_fd, ms_addr base, struct ms_image *ret)
+bool ms_image_open(pid_t tid, int mem_fd, ms_addr base, struct ms_effort *effort,
+                   struct ms_image *ret)
 {
 	ret->tid = tid;
 	ret->mem_fd = mem_fd;
 	ret->src = NULL;
+	ret->effort = effort;
 	return open_image(base, ret);
 }
 
-bool ms_image_open_in(struct ms_source *src, ms_addr base, struct ms_image *ret)
+bool ms_image_open_in(struct ms_source *src, ms_addr base, struct ms_effort *effort,
+                      struct ms_image *ret)
 {
 	ret->tid = 0;
 	ret->mem_fd = -1;
 	ret->src = src;
+	ret->effort = effort;
 	return open_image(base, ret);
 }
 

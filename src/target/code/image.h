@@ -14,11 +14,13 @@
 #include "base/arena.h"
 #include "base/elf/object.h"
 #include "engine/source.h"
+#include "target/code/effort.h"
 
 struct ms_image {
-	pid_t tid;             /* a thread of the process, whose files may be read; or 0 */
-	int mem_fd;            /* borrowed: /proc/PID/mem, where there is no src */
-	struct ms_source *src; /* borrowed; or NULL */
+	pid_t tid;                /* a thread of the process, whose files may be read; or 0 */
+	int mem_fd;               /* borrowed: /proc/PID/mem, where there is no src */
+	struct ms_source *src;    /* borrowed; or NULL */
+	struct ms_effort *effort; /* borrowed; or NULL */
 	struct ms_object object;
 };
 
@@ -27,13 +29,16 @@ struct ms_image {
  *
  * @tid:    a thread of the process, if its files may be read; or 0
  * @mem_fd: /proc/PID/mem, borrowed for as long as @ret is used
+ * @effort: what may be read, borrowed as well; NULL: without a limit
  *
  * Returns false when there is none, or not one of a 64-bit machine.
  */
-bool ms_image_open(pid_t tid, int mem_fd, ms_addr base, struct ms_image *ret);
+bool ms_image_open(pid_t tid, int mem_fd, ms_addr base, struct ms_effort *effort,
+                   struct ms_image *ret);
 
 /* The same of what @src shows. */
-bool ms_image_open_in(struct ms_source *src, ms_addr base, struct ms_image *ret);
+bool ms_image_open_in(struct ms_source *src, ms_addr base, struct ms_effort *effort,
+                      struct ms_image *ret);
 
 /* Find a function that the image exports. */
 bool ms_image_find(struct ms_image *image, const char *name, ms_addr *ret);

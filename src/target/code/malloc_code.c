@@ -37,19 +37,20 @@ enum { BEFORE_MALLOC = 0x6400, BEHIND_INFO = 0x1000 };
  * Source: the text of libjemalloc.so.2 (5.2.1, 5.3.0), libtcmalloc*.so.4 (2.8.1, 2.10) and
  * libmimalloc.so.2 (2.0.9) has 0.7 MiB at most. What is larger has another purpose, too.
  */
-enum { MOST_TEXT = 4 << 20 };
+enum { MOST_TEXT = 4 << 20, MAPPINGS_PER_READ = 16 };
 
 /* What is looked through: a process that runs, or what a source shows. */
 struct memory {
 	const struct ms_running *running;
 	struct ms_source *src; /* NULL: it runs */
+	struct ms_effort *effort;
 };
 
 static bool open_image(const struct memory *memory, ms_addr base, struct ms_image *ret)
 {
-	return memory->src
-	               ? ms_image_open_in(memory->src, base, ret)
-	               : ms_image_open(memory->running->tid, memory->running->mem_fd, base, ret);
+	return memory->src ? ms_image_open_in(memory->src, base, memory->effort, ret)
+	                   : ms_image_open(memory->running->tid, memory->running->mem_fd, base,
+	                                   memory->effort, ret);
 }
 
 static void add(struct ms_range *ranges, uint32_t *n, struct ms_range range)
@@ -137,6 +138,20 @@ static void look_at(const struct memory *memory, const struct ms_mappings *maps,
 	add_code(shared, code, text->range);
 }
 
+static void look_at_once(const struct memory *memory, const struct ms_mappings *maps,
+                         const struct ms_mapping *text, struct ms_collection *shared,
+                         struct ms_arena *arena)
+{
+	const uint32_t before = shared->n_malloc_code + shared->n_libc_code;
+
+	if (ms_effort_may_skip(memory->effort, text, (size_t)(text - maps->at)))
+		return;
+	look_at(memory, maps, text, shared, arena);
+	/* A second copy of a C library (dlmopen) has a malloc of its own. */
+	if (shared->n_malloc_code + shared->n_libc_code == before)
+		ms_effort_remember(memory->effort, text, arena);
+}
+
 /* Take what was found as a whole, or nothing of it. */
 static void add_linked(struct ms_collection *shared, const struct ms_linked_code *code)
 {
@@ -162,12 +177,16 @@ static void look_for_linked(const struct memory *memory, const struct ms_mapping
 	if (!shared->wanted.n)
 		return;
 	ms_vec_for_each (map, maps) {
-		const struct ms_mapping *head = ms_maps_head(maps, map);
+		const struct ms_mapping *head;
 		struct ms_linked_code code;
 		struct ms_image image;
 
-		if (!(map->prot & MS_PROT_EXEC) || !map->inode || !head ||
-		    !open_image(memory, head->range.begin, &image) ||
+		/* All mappings are looked through for each that may have one of the anchors. */
+		if (!(map->prot & MS_PROT_EXEC) || !map->inode ||
+		    !ms_effort_take(memory->effort, 1 + maps->n / MAPPINGS_PER_READ, 0))
+			continue;
+		head = ms_maps_head(maps, map);
+		if (!head || !open_image(memory, head->range.begin, &image) ||
 		    is_allocator(&image, map->range))
 			continue;
 		ms_linked_code_find(&image, maps, &shared->wanted, arena, &code);
@@ -207,11 +226,12 @@ static void look_through(const struct memory *memory, const struct ms_mappings *
 			continue;
 		add_any(shared, map->range);
 		if (map->inode)
-			look_at(memory, maps, map, shared, arena);
+			look_at_once(memory, maps, map, shared, arena);
 		else if (!strcmp(map->name, "[vdso]"))
 			add(shared->libc_code, &shared->n_libc_code, map->range);
 	}
 	look_for_linked(memory, maps, shared, arena);
+	shared->code_cut = memory->effort->ended;
 }
 
 static void forget(struct ms_collection *shared)
@@ -222,13 +242,15 @@ static void forget(struct ms_collection *shared)
 	shared->anchors.n = 0;
 	shared->n_all_code = 0;
 	shared->has_signal_stacks = false;
+	shared->code_cut = false;
 	shared->gadgets = (struct ms_gadgets){ 0 };
 }
 
 void ms_malloc_code_find_in(struct ms_source *src, struct ms_collection *shared,
                             struct ms_arena *arena)
 {
-	const struct memory memory = { .src = src };
+	struct ms_effort effort = { 0 };
+	const struct memory memory = { .src = src, .effort = &effort };
 
 	forget(shared);
 	look_through(&memory, &src->mappings, shared, arena);
@@ -239,7 +261,8 @@ void ms_malloc_code_find(pid_t pid, struct ms_collection *shared, struct ms_aren
 	pid_t living = ms_proc_living_thread(pid);
 	struct ms_mappings maps = { 0 };
 	const struct ms_running running = { living, ms_proc_open(living, "mem", O_RDONLY), &maps };
-	const struct memory memory = { .running = &running };
+	struct ms_effort effort = { 0 };
+	const struct memory memory = { .running = &running, .effort = &effort };
 	struct ms_proc_stat stat = { 0 };
 	struct ms_error err;
 

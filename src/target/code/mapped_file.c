@@ -10,8 +10,16 @@
 #include "base/file.h"
 #include "base/page.h"
 #include "target/maps.h"
+#include "target/room.h"
 
 enum { MOST_BYTES = 256 << 20 };
+
+/* See image.c for why this is tried first. */
+static bool read_memory(const struct ms_running *in, ms_addr at, void *buf, size_t len)
+{
+	return ms_room_read(in->tid, at, buf, len) == len ||
+	       pread(in->mem_fd, buf, len, (off_t)at) == (ssize_t)len;
+}
 
 static bool is_same(const struct ms_running *in, const struct ms_mapping *map, int fd)
 {
@@ -19,8 +27,7 @@ static bool is_same(const struct ms_running *in, const struct ms_mapping *map, i
 	uint8_t file[MS_PAGE_BYTES], memory[MS_PAGE_BYTES];
 
 	return head && pread(fd, file, sizeof(file), 0) == sizeof(file) &&
-	       pread(in->mem_fd, memory, sizeof(memory), (off_t)head->range.begin) ==
-	               sizeof(memory) &&
+	       read_memory(in, head->range.begin, memory, sizeof(memory)) &&
 	       !memcmp(file, memory, sizeof(file));
 }
 

@@ -6,6 +6,12 @@
 #include "target/code/mapped_file.h"
 #include "target/maps.h"
 
+/* A byte that is read to stay costs memory, too. */
+static bool afford(const struct ms_image *image, struct ms_range range)
+{
+	return !image->effort || ms_effort_take(image->effort, 1, ms_range_len(range));
+}
+
 static struct ms_range cut(struct ms_range range)
 {
 	enum { MOST = 256 << 20 };
@@ -21,6 +27,8 @@ bool ms_piece_read(const struct ms_image *image, struct ms_range range, struct m
 	unsigned char *bytes;
 
 	range = cut(range);
+	if (!afford(image, range))
+		return false;
 	bytes = ms_arena_alloc(arena, (size_t)ms_range_len(range));
 	if (!bytes || !ms_image_read(image, range.begin, bytes, (size_t)ms_range_len(range)))
 		return false;
@@ -38,6 +46,8 @@ bool ms_piece_read_constant(const struct ms_image *image, const struct ms_mappin
 	range = cut(range);
 	if (!image->tid || !map || !map->inode || range.end > map->range.end)
 		return ms_piece_read(image, range, arena, ret);
+	if (!afford(image, range))
+		return false;
 	fd = ms_mapped_file_open(&in, map);
 	*ret = (struct ms_piece){ range, ms_mapped_file_take(fd, map, range, arena) };
 	if (fd >= 0)

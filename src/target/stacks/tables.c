@@ -45,9 +45,9 @@ static bool open_image(const struct ms_frozen_stacks *stacks, const struct ms_ma
 {
 	const struct ms_mapping *first = ms_module_first(&stacks->maps, map);
 
-	return (ms_image_open(0, stacks->mem, first->range.begin, ret) &&
+	return (ms_image_open(0, stacks->mem, first->range.begin, NULL, ret) &&
 	        ms_range_has(ret->object.span, map->range.begin)) ||
-	       ms_image_open(0, stacks->mem, map->range.begin, ret);
+	       ms_image_open(0, stacks->mem, map->range.begin, NULL, ret);
 }
 
 static bool read_header(const struct ms_image *image, struct ms_unwind_table *ret)

@@ -47,7 +47,7 @@ static void check_image(void)
 	size_t n = 0;
 	ms_addr at;
 
-	if (!ms_image_open(0, memory, BASE, &found))
+	if (!ms_image_open(0, memory, BASE, NULL, &found))
 		return;
 	require(found.object.span.begin == BASE, "an image begins where it is");
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)

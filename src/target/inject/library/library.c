@@ -34,6 +34,7 @@ struct search {
 	struct candidate allocators[MOST_ALLOCATORS];
 	size_t n_allocators;
 	ms_addr debug; /* what the loader shows debuggers */
+	struct ms_effort effort;
 	struct ms_malloc_library *ret;
 };
 
@@ -95,8 +96,11 @@ static enum ms_status look_at(struct search *s, const struct ms_mapping *map, st
 	struct candidate found = { .text = map };
 	ms_addr at;
 
-	if (!head || !ms_image_open(s->in->tid, s->in->mem_fd, head->range.begin, &found.image))
+	if (!head || !ms_image_open(s->in->tid, s->in->mem_fd, head->range.begin, &s->effort,
+	                            &found.image)) {
+		ms_effort_remember(&s->effort, map, s->arena);
 		return MS_OK;
+	}
 	if (!s->debug)
 		s->debug = ms_image_debug(&found.image);
 	if (!s->program.text && ms_image_is_program(&found.image))
@@ -109,7 +113,20 @@ static enum ms_status look_at(struct search *s, const struct ms_mapping *map, st
 	if (!s->ret->in_front && ms_image_find(&found.image, "malloc", &at) &&
 	    !ms_image_find(&found.image, "__tls_get_addr", &at))
 		s->ret->in_front = map->name;
+	ms_effort_remember(&s->effort, map, s->arena);
 	return MS_OK;
+}
+
+static enum ms_status check_effort(const struct search *s, struct ms_error *err)
+{
+	if (!s->effort.ended)
+		return MS_OK;
+	(void)ms_fail(err, MS_E_UNSUPPORTED,
+	              "process %d has mapped so many files, or files with so long tables of "
+	              "symbols, that its malloc was not found within %llu reads",
+	              s->in->tid, (unsigned long long)s->effort.reads);
+	ms_advise(err, "scan it without stacks, or start the program with libmalloc_debug");
+	return err->status;
 }
 
 static enum ms_status look_at_all(struct search *s, struct ms_error *err)
@@ -118,12 +135,13 @@ static enum ms_status look_at_all(struct search *s, struct ms_error *err)
 	enum ms_status st = MS_OK;
 
 	ms_vec_for_each (map, s->in->maps) {
-		if (map->prot & MS_PROT_EXEC && map->inode)
+		if (map->prot & MS_PROT_EXEC && map->inode &&
+		    !ms_effort_may_skip(&s->effort, map, (size_t)(map - s->in->maps->at)))
 			st = look_at(s, map, err);
 		if (st)
 			return st;
 	}
-	return MS_OK;
+	return check_effort(s, err);
 }
 
 /* ---- whose malloc calls reach ---- */
@@ -244,6 +262,7 @@ static enum ms_status find_embedded(struct search *s, bool *ret, struct ms_error
 	s->ret->prefix = own.prefix;
 	s->ret->symbols = own.symbols;
 	s->ret->image = s->program.image;
+	s->ret->image.effort = NULL;
 	s->ret->is_program = true;
 	s->ret->apart = !ms_embedded_is_reached(s->ret) || !exports_malloc(s);
 	s->ret->in_front = NULL;
@@ -376,6 +395,7 @@ enum ms_status ms_malloc_library_find(const struct ms_running *in, struct ms_are
 		return st;
 	ret->text = chosen->text;
 	ret->image = chosen->image;
+	ret->image.effort = NULL;
 	ret->libc_text = s.libc.text->range;
 	return MS_OK;
 }

@@ -23,17 +23,22 @@ static enum ms_status fail_none(pid_t tid, struct ms_error *err)
 /* ---- the file ---- */
 
 /* The instructions of the program: of a static one there are no other's. */
-static bool find_text(const struct ms_running *in, struct ms_malloc_library *ret)
+static bool find_text(const struct ms_running *in, struct ms_arena *arena,
+                      struct ms_malloc_library *ret)
 {
+	struct ms_effort effort = { 0 };
 	const struct ms_mapping *map;
 
 	ms_vec_for_each (map, in->maps) {
 		const struct ms_mapping *head;
 
-		if (!(map->prot & MS_PROT_EXEC) || !map->inode)
+		if (!(map->prot & MS_PROT_EXEC) || !map->inode ||
+		    ms_effort_may_skip(&effort, map, (size_t)(map - in->maps->at)))
 			continue;
+		ms_effort_remember(&effort, map, arena);
 		head = ms_maps_head(in->maps, map);
-		if (!head || !ms_image_open(in->tid, in->mem_fd, head->range.begin, &ret->image))
+		if (!head ||
+		    !ms_image_open(in->tid, in->mem_fd, head->range.begin, NULL, &ret->image))
 			continue;
 		/* Its loader has not begun: that lies behind it, and is not the program. */
 		if (ret->image.object.has_interpreter)
@@ -65,6 +70,14 @@ static enum ms_status read_file(const struct ms_running *in, struct ms_arena *ar
 	}
 	if (ret->symbols.n)
 		return MS_OK;
+	if (ret->symbols.too_large) {
+		(void)ms_fail(err, MS_E_UNSUPPORTED,
+		              "the symbol table of process %d is too large: more than %d entries, "
+		              "or 256 MiB of names",
+		              in->tid, MS_SYMTAB_MOST);
+		ms_advise(err, "scan it without stacks");
+		return err->status;
+	}
 	(void)ms_fail(
 		err, MS_E_UNSUPPORTED,
 		"process %d is linked statically and has no symbols that say where its malloc "
@@ -138,7 +151,7 @@ enum ms_status ms_program_find(const struct ms_running *in, struct ms_arena *are
 {
 	enum ms_status st;
 
-	if (!find_text(in, ret))
+	if (!find_text(in, arena, ret))
 		return fail_none(in->tid, err);
 	ret->is_program = true;
 	ret->libc_text = ret->text->range;
