@@ -129,12 +129,15 @@ static int detach(pid_t pid, const struct ms_attach_options *options, struct ms_
 	return finish(MS_EXIT_CLEAN);
 }
 
-static int show(pid_t pid, struct ms_arena *arena)
+static int show(pid_t pid, const struct ms_attach_options *options, struct ms_arena *arena)
 {
+	const struct ms_attach_call call = { .pid = pid,
+		                             .timeout_ns = options->process.timeout_ns,
+		                             .begun_ns = ms_now_ns() };
 	struct ms_attached is;
 	struct ms_error err;
 
-	if (ms_attach_status(pid, arena, &is, &err))
+	if (ms_attach_status(&call, arena, &is, &err))
 		return refuse(&err);
 	say_status(pid, &is);
 	return finish(is.n_diverted ? MS_EXIT_CLEAN : MS_EXIT_LEAKS);
@@ -219,7 +222,8 @@ static int serve(int argc, char **argv, const struct ms_option_table *table)
 	if (table == &ms_detach_table)
 		status = detach(pid, &options, &arena);
 	else
-		status = options.status ? show(pid, &arena) : attach(pid, &options, &arena);
+		status = options.status ? show(pid, &options, &arena)
+		                        : attach(pid, &options, &arena);
 	ms_arena_deinit(&arena);
 	return status;
 }

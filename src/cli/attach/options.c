@@ -74,15 +74,15 @@ static bool take_for(void *to, const char *arg, struct ms_error *err)
 	return true;
 }
 
-#define COMMON                                                                                             \
-	{ 0, "timeout", "SECONDS",                                                                         \
-	  "give up stopping its threads, or waiting for\none to leave the agent, after this (default 30)", \
-	  .take = ms_args_take_timeout },                                                                  \
-		{ 'q', "quiet", NULL, "say nothing but why it failed",                                     \
-		  .flag = offsetof(struct ms_attach_options, quiet) },                                     \
-	{                                                                                                  \
-		'h', "help", NULL, "print this help and exit",                                             \
-			.flag = offsetof(struct ms_attach_options, help), .last = true                     \
+#define COMMON                                                                                                              \
+	{ 0, "timeout", "SECONDS",                                                                                          \
+	  "give up finding malloc, stopping its threads, or\nwaiting for one to leave the agent, after this\n(default 30)", \
+	  .take = ms_args_take_timeout },                                                                                   \
+		{ 'q', "quiet", NULL, "say nothing but why it failed",                                                      \
+		  .flag = offsetof(struct ms_attach_options, quiet) },                                                      \
+	{                                                                                                                   \
+		'h', "help", NULL, "print this help and exit",                                                              \
+			.flag = offsetof(struct ms_attach_options, help), .last = true                                      \
 	}
 
 static const struct ms_option attach_rows[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "target/inject/attach.h"
+#include "target/inject/here.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/ending.h"
 #include "base/follow.h"
 #include "target/code/gadgets.h"
 #include "target/inject/sharing.h"
@@ -503,11 +502,17 @@ static void count(struct ms_attached *ret, const struct ms_patch *patch)
 	ret->n_diverted = state.n_ours;
 }
 
-enum ms_status ms_attach(const struct ms_attach_call *call, struct ms_arena *arena,
-                         struct ms_attached *ret, struct ms_error *err)
+/* From now on it is better to go on to the end of what is begun. */
+static void set_changing(const struct ms_attach_call *call)
+{
+	if (call->changing)
+		atomic_store(call->changing, true);
+}
+
+enum ms_status ms_attach_here(const struct ms_attach_call *call, struct ms_arena *arena,
+                              struct ms_attached *ret, struct ms_error *err)
 {
 	struct ms_attaching a = { .call = call, .arena = arena, .patch.mem_fd = -1, .turn = -1 };
-	struct ms_ending endings;
 	enum ms_status st = begin(&a, ret, err);
 
 	if (!st)
@@ -519,37 +524,33 @@ enum ms_status ms_attach(const struct ms_attach_call *call, struct ms_arena *are
 	if (!st)
 		st = share(&a, err);
 	if (!st) {
-		ms_ending_hold(&endings);
+		set_changing(call);
 		st = map_and_divert(&a, ret, err);
-		ms_ending_allow(&endings);
 	}
 	if (!st)
 		count(ret, &a.patch);
 	return conclude(&a, st, err);
 }
 
-enum ms_status ms_detach(const struct ms_attach_call *call, struct ms_arena *arena,
-                         struct ms_attached *ret, struct ms_error *err)
+enum ms_status ms_detach_here(const struct ms_attach_call *call, struct ms_arena *arena,
+                              struct ms_attached *ret, struct ms_error *err)
 {
 	struct ms_attaching a = { .call = call, .arena = arena, .patch.mem_fd = -1, .turn = -1 };
-	struct ms_ending endings;
 	enum ms_status st = begin(&a, ret, err);
 
 	if (!st && a.agent_was)
 		st = share(&a, err);
 	if (!st && a.agent_was) {
-		ms_ending_hold(&endings);
+		set_changing(call);
 		st = take_out_all(&a, ret, err);
-		ms_ending_allow(&endings);
 	}
 	return conclude(&a, st, err);
 }
 
-enum ms_status ms_attach_status(pid_t pid, struct ms_arena *arena, struct ms_attached *ret,
-                                struct ms_error *err)
+enum ms_status ms_attach_status_here(const struct ms_attach_call *call, struct ms_arena *arena,
+                                     struct ms_attached *ret, struct ms_error *err)
 {
-	const struct ms_attach_call call = { .pid = pid };
-	struct ms_attaching a = { .call = &call, .arena = arena, .turn = -1 };
+	struct ms_attaching a = { .call = call, .arena = arena, .turn = -1 };
 	struct ms_agent_data *data = ms_arena_alloc(arena, offsetof(struct ms_agent_data, records));
 	enum ms_status st = data ? look_up(&a, O_RDONLY, ret, err)
 	                         : ms_fail(err, MS_E_NOMEM, "no memory for the agent's table");

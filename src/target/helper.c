@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "target/helper.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/ending.h"
+
+static const uint64_t first_nap_ns = 50000;
+static const uint64_t most_nap_ns = 5000000;
+/* What it gets beyond its time to end what it changes, and a killed one to go. */
+static const uint64_t grace_ns = UINT64_C(600000000);
+static const uint64_t death_ns = UINT64_C(300000000);
+
+/* What it may have of its own, with what the original had. */
+static const rlim_t most_bytes = (rlim_t)960 << 20;
+
+#ifdef __SANITIZE_ADDRESS__
+enum { SANITIZED = 1 }; /* its runtime needs more */
+#else
+enum { SANITIZED = 0 };
+#endif
+
+/* Whoever reads what memscan prints does not wait for a process that is stuck in the kernel. */
+static void leave_terminal(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	for (int fd = STDIN_FILENO; null >= 0 && fd <= STDERR_FILENO; fd++)
+		(void)dup2(null, fd);
+}
+
+/* Its children may have other limits: the hard one stays. */
+static void limit_memory(void)
+{
+	struct rlimit memory;
+
+	if (SANITIZED || getrlimit(RLIMIT_DATA, &memory) || memory.rlim_cur <= most_bytes)
+		return;
+	memory.rlim_cur = most_bytes;
+	(void)setrlimit(RLIMIT_DATA, &memory);
+}
+
+static _Noreturn void be_helper(const struct ms_helper_call *call, pid_t original)
+{
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != original) /* it died before that took effect */
+		_exit(1);
+	(void)prctl(PR_SET_NAME, call->title);
+	limit_memory();
+	leave_terminal();
+	_exit(call->work(call->ctx));
+}
+
+struct waiting {
+	const struct ms_helper_call *call;
+	const struct ms_ending *endings;
+	pid_t pid;
+	enum ms_helper_end why; /* it is to end; MS_HELPER_DONE: it is not */
+	uint64_t why_ns;        /* since when */
+	uint64_t killed_ns;     /* 0: it was not */
+};
+
+static void look(struct waiting *w)
+{
+	const bool changing = w->call->changing && atomic_load(w->call->changing);
+	const uint64_t now_ns = ms_now_ns();
+
+	if (!w->why && ms_ending_came(w->endings))
+		w->why = MS_HELPER_ENDING;
+	else if (!w->why && now_ns > w->call->deadline_ns)
+		w->why = MS_HELPER_LATE;
+	if (w->why && !w->why_ns)
+		w->why_ns = now_ns;
+	if (!w->why || w->killed_ns || (changing && now_ns - w->why_ns < grace_ns))
+		return;
+	w->killed_ns = now_ns;
+	(void)kill(w->pid, SIGKILL);
+}
+
+/* Until it has ended, or cannot be made to. */
+static enum ms_helper_end await(struct waiting *w)
+{
+	uint64_t nap_ns = first_nap_ns;
+	int status = 0;
+
+	while (waitpid(w->pid, &status, WNOHANG) == 0) {
+		if (w->killed_ns && ms_now_ns() - w->killed_ns > death_ns)
+			return w->why;
+		look(w);
+		ms_sleep_ns(nap_ns);
+		if (nap_ns < most_nap_ns)
+			nap_ns *= 2;
+	}
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return MS_HELPER_DONE;
+	return w->why ? w->why : MS_HELPER_FAILED;
+}
+
+enum ms_helper_end ms_helper_run(const struct ms_helper_call *call)
+{
+	const pid_t original = getpid();
+	enum ms_helper_end end = MS_HELPER_FAILED;
+	struct ms_ending endings;
+	struct waiting w = { .call = call, .endings = &endings };
+
+	ms_ending_hold(&endings);
+	w.pid = fork();
+	if (w.pid == 0)
+		be_helper(call, original);
+	if (w.pid > 0)
+		end = await(&w);
+	ms_ending_allow(&endings);
+	return end;
+}
