@@ -24,7 +24,7 @@ enum { TICK_MS = 100, MOST_OPEN = 1024 };
 
 static const uint64_t second_ns = UINT64_C(1000000000);
 /* Killed, it may still have to wait: for a filesystem that does not answer. */
-static const uint64_t grace_ns = UINT64_C(2000000000);
+static const uint64_t grace_ns = UINT64_C(300000000);
 
 /* What it may take beside what it has by the fork, of which it can write to little. */
 static const rlim_t most_new_bytes = (rlim_t)1 << 30;

@@ -51,7 +51,8 @@ static const struct ms_option rows[] = {
 	  "auto, fork (a clone of the process), copy (of its memory:\nit stops for longer, and "
 	  "that takes as much memory)",
 	  .take = take_snapshot },
-	{ 0, "timeout", "SECONDS", "give up stopping its threads after this (default 30)",
+	{ 0, "timeout", "SECONDS",
+	  "give up finding malloc, or stopping its threads,\nafter this (default 30)",
 	  .take = ms_args_take_timeout },
 	{ 'q', "quiet", NULL, "say nothing but why it failed",
 	  .flag = offsetof(struct ms_dump_options, quiet) },

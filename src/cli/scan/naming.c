@@ -24,6 +24,7 @@ struct listener {
 	pid_t tid; /* a living thread of the process; 0: there is none any more */
 	struct ms_worker worker;
 	uint64_t deadline_ns;  /* of the caller; 0: none */
+	uint64_t until_ns;     /* of all workers */
 	char bytes[64 * 1024]; /* read, but not looked at yet */
 	size_t begin, end;
 	struct MS_VEC(const char *) strings;
@@ -199,24 +200,34 @@ static void tell_unfinished(const struct listener *l)
 	            code ? code->name : "some files");
 }
 
-/* What a worker may take. */
-static uint64_t limit_ns(const struct listener *l)
+/* When all workers together are to have ended. */
+static uint64_t until_ns(const struct listener *l)
 {
-	uint64_t most_ns = (l->opener.debuginfod ? ASK_SERVERS_S : NAME_S) * second_ns;
-	uint64_t now_ns = ms_now_ns();
+	uint64_t until = ms_now_ns() + (l->opener.debuginfod ? ASK_SERVERS_S : NAME_S) * second_ns;
 
-	if (!l->deadline_ns || now_ns + most_ns < l->deadline_ns)
-		return most_ns;
-	return now_ns < l->deadline_ns ? l->deadline_ns - now_ns : 0;
+	return l->deadline_ns && l->deadline_ns < until ? l->deadline_ns : until;
 }
 
-static enum ms_status try_once(struct listener *l, struct ms_names_job *job, struct ms_error *err)
+/*
+ * What a worker may take. Of the time that is left a file which cannot be read gets three quarters,
+ * so that the files behind it have some.
+ */
+static uint64_t limit_ns(const struct listener *l, bool is_last)
+{
+	uint64_t now_ns = ms_now_ns();
+	uint64_t left_ns = now_ns < l->until_ns ? l->until_ns - now_ns : 0;
+
+	return is_last ? left_ns : left_ns / 4 * 3;
+}
+
+static enum ms_status try_once(struct listener *l, struct ms_names_job *job, uint64_t limit_ns,
+                               struct ms_error *err)
 {
 	struct ms_worker_call call = {
 		.title = "memscan-names",
 		.work = ms_names_work,
 		.ctx = job,
-		.limit_ns = limit_ns(l),
+		.limit_ns = limit_ns,
 		.opener = &l->opener,
 		.keep = -1,
 		.held = { l->arena },
@@ -244,8 +255,13 @@ static enum ms_status listen(struct listener *l, struct ms_names_job *job, struc
 {
 	enum ms_status st = MS_OK;
 
+	l->until_ns = until_ns(l);
 	for (int tries = 0; tries < MOST_TRIES && job->from < job->n && !st; tries++) {
-		st = try_once(l, job, err);
+		uint64_t most_ns = limit_ns(l, tries + 1 == MOST_TRIES);
+
+		if (!most_ns)
+			break;
+		st = try_once(l, job, most_ns, err);
 		if (st || l->complete)
 			return st;
 		tell_unfinished(l);

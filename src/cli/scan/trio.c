@@ -39,6 +39,11 @@ static const uint64_t ms_in_ns = 1000000;
 static const uint64_t reap_tick_ns = 250000;
 /* What the collection process gets beyond its time limit before the original steps in. */
 static const uint64_t grace_ns = UINT64_C(2000000000);
+/* The same where time is up, or a signal is to end us. */
+static const uint64_t late_grace_ns = UINT64_C(500000000);
+static const uint64_t ending_grace_ns = UINT64_C(400000000);
+/* For a process to go that was killed. */
+static const uint64_t death_ns = UINT64_C(300000000);
 
 enum { OURS, THEIRS };   /* the ends of the channel: sweeper, collection */
 enum { READER, WRITER }; /* those of the report: original, sweeper */
@@ -67,8 +72,9 @@ struct trio {
 	bool stuck;         /* the sweeper was killed because it went on no more */
 	uint64_t killed_ns; /* when the sweeper was; 0: it was not */
 	enum overdue overdue;
-	bool late;   /* the sweeper was killed at the deadline */
-	bool ending; /* it was killed because we are to end */
+	bool late;       /* the sweeper was killed at the deadline */
+	bool unsearched; /* it was killed for it had not found malloc in time */
+	bool ending;     /* it was killed because we are to end */
 	struct ms_ending endings;
 	int collection_status;
 	int sweeper_status;
@@ -80,6 +86,14 @@ static void close_fd(int *fd)
 	if (*fd >= 0)
 		(void)close(*fd);
 	*fd = -1;
+}
+
+/* What a child gets to end. */
+static uint64_t grace_of(const struct trio *t)
+{
+	if (t->ending)
+		return ending_grace_ns;
+	return t->late || t->unsearched ? late_grace_ns : grace_ns;
 }
 
 /* ---- the children ---- */
@@ -319,6 +333,12 @@ static void watch(struct trio *t)
 		t->stuck = true;
 		end_sweeper(t);
 	}
+	/* It follows tables that are the target's to forge. */
+	if (stage == MS_STAGE_PREPARE && since_ns && now_ns > since_ns + t->call->timeout_ns &&
+	    !t->unsearched) {
+		t->unsearched = true;
+		end_sweeper(t);
+	}
 	if (stage != MS_STAGE_FREEZE && stage != MS_STAGE_RELEASE)
 		return;
 	if (now_ns > since_ns && now_ns - since_ns > t->call->timeout_ns + grace_ns &&
@@ -352,7 +372,7 @@ static bool await(void *ctx, short events)
 
 	while (poll(&ready, 1, tick_ms(t)) <= 0) {
 		watch(t);
-		if (t->killed_ns && ms_now_ns() - t->killed_ns > grace_ns)
+		if (t->killed_ns && ms_now_ns() - t->killed_ns > grace_of(t))
 			return false;
 	}
 	if (is_late(t->call, 0) || ms_ending_came(&t->endings))
@@ -422,46 +442,46 @@ static enum ms_status receive(struct trio *t, struct ms_arena *arena, struct ms_
 /* ---- ending ---- */
 
 /*
- * Wait for @pid to end; past the grace, which began at @since_ns, it is made to. Some waits in the
- * kernel end with nothing but their answer (a request that a FUSE server has taken): then it is
- * left to end later.
+ * Wait for @pid to end; past @deadline_ns it is made to. Some waits in the kernel end with nothing
+ * but their answer (a request that a FUSE server has taken): then it is left to end later, and the
+ * answer is false.
  */
-static int reap(pid_t pid, uint64_t since_ns, struct rusage *usage)
+static bool reap(pid_t pid, uint64_t deadline_ns, int *ret_status, struct rusage *usage)
 {
-	uint64_t deadline_ns = since_ns + grace_ns;
-	int status = 0;
-
-	while (wait4(pid, &status, WNOHANG, usage) == 0) {
+	while (wait4(pid, ret_status, WNOHANG, usage) == 0) {
 		uint64_t now_ns = ms_now_ns();
 
 		if (now_ns > deadline_ns)
 			(void)kill(pid, SIGKILL);
-		if (now_ns > deadline_ns + grace_ns)
-			return 0;
+		if (now_ns > deadline_ns + death_ns)
+			return false;
 		ms_sleep_ns(reap_tick_ns);
 	}
-	return status;
+	return true;
 }
 
 /*
  * The sweeper first: its end closes the channel, on which the collection process
- * releases the target in order. Killing that one comes last.
+ * releases the target in order. Killing that one comes last, but at once if the sweeper keeps the
+ * channel open because it cannot be killed.
  */
 static void reap_both(struct trio *t, enum ms_status st)
 {
+	const uint64_t since_ns = t->killed_ns ? t->killed_ns : ms_now_ns();
 	struct rusage usage;
+	bool gone = true;
 
 	memset(&usage, 0, sizeof(usage));
 	close_fd(&t->report[READER]);
 	if (t->sweeper) {
 		if (st == MS_E_CORRUPT || st == MS_E_NOMEM)
 			(void)kill(t->sweeper, SIGKILL);
-		t->sweeper_status =
-			reap(t->sweeper, t->killed_ns ? t->killed_ns : ms_now_ns(), &usage);
+		gone = reap(t->sweeper, since_ns + grace_of(t), &t->sweeper_status, &usage);
 		t->sweeper_peak_bytes = (uint64_t)usage.ru_maxrss * 1024;
 	}
 	if (t->collection)
-		t->collection_status = reap(t->collection, ms_now_ns(), &usage);
+		(void)reap(t->collection, ms_now_ns() + (gone ? grace_of(t) : 0),
+		           &t->collection_status, &usage);
 }
 
 /* What the collection process would have done, had it not been killed. */
@@ -470,12 +490,13 @@ static void reap_clone(struct trio *t)
 	struct rusage usage;
 	struct ms_error ignored;
 	pid_t pid = 0;
+	int status;
 
 	if (!t->collection || !WIFSIGNALED(t->collection_status) || !t->shared->child)
 		return;
 	(void)madvise(t->shared, t->shared->map_bytes, MADV_DOFORK);
 	if (!spawn(t, "memscan-collect", be_reaper, &pid, &ignored))
-		(void)reap(pid, ms_now_ns(), &usage);
+		(void)reap(pid, ms_now_ns() + grace_of(t), &status, &usage);
 }
 
 static enum ms_status tell_death(const struct trio *t, const char *who, int status,
@@ -534,6 +555,16 @@ static enum ms_status explain(const struct trio *t, enum ms_status st, struct ms
 		              "process %d was not scanned within the time limit; it runs on",
 		              (int)t->call->pid);
 		ms_advise(err, "give more time with --timeout, or omit that option");
+		return MS_E_TIMEOUT;
+	}
+	if (t->unsearched && !t->stuck) {
+		(void)ms_fail(err, MS_E_TIMEOUT,
+		              "malloc was not found in process %d within %g s; it runs on",
+		              (int)t->call->pid, (double)t->call->timeout_ns / 1e9);
+		ms_advise(err,
+		          "look in /proc/%d/maps for a file on a file system that does not "
+		          "answer, or give a longer --timeout",
+		          (int)t->call->pid);
 		return MS_E_TIMEOUT;
 	}
 	if (t->stuck) {
