@@ -5,7 +5,8 @@
  *
  * The process stands while registers and stacks are copied. Unwinding and naming follow
  * tables and files that are the target's to forge, by libraries that others wrote; so
- * they happen in a process of their own, which may hang or die of it.
+ * they happen in a process of their own, which may hang or die of it. To copy may hang as well
+ * (target/helper.h): the original only waits, and prints what a helper has left in a file.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -13,9 +14,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "cli/lines.h"
@@ -23,16 +27,17 @@
 #include "cli/worker.h"
 #include "report/stacks.h"
 #include "sym/symbols.h"
+#include "target/helper.h"
 #include "target/proc.h"
 #include "target/stacks/stacks.h"
 #include "target/target.h"
 
 static const uint64_t second_ns = UINT64_C(1000000000);
 
+/* Beyond the time limit, for the helper to end its workers and to say why. */
+static const uint64_t last_word_ns = UINT64_C(1200000000);
+
 enum {
-	FREEZE_S = 30,
-	UNWIND_S = 20, /* of the worker's time */
-	WORK_S = 60,
 	ASK_SERVERS_S = 600,
 	MOST_TEXT = 512 << 20,
 	PIECE = 64 * 1024,
@@ -61,6 +66,24 @@ struct request {
 	const char *debug_folder; /* NULL: none */
 	bool debuginfod;
 	bool help;
+	uint64_t timeout_ns; /* for all; 0: the usual */
+	uint64_t deadline_ns;
+};
+
+enum { MOST_NOTE = MS_ERROR_TEXT + 64 };
+
+/* How the helper answers, beside the text. Shared memory. */
+struct answer {
+	struct ms_error err;
+	char note[MOST_NOTE];
+};
+
+/* What the helper needs. */
+struct helping {
+	const struct request *request;
+	pid_t pid;
+	int fd; /* a file in memory */
+	struct answer *answer;
 };
 
 /* What the worker needs. */
@@ -68,7 +91,9 @@ struct job {
 	const struct request *request;
 	struct ms_frozen_stacks *stacks;
 	struct ms_stack_dump dump;
-	bool named; /* files are read */
+	bool named;        /* files are read */
+	uint64_t limit_ns; /* of the worker */
+	char *note;        /* MOST_NOTE bytes, for a word on what is missing */
 };
 
 /* ---- the worker ---- */
@@ -130,7 +155,7 @@ static int work(void *ctx, const struct ms_worker_side *side)
 	ms_arena_init(&arena);
 	job->stacks->open = open_mapped;
 	job->stacks->open_ctx = side->finder;
-	done = !ms_stacks_unwind(job->stacks, ms_now_ns() + UNWIND_S * second_ns, &arena,
+	done = !ms_stacks_unwind(job->stacks, ms_now_ns() + job->limit_ns / 3, &arena,
 	                         &job->dump.threads, &err) &&
 	       !ms_symbols_open(&call, &arena, &symbols, &err);
 	if (done) {
@@ -169,7 +194,7 @@ static enum ms_status have_worked(struct job *job, struct ms_arena *arena, struc
 		.title = "memscan-unwind",
 		.work = work,
 		.ctx = job,
-		.limit_ns = (job->request->debuginfod ? ASK_SERVERS_S : WORK_S) * second_ns,
+		.limit_ns = job->limit_ns,
 		.opener = &opener,
 		.keep = job->stacks->mem,
 		.held = { arena },
@@ -193,15 +218,26 @@ static enum ms_status have_worked(struct job *job, struct ms_arena *arena, struc
 	               (int)job->dump.pid);
 }
 
+static uint64_t left_ns(const struct request *request)
+{
+	uint64_t now_ns = ms_now_ns();
+
+	return now_ns < request->deadline_ns ? request->deadline_ns - now_ns : 0;
+}
+
 static enum ms_status unwind(struct job *job, struct ms_arena *arena, struct text *ret,
                              struct ms_error *err)
 {
 	pid_t pid = job->dump.pid;
-	enum ms_status st = have_worked(job, arena, ret, err);
+	enum ms_status st;
 
+	/* Without names there is less that may hang: that gets the last third. */
+	job->limit_ns = left_ns(job->request) / 3 * 2;
+	st = have_worked(job, arena, ret, err);
 	if (st == MS_E_DIED) {
-		ms_tell("%s; functions are not named", err->text);
+		(void)snprintf(job->note, MOST_NOTE, "%s; functions are not named", err->text);
 		job->named = false;
+		job->limit_ns = left_ns(job->request);
 		st = have_worked(job, arena, ret, err);
 	}
 	/* Tables and code go with the process; what was unwound before that is good. */
@@ -226,23 +262,25 @@ static void format_time(int64_t at, char ret[64])
 	(void)snprintf(ret, 64, "%s.%09" PRId64 "%s", date, at % (int64_t)second_ns, zone);
 }
 
-/* The stacks of @pid as text. */
-static enum ms_status dump(pid_t pid, const struct request *request, struct ms_arena *arena,
-                           struct text *ret, struct ms_error *err)
+/* The stacks as text; a word on what is missing goes to the answer. */
+static enum ms_status dump(const struct helping *h, struct ms_arena *arena, struct text *ret,
+                           struct ms_error *err)
 {
 	struct ms_target_facts target;
 	struct ms_host_facts host;
 	struct ms_frozen_stacks stacks;
-	struct job job = { .request = request, .stacks = &stacks, .named = true };
+	struct job job = {
+		.request = h->request, .stacks = &stacks, .named = true, .note = h->answer->note
+	};
 	enum ms_status st;
 	char at[64];
 
-	ms_target_facts(pid, &target, &host);
-	st = ms_stacks_take(pid, FREEZE_S * second_ns, arena, &stacks, err);
+	ms_target_facts(h->pid, &target, &host);
+	st = ms_stacks_take(h->pid, left_ns(h->request), arena, &stacks, err);
 	if (!st) {
 		format_time(stacks.shared->frozen_at, at);
 		job.dump = (struct ms_stack_dump){
-			.pid = pid,
+			.pid = h->pid,
 			.time = at,
 			.cmdline = target.cmdline,
 			.cmdline_len = target.cmdline_len,
@@ -255,26 +293,120 @@ static enum ms_status dump(pid_t pid, const struct request *request, struct ms_a
 	return st;
 }
 
+/* ---- the helper ---- */
+
+static int help(void *ctx)
+{
+	const struct helping *h = ctx;
+	struct ms_error err = { 0 };
+	struct text text = { 0 };
+	struct ms_arena arena;
+
+	ms_arena_init(&arena);
+	err.status = dump(h, &arena, &text, &err);
+	if (!err.status && !ms_fd_write_all(h->fd, text.at, text.n))
+		(void)ms_fail_sys(&err, errno, "no memory for the stacks of %d", (int)h->pid);
+	h->answer->err = err;
+	return 0;
+}
+
+/* Of what is not the helper's own answer. */
+static enum ms_status explain(const struct helping *h, enum ms_helper_end end, struct ms_error *err)
+{
+	if (end == MS_HELPER_LATE) {
+		(void)ms_fail(err, MS_E_TIMEOUT,
+		              "the stacks of process %d were not read within %g s", (int)h->pid,
+		              (double)h->request->timeout_ns / 1e9);
+		ms_advise(err,
+		          "look in /proc/%d/maps for a file on a file system that does not answer, "
+		          "or give a longer --timeout",
+		          (int)h->pid);
+		return err->status;
+	}
+	(void)ms_fail(err, MS_E_DIED, "the process that read the stacks of %d ended unexpectedly",
+	              (int)h->pid);
+	ms_advise(err, "try again; if it happens again, see dmesg for the reason");
+	return err->status;
+}
+
+static enum ms_status have_helped(const struct helping *h, struct ms_error *err)
+{
+	struct helping copy = *h;
+	const struct ms_helper_call call = {
+		.title = "memscan-stacks",
+		.work = help,
+		.ctx = &copy,
+		.deadline_ns = h->request->deadline_ns + last_word_ns,
+	};
+	enum ms_helper_end end = ms_helper_run(&call);
+
+	if (end)
+		return explain(h, end, err);
+	ms_error_take(err, &h->answer->err);
+	h->answer->note[MOST_NOTE - 1] = '\0';
+	if (h->answer->note[0])
+		ms_tell("%s", h->answer->note);
+	return err->status;
+}
+
+/* ---- the command ---- */
+
 static int refuse(const struct ms_error *err)
 {
 	ms_tell_error(err);
 	return MS_EXIT_REFUSED;
 }
 
-/* It comes from the worker, which may be the target's by now. */
-static int print(const char *text, size_t len)
+static int unwritten(int error)
 {
-	struct ms_lines lines = { .to = stdout };
 	struct ms_error err;
 
-	ms_lines_put(&lines, text, len);
-	ms_lines_end(&lines);
-	if (!lines.failed && fflush(stdout) == 0)
-		return MS_EXIT_CLEAN;
-	(void)ms_fail_sys(&err, errno, "cannot write the stacks to standard output");
+	(void)ms_fail_sys(&err, error, "cannot write the stacks to standard output");
 	ms_advise(&err, "redirect them to a file with space left, or to a pipe that is read");
 	ms_tell_error(&err);
 	return MS_EXIT_UNWRITTEN;
+}
+
+/* The whole file. It comes from the worker, which the target may have taken over. */
+static int print(int fd)
+{
+	struct ms_lines lines = { .to = stdout };
+	char piece[PIECE];
+	off_t at = 0;
+	ssize_t n;
+
+	while ((n = pread(fd, piece, sizeof(piece), at)) > 0 && !lines.failed) {
+		ms_lines_put(&lines, piece, (size_t)n);
+		at += n;
+	}
+	ms_lines_end(&lines);
+	return !lines.failed && fflush(stdout) == 0 ? MS_EXIT_CLEAN : unwritten(errno);
+}
+
+static int serve(pid_t pid, struct request *request)
+{
+	struct helping h = { .request = request, .pid = pid };
+	struct ms_error err;
+	int status;
+
+	if (!request->timeout_ns)
+		request->timeout_ns =
+			(request->debuginfod ? ASK_SERVERS_S : MS_ARGS_TIMEOUT_S) * second_ns;
+	request->deadline_ns = ms_now_ns() + request->timeout_ns;
+	h.fd = memfd_create("memscan-stacks", MFD_CLOEXEC);
+	h.answer = mmap(NULL, sizeof(*h.answer), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+	                -1, 0);
+	if (h.fd < 0 || h.answer == MAP_FAILED) {
+		(void)ms_fail_sys(&err, errno, "no shared memory for the stacks");
+		status = refuse(&err);
+	} else {
+		status = have_helped(&h, &err) ? refuse(&err) : print(h.fd);
+	}
+	if (h.answer != MAP_FAILED)
+		(void)munmap(h.answer, sizeof(*h.answer));
+	if (h.fd >= 0)
+		(void)close(h.fd);
+	return status;
 }
 
 /* Digits only; 0 when it is anything else. */
@@ -295,6 +427,14 @@ static bool take_folder(void *to, const char *path, struct ms_error *err)
 	       ms_args_wrong(err, see_help, "--debug-dir takes a folder, not %s", path);
 }
 
+static bool take_timeout(void *to, const char *arg, struct ms_error *err)
+{
+	uint64_t *timeout_ns = &((struct request *)to)->timeout_ns;
+
+	return (ms_args_seconds(arg, MS_ARGS_MOST_S, timeout_ns) && *timeout_ns) ||
+	       ms_args_wrong(err, "for example 5 or 0.5", "--timeout takes seconds, not '%s'", arg);
+}
+
 static bool take_namespace(void *to, const char *arg, struct ms_error *err)
 {
 	((struct request *)to)->ns = arg;
@@ -307,6 +447,10 @@ static const struct ms_option rows[] = {
 	{ 0, "debug-dir", "DIR", "also look for separate debug files in DIR", .take = take_folder },
 	{ 0, "debuginfod", NULL, "ask the servers in $DEBUGINFOD_URLS for debug files",
 	  .flag = offsetof(struct request, debuginfod) },
+	{ 0, "timeout", "SECONDS",
+	  "give up after this (default 30; 600 with\n--debuginfod); the last third is for stacks\n"
+	  "without names",
+	  .take = take_timeout },
 	{ 'h', "help", NULL, "print this help and exit", .flag = offsetof(struct request, help),
 	  .last = true },
 };
@@ -338,11 +482,8 @@ static bool parse(int argc, char **argv, struct request *ret, struct ms_error *e
 int ms_cmd_stacks(int argc, char **argv)
 {
 	struct request request = { 0 };
-	struct text text = { 0 };
-	struct ms_arena arena;
-	struct ms_error err;
 	struct ms_chosen chosen;
-	int status;
+	struct ms_error err;
 
 	if (!parse(argc, argv, &request, &err)) {
 		ms_tell_error(&err);
@@ -350,17 +491,11 @@ int ms_cmd_stacks(int argc, char **argv)
 	}
 	if (request.help) {
 		ms_args_help(stdout, &table);
-		return print("", 0);
+		return fflush(stdout) == 0 ? MS_EXIT_CLEAN : unwritten(errno);
 	}
 	if (request.debuginfod)
 		ms_tell_servers();
 	if (ms_target_choose(&(struct ms_choice){ NULL, request.id, request.ns }, &chosen, &err))
 		return refuse(&err);
-	ms_arena_init(&arena);
-	if (dump(chosen.pid, &request, &arena, &text, &err))
-		status = refuse(&err);
-	else
-		status = print(text.at, text.n);
-	ms_arena_deinit(&arena);
-	return status;
+	return serve(chosen.pid, &request);
 }
