@@ -15,6 +15,9 @@
 #define TEXT   UINT64_C(0x400000)
 #define STACK  UINT64_C(0x7000000)
 
+#define LIAR   UINT64_C(0x20000000)
+
+enum { LIAR_CODE_BYTES = 1 << 18, LIAR_ENTRIES = 1 << 21, LIAR_FRAMES = 1 << 20 };
 enum { PAGE = 4096, HEAP_BYTES = 0x10000, FUNCTION = 0x100, WORD = 8 };
 enum { CODE_AT = PAGE, CODE_BYTES = 4 * PAGE, TABLES_AT = CODE_AT + CODE_BYTES };
 enum { RW = MS_PROT_READ | MS_PROT_WRITE, RX = MS_PROT_READ | MS_PROT_EXEC };
@@ -227,7 +230,8 @@ static const char *check_stacks(const struct ms_origins *o)
 		if (!stack->n || (uint64_t)stack->first + stack->n > o->pcs.n)
 			return "a stack has calls";
 	ms_vec_for_each (pc, &o->pcs)
-		if (*pc - (MODULE + CODE_AT) >= CODE_BYTES && *pc - TEXT >= MS_AGENT_TEXT_BYTES)
+		if (*pc - (MODULE + CODE_AT) >= CODE_BYTES && *pc - TEXT >= MS_AGENT_TEXT_BYTES &&
+		    *pc - (LIAR + PAGE) >= LIAR_CODE_BYTES)
 			return "a call is made in code";
 	for (size_t i = 0; i < o->stacks.n; i++)
 		for (size_t k = 0; k < i; k++)
@@ -263,4 +267,46 @@ const char *agentdrawn_check(const struct agentdrawn *a)
 	if (a->told.n != a->n_blocks)
 		return "the blocks are the allocator's";
 	return check_stacks(o);
+}
+
+/* Its table has an entry for each few bytes of the code, sorted; frames lie all over it. */
+void agentdrawn_add_liar(struct agentdrawn *a)
+{
+	const ms_addr tables = LIAR + PAGE + LIAR_CODE_BYTES;
+	const size_t bytes = sizeof(struct ms_frame_header) + 2 * sizeof(int32_t) * LIAR_ENTRIES;
+	Elf64_Phdr *phdr =
+		elf_write(ms_fake_map(&a->fake, LIAR, PAGE, MS_PROT_READ, "/bin/liar"), 3);
+	struct ms_frame_header *header;
+	int32_t *entry;
+
+	phdr[0] = elf_load(0, PAGE, PF_R);
+	phdr[1] = elf_load(PAGE, LIAR_CODE_BYTES, PF_R | PF_X);
+	phdr[2] = (Elf64_Phdr){ .p_type = PT_GNU_EH_FRAME, .p_vaddr = PAGE + LIAR_CODE_BYTES };
+	(void)ms_fake_map(&a->fake, LIAR + PAGE, LIAR_CODE_BYTES, RX, "/bin/liar");
+	header = ms_fake_map(&a->fake, tables, ms_align_up(bytes, PAGE), MS_PROT_READ, "/bin/liar");
+	*header = (struct ms_frame_header){ MS_FRAME_VERSION, MS_FRAME_PCREL_SDATA4,
+		                            MS_FRAME_UDATA4,  MS_FRAME_DATAREL_SDATA4,
+		                            LIAR_FRAMES,      LIAR_ENTRIES };
+	entry = (int32_t *)(void *)(header + 1);
+	for (int64_t i = 0; i < LIAR_ENTRIES; i++, entry += 2) {
+		entry[0] = (int32_t)(i * LIAR_CODE_BYTES / LIAR_ENTRIES - LIAR_CODE_BYTES);
+		entry[1] = (int32_t)((i * 7919 * PAGE) % LIAR_FRAMES + PAGE);
+	}
+}
+
+/* In another part of the table each time. */
+ms_addr agentdrawn_liar_code(unsigned number)
+{
+	assert(number < 1 << 16);
+	return LIAR + PAGE + 16 + (number * 40503U % (1 << 16)) * 3;
+}
+
+void agentdrawn_link_frames(struct ms_agent_record *record)
+{
+	record->registers[3] = record->registers[1];
+	for (uint32_t at = 0; at < record->n_stack; at += 2 * WORD) {
+		uint64_t next = record->registers[1] + at + 2 * WORD;
+
+		memcpy(record->stack + at, &next, sizeof(next));
+	}
 }

@@ -77,6 +77,14 @@ size_t agentdrawn_calls(const struct agentdrawn *a, ms_addr p);
 /* Make what is to be read for each frame as long as it can be. */
 void agentdrawn_lengthen_tables(struct agentdrawn *a);
 
+/*
+ * Add a module whose table for unwinding is 16 MiB and names no frame that there is; an address in
+ * its code, each @number another, below 2^16. Frames are followed by frame pointers then.
+ */
+void agentdrawn_add_liar(struct agentdrawn *a);
+ms_addr agentdrawn_liar_code(unsigned number);
+void agentdrawn_link_frames(struct ms_agent_record *record);
+
 /* What is wrong with the result, whatever was drawn, or NULL. */
 const char *agentdrawn_check(const struct agentdrawn *a);
 

@@ -57,13 +57,16 @@ static void tell(struct ms_agent_reading *r)
 		(unsigned long long)sampling->live, (unsigned long long)sampling->samples,
 		d->origins->stacks.n, (unsigned long long)sampling->dropped);
 	d->heaps->at[d->heaps->n - 1].n_evidence++;
-	if (r->n_stackless || ms_unwinder_is_tired(r->unwinder))
+	if (r->n_stackless)
 		ms_note_add(d->arena, d->warnings,
-		            "memscan attach: %llu kept stacks of allocations make no sense%s",
-		            (unsigned long long)r->n_stackless,
-		            ms_unwinder_is_tired(r->unwinder)
-		                    ? "; unwind tables are too large to follow all others"
-		                    : "");
+		            "memscan attach: %llu kept stacks of allocations are invalid",
+		            (unsigned long long)r->n_stackless);
+	if (ms_unwinder_over_budget(r->unwinder))
+		ms_note_add(
+			d->arena, d->warnings,
+			"memscan attach: the limit of work for unwinding was reached after %llu of "
+			"%llu kept stacks: of the others only the innermost call is known",
+			(unsigned long long)r->n_unwound, (unsigned long long)sampling->live);
 }
 
 /* False without memory. */

@@ -43,7 +43,9 @@ struct ms_agent_reading {
 	struct MS_VEC(struct ms_agent_entry) entries; /* by block */
 	struct ms_unwinder *unwinder;
 	struct ms_map stacks; /* of a hash: the first stack with it, from 1 on */
+	struct ms_map kept; /* of a hash of a record's registers and stack: the answer, plus one */
 	uint64_t n_stackless;
+	uint64_t n_unwound; /* before the limit of work was reached */
 };
 
 /*

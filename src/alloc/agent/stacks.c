@@ -4,7 +4,10 @@
 
 #include "alloc/agent/agent.h"
 
-enum { MOST_FRAMES = 256 };
+enum {
+	MOST_FRAMES = 256,
+	MOST_ALIKE = 64, /* stacks of one hash are looked at; it is the target's to have more */
+};
 
 /* Of what the agent keeps of registers: DWARF's numbers, in its order. */
 static const uint8_t registers[MS_AGENT_REGISTERS] = {
@@ -53,24 +56,55 @@ static uint32_t append(struct ms_agent_reading *r, const ms_addr *pcs, size_t n)
 	return (uint32_t)origins->stacks.n;
 }
 
-bool ms_agent_take_stack(struct ms_agent_reading *r, uint32_t *ret)
+/* The number of the stack of these calls, or 0 without memory. */
+static uint32_t number_of(struct ms_agent_reading *r, const ms_addr *pcs, size_t n)
 {
-	struct ms_kept_stack stack = kept_stack(r->record);
-	ms_addr pcs[MOST_FRAMES];
-	size_t n = ms_unwind(r->unwinder, &stack, pcs, MOST_FRAMES);
 	uint64_t hash = hash_of(pcs, n);
 	uint64_t number;
+	uint32_t ret;
+
+	/* Others of the same hash stand behind it. */
+	for (unsigned i = 0; i < MOST_ALIKE && (number = ms_map_find(&r->stacks, hash));
+	     i++, hash++)
+		if (is_stack(r->d->origins, &r->d->origins->stacks.at[number - 1], pcs, n))
+			return (uint32_t)number;
+	ret = append(r, pcs, n);
+	if (ret && !ms_map_find(&r->stacks, hash) &&
+	    !ms_map_add(&r->stacks, r->d->arena, hash, ret))
+		return 0;
+	return ret;
+}
+
+static uint64_t hash_of_record(const struct ms_agent_record *record)
+{
+	uint64_t words[MS_AGENT_STACK / sizeof(uint64_t)];
+	size_t n = record->n_stack / sizeof(words[0]);
+	uint64_t hash = hash_of(record->registers, MS_AGENT_REGISTERS);
+	uint64_t rest = 0;
+
+	static_assert(MS_AGENT_STACK % sizeof(words[0]) == 0, "whole words");
+	memcpy(words, record->stack, record->n_stack);
+	memcpy(&rest, record->stack + n * sizeof(words[0]), record->n_stack % sizeof(words[0]));
+	return hash_of(words, n) ^ hash * 3 ^ rest ^ record->n_stack;
+}
+
+bool ms_agent_take_stack(struct ms_agent_reading *r, uint32_t *ret)
+{
+	const uint64_t hash = hash_of_record(r->record);
+	struct ms_kept_stack stack = kept_stack(r->record);
+	uint64_t answer = ms_map_find(&r->kept, hash);
+	ms_addr pcs[MOST_FRAMES];
+	size_t n;
 
 	static_assert(MS_AGENT_RECORDS * MOST_FRAMES < UINT32_MAX, "places fit into a stack");
-	*ret = 0;
-	if (!n)
-		return true;
-	/* Others of the same hash stand behind it. */
-	for (; (number = ms_map_find(&r->stacks, hash)) != 0; hash++)
-		if (is_stack(r->d->origins, &r->d->origins->stacks.at[number - 1], pcs, n)) {
-			*ret = (uint32_t)number;
-			return true;
-		}
-	*ret = append(r, pcs, n);
-	return *ret && ms_map_add(&r->stacks, r->d->arena, hash, *ret);
+	/* Who allocates in a loop does it with the same bytes on the stack. */
+	if (!answer) {
+		n = ms_unwind(r->unwinder, &stack, pcs, MOST_FRAMES);
+		answer = n ? number_of(r, pcs, n) + UINT64_C(1) : 1;
+		if ((n && answer == 1) || !ms_map_add(&r->kept, r->d->arena, hash, answer))
+			return false;
+	}
+	r->n_unwound += !ms_unwinder_over_budget(r->unwinder);
+	*ret = (uint32_t)(answer - 1);
+	return true;
 }

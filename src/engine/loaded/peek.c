@@ -29,6 +29,7 @@ static const uint8_t *piece_at(struct ms_peek *peek, ms_addr addr, size_t *ret_l
 	if (view)
 		return view;
 	if (!piece->kept || piece->addr != addr) {
+		peek->n_reads++;
 		piece->kept = true;
 		piece->addr = addr;
 		piece->len = ms_source_read(peek->src, addr, piece->bytes, MS_PEEK_BYTES);

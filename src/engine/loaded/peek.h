@@ -24,6 +24,7 @@ struct ms_peek_piece {
 struct ms_peek {
 	struct ms_source *src;
 	struct ms_peek_piece *pieces;
+	uint64_t n_reads; /* pieces that were read so far */
 };
 
 /* False without memory. */

@@ -12,8 +12,13 @@
 /* Rows that are remembered; a tenth of a megabyte takes five hundred. */
 enum { MOST_ROWS = 1 << 17 };
 
-/* Of tables: several times what an honest process's stacks need, and half a second's work. */
-static const uint64_t most_bytes = (uint64_t)64 << 20;
+/*
+ * What all stacks together may cost, in bytes of tables that are read one after the other: several
+ * times what an honest process's stacks need, and half a second's work. A piece that is read anew
+ * takes as long as so many of them, and so does a frame, whose row may be known.
+ */
+static const uint64_t most_cost = (uint64_t)64 << 20;
+enum { COST_OF_PIECE = 512, COST_OF_FRAME = 16 };
 
 /* What a mapping's table is, where it is none. */
 enum { NOT_LOOKED = 0, NO_TABLE = 1 };
@@ -28,7 +33,7 @@ struct ms_unwinder {
 	ms_addr *tables; /* of each mapping: its .eh_frame_hdr, or one of the above */
 	struct MS_VEC(struct ms_row) rows;
 	struct ms_map numbers; /* of addresses: their rows */
-	uint64_t read_bytes;
+	uint64_t cost;
 	bool whole; /* the last stack */
 };
 
@@ -36,11 +41,15 @@ struct ms_unwinder {
 static size_t read_counted(void *ctx, ms_addr addr, void *buf, size_t len)
 {
 	struct ms_unwinder *u = ctx;
+	const uint64_t before = u->peek.n_reads;
+	size_t n;
 
-	u->read_bytes += len;
-	if (u->read_bytes > most_bytes)
+	u->cost += len;
+	if (u->cost > most_cost)
 		return 0;
-	return ms_peek_read(&u->peek, addr, buf, len);
+	n = ms_peek_read(&u->peek, addr, buf, len);
+	u->cost += (u->peek.n_reads - before) * COST_OF_PIECE;
+	return n;
 }
 
 static struct ms_reader reader(struct ms_unwinder *u)
@@ -65,9 +74,9 @@ bool ms_unwinder_was_whole(const struct ms_unwinder *u)
 	return u->whole;
 }
 
-bool ms_unwinder_is_tired(const struct ms_unwinder *u)
+bool ms_unwinder_over_budget(const struct ms_unwinder *u)
 {
-	return u->read_bytes > most_bytes;
+	return u->cost > most_cost;
 }
 
 /* ---- rows ---- */
@@ -272,8 +281,10 @@ size_t ms_unwind(struct ms_unwinder *u, const struct ms_kept_stack *stack, ms_ad
 		interrupted = row && row->signal;
 		u->whole = row && row->how[MS_ROW_RETURN] == MS_ROW_NOWHERE;
 		more = row ? step_by_row(u, row, &s) : step_by_frame_pointer(u, &s);
+		u->cost += COST_OF_FRAME;
 		/* a signal's handler may have a stack of its own */
-		if (!more || (s.registers[MS_ROW_RSP] <= sp && !(interrupted && s.rest)))
+		if (!more || ms_unwinder_over_budget(u) ||
+		    (s.registers[MS_ROW_RSP] <= sp && !(interrupted && s.rest)))
 			break;
 	}
 	return n;

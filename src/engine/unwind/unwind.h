@@ -15,8 +15,8 @@
  *	unwind.c           from frame to frame
  *
  * Code without a table (a compiler at run time makes such) is passed by the frame pointer.
- * All of it is the target's to forge: each frame lies above the one before, and all
- * tables together are read up to a limit.
+ * All of it is the target's to forge: each frame lies above the one before, and the work on all
+ * stacks together has a limit: bytes of tables, pieces of memory that are read, and frames.
  */
 
 #include "base/elf/rows.h"
@@ -52,7 +52,10 @@ size_t ms_unwind(struct ms_unwinder *u, const struct ms_kept_stack *stack, ms_ad
 /* Whether the stack that was unwound last ended where stacks begin. */
 bool ms_unwinder_was_whole(const struct ms_unwinder *u);
 
-/* Whether tables took too much to read, so that later stacks are cut. */
-bool ms_unwinder_is_tired(const struct ms_unwinder *u);
+/*
+ * Whether the stacks so far cost more work than all together may: then of each there is no more
+ * than its first call.
+ */
+bool ms_unwinder_over_budget(const struct ms_unwinder *u);
 
 #endif

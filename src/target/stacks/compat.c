@@ -78,7 +78,7 @@ static void say_why_not_more(const struct ms_compat_unwinder *u, struct ms_backt
 		why = "the stack is deeper than what is shown";
 	else if (ms_unwinder_was_whole(u->unwinder))
 		why = "";
-	else if (ms_unwinder_is_tired(u->unwinder))
+	else if (ms_unwinder_over_budget(u->unwinder))
 		why = "its unwind tables take too much to read";
 	else if (u->cut)
 		why = "the stack is larger than what is copied";
