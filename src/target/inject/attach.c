@@ -356,7 +356,8 @@ static enum ms_status begin(struct ms_attaching *a, struct ms_attached *ret, str
 		st = check_sharing(a->call, err);
 	if (st)
 		return st;
-	a->turn = ms_turn_take(a->call->pid, a->call->begun_ns + a->call->timeout_ns);
+	/* The rest is for what there is to do. */
+	a->turn = ms_turn_take(a->call->pid, a->call->begun_ns + a->call->timeout_ns / 2);
 	return look_up(a, O_RDWR, ret, err);
 }
 
