@@ -7,7 +7,6 @@ often each is attached and detached, ATTACH_KILLS how often memscan is killed me
 
 import collections
 import contextlib
-import fcntl
 import os
 import pathlib
 import random
@@ -15,6 +14,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -32,6 +32,7 @@ from test_kills import Busy, end_of, start_command
 MODES = ("loops", "single", "forks", "spawns", "threads", "signals", "routines", "sleeps")
 OTHERS = [suite for suite in support.GLIBC if suite != HOST]
 SLOTS_AT = 12288
+NOBODY = 65534
 
 
 # ---- rounds ----
@@ -565,15 +566,43 @@ def test_a_debugger_afterwards():
         target.end()
 
 
+LOCK = """
+import fcntl, os, sys
+try:
+    fcntl.flock(os.open(sys.argv[1], os.O_RDONLY), fcntl.LOCK_EX)
+    print("LOCKED", flush=True)
+except PermissionError:
+    print("DENIED", flush=True)
+sys.stdin.read()
+"""
+
+
+def locker(path, **user):
+    return Process([sys.executable, "-c", LOCK, path], **user)
+
+
+def check_is_quick(target):
+    timeout = 40
+    begun = time.monotonic()
+    attach(target.pid, "--timeout", timeout)
+    detach(target.pid, "--timeout", timeout)
+    assert time.monotonic() - begun < timeout
+
+
+def test_another_user_cannot_delay_it():
+    """A user who may not trace the process cannot open the file that is locked."""
+    with Stormy("loops") as target, locker(f"/proc/{target.pid}", user=NOBODY) as folder, \
+            locker(f"/proc/{target.pid}/mem", user=NOBODY) as memory:
+        assert folder.line() == "LOCKED" and memory.line() == "DENIED"
+        check_is_quick(target)
+        target.end()
+
+
 def test_one_that_does_not_end_its_turn_is_not_waited_for_without_end():
-    with Stormy("loops") as target:
-        folder = os.open(f"/proc/{target.pid}", os.O_RDONLY)
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        begun = time.monotonic()
-        attach(target.pid, "--timeout", 1)
-        assert time.monotonic() - begun > 0.5
-        detach(target.pid, "--timeout", 1)
-        os.close(folder)
+    """Root, or the owner of the process."""
+    with Stormy("loops") as target, locker(f"/proc/{target.pid}/mem") as memory:
+        assert memory.line() == "LOCKED"
+        check_is_quick(target)
         target.end()
 
 
