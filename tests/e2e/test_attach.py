@@ -125,6 +125,36 @@ def test_two_thousand_threads(notes):
                  f"longest {max(pauses)} ms")
 
 
+LONGEST_MS = 2000
+
+
+def stacked(*args):
+    target = Process([compile_target("stacked"), *args])
+    assert target.line() == "READY"
+    target.ask("\n")
+    return target
+
+
+def longest_ms(target):
+    """How long a thread of it stood still since it was asked last."""
+    return int(target.ask("\n").split()[1]) / 1e6
+
+
+# threads, bytes of each one's stack: in one block, of 52, 340 and 10 MB
+@pytest.mark.parametrize("args", [(800, 65536), (32, 10 << 20), (1000, 10000, "same")], ids=str)
+def test_stacks_of_coroutines_in_one_block(args, notes):
+    """Beyond each stack pointer lies more memory than can be looked through while all threads stand."""
+    with stacked(*args) as target:
+        for command in (attach, detach):
+            said = command(target.pid)
+            stood = longest_ms(target)
+            assert stood < LONGEST_MS, said
+            notes.append(f"{args}: {command.__name__}, longest gap {stood:.1f} ms: {said.strip()}")
+        assert agents_of(target.pid) == ("stays" in said)
+        detach(target.pid)
+        assert target.finish() == 0
+
+
 # ---- what the commands say and do ----
 
 def test_status_counts_samples():

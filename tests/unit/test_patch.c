@@ -115,7 +115,7 @@ static void setup(void)
 	cr_assert_eq(ms_maps_read(getpid(), &arena, &maps, &err), MS_OK);
 	cr_assert_eq(ms_malloc_functions_find(&in, &arena, &functions, &err), MS_OK, "%s",
 	             err.text);
-	patch = (struct ms_patch){ .functions = &functions };
+	patch = (struct ms_patch){ .functions = &functions, .words.pagemap_fd = -1 };
 	map_agent(&maps);
 	(void)close(in.mem_fd);
 	libc_find(&libc);
@@ -222,12 +222,23 @@ static void look(void)
 	freezer.tracees.at[0].known = false;
 }
 
-static void divert(void)
+/* As an attach does before the stop; here the child stands already. */
+static void look_ahead(void)
 {
 	struct ms_error err = { 0 };
 
+	ms_words_end(&patch.words);
+	cr_assert_eq(ms_patch_look_ahead(&patch, 1, &arena, &err), MS_OK, "%s", err.text);
+}
+
+static void divert(void)
+{
+	struct ms_error err = { 0 };
+	bool unknown;
+
 	look();
-	cr_assert_eq(ms_patch_divert(&patch, &freezer, &err), MS_OK, "%s", err.text);
+	look_ahead();
+	cr_assert_eq(ms_patch_divert(&patch, &freezer, &unknown, &err), MS_OK, "%s", err.text);
 	cr_assert_eq(ms_patch_look(&patch).n_ours, ms_patch_look(&patch).n_found);
 }
 
@@ -307,6 +318,7 @@ Test(patch, gives_back_a_thread_that_is_anywhere_in_what_stands_for_a_beginning)
 Test(patch, is_right_wherever_a_thread_is_given_back)
 {
 	unsigned n_inside = 0;
+	pid_t inside;
 
 	stop();
 	divert();
@@ -320,7 +332,8 @@ Test(patch, is_right_wherever_a_thread_is_given_back)
 		}
 		restore();
 		look();
-		n_inside += ms_patch_inside(&patch, shared) != 0;
+		look_ahead();
+		n_inside += ms_patch_inside(&patch, shared, &inside) == MS_WORDS_FOUND;
 		run_on();
 		divert();
 	}
@@ -344,13 +357,21 @@ Test(patch, is_not_made_while_a_stack_leads_back_into_a_beginning)
 	const struct ms_place *place = &functions.at[MS_AGENT_FREE].place;
 	struct ms_error err = { 0 };
 	ms_addr back = place->window + 1;
+	bool unknown = false;
 
 	stop();
 	look();
 	cr_assert_eq(pwrite(patch.mem_fd, &back, sizeof(back),
 	                    (off_t)(ms_align_down(shared->threads[0].sp, 8) + 8)),
 	             sizeof(back));
-	cr_expect_eq(ms_patch_divert(&patch, &freezer, &err), MS_E_BUSY);
+	look_ahead();
+	cr_expect_eq(ms_patch_divert(&patch, &freezer, &unknown, &err), MS_E_BUSY);
+	cr_expect_not(unknown);
+	cr_expect_eq(ms_patch_look(&patch).n_ours, 0);
+	look_ahead();
+	patch.words.limit_ns = 0;
+	cr_expect_eq(ms_patch_divert(&patch, &freezer, &unknown, &err), MS_E_BUSY);
+	cr_expect(unknown && strstr(err.text, "look through the stacks"), "%s", err.text);
 	cr_expect_eq(ms_patch_look(&patch).n_ours, 0);
 }
 

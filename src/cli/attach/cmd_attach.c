@@ -87,6 +87,11 @@ static void say_detached(pid_t pid, const struct ms_attach_options *options,
 		ms_tell_out("process %d is detached; its agent's memory stays, unused, for thread "
 		            "%d has not come back from there, and serves the next attach",
 		            pid, is->inside);
+	else if (is->unknown)
+		ms_tell_out("process %d is detached; its agent's memory stays, unused, for to look "
+		            "through the stacks takes longer than its threads may stand for it, "
+		            "and serves the next attach",
+		            pid);
 	else
 		ms_tell_out("process %d is detached; its agent's memory stays, unused, for no "
 		            "thread could give it back, and serves the next attach",

@@ -17,6 +17,7 @@
  */
 #include "target/freeze/sleepers.h"
 
+#include <fcntl.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,17 +41,29 @@ struct clocks {
 	} at[MAX_PROCESSORS];
 };
 
-/* How often the thread was given a processor; 0: not known. */
-static uint64_t runs_of(pid_t tid)
+uint64_t ms_sleepers_runs(int schedstat)
 {
 	char text[128];
+	ssize_t n = pread(schedstat, text, sizeof(text) - 1, 0);
 	char *end;
 
-	if (ms_proc_read(tid, "schedstat", text, sizeof(text)) <= 0)
+	if (n <= 0)
 		return 0;
+	text[n] = '\0';
 	(void)strtoull(text, &end, 10);
 	(void)strtoull(end, &end, 10);
 	return strtoull(end, NULL, 10);
+}
+
+/* How often the thread was given a processor; 0: not known. */
+static uint64_t runs_of(pid_t tid)
+{
+	int fd = ms_proc_open(tid, "schedstat", O_RDONLY | O_CLOEXEC);
+	uint64_t runs = fd >= 0 ? ms_sleepers_runs(fd) : 0;
+
+	if (fd >= 0)
+		(void)close(fd);
+	return runs;
 }
 
 /* What follows @key and a colon, or NULL. */

@@ -32,4 +32,10 @@ void ms_sleepers_look_again(struct ms_freezer *freezer, pid_t tid);
  */
 const struct ms_sleeper *ms_sleepers_of(struct ms_freezer *freezer, const struct ms_tracee *tracee);
 
+/*
+ * How often a thread was given a processor, by its open /proc/TID/schedstat; 0: not known. A thread
+ * that sleeps is given one once more to stop.
+ */
+uint64_t ms_sleepers_runs(int schedstat);
+
 #endif

@@ -24,7 +24,8 @@
 #include "target/urgent.h"
 
 enum {
-	MOST_TRIES = 60, /* of a stop that met a process in the wrong moment */
+	MOST_TRIES = 60,  /* of a stop that met a process in the wrong moment */
+	MOST_UNKNOWN = 5, /* whose stacks could not be looked through in time */
 	LEAST_ADDRESS = 1 << 20,
 	NAP_FIRST_NS = 1000000,
 	NAP_MOST_NS = 20000000,
@@ -42,12 +43,16 @@ static int be_stopper(struct ms_attaching *a, ms_attach_step *body)
 
 	if (!ms_collection_begin(a->shared))
 		return 1;
+	if (body != ms_attach_map && ms_attach_look_ahead(a, err))
+		return 0;
 	urgency = ms_urgent_begin();
 	ms_collection_set_tick(true);
 	err->status = body(a, err);
 	ms_collection_set_tick(false);
 	ms_urgent_end(urgency);
 	a->answer->pause_ns = a->shared->pause_ns;
+	if (body != ms_attach_map)
+		ms_words_end(&a->patch.words);
 	return 0;
 }
 
@@ -120,15 +125,30 @@ static enum ms_status have_done_in_time(struct ms_attaching *a, ms_attach_step *
 	for (int i = 0;; i++) {
 		st = have_done(a, body, err);
 		ret->n_looks++;
+		ret->n_unknown += a->answer->unknown;
 		if (a->answer->pause_ns > ret->pause_ns)
 			ret->pause_ns = a->answer->pause_ns;
 		if ((st != MS_E_BUSY && !met_memscan(err)) || a->answer->taken || i == MOST_TRIES ||
-		    !has_time(a->call))
+		    ret->n_unknown == MOST_UNKNOWN || !has_time(a->call))
 			return st;
 		ms_sleep_ns(nap_ns);
 		if (nap_ns < NAP_MOST_NS)
 			nap_ns *= 2;
 	}
+}
+
+static void note_taken_out(const struct ms_attaching *a, struct ms_attached *ret)
+{
+	ret->inside = a->answer->inside;
+	ret->unknown = a->answer->unknown;
+	ret->kept = !a->answer->unmapped;
+}
+
+/* Whether its memory may be given back when all are stopped once more. */
+static bool is_to_be_tried(const struct ms_attaching *a, const struct ms_attached *ret)
+{
+	return ret->kept && (ret->inside || ret->unknown) && ret->n_unknown < MOST_UNKNOWN &&
+	       ret->n_looks < MS_ATTACH_MOST_LOOKS && has_time(a->call);
 }
 
 /* Take it out, and look again until no thread is in it. */
@@ -141,18 +161,15 @@ static enum ms_status take_out_all(struct ms_attaching *a, struct ms_attached *r
 
 	if (st)
 		return st;
-	ret->inside = a->answer->inside;
-	ret->kept = !a->answer->unmapped;
-	while (ret->kept && ret->inside && ret->n_looks < MS_ATTACH_MOST_LOOKS &&
-	       has_time(a->call)) {
+	note_taken_out(a, ret);
+	while (is_to_be_tried(a, ret)) {
 		ms_sleep_ns(nap_ns);
 		if (nap_ns < NAP_MOST_NS)
 			nap_ns *= 2;
 		/* It is detached, whether it can be looked at again or not. */
 		if (have_done_in_time(a, ms_attach_take_out, ret, &ignored))
 			break;
-		ret->inside = a->answer->inside;
-		ret->kept = !a->answer->unmapped;
+		note_taken_out(a, ret);
 	}
 	return MS_OK;
 }

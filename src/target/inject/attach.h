@@ -30,6 +30,8 @@ enum { MS_ATTACH_MOST_LOOKS = 200 };
 struct ms_attached {
 	bool mapped;          /* there is an agent */
 	bool kept;            /* its memory was not given back: a thread is in it yet */
+	bool unknown;         /* or may be: stacks were not looked through in time */
+	unsigned n_unknown;   /* how often */
 	bool reused;          /* it was there, from an earlier attach */
 	unsigned n_functions; /* that have a place */
 	bool is_open;         /* samples are there to be read */

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/page.h"
-#include "target/inject/stopped/words.h"
 #include "target/room.h"
 
 enum { MOST_STACK = 1 << 30 };
@@ -218,14 +217,29 @@ static struct ms_range text_range(const struct ms_patch *patch)
 	return (struct ms_range){ patch->text, patch->text + MS_AGENT_TEXT_BYTES };
 }
 
-pid_t ms_patch_inside(const struct ms_patch *patch, const struct ms_collection *frozen)
+enum ms_words_verdict ms_patch_inside(struct ms_patch *patch, const struct ms_collection *frozen,
+                                      pid_t *ret)
 {
-	const struct ms_range text = text_range(patch);
+	struct ms_range text = text_range(patch);
 
-	for (uint32_t i = 0; i < frozen->n_threads; i++)
-		if (ms_range_has(text, frozen->threads[i].pc))
-			return frozen->threads[i].tid;
-	return ms_words_find(frozen, &text, 1);
+	for (uint32_t i = 0; i < frozen->n_threads; i++) {
+		if (!ms_range_has(text, frozen->threads[i].pc))
+			continue;
+		*ret = frozen->threads[i].tid;
+		return MS_WORDS_FOUND;
+	}
+	return ms_words_find(&patch->words, frozen, &(struct ms_ranges){ &text, 1, 1 }, ret);
+}
+
+enum ms_status ms_patch_fail_stacks(const struct ms_patch *patch, struct ms_error *err)
+{
+	(void)ms_fail(err, MS_E_BUSY,
+	              "to look through the stacks of process %d takes longer than the %d ms that "
+	              "its threads may stand for it",
+	              patch->pid, MS_WORDS_LIMIT_MS);
+	ms_advise(err, "try again when fewer of its threads run, or start the program with "
+	               "libmalloc_debug instead");
+	return err->status;
 }
 
 void ms_patch_zero_counts(const struct ms_patch *patch, const struct ms_collection *frozen)
@@ -235,14 +249,17 @@ void ms_patch_zero_counts(const struct ms_patch *patch, const struct ms_collecti
 
 	for (uint32_t i = 0; i < frozen->n_threads; i++) {
 		const ms_addr tp = frozen->threads[i].tp;
-		ms_addr self;
+		uint8_t block[MS_CONTROL_BYTES];
 
 		/* That of a thread which is about to end may be unmapped, and something else. */
-		if (pread(patch->mem_fd, &self, sizeof(self), (off_t)tp) != sizeof(self) ||
-		    self != tp)
+		if (pread(patch->mem_fd, block, sizeof(block), (off_t)tp) != sizeof(block) ||
+		    memcmp(block, &tp, sizeof(tp)) != 0)
 			continue;
-		(void)!pwrite(patch->mem_fd, &none, sizeof(none), (off_t)(tp + control->left));
-		(void)!pwrite(patch->mem_fd, &none, 1, (off_t)(tp + control->started));
+		if (memcmp(block + control->left, &none, sizeof(none)) != 0)
+			(void)!pwrite(patch->mem_fd, &none, sizeof(none),
+			              (off_t)(tp + control->left));
+		if (block[control->started])
+			(void)!pwrite(patch->mem_fd, &none, 1, (off_t)(tp + control->started));
 	}
 }
 
@@ -355,20 +372,48 @@ static size_t insides(const struct ms_patch *patch, struct ms_range ret[MS_AGENT
 	return n;
 }
 
-enum ms_status ms_patch_divert(const struct ms_patch *patch, const struct ms_freezer *frozen,
-                               struct ms_error *err)
+enum ms_status ms_patch_look_ahead(struct ms_patch *patch, uint32_t max_threads,
+                                   struct ms_arena *arena, struct ms_error *err)
+{
+	struct ms_range at[MS_AGENT_N + 1];
+	struct ms_ranges wanted = { at, insides(patch, at), MS_AGENT_N + 1 };
+
+	at[wanted.n++] = text_range(patch);
+	patch->words = (struct ms_words_search){ .stack_at = patch->functions->control->stack };
+	return ms_words_prepare(&patch->words, patch->pid, &wanted, max_threads, arena, err);
+}
+
+/* That no thread comes back to the inside of a window. */
+static enum ms_status check_windows(struct ms_patch *patch, const struct ms_collection *frozen,
+                                    bool *ret_unknown, struct ms_error *err)
+{
+	struct ms_range at[MS_AGENT_N];
+	const struct ms_ranges wanted = { at, insides(patch, at), MS_AGENT_N };
+	pid_t back;
+
+	switch (ms_words_find(&patch->words, frozen, &wanted, &back)) {
+	case MS_WORDS_NONE:
+		return MS_OK;
+	case MS_WORDS_UNKNOWN:
+		*ret_unknown = true;
+		return ms_patch_fail_stacks(patch, err);
+	case MS_WORDS_FOUND:
+		break;
+	}
+	(void)ms_fail(err, MS_E_BUSY, "a signal has interrupted thread %d at the begin of malloc",
+	              back);
+	ms_advise(err, "try again");
+	return err->status;
+}
+
+enum ms_status ms_patch_divert(struct ms_patch *patch, const struct ms_freezer *frozen,
+                               bool *ret_unknown, struct ms_error *err)
 {
 	pid_t tid = frozen->shared->threads[0].tid;
 	const struct order order = order_all();
-	struct ms_range inside[MS_AGENT_N];
-	pid_t back = ms_words_find(frozen->shared, inside, insides(patch, inside));
 
-	if (back) {
-		(void)ms_fail(err, MS_E_BUSY,
-		              "a signal has interrupted thread %d at the begin of malloc", back);
-		ms_advise(err, "try again");
+	if (check_windows(patch, frozen->shared, ret_unknown, err))
 		return err->status;
-	}
 	/* First: the moved code does the same, jump or no jump. */
 	if (!lead(patch, frozen, moved_pc))
 		return ms_fail(err, MS_E_GONE, "a thread of process %d was killed", patch->pid);

@@ -14,6 +14,7 @@
 #include "target/freeze/freeze.h"
 #include "target/inject/functions.h"
 #include "target/inject/gap.h"
+#include "target/inject/stopped/words.h"
 
 /* Functions, and what stands for each in the agent's text. */
 struct ms_patch {
@@ -24,6 +25,7 @@ struct ms_patch {
 	struct ms_agent_head head;
 	struct ms_moved moved[MS_AGENT_N];
 	uint8_t slots[MS_AGENT_N][MS_AGENT_SLOT_BYTES];
+	struct ms_words_search words;
 };
 
 /* Make the slots for an agent at patch->text. MS_E_UNSUPPORTED when something is out of reach. */
@@ -55,15 +57,29 @@ ms_must_check enum ms_status ms_patch_check_blocks(const struct ms_patch *patch,
                                                    const struct ms_freezer *frozen, bool agent_was,
                                                    struct ms_error *err);
 
-/* A thread that stands in the agent or will come back to it; 0: none. */
-pid_t ms_patch_inside(const struct ms_patch *patch, const struct ms_collection *frozen);
+/*
+ * Look through the stacks as far as that can be done before the threads stand, and prepare for the
+ * next two. As ms_words_prepare(); patch->words is to be given to ms_words_end().
+ */
+ms_must_check enum ms_status ms_patch_look_ahead(struct ms_patch *patch, uint32_t max_threads,
+                                                 struct ms_arena *arena, struct ms_error *err);
+
+/* Whether a thread, @ret, stands in the agent or will come back to it. */
+enum ms_words_verdict ms_patch_inside(struct ms_patch *patch, const struct ms_collection *frozen,
+                                      pid_t *ret);
+
+/* The refusal when the stacks cannot be looked through in time: MS_E_BUSY. */
+enum ms_status ms_patch_fail_stacks(const struct ms_patch *patch, struct ms_error *err);
 
 /*
  * Divert all that is not diverted yet. MS_E_BUSY, with nothing changed, when a thread will come
- * back to where a jump would be: try again.
+ * back to where a jump would be, or may do so: try again.
+ *
+ * @ret_unknown: written when it may: patch->words has no answer
  */
-ms_must_check enum ms_status ms_patch_divert(const struct ms_patch *patch,
-                                             const struct ms_freezer *frozen, struct ms_error *err);
+ms_must_check enum ms_status ms_patch_divert(struct ms_patch *patch,
+                                             const struct ms_freezer *frozen, bool *ret_unknown,
+                                             struct ms_error *err);
 
 /*
  * Give every function back what it had. Threads that are in the agent's text and have not begun

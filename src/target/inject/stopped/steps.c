@@ -258,10 +258,15 @@ static enum ms_status check_agent(const struct ms_attaching *a, struct ms_error 
 static enum ms_status check_nobody_inside(struct ms_attaching *a, const struct ms_freezer *freezer,
                                           struct ms_error *err)
 {
+	enum ms_words_verdict verdict = MS_WORDS_NONE;
+
 	if (a->agent_was)
-		a->answer->inside = ms_patch_inside(&a->patch, freezer->shared);
-	if (!a->answer->inside)
+		verdict = ms_patch_inside(&a->patch, freezer->shared, &a->answer->inside);
+	if (verdict == MS_WORDS_NONE)
 		return MS_OK;
+	a->answer->unknown = verdict == MS_WORDS_UNKNOWN;
+	if (a->answer->unknown)
+		return ms_patch_fail_stacks(&a->patch, err);
 	(void)ms_fail(err, MS_E_BUSY,
 	              "thread %d of process %d has not come back from the agent that was detached "
 	              "before",
@@ -300,7 +305,12 @@ static enum ms_status divert(struct ms_attaching *a, const struct ms_freezer *fr
 		st = ms_patch_check(&a->patch, err);
 	if (!st)
 		st = fill(a, freezer, err);
-	return st ? st : ms_patch_divert(&a->patch, freezer, err);
+	return st ? st : ms_patch_divert(&a->patch, freezer, &a->answer->unknown, err);
+}
+
+enum ms_status ms_attach_look_ahead(struct ms_attaching *a, struct ms_error *err)
+{
+	return ms_patch_look_ahead(&a->patch, a->shared->max_threads, a->arena, err);
 }
 
 enum ms_status ms_attach_divert(struct ms_attaching *a, struct ms_error *err)
@@ -334,6 +344,7 @@ static enum ms_status take_out(struct ms_attaching *a, const struct ms_freezer *
                                struct ms_detour *detour, struct ms_error *err)
 {
 	enum ms_status st = ms_patch_check_stand(freezer, err);
+	enum ms_words_verdict verdict;
 
 	if (!st)
 		st = check_agent(a, err);
@@ -347,8 +358,9 @@ static enum ms_status take_out(struct ms_attaching *a, const struct ms_freezer *
 		return st;
 	if (a->agent_was)
 		ms_patch_zero_counts(&a->patch, freezer->shared);
-	a->answer->inside = ms_patch_inside(&a->patch, freezer->shared);
-	if (!a->answer->inside)
+	verdict = ms_patch_inside(&a->patch, freezer->shared, &a->answer->inside);
+	a->answer->unknown = verdict == MS_WORDS_UNKNOWN;
+	if (verdict == MS_WORDS_NONE)
 		unmap(a, detour);
 	return MS_OK;
 }

@@ -16,7 +16,8 @@ struct ms_stop_answer {
 	struct ms_error err;
 	uint64_t pause_ns;
 	pid_t inside;
-	bool taken; /* the place for the agent's memory, by now */
+	bool unknown; /* whether a thread is inside: its stack could not be looked through in time */
+	bool taken;   /* the place for the agent's memory, by now */
 	bool unmapped;
 };
 
@@ -41,6 +42,9 @@ typedef enum ms_status ms_attach_step(struct ms_attaching *a, struct ms_error *e
  * in time, or when something is there (a->answer->taken).
  */
 ms_attach_step ms_attach_map;
+
+/* Look through stacks before the stop; for the next two, in the same process. */
+ms_attach_step ms_attach_look_ahead;
 
 /* Fill its table and divert the functions to it. */
 ms_attach_step ms_attach_divert;
