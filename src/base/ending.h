@@ -21,6 +21,9 @@ void ms_ending_hold(struct ms_ending *ret);
 /* Whether one has come. */
 bool ms_ending_came(const struct ms_ending *ending);
 
+/* The same, for who does not know who holds them back. */
+bool ms_ending_is_pending(void);
+
 /* Hold back none any more; does not return when one has come. */
 void ms_ending_allow(const struct ms_ending *ending);
 

@@ -329,19 +329,71 @@ def test_a_thread_that_stays_inside():
 FORK = 56  # clone(), x86-64
 
 
+@contextlib.contextmanager
+def delayed(command, target, *args):
+    """memscan, stopped before it makes the process for the first stop, for three seconds: (Popen, its output)."""
+    popen, said = start_command(["strace", "-f", "-q", "-o", os.devnull, "-e", "trace=clone", "-e",
+                                 "inject=clone:delay_enter=3s:when=1", MEMSCAN, command, *map(str, args), target.pid])
+    support.wait_until(lambda: any(support.command_of(pid) == "memscan-inject" and support.call_of(pid) == FORK
+                                   for pid in support.descendants_of(popen.pid)))
+    yield popen, said
+
+
 def test_where_memory_was_mapped_meanwhile_it_goes_elsewhere():
     """The target takes the place for the agent after that was chosen, and before the first thread is stopped."""
     with Process([compile_target("takes_room")]) as target:
         assert target.line() == "READY"
-        popen, said = start_command(["strace", "-f", "-q", "-o", os.devnull, "-e", "trace=clone", "-e",
-                                     "inject=clone:delay_enter=3s:when=1", MEMSCAN, "attach", target.pid])
-        support.wait_until(lambda: any(support.command_of(pid) == "memscan-inject" and support.call_of(pid) == FORK
-                                       for pid in support.descendants_of(popen.pid)))
-        assert target.ask("\n") == "TAKEN"
-        said = end_of(popen, said)
+        with delayed("attach", target) as (popen, said):
+            assert target.ask("\n") == "TAKEN"
+            said = end_of(popen, said)
         assert popen.returncode == ATTACHED, said
         assert agents_of(target.pid) == 1
         detach(target.pid)
+        assert target.finish() == 0
+
+
+# ---- another program ----
+
+def executing():
+    """A shell that executes stormy when it is told to."""
+    return Process(["/bin/sh", "-c", 'echo READY; read word; exec "$0" sleeps', compile_target("stormy")])
+
+
+@pytest.mark.parametrize("attached", [False, True])
+def test_a_program_that_is_executed_meanwhile(attached):
+    """All is looked up once more, and done in the new program."""
+    command = "detach" if attached else "attach"
+    with executing() as target:
+        assert target.line() == "READY"
+        if attached:
+            attach(target.pid)
+        with delayed(command, target) as (popen, said):
+            assert target.ask("\n") == "READY"
+            said = end_of(popen, said)
+        assert popen.returncode == 0, said
+        assert status_of(target.pid) == (not attached)
+        detach(target.pid)
+        assert target.finish() == 0
+
+
+def test_a_program_that_is_executed_meanwhile_without_time_to_try_again():
+    with executing() as target:
+        assert target.line() == "READY"
+        with delayed("attach", target, "--timeout", 1) as (popen, said):
+            assert target.ask("\n") == "READY"
+            said = end_of(popen, said)
+        assert popen.returncode == REFUSED and f"process {target.pid} executed another program" in said, said
+        assert target.finish() == 0
+
+
+def test_programs_that_are_executed_all_the_time():
+    """Whatever it met, it is not another tool's doing, nor a fault of memscan's."""
+    with Process([support.compile_hostile("exec_storm.c"), "20"]) as target:
+        assert target.line() == "READY"
+        for _ in range(ROUNDS + 2):
+            for command in ("attach", "detach"):
+                done = memscan(command, "--timeout", 1, target.pid)
+                assert "another tool" not in done.stderr and "report it" not in done.stderr, str(done)
         assert target.finish() == 0
 
 

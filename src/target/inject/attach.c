@@ -26,13 +26,18 @@
 enum {
 	MOST_TRIES = 60,  /* of a stop that met a process in the wrong moment */
 	MOST_UNKNOWN = 5, /* whose stacks could not be looked through in time */
+	MOST_LOADING = 20, /* of what maps other memory all the time */
 	LEAST_ADDRESS = 1 << 20,
 	NAP_FIRST_NS = 1000000,
 	NAP_MOST_NS = 20000000,
+	NAP_LOADING_NS = 5000000,
 };
 
 /* What a stop takes longer than its own time limit before it is ended from outside. */
 static const uint64_t grace_ns = UINT64_C(3000000000);
+
+/* The same when a signal is to end us. */
+static const uint64_t ending_grace_ns = UINT64_C(500000000);
 
 /* ---- a process for a stop ---- */
 
@@ -56,14 +61,24 @@ static int be_stopper(struct ms_attaching *a, ms_attach_step *body)
 	return 0;
 }
 
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
 /* Wait for its end; its death is what frees the target. */
 static int await(const struct ms_attaching *a, pid_t pid)
 {
 	uint64_t deadline_ns = ms_now_ns() + a->call->timeout_ns + grace_ns;
 	uint64_t nap_ns = 50000;
+	bool ended = false;
 	int status = 0;
 
 	while (waitpid(pid, &status, WNOHANG) == 0) {
+		if (!a->was_ended && !ended && ms_ending_is_pending()) {
+			ended = true;
+			deadline_ns = earlier(deadline_ns, ms_now_ns() + ending_grace_ns);
+		}
 		if (ms_now_ns() > deadline_ns)
 			(void)kill(pid, SIGKILL);
 		ms_sleep_ns(nap_ns);
@@ -103,9 +118,12 @@ static enum ms_status have_done(struct ms_attaching *a, ms_attach_step *body, st
 	return err->status;
 }
 
-static bool has_time(const struct ms_attach_call *call)
+/* Whether to try once more. A signal that is to end us is held back until it is answered. */
+static bool has_time(const struct ms_attaching *a)
 {
-	return ms_now_ns() < call->begun_ns + call->timeout_ns;
+	if (!a->was_ended && ms_ending_is_pending())
+		return false;
+	return ms_now_ns() < a->call->begun_ns + a->call->timeout_ns;
 }
 
 /* Another memscan is there, which goes in a moment; of the two each may have met the other. */
@@ -129,7 +147,7 @@ static enum ms_status have_done_in_time(struct ms_attaching *a, ms_attach_step *
 		if (a->answer->pause_ns > ret->pause_ns)
 			ret->pause_ns = a->answer->pause_ns;
 		if ((st != MS_E_BUSY && !met_memscan(err)) || a->answer->taken || i == MOST_TRIES ||
-		    ret->n_unknown == MOST_UNKNOWN || !has_time(a->call))
+		    ret->n_unknown == MOST_UNKNOWN || !has_time(a))
 			return st;
 		ms_sleep_ns(nap_ns);
 		if (nap_ns < NAP_MOST_NS)
@@ -148,7 +166,7 @@ static void note_taken_out(const struct ms_attaching *a, struct ms_attached *ret
 static bool is_to_be_tried(const struct ms_attaching *a, const struct ms_attached *ret)
 {
 	return ret->kept && (ret->inside || ret->unknown) && ret->n_unknown < MOST_UNKNOWN &&
-	       ret->n_looks < MS_ATTACH_MOST_LOOKS && has_time(a->call);
+	       ret->n_looks < MS_ATTACH_MOST_LOOKS && has_time(a);
 }
 
 /* Take it out, and look again until no thread is in it. */
@@ -211,16 +229,16 @@ static enum ms_status check_state(pid_t pid, struct ms_error *err)
 }
 
 /* A child of vfork() is gone in a moment. */
-static enum ms_status check_sharing(const struct ms_attach_call *call, struct ms_error *err)
+static enum ms_status check_sharing(const struct ms_attaching *a, struct ms_error *err)
 {
 	uint64_t nap_ns = NAP_FIRST_NS;
-	enum ms_status st = ms_sharing_check(call->pid, err);
+	enum ms_status st = ms_sharing_check(a->call->pid, err);
 
-	for (int i = 1; st == MS_E_BUSY && i < MOST_TRIES && has_time(call); i++) {
+	for (int i = 1; st == MS_E_BUSY && i < MOST_TRIES && has_time(a); i++) {
 		ms_sleep_ns(nap_ns);
 		if (nap_ns < NAP_MOST_NS)
 			nap_ns *= 2;
-		st = ms_sharing_check(call->pid, err);
+		st = ms_sharing_check(a->call->pid, err);
 	}
 	return st;
 }
@@ -370,7 +388,7 @@ static enum ms_status begin(struct ms_attaching *a, struct ms_attached *ret, str
 	if (!st)
 		st = check_state(a->call->pid, err);
 	if (!st)
-		st = check_sharing(a->call, err);
+		st = check_sharing(a, err);
 	if (st)
 		return st;
 	/* The rest is for what there is to do. */
@@ -390,12 +408,75 @@ static void close_all(const struct ms_attaching *a)
 		ms_collection_destroy(a->shared);
 }
 
-/* Whatever failed may have done so because the process ended meanwhile. */
-static enum ms_status conclude(const struct ms_attaching *a, enum ms_status st,
-                               struct ms_error *err)
+/*
+ * Whether the process has executed another program since: the memory that was opened is gone then,
+ * and is read as a file that has ended. Where memory is there, but not at this address, the kernel
+ * says so.
+ */
+static bool is_replaced(const struct ms_attaching *a)
 {
+	uint8_t byte;
+
+	return a->patch.mem_fd >= 0 && pread(a->patch.mem_fd, &byte, 1, LEAST_ADDRESS) == 0;
+}
+
+static bool are_same(const struct ms_mappings *a, const struct ms_mappings *b)
+{
+	if (a->n != b->n)
+		return false;
+	for (size_t i = 0; i < a->n; i++)
+		if (a->at[i].range.begin != b->at[i].range.begin)
+			return false;
+	return true;
+}
+
+static bool are_maps_other(const struct ms_attaching *a)
+{
+	struct ms_arena arena = { 0 };
+	struct ms_mappings now = { 0 };
+	struct ms_error ignored;
+	bool other = ms_maps_read(ms_proc_thread_of(a->call->pid), &arena, &now, &ignored) ||
+	             !are_same(&a->maps, &now);
+
+	ms_arena_deinit(&arena);
+	return other;
+}
+
+/*
+ * Whether the process maps other memory than when it was looked up: perhaps its libraries were
+ * being loaded. While they are it does not sleep, but may wait for a processor.
+ */
+static bool is_loading(const struct ms_attaching *a)
+{
+	for (int i = 0; a->maps.n && i < MOST_TRIES && has_time(a); i++) {
+		if (are_maps_other(a))
+			return true;
+		if (ms_proc_state(ms_proc_thread_of(a->call->pid)) == 'S')
+			return false;
+		ms_sleep_ns(NAP_LOADING_NS);
+	}
+	return false;
+}
+
+/*
+ * What failed may have done so because the process ended meanwhile, or executed a program, or has
+ * just begun one.
+ */
+static enum ms_status conclude(struct ms_attaching *a, enum ms_status st, struct ms_error *err)
+{
+	a->loading = st == MS_E_UNSUPPORTED && is_loading(a);
+	a->replaced = st && is_replaced(a);
 	close_all(a);
-	return st && check_alive(a->call->pid, err) ? err->status : st;
+	if (!st)
+		return MS_OK;
+	if (check_alive(a->call->pid, err))
+		a->replaced = a->loading = false;
+	if (!a->replaced)
+		return err->status;
+	(void)ms_fail(err, MS_E_BUSY, "process %d executed another program while memscan looked",
+	              a->call->pid);
+	ms_advise(err, "try again when it runs one for longer");
+	return err->status;
 }
 
 /* ---- the outside ---- */
@@ -471,6 +552,7 @@ static void undo(struct ms_attaching *a)
 	struct ms_attached ignored = { 0 };
 	struct ms_error err;
 
+	a->was_ended = true; /* nothing is to be left behind */
 	(void)have_done_in_time(a, ms_attach_take_out, &ignored, &err);
 }
 
@@ -480,7 +562,7 @@ static enum ms_status map(struct ms_attaching *a, struct ms_attached *ret, struc
 	pid_t tid = ms_proc_thread_of(a->call->pid);
 	enum ms_status st = have_done_in_time(a, ms_attach_map, ret, err);
 
-	for (int i = 0; a->answer->taken && i < MOST_TRIES && has_time(a->call); i++) {
+	for (int i = 0; a->answer->taken && i < MOST_TRIES && has_time(a); i++) {
 		st = ms_maps_read(tid, a->arena, &a->maps, err);
 		if (!st)
 			st = choose_place(a, err);
@@ -527,48 +609,93 @@ static void set_changing(const struct ms_attach_call *call)
 		atomic_store(call->changing, true);
 }
 
+static enum ms_status attach(struct ms_attaching *a, struct ms_attached *ret, struct ms_error *err)
+{
+	enum ms_status st = begin(a, ret, err);
+
+	if (!st)
+		st = a->agent_was ? reuse(a, ret, err) : choose_place(a, err);
+	if (!st)
+		st = ms_patch_check(&a->patch, err);
+	if (!st)
+		st = make_table(a, err);
+	if (!st)
+		st = share(a, err);
+	if (!st) {
+		set_changing(a->call);
+		st = map_and_divert(a, ret, err);
+	}
+	if (!st)
+		count(ret, &a->patch);
+	return conclude(a, st, err);
+}
+
+static enum ms_status detach(struct ms_attaching *a, struct ms_attached *ret, struct ms_error *err)
+{
+	enum ms_status st = begin(a, ret, err);
+
+	if (!st && a->agent_was)
+		st = share(a, err);
+	if (!st && a->agent_was) {
+		set_changing(a->call);
+		st = take_out_all(a, ret, err);
+	}
+	return conclude(a, st, err);
+}
+
+static enum ms_status fail_loading(const struct ms_attaching *a, struct ms_error *err)
+{
+	(void)ms_fail(err, MS_E_BUSY, "process %d seems to load its program or a library",
+	              a->call->pid);
+	ms_advise(err, "try again in a moment");
+	return err->status;
+}
+
+/* All of it once more while the process executes another program, or begins one. */
+static enum ms_status
+have_whole(const struct ms_attach_call *call, struct ms_arena *arena,
+           enum ms_status (*whole)(struct ms_attaching *, struct ms_attached *, struct ms_error *),
+           struct ms_attached *ret, struct ms_error *err)
+{
+	const bool was_ended = ms_ending_is_pending();
+	uint64_t nap_ns = NAP_FIRST_NS;
+
+	for (int i = 0;; i++) {
+		struct ms_attaching a = { .call = call,
+			                  .arena = arena,
+			                  .patch.mem_fd = -1,
+			                  .turn = -1,
+			                  .was_ended = was_ended };
+		enum ms_status st = whole(&a, ret, err);
+
+		if (!(a.replaced && i < MOST_TRIES) && !(a.loading && i < MOST_LOADING))
+			return st;
+		if (!has_time(&a))
+			return a.loading ? fail_loading(&a, err) : st;
+		ms_sleep_ns(nap_ns);
+		if (nap_ns < NAP_MOST_NS)
+			nap_ns *= 2;
+	}
+}
+
 enum ms_status ms_attach_here(const struct ms_attach_call *call, struct ms_arena *arena,
                               struct ms_attached *ret, struct ms_error *err)
 {
-	struct ms_attaching a = { .call = call, .arena = arena, .patch.mem_fd = -1, .turn = -1 };
-	enum ms_status st = begin(&a, ret, err);
-
-	if (!st)
-		st = a.agent_was ? reuse(&a, ret, err) : choose_place(&a, err);
-	if (!st)
-		st = ms_patch_check(&a.patch, err);
-	if (!st)
-		st = make_table(&a, err);
-	if (!st)
-		st = share(&a, err);
-	if (!st) {
-		set_changing(call);
-		st = map_and_divert(&a, ret, err);
-	}
-	if (!st)
-		count(ret, &a.patch);
-	return conclude(&a, st, err);
+	return have_whole(call, arena, attach, ret, err);
 }
 
 enum ms_status ms_detach_here(const struct ms_attach_call *call, struct ms_arena *arena,
                               struct ms_attached *ret, struct ms_error *err)
 {
-	struct ms_attaching a = { .call = call, .arena = arena, .patch.mem_fd = -1, .turn = -1 };
-	enum ms_status st = begin(&a, ret, err);
-
-	if (!st && a.agent_was)
-		st = share(&a, err);
-	if (!st && a.agent_was) {
-		set_changing(call);
-		st = take_out_all(&a, ret, err);
-	}
-	return conclude(&a, st, err);
+	return have_whole(call, arena, detach, ret, err);
 }
 
 enum ms_status ms_attach_status_here(const struct ms_attach_call *call, struct ms_arena *arena,
                                      struct ms_attached *ret, struct ms_error *err)
 {
-	struct ms_attaching a = { .call = call, .arena = arena, .turn = -1 };
+	struct ms_attaching a = {
+		.call = call, .arena = arena, .patch.mem_fd = -1, .turn = -1
+	};
 	struct ms_agent_data *data = ms_arena_alloc(arena, offsetof(struct ms_agent_data, records));
 	enum ms_status st = data ? look_up(&a, O_RDONLY, ret, err)
 	                         : ms_fail(err, MS_E_NOMEM, "no memory for the agent's table");

@@ -30,7 +30,10 @@ struct ms_attaching {
 	struct ms_patch patch;
 	int turn; /* of ms_turn_take() */
 	struct ms_malloc_functions *functions;
+	bool loading;                /* or is loading one */
+	bool was_ended;              /* a signal that ends us had come before */
 	bool agent_was;              /* before this attach */
+	bool replaced;               /* the process has executed another program meanwhile */
 	bool fresh;                  /* its table is new, or has blocks that were freed unseen */
 	struct ms_agent_data *table; /* what it is to begin with, up to the records */
 };
