@@ -481,12 +481,38 @@ def test_a_filter_that_forbids_to_map_memory():
         target.end()
 
 
-def test_no_memory_left_to_map():
-    with Stormy("sleeps") as target:
-        pages = int(pathlib.Path(f"/proc/{target.pid}/statm").read_text().split()[0])
-        subprocess.run(["prlimit", "--pid", str(target.pid), f"--as={pages * 4096 + (10 << 20)}"], check=True)
-        refused(target.pid, "RLIMIT_AS")
+# It would fit with 10 MiB nowhere, with 60 only into what the program itself may want.
+@pytest.mark.parametrize("room", [10, 60])
+@pytest.mark.parametrize("limit,used", [("as", "VmSize"), ("data", "VmData")])
+def test_little_memory_left_to_map(limit, used, room):
+    with Stormy("single") as target:
+        def allow(room):
+            status = pathlib.Path(f"/proc/{target.pid}/status").read_text()
+            use = int(re.search(rf"^{used}:\s+(\d+) kB$", status, re.M)[1]) << 10
+            subprocess.run(["prlimit", "--pid", str(target.pid), f"--{limit}={use + (room << 20)}:"], check=True)
+        allow(room)
+        refused(target.pid, f"RLIMIT_{limit.upper()}", f"prlimit --{limit}=")
         assert agents_of(target.pid) == 0
+        target.check()
+        allow(200)
+        attach(target.pid)
+        target.check()
+        detach(target.pid)
+        target.end()
+
+
+def test_little_room_in_its_memory_cgroup(memory_group):
+    group, limit, usage = memory_group
+
+    def enter():
+        (group / "cgroup.procs").write_text(str(os.getpid()))
+    with Stormy("single", preexec_fn=enter) as target:
+        for room, sample, status in ((1 << 20, 4096, REFUSED), (1 << 28, 4096, ATTACHED)):
+            (group / limit).write_text(str(int((group / usage).read_text()) + room))
+            said = attach(target.pid, "--sample", sample, status=status)
+            assert ("memory cgroup" in said) == (status == REFUSED), said
+            target.check()
+        detach(target.pid)
         target.end()
 
 

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/follow.h"
 #include "target/code/gadgets.h"
+#include "target/inject/reserve.h"
 #include "target/inject/sharing.h"
 #include "target/inject/stopped/steps.h"
 #include "target/inject/turn.h"
@@ -484,8 +485,12 @@ static enum ms_status conclude(struct ms_attaching *a, enum ms_status st, struct
 /* A place for an agent that is not there yet. */
 static enum ms_status choose_place(struct ms_attaching *a, struct ms_error *err)
 {
+	const struct ms_reserve wanted = { a->call->pid, a->maps.n, ms_gap_bytes(),
+		                           a->call->interval };
 	struct ms_proc_stat stat = { 0 };
 
+	if (ms_reserve_check(&wanted, err))
+		return err->status;
 	(void)ms_proc_stat(ms_proc_thread_of(a->call->pid), &stat);
 	a->patch.text = ms_gap_find(&a->maps, a->functions->text, stat.program.brk, LEAST_ADDRESS);
 	if (!a->patch.text) {

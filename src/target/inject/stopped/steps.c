@@ -81,11 +81,10 @@ static enum ms_status explain_mmap(const struct ms_attaching *a, int64_t result,
 {
 	if (result == -ENOMEM) {
 		(void)ms_fail(err, MS_E_DENIED,
-		              "process %d may not map %llu MB more (RLIMIT_AS, or its cgroup)",
+		              "process %d may not map %llu MiB more",
 		              a->call->pid, (unsigned long long)(ms_gap_bytes() >> 20));
-		ms_advise(err,
-		          "raise the limit (prlimit --as --pid %d), of which the agent uses 0.8 %% "
-		          "of the heap at most",
+		ms_advise(err, "raise RLIMIT_AS or RLIMIT_DATA (prlimit --pid %d), or "
+		               "vm.max_map_count",
 		          a->call->pid);
 		return err->status;
 	}
