@@ -23,7 +23,7 @@ import pytest
 
 import servers
 import support
-from attach_support import (ATTACHED, GLIBC_FILE, KILLS, REFUSED, ROUNDS, SEED, STUCK_S, TEXT_BYTES, Stormy,
+from attach_support import (ATTACHED, GLIBC_FILE, KILLS, NOT_ATTACHED, REFUSED, ROUNDS, SEED, STUCK_S, TEXT_BYTES, Stormy,
                             agents_of, attach, clean, detach, kill_at_random, loaded, malloc_code, offsets_of, refused,
                             run_rounds, status_of, table_magic, text_of, write_code)
 from support import HOST, MEMSCAN, Process, compile_target, memscan
@@ -452,6 +452,33 @@ def test_killed_at_each_call(command, notes):
             tally[call] += instead is not None
         assert busy.finish() == 0
     notes.append(f"{command} killed instead of a call: {dict(tally)} of {len(calls)}; seed {SEED}")
+
+
+WRITES = ("the mark", "the text", "the slots", "the magic word")
+
+
+def mapped_bytes(pid):
+    return int(re.search(r"^VmSize:\s+(\d+) kB$", pathlib.Path(f"/proc/{pid}/status").read_text(), re.M)[1]) << 10
+
+
+@pytest.mark.parametrize("again", ["detach", "attach"])
+@pytest.mark.parametrize("number", range(2, len(WRITES) + 1))
+def test_killed_while_it_maps_the_agent(number, again):
+    """Whatever is there of the agent, it is known for one, and given back."""
+    with Stormy("sleeps") as target:
+        before = mapped_bytes(target.pid)
+        assert kill_at_call(target, "attach", "pwrite64", number), WRITES[number - 1]
+        assert agents_of(target.pid) == (number > 1)
+        said = memscan("attach", "--status", target.pid)
+        assert said.status == NOT_ATTACHED and "memory of an earlier attach" in said.stdout, str(said)
+        if again == "attach":
+            attach(target.pid)
+            assert agents_of(target.pid) == 1 and status_of(target.pid)
+        detach(target.pid)
+        assert agents_of(target.pid) == 0 and mapped_bytes(target.pid) == before
+        assert "was not attached\n" in detach(target.pid)
+        target.check()
+        target.end()
 
 
 @pytest.mark.parametrize("command", ["attach", "detach"])

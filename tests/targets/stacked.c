@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stacked THREADS BYTES [busy | same]: threads on stacks of their own, which lie side by side in one
- * block of the heap, all of it written to; BYTES each. They sleep; or compute and allocate (busy);
- * or all have the same stack pointer, as near as it goes (same). Prints READY. Each line of its
- * input: prints "gap NS", the longest time that a thread that does nothing but read the clock stood
- * still since the line before. Ends with its input, status 0.
+ * stacked THREADS BYTES [busy | same]: threads on stacks of their own, which lie side by side in
+ * one block of the heap, all of it written to; BYTES each. They sleep; or compute and allocate
+ * (busy); or all have the same stack pointer, as near as it goes (same). Prints READY. Each line of
+ * its input: prints "gap NS", the longest time that a thread that does nothing but read the clock
+ * stood still since the line before. Ends with its input, status 0.
  */
 #include <pthread.h>
 #include <stdatomic.h>

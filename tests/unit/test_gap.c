@@ -222,3 +222,67 @@ Test(gap, of_what_is_no_agent_is_not_taken)
 		cr_expect_eq(find_agent(no_agents[i]), 0, "%s", no_agents[i]);
 	}
 }
+
+/* ---- one that was begun ---- */
+
+/* With the mark at @mark, on a page that has this entry in the pagemap. */
+static ms_addr find_begun(const char *drawn, ms_addr mark, uint64_t entry)
+{
+	int mem = memfd_create("memory", MFD_CLOEXEC);
+	int pagemap = memfd_create("pagemap", MFD_CLOEXEC);
+	ms_addr at;
+
+	cr_assert_eq(ftruncate(mem, 1 << 28), 0);
+	cr_assert_eq(ftruncate(pagemap, 1 << 20), 0);
+	cr_assert_eq(pwrite(mem, MS_AGENT_BEGUN, sizeof(MS_AGENT_BEGUN) - 1, (off_t)mark),
+	             sizeof(MS_AGENT_BEGUN) - 1);
+	cr_assert_eq(pwrite(pagemap, &entry, sizeof(entry), (off_t)(mark / 4096 * sizeof(entry))),
+	             sizeof(entry));
+	memset(&maps, 0, sizeof(maps));
+	draw(drawn);
+	at = ms_gap_find_begun(mem, pagemap, &maps);
+	cr_expect(!at || ms_gap_is_begun(mem, at));
+	(void)close(mem);
+	(void)close(pagemap);
+	return at;
+}
+
+enum { MARK = AT + MS_AGENT_TEXT_BYTES };
+static const uint64_t present = UINT64_C(1) << 63, swapped = UINT64_C(1) << 62;
+
+#define NO_TEXT_YET "00100000-09000000 rw-p 00000000 00:00 0\n"
+#define WITH_TEXT                                   \
+	"00100000-00106000 r-xp 00000000 00:00 0\n" \
+	"00106000-09000000 rw-p 00000000 00:00 0\n"
+
+Test(gap, of_an_agent_that_was_begun_is_found)
+{
+	cr_expect_eq(find_begun(NO_TEXT_YET, MARK, present), AT);
+	cr_expect_eq(find_begun(WITH_TEXT, MARK, present), AT);
+	cr_expect_eq(find_begun(WITH_TEXT, MARK, swapped), AT);
+	cr_expect_eq(find_begun("000f0000-00106000 r-xp 00000000 00:00 0\n"
+	                        "00106000-09000000 rw-p 00000000 00:00 0\n",
+	                        MARK, present),
+	             AT);
+}
+
+Test(gap, of_what_was_not_begun_is_not_taken)
+{
+	static const char *const others[] = {
+		"00100000-09000000 rwxp 00000000 00:00 0\n",
+		"00100000-09000000 rw-s 00000000 00:00 0\n",
+		"00100000-09000000 rw-p 00000000 fe:00 7 /x\n",
+		"00100000-01000000 rw-p 00000000 00:00 0\n",
+		"00101000-09000000 rw-p 00000000 00:00 0\n",
+		"00106000-09000000 rw-p 00000000 00:00 0\n",
+		"00100000-00106000 r-xp 00000000 fe:00 7 /x\n00106000-09000000 rw-p 00000000 00:00 0\n",
+		"00100000-00106000 rw-p 00000000 00:00 0\n00106000-09000000 rw-p 00000000 00:00 0\n",
+		"00102000-00106000 r-xp 00000000 00:00 0\n00106000-09000000 rw-p 00000000 00:00 0\n",
+		"00100000-00105000 r-xp 00000000 00:00 0\n00106000-09000000 rw-p 00000000 00:00 0\n",
+	};
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		cr_expect_eq(find_begun(others[i], MARK, present), 0, "%s", others[i]);
+	cr_expect_eq(find_begun(WITH_TEXT, MARK, 0), 0, "its page is not there");
+	cr_expect_eq(find_begun(WITH_TEXT, MARK + 8, present), 0);
+}

@@ -28,7 +28,8 @@ enum {
 
 /* No memory beside has such words. */
 #define ODD UINT64_C(0xfedcba9870000)
-static struct ms_range ranges[] = { { ODD + 0x4000, ODD + 0x4010 }, { ODD + 0x5005, ODD + 0x5006 } };
+static struct ms_range ranges[] = { { ODD + 0x4000, ODD + 0x4010 },
+	                            { ODD + 0x5005, ODD + 0x5006 } };
 static const struct ms_ranges wanted = { ranges, 2, 2 };
 static struct ms_collection *frozen;
 static struct ms_words_search search;
@@ -77,10 +78,10 @@ static void prepare(pid_t pid)
 {
 	struct ms_error err;
 
-	ms_words_end(&search);
-	search = (struct ms_words_search){ .pagemap_fd = -1 };
-	cr_assert_eq(ms_words_prepare(&search, pid, &wanted, MOST, &arena, &err), MS_OK, "%s",
-	             err.text);
+	if (search.words)
+		ms_words_end(&search);
+	search = (struct ms_words_search){ .max_threads = MOST };
+	cr_assert_eq(ms_words_prepare(&search, pid, &wanted, &arena, &err), MS_OK, "%s", err.text);
 	/* A machine may be slow; what is read is counted. */
 	search.limit_ns = UINT64_MAX / 2;
 }
@@ -194,8 +195,8 @@ static void draw_threads(uint32_t n, size_t apart)
 {
 	frozen->n_threads = n;
 	for (uint32_t i = 0; i < n; i++)
-		frozen->threads[i] = (struct ms_frozen_thread){ .tid = getpid(),
-			                                        .sp = base + i * apart };
+		frozen->threads[i] =
+			(struct ms_frozen_thread){ .tid = getpid(), .sp = base + i * apart };
 }
 
 Test(inject_words, of_stacks_that_overlap_are_read_once)

@@ -48,8 +48,9 @@ Test(reserve, is_at_most_a_quarter_of_what_is_left)
 		uint64_t limit, use, bytes;
 		bool fits;
 	} cases[] = {
-		{ UINT64_MAX, 0, 1 << 20, true }, { 400, 0, 100, true },    { 399, 0, 100, false },
-		{ 1400, 1000, 100, true },        { 1399, 1000, 100, false }, { 1000, 1000, 1, false },
+		{ UINT64_MAX, 0, 1 << 20, true }, { 400, 0, 100, true },
+		{ 399, 0, 100, false },           { 1400, 1000, 100, true },
+		{ 1399, 1000, 100, false },       { 1000, 1000, 1, false },
 		{ 1000, 2000, 1, false },         { 0, 0, 1, false },
 	};
 

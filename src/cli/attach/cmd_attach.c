@@ -80,6 +80,10 @@ static void say_detached(pid_t pid, const struct ms_attach_options *options,
 		return;
 	if (!is->mapped)
 		ms_tell_out("process %d was not attached", pid);
+	else if (is->begun && !is->kept)
+		ms_tell_out("process %d was not attached; memory that an earlier attach had begun "
+		            "to prepare is given back",
+		            pid);
 	else if (!is->kept)
 		ms_tell_out("process %d is detached; all stood %.2f ms", pid,
 		            (double)is->pause_ns / 1e6);
@@ -105,8 +109,10 @@ static void say_status(pid_t pid, const struct ms_attached *is)
 		return;
 	}
 	if (!is->n_diverted) {
-		ms_tell_out("process %d is not attached; memory of an earlier attach is kept there",
-		            pid);
+		ms_tell_out(
+			"process %d is not attached; memory of an earlier attach is kept there, "
+			"which memscan detach %d gives back if nobody is in it",
+			pid, pid);
 		return;
 	}
 	ms_tell_out("process %d is attached%s: 1 sample in %" PRIu64 " bytes, %u of %u functions "

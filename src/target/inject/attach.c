@@ -25,8 +25,8 @@
 #include "target/urgent.h"
 
 enum {
-	MOST_TRIES = 60,  /* of a stop that met a process in the wrong moment */
-	MOST_UNKNOWN = 5, /* whose stacks could not be looked through in time */
+	MOST_TRIES = 60,   /* of a stop that met a process in the wrong moment */
+	MOST_UNKNOWN = 5,  /* whose stacks could not be looked through in time */
 	MOST_LOADING = 20, /* of what maps other memory all the time */
 	LEAST_ADDRESS = 1 << 20,
 	NAP_FIRST_NS = 1000000,
@@ -263,6 +263,16 @@ static struct ms_running running(const struct ms_attaching *a)
 	return (struct ms_running){ ms_proc_thread_of(a->call->pid), a->patch.mem_fd, &a->maps };
 }
 
+static ms_addr find_begun(const struct ms_attaching *a)
+{
+	int fd = ms_proc_open(ms_proc_thread_of(a->call->pid), "pagemap", O_RDONLY | O_CLOEXEC);
+	ms_addr at = fd < 0 ? 0 : ms_gap_find_begun(a->patch.mem_fd, fd, &a->maps);
+
+	if (fd >= 0)
+		(void)close(fd);
+	return at;
+}
+
 static enum ms_status find_all(struct ms_attaching *a, struct ms_attached *ret,
                                struct ms_error *err)
 {
@@ -273,7 +283,9 @@ static enum ms_status find_all(struct ms_attaching *a, struct ms_attached *ret,
 		return st;
 	a->patch.text = ms_gap_find_agent(a->patch.mem_fd, &a->maps, &a->patch.head);
 	a->agent_was = a->patch.text;
-	ret->mapped = a->agent_was;
+	a->begun = a->agent_was ? 0 : find_begun(a);
+	ret->begun = a->begun;
+	ret->mapped = a->agent_was || a->begun;
 	in = running(a);
 	return ms_malloc_functions_find(&in, a->arena, a->functions, err);
 }
@@ -578,12 +590,26 @@ static enum ms_status map(struct ms_attaching *a, struct ms_attached *ret, struc
 	return st;
 }
 
-static enum ms_status map_and_divert(struct ms_attaching *a, struct ms_attached *ret,
-                                     struct ms_error *err)
+/* Give back what an attach has left that was killed. */
+static enum ms_status remove_begun(struct ms_attaching *a, struct ms_attached *ret,
+                                   struct ms_error *err)
 {
 	enum ms_status st = MS_OK;
 
-	if (!a->agent_was) {
+	/* Out of turn it may be that of another memscan, which is at work. */
+	if (a->turn >= 0)
+		st = have_done_in_time(a, ms_attach_map, ret, err);
+	ret->kept = !a->answer->unmapped;
+	a->begun = 0;
+	return st;
+}
+
+static enum ms_status map_and_divert(struct ms_attaching *a, struct ms_attached *ret,
+                                     struct ms_error *err)
+{
+	enum ms_status st = a->begun ? remove_begun(a, ret, err) : MS_OK;
+
+	if (!st && !a->agent_was) {
 		st = map(a, ret, err);
 		ret->map_ns = a->answer->pause_ns;
 		ret->pause_ns = 0;
@@ -639,11 +665,11 @@ static enum ms_status detach(struct ms_attaching *a, struct ms_attached *ret, st
 {
 	enum ms_status st = begin(a, ret, err);
 
-	if (!st && a->agent_was)
+	if (!st && ret->mapped)
 		st = share(a, err);
-	if (!st && a->agent_was) {
+	if (!st && ret->mapped) {
 		set_changing(a->call);
-		st = take_out_all(a, ret, err);
+		st = a->begun ? remove_begun(a, ret, err) : take_out_all(a, ret, err);
 	}
 	return conclude(a, st, err);
 }
@@ -657,10 +683,10 @@ static enum ms_status fail_loading(const struct ms_attaching *a, struct ms_error
 }
 
 /* All of it once more while the process executes another program, or begins one. */
-static enum ms_status
-have_whole(const struct ms_attach_call *call, struct ms_arena *arena,
-           enum ms_status (*whole)(struct ms_attaching *, struct ms_attached *, struct ms_error *),
-           struct ms_attached *ret, struct ms_error *err)
+static enum ms_status have_whole(const struct ms_attach_call *call, struct ms_arena *arena,
+                                 enum ms_status (*whole)(struct ms_attaching *,
+                                                         struct ms_attached *, struct ms_error *),
+                                 struct ms_attached *ret, struct ms_error *err)
 {
 	const bool was_ended = ms_ending_is_pending();
 	uint64_t nap_ns = NAP_FIRST_NS;
@@ -698,9 +724,7 @@ enum ms_status ms_detach_here(const struct ms_attach_call *call, struct ms_arena
 enum ms_status ms_attach_status_here(const struct ms_attach_call *call, struct ms_arena *arena,
                                      struct ms_attached *ret, struct ms_error *err)
 {
-	struct ms_attaching a = {
-		.call = call, .arena = arena, .patch.mem_fd = -1, .turn = -1
-	};
+	struct ms_attaching a = { .call = call, .arena = arena, .patch.mem_fd = -1, .turn = -1 };
 	struct ms_agent_data *data = ms_arena_alloc(arena, offsetof(struct ms_agent_data, records));
 	enum ms_status st = data ? look_up(&a, O_RDONLY, ret, err)
 	                         : ms_fail(err, MS_E_NOMEM, "no memory for the agent's table");

@@ -29,6 +29,7 @@ enum { MS_ATTACH_MOST_LOOKS = 200 };
 /* What is there, and what became of it. Of its functions, places and control are not given. */
 struct ms_attached {
 	bool mapped;          /* there is an agent */
+	bool begun;           /* memory for one, by an attach that was killed */
 	bool kept;            /* its memory was not given back: a thread is in it yet */
 	bool unknown;         /* or may be: stacks were not looked through in time */
 	unsigned n_unknown;   /* how often */

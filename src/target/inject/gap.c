@@ -108,3 +108,53 @@ ms_addr ms_gap_find_agent(int mem_fd, const struct ms_mappings *maps,
 	}
 	return 0;
 }
+
+bool ms_gap_is_begun(int mem_fd, ms_addr at)
+{
+	char mark[sizeof(MS_AGENT_BEGUN) - 1];
+
+	return pread(mem_fd, mark, sizeof(mark), (off_t)(at + MS_AGENT_TEXT_BYTES)) ==
+	               sizeof(mark) &&
+	       !memcmp(mark, MS_AGENT_BEGUN, sizeof(mark));
+}
+
+/* Whether the page is in memory or in swap: reading another one may wait for who fills it. */
+static bool is_there(int pagemap_fd, ms_addr at)
+{
+	uint64_t entry;
+
+	return pread(pagemap_fd, &entry, sizeof(entry),
+	             (off_t)(at / MS_PAGE_BYTES * sizeof(entry))) == sizeof(entry) &&
+	       entry >> 62;
+}
+
+/* Whether the text is mapped in front of @data. */
+static bool has_text(const struct ms_mapping *before, const struct ms_mapping *data)
+{
+	return before->range.end == data->range.begin && !before->inode && !before->shared &&
+	       before->prot == (MS_PROT_READ | MS_PROT_EXEC) &&
+	       ms_range_len(before->range) >= MS_AGENT_TEXT_BYTES;
+}
+
+ms_addr ms_gap_find_begun(int mem_fd, int pagemap_fd, const struct ms_mappings *maps)
+{
+	const uint64_t bytes = ms_gap_bytes();
+
+	for (size_t i = 0; i < maps->n; i++) {
+		const struct ms_mapping *map = &maps->at[i];
+		ms_addr at = map->range.begin;
+
+		if (map->inode || map->shared || map->prot != (MS_PROT_READ | MS_PROT_WRITE))
+			continue;
+		/* As it is mapped at first; then the text replaces a part. */
+		if (ms_range_len(map->range) >= bytes &&
+		    is_there(pagemap_fd, at + MS_AGENT_TEXT_BYTES) && ms_gap_is_begun(mem_fd, at))
+			return at;
+		at -= MS_AGENT_TEXT_BYTES;
+		if (i && has_text(map - 1, map) &&
+		    ms_range_len(map->range) >= bytes - MS_AGENT_TEXT_BYTES &&
+		    is_there(pagemap_fd, map->range.begin) && ms_gap_is_begun(mem_fd, at))
+			return at;
+	}
+	return 0;
+}

@@ -31,4 +31,20 @@ ms_addr ms_gap_find(const struct ms_mappings *maps, struct ms_range text, ms_add
 ms_addr ms_gap_find_agent(int mem_fd, const struct ms_mappings *maps,
                           struct ms_agent_head *ret_head);
 
+/*
+ * What stands at the begin of the data while the agent is being mapped: nothing else is in the
+ * process from the agent's place to its end. The table's magic word replaces it.
+ */
+#define MS_AGENT_BEGUN "memscan begun x1" /* without an end */
+
+/*
+ * The place of an agent whose mapping was begun and did not come to its end, or 0.
+ *
+ * @pagemap_fd: the process's; no page that is not there is read
+ */
+ms_addr ms_gap_find_begun(int mem_fd, int pagemap_fd, const struct ms_mappings *maps);
+
+/* Whether it is at @at yet. */
+bool ms_gap_is_begun(int mem_fd, ms_addr at);
+
 #endif

@@ -51,10 +51,11 @@ static enum ms_status check_limit(const struct ms_reserve *wanted, const struct 
 	              "take a quarter of what is left, but needs %llu MiB",
 	              wanted->pid, mib(use), mib(now.rlim_cur), limit->name, mib(wanted->bytes));
 	/* With the colon the hard limit stays. */
-	ms_advise(err,
-	          "raise the limit, and lower it after memscan detach: prlimit --%s=%llu%s --pid %d",
-	          limit->option, (unsigned long long)enough, now.rlim_max < enough ? "" : ":",
-	          wanted->pid);
+	ms_advise(
+		err,
+		"raise the limit, and lower it after memscan detach: prlimit --%s=%llu%s --pid %d",
+		limit->option, (unsigned long long)enough, now.rlim_max < enough ? "" : ":",
+		wanted->pid);
 	return err->status;
 }
 
@@ -78,10 +79,11 @@ static enum ms_status check_maps(const struct ms_reserve *wanted, struct ms_erro
 	if (!read_number("/proc/sys/vm/max_map_count", &most) ||
 	    ms_reserve_fits(most, wanted->n_maps, OWN_MAPS))
 		return MS_OK;
-	(void)ms_fail(err, MS_E_DENIED,
-	              "process %d has %zu of the %llu mappings that it may have, and the agent would "
-	              "take %d more",
-	              wanted->pid, wanted->n_maps, (unsigned long long)most, OWN_MAPS);
+	(void)ms_fail(
+		err, MS_E_DENIED,
+		"process %d has %zu of the %llu mappings that it may have, and the agent would "
+		"take %d more",
+		wanted->pid, wanted->n_maps, (unsigned long long)most, OWN_MAPS);
 	ms_advise(err, "raise the limit: sysctl vm.max_map_count=%llu",
 	          (unsigned long long)most * 2);
 	return err->status;
@@ -101,11 +103,12 @@ static enum ms_status check_commit(const struct ms_reserve *wanted, struct ms_er
 	use = ms_proc_field(text, "Committed_AS", 10) << 10;
 	if (!limit || ms_reserve_fits(limit, use, wanted->bytes))
 		return MS_OK;
-	(void)ms_fail(err, MS_E_DENIED,
-	              "%llu of the %llu MiB that this system promises to processes "
-	              "(vm.overcommit_memory=2) are in use, and the agent may take a quarter of the "
-	              "rest, but needs %llu MiB",
-	              mib(use), mib(limit), mib(wanted->bytes));
+	(void)ms_fail(
+		err, MS_E_DENIED,
+		"%llu of the %llu MiB that this system promises to processes "
+		"(vm.overcommit_memory=2) are in use, and the agent may take a quarter of the "
+		"rest, but needs %llu MiB",
+		mib(use), mib(limit), mib(wanted->bytes));
 	ms_advise(err, "end other processes, add swap, or raise vm.overcommit_ratio");
 	return err->status;
 }
@@ -135,10 +138,11 @@ static enum ms_status check_cgroup(const struct ms_reserve *wanted, const char *
 
 	if (ms_reserve_fits(room, 0, bytes))
 		return MS_OK;
-	(void)ms_fail(err, MS_E_DENIED,
-	              "the memory cgroup of process %d has %llu MiB left, of which the agent may take "
-	              "a quarter, but may use %llu MiB",
-	              wanted->pid, mib(room), mib(bytes));
+	(void)ms_fail(
+		err, MS_E_DENIED,
+		"the memory cgroup of process %d has %llu MiB left, of which the agent may take "
+		"a quarter, but may use %llu MiB",
+		wanted->pid, mib(room), mib(bytes));
 	ms_advise(err, "raise the limit of the cgroup (memory.max), or attach with a larger "
 	               "--sample");
 	return err->status;

@@ -8,8 +8,8 @@
 #include <sys/types.h>
 
 /*
- * Wait until no other memscan changes process @pid: one second at most, and not beyond @deadline_ns.
- * No user can make us wait who may not trace @pid.
+ * Wait until no other memscan changes process @pid: one second at most, and not beyond
+ * @deadline_ns. No user can make us wait who may not trace @pid.
  *
  * Returns a descriptor whose close ends the turn, as does the end of the processes that have it;
  * -1 when there is none to be had. That is no refusal: all is asked again while the process stands.

@@ -379,8 +379,9 @@ enum ms_status ms_patch_look_ahead(struct ms_patch *patch, uint32_t max_threads,
 	struct ms_ranges wanted = { at, insides(patch, at), MS_AGENT_N + 1 };
 
 	at[wanted.n++] = text_range(patch);
-	patch->words = (struct ms_words_search){ .stack_at = patch->functions->control->stack };
-	return ms_words_prepare(&patch->words, patch->pid, &wanted, max_threads, arena, err);
+	patch->words = (struct ms_words_search){ .stack_at = patch->functions->control->stack,
+		                                 .max_threads = max_threads };
+	return ms_words_prepare(&patch->words, patch->pid, &wanted, arena, err);
 }
 
 /* That no thread comes back to the inside of a window. */

@@ -66,9 +66,8 @@ static struct ms_call call_mmap(ms_addr at, uint64_t len, int prot, int flags)
 {
 	return (struct ms_call){ SYS_mmap,
 		                 { at, len, (uint64_t)prot,
-		                   (uint64_t)(MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE |
-		                              flags),
-		                   UINT64_MAX, 0 } };
+		                   (uint64_t)(MAP_PRIVATE | MAP_ANONYMOUS | flags), UINT64_MAX,
+		                   0 } };
 }
 
 static struct ms_call call_munmap(ms_addr at, uint64_t len)
@@ -80,11 +79,11 @@ static enum ms_status explain_mmap(const struct ms_attaching *a, int64_t result,
                                    struct ms_error *err)
 {
 	if (result == -ENOMEM) {
-		(void)ms_fail(err, MS_E_DENIED,
-		              "process %d may not map %llu MiB more",
+		(void)ms_fail(err, MS_E_DENIED, "process %d may not map %llu MiB more",
 		              a->call->pid, (unsigned long long)(ms_gap_bytes() >> 20));
-		ms_advise(err, "raise RLIMIT_AS or RLIMIT_DATA (prlimit --pid %d), or "
-		               "vm.max_map_count",
+		ms_advise(err,
+		          "raise RLIMIT_AS or RLIMIT_DATA (prlimit --pid %d), or "
+		          "vm.max_map_count",
 		          a->call->pid);
 		return err->status;
 	}
@@ -107,59 +106,75 @@ static enum ms_status explain_mmap(const struct ms_attaching *a, int64_t result,
 	return err->status;
 }
 
-/* Both mappings, or none. */
-static enum ms_status map_both(const struct ms_attaching *a, struct ms_detour *detour,
-                               const struct ms_named_call *calls, struct ms_error *err)
+enum { MAP_ALL, MAP_TEXT, UNMAP };
+
+/* The calls of ms_attach_map(), in their order. The text replaces a part of what is mapped. */
+static void list_calls(const struct ms_attaching *a, struct ms_named_call ret[3])
 {
-	const ms_addr wanted[] = { a->patch.text, ms_attach_data(a) };
-	const struct ms_call undo = call_munmap(a->patch.text, MS_AGENT_TEXT_BYTES);
+	const ms_addr text = a->patch.text;
+
+	ret[MAP_ALL] =
+		(struct ms_named_call){ "mmap",
+		                        call_mmap(text, ms_gap_bytes(), PROT_READ | PROT_WRITE,
+		                                  MAP_NORESERVE | MAP_FIXED_NOREPLACE) };
+	ret[MAP_TEXT] =
+		(struct ms_named_call){ "mmap", call_mmap(text, MS_AGENT_TEXT_BYTES,
+		                                          PROT_READ | PROT_EXEC, MAP_FIXED) };
+	ret[UNMAP] = (struct ms_named_call){ "munmap", call_munmap(text, ms_gap_bytes()) };
+}
+
+static enum ms_status fail_call(const struct ms_attaching *a, const struct ms_detour *detour,
+                                struct ms_error *err)
+{
+	(void)ms_fail(err, MS_E_BUSY, "thread %d of process %d ended, or did not answer in time",
+	              detour->in.tid, a->call->pid);
+	ms_advise(err, "try again when the machine is less busy");
+	return err->status;
+}
+
+/*
+ * Map the agent's memory, or nothing. It is marked before it is code, so that another attach or
+ * detach finds it should we be killed.
+ */
+static enum ms_status map_all(const struct ms_attaching *a, struct ms_detour *detour,
+                              const struct ms_named_call *calls, struct ms_error *err)
+{
 	int64_t result = 0, ignored;
 
-	for (int i = 0; i < 2; i++) {
-		if (!ms_detour_call(detour, &calls[i].call, &result)) {
-			(void)ms_fail(err, MS_E_BUSY,
-			              "thread %d of process %d ended, or did not answer in time",
-			              detour->in.tid, a->call->pid);
-			ms_advise(err, "try again when the machine is less busy");
-			return err->status;
-		}
-		if ((uint64_t)result == wanted[i])
-			continue;
+	if (!ms_detour_call(detour, &calls[MAP_ALL].call, &result))
+		return fail_call(a, detour, err);
+	if ((uint64_t)result != a->patch.text) {
 		/* An old kernel takes the address as advice. */
 		if (result > 0) {
-			const struct ms_call back =
-				call_munmap((uint64_t)result, calls[i].call.args[1]);
+			const struct ms_call back = call_munmap((uint64_t)result, ms_gap_bytes());
 
 			(void)ms_detour_call(detour, &back, &ignored);
 		}
-		if (i)
-			(void)ms_detour_call(detour, &undo, &ignored);
 		return explain_mmap(a, result, err);
 	}
-	return MS_OK;
+	if (write_data(a, 0, MS_AGENT_BEGUN, sizeof(MS_AGENT_BEGUN) - 1)) {
+		if (!ms_detour_call(detour, &calls[MAP_TEXT].call, &result))
+			return fail_call(a, detour, err);
+	} else {
+		result = -errno;
+	}
+	if ((uint64_t)result == a->patch.text)
+		return MS_OK;
+	(void)ms_detour_call(detour, &calls[UNMAP].call, &ignored);
+	return explain_mmap(a, result, err);
 }
 
-static enum ms_status map_by(const struct ms_attaching *a, struct ms_freezer *freezer,
-                             struct ms_detour *detour, struct ms_error *err)
+static enum ms_status map_by(const struct ms_attaching *a, struct ms_detour *detour,
+                             struct ms_error *err)
 {
-	const uint64_t data_bytes = ms_gap_bytes() - MS_AGENT_TEXT_BYTES;
-	const struct ms_named_call calls[] = {
-		{ "mmap", call_mmap(a->patch.text, MS_AGENT_TEXT_BYTES, PROT_READ | PROT_EXEC, 0) },
-		{ "mmap",
-		  call_mmap(ms_attach_data(a), data_bytes, PROT_READ | PROT_WRITE, MAP_NORESERVE) },
-		{ "munmap", call_munmap(a->patch.text, ms_gap_bytes()) },
-	};
+	struct ms_named_call calls[3];
 	enum ms_status st;
 
-	if (freezer->tracees.at[0].group_stop) {
-		st = ms_fail(err, MS_E_DENIED, "process %d is stopped by a signal", a->call->pid);
-		ms_advise(err, "let it go on (kill -CONT %d) and try again", a->call->pid);
-		return st;
-	}
+	list_calls(a, calls);
 	st = ms_detour_begin(detour, calls, sizeof(calls) / sizeof(calls[0]), err);
 	if (st)
 		return st;
-	st = map_both(a, detour, calls, err);
+	st = map_all(a, detour, calls, err);
 	if (!st && !write_text(a, detour->in.tid))
 		st = ms_fail_sys(err, errno, "the kernel does not let memscan write to process %d",
 		                 a->call->pid);
@@ -167,9 +182,63 @@ static enum ms_status map_by(const struct ms_attaching *a, struct ms_freezer *fr
 	return st;
 }
 
+/* ---- giving back one that was begun ---- */
+
+/* Whether another process has a thread stand, perhaps to map what we have found. */
+static bool is_traced_by_others(const struct ms_attaching *a, pid_t ours)
+{
+	char *buf = ms_arena_alloc(a->arena, MS_PROC_LIST_BYTES);
+	struct ms_proc_list list;
+	bool traced = false;
+	int32_t tid;
+
+	if (!buf || ms_proc_list_open(&list, a->call->pid, "task", buf) < 0)
+		return true;
+	while (!traced && ms_proc_list_next(&list, &tid))
+		traced = tid != ours && ms_proc_tracer(tid);
+	ms_proc_list_close(&list);
+	return traced;
+}
+
+static enum ms_status remove_by(const struct ms_attaching *a, struct ms_detour *detour,
+                                struct ms_error *err)
+{
+	const struct ms_named_call call = { "munmap", call_munmap(a->begun, ms_gap_bytes()) };
+	const pid_t tid = detour->freezer->tracees.at[0].tid;
+	int64_t result = 0;
+	enum ms_status st;
+
+	if (is_traced_by_others(a, tid))
+		return ms_fail(err, MS_E_BUSY, "another process traces process %d", a->call->pid);
+	if (!ms_gap_is_begun(a->patch.mem_fd, a->begun))
+		return MS_OK;
+	st = ms_detour_begin(detour, &call, 1, err);
+	if (st)
+		return st;
+	if (!ms_detour_call(detour, &call.call, &result))
+		return fail_call(a, detour, err);
+	a->answer->unmapped = !result;
+	ms_detour_end(detour);
+	return MS_OK;
+}
+
+/* ---- by one thread ---- */
+
+static enum ms_status change_by(const struct ms_attaching *a, struct ms_freezer *freezer,
+                                struct ms_detour *detour, struct ms_error *err)
+{
+	if (freezer->tracees.at[0].group_stop) {
+		(void)ms_fail(err, MS_E_DENIED, "process %d is stopped by a signal", a->call->pid);
+		ms_advise(err, "let it go on (kill -CONT %d) and try again", a->call->pid);
+		return err->status;
+	}
+	return a->begun ? remove_by(a, detour, err) : map_by(a, detour, err);
+}
+
 /* Try one thread. @ret_again: another may do. */
-static enum ms_status map_by_thread(const struct ms_attaching *a, pid_t tid, enum ms_standing worst,
-                                    bool *ret_again, struct ms_error *err)
+static enum ms_status change_by_thread(const struct ms_attaching *a, pid_t tid,
+                                       enum ms_standing worst, bool *ret_again,
+                                       struct ms_error *err)
 {
 	struct ms_freezer freezer;
 	struct ms_detour detour;
@@ -186,7 +255,7 @@ static enum ms_status map_by_thread(const struct ms_attaching *a, pid_t tid, enu
 	/* One that has not stopped would stop later: only our end lets it go. */
 	*ret_again = st == MS_E_GONE;
 	if (!st) {
-		st = map_by(a, &freezer, &detour, err);
+		st = change_by(a, &freezer, &detour, err);
 		*ret_again = st == MS_E_UNSUPPORTED || (st == MS_E_BUSY && !detour.in.tid);
 	}
 	ms_freezer_release(&freezer);
@@ -216,7 +285,7 @@ static bool try_threads(const struct ms_attaching *a, const struct try *try, enu
 		char state = ms_proc_state(tid);
 
 		if (state != 'D' && state != 'Z' && try->asleep == (state == 'S'))
-			*st = map_by_thread(a, tid, try->worst, &again, err);
+			*st = change_by_thread(a, tid, try->worst, &again, err);
 	}
 	ms_proc_list_close(&list);
 	return again;

@@ -16,7 +16,8 @@ struct ms_stop_answer {
 	struct ms_error err;
 	uint64_t pause_ns;
 	pid_t inside;
-	bool unknown; /* whether a thread is inside: its stack could not be looked through in time */
+	bool unknown; /* whether a thread is inside: its stack could not be looked through in time
+	               */
 	bool taken;   /* the place for the agent's memory, by now */
 	bool unmapped;
 };
@@ -33,6 +34,7 @@ struct ms_attaching {
 	bool loading;                /* or is loading one */
 	bool was_ended;              /* a signal that ends us had come before */
 	bool agent_was;              /* before this attach */
+	ms_addr begun;               /* where an agent is that was not mapped to its end; 0: none */
 	bool replaced;               /* the process has executed another program meanwhile */
 	bool fresh;                  /* its table is new, or has blocks that were freed unseen */
 	struct ms_agent_data *table; /* what it is to begin with, up to the records */
@@ -43,6 +45,8 @@ typedef enum ms_status ms_attach_step(struct ms_attaching *a, struct ms_error *e
 /*
  * Have one thread map the agent at a->patch.text, and write its text; MS_E_BUSY when none stops
  * in time, or when something is there (a->answer->taken).
+ *
+ * While a->begun is set, have it give back what is there instead (a->answer->unmapped).
  */
 ms_attach_step ms_attach_map;
 

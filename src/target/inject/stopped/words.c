@@ -58,9 +58,8 @@ static ms_addr end_of(const struct ms_words_search *search, pid_t tid, ms_addr s
 	const struct ms_mapping *map = ms_maps_find(&search->maps, sp);
 	ms_addr end = sp + MS_WORDS_COROUTINE;
 
-	if (map && (!strcmp(map->name, "[stack]") || ms_range_len(map->range) <= MS_WORDS_MAPPING))
-		end = map->range.end;
-	else if (map && end > map->range.end)
+	if (map && (!strcmp(map->name, "[stack]") || ms_range_len(map->range) <= MS_WORDS_MAPPING ||
+	            end > map->range.end))
 		end = map->range.end;
 	if (tp > sp && (tp < end || is_libc_stack(search, tid, tp, sp)))
 		end = tp;
@@ -108,9 +107,9 @@ static void add_interrupted(struct ms_words_search *search, const struct ms_word
 	if (stacks->n == 2 * search->n_threads + MORE_STACKS)
 		search->unknown = true;
 	else if (has_time(search))
-		stacks->at[stacks->n++] = (struct ms_words_stack){
-			sp, end_of(search, thread->tid, sp, 0), thread->tid
-		};
+		stacks->at[stacks->n++] =
+			(struct ms_words_stack){ sp, end_of(search, thread->tid, sp, 0),
+			                         thread->tid };
 }
 
 /* The words of @part, of @n that were read at @at: they are on the stack of @thread. */
@@ -442,11 +441,11 @@ static void look_before(struct ms_words_search *search, const struct ms_ranges *
 }
 
 enum ms_status ms_words_prepare(struct ms_words_search *search, pid_t pid,
-                                const struct ms_ranges *wanted, uint32_t max_threads,
-                                struct ms_arena *arena, struct ms_error *err)
+                                const struct ms_ranges *wanted, struct ms_arena *arena,
+                                struct ms_error *err)
 {
 	const pid_t tid = ms_proc_thread_of(pid);
-	const size_t most = 2 * (size_t)max_threads + MORE_STACKS;
+	const size_t most = 2 * (size_t)search->max_threads + MORE_STACKS;
 	enum ms_status st = ms_maps_read(tid, arena, &search->maps, err);
 
 	search->pid = pid;
@@ -459,7 +458,7 @@ enum ms_status ms_words_prepare(struct ms_words_search *search, pid_t pid,
 	if (!search->words || !ms_vec_reserve(arena, &search->stacks, most) ||
 	    !ms_vec_reserve(arena, &search->done, most) ||
 	    !ms_vec_reserve(arena, &search->hits, MOST_HITS) ||
-	    !ms_vec_reserve(arena, &search->sleepers, max_threads))
+	    !ms_vec_reserve(arena, &search->sleepers, search->max_threads))
 		return ms_fail(err, MS_E_NOMEM, "no memory to look through stacks");
 	search->pagemap_fd = ms_proc_open(tid, "pagemap", O_RDONLY | O_CLOEXEC);
 	if (wanted->n)

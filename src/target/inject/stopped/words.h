@@ -19,7 +19,8 @@ enum {
 	MS_WORDS_LIMIT_MS = 10,    /* of looking in one stop */
 	MS_WORDS_BEFORE_MS = 300,  /* before it */
 	MS_WORDS_ASKED = 16 << 10, /* whether a thread ran costs as much as to read so many bytes */
-	/* Stacks of coroutines may lie side by side in a larger mapping: so much of each is read. */
+	/* Stacks of coroutines may lie side by side in a larger mapping: so much of each is read.
+	 */
 	MS_WORDS_MAPPING = 16 << 20,
 	MS_WORDS_COROUTINE = 512 << 10,
 };
@@ -52,8 +53,9 @@ struct ms_words_sleepers MS_VEC(struct ms_words_sleeper);
 struct ms_words_search {
 	pid_t pid;
 	struct ms_mappings maps;
-	int pagemap_fd;    /* -1: none */
-	uint64_t stack_at; /* in a control block, the record of its stack; 0: not known */
+	int pagemap_fd;       /* -1: none */
+	uint32_t max_threads; /* that may stand */
+	uint64_t stack_at;    /* in a control block, the record of its stack; 0: not known */
 	struct ms_words_sleepers sleepers; /* by number */
 	struct ms_arena *arena;
 	uint64_t limit_ns;
@@ -65,7 +67,7 @@ struct ms_words_search {
 	struct ms_words_stacks stacks; /* the threads', and behind them interrupted ones */
 	size_t n_threads;              /* of stacks */
 	const struct ms_words_stack *owner, *owners_end; /* of what is looked at, and overlaps */
-	struct ms_ranges done;         /* looked through */
+	struct ms_ranges done;                           /* looked through */
 	struct ms_ranges hits; /* before the stop: what is found, and what cannot be looked at */
 	uint64_t *words;       /* a piece */
 	uint64_t n_bytes;      /* read */
@@ -79,16 +81,15 @@ struct ms_words_search {
  * Look through the stacks of the threads of @pid that are asleep, and prepare to look again while
  * all threads stand.
  *
- * @wanted:      as given to ms_words_find(), or more
- * @max_threads: that will stand then
- * @search:      zeros, but for stack_at; lives until ms_words_end()
+ * @search: zeros, but for stack_at and max_threads; lives until ms_words_end()
+ * @wanted: as given to ms_words_find(), or more
  *
  * Returns MS_E_NOMEM, MS_E_GONE or MS_E_DENIED.
  * Context: the threads run.
  * Cost:    MS_WORDS_BEFORE_MS at most.
  */
 ms_must_check enum ms_status ms_words_prepare(struct ms_words_search *search, pid_t pid,
-                                              const struct ms_ranges *wanted, uint32_t max_threads,
+                                              const struct ms_ranges *wanted,
                                               struct ms_arena *arena, struct ms_error *err);
 
 /*
