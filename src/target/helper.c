@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/ending.h"
+#include "base/follow.h"
 
 static const uint64_t first_nap_ns = 50000;
 static const uint64_t most_nap_ns = 5000000;
@@ -48,9 +49,8 @@ static void limit_memory(void)
 
 static _Noreturn void be_helper(const struct ms_helper_call *call, pid_t original)
 {
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != original) /* it died before that took effect */
-		_exit(1);
+	if (!ms_follow_parent(original))
+		_exit(0);
 	(void)prctl(PR_SET_NAME, call->title);
 	limit_memory();
 	leave_terminal();

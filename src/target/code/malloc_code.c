@@ -194,28 +194,6 @@ static void look_for_linked(const struct memory *memory, const struct ms_mapping
 	}
 }
 
-/* Where a signal has a handler already, threads are asked in any case. */
-static void look_for_signal_stacks(const struct ms_running *running, struct ms_collection *shared,
-                                   struct ms_arena *arena)
-{
-	const struct ms_mapping *map;
-
-	if (ms_proc_has_handlers(running->tid))
-		return;
-	ms_vec_for_each (map, running->maps) {
-		const struct ms_mapping *head = ms_maps_head(running->maps, map);
-		struct ms_image image;
-
-		if (!(map->prot & MS_PROT_EXEC) || !map->inode || !head ||
-		    !ms_image_open(running->tid, running->mem_fd, head->range.begin, &image))
-			continue;
-		if (ms_image_has_signal_stacks(&image, running->maps, shared->arch, arena)) {
-			shared->has_signal_stacks = true;
-			return;
-		}
-	}
-}
-
 static void look_through(const struct memory *memory, const struct ms_mappings *maps,
                          struct ms_collection *shared, struct ms_arena *arena)
 {
@@ -275,7 +253,10 @@ void ms_malloc_code_find(pid_t pid, struct ms_collection *shared, struct ms_aren
 	if (!ms_maps_read(living, arena, &maps, &err)) {
 		look_through(&memory, &maps, shared, arena);
 		ms_gadgets_find(&running, shared, arena);
-		look_for_signal_stacks(&running, shared, arena);
+		/* Where a signal has a handler already, threads are asked in any case. */
+		shared->has_signal_stacks =
+			!ms_proc_has_handlers(living) &&
+			ms_signal_stacks_are_in(&running, shared->arch, arena);
 	}
 	(void)close(running.mem_fd);
 }

@@ -5,20 +5,20 @@
 /* Whether a program can have signal stacks (sigaltstack(2)), by its code. */
 
 #include "base/arena.h"
-#include "target/code/image.h"
+#include "target/code/mapped_file.h"
 
 struct ms_arch;
 
 /*
- * Whether the image calls sigaltstack() of the C library or, as a static program, makes the call
- * itself. Of a program that makes it by syscall() nothing is known.
+ * Whether any object of the process calls sigaltstack() of the C library or, as a static program,
+ * makes the call itself; also where there is too much to look through. A program that makes the
+ * call by syscall() is not recognised.
  *
- * @maps: of the process
  * @arch: of the process
  *
- * Cost: reads the names that the image imports, or a static program's code, from its file.
+ * Cost: reads the names that the objects import, or a static program's code, from their files.
  */
-bool ms_image_has_signal_stacks(struct ms_image *image, const struct ms_mappings *maps,
-                                const struct ms_arch *arch, struct ms_arena *arena);
+bool ms_signal_stacks_are_in(const struct ms_running *in, const struct ms_arch *arch,
+                             struct ms_arena *arena);
 
 #endif
