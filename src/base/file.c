@@ -12,6 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/walk.h"
+
 enum { PIECE = 64 * 1024, MOST = 64 * 1024 * 1024 };
 
 /* Read on to the end: the length of a pipe is not known. Returns 0 or errno. */
@@ -77,27 +79,47 @@ int ms_file_open_regular(const char *path)
 	return ms_file_reopen_regular(open(path, O_PATH | O_CLOEXEC));
 }
 
-int ms_file_open_below(const char *root, const char *path)
+/* Before Linux 5.6, and where a container's filter does not know the call, it walks by itself. */
+static int find_below(int folder, const char *path)
 {
 	const struct open_how how = {
 		.flags = O_PATH | O_CLOEXEC,
 		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
 	};
-	int folder = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	long fd;
+	long fd = syscall(SYS_openat2, folder, path + strspn(path, "/"), &how, sizeof(how));
 
-	if (folder < 0)
-		return -1;
-	fd = syscall(SYS_openat2, folder, path + strspn(path, "/"), &how, sizeof(how));
+	if (fd < 0 && (errno == ENOSYS || errno == EPERM))
+		return ms_walk_open(&(const struct ms_walk){ .allow = NULL }, folder, path);
+	return (int)fd;
+}
+
+static int open_folder(const char *path)
+{
+	return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* What was @found in @folder, which is closed, is opened. */
+static int reopen_found(int folder, int found)
+{
+	int error = errno;
+
 	(void)close(folder);
-	/* Before Linux 5.6, and where a container's filter does not know the call. */
-	if (fd < 0 && (errno == ENOSYS || errno == EPERM)) {
-		char whole[2 * PATH_MAX];
+	errno = error;
+	return ms_file_reopen_regular(found);
+}
 
-		(void)snprintf(whole, sizeof(whole), "%s%s", root, path);
-		fd = open(whole, O_PATH | O_CLOEXEC);
-	}
-	return ms_file_reopen_regular((int)fd);
+int ms_file_open_below(const char *root, const char *path)
+{
+	int folder = open_folder(root);
+
+	return folder < 0 ? -1 : reopen_found(folder, find_below(folder, path));
+}
+
+int ms_file_open_allowed(const char *root, const char *path, const struct ms_walk *walk)
+{
+	int folder = open_folder(root);
+
+	return folder < 0 ? -1 : reopen_found(folder, ms_walk_open(walk, folder, path));
 }
 
 bool ms_fd_read_all(int fd, void *bytes, size_t len)

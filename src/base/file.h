@@ -11,6 +11,8 @@
 
 struct ms_bytes MS_VEC(char);
 
+struct ms_walk;
+
 /* The last part of a path; all of it when it ends in a slash. */
 static inline const char *ms_file_name(const char *path)
 {
@@ -49,9 +51,13 @@ ms_must_check enum ms_status ms_file_read_most(const char *path, size_t most,
 int ms_file_open_regular(const char *path);
 
 /*
- * The same of @path as a process has it whose root is @root: links do not lead out of there.
+ * The same of @path as a process has it whose root is @root: neither links nor ".." lead out of
+ * there.
  */
 int ms_file_open_below(const char *root, const char *path);
+
+/* The same, where @walk is asked about each folder, link and file below @root. */
+int ms_file_open_allowed(const char *root, const char *path, const struct ms_walk *walk);
 
 /* The same of what @path_fd (O_PATH, or -1 with errno) stands for; closes that. */
 int ms_file_reopen_regular(int path_fd);
