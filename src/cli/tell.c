@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "report/utf8.h"
+#include "sym/opener.h"
 
 /* Texts quote names that others chose: none of them may command the terminal. */
 static void print_line(FILE *to, const char *before, const char *text)
@@ -86,11 +87,16 @@ void ms_tell_servers(void)
 {
 	const char *urls = getenv("DEBUGINFOD_URLS");
 	void *client = dlopen("libdebuginfod.so.1", RTLD_LAZY);
+	struct ms_error err;
 
 	if (!urls || !urls[strspn(urls, " ")])
 		ms_tell("--debuginfod: DEBUGINFOD_URLS names no server, so none is asked; set it");
 	else if (!client)
 		ms_tell("--debuginfod: no server is asked without libdebuginfod1; install it");
+	else if (ms_fetch_check(&err))
+		ms_tell("--debuginfod: no server is asked: %s; set DEBUGINFOD_CACHE_PATH to a folder "
+		        "of your own",
+		        err.text);
 	if (client)
 		(void)dlclose(client);
 }

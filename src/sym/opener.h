@@ -6,10 +6,11 @@
  * What answers the questions of finder.h: composes paths and opens them, and reads no byte
  * of what it opens. The asking process may have been taken over by what it reads.
  *
- * Only regular files are opened, and never waited for. In the process's root paths stay in
- * there. By name it gives only what everyone, or the user of the process, may read: the
- * name beside a file is chosen by others. The mapping itself and the caller's own folder
- * are no such names.
+ * Only regular files are opened, and never waited for. In the process's root, and in the
+ * caller's own folder, neither links nor ".." lead out. By name it gives only files that
+ * everyone, or the user of the process, may read, in folders that they may pass: the name
+ * beside a file is chosen by others. The mapping itself and the caller's own folder are not
+ * such names.
  */
 
 #include <stdbool.h>
@@ -17,11 +18,13 @@
 #include <sys/types.h>
 
 #include "base/range.h"
+#include "base/status.h"
 #include "sym/finder.h"
 
 enum { MS_OPENER_ROOTS = 2 };
 
-#define MS_OPENER_ANYONE ((uid_t)-1)
+#define MS_OPENER_ANYONE   ((uid_t)-1) /* it does not matter whose files are */
+#define MS_OPENER_EVERYONE ((uid_t)-2) /* no user's files beside those that everyone may read */
 
 /* A file that the process has mapped. */
 struct ms_opener_file {
@@ -38,9 +41,9 @@ struct ms_opener {
 	const void *files;
 	size_t n; /* how many numbers there are */
 
-	char root[32]; /* of the process */
-	pid_t tid;     /* a living thread of the process; 0: there is none any more */
-	uid_t uid;     /* of the process; MS_OPENER_ANYONE: it does not matter whose files are */
+	char root[32];      /* of the process */
+	pid_t tid;          /* a living thread of the process; 0: there is none any more */
+	uid_t uid;          /* of the process; or MS_OPENER_ANYONE, MS_OPENER_EVERYONE */
 	const char *folder; /* the user's, with debug information; NULL: none */
 	/* Folders with a usr/lib/debug, in which files have their paths; "": ours; NULL: no more */
 	const char *roots[MS_OPENER_ROOTS];
@@ -67,5 +70,13 @@ int ms_opener_find(void *ctx, const struct ms_file_question *question, struct ms
  * Returns a descriptor, or -1.
  */
 int ms_fetch_debug(const unsigned char *id, size_t len);
+
+/*
+ * Whether debuginfod's cache is this user's alone. ms_fetch_debug() asks no server otherwise:
+ * what another user puts there, as links, would be followed with this user's rights.
+ *
+ * Returns MS_E_DENIED with the folder.
+ */
+ms_must_check enum ms_status ms_fetch_check(struct ms_error *err);
 
 #endif
