@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/walk.h"
 
 static const char deleted[] = " (deleted)";
 static const char debug_folder[] = "/usr/lib/debug";
@@ -30,28 +31,35 @@ struct search {
 
 /* ---- opening ---- */
 
-static bool is_allowed(const struct search *s, int fd)
+/*
+ * Whether everyone, or the user of the process, may read this file or pass this folder. Nobody
+ * asks for permission to follow a link.
+ */
+static bool is_allowed(const void *ctx, const struct stat *st)
 {
-	struct stat st;
+	const struct ms_opener *opener = ctx;
+	mode_t owners = S_ISDIR(st->st_mode) ? S_IXUSR : S_IRUSR | S_IWUSR;
+	mode_t everyones = S_ISDIR(st->st_mode) ? S_IXOTH : S_IROTH;
 
-	if (s->opener->uid == MS_OPENER_ANYONE)
-		return true;
-	return fstat(fd, &st) == 0 && (st.st_mode & S_IROTH || st.st_uid == s->opener->uid);
+	return S_ISLNK(st->st_mode) || st->st_mode & everyones ||
+	       (st->st_uid == opener->uid && st->st_mode & owners);
 }
 
-/* In our own root, and in a folder of the user's, links are believed. */
+/* In our own root, where it does not matter whose files are, links are believed. */
 static bool is_confined(const struct ms_opener *opener, const char *root)
 {
-	return strncmp(root, "/proc/", 6) == 0 || (opener->confined && root == opener->roots[0]);
+	return strncmp(root, "/proc/", 6) == 0 || root == opener->folder ||
+	       (opener->confined && root == opener->roots[0]);
 }
 
 /* The file of that name in @root, if it may be given away. */
-static int __attribute__((format(printf, 4, 5)))
-open_named(const struct search *s, const char *root, bool trusted, const char *fmt, ...)
+static int __attribute__((format(printf, 3, 4)))
+open_named(const struct search *s, const char *root, const char *fmt, ...)
 {
+	const struct ms_opener *opener = s->opener;
+	const struct ms_walk walk = { is_allowed, opener };
 	char path[PATH_MAX];
 	va_list ap;
-	int fd;
 	int n;
 
 	if (!root)
@@ -62,13 +70,11 @@ open_named(const struct search *s, const char *root, bool trusted, const char *f
 	if (n < 0 || n >= PATH_MAX ||
 	    snprintf(s->ret->path, PATH_MAX, "%s%s", root, path) >= PATH_MAX)
 		return -1;
-	fd = is_confined(s->opener, root) ? ms_file_open_below(root, path)
-	                                  : ms_file_open_regular(s->ret->path);
-	if (fd >= 0 && !trusted && !is_allowed(s, fd)) {
-		(void)close(fd);
-		return -1;
-	}
-	return fd;
+	/* What is in the caller's own folder is the caller's to give. */
+	if (opener->uid != MS_OPENER_ANYONE && root != opener->folder)
+		return ms_file_open_allowed(*root ? root : "/", path, &walk);
+	return is_confined(opener, root) ? ms_file_open_below(root, path)
+	                                 : ms_file_open_regular(s->ret->path);
 }
 
 /* ---- the mapped file itself ---- */
@@ -92,7 +98,7 @@ static int checked(int fd, uint64_t inode)
 static int open_in_root(const struct search *s, const char *root)
 {
 	int fd = s->file.path[0] == '/' && !s->file.renamed
-	                 ? open_named(s, root, false, "%.*s", s->path_len, s->file.path)
+	                 ? open_named(s, root, "%.*s", s->path_len, s->file.path)
 	                 : -1;
 
 	return checked(fd, s->file.named);
@@ -142,12 +148,9 @@ static int open_code(const struct search *s, uint32_t place)
 
 static int open_by_id(const struct search *s, const char *root, const char *folder)
 {
-	bool is_users = root == s->opener->folder;
-
 	if (!s->id[0])
 		return -1;
-	return open_named(s, root, is_users, "%s/.build-id/%.2s/%s.debug", folder, s->id,
-	                  s->id + 2);
+	return open_named(s, root, "%s/.build-id/%.2s/%s.debug", folder, s->id, s->id + 2);
 }
 
 /* A name alone: in no other folder. */
@@ -161,8 +164,8 @@ static int open_beside(const struct search *s, const char *root, const char *bef
 {
 	if (!is_name(s->q->name) || s->file.path[0] != '/')
 		return -1;
-	return open_named(s, root, root == s->opener->folder, "%s%.*s%s/%s", before, s->folder_len,
-	                  s->file.path, behind, s->q->name);
+	return open_named(s, root, "%s%.*s%s/%s", before, s->folder_len, s->file.path, behind,
+	                  s->q->name);
 }
 
 /* By its build-id, or by its name with the ELF file, or in a tree that repeats the folders. */
@@ -178,7 +181,7 @@ static int open_debug(const struct search *s, uint32_t place)
 	case 1:
 		return open_beside(s, folder, "", "");
 	case 2:
-		return is_name(s->q->name) ? open_named(s, folder, true, "/%s", s->q->name) : -1;
+		return is_name(s->q->name) ? open_named(s, folder, "/%s", s->q->name) : -1;
 	default:
 		break;
 	}
@@ -219,8 +222,7 @@ static int open_common(const struct search *s, uint32_t place)
 	root = s->opener->roots[(place - 1) / 2];
 	if ((place - 1) % 2 == 0)
 		return open_by_id(s, root, debug_folder);
-	return is_below(s->q->name) ? open_named(s, root, false, "%s/%s", debug_folder, s->q->name)
-	                            : -1;
+	return is_below(s->q->name) ? open_named(s, root, "%s/%s", debug_folder, s->q->name) : -1;
 }
 
 static int open_served(const struct search *s, uint32_t place)

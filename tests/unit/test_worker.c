@@ -300,7 +300,7 @@ static void put_file(char *ret, const char *name, const char *text, mode_t mode)
 
 static void make_files(void)
 {
-	cr_assert(mkdtemp(folder));
+	cr_assert(mkdtemp(folder) && chmod(folder, 0755) == 0);
 	put_file(code, "code", "code", 0755);
 	put_file(beside, "code.debug", "debug", 0644);
 	put_file(secret, "secret", "secret", 0600);
