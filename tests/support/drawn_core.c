@@ -22,9 +22,11 @@ static void draw_program(uint8_t *file)
 		char maker[4];
 		uint8_t id[8];
 	} note = { { 4, 8, NT_GNU_BUILD_ID }, "GNU", "12345678" };
+	const Elf64_Half type = ET_DYN;
 	Elf64_Phdr *phdrs = elf_write(file, 4);
 	size_t at = 0x800;
 
+	memcpy(file + offsetof(Elf64_Ehdr, e_type), &type, sizeof(type));
 	phdrs[0] = elf_load(0, DRAWN_PAGE, PF_R);
 	phdrs[1] = elf_load(DRAWN_PAGE, DRAWN_PAGE, PF_R | PF_X);
 	phdrs[2] = elf_load(2 * DRAWN_PAGE, 3 * DRAWN_PAGE, PF_R | PF_W);

@@ -99,7 +99,7 @@ static size_t read_core(void *ctx, ms_addr at, void *buf, size_t len)
 
 static struct ms_core_layout layout_of(void)
 {
-	const struct ms_core_input input = { { read_core, NULL }, core_bytes, "core" };
+	const struct ms_core_input input = { { read_core, NULL }, core_bytes, NULL, "core" };
 	struct ms_core_layout layout = { 0 };
 	struct ms_error err;
 

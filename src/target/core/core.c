@@ -43,7 +43,7 @@ static void read_part(const struct ms_core *core, const struct ms_core_part *par
 	const uint8_t *bytes;
 	uint64_t there = 0;
 
-	if (part->where != MS_CORE_ZERO) {
+	if (part->where == MS_CORE_IN_CORE || part->where == MS_CORE_IN_FILE) {
 		uint64_t end;
 
 		bytes = bytes_of(core, part, &end);
@@ -139,30 +139,18 @@ static bool is_files(const struct ms_core *core, const struct ms_core_cell *cell
 	              page) == 0;
 }
 
-/* Add what of @range, which is in the core from @at on, is no hole of it. */
-static bool add_data(struct ms_core *core, int fd, struct ms_range range, uint64_t at)
+/* Add the pages of @range. What follows the last one joins it at once: no list grows by page. */
+static bool add_pages(struct ms_core *core, struct ms_range range)
 {
 	const uint32_t page = core->base.abi.page_bytes;
-	uint64_t end = at + ms_range_len(range);
-	uint64_t next = at;
+	const ms_addr begin = ms_align_down(range.begin, page);
+	const ms_addr end = ms_align_up(range.end, page);
+	struct ms_range *last = core->present.n ? &core->present.at[core->present.n - 1] : NULL;
 
-	while (next < end) {
-		off_t data = lseek(fd, (off_t)next, SEEK_DATA);
-		off_t hole = data < 0 ? -1 : lseek(fd, data, SEEK_HOLE);
-		uint64_t from = data < 0 ? end : (uint64_t)data;
-		uint64_t to = hole < 0 ? end : (uint64_t)hole;
-
-		/* Where the file system does not say, all is data. */
-		if (data < 0 && errno != ENXIO)
-			from = next;
-		from = from < end ? from : end;
-		to = to < end ? to : end;
-		if (from < to && !ms_ranges_add(core->arena, &core->present,
-		                                ms_align_down(range.begin + (from - at), page),
-		                                ms_align_up(range.begin + (to - at), page)))
-			return false;
-		next = to > next ? to : end;
-	}
+	if (!last || last->begin > begin || last->end < begin)
+		return ms_ranges_add(core->arena, &core->present, begin, end);
+	if (last->end < end)
+		last->end = end;
 	return true;
 }
 
@@ -172,14 +160,14 @@ static bool add_changed(struct ms_core *core, const struct ms_core_cell *cell,
 {
 	const uint32_t page = core->base.abi.page_bytes;
 
-	for (ms_addr at = range.begin; at < range.end; at += page)
+	for (ms_addr at = ms_align_down(range.begin, page); at < range.end; at += page)
 		if (!is_files(core, cell, at) &&
-		    !ms_ranges_add(core->arena, &core->present, at, at + page))
+		    !add_pages(core, (struct ms_range){ at, at + page }))
 			return false;
 	return true;
 }
 
-static bool find_present(struct ms_core *core, int fd)
+static bool find_present(struct ms_core *core)
 {
 	const struct ms_core_part *part;
 
@@ -188,14 +176,14 @@ static bool find_present(struct ms_core *core, int fd)
 
 		while (part->where == MS_CORE_IN_CORE && rest.begin < rest.end) {
 			const struct ms_core_cell *cell = ms_range_find(&core->cells, rest.begin);
-			uint64_t at = part->at + (rest.begin - part->range.begin);
+			const struct ms_core_file *file = cell ? ms_core_file_of(core, cell) : NULL;
 			struct ms_range in_cell = rest;
 			bool ok;
 
 			if (cell)
 				in_cell = ms_range_common(cell->range, rest);
-			ok = cell && cell->file ? add_changed(core, cell, in_cell)
-			                        : add_data(core, fd, in_cell, at);
+			ok = file && file->bytes ? add_changed(core, cell, in_cell)
+			                         : add_pages(core, in_cell);
 			if (!ok)
 				return false;
 			rest.begin = in_cell.end;
@@ -283,13 +271,20 @@ static enum ms_status no_memory(struct ms_error *err)
 static size_t read_bytes(void *ctx, uint64_t offset, void *buf, size_t len)
 {
 	const struct ms_core *core = ctx;
+	const struct ms_ranges *data = &core->data;
 	uint64_t there = offset < core->len ? core->len - offset : 0;
+	struct ms_range range = { offset, offset };
 
-	if (there < len)
-		len = (size_t)there;
-	if (len)
-		memcpy(buf, core->bytes + offset, len);
-	return len;
+	range.end += len < there ? len : there;
+	memset(buf, 0, (size_t)ms_range_len(range));
+	for (size_t i = ms_range_search(data->at, data->n, sizeof(*data->at), offset);
+	     i < data->n && data->at[i].begin < range.end; i++) {
+		struct ms_range found = ms_range_common(data->at[i], range);
+
+		memcpy((uint8_t *)buf + (found.begin - offset), core->bytes + found.begin,
+		       (size_t)ms_range_len(found));
+	}
+	return (size_t)ms_range_len(range);
 }
 
 static enum ms_status map_core(struct ms_core *core, const struct ms_core_call *call,
@@ -310,7 +305,38 @@ static enum ms_status map_core(struct ms_core *core, const struct ms_core_call *
 		return ms_fail_sys(err, errno, "cannot map %s", ms_file_end(call->path, 100));
 	core->map = bytes;
 	core->bytes = bytes;
-	return MS_OK;
+	for (struct ms_range run = { 0, 0 }; ms_core_next_data(call->fd, core->len, &run);)
+		if (!ms_ranges_add(core->arena, &core->data, run.begin, run.end))
+			return no_memory(err);
+	return ms_ranges_tidy(core->arena, &core->data) ? MS_OK : no_memory(err);
+}
+
+bool ms_core_next_data(int fd, uint64_t len, struct ms_range *run)
+{
+	uint64_t from = run->end;
+	off_t data = from < len ? lseek(fd, (off_t)from, SEEK_DATA) : -1;
+	off_t hole;
+
+	/* Where the file system does not say, all is data. */
+	if (data < 0 && (from >= len || errno == ENXIO))
+		return false;
+	hole = data < 0 ? -1 : lseek(fd, data, SEEK_HOLE);
+	run->begin = data < 0 ? from : (uint64_t)data;
+	run->end = hole < 0 || (uint64_t)hole > len ? len : (uint64_t)hole;
+	return run->begin < run->end;
+}
+
+uint64_t ms_core_data_bytes(int fd)
+{
+	struct ms_range run = { 0, 0 };
+	uint64_t bytes = 0;
+	struct stat st;
+
+	if (fstat(fd, &st) != 0)
+		return 0;
+	while (ms_core_next_data(fd, (uint64_t)st.st_size, &run))
+		bytes += ms_range_len(run);
+	return bytes;
 }
 
 /* What of it has to be known before the next: places of bytes, files, names, doubts. */
@@ -324,8 +350,7 @@ static bool understand(struct ms_core *core, const struct ms_core_call *call)
 		return false;
 	/* A program whose header is in its file alone is recognised only now. */
 	ms_core_name_special(core);
-	return find_present(core, call->fd) && ms_core_doubts_find(core) &&
-	       ms_core_kernels_ask(core);
+	return find_present(core) && ms_core_doubts_find(core) && ms_core_kernels_ask(core);
 }
 
 static enum ms_status open_core(struct ms_core *core, const struct ms_core_call *call,
@@ -335,7 +360,9 @@ static enum ms_status open_core(struct ms_core *core, const struct ms_core_call 
 	enum ms_status st = map_core(core, call, &time, err);
 
 	if (!st) {
-		const struct ms_core_input input = { { read_bytes, core }, core->len, call->path };
+		const struct ms_core_input input = {
+			{ read_bytes, core }, core->len, &core->data, call->path
+		};
 
 		st = ms_core_layout_read(&input, core->arena, &core->layout, err);
 	}

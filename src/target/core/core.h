@@ -56,10 +56,22 @@ struct ms_core_process {
  * Open a core, in @arena, and the files that it needs.
  *
  * Returns what ms_core_layout_read() does, MS_E_SYS when the file cannot be read.
- * Context: it is read through memory that is mapped, all of it by now.
+ * Context: everything is hostile, and it is read through mapped memory: a file that is made
+ * shorter meanwhile ends this process by SIGBUS. So a process of its own calls this, with limits.
  */
 ms_must_check enum ms_status ms_core_open(const struct ms_core_call *call, struct ms_arena *arena,
                                           struct ms_core_process *ret_process,
                                           struct ms_source **ret, struct ms_error *err);
+
+/* How many bytes of the core @fd are there: a hole of its file is not. Reads none of them. */
+uint64_t ms_core_data_bytes(int fd);
+
+/*
+ * Check the first @n bytes of a core: magic, type and machine, as ms_core_open() does.
+ *
+ * Returns MS_E_UNSUPPORTED for another file, MS_E_CORRUPT when it ends too early.
+ */
+ms_must_check enum ms_status ms_core_check(const void *bytes, size_t n, const char *path,
+                                           struct ms_error *err);
 
 #endif

@@ -43,20 +43,32 @@ static bool doubt(struct finding *f, struct ms_range range, uint64_t *count)
 	return ms_ranges_add(f->core->arena, &f->core->base.unseen, range.begin, range.end);
 }
 
+/* Whether all of @range is in the core, and zeros. */
+static bool is_zeros(const struct ms_core *core, struct ms_range range)
+{
+	size_t i = ms_range_search(core->parts.at, core->parts.n, sizeof(*core->parts.at),
+	                           range.begin);
+
+	for (; i < core->parts.n && core->parts.at[i].range.begin < range.end; i++) {
+		const struct ms_core_part *part = &core->parts.at[i];
+		struct ms_range common = ms_range_common(part->range, range);
+
+		if (part->where != MS_CORE_IN_HOLE &&
+		    (part->where != MS_CORE_IN_CORE ||
+		     !ms_is_zero(core->bytes + part->at + (common.begin - part->range.begin),
+		                 (size_t)ms_range_len(common))))
+			return false;
+	}
+	return true;
+}
+
 /*
  * Where gdb cannot read it leaves zeros, and warns on its terminal alone. What a process has
  * used has some other byte.
  */
 static bool is_unread(const struct ms_core *core, const struct ms_core_cell *cell)
 {
-	const struct ms_core_part *part = ms_range_find(&core->parts, cell->range.begin);
-	const uint8_t *bytes;
-
-	if (!core->layout.by_debugger || !part || part->where != MS_CORE_IN_CORE ||
-	    part->range.end < cell->range.end)
-		return false;
-	bytes = core->bytes + part->at + (cell->range.begin - part->range.begin);
-	return ms_is_zero(bytes, (size_t)ms_range_len(cell->range));
+	return core->layout.by_debugger && is_zeros(core, cell->range);
 }
 
 /* The part of a cell that no byte of is in the core, though it was not cut off. */
@@ -140,7 +152,8 @@ static void count_missing(struct ms_core *core)
 static const char *why_missing(const struct ms_core_file *file)
 {
 	return file->state == MS_CORE_FILE_OTHER ? "the file is another build"
-	                                         : "there is no such file";
+	                                         : "there is no such file, or it is not "
+	                                           "readable by everyone";
 }
 
 static void warn_of_files(struct ms_core *core)

@@ -48,7 +48,7 @@ struct headers {
 	Elf64_Phdr at[MAX_PHDRS];
 };
 
-/* False when it is no ELF file of programs as @core is of. */
+/* False for anything but a program or library as @core is of: a core or an object file, too. */
 static bool headers_of(const struct ms_core *core, const struct ms_core_file *file,
                        struct headers *ret)
 {
@@ -57,7 +57,8 @@ static bool headers_of(const struct ms_core *core, const struct ms_core_file *fi
 
 	ret->n = 0;
 	if (!ms_elf_read_header(reader_of(file), 0, &head) ||
-	    ms_elf_word_bytes(&head) != word_bytes || head.e_phnum > MAX_PHDRS ||
+	    ms_elf_word_bytes(&head) != word_bytes ||
+	    (head.e_type != ET_EXEC && head.e_type != ET_DYN) || head.e_phnum > MAX_PHDRS ||
 	    head.e_phentsize != ms_elf_segment_bytes(word_bytes) ||
 	    !ms_elf_read_segments(reader_of(file), head.e_phoff, &head, ret->at))
 		return false;

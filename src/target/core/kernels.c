@@ -11,7 +11,7 @@
 #include "target/arch/arch.h"
 #include "target/core/parts.h"
 
-enum { MOST_CODE = 64 << 20, PIECE = 1 << 20 };
+enum { MOST_CODE = 64 << 20, PIECE = 1 << 20 }; /* of a static program, all together */
 
 /* Functions, by what they give. */
 enum given { GIVES_STACKS, GIVES_EPOLL, GIVES_TIMERS, GIVES_SIGNALS, GIVES_REQUESTS, GIVEN };
@@ -37,7 +37,8 @@ static const struct {
 struct asking {
 	struct ms_core *core;
 	bool given[GIVEN];
-	bool unknown; /* some object could not be asked */
+	bool unknown;        /* some object could not be asked */
+	uint64_t code_bytes; /* that were searched */
 	uint8_t *piece;
 };
 
@@ -58,17 +59,32 @@ static void ask_dynamic(struct asking *a, const struct ms_dynamic *dynamic)
 			a->given[givers[i].given] = true;
 }
 
+/* The begin of @range behind zeros that nobody wrote; instructions are others. */
+static ms_addr skip_zeros(const struct ms_core *core, struct ms_range range)
+{
+	size_t i = ms_range_search(core->parts.at, core->parts.n, sizeof(*core->parts.at),
+	                           range.begin);
+
+	for (; i < core->parts.n && core->parts.at[i].range.begin <= range.begin &&
+	       (core->parts.at[i].where == MS_CORE_IN_HOLE ||
+	        core->parts.at[i].where == MS_CORE_ZERO);
+	     i++)
+		range.begin = core->parts.at[i].range.end;
+	return range.begin < range.end ? range.begin : range.end;
+}
+
 /* Whether the code at @range makes the call of a static program's sigaltstack(). */
 static bool calls_sigaltstack(struct asking *a, struct ms_range range)
 {
 	const struct ms_code_bytes *call = &a->core->layout.arch->sigaltstack_code;
 
-	if (ms_range_len(range) > MOST_CODE)
-		return true;
-	while (range.begin < range.end) {
+	while ((range.begin = skip_zeros(a->core, range)) < range.end) {
 		size_t len =
 			ms_range_len(range) < PIECE ? (size_t)ms_range_len(range) : (size_t)PIECE;
 
+		a->code_bytes += len;
+		if (a->code_bytes > MOST_CODE)
+			return true;
 		if (ms_source_read(&a->core->base, range.begin, a->piece, len) != len) {
 			a->unknown = true;
 			return false;

@@ -10,6 +10,7 @@
 #include "base/sort.h"
 #include "engine/source.h"
 #include "target/arch/arch.h"
+#include "target/core/core.h"
 
 enum {
 	MAX_SEGMENTS = 1 << 21, /* the kernel lets a process have 65,530 mappings by default */
@@ -18,14 +19,15 @@ enum {
 /* Where addresses of 32 bits end. */
 static const uint64_t MOST_NARROW = (uint64_t)1 << 32;
 
-/* Notes of a thread take some 3 to 15 KiB. */
-static const uint64_t MAX_NOTES = (uint64_t)1 << 30;
+/* All notes together: a copy of them is kept. Those of a thread take some 3 to 15 KiB. */
+static const uint64_t MAX_NOTES = (uint64_t)512 << 20;
 
 struct reading {
 	const struct ms_core_input *input;
 	struct ms_arena *arena;
 	struct ms_core_layout *ret;
 	struct ms_error *err;
+	uint64_t notes_bytes; /* that were read */
 };
 
 static const char *name_of(const struct reading *r)
@@ -179,7 +181,24 @@ static enum ms_status add_segment(const struct reading *r, const Elf64_Phdr *phd
 	return MS_OK;
 }
 
-static enum ms_status add_notes(const struct reading *r, const Elf64_Phdr *phdr)
+/* Read @len bytes at @offset to @ret, zeros, which holes of the file leave as they are. */
+static bool read_data(const struct reading *r, uint64_t offset, uint8_t *ret, uint64_t len)
+{
+	const struct ms_ranges whole = { .at = &(struct ms_range){ offset, offset + len }, .n = 1 };
+	const struct ms_ranges *data = r->input->data ? r->input->data : &whole;
+	size_t i = ms_range_search(data->at, data->n, sizeof(*data->at), offset);
+
+	for (; i < data->n && data->at[i].begin < whole.at->end; i++) {
+		struct ms_range part = ms_range_common(data->at[i], *whole.at);
+
+		if (!ms_read_all(r->input->from, part.begin, ret + (part.begin - offset),
+		                 (size_t)ms_range_len(part)))
+			return false;
+	}
+	return true;
+}
+
+static enum ms_status add_notes(struct reading *r, const Elf64_Phdr *phdr)
 {
 	uint64_t len = phdr->p_filesz;
 	uint8_t *bytes;
@@ -190,14 +209,19 @@ static enum ms_status add_notes(const struct reading *r, const Elf64_Phdr *phdr)
 		len = r->input->bytes - phdr->p_offset;
 		r->ret->damaged = true;
 	}
-	if (len > MAX_NOTES)
+	if (len > MAX_NOTES - r->notes_bytes)
 		return damaged(r, "its notes are longer than there can be");
+	r->notes_bytes += len;
 	bytes = ms_arena_alloc(r->arena, len + 1);
 	if (!bytes)
 		return no_memory(r);
-	if (!ms_read_all(r->input->from, phdr->p_offset, bytes, len))
+	if (!read_data(r, phdr->p_offset, bytes, len))
 		return damaged(r, "its notes cannot be read");
-	return ms_core_notes_take(bytes, len, r->arena, r->ret) ? MS_OK : no_memory(r);
+	if (!ms_core_notes_take(bytes, len, r->arena, r->ret))
+		return no_memory(r);
+	return r->ret->threads.n <= MS_CORE_THREADS
+	               ? MS_OK
+	               : damaged(r, "it has more threads than there can be");
 }
 
 static bool starts_before(const void *a, const void *b)
@@ -215,6 +239,24 @@ static enum ms_status sort_segments(const struct reading *r)
 	for (size_t i = 1; i < ret->segments.n; i++)
 		if (ret->segments.at[i].range.begin < ret->segments.at[i - 1].range.end)
 			return damaged(r, "segments lie over each other");
+	return MS_OK;
+}
+
+/* Bytes of the core are memory of one segment at most: what is read is bounded by its length. */
+static enum ms_status check_stored(const struct reading *r)
+{
+	const struct ms_core_segment *segment;
+	struct ms_ranges stored = { 0 };
+
+	ms_vec_for_each (segment, &r->ret->segments)
+		if (!ms_ranges_add(r->arena, &stored, segment->offset,
+		                   segment->offset + segment->bytes - segment->cut))
+			return no_memory(r);
+	if (!ms_sort(r->arena, stored.at, stored.n, sizeof(*stored.at), starts_before))
+		return no_memory(r);
+	for (size_t i = 1; i < stored.n; i++)
+		if (stored.at[i].begin < stored.at[i - 1].end)
+			return damaged(r, "segments share bytes of the file");
 	return MS_OK;
 }
 
@@ -254,7 +296,7 @@ static uint32_t page_of(const struct ms_core_layout *layout)
 	return (uint32_t)page;
 }
 
-static enum ms_status read_headers(const struct reading *r, const Elf64_Ehdr *header)
+static enum ms_status read_headers(struct reading *r, const Elf64_Ehdr *header)
 {
 	const size_t bytes = header->e_phentsize;
 	uint64_t n = count_headers(r, header);
@@ -282,7 +324,7 @@ static enum ms_status read_headers(const struct reading *r, const Elf64_Ehdr *he
 enum ms_status ms_core_layout_read(const struct ms_core_input *input, struct ms_arena *arena,
                                    struct ms_core_layout *ret, struct ms_error *err)
 {
-	const struct reading r = { input, arena, ret, err };
+	struct reading r = { .input = input, .arena = arena, .ret = ret, .err = err };
 	Elf64_Ehdr header;
 	enum ms_status st;
 
@@ -292,6 +334,8 @@ enum ms_status ms_core_layout_read(const struct ms_core_input *input, struct ms_
 		st = read_headers(&r, &header);
 	if (!st)
 		st = sort_segments(&r);
+	if (!st)
+		st = check_stored(&r);
 	if (st)
 		return st;
 	if (!sort_mapped(&r))
@@ -302,6 +346,34 @@ enum ms_status ms_core_layout_read(const struct ms_core_input *input, struct ms_
 		return damaged(&r, "it has no memory of the process");
 	ret->page_bytes = page_of(ret);
 	return MS_OK;
+}
+
+/* The bytes of a core's begin. */
+struct begin {
+	const uint8_t *bytes;
+	size_t n;
+};
+
+static size_t read_begin(void *ctx, uint64_t offset, void *buf, size_t len)
+{
+	const struct begin *begin = ctx;
+	size_t there = offset < begin->n ? begin->n - (size_t)offset : 0;
+
+	len = len < there ? len : there;
+	if (len)
+		memcpy(buf, begin->bytes + offset, len);
+	return len;
+}
+
+enum ms_status ms_core_check(const void *bytes, size_t n, const char *path, struct ms_error *err)
+{
+	struct begin begin = { bytes, n };
+	const struct ms_core_input input = { { read_begin, &begin }, n, NULL, path };
+	struct ms_core_layout layout = { .arch = NULL };
+	const struct reading r = { .input = &input, .ret = &layout, .err = err };
+	Elf64_Ehdr header;
+
+	return read_header(&r, &header);
 }
 
 uint64_t ms_core_auxv_value(const struct ms_core_layout *layout, uint64_t type)

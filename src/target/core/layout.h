@@ -35,6 +35,9 @@ struct ms_core_mapped {
 	const char *path;      /* as the kernel prints it */
 };
 
+/* At most: of vm.max_map_count's default, with a stack and its guard each, one has half as many. */
+enum { MS_CORE_THREADS = 1 << 16 };
+
 enum { MS_CORE_FILE_TEXT = 16, MS_CORE_ARGS_TEXT = 80 }; /* of NT_PRPSINFO, cut off */
 
 /* The registers of a thread, in the notes' own form. */
@@ -77,9 +80,10 @@ struct ms_core_layout {
 };
 
 struct ms_core_input {
-	struct ms_reader from; /* "addresses" are offsets in the file */
-	uint64_t bytes;        /* its length */
-	const char *path;      /* for messages */
+	struct ms_reader from;        /* "addresses" are offsets in the file */
+	uint64_t bytes;               /* its length */
+	const struct ms_ranges *data; /* of it, without its holes; tidy; NULL: all is */
+	const char *path;             /* for messages */
 };
 
 /*

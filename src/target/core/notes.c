@@ -78,6 +78,9 @@ static bool take_status(const struct taking *t, const struct note *note)
 		t->ret->damaged = true;
 		return true;
 	}
+	/* One more is enough to refuse the core. */
+	if (t->ret->threads.n > MS_CORE_THREADS)
+		return true;
 	thread = ms_vec_push(t->arena, &t->ret->threads);
 	if (!thread)
 		return false;
@@ -307,6 +310,9 @@ bool ms_core_notes_take(const uint8_t *bytes, uint64_t len, struct ms_arena *are
 			break;
 		}
 		memcpy(&head, bytes, sizeof(head));
+		/* Every note has a maker: from here on it is a hole of the file, or padding. */
+		if (!head.n_namesz)
+			break;
 		/* Of two 32-bit numbers: no sum of these overflows. */
 		name_len = ms_align_up(head.n_namesz, NOTE_ALIGN);
 		whole = sizeof(head) + name_len + head.n_descsz;

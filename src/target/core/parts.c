@@ -3,8 +3,9 @@
  * Where the bytes are.
  *
  *	segment   ├── in the core ──┼── cut off ──┼── left out ──┤
- *	                              of the file   of the file, or zeros
+ *	           data, or holes     of the file   of the file, or zeros
  *
+ * A hole of the core's file is never read: a sparse file of terabytes costs no more than its data.
  * What was cut off was different from the file, or it would have been left out.
  */
 #include <string.h>
@@ -32,8 +33,8 @@ static bool joins(const struct ms_core_part *last, const struct ms_core_part *ne
 {
 	return last->range.end == next->range.begin && last->where == next->where &&
 	       last->file == next->file &&
-	       (next->where == MS_CORE_ZERO || next->where == MS_CORE_NOWHERE ||
-	        last->at + ms_range_len(last->range) == next->at);
+	       (next->where == MS_CORE_ZERO || next->where == MS_CORE_IN_HOLE ||
+	        next->where == MS_CORE_NOWHERE || last->at + ms_range_len(last->range) == next->at);
 }
 
 static bool add(struct making *m, const struct ms_core_part *part)
@@ -95,10 +96,38 @@ static bool add_cut(struct making *m, const struct ms_core_cell *cell, struct ms
 	return add(m, &part);
 }
 
+/* All of @range, which is in the core from @at on. */
+static bool add_in_core(struct making *m, struct ms_range range, uint64_t at)
+{
+	const struct ms_ranges *data = &m->core->data;
+	const struct ms_range in_core = { at, at + ms_range_len(range) };
+	size_t i = ms_range_search(data->at, data->n, sizeof(*data->at), at);
+	struct ms_core_part part = { .range = { range.begin, range.begin } };
+
+	for (; i < data->n && data->at[i].begin < in_core.end; i++) {
+		struct ms_range found = ms_range_common(data->at[i], in_core);
+
+		part.where = MS_CORE_IN_HOLE;
+		part.range.end = range.begin + (found.begin - at);
+		if (!add(m, &part))
+			return false;
+		part.where = MS_CORE_IN_CORE;
+		part.range = (struct ms_range){ part.range.end, range.begin + (found.end - at) };
+		part.at = found.begin;
+		if (!add(m, &part))
+			return false;
+		part.range.begin = part.range.end;
+		part.at = 0;
+	}
+	part.where = MS_CORE_IN_HOLE;
+	part.range.end = range.end;
+	return add(m, &part);
+}
+
 static bool add_cell(struct making *m, const struct ms_core_cell *cell)
 {
 	const struct ms_core_segment *segment = cell->segment;
-	struct ms_core_part part = { .range = cell->range };
+	struct ms_range there;
 	struct ms_range all;
 	ms_addr cut;
 
@@ -106,9 +135,8 @@ static bool add_cell(struct making *m, const struct ms_core_cell *cell)
 		return add_left_out(m, cell, cell->range);
 	all = (struct ms_range){ segment->range.begin, segment->range.begin + segment->bytes };
 	cut = all.end - segment->cut;
-	part.range = ms_range_common(cell->range, (struct ms_range){ all.begin, cut });
-	part.at = segment->offset + (part.range.begin - segment->range.begin);
-	return add(m, &part) &&
+	there = ms_range_common(cell->range, (struct ms_range){ all.begin, cut });
+	return add_in_core(m, there, segment->offset + (there.begin - segment->range.begin)) &&
 	       add_cut(m, cell, ms_range_common(cell->range, (struct ms_range){ cut, all.end })) &&
 	       add_left_out(m, cell,
 	                    ms_range_common(cell->range,

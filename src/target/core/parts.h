@@ -45,6 +45,7 @@ struct ms_core_cells MS_VEC(struct ms_core_cell);
 
 enum ms_core_where {
 	MS_CORE_IN_CORE,
+	MS_CORE_IN_HOLE, /* in the core, where its file has a hole: zeros */
 	MS_CORE_IN_FILE,
 	MS_CORE_ZERO,    /* nobody wrote there */
 	MS_CORE_NOWHERE, /* not readable */
@@ -69,6 +70,7 @@ struct ms_core {
 	void *map;                  /* the core */
 	const uint8_t *bytes;       /* the same */
 	uint64_t len;
+	struct ms_ranges data; /* of it, without its holes; tidy */
 	struct ms_arena *arena;
 	struct ms_notes *warnings;
 	uint64_t cut_bytes; /* that are behind the end of the core */
@@ -79,6 +81,9 @@ static inline const struct ms_core_file *ms_core_file_of(const struct ms_core *c
 {
 	return cell->file ? &core->files.at[cell->file - 1] : NULL;
 }
+
+/* Set @run to the data of the core behind @run->end; false when there is none. */
+bool ms_core_next_data(int fd, uint64_t len, struct ms_range *run);
 
 /*
  * Cut segments and mapped files into cells, list the files and name the mappings. False without

@@ -81,7 +81,7 @@ static void search_piece(struct searching *s, ms_addr at, size_t n)
 }
 
 /* Blocks begin at multiples of their alignment, which pieces do not cut; the first words do. */
-static void search(struct searching *s, struct ms_range range)
+static void search_run(struct searching *s, struct ms_range range)
 {
 	while (range.begin < range.end && s->left) {
 		uint64_t len = ms_range_len(range);
@@ -90,6 +90,17 @@ static void search(struct searching *s, struct ms_range range)
 
 		search_piece(s, range.begin, n);
 		range.begin += n ? n : s->core->base.abi.page_bytes;
+	}
+}
+
+/* Where nothing is but zeros there is no block. */
+static void search(struct searching *s, struct ms_range range)
+{
+	struct ms_range run;
+
+	while (s->left && ms_source_present(&s->core->base, range, &run)) {
+		search_run(s, run);
+		range.begin = run.end;
 	}
 }
 
