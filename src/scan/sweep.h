@@ -30,6 +30,18 @@ ms_must_check enum ms_status ms_sweep_search(const struct ms_sweep_call *call,
                                              struct ms_arena *arena, struct ms_report *report,
                                              struct ms_error *err);
 
+/*
+ * The two halves of that, for a sweeper that reads without rights what it is to search: give up
+ * rights, of @call by jail and jobs; search, with these workers (NULL: alone).
+ */
+ms_must_check enum ms_status ms_sweep_confine(const struct ms_sweep_call *call,
+                                              struct ms_workers **ret_workers,
+                                              struct ms_arena *arena, struct ms_report *report,
+                                              struct ms_error *err);
+ms_must_check enum ms_status ms_sweep_confined(const struct ms_sweep_call *call,
+                                               struct ms_workers *workers, struct ms_arena *arena,
+                                               struct ms_report *report, struct ms_error *err);
+
 /* Send to @fd the report, or the failure that err->status is. The sweeper's exit status. */
 int ms_sweep_send(int fd, const struct ms_error *err, const struct ms_report *report);
 

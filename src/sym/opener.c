@@ -131,7 +131,8 @@ static int open_code(const struct search *s, uint32_t place)
 
 	if (place >= BY_NAME)
 		return open_in_root(s, opener->roots[place - BY_NAME]);
-	if (!place && opener->given && strcmp(opener->given_name, s->file.path) == 0) {
+	if (!place && opener->given && opener->given_name &&
+	    strcmp(opener->given_name, s->file.path) == 0) {
 		(void)snprintf(s->ret->path, PATH_MAX, "%s", opener->given);
 		return ms_file_open_regular(opener->given);
 	}

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <fcntl.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -16,12 +13,11 @@ enum { SHOWN = 100 };
 
 struct scanning {
 	const struct ms_options *options;
-	struct ms_arena held; /* the core's layout */
+	int fd;               /* the core, unpacked */
+	struct ms_arena held; /* of opening it */
 	struct ms_notes warnings;
-	struct ms_core_process process;
-	struct ms_source *src;
+	struct ms_core_told told;
 	struct ms_naming_core core;
-	bool exe_refused; /* it is another build than the core's program */
 	struct ms_names_book book;
 	struct ms_naming naming;
 	struct ms_progress progress;
@@ -45,52 +41,19 @@ static enum ms_status cannot_open(const char *path, int error, struct ms_error *
 	return MS_E_SYS;
 }
 
-static enum ms_status open_file(struct scanning *s, int *ret, struct ms_error *err)
+static enum ms_status open_file(struct scanning *s, uint64_t deadline_ns, struct ms_error *err)
 {
 	const char *path = s->options->core;
-	int fd = ms_file_open_regular(path);
-	struct stat st;
+	const struct ms_core_packed packed = {
+		.fd = ms_file_open_regular(path),
+		.path = path,
+		.progress = &s->progress,
+		.deadline_ns = deadline_ns,
+		.arena = &s->held,
+		.warnings = &s->warnings,
+	};
 
-	if (fd < 0)
-		return cannot_open(path, errno, err);
-	if (fstat(fd, &st) == 0)
-		s->core.owner = st.st_uid;
-	return ms_core_unpack(
-		&(const struct ms_core_packed){ fd, path, &s->progress, &s->held, &s->warnings },
-		ret, err);
-}
-
-/* The one file that is asked for. */
-static bool wanted_file(const void *files, uint32_t number, struct ms_opener_file *ret)
-{
-	const struct ms_core_wanted *wanted = files;
-
-	(void)number;
-	*ret = (struct ms_opener_file){ .path = wanted->path,
-		                        .range = { wanted->at, wanted->at + 1 } };
-	return true;
-}
-
-static int open_wanted(void *ctx, const struct ms_core_wanted *wanted, uint32_t *place)
-{
-	struct scanning *s = ctx;
-	const struct ms_file_question question = { .kind = MS_FILE_CODE, .place = *place };
-	struct ms_naming_core core = s->core;
-	struct ms_file_answer answer;
-	struct ms_opener opener;
-	int fd;
-
-	if (wanted->program)
-		s->core.program = core.program = wanted->path;
-	/* What the user gave is the first place. */
-	s->exe_refused |= wanted->program && core.exe && *place;
-	ms_naming_core_opener(&core, &opener);
-	opener.file = wanted_file;
-	opener.files = wanted;
-	opener.n = 1;
-	fd = ms_opener_find(&opener, &question, &answer);
-	*place = answer.place + 1;
-	return fd;
+	return packed.fd < 0 ? cannot_open(path, errno, err) : ms_core_unpack(&packed, &s->fd, err);
 }
 
 static enum ms_status check_exe(const struct scanning *s, struct ms_error *err)
@@ -108,29 +71,14 @@ static enum ms_status check_exe(const struct scanning *s, struct ms_error *err)
 	return MS_OK;
 }
 
-static enum ms_status open_core(struct scanning *s, struct ms_error *err)
+static enum ms_status refuse_exe(const struct scanning *s, struct ms_error *err)
 {
-	struct ms_core_call call = { .fd = -1,
-		                     .path = s->options->core,
-		                     .open = open_wanted,
-		                     .ctx = s,
-		                     .warnings = &s->warnings };
-	enum ms_status st = check_exe(s, err);
-
-	if (!st)
-		st = open_file(s, &call.fd, err);
-	if (st)
-		return st;
-	st = ms_core_open(&call, &s->held, &s->process, &s->src, err);
-	(void)close(call.fd);
-	if (st || !s->exe_refused)
-		return st;
 	(void)ms_fail(err, MS_E_UNSUPPORTED,
 	              "%s is not the program that the core is of, or not that "
 	              "build of it",
 	              ms_file_end(s->core.exe, SHOWN));
 	ms_advise(err, "the core is of %s; give the same build, or omit --exe",
-	          ms_file_end(s->process.facts.exe, SHOWN));
+	          ms_file_end(s->told.facts.exe, SHOWN));
 	return MS_E_UNSUPPORTED;
 }
 
@@ -142,18 +90,23 @@ static enum ms_status attempt(void *ctx, struct ms_arena *arena, struct ms_repor
 	struct scanning *s = ctx;
 	const struct ms_core_sweep sweep = {
 		.options = &s->service.options,
-		.src = s->src,
-		.process = &s->process,
-		.held = &s->held,
+		.fd = s->fd,
+		.path = s->options->core,
 		.warnings = &s->warnings,
+		.core = &s->core,
+		.told = &s->told,
 		.naming = &s->naming,
 		.progress = &s->progress,
 		.jobs = s->options->jobs ? s->options->jobs : ms_workers_wanted(),
 		.deadline_ns = s->service.deadline_ns,
 	};
+	enum ms_status st;
 
 	s->naming.deadline_ns = s->service.deadline_ns;
-	return ms_core_sweep(&sweep, arena, ret, err);
+	st = ms_core_sweep(&sweep, arena, ret, err);
+	s->service.target = s->told.facts;
+	s->service.pid = s->told.facts.pid;
+	return s->told.exe_refused ? refuse_exe(s, err) : st;
 }
 
 static enum ms_status name(void *ctx, struct ms_arena *arena, struct ms_report *report,
@@ -173,15 +126,13 @@ static enum ms_status scan(struct scanning *s, struct ms_arena *arena, struct ms
 
 	s->naming.core = &s->core;
 	s->naming.book = &s->book;
-	s->service.target = s->process.facts;
-	s->service.pid = s->process.facts.pid;
 	st = ms_service_ask(&s->service, arena, ret, err);
 	/* It will not change. */
-	if (st == MS_E_UNSUPPORTED && s->process.missing_bytes)
+	if (st == MS_E_UNSUPPORTED && s->told.missing_bytes)
 		ms_advise(err,
 		          "the core is cut off, %llu KiB of memory are missing: take a whole one "
 		          "(ulimit -c unlimited; room on the disk)",
-		          (unsigned long long)(s->process.missing_bytes >> 10));
+		          (unsigned long long)(s->told.missing_bytes >> 10));
 	else if (st == MS_E_BUSY)
 		ms_advise(err, "take another core, of a moment when no thread is inside malloc");
 	if (!st)
@@ -189,11 +140,20 @@ static enum ms_status scan(struct scanning *s, struct ms_arena *arena, struct ms
 	return st;
 }
 
+/* Until @deadline_ns; 0 would be no limit. */
+static uint64_t left_ns(uint64_t deadline_ns)
+{
+	uint64_t now_ns = ms_now_ns();
+
+	return now_ns < deadline_ns ? deadline_ns - now_ns : 1;
+}
+
 enum ms_status ms_core_scan(const struct ms_options *options, struct ms_arena *arena,
                             struct ms_report *ret, struct ms_error *err)
 {
 	struct scanning s = {
 		.options = options,
+		.fd = -1,
 		.core = { .root = options->root, .exe = options->exe },
 		.naming = { .debug_folder = options->debug_folder,
 		            .debuginfod = options->debuginfod },
@@ -204,14 +164,19 @@ enum ms_status ms_core_scan(const struct ms_options *options, struct ms_arena *a
 		             .once = true,
 		             .began_ns = ms_now_ns() },
 	};
+	uint64_t deadline_ns = options->limit_ns ? s.service.began_ns + options->limit_ns : 0;
 	enum ms_status st;
 
 	ms_progress_begin(&s.progress, options->quiet);
-	st = open_core(&s, err);
+	st = check_exe(&s, err);
+	if (!st)
+		st = open_file(&s, deadline_ns, err);
+	if (!st && deadline_ns)
+		s.service.limit_ns = left_ns(deadline_ns);
 	if (!st)
 		st = scan(&s, arena, ret, err);
-	if (s.src)
-		s.src->ops->close(s.src);
+	if (s.fd >= 0)
+		(void)close(s.fd);
 	ms_progress_end(&s.progress);
 	ms_arena_deinit(&s.held);
 	return st;

@@ -338,7 +338,8 @@ static void add_place(const struct ms_codes *all, ms_addr pc, struct ms_named *n
 
 void ms_naming_core_opener(const struct ms_naming_core *core, struct ms_opener *ret)
 {
-	ms_opener_init(ret, 0, core->root ? MS_OPENER_ANYONE : core->owner);
+	/* Names in the core are its author's choice, whoever saved it. */
+	ms_opener_init(ret, 0, core->root ? MS_OPENER_ANYONE : MS_OPENER_EVERYONE);
 	ret->roots[0] = core->root ? core->root : "";
 	ret->roots[1] = NULL;
 	ret->confined = core->root;

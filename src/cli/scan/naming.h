@@ -30,7 +30,6 @@ struct ms_naming_core {
 	const char *root;    /* the folder in which they have their paths; NULL: in ours */
 	const char *exe;     /* the program itself; NULL: as the others */
 	const char *program; /* how the process had that */
-	uid_t owner;         /* whose files may be read for it, beside everyone's */
 };
 
 struct ms_naming {

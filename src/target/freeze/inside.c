@@ -174,7 +174,8 @@ static enum ms_in_malloc look_at(const struct view *view, const struct ms_frozen
 void ms_inside_mark(const struct ms_collection *frozen, struct ms_source *src)
 {
 	const struct view view = { frozen, src };
-	bool handlers = ms_proc_has_handlers(frozen->live_tid);
+	/* A core has no entry in /proc. */
+	bool handlers = !frozen->live_tid || ms_proc_has_handlers(frozen->live_tid);
 
 	src->malloc_code = frozen->malloc_code;
 	src->n_malloc_code = frozen->n_malloc_code;

@@ -68,6 +68,11 @@ enum ms_jail_work {
 	 * is refused, and they go on without.
 	 */
 	MS_JAIL_READ,
+	/*
+	 * Read a core and files that it is given, of which it asks another process; then it is
+	 * sealed again, for MS_JAIL_SWEEP.
+	 */
+	MS_JAIL_READ_CORE,
 	MS_JAIL_WORKS
 };
 
