@@ -49,34 +49,42 @@ static bool stays_inside(const char *path, size_t len)
 	return true;
 }
 
-static int open_at(const struct ms_symbol_folder *folder, const char *name, size_t len,
-                   char path[PATH_MAX])
+/* The one file that is looked for. */
+static bool sought_file(const void *files, uint32_t number, struct ms_opener_file *ret)
 {
-	int n = snprintf(path, PATH_MAX, "%s/%.*s", folder->path, (int)len, name);
-
-	return n > 0 && n < PATH_MAX ? n : -1;
+	*ret = *(const struct ms_opener_file *)files;
+	return number == 0;
 }
 
-static int open_file(const char *path, uint64_t inode)
+/*
+ * A dump's author has chosen the name: in a folder that the caller gave it does not lead out of
+ * that, and in this machine's root it is opened for root only if everyone may read it.
+ */
+static int open_in(const struct ms_symbol_folder *folder, const char *name, uint64_t inode)
 {
-	int fd = ms_file_open_regular(path);
-	struct stat st;
+	const struct ms_opener_file file = { .path = name, .named = inode };
+	const struct ms_file_question question = { .kind = MS_FILE_CODE };
+	struct ms_file_answer answer;
+	struct ms_opener opener;
 
-	if (fd >= 0 && fstat(fd, &st) == 0 && (!inode || st.st_ino == inode))
-		return fd;
-	if (fd >= 0)
-		(void)close(fd);
-	return -1;
+	ms_opener_init(&opener, 0, MS_OPENER_EVERYONE);
+	opener.file = sought_file;
+	opener.files = &file;
+	opener.n = 1;
+	opener.roots[0] = folder->path;
+	opener.roots[1] = NULL;
+	opener.confined = !folder->same_inode;
+	return ms_opener_find(&opener, &question, &answer);
 }
 
-/* The file in @folder, its name in @path; -1 when there is none. */
+/* The file in @folder, its name there in @name; -1 when there is none. */
 static int find_in(const struct ms_symbol_folder *folder, const struct ms_mapped_file *mapped,
-                   char path[PATH_MAX])
+                   char name[PATH_MAX])
 {
 	uint64_t inode = folder->same_inode ? mapped->inode : 0;
-	const char *base = strrchr(mapped->path, '/');
 	size_t len = strlen(mapped->path);
-	int fd = -1;
+	const char *base;
+	int fd;
 
 	if (len >= PATH_MAX || mapped->path[0] != '/')
 		return -1;
@@ -84,11 +92,14 @@ static int find_in(const struct ms_symbol_folder *folder, const struct ms_mapped
 		len -= strlen(deleted);
 	if (!stays_inside(mapped->path, len))
 		return -1;
-	if (open_at(folder, mapped->path + 1, len - 1, path) > 0)
-		fd = open_file(path, inode);
-	if (fd < 0 && folder->flat && base &&
-	    open_at(folder, base + 1, len - (size_t)(base + 1 - mapped->path), path) > 0)
-		fd = open_file(path, inode);
+	memcpy(name, mapped->path, len);
+	name[len] = '\0';
+	fd = open_in(folder, name, inode);
+	base = strrchr(name, '/');
+	if (fd < 0 && folder->flat) {
+		memmove(name, base, strlen(base) + 1);
+		fd = open_in(folder, name, inode);
+	}
 	return fd;
 }
 
@@ -198,11 +209,12 @@ static const struct ms_finder *new_finder(const char *path, const char *root, bo
 		return NULL;
 	finding->finder = (struct ms_finder){ ms_opener_find, &finding->opener };
 	finding->path = path;
-	ms_opener_init(&finding->opener, 0, MS_OPENER_ANYONE);
+	ms_opener_init(&finding->opener, 0, MS_OPENER_EVERYONE);
 	finding->opener.file = file_of;
 	finding->opener.files = finding;
 	finding->opener.n = 1;
 	finding->opener.roots[0] = root;
+	finding->opener.confined = root;
 	finding->opener.debuginfod = debuginfod;
 	return &finding->finder;
 }
@@ -224,7 +236,7 @@ struct ms_symbol_file *ms_symbol_file_open(const struct ms_symbol_folders *folde
 
 		if (fd < 0)
 			continue;
-		inside = ms_arena_strndup(arena, path + strlen(folder), PATH_MAX);
+		inside = ms_arena_strndup(arena, path, PATH_MAX);
 		finder = inside ? new_finder(inside, is_here ? NULL : folder, folders->debuginfod,
 		                             arena)
 		                : NULL;

@@ -45,11 +45,10 @@ static bool is_allowed(const void *ctx, const struct stat *st)
 	       (st->st_uid == opener->uid && st->st_mode & owners);
 }
 
-/* In our own root, where it does not matter whose files are, links are believed. */
-static bool is_confined(const struct ms_opener *opener, const char *root)
+/* Whether the caller gave that folder by hand: what is in there is the caller's to give. */
+static bool is_given(const struct ms_opener *opener, const char *root)
 {
-	return strncmp(root, "/proc/", 6) == 0 || root == opener->folder ||
-	       (opener->confined && root == opener->roots[0]);
+	return root == opener->folder || (opener->confined && root == opener->roots[0]);
 }
 
 /* The file of that name in @root, if it may be given away. */
@@ -70,11 +69,13 @@ open_named(const struct search *s, const char *root, const char *fmt, ...)
 	if (n < 0 || n >= PATH_MAX ||
 	    snprintf(s->ret->path, PATH_MAX, "%s%s", root, path) >= PATH_MAX)
 		return -1;
-	/* What is in the caller's own folder is the caller's to give. */
-	if (opener->uid != MS_OPENER_ANYONE && root != opener->folder)
+	if (is_given(opener, root))
+		return ms_file_open_below(root, path);
+	if (opener->uid != MS_OPENER_ANYONE)
 		return ms_file_open_allowed(*root ? root : "/", path, &walk);
-	return is_confined(opener, root) ? ms_file_open_below(root, path)
-	                                 : ms_file_open_regular(s->ret->path);
+	/* In our own root links are believed. */
+	return strncmp(root, "/proc/", 6) == 0 ? ms_file_open_below(root, path)
+	                                       : ms_file_open_regular(s->ret->path);
 }
 
 /* ---- the mapped file itself ---- */
