@@ -3,6 +3,8 @@
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <elf.h>
+#include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -269,6 +271,21 @@ Test(core, does_not_read_another_build)
 	cr_assert_gt(n_asked, 1, "other places are asked");
 }
 
+Test(core, takes_no_core_or_object_for_a_file_that_was_mapped)
+{
+	static const Elf64_Half types[] = { ET_CORE, ET_REL, ET_NONE };
+	uint8_t byte;
+
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		memcpy(drawn->program + offsetof(Elf64_Ehdr, e_type), &types[i], sizeof(types[i]));
+		drawn->n = 0;
+		open_drawn();
+		cr_expect_eq(ms_source_read(src, DRAWN_CODE, &byte, 1), 0, "type %d", types[i]);
+		src->ops->close(src);
+		src = NULL;
+	}
+}
+
 Test(core, reads_the_same_build_with_other_headers)
 {
 	drawn_core_write(drawn);
@@ -399,6 +416,75 @@ Test(core, has_holes_where_the_file_has)
 	cr_assert_not(is_present(DRAWN_STACK));
 	cr_assert(is_present(DRAWN_STACK + DRAWN_PAGE));
 	cr_assert(is_present(DRAWN_VDSO));
+}
+
+/* Memory of this process that is there, bytes. */
+static size_t resident_bytes(void)
+{
+	FILE *statm = fopen("/proc/self/statm", "r");
+	size_t pages = 0;
+
+	cr_assert(statm && fscanf(statm, "%*u %zu", &pages) == 1);
+	(void)fclose(statm);
+	return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Its headers say that there is a terabyte, and so does the length of the file. */
+Test(core, reads_no_hole_of_its_file)
+{
+	struct ms_core_call call = { .path = "drawn", .open = open_file, .warnings = &warnings };
+	const uint64_t long_bytes = (uint64_t)1 << 40;
+	size_t before = resident_bytes();
+	Elf64_Phdr *last;
+	struct ms_range run;
+
+	drawn_core_write(drawn);
+	last = (Elf64_Phdr *)(void *)(drawn->bytes + sizeof(Elf64_Ehdr)) +
+	       ((Elf64_Ehdr *)(void *)drawn->bytes)->e_phnum - 1;
+	last->p_vaddr = (uint64_t)1 << 44;
+	last->p_memsz = last->p_filesz = long_bytes;
+	last->p_offset = ms_align_up(drawn->n, ms_page_bytes());
+	call.fd = drawn_memfd(drawn->bytes, drawn->n);
+	cr_assert_eq(ftruncate(call.fd, (off_t)(last->p_offset + long_bytes)), 0);
+	cr_assert_lt(ms_core_data_bytes(call.fd), 1 << 20);
+	cr_assert_eq(ms_core_open(&call, &arena, &process, &src, &err), MS_OK, "%s", err.text);
+	(void)close(call.fd);
+	cr_assert_eq(byte_at(last->p_vaddr + long_bytes - 1), 0);
+	cr_assert_not(ms_source_present(
+		src, (struct ms_range){ last->p_vaddr, last->p_vaddr + long_bytes }, &run));
+	cr_assert_lt(resident_bytes(), before + (64 << 20));
+}
+
+Test(core, refuses_memory_of_which_the_bytes_are_shared)
+{
+	Elf64_Phdr *phdrs;
+
+	drawn_core_write(drawn);
+	phdrs = (Elf64_Phdr *)(void *)(drawn->bytes + sizeof(Elf64_Ehdr));
+	phdrs[2].p_offset = phdrs[1].p_offset;
+	phdrs[2].p_filesz = phdrs[1].p_filesz = DRAWN_PAGE;
+	cr_assert_eq(open_bytes(drawn->n), MS_E_CORRUPT);
+	cr_assert(strstr(err.text, "segments share bytes of the file"), "%s", err.text);
+}
+
+/* A file that becomes shorter is the end of the process that reads it, which is one for that. */
+static int cut_short(void *ctx, const struct ms_core_wanted *wanted, uint32_t *place)
+{
+	(void)wanted;
+	(void)place;
+	cr_assert_eq(ftruncate(*(int *)ctx, 0), 0);
+	return -1;
+}
+
+Test(core, that_becomes_shorter_ends_its_reader_alone, .signal = SIGBUS)
+{
+	struct ms_core_call call = { .path = "drawn", .open = cut_short, .warnings = &warnings };
+
+	drawn_core_write(drawn);
+	call.fd = drawn_memfd(drawn->bytes, drawn->n);
+	call.ctx = &call.fd;
+	if (ms_core_open(&call, &arena, &process, &src, &err) == MS_OK)
+		(void)byte_at(DRAWN_STACK);
 }
 
 Test(core, knows_a_static_program_that_has_signal_stacks)

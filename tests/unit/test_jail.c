@@ -405,6 +405,52 @@ Test(jail, of_a_reader_has_so_many_calls_in_all)
 	}
 }
 
+/* It maps what it is given, then searches; it opens nothing by itself at any time. */
+static void read_a_core(pid_t parent)
+{
+	struct ms_error err;
+	int core = memfd_create("core", MFD_CLOEXEC);
+	void *map;
+
+	if (ftruncate(core, 4096) != 0 || dup2(core, KEPT) != KEPT)
+		syscall(SYS_exit_group, 98);
+	enter(parent);
+	map = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, KEPT, 0);
+	if (map == MAP_FAILED || lseek(KEPT, 0, SEEK_CUR) != 0 ||
+	    ms_jail_seal(MS_JAIL_SWEEP, &err) != MS_OK)
+		syscall(SYS_exit_group, 9);
+	syscall(SYS_exit_group, 7);
+}
+
+static void open_as_core_reader(pid_t parent)
+{
+	enter(parent);
+	(void)syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDONLY);
+}
+
+static void map_as_sweeper(pid_t parent)
+{
+	struct ms_error err;
+
+	enter(parent);
+	if (ms_jail_seal(MS_JAIL_SWEEP, &err) != MS_OK)
+		return;
+	(void)syscall(SYS_mmap, NULL, 4096, PROT_READ, MAP_PRIVATE, KEPT, 0);
+}
+
+Test(jail, of_a_reader_of_a_core_becomes_that_of_a_sweeper)
+{
+	int status;
+
+	share();
+	work = MS_JAIL_READ_CORE;
+	status = status_of(read_a_core);
+	cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 7, "%#x (%s)", status,
+	          seen->err.text);
+	cr_expect(was_killed(status_of(open_as_core_reader)));
+	cr_expect(was_killed(status_of(map_as_sweeper)));
+}
+
 #ifdef __x86_64__ /* the only one of ours with several ways to call */
 
 static void make_x32_call(pid_t parent)
