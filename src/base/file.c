@@ -37,6 +37,14 @@ static int read_all(int fd, size_t most, struct ms_arena *arena, struct ms_bytes
 	}
 }
 
+/* Whether the file says that it is longer, before a byte of it is read: it may be holes. */
+static bool is_longer(int fd, size_t most)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size > most;
+}
+
 enum ms_status ms_file_read(const char *path, struct ms_arena *arena, struct ms_bytes *ret,
                             struct ms_error *err)
 {
@@ -47,8 +55,10 @@ enum ms_status ms_file_read_most(const char *path, size_t most, struct ms_arena 
                                  struct ms_bytes *ret, struct ms_error *err)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	int error = fd < 0 ? errno : read_all(fd, most, arena, ret);
+	int error = fd < 0 ? errno : 0;
 
+	if (!error)
+		error = is_longer(fd, most) ? EFBIG : read_all(fd, most, arena, ret);
 	if (fd >= 0)
 		(void)close(fd);
 	return error ? ms_fail_sys(err, error, "cannot read %.120s", path) : MS_OK;

@@ -63,6 +63,25 @@ Test(file, regular_ones_are_opened)
 	cr_assert_eq(errno, ENOENT);
 }
 
+/* Of a sparse file nothing is read when it is too long. */
+Test(file, what_is_too_long_is_not_read)
+{
+	struct ms_arena arena = { 0 };
+	struct ms_bytes bytes = { 0 };
+	struct ms_error err;
+
+	put("hello", 0600);
+	cr_assert_eq(truncate(path, 1 << 20), 0);
+	cr_assert_eq(ms_file_read_most(path, 1 << 20, &arena, &bytes, &err), MS_OK);
+	cr_assert_eq(bytes.n, 1 << 20);
+	bytes = (struct ms_bytes){ 0 };
+	cr_assert_eq(truncate(path, (1 << 20) + 1), 0);
+	cr_assert_eq(ms_file_read_most(path, 1 << 20, &arena, &bytes, &err), MS_E_SYS);
+	cr_assert(strstr(err.text, "File too large"), "%s", err.text);
+	cr_assert_eq(bytes.n, 0);
+	ms_arena_deinit(&arena);
+}
+
 /* A writer waits at the other end of a pipe; it must not be let go. */
 Test(file, a_pipe_is_not_opened_even_for_a_moment)
 {

@@ -3,7 +3,6 @@
  * A process that opens the files that a core names. The sweeper asks it, which has no rights; it
  * reads none of these files, and has a process of its own because to open one may take for ever.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "cli/core/core.h"
@@ -83,7 +82,7 @@ int ms_core_files_ask(int channel, const struct ms_core_wanted *wanted, uint32_t
 	/* No file has such a name. */
 	if (strlen(wanted->path) >= sizeof(question.path))
 		return -1;
-	(void)strcpy(question.path, wanted->path);
+	memcpy(question.path, wanted->path, strlen(wanted->path));
 	if (!ms_pass_send(channel, &question, sizeof(question), -1) ||
 	    !ms_pass_receive(channel, place, sizeof(*place), &fd))
 		return -1;

@@ -68,7 +68,7 @@ static int open_wanted(void *ctx, const struct ms_core_wanted *wanted, uint32_t 
 	struct sweeping *s = ctx;
 
 	if (wanted->program && strlen(wanted->path) < sizeof(s->told.program))
-		(void)strcpy(s->told.program, wanted->path);
+		memcpy(s->told.program, wanted->path, strlen(wanted->path) + 1);
 	/* What the user gave is the first place. */
 	s->told.exe_refused |= wanted->program && s->call->core->exe && *place;
 	return ms_core_files_ask(s->files[ASKER], wanted, place);

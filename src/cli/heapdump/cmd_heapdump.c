@@ -16,7 +16,8 @@
 
 enum { MOST_FOLDERS = 2 };
 
-static const size_t longest_dump = (size_t)1 << 30;
+/* A dump is held as a whole: whatever it is, that takes less than 1 GiB. */
+static const size_t longest_dump = (size_t)768 << 20;
 
 /* Where to look, and how that is called. */
 struct folders {
