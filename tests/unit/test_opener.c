@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "sym/files.h"
 #include "sym/opener.h"
 
 enum { OTHER = 4711 };
@@ -158,6 +159,41 @@ Test(opener, of_a_given_folder_is_not_led_out_of_it)
 	(void)snprintf(path, sizeof(path), "/%s/program", "x");
 	asked = path;
 	cr_expect_str_eq(text_of(&secret), "given/secret");
+}
+
+/* ---- names of a heap dump ---- */
+
+static bool is_found(const char *folder, const char *path, bool here)
+{
+	struct ms_symbol_folder at = { .path = folder, .same_inode = here };
+	const struct ms_symbol_folders folders = { .at = &at, .n = 1 };
+	const struct ms_mapped_file mapped = { .path = path };
+	int fd = ms_symbol_folders_open(&folders, &mapped);
+
+	if (fd >= 0)
+		(void)close(fd);
+	return fd >= 0;
+}
+
+Test(opener, of_a_heap_dump_stays_in_the_folder_that_was_given)
+{
+	put_folder("given", 0755);
+	put_file("given/file", 0600);
+	cr_assert_eq(symlink(in_top("open/file"), in_top("given/out")), 0);
+	cr_assert_eq(symlink("../open", in_top("given/up")), 0);
+	cr_expect(is_found(in_top("given"), "/file", false));
+	cr_expect_not(is_found(in_top("given"), "/out", false));
+	cr_expect_not(is_found(in_top("given"), "/up/file", false));
+	cr_expect_not(is_found(in_top("given"), "/../open/file", false));
+}
+
+Test(opener, of_a_heap_dump_gives_files_that_everyone_may_read_alone)
+{
+	need_root();
+	cr_expect(is_found("/", in_top("open/file"), true));
+	cr_expect_not(is_found("/", in_top("open/secret"), true));
+	cr_expect_not(is_found("/", in_top("closed/file"), true));
+	cr_expect_not(is_found("/", in_top("users/file"), true));
 }
 
 /* ---- the cache of debuginfod ---- */
