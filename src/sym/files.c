@@ -58,7 +58,7 @@ static bool sought_file(const void *files, uint32_t number, struct ms_opener_fil
 
 /*
  * A dump's author has chosen the name: in a folder that the caller gave it does not lead out of
- * that, and in this machine's root it is opened for root only if everyone may read it.
+ * that; in this machine's root it leads only to a file of the inode that was mapped.
  */
 static int open_in(const struct ms_symbol_folder *folder, const char *name, uint64_t inode)
 {
@@ -67,7 +67,7 @@ static int open_in(const struct ms_symbol_folder *folder, const char *name, uint
 	struct ms_file_answer answer;
 	struct ms_opener opener;
 
-	ms_opener_init(&opener, 0, MS_OPENER_EVERYONE);
+	ms_opener_init(&opener, 0, MS_OPENER_ANYONE);
 	opener.file = sought_file;
 	opener.files = &file;
 	opener.n = 1;
@@ -209,7 +209,7 @@ static const struct ms_finder *new_finder(const char *path, const char *root, bo
 		return NULL;
 	finding->finder = (struct ms_finder){ ms_opener_find, &finding->opener };
 	finding->path = path;
-	ms_opener_init(&finding->opener, 0, MS_OPENER_EVERYONE);
+	ms_opener_init(&finding->opener, 0, MS_OPENER_ANYONE);
 	finding->opener.file = file_of;
 	finding->opener.files = finding;
 	finding->opener.n = 1;
