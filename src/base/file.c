@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/syscalls.h"
 #include "base/walk.h"
 
 enum { PIECE = 64 * 1024, MOST = 64 * 1024 * 1024 };

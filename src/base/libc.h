@@ -4,6 +4,8 @@
 
 /* What glibc and musl have different names for, or only one of them. */
 
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -18,6 +20,24 @@ enum { MS_FOR_MUSL = 1 };
 #define MS_RESOURCE       int
 #define MS_PTRACE_REQUEST int
 #define MS_IOCTL_REQUEST  int
+#endif
+
+/* Of glibc, from 2.33 and 2.35 on; programs get them from a newer one that is installed. */
+#if defined(__GLIBC__) && !__GLIBC_PREREQ(2, 33)
+struct mallinfo2 {
+	size_t arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks,
+		keepcost;
+};
+#endif
+#if defined(__GLIBC__) && !__GLIBC_PREREQ(2, 35)
+struct dl_find_object { /* as it is where a word has 64 bits */
+	unsigned long long dlfo_flags;
+	void *dlfo_map_start;
+	void *dlfo_map_end;
+	struct link_map *dlfo_link_map;
+	void *dlfo_eh_frame;
+	unsigned long long dlfo_reserved[7];
+};
 #endif
 
 /* Of the kernel; musl's headers of some years ago lack them. */
@@ -36,11 +56,28 @@ enum { MS_FOR_MUSL = 1 };
  */
 static inline const char *ms_error_text(int error)
 {
-#ifdef __GLIBC__
+#if !defined(__GLIBC__)
+	return strerror(error);
+#elif __GLIBC_PREREQ(2, 32)
 	return strerrordesc_np(error);
 #else
-	return strerror(error);
+	return error >= 0 && error < sys_nerr ? sys_errlist[error] : NULL;
 #endif
+}
+
+/* The same of @signal; "unknown" if it is none. */
+static inline const char *ms_signal_text(int signal)
+{
+	const char *text;
+
+#if !defined(__GLIBC__)
+	text = strsignal(signal);
+#elif __GLIBC_PREREQ(2, 32)
+	text = sigdescr_np(signal);
+#else
+	text = signal >= 0 && signal < NSIG ? sys_siglist[signal] : NULL;
+#endif
+	return text ? text : "unknown";
 }
 
 #endif

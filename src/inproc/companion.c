@@ -25,13 +25,13 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/follow.h"
 #include "base/page.h"
+#include "base/syscalls.h"
 #include "inproc/control/control.h"
 #include "target/collection.h"
 

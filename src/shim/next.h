@@ -14,6 +14,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/libc.h"
+
 /* Small, and the same register as the thread's other variables: no call to find it. */
 #define MS_SHIM_TLS _Thread_local __attribute__((tls_model("initial-exec")))
 

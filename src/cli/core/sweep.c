@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/libc.h"
 #include "cli/book/book.h"
 #include "cli/core/core.h"
 #include "cli/scan/sweeper.h"
@@ -320,7 +321,7 @@ static enum ms_status explain(const struct sweeping *s, enum ms_status st, int s
 	if (st == MS_E_DIED && WIFSIGNALED(status)) {
 		(void)ms_fail(err, MS_E_DIED,
 		              "memscan's sweeper process was ended by signal %d (%s)",
-		              WTERMSIG(status), sigdescr_np(WTERMSIG(status)));
+		              WTERMSIG(status), ms_signal_text(WTERMSIG(status)));
 		ms_advise(
 			err,
 			"try again; if it happens again, see dmesg for the reason, such as a lack "

@@ -19,6 +19,7 @@
 #include "base/ending.h"
 #include "base/file.h"
 #include "base/follow.h"
+#include "base/libc.h"
 #include "cli/book/book.h"
 #include "cli/scan/naming.h"
 #include "cli/scan/sweeper.h"
@@ -502,11 +503,9 @@ static void reap_clone(struct trio *t)
 static enum ms_status tell_death(const struct trio *t, const char *who, int status,
                                  struct ms_error *err)
 {
-	const char *name = sigdescr_np(WTERMSIG(status));
-
 	(void)ms_fail(err, MS_E_DIED,
 	              "memscan's %s process was ended by signal %d (%s); process %d runs on", who,
-	              WTERMSIG(status), name ? name : "unknown", (int)t->call->pid);
+	              WTERMSIG(status), ms_signal_text(WTERMSIG(status)), (int)t->call->pid);
 	ms_advise(err, "try again; if it happens again, see dmesg for what killed it");
 	return MS_E_DIED;
 }

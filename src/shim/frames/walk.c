@@ -24,6 +24,7 @@
 #include <sys/auxv.h>
 
 #include "base/elf/rows.h"
+#include "base/libc.h"
 #include "shim/frames/cfi.h"
 #include "shim/pointer.h"
 

@@ -19,11 +19,11 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/ptrace.h>
-#include <sys/syscall.h>
 #include <sys/user.h>
 
 #include <asm/ldt.h>
 
+#include "base/syscalls.h"
 #include "target/arch/x86_64.h"
 
 /* Source: arch/x86/include/uapi/asm/sigcontext.h, arch/x86/include/asm/sigframe.h, ia32.h. */

@@ -4,8 +4,8 @@
 
 /* Which calls the kernel does not restart: the same on all machines, by other numbers. */
 
-#include <sys/syscall.h>
 
+#include "base/syscalls.h"
 #include "target/arch/arch.h"
 
 /* A call, by a number that says all of it, which the kernel does not restart. */

@@ -36,12 +36,12 @@
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/syscalls.h"
 #include "target/freeze/remaining.h"
 #include "target/proc.h"
 #include "target/room.h"

@@ -7,11 +7,11 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/follow.h"
 #include "base/libc.h"
+#include "base/syscalls.h"
 #include "target/jail/jail.h"
 #include "target/proc.h"
 
