@@ -215,6 +215,25 @@ static void dispatched(void)
 		;
 	call(SYS_exit_group, 0, 0, 0);
 }
+
+static void end_by_call(int signal)
+{
+	(void)signal;
+	call(SYS_exit_group, 98, 0, 0);
+}
+
+static void dispatched_handled(void)
+{
+	check(signal(SIGSYS, end_by_call) != SIG_ERR, "signal");
+	dispatched();
+}
+
+/* As runtimes that handle every signal. */
+static void handles_sigsys(void)
+{
+	check(signal(SIGSYS, end_by_call) != SIG_ERR, "signal");
+	make_some();
+}
 #endif
 
 /* ---- who inherits orphans ---- */
@@ -340,6 +359,8 @@ static const struct scenario all[] = {
 	{ "strict", strict, 0 },
 #if defined(__x86_64__)
 	{ "dispatched", dispatched, 0 },
+	{ "dispatched_handled", dispatched_handled, 0 },
+	{ "handles_sigsys", handles_sigsys, 0 },
 #endif
 	{ "namespace_init", namespace_init, 0 },
 	{ "subreaper", subreaper, 0 },

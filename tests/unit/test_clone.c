@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "held.h"
+#include "older.h"
 #include "sanitized.h"
 #include "source_suite.h"
 #include "target/proc.h"
@@ -365,6 +366,94 @@ Test(clone, holds_no_file_open)
 	cr_expect_eq(poll(&end, 1, PATIENCE_MS), 1, "the pipe's other end is still open");
 	cr_expect(end.revents & POLLHUP);
 	let_go(pid);
+}
+
+/* ---- on older kernels ---- */
+
+static void take_sigsys(int signal)
+{
+	(void)signal;
+}
+
+static void handle_sigsys(void *arg)
+{
+	(void)arg;
+	(void)signal(SIGSYS, take_sigsys);
+	sleep_for_ever();
+}
+
+static void ignore_sigsys(void *arg)
+{
+	(void)arg;
+	(void)signal(SIGSYS, SIG_IGN);
+	sleep_for_ever();
+}
+
+/* That release is refused a clone, for a reason with @text. */
+static void expect_refused(unsigned release, void (*body)(void *arg), const char *text)
+{
+	pid_t pid = child_start(body, NULL);
+
+	cr_assert_eq(older_refuse(release), 0);
+	cr_assert_eq(held_freeze_to_clone(&held, pid), MS_OK, "%s", held.err.text);
+	cr_expect_eq(held_clone(&held), MS_E_UNSUPPORTED);
+	cr_expect(strstr(held.err.text, text), "%s", held.err.text);
+	cr_expect_eq(held_release(&held), MS_OK);
+	child_end(pid);
+}
+
+/* The kernel does not say whether calls are dispatched. */
+Test(clone, is_refused_by_a_handler_of_dispatched_calls_perhaps)
+{
+	expect_refused(601, handle_sigsys, "handles SIGSYS");
+}
+
+Test(clone, is_refused_where_no_handler_could_get_dispatched_calls)
+{
+	expect_refused(601, ignore_sigsys, "handles SIGSYS");
+}
+
+static void expect_cloned(unsigned release, void (*body)(void *arg))
+{
+	pid_t pid = child_start(body, NULL);
+
+	cr_assert_eq(older_refuse(release), 0);
+	cr_assert_eq(held_fork(&held, pid, &source), MS_OK, "%s", held.err.text);
+	let_go(pid);
+}
+
+Test(clone, is_made_by_a_handler_of_sigsys_where_the_kernel_dispatches_none)
+{
+	expect_cloned(510, handle_sigsys);
+}
+
+Test(clone, is_made_by_a_program_that_does_not_handle_sigsys)
+{
+	expect_cloned(601, make_sample);
+}
+
+static void count_rounds(void *arg)
+{
+	(void)arg;
+	child_ready();
+	for (;;)
+		shared->rounds++;
+}
+
+/* The kernel does not say whether a thread is in a restartable sequence. */
+Test(clone, is_refused_by_a_thread_that_computes_before_5_13)
+{
+	expect_refused(512, count_rounds, "before Linux 5.13");
+}
+
+Test(clone, is_made_by_a_thread_that_sleeps_before_5_13)
+{
+	expect_cloned(512, make_sample);
+}
+
+Test(clone, is_made_by_a_thread_that_computes)
+{
+	expect_cloned(513, count_rounds);
 }
 
 /* As a server's master: count each child that ends, and each signal of it. */

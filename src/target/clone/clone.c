@@ -277,7 +277,7 @@ static enum ms_status take(struct making *m, struct ms_error *err)
 	if (!m->thread.tid)
 		return ms_fail(err, MS_E_UNSUPPORTED,
 		               "none of its threads is fit to make a clone (stopped by a signal, "
-		               "or on a stack of unknown size)");
+		               "on a stack of unknown size, or, before Linux 5.13, computing)");
 	st = check_thread(m, err);
 	if (st)
 		return st;
@@ -301,7 +301,7 @@ static bool divert(const struct making *m)
 	m->calls->call(&registers, m->thread.gadgets, &call, m->thread.sp);
 	return set_options(m->thread.tid, own_options) &&
 	       m->calls->restore(m->thread.tid, &registers, NULL) &&
-	       set_mask(m->thread.tid, UINT64_MAX);
+	       set_mask(m->thread.tid, ms_fit_blocked(m->thread.tid));
 }
 
 /* In the opposite order; the frame is needed until the registers are back. */
@@ -349,6 +349,10 @@ static int64_t make(struct making *m, struct ms_injection *parent, const struct 
 
 	if (!ms_inject(parent, call, &number)) {
 		(void)lost(m, err);
+		return 0;
+	}
+	if (parent->dispatched) {
+		(void)ms_fit_dispatched(err);
 		return 0;
 	}
 	if (number < 0) {

@@ -82,10 +82,12 @@ static enum ms_status choose(struct ms_detour *detour, const struct ms_named_cal
                              struct ms_error *err)
 {
 	const struct ms_tracees *tracees = &detour->freezer->tracees;
-	enum ms_status st = ms_fail(err, MS_E_BUSY,
-	                            "none of the threads of process %d is fit to map memory "
-	                            "(on a stack of unknown size, or about to handle a signal)",
-	                            detour->freezer->shared->pid);
+	enum ms_status st =
+		ms_fail(err, MS_E_BUSY,
+	                "none of the threads of process %d is fit to map memory "
+	                "(on a stack of unknown size, about to handle a signal, or, before "
+	                "Linux 5.13, computing)",
+	                detour->freezer->shared->pid);
 
 	ms_advise(err, "try again in another moment");
 	for (enum ms_standing standing = MS_STANDS_ASLEEP; standing <= detour->worst; standing++)
@@ -133,7 +135,7 @@ static bool divert(const struct ms_detour *detour, const struct ms_call *call)
 
 	detour->calls->call(&registers, detour->in.gadgets, call, detour->in.sp);
 	return !ptrace(PTRACE_SETOPTIONS, tid, NULL, (uintptr_t)PTRACE_O_TRACESYSGOOD) &&
-	       detour->calls->restore(tid, &registers, NULL) && set_mask(tid, UINT64_MAX);
+	       detour->calls->restore(tid, &registers, NULL) && set_mask(tid, ms_fit_blocked(tid));
 }
 
 enum ms_status ms_detour_begin(struct ms_detour *detour, const struct ms_named_call *calls,

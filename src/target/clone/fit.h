@@ -24,13 +24,26 @@ ms_must_check enum ms_status ms_fit_check(const struct ms_injection *in,
                                           const struct ms_wanted_call *calls, size_t n,
                                           union ms_seccomp_room *room, struct ms_error *err);
 
+/* The refusal of a thread whose first call has shown that its calls are dispatched. */
+enum ms_status ms_fit_dispatched(struct ms_error *err);
+
+/*
+ * Which signals to block while the thread makes calls: all, but SIGSYS where only a call shows
+ * whether it is dispatched. The kernel takes the handler of a blocked SIGSYS away.
+ */
+uint64_t ms_fit_blocked(pid_t tid);
+
 /*
  * Forget the gadgets of the frozen target when they are not where they were found: that was
  * before it stood, and their place may be another's by now, or unmapped.
  */
 void ms_fit_check_gadgets(const struct ms_freezer *freezer);
 
-/* Inside a restartable sequence, which a detour would break unseen. */
+/*
+ * Inside a restartable sequence, which a detour would break unseen. Before Linux 5.13 the kernel
+ * does not say, and every thread is taken to be in one. A thread in a system call never is, and
+ * need not be asked.
+ */
 bool ms_fit_is_in_sequence(pid_t tid);
 
 #endif

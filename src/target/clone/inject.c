@@ -28,7 +28,10 @@ int ms_inject_next_stop(pid_t tid, uint64_t deadline_ns)
 	}
 }
 
-/* Go on to the stop before or behind a system call; what is made on the way goes to in->child. */
+/*
+ * Go on to the stop before or behind a system call, or to the one in which the call is handed to
+ * the program; what is made on the way goes to in->child.
+ */
 static bool go_to_call(struct ms_injection *in)
 {
 	for (int i = 0; i < MAX_STOPS; i++) {
@@ -42,6 +45,9 @@ static bool go_to_call(struct ms_injection *in)
 			return true;
 		if (status == MS_STOP_ENDED)
 			return false;
+		in->dispatched = status == SIGSYS;
+		if (in->dispatched)
+			return true;
 		if (status >> 8 == PTRACE_EVENT_CLONE &&
 		    !ptrace(PTRACE_GETEVENTMSG, in->tid, NULL, &child))
 			in->child = (pid_t)child;
@@ -59,11 +65,13 @@ static bool set_call(const struct ms_injection *in, const struct ms_call *call)
 
 bool ms_inject(struct ms_injection *in, const struct ms_call *call, int64_t *ret)
 {
-	struct ms_cpu cpu;
+	struct ms_cpu cpu = { .result = -ENOSYS };
 
 	in->child = 0;
-	in->lost = in->lost || !set_call(in, call) || !go_to_call(in) || !go_to_call(in) ||
-	           !in->arch->look(in->tid, &cpu);
+	if (!in->dispatched)
+		in->lost = in->lost || !set_call(in, call) || !go_to_call(in);
+	if (!in->dispatched)
+		in->lost = in->lost || !go_to_call(in) || !in->arch->look(in->tid, &cpu);
 	if (!in->lost)
 		*ret = cpu.result;
 	return !in->lost;
@@ -94,8 +102,11 @@ void ms_inject_go_on(struct ms_injection *in)
 {
 	int status = in->lost ? MS_STOP_ENDED : ms_inject_next_stop(in->tid, in->deadline_ns);
 
+	in->dispatched = status == SIGSYS;
+	if (in->dispatched)
+		return;
 	in->lost = status == MS_STOP_ENDED || (status != MS_STOP_CALL && !go_to_call(in));
-	if (in->lost)
+	if (in->lost || in->dispatched)
 		return;
 	/* It stops behind the call, before it executes anything. */
 	(void)ptrace(PTRACE_INTERRUPT, in->tid, NULL, NULL);
@@ -104,8 +115,12 @@ void ms_inject_go_on(struct ms_injection *in)
 
 void ms_inject_end(struct ms_injection *in)
 {
-	int status = in->lost ? MS_STOP_ENDED : ms_inject_next_stop(in->tid, in->deadline_ns);
+	int status = MS_STOP_ENDED;
 
+	if (in->dispatched)
+		status = SIGSYS;
+	else if (!in->lost)
+		status = ms_inject_next_stop(in->tid, in->deadline_ns);
 	in->lost = status == MS_STOP_ENDED;
 	if (status >> 8 != PTRACE_EVENT_STOP)
 		(void)ms_inject_park(in);

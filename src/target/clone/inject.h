@@ -21,12 +21,15 @@ struct ms_injection {
 	uint64_t deadline_ns;
 	pid_t child; /* process that the last call made; 0: none. Stopped or about to stop */
 	bool lost;   /* it ended, or did not come to its stop */
+	/* Its call was handed to the program (syscall user dispatch): nothing was done. It stands.
+	 */
+	bool dispatched;
 };
 
 /*
  * Have the thread make @call. It is stopped before and, unless lost, behind the call.
  *
- * @ret: the call's result; minus errno
+ * @ret: the call's result; minus errno, -ENOSYS of a call that was dispatched
  *
  * Returns false when the thread was lost, with nothing left to do about it.
  */

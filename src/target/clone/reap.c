@@ -152,6 +152,8 @@ static enum ms_status reap(void *ctx, struct ms_detour *detour, struct ms_error 
 
 		if (!ms_detour_call(detour, &call, &result))
 			return ms_fail(err, MS_E_GONE, "thread %d ended", detour->in.tid);
+		if (detour->in.dispatched)
+			return ms_fit_dispatched(err); /* another thread may not be */
 		/* ECHILD: the target has reaped it itself. */
 		if (!result)
 			st = ms_fail(err, MS_E_BUSY, "the clone has not ended yet");

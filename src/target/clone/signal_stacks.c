@@ -128,7 +128,8 @@ static bool divert(struct ms_asked *a, const struct ms_call *call)
 
 	a->calls->call(&registers, a->in.gadgets, call, a->in.sp);
 	return !ptrace(PTRACE_SETOPTIONS, a->in.tid, NULL, (uintptr_t)PTRACE_O_TRACESYSGOOD) &&
-	       a->calls->restore(a->in.tid, &registers, NULL) && set_mask(a->in.tid, UINT64_MAX);
+	       a->calls->restore(a->in.tid, &registers, NULL) &&
+	       set_mask(a->in.tid, ms_fit_blocked(a->in.tid));
 }
 
 /* Have a thread begin to ask; false when it cannot. */
@@ -175,7 +176,7 @@ static bool end(struct ms_asked *a)
 	ms_inject_end(&a->in);
 	if (a->in.lost)
 		return false;
-	ok = read_answer(a, &stack);
+	ok = !a->in.dispatched && read_answer(a, &stack);
 	(void)set_mask(tid, a->mask);
 	(void)a->calls->restore(tid, &a->in.registers, NULL);
 	(void)ptrace(PTRACE_SETOPTIONS, tid, NULL, 0);

@@ -143,6 +143,8 @@ static enum ms_status map_all(const struct ms_attaching *a, struct ms_detour *de
 
 	if (!ms_detour_call(detour, &calls[MAP_ALL].call, &result))
 		return fail_call(a, detour, err);
+	if (detour->in.dispatched)
+		return ms_fit_dispatched(err);
 	if ((uint64_t)result != a->patch.text) {
 		/* An old kernel takes the address as advice. */
 		if (result > 0) {
