@@ -286,7 +286,8 @@ static bool serve_image(struct server *s)
 	urgency = ms_urgent_begin();
 	ms_urgent_set(s->cloner.image);
 	ms_collection_set_tick(true);
-	ms_clone_finish_malloc(&s->cloner);
+	if (!ms_clone_leave_files(&s->cloner, &s->shared->clone_error))
+		ms_clone_finish_malloc(&s->cloner);
 	s->shared->image = s->cloner.image;
 	ms_collection_set_tick(false);
 	ms_urgent_end(urgency);

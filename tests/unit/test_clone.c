@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -368,7 +369,68 @@ Test(clone, holds_no_file_open)
 	let_go(pid);
 }
 
+/* Whether process @pid has a file open. */
+static bool has_files(pid_t pid)
+{
+	char buf[MS_PROC_LIST_BYTES];
+	struct ms_proc_list list;
+	int32_t fd;
+	bool any;
+
+	cr_assert_eq(ms_proc_list_open(&list, pid, "fd", buf), 0);
+	any = ms_proc_list_next(&list, &fd);
+	ms_proc_list_close(&list);
+	return any;
+}
+
 /* ---- on older kernels ---- */
+
+Test(clone, holds_no_file_open_where_they_are_closed_one_by_one)
+{
+	struct pollfd end = { .fd = ends[0] };
+	pid_t pid = child_start(close_end, NULL);
+
+	(void)close(ends[1]);
+	cr_assert_eq(older_refuse(504), 0);
+	cr_assert_eq(held_fork(&held, pid, &source), MS_OK, "%s", held.err.text);
+	cr_expect(has_files(pid));
+	cr_expect_not(has_files(held.shared->image));
+	shared->go = 1;
+	cr_expect_eq(poll(&end, 1, PATIENCE_MS), 1, "the pipe's other end is still open");
+	cr_expect(end.revents & POLLHUP);
+	let_go(pid);
+}
+
+static void open_many(void *arg)
+{
+	int *n = arg;
+
+	for (int i = 0; i < *n; i++)
+		if (dup(ends[0]) < 0)
+			_exit(1);
+	sleep_for_ever();
+}
+
+Test(clone, is_refused_before_the_freeze_where_too_many_would_be_closed_one_by_one)
+{
+	struct ms_error err = { 0 };
+	struct rlimit limit;
+	int many = 4200;
+	uint64_t least;
+	pid_t pid;
+
+	(void)getrlimit(RLIMIT_NOFILE, &limit);
+	limit.rlim_cur = limit.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &limit);
+	if (limit.rlim_max < (rlim_t)many + 100)
+		cr_skip_test("so many files are not allowed");
+	pid = child_start(open_many, &many);
+	cr_expect_eq(ms_fork_check(pid, &least, &err), MS_OK, "%s", err.text);
+	cr_assert_eq(older_refuse(504), 0);
+	cr_expect_eq(ms_fork_check(pid, &least, &err), MS_E_UNSUPPORTED);
+	cr_expect(strstr(err.text, "more than 4096 files"), "%s", err.text);
+	child_end(pid);
+}
 
 static void take_sigsys(int signal)
 {

@@ -363,6 +363,8 @@ Test(i386, calls_of_ours_have_its_numbers)
 {
 	cr_expect_eq(ms_arch_call(arch, SYS_clone), 120);
 	cr_expect_eq(ms_arch_call(arch, SYS_close_range), 436);
+	cr_expect_eq(ms_arch_call(arch, SYS_close), 6);
+	cr_expect_eq(ms_arch_call(arch, SYS_unshare), 310);
 	cr_expect_geq(ms_arch_call(arch, SYS_epoll_wait), INT32_MAX, "none that anyone makes");
 	cr_expect_eq(ms_arch_call(&ms_native_arch, SYS_clone), SYS_clone);
 }

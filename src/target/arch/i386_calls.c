@@ -100,6 +100,8 @@ static int64_t number(int64_t own_call)
 	switch (own_call) {
 	case SYS_exit:
 		return 1;
+	case SYS_close:
+		return 6;
 	case SYS_wait4:
 		return 114;
 	case SYS_clone:
@@ -112,6 +114,8 @@ static int64_t number(int64_t own_call)
 		return 186;
 	case SYS_futex:
 		return 240;
+	case SYS_unshare:
+		return 310;
 	case SYS_close_range:
 		return 436;
 	default:

@@ -47,6 +47,7 @@
 
 #include "base/clock.h"
 #include "base/follow.h"
+#include "target/clone/files.h"
 #include "target/clone/fit.h"
 #include "target/clone/inject.h"
 #include "target/proc.h"
@@ -57,7 +58,6 @@ enum {
 	BLOCK_BYTES = NAME_BYTES + MS_VECTORS_BYTES + 4 * MS_FRAME_BYTES,
 	NO_PROCESS = INT32_MAX,
 	MAX_LOOKS = 256, /* threads that are looked at for a fit one */
-	UNSHARE = 2,     /* CLOSE_RANGE_UNSHARE */
 };
 
 static const uintptr_t own_options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE;
@@ -92,9 +92,7 @@ enum ms_status ms_cloner_init(struct ms_cloner *cloner, struct ms_freezer *freez
 	if (!freezer->shared->gadgets.call || !freezer->shared->gadgets.restore)
 		return ms_fail(err, MS_E_UNSUPPORTED,
 		               "it has no C library's code to make a clone by");
-	if (syscall(SYS_close_range, 1, 0, 0) && errno == ENOSYS)
-		return ms_fail(err, MS_E_UNSUPPORTED,
-		               "this kernel has no close_range() (Linux 5.9)");
+	cloner->leaves_late = !ms_files_leave_at_once();
 	if (!ms_room_is_allowed())
 		return ms_fail(err, MS_E_UNSUPPORTED,
 		               "a filter forbids process_vm_readv() or process_vm_writev() here");
@@ -175,11 +173,6 @@ static struct ms_call call_reap(int64_t pid)
 	return (struct ms_call){ SYS_wait4, { (uint64_t)pid, 0, __WALL } };
 }
 
-static struct ms_call call_close(void)
-{
-	return (struct ms_call){ SYS_close_range, { 0, UINT32_MAX, UNSHARE } };
-}
-
 static struct ms_call call_name(const struct making *m)
 {
 	return (struct ms_call){ SYS_prctl, { PR_SET_NAME, m->name } };
@@ -189,17 +182,21 @@ static enum ms_status check_thread(struct making *m, struct ms_error *err)
 {
 	const struct ms_wanted_call name = ms_fit_wanted(&m->thread, "prctl", call_name(m));
 	const struct ms_injection *in = &m->thread;
+	const bool late = m->cloner->leaves_late;
+	const struct ms_call leave = late ? ms_files_call_unshare() : ms_files_call_close_range();
 	const struct ms_wanted_call calls[] = {
 		ms_fit_wanted(in, "clone", call_helper(m)),
 		ms_fit_wanted(in, "clone", call_image(m)),
 		ms_fit_wanted(in, "exit", call_exit()),
 		ms_fit_wanted(in, "wait4", call_reap(NO_PROCESS)),
-		ms_fit_wanted(in, "close_range", call_close()),
+		ms_fit_wanted(in, late ? "unshare" : "close_range", leave),
 		ms_fit_wanted(in, "rt_sigreturn", (struct ms_call){ SYS_rt_sigreturn, { 0 } }),
+		ms_fit_wanted(in, "close", ms_files_call_close(0)),
 	};
+	const size_t n = sizeof(calls) / sizeof(calls[0]);
 
 	m->named = !ms_fit_check(in, &name, 1, m->cloner->seccomp, err);
-	return ms_fit_check(in, calls, sizeof(calls) / sizeof(calls[0]), m->cloner->seccomp, err);
+	return ms_fit_check(in, calls, late ? n : n - 1, m->cloner->seccomp, err);
 }
 
 /* ---- the block ---- */
@@ -400,12 +397,14 @@ static enum ms_status make_image(struct making *m, struct ms_error *err)
  */
 static enum ms_status leave_files(struct making *m, struct ms_error *err)
 {
-	struct ms_call call = call_close();
+	struct ms_call call = ms_files_call_close_range();
 	struct ms_call name = call_name(m);
 	int64_t result = 0;
 
 	if (m->named && !ms_inject(&m->cloner->child, &name, &result))
 		return lost(m, err);
+	if (m->cloner->leaves_late)
+		return MS_OK;
 	if (!ms_inject(&m->cloner->child, &call, &result))
 		return lost(m, err);
 	if (result < 0)
@@ -457,4 +456,19 @@ enum ms_status ms_clone_make(struct ms_cloner *cloner, struct ms_error *err)
 	cloner->image = shared->child;
 	give_back(&m);
 	return st;
+}
+
+enum ms_status ms_clone_leave_files(struct ms_cloner *cloner, struct ms_error *err)
+{
+	const uint64_t patience = UINT64_C(5000000000);
+
+	if (!cloner->leaves_late)
+		return MS_OK;
+	cloner->child.deadline_ns = ms_now_ns() + patience;
+	if (ms_files_leave_each(&cloner->child, cloner->freezer->list_buf))
+		return MS_OK;
+	ms_clone_end(cloner);
+	return ms_fail(err, MS_E_UNSUPPORTED,
+	               "its clone did not close its files, and this kernel has no close_range() "
+	               "(Linux 5.9)");
 }

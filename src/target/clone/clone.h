@@ -15,8 +15,8 @@
  * target would stand in it. The image is a child of the target, not an orphan: whoever adopts
  * the target's orphans is never told of its end. No signal is sent at its end, which hides it
  * from each wait of the target without __WALL or __WCLONE. It shares the table of files, so
- * that no file of the target is open twice, and leaves it before the target runs again. It
- * ends by exit(0), also when the collection process is killed.
+ * that no file of the target is open twice, and leaves it before the target runs again, or
+ * soon after (files.h). It ends by exit(0), also when the collection process is killed.
  */
 
 #include "target/clone/inject.h"
@@ -48,6 +48,7 @@ struct ms_cloner {
 	ms_addr reap_sp;            /* in the child: leads to the end of its fork, see finish.c */
 	ms_addr reaped;             /* where the number of that goes */
 	pid_t image;                /* what is read: the child, or a fork of it; 0: none */
+	bool leaves_late;           /* the table of files, by ms_clone_leave_files() */
 	struct ms_insiders insiders;
 };
 
@@ -68,6 +69,12 @@ ms_must_check enum ms_status ms_cloner_init(struct ms_cloner *cloner, struct ms_
  * Returns MS_E_UNSUPPORTED or MS_E_DENIED, with the reason, when it could not be.
  */
 ms_must_check enum ms_status ms_clone_make(struct ms_cloner *cloner, struct ms_error *err);
+
+/*
+ * When the target runs again: have the image leave the table of files, if it could not before.
+ * MS_E_UNSUPPORTED, and the image is ended, when it does not.
+ */
+ms_must_check enum ms_status ms_clone_leave_files(struct ms_cloner *cloner, struct ms_error *err);
 
 /*
  * Threads inside malloc are not rolled in the target but in its clone, whose one thread

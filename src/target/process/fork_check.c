@@ -16,6 +16,7 @@
 
 #include "base/arena.h"
 #include "target/arch/arch.h"
+#include "target/clone/files.h"
 #include "target/maps.h"
 #include "target/proc.h"
 #include "target/target.h"
@@ -172,7 +173,7 @@ enum ms_status ms_fork_check(pid_t pid, uint64_t *ret_least, struct ms_error *er
 	if (ms_target_is_frozen(pid))
 		return ms_fail(err, MS_E_UNSUPPORTED,
 		               "it is frozen by its cgroup, so that no thread can make a clone");
-	if (ms_fork_check_huge_pages(pid, err))
+	if (ms_fork_check_huge_pages(pid, err) || ms_files_check(pid, err))
 		return err->status;
 	(void)ms_proc_read(ms_proc_thread_of(pid), "status", status, sizeof(status));
 	bytes = ms_proc_field(status, "RssAnon", 10) << 10;
