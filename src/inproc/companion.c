@@ -24,7 +24,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -34,6 +33,7 @@
 #include "base/syscalls.h"
 #include "inproc/control/control.h"
 #include "target/collection.h"
+#include "target/proc.h"
 
 enum {
 	STACK_BYTES = 512 * 1024,
@@ -152,17 +152,29 @@ static struct layout layout_of(const struct ms_companion *process)
 
 /* ---- in the new process ---- */
 
+/* Before Linux 5.9. The limit of numbers says nothing of how many there are: it may be infinite. */
+static void drop_each_descriptor(void)
+{
+	char buf[MS_PROC_LIST_BYTES];
+	struct ms_proc_list list = { .fd = open("/proc/self/fd", O_RDONLY | O_DIRECTORY),
+		                     .buf = buf };
+	int32_t fd;
+
+	if (list.fd < 0)
+		return;
+	/* The kernel lists from a number on, whichever are closed meanwhile. */
+	while (ms_proc_list_next(&list, &fd))
+		if (fd > MESSAGES_FD && fd != list.fd)
+			(void)close(fd);
+	ms_proc_list_close(&list);
+}
+
 static void drop_descriptors(void)
 {
-	struct rlimit limit = { 0 };
-
 	(void)close(0);
 	(void)close(1);
-	if (!syscall(SYS_close_range, MESSAGES_FD + 1, UINT_MAX, 0))
-		return;
-	(void)getrlimit(RLIMIT_NOFILE, &limit);
-	for (rlim_t fd = MESSAGES_FD + 1; fd < limit.rlim_max && fd < INT_MAX; fd++)
-		(void)close((int)fd);
+	if (syscall(SYS_close_range, MESSAGES_FD + 1, UINT_MAX, 0))
+		drop_each_descriptor();
 }
 
 /*
