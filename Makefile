@@ -31,6 +31,10 @@
 #	                leaks, programs at work with the libraries, and memscan killed in the middle of
 #	                ARM64_KILLS= scans; not a part of make check.
 #	                RUN_ARM64=FILE runs a command there: FOLDER COMMAND...; ARM64_CACHE is its folder
+#	make check-kernels   boot packaged kernels (KERNELS="5.10 6.1 6.12") in an emulator and run the main
+#	                commands there, and programs that a wrong question to the kernel would hurt,
+#	                KERNEL_ROUNDS= times (50); KERNEL_CHECKS="NAME..." chooses. Not a part of make check.
+#	make check-headers   compile every source by the headers of Debian 11, the oldest supported
 #	make clean
 #
 # A file added to a room, to tests/unit, tests/support, tests/targets, tests/targets/api,
@@ -128,7 +132,8 @@ ANALYZER := -fanalyzer --param analyzer-bb-explosion-factor=$(ANALYZER_NODES) -W
 
 .PHONY: all arm64 arm64-tools check-arm64 musl $(COMPAT) demo demo-run check check-quick check-long check-all \
         check-unit check-unit-san check-fuzz check-e2e e2e-beside e2e-alone lint-idle \
-        check-bare check-programs check-names tsan targets fuzz fuzz-keep bench bench-programs bench-parts install install-all \
+        check-bare check-programs check-names check-kernels check-headers tsan targets fuzz fuzz-keep bench bench-programs \
+        bench-parts install install-all \
         install-shim clean lint \
         lint-format lint-tidy lint-cppcheck lint-analyzer lint-python layers $(UNIT:%=unit-%) $(UNIT:%=unit-san-%)
 .SECONDARY:
@@ -535,6 +540,33 @@ check-arm64: arm64
 		tests/arm64/libraries.py $(B)/arm64 || failed="$$failed libraries"; \
 		$(B)/arm64/targets/harm $(B)/arm64 $(ARM64_SCANS) $(ARM64_KILLS) || failed="$$failed harm"; \
 		test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }'
+
+# ---- other kernels, and an older userland ----
+
+KERNELS       ?= 5.10 6.1 6.12
+KERNEL_ROUNDS ?= 50
+check-kernels:
+	tools/install-deps kernels
+	$(MAKE) -j$$(nproc) all targets
+	$(MAKE) check-headers
+	KERNEL_ROUNDS=$(KERNEL_ROUNDS) KERNEL_CHECKS='$(KERNEL_CHECKS)' tests/kernels/check.py $(KERNELS)
+
+# The C library's and the kernel's; those of other libraries are this machine's, which a folder of
+# links holds apart from the rest.
+OLD_ROOT     := $(B)/glibc/bullseye/root
+OTHER_HEADERS := json-c libproc2 libunwind* dwarf.h elfutils libelf.h gelf.h nlist.h libiberty zstd*.h lz4*.h lzma lzma.h
+OLD_C        := $(filter-out src/target/inject/agent/blob.c,$(SRC))
+check-headers:
+	tools/fetch-glibc bullseye
+	@rm -rf $(B)/headers && mkdir -p $(B)/headers && \
+		for dir in /usr/include /usr/include/$$($(CC) -print-multiarch); do \
+			for name in $(addprefix $$dir/,$(OTHER_HEADERS)); do \
+				test ! -e $$name || ln -sf $$name $(B)/headers/; \
+			done; \
+		done
+	@printf '%s\n' $(OLD_C) | xargs -P $$(nproc) -n 8 $(CC) $(FLAGS) -Werror -Wno-deprecated-declarations -fsyntax-only \
+		--sysroot=$(abspath $(OLD_ROOT)) -idirafter $(B)/headers
+	@echo "$(words $(OLD_C)) sources compile by the headers of Debian 11"
 
 # ---- fuzzing ----
 

@@ -28,6 +28,7 @@ struct mallinfo2 {
 	size_t arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks,
 		keepcost;
 };
+struct mallinfo2 mallinfo2(void);
 #endif
 #if defined(__GLIBC__) && !__GLIBC_PREREQ(2, 35)
 struct dl_find_object { /* as it is where a word has 64 bits */
