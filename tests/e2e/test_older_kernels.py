@@ -10,7 +10,6 @@ import re
 import pytest
 
 import attach_support
-import support
 from support import Process, Target, check_scanned, check_truth, compile_hostile, compile_target, memscan, scan
 
 SCANS = 3

@@ -10,7 +10,7 @@
 #include "inproc/companion.h"
 #include "older.h"
 
-enum { OPEN = 500, FAR = 2000, KERNEL = 504 };
+enum { OPEN = 500, FAR = 2000, LIMIT = 4000, KERNEL = 504 };
 
 struct seen {
 	int file; /* to look for */
@@ -46,7 +46,7 @@ static void look(void *ctx)
 
 Test(companion, closes_what_is_open_and_no_other_number)
 {
-	const struct rlimit limit = { 2 * FAR, 2 * FAR };
+	const struct rlimit limit = { LIMIT, LIMIT };
 	struct ms_companion *process = ms_companion_new(sizeof(struct seen), look);
 	struct seen *seen = process->ctx;
 

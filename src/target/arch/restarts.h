@@ -4,7 +4,6 @@
 
 /* Which calls the kernel does not restart: the same on all machines, by other numbers. */
 
-
 #include "base/syscalls.h"
 #include "target/arch/arch.h"
 
