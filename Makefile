@@ -67,7 +67,8 @@ WARNINGS := -Wall -Wextra -Wformat=2 -Wshadow -Wundef -Wvla -Wpointer-arith -Wwr
             -Wcast-qual -Wcast-align -Wstrict-prototypes -Wmissing-prototypes \
             -Wnull-dereference -Wconversion -Wimplicit-fallthrough $(if $(CI),-Werror)
 # Empty until tools/install-deps has run, which is why check and demo call make again.
-PACKAGES := $(if $(filter 32,$(ABI)),,json-c libproc2 libdw libelf libunwind-generic libzstd liblz4 liblzma)
+LIBPROC2 ?= $(shell pkg-config --exists libproc2 2>/dev/null && echo libproc2)
+PACKAGES := $(if $(filter 32,$(ABI)),,json-c $(LIBPROC2) libdw libelf libunwind-generic libzstd liblz4 liblzma)
 FLAGS    := -std=gnu11 -D_GNU_SOURCE $(if $(filter 32,$(ABI)),-D_FILE_OFFSET_BITS=64) -Isrc -Iinclude -fvisibility=hidden -pthread $(WARNINGS) \
             $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
 # libiberty has no file for pkg-config.
@@ -100,8 +101,10 @@ ARCHES  := $(MACHINE) $(COMPAT)
 # What the shim does not unwind by: of i386 programs few have libunwind, and on aarch64 that does
 # not get by signed return addresses.
 NOT_UNWINDER := $(addprefix src/shim/frames/,$(if $(filter x86_64,$(MACHINE)),libgcc.c,libunwind.c memory.c))
+# Processes are listed by libproc2 where there is one.
+NOT_NAMED := src/target/process/named_$(if $(LIBPROC2),proc,libproc2).c
 SRC     := $(filter-out $(filter-out $(ARCHES:%=src/target/arch/%%) $(ARCHES:%=src/inproc/control/%%), \
-             $(wildcard src/target/arch/*.c src/inproc/control/*.c)) $(NOT_UNWINDER), \
+             $(wildcard src/target/arch/*.c src/inproc/control/*.c)) $(NOT_UNWINDER) $(NOT_NAMED), \
              $(sort $(wildcard src/*/*.c src/*/*/*.c src/*/*/*/*.c)))
 SUPPORT := $(sort $(wildcard tests/support/*.c))
 UNIT    := $(patsubst tests/unit/%.c,%,$(sort $(wildcard tests/unit/test_*.c)))
@@ -240,6 +243,7 @@ $(B)/$(BLOB) $(B)/%/$(BLOB) $(B)/lint/$(BLOB:.o=.tidy) $(B)/lint/$(BLOB:.o=.anal
 # ---- the library that programs link; it depends on the C library alone ----
 
 NOT_IN_LIBRARY := src/report/json.c src/report/stacks.c src/report/writers.c src/target/process/find.c \
+                  $(wildcard src/target/process/named_*.c) \
                   src/scan/confirm.c \
                   $(filter-out src/report/json/fields.c,$(wildcard src/report/json/*.c)) \
                   $(wildcard src/report/answers/retained.c src/report/sites/live.c src/report/diff/*.c src/report/amounts/*.c src/report/heapdump/*.c src/report/records/*.c \
@@ -555,7 +559,7 @@ check-kernels:
 # links holds apart from the rest.
 OLD_ROOT     := $(B)/glibc/bullseye/root
 OTHER_HEADERS := json-c libproc2 libunwind* dwarf.h elfutils libelf.h gelf.h nlist.h libiberty zstd*.h lz4*.h lzma lzma.h
-OLD_C        := $(filter-out src/target/inject/agent/blob.c,$(SRC))
+OLD_C        := $(filter-out src/target/inject/agent/blob.c,$(SRC)) $(NOT_NAMED)
 check-headers:
 	tools/fetch-glibc bullseye
 	@rm -rf $(B)/headers && mkdir -p $(B)/headers && \

@@ -1,42 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A process by its name. libproc2 knows the list of processes; it allocates by
- * malloc, so this runs in the original only, long before anything is frozen.
- */
-#include <libproc2/pids.h>
+/* A process by its name. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "target/process/named.h"
 #include "target/target.h"
 
 enum { COMM_BYTES = 15 }; /* the kernel cuts comm to this, TASK_COMM_LEN - 1 */
 
-/* The order of the items asked of libproc2. */
-enum { ITEM_PID, ITEM_COMM, ITEM_ARGV, ITEM_EXE, ITEMS };
-
 struct matches {
+	const char *name;
 	pid_t first;
 	unsigned n;
 	size_t text_len;
 	char text[MS_ERROR_TEXT / 2]; /* " 12 34 …": ids, as many as fit */
 };
 
-static bool matches_name(const struct pids_stack *stack, const char *name)
+static bool has_name(const struct ms_named_process *process, const char *name)
 {
-	const char *comm = stack->head[ITEM_COMM].result.str;
-	char *const *argv = stack->head[ITEM_ARGV].result.strv;
-	const char *exe = stack->head[ITEM_EXE].result.str;
+	const char *comm = process->comm;
 
-	if (comm && !strcmp(comm, name))
+	if (!strcmp(comm, name))
 		return true;
-	if (comm && strlen(comm) == COMM_BYTES && !strncmp(comm, name, COMM_BYTES) &&
-	    strlen(name) > COMM_BYTES && !argv)
+	if (strlen(comm) == COMM_BYTES && !strncmp(comm, name, COMM_BYTES) &&
+	    strlen(name) > COMM_BYTES && !process->first)
 		return true;
-	if (argv && argv[0] && !strcmp(ms_file_name(argv[0]), name))
+	if (process->first && !strcmp(ms_file_name(process->first), name))
 		return true;
-	return exe && !strcmp(ms_file_name(exe), name);
+	return process->exe && !strcmp(ms_file_name(process->exe), name);
 }
 
 static void add_match(struct matches *matches, pid_t pid)
@@ -52,17 +45,12 @@ static void add_match(struct matches *matches, pid_t pid)
 		matches->first = pid;
 }
 
-/* Processes that ended but are not reaped yet have no memory and do not count. */
-static void collect(struct pids_info *info, const char *name, struct matches *matches)
+static void see(void *ctx, const struct ms_named_process *process)
 {
-	struct pids_stack *stack;
+	struct matches *matches = ctx;
 
-	while ((stack = procps_pids_get(info, PIDS_FETCH_TASKS_ONLY))) {
-		pid_t pid = stack->head[ITEM_PID].result.s_int;
-
-		if (pid != getpid() && matches_name(stack, name))
-			add_match(matches, pid);
-	}
+	if (process->pid != getpid() && has_name(process, matches->name))
+		add_match(matches, process->pid);
 }
 
 static enum ms_status judge(const char *name, const struct matches *matches, pid_t *ret_pid,
@@ -87,21 +75,10 @@ static enum ms_status judge(const char *name, const struct matches *matches, pid
 
 enum ms_status ms_target_find_by_name(const char *name, pid_t *ret_pid, struct ms_error *err)
 {
-	enum pids_item items[ITEMS] = {
-		[ITEM_PID] = PIDS_ID_PID,
-		[ITEM_COMM] = PIDS_CMD,
-		[ITEM_ARGV] = PIDS_CMDLINE_V,
-		[ITEM_EXE] = PIDS_EXE,
-	};
-	struct matches matches = { 0 };
-	struct pids_info *info = NULL;
-	int n = procps_pids_new(&info, items, ITEMS);
+	struct matches matches = { .name = name };
+	enum ms_status st = ms_named_each(see, &matches, err);
 
-	if (n < 0)
-		return ms_fail_sys(err, -n, "listing processes");
-	collect(info, name, &matches);
-	(void)procps_pids_unref(&info);
-	return judge(name, &matches, ret_pid, err);
+	return st ? st : judge(name, &matches, ret_pid, err);
 }
 
 enum ms_status ms_target_choose(const struct ms_choice *choice, struct ms_chosen *ret,
