@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/follow.h"
 #include "base/walk.h"
 #include "sym/opener.h"
 #include "sym/pass.h"
@@ -126,9 +127,8 @@ int ms_fetch_debug(const unsigned char *id, size_t len)
 	pid = fork();
 	if (pid == 0) {
 		(void)close(ends[0]);
-		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (getppid() != parent)
-			_exit(1);
+		if (!ms_follow_parent(parent))
+			_exit(0);
 		(void)prctl(PR_SET_NAME, "memscan-fetch");
 		_exit(ms_pass_send(ends[1], "", 1, fetch(id, len)) ? 0 : 1);
 	}

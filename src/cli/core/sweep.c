@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/follow.h"
 #include "base/libc.h"
 #include "cli/book/book.h"
 #include "cli/core/core.h"
@@ -144,9 +145,8 @@ static _Noreturn void be_sweeper(struct sweeping *s)
 	struct ms_arena arena = { 0 };
 	struct ms_error err = { 0 };
 
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != s->original) /* it died before that took effect */
-		_exit(1);
+	if (!ms_follow_parent(s->original))
+		_exit(0);
 	(void)prctl(PR_SET_NAME, "memscan-sweep");
 	(void)close(s->channel[READER]);
 	err.status = search(s, &arena, &err);
@@ -155,9 +155,8 @@ static _Noreturn void be_sweeper(struct sweeping *s)
 
 static _Noreturn void be_opener(const struct sweeping *s)
 {
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != s->original)
-		_exit(1);
+	if (!ms_follow_parent(s->original))
+		_exit(0);
 	(void)prctl(PR_SET_NAME, "memscan-open");
 	(void)close(s->files[ASKER]);
 	_exit(ms_core_files_serve(s->call->core, s->files[OPENER]));

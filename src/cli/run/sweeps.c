@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/follow.h"
 #include "base/workers.h"
 #include "cli/scan/naming.h"
 #include "cli/scan/sweeper.h"
@@ -104,9 +105,8 @@ static int start_judge(struct ms_standing_sweep *run, const struct ms_options *o
 		return -1;
 	pid = fork();
 	if (!pid) {
-		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (getppid() != parent)
-			_exit(1);
+		if (!ms_follow_parent(parent))
+			_exit(0);
 		(void)close(ends[0]);
 		be_judge(&judging, ends[1]);
 	}
@@ -149,8 +149,9 @@ static _Noreturn void be_sweeper(const struct ms_standing_sweep *run,
 	};
 
 	scan.ended = true;
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent || !sweep.watch) /* it died before that took effect */
+	if (!ms_follow_parent(parent))
+		_exit(0);
+	if (!sweep.watch)
 		_exit(1);
 	(void)prctl(PR_SET_NAME, "memscan-sweep");
 	/* Without an answer there is a report nevertheless. */

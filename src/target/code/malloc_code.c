@@ -254,9 +254,8 @@ void ms_malloc_code_find(pid_t pid, struct ms_collection *shared, struct ms_aren
 		look_through(&memory, &maps, shared, arena);
 		ms_gadgets_find(&running, shared, arena);
 		/* Where a signal has a handler already, threads are asked in any case. */
-		shared->has_signal_stacks =
-			!ms_proc_has_handlers(living) &&
-			ms_signal_stacks_are_in(&running, shared->arch, arena);
+		shared->has_signal_stacks = !ms_proc_has_handlers(living) &&
+		                            ms_signal_stacks_are_in(&running, shared->arch, arena);
 	}
 	(void)close(running.mem_fd);
 }

@@ -125,8 +125,8 @@ static bool stands_before(struct ms_image *image)
 	return ms_image_is_program(image) && ms_image_find(image, "sigaltstack", &at);
 }
 
-static bool has_signal_stacks(struct windows *w, struct ms_image *image,
-                              const struct ms_arch *arch, struct ms_arena *arena)
+static bool has_signal_stacks(struct windows *w, struct ms_image *image, const struct ms_arch *arch,
+                              struct ms_arena *arena)
 {
 	struct ms_dynamic dynamic = { 0 };
 
@@ -155,7 +155,8 @@ bool ms_signal_stacks_are_in(const struct ms_running *in, const struct ms_arch *
 		    ms_effort_may_skip(&effort, map, (size_t)(map - in->maps->at)))
 			continue;
 		head = ms_maps_head(in->maps, map);
-		if (head && ms_image_open(in->tid, in->mem_fd, head->range.begin, &effort, &image) &&
+		if (head &&
+		    ms_image_open(in->tid, in->mem_fd, head->range.begin, &effort, &image) &&
 		    has_signal_stacks(w, &image, arch, arena))
 			return true;
 		ms_effort_remember(&effort, map, arena);

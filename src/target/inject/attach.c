@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/ending.h"
 #include "base/follow.h"
 #include "target/code/gadgets.h"
 #include "target/inject/reserve.h"
