@@ -5,23 +5,16 @@
 
 enum { MOST_LOOKS = 256 /* threads that are looked at for a fit one */ };
 
-static enum ms_status borrow(const struct ms_borrowing *b, struct ms_freezer *freezer,
-                             struct ms_detour *detour, struct ms_error *err)
+static enum ms_status borrow(const struct ms_borrowing *b, struct ms_detour *detour,
+                             struct ms_error *err)
 {
 	pid_t pid = b->shared->pid;
-	enum ms_status st;
 
-	if (freezer->tracees.at[0].group_stop) {
-		st = ms_fail(err, MS_E_DENIED, "process %d is stopped by a signal", pid);
-		ms_advise(err, "let it go on (kill -CONT %d) and try again", pid);
-		return st;
-	}
-	st = ms_detour_begin(detour, b->calls, b->n, err);
-	if (st)
-		return st;
-	st = b->body(b->ctx, detour, err);
-	ms_detour_end(detour);
-	return st;
+	if (!detour->freezer->tracees.at[0].group_stop)
+		return b->body(b->ctx, detour, err);
+	(void)ms_fail(err, MS_E_DENIED, "process %d is stopped by a signal", pid);
+	ms_advise(err, "let it go on (kill -CONT %d) and try again", pid);
+	return err->status;
 }
 
 /* Try one thread. @ret_again: another may do. */
@@ -43,7 +36,7 @@ static enum ms_status try_thread(const struct ms_borrowing *b, pid_t tid, enum m
 	/* One that has not stopped would stop later: only our end lets it go. */
 	*ret_again = st == MS_E_GONE;
 	if (!st) {
-		st = borrow(b, &freezer, &detour, err);
+		st = borrow(b, &detour, err);
 		*ret_again = st == MS_E_UNSUPPORTED || (st == MS_E_BUSY && !detour.in.tid);
 	}
 	ms_freezer_release(&freezer);
@@ -96,5 +89,7 @@ enum ms_status ms_borrow_thread(const struct ms_borrowing *borrowing, struct ms_
 		if (!try_threads(borrowing, &turns[i], buf, &st, err))
 			break;
 	ms_arena_deinit(&arena);
-	return ms_proc_is_over(pid) ? ms_fail(err, MS_E_GONE, "process %d ended", pid) : st;
+	if (st && ms_proc_is_over(pid))
+		return ms_fail(err, MS_E_GONE, "process %d ended", pid);
+	return st;
 }

@@ -84,7 +84,7 @@ static enum ms_status choose(struct ms_detour *detour, const struct ms_named_cal
 	const struct ms_tracees *tracees = &detour->freezer->tracees;
 	enum ms_status st =
 		ms_fail(err, MS_E_BUSY,
-	                "none of the threads of process %d is fit to map memory "
+	                "none of the threads of process %d is fit to make system calls "
 	                "(on a stack of unknown size, about to handle a signal, or, before "
 	                "Linux 5.13, computing)",
 	                detour->freezer->shared->pid);

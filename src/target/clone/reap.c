@@ -139,13 +139,11 @@ static void add_left(struct ended *ended, char *buf)
 
 /* ---- reaping ---- */
 
-/* The thread stands on its detour; what other threads could see is short. */
-static enum ms_status reap(void *ctx, struct ms_detour *detour, struct ms_error *err)
+static enum ms_status reap_each(const struct ended *ended, struct ms_detour *detour,
+                                struct ms_error *err)
 {
-	const struct ended *ended = ctx;
 	enum ms_status st = MS_OK;
 
-	(void)waitpid(ended->shared->child, NULL, __WALL | WNOHANG);
 	for (size_t i = 0; i < ended->n; i++) {
 		struct ms_call call = call_reap(ended->numbers[i]);
 		int64_t result = 0;
@@ -161,11 +159,25 @@ static enum ms_status reap(void *ctx, struct ms_detour *detour, struct ms_error 
 	return st;
 }
 
+static enum ms_status reap(void *ctx, struct ms_detour *detour, struct ms_error *err)
+{
+	const struct ended *ended = ctx;
+	const struct ms_named_call call = { "wait4", call_reap(ended->numbers[0]) };
+	enum ms_status st = ms_detour_begin(detour, &call, 1, err);
+
+	if (st)
+		return st;
+	/* From here on a wait by another thread could see it. */
+	(void)waitpid(ended->shared->child, NULL, __WALL | WNOHANG);
+	st = reap_each(ended, detour, err);
+	ms_detour_end(detour);
+	return st;
+}
+
 void ms_clone_reap(struct ms_collection *shared)
 {
-	const struct ms_named_call call = { "wait4", call_reap(shared->child_number) };
 	struct ended ended = { .shared = shared, .n = 1 };
-	const struct ms_borrowing borrowing = { shared, &call, 1, reap, &ended };
+	const struct ms_borrowing borrowing = { shared, reap, &ended };
 	uint64_t deadline_ns = ms_now_ns() + reap_ns;
 	struct ms_arena arena = { 0 };
 	char *buf = ms_arena_alloc(&arena, MS_PROC_LIST_BYTES);

@@ -7,10 +7,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "target/clone/detour.h"
+#include "target/clone/borrow.h"
 #include "target/proc.h"
-
-enum { MOST_LOOKS = 256 /* threads that are looked at for one that can map memory */ };
 
 /* ---- the agent's memory ---- */
 
@@ -226,87 +224,18 @@ static enum ms_status remove_by(const struct ms_attaching *a, struct ms_detour *
 
 /* ---- by one thread ---- */
 
-static enum ms_status change_by(const struct ms_attaching *a, struct ms_freezer *freezer,
-                                struct ms_detour *detour, struct ms_error *err)
+static enum ms_status change_by(void *ctx, struct ms_detour *detour, struct ms_error *err)
 {
-	if (freezer->tracees.at[0].group_stop) {
-		(void)ms_fail(err, MS_E_DENIED, "process %d is stopped by a signal", a->call->pid);
-		ms_advise(err, "let it go on (kill -CONT %d) and try again", a->call->pid);
-		return err->status;
-	}
+	const struct ms_attaching *a = ctx;
+
 	return a->begun ? remove_by(a, detour, err) : map_by(a, detour, err);
 }
 
-/* Try one thread. @ret_again: another may do. */
-static enum ms_status change_by_thread(const struct ms_attaching *a, pid_t tid,
-                                       enum ms_standing worst, bool *ret_again,
-                                       struct ms_error *err)
-{
-	struct ms_freezer freezer;
-	struct ms_detour detour;
-	enum ms_status st = ms_freezer_init(&freezer, a->shared, err);
-
-	ms_collection_clear(a->shared);
-	*ret_again = false;
-	if (!st)
-		st = ms_detour_init(&detour, &freezer, err);
-	detour.worst = worst;
-	if (!st)
-		st = ms_freeze_thread(&freezer, tid, err);
-	detour.until_ns = freezer.deadline_ns; /* the others run meanwhile */
-	/* One that has not stopped would stop later: only our end lets it go. */
-	*ret_again = st == MS_E_GONE;
-	if (!st) {
-		st = change_by(a, &freezer, &detour, err);
-		*ret_again = st == MS_E_UNSUPPORTED || (st == MS_E_BUSY && !detour.in.tid);
-	}
-	ms_freezer_release(&freezer);
-	ms_arena_deinit(&freezer.arena);
-	return st;
-}
-
-/* Which threads are tried, one after the other. */
-struct
-try {
-	bool asleep; /* these, or the others */
-	enum ms_standing worst;
-};
-
-/* Returns whether others may do. @st: what came of the last one that was tried. */
-static bool try_threads(const struct ms_attaching *a, const struct try *try, enum ms_status *st,
-                        struct ms_error *err)
-{
-	char *buf = ms_arena_alloc(a->arena, MS_PROC_LIST_BYTES);
-	struct ms_proc_list list;
-	bool again = true;
-	int32_t tid;
-
-	if (!buf || ms_proc_list_open(&list, a->call->pid, "task", buf) < 0)
-		return false;
-	for (int i = 0; again && i < MOST_LOOKS && ms_proc_list_next(&list, &tid); i++) {
-		char state = ms_proc_state(tid);
-
-		if (state != 'D' && state != 'Z' && try->asleep == (state == 'S'))
-			*st = change_by_thread(a, tid, try->worst, &again, err);
-	}
-	ms_proc_list_close(&list);
-	return again;
-}
-
-/* Those asleep first: they stop at once, and are in the middle of nothing. */
 enum ms_status ms_attach_map(struct ms_attaching *a, struct ms_error *err)
 {
-	static const struct try tries[] = { { true, MS_STANDS_ASLEEP },
-		                            { false, MS_STANDS_AT_WORK },
-		                            { true, MS_STANDS_RESTARTED },
-		                            { false, MS_STANDS_RESTARTED } };
-	enum ms_status st =
-		ms_fail(err, MS_E_BUSY, "no thread of process %d can be stopped now", a->call->pid);
+	const struct ms_borrowing borrowing = { a->shared, change_by, a };
 
-	for (size_t i = 0; i < sizeof(tries) / sizeof(tries[0]); i++)
-		if (!try_threads(a, &tries[i], &st, err))
-			break;
-	return st;
+	return ms_borrow_thread(&borrowing, err);
 }
 
 /* ---- what is done while all stand ---- */
