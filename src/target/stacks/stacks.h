@@ -27,7 +27,8 @@ enum {
 	MS_MAX_FRAMES = 256,
 	MS_MAIN_STACK_BYTES = 8 << 20, /* that are copied at most */
 	MS_STACK_BYTES = 1 << 20,
-	MS_ALL_STACK_BYTES = 256 << 20,
+	MS_LEAST_STACK_BYTES = 16 << 10,
+	MS_ALL_STACK_BYTES = 32 << 20, /* some 10 ms, in which all threads stand */
 };
 
 struct ms_arch;

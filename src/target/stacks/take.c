@@ -79,11 +79,23 @@ static bool map_fits(const struct ms_frozen_stacks *stacks)
 	return true;
 }
 
+/* How much is copied of a thread's stack: the part that it has of all, within limits. */
+static uint64_t most_of(const struct ms_frozen_stacks *stacks, const struct ms_thread *thread)
+{
+	uint64_t part = MS_ALL_STACK_BYTES / (stacks->threads.n + 1);
+
+	if (thread->tid == stacks->pid)
+		return MS_MAIN_STACK_BYTES;
+	if (part < MS_LEAST_STACK_BYTES)
+		return MS_LEAST_STACK_BYTES;
+	return part < MS_STACK_BYTES ? part : MS_STACK_BYTES;
+}
+
 /* List the stack of @thread as far as it is copied, and the rest of it. */
 static bool list_stack(struct ms_frozen_stacks *stacks, const struct ms_thread *thread,
                        struct ms_arena *arena)
 {
-	uint64_t most = thread->tid == stacks->pid ? MS_MAIN_STACK_BYTES : MS_STACK_BYTES;
+	uint64_t most = most_of(stacks, thread);
 	const struct ms_mapping *map = ms_maps_find(&stacks->maps, thread->sp);
 	struct ms_range in_use;
 
