@@ -222,10 +222,11 @@ bool ms_symtab_has_at(const struct ms_symtab *table, uint64_t at, const char *pr
 	size_t i = ms_lower_bound(0, table->n_places, k, table->places[k].begin < at);
 
 	for (unsigned n = 0; n < MS_SYMTAB_ALIKE && i < table->n_places; n++, i++) {
+		const char *name = ms_symtab_function(table, table->places[i].index);
+
 		if (table->places[i].begin != at)
 			break;
-		if (!strncmp(ms_symtab_function(table, table->places[i].index), prefix,
-		             strlen(prefix)))
+		if (name && !strncmp(name, prefix, strlen(prefix)))
 			return true;
 	}
 	return false;
