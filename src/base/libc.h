@@ -23,14 +23,15 @@ enum { MS_FOR_MUSL = 1 };
 #endif
 
 /* Of glibc, from 2.33 and 2.35 on; programs get them from a newer one that is installed. */
-#if defined(__GLIBC__) && !__GLIBC_PREREQ(2, 33)
+#ifdef __GLIBC__
+#if !__GLIBC_PREREQ(2, 33)
 struct mallinfo2 {
 	size_t arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks,
 		keepcost;
 };
 struct mallinfo2 mallinfo2(void);
 #endif
-#if defined(__GLIBC__) && !__GLIBC_PREREQ(2, 35)
+#if !__GLIBC_PREREQ(2, 35)
 struct dl_find_object { /* as it is where a word has 64 bits */
 	unsigned long long dlfo_flags;
 	void *dlfo_map_start;
@@ -39,6 +40,7 @@ struct dl_find_object { /* as it is where a word has 64 bits */
 	void *dlfo_eh_frame;
 	unsigned long long dlfo_reserved[7];
 };
+#endif
 #endif
 
 /* Of the kernel; musl's headers of some years ago lack them. */
@@ -57,12 +59,14 @@ struct dl_find_object { /* as it is where a word has 64 bits */
  */
 static inline const char *ms_error_text(int error)
 {
-#if !defined(__GLIBC__)
+#ifndef __GLIBC__
 	return strerror(error);
-#elif __GLIBC_PREREQ(2, 32)
+#else
+#if __GLIBC_PREREQ(2, 32)
 	return strerrordesc_np(error);
 #else
 	return error >= 0 && error < sys_nerr ? sys_errlist[error] : NULL;
+#endif
 #endif
 }
 
@@ -71,12 +75,14 @@ static inline const char *ms_signal_text(int signal)
 {
 	const char *text;
 
-#if !defined(__GLIBC__)
+#ifndef __GLIBC__
 	text = strsignal(signal);
-#elif __GLIBC_PREREQ(2, 32)
+#else
+#if __GLIBC_PREREQ(2, 32)
 	text = sigdescr_np(signal);
 #else
 	text = signal >= 0 && signal < NSIG ? sys_siglist[signal] : NULL;
+#endif
 #endif
 	return text ? text : "unknown";
 }

@@ -54,7 +54,7 @@ static int answer_one(const struct ms_naming_core *core, const struct question *
 
 int ms_core_files_serve(const struct ms_naming_core *core, int channel)
 {
-	struct question question;
+	struct question question = { 0 };
 
 	for (uint32_t n = 0; n < MOST_QUESTIONS; n++) {
 		uint32_t place;
