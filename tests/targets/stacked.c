@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * stacked THREADS BYTES [busy | same]: threads on stacks of their own, which lie side by side in
- * one block of the heap, all of it written to; BYTES each. They sleep; or compute and allocate
- * (busy); or all have the same stack pointer, as near as it goes (same). Prints READY. Each line of
- * its input: prints "gap NS", the longest time that a thread that does nothing but read the clock
- * stood still since the line before. Ends with its input, status 0.
+ * one block of the heap, all of it written to; BYTES each, 0: on ordinary stacks. They sleep; or
+ * compute and allocate (busy); or all have the same stack pointer, as near as it goes (same).
+ * Prints READY. A line "fork" of its input: prints "fork NS", the time of a fork(); any other:
+ * prints "gap NS", the longest time that a thread that does nothing but read the clock stood still
+ * since the line before. Ends with its input, status 0.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -65,6 +67,8 @@ static void *go_elsewhere(void *arg)
 {
 	ucontext_t there, here;
 
+	if (!stack_bytes)
+		live();
 	getcontext(&there);
 	there.uc_stack.ss_sp = heap + (uintptr_t)arg * (same ? NEAR : stack_bytes);
 	there.uc_stack.ss_size = same ? 4 * NEAR : stack_bytes;
@@ -72,6 +76,17 @@ static void *go_elsewhere(void *arg)
 	makecontext(&there, live, 0);
 	swapcontext(&here, &there);
 	return NULL;
+}
+
+static void time_fork(void)
+{
+	uint64_t since = now();
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(0);
+	printf("fork %llu\n", (unsigned long long)(now() - since));
+	(void)waitpid(pid, NULL, 0);
 }
 
 int main(int argc, char **argv)
@@ -101,7 +116,10 @@ int main(int argc, char **argv)
 	puts("READY");
 	fflush(stdout);
 	while (fgets(line, sizeof(line), stdin)) {
-		printf("gap %llu\n", (unsigned long long)atomic_exchange(&longest, 0));
+		if (!strcmp(line, "fork\n"))
+			time_fork();
+		else
+			printf("gap %llu\n", (unsigned long long)atomic_exchange(&longest, 0));
 		fflush(stdout);
 	}
 	return 0;
