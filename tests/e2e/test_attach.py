@@ -376,16 +376,6 @@ def test_a_program_that_is_executed_meanwhile(attached):
         assert target.finish() == 0
 
 
-def test_a_program_that_is_executed_meanwhile_without_time_to_try_again():
-    with executing() as target:
-        assert target.line() == "READY"
-        with delayed("attach", target, "--timeout", 1) as (popen, said):
-            assert target.ask("\n") == "READY"
-            said = end_of(popen, said)
-        assert popen.returncode == REFUSED and f"process {target.pid} executed another program" in said, said
-        assert target.finish() == 0
-
-
 def test_programs_that_are_executed_all_the_time():
     """Whatever it met, it is not another tool's doing, nor a fault of memscan's."""
     with Process([support.compile_hostile("exec_storm.c"), "20"]) as target:

@@ -527,6 +527,15 @@ static bool is_asking_cheaper(struct ms_words_search *search)
 	return asked * MS_WORDS_ASKED < read;
 }
 
+/* Where it takes long to stop so many threads, to look at each may take as long. */
+static uint64_t limit_of(const struct ms_words_search *search, const struct ms_collection *frozen)
+{
+	const uint64_t most = MS_WORDS_LIMITS * search->limit_ns;
+	uint64_t ns = frozen->freeze_ns < most ? frozen->freeze_ns : most;
+
+	return ns > search->limit_ns ? ns : search->limit_ns;
+}
+
 enum ms_words_verdict ms_words_find(struct ms_words_search *search,
                                     const struct ms_collection *frozen,
                                     const struct ms_ranges *wanted, pid_t *ret)
@@ -535,7 +544,7 @@ enum ms_words_verdict ms_words_find(struct ms_words_search *search,
 
 	begin_look(search, wanted);
 	if (!search->until_ns)
-		search->until_ns = ms_now_ns() + search->limit_ns;
+		search->until_ns = ms_now_ns() + limit_of(search, frozen);
 	add_threads(search, frozen, false);
 	if (is_asking_cheaper(search))
 		add_threads(search, frozen, true);
