@@ -26,6 +26,7 @@
 #include "target/clone/inject.h"
 #include "target/proc.h"
 #include "target/room.h"
+#include "target/target.h"
 
 enum {
 	ANSWER_BYTES = 64,
@@ -51,7 +52,8 @@ enum ms_status ms_stack_asker_init(struct ms_stack_asker *asker, struct ms_freez
 {
 	struct ms_arena *arena = &freezer->arena;
 
-	*asker = (struct ms_stack_asker){ .freezer = freezer };
+	*asker = (struct ms_stack_asker){ .freezer = freezer,
+		                          .cannot_run = ms_target_is_frozen(freezer->shared->pid) };
 	asker->seccomp = ms_arena_alloc(arena, sizeof(*asker->seccomp));
 	asker->vectors = ms_arena_alloc(arena, sizeof(*asker->vectors));
 	asker->block = ms_arena_alloc(arena, BLOCK_BYTES);
@@ -225,7 +227,8 @@ void ms_signal_stacks_ask(struct ms_stack_asker *asker)
 	struct ms_freezer *freezer = asker->freezer;
 	struct ms_collection *shared = freezer->shared;
 	const struct ms_gadgets *gadgets = &shared->gadgets;
-	bool can = freezer->arch->calls && gadgets->call && gadgets->restore;
+	/* Threads of a frozen cgroup would stay on their way, where the next scan found them. */
+	bool can = freezer->arch->calls && gadgets->call && gadgets->restore && !asker->cannot_run;
 	uint64_t enough_ns = shared->freeze_ns > ENOUGH_NS ? shared->freeze_ns : ENOUGH_NS;
 	uint64_t until_ns = ms_now_ns() + enough_ns;
 	size_t most = most_asked(shared);

@@ -19,6 +19,7 @@ struct ms_stack_asker {
 	struct ms_vectors *vectors;
 	uint8_t *block;
 	struct ms_asked *asked; /* those that are under way */
+	bool cannot_run;        /* its cgroup is frozen */
 };
 
 /* Everything that needs memory, done before the target is touched. MS_E_NOMEM. */
