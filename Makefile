@@ -395,7 +395,7 @@ check-long:
 	$(MAKE) -j$$(nproc) all targets
 	$(MAKE) -j$$(nproc) check-unit
 	$(MAKE) -j$$(nproc) check-unit-san check-fuzz SAN_CC=gcc
-	COMBINATIONS=all SCANS=30 KILLS=30 HOSTILE_SCANS=20 KILL_ROUNDS=10 $(MAKE) check-e2e
+	COMBINATIONS=all SCANS=30 KILLS=30 HOSTILE_SCANS=20 KILL_ROUNDS=10 TEST_SECONDS=6000 $(MAKE) check-e2e
 
 # While one works: what finds most mistakes, and a minute of each room end to end.
 QUICK := targets stacks suppressions backtraces malloc_debug records annotations

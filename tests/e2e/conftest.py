@@ -71,6 +71,24 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.xdist_group(item.path.name))
 
 
+# The slowest takes a tenth of it. A test that hangs is a failure with a traceback, and those behind it run.
+LIMIT_SECONDS = int(os.environ.get("TEST_SECONDS", 600)) + int(float(os.environ.get("PROGRAM_SECONDS") or 0))
+
+
+def end_test(number, frame):
+    raise TimeoutError(f"not over after {LIMIT_SECONDS} s")
+
+
+def limited(item):
+    signal.signal(signal.SIGALRM, end_test)
+    signal.alarm(LIMIT_SECONDS)
+    yield
+    signal.alarm(0)
+
+
+pytest_runtest_setup = pytest_runtest_call = pytest_runtest_teardown = pytest.hookimpl(hookwrapper=True)(limited)
+
+
 @pytest.fixture(autouse=True)
 def nothing_left_behind():
     yield

@@ -11,7 +11,6 @@ import contextlib
 import os
 import pathlib
 import random
-import signal
 import time
 
 import pytest
@@ -24,7 +23,6 @@ from allocators import LIB as LIBRARIES
 WANTED = os.environ.get("PROGRAMS", "")
 MALLOC = os.environ.get("PROGRAM_MALLOC", "")
 SECONDS = float(os.environ.get("PROGRAM_SECONDS") or 2)
-LIMIT = 180 + int(SECONDS)
 
 
 # In `make check` also with these.
@@ -80,18 +78,6 @@ def orphans():
     support.libc.prctl(support.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-@pytest.fixture
-def limit():
-    """No program takes longer than this, whatever it waits for."""
-    def too_long(*_):
-        raise TimeoutError(f"not over after {LIMIT} s")
-    signal.signal(signal.SIGALRM, too_long)
-    signal.alarm(LIMIT)
-    yield
-    signal.alarm(0)
-
-
-@pytest.mark.usefixtures("limit")
 @pytest.mark.parametrize("program,malloc", chosen(), ids=[title(*one) for one in chosen()])
 def test_no_leak_is_used_later(program, malloc, folder, outcomes, orphans):
     outcome = free_log.Outcome(title(program, malloc))
