@@ -2,6 +2,7 @@
 #include "base/follow.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -59,6 +60,16 @@ void ms_follow_in_order(void)
 bool ms_follow_is_over(void)
 {
 	return is_over;
+}
+
+void ms_follow_unseen(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	for (int fd = STDIN_FILENO; null >= 0 && fd <= STDERR_FILENO; fd++)
+		(void)dup2(null, fd);
+	if (null > STDERR_FILENO)
+		(void)close(null);
 }
 
 void ms_follow_pause(void)

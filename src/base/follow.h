@@ -16,7 +16,7 @@
 /*
  * Exit with status 0 as soon as the parent ends. Call it again after a change of user ids,
  * which makes the kernel forget it. Unlike SIGKILL this does not end a wait for a file
- * system that does not answer.
+ * system that does not answer: see ms_follow_unseen().
  *
  * Returns false when @parent has ended already (errno is ESRCH), or a filter forbids the call.
  */
@@ -28,6 +28,12 @@ bool ms_follow_parent(pid_t parent);
  */
 void ms_follow_in_order(void);
 bool ms_follow_is_over(void);
+
+/*
+ * Give up the standard input, output and error: for a process that may be stuck in the kernel
+ * when its parent ends, so that no reader of what memscan prints waits for its end.
+ */
+void ms_follow_unseen(void);
 
 /* Put the end off until ms_follow_resume(). */
 void ms_follow_pause(void);

@@ -137,6 +137,7 @@ static _Noreturn void be_broker(const struct ms_worker_call *call, struct ends *
 	if (!ms_follow_parent(parent))
 		_exit(0);
 	(void)prctl(PR_SET_NAME, "memscan-open");
+	ms_follow_unseen();
 	close_fd(&ends->results[0]);
 	close_fd(&ends->results[1]);
 	close_fd(&ends->asked[1]);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "target/helper.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -27,15 +26,6 @@ enum { SANITIZED = 1 }; /* its runtime needs more */
 enum { SANITIZED = 0 };
 #endif
 
-/* Whoever reads what memscan prints does not wait for a process that is stuck in the kernel. */
-static void leave_terminal(void)
-{
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	for (int fd = STDIN_FILENO; null >= 0 && fd <= STDERR_FILENO; fd++)
-		(void)dup2(null, fd);
-}
-
 /* Its children may have other limits: the hard one stays. */
 static void limit_memory(void)
 {
@@ -53,7 +43,7 @@ static _Noreturn void be_helper(const struct ms_helper_call *call, pid_t origina
 		_exit(0);
 	(void)prctl(PR_SET_NAME, call->title);
 	limit_memory();
-	leave_terminal();
+	ms_follow_unseen();
 	_exit(call->work(call->ctx));
 }
 

@@ -148,6 +148,7 @@ static _Noreturn void be_sweeper(struct sweeping *s)
 	if (!ms_follow_parent(s->original))
 		_exit(0);
 	(void)prctl(PR_SET_NAME, "memscan-sweep");
+	ms_follow_unseen();
 	(void)close(s->channel[READER]);
 	err.status = search(s, &arena, &err);
 	_exit(ms_sweep_send(s->channel[WRITER], &err, s->report));
@@ -158,6 +159,7 @@ static _Noreturn void be_opener(const struct sweeping *s)
 	if (!ms_follow_parent(s->original))
 		_exit(0);
 	(void)prctl(PR_SET_NAME, "memscan-open");
+	ms_follow_unseen();
 	(void)close(s->files[ASKER]);
 	_exit(ms_core_files_serve(s->call->core, s->files[OPENER]));
 }

@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -136,15 +135,6 @@ static int be_reaper(struct trio *t)
 	return ms_collection_reap(t->shared);
 }
 
-/* Who reads what memscan prints does not wait for a process that is stuck in the kernel. */
-static void leave_terminal(void)
-{
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	for (int fd = STDIN_FILENO; null >= 0 && fd <= STDERR_FILENO; fd++)
-		(void)dup2(null, fd);
-}
-
 static enum ms_status spawn(struct trio *t, const char *title, int (*body)(struct trio *t),
                             pid_t *ret, struct ms_error *err)
 {
@@ -159,7 +149,7 @@ static enum ms_status spawn(struct trio *t, const char *title, int (*body)(struc
 	if (!ms_follow_parent(t->original))
 		_exit(0);
 	(void)prctl(PR_SET_NAME, title);
-	leave_terminal();
+	ms_follow_unseen();
 	_exit(body(t));
 }
 

@@ -46,6 +46,7 @@ static enum ms_status start(struct collector *c, struct ms_error *err)
 		if (!ms_follow_parent(original))
 			_exit(0);
 		(void)prctl(PR_SET_NAME, "memscan-collect");
+		ms_follow_unseen();
 		_exit(ms_collection_serve(c->shared, ends[1]));
 	}
 	(void)close(ends[1]);
