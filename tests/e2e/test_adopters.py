@@ -128,23 +128,33 @@ def test_run_is_not_noticed(adopter, tmp_path):
 ORIGINAL, COLLECTION, SWEEPER = "memscan", "memscan-collect", "memscan-sweep"
 
 
+def kill_one(chance, popen, role, whole, processes_of):
+    """Kill the process that has @role, at a random moment of its life. Returns whether it was there."""
+    while popen.poll() is None:
+        roles = {support.command_of(child): child for child in processes_of(popen.pid)}
+        if role not in roles:
+            continue
+        time.sleep(chance.uniform(0, whole))
+        if popen.poll() is None and support.command_of(roles[role]) == role:
+            support.kill(roles[role])
+            return True
+        return False
+    return False
+
+
 def kill_at_random(chance, pid, role, whole):
     """One scan, in which one process of memscan is killed. Returns whether it was there."""
     popen = subprocess.Popen([MEMSCAN, "--pid", str(pid), "--snapshot", "fork", "-q"], stdout=subprocess.DEVNULL,
                              stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
     support.our_children.add(popen.pid)
     try:
-        time.sleep(chance.uniform(0, whole))
-        roles = {ORIGINAL: popen.pid, **{support.command_of(child): child for child in children_by_thread(popen.pid)}}
-        victim = roles.get(role)
-        if victim and popen.poll() is None:
-            support.kill(victim)
+        hit = kill_one(chance, popen, role, whole, lambda own: [own, *children_by_thread(own)])
     finally:
         support.wait_for(popen, 60)
         support.our_children.discard(popen.pid)
     wait_until(lambda: not [child for child in children_by_thread(pid) if "memscan" in (support.command_of(child) or "")],
                20, f"the target has no clone left after its {role} was killed")
-    return bool(victim)
+    return hit
 
 
 @pytest.mark.parametrize("role", [ORIGINAL, COLLECTION, SWEEPER])
@@ -161,12 +171,9 @@ def kill_inside(pid, chance, role):
     """One scan from within the namespace, as docker exec starts it: its parent is out here."""
     command = ["nsenter", "-t", pid, "-p", "-m", MEMSCAN, "--pid", number_inside(pid), "-q", "--snapshot", "fork"]
     with Process(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as outer:
-        time.sleep(chance.uniform(0.005, 0.3))
-        roles = {support.command_of(child): child for child in support.descendants_of(outer.pid)}
-        if role in roles:
-            support.kill(roles[role])
+        hit = kill_one(chance, outer.popen, role, 0.1, support.descendants_of)
         support.wait_for(outer.popen, 60)
-    return role in roles
+    return hit
 
 
 @ROOT_ONLY

@@ -3,9 +3,12 @@
  * Stopping every thread.
  *
  * All threads are seized and interrupted first and waited for afterwards, so
- * that they stop in parallel; then the list is read again, because a thread that
- * still ran may have made another. It is complete when everything in it is
- * stopped and as long as the kernel says (the link count of the folder "task").
+ * that they stop in parallel. Those that were at work are interrupted when the others stand,
+ * and let go before them: the others would sleep meanwhile, and with thousands of them
+ * stopping takes longer than all that is done with the program afterwards. Then the list is
+ * read again, because a thread that still ran may have made another. It is complete when
+ * everything in it is stopped and as long as the kernel says (the link count of the folder
+ * "task").
  *
  * Stops are looked at with WNOWAIT and never consumed. A thread may answer the
  * interrupt by a signal-delivery stop instead; its signal is then in the thread's
@@ -44,13 +47,11 @@
 #include "target/target.h"
 
 enum {
-	MAX_TIDS = 4 * 1024 * 1024, /* PID_MAX_LIMIT, include/linux/threads.h */
-	QUICK_LISTINGS = 50,        /* then the rest is given time: threads take long to end */
+	QUICK_LISTINGS = 50, /* then the rest is given time: threads take long to end */
 	PAUSE_US = 200,
 	FIRST_TICKS = 2,      /* for each thread while others are still to be asked */
 	ASLEEP_NS = 10000000, /* in uninterruptible sleep for so long: will not answer soon */
-	WORD_BITS = 64,
-	SEIZE_TRIES = 8, /* with tracers that come and go */
+	SEIZE_TRIES = 8,      /* with tracers that come and go */
 };
 
 enum ms_status ms_freezer_init(struct ms_freezer *freezer, struct ms_collection *shared,
@@ -59,29 +60,15 @@ enum ms_status ms_freezer_init(struct ms_freezer *freezer, struct ms_collection 
 	memset(freezer, 0, sizeof(*freezer));
 	freezer->shared = shared;
 	freezer->arch = shared->arch;
-	freezer->seen = ms_arena_alloc(&freezer->arena, MAX_TIDS / 8);
+	freezer->seen = ms_arena_alloc(&freezer->arena, MS_MAX_TIDS / 8);
+	freezer->at_work = ms_arena_alloc(&freezer->arena, MS_MAX_TIDS / 8);
 	freezer->list_buf = ms_arena_alloc(&freezer->arena, MS_PROC_LIST_BYTES);
-	if (!freezer->seen || !freezer->list_buf ||
+	if (!freezer->seen || !freezer->at_work || !freezer->list_buf ||
 	    !ms_vec_reserve(&freezer->arena, &freezer->tracees, shared->max_threads))
 		return ms_fail(err, MS_E_NOMEM, "no memory for the list of threads");
 	freezer->takes_marks = freezer->arch->takes_marks();
 	ms_sleepers_find(freezer);
 	return ms_stack_places_find(shared->pid, &freezer->arena, &freezer->places, err);
-}
-
-static bool is_seen(const struct ms_freezer *freezer, pid_t tid)
-{
-	return freezer->seen[tid / WORD_BITS] >> (tid % WORD_BITS) & 1;
-}
-
-static void set_seen(struct ms_freezer *freezer, pid_t tid, bool seen)
-{
-	uint64_t bit = (uint64_t)1 << (tid % WORD_BITS);
-
-	if (seen)
-		freezer->seen[tid / WORD_BITS] |= bit;
-	else
-		freezer->seen[tid / WORD_BITS] &= ~bit;
 }
 
 /* Whether a stop is neither of a signal nor by PTRACE_INTERRUPT. */
@@ -186,6 +173,12 @@ static int try_to_seize(pid_t tid, pid_t *ret_tracer)
 	return error;
 }
 
+static void interrupt(struct ms_tracee *tracee)
+{
+	tracee->state = MS_TRACEE_RUNNING;
+	(void)ptrace(PTRACE_INTERRUPT, tracee->tid, NULL, NULL);
+}
+
 static enum ms_status seize(struct ms_freezer *freezer, pid_t tid, struct ms_error *err)
 {
 	struct ms_tracee *tracee;
@@ -208,10 +201,13 @@ static enum ms_status seize(struct ms_freezer *freezer, pid_t tid, struct ms_err
 		return ms_fail_sys(err, error, "seizing thread %d", tid);
 	tracee = ms_vec_push(&freezer->arena, &freezer->tracees);
 	assert(tracee); /* reserved by ms_freezer_init() */
-	*tracee = (struct ms_tracee){ .tid = tid, .state = MS_TRACEE_RUNNING };
-	set_seen(freezer, tid, true);
+	*tracee = (struct ms_tracee){ .tid = tid,
+		                      .state = MS_TRACEE_SEIZED,
+		                      .at_work = ms_tids_have(freezer->at_work, tid) };
+	ms_tids_put(freezer->seen, tid, true);
 	ms_sleepers_look_again(freezer, tid);
-	(void)ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
+	if (!tracee->at_work)
+		interrupt(tracee);
 	return MS_OK;
 }
 
@@ -236,7 +232,7 @@ static enum ms_status seize_new(struct ms_freezer *freezer, struct ms_proc_list 
 		enum ms_status st = MS_OK;
 
 		listed++;
-		if (tid > 0 && tid < MAX_TIDS && !is_seen(freezer, tid))
+		if (tid > 0 && tid < MS_MAX_TIDS && !ms_tids_have(freezer->seen, tid))
 			st = seize(freezer, tid, err);
 		if (st)
 			return st;
@@ -332,22 +328,38 @@ static void drop_gone(struct ms_freezer *freezer)
 		const struct ms_tracee *tracee = &freezer->tracees.at[i];
 
 		if (tracee->state == MS_TRACEE_GONE)
-			set_seen(freezer, tracee->tid, false);
+			ms_tids_put(freezer->seen, tracee->tid, false);
 		else
 			freezer->tracees.at[kept++] = *tracee;
 	}
 	freezer->tracees.n = kept;
 }
 
-static enum ms_status wait_all(struct ms_freezer *freezer, struct ms_error *err)
+static enum ms_status wait_interrupted(struct ms_freezer *freezer, struct ms_error *err)
 {
 	struct ms_tracee *tracee;
-	enum ms_status st;
 
 	ms_vec_for_each (tracee, &freezer->tracees)
 		if (tracee->state == MS_TRACEE_RUNNING)
 			ms_tracee_wait(tracee, FIRST_TICKS);
-	st = wait_late(freezer, err);
+	return wait_late(freezer, err);
+}
+
+/* Wait for those that slept, then for those that were at work. */
+static enum ms_status wait_all(struct ms_freezer *freezer, struct ms_error *err)
+{
+	enum ms_status st = wait_interrupted(freezer, err);
+	struct ms_tracee *tracee;
+	bool more = false;
+
+	ms_vec_for_each (tracee, &freezer->tracees) {
+		if (st || tracee->state != MS_TRACEE_SEIZED)
+			continue;
+		interrupt(tracee);
+		more = true;
+	}
+	if (more)
+		st = wait_interrupted(freezer, err);
 	drop_gone(freezer);
 	return st;
 }

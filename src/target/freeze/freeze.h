@@ -9,7 +9,7 @@
  *	roll.c      lead threads out of malloc, one step after another
  *	breaks.c    whether debug registers stop anyone on this machine
  *	capture.c   registers, and signals in flight
- *	sleepers.c  how long threads have slept when they are stopped
+ *	sleepers.c  which threads sleep before they are stopped, and since when
  *	remaining.c what is left of a time-out
  *	rewind.c    give broken-off system calls back
  *	release.c   detach
@@ -25,6 +25,7 @@
 #include "target/room.h"
 
 enum ms_tracee_state {
+	MS_TRACEE_SEIZED,  /* and not interrupted */
 	MS_TRACEE_RUNNING, /* seized and interrupted, has not answered */
 	MS_TRACEE_STOPPED,
 	MS_TRACEE_ASLEEP, /* uninterruptible; traps before it runs user code again */
@@ -36,6 +37,7 @@ struct ms_tracee {
 	uint8_t state;   /* enum ms_tracee_state */
 	uint8_t signal;  /* what a signal-delivery stop holds back, given with the detach; else 0 */
 	bool group_stop; /* stopped by SIGSTOP or the like, not by us */
+	bool at_work;    /* was seen running: is stopped last and let go first */
 	bool armed;      /* was let run by us: see ms_roll_disarm() */
 	bool breaks;     /* has breakpoints of ours */
 	uint64_t mask;   /* while armed: the signals that it blocks itself */
@@ -53,19 +55,39 @@ struct ms_sleeper {
 	uint64_t since_ns; /* 0: not known */
 	int64_t call;
 	uint64_t first; /* its first argument */
+	bool at_work;   /* it did not sleep: nothing else is known */
 };
 
 struct ms_sleepers MS_VEC(struct ms_sleeper);
 
 struct ms_tracees MS_VEC(struct ms_tracee);
 
+/* A set of tids: a bit for each that there can be. */
+enum { MS_MAX_TIDS = 4 * 1024 * 1024 /* PID_MAX_LIMIT, include/linux/threads.h */ };
+
+static inline bool ms_tids_have(const uint64_t *tids, pid_t tid)
+{
+	return tids[tid / 64] >> (tid % 64) & 1;
+}
+
+static inline void ms_tids_put(uint64_t *tids, pid_t tid, bool in)
+{
+	uint64_t bit = (uint64_t)1 << (tid % 64);
+
+	if (in)
+		tids[tid / 64] |= bit;
+	else
+		tids[tid / 64] &= ~bit;
+}
+
 struct ms_freezer {
 	struct ms_collection *shared;
 	const struct ms_arch *arch;
 	struct ms_arena arena;
 	struct ms_tracees tracees;
-	uint64_t *seen; /* a bit for each tid that is in tracees and not gone */
-	char *list_buf; /* MS_PROC_LIST_BYTES */
+	uint64_t *seen;    /* the tids that are in tracees and not gone */
+	uint64_t *at_work; /* those that were seen running before the freeze */
+	char *list_buf;    /* MS_PROC_LIST_BYTES */
 	struct ms_stack_places places;
 	struct ms_sleepers sleepers;
 	size_t next_sleeper; /* where to look first: both lists are in the kernel's order */

@@ -41,7 +41,11 @@ void ms_freezer_release(struct ms_freezer *freezer)
 	struct ms_tracee *tracee;
 
 	ms_vec_for_each (tracee, &freezer->tracees)
-		release(freezer, tracee);
+		if (tracee->at_work)
+			release(freezer, tracee);
+	ms_vec_for_each (tracee, &freezer->tracees)
+		if (!tracee->at_work)
+			release(freezer, tracee);
 	ms_vec_for_each (tracee, &freezer->tracees)
 		release_armed(freezer, tracee);
 	if (freezer->begun_ns)

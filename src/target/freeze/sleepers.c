@@ -150,9 +150,9 @@ static uint64_t since_ns(struct clocks *clocks, pid_t tid, uint64_t ran_ns)
 }
 
 /*
- * What @tid is asleep in; whether it is in a call that matters. Only where a first argument is
- * noted does it matter that all was read while it slept on: a thread that was in two calls
- * meanwhile would get the argument of the other.
+ * What @tid is asleep in, or that it is not; whether it is in a call that matters. Only where a
+ * first argument is noted does it matter that all was read while it slept on: a thread that was in
+ * two calls meanwhile would get the argument of the other.
  */
 static bool look(const struct ms_arch *arch, pid_t tid, struct ms_sleeper *ret,
                  struct history *ret_history)
@@ -164,6 +164,7 @@ static bool look(const struct ms_arch *arch, pid_t tid, struct ms_sleeper *ret,
 	/* It says a number only while the thread is asleep in that call. */
 	(void)ms_proc_read(tid, "syscall", text, sizeof(text));
 	ret->call = strtol(text, &end, 10);
+	ret->at_work = !strncmp(text, "running", strlen("running"));
 	if (!ret->runs || end == text || ret->call < 0)
 		return false;
 	if (arch->timed(ret->call).how == MS_TIMEOUT_NONE && !arch->result_is_first)
@@ -180,8 +181,10 @@ static void note(struct ms_freezer *freezer, struct clocks *clocks, pid_t tid)
 	struct ms_sleeper sleeper;
 	struct history history;
 
-	if (!look(arch, tid, &sleeper, &history))
+	if (!look(arch, tid, &sleeper, &history)) {
+		ms_tids_put(freezer->at_work, tid, sleeper.at_work);
 		return;
+	}
 	if (arch->timed(sleeper.call).how != MS_TIMEOUT_NONE)
 		sleeper.since_ns = since_ns(clocks, tid, history.ran_ns);
 	if (sleeper.since_ns || arch->result_is_first)
@@ -203,7 +206,8 @@ void ms_sleepers_find(struct ms_freezer *freezer)
 	(void)sched_getaffinity(0, sizeof(clocks->own), &clocks->own);
 	while (ms_proc_list_next(&list, &tid) && freezer->sleepers.n < MAX_SLEEPERS &&
 	       ms_now_ns() < until_ns)
-		note(freezer, clocks, tid);
+		if (tid > 0 && tid < MS_MAX_TIDS)
+			note(freezer, clocks, tid);
 	ms_proc_list_close(&list);
 	if (clocks->moved)
 		(void)sched_setaffinity(0, sizeof(clocks->own), &clocks->own);

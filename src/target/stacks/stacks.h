@@ -28,7 +28,7 @@ enum {
 	MS_MAIN_STACK_BYTES = 8 << 20, /* that are copied at most */
 	MS_STACK_BYTES = 1 << 20,
 	MS_LEAST_STACK_BYTES = 16 << 10,
-	MS_ALL_STACK_BYTES = 32 << 20, /* some 10 ms, in which all threads stand */
+	MS_ALL_STACK_BYTES = 16 << 20, /* some 5 ms, in which all threads stand */
 };
 
 struct ms_arch;
@@ -43,6 +43,7 @@ struct ms_frozen_stacks {
 	struct ms_ranges copied; /* tidy; their bytes one behind the other in `bytes` */
 	uint64_t *copied_at;     /* where in `bytes` those of each range are */
 	char *bytes;
+	uint64_t room;            /* for so many */
 	struct ms_ranges missing; /* tidy: of stacks that are larger than what is copied */
 	int mem;                  /* /proc/PID/mem, for all else */
 	/* Opens the file of that entry of maps, for the unwinder; NULL: none is read. */

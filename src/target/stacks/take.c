@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -12,6 +13,7 @@
 #include "base/clock.h"
 #include "base/ending.h"
 #include "base/follow.h"
+#include "base/page.h"
 #include "target/arch/arch.h"
 #include "target/maps.h"
 #include "target/proc.h"
@@ -150,6 +152,29 @@ static uint64_t read_memory(const struct ms_frozen_stacks *stacks, struct ms_ran
 	return done;
 }
 
+/*
+ * Take memory for what is copied, as much as many threads may need: while they stand, each page
+ * of it would take its time.
+ */
+static void reserve(struct ms_frozen_stacks *stacks, struct ms_arena *arena)
+{
+	const uint64_t each = MS_STACK_BYTES;
+	char status[MS_PROC_STATUS_BYTES];
+
+	(void)ms_proc_read(stacks->living, "status", status, sizeof(status));
+	stacks->room = ms_proc_field(status, "Threads", 10) * each;
+	if (stacks->room > MS_ALL_STACK_BYTES)
+		stacks->room = MS_ALL_STACK_BYTES;
+	stacks->bytes = ms_arena_alloc(arena, stacks->room);
+	if (stacks->bytes) {
+		const size_t before = (uintptr_t)stacks->bytes % ms_page_bytes();
+
+		(void)madvise(stacks->bytes - before, before + stacks->room, MADV_POPULATE_WRITE);
+	} else {
+		stacks->room = 0;
+	}
+}
+
 /* The target is frozen: copy its stacks. */
 static enum ms_status copy(struct ms_frozen_stacks *stacks, struct ms_arena *arena,
                            struct ms_error *err)
@@ -165,7 +190,8 @@ static enum ms_status copy(struct ms_frozen_stacks *stacks, struct ms_arena *are
 		return st;
 	if (!list_stacks(stacks, arena, &bytes))
 		return ms_fail(err, MS_E_NOMEM, "no memory for the list of stacks");
-	stacks->bytes = ms_arena_alloc(arena, bytes);
+	if (bytes > stacks->room)
+		stacks->bytes = ms_arena_alloc(arena, bytes);
 	stacks->copied_at =
 		ms_arena_alloc(arena, (stacks->copied.n + 1) * sizeof(*stacks->copied_at));
 	if (!stacks->bytes || !stacks->copied_at)
@@ -189,6 +215,7 @@ static enum ms_status freeze_and_copy(struct ms_frozen_stacks *stacks, struct ms
 
 	ms_ending_hold(&endings);
 	st = start(&c, err);
+	reserve(stacks, arena); /* for this process alone */
 	/* The collection process gets no code of malloc: threads stay where they are. */
 	if (!st)
 		st = ms_collection_freeze(c.shared, c.channel, err);
