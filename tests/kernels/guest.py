@@ -61,7 +61,7 @@ def built(name):
 
 def demo(**env):
     """It does not tell its leaks; how many there are is known."""
-    process = Process([built("demo_leaky")], env)
+    process = Process([built("demo_leaky"), "600"], env)  # an emulator is slow
     while process.line(LIMIT_S) != "READY":
         pass
     return process
