@@ -15,7 +15,7 @@
 #include "engine/graph/hidden_form.h"
 #include "engine/graph/words.h"
 
-enum { ALIGN = 16, BESIDE = 2, FRONT = 0 };
+enum { AT_ONCE = 64, ALIGN = 16, BESIDE = 2, FRONT = 0 };
 
 /* One word of a piece. */
 struct place {
@@ -85,28 +85,41 @@ static void look_behind(struct ms_hidden *h, struct ms_hidden_seeker *k, const s
 		                    begin);
 }
 
+static void consider(struct ms_hidden *h, struct ms_hidden_seeker *k, const struct place *place)
+{
+	if (place->value - k->lookup.low > k->lookup.span)
+		return;
+	/* glibc's blocks begin at multiples of 16 bytes. */
+	if ((place->value + h->abi->word_bytes) % ALIGN == 0)
+		look_in_front(h, k, place);
+	if (h->empty_arrays.used && !h->walk)
+		look_behind(h, k, place);
+}
+
 static void look(struct ms_hidden *h, struct ms_hidden_seeker *k, const struct ms_hidden_piece *p,
                  const uint8_t *bytes)
 {
 	const size_t word = h->abi->word_bytes;
 	const bool plain = ms_abi_is_plain(h->abi);
-	const ms_addr low = k->lookup.low;
-	const uint64_t span = k->lookup.span;
-	const bool behind = h->empty_arrays.used && !h->walk;
-	uint64_t n = ms_range_len(p->range);
+	const size_t n = (size_t)ms_range_len(p->range) / word;
+	uint64_t all = 0;
 
 	if (p->code)
 		return;
-	for (size_t i = 0; i + word <= n; i += word) {
-		struct place place = { p, bytes, i, ms_pointer_at(h->abi, plain, bytes + i) };
+	for (size_t i = 0; i < n; i += AT_ONCE) {
+		const size_t here = n - i < AT_ONCE ? n - i : AT_ONCE;
+		uint64_t left = UINT64_MAX >> (AT_ONCE - here);
 
-		if (place.value - low > span)
-			continue;
-		/* glibc's blocks begin at multiples of 16 bytes. */
-		if (place.value % ALIGN == ALIGN - word)
-			look_in_front(h, k, &place);
-		if (behind)
-			look_behind(h, k, &place);
+		if (plain)
+			left = ms_words_between(bytes + i * word, here, k->lookup.low,
+			                        k->lookup.span + 1, &all);
+		for (; left; left &= left - 1) {
+			const size_t at = (i + (size_t)__builtin_ctzll(left)) * word;
+			const struct place place = { p, bytes, at,
+				                     ms_pointer_at(h->abi, plain, bytes + at) };
+
+			consider(h, k, &place);
+		}
 	}
 }
 

@@ -8,11 +8,10 @@
  * of the upper ones, and above that a tag of 17 bits. Source: LuaJIT's lj_obj.h (LJ_TLIGHTUD,
  * LJ_LIGHTUD_BITS_LO).
  */
-#include <string.h>
-
 #include "engine/graph/hidden_form.h"
+#include "engine/graph/words.h"
 
-enum { WORD = MS_HIDDEN_WORD, MOST_SHIFT = 4, LIGHT_BITS = 39, LIGHT_TAG_AT = 47 };
+enum { WORD = MS_HIDDEN_WORD, AT_ONCE = 64, MOST_SHIFT = 4, LIGHT_BITS = 39, LIGHT_TAG_AT = 47 };
 
 static const uint64_t light_tag = 0x1fffc;
 static const uint64_t light_mask = (UINT64_C(1) << LIGHT_BITS) - 1;
@@ -70,19 +69,30 @@ static void look(struct ms_hidden *h, struct ms_hidden_seeker *k, const struct m
                  const uint8_t *bytes)
 {
 	const struct ms_range shifted = shifted_zones(h);
-	const uint64_t len = ms_range_len(shifted);
-	uint64_t n = ms_range_len(p->range);
+	const uint64_t light = light_tag << LIGHT_TAG_AT;
+	const uint64_t span = ms_range_len(shifted);
+	const uint64_t light_span = UINT64_C(1) << LIGHT_TAG_AT;
+	const size_t n = (size_t)ms_range_len(p->range) / WORD;
+	uint64_t all = 0;
 
-	if (p->code)
+	if (p->code || !span)
 		return;
-	for (size_t i = 0; i + WORD <= n; i += WORD) {
-		uint64_t value;
+	for (size_t i = 0; i < n; i += AT_ONCE) {
+		const uint8_t *at = bytes + i * WORD;
+		const size_t here = n - i < AT_ONCE ? n - i : AT_ONCE;
+		uint64_t left = ms_words_between(at, here, shifted.begin, span, &all) |
+		                ms_words_between(at, here, light, light_span, &all);
 
-		memcpy(&value, bytes + i, sizeof(value));
-		if (value - shifted.begin < len)
-			consider(h, k, p, p->range.begin + i, value);
-		else if (value >> LIGHT_TAG_AT == light_tag)
-			consider_light(h, k, p, p->range.begin + i, value);
+		for (; left; left &= left - 1) {
+			const size_t word = (size_t)__builtin_ctzll(left);
+			const uint64_t value = ms_word_at(at + word * WORD);
+			const ms_addr addr = p->range.begin + (i + word) * WORD;
+
+			if (value - shifted.begin < span)
+				consider(h, k, p, addr, value);
+			else if (value - light < light_span)
+				consider_light(h, k, p, addr, value);
+		}
 	}
 }
 
