@@ -217,6 +217,7 @@ static struct shifted_case shifted_cases[] = {
 	{ "by 2", DATA, 2, 0, 0, ENOUGH, false, "CDEFGHIJ" },
 	{ "by 3", BLOCK('A'), 3, 0, 0, 5, false, "" },
 	{ "by 3, enough", MEMORY + PIECE - 8, 3, 0, 0, ENOUGH, false, "CDEFGHIJ" },
+	{ "in memory to execute, as Chez's", CODE + 64, 3, 0, 0, ENOUGH, false, "CDEFGHIJ" },
 	{ "by 4", MEMORY, 4, 15, 0, ENOUGH, false, "CDEFGHIJ" },
 	{ "by 5", MEMORY, 5, 0, 0, ENOUGH, false, "" },
 	{ "too few", MEMORY, 3, 0, 0, ENOUGH - 1, false, "" },

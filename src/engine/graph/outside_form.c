@@ -104,8 +104,6 @@ static void look(struct ms_hidden *h, struct ms_hidden_seeker *k, const struct m
 	const size_t n = (size_t)ms_range_len(p->range) / word;
 	uint64_t all = 0;
 
-	if (p->code)
-		return;
 	for (size_t i = 0; i < n; i += AT_ONCE) {
 		const size_t here = n - i < AT_ONCE ? n - i : AT_ONCE;
 		uint64_t left = UINT64_MAX >> (AT_ONCE - here);

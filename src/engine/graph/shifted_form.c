@@ -75,7 +75,7 @@ static void look(struct ms_hidden *h, struct ms_hidden_seeker *k, const struct m
 	const size_t n = (size_t)ms_range_len(p->range) / WORD;
 	uint64_t all = 0;
 
-	if (p->code || !span)
+	if (!span)
 		return;
 	for (size_t i = 0; i < n; i += AT_ONCE) {
 		const uint8_t *at = bytes + i * WORD;
