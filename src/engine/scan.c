@@ -9,7 +9,8 @@
 #include "engine/decode.h"
 #include "engine/foreign.h"
 #include "engine/graph/fold.h"
-#include "engine/graph/packed.h"
+#include "engine/graph/hidden.h"
+
 #include "engine/graph/relative.h"
 #include "engine/holding/why.h"
 #include "engine/kinds/kinds.h"
@@ -37,15 +38,21 @@
  *	7 *  what is in D and not in Q: possible, "stack"
  *	8    follow pointers at no multiple of eight bytes            U
  *	9 *  what is in U and not in D: possible, "unaligned"
- *	10   follow what looks like pointers relative to themselves   R
- *	11 * what is in R and not in U: possible, "relative"
- *	12   follow from what may be a thread's signal stack          T
- *	13 * what is in T and not in R: possible, "signal-stack"
- *	14   follow from what requests in the kernel may hold         K
- *	15 * what is in K and not in T: possible, "requests"
- *	16   all, where memory could not be read                      V
- *	17 * what is in V and not in K: possible, "unseen"
- *	18   what is in none: leaks
+ *	10   follow pointers that have a number or a tag beside them  N
+ *	11 * what is in N and not in U: possible, "tagged"
+ *	12   follow pointers to just before or behind a block         O
+ *	13 * what is in O and not in N: possible, "outside"
+ *	14   follow what looks like pointers relative to themselves   R
+ *	15 * what is in R and not in O: possible, "relative"
+ *	16   follow from what may be a thread's signal stack          T
+ *	17 * what is in T and not in R: possible, "signal-stack"
+ *	18   follow from what requests in the kernel may hold         K
+ *	19 * what is in K and not in T: possible, "requests"
+ *	20   all, where the kernel may hold handles of open files     F
+ *	21 * what is in F and not in K: possible, "fuse"
+ *	22   all, where memory could not be read                      V
+ *	23 * what is in V and not in F: possible, "unseen"
+ *	24   what is in none: leaks
  */
 
 struct scan {
@@ -65,7 +72,8 @@ struct scan {
 	struct ms_leak_list list;
 	struct ms_kinds_search kinds;
 	struct ms_tails tails;
-	struct ms_veil veil; /* with --strict-containers: what the blocks are read from */
+	struct ms_hidden *hidden; /* pointers */
+	struct ms_veil veil;      /* with --strict-containers: what the blocks are read from */
 	struct ms_why why;
 	uint64_t since; /* when the present phase began */
 };
@@ -351,26 +359,48 @@ static void note_kept(struct scan *s, uint64_t allocations, uint64_t bytes, cons
 		            s->options->possible ? "" : " (memscan --possible lists them)");
 }
 
-/* Follow pointers that stand elsewhere than compilers put them, and say what they keep. */
-static enum ms_status mark_packed(struct scan *s)
+/* Follow the hidden pointers of the forms for @reason, and say what they keep. */
+static enum ms_status mark_hidden(struct scan *s, enum ms_reason reason, const char *why)
+{
+	struct ms_hidden_kept kept = { 0 };
+
+	if (ms_hidden_mark(s->hidden, reason, &kept, s->err))
+		return no_memory(s);
+	note_kept(s, kept.allocations, kept.bytes, why);
+	return MS_OK;
+}
+
+/* Of these steps the first looks for all of them. */
+static enum ms_status mark_unaligned(struct scan *s)
 {
 	const struct ms_ranges *const roots[] = { &s->roots.ranges, &s->roots.stacks.live };
-	struct ms_packed_options options = { .roots = roots,
+	struct ms_hidden_options options = { .roots = roots,
 		                             .n_roots = sizeof(roots) / sizeof(roots[0]),
 		                             .workers = s->options->workers };
-	struct ms_packed_kept kept = { 0 };
+	bool limited;
 
-	if (ms_packed_mark(&s->blocks, &options, &kept, s->err))
+	if (ms_hidden_find(&s->blocks, &options, &s->hidden, &limited, s->err))
 		return no_memory(s);
-	if (kept.limited)
+	if (limited)
 		ms_note_add(s->arena, &s->report->warnings,
-		            "the process is large: not all of it was searched for unaligned "
+		            "the process is large: not all of it was searched for hidden "
 		            "pointers, and what only these hold is among the leaks");
-	note_kept(
-		s, kept.allocations, kept.bytes,
-		"only what looks like an unaligned pointer, one with a number in its upper bits, or "
-		"that to an empty array, holds them");
-	return MS_OK;
+	return mark_hidden(s, MS_REASON_UNALIGNED,
+	                   "only what looks like an unaligned pointer holds them");
+}
+
+static enum ms_status mark_tagged(struct scan *s)
+{
+	return mark_hidden(s, MS_REASON_TAGGED,
+	                   "only what looks like a pointer with a number beside it, or one that is "
+	                   "shifted, holds them");
+}
+
+static enum ms_status mark_outside(struct scan *s)
+{
+	return mark_hidden(s, MS_REASON_OUTSIDE,
+	                   "only what looks like a pointer to just before or behind them holds "
+	                   "them");
 }
 
 /* Follow self-relative pointers, and say what is kept by them. */
@@ -605,19 +635,34 @@ static enum ms_status mark_requested(struct scan *s)
 	return st;
 }
 
+/* Mark every block, and say why. */
+static void mark_all(struct scan *s, const char *why)
+{
+	struct count kept = count_unmarked(s);
+	struct ms_cell *cell;
+
+	ms_vec_for_each (cell, &s->blocks.cells)
+		cell->marks |= cell->starts;
+	note_kept(s, kept.allocations, kept.bytes, why);
+}
+
+/*
+ * A file system in a process gives the kernel an address for each open file, as its handle, and
+ * often one for each file that the kernel knows. How many these are cannot be asked.
+ */
+static enum ms_status mark_served(struct scan *s)
+{
+	if (s->src->serves_files)
+		mark_all(s, "the process serves a file system, and the kernel may have their "
+		            "addresses as handles");
+	return MS_OK;
+}
+
 /* Any block may be held by memory that could not be read. */
 static enum ms_status mark_unseen(struct scan *s)
 {
-	struct count kept;
-	struct ms_cell *cell;
-
-	if (!s->src->unseen.n)
-		return MS_OK;
-	kept = count_unmarked(s);
-	ms_vec_for_each (cell, &s->blocks.cells)
-		cell->marks |= cell->starts;
-	note_kept(s, kept.allocations, kept.bytes,
-	          "memory that could not be read may hold pointers to them");
+	if (s->src->unseen.n)
+		mark_all(s, "memory that could not be read may hold pointers to them");
 	return MS_OK;
 }
 
@@ -640,10 +685,13 @@ static enum ms_status mark(struct scan *s)
 		{ mark_from_all, MS_REASON_INTERIOR },
 		{ mark_from_mappings, MS_REASON_MAPPING },
 		{ mark_doubtful_stacks, MS_REASON_STACK },
-		{ mark_packed, MS_REASON_UNALIGNED },
+		{ mark_unaligned, MS_REASON_UNALIGNED },
+		{ mark_tagged, MS_REASON_TAGGED },
+		{ mark_outside, MS_REASON_OUTSIDE },
 		{ mark_relative, MS_REASON_RELATIVE },
 		{ mark_signal_stacks, MS_REASON_SIGNAL_STACK },
 		{ mark_requested, MS_REASON_REQUESTS },
+		{ mark_served, MS_REASON_FUSE },
 		{ mark_unseen, MS_REASON_UNSEEN },
 	};
 	struct marks marks[2] = { { 0 }, { 0 } };

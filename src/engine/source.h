@@ -145,6 +145,7 @@ struct ms_source {
 	ms_addr random; /* of the 16 bytes that the kernel gave as random; 0: not known */
 	struct ms_words kernel_words; /* what only the kernel holds: epoll data, timer values */
 	uint64_t n_requests;          /* of values besides that it holds and does not show */
+	bool serves_files;            /* it may hold the address of any block, as a file's handle */
 	/* A block of so many bytes can be a thread's signal stack that is not known; 0: none can.
 	 */
 	uint64_t unknown_stack_bytes;

@@ -282,13 +282,19 @@ const char *ms_text_reason(enum ms_reason reason)
 	case MS_REASON_STACK:
 		return "only parts of stacks lead to it that may not be in use";
 	case MS_REASON_UNALIGNED:
-		return "only unaligned or tagged pointers lead to it";
+		return "only unaligned pointers lead to it";
+	case MS_REASON_TAGGED:
+		return "only pointers with a number or a tag in their word lead to it";
+	case MS_REASON_OUTSIDE:
+		return "only pointers to just before it or behind it lead to it";
 	case MS_REASON_RELATIVE:
 		return "only self-relative pointers lead to it";
 	case MS_REASON_SIGNAL_STACK:
 		return "it may be the signal stack of a thread, or reachable from one";
 	case MS_REASON_REQUESTS:
 		return "a request of io_uring may hold it";
+	case MS_REASON_FUSE:
+		return "the kernel may hold it for a file of the file system that the process serves";
 	case MS_REASON_UNSEEN:
 		return "memory that could not be read may point to it";
 	case MS_REASON_NONE:

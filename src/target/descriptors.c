@@ -14,7 +14,7 @@
 
 enum { NAME_BYTES = 32 };
 
-enum kind { OTHER, EPOLL, RING, FAULTS };
+enum kind { OTHER, EPOLL, RING, FAULTS, FILES, DEVICE };
 
 /* For those that were neither epoll instances nor rings before. */
 static const uint64_t LIMIT_NS = 10000000;
@@ -38,13 +38,15 @@ static enum kind kind_of(pid_t tid, int32_t fd)
 {
 	static const char *const links[] = { [EPOLL] = "anon_inode:[eventpoll]",
 		                             [RING] = "anon_inode:[io_uring]",
-		                             [FAULTS] = "anon_inode:[userfaultfd]" };
+		                             [FAULTS] = "anon_inode:[userfaultfd]",
+		                             [FILES] = "/dev/fuse",
+		                             [DEVICE] = "/dev/cuse" };
 	char name[NAME_BYTES];
 	char link[NAME_BYTES];
 
 	(void)snprintf(name, sizeof(name), "fd/%d", fd);
 	ms_proc_link(tid, name, link, sizeof(link));
-	for (enum kind kind = EPOLL; kind <= FAULTS; kind++)
+	for (enum kind kind = EPOLL; kind <= DEVICE; kind++)
 		if (!strcmp(link, links[kind]))
 			return kind;
 	return OTHER;
@@ -99,6 +101,7 @@ static void look_at(pid_t tid, int32_t fd, bool likely, struct ms_arena *arena,
 	kind = kind_of(tid, fd);
 	same = kind == RING ? &ret->rings : &ret->epolls;
 	ret->faults |= kind == FAULTS;
+	ret->serves_files |= kind == FILES || kind == DEVICE;
 	if (kind != EPOLL && kind != RING)
 		add(arena, &ret->others, fd);
 	else if (!find(tid, same, fd, &at))
@@ -130,7 +133,7 @@ void ms_descriptors_look(pid_t tid, const struct ms_descriptors *before, struct 
 	uint64_t until_ns;
 	const int32_t *fd;
 
-	*ret = (struct ms_descriptors){ 0 };
+	*ret = (struct ms_descriptors){ .serves_files = before && before->serves_files };
 	list(tid, before, arena, ret, &rest);
 	until_ns = ms_now_ns() + LIMIT_NS;
 	ms_vec_for_each (fd, &rest) {

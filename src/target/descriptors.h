@@ -26,6 +26,7 @@ struct ms_descriptors {
 	struct ms_fds others; /* looked at, and neither; ascending */
 	uint32_t n_unseen;    /* not looked at since the process stands */
 	bool faults;          /* one of them fills memory when it is touched (userfaultfd) */
+	bool serves_files;    /* one of them is of a file system, or a device, in this process */
 };
 
 /*

@@ -239,6 +239,7 @@ void ms_kernel_roots_find(const struct ms_collection *frozen, const struct ms_de
 		            found.n_unseen);
 	find_epoll(frozen->live_tid, &found, arena, &scratch, words);
 	find_requests(frozen->live_tid, &found, ret, arena, &scratch);
+	ret->serves_files = found.serves_files;
 	find_timers(frozen->live_tid, arena, &scratch, words);
 	if (ret->abi.tls_above)
 		ret->random = find_random(frozen->live_tid);

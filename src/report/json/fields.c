@@ -15,9 +15,12 @@ static const char *const reasons[] = {
 	[MS_REASON_MAPPING] = "mapping",
 	[MS_REASON_STACK] = "stack",
 	[MS_REASON_UNALIGNED] = "unaligned",
+	[MS_REASON_TAGGED] = "tagged",
+	[MS_REASON_OUTSIDE] = "outside",
 	[MS_REASON_RELATIVE] = "relative",
 	[MS_REASON_SIGNAL_STACK] = "signal-stack",
 	[MS_REASON_REQUESTS] = "requests",
+	[MS_REASON_FUSE] = "fuse",
 	[MS_REASON_UNSEEN] = "unseen",
 };
 

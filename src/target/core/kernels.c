@@ -167,6 +167,7 @@ bool ms_core_kernels_ask(struct ms_core *core)
 	if (core->layout.by_memscan) {
 		core->base.unknown_stack_bytes = core->layout.unknown_stack_bytes;
 		core->base.n_requests = core->layout.n_requests;
+		core->base.serves_files = core->layout.serves_files;
 		return true;
 	}
 	ms_vec_for_each (cell, &core->cells)

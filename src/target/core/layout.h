@@ -76,6 +76,7 @@ struct ms_core_layout {
 	bool complete;                    /* of memory nothing is left out but what files have */
 	uint64_t unknown_stack_bytes;     /* as of a source; by memscan */
 	uint64_t n_requests;              /* the same */
+	bool serves_files;                /* the same */
 	bool damaged;                     /* some notes make no sense, and were left out */
 };
 

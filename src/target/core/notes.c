@@ -258,14 +258,16 @@ static bool take_own(const struct taking *t, const struct note *note)
 
 	if (note->len >= sizeof(own))
 		memcpy(&own, note->at, sizeof(own));
-	if (note->type != MS_DUMP_NOTE || own.version != MS_DUMP_NOTE_VERSION)
+	if (note->type != MS_DUMP_NOTE || own.version < MS_DUMP_NOTE_LEAST ||
+	    own.version > MS_DUMP_NOTE_VERSION)
 		return true;
 	if ((note->len - sizeof(own)) / sizeof(*words) < own.n_words) {
 		t->ret->damaged = true;
 		return true;
 	}
 	t->ret->by_memscan = true;
-	t->ret->complete = own.complete;
+	t->ret->complete = own.flags & MS_DUMP_COMPLETE;
+	t->ret->serves_files = own.flags & MS_DUMP_SERVES_FILES;
 	t->ret->unknown_stack_bytes = own.unknown_stack_bytes;
 	t->ret->n_requests = own.n_requests;
 	if (!own.n_words)

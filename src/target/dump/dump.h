@@ -112,12 +112,17 @@ bool ms_dump_notes_make(const struct ms_dump_call *call, struct ms_arena *arena,
  * A note of ours (name "memscan", type 1): what no other note has, and memscan core wants to
  * know.
  */
-enum { MS_DUMP_NOTE = 1, MS_DUMP_NOTE_VERSION = 2 };
+enum { MS_DUMP_NOTE = 1, MS_DUMP_NOTE_LEAST = 2, MS_DUMP_NOTE_VERSION = 3 };
 #define MS_DUMP_NOTE_NAME "memscan"
+
+enum {
+	MS_DUMP_COMPLETE = 1,     /* what is not in the core is zeros, or the files' */
+	MS_DUMP_SERVES_FILES = 2, /* as of a source; from version 3 on */
+};
 
 struct ms_dump_note {
 	uint32_t version;
-	uint32_t complete;            /* 1: what is not in the core is zeros, or the files' */
+	uint32_t flags;               /* MS_DUMP_COMPLETE and the like */
 	uint64_t unknown_stack_bytes; /* as of a source */
 	uint64_t n_requests;          /* the same */
 	uint64_t n_words;             /* that follow: values that only the kernel held */

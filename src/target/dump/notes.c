@@ -232,11 +232,19 @@ static void put_files(struct making *m, const struct ms_dump_call *call)
 	pad(m);
 }
 
+static uint32_t flags_of(const struct ms_dump_call *call)
+{
+	const bool complete = !call->heap_only && !call->src->unseen.n;
+
+	return (complete ? MS_DUMP_COMPLETE : 0) |
+	       (call->src->serves_files ? MS_DUMP_SERVES_FILES : 0);
+}
+
 static void put_own(struct making *m, const struct ms_dump_call *call)
 {
 	const struct ms_words *words = &call->src->kernel_words;
 	const struct ms_dump_note note = { .version = MS_DUMP_NOTE_VERSION,
-		                           .complete = !call->heap_only && !call->src->unseen.n,
+		                           .flags = flags_of(call),
 		                           .unknown_stack_bytes = call->src->unknown_stack_bytes,
 		                           .n_requests = call->src->n_requests,
 		                           .n_words = words->n };

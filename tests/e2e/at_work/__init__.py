@@ -145,5 +145,5 @@ def with_children(process):
 
 
 # The files of the table, in its order.
-for part in "interpreters", "web", "databases", "desktop", "tools", "network":
+for part in "interpreters", "web", "databases", "desktop", "tools", "network", "files":
     importlib.import_module(f"at_work.{part}")

@@ -37,6 +37,20 @@ script("lua5.4", "lua5.4", "lua5.4", "FILE", "STOP", check=True, file="work.lua"
 
 script("luajit", "luajit", "luajit", "FILE", "STOP", file="work.lua", text=LUA)
 
+# What it allocates outside of its heap it keeps as numbers.
+script("chez", "chezscheme", "scheme", "--script", "FILE", "STOP", file="work.ss", text="""
+(define kept (make-vector 3000 #f))
+(let loop ([n 0])
+  (let* ([at (mod n 3000)] [old (vector-ref kept at)])
+    (when old (foreign-free old))
+    (let ([block (foreign-alloc (+ 64 (mod n 500)))])
+      (foreign-set! 'unsigned-64 block 0 n)
+      (vector-set! kept at block)))
+  (when (zero? (mod n 1000)) (vector-sort < (list->vector (map (lambda (i) (mod (* i n) 9973)) (iota 500)))))
+  (unless (and (zero? (mod n 1000)) (file-exists? (cadr (command-line))))
+    (loop (+ n 1))))
+""")
+
 script("gawk", "gawk", "gawk", "-v", "stop=STOP", "-f", "FILE", check=True, file="work.awk", text=r"""
 function shuffle(text,   part, n, i, joined) {
   n = split(text, part, /[ ,]+/)

@@ -3,7 +3,7 @@
 #include <criterion/parameterized.h>
 #include <string.h>
 
-#include "engine/graph/packed.h"
+#include "engine/graph/hidden.h"
 #include "fake.h"
 
 /*
@@ -22,9 +22,9 @@ enum {
 	USABLE = 56,
 	N = 8,
 	MANY = 20,  /* blocks, A to T, where words stand at odd places */
-	ENOUGH = 8, /* of them keep what they lead to (packed.c) */
+	ENOUGH = 8, /* of them keep what they lead to (hidden_form.h) */
 	PAGE = 4096,
-	PIECE = 1 << 20, /* as memory is cut for workers (packed.c) */
+	PIECE = 1 << 20, /* as memory is cut for workers (hidden_form.h) */
 };
 
 #define BLOCK(letter) (HEAP + (uint64_t)((letter) - 'A') * STEP)
@@ -34,7 +34,7 @@ struct fact {
 	uint64_t value;
 };
 
-struct packed_case {
+struct hidden_case {
 	char title[64];
 	struct fact facts[3];
 	char kept[N + 1];
@@ -42,7 +42,9 @@ struct packed_case {
 
 static struct ms_fake fake;
 static struct ms_blocks blocks;
-static struct ms_packed_kept kept;
+static struct ms_hidden_kept kept;
+static bool limited;
+static uint64_t by_reason[MS_REASONS]; /* kept for this, or one of those before */
 static uint64_t heap = HEAP;
 static unsigned n_blocks = N;
 static bool inner; /* pointers lead into the blocks of its allocator as a rule */
@@ -101,12 +103,20 @@ static void mark(unsigned n_workers, uint64_t limit)
 	static struct ms_range data = { DATA, DATA + PAGE };
 	const struct ms_ranges ranges = { .at = &data, .n = 1 };
 	const struct ms_ranges *const roots[] = { &ranges };
-	struct ms_packed_options options = { .roots = roots, .n_roots = 1, .limit = limit };
+	struct ms_hidden_options options = { .roots = roots, .n_roots = 1, .limit = limit };
+	static const enum ms_reason reasons[] = { MS_REASON_UNALIGNED, MS_REASON_TAGGED,
+		                                  MS_REASON_OUTSIDE };
+	struct ms_hidden *found;
 	struct ms_error err;
 
 	memset(&kept, 0, sizeof(kept));
+	memset(by_reason, 0, sizeof(by_reason));
 	cr_assert(!ms_workers_start(n_workers, &options.workers, &err));
-	cr_assert(!ms_packed_mark(&blocks, &options, &kept, &err));
+	cr_assert(!ms_hidden_find(&blocks, &options, &found, &limited, &err));
+	for (size_t i = 0; i < 3; i++) {
+		cr_assert(!ms_hidden_mark(found, reasons[i], &kept, &err));
+		by_reason[reasons[i]] = kept.allocations;
+	}
 	ms_workers_stop(options.workers);
 }
 
@@ -130,7 +140,7 @@ static const char *search(unsigned n_workers, uint64_t limit)
 	return ret;
 }
 
-static struct packed_case cases[] = {
+static struct hidden_case cases[] = {
 	{ "nothing", { { 0, 0 } }, "" },
 	{ "four bytes further in a block", { { BLOCK('A') + 4, BLOCK('C') } }, "C" },
 	{ "the last place in a block", { { BLOCK('A') + 44, BLOCK('C') } }, "C" },
@@ -172,21 +182,139 @@ static struct packed_case cases[] = {
 	  "CDE" },
 };
 
-ParameterizedTestParameters(packed, keeps)
+ParameterizedTestParameters(hidden, keeps)
 {
-	return cr_make_param_array(struct packed_case, cases, sizeof(cases) / sizeof(cases[0]));
+	return cr_make_param_array(struct hidden_case, cases, sizeof(cases) / sizeof(cases[0]));
 }
 
-ParameterizedTest(struct packed_case *c, packed, keeps)
+ParameterizedTest(struct hidden_case *c, hidden, keeps)
 {
 	for (int no_view = 0; no_view <= 1; no_view++)
 		for (unsigned workers = 1; workers <= 3; workers += 2) {
 			draw(c->facts, 3, no_view);
 			cr_expect_str_eq(search(workers, 0), c->kept, "%s%s, %u workers", c->title,
 			                 no_view ? " without a view" : "", workers);
-			cr_expect(!kept.limited);
+			cr_expect(!limited);
 			ms_fake_deinit(&fake);
 		}
+}
+
+/* ---- shifted ---- */
+
+struct shifted_case {
+	char title[64];
+	uint64_t at;
+	unsigned shift;
+	uint64_t tag;
+	uint64_t into; /* bytes behind the begin of each block */
+	unsigned n;    /* words */
+	bool mixed;    /* each has a tag of its own */
+	char kept[MANY + 1];
+};
+
+static struct shifted_case shifted_cases[] = {
+	{ "by 1", MEMORY, 1, 1, 0, ENOUGH, false, "CDEFGHIJ" },
+	{ "by 2", DATA, 2, 0, 0, ENOUGH, false, "CDEFGHIJ" },
+	{ "by 3", BLOCK('A'), 3, 0, 0, 5, false, "" },
+	{ "by 3, enough", MEMORY + PIECE - 8, 3, 0, 0, ENOUGH, false, "CDEFGHIJ" },
+	{ "in memory to execute, as Chez's", CODE + 64, 3, 0, 0, ENOUGH, false, "CDEFGHIJ" },
+	{ "by 4", MEMORY, 4, 15, 0, ENOUGH, false, "CDEFGHIJ" },
+	{ "by 5", MEMORY, 5, 0, 0, ENOUGH, false, "" },
+	{ "too few", MEMORY, 3, 0, 0, ENOUGH - 1, false, "" },
+	{ "with tags that differ", MEMORY, 3, 0, 0, ENOUGH, true, "" },
+	{ "into the middle", MEMORY, 3, 0, 8, ENOUGH, false, "" },
+};
+
+ParameterizedTestParameters(hidden, shifted)
+{
+	return cr_make_param_array(struct shifted_case, shifted_cases,
+	                           sizeof(shifted_cases) / sizeof(shifted_cases[0]));
+}
+
+ParameterizedTest(struct shifted_case *c, hidden, shifted)
+{
+	struct fact facts[ENOUGH];
+
+	n_blocks = MANY;
+	for (unsigned i = 0; i < c->n; i++) {
+		facts[i].at = c->at + 8 * (uint64_t)i;
+		facts[i].value = (heap + (2 + (uint64_t)i) * STEP + c->into) << c->shift |
+		                 (c->mixed ? i % 8 : c->tag);
+	}
+	for (unsigned workers = 1; workers <= 3; workers += 2) {
+		draw(facts, c->n, false);
+		cr_expect_str_eq(search(workers, 0), c->kept, "%s", c->title);
+		cr_expect_eq(by_reason[MS_REASON_UNALIGNED], 0);
+		cr_expect_eq(by_reason[MS_REASON_TAGGED], strlen(c->kept));
+		ms_fake_deinit(&fake);
+	}
+}
+
+/* LuaJIT's: 17 bits of tag, the index of a segment, 39 bits of the address. */
+Test(hidden, light_userdata)
+{
+	const uint64_t tag = UINT64_C(0x1fffc) << 47;
+	const uint64_t low = (UINT64_C(1) << 39) - 1;
+	const struct fact facts[] = { { DATA, tag | UINT64_C(3) << 39 | (BLOCK('C') & low) },
+		                      { DATA + 8, tag | (BLOCK('D') & low) },
+		                      { DATA + 16, (tag >> 1) | (BLOCK('E') & low) } };
+
+	draw(facts, 3, false);
+	cr_expect_str_eq(search(1, 0), "CD");
+	cr_expect_eq(by_reason[MS_REASON_TAGGED], 2);
+	ms_fake_deinit(&fake);
+}
+
+/* ---- in front ---- */
+
+/* In front of B is A, which is marked, and full. */
+static struct hidden_case front_cases[] = {
+	{ "behind a lost block", { { DATA, BLOCK('E') - 8 } }, "E" },
+	{ "behind a marked one", { { DATA, BLOCK('C') - 8 } }, "" },
+	{ "sixteen bytes in front", { { DATA, BLOCK('E') - 16 } }, "" },
+	{ "four bytes in front", { { DATA, BLOCK('E') - 4 } }, "" },
+	{ "in a lost block", { { BLOCK('D'), BLOCK('F') - 8 } }, "" },
+	{ "one that leads to another",
+	  { { DATA, BLOCK('E') - 8 }, { BLOCK('E') + 16, BLOCK('G') - 8 } },
+	  "EG" },
+};
+
+ParameterizedTestParameters(hidden, in_front)
+{
+	return cr_make_param_array(struct hidden_case, front_cases,
+	                           sizeof(front_cases) / sizeof(front_cases[0]));
+}
+
+ParameterizedTest(struct hidden_case *c, hidden, in_front)
+{
+	draw(c->facts, 3, false);
+	cr_expect_str_eq(search(1, 0), c->kept, "%s", c->title);
+	cr_expect_eq(by_reason[MS_REASON_TAGGED], 0);
+	cr_expect_eq(by_reason[MS_REASON_OUTSIDE], strlen(c->kept));
+	ms_fake_deinit(&fake);
+}
+
+/* The word in front of C, where the marked B ends, beside @beside; and @n in front of others. */
+static const char *search_end(uint64_t beside, unsigned n)
+{
+	struct fact facts[ENOUGH + 2] = { { MEMORY, BLOCK('C') - 8 }, { MEMORY + 8, beside } };
+
+	n_blocks = MANY;
+	for (unsigned i = 0; i < n; i++)
+		facts[2 + i] = (struct fact){ MEMORY + 1024 + 64 * (uint64_t)i,
+			                      BLOCK('D') + i * STEP - 8 };
+	draw(facts, 2 + n, false);
+	return search(1, 0);
+}
+
+Test(hidden, the_end_of_a_marked_block)
+{
+	cr_expect_str_eq(search_end(0, 0), "", "one is no evidence");
+	ms_fake_deinit(&fake);
+	cr_expect_str_eq(search_end(0, ENOUGH), "CDEFGHIJK");
+	ms_fake_deinit(&fake);
+	cr_expect_str_eq(search_end(BLOCK('B'), ENOUGH), "DEFGHIJK", "as a vector has it");
+	ms_fake_deinit(&fake);
 }
 
 /* ---- odd places ---- */
@@ -247,13 +375,13 @@ static void draw_odd(const struct odd_case *c, bool no_view)
 	draw(facts, ENOUGH + 1, no_view);
 }
 
-ParameterizedTestParameters(packed, odd_places)
+ParameterizedTestParameters(hidden, odd_places)
 {
 	return cr_make_param_array(struct odd_case, odd_cases,
 	                           sizeof(odd_cases) / sizeof(odd_cases[0]));
 }
 
-ParameterizedTest(struct odd_case *c, packed, odd_places)
+ParameterizedTest(struct odd_case *c, hidden, odd_places)
 {
 	n_blocks = MANY;
 	for (int no_view = 0; no_view <= 1; no_view++)
@@ -266,7 +394,7 @@ ParameterizedTest(struct odd_case *c, packed, odd_places)
 }
 
 /* Numbers and zeros look like such addresses wherever they stand. */
-Test(packed, small_numbers_at_odd_places)
+Test(hidden, small_numbers_at_odd_places)
 {
 	n_blocks = MANY;
 	heap = 0x10000000;
@@ -276,7 +404,7 @@ Test(packed, small_numbers_at_odd_places)
 }
 
 /* A plain number and zeros behind it look like an address that is no larger than 32 bits. */
-Test(packed, small_numbers)
+Test(hidden, small_numbers)
 {
 	struct fact facts[] = { { DATA + 4, 0 }, { DATA + 12, 0 } };
 
@@ -296,7 +424,7 @@ Test(packed, small_numbers)
  * Blocks of one word, W to Z, none of which is marked: W and Y are arrays of no elements, X has
  * one, and what has the address behind Y is lost itself.
  */
-Test(packed, arrays_of_no_elements)
+Test(hidden, arrays_of_no_elements)
 {
 	const struct fact facts[] = { { DATA, SMALL + 8 },
 		                      { DATA + 24, SMALL + 16 },
@@ -331,12 +459,12 @@ Test(packed, arrays_of_no_elements)
 	}
 }
 
-Test(packed, says_when_not_all_was_looked_at)
+Test(hidden, says_when_not_all_was_looked_at)
 {
 	static const struct fact late = { CODE + 3, BLOCK('C') };
 
 	draw(&late, 1, false);
 	cr_expect_str_eq(search(1, 2 * PAGE), "");
-	cr_expect(kept.limited);
+	cr_expect(limited);
 	ms_fake_deinit(&fake);
 }
