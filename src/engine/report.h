@@ -289,6 +289,7 @@ struct ms_totals {
 	uint64_t possible_allocations, possible_bytes;
 	uint64_t suppressed_allocations, suppressed_bytes;
 	uint64_t unconfirmed_allocations, unconfirmed_bytes; /* unreachable in one scan only */
+	uint64_t unread_bytes; /* against so many outside of heaps, the rest is next to nothing */
 	/* Entries there would be without a limit, and what of them was too small for the list. */
 	uint64_t leaks, small_leaks; /* possible ones included */
 	uint64_t possible, small_possible;

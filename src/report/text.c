@@ -219,9 +219,28 @@ static void write_sites(struct ms_text *t, const struct ms_report *report, bool 
 		ms_sites_put_leaks(t, report);
 }
 
+/* In front of a line that would pass for the answer. */
+static void write_unread(struct ms_text *t, const struct ms_report *report)
+{
+	uint64_t bytes = report->totals.unread_bytes;
+
+	if (!bytes)
+		return;
+	ink(t, INK_WARNING);
+	ms_text_print(t, "Nothing can be said about ");
+	ms_text_amount(t, bytes);
+	ms_text_print(t, report->mappings.n
+	                         ? ": no heap that memscan reads; unreachable mappings are below"
+	                         : ": no heap that memscan reads");
+	ink(t, INK_PLAIN);
+	ms_text_print(t, "\n");
+}
+
 static void write_summary(struct ms_text *t, const struct ms_totals *totals)
 {
-	ink(t, totals->leaked_allocations ? INK_LEAK : INK_CLEAN);
+	ink(t, totals->leaked_allocations ? INK_LEAK
+	       : totals->unread_bytes     ? INK_PLAIN
+	                                  : INK_CLEAN);
 	ms_text_print(t,
 	              "%" PRIu64 " bytes in %" PRIu64 " allocation%s unreachable out of %" PRIu64
 	              " bytes in %" PRIu64 " allocation%s",
@@ -613,6 +632,7 @@ static bool write_text(const struct ms_report *report, struct ms_sink *sink)
 	write_header(&t, report);
 	write_sites(&t, report, false);
 	write_largest(&t, report);
+	write_unread(&t, report);
 	write_summary(&t, &report->totals);
 	ms_text_print(&t, "\n");
 	write_leaks(&t, report, false);
