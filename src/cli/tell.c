@@ -61,6 +61,25 @@ void ms_tell_error(const struct ms_error *err)
 	tell_line(ms_tell_advice(err));
 }
 
+bool ms_tell_is_unread(const struct ms_report *report, struct ms_error *err)
+{
+	const struct ms_totals *totals = &report->totals;
+
+	if (totals->leaked_allocations || !totals->unread_bytes)
+		return false;
+	(void)ms_fail(err, MS_E_UNSUPPORTED,
+	              "nothing can be said about %" PRIu64
+	              " MiB of process %d: no heap that memscan reads",
+	              totals->unread_bytes >> 20, (int)report->target.pid);
+	ms_advise(err,
+	          report->mappings.n
+	                  ? "look at its unreachable mappings in the report; where an allocator of "
+	                    "its own has blocks there, use that one's profiler"
+	                  : "under Valgrind use vgdb(1)'s leak_check; where the program has an "
+	                    "allocator of its own, use that one's profiler");
+	return true;
+}
+
 void ms_tell(const char *fmt, ...)
 {
 	char text[512];

@@ -23,6 +23,13 @@ void ms_tell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* One line to stdout, as it is. */
 void ms_tell_out(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/*
+ * Whether @report is no answer: it has no leaks, but says nothing about most of the memory.
+ *
+ * @err: what to say then
+ */
+bool ms_tell_is_unread(const struct ms_report *report, struct ms_error *err);
+
 /* --debuginfod was given: say so when there are no servers to ask. */
 void ms_tell_servers(void);
 

@@ -12,7 +12,9 @@
  * in front of a decoded one, too early to have called it, has no such memory.
  *
  * Where malloc is the decoded one's, much memory besides is normal (a virtual machine, a
- * cache): that is said only when the heap is next to nothing against it.
+ * cache): that is said only when the heap is next to nothing against it. A report in which
+ * there is no leak is no answer then, if malloc was never called, or if nothing leads to
+ * that memory any more: what is in it is not known, and that it is lost is a finding.
  */
 
 static const uint64_t NEXT_TO_NOTHING = UINT64_C(64) << 10;
@@ -21,24 +23,44 @@ static const uint64_t MUCH = UINT64_C(16) << 20;
 
 enum { TIMES_REFUSED = 16, TIMES_WARNED = 8 };
 
-/* Bytes that were written to, in private memory of no file. */
+/* Bytes of @extent that were written to, if it is private memory of no file. */
+static uint64_t count_in(const struct ms_decoding *d, const struct ms_extent *extent)
+{
+	const struct ms_mapping *m = &d->src->mappings.at[extent->mapping];
+	struct ms_range rest = extent->range;
+	struct ms_range run;
+	uint64_t bytes = 0;
+
+	if (extent->kind != MS_EXTENT_MAPPING || m->file || m->shared || !(m->prot & MS_PROT_WRITE))
+		return 0;
+	while (ms_source_present(d->src, rest, &run)) {
+		bytes += ms_range_len(run);
+		rest.begin = run.end;
+	}
+	return bytes;
+}
+
 static uint64_t count_foreign(const struct ms_decoding *d)
 {
 	const struct ms_extent *extent;
 	uint64_t bytes = 0;
 
-	ms_vec_for_each (extent, &d->blocks->extents) {
-		const struct ms_mapping *m = &d->src->mappings.at[extent->mapping];
-		struct ms_range rest = extent->range;
-		struct ms_range run;
+	ms_vec_for_each (extent, &d->blocks->extents)
+		bytes += count_in(d, extent);
+	return bytes;
+}
 
-		if (extent->kind != MS_EXTENT_MAPPING || m->file || m->shared ||
-		    !(m->prot & MS_PROT_WRITE))
-			continue;
-		while (ms_source_present(d->src, rest, &run)) {
-			bytes += ms_range_len(run);
-			rest.begin = run.end;
-		}
+static uint64_t count_lost(const struct ms_decoding *d, const struct ms_lost_mappings *lost)
+{
+	const struct ms_lost_mapping *mapping;
+	uint64_t bytes = 0;
+
+	ms_vec_for_each (mapping, lost) {
+		const struct ms_extent *extent =
+			ms_range_find(&d->blocks->extents, mapping->range.begin);
+
+		if (extent)
+			bytes += count_in(d, extent);
 	}
 	return bytes;
 }
@@ -139,19 +161,38 @@ static void warn(const struct ms_decoding *d, uint64_t decoded, uint64_t foreign
 		     (unsigned long long)foreign >> 20);
 }
 
-enum ms_status ms_foreign_check(const struct ms_decoding *d, const struct ms_totals *totals,
-                                struct ms_error *err)
+static uint64_t count_decoded(const struct ms_decoding *d, const struct ms_totals *totals)
 {
 	uint64_t decoded = totals->allocation_bytes;
-	uint64_t foreign = count_foreign(d) + d->rival.bytes;
-	size_t before = d->warnings->n;
 	const struct ms_range *r;
 
 	ms_vec_for_each (r, &d->unproved)
 		decoded += ms_range_len(*r);
+	return decoded;
+}
+
+enum ms_status ms_foreign_check(const struct ms_decoding *d, struct ms_totals *totals,
+                                struct ms_error *err)
+{
+	uint64_t decoded = count_decoded(d, totals);
+	uint64_t foreign = count_foreign(d) + d->rival.bytes;
+	size_t before = d->warnings->n;
+
 	if (d->rival.name[0] && !is_idle(d, foreign) && is_next_to_nothing(d, decoded, foreign))
 		return refuse(d, decoded, err);
+	if (d->unused && foreign >= MUCH)
+		totals->unread_bytes = foreign;
 	warn(d, decoded, foreign);
 	move_to_front(d->warnings, before);
 	return MS_OK;
+}
+
+void ms_foreign_check_lost(const struct ms_decoding *d, const struct ms_lost_mappings *lost,
+                           struct ms_totals *totals)
+{
+	uint64_t bytes = count_lost(d, lost);
+
+	if (!totals->unread_bytes && bytes >= MUCH &&
+	    bytes / TIMES_WARNED >= count_decoded(d, totals))
+		totals->unread_bytes = bytes;
 }

@@ -14,9 +14,15 @@
  * Say at the head of the report's warnings what may not have been seen. After the table
  * of blocks is sealed; report->totals has what was decoded.
  *
- * Returns MS_E_UNSUPPORTED when next to nothing was.
+ * Sets the totals' unread_bytes when malloc was never called and there is much such memory.
+ *
+ * Returns MS_E_UNSUPPORTED when next to nothing was decoded, and there is another allocator.
  */
-ms_must_check enum ms_status ms_foreign_check(const struct ms_decoding *d,
-                                              const struct ms_totals *totals, struct ms_error *err);
+ms_must_check enum ms_status ms_foreign_check(const struct ms_decoding *d, struct ms_totals *totals,
+                                              struct ms_error *err);
+
+/* The same of the mappings that nothing reached, when these are known: sets unread_bytes alone. */
+void ms_foreign_check_lost(const struct ms_decoding *d, const struct ms_lost_mappings *lost,
+                           struct ms_totals *totals);
 
 #endif

@@ -177,6 +177,18 @@ struct ms_maker {
 	uint32_t constants; /* all others */
 };
 
+enum { MS_LEAK_LIKES = 3, MS_PATTERN_TEXT = 96 };
+
+/* Texts of one entry that are alike (lost/texts.h). */
+struct ms_like {
+	uint64_t count;
+	char pattern[MS_PATTERN_TEXT]; /* with "…" where they differ; "" when they do not */
+	char first[MS_PREVIEW_TEXT];   /* how two of them begin */
+	char last[MS_PREVIEW_TEXT];    /* "" without a pattern */
+};
+
+struct ms_likes MS_VEC(struct ms_like);
+
 struct ms_leak {
 	uint64_t id; /* 1 is the first of the list */
 	ms_addr address;
@@ -200,6 +212,9 @@ struct ms_leak {
 	struct ms_maker maker;             /* when its stack is not known */
 	char signature[MS_SIGNATURE_TEXT]; /* what leaks of one mistake have in common */
 	char text[MS_PREVIEW_TEXT];        /* how it begins, when its type is text */
+	uint64_t texts;      /* of several leaks that are one entry: how many are text */
+	uint32_t first_like; /* their patterns, most of them first: a run of ms_report.likes */
+	uint32_t n_likes;
 };
 
 struct ms_leaks MS_VEC(struct ms_leak);
@@ -277,6 +292,7 @@ struct ms_totals {
 	uint64_t possible_allocations, possible_bytes;
 	uint64_t suppressed_allocations, suppressed_bytes;
 	uint64_t unconfirmed_allocations, unconfirmed_bytes; /* unreachable in one scan only */
+	uint64_t unread_bytes; /* against so many outside of heaps, the rest is next to nothing */
 	/* Entries there would be without a limit, and what of them was too small for the list. */
 	uint64_t leaks, small_leaks; /* possible ones included */
 	uint64_t possible, small_possible;
@@ -338,6 +354,7 @@ struct ms_report {
 	struct ms_heaps heaps;
 	struct ms_notes evidence;
 	struct ms_leaks leaks;
+	struct ms_likes likes;          /* of the leaks listed */
 	struct ms_sites sites;          /* of leaks, or with heap of all blocks; most bytes first */
 	struct ms_live_list live;       /* most bytes first; all together are all live blocks */
 	struct ms_types_told types;     /* of the leaks listed, and of live */

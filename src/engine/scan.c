@@ -739,6 +739,8 @@ static enum ms_status list_leaks(struct scan *s)
 		st = mark(s);
 	if (!st)
 		st = check_source(s);
+	if (!st)
+		ms_foreign_check_lost(&s->decoding, &s->report->mappings, &s->report->totals);
 	end_phase(s, MS_PHASE_MARK);
 	if (!st)
 		st = take_leaks(s, MS_REASON_NONE);

@@ -355,6 +355,34 @@ static struct json_object *maker(struct ms_json *j, const struct ms_report *repo
 	return object;
 }
 
+static struct json_object *like_object(struct ms_json *j, const struct ms_like *like)
+{
+	struct json_object *object = json_object_new_object();
+	struct json_object *samples = json_object_new_array();
+
+	ms_json_add_number(j, object, "count", like->count);
+	add_text(j, object, "pattern", like->pattern);
+	ms_json_append(j, samples, text(like->first, strlen(like->first)));
+	if (like->last[0])
+		ms_json_append(j, samples, text(like->last, strlen(like->last)));
+	ms_json_add(j, object, "samples", samples);
+	return object;
+}
+
+/* Of an entry that stands for several leaks. */
+static struct json_object *texts(struct ms_json *j, const struct ms_report *report,
+                                 const struct ms_leak *leak)
+{
+	struct json_object *object = json_object_new_object();
+	struct json_object *array = json_object_new_array();
+
+	ms_json_add_number(j, object, "count", leak->texts);
+	for (uint32_t i = 0; i < leak->n_likes; i++)
+		ms_json_append(j, array, like_object(j, &report->likes.at[leak->first_like + i]));
+	ms_json_add(j, object, "alike", array);
+	return object;
+}
+
 static struct json_object *leak_object(struct ms_json *j, const struct ms_report *report,
                                        const struct ms_leak *leak)
 {
@@ -367,6 +395,8 @@ static struct json_object *leak_object(struct ms_json *j, const struct ms_report
 	if (leak->callback)
 		ms_json_add(j, object, "callback", callback(j, report, leak->callback - 1));
 	add_text(j, object, "text", leak->text);
+	if (leak->texts)
+		ms_json_add(j, object, "texts", texts(j, report, leak));
 	add_fields(j, object, &ms_json_reason, leak);
 	if (leak->older)
 		ms_json_add(j, object, "before_attach", json_object_new_boolean(true));

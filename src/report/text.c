@@ -219,9 +219,28 @@ static void write_sites(struct ms_text *t, const struct ms_report *report, bool 
 		ms_sites_put_leaks(t, report);
 }
 
+/* In front of a line that would pass for the answer. */
+static void write_unread(struct ms_text *t, const struct ms_report *report)
+{
+	uint64_t bytes = report->totals.unread_bytes;
+
+	if (!bytes)
+		return;
+	ink(t, INK_WARNING);
+	ms_text_print(t, "Nothing can be said about ");
+	ms_text_amount(t, bytes);
+	ms_text_print(t, report->mappings.n
+	                         ? ": no heap that memscan reads; unreachable mappings are below"
+	                         : ": no heap that memscan reads");
+	ink(t, INK_PLAIN);
+	ms_text_print(t, "\n");
+}
+
 static void write_summary(struct ms_text *t, const struct ms_totals *totals)
 {
-	ink(t, totals->leaked_allocations ? INK_LEAK : INK_CLEAN);
+	ink(t, totals->leaked_allocations ? INK_LEAK
+	       : totals->unread_bytes     ? INK_PLAIN
+	                                  : INK_CLEAN);
 	ms_text_print(t,
 	              "%" PRIu64 " bytes in %" PRIu64 " allocation%s unreachable out of %" PRIu64
 	              " bytes in %" PRIu64 " allocation%s",
@@ -314,7 +333,16 @@ static void write_sampled(struct ms_text *t, const struct ms_estimate *sampled)
 	ms_text_print(t, "\n");
 }
 
-static void write_type(struct ms_text *t, const struct ms_type *type)
+/* The type is that of the block at the address: not all of its group need be text. */
+static void write_texts(struct ms_text *t, const struct ms_leak *leak)
+{
+	uint64_t all = leak->similar_count + 1;
+
+	if (leak->texts && leak->texts != all)
+		ms_text_print(t, " (%" PRIu64 " of %" PRIu64 " blocks)", leak->texts, all);
+}
+
+static void write_type(struct ms_text *t, const struct ms_type *type, const struct ms_leak *leak)
 {
 	const char *module = ms_file_name(type->module);
 
@@ -328,6 +356,8 @@ static void write_type(struct ms_text *t, const struct ms_type *type)
 	ms_text_name(t, module, strlen(module));
 	if (type->name[0] && *module)
 		ms_text_print(t, ")");
+	if (type->how == MS_HOW_TEXT)
+		write_texts(t, leak);
 	ms_text_print(t, type->name[0] ? "\n" : " (table of functions)\n");
 }
 
@@ -388,13 +418,47 @@ static void write_maker(struct ms_text *t, const struct ms_report *report,
 	write_evidence(t, maker);
 }
 
-static void write_preview(struct ms_text *t, const struct ms_leak *leak)
+static void write_quoted(struct ms_text *t, const char *text)
 {
-	if (!leak->text[0])
+	ms_text_print(t, "\"");
+	ms_text_name(t, text, strlen(text));
+	ms_text_print(t, strlen(text) == MS_PREVIEW_TEXT - 1 ? "…\"" : "\"");
+}
+
+/* A sample of them, and what they have in common. */
+static void write_like(struct ms_text *t, const struct ms_like *like)
+{
+	ms_text_print(t, "   text: ");
+	write_quoted(t, like->first);
+	if (!like->pattern[0]) {
+		ms_text_print(t, like->count > 1 ? ", %" PRIu64 " times\n" : "\n", like->count);
 		return;
-	ms_text_print(t, "   text: \"");
-	ms_text_name(t, leak->text, strlen(leak->text));
-	ms_text_print(t, strlen(leak->text) == MS_PREVIEW_TEXT - 1 ? "…\"\n" : "\"\n");
+	}
+	ms_text_print(t, like->count > 2 ? ", " : " and ");
+	write_quoted(t, like->last);
+	if (like->count > 2)
+		ms_text_print(t, " and %" PRIu64 " more", like->count - 2);
+	ms_text_print(t, " like \"");
+	ms_text_name(t, like->pattern, strlen(like->pattern));
+	ms_text_print(t, "\"\n");
+}
+
+static void write_preview(struct ms_text *t, const struct ms_report *report,
+                          const struct ms_leak *leak)
+{
+	uint64_t others = leak->texts;
+
+	if (!leak->n_likes && leak->text[0]) {
+		ms_text_print(t, "   text: ");
+		write_quoted(t, leak->text);
+		ms_text_print(t, "\n");
+	}
+	for (uint32_t i = 0; i < leak->n_likes; i++) {
+		write_like(t, &report->likes.at[leak->first_like + i]);
+		others -= report->likes.at[leak->first_like + i].count;
+	}
+	if (others)
+		ms_text_print(t, "   text: %" PRIu64 " other%s\n", others, ms_text_plural(others));
 }
 
 /* @report: what the leak's type and stack are in; NULL when these are not to be written */
@@ -422,11 +486,11 @@ static void write_leak(struct ms_text *t, const struct ms_leak *leak,
 		              ms_text_plural(leak->similar_count));
 	write_held(t, leak->similar_referenced_size, leak->similar_referenced_count);
 	if (report && leak->type)
-		write_type(t, &report->types.at[leak->type - 1]);
+		write_type(t, &report->types.at[leak->type - 1], leak);
 	if (report && leak->callback)
 		write_callback(t, report, leak->callback - 1);
 	if (report)
-		write_preview(t, leak);
+		write_preview(t, report, leak);
 	if (report)
 		write_maker(t, report, &leak->maker);
 	if (report && leak->older)
@@ -574,6 +638,7 @@ static bool write_text(const struct ms_report *report, struct ms_sink *sink)
 	write_header(&t, report);
 	write_sites(&t, report, false);
 	write_largest(&t, report);
+	write_unread(&t, report);
 	write_summary(&t, &report->totals);
 	ms_text_print(&t, "\n");
 	write_leaks(&t, report, false);

@@ -7,7 +7,7 @@
 #include "report/book/book.h"
 
 /* "MSWR", "MSWQ", "MSWB" and the layout's number, lest the two ends are ever not one build. */
-enum { MAGIC = 0x5257534d, MAGIC_QUESTION = 0x5157534d, MAGIC_BOOK = 0x4257534d, LAYOUT = 14 };
+enum { MAGIC = 0x5257534d, MAGIC_QUESTION = 0x5157534d, MAGIC_BOOK = 0x4257534d, LAYOUT = 15 };
 
 /* More of these than any scan makes; an honest sender never meets them. */
 enum {
@@ -15,6 +15,7 @@ enum {
 	MAX_NOTES = 1 << 20,
 	MAX_MAPPINGS = 1 << 20,
 	MAX_LEAKS = 1 << 28,
+	MAX_LIKES = 1 << 28,
 	MAX_TYPES = 1 << 16,
 	MAX_MODULES = 1 << 20,
 	MAX_SUPPRESSED = 1 << 16,
@@ -60,7 +61,7 @@ struct wire_vec {
 };
 
 /* The last of them are those of a question, too. */
-enum { VECTORS = 22, FIRST_ASKED = 19 };
+enum { VECTORS = 23, FIRST_ASKED = 20 };
 
 #define WIRE_VEC(vec, max)                                                  \
 	(struct wire_vec)                                                   \
@@ -90,9 +91,10 @@ static void list_vectors(struct ms_report *report, struct wire_vec ret[VECTORS])
 	ret[16] = WIRE_VEC(&report->live, MS_LIVE_MOST);
 	ret[17] = WIRE_VEC(&report->sites, MAX_SITES);
 	ret[18] = WIRE_VEC(&report->modules, MAX_MODULES);
-	ret[19] = WIRE_VEC(&report->stacks, MAX_STACKS);
-	ret[20] = WIRE_VEC(&report->pcs, MAX_PCS);
-	ret[21] = WIRE_VEC(&report->code, MAX_CODE);
+	ret[19] = WIRE_VEC(&report->likes, MAX_LIKES);
+	ret[20] = WIRE_VEC(&report->stacks, MAX_STACKS);
+	ret[21] = WIRE_VEC(&report->pcs, MAX_PCS);
+	ret[22] = WIRE_VEC(&report->code, MAX_CODE);
 }
 
 /* The first entry of @vec, a pointer to whatever it holds. */
@@ -294,6 +296,26 @@ static bool heaps_sensible(struct ms_report *report)
 	return evidence == report->evidence.n;
 }
 
+static bool likes_sensible(const struct ms_report *report, const struct ms_leak *leak)
+{
+	uint64_t left = leak->texts;
+
+	if (leak->first_like > report->likes.n ||
+	    leak->n_likes > report->likes.n - leak->first_like)
+		return false;
+	for (uint32_t i = 0; i < leak->n_likes; i++) {
+		struct ms_like *like = &report->likes.at[leak->first_like + i];
+
+		END_STRING(like->pattern);
+		END_STRING(like->first);
+		END_STRING(like->last);
+		if (like->count > left)
+			return false;
+		left -= like->count;
+	}
+	return true;
+}
+
 static bool leaks_sensible(struct ms_report *report)
 {
 	struct ms_leak *leak;
@@ -302,7 +324,7 @@ static bool leaks_sensible(struct ms_report *report)
 		if (leak->kind >= MS_LEAK_KINDS || leak->reason >= MS_REASONS ||
 		    leak->contents_len > MS_CONTENTS || leak->type > report->types.n ||
 		    leak->stack > report->stacks.n || leak->callback > report->pcs.n ||
-		    leak->maker.module > report->modules.n)
+		    leak->maker.module > report->modules.n || !likes_sensible(report, leak))
 			return false;
 		END_STRING(leak->signature);
 		END_STRING(leak->text);

@@ -92,6 +92,24 @@ def test_stacks_of_a_stripped_program_are_whole_and_stand_for_what_it_leaked(var
             assert abs(estimate["bytes"] - n * size) < ERRORS * error, (name, n * size, estimate)
 
 
+@pytest.mark.parametrize("form", ["folded", "html"])
+def test_other_formats_have_the_estimates_too(form):
+    """The stacks of samples stand for what was not sampled: all together are what was found."""
+    with start("pie", 65536, 2) as target:
+        report = check_scanned(scan(target.pid, merge=True))
+        done = memscan("--pid", target.pid, "-f", form)
+    estimated = sum(leak["sampled"]["bytes"] for leak in report["leaks"] if "sampled" in leak)
+    assert estimated > 3 * sum(leak["size"] + leak["similar_size"] for leak in report["leaks"] if "sampled" in leak)
+    if form == "html":
+        assert f"amounts under stacks are estimated from {report['sampling']['live']} samples" in done.stdout
+        return
+    folded = [line.rpartition(" ") for line in done.stdout.splitlines()]
+    under_stacks = sum(int(amount) for calls, _, amount in folded if "sampled-pie" in calls)
+    assert 0.99 * estimated < under_stacks < 1.01 * estimated, (under_stacks, estimated)
+    whole = max(report["totals"]["leaked_bytes"], estimated)
+    assert 0.99 * whole < sum(int(amount) for _, _, amount in folded) < 1.05 * whole, (folded, report["totals"])
+
+
 def test_entries_of_samples_are_those_of_their_stacks():
     with start("pie", 65536, 2) as target:
         report = check_scanned(scan(target.pid, merge=True))

@@ -70,6 +70,19 @@ static inline void sample_heaps(struct ms_arena *arena, struct ms_report *report
 	ms_note_add(arena, &report->evidence, "only of odd");
 }
 
+/* Of the first leak. */
+static inline void sample_likes(struct ms_arena *arena, struct ms_report *report)
+{
+	struct ms_like *like = ms_vec_push(arena, &report->likes);
+
+	*like = (struct ms_like){ .count = 2,
+		                  .pattern = "24 bytes of a\033text…",
+		                  .first = "24 bytes of a\033text 1",
+		                  .last = "24 bytes of a\033text 29" };
+	like = ms_vec_push(arena, &report->likes);
+	*like = (struct ms_like){ .count = 1, .first = "24 bytes of a text\n, and" };
+}
+
 static inline void sample_leaks(struct ms_arena *arena, struct ms_report *report)
 {
 	struct ms_leak *leak = ms_vec_push(arena, &report->leaks);
@@ -90,6 +103,8 @@ static inline void sample_leaks(struct ms_arena *arena, struct ms_report *report
 		                  .sampled = { 5, 6, 7, 20480, 1234 },
 		                  .signature = "0123456789abcdef",
 		                  .text = "24 bytes of a text\n, and",
+		                  .texts = 4,
+		                  .n_likes = 2,
 		                  .contents_len = 20,
 		                  .contents = { 0x1f, 0x20, 'A', 0x7e, 0x7f, 0x80, 0xff,
 		                                0,    1,    2,   3,    4,    5,    6,
@@ -119,6 +134,7 @@ static inline void sample_leaks(struct ms_arena *arena, struct ms_report *report
 	report->confirm = true;
 	report->confirm_ns = 1500000001;
 	report->totals = (struct ms_totals){ .allocations = 10,
+		                             .unread_bytes = 20 << 20,
 		                             .allocation_bytes = 1564,
 		                             .leaked_allocations = 9,
 		                             .leaked_bytes = 214,
@@ -289,6 +305,7 @@ static inline void sample_report(struct ms_arena *arena, struct ms_report *repor
 	sample_scan(report);
 	sample_heaps(arena, report);
 	sample_leaks(arena, report);
+	sample_likes(arena, report);
 	sample_types(arena, report);
 	sample_sites(arena, report);
 	sample_stacks(arena, report);

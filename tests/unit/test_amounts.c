@@ -53,7 +53,7 @@ static const char *html(enum ms_amounts_by by)
 Test(amounts, a_report_folds_by_stack)
 {
 	cr_assert_str_eq(folded(MS_AMOUNTS_BY_STACK),
-	                 "LEAKS;0x600000;main;pool::take();pool::grow(unsigned long) 174\n"
+	                 "LEAKS;0x600000;main;pool::take();pool::grow(unsigned long) 20538\n"
 	                 "LEAKS;0x200010;ops_new 40\n"
 	                 "POSSIBLE LEAKS;unknown type 24\n");
 }
@@ -71,7 +71,7 @@ Test(amounts, a_report_without_names_folds_by_place)
 	report.names.n = 0;
 	report.leaks.n = 2;
 	cr_assert_str_eq(folded(MS_AMOUNTS_BY_STACK),
-	                 "0x600000;pool.so (deleted)+0x2000;pool.so (deleted)+0x1abc 174\n"
+	                 "0x600000;pool.so (deleted)+0x2000;pool.so (deleted)+0x1abc 20538\n"
 	                 "0x200010;libops.so.2+0x123 40\n");
 }
 
@@ -97,6 +97,50 @@ Test(amounts, what_is_equal_is_one)
 	                                             "POSSIBLE LEAKS;unknown type 24\n");
 	grow(MS_AMOUNTS_BY_STACK);
 	cr_assert_eq(tree.nodes.n, 7, "two groups, 4 places, a type: %zu", tree.nodes.n);
+}
+
+/* A leak by samples (or @stack 0: without a stack) of so many blocks of 16 bytes. */
+static void add_sampled(uint32_t stack, uint64_t n, struct ms_estimate estimate)
+{
+	*(struct ms_leak *)ms_vec_push(&arena, &report.leaks) = (struct ms_leak){
+		.size = 16,
+		.similar_count = n - 1,
+		.similar_size = 16 * (n - 1),
+		.total_size = 16 * n,
+		.stack = stack,
+		.sampled = estimate,
+	};
+}
+
+/* All together remain what was found; what was made before attach is none of the samples'. */
+Test(amounts, samples_stand_for_what_has_no_stack)
+{
+	report.leaks.n = report.names.n = 0;
+	add_sampled(1, 2, (struct ms_estimate){ .samples = 2, .count = 50, .bytes = 800 });
+	add_sampled(0, 60, (struct ms_estimate){ 0 });
+	add_sampled(0, 30, (struct ms_estimate){ 0 });
+	report.leaks.at[2].type = 2;
+	add_sampled(0, 5, (struct ms_estimate){ 0 });
+	report.leaks.at[3].type = 1;
+	report.leaks.at[3].older = true;
+	cr_assert_str_eq(folded(MS_AMOUNTS_BY_STACK), "0x200010;libops.so.2+0x123 800\n"
+	                                              "unknown type 448\n"
+	                                              "pool::Box<int, char const*> 224\n"
+	                                              "unknown type of libops.so.2 80\n");
+	cr_assert_eq(ms_amounts_begin(&tree)->now.bytes, 16 * (2 + 60 + 30 + 5));
+	cr_assert_eq(ms_amounts_begin(&tree)->now.count, 2 + 60 + 30 + 5);
+	/* By type all is known. */
+	cr_assert_str_eq(folded(MS_AMOUNTS_BY_TYPE), "unknown type 992\n"
+	                                             "pool::Box<int, char const*> 480\n"
+	                                             "unknown type of libops.so.2 80\n");
+}
+
+Test(amounts, samples_may_stand_for_more_than_was_found)
+{
+	report.leaks.n = report.names.n = 0;
+	add_sampled(1, 2, (struct ms_estimate){ .samples = 2, .count = 50, .bytes = 800 });
+	add_sampled(0, 40, (struct ms_estimate){ 0 });
+	cr_assert_str_eq(folded(MS_AMOUNTS_BY_STACK), "0x200010;libops.so.2+0x123 800\n");
 }
 
 Test(amounts, leaks_without_a_stack_stand_by_their_type)
@@ -125,7 +169,7 @@ Test(amounts, a_page_has_the_same)
 
 	assert_says(page, "<title>a &#38; b</title>");
 	assert_says(page, "<p>old &#60;report&#62;</p>\n"
-	                  "<details open><summary>214 100.00%      9 leaks</summary>\n");
+	                  "<details open><summary>20578 100.00%     10 leaks</summary>\n");
 	assert_says(page, "pool.so (deleted) pool::grow(unsigned long) "
 	                  "<span class=\"place\">grow.hh:12</span> (inlined by) pool::take()");
 	assert_says(page, "<summary>24 100.00%      1 possible leaks</summary>\n");
@@ -147,12 +191,12 @@ static const char *written(const char *format)
 Test(amounts, are_formats_of_a_report)
 {
 	cr_assert_str_eq(written("folded"),
-	                 "LEAKS;0x600000;main;pool::take();pool::grow(unsigned long) 174\n"
+	                 "LEAKS;0x600000;main;pool::take();pool::grow(unsigned long) 20538\n"
 	                 "LEAKS;0x200010;ops_new 40\n"
 	                 "POSSIBLE LEAKS;unknown type 24\n");
 	(void)written("html");
 	assert_says(keeper.bytes, "<title>Leaked memory</title>");
-	assert_says(keeper.bytes, "<summary>214 100.00%      9 leaks</summary>");
+	assert_says(keeper.bytes, "<summary>20578 100.00%     10 leaks</summary>");
 }
 
 /* Names are the target's: none commands the terminal that a format, or a viewer of it, prints to.

@@ -171,3 +171,48 @@ Test(foreign, names_every_decoded_allocator_and_the_rivals_version)
 		ms_fake_deinit(&fake);
 	}
 }
+
+/* Malloc was never called, and there is much memory; or a mapping of it is lost. */
+Test(foreign, says_how_much_was_not_read)
+{
+	static const struct {
+		uint64_t kib, decoded_kib;
+		bool unused, lost, unread;
+	} cases[] = {
+		{ 16 << 10, 0, true, false, true },
+		{ 16 << 10, 0, true, true, true },
+		{ (16 << 10) - 4, 0, true, false, false },
+		{ 32 << 10, 1, false, false, false },
+		{ 16 << 10, 2 << 10, false, true, true },
+		{ 16 << 10, 3 << 10, false, true, false },
+		{ (16 << 10) - 4, 1, false, true, false },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct ms_lost_mappings lost = { 0 };
+
+		draw((struct memory){ cases[i].kib, "", RW, false, false });
+		if (cases[i].lost)
+			((struct ms_lost_mapping *)ms_vec_push(&fake.arena, &lost))->range =
+				fake.base.mappings.at[0].range;
+		decoding.unused = cases[i].unused;
+		totals.allocation_bytes = cases[i].decoded_kib << 10;
+		cr_assert_eq(ms_foreign_check(&decoding, &totals, &err), MS_OK);
+		ms_foreign_check_lost(&decoding, &lost, &totals);
+		cr_expect_eq(totals.unread_bytes, cases[i].unread ? cases[i].kib << 10 : 0, "%zu",
+		             i);
+		ms_fake_deinit(&fake);
+	}
+}
+
+Test(foreign, lost_address_space_without_memory_is_not_much)
+{
+	struct ms_lost_mappings lost = { 0 };
+
+	draw((struct memory){ 64 << 10, "", RW, false, true });
+	((struct ms_lost_mapping *)ms_vec_push(&fake.arena, &lost))->range =
+		fake.base.mappings.at[0].range;
+	ms_foreign_check_lost(&decoding, &lost, &totals);
+	cr_expect_eq(totals.unread_bytes, 0);
+	ms_fake_deinit(&fake);
+}

@@ -170,6 +170,7 @@ Test(text, opens_with_what_most_bytes_are_in)
 {
 	(void)largest();
 	report.sampling.on = 0;
+	report.totals.unread_bytes = 0;
 	assert_says("copy\n  confirm: scanned again after 1.5 s; not confirmed: 15 bytes in 14 "
 	            "allocations\n  warning: 1 page could not be read\n\n"
 	            "Largest leaks:\n  2 x 20 bytes each, together 40 bytes\n\n100 bytes in 9 ");

@@ -110,6 +110,8 @@ static void tell_swept(struct run_command *run, const struct ms_swept *swept)
 	/* Without leaks a report on the terminal says nothing that --quiet wants to hear. */
 	if (options->quiet && !options->output && !leaks)
 		return;
+	if (ms_tell_is_unread(&swept->report, &err))
+		tell_unscanned(run, swept->pid, &err);
 	if (write_report(run, swept, &err))
 		ms_tell_error(&err);
 }

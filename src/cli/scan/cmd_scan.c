@@ -164,6 +164,10 @@ int ms_scan_and_report(const struct ms_options *options)
 		ms_tell_report(&report);
 	if (report.totals.leaked_allocations)
 		status = MS_EXIT_LEAKS;
+	if (ms_tell_is_unread(&report, &err)) {
+		ms_tell_error(&err);
+		status = MS_EXIT_REFUSED;
+	}
 	if (ms_output_write(options->output, options->writer, &report,
 	                    ms_output_is_coloured(options->colour, options->output, STDOUT_FILENO),
 	                    &err)) {

@@ -14,6 +14,7 @@
 #include "engine/lost/maker.h"
 #include "engine/lost/signature.h"
 #include "engine/lost/suppress.h"
+#include "engine/lost/texts.h"
 
 static void count_block(struct ms_totals *totals, enum ms_leak_kind kind, uint64_t size)
 {
@@ -118,6 +119,31 @@ static struct ms_estimate share_of(const struct ms_leak_list *list, const struct
 	return ms_estimate(&own);
 }
 
+/* Count the text of @entry, if it is one, to those of @into. False without memory. */
+static bool add_text(struct ms_leak_list *list, struct ms_entry *into, const struct ms_entry *entry)
+{
+	size_t len = entry->size < MS_LIKES_LOOKED ? (size_t)entry->size : MS_LIKES_LOOKED;
+	const unsigned char *bytes;
+
+	if (!entry->text)
+		return true;
+	if (!into->texts)
+		into->texts = ms_arena_alloc(list->arena, sizeof(*into->texts));
+	if (!into->texts)
+		return false;
+	bytes = ms_signer_bytes(list->signer, entry->address, len);
+	if (bytes)
+		ms_text_sums_add(into->texts, entry->address, bytes, len);
+	return true;
+}
+
+/* The first one is a member, too: its text counts when there is a second. */
+static bool add_texts(struct ms_leak_list *list, struct ms_entry *into,
+                      const struct ms_entry *entry)
+{
+	return (into->similar_count || add_text(list, into, into)) && add_text(list, into, entry);
+}
+
 static void merge(struct ms_entry *into, const struct ms_entry *entry)
 {
 	into->similar_count++;
@@ -165,6 +191,8 @@ static bool add_merged(struct ms_leak_list *list, struct ms_entry *entry)
 	entry->signature = ms_signature(list->signer, entry);
 	same = find_same(list, entry);
 	if (same) {
+		if (!add_texts(list, &list->entries.at[same - 1], entry))
+			return false;
 		merge(&list->entries.at[same - 1], entry);
 		return true;
 	}
@@ -343,7 +371,7 @@ static uint32_t tell_callback(struct ms_leak_list *list, const struct ms_entry *
 	return ms_map_add(&list->callbacks, list->arena, at, pcs->n) ? (uint32_t)pcs->n : 0;
 }
 
-static void write_leak(struct ms_leak_list *list, const struct ms_entry *entry,
+static bool write_leak(struct ms_leak_list *list, struct ms_entry *entry,
                        struct ms_origin_teller *teller, struct ms_leak *ret)
 {
 	uint64_t signature = entry->signature;
@@ -378,6 +406,7 @@ static void write_leak(struct ms_leak_list *list, const struct ms_entry *entry,
 		ret->contents_len = (uint8_t)ms_source_read(
 			list->blocks->src, entry->address, ret->contents,
 			entry->size < MS_CONTENTS ? (size_t)entry->size : MS_CONTENTS);
+	return !entry->texts || ms_text_sums_write(list, entry->texts, ret);
 }
 
 static bool write_leaks(struct ms_leak_list *list, struct ms_origin_teller *teller)
@@ -385,15 +414,14 @@ static bool write_leaks(struct ms_leak_list *list, struct ms_origin_teller *tell
 	struct ms_leaks *leaks = &list->report->leaks;
 
 	for (size_t i = 0; i < list->entries.n; i++) {
-		const struct ms_entry *entry = &list->entries.at[i];
+		struct ms_entry *entry = &list->entries.at[i];
 		struct ms_leak *leak;
 
 		if (is_small(list, entry) || leaks->n == list->options->limit)
 			continue;
 		leak = ms_vec_push(list->arena, leaks);
-		if (!leak)
+		if (!leak || !write_leak(list, entry, teller, leak))
 			return false;
-		write_leak(list, entry, teller, leak);
 	}
 	return true;
 }

@@ -24,12 +24,14 @@ struct ms_entry {
 	uint64_t similar_size;
 	uint64_t similar_referenced_count;
 	uint64_t similar_referenced_size;
-	uint64_t signature; /* 0: not looked at yet */
-	uint32_t stack;     /* an index in the origins' stacks, or MS_STACK_NONE */
-	uint32_t asked;     /* as the block's origin has it; 0: it is no sample */
-	uint8_t kind;       /* enum ms_leak_kind */
-	uint8_t reason;     /* enum ms_reason */
-	bool older;         /* made before attach for certain, all that merged into it */
+	struct ms_text_sums *texts; /* of all that merged into it (texts.h); NULL: none is */
+	uint64_t signature;         /* 0: not looked at yet */
+	uint32_t stack;             /* an index in the origins' stacks, or MS_STACK_NONE */
+	uint32_t asked;             /* as the block's origin has it; 0: it is no sample */
+	uint8_t kind;               /* enum ms_leak_kind */
+	uint8_t reason;             /* enum ms_reason */
+	bool text;                  /* its type is text; set with the signature */
+	bool older;                 /* made before attach for certain, all that merged into it */
 };
 
 struct ms_entries MS_VEC(struct ms_entry);
@@ -38,6 +40,7 @@ struct ms_signer;
 struct ms_makers;
 struct ms_histogram;
 struct ms_sites_sums;
+struct ms_text_sums;
 
 struct ms_leak_list {
 	struct ms_blocks *blocks;

@@ -98,7 +98,7 @@ static uint64_t pointed_to(struct ms_signer *s, uint64_t word)
 
 /* ---- what is known of a block ---- */
 
-static bool mix_type(struct ms_signer *s, const struct ms_entry *entry, uint64_t *hash)
+static bool mix_type(struct ms_signer *s, struct ms_entry *entry, uint64_t *hash)
 {
 	uint32_t number = ms_types_of_block(s->types, entry->address, entry->size);
 	const struct ms_type *type;
@@ -106,6 +106,7 @@ static bool mix_type(struct ms_signer *s, const struct ms_entry *entry, uint64_t
 	if (number == MS_TYPE_UNKNOWN)
 		return false;
 	type = ms_types_at(s->types, number);
+	entry->text = type->how == MS_HOW_TEXT;
 	if (!type->name[0] || !ms_type_is_own(type))
 		return false;
 	*hash = mix_file(mix_text(*hash, type->name, strlen(type->name)), type->module);
@@ -168,7 +169,7 @@ static uint64_t modules_of(struct ms_signer *s, uint32_t index)
 	return hash;
 }
 
-uint64_t ms_signature(struct ms_signer *s, const struct ms_entry *entry)
+uint64_t ms_signature(struct ms_signer *s, struct ms_entry *entry)
 {
 	uint64_t hash = MS_HASH_BASIS;
 
@@ -180,6 +181,11 @@ uint64_t ms_signature(struct ms_signer *s, const struct ms_entry *entry)
 	if (!mix_type(s, entry, &hash))
 		hash = mix_shape(s, entry, hash);
 	return hash ? hash : 1;
+}
+
+const unsigned char *ms_signer_bytes(struct ms_signer *s, ms_addr addr, size_t len)
+{
+	return ms_ahead_at(&s->ahead, addr, len);
 }
 
 struct ms_signer *ms_signer_new(const struct ms_leak_list *list, const struct ms_regions *regions)

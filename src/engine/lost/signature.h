@@ -42,9 +42,13 @@ struct ms_signer;
 struct ms_signer *ms_signer_new(const struct ms_leak_list *list, const struct ms_regions *regions);
 
 /*
- * The signature of the block of @entry by itself; never 0.
+ * The signature of the block of @entry by itself; never 0. Says in @entry whether it is text.
  * Cost: a read of its type, or of 64 words at most, and a look at the mapping of each pointer.
  */
-uint64_t ms_signature(struct ms_signer *signer, const struct ms_entry *entry);
+uint64_t ms_signature(struct ms_signer *signer, struct ms_entry *entry);
+
+/* The @len bytes at @addr, as a rule read for a signature already; NULL when they cannot be read.
+ */
+const unsigned char *ms_signer_bytes(struct ms_signer *signer, ms_addr addr, size_t len);
 
 #endif

@@ -3,6 +3,12 @@
 /*
  * Places are the addresses of all stacks, each once, and behind them one for each label,
  * where leaks without a stack stand. A label is what a type is called; equal ones are one.
+ *
+ * Of an attached process the leaks under a stack are samples: there stands what they are
+ * estimated to stand for, and not their own bytes. The blocks that were not sampled are the same
+ * leaks, without a stack: what is estimated is taken from these, as far as it goes, so that all
+ * together remain what was found. What a leak references is no sample, and remains with it. By
+ * type nothing has to be estimated.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -20,7 +26,20 @@ enum { POSSIBLE, CERTAIN };
 static const char *const groups[] = { [POSSIBLE] = "POSSIBLE LEAKS", [CERTAIN] = "LEAKS" };
 static const char *const live_groups[] = { "LIVE" };
 
+/* Own bytes and blocks of leaks. */
+struct share {
+	uint64_t bytes;
+	uint64_t count;
+};
+
+/* Of one group. */
+struct shares {
+	struct share excess;    /* that is estimated beyond the samples themselves */
+	struct share unsampled; /* of blocks that may have been made since attach */
+};
+
 struct filler {
+	struct shares shares[2]; /* of leaks, by group; zeros by type */
 	const struct ms_report *report;
 	struct ms_arena *arena;
 	struct ms_amounts *amounts;
@@ -188,20 +207,91 @@ static bool add_key(struct filler *f, uint64_t key)
 	return slot;
 }
 
+static unsigned int group_of(const struct ms_leak *leak)
+{
+	return leak->kind == MS_LEAK_POSSIBLE ? POSSIBLE : CERTAIN;
+}
+
 static bool add_way(struct filler *f, const struct ms_leak *leak)
 {
 	uint32_t label = f->label_of[leak->type];
 
-	if (!add_key(f, leak->kind == MS_LEAK_POSSIBLE ? POSSIBLE : CERTAIN))
+	if (!add_key(f, group_of(leak)))
 		return false;
 	if (f->amounts->second == MS_LEVEL_NAME)
 		return add_key(f, label);
 	return leak->stack ? add_stack(f, leak->stack) : add_key(f, f->first_label + label);
 }
 
+static struct share own_of(const struct ms_leak *leak)
+{
+	return (struct share){ leak->size + leak->similar_size, 1 + leak->similar_count };
+}
+
+static bool is_scaled(const struct ms_leak *leak)
+{
+	return leak->stack && leak->sampled.samples;
+}
+
+static uint64_t beyond(uint64_t estimate, uint64_t own)
+{
+	return estimate > own ? estimate - own : 0;
+}
+
+static void sum_shares(struct filler *f)
+{
+	const struct ms_leak *leak;
+
+	if (f->amounts->second == MS_LEVEL_NAME)
+		return;
+	ms_vec_for_each (leak, &f->report->leaks) {
+		struct shares *shares = &f->shares[group_of(leak)];
+		struct share own = own_of(leak);
+
+		if (is_scaled(leak)) {
+			shares->excess.bytes += beyond(leak->sampled.bytes, own.bytes);
+			shares->excess.count += beyond(leak->sampled.count, own.count);
+		} else if (!leak->stack && !leak->older) {
+			shares->unsampled.bytes += own.bytes;
+			shares->unsampled.count += own.count;
+		}
+	}
+}
+
+/* What is left of @own, a part of @unsampled, when @excess is taken from that in proportion. */
+static uint64_t left_of(uint64_t own, uint64_t unsampled, uint64_t excess)
+{
+	double part;
+
+	if (excess >= unsampled)
+		return excess ? 0 : own;
+	part = (double)own / (double)unsampled * (double)excess;
+	return part < (double)own ? own - (uint64_t)part : 0;
+}
+
+/* Own bytes and blocks as they are shown. */
+static struct share shown(const struct filler *f, const struct ms_leak *leak)
+{
+	const struct shares *shares = &f->shares[group_of(leak)];
+	struct share own = own_of(leak);
+
+	if (f->amounts->second == MS_LEVEL_NAME)
+		return own;
+	if (is_scaled(leak))
+		return (struct share){ own.bytes + beyond(leak->sampled.bytes, own.bytes),
+			               own.count + beyond(leak->sampled.count, own.count) };
+	if (leak->stack || leak->older)
+		return own;
+	return (struct share){
+		left_of(own.bytes, shares->unsampled.bytes, shares->excess.bytes),
+		left_of(own.count, shares->unsampled.count, shares->excess.count),
+	};
+}
+
 static bool add_leak(struct filler *f, const struct ms_leak *leak)
 {
 	size_t first = f->amounts->keys.n;
+	struct share own = shown(f, leak);
 	struct ms_amount *amount = ms_vec_push(f->arena, &f->amounts->list);
 
 	if (!amount || !add_way(f, leak))
@@ -209,9 +299,8 @@ static bool add_leak(struct filler *f, const struct ms_leak *leak)
 	*amount = (struct ms_amount){
 		.first = first,
 		.n = (uint32_t)(f->amounts->keys.n - first),
-		.bytes = leak->total_size,
-		.count = 1 + leak->referenced_count + leak->similar_count +
-		         leak->similar_referenced_count,
+		.bytes = own.bytes + leak->referenced_size + leak->similar_referenced_size,
+		.count = own.count + leak->referenced_count + leak->similar_referenced_count,
 	};
 	return true;
 }
@@ -248,6 +337,7 @@ static bool fill(struct filler *f)
 
 	if (!list_labels(f) || !list_places(f))
 		return false;
+	sum_shares(f);
 	ms_vec_for_each (leak, &f->report->leaks)
 		if (!add_leak(f, leak))
 			return false;

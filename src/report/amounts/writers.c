@@ -50,14 +50,17 @@ static uint64_t unlisted(const struct ms_report *report)
 	return rest.leaks + rest.possible + rest.small_leaks + rest.small_possible;
 }
 
+static bool is_estimated(const struct ms_report *report)
+{
+	return report->sampling.on && report->sampling.interval;
+}
+
 static bool write_html(const struct ms_report *report, struct ms_sink *sink)
 {
-	char process[LINE], total[LINE], rest[LINE];
-	const char *const lines[] = { process, total, rest };
+	char process[LINE], total[LINE], rest[LINE], sampled[LINE];
+	const char *lines[4] = { process, total };
 	const uint64_t n = unlisted(report);
-	const struct ms_amount_page page = { .title = "Leaked memory",
-		                             .lines = lines,
-		                             .n_lines = n ? 3 : 2 };
+	struct ms_amount_page page = { .title = "Leaked memory", .lines = lines, .n_lines = 2 };
 	struct ms_arena arena = { 0 };
 	struct ms_amounts amounts = { 0 };
 	struct ms_amount_tree tree = { .amounts = &amounts };
@@ -69,6 +72,13 @@ static bool write_html(const struct ms_report *report, struct ms_sink *sink)
 	(void)snprintf(total, sizeof(total), "%" PRIu64 " bytes in %" PRIu64 " leaked allocations",
 	               report->totals.leaked_bytes, report->totals.leaked_allocations);
 	(void)snprintf(rest, sizeof(rest), "%" PRIu64 " entries are not listed", n);
+	(void)snprintf(sampled, sizeof(sampled),
+	               "amounts under stacks are estimated from %" PRIu64 " samples",
+	               report->sampling.live);
+	if (is_estimated(report))
+		lines[page.n_lines++] = sampled;
+	if (n)
+		lines[page.n_lines++] = rest;
 	ok = take_leaks(report, &arena, &amounts, &err) == MS_OK &&
 	     ms_amounts_grow(&tree, &arena, &err) == MS_OK && ms_amounts_html(&tree, &page, sink);
 	ms_arena_deinit(&arena);

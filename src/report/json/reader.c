@@ -290,12 +290,60 @@ static void take_maker(struct reader *r, struct json_object *object, struct ms_m
 	ms_json_get_fields(&r->in, object, &ms_json_maker, ret);
 }
 
+static void take_like(struct reader *r, struct json_object *object)
+{
+	struct json_object *pattern = ms_json_get(&r->in, object, "pattern", json_type_string);
+	struct json_object *samples = ms_json_get(&r->in, object, "samples", json_type_array);
+	struct ms_like *like = push(r, &r->report.likes);
+	struct json_object *first = samples ? json_object_array_get_idx(samples, 0) : NULL;
+	struct json_object *last = samples ? json_object_array_get_idx(samples, 1) : NULL;
+
+	if (!like)
+		return;
+	like->count = ms_json_get_amount(&r->in, object, "count", UINT64_MAX);
+	if (pattern)
+		ms_json_string(pattern, like->pattern, sizeof(like->pattern));
+	if (json_object_is_type(first, json_type_string))
+		ms_json_string(first, like->first, sizeof(like->first));
+	if (json_object_is_type(last, json_type_string))
+		ms_json_string(last, like->last, sizeof(like->last));
+}
+
+static void take_texts(struct reader *r, struct json_object *object, size_t number)
+{
+	struct json_object *alike = ms_json_get(&r->in, object, "alike", json_type_array);
+	size_t n = alike ? json_object_array_length(alike) : 0;
+	struct ms_leak *leak = &r->report.leaks.at[number];
+	uint64_t left = ms_json_get_amount(&r->in, object, "count", UINT64_MAX);
+
+	leak->texts = left;
+	leak->first_like = (uint32_t)r->report.likes.n;
+	for (size_t i = 0; i < n && !r->in.st; i++) {
+		struct json_object *like = json_object_array_get_idx(alike, i);
+
+		if (!json_object_is_type(like, json_type_object)) {
+			ms_json_corrupt(&r->in, "an entry of \"alike\" is no object");
+			return;
+		}
+		take_like(r, like);
+		if (r->in.st)
+			return;
+		if (r->report.likes.at[leak->first_like + i].count > left) {
+			ms_json_corrupt(&r->in, "more texts are alike than there are");
+			return;
+		}
+		left -= r->report.likes.at[leak->first_like + i].count;
+		leak->n_likes++;
+	}
+}
+
 static void take_leak(void *reader, struct json_object *object)
 {
 	struct reader *r = reader;
 	struct json_object *contents = ms_json_get(&r->in, object, "contents", json_type_string);
 	struct json_object *frames = ms_json_get(&r->in, object, "backtrace", json_type_array);
 	struct json_object *text = ms_json_get(&r->in, object, "text", json_type_string);
+	struct json_object *texts = ms_json_get(&r->in, object, "texts", json_type_object);
 	struct json_object *sampled = ms_json_get(&r->in, object, "sampled", json_type_object);
 	struct json_object *made_by = ms_json_get(&r->in, object, "made_by", json_type_object);
 	struct json_object *older = ms_json_get(&r->in, object, "before_attach", json_type_boolean);
@@ -318,6 +366,8 @@ static void take_leak(void *reader, struct json_object *object)
 		leak->callback = ms_json_get_callback(&r->in, callback, r->recent, &r->report);
 	if (text)
 		ms_json_string(text, leak->text, sizeof(leak->text));
+	if (texts)
+		take_texts(r, texts, r->report.leaks.n - 1);
 	if (frames)
 		leak->stack = ms_json_get_backtrace(&r->in, frames, r->recent, &r->report);
 }
