@@ -10,12 +10,14 @@
 #include "base/clock.h"
 #include "base/ending.h"
 #include "base/follow.h"
+#include "target/proc.h"
 
 static const uint64_t first_nap_ns = 50000;
 static const uint64_t most_nap_ns = 5000000;
 /* What it gets beyond its time to end what it changes, and a killed one to go. */
 static const uint64_t grace_ns = UINT64_C(600000000);
 static const uint64_t death_ns = UINT64_C(300000000);
+static const uint64_t most_death_ns = UINT64_C(1200000000); /* where processors are rare */
 
 /* What it may have of its own, with what the original had. */
 static const rlim_t most_bytes = (rlim_t)960 << 20;
@@ -74,6 +76,14 @@ static void look(struct waiting *w)
 	(void)kill(w->pid, SIGKILL);
 }
 
+/* It was killed, and sleeps where nothing ends that. */
+static bool is_stuck(const struct waiting *w)
+{
+	const uint64_t dying_ns = w->killed_ns ? ms_now_ns() - w->killed_ns : 0;
+
+	return dying_ns > most_death_ns || (dying_ns > death_ns && ms_proc_state(w->pid) == 'D');
+}
+
 /* Until it has ended, or cannot be made to. */
 static enum ms_helper_end await(struct waiting *w)
 {
@@ -81,7 +91,7 @@ static enum ms_helper_end await(struct waiting *w)
 	int status = 0;
 
 	while (waitpid(w->pid, &status, WNOHANG) == 0) {
-		if (w->killed_ns && ms_now_ns() - w->killed_ns > death_ns)
+		if (is_stuck(w))
 			return w->why;
 		look(w);
 		ms_sleep_ns(nap_ns);

@@ -108,6 +108,15 @@ def agents_of(pid):
     return len(texts_of(pid))
 
 
+def check_given_back_all(pid):
+    """Where threads could not be looked through in time, memory stays, which detach says, and the next one gives it back."""
+    for _ in range(20):
+        if not agents_of(pid):
+            return
+        said = detach(pid)
+    assert not agents_of(pid), said
+
+
 def text_of(pid):
     return texts_of(pid)[0]
 
@@ -190,7 +199,8 @@ def check_given_back(target, code, malloc_code):
     assert all(now != then for now, then in zip(malloc_code(target.pid), code))
     target.check()
     detach(target.pid)
-    assert malloc_code(target.pid) == code and agents_of(target.pid) == 0
+    assert malloc_code(target.pid) == code
+    check_given_back_all(target.pid)
     target.end()
 
 
@@ -210,7 +220,7 @@ def check_plants(target, function_of):
             found[function] = found.get(function, 0) + leak["total_size"]
     assert sorted(found, key=found.get, reverse=True) == [f"plant_{way}" for way in WAYS], (found, report)
     detach(target.pid)
-    assert agents_of(target.pid) == 0
+    check_given_back_all(target.pid)
     assert target.finish() == 0
 
 

@@ -309,7 +309,7 @@ def state_of(pid):
 def command_of(pid):
     """The name of what it runs; None when it is gone."""
     with contextlib.suppress(OSError):
-        return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+        return pathlib.Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
     return None
 
 
@@ -322,7 +322,7 @@ def call_of(tid):
 
 
 def tracer_of(pid, tid=None):
-    text = pathlib.Path(f"/proc/{pid}/task/{tid or pid}/status").read_text()
+    text = pathlib.Path(f"/proc/{pid}/task/{tid or pid}/status").read_text(errors="replace")
     return int(re.search(r"TracerPid:\s*(\d+)", text).group(1))
 
 
@@ -731,7 +731,7 @@ def check_untouched(pid):
         tids = threads_of(pid)
     for tid in tids:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            text = pathlib.Path(f"/proc/{pid}/task/{tid}/status").read_text()
+            text = pathlib.Path(f"/proc/{pid}/task/{tid}/status").read_text(errors="replace")
             assert re.search(r"TracerPid:\s*0", text), text
             assert not re.search(r"State:\s*[tT]", text), text
 

@@ -24,8 +24,8 @@ import pytest
 import servers
 import support
 from attach_support import (ATTACHED, GLIBC_FILE, KILLS, NOT_ATTACHED, REFUSED, ROUNDS, SEED, STUCK_S, TEXT_BYTES, Stormy,
-                            agents_of, attach, clean, detach, kill_at_random, loaded, malloc_code, offsets_of, refused,
-                            run_rounds, status_of, table_magic, text_of, write_code)
+                            agents_of, attach, check_given_back_all, clean, detach, kill_at_random, loaded, malloc_code,
+                            offsets_of, refused, run_rounds, status_of, table_magic, text_of, write_code)
 from support import HOST, MEMSCAN, Process, compile_target, memscan
 from test_kills import Busy, end_of, start_command
 
@@ -119,7 +119,7 @@ def test_two_thousand_threads(notes):
             said = detach(target.pid)
             pauses.append(float(re.search(r"all stood ([0-9.]+) ms", said)[1]))
             target.check()
-        assert agents_of(target.pid) == 0
+        check_given_back_all(target.pid)
         target.end()
     notes.append(f"2,000 threads: {len(pauses)} pauses, median {sorted(pauses)[len(pauses) // 2]} ms, "
                  f"longest {max(pauses)} ms")
@@ -742,6 +742,6 @@ def test_two_at_once():
             assert status_of(target.pid)
             target.check()
             detach(target.pid)
-            assert agents_of(target.pid) == 0
+            check_given_back_all(target.pid)
             target.check()
         target.end()

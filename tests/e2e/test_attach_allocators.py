@@ -15,7 +15,7 @@ import pytest
 import servers
 import support
 from allocators import ALLOCATORS
-from attach_support import (ROUNDS, STUCK_S, TEXT_BYTES, Stormy, agents_of, attach, detach, refused, run_all_rounds,
+from attach_support import (ROUNDS, STUCK_S, TEXT_BYTES, Stormy, attach, check_given_back_all, detach, refused, run_all_rounds,
                             text_of)
 from support import HOST, Process, compile_target, memscan
 
@@ -93,7 +93,7 @@ def check_rounds_of_the_table(target):
         n += check_table(target, before)
         before, _ = round_of(target)
         assert "is detached" in detach(target.pid)
-    assert agents_of(target.pid) == 0
+    check_given_back_all(target.pid)
     assert target.finish(STUCK_S) == 0
     return f"{n} entries; {said.strip()}"
 
@@ -140,7 +140,7 @@ def test_operators_that_throw(allocator):
         attach(target.pid, "--sample", 1)
         assert target.ask("\n") == wanted
         detach(target.pid)
-        assert agents_of(target.pid) == 0
+        check_given_back_all(target.pid)
         assert target.ask("\n") == wanted
         assert target.finish(STUCK_S) == 0
 
@@ -186,7 +186,7 @@ def test_redis_under_load(folder, notes):
                 assert any("redis" in frame["module"] for stack in stacks for frame in stack), stacks
             detach(redis.pid)
             work_redis(client, answers, 1000 * i + 500)
-        assert agents_of(redis.pid) == 0
+        check_given_back_all(redis.pid)
     notes.append(f"redis: {len(pauses)} rounds, pauses up to {max(pauses)} ms")
 
 

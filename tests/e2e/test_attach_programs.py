@@ -5,7 +5,7 @@ import re
 
 import servers
 import support
-from attach_support import ATTACHED, REFUSED, ROUNDS, STUCK_S, agents_of, attach, detach
+from attach_support import ATTACHED, REFUSED, ROUNDS, STUCK_S, attach, check_given_back_all, detach
 from support import Process, memscan
 
 
@@ -80,5 +80,5 @@ def test_node():
             before = int(node.ask("\n"))
             support.wait_until(lambda: int(node.ask("\n")) > before, STUCK_S, "it computes")
             detach(node.pid)
-        assert agents_of(node.pid) == 0
+        check_given_back_all(node.pid)
         assert node.finish(STUCK_S) == 0
