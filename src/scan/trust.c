@@ -82,8 +82,8 @@ static enum ms_status refuse(enum ms_doubt doubt, pid_t pid, const struct ms_rep
 	if (doubt == MS_DOUBT_DAMAGED) {
 		(void)ms_fail(err, MS_E_CORRUPT, "the heap of process %d is corrupt: %s", (int)pid,
 		              why);
-		ms_advise(err, "the program probably overwrote it; find out where with "
-		               "libmalloc_debug.so or AddressSanitizer");
+		ms_advise(err, "something may have overwritten it, or blocks were deleted with a "
+		               "wrong size; libmalloc_debug.so or AddressSanitizer shows where");
 		return MS_E_CORRUPT;
 	}
 	if (doubt == MS_DOUBT_CHANGES) {
@@ -94,8 +94,12 @@ static enum ms_status refuse(enum ms_doubt doubt, pid_t pid, const struct ms_rep
 	}
 	(void)ms_fail(err, MS_E_UNSUPPORTED, "the heap of process %d could not be verified: %s",
 	              (int)pid, why);
-	ms_advise(err, "memory and the allocator's own counters do not agree; scan it again, and "
-	               "report it if that does not help");
+	if (strstr(why, "debugging tcmalloc"))
+		ms_advise(err, "run the program with libtcmalloc.so in place of "
+		               "libtcmalloc_debug.so: memscan does not read blocks of that one");
+	else
+		ms_advise(err, "memory and the allocator's own counters do not agree; scan it "
+		               "again, and report it if that does not help");
 	return MS_E_UNSUPPORTED;
 }
 

@@ -317,11 +317,14 @@ Test(kinds, a_structure_that_begins_with_a_name_is_no_text)
 
 Test(kinds, a_string_of_redis_has_its_length)
 {
+	char preview[MS_PREVIEW_TEXT];
 	ms_addr sds = drawn_kinds_block(&d, 3 + 20 + 1);
 
 	memcpy(ms_fake_at(&d.fake, sds), "\x09\x14\x01some text", 13);
 	drawn_kinds_find(&d);
 	assert_name(sds, "sds string");
+	ms_types_preview(d.types, ms_types_of_block(d.types, sds, 24), sds, preview);
+	cr_assert_str_eq(preview, "some text");
 	memcpy(ms_fake_at(&d.fake, sds), "\x08\x14\x01some text", 13);
 	drawn_kinds_find(&d);
 	assert_name(sds, "");

@@ -116,6 +116,32 @@ Test(kinds_containers, a_shared_string_of_before_cxx11)
 	assert_each_word_counts(HOLDER, 1, buffer);
 }
 
+static const char *preview_of(ms_addr block)
+{
+	static char preview[MS_PREVIEW_TEXT];
+
+	ms_types_preview(d.types, ms_types_of_block(d.types, block, 64), block, preview);
+	return preview;
+}
+
+/* Where it begins in the block, and no byte behind it. */
+Test(kinds_containers, a_string_is_shown_unless_it_is_binary)
+{
+	ms_addr plain = text_block("seventeen of them", 41, 0);
+	ms_addr shared = text_block("seventeen of those", 24 + 41, 24);
+	ms_addr binary = text_block(name, 41, 0);
+
+	dk_put(&d, HOLDER, plain, 17, 40);
+	dk_put(&d, HOLDER + 64, binary, NAME_BYTES, 40);
+	dk_put(&d, shared, 18, 40, 0);
+	dk_put(&d, HOLDER + 128, shared + 24);
+	drawn_kinds_find(&d);
+	cr_assert_str_eq(preview_of(plain), "seventeen of them");
+	cr_assert_str_eq(preview_of(shared), "seventeen of those");
+	assert_name(binary, "buffer of std::string");
+	cr_assert_str_eq(preview_of(binary), "");
+}
+
 Test(kinds_containers, nothing_is_a_container_where_no_cxx_is)
 {
 	ms_addr buffer;

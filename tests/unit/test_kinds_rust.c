@@ -52,6 +52,35 @@ Test(kinds_rust, a_string_needs_no_nul)
 	cr_assert_eq(drawn_kinds_idle_word(&d, HOLDER, 3, chars), 3);
 }
 
+/* Residual bytes stand behind it. */
+Test(kinds_rust, a_string_is_shown_as_far_as_it_is_long)
+{
+	ms_addr chars = text("ten bytes.of an earlier one", 32);
+	char preview[MS_PREVIEW_TEXT];
+
+	dk_put(&d, HOLDER, chars, 32, 10);
+	drawn_kinds_find(&d);
+	ms_types_preview(d.types, ms_types_of_block(d.types, chars, 32), chars, preview);
+	cr_assert_str_eq(preview, "ten bytes.");
+	dk_put(&d, HOLDER, chars, 32, 27);
+	drawn_kinds_find(&d);
+	ms_types_preview(d.types, ms_types_of_block(d.types, chars, 32), chars, preview);
+	cr_assert_str_eq(preview, "ten bytes.of an earlier ");
+}
+
+/* A Vec is not shown, though its bytes are printable. */
+Test(kinds_rust, a_vec_has_no_text)
+{
+	ms_addr chars = text("AAAABBBBCCCCDDDD", 16);
+	char preview[MS_PREVIEW_TEXT];
+
+	dk_put(&d, HOLDER, chars, 2, 2);
+	drawn_kinds_find(&d);
+	assert_name(chars, "elements of Vec");
+	ms_types_preview(d.types, ms_types_of_block(d.types, chars, 16), chars, preview);
+	cr_assert_str_eq(preview, "");
+}
+
 Test(kinds_rust, a_string_is_text_as_far_as_it_is_long)
 {
 	ms_addr chars = text("ten bytes.", 37);

@@ -107,6 +107,16 @@ Test(leak_texts, show_the_first_and_the_last_of_a_pattern)
 	ms_fake_deinit(&fake);
 }
 
+Test(leak_texts, of_binary_data_are_none)
+{
+	struct ms_text_sums sums = { 0 };
+
+	set_up();
+	add(&sums, "bin\001ary", TEXTS);
+	cr_expect_eq(sums.count, 0);
+	ms_fake_deinit(&fake);
+}
+
 /* Ten times more rare ones than there are patterns, before and among them. */
 Test(leak_texts, that_most_have_are_found_behind_many_others)
 {

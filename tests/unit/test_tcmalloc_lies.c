@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
+#include <string.h>
 
 #include "tcheap.h"
 
@@ -160,8 +161,8 @@ ParameterizedTestParameters(tcmalloc_lies, a_central_list)
 		  OF(ms_tc_central, slots[0].head), OBJECT, 2, "which is none that could be free",
 		  MS_DOUBT_DAMAGED },
 		{ "a slot has no object of another class", "64:ss 32:u", TC_CENTRAL, 0,
-		  OF(ms_tc_central, slots[0].head), OBJECT, 32, "which is none that could be free",
-		  MS_DOUBT_DAMAGED },
+		  OF(ms_tc_central, slots[0].head), OBJECT, 32, "a transfer slot has 1 blocks",
+		  MS_DOUBT_DISAGREES },
 		{ "a slot is not shorter than a batch", "64:ssuu", TC_OBJECT, 1, 0, 8, SET, 0,
 		  "a transfer slot has 1 blocks", MS_DOUBT_DISAGREES },
 		{ "a slot is not longer than a batch", "64:ssuu", TC_OBJECT, 0, 0, 8, OBJECT, 2,
@@ -197,7 +198,7 @@ ParameterizedTestParameters(tcmalloc_lies, a_threads_cache)
 		{ "a list has no object that is free already", "64:0uf", TC_CACHED, 0,
 		  OF(ms_tc_list, head), OBJECT, 2, "which is none that could be free",
 		  MS_DOUBT_DAMAGED },
-		{ "a list has no object of another class", "64:0 32:u", TC_CACHED, 0,
+		{ "a list has no object of another class that is free", "64:0 32:f", TC_CACHED, 0,
 		  OF(ms_tc_list, head), OBJECT, 32, "which is none that could be free",
 		  MS_DOUBT_DAMAGED },
 		{ "a list has no large block", "64:0 L1", TC_CACHED, 0, OF(ms_tc_list, head),
@@ -315,5 +316,62 @@ Test(tcmalloc_lies, no_extent_has_what_lies_between_spans)
 	tcheap_draw(&h, "2.10", "64:u | 64:u");
 	cr_expect_str_empty(tcheap_try(&h, ""), "%s", h.wrong);
 	cr_expect_null(ms_blocks_extent_of(&h.blocks, h.objects[32].addr - 8));
+	tcheap_deinit(&h);
+}
+
+/* ---- what operator delete leaves that is given a wrong size ---- */
+
+static bool is_warned(const char *text)
+{
+	const struct ms_note *note;
+
+	ms_vec_for_each (note, &h.warnings)
+		if (strstr(note->text, text))
+			return true;
+	return false;
+}
+
+Test(tcmalloc_lies, a_block_in_a_list_of_another_size_is_free)
+{
+	uint64_t next;
+	size_t other = 0;
+
+	tcheap_init(&h);
+	tcheap_draw(&h, "2.10", "64:0 32:uuu 16:u");
+	while (h.objects[other].usable != 32)
+		other++;
+	next = h.objects[other].addr;
+	tcheap_set(&h, TC_OBJECT, 0, 0, 8, next);
+	tcheap_set(&h, TC_CACHED, 0, OF(ms_tc_list, length), 2);
+	tcheap_set(&h, TC_CACHE, 0, OF(ms_tc_raw_cache, bytes), 128);
+	h.objects[other].kind = 'f';
+	cr_expect_str_empty(tcheap_try(&h, ""), "%s", h.wrong);
+	cr_expect(is_warned("1 free blocks in lists of another size"));
+	cr_expect(is_warned("of 32 bytes in that of 64)"));
+	/* Nor is it free twice. */
+	tcheap_set(&h, TC_OBJECT, (uint32_t)other, 0, 8, next);
+	tcheap_set(&h, TC_CACHED, 0, OF(ms_tc_list, length), 3);
+	tcheap_set(&h, TC_CACHE, 0, OF(ms_tc_raw_cache, bytes), 192);
+	h.objects[other].kind = 'u';
+	cr_expect_str_empty(tcheap_try(&h, "none that could be free"), "%s", h.wrong);
+	tcheap_deinit(&h);
+}
+
+Test(tcmalloc_lies, central_lists_may_count_each_others_blocks)
+{
+	uint64_t n_free;
+
+	tcheap_init(&h);
+	tcheap_draw(&h, "2.10", "64:uf 32:uf");
+	cr_expect_str_empty(tcheap_try(&h, ""), "%s", h.wrong);
+	cr_expect_eq(h.warnings.n, 0);
+	n_free = tcheap_get(&h, TC_CENTRAL, 0, OF(ms_tc_central, n_free));
+	tcheap_set(&h, TC_CENTRAL, 0, OF(ms_tc_central, n_free), n_free - 9);
+	n_free = tcheap_get(&h, TC_CENTRAL, 1, OF(ms_tc_central, n_free));
+	tcheap_set(&h, TC_CENTRAL, 1, OF(ms_tc_central, n_free), n_free + 9);
+	cr_expect_str_empty(tcheap_try(&h, ""), "%s", h.wrong);
+	cr_expect(is_warned("include those of other sizes"));
+	tcheap_set(&h, TC_CENTRAL, 1, OF(ms_tc_central, n_free), n_free + 8);
+	cr_expect_str_empty(tcheap_try(&h, "are counted, but"), "%s", h.wrong);
 	tcheap_deinit(&h);
 }

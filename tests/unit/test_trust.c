@@ -87,7 +87,7 @@ ParameterizedTestParameters(trust, where_nothing_is_proved_the_reason_is_said)
 	static struct refusal rows[] = {
 		{ "damaged", MS_DOUBT_DAMAGED, MS_E_CORRUPT,
 		  "the heap of process 7 is corrupt: main arena not proved: reason 0",
-		  "probably overwrote it" },
+		  "may have overwritten it" },
 		{ "changing", MS_DOUBT_CHANGES, MS_E_BUSY, "process 7 is changing: main arena not",
 		  "scan it again" },
 		{ "disagreeing", MS_DOUBT_DISAGREES, MS_E_UNSUPPORTED,
@@ -110,6 +110,20 @@ ParameterizedTest(struct refusal *row, trust, where_nothing_is_proved_the_reason
 	cr_expect(strstr(err.advice, row->advice), "%s: %s", row->what, err.advice);
 	accuses = strstr(err.text, "corrupt") || strstr(err.advice, "overwritten");
 	cr_expect_eq(accuses, row->doubt == MS_DOUBT_DAMAGED, "%s accuses", row->what);
+}
+
+/* To scan it again does not help. */
+Test(trust, the_debugging_tcmalloc_is_not_to_be_scanned_again)
+{
+	begin();
+	answer(MS_DOUBT_DISAGREES, 0, 0);
+	report.evidence.n = 0;
+	ms_note_add(&arena, &report.evidence,
+	            "not proved: its blocks are those of the debugging tcmalloc");
+	(void)ms_trust_doubt(&trust, MS_OK, &report, &err);
+	cr_expect_eq(ms_trust_take(&trust, 7, &arena, &report, &err), MS_E_UNSUPPORTED);
+	cr_expect(strstr(err.advice, "libtcmalloc.so in place of"), "%s", err.advice);
+	cr_expect_not(strstr(err.advice, "again"), "%s", err.advice);
 }
 
 Test(trust, what_is_proved_in_part_is_taken)

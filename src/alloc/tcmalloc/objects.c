@@ -12,6 +12,12 @@
  * Neighbouring spans are put into one extent when the same granule suits both: the largest
  * power of two that their objects' sizes and a page are multiples of. So objects begin and
  * end with a granule, and an extent has no slack.
+ *
+ * operator delete(p, size) believes the size: with another one than the block's it puts it into
+ * the list of another class, from where it is given out again. No word is damaged by that, and
+ * tcmalloc works on; a block in such a list is free like all others. When it comes to the
+ * central list of that class, this counts what the span of the block's own class has on its
+ * list, so that the counts of both are wrong, and their sums are right.
  */
 
 enum {
@@ -240,8 +246,29 @@ void ms_tc_doubt_debugging(struct ms_tcmalloc *tc, struct ms_tc_copy *copy)
 
 /* ---- central lists ---- */
 
+/* What central lists count, or what was found. */
+struct central_sum {
+	uint64_t spans;
+	uint64_t free;
+};
+
+static void disprove_central(struct ms_tc_copy *copy, const struct ms_tc_central *central,
+                             const struct ms_tc_class *class)
+{
+	ms_tc_disprove(copy, MS_DOUBT_DISAGREES,
+	               "of blocks of %llu bytes %llu spans with %llu free ones are counted, but "
+	               "%llu with %llu found",
+	               (unsigned long long)class->bytes, (unsigned long long)central->n_spans,
+	               (unsigned long long)central->n_free, (unsigned long long)class->n_spans,
+	               (unsigned long long)class->n_listed);
+}
+
 void ms_tc_check_central(struct ms_tc_copy *copy)
 {
+	struct central_sum counted = { 0 };
+	struct central_sum found = { 0 };
+	uint32_t wrong = 0;
+
 	for (uint32_t i = 1; i < copy->n_classes; i++) {
 		const struct ms_tc_central *central = &copy->centrals[i];
 		const struct ms_tc_class *class = &copy->classes[i];
@@ -250,31 +277,80 @@ void ms_tc_check_central(struct ms_tc_copy *copy)
 			ms_tc_disprove(copy, MS_DOUBT_CHANGES,
 			               "the central list of blocks of %llu bytes is being changed",
 			               (unsigned long long)class->bytes);
-		if (central->n_spans != class->n_spans || central->n_free != class->n_listed)
-			ms_tc_disprove(copy, MS_DOUBT_DISAGREES,
-			               "of blocks of %llu bytes %llu spans with %llu free ones are "
-			               "counted, but %llu with %llu found",
-			               (unsigned long long)class->bytes,
-			               (unsigned long long)central->n_spans,
-			               (unsigned long long)central->n_free,
-			               (unsigned long long)class->n_spans,
-			               (unsigned long long)class->n_listed);
+		counted.spans += central->n_spans;
+		counted.free += central->n_free;
+		found.spans += class->n_spans;
+		found.free += class->n_listed;
+		if (!wrong &&
+		    (central->n_spans != class->n_spans || central->n_free != class->n_listed))
+			wrong = i;
 	}
+	if (!wrong)
+		return;
+	copy->miscounted = copy->classes[wrong].bytes;
+	if (counted.spans != found.spans || counted.free != found.free)
+		disprove_central(copy, &copy->centrals[wrong], &copy->classes[wrong]);
+}
+
+/* The span that has @addr; NULL: none has. */
+static const struct ms_tc_span *span_of(const struct ms_tc_copy *copy, ms_addr addr)
+{
+	uint64_t page = addr >> copy->page_shift;
+	size_t low = 0;
+	size_t high = copy->spans.n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+		const struct ms_tc_span *span = &copy->spans.at[mid];
+
+		if (page < span->page)
+			high = mid;
+		else if (page - span->page >= span->pages)
+			low = mid + 1;
+		else
+			return span;
+	}
+	return NULL;
+}
+
+/* The usable bytes of the block at @at, if it can be in a list of free ones; else 0. */
+static uint64_t listable_bytes(const struct ms_tcmalloc *tc, const struct ms_tc_copy *copy,
+                               ms_addr at, uint64_t bytes)
+{
+	const struct ms_blocks *blocks = tc->d->blocks;
+	const struct ms_extent *extent = ms_blocks_extent_of(blocks, at);
+	const struct ms_tc_span *span;
+	uint64_t usable;
+
+	if (!extent || extent->group != copy->group)
+		return 0;
+	usable = ms_blocks_usable(blocks, at);
+	if (usable == bytes)
+		return usable;
+	span = span_of(copy, at);
+	return span && span->class ? usable : 0;
+}
+
+static void note_misplaced(struct ms_tc_copy *copy, ms_addr at, uint64_t bytes, uint64_t listed)
+{
+	if (copy->n_misplaced++)
+		return;
+	copy->misplaced.at = at;
+	copy->misplaced.bytes = bytes;
+	copy->misplaced.listed = listed;
 }
 
 uint64_t ms_tc_take_chain(struct ms_tcmalloc *tc, struct ms_tc_copy *copy,
                           struct ms_tc_chain *chain)
 {
-	struct ms_blocks *blocks = tc->d->blocks;
 	uint64_t bytes = copy->classes[chain->class].bytes;
 	ms_addr at = chain->head;
 	uint64_t taken = 0;
 
 	for (; at && taken < chain->n; taken++) {
-		const struct ms_extent *extent = ms_blocks_extent_of(blocks, at);
+		uint64_t usable = listable_bytes(tc, copy, at, bytes);
 
-		if (!extent || extent->group != copy->group ||
-		    ms_blocks_usable(blocks, at) != bytes || !ms_blocks_kill(blocks, at)) {
+		if (!usable || !ms_blocks_kill(tc->d->blocks, at)) {
 			ms_tc_disprove(copy, MS_DOUBT_DAMAGED,
 			               "a list of free blocks of %llu bytes has 0x%llx, which is "
 			               "none that could be free",
@@ -282,7 +358,9 @@ uint64_t ms_tc_take_chain(struct ms_tcmalloc *tc, struct ms_tc_copy *copy,
 			break;
 		}
 		copy->used.n--;
-		copy->used.bytes -= bytes;
+		copy->used.bytes -= usable;
+		if (usable != bytes)
+			note_misplaced(copy, at, usable, bytes);
 		chain->last = at;
 		at = ms_tc_word(tc, at);
 	}

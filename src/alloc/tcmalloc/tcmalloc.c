@@ -116,6 +116,27 @@ static void tell_proof(struct ms_tcmalloc *tc, const struct ms_tc_copy *copy)
 	     (unsigned long long)copy->cached.bytes);
 }
 
+/* What a delete with the wrong size leaves. Only lists and their counts are wrong by that. */
+static void warn_of_lists(struct ms_tcmalloc *tc, const struct ms_tc_copy *copy)
+{
+	if (copy->n_misplaced)
+		ms_note_add(
+			tc->d->arena, tc->d->warnings,
+			"tcmalloc has %llu free blocks in lists of another size (0x%llx of %llu "
+			"bytes in that of %llu), as operator delete leaves them when it is given "
+			"a wrong size",
+			(unsigned long long)copy->n_misplaced,
+			(unsigned long long)copy->misplaced.at,
+			(unsigned long long)copy->misplaced.bytes,
+			(unsigned long long)copy->misplaced.listed);
+	else if (copy->miscounted)
+		ms_note_add(
+			tc->d->arena, tc->d->warnings,
+			"tcmalloc's counts of blocks of %llu bytes include those of other sizes, "
+			"as after operator delete with a wrong size; over all sizes they agree",
+			(unsigned long long)copy->miscounted);
+}
+
 static enum ms_status tell(struct ms_tcmalloc *tc, const struct ms_tc_copy *copy)
 {
 	struct ms_heap *heap = ms_vec_push(tc->d->arena, tc->d->heaps);
@@ -132,6 +153,7 @@ static enum ms_status tell(struct ms_tcmalloc *tc, const struct ms_tc_copy *copy
 	     (unsigned long long)copy->root, copy->n_classes, (unsigned long long)copy->central);
 	if (copy->proved) {
 		tell_proof(tc, copy);
+		warn_of_lists(tc, copy);
 		heap->allocations = copy->used.n;
 		heap->allocation_bytes = copy->used.bytes;
 		heap->free_bytes = copy->sums.free + copy->sums.unmapped + copy->listed.bytes +

@@ -84,6 +84,14 @@ struct ms_tc_copy {
 	struct ms_tc_count listed; /* objects free on spans' lists */
 	struct ms_tc_count slotted;
 	struct ms_tc_count cached;
+	uint64_t n_misplaced; /* free blocks in lists of another class */
+	struct {
+		ms_addr at;
+		uint64_t bytes;
+		uint64_t listed; /* bytes of a block of that list's class */
+	} misplaced;             /* the first of them */
+	uint64_t
+		miscounted; /* bytes of a class whose counts are right with those of others alone */
 	ms_addr span_allocator; /* that structures of spans come from */
 	ms_addr first_trace;    /* of the list of stack traces */
 	bool proved;

@@ -167,12 +167,16 @@ bool ms_kinds_is_claimed(const struct ms_kinds *k, const struct ms_kind_block *b
 	return strength_of(k, k->numbers[block->number]) > 4;
 }
 
-void ms_kinds_claim_as(struct ms_kinds *k, const struct ms_kind_block *block, uint32_t number)
+bool ms_kinds_claim_as(struct ms_kinds *k, const struct ms_kind_block *block, uint32_t number)
 {
 	uint32_t *slot = &k->numbers[block->number];
 
-	if (strength_of(k, number) > strength_of(k, *slot))
-		*slot = number;
+	if (strength_of(k, number) <= strength_of(k, *slot))
+		return false;
+	*slot = number;
+	if (k->texts)
+		k->texts[block->number] = 0;
+	return true;
 }
 
 static uint32_t add_type(struct ms_kinds *k, const struct ms_kind_type *type,
@@ -228,18 +232,33 @@ static bool has_owner(const struct ms_kinds *k, const struct ms_kind_spot *spot)
 	       ms_types_at(k->types, spot->owner)->name[0];
 }
 
-void ms_kinds_claim(struct ms_kinds *k, const struct ms_kind_block *block,
+bool ms_kinds_claim(struct ms_kinds *k, const struct ms_kind_block *block,
                     const struct ms_kind_type *type, const struct ms_kind_spot *spot)
 {
 	struct ms_kind_name *name = name_of(k, type);
 	uint32_t *slot = &k->numbers[block->number];
+	bool said;
 
 	if (!name || name->number == MS_TYPE_UNKNOWN)
-		return;
-	ms_kinds_claim_as(k, block, name->number);
+		return false;
+	said = ms_kinds_claim_as(k, block, name->number);
 	/* An owner makes the name better, not the evidence. */
 	if (*slot == name->number && has_owner(k, spot))
 		*slot = owned_type(k, name, spot);
+	return said;
+}
+
+void ms_kinds_claim_text(struct ms_kinds *k, const struct ms_kind_block *block,
+                         const struct ms_kind_type *type, const struct ms_kind_spot *spot,
+                         struct ms_kind_text text)
+{
+	if (!ms_kinds_claim(k, block, type, spot) || !text.len)
+		return;
+	if (!k->texts)
+		k->texts = ms_arena_alloc(k->arena, ((size_t)ms_blocks_numbers(k->blocks) + 1) *
+		                                            sizeof(*k->texts));
+	if (k->texts)
+		k->texts[block->number] = ms_types_span_of(text.offset, text.len);
 }
 
 void ms_kinds_claim_at(struct ms_kinds *k, ms_addr addr, const struct ms_kind_type *type,

@@ -62,6 +62,12 @@ struct ms_kind_block {
 	size_t n;             /* as many, MS_KIND_OWN at most */
 };
 
+/* Where a text is in its block. */
+struct ms_kind_text {
+	uint64_t offset; /* MS_TEXT_MOST at most */
+	uint64_t len;
+};
+
 /* A pointer to the begin of a block, or behind a header of MS_KIND_COW words there. */
 struct ms_kind_spot {
 	ms_addr at;
@@ -138,6 +144,7 @@ struct ms_kinds {
 	struct ms_arena *arena;
 	struct ms_arena passing; /* for what the search alone needs */
 	uint32_t *numbers;       /* of each block: its type */
+	ms_types_span *texts;    /* of each: where its text is; NULL: none has been found */
 	struct ms_lookup lookup;
 	struct ms_peek peek;
 	uint64_t steps;         /* that may be taken yet along links of containers */
@@ -251,14 +258,22 @@ size_t ms_kind_printable(const uint8_t *bytes, size_t n);
 /* ---- claiming ---- */
 
 /*
- * Say what @block is, unless better evidence has said it. @spot: its owner goes into the name;
- * NULL: not.
+ * Say what @block is, unless better evidence has said it, or as good one before: false then.
+ * @spot: its owner goes into the name; NULL: not.
  */
-void ms_kinds_claim(struct ms_kinds *k, const struct ms_kind_block *block,
+bool ms_kinds_claim(struct ms_kinds *k, const struct ms_kind_block *block,
                     const struct ms_kind_type *type, const struct ms_kind_spot *spot);
 
+/*
+ * The same of a block that has a text of @len bytes at @offset, as the block or its holder says:
+ * what stands behind these is not shown.
+ */
+void ms_kinds_claim_text(struct ms_kinds *k, const struct ms_kind_block *block,
+                         const struct ms_kind_type *type, const struct ms_kind_spot *spot,
+                         struct ms_kind_text text);
+
 /* The same with a type that a kind has made, of ms_types_add(). */
-void ms_kinds_claim_as(struct ms_kinds *k, const struct ms_kind_block *block, uint32_t number);
+bool ms_kinds_claim_as(struct ms_kinds *k, const struct ms_kind_block *block, uint32_t number);
 
 /* The same for the block that begins at @addr, if one does. */
 void ms_kinds_claim_at(struct ms_kinds *k, ms_addr addr, const struct ms_kind_type *type,
@@ -298,6 +313,7 @@ struct ms_kinds_search {
 	const struct ms_roots *roots;
 	struct ms_workers *workers; /* NULL: the caller does all */
 	uint32_t *numbers;
+	ms_types_span *texts; /* in/out, likewise */
 	/* Get what containers say of their blocks, and are judged; of all blocks alone. NULL */
 	struct ms_tails *tails;
 };

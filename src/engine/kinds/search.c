@@ -183,6 +183,7 @@ static bool prepare(struct ms_kinds *k, struct ms_kinds_search *search)
 	if (!search->numbers)
 		search->numbers = ms_arena_alloc(k->arena, ((size_t)n + 1) * sizeof(*k->numbers));
 	k->numbers = search->numbers;
+	k->texts = search->texts;
 	k->steps = (uint64_t)n * STEPS_EACH;
 	ms_lookup_init(&k->lookup, k->blocks);
 	return k->buffer && k->numbers && ms_peek_init(&k->peek, k->src, &k->passing);
@@ -256,6 +257,8 @@ enum ms_status ms_kinds_find(struct ms_kinds_search *search, bool whole)
 	st = prepare(k, search) && search_all(k, search->workers) ? MS_OK : MS_E_NOMEM;
 	if (!st) {
 		ms_types_keep(search->types, search->blocks, search->numbers, whole);
+		search->texts = k->texts;
+		ms_types_keep_texts(search->types, k->texts);
 		st = judge_tails(k, search->workers);
 	}
 	ms_arena_deinit(&k->passing);

@@ -60,7 +60,7 @@ static bool is_text(struct ms_kinds *k, const struct ms_kind_block *b)
 }
 
 /* Its flags say which header it is. */
-static bool is_sds(const struct ms_kind_block *b)
+static bool is_sds(const struct ms_kind_block *b, struct ms_kind_text *ret)
 {
 	static const size_t widths[] = { 1, 2, 4, 8 };
 
@@ -76,18 +76,22 @@ static bool is_sds(const struct ms_kind_block *b)
 		memcpy(&room, b->bytes + w, w);
 		if (len >= SDS_LEAST && len <= room && room < b->usable && len < b->n - head &&
 		    ms_kind_fits(b->usable, head + room + 1) && !b->bytes[head + len] &&
-		    ms_kind_printable(b->bytes + head, (size_t)len) == len)
+		    ms_kind_printable(b->bytes + head, (size_t)len) == len) {
+			*ret = (struct ms_kind_text){ .offset = head, .len = len };
 			return true;
+		}
 	}
 	return false;
 }
 
 static void block(struct ms_kinds *k, const struct ms_kind_block *b)
 {
+	struct ms_kind_text of;
+
 	if (is_text(k, b))
 		ms_kinds_claim(k, b, &text, NULL);
-	else if (is_sds(b))
-		ms_kinds_claim(k, b, &sds, NULL);
+	else if (is_sds(b, &of))
+		ms_kinds_claim_text(k, b, &sds, NULL, of);
 }
 
 const struct ms_kind ms_kind_text = { .name = "text", .block = block };

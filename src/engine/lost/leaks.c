@@ -122,18 +122,24 @@ static struct ms_estimate share_of(const struct ms_leak_list *list, const struct
 /* Count the text of @entry, if it is one, to those of @into. False without memory. */
 static bool add_text(struct ms_leak_list *list, struct ms_entry *into, const struct ms_entry *entry)
 {
-	size_t len = entry->size < MS_LIKES_LOOKED ? (size_t)entry->size : MS_LIKES_LOOKED;
 	const unsigned char *bytes;
+	struct ms_range text;
+	uint32_t type;
+	size_t len;
 
 	if (!entry->text)
 		return true;
+	type = ms_types_of_block(list->types, entry->address, entry->size);
+	if (!ms_types_text(list->types, type, entry->address, entry->size, &text))
+		return true;
+	len = ms_range_len(text) < MS_LIKES_LOOKED ? (size_t)ms_range_len(text) : MS_LIKES_LOOKED;
 	if (!into->texts)
 		into->texts = ms_arena_alloc(list->arena, sizeof(*into->texts));
 	if (!into->texts)
 		return false;
-	bytes = ms_signer_bytes(list->signer, entry->address, len);
+	bytes = ms_signer_bytes(list->signer, text.begin, len);
 	if (bytes)
-		ms_text_sums_add(into->texts, entry->address, bytes, len);
+		ms_text_sums_add(into->texts, text.begin, bytes, len);
 	return true;
 }
 

@@ -30,7 +30,7 @@ struct ms_entry {
 	uint32_t asked;             /* as the block's origin has it; 0: it is no sample */
 	uint8_t kind;               /* enum ms_leak_kind */
 	uint8_t reason;             /* enum ms_reason */
-	bool text;                  /* its type is text; set with the signature */
+	bool text;                  /* it has a text; set with the signature */
 	bool older;                 /* made before attach for certain, all that merged into it */
 };
 

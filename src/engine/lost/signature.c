@@ -102,11 +102,12 @@ static bool mix_type(struct ms_signer *s, struct ms_entry *entry, uint64_t *hash
 {
 	uint32_t number = ms_types_of_block(s->types, entry->address, entry->size);
 	const struct ms_type *type;
+	struct ms_range text;
 
 	if (number == MS_TYPE_UNKNOWN)
 		return false;
 	type = ms_types_at(s->types, number);
-	entry->text = type->how == MS_HOW_TEXT;
+	entry->text = ms_types_text(s->types, number, entry->address, entry->size, &text);
 	if (!type->name[0] || !ms_type_is_own(type))
 		return false;
 	*hash = mix_file(mix_text(*hash, type->name, strlen(type->name)), type->module);

@@ -139,8 +139,11 @@ static bool merge(char pattern[MS_LIKES_LOOKED + 1], const char *text)
 
 static void start(struct ms_like_sum *like, ms_addr addr, const char *text)
 {
-	*like = (struct ms_like_sum){ .count = 1, .weight = 1, .first = addr, .last = addr };
-	memcpy(like->pattern, text, strlen(text));
+	size_t len = strlen(text);
+
+	*like = (struct ms_like_sum){ .count = 1, .weight = 1, .first = { addr, addr + len } };
+	like->last = like->first;
+	memcpy(like->pattern, text, len);
 }
 
 /* No pattern is that of @text: it takes the place of one that others have outnumbered. */
@@ -162,6 +165,10 @@ void ms_text_sums_add(struct ms_text_sums *sums, ms_addr addr, const unsigned ch
 	char text[MS_LIKES_LOOKED + 1] = "";
 	size_t n = strnlen((const char *)bytes, len < MS_LIKES_LOOKED ? len : MS_LIKES_LOOKED);
 
+	/* A string may have any bytes. */
+	for (size_t i = 0; i < n; i++)
+		if (bytes[i] < ' ')
+			return;
 	memcpy(text, bytes, n);
 	if (n == MS_LIKES_LOOKED)
 		text[n - 1] = REST;
@@ -173,7 +180,7 @@ void ms_text_sums_add(struct ms_text_sums *sums, ms_addr addr, const unsigned ch
 			continue;
 		like->count++;
 		like->weight++;
-		like->last = addr;
+		like->last = (struct ms_range){ addr, addr + n };
 		return;
 	}
 	if (sums->n < MS_LIKES_KEPT)
@@ -216,9 +223,13 @@ static void write_pattern(const char *pattern, char ret[MS_PATTERN_TEXT])
 	memset(ret + n, 0, MS_PATTERN_TEXT - n);
 }
 
-static void read_sample(const struct ms_leak_list *list, ms_addr addr, char ret[MS_PREVIEW_TEXT])
+static void read_sample(const struct ms_leak_list *list, struct ms_range text,
+                        char ret[MS_PREVIEW_TEXT])
 {
-	size_t len = ms_source_read(list->blocks->src, addr, ret, MS_PREVIEW_TEXT - 1);
+	size_t len = ms_range_len(text) < MS_PREVIEW_TEXT ? (size_t)ms_range_len(text)
+	                                                  : (size_t)MS_PREVIEW_TEXT - 1;
+
+	len = ms_source_read(list->blocks->src, text.begin, ret, len);
 
 	len = strnlen(ret, len);
 	memset(ret + len, 0, MS_PREVIEW_TEXT - len);

@@ -25,9 +25,9 @@ enum {
 /* Texts of one pattern. */
 struct ms_like_sum {
 	uint64_t count;
-	uint64_t weight; /* less, when others found no place */
-	ms_addr first;
-	ms_addr last;
+	uint64_t weight;       /* less, when others found no place */
+	struct ms_range first; /* as far as it was compared */
+	struct ms_range last;
 	char pattern[MS_LIKES_LOOKED + 1]; /* with marks of texts.c */
 };
 
@@ -38,7 +38,8 @@ struct ms_text_sums {
 };
 
 /*
- * Count the text at @addr, which begins with the @len bytes at @bytes, as far as it is known.
+ * Count the text at @addr, which begins with the @len bytes at @bytes, as far as it is known; one
+ * with control characters is none.
  *
  * @sums: in/out; { 0 } is none
  */

@@ -41,6 +41,7 @@ struct ms_types {
 	uint32_t *numbers;                /* of each of them: its type; or NULL */
 	bool whole;                       /* they have what first words say, too */
 	const uint32_t *debugged;         /* the same by debug information */
+	const ms_types_span *spans;       /* of each: where its text is; or NULL */
 };
 
 struct ms_types *ms_types_new(struct ms_source *src, const struct ms_regions *regions,
@@ -364,13 +365,51 @@ const struct ms_type *ms_types_at(const struct ms_types *types, uint32_t number)
 	return &types->types.at[number - 1];
 }
 
+void ms_types_keep_texts(struct ms_types *types, const ms_types_span *spans)
+{
+	types->spans = spans;
+}
+
+bool ms_types_text(const struct ms_types *types, uint32_t number, ms_addr addr, uint64_t size,
+                   struct ms_range *ret)
+{
+	ms_types_span span = 0;
+	uint32_t block;
+
+	if (number == MS_TYPE_UNKNOWN)
+		return false;
+	if (types->spans && types->blocks && find_block(types, addr, &block))
+		span = types->spans[block];
+	*ret = (struct ms_range){ addr, addr + size };
+	if (!span)
+		return ms_types_at(types, number)->how == MS_HOW_TEXT;
+	ret->begin = addr + (span >> 8);
+	ret->end = ret->begin + (span & MS_TEXT_MOST);
+	return true;
+}
+
+/* A string may have any bytes. */
+static bool has_controls(const char *text, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
+			return true;
+	return false;
+}
+
 void ms_types_preview(const struct ms_types *types, uint32_t number, ms_addr addr,
                       char ret[MS_PREVIEW_TEXT])
 {
+	struct ms_range text;
 	size_t len = 0;
 
-	if (number != MS_TYPE_UNKNOWN && ms_types_at(types, number)->how == MS_HOW_TEXT)
-		len = ms_source_read(types->src, addr, ret, MS_PREVIEW_TEXT - 1);
+	if (ms_types_text(types, number, addr, MS_PREVIEW_TEXT - 1, &text)) {
+		len = ms_range_len(text) < MS_PREVIEW_TEXT ? (size_t)ms_range_len(text)
+		                                           : (size_t)MS_PREVIEW_TEXT - 1;
+		len = ms_source_read(types->src, text.begin, ret, len);
+		if (ms_types_at(types, number)->how != MS_HOW_TEXT && has_controls(ret, len))
+			len = 0;
+	}
 	memset(ret + len, 0, MS_PREVIEW_TEXT - len);
 }
 

@@ -55,13 +55,42 @@ void ms_types_keep(struct ms_types *types, const struct ms_blocks *blocks, uint3
 void ms_types_keep_debug(struct ms_types *types, const struct ms_blocks *blocks,
                          const uint32_t *numbers);
 
+/* Where a text begins in its block, and how long it is, as far as MS_TEXT_MOST; 0: not known. */
+typedef uint16_t ms_types_span;
+
+enum { MS_TEXT_MOST = 255 };
+
+/* @offset: MS_TEXT_MOST at most */
+static inline ms_types_span ms_types_span_of(uint64_t offset, uint64_t len)
+{
+	return (ms_types_span)(offset << 8 | (len < MS_TEXT_MOST ? len : MS_TEXT_MOST));
+}
+
+/*
+ * From now on the texts of kept blocks are where @spans has them, an entry for each, whatever the
+ * type; NULL: none is known.
+ */
+void ms_types_keep_texts(struct ms_types *types, const ms_types_span *spans);
+
+/*
+ * Whether the block of @size bytes at @addr, whose type has that @number, has text, as far as its
+ * type or its holder says.
+ *
+ * @ret: where it is; no NUL need be behind it, but one may end it
+ */
+bool ms_types_text(const struct ms_types *types, uint32_t number, ms_addr addr, uint64_t size,
+                   struct ms_range *ret);
+
 /* Another type; MS_TYPE_UNKNOWN when there are too many, or no memory. */
 uint32_t ms_types_add(struct ms_types *types, const struct ms_type *type);
 
 /* The file of the program or library that has @addr, or "". */
 void ms_types_module(const struct ms_types *types, ms_addr addr, char ret[MS_TYPE_TEXT]);
 
-/* How the text at @addr begins, when @number is a type of text; else "". */
+/*
+ * How the text of the block at @addr begins, when @number is a type of text, or its length is
+ * known; else "".
+ */
 void ms_types_preview(const struct ms_types *types, uint32_t number, ms_addr addr,
                       char ret[MS_PREVIEW_TEXT]);
 

@@ -78,11 +78,15 @@ static bool is_cow(struct ms_kinds *k, const struct ms_kind_spot *spot)
 	       is_terminated(k, spot->to.begin + header, words[0]);
 }
 
-/* @used: bytes up to the NUL, and it */
-static void leave_tail(struct ms_kinds *k, const struct ms_kind_spot *spot, uint64_t used)
+/* A text of @len bytes is at @offset, and a NUL. */
+static void claim(struct ms_kinds *k, const struct ms_kind_spot *spot,
+                  const struct ms_kind_spot *holder, uint64_t offset, uint64_t len)
 {
+	ms_kinds_claim_text(k, &spot->to, &buffer, holder,
+	                    (struct ms_kind_text){ .offset = offset, .len = len });
 	ms_kinds_tail(k, &spot->to,
-	              &(struct ms_tail_claim){ .of = MS_TAIL_STRING, .back = used, .words = 1 });
+	              &(struct ms_tail_claim){
+			      .of = MS_TAIL_STRING, .back = offset + len + 1, .words = 1 });
 }
 
 static void pointer(struct ms_kinds *k, const struct ms_kind_spot *spot)
@@ -95,16 +99,14 @@ static void pointer(struct ms_kinds *k, const struct ms_kind_spot *spot)
 	if (spot->offset) {
 		if (!is_cow(k, spot))
 			return;
-		ms_kinds_claim(k, &spot->to, &buffer, spot);
-		if (ms_kinds_words(k, spot->to.begin, &len, 1))
-			leave_tail(k, spot, MS_KIND_COW * k->word + len + 1);
+		if (!ms_kinds_words(k, spot->to.begin, &len, 1))
+			return;
+		claim(k, spot, spot, MS_KIND_COW * k->word, len);
 	} else if (is_libstdcxx(k, spot)) {
-		ms_kinds_claim(k, &spot->to, &buffer, spot);
-		leave_tail(k, spot, ms_kind_near(spot, 1) + 1);
+		claim(k, spot, spot, 0, ms_kind_near(spot, 1));
 	} else if (is_libcxx(k, spot)) {
 		holder = ms_kind_holder(spot, 2);
-		ms_kinds_claim(k, &spot->to, &buffer, &holder);
-		leave_tail(k, spot, ms_kind_near(spot, -1) + 1);
+		claim(k, spot, &holder, 0, ms_kind_near(spot, -1));
 	}
 }
 

@@ -184,7 +184,8 @@ static bool is_vec(const struct ms_kind_block *b, struct room r)
 static void claim(struct ms_kinds *k, const struct ms_kind_spot *spot, struct room r)
 {
 	if (is_string(k, &spot->to, r))
-		ms_kinds_claim(k, &spot->to, &string, spot);
+		ms_kinds_claim_text(k, &spot->to, &string, spot,
+		                    (struct ms_kind_text){ .len = r.len });
 	else if (is_vec(&spot->to, r))
 		ms_kinds_claim(k, &spot->to, &vec, spot);
 }
