@@ -12,6 +12,7 @@
 #include "engine/graph/packed.h"
 #include "engine/graph/relative.h"
 #include "engine/holding/why.h"
+#include "engine/kinds/collector.h"
 #include "engine/kinds/kinds.h"
 #include "engine/live/histogram.h"
 #include "engine/live/sites.h"
@@ -35,17 +36,19 @@
  *	5 *  what is in Q and not in P: possible, "mapping"
  *	6    follow from parts of stacks that may be dead             D
  *	7 *  what is in D and not in Q: possible, "stack"
- *	8    follow pointers at no multiple of eight bytes            U
- *	9 *  what is in U and not in D: possible, "unaligned"
- *	10   follow what looks like pointers relative to themselves   R
- *	11 * what is in R and not in U: possible, "relative"
- *	12   follow from what may be a thread's signal stack          T
- *	13 * what is in T and not in R: possible, "signal-stack"
- *	14   follow from what requests in the kernel may hold         K
- *	15 * what is in K and not in T: possible, "requests"
- *	16   all, where memory could not be read                      V
- *	17 * what is in V and not in K: possible, "unseen"
- *	18   what is in none: leaks
+ *	8    follow from what CPython's collector would free          G
+ *	9 *  what is in G and not in D: possible, "gc"
+ *	10   follow pointers at no multiple of eight bytes            U
+ *	11 * what is in U and not in G: possible, "unaligned"
+ *	12   follow what looks like pointers relative to themselves   R
+ *	13 * what is in R and not in U: possible, "relative"
+ *	14   follow from what may be a thread's signal stack          T
+ *	15 * what is in T and not in R: possible, "signal-stack"
+ *	16   follow from what requests in the kernel may hold         K
+ *	17 * what is in K and not in T: possible, "requests"
+ *	18   all, where memory could not be read                      V
+ *	19 * what is in V and not in K: possible, "unseen"
+ *	20   what is in none: leaks
  */
 
 struct scan {
@@ -65,7 +68,9 @@ struct scan {
 	struct ms_leak_list list;
 	struct ms_kinds_search kinds;
 	struct ms_tails tails;
-	struct ms_veil veil; /* with --strict-containers: what the blocks are read from */
+	struct ms_collector collector;
+	struct ms_ranges hidden; /* words that are no references; tidy */
+	struct ms_veil veil;     /* where there are any: what the blocks are read from */
 	struct ms_why why;
 	uint64_t since; /* when the present phase began */
 };
@@ -151,6 +156,7 @@ static enum ms_status prepare_list(struct scan *s)
 		s->kinds.tails = &s->tails;
 	s->list.signer = ms_signer_new(&s->list, &s->regions);
 	s->list.regions = &s->regions;
+	s->list.collector = &s->collector;
 	s->list.makers = ms_makers_new(&s->list, &s->regions);
 	if (!s->list.signer || !s->list.makers ||
 	    (s->options->suppressions && !ms_suppress_prepare(&s->list)))
@@ -164,42 +170,31 @@ static bool wants_all_types(const struct scan *s)
 	return s->options->question.kind || s->options->heap;
 }
 
-static void note_tails(struct scan *s)
-{
-	const struct ms_tails_sums *sums = &s->tails.sums;
-	uint64_t all = 0;
-
-	for (size_t i = 0; i < MS_TAIL_KINDS; i++)
-		all += sums->containers[i];
-	if (!ms_abi_is_wide(&s->src->abi))
-		ms_note_add(
-			s->arena, &s->report->warnings,
-			"--strict-containers has no effect: what containers leave unused in programs with "
-			"such words are not known");
-	else
-		ms_note_add(s->arena, &s->report->warnings,
-		            "--strict-containers: %llu pointers in %llu unused bytes of "
-		            "%llu containers (vectors %llu, strings %llu, parts of deques %llu) "
-		            "keep nothing alive",
-		            (unsigned long long)sums->pointers, (unsigned long long)sums->bytes,
-		            (unsigned long long)all,
-		            (unsigned long long)sums->containers[MS_TAIL_VECTOR],
-		            (unsigned long long)sums->containers[MS_TAIL_STRING],
-		            (unsigned long long)sums->containers[MS_TAIL_DEQUE]);
-}
-
-/* From here on all that follows pointers does so without the tails of containers. */
-static void hide_tails(struct scan *s)
+/*
+ * From here on all that follows pointers does so without the links of a collector, and without
+ * the tails of containers.
+ */
+static enum ms_status hide_words(struct scan *s)
 {
 	struct ms_extent *extent;
 
-	note_tails(s);
-	ms_veil_open(&s->veil, s->src, &s->tails.hidden);
+	if (s->kinds.tails)
+		ms_tails_warn(&s->tails.sums, ms_abi_is_wide(&s->src->abi), s->arena,
+		              &s->report->warnings);
+	if (ms_collector_find(&s->blocks, &s->roots, &s->collector) ||
+	    !ms_ranges_add_all(s->arena, &s->hidden, &s->tails.hidden) ||
+	    !ms_ranges_add_all(s->arena, &s->hidden, &s->collector.hidden) ||
+	    !ms_ranges_tidy(s->arena, &s->hidden))
+		return no_memory(s);
+	if (!s->hidden.n)
+		return MS_OK;
+	ms_veil_open(&s->veil, s->src, &s->hidden);
 	s->blocks.src = &s->veil.base;
 	ms_vec_for_each (extent, &s->blocks.extents)
 		if (extent->host)
 			extent->host = ms_source_view(s->blocks.src, extent->range.begin,
 			                              (size_t)ms_range_len(extent->range));
+	return MS_OK;
 }
 
 /*
@@ -225,11 +220,7 @@ static enum ms_status find_all_types(struct scan *s)
 	if (!st && ms_kinds_find(&s->kinds, true))
 		st = no_memory(s);
 	taken = ms_typing_take(&typing, s->err);
-	if (st || taken)
-		return st ? st : taken;
-	if (s->kinds.tails)
-		hide_tails(s);
-	return MS_OK;
+	return st ? st : taken;
 }
 
 /* Take every unmarked block; what it is must be known before. */
@@ -504,6 +495,21 @@ static enum ms_status mark_doubtful_stacks(struct scan *s)
 	                   "only parts of stacks hold them that may not be in use");
 }
 
+/* Follow from what the collector of a runtime would free, and say what it keeps. */
+static enum ms_status mark_collected(struct scan *s)
+{
+	struct ms_walk_options like = { .unaligned = s->options->unaligned,
+		                        .edges = s->followed,
+		                        .workers = s->options->workers };
+	struct ms_walk_count kept;
+
+	if (ms_collector_mark(&s->collector, &s->blocks, &like, &kept, s->err))
+		return no_memory(s);
+	note_kept(s, kept.blocks, kept.bytes,
+	          "nothing but CPython's collector has them, and frees them when it runs");
+	return MS_OK;
+}
+
 /* A block that no other unmarked one leads to. */
 struct topmost {
 	uint64_t size;
@@ -640,6 +646,7 @@ static enum ms_status mark(struct scan *s)
 		{ mark_from_all, MS_REASON_INTERIOR },
 		{ mark_from_mappings, MS_REASON_MAPPING },
 		{ mark_doubtful_stacks, MS_REASON_STACK },
+		{ mark_collected, MS_REASON_GC },
 		{ mark_packed, MS_REASON_UNALIGNED },
 		{ mark_relative, MS_REASON_RELATIVE },
 		{ mark_signal_stacks, MS_REASON_SIGNAL_STACK },
@@ -768,6 +775,8 @@ enum ms_status ms_scan(struct ms_source *src, const struct ms_scan_options *opti
 		st = prepare_list(&s);
 	if (!st)
 		st = find_all_types(&s);
+	if (!st)
+		st = hide_words(&s);
 	if (!st)
 		st = options->question.kind ? answer(&s) : list_leaks(&s);
 	end_phase(&s, MS_PHASE_FOLD);

@@ -368,6 +368,7 @@ static struct json_object *leak_object(struct ms_json *j, const struct ms_report
 		ms_json_add(j, object, "callback", callback(j, report, leak->callback - 1));
 	add_text(j, object, "text", leak->text);
 	add_fields(j, object, &ms_json_reason, leak);
+	add_fields(j, object, &ms_json_references, leak);
 	if (leak->older)
 		ms_json_add(j, object, "before_attach", json_object_new_boolean(true));
 	if (leak->maker.module)
