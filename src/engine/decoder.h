@@ -54,6 +54,13 @@ struct ms_rival {
 	bool may_pass_on; /* it could be in front of a decoded one, and never called so far */
 };
 
+/* Where threads have the pointer to a cache that the allocator made for each of them. */
+struct ms_cache_place {
+	uint64_t below_tp;  /* bytes; modulo 2^64, for it may stand above */
+	uint64_t min_bytes; /* usable ones of a cache */
+	uint64_t max_bytes;
+};
+
 struct ms_decoder;
 
 /* What decoders are given, and where they put what they found. */
@@ -68,6 +75,7 @@ struct ms_decoding {
 	struct ms_blocks *blocks;   /* out: extents and blocks */
 	struct ms_ranges owned;     /* out: the allocator's memory and metadata, never a root */
 	struct ms_ranges own_words; /* out: the same in threads' storage, which else is a root */
+	struct MS_VEC(struct ms_cache_place) cache_places; /* out */
 	struct ms_ranges unproved;  /* out: heap memory without known blocks; all of it roots */
 	struct ms_heaps *heaps;     /* out: one entry per allocator found */
 	struct ms_notes *evidence;  /* out: in the order of heaps */

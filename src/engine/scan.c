@@ -10,9 +10,9 @@
 #include "engine/foreign.h"
 #include "engine/graph/fold.h"
 #include "engine/graph/hidden.h"
-
 #include "engine/graph/relative.h"
 #include "engine/holding/why.h"
+#include "engine/kinds/collector.h"
 #include "engine/kinds/kinds.h"
 #include "engine/live/histogram.h"
 #include "engine/live/sites.h"
@@ -36,23 +36,25 @@
  *	5 *  what is in Q and not in P: possible, "mapping"
  *	6    follow from parts of stacks that may be dead             D
  *	7 *  what is in D and not in Q: possible, "stack"
- *	8    follow pointers at no multiple of eight bytes            U
- *	9 *  what is in U and not in D: possible, "unaligned"
- *	10   follow pointers that have a number or a tag beside them  N
- *	11 * what is in N and not in U: possible, "tagged"
- *	12   follow pointers to just before or behind a block         O
- *	13 * what is in O and not in N: possible, "outside"
- *	14   follow what looks like pointers relative to themselves   R
- *	15 * what is in R and not in O: possible, "relative"
- *	16   follow from what may be a thread's signal stack          T
- *	17 * what is in T and not in R: possible, "signal-stack"
- *	18   follow from what requests in the kernel may hold         K
- *	19 * what is in K and not in T: possible, "requests"
- *	20   all, where the kernel may hold handles of open files     F
- *	21 * what is in F and not in K: possible, "fuse"
- *	22   all, where memory could not be read                      V
- *	23 * what is in V and not in F: possible, "unseen"
- *	24   what is in none: leaks
+ *	8    follow from what CPython's collector would free          G
+ *	9 *  what is in G and not in D: possible, "gc"
+ *	10   follow pointers at no multiple of eight bytes            U
+ *	11 * what is in U and not in G: possible, "unaligned"
+ *	12   follow pointers that have a number or a tag beside them  N
+ *	13 * what is in N and not in U: possible, "tagged"
+ *	14   follow pointers to just before or behind a block         O
+ *	15 * what is in O and not in N: possible, "outside"
+ *	16   follow what looks like pointers relative to themselves   R
+ *	17 * what is in R and not in O: possible, "relative"
+ *	18   follow from what may be a thread's signal stack          T
+ *	19 * what is in T and not in R: possible, "signal-stack"
+ *	20   follow from what requests in the kernel may hold         K
+ *	21 * what is in K and not in T: possible, "requests"
+ *	22   all, where the kernel may hold handles of open files     F
+ *	23 * what is in F and not in K: possible, "fuse"
+ *	24   all, where memory could not be read                      V
+ *	25 * what is in V and not in F: possible, "unseen"
+ *	26   what is in none: leaks
  */
 
 struct scan {
@@ -72,8 +74,10 @@ struct scan {
 	struct ms_leak_list list;
 	struct ms_kinds_search kinds;
 	struct ms_tails tails;
-	struct ms_hidden *hidden; /* pointers */
-	struct ms_veil veil;      /* with --strict-containers: what the blocks are read from */
+	struct ms_hidden *found; /* hidden pointers */
+	struct ms_collector collector;
+	struct ms_ranges hidden; /* words that are no references; tidy */
+	struct ms_veil veil;     /* where there are any: what the blocks are read from */
 	struct ms_why why;
 	uint64_t since; /* when the present phase began */
 };
@@ -159,6 +163,7 @@ static enum ms_status prepare_list(struct scan *s)
 		s->kinds.tails = &s->tails;
 	s->list.signer = ms_signer_new(&s->list, &s->regions);
 	s->list.regions = &s->regions;
+	s->list.collector = &s->collector;
 	s->list.makers = ms_makers_new(&s->list, &s->regions);
 	if (!s->list.signer || !s->list.makers ||
 	    (s->options->suppressions && !ms_suppress_prepare(&s->list)))
@@ -172,42 +177,31 @@ static bool wants_all_types(const struct scan *s)
 	return s->options->question.kind || s->options->heap;
 }
 
-static void note_tails(struct scan *s)
-{
-	const struct ms_tails_sums *sums = &s->tails.sums;
-	uint64_t all = 0;
-
-	for (size_t i = 0; i < MS_TAIL_KINDS; i++)
-		all += sums->containers[i];
-	if (!ms_abi_is_wide(&s->src->abi))
-		ms_note_add(
-			s->arena, &s->report->warnings,
-			"--strict-containers has no effect: what containers leave unused in programs with "
-			"such words are not known");
-	else
-		ms_note_add(s->arena, &s->report->warnings,
-		            "--strict-containers: %llu pointers in %llu unused bytes of "
-		            "%llu containers (vectors %llu, strings %llu, parts of deques %llu) "
-		            "keep nothing alive",
-		            (unsigned long long)sums->pointers, (unsigned long long)sums->bytes,
-		            (unsigned long long)all,
-		            (unsigned long long)sums->containers[MS_TAIL_VECTOR],
-		            (unsigned long long)sums->containers[MS_TAIL_STRING],
-		            (unsigned long long)sums->containers[MS_TAIL_DEQUE]);
-}
-
-/* From here on all that follows pointers does so without the tails of containers. */
-static void hide_tails(struct scan *s)
+/*
+ * From here on all that follows pointers does so without the links of a collector, and without
+ * the tails of containers.
+ */
+static enum ms_status hide_words(struct scan *s)
 {
 	struct ms_extent *extent;
 
-	note_tails(s);
-	ms_veil_open(&s->veil, s->src, &s->tails.hidden);
+	if (s->kinds.tails)
+		ms_tails_warn(&s->tails.sums, ms_abi_is_wide(&s->src->abi), s->arena,
+		              &s->report->warnings);
+	if (ms_collector_find(&s->blocks, &s->roots, &s->collector) ||
+	    !ms_ranges_add_all(s->arena, &s->hidden, &s->tails.hidden) ||
+	    !ms_ranges_add_all(s->arena, &s->hidden, &s->collector.hidden) ||
+	    !ms_ranges_tidy(s->arena, &s->hidden))
+		return no_memory(s);
+	if (!s->hidden.n)
+		return MS_OK;
+	ms_veil_open(&s->veil, s->src, &s->hidden);
 	s->blocks.src = &s->veil.base;
 	ms_vec_for_each (extent, &s->blocks.extents)
 		if (extent->host)
 			extent->host = ms_source_view(s->blocks.src, extent->range.begin,
 			                              (size_t)ms_range_len(extent->range));
+	return MS_OK;
 }
 
 /*
@@ -233,11 +227,7 @@ static enum ms_status find_all_types(struct scan *s)
 	if (!st && ms_kinds_find(&s->kinds, true))
 		st = no_memory(s);
 	taken = ms_typing_take(&typing, s->err);
-	if (st || taken)
-		return st ? st : taken;
-	if (s->kinds.tails)
-		hide_tails(s);
-	return MS_OK;
+	return st ? st : taken;
 }
 
 /* Take every unmarked block; what it is must be known before. */
@@ -364,7 +354,7 @@ static enum ms_status mark_hidden(struct scan *s, enum ms_reason reason, const c
 {
 	struct ms_hidden_kept kept = { 0 };
 
-	if (ms_hidden_mark(s->hidden, reason, &kept, s->err))
+	if (ms_hidden_mark(s->found, reason, &kept, s->err))
 		return no_memory(s);
 	note_kept(s, kept.allocations, kept.bytes, why);
 	return MS_OK;
@@ -379,7 +369,7 @@ static enum ms_status mark_unaligned(struct scan *s)
 		                             .workers = s->options->workers };
 	bool limited;
 
-	if (ms_hidden_find(&s->blocks, &options, &s->hidden, &limited, s->err))
+	if (ms_hidden_find(&s->blocks, &options, &s->found, &limited, s->err))
 		return no_memory(s);
 	if (limited)
 		ms_note_add(s->arena, &s->report->warnings,
@@ -534,6 +524,21 @@ static enum ms_status mark_doubtful_stacks(struct scan *s)
 	                   "only parts of stacks hold them that may not be in use");
 }
 
+/* Follow from what the collector of a runtime would free, and say what it keeps. */
+static enum ms_status mark_collected(struct scan *s)
+{
+	struct ms_walk_options like = { .unaligned = s->options->unaligned,
+		                        .edges = s->followed,
+		                        .workers = s->options->workers };
+	struct ms_walk_count kept;
+
+	if (ms_collector_mark(&s->collector, &s->blocks, &like, &kept, s->err))
+		return no_memory(s);
+	note_kept(s, kept.blocks, kept.bytes,
+	          "nothing but CPython's collector has them, and frees them when it runs");
+	return MS_OK;
+}
+
 /* A block that no other unmarked one leads to. */
 struct topmost {
 	uint64_t size;
@@ -685,6 +690,7 @@ static enum ms_status mark(struct scan *s)
 		{ mark_from_all, MS_REASON_INTERIOR },
 		{ mark_from_mappings, MS_REASON_MAPPING },
 		{ mark_doubtful_stacks, MS_REASON_STACK },
+		{ mark_collected, MS_REASON_GC },
 		{ mark_unaligned, MS_REASON_UNALIGNED },
 		{ mark_tagged, MS_REASON_TAGGED },
 		{ mark_outside, MS_REASON_OUTSIDE },
@@ -818,6 +824,8 @@ enum ms_status ms_scan(struct ms_source *src, const struct ms_scan_options *opti
 		st = prepare_list(&s);
 	if (!st)
 		st = find_all_types(&s);
+	if (!st)
+		st = hide_words(&s);
 	if (!st)
 		st = options->question.kind ? answer(&s) : list_leaks(&s);
 	end_phase(&s, MS_PHASE_FOLD);

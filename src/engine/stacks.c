@@ -15,6 +15,7 @@ enum {
 };
 
 struct finder {
+	const struct ms_decoding *d;
 	struct ms_source *src;
 	const struct ms_regions *regions;
 	const struct ms_libc_view *libc;
@@ -87,6 +88,28 @@ static void add_table(struct finder *f, const struct ms_libc_thread *thread)
 {
 	if (thread->tls)
 		add_word(f, thread->tls, true);
+}
+
+/*
+ * The allocator's cache of a thread that fork() left behind: nobody can give it back, and it is
+ * no block of the program's. A thread that ends has given it back, and cleared the pointer.
+ */
+static void add_cache(struct finder *f, const struct ms_libc_bytes *block)
+{
+	const struct ms_cache_place *place;
+	uint64_t cache;
+
+	if (!block->tp)
+		return;
+	ms_vec_for_each (place, &f->d->cache_places) {
+		uint64_t usable;
+
+		if (!ms_source_word(f->src, block->tp - place->below_tp, &cache) || !cache)
+			continue;
+		usable = ms_blocks_usable(f->d->blocks, cache);
+		if (usable >= place->min_bytes && usable <= place->max_bytes)
+			add_word(f, cache, true);
+	}
 }
 
 /*
@@ -298,6 +321,7 @@ static void add_dead_stack(struct finder *f, ms_addr at)
 	struct ms_libc_thread thread = { 0 };
 	ms_addr end = at + f->libc->ops->block_bytes;
 
+	add_cache(f, &block);
 	if (own.end == own.begin)
 		return;
 	f->libc->ops->thread(&block, &thread);
@@ -397,7 +421,8 @@ static bool unite(const struct ms_decoding *d, struct ms_stacks *stacks)
 enum ms_status ms_stacks_find(const struct ms_decoding *d, const struct ms_libc_view *libc,
                               struct ms_stacks *ret)
 {
-	struct finder f = { .src = d->src,
+	struct finder f = { .d = d,
+		            .src = d->src,
 		            .regions = d->regions,
 		            .libc = libc,
 		            .arena = d->arena,

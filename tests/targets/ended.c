@@ -14,6 +14,7 @@
 
 #include <dirent.h>
 #include <pthread.h>
+#include <sys/wait.h>
 
 enum { MAX_THREADS = 8, STACK_BYTES = 8 << 20 };
 
@@ -153,6 +154,58 @@ static void detached_late(void)
 	memset(joined, 0, sizeof(joined));
 }
 
+/* A thread with a block that only its stack holds; a child made by fork() does not have it. */
+static void *hold_a_block(void *unused)
+{
+	void *volatile held = fresh(335);
+
+	(void)unused;
+	tell("leak", held);
+	pthread_barrier_wait(&barrier);
+	for (;;)
+		pause();
+	return held;
+}
+
+/* Go on in a child, which is scanned; the parent ends with it. */
+static void go_on_in_a_child(void)
+{
+	pid_t pid = fork();
+
+	if (pid) {
+		waitpid(pid, NULL, 0);
+		_exit(0);
+	}
+	tell_pid(getpid());
+	memset(waiting, 0, sizeof(waiting));
+}
+
+/* The threads of its parent have freed nothing: their caches are empty, and no thread has them. */
+static void forked(void)
+{
+	start(waiting, 3, hold_a_block, PTHREAD_CREATE_JOINABLE);
+	usleep(200000);
+	go_on_in_a_child();
+}
+
+static void *fork_and_stay(void *unused)
+{
+	(void)unused;
+	go_on_in_a_child();
+	ready();
+	return NULL;
+}
+
+/* The same for the cache of the main thread, which is not in the child. */
+static void forked_by_a_thread(void)
+{
+	pthread_t id;
+
+	pthread_create(&id, NULL, fork_and_stay, NULL);
+	for (;;)
+		pause();
+}
+
 static const struct scenario scenarios[] = {
 	{ "joined_4_waiting_2", joined_4_waiting_2, 0 },
 	{ "joined_4_waiting_2_backward", joined_4_waiting_2_backward, 0 },
@@ -163,6 +216,8 @@ static const struct scenario scenarios[] = {
 	{ "waiting_2_joined_2", waiting_2_joined_2, 0 },
 	{ "detached_2_waiting_2", detached_2_waiting_2, 0 },
 	{ "detached_late", detached_late, 0 },
+	{ "forked", forked, 0 },
+	{ "forked_by_a_thread", forked_by_a_thread, 0 },
 };
 
 int main(int argc, char **argv)

@@ -196,6 +196,62 @@ Test(relative, knows_a_pattern_of_fontconfig_by_itself)
 	free(h);
 }
 
+/* The same where each size has an extent of its own, with granules of @shift and more. */
+static size_t mark_sized(uint64_t pattern_bytes, uint8_t shift, const char *library)
+{
+	struct heap *h = malloc(sizeof(*h));
+	const struct {
+		ms_addr at;
+		uint64_t bytes;
+		uint8_t shift;
+	} sized[] = { { HEAP, pattern_bytes, shift },
+		      { HEAP + 0x10000, 256, 8 },
+		      { HEAP + 0x20000, 32, 5 } };
+	struct ms_relative_options options = { 0 };
+	struct ms_error err;
+	size_t marked;
+
+	heap_init(h);
+	ms_fake_map(&h->fake, HEAP + 2 * HEAP_BYTES, 0x1000, MS_PROT_READ, library);
+	ms_blocks_init(&h->blocks, &h->fake.base, &h->fake.arena);
+	for (size_t i = 0; i < 3; i++) {
+		struct ms_range range = { sized[i].at, sized[i].at + 8 * sized[i].bytes };
+		uint32_t extent;
+
+		cr_assert(!ms_blocks_open(&h->blocks, range, sized[i].shift, &extent));
+		for (size_t k = 0; k < 8; k++)
+			cr_assert(!ms_blocks_put(&h->blocks, extent,
+			                         sized[i].at + k * sized[i].bytes, sized[i].bytes));
+	}
+	cr_assert(!ms_blocks_sort(&h->blocks) && !ms_blocks_seal(&h->blocks));
+	for (size_t k = 0; k < 8; k++) {
+		ms_addr pattern = HEAP + k * pattern_bytes;
+		ms_addr array = HEAP + 0x10000 + k * 256;
+
+		ms_fake_put(&h->fake, pattern, UINT64_C(16) << 32 | 1);
+		ms_fake_put(&h->fake, pattern + 8, array - pattern);
+		ms_fake_put(&h->fake, array, 1);
+		ms_fake_put(&h->fake, array + 8, HEAP + 0x20000 + k * 32);
+	}
+	h->blocks.cells.at[0].marks = h->blocks.cells.at[0].starts;
+	cr_assert(!ms_relative_mark(&h->blocks, &options, &h->kept, &err));
+	marked = h->kept.allocations;
+	ms_fake_deinit(&h->fake);
+	free(h);
+	return marked;
+}
+
+Test(relative, knows_a_pattern_of_any_allocator)
+{
+	static const char library[] = "/usr/lib/libfontconfig.so.1";
+
+	cr_expect_eq(mark_sized(24, 3, library), 16);
+	cr_expect_eq(mark_sized(32, 5, library), 16);
+	cr_expect_eq(mark_sized(48, 3, library), 16);
+	cr_expect_eq(mark_sized(56, 3, library), 0);
+	cr_expect_eq(mark_sized(32, 5, "/usr/lib/libother.so.1"), 0);
+}
+
 struct damage {
 	char title[40];
 	uint64_t block; /* behind the pattern's own */

@@ -59,7 +59,8 @@ static void draw(void)
 
 static struct ms_decoding decoding;
 
-static void find(void)
+/* With @blocks, and caches where @place says, if there are any. */
+static void find_with(struct ms_blocks *blocks, struct ms_cache_place *place)
 {
 	struct ms_libc_view libc;
 	struct ms_error err;
@@ -68,10 +69,18 @@ static void find(void)
 	memset(&stacks, 0, sizeof(stacks));
 	cr_assert_eq(ms_classify(&fake.base, &fake.arena, &regions, &err), MS_OK);
 	libc = ms_libc_find(&fake.base, ms_libcs);
-	decoding = (struct ms_decoding){
-		.src = &fake.base, .regions = &regions, .arena = &fake.arena, .owned = owned
-	};
+	decoding = (struct ms_decoding){ .src = &fake.base,
+		                         .regions = &regions,
+		                         .arena = &fake.arena,
+		                         .owned = owned,
+		                         .blocks = blocks,
+		                         .cache_places = { .at = place, .n = place != NULL } };
 	cr_assert_eq(ms_stacks_find(&decoding, &libc, &stacks), MS_OK);
+}
+
+static void find(void)
+{
+	find_with(NULL, NULL);
 }
 
 static bool is_in(const struct ms_ranges *ranges, ms_addr addr)
@@ -401,6 +410,48 @@ Test(stacks, of_the_dead_are_ordinary_memory_when_no_list_has_them)
 		cr_expect_eq(stacks.n_dead, 0, "case %zu", i);
 		cr_expect_eq(stacks.whole.n, 0, "case %zu", i);
 		cr_expect_eq(stacks.words.n, 1, "case %zu", i);
+		ms_fake_deinit(&fake);
+	}
+}
+
+/* With the cache of a thread that fork() left behind; and with other blocks where its pointer is.
+ */
+Test(stacks, of_the_dead_keep_the_allocators_cache)
+{
+	enum { CACHE = 0x480010, CACHE_BYTES = 648, BELOW = 0x50 };
+	static const struct {
+		const char *what;
+		ms_addr word;
+		uint64_t usable;
+		size_t n;
+	} cases[] = {
+		{ "a cache", CACHE, CACHE_BYTES, 2 },
+		{ "a larger one", CACHE, CACHE_BYTES + 16, 2 },
+		{ "too large for one", CACHE, CACHE_BYTES + 64, 1 },
+		{ "too small", CACHE, CACHE_BYTES - 16, 1 },
+		{ "no block begins there", CACHE + 16, CACHE_BYTES, 1 },
+		{ "the thread has ended by itself", 0, CACHE_BYTES, 1 },
+	};
+	struct ms_cache_place place = { BELOW, CACHE_BYTES, CACHE_BYTES + 32 };
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct ms_blocks blocks;
+		uint32_t extent;
+
+		draw();
+		draw_stack(0, 0, 0);
+		ms_fake_put(&fake, tcb_of(0) - BELOW, cases[i].word);
+		ms_fake_thread(&fake, 7, MAIN_STACK + 0x8000, 0);
+		ms_blocks_init(&blocks, &fake.base, &fake.arena);
+		cr_assert_eq(ms_blocks_open(&blocks, (struct ms_range){ 0x480000, 0x490000 }, 4,
+		                            &extent),
+		             MS_OK);
+		cr_assert_eq(ms_blocks_put(&blocks, extent, CACHE, cases[i].usable), MS_OK);
+		cr_assert_eq(ms_blocks_sort(&blocks), MS_OK);
+		find_with(&blocks, &place);
+		cr_expect_eq(stacks.words.n, cases[i].n, "%s", cases[i].what);
+		cr_expect_eq(stacks.words.at[0], cases[i].n == 2 ? CACHE : 0x12340, "%s",
+		             cases[i].what);
 		ms_fake_deinit(&fake);
 	}
 }

@@ -443,6 +443,8 @@ static bool key_fits(const struct search *s, ms_addr cache, const struct decoded
 /*
  * A cache that no thread has: fork() of a process with threads leaves their caches
  * to the child, with all they hold. The C library has lost these; nobody leaks.
+ * An empty one has no key and looks like any block of zeros: that one is known by the
+ * pointer to it in what is left of the thread's storage (ms_cache_place).
  */
 static void try_orphan(struct search *s, const struct way *way, ms_addr cache)
 {
@@ -483,16 +485,22 @@ static void find_orphans(struct search *s, const struct way *way)
 }
 
 /* Take the caches at @best of all threads. */
-static void take_all(struct search *s, const struct trial *best)
+static enum ms_status take_all(struct search *s, const struct trial *best)
 {
+	const uint64_t usable = best->way.layout->usable;
+	struct ms_cache_place *place = ms_vec_push(s->pt->d->arena, &s->pt->d->cache_places);
 	const struct ms_thread *t;
 
+	if (!place)
+		return MS_E_NOMEM;
+	*place = (struct ms_cache_place){ best->distance, usable, usable + ALLOWANCE };
 	s->found = true;
 	s->way = best->way;
 	s->pt->tcaches.versions = best->way.layout->versions;
 	ms_vec_for_each (t, &s->pt->d->src->threads)
 		if (t->tp)
 			take_thread(s, best, t);
+	return MS_OK;
 }
 
 static bool any_in_doubt(const struct search *s)
@@ -563,9 +571,7 @@ static enum ms_status take_for_libc(struct search *s)
 		s->pt->peek, ms_module_begin(s->pt->d->regions, s->libc->data->module), &s->tls);
 	st = try_threads(s);
 	best = best_trial(&s->trials);
-	if (!st && best)
-		take_all(s, best);
-	return st;
+	return !st && best ? take_all(s, best) : st;
 }
 
 static struct ms_tls near_tp(const struct ms_abi *abi)

@@ -20,6 +20,9 @@
 /* Granules of 16 bytes; malloc gives a pattern one more where it would be left alone. */
 enum { MS_PATTERN_GRANULES = 2, MS_PATTERN_SPARE = 1 };
 
+/* The same for allocators without granules; some have no smaller size for it than 48. */
+enum { MS_PATTERN_BYTES = 24, MS_PATTERN_MOST_BYTES = 48 };
+
 /*
  * Find the array of the pattern whose first 24 bytes are @bytes; false when the block
  * that begins at @begin is no pattern, or has none.

@@ -22,10 +22,16 @@
  *
  * The first sweep alone looks at unmarked blocks. Evidence of marked ones is sets, so that
  * it does no harm to look at a block more than once.
+ *
+ * Slots are of blocks by granules of 16 bytes, as malloc of the C library gives them. Where
+ * another allocator has one extent for each size, patterns of fontconfig alone are looked for,
+ * and only where its library is.
  */
 
 enum {
-	SHIFT = 4, /* of extents that are looked at */
+	SHIFT = 4,       /* of extents that are looked at for slots, */
+	LEAST_SHIFT = 3, /* and of those for patterns alone */
+	MOST_SHIFT = 5,
 	CELL_BYTES = MS_CELL_GRANULES << SHIFT,
 	PIECE_CELLS = 256,
 	TAIL = MS_SLOT_GRANULES << SHIFT, /* of the last block, behind a piece */
@@ -65,7 +71,8 @@ struct search {
 	uint64_t believed[SET_WORDS];
 	struct ms_walk *walk;
 	bool walking;
-	bool first; /* sweep */
+	bool first;      /* sweep */
+	bool fontconfig; /* its library is there */
 	struct ms_relative_kept *kept;
 	struct ms_shared_arena arena;
 	unsigned n_seekers;
@@ -160,18 +167,26 @@ static inline uint64_t distance_at(const struct ms_abi *abi, bool plain, const u
 	return (uint64_t)((int64_t)(ms_abi_word(abi, bytes) << spare) >> spare);
 }
 
+/* A block at @begin of a pattern's size: whether it is one. What it keeps is taken. */
+static bool look_at_pattern(struct search *s, struct seeker *k, ms_addr begin, const uint8_t *bytes)
+{
+	struct ms_block array;
+
+	if (!ms_fontconfig_array(&k->lookup, begin, bytes, &array))
+		return false;
+	if (!ms_block_is_marked(s->blocks, array))
+		take(s, k, array);
+	return true;
+}
+
 static void look_at(struct search *s, struct seeker *k, const struct holder *h)
 {
 	const bool plain = s->plain;
 	const size_t word = s->abi->word_bytes;
-	struct ms_block array;
 
 	if (h->marked && h->granules - MS_PATTERN_GRANULES <= MS_PATTERN_SPARE &&
-	    ms_fontconfig_array(&k->lookup, h->begin, h->bytes, &array)) {
-		if (!ms_block_is_marked(s->blocks, array))
-			take(s, k, array);
+	    look_at_pattern(s, k, h->begin, h->bytes))
 		return;
-	}
 	for (size_t i = 0; i < h->n_words; i++) {
 		uint64_t value = distance_at(s->abi, plain, h->bytes + i * word);
 		ms_addr of_block = h->begin + value;
@@ -208,6 +223,26 @@ static uint64_t length_of(const struct ms_blocks *blocks, const struct ms_extent
 	return MS_CELL_GRANULES - first + (uint64_t)__builtin_ctzll(at[1].ends) + 1;
 }
 
+static bool is_looked_at(const struct search *s, const struct ms_extent *extent)
+{
+	return extent->shift == SHIFT ||
+	       (s->fontconfig && extent->shift >= LEAST_SHIFT && extent->shift <= MOST_SHIFT);
+}
+
+/* The same for a block that may be a pattern, and nothing else that is looked for. */
+static void look_at_other(struct search *s, struct seeker *k, struct ms_block block,
+                          const uint8_t *bytes)
+{
+	const struct ms_extent *extent = &s->blocks->extents.at[block.extent];
+	uint64_t usable;
+
+	if (!ms_block_is_marked(s->blocks, block))
+		return;
+	usable = ms_block_usable(s->blocks, extent, block.granule);
+	if (usable >= MS_PATTERN_BYTES && usable <= MS_PATTERN_MOST_BYTES)
+		(void)look_at_pattern(s, k, ms_block_begin(extent, block.granule), bytes);
+}
+
 /* Look at @block, whose bytes begin at @bytes. */
 static void look_at_block(struct search *s, struct seeker *k, struct ms_block block,
                           const uint8_t *bytes)
@@ -218,6 +253,10 @@ static void look_at_block(struct search *s, struct seeker *k, struct ms_block bl
 		            .bytes = bytes,
 		            .marked = ms_block_is_marked(s->blocks, block) };
 
+	if (extent->shift != SHIFT) {
+		look_at_other(s, k, block, bytes);
+		return;
+	}
 	if (h.granules > MS_SLOT_GRANULES)
 		return;
 	h.n_words =
@@ -237,7 +276,7 @@ static void visit(void *ctx, struct ms_block block)
 
 	s->kept->allocations++;
 	s->kept->bytes += ms_block_size(s->blocks, extent, block.granule);
-	if (extent->shift != SHIFT)
+	if (!is_looked_at(s, extent))
 		return;
 	if (extent->host)
 		bytes = extent->host + (begin - extent->range.begin);
@@ -260,15 +299,21 @@ static bool is_wanted(const struct search *s, const struct piece *p)
 	return false;
 }
 
+static uint64_t cell_bytes_of(const struct ms_extent *extent)
+{
+	return (uint64_t)MS_CELL_GRANULES << extent->shift;
+}
+
 static void sweep_piece(void *ctx, unsigned worker, size_t item)
 {
 	struct search *s = ctx;
 	struct seeker *k = s->seekers[worker];
 	const struct piece *p = &s->pieces.at[item];
 	struct ms_block block = { (uint32_t)(p->extent - s->blocks->extents.at), 0 };
-	ms_addr begin = p->extent->range.begin + p->from * CELL_BYTES;
+	const uint64_t cell_bytes = cell_bytes_of(p->extent);
+	ms_addr begin = p->extent->range.begin + p->from * cell_bytes;
 	uint64_t len = p->extent->range.end - begin;
-	uint64_t most = (p->to - p->from) * CELL_BYTES + TAIL;
+	uint64_t most = (p->to - p->from) * cell_bytes + TAIL;
 	const uint8_t *bytes = k->buffer;
 
 	if (!is_wanted(s, p))
@@ -283,7 +328,8 @@ static void sweep_piece(void *ctx, unsigned worker, size_t item)
 		for (; left; left &= left - 1) {
 			block.granule = i * MS_CELL_GRANULES + (uint64_t)__builtin_ctzll(left);
 			look_at_block(s, k, block,
-			              bytes + (block.granule << SHIFT) - p->from * CELL_BYTES);
+			              bytes + (block.granule << p->extent->shift) -
+			                      p->from * cell_bytes);
 		}
 	}
 }
@@ -313,16 +359,19 @@ static void survey(struct search *s)
 /* Cut @extent into pieces, while they are less than @left bytes. False without memory. */
 static bool plan_extent(struct search *s, const struct ms_extent *extent, uint64_t *left)
 {
-	for (size_t i = 0; i < extent->n_cells; i += PIECE_CELLS) {
-		size_t to = i + PIECE_CELLS < extent->n_cells ? i + PIECE_CELLS : extent->n_cells;
+	const uint64_t cell_bytes = cell_bytes_of(extent);
+	const size_t step = (size_t)(PIECE_CELLS * CELL_BYTES / cell_bytes);
+
+	for (size_t i = 0; i < extent->n_cells; i += step) {
+		size_t to = i + step < extent->n_cells ? i + step : extent->n_cells;
 		struct piece *p;
 
-		if ((to - i) * CELL_BYTES > *left) {
+		if ((to - i) * cell_bytes > *left) {
 			s->kept->limited = true;
 			*left = 0;
 			return true;
 		}
-		*left -= (to - i) * CELL_BYTES;
+		*left -= (to - i) * cell_bytes;
 		p = ms_vec_push(s->arena.arena, &s->pieces);
 		if (!p)
 			return false;
@@ -336,10 +385,20 @@ static bool plan(struct search *s, uint64_t limit)
 	const struct ms_extent *extent;
 
 	ms_vec_for_each (extent, &s->blocks->extents)
-		if (extent->kind == MS_EXTENT_HEAP && extent->shift == SHIFT &&
+		if (extent->kind == MS_EXTENT_HEAP && is_looked_at(s, extent) &&
 		    !plan_extent(s, extent, &limit))
 			return false;
 	return true;
+}
+
+static bool has_fontconfig(const struct ms_source *src)
+{
+	const struct ms_mapping *mapping;
+
+	ms_vec_for_each (mapping, &src->mappings)
+		if (mapping->file && strstr(mapping->name, "/libfontconfig.so"))
+			return true;
+	return false;
 }
 
 static bool make_seekers(struct search *s, const struct ms_relative_options *options)
@@ -448,6 +507,7 @@ enum ms_status ms_relative_mark(struct ms_blocks *blocks, const struct ms_relati
 	survey(&s);
 	if (s.share == 0)
 		return MS_OK;
+	s.fontconfig = has_fontconfig(blocks->src);
 	if (!make_seekers(&s, options) || !plan(&s, options->limit ? options->limit : LIMIT))
 		return ms_fail(err, MS_E_NOMEM, "no memory for self-relative pointers");
 	do {

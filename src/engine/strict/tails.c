@@ -143,3 +143,27 @@ enum ms_status ms_tails_judge(struct ms_tails *tails, const struct ms_tails_judg
 	tails->failed |= !ms_ranges_tidy(tails->arena, &tails->hidden);
 	return tails->failed ? MS_E_NOMEM : MS_OK;
 }
+
+void ms_tails_warn(const struct ms_tails_sums *sums, bool wide, struct ms_arena *arena,
+                   struct ms_notes *warnings)
+{
+	uint64_t all = 0;
+
+	for (size_t i = 0; i < MS_TAIL_KINDS; i++)
+		all += sums->containers[i];
+	if (!wide)
+		ms_note_add(
+			arena, warnings,
+			"--strict-containers has no effect: what containers leave unused in programs with "
+			"such words are not known");
+	else
+		ms_note_add(arena, warnings,
+		            "--strict-containers: %llu pointers in %llu unused bytes of "
+		            "%llu containers (vectors %llu, strings %llu, parts of deques %llu) "
+		            "keep nothing alive",
+		            (unsigned long long)sums->pointers, (unsigned long long)sums->bytes,
+		            (unsigned long long)all,
+		            (unsigned long long)sums->containers[MS_TAIL_VECTOR],
+		            (unsigned long long)sums->containers[MS_TAIL_STRING],
+		            (unsigned long long)sums->containers[MS_TAIL_DEQUE]);
+}

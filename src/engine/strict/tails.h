@@ -27,6 +27,7 @@
 
 #include "base/map.h"
 #include "engine/graph/lookup.h"
+#include "engine/report.h"
 
 enum ms_tail_of { MS_TAIL_VECTOR, MS_TAIL_STRING, MS_TAIL_DEQUE, MS_TAIL_KINDS };
 
@@ -69,6 +70,10 @@ void ms_tails_claim(struct ms_tails *tails, const struct ms_tail_claim *claim);
 
 /* Note that the word at @at points to @value. @lookup: of the blocks that claims are of */
 void ms_tails_note(struct ms_tails *tails, struct ms_lookup *lookup, ms_addr at, ms_addr value);
+
+/* Say in @warnings what was hidden. @wide: words have 8 bytes */
+void ms_tails_warn(const struct ms_tails_sums *sums, bool wide, struct ms_arena *arena,
+                   struct ms_notes *warnings);
 
 /*
  * Decide which tails are hidden, once every word was noted.
