@@ -157,7 +157,7 @@ static bool take_untracked(const void *p)
 /* Enter a new block; with sampling alone the table has those with a stack. */
 static void track(const void *p, size_t size)
 {
-	struct ms_live live = { size, MS_TRACE_OFF };
+	struct ms_live live = { .size = size, .trace = MS_TRACE_OFF };
 
 	if (!p || !ms_shim_tracks())
 		return;

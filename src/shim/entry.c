@@ -21,6 +21,7 @@
 #include "shim/hooks/hooks.h"
 #include "shim/next.h"
 #include "shim/out/record.h"
+#include "shim/registry.h"
 #include "shim/shim.h"
 #include "shim/track/deferred.h"
 #include "shim/track/live.h"
@@ -388,6 +389,7 @@ MS_SHIM_EXPORT void *reallocarray(void *ptr, size_t nmemb, size_t size)
 
 /* ---- asking ---- */
 
+/* From now on the program may use all of it. */
 static size_t usable_inside(void *ptr)
 {
 	struct ms_live live;
@@ -396,6 +398,8 @@ static size_t usable_inside(void *ptr)
 		return ms_next.usable_size(ptr);
 	if (ms_shim_knows_all() && !ms_block_find(ptr, "malloc_usable_size", &live))
 		return 0;
+	if (ms_shim_tracks())
+		ms_live_flag(ptr, MALLOC_DEBUG_USABLE_ASKED);
 	return ms_usable_size(ptr);
 }
 
@@ -414,8 +418,10 @@ MS_SHIM_EXPORT size_t malloc_usable_size(void *ptr)
 		leave();
 		return size;
 	}
-	if (ms_shim.phase == MS_SHIM_ON && ms_shim_tracks() && !ms_outside_has(ptr))
+	if (ms_shim.phase == MS_SHIM_ON && ms_shim_tracks() && !ms_outside_has(ptr)) {
+		ms_registry_unnoted(); /* the table may be locked */
 		return ms_usable_size(ptr);
+	}
 	return ms_next.usable_size(ptr);
 }
 

@@ -77,6 +77,28 @@ Test(registry, what_is_followed_stays_as_long_as_it_can_be_used)
 	cr_expect_eq(ms_block_words_end(&r.told, e, ms_granule_of(e, p)), p + 112);
 }
 
+/* A program that wants to use more than it asked for has asked how much it may use. */
+Test(registry, words_behind_the_size_are_not_followed_unless_usable_was_asked)
+{
+	ms_addr p[4] = { regdrawn_block(&r, 24), regdrawn_block(&r, 1048), regdrawn_block(&r, 104),
+		         regdrawn_single(&r, 200000) };
+	static const uint64_t asked[4] = { 8, 1000, 50, 199000 };
+	static const uint64_t followed[4] = { 8, 1000, 112, 199000 };
+
+	r.registry->flags |= MALLOC_DEBUG_USABLE_NOTED;
+	for (unsigned i = 0; i < 4; i++)
+		regdrawn_enter(&r, p[i], asked[i], 0)->flags =
+			i == 2 ? MALLOC_DEBUG_USABLE_ASKED : 0;
+	decode();
+	for (unsigned i = 0; i < 4; i++) {
+		const struct ms_extent *e = ms_blocks_extent_of(&r.told, p[i]);
+		uint64_t granule = ms_granule_of(e, p[i]);
+
+		cr_expect_eq(regdrawn_size(&r, p[i]), asked[i]);
+		cr_expect_eq(ms_block_words_end(&r.told, e, granule), p[i] + followed[i], "%u", i);
+	}
+}
+
 /* Header and guard in front; the new beginnings are in other cells, too. */
 Test(registry, blocks_begin_behind_their_headers)
 {

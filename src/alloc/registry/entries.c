@@ -66,7 +66,7 @@ static void take_slot(struct ms_registry *r, const uint8_t *entry, const struct 
 	if (!found->any)
 		return;
 	room = found->block.usable - found->front;
-	if (!slot.size || slot.size > room || room - slot.size >= MS_TRIM_FREE)
+	if (!slot.size || slot.size > room || room - slot.size >= MS_TRIM_IN_USE)
 		return;
 	if (r->stack[number] != MS_ENTRY_MISSING) {
 		r->n_entries--; /* there a second time, for it was being moved */
@@ -75,6 +75,9 @@ static void take_slot(struct ms_registry *r, const uint8_t *entry, const struct 
 	r->n_believed++;
 	r->stack[number] = stack_of(r, slot.stack);
 	r->less[number] = (uint32_t)(room - slot.size);
+	if (!(r->told.flags & MALLOC_DEBUG_USABLE_NOTED) ||
+	    (slot.flags & MALLOC_DEBUG_USABLE_ASKED))
+		r->less[number] |= MS_TRIM_IN_USE;
 	if (r->front)
 		r->front[number] = (uint32_t)(found->front / MS_TRIM_UNIT);
 }

@@ -78,6 +78,15 @@ struct search {
 
 /* ---- words ---- */
 
+/* Where the words end that count in the block beginning in @granule. */
+static ms_addr end_of(const struct search *s, const struct ms_extent *extent, uint64_t granule)
+{
+	ms_addr end = ms_block_begin(extent, granule) + ms_block_usable(s->blocks, extent, granule);
+	ms_addr words_end = ms_block_words_end(s->blocks, extent, granule);
+
+	return words_end < end ? words_end : end;
+}
+
 /* Whether the word at @addr belongs to a marked block of @extent, as a whole. */
 static bool is_alive(const struct search *s, const struct ms_extent *extent, ms_addr addr)
 {
@@ -85,8 +94,7 @@ static bool is_alive(const struct search *s, const struct ms_extent *extent, ms_
 	struct ms_block block = { (uint32_t)(extent - s->blocks->extents.at), granule };
 
 	return granule != UINT64_MAX && ms_block_is_marked(s->blocks, block) &&
-	       addr + s->abi->word_bytes - ms_block_begin(extent, granule) <=
-	               ms_block_usable(s->blocks, extent, granule);
+	       addr + s->abi->word_bytes <= end_of(s, extent, granule);
 }
 
 /* Whether the word at @addr, in @p, counts, and leads to a block that nothing has led to yet. */
@@ -416,7 +424,7 @@ static void visit(void *ctx, struct ms_block block)
 	struct search *s = ctx;
 	const struct ms_extent *extent = &s->blocks->extents.at[block.extent];
 	ms_addr begin = ms_block_begin(extent, block.granule);
-	ms_addr end = begin + ms_block_usable(s->blocks, extent, block.granule);
+	ms_addr end = end_of(s, extent, block.granule);
 
 	s->kept->allocations++;
 	s->kept->bytes += ms_block_size(s->blocks, extent, block.granule);
