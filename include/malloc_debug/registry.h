@@ -14,7 +14,7 @@
  * A struct malloc_debug_registry stands in the writable data of the mapped file, whose
  * name begins with "libmalloc_debug.so", at a multiple of 8. It has its magic once all of
  * it is valid, which is when the library has started with options that record something.
- * Then it does not change any more, but for flags that are taken back; what it leads to does.
+ * Then it does not change any more, but for two of its flags; what it leads to does.
  *
  * Addresses of blocks are kept inverted (~address), so that what looks for leaks does not
  * find a reference to every block here; 0 is no block. Other addresses, of tables, pages
@@ -59,6 +59,11 @@ enum malloc_debug_registry_flags {
 	 * program may have asked unnoticed.
 	 */
 	MALLOC_DEBUG_USABLE_NOTED = 8,
+	/*
+	 * Some library has called the allocator behind directly, so an entry may be that of a
+	 * block which is free, or another one's. Set later.
+	 */
+	MALLOC_DEBUG_BYPASSED = 16,
 };
 
 /* Of a block. */
@@ -124,6 +129,18 @@ struct malloc_debug_stack {
 	uint64_t pc[]; /* in the calling instructions, innermost first */
 };
 
+/*
+ * With headers, of a live block, in front of its guard: least_offset less HEADER_BEFORE bytes
+ * before the user's first. As words are in the process; this is a 64-bit one's.
+ */
+enum { MALLOC_DEBUG_HEADER_BEFORE = 32, MALLOC_DEBUG_TAG_LIVE = 0x1ee7d00d };
+
+struct malloc_debug_header {
+	uint32_t tag;
+	uint64_t orig; /* where the allocator's block begins */
+	uint64_t size; /* as asked for, or some bytes more (expand_alloc) */
+} __attribute__((packed));
+
 struct malloc_debug_freed {
 	uint64_t inverted; /* 0: empty */
 	uint64_t usable;   /* bytes */
@@ -139,6 +156,7 @@ _Static_assert(sizeof(struct malloc_debug_registry) == 120, "no padding");
 _Static_assert(sizeof(struct malloc_debug_slot) == 24, "no padding");
 _Static_assert(sizeof(struct malloc_debug_freed) == 24, "no padding");
 _Static_assert(sizeof(struct malloc_debug_stack) == 24, "no padding");
+_Static_assert(sizeof(struct malloc_debug_header) == 20, "no padding");
 #endif
 
 #endif

@@ -43,3 +43,9 @@ void ms_registry_unnoted(void)
 	(void)__atomic_fetch_and(&registry.flags, ~(uint32_t)MALLOC_DEBUG_USABLE_NOTED,
 	                         __ATOMIC_RELAXED);
 }
+
+void ms_registry_bypassed(void)
+{
+	(void)__atomic_fetch_or(&registry.flags, MALLOC_DEBUG_BYPASSED, __ATOMIC_RELAXED);
+	ms_registry_unnoted();
+}

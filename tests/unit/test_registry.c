@@ -122,6 +122,42 @@ Test(registry, blocks_begin_behind_their_headers)
 	cr_expect(is_told("61 of 61 entries"));
 }
 
+static void put_header(ms_addr user, uint32_t tag, ms_addr orig, uint64_t size)
+{
+	struct malloc_debug_header header = { .tag = tag, .orig = orig, .size = size };
+
+	memcpy(ms_fake_at(&r.fake, user - 64), &header, sizeof(header));
+}
+
+/* A library that goes past malloc_debug frees a block, and its address is another one's. */
+Test(registry, entries_whose_header_disagrees_are_dropped_once_it_was_bypassed)
+{
+	enum { OFFSET = 128 }; /* with a guard of 32 bytes in front */
+	static const uint32_t tags[5] = { MALLOC_DEBUG_TAG_LIVE, 0x1cc7dccd, 0,
+		                          MALLOC_DEBUG_TAG_LIVE, MALLOC_DEBUG_TAG_LIVE };
+	uint32_t stack = regdrawn_stack(&r, 5, 1);
+	ms_addr p[5];
+
+	r.registry->flags |= MALLOC_DEBUG_HEADERS;
+	r.registry->least_offset = OFFSET - 32;
+	for (unsigned i = 0; i < 5; i++) {
+		p[i] = regdrawn_block(&r, 200);
+		(void)regdrawn_enter(&r, p[i] + OFFSET - 32, 40, stack);
+		put_header(p[i] + OFFSET - 32, tags[i], p[i] + (i == 3 ? 16 : 0), i == 4 ? 39 : 40);
+	}
+	decode();
+	for (unsigned i = 0; i < 5; i++)
+		cr_expect_eq(regdrawn_size(&r, p[i] + OFFSET - 32), 40, "%u", i);
+	cr_expect_eq(r.warnings.n, 0);
+	r.registry->flags |= MALLOC_DEBUG_BYPASSED;
+	decode();
+	cr_expect_eq(regdrawn_size(&r, p[0] + OFFSET - 32), 40);
+	for (unsigned i = 1; i < 5; i++)
+		cr_expect_eq(regdrawn_size(&r, p[i]), 200, "%u", i);
+	cr_expect(regdrawn_says(&r.warnings, "RTLD_DEEPBIND"));
+	cr_expect(regdrawn_says(&r.warnings, "4 entries that disagree"));
+}
+
 /* Nobody may use what is behind; its bytes are a guard's, and another's before. */
 Test(registry, with_guards_behind_blocks_end_where_they_end)
 {
