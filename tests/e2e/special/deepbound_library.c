@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A library to be loaded with RTLD_DEEPBIND: it makes, resizes and frees blocks of the program's. */
+/* A library to be loaded with RTLD_DEEPBIND: it makes, resizes and frees blocks of the program's.
+ */
 
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
-void *early;                      /* made by the constructor */
+void *early;                    /* made by the constructor */
 void (*release)(void *) = free; /* in data */
 
 __attribute__((constructor)) static void construct(void)
