@@ -125,7 +125,7 @@ MAIN    := src/cli/main
 # What stands in front of malloc is in the libraries alone.
 PARTS   := $(filter-out $(MAIN) src/inproc/annotate/malloc src/inproc/annotate/front \
                         src/inproc/annotate/kin src/inproc/annotate/lsan \
-                        src/shim/entry src/shim/other src/shim/start src/shim/api src/shim/hooks/hooks,$(SRC:.c=))
+                        src/shim/entry src/shim/dlopen src/shim/other src/shim/start src/shim/api src/shim/hooks/hooks,$(SRC:.c=))
 
 Q := $(if $(VERBOSE),,@)
 LINT     := $(B)/lint

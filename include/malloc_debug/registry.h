@@ -14,7 +14,7 @@
  * A struct malloc_debug_registry stands in the writable data of the mapped file, whose
  * name begins with "libmalloc_debug.so", at a multiple of 8. It has its magic once all of
  * it is valid, which is when the library has started with options that record something.
- * Then it does not change any more; what it leads to does.
+ * Then it does not change any more, but for two of its flags; what it leads to does.
  *
  * Addresses of blocks are kept inverted (~address), so that what looks for leaks does not
  * find a reference to every block here; 0 is no block. Other addresses, of tables, pages
@@ -54,6 +54,21 @@ enum malloc_debug_registry_flags {
 	MALLOC_DEBUG_ALL_BLOCKS = 1,  /* every live block is in the table, not only sampled ones */
 	MALLOC_DEBUG_HEADERS = 2,     /* blocks begin behind a header in the allocator's chunk */
 	MALLOC_DEBUG_REAR_GUARDS = 4, /* the program may not use a byte beyond a block's size */
+	/*
+	 * Nor does it, but for blocks with MALLOC_DEBUG_USABLE_ASKED. It is taken back when the
+	 * program may have asked unnoticed.
+	 */
+	MALLOC_DEBUG_USABLE_NOTED = 8,
+	/*
+	 * Some library has called the allocator behind directly, so an entry may be that of a
+	 * block which is free, or another one's. Set later.
+	 */
+	MALLOC_DEBUG_BYPASSED = 16,
+};
+
+/* Of a block. */
+enum malloc_debug_slot_flags {
+	MALLOC_DEBUG_USABLE_ASKED = 1, /* the program asked for its malloc_usable_size() */
 };
 
 /* The stack of a block: a number. Others stand for none. */
@@ -98,7 +113,7 @@ struct malloc_debug_slot {
 	uint64_t inverted; /* the block's address, or 0: empty; written last, cleared first */
 	uint64_t size;     /* bytes, as asked for */
 	uint32_t stack;    /* its number: of its allocation */
-	uint32_t reserved;
+	uint32_t flags;    /* enum malloc_debug_slot_flags */
 };
 
 /*
@@ -113,6 +128,18 @@ struct malloc_debug_stack {
 	uint32_t n;
 	uint64_t pc[]; /* in the calling instructions, innermost first */
 };
+
+/*
+ * With headers, of a live block, in front of its guard: least_offset less HEADER_BEFORE bytes
+ * before the user's first. As words are in the process; this is a 64-bit one's.
+ */
+enum { MALLOC_DEBUG_HEADER_BEFORE = 32, MALLOC_DEBUG_TAG_LIVE = 0x1ee7d00d };
+
+struct malloc_debug_header {
+	uint32_t tag;
+	uint64_t orig; /* where the allocator's block begins */
+	uint64_t size; /* as asked for, or some bytes more (expand_alloc) */
+} __attribute__((packed));
 
 struct malloc_debug_freed {
 	uint64_t inverted; /* 0: empty */
@@ -129,6 +156,7 @@ _Static_assert(sizeof(struct malloc_debug_registry) == 120, "no padding");
 _Static_assert(sizeof(struct malloc_debug_slot) == 24, "no padding");
 _Static_assert(sizeof(struct malloc_debug_freed) == 24, "no padding");
 _Static_assert(sizeof(struct malloc_debug_stack) == 24, "no padding");
+_Static_assert(sizeof(struct malloc_debug_header) == 20, "no padding");
 #endif
 
 #endif

@@ -299,8 +299,9 @@ static uint64_t end_of_long(const struct ms_blocks *blocks, const struct ms_exte
 	return longs[i].last - zero;
 }
 
-ms_addr ms_block_words_end(const struct ms_blocks *blocks, const struct ms_extent *extent,
-                           uint64_t granule)
+/* Where the last granule ends that the block beginning in @granule has. */
+static ms_addr granules_end(const struct ms_blocks *blocks, const struct ms_extent *extent,
+                            uint64_t granule)
 {
 	const struct ms_cell *first = ms_blocks_cell(blocks, extent, granule);
 	const struct ms_cell *cell = first;
@@ -342,10 +343,16 @@ static size_t rank_of(const struct ms_blocks *blocks, const struct ms_extent *ex
 	return blocks->ranks.at[cell] + (size_t)__builtin_popcountll(before);
 }
 
-static uint64_t less_of(const struct ms_blocks *blocks, const struct ms_extent *extent,
+static uint32_t trim_of(const struct ms_blocks *blocks, const struct ms_extent *extent,
                         uint64_t granule)
 {
 	return blocks->less.at[extent->less0 + rank_of(blocks, extent, granule)];
+}
+
+static uint64_t less_of(const struct ms_blocks *blocks, const struct ms_extent *extent,
+                        uint64_t granule)
+{
+	return trim_of(blocks, extent, granule) & ~MS_TRIM_IN_USE;
 }
 
 uint64_t ms_block_usable(const struct ms_blocks *blocks, const struct ms_extent *extent,
@@ -359,9 +366,9 @@ uint64_t ms_block_usable(const struct ms_blocks *blocks, const struct ms_extent 
 	if (odd)
 		return odd->size;
 	if (extent->exact)
-		return ms_block_words_end(blocks, extent, granule) - begin -
+		return granules_end(blocks, extent, granule) - begin -
 		       less_of(blocks, extent, granule);
-	return ms_block_words_end(blocks, extent, granule) - begin - extent->slack;
+	return granules_end(blocks, extent, granule) - begin - extent->slack;
 }
 
 uint64_t ms_block_size(const struct ms_blocks *blocks, const struct ms_extent *extent,
@@ -372,6 +379,14 @@ uint64_t ms_block_size(const struct ms_blocks *blocks, const struct ms_extent *e
 	if (!extent->trimmed || extent->exact)
 		return usable;
 	return usable - less_of(blocks, extent, granule);
+}
+
+ms_addr ms_block_words_end(const struct ms_blocks *blocks, const struct ms_extent *extent,
+                           uint64_t granule)
+{
+	if (!extent->trimmed || (trim_of(blocks, extent, granule) & MS_TRIM_IN_USE))
+		return granules_end(blocks, extent, granule);
+	return ms_block_begin(extent, granule) + ms_block_size(blocks, extent, granule);
 }
 
 /* The last of the extent's cells before @cell with a block in it; ranks say that there is one. */
@@ -549,19 +564,20 @@ static uint32_t trim_block(struct ms_blocks *blocks, struct ms_extent *e, uint64
 {
 	uint64_t usable = ms_block_usable(blocks, e, granule);
 	uint64_t front = trims->front ? (uint64_t)trims->front[number] * MS_TRIM_UNIT : 0;
-	uint32_t less = trims->less[number];
+	uint32_t in_use = trims->less[number] & MS_TRIM_IN_USE;
+	uint32_t less = trims->less[number] & ~MS_TRIM_IN_USE;
 
-	if (less == MS_TRIM_FREE) {
+	if (trims->less[number] == MS_TRIM_FREE) {
 		e->bytes -= usable;
 		ms_blocks_cell(blocks, e, granule)->starts &= ~ms_granule_bit(granule);
-		return less;
+		return MS_TRIM_FREE;
 	}
 	e->bytes -= front + less;
 	if (trims->exact)
 		less = move_end(blocks, e, granule, usable, less);
 	if (front)
 		move_begin(blocks, e, granule, front);
-	return less;
+	return less | in_use;
 }
 
 /* From the last block on, so that one that begins later is not met again. */

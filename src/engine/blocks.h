@@ -36,7 +36,8 @@
  *
  * All this is about usable bytes: what the program may write to, and point into. Where
  * something kept the size that was asked for, ms_blocks_trim() has how much less it is,
- * for each block by its number, and that size is the one told.
+ * for each block by its number, and that size is the one told. Words behind it are residual
+ * data, unless the program may use these bytes.
  */
 
 #include <stdint.h>
@@ -186,6 +187,9 @@ enum { MS_TRIM_UNIT = 16 };
 /* A block that is free after all, in place of how much less it is. */
 #define MS_TRIM_FREE UINT32_MAX
 
+/* With how much less it is: the program may use the bytes behind, and words there count. */
+#define MS_TRIM_IN_USE (UINT32_C(1) << 31)
+
 /* How far each numbered block is from what the allocator gave. */
 struct ms_trims {
 	const uint32_t *front; /* units in front that are not the block's; NULL: none of any */
@@ -245,7 +249,10 @@ static inline bool ms_block_is_marked(const struct ms_blocks *blocks, struct ms_
 	return ms_blocks_cell(blocks, extent, block.granule)->marks & ms_granule_bit(block.granule);
 }
 
-/* Where the words end that the block beginning in @granule may hold, up to a granule late. */
+/*
+ * Where the words end that the block beginning in @granule may hold: by the size asked for,
+ * where it is known, else up to a granule late. After seal.
+ */
 ms_addr ms_block_words_end(const struct ms_blocks *blocks, const struct ms_extent *extent,
                            uint64_t granule);
 

@@ -90,6 +90,7 @@ enum { MS_STACK_FRAMES = 1024 }; /* more of one stack are not told */
 struct ms_stack {
 	uint32_t first;
 	uint32_t n;
+	uint32_t cut; /* not 0: it goes on, but no more of it was kept */
 };
 
 struct ms_stack_list MS_VEC(struct ms_stack);

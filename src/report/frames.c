@@ -174,4 +174,7 @@ void ms_frames_put(struct ms_text *t, const struct ms_report *report, uint32_t s
 			put_frame(t, report, &frame, number++);
 		}
 	}
+	if (calls->cut && number < most)
+		ms_text_print(t,
+		              "          (cut: the stack goes on, but no more of it was kept)\n");
 }

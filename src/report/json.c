@@ -310,8 +310,8 @@ static struct json_object *frame_object(struct ms_json *j, const struct ms_named
 	return object;
 }
 
-static struct json_object *backtrace(struct ms_json *j, const struct ms_report *report,
-                                     const struct ms_stack *stack)
+static void add_backtrace(struct ms_json *j, struct json_object *object,
+                          const struct ms_report *report, const struct ms_stack *stack)
 {
 	struct json_object *array = json_object_new_array();
 
@@ -325,7 +325,9 @@ static struct json_object *backtrace(struct ms_json *j, const struct ms_report *
 			ms_json_append(j, array, frame_object(j, &frame));
 		}
 	}
-	return array;
+	ms_json_add(j, object, "backtrace", array);
+	if (stack->cut)
+		ms_json_add(j, object, "backtrace_cut", json_object_new_boolean(true));
 }
 
 /* The function itself, and not one that is inlined at its begin. */
@@ -406,8 +408,7 @@ static struct json_object *leak_object(struct ms_json *j, const struct ms_report
 	if (leak->sampled.samples)
 		ms_json_add(j, object, "sampled", estimate(j, &leak->sampled));
 	if (leak->stack)
-		ms_json_add(j, object, "backtrace",
-		            backtrace(j, report, &report->stacks.at[leak->stack - 1]));
+		add_backtrace(j, object, report, &report->stacks.at[leak->stack - 1]);
 	return object;
 }
 
@@ -446,8 +447,7 @@ static struct json_object *site_object(struct ms_json *j, const struct ms_report
 	ms_json_add(j, object, "live", estimate(j, &site->live));
 	if (site->leaked.samples)
 		ms_json_add(j, object, "leaked", estimate(j, &site->leaked));
-	ms_json_add(j, object, "backtrace",
-	            backtrace(j, report, &report->stacks.at[site->stack - 1]));
+	add_backtrace(j, object, report, &report->stacks.at[site->stack - 1]);
 	return object;
 }
 

@@ -5,12 +5,14 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "shim/bypass.h"
 #include "shim/frames/frames.h"
 #include "shim/guard/guard.h"
 #include "shim/next.h"
 #include "shim/out/reports.h"
 #include "shim/out/say.h"
 #include "shim/pointer.h"
+#include "shim/registry.h"
 #include "shim/shim.h"
 #include "shim/track/freed.h"
 #include "shim/track/trace.h"
@@ -157,7 +159,7 @@ static bool take_untracked(const void *p)
 /* Enter a new block; with sampling alone the table has those with a stack. */
 static void track(const void *p, size_t size)
 {
-	struct ms_live live = { size, MS_TRACE_OFF };
+	struct ms_live live = { .size = size, .trace = MS_TRACE_OFF };
 
 	if (!p || !ms_shim_tracks())
 		return;
@@ -254,32 +256,74 @@ static bool is_damaged(const void *p)
 	        !ms_guard_is_whole(&ms_shim.options, p));
 }
 
-bool ms_block_take(const void *p, const char *function, struct ms_live *ret)
+/*
+ * Whether nothing in front of @p is as we have written it, not even in part. Zeros have the
+ * right sum.
+ */
+static bool has_no_header(const void *p, bool found)
+{
+	const struct ms_header *header = ms_guard_header(&ms_shim.options, p);
+	const uint8_t *guard = (const uint8_t *)p - ms_shim.options.front_guard;
+	size_t offset;
+	uint32_t tag;
+
+	if (!ms_guard_probe_tag(&ms_shim.options, p, &tag))
+		return true;
+	offset = (uintptr_t)p - (uintptr_t)header->orig;
+	if (header->orig && offset >= ms_guard_offset(&ms_shim.options) &&
+	    ms_guard_is_whole(&ms_shim.options, p))
+		return false;
+	if (found && (tag == MS_TAG_LIVE || tag == MS_TAG_FREED))
+		return false;
+	return !ms_shim.options.front_guard || *guard != MS_FRONT_BYTE;
+}
+
+/*
+ * Whether @p, which is not in the table, or has another header than its entry says, is a block
+ * of a library that calls the next allocator itself. Ours that was freed still has its header,
+ * or is among those kept.
+ */
+static bool is_foreign(const void *p, bool found)
+{
+	struct ms_freed freed;
+
+	if (!ms_bypass_look() || (ms_shim_has(MS_OPT_HEADER) && !has_no_header(p, found)) ||
+	    (ms_shim_has(MS_OPT_FREE_TRACK) && ms_freed_find(p, &freed)))
+		return false;
+	ms_registry_bypassed();
+	return true;
+}
+
+enum ms_block_whose ms_block_take(const void *p, const char *function, struct ms_live *ret)
 {
 	bool found;
 
 	*ret = (struct ms_live){ 0 };
 	if (!ms_shim_tracks())
-		return true;
+		return MS_BLOCK_OURS;
 	found = ms_live_remove(p, ret);
 	if (!ms_shim_knows_all())
-		return true;
+		return MS_BLOCK_OURS;
 	if (found ? !is_damaged(p) : take_untracked(p))
-		return true;
+		return MS_BLOCK_OURS;
+	if (is_foreign(p, found))
+		return MS_BLOCK_FOREIGN;
 	if (found)
 		enter(p, *ret);
 	ms_report_pointer(p, function, found);
-	return false;
+	return MS_BLOCK_NONE;
 }
 
-bool ms_block_find(const void *p, const char *function, struct ms_live *ret)
+enum ms_block_whose ms_block_find(const void *p, const char *function, struct ms_live *ret)
 {
 	bool found = ms_live_find(p, ret);
 
 	if (found ? !is_damaged(p) : may_be_untracked(p))
-		return true;
+		return MS_BLOCK_OURS;
+	if (is_foreign(p, found))
+		return MS_BLOCK_FOREIGN;
 	ms_report_pointer(p, function, found);
-	return false;
+	return MS_BLOCK_NONE;
 }
 
 /* Put back what was taken. */
@@ -398,4 +442,16 @@ void *ms_block_resize(void *p, size_t size, struct ms_live was)
 	if (ms_shim_has(MS_OPT_FILL_ON_ALLOC))
 		fill_new(grown, usable);
 	return grown;
+}
+
+void *ms_block_adopt(void *p, size_t size)
+{
+	void *moved = size ? ms_block_make(0, size) : NULL;
+
+	if (size && !moved)
+		return NULL;
+	if (moved)
+		memcpy(moved, p, least(ms_next.usable_size(p), size));
+	give_chunk(p);
+	return moved;
 }

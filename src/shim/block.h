@@ -35,19 +35,25 @@ static inline bool ms_block_skips(size_t size)
 	return true;
 }
 
-/*
- * Take @p out of the table, for @function to free or resize it. False, with that reported,
- * when it is no live block.
- */
-bool ms_block_take(const void *p, const char *function, struct ms_live *ret);
+enum ms_block_whose {
+	MS_BLOCK_OURS,
+	MS_BLOCK_FOREIGN, /* of the next allocator, by a library that calls it directly */
+	MS_BLOCK_NONE,    /* no live block, which was reported */
+};
+
+/* Take @p out of the table, for @function to free or resize it. */
+enum ms_block_whose ms_block_take(const void *p, const char *function, struct ms_live *ret);
 /* The same, but it stays. */
-bool ms_block_find(const void *p, const char *function, struct ms_live *ret);
+enum ms_block_whose ms_block_find(const void *p, const char *function, struct ms_live *ret);
 
 /* Free a block that was taken. */
 void ms_block_release(void *p);
 
 /* Resize a block that was taken, @size > 0. NULL when that fails: it is as before. */
 void *ms_block_resize(void *p, size_t size, struct ms_live was);
+
+/* The same of a foreign block, which becomes ours. */
+void *ms_block_adopt(void *p, size_t size);
 
 size_t ms_usable_size(const void *p);
 

@@ -21,6 +21,7 @@
 #include "shim/hooks/hooks.h"
 #include "shim/next.h"
 #include "shim/out/record.h"
+#include "shim/registry.h"
 #include "shim/shim.h"
 #include "shim/track/deferred.h"
 #include "shim/track/live.h"
@@ -41,9 +42,16 @@ static void free_inside(void *p)
 		return;
 	}
 	record = ms_record_reserve();
-	if (!ms_block_take(p, "free", &was))
+	switch (ms_block_take(p, "free", &was)) {
+	case MS_BLOCK_OURS:
+		ms_block_release(p);
+		break;
+	case MS_BLOCK_FOREIGN:
+		ms_next.free(p);
+		break;
+	case MS_BLOCK_NONE:
 		return;
-	ms_block_release(p);
+	}
 	ms_record_fill(record, &(struct ms_record){ .what = MS_RECORD_FREE, .p = (uintptr_t)p });
 }
 
@@ -290,13 +298,17 @@ static void *realloc_inside(void *ptr, size_t size)
 {
 	uint64_t record = ms_record_reserve();
 	struct ms_record done = { .what = MS_RECORD_REALLOC, .size = size, .more = (uintptr_t)ptr };
+	enum ms_block_whose whose;
 	struct ms_live was;
 	void *p = NULL;
 
+	whose = ptr ? ms_block_take(ptr, "realloc", &was) : MS_BLOCK_OURS;
 	if (!ptr) {
 		p = ms_block_make(0, size);
-	} else if (!ms_block_take(ptr, "realloc", &was)) {
+	} else if (whose == MS_BLOCK_NONE) {
 		return NULL;
+	} else if (whose == MS_BLOCK_FOREIGN) {
+		p = ms_block_adopt(ptr, size);
 	} else if (!size) {
 		ms_block_release(ptr);
 	} else {
@@ -388,14 +400,22 @@ MS_SHIM_EXPORT void *reallocarray(void *ptr, size_t nmemb, size_t size)
 
 /* ---- asking ---- */
 
+/* From now on the program may use all of it. */
 static size_t usable_inside(void *ptr)
 {
+	enum ms_block_whose whose;
 	struct ms_live live;
 
 	if (ms_outside_has(ptr))
 		return ms_next.usable_size(ptr);
-	if (ms_shim_knows_all() && !ms_block_find(ptr, "malloc_usable_size", &live))
+	whose = ms_shim_knows_all() ? ms_block_find(ptr, "malloc_usable_size", &live)
+	                            : MS_BLOCK_OURS;
+	if (whose == MS_BLOCK_NONE)
 		return 0;
+	if (whose == MS_BLOCK_FOREIGN)
+		return ms_next.usable_size(ptr);
+	if (ms_shim_tracks())
+		ms_live_flag(ptr, MALLOC_DEBUG_USABLE_ASKED);
 	return ms_usable_size(ptr);
 }
 
@@ -414,8 +434,10 @@ MS_SHIM_EXPORT size_t malloc_usable_size(void *ptr)
 		leave();
 		return size;
 	}
-	if (ms_shim.phase == MS_SHIM_ON && ms_shim_tracks() && !ms_outside_has(ptr))
+	if (ms_shim.phase == MS_SHIM_ON && ms_shim_tracks() && !ms_outside_has(ptr)) {
+		ms_registry_unnoted(); /* the table may be locked */
 		return ms_usable_size(ptr);
+	}
 	return ms_next.usable_size(ptr);
 }
 

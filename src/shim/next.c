@@ -65,6 +65,7 @@ static void resolve(void)
 		{ "malloc_info", offsetof(struct ms_next, malloc_info) },
 		{ "malloc_stats", offsetof(struct ms_next, malloc_stats) },
 		{ "malloc_trim", offsetof(struct ms_next, malloc_trim) },
+		{ "dlopen", offsetof(struct ms_next, dlopen) },
 	};
 	struct ms_next next = { 0 };
 	int kept = errno;

@@ -35,6 +35,7 @@ struct ms_next {
 	int (*malloc_info)(int options, FILE *stream);
 	void (*malloc_stats)(void);
 	int (*malloc_trim)(size_t pad);
+	void *(*dlopen)(const char *file, int mode);
 };
 
 /* Its functions may be called once ms_next_ready() has said so; those not found are NULL. */

@@ -27,6 +27,7 @@ void ms_registry_publish(void)
 	}
 	if (ms_shim_has(MS_OPT_REAR_GUARD))
 		registry.flags |= MALLOC_DEBUG_REAR_GUARDS;
+	registry.flags |= MALLOC_DEBUG_USABLE_NOTED;
 	registry.shards = ms_live_shards();
 	registry.slot_bytes = sizeof(struct malloc_debug_slot);
 	registry.stack_pages = ms_trace_pages(&registry.stacks_a_page);
@@ -35,4 +36,16 @@ void ms_registry_publish(void)
 	registry.records = ms_record_slots();
 	registry.magic[0] = MALLOC_DEBUG_MAGIC_1;
 	__atomic_store_n(&registry.magic[1], MALLOC_DEBUG_MAGIC_2, __ATOMIC_RELEASE);
+}
+
+void ms_registry_unnoted(void)
+{
+	(void)__atomic_fetch_and(&registry.flags, ~(uint32_t)MALLOC_DEBUG_USABLE_NOTED,
+	                         __ATOMIC_RELAXED);
+}
+
+void ms_registry_bypassed(void)
+{
+	(void)__atomic_fetch_or(&registry.flags, MALLOC_DEBUG_BYPASSED, __ATOMIC_RELAXED);
+	ms_registry_unnoted();
 }

@@ -82,6 +82,17 @@ def test_what_is_behind_the_size_may_be_used(options):
         assert addresses(report).keys() == target.leaks().keys()
 
 
+@pytest.mark.parametrize("options", ("backtrace", "leak_track", "backtrace_sample=1"))
+@pytest.mark.parametrize("how", ("fork", "copy"))
+def test_what_is_behind_the_size_keeps_nothing_alive(options, how):
+    """Unless the program asked malloc_usable_size() whether it may use that."""
+    with start(options, "asked", "residual") as target:
+        for more in ((), ("--possible",), ("--unaligned",)):
+            report = check_scanned(scan(target.scan_pid, "--no-fold", "--snapshot", how, *more))
+            assert addresses(report) == target.leaks()
+        assert target.finish() == 0
+
+
 def usable(size):
     return max(24, (size + 8 + 15) // 16 * 16 - 8)
 

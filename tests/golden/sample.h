@@ -232,8 +232,8 @@ static inline void sample_stacks(struct ms_arena *arena, struct ms_report *repor
 	static const ms_addr pcs[] = { 0x7f0000005123, 0x200010, 0x7f0000002abc, 0x7f0000003000,
 		                       0x600000 };
 
-	*(struct ms_stack *)ms_vec_push(arena, &report->stacks) = (struct ms_stack){ 0, 2 };
-	*(struct ms_stack *)ms_vec_push(arena, &report->stacks) = (struct ms_stack){ 2, 3 };
+	*(struct ms_stack *)ms_vec_push(arena, &report->stacks) = (struct ms_stack){ 0, 2, 0 };
+	*(struct ms_stack *)ms_vec_push(arena, &report->stacks) = (struct ms_stack){ 2, 3, 0 };
 	for (size_t i = 0; i < sizeof(pcs) / sizeof(pcs[0]); i++)
 		*(ms_addr *)ms_vec_push(arena, &report->pcs) = pcs[i];
 	sample_code(arena, report);

@@ -56,7 +56,7 @@ static bool put_origins(struct ms_decoding *d)
 
 		if (!stack || !ms_vec_reserve(d->arena, &d->origins->pcs, 52))
 			return false;
-		*stack = (struct ms_stack){ 2 * i, 2 };
+		*stack = (struct ms_stack){ 2 * i, 2, 0 };
 		d->origins->pcs.at[d->origins->pcs.n++] = MODULE + 16 * i;
 		d->origins->pcs.at[d->origins->pcs.n++] = DATA + 16 * i;
 	}

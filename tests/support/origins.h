@@ -28,7 +28,7 @@ static inline void origins_add_stack(struct ms_arena *arena, struct ms_origins *
 	uint32_t n = letter == '-' ? 0 : (uint32_t)(letter - 'a' + 1);
 
 	assert(stack);
-	*stack = (struct ms_stack){ (uint32_t)ret->pcs.n, n };
+	*stack = (struct ms_stack){ (uint32_t)ret->pcs.n, n, 0 };
 	for (uint32_t i = 0; i < n; i++) {
 		ms_addr *pc = ms_vec_push(arena, &ret->pcs);
 

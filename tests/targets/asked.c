@@ -74,6 +74,33 @@ static void slack(void)
 	lost(malloc(1), 1);
 }
 
+/* Hold one block where it counts, and leave the address of another behind what was asked for. */
+NOINLINE static void leave_behind(size_t size)
+{
+	char *holder = malloc(size);
+	size_t behind = (size + sizeof(void *) - 1) / sizeof(void *) * sizeof(void *);
+	void *live = malloc(50);
+	void *gone = malloc(70);
+
+	memset(holder, 0, size);
+	memset(live, 0, 50);
+	lost(gone, 70);
+	memcpy(holder + behind - sizeof(void *), &live, sizeof(live));
+	OPAQUE(holder);
+	memcpy(holder + behind, &gone, sizeof(gone));
+	kept[n_kept++] = holder;
+	tell_sized("live", live, 50);
+}
+
+/* As slack(), but without asking: where usable bytes remain, they are nobody's. */
+static void residual(void)
+{
+	static const size_t sizes[] = { 8, 16, 32, 1008, 8000, 100000, 130000, 300000, 3000000 };
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
+		leave_behind(sizes[i]);
+}
+
 /* What a freed block holds is lost with it, also when it is kept for a while. */
 static void freed(void)
 {
@@ -129,10 +156,8 @@ static void threads(void)
 }
 
 static const struct scenario scenarios[] = {
-	{ "shapes", shapes, 0 },
-	{ "slack", slack, 0 },
-	{ "freed", freed, 0 },
-	{ "threads", threads, 0 },
+	{ "shapes", shapes, 0 }, { "slack", slack, 0 },     { "residual", residual, 0 },
+	{ "freed", freed, 0 },   { "threads", threads, 0 },
 };
 
 int main(int argc, char **argv)

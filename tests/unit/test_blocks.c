@@ -464,6 +464,7 @@ Test(blocks, are_told_as_they_were_asked_for)
 	e = ms_blocks_extent_of(&blocks, BASE);
 	cr_expect_eq(ms_block_usable(&blocks, e, ms_granule_of(e, nth(5) + 80)), 120);
 	cr_expect_eq(ms_block_usable(&blocks, e, ms_granule_of(e, nth(6) + 96)), 101);
+	cr_expect_eq(ms_block_words_end(&blocks, e, ms_granule_of(e, nth(5) + 80)), nth(5) + 195);
 	ms_fake_deinit(&fake);
 }
 
@@ -478,7 +479,7 @@ Test(blocks, may_end_where_they_were_asked_to)
 	e = ms_blocks_extent_of(&blocks, BASE);
 	granule = ms_granule_of(e, nth(76) + 5 * 16);
 	cr_expect_eq(ms_block_usable(&blocks, e, granule), 200 - 80 - 75);
-	cr_expect_eq(ms_block_words_end(&blocks, e, granule), nth(76) + 5 * 16 + 48);
+	cr_expect_eq(ms_block_words_end(&blocks, e, granule), nth(76) + 5 * 16 + 45);
 	ms_fake_deinit(&fake);
 }
 

@@ -225,6 +225,15 @@ Test(json_reader, knows_all_kinds_and_reasons)
 	}
 }
 
+Test(json_reader, stacks_that_were_cut_stay_so)
+{
+	sent.stacks.at[0].cut = 1;
+	assert_round_trip();
+	cr_expect_not_null(strstr(text, ",\"backtrace_cut\":true"));
+	cr_expect_eq(got.stacks.at[got.leaks.at[0].stack - 1].cut,
+	             sent.stacks.at[sent.leaks.at[0].stack - 1].cut);
+}
+
 Test(json_reader, large_numbers_stay_exact)
 {
 	sent.leaks.at[0].size = UINT64_MAX;

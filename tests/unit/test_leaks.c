@@ -250,7 +250,7 @@ static void take_many(bool stacks)
 	ms_blocks_init(&blocks, &many.base, &many.arena);
 	for (uint32_t i = 0; i < STACKS; i++) {
 		*(struct ms_stack *)ms_vec_push(&many.arena, &origins.stacks) =
-			(struct ms_stack){ i, 1 };
+			(struct ms_stack){ i, 1, 0 };
 		*(ms_addr *)ms_vec_push(&many.arena, &origins.pcs) = ORIGINS_CODE + i;
 	}
 	put_many(&blocks, &many.arena);

@@ -47,6 +47,17 @@ Test(live, the_text_has_each_stack_with_what_of_it_is_leaked)
 	assert_says("text", "/usr/sbin/server\n  scan: paused ");
 }
 
+Test(live, a_stack_that_was_cut_says_so)
+{
+	static const char cut[] =
+		"          (cut: the stack goes on, but no more of it was kept)\n\n";
+
+	cr_assert_null(strstr(written("text"), "(cut"));
+	report.stacks.at[report.sites.at[0].stack - 1].cut = 1;
+	assert_says("text", cut);
+	assert_says("json", ",\"backtrace_cut\":true}");
+}
+
 Test(live, folded_it_is_bytes_by_stack_outermost_first)
 {
 	report.sites.at[0].live.bytes = 30721;

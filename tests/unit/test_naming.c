@@ -81,7 +81,7 @@ static void add_stack(size_t n)
 	struct ms_stack *stack = ms_vec_push(&arena, &report->stacks);
 
 	cr_assert_not_null(stack);
-	*stack = (struct ms_stack){ (uint32_t)(report->pcs.n - n), (uint32_t)n };
+	*stack = (struct ms_stack){ (uint32_t)(report->pcs.n - n), (uint32_t)n, 0 };
 }
 
 /* Two bytes in: an address of ours, in a function of that name. */

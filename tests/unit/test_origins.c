@@ -31,7 +31,7 @@ static void fill(void)
 		struct ms_stack *stack = ms_vec_push(&arena, &origins.stacks);
 		struct ms_origin *origin;
 
-		*stack = (struct ms_stack){ 0, i % 5 };
+		*stack = (struct ms_stack){ 0, i % 5, 0 };
 		if (i % 3 == 2)
 			continue;
 		origin = ms_vec_push(&arena, &origins.blocks);
@@ -116,7 +116,7 @@ static uint32_t tell(const ms_addr *pcs, uint32_t n)
 	struct ms_stack *stack = ms_vec_push(&fake.arena, &origins.stacks);
 	uint32_t number;
 
-	*stack = (struct ms_stack){ (uint32_t)origins.pcs.n, n };
+	*stack = (struct ms_stack){ (uint32_t)origins.pcs.n, n, 0 };
 	for (uint32_t i = 0; i < n; i++)
 		*(ms_addr *)ms_vec_push(&fake.arena, &origins.pcs) = pcs[i];
 	number = ms_origin_tell(&teller, (uint32_t)origins.stacks.n - 1);

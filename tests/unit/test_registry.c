@@ -77,6 +77,28 @@ Test(registry, what_is_followed_stays_as_long_as_it_can_be_used)
 	cr_expect_eq(ms_block_words_end(&r.told, e, ms_granule_of(e, p)), p + 112);
 }
 
+/* A program that wants to use more than it asked for has asked how much it may use. */
+Test(registry, words_behind_the_size_are_not_followed_unless_usable_was_asked)
+{
+	ms_addr p[4] = { regdrawn_block(&r, 24), regdrawn_block(&r, 1048), regdrawn_block(&r, 104),
+		         regdrawn_single(&r, 200000) };
+	static const uint64_t asked[4] = { 8, 1000, 50, 199000 };
+	static const uint64_t followed[4] = { 8, 1000, 112, 199000 };
+
+	r.registry->flags |= MALLOC_DEBUG_USABLE_NOTED;
+	for (unsigned i = 0; i < 4; i++)
+		regdrawn_enter(&r, p[i], asked[i], 0)->flags =
+			i == 2 ? MALLOC_DEBUG_USABLE_ASKED : 0;
+	decode();
+	for (unsigned i = 0; i < 4; i++) {
+		const struct ms_extent *e = ms_blocks_extent_of(&r.told, p[i]);
+		uint64_t granule = ms_granule_of(e, p[i]);
+
+		cr_expect_eq(regdrawn_size(&r, p[i]), asked[i]);
+		cr_expect_eq(ms_block_words_end(&r.told, e, granule), p[i] + followed[i], "%u", i);
+	}
+}
+
 /* Header and guard in front; the new beginnings are in other cells, too. */
 Test(registry, blocks_begin_behind_their_headers)
 {
@@ -98,6 +120,42 @@ Test(registry, blocks_begin_behind_their_headers)
 	cr_expect_eq(regdrawn_size(&r, single + 4096), 65000);
 	cr_expect_eq(regdrawn_pc(&r, single + 4096), 7);
 	cr_expect(is_told("61 of 61 entries"));
+}
+
+static void put_header(ms_addr user, uint32_t tag, ms_addr orig, uint64_t size)
+{
+	struct malloc_debug_header header = { .tag = tag, .orig = orig, .size = size };
+
+	memcpy(ms_fake_at(&r.fake, user - 64), &header, sizeof(header));
+}
+
+/* A library that goes past malloc_debug frees a block, and its address is another one's. */
+Test(registry, entries_whose_header_disagrees_are_dropped_once_it_was_bypassed)
+{
+	enum { OFFSET = 128 }; /* with a guard of 32 bytes in front */
+	static const uint32_t tags[5] = { MALLOC_DEBUG_TAG_LIVE, 0x1cc7dccd, 0,
+		                          MALLOC_DEBUG_TAG_LIVE, MALLOC_DEBUG_TAG_LIVE };
+	uint32_t stack = regdrawn_stack(&r, 5, 1);
+	ms_addr p[5];
+
+	r.registry->flags |= MALLOC_DEBUG_HEADERS;
+	r.registry->least_offset = OFFSET - 32;
+	for (unsigned i = 0; i < 5; i++) {
+		p[i] = regdrawn_block(&r, 200);
+		(void)regdrawn_enter(&r, p[i] + OFFSET - 32, 40, stack);
+		put_header(p[i] + OFFSET - 32, tags[i], p[i] + (i == 3 ? 16 : 0), i == 4 ? 39 : 40);
+	}
+	decode();
+	for (unsigned i = 0; i < 5; i++)
+		cr_expect_eq(regdrawn_size(&r, p[i] + OFFSET - 32), 40, "%u", i);
+	cr_expect_eq(r.warnings.n, 0);
+	r.registry->flags |= MALLOC_DEBUG_BYPASSED;
+	decode();
+	cr_expect_eq(regdrawn_size(&r, p[0] + OFFSET - 32), 40);
+	for (unsigned i = 1; i < 5; i++)
+		cr_expect_eq(regdrawn_size(&r, p[i]), 200, "%u", i);
+	cr_expect(regdrawn_says(&r.warnings, "RTLD_DEEPBIND"));
+	cr_expect(regdrawn_says(&r.warnings, "4 entries that disagree"));
 }
 
 /* Nobody may use what is behind; its bytes are a guard's, and another's before. */

@@ -29,7 +29,7 @@ Test(shim_live, finds_what_was_added_until_it_is_removed)
 	struct ms_live live;
 
 	for (size_t i = 0; i < MANY; i++)
-		cr_assert(ms_live_add(nth(i), (struct ms_live){ i, (uint32_t)i }));
+		cr_assert(ms_live_add(nth(i), (struct ms_live){ .size = i, .trace = (uint32_t)i }));
 	for (size_t i = 0; i < MANY; i += 2) {
 		cr_assert(ms_live_remove(nth(i), &live));
 		cr_assert_eq(live.size, i);
@@ -46,13 +46,30 @@ Test(shim_live, has_a_block_once)
 	struct ms_live_blocks blocks = { 0 };
 	struct ms_arena arena = { 0 };
 
-	cr_assert(ms_live_add(nth(1), (struct ms_live){ 5, 0 }));
-	cr_assert(ms_live_add(nth(1), (struct ms_live){ 6, 0 }));
+	cr_assert(ms_live_add(nth(1), (struct ms_live){ .size = 5 }));
+	cr_assert(ms_live_add(nth(1), (struct ms_live){ .size = 6 }));
 	cr_assert(ms_live_list(&arena, NULL, &blocks));
 	cr_assert_eq(blocks.n, 1);
 	cr_expect_eq(blocks.at[0].size, 6);
 	cr_expect_eq(blocks.at[0].p, (uintptr_t)nth(1));
 	ms_arena_deinit(&arena);
+}
+
+Test(shim_live, keeps_flags_with_the_block)
+{
+	struct ms_live live;
+
+	for (size_t i = 0; i < MANY; i++)
+		cr_assert(ms_live_add(nth(i), (struct ms_live){ .size = 1 + i }));
+	for (size_t i = 0; i < MANY; i += 3)
+		ms_live_flag(nth(i), MALLOC_DEBUG_USABLE_ASKED);
+	ms_live_flag(nth(MANY), MALLOC_DEBUG_USABLE_ASKED);
+	cr_expect_not(ms_live_find(nth(MANY), &live));
+	for (size_t i = 1; i < MANY; i += 3)
+		cr_assert(ms_live_remove(nth(i), &live));
+	for (size_t i = 0; i < MANY; i++)
+		if (i % 3 != 1 && ms_live_find(nth(i), &live))
+			cr_expect_eq(live.flags, i % 3 ? 0 : MALLOC_DEBUG_USABLE_ASKED, "%zu", i);
 }
 
 static void *add_and_remove(void *first)
@@ -63,7 +80,7 @@ static void *add_and_remove(void *first)
 	for (size_t n = 0; n < MANY; n++) {
 		const void *p = nth(i + THREADS * (n % 1000));
 
-		if (!ms_live_add(p, (struct ms_live){ n, 0 }) || !ms_live_remove(p, &live) ||
+		if (!ms_live_add(p, (struct ms_live){ .size = n }) || !ms_live_remove(p, &live) ||
 		    live.size != n)
 			return first;
 		ms_outside_add(p);
@@ -231,7 +248,7 @@ Test(shim_live, is_laid_out_as_the_registry_says)
 	struct ms_live was;
 
 	for (size_t i = 0; i < MANY; i++) {
-		cr_assert(ms_live_add(nth(i), (struct ms_live){ i, 0 }));
+		cr_assert(ms_live_add(nth(i), (struct ms_live){ .size = i }));
 		sum += (uintptr_t)nth(i) + i;
 	}
 	for (size_t i = 0; i < MANY; i += 3) {
@@ -268,8 +285,9 @@ Test(shim_listing, merges_what_has_one_size_and_stack)
 	uint32_t one = ms_trace_keep(a, 2);
 	uint32_t other = ms_trace_keep(b, 2);
 	/* two stacks of a length take turns by address, where Android's does not merge */
-	const struct ms_live blocks[] = { { 8, one },   { 8, other },        { 8, one },
-		                          { 8, other }, { 9, MS_TRACE_OFF }, { 8, MS_TRACE_NONE } };
+	const struct ms_live blocks[] = { { 8, one, 0 },          { 8, other, 0 },
+		                          { 8, one, 0 },          { 8, other, 0 },
+		                          { 9, MS_TRACE_OFF, 0 }, { 8, MS_TRACE_NONE, 0 } };
 	struct ms_groups groups = { 0 };
 	struct ms_arena arena = { 0 };
 

@@ -252,7 +252,7 @@ static uint32_t add_stack(const char *calls)
 	struct ms_stack *stack = ms_vec_push(&fake.arena, &origins.stacks);
 
 	cr_assert_not_null(stack);
-	*stack = (struct ms_stack){ (uint32_t)origins.pcs.n, (uint32_t)strlen(calls) };
+	*stack = (struct ms_stack){ (uint32_t)origins.pcs.n, (uint32_t)strlen(calls), 0 };
 	for (; *calls; calls++)
 		*(ms_addr *)ms_vec_push(&fake.arena, &origins.pcs) = word_of(*calls, 0);
 	return (uint32_t)origins.stacks.n - 1;

@@ -142,8 +142,21 @@ Test(unwind, ends_where_the_bytes_end)
 	descend(1000);
 	n = compare();
 	cr_expect(n > 8 && n < 200, "%zu", n);
+	cr_expect(ms_unwinder_was_cut(unwinder));
 	kept.stack.n = 0;
 	cr_expect_eq(ms_unwind(unwinder, &kept.stack, (ms_addr[4]){ 0 }, 4), 1);
+	cr_expect(ms_unwinder_was_cut(unwinder));
+}
+
+Test(unwind, says_whether_a_stack_was_cut)
+{
+	kept.most = sizeof(kept.bytes);
+	descend(3);
+	(void)compare();
+	cr_expect_eq(ms_unwinder_was_cut(unwinder), !ms_unwinder_was_whole(unwinder));
+	kept.stack.registers[MS_ROW_RETURN] = 1;
+	cr_expect_eq(ms_unwind(unwinder, &kept.stack, (ms_addr[4]){ 0 }, 4), 0);
+	cr_expect_not(ms_unwinder_was_cut(unwinder), "there is no code");
 }
 
 Test(unwind, lists_no_more_than_there_is_room_for)
@@ -153,6 +166,7 @@ Test(unwind, lists_no_more_than_there_is_room_for)
 	descend(12);
 	cr_expect_eq(ms_unwind(unwinder, &kept.stack, pcs, 2), 2);
 	cr_expect_eq(pcs[2], 7);
+	cr_expect(ms_unwinder_was_cut(unwinder));
 }
 
 static int keep_in_sort(const void *a, const void *b)

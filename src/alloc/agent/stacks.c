@@ -37,38 +37,39 @@ static uint64_t hash_of(const ms_addr *pcs, size_t n)
 }
 
 static bool is_stack(const struct ms_origins *origins, const struct ms_stack *stack,
-                     const ms_addr *pcs, size_t n)
+                     const ms_addr *pcs, size_t n, bool cut)
 {
-	return stack->n == n && memcmp(origins->pcs.at + stack->first, pcs, n * sizeof(*pcs)) == 0;
+	return stack->n == n && stack->cut == cut &&
+	       memcmp(origins->pcs.at + stack->first, pcs, n * sizeof(*pcs)) == 0;
 }
 
 /* Append; its place plus one, or 0 without memory. */
-static uint32_t append(struct ms_agent_reading *r, const ms_addr *pcs, size_t n)
+static uint32_t append(struct ms_agent_reading *r, const ms_addr *pcs, size_t n, bool cut)
 {
 	struct ms_origins *origins = r->d->origins;
 	struct ms_stack *stack = ms_vec_push(r->d->arena, &origins->stacks);
 
 	if (!stack || !ms_vec_reserve(r->d->arena, &origins->pcs, origins->pcs.n + n))
 		return 0;
-	*stack = (struct ms_stack){ (uint32_t)origins->pcs.n, (uint32_t)n };
+	*stack = (struct ms_stack){ (uint32_t)origins->pcs.n, (uint32_t)n, cut };
 	memcpy(origins->pcs.at + origins->pcs.n, pcs, n * sizeof(*pcs));
 	origins->pcs.n += n;
 	return (uint32_t)origins->stacks.n;
 }
 
 /* The number of the stack of these calls, or 0 without memory. */
-static uint32_t number_of(struct ms_agent_reading *r, const ms_addr *pcs, size_t n)
+static uint32_t number_of(struct ms_agent_reading *r, const ms_addr *pcs, size_t n, bool cut)
 {
-	uint64_t hash = hash_of(pcs, n);
+	uint64_t hash = hash_of(pcs, n) ^ cut;
 	uint64_t number;
 	uint32_t ret;
 
 	/* Others of the same hash stand behind it. */
 	for (unsigned i = 0; i < MOST_ALIKE && (number = ms_map_find(&r->stacks, hash));
 	     i++, hash++)
-		if (is_stack(r->d->origins, &r->d->origins->stacks.at[number - 1], pcs, n))
+		if (is_stack(r->d->origins, &r->d->origins->stacks.at[number - 1], pcs, n, cut))
 			return (uint32_t)number;
-	ret = append(r, pcs, n);
+	ret = append(r, pcs, n, cut);
 	if (ret && !ms_map_find(&r->stacks, hash) &&
 	    !ms_map_add(&r->stacks, r->d->arena, hash, ret))
 		return 0;
@@ -100,7 +101,8 @@ bool ms_agent_take_stack(struct ms_agent_reading *r, uint32_t *ret)
 	/* Who allocates in a loop does it with the same bytes on the stack. */
 	if (!answer) {
 		n = ms_unwind(r->unwinder, &stack, pcs, MOST_FRAMES);
-		answer = n ? number_of(r, pcs, n) + UINT64_C(1) : 1;
+		answer = n ? number_of(r, pcs, n, ms_unwinder_was_cut(r->unwinder)) + UINT64_C(1)
+		           : 1;
 		if ((n && answer == 1) || !ms_map_add(&r->kept, r->d->arena, hash, answer))
 			return false;
 	}

@@ -55,6 +55,24 @@ static uint32_t stack_of(const struct ms_registry *r, uint32_t id)
 	return id;
 }
 
+/*
+ * Whether the block still is the one that was entered: where there are headers, it has one that
+ * says so. Asked where the allocator was called directly, too.
+ */
+static bool is_current(struct ms_registry *r, const struct found *found, uint64_t size)
+{
+	ms_addr begin = found->block.begin;
+	struct malloc_debug_header header;
+	uint64_t at;
+
+	if (!(r->told.flags & MALLOC_DEBUG_BYPASSED) || !(r->told.flags & MALLOC_DEBUG_HEADERS) ||
+	    r->d->src->abi.word_bytes != sizeof(header.orig))
+		return true;
+	at = begin + found->front - (r->told.least_offset - MALLOC_DEBUG_HEADER_BEFORE);
+	return ms_peek_read(&r->peek, at, &header, sizeof(header)) == sizeof(header) &&
+	       header.tag == MALLOC_DEBUG_TAG_LIVE && header.orig == begin && header.size >= size;
+}
+
 static void take_slot(struct ms_registry *r, const uint8_t *entry, const struct found *found)
 {
 	uint64_t number = found->block.number;
@@ -66,8 +84,12 @@ static void take_slot(struct ms_registry *r, const uint8_t *entry, const struct 
 	if (!found->any)
 		return;
 	room = found->block.usable - found->front;
-	if (!slot.size || slot.size > room || room - slot.size >= MS_TRIM_FREE)
+	if (!slot.size || slot.size > room || room - slot.size >= MS_TRIM_IN_USE)
 		return;
+	if (!is_current(r, found, slot.size)) {
+		r->n_stale++;
+		return;
+	}
 	if (r->stack[number] != MS_ENTRY_MISSING) {
 		r->n_entries--; /* there a second time, for it was being moved */
 		return;
@@ -75,6 +97,9 @@ static void take_slot(struct ms_registry *r, const uint8_t *entry, const struct 
 	r->n_believed++;
 	r->stack[number] = stack_of(r, slot.stack);
 	r->less[number] = (uint32_t)(room - slot.size);
+	if (!(r->told.flags & MALLOC_DEBUG_USABLE_NOTED) ||
+	    (slot.flags & MALLOC_DEBUG_USABLE_ASKED))
+		r->less[number] |= MS_TRIM_IN_USE;
 	if (r->front)
 		r->front[number] = (uint32_t)(found->front / MS_TRIM_UNIT);
 }

@@ -112,6 +112,12 @@ static void tell(struct ms_registry *r)
 	ms_vec_for_each (heap, d->heaps)
 		if (heap + 1 == d->heaps->at + d->heaps->n)
 			heap->n_evidence++;
+	if (r->told.flags & MALLOC_DEBUG_BYPASSED)
+		ms_note_add(d->arena, d->warnings,
+		            "libmalloc_debug: a library (RTLD_DEEPBIND) has called the allocator "
+		            "directly; %llu entries that disagree with their blocks are dropped, "
+		            "and some stacks may be those of earlier blocks",
+		            (unsigned long long)r->n_stale);
 	if (r->n_lost_stacks)
 		ms_note_add(
 			d->arena, d->warnings,

@@ -37,6 +37,7 @@ struct ms_registry {
 	uint64_t n_believed; /* entries that are a live block each */
 	uint64_t n_freed;    /* blocks that were freed, but that the allocator has not back */
 	uint64_t freed_bytes;
+	uint64_t n_stale;       /* entries that are not of the block there, of a bypassed library */
 	uint64_t n_lost_stacks; /* that could not be read */
 };
 

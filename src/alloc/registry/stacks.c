@@ -47,7 +47,7 @@ static bool read_stack(struct ms_registry *r, ms_addr at, uint64_t id, bool *ret
 	stack = ms_vec_push(r->d->arena, &origins->stacks);
 	if (!stack)
 		return no_memory(ret_no_memory);
-	*stack = (struct ms_stack){ (uint32_t)origins->pcs.n, head.n };
+	*stack = (struct ms_stack){ (uint32_t)origins->pcs.n, head.n, 0 };
 	origins->pcs.n += head.n;
 	return true;
 }

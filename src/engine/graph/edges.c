@@ -54,6 +54,8 @@ struct reading {
 	uint64_t carried; /* place of the block that goes on from the cell before; UINT64_MAX */
 	uint64_t carries; /* the same for the next cell */
 	bool carries_large;
+	uint64_t asked; /* place of the block whose words end at asked_end; UINT64_MAX: of none */
+	ms_addr asked_end;
 };
 
 struct gathering;
@@ -254,6 +256,29 @@ static inline const struct ms_extent *extent_of(struct gatherer *g, uint64_t val
 }
 
 /*
+ * Whether the word at @offset of the cell that is read lies in what was asked for. A part of
+ * an extent that is one block was cut there.
+ *
+ * @place: of its block
+ */
+static bool is_asked_for(struct gatherer *g, uint64_t offset, uint64_t place)
+{
+	struct reading *r = &g->reading;
+	const struct ms_extent *extent = r->extent;
+
+	if (extent->shift == MS_SINGLE_SHIFT)
+		return true;
+	if (r->asked != place) {
+		r->asked = place;
+		r->asked_end = ms_block_words_end(g->lookup.blocks, extent,
+		                                  place - extent->cell0 * MS_CELL_GRANULES);
+	}
+	return ms_block_begin(extent, (r->cell - extent->cell0) * MS_CELL_GRANULES) + offset +
+	               g->all->abi->word_bytes <=
+	       r->asked_end;
+}
+
+/*
  * The word at @offset of the cell that is read has @value, or was mangled to hold it.
  * Nothing is to be waited for when it is exact, unless by others before it.
  */
@@ -283,6 +308,8 @@ static inline void consider(struct gatherer *g, uint64_t offset, uint64_t value,
 		.source = granule << MS_EDGE_SOURCE | mangled,
 		.large = r->large & bit,
 	};
+	if (r->extent->trimmed && !is_asked_for(g, offset, c.self))
+		return;
 	granule = ms_granule_of(extent, value);
 	if (ms_block_begin(extent, granule) != value) {
 		c.cell = ms_blocks_cell(g->lookup.blocks, extent, granule);
@@ -490,7 +517,8 @@ static void gather_cells(struct gatherer *g, const struct ms_extent *extent, siz
 	const ms_addr behind = (ms_addr)2 * g->all->abi->word_bytes;
 
 	g->limit = (uint32_t)(cell_bytes / SPARSE);
-	g->reading = (struct reading){ .extent = extent, .carries = UINT64_MAX };
+	g->reading =
+		(struct reading){ .extent = extent, .carries = UINT64_MAX, .asked = UINT64_MAX };
 	if (from > extent->cell0 && piece->carried != UINT64_MAX) {
 		g->reading.carries = piece->carried;
 		g->reading.carries_large =

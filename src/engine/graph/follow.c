@@ -196,11 +196,13 @@ static void read_again(struct walker *w, const struct long_block *b, size_t from
 	uint64_t zero = b->extent->cell0 * MS_CELL_GRANULES;
 	uint64_t low = from == b->first_cell ? b->first : 0;
 	ms_addr begin = ms_block_begin(b->extent, from * MS_CELL_GRANULES + low - zero);
-	ms_addr limit =
-		ms_block_begin(b->extent, b->last_cell * MS_CELL_GRANULES + b->last + 1 - zero);
+	ms_addr limit = ms_block_words_end(w->walk->blocks, b->extent,
+	                                   b->first_cell * MS_CELL_GRANULES + b->first - zero);
 	ms_addr end = ms_block_begin(b->extent, (to + 1) * MS_CELL_GRANULES - zero);
 
 	end = end < limit ? end : limit;
+	if (begin >= end)
+		return;
 	if (limit - end >= w->walk->abi->word_bytes)
 		limit = end + w->walk->abi->word_bytes - 1;
 	w->budget -= (int64_t)((end - begin) / BYTES_A_BLOCK);

@@ -32,6 +32,15 @@ static enum ms_status no_memory(struct ms_error *err)
 
 /* ---- what is found ---- */
 
+/* Where the words end that count in the block beginning in @granule. */
+static ms_addr end_of(const struct ms_hidden *h, const struct ms_extent *extent, uint64_t granule)
+{
+	ms_addr end = ms_block_begin(extent, granule) + ms_block_usable(h->blocks, extent, granule);
+	ms_addr words_end = ms_block_words_end(h->blocks, extent, granule);
+
+	return words_end < end ? words_end : end;
+}
+
 /* Whether the word at @addr belongs to a marked block of @extent, as a whole. */
 static bool is_alive(const struct ms_hidden *h, const struct ms_extent *extent, ms_addr addr)
 {
@@ -39,8 +48,7 @@ static bool is_alive(const struct ms_hidden *h, const struct ms_extent *extent, 
 	struct ms_block block = { (uint32_t)(extent - h->blocks->extents.at), granule };
 
 	return granule != UINT64_MAX && ms_block_is_marked(h->blocks, block) &&
-	       addr + h->abi->word_bytes - ms_block_begin(extent, granule) <=
-	               ms_block_usable(h->blocks, extent, granule);
+	       addr + h->abi->word_bytes <= end_of(h, extent, granule);
 }
 
 static uint64_t *word_of(const struct ms_hidden *h, const struct ms_hidden_clue *clue)
@@ -308,7 +316,7 @@ static void visit(void *ctx, struct ms_block block)
 	struct ms_hidden *h = ctx;
 	const struct ms_extent *extent = &h->blocks->extents.at[block.extent];
 	ms_addr begin = ms_block_begin(extent, block.granule);
-	ms_addr end = begin + ms_block_usable(h->blocks, extent, block.granule);
+	ms_addr end = end_of(h, extent, block.granule);
 
 	h->kept->allocations++;
 	h->kept->bytes += ms_block_size(h->blocks, extent, block.granule);

@@ -261,6 +261,10 @@ static void look_at_block(struct search *s, struct seeker *k, struct ms_block bl
 		return;
 	h.n_words =
 		(size_t)((h.granules << SHIFT) - extent->slack % (1 << SHIFT)) / s->abi->word_bytes;
+	if (extent->trimmed)
+		h.n_words =
+			(size_t)(ms_block_words_end(s->blocks, extent, block.granule) - h.begin) /
+			s->abi->word_bytes;
 	h.n_words = h.n_words < MS_SLOT_WORDS ? h.n_words : MS_SLOT_WORDS;
 	look_at(s, k, &h);
 }

@@ -20,7 +20,8 @@ static bool span_before(const void *a, const void *b)
 static bool add_parts(struct ms_edges *edges, struct ms_edge_span *span)
 {
 	const struct ms_blocks *blocks = edges->blocks;
-	struct ms_range rest = blocks->extents.at[span->extent].range;
+	const struct ms_extent *extent = &blocks->extents.at[span->extent];
+	struct ms_range rest = { extent->range.begin, ms_block_words_end(blocks, extent, 0) };
 	const uint8_t word = blocks->src->abi.word_bytes;
 	struct ms_range run;
 

@@ -72,7 +72,7 @@ static bool append(const struct ms_origin_teller *teller, const struct ms_stack 
 	slot = ms_vec_push(teller->arena, &report->stacks);
 	if (!slot)
 		return false;
-	*slot = (struct ms_stack){ (uint32_t)report->pcs.n, n };
+	*slot = (struct ms_stack){ (uint32_t)report->pcs.n, n, stack->cut || n < stack->n };
 	for (uint32_t i = 0; i < n; i++)
 		report->pcs.at[report->pcs.n++] = pcs[i];
 	return true;

@@ -20,6 +20,9 @@ enum { MOST_ROWS = 1 << 17 };
 static const uint64_t most_cost = (uint64_t)64 << 20;
 enum { COST_OF_PIECE = 512, COST_OF_FRAME = 16 };
 
+/* A frame pointer that is farther away leads to no frame: it is some other number. */
+enum { MOST_FRAME_BYTES = 8 << 20 };
+
 /* What a mapping's table is, where it is none. */
 enum { NOT_LOOKED = 0, NO_TABLE = 1 };
 
@@ -35,6 +38,7 @@ struct ms_unwinder {
 	struct ms_map numbers; /* of addresses: their rows */
 	uint64_t cost;
 	bool whole; /* the last stack */
+	bool cut;
 };
 
 /* A reader of the modules' memory. */
@@ -72,6 +76,11 @@ struct ms_unwinder *ms_unwinder_new(struct ms_source *src, struct ms_arena *aren
 bool ms_unwinder_was_whole(const struct ms_unwinder *u)
 {
 	return u->whole;
+}
+
+bool ms_unwinder_was_cut(const struct ms_unwinder *u)
+{
+	return u->cut;
 }
 
 bool ms_unwinder_over_budget(const struct ms_unwinder *u)
@@ -199,6 +208,12 @@ static bool find_register(const struct frame *frame, unsigned reg, uint64_t *ret
 	return false;
 }
 
+/* Whether a word that is wanted at @addr stands behind the bytes that were kept, or in part. */
+static bool is_behind(const struct ms_kept_stack *s, ms_addr addr)
+{
+	return !s->rest && addr >= s->at && addr - s->at + s->word_bytes > s->n;
+}
+
 static bool step_by_row(struct ms_unwinder *u, const struct ms_row *row, struct ms_kept_stack *s)
 {
 	struct frame frame = { .u = u, .row = row, .s = s };
@@ -206,6 +221,8 @@ static bool step_by_row(struct ms_unwinder *u, const struct ms_row *row, struct 
 
 	if (!find_cfa(u, row, s, &frame.cfa))
 		return false;
+	u->cut = row->how[MS_ROW_RETURN] == MS_ROW_SAVED &&
+	         is_behind(s, frame.cfa + (uint64_t)row->value[MS_ROW_RETURN]);
 	for (unsigned reg = 0; reg < MS_ROW_REGISTERS; reg++) {
 		uint64_t value = 0;
 		bool known = find_register(&frame, reg, &value);
@@ -217,13 +234,15 @@ static bool step_by_row(struct ms_unwinder *u, const struct ms_row *row, struct 
 }
 
 /* As functions begin that keep one: the caller's, and above it the return address. */
-static bool step_by_frame_pointer(const struct ms_unwinder *u, struct ms_kept_stack *s)
+static bool step_by_frame_pointer(struct ms_unwinder *u, struct ms_kept_stack *s)
 {
 	uint64_t frame = s->registers[MS_ROW_RBP];
 	uint64_t word = s->word_bytes;
 	uint64_t caller;
 	uint64_t back;
 
+	u->cut = knows(s, MS_ROW_RBP) && frame % word == 0 && frame - s->at < MOST_FRAME_BYTES &&
+	         is_behind(s, frame + word);
 	if (!knows(s, MS_ROW_RBP) || frame % word || frame < s->registers[MS_ROW_RSP] ||
 	    !ms_kept_word(s, frame, &caller) || !ms_kept_word(s, frame + word, &back) ||
 	    !code_at(u, back - 1))
@@ -255,18 +274,20 @@ size_t ms_unwind(struct ms_unwinder *u, const struct ms_kept_stack *stack, ms_ad
 {
 	struct ms_kept_stack s = *stack;
 	bool interrupted = s.interrupted; /* it was not called from where it is */
+	bool more = false;
 	size_t n = 0;
 
 	s.word_bytes = u->src->abi.word_bytes;
 	u->whole = false;
+	u->cut = false;
 	while (n < max && knows(&s, MS_ROW_RETURN) && knows(&s, MS_ROW_RSP)) {
 		ms_addr pc = s.registers[MS_ROW_RETURN] - !interrupted;
 		ms_addr sp = s.registers[MS_ROW_RSP];
 		const struct ms_mapping *map = code_at(u, pc);
 		const struct ms_row *row;
 		struct ms_row found;
-		bool more;
 
+		more = false;
 		if (!map && interrupted) {
 			pcs[n++] = pc;
 			interrupted = false;
@@ -287,5 +308,6 @@ size_t ms_unwind(struct ms_unwinder *u, const struct ms_kept_stack *stack, ms_ad
 		    (s.registers[MS_ROW_RSP] <= sp && !(interrupted && s.rest)))
 			break;
 	}
+	u->cut |= n == max && more;
 	return n;
 }

@@ -52,6 +52,9 @@ size_t ms_unwind(struct ms_unwinder *u, const struct ms_kept_stack *stack, ms_ad
 /* Whether the stack that was unwound last ended where stacks begin. */
 bool ms_unwinder_was_whole(const struct ms_unwinder *u);
 
+/* Whether it goes on, but by bytes behind those that were kept, or for more than the most calls. */
+bool ms_unwinder_was_cut(const struct ms_unwinder *u);
+
 /*
  * Whether the stacks so far cost more work than all together may: then of each there is no more
  * than its first call.

@@ -42,7 +42,7 @@ bool ms_names_of_backtrace(const struct UnreachableMemoryBacktrace *backtrace,
 	if (!stack || !ms_vec_reserve(arena, &ret->pcs, n) ||
 	    ms_maps_read(getpid(), arena, &maps, &err))
 		return false;
-	*stack = (struct ms_stack){ 0, (uint32_t)n };
+	*stack = (struct ms_stack){ 0, (uint32_t)n, 0 };
 	for (size_t i = 0; i < n; i++)
 		ret->pcs.at[ret->pcs.n++] = backtrace->frames[i];
 	ms_vec_for_each (map, &maps)

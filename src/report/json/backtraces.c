@@ -150,7 +150,7 @@ static bool same_name(const struct ms_named *a, const struct ms_named *b)
 static bool same_stack(const struct ms_report *report, const struct ms_stack *a,
                        const struct ms_stack *b)
 {
-	bool same = a->n == b->n;
+	bool same = a->n == b->n && a->cut == b->cut;
 
 	for (uint32_t i = 0; same && i < a->n; i++)
 		same = report->pcs.at[a->first + i] == report->pcs.at[b->first + i] &&
@@ -159,10 +159,10 @@ static bool same_stack(const struct ms_report *report, const struct ms_stack *a,
 }
 
 /* The number of the addresses from @first on, which are dropped if they are there already. */
-static uint32_t add_stack(struct ms_json_input *in, size_t first, struct ms_json_recent *recent,
-                          struct ms_report *report)
+static uint32_t add_stack(struct ms_json_input *in, size_t first, bool cut,
+                          struct ms_json_recent *recent, struct ms_report *report)
 {
-	struct ms_stack stack = { (uint32_t)first, (uint32_t)(report->pcs.n - first) };
+	struct ms_stack stack = { (uint32_t)first, (uint32_t)(report->pcs.n - first), cut };
 	uint64_t hash = 0;
 	struct ms_stack *slot;
 	uint32_t *seen;
@@ -184,7 +184,7 @@ static uint32_t add_stack(struct ms_json_input *in, size_t first, struct ms_json
 	return *seen;
 }
 
-uint32_t ms_json_get_backtrace(struct ms_json_input *in, struct json_object *frames,
+uint32_t ms_json_get_backtrace(struct ms_json_input *in, struct json_object *frames, bool cut,
                                struct ms_json_recent *recent, struct ms_report *report)
 {
 	size_t n = json_object_array_length(frames);
@@ -207,7 +207,7 @@ uint32_t ms_json_get_backtrace(struct ms_json_input *in, struct json_object *fra
 		ms_json_corrupt(in, "the last frame is inlined into nothing");
 	if (report->pcs.n - first > MS_STACK_FRAMES || report->pcs.n >= UINT32_MAX)
 		ms_json_corrupt(in, "it has too many frames");
-	return in->st ? 0 : add_stack(in, first, recent, report);
+	return in->st ? 0 : add_stack(in, first, cut, recent, report);
 }
 
 uint32_t ms_json_get_callback(struct ms_json_input *in, struct json_object *object,

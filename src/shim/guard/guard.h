@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "malloc_debug/registry.h"
 #include "shim/options/options.h"
 
 enum { MS_TAG_LIVE = 0x1ee7d00d, MS_TAG_FREED = 0x1cc7dccd };
@@ -32,6 +33,9 @@ struct ms_header {
 enum { MS_HEADER_BYTES = 32, MS_HEADER_BEFORE = 32, MS_BLOCK_ALIGN = 16 };
 
 _Static_assert(sizeof(struct ms_header) <= MS_HEADER_BYTES, "the header's room");
+_Static_assert((int)MS_TAG_LIVE == (int)MALLOC_DEBUG_TAG_LIVE &&
+                       (int)MS_HEADER_BEFORE == (int)MALLOC_DEBUG_HEADER_BEFORE,
+               "the registry's");
 
 /* From the chunk's beginning to the user's first byte, at alignments that malloc() has. */
 size_t ms_guard_offset(const struct ms_opts *options);

@@ -138,6 +138,7 @@ static void fill(struct malloc_debug_slot *slot, const struct malloc_debug_slot 
 	clear(slot);
 	slot->size = with->size;
 	slot->stack = with->stack;
+	slot->flags = with->flags;
 	__atomic_store_n(&slot->inverted, with->inverted, __ATOMIC_RELEASE);
 }
 
@@ -175,7 +176,8 @@ static bool put(struct shard *shard, uintptr_t p, struct ms_live live)
 {
 	struct malloc_debug_slot entry = { .inverted = ~(uint64_t)p,
 		                           .size = live.size,
-		                           .stack = live.trace };
+		                           .stack = live.trace,
+		                           .flags = live.flags };
 	struct malloc_debug_slot *slot;
 
 	if (4 * (shard->n + 1) > 3 * shard->n_slots && !grow(shard))
@@ -223,7 +225,7 @@ static bool look(const void *p, struct ms_live *ret, bool remove)
 	bool found = slot && slot->inverted;
 
 	if (found) {
-		*ret = (struct ms_live){ (size_t)slot->size, slot->stack };
+		*ret = (struct ms_live){ (size_t)slot->size, slot->stack, slot->flags };
 		if (remove) {
 			close_hole(shard, slot);
 			shard->n--;
@@ -242,6 +244,16 @@ bool ms_live_remove(const void *p, struct ms_live *ret)
 bool ms_live_find(const void *p, struct ms_live *ret)
 {
 	return look(p, ret, false);
+}
+
+void ms_live_flag(const void *p, uint32_t flags)
+{
+	struct shard *shard = lock_shard((uintptr_t)p);
+	struct malloc_debug_slot *slot = shard->table ? slot_of(shard, (uintptr_t)p) : NULL;
+
+	if (slot && slot->inverted)
+		slot->flags |= flags;
+	unlock(shard);
 }
 
 static bool list_shard(const struct shard *shard, struct ms_arena *arena,

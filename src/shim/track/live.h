@@ -23,6 +23,7 @@
 struct ms_live {
 	size_t size;    /* as asked for */
 	uint32_t trace; /* of its allocation: trace.h */
+	uint32_t flags; /* enum malloc_debug_slot_flags */
 };
 
 struct ms_live_block {
@@ -39,6 +40,8 @@ bool ms_live_add(const void *p, struct ms_live live);
 /* False when it is not in the table; @ret is untouched then. */
 bool ms_live_remove(const void *p, struct ms_live *ret);
 bool ms_live_find(const void *p, struct ms_live *ret);
+/* Add @flags to the entry of @p, if it is in the table. */
+void ms_live_flag(const void *p, uint32_t flags);
 
 /* Have the place of @p in the table fetched into the cache: it will be looked at. */
 void ms_live_prefetch(const void *p);
