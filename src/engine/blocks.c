@@ -286,6 +286,25 @@ void ms_blocks_unmark(struct ms_blocks *blocks)
 	}
 }
 
+bool ms_marks_save(struct ms_blocks *blocks, struct ms_marks *ret)
+{
+	const struct ms_cell *cell;
+
+	if (!ms_vec_reserve(blocks->arena, ret, blocks->cells.n))
+		return false;
+	ret->n = 0;
+	ms_vec_for_each (cell, &blocks->cells)
+		ret->at[ret->n++] = cell->marks;
+	return true;
+}
+
+void ms_marks_restore(struct ms_blocks *blocks, const struct ms_marks *marks)
+{
+	ms_blocks_unmark(blocks);
+	for (size_t i = 0; i < marks->n; i++)
+		blocks->cells.at[i].marks = marks->at[i];
+}
+
 /* The last granule of the long block that begins in @granule; UINT64_MAX when it is not listed. */
 static uint64_t end_of_long(const struct ms_blocks *blocks, const struct ms_extent *extent,
                             uint64_t granule)

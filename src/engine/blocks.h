@@ -209,6 +209,13 @@ ms_must_check enum ms_status ms_blocks_seal(struct ms_blocks *blocks);
 /* Clear marks and tags. */
 void ms_blocks_unmark(struct ms_blocks *blocks);
 
+/* A copy of every cell's marks. */
+struct ms_marks MS_VEC(uint64_t);
+
+/* Take one of sealed @blocks, into their arena; false without memory. */
+bool ms_marks_save(struct ms_blocks *blocks, struct ms_marks *ret);
+void ms_marks_restore(struct ms_blocks *blocks, const struct ms_marks *marks);
+
 static inline struct ms_cell *ms_blocks_cell(const struct ms_blocks *blocks,
                                              const struct ms_extent *extent, uint64_t granule)
 {

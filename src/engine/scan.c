@@ -5,12 +5,11 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/sort.h"
 #include "engine/decode.h"
 #include "engine/foreign.h"
-#include "engine/graph/fold.h"
 #include "engine/graph/hidden.h"
 #include "engine/graph/relative.h"
+#include "engine/graph/requested.h"
 #include "engine/holding/why.h"
 #include "engine/kinds/collector.h"
 #include "engine/kinds/kinds.h"
@@ -81,9 +80,6 @@ struct scan {
 	struct ms_why why;
 	uint64_t since; /* when the present phase began */
 };
-
-/* A copy of every cell's marks. */
-struct marks MS_VEC(uint64_t);
 
 static void end_phase(struct scan *s, enum ms_phase phase)
 {
@@ -305,28 +301,9 @@ static enum ms_status mark_from_mappings(struct scan *s)
 	return ms_walk_finish(walk, s->err);
 }
 
-static bool save_marks(struct scan *s, struct marks *ret)
-{
-	const struct ms_cell *cell;
-
-	if (!ms_vec_reserve(s->arena, ret, s->blocks.cells.n))
-		return false;
-	ret->n = 0;
-	ms_vec_for_each (cell, &s->blocks.cells)
-		ret->at[ret->n++] = cell->marks;
-	return true;
-}
-
-static void restore_marks(struct scan *s, const struct marks *marks)
-{
-	ms_blocks_unmark(&s->blocks);
-	for (size_t i = 0; i < marks->n; i++)
-		s->blocks.cells.at[i].marks = marks->at[i];
-}
-
 /* List the blocks whose marks are in @more and not in @less; restores the marks of @more. */
-static enum ms_status take_possible(struct scan *s, const struct marks *less,
-                                    const struct marks *more, enum ms_reason reason)
+static enum ms_status take_possible(struct scan *s, const struct ms_marks *less,
+                                    const struct ms_marks *more, enum ms_reason reason)
 {
 	const uint64_t *marks = more->at;
 	const size_t n = s->blocks.cells.n;
@@ -336,7 +313,7 @@ static enum ms_status take_possible(struct scan *s, const struct marks *less,
 	for (size_t i = 0; i < n; i++)
 		s->blocks.cells.at[i].marks = ~(marks[i] & ~less->at[i]);
 	st = take_leaks(s, reason);
-	restore_marks(s, more);
+	ms_marks_restore(&s->blocks, more);
 	return st;
 }
 
@@ -489,16 +466,13 @@ static struct count count_unmarked(const struct scan *s)
 	return n;
 }
 
-/* End @walk, and say what it has marked of the blocks that were @unmarked before; in/out. */
-static enum ms_status finish_kept(struct scan *s, struct ms_walk *walk, struct count *unmarked,
-                                  const char *why)
+/* Say what was marked of the blocks that were @unmarked before; in/out. */
+static void note_left(struct scan *s, struct count *unmarked, const char *why)
 {
-	enum ms_status st = ms_walk_finish(walk, s->err);
 	struct count left = count_unmarked(s);
 
 	note_kept(s, unmarked->allocations - left.allocations, unmarked->bytes - left.bytes, why);
 	*unmarked = left;
-	return st;
 }
 
 /* Follow from what may be in use of stacks, and say what it keeps. */
@@ -511,6 +485,7 @@ static enum ms_status mark_doubtful_stacks(struct scan *s)
 	struct count unmarked;
 	struct ms_walk *walk;
 	const struct ms_range *r;
+	enum ms_status st;
 
 	if (!s->roots.stacks.doubtful.n)
 		return MS_OK;
@@ -520,8 +495,9 @@ static enum ms_status mark_doubtful_stacks(struct scan *s)
 		return no_memory(s);
 	ms_vec_for_each (r, &s->roots.stacks.doubtful)
 		ms_walk_range(walk, *r);
-	return finish_kept(s, walk, &unmarked,
-	                   "only parts of stacks hold them that may not be in use");
+	st = ms_walk_finish(walk, s->err);
+	note_left(s, &unmarked, "only parts of stacks hold them that may not be in use");
+	return st;
 }
 
 /* Follow from what the collector of a runtime would free, and say what it keeps. */
@@ -539,105 +515,29 @@ static enum ms_status mark_collected(struct scan *s)
 	return MS_OK;
 }
 
-/* A block that no other unmarked one leads to. */
-struct topmost {
-	uint64_t size;
-	struct ms_block block;
-};
-
-struct topmosts MS_VEC(struct topmost);
-
-static bool smaller(const void *a, const void *b)
-{
-	return ((const struct topmost *)a)->size < ((const struct topmost *)b)->size;
-}
-
-/* Those of all unmarked blocks, by size; leaves the marks as they are. */
-static enum ms_status find_topmost(struct scan *s, struct topmosts *ret)
-{
-	struct ms_walk_options like = { .unaligned = s->options->unaligned, .edges = s->followed };
-	struct marks marks = { 0 };
-	struct ms_heads heads = { 0 };
-	const struct ms_head *head;
-	enum ms_status st;
-
-	if (!save_marks(s, &marks))
-		return no_memory(s);
-	st = ms_fold(&s->blocks, &like, s->arena, &heads, s->err);
-	restore_marks(s, &marks);
-	if (st || !ms_vec_reserve(s->arena, ret, heads.n))
-		return st ? st : no_memory(s);
-	ms_vec_for_each (head, &heads) {
-		const struct ms_extent *extent = &s->blocks.extents.at[head->extent];
-
-		if (!head->absorbed)
-			ret->at[ret->n++] =
-				(struct topmost){ ms_block_size(&s->blocks, extent, head->granule),
-				                  { head->extent, head->granule } };
-	}
-	return ms_sort(s->arena, ret->at, ret->n, sizeof(*ret->at), smaller) ? MS_OK : no_memory(s);
-}
-
-/* From @i on: how many of them have the size of the first. */
-static size_t count_alike(const struct topmosts *topmost, size_t i)
-{
-	size_t n = 1;
-
-	while (i + n < topmost->n && topmost->at[i + n].size == topmost->at[i].size)
-		n++;
-	return n;
-}
-
-/*
- * Put those first that @most requests may hold, and return how many: those of sizes of which no
- * more are lost. But where these are more together, some of them are leaks, as of the other sizes.
- */
-static size_t move_held(struct topmosts *topmost, uint64_t most)
-{
-	size_t held = 0;
-
-	for (size_t i = 0, n; i < topmost->n; i += n) {
-		n = count_alike(topmost, i);
-		if (n > most)
-			continue;
-		if (held + n > most)
-			return 0;
-		memmove(topmost->at + held, topmost->at + i, n * sizeof(*topmost->at));
-		held += n;
-	}
-	return held;
-}
-
 /* Each request may hold a block. */
 static enum ms_status mark_requested(struct scan *s)
 {
-	struct ms_walk_options options = { .unaligned = s->options->unaligned,
-		                           .edges = s->followed,
-		                           .workers = s->options->workers };
+	struct ms_walk_options like = { .unaligned = s->options->unaligned,
+		                        .edges = s->followed,
+		                        .workers = s->options->workers };
 	const uint64_t most = s->src->n_requests;
-	struct topmosts topmost = { 0 };
 	struct count unmarked;
-	struct ms_walk *walk;
 	enum ms_status st;
 
 	if (!most)
 		return MS_OK;
 	unmarked = count_unmarked(s);
-	st = find_topmost(s, &topmost);
-	walk = st ? NULL : ms_walk_new(&s->blocks, &options, s->arena);
-	if (!walk)
-		return st ? st : no_memory(s);
-	topmost.n = move_held(&topmost, most);
-	for (size_t i = 0; i < topmost.n; i++)
-		ms_walk_block(walk, topmost.at[i].block);
-	st = finish_kept(s, walk, &unmarked,
-	                 "requests of io_uring that are in flight may hold them");
+	st = ms_requested_mark(&s->blocks, &like, most, s->err);
+	if (st)
+		return no_memory(s);
+	note_left(s, &unmarked, "requests of io_uring that are in flight may hold them");
 	if (unmarked.allocations && !s->options->question.kind)
 		ms_note_add(s->arena, &s->report->warnings,
 		            "io_uring has requests in flight (%llu): as many of the leaks may be "
 		            "held by these, with what they lead to",
 		            (unsigned long long)most);
-	return st;
+	return MS_OK;
 }
 
 /* Mark every block, and say why. */
@@ -673,10 +573,10 @@ static enum ms_status mark_unseen(struct scan *s)
 
 /* With --possible: list what this step marked and the one before, whose marks are @less, did not.
  */
-static enum ms_status end_step(struct scan *s, const struct marks *less, struct marks *more,
+static enum ms_status end_step(struct scan *s, const struct ms_marks *less, struct ms_marks *more,
                                enum ms_reason reason)
 {
-	if (!save_marks(s, more))
+	if (!ms_marks_save(&s->blocks, more))
 		return no_memory(s);
 	return take_possible(s, less, more, reason);
 }
@@ -700,12 +600,12 @@ static enum ms_status mark(struct scan *s)
 		{ mark_served, MS_REASON_FUSE },
 		{ mark_unseen, MS_REASON_UNSEEN },
 	};
-	struct marks marks[2] = { { 0 }, { 0 } };
+	struct ms_marks marks[2] = { { 0 }, { 0 } };
 	enum ms_status st = MS_OK;
 
 	if (s->options->possible) {
 		st = mark_from_roots(s, true);
-		if (!st && !save_marks(s, &marks[0]))
+		if (!st && !ms_marks_save(&s->blocks, &marks[0]))
 			st = no_memory(s);
 		ms_blocks_unmark(&s->blocks);
 	}
