@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/cli.h"
 #include "cli/scan/command.h"
@@ -34,6 +35,19 @@ static enum ms_status no_block(const struct ms_subject *subject, struct ms_error
 	return err->status;
 }
 
+/* As the shell takes it: the quotes that @name needs. */
+static const char *quote_of(const char *name)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyz"
+				    "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				    "0123456789_:.+-";
+
+	if (!name[strspn(name, plain)])
+		return "";
+	return strchr(name, '\'') ? "\"" : "'";
+}
+
+/* They are to be pasted: what is too long for @ret, or was cut already, is left out. */
 static void list_types(const struct ms_report *report, char *ret, size_t cap)
 {
 	const struct ms_type *type;
@@ -41,13 +55,17 @@ static void list_types(const struct ms_report *report, char *ret, size_t cap)
 
 	*ret = '\0';
 	ms_vec_for_each (type, &report->types) {
-		int n = snprintf(ret + len, cap - len, "%s%.60s", len ? ", " : "", type->name);
+		const char *quote = quote_of(type->name);
+		int n;
 
-		if (n < 0 || (size_t)n >= cap - len) {
+		if (strlen(type->name) >= MS_TYPE_TEXT - 1)
+			continue;
+		n = snprintf(ret + len, cap - len, "%s%s%s%s", len ? ", " : "", quote, type->name,
+		             quote);
+		if (n > 0 && (size_t)n < cap - len)
+			len += (size_t)n;
+		else
 			ret[len] = '\0';
-			break;
-		}
-		len += (size_t)n;
 	}
 }
 
@@ -55,12 +73,15 @@ static enum ms_status no_type(const struct ms_options *options, const struct ms_
                               struct ms_error *err)
 {
 	const struct ms_answer_facts *facts = &report->answer.facts;
-	char names[240];
+	char names[MS_TYPE_TEXT + 24]; /* with the words around it: MS_ERROR_TEXT at most */
 
 	list_types(report, names, sizeof(names));
 	(void)ms_fail(err, MS_E_UNSUPPORTED, "process %d has no block of the type '%.120s'",
 	              (int)report->target.pid, options->scan.question.type);
-	if (!report->types.n)
+	if (report->types.n && !names[0])
+		ms_advise(err, "the names of its types are too long for this line: take one from a "
+		               "report of memscan --json --heap");
+	else if (!report->types.n)
 		ms_advise(err,
 		          "no type is known there: what is C's own has one by debug information "
 		          "alone; give an address");

@@ -123,24 +123,19 @@ static struct ms_estimate share_of(const struct ms_leak_list *list, const struct
 /* Count the text of @entry, if it is one, to those of @into. False without memory. */
 static bool add_text(struct ms_leak_list *list, struct ms_entry *into, const struct ms_entry *entry)
 {
+	size_t len = entry->text_len < MS_LIKES_LOOKED ? entry->text_len : MS_LIKES_LOOKED;
+	ms_addr at = entry->address + entry->text_at;
 	const unsigned char *bytes;
-	struct ms_range text;
-	uint32_t type;
-	size_t len;
 
-	if (!entry->text)
+	if (!len)
 		return true;
-	type = ms_types_of_block(list->types, entry->address, entry->size);
-	if (!ms_types_text(list->types, type, entry->address, entry->size, &text))
-		return true;
-	len = ms_range_len(text) < MS_LIKES_LOOKED ? (size_t)ms_range_len(text) : MS_LIKES_LOOKED;
 	if (!into->texts)
 		into->texts = ms_arena_alloc(list->arena, sizeof(*into->texts));
 	if (!into->texts)
 		return false;
-	bytes = ms_signer_bytes(list->signer, text.begin, len);
+	bytes = ms_signer_bytes(list->signer, at, len);
 	if (bytes)
-		ms_text_sums_add(into->texts, text.begin, bytes, len);
+		ms_text_sums_add(into->texts, at, bytes, len);
 	return true;
 }
 

@@ -30,7 +30,8 @@ struct ms_entry {
 	uint32_t asked;             /* as the block's origin has it; 0: it is no sample */
 	uint8_t kind;               /* enum ms_leak_kind */
 	uint8_t reason;             /* enum ms_reason */
-	bool text;                  /* it has a text; set with the signature */
+	uint8_t text_at;            /* where its text is, set with the signature */
+	uint8_t text_len;           /* at most MS_TEXT_MOST; 0: it has none */
 	bool older;                 /* made before attach for certain, all that merged into it */
 };
 

@@ -107,7 +107,12 @@ static bool mix_type(struct ms_signer *s, struct ms_entry *entry, uint64_t *hash
 	if (number == MS_TYPE_UNKNOWN)
 		return false;
 	type = ms_types_at(s->types, number);
-	entry->text = ms_types_text(s->types, number, entry->address, entry->size, &text);
+	if (ms_types_text(s->types, number, entry->address, entry->size, &text)) {
+		uint64_t len = ms_range_len(text);
+
+		entry->text_at = (uint8_t)(text.begin - entry->address);
+		entry->text_len = (uint8_t)(len < MS_TEXT_MOST ? len : MS_TEXT_MOST);
+	}
 	if (!type->name[0] || !ms_type_is_own(type))
 		return false;
 	*hash = mix_file(mix_text(*hash, type->name, strlen(type->name)), type->module);
