@@ -478,7 +478,7 @@ tsan: $(TSAN)
 	@echo "== $(filter %/walk,$^)"; setarch -R $(filter %/walk,$^) 1
 
 # Of these, what a library of 32 bits can be tried by, once more with that.
-NARROW := malloc_debug malloc_debug_files
+NARROW := malloc_debug malloc_debug_deepbind malloc_debug_files
 # What measures time, or changes the machine, has it for itself; the rest mostly waits.
 check-e2e: all targets
 	$(MAKE) e2e-beside

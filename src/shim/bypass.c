@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "shim/next.h"
@@ -54,6 +55,13 @@ struct look {
 	uint32_t n;
 };
 
+/* Relocations, of @each bytes. */
+struct table {
+	const void *at;
+	size_t bytes;
+	size_t each;
+};
+
 /* What a module says of itself. */
 struct module {
 	const struct dl_phdr_info *info;
@@ -61,10 +69,8 @@ struct module {
 	uintptr_t relro_low, relro_high; /* read-only since it was relocated */
 	const ElfW(Sym) * symbols;
 	const char *strings;
-	const void *relocations, *calls;
-	size_t relocations_bytes, calls_bytes;
-	size_t each;      /* bytes of a relocation of the first table */
-	size_t each_call; /* and of the second */
+	struct table relocations;
+	struct table calls; /* of functions, which may be bound at the first call */
 };
 
 /* ---- reading a module ---- */
@@ -87,21 +93,21 @@ static void take_dynamic(struct module *m, const ElfW(Dyn) * d)
 		break;
 	case DT_RELA:
 	case DT_REL:
-		m->relocations = ms_pointer(address_of(m, d));
-		m->each = d->d_tag == DT_RELA ? sizeof(ElfW(Rela)) : sizeof(ElfW(Rel));
+		m->relocations.at = ms_pointer(address_of(m, d));
+		m->relocations.each = d->d_tag == DT_RELA ? sizeof(ElfW(Rela)) : sizeof(ElfW(Rel));
 		break;
 	case DT_RELASZ:
 	case DT_RELSZ:
-		m->relocations_bytes = d->d_un.d_val;
+		m->relocations.bytes = d->d_un.d_val;
 		break;
 	case DT_JMPREL:
-		m->calls = ms_pointer(address_of(m, d));
+		m->calls.at = ms_pointer(address_of(m, d));
 		break;
 	case DT_PLTRELSZ:
-		m->calls_bytes = d->d_un.d_val;
+		m->calls.bytes = d->d_un.d_val;
 		break;
 	case DT_PLTREL:
-		m->each_call = d->d_un.d_val == DT_RELA ? sizeof(ElfW(Rela)) : sizeof(ElfW(Rel));
+		m->calls.each = d->d_un.d_val == DT_RELA ? sizeof(ElfW(Rela)) : sizeof(ElfW(Rel));
 		break;
 	default:
 		break;
@@ -135,16 +141,29 @@ static bool read_module(const struct dl_phdr_info *info, struct module *ret)
 
 /* ---- redirecting ---- */
 
-static void set(const struct module *m, uintptr_t *slot, uintptr_t value)
+/*
+ * Asks the kernel, by writing what is there. Pages that are read-only once they are relocated
+ * may not be so yet, when another thread is loading their library.
+ */
+static bool is_writable(uintptr_t slot)
+{
+	uintptr_t value = __atomic_load_n((uintptr_t *)ms_pointer(slot), __ATOMIC_RELAXED);
+	struct iovec local = { &value, sizeof(value) };
+	struct iovec remote = { ms_pointer(slot), sizeof(value) };
+
+	return process_vm_writev(getpid(), &local, 1, &remote, 1, 0) == sizeof(value);
+}
+
+static void set(const struct module *m, uintptr_t slot, uintptr_t value)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-	void *begin = ms_pointer((uintptr_t)slot & ~(page - 1));
-	bool fixed = (uintptr_t)slot >= (m->relro_low & ~(page - 1)) &&
-	             (uintptr_t)slot < (m->relro_high & ~(page - 1));
+	void *begin = ms_pointer(slot & ~(page - 1));
+	bool relro = slot >= (m->relro_low & ~(page - 1)) && slot < (m->relro_high & ~(page - 1));
+	bool fixed = !is_writable(slot);
 
-	if (fixed && mprotect(begin, page, PROT_READ | PROT_WRITE) != 0)
+	if (fixed && (!relro || mprotect(begin, page, PROT_READ | PROT_WRITE) != 0))
 		return;
-	__atomic_store_n(slot, value, __ATOMIC_RELEASE);
+	__atomic_store_n((uintptr_t *)ms_pointer(slot), value, __ATOMIC_RELEASE);
 	if (fixed)
 		(void)mprotect(begin, page, PROT_READ);
 }
@@ -160,7 +179,7 @@ static const struct pair *pair_of(const struct look *l, const char *name)
 static void look_at(struct look *l, const struct module *m, const ElfW(Rel) * r, bool call)
 {
 	uintptr_t at = m->info->dlpi_addr + r->r_offset;
-	uintptr_t *slot = ms_pointer(at);
+	const uintptr_t *slot = ms_pointer(at);
 	const struct pair *pair;
 	bool unbound;
 
@@ -174,17 +193,16 @@ static void look_at(struct look *l, const struct module *m, const ElfW(Rel) * r,
 	          pair->ours - m->low >= m->high - m->low;
 	if (*slot != pair->next && !unbound)
 		return;
-	set(m, slot, pair->ours);
+	set(m, at, pair->ours);
 	l->n += *slot == pair->ours;
 }
 
-static void look_at_all(struct look *l, const struct module *m, const void *table, size_t bytes,
-                        size_t each, bool calls)
+static void look_at_all(struct look *l, const struct module *m, const struct table *table)
 {
-	if (!table || !each)
+	if (!table->at || !table->each)
 		return;
-	for (size_t i = 0; i + each <= bytes; i += each)
-		look_at(l, m, (const void *)((const char *)table + i), calls);
+	for (size_t i = 0; i + table->each <= table->bytes; i += table->each)
+		look_at(l, m, (const void *)((const char *)table->at + i), table == &m->calls);
 }
 
 static int look_at_module(struct dl_phdr_info *info, size_t size, void *ctx)
@@ -199,8 +217,8 @@ static int look_at_module(struct dl_phdr_info *info, size_t size, void *ctx)
 	if (!l->begun || !read_module(info, &m) ||
 	    ((uintptr_t)&state >= m.low && (uintptr_t)&state < m.high))
 		return 0;
-	look_at_all(l, &m, m.relocations, m.relocations_bytes, m.each, false);
-	look_at_all(l, &m, m.calls, m.calls_bytes, m.each_call, true);
+	look_at_all(l, &m, &m.relocations);
+	look_at_all(l, &m, &m.calls);
 	return 0;
 }
 

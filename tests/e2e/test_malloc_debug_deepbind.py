@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from shim_support import Run, environment, needs_library
+from shim_support import NARROW, Run, environment, needs_library
 from support import Process, check_scanned, compile_special, scan
 
 pytestmark = needs_library
@@ -17,12 +17,15 @@ OPTIONS = ("backtrace", "guard", "guard backtrace", "rear_guard=32 verify_pointe
 FORMS = {"lazy": ["-Wl,-z,lazy"], "now": ["-Wl,-z,now", "-Wl,-z,relro"], "no_plt": ["-fno-plt", "-Wl,-z,now"]}
 
 
+WIDTH, TAG = (["-m32"], "_i386") if NARROW else ([], "")
+
+
 def library(form):
-    return compile_special("deepbound_library.c", "-shared", "-fPIC", *FORMS[form], tag=f"_{form}.so")
+    return compile_special("deepbound_library.c", "-shared", "-fPIC", *WIDTH, *FORMS[form], tag=f"{TAG}_{form}.so")
 
 
 def program(*flags, tag=""):
-    return compile_special("deepbound.c", *flags, tag=tag)
+    return compile_special("deepbound.c", *WIDTH, *flags, tag=TAG + tag)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -54,10 +57,12 @@ def test_a_block_that_is_freed_twice_is_told(options):
     assert [line for line in done.log if "+++ ALLOCATION" in line], done.log
 
 
-def test_a_library_is_found_where_its_caller_says(tmp_path):
+def test_a_library_is_found_where_its_caller_says():
     """By the RUNPATH of who calls dlopen(); then redirected with the first foreign block."""
-    shutil.copy(library("now"), tmp_path / "libdeepbound_here.so")
-    built = program(f"-Wl,-rpath,{tmp_path}", "-Wl,--enable-new-dtags", tag="_runpath")
+    folder = library("now").parent / f"deepbound_folder{TAG}"
+    folder.mkdir(exist_ok=True)
+    shutil.copy(library("now"), folder / "libdeepbound_here.so")
+    built = program(f"-Wl,-rpath,{folder}", "-Wl,--enable-new-dtags", tag="_by_runpath")
     for options in ("backtrace", "leak_track"):
         with Process([built, "libdeepbound_here.so"], environment(options), stderr=subprocess.PIPE,
                      stdin=subprocess.DEVNULL) as process:
@@ -66,7 +71,7 @@ def test_a_library_is_found_where_its_caller_says(tmp_path):
         assert err.count(b"RTLD_DEEPBIND") == 1 and b"UNKNOWN POINTER" not in err, err
 
 
-@pytest.mark.skipif(not shutil.which("php"), reason="php is not installed")
+@pytest.mark.skipif(NARROW or not shutil.which("php"), reason="php is not installed")
 @pytest.mark.parametrize("options", ("backtrace", "guard free_track"))
 def test_php_runs(options):
     code = "echo md5(json_encode(range(0, 2000))), strtoupper(serialize(new DateTime('2000-01-01'))), PHP_EOL;"

@@ -100,7 +100,7 @@ def test_program_without_hooks_works_as_before(command):
     assert outcome(environment("", **NO_FILE, LIBC_HOOKS_ENABLE="1")) == outcome({})
 
 
-EXPORTED = """aligned_alloc android_mallopt calloc cfree debug_dump_heap free free_aligned_sized free_malloc_leak_info
+EXPORTED = """aligned_alloc android_mallopt calloc cfree debug_dump_heap dlopen free free_aligned_sized free_malloc_leak_info
 free_sized get_malloc_leak_info mallinfo mallinfo2 malloc malloc_backtrace malloc_disable malloc_enable malloc_info
 malloc_iterate malloc_stats malloc_trim malloc_usable_size mallopt memalign posix_memalign pvalloc realloc reallocarray
 valloc write_malloc_leak_info"""

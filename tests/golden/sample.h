@@ -233,7 +233,7 @@ static inline void sample_stacks(struct ms_arena *arena, struct ms_report *repor
 		                       0x600000 };
 
 	*(struct ms_stack *)ms_vec_push(arena, &report->stacks) = (struct ms_stack){ 0, 2, 0 };
-	*(struct ms_stack *)ms_vec_push(arena, &report->stacks) = (struct ms_stack){ 2, 3, 0 };
+	*(struct ms_stack *)ms_vec_push(arena, &report->stacks) = (struct ms_stack){ 2, 3, 1 };
 	for (size_t i = 0; i < sizeof(pcs) / sizeof(pcs[0]); i++)
 		*(ms_addr *)ms_vec_push(arena, &report->pcs) = pcs[i];
 	sample_code(arena, report);

@@ -52,8 +52,11 @@ Test(live, a_stack_that_was_cut_says_so)
 	static const char cut[] =
 		"          (cut: the stack goes on, but no more of it was kept)\n\n";
 
+	struct ms_stack *stack = &report.stacks.at[report.sites.at[0].stack - 1];
+
+	stack->cut = 0;
 	cr_assert_null(strstr(written("text"), "(cut"));
-	report.stacks.at[report.sites.at[0].stack - 1].cut = 1;
+	stack->cut = 1;
 	assert_says("text", cut);
 	assert_says("json", ",\"backtrace_cut\":true}");
 }

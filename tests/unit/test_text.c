@@ -286,7 +286,8 @@ Test(text, frames_without_names_have_their_modules)
 		"last\n"
 		"          #00  pc 0000000000001abc  /opt/my lib/pool.so (deleted) (offset 0x3000)\n"
 		"          #01  pc 0000000000002000  /opt/my lib/pool.so (deleted) (offset 0x3000)\n"
-		"          #02  pc 0000000000600000  <unknown>\n\n");
+		"          #02  pc 0000000000600000  <unknown>\n"
+		"          (cut: the stack goes on, but no more of it was kept)\n\n");
 	assert_says("          #00  pc 0000000000000123  /usr/lib/libops.so.2\n"
 	            "          #01  pc 0000000000000010  <unknown>\n\n");
 }
