@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/roots.h"
 
+#include "engine/loaded/reserved.h"
+
 /* All of @range that no @holes cover, as roots; false without memory. */
 static bool add_gaps(struct ms_arena *arena, struct ms_ranges *to, struct ms_range range,
                      const struct ms_ranges *holes)
@@ -74,6 +76,20 @@ static enum ms_status add_nodes(struct ms_decoding *d, const struct ms_ranges *t
 	return st;
 }
 
+/* What a runtime has in ranges that it reserved is a root; @taken: in/out. */
+static bool add_reserved(struct ms_decoding *d, struct ms_ranges *taken, struct ms_ranges *to)
+{
+	struct ms_ranges reserved = { 0 };
+	const struct ms_range *r;
+
+	if (!ms_reserved_find(d->src, d->regions, d->arena, &reserved))
+		return false;
+	ms_vec_for_each (r, &reserved)
+		if (!add_gaps(d->arena, to, *r, taken))
+			return false;
+	return ms_ranges_add_all(d->arena, taken, &reserved) && ms_ranges_tidy(d->arena, taken);
+}
+
 enum ms_status ms_roots_find(struct ms_decoding *d, const struct ms_libc_view *libc,
                              struct ms_roots *ret)
 {
@@ -91,6 +107,8 @@ enum ms_status ms_roots_find(struct ms_decoding *d, const struct ms_libc_view *l
 		if ((region->kind == MS_REGION_GLOBALS || region->kind == MS_REGION_BRK) &&
 		    !add_gaps(d->arena, &ret->ranges, region->range, &taken))
 			return MS_E_NOMEM;
+	if (!add_reserved(d, &taken, &ret->ranges))
+		return MS_E_NOMEM;
 	ret->unproved0 = ret->ranges.n;
 	if (!ms_ranges_add_all(d->arena, &ret->ranges, &d->unproved))
 		return MS_E_NOMEM;
@@ -185,7 +203,7 @@ static void name_memory(const struct ms_roots *roots, struct ms_root_name *name)
 	name->mapping = region->mapping;
 	if (name->kind == MS_ROOT_GLOBALS && region->kind == MS_REGION_BRK)
 		name->kind = MS_ROOT_BREAK;
-	if (name->kind == MS_ROOT_GLOBALS)
+	if (name->kind == MS_ROOT_GLOBALS && region->kind == MS_REGION_GLOBALS)
 		name->mapping = module_mapping(roots->regions, region);
 	name->offset = (int64_t)(name->at - roots->src->mappings.at[name->mapping].range.begin);
 }

@@ -13,6 +13,7 @@
 #include "engine/holding/why.h"
 #include "engine/kinds/collector.h"
 #include "engine/kinds/kinds.h"
+#include "engine/kinds/ruby.h"
 #include "engine/live/histogram.h"
 #include "engine/live/sites.h"
 #include "engine/lost/leaks.h"
@@ -174,8 +175,8 @@ static bool wants_all_types(const struct scan *s)
 }
 
 /*
- * From here on all that follows pointers does so without the links of a collector, and without
- * the tails of containers.
+ * From here on all that follows pointers does so without the links of a collector, what it has
+ * swept, and the tails of containers.
  */
 static enum ms_status hide_words(struct scan *s)
 {
@@ -185,6 +186,7 @@ static enum ms_status hide_words(struct scan *s)
 		ms_tails_warn(&s->tails.sums, ms_abi_is_wide(&s->src->abi), s->arena,
 		              &s->report->warnings);
 	if (ms_collector_find(&s->blocks, &s->roots, &s->collector) ||
+	    ms_ruby_find(&s->blocks, &s->roots, &s->hidden) ||
 	    !ms_ranges_add_all(s->arena, &s->hidden, &s->tails.hidden) ||
 	    !ms_ranges_add_all(s->arena, &s->hidden, &s->collector.hidden) ||
 	    !ms_ranges_tidy(s->arena, &s->hidden))
