@@ -51,6 +51,7 @@ static bool may_have_tag(const struct parts *parts, const uint8_t *at)
 {
 	static const quarters above = { 0, 0, 0xffff, 0, 0, 0, 0xffff, 0 };
 	static const quarters below = { 0, 0, 0, 0xffff, 0, 0, 0, 0xffff };
+	static const words upper = { ~(UINT64_MAX >> TAG), ~(UINT64_MAX >> TAG) };
 	quarters here;
 	quarters hits = { 0 };
 	quarters tagged;
@@ -59,7 +60,7 @@ static bool may_have_tag(const struct parts *parts, const uint8_t *at)
 	memcpy(&here, at, sizeof(here));
 	for (unsigned i = 0; i < parts->n; i++)
 		hits |= (quarters)(here - parts->high[i] <= parts->span[i]);
-	tagged = (quarters)((words)here >> TAG) != 0;
+	tagged = (quarters)(((words)here & upper) != 0);
 	hits &= (tagged & above) | below;
 	memcpy(both, &hits, sizeof(both));
 	return both[0] | both[1];
