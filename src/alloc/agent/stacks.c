@@ -37,10 +37,9 @@ static uint64_t hash_of(const ms_addr *pcs, size_t n)
 }
 
 static bool is_stack(const struct ms_origins *origins, const struct ms_stack *stack,
-                     const ms_addr *pcs, size_t n, bool cut)
+                     const ms_addr *pcs, size_t n)
 {
-	return stack->n == n && stack->cut == cut &&
-	       memcmp(origins->pcs.at + stack->first, pcs, n * sizeof(*pcs)) == 0;
+	return stack->n == n && memcmp(origins->pcs.at + stack->first, pcs, n * sizeof(*pcs)) == 0;
 }
 
 /* Append; its place plus one, or 0 without memory. */
@@ -57,18 +56,24 @@ static uint32_t append(struct ms_agent_reading *r, const ms_addr *pcs, size_t n,
 	return (uint32_t)origins->stacks.n;
 }
 
-/* The number of the stack of these calls, or 0 without memory. */
+/* The number of the stack of these calls, or 0 without memory. Cut is one of which any was. */
 static uint32_t number_of(struct ms_agent_reading *r, const ms_addr *pcs, size_t n, bool cut)
 {
-	uint64_t hash = hash_of(pcs, n) ^ cut;
+	struct ms_origins *origins = r->d->origins;
+	uint64_t hash = hash_of(pcs, n);
 	uint64_t number;
 	uint32_t ret;
 
 	/* Others of the same hash stand behind it. */
 	for (unsigned i = 0; i < MOST_ALIKE && (number = ms_map_find(&r->stacks, hash));
-	     i++, hash++)
-		if (is_stack(r->d->origins, &r->d->origins->stacks.at[number - 1], pcs, n, cut))
-			return (uint32_t)number;
+	     i++, hash++) {
+		struct ms_stack *stack = &origins->stacks.at[number - 1];
+
+		if (!is_stack(origins, stack, pcs, n))
+			continue;
+		stack->cut |= cut;
+		return (uint32_t)number;
+	}
 	ret = append(r, pcs, n, cut);
 	if (ret && !ms_map_find(&r->stacks, hash) &&
 	    !ms_map_add(&r->stacks, r->d->arena, hash, ret))
