@@ -106,8 +106,10 @@ static void look(struct ms_hidden *h, struct ms_hidden_seeker *k, const struct m
 
 	for (size_t i = 0; i < n; i += AT_ONCE) {
 		const size_t here = n - i < AT_ONCE ? n - i : AT_ONCE;
-		uint64_t left = UINT64_MAX >> (AT_ONCE - here);
+		uint64_t left = UINT64_MAX;
 
+		if (here < AT_ONCE)
+			left = (UINT64_C(1) << here) - 1;
 		if (plain)
 			left = ms_words_between(bytes + i * word, here, k->lookup.low,
 			                        k->lookup.span + 1, &all);
