@@ -25,7 +25,7 @@ struct place {
 	uint64_t value;
 };
 
-/* Whether words near @place lead into @block, which ends where it leads to. */
+/* Whether words near @place, or its own, lead to the block that begins at @begin. */
 static bool is_explained(const struct ms_hidden *h, const struct place *place, ms_addr begin)
 {
 	const size_t word = h->abi->word_bytes;
@@ -33,6 +33,8 @@ static bool is_explained(const struct ms_hidden *h, const struct place *place, m
 	const size_t n = (size_t)ms_range_len(place->piece->range);
 	const size_t first = place->at < BESIDE * word ? 0 : place->at - BESIDE * word;
 
+	if (place->value == begin)
+		return true;
 	for (size_t i = first; i <= place->at + BESIDE * word && i + word <= n; i += word)
 		if (ms_pointer_at(h->abi, plain, place->bytes + i) - begin < place->value - begin)
 			return true;
@@ -54,16 +56,26 @@ static bool find_block(struct ms_lookup *lookup, ms_addr addr, struct ms_block *
 	return granule != UINT64_MAX;
 }
 
+/* Whether the word in front of @block is of its heap, and no block's, in use or not. */
+static bool has_headers(const struct ms_hidden *h, struct ms_block block)
+{
+	return h->blocks->extents.at[block.extent].slack >= h->abi->word_bytes;
+}
+
 static void look_in_front(struct ms_hidden *h, struct ms_hidden_seeker *k,
                           const struct place *place)
 {
 	const struct ms_blocks *blocks = h->blocks;
 	struct ms_hidden_clue clue = { .kind = FRONT };
 	struct ms_block before;
+	bool inside;
 
 	if (!ms_lookup_begin(&k->lookup, place->value + h->abi->word_bytes, &clue.block))
 		return;
-	if (!find_block(&k->lookup, place->value, &before))
+	inside = find_block(&k->lookup, place->value, &before);
+	if (!inside && !has_headers(h, clue.block))
+		return;
+	if (!inside)
 		clue.certain = !find_block(&k->lookup, place->value - 1, &before) ||
 		               !ms_block_is_marked(blocks, before);
 	if (!clue.certain &&
