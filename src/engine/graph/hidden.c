@@ -17,7 +17,8 @@
  */
 
 static const struct ms_hidden_form *const forms[MS_HIDDEN_FORMS] = {
-	&ms_unaligned_form, &ms_odd_form, &ms_numbered_form, &ms_shifted_form, &ms_outside_form,
+	&ms_unaligned_form, &ms_odd_form,   &ms_numbered_form,
+	&ms_shifted_form,   &ms_front_form, &ms_behind_form,
 };
 
 enum { FORM_WORDS = MS_HIDDEN_KINDS / 64 };

@@ -13,7 +13,8 @@
  *	odd_form.c        at other places
  *	numbered_form.c   with a number in the 16 bits that no address needs
  *	shifted_form.c    shifted to the left, with a tag below, as interpreters keep numbers
- *	outside_form.c    in front of the block, or behind it
+ *	front_form.c      to the word in front of the block
+ *	behind_form.c     behind a block of one word
  */
 
 #include "base/workers.h"

@@ -23,7 +23,7 @@ enum {
 	MS_HIDDEN_LANES = 16, /* bytes that are looked at at once */
 	MS_HIDDEN_ENOUGH = 8, /* blocks that pointers of one kind lead to: the program keeps such */
 	MS_HIDDEN_ZONES = 4,
-	MS_HIDDEN_FORMS = 5,
+	MS_HIDDEN_FORMS = 6,
 	MS_HIDDEN_KINDS = 1024, /* of pointers of one form */
 	MS_HIDDEN_PIECE = 1 << 20,
 };
@@ -89,7 +89,8 @@ extern const struct ms_hidden_form ms_unaligned_form;
 extern const struct ms_hidden_form ms_odd_form;
 extern const struct ms_hidden_form ms_numbered_form;
 extern const struct ms_hidden_form ms_shifted_form;
-extern const struct ms_hidden_form ms_outside_form;
+extern const struct ms_hidden_form ms_front_form;
+extern const struct ms_hidden_form ms_behind_form;
 
 /*
  * A pointer at @addr, in @p, leads to @block; @certain: else only if enough of the same @kind,

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Just outside of the block. In front of it: an array that is counted from 1 is kept by the
+ * In front of the block: an array that is counted from 1 is kept by the
  * address of the element 0, which it has not (Praat's). In glibc's heaps that is the word of the
  * chunk's size, which belongs to no block; in others' the last word of the block before.
  *
  * A program has such addresses for other reasons, too: the end of a block that is full is kept
  * beside its begin, as a vector's is. So one that leads into a marked block, or is its end, counts
  * only where nothing beside it leads to that block, and where enough lead to others.
- *
- * Behind it: new T[0] of a T with a destructor is a block of one word, the number of elements, and
- * what the program keeps is the address behind it. That is inside of the block where the smallest
- * has more than one word, as glibc's; others' have just that.
  */
 #include "engine/graph/hidden_form.h"
 #include "engine/graph/words.h"
@@ -88,15 +84,6 @@ static void look_in_front(struct ms_hidden *h, struct ms_hidden_seeker *k,
 		ms_hidden_say(h, k, place->piece, place->piece->range.begin + place->at, clue);
 }
 
-static void look_behind(struct ms_hidden *h, struct ms_hidden_seeker *k, const struct place *place)
-{
-	uint64_t begin = ms_map_find(&h->empty_arrays, place->value);
-
-	if (begin)
-		ms_hidden_say_begin(h, k, place->piece, place->piece->range.begin + place->at,
-		                    begin);
-}
-
 static void consider(struct ms_hidden *h, struct ms_hidden_seeker *k, const struct place *place)
 {
 	if (place->value - k->lookup.low > k->lookup.span)
@@ -104,8 +91,6 @@ static void consider(struct ms_hidden *h, struct ms_hidden_seeker *k, const stru
 	/* glibc's blocks begin at multiples of 16 bytes. */
 	if ((place->value + h->abi->word_bytes) % ALIGN == 0)
 		look_in_front(h, k, place);
-	if (h->empty_arrays.used && !h->walk)
-		look_behind(h, k, place);
 }
 
 static void look(struct ms_hidden *h, struct ms_hidden_seeker *k, const struct ms_hidden_piece *p,
@@ -135,8 +120,8 @@ static void look(struct ms_hidden *h, struct ms_hidden_seeker *k, const struct m
 	}
 }
 
-const struct ms_hidden_form ms_outside_form = {
-	.name = "outside",
+const struct ms_hidden_form ms_front_form = {
+	.name = "front",
 	.reason = MS_REASON_OUTSIDE,
 	.look = look,
 };
