@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "engine/kinds/cpython.h"
+#include "engine/kinds/kinds.h"
 
 /*
  * Objects of CPython 3.7 to 3.14, by what every one has: a count of references, and a pointer to
@@ -26,7 +26,7 @@
 enum { TYPE_NAME = 3, TYPE_SIZE = 4, TYPE_FLAGS = 21, TYPE_WORDS = 22 };
 
 /* Of its flags. */
-enum { IS_COLLECTED = 14, IS_LIST = 25, IS_DICT = 29 };
+enum { IS_LIST = 25, IS_DICT = 29 };
 
 enum { MOST_HEADER = 4, MOST_METATYPES = 8, MOST_KEPT = 1 << 20, MOST_NAME = 200, WINDOW = 4096 };
 
@@ -76,7 +76,7 @@ static ms_addr search_data(struct ms_kinds *k, struct ms_range data)
 	return 0;
 }
 
-bool ms_cpython_begin(struct ms_kinds *k)
+static bool begin(struct ms_kinds *k)
 {
 	struct ms_data data;
 
@@ -101,14 +101,6 @@ static bool is_type(struct ms_kinds *k, ms_addr at)
 		at = word;
 	}
 	return false;
-}
-
-bool ms_cpython_is_collected(struct ms_kinds *k, ms_addr type)
-{
-	uint64_t words[TYPE_WORDS];
-
-	return is_type(k, type) && ms_kinds_words(k, type, words, TYPE_WORDS) &&
-	       words[TYPE_FLAGS] >> IS_COLLECTED & 1;
 }
 
 static uint64_t look_at_type(struct ms_kinds *k, ms_addr at)
@@ -162,7 +154,7 @@ static bool may_be_type(const struct ms_kinds *k, uint64_t word)
  * quarter (3.14). A program at a fixed address has its data, and what its first heap gives, below
  * that: of two attributes in a row the second may be a type.
  */
-bool ms_cpython_is_count(const struct ms_kinds *k, uint64_t word)
+static bool is_count(const struct ms_kinds *k, uint64_t word)
 {
 	return (uint32_t)word && !(word >> 32 & 0xffff) && !may_be_type(k, word);
 }
@@ -187,7 +179,7 @@ static void block(struct ms_kinds *k, const struct ms_kind_block *b)
 	for (size_t i = 0; i <= MOST_HEADER && i + 1 < n; i += 2) {
 		uint64_t kept;
 
-		if (!ms_cpython_is_count(k, ms_kind_word(b->bytes, i)) ||
+		if (!is_count(k, ms_kind_word(b->bytes, i)) ||
 		    !may_be_type(k, ms_kind_word(b->bytes, i + 1)))
 			continue;
 		kept = kept_of(k, ms_kind_word(b->bytes, i + 1));
@@ -199,6 +191,4 @@ static void block(struct ms_kinds *k, const struct ms_kind_block *b)
 	}
 }
 
-const struct ms_kind ms_kind_cpython = { .name = "CPython",
-	                                 .begin = ms_cpython_begin,
-	                                 .block = block };
+const struct ms_kind ms_kind_cpython = { .name = "CPython", .begin = begin, .block = block };

@@ -7,7 +7,6 @@
 
 #include "base/sort.h"
 #include "engine/graph/fold.h"
-#include "engine/kinds/collector.h"
 #include "engine/live/histogram.h"
 #include "engine/live/sites.h"
 #include "engine/loaded/callbacks.h"
@@ -373,18 +372,6 @@ static uint32_t tell_callback(struct ms_leak_list *list, const struct ms_entry *
 	return ms_map_add(&list->callbacks, list->arena, at, pcs->n) ? (uint32_t)pcs->n : 0;
 }
 
-static void tell_references(const struct ms_leak_list *list, struct ms_leak *leak)
-{
-	const struct ms_uncollected *object =
-		list->collector ? ms_collector_of(list->collector, list->blocks, leak->address)
-				: NULL;
-
-	if (!object)
-		return;
-	leak->references = (uint32_t)object->references;
-	leak->references_found = object->found < UINT32_MAX ? (uint32_t)object->found : UINT32_MAX;
-}
-
 static bool write_leak(struct ms_leak_list *list, struct ms_entry *entry,
                        struct ms_origin_teller *teller, struct ms_leak *ret)
 {
@@ -413,7 +400,6 @@ static bool write_leak(struct ms_leak_list *list, struct ms_entry *entry,
 	ms_types_preview(list->types, type, entry->address, ret->text);
 	if (type == MS_TYPE_UNKNOWN || ms_types_at(list->types, type)->how == MS_HOW_DEBUG)
 		ret->callback = tell_callback(list, entry);
-	tell_references(list, ret);
 	if (list->makers && entry->stack == MS_STACK_NONE)
 		ret->maker = ms_maker_of(list->makers, entry);
 	(void)snprintf(ret->signature, sizeof(ret->signature), "%016" PRIx64, signature);

@@ -37,7 +37,6 @@ struct ms_entry {
 
 struct ms_entries MS_VEC(struct ms_entry);
 
-struct ms_collector;
 struct ms_signer;
 struct ms_makers;
 struct ms_histogram;
@@ -55,12 +54,10 @@ struct ms_leak_list {
 	struct ms_entries entries;
 	struct ms_signer *signer; /* of its entries (signature.h) */
 	const struct ms_regions *regions;
-	struct ms_peek peek;     /* for their callbacks */
-	struct ms_map callbacks; /* of addresses of functions: their entries in ms_report.pcs */
-	/* Of what a runtime counts references to, its own count, as to be told; or NULL. */
-	const struct ms_collector *collector;
-	struct ms_makers *makers;       /* of those without a stack (maker.h); or NULL */
-	struct ms_sites_sums *sites;    /* likewise, by their stacks; or NULL */
+	struct ms_peek peek;         /* for their callbacks */
+	struct ms_map callbacks;     /* of addresses of functions: their entries in ms_report.pcs */
+	struct ms_makers *makers;    /* of those without a stack (maker.h); or NULL */
+	struct ms_sites_sums *sites; /* likewise, by their stacks; or NULL */
 	struct ms_histogram *histogram; /* leaks are counted there, too; or NULL */
 	struct ms_map
 		signed_by[MS_REASONS]; /* of signatures without a stack: the entry, from 1 on */
