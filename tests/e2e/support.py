@@ -374,18 +374,18 @@ our_children = set()
 def leftovers():
     """Children of ours that no test started: left behind by memscan.
 
-    Not a clone that memscan has killed: an orphan, it is reaped by whoever adopts
-    orphans, which here is us.
+    Not the clone of a target that has ended meanwhile: an orphan, it is reaped by whoever adopts
+    orphans, which here is us. Nor what was killed.
     """
     found = []
     for pid in own_children():
         if pid in our_children:
             continue
-        state, status = state_of(pid), None
+        state, name, status = state_of(pid), command_of(pid), None
         kill(pid)
         with contextlib.suppress(ChildProcessError):
             status = os.waitpid(pid, 0)[1]
-        if not (state == "Z" and status == signal.SIGKILL):
+        if not (state == "Z" and (status == signal.SIGKILL or (status == 0 and name == "memscan-clone"))):
             found.append((pid, state))
     return found
 
