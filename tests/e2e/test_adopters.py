@@ -131,7 +131,9 @@ ORIGINAL, COLLECTION, SWEEPER = "memscan", "memscan-collect", "memscan-sweep"
 def kill_one(chance, popen, role, whole, processes_of):
     """Kill the process that has @role, at a random moment of its life. Returns whether it was there."""
     while popen.poll() is None:
-        roles = {support.command_of(child): child for child in processes_of(popen.pid)}
+        roles = {}
+        for child in processes_of(popen.pid):
+            roles.setdefault(support.command_of(child), child)  # what was just forked has its parent's name
         if role not in roles:
             continue
         time.sleep(whole * chance.random() ** 2)  # more often early: some do not live for long
