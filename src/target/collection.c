@@ -269,10 +269,17 @@ static void keep_image(struct server *s)
 /* A sweeper whose parent has ended may be stuck in a read, which only this ends. */
 static void end_sweeper(const struct server *s)
 {
+	const uint64_t until_ns = ms_now_ns() + HANG_UP_MS * UINT64_C(1000000);
 	struct pollfd closed = { .fd = s->channel };
 
-	if (ms_follow_is_over() && s->shared->sweeper && poll(&closed, 1, HANG_UP_MS) <= 0)
-		(void)kill(s->shared->sweeper, SIGKILL);
+	if (!ms_follow_is_over() || !s->shared->sweeper)
+		return;
+	/* The end of our parent may come just now, and break a wait off. */
+	while (poll(&closed, 1, HANG_UP_MS) <= 0)
+		if (ms_now_ns() > until_ns) {
+			(void)kill(s->shared->sweeper, SIGKILL);
+			return;
+		}
 }
 
 /* With a clone: lead its threads out of malloc, and keep it until the sweeper is done. */

@@ -183,6 +183,8 @@ def kill_inside(pid, chance, role):
     with Process(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as outer:
         hit = kill_one(chance, outer.popen, role, 0.1, support.descendants_of)
         support.wait_for(outer.popen, 60)
+        # or the end of this block would kill what is about to end by itself
+        wait_until(lambda: not support.in_session(outer.pid), 20, "the others end with it")
     return hit
 
 
