@@ -404,6 +404,7 @@ sys.stdin.readline()
 def test_python_is_the_same_by_its_core(folder, core_pattern):
     with Process(["/usr/bin/python3", "-c", PYTHON], cwd=folder) as python:
         assert python.line() == "READY"
+        support.wait_until(lambda: support.state_of(python.pid) == "S", 20, "it has nothing more to do")
         live = check_scanned(scan(python.pid))
         cores = [by_gdb(python.pid, folder), by_kernel(python.pid, folder)]
     for path in cores:
