@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/elf/object.h"
+#include "base/file.h"
 #include "engine/modules.h"
 
 /*
@@ -192,4 +193,14 @@ ms_addr ms_module_begin(const struct ms_regions *regions, uint32_t module)
 		if (region->kind == MS_REGION_GLOBALS && region->module == module)
 			return region->range.begin;
 	return 0;
+}
+
+const struct ms_mapping *ms_mapped_file(const struct ms_source *src, const char *part)
+{
+	const struct ms_mapping *mapping;
+
+	ms_vec_for_each (mapping, &src->mappings)
+		if (mapping->file && strstr(ms_file_name(mapping->name), part))
+			return mapping;
+	return NULL;
 }

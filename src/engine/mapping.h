@@ -59,6 +59,9 @@ bool ms_next_data(const struct ms_source *src, const struct ms_regions *regions,
 /* Where @module begins, with its ELF header; 0: it is not there. */
 ms_addr ms_module_begin(const struct ms_regions *regions, uint32_t module);
 
+/* The mapped file whose name has @part in its last component; NULL: none is. */
+const struct ms_mapping *ms_mapped_file(const struct ms_source *src, const char *part);
+
 static inline const struct ms_mapping *ms_region_mapping(const struct ms_source *src,
                                                          const struct ms_region *region)
 {

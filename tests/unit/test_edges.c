@@ -323,3 +323,20 @@ Test(words, that_lie_in_a_range_are_found_among_others)
 		cr_assert(n == MOST || !(found >> n));
 	}
 }
+
+Test(edges, words_by_their_lower_bits)
+{
+	enum { MOST = 64 };
+	uint64_t words[MOST];
+
+	for (size_t n = 0; n <= MOST; n++)
+		for (uint32_t low = 0; low < 16; low++) {
+			uint64_t expected = 0;
+
+			for (size_t i = 0; i < n; i++) {
+				words[i] = (n + i * 7) * UINT64_C(0x9e3779b97f4a7c15);
+				expected |= (uint64_t)((words[i] & 15) == low) << i;
+			}
+			cr_assert_eq(ms_words_ending((const uint8_t *)words, n, low), expected);
+		}
+}

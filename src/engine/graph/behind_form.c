@@ -5,7 +5,6 @@
  * the smallest has more than one word, as glibc's; others' have just that.
  */
 #include "engine/graph/hidden_form.h"
-#include "engine/graph/words.h"
 
 static void look(struct ms_hidden *h, struct ms_hidden_seeker *k, const struct ms_hidden_piece *p,
                  const uint8_t *bytes)

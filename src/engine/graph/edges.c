@@ -256,8 +256,8 @@ static inline const struct ms_extent *extent_of(struct gatherer *g, uint64_t val
 }
 
 /*
- * Whether the word at @offset of the cell that is read lies in what was asked for. A part of
- * an extent that is one block was cut there.
+ * Whether the word at @offset of the cell that is read is within the size that was asked for. An
+ * extent of one block was cut to that size already.
  *
  * @place: of its block
  */

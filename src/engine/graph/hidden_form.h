@@ -17,10 +17,12 @@
 #include "engine/graph/lookup.h"
 #include "engine/graph/shared.h"
 #include "engine/graph/walk.h"
+#include "engine/graph/words.h"
 
 enum {
-	MS_HIDDEN_WORD = 8,   /* bytes, where only wide programs are looked at */
-	MS_HIDDEN_LANES = 16, /* bytes that are looked at at once */
+	MS_HIDDEN_WORD = 8,     /* bytes, where only wide programs are looked at */
+	MS_HIDDEN_LANES = 16,   /* bytes that are looked at at once */
+	MS_HIDDEN_AT_ONCE = 64, /* words */
 	MS_HIDDEN_ENOUGH = 8, /* blocks that pointers of one kind lead to: the program keeps such */
 	MS_HIDDEN_ZONES = 4,
 	MS_HIDDEN_FORMS = 6,
@@ -118,6 +120,21 @@ static inline bool ms_hidden_in_zones(const struct ms_hidden *h, ms_addr addr)
 	for (unsigned i = 0; i < h->n_zones; i++)
 		in |= addr - h->zones[i].begin < ms_range_len(h->zones[i]);
 	return in;
+}
+
+/*
+ * A bit for each of the @n words at @bytes, MS_HIDDEN_AT_ONCE at most, that may be an address of
+ * the heap. Most words of most programs are none, and are passed over.
+ */
+static inline uint64_t ms_hidden_addresses(const struct ms_hidden *h,
+                                           const struct ms_lookup *lookup, const uint8_t *bytes,
+                                           size_t n)
+{
+	uint64_t all = 0;
+
+	if (ms_abi_is_plain(h->abi))
+		return ms_words_between(bytes, n, lookup->low, lookup->span + 1, &all);
+	return n < MS_HIDDEN_AT_ONCE ? (UINT64_C(1) << n) - 1 : UINT64_MAX;
 }
 
 #endif

@@ -112,6 +112,25 @@ static inline uint64_t ms_lookup_hit(const struct ms_blocks *blocks, const struc
 	return granule;
 }
 
+/* The heap block that @addr is in; false when none is, or, with @starts_only, begins there. */
+static inline bool ms_lookup_block(struct ms_lookup *lookup, ms_addr addr, bool starts_only,
+                                   struct ms_block *ret)
+{
+	const struct ms_blocks *blocks = lookup->blocks;
+	const struct ms_extent *extent;
+	const struct ms_cell *cell;
+
+	if (addr - lookup->low >= lookup->span)
+		return false;
+	extent = ms_lookup_extent(lookup, addr);
+	if (!extent || extent->kind != MS_EXTENT_HEAP)
+		return false;
+	cell = ms_blocks_cell(blocks, extent, ms_granule_of(extent, addr));
+	ret->extent = (uint32_t)(extent - blocks->extents.at);
+	ret->granule = ms_lookup_hit(blocks, extent, cell, addr, starts_only);
+	return ret->granule != UINT64_MAX;
+}
+
 /* The heap block that begins at @addr; false when none does. */
 static inline bool ms_lookup_begin(struct ms_lookup *lookup, ms_addr addr, struct ms_block *ret)
 {

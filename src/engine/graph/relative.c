@@ -10,6 +10,7 @@
 #include "engine/graph/slots.h"
 #include "engine/graph/walk.h"
 #include "engine/graph/words.h"
+#include "engine/mapping.h"
 
 /*
  * A sweep looks at every small block, in pieces that the workers share; each worker keeps
@@ -395,16 +396,6 @@ static bool plan(struct search *s, uint64_t limit)
 	return true;
 }
 
-static bool has_fontconfig(const struct ms_source *src)
-{
-	const struct ms_mapping *mapping;
-
-	ms_vec_for_each (mapping, &src->mappings)
-		if (mapping->file && strstr(mapping->name, "/libfontconfig.so"))
-			return true;
-	return false;
-}
-
 static bool make_seekers(struct search *s, const struct ms_relative_options *options)
 {
 	struct ms_walk_options walk = { .unaligned = options->unaligned,
@@ -511,7 +502,7 @@ enum ms_status ms_relative_mark(struct ms_blocks *blocks, const struct ms_relati
 	survey(&s);
 	if (s.share == 0)
 		return MS_OK;
-	s.fontconfig = has_fontconfig(blocks->src);
+	s.fontconfig = ms_mapped_file(blocks->src, "libfontconfig.so");
 	if (!make_seekers(&s, options) || !plan(&s, options->limit ? options->limit : LIMIT))
 		return ms_fail(err, MS_E_NOMEM, "no memory for self-relative pointers");
 	do {

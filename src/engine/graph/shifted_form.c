@@ -9,9 +9,14 @@
  * LJ_LIGHTUD_BITS_LO).
  */
 #include "engine/graph/hidden_form.h"
-#include "engine/graph/words.h"
 
-enum { WORD = MS_HIDDEN_WORD, AT_ONCE = 64, MOST_SHIFT = 4, LIGHT_BITS = 39, LIGHT_TAG_AT = 47 };
+enum {
+	WORD = MS_HIDDEN_WORD,
+	AT_ONCE = MS_HIDDEN_AT_ONCE,
+	MOST_SHIFT = 4,
+	LIGHT_BITS = 39,
+	LIGHT_TAG_AT = 47
+};
 
 static const uint64_t light_tag = 0x1fffc;
 static const uint64_t light_mask = (UINT64_C(1) << LIGHT_BITS) - 1;

@@ -5,46 +5,41 @@
  * made while the program runs (OpenJDK's) a pointer stands anywhere.
  */
 #include "engine/graph/hidden_form.h"
-#include "engine/graph/words.h"
 
-/* The heap block that @value points to, or into. */
-static bool find_block(struct ms_hidden_seeker *k, uint64_t value, struct ms_block *ret)
+enum { AT_ONCE = MS_HIDDEN_AT_ONCE };
+
+/* The word at @bytes + @i in @p. */
+static void consider(struct ms_hidden *h, struct ms_hidden_seeker *k,
+                     const struct ms_hidden_piece *p, const uint8_t *bytes, size_t i)
 {
-	const struct ms_blocks *blocks = k->lookup.blocks;
-	const struct ms_extent *extent = ms_lookup_extent(&k->lookup, value);
-	uint64_t granule;
+	uint64_t value = ms_pointer_at(h->abi, ms_abi_is_plain(h->abi), bytes + i);
+	struct ms_hidden_clue clue = { .certain = true };
 
-	if (!extent || extent->kind != MS_EXTENT_HEAP)
-		return false;
-	granule = ms_lookup_hit(blocks, extent,
-	                        ms_blocks_cell(blocks, extent, ms_granule_of(extent, value)), value,
-	                        value < ms_hidden_small);
-	*ret = (struct ms_block){ (uint32_t)(extent - blocks->extents.at), granule };
-	return granule != UINT64_MAX;
+	if (ms_lookup_block(&k->lookup, value, value < ms_hidden_small, &clue.block))
+		ms_hidden_say(h, k, p, p->range.begin + i, clue);
 }
 
 static void look(struct ms_hidden *h, struct ms_hidden_seeker *k, const struct ms_hidden_piece *p,
                  const uint8_t *bytes)
 {
-	const struct ms_abi *abi = h->abi;
-	const bool plain = ms_abi_is_plain(abi);
-	const size_t word = abi->word_bytes;
-	const ms_addr low = k->lookup.low;
-	const uint64_t span = k->lookup.span;
+	const size_t word = h->abi->word_bytes;
 	uint64_t most = ms_range_len(p->range);
 	uint64_t here = p->end - p->range.begin;
-	size_t step = p->code ? 1 : word;
-	uint64_t n;
+	size_t first = p->code ? 0 : word / 2;
+	size_t end; /* words begin in front of it */
 
 	if (here < word)
 		return;
-	n = here - word + 1 < most ? here - word + 1 : most;
-	for (size_t i = p->code ? 0 : word / 2; i < n; i += step) {
-		uint64_t value = ms_pointer_at(abi, plain, bytes + i);
-		struct ms_hidden_clue clue = { .certain = true };
+	end = (size_t)(here - word + 1 < most ? here - word + 1 : most);
+	for (size_t i = first; p->code && i < end; i++)
+		consider(h, k, p, bytes, i);
+	for (size_t i = first; !p->code && i < end; i += AT_ONCE * word) {
+		size_t n = (end - i + word - 1) / word;
+		uint64_t left = ms_hidden_addresses(h, &k->lookup, bytes + i,
+		                                    n < AT_ONCE ? n : (size_t)AT_ONCE);
 
-		if (value - low < span && find_block(k, value, &clue.block))
-			ms_hidden_say(h, k, p, p->range.begin + i, clue);
+		for (; left; left &= left - 1)
+			consider(h, k, p, bytes, i + (size_t)__builtin_ctzll(left) * word);
 	}
 }
 

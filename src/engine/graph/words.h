@@ -75,4 +75,30 @@ static inline uint64_t ms_words_between(const uint8_t *bytes, size_t n, uint64_t
 	return found;
 }
 
+/* A bit for each of the @n words at @bytes, 64 at most, of which the lower four bits are @low. */
+static inline uint64_t ms_words_ending(const uint8_t *bytes, size_t n, uint32_t low)
+{
+	const uint32_t mask = 15;
+	uint64_t found = 0;
+	size_t i = 0;
+
+#ifdef __SSE2__
+	const __m128i masks = _mm_set1_epi32((int)mask);
+	const __m128i lows = _mm_set1_epi32((int)low);
+
+	for (; i + 4 <= n; i += 4) {
+		__m128i a = _mm_loadu_si128((const void *)(bytes + i * sizeof(uint64_t)));
+		__m128i b = _mm_loadu_si128((const void *)(bytes + (i + 2) * sizeof(uint64_t)));
+		__m128i halves = _mm_castps_si128(_mm_shuffle_ps(
+			_mm_castsi128_ps(a), _mm_castsi128_ps(b), _MM_SHUFFLE(2, 0, 2, 0)));
+		__m128i same = _mm_cmpeq_epi32(_mm_and_si128(halves, masks), lows);
+
+		found |= (uint64_t)(unsigned)_mm_movemask_ps(_mm_castsi128_ps(same)) << i;
+	}
+#endif
+	for (; i < n; i++)
+		found |= (uint64_t)((ms_word_at(bytes + i * sizeof(uint64_t)) & mask) == low) << i;
+	return found;
+}
+
 #endif

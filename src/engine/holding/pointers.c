@@ -190,16 +190,5 @@ void ms_pointers_block(struct ms_pointers *p, uint64_t from, struct ms_block blo
 
 bool ms_pointers_hit(struct ms_pointers *p, ms_addr addr, struct ms_block *ret)
 {
-	const struct ms_extent *extent;
-
-	if (addr - p->lookup.low >= p->lookup.span)
-		return false;
-	extent = ms_lookup_extent(&p->lookup, addr);
-	if (!extent || extent->kind != MS_EXTENT_HEAP)
-		return false;
-	ret->extent = (uint32_t)(extent - p->blocks->extents.at);
-	ret->granule = ms_lookup_hit(p->blocks, extent,
-	                             ms_blocks_cell(p->blocks, extent, ms_granule_of(extent, addr)),
-	                             addr, p->starts_only);
-	return ret->granule != UINT64_MAX;
+	return ms_lookup_block(&p->lookup, addr, p->starts_only, ret);
 }

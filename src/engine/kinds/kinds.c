@@ -94,16 +94,6 @@ bool ms_kinds_is_data(const struct ms_kinds *k, ms_addr addr)
 	return ms_kinds_module(k, addr, &prot) && (prot & MS_PROT_WRITE);
 }
 
-const struct ms_mapping *ms_kinds_file(const struct ms_kinds *k, const char *part)
-{
-	const struct ms_mapping *mapping;
-
-	ms_vec_for_each (mapping, &k->src->mappings)
-		if (mapping->file && strstr(ms_file_name(mapping->name), part))
-			return mapping;
-	return NULL;
-}
-
 /* Bytes of the character at @bytes, of which @n are there; 0: it is none, or not printable. */
 static size_t character(const uint8_t *bytes, size_t n)
 {

@@ -240,9 +240,6 @@ bool ms_kinds_is_code(const struct ms_kinds *k, ms_addr addr);
 bool ms_kinds_is_constant(const struct ms_kinds *k, ms_addr addr);
 bool ms_kinds_is_data(const struct ms_kinds *k, ms_addr addr);
 
-/* The mapped file whose name has @part in its last component; NULL: none is. */
-const struct ms_mapping *ms_kinds_file(const struct ms_kinds *k, const char *part);
-
 /*
  * Whether a block of @usable bytes may be what an allocator gives for @asked: not smaller, and
  * no larger than to the next of its sizes.

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/kinds/ruby.h"
 
-#include <string.h>
-
 #include "engine/graph/lookup.h"
 
 enum {
@@ -76,16 +74,6 @@ static bool hide_free(struct finder *f, const struct page *page)
 	return true;
 }
 
-static bool has_ruby(const struct ms_source *src)
-{
-	const struct ms_mapping *mapping;
-
-	ms_vec_for_each (mapping, &src->mappings)
-		if (mapping->file && strstr(mapping->name, "/libruby"))
-			return true;
-	return false;
-}
-
 enum ms_status ms_ruby_find(struct ms_blocks *blocks, const struct ms_roots *roots,
                             struct ms_ranges *hidden)
 {
@@ -94,7 +82,7 @@ enum ms_status ms_ruby_find(struct ms_blocks *blocks, const struct ms_roots *roo
 	struct finder *f;
 
 	if (!blocks->extents.n || !ms_abi_is_native(abi) || abi->word_bytes != WORD ||
-	    !has_ruby(blocks->src))
+	    !ms_mapped_file(blocks->src, "libruby"))
 		return MS_OK;
 	f = ms_arena_alloc(blocks->arena, sizeof(*f));
 	if (!f)

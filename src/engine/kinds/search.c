@@ -193,8 +193,8 @@ static bool search_all(struct ms_kinds *k, struct ms_workers *workers)
 {
 	struct ms_pieces words = { .k = k, .workers = workers, .may = may_claim };
 
-	k->libcxx = ms_kinds_file(k, "libc++.so");
-	k->cxx = k->libcxx || ms_kinds_file(k, "libstdc++.so");
+	k->libcxx = ms_mapped_file(k->src, "libc++.so");
+	k->cxx = k->libcxx || ms_mapped_file(k->src, "libstdc++.so");
 	for (size_t i = 0; i < N_KINDS; i++)
 		k->here[i] = (k->word == MS_KIND_WORD || kinds[i]->narrow) &&
 		             (!kinds[i]->begin || kinds[i]->begin(k));

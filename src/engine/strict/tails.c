@@ -41,25 +41,12 @@ void ms_tails_claim(struct ms_tails *tails, const struct ms_tail_claim *claim)
 
 void ms_tails_note(struct ms_tails *tails, struct ms_lookup *lookup, ms_addr at, ms_addr value)
 {
-	const struct ms_extent *extent;
+	struct ms_block block;
 	struct ms_tail *tail;
-	uint64_t granule;
 
-	if (value - lookup->low >= lookup->span)
+	if (!ms_lookup_block(lookup, value, false, &block))
 		return;
-	extent = ms_lookup_extent(lookup, value);
-	if (!extent || extent->kind != MS_EXTENT_HEAP)
-		return;
-	granule = ms_lookup_hit(
-		lookup->blocks, extent,
-		ms_blocks_cell(lookup->blocks, extent, ms_granule_of(extent, value)), value, false);
-	if (granule == UINT64_MAX)
-		return;
-	tail = tail_of(
-		tails,
-		ms_block_number(lookup->blocks,
-	                        (struct ms_block){ (uint32_t)(extent - lookup->blocks->extents.at),
-	                                           granule }));
+	tail = tail_of(tails, ms_block_number(lookup->blocks, block));
 	/* What a block has of itself does not keep it. */
 	if (tail && at - tail->least.begin >= tail->least.usable)
 		tail->seen++;

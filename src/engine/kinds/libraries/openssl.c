@@ -181,7 +181,7 @@ static void look_for_stack(struct ms_kinds *k, const struct ms_kind_block *b)
 
 static bool begin(struct ms_kinds *k)
 {
-	return ms_kinds_file(k, "libcrypto") || ms_kinds_file(k, "libssl");
+	return ms_mapped_file(k->src, "libcrypto") || ms_mapped_file(k->src, "libssl");
 }
 
 static void block(struct ms_kinds *k, const struct ms_kind_block *b)

@@ -265,7 +265,7 @@ static void block(struct ms_kinds *k, const struct ms_kind_block *b)
 
 static bool begin(struct ms_kinds *k)
 {
-	const struct ms_mapping *library = ms_kinds_file(k, "libfontconfig.so");
+	const struct ms_mapping *library = ms_mapped_file(k->src, "libfontconfig.so");
 	const struct ms_region *of =
 		library ? ms_region_of(k->regions, library->range.begin) : NULL;
 

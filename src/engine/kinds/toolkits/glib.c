@@ -330,7 +330,7 @@ static void pointer(struct ms_kinds *k, const struct ms_kind_spot *spot)
 
 static bool begin(struct ms_kinds *k)
 {
-	const struct ms_mapping *library = ms_kinds_file(k, "libglib-2.0");
+	const struct ms_mapping *library = ms_mapped_file(k->src, "libglib-2.0");
 
 	if (library)
 		find_quarks(k, library);

@@ -57,7 +57,7 @@ static void block(struct ms_kinds *k, const struct ms_kind_block *b)
 
 static bool begin(struct ms_kinds *k)
 {
-	return ms_kinds_file(k, "libQt5Gui");
+	return ms_mapped_file(k->src, "libQt5Gui");
 }
 
 const struct ms_kind ms_kind_qimage = { .name = "QImage", .begin = begin, .block = block };

@@ -230,7 +230,7 @@ static void pointer(struct ms_kinds *k, const struct ms_kind_spot *spot)
 
 static bool begin(struct ms_kinds *k)
 {
-	return ms_kinds_file(k, "libQt5Core") || ms_kinds_file(k, "libQt6Core");
+	return ms_mapped_file(k->src, "libQt5Core") || ms_mapped_file(k->src, "libQt6Core");
 }
 
 const struct ms_kind ms_kind_qt = {
