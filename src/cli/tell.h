@@ -24,9 +24,9 @@ void ms_tell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void ms_tell_out(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * Whether @report is no answer: it has no leaks, but says nothing about most of the memory.
+ * Whether @report has no leaks, but cannot say anything about most of the memory.
  *
- * @err: what to say then
+ * @err: out, if so: the message
  */
 bool ms_tell_is_unread(const struct ms_report *report, struct ms_error *err);
 

@@ -12,9 +12,9 @@
  * in front of a decoded one, too early to have called it, has no such memory.
  *
  * Where malloc is the decoded one's, much memory besides is normal (a virtual machine, a
- * cache): that is said only when the heap is next to nothing against it. A report in which
- * there is no leak is no answer then, if malloc was never called, or if nothing leads to
- * that memory any more: what is in it is not known, and that it is lost is a finding.
+ * cache): that is said only when the heap is next to nothing against it. Without a leak such a
+ * report does not say that all is well, if malloc was never called, or if nothing leads to that
+ * memory any more.
  */
 
 static const uint64_t NEXT_TO_NOTHING = UINT64_C(64) << 10;

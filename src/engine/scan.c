@@ -503,13 +503,11 @@ static enum ms_status mark_requested(struct scan *s)
 		                        .workers = s->options->workers };
 	const uint64_t most = s->src->n_requests;
 	struct count unmarked;
-	enum ms_status st;
 
 	if (!most)
 		return MS_OK;
 	unmarked = count_unmarked(s);
-	st = ms_requested_mark(&s->blocks, &like, most, s->err);
-	if (st)
+	if (ms_requested_mark(&s->blocks, &like, most, s->err))
 		return no_memory(s);
 	note_left(s, &unmarked, "requests of io_uring that are in flight may hold them");
 	if (unmarked.allocations && !s->options->question.kind)

@@ -52,12 +52,14 @@ enum ms_status ms_collection_create(pid_t pid, uint64_t timeout_ns, struct ms_co
 	char status[MS_PROC_STATUS_BYTES];
 	struct ms_collection *shared;
 	struct ms_proc_stat stat;
+	uint32_t n_before;
 	uint32_t max_threads;
 	size_t bytes;
 
 	if (!ms_proc_stat(pid, &stat) || ms_proc_read(pid, "status", status, sizeof(status)) <= 0)
 		return ms_fail(err, MS_E_GONE, "no process has the id %d", pid);
-	max_threads = 2 * (uint32_t)ms_proc_field(status, "Threads", 10) + SPARE_THREADS;
+	n_before = (uint32_t)ms_proc_field(status, "Threads", 10);
+	max_threads = 2 * n_before + SPARE_THREADS;
 	bytes = sizeof(*shared) + (size_t)max_threads * sizeof(shared->threads[0]);
 	shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 	              MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -70,6 +72,7 @@ enum ms_status ms_collection_create(pid_t pid, uint64_t timeout_ns, struct ms_co
 	shared->timeout_ns = timeout_ns;
 	shared->roll_ns = ROLL_NS;
 	shared->lead_ns = LEAD_NS;
+	shared->n_before = n_before;
 	shared->max_threads = max_threads;
 	shared->map_bytes = bytes;
 	*ret = shared;
@@ -142,9 +145,9 @@ void ms_collection_set_tick(bool on)
 /* Map what the freeze will write, so that it does not fault while threads stand. */
 static void populate(struct ms_collection *shared)
 {
-	uint32_t n = shared->max_threads - SPARE_THREADS;
+	const size_t n = (size_t)shared->n_before + 1;
 
-	(void)madvise(shared, sizeof(*shared) + (n / 2 + 1) * sizeof(shared->threads[0]),
+	(void)madvise(shared, sizeof(*shared) + n * sizeof(shared->threads[0]),
 	              MADV_POPULATE_WRITE);
 }
 

@@ -70,8 +70,9 @@ struct ms_collection {
 	const struct ms_arch *arch; /* of its program; not NULL */
 	uint64_t start_ticks;       /* of it, after boot: another process with its id has another */
 	uint64_t timeout_ns;
-	uint64_t roll_ns; /* at most, to lead threads out of malloc: a part of the pause */
-	uint64_t lead_ns; /* the same in the clone, while none stands still */
+	uint64_t roll_ns;  /* at most, to lead threads out of malloc: a part of the pause */
+	uint64_t lead_ns;  /* the same in the clone, while none stands still */
+	uint32_t n_before; /* threads that it had before the freeze */
 	uint32_t max_threads;
 	size_t map_bytes;         /* of this whole mapping */
 	struct ms_anchors wanted; /* allocators' state, whose code is to be looked for */

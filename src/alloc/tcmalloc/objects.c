@@ -3,6 +3,7 @@
 
 #include "alloc/tcmalloc/tcmalloc.h"
 #include "alloc/window.h"
+#include "base/search.h"
 
 /*
  * What is live in the spans: a large block is all of its span; of a size class's objects
@@ -246,7 +247,7 @@ void ms_tc_doubt_debugging(struct ms_tcmalloc *tc, struct ms_tc_copy *copy)
 
 /* ---- central lists ---- */
 
-/* What central lists count, or what was found. */
+/* The sums over all central lists, as they are counted or as they were found. */
 struct central_sum {
 	uint64_t spans;
 	uint64_t free;
@@ -295,22 +296,11 @@ void ms_tc_check_central(struct ms_tc_copy *copy)
 /* The span that has @addr; NULL: none has. */
 static const struct ms_tc_span *span_of(const struct ms_tc_copy *copy, ms_addr addr)
 {
+	const struct ms_tc_span *spans = copy->spans.at;
 	uint64_t page = addr >> copy->page_shift;
-	size_t low = 0;
-	size_t high = copy->spans.n;
+	size_t at = ms_lower_bound(0, copy->spans.n, i, spans[i].page + spans[i].pages <= page);
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-		const struct ms_tc_span *span = &copy->spans.at[mid];
-
-		if (page < span->page)
-			high = mid;
-		else if (page - span->page >= span->pages)
-			low = mid + 1;
-		else
-			return span;
-	}
-	return NULL;
+	return at < copy->spans.n && page >= spans[at].page ? &spans[at] : NULL;
 }
 
 /* The usable bytes of the block at @at, if it can be in a list of free ones; else 0. */

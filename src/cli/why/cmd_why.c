@@ -47,7 +47,7 @@ static const char *quote_of(const char *name)
 	return strchr(name, '\'') ? "\"" : "'";
 }
 
-/* They are to be pasted: what is too long for @ret, or was cut already, is left out. */
+/* Names that can be pasted: those too long for @ret, or cut already, are left out. */
 static void list_types(const struct ms_report *report, char *ret, size_t cap)
 {
 	const struct ms_type *type;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/lost/texts.h"
 
-#include <stdio.h>
 #include <string.h>
+
+#include "engine/names/types.h"
 
 /* In patterns; no text has these characters. */
 enum { NUMBER = '\1', REST = '\2' };
@@ -223,15 +224,12 @@ static void write_pattern(const char *pattern, char ret[MS_PATTERN_TEXT])
 	memset(ret + n, 0, MS_PATTERN_TEXT - n);
 }
 
+/* Nothing of what stands behind a NUL. */
 static void read_sample(const struct ms_leak_list *list, struct ms_range text,
                         char ret[MS_PREVIEW_TEXT])
 {
-	size_t len = ms_range_len(text) < MS_PREVIEW_TEXT ? (size_t)ms_range_len(text)
-	                                                  : (size_t)MS_PREVIEW_TEXT - 1;
+	size_t len = strnlen(ret, ms_types_read_text(list->blocks->src, text, ret));
 
-	len = ms_source_read(list->blocks->src, text.begin, ret, len);
-
-	len = strnlen(ret, len);
 	memset(ret + len, 0, MS_PREVIEW_TEXT - len);
 }
 

@@ -397,20 +397,28 @@ static bool has_controls(const char *text, size_t len)
 	return false;
 }
 
+size_t ms_types_read_text(struct ms_source *src, struct ms_range text, char ret[MS_PREVIEW_TEXT])
+{
+	size_t len = ms_range_len(text) < MS_PREVIEW_TEXT ? (size_t)ms_range_len(text)
+	                                                  : (size_t)MS_PREVIEW_TEXT - 1;
+
+	len = ms_source_read(src, text.begin, ret, len);
+	memset(ret + len, 0, MS_PREVIEW_TEXT - len);
+	return len;
+}
+
 void ms_types_preview(const struct ms_types *types, uint32_t number, ms_addr addr,
                       char ret[MS_PREVIEW_TEXT])
 {
 	struct ms_range text;
-	size_t len = 0;
+	size_t len;
 
-	if (ms_types_text(types, number, addr, MS_PREVIEW_TEXT - 1, &text)) {
-		len = ms_range_len(text) < MS_PREVIEW_TEXT ? (size_t)ms_range_len(text)
-		                                           : (size_t)MS_PREVIEW_TEXT - 1;
-		len = ms_source_read(types->src, text.begin, ret, len);
-		if (ms_types_at(types, number)->how != MS_HOW_TEXT && has_controls(ret, len))
-			len = 0;
-	}
-	memset(ret + len, 0, MS_PREVIEW_TEXT - len);
+	memset(ret, 0, MS_PREVIEW_TEXT);
+	if (!ms_types_text(types, number, addr, MS_PREVIEW_TEXT - 1, &text))
+		return;
+	len = ms_types_read_text(types->src, text, ret);
+	if (ms_types_at(types, number)->how != MS_HOW_TEXT && has_controls(ret, len))
+		memset(ret, 0, len);
 }
 
 uint32_t ms_types_report(struct ms_types *types, uint32_t number, struct ms_report *report)

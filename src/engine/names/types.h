@@ -87,6 +87,9 @@ uint32_t ms_types_add(struct ms_types *types, const struct ms_type *type);
 /* The file of the program or library that has @addr, or "". */
 void ms_types_module(const struct ms_types *types, ms_addr addr, char ret[MS_TYPE_TEXT]);
 
+/* How @text, in the memory of @src, begins. Returns how many bytes that are; a NUL follows. */
+size_t ms_types_read_text(struct ms_source *src, struct ms_range text, char ret[MS_PREVIEW_TEXT]);
+
 /*
  * How the text of the block at @addr begins, when @number is a type of text, or its length is
  * known; else "".

@@ -184,14 +184,18 @@ static uint32_t add_stack(struct ms_json_input *in, size_t first, bool cut,
 	return *seen;
 }
 
-uint32_t ms_json_get_backtrace(struct ms_json_input *in, struct json_object *frames, bool cut,
+uint32_t ms_json_get_backtrace(struct ms_json_input *in, struct json_object *object,
                                struct ms_json_recent *recent, struct ms_report *report)
 {
-	size_t n = json_object_array_length(frames);
+	struct json_object *frames = ms_json_get(in, object, "backtrace", json_type_array);
+	struct json_object *cut = ms_json_get(in, object, "backtrace_cut", json_type_boolean);
+	size_t n = frames ? json_object_array_length(frames) : 0;
 	size_t first = report->pcs.n;
 	struct run run = { .frames = frames };
 	ms_addr pc = 0;
 
+	if (!frames)
+		return 0;
 	for (; run.last < n && !in->st; run.last++) {
 		struct frame frame = get_frame(in, frame_at(in, frames, run.last), recent);
 
@@ -207,7 +211,8 @@ uint32_t ms_json_get_backtrace(struct ms_json_input *in, struct json_object *fra
 		ms_json_corrupt(in, "the last frame is inlined into nothing");
 	if (report->pcs.n - first > MS_STACK_FRAMES || report->pcs.n >= UINT32_MAX)
 		ms_json_corrupt(in, "it has too many frames");
-	return in->st ? 0 : add_stack(in, first, cut, recent, report);
+	return in->st ? 0
+	              : add_stack(in, first, cut && json_object_get_boolean(cut), recent, report);
 }
 
 uint32_t ms_json_get_callback(struct ms_json_input *in, struct json_object *object,

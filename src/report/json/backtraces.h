@@ -27,8 +27,11 @@ static inline size_t ms_json_recent_at(uint64_t hash)
 /* A hash of @s, going on from @hash. */
 uint64_t ms_json_hash(uint64_t hash, const char *s);
 
-/* The number of the backtrace in @report, as ms_leak.stack; 0 behind a failure. */
-uint32_t ms_json_get_backtrace(struct ms_json_input *in, struct json_object *frames, bool cut,
+/*
+ * The number in @report of the backtrace that @object has, as ms_leak.stack; 0: it has none, or
+ * behind a failure.
+ */
+uint32_t ms_json_get_backtrace(struct ms_json_input *in, struct json_object *object,
                                struct ms_json_recent *recent, struct ms_report *report);
 
 /* The number of the address of frame @object in @report, as ms_leak.callback; 0 behind a failure.

@@ -341,8 +341,6 @@ static void take_leak(void *reader, struct json_object *object)
 {
 	struct reader *r = reader;
 	struct json_object *contents = ms_json_get(&r->in, object, "contents", json_type_string);
-	struct json_object *frames = ms_json_get(&r->in, object, "backtrace", json_type_array);
-	struct json_object *cut = ms_json_get(&r->in, object, "backtrace_cut", json_type_boolean);
 	struct json_object *text = ms_json_get(&r->in, object, "text", json_type_string);
 	struct json_object *texts = ms_json_get(&r->in, object, "texts", json_type_object);
 	struct json_object *sampled = ms_json_get(&r->in, object, "sampled", json_type_object);
@@ -369,9 +367,7 @@ static void take_leak(void *reader, struct json_object *object)
 		ms_json_string(text, leak->text, sizeof(leak->text));
 	if (texts)
 		take_texts(r, texts, r->report.leaks.n - 1);
-	if (frames)
-		leak->stack = ms_json_get_backtrace(
-			&r->in, frames, cut && json_object_get_boolean(cut), r->recent, &r->report);
+	leak->stack = ms_json_get_backtrace(&r->in, object, r->recent, &r->report);
 }
 
 static void take_live(void *reader, struct json_object *object)
@@ -395,21 +391,18 @@ static void take_site(void *reader, struct json_object *object)
 	struct reader *r = reader;
 	struct json_object *live = ms_json_get(&r->in, object, "live", json_type_object);
 	struct json_object *leaked = ms_json_get(&r->in, object, "leaked", json_type_object);
-	struct json_object *frames = ms_json_get(&r->in, object, "backtrace", json_type_array);
-	struct json_object *cut = ms_json_get(&r->in, object, "backtrace_cut", json_type_boolean);
 	struct ms_site *site = push(r, &r->report.sites);
 
 	if (!site)
 		return;
-	if (!live || !frames) {
+	if (!live || !has(object, "backtrace")) {
 		ms_json_corrupt(&r->in, "a sampled stack has no live blocks or no calls");
 		return;
 	}
 	ms_json_get_fields(&r->in, live, &ms_json_estimate, &site->live);
 	if (leaked)
 		ms_json_get_fields(&r->in, leaked, &ms_json_estimate, &site->leaked);
-	site->stack = ms_json_get_backtrace(&r->in, frames, cut && json_object_get_boolean(cut),
-	                                    r->recent, &r->report);
+	site->stack = ms_json_get_backtrace(&r->in, object, r->recent, &r->report);
 }
 
 /* ---- the outermost object ---- */

@@ -158,21 +158,15 @@ static uint64_t read_memory(const struct ms_frozen_stacks *stacks, struct ms_ran
  */
 static void reserve(struct ms_frozen_stacks *stacks, struct ms_arena *arena)
 {
-	const uint64_t each = MS_STACK_BYTES;
-	char status[MS_PROC_STATUS_BYTES];
+	const uint64_t wanted = (uint64_t)stacks->shared->n_before * MS_STACK_BYTES;
+	size_t before;
 
-	(void)ms_proc_read(stacks->living, "status", status, sizeof(status));
-	stacks->room = ms_proc_field(status, "Threads", 10) * each;
-	if (stacks->room > MS_ALL_STACK_BYTES)
-		stacks->room = MS_ALL_STACK_BYTES;
+	stacks->room = wanted < MS_ALL_STACK_BYTES ? wanted : MS_ALL_STACK_BYTES;
 	stacks->bytes = ms_arena_alloc(arena, stacks->room);
-	if (stacks->bytes) {
-		const size_t before = (uintptr_t)stacks->bytes % ms_page_bytes();
-
-		(void)madvise(stacks->bytes - before, before + stacks->room, MADV_POPULATE_WRITE);
-	} else {
-		stacks->room = 0;
-	}
+	if (!stacks->bytes)
+		return;
+	before = (uintptr_t)stacks->bytes % ms_page_bytes();
+	(void)madvise(stacks->bytes - before, before + stacks->room, MADV_POPULATE_WRITE);
 }
 
 /* The target is frozen: copy its stacks. */
@@ -190,7 +184,7 @@ static enum ms_status copy(struct ms_frozen_stacks *stacks, struct ms_arena *are
 		return st;
 	if (!list_stacks(stacks, arena, &bytes))
 		return ms_fail(err, MS_E_NOMEM, "no memory for the list of stacks");
-	if (bytes > stacks->room)
+	if (!stacks->bytes || bytes > stacks->room)
 		stacks->bytes = ms_arena_alloc(arena, bytes);
 	stacks->copied_at =
 		ms_arena_alloc(arena, (stacks->copied.n + 1) * sizeof(*stacks->copied_at));
@@ -215,7 +209,8 @@ static enum ms_status freeze_and_copy(struct ms_frozen_stacks *stacks, struct ms
 
 	ms_ending_hold(&endings);
 	st = start(&c, err);
-	reserve(stacks, arena); /* for this process alone */
+	if (!st)
+		reserve(stacks, arena); /* for this process alone */
 	/* The collection process gets no code of malloc: threads stay where they are. */
 	if (!st)
 		st = ms_collection_freeze(c.shared, c.channel, err);
