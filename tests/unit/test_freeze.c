@@ -155,32 +155,6 @@ Test(freeze, takes_1024_threads)
 	freezes_exactly(1024);
 }
 
-/* The leader, first of all threads, looks whether one that sleeps is stopped while it is not. */
-static void watch_a_sleeper(void *arg)
-{
-	(void)arg;
-	start_threads(shared->n_threads - 1);
-	child_ready();
-	for (;;)
-		shared->done |= ms_proc_state(shared->tids[0]) == 't';
-}
-
-/* Where other programs have the processors at that moment, it does not come to look. */
-Test(freeze, stops_those_at_work_last)
-{
-	pid_t pid;
-
-	shared->n_threads = 512;
-	pid = child_start(watch_a_sleeper, NULL);
-	for (int i = 0; i < 10 && !shared->done; i++) {
-		cr_assert_eq(held_freeze(&held, pid), MS_OK, "%s", held.err.text);
-		cr_expect_eq(held.shared->n_threads, 512);
-		cr_expect_eq(held_release(&held), MS_OK);
-	}
-	cr_expect(shared->done);
-	child_end(pid);
-}
-
 /* ---- threads that come and go ---- */
 
 /* The shorter they live, the more of them begin and end while they are listed. */
