@@ -63,6 +63,13 @@ struct ms_frozen_thread {
 	uint64_t words[MS_THREAD_WORDS];
 };
 
+/* What is kept of each thread. */
+enum ms_captured {
+	MS_CAPTURED_ROOTS,   /* all registers and the values of waiting signals */
+	MS_CAPTURED_WHOLE,   /* the same, registers in the kernel's own form, for a core */
+	MS_CAPTURED_GENERAL, /* general registers: nothing is searched */
+};
+
 /* Shared by original, sweeper and collection; made before the forks. */
 struct ms_collection {
 	/* set by the original */
@@ -91,10 +98,10 @@ struct ms_collection {
 	struct ms_gadgets gadgets;            /* for cloning */
 	bool has_signal_stacks; /* or can have: its code registers some (signal_code.h) */
 	bool code_cut;          /* too much was mapped to look for all of them */
-	bool whole_wanted;      /* registers as they are, for a core */
-	bool clone_wanted;      /* be ready to; then threads are not rolled */
-	uint64_t least_room;    /* as ms_fork_check() says */
-	int sweeper_urgency;    /* what it gives to ms_urgent_end() */
+	enum ms_captured captured;
+	bool clone_wanted;   /* be ready to; then threads are not rolled */
+	uint64_t least_room; /* as ms_fork_check() says */
+	int sweeper_urgency; /* what it gives to ms_urgent_end() */
 	pid_t sweeper;
 
 	/* set by the collection process */

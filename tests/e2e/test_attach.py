@@ -155,6 +155,32 @@ def test_stacks_of_coroutines_in_one_block(args, notes):
         assert target.finish() == 0
 
 
+def calls_in_stops(path):
+    """The calls of each process that stopped threads, from the first that it interrupted to the first that it let go."""
+    stops = {}
+    for line in pathlib.Path(path).read_text().splitlines():
+        pid, call = line.split(None, 1)
+        if "PTRACE_INTERRUPT" in call and pid not in stops:
+            stops[pid] = []
+        if pid in stops and not (stops[pid] and stops[pid][-1] is None) and re.match(r"\w+\(", call):
+            stops[pid].append(None if "PTRACE_DETACH" in call else call)
+    return [[call for call in calls if call] for calls in stops.values()]
+
+
+def test_calls_by_thread(folder):
+    """While all stand, one that sleeps costs five calls: to seize it, interrupt it, wait for it, see where it stands and
+    whether it has slept since its stack was looked through."""
+    threads = 400
+    with stacked(threads, 0) as target:
+        for command in ("attach", "detach"):
+            done = subprocess.run(["strace", "-f", "-q", "-o", f"{folder}/calls", "-e",
+                                   "trace=ptrace,waitid,process_vm_readv,pread64,pwrite64", MEMSCAN, command,
+                                   str(target.pid)], capture_output=True, text=True, timeout=60)
+            assert done.returncode == 0, done.stderr
+            most = max(calls_in_stops(f"{folder}/calls"), key=len)
+            assert 4 * threads < len(most) < 6 * threads, (command, len(most))
+
+
 # ---- what the commands say and do ----
 
 def test_status_counts_samples():

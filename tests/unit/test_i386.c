@@ -205,7 +205,7 @@ Test(i386, registers_are_words_of_32_bits)
 	struct ms_cpu cpu;
 
 	stop(pid);
-	cr_assert(arch->capture(pid, false, &thread, &cpu));
+	cr_assert(arch->capture(pid, MS_CAPTURED_ROOTS, &thread, &cpu));
 	cr_expect_eq(thread.pc, AFTER_CALL);
 	cr_expect_eq(thread.sp >> 32, 0);
 	cr_expect(thread.sp);
@@ -263,7 +263,7 @@ Test(i386, a_call_is_made_once_more_with_another_argument)
 
 	stop(pid);
 	cr_assert(arch->rewind(pid, &again));
-	cr_assert(arch->capture(pid, false, &thread, &cpu));
+	cr_assert(arch->capture(pid, MS_CAPTURED_ROOTS, &thread, &cpu));
 	cr_expect_eq(cpu.pc, AFTER_CALL - 2);
 	cr_expect_eq(cpu.args[5], 0x12345678);
 	cr_expect_eq(cpu.result, SIGTIMEDWAIT);

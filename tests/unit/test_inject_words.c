@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -298,13 +299,15 @@ enum { DEEP = 1 << 20 };
 static void __attribute__((noinline)) sleep_deep(int ready, uint64_t word)
 {
 	volatile uint64_t deep[DEEP / 8];
+	sigset_t none;
 
+	(void)sigemptyset(&none);
 	for (size_t i = 0; i < DEEP / 8; i++)
 		deep[i] = 1;
 	deep[DEEP / 16] = word;
 	(void)!write(ready, deep[0] ? "" : NULL, 1);
 	for (;;)
-		(void)pause();
+		(void)sigsuspend(&none);
 }
 
 static void wake(int signal)
@@ -332,9 +335,10 @@ static void await_sleep(pid_t child)
 {
 	char text[64];
 
+	/* On its way there it may sleep elsewhere: in write(), or for a page. */
 	do
 		(void)ms_proc_read(child, "syscall", text, sizeof(text));
-	while (text[0] == 'r');
+	while (strtol(text, NULL, 10) != SYS_rt_sigsuspend);
 }
 
 /* What is found on the stack of the child when it has stopped; it is let go again. */
@@ -349,7 +353,7 @@ static enum ms_words_verdict stop_and_find(pid_t child)
 	cr_assert_eq(ptrace(PTRACE_INTERRUPT, child, NULL, NULL), 0);
 	cr_assert_eq(waitpid(child, &status, 0), child);
 	frozen->threads[0].tid = child;
-	cr_assert(ms_native_arch.capture(child, false, &frozen->threads[0], &cpu));
+	cr_assert(ms_native_arch.capture(child, MS_CAPTURED_ROOTS, &frozen->threads[0], &cpu));
 	search.until_ns = 0;
 	verdict = ms_words_find(&search, frozen, &wanted, &tid);
 	cr_expect_eq(ptrace(PTRACE_DETACH, child, NULL, NULL), 0);

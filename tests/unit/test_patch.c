@@ -217,7 +217,7 @@ static void look(void)
 {
 	struct ms_cpu cpu;
 
-	cr_assert(freezer.arch->capture(child, false, &shared->threads[0], &cpu));
+	cr_assert(freezer.arch->capture(child, MS_CAPTURED_ROOTS, &shared->threads[0], &cpu));
 	shared->threads[0].tid = child;
 	freezer.tracees.at[0].known = false;
 }

@@ -165,7 +165,7 @@ static enum ms_status open_trio(struct trio *t, struct ms_error *err)
 		return st;
 	t->shared->start_ticks = t->call->start_ticks;
 	t->shared->wanted = t->call->scan->anchors;
-	t->shared->whole_wanted = t->call->dump;
+	t->shared->captured = t->call->dump ? MS_CAPTURED_WHOLE : MS_CAPTURED_ROOTS;
 	page = mmap(NULL, sizeof(*t->watch), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 	            0);
 	if (page == MAP_FAILED)

@@ -187,14 +187,18 @@ static void fill(const struct ms_cpu *cpu, struct ms_frozen_thread *ret)
 	ret->n_words = AARCH64_GENERAL;
 }
 
-static bool capture(pid_t tid, bool whole, struct ms_frozen_thread *ret, struct ms_cpu *ret_cpu)
+static bool capture(pid_t tid, enum ms_captured what, struct ms_frozen_thread *ret,
+                    struct ms_cpu *ret_cpu)
 {
+	const bool whole = what == MS_CAPTURED_WHOLE;
 	uint64_t *vectors = ret->words + AARCH64_GENERAL;
 	size_t bytes;
 
 	if (!read_regs(tid, ret->words) || !look_by(tid, ret->words, ret_cpu))
 		return false;
 	fill(ret_cpu, ret);
+	if (what == MS_CAPTURED_GENERAL)
+		return true;
 	bytes = ms_aarch64_read(tid, NT_FPREGSET, vectors, AARCH64_VECTORS * sizeof(*vectors));
 	ret->n_words += bytes / sizeof(*vectors);
 	ret->vector_bytes = whole ? bytes : 0;

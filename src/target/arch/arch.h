@@ -270,9 +270,8 @@ struct ms_arch {
 
 	/*
 	 * Fill @ret except its tid; @ret is shared memory, zeroed. @ret_cpu is as from look().
-	 * @whole: with registers in the kernel's own form, for a core
 	 */
-	bool (*capture)(pid_t tid, bool whole, struct ms_frozen_thread *ret,
+	bool (*capture)(pid_t tid, enum ms_captured what, struct ms_frozen_thread *ret,
 	                struct ms_cpu *ret_cpu);
 	bool (*look)(pid_t tid, struct ms_cpu *ret);
 

@@ -233,8 +233,10 @@ static void fill_general(const struct user_regs_struct *regs, const struct ms_cp
 	ret->n_words = capture_general(regs, ret->words);
 }
 
-static bool capture(pid_t tid, bool whole, struct ms_frozen_thread *ret, struct ms_cpu *ret_cpu)
+static bool capture(pid_t tid, enum ms_captured what, struct ms_frozen_thread *ret,
+                    struct ms_cpu *ret_cpu)
 {
+	const bool whole = what == MS_CAPTURED_WHOLE;
 	struct user_regs_struct regs;
 	uint64_t *vectors = ret->words + GENERAL_WORDS;
 	const size_t max = MS_THREAD_WORDS - GENERAL_WORDS;
@@ -243,6 +245,8 @@ static bool capture(pid_t tid, bool whole, struct ms_frozen_thread *ret, struct 
 		return false;
 	*ret_cpu = cpu_of(tid, &regs);
 	fill_general(&regs, ret_cpu, ret);
+	if (what == MS_CAPTURED_GENERAL)
+		return true;
 	ret->vector_bytes = whole ? ms_vectors_capture_x86(tid, vectors, max) : 0;
 	ret->n_words +=
 		whole ? ret->vector_bytes / sizeof(*vectors) : capture_vectors(tid, vectors, max);

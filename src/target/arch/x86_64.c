@@ -142,10 +142,12 @@ static void fill_general(const struct user_regs_struct *regs, const struct ms_cp
 	ret->n_words = GENERAL_WORDS;
 }
 
-static bool capture(pid_t tid, bool whole, struct ms_frozen_thread *ret, struct ms_cpu *ret_cpu)
+static bool capture(pid_t tid, enum ms_captured what, struct ms_frozen_thread *ret,
+                    struct ms_cpu *ret_cpu)
 {
 	uint64_t *vectors = ret->words + GENERAL_WORDS;
 	const size_t max = MS_THREAD_WORDS - GENERAL_WORDS;
+	const bool whole = what == MS_CAPTURED_WHOLE;
 	struct user_regs_struct regs;
 	size_t bytes;
 
@@ -153,6 +155,8 @@ static bool capture(pid_t tid, bool whole, struct ms_frozen_thread *ret, struct 
 		return false;
 	*ret_cpu = cpu_of(&regs);
 	fill_general(&regs, ret_cpu, ret);
+	if (what == MS_CAPTURED_GENERAL)
+		return true;
 	bytes = (whole ? ms_vectors_capture_x86 : read_vectors)(tid, vectors, max);
 	ret->vector_bytes = whole ? bytes : 0;
 	if (whole)

@@ -124,8 +124,8 @@ static void note_waiting(struct ms_cloner *cloner)
 static bool capture(struct ms_cloner *cloner, struct ms_tracee *image,
                     struct ms_frozen_thread *thread)
 {
-	return cloner->freezer->arch->capture(image->tid, cloner->freezer->shared->whole_wanted,
-	                                      thread, &image->cpu);
+	return cloner->freezer->arch->capture(image->tid, cloner->freezer->shared->captured, thread,
+	                                      &image->cpu);
 }
 
 /* Bring the image to a stop in which all registers can be given back. */

@@ -41,8 +41,8 @@ static bool capture(const struct ms_freezer *freezer, struct ms_tracee *tracee,
 	if (tracee->state == MS_TRACEE_ASLEEP)
 		capture_asleep(tracee->tid, ret);
 	else if (tracee->state == MS_TRACEE_STOPPED)
-		tracee->known = freezer->arch->capture(tracee->tid, freezer->shared->whole_wanted,
-		                                       ret, &tracee->cpu);
+		tracee->known = freezer->arch->capture(tracee->tid, freezer->shared->captured, ret,
+		                                       &tracee->cpu);
 	return tracee->known || tracee->state == MS_TRACEE_ASLEEP;
 }
 
@@ -94,8 +94,6 @@ static void take_queued(struct ms_collection *shared, const struct ms_tracee *tr
 	siginfo_t infos[MS_QUEUED_PIECE];
 	long n;
 
-	if (tracee->state != MS_TRACEE_STOPPED)
-		return;
 	do {
 		n = ms_queued_next(tracee->tid, &args, infos);
 		for (long i = 0; i < n; i++)
@@ -108,21 +106,25 @@ static void take_delivered(struct ms_collection *shared, const struct ms_tracee 
 {
 	siginfo_t info;
 
-	if (tracee->state == MS_TRACEE_STOPPED && tracee->signal &&
-	    !ptrace(PTRACE_GETSIGINFO, tracee->tid, NULL, &info))
+	if (tracee->signal && !ptrace(PTRACE_GETSIGINFO, tracee->tid, NULL, &info))
 		take_value(shared, &info);
 }
 
-static void take_shared(const struct ms_freezer *freezer)
+/* What signals carry that no thread has seen yet. */
+static void take_values(const struct ms_freezer *freezer)
 {
+	const struct ms_tracee *stopped = NULL;
 	const struct ms_tracee *tracee;
 
 	ms_vec_for_each (tracee, &freezer->tracees) {
 		if (tracee->state != MS_TRACEE_STOPPED)
 			continue;
-		take_queued(freezer->shared, tracee, PTRACE_PEEKSIGINFO_SHARED);
-		return;
+		take_queued(freezer->shared, tracee, 0);
+		take_delivered(freezer->shared, tracee);
+		stopped = tracee;
 	}
+	if (stopped)
+		take_queued(freezer->shared, stopped, PTRACE_PEEKSIGINFO_SHARED);
 }
 
 enum ms_status ms_capture(struct ms_freezer *freezer, struct ms_error *err)
@@ -135,14 +137,13 @@ enum ms_status ms_capture(struct ms_freezer *freezer, struct ms_error *err)
 		if (!capture(freezer, tracee, &shared->threads[shared->n_threads]))
 			continue;
 		take_sleep(freezer, tracee);
-		take_queued(shared, tracee, 0);
-		take_delivered(shared, tracee);
 		shared->n_unstopped += tracee->state == MS_TRACEE_ASLEEP;
 		shared->n_threads++;
 		if (!shared->live_tid || tracee->tid == shared->pid)
 			shared->live_tid = tracee->tid;
 	}
-	take_shared(freezer);
+	if (shared->captured != MS_CAPTURED_GENERAL)
+		take_values(freezer);
 	if (!shared->n_threads)
 		return ms_fail(err, MS_E_GONE, "process %d ended", shared->pid);
 	return MS_OK;

@@ -360,6 +360,7 @@ static enum ms_status share(struct ms_attaching *a, struct ms_error *err)
 	if (!ms_proc_stat(ms_proc_thread_of(pid), &stat))
 		return ms_fail(err, MS_E_GONE, "process %d ended", pid);
 	a->shared->program = stat.program;
+	a->shared->captured = MS_CAPTURED_GENERAL;
 	a->shared->clone_wanted = true; /* that is: threads are not led out of malloc */
 	a->shared->libc_code[a->shared->n_libc_code++] = a->functions->libc_text;
 	in = running(a);

@@ -256,8 +256,10 @@ enum ms_status ms_stacks_take(pid_t pid, uint64_t timeout_ns, struct ms_arena *a
 		st = ms_target_open_mem(ret->living, &ret->mem, err);
 	if (!st)
 		st = ms_collection_create(pid, timeout_ns, &ret->shared, err);
-	if (!st)
+	if (!st) {
+		ret->shared->captured = MS_CAPTURED_GENERAL;
 		st = freeze_and_copy(ret, arena, err);
+	}
 	return st ? st : look_up(ret, arena, err);
 }
 

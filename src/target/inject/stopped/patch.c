@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/page.h"
-#include "target/room.h"
 
 enum { MOST_STACK = 1 << 30 };
 
@@ -188,23 +187,22 @@ enum ms_status ms_patch_check_blocks(const struct ms_patch *patch, const struct 
                                      bool agent_was, struct ms_error *err)
 {
 	const struct ms_collection *shared = frozen->shared;
-	uint64_t block[MS_CONTROL_BYTES / 8];
 	bool any = false;
 
 	for (uint32_t i = 0; i < shared->n_threads; i++) {
 		const struct ms_frozen_thread *thread = &shared->threads[i];
+		const struct ms_control_block *block = &patch->blocks.at[i];
 		enum ms_control_verdict verdict = MS_CONTROL_UNKNOWN;
 
 		/* musl's threads unmap their own before they end. */
-		if (thread->tp &&
-		    pread(patch->mem_fd, block, sizeof(block), (off_t)thread->tp) != sizeof(block))
+		if (thread->tp && !block->has_words)
 			return ms_fail(err, MS_E_BUSY,
 			               "thread %d of process %d has no control block; it may be "
 			               "about to end",
 			               thread->tid, patch->pid);
 		if (thread->tp)
-			verdict = ms_control_check(patch->functions->control, thread->tp, block,
-			                           agent_was);
+			verdict = ms_control_check(patch->functions->control, thread->tp,
+			                           block->words, agent_was);
 		if (verdict != MS_CONTROL_FREE && verdict != MS_CONTROL_MOVING)
 			return fail_block(patch, thread->tid, verdict, err);
 		any = any || verdict == MS_CONTROL_FREE;
@@ -248,29 +246,26 @@ void ms_patch_zero_counts(const struct ms_patch *patch, const struct ms_collecti
 	const uint64_t none = 0;
 
 	for (uint32_t i = 0; i < frozen->n_threads; i++) {
+		const struct ms_control_block *block = &patch->blocks.at[i];
 		const ms_addr tp = frozen->threads[i].tp;
-		uint8_t block[MS_CONTROL_BYTES];
 
 		/* That of a thread which is about to end may be unmapped, and something else. */
-		if (pread(patch->mem_fd, block, sizeof(block), (off_t)tp) != sizeof(block) ||
-		    memcmp(block, &tp, sizeof(tp)) != 0)
+		if (!block->has_words || block->words[0] != tp)
 			continue;
-		if (memcmp(block + control->left, &none, sizeof(none)) != 0)
+		if (block->words[control->left / 8])
 			(void)!pwrite(patch->mem_fd, &none, sizeof(none),
 			              (off_t)(tp + control->left));
-		if (block[control->started])
+		if (((const uint8_t *)block->words)[control->started])
 			(void)!pwrite(patch->mem_fd, &none, 1, (off_t)(tp + control->started));
 	}
 }
 
-/* Whether the control block of @thread has its stack at @offset. */
-static bool has_stackblock(const struct ms_frozen_thread *thread, uint64_t offset)
+/* Whether what the control block at @tp has for the thread's stack is one. */
+static bool has_stackblock(const struct ms_control_block *block, ms_addr tp)
 {
-	uint64_t stack[2];
+	const uint64_t *stack = block->stack;
 
-	return ms_room_read(thread->tid, thread->tp + offset, stack, sizeof(stack)) ==
-	               sizeof(stack) &&
-	       stack[0] && stack[0] % 16 == 0 && thread->tp - stack[0] < stack[1] &&
+	return block->has_stack && stack[0] && stack[0] % 16 == 0 && tp - stack[0] < stack[1] &&
 	       stack[1] < MOST_STACK;
 }
 
@@ -280,7 +275,7 @@ uint64_t ms_patch_stackblock(const struct ms_patch *patch, const struct ms_colle
 
 	for (uint32_t i = 0; i < frozen->n_threads; i++)
 		if (frozen->threads[i].tid != frozen->pid &&
-		    !has_stackblock(&frozen->threads[i], at))
+		    !has_stackblock(&patch->blocks.at[i], frozen->threads[i].tp))
 			return 0;
 	return at;
 }
@@ -377,7 +372,11 @@ enum ms_status ms_patch_look_ahead(struct ms_patch *patch, uint32_t max_threads,
 {
 	struct ms_range at[MS_AGENT_N + 1];
 	struct ms_ranges wanted = { at, insides(patch, at), MS_AGENT_N + 1 };
+	enum ms_status st = ms_control_blocks_init(&patch->blocks, patch->functions->control,
+	                                           max_threads, arena, err);
 
+	if (st)
+		return st;
 	at[wanted.n++] = text_range(patch);
 	patch->words = (struct ms_words_search){ .stack_at = patch->functions->control->stack,
 		                                 .max_threads = max_threads };

@@ -14,6 +14,7 @@
 #include "target/freeze/freeze.h"
 #include "target/inject/functions.h"
 #include "target/inject/gap.h"
+#include "target/inject/stopped/blocks.h"
 #include "target/inject/stopped/words.h"
 
 /* Functions, and what stands for each in the agent's text. */
@@ -26,6 +27,7 @@ struct ms_patch {
 	struct ms_moved moved[MS_AGENT_N];
 	uint8_t slots[MS_AGENT_N][MS_AGENT_SLOT_BYTES];
 	struct ms_words_search words;
+	struct ms_control_blocks blocks; /* read by who asks below for what they say */
 };
 
 /* Make the slots for an agent at patch->text. MS_E_UNSUPPORTED when something is out of reach. */
@@ -59,7 +61,7 @@ ms_must_check enum ms_status ms_patch_check_blocks(const struct ms_patch *patch,
 
 /*
  * Look through the stacks as far as that can be done before the threads stand, and prepare for the
- * next two. As ms_words_prepare(); patch->words is to be given to ms_words_end().
+ * others here. As ms_words_prepare(); patch->words is to be given to ms_words_end().
  */
 ms_must_check enum ms_status ms_patch_look_ahead(struct ms_patch *patch, uint32_t max_threads,
                                                  struct ms_arena *arena, struct ms_error *err);

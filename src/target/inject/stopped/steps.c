@@ -296,8 +296,10 @@ static enum ms_status divert(struct ms_attaching *a, const struct ms_freezer *fr
 {
 	enum ms_status st = ms_patch_check_stand(freezer, err);
 
-	if (!st)
-		st = ms_patch_check_blocks(&a->patch, freezer, a->agent_was, err);
+	if (st)
+		return st;
+	ms_control_blocks_read(&a->patch.blocks, freezer->shared);
+	st = ms_patch_check_blocks(&a->patch, freezer, a->agent_was, err);
 	if (!st)
 		st = check_agent(a, err);
 	if (!st)
@@ -355,8 +357,10 @@ static enum ms_status take_out(struct ms_attaching *a, const struct ms_freezer *
 	st = ms_patch_restore(&a->patch, freezer, err);
 	if (st)
 		return st;
-	if (a->agent_was)
+	if (a->agent_was) {
+		ms_control_blocks_read(&a->patch.blocks, freezer->shared);
 		ms_patch_zero_counts(&a->patch, freezer->shared);
+	}
 	verdict = ms_patch_inside(&a->patch, freezer->shared, &a->answer->inside);
 	a->answer->unknown = verdict == MS_WORDS_UNKNOWN;
 	if (verdict == MS_WORDS_NONE)

@@ -16,10 +16,9 @@
 #include "target/collection.h"
 
 enum {
-	MS_WORDS_LIMIT_MS = 10,    /* of looking in one stop; or as long as stopping took, */
-	MS_WORDS_LIMITS = 5,       /* up to so many times that */
-	MS_WORDS_BEFORE_MS = 300,  /* before it */
-	MS_WORDS_ASKED = 16 << 10, /* whether a thread ran costs as much as to read so many bytes */
+	MS_WORDS_LIMIT_MS = 10,   /* of looking in one stop; or as long as stopping took, */
+	MS_WORDS_LIMITS = 5,      /* up to so many times that */
+	MS_WORDS_BEFORE_MS = 300, /* before it */
 	/* Stacks of coroutines may lie side by side in a larger mapping: so much of each is read.
 	 */
 	MS_WORDS_MAPPING = 16 << 20,
