@@ -131,12 +131,12 @@ static size_t next_of(const struct serving *s, size_t from, uint64_t *bytes)
 	return best;
 }
 
-static bool may_pass_on(const struct serving *s, const struct definer *definer)
+bool ms_served_may_pass_on(struct ms_reader from, const struct ms_dynamic *dynamic)
 {
 	static const char *const ways[] = { "dlsym", "dlvsym", "__libc_malloc" };
 
 	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
-		if (ms_dynamic_imports(ms_peek_reader(s->peek), &definer->dynamic, ways[i]))
+		if (ms_dynamic_imports(from, dynamic, ways[i]))
 			return true;
 	return false;
 }
@@ -167,7 +167,8 @@ enum ms_status ms_served_by(struct ms_decoding *d, struct ms_peek *peek, const u
 		ms_rival_in(d, definer->region->module, rival->what);
 		rival->bytes = bytes;
 		rival->serves = true;
-		rival->may_pass_on = !is_rival && may_pass_on(&s, definer);
+		rival->may_pass_on =
+			!is_rival && ms_served_may_pass_on(ms_peek_reader(peek), &definer->dynamic);
 		return MS_OK;
 	}
 	ms_rival_find(d, own, n_own);

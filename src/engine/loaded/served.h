@@ -12,6 +12,7 @@
  * named where it can be (rivals.h), and may never be called.
  */
 
+#include "base/elf/object.h"
 #include "engine/decoder.h"
 #include "engine/loaded/peek.h"
 
@@ -24,5 +25,8 @@
  */
 ms_must_check enum ms_status ms_served_by(struct ms_decoding *d, struct ms_peek *peek,
                                           const uint32_t *own, size_t n_own);
+
+/* Whether an object with a malloc imports a function by which that could call another. */
+bool ms_served_may_pass_on(struct ms_reader from, const struct ms_dynamic *dynamic);
 
 #endif

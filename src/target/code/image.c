@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/page.h"
+#include "engine/loaded/served.h"
 #include "target/room.h"
 
 /*
@@ -118,6 +119,18 @@ bool ms_image_has_allocator(struct ms_image *image)
 		if (ms_image_find(image, own[i], &at))
 			return true;
 	return false;
+}
+
+bool ms_image_answers_malloc(struct ms_image *image)
+{
+	const struct ms_reader from = ms_image_reader(image);
+	struct ms_dynamic dynamic;
+	ms_addr at;
+
+	if (!ms_image_find(image, "malloc", &at))
+		return false;
+	dynamic = ms_dynamic_read(from, &image->object);
+	return !ms_served_may_pass_on(from, &dynamic);
 }
 
 bool ms_image_is_program(struct ms_image *image)

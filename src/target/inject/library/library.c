@@ -110,9 +110,13 @@ static enum ms_status look_at(struct search *s, const struct ms_mapping *map, st
 	if (is_libc(&found.image) || is_musl(&found.image))
 		return take_libc(s, &found, err);
 	/* The loader has one until the C library is there. */
-	if (!s->ret->in_front && ms_image_find(&found.image, "malloc", &at) &&
-	    !ms_image_find(&found.image, "__tls_get_addr", &at))
-		s->ret->in_front = map->name;
+	if (ms_image_find(&found.image, "malloc", &at) &&
+	    !ms_image_find(&found.image, "__tls_get_addr", &at)) {
+		if (ms_image_answers_malloc(&found.image))
+			return take_allocator(s, &found, err);
+		if (!s->ret->in_front)
+			s->ret->in_front = map->name;
+	}
 	ms_effort_remember(&s->effort, map, s->arena);
 	return MS_OK;
 }
