@@ -53,7 +53,7 @@ void ms_text_type(struct ms_text *t, const struct ms_type *type)
 	if (type && type->name[0]) {
 		ms_text_name(t, type->name, strlen(type->name));
 	} else if (module[0]) {
-		ms_text_print(t, "table of functions in ");
+		ms_text_print(t, "object with a table of functions in ");
 		ms_text_name(t, module, strlen(module));
 	} else {
 		ms_text_print(t, "not known");

@@ -424,8 +424,10 @@ Test(diff, leaks_that_hold_more)
 	drawn_leak(&arena, &old, "a", 8, 2)->type = 3;
 	drawn_leak(&arena, &new, "a", 8, 2)->type = 3;
 	new.leaks.at[0].total_size += 20480;
-	cr_assert_str_eq(verdict(), "Live heap did not grow; 20.0 KB more are leaked of table of "
-	                            "functions in libops.so.2 (8 bytes)");
+	cr_assert_str_eq(
+		verdict(),
+		"Live heap did not grow; 20.0 KB more are leaked of object with a table of "
+		"functions in libops.so.2 (8 bytes)");
 }
 
 Test(diff, leaks_that_are_not_listed_are_in_the_verdict)

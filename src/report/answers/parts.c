@@ -115,7 +115,7 @@ void ms_answer_spot(struct ms_text *t, const struct ms_report *report, const str
 
 void ms_answer_functions(struct ms_text *t, const struct ms_type *type)
 {
-	ms_text_print(t, "table of functions in ");
+	ms_text_print(t, "object with a table of functions in ");
 	ms_answer_text(t, ms_file_name(type->module));
 }
 
