@@ -410,5 +410,6 @@ def test_memscan_tells_no_more_leaks_of_postgres(folder):
                 found[with_] = [leaks_of(pid) for pid in (server.pid, backends[0])]
             server.shut_down()
     print(f"leaks that memscan tells of PostgreSQL: {found}")
-    # its own are the first copy of environ and the name of its folder; stale words may lead to either
-    assert all(now <= max(before, 2) for leaks in found.values() for now, before in zip(leaks, found["without"])), found
+    # its own are the first copy of environ, LC_CTYPE in it, which it sets anew, and its folder's name; stale words may
+    # lead to each
+    assert all(now <= max(before, 3) for leaks in found.values() for now, before in zip(leaks, found["without"])), found
