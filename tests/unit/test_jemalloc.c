@@ -340,27 +340,46 @@ Test(jemalloc, stacks_follow_each_other)
 		}
 }
 
-/* A cached block must be one of its bin's class, and in use. */
+/* Where the first pointer is that the cache's bin of class @index has. */
+static ms_addr first_cached(uint32_t index)
+{
+	uint64_t at = 0;
+	char name[32];
+
+	(void)snprintf(name, sizeof(name), "cache0.%u.%u", index, h.layout->counted ? 2 : 0);
+	(void)ms_source_word(&h.fake.base, jeheap_place(&h, name), &at);
+	return h.layout->counted ? at - 8 : at;
+}
+
+/* A cached block must be one that is in use. */
 Test(jemalloc, what_is_cached_is_a_block)
 {
 	for (size_t v = 0; v < 3; v++) {
-		uint64_t cached = 0;
-
 		jeheap_draw(&h, versions[v], "s16:uc.u s48:cu");
-		(void)ms_source_word(&h.fake.base, jeheap_place(&h, "cache0.1.0"), &cached);
-		if (h.layout->counted) {
-			(void)ms_source_word(&h.fake.base, jeheap_place(&h, "cache0.1.2"), &cached);
-			cached -= 8;
-		}
 		for (ms_addr at = h.extents[2].begin; at < h.extents[2].begin + 64; at += 8) {
 			bool right = at == h.extents[2].begin + 16;
 
-			ms_fake_put(&h.fake, cached, at);
+			ms_fake_put(&h.fake, first_cached(1), at);
 			cr_expect_eq(!*jeheap_try(&h), right, "%s: %llx: %s", versions[v],
 			             (unsigned long long)at, h.wrong);
 		}
-		ms_fake_put(&h.fake, cached, h.extents[3].begin + 48);
-		cr_expect_str_empty(jeheap_doubt(&h), "%s", h.wrong);
+		jeheap_deinit(&h);
+	}
+}
+
+/* By a delete with the wrong size; but not in most bins: then they are no bins. */
+Test(jemalloc, what_is_cached_may_be_of_another_size)
+{
+	for (size_t v = 0; v < 3; v++) {
+		jeheap_draw(&h, versions[v], "s16:uc.u s48:cu");
+		ms_fake_put(&h.fake, first_cached(1), h.extents[3].begin + 48);
+		(void)jeheap_try(&h);
+		cr_expect(jeheap_is_verified(&h), "%s: %s", versions[v], h.wrong);
+		cr_expect(notes_say(&h.warnings, "1 free block in lists of another size"));
+		ms_fake_put(&h.fake, first_cached(3), h.extents[2].begin);
+		(void)jeheap_try(&h);
+		cr_expect_not(jeheap_is_verified(&h), "%s: %s", versions[v], h.wrong);
+		cr_expect(jeheap_says(&h, "2 have others, 0 have not"));
 		jeheap_deinit(&h);
 	}
 }

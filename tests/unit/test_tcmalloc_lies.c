@@ -346,7 +346,7 @@ Test(tcmalloc_lies, a_block_in_a_list_of_another_size_is_free)
 	tcheap_set(&h, TC_CACHE, 0, OF(ms_tc_raw_cache, bytes), 128);
 	h.objects[other].kind = 'f';
 	cr_expect_str_empty(tcheap_try(&h, ""), "%s", h.wrong);
-	cr_expect(is_warned("1 free blocks in lists of another size"));
+	cr_expect(is_warned("1 free block in lists of another size"));
 	cr_expect(is_warned("of 32 bytes in that of 64)"));
 	/* Nor is it free twice. */
 	tcheap_set(&h, TC_OBJECT, (uint32_t)other, 0, 8, next);

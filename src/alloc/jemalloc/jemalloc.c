@@ -122,6 +122,8 @@ static enum ms_status tell_copy(struct ms_jemalloc *je, const struct ms_je_copy 
 		heap.free_bytes += t->free_bytes + t->cached_bytes;
 	}
 	heap.verified = heap.doubt == MS_DOUBT_NONE;
+	if (heap.verified)
+		ms_misplaced_warn(&copy->misplaced, "jemalloc", je->d);
 	heap.n_evidence = (uint32_t)(je->d->evidence->n - before);
 	*slot = heap;
 	return MS_OK;

@@ -24,6 +24,7 @@
  */
 
 #include "alloc/jemalloc/layout.h"
+#include "alloc/misplaced.h"
 #include "engine/decoder.h"
 #include "engine/loaded/peek.h"
 
@@ -88,10 +89,12 @@ struct ms_je_copy {
 	uint16_t *by_ind; /* 1 + an index in arenas, for each of MS_JE_ARENAS; 0: none */
 	uint32_t n_shards[MS_JE_BINS]; /* bins of a class in an arena */
 	uint32_t n_caches;
-	bool base_stacks; /* a cache's stack is metadata, which is not counted */
-	bool counts;      /* bins and large blocks are counted (ms_je_counts()) */
-	uint32_t pad;     /* bytes that a large block's extent has more, for any_length */
-	uint32_t group;   /* of extents without an arena */
+	uint32_t n_bins[2]; /* caches' bins: without blocks of other classes; with such */
+	struct ms_misplaced misplaced; /* these */
+	bool base_stacks;              /* a cache's stack is metadata, which is not counted */
+	bool counts;                   /* bins and large blocks are counted (ms_je_counts()) */
+	uint32_t pad;   /* bytes that a large block's extent has more, for any_length */
+	uint32_t group; /* of extents without an arena */
 	bool no_memory;
 	bool broken;         /* the tree contradicts itself: extents are not known */
 	enum ms_doubt doubt; /* about all of its arenas */

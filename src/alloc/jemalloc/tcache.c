@@ -78,17 +78,23 @@ static bool is_metadata(const struct ms_je_copy *copy, ms_addr addr)
 	return ms_range_find(&copy->metadata, addr);
 }
 
-/* Take one cached block of class @index for free. */
+/*
+ * Take a block for free that is cached as one of class @index. A small one may be of another class:
+ * see alloc/misplaced.h.
+ */
 static bool take_cached(struct ms_jemalloc *je, struct ms_je_copy *copy, ms_addr addr,
                         uint32_t index)
 {
 	const struct ms_je_extent *e = ms_range_find(&copy->extents, addr);
 	struct ms_je_arena *arena = e ? ms_je_arena_of(copy, e) : NULL;
 	uint64_t usable = ms_blocks_usable(je->d->blocks, addr);
+	bool small = index < MS_JE_BINS;
 
-	if (!arena || ms_je_class_of(copy, e) != index ||
-	    ms_je_is_slab(e) != (index < MS_JE_BINS) || !ms_blocks_kill(je->d->blocks, addr))
+	if (!arena || ms_je_is_slab(e) != small || (!small && ms_je_class_of(copy, e) != index) ||
+	    !ms_blocks_kill(je->d->blocks, addr))
 		return false;
+	if (ms_je_class_of(copy, e) != index)
+		ms_misplaced_note(&copy->misplaced, addr, usable, ms_je_class_bytes(index));
 	arena->tally.n_cached++;
 	arena->tally.cached_bytes += usable;
 	return true;
@@ -122,12 +128,16 @@ static bool read_marked(const uint64_t words[3], struct stack *ret)
 static bool take_stack(struct ms_jemalloc *je, struct ms_je_copy *copy, const struct stack *stack,
                        uint32_t index)
 {
+	const uint64_t misplaced = copy->misplaced.n;
+
 	for (ms_addr at = stack->head; at < stack->end; at += MS_JE_WORD) {
 		uint64_t addr;
 
 		if (!ms_je_word(je, at, &addr) || !take_cached(je, copy, addr, index))
 			return false;
 	}
+	if (stack->head < stack->end)
+		copy->n_bins[copy->misplaced.n > misplaced]++;
 	return true;
 }
 
@@ -375,5 +385,11 @@ enum ms_status ms_je_take_caches(struct ms_jemalloc *je, struct ms_je_copy *copy
 	copy->counts = ms_je_counts(je, copy);
 	if (!copy->counts)
 		take_storage(je, copy);
+	/* Then these are no bins, or those of other classes. */
+	if (copy->n_bins[true] > copy->n_bins[false])
+		ms_je_disprove(
+			copy, NULL, MS_DOUBT_DISAGREES,
+			"of threads' caches of blocks of one size %u have others, %u have not",
+			copy->n_bins[true], copy->n_bins[false]);
 	return copy->no_memory ? MS_E_NOMEM : MS_OK;
 }

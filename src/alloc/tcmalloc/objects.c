@@ -14,11 +14,9 @@
  * power of two that their objects' sizes and a page are multiples of. So objects begin and
  * end with a granule, and an extent has no slack.
  *
- * operator delete(p, size) believes the size: with another one than the block's it puts it into
- * the list of another class, from where it is given out again. No word is damaged by that, and
- * tcmalloc works on; a block in such a list is free like all others. When it comes to the
- * central list of that class, this counts what the span of the block's own class has on its
- * list, so that the counts of both are wrong, and their sums are right.
+ * When a block in a list of another class (alloc/misplaced.h) comes to the central list of that
+ * class, this counts what the span of the block's own class has on its list, so that the counts
+ * of both are wrong, and their sums are right.
  */
 
 enum {
@@ -321,15 +319,6 @@ static uint64_t listable_bytes(const struct ms_tcmalloc *tc, const struct ms_tc_
 	return span && span->class ? usable : 0;
 }
 
-static void note_misplaced(struct ms_tc_copy *copy, ms_addr at, uint64_t bytes, uint64_t listed)
-{
-	if (copy->n_misplaced++)
-		return;
-	copy->misplaced.at = at;
-	copy->misplaced.bytes = bytes;
-	copy->misplaced.listed = listed;
-}
-
 uint64_t ms_tc_take_chain(struct ms_tcmalloc *tc, struct ms_tc_copy *copy,
                           struct ms_tc_chain *chain)
 {
@@ -350,7 +339,7 @@ uint64_t ms_tc_take_chain(struct ms_tcmalloc *tc, struct ms_tc_copy *copy,
 		copy->used.n--;
 		copy->used.bytes -= usable;
 		if (usable != bytes)
-			note_misplaced(copy, at, usable, bytes);
+			ms_misplaced_note(&copy->misplaced, at, usable, bytes);
 		chain->last = at;
 		at = ms_tc_word(tc, at);
 	}

@@ -119,17 +119,8 @@ static void tell_proof(struct ms_tcmalloc *tc, const struct ms_tc_copy *copy)
 /* What a delete with the wrong size leaves. Only lists and their counts are wrong by that. */
 static void warn_of_lists(struct ms_tcmalloc *tc, const struct ms_tc_copy *copy)
 {
-	if (copy->n_misplaced)
-		ms_note_add(
-			tc->d->arena, tc->d->warnings,
-			"tcmalloc has %llu free blocks in lists of another size (0x%llx of %llu "
-			"bytes in that of %llu), as operator delete leaves them when it is given "
-			"a wrong size",
-			(unsigned long long)copy->n_misplaced,
-			(unsigned long long)copy->misplaced.at,
-			(unsigned long long)copy->misplaced.bytes,
-			(unsigned long long)copy->misplaced.listed);
-	else if (copy->miscounted)
+	ms_misplaced_warn(&copy->misplaced, "tcmalloc", tc->d);
+	if (!copy->misplaced.n && copy->miscounted)
 		ms_note_add(
 			tc->d->arena, tc->d->warnings,
 			"tcmalloc's counts of blocks of %llu bytes include those of other sizes, "

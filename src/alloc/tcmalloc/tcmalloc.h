@@ -23,6 +23,7 @@
  * Google's newer tcmalloc, which has caches for processors, shares nothing of this.
  */
 
+#include "alloc/misplaced.h"
 #include "alloc/tcmalloc/layout.h"
 #include "engine/decoder.h"
 #include "engine/loaded/peek.h"
@@ -84,12 +85,7 @@ struct ms_tc_copy {
 	struct ms_tc_count listed; /* objects free on spans' lists */
 	struct ms_tc_count slotted;
 	struct ms_tc_count cached;
-	uint64_t n_misplaced; /* free blocks in lists of another class */
-	struct {
-		ms_addr at;
-		uint64_t bytes;
-		uint64_t listed; /* bytes of a block of that list's class */
-	} misplaced;             /* the first of them */
+	struct ms_misplaced misplaced;
 	uint64_t
 		miscounted; /* bytes of a class whose counts are right with those of others alone */
 	ms_addr span_allocator; /* that structures of spans come from */
