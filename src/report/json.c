@@ -336,6 +336,8 @@ static struct json_object *callback(struct ms_json *j, const struct ms_report *r
 	struct ms_named_frame frame;
 
 	ms_frame_tell(report, pc, ms_frames_at(report, pc) - 1, &frame);
+	if (frame.symbol.unsized)
+		frame.symbol.function = NULL;
 	return frame_object(j, &frame);
 }
 

@@ -371,7 +371,7 @@ static void write_callback(struct ms_text *t, const struct ms_report *report, si
 	ms_frame_tell(report, pc, ms_frames_at(report, pc) - 1, &frame);
 	module = symbol->module ? ms_file_name(symbol->module) : "";
 	ms_text_print(t, "   holds callback: ");
-	if (symbol->function && !symbol->function_offset) {
+	if (symbol->function && !symbol->function_offset && !symbol->unsized) {
 		ms_text_name(t, symbol->function, strlen(symbol->function));
 		ms_text_print(t, " in ");
 		ms_text_name(t, module, strlen(module));

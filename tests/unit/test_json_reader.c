@@ -97,6 +97,15 @@ static void assert_same_heap(const struct ms_heap *a, const struct ms_heap *b)
 	cr_assert_eq(a->n_evidence, b->n_evidence);
 }
 
+Test(json_reader, a_callback_by_a_symbol_without_a_size_has_no_name)
+{
+	const size_t pc = sent.leaks.at[2].callback - 1;
+
+	sent.names.at[pc].symbol.unsized = true;
+	assert_round_trip();
+	cr_assert_null(got.names.at[got.leaks.at[2].callback - 1].symbol.function);
+}
+
 /* But for what JSON does not have. */
 Test(json_reader, fills_every_field)
 {

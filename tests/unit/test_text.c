@@ -148,6 +148,16 @@ Test(text, a_maker_is_said_with_what_points_to_it)
 	assert_not_says("most likely");
 }
 
+Test(text, a_callback_is_named_where_a_symbol_says_how_far_it_goes)
+{
+	const size_t pc = report.leaks.at[2].callback - 1;
+
+	report.names.at[pc].symbol.function_offset = 0;
+	assert_says("   holds callback: pool::take() in pool.so (deleted)\n");
+	report.names.at[pc].symbol.unsized = true;
+	assert_says("   holds callback: pool.so (deleted)+0x");
+}
+
 /* ---- the few entries that most bytes are in ---- */
 
 /* How the first leak of the list is told where it is 2 of 20 bytes, 40 in all, unless changed. */
