@@ -405,7 +405,8 @@ static struct json_object *leak_object(struct ms_json *j, const struct ms_report
 	if (leak->older)
 		ms_json_add(j, object, "before_attach", json_object_new_boolean(true));
 	if (leak->maker.module)
-		ms_json_add(j, object, "made_by", maker(j, report, &leak->maker));
+		ms_json_add(j, object, leak->unproved ? "points_to" : "made_by",
+		            maker(j, report, &leak->maker));
 	if (leak->sampled.samples)
 		ms_json_add(j, object, "sampled", estimate(j, &leak->sampled));
 	if (leak->stack)
