@@ -193,6 +193,25 @@ Test(aims, of_a_part_of_the_leaks_of_one_size_are_doubted)
 	cr_expect_str_eq(standings(), "s");
 }
 
+/* A list of many that are alike goes on when the steps are spent; what is new is not proved. */
+Test(aims, are_judged_as_the_last_in_the_end)
+{
+	enum { MANY = 1 << 16 };
+	size_t n = 0;
+
+	draw("m-c o-c f-k o-ck f-k");
+	for (size_t i = 0; i < MANY; i++)
+		n += !strcmp(standings(), "o");
+	cr_assert_eq(n, MANY);
+	group.address += EACH;
+	cr_expect_str_eq(standings(), "o");
+	group.address += 2 * EACH;
+	cr_expect_str_eq(standings(), "ss");
+	group.address -= 2 * EACH;
+	group.size -= 8;
+	cr_expect_str_eq(standings(), "s");
+}
+
 Test(aims, nothing_is_read_for_a_block_without_any)
 {
 	size_t before;

@@ -6,11 +6,12 @@
 #include "engine/loaded/callbacks.h"
 
 enum {
-	STEPS = 1 << 22, /* from block to block, in all */
-	WALK = 1 << 8,   /* of these, in one direction */
-	GAPS = 4,        /* gaps looked at in one direction */
-	LOOK = 64,       /* steps that a look at one of them stands for */
-	NEARLY_ALL = 15, /* of 16 */
+	STEPS = 1 << 22,                       /* from block to block, in all */
+	WALK = 1 << 8,                         /* of these, in one direction */
+	GAPS = 4,                              /* gaps looked at in one direction */
+	LOOK = 64,                             /* steps that a look at one of them stands for */
+	MOST_STEPS = 6 * (WALK + GAPS * LOOK), /* beside one group */
+	NEARLY_ALL = 15,                       /* of 16 */
 };
 
 struct ms_aimer {
@@ -21,6 +22,8 @@ struct ms_aimer {
 	struct ms_arena *arena;
 	struct ms_map plain; /* of sizes: blocks of that size without a type, a stack or an aim */
 	uint64_t left;       /* of STEPS */
+	struct ms_aims last; /* of a block of last_size: what was seen beside it */
+	uint64_t last_size;
 };
 
 struct ms_aimer *ms_aimer_new(const struct ms_blocks *blocks, const struct ms_regions *regions,
@@ -278,7 +281,7 @@ static void walk(struct ms_aimer *a, const struct ms_aimed *aimed, uint32_t numb
 	struct ms_range block = block_at(a->blocks, number);
 	unsigned gaps = 0;
 
-	for (unsigned i = 0; i < WALK && gaps < GAPS && a->left > LOOK && any_own(aims); i++) {
+	for (unsigned i = 0; i < WALK && gaps < GAPS && any_own(aims); i++) {
 		bool more = up ? number + 1 < all : number > 0;
 		struct ms_range next = { 0 };
 		struct ms_range gap;
@@ -317,24 +320,55 @@ static void walk_from(struct ms_aimer *a, const struct ms_aimed *aimed, ms_addr 
 	walk(a, aimed, number, false, aims);
 }
 
-void ms_aims_find(struct ms_aimer *a, const struct ms_aimed *aimed, struct ms_aims *ret)
+static void look_around(struct ms_aimer *a, const struct ms_aimed *aimed, struct ms_aims *aims)
 {
 	const struct ms_members *members = aimed->members;
 
+	walk_from(a, aimed, aimed->address, aims);
+	if (members) {
+		walk_from(a, aimed, members->at[members->n / 2], aims);
+		walk_from(a, aimed, members->last, aims);
+	}
+	a->last = *aims;
+	a->last_size = aimed->size;
+}
+
+static bool same_words(const struct ms_aims *a, const struct ms_aims *b)
+{
+	if (a->n != b->n)
+		return false;
+	for (size_t i = 0; i < a->n; i++)
+		if (a->at[i].at != b->at[i].at || a->at[i].word != b->at[i].word)
+			return false;
+	return true;
+}
+
+/* No steps are left: what was seen beside the last block holds for its like. */
+static void judge_as_last(const struct ms_aimer *a, const struct ms_aimed *aimed,
+                          struct ms_aims *aims)
+{
+	if (aimed->size != a->last_size || !same_words(aims, &a->last)) {
+		doubt_all(aims);
+		return;
+	}
+	for (size_t i = 0; i < aims->n; i++)
+		if (aims->at[i].standing > a->last.at[i].standing)
+			aims->at[i].standing = a->last.at[i].standing;
+}
+
+void ms_aims_find(struct ms_aimer *a, const struct ms_aimed *aimed, struct ms_aims *ret)
+{
 	list_aims(a, aimed, ret);
 	if (!ret->n)
 		return;
-	if (members)
-		compare_members(a, members, ret);
+	if (aimed->members)
+		compare_members(a, aimed->members, ret);
 	if (ms_map_find(&a->plain, aimed->size) * NEARLY_ALL > aimed->n)
 		doubt_all(ret);
-	walk_from(a, aimed, aimed->address, ret);
-	if (members) {
-		walk_from(a, aimed, members->at[members->n / 2], ret);
-		walk_from(a, aimed, members->last, ret);
-	}
-	if (a->left <= LOOK)
-		doubt_all(ret);
+	if (a->left > MOST_STEPS)
+		look_around(a, aimed, ret);
+	else
+		judge_as_last(a, aimed, ret);
 }
 
 ms_addr ms_aims_callback(const struct ms_aims *aims, struct ms_peek *peek,

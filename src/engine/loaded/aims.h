@@ -77,7 +77,8 @@ ms_must_check bool ms_aimer_add_plain(struct ms_aimer *aimer, uint64_t size, uin
  * The aims of @aimed.
  *
  * Cost: a read of 64 words. Where there are aims: of 64 words of 16 members, and of 192 KiB of
- * free memory at most, which ends for good after 4 million steps.
+ * free memory at most. After 4 million steps from block to block no more is looked at: groups like
+ * the last are judged as that, and others are doubted.
  */
 void ms_aims_find(struct ms_aimer *aimer, const struct ms_aimed *aimed, struct ms_aims *ret);
 
