@@ -191,55 +191,61 @@ static bool any_own(const struct ms_aims *aims)
 	return false;
 }
 
-/* The word at @at of the free memory @gap: doubt the aims that a block there would have, too. */
-static void doubt_alike(const struct ms_aimer *a, const struct ms_aimed *aimed, struct ms_range gap,
-                        ms_addr at, uint64_t word, struct ms_aims *aims)
-{
-	/* Allocators align blocks to two words. */
-	const uint64_t aligned = (uint64_t)2 * a->abi->word_bytes - 1;
+/* A look for former users of a group's memory. */
+struct look {
+	struct ms_aimer *a;
+	const struct ms_aimed *aimed;
+	struct ms_aims *aims;
+};
 
-	for (size_t i = 0; i < aims->n; i++) {
-		struct ms_aim *aim = &aims->at[i];
-		ms_addr before = (ms_addr)aim->at * a->abi->word_bytes;
+/* The word at @at of the free memory @gap: doubt the aims that a block there would have, too. */
+static void doubt_alike(const struct look *l, struct ms_range gap, ms_addr at, uint64_t word)
+{
+	const uint64_t word_bytes = l->a->abi->word_bytes;
+
+	for (size_t i = 0; i < l->aims->n; i++) {
+		struct ms_aim *aim = &l->aims->at[i];
+		ms_addr before = aim->at * word_bytes;
 		ms_addr begin = at - before;
 
+		/* Allocators align blocks to two words. */
 		if (aim->word == word && aim->standing == MS_AIM_OWN && at - gap.begin >= before &&
-		    aimed->size <= gap.end - begin && !((begin - aimed->address) & aligned))
+		    l->aimed->size <= gap.end - begin &&
+		    (begin - l->aimed->address) % (2 * word_bytes) == 0)
 			aim->standing = MS_AIM_SHARED;
 	}
 }
 
-static void look_at(struct ms_aimer *a, const struct ms_aimed *aimed, struct ms_range gap,
-                    struct ms_range window, struct ms_aims *aims)
+static void look_at(const struct look *l, struct ms_range gap, struct ms_range window)
 {
+	const uint8_t word_bytes = l->a->abi->word_bytes;
 	const unsigned char *bytes =
-		ms_ahead_at(&a->ahead, window.begin, (size_t)ms_range_len(window));
+		ms_ahead_at(&l->a->ahead, window.begin, (size_t)ms_range_len(window));
 
-	for (ms_addr at = window.begin; bytes && at + a->abi->word_bytes <= window.end;
-	     at += a->abi->word_bytes) {
-		uint64_t word = ms_abi_word(a->abi, bytes + (at - window.begin));
+	for (ms_addr at = window.begin; bytes && at + word_bytes <= window.end; at += word_bytes) {
+		uint64_t word = ms_abi_word(l->a->abi, bytes + (at - window.begin));
 
 		if (word)
-			doubt_alike(a, aimed, gap, at, word, aims);
+			doubt_alike(l, gap, at, word);
 	}
 }
 
 /* Of large gaps their ends: blocks lie beside them. */
-static void look_at_gap(struct ms_aimer *a, const struct ms_aimed *aimed, struct ms_range gap,
-                        struct ms_aims *aims)
+static void look_at_gap(const struct look *l, struct ms_range gap)
 {
-	ms_addr begin = gap.begin + (-gap.begin & ((uint64_t)a->abi->word_bytes - 1));
+	const uint64_t word_bytes = l->a->abi->word_bytes;
+	ms_addr begin = gap.begin + (-gap.begin & (word_bytes - 1));
 	struct ms_range head = { begin, gap.end };
 	struct ms_range tail = { gap.end, gap.end };
 
 	if (ms_range_len(head) > MS_AHEAD_BYTES) {
 		head.end = begin + MS_AHEAD_BYTES;
-		tail.begin = ms_align_down(gap.end, a->abi->word_bytes) - MS_AHEAD_BYTES;
+		tail.begin = ms_align_down(gap.end, word_bytes) - MS_AHEAD_BYTES;
 		if (tail.begin < head.end)
 			tail.begin = head.end;
 	}
-	look_at(a, aimed, gap, head, aims);
-	look_at(a, aimed, gap, tail, aims);
+	look_at(l, gap, head);
+	look_at(l, gap, tail);
 }
 
 static struct ms_range block_at(const struct ms_blocks *blocks, uint32_t number)
@@ -251,83 +257,83 @@ static struct ms_range block_at(const struct ms_blocks *blocks, uint32_t number)
 	return (struct ms_range){ begin, begin + ms_block_usable(blocks, extent, block.granule) };
 }
 
-/* Free memory beside @block up to the next block in that direction, or to its mapping's end. */
+/*
+ * Free memory beside @block up to the @next one in that direction, or to its mapping's end; empty
+ * when there is none.
+ */
 static struct ms_range gap_beside(const struct ms_aimer *a, struct ms_range block,
                                   const struct ms_range *next, bool up)
 {
-	const struct ms_mapping *mapping =
-		ms_range_find(&a->ahead.src->mappings, up ? block.end - 1 : block.begin);
-	struct ms_range gap = { block.end, block.end };
+	const struct ms_range none = { block.end, block.end };
+	struct ms_range gap = up ? (struct ms_range){ block.end, next ? next->begin : UINT64_MAX }
+	                         : (struct ms_range){ next ? next->end : 0, block.begin };
+	const struct ms_mapping *mapping;
 
+	/* Blocks are side by side as a rule. */
+	if (gap.begin >= gap.end || ms_range_len(gap) < (uint64_t)2 * a->abi->word_bytes)
+		return none;
+	mapping = ms_range_find(&a->ahead.src->mappings, up ? block.end - 1 : block.begin);
 	if (!mapping)
-		return gap;
-	if (up) {
+		return none;
+	if (gap.begin < mapping->range.begin)
+		gap.begin = mapping->range.begin;
+	if (gap.end > mapping->range.end)
 		gap.end = mapping->range.end;
-		if (next && next->begin < gap.end)
-			gap.end = next->begin;
-		return gap;
-	}
-	gap = (struct ms_range){ mapping->range.begin, block.begin };
-	if (next && next->end > gap.begin)
-		gap.begin = next->end;
-	return gap;
+	return gap.begin < gap.end ? gap : none;
 }
 
 /* Look at free memory from the block of @number on, upwards or downwards. */
-static void walk(struct ms_aimer *a, const struct ms_aimed *aimed, uint32_t number, bool up,
-                 struct ms_aims *aims)
+static void walk(const struct look *l, uint32_t number, bool up)
 {
-	const uint32_t all = ms_blocks_numbers(a->blocks);
-	struct ms_range block = block_at(a->blocks, number);
+	const struct ms_blocks *blocks = l->a->blocks;
+	const uint32_t last = up ? ms_blocks_numbers(blocks) - 1 : 0;
+	struct ms_range block = block_at(blocks, number);
 	unsigned gaps = 0;
+	bool more = true;
 
-	for (unsigned i = 0; i < WALK && gaps < GAPS && any_own(aims); i++) {
-		bool more = up ? number + 1 < all : number > 0;
+	for (unsigned i = 0; i < WALK && gaps < GAPS && more && any_own(l->aims); i++) {
 		struct ms_range next = { 0 };
 		struct ms_range gap;
 
-		a->left--;
+		l->a->left--;
+		more = number != last;
 		if (more)
-			next = block_at(a->blocks, up ? ++number : --number);
-		if (!more ||
-		    (up ? next.begin - block.end : block.begin - next.end) >= aimed->size) {
-			gap = gap_beside(a, block, more ? &next : NULL, up);
-			if (gap.begin < gap.end && ms_range_len(gap) >= aimed->size) {
-				a->left -= LOOK;
-				gaps++;
-				look_at_gap(a, aimed, gap, aims);
-			}
-		}
-		if (!more)
-			break;
+			next = block_at(blocks, up ? ++number : --number);
+		gap = gap_beside(l->a, block, more ? &next : NULL, up);
 		block = next;
+		if (ms_range_len(gap) < l->aimed->size)
+			continue;
+		l->a->left -= LOOK;
+		gaps++;
+		look_at_gap(l, gap);
 	}
 }
 
-static void walk_from(struct ms_aimer *a, const struct ms_aimed *aimed, ms_addr member,
-                      struct ms_aims *aims)
+static void walk_from(const struct look *l, ms_addr member)
 {
-	const struct ms_extent *extent = ms_blocks_extent_of(a->blocks, member);
+	const struct ms_blocks *blocks = l->a->blocks;
+	const struct ms_extent *extent = ms_blocks_extent_of(blocks, member);
 	struct ms_block block;
 	uint32_t number;
 
 	if (!extent)
 		return;
-	block = (struct ms_block){ (uint32_t)(extent - a->blocks->extents.at),
+	block = (struct ms_block){ (uint32_t)(extent - blocks->extents.at),
 		                   ms_granule_of(extent, member) };
-	number = ms_block_number(a->blocks, block);
-	walk(a, aimed, number, true, aims);
-	walk(a, aimed, number, false, aims);
+	number = ms_block_number(blocks, block);
+	walk(l, number, true);
+	walk(l, number, false);
 }
 
 static void look_around(struct ms_aimer *a, const struct ms_aimed *aimed, struct ms_aims *aims)
 {
+	const struct look look = { a, aimed, aims };
 	const struct ms_members *members = aimed->members;
 
-	walk_from(a, aimed, aimed->address, aims);
+	walk_from(&look, aimed->address);
 	if (members) {
-		walk_from(a, aimed, members->at[members->n / 2], aims);
-		walk_from(a, aimed, members->last, aims);
+		walk_from(&look, members->at[members->n / 2]);
+		walk_from(&look, members->last);
 	}
 	a->last = *aims;
 	a->last_size = aimed->size;
