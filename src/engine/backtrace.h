@@ -8,6 +8,7 @@
  * made the model.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -23,6 +24,7 @@ struct ms_symbol {
 	const char *build_id; /* hexadecimal */
 	const char *function; /* demangled */
 	uint64_t function_offset;
+	bool unsized;     /* by a label alone, which does not say how far the function goes */
 	const char *file; /* source, as the debug information has it */
 	uint32_t line;
 };

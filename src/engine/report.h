@@ -170,7 +170,7 @@ struct ms_module_name {
 
 struct ms_module_names MS_VEC(struct ms_module_name);
 
-/* Which module has most likely made a block: so many words point there (lost/maker.h). */
+/* The module that has most likely made a block: so many words point there (lost/maker.h). */
 struct ms_maker {
 	uint32_t module; /* its entry in ms_report.modules, from 1 on; 0: not known */
 	uint32_t tables; /* of functions, those of classes too */
@@ -211,6 +211,7 @@ struct ms_leak {
 	uint8_t contents[MS_CONTENTS];
 	struct ms_estimate sampled;        /* leaks of its stack, what they reference left out */
 	struct ms_maker maker;             /* when its stack is not known */
+	uint8_t unproved;                  /* not 0: its maker's words may be residual data */
 	char signature[MS_SIGNATURE_TEXT]; /* what leaks of one mistake have in common */
 	char text[MS_PREVIEW_TEXT];        /* how it begins, when its type is text */
 	uint64_t texts;      /* of several leaks that are one entry: how many are text */

@@ -68,6 +68,7 @@ static void take_function(const struct ms_named *name, size_t i, struct ms_named
 	ret->inlined = i + 1 < name->functions.n;
 	ret->symbol.function = function && function->name ? function->name : name->symbol.function;
 	ret->symbol.function_offset = name->symbol.function_offset;
+	ret->symbol.unsized = name->symbol.unsized;
 	ret->symbol.file = function ? function->file : name->symbol.file;
 	ret->symbol.line = function ? function->line : name->symbol.line;
 }

@@ -336,6 +336,8 @@ static struct json_object *callback(struct ms_json *j, const struct ms_report *r
 	struct ms_named_frame frame;
 
 	ms_frame_tell(report, pc, ms_frames_at(report, pc) - 1, &frame);
+	if (frame.symbol.unsized)
+		frame.symbol.function = NULL;
 	return frame_object(j, &frame);
 }
 
@@ -403,7 +405,8 @@ static struct json_object *leak_object(struct ms_json *j, const struct ms_report
 	if (leak->older)
 		ms_json_add(j, object, "before_attach", json_object_new_boolean(true));
 	if (leak->maker.module)
-		ms_json_add(j, object, "made_by", maker(j, report, &leak->maker));
+		ms_json_add(j, object, leak->unproved ? "points_to" : "made_by",
+		            maker(j, report, &leak->maker));
 	if (leak->sampled.samples)
 		ms_json_add(j, object, "sampled", estimate(j, &leak->sampled));
 	if (leak->stack)

@@ -371,7 +371,7 @@ static void write_callback(struct ms_text *t, const struct ms_report *report, si
 	ms_frame_tell(report, pc, ms_frames_at(report, pc) - 1, &frame);
 	module = symbol->module ? ms_file_name(symbol->module) : "";
 	ms_text_print(t, "   holds callback: ");
-	if (symbol->function && !symbol->function_offset) {
+	if (symbol->function && !symbol->function_offset && !symbol->unsized) {
 		ms_text_name(t, symbol->function, strlen(symbol->function));
 		ms_text_print(t, " in ");
 		ms_text_name(t, module, strlen(module));
@@ -406,14 +406,15 @@ static void write_evidence(struct ms_text *t, const struct ms_maker *maker)
 }
 
 static void write_maker(struct ms_text *t, const struct ms_report *report,
-                        const struct ms_maker *maker)
+                        const struct ms_leak *leak)
 {
+	const struct ms_maker *maker = &leak->maker;
 	const char *name;
 
 	if (!maker->module)
 		return;
 	name = ms_file_name(report->modules.at[maker->module - 1].path);
-	ms_text_print(t, "   most likely made by ");
+	ms_text_print(t, leak->unproved ? "   contains pointers to " : "   most likely made by ");
 	ms_text_name(t, name, strlen(name));
 	write_evidence(t, maker);
 }
@@ -492,7 +493,7 @@ static void write_leak(struct ms_text *t, const struct ms_leak *leak,
 	if (report)
 		write_preview(t, report, leak);
 	if (report)
-		write_maker(t, report, &leak->maker);
+		write_maker(t, report, leak);
 	if (report && leak->older)
 		ms_text_print(t, "   made before attach\n");
 	write_contents(t, leak);

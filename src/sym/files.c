@@ -294,7 +294,7 @@ bool ms_symbol_file_name(struct ms_symbol_file *file, uint64_t offset, struct ms
 	ret->n = 0;
 	if (!find_address(file, offset, &addr))
 		return false;
-	ms_functions_find(&file->source, addr + file->bias, ret);
+	(void)ms_functions_find(&file->source, addr + file->bias, ret);
 	return true;
 }
 
@@ -303,11 +303,13 @@ bool ms_symbol_file_tell(struct ms_symbol_file *file, uint64_t offset, struct ms
 	const struct ms_table_entry *entry;
 	const struct ms_functions *functions = &ret->functions;
 	struct ms_symbol *symbol = &ret->symbol;
+	bool debugged;
 	ms_addr addr;
 
-	if (!ms_symbol_file_name(file, offset, &ret->functions) ||
-	    !find_address(file, offset, &addr))
+	ret->functions.n = 0;
+	if (!find_address(file, offset, &addr))
 		return false;
+	debugged = ms_functions_find(&file->source, addr + file->bias, &ret->functions);
 	symbol->rel_pc = addr;
 	if (functions->n) {
 		symbol->file = functions->at[0].file;
@@ -315,8 +317,10 @@ bool ms_symbol_file_tell(struct ms_symbol_file *file, uint64_t offset, struct ms
 		symbol->function = functions->at[functions->n - 1].name;
 	}
 	entry = ms_symbol_table_find(&file->source.table, addr + file->bias);
-	if (entry)
+	if (entry) {
 		symbol->function_offset = addr + file->bias - entry->range.begin;
+		symbol->unsized = !debugged && !ms_table_entry_is_sized(entry);
+	}
 	return true;
 }
 

@@ -68,6 +68,10 @@ def test_leaks_that_were_made_before_attach(sample):
     for leak in report["leaks"]:
         assert not ("backtrace" in leak and ("before_attach" in leak or "made_by" in leak)), leak
     assert [leak for leak in report["leaks"] if size_of(leak) == LARGE and "backtrace" in leak], "made since"
+    sampled = {leak["size"] for leak in report["leaks"] if "backtrace" in leak}
+    told = {leak["size"]: leak["points_to"]["module"] for leak in report["leaks"] if "points_to" in leak}
+    assert not sampled & {leak["size"] for leak in report["leaks"] if "made_by" in leak}, "a stack says who made them"
+    assert sample > 1 or sampled >= told.keys() >= {200, 408}
     before = report["sampling"]["before_attach"]
     small = sum(size * len(made) for size, made in MADE_BY.items()) - LARGE
     # a large block has a page more; what samples stand for is an estimate

@@ -119,7 +119,9 @@ static inline void sample_leaks(struct ms_arena *arena, struct ms_report *report
 		                  .stack = 1,
 		                  .signature = "fedcba9876543210",
 		                  .contents_len = 32,
-		                  .contents = "thirty-two bytes of many, 32 lon" };
+		                  .contents = "thirty-two bytes of many, 32 lon",
+		                  .maker = { 1, 1, 2, 4 },
+		                  .unproved = 1 };
 	leak = ms_vec_push(arena, &report->leaks);
 	*leak = (struct ms_leak){ .id = 3,
 		                  .address = 0x7a03460010,

@@ -97,6 +97,27 @@ static void assert_same_heap(const struct ms_heap *a, const struct ms_heap *b)
 	cr_assert_eq(a->n_evidence, b->n_evidence);
 }
 
+Test(json_reader, distinguishes_who_made_a_leak_from_what_it_points_to)
+{
+	sent.leaks.at[2].unproved = 1;
+	assert_round_trip();
+	cr_assert_null(strstr(text, "made_by"));
+	cr_assert(got.leaks.at[2].maker.module && got.leaks.at[2].unproved);
+	sent.leaks.at[2].unproved = sent.leaks.at[1].unproved = 0;
+	assert_round_trip();
+	cr_assert_null(strstr(text, "points_to"));
+	cr_assert(got.leaks.at[2].maker.module && !got.leaks.at[2].unproved);
+}
+
+Test(json_reader, a_callback_by_a_symbol_without_a_size_has_no_name)
+{
+	const size_t pc = sent.leaks.at[2].callback - 1;
+
+	sent.names.at[pc].symbol.unsized = true;
+	assert_round_trip();
+	cr_assert_null(got.names.at[got.leaks.at[2].callback - 1].symbol.function);
+}
+
 /* But for what JSON does not have. */
 Test(json_reader, fills_every_field)
 {
@@ -415,6 +436,8 @@ static const struct {
 	{ "{\"live\":{\"samples\":8,", "{\"alive\":{\"samples\":8,", MS_E_CORRUPT,
 	  "a sampled stack has no live blocks" },
 	{ "{\"module\":\"/opt/my lib/\\u001bshop.so\",", "{", MS_E_CORRUPT,
+	  "\"points_to\" has no module" },
+	{ "\"made_by\":{\"module\"", "\"made_by\":{\"modules\"", MS_E_CORRUPT,
 	  "\"made_by\" has no module" },
 	{ "\"constants\":3", "\"constants\":4294967296", MS_E_CORRUPT, "out of range" },
 	{ "\"bytes_error\":1234", "\"bytes_errors\":1234", MS_E_CORRUPT,

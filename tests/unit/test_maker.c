@@ -6,6 +6,7 @@
 
 #include "classes.h"
 #include "engine/lost/maker.h"
+#include "module.h"
 
 /* Which module has most likely made a block, in a process of a few libraries and a heap. */
 
@@ -32,6 +33,7 @@ static struct ms_blocks blocks;
 static struct ms_report report;
 static struct ms_leak_list list;
 static struct ms_makers *makers;
+static struct ms_aimer *aimer;
 
 /* Zero-filled data behind the others, without a name of its own. */
 static void map_bss(ms_addr base)
@@ -69,7 +71,8 @@ static void init(void)
 		                      .arena = &fake.arena,
 		                      .report = &report };
 	makers = ms_makers_new(&list, &regions);
-	cr_assert(makers);
+	aimer = ms_aimer_new(&blocks, &regions, &fake.arena);
+	cr_assert(makers && aimer);
 }
 
 static void deinit(void)
@@ -116,11 +119,15 @@ static size_t write_words(const char *letters)
 	return n;
 }
 
-static struct ms_maker maker_of(const char *letters)
+static struct ms_leak maker_of(const char *letters)
 {
-	const struct ms_entry entry = { .address = heap + BLOCK, .size = 8 * write_words(letters) };
+	const struct ms_aimed block = { heap + BLOCK, 8 * write_words(letters), 1, NULL };
+	struct ms_leak ret = { 0 };
+	struct ms_aims aims;
 
-	return ms_maker_of(makers, &entry);
+	ms_aims_find(aimer, &block, &aims);
+	ms_maker_of(makers, &aims, &ret);
+	return ret;
 }
 
 struct maker_case {
@@ -168,11 +175,14 @@ ParameterizedTestParameters(maker, of_words)
 ParameterizedTest(struct maker_case *c, maker, of_words, .init = init, .fini = deinit)
 {
 	for (int no_view = 0; no_view < 2; no_view++) {
+		struct ms_leak leak;
 		struct ms_maker maker;
 
 		fake.no_view = no_view;
-		maker = maker_of(c->words);
+		leak = maker_of(c->words);
+		maker = leak.maker;
 		cr_assert_eq(maker.module, c->path[0] != 0, "%s: %u", c->title, maker.module);
+		cr_expect_not(leak.unproved, "%s", c->title);
 		cr_expect_eq(maker.tables, c->tables, "%s: %u", c->title, maker.tables);
 		cr_expect_eq(maker.code, c->code, "%s: %u", c->title, maker.code);
 		cr_expect_eq(maker.constants, c->constants, "%s: %u", c->title, maker.constants);
@@ -181,11 +191,97 @@ ParameterizedTest(struct maker_case *c, maker, of_words, .init = init, .fini = d
 	}
 }
 
+/* The shop is linked with others, and takes @name from them. */
+static void import(const char *name)
+{
+	const ms_addr at = CLASSES_TABLES + 0xa00;
+	Elf64_Phdr *phdr = (Elf64_Phdr *)(void *)ms_fake_at(&fake, modules[SHOP].base);
+	const Elf64_Sym symbol = { .st_name = 1 };
+	const Elf64_Dyn dynamic[] = {
+		{ DT_NEEDED, { 1 } },
+		{ DT_HASH, { modules[SHOP].base + at + 0x100 } },
+		{ DT_SYMTAB, { modules[SHOP].base + at + 0x140 } },
+		{ DT_STRTAB, { modules[SHOP].base + at + 0x1c0 } },
+		{ DT_NULL, { 0 } },
+	};
+	const uint32_t hash[] = { 1, 2, 0, 0, 0 };
+
+	phdr = elf_write(phdr, 3);
+	phdr[2] = (Elf64_Phdr){ .p_type = PT_DYNAMIC, .p_vaddr = at, .p_memsz = sizeof(dynamic) };
+	memcpy(ms_fake_at(&fake, modules[SHOP].base + at), dynamic, sizeof(dynamic));
+	memcpy(ms_fake_at(&fake, modules[SHOP].base + at + 0x100), hash, sizeof(hash));
+	memcpy(ms_fake_at(&fake, modules[SHOP].base + at + 0x140 + sizeof(symbol)), &symbol,
+	       sizeof(symbol));
+	strcpy(ms_fake_at(&fake, modules[SHOP].base + at + 0x1c1), name);
+}
+
+Test(maker, that_never_allocates_is_none)
+{
+	static const struct {
+		const char *name;
+		bool unproved;
+	} imports[] = {
+		{ "malloc", false },
+		{ "_Znwm", false },
+		{ "free", true },
+		{ "mallocs", true },
+	};
+
+	for (size_t i = 0; i < sizeof(imports) / sizeof(imports[0]); i++) {
+		struct ms_leak leak;
+
+		import(imports[i].name);
+		makers = ms_makers_new(&list, &regions);
+		leak = maker_of("-c-k");
+		cr_assert(leak.maker.module, "%s", imports[i].name);
+		cr_expect_eq(leak.unproved, imports[i].unproved, "%s", imports[i].name);
+		cr_expect_eq(leak.maker.code, 1);
+		cr_expect_eq(leak.maker.constants, 1);
+	}
+}
+
+/* By the standing of each word: its owner's, shared by all members, or this block's alone. */
+Test(maker, is_whom_the_owners_words_point_to)
+{
+	static const struct {
+		const char *title, *words, *standings, *path;
+		uint32_t unproved, code;
+	} told[] = {
+		{ "all the owner's", "cc--", "oo", "/usr/lib/libshop.so.1", 0, 2 },
+		{ "one of them", "cc--", "os", "/usr/lib/libshop.so.1", 0, 1 },
+		{ "beside another's residual words", "cC--", "os", "/usr/lib/libshop.so.1", 0, 1 },
+		{ "beside words of this block", "cC--", "o.", "/usr/lib/libshop.so.1", 0, 1 },
+		{ "none", "cc--", "ss", "/usr/lib/libshop.so.1", 1, 2 },
+		{ "none, of two modules", "cC--", "ss", "", 0, 0 },
+		{ "this block's alone", "cc--", "..", "", 0, 0 },
+	};
+
+	for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
+		const struct ms_aimed block = { heap + BLOCK, 8 * write_words(told[i].words), 1,
+			                        NULL };
+		struct ms_leak leak = { 0 };
+		struct ms_aims aims;
+
+		ms_aims_find(aimer, &block, &aims);
+		cr_assert_eq(aims.n, strlen(told[i].standings));
+		for (size_t k = 0; k < aims.n; k++)
+			aims.at[k].standing =
+				(uint8_t)(strchr(".so", told[i].standings[k]) - ".so");
+		ms_maker_of(makers, &aims, &leak);
+		cr_assert_eq(leak.maker.module != 0, told[i].path[0] != 0, "%s", told[i].title);
+		cr_expect_eq(leak.unproved, told[i].unproved, "%s", told[i].title);
+		cr_expect_eq(leak.maker.code, told[i].code, "%s", told[i].title);
+		if (leak.maker.module)
+			cr_expect_str_eq(report.modules.at[leak.maker.module - 1].path,
+			                 told[i].path);
+	}
+}
+
 Test(maker, each_module_is_listed_once)
 {
-	cr_expect_eq(maker_of("-c--").module, 1);
-	cr_expect_eq(maker_of("-C--").module, 2);
-	cr_expect_eq(maker_of("-k--").module, 1);
+	cr_expect_eq(maker_of("-c--").maker.module, 1);
+	cr_expect_eq(maker_of("-C--").maker.module, 2);
+	cr_expect_eq(maker_of("-k--").maker.module, 1);
 	cr_assert_eq(report.modules.n, 2);
 	cr_expect_str_eq(report.modules.at[1].path, modules[OTHER].path);
 }

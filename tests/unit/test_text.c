@@ -144,8 +144,22 @@ Test(text, a_maker_is_said_with_what_points_to_it)
 		"its code, 1 pointer to its constants)\n");
 	leak->maker = (struct ms_maker){ 1, 0, 3, 0 };
 	assert_says("   most likely made by ?shop.so (3 pointers to its code)\n");
-	leak->maker.module = 0;
+	report.leaks.at[1].maker.module = 0;
+	leak->unproved = 1;
+	assert_says("   contains pointers to ?shop.so (3 pointers to its code)\n");
 	assert_not_says("most likely");
+	leak->maker = (struct ms_maker){ 0 };
+	assert_not_says("contains pointers");
+}
+
+Test(text, a_callback_is_named_where_a_symbol_says_how_far_it_goes)
+{
+	const size_t pc = report.leaks.at[2].callback - 1;
+
+	report.names.at[pc].symbol.function_offset = 0;
+	assert_says("   holds callback: pool::take() in pool.so (deleted)\n");
+	report.names.at[pc].symbol.unsized = true;
+	assert_says("   holds callback: pool.so (deleted)+0x");
 }
 
 /* ---- the few entries that most bytes are in ---- */

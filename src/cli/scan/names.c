@@ -89,6 +89,7 @@ static void tell_name(struct teller *t, size_t i, const struct ms_named *named)
 		.text = number_of(t, symbol->function),
 		.file = number_of(t, symbol->file),
 		.line = symbol->line,
+		.unsized = symbol->unsized,
 	};
 	struct ms_name_function records[MS_NAME_FUNCTIONS] = { 0 };
 

@@ -38,7 +38,7 @@ struct ms_name_record {
 	uint32_t text; /* function, warning */
 	uint32_t file;
 	uint32_t line;
-	uint32_t unused; /* 0 */
+	uint32_t unsized; /* not 0: as in struct ms_symbol */
 };
 
 struct ms_name_function {

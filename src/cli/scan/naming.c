@@ -124,6 +124,7 @@ static bool take_name(struct listener *l, const struct ms_name_record *record)
 			.function_offset = record->function_offset,
 			.file = string(l, record->file),
 			.line = record->line,
+			.unsized = record->unsized != 0,
 		},
 	};
 

@@ -2,16 +2,31 @@
 #include <string.h>
 
 #include "engine/holding/why.h"
+#include "engine/loaded/aims.h"
 #include "engine/loaded/callbacks.h"
 
 /* ---- describing ---- */
 
-static void describe_callback(struct ms_why *why, struct ms_answer_step *step)
+/* What a block in use has is its own; in a leak an earlier block may have left it. */
+static ms_addr callback_of(struct ms_why *why, struct ms_block block,
+                           const struct ms_answer_step *step, ms_addr *begin)
+{
+	const struct ms_regions *regions = why->roots->regions;
+	const struct ms_aimed leak = { step->address, step->size, 1, NULL };
+	struct ms_aims aims;
+
+	if (!why->aimer || ms_chains_held(&why->chains, block))
+		return ms_callback_of(&why->peek, regions, step->address, step->size, begin);
+	ms_aims_find(why->aimer, &leak, &aims);
+	return ms_aims_callback(&aims, &why->peek, regions, begin);
+}
+
+static void describe_callback(struct ms_why *why, struct ms_block block,
+                              struct ms_answer_step *step)
 {
 	const struct ms_mapping *mapping;
 	ms_addr begin;
-	ms_addr at =
-		ms_callback_of(&why->peek, why->roots->regions, step->address, step->size, &begin);
+	ms_addr at = callback_of(why, block, step, &begin);
 
 	if (!at)
 		return;
@@ -22,14 +37,14 @@ static void describe_callback(struct ms_why *why, struct ms_answer_step *step)
 		(void)strncpy(step->name, mapping->name, sizeof(step->name) - 1);
 }
 
-static void describe_block(struct ms_why *why, struct ms_answer_step *step)
+static void describe_block(struct ms_why *why, struct ms_block block, struct ms_answer_step *step)
 {
 	uint32_t type = ms_types_of_block(why->types, step->address, step->size);
 
 	step->type = ms_types_report(why->types, type, why->report);
 	ms_types_preview(why->types, type, step->address, step->text);
 	if (type == MS_TYPE_UNKNOWN || ms_types_at(why->types, type)->how == MS_HOW_DEBUG)
-		describe_callback(why, step);
+		describe_callback(why, block, step);
 }
 
 struct ms_answer_step ms_subject_step(struct ms_why *why, struct ms_block block)
@@ -44,7 +59,7 @@ struct ms_answer_step ms_subject_step(struct ms_why *why, struct ms_block block)
 		(void)strncpy(step.name, blocks->src->mappings.at[extent->mapping].name,
 		              sizeof(step.name) - 1);
 	else
-		describe_block(why, &step);
+		describe_block(why, block, &step);
 	return step;
 }
 

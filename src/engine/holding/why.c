@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/holding/ways.h"
+#include "engine/loaded/aims.h"
 #include "engine/modules.h"
 #include "engine/origins/origins.h"
 
@@ -237,7 +238,9 @@ enum ms_status ms_why_answer(struct ms_why *why, struct ms_error *err)
 
 	st = st ? st
 	        : ms_chains_walk(&why->rows, why->roots, why->decoding->arena, &why->chains, err);
-	if (!st && !ms_peek_init(&why->peek, why->decoding->src, why->decoding->arena))
+	why->aimer = ms_aimer_new(why->decoding->blocks, why->roots->regions, why->decoding->arena);
+	if (!st &&
+	    (!why->aimer || !ms_peek_init(&why->peek, why->decoding->src, why->decoding->arena)))
 		st = no_memory(err);
 	st = st ? st : ms_subjects_find(why, err);
 	for (size_t i = 0; !st && i < why->report->answer.subjects.n; i++)

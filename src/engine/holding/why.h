@@ -27,6 +27,7 @@ struct ms_why {
 	struct ms_report *report; /* its answer, types, pcs and code are filled */
 
 	struct ms_peek peek;
+	struct ms_aimer *aimer; /* of blocks that no root leads to */
 	struct ms_rows rows;
 	struct ms_chains chains;
 	struct ms_block blocks[MS_ANSWER_SUBJECTS]; /* of subjects that are blocks or mappings */

@@ -14,6 +14,12 @@
 #include "engine/loaded/peek.h"
 #include "engine/mapping.h"
 
+enum { MS_CALLBACK_WORDS = 16 }; /* of a block that are looked at */
+
+/* Whether a function of a program or library begins at @addr; where its file does is @begin. */
+bool ms_callback_is(struct ms_peek *peek, const struct ms_regions *regions, ms_addr addr,
+                    ms_addr *begin);
+
 /*
  * The function that the first of the words at @addr points to, of which 16 are looked at.
  *

@@ -9,7 +9,7 @@
 #include "engine/graph/fold.h"
 #include "engine/live/histogram.h"
 #include "engine/live/sites.h"
-#include "engine/loaded/callbacks.h"
+#include "engine/loaded/aims.h"
 #include "engine/lost/confirm.h"
 #include "engine/lost/maker.h"
 #include "engine/lost/signature.h"
@@ -145,6 +145,20 @@ static bool add_texts(struct ms_leak_list *list, struct ms_entry *into,
 	return (into->similar_count || add_text(list, into, into)) && add_text(list, into, entry);
 }
 
+/* Keep where @entry is, if that falls into the sample of @into. False without memory. */
+static bool add_member(const struct ms_leak_list *list, struct ms_entry *into,
+                       const struct ms_entry *entry)
+{
+	if (!into->members) {
+		into->members = ms_arena_alloc(list->arena, sizeof(*into->members));
+		if (!into->members)
+			return false;
+		into->members->every = 1;
+	}
+	ms_members_add(into->members, entry->address);
+	return true;
+}
+
 static void merge(struct ms_entry *into, const struct ms_entry *entry)
 {
 	into->similar_count++;
@@ -192,9 +206,11 @@ static bool add_merged(struct ms_leak_list *list, struct ms_entry *entry)
 	entry->signature = ms_signature(list->signer, entry);
 	same = find_same(list, entry);
 	if (same) {
-		if (!add_texts(list, &list->entries.at[same - 1], entry))
+		struct ms_entry *into = &list->entries.at[same - 1];
+
+		if (!add_texts(list, into, entry) || !add_member(list, into, entry))
 			return false;
-		merge(&list->entries.at[same - 1], entry);
+		merge(into, entry);
 		return true;
 	}
 	count_entry(entry, &list->report->totals.leaks, &list->report->totals.possible);
@@ -354,12 +370,11 @@ static bool entry_before(const void *a, const void *b)
 }
 
 /* The function that a leak has, where no words of its own, or of others, say what it is. */
-static uint32_t tell_callback(struct ms_leak_list *list, const struct ms_entry *entry)
+static uint32_t tell_callback(struct ms_leak_list *list, const struct ms_aims *aims)
 {
 	struct ms_pcs *pcs = &list->report->pcs;
 	ms_addr begin;
-	ms_addr at =
-		ms_callback_of(&list->peek, list->regions, entry->address, entry->size, &begin);
+	ms_addr at = ms_aims_callback(aims, &list->peek, list->regions, &begin);
 	uint32_t number = at ? (uint32_t)ms_map_find(&list->callbacks, at) : 0;
 	ms_addr *slot;
 
@@ -370,6 +385,28 @@ static uint32_t tell_callback(struct ms_leak_list *list, const struct ms_entry *
 		return 0;
 	*slot = at;
 	return ms_map_add(&list->callbacks, list->arena, at, pcs->n) ? (uint32_t)pcs->n : 0;
+}
+
+static void tell_aims(struct ms_leak_list *list, const struct ms_entry *entry, uint32_t type,
+                      struct ms_leak *ret)
+{
+	bool called =
+		type == MS_TYPE_UNKNOWN || ms_types_at(list->types, type)->how == MS_HOW_DEBUG;
+	bool made = list->makers && entry->stack == MS_STACK_NONE;
+	const struct ms_aimed aimed = { entry->address, entry->size, entry->similar_count + 1,
+		                        entry->members };
+	struct ms_aims aims;
+
+	if (!called && !made)
+		return;
+	ms_aims_find(list->aimer, &aimed, &aims);
+	if (called)
+		ret->callback = tell_callback(list, &aims);
+	if (made)
+		ms_maker_of(list->makers, &aims, ret);
+	/* A stack shows who allocates blocks of that size. */
+	if (ret->maker.module && ms_map_find(&list->stacked, entry->size))
+		ret->unproved = 1;
 }
 
 static bool write_leak(struct ms_leak_list *list, struct ms_entry *entry,
@@ -398,10 +435,7 @@ static bool write_leak(struct ms_leak_list *list, struct ms_entry *entry,
 	type = ms_types_of_block(list->types, entry->address, entry->size);
 	ret->type = ms_types_report(list->types, type, list->report);
 	ms_types_preview(list->types, type, entry->address, ret->text);
-	if (type == MS_TYPE_UNKNOWN || ms_types_at(list->types, type)->how == MS_HOW_DEBUG)
-		ret->callback = tell_callback(list, entry);
-	if (list->makers && entry->stack == MS_STACK_NONE)
-		ret->maker = ms_maker_of(list->makers, entry);
+	tell_aims(list, entry, type, ret);
 	(void)snprintf(ret->signature, sizeof(ret->signature), "%016" PRIx64, signature);
 	if (list->options->contents)
 		ret->contents_len = (uint8_t)ms_source_read(
@@ -436,6 +470,15 @@ static bool write_sites(const struct ms_leak_list *list, struct ms_origin_teller
 	                      options->limit, teller);
 }
 
+/* What entries of one size say of each other; false without memory. */
+static bool count_size(struct ms_leak_list *list, const struct ms_entry *entry)
+{
+	if (entry->plain)
+		return ms_aimer_add_plain(list->aimer, entry->size, entry->similar_count + 1);
+	return entry->stack == MS_STACK_NONE || ms_map_find(&list->stacked, entry->size) ||
+	       ms_map_add(&list->stacked, list->arena, entry->size, 1);
+}
+
 enum ms_status ms_leaks_finish(struct ms_leak_list *list, struct ms_error *err)
 {
 	struct ms_origin_teller teller = { .origins = list->finder.origins,
@@ -443,11 +486,15 @@ enum ms_status ms_leaks_finish(struct ms_leak_list *list, struct ms_error *err)
 		                           .arena = list->arena,
 		                           .report = list->report };
 
-	if (!ms_peek_init(&list->peek, list->blocks->src, list->arena))
+	list->aimer = ms_aimer_new(list->blocks, list->regions, list->arena);
+	if (!list->aimer || !ms_peek_init(&list->peek, list->blocks->src, list->arena))
 		return ms_fail(err, MS_E_NOMEM, "no memory for what leaks hold");
 	if (!ms_sort(list->arena, list->entries.at, list->entries.n, sizeof(*list->entries.at),
 	             entry_before))
 		return ms_fail(err, MS_E_NOMEM, "no memory for sorting the leaks");
+	for (size_t i = 0; i < list->entries.n; i++)
+		if (!count_size(list, &list->entries.at[i]))
+			return ms_fail(err, MS_E_NOMEM, "no memory for the leaks");
 	if (!write_leaks(list, &teller) || !write_sites(list, &teller) ||
 	    !ms_origin_tell_code(&teller))
 		return ms_fail(err, MS_E_NOMEM, "no memory for the leaks");

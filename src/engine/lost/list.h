@@ -25,6 +25,7 @@ struct ms_entry {
 	uint64_t similar_referenced_count;
 	uint64_t similar_referenced_size;
 	struct ms_text_sums *texts; /* of all that merged into it (texts.h); NULL: none is */
+	struct ms_members *members; /* likewise; NULL: none did */
 	uint64_t signature;         /* 0: not looked at yet */
 	uint32_t stack;             /* an index in the origins' stacks, or MS_STACK_NONE */
 	uint32_t asked;             /* as the block's origin has it; 0: it is no sample */
@@ -33,11 +34,14 @@ struct ms_entry {
 	uint8_t text_at;            /* where its text is, set with the signature */
 	uint8_t text_len;           /* at most MS_TEXT_MOST; 0: it has none */
 	bool older;                 /* made before attach for certain, all that merged into it */
+	bool plain; /* no type, no stack, and no pointer to a module; set with the signature */
 };
 
 struct ms_entries MS_VEC(struct ms_entry);
 
 struct ms_signer;
+struct ms_aimer;
+struct ms_members;
 struct ms_makers;
 struct ms_histogram;
 struct ms_sites_sums;
@@ -55,6 +59,8 @@ struct ms_leak_list {
 	struct ms_signer *signer; /* of its entries (signature.h) */
 	const struct ms_regions *regions;
 	struct ms_peek peek;         /* for their callbacks */
+	struct ms_aimer *aimer;      /* likewise, and for their makers (loaded/aims.h) */
+	struct ms_map stacked;       /* sizes of entries with a stack */
 	struct ms_map callbacks;     /* of addresses of functions: their entries in ms_report.pcs */
 	struct ms_makers *makers;    /* of those without a stack (maker.h); or NULL */
 	struct ms_sites_sums *sites; /* likewise, by their stacks; or NULL */

@@ -3,10 +3,8 @@
 
 #include <string.h>
 
+#include "base/elf/object.h"
 #include "base/file.h"
-#include "engine/ahead.h"
-
-enum { WORDS = 64 };
 
 /* Below it addresses look like numbers. */
 static const ms_addr low_end = UINT64_C(1) << 32;
@@ -18,14 +16,17 @@ enum standing {
 	LISTED,  /* it is in the report; and from here on, its number there */
 };
 
+/* Whether a module calls malloc or the like. */
+enum allocating { UNASKED, ALLOCATES, NEVER_ALLOCATES };
+
 struct ms_makers {
-	struct ms_ahead ahead;
-	const struct ms_abi *abi;
+	struct ms_source *src;
 	const struct ms_regions *regions;
 	struct ms_types *types;
 	struct ms_arena *arena;
 	struct ms_report *report;
-	uint32_t *modules; /* of each, by its number: enum standing */
+	uint32_t *modules;   /* of each, by its number: enum standing */
+	uint8_t *allocating; /* likewise: enum allocating */
 };
 
 /* What was seen of a block. */
@@ -64,8 +65,7 @@ struct ms_makers *ms_makers_new(const struct ms_leak_list *list, const struct ms
 
 	if (!m)
 		return NULL;
-	*m = (struct ms_makers){ .ahead.src = list->blocks->src,
-		                 .abi = &list->blocks->src->abi,
+	*m = (struct ms_makers){ .src = list->blocks->src,
 		                 .regions = regions,
 		                 .types = list->types,
 		                 .arena = list->arena,
@@ -73,10 +73,11 @@ struct ms_makers *ms_makers_new(const struct ms_leak_list *list, const struct ms
 	ms_vec_for_each (r, regions)
 		most = r->module > most ? r->module : most;
 	m->modules = ms_arena_alloc(list->arena, ((size_t)most + 1) * sizeof(*m->modules));
-	if (!m->modules)
+	m->allocating = ms_arena_alloc(list->arena, (size_t)most + 1);
+	if (!m->modules || !m->allocating)
 		return NULL;
 	ms_vec_for_each (r, regions) {
-		const struct ms_mapping *mapping = ms_region_mapping(m->ahead.src, r);
+		const struct ms_mapping *mapping = ms_region_mapping(m->src, r);
 
 		if (r->kind == MS_REGION_GLOBALS && mapping->file && !is_everyones(mapping->name))
 			m->modules[r->module] = NAMED;
@@ -100,18 +101,52 @@ static uint32_t list_module(struct ms_makers *m, const struct ms_region *region)
 	return *standing - LISTED + 1;
 }
 
-/* ---- words ---- */
+static const char *const givers[] = {
+	"malloc",
+	"calloc",
+	"realloc",
+	"reallocarray",
+	"aligned_alloc",
+	"posix_memalign",
+	"memalign",
+	"strdup",
+	"strndup",
+	"_Znwm",
+	"_Znam", /* operator new and new[], of 64 bits and of 32 */
+	"_Znwj",
+	"_Znaj",
+	"_ZnwmSt11align_val_t",
+	"_ZnwmRKSt9nothrow_t",
+};
 
-/* The region of code or constants that the word points to, in a module that can be a maker. */
-static const struct ms_region *aim_of(const struct ms_makers *m, ms_addr at)
+/* A static program has its malloc inside; of such a one nothing more can be told. */
+static enum allocating ask(const struct ms_makers *m, uint32_t module)
 {
-	const struct ms_region *region = ms_region_of(m->regions, at);
+	const struct ms_reader from = ms_source_reader(m->src);
+	ms_addr begin = ms_module_begin(m->regions, module);
+	struct ms_object object;
+	struct ms_dynamic dynamic;
 
-	if (!region || region->kind != MS_REGION_GLOBALS || !m->modules[region->module] ||
-	    (ms_region_mapping(m->ahead.src, region)->prot & MS_PROT_WRITE))
-		return NULL;
-	return region;
+	if (!begin || !ms_object_read(from, begin, m->src->abi.page_bytes, &object))
+		return NEVER_ALLOCATES;
+	dynamic = ms_dynamic_read(from, &object);
+	if (!ms_dynamic_is_shared(&dynamic))
+		return ALLOCATES;
+	for (size_t i = 0; i < sizeof(givers) / sizeof(givers[0]); i++)
+		if (ms_dynamic_imports(from, &dynamic, givers[i]) ||
+		    ms_dynamic_function(from, &dynamic, givers[i]))
+			return ALLOCATES;
+	return NEVER_ALLOCATES;
 }
+
+static bool allocates(struct ms_makers *m, uint32_t module)
+{
+	if (m->allocating[module] == UNASKED)
+		m->allocating[module] = (uint8_t)ask(m, module);
+	return m->allocating[module] == ALLOCATES;
+}
+
+/* ---- words ---- */
 
 /* How the word points to a table; MS_HOWS: it does not. */
 static uint8_t table_at(const struct ms_makers *m, uint64_t word)
@@ -121,35 +156,32 @@ static uint8_t table_at(const struct ms_makers *m, uint64_t word)
 	return number == MS_TYPE_UNKNOWN ? MS_HOWS : ms_types_at(m->types, number)->how;
 }
 
-static void count(struct ms_makers *m, uint64_t word, const struct ms_region *region,
-                  struct evidence *e)
+static void count(struct ms_makers *m, const struct ms_aim *aim, struct evidence *e)
 {
 	uint8_t how = MS_HOWS;
 
-	e->low = e->low || region->range.begin < low_end;
-	if (ms_region_mapping(m->ahead.src, region)->prot & MS_PROT_EXEC) {
+	e->low = e->low || aim->region->range.begin < low_end;
+	if (ms_region_mapping(m->src, aim->region)->prot & MS_PROT_EXEC) {
 		e->sums.code++;
 		return;
 	}
-	how = table_at(m, word);
+	how = table_at(m, aim->word);
 	e->sums.constants += how == MS_HOWS;
 	e->sums.tables += how != MS_HOWS;
 	e->n_classes += how == MS_HOW_VTABLE;
 }
 
-static void look(struct ms_makers *m, uint64_t word, bool first, struct evidence *e)
+static void look(struct ms_makers *m, const struct ms_aim *aim, struct evidence *e)
 {
-	const struct ms_region *region = aim_of(m, ms_abi_address(m->abi, word));
-
-	if (!region)
+	if (!m->modules[aim->region->module])
 		return;
-	if (e->region && e->region->module != region->module) {
+	if (e->region && e->region->module != aim->region->module) {
 		e->several = true;
 		return;
 	}
-	e->region = region;
-	count(m, word, region, e);
-	e->begun = e->begun || (first && e->sums.tables > e->n_classes);
+	e->region = aim->region;
+	count(m, aim, e);
+	e->begun = e->begun || (!aim->at && e->sums.tables > e->n_classes);
 }
 
 static bool suffices(const struct evidence *e)
@@ -159,16 +191,29 @@ static bool suffices(const struct evidence *e)
 	return e->region && (e->begun || !e->several) && n >= (e->low ? 2 : 1);
 }
 
-struct ms_maker ms_maker_of(struct ms_makers *m, const struct ms_entry *entry)
+/* By the words of @least standing. */
+static struct evidence weigh(struct ms_makers *m, const struct ms_aims *aims,
+                             enum ms_aim_standing least)
 {
-	const uint8_t bytes = m->abi->word_bytes;
-	uint64_t n = entry->size / bytes < WORDS ? entry->size / bytes : WORDS;
-	const unsigned char *words = ms_ahead_at(&m->ahead, entry->address, (size_t)n * bytes);
 	struct evidence e = { 0 };
 
-	for (uint64_t i = 0; words && i < n; i++)
-		look(m, ms_abi_word(m->abi, words + i * bytes), !i, &e);
+	for (size_t i = 0; i < aims->n; i++)
+		if (aims->at[i].standing >= least)
+			look(m, &aims->at[i], &e);
+	return e;
+}
+
+void ms_maker_of(struct ms_makers *m, const struct ms_aims *aims, struct ms_leak *ret)
+{
+	struct evidence e = weigh(m, aims, MS_AIM_OWN);
+	bool proved = suffices(&e) && allocates(m, e.region->module);
+
+	if (!proved)
+		e = weigh(m, aims, MS_AIM_SHARED);
 	if (suffices(&e))
 		e.sums.module = list_module(m, e.region);
-	return e.sums.module ? e.sums : (struct ms_maker){ 0 };
+	if (!e.sums.module)
+		return;
+	ret->maker = e.sums;
+	ret->unproved = !proved;
 }

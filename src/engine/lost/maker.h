@@ -3,8 +3,8 @@
 #define MS_ENGINE_LOST_MAKER_H
 
 /*
- * Which module has most likely made a block, where its calls are not known: the one that the
- * first 64 of its words point to, if that is one alone.
+ * Which module has most likely made the blocks of an entry, where their calls are not known: the
+ * one that the owner's words among the first 64 point to (loaded/aims.h), if that is one alone.
  *
  *	code              a callback
  *	constants         a name, a description
@@ -13,13 +13,16 @@
  * A table of functions that the block begins with is the mark of who made it, whatever its
  * other words point to. A virtual table alone is not: objects of a library's classes are made
  * by those who use it. Nor is what a runtime library has, libc's free() or a locale's name.
- * Below 4 GiB one word may be a number: there it takes two.
+ * Below 4 GiB one word may be a number: there it takes two. And a module that calls neither
+ * malloc nor operator new has made nothing by itself.
  *
- * Where words point to several modules nothing is said, as neither is more likely.
+ * Where the owner's words show nobody, all words that the members share are asked for the same:
+ * the module that these point to is told, unproved. Where words point to several modules nothing
+ * is said, as neither is more likely.
  */
 
+#include "engine/loaded/aims.h"
 #include "engine/lost/list.h"
-#include "engine/mapping.h"
 
 struct ms_makers;
 
@@ -27,11 +30,11 @@ struct ms_makers;
 struct ms_makers *ms_makers_new(const struct ms_leak_list *list, const struct ms_regions *regions);
 
 /*
- * The maker of the block of @entry; its module is 0 when that cannot be told. The module is
- * put into the report.
+ * Tell the maker of the block with @aims, which is in @ret as it was when that cannot be told. The
+ * module is put into the report.
  *
- * Cost: a read of 64 words at most, and a look at the mapping of each pointer.
+ * Cost: of each module once, its table of imported symbols.
  */
-struct ms_maker ms_maker_of(struct ms_makers *makers, const struct ms_entry *entry);
+void ms_maker_of(struct ms_makers *makers, const struct ms_aims *aims, struct ms_leak *ret);
 
 #endif

@@ -133,7 +133,7 @@ static void add_name(struct names *names, uint64_t name)
 	names->at[names->n++] = name;
 }
 
-static uint64_t mix_shape(struct ms_signer *s, const struct ms_entry *entry, uint64_t hash)
+static uint64_t mix_shape(struct ms_signer *s, struct ms_entry *entry, uint64_t hash)
 {
 	const uint8_t bytes = s->abi->word_bytes;
 	uint64_t n = entry->size / bytes < WORDS ? entry->size / bytes : WORDS;
@@ -149,6 +149,7 @@ static uint64_t mix_shape(struct ms_signer *s, const struct ms_entry *entry, uin
 		if (to > MEMORY)
 			add_name(&names, to);
 	}
+	entry->plain = words && !names.n && entry->stack == MS_STACK_NONE;
 	/* In no order. */
 	for (size_t i = 0; i < names.n; i++)
 		all += mix_number(MS_HASH_BASIS, names.at[i]);

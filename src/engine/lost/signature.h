@@ -42,7 +42,8 @@ struct ms_signer;
 struct ms_signer *ms_signer_new(const struct ms_leak_list *list, const struct ms_regions *regions);
 
 /*
- * The signature of the block of @entry by itself; never 0. Says in @entry where its text is.
+ * The signature of the block of @entry by itself; never 0. Says in @entry where its text is,
+ * and whether it is plain.
  * Cost: a read of its type, or of 64 words at most, and a look at the mapping of each pointer.
  */
 uint64_t ms_signature(struct ms_signer *signer, struct ms_entry *entry);

@@ -129,7 +129,7 @@ static void put_callback(struct ms_text *t, const struct ms_report *report,
 	if (step->callback <= report->names.n)
 		symbol = &report->names.at[step->callback - 1].symbol;
 	ms_text_print(t, ", holds callback ");
-	if (symbol && symbol->function && !symbol->function_offset) {
+	if (symbol && symbol->function && !symbol->function_offset && !symbol->unsized) {
 		ms_answer_text(t, symbol->function);
 		ms_text_print(t, " in ");
 		ms_answer_text(t, file);

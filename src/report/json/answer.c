@@ -29,7 +29,7 @@ static void add_symbol(struct ms_json *j, struct json_object *object,
 	if (!pc || pc > report->names.n)
 		return;
 	symbol = &report->names.at[pc - 1].symbol;
-	if (!symbol->function)
+	if (!symbol->function || symbol->unsized)
 		return;
 	ms_json_add_text(j, object, "symbol", symbol->function);
 	ms_json_add_number(j, object, "symbol_offset", symbol->function_offset);

@@ -278,12 +278,17 @@ static uint32_t take_module(struct reader *r, struct json_object *path)
 	return (uint32_t)modules->n;
 }
 
-static void take_maker(struct reader *r, struct json_object *object, struct ms_maker *ret)
+static void take_maker(struct reader *r, struct json_object *leak, const char *key,
+                       struct ms_maker *ret)
 {
-	struct json_object *path = ms_json_get(&r->in, object, "module", json_type_string);
+	struct json_object *object = ms_json_get(&r->in, leak, key, json_type_object);
+	struct json_object *path;
 
+	if (!object)
+		return;
+	path = ms_json_get(&r->in, object, "module", json_type_string);
 	if (!path) {
-		ms_json_corrupt(&r->in, "\"made_by\" has no module");
+		ms_json_corrupt(&r->in, "\"%s\" has no module", key);
 		return;
 	}
 	ret->module = take_module(r, path);
@@ -344,7 +349,6 @@ static void take_leak(void *reader, struct json_object *object)
 	struct json_object *text = ms_json_get(&r->in, object, "text", json_type_string);
 	struct json_object *texts = ms_json_get(&r->in, object, "texts", json_type_object);
 	struct json_object *sampled = ms_json_get(&r->in, object, "sampled", json_type_object);
-	struct json_object *made_by = ms_json_get(&r->in, object, "made_by", json_type_object);
 	struct json_object *older = ms_json_get(&r->in, object, "before_attach", json_type_boolean);
 	struct json_object *callback = ms_json_get(&r->in, object, "callback", json_type_object);
 	struct ms_leak *leak = push(r, &r->report.leaks);
@@ -359,8 +363,11 @@ static void take_leak(void *reader, struct json_object *object)
 	leak->older = older && json_object_get_boolean(older);
 	if (sampled)
 		ms_json_get_fields(&r->in, sampled, &ms_json_estimate, &leak->sampled);
-	if (made_by)
-		take_maker(r, made_by, &leak->maker);
+	take_maker(r, object, "made_by", &leak->maker);
+	if (!leak->maker.module) {
+		take_maker(r, object, "points_to", &leak->maker);
+		leak->unproved = leak->maker.module != 0;
+	}
 	if (callback)
 		leak->callback = ms_json_get_callback(&r->in, callback, r->recent, &r->report);
 	if (text)

@@ -259,7 +259,7 @@ static void rename_outermost(struct lookup *l, const char *symbol, struct ms_fun
 		function->mangled = keep_once(l, symbol, true);
 }
 
-void ms_functions_find(struct ms_function_source *source, ms_addr addr, struct ms_functions *ret)
+bool ms_functions_find(struct ms_function_source *source, ms_addr addr, struct ms_functions *ret)
 {
 	struct lookup l = { .source = source, .arena = source->units.arena, .functions = ret };
 	const struct ms_table_entry *symbol = ms_symbol_table_find(&source->table, addr);
@@ -272,11 +272,10 @@ void ms_functions_find(struct ms_function_source *source, ms_addr addr, struct m
 		function = &ret->at[ret->n - 1];
 		if (symbol && !function->mangled)
 			rename_outermost(&l, symbol->name, function);
-		return;
+		return true;
 	}
-	if (!symbol)
-		return;
-	function = add(&l, symbol->name, NULL);
+	function = symbol ? add(&l, symbol->name, NULL) : NULL;
 	if (function)
 		tell_line(&l, function);
+	return false;
 }

@@ -29,7 +29,10 @@ struct ms_function_source {
 	struct ms_kept readable; /* demangled */
 };
 
-/* Add the functions at @addr to @ret, innermost first; strings and @ret are in the units' arena. */
-void ms_functions_find(struct ms_function_source *source, ms_addr addr, struct ms_functions *ret);
+/*
+ * Add the functions at @addr to @ret, innermost first; strings and @ret are in the units' arena.
+ * Returns whether debug information has them, and not a symbol alone.
+ */
+bool ms_functions_find(struct ms_function_source *source, ms_addr addr, struct ms_functions *ret);
 
 #endif

@@ -2,7 +2,9 @@
 #include "sym/elf/table.h"
 
 #include <gelf.h>
+#include <string.h>
 
+#include "base/elf/rows.h"
 #include "base/search.h"
 #include "base/sort.h"
 
@@ -65,11 +67,57 @@ static bool entry_before(const void *a, const void *b)
 	                                        : x->rank < y->rank;
 }
 
+/* ---- functions without a symbol ---- */
+
+static void find_frames(struct ms_symbol_table *table)
+{
+	GElf_Addr bias;
+	Elf *elf = dwfl_module_getelf(table->mod, &bias);
+	GElf_Phdr phdr;
+	size_t n;
+
+	if (!elf || elf_getphdrnum(elf, &n))
+		return;
+	for (size_t i = 0; i < n && gelf_getphdr(elf, (int)i, &phdr); i++) {
+		if (phdr.p_type != PT_GNU_EH_FRAME)
+			continue;
+		table->frames = elf_getdata_rawchunk(elf, (int64_t)phdr.p_offset, phdr.p_filesz,
+		                                     ELF_T_BYTE);
+		table->frames_at = bias + phdr.p_vaddr;
+	}
+}
+
+static size_t read_frames(void *ctx, ms_addr addr, void *buf, size_t len)
+{
+	const struct ms_symbol_table *table = ctx;
+	uint64_t at = addr - table->frames_at;
+
+	if (at >= table->frames->d_size)
+		return 0;
+	if (len > table->frames->d_size - at)
+		len = (size_t)(table->frames->d_size - at);
+	memcpy(buf, (const char *)table->frames->d_buf + at, len);
+	return len;
+}
+
+/* Whether a function begins behind @begin, at @addr or before. */
+static bool begins_between(struct ms_symbol_table *table, ms_addr begin, ms_addr addr)
+{
+	const struct ms_reader from = { read_frames, table };
+
+	return table->frames && table->frames->d_buf &&
+	       ms_row_begin(from, table->frames_at, addr) > begin;
+}
+
+/* ---- symbols ---- */
+
 static void list(struct ms_symbol_table *table)
 {
 	int n = dwfl_module_getsymtab(table->mod);
 
 	table->listed = true;
+	if (!table->data)
+		find_frames(table);
 	for (int i = 1; i < n; i++) {
 		struct ms_table_entry *entry;
 		GElf_Word section = 0;
@@ -124,5 +172,10 @@ const struct ms_table_entry *ms_symbol_table_find(struct ms_symbol_table *table,
 		if (has && !passed && !unsized)
 			unsized = entry;
 	}
-	return unsized;
+	return unsized && !begins_between(table, unsized->range.begin, addr) ? unsized : NULL;
+}
+
+bool ms_table_entry_is_sized(const struct ms_table_entry *entry)
+{
+	return entry->rank & RANK_SIZED;
 }
