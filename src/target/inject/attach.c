@@ -480,7 +480,8 @@ static bool is_loading(const struct ms_attaching *a)
 static enum ms_status conclude(struct ms_attaching *a, enum ms_status st, struct ms_error *err)
 {
 	a->loading = st == MS_E_UNSUPPORTED && is_loading(a);
-	a->replaced = st && is_replaced(a);
+	/* The agent may be gone, when a memscan that was killed had begun to give it back. */
+	a->replaced = st && (st == MS_E_GONE || is_replaced(a));
 	close_all(a);
 	if (!st)
 		return MS_OK;

@@ -230,15 +230,6 @@ static bool exports_malloc(struct search *s)
 	       ms_malloc_library_code(s->ret, "malloc", &code) && code.begin == at;
 }
 
-/* Whether what it exports is enough. */
-static bool is_allocator(const struct search *s, const struct candidate *c)
-{
-	for (size_t i = 0; i < s->n_allocators; i++)
-		if (s->allocators[i].text == c->text)
-			return true;
-	return false;
-}
-
 /* The program's own allocator, where one is linked into it and its symbols say so. */
 static enum ms_status find_embedded(struct search *s, bool *ret, struct ms_error *err)
 {
@@ -255,7 +246,8 @@ static enum ms_status find_embedded(struct search *s, bool *ret, struct ms_error
 	ms_symtab_read(fd, s->arena, &own.symbols);
 	(void)close(fd);
 	if (!own.symbols.n)
-		return is_allocator(s, &s->program)
+		/* What it exports may be enough. */
+		return ms_image_has_allocator(&s->program.image)
 		               ? MS_OK
 		               : ms_embedded_check_stripped(s->in, &s->program.image, s->arena,
 		                                            err);
