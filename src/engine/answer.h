@@ -30,6 +30,7 @@ enum ms_root_kind {
 	MS_ROOT_TLS,      /* bytes from the thread pointer */
 	MS_ROOT_REGISTER, /* index in ms_thread.words */
 	MS_ROOT_KERNEL,   /* index in ms_source.kernel_words */
+	MS_ROOT_TRANSIT,  /* index in ms_source.transit; of a spot, the number that stands there */
 	MS_ROOT_KINDS
 };
 
@@ -40,7 +41,8 @@ struct ms_spot {
 	int32_t tid;    /* of STACK, TLS, REGISTER; 0: of a thread that ended */
 	uint32_t pc;    /* its symbol: that of this entry of ms_report.pcs, from 1 on; 0: none */
 	uint8_t kind;   /* enum ms_root_kind */
-	char name[MS_SPOT_TEXT];     /* of the file or mapping that it counts from */
+	char name[MS_SPOT_TEXT];     /* of the file or mapping that it counts from; of TRANSIT, what
+	                              * it is in */
 	char thread[MS_THREAD_TEXT]; /* filled in last, "" where it is not known */
 };
 

@@ -136,6 +136,16 @@ static void visit_registers(const struct ms_thread *t, ms_root_fn *visit, void *
 	}
 }
 
+static void visit_transit(const struct ms_transit_words *words, ms_root_fn *visit, void *ctx)
+{
+	struct ms_root root = { .kind = MS_ROOT_TRANSIT };
+
+	for (; root.index < words->n; root.index++) {
+		root.value = words->at[root.index].value;
+		visit(ctx, &root);
+	}
+}
+
 void ms_roots_visit(const struct ms_roots *roots, ms_root_fn *visit, void *ctx)
 {
 	const struct ms_source *src = roots->src;
@@ -148,6 +158,7 @@ void ms_roots_visit(const struct ms_roots *roots, ms_root_fn *visit, void *ctx)
 	ms_vec_for_each (t, &src->threads)
 		visit_registers(t, visit, ctx);
 	visit_words(&src->kernel_words, (struct ms_root){ .kind = MS_ROOT_KERNEL }, visit, ctx);
+	visit_transit(&src->transit, visit, ctx);
 	for (size_t i = 0; i < roots->ranges.n; i++) {
 		bool unproved = i >= roots->unproved0;
 
@@ -262,6 +273,7 @@ struct ms_root_name ms_root_name(const struct ms_roots *roots, const struct ms_r
 		name.tid = root->thread->tid;
 		break;
 	case MS_ROOT_KERNEL:
+	case MS_ROOT_TRANSIT:
 	case MS_ROOT_KINDS:
 		break;
 	}

@@ -92,6 +92,23 @@ struct ms_threads MS_VEC(struct ms_thread);
 
 struct ms_words MS_VEC(uint64_t);
 
+/* Where bytes are that were sent and not received yet. */
+enum ms_transit_place {
+	MS_TRANSIT_PIPE,
+	MS_TRANSIT_SOCKET,
+	MS_TRANSIT_QUEUE, /* a message queue of System V */
+	MS_TRANSIT_PLACES
+};
+
+/* What may be an address among them. */
+struct ms_transit_word {
+	uint64_t value;
+	int32_t number; /* of the descriptor by which it would be received; of a queue, its id */
+	enum ms_transit_place place;
+};
+
+struct ms_transit_words MS_VEC(struct ms_transit_word);
+
 struct ms_source;
 
 struct ms_source_ops {
@@ -143,9 +160,10 @@ struct ms_source {
 	size_t n_linked_code;
 	struct ms_anchors anchors;
 	ms_addr random; /* of the 16 bytes that the kernel gave as random; 0: not known */
-	struct ms_words kernel_words; /* what only the kernel holds: epoll data, timer values */
-	uint64_t n_requests;          /* of values besides that it holds and does not show */
-	bool serves_files;            /* it may hold the address of any block, as a file's handle */
+	struct ms_words kernel_words;    /* what only the kernel holds: epoll data, timer values */
+	struct ms_transit_words transit; /* pointers that were sent, and wait to be received */
+	uint64_t n_requests;             /* of values besides that it holds and does not show */
+	bool serves_files; /* it may hold the address of any block, as a file's handle */
 	/* A block of so many bytes can be a thread's signal stack that is not known; 0: none can.
 	 */
 	uint64_t unknown_stack_bytes;

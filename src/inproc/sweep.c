@@ -81,7 +81,9 @@ static enum ms_status hold(struct ms_search *s, int channel, struct ms_snapshot 
 
 	s->shared->image = getpid();
 	st = ms_fork_hold(s->src, s->shared, &s->report.warnings, err);
-	*ret = (struct ms_snapshot){ s->src, true, ms_now_ns() - since_ns };
+	*ret = (struct ms_snapshot){ .src = s->src,
+		                     .cloned = true,
+		                     .hold_ns = ms_now_ns() - since_ns };
 	if (!st)
 		st = ms_collection_release(s->shared, channel, err);
 	ms_urgent_end(s->shared->sweeper_urgency);

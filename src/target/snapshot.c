@@ -8,6 +8,7 @@
 #include "target/arch/arch.h"
 #include "target/freeze/inside.h"
 #include "target/target.h"
+#include "target/transit/transit.h"
 #include "target/urgent.h"
 
 /* To copy so much takes about as long as to clone a small process. */
@@ -62,7 +63,9 @@ static enum ms_status hold_copy(const struct ms_snapshot_call *call, struct ms_n
 	enum ms_status st;
 
 	enter(call, MS_STEP_HOLD);
+	ms_transit_look(ret->transit);
 	st = ms_copy_fill(ret->src, call->shared, warnings, err);
+	ms_transit_wait(ret->transit, MS_TRANSIT_STANDING_NS);
 	ret->hold_ns = ms_now_ns() - since_ns;
 	return release(call, st, err);
 }
@@ -98,12 +101,14 @@ static enum ms_status hold_clone(const struct ms_snapshot_call *call, struct ms_
 	enum ms_status st;
 
 	enter(call, MS_STEP_HOLD);
+	ms_transit_look(ret->transit);
 	st = ms_collection_clone(call->shared, call->channel, err);
 	if (!st)
 		st = ms_fork_hold(ret->src, call->shared, warnings, err);
 	/* A clone that lacks too much is as good as none. */
 	if (st == MS_E_UNSUPPORTED)
 		call->shared->clone_error = *err;
+	ms_transit_wait(ret->transit, MS_TRANSIT_STANDING_NS);
 	ret->hold_ns = ms_now_ns() - since_ns;
 	st = release(call, st, err);
 	if (st)
@@ -174,8 +179,11 @@ enum ms_status ms_snapshot_take(const struct ms_snapshot_call *call, struct ms_a
                                 struct ms_notes *warnings, struct ms_snapshot *ret,
                                 struct ms_error *err)
 {
-	enum ms_status st = take(call, arena, warnings, ret, err);
+	enum ms_status st;
 
+	ms_transit_await(ret->transit);
+	st = take(call, arena, warnings, ret, err);
+	ms_transit_end(ret->transit, st ? NULL : ret->src, arena, warnings);
 	if (!st)
 		ms_inside_mark(call->shared, ret->src);
 	return st;
@@ -188,12 +196,16 @@ enum ms_status ms_snapshot_take_standing(const struct ms_collection *standing,
 	uint64_t since_ns = ms_now_ns();
 	enum ms_status st;
 
+	ms_transit_await(ret->transit);
+	ms_transit_look(ret->transit);
 	/* Large memory is not had twice, nor is a copy the quicker way to read it once. */
 	ret->cloned = ms_fork_saves(standing->pid) >= SMALL_BYTES;
 	if (ret->cloned)
 		st = ms_standing_open(standing, arena, warnings, &ret->src, err);
 	else
 		st = ms_copy_open(standing, arena, warnings, &ret->src, err);
+	ms_transit_wait(ret->transit, MS_TRANSIT_MOST_NS);
+	ms_transit_end(ret->transit, st ? NULL : ret->src, arena, warnings);
 	ret->hold_ns = ms_now_ns() - since_ns;
 	if (!st)
 		ms_inside_mark(standing, ret->src);

@@ -33,6 +33,7 @@ struct ms_snapshot_call {
 };
 
 struct ms_snapshot {
+	struct ms_transit *transit; /* by the caller: started; NULL: it could not be */
 	struct ms_source *src;
 	bool cloned;      /* src reads a clone, which lives until the channel is closed; or one that
 	                     stands */

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """--confirm: two scans, and only what is unreachable in both is a leak.
 
-A program hides blocks in a pipe, behind an xor or in its child, between the scans or
+A program hides blocks in a file, behind an xor or in its child, between the scans or
 only during one of them. memscan says with --verbose when the first one is over, so that
 nothing here depends on how fast anything is.
 """
@@ -19,7 +19,7 @@ import support
 import test_targets
 from support import COULD_NOT_SCAN, HOST, MEMSCAN, SCANNED_LEAKS, USAGE, Target, check_scanned, memscan, scan
 
-PLACES = ("pipe", "xor", "child")
+PLACES = ("file", "xor", "child")
 
 
 @contextlib.contextmanager
@@ -109,7 +109,7 @@ def test_totals_count_what_is_not_listed():
 
 @pytest.mark.parametrize("how", ["fork", "copy"])
 def test_costs_are_those_of_both_scans(how):
-    with hiding("pipe") as target:
+    with hiding("file") as target:
         once = support.scan_as_asked(target.pid, "--snapshot", how)["scan"]
         report = check_scanned(confirmed(target, None, "--snapshot", how))
         facts = report["scan"]
@@ -122,7 +122,7 @@ def test_costs_are_those_of_both_scans(how):
 
 
 def test_text_says_what_was_dropped():
-    with hiding("pipe") as target:
+    with hiding("file") as target:
         target.ask("hide\n")
         live = target.blocks("live")
         done = confirmed(target, lambda: target.ask("show\n"), json=False)
@@ -132,7 +132,7 @@ def test_text_says_what_was_dropped():
 
 
 def test_a_terminal_sees_that_it_waits():
-    with hiding("pipe") as target:
+    with hiding("file") as target:
         ours, theirs = pty.openpty()
         with support.Process([MEMSCAN, "--pid", target.pid, "--confirm=1.5"], stderr=theirs) as scanning:
             os.close(theirs)
@@ -147,7 +147,7 @@ def test_a_terminal_sees_that_it_waits():
 
 
 def test_a_target_that_ends_in_between():
-    with hiding("pipe") as target:
+    with hiding("file") as target:
         done = confirmed(target, lambda: support.kill(target.pid), seconds="60")
         assert done.status == COULD_NOT_SCAN and done.stdout == "", str(done)
         assert f"process {target.pid} ended while it was scanned" in done.stderr, str(done)

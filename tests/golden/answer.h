@@ -27,7 +27,7 @@ static inline void sample_chains(struct ms_arena *arena, struct ms_report *repor
 		chain->root = (struct ms_spot){ .at = 0x7f0000000000 + kind * 256U,
 			                        .offset = kind == MS_ROOT_TLS ? -16 : kind + 64,
 			                        .kind = kind };
-		if (kind == MS_ROOT_REGISTER || kind == MS_ROOT_KERNEL)
+		if (kind >= MS_ROOT_REGISTER)
 			chain->root.at = 0;
 		if (kind >= MS_ROOT_STACK && kind <= MS_ROOT_REGISTER)
 			chain->root.tid = 4321 + kind;
@@ -35,6 +35,8 @@ static inline void sample_chains(struct ms_arena *arena, struct ms_report *repor
 			snprintf(chain->root.thread, sizeof(chain->root.thread), "a\033thread");
 		if (kind == MS_ROOT_GLOBALS || kind == MS_ROOT_TLS)
 			snprintf(chain->root.name, sizeof(chain->root.name), "/usr/lib/libfoo.so");
+		if (kind == MS_ROOT_TRANSIT)
+			snprintf(chain->root.name, sizeof(chain->root.name), "message queue");
 		chain->root.pc = kind == MS_ROOT_GLOBALS;
 		sample_step(arena, report, 0x55d000000000 + kind * 4096U, 24 + kind)->type = 1;
 		sample_step(arena, report, 0x55d0c0ffee10, 0)->omitted = kind ? 0 : 1000;

@@ -34,7 +34,7 @@ static inline void sample_roots(struct ms_arena *arena, struct ms_report *report
 			                       .offset = kind == MS_ROOT_TLS ? -16 : kind + 64,
 			                       .kind = kind,
 			                       .pc = kind == MS_ROOT_GLOBALS };
-		if (kind == MS_ROOT_REGISTER || kind == MS_ROOT_KERNEL)
+		if (kind >= MS_ROOT_REGISTER)
 			root->spot.at = 0;
 		if (kind >= MS_ROOT_STACK && kind <= MS_ROOT_REGISTER)
 			root->spot.tid = 4321 + kind;
@@ -42,6 +42,8 @@ static inline void sample_roots(struct ms_arena *arena, struct ms_report *report
 			snprintf(root->spot.thread, sizeof(root->spot.thread), "a\033thread");
 		if (kind == MS_ROOT_GLOBALS)
 			snprintf(root->spot.name, sizeof(root->spot.name), "/usr/lib/libfoo.so");
+		if (kind == MS_ROOT_TRANSIT)
+			snprintf(root->spot.name, sizeof(root->spot.name), "pipe");
 		root->below = sample_below(arena, report, kind ? 1 : 7);
 	}
 	report->retained.steps.at[0].block.type = 1;

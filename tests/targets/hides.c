@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Hides blocks where no scan of this process looks, and takes them back: `hides pipe`,
+ * Hides blocks where no scan of this process looks, and takes them back: `hides file`,
  * `hides xor`, `hides child` (in the memory of a child process); see truth.h. It begins
  * with them in reach. A line of input, "hide" or "show", is repeated when it was obeyed.
  *
@@ -10,6 +10,7 @@
 #include "truth.h"
 
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 
 enum { ROWS = 5, TRUE_LEAKS = 40, KEY = 0x5a5a5a5a };
@@ -44,20 +45,25 @@ static void get(int fd)
 	shown = p;
 }
 
-static void pipe_begin(void)
+static void file_begin(void)
 {
-	if (pipe(ends) != 0)
+	ends[0] = memfd_create("hides", 0);
+	if (ends[0] < 0)
 		_exit(97);
 }
 
-static void pipe_hide(void)
+static void file_hide(void)
 {
-	put(ends[1]);
+	put(ends[0]);
 }
 
-static void pipe_show(void)
+static void file_show(void)
 {
+	if (lseek(ends[0], 0, SEEK_SET) != 0)
+		_exit(97);
 	get(ends[0]);
+	if (lseek(ends[0], 0, SEEK_SET) != 0)
+		_exit(97);
 }
 
 static void xor_begin(void)
@@ -110,7 +116,7 @@ static const struct place {
 	void (*hide)(void);
 	void (*show)(void);
 } places[] = {
-	{ "pipe", pipe_begin, pipe_hide, pipe_show },
+	{ "file", file_begin, file_hide, file_show },
 	{ "xor", xor_begin, xor_hide, xor_show },
 	{ "child", child_begin, child_hide, child_show },
 };

@@ -22,6 +22,7 @@
 #include "scan/sweep.h"
 #include "target/jail/jail.h"
 #include "target/target.h"
+#include "target/transit/transit.h"
 
 /* More than any report; a sweeper that went wild does not fill the memory. */
 static const rlim_t MAX_REPORT_BYTES = (rlim_t)4 << 30;
@@ -37,6 +38,7 @@ struct ms_standing_sweep {
 	int report; /* the file */
 	pid_t pid;
 	pid_t judge; /* 0: there is none */
+	struct ms_transit *transit;
 	struct ms_standing_sweep *next;
 };
 
@@ -144,6 +146,7 @@ static _Noreturn void be_sweeper(const struct ms_standing_sweep *run,
 		.parent = parent,
 		.channel = -1,
 		.report = run->report,
+		.transit = run->transit,
 		.judge = judge,
 		.book = -1,
 	};
@@ -180,11 +183,13 @@ static enum ms_status start(struct ms_standing_sweep *run, const struct ms_optio
 		return ms_fail_sys(err, errno, "no file for a report");
 	share(run->standing, MADV_DONTFORK);
 	judge = start_judge(run, options);
+	run->transit = ms_transit_start(run->standing->pid);
 	share(run->standing, MADV_DOFORK);
 	run->pid = fork();
 	if (!run->pid)
 		be_sweeper(run, options, judge, parent);
 	share(run->standing, MADV_DONTFORK);
+	ms_transit_leave(run->transit);
 	if (run->pid < 0)
 		st = ms_fail_sys(err, errno, "cannot start the sweeper process");
 	if (judge >= 0)
@@ -295,6 +300,7 @@ void ms_sweep_list(struct ms_standing_sweep **list, struct ms_standing_sweep *sw
 void ms_sweep_free(struct ms_standing_sweep *sweep)
 {
 	end_judge(sweep);
+	ms_transit_reap(sweep->transit);
 	if (sweep->report >= 0)
 		(void)close(sweep->report);
 	free(sweep);

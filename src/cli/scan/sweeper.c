@@ -146,7 +146,7 @@ static enum ms_status sweep_target(const struct ms_sweep *sweep, struct ms_arena
 		.enter = enter_step,
 		.ctx = sweep,
 	};
-	struct ms_snapshot snapshot = { 0 };
+	struct ms_snapshot snapshot = { .transit = sweep->transit };
 	enum ms_status st;
 
 	find_code(sweep->shared);
@@ -163,7 +163,7 @@ static enum ms_status sweep_target(const struct ms_sweep *sweep, struct ms_arena
 static enum ms_status sweep_standing(const struct ms_sweep *sweep, struct ms_arena *arena,
                                      struct ms_error *err)
 {
-	struct ms_snapshot snapshot = { 0 };
+	struct ms_snapshot snapshot = { .transit = sweep->transit };
 	enum ms_status st;
 
 	find_code(sweep->shared);

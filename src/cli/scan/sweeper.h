@@ -41,6 +41,7 @@ struct ms_sweep {
 	struct ms_watch *watch;
 	const struct ms_dump_order *dump; /* to be written in place of a search; or NULL */
 	pid_t parent;                     /* with which it ends */
+	struct ms_transit *transit;       /* started (target/transit/transit.h); or NULL */
 	int channel;                      /* to the collection process; or -1 */
 	int report;                       /* where the report is written */
 	int judge; /* where somebody answers which stacks to suppress (report/wire.h); or -1 */

@@ -26,6 +26,7 @@
 #include "report/wire.h"
 #include "target/proc.h"
 #include "target/target.h"
+#include "target/transit/transit.h"
 
 enum {
 	TICK_MS = 100,
@@ -66,11 +67,12 @@ struct trio {
 	pid_t original;
 	pid_t collection; /* 0 while there is none */
 	pid_t sweeper;
-	uint32_t stage;     /* of the sweeper when it was last looked at */
-	uint64_t cpu_ticks; /* that it had run */
-	unsigned still;     /* looks since either changed */
-	bool stuck;         /* the sweeper was killed because it went on no more */
-	uint64_t killed_ns; /* when the sweeper was; 0: it was not */
+	struct ms_transit *transit; /* beside the sweeper */
+	uint32_t stage;             /* of the sweeper when it was last looked at */
+	uint64_t cpu_ticks;         /* that it had run */
+	unsigned still;             /* looks since either changed */
+	bool stuck;                 /* the sweeper was killed because it went on no more */
+	uint64_t killed_ns;         /* when the sweeper was; 0: it was not */
 	enum overdue overdue;
 	bool late;       /* the sweeper was killed at the deadline */
 	bool unsearched; /* it was killed for it had not found malloc in time */
@@ -119,6 +121,7 @@ static int be_sweeper(struct trio *t)
 		.parent = t->original,
 		.channel = t->channel[OURS],
 		.report = t->report[WRITER],
+		.transit = t->transit,
 		.judge = t->call->scan->suppressions ? t->report[WRITER] : -1,
 		.book = ms_sweep_wants_types(t->call->scan) ? t->report[WRITER] : -1,
 	};
@@ -183,10 +186,13 @@ static enum ms_status start(struct trio *t, struct ms_error *err)
 	enum ms_status st = spawn(t, "memscan-collect", be_collection, &t->collection, err);
 
 	if (st == MS_OK)
+		t->transit = ms_transit_start(t->call->pid);
+	if (st == MS_OK)
 		st = spawn(t, "memscan-sweep", be_sweeper, &t->sweeper, err);
 	/* What is shared by the three is nothing for processes that read files. */
 	(void)madvise(t->watch, sizeof(*t->watch), MADV_DONTFORK);
 	(void)madvise(t->shared, t->shared->map_bytes, MADV_DONTFORK);
+	ms_transit_leave(t->transit);
 	close_fd(&t->channel[OURS]);
 	close_fd(&t->channel[THEIRS]);
 	close_fd(&t->report[WRITER]);
@@ -600,6 +606,7 @@ static enum ms_status attempt(const struct ms_trio_call *call, struct ms_arena *
 	if (st == MS_OK)
 		st = receive(&t, arena, ret, err);
 	reap_both(&t, st);
+	ms_transit_reap(t.transit);
 	reap_clone(&t);
 	ms_ending_allow(&t.endings);
 	st = explain(&t, st, err);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <string.h>
 
 #include "base/elf/object.h"
@@ -100,6 +101,20 @@ static bool name_loaders(struct ms_why *why, struct ms_spot *spot)
 	return false;
 }
 
+/* ---- on the way ---- */
+
+static void name_transit(const struct ms_why *why, struct ms_spot *spot)
+{
+	static const char *const names[] = { [MS_TRANSIT_PIPE] = "pipe",
+		                             [MS_TRANSIT_SOCKET] = "socket",
+		                             [MS_TRANSIT_QUEUE] = "message queue" };
+	const struct ms_transit_word *word = &why->roots->src->transit.at[spot->offset];
+
+	static_assert(sizeof(names) / sizeof(names[0]) == MS_TRANSIT_PLACES, "a name for each");
+	(void)strncpy(spot->name, names[word->place], sizeof(spot->name) - 1);
+	spot->offset = word->number;
+}
+
 /* ---- any root ---- */
 
 uint32_t ms_subject_address(struct ms_why *why, ms_addr at)
@@ -136,6 +151,9 @@ struct ms_spot ms_subject_spot(struct ms_why *why, const struct ms_root_name *na
 		break;
 	case MS_ROOT_STACK:
 		name_variable(why, &spot);
+		break;
+	case MS_ROOT_TRANSIT:
+		name_transit(why, &spot);
 		break;
 	case MS_ROOT_TLS:
 	case MS_ROOT_REGISTER:

@@ -129,6 +129,7 @@ static uint32_t cluster_of(struct gathering *g, ms_addr at)
 	case MS_ROOT_REGISTER:
 		return thread_cluster(g, g->root->thread, OF_STACK);
 	case MS_ROOT_KERNEL:
+	case MS_ROOT_TRANSIT:
 		return kernel_cluster(g);
 	case MS_ROOT_GLOBALS:
 	case MS_ROOT_BREAK:

@@ -106,6 +106,11 @@ void ms_answer_spot(struct ms_text *t, const struct ms_report *report, const str
 	case MS_ROOT_KERNEL:
 		ms_text_print(t, "a value that the kernel holds (epoll, a timer or the like)");
 		break;
+	case MS_ROOT_TRANSIT:
+		ms_text_print(t, "a pointer in transit, in ");
+		ms_answer_text(t, spot->name);
+		ms_text_print(t, " %" PRId64, spot->offset);
+		break;
 	case MS_ROOT_KINDS:
 		break;
 	}

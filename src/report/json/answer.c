@@ -7,9 +7,14 @@
 #include "report/version.h"
 
 static const char *const kinds[] = {
-	[MS_ROOT_GLOBALS] = "data",  [MS_ROOT_BREAK] = "brk", [MS_ROOT_UNPROVED] = "unverified",
-	[MS_ROOT_STACK] = "stack",   [MS_ROOT_TLS] = "tls",   [MS_ROOT_REGISTER] = "register",
+	[MS_ROOT_GLOBALS] = "data",
+	[MS_ROOT_BREAK] = "brk",
+	[MS_ROOT_UNPROVED] = "unverified",
+	[MS_ROOT_STACK] = "stack",
+	[MS_ROOT_TLS] = "tls",
+	[MS_ROOT_REGISTER] = "register",
 	[MS_ROOT_KERNEL] = "kernel",
+	[MS_ROOT_TRANSIT] = "transit",
 };
 
 static_assert(sizeof(kinds) / sizeof(kinds[0]) == MS_ROOT_KINDS, "a name for each");
@@ -45,7 +50,9 @@ struct json_object *ms_json_spot(struct ms_json *j, const struct ms_report *repo
 		ms_json_add_address(j, object, "address", spot->at);
 	if (spot->at)
 		ms_json_add(j, object, "offset", json_object_new_int64(spot->offset));
-	ms_json_add_text(j, object, "module", spot->name);
+	ms_json_add_text(j, object, spot->kind == MS_ROOT_TRANSIT ? "queue" : "module", spot->name);
+	if (spot->kind == MS_ROOT_TRANSIT)
+		ms_json_add(j, object, "number", json_object_new_int64(spot->offset));
 	add_symbol(j, object, report, spot->pc);
 	if (spot->tid > 0)
 		ms_json_add_number(j, object, "thread", (uint64_t)spot->tid);

@@ -243,15 +243,20 @@ static uint32_t flags_of(const struct ms_dump_call *call)
 static void put_own(struct making *m, const struct ms_dump_call *call)
 {
 	const struct ms_words *words = &call->src->kernel_words;
+	const struct ms_transit_words *transit = &call->src->transit;
+	const struct ms_transit_word *word;
+	const size_t n = words->n + transit->n;
 	const struct ms_dump_note note = { .version = MS_DUMP_NOTE_VERSION,
 		                           .flags = flags_of(call),
 		                           .unknown_stack_bytes = call->src->unknown_stack_bytes,
 		                           .n_requests = call->src->n_requests,
-		                           .n_words = words->n };
+		                           .n_words = n };
 
-	begin_note(m, MS_DUMP_NOTE_NAME, MS_DUMP_NOTE, sizeof(note) + words->n * sizeof(uint64_t));
+	begin_note(m, MS_DUMP_NOTE_NAME, MS_DUMP_NOTE, sizeof(note) + n * sizeof(uint64_t));
 	put(m, &note, sizeof(note));
 	put(m, words->at, words->n * sizeof(*words->at));
+	ms_vec_for_each (word, transit)
+		put(m, &word->value, sizeof(word->value));
 	pad(m);
 }
 
