@@ -336,8 +336,8 @@ static void visit(void *ctx, struct ms_block block)
 
 static bool make_seekers(struct ms_hidden *h, struct ms_workers *workers)
 {
-	h->believed =
-		ms_arena_alloc(h->arena.arena, MS_HIDDEN_FORMS * FORM_WORDS * sizeof(*h->believed));
+	h->believed = ms_arena_alloc(h->arena.arena,
+	                             (size_t)MS_HIDDEN_FORMS * FORM_WORDS * sizeof(*h->believed));
 	h->n_seekers = ms_workers_count(workers);
 	for (unsigned i = 0; i < h->n_seekers; i++) {
 		h->seekers[i] = ms_arena_alloc(h->arena.arena, sizeof(*h->seekers[i]));
