@@ -365,7 +365,7 @@ static void survey(struct search *s)
 static bool plan_extent(struct search *s, const struct ms_extent *extent, uint64_t *left)
 {
 	const uint64_t cell_bytes = cell_bytes_of(extent);
-	const size_t step = (size_t)(PIECE_CELLS * CELL_BYTES / cell_bytes);
+	const size_t step = (size_t)((uint64_t)PIECE_CELLS * CELL_BYTES / cell_bytes);
 
 	for (size_t i = 0; i < extent->n_cells; i += step) {
 		size_t to = i + step < extent->n_cells ? i + step : extent->n_cells;

@@ -47,6 +47,7 @@ static size_t read_batch(const struct ms_control_blocks *blocks, const struct ms
 
 	for (size_t i = first; i < end; i++) {
 		here[i - first] = part_here(blocks, i);
+		/* NOLINTNEXTLINE(performance-no-int-to-ptr): the kernel is given it */
 		there[i - first].iov_base = (void *)(uintptr_t)part_there(blocks, frozen, i);
 		there[i - first].iov_len = here[i - first].iov_len;
 	}
