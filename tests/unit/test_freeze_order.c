@@ -7,14 +7,13 @@
  */
 #include <criterion/criterion.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "held.h"
+#include "own_ptrace.h"
 #include "target/proc.h"
 
 /* The thread at work is neither the first nor the last of the kernel's list. */
@@ -40,23 +39,12 @@ static void setup(void)
 
 TestSuite(freeze_order, .init = setup, .timeout = 60);
 
-/* As the kernel has it: none of the calls that differ, PEEK*, is made here. */
-long ptrace(enum __ptrace_request request, ...)
+static void before_ptrace(enum __ptrace_request request, pid_t tid)
 {
-	void *addr, *data;
-	va_list args;
-	pid_t tid;
-	int i;
+	int i = shared->n_requests < MAX_REQUESTS ? shared->n_requests++ : MAX_REQUESTS - 1;
 
-	va_start(args, request);
-	tid = va_arg(args, pid_t);
-	addr = va_arg(args, void *);
-	data = va_arg(args, void *);
-	va_end(args);
-	i = shared->n_requests < MAX_REQUESTS ? shared->n_requests++ : MAX_REQUESTS - 1;
 	shared->requests[i].what = request;
 	shared->requests[i].tid = tid;
-	return syscall(SYS_ptrace, (long)request, (long)tid, addr, data);
 }
 
 static void *sleep_or_work(void *arg)

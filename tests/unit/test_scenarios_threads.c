@@ -9,15 +9,14 @@
 #include <criterion/parameterized.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdlib.h>
-#include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "held.h"
+#include "own_ptrace.h"
 #include "target/proc.h"
 
 enum { MAX_THREADS = 1024, STACK_BYTES = 64 * 1024, QUICK_NS = 5000000000, SETTLE_US = 20000 };
@@ -44,24 +43,14 @@ static void setup(void)
 
 TestSuite(scenarios_threads, .init = setup, .timeout = 60);
 
-/* As the kernel has it: none of the calls that differ, PEEK*, is made here. */
-long ptrace(enum __ptrace_request request, ...)
+static void before_ptrace(enum __ptrace_request request, pid_t tid)
 {
-	void *addr, *data;
-	va_list args;
-	pid_t tid;
-
-	va_start(args, request);
-	tid = va_arg(args, pid_t);
-	addr = va_arg(args, void *);
-	data = va_arg(args, void *);
-	va_end(args);
-	if (request == PTRACE_INTERRUPT && shared->signal && !shared->sent) {
-		shared->sent = 1;
-		(void)kill(held.shared->pid, shared->signal);
-		(void)usleep(shared->wait ? SETTLE_US : 0);
-	}
-	return syscall(SYS_ptrace, (long)request, (long)tid, addr, data);
+	(void)tid;
+	if (request != PTRACE_INTERRUPT || !shared->signal || shared->sent)
+		return;
+	shared->sent = 1;
+	(void)kill(held.shared->pid, shared->signal);
+	(void)usleep(shared->wait ? SETTLE_US : 0);
 }
 
 static void count_signal(int signal)

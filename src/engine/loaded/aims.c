@@ -22,7 +22,7 @@ struct ms_aimer {
 	struct ms_arena *arena;
 	struct ms_map plain; /* of sizes: blocks of that size without a type, a stack or an aim */
 	uint64_t left;       /* of STEPS */
-	struct ms_aims last; /* of a block of last_size: what was seen beside it */
+	struct ms_aims last; /* of a block of last_size, as they were judged */
 	uint64_t last_size;
 };
 
@@ -349,7 +349,7 @@ static bool same_words(const struct ms_aims *a, const struct ms_aims *b)
 	return true;
 }
 
-/* No steps are left: what was seen beside the last block holds for its like. */
+/* No steps are left: judge a block that has the size and the words of the last one as that. */
 static void judge_as_last(const struct ms_aimer *a, const struct ms_aimed *aimed,
                           struct ms_aims *aims)
 {

@@ -119,7 +119,7 @@ static const char *const givers[] = {
 	"_ZnwmRKSt9nothrow_t",
 };
 
-/* A static program has its malloc inside; of such a one nothing more can be told. */
+/* A static program contains malloc, and does not import it. */
 static enum allocating ask(const struct ms_makers *m, uint32_t module)
 {
 	const struct ms_reader from = ms_source_reader(m->src);

@@ -16,9 +16,9 @@
  * Below 4 GiB one word may be a number: there it takes two. And a module that calls neither
  * malloc nor operator new has made nothing by itself.
  *
- * Where the owner's words show nobody, all words that the members share are asked for the same:
- * the module that these point to is told, unproved. Where words point to several modules nothing
- * is said, as neither is more likely.
+ * If the owner's words point to no module, the one that all words shared by the members point to is
+ * reported, as unproved. If words point to several modules, none is reported: neither is more
+ * likely.
  */
 
 #include "engine/loaded/aims.h"
@@ -30,8 +30,8 @@ struct ms_makers;
 struct ms_makers *ms_makers_new(const struct ms_leak_list *list, const struct ms_regions *regions);
 
 /*
- * Tell the maker of the block with @aims, which is in @ret as it was when that cannot be told. The
- * module is put into the report.
+ * Write the maker of the block with @aims to @ret, and its module to the report. @ret stays as it
+ * is if the maker is not known.
  *
  * Cost: of each module once, its table of imported symbols.
  */

@@ -121,16 +121,12 @@ bool ms_image_has_allocator(struct ms_image *image)
 	return false;
 }
 
-bool ms_image_answers_malloc(struct ms_image *image)
+bool ms_image_may_pass_on(struct ms_image *image)
 {
 	const struct ms_reader from = ms_image_reader(image);
-	struct ms_dynamic dynamic;
-	ms_addr at;
+	const struct ms_dynamic dynamic = ms_dynamic_read(from, &image->object);
 
-	if (!ms_image_find(image, "malloc", &at))
-		return false;
-	dynamic = ms_dynamic_read(from, &image->object);
-	return !ms_served_may_pass_on(from, &dynamic);
+	return ms_served_may_pass_on(from, &dynamic);
 }
 
 bool ms_image_is_program(struct ms_image *image)

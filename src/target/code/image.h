@@ -49,8 +49,8 @@ bool ms_image_find_code(struct ms_image *image, const char *name, struct ms_rang
 /* Whether it exports malloc and a function of its own of an allocator that is known by it. */
 bool ms_image_has_allocator(struct ms_image *image);
 
-/* Whether it exports malloc, and that can call no other. The C library is such a one, too. */
-bool ms_image_answers_malloc(struct ms_image *image);
+/* Whether its malloc, if it has one, may call another. */
+bool ms_image_may_pass_on(struct ms_image *image);
 
 /* Whether it is a program that is linked dynamically. */
 bool ms_image_is_program(struct ms_image *image);

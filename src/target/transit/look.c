@@ -333,13 +333,15 @@ static void list(struct looking *l, bool new_ones)
 	if (!buf || ms_proc_list_open(&descriptors, l->tid, "fd", buf) < 0)
 		return;
 	while (ms_now_ns() < l->until_ns && ms_proc_list_next(&descriptors, &fd)) {
-		if (new_ones && is_known(l, fd))
-			continue;
 		if (!new_ones)
 			push(l, &l->known, fd);
-		if (is_likely(l, fd) && new_ones)
+		else if (is_known(l, fd))
+			continue;
+		if (!is_likely(l, fd))
+			continue;
+		if (new_ones)
 			look_at(l, fd);
-		else if (!new_ones && is_likely(l, fd))
+		else
 			push(l, &l->likely, fd);
 	}
 	ms_proc_list_close(&descriptors);

@@ -112,7 +112,7 @@ static enum ms_status look_at(struct search *s, const struct ms_mapping *map, st
 	/* The loader has one until the C library is there. */
 	if (ms_image_find(&found.image, "malloc", &at) &&
 	    !ms_image_find(&found.image, "__tls_get_addr", &at)) {
-		if (ms_image_answers_malloc(&found.image))
+		if (!ms_image_may_pass_on(&found.image))
 			return take_allocator(s, &found, err);
 		if (!s->ret->in_front)
 			s->ret->in_front = map->name;
