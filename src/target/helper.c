@@ -76,12 +76,11 @@ static void look(struct waiting *w)
 	(void)kill(w->pid, SIGKILL);
 }
 
-/* It was killed, and sleeps where nothing ends that. */
-static bool is_stuck(const struct waiting *w)
+bool ms_helper_is_stuck(pid_t pid, uint64_t killed_ns)
 {
-	const uint64_t dying_ns = w->killed_ns ? ms_now_ns() - w->killed_ns : 0;
+	const uint64_t dying_ns = ms_now_ns() - killed_ns;
 
-	return dying_ns > most_death_ns || (dying_ns > death_ns && ms_proc_state(w->pid) == 'D');
+	return dying_ns > most_death_ns || (dying_ns > death_ns && ms_proc_state(pid) == 'D');
 }
 
 /* Until it has ended, or cannot be made to. */
@@ -91,7 +90,7 @@ static enum ms_helper_end await(struct waiting *w)
 	int status = 0;
 
 	while (waitpid(w->pid, &status, WNOHANG) == 0) {
-		if (is_stuck(w))
+		if (w->killed_ns && ms_helper_is_stuck(w->pid, w->killed_ns))
 			return w->why;
 		look(w);
 		ms_sleep_ns(nap_ns);

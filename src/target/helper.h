@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/status.h"
 
@@ -46,5 +47,8 @@ enum ms_helper_end {
  * Context: returns within 1 s after the deadline, or after a signal.
  */
 enum ms_helper_end ms_helper_run(const struct ms_helper_call *call);
+
+/* Whether child @pid, killed at @killed_ns, sleeps where nothing ends that: it is to be left. */
+bool ms_helper_is_stuck(pid_t pid, uint64_t killed_ns);
 
 #endif

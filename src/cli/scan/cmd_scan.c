@@ -81,6 +81,20 @@ static enum ms_status name(void *ctx, struct ms_arena *arena, struct ms_report *
 	return ms_naming_fill(&s->naming, arena, report, err);
 }
 
+/* A thread of a frozen process that was let go needs a moment to come back to where it was. */
+static bool is_frozen_again(pid_t pid)
+{
+	enum { MOMENTS = 50 };
+	const uint64_t moment_ns = 1000000;
+	bool frozen = ms_target_is_frozen(pid);
+
+	for (int i = 0; i < MOMENTS && !frozen; i++) {
+		ms_sleep_ns(moment_ns);
+		frozen = ms_target_is_frozen(pid);
+	}
+	return frozen;
+}
+
 static const struct ms_service_host host = {
 	.attempt = attempt,
 	.doubted = doubted,
@@ -132,7 +146,7 @@ enum ms_status ms_scan_process(const struct ms_options *options, struct ms_arena
 	             : ms_service_ask(&s.service, arena, ret, err);
 	if (!st)
 		ms_service_finish(&s.service, arena, ret);
-	else if (st == MS_E_BUSY && ms_target_is_frozen(s.call.pid))
+	else if (st == MS_E_BUSY && is_frozen_again(s.call.pid))
 		ms_target_advise_frozen(s.call.pid, err);
 	ms_progress_end(&s.progress);
 	return st;

@@ -13,13 +13,12 @@
 #include "base/clock.h"
 #include "base/follow.h"
 #include "base/libc.h"
+#include "target/helper.h"
 #include "target/jail/jail.h"
 #include "target/transit/look.h"
 
 /* Until the helper has listed the descriptors; it has a limit of its own. */
 static const uint64_t ready_ns = UINT64_C(300000000);
-/* For a killed one to go. */
-static const uint64_t death_ns = UINT64_C(300000000);
 static const uint64_t nap_ns = 200000;
 
 /* In memory that the three share; what is not found is the same for all, or the sweeper's. */
@@ -105,14 +104,15 @@ void ms_transit_leave(struct ms_transit *t)
 
 void ms_transit_reap(struct ms_transit *t)
 {
-	const uint64_t until_ns = ms_now_ns() + death_ns;
-
 	if (!t)
 		return;
 	/* Whoever waits for all children may have seen its end. */
 	if (t->helper > 0 && waitpid(t->helper, NULL, WNOHANG) == 0) {
+		const uint64_t killed_ns = ms_now_ns();
+
 		(void)kill(t->helper, SIGKILL);
-		while (waitpid(t->helper, NULL, WNOHANG) == 0 && ms_now_ns() < until_ns)
+		while (waitpid(t->helper, NULL, WNOHANG) == 0 &&
+		       !ms_helper_is_stuck(t->helper, killed_ns))
 			ms_sleep_ns(nap_ns);
 	}
 	(void)munmap(t, sizeof(*t));

@@ -50,7 +50,7 @@ struct ms_transit *ms_transit_start(pid_t pid);
 void ms_transit_leave(struct ms_transit *transit);
 
 /*
- * Context: returns within a second, also when the helper is stuck; it is left behind then, and
+ * Context: returns within two seconds, also when the helper is stuck; it is left behind then, and
  *          ends when what it waits for does.
  */
 void ms_transit_reap(struct ms_transit *transit);
