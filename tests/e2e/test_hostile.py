@@ -90,9 +90,15 @@ def test_live_data_next_to_stacks(program, snapshot):
 
 
 def wait_until_traced(pid, popen):
-    """It stands for the smallest part of a scan."""
-    while not support.tracer_of(pid) and support.state_of(popen.pid) != "Z":
-        pass
+    """It stands for the smallest part of a scan. By whom it is traced; 0: memscan has ended."""
+    tracer = 0
+    while not tracer and support.state_of(popen.pid) != "Z":
+        tracer = support.tracer_of(pid)
+    return tracer
+
+
+def wait_while_traced(pid, popen):
+    wait_until_traced(pid, popen)
     end = time.monotonic() + random.uniform(0, 0.002)
     while time.monotonic() < end:
         pass
@@ -117,7 +123,7 @@ def test_memscan_ends_by_a_signal(way, whom):
             number = ENDINGS[i % len(ENDINGS)]
             popen = start_memscan(*WAYS[way], target.pid)
             if i % 4:
-                wait_until_traced(target.pid, popen)
+                wait_while_traced(target.pid, popen)
             else:
                 time.sleep(random.uniform(0, longest))
             whom(popen.pid, number)
@@ -129,6 +135,28 @@ def test_memscan_ends_by_a_signal(way, whom):
         support.check_untouched(target.pid)
         said = target.ask("stop\n")
         assert said == "eintr 0", f"after {ended} signals: {said} {target.unread.decode()}"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("way", WAYS)
+def test_what_holds_the_target_lets_go_in_order(way, number):
+    """Even where memscan is gone before the process that stopped the threads has time to."""
+    with Process([compile_target("blocked")]) as target:
+        assert target.line() == "READY"
+        for _ in range(SCANS):
+            popen = start_memscan(*WAYS[way], target.pid)
+            collection = wait_until_traced(target.pid, popen)
+            if collection:
+                os.kill(collection, signal.SIGSTOP)
+            popen.send_signal(number)
+            if number == signal.SIGKILL or way == "stacks":
+                support.wait_for(popen, 10)
+            if collection:
+                os.kill(collection, signal.SIGCONT)
+            reap(popen)
+            assert target.running()
+        support.check_untouched(target.pid)
+        assert target.ask("stop\n") == "eintr 0", target.unread.decode()
 
 
 def test_an_ignored_hangup_does_not_end_it():

@@ -289,6 +289,7 @@ class Round:
             check_scanned(scan(self.busy.pid))
             check_unharmed(self.busy)
             assert self.busy.finish() == 0
+            assert self.role == COLLECTION or not self.busy.counts["eintr"], "nobody has let go in order"
         finally:
             self.drop()
 

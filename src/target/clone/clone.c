@@ -46,7 +46,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/follow.h"
 #include "target/clone/files.h"
 #include "target/clone/fit.h"
 #include "target/clone/inject.h"
@@ -450,8 +449,6 @@ enum ms_status ms_clone_make(struct ms_cloner *cloner, struct ms_error *err)
 	if (st) {
 		end(&m, &cloner->child, &shared->child_number);
 		shared->child = 0;
-	} else {
-		ms_follow_in_order(); /* once the frames are gone, nobody else has it reaped */
 	}
 	cloner->image = shared->child;
 	give_back(&m);

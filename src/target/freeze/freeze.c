@@ -40,6 +40,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/follow.h"
 #include "target/freeze/capture.h"
 #include "target/freeze/roll.h"
 #include "target/freeze/sleepers.h"
@@ -304,7 +305,7 @@ static enum ms_status wait_late(struct ms_freezer *freezer, struct ms_error *err
 	while ((late = next_running(freezer))) {
 		uint64_t now = ms_now_ns();
 
-		if (now > freezer->deadline_ns)
+		if (now > freezer->deadline_ns || ms_follow_is_over())
 			return give_up(freezer, late, err);
 		if (!ask_again(freezer))
 			asleep_since = 0;
