@@ -347,7 +347,7 @@ int ms_collection_serve(struct ms_collection *shared, int channel)
 		return 1;
 	if (hear(channel) != MESSAGE_FREEZE)
 		return 1;
-	st = ms_freezer_init(&s.freezer, shared, &shared->error);
+	st = ms_freezer_init(&s.freezer, shared, 0, &shared->error);
 	if (!st)
 		st = ms_stack_asker_init(&s.asker, &s.freezer, &shared->error);
 	/* A target that cannot be cloned can still be frozen. */
@@ -486,7 +486,7 @@ enum ms_status ms_collection_serve_self(const struct ms_self_collection *self, p
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel))
 		return ms_fail_sys(err, errno, "no socket for a scan");
 	s.channel = channel[0];
-	st = ms_freezer_init(&s.freezer, self->shared, err);
+	st = ms_freezer_init(&s.freezer, self->shared, 0, err);
 	if (!st)
 		st = ms_stack_asker_init(&s.asker, &s.freezer, err);
 	s.cloner.freezer = &s.freezer;

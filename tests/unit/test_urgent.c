@@ -40,3 +40,15 @@ Test(urgent, a_child_can_end_it_for_itself)
 	cr_assert_eq(waitpid(pid, &status, 0), pid);
 	cr_expect_eq(status, 0);
 }
+
+Test(urgent, who_is_urgent_already_stays_so)
+{
+	int outer = ms_urgent_begin();
+	int inner = ms_urgent_begin();
+
+	ms_urgent_end(inner);
+	cr_expect(is_urgent() || geteuid());
+	ms_urgent_end(outer);
+	cr_expect_eq(sched_getscheduler(0), SCHED_OTHER);
+	cr_expect_eq(getpriority(PRIO_PROCESS, 0), 0);
+}

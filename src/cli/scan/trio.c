@@ -24,6 +24,7 @@
 #include "cli/scan/sweeper.h"
 #include "cli/tell.h"
 #include "report/wire.h"
+#include "target/helper.h"
 #include "target/proc.h"
 #include "target/target.h"
 #include "target/transit/transit.h"
@@ -43,8 +44,8 @@ static const uint64_t grace_ns = UINT64_C(2000000000);
 /* The same where time is up, or a signal is to end us. */
 static const uint64_t late_grace_ns = UINT64_C(500000000);
 static const uint64_t ending_grace_ns = UINT64_C(400000000);
-/* For a process to go that was killed. */
-static const uint64_t death_ns = UINT64_C(300000000);
+/* The same while it has the target reap its clone (target/clone/reap.c). */
+static const uint64_t reaping_grace_ns = UINT64_C(8000000000);
 
 enum { OURS, THEIRS };   /* the ends of the channel: sweeper, collection */
 enum { READER, WRITER }; /* those of the report: original, sweeper */
@@ -96,6 +97,13 @@ static uint64_t grace_of(const struct trio *t)
 	if (t->ending)
 		return ending_grace_ns;
 	return t->late || t->unsearched ? late_grace_ns : grace_ns;
+}
+
+static uint64_t collection_grace_of(const struct trio *t)
+{
+	const uint64_t own_ns = grace_of(t);
+
+	return own_ns < grace_ns ? own_ns : reaping_grace_ns;
 }
 
 /* ---- the children ---- */
@@ -445,12 +453,14 @@ static enum ms_status receive(struct trio *t, struct ms_arena *arena, struct ms_
  */
 static bool reap(pid_t pid, uint64_t deadline_ns, int *ret_status, struct rusage *usage)
 {
-	while (wait4(pid, ret_status, WNOHANG, usage) == 0) {
-		uint64_t now_ns = ms_now_ns();
+	uint64_t killed_ns = 0;
 
-		if (now_ns > deadline_ns)
+	while (wait4(pid, ret_status, WNOHANG, usage) == 0) {
+		if (!killed_ns && ms_now_ns() > deadline_ns) {
+			killed_ns = ms_now_ns();
 			(void)kill(pid, SIGKILL);
-		if (now_ns > deadline_ns + death_ns)
+		}
+		if (killed_ns && ms_helper_is_stuck(pid, killed_ns))
 			return false;
 		ms_sleep_ns(reap_tick_ns);
 	}
@@ -477,7 +487,7 @@ static void reap_both(struct trio *t, enum ms_status st)
 		t->sweeper_peak_bytes = (uint64_t)usage.ru_maxrss * 1024;
 	}
 	if (t->collection)
-		(void)reap(t->collection, ms_now_ns() + (gone ? grace_of(t) : 0),
+		(void)reap(t->collection, ms_now_ns() + (gone ? collection_grace_of(t) : 0),
 		           &t->collection_status, &usage);
 }
 
@@ -493,7 +503,7 @@ static void reap_clone(struct trio *t)
 		return;
 	(void)madvise(t->shared, t->shared->map_bytes, MADV_DOFORK);
 	if (!spawn(t, "memscan-collect", be_reaper, &pid, &ignored))
-		(void)reap(pid, ms_now_ns() + grace_of(t), &status, &usage);
+		(void)reap(pid, ms_now_ns() + collection_grace_of(t), &status, &usage);
 }
 
 static enum ms_status tell_death(const struct trio *t, const char *who, int status,

@@ -23,7 +23,7 @@ static enum ms_status try_thread(const struct ms_borrowing *b, pid_t tid, enum m
 {
 	struct ms_freezer freezer;
 	struct ms_detour detour;
-	enum ms_status st = ms_freezer_init(&freezer, b->shared, err);
+	enum ms_status st = ms_freezer_init(&freezer, b->shared, tid, err);
 
 	ms_collection_clear(b->shared);
 	*ret_again = false;

@@ -32,9 +32,9 @@ enum {
 	CHILDREN_BYTES = 4096,
 };
 
-/* For the image to end, and for a thread to reap it. */
+/* For the image to end, and for a thread to reap it: on a crowded machine it stops late. */
 static const uint64_t end_ns = UINT64_C(1000000000);
-static const uint64_t reap_ns = UINT64_C(1000000000);
+static const uint64_t reap_ns = UINT64_C(4000000000);
 static const uint64_t nap_ns = UINT64_C(1000000);
 
 /* Wait for the end of @tid without taking it. */
@@ -178,19 +178,23 @@ void ms_clone_reap(struct ms_collection *shared)
 {
 	struct ended ended = { .shared = shared, .n = 1 };
 	const struct ms_borrowing borrowing = { shared, reap, &ended };
-	uint64_t deadline_ns = ms_now_ns() + reap_ns;
 	struct ms_arena arena = { 0 };
 	char *buf = ms_arena_alloc(&arena, MS_PROC_LIST_BYTES);
 	struct ms_error ignored;
+	uint64_t deadline_ns;
+	int urgency;
 
 	if (!shared->child || !buf)
 		return;
+	urgency = ms_urgent_begin();
 	await_end(shared->child);
+	deadline_ns = ms_now_ns() + reap_ns;
 	ended.numbers[0] = (pid_t)shared->child_number;
 	add_left(&ended, buf);
 	shared->timeout_ns = reap_ns;
 	while (ms_borrow_thread(&borrowing, &ignored) == MS_E_BUSY && ms_now_ns() < deadline_ns)
 		ms_sleep_ns(nap_ns);
+	ms_urgent_end(urgency);
 	(void)waitpid(shared->child, NULL, __WALL | WNOHANG);
 	shared->child = 0;
 	ms_arena_deinit(&arena);

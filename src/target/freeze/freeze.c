@@ -56,7 +56,7 @@ enum {
 };
 
 enum ms_status ms_freezer_init(struct ms_freezer *freezer, struct ms_collection *shared,
-                               struct ms_error *err)
+                               pid_t only, struct ms_error *err)
 {
 	memset(freezer, 0, sizeof(*freezer));
 	freezer->shared = shared;
@@ -68,7 +68,7 @@ enum ms_status ms_freezer_init(struct ms_freezer *freezer, struct ms_collection 
 	    !ms_vec_reserve(&freezer->arena, &freezer->tracees, shared->max_threads))
 		return ms_fail(err, MS_E_NOMEM, "no memory for the list of threads");
 	freezer->takes_marks = freezer->arch->takes_marks();
-	ms_sleepers_find(freezer);
+	ms_sleepers_find(freezer, only);
 	return ms_stack_places_find(shared->pid, &freezer->arena, &freezer->places, err);
 }
 

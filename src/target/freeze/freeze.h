@@ -98,9 +98,14 @@ struct ms_freezer {
 	enum ms_breaks breaks;
 };
 
-/* Everything that needs memory, done before the target is touched. */
+/*
+ * Everything that needs memory, done before the target is touched.
+ *
+ * @only: the thread that ms_freeze_thread() is to stop; 0: ms_freeze() is to stop all
+ */
 ms_must_check enum ms_status ms_freezer_init(struct ms_freezer *freezer,
-                                             struct ms_collection *shared, struct ms_error *err);
+                                             struct ms_collection *shared, pid_t only,
+                                             struct ms_error *err);
 
 /* Stop every thread and write what each holds to shared->threads. */
 ms_must_check enum ms_status ms_freeze(struct ms_freezer *freezer, struct ms_error *err);

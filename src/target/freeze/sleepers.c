@@ -25,6 +25,7 @@
 
 #include "base/clock.h"
 #include "target/proc.h"
+#include "target/urgent.h"
 
 enum { MAX_SLEEPERS = 1024, MAX_PROCESSORS = 1024, SCHED_BYTES = 1024, LIMIT_NS = 100000000 };
 
@@ -34,7 +35,6 @@ enum { LONG_LIMIT_NS = 1000000000 };
 /* Processors' clocks, as far as they were asked for. */
 struct clocks {
 	cpu_set_t own; /* where we may run */
-	bool moved;
 	struct {
 		bool known;
 		int64_t behind_ns; /* the monotonic clock, less this one */
@@ -117,21 +117,35 @@ static int processor_of(pid_t tid)
 	return at ? (int)strtol(at, NULL, 10) : -1;
 }
 
-/* Go to @processor and compare its clock. */
-static bool ask_clock(struct clocks *clocks, int processor)
+static void compare_clock(struct clocks *clocks, int processor)
 {
 	uint64_t ran_ns;
-	cpu_set_t one;
 
-	CPU_ZERO(&one);
-	CPU_SET((size_t)processor, &one);
-	if (!CPU_ISSET((size_t)processor, &clocks->own) || sched_setaffinity(0, sizeof(one), &one))
-		return false;
-	clocks->moved = true;
 	(void)sched_yield(); /* the kernel notes when we ran */
 	ran_ns = history_of(gettid()).ran_ns;
 	clocks->at[processor].known = ran_ns && sched_getcpu() == processor;
 	clocks->at[processor].behind_ns = (int64_t)(ms_now_ns() - ran_ns);
+}
+
+/*
+ * Go to @processor and compare its clock. Who may run there alone can wait for seconds where it is
+ * crowded.
+ */
+static bool ask_clock(struct clocks *clocks, int processor)
+{
+	cpu_set_t one;
+	int urgency;
+
+	if (!CPU_ISSET((size_t)processor, &clocks->own))
+		return false;
+	CPU_ZERO(&one);
+	CPU_SET((size_t)processor, &one);
+	urgency = ms_urgent_begin();
+	if (!sched_setaffinity(0, sizeof(one), &one)) {
+		compare_clock(clocks, processor);
+		(void)sched_setaffinity(0, sizeof(clocks->own), &clocks->own);
+	}
+	ms_urgent_end(urgency);
 	return clocks->at[processor].known;
 }
 
@@ -191,26 +205,34 @@ static void note(struct ms_freezer *freezer, struct clocks *clocks, pid_t tid)
 		freezer->sleepers.at[freezer->sleepers.n++] = sleeper;
 }
 
-void ms_sleepers_find(struct ms_freezer *freezer)
+static void note_each(struct ms_freezer *freezer, struct clocks *clocks)
 {
-	struct clocks *clocks = ms_arena_alloc(&freezer->arena, sizeof(*clocks));
 	uint64_t limit_ns = freezer->arch->result_is_first ? LONG_LIMIT_NS : LIMIT_NS;
 	uint64_t until_ns = ms_now_ns() + limit_ns;
 	struct ms_proc_list list;
 	int32_t tid;
 
-	if (!clocks || !ms_vec_reserve(&freezer->arena, &freezer->sleepers, MAX_SLEEPERS) ||
-	    ms_proc_list_open(&list, freezer->shared->pid, "task", freezer->list_buf) < 0)
+	if (ms_proc_list_open(&list, freezer->shared->pid, "task", freezer->list_buf) < 0)
 		return;
-	memset(clocks, 0, sizeof(*clocks));
-	(void)sched_getaffinity(0, sizeof(clocks->own), &clocks->own);
 	while (ms_proc_list_next(&list, &tid) && freezer->sleepers.n < MAX_SLEEPERS &&
 	       ms_now_ns() < until_ns)
 		if (tid > 0 && tid < MS_MAX_TIDS)
 			note(freezer, clocks, tid);
 	ms_proc_list_close(&list);
-	if (clocks->moved)
-		(void)sched_setaffinity(0, sizeof(clocks->own), &clocks->own);
+}
+
+void ms_sleepers_find(struct ms_freezer *freezer, pid_t only)
+{
+	struct clocks *clocks = ms_arena_alloc(&freezer->arena, sizeof(*clocks));
+
+	if (!clocks || !ms_vec_reserve(&freezer->arena, &freezer->sleepers, MAX_SLEEPERS))
+		return;
+	memset(clocks, 0, sizeof(*clocks));
+	(void)sched_getaffinity(0, sizeof(clocks->own), &clocks->own);
+	if (only)
+		note(freezer, clocks, only);
+	else
+		note_each(freezer, clocks);
 }
 
 /* What was noted of the thread, or NULL. */

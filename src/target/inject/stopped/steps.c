@@ -317,7 +317,7 @@ enum ms_status ms_attach_look_ahead(struct ms_attaching *a, struct ms_error *err
 enum ms_status ms_attach_divert(struct ms_attaching *a, struct ms_error *err)
 {
 	struct ms_freezer freezer;
-	enum ms_status st = ms_freezer_init(&freezer, a->shared, err);
+	enum ms_status st = ms_freezer_init(&freezer, a->shared, 0, err);
 
 	if (!st)
 		st = ms_freeze(&freezer, err);
@@ -372,7 +372,7 @@ enum ms_status ms_attach_take_out(struct ms_attaching *a, struct ms_error *err)
 {
 	struct ms_freezer freezer;
 	struct ms_detour detour;
-	enum ms_status st = ms_freezer_init(&freezer, a->shared, err);
+	enum ms_status st = ms_freezer_init(&freezer, a->shared, 0, err);
 
 	if (!st)
 		st = ms_detour_init(&detour, &freezer, err);
