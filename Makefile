@@ -290,7 +290,8 @@ $(B)/musl/kernel:
 
 SHIM        := $(filter src/shim/% src/elf/%,$(SRC)) \
                src/base/arena.c src/base/file.c src/base/map.c src/base/newfile.c src/base/range.c \
-               src/base/sort.c src/base/status.c src/base/vec.c src/base/walk.c src/base/elf/rows.c
+               src/base/sort.c src/base/status.c src/base/vec.c src/base/walk.c src/base/elf/notes.c \
+               src/base/elf/rows.c
 SHIM_SONAME := libmalloc_debug.so.1
 
 $(B)/$(SHIM_SONAME): $(SHIM:%.c=$(B)/%.o) src/shim/libmalloc_debug.map

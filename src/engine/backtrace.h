@@ -8,6 +8,7 @@
  * made the model.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -25,6 +26,7 @@ struct ms_symbol {
 	uint64_t function_offset;
 	const char *file; /* source, as the debug information has it */
 	uint32_t line;
+	bool unloaded; /* the module was, since */
 };
 
 /* A function at an address. Where calls were inlined several stand at one. */
