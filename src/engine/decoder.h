@@ -40,7 +40,7 @@ struct ms_former_code {
 	struct ms_range range;
 	uint32_t first_stack;
 	uint32_t end_stack;
-	uint64_t moved;
+	uint64_t moved; /* 0: it is loaded again */
 };
 
 /* Where blocks were allocated. */

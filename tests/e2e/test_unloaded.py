@@ -10,16 +10,17 @@ import subprocess
 
 import pytest
 
+from attach_support import attach
 from shim_support import environment, needs_library
 from support import Process, check_scanned, compile_special, memscan, scan
 
 BLOCKS, SLACK = 100, 3
-SIZES = {"first": 1111, "second": 2222}
+SIZES = {"first": 1112, "second": 2232}  # all that malloc gives
 
 
 def build(name, tmp_path, *flags):
     library = compile_special("unloads_library.c", "-shared", "-fPIC", "-Wl,--build-id", f"-DMAKE={name}_make",
-                              f"-DSIZE={SIZES[name]}", *flags, tag=f"_{name}{''.join(flags)}.so")
+                              f"-DSIZE={SIZES[name]}", *flags, tag=f"_{name}{SIZES[name]}{''.join(flags)}.so")
     return shutil.copy(library, tmp_path / f"{name}.so")
 
 
@@ -164,3 +165,42 @@ def test_a_program_that_loads_in_turns_keeps_few_stacks(tmp_path):
         report = check_scanned(scan(process.pid))
         line, = (line for heap in report["heaps"] for line in heap["evidence"] if "registry" in line)
         assert int(line.split(" stacks;")[0].split()[-1]) < 100, line
+
+
+# ---- attached while it runs ----
+
+class Attached(Unloads):
+    def __init__(self, **more):
+        super().__init__(**more)
+        attach(self.pid, "--sample", "1")
+
+
+def test_an_unloaded_library_is_named_in_an_attached_process(tmp_path):
+    path = build("first", tmp_path)
+    with Attached() as process:
+        at = process.leak(path)
+        report = check_scanned(scan(process.pid))
+        stack = stack_of(report, "first")
+        check_stack(stack, "first", path)
+        assert 0 <= int(stack[1]["pc"], 16) - at < 4096, "as it was in the process"
+        assert not [line for line in report["warnings"] if "attach" in line], report["warnings"]
+        assert f"{path} (unloaded) (first_make+" in memscan(process.pid).stdout
+
+
+def test_another_library_at_the_same_addresses_is_not_named_for_it_in_an_attached_process(tmp_path):
+    first, second = build("first", tmp_path), build("second", tmp_path)
+    with Attached() as process:
+        at = process.leak(first)
+        assert process.open(second) == at, "they are to be at the same place"
+        process.run()
+        report = check_scanned(scan(process.pid))
+        check_stack(stack_of(report, "first"), "first", first)
+        check_stack(stack_of(report, "second"), "second", second, unloaded=False)
+        process.close()
+        report = check_scanned(scan(process.pid))
+        check_stack(stack_of(report, "first"), "first", first)
+        check_stack(stack_of(report, "second"), "second", second)
+        assert process.open(first) == at
+        report = check_scanned(scan(process.pid))
+        check_stack(stack_of(report, "first"), "first", first, unloaded=False)
+        check_stack(stack_of(report, "second"), "second", second)

@@ -124,6 +124,7 @@ Test(unloaded, without_a_build_id_the_name_of_the_file_has_to_do)
 	former.build_id_len = 0;
 	map("/other/plugin.so (deleted)");
 	cr_assert_not(is_kept());
+	memset(&origins, 0, sizeof(origins));
 	former.path = "/lib/plugin";
 	cr_assert(is_kept());
 }
@@ -169,6 +170,19 @@ Test(unloaded, two_at_the_same_place_are_told_apart)
 	cr_assert_neq(one, other);
 	cr_expect_str_eq(name_at(one), "/lib/plugin.so");
 	cr_expect_str_eq(name_at(other), "/lib/other.so");
+}
+
+Test(unloaded, stacks_of_one_that_is_loaded_again_stay_whatever_was_there_meanwhile)
+{
+	map("/lib/plugin.so");
+	write_id(0xab);
+	cr_assert(ms_unloaded_add(&decoding, &former));
+	former.first_stack = 0;
+	former.end_stack = 30;
+	former.build_id[0] = 1;
+	cr_assert(ms_unloaded_add(&decoding, &former));
+	cr_expect_eq(move(CODE, 15), CODE);
+	cr_expect_neq(move(CODE, 25), CODE);
 }
 
 Test(unloaded, what_makes_no_sense_is_left_out)

@@ -95,17 +95,20 @@ bool ms_unloaded_add(struct ms_decoding *d, const struct ms_former *former)
 	struct ms_former_code *kept;
 	struct ms_code *code;
 	uint64_t moved;
+	bool there = is_there(d->src, former);
 
 	if (!is_sensible(former) || d->origins->formers.n == MOST_UNLOADED ||
-	    is_there(d->src, former))
+	    (there && !former->end_stack))
 		return true;
-	moved = distance_to_free(d, former);
+	moved = there ? 0 : distance_to_free(d, former);
 	kept = ms_vec_push(d->arena, &d->origins->formers);
 	if (!kept)
 		return false;
 	*kept = (struct ms_former_code){
 		{ former->code, former->file.end }, former->first_stack, former->end_stack, moved
 	};
+	if (there)
+		return true;
 	if (former->file.begin < former->code) {
 		code = add_code(d, former, moved);
 		if (!code)

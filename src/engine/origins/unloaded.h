@@ -24,7 +24,8 @@ struct ms_former {
 };
 
 /*
- * Keep @former in d->origins, unless it is loaded as it was. What makes no sense is left out.
+ * Keep @former in d->origins, if it is not loaded as it was. What makes no sense is left out. Of
+ * one that was gone, and is loaded again, it is kept that its stacks stay as they are.
  *
  * False without memory.
  */
