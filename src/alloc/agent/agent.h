@@ -43,7 +43,7 @@ struct ms_agent_reading {
 	struct ms_agent_facts facts;
 	struct ms_agent_record *record;               /* a copy of the one that is looked at */
 	struct MS_VEC(struct ms_agent_entry) entries; /* by block */
-	struct ms_former_tables tables; /* of libraries that were unloaded */
+	struct ms_former_tables tables;               /* of libraries that were unloaded */
 	struct ms_unwinder *unwinder;
 	struct ms_map stacks; /* of a hash: the first stack with it, from 1 on */
 	struct ms_map kept; /* of a hash of a record's registers and stack: the answer, plus one */
