@@ -314,6 +314,24 @@ static bool step_over_bad_call(const struct ms_unwinder *u, struct ms_kept_stack
 	return true;
 }
 
+/*
+ * Where the frame at @pc is: its mapping, or u->former.
+ *
+ * @ret_named: @pc, or where it was moved to, and then there is no mapping
+ *
+ * False when no code is there.
+ */
+static bool find_frame(struct ms_unwinder *u, ms_addr pc, uint32_t number,
+                       const struct ms_mapping **ret_map, ms_addr *ret_named)
+{
+	ms_addr moved = moved_from(u, pc, number);
+
+	u->former = moved ? ms_range_find(u->formers, moved) : NULL;
+	*ret_map = moved ? NULL : code_at(u, pc);
+	*ret_named = moved ? moved : pc;
+	return moved || *ret_map;
+}
+
 size_t ms_unwind(struct ms_unwinder *u, const struct ms_kept_stack *stack, ms_addr *pcs, size_t max)
 {
 	struct ms_kept_stack s = *stack;
@@ -327,21 +345,20 @@ size_t ms_unwind(struct ms_unwinder *u, const struct ms_kept_stack *stack, ms_ad
 	while (n < max && knows(&s, MS_ROW_RETURN) && knows(&s, MS_ROW_RSP)) {
 		ms_addr pc = s.registers[MS_ROW_RETURN] - !interrupted;
 		ms_addr sp = s.registers[MS_ROW_RSP];
-		ms_addr moved = moved_from(u, pc, s.number);
-		const struct ms_mapping *map = moved ? NULL : code_at(u, pc);
-		ms_addr named = moved ? moved : pc;
+		const struct ms_mapping *map;
 		const struct ms_row *row;
 		struct ms_row found;
+		ms_addr named;
+		bool is_code = find_frame(u, pc, s.number, &map, &named);
 
 		more = false;
-		u->former = moved ? ms_range_find(u->formers, moved) : NULL;
-		if (!map && !moved && interrupted) {
+		if (!is_code && interrupted) {
 			pcs[n++] = pc;
 			interrupted = false;
 			if (step_over_bad_call(u, &s))
 				continue;
 		}
-		if (!map && !moved)
+		if (!is_code)
 			break;
 		row = row_at(u, map, pc, named, &found);
 		/* The kernel's trampoline was not called either, but is looked up as if. */

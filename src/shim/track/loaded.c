@@ -103,9 +103,11 @@ static uint64_t identity_of(const struct seen *seen)
 	const struct malloc_debug_module *as = &seen->as;
 	const uint64_t numbers[] = { as->inverted, as->vaddr, as->code_at, as->code_bytes,
 		                     as->code_offset };
-	uint64_t hash = hash_bytes(MIX, numbers, sizeof(numbers));
+	uint64_t hash = MIX;
 
-	hash = hash_bytes(hash, as->build_id, as->build_id_len);
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		hash = (hash ^ numbers[i]) * MIX;
+	hash = hash_bytes(hash, as->build_id, sizeof(as->build_id));
 	hash = hash_bytes(hash, seen->name, strlen(seen->name));
 	return hash ^ hash >> 32;
 }

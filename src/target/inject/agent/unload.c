@@ -100,30 +100,41 @@ static bool take_code(const struct library *library, struct ms_agent_module *ret
 	return false;
 }
 
+static uint64_t aligned(uint64_t bytes)
+{
+	return (bytes + NOTE_ALIGN - 1) / NOTE_ALIGN * NOTE_ALIGN;
+}
+
+static bool is_build_id(const Elf64_Nhdr *note)
+{
+	static const uint32_t gnu = 0x00554e47; /* "GNU" */
+	const uint32_t *name = pointer((uintptr_t)(note + 1));
+
+	return note->n_type == NT_GNU_BUILD_ID && note->n_namesz == sizeof(gnu) && *name == gnu &&
+	       note->n_descsz <= MS_AGENT_BUILD_ID;
+}
+
+static void copy_id(const uint8_t *id, uint32_t n, struct ms_agent_module *ret)
+{
+	ret->build_id_len = n;
+	for (uint32_t i = 0; i < n; i++) {
+		ret->build_id[i] = id[i];
+		keep_loop();
+	}
+}
+
 /* From the notes of @n bytes at @at. */
 static void take_id_of(uint64_t at, uint64_t n, struct ms_agent_module *ret)
 {
-	static const uint32_t gnu = 0x00554e47; /* "GNU" */
-
-	while (n > sizeof(Elf64_Nhdr) + sizeof(gnu)) {
+	while (n > sizeof(Elf64_Nhdr) + sizeof(uint32_t)) {
 		const Elf64_Nhdr *note = pointer(at);
-		const uint32_t *name = pointer(at + sizeof(*note));
-		uint64_t names = ((uint64_t)note->n_namesz + NOTE_ALIGN - 1) / NOTE_ALIGN;
-		uint64_t desc = sizeof(*note) + names * NOTE_ALIGN;
-		uint64_t bytes = desc + ((uint64_t)note->n_descsz + NOTE_ALIGN - 1) / NOTE_ALIGN *
-		                                NOTE_ALIGN;
+		uint64_t id_at = sizeof(*note) + aligned(note->n_namesz);
+		uint64_t bytes = id_at + aligned(note->n_descsz);
 
 		if (bytes > n)
 			return;
-		if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == sizeof(gnu) &&
-		    *name == gnu && note->n_descsz <= MS_AGENT_BUILD_ID) {
-			const uint8_t *id = pointer(at + desc);
-
-			ret->build_id_len = note->n_descsz;
-			for (unsigned i = 0; i < note->n_descsz; i++) {
-				ret->build_id[i] = id[i];
-				keep_loop();
-			}
+		if (is_build_id(note)) {
+			copy_id(pointer(at + id_at), note->n_descsz, ret);
 			return;
 		}
 		at += bytes;
