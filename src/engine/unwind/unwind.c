@@ -164,8 +164,11 @@ static ms_addr table_of(struct ms_unwinder *u, const struct ms_mapping *map)
 	return u->former ? u->former->at.begin : NO_TABLE;
 }
 
-/* The row of @pc, in @ret if there is no memory to keep it; NULL when there is none. */
-/* @named: how the row is remembered: @pc, or where that was moved to */
+/*
+ * The row of @pc, in @ret if there is no memory to keep it; NULL when there is none.
+ *
+ * @named: how the row is remembered: @pc, or where that was moved to
+ */
 static const struct ms_row *row_at(struct ms_unwinder *u, const struct ms_mapping *map, ms_addr pc,
                                    ms_addr named, struct ms_row *ret)
 {

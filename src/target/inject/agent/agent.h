@@ -23,10 +23,10 @@
  *
  * It calls nothing of the process's but the functions that it stands in front of, and where a
  * library is unloaded the C library's _dl_find_object(), which neither waits nor allocates. It
- *makes no system call, waits for nobody, changes no vector register, and takes less than 250 bytes
- *of stack. In the fast path nothing but flags, these two and registers that a function may change
- *and is not given has changed. In the slow path, return addresses into the text are on the stack
- *only while the function that they lead to is at work.
+ * makes no system call, waits for nobody, changes no vector register, and takes less than 250 bytes
+ * of stack. In the fast path nothing but flags, these two and registers that a function may change
+ * and is not given has changed. In the slow path, return addresses into the text are on the stack
+ * only while the function that they lead to is at work.
  */
 
 #include <stddef.h>
