@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
+#include <stdio.h>
 
+#include "decoded.h"
 #include "jeheap.h"
 
 /* The decoder of jemalloc, on drawn heaps. Pictures: jeheap.h. */
