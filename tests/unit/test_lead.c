@@ -128,10 +128,21 @@ static void __attribute__((noinline)) spin(void)
 		spins++;
 }
 
+static void *tell_when_it_spins(void *arg)
+{
+	while (!spins)
+		usleep(100);
+	child_ready();
+	for (;;)
+		pause();
+	return arg;
+}
+
 static void spin_for_ever(void *arg)
 {
-	(void)arg;
-	child_ready();
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, tell_when_it_spins, arg);
 	spin();
 }
 
