@@ -215,9 +215,10 @@ struct ms_leak {
 	uint8_t contents[MS_CONTENTS];
 	struct ms_estimate sampled;        /* leaks of its stack, what they reference left out */
 	struct ms_maker maker;             /* when its stack is not known */
-	uint8_t unproved;                  /* not 0: its maker's words may be residual data */
 	char signature[MS_SIGNATURE_TEXT]; /* what leaks of one mistake have in common */
 	char text[MS_PREVIEW_TEXT];        /* how it begins, when its type is text */
+	uint8_t unproved;                  /* not 0: its maker's words may be residual data */
+	uint8_t unused[6];                 /* zeros: tests compare leaks byte by byte */
 	uint64_t texts;      /* of several leaks that are one entry: how many are text */
 	uint32_t first_like; /* their patterns, most of them first: a run of ms_report.likes */
 	uint32_t n_likes;
