@@ -210,7 +210,7 @@ def test_a_new_distance_counts_at_once():
         target.check()
         detach(target.pid)
         attach(target.pid, "--sample", 1)
-        assert table_magic(target.pid).startswith(b"memscan agent 2")
+        assert table_magic(target.pid).startswith(b"memscan agent 3")
         target.check()
         said = memscan("attach", "--status", target.pid).stdout
         assert int(re.search(r"(\d+) samples", said)[1]) > 0, said

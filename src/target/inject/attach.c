@@ -297,7 +297,8 @@ static bool is_whole(const struct ms_malloc_functions *functions)
 	for (size_t i = 0; i < MS_AGENT_N; i++) {
 		const struct ms_malloc_function *function = &functions->at[i];
 
-		if (!function->found && !function->is_other_name && !function->is_absent)
+		if (ms_function_makes((enum ms_agent_function)i) && !function->found &&
+		    !function->is_other_name && !function->is_absent)
 			return false;
 	}
 	return true;
@@ -329,6 +330,7 @@ static enum ms_status make_table(struct ms_attaching *a, struct ms_error *err)
 	table->passed_on = a->functions->passed_on;
 	table->whole = is_whole(a->functions);
 	table->outer = find_outer(a->functions);
+	table->find_object = a->functions->find_object;
 	table->left = a->functions->control->left;
 	table->started = a->functions->control->started;
 	ms_vec_for_each (map, &a->maps) {
