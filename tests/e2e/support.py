@@ -386,7 +386,7 @@ def leftovers():
         with contextlib.suppress(ChildProcessError):
             status = os.waitpid(pid, 0)[1]
         if not (state == "Z" and (status == signal.SIGKILL or (status == 0 and name == "memscan-clone"))):
-            found.append((pid, state))
+            found.append((pid, name, state))
     return found
 
 
