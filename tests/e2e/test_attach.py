@@ -759,6 +759,20 @@ def test_one_that_does_not_end_its_turn_is_not_waited_for_without_end():
         target.end()
 
 
+def test_what_is_changed_in_the_turn_of_another_is_looked_at_again():
+    with Stormy("sleeps") as target, locker(f"/proc/{target.pid}/mem") as memory:
+        assert memory.line() == "LOCKED"
+        at, code = malloc_code(target.pid)
+        write_code(target.pid, at + 6, bytes([code[6] ^ 1]))
+        popen, file = start_command([MEMSCAN, "attach", target.pid])
+        time.sleep(2.5)
+        write_code(target.pid, at + 6, code[6:7])
+        said = end_of(popen, file)
+        assert popen.returncode == ATTACHED, said
+        detach(target.pid)
+        target.end()
+
+
 def test_two_at_once():
     with Stormy("loops") as target:
         for _ in range(ROUNDS):

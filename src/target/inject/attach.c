@@ -475,13 +475,20 @@ static bool is_loading(const struct ms_attaching *a)
 	return false;
 }
 
+/* What another memscan is changing, whose turn is longer than was waited, seems another tool's. */
+static bool is_being_changed(const struct ms_attaching *a)
+{
+	return a->turn < 0 && a->functions && a->patch.mem_fd >= 0 &&
+	       ms_patch_look(&a->patch).foreign;
+}
+
 /*
  * What failed may have done so because the process ended meanwhile, or executed a program, or has
  * just begun one.
  */
 static enum ms_status conclude(struct ms_attaching *a, enum ms_status st, struct ms_error *err)
 {
-	a->loading = st == MS_E_UNSUPPORTED && is_loading(a);
+	a->loading = st == MS_E_UNSUPPORTED && (is_being_changed(a) || is_loading(a));
 	/* The agent may be gone, when a memscan that was killed had begun to give it back. */
 	a->replaced = st && (st == MS_E_GONE || is_replaced(a));
 	close_all(a);
