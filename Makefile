@@ -212,7 +212,7 @@ AGENT_FLAGS := -std=gnu11 -Isrc -O2 -mgeneral-regs-only -ffreestanding -fpie -fv
                -fno-asynchronous-unwind-tables -fomit-frame-pointer -Wframe-larger-than=112 $(WARNINGS)
 # clang takes "flatten" for one level.
 AGENT_FLAGS += $(if $(findstring clang,$(shell $(CC) --version 2>/dev/null)),-mllvm -inline-threshold=10000)
-AGENT_WITH  := $(AGENT:%/code=%/table.c) $(AGENT:%/code=%/distance.c)
+AGENT_WITH  := $(AGENT:%/code=%/table.c) $(AGENT:%/code=%/distance.c) $(AGENT:%/code=%/unload.c)
 AGENT_OBJ   := $(B)/agent/hooks.o $(B)/agent/slow.o
 AGENT_C     := $(if $(filter x86_64,$(MACHINE)),$(AGENT)/slow.c)
 
@@ -229,7 +229,7 @@ $(B)/agent/blob: $(AGENT_OBJ) $(AGENT)/flat.lds
 	@! readelf -rW $(AGENT_OBJ) | grep R_X86_64_ | grep -vE 'R_X86_64_(PC32|PLT32) '
 	$(Q)$(LD) -T $(AGENT)/flat.lds --gc-sections -nostdlib -e 0 -o $@.elf $(AGENT_OBJ)
 	@! objdump -d --no-show-raw-insn $@.elf | grep -E '\scall|mm[0-9]' | \
-		grep -vE 'call +[345][0-9a-f]{3} |<ms_agent_(before|after)[a-z_]*>$$'
+		grep -vE 'call +([345][0-9a-f]{3} |\*%rax$$)|<ms_agent_(before|after)[a-z_]*>$$'
 	$(Q)$(OBJCOPY) -O binary -j .blob $@.elf $@
 
 # No bytes where there is no agent for the machine.
@@ -290,7 +290,8 @@ $(B)/musl/kernel:
 
 SHIM        := $(filter src/shim/% src/elf/%,$(SRC)) \
                src/base/arena.c src/base/file.c src/base/map.c src/base/newfile.c src/base/range.c \
-               src/base/sort.c src/base/status.c src/base/vec.c src/base/walk.c src/base/elf/rows.c
+               src/base/sort.c src/base/status.c src/base/vec.c src/base/walk.c src/base/elf/notes.c \
+               src/base/elf/rows.c
 SHIM_SONAME := libmalloc_debug.so.1
 
 $(B)/$(SHIM_SONAME): $(SHIM:%.c=$(B)/%.o) src/shim/libmalloc_debug.map

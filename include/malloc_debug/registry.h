@@ -9,7 +9,8 @@
  *	registry ──> shards ──> table: n_slots | slot slot slot … │ live blocks
  *	         ├─> pages of stacks ──> page ──> stack: id, n, pc pc pc …
  *	         ├─> kept, deferred: blocks that the program has freed
- *	         └─> records of calls
+ *	         ├─> records of calls
+ *	         └─> modules: libraries, those that were unloaded since, too
  *
  * A struct malloc_debug_registry stands in the writable data of the mapped file, whose
  * name begins with "libmalloc_debug.so", at a multiple of 8. It has its magic once all of
@@ -96,6 +97,7 @@ struct malloc_debug_registry {
 	struct malloc_debug_list kept;        /* struct malloc_debug_freed: by free_track */
 	struct malloc_debug_list deferred;    /* uint64_t each, inverted: to be freed soon */
 	struct malloc_debug_list records;     /* of calls; nothing in them refers to a block */
+	struct malloc_debug_list modules;     /* struct malloc_debug_module, up to an empty one */
 };
 
 /* The live blocks are spread over shards by address. */
@@ -148,14 +150,37 @@ struct malloc_debug_freed {
 	uint32_t reserved;
 };
 
+enum { MALLOC_DEBUG_BUILD_ID = 32 };
+
+/*
+ * A library with executable code as it was when a stack was kept: it may be gone since, and
+ * another one be where it was. The stacks with the numbers from first_stack up to, but not,
+ * end_stack may have addresses in it. The list is in the order of loading; the same address may be
+ * in several entries. The program itself is not in it.
+ */
+struct malloc_debug_module {
+	uint64_t inverted; /* where its file begins in memory; 0: empty; written last */
+	uint64_t vaddr;    /* the same as the ELF file has it */
+	uint64_t code_at;  /* bytes from there to the code */
+	uint64_t code_bytes;
+	uint64_t code_offset; /* of the code in the file */
+	uint64_t path;        /* where its path stands */
+	uint32_t path_len;
+	uint32_t build_id_len; /* 0: it has none */
+	uint32_t first_stack;
+	uint32_t end_stack; /* 0: it was not seen to be gone */
+	uint8_t build_id[MALLOC_DEBUG_BUILD_ID];
+};
+
 #ifdef __cplusplus
 }
 #else
 _Static_assert(sizeof(struct malloc_debug_list) == 16, "no padding");
-_Static_assert(sizeof(struct malloc_debug_registry) == 120, "no padding");
+_Static_assert(sizeof(struct malloc_debug_registry) == 136, "no padding");
 _Static_assert(sizeof(struct malloc_debug_slot) == 24, "no padding");
 _Static_assert(sizeof(struct malloc_debug_freed) == 24, "no padding");
 _Static_assert(sizeof(struct malloc_debug_stack) == 24, "no padding");
+_Static_assert(sizeof(struct malloc_debug_module) == 96, "no padding");
 _Static_assert(sizeof(struct malloc_debug_header) == 20, "no padding");
 #endif
 

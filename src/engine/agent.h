@@ -9,6 +9,8 @@
  *	filter    how many sampled blocks fall to a place: what free() asks, one byte
  *	slots     16 to a bucket: a block's address and the number of its record, one word
  *	records   size, registers and the bytes of the stack; what is free hangs in a list
+ *	modules   libraries that were unloaded, as they were
+ *	tables    copies of what these had for unwinding, one behind the other
  *
  * It has no pointers in it, and is found by the magic at the begin of its mapping. The
  * agent's code, MS_AGENT_TEXT_BYTES, is mapped directly in front of it.
@@ -19,7 +21,7 @@
 
 #include "engine/agent_layout.h"
 
-#define MS_AGENT_MAGIC "memscan agent 2"
+#define MS_AGENT_MAGIC "memscan agent 3"
 
 enum {
 	MS_AGENT_RECORDS = 8192,
@@ -29,7 +31,12 @@ enum {
 	MS_AGENT_FILTER = 8192,
 	MS_AGENT_REGISTERS = 8, /* rip rsp rbx rbp r12 r13 r14 r15, once malloc has returned */
 	MS_AGENT_RECORD_BYTES = 4096,
-	MS_AGENT_STACK = MS_AGENT_RECORD_BYTES - 24 - 8 * MS_AGENT_REGISTERS,
+	MS_AGENT_STACK = MS_AGENT_RECORD_BYTES - 32 - 8 * MS_AGENT_REGISTERS,
+	MS_AGENT_MODULES = 128,
+	MS_AGENT_PATH = 240,
+	MS_AGENT_BUILD_ID = 32,
+	MS_AGENT_TABLES = 1 << 20,
+	MS_AGENT_MOST_TABLE = 1 << 18, /* bytes of one library's */
 };
 
 struct ms_agent_record {
@@ -37,8 +44,30 @@ struct ms_agent_record {
 	uint64_t size;
 	uint32_t next; /* in the free list: number plus one */
 	uint32_t n_stack;
+	uint32_t n_unloads; /* struct ms_agent_data's, when the stack was kept */
+	uint32_t unused;
 	uint64_t registers[MS_AGENT_REGISTERS];
 	uint8_t stack[MS_AGENT_STACK]; /* from rsp on: what is behind the return address */
+};
+
+/*
+ * A library that was unloaded. What it is of stands in front of what was kept of it. Its are the
+ * stacks with counts of unloads from first_unload up to, but not, end_unload.
+ */
+struct ms_agent_module {
+	uint64_t begin; /* where its file begins in memory */
+	uint64_t vaddr; /* the same as the ELF file has it */
+	uint64_t code;
+	uint64_t code_end;
+	uint64_t code_offset;  /* in the file */
+	uint64_t table;        /* its .eh_frame_hdr; 0: none */
+	uint64_t build_id_len; /* 0: none was found */
+	uint8_t build_id[MS_AGENT_BUILD_ID];
+	char path[MS_AGENT_PATH]; /* as the loader has it; zero to its end */
+	uint32_t first_unload;
+	uint32_t end_unload;
+	uint32_t table_at;    /* in tables: a copy from there on to the end of its segment */
+	uint32_t table_bytes; /* 0: there is none */
 };
 
 struct ms_agent_data {
@@ -72,9 +101,16 @@ struct ms_agent_data {
 	 * only looks whether it will be a sample, for the stack of its own caller.
 	 */
 	uint64_t outer;
+	uint64_t find_object; /* the C library's _dl_find_object(); 0: it has none */
+	uint32_t noting;      /* not 0: a thread writes to modules or tables */
+	uint32_t n_unloads;   /* so far */
+	uint32_t n_modules;
+	uint32_t n_tables; /* bytes in use */
 	uint8_t filter[MS_AGENT_FILTER] __attribute__((aligned(MS_AGENT_FILTER_AT)));
 	uint64_t slots[MS_AGENT_SLOTS];
 	struct ms_agent_record records[MS_AGENT_RECORDS];
+	struct ms_agent_module modules[MS_AGENT_MODULES];
+	uint8_t tables[MS_AGENT_TABLES];
 };
 
 /* Of a slot: the low bits that no block's address has, and those of the record's number. */

@@ -4,7 +4,7 @@
 
 /* What the assembler must know, too, of agent.h and table.h: numbers alone. */
 
-#define MS_AGENT_TEXT_MAGIC  "memscan agent x2" /* without an end */
+#define MS_AGENT_TEXT_MAGIC  "memscan agent x3" /* without an end */
 
 #define MS_AGENT_TEXT_BYTES  24576
 #define MS_AGENT_SLOTS_AT    12288 /* in the text; in front of it is the blob */
@@ -14,7 +14,8 @@
 #define MS_AGENT_PASSED_AT   88 /* in the data */
 #define MS_AGENT_LEFT_AT     104
 #define MS_AGENT_OUTER_AT    120
-#define MS_AGENT_FILTER_AT   128
+#define MS_AGENT_FIND_AT     128
+#define MS_AGENT_FILTER_AT   256
 #define MS_AGENT_HASH        2654435761
 #define MS_AGENT_HASH_SHIFT  3
 #define MS_AGENT_PLACE_SHIFT 19

@@ -27,6 +27,7 @@ struct ms_symbol {
 	bool unsized;     /* by a label alone, which does not say how far the function goes */
 	const char *file; /* source, as the debug information has it */
 	uint32_t line;
+	bool unloaded; /* the module was, since */
 };
 
 /* A function at an address. Where calls were inlined several stand at one. */

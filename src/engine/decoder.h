@@ -35,11 +35,21 @@ struct ms_origin {
 	                 */
 };
 
+/* Code of a library that was unloaded since (origins/unloaded.h). */
+struct ms_former_code {
+	struct ms_range range;
+	uint32_t first_stack;
+	uint32_t end_stack;
+	uint64_t moved; /* 0: it is loaded again */
+};
+
 /* Where blocks were allocated. */
 struct ms_origins {
 	struct MS_VEC(struct ms_origin) blocks; /* by address, no two alike */
 	struct ms_stack_list stacks;            /* no two alike */
 	struct ms_pcs pcs;
+	struct MS_VEC(struct ms_former_code) formers;
+	struct ms_codes unloaded;    /* of these, by address; pcs in there were moved */
 	struct ms_sampling sampling; /* what the samples are of */
 };
 

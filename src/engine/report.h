@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/elf/notes.h"
 #include "base/range.h"
 #include "base/vec.h"
 #include "engine/anchors.h"
@@ -127,14 +128,17 @@ struct ms_estimate {
 /* Addresses in the calling instructions, which return addresses stand behind. */
 struct ms_pcs MS_VEC(ms_addr);
 
-enum { MS_BUILD_ID_BYTES = 32 };
-
 /* A mapping of a file that some of these addresses lie in, as it was at the scan. */
 struct ms_code {
 	struct ms_range range; /* first: searched by it */
 	uint64_t offset;
 	uint64_t inode;
 	uint64_t bias; /* what the loader added to the addresses in the file, if has_bias */
+	/*
+	 * Of a library that was unloaded before the scan: what was added to the addresses that it
+	 * had, range, bias and ms_report.pcs, as another may be there; else 0.
+	 */
+	uint64_t moved;
 	uint32_t dev_major;
 	uint32_t dev_minor;
 	uint8_t prot;         /* enum ms_prot */

@@ -66,8 +66,12 @@ static void copy_stack(const struct ms_report *report, const struct ms_leak *lea
 {
 	const struct ms_stack *stack = leak->stack ? &report->stacks.at[leak->stack - 1] : NULL;
 
-	for (uint32_t i = 0; stack && i < stack->n && i < MEMUNREACHABLE_FRAMES; i++)
-		ret->frames[ret->num_frames++] = (uintptr_t)report->pcs.at[stack->first + i];
+	for (uint32_t i = 0; stack && i < stack->n && i < MEMUNREACHABLE_FRAMES; i++) {
+		ms_addr pc = report->pcs.at[stack->first + i];
+		const struct ms_code *code = ms_range_find(&report->code, pc);
+
+		ret->frames[ret->num_frames++] = (uintptr_t)(pc - (code ? code->moved : 0));
+	}
 }
 
 static void copy_leak(const struct ms_report *report, const struct ms_leak *leak,

@@ -40,6 +40,8 @@ static void tell_place(const struct ms_report *report, struct ms_named_frame *re
 	}
 	if (code->has_bias)
 		ret->symbol.rel_pc = ret->pc - code->bias;
+	ret->symbol.unloaded = code->moved;
+	ret->pc -= code->moved;
 	tell_build_id(code, ret);
 }
 
@@ -56,6 +58,7 @@ static void take_place(const struct ms_symbol *symbol, struct ms_named_frame *re
 	ret->symbol.map_begin = symbol->map_begin;
 	ret->symbol.rel_pc = symbol->rel_pc;
 	ret->symbol.elf_offset = symbol->elf_offset;
+	ret->symbol.unloaded |= symbol->unloaded;
 	if (symbol->build_id)
 		ret->symbol.build_id = symbol->build_id;
 }
@@ -110,6 +113,8 @@ static void put_module(struct ms_text *t, const struct ms_symbol *symbol, enum m
 		ms_text_print(t, "<unknown>");
 	if (symbol->elf_offset)
 		ms_text_print(t, " (offset 0x%" PRIx64 ")", symbol->elf_offset);
+	if (symbol->unloaded)
+		ms_text_print(t, " (unloaded)");
 }
 
 void ms_frame_put_place(struct ms_text *t, const struct ms_symbol *symbol,

@@ -298,6 +298,8 @@ static struct json_object *frame_object(struct ms_json *j, const struct ms_named
 
 	ms_json_add_address(j, object, "pc", frame->pc);
 	add_known_text(j, object, "module", symbol->module);
+	if (symbol->unloaded)
+		ms_json_add(j, object, "unloaded", json_object_new_boolean(true));
 	add_known_text(j, object, "build_id", symbol->build_id);
 	if (symbol->module && symbol->module[0])
 		ms_json_add_address(j, object, "offset", symbol->rel_pc);

@@ -7,7 +7,7 @@
 #include "report/book/book.h"
 
 /* "MSWR", "MSWQ", "MSWB" and the layout's number, lest the two ends are ever not one build. */
-enum { MAGIC = 0x5257534d, MAGIC_QUESTION = 0x5157534d, MAGIC_BOOK = 0x4257534d, LAYOUT = 15 };
+enum { MAGIC = 0x5257534d, MAGIC_QUESTION = 0x5157534d, MAGIC_BOOK = 0x4257534d, LAYOUT = 16 };
 
 /* More of these than any scan makes; an honest sender never meets them. */
 enum {

@@ -8,6 +8,7 @@
 #include "shim/track/deferred.h"
 #include "shim/track/freed.h"
 #include "shim/track/live.h"
+#include "shim/track/loaded.h"
 #include "shim/track/trace.h"
 
 /* The version puts it into the data of the file, where it is looked for. */
@@ -34,6 +35,7 @@ void ms_registry_publish(void)
 	registry.kept = ms_freed_kept();
 	registry.deferred = ms_deferred_list();
 	registry.records = ms_record_slots();
+	registry.modules = ms_loaded_list();
 	registry.magic[0] = MALLOC_DEBUG_MAGIC_1;
 	__atomic_store_n(&registry.magic[1], MALLOC_DEBUG_MAGIC_2, __ATOMIC_RELEASE);
 }

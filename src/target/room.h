@@ -16,7 +16,7 @@
  *
  * Only where it is known to be stack: of the main thread in [stack], of another where the
  * C library's own record of its stack, in its control block, says so. Whatever else a mapping holds
- *is the program's. Coroutines, whose stack may end at any byte, have none, nor has a thread in a
+ * is the program's. Coroutines, whose stack may end at any byte, have none, nor has a thread in a
  * handler on a signal stack: that may lie in a frame of the stack that it interrupts.
  */
 

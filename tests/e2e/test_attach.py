@@ -210,7 +210,7 @@ def test_a_new_distance_counts_at_once():
         target.check()
         detach(target.pid)
         attach(target.pid, "--sample", 1)
-        assert table_magic(target.pid).startswith(b"memscan agent 2")
+        assert table_magic(target.pid).startswith(b"memscan agent 3")
         target.check()
         said = memscan("attach", "--status", target.pid).stdout
         assert int(re.search(r"(\d+) samples", said)[1]) > 0, said
@@ -756,6 +756,20 @@ def test_one_that_does_not_end_its_turn_is_not_waited_for_without_end():
     with Stormy("loops") as target, locker(f"/proc/{target.pid}/mem") as memory:
         assert memory.line() == "LOCKED"
         check_is_quick(target)
+        target.end()
+
+
+def test_what_is_changed_in_the_turn_of_another_is_looked_at_again():
+    with Stormy("sleeps") as target, locker(f"/proc/{target.pid}/mem") as memory:
+        assert memory.line() == "LOCKED"
+        at, code = malloc_code(target.pid)
+        write_code(target.pid, at + 6, bytes([code[6] ^ 1]))
+        popen, file = start_command([MEMSCAN, "attach", target.pid])
+        time.sleep(2.5)
+        write_code(target.pid, at + 6, code[6:7])
+        said = end_of(popen, file)
+        assert popen.returncode == ATTACHED, said
+        detach(target.pid)
         target.end()
 
 

@@ -24,7 +24,7 @@ OTHERS = [a for a in KNOWN if a.name != "glibc" and not a.tag and a.way in ("pre
 OF_HOST = [a for a in OTHERS if a.suite == HOST and a.way == "preload"]
 
 # struct ms_agent_data
-DROPPED_AT, SLOTS_AT, SLOTS, RECORDS_AT, RECORD_BYTES = 64, 128 + 8192, 16384, 128 + 8192 + 8 * 16384, 4096
+DROPPED_AT, SLOTS_AT, SLOTS, RECORDS_AT, RECORD_BYTES = 64, 256 + 8192, 16384, 256 + 8192 + 8 * 16384, 4096
 OWN = 0  # blocks that the C library itself makes meanwhile and keeps
 SURE = 32  # bytes of a block that is sampled once in 10^14 times not, one byte from sample to sample
 

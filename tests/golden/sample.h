@@ -275,6 +275,7 @@ static inline void sample_names(struct ms_arena *arena, struct ms_report *report
 		{ .symbol = { .module = "/usr/lib/libops.so.2",
 		              .map_begin = 0x7f0000005000,
 		              .rel_pc = 0x11123,
+		              .unloaded = true,
 		              .function = "ops_new" } },
 		{ .symbol = { .module = "", .map_begin = 0x200000, .rel_pc = 0x10 } },
 		{ .symbol = { .module = "/opt/my lib/pool.so (deleted)",

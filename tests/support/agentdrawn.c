@@ -16,6 +16,7 @@
 #define STACK  UINT64_C(0x7000000)
 
 #define LIAR   UINT64_C(0x20000000)
+#define FORMER UINT64_C(0x40000000)
 
 enum { LIAR_CODE_BYTES = 1 << 18, LIAR_ENTRIES = 1 << 21, LIAR_FRAMES = 1 << 20 };
 enum { PAGE = 4096, HEAP_BYTES = 0x10000, FUNCTION = 0x100, WORD = 8 };
@@ -231,7 +232,7 @@ static const char *check_stacks(const struct ms_origins *o)
 			return "a stack has calls";
 	ms_vec_for_each (pc, &o->pcs)
 		if (*pc - (MODULE + CODE_AT) >= CODE_BYTES && *pc - TEXT >= MS_AGENT_TEXT_BYTES &&
-		    *pc - (LIAR + PAGE) >= LIAR_CODE_BYTES)
+		    *pc - (LIAR + PAGE) >= LIAR_CODE_BYTES && !ms_range_find(&o->unloaded, *pc))
 			return "a call is made in code";
 	for (size_t i = 0; i < o->stacks.n; i++)
 		for (size_t k = 0; k < i; k++)
@@ -309,4 +310,28 @@ void agentdrawn_link_frames(struct ms_agent_record *record)
 
 		memcpy(record->stack + at, &next, sizeof(next));
 	}
+}
+
+struct ms_agent_module *agentdrawn_unload(struct agentdrawn *a)
+{
+	struct ms_agent_module *module = &a->data->modules[a->data->n_modules++];
+
+	*module = (struct ms_agent_module){ .begin = FORMER,
+		                            .code = FORMER + CODE_AT,
+		                            .code_end = FORMER + CODE_AT + CODE_BYTES,
+		                            .code_offset = CODE_AT,
+		                            .table = FORMER + TABLES_AT,
+		                            .path = "/lib/former.so",
+		                            .end_unload = ++a->data->n_unloads,
+		                            .table_at = a->data->n_tables,
+		                            .table_bytes = sizeof(struct tables) };
+	memcpy(a->data->tables + module->table_at, ms_fake_at(&a->fake, a->tables),
+	       sizeof(struct tables));
+	a->data->n_tables += module->table_bytes;
+	return module;
+}
+
+ms_addr agentdrawn_former_code(unsigned function)
+{
+	return FORMER + CODE_AT + function * FUNCTION + 16;
 }

@@ -85,6 +85,13 @@ void agentdrawn_add_liar(struct agentdrawn *a);
 ms_addr agentdrawn_liar_code(unsigned number);
 void agentdrawn_link_frames(struct ms_agent_record *record);
 
+/*
+ * Note a library, drawn as the module is, that has been unloaded; an address in one of its
+ * functions. Stacks with no unload before them may lead through it.
+ */
+struct ms_agent_module *agentdrawn_unload(struct agentdrawn *a);
+ms_addr agentdrawn_former_code(unsigned function);
+
 /* What is wrong with the result, whatever was drawn, or NULL. */
 const char *agentdrawn_check(const struct agentdrawn *a);
 

@@ -16,6 +16,7 @@
 
 enum { DATA_BYTES = 0x2000, HEAP_BYTES = 0x8000, STACKS_BYTES = 0x4000, SINGLE_BYTES = 0x40000 };
 enum { SHARDS_AT = 0x400, PAGES_AT = 0x800, DEFERRED_AT = 0xa00, SHARD_BYTES = 64 };
+enum { MODULES_AT = 0xc00, PATHS_AT = 0x1000, PATH_BYTES = 128 };
 enum {
 	TABLE_BYTES = sizeof(struct malloc_debug_table) +
 	              REGDRAWN_SLOTS * sizeof(struct malloc_debug_slot)
@@ -46,6 +47,8 @@ static void write_registry(struct regdrawn *r)
 		.stack_pages = { DATA + PAGES_AT, REGDRAWN_PAGES, sizeof(uint64_t) },
 		.kept = { KEPT, REGDRAWN_KEPT, sizeof(struct malloc_debug_freed) },
 		.deferred = { DATA + DEFERRED_AT, REGDRAWN_DEFERRED, sizeof(uint64_t) },
+		.modules = { DATA + MODULES_AT, REGDRAWN_MODULES,
+		             sizeof(struct malloc_debug_module) },
 	};
 	for (unsigned i = 0; i < REGDRAWN_SHARDS; i++) {
 		ms_addr table = TABLES + i * TABLE_BYTES;
@@ -70,6 +73,7 @@ void regdrawn_init(struct regdrawn *r)
 	r->pages = ms_fake_at(&r->fake, DATA + PAGES_AT);
 	r->deferred = ms_fake_at(&r->fake, DATA + DEFERRED_AT);
 	r->kept = ms_fake_at(&r->fake, KEPT);
+	r->modules = ms_fake_at(&r->fake, DATA + MODULES_AT);
 	write_registry(r);
 }
 
@@ -131,6 +135,22 @@ struct malloc_debug_stack *regdrawn_stack_at(struct regdrawn *r, uint32_t id)
 	const uint64_t *page = ms_fake_at(&r->fake, r->pages[i / REGDRAWN_A_PAGE]);
 
 	return ms_fake_at(&r->fake, page[i % REGDRAWN_A_PAGE]);
+}
+
+struct malloc_debug_module *regdrawn_module(struct regdrawn *r, ms_addr code, const char *path)
+{
+	const uint32_t i = r->n_modules++;
+	const ms_addr at = DATA + PATHS_AT + (uint64_t)i * PATH_BYTES;
+
+	memcpy(ms_fake_at(&r->fake, at), path, strlen(path));
+	r->modules[i] = (struct malloc_debug_module){ .inverted = ~(code - 4096),
+		                                      .code_at = 4096,
+		                                      .code_bytes = 4096,
+		                                      .code_offset = 4096,
+		                                      .path = at,
+		                                      .path_len = (uint32_t)strlen(path),
+		                                      .first_stack = MALLOC_DEBUG_FIRST_STACK };
+	return &r->modules[i];
 }
 
 /* As the allocator's decoder has left them. */

@@ -23,6 +23,7 @@
 
 enum { REGDRAWN_SHARDS = 4, REGDRAWN_SLOTS = 64, REGDRAWN_PAGES = 4, REGDRAWN_A_PAGE = 8 };
 enum { REGDRAWN_KEPT = 8, REGDRAWN_DEFERRED = 8, REGDRAWN_BLOCKS = 256, REGDRAWN_BESIDE = 1 << 20 };
+enum { REGDRAWN_MODULES = 4 };
 
 struct regdrawn_block {
 	ms_addr begin;
@@ -41,11 +42,13 @@ struct regdrawn {
 	uint64_t *pages;    /* REGDRAWN_PAGES of them */
 	uint64_t *deferred; /* REGDRAWN_DEFERRED */
 	struct malloc_debug_freed *kept;
+	struct malloc_debug_module *modules; /* REGDRAWN_MODULES, all empty */
 
 	struct regdrawn_block blocks[REGDRAWN_BLOCKS];
 	size_t n_blocks;
 	size_t n_entered;
 	uint32_t n_stacks;
+	uint32_t n_modules;
 	ms_addr next_stack;
 	ms_addr next_block;
 	ms_addr next_single;
@@ -79,6 +82,9 @@ struct malloc_debug_slot *regdrawn_enter(struct regdrawn *r, ms_addr p, uint64_t
 uint32_t regdrawn_stack(struct regdrawn *r, uint64_t pc, uint32_t n);
 /* Where stack @id stands. */
 struct malloc_debug_stack *regdrawn_stack_at(struct regdrawn *r, uint32_t id);
+
+/* A library with one page of code at @code, behind one of others; in the order of loading. */
+struct malloc_debug_module *regdrawn_module(struct regdrawn *r, ms_addr code, const char *path);
 
 enum ms_status regdrawn_decode(struct regdrawn *r);
 

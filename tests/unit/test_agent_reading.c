@@ -207,6 +207,9 @@ Test(agent_reading, a_table_that_makes_no_sense_is_not_used)
 	cr_expect_eq(a.origins.blocks.n, 1);
 	a.data->n_used = MS_AGENT_RECORDS + 1;
 	expect_problem("it has more records than it has room for");
+	a.data->n_used = 1;
+	a.data->n_modules = MS_AGENT_MODULES + 1;
+	expect_problem("it has more libraries than it has room for");
 }
 
 static void lie_size(struct ms_agent_record *record)
@@ -382,6 +385,115 @@ Test(agent_reading, stacks_of_the_same_bytes_are_unwound_once)
 	cr_expect_eq(a.origins.blocks.n, 200);
 	cr_expect_eq(a.origins.stacks.n, 1);
 	cr_expect_eq(reads[1] - reads[0], 100, "a record each");
+}
+
+/* ---- libraries that were unloaded ---- */
+
+/* A block that function @f of it made, called by 7. */
+static ms_addr sample_former(unsigned f)
+{
+	ms_addr block = agentdrawn_block(&a, 40);
+
+	(void)agentdrawn_enter(&a, block, 40,
+	                       (ms_addr[]){ agentdrawn_former_code(f), agentdrawn_code(7) }, 2);
+	return block;
+}
+
+static ms_addr last_pc(ms_addr block)
+{
+	ms_addr first = agentdrawn_pc(&a, block);
+	size_t i = 0;
+
+	while (a.origins.pcs.at[i] != first)
+		i++;
+	return a.origins.pcs.at[i + agentdrawn_calls(&a, block) - 1];
+}
+
+Test(agent_reading, stacks_go_on_behind_a_library_that_was_unloaded)
+{
+	ms_addr p = sample_former(3);
+	const struct ms_code *code;
+
+	(void)agentdrawn_unload(&a);
+	decode();
+	cr_assert_eq(agentdrawn_calls(&a, p), 2);
+	cr_expect_eq(last_pc(p), agentdrawn_code(7));
+	code = ms_range_find(&a.origins.unloaded, agentdrawn_pc(&a, p));
+	cr_assert(code);
+	cr_expect_str_eq(code->name, "/lib/former.so");
+	cr_expect_eq(agentdrawn_pc(&a, p) - code->moved, agentdrawn_former_code(3));
+	cr_expect_eq(a.warnings.n, 0);
+}
+
+Test(agent_reading, without_its_table_its_own_call_alone_is_known)
+{
+	ms_addr p = sample_former(3);
+
+	agentdrawn_unload(&a)->table_bytes = 0;
+	decode();
+	cr_assert_eq(agentdrawn_calls(&a, p), 1);
+	cr_expect(ms_range_find(&a.origins.unloaded, agentdrawn_pc(&a, p)));
+}
+
+Test(agent_reading, a_stack_of_later_is_not_in_it)
+{
+	ms_addr p = sample_former(3);
+
+	(void)agentdrawn_unload(&a);
+	record_of(p)->n_unloads = 1;
+	decode();
+	cr_expect_eq(agentdrawn_calls(&a, p), 0);
+}
+
+Test(agent_reading, equal_bytes_may_be_stacks_of_two_libraries)
+{
+	ms_addr p[2] = { sample_former(3), sample_former(3) };
+
+	(void)agentdrawn_unload(&a);
+	*agentdrawn_unload(&a)->path = 'x';
+	a.data->modules[1].first_unload = 1;
+	record_of(p[1])->n_unloads = 1;
+	decode();
+	cr_expect_eq(agentdrawn_calls(&a, p[0]), 2);
+	cr_expect_eq(agentdrawn_calls(&a, p[1]), 2);
+	cr_expect_neq(agentdrawn_pc(&a, p[0]), agentdrawn_pc(&a, p[1]));
+}
+
+Test(agent_reading, a_table_elsewhere_than_among_the_tables_is_not_read)
+{
+	static const struct {
+		uint32_t at;
+		uint32_t bytes;
+		uint64_t table;
+	} cases[] = {
+		{ MS_AGENT_TABLES - 8, 9, 0x1000 },
+		{ UINT32_MAX, 2, 0x1000 },
+		{ 0, UINT32_MAX, 0x1000 },
+		{ 0, MS_AGENT_TABLES, UINT64_MAX - 8 },
+	};
+	ms_addr p = sample_former(3);
+	struct ms_agent_module *module = agentdrawn_unload(&a);
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		module->table_at = cases[i].at;
+		module->table_bytes = cases[i].bytes;
+		module->table = cases[i].table;
+		decode();
+		cr_expect_eq(agentdrawn_calls(&a, p), 1, "%zu", i);
+	}
+}
+
+Test(agent_reading, a_path_without_an_end_ends)
+{
+	ms_addr p = sample_former(3);
+	struct ms_agent_module *module = agentdrawn_unload(&a);
+
+	memset(module->path, 'x', sizeof(module->path));
+	module->build_id_len = UINT64_MAX;
+	decode();
+	cr_expect_eq(agentdrawn_calls(&a, p), 2);
+	cr_expect_eq(strlen(a.origins.unloaded.at[0].name), sizeof(module->path));
+	cr_expect_eq(a.origins.unloaded.at[0].build_id_len, 0);
 }
 
 Test(agent_reading, what_a_preloaded_library_knows_comes_first)

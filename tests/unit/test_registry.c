@@ -361,6 +361,74 @@ Test(registry, it_may_end_where_its_mapping_does)
 	cr_expect(regdrawn_says(&r.warnings, "it could not be read"));
 }
 
+/* ---- libraries ---- */
+
+/* A block with a stack of two calls at @pc. */
+static ms_addr block_of(ms_addr pc)
+{
+	ms_addr p = regdrawn_block(&r, 40);
+
+	(void)regdrawn_enter(&r, p, 40, regdrawn_stack(&r, pc, 2));
+	return p;
+}
+
+static bool is_moved(ms_addr p, ms_addr pc)
+{
+	return regdrawn_pc(&r, p) - pc > UINT32_MAX;
+}
+
+Test(registry, stacks_in_a_library_that_is_gone_are_moved)
+{
+	ms_addr inside = block_of(0x5000010);
+	ms_addr outside = block_of(0x6000010);
+
+	(void)regdrawn_module(&r, 0x5000000, "/lib/plugin.so");
+	decode();
+	cr_expect(is_moved(inside, 0x5000010));
+	cr_expect_eq(regdrawn_pc(&r, outside), 0x6000010);
+	cr_expect_str_eq(r.origins.unloaded.at[1].name, "/lib/plugin.so");
+}
+
+Test(registry, a_stack_is_that_of_the_library_that_was_there_then)
+{
+	ms_addr before = block_of(0x5000010);
+	ms_addr then = block_of(0x5000011);
+	ms_addr later = block_of(0x5000012);
+	struct malloc_debug_module *module = regdrawn_module(&r, 0x5000000, "/lib/plugin.so");
+
+	module->first_stack = MALLOC_DEBUG_FIRST_STACK + 1;
+	module->end_stack = MALLOC_DEBUG_FIRST_STACK + 2;
+	decode();
+	cr_expect_eq(regdrawn_pc(&r, before), 0x5000010);
+	cr_expect(is_moved(then, 0x5000011));
+	cr_expect_eq(regdrawn_pc(&r, later), 0x5000012);
+}
+
+Test(registry, a_library_without_a_path_that_can_be_read_is_left_out)
+{
+	ms_addr p = block_of(0x5000010);
+
+	regdrawn_module(&r, 0x5000000, "/lib/plugin.so")->path = 8;
+	regdrawn_module(&r, 0x5000000, "/lib/plugin.so")->path_len = UINT32_MAX;
+	regdrawn_module(&r, 0x5000000, "/lib/plugin.so")->build_id_len = UINT32_MAX;
+	decode();
+	cr_expect_eq(regdrawn_pc(&r, p), 0x5000010);
+	cr_expect_eq(r.warnings.n, 0);
+}
+
+Test(registry, an_older_one_that_lists_no_libraries_is_read)
+{
+	ms_addr p = block_of(0x5000010);
+
+	(void)regdrawn_module(&r, 0x5000000, "/lib/plugin.so");
+	r.registry->bytes = offsetof(struct malloc_debug_registry, modules);
+	r.registry->modules.n = UINT32_MAX; /* what stands behind it is something else */
+	decode();
+	cr_expect_eq(regdrawn_pc(&r, p), 0x5000010);
+	cr_expect_eq(r.evidence.n, 1);
+	cr_expect_eq(r.warnings.n, 0);
+}
+
 /* ---- nonsense ---- */
 
 static void break_version(void)
@@ -370,7 +438,7 @@ static void break_version(void)
 
 static void break_length(void)
 {
-	r.registry->bytes--;
+	r.registry->bytes = offsetof(struct malloc_debug_registry, modules) - 1;
 }
 
 static void break_shards(void)
@@ -452,6 +520,11 @@ static void break_records(void)
 	r.registry->records = (struct malloc_debug_list){ 0x700000, UINT32_MAX, 56 };
 }
 
+static void break_modules(void)
+{
+	r.registry->modules.n = 4096;
+}
+
 static const struct {
 	const char *name;
 	void (*damage)(void);
@@ -474,6 +547,7 @@ static const struct {
 	{ "pages", break_pages, "stacks make no sense" },
 	{ "pages, more", break_pages_more, "stacks make no sense" },
 	{ "records", break_records, "records make no sense" },
+	{ "libraries", break_modules, "list of libraries makes no sense" },
 };
 
 Test(registry, nonsense_is_a_warning_and_changes_nothing)

@@ -113,7 +113,7 @@ Test(text, leaks_by_their_calls_come_first_unless_all_blocks_are_listed)
 	            "          #00  pc 0000000000001abc  ");
 	assert_says("(main+7)\n"
 	            "  146 KB in 1 allocation, by 1 sample\n"
-	            "          #00  pc 0000000000011123  /usr/lib/libops.so.2 (ops_new+0)\n"
+	            "          #00  pc 0000000000011123  /usr/lib/libops.so.2 (unloaded) (ops_new+0)\n"
 	            "          #01  pc 0000000000000010  <unknown>\n\n"
 	            "Largest leaks:\n");
 	assert_not_says("Live blocks by the calls");
@@ -328,7 +328,7 @@ Test(text, a_leak_by_itself_has_its_frames_when_the_report_is_there)
 	cr_assert_null(strstr(keeper.bytes, "#00"));
 	ms_text_leak(&report.leaks.at[1], &report, &keeper.base);
 	cr_assert(strstr(keeper.bytes, "          #00  pc 0000000000011123  "
-	                               "/usr/lib/libops.so.2 (ops_new+0)\n"));
+	                               "/usr/lib/libops.so.2 (unloaded) (ops_new+0)\n"));
 }
 
 Test(text, long_names_come_whole)

@@ -37,8 +37,9 @@ static bool take_all(struct ms_agent_reading *r)
 	const struct ms_agent_entry *entry;
 
 	r->unwinder = ms_unwinder_new(r->d->src, r->d->arena);
-	if (!r->unwinder)
+	if (!r->unwinder || !ms_agent_read_modules(r))
 		return false;
+	ms_unwinder_remember(r->unwinder, r->d->origins, &r->tables);
 	ms_vec_for_each (entry, &r->entries)
 		if (ms_agent_read_record(r, entry) && !take(r, entry))
 			return false;

@@ -9,6 +9,7 @@
  *
  *	find.c      the table, its mapping and the agent's code
  *	samples.c   from slots and records to live blocks and kept stacks
+ *	modules.c   libraries that were unloaded
  *	stacks.c    a number for each stack, no two alike
  *	agent.c     the annotator
  */
@@ -30,6 +31,7 @@ struct ms_agent_facts {
 	uint64_t interval;
 	uint64_t n_dropped;
 	uint32_t n_used;
+	uint32_t n_modules;
 	uint64_t whole;
 };
 
@@ -41,6 +43,7 @@ struct ms_agent_reading {
 	struct ms_agent_facts facts;
 	struct ms_agent_record *record;               /* a copy of the one that is looked at */
 	struct MS_VEC(struct ms_agent_entry) entries; /* by block */
+	struct ms_former_tables tables;               /* of libraries that were unloaded */
 	struct ms_unwinder *unwinder;
 	struct ms_map stacks; /* of a hash: the first stack with it, from 1 on */
 	struct ms_map kept; /* of a hash of a record's registers and stack: the answer, plus one */
@@ -56,6 +59,9 @@ ms_must_check bool ms_agent_find(struct ms_agent_reading *r);
 
 /* List its entries. False without memory; r->problem is set where they make no sense. */
 ms_must_check bool ms_agent_read_entries(struct ms_agent_reading *r);
+
+/* Read which libraries were unloaded, into d->origins and r->tables. False without memory. */
+ms_must_check bool ms_agent_read_modules(struct ms_agent_reading *r);
 
 /*
  * Whether @entry is of a live block, and its record of that entry; then r->record is it.

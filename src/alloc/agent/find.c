@@ -30,6 +30,7 @@ static bool read_head(struct ms_agent_reading *r, ms_addr at)
 	TAKE(interval);
 	TAKE(n_dropped);
 	TAKE(n_used);
+	TAKE(n_modules);
 	TAKE(whole);
 #undef TAKE
 	return true;
@@ -77,6 +78,8 @@ static const char *judge(const struct ms_agent_facts *facts)
 {
 	if (facts->interval > longest_interval)
 		return "its distance between samples makes no sense";
+	if (facts->n_modules > MS_AGENT_MODULES)
+		return "it has more libraries than it has room for";
 	return facts->n_used > MS_AGENT_RECORDS ? "it has more records than it has room for" : NULL;
 }
 

@@ -17,7 +17,9 @@ static const uint8_t registers[MS_AGENT_REGISTERS] = {
 
 static struct ms_kept_stack kept_stack(const struct ms_agent_record *record)
 {
-	struct ms_kept_stack stack = { .bytes = record->stack, .n = record->n_stack };
+	struct ms_kept_stack stack = { .bytes = record->stack,
+		                       .n = record->n_stack,
+		                       .number = record->n_unloads };
 
 	for (size_t i = 0; i < MS_AGENT_REGISTERS; i++) {
 		stack.registers[registers[i]] = record->registers[i];
@@ -81,7 +83,8 @@ static uint32_t number_of(struct ms_agent_reading *r, const ms_addr *pcs, size_t
 	return ret;
 }
 
-static uint64_t hash_of_record(const struct ms_agent_record *record)
+/* @unloads: whether the same addresses may be of other code, by what was unloaded before */
+static uint64_t hash_of_record(const struct ms_agent_record *record, bool unloads)
 {
 	uint64_t words[MS_AGENT_STACK / sizeof(uint64_t)];
 	size_t n = record->n_stack / sizeof(words[0]);
@@ -91,12 +94,14 @@ static uint64_t hash_of_record(const struct ms_agent_record *record)
 	static_assert(MS_AGENT_STACK % sizeof(words[0]) == 0, "whole words");
 	memcpy(words, record->stack, record->n_stack);
 	memcpy(&rest, record->stack + n * sizeof(words[0]), record->n_stack % sizeof(words[0]));
+	if (unloads)
+		hash += record->n_unloads * UINT64_C(0x9e3779b97f4a7c15);
 	return hash_of(words, n) ^ hash * 3 ^ rest ^ record->n_stack;
 }
 
 bool ms_agent_take_stack(struct ms_agent_reading *r, uint32_t *ret)
 {
-	const uint64_t hash = hash_of_record(r->record);
+	const uint64_t hash = hash_of_record(r->record, r->d->origins->formers.n);
 	struct ms_kept_stack stack = kept_stack(r->record);
 	uint64_t answer = ms_map_find(&r->kept, hash);
 	ms_addr pcs[MOST_FRAMES];

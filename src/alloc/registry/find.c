@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stddef.h>
 #include <string.h>
 
 #include "alloc/registry/registry.h"
@@ -11,6 +12,7 @@ enum {
 	MOST_LISTED = 1 << 27,
 	MOST_STACKS = 1 << 24,
 	MOST_ENTRY_BYTES = 4096,
+	MOST_MODULES = 1 << 16,
 };
 
 static bool is_library_data(const struct ms_registry *r, const struct ms_region *region)
@@ -78,7 +80,7 @@ static const char *judge(const struct ms_registry *r)
 
 	if (t->version != MALLOC_DEBUG_REGISTRY_VERSION)
 		return "it has a layout of another version";
-	if (t->bytes < sizeof(*t))
+	if (t->bytes < offsetof(struct malloc_debug_registry, modules))
 		return "it is too short";
 	if (!is_list(r, &t->shards, MOST_SHARDS, sizeof(struct malloc_debug_shard)) ||
 	    t->slot_bytes < sizeof(struct malloc_debug_slot) || t->slot_bytes > MOST_ENTRY_BYTES)
@@ -89,12 +91,22 @@ static const char *judge(const struct ms_registry *r)
 	if (!is_list(r, &t->stack_pages, MOST_STACKS, sizeof(uint64_t)) || !t->stacks_a_page ||
 	    t->stack_pages.n > MOST_STACKS / t->stacks_a_page)
 		return "its stacks make no sense";
+	if (!is_list(r, &t->modules, MOST_MODULES, sizeof(struct malloc_debug_module)))
+		return "its list of libraries makes no sense";
 	return is_list(r, &t->records, UINT32_MAX, 1) ? NULL : "its records make no sense";
+}
+
+/* An older library has less to tell. */
+static void clear_untold(struct malloc_debug_registry *told)
+{
+	if (told->bytes < sizeof(*told))
+		told->modules = (struct malloc_debug_list){ 0 };
 }
 
 void ms_registry_find(struct ms_registry *r)
 {
 	const struct ms_region *region;
+	size_t n;
 
 	ms_vec_for_each (region, r->d->regions) {
 		if (is_library_data(r, region))
@@ -108,8 +120,11 @@ void ms_registry_find(struct ms_registry *r)
 		r->problem = "its numbers have another order of bytes than memscan's own";
 		return;
 	}
-	if (ms_source_read(r->d->src, r->at, &r->told, sizeof(r->told)) == sizeof(r->told))
-		r->problem = judge(r);
-	else
+	n = ms_source_read(r->d->src, r->at, &r->told, sizeof(r->told));
+	if (n < offsetof(struct malloc_debug_registry, modules)) {
 		r->problem = "it could not be read";
+		return;
+	}
+	clear_untold(&r->told);
+	r->problem = judge(r);
 }

@@ -134,7 +134,7 @@ static bool apply(struct ms_registry *r)
 	uint64_t before = bytes_of(r->d->blocks);
 	uint64_t n = leave_out_freed(r);
 
-	if (!ms_registry_read_stacks(r, n))
+	if (!ms_registry_read_modules(r) || !ms_registry_read_stacks(r, n))
 		return false;
 	ms_blocks_trim(r->d->blocks, &trims);
 	if (!tell_origins(r, n) || !hand_over_memory(r))

@@ -53,6 +53,9 @@ bool ms_registry_is_mapped(const struct ms_registry *r, const struct malloc_debu
  */
 ms_must_check bool ms_registry_read_entries(struct ms_registry *r);
 
+/* Read which libraries were unloaded, into d->origins. False without memory. */
+ms_must_check bool ms_registry_read_modules(struct ms_registry *r);
+
 /*
  * Read the stacks of @n blocks, r->stack, whose entries become places in
  * d->origins->stacks plus one, or 0. False without memory.

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "alloc/registry/registry.h"
+#include "engine/origins/unloaded.h"
 
 /* The option's limit; and what all stacks together may have, 512 MiB. */
 enum { MOST_FRAMES = 256, MOST_PCS = 1 << 26 };
@@ -48,6 +49,9 @@ static bool read_stack(struct ms_registry *r, ms_addr at, uint64_t id, bool *ret
 	if (!stack)
 		return no_memory(ret_no_memory);
 	*stack = (struct ms_stack){ (uint32_t)origins->pcs.n, head.n, 0 };
+	for (uint32_t i = 0; origins->formers.n && i < head.n; i++)
+		origins->pcs.at[origins->pcs.n + i] =
+			ms_unloaded_move(origins, origins->pcs.at[origins->pcs.n + i], head.id);
 	origins->pcs.n += head.n;
 	return true;
 }

@@ -55,7 +55,12 @@ static void say_left_out(const struct ms_attached *is)
 	for (size_t i = 0; i < MS_AGENT_N; i++) {
 		const struct ms_malloc_function *function = &is->functions.at[i];
 
-		if (!function->found && !function->is_other_name && !function->is_absent)
+		if (function->found || function->is_other_name || function->is_absent)
+			continue;
+		if (i == MS_AGENT_CXA_FINALIZE)
+			ms_tell("libraries that are unloaded later are not known then: %s: %s",
+			        ms_function_name(MS_AGENT_CXA_FINALIZE), function->left_out);
+		else
 			ms_tell("%s is not sampled: %s",
 			        ms_function_name((enum ms_agent_function)i), function->left_out);
 	}

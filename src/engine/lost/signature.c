@@ -164,10 +164,14 @@ static uint64_t modules_of(struct ms_signer *s, uint32_t index)
 	uint64_t hash = MS_HASH_BASIS;
 
 	for (uint32_t i = 0; i < stack->n; i++) {
-		const struct ms_region *region = region_of(s, s->origins->pcs.at[stack->first + i]);
+		ms_addr pc = s->origins->pcs.at[stack->first + i];
+		const struct ms_region *region = region_of(s, pc);
+		const struct ms_code *unloaded = ms_range_find(&s->origins->unloaded, pc);
 		uint64_t name = MEMORY;
 
-		if (region && region->kind == MS_REGION_GLOBALS)
+		if (unloaded)
+			name = mix_file(MS_HASH_BASIS, unloaded->name);
+		else if (region && region->kind == MS_REGION_GLOBALS)
 			name = s->modules[region->module];
 		if (name != before)
 			hash = mix_number(hash, name);

@@ -16,11 +16,4 @@ struct ms_loaded {
 /* Read it from memory, its header at @header; where the bytes make no sense nothing is set. */
 void ms_loaded_read(struct ms_source *src, ms_addr header, struct ms_loaded *ret);
 
-/*
- * The build-id that @left bytes of notes hold, in a segment of the alignment @align. Returns its
- * length; 0: there is none.
- */
-uint8_t ms_notes_build_id(const uint8_t *bytes, uint64_t left, uint64_t align,
-                          uint8_t ret[MS_BUILD_ID_BYTES]);
-
 #endif

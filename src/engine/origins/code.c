@@ -86,6 +86,35 @@ static bool list(const struct ms_origin_teller *teller, const bool *wanted)
 	return true;
 }
 
+/* Those of unloaded libraries; all of one's are wanted, or none. */
+static bool list_unloaded(const struct ms_origin_teller *teller)
+{
+	const struct ms_codes *all = &teller->origins->unloaded;
+	bool *wanted = ms_arena_alloc(teller->arena, all->n + 1);
+	const ms_addr *pc;
+
+	if (!wanted)
+		return false;
+	ms_vec_for_each (pc, &teller->report->pcs) {
+		const struct ms_code *code = ms_range_find(all, *pc);
+
+		if (code)
+			wanted[code - all->at] = true;
+	}
+	for (size_t i = 0; i < all->n; i++) {
+		struct ms_code *code;
+
+		if (!wanted[i] &&
+		    !(i + 1 < all->n && wanted[i + 1] && all->at[i + 1].moved == all->at[i].moved))
+			continue;
+		code = ms_vec_push(teller->arena, &teller->report->code);
+		if (!code)
+			return false;
+		*code = all->at[i];
+	}
+	return true;
+}
+
 bool ms_origin_tell_code(const struct ms_origin_teller *teller)
 {
 	bool *wanted;
@@ -96,5 +125,5 @@ bool ms_origin_tell_code(const struct ms_origin_teller *teller)
 	if (!wanted)
 		return false;
 	want_all(&teller->src->mappings, &teller->report->pcs, wanted);
-	return list(teller, wanted);
+	return list(teller, wanted) && (!teller->origins || list_unloaded(teller));
 }

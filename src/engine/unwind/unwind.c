@@ -7,6 +7,7 @@
 #include "base/map.h"
 #include "engine/loaded/peek.h"
 #include "engine/modules.h"
+#include "engine/origins/unloaded.h"
 #include "engine/unwind/expression.h"
 
 /* Rows that are remembered; a tenth of a megabyte takes five hundred. */
@@ -35,11 +36,27 @@ struct ms_unwinder {
 	struct ms_peek peek;
 	ms_addr *tables; /* of each mapping: its .eh_frame_hdr, or one of the above */
 	struct MS_VEC(struct ms_row) rows;
-	struct ms_map numbers; /* of addresses: their rows */
+	struct ms_map numbers;                  /* of addresses: their rows */
+	const struct ms_origins *origins;       /* their unloaded libraries; NULL: none */
+	const struct ms_former_tables *formers; /* what these had */
+	const struct ms_former_table *former;   /* that of the frame; NULL: it has none */
 	uint64_t cost;
 	bool whole; /* the last stack */
 	bool cut;
 };
+
+/* As much of the frame's own table as there is from @addr on; 0: it lies elsewhere. */
+static size_t read_former(const struct ms_unwinder *u, ms_addr addr, void *buf, size_t len)
+{
+	const struct ms_former_table *former = u->former;
+
+	if (!former || !ms_range_has(former->at, addr))
+		return 0;
+	if (len > former->at.end - addr)
+		len = (size_t)(former->at.end - addr);
+	memcpy(buf, former->bytes + (addr - former->at.begin), len);
+	return len;
+}
 
 /* A reader of the modules' memory. */
 static size_t read_counted(void *ctx, ms_addr addr, void *buf, size_t len)
@@ -51,6 +68,9 @@ static size_t read_counted(void *ctx, ms_addr addr, void *buf, size_t len)
 	u->cost += len;
 	if (u->cost > most_cost)
 		return 0;
+	n = read_former(u, addr, buf, len);
+	if (n)
+		return n;
 	n = ms_peek_read(&u->peek, addr, buf, len);
 	u->cost += (u->peek.n_reads - before) * COST_OF_PIECE;
 	return n;
@@ -71,6 +91,13 @@ struct ms_unwinder *ms_unwinder_new(struct ms_source *src, struct ms_arena *aren
 	u->arena = arena;
 	u->tables = ms_arena_alloc(arena, (src->mappings.n + 1) * sizeof(*u->tables));
 	return u->tables ? u : NULL;
+}
+
+void ms_unwinder_remember(struct ms_unwinder *u, const struct ms_origins *origins,
+                          const struct ms_former_tables *tables)
+{
+	u->origins = origins->formers.n ? origins : NULL;
+	u->formers = tables;
 }
 
 bool ms_unwinder_was_whole(const struct ms_unwinder *u)
@@ -105,7 +132,15 @@ static const struct ms_mapping *code_at(const struct ms_unwinder *u, ms_addr pc)
 	               : NULL;
 }
 
-static ms_addr table_of(struct ms_unwinder *u, const struct ms_mapping *map)
+/* Where @pc of stack @number was moved to, if what was there is not any more; else 0. */
+static ms_addr moved_from(const struct ms_unwinder *u, ms_addr pc, uint32_t number)
+{
+	ms_addr moved = u->origins ? ms_unloaded_move(u->origins, pc, number) : pc;
+
+	return moved != pc ? moved : 0;
+}
+
+static ms_addr table_of_mapping(struct ms_unwinder *u, const struct ms_mapping *map)
 {
 	ms_addr *table = &u->tables[map - u->src->mappings.at];
 	const struct ms_mapping *first = ms_module_first(&u->src->mappings, map);
@@ -121,11 +156,23 @@ static ms_addr table_of(struct ms_unwinder *u, const struct ms_mapping *map)
 	return *table;
 }
 
-/* The row of @pc, in @ret if there is no memory to keep it; NULL when there is none. */
-static const struct ms_row *row_at(struct ms_unwinder *u, const struct ms_mapping *map, ms_addr pc,
-                                   struct ms_row *ret)
+/* @map: NULL: of the unloaded library that the frame is in */
+static ms_addr table_of(struct ms_unwinder *u, const struct ms_mapping *map)
 {
-	uint64_t number = ms_map_find(&u->numbers, pc);
+	if (map)
+		return table_of_mapping(u, map);
+	return u->former ? u->former->at.begin : NO_TABLE;
+}
+
+/*
+ * The row of @pc, in @ret if there is no memory to keep it; NULL when there is none.
+ *
+ * @named: how the row is remembered: @pc, or where that was moved to
+ */
+static const struct ms_row *row_at(struct ms_unwinder *u, const struct ms_mapping *map, ms_addr pc,
+                                   ms_addr named, struct ms_row *ret)
+{
+	uint64_t number = ms_map_find(&u->numbers, named);
 	ms_addr table;
 	bool found;
 
@@ -139,7 +186,7 @@ static const struct ms_row *row_at(struct ms_unwinder *u, const struct ms_mappin
 		if (kept)
 			*kept = *ret;
 		if (kept || !found)
-			(void)ms_map_add(&u->numbers, u->arena, pc,
+			(void)ms_map_add(&u->numbers, u->arena, named,
 			                 found ? u->rows.n - 1 + FIRST_ROW : NO_ROW);
 	}
 	return found ? ret : NULL;
@@ -245,7 +292,7 @@ static bool step_by_frame_pointer(struct ms_unwinder *u, struct ms_kept_stack *s
 	         is_behind(s, frame + word);
 	if (!knows(s, MS_ROW_RBP) || frame % word || frame < s->registers[MS_ROW_RSP] ||
 	    !ms_kept_word(s, frame, &caller) || !ms_kept_word(s, frame + word, &back) ||
-	    !code_at(u, back - 1))
+	    !(code_at(u, back - 1) || moved_from(u, back - 1, s->number)))
 		return false;
 	s->known = 0;
 	set(s, MS_ROW_RBP, true, caller);
@@ -270,6 +317,24 @@ static bool step_over_bad_call(const struct ms_unwinder *u, struct ms_kept_stack
 	return true;
 }
 
+/*
+ * Where the frame at @pc is: its mapping, or u->former.
+ *
+ * @ret_named: @pc, or where it was moved to, and then there is no mapping
+ *
+ * False when no code is there.
+ */
+static bool find_frame(struct ms_unwinder *u, ms_addr pc, uint32_t number,
+                       const struct ms_mapping **ret_map, ms_addr *ret_named)
+{
+	ms_addr moved = moved_from(u, pc, number);
+
+	u->former = moved ? ms_range_find(u->formers, moved) : NULL;
+	*ret_map = moved ? NULL : code_at(u, pc);
+	*ret_named = moved ? moved : pc;
+	return moved || *ret_map;
+}
+
 size_t ms_unwind(struct ms_unwinder *u, const struct ms_kept_stack *stack, ms_addr *pcs, size_t max)
 {
 	struct ms_kept_stack s = *stack;
@@ -283,22 +348,24 @@ size_t ms_unwind(struct ms_unwinder *u, const struct ms_kept_stack *stack, ms_ad
 	while (n < max && knows(&s, MS_ROW_RETURN) && knows(&s, MS_ROW_RSP)) {
 		ms_addr pc = s.registers[MS_ROW_RETURN] - !interrupted;
 		ms_addr sp = s.registers[MS_ROW_RSP];
-		const struct ms_mapping *map = code_at(u, pc);
+		const struct ms_mapping *map;
 		const struct ms_row *row;
 		struct ms_row found;
+		ms_addr named;
+		bool is_code = find_frame(u, pc, s.number, &map, &named);
 
 		more = false;
-		if (!map && interrupted) {
+		if (!is_code && interrupted) {
 			pcs[n++] = pc;
 			interrupted = false;
 			if (step_over_bad_call(u, &s))
 				continue;
 		}
-		if (!map)
+		if (!is_code)
 			break;
-		row = row_at(u, map, pc, &found);
+		row = row_at(u, map, pc, named, &found);
 		/* The kernel's trampoline was not called either, but is looked up as if. */
-		pcs[n++] = row && row->signal ? s.registers[MS_ROW_RETURN] : pc;
+		pcs[n++] = row && row->signal ? s.registers[MS_ROW_RETURN] : named;
 		interrupted = row && row->signal;
 		u->whole = row && row->how[MS_ROW_RETURN] == MS_ROW_NOWHERE;
 		more = row ? step_by_row(u, row, &s) : step_by_frame_pointer(u, &s);

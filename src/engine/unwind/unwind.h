@@ -20,6 +20,7 @@
  */
 
 #include "base/elf/rows.h"
+#include "engine/decoder.h"
 #include "engine/source.h"
 
 struct ms_kept_stack {
@@ -32,12 +33,30 @@ struct ms_kept_stack {
 	const uint8_t *bytes;
 	size_t n;
 	struct ms_source *rest; /* has what is not among the bytes; NULL: nothing has */
+	uint32_t number;        /* of the stack, as ms_unloaded_move() has it */
 };
 
 struct ms_unwinder;
 
 /* NULL without memory. It goes with the arena. */
 struct ms_unwinder *ms_unwinder_new(struct ms_source *src, struct ms_arena *arena);
+
+/* The unwind table of a library that was unloaded. */
+struct ms_former_table {
+	struct ms_range code; /* where it was moved to (origins/unloaded.h) */
+	struct ms_range at;   /* where the table was, from its .eh_frame_hdr on */
+	const uint8_t *bytes; /* of it */
+};
+
+struct ms_former_tables MS_VEC(struct ms_former_table);
+
+/*
+ * Have @u pass frames of @origins' unloaded libraries, which it then lists as they were moved.
+ *
+ * @tables: by code; borrowed, as @origins
+ */
+void ms_unwinder_remember(struct ms_unwinder *u, const struct ms_origins *origins,
+                          const struct ms_former_tables *tables);
 
 /*
  * List the calls that led to @stack's function, and where it is if @stack is interrupted, innermost

@@ -62,6 +62,7 @@ static struct frame get_frame(struct ms_json_input *in, struct json_object *obje
                               struct ms_json_recent *recent)
 {
 	struct json_object *inlined = ms_json_get(in, object, "inlined", json_type_boolean);
+	struct json_object *unloaded = ms_json_get(in, object, "unloaded", json_type_boolean);
 	struct frame ret = {
 		.pc = ms_json_get_address(in, object, "pc"),
 		.inlined = inlined && json_object_get_boolean(inlined),
@@ -72,6 +73,7 @@ static struct frame get_frame(struct ms_json_input *in, struct json_object *obje
 			.function = get_text(in, object, "function", recent),
 			.file = get_text(in, object, "file", recent),
 			.line = (uint32_t)ms_json_get_amount(in, object, "line", UINT32_MAX),
+			.unloaded = unloaded && json_object_get_boolean(unloaded),
 		},
 	};
 

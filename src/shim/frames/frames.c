@@ -9,6 +9,7 @@
 #include "shim/frames/walk.h"
 #include "shim/out/say.h"
 #include "shim/pointer.h"
+#include "shim/track/loaded.h"
 
 /* Ours on the way to the unwinder, at most. */
 enum { OWN_FRAMES = 16 };
@@ -64,6 +65,8 @@ size_t ms_frames_take(uint64_t *pc, size_t max)
 
 	if (walks && ms_frames_from)
 		n = walk(pc, max);
+	else
+		(void)ms_loaded_look();
 	if (n)
 		return n;
 	found = ms_unwinder_take(taken, (int)max + OWN_FRAMES);

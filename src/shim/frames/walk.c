@@ -27,6 +27,7 @@
 #include "base/libc.h"
 #include "shim/frames/cfi.h"
 #include "shim/pointer.h"
+#include "shim/track/loaded.h"
 
 enum { LINES = 1 << 14, WAYS = 4, LINE_BYTES = 64, WORD = 8 };
 
@@ -89,13 +90,6 @@ void ms_walk_doubt(void)
 
 /* ---- forgetting ---- */
 
-static int see_gone(struct dl_phdr_info *info, size_t size, void *ret)
-{
-	(void)size;
-	*(uint64_t *)ret = info->dlpi_subs;
-	return 1;
-}
-
 static bool is_settled(void)
 {
 	return __atomic_load_n(&state.settled, __ATOMIC_ACQUIRE) ==
@@ -106,9 +100,8 @@ static bool is_settled(void)
 static void settle(void)
 {
 	uint32_t doubts = __atomic_load_n(&state.doubts, __ATOMIC_ACQUIRE);
-	uint64_t gone = 0;
+	uint64_t gone = ms_loaded_look();
 
-	(void)dl_iterate_phdr(see_gone, &gone);
 	if (__atomic_load_n(&state.gone, __ATOMIC_ACQUIRE) != gone) {
 		(void)__atomic_add_fetch(&state.generation, 1, __ATOMIC_RELEASE);
 		state.forget();

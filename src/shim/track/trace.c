@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "shim/track/loaded.h"
 
 /* Chains begin in BUCKETS heads; numbers lead through pages of PAGE entries. */
 enum { BUCKET_BITS = 16, BUCKETS = 1 << BUCKET_BITS, PAGE = 4096, PAGES = 4096 };
@@ -173,13 +174,18 @@ __attribute__((noinline)) static uint32_t keep(uint64_t hash, const uint64_t *pc
 
 uint32_t ms_trace_keep(const uint64_t *pc, size_t n)
 {
-	uint64_t hash = hash_of(pc, n);
+	uint64_t hash = hash_of(pc, n) ^ ms_loaded_mix();
 	uint32_t id;
 
 	if (!n)
 		return MS_TRACE_NONE;
 	id = recall(hash);
 	return id >= MS_TRACE_FIRST ? id : keep(hash, pc, n);
+}
+
+uint32_t ms_trace_next(void)
+{
+	return MS_TRACE_FIRST + __atomic_load_n(&state.n, __ATOMIC_ACQUIRE);
 }
 
 const struct ms_trace *ms_trace_find(uint32_t id)

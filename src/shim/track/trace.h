@@ -28,8 +28,14 @@ struct ms_trace {
 	uint64_t pc[]; /* n of them, innermost first */
 };
 
-/* The number of the stack @pc; MS_TRACE_NONE when it is empty, or there is no memory. */
+/*
+ * The number of the stack @pc, of the libraries that are loaded now: the same addresses in another
+ * library are another stack. MS_TRACE_NONE when it is empty, or there is no memory.
+ */
 uint32_t ms_trace_keep(const uint64_t *pc, size_t n);
+
+/* The number that the next new stack gets. */
+uint32_t ms_trace_next(void);
 
 /* NULL when @id stands for none. */
 const struct ms_trace *ms_trace_find(uint32_t id);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/elf/class.h"
+#include "base/elf/notes.h"
 #include "base/elf/object.h"
 #include "engine/origins/build_id.h"
 #include "target/core/parts.h"

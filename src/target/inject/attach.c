@@ -297,7 +297,8 @@ static bool is_whole(const struct ms_malloc_functions *functions)
 	for (size_t i = 0; i < MS_AGENT_N; i++) {
 		const struct ms_malloc_function *function = &functions->at[i];
 
-		if (!function->found && !function->is_other_name && !function->is_absent)
+		if (ms_function_makes((enum ms_agent_function)i) && !function->found &&
+		    !function->is_other_name && !function->is_absent)
 			return false;
 	}
 	return true;
@@ -329,6 +330,7 @@ static enum ms_status make_table(struct ms_attaching *a, struct ms_error *err)
 	table->passed_on = a->functions->passed_on;
 	table->whole = is_whole(a->functions);
 	table->outer = find_outer(a->functions);
+	table->find_object = a->functions->find_object;
 	table->left = a->functions->control->left;
 	table->started = a->functions->control->started;
 	ms_vec_for_each (map, &a->maps) {
@@ -473,13 +475,20 @@ static bool is_loading(const struct ms_attaching *a)
 	return false;
 }
 
+/* What another memscan is changing, whose turn is longer than was waited, seems another tool's. */
+static bool is_being_changed(const struct ms_attaching *a)
+{
+	return a->turn < 0 && a->functions && a->patch.mem_fd >= 0 &&
+	       ms_patch_look(&a->patch).foreign;
+}
+
 /*
  * What failed may have done so because the process ended meanwhile, or executed a program, or has
  * just begun one.
  */
 static enum ms_status conclude(struct ms_attaching *a, enum ms_status st, struct ms_error *err)
 {
-	a->loading = st == MS_E_UNSUPPORTED && is_loading(a);
+	a->loading = st == MS_E_UNSUPPORTED && (is_being_changed(a) || is_loading(a));
 	/* The agent may be gone, when a memscan that was killed had begun to give it back. */
 	a->replaced = st && (st == MS_E_GONE || is_replaced(a));
 	close_all(a);

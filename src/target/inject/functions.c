@@ -25,6 +25,7 @@ enum role {
 	RELEASES_NEEDED, /* and each library has it */
 	BY_MALLOC,       /* as MAKES; the agent has malloc make its block */
 	BY_MEMALIGN,     /* as MAKES; the agent has memalign make its block */
+	TELLS,           /* it makes no block: what it would tell is not known */
 };
 
 static const struct {
@@ -70,6 +71,7 @@ static const struct {
 	                                            RELEASES },
 	[MS_AGENT_DELETE_SIZED_ALIGNED] = { "_ZdlPvmSt11align_val_t", 3, RELEASES },
 	[MS_AGENT_DELETE_ARRAY_SIZED_ALIGNED] = { "_ZdaPvmSt11align_val_t", 3, RELEASES },
+	[MS_AGENT_CXA_FINALIZE] = { "__cxa_finalize", 1, TELLS },
 };
 
 static_assert(sizeof(functions) / sizeof(functions[0]) == MS_AGENT_N, "a row for each");
@@ -82,6 +84,11 @@ const char *ms_function_name(enum ms_agent_function function)
 bool ms_function_releases(enum ms_agent_function function)
 {
 	return functions[function].role == RELEASES || functions[function].role == RELEASES_NEEDED;
+}
+
+bool ms_function_makes(enum ms_agent_function function)
+{
+	return !ms_function_releases(function) && functions[function].role != TELLS;
 }
 
 static const char *verdict_text(enum ms_place_verdict verdict)
@@ -131,7 +138,9 @@ static bool find_code(struct ms_malloc_library *library, size_t i, struct ms_ran
 {
 	char name[64];
 
-	if (is_libc(library) && i >= MS_AGENT_OF_LIBC)
+	if (functions[i].role == TELLS && library->kind != MS_LIBRARY_GLIBC)
+		return false;
+	if (is_libc(library) && i >= MS_AGENT_OF_LIBC && functions[i].role != TELLS)
 		return false;
 	(void)snprintf(name, sizeof(name), "%s%s", library->prefix, functions[i].name);
 	if (is_embedded(library))
@@ -276,7 +285,7 @@ static const char *check_callers(struct ms_malloc_library *library, size_t i, st
 {
 	if (library->kind == MS_LIBRARY_MUSL)
 		return check_musl(library, i, code, &all->at[i]);
-	bool is_operator = i >= OPERATORS && !ms_function_releases((enum ms_agent_function)i);
+	bool is_operator = i >= OPERATORS && ms_function_makes((enum ms_agent_function)i);
 
 	all->at[i].is_other_name =
 		calls_memalign(library, i) || (is_operator && calls_another(library, code, all));
@@ -352,7 +361,8 @@ static const char *place_function(struct ms_malloc_library *library, size_t i,
 
 	if (is_embedded(library) && is_chosen(library, i))
 		return "which one it is was chosen when the program started (IFUNC)";
-	all->at[i].is_absent = !find_code(library, i, &code);
+	all->at[i].is_absent =
+		(functions[i].role == TELLS && !all->find_object) || !find_code(library, i, &code);
 	if (all->at[i].is_absent)
 		return "it is not there";
 	if (!ms_range_has(text, code.begin) || code.end > text.end || code.begin == code.end)
@@ -423,6 +433,18 @@ static enum ms_status place_all(struct ms_malloc_library *library, pid_t tid,
 	return MS_OK;
 }
 
+/* What says which library an address is in, without a lock: glibc's since 2.35. 0: there is none.
+ */
+static ms_addr find_object(struct ms_malloc_library *library)
+{
+	struct ms_range code;
+
+	if (library->kind != MS_LIBRARY_GLIBC || library->is_program ||
+	    !ms_malloc_library_code(library, "_dl_find_object", &code))
+		return 0;
+	return code.begin;
+}
+
 static void name_library(const struct ms_malloc_library *library, struct ms_malloc_functions *ret)
 {
 	if (is_libc(library))
@@ -454,6 +476,7 @@ enum ms_status ms_malloc_functions_find(const struct ms_running *in, struct ms_a
 	ret->libc_text = library.libc_text;
 	ret->control = library.control;
 	ret->passed_on = library.kind == MS_LIBRARY_GLIBC ? MALLOC_ALIGNMENT : 0;
+	ret->find_object = find_object(&library);
 	name_library(&library, ret);
 	if (library.is_program)
 		ms_symtab_sort(&library.symbols, arena);

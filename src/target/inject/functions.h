@@ -37,7 +37,8 @@ struct ms_malloc_functions {
 	struct ms_range text; /* its instructions */
 	struct ms_range libc_text;
 	const struct ms_control *control;
-	uint64_t passed_on; /* struct ms_agent_data */
+	uint64_t passed_on;  /* struct ms_agent_data */
+	ms_addr find_object; /* the same */
 	struct ms_malloc_function at[MS_AGENT_N];
 };
 
@@ -46,6 +47,9 @@ const char *ms_function_name(enum ms_agent_function function);
 
 /* Whether it may free a block. */
 bool ms_function_releases(enum ms_agent_function function);
+
+/* Whether it may make one. */
+bool ms_function_makes(enum ms_agent_function function);
 
 /*
  * Find them.

@@ -21,11 +21,12 @@
  *	malloc ─▶ glue ─▶ hook ─▶ moved code ─▶ malloc, behind the window
  *	                    └─▶ slow: keep the stack, call the moved code, enter the block
  *
- * It calls nothing of the process's but the functions that it stands in front of, makes no
- * system call, waits for nobody, changes no vector register, and takes less than 250 bytes
- * of stack. In the fast path nothing but flags, these two and registers that a function
- * may change and is not given has changed. In the slow path, return addresses into the text
- * are on the stack only while the function that they lead to is at work.
+ * It calls nothing of the process's but the functions that it stands in front of, and where a
+ * library is unloaded the C library's _dl_find_object(), which neither waits nor allocates. It
+ * makes no system call, waits for nobody, changes no vector register, and takes less than 250 bytes
+ * of stack. In the fast path nothing but flags, these two and registers that a function may change
+ * and is not given has changed. In the slow path, return addresses into the text are on the stack
+ * only while the function that they lead to is at work.
  */
 
 #include <stddef.h>
@@ -81,6 +82,7 @@ enum ms_agent_function {
 	MS_AGENT_DELETE_ARRAY_ALIGNED_NOTHROW,
 	MS_AGENT_DELETE_SIZED_ALIGNED,
 	MS_AGENT_DELETE_ARRAY_SIZED_ALIGNED,
+	MS_AGENT_CXA_FINALIZE, /* makes no block: libraries call it before they are unloaded */
 	MS_AGENT_N,
 };
 

@@ -8,7 +8,7 @@
 #include "engine/agent_layout.h"
 
 /* enum ms_agent_function */
-	.set	n_functions, 36
+	.set	n_functions, 37
 	.set	at_malloc, 0
 	.set	at_free, 1
 	.set	at_calloc, 2
@@ -45,6 +45,7 @@
 	.set	at_delete_array_aligned_nothrow, 33
 	.set	at_delete_sized_aligned, 34
 	.set	at_delete_array_sized_aligned, 35
+	.set	at_cxa_finalize, 36
 
 	.section .text.head, "ax", @progbits
 head:
@@ -86,6 +87,7 @@ head:
 	.long	hook_delete_array_aligned_nothrow - head, end_delete_array_aligned_nothrow - head
 	.long	hook_delete_sized_aligned - head, end_delete_sized_aligned - head
 	.long	hook_delete_array_sized_aligned - head, end_delete_array_sized_aligned - head
+	.long	hook_cxa_finalize - head, end_cxa_finalize - head
 
 /* The function itself. */
 	.macro	moved instruction, name
@@ -347,5 +349,32 @@ end_rallocx:
 	freeing	delete_array_aligned_nothrow
 	freeing	delete_sized_aligned
 	freeing	delete_array_sized_aligned
+
+/* ---- libraries ---- */
+
+/*
+ * Who calls is about to be unloaded, or the program ends. The C library is asked which that
+ * is: its answer needs less than 128 bytes, and it waits for nobody.
+ */
+	.balign	16
+hook_cxa_finalize:
+	cmpq	$0, (ms_agent_here + MS_AGENT_FIND_AT)(%rip)
+	jne	1f
+	moved	jmp, cxa_finalize
+end_cxa_finalize:
+1:	pushq	%rdi
+	subq	$128, %rsp
+	movq	136(%rsp), %rdi
+	movq	%rsp, %rsi
+	movq	(ms_agent_here + MS_AGENT_FIND_AT)(%rip), %rax
+	call	*%rax
+	wipe
+	movq	%rsp, %rdi
+	movl	%eax, %esi
+	call	ms_agent_before_unload
+	wipe
+	addq	$128, %rsp
+	popq	%rdi
+	moved	jmp, cxa_finalize
 
 	.section .note.GNU-stack, "", @progbits

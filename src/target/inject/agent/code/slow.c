@@ -2,7 +2,7 @@
 /*
  * What hooks.S calls when a block is to be sampled, or a sampled one may be freed.
  *
- * It is compiled together with table.c and distance.c, in front of it, and none of these
+ * It is compiled together with table.c, distance.c and unload.c, in front of it, and none of these
  * functions calls another then (the Makefile looks): a return address of ours that is left
  * on a stack would keep the agent from being taken out.
  */
@@ -10,6 +10,7 @@
 
 #include "target/inject/agent/agent.h"
 #include "target/inject/agent/distance.h"
+#include "target/inject/agent/unload.h"
 
 enum { PAGE = 4096 };
 
@@ -20,6 +21,7 @@ extern struct ms_agent_data ms_agent_here __attribute__((visibility("hidden")));
 static_assert(offsetof(struct ms_agent_data, filter) == MS_AGENT_FILTER_AT, "as hooks.S knows it");
 static_assert(offsetof(struct ms_agent_data, passed_on) == MS_AGENT_PASSED_AT, "and this");
 static_assert(offsetof(struct ms_agent_data, left) == MS_AGENT_LEFT_AT, "and this");
+static_assert(offsetof(struct ms_agent_data, find_object) == MS_AGENT_FIND_AT, "and this");
 static_assert(offsetof(struct ms_agent_data, outer) == MS_AGENT_OUTER_AT, "and this");
 
 /* On the stack, as hooks.S puts it there, right below the return address. */
@@ -42,6 +44,7 @@ uint64_t ms_agent_after(struct call *call, uint64_t result);
 uint64_t ms_agent_after_realloc(struct call *call, uint64_t result);
 uint64_t ms_agent_after_posix_memalign(struct call *call, uint64_t result);
 void ms_agent_before_free(uint64_t block);
+void ms_agent_before_unload(const struct ms_agent_object *object, int failed);
 
 /* ---- the thread ---- */
 
@@ -129,6 +132,7 @@ static void keep(struct ms_agent_record *record, const struct call *call)
 	n = (n < MS_AGENT_STACK ? n : MS_AGENT_STACK) & -sizeof(uint64_t);
 	record->size = call->size;
 	record->n_stack = (uint32_t)n;
+	record->n_unloads = __atomic_load_n(&ms_agent_here.n_unloads, __ATOMIC_ACQUIRE);
 	record->registers[0] = call->return_address;
 	record->registers[1] = sp;
 	for (unsigned i = 2; i < MS_AGENT_REGISTERS; i++)
@@ -219,4 +223,10 @@ ENTRY uint64_t ms_agent_after_posix_memalign(struct call *call, uint64_t result)
 ENTRY void ms_agent_before_free(uint64_t block)
 {
 	drop(block);
+}
+
+ENTRY void ms_agent_before_unload(const struct ms_agent_object *object, int failed)
+{
+	if (!failed)
+		ms_agent_note_unload(&ms_agent_here, object);
 }
