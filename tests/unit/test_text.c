@@ -111,11 +111,12 @@ Test(text, leaks_by_their_calls_come_first_unless_all_blocks_are_listed)
 	            "Largest leaks by the calls that allocated them, from samples:\n"
 	            "  about 12 KB (error 678 bytes) in 40 allocations (error 5), by 4 samples\n"
 	            "          #00  pc 0000000000001abc  ");
-	assert_says("(main+7)\n"
-	            "  146 KB in 1 allocation, by 1 sample\n"
-	            "          #00  pc 0000000000011123  /usr/lib/libops.so.2 (unloaded) (ops_new+0)\n"
-	            "          #01  pc 0000000000000010  <unknown>\n\n"
-	            "Largest leaks:\n");
+	assert_says(
+		"(main+7)\n"
+		"  146 KB in 1 allocation, by 1 sample\n"
+		"          #00  pc 0000000000011123  /usr/lib/libops.so.2 (unloaded) (ops_new+0)\n"
+		"          #01  pc 0000000000000010  <unknown>\n\n"
+		"Largest leaks:\n");
 	assert_not_says("Live blocks by the calls");
 	assert_not_says("more stack");
 }

@@ -55,8 +55,8 @@ enum {
 	SEIZE_TRIES = 8,      /* with tracers that come and go */
 };
 
-enum ms_status ms_freezer_init(struct ms_freezer *freezer, struct ms_collection *shared,
-                               pid_t only, struct ms_error *err)
+enum ms_status ms_freezer_init(struct ms_freezer *freezer, struct ms_collection *shared, pid_t only,
+                               struct ms_error *err)
 {
 	memset(freezer, 0, sizeof(*freezer));
 	freezer->shared = shared;
