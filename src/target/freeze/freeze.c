@@ -305,7 +305,7 @@ static enum ms_status wait_late(struct ms_freezer *freezer, struct ms_error *err
 	while ((late = next_running(freezer))) {
 		uint64_t now = ms_now_ns();
 
-		if (now > freezer->deadline_ns || ms_follow_is_over())
+		if (now > freezer->deadline_ns || (freezer->follows && ms_follow_is_over()))
 			return give_up(freezer, late, err);
 		if (!ask_again(freezer))
 			asleep_since = 0;
@@ -444,6 +444,7 @@ enum ms_status ms_freeze(struct ms_freezer *freezer, struct ms_error *err)
 
 	shared->begun_ns = freezer->begun_ns = ms_now_ns();
 	freezer->deadline_ns = freezer->begun_ns + shared->timeout_ns;
+	freezer->follows = true;
 	if (ms_proc_list_open(&list, shared->pid, "task", freezer->list_buf) < 0)
 		return ms_fail(err, MS_E_GONE, "process %d ended", shared->pid);
 	st = freeze_listed(freezer, &list, err);
