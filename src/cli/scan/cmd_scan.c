@@ -81,14 +81,17 @@ static enum ms_status name(void *ctx, struct ms_arena *arena, struct ms_report *
 	return ms_naming_fill(&s->naming, arena, report, err);
 }
 
-/* A thread of a frozen process that was let go needs a moment to come back to where it was. */
-static bool is_frozen_again(pid_t pid)
+/*
+ * A thread of a frozen process that was let go needs a moment to come back to where it was: longer
+ * on a crowded machine, where it is worth waiting for if the process was seen frozen before.
+ */
+static bool is_frozen_again(pid_t pid, bool was_frozen)
 {
-	enum { MOMENTS = 50 };
+	enum { MOMENTS = 200, MOST_MOMENTS = 2000 };
 	const uint64_t moment_ns = 1000000;
 	bool frozen = ms_target_is_frozen(pid);
 
-	for (int i = 0; i < MOMENTS && !frozen; i++) {
+	for (int i = 0; i < (was_frozen ? MOST_MOMENTS : MOMENTS) && !frozen; i++) {
 		ms_sleep_ns(moment_ns);
 		frozen = ms_target_is_frozen(pid);
 	}
@@ -126,6 +129,7 @@ enum ms_status ms_scan_process(const struct ms_options *options, struct ms_arena
 	struct ms_proc_stat stat = { 0 };
 	struct ms_chosen chosen;
 	enum ms_status st;
+	bool was_frozen;
 
 	if (options->core)
 		return ms_core_scan(options, arena, ret, err);
@@ -133,6 +137,7 @@ enum ms_status ms_scan_process(const struct ms_options *options, struct ms_arena
 	if (st)
 		return st;
 	s.call.pid = chosen.pid;
+	was_frozen = ms_target_is_frozen(chosen.pid);
 	(void)ms_proc_stat(s.call.pid, &stat);
 	s.call.start_ticks = stat.start_ticks;
 	s.naming.pid = s.call.pid;
@@ -146,7 +151,7 @@ enum ms_status ms_scan_process(const struct ms_options *options, struct ms_arena
 	             : ms_service_ask(&s.service, arena, ret, err);
 	if (!st)
 		ms_service_finish(&s.service, arena, ret);
-	else if (st == MS_E_BUSY && is_frozen_again(s.call.pid))
+	else if (st == MS_E_BUSY && is_frozen_again(s.call.pid, was_frozen))
 		ms_target_advise_frozen(s.call.pid, err);
 	ms_progress_end(&s.progress);
 	return st;
