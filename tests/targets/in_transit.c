@@ -20,6 +20,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/ipc.h>
 #include <sys/msg.h>
 #include <sys/socket.h>
@@ -185,6 +186,18 @@ static void send_all(void)
 		send_one(i);
 }
 
+/* On a busy machine the kernel delivers some later. */
+static void send_and_await_all(void)
+{
+	int there = 0;
+
+	send_all();
+	while (there < (int)sizeof(struct message) * N) {
+		need(ioctl(from, FIONREAD, &there) == 0, "ioctl");
+		(void)usleep(1000);
+	}
+}
+
 /* With the first message goes the descriptor of the standard input. */
 static void send_rights(void)
 {
@@ -324,7 +337,7 @@ static const struct way {
 	{ "pipe", open_pipe, send_all, no_check },
 	{ "stream", open_stream, send_all, no_check },
 	{ "path", open_path, send_all, no_check },
-	{ "tcp", open_tcp, send_all, no_check },
+	{ "tcp", open_tcp, send_and_await_all, no_check },
 	{ "queue", open_queue, send_all, check_queue },
 	{ "seqpacket", open_seqpacket, send_all, no_check },
 	{ "dgram", open_dgram, send_all, no_check },
