@@ -91,19 +91,12 @@ static void close_fd(int *fd)
 	*fd = -1;
 }
 
-/* What a child gets to end. */
-static uint64_t grace_of(const struct trio *t)
+/* The time for a child to end: @usual_ns, less where there is a hurry. */
+static uint64_t grace_of(const struct trio *t, uint64_t usual_ns)
 {
 	if (t->ending)
 		return ending_grace_ns;
-	return t->late || t->unsearched ? late_grace_ns : grace_ns;
-}
-
-static uint64_t collection_grace_of(const struct trio *t)
-{
-	const uint64_t own_ns = grace_of(t);
-
-	return own_ns < grace_ns ? own_ns : reaping_grace_ns;
+	return t->late || t->unsearched ? late_grace_ns : usual_ns;
 }
 
 /* ---- the children ---- */
@@ -377,7 +370,7 @@ static bool await(void *ctx, short events)
 
 	while (poll(&ready, 1, tick_ms(t)) <= 0) {
 		watch(t);
-		if (t->killed_ns && ms_now_ns() - t->killed_ns > grace_of(t))
+		if (t->killed_ns && ms_now_ns() - t->killed_ns > grace_of(t, grace_ns))
 			return false;
 	}
 	if (is_late(t->call, 0) || ms_ending_came(&t->endings))
@@ -483,11 +476,12 @@ static void reap_both(struct trio *t, enum ms_status st)
 	if (t->sweeper) {
 		if (st == MS_E_CORRUPT || st == MS_E_NOMEM)
 			(void)kill(t->sweeper, SIGKILL);
-		gone = reap(t->sweeper, since_ns + grace_of(t), &t->sweeper_status, &usage);
+		gone = reap(t->sweeper, since_ns + grace_of(t, grace_ns), &t->sweeper_status,
+		            &usage);
 		t->sweeper_peak_bytes = (uint64_t)usage.ru_maxrss * 1024;
 	}
 	if (t->collection)
-		(void)reap(t->collection, ms_now_ns() + (gone ? collection_grace_of(t) : 0),
+		(void)reap(t->collection, ms_now_ns() + (gone ? grace_of(t, reaping_grace_ns) : 0),
 		           &t->collection_status, &usage);
 }
 
@@ -503,7 +497,7 @@ static void reap_clone(struct trio *t)
 		return;
 	(void)madvise(t->shared, t->shared->map_bytes, MADV_DOFORK);
 	if (!spawn(t, "memscan-collect", be_reaper, &pid, &ignored))
-		(void)reap(pid, ms_now_ns() + collection_grace_of(t), &status, &usage);
+		(void)reap(pid, ms_now_ns() + grace_of(t, reaping_grace_ns), &status, &usage);
 }
 
 static enum ms_status tell_death(const struct trio *t, const char *who, int status,
