@@ -313,7 +313,7 @@ static int serve_frozen(struct server *s)
 	bool answered = false;
 	enum ms_status st;
 
-	ms_follow_in_order(); /* calls are given back, and a clone is reaped, by nobody else */
+	ms_follow_in_order(); /* only this process restores broken-off calls and reaps the clone */
 	ms_collection_set_tick(true);
 	st = freeze(s, &s->shared->error);
 	if (!st && s->shared->clone_wanted)

@@ -48,7 +48,7 @@ enum ms_helper_end {
  */
 enum ms_helper_end ms_helper_run(const struct ms_helper_call *call);
 
-/* Whether child @pid, killed at @killed_ns, sleeps where nothing ends that: it is to be left. */
+/* Whether child @pid, killed at @killed_ns, is not going to end soon. The caller leaves it then. */
 bool ms_helper_is_stuck(pid_t pid, uint64_t killed_ns);
 
 #endif

@@ -12,7 +12,7 @@
 
 #include <sys/types.h>
 
-/* Returns what ms_urgent_end() is to be given. Who is urgent already stays so behind that. */
+/* Returns the argument for ms_urgent_end(). Calls may be nested. */
 int ms_urgent_begin(void);
 void ms_urgent_end(int before);
 

@@ -90,7 +90,7 @@ def test_live_data_next_to_stacks(program, snapshot):
 
 
 def wait_until_traced(pid, popen):
-    """It stands for the smallest part of a scan. By whom it is traced; 0: memscan has ended."""
+    """It stands for the smallest part of a scan. Its tracer; 0: memscan has ended."""
     tracer = 0
     while not tracer and support.state_of(popen.pid) != "Z":
         tracer = support.tracer_of(pid)
@@ -140,7 +140,7 @@ def test_memscan_ends_by_a_signal(way, whom):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 @pytest.mark.parametrize("way", WAYS)
 def test_what_holds_the_target_lets_go_in_order(way, number):
-    """Even where memscan is gone before the process that stopped the threads has time to."""
+    """memscan-collect outlives memscan, and still releases the threads in order."""
     with Process([compile_target("blocked")]) as target:
         assert target.line() == "READY"
         for _ in range(SCANS):

@@ -3,8 +3,8 @@
 #define MS_TESTS_OWN_PTRACE_H
 
 /*
- * A ptrace() that the collection process calls instead of the C library's. The one test that
- * includes this defines what is done before each request.
+ * A ptrace() that the collection process calls instead of the C library's. The including test
+ * defines before_ptrace(), which runs before each request.
  */
 
 #include <stdarg.h>

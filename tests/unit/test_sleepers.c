@@ -37,7 +37,7 @@ static bool is_urgent(void)
 	return sched_getscheduler(0) == SCHED_FIFO || getpriority(PRIO_PROCESS, 0) == -20;
 }
 
-/* The kernel's call; that there is but one thread is known. */
+/* Count, then make the system call. */
 int sched_setaffinity(pid_t pid, size_t bytes, const cpu_set_t *set)
 {
 	if (CPU_COUNT_S(bytes, set) == 1) {
@@ -118,7 +118,7 @@ Test(sleepers, of_one_that_is_stopped_alone_no_other_is_noted)
 	cr_expect_eq(freezer.sleepers.at[0].tid, shared->second);
 }
 
-/* Or it would wait for a turn on that one for as long as others keep it busy. */
+/* Pinned to one busy processor, an ordinary process may wait for seconds. */
 Test(sleepers, it_runs_before_others_where_it_may_run_on_one_processor_alone)
 {
 	cpu_set_t before;

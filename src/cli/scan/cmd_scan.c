@@ -82,8 +82,8 @@ static enum ms_status name(void *ctx, struct ms_arena *arena, struct ms_report *
 }
 
 /*
- * A thread of a frozen process that was let go needs a moment to come back to where it was: longer
- * on a crowded machine, where it is worth waiting for if the process was seen frozen before.
+ * A thread of a frozen process returns to the freezer some time after its release, and later on a
+ * busy machine. If the process was frozen before the scan, the wait is longer.
  */
 static bool is_frozen_again(pid_t pid, bool was_frozen)
 {

@@ -32,7 +32,7 @@ enum {
 	CHILDREN_BYTES = 4096,
 };
 
-/* For the image to end, and for a thread to reap it: on a crowded machine it stops late. */
+/* Limits for the end of the image, and for a thread of the target to stop and reap it. */
 static const uint64_t end_ns = UINT64_C(1000000000);
 static const uint64_t reap_ns = UINT64_C(4000000000);
 static const uint64_t nap_ns = UINT64_C(1000000);

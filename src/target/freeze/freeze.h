@@ -92,7 +92,7 @@ struct ms_freezer {
 	struct ms_sleepers sleepers;
 	size_t next_sleeper; /* where to look first: both lists are in the kernel's order */
 	bool takes_marks;    /* see arch->takes_marks */
-	bool follows;        /* it gives up when the parent has ended: nobody wants it any more */
+	bool follows;        /* the freeze is given up once the parent has ended */
 	uint64_t begun_ns;
 	uint64_t deadline_ns;
 	uint64_t roll_until_ns;

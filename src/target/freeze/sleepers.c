@@ -128,8 +128,8 @@ static void compare_clock(struct clocks *clocks, int processor)
 }
 
 /*
- * Go to @processor and compare its clock. Who may run there alone can wait for seconds where it is
- * crowded.
+ * Move to @processor and compare its clock. This runs urgently: pinned to one busy processor, an
+ * ordinary process may wait for seconds.
  */
 static bool ask_clock(struct clocks *clocks, int processor)
 {

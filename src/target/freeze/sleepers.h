@@ -9,7 +9,7 @@
  * left of the time-out is asked for when it has been stopped, and can no longer be seen. Where
  * a call's first argument can no longer be seen then, note it of each thread that sleeps.
  *
- * @only: the thread that will be stopped; 0: each of them will be
+ * @only: the only thread that will be stopped; 0: all will be
  *
  * Context: before the freeze.
  * Cost:    5 µs for a thread, 50 µs for one that is noted; 0.1 s at most, where first arguments are

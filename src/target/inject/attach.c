@@ -475,7 +475,7 @@ static bool is_loading(const struct ms_attaching *a)
 	return false;
 }
 
-/* What another memscan is changing, whose turn is longer than was waited, seems another tool's. */
+/* Without the turn, foreign code may be the unfinished work of another memscan. */
 static bool is_being_changed(const struct ms_attaching *a)
 {
 	return a->turn < 0 && a->functions && a->patch.mem_fd >= 0 &&
