@@ -5,6 +5,7 @@ HOSTILE_SCANS is how often each is scanned (1000 by hand).
 """
 
 import collections
+import contextlib
 import os
 import pathlib
 import random
@@ -97,6 +98,12 @@ def wait_until_traced(pid, popen):
     return tracer
 
 
+def kill_if_there(pid, number):
+    if pid:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
 def wait_while_traced(pid, popen):
     wait_until_traced(pid, popen)
     end = time.monotonic() + random.uniform(0, 0.002)
@@ -146,13 +153,11 @@ def test_what_holds_the_target_lets_go_in_order(way, number):
         for _ in range(SCANS):
             popen = start_memscan(*WAYS[way], target.pid)
             collection = wait_until_traced(target.pid, popen)
-            if collection:
-                os.kill(collection, signal.SIGSTOP)
+            kill_if_there(collection, signal.SIGSTOP)
             popen.send_signal(number)
             if number == signal.SIGKILL or way == "stacks":
                 support.wait_for(popen, 10)
-            if collection:
-                os.kill(collection, signal.SIGCONT)
+            kill_if_there(collection, signal.SIGCONT)
             reap(popen)
             assert target.running()
         support.check_untouched(target.pid)

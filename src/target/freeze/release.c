@@ -2,7 +2,9 @@
 /*
  * Letting go. Threads that did not stop cannot be detached one by one; the
  * kernel does it when the collection process exits, which it does directly
- * afterwards.
+ * afterwards. Their calls are broken off by it: only of a thread that stands can
+ * they be restored. So those that were asked to stop are given some time to do it,
+ * when the others have been let go.
  */
 #include <sys/ptrace.h>
 
@@ -10,8 +12,9 @@
 #include "target/freeze/freeze.h"
 #include "target/freeze/rewind.h"
 #include "target/freeze/roll.h"
+#include "target/proc.h"
 
-enum { ARMED_TICKS = 1000 };
+enum { ARMED_TICKS = 1000, ASKED_NS = 1000000000 };
 
 static void release(const struct ms_freezer *freezer, struct ms_tracee *tracee)
 {
@@ -24,6 +27,25 @@ static void release(const struct ms_freezer *freezer, struct ms_tracee *tracee)
 	ms_rewind(freezer, tracee);
 	(void)ptrace(PTRACE_DETACH, tracee->tid, NULL, (uintptr_t)tracee->signal);
 	tracee->state = MS_TRACEE_GONE;
+}
+
+/* Neither in uninterruptible sleep, where no call is broken off, nor an ended leader. */
+static bool may_stop(pid_t tid)
+{
+	char state = ms_proc_state(tid);
+
+	return state != 'D' && state != 'Z' && state != 'X';
+}
+
+static void release_late(const struct ms_freezer *freezer, struct ms_tracee *tracee,
+                         uint64_t until_ns)
+{
+	if (tracee->state != MS_TRACEE_RUNNING)
+		return;
+	while (tracee->state == MS_TRACEE_RUNNING && may_stop(tracee->tid) &&
+	       ms_now_ns() < until_ns)
+		ms_tracee_wait(tracee, 1);
+	release(freezer, tracee);
 }
 
 /* To leave a thread armed is to kill it, so it is worth some more patience. */
@@ -39,6 +61,7 @@ static void release_armed(const struct ms_freezer *freezer, struct ms_tracee *tr
 void ms_freezer_release(struct ms_freezer *freezer)
 {
 	struct ms_tracee *tracee;
+	uint64_t until_ns;
 
 	ms_vec_for_each (tracee, &freezer->tracees)
 		if (tracee->at_work)
@@ -46,6 +69,9 @@ void ms_freezer_release(struct ms_freezer *freezer)
 	ms_vec_for_each (tracee, &freezer->tracees)
 		if (!tracee->at_work)
 			release(freezer, tracee);
+	until_ns = ms_now_ns() + ASKED_NS;
+	ms_vec_for_each (tracee, &freezer->tracees)
+		release_late(freezer, tracee, until_ns);
 	ms_vec_for_each (tracee, &freezer->tracees)
 		release_armed(freezer, tracee);
 	if (freezer->begun_ns)
