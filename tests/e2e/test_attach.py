@@ -773,6 +773,21 @@ def test_what_is_changed_in_the_turn_of_another_is_looked_at_again():
         target.end()
 
 
+def test_what_another_has_not_finished_is_left_to_it():
+    with Stormy("sleeps") as target:
+        at, code = malloc_code(target.pid)
+        attach(target.pid)
+        with locker(f"/proc/{target.pid}/mem") as memory:
+            assert memory.line() == "LOCKED"
+            write_code(target.pid, at, code)
+            done = memscan("attach", target.pid, "--timeout", 2)
+            assert done.status == REFUSED and "another memscan is attaching" in done.stderr, done.stderr
+        attach(target.pid)
+        detach(target.pid)
+        check_given_back_all(target.pid)
+        target.end()
+
+
 def test_two_at_once():
     with Stormy("loops") as target:
         for _ in range(ROUNDS):

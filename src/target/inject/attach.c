@@ -495,7 +495,7 @@ static enum ms_status conclude(struct ms_attaching *a, enum ms_status st, struct
 	if (!st)
 		return MS_OK;
 	if (check_alive(a->call->pid, err))
-		a->replaced = a->loading = false;
+		a->replaced = a->loading = a->unfinished = false;
 	if (!a->replaced)
 		return err->status;
 	(void)ms_fail(err, MS_E_BUSY, "process %d executed another program while memscan looked",
@@ -572,7 +572,13 @@ static enum ms_status reuse(struct ms_attaching *a, struct ms_attached *ret, str
 		          a->call->pid, a->call->pid);
 		return err->status;
 	}
-	return check_same(a, err);
+	a->unfinished = a->turn < 0;
+	if (!a->unfinished)
+		return check_same(a, err);
+	(void)ms_fail(err, MS_E_BUSY, "another memscan is attaching to process %d, or detaching",
+	              a->call->pid);
+	ms_advise(err, "try again in a moment");
+	return err->status;
 }
 
 /* Take back what was mapped in vain. */
@@ -711,7 +717,8 @@ static enum ms_status have_whole(const struct ms_attach_call *call, struct ms_ar
 			                  .was_ended = was_ended };
 		enum ms_status st = whole(&a, ret, err);
 
-		if (!(a.replaced && i < MOST_TRIES) && !(a.loading && i < MOST_LOADING))
+		if (!(a.replaced && i < MOST_TRIES) &&
+		    !((a.loading || a.unfinished) && i < MOST_LOADING))
 			return st;
 		if (!has_time(&a))
 			return a.loading ? fail_loading(&a, err) : st;

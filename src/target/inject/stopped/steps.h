@@ -32,6 +32,7 @@ struct ms_attaching {
 	int turn; /* of ms_turn_take() */
 	struct ms_malloc_functions *functions;
 	bool loading;                /* or is loading one */
+	bool unfinished;             /* another memscan may be at work in it */
 	bool was_ended;              /* a signal that ends us had come before */
 	bool agent_was;              /* before this attach */
 	ms_addr begun;               /* where an agent is that was not mapped to its end; 0: none */
