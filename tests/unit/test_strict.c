@@ -456,3 +456,27 @@ Test(strict_scan, a_tail_of_a_leak_is_shown)
 			cr_assert_eq(report.leaks.at[i].contents[26], (block(2) >> 16 & 0xff));
 	ms_fake_deinit(&fake);
 }
+
+/* ---- stacks of OpenSSL ---- */
+
+Test(strict, the_spare_room_of_a_stack_of_openssl_is_hidden)
+{
+	const uint64_t room = UINT64_C(8) << 32;
+	ms_addr stack;
+	ms_addr items;
+
+	drawn_kinds_deinit(&d);
+	drawn_kinds_init(&d, "/usr/lib/libcrypto.so.3");
+	d.strict = true;
+	stack = drawn_kinds_block(&d, 32);
+	items = drawn_kinds_block(&d, 64);
+	for (unsigned i = 0; i < 8; i++)
+		ms_fake_put(&d.fake, items + i * 8, drawn_kinds_block(&d, 24));
+	ms_fake_put(&d.fake, HOLDER, stack);
+	dk_put(&d, stack, 3, items, room, DK_CODE);
+	cr_expect(hides(items + 24) && is_hidden(items + 63) && !is_hidden(items + 23));
+	dk_put(&d, stack, 8, items, room, DK_CODE);
+	cr_expect_not(hides(items + 56));
+	dk_put(&d, stack, 3, items, room, DK_DATA);
+	cr_expect_not(hides(items + 24));
+}

@@ -175,6 +175,9 @@ static void look_for_stack(struct ms_kinds *k, const struct ms_kind_block *b)
 		return;
 	ms_kinds_claim(k, b, &stack, NULL);
 	ms_kinds_claim(k, &items, &stack_data, NULL);
+	ms_kinds_tail(k, &items,
+	              &(struct ms_tail_claim){
+			      .of = MS_TAIL_VECTOR, .back = n * MS_KIND_WORD, .words = 1 });
 }
 
 /* ---- the kind ---- */
