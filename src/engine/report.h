@@ -54,6 +54,7 @@ enum ms_reason {
 	MS_REASON_REQUESTS,
 	MS_REASON_FUSE,
 	MS_REASON_UNSEEN,
+	MS_REASON_GC,
 	MS_REASONS
 };
 
@@ -212,6 +213,8 @@ struct ms_leak {
 	uint32_t type;        /* its entry in ms_report.types, from 1 on; 0: not known */
 	uint32_t stack;       /* its entry in ms_report.stacks, from 1 on; 0: not known */
 	uint32_t callback;    /* a function that it has: in ms_report.pcs, from 1 on; 0: none */
+	uint32_t references;  /* an object's own count of them, in CPython; 0: not known */
+	uint32_t references_found; /* pointers to it, in blocks that are unreachable as well */
 	uint8_t contents[MS_CONTENTS];
 	struct ms_estimate sampled;        /* leaks of its stack, what they reference left out */
 	struct ms_maker maker;             /* when its stack is not known */

@@ -12,6 +12,7 @@
 #include "engine/graph/requested.h"
 #include "engine/holding/why.h"
 #include "engine/kinds/kinds.h"
+#include "engine/kinds/python/plain.h"
 #include "engine/kinds/ruby.h"
 #include "engine/live/histogram.h"
 #include "engine/live/sites.h"
@@ -35,23 +36,25 @@
  *	5 *  what is in Q and not in P: possible, "mapping"
  *	6    follow from parts of stacks that may be dead             D
  *	7 *  what is in D and not in Q: possible, "stack"
- *	8    follow pointers at no multiple of eight bytes            U
- *	9 *  what is in U and not in D: possible, "unaligned"
- *	10   follow pointers that have a number or a tag beside them  N
- *	11 * what is in N and not in U: possible, "tagged"
- *	12   follow addresses of the word in front of a block         O
- *	13 * what is in O and not in N: possible, "outside"
- *	14   follow what looks like pointers relative to themselves   R
- *	15 * what is in R and not in O: possible, "relative"
- *	16   follow from what may be a thread's signal stack          T
- *	17 * what is in T and not in R: possible, "signal-stack"
- *	18   follow from what requests in the kernel may hold         K
- *	19 * what is in K and not in T: possible, "requests"
- *	20   all, where the kernel may hold handles of open files     F
- *	21 * what is in F and not in K: possible, "fuse"
- *	22   all, where memory could not be read                      V
- *	23 * what is in V and not in F: possible, "unseen"
- *	24   what is in none: leaks
+ *	8    follow from what CPython's collector would free          G
+ *	9 *  what is in G and not in D: possible, "gc"
+ *	10   follow pointers at no multiple of eight bytes            U
+ *	11 * what is in U and not in G: possible, "unaligned"
+ *	12   follow pointers that have a number or a tag beside them  N
+ *	13 * what is in N and not in U: possible, "tagged"
+ *	14   follow addresses of the word in front of a block         O
+ *	15 * what is in O and not in N: possible, "outside"
+ *	16   follow what looks like pointers relative to themselves   R
+ *	17 * what is in R and not in O: possible, "relative"
+ *	18   follow from what may be a thread's signal stack          T
+ *	19 * what is in T and not in R: possible, "signal-stack"
+ *	20   follow from what requests in the kernel may hold         K
+ *	21 * what is in K and not in T: possible, "requests"
+ *	22   all, where the kernel may hold handles of open files     F
+ *	23 * what is in F and not in K: possible, "fuse"
+ *	24   all, where memory could not be read                      V
+ *	25 * what is in V and not in F: possible, "unseen"
+ *	26   what is in none: leaks
  */
 
 struct scan {
@@ -72,6 +75,7 @@ struct scan {
 	struct ms_kinds_search kinds;
 	struct ms_tails tails;
 	struct ms_hidden *found; /* hidden pointers */
+	struct ms_collector collector;
 	struct ms_ranges hidden; /* words that are no references; tidy */
 	struct ms_veil veil;     /* where there are any: what the blocks are read from */
 	struct ms_why why;
@@ -156,6 +160,7 @@ static enum ms_status prepare_list(struct scan *s)
 		s->kinds.tails = &s->tails;
 	s->list.signer = ms_signer_new(&s->list, &s->regions);
 	s->list.regions = &s->regions;
+	s->list.collector = &s->collector;
 	s->list.makers = ms_makers_new(&s->list, &s->regions);
 	if (!s->list.signer || !s->list.makers ||
 	    (s->options->suppressions && !ms_suppress_prepare(&s->list)))
@@ -170,8 +175,8 @@ static bool wants_all_types(const struct scan *s)
 }
 
 /*
- * From here on all that follows pointers does so without what a collector has swept, and the
- * tails of containers.
+ * From here on all that follows pointers does so without plain data, what a collector has swept,
+ * and the tails of containers.
  */
 static enum ms_status hide_words(struct scan *s)
 {
@@ -180,7 +185,8 @@ static enum ms_status hide_words(struct scan *s)
 	if (s->kinds.tails)
 		ms_tails_warn(&s->tails.sums, ms_abi_is_wide(&s->src->abi), s->arena,
 		              &s->report->warnings);
-	if (ms_ruby_find(&s->blocks, &s->roots, &s->hidden) ||
+	if (ms_plain_find(&s->blocks, &s->roots, &s->collector, &s->hidden) ||
+	    ms_ruby_find(&s->blocks, &s->roots, &s->hidden) ||
 	    !ms_ranges_add_all(s->arena, &s->hidden, &s->tails.hidden) ||
 	    !ms_ranges_tidy(s->arena, &s->hidden))
 		return no_memory(s);
@@ -495,6 +501,21 @@ static enum ms_status mark_doubtful_stacks(struct scan *s)
 	return st;
 }
 
+/* Follow from what the collector of a runtime would free, and say what it keeps. */
+static enum ms_status mark_collected(struct scan *s)
+{
+	struct ms_walk_options like = { .unaligned = s->options->unaligned,
+		                        .edges = s->followed,
+		                        .workers = s->options->workers };
+	struct ms_walk_count kept;
+
+	if (ms_collector_mark(&s->collector, &s->blocks, &like, &kept, s->err))
+		return no_memory(s);
+	note_kept(s, kept.blocks, kept.bytes,
+	          "nothing but CPython's collector has them, and frees them when it runs");
+	return MS_OK;
+}
+
 /* Each request may hold a block. */
 static enum ms_status mark_requested(struct scan *s)
 {
@@ -568,6 +589,7 @@ static enum ms_status mark(struct scan *s)
 		{ mark_from_all, MS_REASON_INTERIOR },
 		{ mark_from_mappings, MS_REASON_MAPPING },
 		{ mark_doubtful_stacks, MS_REASON_STACK },
+		{ mark_collected, MS_REASON_GC },
 		{ mark_unaligned, MS_REASON_UNALIGNED },
 		{ mark_tagged, MS_REASON_TAGGED },
 		{ mark_outside, MS_REASON_OUTSIDE },

@@ -404,6 +404,7 @@ static struct json_object *leak_object(struct ms_json *j, const struct ms_report
 	if (leak->texts)
 		ms_json_add(j, object, "texts", texts(j, report, leak));
 	add_fields(j, object, &ms_json_reason, leak);
+	add_fields(j, object, &ms_json_references, leak);
 	if (leak->older)
 		ms_json_add(j, object, "before_attach", json_object_new_boolean(true));
 	if (leak->maker.module)

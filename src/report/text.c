@@ -316,6 +316,8 @@ const char *ms_text_reason(enum ms_reason reason)
 		return "the kernel may hold it for a file of the file system that the process serves";
 	case MS_REASON_UNSEEN:
 		return "memory that could not be read may point to it";
+	case MS_REASON_GC:
+		return "only CPython's collector leads to it, and frees it when it runs";
 	case MS_REASON_NONE:
 	case MS_REASONS:
 		break;
@@ -478,6 +480,9 @@ static void write_leak(struct ms_text *t, const struct ms_leak *leak,
 	else if (kinds)
 		ms_text_print(t, "   kind: %s\n",
 		              leak->kind == MS_LEAK_INDIRECT ? "indirect" : "direct");
+	if (leak->references)
+		ms_text_print(t, "   references: %" PRIu32 " counted by it, %" PRIu32 " found\n",
+		              leak->references, leak->references_found);
 	write_held(t, leak->referenced_size, leak->referenced_count);
 	if (leak->similar_count)
 		ms_text_print(t,

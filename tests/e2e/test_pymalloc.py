@@ -157,3 +157,60 @@ def test_what_cpython_is_asked_to_use(allocator, found):
         report = check_scanned(scan(python.pid))
         assert len(pymalloc(report)) == found, report["heaps"]
         assert report["leaks"] == []
+
+
+# ---- containers, which the collector of cycles has ----
+
+# A reference too many of each, garbage that the collector does not get to see, and what is in use.
+CONTAINERS = """
+import gc, sys
+sys.path.insert(0, sys.argv[1])
+import pyleak
+gc.disable()
+
+class Order:
+    def __init__(self, number):
+        self.number, self.lines = number, [(number, "line %d" % number)]
+
+def lose(number):
+    pyleak.take({"order": Order(number), "paid": [number * 1000]})
+
+def make_a_cycle(number):
+    order = Order(number)
+    order.lines.append({"back": order})
+
+kept = [Order(i) for i in range(3000)]
+for i in range(500):
+    lose(i)
+    make_a_cycle(i)
+print("READY", flush=True)
+sys.stdin.read()
+"""
+
+
+def name_of(block):
+    return block.get("type", {}).get("name")
+
+
+def with_reason(report, reason):
+    return sum(1 + leak["similar_count"] for leak in report["leaks"] if leak.get("reason") == reason)
+
+
+@pytest.mark.parametrize("how", ["copy", "fork"])
+@pytest.mark.parametrize("suite", GLIBC)
+def test_the_collector_owns_nothing(suite, how):
+    module = support.compile_special("pyleak.c", "-shared", "-fPIC", tag=".abi3.so")
+    with start(suite, CONTAINERS, module.parent) as python:
+        assert python.line() == "READY"
+        report = check_scanned(scan(python.pid, "--possible", "--snapshot", how))
+        lost = [leak for leak in report["leaks"] if leak["kind"] == "direct" and name_of(leak) == "dict"]
+        # residual data may hold one or another
+        assert 480 <= sum(1 + leak["similar_count"] for leak in lost) <= 500, report["leaks"][:5]
+        assert all(leak["references"] == 1 and "references_found" not in leak for leak in lost)
+        assert 480 <= with_reason(report, "gc") <= 500 * 5, report["totals"]
+        assert report["totals"]["direct_allocations"] <= 500, report["totals"]
+        assert any("CPython's collector" in warning for warning in report["warnings"])
+        answer = json.loads(support.memscan("retained", "--pid", python.pid, "--json").stdout)
+        # or the dictionary of the module, which has the list
+        most = answer["by_block"][0]
+        assert name_of(most) in ("list", "dict") and most["retained_bytes"] > 3000 * 200, most

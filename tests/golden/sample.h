@@ -129,6 +129,8 @@ static inline void sample_leaks(struct ms_arena *arena, struct ms_report *report
 		                  .total_size = 24,
 		                  .kind = MS_LEAK_POSSIBLE,
 		                  .reason = MS_REASON_INTERIOR,
+		                  .references = 2,
+		                  .references_found = 1,
 		                  .older = 1,
 		                  .callback = 3,
 		                  .maker = { 1, 2, 1, 3 } };

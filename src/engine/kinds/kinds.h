@@ -294,6 +294,14 @@ static inline bool ms_kinds_step(struct ms_kinds *k)
 
 /* ---- searching ---- */
 
+/* A search in sealed @blocks, without types and of unmarked blocks alone; NULL: no memory. */
+struct ms_kinds *ms_kinds_open(const struct ms_blocks *blocks, const struct ms_roots *roots);
+void ms_kinds_close(struct ms_kinds *k);
+
+/* Give @look each block that is looked at, with its beginning, in the order of addresses. */
+typedef void ms_kinds_look(void *ctx, const struct ms_kind_block *block);
+void ms_kinds_visit(struct ms_kinds *k, ms_kinds_look *look, void *ctx);
+
 /*
  * Find the types of sealed @blocks and let @types keep them: of all blocks, or of those alone
  * that are not marked. What was found before, in a search with the same @numbers, stays.

@@ -65,30 +65,42 @@ static void show_block(struct ms_kinds *k, const struct ms_kind_block *block)
 	}
 }
 
-static void look_at_block(struct ms_kinds *k, const struct ms_extent *extent,
-                          const struct ms_kind_block *found)
+static void look_at_block(void *ctx, const struct ms_kind_block *block)
 {
-	struct ms_kind_block block = *found;
-	uint32_t *slot = &k->numbers[block.number];
+	struct ms_kinds *k = ctx;
+	uint32_t *slot = &k->numbers[block->number];
 	const struct ms_type *type;
 
-	block.n = block.usable < MS_KIND_OWN ? (size_t)block.usable : MS_KIND_OWN;
-	if (block.n < k->word)
-		return;
-	block.bytes = bytes_of(k, (struct ms_range){ block.begin, block.begin + block.n },
-	                       extent->range.end);
 	if (*slot == MS_TYPE_UNKNOWN)
-		*slot = ms_types_of_word(k->types, ms_abi_word(&k->src->abi, block.bytes));
+		*slot = ms_types_of_word(k->types, ms_abi_word(&k->src->abi, block->bytes));
 	type = *slot == MS_TYPE_UNKNOWN ? NULL : ms_types_at(k->types, *slot);
 	if (type && type->how == MS_HOW_VTABLE) {
 		k->cxx = true;
 		k->libcxx |= ms_name_begins(type->name, "std::__1::");
 		return;
 	}
-	show_block(k, &block);
+	show_block(k, block);
 }
 
-static void look_at_cell(struct ms_kinds *k, const struct ms_extent *extent, size_t i)
+/* What is given each block. */
+struct visit {
+	ms_kinds_look *look;
+	void *ctx;
+};
+
+static void visit_block(struct ms_kinds *k, const struct ms_extent *extent,
+                        struct ms_kind_block block, const struct visit *visit)
+{
+	block.n = block.usable < MS_KIND_OWN ? (size_t)block.usable : MS_KIND_OWN;
+	if (block.n < k->word)
+		return;
+	block.bytes = bytes_of(k, (struct ms_range){ block.begin, block.begin + block.n },
+	                       extent->range.end);
+	visit->look(visit->ctx, &block);
+}
+
+static void visit_cell(struct ms_kinds *k, const struct ms_extent *extent, size_t i,
+                       const struct visit *visit)
 {
 	const struct ms_cell *cell = &k->blocks->cells.at[extent->cell0 + i];
 	uint32_t number = extent->first + k->blocks->ranks.at[extent->cell0 + i];
@@ -101,18 +113,19 @@ static void look_at_cell(struct ms_kinds *k, const struct ms_extent *extent, siz
 		if (!k->whole && (cell->marks & left & (~left + 1)))
 			continue;
 		block.usable = ms_block_usable(k->blocks, extent, granule);
-		look_at_block(k, extent, &block);
+		visit_block(k, extent, block, visit);
 	}
 }
 
-static void look_at_blocks(struct ms_kinds *k)
+void ms_kinds_visit(struct ms_kinds *k, ms_kinds_look *look, void *ctx)
 {
+	const struct visit visit = { look, ctx };
 	const struct ms_extent *extent;
 
 	ms_vec_for_each (extent, &k->blocks->extents) {
 		k->window = (struct ms_range){ 0, 0 };
 		for (size_t i = 0; extent->kind == MS_EXTENT_HEAP && i < extent->n_cells; i++)
-			look_at_cell(k, extent, i);
+			visit_cell(k, extent, i, &visit);
 	}
 }
 
@@ -175,18 +188,42 @@ static void note_words(struct ms_kinds *k, const struct ms_piece_found *found)
 
 /* ---- the search ---- */
 
+struct ms_kinds *ms_kinds_open(const struct ms_blocks *blocks, const struct ms_roots *roots)
+{
+	struct ms_kinds *k = ms_arena_alloc(blocks->arena, sizeof(*k));
+
+	if (!k)
+		return NULL;
+	k->blocks = blocks;
+	k->roots = roots;
+	k->regions = roots->regions;
+	k->src = blocks->src;
+	k->arena = blocks->arena;
+	k->word = k->src->abi.word_bytes;
+	k->steps = (uint64_t)ms_blocks_numbers(blocks) * STEPS_EACH;
+	ms_lookup_init(&k->lookup, blocks);
+	k->buffer = ms_arena_alloc(&k->passing, BUFFER);
+	if (k->buffer && ms_peek_init(&k->peek, k->src, &k->passing))
+		return k;
+	ms_kinds_close(k);
+	return NULL;
+}
+
+void ms_kinds_close(struct ms_kinds *k)
+{
+	ms_arena_deinit(&k->passing);
+}
+
 static bool prepare(struct ms_kinds *k, struct ms_kinds_search *search)
 {
 	uint32_t n = ms_blocks_numbers(search->blocks);
 
-	k->buffer = ms_arena_alloc(&k->passing, BUFFER);
 	if (!search->numbers)
 		search->numbers = ms_arena_alloc(k->arena, ((size_t)n + 1) * sizeof(*k->numbers));
 	k->numbers = search->numbers;
 	k->texts = search->texts;
-	k->steps = (uint64_t)n * STEPS_EACH;
-	ms_lookup_init(&k->lookup, k->blocks);
-	return k->buffer && k->numbers && ms_peek_init(&k->peek, k->src, &k->passing);
+	k->types = search->types;
+	return k->numbers;
 }
 
 static bool search_all(struct ms_kinds *k, struct ms_workers *workers)
@@ -198,7 +235,7 @@ static bool search_all(struct ms_kinds *k, struct ms_workers *workers)
 	for (size_t i = 0; i < N_KINDS; i++)
 		k->here[i] = (k->word == MS_KIND_WORD || kinds[i]->narrow) &&
 		             (!kinds[i]->begin || kinds[i]->begin(k));
-	look_at_blocks(k);
+	ms_kinds_visit(k, look_at_block, k);
 	look_at_holder_of(k, MS_PIECE_NO_BLOCK);
 	return ms_pieces_list(&words, k->whole) && ms_pieces_show(&words, show_words);
 }
@@ -234,7 +271,6 @@ static bool has_unmarked(const struct ms_blocks *blocks)
 
 enum ms_status ms_kinds_find(struct ms_kinds_search *search, bool whole)
 {
-	struct ms_arena *arena = search->blocks->arena;
 	struct ms_kinds *k;
 	enum ms_status st;
 
@@ -242,17 +278,10 @@ enum ms_status ms_kinds_find(struct ms_kinds_search *search, bool whole)
 	if (!search->blocks->extents.n || !ms_abi_is_native(&search->blocks->src->abi) ||
 	    (!whole && !has_unmarked(search->blocks)))
 		return MS_OK;
-	k = ms_arena_alloc(arena, sizeof(*k));
+	k = ms_kinds_open(search->blocks, search->roots);
 	if (!k)
 		return MS_E_NOMEM;
-	k->types = search->types;
-	k->blocks = search->blocks;
-	k->roots = search->roots;
-	k->regions = search->roots->regions;
-	k->src = search->blocks->src;
-	k->arena = arena;
 	k->whole = whole;
-	k->word = k->src->abi.word_bytes;
 	k->tails = whole && k->word == MS_KIND_WORD ? search->tails : NULL;
 	st = prepare(k, search) && search_all(k, search->workers) ? MS_OK : MS_E_NOMEM;
 	if (!st) {
@@ -261,6 +290,6 @@ enum ms_status ms_kinds_find(struct ms_kinds_search *search, bool whole)
 		ms_types_keep_texts(search->types, k->texts);
 		st = judge_tails(k, search->workers);
 	}
-	ms_arena_deinit(&k->passing);
+	ms_kinds_close(k);
 	return st;
 }

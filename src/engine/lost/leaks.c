@@ -7,6 +7,7 @@
 
 #include "base/sort.h"
 #include "engine/graph/fold.h"
+#include "engine/kinds/python/collector.h"
 #include "engine/live/histogram.h"
 #include "engine/live/sites.h"
 #include "engine/loaded/aims.h"
@@ -409,6 +410,18 @@ static void tell_aims(struct ms_leak_list *list, const struct ms_entry *entry, u
 		ret->unproved = 1;
 }
 
+static void tell_references(const struct ms_leak_list *list, struct ms_leak *leak)
+{
+	const struct ms_uncollected *object =
+		list->collector ? ms_collector_of(list->collector, list->blocks, leak->address)
+				: NULL;
+
+	if (!object)
+		return;
+	leak->references = (uint32_t)object->references;
+	leak->references_found = object->found < UINT32_MAX ? (uint32_t)object->found : UINT32_MAX;
+}
+
 static bool write_leak(struct ms_leak_list *list, struct ms_entry *entry,
                        struct ms_origin_teller *teller, struct ms_leak *ret)
 {
@@ -436,6 +449,7 @@ static bool write_leak(struct ms_leak_list *list, struct ms_entry *entry,
 	ret->type = ms_types_report(list->types, type, list->report);
 	ms_types_preview(list->types, type, entry->address, ret->text);
 	tell_aims(list, entry, type, ret);
+	tell_references(list, ret);
 	(void)snprintf(ret->signature, sizeof(ret->signature), "%016" PRIx64, signature);
 	if (list->options->contents)
 		ret->contents_len = (uint8_t)ms_source_read(

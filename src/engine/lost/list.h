@@ -39,6 +39,7 @@ struct ms_entry {
 
 struct ms_entries MS_VEC(struct ms_entry);
 
+struct ms_collector;
 struct ms_signer;
 struct ms_aimer;
 struct ms_members;
@@ -64,6 +65,8 @@ struct ms_leak_list {
 	struct ms_map callbacks;     /* of addresses of functions: their entries in ms_report.pcs */
 	struct ms_makers *makers;    /* of those without a stack (maker.h); or NULL */
 	struct ms_sites_sums *sites; /* likewise, by their stacks; or NULL */
+	/* Of what a runtime counts references to, its own count, as to be told; or NULL. */
+	const struct ms_collector *collector;
 	struct ms_histogram *histogram; /* leaks are counted there, too; or NULL */
 	struct ms_map
 		signed_by[MS_REASONS]; /* of signatures without a stack: the entry, from 1 on */

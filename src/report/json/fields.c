@@ -22,6 +22,7 @@ static const char *const reasons[] = {
 	[MS_REASON_REQUESTS] = "requests",
 	[MS_REASON_FUSE] = "fuse",
 	[MS_REASON_UNSEEN] = "unseen",
+	[MS_REASON_GC] = "gc",
 };
 
 static const char *const hows[] = {
@@ -174,6 +175,11 @@ static const struct ms_json_field reason[] = {
 	{ "reason", MEMBER(ms_leak, reason, MS_JSON_NAME, true), &ms_json_reasons },
 };
 
+static const struct ms_json_field references[] = {
+	KNOWN_AMOUNT(ms_leak, references),
+	KNOWN_AMOUNT(ms_leak, references_found),
+};
+
 static const struct ms_json_field estimate[] = {
 	AMOUNT(ms_estimate, samples),     AMOUNT(ms_estimate, count),
 	AMOUNT(ms_estimate, count_error), AMOUNT(ms_estimate, bytes),
@@ -220,6 +226,7 @@ const struct ms_json_fields ms_json_unlisted = TABLE(unlisted);
 const struct ms_json_fields ms_json_unlisted_possible = TABLE(unlisted_possible);
 const struct ms_json_fields ms_json_leak = TABLE(leak);
 const struct ms_json_fields ms_json_reason = TABLE(reason);
+const struct ms_json_fields ms_json_references = TABLE(references);
 const struct ms_json_fields ms_json_estimate = TABLE(estimate);
 const struct ms_json_fields ms_json_maker = TABLE(maker);
 const struct ms_json_fields ms_json_live = TABLE(live);

@@ -56,6 +56,7 @@ extern const struct ms_json_fields ms_json_unlisted;    /* of struct ms_unlisted
 extern const struct ms_json_fields ms_json_unlisted_possible; /* the same, of --possible */
 extern const struct ms_json_fields ms_json_leak;              /* of struct ms_leak */
 extern const struct ms_json_fields ms_json_reason;      /* the same, behind its contents and type */
+extern const struct ms_json_fields ms_json_references;  /* the same, of an object of CPython */
 extern const struct ms_json_fields ms_json_estimate;    /* of struct ms_estimate */
 extern const struct ms_json_fields ms_json_maker;       /* of struct ms_maker, behind its module */
 extern const struct ms_json_fields ms_json_live;        /* of struct ms_live */

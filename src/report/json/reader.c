@@ -357,6 +357,7 @@ static void take_leak(void *reader, struct json_object *object)
 		return;
 	ms_json_get_fields(&r->in, object, &ms_json_leak, leak);
 	ms_json_get_fields(&r->in, object, &ms_json_reason, leak);
+	ms_json_get_fields(&r->in, object, &ms_json_references, leak);
 	if (contents)
 		take_contents(r, contents, leak);
 	leak->type = take_type(r, object);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A module for any CPython from 3.9 on that loses objects, and says which: lines of "leak",
- * "kept" or "inner" (kept by a pointer to its middle), address and bytes. What it uses of
+ * "kept" or "inner" (kept by a pointer to its middle), address and bytes; or takes a reference
+ * to an object, and loses it. What it uses of
  * CPython is the stable part of its interface, and is declared here: the headers of four
  * versions are not to be had on one machine.
  */
@@ -18,7 +19,8 @@ enum {
 	BYTES = 100,
 	LETTERS = 40,
 	API_VERSION = 1013,
-	NO_ARGS = 4
+	NO_ARGS = 4,
+	ONE_ARG = 8
 };
 
 typedef struct object object;
@@ -42,6 +44,7 @@ struct module {
 void *PyObject_Malloc(size_t bytes);
 object *PyBytes_FromStringAndSize(const char *bytes, intptr_t n);
 object *PyLong_FromLong(long value);
+void Py_IncRef(object *of);
 object *PyModule_Create2(struct module *module, int version);
 
 static void *volatile first[FIRST];
@@ -100,7 +103,16 @@ static object *lose(object *self, object *none)
 	return PyLong_FromLong(LOST);
 }
 
-static struct method methods[] = { { "lose", lose, NO_ARGS, NULL }, { 0 } };
+static object *take(object *self, object *of)
+{
+	(void)self;
+	Py_IncRef(of);
+	return PyLong_FromLong(1);
+}
+
+static struct method methods[] = { { "lose", lose, NO_ARGS, NULL },
+	                           { "take", take, ONE_ARG, NULL },
+	                           { 0 } };
 static struct module pyleak = { .base = { 1 }, .name = "pyleak", .size = -1, .methods = methods };
 
 __attribute__((visibility("default"))) object *PyInit_pyleak(void)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
 #include <string.h>
 
-#include "engine/kinds/kinds.h"
+#include "engine/kinds/python/cpython.h"
 
 /*
  * Objects of CPython 3.7 to 3.14, by what every one has: a count of references, and a pointer to
@@ -25,10 +26,7 @@
 /* Words of a type. */
 enum { TYPE_NAME = 3, TYPE_SIZE = 4, TYPE_FLAGS = 21, TYPE_WORDS = 22 };
 
-/* Of its flags. */
-enum { IS_LIST = 25, IS_DICT = 29 };
-
-enum { MOST_HEADER = 4, MOST_METATYPES = 8, MOST_KEPT = 1 << 20, MOST_NAME = 200, WINDOW = 4096 };
+enum { MOST_HEADER = 4, MOST_METATYPES = 8, MOST_KEPT = 1 << 20, WINDOW = 4096 };
 
 /* What is kept of a type. */
 #define KEPT_LIST (UINT64_C(1) << 32)
@@ -46,7 +44,7 @@ static const struct ms_kind_type table = { "table of set", MS_HOW_CONTAINER, MS_
 static bool is_named_type(struct ms_kinds *k, ms_addr at)
 {
 	uint64_t words[TYPE_SIZE + 1];
-	char name[MOST_NAME];
+	char name[MS_CPYTHON_NAME];
 
 	return ms_kinds_words(k, at, words, TYPE_SIZE + 1) && words[1] == at &&
 	       words[TYPE_SIZE] >= TYPE_WORDS * MS_KIND_WORD && words[TYPE_SIZE] < WINDOW &&
@@ -76,7 +74,7 @@ static ms_addr search_data(struct ms_kinds *k, struct ms_range data)
 	return 0;
 }
 
-static bool begin(struct ms_kinds *k)
+bool ms_cpython_begin(struct ms_kinds *k)
 {
 	struct ms_data data;
 
@@ -103,22 +101,34 @@ static bool is_type(struct ms_kinds *k, ms_addr at)
 	return false;
 }
 
+bool ms_cpython_type(struct ms_kinds *k, ms_addr at, struct ms_cpython_type *ret)
+{
+	uint64_t words[TYPE_WORDS];
+
+	if (!is_type(k, at) || !ms_kinds_words(k, at, words, TYPE_WORDS) ||
+	    !ms_kinds_text(k, words[TYPE_NAME], ret->name, sizeof(ret->name)))
+		return false;
+	ret->bytes = words[TYPE_SIZE];
+	ret->flags = words[TYPE_FLAGS];
+	return true;
+}
+
 static uint64_t look_at_type(struct ms_kinds *k, ms_addr at)
 {
 	struct ms_type type = { .how = MS_HOW_OBJECT };
-	uint64_t words[TYPE_WORDS];
+	struct ms_cpython_type found;
 	uint64_t kept;
 
-	if (!is_type(k, at) || !ms_kinds_words(k, at, words, TYPE_WORDS) ||
-	    !ms_kinds_text(k, words[TYPE_NAME], type.name, MOST_NAME))
+	if (!ms_cpython_type(k, at, &found))
 		return KEPT_NONE;
+	(void)snprintf(type.name, sizeof(type.name), "%s", found.name);
 	ms_types_module(k->types, at, type.module);
 	kept = ms_types_add(k->types, &type);
 	if (kept == MS_TYPE_UNKNOWN)
 		return KEPT_NONE;
-	if (words[TYPE_FLAGS] >> IS_LIST & 1)
+	if (found.flags >> MS_CPYTHON_LIST & 1)
 		kept |= KEPT_LIST;
-	if (words[TYPE_FLAGS] >> IS_DICT & 1)
+	if (found.flags >> MS_CPYTHON_DICT & 1)
 		kept |= KEPT_DICT;
 	if (!strcmp(type.name, "set") || !strcmp(type.name, "frozenset"))
 		kept |= KEPT_SET;
@@ -154,7 +164,7 @@ static bool may_be_type(const struct ms_kinds *k, uint64_t word)
  * quarter (3.14). A program at a fixed address has its data, and what its first heap gives, below
  * that: of two attributes in a row the second may be a type.
  */
-static bool is_count(const struct ms_kinds *k, uint64_t word)
+bool ms_cpython_is_count(const struct ms_kinds *k, uint64_t word)
 {
 	return (uint32_t)word && !(word >> 32 & 0xffff) && !may_be_type(k, word);
 }
@@ -179,7 +189,7 @@ static void block(struct ms_kinds *k, const struct ms_kind_block *b)
 	for (size_t i = 0; i <= MOST_HEADER && i + 1 < n; i += 2) {
 		uint64_t kept;
 
-		if (!is_count(k, ms_kind_word(b->bytes, i)) ||
+		if (!ms_cpython_is_count(k, ms_kind_word(b->bytes, i)) ||
 		    !may_be_type(k, ms_kind_word(b->bytes, i + 1)))
 			continue;
 		kept = kept_of(k, ms_kind_word(b->bytes, i + 1));
@@ -191,4 +201,6 @@ static void block(struct ms_kinds *k, const struct ms_kind_block *b)
 	}
 }
 
-const struct ms_kind ms_kind_cpython = { .name = "CPython", .begin = begin, .block = block };
+const struct ms_kind ms_kind_cpython = { .name = "CPython",
+	                                 .begin = ms_cpython_begin,
+	                                 .block = block };

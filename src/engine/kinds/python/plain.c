@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/kinds/python/plain.h"
+
+#include <string.h>
+
+#include "engine/kinds/python/cpython.h"
+
+/*
+ * Objects of CPython 3.8 to 3.14 with a global lock, and what is no reference in them:
+ *
+ *	str    │ references │ type │ length │ hash │ state … │ text, zero ─┬─ residual │
+ *	bytes  │ references │ type │ size │ hash │ data, zero ─┬─ residual │
+ *	list   │ links of the collector │ references │ type │ size │ items │ room │
+ *	                                                               └─▶ │ items ─┬─ room │
+ *
+ * An object in use has a count of references that is not 0, and CPython leaves 0 in one that it
+ * gives back, so that residual objects are none. Of the data of bytes only the last word is
+ * plain, if it is not full: some programs keep addresses in such data, as they do in int.
+ *
+ * Source: Include/cpython/{unicodeobject,bytesobject,listobject}.h and Include/internal/
+ * pycore_gc.h of these versions.
+ */
+
+/* Words of an object. */
+enum { REFERENCES, TYPE, SIZE, STATE = 4, LIST_ITEMS = 3, LIST_ROOM = 4, BYTES_DATA = 4 };
+
+enum {
+	MOST_HEADER = 4, /* words in front of an object: attributes (3.11 and later), links */
+	LINKS = 2,
+	OBJECT_WORDS = 2,
+	MOST_TYPES = 1 << 20,
+	PIECE_WORDS = 512,
+};
+
+/* What is known of a type; of a str the text's offset in the upper bits. */
+enum { OTHER = 1, COLLECTED = 2, TEXT = 4, BYTES = 8, LIST = 16, OFFSET_SHIFT = 8 };
+
+/* Bytes of a str of any kind, by version, and of one that is ASCII and in one piece. */
+enum { STR_3_11 = 80, ASCII_3_11 = 48, STR_3_12 = 64, ASCII_3_12 = 40 };
+
+static uint64_t facts_of_text(uint64_t type_bytes)
+{
+	if (type_bytes == STR_3_11)
+		return TEXT | ASCII_3_11 << OFFSET_SHIFT;
+	return type_bytes == STR_3_12 ? TEXT | ASCII_3_12 << OFFSET_SHIFT : 0;
+}
+
+static uint64_t look_at_type(struct ms_kinds *k, ms_addr at)
+{
+	uint64_t facts = OTHER;
+	struct ms_cpython_type type;
+
+	if (!ms_cpython_type(k, at, &type))
+		return facts;
+	if (type.flags >> MS_CPYTHON_COLLECTED & 1)
+		facts |= COLLECTED;
+	if (!strcmp(type.name, "str"))
+		facts |= facts_of_text(type.bytes);
+	if (!strcmp(type.name, "bytes"))
+		facts |= BYTES;
+	if (!strcmp(type.name, "list"))
+		facts |= LIST;
+	return facts;
+}
+
+static uint64_t facts_of(struct ms_plain *p, ms_addr type)
+{
+	uint64_t facts = ms_map_find(&p->facts, type);
+
+	if (facts)
+		return facts;
+	facts = look_at_type(p->k, type);
+	if (p->facts.used < MOST_TYPES)
+		p->failed |= !ms_map_add(&p->facts, &p->k->passing, type, facts);
+	return facts;
+}
+
+/* ---- objects ---- */
+
+void ms_plain_hide(struct ms_plain *p, ms_addr at, uint64_t value)
+{
+	struct ms_kind_block ignored;
+
+	if (ms_kinds_within(p->k, value, &ignored))
+		p->failed |= !ms_ranges_add(p->k->arena, p->hidden, at, at + MS_KIND_WORD);
+}
+
+/* The words of [@begin, @end), of which the beginning is one's. */
+static void hide_all(struct ms_plain *p, ms_addr begin, ms_addr end)
+{
+	uint64_t words[PIECE_WORDS];
+
+	while (begin < end) {
+		uint64_t left = (end - begin + MS_KIND_WORD - 1) / MS_KIND_WORD;
+		size_t n = left < PIECE_WORDS ? (size_t)left : (size_t)PIECE_WORDS;
+
+		if (!ms_kinds_words(p->k, begin, words, n))
+			return;
+		for (size_t i = 0; i < n; i++, begin += MS_KIND_WORD)
+			ms_plain_hide(p, begin, words[i]);
+	}
+}
+
+/* What follows @len bytes at @offset, from the word on that has fewer of them than a pointer. */
+static void hide_behind(struct ms_plain *p, const struct ms_kind_block *b, uint64_t offset,
+                        uint64_t len)
+{
+	uint64_t at = offset + len / MS_KIND_WORD * MS_KIND_WORD;
+
+	if (len >= b->usable)
+		return;
+	for (; at + MS_KIND_WORD <= b->n; at += MS_KIND_WORD)
+		ms_plain_hide(p, b->begin + at, ms_kind_word(b->bytes, at / MS_KIND_WORD));
+	if (b->n < b->usable)
+		hide_all(p, b->begin + at, b->begin + b->usable);
+}
+
+/* In one piece, and ASCII: of other characters the text begins elsewhere. */
+static void look_at_text(struct ms_plain *p, const struct ms_kind_block *b, uint64_t offset)
+{
+	enum { IN_ONE_PIECE = 1 << 5, ASCII = 1 << 6 };
+
+	if (b->n > offset && (ms_kind_word(b->bytes, STATE) & IN_ONE_PIECE) &&
+	    (ms_kind_word(b->bytes, STATE) & ASCII))
+		hide_behind(p, b, offset, ms_kind_word(b->bytes, SIZE));
+}
+
+static void look_at_list(struct ms_plain *p, const uint8_t *words)
+{
+	const uint64_t size = ms_kind_word(words, SIZE);
+	const uint64_t room = ms_kind_word(words, LIST_ROOM);
+	struct ms_kind_block items;
+
+	if (size > room || !ms_kinds_at(p->k, ms_kind_word(words, LIST_ITEMS), &items) ||
+	    room > items.usable / MS_KIND_WORD)
+		return;
+	hide_all(p, items.begin + size * MS_KIND_WORD, items.begin + items.usable);
+}
+
+/* The object at word @i of @b. */
+static void look_at_object(struct ms_plain *p, const struct ms_kind_block *b, size_t i)
+{
+	const uint8_t *words = b->bytes + i * MS_KIND_WORD;
+	const uint64_t left = b->n / MS_KIND_WORD - i;
+	const uint64_t type = ms_kind_word(words, TYPE);
+	uint64_t facts;
+
+	if (!type || type % MS_KIND_WORD ||
+	    !ms_cpython_is_count(p->k, ms_kind_word(words, REFERENCES)))
+		return;
+	facts = facts_of(p, type);
+	if ((facts & COLLECTED) && i >= LINKS)
+		p->failed |= !ms_collector_add(p->collector, p->k->arena,
+		                               b->begin + (i - LINKS) * MS_KIND_WORD,
+		                               words - LINKS * MS_KIND_WORD);
+	if ((facts & TEXT) && !i)
+		look_at_text(p, b, facts >> OFFSET_SHIFT);
+	if ((facts & BYTES) && !i && left > BYTES_DATA)
+		hide_behind(p, b, BYTES_DATA * MS_KIND_WORD, ms_kind_word(words, SIZE));
+	if ((facts & LIST) && i == LINKS && left > LIST_ROOM)
+		look_at_list(p, words);
+}
+
+static void look_at_block(void *ctx, const struct ms_kind_block *b)
+{
+	for (size_t i = 0; i <= MOST_HEADER && i + OBJECT_WORDS <= b->n / MS_KIND_WORD; i += 2)
+		look_at_object(ctx, b, i);
+}
+
+/* ---- the search ---- */
+
+enum ms_status ms_plain_find(struct ms_blocks *blocks, const struct ms_roots *roots,
+                             struct ms_collector *collector, struct ms_ranges *hidden)
+{
+	struct ms_plain p = { .collector = collector, .hidden = hidden };
+
+	if (!blocks->extents.n || !ms_abi_is_native(&blocks->src->abi) ||
+	    blocks->src->abi.word_bytes != MS_KIND_WORD || !ms_mapped_file(blocks->src, "python"))
+		return MS_OK;
+	p.k = ms_kinds_open(blocks, roots);
+	if (!p.k)
+		return MS_E_NOMEM;
+	p.k->whole = true;
+	if (ms_cpython_begin(p.k)) {
+		ms_kinds_visit(p.k, look_at_block, &p);
+		ms_collector_link(collector, &p);
+	}
+	ms_kinds_close(p.k);
+	return p.failed ? MS_E_NOMEM : MS_OK;
+}
