@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "engine/loaded/served.h"
 
 struct claims MS_VEC(struct ms_claim); /* one for each decoder, in its order */
@@ -236,12 +237,37 @@ const char *ms_rival_name(const struct ms_rival *rival, char ret[MS_RIVAL_NAME])
 	return ret;
 }
 
+/* Whether a program's interpreter is there, and the C library that it is to load is not. */
+static bool is_loading(const struct ms_source *src)
+{
+	bool interpreter = false;
+	const struct ms_mapping *mapping;
+
+	ms_vec_for_each (mapping, &src->mappings) {
+		const char *name = ms_file_name(mapping->name);
+
+		if (!mapping->file)
+			continue;
+		if (ms_name_begins(name, "libc.so") || ms_name_begins(name, "libc-2") ||
+		    ms_name_begins(name, "ld-musl"))
+			return false;
+		interpreter |= ms_name_begins(name, "ld-");
+	}
+	return interpreter;
+}
+
 static enum ms_status nothing_found(const struct ms_decoding *d, struct ms_error *err)
 {
 	const char *how = d->rival.serves ? "; it allocates with " : "; it has ";
 	char reads[MS_READS_TEXT];
 	char name[MS_RIVAL_NAME];
 
+	if (is_loading(d->src)) {
+		(void)ms_fail(err, MS_E_BUSY,
+		              "the process loads its program: it has no C library yet");
+		ms_advise(err, "try again in a moment");
+		return MS_E_BUSY;
+	}
 	(void)ms_fail(err, MS_E_UNSUPPORTED,
 	              "no allocator that memscan reads was found in the process%s%s",
 	              d->rival.name[0] ? how : "", ms_rival_name(&d->rival, name));

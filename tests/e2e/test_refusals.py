@@ -287,6 +287,15 @@ def check_rival(target, name):
     assert target.finish() == 0
 
 
+def test_a_program_that_is_being_loaded(tmp_path):
+    """Its interpreter waits for the C library, which is a pipe here."""
+    os.mkfifo(tmp_path / "libc.so.6")
+    with Process(["sleep", "100"], env={"LD_LIBRARY_PATH": str(tmp_path)}) as target:
+        wchan = pathlib.Path(f"/proc/{target.pid}/wchan")
+        support.wait_until(lambda: wchan.read_text() == "wait_for_partner", what="sleep to open it")
+        check_refused(scan(target.pid), "loads its program", "try again in a moment")
+
+
 def test_malloc_of_the_programs_own():
     with start_under(program=own_malloc("OWN")) as target:
         check_rival(target, "own_malloc-OWN")

@@ -292,6 +292,29 @@ Test(decode, where_nothing_is_claimed_all_that_is_read_is_listed)
 	ms_fake_deinit(&fake);
 }
 
+Test(decode, a_process_that_loads_its_program_is_asked_again)
+{
+	static const char *const without[] = { "/lib64/ld-linux-x86-64.so.2", "/lib/ld-2.31.so" };
+	static const char *const with[] = { "/lib/libc.so.6", "/lib/libc-2.31.so",
+		                            "/lib/ld-musl-x86_64.so.1" };
+
+	for (size_t i = 0; i < 2; i++) {
+		ms_fake_init(&fake);
+		(void)ms_fake_map(&fake, 0x300000, BYTES, MS_PROT_READ, without[i]);
+		cr_expect_eq(decode(false, false), MS_E_BUSY, "%s", without[i]);
+		cr_expect_str_eq(err.text,
+		                 "the process loads its program: it has no C library yet");
+		ms_fake_deinit(&fake);
+	}
+	for (size_t i = 0; i < 3; i++) {
+		ms_fake_init(&fake);
+		(void)ms_fake_map(&fake, 0x300000, BYTES, MS_PROT_READ, without[0]);
+		(void)ms_fake_map(&fake, 0x400000, BYTES, MS_PROT_READ, with[i]);
+		cr_expect_eq(decode(false, false), MS_E_UNSUPPORTED, "%s", with[i]);
+		ms_fake_deinit(&fake);
+	}
+}
+
 Test(decode, an_allocator_that_no_decoder_claims_is_named)
 {
 	ms_fake_init(&fake);
