@@ -286,6 +286,16 @@ void ms_blocks_unmark(struct ms_blocks *blocks)
 	}
 }
 
+bool ms_marks_none(struct ms_blocks *blocks, struct ms_marks *ret)
+{
+	if (!ms_vec_reserve(blocks->arena, ret, blocks->cells.n))
+		return false;
+	ret->n = blocks->cells.n;
+	if (ret->n)
+		memset(ret->at, 0, ret->n * sizeof(*ret->at));
+	return true;
+}
+
 bool ms_marks_save(struct ms_blocks *blocks, struct ms_marks *ret)
 {
 	const struct ms_cell *cell;

@@ -212,7 +212,8 @@ void ms_blocks_unmark(struct ms_blocks *blocks);
 /* A copy of every cell's marks. */
 struct ms_marks MS_VEC(uint64_t);
 
-/* Take one of sealed @blocks, into their arena; false without memory. */
+/* Take one of sealed @blocks, into their arena, or one without marks; false without memory. */
+bool ms_marks_none(struct ms_blocks *blocks, struct ms_marks *ret);
 bool ms_marks_save(struct ms_blocks *blocks, struct ms_marks *ret);
 void ms_marks_restore(struct ms_blocks *blocks, const struct ms_marks *marks);
 

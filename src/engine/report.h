@@ -300,6 +300,7 @@ struct ms_totals {
 	uint64_t direct_allocations, direct_bytes;
 	uint64_t indirect_allocations, indirect_bytes;
 	uint64_t possible_allocations, possible_bytes;
+	uint64_t interior_allocations, interior_bytes; /* only their middles are pointed to */
 	uint64_t suppressed_allocations, suppressed_bytes;
 	uint64_t unconfirmed_allocations, unconfirmed_bytes; /* unreachable in one scan only */
 	uint64_t unread_bytes; /* against so many outside of heaps, the rest is next to nothing */

@@ -29,8 +29,8 @@
 /*
  * The marks of the blocks pass through these states; * only with --possible:
  *
- *	1 *  follow from the roots, pointers to beginnings only       S
- *	2    follow from the roots, any pointer                       P
+ *	1    follow from the roots, pointers to beginnings only       S
+ *	2    follow what other pointers of these lead to              P
  *	3 *  what is in P and not in S: possible, "interior"
  *	4    follow from mappings that nothing reached                Q
  *	5 *  what is in Q and not in P: possible, "mapping"
@@ -74,7 +74,9 @@ struct scan {
 	struct ms_leak_list list;
 	struct ms_kinds_search kinds;
 	struct ms_tails tails;
-	struct ms_hidden *found; /* hidden pointers */
+	struct ms_marks wide;      /* blocks whose users point to their middle, as a rule */
+	struct ms_marks by_begins; /* what pointers to begins lead to; with --possible */
+	struct ms_hidden *found;   /* hidden pointers */
 	struct ms_collector collector;
 	struct ms_ranges hidden; /* words that are no references; tidy */
 	struct ms_veil veil;     /* where there are any: what the blocks are read from */
@@ -185,7 +187,7 @@ static enum ms_status hide_words(struct scan *s)
 	if (s->kinds.tails)
 		ms_tails_warn(&s->tails.sums, ms_abi_is_wide(&s->src->abi), s->arena,
 		              &s->report->warnings);
-	if (ms_plain_find(&s->blocks, &s->roots, &s->collector, &s->hidden) ||
+	if (ms_plain_find(&s->blocks, &s->roots, &s->collector, &s->hidden, &s->wide) ||
 	    ms_ruby_find(&s->blocks, &s->roots, &s->hidden) ||
 	    !ms_ranges_add_all(s->arena, &s->hidden, &s->tails.hidden) ||
 	    !ms_ranges_tidy(s->arena, &s->hidden))
@@ -252,10 +254,13 @@ static enum ms_status gather(struct scan *s)
 	return MS_OK;
 }
 
-static enum ms_status mark_from_roots(struct scan *s, bool starts_only)
+/* Follow from the roots; what pointers into the middle lead to is noted, and not followed. */
+static enum ms_status mark_by_begins(struct scan *s, struct ms_marks *inner)
 {
 	struct ms_walk_options options = { .unaligned = s->options->unaligned,
-		                           .starts_only = starts_only,
+		                           .starts_only = true,
+		                           .inner = inner,
+		                           .wide = s->wide.n ? &s->wide : NULL,
 		                           .mangling = s->libc.mangling,
 		                           .edges = s->followed,
 		                           .workers = s->options->workers };
@@ -267,9 +272,52 @@ static enum ms_status mark_from_roots(struct scan *s, bool starts_only)
 	return ms_walk_finish(walk, s->err);
 }
 
+/* Follow what was noted, and count what only that leads to. */
+static enum ms_status mark_inner(struct scan *s, const struct ms_marks *inner)
+{
+	struct ms_walk_options options = { .unaligned = s->options->unaligned,
+		                           .count_bytes = true,
+		                           .mangling = s->libc.mangling,
+		                           .edges = s->followed,
+		                           .workers = s->options->workers };
+	struct ms_walk *walk = ms_walk_new(&s->blocks, &options, s->arena);
+	struct ms_walk_count count;
+	enum ms_status st;
+
+	if (!walk)
+		return no_memory(s);
+	for (uint32_t i = 0; i < s->blocks.extents.n; i++) {
+		const struct ms_extent *e = &s->blocks.extents.at[i];
+
+		for (size_t k = 0; k < e->n_cells; k++) {
+			uint64_t left =
+				inner->at[e->cell0 + k] & ~s->blocks.cells.at[e->cell0 + k].marks;
+
+			for (; left; left &= left - 1)
+				ms_walk_block(walk,
+				              (struct ms_block){
+						      i, k * MS_CELL_GRANULES +
+								 (uint64_t)__builtin_ctzll(left) });
+		}
+	}
+	st = ms_walk_finish(walk, s->err);
+	count = ms_walk_count(walk);
+	s->report->totals.interior_allocations = count.blocks;
+	s->report->totals.interior_bytes = count.bytes;
+	return st;
+}
+
 static enum ms_status mark_from_all(struct scan *s)
 {
-	return mark_from_roots(s, false);
+	struct ms_marks inner = { 0 };
+	enum ms_status st;
+
+	if (!ms_marks_none(&s->blocks, &inner))
+		return no_memory(s);
+	st = mark_by_begins(s, &inner);
+	if (!st && s->options->possible && !ms_marks_save(&s->blocks, &s->by_begins))
+		return no_memory(s);
+	return st ? st : mark_inner(s, &inner);
 }
 
 /* Follow from every mapping that was not reached, and list it. */
@@ -602,18 +650,13 @@ static enum ms_status mark(struct scan *s)
 	struct ms_marks marks[2] = { { 0 }, { 0 } };
 	enum ms_status st = MS_OK;
 
-	if (s->options->possible) {
-		st = mark_from_roots(s, true);
-		if (!st && !ms_marks_save(&s->blocks, &marks[0]))
-			st = no_memory(s);
-		ms_blocks_unmark(&s->blocks);
-	}
 	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) && !st; i++) {
 		st = steps[i].mark(s);
 		if (!st && s->options->question.kind)
 			ms_why_judge(&s->why, steps[i].reason);
 		if (!st && s->options->possible)
-			st = end_step(s, &marks[i % 2], &marks[(i + 1) % 2], steps[i].reason);
+			st = end_step(s, i ? &marks[i % 2] : &s->by_begins, &marks[(i + 1) % 2],
+			              steps[i].reason);
 	}
 	return st;
 }

@@ -251,6 +251,21 @@ static void write_summary(struct ms_text *t, const struct ms_totals *totals)
 	ms_text_print(t, "\n");
 }
 
+/* What is not asked for is said, as a number. */
+static void write_interior(struct ms_text *t, const struct ms_report *report)
+{
+	const struct ms_totals *totals = &report->totals;
+
+	if (report->possible || !totals->interior_allocations)
+		return;
+	ms_text_print(t,
+	              "%" PRIu64 " bytes in %" PRIu64
+	              " more allocation%s reachable by pointers into "
+	              "the middle alone (memscan --possible lists them)\n",
+	              totals->interior_bytes, totals->interior_allocations,
+	              ms_text_plural(totals->interior_allocations));
+}
+
 static void write_row(struct ms_text *t, const struct ms_leak *leak, size_t at)
 {
 	size_t n = leak->contents_len - at < ROW ? leak->contents_len - at : ROW;
@@ -646,6 +661,7 @@ static bool write_text(const struct ms_report *report, struct ms_sink *sink)
 	write_largest(&t, report);
 	write_unread(&t, report);
 	write_summary(&t, &report->totals);
+	write_interior(&t, report);
 	ms_text_print(&t, "\n");
 	write_leaks(&t, report, false);
 	write_possible(&t, report);

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 
 import pytest
 
@@ -160,6 +161,18 @@ def test_what_cpython_is_asked_to_use(allocator, found):
 
 
 # ---- containers, which the collector of cycles has ----
+
+@pytest.mark.parametrize("allocator", ["pymalloc", "malloc"])
+def test_a_pointer_to_an_object_behind_its_links_is_one_to_its_begin(allocator):
+    script = "import asyncio, json, os, sys\nprint('READY', flush=True)\nsys.stdin.read()\n"
+    with Process([sys.executable, "-c", script], env={"PYTHONMALLOC": allocator}) as python:
+        assert python.line() == "READY"
+        totals = check_scanned(scan(python.pid, "--possible"))["totals"]
+        assert totals["leaked_allocations"] == 0
+        # values of dictionaries, which have sizes in front of them; other libraries' blocks
+        assert totals["possible_allocations"] == totals["interior_allocations"], totals
+        assert totals["possible_allocations"] < totals["allocations"] / 20, totals
+
 
 # A reference too many of each, garbage that the collector does not get to see, and what is in use.
 CONTAINERS = """

@@ -139,6 +139,8 @@ static inline void sample_leaks(struct ms_arena *arena, struct ms_report *report
 	report->confirm_ns = 1500000001;
 	report->totals = (struct ms_totals){ .allocations = 10,
 		                             .unread_bytes = 20 << 20,
+		                             .interior_allocations = 3,
+		                             .interior_bytes = 99,
 		                             .allocation_bytes = 1564,
 		                             .leaked_allocations = 9,
 		                             .leaked_bytes = 214,

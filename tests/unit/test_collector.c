@@ -18,6 +18,7 @@ enum { TYPE_BYTES = 408, COLLECTED_FLAG = 14, HEAD = 16, MOST = 8 };
 static struct drawn_kinds d;
 static struct ms_collector collector;
 static struct ms_ranges hidden;
+static struct ms_marks wide;
 static struct ms_veil veil;
 static ms_addr ring[MOST]; /* heads, in its order */
 static size_t n_ring;
@@ -71,7 +72,8 @@ static void find(void)
 	drawn_kinds_find(&d);
 	memset(&collector, 0, sizeof(collector));
 	memset(&hidden, 0, sizeof(hidden));
-	cr_assert_eq(ms_plain_find(&d.blocks, &d.roots, &collector, &hidden), MS_OK);
+	memset(&wide, 0, sizeof(wide));
+	cr_assert_eq(ms_plain_find(&d.blocks, &d.roots, &collector, &hidden, &wide), MS_OK);
 	cr_assert(ms_ranges_tidy(&d.found, &hidden));
 }
 

@@ -19,6 +19,7 @@ enum { TYPE_BYTES = 408, TEXT_3_11 = 48, TEXT_3_12 = 40, BYTES_DATA = 32 };
 
 static struct drawn_kinds d;
 static struct ms_ranges hidden;
+static struct ms_marks wide;
 static ms_addr lost; /* a block that residual words point to */
 
 static void draw_type(ms_addr at, const char *name, uint64_t bytes)
@@ -54,7 +55,8 @@ static bool hides(ms_addr at, size_t i)
 	ms_fake_put(&d.fake, at + i * 8, lost + 16);
 	drawn_kinds_find(&d);
 	memset(&hidden, 0, sizeof(hidden));
-	cr_assert_eq(ms_plain_find(&d.blocks, &d.roots, &collector, &hidden), MS_OK);
+	memset(&wide, 0, sizeof(wide));
+	cr_assert_eq(ms_plain_find(&d.blocks, &d.roots, &collector, &hidden, &wide), MS_OK);
 	cr_assert(ms_ranges_tidy(&d.found, &hidden));
 	return ms_range_find(&hidden, at + i * 8);
 }

@@ -424,3 +424,18 @@ Test(utf8, cuts_between_characters)
 	cr_assert_eq(ms_utf8_clean("ab\xe2\x82\xac", 5, false, out, sizeof(out)), 2);
 	cr_assert_str_eq(out, "ab");
 }
+
+Test(text, says_how_many_blocks_are_possible_leaks_by_their_middle)
+{
+	(void)largest();
+	report.possible = false;
+	assert_says("99 bytes in 3 more allocations reachable by pointers into the middle alone "
+	            "(memscan --possible lists them)\n");
+	report.totals.interior_allocations = 1;
+	assert_says("99 bytes in 1 more allocation reachable");
+	report.totals.interior_allocations = 0;
+	assert_not_says("into the middle");
+	report.totals.interior_allocations = 3;
+	report.possible = true;
+	assert_not_says("into the middle");
+}

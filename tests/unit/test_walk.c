@@ -84,6 +84,59 @@ Test(walk, the_middle_counts_with_starts_only_in_an_extent_that_says_so)
 	}
 }
 
+static uint64_t *bits_of(const struct graph *g, const struct ms_marks *marks, char name)
+{
+	const struct ms_extent *extent = ms_blocks_extent_of(&g->blocks, graph_addr(name));
+	uint64_t granule = ms_granule_of(extent, graph_addr(name));
+
+	return &marks->at[ms_blocks_cell(&g->blocks, extent, granule) - g->blocks.cells.at];
+}
+
+static uint64_t bit_of(const struct graph *g, char name)
+{
+	return ms_granule_bit(
+		ms_granule_of(ms_blocks_extent_of(&g->blocks, graph_addr(name)), graph_addr(name)));
+}
+
+/* @wide: what pointers into the middle count of, too */
+static void assert_notes(const char *picture, const char *wide, const char *marked,
+                         const char *noted)
+{
+	for (enum graph_mode mode = 0; mode < GRAPH_MODES; mode++) {
+		struct ms_marks inner = { 0 };
+		struct ms_marks counts = { 0 };
+		struct ms_walk_options options = { .starts_only = true,
+			                           .inner = &inner,
+			                           .wide = *wide ? &counts : NULL };
+		struct graph g = { .mode = mode };
+		char found[GRAPH_BLOCKS + 1] = "";
+		size_t n = 0;
+
+		graph_draw(&g, picture);
+		cr_assert(ms_marks_none(&g.blocks, &inner) && ms_marks_none(&g.blocks, &counts));
+		for (const char *name = wide; *name; name++)
+			*bits_of(&g, &counts, *name) |= bit_of(&g, *name);
+		walk_from_root(&g, &options);
+		for (char name = 'A'; name <= 'G'; name++)
+			if (*bits_of(&g, &inner, name) & bit_of(&g, name))
+				found[n++] = name;
+		cr_expect_str_eq(graph_marked(&g), marked, "%s, mode %d", picture, mode);
+		cr_expect_str_eq(found, noted, "%s, mode %d", picture, mode);
+		graph_erase(&g);
+	}
+}
+
+/* But for what others lead to as well. */
+Test(walk, notes_what_the_middle_of_is_pointed_to)
+{
+	const char *picture = "r>A+8 r>B B>C+16 C:4 B>D D>B+8 C>E+8 F>G";
+
+	assert_notes(picture, "", "BD", "ABC");
+	assert_notes(picture, "A", "ABD", "BC");
+	assert_notes(picture, "BC", "BCD", "AE");
+	assert_notes(picture, "CE", "BCDE", "AB");
+}
+
 /* In a root and in a block; the second word of the block begins behind its end. */
 Test(walk, finds_pointers_at_odd_offsets_only_when_asked)
 {

@@ -14,10 +14,9 @@ static void resolve_oldest(struct walker *w)
 
 	w->first_candidate++;
 	w->n_candidates--;
-	granule = ms_lookup_hit(walk->blocks, c.extent, c.cell, c.value, walk->options.starts_only);
+	granule = ms_lookup_hit(walk->blocks, c.extent, c.cell, c.value, is_strict(walk));
 	if (granule != UINT64_MAX)
-		mark(w, ms_blocks_cell(walk->blocks, c.extent, granule), ms_granule_bit(granule),
-		     entry_of(walk, c.extent, granule));
+		hit(w, c.extent, granule, c.value);
 }
 
 /*

@@ -46,11 +46,10 @@ static void resolve_inner(struct walker *w, uint64_t place)
 	ms_addr value = ms_block_begin(extent, place - extent->cell0 * MS_CELL_GRANULES);
 	uint64_t granule = ms_lookup_hit(walk->blocks, extent,
 	                                 &walk->blocks->cells.at[place / MS_CELL_GRANULES], value,
-	                                 walk->options.starts_only);
+	                                 is_strict(walk));
 
 	if (granule != UINT64_MAX)
-		mark(w, ms_blocks_cell(walk->blocks, extent, granule), ms_granule_bit(granule),
-		     entry_of(walk, extent, granule));
+		hit(w, extent, granule, value);
 }
 
 /* Mark what the oldest place is in. */
@@ -81,6 +80,19 @@ static inline void add_place(struct walker *w, const struct ms_edges *edges, uin
 	__builtin_prefetch(ms_edges_first(edges, cell));
 }
 
+/* An edge that is not followed at once: one to the middle of a block, or not to be followed. */
+static void add_inner(struct walker *w, uint8_t flags, uint64_t place)
+{
+	const size_t cell = (size_t)(place / MS_CELL_GRANULES);
+
+	if (flags & w->flags_asked & ~w->flags_wanted)
+		return;
+	if (is_wide(w->walk, cell, ms_granule_bit(place)))
+		add_place(w, w->walk->edges, place);
+	else
+		note_inner(w, &w->walk->options.inner->at[cell], ms_granule_bit(place));
+}
+
 /* The same for edges [@from, @to) of the @n at @at. */
 static inline void add_edges(struct walker *w, const uint8_t *at, uint32_t n,
                              struct edge_range range)
@@ -91,6 +103,8 @@ static inline void add_edges(struct walker *w, const uint8_t *at, uint32_t n,
 	for (uint32_t i = range.from; i < range.to; i++)
 		if ((flags[i] & w->flags_asked) == w->flags_wanted)
 			add_place(w, edges, ms_edge_place(at, i));
+		else if (w->walk->options.inner)
+			add_inner(w, flags[i], ms_edge_place(at, i));
 }
 
 #define LANES(byte) (UINT64_C(0x0101010101010101) * (byte))

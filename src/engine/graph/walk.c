@@ -105,7 +105,7 @@ struct ms_range ms_walk_claim(struct ms_walk *walk, ms_addr addr)
 	if (!extent || extent->kind != MS_EXTENT_HEAP)
 		return none;
 	cell = ms_blocks_cell(walk->blocks, extent, ms_granule_of(extent, addr));
-	granule = ms_lookup_hit(walk->blocks, extent, cell, addr, walk->options.starts_only);
+	granule = ms_lookup_hit(walk->blocks, extent, cell, addr, is_strict(walk));
 	if (granule == UINT64_MAX)
 		return none;
 	cell = ms_blocks_cell(walk->blocks, extent, granule);

@@ -26,6 +26,8 @@
 struct ms_walk_options {
 	bool unaligned;               /* look for pointers at every byte offset */
 	bool starts_only;             /* pointers into the middle of a block do not count */
+	struct ms_marks *inner;       /* blocks that these lead to get a bit here; or NULL */
+	const struct ms_marks *wide;  /* but not those with a bit here: they count; or NULL */
 	bool count_bytes;             /* ms_walk_count() says bytes, too */
 	struct ms_mangling mangling;  /* also try words as the C library mangles them */
 	const struct ms_edges *edges; /* follow these instead of bytes; NULL: bytes */
@@ -55,8 +57,8 @@ void ms_walk_range(struct ms_walk *walk, struct ms_range range);
 
 /*
  * Mark the block that has @addr in it without following its words: the caller
- * knows which of them count. Returns its range, empty when there is no block or
- * it was marked before.
+ * knows which of them count. @addr may be in its middle, unless starts_only and not inner.
+ * Returns its range, empty when there is no block or it was marked before.
  */
 struct ms_range ms_walk_claim(struct ms_walk *walk, ms_addr addr);
 

@@ -109,4 +109,43 @@ static inline void mark(struct walker *w, struct ms_cell *cell, uint64_t bit, ui
 	push(w, entry);
 }
 
+/* What pointers into the middle lead to waits until all else was followed. */
+static void note_inner(struct walker *w, uint64_t *bits, uint64_t bit)
+{
+	if (__atomic_load_n(bits, __ATOMIC_RELAXED) & bit)
+		return;
+	if (w->walk->n_walkers == 1)
+		*bits |= bit;
+	else
+		(void)__atomic_fetch_or(bits, bit, __ATOMIC_RELAXED);
+}
+
+/* Whether only pointers to begins count, and no others are noted. */
+static inline bool is_strict(const struct ms_walk *walk)
+{
+	return walk->options.starts_only && !walk->options.inner;
+}
+
+/* Whether pointers into the middle of the block count as those to its begin. */
+static inline bool is_wide(const struct ms_walk *walk, size_t cell, uint64_t bit)
+{
+	return walk->options.wide && (walk->options.wide->at[cell] & bit);
+}
+
+/* A word @value points to the block at @granule. */
+static inline void hit(struct walker *w, const struct ms_extent *extent, uint64_t granule,
+                       uint64_t value)
+{
+	const struct ms_walk *walk = w->walk;
+	struct ms_cell *cell = ms_blocks_cell(walk->blocks, extent, granule);
+	const size_t at = (size_t)(cell - walk->blocks->cells.at);
+	const uint64_t bit = ms_granule_bit(granule);
+
+	if (walk->options.inner && !extent->inner && extent->kind == MS_EXTENT_HEAP &&
+	    value != ms_block_begin(extent, granule) && !is_wide(walk, at, bit))
+		note_inner(w, &walk->options.inner->at[at], bit);
+	else
+		mark(w, cell, bit, entry_of(walk, extent, granule));
+}
+
 #endif

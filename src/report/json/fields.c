@@ -128,7 +128,8 @@ static const struct ms_json_field totals[] = {
 	AMOUNT(ms_totals, leaked_allocations),   AMOUNT(ms_totals, leaked_bytes),
 	AMOUNT(ms_totals, direct_allocations),   AMOUNT(ms_totals, direct_bytes),
 	AMOUNT(ms_totals, indirect_allocations), AMOUNT(ms_totals, indirect_bytes),
-	KNOWN_AMOUNT(ms_totals, unread_bytes),
+	KNOWN_AMOUNT(ms_totals, unread_bytes),   KNOWN_AMOUNT(ms_totals, interior_allocations),
+	KNOWN_AMOUNT(ms_totals, interior_bytes),
 };
 
 static const struct ms_json_field possible[] = {

@@ -157,16 +157,10 @@ static bool find_lost(struct counter *n)
 	n->c->lost.n = 0;
 	ms_vec_for_each (object, &n->c->objects) {
 		struct ms_uncollected lost = { .object = object->head + HEAD_BYTES };
-		const struct ms_extent *extent = ms_lookup_extent(lookup, object->head);
 		struct ms_uncollected *slot;
 
-		if (!extent)
-			continue;
-		lost.block =
-			(struct ms_block){ (uint32_t)(extent - n->blocks->extents.at),
-			                   ms_block_start(n->blocks, extent,
-			                                  ms_granule_of(extent, object->head)) };
-		if (ms_block_is_marked(n->blocks, lost.block) ||
+		if (!ms_lookup_block(lookup, object->head, false, &lost.block) ||
+		    ms_block_is_marked(n->blocks, lost.block) ||
 		    !ms_source_word(src, lost.object, &lost.references))
 			continue;
 		lost.references &= UINT32_MAX;

@@ -137,6 +137,28 @@ static void look_at_list(struct ms_plain *p, const uint8_t *words)
 	hide_all(p, items.begin + size * MS_KIND_WORD, items.begin + items.usable);
 }
 
+static void note_wide(struct ms_plain *p, const struct ms_kind_block *b)
+{
+	const struct ms_blocks *blocks = p->k->blocks;
+	const struct ms_extent *extent = ms_lookup_extent(&p->k->lookup, b->begin);
+	uint64_t granule;
+
+	if (!extent)
+		return;
+	granule = ms_granule_of(extent, b->begin);
+	p->wide->at[ms_blocks_cell(blocks, extent, granule) - blocks->cells.at] |=
+		ms_granule_bit(granule);
+}
+
+static void look_at_collected(struct ms_plain *p, const struct ms_kind_block *b, size_t i)
+{
+	const size_t offset = (i - LINKS) * MS_KIND_WORD;
+
+	note_wide(p, b);
+	p->failed |=
+		!ms_collector_add(p->collector, p->k->arena, b->begin + offset, b->bytes + offset);
+}
+
 /* The object at word @i of @b. */
 static void look_at_object(struct ms_plain *p, const struct ms_kind_block *b, size_t i)
 {
@@ -150,9 +172,7 @@ static void look_at_object(struct ms_plain *p, const struct ms_kind_block *b, si
 		return;
 	facts = facts_of(p, type);
 	if ((facts & COLLECTED) && i >= LINKS)
-		p->failed |= !ms_collector_add(p->collector, p->k->arena,
-		                               b->begin + (i - LINKS) * MS_KIND_WORD,
-		                               words - LINKS * MS_KIND_WORD);
+		look_at_collected(p, b, i);
 	if ((facts & TEXT) && !i)
 		look_at_text(p, b, facts >> OFFSET_SHIFT);
 	if ((facts & BYTES) && !i && left > BYTES_DATA)
@@ -170,9 +190,10 @@ static void look_at_block(void *ctx, const struct ms_kind_block *b)
 /* ---- the search ---- */
 
 enum ms_status ms_plain_find(struct ms_blocks *blocks, const struct ms_roots *roots,
-                             struct ms_collector *collector, struct ms_ranges *hidden)
+                             struct ms_collector *collector, struct ms_ranges *hidden,
+                             struct ms_marks *wide)
 {
-	struct ms_plain p = { .collector = collector, .hidden = hidden };
+	struct ms_plain p = { .collector = collector, .hidden = hidden, .wide = wide };
 
 	if (!blocks->extents.n || !ms_abi_is_native(&blocks->src->abi) ||
 	    blocks->src->abi.word_bytes != MS_KIND_WORD || !ms_mapped_file(blocks->src, "python"))
@@ -182,7 +203,9 @@ enum ms_status ms_plain_find(struct ms_blocks *blocks, const struct ms_roots *ro
 		return MS_E_NOMEM;
 	p.k->whole = true;
 	if (ms_cpython_begin(p.k)) {
-		ms_kinds_visit(p.k, look_at_block, &p);
+		p.failed = !ms_marks_none(blocks, wide);
+		if (!p.failed)
+			ms_kinds_visit(p.k, look_at_block, &p);
 		ms_collector_link(collector, &p);
 	}
 	ms_kinds_close(p.k);

@@ -24,8 +24,9 @@ struct ms_plain {
 	struct ms_kinds *k;
 	struct ms_collector *collector;
 	struct ms_ranges *hidden; /* not tidy */
-	struct ms_map facts;      /* of addresses of types: what is known of each */
-	bool failed;              /* no memory */
+	struct ms_marks *wide;
+	struct ms_map facts; /* of addresses of types: what is known of each */
+	bool failed;         /* no memory */
 };
 
 /* Hide the word @value at @at if it looks like a pointer to a block. */
@@ -36,12 +37,14 @@ void ms_plain_hide(struct ms_plain *p, ms_addr at, uint64_t value);
  *
  * @collector: in/out, zeroed: what CPython's looks after
  * @hidden: in/out; plain words are added, not tidy
+ * @wide: in/out, empty: gets a bit for each block with an object behind links, whose users point
+ *        to its middle; stays empty where CPython is not
  *
  * Returns MS_E_NOMEM.
  * Cost: nothing where no file is CPython's; else one read of all blocks.
  */
 ms_must_check enum ms_status ms_plain_find(struct ms_blocks *blocks, const struct ms_roots *roots,
-                                           struct ms_collector *collector,
-                                           struct ms_ranges *hidden);
+                                           struct ms_collector *collector, struct ms_ranges *hidden,
+                                           struct ms_marks *wide);
 
 #endif
