@@ -30,6 +30,30 @@ static struct ms_members members;
 static struct ms_aimed group;
 static struct ms_aimer *aimer;
 
+static uint64_t word_of(char letter)
+{
+	switch (letter) {
+	case 'c': /* code and constants of the shop */
+		return shop + PAGE + 0x80;
+	case 'k':
+		return shop + CLASSES_TABLES + 0x908;
+	case 'C':
+		return other + PAGE + 0x80;
+	case 'h': /* its ELF header, its .eh_frame_hdr */
+		return shop;
+	case 'u':
+		return shop + CLASSES_TABLES + 0xa00;
+	case 'd': /* its data */
+		return shop + (ms_addr)3 * PAGE + 8;
+	case 'T': /* text, and how it ends */
+		return 0x7478657420746f6e;
+	case 'e':
+		return 0x646e65;
+	default:
+		return 0;
+	}
+}
+
 static void init(void)
 {
 	struct ms_error err;
@@ -39,6 +63,8 @@ static void init(void)
 	ms_fake_map(&fake, heap, (size_t)HEAP_PAGES * PAGE, RW, "");
 	classes_map(&fake, shop, "/usr/lib/libshop.so.1");
 	classes_map(&fake, other, "/usr/lib/libother.so");
+	memcpy(ms_fake_at(&fake, word_of('h')), "\177ELF", 4);
+	memcpy(ms_fake_at(&fake, word_of('u')), "\1\x1b\3\x3b", 4);
 	cr_assert_eq(ms_classify(&fake.base, &fake.arena, &regions, &err), MS_OK);
 	members = (struct ms_members){ .every = 1 };
 	group = (struct ms_aimed){ .size = SLOT, .n = 1 };
@@ -50,26 +76,6 @@ static void deinit(void)
 }
 
 TestSuite(aims, .init = init, .fini = deinit);
-
-static uint64_t word_of(char letter)
-{
-	switch (letter) {
-	case 'c': /* code and constants of the shop */
-		return shop + PAGE + 0x80;
-	case 'k':
-		return shop + CLASSES_TABLES + 0x908;
-	case 'C':
-		return other + PAGE + 0x80;
-	case 'd': /* its data */
-		return shop + (ms_addr)3 * PAGE + 8;
-	case 'T': /* text, and how it ends */
-		return 0x7478657420746f6e;
-	case 'e':
-		return 0x646e65;
-	default:
-		return 0;
-	}
-}
 
 static void add_member(ms_addr at)
 {
@@ -130,6 +136,7 @@ struct aims_case {
 static struct aims_case cases[] = {
 	{ "nothing points anywhere", "m--d", "" },
 	{ "one block", "m-c-k", "oo" },
+	{ "loaders and unwinders point there", "m-huk", "o" },
 	{ "the same in all", "m-c m-c m-c", "o" },
 	{ "one of few has it", "m-c m- m-", "." },
 	{ "one of few lacks it", "m-ck m-- m-ck", ".." },

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/loaded/aims.h"
 
+#include <elf.h>
+#include <string.h>
+
+#include "base/elf/frames.h"
 #include "base/map.h"
 #include "engine/ahead.h"
 #include "engine/loaded/callbacks.h"
@@ -86,13 +90,27 @@ static const unsigned char *words_of(struct ms_aimer *a, ms_addr addr, uint64_t 
 	return ms_ahead_at(&a->ahead, addr, *ret_n * a->abi->word_bytes);
 }
 
+/*
+ * Whether a module's ELF header or .eh_frame_hdr begins at @to. The tables of loaders and
+ * unwinders point there, whatever module it is, and no module's own blocks do.
+ */
+static bool is_for_loaders(const struct ms_aimer *a, ms_addr to)
+{
+	struct ms_frame_header header;
+
+	return to % sizeof(uint32_t) == 0 &&
+	       ms_source_read(a->ahead.src, to, &header, sizeof(header)) == sizeof(header) &&
+	       (!memcmp(&header, ELFMAG, SELFMAG) || ms_frame_is_searchable(&header));
+}
+
 /* The region of a module's code or constants that has @to, or NULL. */
 static const struct ms_region *aimed_at(const struct ms_aimer *a, ms_addr to)
 {
 	const struct ms_region *region = ms_region_of(a->regions, to);
 
 	if (!region || region->kind != MS_REGION_GLOBALS ||
-	    (ms_region_mapping(a->ahead.src, region)->prot & MS_PROT_WRITE))
+	    (ms_region_mapping(a->ahead.src, region)->prot & MS_PROT_WRITE) ||
+	    is_for_loaders(a, to))
 		return NULL;
 	return region;
 }
