@@ -396,6 +396,12 @@ struct ms_unlisted ms_report_unlisted(const struct ms_report *report);
 /* The phase's name in the report ("freeze", "hold", …). */
 const char *ms_phase_name(enum ms_phase phase);
 
+/* What makes a noun one of @n. */
+static inline const char *ms_plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
 /* Append a formatted note; it is dropped silently only when there is no memory for it. */
 void ms_note_add(struct ms_arena *arena, struct ms_notes *notes, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4), nonnull(1, 2, 3)));

@@ -370,8 +370,9 @@ static void note_kept(struct scan *s, uint64_t allocations, uint64_t bytes, cons
 {
 	if (allocations && !s->options->question.kind)
 		ms_note_add(s->arena, &s->report->warnings,
-		            "%llu allocations, %llu bytes, are possible leaks, not leaks: %s%s",
-		            (unsigned long long)allocations, (unsigned long long)bytes, why,
+		            "%llu bytes in %llu allocation%s are possible leaks, not leaks: %s%s",
+		            (unsigned long long)bytes, (unsigned long long)allocations,
+		            ms_plural(allocations), why,
 		            s->options->possible ? "" : " (memscan --possible lists them)");
 }
 
@@ -737,10 +738,12 @@ static void warn(struct scan *s)
 	ms_vec_for_each (r, &s->decoding.unproved)
 		unproved += ms_range_len(*r);
 	if (unproved)
-		ms_note_add(s->arena, &s->report->warnings,
-		            "%zu heap ranges, %llu bytes, could not be verified: leaks in them are "
-		            "not reported, and all that they contain counts as roots",
-		            s->decoding.unproved.n, (unsigned long long)unproved);
+		ms_note_add(
+			s->arena, &s->report->warnings,
+			"%zu heap range%s, %llu bytes, could not be verified: leaks in them are "
+			"not reported, and all that they contain counts as roots",
+			s->decoding.unproved.n, ms_plural(s->decoding.unproved.n),
+			(unsigned long long)unproved);
 }
 
 enum ms_status ms_scan(struct ms_source *src, const struct ms_scan_options *options,

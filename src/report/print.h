@@ -20,12 +20,6 @@ void ms_text_put(struct ms_text *t, const char *bytes, size_t len);
  */
 void ms_text_print(struct ms_text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* What makes a noun one of @n. */
-static inline const char *ms_text_plural(uint64_t n)
-{
-	return n == 1 ? "" : "s";
-}
-
 /* The machine that uname() calls @arch as Android's reports have it. */
 const char *ms_text_abi(const char *arch);
 

@@ -65,7 +65,7 @@ static void write_heap(struct ms_text *t, const struct ms_heap *heap)
 	}
 	ms_text_print(t, ", %s, %" PRIu64 " usable bytes in %" PRIu64 " allocation%s\n",
 	              heap->verified ? "verified" : "NOT verified", heap->allocation_bytes,
-	              heap->allocations, ms_text_plural(heap->allocations));
+	              heap->allocations, ms_plural(heap->allocations));
 }
 
 static void write_warning(struct ms_text *t, const struct ms_note *warning)
@@ -89,7 +89,7 @@ static void write_confirm(struct ms_text *t, const struct ms_report *report)
 		              " bytes in %" PRIu64 " allocation%s\n",
 		              ms(report->confirm_ns) / 1e3, totals->unconfirmed_bytes,
 		              totals->unconfirmed_allocations,
-		              ms_text_plural(totals->unconfirmed_allocations));
+		              ms_plural(totals->unconfirmed_allocations));
 	else
 		ms_text_print(t, "  confirm: no leaks to confirm, scanned once\n");
 }
@@ -245,8 +245,8 @@ static void write_summary(struct ms_text *t, const struct ms_totals *totals)
 	              "%" PRIu64 " bytes in %" PRIu64 " allocation%s unreachable out of %" PRIu64
 	              " bytes in %" PRIu64 " allocation%s",
 	              totals->leaked_bytes, totals->leaked_allocations,
-	              ms_text_plural(totals->leaked_allocations), totals->allocation_bytes,
-	              totals->allocations, ms_text_plural(totals->allocations));
+	              ms_plural(totals->leaked_allocations), totals->allocation_bytes,
+	              totals->allocations, ms_plural(totals->allocations));
 	ink(t, INK_PLAIN);
 	ms_text_print(t, "\n");
 }
@@ -263,7 +263,7 @@ static void write_interior(struct ms_text *t, const struct ms_report *report)
 	              " more allocation%s reachable by pointers into "
 	              "the middle alone (memscan --possible lists them)\n",
 	              totals->interior_bytes, totals->interior_allocations,
-	              ms_text_plural(totals->interior_allocations));
+	              ms_plural(totals->interior_allocations));
 }
 
 static void write_row(struct ms_text *t, const struct ms_leak *leak, size_t at)
@@ -303,7 +303,7 @@ static void write_held(struct ms_text *t, uint64_t size, uint64_t count)
 		ms_text_print(t,
 		              "   referencing %" PRIu64 " unreachable bytes in %" PRIu64
 		              " allocation%s\n",
-		              size, count, ms_text_plural(count));
+		              size, count, ms_plural(count));
 }
 
 const char *ms_text_reason(enum ms_reason reason)
@@ -476,7 +476,7 @@ static void write_preview(struct ms_text *t, const struct ms_report *report,
 		others -= report->likes.at[leak->first_like + i].count;
 	}
 	if (others)
-		ms_text_print(t, "   text: %" PRIu64 " other%s\n", others, ms_text_plural(others));
+		ms_text_print(t, "   text: %" PRIu64 " other%s\n", others, ms_plural(others));
 }
 
 /* @report: what the leak's type and stack are in; NULL when these are not to be written */
@@ -504,7 +504,7 @@ static void write_leak(struct ms_text *t, const struct ms_leak *leak,
 		              "   and %" PRIu64 " similar unreachable bytes in %" PRIu64
 		              " allocation%s\n",
 		              leak->similar_size, leak->similar_count,
-		              ms_text_plural(leak->similar_count));
+		              ms_plural(leak->similar_count));
 	write_held(t, leak->similar_referenced_size, leak->similar_referenced_count);
 	if (report && leak->type)
 		write_type(t, &report->types.at[leak->type - 1], leak);
@@ -551,7 +551,7 @@ static void write_possible(struct ms_text *t, const struct ms_report *report)
 	ink(t, INK_TITLE);
 	ms_text_print(t, "Possible leaks: %" PRIu64 " bytes in %" PRIu64 " allocation%s",
 	              totals->possible_bytes, totals->possible_allocations,
-	              ms_text_plural(totals->possible_allocations));
+	              ms_plural(totals->possible_allocations));
 	ink(t, INK_PLAIN);
 	ms_text_print(t, "\n\n");
 	write_leaks(t, report, true);
@@ -649,7 +649,7 @@ static void write_suppressed(struct ms_text *t, const struct ms_report *report)
 	}
 	ms_text_print(t, "Suppressed in all: %" PRIu64 " bytes in %" PRIu64 " allocation%s\n\n",
 	              report->totals.suppressed_bytes, report->totals.suppressed_allocations,
-	              ms_text_plural(report->totals.suppressed_allocations));
+	              ms_plural(report->totals.suppressed_allocations));
 }
 
 static bool write_text(const struct ms_report *report, struct ms_sink *sink)

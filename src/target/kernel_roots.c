@@ -189,16 +189,17 @@ static void warn_of_unasked(const struct ms_collection *frozen, uint64_t least,
 {
 	if (least)
 		ms_note_add(arena, warnings,
-		            "%u threads could not be asked for their signal stacks: unreachable "
-		            "blocks of %llu bytes or more, which may be one, and what they lead to "
-		            "are possible leaks, not leaks (memscan --possible lists them)",
-		            frozen->n_unasked, (unsigned long long)least);
+		            "%u thread%s could not be asked for a signal stack: unreachable blocks "
+		            "of %llu bytes or more, which may be one, and what they lead to are "
+		            "possible leaks, not leaks (memscan --possible lists them)",
+		            frozen->n_unasked, ms_plural(frozen->n_unasked),
+		            (unsigned long long)least);
 	else
 		ms_note_add(
 			arena, warnings,
-			"%u threads could not be asked for their signal stacks; the others have "
-			"none, but if one of these has, it is reported as leaked",
-			frozen->n_unasked);
+			"%u thread%s could not be asked for a signal stack; the others have none, "
+			"but one that is there is reported as leaked",
+			frozen->n_unasked, ms_plural(frozen->n_unasked));
 }
 
 /* Where the process has the random bytes that it began with; 0: not known. */
@@ -232,11 +233,12 @@ void ms_kernel_roots_find(const struct ms_collection *frozen, const struct ms_de
 		warn_of_unasked(frozen, ret->unknown_stack_bytes, arena, warnings);
 	ms_descriptors_look(frozen->live_tid, before, &scratch, &found);
 	if (found.n_unseen)
-		ms_note_add(arena, warnings,
-		            "%u descriptors were checked only just before the process was stopped: "
-		            "if one became an epoll instance or an io_uring meanwhile, what only "
-		            "that holds is reported as leaked",
-		            found.n_unseen);
+		ms_note_add(
+			arena, warnings,
+			"%u descriptor%s could be checked only just before the process was stopped: "
+			"if one became an epoll instance or an io_uring meanwhile, what only "
+			"that holds is reported as leaked",
+			found.n_unseen, ms_plural(found.n_unseen));
 	find_epoll(frozen->live_tid, &found, arena, &scratch, words);
 	find_requests(frozen->live_tid, &found, ret, arena, &scratch);
 	ret->serves_files = found.serves_files;

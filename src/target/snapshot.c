@@ -241,10 +241,11 @@ static void warn(const struct ms_collection *shared, struct ms_arena *arena,
                  struct ms_notes *warnings)
 {
 	if (shared->n_unstopped)
-		ms_note_add(arena, warnings,
-		            "%u of %u threads sleep in the kernel and did not stop: "
-		            "what only their registers hold is reported as leaked",
-		            shared->n_unstopped, shared->n_threads);
+		ms_note_add(
+			arena, warnings,
+			"%u of %u threads could not be stopped, asleep in the kernel: what only "
+			"registers there hold is reported as leaked",
+			shared->n_unstopped, shared->n_threads);
 	if (shared->code_cut)
 		ms_note_add(arena, warnings,
 		            "malloc's instructions were not looked for in all that is mapped: the "

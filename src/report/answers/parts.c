@@ -157,7 +157,7 @@ void ms_answer_block(struct ms_text *t, const struct ms_report *report,
 		ms_answer_text(t, type->name);
 		ms_text_print(t, ", ");
 	}
-	ms_text_print(t, "%" PRIu64 " byte%s", step->size, ms_text_plural(step->size));
+	ms_text_print(t, "%" PRIu64 " byte%s", step->size, ms_plural(step->size));
 	if (type && !type->name[0]) {
 		ms_text_print(t, " (");
 		ms_answer_functions(t, type);

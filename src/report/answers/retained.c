@@ -20,7 +20,7 @@ static void put_share(struct ms_text *t, const struct ms_report *report, uint64_
 static void put_weight(struct ms_text *t, const struct ms_weight *weight)
 {
 	ms_text_print(t, "%" PRIu64 " byte%s in %" PRIu64 " block%s", weight->bytes,
-	              ms_text_plural(weight->bytes), weight->count, ms_text_plural(weight->count));
+	              ms_plural(weight->bytes), weight->count, ms_plural(weight->count));
 }
 
 /* The steps of @chain from number @from on; so many more than there are lines are counted. */
@@ -37,7 +37,7 @@ static void put_chain(struct ms_text *t, const struct ms_report *report,
 		if (step->direct)
 			ms_text_print(t, ", at +%" PRIu64, step->block.offset);
 		ms_text_print(t, ", retains %" PRIu64 " byte%s\n", step->retained.bytes,
-		              ms_text_plural(step->retained.bytes));
+		              ms_plural(step->retained.bytes));
 	}
 	if (chain->length > end)
 		ms_text_print(t, "           -> … %" PRIu64 " more\n", chain->length - end);
@@ -88,7 +88,7 @@ static void put_block(struct ms_text *t, const struct ms_report *report,
 	ms_answer_block(t, report, &self->block);
 	if (block->places)
 		ms_text_print(t, ", held from %" PRIu64 " place%s", block->places,
-		              ms_text_plural(block->places));
+		              ms_plural(block->places));
 	ms_text_print(t, "\n");
 	put_chain(t, report, &block->chain, 1);
 }
@@ -122,11 +122,11 @@ static void put_type(struct ms_text *t, const struct ms_report *report,
 	else if (type)
 		ms_answer_functions(t, type);
 	else if (entry->size)
-		ms_text_print(t, "%" PRIu64 " byte%s", entry->size, ms_text_plural(entry->size));
+		ms_text_print(t, "%" PRIu64 " byte%s", entry->size, ms_plural(entry->size));
 	else
 		ms_text_print(t, "other sizes");
 	ms_text_print(t, ", %" PRIu64 " byte%s without what they hold\n", entry->own.bytes,
-	              ms_text_plural(entry->own.bytes));
+	              ms_plural(entry->own.bytes));
 }
 
 static void put_types(struct ms_text *t, const struct ms_report *report)

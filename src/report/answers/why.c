@@ -70,7 +70,7 @@ static void put_holders(struct ms_text *t, const struct ms_report *report,
 		return;
 	}
 	ms_text_print(t, "  %" PRIu64 " %s%s point%s to it:\n", subject->holders, what,
-	              ms_text_plural(subject->holders), subject->holders == 1 ? "s" : "");
+	              ms_plural(subject->holders), subject->holders == 1 ? "s" : "");
 	for (uint32_t i = 0; i < subject->n_holders; i++) {
 		const struct ms_answer_step *step =
 			&report->answer.steps.at[subject->first_holder + i];
@@ -93,7 +93,7 @@ static void put_self(struct ms_text *t, const struct ms_report *report,
 	if (subject->asked && subject->asked != self->address)
 		ms_text_print(t, "0x%" PRIx64 ": %" PRIu64 " byte%s into the %s 0x%" PRIx64 ", ",
 		              subject->asked, subject->asked - self->address,
-		              ms_text_plural(subject->asked - self->address),
+		              ms_plural(subject->asked - self->address),
 		              self->mapping ? "memory at" : "block", self->address);
 	else
 		ms_text_print(t, "0x%" PRIx64 ": ", self->address);
@@ -110,7 +110,7 @@ static void put_node(struct ms_text *t, const struct ms_report *report,
 	put_self(t, report, subject);
 	if (chain)
 		ms_text_print(t, ", reachable, %" PRIu64 " step%s from a root%s", chain->length,
-		              ms_text_plural(chain->length),
+		              ms_plural(chain->length),
 		              subject->by_asker ? ", only from the thread that asks" : "");
 	else if (subject->standing == MS_STANDS_REACHABLE)
 		ms_text_print(t, ", reachable");
@@ -132,7 +132,7 @@ static void put_free(struct ms_text *t, const struct ms_answer_step *before)
 	ms_text_print(t, "free memory of a heap, or the allocator's own");
 	if (before->address)
 		ms_text_print(t, "; the last block before it is 0x%" PRIx64 ", %" PRIu64 " byte%s",
-		              before->address, before->size, ms_text_plural(before->size));
+		              before->address, before->size, ms_plural(before->size));
 }
 
 /* Memory that is no block. */
@@ -177,7 +177,7 @@ static void put_count(struct ms_text *t, const struct ms_report *report)
 	if (!facts->of_type)
 		return;
 	ms_text_print(t, "%" PRIu64 " block%s of this type, %" PRIu64 " reachable", facts->of_type,
-	              ms_text_plural(facts->of_type), facts->of_type_held);
+	              ms_plural(facts->of_type), facts->of_type_held);
 	if (facts->of_type > n)
 		ms_text_print(t, "; the %zu largest:", n);
 	ms_text_print(t, "\n\n");

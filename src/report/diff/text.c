@@ -27,7 +27,7 @@ static void put_bytes(struct ms_text *t, uint64_t bytes)
 	size_t unit = 0;
 
 	if (bytes < 10000) {
-		ms_text_print(t, "%" PRIu64 " byte%s", bytes, ms_text_plural(bytes));
+		ms_text_print(t, "%" PRIu64 " byte%s", bytes, ms_plural(bytes));
 		return;
 	}
 	while (n >= 999.95 && unit + 1 < sizeof(units) / sizeof(units[0])) {
@@ -161,7 +161,7 @@ static void put_leaked(struct ms_text *t, const struct ms_diff *diff)
 		put_grown(t, most, "leaked");
 		if (others > 1)
 			ms_text_print(t, ", and more of %zu other leak%s", others - 1,
-			              ms_text_plural(others - 1));
+			              ms_plural(others - 1));
 	} else if (new > old) {
 		ms_text_print(t, "; ");
 		put_bytes(t, new - old);
@@ -216,9 +216,9 @@ static void put_side(struct ms_text *t, const struct ms_diff *diff, int side)
 	ms_text_print(t,
 	              ", %" PRIu64 " bytes in %" PRIu64 " allocation%s live, %" PRIu64
 	              " bytes in %" PRIu64 " allocation%s leaked\n",
-	              totals->allocation_bytes, totals->allocations,
-	              ms_text_plural(totals->allocations), totals->leaked_bytes,
-	              totals->leaked_allocations, ms_text_plural(totals->leaked_allocations));
+	              totals->allocation_bytes, totals->allocations, ms_plural(totals->allocations),
+	              totals->leaked_bytes, totals->leaked_allocations,
+	              ms_plural(totals->leaked_allocations));
 }
 
 static void put_heap(struct ms_text *t, const struct ms_diff_heap *heap)

@@ -24,7 +24,7 @@ static bool write_text(const struct ms_report *report, struct ms_sink *sink)
 	ms_sites_put_header(&t, &report->sampling);
 	ms_text_print(&t, "  all: %" PRIu64 " bytes in %" PRIu64 " allocation%s\n\n",
 	              report->totals.allocation_bytes, report->totals.allocations,
-	              ms_text_plural(report->totals.allocations));
+	              ms_plural(report->totals.allocations));
 	ms_sites_put_live(&t, report);
 	return t.ok;
 }

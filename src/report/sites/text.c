@@ -54,11 +54,11 @@ void ms_sites_put_estimate(struct ms_text *t, const struct ms_estimate *estimate
 		ms_text_print(t, ")");
 	}
 	ms_text_print(t, " in %" PRIu64 " allocation%s", estimate->count,
-	              ms_text_plural(estimate->count));
+	              ms_plural(estimate->count));
 	if (!exact)
 		ms_text_print(t, " (error %" PRIu64 ")", estimate->count_error);
 	ms_text_print(t, ", by %" PRIu64 " sample%s", estimate->samples,
-	              ms_text_plural(estimate->samples));
+	              ms_plural(estimate->samples));
 }
 
 void ms_sites_put_leaks(struct ms_text *t, const struct ms_report *report)

@@ -240,8 +240,9 @@ static void note_lost(const struct ms_copy *copy, struct ms_notes *warnings)
 			bytes += ms_range_len(ms_range_common(copy->lost.at[i], map->range));
 		if (bytes)
 			ms_note_add(copy->arena, warnings,
-			            "%llu pages of %s at 0x%llx could not be read",
+			            "%llu page%s of %s at 0x%llx could not be read",
 			            (unsigned long long)(bytes / copy->base.abi.page_bytes),
+			            ms_plural(bytes / copy->base.abi.page_bytes),
 			            *map->name ? map->name : "anonymous memory",
 			            (unsigned long long)map->range.begin);
 	}

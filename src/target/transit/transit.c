@@ -176,27 +176,29 @@ static void warn(const struct ms_transit *t, const struct doubts *doubts, struct
 	const unsigned n_left = atomic_load(&t->found.n_left);
 
 	if (n_refused)
-		ms_note_add(arena, warnings,
-		            "%u pipes, sockets or message queues could not be looked into (%s): "
-		            "what only a pointer in transit holds is reported as leaked",
-		            n_refused, ms_error_text(atomic_load(&t->found.refusal)));
+		ms_note_add(
+			arena, warnings,
+			"%u of the pipes, sockets and message queues could not be looked into (%s): "
+			"what only a pointer in transit holds is reported as leaked",
+			n_refused, ms_error_text(atomic_load(&t->found.refusal)));
 	if (n_left)
-		ms_note_add(arena, warnings,
-		            "%u sockets were not looked into, as they have an error waiting or an "
-		            "offset set by SO_PEEK_OFF: what only a pointer in these holds is "
-		            "reported as leaked",
-		            n_left);
+		ms_note_add(
+			arena, warnings,
+			"%u socket%s could not be looked into, where an error waits or an offset "
+			"is set by SO_PEEK_OFF: what only a pointer in there holds is reported "
+			"as leaked",
+			n_left, ms_plural(n_left));
 	if (doubts->n_behind)
 		ms_note_add(arena, warnings,
-		            "%u pipes or sockets hold pointers, and perhaps more behind what the "
-		            "kernel shows: what only those hold is reported as leaked",
+		            "pointers are in %u of the pipes and sockets, and perhaps more behind "
+		            "what the kernel shows: what only those hold is reported as leaked",
 		            doubts->n_behind);
 	if (doubts->n_late)
 		ms_note_add(
 			arena, warnings,
-			"%u pipes, sockets or messages with pointers were looked into only when "
-			"the process ran again: what only a pointer that was received meanwhile "
-			"held may be reported as leaked",
+			"%u of the pipes, sockets and messages with pointers could be looked into "
+			"only when the process ran again: what only a pointer that was received "
+			"meanwhile held may be reported as leaked",
 			doubts->n_late);
 	if (!t->done || atomic_load(&t->found.cut) || doubts->without_memory)
 		ms_note_add(arena, warnings,
