@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "engine/decode.h"
 
 /*
@@ -128,6 +129,24 @@ static enum ms_status refuse(const struct ms_decoding *d, uint64_t decoded, stru
 	return MS_E_UNSUPPORTED;
 }
 
+/*
+ * Whether the only thread is in the program's interpreter, which has its libraries to load. That
+ * of musl is the C library, too.
+ */
+static bool is_in_interpreter(const struct ms_source *src)
+{
+	const struct ms_mapping *mapping;
+
+	ms_vec_for_each (mapping, &src->mappings) {
+		const char *name = ms_file_name(mapping->name);
+
+		if (src->threads.n == 1 && ms_range_has(mapping->range, src->threads.at[0].pc))
+			return mapping->file && ms_name_begins(name, "ld-") &&
+			       !ms_name_begins(name, "ld-musl");
+	}
+	return false;
+}
+
 #define WARN(d, ...) ms_note_add((d)->arena, (d)->warnings, __VA_ARGS__)
 
 /* Say which memory is not decoded, if any is. */
@@ -149,6 +168,8 @@ static void warn(const struct ms_decoding *d, uint64_t decoded, uint64_t foreign
 		     "there is %s, and no heap of it that memscan reads: if it has blocks, these are "
 		     "not seen, nor leaks among them (%llu KiB are outside of the heap of %s)",
 		     name, kib, heaps);
+	else if (d->unused && is_in_interpreter(d->src))
+		WARN(d, "the process loads its program, and has not called malloc yet");
 	else if (d->unused)
 		WARN(d,
 		     "%s's malloc was never called; if the program brings an allocator of its own, "

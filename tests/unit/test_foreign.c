@@ -147,6 +147,34 @@ Test(foreign, heap_that_is_not_proved_counts_as_decoded)
 	ms_fake_deinit(&fake);
 }
 
+Test(foreign, a_program_that_is_being_loaded_has_not_called_malloc)
+{
+	static const struct {
+		const char *file;
+		int threads;
+		const char *warning;
+	} cases[] = {
+		{ "/lib64/ld-linux-x86-64.so.2", 1, "the process loads its program" },
+		{ "/lib64/ld-linux-x86-64.so.2", 2, "never called" },
+		{ "/lib/ld-musl-x86_64.so.1", 1, "never called" },
+		{ "/usr/lib/libother.so", 1, "never called" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const ms_addr code = 0x70000000;
+
+		draw((struct memory){ 8, "", RW, false, false });
+		ms_fake_map(&fake, code, 4096, MS_PROT_READ | MS_PROT_EXEC, cases[i].file);
+		for (int tid = 1; tid <= cases[i].threads; tid++)
+			ms_fake_thread(&fake, tid, 0, 0)->pc = code + 8;
+		decoding.unused = true;
+		cr_expect_eq(ms_foreign_check(&decoding, &totals, &err), MS_OK);
+		cr_expect(strstr(warnings.at[0].text, cases[i].warning), "%zu: %s", i,
+		          warnings.at[0].text);
+		ms_fake_deinit(&fake);
+	}
+}
+
 /* What is said is said of all heaps that are decoded, each named once. */
 Test(foreign, names_every_decoded_allocator_and_the_rivals_version)
 {
