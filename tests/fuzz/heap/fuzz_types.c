@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "drawn_kinds.h"
+#include "engine/kinds/python/plain.h"
 #include "writes.h"
 
 enum { HEAD_BYTES = 1, WRITE_BYTES = 4, MAX_WRITES = 31, NAMED = 96 };
@@ -110,8 +111,9 @@ static void draw_python(void)
 
 	dk_put(&d, TYPES, 1, TYPES, 0, text(DK_CONSTANTS, "type"), 408);
 	dk_put(&d, TYPES + 256, 1, TYPES, 0, text(DK_CONSTANTS + 16, "dict"), 48);
-	ms_fake_put(&d.fake, TYPES + 256 + 168, UINT64_C(1) << 29);
-	dk_put(&d, dict, 0, 0, 3, TYPES + 256, 1, 0, keys, 0);
+	ms_fake_put(&d.fake, TYPES + 256 + 168, UINT64_C(1) << 29 | UINT64_C(1) << 14);
+	dk_put(&d, dict, TYPES + 208, TYPES + 208, 3, TYPES + 256, 1, 0, keys, 0);
+	dk_put(&d, TYPES + 208, dict, dict); /* in the collector's ring */
 }
 
 static void draw_libraries(void)
@@ -336,7 +338,7 @@ static void draw(void)
 		return;
 	drawn_kinds_init(
 		&d,
-		"/usr/lib/libstdc++.so.6+libc++.so+libssl+libglib-2.0+libQt5Core+libQt5Gui+libfontconfig.so");
+		"/usr/lib/libstdc++.so.6+python+libc++.so+libssl+libglib-2.0+libQt5Core+libQt5Gui+libfontconfig.so");
 	draw_sequences();
 	draw_nodes();
 	draw_python();
@@ -398,6 +400,27 @@ static void check_types(void)
 	}
 }
 
+/* What of CPython's objects is no reference, and what its collector would free. */
+static void check_plain(void)
+{
+	struct ms_walk_options like = { .unaligned = false };
+	struct ms_collector collector = { 0 };
+	struct ms_ranges hidden = { 0 };
+	struct ms_marks wide = { 0 };
+	struct ms_walk_count kept;
+	struct ms_error err;
+	const struct ms_range *r;
+
+	require(!ms_plain_find(&d.blocks, &d.roots, &collector, &hidden, &wide), "there is memory");
+	ms_vec_for_each (r, &hidden)
+		require(ms_range_len(*r) == 8 || ms_range_len(*r) == 16,
+		        "a word or links are hidden");
+	require(collector.objects.n <= d.n, "an object has a block");
+	require(!ms_collector_mark(&collector, &d.blocks, &like, &kept, &err), "there is memory");
+	require(kept.blocks <= d.n && collector.lost.n <= collector.objects.n,
+	        "no more is marked than there is");
+}
+
 /* What is hidden is of blocks, and not where their begins are kept. */
 static void check_tails(void)
 {
@@ -424,6 +447,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	drawn_kinds_find(&d);
 	check_types();
 	check_tails();
+	check_plain();
+	ms_arena_deinit(&d.found);
 	take_back();
 	return 0;
 }
