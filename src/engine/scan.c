@@ -42,7 +42,7 @@
  *	11 * what is in U and not in G: possible, "unaligned"
  *	12   follow pointers that have a number or a tag beside them  N
  *	13 * what is in N and not in U: possible, "tagged"
- *	14   follow addresses of the word in front of a block         O
+ *	14   follow addresses in front of a block, or behind it       O
  *	15 * what is in O and not in N: possible, "outside"
  *	16   follow what looks like pointers relative to themselves   R
  *	17 * what is in R and not in O: possible, "relative"
@@ -416,8 +416,8 @@ static enum ms_status mark_tagged(struct scan *s)
 static enum ms_status mark_outside(struct scan *s)
 {
 	return mark_hidden(s, MS_REASON_OUTSIDE,
-	                   "only what looks like an address just in front of them holds "
-	                   "them");
+	                   "only what looks like an address just in front of them, or behind "
+	                   "them, holds them");
 }
 
 /* Follow self-relative pointers, and say what is kept by them. */

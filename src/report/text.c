@@ -320,7 +320,7 @@ const char *ms_text_reason(enum ms_reason reason)
 	case MS_REASON_TAGGED:
 		return "only pointers with a number or a tag in their word lead to it";
 	case MS_REASON_OUTSIDE:
-		return "only addresses just in front of it lead to it";
+		return "only addresses just in front of it, or behind it, lead to it";
 	case MS_REASON_RELATIVE:
 		return "only self-relative pointers lead to it";
 	case MS_REASON_SIGNAL_STACK:

@@ -459,6 +459,52 @@ Test(hidden, arrays_of_no_elements)
 	}
 }
 
+/* One block of 32 bytes, with what PHP notes of a result, and a function that has it. */
+static bool keeps_result(const struct fact *other)
+{
+	const uint64_t function = DATA + 64;
+	const struct fact facts[] = { { SMALL + 16, 0x200003fe },
+		                      { function, UINT64_C(1) << 45 | 1 }, /* flags, type */
+		                      { function + 40, SMALL + 32 },
+		                      *other };
+	const struct ms_extent *extent;
+	uint32_t number;
+	bool is_kept;
+
+	draw(facts, 0, false);
+	ms_blocks_init(&blocks, &fake.base, &fake.arena);
+	ms_fake_map(&fake, SMALL, PAGE, MS_PROT_READ | MS_PROT_WRITE, "");
+	for (size_t i = 0; i < 4; i++)
+		ms_fake_put(&fake, facts[i].at, facts[i].value);
+	cr_assert(!ms_blocks_open(&blocks, (struct ms_range){ SMALL, SMALL + 64 }, 4, &number));
+	for (uint64_t i = 0; i < 2; i++)
+		cr_assert(!ms_blocks_put(&blocks, number, SMALL + i * 32, 32));
+	cr_assert(!ms_blocks_sort(&blocks) && !ms_blocks_seal(&blocks));
+	mark(1, 0);
+	extent = ms_blocks_extent_of(&blocks, SMALL);
+	is_kept = ms_block_is_marked(
+		&blocks, (struct ms_block){ (uint32_t)(extent - blocks.extents.at), 0 });
+	ms_fake_deinit(&fake);
+	return is_kept;
+}
+
+Test(hidden, results_of_functions_of_php_without_arguments)
+{
+	static const struct fact others[] = {
+		{ DATA + 64, 1 },                 /* it has no result */
+		{ DATA + 64, UINT64_C(1) << 45 }, /* of no type that there is */
+		{ DATA + 64 + 32, 1 },            /* it has arguments */
+		{ DATA + 64 + 40, SMALL + 24 },   /* elsewhere */
+		{ SMALL, 1 },                     /* the block has more */
+		{ SMALL + 16, 0 },                /* or nothing */
+		{ SMALL + 24, SMALL },
+	};
+
+	cr_expect(keeps_result(&(struct fact){ DATA + 8, 0 }));
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		cr_expect_not(keeps_result(&others[i]), "%zu", i);
+}
+
 Test(hidden, says_when_not_all_was_looked_at)
 {
 	static const struct fact late = { CODE + 3, BLOCK('C') };

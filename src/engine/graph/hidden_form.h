@@ -65,7 +65,8 @@ struct ms_hidden {
 	const struct ms_abi *abi;
 	struct ms_range zones[MS_HIDDEN_ZONES]; /* unmarked blocks begin in these */
 	unsigned n_zones;
-	struct ms_map empty_arrays; /* by the address behind each: where it begins */
+	/* Of blocks with a header and nothing behind it, by the address behind: where it begins. */
+	struct ms_map empty;
 	struct MS_VEC(struct ms_hidden_piece) pieces;
 	uint64_t left; /* bytes that may be looked at */
 	bool limited;
@@ -111,6 +112,9 @@ static inline void ms_hidden_say_also(struct ms_hidden_seeker *k)
 /* The same, certain, of the block that begins at @value, if one does. */
 void ms_hidden_say_begin(struct ms_hidden *h, struct ms_hidden_seeker *k,
                          const struct ms_hidden_piece *p, ms_addr addr, uint64_t value);
+
+/* Added to the begin of a block that has what PHP notes of a function's result. */
+#define MS_HIDDEN_RESULT UINT64_C(1)
 
 /* Whether an unmarked block may begin at @addr. */
 static inline bool ms_hidden_in_zones(const struct ms_hidden *h, ms_addr addr)
