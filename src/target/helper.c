@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "target/helper.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -11,6 +13,8 @@
 #include "base/ending.h"
 #include "base/follow.h"
 #include "target/proc.h"
+
+enum { FAMILY_MS = 50 };
 
 static const uint64_t first_nap_ns = 50000;
 static const uint64_t most_nap_ns = 5000000;
@@ -57,6 +61,7 @@ struct waiting {
 	enum ms_helper_end why; /* it is to end; MS_HELPER_DONE: it is not */
 	uint64_t why_ns;        /* since when */
 	uint64_t killed_ns;     /* 0: it was not */
+	int family;             /* a pipe that it and its children have the other end of, or -1 */
 };
 
 static void look(struct waiting *w)
@@ -83,6 +88,16 @@ bool ms_helper_is_stuck(pid_t pid, uint64_t killed_ns)
 	return dying_ns > most_death_ns || (dying_ns > death_ns && ms_proc_state(pid) == 'D');
 }
 
+/* Its children follow it, as soon as they are given a processor: nothing is to be left behind. */
+static void await_children(const struct waiting *w)
+{
+	struct pollfd ended = { .fd = w->family };
+
+	while (w->family >= 0 && ms_now_ns() - w->killed_ns < most_death_ns)
+		if (poll(&ended, 1, FAMILY_MS) > 0)
+			break;
+}
+
 /* Until it has ended, or cannot be made to. */
 static enum ms_helper_end await(struct waiting *w)
 {
@@ -97,6 +112,8 @@ static enum ms_helper_end await(struct waiting *w)
 		if (nap_ns < most_nap_ns)
 			nap_ns *= 2;
 	}
+	if (w->killed_ns)
+		await_children(w);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return MS_HELPER_DONE;
 	return w->why ? w->why : MS_HELPER_FAILED;
@@ -107,15 +124,22 @@ enum ms_helper_end ms_helper_run(const struct ms_helper_call *call)
 	const pid_t original = getpid();
 	enum ms_helper_end end = MS_HELPER_FAILED;
 	struct ms_ending endings;
-	struct waiting w = { .call = call, .endings = &endings };
+	struct waiting w = { .call = call, .endings = &endings, .family = -1 };
+	int family[2];
 
 	ms_ending_hold(&endings);
 	w.deaf = ms_ending_came(&endings);
+	if (!pipe2(family, O_CLOEXEC))
+		w.family = family[0];
 	w.pid = fork();
 	if (w.pid == 0)
 		be_helper(call, original);
+	if (w.family >= 0)
+		(void)close(family[1]);
 	if (w.pid > 0)
 		end = await(&w);
+	if (w.family >= 0)
+		(void)close(w.family);
 	ms_ending_allow(&endings);
 	return end;
 }
