@@ -27,7 +27,7 @@ SECONDS = float(os.environ.get("PROGRAM_SECONDS") or 2)
 
 # In `make check` also with these.
 WITH_OTHERS = (("sqlite3", "libtcmalloc_minimal.so.4"), ("haproxy", "libmimalloc.so.2.0"),
-               ("mariadb", "libjemalloc.so.2"))
+               ("mariadb", "libjemalloc.so.2"), ("php-fpm", "libjemalloc.so.2"))
 # With the whole table also with these.
 WITH_MORE = (("node", "libjemalloc.so.2"), ("openjdk", "libjemalloc.so.2"), ("ruby", "libjemalloc.so.2"),
              ("mariadb", "libtcmalloc_minimal.so.4"))
