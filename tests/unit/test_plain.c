@@ -15,6 +15,8 @@
 /* Of a str: in one piece and ASCII; in one piece; neither. */
 enum { ASCII = 0x64, LATIN_1 = 0x24, ELSEWHERE = 0x04 };
 
+enum { FLAGS = 21 * 8, IS_LIST = 25, IS_BYTES = 27, IS_STR = 28, IS_TYPE = 31 };
+
 enum { TYPE_BYTES = 408, TEXT_3_11 = 48, TEXT_3_12 = 40, BYTES_DATA = 32 };
 
 static struct drawn_kinds d;
@@ -22,21 +24,22 @@ static struct ms_ranges hidden;
 static struct ms_marks wide;
 static ms_addr lost; /* a block that residual words point to */
 
-static void draw_type(ms_addr at, const char *name, uint64_t bytes)
+static void draw_type(ms_addr at, const char *name, uint64_t bytes, uint64_t flag)
 {
 	ms_addr text = DK_CONSTANTS + (at & 0xf00) / 16;
 
 	strcpy(ms_fake_at(&d.fake, text), name);
 	dk_put(&d, at, 1, TYPE_TYPE, 0, text, bytes);
+	ms_fake_put(&d.fake, at + FLAGS, UINT64_C(1) << flag);
 }
 
 static void setup(void)
 {
 	drawn_kinds_init(&d, "/usr/bin/python3.11");
-	draw_type(TYPE_TYPE, "type", TYPE_BYTES);
-	draw_type(STR_TYPE, "str", 80);
-	draw_type(BYTES_TYPE, "bytes", 33);
-	draw_type(LIST_TYPE, "list", 40);
+	draw_type(TYPE_TYPE, "type", TYPE_BYTES, IS_TYPE);
+	draw_type(STR_TYPE, "str", 80, IS_STR);
+	draw_type(BYTES_TYPE, "bytes", 33, IS_BYTES);
+	draw_type(LIST_TYPE, "list", 40, IS_LIST);
 	lost = drawn_kinds_block(&d, 200);
 }
 
@@ -89,9 +92,9 @@ Test(plain, letters_and_what_is_behind_them_are_no_pointers)
 
 Test(plain, a_text_begins_earlier_from_3_12_on)
 {
-	draw_type(STR_TYPE, "str", 64);
+	draw_type(STR_TYPE, "str", 64, IS_STR);
 	cr_expect(hides(text(4, ASCII, 1), TEXT_3_12 / 8));
-	draw_type(STR_TYPE, "str", 72);
+	draw_type(STR_TYPE, "str", 72, IS_STR);
 	cr_expect_not(hides(text(4, ASCII, 1), TEXT_3_12 / 8), "of an unknown version");
 }
 
@@ -103,6 +106,19 @@ Test(plain, a_whole_word_of_bytes_may_be_a_pointer)
 	cr_expect_not(hides(at, BYTES_DATA / 8));
 	cr_expect(hides(at, BYTES_DATA / 8 + 1));
 	cr_expect(hides(at, BYTES_DATA / 8 + 2));
+}
+
+Test(plain, a_class_of_the_program_has_the_name_alone)
+{
+	ms_addr at = drawn_kinds_block(&d, BYTES_DATA + 32);
+
+	dk_put(&d, at, 1, BYTES_TYPE, 12, UINT64_MAX);
+	draw_type(BYTES_TYPE, "bytes", 41, IS_BYTES);
+	cr_expect_not(hides(at, BYTES_DATA / 8 + 2), "it has attributes there");
+	draw_type(BYTES_TYPE, "bytes", 33, IS_TYPE);
+	cr_expect_not(hides(at, BYTES_DATA / 8 + 2));
+	draw_type(STR_TYPE, "str", 80, IS_TYPE);
+	cr_expect_not(hides(text(4, ASCII, 1), TEXT_3_11 / 8));
 }
 
 Test(plain, room_for_items_of_a_list_has_none)
@@ -126,8 +142,8 @@ Test(plain, is_known_where_a_file_is_cpythons)
 {
 	drawn_kinds_deinit(&d);
 	drawn_kinds_init(&d, "/usr/lib/libother.so");
-	draw_type(TYPE_TYPE, "type", TYPE_BYTES);
-	draw_type(STR_TYPE, "str", 80);
+	draw_type(TYPE_TYPE, "type", TYPE_BYTES, IS_TYPE);
+	draw_type(STR_TYPE, "str", 80, IS_STR);
 	lost = drawn_kinds_block(&d, 200);
 	cr_expect_not(hides(text(4, ASCII, 1), TEXT_3_11 / 8));
 }

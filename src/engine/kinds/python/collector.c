@@ -9,7 +9,7 @@ enum { NEXT, PREVIOUS };
 enum {
 	HEAD_BYTES = 2 * MS_KIND_WORD,
 	PIECE_WORDS = 1 << 13,
-	MOST_OUTSIDE = 4096, /* neighbours that are no objects, to be looked at */
+	MOST_RINGS = 4096, /* that are looked for */
 };
 
 #define FLAGS  UINT64_C(3) /* of links */
@@ -17,13 +17,6 @@ enum {
 
 /* From 3.12 on objects that live for ever have such a count, or a higher one. */
 #define IMMORTAL UINT64_C(0x3fffffff)
-
-struct linker {
-	struct ms_plain *p;
-	struct ms_collector *c;
-	struct ms_map outside; /* heads that are no objects, and that were hidden */
-	uint32_t n_outside;
-};
 
 /* ---- objects ---- */
 
@@ -45,9 +38,9 @@ bool ms_collector_add(struct ms_collector *collector, struct ms_arena *arena, ms
 /* ---- rings ---- */
 
 /* The object with its head at @at, looked for around the one of index @near; or NULL. */
-static const struct ms_collected *object_at(const struct ms_collector *c, ms_addr at, size_t near)
+static struct ms_collected *object_at(const struct ms_collector *c, ms_addr at, size_t near)
 {
-	const struct ms_collected *objects = c->objects.at;
+	struct ms_collected *objects = c->objects.at;
 	size_t low = near;
 	size_t high = near + 1;
 
@@ -66,56 +59,71 @@ static const struct ms_collected *object_at(const struct ms_collector *c, ms_add
 	return objects[low].head == at ? &objects[low] : NULL;
 }
 
-static void hide_links(struct ms_plain *p, ms_addr head)
+/*
+ * Whether a ring's own member may be at @at: in the interpreter, which is in a module's data or in
+ * a block. The rings that a collection has while it runs begin on a stack.
+ */
+static bool may_be_member(struct ms_kinds *k, ms_addr at)
 {
-	p->failed |= !ms_ranges_add(p->k->arena, p->hidden, head, head + HEAD_BYTES);
+	struct ms_kind_block ignored;
+
+	return ms_kinds_is_data(k, at) || ms_kinds_within(k, at, &ignored);
 }
 
-/* Whether word @i at @at, which is no object's, leads to @back: a ring's own member. */
-static bool is_own_member(struct linker *l, ms_addr at, size_t i, ms_addr back)
+/*
+ * Follow the ring whose own member is at @member, from the object of index @near on, and keep its
+ * objects if @keep. False where one does not lead back: it is being changed, or a collection runs.
+ */
+static bool follow_ring(const struct ms_collector *c, ms_addr member, size_t near, bool keep)
 {
-	struct ms_kinds *k = l->p->k;
+	ms_addr previous = member;
+	ms_addr at = c->first;
+
+	for (size_t i = 0; at != member; i++) {
+		struct ms_collected *object = object_at(c, at, near);
+
+		if (!object || object->previous != previous || i > c->objects.n)
+			return false;
+		near = (size_t)(object - c->objects.at);
+		previous = at;
+		at = object->next & ~LINKED;
+		if (keep)
+			object->next |= LINKED;
+	}
+	return previous == c->last;
+}
+
+/* The ring with the own member to which the object of index @i leads, if it does. */
+static void look_at_ring(struct ms_collector *c, struct ms_plain *p, size_t i)
+{
+	const ms_addr member = c->objects.at[i].next;
 	uint64_t words[2];
 
-	if (l->n_outside >= MOST_OUTSIDE)
-		return false;
-	if (!ms_map_find(&l->outside, at))
-		l->n_outside++;
-	if (!ms_kinds_words(k, at, words, 2) || (words[i] & ~FLAGS) != back)
-		return false;
-	if (!ms_map_find(&l->outside, at)) {
-		l->p->failed |= !ms_map_add(&l->outside, &k->passing, at, 1);
-		hide_links(l->p, at);
-	}
-	return true;
-}
-
-static bool is_linked(struct linker *l, size_t i)
-{
-	const struct ms_collected *object = &l->c->objects.at[i];
-	const struct ms_collected *next = object_at(l->c, object->next, i);
-	const struct ms_collected *previous = object_at(l->c, object->previous, i);
-
-	return (next ? next->previous == object->head
-	             : is_own_member(l, object->next, PREVIOUS, object->head)) &&
-	       (previous ? (previous->next & ~LINKED) == object->head
-	                 : is_own_member(l, object->previous, NEXT, object->head));
+	if (c->objects.at[i].next & LINKED || object_at(c, member, i) || c->n_rings == MOST_RINGS ||
+	    !may_be_member(p->k, member) || !ms_kinds_words(p->k, member, words, 2))
+		return;
+	c->n_rings++;
+	c->first = words[NEXT] & ~FLAGS;
+	c->last = words[PREVIOUS] & ~FLAGS;
+	if (follow_ring(c, member, i, false) && follow_ring(c, member, i, true))
+		p->failed |= !ms_ranges_add(p->k->arena, p->hidden, member, member + HEAD_BYTES);
 }
 
 void ms_collector_link(struct ms_collector *collector, struct ms_plain *p)
 {
-	struct linker l = { .p = p, .c = collector };
 	struct ms_collected *objects = collector->objects.at;
 	size_t kept = 0;
 
 	for (size_t i = 0; i < collector->objects.n; i++)
-		if (is_linked(&l, i)) {
-			objects[i].next |= LINKED;
-			hide_links(p, objects[i].head);
-		}
-	for (size_t i = 0; i < collector->objects.n; i++)
-		if (objects[i].next & LINKED)
-			objects[kept++] = objects[i];
+		look_at_ring(collector, p, i);
+	for (size_t i = 0; i < collector->objects.n; i++) {
+		const ms_addr head = objects[i].head;
+
+		if (!(objects[i].next & LINKED))
+			continue;
+		p->failed |= !ms_ranges_add(p->k->arena, p->hidden, head, head + HEAD_BYTES);
+		objects[kept++] = objects[i];
+	}
 	collector->objects.n = kept;
 }
 

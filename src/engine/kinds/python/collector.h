@@ -22,9 +22,10 @@
  *	- its count is higher: the collector leaves it alone for good. Someone has taken a reference
  *	  and lost it: a leak, with all that it leads to.
  *
- * A member is known by its type, which says that the collector looks after its objects, and by
- * neighbours that lead back to it. While the collector runs they do not, and the words count as
- * they would elsewhere.
+ * An object is known by its type, which says that the collector looks after its objects, and by
+ * the ring: each member leads back to the one before, from the interpreter's own around to it.
+ *While the collector runs they do not, or the ring begins on its stack; then these words count as
+ *they would elsewhere.
  *
  * 3.8 to 3.14 with a global lock; in the lower two bits of the links are flags. 3.7 has two more
  * words there, and without a global lock there are no links: nothing is hidden.
@@ -54,6 +55,10 @@ struct ms_uncollected {
 struct ms_collector {
 	struct MS_VEC(struct ms_collected) objects; /* by address */
 	struct MS_VEC(struct ms_uncollected) lost;  /* by address */
+	/* While they are looked for: */
+	uint32_t n_rings;
+	ms_addr first; /* of the ring that is looked at */
+	ms_addr last;
 };
 
 struct ms_plain;
@@ -62,7 +67,7 @@ struct ms_plain;
 bool ms_collector_add(struct ms_collector *collector, struct ms_arena *arena, ms_addr head,
                       const uint8_t *words);
 
-/* Keep those alone that are linked, and hide their links. */
+/* Keep those alone that are in a ring of the interpreter's, and hide their links. */
 void ms_collector_link(struct ms_collector *collector, struct ms_plain *p);
 
 /*

@@ -15,7 +15,13 @@ bool ms_cpython_is_count(const struct ms_kinds *k, uint64_t word);
 enum { MS_CPYTHON_NAME = 200 };
 
 /* Of a type's flags. */
-enum { MS_CPYTHON_COLLECTED = 14, MS_CPYTHON_LIST = 25, MS_CPYTHON_DICT = 29 };
+enum {
+	MS_CPYTHON_COLLECTED = 14,
+	MS_CPYTHON_LIST = 25,
+	MS_CPYTHON_BYTES = 27,
+	MS_CPYTHON_STR = 28,
+	MS_CPYTHON_DICT = 29,
+};
 
 struct ms_cpython_type {
 	char name[MS_CPYTHON_NAME];

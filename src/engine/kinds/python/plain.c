@@ -35,7 +35,8 @@ enum {
 /* What is known of a type; of a str the text's offset in the upper bits. */
 enum { OTHER = 1, COLLECTED = 2, TEXT = 4, BYTES = 8, LIST = 16, OFFSET_SHIFT = 8 };
 
-/* Bytes of a str of any kind, by version, and of one that is ASCII and in one piece. */
+/* Bytes of one without data; of a str of any kind, by version, and of an ASCII one. */
+enum { BYTES_OBJECT = 33 };
 enum { STR_3_11 = 80, ASCII_3_11 = 48, STR_3_12 = 64, ASCII_3_12 = 40 };
 
 static uint64_t facts_of_text(uint64_t type_bytes)
@@ -43,6 +44,12 @@ static uint64_t facts_of_text(uint64_t type_bytes)
 	if (type_bytes == STR_3_11)
 		return TEXT | ASCII_3_11 << OFFSET_SHIFT;
 	return type_bytes == STR_3_12 ? TEXT | ASCII_3_12 << OFFSET_SHIFT : 0;
+}
+
+/* A class of the program may have the same name, and what is behind its data is an attribute. */
+static bool is_type(const struct ms_cpython_type *type, const char *name, int flag)
+{
+	return (type->flags >> flag & 1) && !strcmp(type->name, name);
 }
 
 static uint64_t look_at_type(struct ms_kinds *k, ms_addr at)
@@ -54,11 +61,11 @@ static uint64_t look_at_type(struct ms_kinds *k, ms_addr at)
 		return facts;
 	if (type.flags >> MS_CPYTHON_COLLECTED & 1)
 		facts |= COLLECTED;
-	if (!strcmp(type.name, "str"))
+	if (is_type(&type, "str", MS_CPYTHON_STR))
 		facts |= facts_of_text(type.bytes);
-	if (!strcmp(type.name, "bytes"))
+	if (is_type(&type, "bytes", MS_CPYTHON_BYTES) && type.bytes == BYTES_OBJECT)
 		facts |= BYTES;
-	if (!strcmp(type.name, "list"))
+	if (is_type(&type, "list", MS_CPYTHON_LIST))
 		facts |= LIST;
 	return facts;
 }
