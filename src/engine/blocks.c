@@ -286,6 +286,24 @@ void ms_blocks_unmark(struct ms_blocks *blocks)
 	}
 }
 
+void ms_blocks_visit_unmarked(const struct ms_blocks *blocks, ms_blocks_visit *visit, void *ctx)
+{
+	const struct ms_extent *extent;
+
+	ms_vec_for_each (extent, &blocks->extents)
+		for (size_t i = 0; extent->kind == MS_EXTENT_HEAP && i < extent->n_cells; i++) {
+			const struct ms_cell *cell = &blocks->cells.at[extent->cell0 + i];
+			struct ms_block block = { .extent =
+				                          (uint32_t)(extent - blocks->extents.at) };
+
+			for (uint64_t left = cell->starts & ~cell->marks; left; left &= left - 1) {
+				block.granule =
+					i * MS_CELL_GRANULES + (uint64_t)__builtin_ctzll(left);
+				visit(ctx, block);
+			}
+		}
+}
+
 bool ms_marks_none(struct ms_blocks *blocks, struct ms_marks *ret)
 {
 	if (!ms_vec_reserve(blocks->arena, ret, blocks->cells.n))

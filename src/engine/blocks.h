@@ -209,6 +209,10 @@ ms_must_check enum ms_status ms_blocks_seal(struct ms_blocks *blocks);
 /* Clear marks and tags. */
 void ms_blocks_unmark(struct ms_blocks *blocks);
 
+/* Give @visit each heap block that is not marked yet when its cell's turn comes, by address. */
+typedef void ms_blocks_visit(void *ctx, struct ms_block block);
+void ms_blocks_visit_unmarked(const struct ms_blocks *blocks, ms_blocks_visit *visit, void *ctx);
+
 /* A copy of every cell's marks. */
 struct ms_marks MS_VEC(uint64_t);
 

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "engine/loaded/served.h"
+#include "engine/mapping.h"
 
 struct claims MS_VEC(struct ms_claim); /* one for each decoder, in its order */
 
@@ -251,7 +252,7 @@ static bool is_loading(const struct ms_source *src)
 		if (ms_name_begins(name, "libc.so") || ms_name_begins(name, "libc-2") ||
 		    ms_name_begins(name, "ld-musl"))
 			return false;
-		interpreter |= ms_name_begins(name, "ld-");
+		interpreter |= ms_is_interpreter(mapping);
 	}
 	return interpreter;
 }

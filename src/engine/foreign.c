@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "engine/decode.h"
+#include "engine/mapping.h"
 
 /*
  * Where malloc is another allocator's, the decoded one holds next to nothing when it was
@@ -129,21 +129,14 @@ static enum ms_status refuse(const struct ms_decoding *d, uint64_t decoded, stru
 	return MS_E_UNSUPPORTED;
 }
 
-/*
- * Whether the only thread is in the program's interpreter, which has its libraries to load. That
- * of musl is the C library, too.
- */
+/* Whether the only thread is in the program's interpreter, which has its libraries to load. */
 static bool is_in_interpreter(const struct ms_source *src)
 {
 	const struct ms_mapping *mapping;
 
-	ms_vec_for_each (mapping, &src->mappings) {
-		const char *name = ms_file_name(mapping->name);
-
+	ms_vec_for_each (mapping, &src->mappings)
 		if (src->threads.n == 1 && ms_range_has(mapping->range, src->threads.at[0].pc))
-			return mapping->file && ms_name_begins(name, "ld-") &&
-			       !ms_name_begins(name, "ld-musl");
-	}
+			return ms_is_interpreter(mapping);
 	return false;
 }
 

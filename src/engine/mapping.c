@@ -195,6 +195,13 @@ ms_addr ms_module_begin(const struct ms_regions *regions, uint32_t module)
 	return 0;
 }
 
+bool ms_is_interpreter(const struct ms_mapping *mapping)
+{
+	const char *name = ms_file_name(mapping->name);
+
+	return mapping->file && ms_name_begins(name, "ld-") && !ms_name_begins(name, "ld-musl");
+}
+
 const struct ms_mapping *ms_mapped_file(const struct ms_source *src, const char *part)
 {
 	const struct ms_mapping *mapping;

@@ -59,6 +59,9 @@ bool ms_next_data(const struct ms_source *src, const struct ms_regions *regions,
 /* Where @module begins, with its ELF header; 0: it is not there. */
 ms_addr ms_module_begin(const struct ms_regions *regions, uint32_t module);
 
+/* Whether it is of a program's interpreter that is not the C library, too, as musl's is. */
+bool ms_is_interpreter(const struct ms_mapping *mapping);
+
 /* The mapped file whose name has @part in its last component; NULL: none is. */
 const struct ms_mapping *ms_mapped_file(const struct ms_source *src, const char *part);
 

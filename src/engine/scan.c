@@ -272,6 +272,23 @@ static enum ms_status mark_by_begins(struct scan *s, struct ms_marks *inner)
 	return ms_walk_finish(walk, s->err);
 }
 
+struct inner_walk {
+	const struct ms_blocks *blocks;
+	const struct ms_marks *inner;
+	struct ms_walk *walk;
+};
+
+static void walk_noted(void *ctx, struct ms_block block)
+{
+	const struct inner_walk *w = ctx;
+	const struct ms_extent *extent = &w->blocks->extents.at[block.extent];
+	const size_t cell =
+		(size_t)(ms_blocks_cell(w->blocks, extent, block.granule) - w->blocks->cells.at);
+
+	if (w->inner->at[cell] & ms_granule_bit(block.granule))
+		ms_walk_block(w->walk, block);
+}
+
 /* Follow what was noted, and count what only that leads to. */
 static enum ms_status mark_inner(struct scan *s, const struct ms_marks *inner)
 {
@@ -280,28 +297,15 @@ static enum ms_status mark_inner(struct scan *s, const struct ms_marks *inner)
 		                           .mangling = s->libc.mangling,
 		                           .edges = s->followed,
 		                           .workers = s->options->workers };
-	struct ms_walk *walk = ms_walk_new(&s->blocks, &options, s->arena);
+	struct inner_walk w = { &s->blocks, inner, ms_walk_new(&s->blocks, &options, s->arena) };
 	struct ms_walk_count count;
 	enum ms_status st;
 
-	if (!walk)
+	if (!w.walk)
 		return no_memory(s);
-	for (uint32_t i = 0; i < s->blocks.extents.n; i++) {
-		const struct ms_extent *e = &s->blocks.extents.at[i];
-
-		for (size_t k = 0; k < e->n_cells; k++) {
-			uint64_t left =
-				inner->at[e->cell0 + k] & ~s->blocks.cells.at[e->cell0 + k].marks;
-
-			for (; left; left &= left - 1)
-				ms_walk_block(walk,
-				              (struct ms_block){
-						      i, k * MS_CELL_GRANULES +
-								 (uint64_t)__builtin_ctzll(left) });
-		}
-	}
-	st = ms_walk_finish(walk, s->err);
-	count = ms_walk_count(walk);
+	ms_blocks_visit_unmarked(&s->blocks, walk_noted, &w);
+	st = ms_walk_finish(w.walk, s->err);
+	count = ms_walk_count(w.walk);
 	s->report->totals.interior_allocations = count.blocks;
 	s->report->totals.interior_bytes = count.bytes;
 	return st;
@@ -438,42 +442,22 @@ static enum ms_status mark_relative(struct scan *s)
 	return MS_OK;
 }
 
-typedef void visit_fn(void *ctx, struct ms_block block, uint64_t size);
-
-static void visit_extent(const struct scan *s, uint32_t extent, visit_fn *visit, void *ctx)
-{
-	const struct ms_extent *e = &s->blocks.extents.at[extent];
-
-	for (size_t i = 0; i < e->n_cells; i++) {
-		const struct ms_cell *cell = &s->blocks.cells.at[e->cell0 + i];
-
-		for (uint64_t left = cell->starts & ~cell->marks; left; left &= left - 1) {
-			uint64_t granule = i * MS_CELL_GRANULES + (uint64_t)__builtin_ctzll(left);
-
-			visit(ctx, (struct ms_block){ extent, granule },
-			      ms_block_size(&s->blocks, e, granule));
-		}
-	}
-}
-
-/* Give @visit every block that is not marked. */
-static void visit_unmarked(const struct scan *s, visit_fn *visit, void *ctx)
-{
-	for (uint32_t i = 0; i < s->blocks.extents.n; i++)
-		if (s->blocks.extents.at[i].kind == MS_EXTENT_HEAP)
-			visit_extent(s, i, visit, ctx);
-}
-
 struct large_walk {
+	const struct ms_blocks *blocks;
 	struct ms_walk *walk;
 	uint64_t least_bytes;
 };
 
-static void walk_large(void *ctx, struct ms_block block, uint64_t size)
+static uint64_t size_of(const struct ms_blocks *blocks, struct ms_block block)
+{
+	return ms_block_size(blocks, &blocks->extents.at[block.extent], block.granule);
+}
+
+static void walk_large(void *ctx, struct ms_block block)
 {
 	const struct large_walk *large = ctx;
 
-	if (size >= large->least_bytes)
+	if (size_of(large->blocks, block) >= large->least_bytes)
 		ms_walk_block(large->walk, block);
 }
 
@@ -483,36 +467,37 @@ static enum ms_status mark_signal_stacks(struct scan *s)
 	struct ms_walk_options options = { .unaligned = s->options->unaligned,
 		                           .edges = s->followed,
 		                           .workers = s->options->workers };
-	struct large_walk large = { .least_bytes = s->src->unknown_stack_bytes };
+	struct large_walk large = { .blocks = &s->blocks,
+		                    .least_bytes = s->src->unknown_stack_bytes };
 
 	if (!large.least_bytes)
 		return MS_OK;
 	large.walk = ms_walk_new(&s->blocks, &options, s->arena);
 	if (!large.walk)
 		return no_memory(s);
-	visit_unmarked(s, walk_large, &large);
+	ms_blocks_visit_unmarked(&s->blocks, walk_large, &large);
 	return ms_walk_finish(large.walk, s->err);
 }
 
 struct count {
+	const struct ms_blocks *blocks;
 	uint64_t allocations;
 	uint64_t bytes;
 };
 
-static void add_block(void *ctx, struct ms_block block, uint64_t size)
+static void add_block(void *ctx, struct ms_block block)
 {
 	struct count *count = ctx;
 
-	(void)block;
 	count->allocations++;
-	count->bytes += size;
+	count->bytes += size_of(count->blocks, block);
 }
 
 static struct count count_unmarked(const struct scan *s)
 {
-	struct count n = { 0 };
+	struct count n = { .blocks = &s->blocks };
 
-	visit_unmarked(s, add_block, &n);
+	ms_blocks_visit_unmarked(&s->blocks, add_block, &n);
 	return n;
 }
 

@@ -239,25 +239,27 @@ static void note_zone(struct ms_hidden *h, ms_addr begin)
 	last->end = begin + 1;
 }
 
-/* False without memory. */
-static bool look_at_unmarked(struct ms_hidden *h)
+struct unmarked {
+	struct ms_hidden *h;
+	bool ok; /* false: no memory */
+};
+
+static void look_at_unmarked(void *ctx, struct ms_block block)
 {
-	const struct ms_extent *extent;
+	struct unmarked *u = ctx;
+	const struct ms_extent *extent = &u->h->blocks->extents.at[block.extent];
 
-	ms_vec_for_each (extent, &h->blocks->extents)
-		for (size_t i = 0; extent->kind == MS_EXTENT_HEAP && i < extent->n_cells; i++) {
-			const struct ms_cell *cell = &h->blocks->cells.at[extent->cell0 + i];
+	note_zone(u->h, ms_block_begin(extent, block.granule));
+	u->ok = u->ok && keep_empty(u->h, extent, block.granule);
+}
 
-			for (uint64_t left = cell->starts & ~cell->marks; left; left &= left - 1) {
-				uint64_t granule =
-					i * MS_CELL_GRANULES + (uint64_t)__builtin_ctzll(left);
+/* False without memory. */
+static bool look_at_all_unmarked(struct ms_hidden *h)
+{
+	struct unmarked u = { h, true };
 
-				note_zone(h, ms_block_begin(extent, granule));
-				if (!keep_empty(h, extent, granule))
-					return false;
-			}
-		}
-	return true;
+	ms_blocks_visit_unmarked(h->blocks, look_at_unmarked, &u);
+	return u.ok;
 }
 
 /* ---- evidence ---- */
@@ -375,7 +377,7 @@ enum ms_status ms_hidden_find(struct ms_blocks *blocks, const struct ms_hidden_o
 		                 .left = options->limit ? options->limit : LIMIT };
 	*ret = h;
 	ms_shared_init(&h->arena, blocks->arena);
-	if (!look_at_unmarked(h))
+	if (!look_at_all_unmarked(h))
 		return no_memory(err);
 	*ret_limited = false;
 	if (!h->n_zones)

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/kinds/python/collector.h"
 
-#include "engine/kinds/python/plain.h"
-
 /* Words of a head. */
 enum { NEXT, PREVIOUS };
 
@@ -70,16 +68,24 @@ static bool may_be_member(struct ms_kinds *k, ms_addr at)
 	return ms_kinds_is_data(k, at) || ms_kinds_within(k, at, &ignored);
 }
 
-/*
- * Follow the ring whose own member is at @member, from the object of index @near on, and keep its
- * objects if @keep. False where one does not lead back: it is being changed, or a collection runs.
- */
-static bool follow_ring(const struct ms_collector *c, ms_addr member, size_t near, bool keep)
-{
-	ms_addr previous = member;
-	ms_addr at = c->first;
+struct ring {
+	struct ms_collector *c;
+	ms_addr member; /* the interpreter's own */
+	ms_addr first;
+	ms_addr last;
+};
 
-	for (size_t i = 0; at != member; i++) {
+/*
+ * Follow @ring, and keep its objects if @keep; @near is the index of one. False where an object
+ * does not lead back: the ring is being changed, or a collection runs.
+ */
+static bool follow_ring(const struct ring *ring, size_t near, bool keep)
+{
+	struct ms_collector *c = ring->c;
+	ms_addr previous = ring->member;
+	ms_addr at = ring->first;
+
+	for (size_t i = 0; at != ring->member; i++) {
 		struct ms_collected *object = object_at(c, at, near);
 
 		if (!object || object->previous != previous || i > c->objects.n)
@@ -90,61 +96,52 @@ static bool follow_ring(const struct ms_collector *c, ms_addr member, size_t nea
 		if (keep)
 			object->next |= LINKED;
 	}
-	return previous == c->last;
+	return previous == ring->last;
 }
 
-/* The ring with the own member to which the object of index @i leads, if it does. */
-static void look_at_ring(struct ms_collector *c, struct ms_plain *p, size_t i)
+/* Whether the object of index @i is the last of a ring, which is @ret then. */
+static bool is_last(struct ms_collector *c, struct ms_kinds *k, size_t i, struct ring *ret)
 {
 	const ms_addr member = c->objects.at[i].next;
 	uint64_t words[2];
 
-	if (c->objects.at[i].next & LINKED || object_at(c, member, i) || c->n_rings == MOST_RINGS ||
-	    !may_be_member(p->k, member) || !ms_kinds_words(p->k, member, words, 2))
-		return;
-	c->n_rings++;
-	c->first = words[NEXT] & ~FLAGS;
-	c->last = words[PREVIOUS] & ~FLAGS;
-	if (follow_ring(c, member, i, false) && follow_ring(c, member, i, true))
-		p->failed |= !ms_ranges_add(p->k->arena, p->hidden, member, member + HEAD_BYTES);
+	if (member & LINKED || object_at(c, member, i) || !may_be_member(k, member) ||
+	    !ms_kinds_words(k, member, words, 2))
+		return false;
+	*ret = (struct ring){ c, member, words[NEXT] & ~FLAGS, words[PREVIOUS] & ~FLAGS };
+	return true;
 }
 
-void ms_collector_link(struct ms_collector *collector, struct ms_plain *p)
+static bool hide(struct ms_kinds *k, struct ms_ranges *hidden, ms_addr head)
+{
+	return ms_ranges_add(k->arena, hidden, head, head + HEAD_BYTES);
+}
+
+bool ms_collector_link(struct ms_collector *collector, struct ms_kinds *k, struct ms_ranges *hidden)
 {
 	struct ms_collected *objects = collector->objects.at;
+	unsigned n_rings = 0;
 	size_t kept = 0;
+	struct ring ring;
+	bool ok = true;
 
-	for (size_t i = 0; i < collector->objects.n; i++)
-		look_at_ring(collector, p, i);
-	for (size_t i = 0; i < collector->objects.n; i++) {
-		const ms_addr head = objects[i].head;
-
-		if (!(objects[i].next & LINKED))
+	for (size_t i = 0; i < collector->objects.n && n_rings < MOST_RINGS; i++) {
+		if (!is_last(collector, k, i, &ring))
 			continue;
-		p->failed |= !ms_ranges_add(p->k->arena, p->hidden, head, head + HEAD_BYTES);
-		objects[kept++] = objects[i];
+		n_rings++;
+		if (follow_ring(&ring, i, false) && follow_ring(&ring, i, true))
+			ok &= hide(k, hidden, ring.member);
 	}
+	for (size_t i = 0; i < collector->objects.n; i++)
+		if (objects[i].next & LINKED) {
+			ok &= hide(k, hidden, objects[i].head);
+			objects[kept++] = objects[i];
+		}
 	collector->objects.n = kept;
+	return ok;
 }
 
 /* ---- counts of references ---- */
-
-typedef void block_fn(void *ctx, const struct ms_extent *extent, uint64_t granule);
-
-/* The heap blocks that are not marked. */
-static void visit_unmarked(const struct ms_blocks *blocks, block_fn *visit, void *ctx)
-{
-	const struct ms_extent *extent;
-
-	ms_vec_for_each (extent, &blocks->extents)
-		for (size_t i = 0; extent->kind == MS_EXTENT_HEAP && i < extent->n_cells; i++) {
-			const struct ms_cell *cell = &blocks->cells.at[extent->cell0 + i];
-
-			for (uint64_t left = cell->starts & ~cell->marks; left; left &= left - 1)
-				visit(ctx, extent,
-				      i * MS_CELL_GRANULES + (uint64_t)__builtin_ctzll(left));
-		}
-}
 
 struct counter {
 	struct ms_collector *c;
@@ -183,11 +180,12 @@ static bool find_lost(struct counter *n)
 }
 
 /* Pointers may have flags in their lower bits: it is better to find one too many. */
-static void count_in_block(void *ctx, const struct ms_extent *extent, uint64_t granule)
+static void count_in_block(void *ctx, struct ms_block block)
 {
 	struct counter *n = ctx;
-	ms_addr at = ms_block_begin(extent, granule);
-	const ms_addr end = at + ms_block_usable(n->blocks, extent, granule);
+	const struct ms_extent *extent = &n->blocks->extents.at[block.extent];
+	ms_addr at = ms_block_begin(extent, block.granule);
+	const ms_addr end = at + ms_block_usable(n->blocks, extent, block.granule);
 
 	while (at + MS_KIND_WORD <= end) {
 		uint64_t left = (end - at) / MS_KIND_WORD;
@@ -240,23 +238,20 @@ static enum ms_status follow(struct marking *m, bool leaks)
 /* What a leak leads to is marked while the rest is, so that it stays with the leak. */
 static enum ms_status mark_others(struct marking *m)
 {
-	const struct ms_blocks *blocks = m->blocks;
-	const size_t n = blocks->cells.n;
-	uint64_t *marks = ms_arena_alloc(blocks->arena, n * sizeof(*marks));
+	struct ms_cell *cells = m->blocks->cells.at;
+	struct ms_marks marks = { 0 };
 	enum ms_status st;
 
-	if (!marks)
+	if (!ms_marks_save(m->blocks, &marks))
 		return ms_fail(m->err, MS_E_NOMEM, "no memory for the graph of blocks");
-	for (size_t i = 0; i < n; i++)
-		marks[i] = blocks->cells.at[i].marks;
 	st = follow(m, true);
 	if (st)
 		return st;
-	for (size_t i = 0; i < n; i++)
-		marks[i] ^= blocks->cells.at[i].marks;
+	for (size_t i = 0; i < marks.n; i++)
+		marks.at[i] ^= cells[i].marks;
 	st = follow(m, false);
-	for (size_t i = 0; i < n; i++)
-		blocks->cells.at[i].marks &= ~marks[i];
+	for (size_t i = 0; i < marks.n; i++)
+		cells[i].marks &= ~marks.at[i];
 	return st;
 }
 
@@ -276,7 +271,7 @@ enum ms_status ms_collector_mark(struct ms_collector *collector, struct ms_block
 		return ms_fail(err, MS_E_NOMEM, "no memory for the objects of a collector");
 	if (!collector->lost.n)
 		return MS_OK;
-	visit_unmarked(blocks, count_in_block, &counter);
+	ms_blocks_visit_unmarked(blocks, count_in_block, &counter);
 	marking.like.count_bytes = true;
 	st = mark_others(&marking);
 	*kept = marking.count;

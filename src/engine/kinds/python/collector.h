@@ -23,9 +23,9 @@
  *	  and lost it: a leak, with all that it leads to.
  *
  * An object is known by its type, which says that the collector looks after its objects, and by
- * the ring: each member leads back to the one before, from the interpreter's own around to it.
- *While the collector runs they do not, or the ring begins on its stack; then these words count as
- *they would elsewhere.
+ * its ring: each member leads back to the one before it, all the way round to the interpreter's
+ * own. While the collector runs they do not, or the ring begins on its stack; then these words
+ * count as they would elsewhere.
  *
  * 3.8 to 3.14 with a global lock; in the lower two bits of the links are flags. 3.7 has two more
  * words there, and without a global lock there are no links: nothing is hidden.
@@ -35,7 +35,7 @@
  */
 
 #include "engine/graph/walk.h"
-#include "engine/roots.h"
+#include "engine/kinds/kinds.h"
 
 /* An object in a ring. */
 struct ms_collected {
@@ -55,20 +55,18 @@ struct ms_uncollected {
 struct ms_collector {
 	struct MS_VEC(struct ms_collected) objects; /* by address */
 	struct MS_VEC(struct ms_uncollected) lost;  /* by address */
-	/* While they are looked for: */
-	uint32_t n_rings;
-	ms_addr first; /* of the ring that is looked at */
-	ms_addr last;
 };
-
-struct ms_plain;
 
 /* Add the object behind the links at @words, at @head, if they are any. False: no memory. */
 bool ms_collector_add(struct ms_collector *collector, struct ms_arena *arena, ms_addr head,
                       const uint8_t *words);
 
-/* Keep those alone that are in a ring of the interpreter's, and hide their links. */
-void ms_collector_link(struct ms_collector *collector, struct ms_plain *p);
+/*
+ * Keep those alone that are in a ring of the interpreter's, and add their links to @hidden.
+ * False: no memory.
+ */
+bool ms_collector_link(struct ms_collector *collector, struct ms_kinds *k,
+                       struct ms_ranges *hidden);
 
 /*
  * Once every other root was followed without the links: mark what the collector would free, with

@@ -135,16 +135,17 @@ static uint64_t look_at_type(struct ms_kinds *k, ms_addr at)
 	return kept;
 }
 
-static uint64_t kept_of(struct ms_kinds *k, ms_addr at)
+uint64_t ms_cpython_known(struct ms_kinds *k, ms_addr at, ms_cpython_look *look)
 {
-	uint64_t kept = ms_map_find(&k->python, at);
+	uint64_t known = ms_map_find(&k->python, at);
 
-	if (kept)
-		return kept;
-	kept = look_at_type(k, at);
-	if (k->python.used < MOST_KEPT && !ms_map_add(&k->python, k->arena, at, kept))
-		return KEPT_NONE;
-	return kept;
+	if (known)
+		return known;
+	known = look(k, at);
+	/* Without memory it is asked again. */
+	if (k->python.used < MOST_KEPT)
+		(void)ms_map_add(&k->python, &k->passing, at, known);
+	return known;
 }
 
 /* ---- objects ---- */
@@ -192,7 +193,7 @@ static void block(struct ms_kinds *k, const struct ms_kind_block *b)
 		if (!ms_cpython_is_count(k, ms_kind_word(b->bytes, i)) ||
 		    !may_be_type(k, ms_kind_word(b->bytes, i + 1)))
 			continue;
-		kept = kept_of(k, ms_kind_word(b->bytes, i + 1));
+		kept = ms_cpython_known(k, ms_kind_word(b->bytes, i + 1), look_at_type);
 		if (kept & KEPT_NONE)
 			continue;
 		ms_kinds_claim_as(k, b, (uint32_t)kept);

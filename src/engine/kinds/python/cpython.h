@@ -29,6 +29,10 @@ struct ms_cpython_type {
 	uint64_t flags;
 };
 
+/* What @look says of the type at @at, never 0: it is asked once, and the search keeps it. */
+typedef uint64_t ms_cpython_look(struct ms_kinds *k, ms_addr at);
+uint64_t ms_cpython_known(struct ms_kinds *k, ms_addr at, ms_cpython_look *look);
+
 /* The type at @at; false when none is there. */
 bool ms_cpython_type(struct ms_kinds *k, ms_addr at, struct ms_cpython_type *ret);
 

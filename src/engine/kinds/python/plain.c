@@ -6,7 +6,7 @@
 #include "engine/kinds/python/cpython.h"
 
 /*
- * Objects of CPython 3.8 to 3.14 with a global lock, and what is no reference in them:
+ * Words of objects of CPython 3.8 to 3.14, with a global lock, that are not references:
  *
  *	str    │ references │ type │ length │ hash │ state … │ text, zero ─┬─ residual │
  *	bytes  │ references │ type │ size │ hash │ data, zero ─┬─ residual │
@@ -28,7 +28,6 @@ enum {
 	MOST_HEADER = 4, /* words in front of an object: attributes (3.11 and later), links */
 	LINKS = 2,
 	OBJECT_WORDS = 2,
-	MOST_TYPES = 1 << 20,
 	PIECE_WORDS = 512,
 };
 
@@ -46,7 +45,7 @@ static uint64_t facts_of_text(uint64_t type_bytes)
 	return type_bytes == STR_3_12 ? TEXT | ASCII_3_12 << OFFSET_SHIFT : 0;
 }
 
-/* A class of the program may have the same name, and what is behind its data is an attribute. */
+/* A class of the program may have the same name, but keeps its attributes behind the data. */
 static bool is_type(const struct ms_cpython_type *type, const char *name, int flag)
 {
 	return (type->flags >> flag & 1) && !strcmp(type->name, name);
@@ -70,21 +69,18 @@ static uint64_t look_at_type(struct ms_kinds *k, ms_addr at)
 	return facts;
 }
 
-static uint64_t facts_of(struct ms_plain *p, ms_addr type)
-{
-	uint64_t facts = ms_map_find(&p->facts, type);
-
-	if (facts)
-		return facts;
-	facts = look_at_type(p->k, type);
-	if (p->facts.used < MOST_TYPES)
-		p->failed |= !ms_map_add(&p->facts, &p->k->passing, type, facts);
-	return facts;
-}
-
 /* ---- objects ---- */
 
-void ms_plain_hide(struct ms_plain *p, ms_addr at, uint64_t value)
+struct search {
+	struct ms_kinds *k;
+	struct ms_collector *collector;
+	struct ms_ranges *hidden;
+	struct ms_marks *wide;
+	bool failed; /* no memory */
+};
+
+/* Hide the word @value at @at if it looks like a pointer to a block. */
+static void hide(struct search *p, ms_addr at, uint64_t value)
 {
 	struct ms_kind_block ignored;
 
@@ -93,7 +89,7 @@ void ms_plain_hide(struct ms_plain *p, ms_addr at, uint64_t value)
 }
 
 /* The words of [@begin, @end), of which the beginning is one's. */
-static void hide_all(struct ms_plain *p, ms_addr begin, ms_addr end)
+static void hide_all(struct search *p, ms_addr begin, ms_addr end)
 {
 	uint64_t words[PIECE_WORDS];
 
@@ -104,12 +100,12 @@ static void hide_all(struct ms_plain *p, ms_addr begin, ms_addr end)
 		if (!ms_kinds_words(p->k, begin, words, n))
 			return;
 		for (size_t i = 0; i < n; i++, begin += MS_KIND_WORD)
-			ms_plain_hide(p, begin, words[i]);
+			hide(p, begin, words[i]);
 	}
 }
 
 /* What follows @len bytes at @offset, from the word on that has fewer of them than a pointer. */
-static void hide_behind(struct ms_plain *p, const struct ms_kind_block *b, uint64_t offset,
+static void hide_behind(struct search *p, const struct ms_kind_block *b, uint64_t offset,
                         uint64_t len)
 {
 	uint64_t at = offset + len / MS_KIND_WORD * MS_KIND_WORD;
@@ -117,13 +113,13 @@ static void hide_behind(struct ms_plain *p, const struct ms_kind_block *b, uint6
 	if (len >= b->usable)
 		return;
 	for (; at + MS_KIND_WORD <= b->n; at += MS_KIND_WORD)
-		ms_plain_hide(p, b->begin + at, ms_kind_word(b->bytes, at / MS_KIND_WORD));
+		hide(p, b->begin + at, ms_kind_word(b->bytes, at / MS_KIND_WORD));
 	if (b->n < b->usable)
 		hide_all(p, b->begin + at, b->begin + b->usable);
 }
 
 /* In one piece, and ASCII: of other characters the text begins elsewhere. */
-static void look_at_text(struct ms_plain *p, const struct ms_kind_block *b, uint64_t offset)
+static void look_at_text(struct search *p, const struct ms_kind_block *b, uint64_t offset)
 {
 	enum { IN_ONE_PIECE = 1 << 5, ASCII = 1 << 6 };
 
@@ -132,7 +128,7 @@ static void look_at_text(struct ms_plain *p, const struct ms_kind_block *b, uint
 		hide_behind(p, b, offset, ms_kind_word(b->bytes, SIZE));
 }
 
-static void look_at_list(struct ms_plain *p, const uint8_t *words)
+static void look_at_list(struct search *p, const uint8_t *words)
 {
 	const uint64_t size = ms_kind_word(words, SIZE);
 	const uint64_t room = ms_kind_word(words, LIST_ROOM);
@@ -144,7 +140,7 @@ static void look_at_list(struct ms_plain *p, const uint8_t *words)
 	hide_all(p, items.begin + size * MS_KIND_WORD, items.begin + items.usable);
 }
 
-static void note_wide(struct ms_plain *p, const struct ms_kind_block *b)
+static void note_wide(struct search *p, const struct ms_kind_block *b)
 {
 	const struct ms_blocks *blocks = p->k->blocks;
 	const struct ms_extent *extent = ms_lookup_extent(&p->k->lookup, b->begin);
@@ -157,7 +153,7 @@ static void note_wide(struct ms_plain *p, const struct ms_kind_block *b)
 		ms_granule_bit(granule);
 }
 
-static void look_at_collected(struct ms_plain *p, const struct ms_kind_block *b, size_t i)
+static void look_at_collected(struct search *p, const struct ms_kind_block *b, size_t i)
 {
 	const size_t offset = (i - LINKS) * MS_KIND_WORD;
 
@@ -167,7 +163,7 @@ static void look_at_collected(struct ms_plain *p, const struct ms_kind_block *b,
 }
 
 /* The object at word @i of @b. */
-static void look_at_object(struct ms_plain *p, const struct ms_kind_block *b, size_t i)
+static void look_at_object(struct search *p, const struct ms_kind_block *b, size_t i)
 {
 	const uint8_t *words = b->bytes + i * MS_KIND_WORD;
 	const uint64_t left = b->n / MS_KIND_WORD - i;
@@ -177,7 +173,7 @@ static void look_at_object(struct ms_plain *p, const struct ms_kind_block *b, si
 	if (!type || type % MS_KIND_WORD ||
 	    !ms_cpython_is_count(p->k, ms_kind_word(words, REFERENCES)))
 		return;
-	facts = facts_of(p, type);
+	facts = ms_cpython_known(p->k, type, look_at_type);
 	if ((facts & COLLECTED) && i >= LINKS)
 		look_at_collected(p, b, i);
 	if ((facts & TEXT) && !i)
@@ -200,7 +196,7 @@ enum ms_status ms_plain_find(struct ms_blocks *blocks, const struct ms_roots *ro
                              struct ms_collector *collector, struct ms_ranges *hidden,
                              struct ms_marks *wide)
 {
-	struct ms_plain p = { .collector = collector, .hidden = hidden, .wide = wide };
+	struct search p = { .collector = collector, .hidden = hidden, .wide = wide };
 
 	if (!blocks->extents.n || !ms_abi_is_native(&blocks->src->abi) ||
 	    blocks->src->abi.word_bytes != MS_KIND_WORD || !ms_mapped_file(blocks->src, "python"))
@@ -213,7 +209,7 @@ enum ms_status ms_plain_find(struct ms_blocks *blocks, const struct ms_roots *ro
 		p.failed = !ms_marks_none(blocks, wide);
 		if (!p.failed)
 			ms_kinds_visit(p.k, look_at_block, &p);
-		ms_collector_link(collector, &p);
+		p.failed |= !ms_collector_link(collector, p.k, hidden);
 	}
 	ms_kinds_close(p.k);
 	return p.failed ? MS_E_NOMEM : MS_OK;

@@ -19,21 +19,8 @@
 #include "engine/kinds/kinds.h"
 #include "engine/kinds/python/collector.h"
 
-/* One search. */
-struct ms_plain {
-	struct ms_kinds *k;
-	struct ms_collector *collector;
-	struct ms_ranges *hidden; /* not tidy */
-	struct ms_marks *wide;
-	struct ms_map facts; /* of addresses of types: what is known of each */
-	bool failed;         /* no memory */
-};
-
-/* Hide the word @value at @at if it looks like a pointer to a block. */
-void ms_plain_hide(struct ms_plain *p, ms_addr at, uint64_t value);
-
 /*
- * Find what is plain of sealed @blocks.
+ * Find the plain data of sealed @blocks.
  *
  * @collector: in/out, zeroed: what CPython's looks after
  * @hidden: in/out; plain words are added, not tidy
