@@ -2,6 +2,7 @@
 """glibc's malloc in unusual moods, under every glibc: tunables together, a busy heap, its debug library."""
 
 import pathlib
+import re
 
 import pytest
 
@@ -26,15 +27,26 @@ def tunables(text):
     return {"GLIBC_TUNABLES": ":".join("glibc.malloc." + one for one in text.split(":"))}
 
 
+def doubted(report):
+    """
+    Mmapped chunks that look like others. Without a huge page to be had glibc asks for a chunk of small pages; when
+    there was one, it cannot unmap a part of it: what it freed stays, and looks as it did in use.
+    """
+    evidence = " ".join(line for heap in report["heaps"] for line in heap["evidence"])
+    return sum(int(n) for n in re.findall(r"(\d+) more mmapped chunks are among", evidence))
+
+
 @pytest.mark.parametrize("suite", GLIBC)
 @pytest.mark.parametrize("mood", TUNED)
 def test_a_tuned_heap(suite, mood):
     settings, program, what = TUNED[mood]
     with Target([compile_target(program, suite), what], tunables(settings)) as target:
         report = check_scanned(scan(target.pid, "--no-fold"))
-        support.check_truth(report, target)
+        huge = mood == "huge" and any("hugetlbfs" in text for text in report["warnings"])
+        support.check_truth(report, target, held=doubted(report) if huge else 0)
         # where this machine has huge pages set apart, they are in use, and no clone may share them
-        assert not [text for text in report["warnings"] if mood != "huge" or "hugetlbfs" not in text], report["warnings"]
+        said = "hugetlbfs|could not be verified" if doubted(report) else "hugetlbfs"
+        assert not [text for text in report["warnings"] if not huge or not re.search(said, text)], report["warnings"]
 
 
 def debug_library(suite):
