@@ -115,8 +115,10 @@ def test_costs_are_those_of_both_scans(how):
         facts = report["scan"]
         assert facts["confirm_ns"] == 300_000_000
         assert facts["duration_ns"] > 300_000_000 + facts["pause_ns"]
+        support.check_folded(report)
+        assert report["totals"]["leaked_allocations"] == len(target.leaks()), report
         # what leaks are described by is read once
-        assert facts["bytes_read"] > 1.2 * once["bytes_read"]
+        assert facts["bytes_read"] > 1.2 * once["bytes_read"], report
         assert facts["attempts"] == once["attempts"] == 1
         assert facts["source"] == how
 
