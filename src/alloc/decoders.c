@@ -7,4 +7,5 @@ const struct ms_decoder *const ms_decoders[] = { &ms_glibc_decoder,     &ms_mall
 	                                         &ms_pymalloc_decoder,  NULL };
 
 const struct ms_annotator *const ms_annotators[] = { &ms_registry_annotator, &ms_agent_annotator,
-	                                             &ms_mcheck_annotator, NULL };
+	                                             &ms_mcheck_annotator,
+	                                             &ms_malloc_check_annotator, NULL };

@@ -20,6 +20,8 @@ extern const struct ms_annotator ms_registry_annotator;
 extern const struct ms_annotator ms_agent_annotator;
 /* That mcheck() holds every block. */
 extern const struct ms_annotator ms_mcheck_annotator;
+/* The sizes that glibc's MALLOC_CHECK_ keeps. */
+extern const struct ms_annotator ms_malloc_check_annotator;
 
 /* Every decoder, ended by NULL. */
 extern const struct ms_decoder *const ms_decoders[];

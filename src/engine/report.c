@@ -41,6 +41,17 @@ struct ms_unlisted ms_report_unlisted(const struct ms_report *report)
 	return ret;
 }
 
+struct ms_heap *ms_heaps_main(const struct ms_heaps *heaps)
+{
+	struct ms_heap *most = NULL;
+	struct ms_heap *heap;
+
+	ms_vec_for_each (heap, heaps)
+		if (!heap->beside && (!most || heap->allocations > most->allocations))
+			most = heap;
+	return most;
+}
+
 bool ms_type_is_same(const struct ms_type *a, const struct ms_type *b)
 {
 	return a->how == b->how && a->sure == b->sure && strcmp(a->name, b->name) == 0 &&

@@ -254,6 +254,9 @@ struct ms_heap {
 
 struct ms_heaps MS_VEC(struct ms_heap);
 
+/* Of malloc's heaps that with the most blocks, which as a rule is the only one; NULL: none. */
+struct ms_heap *ms_heaps_main(const struct ms_heaps *heaps);
+
 struct ms_lost_mapping {
 	struct ms_range range;
 	char name[MS_NAME_TEXT];

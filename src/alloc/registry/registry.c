@@ -81,27 +81,21 @@ static void subtract(uint64_t *from, uint64_t bytes)
 	*from -= bytes < *from ? bytes : *from;
 }
 
-/* The blocks are those of malloc's heap with the most; as a rule there is no other. */
 static void correct_heap(struct ms_registry *r, uint64_t fewer_bytes)
 {
-	struct ms_heap *most = NULL;
-	struct ms_heap *heap;
+	struct ms_heap *heap = ms_heaps_main(r->d->heaps);
 
-	ms_vec_for_each (heap, r->d->heaps)
-		if (!heap->beside && (!most || heap->allocations > most->allocations))
-			most = heap;
-	if (!most)
+	if (!heap)
 		return;
-	subtract(&most->allocations, r->n_freed);
-	subtract(&most->allocation_bytes, fewer_bytes);
-	most->free_bytes += r->freed_bytes;
+	subtract(&heap->allocations, r->n_freed);
+	subtract(&heap->allocation_bytes, fewer_bytes);
+	heap->free_bytes += r->freed_bytes;
 }
 
 static void tell(struct ms_registry *r)
 {
 	bool all = r->told.flags & MALLOC_DEBUG_ALL_BLOCKS;
 	struct ms_decoding *d = r->d;
-	struct ms_heap *heap;
 
 	ms_note_add(d->arena, d->evidence,
 	            "malloc_debug registry %u: %llu of %llu %s are live blocks, %zu stacks; %llu "
@@ -109,9 +103,7 @@ static void tell(struct ms_registry *r)
 	            r->told.version, (unsigned long long)r->n_believed,
 	            (unsigned long long)r->n_entries, all ? "entries" : "sampled entries",
 	            d->origins->stacks.n, (unsigned long long)r->n_freed);
-	ms_vec_for_each (heap, d->heaps)
-		if (heap + 1 == d->heaps->at + d->heaps->n)
-			heap->n_evidence++;
+	d->heaps->at[d->heaps->n - 1].n_evidence++;
 	if (r->told.flags & MALLOC_DEBUG_BYPASSED)
 		ms_note_add(d->arena, d->warnings,
 		            "libmalloc_debug: a library (RTLD_DEEPBIND) has called the allocator "
