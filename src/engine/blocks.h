@@ -99,7 +99,8 @@ struct ms_blocks {
 	struct MS_VEC(uint32_t) less;        /* usable bytes that were not asked for; after trim */
 	struct MS_VEC(struct ms_long) longs; /* by place; after seal */
 	uint32_t n_groups;
-	uint64_t n; /* heap blocks; after seal */
+	uint8_t bias; /* by bit: pointers so many words behind begins count as those to begins */
+	uint64_t n;   /* heap blocks; after seal */
 	uint64_t bytes;
 	struct ms_arena *arena;
 	struct ms_source *src;
@@ -252,6 +253,19 @@ static inline uint64_t ms_granule_of(const struct ms_extent *extent, ms_addr add
 static inline ms_addr ms_block_begin(const struct ms_extent *extent, uint64_t granule)
 {
 	return extent->range.begin + (granule << extent->shift);
+}
+
+/* Whether @value, which is in the block that begins in @granule, counts as a pointer to its begin.
+ */
+static inline bool ms_block_is_pointed_to(const struct ms_blocks *blocks,
+                                          const struct ms_extent *extent, uint64_t granule,
+                                          uint64_t value)
+{
+	const uint8_t word = blocks->src->abi.word_bytes;
+	uint64_t offset = value - ms_block_begin(extent, granule);
+
+	return !offset || (blocks->bias && offset % word == 0 && offset / word < 8 &&
+	                   blocks->bias >> offset / word & 1);
 }
 
 static inline bool ms_block_is_marked(const struct ms_blocks *blocks, struct ms_block block)

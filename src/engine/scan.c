@@ -2,11 +2,13 @@
 #include "engine/scan.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "engine/decode.h"
 #include "engine/foreign.h"
+#include "engine/graph/bias.h"
 #include "engine/graph/hidden.h"
 #include "engine/graph/relative.h"
 #include "engine/graph/requested.h"
@@ -56,6 +58,9 @@
  *	25 * what is in V and not in F: possible, "unseen"
  *	26   what is in none: leaks
  */
+
+/* So many possible leaks by pointers into the middle are not looked at one by one. */
+enum { FLOOD = 1000 };
 
 struct scan {
 	struct ms_source *src;
@@ -254,18 +259,25 @@ static enum ms_status gather(struct scan *s)
 	return MS_OK;
 }
 
+/* What is the same for every walk. */
+static struct ms_walk_options walk_options(const struct scan *s)
+{
+	return (struct ms_walk_options){ .unaligned = s->options->unaligned,
+		                         .edges = s->followed,
+		                         .workers = s->options->workers };
+}
+
 /* Follow from the roots; what pointers into the middle lead to is noted, and not followed. */
 static enum ms_status mark_by_begins(struct scan *s, struct ms_marks *inner)
 {
-	struct ms_walk_options options = { .unaligned = s->options->unaligned,
-		                           .starts_only = true,
-		                           .inner = inner,
-		                           .wide = s->wide.n ? &s->wide : NULL,
-		                           .mangling = s->libc.mangling,
-		                           .edges = s->followed,
-		                           .workers = s->options->workers };
-	struct ms_walk *walk = ms_walk_new(&s->blocks, &options, s->arena);
+	struct ms_walk_options options = walk_options(s);
+	struct ms_walk *walk;
 
+	options.starts_only = true;
+	options.inner = inner;
+	options.wide = s->wide.n ? &s->wide : NULL;
+	options.mangling = s->libc.mangling;
+	walk = ms_walk_new(&s->blocks, &options, s->arena);
 	if (!walk)
 		return no_memory(s);
 	ms_roots_walk(&s->roots, walk);
@@ -292,15 +304,14 @@ static void walk_noted(void *ctx, struct ms_block block)
 /* Follow what was noted, and count what only that leads to. */
 static enum ms_status mark_inner(struct scan *s, const struct ms_marks *inner)
 {
-	struct ms_walk_options options = { .unaligned = s->options->unaligned,
-		                           .count_bytes = true,
-		                           .mangling = s->libc.mangling,
-		                           .edges = s->followed,
-		                           .workers = s->options->workers };
-	struct inner_walk w = { &s->blocks, inner, ms_walk_new(&s->blocks, &options, s->arena) };
+	struct ms_walk_options options = walk_options(s);
+	struct inner_walk w = { .blocks = &s->blocks, .inner = inner };
 	struct ms_walk_count count;
 	enum ms_status st;
 
+	options.count_bytes = true;
+	options.mangling = s->libc.mangling;
+	w.walk = ms_walk_new(&s->blocks, &options, s->arena);
 	if (!w.walk)
 		return no_memory(s);
 	ms_blocks_visit_unmarked(&s->blocks, walk_noted, &w);
@@ -311,7 +322,7 @@ static enum ms_status mark_inner(struct scan *s, const struct ms_marks *inner)
 	return st;
 }
 
-static enum ms_status mark_from_all(struct scan *s)
+static enum ms_status mark_once(struct scan *s)
 {
 	struct ms_marks inner = { 0 };
 	enum ms_status st;
@@ -324,12 +335,39 @@ static enum ms_status mark_from_all(struct scan *s)
 	return st ? st : mark_inner(s, &inner);
 }
 
+static bool is_flood(const struct scan *s)
+{
+	const uint64_t n = s->report->totals.interior_allocations;
+
+	return n >= FLOOD && n >= s->blocks.n / 4;
+}
+
+/* What a program does to most of its blocks as a rule leaves no doubt about each of them. */
+static enum ms_status mark_from_all(struct scan *s)
+{
+	enum ms_status st = mark_once(s);
+	struct ms_bias bias;
+
+	if (st || !is_flood(s))
+		return st;
+	if (ms_bias_find(&s->blocks, &s->wide, &bias))
+		return no_memory(s);
+	if (!s->blocks.bias)
+		return MS_OK;
+	ms_note_add(s->arena, &s->report->evidence,
+	            "%" PRIu64 " of %" PRIu64
+	            " blocks that nothing in the heap points to at the begin are pointed to a few "
+	            "words behind it: such pointers count as those to the begin",
+	            bias.n_front, bias.n);
+	s->report->heaps.at[s->report->heaps.n - 1].n_evidence++;
+	ms_blocks_unmark(&s->blocks);
+	return mark_once(s);
+}
+
 /* Follow from every mapping that was not reached, and list it. */
 static enum ms_status mark_from_mappings(struct scan *s)
 {
-	struct ms_walk_options options = { .unaligned = s->options->unaligned,
-		                           .edges = s->followed,
-		                           .workers = s->options->workers };
+	struct ms_walk_options options = walk_options(s);
 	struct ms_walk *walk = ms_walk_new(&s->blocks, &options, s->arena);
 
 	if (!walk)
@@ -464,9 +502,7 @@ static void walk_large(void *ctx, struct ms_block block)
 /* Follow every block that may be a signal stack of which only the kernel knows. */
 static enum ms_status mark_signal_stacks(struct scan *s)
 {
-	struct ms_walk_options options = { .unaligned = s->options->unaligned,
-		                           .edges = s->followed,
-		                           .workers = s->options->workers };
+	struct ms_walk_options options = walk_options(s);
 	struct large_walk large = { .blocks = &s->blocks,
 		                    .least_bytes = s->src->unknown_stack_bytes };
 
@@ -513,10 +549,7 @@ static void note_left(struct scan *s, struct count *unmarked, const char *why)
 /* Follow from what may be in use of stacks, and say what it keeps. */
 static enum ms_status mark_doubtful_stacks(struct scan *s)
 {
-	struct ms_walk_options options = { .unaligned = s->options->unaligned,
-		                           .mangling = s->libc.mangling,
-		                           .edges = s->followed,
-		                           .workers = s->options->workers };
+	struct ms_walk_options options = walk_options(s);
 	struct count unmarked;
 	struct ms_walk *walk;
 	const struct ms_range *r;
@@ -524,6 +557,7 @@ static enum ms_status mark_doubtful_stacks(struct scan *s)
 
 	if (!s->roots.stacks.doubtful.n)
 		return MS_OK;
+	options.mangling = s->libc.mangling;
 	unmarked = count_unmarked(s);
 	walk = ms_walk_new(&s->blocks, &options, s->arena);
 	if (!walk)
@@ -538,9 +572,7 @@ static enum ms_status mark_doubtful_stacks(struct scan *s)
 /* Follow from what the collector of a runtime would free, and say what it keeps. */
 static enum ms_status mark_collected(struct scan *s)
 {
-	struct ms_walk_options like = { .unaligned = s->options->unaligned,
-		                        .edges = s->followed,
-		                        .workers = s->options->workers };
+	struct ms_walk_options like = walk_options(s);
 	struct ms_walk_count kept;
 
 	if (ms_collector_mark(&s->collector, &s->blocks, &like, &kept, s->err))
@@ -553,9 +585,7 @@ static enum ms_status mark_collected(struct scan *s)
 /* Each request may hold a block. */
 static enum ms_status mark_requested(struct scan *s)
 {
-	struct ms_walk_options like = { .unaligned = s->options->unaligned,
-		                        .edges = s->followed,
-		                        .workers = s->options->workers };
+	struct ms_walk_options like = walk_options(s);
 	const uint64_t most = s->src->n_requests;
 	struct count unmarked;
 

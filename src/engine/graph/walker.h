@@ -142,7 +142,8 @@ static inline void hit(struct walker *w, const struct ms_extent *extent, uint64_
 	const uint64_t bit = ms_granule_bit(granule);
 
 	if (walk->options.inner && !extent->inner && extent->kind == MS_EXTENT_HEAP &&
-	    value != ms_block_begin(extent, granule) && !is_wide(walk, at, bit))
+	    !ms_block_is_pointed_to(walk->blocks, extent, granule, value) &&
+	    !is_wide(walk, at, bit))
 		note_inner(w, &walk->options.inner->at[at], bit);
 	else
 		mark(w, cell, bit, entry_of(walk, extent, granule));
