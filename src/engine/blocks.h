@@ -99,8 +99,8 @@ struct ms_blocks {
 	struct MS_VEC(uint32_t) less;        /* usable bytes that were not asked for; after trim */
 	struct MS_VEC(struct ms_long) longs; /* by place; after seal */
 	uint32_t n_groups;
-	uint8_t bias; /* by bit: pointers so many words behind begins count as those to begins */
-	uint64_t n;   /* heap blocks; after seal */
+	uint32_t bias; /* by bit: pointers so many words behind begins count as those to begins */
+	uint64_t n;    /* heap blocks; after seal */
 	uint64_t bytes;
 	struct ms_arena *arena;
 	struct ms_source *src;
@@ -264,7 +264,7 @@ static inline bool ms_block_is_pointed_to(const struct ms_blocks *blocks,
 	const uint8_t word = blocks->src->abi.word_bytes;
 	uint64_t offset = value - ms_block_begin(extent, granule);
 
-	return !offset || (blocks->bias && offset % word == 0 && offset / word < 8 &&
+	return !offset || (blocks->bias && offset % word == 0 && offset / word < 32 &&
 	                   blocks->bias >> offset / word & 1);
 }
 

@@ -342,7 +342,7 @@ static bool is_flood(const struct scan *s)
 	return n >= FLOOD && n >= s->blocks.n / 4;
 }
 
-/* What a program does to most of its blocks as a rule leaves no doubt about each of them. */
+/* Where pointers into the middle follow a rule they leave no doubt. */
 static enum ms_status mark_from_all(struct scan *s)
 {
 	enum ms_status st = mark_once(s);
@@ -355,10 +355,9 @@ static enum ms_status mark_from_all(struct scan *s)
 	if (!s->blocks.bias)
 		return MS_OK;
 	ms_note_add(s->arena, &s->report->evidence,
-	            "%" PRIu64 " of %" PRIu64
-	            " blocks that nothing in the heap points to at the begin are pointed to a few "
-	            "words behind it: such pointers count as those to the begin",
-	            bias.n_front, bias.n);
+	            "of %" PRIu64 " blocks that are pointed to, but not at the begin, %" PRIu64
+	            " are so at a few places behind it: such pointers count as those to the begin",
+	            bias.n, bias.n_front);
 	s->report->heaps.at[s->report->heaps.n - 1].n_evidence++;
 	ms_blocks_unmark(&s->blocks);
 	return mark_once(s);

@@ -30,7 +30,7 @@ WITH_OTHERS = (("sqlite3", "libtcmalloc_minimal.so.4"), ("haproxy", "libmimalloc
                ("mariadb", "libjemalloc.so.2"), ("php-fpm", "libjemalloc.so.2"))
 # With the whole table also with these.
 WITH_MORE = (("node", "libjemalloc.so.2"), ("openjdk", "libjemalloc.so.2"), ("ruby", "libjemalloc.so.2"),
-             ("mariadb", "libtcmalloc_minimal.so.4"))
+             ("mariadb", "libtcmalloc_minimal.so.4"), ("mpv", "libjemalloc.so.2"), ("evince", "libjemalloc.so.2"))
 
 
 def chosen():

@@ -6,7 +6,7 @@ import pytest
 import support
 from support import Target, check_scanned, compile_target, scan
 
-RULE = "blocks that nothing in the heap points to at the begin are pointed to a few words behind it"
+RULE = "are so at a few places behind it"
 
 
 def scan_both_ways(target, snapshot):

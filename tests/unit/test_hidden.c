@@ -459,14 +459,11 @@ Test(hidden, arrays_of_no_elements)
 	}
 }
 
-/* One block of 32 bytes, with what PHP notes of a result, and a function that has it. */
-static bool keeps_result(const struct fact *other)
+enum { FACTS = 4 };
+
+/* Whether the first of two blocks of @bytes each is kept where memory has @facts. */
+static bool is_first_kept(const struct fact facts[FACTS], uint64_t bytes)
 {
-	const uint64_t function = DATA + 64;
-	const struct fact facts[] = { { SMALL + 16, 0x200003fe },
-		                      { function, UINT64_C(1) << 45 | 1 }, /* flags, type */
-		                      { function + 40, SMALL + 32 },
-		                      *other };
 	const struct ms_extent *extent;
 	uint32_t number;
 	bool is_kept;
@@ -474,11 +471,12 @@ static bool keeps_result(const struct fact *other)
 	draw(facts, 0, false);
 	ms_blocks_init(&blocks, &fake.base, &fake.arena);
 	ms_fake_map(&fake, SMALL, PAGE, MS_PROT_READ | MS_PROT_WRITE, "");
-	for (size_t i = 0; i < 4; i++)
+	for (size_t i = 0; i < FACTS; i++)
 		ms_fake_put(&fake, facts[i].at, facts[i].value);
-	cr_assert(!ms_blocks_open(&blocks, (struct ms_range){ SMALL, SMALL + 64 }, 4, &number));
+	cr_assert(!ms_blocks_open(&blocks, (struct ms_range){ SMALL, SMALL + 2 * bytes }, 4,
+	                          &number));
 	for (uint64_t i = 0; i < 2; i++)
-		cr_assert(!ms_blocks_put(&blocks, number, SMALL + i * 32, 32));
+		cr_assert(!ms_blocks_put(&blocks, number, SMALL + i * bytes, bytes));
 	cr_assert(!ms_blocks_sort(&blocks) && !ms_blocks_seal(&blocks));
 	mark(1, 0);
 	extent = ms_blocks_extent_of(&blocks, SMALL);
@@ -486,6 +484,18 @@ static bool keeps_result(const struct fact *other)
 		&blocks, (struct ms_block){ (uint32_t)(extent - blocks.extents.at), 0 });
 	ms_fake_deinit(&fake);
 	return is_kept;
+}
+
+/* What PHP notes of a result, and a function that has it. */
+static bool keeps_result(const struct fact *other)
+{
+	const uint64_t function = DATA + 64;
+	const struct fact facts[FACTS] = { { SMALL + 16, 0x200003fe },
+		                           { function, UINT64_C(1) << 45 | 1 }, /* flags, type */
+		                           { function + 40, SMALL + 32 },
+		                           *other };
+
+	return is_first_kept(facts, 32);
 }
 
 Test(hidden, results_of_functions_of_php_without_arguments)
@@ -503,6 +513,29 @@ Test(hidden, results_of_functions_of_php_without_arguments)
 	cr_expect(keeps_result(&(struct fact){ DATA + 8, 0 }));
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 		cr_expect_not(keeps_result(&others[i]), "%zu", i);
+}
+
+/* mpv's parent of nothing but other blocks. */
+static bool keeps_parent(const struct fact *other)
+{
+	const struct fact facts[FACTS] = {
+		{ SMALL + 48, 0xd3adb3ef }, { SMALL + 72, CODE }, { DATA + 40, SMALL + 80 }, *other
+	};
+
+	return is_first_kept(facts, 80);
+}
+
+Test(hidden, parents_of_mpv_with_nothing_of_their_own)
+{
+	static const struct fact others[] = {
+		{ SMALL, 8 },               /* it has something */
+		{ SMALL + 48, 0xd3adb3ee }, /* it is another's */
+		{ DATA + 40, SMALL + 88 },  /* elsewhere */
+	};
+
+	cr_expect(keeps_parent(&(struct fact){ DATA + 8, 0 }));
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		cr_expect_not(keeps_parent(&others[i]), "%zu", i);
 }
 
 Test(hidden, says_when_not_all_was_looked_at)

@@ -21,7 +21,7 @@ static const struct ms_hidden_form *const forms[MS_HIDDEN_FORMS] = {
 	&ms_shifted_form,   &ms_front_form, &ms_behind_form,
 };
 
-enum { FORM_WORDS = MS_HIDDEN_KINDS / 64, RESULT_WORDS = 4 };
+enum { FORM_WORDS = MS_HIDDEN_KINDS / 64 };
 
 static const uint64_t LIMIT = UINT64_C(4) << 30;
 static const uint64_t FAR = UINT64_C(1) << 30; /* what is farther away is in another zone */
@@ -200,33 +200,6 @@ static bool plan_all(struct ms_hidden *h, const struct ms_hidden_options *option
 
 /* ---- the unmarked blocks ---- */
 
-/* What PHP notes of a result: number of arguments, class or none, types, nothing. */
-static bool is_result(struct ms_source *src, ms_addr begin)
-{
-	uint64_t words[RESULT_WORDS];
-
-	return ms_source_read(src, begin, words, sizeof(words)) == sizeof(words) && !words[0] &&
-	       words[2] && !(words[2] >> 32) && !words[3];
-}
-
-/* Keep the block of @extent that begins in @granule if it can be a header alone. */
-static bool keep_empty(struct ms_hidden *h, const struct ms_extent *extent, uint64_t granule)
-{
-	const ms_addr begin = ms_block_begin(extent, granule);
-	const uint64_t usable = ms_block_usable(h->blocks, extent, granule);
-	uint64_t count;
-
-	/* An array of no elements, of which there may be a number. */
-	if (usable == h->abi->word_bytes)
-		return !ms_source_word(h->blocks->src, begin, &count) || count ||
-		       ms_map_add(&h->empty, h->arena.arena, begin + usable, begin);
-	if (usable == RESULT_WORDS * sizeof(uint64_t) && ms_abi_is_plain(h->abi) &&
-	    is_result(h->blocks->src, begin))
-		return ms_map_add(&h->empty, h->arena.arena, begin + usable,
-		                  begin | MS_HIDDEN_RESULT);
-	return true;
-}
-
 /* Note that an unmarked block begins at @begin, which is behind all that were noted. */
 static void note_zone(struct ms_hidden *h, ms_addr begin)
 {
@@ -250,7 +223,7 @@ static void look_at_unmarked(void *ctx, struct ms_block block)
 	const struct ms_extent *extent = &u->h->blocks->extents.at[block.extent];
 
 	note_zone(u->h, ms_block_begin(extent, block.granule));
-	u->ok = u->ok && keep_empty(u->h, extent, block.granule);
+	u->ok = u->ok && ms_behind_form_keep(u->h, extent, block.granule);
 }
 
 /* False without memory. */

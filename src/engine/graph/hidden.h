@@ -14,7 +14,7 @@
  *	numbered_form.c   with a number in the 16 bits that no address needs
  *	shifted_form.c    shifted to the left, with a tag below, as interpreters keep numbers
  *	front_form.c      to the word in front of the block
- *	behind_form.c     behind a block of one word
+ *	behind_form.c     behind a block that is a header alone
  */
 
 #include "base/workers.h"

@@ -13,6 +13,7 @@
  */
 
 #include "base/map.h"
+#include "engine/ahead.h"
 #include "engine/graph/hidden.h"
 #include "engine/graph/lookup.h"
 #include "engine/graph/shared.h"
@@ -67,6 +68,7 @@ struct ms_hidden {
 	unsigned n_zones;
 	/* Of blocks with a header and nothing behind it, by the address behind: where it begins. */
 	struct ms_map empty;
+	struct ms_ahead ahead; /* of these */
 	struct MS_VEC(struct ms_hidden_piece) pieces;
 	uint64_t left; /* bytes that may be looked at */
 	bool limited;
@@ -113,8 +115,11 @@ static inline void ms_hidden_say_also(struct ms_hidden_seeker *k)
 void ms_hidden_say_begin(struct ms_hidden *h, struct ms_hidden_seeker *k,
                          const struct ms_hidden_piece *p, ms_addr addr, uint64_t value);
 
-/* Added to the begin of a block that has what PHP notes of a function's result. */
-#define MS_HIDDEN_RESULT UINT64_C(1)
+/*
+ * Keep the unmarked block of @extent that begins in @granule in h->empty if it can be a header
+ * with nothing behind it. False without memory.
+ */
+bool ms_behind_form_keep(struct ms_hidden *h, const struct ms_extent *extent, uint64_t granule);
 
 /* Whether an unmarked block may begin at @addr. */
 static inline bool ms_hidden_in_zones(const struct ms_hidden *h, ms_addr addr)
