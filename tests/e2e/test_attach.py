@@ -765,7 +765,7 @@ def test_what_is_changed_in_the_turn_of_another_is_looked_at_again():
         at, code = malloc_code(target.pid)
         write_code(target.pid, at + 6, bytes([code[6] ^ 1]))
         popen, file = start_command([MEMSCAN, "attach", target.pid])
-        time.sleep(2.5)
+        time.sleep(4.5)
         write_code(target.pid, at + 6, code[6:7])
         said = end_of(popen, file)
         assert popen.returncode == ATTACHED, said

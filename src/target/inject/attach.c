@@ -475,10 +475,13 @@ static bool is_loading(const struct ms_attaching *a)
 	return false;
 }
 
-/* Without the turn, foreign code may be the unfinished work of another memscan. */
+/*
+ * Foreign code may be the unfinished work of another memscan: that of one whose turn it is, or of
+ * one that has waited for ours in vain, and whose agent the next look finds.
+ */
 static bool is_being_changed(const struct ms_attaching *a)
 {
-	return a->turn < 0 && a->functions && a->patch.mem_fd >= 0 &&
+	return (a->turn < 0 || !a->is_again) && a->functions && a->patch.mem_fd >= 0 &&
 	       ms_patch_look(&a->patch).foreign;
 }
 
@@ -714,6 +717,7 @@ static enum ms_status have_whole(const struct ms_attach_call *call, struct ms_ar
 			                  .arena = arena,
 			                  .patch.mem_fd = -1,
 			                  .turn = -1,
+			                  .is_again = i > 0,
 			                  .was_ended = was_ended };
 		enum ms_status st = whole(&a, ret, err);
 

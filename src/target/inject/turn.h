@@ -8,7 +8,7 @@
 #include <sys/types.h>
 
 /*
- * Wait until no other memscan changes process @pid: one second at most, and not beyond
+ * Wait until no other memscan changes process @pid: three seconds at most, and not beyond
  * @deadline_ns. No user can make us wait who may not trace @pid.
  *
  * Returns a descriptor whose close ends the turn, as does the end of the processes that have it;

@@ -31,6 +31,7 @@ struct ms_attaching {
 	struct ms_patch patch;
 	int turn; /* of ms_turn_take() */
 	struct ms_malloc_functions *functions;
+	bool is_again;               /* all was tried before */
 	bool loading;                /* or is loading one */
 	bool unfinished;             /* another memscan may be at work in it */
 	bool was_ended;              /* a signal that ends us had come before */
