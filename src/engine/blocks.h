@@ -99,7 +99,7 @@ struct ms_blocks {
 	struct MS_VEC(uint32_t) less;        /* usable bytes that were not asked for; after trim */
 	struct MS_VEC(struct ms_long) longs; /* by place; after seal */
 	uint32_t n_groups;
-	uint32_t bias; /* by bit: pointers so many words behind begins count as those to begins */
+	uint32_t bias; /* bit N: a pointer N words behind a begin counts as one to the begin */
 	uint64_t n;    /* heap blocks; after seal */
 	uint64_t bytes;
 	struct ms_arena *arena;

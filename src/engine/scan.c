@@ -59,7 +59,7 @@
  *	26   what is in none: leaks
  */
 
-/* So many possible leaks by pointers into the middle are not looked at one by one. */
+/* From this number of possible leaks by pointers into the middle on, a rule is looked for. */
 enum { FLOOD = 1000 };
 
 struct scan {
@@ -342,7 +342,7 @@ static bool is_flood(const struct scan *s)
 	return n >= FLOOD && n >= s->blocks.n / 4;
 }
 
-/* Where pointers into the middle follow a rule they leave no doubt. */
+/* Pointers into the middle that follow a rule count as pointers to begins. */
 static enum ms_status mark_from_all(struct scan *s)
 {
 	enum ms_status st = mark_once(s);

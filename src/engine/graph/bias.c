@@ -1,123 +1,114 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/graph/bias.h"
 
-#include "engine/graph/lookup.h"
+#include "engine/graph/pointers.h"
 
 enum {
-	READ_BYTES = 1 << 18,
-	PLACES = 17,    /* words behind the begin, itself the first */
-	FEWEST = 64,    /* blocks that are pointed to in the middle alone: else there is no rule */
-	NEARLY_ALL = 9, /* tenths */
-	FEW = 16,       /* one of so many blocks is too few for a place to be usual */
-	MOST_CELLS = 65536, /* whose blocks are looked at to find the rule */
-	MOST_PIECES = 256,  /* that are read for it */
+	PLACES = 17,           /* words behind the begin, from 0 on */
+	FEWEST = 64,           /* blocks without a pointer to the begin that make a rule */
+	NEARLY_ALL = 9,        /* tenths */
+	FEW = 16,              /* a place of fewer than one in FEW such blocks is ignored */
+	MOST_CELLS = 1 << 16,  /* the rule is looked for in the blocks of these cells */
+	PIECE_BYTES = 1 << 18, /* of the heap */
+	MOST_PIECES = 256,     /* the rule is looked for in the words of these pieces */
 };
 
-/* How the blocks of one cell are pointed to. */
+/* The blocks of one cell that are pointed to. */
 struct pointed {
-	uint64_t at[PLACES]; /* so many words behind the begin */
+	uint64_t at[PLACES]; /* by the distance from the begin in words */
 	uint64_t elsewhere;
 };
 
 struct search {
-	const struct ms_blocks *blocks;
-	struct ms_lookup *lookup;
-	uint8_t *buffer;
-	struct pointed *pointed; /* of each cell whose number can be divided by @every */
-	size_t every;
-	size_t piece; /* of READ_BYTES */
-	size_t piece_every;
-	uint32_t usual; /* places, by bit */
+	struct ms_blocks *blocks;
+	struct ms_pointers *pointers;
+	struct pointed *pointed; /* of every every_cell-th cell */
+	size_t every_cell;
+	uint32_t usual; /* a bit for each place of the rule */
 	struct ms_marks *wide;
 };
 
-/* A word points @offset bytes behind the begin of a block, whose bit that is. */
-typedef void take_hit(struct search *s, uint64_t offset, size_t cell, uint64_t bit);
-
-static uint64_t place_of(const struct search *s, uint64_t offset)
+/* The place that @pointer leads to, PLACES for any other. */
+static uint64_t place_of(const struct search *s, const struct ms_pointer *pointer)
 {
-	const unsigned int word = s->blocks->src->abi.word_bytes;
+	const struct ms_extent *extent = &s->blocks->extents.at[pointer->to.extent];
+	const uint64_t offset = pointer->value - ms_block_begin(extent, pointer->to.granule);
+	const uint8_t word = s->blocks->src->abi.word_bytes;
 
 	return offset % word == 0 && offset / word < PLACES ? offset / word : PLACES;
 }
 
-static void take_any(struct search *s, uint64_t offset, size_t cell, uint64_t bit)
+/* The cell of the block that @pointer leads to. */
+static size_t cell_of(const struct search *s, const struct ms_pointer *pointer)
 {
-	const uint64_t place = place_of(s, offset);
-	struct pointed *pointed = &s->pointed[cell / s->every];
+	const struct ms_extent *extent = &s->blocks->extents.at[pointer->to.extent];
 
-	if (cell % s->every == 0)
-		*(place < PLACES ? &pointed->at[place] : &pointed->elsewhere) |= bit;
+	return extent->cell0 + pointer->to.granule / MS_CELL_GRANULES;
 }
 
-static void take_usual(struct search *s, uint64_t offset, size_t cell, uint64_t bit)
+static bool is_heap(const struct search *s, const struct ms_pointer *pointer)
 {
-	if (s->usual >> place_of(s, offset) & 1)
-		s->wide->at[cell] |= bit;
+	return s->blocks->extents.at[pointer->to.extent].kind == MS_EXTENT_HEAP;
 }
 
-static void take_word(struct search *s, uint64_t value, take_hit *take)
+static void note_place(void *ctx, const struct ms_pointer *pointer)
 {
-	const struct ms_blocks *blocks = s->blocks;
-	const struct ms_extent *extent;
-	struct ms_block block;
+	struct search *s = ctx;
+	const size_t cell = cell_of(s, pointer);
+	struct pointed *pointed = &s->pointed[cell / s->every_cell];
+	uint64_t place;
 
-	if (!ms_lookup_block(s->lookup, value, false, &block))
+	if (cell % s->every_cell || !is_heap(s, pointer))
 		return;
-	extent = &blocks->extents.at[block.extent];
-	take(s, value - ms_block_begin(extent, block.granule),
-	     extent->cell0 + block.granule / MS_CELL_GRANULES, ms_granule_bit(block.granule));
+	place = place_of(s, pointer);
+	*(place < PLACES ? &pointed->at[place] : &pointed->elsewhere) |=
+		ms_granule_bit(pointer->to.granule);
 }
 
-static void take_range(struct search *s, struct ms_range range, take_hit *take)
+static void note_wide(void *ctx, const struct ms_pointer *pointer)
 {
-	const struct ms_abi *abi = &s->blocks->src->abi;
+	struct search *s = ctx;
 
-	for (; range.begin < range.end; s->piece++) {
-		uint64_t left = ms_range_len(range);
-		size_t len = left < READ_BYTES ? (size_t)left : (size_t)READ_BYTES;
-		size_t n = len;
-
-		if (s->piece % s->piece_every == 0) {
-			n = ms_source_read(s->blocks->src, range.begin, s->buffer, len);
-			for (size_t i = 0; i + abi->word_bytes <= n; i += abi->word_bytes)
-				take_word(s, ms_abi_address(abi, ms_abi_word(abi, s->buffer + i)),
-				          take);
-		}
-		range.begin = n ? range.begin + n : ms_align_up(range.begin + 1, abi->page_bytes);
-	}
+	if (is_heap(s, pointer) && s->usual >> place_of(s, pointer) & 1)
+		s->wide->at[cell_of(s, pointer)] |= ms_granule_bit(pointer->to.granule);
 }
 
-/* @piece_every: of so many pieces one is read */
-static void take_all(struct search *s, size_t piece_every, take_hit *take)
+/* Give @found the pointers in every @every_piece-th piece of the heap. */
+static void visit_pointers(struct search *s, size_t every_piece, ms_pointer_fn *found)
 {
 	const struct ms_extent *e;
+	size_t piece = 0;
 
-	s->piece_every = piece_every;
+	s->pointers->found = found;
 	ms_vec_for_each (e, &s->blocks->extents) {
-		struct ms_range rest = e->range;
-		struct ms_range present;
+		struct ms_range range = e->range;
 
-		while (e->kind == MS_EXTENT_HEAP && rest.begin < rest.end &&
-		       ms_source_present(s->blocks->src, rest, &present)) {
-			take_range(s, present, take);
-			rest.begin = present.end;
+		for (; e->kind == MS_EXTENT_HEAP && range.begin < e->range.end; piece++) {
+			range.end = e->range.end - range.begin < PIECE_BYTES
+			                    ? e->range.end
+			                    : range.begin + PIECE_BYTES;
+			if (piece % every_piece == 0)
+				ms_pointers_range(s->pointers, 0, range);
+			range.begin = range.end;
 		}
 	}
+	ms_pointers_finish(s->pointers);
 }
 
-static bool prepare(struct search *s, struct ms_arena *arena)
+static bool prepare(struct search *s)
 {
+	const struct ms_walk_options words = { .unaligned = false };
+	struct ms_arena *arena = s->blocks->arena;
 	const size_t cells = s->blocks->cells.n;
 
-	s->every = cells / MOST_CELLS + 1;
-	s->pointed = ms_arena_resize(arena, NULL, (cells / s->every + 1) * sizeof(*s->pointed));
-	s->lookup = ms_arena_alloc(arena, sizeof(*s->lookup));
-	s->buffer = ms_arena_alloc(arena, READ_BYTES);
-	if (!s->pointed || !s->lookup || !s->buffer)
+	s->every_cell = cells / MOST_CELLS + 1;
+	s->pointed =
+		ms_arena_resize(arena, NULL, (cells / s->every_cell + 1) * sizeof(*s->pointed));
+	s->pointers = ms_pointers_new(s->blocks, &words, arena);
+	if (!s->pointed || !s->pointers)
 		return false;
-	ms_lookup_init(s->lookup, s->blocks);
-	return true;
+	s->pointers->ctx = s;
+	return s->wide->n || ms_marks_none(s->blocks, s->wide);
 }
 
 static uint64_t count(uint64_t bits)
@@ -125,7 +116,7 @@ static uint64_t count(uint64_t bits)
 	return (uint64_t)__builtin_popcountll(bits);
 }
 
-/* Blocks of @p that are pointed to at any place of @places. */
+/* A bit for each block of @p that is pointed to at one of @places. */
 static uint64_t at_places(const struct pointed *p, uint32_t places)
 {
 	uint64_t bits = 0;
@@ -135,12 +126,13 @@ static uint64_t at_places(const struct pointed *p, uint32_t places)
 	return bits;
 }
 
-/* How many blocks are pointed to at places of @places, but not at the begin. */
+/* Count blocks that are pointed to at one of @places or, if so, @elsewhere; but not at the begin.
+ */
 static uint64_t count_at(const struct search *s, uint32_t places, bool elsewhere)
 {
 	uint64_t n = 0;
 
-	for (size_t i = 0; i <= s->blocks->cells.n / s->every; i++) {
+	for (size_t i = 0; i <= s->blocks->cells.n / s->every_cell; i++) {
 		const struct pointed *p = &s->pointed[i];
 
 		n += count((at_places(p, places) | (elsewhere ? p->elsewhere : 0)) & ~p->at[0]);
@@ -152,9 +144,9 @@ enum ms_status ms_bias_find(struct ms_blocks *blocks, struct ms_marks *wide, str
 {
 	struct search s = { .blocks = blocks, .wide = wide };
 
-	if (!prepare(&s, blocks->arena) || (!wide->n && !ms_marks_none(blocks, wide)))
+	if (!prepare(&s))
 		return MS_E_NOMEM;
-	take_all(&s, blocks->bytes / READ_BYTES / MOST_PIECES + 1, take_any);
+	visit_pointers(&s, blocks->bytes / PIECE_BYTES / MOST_PIECES + 1, note_place);
 	ret->n = count_at(&s, UINT32_MAX, true);
 	for (unsigned int i = 1; i < PLACES; i++)
 		s.usual |=
@@ -163,6 +155,6 @@ enum ms_status ms_bias_find(struct ms_blocks *blocks, struct ms_marks *wide, str
 	if (ret->n < FEWEST || 10 * ret->n_front < NEARLY_ALL * ret->n)
 		return MS_OK;
 	blocks->bias = s.usual;
-	take_all(&s, 1, take_usual);
+	visit_pointers(&s, 1, note_wide);
 	return MS_OK;
 }

@@ -3,17 +3,17 @@
 #define MS_ENGINE_GRAPH_BIAS_H
 
 /*
- * How far behind their begins a program keeps pointers to its blocks: one that puts a size or
- * a link in front of what it gives out has hardly any to begins. This knows words and blocks;
- * what is reachable it does not know.
+ * The places behind their begins at which a program points to its blocks. A program that puts a
+ * size or a link in front of its data has hardly any pointers to begins. This file knows words
+ * and blocks; it does not know which blocks are reachable.
  */
 
 #include "engine/blocks.h"
 
-/* Of a heap of more than 64 MiB, of some blocks. */
+/* Counted in a sample of a heap of more than 64 MiB. */
 struct ms_bias {
-	uint64_t n;       /* blocks to which words in the heap point, but none to the begin */
-	uint64_t n_front; /* of these, at one of a few places behind it */
+	uint64_t n;       /* blocks with pointers from the heap, but none of them to the begin */
+	uint64_t n_front; /* of these, blocks with one to a usual place */
 };
 
 /*

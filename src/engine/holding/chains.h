@@ -12,7 +12,7 @@
  * Memory: 8 bytes a block, and three bits.
  */
 
-#include "engine/holding/pointers.h"
+#include "engine/graph/pointers.h"
 #include "engine/holding/rows.h"
 #include "engine/roots.h"
 

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
+#include "engine/graph/pointers.h"
 #include "engine/holding/parts.h"
-#include "engine/holding/pointers.h"
 
 /*
  * All workers gather the rows of some parts of the blocks, each in its own memory; then these

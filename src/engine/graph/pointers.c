@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/holding/pointers.h"
+#include "engine/graph/pointers.h"
 
 #include "engine/graph/words.h"
 
@@ -32,7 +32,7 @@ struct ms_pointers *ms_pointers_new(const struct ms_blocks *blocks,
 static void hand_over_oldest(struct ms_pointers *p)
 {
 	const struct ms_waiting_pointer *w = &p->waiting[p->first_waiting++ % QUEUE];
-	struct ms_pointer pointer = { .from = w->from, .at = w->at };
+	struct ms_pointer pointer = { .from = w->from, .at = w->at, .value = w->value };
 
 	p->n_waiting--;
 	pointer.to.granule = ms_lookup_hit(p->blocks, w->extent, w->cell, w->value, p->starts_only);

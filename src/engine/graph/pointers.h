@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MS_ENGINE_HOLDING_POINTERS_H
-#define MS_ENGINE_HOLDING_POINTERS_H
+#ifndef MS_ENGINE_GRAPH_POINTERS_H
+#define MS_ENGINE_GRAPH_POINTERS_H
 
 /*
  * Which blocks the words of memory point into, one by one.
@@ -20,6 +20,7 @@
 struct ms_pointer {
 	uint64_t from; /* the caller's number for the memory that has it */
 	ms_addr at;    /* where it stands; 0: a single word */
+	ms_addr value;
 	struct ms_block to;
 };
 
