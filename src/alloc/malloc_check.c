@@ -5,31 +5,31 @@
 #include "engine/loaded/peek.h"
 
 /*
- * The annotator of MALLOC_CHECK_, glibc's own checks of each block: behind what was asked for
- * stands a byte that the block's address gives, and bytes from the block's end down to it say
- * how far it is. This knows how to read these bytes, and not how the process was told to write
- * them: they are believed where nearly all blocks that lie next to each other have them.
+ * The annotator of glibc's MALLOC_CHECK_. The checks write a byte behind the requested size, which
+ * depends on the block's address, and a chain of distances from the block's end down to that byte.
+ * This file reads the chain. It does not look for the setting: a chain is believed where nearly all
+ * neighbouring blocks have one.
  *
  * Source: mem2mem_check() and malloc_check_get_size() of malloc/malloc-check.c, glibc 2.36;
  * malloc/hooks.c before 2.34.
  */
 
 enum {
-	SOME_BLOCKS = 64,  /* of an extent, to judge it by */
-	FEWEST_BLOCKS = 8, /* with their bytes */
-	TIMES = 7,         /* more of them than without */
-	MOST_EXTENTS = 16, /* until one has blocks with such bytes */
-	LONG_STEP = 254,   /* one less than the longest: no step is what the last byte is */
-	SHORT_STEPS = 2,   /* at the end, for the same reason not one */
+	SAMPLE_BLOCKS = 64, /* of an extent */
+	FEWEST_BLOCKS = 8,  /* with a chain */
+	TIMES = 7,          /* as many of them as of the others */
+	MOST_EXTENTS = 16,  /* in which the first chains are looked for */
+	LONG_STEP = 254,    /* 255, or 1 less where 255 is the last byte */
+	SHORT_STEPS = 2,    /* at the chain's end; 1 where no step equals the last byte */
 };
 
 struct check {
 	struct ms_decoding *d;
 	struct ms_peek peek;
 	uint32_t *less; /* by a block's number */
-	uint64_t n;     /* blocks with their bytes */
+	uint64_t n;     /* blocks with a chain */
 	uint64_t n_all;
-	uint64_t bytes; /* that were not asked for */
+	uint64_t bytes; /* behind the requested ones */
 };
 
 /* The byte behind the block that begins at @begin. */
@@ -41,7 +41,7 @@ static uint8_t magic_of(const struct check *c, ms_addr begin)
 	return magic == 1 ? 2 : magic;
 }
 
-/* Bytes that were asked for of the @usable ones from @begin on; false when nothing says so. */
+/* The requested bytes of the block of @usable ones at @begin; false when it has no chain. */
 static bool read_size(struct check *c, ms_addr begin, uint64_t usable, uint64_t *ret)
 {
 	const uint8_t magic = magic_of(c, begin);
@@ -62,24 +62,24 @@ static bool read_size(struct check *c, ms_addr begin, uint64_t usable, uint64_t 
 	return false;
 }
 
-/* Whether nearly all of the first blocks have the bytes. A few are older than the checks. */
+/* Whether nearly all of the first blocks have a chain. A few are older than the checks. */
 static bool is_checked(struct check *c, const struct ms_extent *e)
 {
 	unsigned int with = 0;
 	unsigned int without = 0;
 
-	for (size_t i = 0; i < e->n_cells; i++) {
+	for (size_t i = 0; i < e->n_cells && with + without < SAMPLE_BLOCKS; i++) {
 		const struct ms_cell *cell = &c->d->blocks->cells.at[e->cell0 + i];
 		uint64_t starts = cell->starts & ~cell->tags;
 
-		for (; starts && with + without < SOME_BLOCKS; starts &= starts - 1) {
+		for (; starts && with + without < SAMPLE_BLOCKS; starts &= starts - 1) {
 			uint64_t granule = i * MS_CELL_GRANULES + (uint64_t)__builtin_ctzll(starts);
 			uint64_t size;
 
 			if (read_size(c, ms_block_begin(e, granule),
 			              ms_block_usable(c->d->blocks, e, granule), &size))
 				with++;
-			else if (++without > SOME_BLOCKS / TIMES)
+			else if (++without > SAMPLE_BLOCKS / TIMES)
 				return false;
 		}
 	}
@@ -91,8 +91,8 @@ static bool is_heap(const struct ms_extent *e)
 	return !e->dropped && e->kind == MS_EXTENT_HEAP;
 }
 
-/* A block in a mapping of its own has no neighbours, so that it is no example. */
-static bool has_example(struct check *c)
+/* Whether some extent has chains. A block in a mapping of its own has no neighbours to compare. */
+static bool has_chains(struct check *c)
 {
 	const struct ms_extent *e;
 	unsigned int left = MOST_EXTENTS;
@@ -123,7 +123,7 @@ static void read_extent(struct check *c, const struct ms_extent *e)
 			c->n_all++;
 			if (!read_size(c, ms_block_begin(e, granule), usable, &size))
 				continue;
-			/* What nothing was asked for remains a block. */
+			/* malloc(0) gives a block, too. */
 			size += !size;
 			c->less[number] = (uint32_t)(usable - size);
 			c->bytes += usable - size;
@@ -134,15 +134,11 @@ static void read_extent(struct check *c, const struct ms_extent *e)
 
 static void tell(struct check *c)
 {
-	struct ms_heaps *heaps = c->d->heaps;
-	uint64_t *bytes = &ms_heaps_main(heaps)->allocation_bytes;
-
-	*bytes -= c->bytes < *bytes ? c->bytes : *bytes;
-	ms_note_add(
-		c->d->arena, c->d->evidence,
+	ms_heap_shrink(ms_heaps_main(c->d->heaps), 0, c->bytes);
+	ms_evidence_add(
+		c->d->arena, c->d->evidence, c->d->heaps,
 		"MALLOC_CHECK_: %llu of %llu blocks end in its bytes, which say what was asked for",
 		(unsigned long long)c->n, (unsigned long long)c->n_all);
-	heaps->at[heaps->n - 1].n_evidence++;
 }
 
 static enum ms_status trim(struct check *c)
@@ -171,12 +167,12 @@ static enum ms_status malloc_check_annotate(struct ms_decoding *d)
 	const struct ms_heap *heap = ms_heaps_main(d->heaps);
 	struct check c = { .d = d };
 
-	/* A preloaded malloc_debug has said sizes. */
+	/* A preloaded malloc_debug knows the sizes better. */
 	if (!heap || strcmp(heap->allocator, "glibc") != 0 || d->blocks->less.n)
 		return MS_OK;
 	if (!ms_peek_init(&c.peek, d->src, d->arena))
 		return MS_E_NOMEM;
-	return has_example(&c) ? trim(&c) : MS_OK;
+	return has_chains(&c) ? trim(&c) : MS_OK;
 }
 
 const struct ms_annotator ms_malloc_check_annotator = { .name = "malloc_check",

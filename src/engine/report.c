@@ -52,20 +52,45 @@ struct ms_heap *ms_heaps_main(const struct ms_heaps *heaps)
 	return most;
 }
 
+void ms_heap_shrink(struct ms_heap *heap, uint64_t allocations, uint64_t bytes)
+{
+	heap->allocations = less(heap->allocations, allocations);
+	heap->allocation_bytes = less(heap->allocation_bytes, bytes);
+}
+
 bool ms_type_is_same(const struct ms_type *a, const struct ms_type *b)
 {
 	return a->how == b->how && a->sure == b->sure && strcmp(a->name, b->name) == 0 &&
 	       strcmp(a->module, b->module) == 0;
 }
 
-void ms_note_add(struct ms_arena *arena, struct ms_notes *notes, const char *fmt, ...)
+/* False without memory. */
+__attribute__((format(printf, 3, 0))) static bool add_note(struct ms_arena *arena,
+                                                           struct ms_notes *notes, const char *fmt,
+                                                           va_list ap)
 {
 	struct ms_note *note = ms_vec_push(arena, notes);
+
+	if (note)
+		(void)vsnprintf(note->text, sizeof(note->text), fmt, ap);
+	return note;
+}
+
+void ms_note_add(struct ms_arena *arena, struct ms_notes *notes, const char *fmt, ...)
+{
 	va_list ap;
 
-	if (!note)
-		return;
 	va_start(ap, fmt);
-	(void)vsnprintf(note->text, sizeof(note->text), fmt, ap);
+	(void)add_note(arena, notes, fmt, ap);
+	va_end(ap);
+}
+
+void ms_evidence_add(struct ms_arena *arena, struct ms_notes *evidence, struct ms_heaps *heaps,
+                     const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	heaps->at[heaps->n - 1].n_evidence += add_note(arena, evidence, fmt, ap);
 	va_end(ap);
 }

@@ -254,8 +254,11 @@ struct ms_heap {
 
 struct ms_heaps MS_VEC(struct ms_heap);
 
-/* Of malloc's heaps that with the most blocks, which as a rule is the only one; NULL: none. */
+/* The heap of malloc with the most blocks, or NULL. Most processes have one. */
 struct ms_heap *ms_heaps_main(const struct ms_heaps *heaps);
+
+/* Subtract from the totals of @heap, down to 0. */
+void ms_heap_shrink(struct ms_heap *heap, uint64_t allocations, uint64_t bytes);
 
 struct ms_lost_mapping {
 	struct ms_range range;
@@ -408,5 +411,10 @@ static inline const char *ms_plural(uint64_t n)
 /* Append a formatted note; it is dropped silently only when there is no memory for it. */
 void ms_note_add(struct ms_arena *arena, struct ms_notes *notes, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4), nonnull(1, 2, 3)));
+
+/* The same for @evidence of the last of @heaps, which are not empty. */
+void ms_evidence_add(struct ms_arena *arena, struct ms_notes *evidence, struct ms_heaps *heaps,
+                     const char *fmt, ...)
+	__attribute__((format(printf, 4, 5), nonnull(1, 2, 3, 4)));
 
 #endif

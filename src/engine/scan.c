@@ -354,11 +354,11 @@ static enum ms_status mark_from_all(struct scan *s)
 		return no_memory(s);
 	if (!s->blocks.bias)
 		return MS_OK;
-	ms_note_add(s->arena, &s->report->evidence,
-	            "of %" PRIu64 " blocks that are pointed to, but not at the begin, %" PRIu64
-	            " are so at a few places behind it: such pointers count as those to the begin",
-	            bias.n, bias.n_front);
-	s->report->heaps.at[s->report->heaps.n - 1].n_evidence++;
+	ms_evidence_add(
+		s->arena, &s->report->evidence, &s->report->heaps,
+		"of %" PRIu64 " blocks that are pointed to, but not at the begin, %" PRIu64
+		" are so at a few places behind it: such pointers count as those to the begin",
+		bias.n, bias.n_front);
 	ms_blocks_unmark(&s->blocks);
 	return mark_once(s);
 }

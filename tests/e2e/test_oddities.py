@@ -80,7 +80,7 @@ def test_mcheck_holds_every_block(suite):
 @pytest.mark.parametrize("suite", GLIBC)
 @pytest.mark.parametrize("setting", ["MALLOC_CHECK_", "tunable"])
 def test_checked_blocks(suite, setting):
-    """malloc's bytes in them are no pointers, and say what was asked for."""
+    """The bytes that malloc adds are not pointers, and give the requested size."""
     env = {"MALLOC_CHECK_": "3"} if setting == "MALLOC_CHECK_" else tunables("check=3")
     with Target([compile_target("leaks", suite), "among_freed"], {**debug_library(suite), **env}) as target:
         report = check_scanned(scan(target.pid, "--no-fold"))

@@ -1,14 +1,14 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Puts something in front of each block that it gives out, as programs with an allocator of
- * their own do, so that no pointer is to a begin: `fronts one` a size, `fronts two` a size, or a
- * size and two numbers, `fronts half` a size for half of the blocks, nothing for the others,
- * which then are pointed to in their middle. See truth.h.
+ * Puts a header in front of each block, as programs with an allocator of their own do, so that no
+ * pointer leads to a begin. See truth.h.
+ *
+ *	fronts one    a header of one word
+ *	fronts two    of one word, or of two for a third of the blocks
+ *	fronts half   of one word, or of 20 to 48 for half of the blocks: no usual places
  */
 #include "truth.h"
-
-#include <stdio.h>
 
 enum { BLOCKS = 3000, LOST = 20, WORD = sizeof(void *) };
 
@@ -19,7 +19,7 @@ struct node {
 
 static struct node *volatile all;
 
-/* What the program has of a block with @words words in front. */
+/* Allocate a block with a header of @words words; returns a pointer to its data. */
 static void *give(const char *kind, size_t size, size_t words)
 {
 	size_t *p = fresh(size + words * WORD);

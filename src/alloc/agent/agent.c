@@ -51,13 +51,12 @@ static void tell(struct ms_agent_reading *r)
 	const struct ms_sampling *sampling = &r->d->origins->sampling;
 	struct ms_decoding *d = r->d;
 
-	ms_note_add(
-		d->arena, d->evidence,
+	ms_evidence_add(
+		d->arena, d->evidence, d->heaps,
 		"memscan attach: %llu of %llu sampled entries are live blocks, %zu stacks; %llu "
 		"samples had no room",
 		(unsigned long long)sampling->live, (unsigned long long)sampling->samples,
 		d->origins->stacks.n, (unsigned long long)sampling->dropped);
-	d->heaps->at[d->heaps->n - 1].n_evidence++;
 	if (r->n_stackless)
 		ms_note_add(d->arena, d->warnings,
 		            "memscan attach: %llu kept stacks of allocations are invalid",

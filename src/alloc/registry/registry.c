@@ -76,19 +76,13 @@ static bool hand_over_memory(struct ms_registry *r)
 	return true;
 }
 
-static void subtract(uint64_t *from, uint64_t bytes)
-{
-	*from -= bytes < *from ? bytes : *from;
-}
-
 static void correct_heap(struct ms_registry *r, uint64_t fewer_bytes)
 {
 	struct ms_heap *heap = ms_heaps_main(r->d->heaps);
 
 	if (!heap)
 		return;
-	subtract(&heap->allocations, r->n_freed);
-	subtract(&heap->allocation_bytes, fewer_bytes);
+	ms_heap_shrink(heap, r->n_freed, fewer_bytes);
 	heap->free_bytes += r->freed_bytes;
 }
 
@@ -97,13 +91,13 @@ static void tell(struct ms_registry *r)
 	bool all = r->told.flags & MALLOC_DEBUG_ALL_BLOCKS;
 	struct ms_decoding *d = r->d;
 
-	ms_note_add(d->arena, d->evidence,
-	            "malloc_debug registry %u: %llu of %llu %s are live blocks, %zu stacks; %llu "
-	            "blocks kept after free()",
-	            r->told.version, (unsigned long long)r->n_believed,
-	            (unsigned long long)r->n_entries, all ? "entries" : "sampled entries",
-	            d->origins->stacks.n, (unsigned long long)r->n_freed);
-	d->heaps->at[d->heaps->n - 1].n_evidence++;
+	ms_evidence_add(
+		d->arena, d->evidence, d->heaps,
+		"malloc_debug registry %u: %llu of %llu %s are live blocks, %zu stacks; %llu "
+		"blocks kept after free()",
+		r->told.version, (unsigned long long)r->n_believed,
+		(unsigned long long)r->n_entries, all ? "entries" : "sampled entries",
+		d->origins->stacks.n, (unsigned long long)r->n_freed);
 	if (r->told.flags & MALLOC_DEBUG_BYPASSED)
 		ms_note_add(d->arena, d->warnings,
 		            "libmalloc_debug: a library (RTLD_DEEPBIND) has called the allocator "

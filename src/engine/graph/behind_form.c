@@ -44,25 +44,27 @@ bool ms_behind_form_keep(struct ms_hidden *h, const struct ms_extent *extent, ui
 	const ms_addr begin = ms_block_begin(extent, granule);
 	const uint64_t usable = ms_block_usable(h->blocks, extent, granule);
 	const bool plain = ms_abi_is_plain(h->abi);
-	const uint8_t *bytes;
+	const bool may_be_result = plain && usable == RESULT_WORDS * sizeof(uint64_t);
+	const bool may_be_parent = plain && usable == PARENT_WORDS * sizeof(uint64_t);
 	uint64_t words[PARENT_WORDS];
+	const uint8_t *bytes;
 	bool is_header;
 
-	if (usable != h->abi->word_bytes &&
-	    !(plain && (usable == RESULT_WORDS * sizeof(*words) || usable == sizeof(words))))
+	if (usable != h->abi->word_bytes && !may_be_result && !may_be_parent)
 		return true;
 	h->ahead.src = h->blocks->src;
 	bytes = ms_ahead_at(&h->ahead, begin, (size_t)usable);
 	if (!bytes)
 		return true;
 	memcpy(words, bytes, (size_t)usable);
-	if (usable == h->abi->word_bytes)
-		is_header = !ms_abi_word(h->abi, bytes);
+	if (may_be_result)
+		is_header = is_result(words);
+	else if (may_be_parent)
+		is_header = is_parent(words);
 	else
-		is_header = usable == sizeof(words) ? is_parent(words) : is_result(words);
-	return !is_header ||
-	       ms_map_add(&h->empty, h->arena.arena, begin + usable,
-	                  begin | (usable == RESULT_WORDS * sizeof(*words) ? RESULT : 0));
+		is_header = !ms_abi_word(h->abi, bytes);
+	return !is_header || ms_map_add(&h->empty, h->arena.arena, begin + usable,
+	                                begin | (may_be_result ? RESULT : 0));
 }
 
 /* Whether the words around the one at @bytes[@at] are a function's without arguments. */

@@ -100,7 +100,7 @@ def evince(place):
 
 @program("mpv", "mpv")
 def mpv(place):
-    """A film that a filter draws; what is done to it is asked for by its socket."""
+    """Plays a film drawn by a filter, controlled through a socket."""
     path = f"{place.folder}/mpv"
     process = place.start(place.command("mpv"), "--no-config", "--vo=null", "--ao=null", "--loop=inf",
                           f"--input-ipc-server={path}", "av://lavfi:testsrc2=size=320x240:rate=50:duration=5")
