@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+import support
 from shim_support import NARROW, Run, environment, needs_library
 from support import Process, check_scanned, compile_special, scan
 
@@ -41,6 +42,8 @@ def test_a_correct_program_runs_as_without(options, form):
 def test_leaks_have_the_stacks_of_who_made_them(options):
     with Process([program(), library("now")], environment(options), stderr=subprocess.DEVNULL) as process:
         assert process.line() == "READY"
+        # until then the calls that wrote the line may hold one more
+        support.wait_until(lambda: support.state_of(process.pid) == "S", what="it waits for its input")
         report = check_scanned(scan(process.pid, "--no-fold"))
         lost = [leak for leak in report["leaks"] if leak["size"] == 60]
         assert len(lost) >= 49  # a register may have the last
