@@ -11,20 +11,19 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/follow.h"
 #include "cli/broker.h"
+#include "target/helper.h"
 #include "target/jail/jail.h"
 #include "target/proc.h"
 
 enum { TICK_MS = 100, MOST_OPEN = 1024 };
 
 static const uint64_t second_ns = UINT64_C(1000000000);
-/* Killed, it may still have to wait: for a filesystem that does not answer. */
-static const uint64_t grace_ns = UINT64_C(300000000);
+static const uint64_t tick_ns = UINT64_C(1000000);
 
 /* What it may take beside what it has by the fork, of which it can write to little. */
 static const rlim_t most_new_bytes = (rlim_t)1 << 30;
@@ -235,28 +234,34 @@ ssize_t ms_worker_read(const struct ms_worker *worker, void *buf, size_t len)
 	return -1;
 }
 
+static bool has_ended(pid_t pid, int *ret_status)
+{
+	pid_t ended = waitpid(pid, ret_status, WNOHANG);
+
+	return ended > 0 || (ended < 0 && errno != EINTR);
+}
+
 /* Wait for it; false when that takes until @deadline_ns. */
 static bool ends_by(pid_t pid, uint64_t deadline_ns, int *ret_status)
 {
-	static const struct timespec pause = { .tv_nsec = 1000000 };
-
-	for (;;) {
-		pid_t ended = waitpid(pid, ret_status, WNOHANG);
-
-		if (ended > 0 || (ended < 0 && errno != EINTR))
-			return true;
+	while (!has_ended(pid, ret_status)) {
 		if (ms_now_ns() >= deadline_ns)
 			return false;
-		(void)nanosleep(&pause, NULL);
+		ms_sleep_ns(tick_ns);
 	}
+	return true;
 }
 
+/* Killed, it may still have to wait: for a filesystem that does not answer. */
 static void end_by_force(pid_t pid, int *ret_status)
 {
+	const uint64_t killed_ns = ms_now_ns();
+
 	if (pid <= 0)
 		return;
 	(void)kill(pid, SIGKILL);
-	(void)ends_by(pid, ms_now_ns() + grace_ns, ret_status);
+	while (!has_ended(pid, ret_status) && !ms_helper_is_stuck(pid, killed_ns))
+		ms_sleep_ns(tick_ns);
 }
 
 bool ms_worker_end(const struct ms_worker *worker, bool heard)
