@@ -23,6 +23,8 @@
 #	make check-bare      make demo and make check in a root of their own with nothing installed but make
 #	                and git, as root, before a release; BARE_ROOT=FOLDER is where it is made
 #	make bench      measure a scan against its peers; BENCH=full, or BENCH="PART..."
+#	make bench-leaks     true leaks of packages as memscan, LeakSanitizer and Valgrind count them;
+#	                LEAKS="NAME..." chooses
 #	make bench-parts     measure single parts of the engine
 #	make install    PREFIX=, DESTDIR= and GNU's directory variables
 #	make arm64      memscan and the libraries in build/arm64, by a compiler for aarch64 that RUN_ARM64
@@ -135,7 +137,7 @@ ANALYZER := -fanalyzer --param analyzer-bb-explosion-factor=$(ANALYZER_NODES) -W
 
 .PHONY: all arm64 arm64-tools check-arm64 musl $(COMPAT) demo demo-run check check-quick check-long check-all \
         check-unit check-unit-san check-fuzz check-e2e e2e-beside e2e-alone lint-idle \
-        check-bare check-programs check-names check-kernels check-headers tsan targets fuzz fuzz-keep bench bench-programs \
+        check-bare check-programs check-names check-kernels check-headers tsan targets fuzz fuzz-keep bench bench-leaks bench-programs \
         bench-parts install install-all \
         install-shim clean lint \
         lint-format lint-tidy lint-cppcheck lint-analyzer lint-python layers $(UNIT:%=unit-%) $(UNIT:%=unit-san-%)
@@ -651,6 +653,12 @@ $(B)/bench/grown-musl: tests/bench/grown.c Makefile
 $(B)/bench/decode: | $(GROWN)
 
 bench-programs: $(HEAPS)
+
+# True leaks of packages beside LeakSanitizer and Valgrind; LEAKS names some of the packages.
+bench-leaks:
+	tools/install-deps leaks
+	$(MAKE) all
+	tests/bench/package_leaks.py $(LEAKS)
 
 # Single parts of the engine against what bounds them.
 bench-parts: $(filter-out $(HEAPS) $(GROWN),$(BENCHES))
