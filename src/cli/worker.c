@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -23,7 +22,6 @@
 enum { TICK_MS = 100, MOST_OPEN = 1024 };
 
 static const uint64_t second_ns = UINT64_C(1000000000);
-static const uint64_t tick_ns = UINT64_C(1000000);
 
 /* What it may take beside what it has by the fork, of which it can write to little. */
 static const rlim_t most_new_bytes = (rlim_t)1 << 30;
@@ -234,45 +232,15 @@ ssize_t ms_worker_read(const struct ms_worker *worker, void *buf, size_t len)
 	return -1;
 }
 
-static bool has_ended(pid_t pid, int *ret_status)
-{
-	pid_t ended = waitpid(pid, ret_status, WNOHANG);
-
-	return ended > 0 || (ended < 0 && errno != EINTR);
-}
-
-/* Wait for it; false when that takes until @deadline_ns. */
-static bool ends_by(pid_t pid, uint64_t deadline_ns, int *ret_status)
-{
-	while (!has_ended(pid, ret_status)) {
-		if (ms_now_ns() >= deadline_ns)
-			return false;
-		ms_sleep_ns(tick_ns);
-	}
-	return true;
-}
-
-/* Killed, it may still have to wait: for a filesystem that does not answer. */
-static void end_by_force(pid_t pid, int *ret_status)
-{
-	const uint64_t killed_ns = ms_now_ns();
-
-	if (pid <= 0)
-		return;
-	(void)kill(pid, SIGKILL);
-	while (!has_ended(pid, ret_status) && !ms_helper_is_stuck(pid, killed_ns))
-		ms_sleep_ns(tick_ns);
-}
-
 bool ms_worker_end(const struct ms_worker *worker, bool heard)
 {
 	int status = 0;
-	int ignored = 0;
 
 	if (worker->fd >= 0)
 		(void)close(worker->fd);
-	if (!heard || !ends_by(worker->pid, worker->deadline_ns, &status))
-		end_by_force(worker->pid, &status);
-	end_by_force(worker->broker, &ignored);
+	if (worker->pid > 0)
+		(void)ms_helper_reap(worker->pid, heard ? worker->deadline_ns : 0, &status, NULL);
+	if (worker->broker > 0)
+		(void)ms_helper_reap(worker->broker, 0, NULL, NULL);
 	return worker->pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }

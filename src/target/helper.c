@@ -17,6 +17,7 @@
 enum { FAMILY_MS = 50 };
 
 static const uint64_t first_nap_ns = 50000;
+static const uint64_t reap_tick_ns = 250000;
 static const uint64_t most_nap_ns = 5000000;
 /* What it gets beyond its time to end what it changes, and a killed one to go. */
 static const uint64_t grace_ns = UINT64_C(600000000);
@@ -81,11 +82,28 @@ static void look(struct waiting *w)
 	(void)kill(w->pid, SIGKILL);
 }
 
-bool ms_helper_is_stuck(pid_t pid, uint64_t killed_ns)
+/* Whether child @pid, killed at @killed_ns, is not going to end soon. */
+static bool is_stuck(pid_t pid, uint64_t killed_ns)
 {
 	const uint64_t dying_ns = ms_now_ns() - killed_ns;
 
 	return dying_ns > most_death_ns || (dying_ns > death_ns && ms_proc_state(pid) == 'D');
+}
+
+bool ms_helper_reap(pid_t pid, uint64_t deadline_ns, int *ret_status, struct rusage *usage)
+{
+	uint64_t killed_ns = 0;
+
+	while (wait4(pid, ret_status, WNOHANG, usage) == 0) {
+		if (!killed_ns && ms_now_ns() > deadline_ns) {
+			killed_ns = ms_now_ns();
+			(void)kill(pid, SIGKILL);
+		}
+		if (killed_ns && is_stuck(pid, killed_ns))
+			return false;
+		ms_sleep_ns(reap_tick_ns);
+	}
+	return true;
 }
 
 /* Its children follow it, as soon as they are given a processor: nothing is to be left behind. */
@@ -105,7 +123,7 @@ static enum ms_helper_end await(struct waiting *w)
 	int status = 0;
 
 	while (waitpid(w->pid, &status, WNOHANG) == 0) {
-		if (w->killed_ns && ms_helper_is_stuck(w->pid, w->killed_ns))
+		if (w->killed_ns && is_stuck(w->pid, w->killed_ns))
 			return w->why;
 		look(w);
 		ms_sleep_ns(nap_ns);

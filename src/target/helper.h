@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "base/status.h"
@@ -48,7 +49,13 @@ enum ms_helper_end {
  */
 enum ms_helper_end ms_helper_run(const struct ms_helper_call *call);
 
-/* Whether child @pid, killed at @killed_ns, is not going to end soon. The caller leaves it then. */
-bool ms_helper_is_stuck(pid_t pid, uint64_t killed_ns);
+/*
+ * Wait for child @pid to end; past @deadline_ns it is killed. Some waits in the kernel end with
+ * nothing but their answer (a request that a FUSE server has taken): the child is left to end
+ * later then, and the result is false.
+ *
+ * @ret_status, @usage: as wait4() gives them; NULL where not wanted
+ */
+bool ms_helper_reap(pid_t pid, uint64_t deadline_ns, int *ret_status, struct rusage *usage);
 
 #endif

@@ -38,7 +38,6 @@ enum {
 };
 
 static const uint64_t ms_in_ns = 1000000;
-static const uint64_t reap_tick_ns = 250000;
 /* What the collection process gets beyond its time limit before the original steps in. */
 static const uint64_t grace_ns = UINT64_C(2000000000);
 /* The same where time is up, or a signal is to end us. */
@@ -440,27 +439,6 @@ static enum ms_status receive(struct trio *t, struct ms_arena *arena, struct ms_
 /* ---- ending ---- */
 
 /*
- * Wait for @pid to end; past @deadline_ns it is made to. Some waits in the kernel end with nothing
- * but their answer (a request that a FUSE server has taken): then it is left to end later, and the
- * answer is false.
- */
-static bool reap(pid_t pid, uint64_t deadline_ns, int *ret_status, struct rusage *usage)
-{
-	uint64_t killed_ns = 0;
-
-	while (wait4(pid, ret_status, WNOHANG, usage) == 0) {
-		if (!killed_ns && ms_now_ns() > deadline_ns) {
-			killed_ns = ms_now_ns();
-			(void)kill(pid, SIGKILL);
-		}
-		if (killed_ns && ms_helper_is_stuck(pid, killed_ns))
-			return false;
-		ms_sleep_ns(reap_tick_ns);
-	}
-	return true;
-}
-
-/*
  * The sweeper first: its end closes the channel, on which the collection process
  * releases the target in order. Killing that one comes last, but at once if the sweeper keeps the
  * channel open because it cannot be killed.
@@ -476,13 +454,14 @@ static void reap_both(struct trio *t, enum ms_status st)
 	if (t->sweeper) {
 		if (st == MS_E_CORRUPT || st == MS_E_NOMEM)
 			(void)kill(t->sweeper, SIGKILL);
-		gone = reap(t->sweeper, since_ns + grace_of(t, grace_ns), &t->sweeper_status,
-		            &usage);
+		gone = ms_helper_reap(t->sweeper, since_ns + grace_of(t, grace_ns),
+		                      &t->sweeper_status, &usage);
 		t->sweeper_peak_bytes = (uint64_t)usage.ru_maxrss * 1024;
 	}
 	if (t->collection)
-		(void)reap(t->collection, ms_now_ns() + (gone ? grace_of(t, reaping_grace_ns) : 0),
-		           &t->collection_status, &usage);
+		(void)ms_helper_reap(t->collection,
+		                     ms_now_ns() + (gone ? grace_of(t, reaping_grace_ns) : 0),
+		                     &t->collection_status, &usage);
 }
 
 /* What the collection process would have done, had it not been killed. */
@@ -497,7 +476,8 @@ static void reap_clone(struct trio *t)
 		return;
 	(void)madvise(t->shared, t->shared->map_bytes, MADV_DOFORK);
 	if (!spawn(t, "memscan-collect", be_reaper, &pid, &ignored))
-		(void)reap(pid, ms_now_ns() + grace_of(t, reaping_grace_ns), &status, &usage);
+		(void)ms_helper_reap(pid, ms_now_ns() + grace_of(t, reaping_grace_ns), &status,
+		                     &usage);
 }
 
 static enum ms_status tell_death(const struct trio *t, const char *who, int status,

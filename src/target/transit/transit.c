@@ -3,11 +3,9 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -19,7 +17,6 @@
 
 /* Until the helper has listed the descriptors; it has a limit of its own. */
 static const uint64_t ready_ns = UINT64_C(300000000);
-static const uint64_t nap_ns = 200000;
 
 /* In memory that the three share; what is not found is the same for all, or the sweeper's. */
 struct ms_transit {
@@ -107,14 +104,8 @@ void ms_transit_reap(struct ms_transit *t)
 	if (!t)
 		return;
 	/* Whoever waits for all children may have seen its end. */
-	if (t->helper > 0 && waitpid(t->helper, NULL, WNOHANG) == 0) {
-		const uint64_t killed_ns = ms_now_ns();
-
-		(void)kill(t->helper, SIGKILL);
-		while (waitpid(t->helper, NULL, WNOHANG) == 0 &&
-		       !ms_helper_is_stuck(t->helper, killed_ns))
-			ms_sleep_ns(nap_ns);
-	}
+	if (t->helper > 0)
+		(void)ms_helper_reap(t->helper, 0, NULL, NULL);
 	(void)munmap(t, sizeof(*t));
 }
 
