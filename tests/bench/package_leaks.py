@@ -2,14 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """package_leaks.py [NAME...]: true leaks of packages, as memscan, LeakSanitizer and Valgrind count them.
 
-Each is an unchanged binary that loses memory whenever it does a certain piece of work. It does this some
-times, is counted, does it more times and is counted again; a row shows what came between the two counts. Each tool has
-a process of its own. LeakSanitizer is preloaded and asked by a signal, Valgrind's memcheck is asked by
-vgdb, so that all look at the same moment: while the program waits for more work. The bytes are those that
-malloc gave for memscan, and those that were asked for elsewhere.
+Each is an unchanged binary that leaks with each piece of a certain work. Each tool counts the leaks of a
+process of its own, twice, with more work between; a row shows the difference. All tools look while the
+program waits for more work: LeakSanitizer is preloaded and asked by a signal, and Valgrind by vgdb.
+memscan's bytes are usable sizes, the others' are requested sizes.
 """
 
-import contextlib
 import os
 import pathlib
 import re
@@ -21,15 +19,17 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "e2e"))
+import at_work  # noqa: E402
 import servers  # noqa: E402
 import support  # noqa: E402
+import valgrind  # noqa: E402
 
 FIRST, MORE = 20, 200  # pieces of work before the first count, and between the two
 SECONDS = 240          # for what Valgrind may take for any of these
 
 PYTHON = {"PYTHONMALLOC": "malloc"}  # else its own heap hides blocks from LeakSanitizer and Valgrind
 
-# Reads numbers, does so many pieces of work, and says when these are done.
+# Reads a number from each line, does that many pieces of work, and answers DONE.
 SERVE_PYTHON = """
 print("READY", flush=True)
 for line in sys.stdin:
@@ -138,7 +138,7 @@ int mosquitto_plugin_cleanup(void *user, struct mosquitto_opt *options, int coun
 }
 """
 
-# Asks LeakSanitizer when a signal comes that no program uses.
+# Asks LeakSanitizer on a signal that none of the programs uses.
 ASKER = r"""
 #include <fcntl.h>
 #include <signal.h>
@@ -163,8 +163,8 @@ __attribute__((constructor)) static void listen_to(void)
 """
 
 
-def build(folder, name, source, *flags):
-    subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-x", "c", "-", "-o", f"{folder}/{name}", *flags], input=source,
+def build(folder, name, source):
+    subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-x", "c", "-", "-o", f"{folder}/{name}"], input=source,
                    text=True, check=True)
     return f"{folder}/{name}"
 
@@ -178,24 +178,26 @@ def command(name):
 
 # ---- the tools ----
 
-class Memscan:
+class Tool:
+    """Counts leaks: blocks and bytes, and blocks and bytes of possible ones."""
+
     prefix, env = (), {}
 
     def __init__(self, folder):
         self.folder = folder
 
+
+class Memscan(Tool):
     def count(self, pid):
-        """Lost blocks and bytes, and those that may be lost."""
         totals = support.scan(pid).report["totals"]
         return (totals["leaked_allocations"], totals["leaked_bytes"],
                 totals["interior_allocations"], totals["interior_bytes"])
 
 
-class Sanitizer:
-    prefix = ()
-
+class Sanitizer(Tool):
     def __init__(self, folder):
-        self.folder, self.checked = folder, f"{folder}/checked"
+        super().__init__(folder)
+        self.checked = f"{folder}/checked"
         library = subprocess.run(["gcc", "-print-file-name=liblsan.so"], stdout=subprocess.PIPE, text=True,
                                  check=True).stdout.strip()
         asker = build(folder, "asker.so", ASKER)
@@ -212,22 +214,12 @@ class Sanitizer:
         return blocks, size, 0, 0
 
 
-class Valgrind:
-    env = {}
-
-    def __init__(self, folder):
-        self.prefix = ("valgrind", "--leak-check=no", f"--vgdb-prefix={folder}/vgdb", "--vgdb=yes",
-                       f"--log-file={folder}/valgrind.%p")
-        self.folder = folder
+class Valgrind(Tool):
+    prefix = valgrind.under(())
 
     def count(self, pid):
-        told = subprocess.run(["vgdb", f"--vgdb-prefix={self.folder}/vgdb", f"--pid={pid}", "leak_check", "summary",
-                               "any"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True,
-                              timeout=SECONDS).stdout
-        found = {kind: (int(blocks.replace(",", "")), int(size.replace(",", "")))
-                 for kind, size, blocks in re.findall(r"(\w+) lost: ([\d,]+) .*?bytes in ([\d,]+) ", told)}
-        lost = [found.get(kind, (0, 0)) for kind in ("definitely", "indirectly")]
-        return (*map(sum, zip(*lost)), *found.get("possibly", (0, 0)))
+        lost, possibly = valgrind.lost(pid, SECONDS)
+        return *lost, *possibly
 
 
 TOOLS = (Memscan, Sanitizer, Valgrind)
@@ -235,28 +227,33 @@ TOOLS = (Memscan, Sanitizer, Valgrind)
 
 # ---- the programs: each a generator that yields the process when its first work is done, and when all is ----
 
-class Run:
+class Run(at_work.Place):
     """One program under one tool."""
 
-    def __init__(self, folder, tool, stack):
-        self.folder, self.tool, self.stack = folder, tool, stack
+    def __init__(self, folder, tool):
+        super().__init__(folder, tool.env)
+        self.tool = tool
 
-    def start(self, *argv, env=None, **more):
-        words = [*self.tool.prefix, command(argv[0]), *argv[1:]]
-        return self.stack.enter_context(support.Process(words, {**self.tool.env, **(env or {})}, cwd=self.folder,
-                                                        stderr=subprocess.DEVNULL, **more))
-
-    def write(self, name, text):
-        path = pathlib.Path(self.folder, name)
-        path.write_text(text)
-        return str(path)
+    def start(self, *argv, **more):
+        more.setdefault("stdout", subprocess.PIPE)
+        return super().start(*self.tool.prefix, command(argv[0]), *argv[1:], **more)
 
     def call(self, *argv, **more):
         """A command beside it, without the tool."""
         subprocess.run(argv, cwd=self.folder, check=True, stdout=subprocess.DEVNULL, timeout=SECONDS, **more)
 
+    def repeats(self, process, text, is_last):
+        """Give a program @text for each piece of work; the last line of an answer is_last."""
+        for n in (FIRST, MORE):
+            for _ in range(n):
+                line = process.ask(text, SECONDS)
+                while not is_last(line):
+                    line = process.line(SECONDS)
+            yield process.pid
+        process.finish(SECONDS)
+
     def answers(self, *argv, env=None):
-        """A program that reads numbers and answers."""
+        """A program that does as many pieces of work as each line says, and answers."""
         process = self.start(*argv, env=env)
         assert process.line(SECONDS) == "READY"
         for n in (FIRST, MORE):
@@ -283,11 +280,7 @@ def tmux(run):
 def jq(run):
     """ltrimstr(5)"""
     process = run.start("jq", "--unbuffered", "ltrimstr(5)")
-    for n in (FIRST, MORE):
-        for _ in range(n):
-            process.ask('"text"\n', SECONDS)
-        yield process.pid
-    process.finish(SECONDS)
+    yield from run.repeats(process, '"text"\n', bool)
 
 
 def rrdtool(run):
@@ -296,27 +289,13 @@ def rrdtool(run):
     run.call("rrdtool", "create", "file", "--start", str(begin), "DS:v:GAUGE:600:0:U", "RRA:AVERAGE:0.5:1:100")
     run.call("rrdtool", "update", "file", *(f"{begin + 300 * i}:{i}" for i in range(1, 50)))
     asked = f"xport --start {begin} --end {begin + 9000} DEF:v=file:v:AVERAGE XPORT:v:name\n"
-    process = run.start("rrdtool", "-")
-    for n in (FIRST, MORE):
-        for _ in range(n):
-            line = process.ask(asked, SECONDS)
-            while not line.startswith("OK"):
-                line = process.line(SECONDS)
-        yield process.pid
-    process.finish(SECONDS)
+    yield from run.repeats(run.start("rrdtool", "-"), asked, lambda line: line.startswith("OK"))
 
 
 def graphviz(run):
     """dot of a graph with a cluster, a record and a label"""
     graph = 'digraph { subgraph cluster_a { a; } a -> b [label="x"]; b [shape=record,label="{c|d}"] }\n'
-    process = run.start("dot", "-Tsvg")
-    for n in (FIRST, MORE):
-        for _ in range(n):
-            line = process.ask(graph, SECONDS)
-            while line != "</svg>":
-                line = process.line(SECONDS)
-        yield process.pid
-    process.finish(SECONDS)
+    yield from run.repeats(run.start("dot", "-Tsvg"), graph, lambda line: line == "</svg>")
 
 
 def mosquitto(run):
@@ -325,7 +304,7 @@ def mosquitto(run):
     port = servers.free_port()
     path = run.write("conf", f"user root\nlistener {port} 127.0.0.1\nallow_anonymous true\nplugin {plugin}\n")
     process = run.start("mosquitto", "-c", path)
-    support.wait_until(lambda: servers.accepts(port), SECONDS, "mosquitto listens")
+    run.listens(port)
     for n in (FIRST, MORE):
         run.call("mosquitto_pub", "-p", str(port), "-q", "1", "-t", "a/topic", "-l", input=b"text\n" * n)
         yield process.pid
@@ -365,10 +344,12 @@ PROGRAMS = {"tmux": tmux, "jq": jq, "rrdtool": rrdtool, "graphviz": graphviz, "m
 
 def counted(name, tool):
     """What was lost between the two counts; a text where the program does not run with the tool."""
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+    with tempfile.TemporaryDirectory() as folder:
         used = tool(folder)
+        run = Run(folder, used)
         try:
-            counts = [used.count(pid) for pid in PROGRAMS[name](Run(folder, used, stack))]
+            with run.stack:
+                counts = [used.count(pid) for pid in PROGRAMS[name](run)]
         except (AssertionError, OSError, subprocess.SubprocessError) as error:
             return f"{type(error).__name__}: {error}"
         return [after - before for before, after in zip(*counts)]
@@ -394,7 +375,7 @@ def main():
         print(f"package_leaks.py: no such program: {', '.join(unknown)}; there are {', '.join(PROGRAMS)}",
               file=sys.stderr)
         return 2
-    # what a program leaves behind is nobody's of ours
+    # orphans of the programs are not counted as processes that memscan left behind
     support.libc.prctl(support.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
     print(f"lost by {MORE} pieces of work, after {FIRST} that are not counted")
     for name in chosen:

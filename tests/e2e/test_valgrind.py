@@ -8,13 +8,13 @@ not, the reason is one of DIFFERENCES and stands in the table.
 """
 
 import os
-import re
 import shutil
 import subprocess
 
 import pytest
 
 import support
+import valgrind
 from support import Process, Target, check_scanned, compile_target, scan
 
 # (program, scenario): (blocks that Valgrind calls lost and we do not, why)
@@ -47,20 +47,9 @@ def need_valgrind():
         pytest.skip("valgrind is not installed; tools/install-deps check")
 
 
-def under_valgrind(argv):
-    return ["valgrind", "--vgdb=yes", "--leak-check=no", "--log-file=/dev/null", *map(str, argv)]
-
-
-def lost_by_valgrind(pid):
-    """Blocks: (definitely and indirectly lost, possibly lost)."""
-    done = subprocess.run(["vgdb", f"--pid={pid}", "leak_check", "summary", "any"], stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
-    found = dict(re.findall(r"(definitely|indirectly|possibly) lost: [\d,]+ bytes in ([\d,]+) blocks", done.stdout))
-    if "All heap blocks were freed" in done.stdout:
-        return 0, 0
-    assert found, done.stdout
-    count = {kind: int(n.replace(",", "")) for kind, n in found.items()}
-    return count["definitely"] + count["indirectly"], count["possibly"]
+def blocks_lost(pid):
+    (lost, _), (possibly, _) = valgrind.lost(pid)
+    return lost, possibly
 
 
 def row(notes, name, theirs, possibly, ours, why=""):
@@ -86,8 +75,8 @@ def compare(notes, name, theirs, possibly, ours, expected=0, why=""):
 def test_own_targets(need_valgrind, notes, name, scenario):
     program = compile_target(name)
     env = {"HOLDER_LIBRARY": str(support.holder_library())}
-    with Target(under_valgrind([program, scenario]), env) as target:
-        theirs, possibly = lost_by_valgrind(target.pid)
+    with Target(valgrind.under([program, scenario]), env) as target:
+        theirs, possibly = blocks_lost(target.pid)
     with Target([program, scenario], env) as target:
         ours = check_scanned(scan(target.pid))["totals"]["leaked_allocations"]
     expected, why = DIFFERENCES.get((name, scenario), (0, ""))
@@ -124,8 +113,8 @@ def to_the_same_point(argv, question, answer):
 @pytest.mark.parametrize("name", REAL)
 def test_real_programs(need_valgrind, notes, name):
     make, question, answer = REAL[name]
-    with to_the_same_point(under_valgrind(make()), question, answer) as process:
-        theirs, possibly = lost_by_valgrind(process.pid)
+    with to_the_same_point(valgrind.under(make()), question, answer) as process:
+        theirs, possibly = blocks_lost(process.pid)
     with to_the_same_point(make(), question, answer) as process:
         ours = check_scanned(scan(process.pid))["totals"]["leaked_allocations"]
     compare(notes, name, theirs, possibly, ours)

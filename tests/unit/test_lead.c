@@ -35,7 +35,7 @@ struct sum {
 	unsigned refused; /* no clone: its thread was just stopped by a signal */
 };
 
-/* @seen: what is to be seen, if need be by more clones than @n; NULL for exactly @n */
+/* Clone @pid @n times, and then until @seen is true; a NULL @seen stops at @n. */
 static struct sum clone_often(pid_t pid, int n, bool (*seen)(const struct sum *))
 {
 	struct sum sum = { 0 };
