@@ -175,8 +175,11 @@ enum ms_in_malloc ms_claim_in_malloc(const struct ms_decoding *d, const struct m
 {
 	uint32_t module;
 
-	if (thread->in_malloc == MS_MALLOC_OUT)
-		return thread->runs && !is_code_known(d, claim) ? MS_MALLOC_WORKS : MS_MALLOC_OUT;
+	if (thread->in_malloc == MS_MALLOC_OUT) {
+		if ((!thread->runs && !thread->may_wait) || is_code_known(d, claim))
+			return MS_MALLOC_OUT;
+		return thread->runs ? MS_MALLOC_WORKS : MS_MALLOC_WAITS;
+	}
 	if (thread->malloc_at && module_of(d, thread->malloc_at, &module) && claim->modules.n &&
 	    !has_module(claim, module))
 		return MS_MALLOC_OUT;

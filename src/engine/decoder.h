@@ -87,6 +87,7 @@ struct ms_decoding {
 	struct ms_ranges own_words; /* out: the same in threads' storage, which else is a root */
 	struct MS_VEC(struct ms_cache_place) cache_places; /* out */
 	struct ms_ranges unproved;  /* out: heap memory without known blocks; all of it roots */
+	struct ms_ranges in_hand;   /* out: owned, but roots: what threads inside may have taken */
 	struct ms_heaps *heaps;     /* out: one entry per allocator found */
 	struct ms_notes *evidence;  /* out: in the order of heaps */
 	struct ms_notes *warnings;  /* out */
@@ -115,7 +116,8 @@ struct ms_claim {
 /*
  * Whether @thread was caught inside the allocator of @claim. A decoder asks this of each
  * thread, and not thread->in_malloc: that may be another allocator's, whose lists are not its
- * own; and where the allocator's code is not known, whoever runs may be in it.
+ * own; and where the allocator's code is not known, whoever runs may be in it, and whoever sleeps
+ * where it sleeps.
  */
 enum ms_in_malloc ms_claim_in_malloc(const struct ms_decoding *d, const struct ms_claim *claim,
                                      const struct ms_thread *thread);

@@ -110,7 +110,8 @@ enum ms_status ms_roots_find(struct ms_decoding *d, const struct ms_libc_view *l
 	if (!add_reserved(d, &taken, &ret->ranges))
 		return MS_E_NOMEM;
 	ret->unproved0 = ret->ranges.n;
-	if (!ms_ranges_add_all(d->arena, &ret->ranges, &d->unproved))
+	if (!ms_ranges_add_all(d->arena, &ret->ranges, &d->unproved) ||
+	    !ms_ranges_add_all(d->arena, &ret->ranges, &d->in_hand))
 		return MS_E_NOMEM;
 	return add_nodes(d, &taken);
 }

@@ -20,7 +20,7 @@
 #include "engine/stacks.h"
 
 struct ms_roots {
-	struct ms_ranges ranges; /* globals and break memory, then what is unproved */
+	struct ms_ranges ranges; /* globals and break memory, then what is unproved or in hand */
 	size_t unproved0;        /* the first of these */
 	struct ms_stacks stacks;
 	const struct ms_regions *regions;

@@ -80,6 +80,7 @@ struct ms_thread {
 	bool stopped;      /* false: asleep in the kernel, only pc and sp are known */
 	uint8_t in_malloc; /* enum ms_in_malloc */
 	bool runs;         /* it is in no system call, or in one that malloc makes and that ends */
+	bool may_wait;     /* it sleeps in a call that malloc makes */
 	ms_addr malloc_at; /* the instruction of malloc that it is at or returns to; 0: not known */
 	ms_addr pc;
 	ms_addr sp;

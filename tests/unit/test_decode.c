@@ -228,11 +228,14 @@ Test(decode, whoever_runs_may_be_in_an_allocator_whose_code_is_not_known)
 	static const struct ms_range both[] = { { FIRST, FIRST + 1 },
 		                                { FIRST + BYTES, FIRST + BYTES + 1 } };
 	static const struct ms_thread runs = { .runs = true };
+	static const struct ms_thread waits = { .may_wait = true };
 	static const struct ms_thread sleeps = { .runs = false };
 
 	cr_expect_eq(ask(1, runs, &first, 1), MS_MALLOC_OUT);
 	cr_expect_eq(ask(1, runs, NULL, 0), MS_MALLOC_OUT, "nobody looked");
 	cr_expect_eq(ask(1, runs, &second, 1), MS_MALLOC_WORKS, "another's is known");
+	cr_expect_eq(ask(1, waits, &first, 1), MS_MALLOC_OUT);
+	cr_expect_eq(ask(1, waits, &second, 1), MS_MALLOC_WAITS);
 	cr_expect_eq(ask(1, sleeps, &second, 1), MS_MALLOC_OUT);
 	cr_expect_eq(ask(1, runs, &memory, 1), MS_MALLOC_WORKS, "that is no module's");
 	cr_expect_eq(ask(2, runs, &first, 1), MS_MALLOC_WORKS, "one copy of two");

@@ -200,6 +200,11 @@ static ms_addr offset_of(ms_addr drawn)
 	return drawn && drawn < SAVED_LAST ? saved[drawn] : drawn;
 }
 
+static bool may_be_inside(size_t i)
+{
+	return ms_inside_is_call(&ms_native_arch, marks[i].call);
+}
+
 static void mark(size_t i, const struct ms_collection *libc, enum ms_in_malloc want)
 {
 	static union {
@@ -227,8 +232,9 @@ static void mark(size_t i, const struct ms_collection *libc, enum ms_in_malloc w
 		                                                  .result = marks[i].result };
 	ms_inside_mark(&frozen.collection, &fake.base);
 	cr_expect_eq(fake.base.threads.at[0].in_malloc, want, "%s", marks[i].what);
-	cr_expect_eq(fake.base.threads.at[0].runs,
-	             ms_inside_is_call(&ms_native_arch, marks[i].call) && marks[i].result >= 0,
+	cr_expect_eq(fake.base.threads.at[0].runs, may_be_inside(i) && marks[i].result >= 0, "%s",
+	             marks[i].what);
+	cr_expect_eq(fake.base.threads.at[0].may_wait, may_be_inside(i) && marks[i].result < 0,
 	             "%s", marks[i].what);
 	cr_expect_eq(fake.base.n_malloc_code, libc->n_malloc_code);
 	cr_expect_eq(fake.base.malloc_code, frozen.collection.malloc_code);
@@ -249,14 +255,14 @@ Test(inside, a_thread_left_inside_is_marked)
 		mark(i, &code, marks[i].want);
 }
 
-/* Without malloc's code nobody knows where a thread is that runs. */
-Test(inside, where_malloc_is_not_known_whoever_runs_may_be_inside)
+/* Without malloc's code nobody knows where a thread is that runs, nor for what another waits. */
+Test(inside, where_malloc_is_not_known_whoever_runs_or_waits_may_be_inside)
 {
 	static const struct ms_collection unknown;
 
 	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
 		mark(i, &unknown,
-		     ms_inside_is_call(&ms_native_arch, marks[i].call) && marks[i].result >= 0
-		             ? MS_MALLOC_WORKS
-		             : MS_MALLOC_OUT);
+		     !may_be_inside(i)      ? MS_MALLOC_OUT
+		     : marks[i].result >= 0 ? MS_MALLOC_WORKS
+		                            : MS_MALLOC_WAITS);
 }

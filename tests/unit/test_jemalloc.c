@@ -369,6 +369,60 @@ Test(jemalloc, what_is_cached_is_a_block)
 	}
 }
 
+/* Where the thread's cache has its bin of class @index. */
+static ms_addr bin_of(uint32_t index)
+{
+	char name[32];
+
+	(void)snprintf(name, sizeof(name), "cache0.%u.0", index);
+	return jeheap_place(&h, name);
+}
+
+/* Who fills a bin and waits for a lock has blocks in hand that the bin does not count yet. */
+Test(jemalloc, what_a_thread_that_waits_may_have_in_hand_is_a_root)
+{
+	for (size_t v = 0; v < 3; v++) {
+		struct ms_thread *t;
+		ms_addr end;
+		ms_addr sp;
+
+		jeheap_draw(&h, versions[v], "s16:uc.u s48:u l20480");
+		sp = h.caches[0] - 0x1000;
+		end = first_cached(3) + (h.layout->counted ? 8 : 0);
+		ms_fake_put(&h.fake, end - 8, h.extents[3].begin);
+		t = ms_fake_thread(&h.fake, 7, sp, sp);
+		t->in_malloc = MS_MALLOC_OUT;
+		ms_fake_put(&h.fake, sp + 0x100, bin_of(3));
+		cr_expect_str_empty(jeheap_try(&h), "%s: %s", versions[v], h.wrong);
+		cr_expect_eq(h.decoding.in_hand.n, 0, "%s: it is outside", versions[v]);
+
+		t->in_malloc = MS_MALLOC_WAITS;
+		cr_expect_str_empty(jeheap_try(&h), "%s: %s", versions[v], h.wrong);
+		cr_assert_eq(h.decoding.in_hand.n, 1, "%s", versions[v]);
+		cr_expect(ms_range_has(h.decoding.in_hand.at[0], end - 8));
+		cr_expect_eq(h.decoding.in_hand.at[0].end, end);
+		cr_expect(jeheap_says(&h, "may have blocks in hand"));
+
+		ms_fake_put(&h.fake, sp + 0x100, bin_of(1));
+		cr_expect_str_empty(jeheap_try(&h), "%s: %s", versions[v], h.wrong);
+		cr_expect_eq(h.decoding.in_hand.n, 0, "%s: a bin with blocks", versions[v]);
+
+		ms_fake_put(&h.fake, sp + 0x100, h.extents[4].edata);
+		cr_expect_str_empty(jeheap_try(&h), "%s: %s", versions[v], h.wrong);
+		cr_assert_eq(h.decoding.in_hand.n, 1, "%s: a large block", versions[v]);
+		cr_expect_eq(h.decoding.in_hand.at[0].begin, h.extents[4].edata + 8);
+
+		ms_fake_put(&h.fake, sp + 0x100, h.extents[3].edata);
+		cr_expect_str_empty(jeheap_try(&h), "%s: %s", versions[v], h.wrong);
+		cr_expect_eq(h.decoding.in_hand.n, 0, "%s: a slab", versions[v]);
+
+		jeheap_break(&h, "bin0.3.curregs -= 1");
+		cr_expect_str_empty(jeheap_doubt(&h), "%s: %s", versions[v], h.wrong);
+		cr_expect_eq(h.found.at[0].doubt, MS_DOUBT_CHANGES);
+		jeheap_deinit(&h);
+	}
+}
+
 /* By a delete with the wrong size; but not in most bins: then they are no bins. */
 Test(jemalloc, what_is_cached_may_be_of_another_size)
 {

@@ -110,6 +110,7 @@ static void find(void)
 	};
 	cr_assert(ms_ranges_add(&fake.arena, &decoding.owned, OWNED, OWNED + PAGE));
 	cr_assert(ms_ranges_add(&fake.arena, &decoding.unproved, UNPROVED, OWNED + PAGE));
+	cr_assert(ms_ranges_add(&fake.arena, &decoding.in_hand, OWNED + 16, OWNED + 32));
 	cr_assert_eq(ms_classify(&fake.base, &fake.arena, &regions, &err), MS_OK);
 	libc = ms_libc_find(&fake.base, ms_libcs);
 	cr_assert_eq(ms_roots_find(&decoding, &libc, &roots), MS_OK);
@@ -163,6 +164,7 @@ Test(roots, in_memory_have_names)
 		{ "break memory", { MS_ROOT_BREAK, BREAK + 24, 0, BREAK_MAP, 24 } },
 		{ "behind the heap", { MS_ROOT_BREAK, OWNED + PAGE, 0, BREAK_MAP, 2 * PAGE } },
 		{ "unproved", { MS_ROOT_UNPROVED, UNPROVED + 8, 0, BREAK_MAP, 0x1808 } },
+		{ "in hand", { MS_ROOT_UNPROVED, OWNED + 16, 0, BREAK_MAP, OWNED + 16 - BREAK } },
 		{ "the main stack", { MS_ROOT_STACK, MAIN_STACK + SP + 64, MAIN, 0, 64 } },
 		{ "below its pointer", { MS_ROOT_STACK, MAIN_STACK + SP - 8, MAIN, 0, -8 } },
 		{ "a thread's", { MS_ROOT_STACK, THREADS + SP + 16, 1, 0, 16 } },

@@ -23,6 +23,9 @@ void ms_je_disprove(struct ms_je_copy *copy, struct ms_je_arena *arena, enum ms_
 	char *problem = arena ? arena->problem : copy->problem;
 	va_list args;
 
+	/* What it has in hand is not counted yet. */
+	if (why == MS_DOUBT_DISAGREES && copy->waiting_words.n)
+		why = MS_DOUBT_CHANGES;
 	doubt(arena ? &arena->doubt : &copy->doubt, why);
 	if (problem[0])
 		return;
@@ -106,6 +109,11 @@ static enum ms_status tell_copy(struct ms_jemalloc *je, const struct ms_je_copy 
 		NOTE(je,
 		     "its bins do not count, as in builds with --disable-stats: blocks are those "
 		     "of which the bitmap of each slab says so");
+	if (copy->held_bytes)
+		NOTE(je,
+		     "a thread that waits for a lock may have blocks in hand: what %llu bytes of "
+		     "its cache and of extents lead to is reachable",
+		     (unsigned long long)copy->held_bytes);
 	if (copy->doubt)
 		NOTE(je, "not proved: %s", copy->problem);
 	ms_vec_for_each (a, &copy->arenas) {
@@ -223,7 +231,9 @@ static enum ms_status settle_copy(struct ms_jemalloc *je, const struct ms_claim 
 
 	doubt_inside(je, claim, copy);
 	if (copy->layout && !copy->broken) {
-		st = ms_je_take_caches(je, copy);
+		st = ms_je_look_in_hands(je, claim, copy);
+		if (!st)
+			st = ms_je_take_caches(je, copy);
 		ms_je_check_arenas(je, copy);
 	}
 	if (!st && !hand_over_memory(je, copy))

@@ -20,6 +20,7 @@
  *	arenas.c    arenas, their metadata, and what they count
  *	blocks.c    the blocks of active extents
  *	tcache.c    what threads have cached, and jemalloc's own allocations
+ *	hands.c     what threads that wait for a lock have in hand
  *	jemalloc.c  the decoder: the order of these, and the evidence
  */
 
@@ -90,11 +91,13 @@ struct ms_je_copy {
 	uint32_t n_shards[MS_JE_BINS]; /* bins of a class in an arena */
 	uint32_t n_caches;
 	uint32_t n_bins[2]; /* caches' bins: without blocks of other classes; with such */
-	struct ms_misplaced misplaced; /* these */
-	bool base_stacks;              /* a cache's stack is metadata, which is not counted */
-	bool counts;                   /* bins and large blocks are counted (ms_je_counts()) */
-	uint32_t pad;   /* bytes that a large block's extent has more, for any_length */
-	uint32_t group; /* of extents without an arena */
+	struct ms_misplaced misplaced;         /* these */
+	struct MS_VEC(uint64_t) waiting_words; /* of threads that wait for a lock; sorted */
+	uint64_t held_bytes;                   /* of what counts as roots for these words' sake */
+	bool base_stacks; /* a cache's stack is metadata, which is not counted */
+	bool counts;      /* bins and large blocks are counted (ms_je_counts()) */
+	uint32_t pad;     /* bytes that a large block's extent has more, for any_length */
+	uint32_t group;   /* of extents without an arena */
 	bool no_memory;
 	bool broken;         /* the tree contradicts itself: extents are not known */
 	enum ms_doubt doubt; /* about all of its arenas */
@@ -172,6 +175,19 @@ ms_must_check enum ms_status ms_je_put_blocks(struct ms_jemalloc *je, struct ms_
 /* tcache.c: take cached blocks and jemalloc's own for free. Blocks are sorted.
  * MS_E_NOMEM only. */
 ms_must_check enum ms_status ms_je_take_caches(struct ms_jemalloc *je, struct ms_je_copy *copy);
+
+/* hands.c: fill copy->waiting_words, and hold the large blocks that these words lead to. MS_E_NOMEM
+ * only. */
+ms_must_check enum ms_status ms_je_look_in_hands(struct ms_jemalloc *je,
+                                                 const struct ms_claim *claim,
+                                                 struct ms_je_copy *copy);
+
+/*
+ * hands.c: a bin is empty. Whoever fills it has put blocks into its room: make that a root if a
+ * thread's word leads to the bin. False: no memory.
+ */
+ms_must_check bool ms_je_hold_room(struct ms_jemalloc *je, struct ms_je_copy *copy,
+                                   struct ms_range bin, struct ms_range room);
 
 /* Note why @arena, or NULL: all of @copy, is not proved; first words stay, and the last doubt. */
 void ms_je_disprove(struct ms_je_copy *copy, struct ms_je_arena *arena, enum ms_doubt why,

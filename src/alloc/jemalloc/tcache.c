@@ -21,6 +21,7 @@ enum {
 	BIN_BYTES = 24,
 	LEAST_STACK = 512, /* bytes of the block that has a cache's stack */
 	MOST_CACHES = 1 << 16,
+	MOST_FILLED = 200,     /* pointers of a bin that counts: TCACHE_NSLOTS_SMALL_MAX */
 	MOST_CACHED = 1 << 13, /* pointers of one bin: its stack has no more than 64 KiB */
 };
 
@@ -154,6 +155,20 @@ static bool belongs(struct ms_je_copy *copy, struct cache *cache, const struct s
 	       (!cache->at || stack->head >= cache->at);
 }
 
+/* Where an empty bin gets its blocks. Of a bin that counts only the end is known. */
+static struct ms_range room_of(const struct ms_je_copy *copy, const struct cache *cache,
+                               const struct stack *stack)
+{
+	struct ms_range room = { stack->begin, stack->end };
+
+	if (!copy->layout->counted)
+		return room;
+	room.begin = stack->end - MOST_FILLED * (uint64_t)MS_JE_WORD;
+	if (room.begin < cache->at)
+		room.begin = cache->at;
+	return room;
+}
+
 /* Bin cache->index: whether it goes on, and what is in it. */
 static enum step take_bin(struct ms_jemalloc *je, struct ms_je_copy *copy, struct cache *cache)
 {
@@ -181,6 +196,10 @@ static enum step take_bin(struct ms_jemalloc *je, struct ms_je_copy *copy, struc
 	}
 	if (!belongs(copy, cache, &stack))
 		return STEP_BAD;
+	if (stack.head == stack.end &&
+	    !ms_je_hold_room(je, copy, (struct ms_range){ bin, bin + BIN_BYTES },
+	                     room_of(copy, cache, &stack)))
+		copy->no_memory = true;
 	cache->at = stack.end;
 	return take_stack(je, copy, &stack, i) ? STEP_NEXT : STEP_BAD;
 }

@@ -145,7 +145,7 @@ static void place_elsewhere(struct ms_why *why, struct ms_subject *subject)
 		place_in_root(why, subject, MS_ROOT_STACK);
 	else if (is_in(&stacks->whole, at))
 		subject->standing = MS_STANDS_DEAD;
-	else if (is_in(&why->decoding->unproved, at))
+	else if (is_in(&why->decoding->unproved, at) || is_in(&why->decoding->in_hand, at))
 		place_in_root(why, subject, MS_ROOT_UNPROVED);
 	else if (is_in(&why->decoding->owned, at) || is_in(&why->decoding->own_words, at) ||
 	         ms_range_find(&why->decoding->blocks->extents, at))

@@ -159,12 +159,15 @@ static enum ms_in_malloc look_at(const struct view *view, const struct ms_frozen
 	const struct place place = { thread->pc, thread->sp,
 		                     ms_inside_link(view->frozen->arch, thread) };
 	bool may_be = ms_inside_is_call(view->frozen->arch, thread->call);
+	enum ms_in_malloc if_inside =
+		ms_inside_is_waiting(&cpu) ? MS_MALLOC_WAITS : MS_MALLOC_WORKS;
 
-	/* Where malloc's code is not known, any thread that runs may be in it or its callees. */
+	/* Where malloc's code is not known, any thread that runs may be in it or its callees,
+	   and any that sleeps where these do. */
 	if (!view->frozen->n_malloc_code)
-		return may_be && !ms_inside_is_waiting(&cpu) ? MS_MALLOC_WORKS : MS_MALLOC_OUT;
+		return may_be ? if_inside : MS_MALLOC_OUT;
 	if (may_be && is_place_inside(view, place, ret_at))
-		return ms_inside_is_waiting(&cpu) ? MS_MALLOC_WAITS : MS_MALLOC_WORKS;
+		return if_inside;
 	if (has_handlers && was_interrupted_inside(view, thread, ret_at))
 		return MS_MALLOC_WORKS;
 	*ret_at = 0;
@@ -185,8 +188,10 @@ void ms_inside_mark(const struct ms_collection *frozen, struct ms_source *src)
 		const struct ms_cpu cpu = { .call = frozen->threads[i].call,
 			                    .result = frozen->threads[i].result };
 		struct ms_thread *t = &src->threads.at[i];
+		bool may_be = ms_inside_is_call(frozen->arch, cpu.call);
 
-		t->runs = ms_inside_is_call(frozen->arch, cpu.call) && !ms_inside_is_waiting(&cpu);
+		t->runs = may_be && !ms_inside_is_waiting(&cpu);
+		t->may_wait = may_be && ms_inside_is_waiting(&cpu);
 		t->malloc_at = 0;
 		t->in_malloc =
 			(uint8_t)look_at(&view, &frozen->threads[i], handlers, &t->malloc_at);
