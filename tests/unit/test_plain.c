@@ -15,7 +15,17 @@
 /* Of a str: in one piece and ASCII; in one piece; neither. */
 enum { ASCII = 0x64, LATIN_1 = 0x24, ELSEWHERE = 0x04 };
 
-enum { FLAGS = 21 * 8, IS_LIST = 25, IS_BYTES = 27, IS_STR = 28, IS_TYPE = 31 };
+enum {
+	ITEM = 5 * 8,
+	FLAGS = 21 * 8,
+	IS_MADE = 9,
+	IS_COLLECTED = 14,
+	IS_LIST = 25,
+	IS_TUPLE = 26,
+	IS_BYTES = 27,
+	IS_STR = 28,
+	IS_TYPE = 31
+};
 
 enum { TYPE_BYTES = 408, TEXT_3_11 = 48, TEXT_3_12 = 40, BYTES_DATA = 32 };
 
@@ -136,6 +146,65 @@ Test(plain, room_for_items_of_a_list_has_none)
 	cr_expect_not(hides(items, 2), "more than there is room for");
 	dk_put(&d, list + 16, 1, LIST_TYPE, 2, items + 8, 4);
 	cr_expect_not(hides(items, 3), "in the middle of a block");
+}
+
+static void draw_items(ms_addr type, uint64_t bytes)
+{
+	ms_fake_put(&d.fake, type + ITEM, bytes);
+}
+
+/* What they keep for speed is borrowed. */
+Test(plain, instructions_have_none)
+{
+	enum { CODE_BYTES = 192 };
+	ms_addr at = drawn_kinds_block(&d, CODE_BYTES + 64);
+
+	dk_put(&d, at, 1, LIST_TYPE, 32);
+	draw_type(LIST_TYPE, "code", CODE_BYTES, IS_TYPE);
+	cr_expect_not(hides(at, CODE_BYTES / 8), "until 3.10 there are none in it");
+	draw_items(LIST_TYPE, 2);
+	cr_expect(hides(at, CODE_BYTES / 8));
+	cr_expect(hides(at, CODE_BYTES / 8 + 7));
+	cr_expect_not(hides(at, CODE_BYTES / 8 - 1));
+	draw_type(LIST_TYPE, "code", CODE_BYTES, IS_MADE);
+	cr_expect_not(hides(at, CODE_BYTES / 8), "a class of the program");
+}
+
+Test(plain, the_last_word_behind_a_tuple_is_none)
+{
+	ms_addr at = drawn_kinds_block(&d, 56);
+
+	draw_type(LIST_TYPE, "tuple", 24, IS_TUPLE);
+	draw_items(LIST_TYPE, 8);
+	dk_put(&d, at + 16, 1, LIST_TYPE, 1);
+	cr_expect(hides(at, 6));
+	cr_expect_not(hides(at, 5));
+	dk_put(&d, at + 16, 1, LIST_TYPE, 2);
+	cr_expect_not(hides(at, 6), "its second item");
+	dk_put(&d, at + 16, 1, LIST_TYPE, 0);
+	cr_expect_not(hides(at, 6), "more than sizes are rounded up by");
+	dk_put(&d, at + 16, 1, LIST_TYPE, UINT64_MAX / 8);
+	cr_expect_not(hides(at, 6));
+}
+
+Test(plain, the_last_word_behind_an_object_of_the_interpreters_is_none)
+{
+	ms_addr at = drawn_kinds_block(&d, 40);
+
+	draw_type(LIST_TYPE, "float", 32, IS_TYPE);
+	dk_put(&d, at, 1, LIST_TYPE);
+	cr_expect(hides(at, 4));
+	cr_expect_not(hides(at, 3));
+	draw_type(LIST_TYPE, "float", 24, IS_TYPE);
+	cr_expect_not(hides(at, 4), "more than sizes are rounded up by");
+	draw_type(LIST_TYPE, "float", 32, IS_MADE);
+	cr_expect_not(hides(at, 4), "a class of the program may have more");
+	draw_type(LIST_TYPE, "float", 32, IS_STR);
+	cr_expect_not(hides(at, 4), "letters are behind it");
+	draw_type(LIST_TYPE, "dict", 16, IS_COLLECTED);
+	cr_expect_not(hides(at, 4), "it would have links");
+	dk_put(&d, at + 16, 1, LIST_TYPE);
+	cr_expect(hides(at, 4));
 }
 
 Test(plain, is_known_where_a_file_is_cpythons)

@@ -24,7 +24,7 @@
  */
 
 /* Words of a type. */
-enum { TYPE_NAME = 3, TYPE_SIZE = 4, TYPE_FLAGS = 21, TYPE_WORDS = 22 };
+enum { TYPE_NAME = 3, TYPE_SIZE = 4, TYPE_ITEM = 5, TYPE_FLAGS = 21, TYPE_WORDS = 22 };
 
 enum { MOST_HEADER = 4, MOST_METATYPES = 8, MOST_KEPT = 1 << 20, WINDOW = 4096 };
 
@@ -109,6 +109,7 @@ bool ms_cpython_type(struct ms_kinds *k, ms_addr at, struct ms_cpython_type *ret
 	    !ms_kinds_text(k, words[TYPE_NAME], ret->name, sizeof(ret->name)))
 		return false;
 	ret->bytes = words[TYPE_SIZE];
+	ret->item_bytes = words[TYPE_ITEM];
 	ret->flags = words[TYPE_FLAGS];
 	return true;
 }

@@ -16,8 +16,10 @@ enum { MS_CPYTHON_NAME = 200 };
 
 /* Of a type's flags. */
 enum {
+	MS_CPYTHON_MADE = 9, /* by the program, at run time */
 	MS_CPYTHON_COLLECTED = 14,
 	MS_CPYTHON_LIST = 25,
+	MS_CPYTHON_TUPLE = 26,
 	MS_CPYTHON_BYTES = 27,
 	MS_CPYTHON_STR = 28,
 	MS_CPYTHON_DICT = 29,
@@ -25,7 +27,8 @@ enum {
 
 struct ms_cpython_type {
 	char name[MS_CPYTHON_NAME];
-	uint64_t bytes; /* of an object; of its fixed part */
+	uint64_t bytes;      /* of an object; of its fixed part */
+	uint64_t item_bytes; /* of each item behind that; 0: it has none */
 	uint64_t flags;
 };
 

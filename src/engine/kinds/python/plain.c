@@ -12,6 +12,13 @@
  *	bytes  │ references │ type │ size │ hash │ data, zero ─┬─ residual │
  *	list   │ links of the collector │ references │ type │ size │ items │ room │
  *	                                                               └─▶ │ items ─┬─ room │
+ *	code   │ references │ type │ size │ … │ instructions, and what these keep for speed │
+ *	tuple  │ links of the collector │ references │ type │ size │ items ─┬─ residual │
+ *	others of the interpreter's types │ … of the type's bytes ─┬─ residual │
+ *
+ * Addresses that instructions keep are borrowed. Behind other objects only the last word of a
+ * block is plain, which is there because sizes are rounded up: a type of an extension may
+ * allocate more than it says.
  *
  * An object in use has a count of references that is not 0, and CPython leaves 0 in one that it
  * gives back, so that residual objects are none. Of the data of bytes only the last word is
@@ -31,8 +38,18 @@ enum {
 	PIECE_WORDS = 512,
 };
 
-/* What is known of a type; of a str the text's offset in the upper bits. */
-enum { OTHER = 1, COLLECTED = 2, TEXT = 4, BYTES = 8, LIST = 16, OFFSET_SHIFT = 8 };
+/* What is known of a type; above that the offset of a str's text, or the bytes of an object. */
+enum {
+	OTHER = 1,
+	COLLECTED = 2,
+	TEXT = 4,
+	BYTES = 8,
+	LIST = 16,
+	CODE = 32,
+	TUPLE = 64,
+	FIXED = 128
+};
+enum { OFFSET_SHIFT = 8, MOST_FIXED = 1 << 16 };
 
 /* Bytes of one without data; of a str of any kind, by version, and of an ASCII one. */
 enum { BYTES_OBJECT = 33 };
@@ -51,6 +68,28 @@ static bool is_type(const struct ms_cpython_type *type, const char *name, int fl
 	return (type->flags >> flag & 1) && !strcmp(type->name, name);
 }
 
+/* Whether the type at @at is the interpreter's own, and no class of a program or an extension. */
+static bool is_interpreters(struct ms_kinds *k, ms_addr at, const struct ms_cpython_type *type)
+{
+	const struct ms_region *own = ms_region_of(k->regions, k->python_type);
+	const struct ms_region *region = ms_region_of(k->regions, at);
+
+	return !(type->flags >> MS_CPYTHON_MADE & 1) && own && region &&
+	       region->module == own->module && type->bytes < MOST_FIXED;
+}
+
+static uint64_t facts_of_size(const struct ms_cpython_type *type)
+{
+	enum { INSTRUCTION = 2 };
+	uint64_t bytes = type->bytes << OFFSET_SHIFT;
+
+	if (type->item_bytes == INSTRUCTION && !strcmp(type->name, "code"))
+		return CODE | bytes;
+	if (type->item_bytes == MS_KIND_WORD && is_type(type, "tuple", MS_CPYTHON_TUPLE))
+		return TUPLE | bytes;
+	return type->item_bytes || type->flags >> MS_CPYTHON_STR & 1 ? 0 : FIXED | bytes;
+}
+
 static uint64_t look_at_type(struct ms_kinds *k, ms_addr at)
 {
 	uint64_t facts = OTHER;
@@ -66,6 +105,8 @@ static uint64_t look_at_type(struct ms_kinds *k, ms_addr at)
 		facts |= BYTES;
 	if (is_type(&type, "list", MS_CPYTHON_LIST))
 		facts |= LIST;
+	if (is_interpreters(k, at, &type))
+		facts |= facts_of_size(&type);
 	return facts;
 }
 
@@ -128,6 +169,14 @@ static void look_at_text(struct search *p, const struct ms_kind_block *b, uint64
 		hide_behind(p, b, offset, ms_kind_word(b->bytes, SIZE));
 }
 
+/* The last word of a block whose object at @offset has @bytes. */
+static void hide_rest(struct search *p, const struct ms_kind_block *b, uint64_t offset,
+                      uint64_t bytes)
+{
+	if (bytes < b->usable && b->usable - bytes - offset == MS_KIND_WORD)
+		hide_all(p, b->begin + b->usable - MS_KIND_WORD, b->begin + b->usable);
+}
+
 static void look_at_list(struct search *p, const uint8_t *words)
 {
 	const uint64_t size = ms_kind_word(words, SIZE);
@@ -182,6 +231,13 @@ static void look_at_object(struct search *p, const struct ms_kind_block *b, size
 		hide_behind(p, b, BYTES_DATA * MS_KIND_WORD, ms_kind_word(words, SIZE));
 	if ((facts & LIST) && i == LINKS && left > LIST_ROOM)
 		look_at_list(p, words);
+	if ((facts & CODE) && !i)
+		hide_behind(p, b, facts >> OFFSET_SHIFT, 0);
+	if ((facts & TUPLE) && i == LINKS && left > SIZE)
+		hide_rest(p, b, LINKS * MS_KIND_WORD,
+		          (facts >> OFFSET_SHIFT) + ms_kind_word(words, SIZE) * MS_KIND_WORD);
+	if ((facts & FIXED) && i == (facts & COLLECTED ? LINKS : 0))
+		hide_rest(p, b, i * MS_KIND_WORD, facts >> OFFSET_SHIFT);
 }
 
 static void look_at_block(void *ctx, const struct ms_kind_block *b)
