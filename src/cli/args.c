@@ -31,11 +31,30 @@ bool ms_args_number(const char *s, uint64_t most, uint64_t *ret)
 	for (; *s; s++) {
 		uint64_t digit = (uint64_t)(*s - '0');
 
-		if (*s < '0' || *s > '9' || n > (most - digit) / 10)
+		if (*s < '0' || *s > '9' || digit > most || n > (most - digit) / 10)
 			return false;
 		n = n * 10 + digit;
 	}
 	*ret = n;
+	return true;
+}
+
+bool ms_args_size(const char *s, uint64_t most, uint64_t *ret)
+{
+	static const char units[] = "kmgKMG";
+	char digits[32];
+	size_t len = strlen(s);
+	const char *unit = len ? strchr(units, s[len - 1]) : NULL;
+	unsigned shift = unit ? 10 * ((unsigned)(unit - units) % 3 + 1) : 0;
+
+	len -= unit ? 1 : 0;
+	if (len >= sizeof(digits))
+		return false;
+	memcpy(digits, s, len);
+	digits[len] = '\0';
+	if (!ms_args_number(digits, most >> shift, ret))
+		return false;
+	*ret <<= shift;
 	return true;
 }
 
@@ -220,6 +239,28 @@ static const struct ms_option *find_option(const struct ms_option_table *table, 
 	return &table->at[i];
 }
 
+/* Whether @word is short for several options; then they are named in @err. */
+static bool is_ambiguous(const struct ms_option_table *table, const char *word,
+                         struct ms_error *err)
+{
+	const char *name = strncmp(word, "--", 2) ? word : word + 2;
+	size_t len = strcspn(name, "=");
+	char found[MS_ERROR_TEXT / 2] = "";
+	size_t n = 0;
+	int at = 0;
+
+	for (size_t i = 0; len && i < table->n; i++) {
+		if (strncmp(table->at[i].name, name, len) != 0)
+			continue;
+		at += snprintf(found + at, sizeof(found) - (size_t)at, "%s--%s", n++ ? ", " : "",
+		               table->at[i].name);
+		if ((size_t)at >= sizeof(found))
+			break;
+	}
+	return n > 1 && ms_fail(err, MS_E_UNSUPPORTED, "%.60s is short for several options: %s",
+	                        word, found);
+}
+
 /* What getopt_long() answers with ':' and '?'. */
 static bool wrong(const struct ms_option_table *table, int code, const char *word,
                   struct ms_error *err)
@@ -235,7 +276,11 @@ static bool wrong(const struct ms_option_table *table, int code, const char *wor
 		return ms_args_wrong(err, table->see, "--%s takes no argument", option->name);
 	if (optopt)
 		return ms_args_wrong(err, table->see, "there is no option -%c", optopt);
-	return ms_args_wrong(err, table->see, "there is no option %.60s, or it is ambiguous", word);
+	if (is_ambiguous(table, word, err)) {
+		ms_advise(err, "%s", table->see);
+		return false;
+	}
+	return ms_args_wrong(err, table->see, "there is no option %.60s", word);
 }
 
 static bool take_one(const struct ms_option_table *table, const struct ms_option *option, void *to,

@@ -20,6 +20,9 @@ bool ms_args_wrong(struct ms_error *err, const char *advice, const char *fmt, ..
 /* Digits only: no sign, no blank, no unit; what strtoull() takes beyond that are typos. */
 bool ms_args_number(const char *s, uint64_t most, uint64_t *ret);
 
+/* Bytes: a number, with K, M or G behind for powers of 1,024. */
+bool ms_args_size(const char *s, uint64_t most, uint64_t *ret);
+
 /* Seconds, more than 0 and at most @most_s, in nanoseconds: digits, or "1.5" with nine behind. */
 bool ms_args_seconds(const char *s, uint64_t most_s, uint64_t *ret_ns);
 

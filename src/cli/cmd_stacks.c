@@ -61,12 +61,10 @@ struct text MS_VEC(char);
 
 /* What was asked for. */
 struct request {
-	pid_t id;
-	const char *ns;           /* where it has that id; NULL: where memscan runs */
-	const char *debug_folder; /* NULL: none */
+	struct ms_args_process process; /* first, for MS_ARGS_PROCESS; timeout_ns 0: the usual */
+	const char *debug_folder;       /* NULL: none */
 	bool debuginfod;
 	bool help;
-	uint64_t timeout_ns; /* for all; 0: the usual */
 	uint64_t deadline_ns;
 };
 
@@ -316,7 +314,7 @@ static enum ms_status explain(const struct helping *h, enum ms_helper_end end, s
 	if (end == MS_HELPER_LATE) {
 		(void)ms_fail(err, MS_E_TIMEOUT,
 		              "the stacks of process %d were not read within %g s", (int)h->pid,
-		              (double)h->request->timeout_ns / 1e9);
+		              (double)h->request->process.timeout_ns / 1e9);
 		ms_advise(err,
 		          "look in /proc/%d/maps for a file on a file system that does not answer, "
 		          "or give a longer --timeout",
@@ -361,6 +359,8 @@ static int unwritten(int error)
 {
 	struct ms_error err;
 
+	if (ms_tell_has_left(error, &err))
+		return MS_EXIT_UNWRITTEN;
 	(void)ms_fail_sys(&err, error, "cannot write the stacks to standard output");
 	ms_advise(&err, "redirect them to a file with space left, or to a pipe that is read");
 	ms_tell_error(&err);
@@ -379,8 +379,7 @@ static int print(int fd)
 		ms_lines_put(&lines, piece, (size_t)n);
 		at += n;
 	}
-	ms_lines_end(&lines);
-	return !lines.failed && fflush(stdout) == 0 ? MS_EXIT_CLEAN : unwritten(errno);
+	return ms_lines_end(&lines) ? unwritten(lines.failed) : MS_EXIT_CLEAN;
 }
 
 static int serve(pid_t pid, struct request *request)
@@ -389,10 +388,10 @@ static int serve(pid_t pid, struct request *request)
 	struct ms_error err;
 	int status;
 
-	if (!request->timeout_ns)
-		request->timeout_ns =
+	if (!request->process.timeout_ns)
+		request->process.timeout_ns =
 			(request->debuginfod ? ASK_SERVERS_S : MS_ARGS_TIMEOUT_S) * second_ns;
-	request->deadline_ns = ms_now_ns() + request->timeout_ns;
+	request->deadline_ns = ms_now_ns() + request->process.timeout_ns;
 	h.fd = memfd_create("memscan-stacks", MFD_CLOEXEC);
 	h.answer = mmap(NULL, sizeof(*h.answer), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
 	                -1, 0);
@@ -410,16 +409,6 @@ static int serve(pid_t pid, struct request *request)
 }
 
 /* Digits only; 0 when it is anything else. */
-static pid_t parse_pid(const char *word)
-{
-	size_t len = strlen(word);
-	unsigned long id = 0;
-
-	if (len <= 10 && strspn(word, "0123456789") == len)
-		id = strtoul(word, NULL, 10);
-	return id <= INT_MAX ? (pid_t)id : 0;
-}
-
 static bool take_folder(void *to, const char *path, struct ms_error *err)
 {
 	((struct request *)to)->debug_folder = path;
@@ -427,30 +416,15 @@ static bool take_folder(void *to, const char *path, struct ms_error *err)
 	       ms_args_wrong(err, see_help, "--debug-dir takes a folder, not %s", path);
 }
 
-static bool take_timeout(void *to, const char *arg, struct ms_error *err)
-{
-	uint64_t *timeout_ns = &((struct request *)to)->timeout_ns;
-
-	return (ms_args_seconds(arg, MS_ARGS_MOST_S, timeout_ns) && *timeout_ns) ||
-	       ms_args_wrong(err, "for example 5 or 0.5", "--timeout takes seconds, not '%s'", arg);
-}
-
-static bool take_namespace(void *to, const char *arg, struct ms_error *err)
-{
-	((struct request *)to)->ns = arg;
-	return ms_args_namespace(arg, err);
-}
-
 static const struct ms_option rows[] = {
-	{ 0, "ns", "PID|FILE", "the id is that of a pid namespace: of process PID, or FILE's",
-	  .take = take_namespace },
+	MS_ARGS_PROCESS,
 	{ 0, "debug-dir", "DIR", "also look for separate debug files in DIR", .take = take_folder },
 	{ 0, "debuginfod", NULL, "ask the servers in $DEBUGINFOD_URLS for debug files",
 	  .flag = offsetof(struct request, debuginfod) },
 	{ 0, "timeout", "SECONDS",
 	  "give up after this (default 30; 600 with\n--debuginfod); the last third is for stacks\n"
 	  "without names",
-	  .take = take_timeout },
+	  .take = ms_args_take_timeout },
 	{ 'h', "help", NULL, "print this help and exit", .flag = offsetof(struct request, help),
 	  .last = true },
 };
@@ -470,13 +444,7 @@ static bool parse(int argc, char **argv, struct request *ret, struct ms_error *e
 
 	if (at < 0 || ret->help)
 		return at >= 0;
-	if (at == argc)
-		return ms_args_wrong(err, see_help, "no process was given");
-	if (at + 1 < argc)
-		return ms_args_wrong(err, see_help, "one process at a time: unexpected %s",
-		                     argv[at + 1]);
-	ret->id = parse_pid(argv[at]);
-	return ret->id || ms_args_wrong(err, see_help, "not a process id: %s", argv[at]);
+	return ms_args_choose(argc - at, argv + at, &table, &ret->process, err);
 }
 
 int ms_cmd_stacks(int argc, char **argv)
@@ -495,7 +463,7 @@ int ms_cmd_stacks(int argc, char **argv)
 	}
 	if (request.debuginfod)
 		ms_tell_servers();
-	if (ms_target_choose(&(struct ms_choice){ NULL, request.id, request.ns }, &chosen, &err))
+	if (ms_target_choose(&request.process.choice, &chosen, &err))
 		return refuse(&err);
 	return serve(chosen.pid, &request);
 }

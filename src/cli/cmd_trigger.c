@@ -40,8 +40,8 @@ static const char notes[] =
 
 /* Where the answer of a process arrives. */
 struct asking {
+	struct ms_args_process process; /* first, for MS_ARGS_PROCESS */
 	pid_t pid;
-	const char *ns; /* where it has that id; NULL: where memscan runs */
 	bool stacks;
 	bool help;                    /* was asked for, nothing else */
 	char folder[MS_FOLDER_BYTES]; /* as the process sees it */
@@ -77,11 +77,14 @@ static pid_t process_of(pid_t id)
 
 static enum ms_status find(struct asking *a, struct ms_error *err)
 {
-	struct ms_chosen chosen = { .pid = a->pid };
+	const struct ms_choice *choice = &a->process.choice;
+	struct ms_chosen chosen = { .pid = choice->id };
 	enum ms_status st = MS_OK;
 
-	if (a->ns)
-		st = ms_target_find_in_namespace(a->ns, a->pid, &chosen, err);
+	if (choice->name)
+		st = ms_target_find_by_name(choice->name, &chosen.pid, err);
+	else if (choice->ns)
+		st = ms_target_find_in_namespace(choice->ns, choice->id, &chosen, err);
 	if (!st)
 		a->pid = process_of(chosen.pid);
 	return st;
@@ -433,9 +436,9 @@ static void hear(struct hearing *h, const char *piece, size_t n)
 /*
  * Copy what comes to standard output.
  *
- * @ret_written: false when that failed
+ * @ret_problem: errno when that failed
  */
-static enum ms_status copy_answer(const struct asking *a, int fd, bool *ret_written,
+static enum ms_status copy_answer(const struct asking *a, int fd, int *ret_problem,
                                   struct ms_error *err)
 {
 	static char piece[PIECE];
@@ -454,8 +457,7 @@ static enum ms_status copy_answer(const struct asking *a, int fd, bool *ret_writ
 			break;
 		hear(&hearing, piece, (size_t)n);
 	}
-	ms_lines_end(&hearing.lines);
-	*ret_written = !hearing.lines.failed && !fflush(stdout);
+	*ret_problem = ms_lines_end(&hearing.lines);
 	if (hearing.whole)
 		return hearing.refused ? refused(a, hearing.why, err) : MS_OK;
 	st = ms_fail(err, MS_E_DIED, "the answer of process %d was cut off", (int)a->pid);
@@ -463,7 +465,7 @@ static enum ms_status copy_answer(const struct asking *a, int fd, bool *ret_writ
 	return st;
 }
 
-static enum ms_status ask(struct asking *a, bool *ret_written, struct ms_error *err)
+static enum ms_status ask(struct asking *a, int *ret_problem, struct ms_error *err)
 {
 	const union sigval value = { .sival_int = a->stacks ? MS_TRIGGER_STACKS : 0 };
 	enum ms_status st = begin_listening(a, err);
@@ -482,24 +484,17 @@ static enum ms_status ask(struct asking *a, bool *ret_written, struct ms_error *
 	} while (fd >= 0 && !is_from(fd, a->pid));
 	if (fd < 0)
 		return ms_fail_sys(err, errno, "no answer of process %d", (int)a->pid);
-	st = copy_answer(a, fd, ret_written, err);
+	st = copy_answer(a, fd, ret_problem, err);
 	(void)close(fd);
 	return st;
 }
 
 /* ---- the command ---- */
 
-static bool take_namespace(void *to, const char *arg, struct ms_error *err)
-{
-	((struct asking *)to)->ns = arg;
-	return ms_args_namespace(arg, err);
-}
-
 static const struct ms_option rows[] = {
 	{ 0, "stacks", NULL, "print the stacks of its threads instead of its leaks",
 	  .flag = offsetof(struct asking, stacks) },
-	{ 0, "ns", "PID|FILE", "the id is that of a pid namespace: of process PID, or FILE's",
-	  .take = take_namespace },
+	MS_ARGS_PROCESS,
 	{ 'h', "help", NULL, "print this help and exit", .flag = offsetof(struct asking, help),
 	  .last = true },
 };
@@ -508,7 +503,7 @@ static const struct ms_option_table table = {
 	.command = "memscan trigger",
 	.usage = usage,
 	.notes = notes,
-	.see = "see memscan trigger --help",
+	.see = "say which process: memscan trigger PID; see memscan trigger --help",
 	.at = rows,
 	.n = sizeof(rows) / sizeof(rows[0]),
 };
@@ -516,27 +511,17 @@ static const struct ms_option_table table = {
 static bool parse(int argc, char **argv, struct asking *ret, struct ms_error *err)
 {
 	int at = ms_args_take(argc, argv, &table, ret, err);
-	uint64_t id = 0;
 
 	if (at < 0 || ret->help)
 		return at >= 0;
-	if (at == argc)
-		return ms_args_wrong(err, "say which one: memscan trigger PID",
-		                     "no process was given");
-	if (ms_args_number(argv[at], INT_MAX, &id) && id)
-		at++;
-	if (at < argc)
-		return ms_args_wrong(err, table.see, "trigger takes one process id, not '%s'",
-		                     argv[at]);
-	ret->pid = (pid_t)id;
-	return true;
+	return ms_args_choose(argc - at, argv + at, &table, &ret->process, err);
 }
 
 int ms_cmd_trigger(int argc, char **argv)
 {
 	struct asking asking = { .dir = -1, .listener = -1 };
 	struct ms_error err = { 0 };
-	bool written = true;
+	int problem = 0;
 	enum ms_status st;
 
 	if (!parse(argc, argv, &asking, &err)) {
@@ -551,15 +536,17 @@ int ms_cmd_trigger(int argc, char **argv)
 	if (!st)
 		st = check(asking.pid, asking.folder, &err);
 	if (!st)
-		st = ask(&asking, &written, &err);
+		st = ask(&asking, &problem, &err);
 	end_listening(&asking);
 	if (st) {
 		ms_tell_error(&err);
 		return MS_EXIT_REFUSED;
 	}
-	if (written)
+	if (!problem)
 		return MS_EXIT_CLEAN;
-	(void)ms_fail(&err, MS_E_SYS, "the answer could not be written");
+	if (ms_tell_has_left(problem, &err))
+		return MS_EXIT_UNWRITTEN;
+	(void)ms_fail_sys(&err, problem, "the answer could not be written");
 	ms_advise(&err, "check that the disk has room and that the reader of the pipe still runs");
 	ms_tell_error(&err);
 	return MS_EXIT_UNWRITTEN;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/lines.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "report/utf8.h"
@@ -22,12 +23,18 @@ static size_t whole_characters(const struct ms_lines *lines)
 	return n > 1 ? n - 1 : lines->n;
 }
 
+static void note(struct ms_lines *lines, int result)
+{
+	if (result == EOF && !lines->failed)
+		lines->failed = errno ? errno : EIO;
+}
+
 static void print(struct ms_lines *lines, size_t n)
 {
 	char clean[3 * sizeof(lines->line) + 1]; /* U+FFFD has three bytes */
 
 	ms_utf8_clean(lines->line, n, true, clean, sizeof(clean));
-	lines->failed |= fputs(clean, lines->to) == EOF;
+	note(lines, fputs(clean, lines->to));
 	lines->n -= n;
 	memmove(lines->line, lines->line + n, lines->n);
 }
@@ -37,7 +44,7 @@ void ms_lines_put(struct ms_lines *lines, const char *bytes, size_t len)
 	for (size_t i = 0; i < len; i++) {
 		if (bytes[i] == '\n') {
 			print(lines, lines->n);
-			lines->failed |= fputc('\n', lines->to) == EOF;
+			note(lines, fputc('\n', lines->to));
 			continue;
 		}
 		if (lines->n == sizeof(lines->line))
@@ -46,7 +53,9 @@ void ms_lines_put(struct ms_lines *lines, const char *bytes, size_t len)
 	}
 }
 
-void ms_lines_end(struct ms_lines *lines)
+int ms_lines_end(struct ms_lines *lines)
 {
 	print(lines, lines->n);
+	note(lines, fflush(lines->to));
+	return lines->failed;
 }

@@ -54,6 +54,20 @@ static void occupy_standard_descriptors(void)
 		(void)close(fd);
 }
 
+/* "help", "help COMMAND" and "version" are words for options. */
+static int run_word(int argc, char **argv)
+{
+	static char help[] = "--help";
+	static char version[] = "--version";
+	const bool is_help = !strcmp(argv[1], "help");
+	const struct command *command = is_help && argc > 2 ? find(argv[2]) : NULL;
+	char *words[] = { argv[0], is_help ? help : version, NULL };
+
+	if (command)
+		words[0] = argv[2];
+	return command ? command->run(2, words) : ms_cmd_scan(2, words);
+}
+
 int main(int argc, char **argv)
 {
 	const struct command *command = argc > 1 ? find(argv[1]) : NULL;
@@ -70,6 +84,8 @@ int main(int argc, char **argv)
 		return ms_cmd_scan(argc, argv);
 	if (command)
 		return command->run(argc - 1, argv + 1);
+	if (!strcmp(argv[1], "help") || !strcmp(argv[1], "version"))
+		return run_word(argc, argv);
 	(void)ms_fail(&err, MS_E_UNSUPPORTED, "there is no command '%s'", argv[1]);
 	ms_advise(&err, "see memscan --help; to scan a process by name: memscan --name NAME");
 	ms_tell_error(&err);

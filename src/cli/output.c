@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/newfile.h"
+#include "cli/tell.h"
 
 /* The reader of the caller's own FIFO may be about to come. */
 enum { BUFFER_BYTES = 16 * 1024, READER_MS = 10000 };
@@ -60,6 +61,8 @@ static enum ms_status unwritable(const struct ms_output_file *to, int sys_errno,
 
 static enum ms_status unwritable_fd(int sys_errno, struct ms_error *err)
 {
+	if (ms_tell_has_left(sys_errno, err))
+		return MS_E_SYS;
 	(void)ms_fail_sys(err, sys_errno, "cannot write the report to standard output");
 	ms_advise(err, "to write the report to a file use --output FILE");
 	return MS_E_SYS;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/tell.h"
 
+#include <errno.h>
+
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -55,8 +57,18 @@ const char *ms_tell_advice(const struct ms_error *err)
 	return err->advice[0] ? err->advice : general_advice(err->status);
 }
 
+bool ms_tell_has_left(int sys_errno, struct ms_error *err)
+{
+	if (sys_errno != EPIPE)
+		return false;
+	*err = (struct ms_error){ .status = MS_E_SYS, .sys_errno = sys_errno };
+	return true;
+}
+
 void ms_tell_error(const struct ms_error *err)
 {
+	if (!err->text[0])
+		return;
 	tell_line(err->text);
 	tell_line(ms_tell_advice(err));
 }

@@ -11,8 +11,14 @@
 #include "base/status.h"
 #include "engine/report.h"
 
-/* The two lines of a failure: what was refused, what to do. */
+/* The two lines of a failure: what was refused, what to do. None if @err has no text. */
 void ms_tell_error(const struct ms_error *err);
+
+/*
+ * Whether a write failed because the reader of the pipe has all that it wants, as "head" has: then
+ * @err has no text, and ms_tell_error() says nothing.
+ */
+bool ms_tell_has_left(int sys_errno, struct ms_error *err);
 
 /* What to do about @err; never empty. */
 const char *ms_tell_advice(const struct ms_error *err);

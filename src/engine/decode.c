@@ -24,7 +24,8 @@ const char *ms_decoders_read(const struct ms_decoder *const *decoders, char ret[
 	size_t at = append(ret, 0, "");
 
 	for (size_t i = 0; decoders[i]; i++)
-		at = append(ret, append(ret, at, i ? "; " : ""), decoders[i]->reads);
+		if (decoders[i]->reads)
+			at = append(ret, append(ret, at, at ? ", " : ""), decoders[i]->reads);
 	return ret;
 }
 
@@ -275,8 +276,10 @@ static enum ms_status nothing_found(const struct ms_decoding *d, struct ms_error
 	(void)ms_fail(err, MS_E_UNSUPPORTED,
 	              "no allocator that memscan reads was found in the process%s%s",
 	              d->rival.name[0] ? how : "", ms_rival_name(&d->rival, name));
-	ms_advise(err, "memscan reads the heap of %s; for another one use its own profiler",
-	          ms_decoders_read(d->decoders, reads));
+	ms_advise(
+		err,
+		"memscan reads the heap of %s in the versions that README lists; for another one use its own profiler",
+		ms_decoders_read(d->decoders, reads));
 	return MS_E_UNSUPPORTED;
 }
 

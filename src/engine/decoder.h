@@ -124,7 +124,7 @@ enum ms_in_malloc ms_claim_in_malloc(const struct ms_decoding *d, const struct m
 
 struct ms_decoder {
 	const char *name;
-	const char *reads; /* for messages: which allocator, which versions */
+	const char *reads; /* for messages: which allocator; NULL: another decoder's says it */
 
 	/*
 	 * Is the allocator here, and which memory is its own? Finding nothing is MS_OK.

@@ -121,11 +121,10 @@ static enum ms_status refuse(const struct ms_decoding *d, uint64_t decoded, stru
 	              d->rival.serves ? "the process allocates with " : "the process has ",
 	              ms_rival_name(&d->rival, name), name_decoded(d, heaps),
 	              (unsigned long long)decoded);
-	ms_advise(
-		err,
-		"memscan reads the heap of %s; blocks of that allocator are not seen, use its own "
-		"profiler",
-		ms_decoders_read(d->decoders, reads));
+	ms_advise(err,
+	          "memscan reads the heap of %s in the versions that README lists; blocks of that "
+	          "allocator are not seen, use its own profiler",
+	          ms_decoders_read(d->decoders, reads));
 	return MS_E_UNSUPPORTED;
 }
 

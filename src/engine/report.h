@@ -229,7 +229,6 @@ struct ms_leak {
 
 struct ms_leaks MS_VEC(struct ms_leak);
 
-/* One allocator found in the target; a process can have several. */
 /* Why a heap is not verified; of several reasons the last of these. */
 enum ms_doubt {
 	MS_DOUBT_NONE,
@@ -239,6 +238,7 @@ enum ms_doubt {
 	MS_DOUBTS,
 };
 
+/* One allocator found in the target; a process can have several. */
 struct ms_heap {
 	char allocator[32];
 	char version[32]; /* "" when it cannot be told */

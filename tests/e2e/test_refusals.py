@@ -65,10 +65,17 @@ def test_wrong_calls(args):
     assert done.stdout == "" and done.stderr.strip(), str(done)
 
 
-@pytest.mark.parametrize("args", [["--help"], ["--version"], ["scan", "--help"]], ids=" ".join)
+@pytest.mark.parametrize("args", [["--help"], ["--version"], ["scan", "--help"], ["help"], ["version"],
+                                  ["help", "why"]], ids=" ".join)
 def test_help_goes_to_stdout(args):
     done = memscan(*args)
     assert done.status == 0 and done.stdout.strip() and not done.stderr, str(done)
+
+
+@pytest.mark.parametrize("args,same", [(["help"], ["--help"]), (["version"], ["--version"]),
+                                       (["help", "stacks"], ["stacks", "--help"])], ids=str)
+def test_words_for_options(args, same):
+    assert memscan(*args).stdout == memscan(*same).stdout
 
 
 # ---- no such target ----

@@ -3,6 +3,7 @@
 
 import contextlib
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -355,10 +356,33 @@ def check_refused(done, *words, status=COULD_NOT_SCAN):
         assert word in done.stderr, f"{word!r} is not said: {done}"
 
 
-@pytest.mark.parametrize("arguments", [[], ["x"], [""], ["0"], ["-1"], ["1x"], ["99999999999"], ["4294967297"],
-                                       ["1", "2"], ["--pid"], ["--nonsense", "1"], ["1\033[1m"]])
+@pytest.mark.parametrize("arguments", [[], ["-1"], ["1", "2"], ["--pid"], ["--nonsense", "1"]])
 def test_wrong_calls(arguments):
     check_refused(memscan("stacks", *arguments), "memscan stacks --help", status=USAGE)
+
+
+@pytest.mark.parametrize("word", ["x", "", "0", "1x", "99999999999", "4294967297", "1\033[1m"])
+def test_what_is_no_process(word):
+    check_refused(memscan("stacks", word), "takes the number of a process", "or use --name NAME", status=USAGE)
+
+
+@pytest.mark.parametrize("how", ["--pid", "--name"])
+def test_a_process_by_an_option(how):
+    with Process([compile_target("call_chains")]) as target:
+        settled(target)
+        name = pathlib.Path(f"/proc/{target.pid}/comm").read_text().strip()
+        done = memscan("stacks", how, target.pid if how == "--pid" else name)
+        assert done.status == 0 and f"pid {target.pid} at" in done.stdout, str(done)
+
+
+def test_a_reader_that_leaves_is_told_nothing():
+    with Process([compile_target("call_chains")]) as target:
+        settled(target)
+        to, from_ = os.pipe()
+        os.close(to)
+        done = memscan("stacks", target.pid, stdout=from_)
+        os.close(from_)
+        assert done.status == COULD_NOT_WRITE and done.stderr == "", str(done)
 
 
 def test_no_such_process():

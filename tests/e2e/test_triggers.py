@@ -21,7 +21,7 @@ import pytest
 
 import messages
 import support
-from support import (BUILD, COULD_NOT_SCAN, MEMSCAN, Process, SCANNED_CLEAN, Target, compile_target, kill, state_of,
+from support import (BUILD, COULD_NOT_SCAN, COULD_NOT_WRITE, MEMSCAN, Process, SCANNED_CLEAN, Target, compile_target, kill, state_of,
                      wait_until)
 
 TRIGGERS = int(os.environ.get("TRIGGERS") or 200)
@@ -115,8 +115,8 @@ def shares_memory(pid, other):
     return support.libc.syscall(312, pid, other, 1, 0, 0) == 0  # kcmp(KCMP_VM)
 
 
-def trigger(pid):
-    status, out, err = finish_trigger(start_trigger(pid))
+def trigger(pid, *words):
+    status, out, err = finish_trigger(start_trigger(pid, *words))
     return support.Scan(status, out, err, 0)
 
 
@@ -134,7 +134,7 @@ def descriptors(pid):
 
 def start_trigger(pid, *words):
     """A memscan trigger that goes on; to be ended with finish_trigger()."""
-    popen = subprocess.Popen([MEMSCAN, "trigger", *words, str(pid)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    popen = subprocess.Popen([MEMSCAN, "trigger", str(pid), *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, text=True)
     support.our_children.add(popen.pid)
     return popen
@@ -193,6 +193,24 @@ def test_a_thread_stands_for_its_process(folder):
     with Triggered(folder, "malloc") as target:
         answer = trigger(support.threads_of(target.pid)[-1])
         assert answer.status == SCANNED_CLEAN and target.named_by(answer.stdout), str(answer)
+        target.well()
+
+
+def test_a_name_stands_for_a_process(folder):
+    with Triggered(folder, "malloc") as target:
+        name = pathlib.Path(f"/proc/{target.pid}/comm").read_text().strip()
+        answer = trigger("--name", name)
+        assert answer.status == SCANNED_CLEAN and target.named_by(answer.stdout), str(answer)
+        target.well()
+
+
+def test_a_reader_that_leaves_is_told_nothing(folder):
+    with Triggered(folder, "idle") as target:
+        to, from_ = os.pipe()
+        os.close(to)
+        done = subprocess.run([MEMSCAN, "trigger", str(target.pid)], stdout=from_, stderr=subprocess.PIPE, timeout=100)
+        os.close(from_)
+        assert (done.returncode, done.stderr) == (COULD_NOT_WRITE, b"")
         target.well()
 
 

@@ -314,7 +314,7 @@ REFUSED = [
     ("12 bytes", USAGE, "'12 bytes' is no address", "as reports print it"),
     ("0x10000000000000000", USAGE, "0x10000000000000000 is larger than any address", "as reports print it"),
     ("-1", USAGE, "there is no option -1", "see memscan"),
-    ("", USAGE, "no address and no type was given", "memscan why --pid N"),
+    ("", USAGE, "no address and no type was given", "memscan why PID ADDRESS"),
 ]
 
 

@@ -103,7 +103,7 @@ Test(args, names_may_be_shortened_where_that_is_unambiguous)
 {
 	cr_expect_str_eq(parse("--si 5"), "");
 	cr_expect_str_eq(toy.taken, "size=5 ");
-	cr_expect_str_eq(parse("--qu"), "!there is no option --qu, or it is ambiguous");
+	cr_expect_str_eq(parse("--qu"), "!--qu is short for several options: --quick, --quarter");
 }
 
 Test(args, behind_the_last_nothing_is_looked_at)
@@ -114,7 +114,7 @@ Test(args, behind_the_last_nothing_is_looked_at)
 }
 
 static const char *const wrong[][3] = {
-	{ "--nonsense", "!there is no option --nonsense, or it is ambiguous", "see toy --help" },
+	{ "--nonsense", "!there is no option --nonsense", "see toy --help" },
 	{ "-qx", "!there is no option -x", "see toy --help" },
 	{ "--size", "!--size needs its argument, BYTES", "see toy --help" },
 	{ "-qs", "!--size needs its argument, BYTES", "see toy --help" },
@@ -128,6 +128,40 @@ Test(args, wrong_calls_are_reported_and_advised)
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		cr_expect_str_eq(parse(wrong[i][0]), wrong[i][1]);
 		cr_expect_str_eq(err.advice, wrong[i][2]);
+	}
+}
+
+static const struct {
+	const char *text;
+	uint64_t most;
+	uint64_t bytes; /* UINT64_MAX: it is refused */
+} sizes[] = {
+	{ "0", 9, 0 },
+	{ "4096", UINT64_MAX, 4096 },
+	{ "4K", UINT64_MAX, 4096 },
+	{ "4k", UINT64_MAX, 4096 },
+	{ "3M", UINT64_MAX, 3 << 20 },
+	{ "1g", UINT64_MAX, 1 << 30 },
+	{ "2K", 2048, 2048 },
+	{ "2K", 2047, UINT64_MAX },
+	{ "17179869184G", UINT64_MAX, UINT64_MAX },
+	{ "K", UINT64_MAX, UINT64_MAX },
+	{ "", UINT64_MAX, UINT64_MAX },
+	{ "4KB", UINT64_MAX, UINT64_MAX },
+	{ "4T", UINT64_MAX, UINT64_MAX },
+	{ "0000000000000000000000000000001K", UINT64_MAX, 1024 },
+	{ "00000000000000000000000000000001K", UINT64_MAX, UINT64_MAX },
+};
+
+Test(args, sizes_have_units)
+{
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		uint64_t bytes = UINT64_MAX;
+		bool taken = ms_args_size(sizes[i].text, sizes[i].most, &bytes);
+
+		cr_expect_eq(taken, sizes[i].bytes != UINT64_MAX, "%s", sizes[i].text);
+		cr_expect(!taken || bytes == sizes[i].bytes, "%s: %llu", sizes[i].text,
+		          (unsigned long long)bytes);
 	}
 }
 

@@ -115,8 +115,8 @@ static enum ms_status annotate(struct ms_decoding *d)
 	return MS_OK;
 }
 
-static const struct ms_decoder a = { "a", "a's malloc 1 to 3", claim_a, read_a, settle_a };
-static const struct ms_decoder b = { "b", "b's, any", claim_b, read_b, settle_b };
+static const struct ms_decoder a = { "a", "a's malloc", claim_a, read_a, settle_a };
+static const struct ms_decoder b = { "b", "b's", claim_b, read_b, settle_b };
 static const struct ms_decoder *const decoders[] = { &a, &b, NULL };
 static const struct ms_annotator toy = { "toy", annotate };
 static const struct ms_annotator *const annotators[] = { &toy, NULL };
@@ -285,9 +285,10 @@ Test(decode, where_nothing_is_claimed_all_that_is_read_is_listed)
 	cr_assert_eq(decode(false, false), MS_E_UNSUPPORTED);
 	cr_expect_str_eq(calls, "claim-a claim-b ");
 	cr_expect_str_eq(err.text, "no allocator that memscan reads was found in the process");
-	cr_expect_str_eq(err.advice,
-	                 "memscan reads the heap of a's malloc 1 to 3; b's, any; for another one "
-	                 "use its own profiler");
+	cr_expect_str_eq(
+		err.advice,
+		"memscan reads the heap of a's malloc, b's in the versions that README lists; "
+		"for another one use its own profiler");
 	(void)ms_fake_map(&fake, 0x300000, BYTES, RW, "[anon:scudo:primary]");
 	cr_assert_eq(decode(false, false), MS_E_UNSUPPORTED);
 	cr_expect_str_eq(err.text, "no allocator that memscan reads was found in the process; it "

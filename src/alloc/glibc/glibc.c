@@ -398,7 +398,7 @@ static enum ms_status glibc_settle(struct ms_decoding *d, const struct ms_claim 
 }
 
 const struct ms_decoder ms_glibc_decoder = { .name = "glibc",
-	                                     .reads = "glibc 2.26 to 2.43",
+	                                     .reads = "glibc",
 	                                     .claim = glibc_claim,
 	                                     .read = glibc_read,
 	                                     .settle = glibc_settle };

@@ -257,7 +257,7 @@ static enum ms_status jemalloc_settle(struct ms_decoding *d, const struct ms_cla
 }
 
 const struct ms_decoder ms_jemalloc_decoder = { .name = "jemalloc",
-	                                        .reads = "jemalloc 5.2.1 to 5.3.1",
+	                                        .reads = "jemalloc",
 	                                        .claim = jemalloc_claim,
 	                                        .read = jemalloc_read,
 	                                        .settle = jemalloc_settle };

@@ -289,10 +289,8 @@ static enum ms_status mimalloc_settle(struct ms_decoding *d, const struct ms_cla
 	return ms_ranges_tidy(d->arena, &d->unproved) ? MS_OK : MS_E_NOMEM;
 }
 
-const struct ms_decoder ms_mimalloc_decoder = {
-	.name = "mimalloc",
-	.reads = "mimalloc 2.0.9 to 2.2.6, 2.5.1, 3.0.1, 3.1.5, 3.4.1, 3.6",
-	.claim = mimalloc_claim,
-	.read = mimalloc_read,
-	.settle = mimalloc_settle
-};
+const struct ms_decoder ms_mimalloc_decoder = { .name = "mimalloc",
+	                                        .reads = "mimalloc",
+	                                        .claim = mimalloc_claim,
+	                                        .read = mimalloc_read,
+	                                        .settle = mimalloc_settle };

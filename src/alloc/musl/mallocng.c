@@ -191,7 +191,7 @@ static enum ms_status ng_settle(struct ms_decoding *d, const struct ms_claim *cl
 }
 
 const struct ms_decoder ms_mallocng_decoder = { .name = "musl mallocng",
-	                                        .reads = "musl 1.2.1 to 1.2.6",
+	                                        .reads = "musl",
 	                                        .claim = ng_claim,
 	                                        .read = ng_read,
 	                                        .settle = ng_settle };

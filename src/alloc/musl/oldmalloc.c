@@ -139,8 +139,6 @@ static enum ms_status old_settle(struct ms_decoding *d, const struct ms_claim *c
 	return hand_over(old) ? tell(old) : MS_E_NOMEM;
 }
 
-const struct ms_decoder ms_oldmalloc_decoder = { .name = "musl oldmalloc",
-	                                         .reads = "musl before 1.2.1",
-	                                         .claim = old_claim,
-	                                         .read = old_read,
-	                                         .settle = old_settle };
+const struct ms_decoder ms_oldmalloc_decoder = {
+	.name = "musl oldmalloc", .claim = old_claim, .read = old_read, .settle = old_settle
+};

@@ -141,7 +141,6 @@ static enum ms_status pymalloc_settle(struct ms_decoding *d, const struct ms_cla
 }
 
 const struct ms_decoder ms_pymalloc_decoder = { .name = "pymalloc",
-	                                        .reads = "CPython's objects 3.8 to 3.14",
 	                                        .claim = pymalloc_claim,
 	                                        .read = pymalloc_read,
 	                                        .settle = pymalloc_settle };

@@ -278,7 +278,7 @@ static enum ms_status tcmalloc_settle(struct ms_decoding *d, const struct ms_cla
 
 const struct ms_decoder ms_tcmalloc_decoder = {
 	.name = "tcmalloc",
-	.reads = "gperftools' tcmalloc 2.8 to 2.18",
+	.reads = "gperftools' tcmalloc",
 	.claim = tcmalloc_claim,
 	.read = tcmalloc_read,
 	.settle = tcmalloc_settle,

@@ -31,6 +31,8 @@ static int finish(int status)
 
 	if (fflush(stdout) == 0 && !ferror(stdout))
 		return status;
+	if (ms_tell_has_left(errno, &err))
+		return MS_EXIT_UNWRITTEN;
 	(void)ms_fail_sys(&err, errno, "cannot write to standard output");
 	ms_advise(&err, "redirect it to a file with space left, or to a pipe that is read");
 	ms_tell_error(&err);

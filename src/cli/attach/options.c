@@ -16,7 +16,7 @@ static const char attach_usage[] =
 	"PID ends it.\n";
 
 static const char attach_notes[] =
-	"SAMPLE bytes lie between two samples in the mean: a block of so many bytes is sampled\n"
+	"Two samples lie BYTES apart in the mean: a block of so many bytes is sampled\n"
 	"with a probability of 63 %, a larger one nearly always, a smaller one more seldom.\n"
 	"Programs of x86-64 that load the GNU C library 2.31 to 2.43 can be attached, also when\n"
 	"their malloc is that of a library of jemalloc or gperftools' tcmalloc; those that load\n"
@@ -40,8 +40,8 @@ static bool take_sample(void *to, const char *arg, struct ms_error *err)
 {
 	uint64_t *sample = &((struct ms_attach_options *)to)->sample;
 
-	return (ms_args_number(arg, MOST_SAMPLE, sample) && *sample) ||
-	       ms_args_wrong(err, "524288 costs next to nothing, 65536 some 10 % of malloc",
+	return (ms_args_size(arg, MOST_SAMPLE, sample) && *sample) ||
+	       ms_args_wrong(err, "512K costs next to nothing, 64K some 10 % of malloc",
 	                     "--sample takes 1 to %d bytes, not '%s'", MOST_SAMPLE, arg);
 }
 
@@ -87,8 +87,7 @@ static bool take_for(void *to, const char *arg, struct ms_error *err)
 
 static const struct ms_option attach_rows[] = {
 	MS_ARGS_PROCESS,
-	{ 's', "sample", "BYTES", "how far samples lie apart (default 524288)",
-	  .take = take_sample },
+	{ 's', "sample", "BYTES", "how far samples lie apart (default 512K)", .take = take_sample },
 	{ 0, "for", "TIME", "wait so long (90, 10m, 8h, 2d), then detach", .take = take_for },
 	{ 0, "status", NULL, "say whether it is attached, and how far",
 	  .flag = offsetof(struct ms_attach_options, status) },

@@ -9,17 +9,23 @@
 
 enum { DEFAULT_LIMIT = 100, DEFAULT_ENTRIES = 20 };
 
+/* Whether @word says which process, as no option does. */
+static bool is_id(const char *word, const struct ms_options *options)
+{
+	const struct ms_choice *choice = &options->process.choice;
+
+	return !choice->id && !choice->name && !options->core && !word[strspn(word, "0123456789")];
+}
+
 /* What is no option of a scan: a lone number is the process. */
 static bool take_words(int n, char **words, struct ms_options *options, struct ms_error *err)
 {
 	static const char *const alone[] = {
 		[MS_USE_SCAN] = "options of a scan begin with '-'; see memscan --help",
-		[MS_USE_RETAINED] = "it takes a process alone: memscan retained --pid N",
-		[MS_USE_LIVE] = "it takes a process alone: memscan live --pid N",
+		[MS_USE_RETAINED] = "it takes a process alone: memscan retained PID",
+		[MS_USE_LIVE] = "it takes a process alone: memscan live PID",
 	};
-	const struct ms_choice *choice = &options->process.choice;
-	bool lone = n > 0 && !choice->id && !choice->name &&
-	            words[0][strspn(words[0], "0123456789")] == '\0';
+	bool lone = n > 0 && is_id(words[0], options);
 
 	if (lone && !ms_args_take_id(options, words[0], err))
 		return false;
@@ -57,9 +63,15 @@ static bool take_address(const char *word, struct ms_options *options, struct ms
 
 static bool take_question(int n, char **words, struct ms_options *options, struct ms_error *err)
 {
-	static const char how[] = "memscan why --pid N ADDRESS, or memscan why --pid N TYPE";
-	const char *word = words[0];
+	static const char how[] = "memscan why PID ADDRESS, or memscan why PID TYPE";
+	const char *word;
 
+	if (n == 2 && is_id(words[0], options)) {
+		if (!ms_args_take_id(options, *words++, err))
+			return false;
+		n--;
+	}
+	word = words[0];
 	if (n != 1)
 		return ms_args_wrong(err, how,
 		                     n ? "more than one address or type was given"
@@ -180,7 +192,7 @@ bool ms_options_parse_why(int argc, char **argv, struct ms_options *ret, struct 
 	struct ms_options options;
 
 	if (!parse(MS_USE_WHY, argc, argv, &options, err) ||
-	    !check_chosen(&options, "say which process: memscan why --pid N ADDRESS|TYPE", err))
+	    !check_chosen(&options, "say which process: memscan why PID ADDRESS|TYPE", err))
 		return false;
 	*ret = options;
 	return true;
@@ -191,7 +203,7 @@ bool ms_options_parse_retained(int argc, char **argv, struct ms_options *ret, st
 	struct ms_options options;
 
 	if (!parse(MS_USE_RETAINED, argc, argv, &options, err) ||
-	    !check_chosen(&options, "say which process: memscan retained --pid N", err))
+	    !check_chosen(&options, "say which process: memscan retained PID", err))
 		return false;
 	options.scan.question.kind = MS_ASKED_RETAINED;
 	options.scan.question.limit = options.scan.limit;
@@ -204,7 +216,7 @@ bool ms_options_parse_live(int argc, char **argv, struct ms_options *ret, struct
 	struct ms_options options;
 
 	if (!parse(MS_USE_LIVE, argc, argv, &options, err) ||
-	    !check_chosen(&options, "say which process: memscan live --pid N", err))
+	    !check_chosen(&options, "say which process: memscan live PID", err))
 		return false;
 	options.scan.sites = true;
 	*ret = options;

@@ -59,8 +59,9 @@ static bool take_min_size(void *to, const char *arg, struct ms_error *err)
 {
 	struct ms_options *options = to;
 
-	return ms_args_number(arg, UINT64_MAX, &options->scan.min_size) ||
-	       ms_args_wrong(err, see_help, "--min-size takes a number of bytes, not '%s'", arg);
+	return ms_args_size(arg, UINT64_MAX, &options->scan.min_size) ||
+	       ms_args_wrong(err, "for example 4096, 4K or 1M",
+	                     "--min-size takes a number of bytes, not '%s'", arg);
 }
 
 static bool take_suppressions(void *to, const char *arg, struct ms_error *err)
@@ -398,7 +399,6 @@ struct ms_option_table ms_options_table(enum ms_scan_use use,
 	struct ms_option_table ret = ms_options_commands[use];
 
 	static_assert(sizeof(rows) / sizeof(rows[0]) <= MS_OPTIONS_MOST, "room for all of them");
-	ret.see = see_help;
 	ret.at = ret_rows;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		if (!is_for(use, &rows[i]))

@@ -2,14 +2,14 @@
 #include "cli/scan/options/rows.h"
 
 static const char usage[] =
-	"Usage: memscan [scan] [--pid] N [OPTION]...\n"
+	"Usage: memscan [scan] [OPTION]... PID\n"
 	"Report unreachable (leaked) heap memory of a running process. It needs no\n"
 	"preparation, stands still for milliseconds and runs on.\n\n"
 	"Other commands, each with its own --help:\n"
 	"  memscan run [OPTION]... [--] PROG [ARG]...  run PROG, scan it just before it exits\n"
-	"  memscan why --pid N ADDRESS|TYPE            print what keeps a block alive\n"
-	"  memscan retained --pid N                    print what holds how much memory\n"
-	"  memscan live --pid N                        print which calls allocated what lives\n"
+	"  memscan why PID ADDRESS|TYPE                print what keeps a block alive\n"
+	"  memscan retained PID                        print what holds how much memory\n"
+	"  memscan live PID                            print which calls allocated what lives\n"
 	"  memscan diff [OPTION]... OLD NEW            print what leaked or grew between reports\n"
 	"  memscan core [OPTION]... FILE               scan the core of a process\n"
 	"  memscan dump [OPTION]... PID -o FILE        write a core of a running process\n"
@@ -39,7 +39,7 @@ static const char run_notes[] =
 	"4 the report cannot be written.\n";
 
 static const char why_usage[] =
-	"Usage: memscan why [OPTION]... --pid N ADDRESS|TYPE\n"
+	"Usage: memscan why [OPTION]... PID ADDRESS|TYPE\n"
 	"Print by which chain of references, root first, a block of a running process is\n"
 	"kept alive; for a leaked block, which blocks point to it. ADDRESS is hexadecimal,\n"
 	"anywhere in the block; TYPE the name of a type as reports print it, of which\n"
@@ -52,7 +52,7 @@ static const char why_notes[] =
 	"(stderr says why and what to do), 4 the answer could not be written.\n";
 
 static const char retained_usage[] =
-	"Usage: memscan retained [OPTION]... --pid N\n"
+	"Usage: memscan retained [OPTION]... PID\n"
 	"Print what holds the reachable heap memory of a running process: by root (a\n"
 	"variable, a thread's stack or thread-local storage, the kernel), by type and by\n"
 	"block, how much would be free without it, largest first, and the chain of blocks\n"
@@ -65,7 +65,7 @@ static const char retained_notes[] =
 	"do), 4 the answer could not be written.\n";
 
 static const char live_usage[] =
-	"Usage: memscan live [OPTION]... --pid N\n"
+	"Usage: memscan live [OPTION]... PID\n"
 	"Print which calls allocated the live heap memory of a running process whose\n"
 	"allocations are sampled, how much as far as samples say, and how much of that is\n"
 	"leaked; most bytes first.\n";
@@ -83,15 +83,29 @@ static const char core_usage[] =
 	"core does not have is read from the programs and libraries that were mapped.\n";
 
 const struct ms_option_table ms_options_commands[] = {
-	[MS_USE_SCAN] = { .command = "memscan", .usage = usage, .notes = notes },
+	[MS_USE_SCAN] = { .command = "memscan",
+	                  .usage = usage,
+	                  .notes = notes,
+	                  .see = "see memscan --help" },
 	[MS_USE_RUN] = { .command = "memscan run",
 	                 .usage = run_usage,
 	                 .notes = run_notes,
+	                 .see = "see memscan run --help",
 	                 .leading = true },
-	[MS_USE_WHY] = { .command = "memscan why", .usage = why_usage, .notes = why_notes },
+	[MS_USE_WHY] = { .command = "memscan why",
+	                 .usage = why_usage,
+	                 .notes = why_notes,
+	                 .see = "see memscan why --help" },
 	[MS_USE_RETAINED] = { .command = "memscan retained",
 	                      .usage = retained_usage,
-	                      .notes = retained_notes },
-	[MS_USE_LIVE] = { .command = "memscan live", .usage = live_usage, .notes = live_notes },
-	[MS_USE_CORE] = { .command = "memscan core", .usage = core_usage, .notes = notes },
+	                      .notes = retained_notes,
+	                      .see = "see memscan retained --help" },
+	[MS_USE_LIVE] = { .command = "memscan live",
+	                  .usage = live_usage,
+	                  .notes = live_notes,
+	                  .see = "see memscan live --help" },
+	[MS_USE_CORE] = { .command = "memscan core",
+	                  .usage = core_usage,
+	                  .notes = notes,
+	                  .see = "see memscan core --help" },
 };
