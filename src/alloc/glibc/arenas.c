@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "alloc/glibc/chunks.h"
@@ -36,20 +34,6 @@ struct heap_info {
 	uint64_t mprotect_size;
 };
 
-void ms_pt_disprove(struct ms_pt_arena *arena, enum ms_doubt doubt, const char *fmt, ...)
-{
-	va_list ap;
-
-	if (arena->doubt < doubt)
-		arena->doubt = doubt;
-	if (!arena->proved)
-		return;
-	arena->proved = false;
-	va_start(ap, fmt);
-	(void)vsnprintf(arena->problem, sizeof(arena->problem), fmt, ap);
-	va_end(ap);
-}
-
 /* [@begin, @end) is memory of the arena of @group, or of none (0). */
 static bool own(struct ms_ptmalloc *pt, uint32_t group, ms_addr begin, ms_addr end)
 {
@@ -71,7 +55,7 @@ static void add_segment(struct ms_pt_arena *arena, const struct ms_segment *segm
 	arena->tally.free_bytes += segment->tally.free_bytes;
 	arena->tally.links += segment->tally.links;
 	if (segment->how == MS_SEGMENT_BAD)
-		ms_pt_disprove(arena, MS_DOUBT_DAMAGED,
+		ms_proof_doubt(&arena->proof, MS_DOUBT_DAMAGED,
 		               "the chunk at 0x%llx contradicts its neighbours",
 		               (unsigned long long)segment->end);
 }
@@ -172,7 +156,8 @@ static enum ms_status plan_contiguous(struct ms_ptmalloc *pt, const struct ms_li
 	ms_addr end = end_of_run(pt, libc->sbrk_base);
 
 	if (libc->sbrk_base + arena->system_mem != s.limit || s.limit <= s.begin || s.limit > end) {
-		ms_pt_disprove(arena, MS_DOUBT_DISAGREES, "its memory does not end where top does");
+		ms_proof_doubt(&arena->proof, MS_DOUBT_DISAGREES,
+		               "its memory does not end where top does");
 		return own(pt, arena->group, libc->sbrk_base, end) ? MS_OK : MS_E_NOMEM;
 	}
 	arena->covered_bytes = arena->system_mem;
@@ -199,8 +184,8 @@ static enum ms_status read_contiguous(struct ms_ptmalloc *pt, struct ms_pt_arena
 			return st;
 		if (s.begin)
 			continue;
-		ms_pt_disprove(arena, MS_DOUBT_DAMAGED, "no way from the fence at 0x%llx to top",
-		               (unsigned long long)fence);
+		ms_proof_doubt(&arena->proof, MS_DOUBT_DAMAGED,
+		               "no way from the fence at 0x%llx to top", (unsigned long long)fence);
 		return own(pt, arena->group, fence, s.limit) ? MS_OK : MS_E_NOMEM;
 	}
 	return MS_OK;
@@ -296,7 +281,7 @@ static enum ms_status read_scattered(struct ms_ptmalloc *pt, const struct ms_lib
 		st = read_scattered_in(pt, arena, run);
 	}
 	if (!st && arena->covered_bytes != arena->system_mem)
-		ms_pt_disprove(arena, MS_DOUBT_DISAGREES,
+		ms_proof_doubt(&arena->proof, MS_DOUBT_DISAGREES,
 		               "its segments hold %llu bytes, its counter says %llu",
 		               (unsigned long long)arena->covered_bytes,
 		               (unsigned long long)arena->system_mem);
@@ -313,7 +298,8 @@ static enum ms_status plan_main(struct ms_ptmalloc *pt, const struct ms_libc *li
 	if (libc->unused || arena->top == initial_top)
 		return MS_OK;
 	if (!libc->par_layout) {
-		ms_pt_disprove(arena, MS_DOUBT_DISAGREES, "malloc's parameters were not found");
+		ms_proof_doubt(&arena->proof, MS_DOUBT_DISAGREES,
+		               "malloc's parameters were not found");
 		return MS_OK;
 	}
 	return arena->flags & NONCONTIGUOUS ? MS_OK : plan_contiguous(pt, libc, arena);
@@ -324,7 +310,7 @@ static enum ms_status read_main(struct ms_ptmalloc *pt, const struct ms_libc *li
 {
 	ms_addr initial_top = arena->addr + libc->layout->bins - pt->shape->header;
 
-	if (libc->unused || arena->top == initial_top || !arena->proved)
+	if (libc->unused || arena->top == initial_top || arena->proof.doubt)
 		return MS_OK;
 	if (arena->flags & NONCONTIGUOUS)
 		return read_scattered(pt, libc, arena);
@@ -447,7 +433,8 @@ static enum ms_status plan_heaps(struct ms_ptmalloc *pt, const struct ms_libc *l
 	struct heap_info info;
 
 	if (!heap)
-		ms_pt_disprove(arena, MS_DOUBT_DISAGREES, "its top lies in no heap of its own");
+		ms_proof_doubt(&arena->proof, MS_DOUBT_DISAGREES,
+		               "its top lies in no heap of its own");
 	while (heap && arena->covered_bytes <= arena->system_mem &&
 	       arena->covered_bytes <= mapped) {
 		enum ms_status st;
@@ -475,19 +462,19 @@ static enum ms_status read_heaps(struct ms_ptmalloc *pt, struct ms_pt_arena *are
 		add_segment(arena, s);
 		/* Behind a fence less than a chunk's alignment may be left. */
 		if ((s->how == MS_SEGMENT_TOP) != has_top || s->limit - s->end >= MS_ALIGNMENT)
-			ms_pt_disprove(arena, MS_DOUBT_DISAGREES,
+			ms_proof_doubt(&arena->proof, MS_DOUBT_DISAGREES,
 			               "the heap at 0x%llx does not end as it should",
 			               (unsigned long long)s->heap);
 	}
 	if (arena->heap_is_lost)
-		ms_pt_disprove(arena, MS_DOUBT_DISAGREES, "no heap at 0x%llx",
+		ms_proof_doubt(&arena->proof, MS_DOUBT_DISAGREES, "no heap at 0x%llx",
 		               (unsigned long long)arena->lost_heap);
 	if (arena->covered_bytes != arena->system_mem)
-		ms_pt_disprove(arena, MS_DOUBT_DISAGREES,
+		ms_proof_doubt(&arena->proof, MS_DOUBT_DISAGREES,
 		               "its heaps hold %llu bytes, its counter says %llu",
 		               (unsigned long long)arena->covered_bytes,
 		               (unsigned long long)arena->system_mem);
-	return arena->proved ? MS_OK : own_heaps(pt, arena);
+	return arena->proof.doubt ? own_heaps(pt, arena) : MS_OK;
 }
 
 static struct ms_pt_arena *push_arena(struct ms_ptmalloc *pt, const struct ms_libc *libc,
@@ -504,7 +491,6 @@ static struct ms_pt_arena *push_arena(struct ms_ptmalloc *pt, const struct ms_li
 		.flags = ms_pt_word(pt, addr + libc->layout->flags) & UINT32_MAX,
 		.group = ms_blocks_new_group(pt->d->blocks),
 		.first_planned = pt->planned->n,
-		.proved = true,
 	};
 	return arena;
 }
@@ -575,7 +561,7 @@ static void find_strays_in(struct ms_ptmalloc *pt, const struct ms_libc *libc,
 	while (heap >= range.begin && heap < range.end &&
 	       ms_source_present(pt->d->src, (struct ms_range){ heap, range.end }, &present)) {
 		if (present.begin == heap && is_stray(pt, libc, heap))
-			ms_pt_disprove(&pt->arenas.at[libc->first_arena], MS_DOUBT_DISAGREES,
+			ms_proof_doubt(&pt->arenas.at[libc->first_arena].proof, MS_DOUBT_DISAGREES,
 			               "the arena in the heap at 0x%llx is in no ring",
 			               (unsigned long long)heap);
 		heap = ms_align_up(present.begin == heap ? heap + 1 : present.begin, heap_max);

@@ -122,11 +122,12 @@ static uint64_t check_bin(struct bins *bins, struct ms_pt_arena *arena, ms_addr 
 	ms_addr prev = header;
 	uint64_t n = 0;
 
-	while (chunk != header && arena->proved) {
+	while (chunk != header && !arena->proof.doubt) {
 		struct links links;
 
 		if (!take_free(bins, chunk, &links) || links.bk != prev) {
-			ms_pt_disprove(arena, MS_DOUBT_DAMAGED, "0x%llx is in a bin, but not free",
+			ms_proof_doubt(&arena->proof, MS_DOUBT_DAMAGED,
+			               "0x%llx is in a bin, but not free",
 			               (unsigned long long)chunk);
 			break;
 		}
@@ -143,10 +144,11 @@ static void follow_bins(struct ms_ptmalloc *pt, struct ms_pt_arena *arena, ms_ad
 	struct bins bins = { .pt = pt, .group = arena->group };
 	uint64_t n = 0;
 
-	for (ms_addr i = 0; i < MS_BINS && arena->proved; i++)
+	for (ms_addr i = 0; i < MS_BINS && !arena->proof.doubt; i++)
 		n += check_bin(&bins, arena, first + i * pt->shape->header);
 	if (n != arena->tally.n_free)
-		ms_pt_disprove(arena, MS_DOUBT_DAMAGED, "%llu free chunks, but %llu in bins",
+		ms_proof_doubt(&arena->proof, MS_DOUBT_DAMAGED,
+		               "%llu free chunks, but %llu in bins",
 		               (unsigned long long)arena->tally.n_free, (unsigned long long)n);
 }
 
@@ -160,7 +162,7 @@ void ms_pt_check_bins(struct ms_ptmalloc *pt, const struct ms_libc *libc, struct
 	if (libc->unused)
 		return;
 	if (ms_pt_read(pt, bins, bytes, MS_BINS * header) != MS_BINS * header) {
-		ms_pt_disprove(arena, MS_DOUBT_DISAGREES, "its bins cannot be read");
+		ms_proof_doubt(&arena->proof, MS_DOUBT_DISAGREES, "its bins cannot be read");
 		return;
 	}
 	/* The links of a bin, two words, are where those of a chunk before them would be. */
@@ -173,7 +175,7 @@ void ms_pt_check_bins(struct ms_ptmalloc *pt, const struct ms_libc *libc, struct
 	if (left)
 		follow_bins(pt, arena, bins - header);
 	if (left)
-		ms_pt_disprove(arena, MS_DOUBT_DAMAGED,
+		ms_proof_doubt(&arena->proof, MS_DOUBT_DAMAGED,
 		               "a bin does not lead back to its last chunk");
 }
 
@@ -446,7 +448,7 @@ void ms_pt_take_fastbins(struct ms_ptmalloc *pt, const struct ms_libc *libc,
 	take_fast_chunks(&bins, lists, n);
 	for (size_t i = 0; i < n; i++)
 		if (lists[i].bad)
-			ms_pt_disprove(arena, MS_DOUBT_DAMAGED,
+			ms_proof_doubt(&arena->proof, MS_DOUBT_DAMAGED,
 			               "fastbin %zu holds what is no used chunk", i);
 	for (unsigned i = 0; i < ms_workers_count(pt->d->workers); i++)
 		ms_arena_deinit(&bins.scratch[i]);

@@ -25,29 +25,20 @@ static void check_arenas(struct ms_ptmalloc *pt)
 		for (size_t i = 0; i < libc->n_arenas; i++) {
 			struct ms_pt_arena *arena = &pt->arenas.at[libc->first_arena + i];
 
-			if (arena->proved)
+			if (!arena->proof.doubt)
 				ms_pt_check_bins(pt, libc, arena);
-			if (arena->proved)
+			if (!arena->proof.doubt)
 				ms_pt_take_fastbins(pt, libc, arena);
 		}
 }
 
-/*
- * What a thread has taken off a list, and not yet put into another, looks used; nor is there
- * then any use in looking at lists that are being changed, which takes long.
- */
+/* Nor is there any use in looking at lists that are being changed, which takes long. */
 static void doubt_inside(struct ms_ptmalloc *pt)
 {
-	const struct ms_thread *t;
 	struct ms_pt_arena *arena;
 
-	ms_vec_for_each (t, &pt->d->src->threads) {
-		if (ms_claim_in_malloc(pt->d, pt->claim, t) != MS_MALLOC_WORKS)
-			continue;
-		ms_vec_for_each (arena, &pt->arenas)
-			ms_pt_disprove(arena, MS_DOUBT_CHANGES, "thread %d is inside malloc",
-			               (int)t->tid);
-	}
+	ms_vec_for_each (arena, &pt->arenas)
+		ms_proof_doubt_inside(&arena->proof, pt->d, pt->claim);
 }
 
 /*
@@ -60,9 +51,9 @@ static void drop_doubtful(struct ms_ptmalloc *pt)
 
 	ms_vec_for_each (arena, &pt->arenas) {
 		if (pt->tcaches.n_failed)
-			ms_pt_disprove(arena, MS_DOUBT_DISAGREES,
+			ms_proof_doubt(&arena->proof, MS_DOUBT_DISAGREES,
 			               "a thread's cache contradicts itself");
-		if (!arena->proved)
+		if (arena->proof.doubt)
 			ms_blocks_drop_group(pt->d->blocks, arena->group);
 	}
 }
@@ -71,7 +62,7 @@ static bool is_proved(const struct ms_ptmalloc *pt, uint32_t group)
 {
 	const struct ms_pt_arena *arena = ms_pt_arena_of(pt, group);
 
-	return !arena || arena->proved;
+	return !arena || !arena->proof.doubt;
 }
 
 /* Memory of arenas that are proved, or of none. */
@@ -169,7 +160,7 @@ static void tell_arena(struct ms_ptmalloc *pt, const struct ms_pt_arena *a, bool
 {
 	const char *what = main ? "main arena" : "arena";
 
-	if (a->proved)
+	if (!a->proof.doubt)
 		NOTE(pt,
 		     "%s 0x%llx: %u segments of %llu bytes walked to their ends, %llu chunks in use, "
 		     "%llu free ones are those of its bins",
@@ -177,7 +168,8 @@ static void tell_arena(struct ms_ptmalloc *pt, const struct ms_pt_arena *a, bool
 		     (unsigned long long)a->covered_bytes, (unsigned long long)a->tally.n_used,
 		     (unsigned long long)a->tally.n_free);
 	else
-		NOTE(pt, "%s 0x%llx not proved: %s", what, (unsigned long long)a->addr, a->problem);
+		NOTE(pt, "%s 0x%llx not proved: %s", what, (unsigned long long)a->addr,
+		     a->proof.problem);
 }
 
 static void tell_rest(struct ms_ptmalloc *pt)
@@ -229,9 +221,9 @@ static void sum_arenas(const struct ms_ptmalloc *pt, const struct ms_libc *libc,
 	for (size_t i = 0; i < libc->n_arenas; i++) {
 		const struct ms_pt_arena *a = &pt->arenas.at[libc->first_arena + i];
 
-		doubt(heap, a->doubt);
+		doubt(heap, a->proof.doubt);
 		heap->mapped_bytes += a->system_mem;
-		if (!a->proved)
+		if (a->proof.doubt)
 			continue;
 		add_used(heap, a->tally.n_used, a->tally.used_bytes, &a->spared);
 		heap->free_bytes += a->tally.free_bytes;

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "alloc/glibc/layout.h"
+#include "alloc/proof.h"
 #include "base/workers.h"
 #include "engine/decoder.h"
 #include "engine/loaded/peek.h"
@@ -55,9 +56,7 @@ struct ms_pt_arena {
 	struct ms_tally tally;
 	struct ms_pt_spared spared;
 	uint64_t covered_bytes; /* by its segments */
-	bool proved;
-	enum ms_doubt doubt;            /* why not */
-	char problem[MS_NOTE_TEXT / 2]; /* the same in words */
+	struct ms_proof proof;
 };
 
 struct ms_pt_arenas MS_VEC(struct ms_pt_arena);
@@ -145,7 +144,7 @@ ms_must_check enum ms_status ms_pt_plan_arenas(struct ms_ptmalloc *pt);
 /* arenas.c: put their blocks, and find the rest of their memory. MS_E_NOMEM only. */
 ms_must_check enum ms_status ms_pt_read_arenas(struct ms_ptmalloc *pt);
 
-/* bins.c: compare the free chunks of @arena with its bins; clears proved on a difference. */
+/* bins.c: compare the free chunks of @arena with its bins; doubts it on a difference. */
 void ms_pt_check_bins(struct ms_ptmalloc *pt, const struct ms_libc *libc,
                       struct ms_pt_arena *arena);
 
@@ -158,10 +157,6 @@ ms_must_check enum ms_status ms_pt_read_mmapped(struct ms_ptmalloc *pt);
 
 /* tcache.c: take what threads have cached for free. MS_E_NOMEM only. Blocks are sorted. */
 ms_must_check enum ms_status ms_pt_take_tcaches(struct ms_ptmalloc *pt);
-
-/* Note why @arena is not proved; the first words stay, and the last of enum ms_doubt. */
-void ms_pt_disprove(struct ms_pt_arena *arena, enum ms_doubt doubt, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
 
 /*
  * tcache.c: whether a block of @usable bytes may be a thread's cache that is not

@@ -365,7 +365,7 @@ static bool is_in_doubt(const struct ms_ptmalloc *pt, ms_addr addr)
 	ms_vec_for_each (share, &pt->shares) {
 		const struct ms_pt_arena *arena = ms_pt_arena_of(pt, share->group);
 
-		if (arena && !arena->proved && ms_range_has(share->range, addr))
+		if (arena && arena->proof.doubt && ms_range_has(share->range, addr))
 			return true;
 	}
 	return false;
@@ -400,7 +400,7 @@ static void doubt_waiting(struct search *s, const struct ms_thread *t, ms_addr b
 	    !has_arena(s->pt, begin, end))
 		return;
 	for (size_t i = 0; i < s->libc->n_arenas; i++)
-		ms_pt_disprove(&s->pt->arenas.at[s->libc->first_arena + i], MS_DOUBT_CHANGES,
+		ms_proof_doubt(&s->pt->arenas.at[s->libc->first_arena + i].proof, MS_DOUBT_CHANGES,
 		               "thread %d waits inside malloc and may be giving its cache back",
 		               (int)t->tid);
 }
@@ -506,7 +506,7 @@ static enum ms_status take_all(struct search *s, const struct trial *best)
 static bool any_in_doubt(const struct search *s)
 {
 	for (size_t i = 0; i < s->libc->n_arenas; i++)
-		if (!s->pt->arenas.at[s->libc->first_arena + i].proved)
+		if (s->pt->arenas.at[s->libc->first_arena + i].proof.doubt)
 			return true;
 	return false;
 }
@@ -554,8 +554,8 @@ static void doubt_missed(struct search *s)
 	const struct ms_thread *t;
 
 	for (size_t i = 0; why && i < s->libc->n_arenas; i++)
-		ms_pt_disprove(&s->pt->arenas.at[s->libc->first_arena + i], MS_DOUBT_DISAGREES,
-		               "%s", why);
+		ms_proof_doubt(&s->pt->arenas.at[s->libc->first_arena + i].proof,
+		               MS_DOUBT_DISAGREES, "%s", why);
 	ms_vec_for_each (t, &s->pt->d->src->threads)
 		if (has_storage(s, t))
 			doubt_waiting(s, t, t->tp - (uint64_t)s->tls.far,

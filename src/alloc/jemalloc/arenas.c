@@ -207,7 +207,7 @@ static enum ms_status add_arena(struct ms_jemalloc *je, struct ms_je_copy *copy,
 	if (!base_blocks(je, layout, arena->base, addr, &copy->metadata))
 		return MS_E_NOMEM;
 	if (has_hooks_in_heap(je, layout, arena->base))
-		ms_je_disprove(copy, NULL, MS_DOUBT_DISAGREES,
+		ms_proof_doubt(&copy->proof, MS_DOUBT_DISAGREES,
 		               "arena %u has the program's own extent hooks, which are in a heap",
 		               ind);
 	return MS_OK;
@@ -220,7 +220,7 @@ static void check_metadata(struct ms_je_copy *copy)
 
 	ms_vec_for_each (e, &copy->extents)
 		if (!ms_range_find(&copy->metadata, e->edata)) {
-			ms_je_disprove(copy, NULL, MS_DOUBT_DISAGREES,
+			ms_proof_doubt(&copy->proof, MS_DOUBT_DISAGREES,
 			               "what describes the extent at 0x%llx is not in an arena's "
 			               "metadata",
 			               (unsigned long long)e->range.begin);
@@ -241,7 +241,7 @@ enum ms_status ms_je_read_arenas(struct ms_jemalloc *je, struct ms_je_copy *copy
 		return MS_E_NOMEM;
 	find_table(je, copy, &table);
 	if (!table.n) {
-		ms_je_disprove(copy, NULL, MS_DOUBT_DISAGREES,
+		ms_proof_doubt(&copy->proof, MS_DOUBT_DISAGREES,
 		               "its arenas are laid out as in no version that memscan knows");
 		return MS_OK;
 	}
@@ -315,18 +315,18 @@ static struct counted count_bins(const struct ms_jemalloc *je, const struct ms_j
 
 static void check_bins(struct ms_jemalloc *je, struct ms_je_copy *copy, struct ms_je_arena *arena)
 {
-	for (uint32_t i = 0; i < MS_JE_BINS && !arena->doubt; i++) {
+	for (uint32_t i = 0; i < MS_JE_BINS && !arena->proof.doubt; i++) {
 		struct counted c = count_bins(je, copy, arena, i);
 
 		if (c.held)
-			ms_je_disprove(copy, arena, MS_DOUBT_CHANGES,
+			ms_proof_doubt(&arena->proof, MS_DOUBT_CHANGES,
 			               "a thread has locked the bin of %llu bytes",
 			               (unsigned long long)ms_je_class_bytes(i));
 		else if (!copy->counts)
 			continue;
 		else if (!c.agrees || c.slabs != arena->tally.slabs[i] ||
 		         c.regions != arena->tally.regions[i])
-			ms_je_disprove(copy, arena, MS_DOUBT_DISAGREES,
+			ms_proof_doubt(&arena->proof, MS_DOUBT_DISAGREES,
 			               "%llu regions of %llu bytes, the bin counts %llu",
 			               (unsigned long long)arena->tally.regions[i],
 			               (unsigned long long)ms_je_class_bytes(i),
@@ -367,12 +367,13 @@ bool ms_je_counts(const struct ms_jemalloc *je, const struct ms_je_copy *copy)
 
 static void check_large(struct ms_jemalloc *je, struct ms_je_copy *copy, struct ms_je_arena *arena)
 {
-	for (uint32_t i = 0; i < MS_JE_CLASSES - MS_JE_BINS && copy->counts && !arena->doubt; i++) {
+	for (uint32_t i = 0; i < MS_JE_CLASSES - MS_JE_BINS && copy->counts && !arena->proof.doubt;
+	     i++) {
 		uint64_t counts[2];
 
 		read_large(je, copy, arena, i, counts);
 		if (counts[0] - counts[1] != arena->tally.large[i])
-			ms_je_disprove(copy, arena, MS_DOUBT_DISAGREES,
+			ms_proof_doubt(&arena->proof, MS_DOUBT_DISAGREES,
 			               "%llu blocks of %llu bytes, the arena counts %llu",
 			               (unsigned long long)arena->tally.large[i],
 			               (unsigned long long)ms_je_class_bytes(MS_JE_BINS + i),
@@ -388,7 +389,7 @@ static void check_locks(struct ms_jemalloc *je, struct ms_je_copy *copy, struct 
 	for (size_t i = 0; i < MS_JE_LOCKS && layout->arena_locks[i]; i++)
 		held |= is_held(je, layout, arena->addr + layout->arena_locks[i]);
 	if (held)
-		ms_je_disprove(copy, arena, MS_DOUBT_CHANGES, "a thread has locked part of it");
+		ms_proof_doubt(&arena->proof, MS_DOUBT_CHANGES, "a thread has locked part of it");
 }
 
 void ms_je_check_arenas(struct ms_jemalloc *je, struct ms_je_copy *copy)
@@ -401,12 +402,12 @@ void ms_je_check_arenas(struct ms_jemalloc *je, struct ms_je_copy *copy)
 
 		check_locks(je, copy, arena);
 		if (pages != arena->tally.pages)
-			ms_je_disprove(copy, arena, MS_DOUBT_DISAGREES,
+			ms_proof_doubt(&arena->proof, MS_DOUBT_DISAGREES,
 			               "%llu pages in use, the arena counts %llu",
 			               (unsigned long long)arena->tally.pages,
 			               (unsigned long long)pages);
 		if (copy->counts && internal != arena->tally.internal_bytes)
-			ms_je_disprove(copy, arena, MS_DOUBT_DISAGREES,
+			ms_proof_doubt(&arena->proof, MS_DOUBT_DISAGREES,
 			               "%llu bytes of jemalloc's own, the arena counts %llu",
 			               (unsigned long long)arena->tally.internal_bytes,
 			               (unsigned long long)internal);

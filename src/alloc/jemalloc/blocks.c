@@ -54,7 +54,7 @@ static enum ms_status put_slab(struct ms_jemalloc *je, struct ms_je_copy *copy,
 	    ms_peek_read(je->peek, e->edata + MS_JE_EDATA_BITMAP, bitmap, sizeof(bitmap)) !=
 	            sizeof(bitmap) ||
 	    bits_of(bitmap, (uint32_t)n) != nfree || !ends_at(bitmap, (uint32_t)n)) {
-		ms_je_disprove(copy, arena, MS_DOUBT_DAMAGED,
+		ms_proof_doubt(&arena->proof, MS_DOUBT_DAMAGED,
 		               "the slab at 0x%llx has not as many free regions as it counts",
 		               (unsigned long long)e->range.begin);
 		return MS_OK;
@@ -110,7 +110,7 @@ static enum ms_status put_large(struct ms_jemalloc *je, struct ms_je_copy *copy,
 	enum ms_status st;
 
 	if (before > ms_range_len(e->range) || bytes > ms_range_len(e->range) - before) {
-		ms_je_disprove(copy, arena, MS_DOUBT_DAMAGED,
+		ms_proof_doubt(&arena->proof, MS_DOUBT_DAMAGED,
 		               "the extent at 0x%llx has not the length of a block of its class",
 		               (unsigned long long)e->range.begin);
 		return MS_OK;
@@ -133,13 +133,13 @@ static enum ms_status put_extent(struct ms_jemalloc *je, struct ms_je_copy *copy
 	uint32_t state = ms_je_field(e->bits, copy->bits->state, copy->bits->state_bits);
 
 	if (!arena) {
-		ms_je_disprove(copy, NULL, MS_DOUBT_DISAGREES,
+		ms_proof_doubt(&copy->proof, MS_DOUBT_DISAGREES,
 		               "the extent at 0x%llx is of an arena that is not there",
 		               (unsigned long long)e->range.begin);
 		return MS_OK;
 	}
 	if (state >= MS_JE_TRANSITION)
-		ms_je_disprove(copy, arena, MS_DOUBT_CHANGES,
+		ms_proof_doubt(&arena->proof, MS_DOUBT_CHANGES,
 		               "a thread is at work on the extent at 0x%llx",
 		               (unsigned long long)e->range.begin);
 	if (state == MS_JE_DIRTY || state == MS_JE_MUZZY)

@@ -45,7 +45,7 @@ static bool close(struct walk *w)
 	w->is_open = false;
 	if (w->n == want && w->last == e->range.end - MS_JE_PAGE)
 		return true;
-	ms_je_disprove(w->copy, NULL, MS_DOUBT_DAMAGED,
+	ms_proof_doubt(&w->copy->proof, MS_DOUBT_DAMAGED,
 	               "the tree names %llu of %llu pages at 0x%llx", (unsigned long long)w->n,
 	               (unsigned long long)want, (unsigned long long)e->range.begin);
 	return false;
@@ -111,7 +111,7 @@ static enum ms_status walk_piece(struct walk *w, const struct ms_je_leaf *leaf,
 			return st;
 		if (!w->copy->broken)
 			continue;
-		ms_je_disprove(w->copy, NULL, MS_DOUBT_DAMAGED,
+		ms_proof_doubt(&w->copy->proof, MS_DOUBT_DAMAGED,
 		               "the tree and the extent at 0x%llx contradict each other",
 		               (unsigned long long)page);
 		return MS_OK;
@@ -119,7 +119,7 @@ static enum ms_status walk_piece(struct walk *w, const struct ms_je_leaf *leaf,
 	if (n == ms_range_len(piece) / MS_JE_WORD)
 		return MS_OK;
 	w->copy->broken = true;
-	ms_je_disprove(w->copy, NULL, MS_DOUBT_DAMAGED, "the tree's leaf 0x%llx cannot be read",
+	ms_proof_doubt(&w->copy->proof, MS_DOUBT_DAMAGED, "the tree's leaf 0x%llx cannot be read",
 	               (unsigned long long)leaf->range.begin);
 	return MS_OK;
 }

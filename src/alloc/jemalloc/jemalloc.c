@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "alloc/decoders.h"
@@ -11,44 +10,16 @@
  * over instead of blocks.
  */
 
-static void doubt(enum ms_doubt *to, enum ms_doubt why)
+/* What a thread that waits for a lock has in hand is not counted yet. */
+static void excuse(struct ms_proof *proof)
 {
-	if (*to < why)
-		*to = why;
-}
-
-void ms_je_disprove(struct ms_je_copy *copy, struct ms_je_arena *arena, enum ms_doubt why,
-                    const char *fmt, ...)
-{
-	char *problem = arena ? arena->problem : copy->problem;
-	va_list args;
-
-	/* What it has in hand is not counted yet. */
-	if (why == MS_DOUBT_DISAGREES && copy->waiting_words.n)
-		why = MS_DOUBT_CHANGES;
-	doubt(arena ? &arena->doubt : &copy->doubt, why);
-	if (problem[0])
-		return;
-	va_start(args, fmt);
-	(void)vsnprintf(problem, sizeof(copy->problem), fmt, args);
-	va_end(args);
-}
-
-/* What a thread has taken, and not yet given to the program or put back, looks used. */
-static void doubt_inside(struct ms_jemalloc *je, const struct ms_claim *claim,
-                         struct ms_je_copy *copy)
-{
-	const struct ms_thread *t;
-
-	ms_vec_for_each (t, &je->d->src->threads)
-		if (ms_claim_in_malloc(je->d, claim, t) == MS_MALLOC_WORKS)
-			ms_je_disprove(copy, NULL, MS_DOUBT_CHANGES, "thread %d is inside malloc",
-			               (int)t->tid);
+	if (proof->doubt == MS_DOUBT_DISAGREES)
+		proof->doubt = MS_DOUBT_CHANGES;
 }
 
 static bool is_proved(const struct ms_je_copy *copy, const struct ms_je_arena *arena)
 {
-	return arena && !copy->doubt && !arena->doubt;
+	return arena && !copy->proof.doubt && !arena->proof.doubt;
 }
 
 static bool hand_over_memory(struct ms_jemalloc *je, struct ms_je_copy *copy)
@@ -78,8 +49,8 @@ static void tell_arena(struct ms_jemalloc *je, const struct ms_je_copy *copy,
 {
 	const struct ms_je_tally *t = &a->tally;
 
-	if (a->doubt)
-		NOTE(je, "arena %u not proved: %s", a->ind, a->problem);
+	if (a->proof.doubt)
+		NOTE(je, "arena %u not proved: %s", a->ind, a->proof.problem);
 	else if (t->pages)
 		NOTE(je,
 		     "arena %u: %llu blocks in %llu pages, as its %s and counters have them; "
@@ -92,7 +63,7 @@ static void tell_arena(struct ms_jemalloc *je, const struct ms_je_copy *copy,
 static enum ms_status tell_copy(struct ms_jemalloc *je, const struct ms_je_copy *copy)
 {
 	size_t before = je->d->evidence->n;
-	struct ms_heap heap = { .allocator = "jemalloc", .doubt = (uint8_t)copy->doubt };
+	struct ms_heap heap = { .allocator = "jemalloc", .doubt = (uint8_t)copy->proof.doubt };
 	struct ms_heap *slot = ms_vec_push(je->d->arena, je->d->heaps);
 	const struct ms_je_arena *a;
 
@@ -114,14 +85,14 @@ static enum ms_status tell_copy(struct ms_jemalloc *je, const struct ms_je_copy 
 		     "a thread that waits for a lock may have blocks in hand: what %llu bytes of "
 		     "its cache and of extents lead to is reachable",
 		     (unsigned long long)copy->held_bytes);
-	if (copy->doubt)
-		NOTE(je, "not proved: %s", copy->problem);
+	if (copy->proof.doubt)
+		NOTE(je, "not proved: %s", copy->proof.problem);
 	ms_vec_for_each (a, &copy->arenas) {
 		const struct ms_je_tally *t = &a->tally;
 
 		tell_arena(je, copy, a);
-		if (heap.doubt < a->doubt)
-			heap.doubt = (uint8_t)a->doubt;
+		if (heap.doubt < a->proof.doubt)
+			heap.doubt = (uint8_t)a->proof.doubt;
 		heap.mapped_bytes += t->pages * MS_JE_PAGE;
 		if (!is_proved(copy, a))
 			continue;
@@ -227,14 +198,20 @@ static enum ms_status jemalloc_read(struct ms_decoding *d, const struct ms_claim
 static enum ms_status settle_copy(struct ms_jemalloc *je, const struct ms_claim *claim,
                                   struct ms_je_copy *copy)
 {
+	struct ms_je_arena *arena;
 	enum ms_status st = MS_OK;
 
-	doubt_inside(je, claim, copy);
+	ms_proof_doubt_inside(&copy->proof, je->d, claim);
 	if (copy->layout && !copy->broken) {
 		st = ms_je_look_in_hands(je, claim, copy);
 		if (!st)
 			st = ms_je_take_caches(je, copy);
 		ms_je_check_arenas(je, copy);
+	}
+	if (copy->waiting_words.n) {
+		excuse(&copy->proof);
+		ms_vec_for_each (arena, &copy->arenas)
+			excuse(&arena->proof);
 	}
 	if (!st && !hand_over_memory(je, copy))
 		st = MS_E_NOMEM;

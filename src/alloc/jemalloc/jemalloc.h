@@ -26,6 +26,7 @@
 
 #include "alloc/jemalloc/layout.h"
 #include "alloc/misplaced.h"
+#include "alloc/proof.h"
 #include "engine/decoder.h"
 #include "engine/loaded/peek.h"
 
@@ -69,8 +70,7 @@ struct ms_je_arena {
 	uint32_t ind;
 	uint32_t group; /* of its extents */
 	struct ms_je_tally tally;
-	enum ms_doubt doubt;            /* NONE: proved */
-	char problem[MS_NOTE_TEXT / 2]; /* the same in words */
+	struct ms_proof proof;
 };
 
 struct ms_je_arenas MS_VEC(struct ms_je_arena);
@@ -99,9 +99,8 @@ struct ms_je_copy {
 	uint32_t pad;     /* bytes that a large block's extent has more, for any_length */
 	uint32_t group;   /* of extents without an arena */
 	bool no_memory;
-	bool broken;         /* the tree contradicts itself: extents are not known */
-	enum ms_doubt doubt; /* about all of its arenas */
-	char problem[MS_NOTE_TEXT / 2];
+	bool broken;           /* the tree contradicts itself: extents are not known */
+	struct ms_proof proof; /* of all of its arenas */
 };
 
 struct ms_je_copies MS_VEC(struct ms_je_copy);
@@ -188,10 +187,6 @@ ms_must_check enum ms_status ms_je_look_in_hands(struct ms_jemalloc *je,
  */
 ms_must_check bool ms_je_hold_room(struct ms_jemalloc *je, struct ms_je_copy *copy,
                                    struct ms_range bin, struct ms_range room);
-
-/* Note why @arena, or NULL: all of @copy, is not proved; first words stay, and the last doubt. */
-void ms_je_disprove(struct ms_je_copy *copy, struct ms_je_arena *arena, enum ms_doubt why,
-                    const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
 /* The arena of @extent; NULL: none is known. */
 static inline struct ms_je_arena *ms_je_arena_of(const struct ms_je_copy *copy,

@@ -368,7 +368,7 @@ static void take_storage(struct ms_jemalloc *je, struct ms_je_copy *copy)
 	uint32_t n_without = 0;
 
 	if (copy->layout->counted || !ms_tls_find(je->peek, module, &tls)) {
-		ms_je_disprove(copy, NULL, MS_DOUBT_DISAGREES,
+		ms_proof_doubt(&copy->proof, MS_DOUBT_DISAGREES,
 		               "its bins do not count, and where threads have caches is not known");
 		return;
 	}
@@ -377,16 +377,16 @@ static void take_storage(struct ms_jemalloc *je, struct ms_je_copy *copy)
 		uint32_t n = 0;
 
 		if ((int64_t)t->tp > tls.far && !take_thread(je, copy, storage, &n))
-			ms_je_disprove(copy, NULL, MS_DOUBT_DISAGREES,
+			ms_proof_doubt(&copy->proof, MS_DOUBT_DISAGREES,
 			               "the cache of thread %d contradicts itself", (int)t->tid);
 		n_without += !n;
 	}
 	if (copy->base_stacks && n_without)
-		ms_je_disprove(copy, NULL, MS_DOUBT_DISAGREES,
+		ms_proof_doubt(&copy->proof, MS_DOUBT_DISAGREES,
 		               "%u threads have no cache that was found", n_without);
 	ms_vec_for_each (e, &copy->extents)
 		if (has_stack(je, copy, e))
-			ms_je_disprove(copy, NULL, MS_DOUBT_DISAGREES,
+			ms_proof_doubt(&copy->proof, MS_DOUBT_DISAGREES,
 			               "the cache that has its stack in the extent at 0x%llx was "
 			               "not found",
 			               (unsigned long long)e->range.begin);
@@ -398,7 +398,7 @@ enum ms_status ms_je_take_caches(struct ms_jemalloc *je, struct ms_je_copy *copy
 
 	ms_vec_for_each (arena, &copy->arenas)
 		if (!take_ring(je, copy, arena))
-			ms_je_disprove(copy, NULL, MS_DOUBT_DISAGREES,
+			ms_proof_doubt(&copy->proof, MS_DOUBT_DISAGREES,
 			               "a thread's cache of arena %u contradicts itself",
 			               arena->ind);
 	copy->counts = ms_je_counts(je, copy);
@@ -406,8 +406,8 @@ enum ms_status ms_je_take_caches(struct ms_jemalloc *je, struct ms_je_copy *copy
 		take_storage(je, copy);
 	/* Then these are no bins, or those of other classes. */
 	if (copy->n_bins[true] > copy->n_bins[false])
-		ms_je_disprove(
-			copy, NULL, MS_DOUBT_DISAGREES,
+		ms_proof_doubt(
+			&copy->proof, MS_DOUBT_DISAGREES,
 			"of threads' caches of blocks of one size %u have others, %u have not",
 			copy->n_bins[true], copy->n_bins[false]);
 	return copy->no_memory ? MS_E_NOMEM : MS_OK;

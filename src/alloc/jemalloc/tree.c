@@ -306,7 +306,7 @@ static enum ms_status check_leaves(struct ms_jemalloc *je, struct ms_je_copy *co
 		bytes += ms_range_len(*r);
 	copy->broken = bytes != leaves->n * ms_je_leaf_bytes(copy->tree);
 	if (copy->broken)
-		ms_je_disprove(copy, NULL, MS_DOUBT_DAMAGED, "leaves of the tree overlap");
+		ms_proof_doubt(&copy->proof, MS_DOUBT_DAMAGED, "leaves of the tree overlap");
 	return MS_OK;
 }
 

@@ -106,9 +106,9 @@ static enum ms_status take_delayed(struct ms_mimalloc *mi, struct ms_mi_copy *co
 		if (copy->delayed.n == most ||
 		    ms_mi_read(mi, at, &link, sizeof(link)) != sizeof(link)) {
 			copy->dropped = true;
-			ms_mi_doubt(copy, MS_DOUBT_DAMAGED,
-			            "heap 0x%llx: the list of delayed blocks does not end",
-			            (unsigned long long)heap);
+			ms_proof_doubt(&copy->proof, MS_DOUBT_DAMAGED,
+			               "heap 0x%llx: the list of delayed blocks does not end",
+			               (unsigned long long)heap);
 			return MS_OK;
 		}
 		slot = ms_vec_push(mi->d->arena, &copy->delayed);
@@ -130,8 +130,8 @@ static void check_count(struct ms_mimalloc *mi, struct ms_mi_copy *copy, const s
 	    counted >= heap->n_used && counted <= heap->n_pages)
 		return;
 	copy->dropped = true;
-	ms_mi_doubt(copy, MS_DOUBT_DAMAGED, "heap 0x%llx does not count its %llu pages",
-	            (unsigned long long)heap->at, (unsigned long long)heap->n_pages);
+	ms_proof_doubt(&copy->proof, MS_DOUBT_DAMAGED, "heap 0x%llx does not count its %llu pages",
+	               (unsigned long long)heap->at, (unsigned long long)heap->n_pages);
 }
 
 struct addrs MS_VEC(ms_addr);
@@ -187,8 +187,9 @@ static bool check_links(struct ms_mimalloc *mi, struct ms_mi_copy *copy)
 		return false;
 	copy->dropped |= n != 0;
 	if (n)
-		ms_mi_doubt(copy, MS_DOUBT_DAMAGED, "page 0x%llx links to 0x%llx, which is none",
-		            (unsigned long long)first.from, (unsigned long long)first.to);
+		ms_proof_doubt(&copy->proof, MS_DOUBT_DAMAGED,
+		               "page 0x%llx links to 0x%llx, which is none",
+		               (unsigned long long)first.from, (unsigned long long)first.to);
 	return true;
 }
 
@@ -199,7 +200,7 @@ enum ms_status ms_mi_read_heaps(struct ms_mimalloc *mi, struct ms_mi_copy *copy)
 	const struct heap *heap;
 
 	/* Where a segment or page is in doubt, so are links and counts. */
-	const bool whole = !copy->n_doubtful;
+	const bool whole = !copy->proof.n;
 
 	if (!collect(mi, copy, &heaps) || (whole && !check_links(mi, copy)))
 		return MS_E_NOMEM;

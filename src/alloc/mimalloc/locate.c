@@ -224,7 +224,5 @@ void ms_mi_forget(struct ms_mi_copy *copy)
 	copy->memory.n = 0;
 	copy->maps.n = 0;
 	copy->pages.n = 0;
-	copy->n_doubtful = 0;
-	copy->doubt = MS_DOUBT_NONE;
-	copy->problem[0] = '\0';
+	copy->proof = (struct ms_proof){ 0 };
 }

@@ -180,8 +180,8 @@ static void doubt_page(struct walk *w)
 	struct ms_range slices = { w->slices.begin << SLICE_BITS, w->slices.end << SLICE_BITS };
 
 	w->n_bad++;
-	ms_mi_doubt(w->copy, MS_DOUBT_DAMAGED, "page 0x%llx is not where the map has it",
-	            (unsigned long long)w->page);
+	ms_proof_doubt(&w->copy->proof, MS_DOUBT_DAMAGED, "page 0x%llx is not where the map has it",
+	               (unsigned long long)w->page);
 	slices = ms_mi_mapped(w->mi, slices);
 	add_memory(w, slices);
 }
@@ -235,7 +235,8 @@ static void for_words(struct walk *w, struct ms_range range, uint64_t first, ent
 
 		if (ms_source_words(src, run.begin, words, n) != n) {
 			w->n_bad++;
-			ms_mi_doubt(w->copy, MS_DOUBT_DAMAGED, "the page map cannot be read");
+			ms_proof_doubt(&w->copy->proof, MS_DOUBT_DAMAGED,
+			               "the page map cannot be read");
 			return;
 		}
 		for (size_t i = 0; i < n; i++) {
@@ -256,8 +257,8 @@ static void take_list(struct walk *w, uint64_t number, uint64_t list)
 
 	if (list % MS_MI_WORD || !is_memory(w->mi, list, LIST_BYTES)) {
 		w->n_bad++;
-		ms_mi_doubt(w->copy, MS_DOUBT_DAMAGED, "the page map leads to 0x%llx",
-		            (unsigned long long)list);
+		ms_proof_doubt(&w->copy->proof, MS_DOUBT_DAMAGED, "the page map leads to 0x%llx",
+		               (unsigned long long)list);
 		return;
 	}
 	w->no_memory |= !ms_ranges_add(w->mi->d->arena, &w->copy->maps, range.begin, range.end);
@@ -374,7 +375,7 @@ static const struct ms_mi_layout *best_of(struct ms_mimalloc *mi, struct ms_mi_c
 		if (!is_alike(copy->layout, first) || !find_one(mi, copy, places, no_memory))
 			continue;
 		*no_memory |= !ms_mi_astray(mi, copy, &wrong, &link);
-		wrong += copy->n_doubtful + ms_mi_misfits(mi, copy);
+		wrong += copy->proof.n + ms_mi_misfits(mi, copy);
 		if (wrong >= least)
 			continue;
 		least = wrong;

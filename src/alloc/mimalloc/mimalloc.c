@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "alloc/mimalloc/mimalloc.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "alloc/decoders.h"
@@ -10,20 +9,6 @@
  * The decoder of mimalloc. What the files of this room find is put together here, and reported
  * as evidence; pages that could not be proved are handed over as memory.
  */
-
-void ms_mi_doubt(struct ms_mi_copy *copy, enum ms_doubt doubt, const char *fmt, ...)
-{
-	va_list args;
-
-	copy->n_doubtful++;
-	if (copy->doubt < doubt)
-		copy->doubt = doubt;
-	if (copy->problem[0])
-		return;
-	va_start(args, fmt);
-	(void)vsnprintf(copy->problem, sizeof(copy->problem), fmt, args);
-	va_end(args);
-}
 
 /* ---- claim ---- */
 
@@ -167,20 +152,15 @@ static enum ms_status mimalloc_read(struct ms_decoding *d, const struct ms_claim
 
 /* ---- settle ---- */
 
-/* What a thread has taken off a list, and not yet put into another, looks used. */
 static void doubt_inside(struct ms_mimalloc *mi, const struct ms_claim *claim)
 {
-	const struct ms_thread *t;
 	struct ms_mi_copy *copy;
 
-	ms_vec_for_each (t, &mi->d->src->threads) {
-		if (ms_claim_in_malloc(mi->d, claim, t) != MS_MALLOC_WORKS)
-			continue;
-		ms_vec_for_each (copy, &mi->copies) {
-			copy->dropped = true;
-			ms_mi_doubt(copy, MS_DOUBT_CHANGES, "thread %d is inside malloc",
-			            (int)t->tid);
-		}
+	ms_vec_for_each (copy, &mi->copies) {
+		uint64_t n = copy->proof.n;
+
+		ms_proof_doubt_inside(&copy->proof, mi->d, claim);
+		copy->dropped |= copy->proof.n > n;
 	}
 }
 
@@ -211,7 +191,7 @@ static bool hand_over_memory(struct ms_mimalloc *mi, const struct ms_mi_copy *co
 		struct ms_range rest = *r;
 		struct ms_range gap;
 
-		while (copy->doubt && ms_range_next_gap(&rest, &proved, &gap))
+		while (copy->proof.doubt && ms_range_next_gap(&rest, &proved, &gap))
 			if (!ms_ranges_add(d->arena, &d->unproved, gap.begin, gap.end))
 				return false;
 	}
@@ -231,9 +211,9 @@ static void tell_evidence(struct ms_mimalloc *mi, const struct ms_mi_copy *copy)
 		     "each are all of it",
 		     (unsigned long long)copy->main_heap, copy->layout->versions,
 		     (unsigned long long)copy->n_segments);
-	if (copy->doubt)
-		NOTE(mi, "%llu places not proved: %s", (unsigned long long)copy->n_doubtful,
-		     copy->problem);
+	if (copy->proof.doubt)
+		NOTE(mi, "%llu places not proved: %s", (unsigned long long)copy->proof.n,
+		     copy->proof.problem);
 	if (copy->dropped)
 		return;
 	NOTE(mi, "%llu pages in %llu heaps, all that pages link to%s",
@@ -255,8 +235,8 @@ static enum ms_status tell(struct ms_mimalloc *mi, const struct ms_mi_copy *copy
 	if (!heap)
 		return MS_E_NOMEM;
 	*heap = (struct ms_heap){ .allocator = "mimalloc",
-		                  .verified = copy->doubt == MS_DOUBT_NONE,
-		                  .doubt = (uint8_t)copy->doubt };
+		                  .verified = copy->proof.doubt == MS_DOUBT_NONE,
+		                  .doubt = (uint8_t)copy->proof.doubt };
 	(void)snprintf(heap->version, sizeof(heap->version), "%s", copy->layout->versions);
 	ms_vec_for_each (r, &copy->memory)
 		heap->mapped_bytes += ms_range_len(*r);

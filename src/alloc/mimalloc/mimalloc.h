@@ -20,6 +20,7 @@
  */
 
 #include "alloc/mimalloc/layout.h"
+#include "alloc/proof.h"
 #include "base/workers.h"
 #include "engine/decoder.h"
 #include "engine/loaded/peek.h"
@@ -68,10 +69,8 @@ struct ms_mi_copy {
 	struct ms_mi_sum live;
 	struct ms_mi_sum idle; /* on lists */
 	uint64_t n_delayed;    /* of these, from heaps' lists */
-	uint64_t n_doubtful;   /* pages and segments that are not proved */
 	bool dropped;          /* nor anything else of it */
-	enum ms_doubt doubt;
-	char problem[MS_NOTE_TEXT / 2]; /* the first one */
+	struct ms_proof proof; /* of pages and segments */
 };
 
 struct ms_mi_copies MS_VEC(struct ms_mi_copy);
@@ -145,10 +144,6 @@ struct ms_range ms_mi_mapped(const struct ms_mimalloc *mi, struct ms_range range
 
 /* locate.c: forget what was found of @copy's memory. */
 void ms_mi_forget(struct ms_mi_copy *copy);
-
-/* mimalloc.c: note why some of @copy is not proved; the first words stay, and the last doubt. */
-void ms_mi_doubt(struct ms_mi_copy *copy, enum ms_doubt doubt, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
 
 /* As ms_source_read(), for little. */
 static inline size_t ms_mi_read(const struct ms_mimalloc *mi, ms_addr addr, void *buf, size_t len)

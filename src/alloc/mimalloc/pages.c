@@ -238,8 +238,8 @@ static enum ms_status read_page(struct proof *p)
 	prove(p);
 	if (!p->wrong)
 		return page->capacity ? put(p) : MS_OK;
-	ms_mi_doubt(p->copy, MS_DOUBT_DAMAGED, "page 0x%llx: %s", (unsigned long long)page->at,
-	            p->wrong);
+	ms_proof_doubt(&p->copy->proof, MS_DOUBT_DAMAGED, "page 0x%llx: %s",
+	               (unsigned long long)page->at, p->wrong);
 	return MS_OK;
 }
 
@@ -256,10 +256,11 @@ enum ms_status ms_mi_read_pages(struct ms_mimalloc *mi, struct ms_mi_copy *copy)
 	}
 	delayed = copy->n_delayed - delayed;
 	/* One of no page may have been taken off since, or be anything. */
-	if (delayed != copy->delayed.n && !copy->n_doubtful) {
+	if (delayed != copy->delayed.n && !copy->proof.n) {
 		copy->dropped = true;
-		ms_mi_doubt(copy, MS_DOUBT_DAMAGED, "%llu blocks wait in heaps, %llu of its pages",
-		            (unsigned long long)copy->delayed.n, (unsigned long long)delayed);
+		ms_proof_doubt(&copy->proof, MS_DOUBT_DAMAGED,
+		               "%llu blocks wait in heaps, %llu of its pages",
+		               (unsigned long long)copy->delayed.n, (unsigned long long)delayed);
 	}
 	return st;
 }

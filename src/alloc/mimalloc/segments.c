@@ -147,8 +147,8 @@ static enum ms_status add_segment(struct ms_mimalloc *mi, struct ms_mi_copy *cop
 	if (good)
 		return MS_OK;
 	copy->pages.n = before;
-	ms_mi_doubt(copy, MS_DOUBT_DAMAGED, "segment 0x%llx contradicts itself",
-	            (unsigned long long)at);
+	ms_proof_doubt(&copy->proof, MS_DOUBT_DAMAGED, "segment 0x%llx contradicts itself",
+	               (unsigned long long)at);
 	return MS_OK;
 }
 
@@ -219,7 +219,7 @@ enum ms_status ms_mi_find_segments(struct ms_mimalloc *mi, struct ms_mi_copy *co
 		ms_mi_forget(copy);
 		copy->n_segments = 0;
 		st = find_all(mi, copy);
-		wrong = copy->n_doubtful * MS_MI_SEGMENT_SLICES + ms_mi_misfits(mi, copy);
+		wrong = copy->proof.n * MS_MI_SEGMENT_SLICES + ms_mi_misfits(mi, copy);
 		if (copy->n_segments && wrong < least) {
 			least = wrong;
 			best = copy->layout;

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "alloc/musl/mallocng.h"
@@ -59,19 +57,6 @@ static uint32_t half_at(const uint8_t *bytes, size_t offset)
 
 	memcpy(&half, bytes + offset, sizeof(half));
 	return half;
-}
-
-void ms_ng_disprove(struct ms_ng_context *c, enum ms_doubt doubt, const char *fmt, ...)
-{
-	va_list args;
-
-	if (doubt > c->doubt)
-		c->doubt = doubt;
-	if (c->problem[0])
-		return;
-	va_start(args, fmt);
-	(void)vsnprintf(c->problem, sizeof(c->problem), fmt, args);
-	va_end(args);
 }
 
 uint64_t ms_ng_stride(const struct ms_ng_group *group)
@@ -162,7 +147,7 @@ static enum ms_status add_area(struct ms_ng *ng, struct ms_ng_context *c, const 
 		descriptor = at + offset;
 		*group = group_from(descriptor, bytes + offset);
 		if (group->at && !is_sane(group)) {
-			ms_ng_disprove(c, MS_DOUBT_DAMAGED,
+			ms_proof_doubt(&c->proof, MS_DOUBT_DAMAGED,
 			               "the descriptor 0x%llx contradicts itself",
 			               (unsigned long long)descriptor);
 			group->at = 0;
@@ -197,7 +182,7 @@ static enum ms_status read_areas(struct ms_ng *ng, struct ms_ng_context *c)
 
 	for (ms_addr at = c->first_area; at && !st; at = word_at(bytes, AREA_NEXT)) {
 		if (last == c->last_area || at == seen || !read_area(ng, c, at, bytes)) {
-			ms_ng_disprove(c, MS_DOUBT_DAMAGED,
+			ms_proof_doubt(&c->proof, MS_DOUBT_DAMAGED,
 			               "the list of pages of metadata breaks at 0x%llx",
 			               (unsigned long long)at);
 			break;
@@ -208,7 +193,8 @@ static enum ms_status read_areas(struct ms_ng *ng, struct ms_ng_context *c)
 		last = at;
 	}
 	if (last != c->last_area)
-		ms_ng_disprove(c, MS_DOUBT_DAMAGED, "the last page of metadata is not found");
+		ms_proof_doubt(&c->proof, MS_DOUBT_DAMAGED,
+		               "the last page of metadata is not found");
 	if (!st &&
 	    !ms_sort(ng->d->arena, c->areas.at, c->areas.n, sizeof(c->areas.at[0]), area_before))
 		st = MS_E_NOMEM;

@@ -92,7 +92,7 @@ enum ms_status ms_ng_plan(struct ms_ng *ng, struct ms_ng_context *c)
 
 		if (!ms_regions_cover(ng->d->regions, outer.range) ||
 		    (kept && c->outer.at[kept - 1].range.end > outer.range.begin)) {
-			ms_ng_disprove(c, MS_DOUBT_DAMAGED,
+			ms_proof_doubt(&c->proof, MS_DOUBT_DAMAGED,
 			               "the group at 0x%llx is not mapped, or overlaps another",
 			               (unsigned long long)outer.range.begin);
 			continue;
@@ -222,7 +222,7 @@ static bool check_header(struct putting *p, const struct ms_ng_group *group)
 		if (word == group->descriptor && !(used >> (bytes[ACTIVE] & INDEX) >> 1))
 			return true;
 	}
-	ms_ng_disprove(p->c, MS_DOUBT_DAMAGED,
+	ms_proof_doubt(&p->c->proof, MS_DOUBT_DAMAGED,
 	               "the group at 0x%llx does not fit its descriptor 0x%llx",
 	               (unsigned long long)group->at, (unsigned long long)group->descriptor);
 	return false;
@@ -244,7 +244,7 @@ static struct ms_ng_group *nested_in(struct putting *p, const struct slot *slot)
 	if (group && group->at == slot->at && !is_outer(group) && !group->reached &&
 	    ms_ng_range(group).end <= slot->range.end && p->depth < MAX_DEPTH)
 		return group;
-	ms_ng_disprove(p->c, MS_DOUBT_DAMAGED, "the slot at 0x%llx does not hold a group",
+	ms_proof_doubt(&p->c->proof, MS_DOUBT_DAMAGED, "the slot at 0x%llx does not hold a group",
 	               (unsigned long long)slot->at);
 	return NULL;
 }
@@ -274,7 +274,8 @@ static bool note_blockless(struct putting *p, const struct slot *slot, bool *ret
 		*ret_ok = ms_ranges_add(p->ng->d->arena, &c->passing, slot->range.begin,
 		                        slot->range.end);
 	if (slot->kind == KIND_DAMAGED)
-		ms_ng_disprove(c, MS_DOUBT_DAMAGED, "the header of the slot at 0x%llx is damaged",
+		ms_proof_doubt(&c->proof, MS_DOUBT_DAMAGED,
+		               "the header of the slot at 0x%llx is damaged",
 		               (unsigned long long)slot->range.begin);
 	return slot->kind == KIND_PASSING || slot->kind == KIND_DAMAGED;
 }
@@ -375,7 +376,7 @@ enum ms_status ms_ng_put_blocks(struct ms_ng *ng, struct ms_ng_context *c)
 	ms_vec_for_each (group, &c->groups)
 		n_inner += group->at && !is_outer(group);
 	if (n_inner != c->n_nested)
-		ms_ng_disprove(c, MS_DOUBT_DISAGREES, "%u groups lie in others, and %u were found",
-		               n_inner, c->n_nested);
+		ms_proof_doubt(&c->proof, MS_DOUBT_DISAGREES,
+		               "%u groups lie in others, and %u were found", n_inner, c->n_nested);
 	return st;
 }

@@ -23,7 +23,7 @@ static struct ring ring_from(struct ms_ng_context *c, ms_addr head)
 
 static struct ms_ng_group *broken(struct ring *ring)
 {
-	ms_ng_disprove(ring->c, MS_DOUBT_DAMAGED, "a list of descriptors breaks at 0x%llx",
+	ms_proof_doubt(&ring->c->proof, MS_DOUBT_DAMAGED, "a list of descriptors breaks at 0x%llx",
 	               (unsigned long long)ring->at);
 	return NULL;
 }
@@ -63,7 +63,7 @@ static void follow_free(struct ms_ng_context *c)
 	}
 	c->n_free = (uint32_t)(c->groups.n - c->n_groups);
 	if (group || n != c->n_free)
-		ms_ng_disprove(c, MS_DOUBT_DISAGREES,
+		ms_proof_doubt(&c->proof, MS_DOUBT_DISAGREES,
 		               "%u descriptors are free, and %llu of them listed", c->n_free,
 		               (unsigned long long)n);
 }
@@ -75,7 +75,7 @@ static void follow_active(struct ms_ng_context *c, unsigned class)
 
 	while ((group = next_of(&ring))) {
 		if (group->listed || !group->at || group->class != class) {
-			ms_ng_disprove(c, MS_DOUBT_DAMAGED,
+			ms_proof_doubt(&c->proof, MS_DOUBT_DAMAGED,
 			               "the list of class %u has what does not belong there",
 			               class);
 			return;
@@ -95,8 +95,8 @@ static void check_listed(struct ms_ng_context *c)
 			n += g->listed != (g->next != 0) ||
 			     (!g->listed && (g->avail | g->freed) != 0);
 	if (n)
-		ms_ng_disprove(c, MS_DOUBT_DISAGREES, "%llu groups are in no list, or in two",
-		               (unsigned long long)n);
+		ms_proof_doubt(&c->proof, MS_DOUBT_DISAGREES,
+		               "%llu groups are in no list, or in two", (unsigned long long)n);
 }
 
 /* malloc does not count the memory that the loader gave. */
@@ -110,7 +110,7 @@ static void check_usage(struct ms_ng_context *c)
 			slots[g->class] += g->last + UINT64_C(1);
 	for (unsigned class = 0; class < MS_NG_CLASSES; class ++)
 		if (slots[class] != c->usage[class])
-			ms_ng_disprove(c, MS_DOUBT_DISAGREES,
+			ms_proof_doubt(&c->proof, MS_DOUBT_DISAGREES,
 			               "class %u has %llu slots, and malloc counts %llu", class,
 			               (unsigned long long)slots[class],
 			               (unsigned long long)c->usage[class]);
@@ -123,7 +123,7 @@ static void check_unused(struct ms_ng_context *c)
 	uint64_t used = MS_NG_AREA_DESCRIPTORS - c->n_unused;
 
 	if (c->unused != begin + used * MS_NG_DESCRIPTOR_BYTES)
-		ms_ng_disprove(c, MS_DOUBT_DISAGREES,
+		ms_proof_doubt(&c->proof, MS_DOUBT_DISAGREES,
 		               "descriptors that were never used are not counted as they lie");
 }
 

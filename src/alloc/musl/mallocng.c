@@ -70,7 +70,7 @@ static enum ms_status ng_read(struct ms_decoding *d, const struct ms_claim *clai
 	(void)d;
 	ms_vec_for_each (c, &ng->contexts) {
 		ms_ng_check_lists(c);
-		if (!st && !c->doubt)
+		if (!st && !c->proof.doubt)
 			st = ms_ng_put_blocks(ng, c);
 	}
 	return st;
@@ -78,23 +78,17 @@ static enum ms_status ng_read(struct ms_decoding *d, const struct ms_claim *clai
 
 /* ---- settling ---- */
 
-/* A thread in the middle of malloc changes lists and counters one after another. */
+/* How many threads are inside. */
 static uint32_t doubt_inside(struct ms_ng *ng, const struct ms_claim *claim)
 {
 	const struct ms_thread *t;
 	struct ms_ng_context *c;
 	uint32_t n = 0;
 
-	ms_vec_for_each (t, &ng->d->src->threads) {
-		enum ms_in_malloc inside = ms_claim_in_malloc(ng->d, claim, t);
-
-		n += inside != MS_MALLOC_OUT;
-		if (inside != MS_MALLOC_WORKS)
-			continue;
-		ms_vec_for_each (c, &ng->contexts)
-			ms_ng_disprove(c, MS_DOUBT_CHANGES, "thread %d is inside malloc",
-			               (int)t->tid);
-	}
+	ms_vec_for_each (t, &ng->d->src->threads)
+		n += ms_claim_in_malloc(ng->d, claim, t) != MS_MALLOC_OUT;
+	ms_vec_for_each (c, &ng->contexts)
+		ms_proof_doubt_inside(&c->proof, ng->d, claim);
 	return n;
 }
 
@@ -117,7 +111,7 @@ static bool hand_over_memory(struct ms_ng *ng, const struct ms_ng_context *c)
 		if (!ms_ranges_add(ng->d->arena, &memory, outer->range.begin, outer->range.end))
 			return false;
 	return ms_ranges_add_all(ng->d->arena, &ng->d->owned, &memory) &&
-	       (!c->doubt || ms_ranges_add_all(ng->d->arena, &ng->d->unproved, &memory));
+	       (!c->proof.doubt || ms_ranges_add_all(ng->d->arena, &ng->d->unproved, &memory));
 }
 
 static bool hand_over_metadata(struct ms_ng *ng, const struct ms_ng_context *c)
@@ -157,15 +151,15 @@ static enum ms_status tell(struct ms_ng *ng, const struct ms_ng_context *c)
 	if (!heap)
 		return MS_E_NOMEM;
 	*heap = (struct ms_heap){ .allocator = "musl mallocng",
-		                  .verified = !c->doubt,
-		                  .doubt = (uint8_t)c->doubt };
+		                  .verified = !c->proof.doubt,
+		                  .doubt = (uint8_t)c->proof.doubt };
 	NOTE(ng, "__malloc_context at 0x%llx", (unsigned long long)c->at);
-	if (c->doubt)
-		NOTE(ng, "groups not proved: %s", c->problem);
+	if (c->proof.doubt)
+		NOTE(ng, "groups not proved: %s", c->proof.problem);
 	else
 		tell_proof(ng, c);
 	heap->mapped_bytes = c->group_bytes;
-	if (!c->doubt) {
+	if (!c->proof.doubt) {
 		heap->allocations = c->n_blocks;
 		heap->allocation_bytes = c->block_bytes;
 		heap->free_bytes = c->group_bytes - c->block_bytes;
@@ -181,10 +175,10 @@ static enum ms_status ng_settle(struct ms_decoding *d, const struct ms_claim *cl
 	struct ms_ng_context *c;
 
 	ms_vec_for_each (c, &ng->contexts) {
-		if (c->doubt)
+		if (c->proof.doubt)
 			ms_blocks_drop_group(d->blocks, c->group);
 		if (!hand_over_memory(ng, c) || !hand_over_metadata(ng, c) ||
-		    (!c->doubt && !hand_over_passing(ng, c, n_inside)) || tell(ng, c))
+		    (!c->proof.doubt && !hand_over_passing(ng, c, n_inside)) || tell(ng, c))
 			return MS_E_NOMEM;
 	}
 	return ms_ranges_tidy(d->arena, &d->unproved) ? MS_OK : MS_E_NOMEM;

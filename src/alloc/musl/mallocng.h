@@ -26,6 +26,7 @@
  * structures are the same in all.
  */
 
+#include "alloc/proof.h"
 #include "engine/decoder.h"
 #include "engine/loaded/peek.h"
 
@@ -97,8 +98,7 @@ struct ms_ng_context {
 	uint64_t n_blocks;
 	uint64_t block_bytes;
 	uint64_t group_bytes; /* of outer groups */
-	enum ms_doubt doubt;
-	char problem[MS_NOTE_TEXT / 2];
+	struct ms_proof proof;
 };
 
 struct ms_ng {
@@ -122,10 +122,6 @@ ms_must_check enum ms_status ms_ng_plan(struct ms_ng *ng, struct ms_ng_context *
 
 /* groups.c: put the blocks of @c. MS_E_NOMEM only. */
 ms_must_check enum ms_status ms_ng_put_blocks(struct ms_ng *ng, struct ms_ng_context *c);
-
-/* Note why @c is not proved; the first words stay, and the last of enum ms_doubt. */
-void ms_ng_disprove(struct ms_ng_context *c, enum ms_doubt doubt, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
 
 /* Bytes of a slot, with those that hold the next one's header. */
 uint64_t ms_ng_stride(const struct ms_ng_group *group);

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "alloc/musl/oldmalloc.h"
@@ -32,19 +30,6 @@ static uint64_t word_at(const uint8_t *bytes, size_t offset)
 
 	memcpy(&word, bytes + offset, sizeof(word));
 	return word;
-}
-
-void ms_old_disprove(struct ms_old *old, enum ms_doubt doubt, const char *fmt, ...)
-{
-	va_list args;
-
-	if (doubt > old->doubt)
-		old->doubt = doubt;
-	if (old->problem[0])
-		return;
-	va_start(args, fmt);
-	(void)vsnprintf(old->problem, sizeof(old->problem), fmt, args);
-	va_end(args);
 }
 
 /* The word at @addr, or 0 when it cannot be read. */
@@ -160,8 +145,8 @@ static uint64_t follow(struct ms_old *old, unsigned bin)
 
 	for (; at != bin_at(old->at, bin); at = word_of(old, at + NEXT)) {
 		if (!is_free(old, at) || word_of(old, at + PREVIOUS) != before || n > old->free.n) {
-			ms_old_disprove(old, MS_DOUBT_DAMAGED, "bin %u breaks at 0x%llx", bin,
-			                (unsigned long long)at);
+			ms_proof_doubt(&old->proof, MS_DOUBT_DAMAGED, "bin %u breaks at 0x%llx",
+			               bin, (unsigned long long)at);
 			break;
 		}
 		before = at;
@@ -175,9 +160,10 @@ void ms_old_check_bins(struct ms_old *old)
 	uint64_t map = old->bin_map;
 	uint64_t n = 0;
 
-	for (; map && !old->doubt; map &= map - 1)
+	for (; map && !old->proof.doubt; map &= map - 1)
 		n += follow(old, (unsigned)__builtin_ctzll(map));
 	if (n != old->free.n)
-		ms_old_disprove(old, MS_DOUBT_DISAGREES, "%zu chunks are free, and %llu in bins",
-		                old->free.n, (unsigned long long)n);
+		ms_proof_doubt(&old->proof, MS_DOUBT_DISAGREES,
+		               "%zu chunks are free, and %llu in bins", old->free.n,
+		               (unsigned long long)n);
 }

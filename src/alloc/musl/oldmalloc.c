@@ -65,10 +65,10 @@ static void doubt_inside(struct ms_old *old, const struct ms_claim *claim)
 
 	ms_vec_for_each (t, &old->d->src->threads)
 		if (t->runs || ms_claim_in_malloc(old->d, claim, t) == MS_MALLOC_WORKS)
-			ms_old_disprove(old, MS_DOUBT_CHANGES, "thread %d is inside malloc",
-			                (int)t->tid);
+			ms_proof_doubt(&old->proof, MS_DOUBT_CHANGES, "thread %d is inside malloc",
+			               (int)t->tid);
 	if (old->locked)
-		ms_old_disprove(old, MS_DOUBT_CHANGES, "a thread holds a lock of malloc's");
+		ms_proof_doubt(&old->proof, MS_DOUBT_CHANGES, "a thread holds a lock of malloc's");
 }
 
 /* What may be something else's is left to itself. */
@@ -81,7 +81,7 @@ static bool hand_over(struct ms_old *old)
 		if (s->unsure)
 			continue;
 		if (!ms_ranges_add(d->arena, &d->owned, s->range.begin, s->range.end) ||
-		    (old->doubt &&
+		    (old->proof.doubt &&
 		     !ms_ranges_add(d->arena, &d->unproved, s->range.begin, s->range.end)))
 			return false;
 	}
@@ -111,15 +111,15 @@ static enum ms_status tell(struct ms_old *old)
 	if (!heap)
 		return MS_E_NOMEM;
 	*heap = (struct ms_heap){ .allocator = "musl oldmalloc",
-		                  .verified = !old->doubt,
-		                  .doubt = (uint8_t)old->doubt,
+		                  .verified = !old->proof.doubt,
+		                  .doubt = (uint8_t)old->proof.doubt,
 		                  .mapped_bytes = old->bytes };
 	NOTE(old, "bins at 0x%llx", (unsigned long long)old->at);
-	if (old->doubt)
-		NOTE(old, "segments not proved: %s", old->problem);
+	if (old->proof.doubt)
+		NOTE(old, "segments not proved: %s", old->proof.problem);
 	else
 		tell_proof(old);
-	if (!old->doubt) {
+	if (!old->proof.doubt) {
 		heap->allocations = old->n_blocks;
 		heap->allocation_bytes = old->block_bytes;
 		heap->free_bytes = old->bytes - old->block_bytes;
@@ -134,7 +134,7 @@ static enum ms_status old_settle(struct ms_decoding *d, const struct ms_claim *c
 
 	ms_old_check_bins(old);
 	doubt_inside(old, claim);
-	if (old->doubt)
+	if (old->proof.doubt)
 		ms_blocks_drop_group(d->blocks, old->group);
 	return hand_over(old) ? tell(old) : MS_E_NOMEM;
 }

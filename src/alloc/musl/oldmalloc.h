@@ -26,6 +26,7 @@
  * Source: musl 1.2.3, src/malloc/oldmalloc/.
  */
 
+#include "alloc/proof.h"
 #include "alloc/window.h"
 #include "engine/decoder.h"
 #include "engine/loaded/peek.h"
@@ -61,8 +62,7 @@ struct ms_old {
 	uint64_t n_mapped;
 	uint64_t n_unsure;
 	uint64_t bytes; /* of segments */
-	enum ms_doubt doubt;
-	char problem[MS_NOTE_TEXT / 2];
+	struct ms_proof proof;
 };
 
 /* oldbins.c: find the bins; old->data stays NULL when there are none. MS_E_NOMEM only. */
@@ -76,9 +76,5 @@ ms_must_check enum ms_status ms_old_find_segments(struct ms_old *old);
 
 /* oldchunks.c: put the blocks of all segments, and note their free chunks. MS_E_NOMEM only. */
 ms_must_check enum ms_status ms_old_put_blocks(struct ms_old *old);
-
-/* Note why the heap is not proved; the first words stay, and the last of enum ms_doubt. */
-void ms_old_disprove(struct ms_old *old, enum ms_doubt doubt, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
 
 #endif

@@ -356,7 +356,8 @@ static enum ms_status add_arenas(struct ms_pymalloc *py)
 		if (is_given_back(py, &object))
 			continue;
 		if (!is_arena(&object, heap->layout))
-			ms_py_disprove(heap, "arena %u contradicts itself", i);
+			ms_proof_doubt(&heap->proof, MS_DOUBT_DISAGREES,
+			               "arena %u contradicts itself", i);
 		else if (add_arena(py, i, &object))
 			return MS_E_NOMEM;
 	}
@@ -371,7 +372,8 @@ static enum ms_status add_heap(struct ms_pymalloc *py, struct ms_range data, ms_
 	struct ms_py_heap *slot;
 
 	if (!find_array(py, data, known, &heap))
-		ms_py_disprove(&heap, "no array of arenas has the pools that are in the table");
+		ms_proof_doubt(&heap.proof, MS_DOUBT_DISAGREES,
+		               "no array of arenas has the pools that are in the table");
 	if (py->d->ended && heap.of_interpreter) {
 		ms_note_add(
 			py->d->arena, py->d->warnings,

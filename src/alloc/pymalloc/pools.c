@@ -123,7 +123,8 @@ static enum ms_status read_pool(struct ms_pymalloc *py, const struct ms_py_arena
 	tally->n_carved++;
 	if (wrong) {
 		heap->n_unproved++;
-		ms_py_disprove(heap, "pool 0x%llx %s", (unsigned long long)pool->at, wrong);
+		ms_proof_doubt(&heap->proof, MS_DOUBT_DISAGREES, "pool 0x%llx %s",
+		               (unsigned long long)pool->at, wrong);
 		return ms_ranges_add(py->d->arena, &py->d->unproved, pool->at,
 		                     pool->at + pool->bytes_n)
 		               ? MS_OK
@@ -157,12 +158,13 @@ static void check_counts(struct ms_pymalloc *py, const struct ms_py_arena *arena
 		at = pool.nextpool;
 	}
 	if (at)
-		ms_py_disprove(heap, "arena %u has a list of empty pools that leads astray",
+		ms_proof_doubt(&heap->proof, MS_DOUBT_DISAGREES,
+		               "arena %u has a list of empty pools that leads astray",
 		               arena->index);
 	else if (n != tally->n_empty ||
 	         object->nfreepools != n + object->ntotalpools - tally->n_carved)
-		ms_py_disprove(heap, "arena %u does not count the pools that are free",
-		               arena->index);
+		ms_proof_doubt(&heap->proof, MS_DOUBT_DISAGREES,
+		               "arena %u does not count the pools that are free", arena->index);
 }
 
 enum ms_status ms_py_read_arena(struct ms_pymalloc *py, const struct ms_py_arena *arena)

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "alloc/pymalloc/pymalloc.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-
 #include "alloc/decoders.h"
 #include "alloc/window.h"
 
@@ -13,17 +10,6 @@
  */
 
 enum { WORD = 8 };
-
-void ms_py_disprove(struct ms_py_heap *heap, const char *fmt, ...)
-{
-	va_list args;
-
-	if (heap->problem[0])
-		return;
-	va_start(args, fmt);
-	(void)vsnprintf(heap->problem, sizeof(heap->problem), fmt, args);
-	va_end(args);
-}
 
 static bool prepare(struct ms_pymalloc *py)
 {
@@ -78,7 +64,7 @@ static enum ms_status pymalloc_read(struct ms_decoding *d, const struct ms_claim
 	ms_vec_for_each (arena, &py->arenas) {
 		arena->refused |= overlaps(&claim->others, arena->range);
 		if (arena->refused)
-			ms_py_disprove(&py->heaps.at[arena->heap],
+			ms_proof_doubt(&py->heaps.at[arena->heap].proof, MS_DOUBT_DISAGREES,
 			               "arena %u overlaps what is another's", arena->index);
 		else
 			st = ms_py_read_arena(py, arena);
@@ -104,14 +90,14 @@ static enum ms_status tell(struct ms_pymalloc *py, const struct ms_py_heap *heap
 	     "%llu free ones in its list",
 	     (unsigned long long)heap->n_pools, (unsigned long long)heap->n_arenas,
 	     (unsigned long long)heap->n_used, (unsigned long long)heap->n_free);
-	if (heap->problem[0])
+	if (heap->proof.doubt)
 		NOTE(py, "%llu pools not proved: %s", (unsigned long long)heap->n_unproved,
-		     heap->problem);
+		     heap->proof.problem);
 	*slot = (struct ms_heap){
 		.allocator = "pymalloc",
 		.beside = true,
-		.verified = !heap->problem[0],
-		.doubt = heap->problem[0] ? MS_DOUBT_DISAGREES : MS_DOUBT_NONE,
+		.verified = !heap->proof.doubt,
+		.doubt = (uint8_t)heap->proof.doubt,
 		.allocations = heap->n_used,
 		.allocation_bytes = heap->used_bytes,
 		.free_bytes = heap->free_bytes,

@@ -29,6 +29,7 @@
  * are not looked for; they stay memory that is followed as a whole.
  */
 
+#include "alloc/proof.h"
 #include "engine/decoder.h"
 #include "engine/loaded/peek.h"
 
@@ -95,8 +96,8 @@ struct ms_py_heap {
 	uint64_t used_bytes;
 	uint64_t n_free;
 	uint64_t free_bytes;
-	uint64_t n_unproved;            /* pools */
-	char problem[MS_NOTE_TEXT / 2]; /* the first; "": there is none */
+	uint64_t n_unproved; /* pools */
+	struct ms_proof proof;
 };
 
 struct ms_py_heaps MS_VEC(struct ms_py_heap);
@@ -117,10 +118,6 @@ ms_must_check enum ms_status ms_py_locate(struct ms_pymalloc *py);
 /* pools.c: put the blocks of @arena; pools that contradict themselves become unproved. */
 ms_must_check enum ms_status ms_py_read_arena(struct ms_pymalloc *py,
                                               const struct ms_py_arena *arena);
-
-/* pymalloc.c: note what does not agree in @heap; the first words stay. */
-void ms_py_disprove(struct ms_py_heap *heap, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
 
 /* The first pool of an arena that begins at @address. */
 static inline ms_addr ms_py_first_pool(ms_addr address, const struct ms_py_layout *layout)

@@ -85,7 +85,7 @@ static bool is_first_cache(struct ms_tcmalloc *tc, struct ms_tc_copy *copy, ms_a
 enum ms_status ms_tc_find_caches(struct ms_tcmalloc *tc, struct ms_tc_copy *copy)
 {
 	if (!ms_tc_find_word(tc, copy, is_first_cache)) {
-		ms_tc_disprove(copy, MS_DOUBT_DISAGREES,
+		ms_proof_doubt(&copy->proof, MS_DOUBT_DISAGREES,
 		               "the list of threads' caches was not found");
 		return MS_OK;
 	}
@@ -106,7 +106,7 @@ static void take_cache(struct ms_tcmalloc *tc, struct ms_tc_copy *copy, ms_addr 
 
 	(void)ms_tc_read(tc, at + offsetof(struct ms_tc_raw_cache, bytes), &counted,
 	                 sizeof(counted));
-	for (uint32_t i = 1; i < copy->n_classes && copy->proved; i++) {
+	for (uint32_t i = 1; i < copy->n_classes && !copy->proof.doubt; i++) {
 		struct ms_tc_chain chain = { .class = i };
 		struct ms_tc_list list = { 0 };
 		uint64_t n;
@@ -118,15 +118,15 @@ static void take_cache(struct ms_tcmalloc *tc, struct ms_tc_copy *copy, ms_addr 
 		bytes += n * copy->classes[i].bytes;
 		copy->cached.n += n;
 		if (n != list.length)
-			ms_tc_disprove(
-				copy, MS_DOUBT_DISAGREES,
+			ms_proof_doubt(
+				&copy->proof, MS_DOUBT_DISAGREES,
 				"a thread's cache counts %u blocks of %llu bytes, but has %llu",
 				list.length, (unsigned long long)copy->classes[i].bytes,
 				(unsigned long long)n);
 	}
 	copy->cached.bytes += bytes;
 	if (counted < 0 || bytes != (uint64_t)counted)
-		ms_tc_disprove(copy, MS_DOUBT_DISAGREES,
+		ms_proof_doubt(&copy->proof, MS_DOUBT_DISAGREES,
 		               "a thread's cache counts %d bytes, but has %llu", counted,
 		               (unsigned long long)bytes);
 }
@@ -136,6 +136,6 @@ void ms_tc_take_caches(struct ms_tcmalloc *tc, struct ms_tc_copy *copy)
 	const ms_addr *at;
 
 	ms_vec_for_each (at, &copy->caches)
-		if (copy->proved)
+		if (!copy->proof.doubt)
 			take_cache(tc, copy, *at);
 }

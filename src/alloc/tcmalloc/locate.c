@@ -168,7 +168,7 @@ static enum ms_status read_central(struct ms_tcmalloc *tc, struct ms_tc_copy *co
 static enum ms_status locate_in(struct ms_tcmalloc *tc, const struct ms_region *region,
                                 struct ms_range data)
 {
-	struct ms_tc_copy copy = { .region = region, .data = data, .proved = true };
+	struct ms_tc_copy copy = { .region = region, .data = data };
 	struct piece piece = { .next = data.begin };
 	enum ms_status st = MS_OK;
 	struct ms_tc_copy *slot;

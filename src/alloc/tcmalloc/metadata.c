@@ -94,13 +94,14 @@ static bool add_spans(struct ms_tcmalloc *tc, struct ms_tc_copy *copy)
 	if (!(ms_tc_find_word(tc, copy, is_span_allocator) ||
 	      ms_tc_find_word(tc, copy, is_changing_allocator)) ||
 	    !read_allocator(tc, copy, copy->span_allocator, bytes, &a)) {
-		ms_tc_disprove(copy, MS_DOUBT_DISAGREES, "no count of the %zu spans was found",
-		               copy->spans.n);
+		ms_proof_doubt(&copy->proof, MS_DOUBT_DISAGREES,
+		               "no count of the %zu spans was found", copy->spans.n);
 		return true;
 	}
-	if (copy->proved && a.inuse != copy->spans.n + UNUSED_SPANS)
-		ms_tc_disprove(copy, MS_DOUBT_CHANGES, "%u spans are counted, but %zu found",
-		               a.inuse - UNUSED_SPANS, copy->spans.n);
+	if (!copy->proof.doubt && a.inuse != copy->spans.n + UNUSED_SPANS)
+		ms_proof_doubt(&copy->proof, MS_DOUBT_CHANGES,
+		               "%u spans are counted, but %zu found", a.inuse - UNUSED_SPANS,
+		               copy->spans.n);
 	return add_free(tc, copy, a.free, bytes);
 }
 

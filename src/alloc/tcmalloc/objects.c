@@ -79,10 +79,10 @@ static void check_span(struct putting *p, const struct ms_tc_span *span)
 	uint64_t n_free;
 
 	if (!mark_free(p, span, &n_free))
-		ms_tc_disprove(p->copy, MS_DOUBT_DAMAGED,
+		ms_proof_doubt(&p->copy->proof, MS_DOUBT_DAMAGED,
 		               "the free objects of the span at 0x%llx are no list", at);
 	else if (n_free + span->refcount != n)
-		ms_tc_disprove(p->copy, MS_DOUBT_DISAGREES,
+		ms_proof_doubt(&p->copy->proof, MS_DOUBT_DISAGREES,
 		               "the span at 0x%llx counts %u objects in use, but %llu are not free",
 		               at, span->refcount, (unsigned long long)(n - n_free));
 	class->n_listed += n_free;
@@ -100,7 +100,7 @@ static enum ms_status put_objects(struct putting *p, const struct ms_tc_span *sp
 	enum ms_status st = MS_OK;
 
 	check_span(p, span);
-	for (uint64_t i = 0; i < n && !st && p->copy->proved; i++) {
+	for (uint64_t i = 0; i < n && !st && !p->copy->proof.doubt; i++) {
 		if (p->free[i / WORD_BITS] >> i % WORD_BITS & 1)
 			continue;
 		st = ms_blocks_put(p->tc->d->blocks, p->extent, begin + i * bytes, bytes);
@@ -182,7 +182,7 @@ static enum ms_status put_run(struct putting *p, size_t first, size_t n)
 	st = ms_blocks_open(blocks, range, shift_of(p->copy, &spans[0]), &p->extent);
 	if (!st)
 		blocks->extents.at[p->extent].group = p->copy->group;
-	for (size_t i = 0; i < n && !st && p->copy->proved; i++)
+	for (size_t i = 0; i < n && !st && !p->copy->proof.doubt; i++)
 		st = put_objects(p, &spans[i]);
 	return st;
 }
@@ -197,7 +197,7 @@ enum ms_status ms_tc_put_blocks(struct ms_tcmalloc *tc, struct ms_tc_copy *copy)
 	p.free = ms_arena_alloc(tc->d->arena, MOST_OBJECTS / 8);
 	if (!p.free)
 		return MS_E_NOMEM;
-	for (size_t i = 0; i < copy->spans.n && !st && copy->proved; i += n ? n : 1) {
+	for (size_t i = 0; i < copy->spans.n && !st && !copy->proof.doubt; i += n ? n : 1) {
 		n = run_of(copy, i);
 		if (n)
 			st = put_run(&p, i, n);
@@ -238,7 +238,7 @@ void ms_tc_doubt_debugging(struct ms_tcmalloc *tc, struct ms_tc_copy *copy)
 		n_marked += at && ms_tc_word(tc, at + 2 * sizeof(uint64_t)) == debug_mark;
 	}
 	if (2 * n_marked > n)
-		ms_tc_disprove(copy, MS_DOUBT_DISAGREES,
+		ms_proof_doubt(&copy->proof, MS_DOUBT_DISAGREES,
 		               "its blocks are those of the debugging tcmalloc, which gives parts "
 		               "of them");
 }
@@ -254,7 +254,7 @@ struct central_sum {
 static void disprove_central(struct ms_tc_copy *copy, const struct ms_tc_central *central,
                              const struct ms_tc_class *class)
 {
-	ms_tc_disprove(copy, MS_DOUBT_DISAGREES,
+	ms_proof_doubt(&copy->proof, MS_DOUBT_DISAGREES,
 	               "of blocks of %llu bytes %llu spans with %llu free ones are counted, but "
 	               "%llu with %llu found",
 	               (unsigned long long)class->bytes, (unsigned long long)central->n_spans,
@@ -273,7 +273,7 @@ void ms_tc_check_central(struct ms_tc_copy *copy)
 		const struct ms_tc_class *class = &copy->classes[i];
 
 		if (central->lock)
-			ms_tc_disprove(copy, MS_DOUBT_CHANGES,
+			ms_proof_doubt(&copy->proof, MS_DOUBT_CHANGES,
 			               "the central list of blocks of %llu bytes is being changed",
 			               (unsigned long long)class->bytes);
 		counted.spans += central->n_spans;
@@ -330,7 +330,7 @@ uint64_t ms_tc_take_chain(struct ms_tcmalloc *tc, struct ms_tc_copy *copy,
 		uint64_t usable = listable_bytes(tc, copy, at, bytes);
 
 		if (!usable || !ms_blocks_kill(tc->d->blocks, at)) {
-			ms_tc_disprove(copy, MS_DOUBT_DAMAGED,
+			ms_proof_doubt(&copy->proof, MS_DOUBT_DAMAGED,
 			               "a list of free blocks of %llu bytes has 0x%llx, which is "
 			               "none that could be free",
 			               (unsigned long long)bytes, (unsigned long long)at);
@@ -344,8 +344,8 @@ uint64_t ms_tc_take_chain(struct ms_tcmalloc *tc, struct ms_tc_copy *copy,
 		at = ms_tc_word(tc, at);
 	}
 	if (at && taken == chain->n)
-		ms_tc_disprove(
-			copy, MS_DOUBT_DISAGREES,
+		ms_proof_doubt(
+			&copy->proof, MS_DOUBT_DISAGREES,
 			"a list of free blocks of %llu bytes is longer than the %llu counted",
 			(unsigned long long)bytes, (unsigned long long)taken);
 	return taken;
@@ -361,7 +361,7 @@ static void take_slot(struct ms_tcmalloc *tc, struct ms_tc_copy *copy, uint32_t 
 	copy->slotted.n += n;
 	copy->slotted.bytes += n * copy->classes[class].bytes;
 	if (n != batch || chain.last != slot->tail)
-		ms_tc_disprove(copy, MS_DOUBT_DISAGREES,
+		ms_proof_doubt(&copy->proof, MS_DOUBT_DISAGREES,
 		               "a transfer slot has %llu blocks of %llu bytes, not %llu",
 		               (unsigned long long)n,
 		               (unsigned long long)copy->classes[class].bytes,
@@ -370,16 +370,16 @@ static void take_slot(struct ms_tcmalloc *tc, struct ms_tc_copy *copy, uint32_t 
 
 void ms_tc_take_slots(struct ms_tcmalloc *tc, struct ms_tc_copy *copy)
 {
-	for (uint32_t i = 1; i < copy->n_classes && copy->proved; i++) {
+	for (uint32_t i = 1; i < copy->n_classes && !copy->proof.doubt; i++) {
 		const struct ms_tc_central *central = &copy->centrals[i];
 
 		if (central->used_slots < 0 || central->used_slots > MS_TC_SLOTS) {
-			ms_tc_disprove(copy, MS_DOUBT_DAMAGED,
+			ms_proof_doubt(&copy->proof, MS_DOUBT_DAMAGED,
 			               "%d transfer slots are in use, of %d", central->used_slots,
 			               MS_TC_SLOTS);
 			return;
 		}
-		for (int32_t k = 0; k < central->used_slots && copy->proved; k++)
+		for (int32_t k = 0; k < central->used_slots && !copy->proof.doubt; k++)
 			take_slot(tc, copy, i, &central->slots[k]);
 	}
 }

@@ -185,7 +185,8 @@ static bool add_bad_page(struct ms_tcmalloc *tc, struct ms_tc_copy *copy, uint64
 {
 	struct ms_range range = { page << copy->page_shift, (page + 1) << copy->page_shift };
 
-	ms_tc_disprove(copy, MS_DOUBT_DAMAGED, "what the page map has for 0x%llx is no span of it",
+	ms_proof_doubt(&copy->proof, MS_DOUBT_DAMAGED,
+	               "what the page map has for 0x%llx is no span of it",
 	               (unsigned long long)range.begin);
 	copy->n_bad_pages++;
 	return !is_memory(tc, range) || add_memory(tc, copy, range);
@@ -231,7 +232,8 @@ static bool walk_leaf(struct ms_tcmalloc *tc, struct ms_tc_copy *copy, ms_addr l
 		size_t n = ms_source_read(tc->d->src, at, entries, len) / sizeof(uint64_t);
 
 		if (!n) {
-			ms_tc_disprove(copy, MS_DOUBT_DAMAGED, "the page map cannot be read");
+			ms_proof_doubt(&copy->proof, MS_DOUBT_DAMAGED,
+			               "the page map cannot be read");
 			break;
 		}
 		if (!walk_entries(tc, copy, entries, n, page + skip))
@@ -250,7 +252,7 @@ static bool walk_root_entry(struct ms_tcmalloc *tc, struct ms_tc_copy *copy, ms_
 	if (!leaf)
 		return true;
 	if (leaf % sizeof(uint64_t) || copy->n_leaves == MOST_LEAVES) {
-		ms_tc_disprove(copy, MS_DOUBT_DAMAGED, "the page map has 0x%llx for a leaf",
+		ms_proof_doubt(&copy->proof, MS_DOUBT_DAMAGED, "the page map has 0x%llx for a leaf",
 		               (unsigned long long)leaf);
 		return true;
 	}
@@ -295,7 +297,7 @@ void ms_tc_check_page_heap(struct ms_tcmalloc *tc, struct ms_tc_copy *copy)
 		memcpy(&copy->sums, tc->buffer + at, sizeof(copy->sums));
 		return;
 	}
-	ms_tc_disprove(copy, MS_DOUBT_DISAGREES,
+	ms_proof_doubt(&copy->proof, MS_DOUBT_DISAGREES,
 	               "the page heap does not count the %llu bytes in %zu spans that were found",
 	               (unsigned long long)copy->sums.system, copy->spans.n);
 }

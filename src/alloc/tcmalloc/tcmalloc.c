@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "alloc/tcmalloc/tcmalloc.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "alloc/decoders.h"
@@ -15,32 +13,6 @@
  */
 
 enum { BANNER_PIECE = 1 << 16, BANNER_TEXT = 64 };
-
-void ms_tc_disprove(struct ms_tc_copy *copy, enum ms_doubt doubt, const char *fmt, ...)
-{
-	va_list args;
-
-	if (copy->proved) {
-		va_start(args, fmt);
-		(void)vsnprintf(copy->problem, sizeof(copy->problem), fmt, args);
-		va_end(args);
-	}
-	copy->proved = false;
-	if (copy->doubt < doubt)
-		copy->doubt = doubt;
-}
-
-/* What a thread has taken off a list, and not yet given to the program, looks used. */
-static void doubt_inside(struct ms_tcmalloc *tc, const struct ms_claim *claim,
-                         struct ms_tc_copy *copy)
-{
-	const struct ms_thread *t;
-
-	ms_vec_for_each (t, &tc->d->src->threads)
-		if (ms_claim_in_malloc(tc->d, claim, t) == MS_MALLOC_WORKS)
-			ms_tc_disprove(copy, MS_DOUBT_CHANGES, "thread %d is inside malloc",
-			               (int)t->tid);
-}
 
 /* ---- what is told ---- */
 
@@ -136,13 +108,13 @@ static enum ms_status tell(struct ms_tcmalloc *tc, const struct ms_tc_copy *copy
 	if (!heap)
 		return MS_E_NOMEM;
 	*heap = (struct ms_heap){ .allocator = "tcmalloc",
-		                  .verified = copy->proved,
-		                  .doubt = (uint8_t)copy->doubt,
+		                  .verified = !copy->proof.doubt,
+		                  .doubt = (uint8_t)copy->proof.doubt,
 		                  .mapped_bytes = copy->sums.system };
 	read_version(tc, copy, heap);
 	NOTE(tc, "page map at 0x%llx, central lists of %u size classes at 0x%llx",
 	     (unsigned long long)copy->root, copy->n_classes, (unsigned long long)copy->central);
-	if (copy->proved) {
+	if (!copy->proof.doubt) {
 		tell_proof(tc, copy);
 		warn_of_lists(tc, copy);
 		heap->allocations = copy->used.n;
@@ -150,7 +122,7 @@ static enum ms_status tell(struct ms_tcmalloc *tc, const struct ms_tc_copy *copy
 		heap->free_bytes = copy->sums.free + copy->sums.unmapped + copy->listed.bytes +
 		                   copy->slotted.bytes + copy->cached.bytes;
 	} else {
-		NOTE(tc, "not proved: %s", copy->problem);
+		NOTE(tc, "not proved: %s", copy->proof.problem);
 	}
 	heap->n_evidence = (uint32_t)(tc->d->evidence->n - before);
 	return MS_OK;
@@ -160,12 +132,12 @@ static bool hand_over(struct ms_tcmalloc *tc, const struct ms_tc_copy *copy)
 {
 	struct ms_decoding *d = tc->d;
 
-	if (!copy->proved)
+	if (copy->proof.doubt)
 		ms_blocks_drop_group(d->blocks, copy->group);
 	return ms_ranges_add_all(d->arena, &d->owned, &copy->memory) &&
 	       ms_ranges_add_all(d->arena, &d->owned, &copy->metadata) &&
 	       ms_ranges_add_all(d->arena, &d->unproved,
-	                         copy->proved ? &copy->held : &copy->memory) &&
+	                         copy->proof.doubt ? &copy->memory : &copy->held) &&
 	       ms_ranges_tidy(d->arena, &d->unproved);
 }
 
@@ -264,11 +236,11 @@ static enum ms_status tcmalloc_settle(struct ms_decoding *d, const struct ms_cla
 
 	(void)d;
 	ms_vec_for_each (copy, &tc->copies) {
-		doubt_inside(tc, claim, copy);
+		ms_proof_doubt_inside(&copy->proof, tc->d, claim);
 		ms_tc_check_central(copy);
 		ms_tc_take_slots(tc, copy);
 		ms_tc_take_caches(tc, copy);
-		if (copy->proved)
+		if (!copy->proof.doubt)
 			ms_tc_doubt_debugging(tc, copy);
 		if (!hand_over(tc, copy) || tell(tc, copy))
 			return MS_E_NOMEM;

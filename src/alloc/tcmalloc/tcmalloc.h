@@ -24,6 +24,7 @@
  */
 
 #include "alloc/misplaced.h"
+#include "alloc/proof.h"
 #include "alloc/tcmalloc/layout.h"
 #include "engine/decoder.h"
 #include "engine/loaded/peek.h"
@@ -90,9 +91,7 @@ struct ms_tc_copy {
 		miscounted; /* bytes of a class whose counts are right with those of others alone */
 	ms_addr span_allocator; /* that structures of spans come from */
 	ms_addr first_trace;    /* of the list of stack traces */
-	bool proved;
-	enum ms_doubt doubt;
-	char problem[MS_NOTE_TEXT / 2];
+	struct ms_proof proof;
 };
 
 struct ms_tcmalloc {
@@ -158,10 +157,6 @@ void ms_tc_doubt_debugging(struct ms_tcmalloc *tc, struct ms_tc_copy *copy);
 
 /* metadata.c: fill copy->metadata. MS_E_NOMEM only. */
 ms_must_check enum ms_status ms_tc_find_metadata(struct ms_tcmalloc *tc, struct ms_tc_copy *copy);
-
-/* tcmalloc.c: note why @copy is not proved; the first words stay, and the last of enum ms_doubt. */
-void ms_tc_disprove(struct ms_tc_copy *copy, enum ms_doubt doubt, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
 
 static inline bool ms_tc_read(const struct ms_tcmalloc *tc, ms_addr addr, void *buf, size_t len)
 {
