@@ -23,7 +23,7 @@ static bool parse(const char *line)
 		argv[argc++] = word;
 	}
 	memset(&err, 0, sizeof(err));
-	return ms_options_parse(argc, argv, &options, &err);
+	return ms_options_parse(MS_USE_SCAN, argc, argv, &options, &err);
 }
 
 static const struct {
@@ -265,7 +265,7 @@ Test(options, help_lists_what_works_and_nothing_else)
 	char text[8192] = "";
 	FILE *to = fmemopen(text, sizeof(text), "w");
 
-	ms_options_help(to);
+	ms_options_help(MS_USE_SCAN, to);
 	fclose(to);
 	for (size_t i = 0; i < sizeof(listed) / sizeof(listed[0]); i++)
 		cr_assert(strstr(text, listed[i]), "no %s in:\n%s", listed[i], text);
@@ -280,7 +280,7 @@ static bool parse_run(char **argv)
 	while (argv[argc])
 		argc++;
 	memset(&err, 0, sizeof(err));
-	return ms_options_parse_run(argc, argv, &options, &err);
+	return ms_options_parse(MS_USE_RUN, argc, argv, &options, &err);
 }
 
 #define WORDS(...) ((char *[]){ (char[]){ "run" }, __VA_ARGS__, NULL })
@@ -323,7 +323,7 @@ Test(options, help_of_a_run_lists_its_own)
 	char text[8192] = "";
 	FILE *to = fmemopen(text, sizeof(text), "w");
 
-	ms_options_help_run(to);
+	ms_options_help(MS_USE_RUN, to);
 	fclose(to);
 	cr_assert(strstr(text, "--follow") && strstr(text, "--error-exitcode N"));
 	cr_assert(!strstr(text, "--pid") && !strstr(text, "--timeout"));
@@ -338,7 +338,7 @@ static bool parse_why(const char *word, const char *more)
 	snprintf(words[1], sizeof(words[1]), "%s", word);
 	snprintf(words[2], sizeof(words[2]), "%s", more ? more : "");
 	memset(&err, 0, sizeof(err));
-	return ms_options_parse_why(more ? 5 : 4, argv, &options, &err);
+	return ms_options_parse(MS_USE_WHY, more ? 5 : 4, argv, &options, &err);
 }
 
 static const struct {
@@ -385,7 +385,7 @@ static bool parse_why_words(const char *first, const char *second)
 	snprintf(words[0], sizeof(words[0]), "%s", first);
 	snprintf(words[1], sizeof(words[1]), "%s", second);
 	memset(&err, 0, sizeof(err));
-	return ms_options_parse_why(3, argv, &options, &err);
+	return ms_options_parse(MS_USE_WHY, 3, argv, &options, &err);
 }
 
 Test(options, of_why_may_begin_with_the_process)
@@ -430,7 +430,7 @@ static bool parse_retained(const char *word, const char *more)
 
 	strcpy(words[1], word);
 	strcpy(words[2], more ? more : "");
-	return ms_options_parse_retained(more ? 5 : 4, argv, &options, &err);
+	return ms_options_parse(MS_USE_RETAINED, more ? 5 : 4, argv, &options, &err);
 }
 
 Test(options, of_retained_are_those_of_an_answer_and_a_limit)
@@ -454,7 +454,7 @@ static bool parse_live(const char *word)
 	char *argv[] = { words[0], number, words[1], NULL };
 
 	strcpy(words[1], word);
-	return ms_options_parse_live(3, argv, &options, &err);
+	return ms_options_parse(MS_USE_LIVE, 3, argv, &options, &err);
 }
 
 Test(options, of_live_are_a_limit_and_its_own_formats)
@@ -479,7 +479,7 @@ Test(options, help_of_why_lists_its_own)
 	char text[8192] = "";
 	FILE *to = fmemopen(text, sizeof(text), "w");
 
-	ms_options_help_why(to);
+	ms_options_help(MS_USE_WHY, to);
 	fclose(to);
 	cr_assert(strstr(text, "--all ") && strstr(text, "--pid N") && strstr(text, "--json"));
 	cr_assert(!strstr(text, "--limit") && !strstr(text, "--suppressions"));

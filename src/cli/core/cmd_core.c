@@ -7,11 +7,5 @@
 
 int ms_cmd_core(int argc, char **argv)
 {
-	static const struct ms_scan_command command = {
-		.parse = ms_options_parse_core,
-		.help = ms_options_help_core,
-		.act = ms_scan_and_report,
-	};
-
-	return ms_scan_command(&command, argc, argv);
+	return ms_scan_command(MS_USE_CORE, ms_scan_and_report, argc, argv);
 }

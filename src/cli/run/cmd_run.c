@@ -219,11 +219,5 @@ static int check_and_run(const struct ms_options *options)
 
 int ms_cmd_run(int argc, char **argv)
 {
-	static const struct ms_scan_command command = {
-		.parse = ms_options_parse_run,
-		.help = ms_options_help_run,
-		.act = check_and_run,
-	};
-
-	return ms_scan_command(&command, argc, argv);
+	return ms_scan_command(MS_USE_RUN, check_and_run, argc, argv);
 }

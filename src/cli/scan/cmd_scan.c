@@ -200,11 +200,5 @@ out:
 
 int ms_cmd_scan(int argc, char **argv)
 {
-	static const struct ms_scan_command command = {
-		.parse = ms_options_parse,
-		.help = ms_options_help,
-		.act = ms_scan_and_report,
-	};
-
-	return ms_scan_command(&command, argc, argv);
+	return ms_scan_command(MS_USE_SCAN, ms_scan_and_report, argc, argv);
 }

@@ -11,7 +11,7 @@ static int flushed(void)
 	return fflush(stdout) == 0 ? MS_EXIT_CLEAN : MS_EXIT_UNWRITTEN;
 }
 
-static int act(const struct ms_scan_command *command, struct ms_options *options)
+static int prepare_and_act(ms_scan_act *act, struct ms_options *options)
 {
 	struct ms_suppressions suppressions = { 0 };
 	struct ms_arena arena;
@@ -26,24 +26,24 @@ static int act(const struct ms_scan_command *command, struct ms_options *options
 		if (options->debuginfod)
 			ms_tell_servers();
 		options->scan.suppressions = suppressions.n ? &suppressions : NULL;
-		status = command->act(options);
+		status = act(options);
 	}
 	ms_arena_deinit(&arena);
 	return status;
 }
 
-int ms_scan_command(const struct ms_scan_command *command, int argc, char **argv)
+int ms_scan_command(enum ms_scan_use use, ms_scan_act *act, int argc, char **argv)
 {
 	struct ms_options options;
 	struct ms_error err = { 0 };
 
-	if (!command->parse(argc, argv, &options, &err)) {
+	if (!ms_options_parse(use, argc, argv, &options, &err)) {
 		ms_tell_error(&err);
 		return MS_EXIT_USAGE;
 	}
 	switch (options.request) {
 	case MS_REQUEST_HELP:
-		command->help(stdout);
+		ms_options_help(use, stdout);
 		return flushed();
 	case MS_REQUEST_VERSION:
 		ms_tell_out("memscan " MS_VERSION);
@@ -51,5 +51,5 @@ int ms_scan_command(const struct ms_scan_command *command, int argc, char **argv
 	case MS_REQUEST_SCAN:
 		break;
 	}
-	return act(command, &options);
+	return prepare_and_act(act, &options);
 }

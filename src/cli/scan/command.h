@@ -4,15 +4,11 @@
 
 #include "cli/scan/options.h"
 
-/* A command that scans. */
-struct ms_scan_command {
-	bool (*parse)(int argc, char **argv, struct ms_options *ret, struct ms_error *err);
-	void (*help)(FILE *to);
-	int (*act)(const struct ms_options *options); /* answers enum ms_exit, or any status */
-};
+/* What a command that scans does. Returns enum ms_exit, or any status. */
+typedef int ms_scan_act(const struct ms_options *options);
 
-/* Take the options of @command, read the files that they name, and act; or say what is wrong. */
-int ms_scan_command(const struct ms_scan_command *command, int argc, char **argv);
+/* Take the options of a command, read the files that they name, and act; or say what is wrong. */
+int ms_scan_command(enum ms_scan_use use, ms_scan_act *act, int argc, char **argv);
 
 /* What memscan does without a command: scan, and write the report. enum ms_exit */
 int ms_scan_and_report(const struct ms_options *options);

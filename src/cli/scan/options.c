@@ -119,28 +119,6 @@ static const struct ms_options defaults = {
 	.process.timeout_ns = MS_ARGS_TIMEOUT_S * UINT64_C(1000000000),
 };
 
-static bool parse(enum ms_scan_use use, int argc, char **argv, struct ms_options *ret,
-                  struct ms_error *err)
-{
-	struct ms_options options = defaults;
-
-	options.writer = ms_writer_find("text");
-	options.use = use;
-	if (use == MS_USE_RETAINED)
-		options.scan.limit = DEFAULT_ENTRIES;
-	if (!take_all(argc, argv, &options, err))
-		return false;
-	if (options.writer->whole && !options.has_limit)
-		options.scan.limit = UINT64_MAX;
-	*ret = options;
-	return true;
-}
-
-bool ms_options_parse_run(int argc, char **argv, struct ms_options *ret, struct ms_error *err)
-{
-	return parse(MS_USE_RUN, argc, argv, ret, err);
-}
-
 /* What can only be asked of a process. */
 static bool check_core(const struct ms_options *options, struct ms_error *err)
 {
@@ -176,92 +154,50 @@ static bool check_chosen(const struct ms_options *options, const char *choose, s
 	return ms_args_is_one(choice, choose, err);
 }
 
-bool ms_options_parse(int argc, char **argv, struct ms_options *ret, struct ms_error *err)
+/* What a report holds beside its leaks. */
+static void set_question(struct ms_options *options)
 {
-	struct ms_options options;
+	struct ms_scan_options *scan = &options->scan;
 
-	if (!parse(MS_USE_SCAN, argc, argv, &options, err) ||
-	    !check_chosen(&options, "say which process: memscan PID, or memscan --name NAME", err))
+	if (options->use == MS_USE_RETAINED) {
+		scan->question.kind = MS_ASKED_RETAINED;
+		scan->question.limit = scan->limit;
+	}
+	scan->sites = options->use == MS_USE_LIVE;
+}
+
+bool ms_options_parse(enum ms_scan_use use, int argc, char **argv, struct ms_options *ret,
+                      struct ms_error *err)
+{
+	static const char *const choose[] = {
+		[MS_USE_SCAN] = "say which process: memscan PID, or memscan --name NAME",
+		[MS_USE_RUN] = NULL,
+		[MS_USE_WHY] = "say which process: memscan why PID ADDRESS|TYPE",
+		[MS_USE_RETAINED] = "say which process: memscan retained PID",
+		[MS_USE_LIVE] = "say which process: memscan live PID",
+		[MS_USE_CORE] = NULL,
+	};
+	struct ms_options options = defaults;
+
+	options.writer = ms_writer_find("text");
+	options.use = use;
+	if (use == MS_USE_RETAINED)
+		options.scan.limit = DEFAULT_ENTRIES;
+	if (!take_all(argc, argv, &options, err))
 		return false;
+	if (options.writer->whole && !options.has_limit)
+		options.scan.limit = UINT64_MAX;
+	if (choose[use] && !check_chosen(&options, choose[use], err))
+		return false;
+	set_question(&options);
 	*ret = options;
 	return true;
 }
 
-bool ms_options_parse_why(int argc, char **argv, struct ms_options *ret, struct ms_error *err)
-{
-	struct ms_options options;
-
-	if (!parse(MS_USE_WHY, argc, argv, &options, err) ||
-	    !check_chosen(&options, "say which process: memscan why PID ADDRESS|TYPE", err))
-		return false;
-	*ret = options;
-	return true;
-}
-
-bool ms_options_parse_retained(int argc, char **argv, struct ms_options *ret, struct ms_error *err)
-{
-	struct ms_options options;
-
-	if (!parse(MS_USE_RETAINED, argc, argv, &options, err) ||
-	    !check_chosen(&options, "say which process: memscan retained PID", err))
-		return false;
-	options.scan.question.kind = MS_ASKED_RETAINED;
-	options.scan.question.limit = options.scan.limit;
-	*ret = options;
-	return true;
-}
-
-bool ms_options_parse_live(int argc, char **argv, struct ms_options *ret, struct ms_error *err)
-{
-	struct ms_options options;
-
-	if (!parse(MS_USE_LIVE, argc, argv, &options, err) ||
-	    !check_chosen(&options, "say which process: memscan live PID", err))
-		return false;
-	options.scan.sites = true;
-	*ret = options;
-	return true;
-}
-
-bool ms_options_parse_core(int argc, char **argv, struct ms_options *ret, struct ms_error *err)
-{
-	return parse(MS_USE_CORE, argc, argv, ret, err);
-}
-
-static void help(FILE *to, enum ms_scan_use use)
+void ms_options_help(enum ms_scan_use use, FILE *to)
 {
 	struct ms_option own[MS_OPTIONS_MOST];
 	struct ms_option_table all = ms_options_table(use, own);
 
 	ms_args_help(to, &all);
-}
-
-void ms_options_help(FILE *to)
-{
-	help(to, MS_USE_SCAN);
-}
-
-void ms_options_help_run(FILE *to)
-{
-	help(to, MS_USE_RUN);
-}
-
-void ms_options_help_why(FILE *to)
-{
-	help(to, MS_USE_WHY);
-}
-
-void ms_options_help_retained(FILE *to)
-{
-	help(to, MS_USE_RETAINED);
-}
-
-void ms_options_help_live(FILE *to)
-{
-	help(to, MS_USE_LIVE);
-}
-
-void ms_options_help_core(FILE *to)
-{
-	help(to, MS_USE_CORE);
 }

@@ -53,34 +53,17 @@ struct ms_options {
 };
 
 /*
- * Read @argv, argv[0] being the command's name.
+ * Read @argv, argv[0] being the command's name. Of memscan run the first word that is no option
+ * begins the program; of why the last is what is asked for; of core it is the core; of others, and
+ * before what why is asked for, a lone number is the process.
  *
  * Returns false when the call is wrong: err->text says what is, err->advice what
  * to do. With --help or --version the rest of the line is not looked at.
  */
-bool ms_options_parse(int argc, char **argv, struct ms_options *ret, struct ms_error *err);
-
-/* The same of memscan run: the first word that is no option begins the program. */
-bool ms_options_parse_run(int argc, char **argv, struct ms_options *ret, struct ms_error *err);
-
-/* The same of memscan why: the one word that is no option is what is asked for. */
-bool ms_options_parse_why(int argc, char **argv, struct ms_options *ret, struct ms_error *err);
-
-/* The same of memscan retained: a lone number is the process. */
-bool ms_options_parse_retained(int argc, char **argv, struct ms_options *ret, struct ms_error *err);
-
-/* The same of memscan live. */
-bool ms_options_parse_live(int argc, char **argv, struct ms_options *ret, struct ms_error *err);
-
-/* The same of memscan core: the one word that is no option is the core. */
-bool ms_options_parse_core(int argc, char **argv, struct ms_options *ret, struct ms_error *err);
+bool ms_options_parse(enum ms_scan_use use, int argc, char **argv, struct ms_options *ret,
+                      struct ms_error *err);
 
 /* What --help prints. */
-void ms_options_help(FILE *to);
-void ms_options_help_run(FILE *to);
-void ms_options_help_why(FILE *to);
-void ms_options_help_retained(FILE *to);
-void ms_options_help_live(FILE *to);
-void ms_options_help_core(FILE *to);
+void ms_options_help(enum ms_scan_use use, FILE *to);
 
 #endif

@@ -38,11 +38,5 @@ static int ask(const struct ms_options *options)
 
 int ms_cmd_live(int argc, char **argv)
 {
-	static const struct ms_scan_command command = {
-		.parse = ms_options_parse_live,
-		.help = ms_options_help_live,
-		.act = ask,
-	};
-
-	return ms_scan_command(&command, argc, argv);
+	return ms_scan_command(MS_USE_LIVE, ask, argc, argv);
 }

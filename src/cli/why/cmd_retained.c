@@ -17,11 +17,5 @@ static int ask(const struct ms_options *options)
 
 int ms_cmd_retained(int argc, char **argv)
 {
-	static const struct ms_scan_command command = {
-		.parse = ms_options_parse_retained,
-		.help = ms_options_help_retained,
-		.act = ask,
-	};
-
-	return ms_scan_command(&command, argc, argv);
+	return ms_scan_command(MS_USE_RETAINED, ask, argc, argv);
 }

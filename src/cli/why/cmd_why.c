@@ -118,11 +118,5 @@ static int check_and_ask(const struct ms_options *options)
 
 int ms_cmd_why(int argc, char **argv)
 {
-	static const struct ms_scan_command command = {
-		.parse = ms_options_parse_why,
-		.help = ms_options_help_why,
-		.act = check_and_ask,
-	};
-
-	return ms_scan_command(&command, argc, argv);
+	return ms_scan_command(MS_USE_WHY, check_and_ask, argc, argv);
 }
