@@ -349,12 +349,6 @@ static enum ms_status have_helped(const struct helping *h, struct ms_error *err)
 
 /* ---- the command ---- */
 
-static int refuse(const struct ms_error *err)
-{
-	ms_tell_error(err);
-	return MS_EXIT_REFUSED;
-}
-
 static int unwritten(int error)
 {
 	struct ms_error err;
@@ -363,8 +357,7 @@ static int unwritten(int error)
 		return MS_EXIT_UNWRITTEN;
 	(void)ms_fail_sys(&err, error, "cannot write the stacks to standard output");
 	ms_advise(&err, "redirect them to a file with space left, or to a pipe that is read");
-	ms_tell_error(&err);
-	return MS_EXIT_UNWRITTEN;
+	return ms_tell_failed(&err, MS_EXIT_UNWRITTEN);
 }
 
 /* The whole file. It comes from the worker, which the target may have taken over. */
@@ -397,9 +390,10 @@ static int serve(pid_t pid, struct request *request)
 	                -1, 0);
 	if (h.fd < 0 || h.answer == MAP_FAILED) {
 		(void)ms_fail_sys(&err, errno, "no shared memory for the stacks");
-		status = refuse(&err);
+		status = ms_tell_failed(&err, MS_EXIT_REFUSED);
 	} else {
-		status = have_helped(&h, &err) ? refuse(&err) : print(h.fd);
+		status =
+			have_helped(&h, &err) ? ms_tell_failed(&err, MS_EXIT_REFUSED) : print(h.fd);
 	}
 	if (h.answer != MAP_FAILED)
 		(void)munmap(h.answer, sizeof(*h.answer));
@@ -453,10 +447,8 @@ int ms_cmd_stacks(int argc, char **argv)
 	struct ms_chosen chosen;
 	struct ms_error err;
 
-	if (!parse(argc, argv, &request, &err)) {
-		ms_tell_error(&err);
-		return MS_EXIT_USAGE;
-	}
+	if (!parse(argc, argv, &request, &err))
+		return ms_tell_failed(&err, MS_EXIT_USAGE);
 	if (request.help) {
 		ms_args_help(stdout, &table);
 		return fflush(stdout) == 0 ? MS_EXIT_CLEAN : unwritten(errno);
@@ -464,6 +456,6 @@ int ms_cmd_stacks(int argc, char **argv)
 	if (request.debuginfod)
 		ms_tell_servers();
 	if (ms_target_choose(&request.process.choice, &chosen, &err))
-		return refuse(&err);
+		return ms_tell_failed(&err, MS_EXIT_REFUSED);
 	return serve(chosen.pid, &request);
 }

@@ -524,10 +524,8 @@ int ms_cmd_trigger(int argc, char **argv)
 	int problem = 0;
 	enum ms_status st;
 
-	if (!parse(argc, argv, &asking, &err)) {
-		ms_tell_error(&err);
-		return MS_EXIT_USAGE;
-	}
+	if (!parse(argc, argv, &asking, &err))
+		return ms_tell_failed(&err, MS_EXIT_USAGE);
 	if (asking.help) {
 		ms_args_help(stdout, &table);
 		return fflush(stdout) ? MS_EXIT_UNWRITTEN : MS_EXIT_CLEAN;
@@ -538,16 +536,13 @@ int ms_cmd_trigger(int argc, char **argv)
 	if (!st)
 		st = ask(&asking, &problem, &err);
 	end_listening(&asking);
-	if (st) {
-		ms_tell_error(&err);
-		return MS_EXIT_REFUSED;
-	}
+	if (st)
+		return ms_tell_failed(&err, MS_EXIT_REFUSED);
 	if (!problem)
 		return MS_EXIT_CLEAN;
 	if (ms_tell_has_left(problem, &err))
 		return MS_EXIT_UNWRITTEN;
 	(void)ms_fail_sys(&err, problem, "the answer could not be written");
 	ms_advise(&err, "check that the disk has room and that the reader of the pipe still runs");
-	ms_tell_error(&err);
-	return MS_EXIT_UNWRITTEN;
+	return ms_tell_failed(&err, MS_EXIT_UNWRITTEN);
 }

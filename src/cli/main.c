@@ -88,6 +88,5 @@ int main(int argc, char **argv)
 		return run_word(argc, argv);
 	(void)ms_fail(&err, MS_E_UNSUPPORTED, "there is no command '%s'", argv[1]);
 	ms_advise(&err, "see memscan --help; to scan a process by name: memscan --name NAME");
-	ms_tell_error(&err);
-	return MS_EXIT_USAGE;
+	return ms_tell_failed(&err, MS_EXIT_USAGE);
 }

@@ -73,6 +73,12 @@ void ms_tell_error(const struct ms_error *err)
 	tell_line(ms_tell_advice(err));
 }
 
+int ms_tell_failed(const struct ms_error *err, enum ms_exit status)
+{
+	ms_tell_error(err);
+	return (int)status;
+}
+
 bool ms_tell_is_unread(const struct ms_report *report, struct ms_error *err)
 {
 	const struct ms_totals *totals = &report->totals;

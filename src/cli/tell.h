@@ -9,10 +9,14 @@
  */
 
 #include "base/status.h"
+#include "cli/cli.h"
 #include "engine/report.h"
 
 /* The two lines of a failure: what was refused, what to do. None if @err has no text. */
 void ms_tell_error(const struct ms_error *err);
+
+/* The same; answers @status. */
+int ms_tell_failed(const struct ms_error *err, enum ms_exit status);
 
 /*
  * Whether a write failed because the reader of the pipe has all that it wants, as "head" has: then

@@ -18,12 +18,6 @@
 
 static const uint64_t tick_ns = UINT64_C(100000000);
 
-static int refuse(const struct ms_error *err)
-{
-	ms_tell_error(err);
-	return MS_EXIT_REFUSED;
-}
-
 /* All that was printed is written. */
 static int finish(int status)
 {
@@ -35,8 +29,7 @@ static int finish(int status)
 		return MS_EXIT_UNWRITTEN;
 	(void)ms_fail_sys(&err, errno, "cannot write to standard output");
 	ms_advise(&err, "redirect it to a file with space left, or to a pipe that is read");
-	ms_tell_error(&err);
-	return MS_EXIT_UNWRITTEN;
+	return ms_tell_failed(&err, MS_EXIT_UNWRITTEN);
 }
 
 /* ---- what is said ---- */
@@ -142,7 +135,7 @@ static int detach(pid_t pid, const struct ms_attach_options *options, struct ms_
 	struct ms_error err;
 
 	if (ms_detach(&call, arena, &is, &err))
-		return refuse(&err);
+		return ms_tell_failed(&err, MS_EXIT_REFUSED);
 	say_detached(pid, options, &is);
 	return finish(MS_EXIT_CLEAN);
 }
@@ -156,7 +149,7 @@ static int show(pid_t pid, const struct ms_attach_options *options, struct ms_ar
 	struct ms_error err;
 
 	if (ms_attach_status(&call, arena, &is, &err))
-		return refuse(&err);
+		return ms_tell_failed(&err, MS_EXIT_REFUSED);
 	say_status(pid, &is);
 	return finish(is.n_diverted ? MS_EXIT_CLEAN : MS_EXIT_LEAKS);
 }
@@ -204,7 +197,7 @@ static int attach(pid_t pid, const struct ms_attach_options *options, struct ms_
 
 	ms_ending_hold(&endings);
 	if (ms_attach(&call, arena, &is, &err)) {
-		int status = refuse(&err);
+		int status = ms_tell_failed(&err, MS_EXIT_REFUSED);
 
 		ms_ending_allow(&endings);
 		return status;
@@ -225,16 +218,14 @@ static int serve(int argc, char **argv, const struct ms_option_table *table)
 	pid_t pid;
 	int status;
 
-	if (!ms_attach_parse(argc, argv, table, &options, &err)) {
-		ms_tell_error(&err);
-		return MS_EXIT_USAGE;
-	}
+	if (!ms_attach_parse(argc, argv, table, &options, &err))
+		return ms_tell_failed(&err, MS_EXIT_USAGE);
 	if (options.help) {
 		ms_args_help(stdout, table);
 		return finish(MS_EXIT_CLEAN);
 	}
 	if (ms_target_choose(&options.process.choice, &chosen, &err))
-		return refuse(&err);
+		return ms_tell_failed(&err, MS_EXIT_REFUSED);
 	pid = chosen.pid;
 	ms_arena_init(&arena);
 	if (table == &ms_detach_table)

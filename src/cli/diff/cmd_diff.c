@@ -104,23 +104,17 @@ static bool write_diff(const void *what, struct ms_sink *sink)
 	return job->options->writer->write(&job->diff, sink);
 }
 
-static int failed(const struct ms_error *err, enum ms_exit status)
-{
-	ms_tell_error(err);
-	return (int)status;
-}
-
 static int act(struct job *job)
 {
 	const char *output = job->options->output;
 	struct ms_error err = { 0 };
 
 	if (ms_output_check(output, &err))
-		return failed(&err, MS_EXIT_UNWRITTEN);
+		return ms_tell_failed(&err, MS_EXIT_UNWRITTEN);
 	if (compare(job, &err))
-		return failed(&err, MS_EXIT_REFUSED);
+		return ms_tell_failed(&err, MS_EXIT_REFUSED);
 	if (ms_output_print(output, &(struct ms_printed){ write_diff, job, false }, &err))
-		return failed(&err, MS_EXIT_UNWRITTEN);
+		return ms_tell_failed(&err, MS_EXIT_UNWRITTEN);
 	return ms_diff_grew(&job->diff) ? MS_EXIT_LEAKS : MS_EXIT_CLEAN;
 }
 
@@ -132,7 +126,7 @@ int ms_cmd_diff(int argc, char **argv)
 	int status;
 
 	if (!ms_diff_options_parse(argc, argv, &options, &err))
-		return failed(&err, MS_EXIT_USAGE);
+		return ms_tell_failed(&err, MS_EXIT_USAGE);
 	if (options.help) {
 		ms_diff_options_help(stdout);
 		return fflush(stdout) == 0 ? MS_EXIT_CLEAN : MS_EXIT_UNWRITTEN;

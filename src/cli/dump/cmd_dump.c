@@ -194,18 +194,14 @@ int ms_cmd_dump(int argc, char **argv)
 	struct ms_error err;
 	int status;
 
-	if (!ms_dump_parse(argc, argv, &options, &err)) {
-		ms_tell_error(&err);
-		return MS_EXIT_USAGE;
-	}
+	if (!ms_dump_parse(argc, argv, &options, &err))
+		return ms_tell_failed(&err, MS_EXIT_USAGE);
 	if (options.help) {
 		ms_args_help(stdout, &ms_dump_table);
 		return MS_EXIT_CLEAN;
 	}
-	if (ms_target_choose(&options.process.choice, &chosen, &err)) {
-		ms_tell_error(&err);
-		return MS_EXIT_REFUSED;
-	}
+	if (ms_target_choose(&options.process.choice, &chosen, &err))
+		return ms_tell_failed(&err, MS_EXIT_REFUSED);
 	ms_dump_look(chosen.pid, &d.process);
 	d.pid = chosen.pid;
 	status = dump(&d, &err);

@@ -154,30 +154,24 @@ static bool write_view(const void *what, struct ms_sink *sink)
 	return job->options->writer->write(&job->view, sink);
 }
 
-static int failed(const struct ms_error *err, enum ms_exit status)
-{
-	ms_tell_error(err);
-	return (int)status;
-}
-
 static int act(struct job *job)
 {
 	const struct ms_heapdump_options *options = job->options;
 	struct ms_error err = { 0 };
 
 	if (check_folder(options->symbols, &err) || check_folder(options->app_symbols, &err))
-		return failed(&err, MS_EXIT_USAGE);
+		return ms_tell_failed(&err, MS_EXIT_USAGE);
 	if (options->debuginfod)
 		ms_tell_servers();
 	choose_folders(options, &job->folders);
 	if (ms_output_check_terminal(options->output, STDOUT_FILENO, options->writer->no_text,
 	                             &err) ||
 	    ms_output_check(options->output, &err))
-		return failed(&err, MS_EXIT_UNWRITTEN);
+		return ms_tell_failed(&err, MS_EXIT_UNWRITTEN);
 	if (make_view(job, &err))
-		return failed(&err, MS_EXIT_REFUSED);
+		return ms_tell_failed(&err, MS_EXIT_REFUSED);
 	if (ms_output_print(options->output, &(struct ms_printed){ write_view, job, false }, &err))
-		return failed(&err, MS_EXIT_UNWRITTEN);
+		return ms_tell_failed(&err, MS_EXIT_UNWRITTEN);
 	return MS_EXIT_CLEAN;
 }
 
@@ -189,7 +183,7 @@ int ms_cmd_heapdump(int argc, char **argv)
 	int status;
 
 	if (!ms_heapdump_options_parse(argc, argv, &options, &err))
-		return failed(&err, MS_EXIT_USAGE);
+		return ms_tell_failed(&err, MS_EXIT_USAGE);
 	if (options.help) {
 		ms_heapdump_options_help(stdout);
 		return fflush(stdout) == 0 ? MS_EXIT_CLEAN : MS_EXIT_UNWRITTEN;

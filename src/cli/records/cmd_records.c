@@ -126,12 +126,6 @@ static bool write_recording(const void *what, struct ms_sink *sink)
 	return job->options->writer->write(&job->recording, sink);
 }
 
-static int failed(const struct ms_error *err, enum ms_exit status)
-{
-	ms_tell_error(err);
-	return (int)status;
-}
-
 static int act(struct job *job)
 {
 	const char *output = job->options->output;
@@ -139,13 +133,13 @@ static int act(struct job *job)
 	struct ms_error err = { 0 };
 
 	if (ms_output_check(output, &err))
-		return failed(&err, MS_EXIT_UNWRITTEN);
+		return ms_tell_failed(&err, MS_EXIT_UNWRITTEN);
 	if (open_and_read(job, &err))
-		return failed(&err, MS_EXIT_REFUSED);
+		return ms_tell_failed(&err, MS_EXIT_REFUSED);
 	ms_vec_for_each (warning, &job->recording.warnings)
 		ms_tell("warning: %s: %s", job->options->file, *warning);
 	if (ms_output_print(output, &(struct ms_printed){ write_recording, job, false }, &err))
-		return failed(&err, MS_EXIT_UNWRITTEN);
+		return ms_tell_failed(&err, MS_EXIT_UNWRITTEN);
 	return MS_EXIT_CLEAN;
 }
 
@@ -157,7 +151,7 @@ int ms_cmd_records(int argc, char **argv)
 	int status;
 
 	if (!ms_records_options_parse(argc, argv, &options, &err))
-		return failed(&err, MS_EXIT_USAGE);
+		return ms_tell_failed(&err, MS_EXIT_USAGE);
 	if (options.help) {
 		ms_records_options_help(stdout);
 		return fflush(stdout) == 0 ? MS_EXIT_CLEAN : MS_EXIT_UNWRITTEN;

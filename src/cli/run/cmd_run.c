@@ -181,10 +181,8 @@ static int run_program(const struct ms_options *options)
 	struct ms_run_end end;
 	struct ms_error err;
 
-	if (ms_target_check_proc(&err) || ms_run(&call, &end, &err)) {
-		ms_tell_error(&err);
-		return MS_EXIT_REFUSED;
-	}
+	if (ms_target_check_proc(&err) || ms_run(&call, &end, &err))
+		return ms_tell_failed(&err, MS_EXIT_REFUSED);
 	if (end.exec_errno)
 		return tell_not_started(options->program[0], end.exec_errno);
 	if (end.n_alive && !options->quiet)
@@ -200,10 +198,8 @@ static int check_and_run(const struct ms_options *options)
 	struct ms_error err;
 
 	if (ms_output_check_terminal(options->output, STDERR_FILENO, options->writer->no_text,
-	                             &err)) {
-		ms_tell_error(&err);
-		return MS_EXIT_UNWRITTEN;
-	}
+	                             &err))
+		return ms_tell_failed(&err, MS_EXIT_UNWRITTEN);
 	if (!options->output)
 		return run_program(options);
 	/* What cannot be kept need not be scanned; ours is a pid as long as another. */
@@ -213,8 +209,7 @@ static int check_and_run(const struct ms_options *options)
 	} else if (!ms_output_check(name, &err)) {
 		return run_program(options);
 	}
-	ms_tell_error(&err);
-	return MS_EXIT_UNWRITTEN;
+	return ms_tell_failed(&err, MS_EXIT_UNWRITTEN);
 }
 
 int ms_cmd_run(int argc, char **argv)

@@ -168,10 +168,8 @@ int ms_scan_and_report(const struct ms_options *options)
 	/* What cannot be kept need not be scanned. */
 	if (ms_output_check_terminal(options->output, STDOUT_FILENO, options->writer->no_text,
 	                             &err) ||
-	    ms_output_check(options->output, &err)) {
-		ms_tell_error(&err);
-		return MS_EXIT_UNWRITTEN;
-	}
+	    ms_output_check(options->output, &err))
+		return ms_tell_failed(&err, MS_EXIT_UNWRITTEN);
 	ms_arena_init(&arena);
 	st = ms_scan_process(options, &arena, &report, &err);
 	if (st) {

@@ -37,10 +37,8 @@ int ms_scan_command(enum ms_scan_use use, ms_scan_act *act, int argc, char **arg
 	struct ms_options options;
 	struct ms_error err = { 0 };
 
-	if (!ms_options_parse(use, argc, argv, &options, &err)) {
-		ms_tell_error(&err);
-		return MS_EXIT_USAGE;
-	}
+	if (!ms_options_parse(use, argc, argv, &options, &err))
+		return ms_tell_failed(&err, MS_EXIT_USAGE);
 	switch (options.request) {
 	case MS_REQUEST_HELP:
 		ms_options_help(use, stdout);

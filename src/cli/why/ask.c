@@ -21,19 +21,15 @@ static int ask(const struct ms_answer_call *call, const struct ms_options *optio
 		ms_tell_report(&report);
 	if (!st && call->check)
 		st = call->check(options, &report, &err);
-	if (st) {
-		ms_tell_error(&err);
-		return MS_EXIT_REFUSED;
-	}
+	if (st)
+		return ms_tell_failed(&err, MS_EXIT_REFUSED);
 	/* Of a core a thread's number may be another's by now. */
 	if (!options->core)
 		ms_name_threads(&report);
 	if (ms_output_write(options->output, writer, &report,
 	                    ms_output_is_coloured(options->colour, options->output, STDOUT_FILENO),
-	                    &err)) {
-		ms_tell_error(&err);
-		return MS_EXIT_UNWRITTEN;
-	}
+	                    &err))
+		return ms_tell_failed(&err, MS_EXIT_UNWRITTEN);
 	return MS_EXIT_CLEAN;
 }
 
@@ -45,10 +41,8 @@ int ms_answer_ask(const struct ms_answer_call *call, const struct ms_options *op
 
 	if (ms_output_check_terminal(options->output, STDOUT_FILENO, options->writer->no_text,
 	                             &err) ||
-	    ms_output_check(options->output, &err)) {
-		ms_tell_error(&err);
-		return MS_EXIT_UNWRITTEN;
-	}
+	    ms_output_check(options->output, &err))
+		return ms_tell_failed(&err, MS_EXIT_UNWRITTEN);
 	ms_arena_init(&arena);
 	status = ask(call, options, &arena);
 	ms_arena_deinit(&arena);
