@@ -106,9 +106,8 @@ def test_reports_of_run_are_not_planted(kind, sticky):
     assert planted.stat().st_uid == NOBODY_ID and not planted.stat().st_size
 
 
-@pytest.mark.parametrize("command", ["scan", "retained", "diff"])
+@pytest.mark.parametrize("command", ["retained", "diff"])
 def test_a_reader_that_leaves_is_told_nothing(command, idle, tmp_path):
-    """As "head" does: it has what it wants, and the status says that not all was written."""
     words = words_for(command, idle.pid, tmp_path)
     to, from_ = os.pipe()
     os.close(to)
