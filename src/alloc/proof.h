@@ -17,11 +17,13 @@ struct ms_proof {
 void ms_proof_doubt(struct ms_proof *proof, enum ms_doubt why, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* The first thread that changes the heap of @claim's allocator; NULL: none does. */
+const struct ms_thread *ms_proof_changer(const struct ms_decoding *d, const struct ms_claim *claim);
+
 /*
- * Doubt @proof if a thread is inside the allocator of @claim: what it has taken off a list, and
- * not yet given to the program or put back, looks used.
+ * Doubt @proof if there is a @changer: what that thread has taken off a list, and not yet given
+ * to the program or put back, looks used.
  */
-void ms_proof_doubt_inside(struct ms_proof *proof, const struct ms_decoding *d,
-                           const struct ms_claim *claim);
+void ms_proof_doubt_changer(struct ms_proof *proof, const struct ms_thread *changer);
 
 #endif

@@ -239,26 +239,25 @@ static const struct ms_option *find_option(const struct ms_option_table *table, 
 	return &table->at[i];
 }
 
-/* Whether @word is short for several options; then they are named in @err. */
-static bool is_ambiguous(const struct ms_option_table *table, const char *word,
-                         struct ms_error *err)
+enum { MATCHES = MS_ERROR_TEXT / 2 };
+
+/* How many options @word is short for; @ret: their names. */
+static size_t find_matches(const struct ms_option_table *table, const char *word, char ret[MATCHES])
 {
 	const char *name = strncmp(word, "--", 2) ? word : word + 2;
 	size_t len = strcspn(name, "=");
-	char found[MS_ERROR_TEXT / 2] = "";
 	size_t n = 0;
 	int at = 0;
 
 	for (size_t i = 0; len && i < table->n; i++) {
 		if (strncmp(table->at[i].name, name, len) != 0)
 			continue;
-		at += snprintf(found + at, sizeof(found) - (size_t)at, "%s--%s", n++ ? ", " : "",
+		at += snprintf(ret + at, MATCHES - (size_t)at, "%s--%s", n++ ? ", " : "",
 		               table->at[i].name);
-		if ((size_t)at >= sizeof(found))
+		if (at >= MATCHES)
 			break;
 	}
-	return n > 1 && ms_fail(err, MS_E_UNSUPPORTED, "%.60s is short for several options: %s",
-	                        word, found);
+	return n;
 }
 
 /* What getopt_long() answers with ':' and '?'. */
@@ -266,6 +265,7 @@ static bool wrong(const struct ms_option_table *table, int code, const char *wor
                   struct ms_error *err)
 {
 	const struct ms_option *option = NULL;
+	char names[MATCHES];
 
 	if (code == ':' || optopt >= CODE_BASE)
 		option = find_option(table, optopt);
@@ -276,10 +276,9 @@ static bool wrong(const struct ms_option_table *table, int code, const char *wor
 		return ms_args_wrong(err, table->see, "--%s takes no argument", option->name);
 	if (optopt)
 		return ms_args_wrong(err, table->see, "there is no option -%c", optopt);
-	if (is_ambiguous(table, word, err)) {
-		ms_advise(err, "%s", table->see);
-		return false;
-	}
+	if (find_matches(table, word, names) > 1)
+		return ms_args_wrong(err, table->see, "%.60s is short for several options: %s",
+		                     word, names);
 	return ms_args_wrong(err, table->see, "there is no option %.60s", word);
 }
 

@@ -351,13 +351,9 @@ static enum ms_status have_helped(const struct helping *h, struct ms_error *err)
 
 static int unwritten(int error)
 {
-	struct ms_error err;
-
-	if (ms_tell_has_left(error, &err))
-		return MS_EXIT_UNWRITTEN;
-	(void)ms_fail_sys(&err, error, "cannot write the stacks to standard output");
-	ms_advise(&err, "redirect them to a file with space left, or to a pipe that is read");
-	return ms_tell_failed(&err, MS_EXIT_UNWRITTEN);
+	return ms_tell_unwritten(
+		error, "cannot write the stacks to standard output",
+		"redirect them to a file with space left, or to a pipe that is read");
 }
 
 /* The whole file. It comes from the worker, which the target may have taken over. */
@@ -402,7 +398,6 @@ static int serve(pid_t pid, struct request *request)
 	return status;
 }
 
-/* Digits only; 0 when it is anything else. */
 static bool take_folder(void *to, const char *path, struct ms_error *err)
 {
 	((struct request *)to)->debug_folder = path;

@@ -540,9 +540,7 @@ int ms_cmd_trigger(int argc, char **argv)
 		return ms_tell_failed(&err, MS_EXIT_REFUSED);
 	if (!problem)
 		return MS_EXIT_CLEAN;
-	if (ms_tell_has_left(problem, &err))
-		return MS_EXIT_UNWRITTEN;
-	(void)ms_fail_sys(&err, problem, "the answer could not be written");
-	ms_advise(&err, "check that the disk has room and that the reader of the pipe still runs");
-	return ms_tell_failed(&err, MS_EXIT_UNWRITTEN);
+	return ms_tell_unwritten(
+		problem, "the answer could not be written",
+		"check that the disk has room and that the reader of the pipe still runs");
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/tell.h"
 
-#include <errno.h>
-
 #include <dlfcn.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -77,6 +76,17 @@ int ms_tell_failed(const struct ms_error *err, enum ms_exit status)
 {
 	ms_tell_error(err);
 	return (int)status;
+}
+
+int ms_tell_unwritten(int sys_errno, const char *what, const char *advice)
+{
+	struct ms_error err;
+
+	if (!ms_tell_has_left(sys_errno, &err)) {
+		(void)ms_fail_sys(&err, sys_errno, "%s", what);
+		ms_advise(&err, "%s", advice);
+	}
+	return ms_tell_failed(&err, MS_EXIT_UNWRITTEN);
 }
 
 bool ms_tell_is_unread(const struct ms_report *report, struct ms_error *err)

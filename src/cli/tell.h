@@ -24,6 +24,9 @@ int ms_tell_failed(const struct ms_error *err, enum ms_exit status);
  */
 bool ms_tell_has_left(int sys_errno, struct ms_error *err);
 
+/* @what could not be written to standard output: say so, unless its reader has left. */
+int ms_tell_unwritten(int sys_errno, const char *what, const char *advice);
+
 /* What to do about @err; never empty. */
 const char *ms_tell_advice(const struct ms_error *err);
 

@@ -32,13 +32,14 @@ static void check_arenas(struct ms_ptmalloc *pt)
 		}
 }
 
-/* Nor is there any use in looking at lists that are being changed, which takes long. */
+/* There is no use in looking at lists that are being changed, which takes long. */
 static void doubt_inside(struct ms_ptmalloc *pt)
 {
+	const struct ms_thread *changer = ms_proof_changer(pt->d, pt->claim);
 	struct ms_pt_arena *arena;
 
 	ms_vec_for_each (arena, &pt->arenas)
-		ms_proof_doubt_inside(&arena->proof, pt->d, pt->claim);
+		ms_proof_doubt_changer(&arena->proof, changer);
 }
 
 /*

@@ -5,12 +5,12 @@
 #include "base/sort.h"
 
 /*
- * Who waits for a lock in jemalloc may have blocks in hand that look used. A thread that
- * fills a bin of its cache puts them where the bin is going to have them and counts them at the
- * end; meanwhile it gives back a slab that another thread was quicker to make, and waits. One that
- * has made a large block knows it by the description of its extent, and may wait to purge
- * others. Both show by the thread's words: they lead to the bin, or to the description. Then
- * the words in the bin's room, or the description's address, are roots.
+ * A thread that waits for a lock in jemalloc may have blocks in hand that look used. While it
+ * fills a bin of its cache, it writes them into the bin's room and counts them at the end; before
+ * that it may wait to give back a slab that it does not need. The maker of a large block knows it
+ * by the description of its extent, and may wait to purge others. The thread's registers and stack
+ * lead to that bin, or to that description: then the words in the bin's room, or the address in
+ * the description, are roots.
  */
 
 enum { STACK_WORDS = 512 }; /* from the wait up to malloc() */

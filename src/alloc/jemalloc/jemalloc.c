@@ -201,7 +201,7 @@ static enum ms_status settle_copy(struct ms_jemalloc *je, const struct ms_claim 
 	struct ms_je_arena *arena;
 	enum ms_status st = MS_OK;
 
-	ms_proof_doubt_inside(&copy->proof, je->d, claim);
+	ms_proof_doubt_changer(&copy->proof, ms_proof_changer(je->d, claim));
 	if (copy->layout && !copy->broken) {
 		st = ms_je_look_in_hands(je, claim, copy);
 		if (!st)

@@ -154,13 +154,12 @@ static enum ms_status mimalloc_read(struct ms_decoding *d, const struct ms_claim
 
 static void doubt_inside(struct ms_mimalloc *mi, const struct ms_claim *claim)
 {
+	const struct ms_thread *changer = ms_proof_changer(mi->d, claim);
 	struct ms_mi_copy *copy;
 
 	ms_vec_for_each (copy, &mi->copies) {
-		uint64_t n = copy->proof.n;
-
-		ms_proof_doubt_inside(&copy->proof, mi->d, claim);
-		copy->dropped |= copy->proof.n > n;
+		copy->dropped |= changer != NULL;
+		ms_proof_doubt_changer(&copy->proof, changer);
 	}
 }
 

@@ -81,6 +81,7 @@ static enum ms_status ng_read(struct ms_decoding *d, const struct ms_claim *clai
 /* How many threads are inside. */
 static uint32_t doubt_inside(struct ms_ng *ng, const struct ms_claim *claim)
 {
+	const struct ms_thread *changer = ms_proof_changer(ng->d, claim);
 	const struct ms_thread *t;
 	struct ms_ng_context *c;
 	uint32_t n = 0;
@@ -88,7 +89,7 @@ static uint32_t doubt_inside(struct ms_ng *ng, const struct ms_claim *claim)
 	ms_vec_for_each (t, &ng->d->src->threads)
 		n += ms_claim_in_malloc(ng->d, claim, t) != MS_MALLOC_OUT;
 	ms_vec_for_each (c, &ng->contexts)
-		ms_proof_doubt_inside(&c->proof, ng->d, claim);
+		ms_proof_doubt_changer(&c->proof, changer);
 	return n;
 }
 

@@ -236,7 +236,7 @@ static enum ms_status tcmalloc_settle(struct ms_decoding *d, const struct ms_cla
 
 	(void)d;
 	ms_vec_for_each (copy, &tc->copies) {
-		ms_proof_doubt_inside(&copy->proof, tc->d, claim);
+		ms_proof_doubt_changer(&copy->proof, ms_proof_changer(tc->d, claim));
 		ms_tc_check_central(copy);
 		ms_tc_take_slots(tc, copy);
 		ms_tc_take_caches(tc, copy);

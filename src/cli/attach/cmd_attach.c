@@ -21,15 +21,11 @@ static const uint64_t tick_ns = UINT64_C(100000000);
 /* All that was printed is written. */
 static int finish(int status)
 {
-	struct ms_error err;
-
 	if (fflush(stdout) == 0 && !ferror(stdout))
 		return status;
-	if (ms_tell_has_left(errno, &err))
-		return MS_EXIT_UNWRITTEN;
-	(void)ms_fail_sys(&err, errno, "cannot write to standard output");
-	ms_advise(&err, "redirect it to a file with space left, or to a pipe that is read");
-	return ms_tell_failed(&err, MS_EXIT_UNWRITTEN);
+	return ms_tell_unwritten(
+		errno, "cannot write to standard output",
+		"redirect it to a file with space left, or to a pipe that is read");
 }
 
 /* ---- what is said ---- */

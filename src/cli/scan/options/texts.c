@@ -82,30 +82,16 @@ static const char core_usage[] =
 	"kernel's, gcore's or systemd-coredump's, also compressed by zstd, lz4 or xz. What a\n"
 	"core does not have is read from the programs and libraries that were mapped.\n";
 
+/* By what command, and where its options are listed. */
+#define NAMED(name) .command = (name), .see = "see " name " --help"
+
 const struct ms_option_table ms_options_commands[] = {
-	[MS_USE_SCAN] = { .command = "memscan",
-	                  .usage = usage,
-	                  .notes = notes,
-	                  .see = "see memscan --help" },
-	[MS_USE_RUN] = { .command = "memscan run",
-	                 .usage = run_usage,
-	                 .notes = run_notes,
-	                 .see = "see memscan run --help",
+	[MS_USE_SCAN] = { NAMED("memscan"), .usage = usage, .notes = notes },
+	[MS_USE_RUN] = { NAMED("memscan run"), .usage = run_usage, .notes = run_notes,
 	                 .leading = true },
-	[MS_USE_WHY] = { .command = "memscan why",
-	                 .usage = why_usage,
-	                 .notes = why_notes,
-	                 .see = "see memscan why --help" },
-	[MS_USE_RETAINED] = { .command = "memscan retained",
-	                      .usage = retained_usage,
-	                      .notes = retained_notes,
-	                      .see = "see memscan retained --help" },
-	[MS_USE_LIVE] = { .command = "memscan live",
-	                  .usage = live_usage,
-	                  .notes = live_notes,
-	                  .see = "see memscan live --help" },
-	[MS_USE_CORE] = { .command = "memscan core",
-	                  .usage = core_usage,
-	                  .notes = notes,
-	                  .see = "see memscan core --help" },
+	[MS_USE_WHY] = { NAMED("memscan why"), .usage = why_usage, .notes = why_notes },
+	[MS_USE_RETAINED] = { NAMED("memscan retained"), .usage = retained_usage,
+	                      .notes = retained_notes },
+	[MS_USE_LIVE] = { NAMED("memscan live"), .usage = live_usage, .notes = live_notes },
+	[MS_USE_CORE] = { NAMED("memscan core"), .usage = core_usage, .notes = notes },
 };
